@@ -1,0 +1,30 @@
+-- Ends a journal entry some of whose orders PostgreSQL refused: corrects Redis towards PostgreSQL
+-- and drops the entry, in one step, so that a crash leaves either both or neither.
+--
+-- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)
+-- ARGV  1 journal id       then for each refused order: outcome, order id, user, live order id
+--
+-- duplicate: the user's live order is another one (empty: it has been cancelled since); the buyer's
+--            entry becomes that order, and the unit returns.
+-- sold_out:  PostgreSQL has no unit for it; the buyer's entry goes, the unit does not return.
+--
+-- Giving a unit back is not idempotent by nature. It is here, because it happens only while the
+-- buyer's entry still holds that very order id. Returns the number of orders corrected.
+
+local corrected = 0
+for i = 2, #ARGV, 4 do
+  local outcome, order, user, live = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  if redis.call('HGET', KEYS[2], user) == order then
+    if live ~= '' then
+      redis.call('HSET', KEYS[2], user, live)
+    else
+      redis.call('HDEL', KEYS[2], user)
+    end
+    if outcome == 'duplicate' then
+      redis.call('HINCRBY', KEYS[1], 'stock', 1)
+    end
+    corrected = corrected + 1
+  end
+end
+redis.call('XDEL', KEYS[3], ARGV[1])
+return corrected

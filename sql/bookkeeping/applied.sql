@@ -1,0 +1,1 @@
+SELECT 1 FROM seckill_migration WHERE name = $1

@@ -1,0 +1,1 @@
+INSERT INTO seckill_migration (name) VALUES ($1)

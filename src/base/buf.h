@@ -1,0 +1,22 @@
+// A growing text buffer. Errors stick: append as much as you like, then ask once whether all fitted.
+#ifndef SK_BASE_BUF_H
+#define SK_BASE_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct sk_buf {
+    char *data; // owned; NUL-terminated once anything was added
+    size_t len;
+    size_t room;
+    bool failed; // out of memory: what was added since is missing
+};
+
+// The owner's thread. *buf starts zeroed.
+void sk_buf_add(struct sk_buf *buf, const void *data, size_t n);
+void sk_buf_puts(struct sk_buf *buf, const char *text);
+void sk_buf_printf(struct sk_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sk_buf_clear(struct sk_buf *buf); // keeps the memory
+void sk_buf_free(struct sk_buf *buf);  // back to zeroed
+
+#endif

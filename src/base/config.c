@@ -1,0 +1,240 @@
+// Reads the configuration. Everything about a key stands in its row of the table below; reading,
+// checking and --help only walk the table. Secrets are never taken from the command line, where every
+// user of the machine can see them: they come from the environment or from a file.
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "log.h"
+#include "text.h"
+
+enum kind { TEXT, SECRET, NUMBER };
+
+struct key {
+    const char *env;
+    enum kind kind;
+    size_t offset;
+    const char *fallback; // NULL: none
+    int64_t least, most;
+    const char *unit;
+    const char *help;
+};
+
+#define AT(field) offsetof(struct sk_config, field)
+
+static const struct key keys[] = {
+    {"SECKILL_LISTEN", TEXT, AT(listen), "127.0.0.1:8080", 0, 0, "host:port", "address to serve HTTP on"},
+    {"SECKILL_REACTORS", NUMBER, AT(reactors), "1", 1, 64, "threads", "event loops; they share the port"},
+    {"SECKILL_DATABASE_URL", SECRET, AT(database_url), NULL, 0, 0, "URI", "PostgreSQL, as libpq reads it; required"},
+    {"SECKILL_REDIS_URL", SECRET, AT(redis_url), "redis://127.0.0.1:6379", 0, 0, "URI",
+     "redis://[:password@]host[:port][/db] or unix:///path"},
+    {"SECKILL_ADMIN_TOKEN", SECRET, AT(admin_token), NULL, 0, 0, "", "bearer token of admin calls; off without one"},
+    {"SECKILL_MAX_CONNECTIONS", NUMBER, AT(max_connections), "4096", 1, 65536, "", "client connections of a reactor"},
+    {"SECKILL_BODY_MAX_BYTES", NUMBER, AT(body_max_bytes), "16384", 0, 1048576, "bytes", "largest request body"},
+    {"SECKILL_HEADER_MAX_BYTES", NUMBER, AT(header_max_bytes), "16384", 4096, 1048576, "bytes",
+     "memory of a connection for request line and header"},
+    {"SECKILL_IDLE_TIMEOUT_MS", NUMBER, AT(idle_timeout_ms), "30000", 100, 3600000, "ms",
+     "a connection must bring its next request header within"},
+    {"SECKILL_REQUEST_TIMEOUT_MS", NUMBER, AT(request_timeout_ms), "10000", 100, 600000, "ms",
+     "a client must send its body, and take its answer, within"},
+    {"SECKILL_CONFIRM_TIMEOUT_MS", NUMBER, AT(confirm_timeout_ms), "2000", 1, 60000, "ms",
+     "wait for the commit before 202 is answered"},
+    {"SECKILL_REDIS_TIMEOUT_MS", NUMBER, AT(redis_timeout_ms), "1000", 10, 60000, "ms", "longest wait for Redis"},
+    {"SECKILL_PG_TIMEOUT_MS", NUMBER, AT(pg_timeout_ms), "5000", 10, 60000, "ms", "longest wait for PostgreSQL"},
+    {"SECKILL_BATCH_MAX", NUMBER, AT(batch_max), "512", 1, 2048, "orders", "most orders in one batch"},
+    {"SECKILL_JOURNAL_MAX_ORDERS", NUMBER, AT(journal_max_orders), "200000", 1, 10000000, "orders",
+     "most orders of a reactor on their way to PostgreSQL; past it 503"},
+    {"SECKILL_LOCK_TTL_MS", NUMBER, AT(lock_ttl_ms), "3000", 100, 600000, "ms", "life of a lock not renewed"},
+    {"SECKILL_RECOVER_AFTER_MS", NUMBER, AT(recover_after_ms), "5000", 0, 3600000, "ms",
+     "age at which anyone settles a journal entry"},
+    {"SECKILL_SOLD_OUT_MARK_MS", NUMBER, AT(sold_out_mark_ms), "200", 0, 60000, "ms",
+     "how long a refusal is answered from memory"},
+    {"SECKILL_USER_RATE", NUMBER, AT(user_rate), "0", 0, 10000, "1/s", "orders a user may try on a reactor; 0: any"},
+    {"SECKILL_DRAIN_TIMEOUT_MS", NUMBER, AT(drain_timeout_ms), "10000", 0, 600000, "ms",
+     "longest wait for open orders at the end"},
+    {"SECKILL_LOG_LEVEL", TEXT, AT(log_level), "info", 0, 0, "", "debug, info, warn or error"},
+};
+
+enum { KEY_COUNT = sizeof keys / sizeof keys[0], SECRET_MAX_BYTES = 4096, NAME_MAX_CHARS = 64 };
+
+// SECKILL_BATCH_MAX -> batch-max
+static void option_name(const struct key *key, char out[NAME_MAX_CHARS])
+{
+    size_t n = 0;
+    for (const char *c = key->env + strlen("SECKILL_"); *c != '\0' && n < NAME_MAX_CHARS - 1; c++)
+        out[n++] = *c == '_' ? '-' : (char)tolower((unsigned char)*c);
+    out[n] = '\0';
+}
+
+static char **text_at(struct sk_config *config, const struct key *key)
+{
+    return (char **)(void *)((char *)config + key->offset);
+}
+
+static enum sk_status set_value(struct sk_config *config, const struct key *key, const char *value, FILE *err)
+{
+    if (key->kind == NUMBER) {
+        uint64_t number;
+        if (!sk_text_number(value, (uint64_t)key->most, &number) || (int64_t)number < key->least) {
+            (void)fprintf(err, "seckill: %s: '%s' is not a number from %" PRId64 " to %" PRId64 "\n", key->env, value,
+                          key->least, key->most);
+            return SK_FAIL;
+        }
+        *(int64_t *)(void *)((char *)config + key->offset) = (int64_t)number;
+        return SK_OK;
+    }
+    if (value[0] == '\0') {
+        (void)fprintf(err, "seckill: %s: is empty\n", key->env);
+        return SK_FAIL;
+    }
+    char *copy = strdup(value);
+    if (copy == NULL) {
+        (void)fprintf(err, "seckill: out of memory\n");
+        return SK_NO_MEM;
+    }
+    free(*text_at(config, key));
+    *text_at(config, key) = copy;
+    return SK_OK;
+}
+
+static enum sk_status set_from_file(struct sk_config *config, const struct key *key, const char *path, FILE *err)
+{
+    char secret[SECRET_MAX_BYTES];
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        (void)fprintf(err, "seckill: %s_FILE: %s: %s\n", key->env, path, strerror(errno));
+        return SK_FAIL;
+    }
+    size_t n = fread(secret, 1, sizeof secret - 1, file);
+    (void)fclose(file);
+    while (n > 0 && (secret[n - 1] == '\n' || secret[n - 1] == '\r'))
+        n--;
+    secret[n] = '\0';
+    return set_value(config, key, secret, err);
+}
+
+static enum sk_status read_environment(struct sk_config *config, FILE *err)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        const struct key *key = &keys[i];
+        char file_env[NAME_MAX_CHARS];
+        (void)snprintf(file_env, sizeof file_env, "%s_FILE", key->env);
+        const char *value = getenv(key->env);
+        const char *path = key->kind == SECRET ? getenv(file_env) : NULL;
+        enum sk_status status = SK_OK;
+        if (value != NULL)
+            status = set_value(config, key, value, err);
+        else if (path != NULL)
+            status = set_from_file(config, key, path, err);
+        else if (key->fallback != NULL)
+            status = set_value(config, key, key->fallback, err);
+        if (status != SK_OK)
+            return status;
+    }
+    return SK_OK;
+}
+
+// Takes "--name=value" or "--name value"; *at is left on the last word used.
+static enum sk_status read_option(struct sk_config *config, int argc, char **argv, int *at, FILE *err)
+{
+    const char *word = argv[*at] + 2;
+    size_t word_len = strcspn(word, "=");
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        char name[NAME_MAX_CHARS];
+        option_name(&keys[i], name);
+        if (keys[i].kind == SECRET)
+            (void)snprintf(name + strlen(name), sizeof name - strlen(name), "-file");
+        if (strlen(name) != word_len || strncmp(name, word, word_len) != 0)
+            continue;
+        const char *value = word[word_len] == '=' ? word + word_len + 1 : NULL;
+        if (value == NULL && *at + 1 < argc)
+            value = argv[++*at];
+        if (value == NULL) {
+            (void)fprintf(err, "seckill: --%s: needs a value\n", name);
+            return SK_FAIL;
+        }
+        return keys[i].kind == SECRET ? set_from_file(config, &keys[i], value, err)
+                                      : set_value(config, &keys[i], value, err);
+    }
+    (void)fprintf(err, "seckill: unknown option --%.*s; see --help\n", (int)word_len, word);
+    return SK_FAIL;
+}
+
+static enum sk_status read_command_line(struct sk_config *config, enum sk_command *command, int argc, char **argv,
+                                        FILE *err)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0) {
+            *command = SK_COMMAND_HELP;
+        } else if (strcmp(argv[i], "--version") == 0) {
+            *command = SK_COMMAND_VERSION;
+        } else if (strcmp(argv[i], "--migrate") == 0) {
+            *command = SK_COMMAND_MIGRATE;
+        } else if (strncmp(argv[i], "--", 2) == 0) {
+            enum sk_status status = read_option(config, argc, argv, &i, err);
+            if (status != SK_OK)
+                return status;
+        } else {
+            (void)fprintf(err, "seckill: unexpected word '%s'; see --help\n", argv[i]);
+            return SK_FAIL;
+        }
+    }
+    return SK_OK;
+}
+
+enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command, int argc, char **argv, FILE *err)
+{
+    *config = (struct sk_config){0};
+    *command = SK_COMMAND_SERVE;
+    enum sk_status status = read_environment(config, err);
+    if (status == SK_OK)
+        status = read_command_line(config, command, argc, argv, err);
+    if (status != SK_OK)
+        return status;
+
+    enum sk_log_level level;
+    if (!sk_log_parse_level(config->log_level, &level)) {
+        (void)fprintf(err, "seckill: SECKILL_LOG_LEVEL: '%s' is none of debug, info, warn, error\n", config->log_level);
+        return SK_FAIL;
+    }
+    if (config->database_url == NULL && (*command == SK_COMMAND_SERVE || *command == SK_COMMAND_MIGRATE)) {
+        (void)fprintf(err, "seckill: SECKILL_DATABASE_URL: is required\n");
+        return SK_FAIL;
+    }
+    return SK_OK;
+}
+
+void sk_config_free(struct sk_config *config)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        if (keys[i].kind != NUMBER)
+            free(*text_at(config, &keys[i]));
+    }
+    *config = (struct sk_config){0};
+}
+
+void sk_config_help(FILE *out)
+{
+    (void)fprintf(out, "usage: seckill [--migrate | --help | --version] [options]\n\n"
+                       "Serves flash-sale orders over HTTP until SIGTERM or SIGINT.\n"
+                       "--migrate brings the database's tables and functions up to date and ends.\n\n"
+                       "Each setting is an environment variable or the option below it.\n\n");
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        const struct key *key = &keys[i];
+        char name[NAME_MAX_CHARS];
+        option_name(key, name);
+        (void)fprintf(out, "  %s\n  --%s%s\n      %s", key->env, name, key->kind == SECRET ? "-file PATH" : " VALUE",
+                      key->help);
+        if (key->unit[0] != '\0')
+            (void)fprintf(out, " [%s]", key->unit);
+        if (key->fallback != NULL)
+            (void)fprintf(out, " (default %s)", key->fallback);
+        if (key->kind == SECRET)
+            (void)fprintf(out, "; %s_FILE names a file that holds it", key->env);
+        (void)fprintf(out, "\n");
+    }
+}

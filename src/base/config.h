@@ -1,0 +1,46 @@
+// Configuration: one table of keys, each with environment variable, long option, default, bounds, unit
+// and help. The command line wins over the environment.
+#ifndef SK_BASE_CONFIG_H
+#define SK_BASE_CONFIG_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "status.h"
+
+struct sk_config {
+    char *listen;        // host:port
+    char *database_url;  // secret
+    char *redis_url;     // secret
+    char *admin_token;   // secret; NULL: admin calls are off
+    char *log_level;
+    int64_t reactors;
+    int64_t max_connections;
+    int64_t body_max_bytes;
+    int64_t header_max_bytes;
+    int64_t idle_timeout_ms;
+    int64_t request_timeout_ms;
+    int64_t confirm_timeout_ms;
+    int64_t redis_timeout_ms;
+    int64_t pg_timeout_ms;
+    int64_t batch_max;
+    int64_t journal_max_orders;
+    int64_t lock_ttl_ms;
+    int64_t recover_after_ms;
+    int64_t sold_out_mark_ms;
+    int64_t user_rate;
+    int64_t drain_timeout_ms;
+};
+
+enum sk_command { SK_COMMAND_SERVE, SK_COMMAND_MIGRATE, SK_COMMAND_HELP, SK_COMMAND_VERSION };
+
+// Before the threads start. Fills *config (owned: give it to sk_config_free in any case) and *command.
+// On a wrong key or value it says which on `err` and returns SK_FAIL.
+enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command, int argc, char **argv,
+                              FILE *err) SK_MUST_CHECK;
+void sk_config_free(struct sk_config *config);
+
+// Prints every key with its default, unit and meaning.
+void sk_config_help(FILE *out);
+
+#endif

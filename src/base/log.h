@@ -1,0 +1,23 @@
+// Log lines in logfmt on standard error, one write each, so that lines of different threads never mix.
+#ifndef SK_BASE_LOG_H
+#define SK_BASE_LOG_H
+
+#include <stdbool.h>
+
+enum sk_log_level { SK_DEBUG, SK_INFO, SK_WARN, SK_ERROR };
+
+// Before the threads start. Lines below `level` are dropped.
+void sk_log_set_level(enum sk_log_level level);
+
+// Finds a level by its name in lower case.
+bool sk_log_parse_level(const char *name, enum sk_log_level *level);
+
+// Any thread. `message` is a constant sentence; `format` adds key=value pairs and may be "".
+// Values that may hold spaces or quotes belong into sk_log_text().
+void sk_log(enum sk_log_level level, const char *message, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+// Any thread. As sk_log, with one more pair whose value comes from outside: it is quoted and escaped.
+void sk_log_text(enum sk_log_level level, const char *message, const char *key, const char *value);
+
+#endif

@@ -1,0 +1,144 @@
+// Strict readers for ids, names and times. None of the C library's: strtol takes signs and spaces,
+// strptime the locale, timegm wraps around.
+#include "text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "status.h"
+
+bool sk_text_number(const char *text, uint64_t most, uint64_t *value)
+{
+    if (text[0] == '\0' || (text[0] == '0' && text[1] != '\0'))
+        return false;
+    uint64_t n = 0;
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c < '0' || *c > '9')
+            return false;
+        uint64_t digit = (uint64_t)(*c - '0');
+        if (n > (most - digit) / 10 || digit > most)
+            return false;
+        n = n * 10 + digit;
+    }
+    *value = n;
+    return true;
+}
+
+bool sk_text_voucher_id(const char *text, int64_t *id)
+{
+    uint64_t value;
+    if (!sk_text_number(text, INT64_MAX, &value) || value == 0)
+        return false;
+    *id = (int64_t)value;
+    return true;
+}
+
+bool sk_text_user(const char *text)
+{
+    size_t n = 0;
+    for (; text[n] != '\0'; n++) {
+        char c = text[n];
+        bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                  c == '.' || c == '-';
+        if (!ok || n == SK_USER_MAX)
+            return false;
+    }
+    return n > 0;
+}
+
+static bool digits(const char **at, int n, int least, int most, int *value)
+{
+    int v = 0;
+    for (int i = 0; i < n; i++) {
+        char c = (*at)[i];
+        if (c < '0' || c > '9')
+            return false;
+        v = v * 10 + (c - '0');
+    }
+    *at += n;
+    *value = v;
+    return v >= least && v <= most;
+}
+
+static bool literal(const char **at, char c)
+{
+    if (**at != c)
+        return false;
+    (*at)++;
+    return true;
+}
+
+// Days since 1970-01-01 in the proleptic Gregorian calendar: years are counted from March, so that the
+// leap day is the last of its year.
+static int64_t days_of(int year, int month, int day)
+{
+    int64_t y = month > 2 ? year : year - 1;
+    int64_t m = month > 2 ? month - 3 : month + 9;
+    return y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719468;
+}
+
+static int month_days(int year, int month)
+{
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    return days[month - 1] + (month == 2 && leap);
+}
+
+static bool read_offset(const char **at, int *minutes)
+{
+    *minutes = 0;
+    if (literal(at, 'Z') || literal(at, 'z'))
+        return true;
+    int sign = **at == '-' ? -1 : 1;
+    if (!literal(at, '+') && !literal(at, '-'))
+        return false;
+    int hour, minute;
+    if (!digits(at, 2, 0, 23, &hour) || !literal(at, ':') || !digits(at, 2, 0, 59, &minute))
+        return false;
+    *minutes = sign * (hour * 60 + minute);
+    return true;
+}
+
+bool sk_text_time(const char *text, int64_t *unix_ms)
+{
+    const char *at = text;
+    int year, month, day, hour, minute, second, ms = 0, offset;
+    if (!digits(&at, 4, 1970, 9999, &year) || !literal(&at, '-') || !digits(&at, 2, 1, 12, &month) ||
+        !literal(&at, '-') || !digits(&at, 2, 1, month_days(year, month), &day))
+        return false;
+    if (!literal(&at, 'T') && !literal(&at, 't'))
+        return false;
+    if (!digits(&at, 2, 0, 23, &hour) || !literal(&at, ':') || !digits(&at, 2, 0, 59, &minute) ||
+        !literal(&at, ':') || !digits(&at, 2, 0, 59, &second))
+        return false;
+    if (literal(&at, '.')) {
+        int scale = 100, places = 0;
+        for (; *at >= '0' && *at <= '9'; at++, places++) {
+            ms += (*at - '0') * scale;
+            scale /= 10;
+        }
+        if (places == 0)
+            return false;
+    }
+    if (!read_offset(&at, &offset) || *at != '\0')
+        return false;
+    int64_t minutes = (days_of(year, month, day) * 24 + hour) * 60 + minute - offset;
+    *unix_ms = (minutes * 60 + second) * 1000 + ms;
+    return *unix_ms >= 0;
+}
+
+void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE])
+{
+    SK_ASSERT(unix_ms >= 0);
+    int64_t days = unix_ms / 86400000, rest = unix_ms % 86400000;
+    int64_t z = days + 719468, era = z / 146097, doe = z % 146097;
+    int64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+    int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100), m = (5 * doy + 2) / 153;
+    int year = (int)(yoe + era * 400 + (m >= 10));
+    char buffer[64]; // the compiler cannot see that the numbers are small
+    (void)snprintf(buffer, sizeof buffer, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", year,
+                   (int)(m < 10 ? m + 3 : m - 9), (int)(doy - (153 * m + 2) / 5 + 1), (int)(rest / 3600000),
+                   (int)(rest / 60000 % 60), (int)(rest / 1000 % 60), (int)(rest % 1000));
+    memcpy(out, buffer, SK_TIME_SIZE - 1);
+    out[SK_TIME_SIZE - 1] = '\0';
+}

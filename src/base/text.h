@@ -1,0 +1,29 @@
+// Reading the few forms of text that clients and stores send: strict, without allocation, and without
+// the locale. Any thread.
+#ifndef SK_BASE_TEXT_H
+#define SK_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SK_USER_MAX = 64, SK_USER_SIZE = SK_USER_MAX + 1 };
+
+// A decimal number of the whole text: no sign, no leading zero, at most `most`.
+bool sk_text_number(const char *text, uint64_t most, uint64_t *value);
+
+// A voucher id: 1 to 2^63-1.
+bool sk_text_voucher_id(const char *text, int64_t *id);
+
+// A user id: 1 to 64 of [A-Za-z0-9_.-].
+bool sk_text_user(const char *text);
+
+// A time stamp of RFC 3339, with any offset, to Unix ms. Fractions beyond ms are dropped; leap seconds
+// are refused.
+bool sk_text_time(const char *text, int64_t *unix_ms);
+
+// Unix ms to RFC 3339 in UTC with ms: 24 characters and NUL.
+enum { SK_TIME_SIZE = 25 };
+void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE]);
+
+#endif

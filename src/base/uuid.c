@@ -1,0 +1,82 @@
+// Makes order ids. Random words are drawn in blocks: a system call per id would cost more than the id.
+#include "uuid.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "clock.h"
+#include "status.h"
+
+enum { COUNTER_MAX = 0xfff };
+
+void sk_random_bytes(void *out, size_t n)
+{
+    SK_ASSERT(n <= 256 * sizeof(uint64_t));
+    size_t have = 0;
+    while (have < n) {
+        ssize_t got = getrandom((char *)out + have, n - have, 0);
+        SK_ASSERT(got >= 0); // cannot be interrupted below 256 bytes, and blocks only at boot
+        have += (size_t)got;
+    }
+}
+
+static uint64_t random_word(struct sk_uuid_gen *gen)
+{
+    if (gen->left == 0) {
+        sk_random_bytes(gen->random, sizeof gen->random);
+        gen->left = sizeof gen->random / sizeof gen->random[0];
+    }
+    return gen->random[--gen->left];
+}
+
+static char *put_hex(char *out, uint64_t value, int digits)
+{
+    static const char hex[] = "0123456789abcdef";
+    for (int i = digits - 1; i >= 0; i--) {
+        out[i] = hex[value & 0xf];
+        value >>= 4;
+    }
+    return out + digits;
+}
+
+void sk_uuid_at(struct sk_uuid_gen *gen, uint64_t wall_ms, char out[SK_UUID_SIZE])
+{
+    uint64_t random = random_word(gen);
+    if (wall_ms > gen->last_ms) {
+        gen->last_ms = wall_ms;
+        // The upper half stays free, so that a whole burst fits into one ms.
+        gen->counter = (uint32_t)(random_word(gen) & (COUNTER_MAX >> 1));
+    } else if (++gen->counter > COUNTER_MAX) {
+        gen->last_ms++; // more than a counter's worth in one ms: borrow from the next
+        gen->counter = 0;
+    }
+    uint64_t high = gen->last_ms << 16 | 0x7000 | gen->counter;
+    uint64_t low = UINT64_C(0x8000000000000000) | random >> 2;
+
+    char *p = put_hex(out, high >> 32, 8);
+    *p++ = '-';
+    p = put_hex(p, high >> 16, 4);
+    *p++ = '-';
+    p = put_hex(p, high, 4);
+    *p++ = '-';
+    p = put_hex(p, low >> 48, 4);
+    *p++ = '-';
+    p = put_hex(p, low, 12);
+    *p = '\0';
+}
+
+void sk_uuid_next(struct sk_uuid_gen *gen, char out[SK_UUID_SIZE])
+{
+    sk_uuid_at(gen, sk_wall_ms(), out);
+}
+
+bool sk_uuid_valid(const char *text)
+{
+    for (int i = 0; i < SK_UUID_CHARS; i++) {
+        char c = text[i];
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        if (dash ? c != '-' : !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return false;
+    }
+    return text[SK_UUID_CHARS] == '\0';
+}

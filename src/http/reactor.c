@@ -1,0 +1,144 @@
+// The turn of a loop: libuv polls; libmicrohttpd, Redis and PostgreSQL are read as they become readable;
+// then, before the loop polls again, answers are sent, the gathered requests go to Redis in one call and
+// one write, and the writer starts its next batch.
+#include "reactor.h"
+
+#include <uv.h>
+
+#include "log.h"
+#include "routes.h"
+#include "sale.h"
+#include "server.h"
+
+enum { DRAIN_TICK_MS = 20, TURN_ROUNDS_MAX = 8 };
+
+struct sk_reactor {
+    const struct sk_config *config;
+    uv_thread_t thread;
+    uv_loop_t loop;
+    uv_prepare_t turn;
+    uv_async_t stop;
+    uv_timer_t drain;
+    uint64_t drain_until_ms;
+    bool draining;
+    struct sk_routes *routes;
+    struct sk_server *server;
+    struct sk_sale *sale;
+};
+
+static void on_turn(uv_prepare_t *prepare)
+{
+    struct sk_reactor *reactor = prepare->data;
+    if (reactor->server == NULL)
+        return;
+    // Sending answers may bring new requests, and sending requests may bring refusals.
+    for (int i = 0; i < TURN_ROUNDS_MAX; i++) {
+        bool answered = sk_server_turn(reactor->server);
+        sk_sale_turn(reactor->sale);
+        if (!answered)
+            break;
+    }
+}
+
+static void close_all(struct sk_reactor *reactor)
+{
+    sk_sale_close(reactor->sale);
+    reactor->sale = NULL;
+    sk_server_close(reactor->server);
+    reactor->server = NULL;
+    uv_close((uv_handle_t *)&reactor->turn, NULL);
+    uv_close((uv_handle_t *)&reactor->stop, NULL);
+    uv_close((uv_handle_t *)&reactor->drain, NULL);
+}
+
+static void on_drain_tick(uv_timer_t *timer)
+{
+    struct sk_reactor *reactor = timer->data;
+    bool done = sk_server_waiting(reactor->server) == 0 && sk_sale_idle(reactor->sale);
+    if (!done && uv_now(&reactor->loop) < reactor->drain_until_ms)
+        return;
+    sk_log(done ? SK_INFO : SK_WARN, done ? "drained" : "not drained in time; the journal keeps the rest", "");
+    // One more turn, so that the last answers and journal entries are out before the sockets close.
+    on_turn(&reactor->turn);
+    close_all(reactor);
+}
+
+static void on_stop(uv_async_t *async)
+{
+    struct sk_reactor *reactor = async->data;
+    if (reactor->draining)
+        return;
+    reactor->draining = true;
+    reactor->drain_until_ms = uv_now(&reactor->loop) + (uint64_t)reactor->config->drain_timeout_ms;
+    sk_routes_drain(reactor->routes);
+    sk_server_drain(reactor->server);
+    (void)uv_timer_start(&reactor->drain, on_drain_tick, DRAIN_TICK_MS, DRAIN_TICK_MS);
+}
+
+static void run(void *arg)
+{
+    struct sk_reactor *reactor = arg;
+    (void)uv_run(&reactor->loop, UV_RUN_DEFAULT);
+}
+
+static enum sk_status open_parts(struct sk_reactor *reactor)
+{
+    reactor->routes = sk_routes_open(reactor->config);
+    if (reactor->routes == NULL)
+        return SK_NO_MEM;
+    struct sk_handler handler = {sk_routes_handle, sk_routes_expired, sk_routes_malformed, reactor->routes};
+    struct sk_sale_options sale = {&reactor->loop, reactor->config, sk_routes_outcome, reactor->routes};
+    reactor->sale = sk_sale_open(&sale);
+    if (reactor->sale == NULL)
+        return SK_FAIL;
+    reactor->server = sk_server_open(&reactor->loop, reactor->config, &handler);
+    if (reactor->server == NULL)
+        return SK_FAIL;
+    sk_routes_connect(reactor->routes, reactor->server, reactor->sale);
+    return SK_OK;
+}
+
+static void free_reactor(struct sk_reactor *reactor)
+{
+    int left = uv_loop_close(&reactor->loop);
+    SK_ASSERT(left == 0); // every handle was closed
+    sk_routes_close(reactor->routes);
+    free(reactor);
+}
+
+struct sk_reactor *sk_reactor_start(const struct sk_config *config)
+{
+    struct sk_reactor *reactor = calloc(1, sizeof *reactor);
+    if (reactor == NULL)
+        return NULL;
+    reactor->config = config;
+    if (uv_loop_init(&reactor->loop) != 0) {
+        free(reactor);
+        return NULL;
+    }
+    (void)uv_prepare_init(&reactor->loop, &reactor->turn);
+    (void)uv_async_init(&reactor->loop, &reactor->stop, on_stop);
+    (void)uv_timer_init(&reactor->loop, &reactor->drain);
+    reactor->turn.data = reactor->stop.data = reactor->drain.data = reactor;
+    (void)uv_prepare_start(&reactor->turn, on_turn);
+    if (open_parts(reactor) != SK_OK || uv_thread_create(&reactor->thread, run, reactor) != 0) {
+        close_all(reactor);
+        (void)uv_run(&reactor->loop, UV_RUN_DEFAULT); // lets the handles close
+        free_reactor(reactor);
+        return NULL;
+    }
+    return reactor;
+}
+
+void sk_reactor_stop(struct sk_reactor *reactor)
+{
+    (void)uv_async_send(&reactor->stop);
+}
+
+void sk_reactor_join(struct sk_reactor *reactor)
+{
+    if (reactor == NULL)
+        return;
+    (void)uv_thread_join(&reactor->thread);
+    free_reactor(reactor);
+}

@@ -1,0 +1,341 @@
+// A request is answered in one of three ways: at once from a response made at start, at once with one made
+// for it, or later, when the sale's outcome comes for its ticket.
+#include "routes.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "auth.h"
+#include "problem.h"
+#include "terms.h"
+
+enum { RETRY_AFTER_MS = 1000 };
+
+struct sk_routes {
+    const struct sk_config *config;
+    struct sk_server *server;
+    struct sk_sale *sale;
+    bool draining;
+    sk_response *refusals[SK_VERDICT_COUNT]; // as they are most often; owned
+    sk_response *closing[SK_VERDICT_COUNT];  // the same, for the end of a connection; owned
+    sk_response *ok;
+    uint64_t inquiry_ms;
+};
+
+// ---- answering ----
+
+static void refuse(struct sk_routes *routes, struct sk_request *request, enum sk_verdict verdict)
+{
+    sk_response *response = routes->draining ? routes->closing[verdict] : routes->refusals[verdict];
+    sk_request_answer(request, sk_verdict_http_status(verdict), response);
+}
+
+// Answers with a response made for this request alone.
+static void answer(struct sk_routes *routes, struct sk_request *request, enum sk_verdict verdict,
+                   sk_response *response)
+{
+    if (routes->draining)
+        sk_response_header(response, "Connection", "close");
+    sk_request_answer(request, sk_verdict_http_status(verdict), response);
+    sk_response_free(response);
+}
+
+static void answer_order(struct sk_routes *routes, struct sk_request *request, enum sk_verdict verdict)
+{
+    bool accepted = verdict == SK_VERDICT_ACCEPTED;
+    sk_response *response = sk_order_response(request->order_id, request->voucher_id, request->user_id,
+                                              accepted ? "pending" : "unpaid");
+    if (accepted && request->respond_async)
+        sk_response_header(response, "Preference-Applied", "respond-async");
+    answer(routes, request, verdict, response);
+}
+
+static void answer_document(struct sk_routes *routes, struct sk_request *request, const struct sk_outcome *outcome)
+{
+    sk_response *response = sk_response_new("application/json", outcome->document, strlen(outcome->document));
+    answer(routes, request, outcome->verdict, response);
+}
+
+static void answer_outcome(struct sk_routes *routes, struct sk_request *request, const struct sk_outcome *outcome)
+{
+    switch (outcome->verdict) {
+    case SK_VERDICT_PLACED:
+    case SK_VERDICT_ACCEPTED:
+        answer_order(routes, request, outcome->verdict);
+        break;
+    case SK_VERDICT_FOUND:
+    case SK_VERDICT_CREATED:
+        answer_document(routes, request, outcome);
+        break;
+    default:
+        if (outcome->order_id == NULL && outcome->retry_after_ms == 0)
+            refuse(routes, request, outcome->verdict);
+        else
+            answer(routes, request, outcome->verdict,
+                   sk_problem(outcome->verdict, outcome->order_id, outcome->retry_after_ms));
+    }
+}
+
+void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+{
+    struct sk_routes *routes = arg;
+    struct sk_request *request = sk_server_find(routes->server, ticket);
+    if (request == NULL)
+        return; // answered with 202 before, or its client is gone
+    if (outcome->verdict == SK_VERDICT_ACCEPTED) {
+        (void)snprintf(request->order_id, sizeof request->order_id, "%s", outcome->order_id);
+        if (!request->respond_async)
+            return; // the commit, or the deadline, answers
+    }
+    answer_outcome(routes, request, outcome);
+}
+
+void sk_routes_expired(void *arg, struct sk_request *request)
+{
+    struct sk_routes *routes = arg;
+    if (request->order_id[0] != '\0')
+        answer_order(routes, request, SK_VERDICT_ACCEPTED);
+    else
+        answer(routes, request, SK_VERDICT_UNAVAILABLE, sk_problem(SK_VERDICT_UNAVAILABLE, NULL, RETRY_AFTER_MS));
+}
+
+sk_response *sk_routes_malformed(void *arg, enum sk_verdict verdict)
+{
+    struct sk_routes *routes = arg;
+    return routes->closing[verdict];
+}
+
+// ---- routes ----
+
+static void not_allowed(struct sk_routes *routes, struct sk_request *request, const char *allow)
+{
+    enum sk_verdict verdict =
+        request->method == SK_UNKNOWN_METHOD ? SK_VERDICT_NOT_IMPLEMENTED : SK_VERDICT_METHOD_NOT_ALLOWED;
+    sk_response *response = sk_problem(verdict, NULL, 0);
+    sk_response_header(response, "Allow", allow);
+    answer(routes, request, verdict, response);
+}
+
+static const char *identify(struct sk_routes *routes, struct sk_request *request)
+{
+    const char *user = sk_auth_user(request);
+    if (user == NULL)
+        refuse(routes, request, SK_VERDICT_UNAUTHENTICATED);
+    return user;
+}
+
+static void place(struct sk_routes *routes, struct sk_request *request, const char *id)
+{
+    struct sk_outcome outcome;
+    if (request->method != SK_POST) {
+        not_allowed(routes, request, "POST");
+        return;
+    }
+    if (!sk_text_voucher_id(id, &request->voucher_id)) {
+        refuse(routes, request, SK_VERDICT_BAD_VOUCHER_ID);
+        return;
+    }
+    const char *user = identify(routes, request);
+    if (user == NULL)
+        return;
+    if (routes->draining)
+        outcome = (struct sk_outcome){.verdict = SK_VERDICT_SHUTTING_DOWN, .retry_after_ms = RETRY_AFTER_MS};
+    else if (sk_sale_place(routes->sale, request->voucher_id, user, request->ticket, &outcome)) {
+        sk_request_wait(request, (uint64_t)routes->config->confirm_timeout_ms);
+        return;
+    }
+    answer_outcome(routes, request, &outcome);
+}
+
+static bool is_get(struct sk_routes *routes, struct sk_request *request)
+{
+    if (request->method == SK_GET)
+        return true;
+    not_allowed(routes, request, "GET, HEAD");
+    return false;
+}
+
+static void show_order(struct sk_routes *routes, struct sk_request *request, const char *id)
+{
+    const char *user = is_get(routes, request) ? identify(routes, request) : NULL;
+    if (user == NULL)
+        return;
+    if (!sk_uuid_valid(id)) {
+        refuse(routes, request, SK_VERDICT_BAD_ORDER_ID);
+        return;
+    }
+    sk_request_wait(request, routes->inquiry_ms);
+    sk_inquiry_order(sk_sale_inquiries(routes->sale), id, user, request->ticket);
+}
+
+static void show_orders(struct sk_routes *routes, struct sk_request *request)
+{
+    const char *user = is_get(routes, request) ? identify(routes, request) : NULL;
+    if (user == NULL)
+        return;
+    sk_request_wait(request, routes->inquiry_ms);
+    sk_inquiry_orders(sk_sale_inquiries(routes->sale), user, request->ticket);
+}
+
+static void show_vouchers(struct sk_routes *routes, struct sk_request *request)
+{
+    if (!is_get(routes, request))
+        return;
+    sk_request_wait(request, routes->inquiry_ms);
+    sk_inquiry_vouchers(sk_sale_inquiries(routes->sale), request->ticket);
+}
+
+static void show_voucher(struct sk_routes *routes, struct sk_request *request, const char *id)
+{
+    if (!is_get(routes, request))
+        return;
+    if (!sk_text_voucher_id(id, &request->voucher_id)) {
+        refuse(routes, request, SK_VERDICT_BAD_VOUCHER_ID);
+        return;
+    }
+    sk_request_wait(request, routes->inquiry_ms);
+    sk_inquiry_voucher(sk_sale_inquiries(routes->sale), request->voucher_id, request->ticket);
+}
+
+static bool is_json(const char *content_type)
+{
+    static const char json[] = "application/json";
+    if (content_type == NULL || strncasecmp(content_type, json, sizeof json - 1) != 0)
+        return false;
+    char after = content_type[sizeof json - 1];
+    return after == '\0' || after == ';' || after == ' ';
+}
+
+static void create_voucher(struct sk_routes *routes, struct sk_request *request)
+{
+    struct sk_terms terms;
+    struct json_t *document = NULL;
+    if (!is_json(request->content_type)) {
+        refuse(routes, request, SK_VERDICT_UNSUPPORTED_MEDIA_TYPE);
+        return;
+    }
+    enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &terms, &document);
+    if (verdict == SK_VERDICT_FOUND) {
+        sk_request_wait(request, routes->inquiry_ms);
+        sk_inquiry_create(sk_sale_inquiries(routes->sale), &terms, request->ticket);
+    } else {
+        refuse(routes, request, verdict);
+    }
+    sk_terms_free(document);
+}
+
+static void admin_vouchers(struct sk_routes *routes, struct sk_request *request, const char *rest)
+{
+    enum sk_verdict allowed = sk_auth_admin(request, routes->config->admin_token);
+    if (allowed != SK_VERDICT_FOUND) {
+        refuse(routes, request, allowed);
+    } else if (*rest == '\0' && request->method == SK_POST) {
+        create_voucher(routes, request);
+    } else if (*rest == '\0' && request->method != SK_GET) {
+        not_allowed(routes, request, "GET, HEAD, POST");
+    } else if (*rest == '\0') {
+        show_vouchers(routes, request);
+    } else if (*rest != '/' || strchr(rest + 1, '/') != NULL) {
+        refuse(routes, request, SK_VERDICT_NOT_FOUND);
+    } else if (is_get(routes, request)) {
+        if (!sk_text_voucher_id(rest + 1, &request->voucher_id)) {
+            refuse(routes, request, SK_VERDICT_BAD_VOUCHER_ID);
+            return;
+        }
+        sk_request_wait(request, routes->inquiry_ms);
+        sk_inquiry_inspect(sk_sale_inquiries(routes->sale), request->voucher_id, request->ticket);
+    }
+}
+
+static void health(struct sk_routes *routes, struct sk_request *request, bool well)
+{
+    if (!is_get(routes, request))
+        return;
+    if (well)
+        sk_request_answer(request, 200, routes->ok);
+    else
+        answer(routes, request, SK_VERDICT_UNAVAILABLE, sk_problem(SK_VERDICT_UNAVAILABLE, NULL, RETRY_AFTER_MS));
+}
+
+// The rest of the path after `prefix`, if it is one segment (or none); else NULL.
+static const char *segment(const char *path, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return strncmp(path, prefix, n) == 0 && strchr(path + n, '/') == NULL ? path + n : NULL;
+}
+
+void sk_routes_handle(void *arg, struct sk_request *request)
+{
+    static const char admin[] = "/admin/vouchers";
+    struct sk_routes *routes = arg;
+    const char *path = request->path, *rest;
+    if ((rest = segment(path, "/seckill/")) != NULL)
+        place(routes, request, rest);
+    else if (strcmp(path, "/orders") == 0)
+        show_orders(routes, request);
+    else if ((rest = segment(path, "/orders/")) != NULL)
+        show_order(routes, request, rest);
+    else if (strcmp(path, "/vouchers") == 0)
+        show_vouchers(routes, request);
+    else if ((rest = segment(path, "/vouchers/")) != NULL)
+        show_voucher(routes, request, rest);
+    else if (strncmp(path, admin, sizeof admin - 1) == 0)
+        admin_vouchers(routes, request, path + sizeof admin - 1);
+    else if (strcmp(path, "/healthz") == 0)
+        health(routes, request, true);
+    else if (strcmp(path, "/readyz") == 0)
+        health(routes, request, sk_sale_ready(routes->sale) && !routes->draining);
+    else
+        refuse(routes, request, SK_VERDICT_NOT_FOUND);
+}
+
+// ---- opening and closing ----
+
+struct sk_routes *sk_routes_open(const struct sk_config *config)
+{
+    static const char ok[] = "{\"status\":\"ok\"}\n";
+    struct sk_routes *routes = calloc(1, sizeof *routes);
+    if (routes == NULL)
+        return NULL;
+    routes->config = config;
+    // The longest road of an inquiry asks PostgreSQL three times and Redis once.
+    routes->inquiry_ms = (uint64_t)(config->redis_timeout_ms + 3 * config->pg_timeout_ms);
+    bool complete = true;
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        uint64_t retry = sk_verdict_http_status((enum sk_verdict)i) == 503 ? RETRY_AFTER_MS : 0;
+        routes->refusals[i] = sk_problem((enum sk_verdict)i, NULL, retry);
+        routes->closing[i] = sk_problem((enum sk_verdict)i, NULL, retry);
+        sk_response_header(routes->closing[i], "Connection", "close");
+        complete = complete && routes->refusals[i] != NULL && routes->closing[i] != NULL;
+    }
+    routes->ok = sk_response_new("application/json", ok, sizeof ok - 1);
+    if (!complete || routes->ok == NULL) {
+        sk_routes_close(routes);
+        return NULL;
+    }
+    return routes;
+}
+
+void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_sale *sale)
+{
+    routes->server = server;
+    routes->sale = sale;
+}
+
+void sk_routes_drain(struct sk_routes *routes)
+{
+    routes->draining = true;
+}
+
+void sk_routes_close(struct sk_routes *routes)
+{
+    if (routes == NULL)
+        return;
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        sk_response_free(routes->refusals[i]);
+        sk_response_free(routes->closing[i]);
+    }
+    sk_response_free(routes->ok);
+    free(routes);
+}

@@ -1,0 +1,26 @@
+// From a request to the sale and from the sale's verdict to an answer: what the interface is.
+#ifndef SK_HTTP_ROUTES_H
+#define SK_HTTP_ROUTES_H
+
+#include "sale.h"
+#include "server.h"
+
+struct sk_routes;
+
+// The reactor's thread. NULL: out of memory. Borrows config.
+struct sk_routes *sk_routes_open(const struct sk_config *config);
+void sk_routes_close(struct sk_routes *routes); // after server and sale; NULL is fine
+
+// The two ends it connects; set once both exist.
+void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_sale *sale);
+
+// From now on new orders are refused with SHUTTING_DOWN, and /readyz says 503.
+void sk_routes_drain(struct sk_routes *routes);
+
+// The callbacks for struct sk_handler and struct sk_sale_options; arg is the routes.
+void sk_routes_handle(void *arg, struct sk_request *request);
+void sk_routes_expired(void *arg, struct sk_request *request);
+sk_response *sk_routes_malformed(void *arg, enum sk_verdict verdict);
+void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
+
+#endif

@@ -1,0 +1,206 @@
+// Two gates. The rate gate is a table of theoretical arrival times (the "virtual scheduling" form of the
+// generic cell rate algorithm, ITU-T I.371): two words per user, a fixed number of places, and a user
+// who finds no place passes. It is a courtesy to the stores, not a promise.
+//
+// The mark gate answers SOLD_OUT, ENDED, NOT_STARTED and UNKNOWN_VOUCHER for a short time after a store
+// said so. A mark ends by itself, so that returned units sell. For SOLD_OUT and ENDED it needs to know
+// who has bought, because winners must be told so: a filter of the buyers, read from Redis once for each
+// state of the buyers, which the voucher's `last` names. While there is no such filter, everybody asks
+// Redis.
+#include "admit.h"
+
+#include <string.h>
+
+#include "clock.h"
+
+enum { PLACES = 1 << 16, WAYS = 4, SCAN_COUNT = 1000, MAYBE_MORE = 1000 };
+
+struct place {
+    uint64_t user_hash;
+    uint64_t free_at_us; // when the user's tries are paid off
+};
+
+struct sk_admit {
+    const struct sk_core *core;
+    struct place *places; // NULL: no rate is set
+    uint64_t cost_us;     // of one try
+};
+
+struct sk_admit *sk_admit_open(const struct sk_core *core)
+{
+    struct sk_admit *admit = calloc(1, sizeof *admit);
+    if (admit == NULL)
+        return NULL;
+    admit->core = core;
+    if (core->config->user_rate > 0) {
+        admit->cost_us = 1000000 / (uint64_t)core->config->user_rate;
+        admit->places = calloc(PLACES, sizeof *admit->places);
+        if (admit->places == NULL) {
+            free(admit);
+            return NULL;
+        }
+    }
+    return admit;
+}
+
+void sk_admit_close(struct sk_admit *admit)
+{
+    if (admit != NULL)
+        free(admit->places);
+    free(admit);
+}
+
+// A user may spend one second's worth of tries at once; then each try must be paid off first.
+static bool over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms, uint64_t *wait_ms)
+{
+    uint64_t hash = sk_hash(user, strlen(user)), now = now_ms * 1000, burst = 1000000 - admit->cost_us;
+    struct place *row = &admit->places[(hash * WAYS) % PLACES], *mine = NULL;
+    for (int i = 0; i < WAYS; i++) {
+        if (row[i].user_hash == hash) {
+            mine = &row[i];
+            break;
+        }
+        if (row[i].free_at_us <= now && mine == NULL)
+            mine = &row[i];
+    }
+    if (mine == NULL)
+        return false;
+    uint64_t free_at = mine->user_hash == hash && mine->free_at_us > now ? mine->free_at_us : now;
+    if (free_at - now > burst) {
+        *wait_ms = (free_at - now - burst + 999) / 1000;
+        return true;
+    }
+    *mine = (struct place){hash, free_at + admit->cost_us};
+    return false;
+}
+
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user, struct sk_outcome *outcome)
+{
+    uint64_t now = uv_now(admit->core->loop), wait_ms;
+    *outcome = (struct sk_outcome){0};
+    if (admit->places != NULL && over_rate(admit, user, now, &wait_ms)) {
+        outcome->verdict = SK_VERDICT_RATE_LIMITED;
+        outcome->retry_after_ms = wait_ms;
+        return true;
+    }
+    const struct sk_mark *mark = &voucher->mark;
+    if (mark->until_ms <= now)
+        return false;
+    if (mark->verdict == SK_VERDICT_SOLD_OUT || mark->verdict == SK_VERDICT_ENDED) {
+        if (voucher->filter == NULL || strcmp(voucher->filter_label, mark->label) != 0 ||
+            sk_filter_maybe(voucher->filter, user, strlen(user)))
+            return false;
+    }
+    outcome->verdict = mark->verdict;
+    if (mark->verdict == SK_VERDICT_NOT_STARTED)
+        outcome->retry_after_ms = mark->begin_at_ms > now ? mark->begin_at_ms - now : 1;
+    return true;
+}
+
+// ---- reading the buyers ----
+
+struct reading {
+    struct sk_admit *admit;
+    struct sk_voucher *voucher;
+    struct sk_filter *filter;
+    char label[SK_LABEL_SIZE];
+};
+
+static void end_reading(struct reading *reading, bool complete)
+{
+    struct sk_voucher *voucher = reading->voucher;
+    voucher->filtering = false;
+    if (complete) {
+        sk_filter_free(voucher->filter);
+        voucher->filter = reading->filter;
+        memcpy(voucher->filter_label, reading->label, sizeof voucher->filter_label);
+    } else {
+        sk_filter_free(reading->filter);
+    }
+    free(reading);
+}
+
+static void on_scanned(void *arg, const struct sk_reply *reply);
+
+static void scan(struct reading *reading, const char *cursor)
+{
+    const char *argv[] = {"HSCAN", reading->voucher->buyers_key, cursor, "COUNT", "1000"};
+    if (sk_redis_command(reading->admit->core->redis, 5, argv, NULL, on_scanned, reading) != SK_OK)
+        end_reading(reading, false);
+}
+
+// A complete scan returns every buyer that was there from its start to its end, and buyers do not go
+// while the sale is sold out but by corrections: the filter may hold too many, never too few.
+static void on_scanned(void *arg, const struct sk_reply *reply)
+{
+    struct reading *reading = arg;
+    const char *cursor = sk_reply_text(sk_reply_at(reply, 0), NULL);
+    const struct sk_reply *pairs = sk_reply_at(reply, 1);
+    if (cursor == NULL || pairs == NULL) {
+        end_reading(reading, false);
+        return;
+    }
+    for (size_t i = 0; i + 1 < sk_reply_count(pairs); i += 2) {
+        size_t len = 0;
+        const char *user = sk_reply_text(sk_reply_at(pairs, i), &len);
+        if (user != NULL)
+            sk_filter_add(reading->filter, user, len);
+    }
+    if (strcmp(cursor, "0") == 0)
+        end_reading(reading, true);
+    else
+        scan(reading, cursor);
+}
+
+static void on_counted(void *arg, const struct sk_reply *reply)
+{
+    struct reading *reading = arg;
+    int64_t buyers = 0;
+    if (reply == NULL || !sk_reply_number(reply, &buyers)) {
+        end_reading(reading, false);
+        return;
+    }
+    reading->filter = sk_filter_new((size_t)buyers + MAYBE_MORE);
+    if (reading->filter == NULL)
+        end_reading(reading, false);
+    else
+        scan(reading, "0");
+}
+
+static void read_buyers(struct sk_admit *admit, struct sk_voucher *voucher, const char *label)
+{
+    struct reading *reading = calloc(1, sizeof *reading);
+    const char *argv[] = {"HLEN", voucher->buyers_key};
+    if (reading == NULL)
+        return;
+    reading->admit = admit;
+    reading->voucher = voucher;
+    memcpy(reading->label, label, strlen(label) + 1);
+    voucher->filtering = true;
+    if (sk_redis_command(admit->core->redis, 2, argv, NULL, on_counted, reading) != SK_OK)
+        end_reading(reading, false);
+}
+
+void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, enum sk_verdict verdict, const char *label,
+                       uint64_t begin_in_ms)
+{
+    uint64_t now = uv_now(admit->core->loop), hold = (uint64_t)admit->core->config->sold_out_mark_ms;
+    struct sk_mark *mark = &voucher->mark;
+    if (strlen(label) >= sizeof mark->label)
+        return;
+    if (verdict == SK_VERDICT_NOT_STARTED && begin_in_ms < hold)
+        hold = begin_in_ms; // the mark must not outlive the wait
+    mark->verdict = verdict;
+    mark->until_ms = now + hold;
+    mark->begin_at_ms = now + begin_in_ms;
+    memcpy(mark->label, label, strlen(label) + 1);
+    bool needs_filter = verdict == SK_VERDICT_SOLD_OUT || verdict == SK_VERDICT_ENDED;
+    bool has_filter = voucher->filter != NULL && strcmp(voucher->filter_label, label) == 0;
+    if (needs_filter && !has_filter && !voucher->filtering && hold > 0)
+        read_buyers(admit, voucher, label);
+}
+
+void sk_admit_forget(struct sk_voucher *voucher)
+{
+    voucher->mark.until_ms = 0;
+}

@@ -1,0 +1,349 @@
+// Every key is asked for by a command of its own, all in one write; replies come back in the order of
+// the commands, so an index that walks the keys asked is all the bookkeeping there is.
+//
+// One timer serves all locks of a locker: it renews each lock when a third of its TTL has passed since
+// the last renewal, and asks again for busy keys. A key counts as lost when Redis says so, or when a
+// whole TTL has passed since the last renewal that Redis confirmed, by our own monotonic clock and
+// counted from the moment of asking: so we give up before Redis does.
+#include "lock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backoff.h"
+#include "uuid.h"
+
+enum { TOKEN_SIZE = 56, RELEASE_MAX = 1024, TICK_MS = 4, RETRY_FIRST_MS = 4, RETRY_MOST_MS = 100 };
+
+struct sk_locker {
+    uv_loop_t *loop;
+    struct sk_redis *redis;
+    uv_timer_t tick;
+    struct sk_lock *locks;
+    struct sk_backoff jitter;
+    uint64_t counter;
+    uint32_t ttl_ms;
+    char ttl[12];
+    char process[33]; // random: no two processes share a token
+};
+
+struct sk_lock {
+    struct sk_lock *prev, *next;
+    struct sk_locker *locker;
+    struct sk_lock_events events;
+    void *arg;
+    size_t n;
+    size_t next_reply;     // the walk over the keys asked for
+    size_t asked;          // replies under way
+    bool taken;            // events.taken has run
+    bool released;         // by the holder: freed when the last reply is in
+    bool renewing;         // a renewal is under way
+    uint64_t asked_at_ms;  // the round of questions under way
+    uint64_t held_until_ms;
+    uint64_t renewal_asked_at_ms;
+    uint64_t renew_at_ms;
+    uint64_t retry_at_ms;  // 0: no retry planned
+    uint64_t give_up_at_ms;
+    struct sk_backoff backoff;
+    char token[TOKEN_SIZE];
+    const char **keys;    // point behind the states
+    unsigned char *states;
+};
+
+static void ask_round(struct sk_lock *lock);
+static void on_tick(uv_timer_t *timer);
+
+static void unlink_lock(struct sk_lock *lock)
+{
+    if (lock->prev != NULL)
+        lock->prev->next = lock->next;
+    else
+        lock->locker->locks = lock->next;
+    if (lock->next != NULL)
+        lock->next->prev = lock->prev;
+}
+
+static void free_if_done(struct sk_lock *lock)
+{
+    if (!lock->released || lock->asked > 0 || lock->renewing)
+        return;
+    unlink_lock(lock);
+    free(lock);
+}
+
+static void on_released(void *arg, const struct sk_reply *reply)
+{
+    (void)arg;
+    (void)reply; // if it failed, the TTL releases
+}
+
+// Sends the release of all keys in `state`; in chunks, so that Redis is never held up for long.
+static void send_release(struct sk_lock *lock)
+{
+    const char *argv[RELEASE_MAX + 1];
+    size_t i = 0;
+    while (i < lock->n) {
+        int n = 0;
+        for (; i < lock->n && n < RELEASE_MAX; i++) {
+            if (lock->states[i] == SK_LOCK_HELD)
+                argv[n++] = lock->keys[i];
+        }
+        if (n == 0)
+            return;
+        argv[n] = lock->token;
+        if (sk_redis_script(lock->locker->redis, SK_SCRIPT_LOCK_RELEASE, n, n + 1, argv, NULL, on_released, NULL) !=
+            SK_OK)
+            return; // Redis is away: the TTL releases
+    }
+}
+
+static size_t count_state(const struct sk_lock *lock, enum sk_lock_state state)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < lock->n; i++)
+        count += lock->states[i] == state;
+    return count;
+}
+
+static void round_answered(struct sk_lock *lock)
+{
+    uint64_t now = uv_now(lock->locker->loop);
+    if (lock->released) {
+        send_release(lock);
+        free_if_done(lock);
+        return;
+    }
+    if (count_state(lock, SK_LOCK_BUSY) > 0 && now < lock->give_up_at_ms) {
+        lock->retry_at_ms = now + sk_backoff_next(&lock->backoff);
+        return;
+    }
+    lock->taken = true;
+    lock->events.taken(lock->arg, lock);
+}
+
+static void on_asked(void *arg, const struct sk_reply *reply)
+{
+    struct sk_lock *lock = arg;
+    while (lock->states[lock->next_reply] != SK_LOCK_ASKED)
+        lock->next_reply++;
+    size_t i = lock->next_reply++;
+    const char *text = reply == NULL ? NULL : sk_reply_text(reply, NULL);
+    if (reply == NULL || sk_reply_error(reply) != NULL)
+        lock->states[i] = SK_LOCK_UNKNOWN;
+    else
+        lock->states[i] = text != NULL && strcmp(text, "OK") == 0 ? SK_LOCK_HELD : SK_LOCK_BUSY;
+    if (--lock->asked > 0)
+        return;
+    if (lock->held_until_ms == 0) { // the round of the first key counts for all
+        lock->held_until_ms = lock->asked_at_ms + lock->locker->ttl_ms;
+        lock->renew_at_ms = lock->asked_at_ms + lock->locker->ttl_ms / 3;
+    }
+    round_answered(lock);
+}
+
+// Asks for every key that is BUSY (or new). Keys of a later round count as held no longer than those of
+// the first round that got any: the next renewal treats all alike.
+static void ask_round(struct sk_lock *lock)
+{
+    struct sk_locker *locker = lock->locker;
+    const char *argv[] = {"SET", NULL, lock->token, "NX", "PX", locker->ttl};
+    lock->asked_at_ms = uv_now(locker->loop);
+    lock->next_reply = 0;
+    lock->retry_at_ms = 0;
+    if (count_state(lock, SK_LOCK_HELD) == 0)
+        lock->held_until_ms = 0;
+    for (size_t i = 0; i < lock->n; i++) {
+        if (lock->states[i] != SK_LOCK_BUSY)
+            continue;
+        argv[1] = lock->keys[i];
+        if (sk_redis_command(locker->redis, 6, argv, NULL, on_asked, lock) == SK_OK) {
+            lock->states[i] = SK_LOCK_ASKED;
+            lock->asked++;
+        } else {
+            lock->states[i] = SK_LOCK_UNKNOWN;
+        }
+    }
+}
+
+static struct sk_lock *new_lock(size_t n, const char *const *keys)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(keys[i]) + 1;
+    struct sk_lock *lock = calloc(1, sizeof *lock + n * (sizeof(char *) + 1) + bytes);
+    if (lock == NULL)
+        return NULL;
+    lock->keys = (const char **)(void *)(lock + 1);
+    lock->states = (unsigned char *)(lock->keys + n);
+    char *text = (char *)(lock->states + n);
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(keys[i]) + 1;
+        memcpy(text, keys[i], len);
+        lock->keys[i] = text;
+        lock->states[i] = SK_LOCK_BUSY;
+        text += len;
+    }
+    lock->n = n;
+    return lock;
+}
+
+struct sk_lock *sk_lock_take(struct sk_locker *locker, size_t n, const char *const *keys, uint32_t wait_ms,
+                             const struct sk_lock_events *events, void *arg)
+{
+    struct sk_lock *lock = sk_redis_ready(locker->redis) && n > 0 ? new_lock(n, keys) : NULL;
+    if (lock == NULL)
+        return NULL;
+    lock->locker = locker;
+    lock->events = *events;
+    lock->arg = arg;
+    lock->give_up_at_ms = uv_now(locker->loop) + wait_ms;
+    lock->backoff = (struct sk_backoff){
+        .first_ms = RETRY_FIRST_MS, .most_ms = RETRY_MOST_MS, .random = ++locker->counter * UINT64_C(0x9e3779b97f4a7c15)};
+    (void)snprintf(lock->token, sizeof lock->token, "%s-%" PRIu64, locker->process, locker->counter);
+    ask_round(lock);
+    if (lock->asked == 0) { // nothing could be asked
+        free(lock);
+        return NULL;
+    }
+    lock->next = locker->locks;
+    if (lock->next != NULL)
+        lock->next->prev = lock;
+    locker->locks = lock;
+    if (!uv_is_active((uv_handle_t *)&locker->tick))
+        (void)uv_timer_start(&locker->tick, on_tick, TICK_MS, TICK_MS);
+    return lock;
+}
+
+enum sk_lock_state sk_lock_state(const struct sk_lock *lock, size_t i)
+{
+    SK_ASSERT(i < lock->n);
+    return (enum sk_lock_state)lock->states[i];
+}
+
+void sk_lock_release(struct sk_lock *lock)
+{
+    if (lock == NULL)
+        return;
+    SK_ASSERT(!lock->released);
+    lock->released = true;
+    if (lock->asked == 0)
+        send_release(lock);
+    free_if_done(lock);
+}
+
+// ---- keeping ----
+
+static void lose(struct sk_lock *lock, size_t i)
+{
+    if (lock->states[i] != SK_LOCK_HELD)
+        return;
+    lock->states[i] = SK_LOCK_LOST;
+    if (lock->events.lost != NULL && lock->taken && !lock->released)
+        lock->events.lost(lock->arg, lock, i);
+}
+
+static void on_renewed(void *arg, const struct sk_reply *reply)
+{
+    struct sk_lock *lock = arg;
+    size_t len = 0;
+    const char *held = reply == NULL ? NULL : sk_reply_text(reply, &len);
+    lock->renewing = false;
+    if (held != NULL && len == count_state(lock, SK_LOCK_HELD)) {
+        lock->held_until_ms = lock->renewal_asked_at_ms + lock->locker->ttl_ms;
+        // `held` speaks of the keys that were held when we asked, in order; nothing was lost meanwhile.
+        for (size_t i = 0, at = 0; i < lock->n; i++) {
+            if (lock->states[i] == SK_LOCK_HELD && held[at++] == '0')
+                lose(lock, i);
+        }
+    }
+    free_if_done(lock);
+}
+
+static void renew(struct sk_lock *lock, uint64_t now)
+{
+    size_t held = count_state(lock, SK_LOCK_HELD);
+    lock->renew_at_ms = now + lock->locker->ttl_ms / 3;
+    if (held == 0 || held + 2 > SK_REDIS_ARGS_MAX)
+        return;
+    const char **argv = malloc((held + 2) * sizeof *argv);
+    if (argv == NULL)
+        return; // the next tick tries again
+    size_t n = 0;
+    for (size_t i = 0; i < lock->n; i++) {
+        if (lock->states[i] == SK_LOCK_HELD)
+            argv[n++] = lock->keys[i];
+    }
+    argv[n] = lock->token;
+    argv[n + 1] = lock->locker->ttl;
+    lock->renewal_asked_at_ms = now;
+    lock->renewing = sk_redis_script(lock->locker->redis, SK_SCRIPT_LOCK_RENEW, (int)n, (int)n + 2, argv, NULL,
+                                     on_renewed, lock) == SK_OK;
+    free(argv);
+}
+
+static void keep(struct sk_lock *lock, uint64_t now)
+{
+    if (lock->released)
+        return;
+    if (lock->held_until_ms != 0 && now >= lock->held_until_ms) {
+        for (size_t i = 0; i < lock->n; i++)
+            lose(lock, i);
+        return;
+    }
+    if (lock->held_until_ms != 0 && !lock->renewing && now >= lock->renew_at_ms)
+        renew(lock, now);
+    if (lock->retry_at_ms != 0 && now >= lock->retry_at_ms) {
+        ask_round(lock);
+        if (lock->asked == 0)
+            round_answered(lock); // Redis is away: what is left is UNKNOWN
+    }
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct sk_locker *locker = timer->data;
+    uint64_t now = uv_now(locker->loop);
+    if (locker->locks == NULL)
+        (void)uv_timer_stop(timer);
+    for (struct sk_lock *lock = locker->locks, *next; lock != NULL; lock = next) {
+        next = lock->next; // a holder may release inside its callback, and only its own lock
+        keep(lock, now);
+    }
+}
+
+struct sk_locker *sk_locker_open(uv_loop_t *loop, struct sk_redis *redis, uint32_t ttl_ms)
+{
+    struct sk_locker *locker = calloc(1, sizeof *locker);
+    if (locker == NULL)
+        return NULL;
+    uint64_t random[2];
+    sk_random_bytes(random, sizeof random);
+    locker->loop = loop;
+    locker->redis = redis;
+    locker->ttl_ms = ttl_ms;
+    (void)snprintf(locker->ttl, sizeof locker->ttl, "%" PRIu32, ttl_ms);
+    (void)snprintf(locker->process, sizeof locker->process, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+    (void)uv_timer_init(loop, &locker->tick);
+    locker->tick.data = locker;
+    return locker;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void sk_locker_close(struct sk_locker *locker)
+{
+    if (locker == NULL)
+        return;
+    while (locker->locks != NULL) {
+        struct sk_lock *next = locker->locks->next;
+        SK_ASSERT(locker->locks->asked == 0 && !locker->locks->renewing);
+        free(locker->locks);
+        locker->locks = next;
+    }
+    uv_close((uv_handle_t *)&locker->tick, on_closed);
+}

@@ -1,0 +1,55 @@
+// The orders of a reactor that are on their way: from the request, through Redis, to PostgreSQL.
+#ifndef SK_SALE_ORDER_H
+#define SK_SALE_ORDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "text.h"
+#include "uuid.h"
+
+struct sk_voucher;
+
+enum { SK_JOURNAL_ID_SIZE = 44 }; // "<ms>-<sequence>", two 64-bit numbers
+
+// A journal entry of Redis some of whose orders are not settled yet.
+struct sk_entry {
+    struct sk_entry *prev, *next; // the voucher's entries, oldest first; recovered ones are not listed
+    struct sk_voucher *voucher;
+    int64_t epoch; // under which Redis granted the orders; 0: whatever it is now
+    size_t open;   // orders not settled
+    struct sk_buf refused; // what settle_entry.lua needs: outcome, id, user, live id, NUL after each
+    size_t refused_count;
+    int recovered; // read back from the journal, nobody waits for its orders
+    char journal_id[SK_JOURNAL_ID_SIZE];
+};
+
+struct sk_order {
+    struct sk_order *next;
+    struct sk_entry *entry; // NULL until Redis has granted it
+    uint64_t ticket;        // who waits for it; 0: nobody
+    uint64_t not_before_ms; // while it waits for its user's lock
+    char id[SK_UUID_SIZE];
+    char user[SK_USER_SIZE];
+};
+
+struct sk_order_list {
+    struct sk_order *head, *tail;
+    size_t count;
+};
+
+void sk_order_push(struct sk_order_list *list, struct sk_order *order);
+struct sk_order *sk_order_pop(struct sk_order_list *list); // NULL: empty
+
+// Where orders come from and go back to: blocks that are kept, so that a busy sale does not allocate.
+struct sk_order_pool;
+
+// The reactor's thread. At most `most` orders are out at a time. NULL: out of memory.
+struct sk_order_pool *sk_order_pool_new(size_t most);
+void sk_order_pool_free(struct sk_order_pool *pool);
+struct sk_order *sk_order_take(struct sk_order_pool *pool); // zeroed but for the id; NULL: bound or memory
+void sk_order_give(struct sk_order_pool *pool, struct sk_order *order);
+size_t sk_order_pool_out(const struct sk_order_pool *pool);
+
+#endif

@@ -1,0 +1,144 @@
+// Puts the parts of a reactor's sale together, and takes them apart in reverse order.
+#include "sale.h"
+
+#include <string.h>
+
+#include "admit.h"
+#include "place.h"
+#include "recover.h"
+#include "writer.h"
+
+enum { RETRY_AFTER_MS = 1000 };
+
+struct sk_sale {
+    struct sk_core core;
+    struct sk_admit *admit;
+    struct sk_place *place;
+    struct sk_writer *writer;
+    struct sk_recover *recover;
+    struct sk_inquiries *inquiries;
+};
+
+static void on_redis_change(void *arg, bool ready)
+{
+    (void)arg;
+    (void)ready; // everybody asks sk_redis_ready
+}
+
+static void on_pg_change(void *arg, bool ready)
+{
+    struct sk_sale *sale = arg;
+    if (ready && sale->writer != NULL)
+        sk_writer_pump(sale->writer);
+}
+
+static enum sk_status open_stores(struct sk_sale *sale)
+{
+    struct sk_core *core = &sale->core;
+    const struct sk_config *config = core->config;
+    struct sk_redis_options redis = {config->redis_url, (uint32_t)config->redis_timeout_ms, on_redis_change, sale};
+    struct sk_pg_options pg = {config->database_url, (uint32_t)config->pg_timeout_ms, on_pg_change, sale};
+    core->redis = sk_redis_open(core->loop, &redis);
+    core->pg = sk_pg_open(core->loop, &pg);
+    if (core->redis == NULL || core->pg == NULL)
+        return SK_FAIL;
+    core->locker = sk_locker_open(core->loop, core->redis, (uint32_t)config->lock_ttl_ms);
+    core->vouchers = sk_vouchers_new();
+    core->orders = sk_order_pool_new((size_t)config->journal_max_orders);
+    return core->locker != NULL && core->vouchers != NULL && core->orders != NULL ? SK_OK : SK_NO_MEM;
+}
+
+static enum sk_status open_parts(struct sk_sale *sale)
+{
+    const struct sk_core *core = &sale->core;
+    sale->admit = sk_admit_open(core);
+    sale->recover = sk_recover_open(core);
+    if (sale->admit == NULL || sale->recover == NULL)
+        return SK_NO_MEM;
+    sale->writer = sk_writer_open(core, sk_recover_settled, sale->recover);
+    if (sale->writer == NULL)
+        return SK_NO_MEM;
+    sk_recover_set_writer(sale->recover, sale->writer);
+    sale->place = sk_place_open(core, sale->admit, sale->writer);
+    sale->inquiries = sk_inquiries_open(core);
+    return sale->place != NULL && sale->inquiries != NULL ? SK_OK : SK_NO_MEM;
+}
+
+struct sk_sale *sk_sale_open(const struct sk_sale_options *options)
+{
+    struct sk_sale *sale = calloc(1, sizeof *sale);
+    if (sale == NULL)
+        return NULL;
+    sale->core.loop = options->loop;
+    sale->core.config = options->config;
+    sale->core.on_outcome = options->on_outcome;
+    sale->core.arg = options->arg;
+    if (open_stores(sale) != SK_OK || open_parts(sale) != SK_OK) {
+        sk_sale_close(sale);
+        return NULL;
+    }
+    return sale;
+}
+
+void sk_sale_close(struct sk_sale *sale)
+{
+    if (sale == NULL)
+        return;
+    // The links go first: their last callbacks still find everything in place.
+    sk_pg_close(sale->core.pg);
+    sk_redis_close(sale->core.redis);
+    sk_inquiries_close(sale->inquiries);
+    sk_place_close(sale->place);
+    sk_writer_close(sale->writer);
+    sk_recover_close(sale->recover);
+    sk_admit_close(sale->admit);
+    sk_locker_close(sale->core.locker);
+    sk_order_pool_free(sale->core.orders);
+    sk_vouchers_free(sale->core.vouchers);
+    free(sale);
+}
+
+bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, uint64_t ticket,
+                   struct sk_outcome *outcome)
+{
+    const struct sk_core *core = &sale->core;
+    struct sk_voucher *voucher = sk_vouchers_get(core->vouchers, voucher_id, uv_now(core->loop));
+    if (voucher != NULL && sk_admit_refuses(sale->admit, voucher, user, outcome))
+        return false;
+    *outcome = (struct sk_outcome){.verdict = SK_VERDICT_UNAVAILABLE, .retry_after_ms = RETRY_AFTER_MS};
+    if (!sk_redis_ready(core->redis))
+        return false;
+    struct sk_order *order = voucher == NULL ? NULL : sk_order_take(core->orders);
+    if (order == NULL) {
+        outcome->verdict = SK_VERDICT_OVERLOADED;
+        return false;
+    }
+    order->ticket = ticket;
+    size_t len = strlen(user);
+    SK_ASSERT(len < sizeof order->user);
+    memcpy(order->user, user, len + 1);
+    sk_place_add(sale->place, voucher, order);
+    return true;
+}
+
+struct sk_inquiries *sk_sale_inquiries(struct sk_sale *sale)
+{
+    return sale->inquiries;
+}
+
+void sk_sale_turn(struct sk_sale *sale)
+{
+    sk_place_flush(sale->place);
+    sk_writer_pump(sale->writer);
+    sk_redis_flush(sale->core.redis);
+}
+
+bool sk_sale_ready(const struct sk_sale *sale)
+{
+    return sk_redis_ready(sale->core.redis) && sk_pg_ready(sale->core.pg);
+}
+
+bool sk_sale_idle(const struct sk_sale *sale)
+{
+    return sk_writer_idle(sale->writer);
+}

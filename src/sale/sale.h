@@ -1,0 +1,43 @@
+// The sale of one reactor: everything between a request that has been understood and the verdict on it.
+// The road of an order through it: admit -> place (Redis) -> writer (locks, PostgreSQL) -> verdict;
+// beside it recover, which settles what others left, and load, which opens vouchers.
+#ifndef SK_SALE_SALE_H
+#define SK_SALE_SALE_H
+
+#include "core.h"
+#include "inquiry.h"
+
+struct sk_sale;
+
+struct sk_sale_options {
+    uv_loop_t *loop;                // borrowed
+    const struct sk_config *config; // borrowed
+    // As core.h says. Never runs inside sk_sale_place; inquiries may answer at once.
+    void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
+    void *arg;
+};
+
+// The reactor's thread, as all functions. Starts connecting to both stores. NULL: bad URL or out of
+// memory; the reason is logged.
+struct sk_sale *sk_sale_open(const struct sk_sale_options *options);
+
+// Ends at once: tickets still waiting are answered with UNAVAILABLE, the journal keeps what was granted.
+// The loop must run until its handles are closed. NULL is fine.
+void sk_sale_close(struct sk_sale *sale);
+
+// Tries to place an order. True: the outcome will come for `ticket`. False: *outcome is the last word.
+bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, uint64_t ticket,
+                   struct sk_outcome *outcome);
+
+struct sk_inquiries *sk_sale_inquiries(struct sk_sale *sale);
+
+// The end of a loop turn: sends what has gathered.
+void sk_sale_turn(struct sk_sale *sale);
+
+// Both stores are connected.
+bool sk_sale_ready(const struct sk_sale *sale);
+
+// Nothing is on its way to PostgreSQL.
+bool sk_sale_idle(const struct sk_sale *sale);
+
+#endif

@@ -1,0 +1,455 @@
+// A batch goes COLLECTED -> LOCKING -> LOCKED -> WRITING -> FREE. There are two: one in PostgreSQL, and
+// one that takes its locks meanwhile. All orders of a batch are for one voucher and one epoch, because
+// one call of place_orders() is.
+//
+// Nobody's failure stops a batch: an order whose lock is busy goes back and waits, with jitter; if Redis
+// cannot lock, the batch is written without locks (they only save work); if PostgreSQL fails or its
+// answer is lost, all orders go back and are said again under the same ids, which settles them
+// whatever became of the first try (P7).
+#include "writer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "backoff.h"
+#include "log.h"
+
+enum { TICK_MS = 10, LOCK_KEY_SIZE = 96, BATCHES = 2 };
+
+enum batch_state { BATCH_FREE, BATCH_COLLECTED, BATCH_LOCKING, BATCH_LOCKED, BATCH_WRITING };
+
+struct batch {
+    struct sk_writer *writer;
+    enum batch_state state;
+    struct sk_voucher *voucher;
+    int64_t epoch;
+    struct sk_lock *lock; // NULL: written without locks
+    size_t n;
+    struct sk_order **orders; // batch_max of them
+};
+
+struct sk_writer {
+    const struct sk_core *core;
+    void (*on_recovered)(void *arg);
+    void *arg;
+    struct sk_voucher *first, *last; // vouchers with granted orders, in turn
+    struct sk_order_list delayed;    // wait for their not_before_ms
+    struct batch batches[BATCHES];
+    struct sk_backoff failure;       // PostgreSQL's failures
+    struct sk_backoff busy;          // users' locks
+    uint64_t pause_until_ms;         // after a failure
+    uv_timer_t *tick;
+    struct sk_buf ids, users; // the parameters of the call being made
+};
+
+static void set_state(struct batch *batch, enum batch_state state)
+{
+    static const bool allowed[BATCH_WRITING + 1][BATCH_WRITING + 1] = {
+        [BATCH_FREE] = {[BATCH_COLLECTED] = true},
+        [BATCH_COLLECTED] = {[BATCH_LOCKING] = true, [BATCH_LOCKED] = true},
+        [BATCH_LOCKING] = {[BATCH_LOCKED] = true, [BATCH_FREE] = true},
+        [BATCH_LOCKED] = {[BATCH_WRITING] = true, [BATCH_FREE] = true},
+        [BATCH_WRITING] = {[BATCH_FREE] = true},
+    };
+    SK_ASSERT(allowed[batch->state][state]);
+    batch->state = state;
+}
+
+// ---- queues ----
+
+static void line_up(struct sk_writer *writer, struct sk_voucher *voucher)
+{
+    if (voucher->in_granted)
+        return;
+    voucher->in_granted = true;
+    voucher->next_granted = NULL;
+    if (writer->last != NULL)
+        writer->last->next_granted = voucher;
+    else
+        writer->first = voucher;
+    writer->last = voucher;
+}
+
+static void enqueue(struct sk_writer *writer, struct sk_order *order)
+{
+    sk_order_push(&order->entry->voucher->granted, order);
+    line_up(writer, order->entry->voucher);
+}
+
+static void delay(struct sk_writer *writer, struct sk_order *order, uint32_t ms)
+{
+    order->not_before_ms = uv_now(writer->core->loop) + ms;
+    sk_order_push(&writer->delayed, order);
+}
+
+static void wake_delayed(struct sk_writer *writer)
+{
+    uint64_t now = uv_now(writer->core->loop);
+    for (size_t left = writer->delayed.count; left > 0; left--) {
+        struct sk_order *order = sk_order_pop(&writer->delayed);
+        if (order->not_before_ms <= now)
+            enqueue(writer, order);
+        else
+            sk_order_push(&writer->delayed, order);
+    }
+}
+
+// ---- journal entries ----
+
+struct sk_entry *sk_writer_entry(struct sk_writer *writer, struct sk_voucher *voucher, int64_t epoch,
+                                 const char *journal_id, bool recovered)
+{
+    (void)writer;
+    size_t len = strlen(journal_id);
+    struct sk_entry *entry = len < SK_JOURNAL_ID_SIZE ? calloc(1, sizeof *entry) : NULL;
+    if (entry == NULL)
+        return NULL;
+    entry->voucher = voucher;
+    entry->epoch = epoch;
+    entry->recovered = recovered;
+    memcpy(entry->journal_id, journal_id, len + 1);
+    if (!recovered) {
+        entry->prev = voucher->youngest_entry;
+        if (entry->prev != NULL)
+            entry->prev->next = entry;
+        else
+            voucher->oldest_entry = entry;
+        voucher->youngest_entry = entry;
+    }
+    return entry;
+}
+
+static void free_entry(struct sk_entry *entry)
+{
+    struct sk_voucher *voucher = entry->voucher;
+    if (!entry->recovered) {
+        if (entry->prev != NULL)
+            entry->prev->next = entry->next;
+        else
+            voucher->oldest_entry = entry->next;
+        if (entry->next != NULL)
+            entry->next->prev = entry->prev;
+        else
+            voucher->youngest_entry = entry->prev;
+    }
+    sk_buf_free(&entry->refused);
+    free(entry);
+}
+
+static void on_dropped(void *arg, const struct sk_reply *reply)
+{
+    (void)arg;
+    if (reply != NULL && sk_reply_error(reply) != NULL)
+        sk_log_text(SK_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
+}
+
+// Corrects Redis for the refused orders and drops the entry. Whatever fails here is done again by
+// recovery, which finds the entry in the journal.
+static enum sk_status correct_and_drop(struct sk_writer *writer, const struct sk_entry *entry)
+{
+    const struct sk_voucher *voucher = entry->voucher;
+    const char *argv[SK_REDIS_ARGS_MAX];
+    int n = 0;
+    argv[n++] = voucher->voucher_key;
+    argv[n++] = voucher->buyers_key;
+    argv[n++] = voucher->journal_key;
+    argv[n++] = entry->journal_id;
+    if (entry->refused.failed || (size_t)n + entry->refused_count * 4 > SK_REDIS_ARGS_MAX)
+        return SK_NO_MEM;
+    const char *at = entry->refused.data;
+    for (size_t i = 0; i < entry->refused_count * 4; i++, at += strlen(at) + 1)
+        argv[n++] = at;
+    return sk_redis_script(writer->core->redis, SK_SCRIPT_SETTLE_ENTRY, 3, n, argv, NULL, on_dropped, NULL);
+}
+
+static void close_entry(struct sk_writer *writer, struct sk_entry *entry)
+{
+    const char *argv[] = {"XDEL", entry->voucher->journal_key, entry->journal_id};
+    enum sk_status status = entry->refused_count > 0
+                                ? correct_and_drop(writer, entry)
+                                : sk_redis_command(writer->core->redis, 3, argv, NULL, on_dropped, NULL);
+    if (status != SK_OK)
+        sk_log(SK_WARN, "journal entry left to recovery", "journal_id=%s", entry->journal_id);
+    bool recovered = entry->recovered;
+    free_entry(entry);
+    if (recovered)
+        writer->on_recovered(writer->arg);
+}
+
+// ---- results ----
+
+static void leave(struct sk_writer *writer, struct sk_order *order)
+{
+    struct sk_entry *entry = order->entry;
+    sk_order_give(writer->core->orders, order);
+    if (--entry->open == 0)
+        close_entry(writer, entry);
+}
+
+static void note_refused(struct sk_order *order, const char *outcome, const char *live_id)
+{
+    struct sk_entry *entry = order->entry;
+    const char *parts[] = {outcome, order->id, order->user, live_id == NULL ? "" : live_id};
+    for (int i = 0; i < 4; i++)
+        sk_buf_add(&entry->refused, parts[i], strlen(parts[i]) + 1);
+    entry->refused_count++;
+}
+
+static void settle(struct sk_writer *writer, struct sk_order *order, const char *outcome, const char *live_id)
+{
+    const struct sk_core *core = writer->core;
+    if (strcmp(outcome, "placed") == 0 || strcmp(outcome, "already_placed") == 0) {
+        sk_core_tell(core, order, SK_VERDICT_PLACED, order->id, 0);
+    } else if (strcmp(outcome, "duplicate") == 0) {
+        note_refused(order, outcome, live_id);
+        sk_core_tell(core, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_UNAVAILABLE, live_id, 0);
+    } else if (strcmp(outcome, "sold_out") == 0) {
+        note_refused(order, outcome, live_id);
+        sk_core_tell(core, order, SK_VERDICT_SOLD_OUT, NULL, 0);
+    } else if (strcmp(outcome, "stale") == 0) {
+        // Fenced off: the voucher was loaded anew meanwhile. Redis did grant it, so it is said again
+        // under whatever epoch rules now, and PostgreSQL decides.
+        order->entry->epoch = 0;
+        delay(writer, order, sk_backoff_next(&writer->failure));
+        return;
+    } else {
+        sk_log(SK_ERROR, "order id belongs to another order", "order=%s outcome=%s", order->id, outcome);
+        sk_core_tell(core, order, SK_VERDICT_INTERNAL, NULL, 0);
+    }
+    leave(writer, order);
+}
+
+static void free_batch(struct batch *batch)
+{
+    sk_lock_release(batch->lock);
+    batch->lock = NULL;
+    batch->n = 0;
+    set_state(batch, BATCH_FREE);
+}
+
+static void put_back(struct batch *batch)
+{
+    struct sk_writer *writer = batch->writer;
+    uint32_t wait_ms = sk_backoff_next(&writer->failure);
+    writer->pause_until_ms = uv_now(writer->core->loop) + wait_ms;
+    for (size_t i = 0; i < batch->n; i++)
+        enqueue(writer, batch->orders[i]);
+    free_batch(batch);
+}
+
+static void on_written(void *arg, const struct sk_rows *rows)
+{
+    struct batch *batch = arg;
+    struct sk_writer *writer = batch->writer;
+    if (rows == NULL || sk_rows_count(rows) != batch->n) {
+        put_back(batch);
+        return;
+    }
+    sk_backoff_reset(&writer->failure);
+    for (size_t row = 0; row < batch->n; row++) {
+        size_t i = (size_t)sk_rows_number(rows, row, 0) - 1;
+        SK_ASSERT(i < batch->n && batch->orders[i] != NULL); // the function answers for each order once
+        settle(writer, batch->orders[i], sk_rows_text(rows, row, 1), sk_rows_text(rows, row, 2));
+        batch->orders[i] = NULL;
+    }
+    free_batch(batch);
+    sk_writer_pump(writer);
+}
+
+// ---- batches ----
+
+static void write_batch(struct batch *batch)
+{
+    struct sk_writer *writer = batch->writer;
+    char voucher[24], epoch[24];
+    sk_buf_clear(&writer->ids);
+    sk_buf_clear(&writer->users);
+    for (size_t i = 0; i < batch->n; i++) {
+        const struct sk_order *order = batch->orders[i];
+        // Users are quoted, because a bare null would be read as NULL; their characters need no escape.
+        sk_buf_puts(&writer->ids, i == 0 ? "{" : ",");
+        sk_buf_add(&writer->ids, order->id, SK_UUID_CHARS);
+        sk_buf_puts(&writer->users, i == 0 ? "{\"" : "\",\"");
+        sk_buf_puts(&writer->users, order->user);
+    }
+    sk_buf_puts(&writer->ids, "}");
+    sk_buf_puts(&writer->users, "\"}");
+    (void)snprintf(voucher, sizeof voucher, "%" PRId64, batch->voucher->id);
+    (void)snprintf(epoch, sizeof epoch, "%" PRId64, batch->epoch);
+    const char *params[] = {voucher, epoch, writer->ids.data, writer->users.data};
+    set_state(batch, BATCH_WRITING);
+    if (writer->ids.failed || writer->users.failed ||
+        sk_pg_call(writer->core->pg, SK_STATEMENT_PLACE_ORDERS, 4, params, on_written, batch) != SK_OK)
+        put_back(batch);
+}
+
+// Keeps the orders whose lock we have (or nobody can tell); the others wait for a later batch.
+static void on_locked(void *arg, struct sk_lock *lock)
+{
+    struct batch *batch = arg;
+    struct sk_writer *writer = batch->writer;
+    size_t kept = 0;
+    for (size_t i = 0; i < batch->n; i++) {
+        if (sk_lock_state(lock, i) == SK_LOCK_BUSY)
+            delay(writer, batch->orders[i], sk_backoff_next(&writer->busy));
+        else
+            batch->orders[kept++] = batch->orders[i];
+    }
+    if (kept == batch->n)
+        sk_backoff_reset(&writer->busy);
+    batch->n = kept;
+    set_state(batch, BATCH_LOCKED);
+    if (kept == 0)
+        free_batch(batch);
+    sk_writer_pump(writer);
+}
+
+static void lock_batch(struct batch *batch)
+{
+    static const struct sk_lock_events events = {.taken = on_locked};
+    const struct sk_core *core = batch->writer->core;
+    char (*names)[LOCK_KEY_SIZE] = malloc(batch->n * sizeof *names);
+    const char **keys = malloc(batch->n * sizeof *keys);
+    if (names != NULL && keys != NULL) {
+        for (size_t i = 0; i < batch->n; i++) {
+            (void)snprintf(names[i], LOCK_KEY_SIZE, "seckill:lock:order:{%s}", batch->orders[i]->user);
+            keys[i] = names[i];
+        }
+        batch->lock = sk_lock_take(core->locker, batch->n, keys, 0, &events, batch);
+    }
+    free(keys);
+    free(names);
+    set_state(batch, batch->lock == NULL ? BATCH_LOCKED : BATCH_LOCKING);
+}
+
+static void collect(struct sk_writer *writer, struct batch *batch)
+{
+    struct sk_voucher *voucher = writer->first;
+    size_t most = (size_t)writer->core->config->batch_max;
+    batch->voucher = voucher;
+    batch->epoch = voucher->granted.head->entry->epoch;
+    while (batch->n < most && voucher->granted.head != NULL && voucher->granted.head->entry->epoch == batch->epoch)
+        batch->orders[batch->n++] = sk_order_pop(&voucher->granted);
+    // The voucher goes to the end of the line, or leaves it.
+    writer->first = voucher->next_granted;
+    if (writer->first == NULL)
+        writer->last = NULL;
+    voucher->in_granted = false;
+    if (voucher->granted.head != NULL)
+        line_up(writer, voucher);
+    set_state(batch, BATCH_COLLECTED);
+}
+
+static struct batch *find_batch(struct sk_writer *writer, enum batch_state state)
+{
+    for (int i = 0; i < BATCHES; i++) {
+        if (writer->batches[i].state == state)
+            return &writer->batches[i];
+    }
+    return NULL;
+}
+
+void sk_writer_pump(struct sk_writer *writer)
+{
+    if (!sk_pg_ready(writer->core->pg) || uv_now(writer->core->loop) < writer->pause_until_ms)
+        return;
+    bool one_ahead = find_batch(writer, BATCH_LOCKING) != NULL || find_batch(writer, BATCH_LOCKED) != NULL;
+    struct batch *spare = find_batch(writer, BATCH_FREE);
+    if (writer->first != NULL && spare != NULL && !one_ahead) {
+        collect(writer, spare);
+        lock_batch(spare);
+    }
+    struct batch *ready = find_batch(writer, BATCH_LOCKED);
+    if (ready != NULL && find_batch(writer, BATCH_WRITING) == NULL)
+        write_batch(ready);
+}
+
+void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order)
+{
+    order->entry = entry;
+    entry->open++;
+    enqueue(writer, order);
+}
+
+bool sk_writer_idle(const struct sk_writer *writer)
+{
+    for (int i = 0; i < BATCHES; i++) {
+        if (writer->batches[i].state != BATCH_FREE)
+            return false;
+    }
+    return writer->first == NULL && writer->delayed.count == 0;
+}
+
+// ---- opening and closing ----
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct sk_writer *writer = timer->data;
+    wake_delayed(writer);
+    sk_writer_pump(writer);
+}
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+struct sk_writer *sk_writer_open(const struct sk_core *core, void (*on_recovered)(void *arg), void *arg)
+{
+    struct sk_writer *writer = calloc(1, sizeof *writer);
+    if (writer == NULL)
+        return NULL;
+    writer->core = core;
+    writer->on_recovered = on_recovered;
+    writer->arg = arg;
+    writer->failure = (struct sk_backoff){.first_ms = 20, .most_ms = 2000};
+    writer->busy = (struct sk_backoff){.first_ms = 10, .most_ms = 250};
+    bool ok = true;
+    for (int i = 0; i < BATCHES; i++) {
+        writer->batches[i].writer = writer;
+        writer->batches[i].orders = calloc((size_t)core->config->batch_max, sizeof(struct sk_order *));
+        ok = ok && writer->batches[i].orders != NULL;
+    }
+    writer->tick = calloc(1, sizeof *writer->tick);
+    if (!ok || writer->tick == NULL) {
+        free(writer->tick);
+        writer->tick = NULL;
+        sk_writer_close(writer);
+        return NULL;
+    }
+    (void)uv_timer_init(core->loop, writer->tick);
+    writer->tick->data = writer;
+    (void)uv_timer_start(writer->tick, on_tick, TICK_MS, TICK_MS);
+    return writer;
+}
+
+static void forget_order(struct sk_writer *writer, struct sk_order *order)
+{
+    struct sk_entry *entry = order->entry;
+    sk_order_give(writer->core->orders, order);
+    if (--entry->open == 0)
+        free_entry(entry);
+}
+
+void sk_writer_close(struct sk_writer *writer)
+{
+    if (writer == NULL)
+        return;
+    struct sk_order *order;
+    for (int i = 0; i < BATCHES; i++) {
+        for (size_t j = 0; j < writer->batches[i].n; j++)
+            forget_order(writer, writer->batches[i].orders[j]);
+        free(writer->batches[i].orders);
+    }
+    while ((order = sk_order_pop(&writer->delayed)) != NULL)
+        forget_order(writer, order);
+    for (struct sk_voucher *voucher = writer->first; voucher != NULL; voucher = voucher->next_granted) {
+        while ((order = sk_order_pop(&voucher->granted)) != NULL)
+            forget_order(writer, order);
+    }
+    sk_buf_free(&writer->ids);
+    sk_buf_free(&writer->users);
+    if (writer->tick != NULL)
+        uv_close((uv_handle_t *)writer->tick, free_handle);
+    free(writer);
+}

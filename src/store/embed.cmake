@@ -1,0 +1,33 @@
+# Turns the files of lua/ and sql/ into one C header and source, so that the programs need no files at
+# run time and no C file holds a script or a statement.
+#   cmake -DSOURCE_DIR=... -DOUT_DIR=... -P embed.cmake
+
+function(embed group enum_prefix pattern)
+  file(GLOB files "${SOURCE_DIR}/${pattern}")
+  list(SORT files)
+  set(enum "")
+  set(rows "")
+  foreach(file IN LISTS files)
+    get_filename_component(name "${file}" NAME_WE)
+    string(TOUPPER "${name}" upper)
+    file(READ "${file}" text)
+    string(REPLACE "\\" "\\\\" text "${text}")
+    string(REPLACE "\"" "\\\"" text "${text}")
+    string(REPLACE "\n" "\\n\"\n     \"" text "${text}")
+    string(APPEND enum "    ${enum_prefix}_${upper},\n")
+    string(APPEND rows "    {\"${name}\",\n     \"${text}\"},\n")
+  endforeach()
+  set(header "${header}enum sk_${group} {\n${enum}    ${enum_prefix}_COUNT\n};\nextern const struct sk_embedded sk_${group}s[${enum_prefix}_COUNT];\n\n" PARENT_SCOPE)
+  set(source "${source}const struct sk_embedded sk_${group}s[${enum_prefix}_COUNT] = {\n${rows}};\n\n" PARENT_SCOPE)
+endfunction()
+
+set(header "// Made by embed.cmake from lua/ and sql/.\n#ifndef SK_STORE_EMBEDDED_H\n#define SK_STORE_EMBEDDED_H\n\n")
+string(APPEND header "struct sk_embedded {\n    const char *name;\n    const char *text;\n};\n\n")
+set(source "#include \"embedded.h\"\n\n")
+embed(script SK_SCRIPT "lua/*.lua")
+embed(statement SK_STATEMENT "sql/statements/*.sql")
+embed(migration SK_MIGRATION "sql/migrations/*.sql")
+embed(bookkeeping SK_BOOKKEEPING "sql/bookkeeping/*.sql")
+string(APPEND header "#endif\n")
+file(WRITE "${OUT_DIR}/embedded.h" "${header}")
+file(WRITE "${OUT_DIR}/embedded.c" "${source}")

@@ -1,0 +1,61 @@
+// Migrations run once, at a quiet moment, so this is the one place that uses libpq's blocking calls.
+#include "migrate.h"
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+
+#include "embedded.h"
+#include "log.h"
+
+static enum sk_status run(PGconn *conn, const char *sql)
+{
+    PGresult *result = PQexec(conn, sql);
+    ExecStatusType status = PQresultStatus(result);
+    bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+    if (!ok)
+        sk_log_text(SK_ERROR, "migration failed", "reason", PQerrorMessage(conn));
+    PQclear(result);
+    return ok ? SK_OK : SK_FAIL;
+}
+
+static enum sk_status run_named(PGconn *conn, enum sk_bookkeeping step, const char *name, int *rows)
+{
+    PGresult *result = PQexecParams(conn, sk_bookkeepings[step].text, 1, NULL, &name, NULL, NULL, 0);
+    ExecStatusType status = PQresultStatus(result);
+    bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+    if (!ok)
+        sk_log_text(SK_ERROR, "migration failed", "reason", PQerrorMessage(conn));
+    *rows = PQntuples(result);
+    PQclear(result);
+    return ok ? SK_OK : SK_FAIL;
+}
+
+static enum sk_status apply(PGconn *conn, const struct sk_embedded *migration)
+{
+    int rows = 0;
+    if (run(conn, sk_bookkeepings[SK_BOOKKEEPING_BEGIN].text) != SK_OK ||
+        run_named(conn, SK_BOOKKEEPING_APPLIED, migration->name, &rows) != SK_OK)
+        return SK_FAIL;
+    bool fresh = rows == 0;
+    if (fresh && (run(conn, migration->text) != SK_OK ||
+                  run_named(conn, SK_BOOKKEEPING_RECORD, migration->name, &rows) != SK_OK))
+        return SK_FAIL;
+    if (run(conn, sk_bookkeepings[SK_BOOKKEEPING_COMMIT].text) != SK_OK)
+        return SK_FAIL;
+    sk_log(SK_INFO, fresh ? "migration applied" : "migration was there", "name=%s", migration->name);
+    return SK_OK;
+}
+
+enum sk_status sk_migrate(const char *database_url)
+{
+    enum sk_status status = SK_OK;
+    PGconn *conn = PQconnectdb(database_url);
+    if (PQstatus(conn) != CONNECTION_OK) {
+        sk_log_text(SK_ERROR, "cannot reach PostgreSQL", "reason", PQerrorMessage(conn));
+        status = SK_FAIL;
+    }
+    for (int i = 0; status == SK_OK && i < SK_MIGRATION_COUNT; i++)
+        status = apply(conn, &sk_migrations[i]);
+    PQfinish(conn); // rolls back what is open
+    return status;
+}

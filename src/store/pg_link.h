@@ -1,0 +1,49 @@
+// The one PostgreSQL connection of a reactor: non-blocking, one statement at a time in the order of the
+// calls, with time-outs, reconnecting by itself. The only module, besides migrate.c, that includes libpq.
+//
+// All functions: the loop's thread. Rows are borrowed for the time of the callback.
+#ifndef SK_STORE_PG_LINK_H
+#define SK_STORE_PG_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "embedded.h"
+#include "status.h"
+
+struct sk_pg;
+struct sk_rows;
+
+// Runs exactly once for each accepted call, in order. `rows` is NULL when the statement failed or its
+// outcome is unknown (link died, time-out): statements are written so that saying them again is safe.
+typedef void sk_pg_cb(void *arg, const struct sk_rows *rows);
+
+struct sk_pg_options {
+    const char *url;     // libpq URI; borrowed for sk_pg_open
+    uint32_t timeout_ms; // from call to result; a statement that takes longer costs the connection
+    void (*on_change)(void *arg, bool ready);
+    void *arg;
+};
+
+// Starts connecting at once. NULL if the URL is wrong or memory is short; the reason is logged.
+struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options);
+
+// Ends the link: waiting callbacks run with NULL now. Its memory goes with the loop's next turn. NULL is fine.
+void sk_pg_close(struct sk_pg *pg);
+
+bool sk_pg_ready(const struct sk_pg *pg);
+
+enum { SK_PG_PARAMS_MAX = 8, SK_PG_QUEUE_MAX = 4096 };
+
+// Queues a statement with text parameters (copied; NULL is SQL's NULL). SK_DOWN while not ready, SK_FULL
+// when too many wait: then `done` does not run.
+enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
+                          sk_pg_cb *done, void *arg) SK_MUST_CHECK;
+
+size_t sk_rows_count(const struct sk_rows *rows);
+const char *sk_rows_text(const struct sk_rows *rows, size_t row, int column); // NULL: SQL's NULL
+int64_t sk_rows_number(const struct sk_rows *rows, size_t row, int column);   // NULL reads as 0
+
+#endif

@@ -1,0 +1,62 @@
+// The one Redis connection of a reactor: asynchronous, pipelined, with time-outs, reconnecting by
+// itself. The only module that includes hiredis.
+//
+// All functions: the loop's thread. Replies are borrowed for the time of the callback.
+#ifndef SK_STORE_REDIS_LINK_H
+#define SK_STORE_REDIS_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "embedded.h"
+#include "status.h"
+
+struct sk_redis;
+struct sk_reply;
+
+// Runs exactly once for each accepted command, in the order of the commands. `reply` is NULL when the
+// link died or the answer came too late: then the outcome is unknown.
+typedef void sk_redis_cb(void *arg, const struct sk_reply *reply);
+
+struct sk_redis_options {
+    const char *url;     // borrowed for sk_redis_open
+    uint32_t timeout_ms; // a reply that takes longer costs the connection: replies match by order
+    void (*on_change)(void *arg, bool ready);
+    void *arg;
+};
+
+// Starts connecting at once. NULL if the URL is wrong or memory is short; the reason is logged.
+struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *options);
+
+// Ends the link: pending callbacks run with NULL now. Its memory goes with the loop's next turn.
+// NULL is fine.
+void sk_redis_close(struct sk_redis *redis);
+
+bool sk_redis_ready(const struct sk_redis *redis);
+
+// Queues a command; argv is copied. SK_DOWN while not ready: then `done` does not run.
+enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **argv, const size_t *lens,
+                                sk_redis_cb *done, void *arg) SK_MUST_CHECK;
+
+// Queues a script call: argv holds the keys, then the arguments. Scripts that Redis has forgotten are
+// loaded again and the call is repeated, unseen by the caller.
+enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, int keys, int argc, const char **argv,
+                               const size_t *lens, sk_redis_cb *done, void *arg) SK_MUST_CHECK;
+
+// Writes what is queued: once at the end of each loop turn, so that one write carries a whole turn.
+void sk_redis_flush(struct sk_redis *redis);
+
+// Most arguments of one call, keys included.
+enum { SK_REDIS_ARGS_MAX = 8192 };
+
+// Reading a reply. A missing or wrongly typed element reads as NULL, -1 or 0 elements, so that a
+// malformed reply cannot crash us; callers check what they read.
+const char *sk_reply_error(const struct sk_reply *reply); // NULL: not an error
+size_t sk_reply_count(const struct sk_reply *reply);
+const struct sk_reply *sk_reply_at(const struct sk_reply *reply, size_t i);
+const char *sk_reply_text(const struct sk_reply *reply, size_t *len); // len may be NULL
+bool sk_reply_number(const struct sk_reply *reply, int64_t *value);   // an integer, or digits as text
+
+#endif
