@@ -9,10 +9,10 @@
 #include "status.h"
 
 struct sk_config {
-    char *listen;        // host:port
-    char *database_url;  // secret
-    char *redis_url;     // secret
-    char *admin_token;   // secret; NULL: admin calls are off
+    char *listen;       // host:port
+    char *database_url; // secret
+    char *redis_url;    // secret
+    char *admin_token;  // secret; NULL: admin calls are off
     char *log_level;
     int64_t reactors;
     int64_t max_connections;

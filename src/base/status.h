@@ -18,12 +18,12 @@ enum sk_status {
 
 #define SK_MUST_CHECK __attribute__((warn_unused_result))
 
-#define SK_ASSERT(condition)                                                                        \
-    do {                                                                                            \
-        if (!(condition)) {                                                                         \
+#define SK_ASSERT(condition)                                                                          \
+    do {                                                                                              \
+        if (!(condition)) {                                                                           \
             (void)fprintf(stderr, "level=fatal msg=\"%s:%d: %s\"\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                                \
-        }                                                                                           \
+            abort();                                                                                  \
+        }                                                                                             \
     } while (0)
 
 #endif

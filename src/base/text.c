@@ -38,8 +38,8 @@ bool sk_text_user(const char *text)
     size_t n = 0;
     for (; text[n] != '\0'; n++) {
         char c = text[n];
-        bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                  c == '.' || c == '-';
+        bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+                  c == '-';
         if (!ok || n == SK_USER_MAX)
             return false;
     }
@@ -108,8 +108,8 @@ bool sk_text_time(const char *text, int64_t *unix_ms)
         return false;
     if (!literal(&at, 'T') && !literal(&at, 't'))
         return false;
-    if (!digits(&at, 2, 0, 23, &hour) || !literal(&at, ':') || !digits(&at, 2, 0, 59, &minute) ||
-        !literal(&at, ':') || !digits(&at, 2, 0, 59, &second))
+    if (!digits(&at, 2, 0, 23, &hour) || !literal(&at, ':') || !digits(&at, 2, 0, 59, &minute) || !literal(&at, ':') ||
+        !digits(&at, 2, 0, 59, &second))
         return false;
     if (literal(&at, '.')) {
         int scale = 100, places = 0;
@@ -136,9 +136,9 @@ void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE])
     int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100), m = (5 * doy + 2) / 153;
     int year = (int)(yoe + era * 400 + (m >= 10));
     char buffer[64]; // the compiler cannot see that the numbers are small
-    (void)snprintf(buffer, sizeof buffer, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", year,
-                   (int)(m < 10 ? m + 3 : m - 9), (int)(doy - (153 * m + 2) / 5 + 1), (int)(rest / 3600000),
-                   (int)(rest / 60000 % 60), (int)(rest / 1000 % 60), (int)(rest % 1000));
+    (void)snprintf(buffer, sizeof buffer, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", year, (int)(m < 10 ? m + 3 : m - 9),
+                   (int)(doy - (153 * m + 2) / 5 + 1), (int)(rest / 3600000), (int)(rest / 60000 % 60),
+                   (int)(rest / 1000 % 60), (int)(rest % 1000));
     memcpy(out, buffer, SK_TIME_SIZE - 1);
     out[SK_TIME_SIZE - 1] = '\0';
 }

@@ -13,8 +13,8 @@ sk_response *sk_problem(enum sk_verdict verdict, const char *order_id, uint64_t 
     char body[BODY_SIZE];
     const char *code = sk_verdict_code(verdict);
     int n = snprintf(body, sizeof body,
-                     "{\"type\":\"urn:seckill:problem:%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"%s%s%s}\n", code,
-                     sk_verdict_title(verdict), sk_verdict_http_status(verdict), code,
+                     "{\"type\":\"urn:seckill:problem:%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"%s%s%s}\n",
+                     code, sk_verdict_title(verdict), sk_verdict_http_status(verdict), code,
                      order_id == NULL ? "" : ",\"order_id\":\"", order_id == NULL ? "" : order_id,
                      order_id == NULL ? "" : "\"");
     sk_response *response = sk_response_new("application/problem+json", body, (size_t)n);
@@ -32,8 +32,8 @@ sk_response *sk_order_response(const char *order_id, int64_t voucher_id, const c
 {
     char body[BODY_SIZE], location[LOCATION_SIZE];
     int n = snprintf(body, sizeof body,
-                     "{\"id\":\"%s\",\"voucher_id\":\"%" PRId64 "\",\"user_id\":\"%.*s\",\"status\":\"%s\"}\n", order_id,
-                     voucher_id, (int)SK_USER_MAX, user, status);
+                     "{\"id\":\"%s\",\"voucher_id\":\"%" PRId64 "\",\"user_id\":\"%.*s\",\"status\":\"%s\"}\n",
+                     order_id, voucher_id, (int)SK_USER_MAX, user, status);
     sk_response *response = sk_response_new("application/json", body, (size_t)n);
     (void)snprintf(location, sizeof location, "/orders/%s", order_id);
     sk_response_header(response, "Location", location);

@@ -32,8 +32,7 @@ static void refuse(struct sk_routes *routes, struct sk_request *request, enum sk
 }
 
 // Answers with a response made for this request alone.
-static void answer(struct sk_routes *routes, struct sk_request *request, enum sk_verdict verdict,
-                   sk_response *response)
+static void answer(struct sk_routes *routes, struct sk_request *request, enum sk_verdict verdict, sk_response *response)
 {
     if (routes->draining)
         sk_response_header(response, "Connection", "close");
@@ -44,8 +43,8 @@ static void answer(struct sk_routes *routes, struct sk_request *request, enum sk
 static void answer_order(struct sk_routes *routes, struct sk_request *request, enum sk_verdict verdict)
 {
     bool accepted = verdict == SK_VERDICT_ACCEPTED;
-    sk_response *response = sk_order_response(request->order_id, request->voucher_id, request->user_id,
-                                              accepted ? "pending" : "unpaid");
+    sk_response *response =
+        sk_order_response(request->order_id, request->voucher_id, request->user_id, accepted ? "pending" : "unpaid");
     if (accepted && request->respond_async)
         sk_response_header(response, "Preference-Applied", "respond-async");
     answer(routes, request, verdict, response);

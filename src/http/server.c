@@ -61,9 +61,9 @@ struct sk_server {
     struct slot *slots;
     uint32_t slot_count, first_free;
     size_t waiting;
-    bool running;   // inside MHD_run
-    bool answered;  // outside of a handler, since the last run
-    bool progress;  // a body arrived in pieces: there may be more to read
+    bool running;  // inside MHD_run
+    bool answered; // outside of a handler, since the last run
+    bool progress; // a body arrived in pieces: there may be more to read
     bool draining;
 };
 
@@ -434,18 +434,17 @@ static enum sk_status make_slots(struct sk_server *server)
 
 static enum sk_status start_daemon(struct sk_server *server)
 {
-    server->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, server,                          //
-        MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,                                                 //
-        MHD_OPTION_LISTEN_SOCKET, server->listen_fd,                                                   //
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)server->slot_count,                                     //
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)server->config->header_max_bytes,                  //
-        MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_INCREMENT,                                //
-        MHD_OPTION_STRICT_FOR_CLIENT, 1,                                                               //
-        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,                                              //
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,                                           //
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,                                             //
-        MHD_OPTION_END);
+    server->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, server,         //
+                                      MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,                                //
+                                      MHD_OPTION_LISTEN_SOCKET, server->listen_fd,                                  //
+                                      MHD_OPTION_CONNECTION_LIMIT, (unsigned)server->slot_count,                    //
+                                      MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)server->config->header_max_bytes, //
+                                      MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_INCREMENT,               //
+                                      MHD_OPTION_STRICT_FOR_CLIENT, 1,                                              //
+                                      MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,                             //
+                                      MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,                          //
+                                      MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,                            //
+                                      MHD_OPTION_END);
     if (server->daemon == NULL)
         return SK_FAIL;
     int fd = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;

@@ -21,8 +21,8 @@ enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_terms *ter
         return SK_VERDICT_BAD_JSON;
     size_t title_len = strlen(terms->title);
     if (title_len == 0 || title_len > TITLE_MAX_BYTES || stock < 0 || stock > STOCK_MAX || price < 0 ||
-        price > price_max_cents || !sk_text_time(begin_at, &terms->begin_ms) ||
-        !sk_text_time(end_at, &terms->end_ms) || terms->begin_ms >= terms->end_ms)
+        price > price_max_cents || !sk_text_time(begin_at, &terms->begin_ms) || !sk_text_time(end_at, &terms->end_ms) ||
+        terms->begin_ms >= terms->end_ms)
         return SK_VERDICT_INVALID;
     terms->stock = stock;
     terms->price_cents = price;

@@ -13,8 +13,7 @@ struct sk_admit *sk_admit_open(const struct sk_core *core);
 void sk_admit_close(struct sk_admit *admit);
 
 // Whether the request must be refused at once; if so *outcome says why.
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user,
-                      struct sk_outcome *outcome);
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user, struct sk_outcome *outcome);
 
 // Remembers for a moment what Redis (or PostgreSQL) said of the whole voucher. `label` is the voucher's
 // `last`, for SOLD_OUT and ENDED; `begin_in_ms` is for NOT_STARTED.

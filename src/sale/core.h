@@ -20,7 +20,7 @@ struct sk_outcome {
 };
 
 struct sk_core {
-    uv_loop_t *loop;                // borrowed, as all below
+    uv_loop_t *loop; // borrowed, as all below
     const struct sk_config *config;
     struct sk_redis *redis;
     struct sk_pg *pg;

@@ -66,8 +66,8 @@ static void on_opened(void *arg, const struct sk_reply *reply)
 
 static void open_voucher(struct load *load)
 {
-    const char *argv[] = {load->voucher->voucher_key, load->epoch, load->stock, load->begin_ms, load->end_ms,
-                          load->state};
+    const char *argv[] = {
+        load->voucher->voucher_key, load->epoch, load->stock, load->begin_ms, load->end_ms, load->state};
     if (sk_redis_script(load->core->redis, SK_SCRIPT_LOAD_OPEN, 1, 6, argv, NULL, on_opened, load) != SK_OK)
         end(load, "open");
 }

@@ -35,20 +35,20 @@ struct sk_lock {
     struct sk_lock_events events;
     void *arg;
     size_t n;
-    size_t next_reply;     // the walk over the keys asked for
-    size_t asked;          // replies under way
-    bool taken;            // events.taken has run
-    bool released;         // by the holder: freed when the last reply is in
-    bool renewing;         // a renewal is under way
-    uint64_t asked_at_ms;  // the round of questions under way
+    size_t next_reply;    // the walk over the keys asked for
+    size_t asked;         // replies under way
+    bool taken;           // events.taken has run
+    bool released;        // by the holder: freed when the last reply is in
+    bool renewing;        // a renewal is under way
+    uint64_t asked_at_ms; // the round of questions under way
     uint64_t held_until_ms;
     uint64_t renewal_asked_at_ms;
     uint64_t renew_at_ms;
-    uint64_t retry_at_ms;  // 0: no retry planned
+    uint64_t retry_at_ms; // 0: no retry planned
     uint64_t give_up_at_ms;
     struct sk_backoff backoff;
     char token[TOKEN_SIZE];
-    const char **keys;    // point behind the states
+    const char **keys; // point behind the states
     unsigned char *states;
 };
 
@@ -199,8 +199,9 @@ struct sk_lock *sk_lock_take(struct sk_locker *locker, size_t n, const char *con
     lock->events = *events;
     lock->arg = arg;
     lock->give_up_at_ms = uv_now(locker->loop) + wait_ms;
-    lock->backoff = (struct sk_backoff){
-        .first_ms = RETRY_FIRST_MS, .most_ms = RETRY_MOST_MS, .random = ++locker->counter * UINT64_C(0x9e3779b97f4a7c15)};
+    lock->backoff = (struct sk_backoff){.first_ms = RETRY_FIRST_MS,
+                                        .most_ms = RETRY_MOST_MS,
+                                        .random = ++locker->counter * UINT64_C(0x9e3779b97f4a7c15)};
     (void)snprintf(lock->token, sizeof lock->token, "%s-%" PRIu64, locker->process, locker->counter);
     ask_round(lock);
     if (lock->asked == 0) { // nothing could be asked

@@ -17,8 +17,8 @@ enum { SK_JOURNAL_ID_SIZE = 44 }; // "<ms>-<sequence>", two 64-bit numbers
 struct sk_entry {
     struct sk_entry *prev, *next; // the voucher's entries, oldest first; recovered ones are not listed
     struct sk_voucher *voucher;
-    int64_t epoch; // under which Redis granted the orders; 0: whatever it is now
-    size_t open;   // orders not settled
+    int64_t epoch;         // under which Redis granted the orders; 0: whatever it is now
+    size_t open;           // orders not settled
     struct sk_buf refused; // what settle_entry.lua needs: outcome, id, user, live id, NUL after each
     size_t refused_count;
     int recovered; // read back from the journal, nobody waits for its orders

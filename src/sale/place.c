@@ -10,9 +10,9 @@
 
 enum {
     CALLS_MAX = 2,
-    LOOKUPS_MAX = 64,            // voucher ids nobody knows, being looked up
+    LOOKUPS_MAX = 64,             // voucher ids nobody knows, being looked up
     JOURNAL_ENTRIES_MAX = 100000, // of one voucher; past it 503
-    STUCK_LOADING_MS = 5000,     // a loader that takes longer is taken over
+    STUCK_LOADING_MS = 5000,      // a loader that takes longer is taken over
     RETRY_AFTER_MS = 1000,
 };
 
@@ -233,8 +233,7 @@ static void remember(struct sk_place *place, struct sk_voucher *voucher, const s
     else if (strchr(view->letters, SK_ENDED) != NULL)
         sk_admit_remember(place->admit, voucher, SK_VERDICT_ENDED, view->last, 0);
     else if (strchr(view->letters, SK_NOT_STARTED) != NULL)
-        sk_admit_remember(place->admit, voucher, SK_VERDICT_NOT_STARTED, "",
-                          (uint64_t)(view->begin_ms - view->now_ms));
+        sk_admit_remember(place->admit, voucher, SK_VERDICT_NOT_STARTED, "", (uint64_t)(view->begin_ms - view->now_ms));
 }
 
 // Anything that is not a clear answer is 503: never "sold out", never "unknown voucher". Where the call

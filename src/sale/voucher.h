@@ -15,8 +15,8 @@ enum { SK_KEY_SIZE = 48, SK_LABEL_SIZE = SK_JOURNAL_ID_SIZE };
 // A refusal that holds for everybody who is not a buyer yet, for a short time.
 struct sk_mark {
     enum sk_verdict verdict;
-    uint64_t until_ms;    // monotonic; 0: no mark
-    uint64_t begin_at_ms; // monotonic; NOT_STARTED: when the sale starts
+    uint64_t until_ms;         // monotonic; 0: no mark
+    uint64_t begin_at_ms;      // monotonic; NOT_STARTED: when the sale starts
     char label[SK_LABEL_SIZE]; // the voucher's `last`: which buyers there were
 };
 
@@ -34,13 +34,13 @@ struct sk_voucher {
     struct sk_order_list asking; // wait for the next script call
     struct sk_voucher *next_asking;
     bool in_asking;
-    unsigned calls; // script calls under way
+    unsigned calls;               // script calls under way
     struct sk_order_list unknown; // wait to learn whether the voucher exists
     bool looking_up;
 
     // admit.c
     struct sk_mark mark;
-    struct sk_filter *filter;        // who had bought by filter_label; NULL: not known
+    struct sk_filter *filter; // who had bought by filter_label; NULL: not known
     char filter_label[SK_LABEL_SIZE];
     bool filtering; // the filter is being read
 

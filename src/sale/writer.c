@@ -35,9 +35,9 @@ struct sk_writer {
     struct sk_voucher *first, *last; // vouchers with granted orders, in turn
     struct sk_order_list delayed;    // wait for their not_before_ms
     struct batch batches[BATCHES];
-    struct sk_backoff failure;       // PostgreSQL's failures
-    struct sk_backoff busy;          // users' locks
-    uint64_t pause_until_ms;         // after a failure
+    struct sk_backoff failure; // PostgreSQL's failures
+    struct sk_backoff busy;    // users' locks
+    uint64_t pause_until_ms;   // after a failure
     uv_timer_t *tick;
     struct sk_buf ids, users; // the parameters of the call being made
 };
@@ -308,7 +308,7 @@ static void lock_batch(struct batch *batch)
 {
     static const struct sk_lock_events events = {.taken = on_locked};
     const struct sk_core *core = batch->writer->core;
-    char (*names)[LOCK_KEY_SIZE] = malloc(batch->n * sizeof *names);
+    char(*names)[LOCK_KEY_SIZE] = malloc(batch->n * sizeof *names);
     const char **keys = malloc(batch->n * sizeof *keys);
     if (names != NULL && keys != NULL) {
         for (size_t i = 0; i < batch->n; i++) {

@@ -41,9 +41,9 @@ struct sk_pg {
     int fd;
     struct call *oldest, *youngest;
     size_t waiting;
-    bool busy;       // oldest has been sent
-    bool failed;     // the result seen for it was an error
-    int prepared;    // statements prepared so far
+    bool busy;    // oldest has been sent
+    bool failed;  // the result seen for it was an error
+    int prepared; // statements prepared so far
     PGresult *result;
     struct sk_backoff backoff;
     uint64_t retry_at_ms;
@@ -134,7 +134,8 @@ static void fail_all(struct sk_pg *pg)
 
 static void drop(struct sk_pg *pg, const char *why)
 {
-    sk_log_text(SK_WARN, pg->state == LINK_READY ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason", why);
+    sk_log_text(SK_WARN, pg->state == LINK_READY ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason",
+                why);
     unwatch(pg);
     PQclear(pg->result);
     pg->result = NULL;
