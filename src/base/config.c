@@ -66,7 +66,7 @@ static void option_name(const struct key *key, char out[NAME_MAX_CHARS])
 {
     size_t n = 0;
     for (const char *c = key->env + strlen("SECKILL_"); *c != '\0' && n < NAME_MAX_CHARS - 1; c++)
-        out[n++] = *c == '_' ? '-' : (char)tolower((unsigned char)*c);
+        out[n++] = (char)(*c == '_' ? '-' : tolower((unsigned char)*c));
     out[n] = '\0';
 }
 

@@ -86,7 +86,9 @@ void sk_log_text(enum sk_log_level level, const char *message, const char *key, 
             line[n++] = '\\';
             line[n++] = *c;
         } else {
-            line[n++] = (unsigned char)*c < ' ' ? ' ' : *c;
+            line[n++] = *c;
+            if ((unsigned char)*c < ' ')
+                line[n - 1] = ' ';
         }
     }
     while (n > 0 && line[n - 1] == ' ')

@@ -160,6 +160,7 @@ static void wait_for_loading(struct sk_place *place, struct sk_voucher *voucher,
 // ---- the script's reply ----
 
 struct reply_view {
+    bool answered; // `ok`: there is a letter for each user
     const char *status, *last, *journal_id, *letters;
     int64_t now_ms, begin_ms, epoch;
     const struct sk_reply *reply;
@@ -189,7 +190,8 @@ static bool read_reply(const struct sk_reply *reply, size_t users, struct reply_
             return false;
         existing += view->letters[i] == SK_ALREADY;
     }
-    return sk_reply_count(reply) == 7 + existing;
+    view->answered = sk_reply_count(reply) == 7 + existing;
+    return view->answered;
 }
 
 static void answer_each(struct sk_place *place, struct call *call, struct reply_view *view)
@@ -251,7 +253,7 @@ static void on_reply(void *arg, const struct sk_reply *reply)
         const char *error = sk_reply_error(reply);
         sk_log_text(SK_WARN, "Redis refused place_orders", "reason", error == NULL ? "malformed reply" : error);
         refuse_all(place, &call->orders, SK_VERDICT_UNAVAILABLE);
-    } else if (strcmp(view.status, "ok") == 0) {
+    } else if (view.answered) {
         remember(place, voucher, &view);
         answer_each(place, call, &view);
     } else if (strcmp(view.status, "missing") == 0) {

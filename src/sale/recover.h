@@ -12,8 +12,8 @@ struct sk_recover *sk_recover_open(const struct sk_core *core);
 void sk_recover_set_writer(struct sk_recover *recover, struct sk_writer *writer);
 void sk_recover_close(struct sk_recover *recover); // after the links were closed
 
-// The writer says: one recovered entry is settled.
-void sk_recover_settled(void *recover);
+// The writer says: one recovered entry is settled. arg is the sk_recover.
+void sk_recover_settled(void *arg);
 
 // Reads the orders of a journal entry ("id user,id user,..."): calls `each` for every order and returns
 // their number, or -1 if the text is not of that form (then `each` may have run for a part: ask with
