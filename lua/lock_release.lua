@@ -6,10 +6,10 @@
 --
 -- Returns the number released.
 
-local released = 0
-for _, key in ipairs(KEYS) do
-  if redis.call('GET', key) == ARGV[1] then
-    released = released + redis.call('DEL', key)
+local mine = {}
+for i, token in ipairs(redis.call('MGET', unpack(KEYS))) do
+  if token == ARGV[1] then
+    mine[#mine + 1] = KEYS[i]
   end
 end
-return released
+return #mine > 0 and redis.call('DEL', unpack(mine)) or 0

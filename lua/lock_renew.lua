@@ -6,9 +6,9 @@
 -- Returns one character for each lock: 1 renewed, 0 lost.
 
 local held = {}
-for i, key in ipairs(KEYS) do
-  if redis.call('GET', key) == ARGV[1] then
-    redis.call('PEXPIRE', key, ARGV[2])
+for i, token in ipairs(redis.call('MGET', unpack(KEYS))) do
+  if token == ARGV[1] then
+    redis.call('PEXPIRE', KEYS[i], ARGV[2])
     held[i] = '1'
   else
     held[i] = '0'

@@ -140,7 +140,8 @@ static void place(struct sk_routes *routes, struct sk_request *request, const ch
         return;
     if (routes->draining)
         outcome = (struct sk_outcome){.verdict = SK_VERDICT_SHUTTING_DOWN, .retry_after_ms = RETRY_AFTER_MS};
-    else if (sk_sale_place(routes->sale, request->voucher_id, user, request->ticket, &outcome)) {
+    else if (sk_sale_place(routes->sale, request->voucher_id, user, request->ticket, request->respond_async,
+                           &outcome)) {
         sk_request_wait(request, (uint64_t)routes->config->confirm_timeout_ms);
         return;
     }

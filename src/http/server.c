@@ -60,6 +60,7 @@ struct sk_server {
     uv_timer_t *tick;
     struct slot *slots;
     uint32_t slot_count, first_free;
+    uint32_t used; // slots that were ever in use: the rest needs no look
     size_t waiting;
     bool running;  // inside MHD_run
     bool answered; // outside of a handler, since the last run
@@ -101,6 +102,8 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
         SK_ASSERT(server->first_free != NO_SLOT);
         struct slot *slot = &server->slots[server->first_free];
         server->first_free = slot->next_free;
+        if (slot->index >= server->used)
+            server->used = slot->index + 1;
         slot->connection = connection;
         slot->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
         set_phase(slot, PHASE_HEADER, (uint64_t)server->config->idle_timeout_ms);
@@ -355,7 +358,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct sk_server *server = timer->data;
     uint64_t now = uv_now(server->loop);
-    for (uint32_t i = 0; i < server->slot_count; i++) {
+    for (uint32_t i = 0; i < server->used; i++) {
         struct slot *slot = &server->slots[i];
         if (slot->phase == PHASE_FREE || now < slot->deadline_ms)
             continue;

@@ -84,6 +84,7 @@ struct sk_order *sk_order_take(struct sk_order_pool *pool)
     order->entry = NULL;
     order->ticket = 0;
     order->not_before_ms = 0;
+    order->patient = false;
     sk_uuid_next(&pool->ids, order->id);
     return order;
 }

@@ -2,6 +2,7 @@
 #ifndef SK_SALE_ORDER_H
 #define SK_SALE_ORDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,7 +22,7 @@ struct sk_entry {
     size_t open;           // orders not settled
     struct sk_buf refused; // what settle_entry.lua needs: outcome, id, user, live id, NUL after each
     size_t refused_count;
-    int recovered; // read back from the journal, nobody waits for its orders
+    bool recovered; // read back from the journal, nobody waits for its orders
     char journal_id[SK_JOURNAL_ID_SIZE];
 };
 
@@ -30,6 +31,7 @@ struct sk_order {
     struct sk_entry *entry; // NULL until Redis has granted it
     uint64_t ticket;        // who waits for it; 0: nobody
     uint64_t not_before_ms; // while it waits for its user's lock
+    bool patient;           // nobody waits for its commit
     char id[SK_UUID_SIZE];
     char user[SK_USER_SIZE];
 };

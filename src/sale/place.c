@@ -22,6 +22,7 @@ struct sk_place {
     struct sk_writer *writer;
     struct sk_voucher *first; // vouchers with requests to ask about
     unsigned lookups;
+    unsigned calls;    // under way, of all vouchers
     const char **argv; // scratch for a call
     size_t *lens;
     char journal_max[12];
@@ -247,6 +248,7 @@ static void on_reply(void *arg, const struct sk_reply *reply)
     struct sk_voucher *voucher = call->voucher;
     struct reply_view view;
     voucher->calls--;
+    place->calls--;
     if (reply == NULL) {
         refuse_all(place, &call->orders, SK_VERDICT_UNAVAILABLE);
     } else if (!read_reply(reply, call->orders.count, &view)) {
@@ -304,6 +306,7 @@ static void ask(struct sk_place *place, struct sk_voucher *voucher)
         return;
     }
     voucher->calls++;
+    place->calls++;
 }
 
 void sk_place_flush(struct sk_place *place)
@@ -317,4 +320,9 @@ void sk_place_flush(struct sk_place *place)
             ask(place, voucher);
         voucher = next; // one that still waits lines up again when a reply comes
     }
+}
+
+bool sk_place_busy(const struct sk_place *place)
+{
+    return place->first != NULL || place->calls > 0;
 }

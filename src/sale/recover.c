@@ -93,6 +93,7 @@ static void add_order(void *arg, const char *id, const char *user)
     SK_ASSERT(order != NULL); // room was checked for the whole entry
     memcpy(order->id, id, SK_UUID_SIZE);
     memcpy(order->user, user, strlen(user) + 1);
+    order->patient = true;
     sk_writer_add(refill->recover->writer, refill->entry, order);
 }
 

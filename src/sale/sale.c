@@ -29,7 +29,7 @@ static void on_pg_change(void *arg, bool ready)
 {
     struct sk_sale *sale = arg;
     if (ready && sale->writer != NULL)
-        sk_writer_pump(sale->writer);
+        sk_writer_pump(sale->writer, false);
 }
 
 static enum sk_status open_stores(struct sk_sale *sale)
@@ -98,7 +98,7 @@ void sk_sale_close(struct sk_sale *sale)
     free(sale);
 }
 
-bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, uint64_t ticket,
+bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
                    struct sk_outcome *outcome)
 {
     const struct sk_core *core = &sale->core;
@@ -114,6 +114,7 @@ bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, u
         return false;
     }
     order->ticket = ticket;
+    order->patient = patient;
     size_t len = strlen(user);
     SK_ASSERT(len < sizeof order->user);
     memcpy(order->user, user, len + 1);
@@ -129,7 +130,7 @@ struct sk_inquiries *sk_sale_inquiries(struct sk_sale *sale)
 void sk_sale_turn(struct sk_sale *sale)
 {
     sk_place_flush(sale->place);
-    sk_writer_pump(sale->writer);
+    sk_writer_pump(sale->writer, sk_place_busy(sale->place));
     sk_redis_flush(sale->core.redis);
 }
 

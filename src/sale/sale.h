@@ -26,7 +26,8 @@ struct sk_sale *sk_sale_open(const struct sk_sale_options *options);
 void sk_sale_close(struct sk_sale *sale);
 
 // Tries to place an order. True: the outcome will come for `ticket`. False: *outcome is the last word.
-bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, uint64_t ticket,
+// `patient`: the client will not wait for the commit.
+bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
                    struct sk_outcome *outcome);
 
 struct sk_inquiries *sk_sale_inquiries(struct sk_sale *sale);

@@ -2,6 +2,10 @@
 // one that takes its locks meanwhile. All orders of a batch are for one voucher and one epoch, because
 // one call of place_orders() is.
 //
+// Orders that nobody waits for (Prefer: respond-async, and recovered ones) are patient: during a rush they are
+// written only now and then, so that the rush has the machine to itself, and more often the more of
+// them there are. This is what "peak shaving" means; they are safe in the journal meanwhile.
+//
 // Nobody's failure stops a batch: an order whose lock is busy goes back and waits, with jitter; if Redis
 // cannot lock, the batch is written without locks (they only save work); if PostgreSQL fails or its
 // answer is lost, all orders go back and are said again under the same ids, which settles them
@@ -14,7 +18,7 @@
 #include "backoff.h"
 #include "log.h"
 
-enum { TICK_MS = 10, LOCK_KEY_SIZE = 96, BATCHES = 2 };
+enum { TICK_MS = 10, PATIENCE_MS = 50, LOCK_KEY_SIZE = 96, BATCHES = 2 };
 
 enum batch_state { BATCH_FREE, BATCH_COLLECTED, BATCH_LOCKING, BATCH_LOCKED, BATCH_WRITING };
 
@@ -34,6 +38,9 @@ struct sk_writer {
     void *arg;
     struct sk_voucher *first, *last; // vouchers with granted orders, in turn
     struct sk_order_list delayed;    // wait for their not_before_ms
+    size_t impatient;                // orders in the queues above that somebody waits for
+    uint64_t patient_at_ms;          // when a batch of patient ones was last made
+    bool rush;
     struct batch batches[BATCHES];
     struct sk_backoff failure; // PostgreSQL's failures
     struct sk_backoff busy;    // users' locks
@@ -41,6 +48,8 @@ struct sk_writer {
     uv_timer_t *tick;
     struct sk_buf ids, users; // the parameters of the call being made
 };
+
+static void pump(struct sk_writer *writer);
 
 static void set_state(struct batch *batch, enum batch_state state)
 {
@@ -72,12 +81,14 @@ static void line_up(struct sk_writer *writer, struct sk_voucher *voucher)
 
 static void enqueue(struct sk_writer *writer, struct sk_order *order)
 {
+    writer->impatient += !order->patient;
     sk_order_push(&order->entry->voucher->granted, order);
     line_up(writer, order->entry->voucher);
 }
 
 static void delay(struct sk_writer *writer, struct sk_order *order, uint32_t ms)
 {
+    writer->impatient += !order->patient;
     order->not_before_ms = uv_now(writer->core->loop) + ms;
     sk_order_push(&writer->delayed, order);
 }
@@ -87,10 +98,12 @@ static void wake_delayed(struct sk_writer *writer)
     uint64_t now = uv_now(writer->core->loop);
     for (size_t left = writer->delayed.count; left > 0; left--) {
         struct sk_order *order = sk_order_pop(&writer->delayed);
-        if (order->not_before_ms <= now)
-            enqueue(writer, order);
-        else
+        if (order->not_before_ms > now) {
             sk_order_push(&writer->delayed, order);
+            continue;
+        }
+        writer->impatient -= !order->patient;
+        enqueue(writer, order);
     }
 }
 
@@ -253,7 +266,7 @@ static void on_written(void *arg, const struct sk_rows *rows)
         batch->orders[i] = NULL;
     }
     free_batch(batch);
-    sk_writer_pump(writer);
+    pump(writer);
 }
 
 // ---- batches ----
@@ -301,7 +314,7 @@ static void on_locked(void *arg, struct sk_lock *lock)
     set_state(batch, BATCH_LOCKED);
     if (kept == 0)
         free_batch(batch);
-    sk_writer_pump(writer);
+    pump(writer);
 }
 
 static void lock_batch(struct batch *batch)
@@ -328,8 +341,11 @@ static void collect(struct sk_writer *writer, struct batch *batch)
     size_t most = (size_t)writer->core->config->batch_max;
     batch->voucher = voucher;
     batch->epoch = voucher->granted.head->entry->epoch;
-    while (batch->n < most && voucher->granted.head != NULL && voucher->granted.head->entry->epoch == batch->epoch)
-        batch->orders[batch->n++] = sk_order_pop(&voucher->granted);
+    while (batch->n < most && voucher->granted.head != NULL && voucher->granted.head->entry->epoch == batch->epoch) {
+        struct sk_order *order = sk_order_pop(&voucher->granted);
+        writer->impatient -= !order->patient;
+        batch->orders[batch->n++] = order;
+    }
     // The voucher goes to the end of the line, or leaves it.
     writer->first = voucher->next_granted;
     if (writer->first == NULL)
@@ -349,19 +365,38 @@ static struct batch *find_batch(struct sk_writer *writer, enum batch_state state
     return NULL;
 }
 
-void sk_writer_pump(struct sk_writer *writer)
+// Whether the orders that wait may wait some more: nobody waits for them, there is a rush, and the last
+// of them were written a moment ago. The moment shrinks as the room for orders fills up.
+static bool may_rest(const struct sk_writer *writer)
 {
-    if (!sk_pg_ready(writer->core->pg) || uv_now(writer->core->loop) < writer->pause_until_ms)
+    const struct sk_core *core = writer->core;
+    size_t most = (size_t)core->config->journal_max_orders, room = most - sk_order_pool_out(core->orders);
+    return writer->rush && writer->impatient == 0 &&
+           uv_now(core->loop) < writer->patient_at_ms + PATIENCE_MS * room / most;
+}
+
+static void pump(struct sk_writer *writer)
+{
+    uint64_t now = uv_now(writer->core->loop);
+    if (!sk_pg_ready(writer->core->pg) || now < writer->pause_until_ms)
         return;
     bool one_ahead = find_batch(writer, BATCH_LOCKING) != NULL || find_batch(writer, BATCH_LOCKED) != NULL;
     struct batch *spare = find_batch(writer, BATCH_FREE);
-    if (writer->first != NULL && spare != NULL && !one_ahead) {
+    if (writer->first != NULL && spare != NULL && !one_ahead && !may_rest(writer)) {
+        if (writer->impatient == 0)
+            writer->patient_at_ms = now;
         collect(writer, spare);
         lock_batch(spare);
     }
     struct batch *ready = find_batch(writer, BATCH_LOCKED);
     if (ready != NULL && find_batch(writer, BATCH_WRITING) == NULL)
         write_batch(ready);
+}
+
+void sk_writer_pump(struct sk_writer *writer, bool rush)
+{
+    writer->rush = rush;
+    pump(writer);
 }
 
 void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order)
@@ -386,7 +421,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct sk_writer *writer = timer->data;
     wake_delayed(writer);
-    sk_writer_pump(writer);
+    pump(writer);
 }
 
 static void free_handle(uv_handle_t *handle)

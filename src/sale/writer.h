@@ -24,8 +24,9 @@ struct sk_entry *sk_writer_entry(struct sk_writer *writer, struct sk_voucher *vo
 // Gives the order to the writer, as part of `entry`.
 void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order);
 
-// Starts what can be started: at the end of a loop turn, and when PostgreSQL comes back.
-void sk_writer_pump(struct sk_writer *writer);
+// Starts what can be started: at the end of a loop turn. `rush`: requests are being placed right now, so
+// orders that nobody waits for give way to them.
+void sk_writer_pump(struct sk_writer *writer, bool rush);
 
 // Whether nothing is left to write.
 bool sk_writer_idle(const struct sk_writer *writer);

@@ -61,6 +61,7 @@ struct sk_redis {
     redisAsyncContext *context;
     struct watch *watch;
     struct call *oldest, *youngest;
+    struct call *unanswered; // the last call of the latest write; NULL: all are answered
     struct sk_backoff backoff;
     uint64_t retry_at_ms;
     uint64_t state_since_ms;
@@ -169,6 +170,11 @@ void sk_redis_flush(struct sk_redis *redis)
 {
     if (redis->context == NULL || redis->state < LINK_GREETING || sdslen(redis->context->c.obuf) == 0)
         return;
+    // Group commit for Redis's append-only file: while one write is unanswered the next one gathers, so
+    // that all kinds of commands share Redis's turns, and each turn's fsync.
+    if (redis->unanswered != NULL)
+        return;
+    redis->unanswered = redis->youngest;
     struct watch *watch = redis->watch;
     redisAsyncHandleWrite(redis->context); // may end the connection, and then forgets redis->context
     if (redis->context != NULL && sdslen(redis->context->c.obuf) > 0)
@@ -187,6 +193,8 @@ static void pop_oldest(struct sk_redis *redis, struct call *call)
 {
     SK_ASSERT(redis->oldest == call); // replies come in the order of the calls
     redis->oldest = call->next;
+    if (redis->unanswered == call)
+        redis->unanswered = NULL;
     if (redis->oldest == NULL)
         redis->youngest = NULL;
 }

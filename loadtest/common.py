@@ -1,0 +1,190 @@
+"""What the oversell check and the benchmark share: the stack they speak to, and wrk.
+
+Both stores are read with their own command-line clients, so that nothing of the service's own code
+takes part in judging it, and nothing has to be installed beside Python.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WRK_SCRIPT = ROOT / "loadtest" / "oversell.lua"
+
+
+class Failure(Exception):
+    """Something the run cannot go on without; said in one line, without a traceback."""
+
+
+def environment() -> dict[str, str]:
+    """The process environment over what `./dev up` left in .dev/env."""
+    settings: dict[str, str] = {}
+    file = ROOT / ".dev" / "env"
+    if file.exists():
+        for word in shlex.split(file.read_text(), comments=True):
+            name, _, value = word.partition("=")
+            settings[name] = value
+    return settings | dict(os.environ)
+
+
+def run(command: list[str], stdin: str = "", env: dict[str, str] | None = None) -> str:
+    """Runs a client to its end and gives what it printed."""
+    done = subprocess.run(command, input=stdin, env=os.environ | (env or {}), text=True, capture_output=True)
+    if done.returncode != 0:
+        raise Failure(f"{command[0]}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+class Postgres:
+    """psql on a libpq URI, whose parts travel in the environment: a password is nobody else's to see."""
+
+    def __init__(self, url: str):
+        parts = urllib.parse.urlsplit(url)
+        query = dict(urllib.parse.parse_qsl(parts.query))
+        known = {
+            "PGHOST": parts.hostname or query.get("host"),
+            "PGPORT": parts.port or query.get("port"),
+            "PGUSER": parts.username or query.get("user"),
+            "PGPASSWORD": parts.password or query.get("password"),
+            "PGDATABASE": parts.path.lstrip("/") or query.get("dbname"),
+        }
+        self.env = {name: urllib.parse.unquote(str(value)) for name, value in known.items() if value}
+
+    def rows(self, script: str) -> list[list[str]]:
+        """Runs the script in one session and gives the rows of all its queries."""
+        command = ["psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1"]
+        return [line.split("\t") for line in run(command, script, self.env).splitlines()]
+
+
+class Redis:
+    """redis-cli on a redis:// URL."""
+
+    def __init__(self, url: str):
+        parts = urllib.parse.urlsplit(url)
+        self.host, self.port, self.db = parts.hostname or "127.0.0.1", parts.port or 6379, parts.path.lstrip("/")
+        self.password = urllib.parse.unquote(parts.password) if parts.password else None
+        self.env = {"REDISCLI_AUTH": self.password} if self.password else {}
+
+    def call(self, *words: object, stdin: str = "") -> list[str]:
+        """One command; the reply's elements, or the lines of a text."""
+        command = ["redis-cli", "-e", "-h", self.host, "-p", str(self.port), "-n", self.db or "0"]
+        command += ["-x"] if stdin else []
+        return run(command + [str(word) for word in words], stdin, self.env).splitlines()
+
+    def number(self, *words: object) -> int:
+        return int(self.call(*words)[0] or 0)
+
+    def pairs(self, key: str) -> dict[str, str]:
+        reply = self.call("HGETALL", key)
+        return dict(zip(reply[::2], reply[1::2]))
+
+
+@dataclass(frozen=True)
+class Voucher:
+    id: str
+    units: int
+
+    def key(self, part: str) -> str:
+        return f"seckill:{{{self.id}}}:{part}"
+
+
+def create_voucher(url: str, token: str, title: str, units: int) -> Voucher:
+    """A voucher on sale from now until tomorrow, made through the admin API."""
+    now = datetime.now(timezone.utc)
+    terms = {
+        "title": title,
+        "stock": units,
+        "price_cents": 100,
+        "begin_at": (now - timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "end_at": (now + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url + "/admin/vouchers", json.dumps(terms).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return Voucher(json.load(answer)["id"], units)
+    except urllib.error.HTTPError as error:
+        raise Failure(f"{url}/admin/vouchers answered {error.code}: {error.read().decode()}") from error
+    except OSError as error:
+        raise Failure(f"{url}: {error}") from error
+
+
+@dataclass
+class Load:
+    """What wrk saw. `answers` counts orders and refusals by name, `others` every other status."""
+
+    requests: int
+    seconds: float
+    p50_ms: float
+    p99_ms: float
+    not_ok: int
+    asked: int
+    broken: dict[str, int]
+    answers: dict[str, int]
+    others: dict[str, int]
+    started_at: float = 0.0
+    cpu_seconds: float = 0.0
+    ids: list[tuple[str, str]] = field(default_factory=list)  # (status, order id) of 201 and 202
+
+    @property
+    def rate(self) -> float:
+        return self.requests / self.seconds
+
+
+def run_wrk(urls: list[str], connections: int, threads: int, seconds: int, **settings: object) -> Load:
+    """Runs the crowd of oversell.lua; the settings are its LOAD_ variables."""
+    variables = {f"LOAD_{name.upper()}": str(value) for name, value in settings.items()}
+    variables |= {"LOAD_URLS": " ".join(urls), "LOAD_THREADS": str(threads)}
+    command = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
+    started_at, cpu_before = time.time(), child_cpu_seconds()
+    output = run(command + ["-s", str(WRK_SCRIPT), urls[0]], env=variables)
+    for line in output.splitlines():
+        if line.startswith("load "):
+            load = Load(**json.loads(line[5:]), started_at=started_at)
+            load.cpu_seconds = child_cpu_seconds() - cpu_before
+            return load
+    raise Failure(f"wrk: {output}")
+
+
+def child_cpu_seconds() -> float:
+    """CPU time of the children this process has waited for."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def wait_for(what: str, condition, seconds: float, pause: float = 0.1) -> None:
+    """Asks until the answer is yes."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failure(f"{what}: not within {seconds:.0f} s")
+        time.sleep(pause)
+
+
+def drained(redis: Redis, voucher: Voucher, seconds: float) -> bool:
+    """Waits until the voucher's journal is empty and stays so: requests that wrk left behind may still
+    be on their way into it. False if it is not empty in time."""
+    newest, quiet = "", 0
+
+    def at_rest() -> bool:
+        nonlocal newest, quiet
+        last = redis.call("HGET", voucher.key("voucher"), "last")[0]
+        still = last == newest and redis.number("XLEN", voucher.key("journal")) == 0
+        newest, quiet = last, quiet + 1 if still else 0
+        return quiet >= 3
+
+    try:
+        wait_for("journal", at_rest, seconds)
+        return True
+    except Failure:
+        return False

@@ -1,0 +1,147 @@
+-- The crowd: a wrk script in which every thread is its own set of buyers. `oversell` and `bench` start
+-- it and read the one line it prints at the end; wrk shares the machine with what it measures, so a
+-- request is two string joins, and answers are looked at only where somebody asks for them.
+--
+-- Set by the environment, because setup() does not see wrk's arguments:
+--   LOAD_PATH     path of the request; {user} in it stands for the buyer, who is otherwise in X-User-Id
+--   LOAD_METHOD   POST unless given
+--   LOAD_URLS     addresses the threads take in turn, instead of the one on wrk's command line
+--   LOAD_THREADS  number of threads, as given to wrk
+--   LOAD_USERS    size of the whole crowd; who has asked asks again. 0: nobody ever comes twice
+--   LOAD_REPEAT   share of requests, 0 to 1, that repeat a recent buyer of any thread
+--   LOAD_ASYNC    1 sends Prefer: respond-async
+--   LOAD_IDS      prefix of the files, one a thread, that take "<status> <order id>" of every order
+--                 answered; also counts the answers by code. Without it answers are not looked at.
+
+local RECENT = 64 -- repeats come from the last so many buyers: their first request may be in flight
+
+local function setting(name, default)
+  local value = os.getenv('LOAD_' .. name)
+  return value and value ~= '' and value or default
+end
+
+local threads = {}
+local addresses = {}
+for host, port in setting('URLS', ''):gmatch('http://([^:/%s]+):(%d+)') do
+  addresses[#addresses + 1] = { host = host, port = port }
+end
+
+function setup(thread)
+  threads[#threads + 1] = thread
+  thread:set('thread_id', #threads)
+  if #addresses > 0 then
+    local address = addresses[(#threads - 1) % #addresses + 1]
+    thread.addr = wrk.lookup(address.host, address.port)[1]
+  end
+end
+
+-- From here on: inside a thread.
+
+asked = 0 -- buyers of this thread that have asked, each counted once
+answers = { placed = 0, accepted = 0, sold_out = 0, already_ordered = 0, limited = 0 }
+others = {} -- every other answer: status -> number
+
+local thread_count = tonumber(setting('THREADS', '1'))
+local crowd = tonumber(setting('USERS', '0'))
+local repeat_ratio = tonumber(setting('REPEAT', '0'))
+local ids_prefix = setting('IDS')
+local number, mine, own, head, tail, ids = 0, 0, nil, nil, nil, nil
+
+function init(args)
+  local path, headers = setting('PATH', '/'), {}
+  if not path:find('{user}', 1, true) then
+    headers['X-User-Id'] = '{user}'
+  end
+  if setting('ASYNC') == '1' then
+    headers['Prefer'] = 'respond-async'
+  end
+  local text = wrk.format(setting('METHOD', 'POST'), path, headers)
+  local first, last = text:find('{user}', 1, true)
+  head, tail = text:sub(1, first - 1) .. 'u', text:sub(last + 1)
+  own = head .. thread_id .. '-'
+  mine = crowd > 0 and math.max(1, math.floor((crowd + thread_count - thread_id) / thread_count)) or 0
+  math.randomseed(thread_id)
+  if ids_prefix then
+    ids = assert(io.open(ids_prefix .. thread_id, 'w'))
+  end
+end
+
+function request()
+  if repeat_ratio > 0 and number > 0 and math.random() < repeat_ratio then
+    return head .. math.random(thread_count) .. '-' .. math.random(math.max(1, number - RECENT), number) .. tail
+  end
+  number = number + 1
+  if number > asked then
+    asked = number
+  end
+  local text = own .. number .. tail
+  if number == mine then
+    number = 0
+  end
+  return text
+end
+
+local function keep_id(status, body)
+  ids:write(status, ' ', body:match('"id":%s*"([^"]*)"') or '-', '\n')
+end
+
+-- wrk parses and copies every answer once this function exists, so it does only where it is needed.
+if ids_prefix then
+  function response(status, headers, body)
+    local name
+    if status == 201 then
+      name = 'placed'
+      keep_id(status, body)
+    elseif status == 202 then
+      name = 'accepted'
+      keep_id(status, body)
+    elseif status == 429 then
+      name = 'limited'
+    elseif status == 409 then
+      if body:find('SOLD_OUT', 1, true) then
+        name = 'sold_out'
+      elseif body:find('ALREADY_ORDERED', 1, true) then
+        name = 'already_ordered'
+      end
+    end
+    if name then
+      answers[name] = answers[name] + 1
+    else
+      others[status] = (others[status] or 0) + 1
+    end
+  end
+end
+
+-- Back in wrk's main thread.
+
+local function as_json(object)
+  local members = {}
+  for name, value in pairs(object) do
+    members[#members + 1] = string.format('"%s":%s', name, type(value) == 'table' and as_json(value) or value)
+  end
+  return '{' .. table.concat(members, ',') .. '}'
+end
+
+function done(summary, latency, requests)
+  local sum = { asked = 0, answers = {}, others = {} }
+  for _, thread in ipairs(threads) do
+    sum.asked = sum.asked + thread:get('asked')
+    for _, name in ipairs({ 'answers', 'others' }) do
+      for key, count in pairs(thread:get(name)) do
+        sum[name][key] = (sum[name][key] or 0) + count
+      end
+    end
+  end
+  sum.requests = summary.requests
+  sum.seconds = summary.duration / 1e6
+  sum.p50_ms = latency:percentile(50) / 1e3
+  sum.p99_ms = latency:percentile(99) / 1e3
+  sum.not_ok = summary.errors.status -- answers of 400 and above
+  sum.broken = {
+    connect = summary.errors.connect,
+    read = summary.errors.read,
+    write = summary.errors.write,
+    timeout = summary.errors.timeout,
+  }
+  io.write('load ', as_json(sum), '\n')
+end
