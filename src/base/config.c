@@ -109,8 +109,12 @@ static enum sk_status set_from_file(struct sk_config *config, const struct key *
         (void)fprintf(err, "seckill: %s_FILE: %s: %s\n", key->env, path, strerror(errno));
         return SK_FAIL;
     }
-    size_t n = fread(secret, 1, sizeof secret - 1, file);
+    size_t n = fread(secret, 1, sizeof secret, file);
     (void)fclose(file);
+    if (n == sizeof secret || memchr(secret, '\0', n) != NULL) {
+        (void)fprintf(err, "seckill: %s_FILE: %s: holds %d bytes or more, or NUL\n", key->env, path, SECRET_MAX_BYTES);
+        return SK_FAIL;
+    }
     while (n > 0 && (secret[n - 1] == '\n' || secret[n - 1] == '\r'))
         n--;
     secret[n] = '\0';

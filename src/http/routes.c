@@ -258,11 +258,15 @@ static void health(struct sk_routes *routes, struct sk_request *request, bool we
         answer(routes, request, SK_VERDICT_UNAVAILABLE, sk_problem(SK_VERDICT_UNAVAILABLE, NULL, RETRY_AFTER_MS));
 }
 
-// The rest of the path after `prefix`, if it is one segment (or none); else NULL.
+// The rest of the path after `prefix`, if it is one segment (or none); else NULL. Dot segments lead to
+// other places, and to none of ours.
 static const char *segment(const char *path, const char *prefix)
 {
     size_t n = strlen(prefix);
-    return strncmp(path, prefix, n) == 0 && strchr(path + n, '/') == NULL ? path + n : NULL;
+    if (strncmp(path, prefix, n) != 0)
+        return NULL;
+    const char *rest = path + n;
+    return strchr(rest, '/') == NULL && strcmp(rest, ".") != 0 && strcmp(rest, "..") != 0 ? rest : NULL;
 }
 
 void sk_routes_handle(void *arg, struct sk_request *request)

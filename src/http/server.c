@@ -24,7 +24,8 @@
 #include "status.h"
 #include "text.h"
 
-enum { TICK_MS = 50, BACKLOG = 4096, DISCARD_FACTOR = 8, RUNS_MAX = 16, POOL_INCREMENT = 1024 };
+enum { TICK_MS = 50, BACKLOG = 4096, DISCARD_FACTOR = 8, POOL_INCREMENT = 1024 };
+enum { RUNS_MAX = 128, SENDING_RUNS_MAX = 3 };
 
 enum phase {
     PHASE_FREE,    // the slot is not in use
@@ -60,11 +61,11 @@ struct sk_server {
     uv_timer_t *tick;
     struct slot *slots;
     uint32_t slot_count, first_free;
-    uint32_t used; // slots that were ever in use: the rest needs no look
-    size_t waiting;
-    bool running;  // inside MHD_run
-    bool answered; // outside of a handler, since the last run
-    bool progress; // a body arrived in pieces: there may be more to read
+    uint32_t used;           // slots that were ever in use: the rest needs no look
+    size_t waiting, sending; // slots in these phases
+    bool running;            // inside MHD_run
+    bool answered;           // outside of a handler, since the last run
+    bool progress;           // a body arrived in pieces: there may be more to read
     bool draining;
 };
 
@@ -87,6 +88,8 @@ static void set_phase(struct slot *slot, enum phase phase, uint64_t limit_ms)
     SK_ASSERT(allowed[slot->phase][phase]);
     slot->server->waiting -= slot->phase == PHASE_WAITING;
     slot->server->waiting += phase == PHASE_WAITING;
+    slot->server->sending -= slot->phase == PHASE_SENDING;
+    slot->server->sending += phase == PHASE_SENDING;
     slot->phase = phase;
     slot->deadline_ms = uv_now(slot->server->loop) + limit_ms;
 }
@@ -325,6 +328,18 @@ void sk_response_free(sk_response *response)
 
 // ---- running ----
 
+// A header longer than the library's first read, and the next one of pipelined requests, take more runs.
+// The library keeps whoever waits among the ready, so while somebody waits it cannot tell; the runs that
+// bring the answers get on with the rest.
+static bool more_to_do(struct sk_server *server)
+{
+    MHD_UNSIGNED_LONG_LONG wait_ms;
+    return server->waiting == 0 && MHD_get_timeout(server->daemon, &wait_ms) == MHD_YES && wait_ms == 0;
+}
+
+// The library moves a connection on by one step in each run: an answer that was queued from outside is sent
+// in one and done with in the next, and a body may have more to read. What is not moved on now would lie
+// until the next event.
 static void run(struct sk_server *server)
 {
     if (server->daemon == NULL)
@@ -335,7 +350,9 @@ static void run(struct sk_server *server)
         server->answered = false;
         server->progress = false;
         (void)MHD_run(server->daemon);
-    } while (server->progress && ++runs < RUNS_MAX);
+        runs++;
+    } while (((server->progress || more_to_do(server)) && runs < RUNS_MAX) ||
+             (server->sending > 0 && runs < SENDING_RUNS_MAX));
     server->running = false;
 }
 

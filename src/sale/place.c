@@ -1,4 +1,4 @@
-// While CALLS_MAX calls for a voucher are under way, the next batch collects: under load batches grow by
+// While Redis has not answered the last write, the next batch gathers: under load batches grow by
 // themselves, and at rest a request waits for nothing.
 #include "place.h"
 
@@ -9,7 +9,6 @@
 #include "log.h"
 
 enum {
-    CALLS_MAX = 2,
     LOOKUPS_MAX = 64,             // voucher ids nobody knows, being looked up
     JOURNAL_ENTRIES_MAX = 100000, // of one voucher; past it 503
     STUCK_LOADING_MS = 5000,      // a loader that takes longer is taken over
@@ -265,8 +264,6 @@ static void on_reply(void *arg, const struct sk_reply *reply)
     } else {
         refuse_all(place, &call->orders, SK_VERDICT_OVERLOADED); // the journal is full
     }
-    if (voucher->asking.count > 0)
-        line_up(place, voucher);
     free(call);
 }
 
@@ -311,14 +308,16 @@ static void ask(struct sk_place *place, struct sk_voucher *voucher)
 
 void sk_place_flush(struct sk_place *place)
 {
+    if (sk_redis_busy(place->core->redis))
+        return;
     struct sk_voucher *voucher = place->first;
     place->first = NULL;
     while (voucher != NULL) {
         struct sk_voucher *next = voucher->next_asking;
         voucher->in_asking = false;
-        while (voucher->asking.count > 0 && voucher->calls < CALLS_MAX)
+        while (voucher->asking.count > 0)
             ask(place, voucher);
-        voucher = next; // one that still waits lines up again when a reply comes
+        voucher = next;
     }
 }
 

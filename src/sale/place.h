@@ -16,7 +16,7 @@ void sk_place_close(struct sk_place *place); // after the links were closed
 // Takes over the order (user, id and ticket are set). Its outcome comes later, never inside this call.
 void sk_place_add(struct sk_place *place, struct sk_voucher *voucher, struct sk_order *order);
 
-// Sends what has gathered: at the end of a loop turn.
+// Sends what has gathered, unless Redis is busy: at the end of a loop turn.
 void sk_place_flush(struct sk_place *place);
 
 // Whether requests are being placed: some wait, or Redis has not answered yet.

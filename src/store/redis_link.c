@@ -170,8 +170,6 @@ void sk_redis_flush(struct sk_redis *redis)
 {
     if (redis->context == NULL || redis->state < LINK_GREETING || sdslen(redis->context->c.obuf) == 0)
         return;
-    // Group commit for Redis's append-only file: while one write is unanswered the next one gathers, so
-    // that all kinds of commands share Redis's turns, and each turn's fsync.
     if (redis->unanswered != NULL)
         return;
     redis->unanswered = redis->youngest;
@@ -581,6 +579,11 @@ void sk_redis_close(struct sk_redis *redis)
     if (redis->resolving)
         (void)uv_cancel((uv_req_t *)&redis->resolve.request);
     uv_close((uv_handle_t *)&redis->tick, on_closed);
+}
+
+bool sk_redis_busy(const struct sk_redis *redis)
+{
+    return redis->unanswered != NULL;
 }
 
 bool sk_redis_ready(const struct sk_redis *redis)

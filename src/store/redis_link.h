@@ -45,8 +45,12 @@ enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **a
 enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, int keys, int argc, const char **argv,
                                const size_t *lens, sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 
-// Writes what is queued: once at the end of each loop turn, so that one write carries a whole turn.
+// Writes what is queued, unless a write is unanswered: at the end of each loop turn. While one write is
+// under way the next one gathers, so that all kinds of commands share Redis's turns, and the fsync of each.
 void sk_redis_flush(struct sk_redis *redis);
+
+// Whether a write is unanswered: what is queued now has to wait, so it may as well gather.
+bool sk_redis_busy(const struct sk_redis *redis);
 
 // Most arguments of one call, keys included.
 enum { SK_REDIS_ARGS_MAX = 8192 };
