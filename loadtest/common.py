@@ -39,7 +39,10 @@ def environment() -> dict[str, str]:
 
 def run(command: list[str], stdin: str = "", env: dict[str, str] | None = None) -> str:
     """Runs a client to its end and gives what it printed."""
-    done = subprocess.run(command, input=stdin, env=os.environ | (env or {}), text=True, capture_output=True)
+    try:
+        done = subprocess.run(command, input=stdin, env=os.environ | (env or {}), text=True, capture_output=True)
+    except FileNotFoundError:
+        raise Failure(f"{command[0]} is not installed") from None
     if done.returncode != 0:
         raise Failure(f"{command[0]}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout

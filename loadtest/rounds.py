@@ -93,8 +93,11 @@ def free_port() -> int:
 
 def start_server(command: list[str], port: int, ready: str, log: Path, env: dict[str, str] | None = None) -> Server:
     """Starts a contender and asks it until it answers without a server error."""
-    with log.open("w") as output:
-        process = subprocess.Popen(command, env=os.environ | (env or {}), stdout=output, stderr=output)
+    try:
+        with log.open("w") as output:
+            process = subprocess.Popen(command, env=os.environ | (env or {}), stdout=output, stderr=output)
+    except FileNotFoundError:
+        raise Failure(f"{command[0]} is not installed") from None
     server = Server(process, f"http://127.0.0.1:{port}")
 
     def answers() -> bool:
@@ -225,7 +228,7 @@ class Rounds:
             SCRIPT_SHA=self.script_sha,
             JOURNAL_MAX=UNITS,
         )
-        command = ["/usr/sbin/nginx", "-p", str(self.folder), "-c", str(config)]
+        command = ["/usr/sbin/nginx", "-p", str(self.folder), "-c", str(config), "-e", str(self.folder / "nginx.log")]
         self.servers["nginx_lua"] = start_server(command, port, "/ready", self.folder / "nginx.out")
 
     # -- rounds --
@@ -246,7 +249,7 @@ class Rounds:
         path = f"/seckill/{voucher.id}"
         load, cpu = self.crowd("service", voucher, seconds, path=path, **{"async": respond_async})
         sample = winners(load, cpu)
-        buyers = self.count_buyers("service", voucher, load)
+        buyers = self.count_buyers(voucher, load)
         [[rows, last_order_at]] = self.postgres.rows(
             f"SELECT count(*), extract(epoch FROM max(created_at)) FROM voucher_order WHERE voucher_id = {voucher.id}"
         )
@@ -284,29 +287,26 @@ class Rounds:
         """Redis alone decides: nobody settles the journal, nobody writes a row."""
         self.open_bare_voucher()
         load, cpu = self.crowd(name, None, seconds, **settings)
-        self.count_buyers(name, BARE, load)
-        self.forget(BARE)
+        self.close_bare_voucher(name, load.requests - load.not_ok)
         return winners(load, cpu)
 
     def redis_benchmark(self, seconds: int) -> Sample:
         self.open_bare_voucher()
         number = seconds * 100_000
         command = ["redis-benchmark", "-h", self.redis.host, "-p", str(self.redis.port), "--csv", "-n", str(number)]
+        command += ["-a", self.redis.password] if self.redis.password else []
         command += ["-c", str(max(1, self.options.connections // PIPELINE)), "-P", str(PIPELINE), "-r", "2000000000"]
         command += ["EVALSHA", self.script_sha, "3", *self.bare_keys(), str(UNITS), "__rand_int__", ORDER_ID]
         before, client_before = cpu_seconds(self.store_pids["redis"]), common.child_cpu_seconds()
-        output = common.run(command, env=self.redis.env)
+        output = common.run(command)
         cpu = {
             "redis": (cpu_seconds(self.store_pids["redis"]) - before) * 1000 / number,
             "client": (common.child_cpu_seconds() - client_before) * 1000 / number,
         }
         figures = list(csv.DictReader(io.StringIO(output)))[-1]
-        buyers = self.redis.number("HLEN", BARE.key("buyers"))
-        if buyers < 0.99 * number:
-            raise Failure(f"redis-benchmark: {number} calls, {buyers} buyers")
-        self.forget(BARE)
+        self.close_bare_voucher("redis-benchmark", number)
         rps, p50_ms, p99_ms = (float(figures[name]) for name in ("rps", "p50_latency_ms", "p99_latency_ms"))
-        return Sample(rps, p50_ms, p99_ms, max(0, number - buyers), cpu)
+        return Sample(rps, p50_ms, p99_ms, 0, cpu)
 
     def crowd(
         self, name: str, journalled: Voucher | None, seconds: int, **settings: object
@@ -325,12 +325,12 @@ class Rounds:
 
     # -- the books of a round --
 
-    def count_buyers(self, name: str, voucher: Voucher, load: common.Load) -> int:
+    def count_buyers(self, voucher: Voucher, load: common.Load) -> int:
         """The buyers in Redis: those who were told so, and at most the requests wrk left unanswered."""
         buyers, told = self.redis.number("HLEN", voucher.key("buyers")), load.requests - load.not_ok
         unanswered = self.options.connections + sum(load.broken.values())
         if not told <= buyers <= told + unanswered:
-            raise Failure(f"{name}: {told} won of {load.requests} ({load.broken}), {buyers} buyers in Redis")
+            raise Failure(f"service: {told} won of {load.requests} ({load.broken}), {buyers} buyers in Redis")
         return buyers
 
     def bare_keys(self) -> list[str]:
@@ -340,6 +340,14 @@ class Rounds:
         self.redis.call("UNLINK", *self.bare_keys())  # what a broken-off run may have left
         terms = {"stock": UNITS, "begin_ms": 0, "end_ms": 1 << 42, "state": "open", "epoch": 1, "last": "epoch-1"}
         self.redis.call("HSET", BARE.key("voucher"), *(word for term in terms.items() for word in term))
+
+    def close_bare_voucher(self, name: str, told: int) -> None:
+        """A few in a thousand may be missing: redis-benchmark draws its users at random, and an error of
+        Redis is a 200 to webdis. More than that, and something else was measured."""
+        buyers = self.redis.number("HLEN", BARE.key("buyers"))
+        if buyers < 0.998 * told:
+            raise Failure(f"{name}: {told} won, {buyers} buyers in Redis")
+        self.forget(BARE)
 
     def forget(self, voucher: Voucher) -> None:
         """Removes a round's data, so that the last round starts where the first did."""

@@ -45,10 +45,15 @@ BEGIN
     -- The uncommon road. First the orders that came after the last unit ...
     UPDATE voucher_order SET status = 'refused', reason = 'SOLD_OUT'
      WHERE id IN (SELECT o.id FROM unnest(p_ids) WITH ORDINALITY AS o (id, n)
-                   WHERE o.id = ANY (v_new) ORDER BY o.n OFFSET v_taken);
-    -- ... then those whose user has another live order: kept, so that their URL can say why.
+                   WHERE o.id = ANY (v_new) GROUP BY o.id ORDER BY min(o.n) OFFSET v_taken);
+    -- ... then those that met a live order of their user, or one that was just refused: kept, so that their
+    -- URL can say why.
     INSERT INTO voucher_order (id, user_id, voucher_id, status, reason)
-    SELECT o.id, o.user_id, p_voucher, 'refused', 'ALREADY_ORDERED'
+    SELECT o.id, o.user_id, p_voucher, 'refused',
+           CASE WHEN EXISTS (SELECT FROM voucher_order live
+                              WHERE live.user_id = o.user_id AND live.voucher_id = p_voucher
+                                AND live.status IN ('unpaid', 'paid'))
+                THEN 'ALREADY_ORDERED' ELSE 'SOLD_OUT' END
       FROM unnest(p_ids, p_users) AS o (id, user_id)
     ON CONFLICT DO NOTHING;
 

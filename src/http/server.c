@@ -418,7 +418,8 @@ static int listen_on(const char *address)
 {
     char host[256];
     const char *colon = strrchr(address, ':');
-    if (colon == NULL || (size_t)(colon - address) >= sizeof host) {
+    uint64_t port; // the resolver would cut a larger number down to size
+    if (colon == NULL || (size_t)(colon - address) >= sizeof host || !sk_text_number(colon + 1, UINT16_MAX, &port)) {
         sk_log_text(SK_ERROR, "SECKILL_LISTEN is not of the form host:port", "value", address);
         return -1;
     }
@@ -520,6 +521,14 @@ void sk_server_drain(struct sk_server *server)
 {
     server->draining = true;
     stop_accepting(server);
+}
+
+void sk_server_expire(struct sk_server *server)
+{
+    for (uint32_t i = 0; i < server->used; i++) {
+        if (server->slots[i].phase == PHASE_WAITING)
+            server->handler.expired(server->handler.arg, &server->slots[i].request);
+    }
 }
 
 size_t sk_server_waiting(const struct sk_server *server)

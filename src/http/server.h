@@ -58,6 +58,9 @@ void sk_server_drain(struct sk_server *server);
 // Requests that wait for an answer.
 size_t sk_server_waiting(const struct sk_server *server);
 
+// Every waiting request has reached its deadline now.
+void sk_server_expire(struct sk_server *server);
+
 // Cuts all connections. The loop must run until the handles are closed. NULL is fine.
 void sk_server_close(struct sk_server *server);
 

@@ -250,8 +250,7 @@ static void on_renewed(void *arg, const struct sk_reply *reply)
     struct sk_lock *lock = arg;
     size_t len = 0;
     const char *held = reply == NULL ? NULL : sk_reply_text(reply, &len);
-    lock->renewing = false;
-    if (held != NULL && len == count_state(lock, SK_LOCK_HELD)) {
+    if (held != NULL && lock->renewal_asked_at_ms != 0 && len == count_state(lock, SK_LOCK_HELD)) {
         lock->held_until_ms = lock->renewal_asked_at_ms + lock->locker->ttl_ms;
         // `held` speaks of the keys that were held when we asked, in order; nothing was lost meanwhile.
         for (size_t i = 0, at = 0; i < lock->n; i++) {
@@ -259,6 +258,7 @@ static void on_renewed(void *arg, const struct sk_reply *reply)
                 lose(lock, i);
         }
     }
+    lock->renewing = false; // only now, so that a holder who releases when told does not free it under us
     free_if_done(lock);
 }
 
@@ -284,14 +284,28 @@ static void renew(struct sk_lock *lock, uint64_t now)
     free(argv);
 }
 
+// The TTL has passed. What is waited for goes on being waited for; a renewal under way has come too late.
+static void lose_all(struct sk_lock *lock)
+{
+    bool renewing = lock->renewing;
+    lock->renewing = true; // keeps the lock in place while its holder is told
+    lock->held_until_ms = 0;
+    lock->renewal_asked_at_ms = 0;
+    for (size_t i = 0; i < lock->n; i++)
+        lose(lock, i);
+    lock->renewing = renewing;
+}
+
 static void keep(struct sk_lock *lock, uint64_t now)
 {
     if (lock->released)
         return;
     if (lock->held_until_ms != 0 && now >= lock->held_until_ms) {
-        for (size_t i = 0; i < lock->n; i++)
-            lose(lock, i);
-        return;
+        lose_all(lock);
+        if (lock->released) {
+            free_if_done(lock);
+            return;
+        }
     }
     if (lock->held_until_ms != 0 && !lock->renewing && now >= lock->renew_at_ms)
         renew(lock, now);

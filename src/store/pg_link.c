@@ -36,6 +36,7 @@ struct sk_pg {
     char *host; // owned; NULL: nothing to resolve
     struct sk_resolve resolve;
     bool resolving;
+    bool tick_closed;
     PGconn *conn;
     uv_poll_t *poll; // a block of its own: libuv frees it later than the connection goes
     int fd;
@@ -362,12 +363,14 @@ static void on_resolved(void *arg, const char *address)
 {
     struct sk_pg *pg = arg;
     pg->resolving = false;
-    if (pg->state == LINK_CLOSED)
-        free_pg(pg);
-    else if (address == NULL)
+    if (pg->state == LINK_CLOSED) {
+        if (pg->tick_closed)
+            free_pg(pg);
+    } else if (address == NULL) {
         drop(pg, "the host name cannot be resolved");
-    else
+    } else {
         start_connection(pg, address);
+    }
 }
 
 static void connect_now(struct sk_pg *pg)
@@ -458,6 +461,7 @@ struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options)
 static void on_closed(uv_handle_t *handle)
 {
     struct sk_pg *pg = handle->data;
+    pg->tick_closed = true;
     if (!pg->resolving) // else the resolver's callback frees it
         free_pg(pg);
 }

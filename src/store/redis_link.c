@@ -58,6 +58,7 @@ struct sk_redis {
     struct endpoint endpoint;
     struct sk_resolve resolve;
     bool resolving;
+    bool tick_closed;
     redisAsyncContext *context;
     struct watch *watch;
     struct call *oldest, *youngest;
@@ -441,7 +442,8 @@ static void on_resolved(void *arg, const char *address)
     struct sk_redis *redis = arg;
     redis->resolving = false;
     if (redis->state == LINK_CLOSED) {
-        free_redis(redis);
+        if (redis->tick_closed)
+            free_redis(redis);
     } else if (address == NULL) {
         sk_log(SK_WARN, "cannot resolve Redis", "host=%s", redis->endpoint.host);
         set_state(redis, LINK_DOWN);
@@ -560,6 +562,7 @@ struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *o
 static void on_closed(uv_handle_t *handle)
 {
     struct sk_redis *redis = handle->data;
+    redis->tick_closed = true;
     if (!redis->resolving) // else the resolver's callback frees it
         free_redis(redis);
 }

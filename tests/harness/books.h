@@ -1,0 +1,18 @@
+// The books of a voucher: what must be true of both stores once everything has settled, whatever happened
+// before. Every integration test ends with books_must_balance.
+#ifndef HARNESS_BOOKS_H
+#define HARNESS_BOOKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { BOOKS_WHY_SIZE = 256 };
+
+// Looks once. Orders <= units, one live order per user, PostgreSQL's and Redis's stock = units - live
+// orders, buyers in Redis = live orders in PostgreSQL, journal empty. If not, says what is wrong.
+bool books_balance(const char *voucher, char why[BOOKS_WHY_SIZE]);
+
+// Looks until the books balance; the test fails if they do not in time.
+void books_must_balance(const char *voucher);
+
+#endif

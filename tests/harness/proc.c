@@ -1,0 +1,211 @@
+// Two nets catch what a crashed test program leaves: the kernel signals its children when it dies
+// (PR_SET_PDEATHSIG), and a sweeper, a child that only waits for the end of a pipe, removes the folder.
+#include "proc.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "wait.h"
+
+enum { LOG_TAIL_BYTES = 4000, ENV_MAX = 64, EXIT_CANNOT_START = 127, FTW_DESCRIPTORS = 16 };
+
+static struct {
+    char path[PROC_PATH_SIZE]; // empty: there is none
+    pid_t sweeper;
+    int alive_fd; // closed when we end
+} scratch;
+
+// ---- the scratch folder ----
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *ftw)
+{
+    (void)status;
+    (void)kind;
+    (void)ftw;
+    return remove(path);
+}
+
+// Servers that are just dying may still write, so this is tried for a while.
+static void sweep(int alive_fd)
+{
+    char byte;
+    (void)setsid(); // out of reach of Ctrl-C
+    (void)close(STDIN_FILENO);
+    (void)close(STDOUT_FILENO);
+    (void)close(STDERR_FILENO);
+    while (read(alive_fd, &byte, 1) < 0 && errno == EINTR)
+        ;
+    uint64_t until_ms = sk_monotonic_ms() + WAIT_DEADLINE_MS;
+    while (nftw(scratch.path, remove_entry, FTW_DESCRIPTORS, FTW_DEPTH | FTW_PHYS) != 0 &&
+           access(scratch.path, F_OK) == 0 && sk_monotonic_ms() < until_ms)
+        (void)usleep(WAIT_PAUSE_US);
+    _exit(0);
+}
+
+const char *proc_scratch(void)
+{
+    int fds[2];
+    if (scratch.path[0] != '\0')
+        return scratch.path;
+    const char *parent = getenv("TMPDIR");
+    int n = snprintf(scratch.path, sizeof scratch.path, "%s/seckill-test.XXXXXX", parent == NULL ? "/tmp" : parent);
+    ck_assert(n > 0 && (size_t)n < sizeof scratch.path);
+    ck_assert_ptr_nonnull(mkdtemp(scratch.path));
+    ck_assert_int_eq(chmod(scratch.path, 0711), 0); // the user postgres must get to its folder
+    ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+    scratch.sweeper = fork();
+    ck_assert_int_ge(scratch.sweeper, 0);
+    if (scratch.sweeper == 0) {
+        (void)close(fds[1]);
+        sweep(fds[0]);
+    }
+    (void)close(fds[0]);
+    scratch.alive_fd = fds[1];
+    return scratch.path;
+}
+
+void proc_scratch_remove(void)
+{
+    if (scratch.path[0] == '\0')
+        return;
+    (void)close(scratch.alive_fd);
+    (void)waitpid(scratch.sweeper, NULL, 0);
+    scratch.path[0] = '\0';
+}
+
+static void log_path(const char *name, char out[PROC_PATH_SIZE])
+{
+    int n = snprintf(out, PROC_PATH_SIZE, "%s/%s.log", proc_scratch(), name);
+    ck_assert(n > 0 && n < PROC_PATH_SIZE);
+}
+
+void proc_read_log(const char *name, char *out, size_t size)
+{
+    char path[PROC_PATH_SIZE];
+    log_path(name, path);
+    FILE *file = fopen(path, "re");
+    size_t n = file == NULL ? 0 : fread(out, 1, size - 1, file);
+    out[n] = '\0';
+    if (file != NULL)
+        (void)fclose(file);
+}
+
+void proc_show_log(const char *name)
+{
+    char path[PROC_PATH_SIZE], tail[LOG_TAIL_BYTES];
+    log_path(name, path);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return;
+    if (fseek(file, -LOG_TAIL_BYTES, SEEK_END) != 0)
+        rewind(file);
+    size_t n = fread(tail, 1, sizeof tail, file);
+    (void)fclose(file);
+    (void)fprintf(stderr, "---- end of the log of %s\n%.*s----\n", name, (int)n, tail);
+}
+
+// ---- processes ----
+
+// Gives up the rights of root. Comes before PR_SET_PDEATHSIG, which it would clear.
+static bool become_postgres(void)
+{
+    const struct passwd *user = geteuid() == 0 ? getpwnam("postgres") : NULL;
+    if (geteuid() != 0)
+        return true;
+    return user != NULL && setgroups(0, NULL) == 0 && setgid(user->pw_gid) == 0 && setuid(user->pw_uid) == 0;
+}
+
+// Ours without what steers the service, and then what was asked for.
+static void set_environment(const char *const *env)
+{
+    const char *names[ENV_MAX];
+    int count = 0;
+    for (char **at = environ; *at != NULL && count < ENV_MAX; at++) {
+        if (strncmp(*at, "SECKILL_", 8) == 0 || strncmp(*at, "PG", 2) == 0)
+            names[count++] = strndup(*at, strcspn(*at, "="));
+    }
+    while (count > 0)
+        (void)unsetenv(names[--count]);
+    for (; env != NULL && *env != NULL; env++)
+        (void)putenv(strdup(*env));
+}
+
+static void become(const struct proc_options *options, int log_fd, pid_t parent)
+{
+    // exec does not write to the words; its interface only lacks the const.
+    union {
+        const char *const *in;
+        char *const *out;
+    } words = {.in = options->argv};
+    sigset_t none;
+    (void)dup2(log_fd, STDOUT_FILENO);
+    (void)dup2(log_fd, STDERR_FILENO);
+    if (options->as_postgres && !become_postgres()) {
+        (void)fprintf(stderr, "cannot become the user postgres\n");
+        _exit(EXIT_CANNOT_START);
+    }
+    (void)setsid();
+    (void)prctl(PR_SET_PDEATHSIG, options->death_signal);
+    if (getppid() != parent)
+        _exit(EXIT_CANNOT_START);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    set_environment(options->env);
+    (void)execvp(words.out[0], words.out);
+    (void)fprintf(stderr, "cannot run %s: %s\n", words.out[0], strerror(errno));
+    _exit(EXIT_CANNOT_START);
+}
+
+void proc_start(struct proc *proc, const struct proc_options *options)
+{
+    char path[PROC_PATH_SIZE];
+    log_path(options->name, path);
+    (void)snprintf(proc->name, sizeof proc->name, "%s", options->name);
+    int log_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    ck_assert_int_ge(log_fd, 0);
+    pid_t parent = getpid();
+    proc->pid = fork();
+    ck_assert_int_ge(proc->pid, 0);
+    if (proc->pid == 0)
+        become(options, log_fd, parent);
+    (void)close(log_fd);
+}
+
+bool proc_running(struct proc *proc, int *status)
+{
+    if (proc->pid == 0)
+        return false;
+    if (waitpid(proc->pid, status, WNOHANG) == 0)
+        return true;
+    proc->pid = 0;
+    return false;
+}
+
+void proc_signal(struct proc *proc, int signal)
+{
+    int status;
+    if (!proc_running(proc, &status)) {
+        proc_show_log(proc->name);
+        ck_abort_msg("%s is not running any more", proc->name);
+    }
+    ck_assert_int_eq(kill(proc->pid, signal), 0);
+}
+
+int proc_wait(struct proc *proc)
+{
+    int status = 0;
+    WAIT_FOR(!proc_running(proc, &status));
+    return status;
+}

@@ -1,0 +1,47 @@
+// Child processes of a test program: they never outlive it, however it ends.
+#ifndef HARNESS_PROC_H
+#define HARNESS_PROC_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum { PROC_NAME_SIZE = 24, PROC_PATH_SIZE = 128 };
+
+struct proc {
+    pid_t pid; // 0: not running
+    char name[PROC_NAME_SIZE];
+};
+
+struct proc_options {
+    const char *name; // its output goes to <scratch>/<name>.log
+    const char *const *argv;
+    const char *const *env; // NAME=VALUE, added to ours; NULL: nothing
+    bool as_postgres;       // as an ordinary user if we are root: PostgreSQL insists
+    int death_signal;       // what the kernel sends it when we die
+};
+
+// A folder of our own, made when first asked for; it goes when the program ends, crashes included.
+const char *proc_scratch(void);
+
+// Waits until every process has ended that was started, and removes the folder.
+void proc_scratch_remove(void);
+
+// Starts a program. The test fails if it cannot be forked; a missing program exits with 127.
+void proc_start(struct proc *proc, const struct proc_options *options);
+
+// Whether it is still running; if not, *status is what waitpid says and proc->pid is 0.
+bool proc_running(struct proc *proc, int *status);
+
+// Sends a signal to a process that must still be running.
+void proc_signal(struct proc *proc, int signal);
+
+// Waits for its end, which must come before the deadline. Returns what waitpid says.
+int proc_wait(struct proc *proc);
+
+// The last lines of its output go to standard error.
+void proc_show_log(const char *name);
+
+// All of its output, NUL-terminated and cut at size.
+void proc_read_log(const char *name, char *out, size_t size);
+
+#endif

@@ -1,0 +1,468 @@
+// Ports are taken from below the range of the kernel's own choices, at a place that depends on our process
+// id, so that neither a client's connection nor a test program beside us takes a port while the server
+// that owns it restarts.
+#include "stack.h"
+
+#include <arpa/inet.h>
+#include <glob.h>
+#include <hiredis/hiredis.h>
+#include <libpq-fe.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "http.h"
+#include "proc.h"
+#include "stores.h"
+#include "wait.h"
+
+enum {
+    PORT_FIRST = 15000,
+    PORTS = 16000,
+    PORTS_EACH = 64, // distance between programs that start one after the other
+    SERVICES_MAX = 8,
+    URL_SIZE = 128,
+    READY_IN_A_ROW = 8,
+    OUTPUT_NAME_SIZE = 24,
+};
+
+const char stack_admin_token[] = "admin-token-of-the-tests";
+
+// Passwords only keep strangers on the machine from stumbling in; that authentication works is a gain.
+static const char redis_password[] = "redis-password", db_password[] = "db-password";
+
+struct service {
+    struct proc proc;
+    int port;
+    int reactors;
+    bool stopped; // by SIGSTOP
+};
+
+static struct {
+    struct proc redis, postgres;
+    int redis_port, postgres_port, next_port;
+    char postgres_bin[URL_SIZE];
+    char redis_url[URL_SIZE], database_url[URL_SIZE], owner_url[URL_SIZE], superuser_url[URL_SIZE];
+    struct service services[SERVICES_MAX];
+    int service_count; // of this test
+} stack;
+
+const char *stack_redis_url(void)
+{
+    return stack.redis_url;
+}
+
+const char *stack_database_url(void)
+{
+    return stack.database_url;
+}
+
+const char *stack_owner_url(void)
+{
+    return stack.owner_url;
+}
+
+const char *stack_superuser_url(void)
+{
+    return stack.superuser_url;
+}
+
+static bool free_port(int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    (void)close(fd);
+    return is_free;
+}
+
+static int take_port(void)
+{
+    if (stack.next_port == 0)
+        stack.next_port = (int)((long)getpid() * PORTS_EACH % PORTS);
+    do
+        stack.next_port = (stack.next_port + 1) % PORTS;
+    while (!free_port(PORT_FIRST + stack.next_port));
+    return PORT_FIRST + stack.next_port;
+}
+
+// Waits until the server answers; a server that has ended meanwhile fails the test, with its log.
+static void await_server(struct proc *proc, bool (*answers)(void))
+{
+    int status = 0;
+    WAIT_FOR(answers() || !proc_running(proc, &status));
+    if (!proc_running(proc, &status)) {
+        proc_show_log(proc->name);
+        ck_abort_msg("%s has ended with status %d", proc->name, status);
+    }
+}
+
+// ---- Redis ----
+
+static bool says_status(redisContext *redis, const char *command)
+{
+    redisReply *reply = redisCommand(redis, command);
+    bool is_status = reply != NULL && reply->type == REDIS_REPLY_STATUS; // LOADING is an error
+    freeReplyObject(reply);
+    return is_status;
+}
+
+static bool redis_answers(void)
+{
+    char auth[URL_SIZE];
+    (void)snprintf(auth, sizeof auth, "AUTH %s", redis_password);
+    redisContext *redis = redisConnect("127.0.0.1", stack.redis_port);
+    bool answers = redis != NULL && redis->err == 0 && says_status(redis, auth) && says_status(redis, "PING");
+    redisFree(redis);
+    return answers;
+}
+
+void redis_start(void)
+{
+    char folder[PROC_PATH_SIZE], port[8];
+    (void)snprintf(folder, sizeof folder, "%s/redis", proc_scratch());
+    if (stack.redis_port == 0) {
+        stack.redis_port = take_port();
+        (void)snprintf(stack.redis_url, URL_SIZE, "redis://:%s@127.0.0.1:%d", redis_password, stack.redis_port);
+    }
+    (void)mkdir(folder, 0700);
+    (void)snprintf(port, sizeof port, "%d", stack.redis_port);
+    const char *const argv[] = {"redis-server",
+                                "--bind",
+                                "127.0.0.1",
+                                "--port",
+                                port,
+                                "--dir",
+                                folder,
+                                "--save",
+                                "",
+                                "--appendonly",
+                                "yes",
+                                "--appendfsync",
+                                "always",
+                                "--requirepass",
+                                redis_password,
+                                NULL};
+    struct proc_options options = {.name = "redis", .argv = argv, .death_signal = SIGKILL};
+    proc_start(&stack.redis, &options);
+    await_server(&stack.redis, redis_answers);
+}
+
+void redis_kill(void)
+{
+    proc_signal(&stack.redis, SIGKILL);
+    (void)proc_wait(&stack.redis);
+}
+
+void redis_erase(void)
+{
+    char folder[PROC_PATH_SIZE];
+    ck_assert_int_eq(stack.redis.pid, 0);
+    (void)snprintf(folder, sizeof folder, "%s/redis/appendonlydir", proc_scratch());
+    char pattern[PROC_PATH_SIZE + 2];
+    (void)snprintf(pattern, sizeof pattern, "%s/*", folder);
+    glob_t found;
+    ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        ck_assert_int_eq(unlink(found.gl_pathv[i]), 0);
+    globfree(&found);
+}
+
+void redis_pause(void)
+{
+    proc_signal(&stack.redis, SIGSTOP);
+}
+
+void redis_resume(void)
+{
+    proc_signal(&stack.redis, SIGCONT);
+}
+
+// ---- PostgreSQL ----
+
+// Debian keeps the server's programs out of the PATH. Elsewhere they are in it.
+static void find_postgres(void)
+{
+    glob_t found;
+    stack.postgres_bin[0] = '\0';
+    if (glob("/usr/lib/postgresql/*/bin/", 0, NULL, &found) == 0) {
+        (void)snprintf(stack.postgres_bin, sizeof stack.postgres_bin, "%s", found.gl_pathv[found.gl_pathc - 1]);
+        globfree(&found);
+    }
+}
+
+static bool postgres_answers(void)
+{
+    return PQping(stack.superuser_url) == PQPING_OK;
+}
+
+static void run_to_end(const char *name, const char *const *argv, const char *const *env, bool as_postgres)
+{
+    struct proc proc = {0};
+    struct proc_options options = {name, argv, env, as_postgres, SIGKILL};
+    proc_start(&proc, &options);
+    int status = proc_wait(&proc);
+    if (status != 0) {
+        proc_show_log(name);
+        ck_abort_msg("%s has ended with status %d", name, status);
+    }
+}
+
+static void postgres_folder(char out[PROC_PATH_SIZE])
+{
+    (void)snprintf(out, PROC_PATH_SIZE, "%s/postgres", proc_scratch());
+}
+
+static void make_cluster(void)
+{
+    char folder[PROC_PATH_SIZE], program[PROC_PATH_SIZE + 16], password_file[PROC_PATH_SIZE + 16];
+    postgres_folder(folder);
+    find_postgres();
+    ck_assert_int_eq(mkdir(folder, 0777), 0);
+    ck_assert_int_eq(chmod(folder, 0777), 0); // initdb, as whoever it runs, takes it over
+    (void)snprintf(program, sizeof program, "%sinitdb", stack.postgres_bin);
+    (void)snprintf(password_file, sizeof password_file, "%s/password", proc_scratch());
+    FILE *file = fopen(password_file, "we");
+    ck_assert_ptr_nonnull(file);
+    (void)fprintf(file, "%s\n", db_password);
+    (void)fclose(file);
+    ck_assert_int_eq(chmod(password_file, 0644), 0);
+    char data[PROC_PATH_SIZE + 8];
+    (void)snprintf(data, sizeof data, "%s/data", folder);
+    const char *const argv[] = {program,         "-D",          data,       "--username", "postgres",
+                                "--pwfile",      password_file, "--locale", "C.UTF-8",    "--auth",
+                                "scram-sha-256", "--no-sync",   NULL};
+    run_to_end("initdb", argv, NULL, true);
+}
+
+void postgres_start(void)
+{
+    char folder[PROC_PATH_SIZE], program[PROC_PATH_SIZE + 16], data[PROC_PATH_SIZE + 8], port[8];
+    postgres_folder(folder);
+    (void)snprintf(program, sizeof program, "%spostgres", stack.postgres_bin);
+    (void)snprintf(data, sizeof data, "%s/data", folder);
+    (void)snprintf(port, sizeof port, "%d", stack.postgres_port);
+    // No fsync: what is tested are crashes of processes, not of the machine.
+    const char *const argv[] = {program,     "-D", data, "-k", folder,      "-h",
+                                "127.0.0.1", "-p", port, "-c", "fsync=off", NULL};
+    struct proc_options options = {"postgres", argv, NULL, true, SIGQUIT};
+    proc_start(&stack.postgres, &options);
+    await_server(&stack.postgres, postgres_answers);
+}
+
+void postgres_stop(void)
+{
+    proc_signal(&stack.postgres, SIGINT); // does not wait for clients to leave
+    ck_assert_int_eq(proc_wait(&stack.postgres), 0);
+}
+
+static void run_as(const char *url, const char *sql)
+{
+    PGconn *conn = PQconnectdb(url);
+    PGresult *result = PQexec(conn, sql);
+    ck_assert_msg(PQresultStatus(result) == PGRES_COMMAND_OK, "%s", PQerrorMessage(conn));
+    PQclear(result);
+    PQfinish(conn);
+}
+
+static void make_database(void)
+{
+    char env[URL_SIZE + 32];
+    run_as(stack.superuser_url, "CREATE ROLE owner LOGIN CREATEROLE PASSWORD 'db-password'");
+    run_as(stack.superuser_url, "CREATE DATABASE seckill OWNER owner");
+    (void)snprintf(env, sizeof env, "SECKILL_DATABASE_URL=%s", stack.owner_url);
+    const char *const argv[] = {SECKILL_BINARY, "--migrate", NULL};
+    run_to_end("migrate", argv, ENV(env), false);
+    run_as(stack.owner_url, "CREATE ROLE seckill LOGIN PASSWORD 'db-password' IN ROLE seckill_service");
+}
+
+static void set_db_url(char out[URL_SIZE], const char *user, const char *database)
+{
+    (void)snprintf(out, URL_SIZE, "postgresql://%s:%s@127.0.0.1:%d/%s", user, db_password, stack.postgres_port,
+                   database);
+}
+
+static void make_postgres(void)
+{
+    stack.postgres_port = take_port();
+    set_db_url(stack.superuser_url, "postgres", "postgres"); // until there is a better one
+    set_db_url(stack.owner_url, "owner", "seckill");
+    set_db_url(stack.database_url, "seckill", "seckill");
+    make_cluster();
+    postgres_start();
+    make_database();
+    set_db_url(stack.superuser_url, "postgres", "seckill");
+}
+
+// ---- the service ----
+
+static int reactors_in(const char *const *env)
+{
+    static const char name[] = "SECKILL_REACTORS=";
+    for (; env != NULL && *env != NULL; env++) {
+        if (strncmp(*env, name, sizeof name - 1) == 0)
+            return atoi(*env + sizeof name - 1);
+    }
+    return 1;
+}
+
+struct service *service_launch(const char *const *env)
+{
+    char listen_at[64], database[URL_SIZE + 32], redis[URL_SIZE + 32], token[64], name[PROC_NAME_SIZE];
+    const char *all[32] = {listen_at, database, redis, token};
+    int count = 4, extra = 0;
+    ck_assert_int_lt(stack.service_count, SERVICES_MAX);
+    struct service *service = &stack.services[stack.service_count++];
+    *service = (struct service){.port = take_port(), .reactors = reactors_in(env)};
+    (void)snprintf(name, sizeof name, "seckill-%d", service->port);
+    (void)snprintf(listen_at, sizeof listen_at, "SECKILL_LISTEN=127.0.0.1:%d", service->port);
+    (void)snprintf(database, sizeof database, "SECKILL_DATABASE_URL=%s", stack.database_url);
+    (void)snprintf(redis, sizeof redis, "SECKILL_REDIS_URL=%s", stack.redis_url);
+    (void)snprintf(token, sizeof token, "SECKILL_ADMIN_TOKEN=%s", stack_admin_token);
+    for (; env != NULL && env[extra] != NULL; extra++) {
+        ck_assert_int_lt(count, 31);
+        all[count++] = env[extra];
+    }
+    const char *const argv[] = {SECKILL_BINARY, NULL};
+    struct proc_options options = {name, argv, all, false, SIGKILL};
+    proc_start(&service->proc, &options);
+    return service;
+}
+
+// One that is gone counts as an answer, so that nobody waits for it in vain.
+static bool answers_readyz(struct service *service, bool ready)
+{
+    struct http_reply reply;
+    int status = 0;
+    if (!proc_running(&service->proc, &status)) {
+        proc_show_log(service->proc.name);
+        ck_abort_msg("%s has ended with status %d", service->proc.name, status);
+    }
+    // Each reactor answers for itself, and the kernel chooses which one is asked.
+    int times = service->reactors > 1 ? service->reactors * READY_IN_A_ROW : 1;
+    while (times > 0 && (http_get(service, "/readyz", NULL, &reply) == 200) == ready)
+        times--;
+    return times == 0 && (ready || reply.status != 0);
+}
+
+void service_await(struct service *service, bool ready)
+{
+    WAIT_FOR(answers_readyz(service, ready));
+}
+
+struct service *service_start(const char *const *env)
+{
+    struct service *service = service_launch(env);
+    service_await(service, true);
+    return service;
+}
+
+int service_port(const struct service *service)
+{
+    return service->port;
+}
+
+void service_signal(struct service *service, int signal)
+{
+    proc_signal(&service->proc, signal);
+    if (signal == SIGSTOP || signal == SIGCONT)
+        service->stopped = signal == SIGSTOP;
+}
+
+void service_kill(struct service *service)
+{
+    service_signal(service, SIGKILL);
+    (void)proc_wait(&service->proc);
+}
+
+int service_wait(struct service *service)
+{
+    int status = proc_wait(&service->proc);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void service_read_log(const struct service *service, char *out, size_t size)
+{
+    proc_read_log(service->proc.name, out, size);
+}
+
+void service_stop_all(void)
+{
+    int status = 0, bad = 0;
+    db_let_orders_go();
+    if (stack.redis_port != 0 && !proc_running(&stack.redis, &status))
+        redis_start();
+    if (stack.postgres_port != 0 && !proc_running(&stack.postgres, &status))
+        postgres_start();
+    if (stack.redis.pid != 0)
+        redis_resume();
+    for (int i = 0; i < stack.service_count; i++) {
+        struct service *service = &stack.services[i];
+        if (service->proc.pid == 0)
+            continue; // the test has seen its end
+        if (proc_running(&service->proc, &status)) {
+            service_signal(service, SIGCONT);
+            service_signal(service, SIGTERM);
+            status = proc_wait(&service->proc);
+        }
+        if (status != 0) {
+            (void)fprintf(stderr, "%s ended with status %d\n", service->proc.name, status);
+            proc_show_log(service->proc.name);
+            bad++;
+        }
+    }
+    stack.service_count = 0;
+    ck_assert_msg(bad == 0, "%d instances did not end with exit code 0", bad);
+}
+
+int service_run(const char *const *words, const char *const *env, char *out, size_t size)
+{
+    static int runs = 0;
+    char name[OUTPUT_NAME_SIZE];
+    const char *argv[16] = {SECKILL_BINARY};
+    for (int i = 0; words[i] != NULL; i++) {
+        ck_assert_int_lt(i, 14);
+        argv[i + 1] = words[i];
+    }
+    (void)snprintf(name, sizeof name, "run-%d", ++runs);
+    struct proc proc = {0};
+    struct proc_options options = {name, argv, env, false, SIGKILL};
+    proc_start(&proc, &options);
+    int status = proc_wait(&proc);
+    proc_read_log(name, out, size);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// ---- all together ----
+
+void stack_start(unsigned parts)
+{
+    if ((parts & STACK_REDIS) != 0 && stack.redis_port == 0)
+        redis_start();
+    if ((parts & STACK_POSTGRES) != 0 && stack.postgres_port == 0)
+        make_postgres();
+}
+
+int harness_main(TCase *tcase, enum fork_status fork_status)
+{
+    Suite *suite = suite_create("seckill");
+    (void)signal(SIGPIPE, SIG_IGN); // servers cut our connections, and some tests ask for it
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, fork_status);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    if (stack.redis.pid != 0)
+        (void)kill(stack.redis.pid, SIGKILL);
+    if (stack.postgres.pid != 0)
+        (void)kill(stack.postgres.pid, SIGQUIT);
+    proc_scratch_remove();
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,68 @@
+// The real parts of one test program: a private Redis, a private PostgreSQL and instances of the service,
+// on loopback ports of their own, with their data in a scratch folder.
+//
+// There is one stack per program, and what goes wrong with it fails the running test. Start it in an
+// unchecked fixture; harness_main stops it. Programs whose tests start, kill or restart parts run their
+// tests in one process (CK_NOFORK): a test that ran in a child would take its parts with it.
+#ifndef HARNESS_STACK_H
+#define HARNESS_STACK_H
+
+#include <check.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum stack_part { STACK_REDIS = 1, STACK_POSTGRES = 2, STACK_ALL = 3 };
+
+// Starts the servers, unless they run, and waits until they answer. PostgreSQL comes migrated, with a login
+// for the service. A missing program is a failure.
+void stack_start(unsigned parts);
+
+// The body of main(): runs the tests, stops the stack, and returns the exit status, which is also 1 when
+// a part did not end as it should.
+int harness_main(TCase *tcase, enum fork_status fork_status);
+
+// Addresses. The strings live as long as the stack.
+const char *stack_redis_url(void);
+const char *stack_database_url(void); // of the service's login
+const char *stack_owner_url(void);    // of the owner of the tables, who may do what the service may not
+const char *stack_superuser_url(void);
+extern const char stack_admin_token[];
+
+// Faults. What is stopped or killed keeps its data.
+void redis_kill(void);
+void redis_start(void);
+void redis_erase(void); // its data; while it is not running
+void redis_pause(void);
+void redis_resume(void);
+void postgres_stop(void);
+void postgres_start(void);
+
+// ---- instances of the service ----
+
+struct service;
+
+// For `env`: ENV("SECKILL_REACTORS=2", ...). A name without a value takes the variable away.
+#define ENV(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+// Starts an instance with more environment (NULL: none); service_start waits until it is ready. The
+// instance belongs to the harness.
+struct service *service_launch(const char *const *env);
+struct service *service_start(const char *const *env);
+
+// Asks /readyz until the answer is (or is not) 200.
+void service_await(struct service *service, bool ready);
+
+int service_port(const struct service *service);
+void service_signal(struct service *service, int signal); // it must be running
+void service_kill(struct service *service);               // SIGKILL, and waits
+int service_wait(struct service *service);                // for its end; returns the exit code, or -1
+void service_read_log(const struct service *service, char *out, size_t size);
+
+// Stops all instances with SIGTERM; each must exit with 0. For a checked fixture: it also clears up after
+// a test that failed (paused parts go on, stopped ones come back, held orders are let go).
+void service_stop_all(void);
+
+// Runs the program to its end with these words; returns its exit code and what it wrote.
+int service_run(const char *const *words, const char *const *env, char *out, size_t size);
+
+#endif

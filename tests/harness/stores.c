@@ -1,0 +1,135 @@
+#include "stores.h"
+
+#include <check.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stack.h"
+
+enum { SQL_SIZE = 2048 };
+
+PGconn *db_connect(void)
+{
+    PGconn *conn = PQconnectdb(stack_superuser_url());
+    ck_assert_msg(PQstatus(conn) == CONNECTION_OK, "%s", PQerrorMessage(conn));
+    return conn;
+}
+
+static PGresult *db_query(PGconn *conn, const char *format, va_list args)
+{
+    char sql[SQL_SIZE];
+    int n = vsnprintf(sql, sizeof sql, format, args);
+    ck_assert(n > 0 && n < SQL_SIZE);
+    PGresult *result = PQexec(conn, sql);
+    ExecStatusType status = PQresultStatus(result);
+    ck_assert_msg(status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK, "%s: %s", sql, PQerrorMessage(conn));
+    return result;
+}
+
+void db_run(const char *format, ...)
+{
+    va_list args;
+    PGconn *conn = db_connect();
+    va_start(args, format);
+    PQclear(db_query(conn, format, args));
+    va_end(args);
+    PQfinish(conn);
+}
+
+int64_t db_number(const char *format, ...)
+{
+    va_list args;
+    PGconn *conn = db_connect();
+    va_start(args, format);
+    PGresult *result = db_query(conn, format, args);
+    va_end(args);
+    ck_assert_int_eq(PQntuples(result), 1);
+    int64_t number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    PQfinish(conn);
+    return number;
+}
+
+static PGconn *holder;
+
+void db_hold_orders(void)
+{
+    ck_assert_ptr_null(holder);
+    holder = db_connect();
+    PQclear(PQexec(holder, "BEGIN"));
+    PGresult *result = PQexec(holder, "LOCK TABLE voucher_order IN SHARE MODE");
+    ck_assert_int_eq(PQresultStatus(result), PGRES_COMMAND_OK);
+    PQclear(result);
+}
+
+void db_let_orders_go(void)
+{
+    PQfinish(holder);
+    holder = NULL;
+}
+
+bool db_order_waits(void)
+{
+    return db_number("SELECT count(*) FROM pg_locks WHERE relation = 'voucher_order'::regclass AND NOT granted") > 0;
+}
+
+redisContext *redis_connect(void)
+{
+    // redis://:password@host:port, as the stack makes it
+    char password[64], host[64];
+    int port;
+    ck_assert_int_eq(sscanf(stack_redis_url(), "redis://:%63[^@]@%63[^:]:%d", password, host, &port), 3);
+    redisContext *redis = redisConnect(host, port);
+    ck_assert_msg(redis != NULL && redis->err == 0, "cannot connect to Redis");
+    redisReply *reply = redisCommand(redis, "AUTH %s", password);
+    ck_assert(reply != NULL && reply->type == REDIS_REPLY_STATUS);
+    freeReplyObject(reply);
+    return redis;
+}
+
+static redisReply *ask_redis(const char *format, va_list args)
+{
+    redisContext *redis = redis_connect();
+    redisReply *reply = redisvCommand(redis, format, args);
+    ck_assert_msg(reply != NULL, "%s: no reply", format);
+    ck_assert_msg(reply->type != REDIS_REPLY_ERROR, "%s: %s", format, reply->str);
+    redisFree(redis);
+    return reply;
+}
+
+void redis_run(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    freeReplyObject(ask_redis(format, args));
+    va_end(args);
+}
+
+int64_t redis_number(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    redisReply *reply = ask_redis(format, args);
+    va_end(args);
+    int64_t number = -1;
+    if (reply->type == REDIS_REPLY_INTEGER)
+        number = reply->integer;
+    else if (reply->type == REDIS_REPLY_STRING)
+        number = strtoll(reply->str, NULL, 10);
+    freeReplyObject(reply);
+    return number;
+}
+
+bool redis_text(char *out, size_t size, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    redisReply *reply = ask_redis(format, args);
+    va_end(args);
+    bool found = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
+    (void)snprintf(out, size, "%s", found ? reply->str : "");
+    freeReplyObject(reply);
+    return found;
+}

@@ -1,0 +1,32 @@
+// Looking into the two stores behind the service's back, and changing them.
+#ifndef HARNESS_STORES_H
+#define HARNESS_STORES_H
+
+#include <hiredis/hiredis.h>
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// A connection as superuser; the caller closes it with PQfinish.
+PGconn *db_connect(void);
+
+// A statement made as by printf, on a connection of its own; the test fails if PostgreSQL refuses it.
+void db_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int64_t db_number(const char *format, ...) __attribute__((format(printf, 1, 2))); // the one value it returns
+
+// Holds up every commit of an order until they are let go, at the latest with the end of the test.
+void db_hold_orders(void);
+void db_let_orders_go(void);
+// Whether a statement waits for that.
+bool db_order_waits(void);
+
+// A connection to Redis, authenticated; the caller closes it with redisFree.
+redisContext *redis_connect(void);
+
+// A command made as by redisCommand, on a connection of its own; the test fails if Redis refuses it.
+void redis_run(const char *format, ...);
+int64_t redis_number(const char *format, ...);                    // an integer or digits; -1: nil
+bool redis_text(char *out, size_t size, const char *format, ...); // false, and "": nil
+
+#endif

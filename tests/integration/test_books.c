@@ -1,0 +1,65 @@
+// The negative control of the books: corrupted in each way they must be found wrong, for the right reason.
+#include <check.h>
+#include <string.h>
+
+#include "books.h"
+#include "http.h"
+#include "stack.h"
+#include "stores.h"
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+// Each statement, run in the store that its first words name, spoils the books of voucher %s; `sign` is
+// what the check then says.
+struct corruption {
+    const char *sql, *redis, *sign;
+};
+
+static const struct corruption corruptions[] = {
+    {"INSERT INTO voucher_order (id, user_id, voucher_id) SELECT gen_random_uuid(), 'u' || n, %s"
+     " FROM generate_series(1, 9) n",
+     NULL, "oversold"},
+    {"INSERT INTO voucher_order (id, user_id, voucher_id) VALUES (gen_random_uuid(), 'alice', %s)", NULL,
+     "users with a live order"},
+    {"UPDATE seckill_voucher SET stock = stock - 1 WHERE id = %s", NULL, "stock in PostgreSQL"},
+    {"DELETE FROM voucher_order WHERE user_id = 'alice' AND voucher_id = %s", NULL, "stock in PostgreSQL"},
+    {NULL, "HINCRBY seckill:{%s}:voucher stock 1", "stock in Redis"},
+    {NULL, "DEL seckill:{%s}:voucher", "stock in Redis"},
+    {NULL, "HSET seckill:{%s}:buyers mallory 00000000-0000-7000-8000-000000000000", "buyers in Redis"},
+    {NULL, "HDEL seckill:{%s}:buyers alice", "buyers in Redis"},
+    {NULL, "HSET seckill:{%s}:buyers alice 00000000-0000-7000-8000-000000000000", "buyer in Redis: alice"},
+    {NULL, "XADD seckill:{%s}:journal * epoch 1 orders broken", "journal entries"},
+};
+
+START_TEST(corruption_is_noticed)
+{
+    const struct corruption *corruption = &corruptions[_i];
+    struct service *service = service_start(NULL);
+    struct http_reply reply;
+    char voucher[VOUCHER_ID_SIZE], why[BOOKS_WHY_SIZE];
+    voucher_on_sale(service, 3, voucher);
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    books_must_balance(voucher);
+
+    if (corruption->sql != NULL) {
+        db_run("SET client_min_messages = warning; DROP INDEX IF EXISTS voucher_order_live");
+        db_run(corruption->sql, voucher);
+    } else {
+        redis_run(corruption->redis, voucher);
+    }
+    ck_assert(!books_balance(voucher, why));
+    ck_assert_msg(strstr(why, corruption->sign) == why, "noticed '%s' instead of '%s'", why, corruption->sign);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("books");
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
+    tcase_add_loop_test(tcase, corruption_is_noticed, 0, sizeof corruptions / sizeof corruptions[0]);
+    return harness_main(tcase, CK_NOFORK);
+}

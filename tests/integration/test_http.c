@@ -1,0 +1,1076 @@
+// The interface, row by row: every status it knows, and what it says to input that no client should send.
+// Whatever is refused must leave the stock as it was.
+#include <check.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "books.h"
+#include "http.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+#define ADMIN       "Authorization: Bearer admin-token-of-the-tests\r\n"
+#define JSON        "Content-Type: application/json\r\n"
+#define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
+
+enum { STOCK = 5, REQUEST_SIZE = 4096 };
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+static void stock_must_be(const char *voucher, int units)
+{
+    ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher stock", voucher), units);
+    ck_assert_int_eq(db_number("SELECT stock FROM seckill_voucher WHERE id = %s", voucher), units);
+}
+
+static void must_retry_after(const struct http_reply *reply, long least_s, long most_s)
+{
+    char value[HTTP_FIELD_SIZE];
+    ck_assert_msg(http_header(reply, "Retry-After", value), "no Retry-After: %s", reply->text);
+    ck_assert_int_ge(strtol(value, NULL, 10), least_s);
+    ck_assert_int_le(strtol(value, NULL, 10), most_s);
+}
+
+static void member_must_be(const struct http_reply *reply, const char *name, const char *value)
+{
+    char found[HTTP_FIELD_SIZE];
+    (void)http_member(reply, name, found);
+    ck_assert_msg(strcmp(found, value) == 0, "%s is '%s', not '%s': %s", name, found, value, reply->body);
+}
+
+// The order of a 201 or 202: its body says so, and Location leads to it.
+static void must_be_order(const struct http_reply *reply, int status, const char *voucher, const char *user,
+                          char id[HTTP_FIELD_SIZE])
+{
+    char location[HTTP_FIELD_SIZE], expected[HTTP_FIELD_SIZE + 16];
+    ck_assert_msg(reply->status == status, "not %d but %d: %s", status, reply->status, reply->body);
+    ck_assert(http_member(reply, "id", id));
+    (void)snprintf(expected, sizeof expected, "/orders/%s", id);
+    ck_assert(http_header(reply, "Location", location));
+    ck_assert_str_eq(location, expected);
+    member_must_be(reply, "voucher_id", voucher);
+    member_must_be(reply, "user_id", user);
+    member_must_be(reply, "status", status == 201 ? "unpaid" : "pending");
+}
+
+static int get_order(struct service *service, const char *id, const char *user, struct http_reply *reply)
+{
+    char path[HTTP_FIELD_SIZE];
+    (void)snprintf(path, sizeof path, "/orders/%.40s", id);
+    return http_get(service, path, user, reply);
+}
+
+// While PostgreSQL is held up the service may have to say 503; it must never say 404 (P5).
+static bool order_has_status(struct service *service, const char *id, const char *user, const char *status)
+{
+    struct http_reply reply;
+    char found[HTTP_FIELD_SIZE];
+    ck_assert_int_ne(get_order(service, id, user, &reply), 404);
+    return http_member(&reply, "status", found) && strcmp(found, status) == 0;
+}
+
+// ---- bad input ----
+
+struct bad_input {
+    const char *request; // %s, twice at most: the voucher's id
+    int status;
+    const char *code; // NULL: libmicrohttpd answers by itself
+};
+
+#define TEN(text)    text text text text text text text text text text
+#define HOST         "Host: test\r\n"
+#define USER         "X-User-Id: alice\r\n"
+#define BUY(target)  "POST " target " HTTP/1.1\r\n" HOST USER "\r\n"
+#define BODY(fields) "POST /seckill/%s HTTP/1.1\r\n" HOST USER fields "\r\n"
+
+static void refuse_all(const struct bad_input *rows, size_t count, bool must_close)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    for (size_t i = 0; i < count; i++) {
+        const struct bad_input *row = &rows[i];
+        int fd = http_connect(service);
+        (void)snprintf(request, sizeof request, row->request, voucher, voucher);
+        ck_assert(http_send_text(fd, request));
+        (void)http_receive(fd, &reply);
+        ck_assert_msg(http_is_problem(&reply, row->status, row->code), "%s-> %s\n%s", request, reply.text, reply.body);
+        if (must_close)
+            ck_assert(http_closed(fd));
+        (void)close(fd);
+        stock_must_be(voucher, STOCK);
+    }
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    books_must_balance(voucher);
+}
+
+START_TEST(bad_voucher_ids)
+{
+    static const char *const ids[] = {
+        "",
+        "abc",
+        "0",
+        "-1",
+        "+1",
+        "01",
+        "1.0",
+        "1e3",
+        "9223372036854775808",
+        "18446744073709551617",
+        TEN(TEN("1234")),
+        "1%%00x",
+        "%%FF",
+        "\xef\xbc\x91\xef\xbc\x92",
+    };
+    struct bad_input rows[COUNT(ids)];
+    char requests[COUNT(ids)][REQUEST_SIZE / 4];
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        (void)snprintf(requests[i], sizeof requests[i], BUY("/seckill/%s"), ids[i]);
+        rows[i] = (struct bad_input){requests[i], 400, "BAD_VOUCHER_ID"};
+    }
+    refuse_all(rows, COUNT(rows), false);
+}
+END_TEST
+
+START_TEST(unknown_places)
+{
+    static const struct bad_input rows[] = {
+        {BUY("/seckill/999999"), 404, "UNKNOWN_VOUCHER"},
+        {BUY("/seckill/9223372036854775807"), 404, "UNKNOWN_VOUCHER"},
+        {BUY("/seckill/%s/"), 404, "NOT_FOUND"},
+        {BUY("//seckill/%s"), 404, "NOT_FOUND"},
+        {BUY("/seckill/.."), 404, "NOT_FOUND"},
+        {BUY("/seckill/../seckill/%s"), 404, "NOT_FOUND"},
+        {BUY("/.."), 404, "NOT_FOUND"},
+        {BUY("/"), 404, "NOT_FOUND"},
+        {BUY("/seckill"), 404, "NOT_FOUND"},
+        {BUY("/SECKILL/%s"), 404, "NOT_FOUND"},
+        {"GET /vouchers/999999 HTTP/1.1\r\n" HOST "\r\n", 404, "UNKNOWN_VOUCHER"},
+        {"GET /admin/vouchers/999999 HTTP/1.1\r\n" HOST ADMIN "\r\n", 404, "UNKNOWN_VOUCHER"},
+        {"GET /admin/vouchers/%s/x HTTP/1.1\r\n" HOST ADMIN "\r\n", 404, "NOT_FOUND"},
+    };
+    refuse_all(rows, COUNT(rows), false);
+}
+END_TEST
+
+START_TEST(unknown_users)
+{
+    static const struct bad_input rows[] = {
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "\r\n", 401, "UNAUTHENTICATED"},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: \r\n\r\n", 401, "UNAUTHENTICATED"},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST USER USER "\r\n", 401, "UNAUTHENTICATED"},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST USER "X-User-Id: bob\r\n\r\n", 401, "UNAUTHENTICATED"},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X_User_Id: alice\r\n\r\n", 401, "UNAUTHENTICATED"},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: a b\r\n\r\n", 401, "UNAUTHENTICATED"},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: a,b\r\n\r\n", 401, "UNAUTHENTICATED"},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: \xc3\xa9\r\n\r\n", 401, "UNAUTHENTICATED"},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: " TEN("123456") "12345\r\n\r\n", 401, "UNAUTHENTICATED"},
+        {"GET /orders HTTP/1.1\r\n" HOST "\r\n", 401, "UNAUTHENTICATED"},
+        {"GET /orders/x HTTP/1.1\r\n" HOST "\r\n", 401, "UNAUTHENTICATED"},
+    };
+    refuse_all(rows, COUNT(rows), false);
+}
+END_TEST
+
+START_TEST(wrong_bodies)
+{
+    // Half of these have no body at all: the answer must not wait for one.
+    static const struct bad_input rows[] = {
+        {BODY("Content-Length: 16385\r\n"), 413, "BODY_TOO_LARGE"},
+        {BODY("Content-Length: 9223372036854775807\r\n"), 413, "BODY_TOO_LARGE"},
+        {BODY("Content-Length: -1\r\n"), 400, NULL},
+        {BODY("Content-Length: five\r\n") "12345", 400, NULL},
+        {BODY("Content-Length: 5x\r\n") "12345", 400, NULL},
+        {BODY("Content-Length: 0x5\r\n") "12345", 400, NULL},
+        {BODY("Content-Length: 5, 5\r\n") "12345", 400, NULL},
+        {BODY("Content-Length: 18446744073709551617\r\n"), 413, NULL},
+        {BODY("Content-Length: 5\r\nContent-Length: 6\r\n") "12345", 400, "BAD_REQUEST"},
+        {BODY("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n") "0\r\n\r\n", 400, "BAD_REQUEST"},
+        {BODY("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n") "0\r\n\r\n" BUY("/seckill/%s"), 400,
+         "BAD_REQUEST"},
+        {BODY("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n") "0\r\n\r\n", 400, "BAD_REQUEST"},
+        {BODY("Transfer-Encoding: gzip\r\n"), 400, "BAD_REQUEST"},
+        {BODY("Transfer-Encoding: xchunked\r\n"), 400, "BAD_REQUEST"},
+        {BODY("Transfer-Encoding: gzip, chunked\r\n") "0\r\n\r\n", 400, "BAD_REQUEST"},
+        {BODY("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n") "0\r\n\r\n", 400, "BAD_REQUEST"},
+        {BODY("Transfer-Encoding: chunked\r\n") "zz\r\n12345\r\n0\r\n\r\n", 400, NULL},
+        {BODY("Content-Length : 5\r\n") "12345", 400, "BAD_REQUEST"},
+        {BODY("Transfer-Encoding : chunked\r\n") "0\r\n\r\n", 400, "BAD_REQUEST"},
+        {BODY("Host: other\r\n"), 400, "BAD_REQUEST"},
+        {"POST /seckill/%s HTTP/1.1\r\n" USER "\r\n", 400, NULL},
+    };
+    refuse_all(rows, COUNT(rows), true);
+}
+END_TEST
+
+START_TEST(wrong_methods)
+{
+    static const struct {
+        const char *method, *path;
+        int status;
+        const char *code, *allow;
+    } rows[] = {
+        {"GET", "/seckill/%s", 405, "METHOD_NOT_ALLOWED", "POST"},
+        {"PUT", "/seckill/%s", 405, "METHOD_NOT_ALLOWED", "POST"},
+        {"DELETE", "/seckill/%s", 405, "METHOD_NOT_ALLOWED", "POST"},
+        {"TRACE", "/seckill/%s", 405, "METHOD_NOT_ALLOWED", "POST"},
+        {"OPTIONS", "/seckill/%s", 405, "METHOD_NOT_ALLOWED", "POST"},
+        {"BREW", "/seckill/%s", 501, "NOT_IMPLEMENTED", NULL},
+        {"post", "/seckill/%s", 501, "NOT_IMPLEMENTED", NULL},
+        {"POST", "/orders", 405, "METHOD_NOT_ALLOWED", "GET, HEAD"},
+        {"DELETE", "/orders/x", 405, "METHOD_NOT_ALLOWED", "GET, HEAD"},
+        {"POST", "/vouchers", 405, "METHOD_NOT_ALLOWED", "GET, HEAD"},
+        {"PUT", "/vouchers/%s", 405, "METHOD_NOT_ALLOWED", "GET, HEAD"},
+        {"DELETE", "/admin/vouchers", 405, "METHOD_NOT_ALLOWED", "GET, HEAD, POST"},
+        {"PATCH", "/admin/vouchers/%s", 405, "METHOD_NOT_ALLOWED", "GET, HEAD"},
+        {"POST", "/healthz", 405, "METHOD_NOT_ALLOWED", "GET, HEAD"},
+        {"POST", "/readyz", 405, "METHOD_NOT_ALLOWED", "GET, HEAD"},
+    };
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], path[HTTP_FIELD_SIZE], allow[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        (void)snprintf(path, sizeof path, rows[i].path, voucher);
+        (void)http_ask(service, rows[i].method, path, USER ADMIN, NULL, &reply);
+        ck_assert_msg(http_is_problem(&reply, rows[i].status, rows[i].code), "%s %s -> %s", rows[i].method, path,
+                      reply.text);
+        (void)http_header(&reply, "Allow", allow);
+        if (rows[i].allow != NULL)
+            ck_assert_str_eq(allow, rows[i].allow);
+        stock_must_be(voucher, STOCK);
+    }
+    books_must_balance(voucher);
+}
+END_TEST
+
+// ---- limits ----
+
+START_TEST(body_limit)
+{
+    struct service *service = service_start(ENV("SECKILL_BODY_MAX_BYTES=1000"));
+    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+
+    int fd = http_connect(service);
+    (void)snprintf(request, sizeof request, BODY("Transfer-Encoding: chunked\r\n"), voucher);
+    ck_assert(http_send_text(fd, request));
+    for (int i = 0; i < 11; i++)
+        ck_assert(http_send_text(fd, "64\r\n" TEN(TEN("x")) "\r\n"));
+    (void)http_send_text(fd, "0\r\n\r\n");
+    (void)http_receive(fd, &reply);
+    http_must_be_problem(&reply, 413, "BODY_TOO_LARGE");
+    ck_assert(http_closed(fd));
+    (void)close(fd);
+    stock_must_be(voucher, STOCK);
+
+    // One that never ends is cut off.
+    fd = http_connect(service);
+    ck_assert(http_send_text(fd, request));
+    WAIT_FOR(!http_send_text(fd, "3e8\r\n" TEN(TEN("0123456789")) "\r\n"));
+    (void)close(fd);
+    stock_must_be(voucher, STOCK);
+
+    // A body within the limit does no harm.
+    (void)snprintf(request, sizeof request, BODY("Content-Length: 1000\r\n") TEN(TEN("0123456789")), voucher);
+    ck_assert_int_eq(http_raw(service, request, strlen(request), &reply), 201);
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(header_limit)
+{
+    static const struct {
+        const char *before;
+        size_t filler;
+        const char *after;
+        bool fits;
+    } rows[] = {
+        {"X-Filler: ", 1000, "\r\n", true},
+        {"X-Filler: ", 8000, "\r\n", false},
+        {"X-Filler: ", 1000000, "\r\n", false},
+        {"X", 8000, ": x\r\n", false},
+    };
+    struct service *service = service_start(ENV("SECKILL_HEADER_MAX_BYTES=4096"));
+    char voucher[VOUCHER_ID_SIZE], start[REQUEST_SIZE], user[16];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        (void)snprintf(user, sizeof user, "user%zu", i);
+        (void)snprintf(start, sizeof start, "POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: %s\r\n%s", voucher, user,
+                       rows[i].before);
+        size_t start_len = strlen(start), after_len = strlen(rows[i].after);
+        char *request = malloc(start_len + rows[i].filler + after_len + 3);
+        ck_assert_ptr_nonnull(request);
+        memcpy(request, start, start_len);
+        memset(request + start_len, 'a', rows[i].filler);
+        (void)sprintf(request + start_len + rows[i].filler, "%s\r\n", rows[i].after);
+        (void)http_raw(service, request, strlen(request), &reply);
+        // The end of a connection that was cut before all was sent may overtake the answer.
+        ck_assert_msg(rows[i].fits ? reply.status == 201 : reply.status == 431 || reply.status == 0, "row %zu: %d", i,
+                      reply.status);
+        free(request);
+        stock_must_be(voucher, STOCK - 1);
+    }
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(connection_limit)
+{
+    enum { LIMIT = 4 };
+    static const char ask[] = "GET /healthz HTTP/1.1\r\n" HOST "\r\n";
+    struct service *service = service_start(ENV("SECKILL_MAX_CONNECTIONS=4"));
+    struct http_reply reply;
+    int fds[LIMIT];
+    for (int i = 0; i < LIMIT; i++) {
+        fds[i] = http_connect(service);
+        ck_assert(http_send_text(fds[i], ask) && http_receive(fds[i], &reply));
+        ck_assert_int_eq(reply.status, 200);
+    }
+    // One more is not served while the others are.
+    int late = http_connect(service);
+    ck_assert(http_send_text(late, ask));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < LIMIT; i++) {
+            ck_assert(http_send_text(fds[i], ask) && http_receive(fds[i], &reply));
+            ck_assert_int_eq(reply.status, 200);
+        }
+    }
+    char byte;
+    ck_assert_int_le(recv(late, &byte, 1, MSG_DONTWAIT), 0);
+    // Once one has left there is room.
+    (void)close(fds[0]);
+    ck_assert(http_receive(late, &reply));
+    ck_assert_int_eq(reply.status, 200);
+    (void)close(late);
+    for (int i = 1; i < LIMIT; i++)
+        (void)close(fds[i]);
+}
+END_TEST
+
+// ---- slow clients: each is cut by an absolute deadline, however often it sends a byte ----
+
+START_TEST(slow_senders)
+{
+    static const char *const starts[] = {
+        "",                                                                // says nothing
+        "GET /healthz HTTP/1.1\r\nX-Slow: ",                               // never ends its header
+        "POST /vouchers HTTP/1.1\r\n" HOST "Content-Length: 9999\r\n\r\n", // nor its body
+        "POST /vouchers HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n270f\r\n",
+    };
+    struct service *service = service_start(ENV("SECKILL_IDLE_TIMEOUT_MS=300", "SECKILL_REQUEST_TIMEOUT_MS=300"));
+    struct http_reply reply;
+    for (size_t i = 0; i < COUNT(starts); i++) {
+        int fd = http_connect(service);
+        ck_assert(http_send_text(fd, starts[i]));
+        if (starts[i][0] == '\0') {
+            ck_assert(http_closed(fd));
+        } else {
+            do
+                ck_assert_int_eq(http_get(service, "/healthz", NULL, &reply), 200);
+            while (http_send_text(fd, "x"));
+        }
+        (void)close(fd);
+    }
+}
+END_TEST
+
+// Sends as long as the other end takes it; false when it has cut the connection.
+static bool send_more(int fd, const char *text)
+{
+    struct pollfd cut = {.fd = fd, .events = POLLRDHUP};
+    while (send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+        ;
+    return poll(&cut, 1, 0) == 0;
+}
+
+START_TEST(slow_reader)
+{
+    struct service *service = service_start(ENV("SECKILL_REQUEST_TIMEOUT_MS=300"));
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    for (int i = 0; i < 20; i++)
+        voucher_on_sale(service, 1, voucher); // so that GET /vouchers has something to say
+    int fd = http_connect(service), least = 1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
+    while (send_more(fd, "GET /vouchers HTTP/1.1\r\n" HOST "\r\n"))
+        ck_assert_int_eq(http_get(service, "/healthz", NULL, &reply), 200);
+    (void)close(fd);
+}
+END_TEST
+
+START_TEST(pipelined_requests)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE], all[REQUEST_SIZE] = "", user[16];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    for (int i = 0; i < STOCK + 2; i++) {
+        (void)snprintf(user, sizeof user, "user%d", i);
+        http_buy_text(voucher, user, request, sizeof request);
+        (void)strcat(all, request);
+    }
+    int fd = http_connect(service);
+    ck_assert(http_send_text(fd, all));
+    for (int i = 0; i < STOCK + 2; i++) {
+        ck_assert(http_receive(fd, &reply));
+        if (i < STOCK) {
+            (void)snprintf(user, sizeof user, "user%d", i);
+            ck_assert_int_eq(reply.status, 201);
+            member_must_be(&reply, "user_id", user);
+        } else {
+            http_must_be_problem(&reply, 409, "SOLD_OUT");
+        }
+    }
+    (void)close(fd);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// What a client that has left would have been told reaches nobody else.
+START_TEST(clients_that_leave)
+{
+    enum { LEAVERS = 20 };
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE], user[16];
+    struct http_reply reply;
+    voucher_on_sale(service, LEAVERS + 1, voucher);
+    db_hold_orders();
+    for (int i = 0; i < LEAVERS; i++) {
+        (void)snprintf(user, sizeof user, "user%d", i);
+        http_buy_text(voucher, user, request, sizeof request);
+        int fd = http_connect(service);
+        ck_assert(http_send_text(fd, request));
+        (void)close(fd);
+    }
+    WAIT_FOR(redis_number("HLEN seckill:{%s}:buyers", voucher) == LEAVERS);
+    int fd = http_connect(service);
+    http_buy_text(voucher, "stayer", request, sizeof request);
+    ck_assert(http_send_text(fd, request));
+    db_let_orders_go();
+    ck_assert(http_receive(fd, &reply));
+    ck_assert_int_eq(reply.status, 201);
+    member_must_be(&reply, "user_id", "stayer");
+    (void)close(fd);
+    books_must_balance(voucher);
+    ck_assert_int_eq(redis_number("HLEN seckill:{%s}:buyers", voucher), LEAVERS + 1);
+}
+END_TEST
+
+// ---- the answers of a sale ----
+
+START_TEST(placed)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], id[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    (void)http_buy(service, voucher, "alice", &reply);
+    must_be_order(&reply, 201, voucher, "alice", id);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE id = '%s' AND user_id = 'alice'", id), 1);
+    // Users' names may look like anything.
+    static const char *const users[] = {"null", "NULL", TEN("123456") "1234", "-_.-"};
+    for (size_t i = 0; i < COUNT(users); i++) {
+        (void)http_buy(service, voucher, users[i], &reply);
+        must_be_order(&reply, 201, voucher, users[i], id);
+    }
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(accepted_on_request)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], id[HTTP_FIELD_SIZE], applied[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    (void)http_buy_async(service, voucher, "alice", &reply);
+    must_be_order(&reply, 202, voucher, "alice", id);
+    ck_assert(http_header(&reply, "Preference-Applied", applied));
+    WAIT_FOR(order_has_status(service, id, "alice", "unpaid"));
+    books_must_balance(voucher);
+}
+END_TEST
+
+// A commit that takes too long gives 202; meanwhile the order can be seen, and never 404 (P5).
+START_TEST(accepted_after_time_out)
+{
+    struct service *service = service_start(ENV("SECKILL_CONFIRM_TIMEOUT_MS=100", "SECKILL_PG_TIMEOUT_MS=300"));
+    struct service *other = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], id[HTTP_FIELD_SIZE], again[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    (void)http_buy(service, voucher, "alice", &reply);
+    must_be_order(&reply, 202, voucher, "alice", id);
+    WAIT_FOR(order_has_status(other, id, "alice", "pending"));
+    WAIT_FOR(order_has_status(service, id, "alice", "pending"));
+    ck_assert_int_eq(get_order(other, id, "bob", &reply), 404);
+    // Asking again tells the same order, not a second one.
+    ck_assert_int_eq(http_buy(other, voucher, "alice", &reply), 409);
+    ck_assert(http_member(&reply, "order_id", again));
+    ck_assert_str_eq(again, id);
+    db_let_orders_go();
+    WAIT_FOR(order_has_status(service, id, "alice", "unpaid"));
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(already_ordered)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], id[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    ck_assert(http_member(&reply, "id", id));
+    for (int i = 0; i < 3; i++) {
+        (void)(i == 0 ? http_buy_async : http_buy)(service, voucher, "alice", &reply);
+        http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+        member_must_be(&reply, "order_id", id);
+        stock_must_be(voucher, STOCK - 1);
+    }
+    books_must_balance(voucher);
+}
+END_TEST
+
+static int64_t script_calls(void)
+{
+    char stats[8192];
+    ck_assert(redis_text(stats, sizeof stats, "INFO commandstats"));
+    const char *line = strstr(stats, "cmdstat_evalsha:calls=");
+    return line == NULL ? 0 : strtoll(line + strlen("cmdstat_evalsha:calls="), NULL, 10);
+}
+
+static bool refused_from_memory(struct service *service, const char *voucher)
+{
+    struct http_reply reply;
+    int64_t before = script_calls();
+    (void)http_buy(service, voucher, "loser", &reply);
+    http_must_be_problem(&reply, 409, "SOLD_OUT");
+    return script_calls() == before;
+}
+
+// The mark answers the crowd, but it must never tell a winner that it has lost (P6).
+START_TEST(sold_out)
+{
+    struct service *service = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=60000"));
+    struct service *other = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], id[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, 1, voucher);
+    ck_assert_int_eq(http_buy(other, voucher, "winner", &reply), 201);
+    ck_assert(http_member(&reply, "id", id));
+    WAIT_FOR(refused_from_memory(service, voucher));
+    struct service *const both[] = {service, other, service};
+    for (size_t i = 0; i < COUNT(both); i++) {
+        (void)http_buy(both[i], voucher, "winner", &reply);
+        http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+        member_must_be(&reply, "order_id", id);
+    }
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(sold_out_mark_ends)
+{
+    struct service *service = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=50"));
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, 1, voucher);
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    WAIT_FOR(refused_from_memory(service, voucher));
+    db_run("UPDATE seckill_voucher SET initial_stock = 2, stock = 1 WHERE id = %s", voucher);
+    redis_run("HINCRBY seckill:{%s}:voucher stock 1", voucher);
+    WAIT_FOR(http_buy(service, voucher, "bob", &reply) == 201);
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(not_started_and_ended)
+{
+    static const struct voucher_terms later = {STOCK, 100, 200}, over = {STOCK, -200, -100};
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    // The second of each is answered from memory.
+    voucher_make(service, &later, voucher);
+    for (int i = 0; i < 2; i++) {
+        (void)http_buy(service, voucher, "alice", &reply);
+        http_must_be_problem(&reply, 409, "NOT_STARTED");
+        must_retry_after(&reply, 50, 101);
+    }
+    books_must_balance(voucher);
+    voucher_make(service, &over, voucher);
+    for (int i = 0; i < 2; i++) {
+        (void)http_buy(service, voucher, "alice", &reply);
+        http_must_be_problem(&reply, 409, "ENDED");
+    }
+    books_must_balance(voucher);
+}
+END_TEST
+
+// The end of the sale does not make a winner a loser.
+START_TEST(winner_after_the_end)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    redis_run("HSET seckill:{%s}:voucher end_ms 1", voucher);
+    (void)http_buy(service, voucher, "bob", &reply);
+    http_must_be_problem(&reply, 409, "ENDED");
+    (void)http_buy(service, voucher, "alice", &reply);
+    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(rate_limited)
+{
+    struct service *service = service_start(ENV("SECKILL_USER_RATE=1"));
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    // The second try of a second is one too many; on a slow machine a second may pass between the two.
+    WAIT_FOR(http_buy(service, voucher, "alice", &reply) == 429);
+    http_must_be_problem(&reply, 429, "RATE_LIMITED");
+    must_retry_after(&reply, 1, 1);
+    ck_assert_int_eq(http_buy(service, voucher, "bob", &reply), 201); // others are not held up
+    books_must_balance(voucher);
+}
+END_TEST
+
+// ---- when PostgreSQL says no to what Redis has granted ----
+
+START_TEST(refused_as_duplicate)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], first[HTTP_FIELD_SIZE], second[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    ck_assert(http_member(&reply, "id", first));
+    books_must_balance(voucher);
+
+    redis_run("HDEL seckill:{%s}:buyers alice", voucher);
+    redis_run("HINCRBY seckill:{%s}:voucher stock 0", voucher);
+    (void)http_buy(service, voucher, "alice", &reply);
+    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+    member_must_be(&reply, "order_id", first);
+    books_must_balance(voucher);
+
+    // The same for one who did not wait: the order that was accepted says why it is none.
+    redis_run("HDEL seckill:{%s}:buyers alice", voucher);
+    (void)http_buy_async(service, voucher, "alice", &reply);
+    must_be_order(&reply, 202, voucher, "alice", second);
+    ck_assert_str_ne(first, second);
+    WAIT_FOR(order_has_status(service, second, "alice", "refused"));
+    ck_assert_int_eq(get_order(service, second, "alice", &reply), 200);
+    member_must_be(&reply, "reason", "ALREADY_ORDERED");
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(refused_as_sold_out)
+{
+    struct service *service = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=0"));
+    char voucher[VOUCHER_ID_SIZE], id[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, 1, voucher);
+    redis_run("HINCRBY seckill:{%s}:voucher stock 2", voucher);
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    (void)http_buy(service, voucher, "bob", &reply);
+    http_must_be_problem(&reply, 409, "SOLD_OUT");
+    (void)http_buy_async(service, voucher, "carol", &reply);
+    must_be_order(&reply, 202, voucher, "carol", id);
+    WAIT_FOR(order_has_status(service, id, "carol", "refused"));
+    ck_assert_int_eq(get_order(service, id, "carol", &reply), 200);
+    member_must_be(&reply, "reason", "SOLD_OUT");
+    books_must_balance(voucher);
+}
+END_TEST
+
+// ---- looking at orders ----
+
+static int orders_with(const struct http_reply *reply, const char *status)
+{
+    json_t *json = json_loads(reply->body, 0, NULL);
+    const json_t *orders = json_object_get(json, "orders");
+    int count = 0;
+    for (size_t i = 0; i < json_array_size(orders); i++)
+        count += strcmp(json_string_value(json_object_get(json_array_get(orders, i), "status")), status) == 0;
+    json_decref(json);
+    return count;
+}
+
+START_TEST(orders_of_a_user)
+{
+    struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=300"));
+    char vouchers[3][VOUCHER_ID_SIZE], id[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    for (int i = 0; i < 3; i++)
+        voucher_on_sale(service, STOCK, vouchers[i]);
+    ck_assert_int_eq(http_get(service, "/orders", "erin", &reply), 200);
+    ck_assert_str_eq(reply.body, "{\"orders\":[]}");
+
+    ck_assert_int_eq(http_buy(service, vouchers[0], "erin", &reply), 201); // one is unpaid
+    ck_assert(http_member(&reply, "id", id));
+    ck_assert_int_eq(http_buy(service, vouchers[0], "frank", &reply), 201);
+    ck_assert_int_eq(http_buy(service, vouchers[1], "erin", &reply), 201); // one is refused
+    redis_run("HDEL seckill:{%s}:buyers erin", vouchers[1]);
+    ck_assert_int_eq(http_buy(service, vouchers[1], "erin", &reply), 409);
+    db_hold_orders(); // one is pending
+    ck_assert_int_eq(http_buy_async(service, vouchers[2], "erin", &reply), 202);
+
+    WAIT_FOR(http_get(service, "/orders", "erin", &reply) == 200);
+    ck_assert_int_eq(orders_with(&reply, "unpaid"), 2);
+    ck_assert_int_eq(orders_with(&reply, "refused"), 1);
+    ck_assert_int_eq(orders_with(&reply, "pending"), 1);
+    db_let_orders_go();
+
+    WAIT_FOR(http_get(service, "/orders", "frank", &reply) == 200);
+    ck_assert_int_eq(orders_with(&reply, "unpaid"), 1);
+    ck_assert_int_eq(get_order(service, id, "erin", &reply), 200);
+    member_must_be(&reply, "status", "unpaid");
+    static const struct {
+        const char *id;
+        const char *user;
+        int status;
+        const char *code;
+    } rows[] = {
+        {NULL, "frank", 404, "NOT_FOUND"}, // another user's
+        {"00000000-0000-7000-8000-000000000000", "erin", 404, "NOT_FOUND"},
+        {"", "erin", 400, "BAD_ORDER_ID"},
+        {"1", "erin", 400, "BAD_ORDER_ID"},
+        {"00000000-0000-7000-8000-00000000000g", "erin", 400, "BAD_ORDER_ID"},
+        {"00000000-0000-7000-8000-000000000000/", "erin", 404, "NOT_FOUND"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        (void)get_order(service, rows[i].id == NULL ? id : rows[i].id, rows[i].user, &reply);
+        http_must_be_problem(&reply, rows[i].status, rows[i].code);
+    }
+    for (int i = 0; i < 3; i++)
+        books_must_balance(vouchers[i]);
+}
+END_TEST
+
+// ---- vouchers and the admin ----
+
+START_TEST(vouchers_are_shown)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], path[HTTP_FIELD_SIZE], value[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    (void)snprintf(path, sizeof path, "/vouchers/%s", voucher);
+    ck_assert_int_eq(http_get(service, path, NULL, &reply), 200);
+    member_must_be(&reply, "id", voucher);
+    member_must_be(&reply, "title", "Test");
+    member_must_be(&reply, "stock", "5");
+    member_must_be(&reply, "remaining", "4");
+    member_must_be(&reply, "price_cents", "100");
+    member_must_be(&reply, "state", "open");
+    ck_assert(http_member(&reply, "begin_at", value) && http_member(&reply, "end_at", value));
+    ck_assert(http_member(&reply, "server_time", value));
+
+    ck_assert_int_eq(http_get(service, "/vouchers", NULL, &reply), 200);
+    json_t *json = json_loads(reply.body, 0, NULL);
+    const json_t *first = json_array_get(json_object_get(json, "vouchers"), 0);
+    ck_assert_str_eq(json_string_value(json_object_get(first, "id")), voucher);
+    ck_assert(json_is_string(json_object_get(json, "server_time")));
+    json_decref(json);
+
+    // The admin sees both stores.
+    (void)snprintf(path, sizeof path, "/admin/vouchers/%s", voucher);
+    ck_assert_int_eq(http_ask(service, "GET", path, ADMIN, NULL, &reply), 200);
+    json = json_loads(reply.body, 0, NULL);
+    const json_t *redis = json_object_get(json, "redis");
+    ck_assert_str_eq(json_string_value(json_object_get(redis, "state")), "open");
+    ck_assert_int_eq(json_integer_value(json_object_get(redis, "stock")), STOCK - 1);
+    ck_assert_int_eq(json_integer_value(json_object_get(redis, "buyers")), 1);
+    json_decref(json);
+    ck_assert_int_eq(http_ask(service, "GET", "/admin/vouchers", ADMIN, NULL, &reply), 200);
+    ck_assert_int_eq(http_ask(service, "GET", "/admin/vouchers/abc", ADMIN, NULL, &reply), 400);
+    http_must_be_problem(&reply, 400, "BAD_VOUCHER_ID");
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(admin_calls_need_the_token)
+{
+    static const char *const wrong[] = {
+        "",
+        "Authorization: Bearer wrong\r\n",
+        "Authorization: Bearer \r\n",
+        "Authorization: Bearer admin-token-of-the-testsX\r\n",
+        "Authorization: Bearer admin-token-of-the-test\r\n",
+        "Authorization: Basic admin-token-of-the-tests\r\n",
+        "Authorization: admin-token-of-the-tests\r\n",
+        "X-User-Id: admin\r\n",
+        ADMIN ADMIN,
+    };
+    static const char *const paths[] = {"/admin/vouchers", "/admin/vouchers/1"};
+    struct service *service = service_start(NULL), *off = service_start(ENV("SECKILL_ADMIN_TOKEN"));
+    struct http_reply reply;
+    char challenge[HTTP_FIELD_SIZE];
+    int64_t before = db_number("SELECT count(*) FROM seckill_voucher");
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        for (size_t j = 0; j < COUNT(paths); j++) {
+            (void)http_ask(service, j == 0 ? "POST" : "GET", paths[j], wrong[i], NULL, &reply);
+            ck_assert_msg(http_is_problem(&reply, 401, "UNAUTHENTICATED"), "%s %s: %d", paths[j], wrong[i],
+                          reply.status);
+            ck_assert(http_header(&reply, "WWW-Authenticate", challenge));
+            (void)http_ask(off, j == 0 ? "POST" : "GET", paths[j], i == 0 ? ADMIN : wrong[i], NULL, &reply);
+            http_must_be_problem(&reply, 403, "ADMIN_OFF");
+        }
+    }
+    ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), before);
+}
+END_TEST
+
+#define TERMS(title, stock, price, begin, end) \
+    "{\"title\":" title ",\"stock\":" stock ",\"price_cents\":" price ",\"begin_at\":" begin ",\"end_at\":" end "}"
+#define T1 "\"2030-01-01T00:00:00Z\""
+#define T2 "\"2030-01-02T00:00:00Z\""
+
+START_TEST(voucher_terms_are_checked)
+{
+    static const struct {
+        const char *headers, *body;
+        int status;
+        const char *code;
+    } rows[] = {
+        {ADMIN, TERMS("\"x\"", "1", "1", T1, T2), 415, "UNSUPPORTED_MEDIA_TYPE"},
+        {ADMIN "Content-Type: text/plain\r\n", TERMS("\"x\"", "1", "1", T1, T2), 415, "UNSUPPORTED_MEDIA_TYPE"},
+        {ADMIN "Content-Type: application/jsonx\r\n", TERMS("\"x\"", "1", "1", T1, T2), 415, "UNSUPPORTED_MEDIA_TYPE"},
+        {ADMIN JSON, NULL, 400, "BAD_JSON"},
+        {ADMIN JSON, "", 400, "BAD_JSON"},
+        {ADMIN JSON, "{", 400, "BAD_JSON"},
+        {ADMIN JSON, "[]", 400, "BAD_JSON"},
+        {ADMIN JSON, "{}", 400, "BAD_JSON"},
+        {ADMIN JSON, TERMS("\"x\"", "1", "1", T1, T2) "x", 400, "BAD_JSON"},
+        {ADMIN JSON, TERMS("\"x\",\"title\":\"y\"", "1", "1", T1, T2), 400, "BAD_JSON"},
+        {ADMIN JSON, TERMS("\"x\",\"more\":1", "1", "1", T1, T2), 400, "BAD_JSON"},
+        {ADMIN JSON, TERMS("\"\\u0000\"", "1", "1", T1, T2), 400, "BAD_JSON"},
+        {ADMIN JSON, TERMS("\"\\ud800\"", "1", "1", T1, T2), 400, "BAD_JSON"},
+        {ADMIN JSON, TERMS("\"\xff\"", "1", "1", T1, T2), 400, "BAD_JSON"},
+        {ADMIN JSON, TERMS("\"x\"", "NaN", "1", T1, T2), 400, "BAD_JSON"},
+        {ADMIN JSON, TERMS("\"x\"", "1e999", "1", T1, T2), 400, "BAD_JSON"},
+        {ADMIN JSON, TEN(TEN(TEN("[[[[[[[[[["))), 400, "BAD_JSON"},
+        {ADMIN JSON, TERMS("\"\"", "1", "1", T1, T2), 422, "INVALID"},
+        {ADMIN JSON, TERMS("\"" TEN(TEN("xxx")) "\"", "1", "1", T1, T2), 422, "INVALID"},
+        {ADMIN JSON, TERMS("\"x\"", "-1", "1", T1, T2), 422, "INVALID"},
+        {ADMIN JSON, TERMS("\"x\"", "1.5", "1", T1, T2), 422, "INVALID"},
+        {ADMIN JSON, TERMS("\"x\"", "\"1\"", "1", T1, T2), 422, "INVALID"},
+        {ADMIN JSON, TERMS("\"x\"", "100000001", "1", T1, T2), 422, "INVALID"},
+        {ADMIN JSON, TERMS("\"x\"", "1", "-1", T1, T2), 422, "INVALID"},
+        {ADMIN JSON, TERMS("\"x\"", "1", "1", T2, T1), 422, "INVALID"},
+        {ADMIN JSON, TERMS("\"x\"", "1", "1", T1, T1), 422, "INVALID"},
+        {ADMIN JSON, TERMS("\"x\"", "1", "1", "\"yesterday\"", T2), 422, "INVALID"},
+        {ADMIN JSON, TERMS("\"x\"", "1", "1", "\"2030-02-30T00:00:00Z\"", T2), 422, "INVALID"},
+    };
+    struct service *service = service_start(NULL);
+    struct http_reply reply;
+    int64_t before = db_number("SELECT count(*) FROM seckill_voucher");
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        (void)http_ask(service, "POST", "/admin/vouchers", rows[i].headers, rows[i].body, &reply);
+        ck_assert_msg(http_is_problem(&reply, rows[i].status, rows[i].code), "row %zu: not %d %s but %d %s", i,
+                      rows[i].status, rows[i].code, reply.status, reply.body);
+    }
+    ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), before);
+}
+END_TEST
+
+START_TEST(voucher_is_made)
+{
+    struct service *service = service_start(NULL);
+    char id[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    (void)http_ask(service, "POST", "/admin/vouchers", ADMIN "Content-Type: application/json; charset=utf-8\r\n",
+                   TERMS("\"\xc3\xa9 \\\"quoted\\\"\"", "0", "0", "\"2020-01-01T01:00:00.5+01:00\"", T2), &reply);
+    ck_assert_msg(reply.status == 201, "%d %s", reply.status, reply.body);
+    ck_assert(http_member(&reply, "id", id));
+    member_must_be(&reply, "title", "\xc3\xa9 \"quoted\"");
+    member_must_be(&reply, "begin_at", "2020-01-01T00:00:00.500Z");
+    // It is warmed up when it is answered.
+    char state[16];
+    ck_assert(redis_text(state, sizeof state, "HGET seckill:{%s}:voucher state", id));
+    ck_assert_str_eq(state, "open");
+    (void)http_buy(service, id, "alice", &reply);
+    http_must_be_problem(&reply, 409, "SOLD_OUT");
+    books_must_balance(id);
+}
+END_TEST
+
+// ---- when a store cannot answer ----
+
+START_TEST(redis_in_no_state_to_sell)
+{
+    static const struct {
+        const char *spoil, *mend;
+    } rows[] = {
+        {"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"},
+        {"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"},
+        {"REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"},
+    };
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        redis_run(rows[i].spoil);
+        (void)http_buy(service, voucher, "alice", &reply);
+        http_must_be_problem(&reply, 503, "UNAVAILABLE");
+        must_retry_after(&reply, 1, 60);
+        redis_run(rows[i].mend);
+        stock_must_be(voucher, STOCK);
+    }
+    // Somebody else is loading the voucher.
+    redis_run("HSET seckill:{%s}:voucher state loading", voucher);
+    (void)http_buy(service, voucher, "alice", &reply);
+    http_must_be_problem(&reply, 503, "LOADING");
+    must_retry_after(&reply, 1, 60);
+    redis_run("HSET seckill:{%s}:voucher state open", voucher);
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(stores_away)
+{
+    static const struct {
+        const char *method, *path, *headers, *body;
+    } rows[] = {
+        {"POST", "/seckill/%s", USER, NULL},
+        {"POST", "/seckill/999999", USER, NULL},
+        {"POST", "/admin/vouchers", ADMIN JSON, TERMS("\"x\"", "1", "1", T1, T2)},
+        {"GET", "/admin/vouchers/%s", ADMIN, NULL},
+        {"GET", "/orders", USER, NULL},
+        {"GET", "/orders/00000000-0000-7000-8000-000000000000", USER, NULL},
+        {"GET", "/readyz", "", NULL},
+    };
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], path[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    int64_t vouchers = db_number("SELECT count(*) FROM seckill_voucher");
+    for (int postgres_too = 0; postgres_too < 2; postgres_too++) {
+        if (postgres_too)
+            postgres_stop();
+        else
+            redis_kill();
+        service_await(service, false);
+        for (size_t i = 0; i < COUNT(rows); i++) {
+            (void)snprintf(path, sizeof path, rows[i].path, voucher);
+            (void)http_ask(service, rows[i].method, path, rows[i].headers, rows[i].body, &reply);
+            ck_assert_msg(http_is_problem(&reply, 503, "UNAVAILABLE"), "%s: %d %s", path, reply.status, reply.body);
+            must_retry_after(&reply, 1, 60);
+        }
+        ck_assert_int_eq(http_get(service, "/healthz", NULL, &reply), 200);
+    }
+    redis_start();
+    postgres_start();
+    service_await(service, true);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), vouchers);
+    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// Redis does not answer in time: that is no refusal, and what it did nevertheless is settled later (P7).
+START_TEST(redis_does_not_answer)
+{
+    struct service *service = service_start(ENV("SECKILL_REDIS_TIMEOUT_MS=100", "SECKILL_RECOVER_AFTER_MS=100"));
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    redis_pause();
+    (void)http_buy(service, voucher, "alice", &reply);
+    http_must_be_problem(&reply, 503, "UNAVAILABLE");
+    must_retry_after(&reply, 1, 60);
+    redis_resume();
+    service_await(service, true);
+    books_must_balance(voucher);
+    int again = http_buy(service, voucher, "alice", &reply);
+    ck_assert_msg(again == 201 || again == 409, "%d %s", again, reply.body);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// PostgreSQL is there, but stuck: what is asked of it ends in time.
+START_TEST(postgres_does_not_answer)
+{
+    struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=200"));
+    struct http_reply reply;
+    PGconn *conn = db_connect();
+    PQclear(PQexec(conn, "BEGIN"));
+    PQclear(PQexec(conn, "LOCK TABLE voucher_order, seckill_voucher IN ACCESS EXCLUSIVE MODE"));
+    static const char *const paths[] = {"/orders", "/orders/00000000-0000-7000-8000-000000000000", "/vouchers",
+                                        "/vouchers/1"};
+    for (size_t i = 0; i < COUNT(paths); i++) {
+        (void)http_get(service, paths[i], "alice", &reply);
+        http_must_be_problem(&reply, 503, "UNAVAILABLE");
+        must_retry_after(&reply, 1, 60);
+    }
+    PQfinish(conn);
+    WAIT_FOR(http_get(service, "/vouchers", NULL, &reply) == 200);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("http");
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
+    tcase_add_test(tcase, bad_voucher_ids);
+    tcase_add_test(tcase, unknown_places);
+    tcase_add_test(tcase, unknown_users);
+    tcase_add_test(tcase, wrong_bodies);
+    tcase_add_test(tcase, wrong_methods);
+    tcase_add_test(tcase, body_limit);
+    tcase_add_test(tcase, header_limit);
+    tcase_add_test(tcase, connection_limit);
+    tcase_add_test(tcase, slow_senders);
+    tcase_add_test(tcase, slow_reader);
+    tcase_add_test(tcase, pipelined_requests);
+    tcase_add_test(tcase, clients_that_leave);
+    tcase_add_test(tcase, placed);
+    tcase_add_test(tcase, accepted_on_request);
+    tcase_add_test(tcase, accepted_after_time_out);
+    tcase_add_test(tcase, already_ordered);
+    tcase_add_test(tcase, sold_out);
+    tcase_add_test(tcase, sold_out_mark_ends);
+    tcase_add_test(tcase, not_started_and_ended);
+    tcase_add_test(tcase, winner_after_the_end);
+    tcase_add_test(tcase, rate_limited);
+    tcase_add_test(tcase, refused_as_duplicate);
+    tcase_add_test(tcase, refused_as_sold_out);
+    tcase_add_test(tcase, orders_of_a_user);
+    tcase_add_test(tcase, vouchers_are_shown);
+    tcase_add_test(tcase, admin_calls_need_the_token);
+    tcase_add_test(tcase, voucher_terms_are_checked);
+    tcase_add_test(tcase, voucher_is_made);
+    tcase_add_test(tcase, redis_in_no_state_to_sell);
+    tcase_add_test(tcase, stores_away);
+    tcase_add_test(tcase, redis_does_not_answer);
+    tcase_add_test(tcase, postgres_does_not_answer);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,116 @@
+// The program as its operator meets it: what it takes, what it refuses, and what it says about itself.
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stack.h"
+
+enum { OUTPUT_SIZE = 16384 };
+
+#define DATABASE   "SECKILL_DATABASE_URL=postgresql://nobody@127.0.0.1:1/none"
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define NO_WORDS   ((const char *const[]){NULL})
+
+START_TEST(help_lists_every_key)
+{
+    static const char *const keys[][2] = {
+        {"SECKILL_LISTEN", "--listen VALUE"},
+        {"SECKILL_REACTORS", "--reactors VALUE"},
+        {"SECKILL_DATABASE_URL", "--database-url-file PATH"},
+        {"SECKILL_REDIS_URL", "--redis-url-file PATH"},
+        {"SECKILL_ADMIN_TOKEN", "--admin-token-file PATH"},
+        {"SECKILL_MAX_CONNECTIONS", "--max-connections VALUE"},
+        {"SECKILL_BODY_MAX_BYTES", "--body-max-bytes VALUE"},
+        {"SECKILL_HEADER_MAX_BYTES", "--header-max-bytes VALUE"},
+        {"SECKILL_IDLE_TIMEOUT_MS", "--idle-timeout-ms VALUE"},
+        {"SECKILL_REQUEST_TIMEOUT_MS", "--request-timeout-ms VALUE"},
+        {"SECKILL_CONFIRM_TIMEOUT_MS", "--confirm-timeout-ms VALUE"},
+        {"SECKILL_REDIS_TIMEOUT_MS", "--redis-timeout-ms VALUE"},
+        {"SECKILL_PG_TIMEOUT_MS", "--pg-timeout-ms VALUE"},
+        {"SECKILL_BATCH_MAX", "--batch-max VALUE"},
+        {"SECKILL_JOURNAL_MAX_ORDERS", "--journal-max-orders VALUE"},
+        {"SECKILL_LOCK_TTL_MS", "--lock-ttl-ms VALUE"},
+        {"SECKILL_RECOVER_AFTER_MS", "--recover-after-ms VALUE"},
+        {"SECKILL_SOLD_OUT_MARK_MS", "--sold-out-mark-ms VALUE"},
+        {"SECKILL_USER_RATE", "--user-rate VALUE"},
+        {"SECKILL_DRAIN_TIMEOUT_MS", "--drain-timeout-ms VALUE"},
+        {"SECKILL_LOG_LEVEL", "--log-level VALUE"},
+    };
+    char out[OUTPUT_SIZE];
+    ck_assert_int_eq(service_run(WORDS("--help"), NULL, out, sizeof out), 0);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        ck_assert_msg(strstr(out, keys[i][0]) != NULL, "--help does not say %s", keys[i][0]);
+        ck_assert_msg(strstr(out, keys[i][1]) != NULL, "--help does not say %s", keys[i][1]);
+    }
+    ck_assert_int_eq(service_run(WORDS("--version"), NULL, out, sizeof out), 0);
+    ck_assert_int_eq(strncmp(out, "seckill ", strlen("seckill ")), 0);
+}
+END_TEST
+
+START_TEST(wrong_settings_are_refused)
+{
+    static const struct {
+        const char *word, *env, *named;
+    } rows[] = {
+        {NULL, "SECKILL_REACTORS=0", "SECKILL_REACTORS"},
+        {NULL, "SECKILL_REACTORS=65", "SECKILL_REACTORS"},
+        {NULL, "SECKILL_BATCH_MAX=many", "SECKILL_BATCH_MAX"},
+        {NULL, "SECKILL_BATCH_MAX=-1", "SECKILL_BATCH_MAX"},
+        {NULL, "SECKILL_BATCH_MAX=", "SECKILL_BATCH_MAX"},
+        {NULL, "SECKILL_PG_TIMEOUT_MS=1e3", "SECKILL_PG_TIMEOUT_MS"},
+        {NULL, "SECKILL_LOCK_TTL_MS=99999999999999999999", "SECKILL_LOCK_TTL_MS"},
+        {NULL, "SECKILL_LOG_LEVEL=loud", "SECKILL_LOG_LEVEL"},
+        {NULL, "SECKILL_LISTEN=", "SECKILL_LISTEN"},
+        {NULL, "SECKILL_ADMIN_TOKEN_FILE=/nowhere", "SECKILL_ADMIN_TOKEN_FILE"},
+        {NULL, "SECKILL_DATABASE_URL", "SECKILL_DATABASE_URL"},
+        {"--user-rate=fast", "SECKILL_USER_RATE=1", "SECKILL_USER_RATE"},
+        {"--user-rate", "SECKILL_USER_RATE=1", "--user-rate"},
+        {"--no-such-thing", "SECKILL_USER_RATE=1", "--no-such-thing"},
+        {"--database-url=postgresql://secret", "SECKILL_USER_RATE=1", "--database-url"}, // only from a file
+        {"serve", "SECKILL_USER_RATE=1", "serve"},
+    };
+    char out[OUTPUT_SIZE];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *const words[] = {rows[i].word, NULL};
+        int code = service_run(words, ENV(DATABASE, rows[i].env), out, sizeof out);
+        ck_assert_msg(code == 2, "%s: exit code %d: %s", rows[i].named, code, out);
+        ck_assert_msg(strstr(out, rows[i].named) != NULL, "%s is not named: %s", rows[i].named, out);
+        ck_assert_msg(strstr(out, "secret") == NULL, "a secret is shown: %s", out);
+    }
+}
+END_TEST
+
+START_TEST(wrong_addresses_are_refused)
+{
+    static const char *const rows[][2] = {
+        {"SECKILL_LISTEN=nowhere", "SECKILL_LISTEN"},
+        {"SECKILL_LISTEN=127.0.0.1:65536", "SECKILL_LISTEN"},
+        {"SECKILL_REDIS_URL=http://127.0.0.1", "SECKILL_REDIS_URL"},
+        {"SECKILL_REDIS_URL=redis://127.0.0.1:99999", "SECKILL_REDIS_URL"},
+        {"SECKILL_DATABASE_URL=nonsense=1", "SECKILL_DATABASE_URL"},
+    };
+    char out[OUTPUT_SIZE];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert_int_eq(service_run(NO_WORDS, ENV(DATABASE, rows[i][0]), out, sizeof out), 1);
+        ck_assert_msg(strstr(out, rows[i][1]) != NULL, "%s is not named: %s", rows[i][1], out);
+    }
+}
+END_TEST
+
+START_TEST(migrate_needs_a_database)
+{
+    char out[OUTPUT_SIZE];
+    ck_assert_int_eq(service_run(WORDS("--migrate"), ENV(DATABASE), out, sizeof out), 1);
+    ck_assert_ptr_nonnull(strstr(out, "level=error"));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("program");
+    tcase_add_test(tcase, help_lists_every_key);
+    tcase_add_test(tcase, wrong_settings_are_refused);
+    tcase_add_test(tcase, wrong_addresses_are_refused);
+    tcase_add_test(tcase, migrate_needs_a_database);
+    return harness_main(tcase, CK_NOFORK);
+}

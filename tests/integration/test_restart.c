@@ -1,0 +1,414 @@
+// Each part is killed, stopped or restarted while orders are on their way; afterwards nothing is lost,
+// sold twice or left over.
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "books.h"
+#include "http.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+enum { STOCK = 20, ORDERS = 8, NAME_SIZE = 24, REQUEST_SIZE = 512 };
+
+// Patience is short here: whatever is left over is picked up by others soon.
+#define HASTY                                                                               \
+    "SECKILL_RECOVER_AFTER_MS=100", "SECKILL_LOCK_TTL_MS=300", "SECKILL_PG_TIMEOUT_MS=500", \
+        "SECKILL_REDIS_TIMEOUT_MS=500"
+
+struct order {
+    char user[NAME_SIZE];
+    char id[HTTP_FIELD_SIZE];
+};
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+// Orders that are accepted and, while PostgreSQL is held up, pending.
+static void accept_orders(struct service *service, const char *voucher, struct order orders[ORDERS])
+{
+    struct http_reply reply;
+    for (int i = 0; i < ORDERS; i++) {
+        (void)snprintf(orders[i].user, NAME_SIZE, "user%d", i);
+        ck_assert_int_eq(http_buy_async(service, voucher, orders[i].user, &reply), 202);
+        ck_assert(http_member(&reply, "id", orders[i].id));
+    }
+}
+
+static bool order_has_status(struct service *service, const struct order *order, const char *status)
+{
+    struct http_reply reply;
+    char path[HTTP_FIELD_SIZE], found[HTTP_FIELD_SIZE];
+    (void)snprintf(path, sizeof path, "/orders/%.40s", order->id);
+    ck_assert_int_ne(http_get(service, path, order->user, &reply), 404); // P5
+    return http_member(&reply, "status", found) && strcmp(found, status) == 0;
+}
+
+// What was accepted is there, each under its own id, and nothing else is.
+static void orders_must_be_placed(struct service *service, const char *voucher, const struct order orders[ORDERS])
+{
+    for (int i = 0; i < ORDERS; i++)
+        WAIT_FOR(order_has_status(service, &orders[i], "unpaid"));
+    books_must_balance(voucher);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), ORDERS);
+}
+
+// ---- the service ----
+
+// The statement under way when the service dies may still commit, or may not.
+START_TEST(service_killed)
+{
+    bool second_is_there = (_i & 1) != 0, statement_survives = (_i & 2) != 0;
+    struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300")), *second = NULL;
+    struct order orders[ORDERS];
+    char voucher[VOUCHER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    if (second_is_there)
+        second = service_start(ENV(HASTY));
+    db_hold_orders();
+    accept_orders(service, voucher, orders);
+    WAIT_FOR(db_order_waits());
+    service_kill(service);
+    if (!statement_survives)
+        db_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seckill'");
+    db_let_orders_go();
+    if (!second_is_there)
+        second = service_start(ENV(HASTY));
+    service_await(second, true);
+    orders_must_be_placed(second, voucher, orders);
+}
+END_TEST
+
+// Answers that a killed service owes never come; asking again tells what became of the order (P6).
+START_TEST(waiting_clients_of_a_killed_service)
+{
+    struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300"));
+    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    int fd = http_connect(service);
+    http_buy_text(voucher, "alice", request, sizeof request);
+    ck_assert(http_send_text(fd, request));
+    WAIT_FOR(db_order_waits());
+    service_kill(service);
+    ck_assert(!http_receive(fd, &reply));
+    (void)close(fd);
+    db_let_orders_go();
+    struct service *next = service_start(ENV(HASTY));
+    (void)http_buy(next, voucher, "alice", &reply);
+    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(service_paused_while_another_recovers)
+{
+    struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300")), *other = service_start(ENV(HASTY));
+    struct order orders[ORDERS];
+    char voucher[VOUCHER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    accept_orders(service, voucher, orders);
+    WAIT_FOR(db_order_waits());
+    service_signal(service, SIGSTOP);
+    db_let_orders_go();
+    orders_must_be_placed(other, voucher, orders);
+    service_signal(service, SIGCONT); // it wakes up and settles what is settled
+    orders_must_be_placed(service, voucher, orders);
+}
+END_TEST
+
+// SIGTERM: nothing new is taken, what waits is answered, exit code 0.
+START_TEST(service_drains)
+{
+    struct service *service = service_start(ENV("SECKILL_CONFIRM_TIMEOUT_MS=20000"));
+    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE], user[NAME_SIZE];
+    struct http_reply reply;
+    int fds[ORDERS];
+    voucher_on_sale(service, STOCK, voucher);
+    int idle = http_connect(service);
+    ck_assert(http_send_text(idle, "GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n") && http_receive(idle, &reply));
+    db_hold_orders();
+    for (int i = 0; i < ORDERS; i++) {
+        (void)snprintf(user, sizeof user, "user%d", i);
+        http_buy_text(voucher, user, request, sizeof request);
+        fds[i] = http_connect(service);
+        ck_assert(http_send_text(fds[i], request));
+    }
+    WAIT_FOR(redis_number("HLEN seckill:{%s}:buyers", voucher) == ORDERS);
+    service_signal(service, SIGTERM);
+    int fd;
+    WAIT_FOR((fd = http_connect(service)) < 0 || close(fd) != 0);
+    // A connection that is open is told.
+    http_buy_text(voucher, "late", request, sizeof request);
+    ck_assert(http_send_text(idle, request) && http_receive(idle, &reply));
+    http_must_be_problem(&reply, 503, "SHUTTING_DOWN");
+    ck_assert(http_closed(idle));
+    (void)close(idle);
+    db_let_orders_go();
+    for (int i = 0; i < ORDERS; i++) {
+        ck_assert(http_receive(fds[i], &reply));
+        ck_assert_int_eq(reply.status, 201);
+        (void)close(fds[i]);
+    }
+    ck_assert_int_eq(service_wait(service), 0);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// It does not wait longer than it is told to; what was accepted is answered so, and left in the journal.
+START_TEST(draining_has_a_bound)
+{
+    struct service *service = service_start(ENV("SECKILL_CONFIRM_TIMEOUT_MS=60000", "SECKILL_DRAIN_TIMEOUT_MS=300"));
+    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    int fd = http_connect(service);
+    http_buy_text(voucher, "alice", request, sizeof request);
+    ck_assert(http_send_text(fd, request));
+    WAIT_FOR(db_order_waits());
+    service_signal(service, SIGTERM);
+    ck_assert_int_eq(service_wait(service), 0);
+    ck_assert(http_receive(fd, &reply));
+    ck_assert_int_eq(reply.status, 202);
+    (void)close(fd);
+    db_let_orders_go();
+    (void)service_start(ENV(HASTY));
+    books_must_balance(voucher);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 1);
+}
+END_TEST
+
+// ---- Redis ----
+
+START_TEST(redis_restarted_with_its_data)
+{
+    struct service *service = service_start(ENV(HASTY));
+    struct order orders[ORDERS];
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    accept_orders(service, voucher, orders);
+    redis_kill();
+    service_await(service, false);
+    db_let_orders_go(); // they are committed while their journal is away
+    WAIT_FOR(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher) == ORDERS);
+    redis_start();
+    service_await(service, true);
+    orders_must_be_placed(service, voucher, orders);
+    (void)http_buy(service, voucher, orders[0].user, &reply);
+    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+    ck_assert_int_eq(http_buy(service, voucher, "late", &reply), 201);
+    books_must_balance(voucher);
+}
+END_TEST
+
+static bool answers_again(struct service *service, const char *voucher, const char *user, struct http_reply *reply)
+{
+    int status = http_buy(service, voucher, user, reply);
+    ck_assert_msg(status == 201 || status == 409 || status == 503, "%d %s", status, reply->body);
+    return status != 503;
+}
+
+// Redis has lost everything: the voucher is loaded from PostgreSQL again, by two instances at once.
+START_TEST(redis_restarted_empty)
+{
+    struct service *services[] = {service_start(ENV(HASTY)), service_start(ENV(HASTY))};
+    char voucher[VOUCHER_ID_SIZE], first[HTTP_FIELD_SIZE], again[HTTP_FIELD_SIZE], user[NAME_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(services[0], STOCK, voucher);
+    ck_assert_int_eq(http_buy(services[0], voucher, "alice", &reply), 201);
+    ck_assert(http_member(&reply, "id", first));
+    ck_assert_int_eq(http_buy(services[1], voucher, "bob", &reply), 201);
+    books_must_balance(voucher);
+
+    redis_kill();
+    redis_erase();
+    redis_start();
+    service_await(services[0], true);
+    service_await(services[1], true);
+    WAIT_FOR(answers_again(services[0], voucher, "alice", &reply) & answers_again(services[1], voucher, "bob", &reply));
+    WAIT_FOR(answers_again(services[0], voucher, "alice", &reply));
+    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+    ck_assert(http_member(&reply, "order_id", again));
+    ck_assert_str_eq(again, first);
+    books_must_balance(voucher);
+
+    int placed = 2;
+    for (int i = 0; i < STOCK + 5; i++) {
+        (void)snprintf(user, sizeof user, "user%d", i);
+        WAIT_FOR(answers_again(services[i % 2], voucher, user, &reply));
+        placed += reply.status == 201;
+    }
+    ck_assert_int_eq(placed, STOCK);
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(forgotten_scripts_are_not_noticed)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], user[NAME_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, ORDERS, voucher);
+    for (int i = 0; i < ORDERS; i++) {
+        redis_run("SCRIPT FLUSH");
+        (void)snprintf(user, sizeof user, "user%d", i);
+        ck_assert_int_eq(http_buy(service, voucher, user, &reply), 201);
+    }
+    // Others need scripts too: a refused order is corrected, a new voucher loaded.
+    redis_run("HDEL seckill:{%s}:buyers user0", voucher);
+    redis_run("HINCRBY seckill:{%s}:voucher stock 1", voucher);
+    redis_run("SCRIPT FLUSH");
+    ck_assert_int_eq(http_buy(service, voucher, "user0", &reply), 409);
+    redis_run("HINCRBY seckill:{%s}:voucher stock -1", voucher);
+    books_must_balance(voucher);
+    redis_run("SCRIPT FLUSH");
+    voucher_on_sale(service, 1, voucher);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// ---- PostgreSQL ----
+
+// Winners are accepted while it is away, and confirmed when it is back.
+START_TEST(postgres_stopped)
+{
+    struct service *service = service_start(ENV(HASTY, "SECKILL_CONFIRM_TIMEOUT_MS=50"));
+    struct order orders[ORDERS];
+    char voucher[VOUCHER_ID_SIZE], user[NAME_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, ORDERS, voucher);
+    postgres_stop();
+    service_await(service, false);
+    for (int i = 0; i < ORDERS; i++) {
+        (void)snprintf(orders[i].user, NAME_SIZE, "user%d", i);
+        ck_assert_int_eq(http_buy(service, voucher, orders[i].user, &reply), 202);
+        ck_assert(http_member(&reply, "id", orders[i].id));
+    }
+    for (int i = 0; i < ORDERS; i++) { // refusals need no PostgreSQL
+        ck_assert_int_eq(http_buy(service, voucher, orders[i].user, &reply), 409);
+        http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+        (void)snprintf(user, sizeof user, "loser%d", i);
+        (void)http_buy(service, voucher, user, &reply);
+        http_must_be_problem(&reply, 409, "SOLD_OUT");
+    }
+    postgres_start();
+    service_await(service, true);
+    orders_must_be_placed(service, voucher, orders);
+}
+END_TEST
+
+// It goes in the middle of a batch, of which it then knows nothing.
+START_TEST(postgres_restarted_under_a_batch)
+{
+    struct service *service = service_start(ENV(HASTY));
+    struct order orders[ORDERS];
+    char voucher[VOUCHER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    accept_orders(service, voucher, orders);
+    WAIT_FOR(db_order_waits());
+    postgres_stop();
+    db_let_orders_go();
+    postgres_start();
+    service_await(service, true);
+    orders_must_be_placed(service, voucher, orders);
+}
+END_TEST
+
+// The server process of our connection is frozen: the order is said again on a new connection. When it
+// thaws, the first saying is carried out too, late, and changes nothing.
+START_TEST(postgres_answers_too_late)
+{
+    static const char backend[] = "SELECT %s FROM pg_stat_activity WHERE usename = 'seckill'";
+    struct service *service = service_start(ENV(HASTY, "SECKILL_CONFIRM_TIMEOUT_MS=20000"));
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    pid_t pid = (pid_t)db_number(backend, "max(pid)");
+    ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+    int status = http_buy(service, voucher, "alice", &reply);
+    (void)kill(pid, SIGCONT);
+    ck_assert_msg(status == 201, "%d %s", status, reply.body);
+    WAIT_FOR(db_number(backend, "count(*)") == 1); // the thawed one has ended
+    books_must_balance(voucher);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 1);
+}
+END_TEST
+
+// What PostgreSQL cannot take is bounded: past the bound the answer is 503, and no unit is lost by it.
+START_TEST(too_many_orders_wait)
+{
+    struct service *service =
+        service_start(ENV(HASTY, "SECKILL_CONFIRM_TIMEOUT_MS=50", "SECKILL_JOURNAL_MAX_ORDERS=8"));
+    struct order orders[ORDERS];
+    char voucher[VOUCHER_ID_SIZE], retry[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    postgres_stop();
+    service_await(service, false);
+    accept_orders(service, voucher, orders);
+    (void)http_buy(service, voucher, "one-too-many", &reply);
+    http_must_be_problem(&reply, 503, "OVERLOADED");
+    ck_assert(http_header(&reply, "Retry-After", retry));
+    postgres_start();
+    service_await(service, true);
+    orders_must_be_placed(service, voucher, orders);
+    WAIT_FOR(http_buy(service, voucher, "one-too-many", &reply) == 201);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// ---- everything at once ----
+
+START_TEST(everything_restarted)
+{
+    struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300"));
+    struct order orders[ORDERS];
+    char voucher[VOUCHER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    accept_orders(service, voucher, orders);
+    service_kill(service);
+    redis_kill();
+    postgres_stop();
+    db_let_orders_go();
+    struct service *next = service_launch(ENV(HASTY)); // before the stores
+    service_await(next, false);
+    redis_start();
+    postgres_start();
+    service_await(next, true);
+    orders_must_be_placed(next, voucher, orders);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("restart");
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
+    tcase_add_loop_test(tcase, service_killed, 0, 4);
+    tcase_add_test(tcase, waiting_clients_of_a_killed_service);
+    tcase_add_test(tcase, service_paused_while_another_recovers);
+    tcase_add_test(tcase, service_drains);
+    tcase_add_test(tcase, draining_has_a_bound);
+    tcase_add_test(tcase, redis_restarted_with_its_data);
+    tcase_add_test(tcase, redis_restarted_empty);
+    tcase_add_test(tcase, forgotten_scripts_are_not_noticed);
+    tcase_add_test(tcase, postgres_stopped);
+    tcase_add_test(tcase, postgres_restarted_under_a_batch);
+    tcase_add_test(tcase, postgres_answers_too_late);
+    tcase_add_test(tcase, too_many_orders_wait);
+    tcase_add_test(tcase, everything_restarted);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,853 @@
+// Every outcome of every Lua script, on a real Redis.
+#include <check.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embedded.h"
+#include "stack.h"
+#include "stores.h"
+
+#define VOUCHER "seckill:{1}:voucher"
+#define BUYERS  "seckill:{1}:buyers"
+#define JOURNAL "seckill:{1}:journal"
+
+enum { WORDS_MAX = 8192, TEXT_SIZE = 256, BATCH_MAX = 2048, HOUR_MS = 3600000 };
+
+static redisContext *redis;
+static redisReply *reply; // of the latest script call
+
+static void start(void)
+{
+    stack_start(STACK_REDIS);
+}
+
+static void setup(void)
+{
+    redis = redis_connect();
+    redis_run("FLUSHALL");
+}
+
+static void teardown(void)
+{
+    freeReplyObject(reply);
+    reply = NULL;
+    redisFree(redis);
+}
+
+// ---- calling scripts ----
+
+static void call(enum sk_script script, int keys, int argc, const char *const *argv)
+{
+    const char *words[WORDS_MAX] = {"EVAL", sk_scripts[script].text};
+    char count[8];
+    ck_assert_int_lt(argc + 3, WORDS_MAX);
+    (void)snprintf(count, sizeof count, "%d", keys);
+    words[2] = count;
+    memcpy(words + 3, argv, (size_t)argc * sizeof *argv);
+    freeReplyObject(reply);
+    reply = redisCommandArgv(redis, argc + 3, words, NULL);
+    ck_assert_ptr_nonnull(reply);
+}
+
+#define CALL(script, keys, ...)                                     \
+    do {                                                            \
+        const char *const words_[] = {__VA_ARGS__};                 \
+        call(script, keys, sizeof words_ / sizeof *words_, words_); \
+    } while (0)
+
+static void must_return(int64_t number)
+{
+    ck_assert_msg(reply->type == REDIS_REPLY_INTEGER, "no number: %s", reply->str);
+    ck_assert_int_eq(reply->integer, number);
+}
+
+static void must_return_text(const char *text)
+{
+    ck_assert_int_eq(reply->type, REDIS_REPLY_STRING);
+    ck_assert_str_eq(reply->str, text);
+}
+
+static const char *element(size_t i)
+{
+    ck_assert_int_eq(reply->type, REDIS_REPLY_ARRAY);
+    ck_assert_uint_lt(i, reply->elements);
+    ck_assert_ptr_nonnull(reply->element[i]->str);
+    return reply->element[i]->str;
+}
+
+// ---- what Redis holds ----
+
+static int64_t now_ms(void)
+{
+    redisReply *time = redisCommand(redis, "TIME");
+    int64_t ms = strtoll(time->element[0]->str, NULL, 10) * 1000 + strtoll(time->element[1]->str, NULL, 10) / 1000;
+    freeReplyObject(time);
+    return ms;
+}
+
+// Changes of the data set so far, of any kind.
+static int64_t changes(void)
+{
+    static const char name[] = "rdb_changes_since_last_save:";
+    char info[8192];
+    ck_assert(redis_text(info, sizeof info, "INFO persistence"));
+    const char *at = strstr(info, name);
+    ck_assert_ptr_nonnull(at);
+    return strtoll(at + sizeof name - 1, NULL, 10);
+}
+
+static void must_be(const char *key, const char *field, const char *value)
+{
+    char now[TEXT_SIZE];
+    bool found = redis_text(now, sizeof now, "HGET %s %s", key, field);
+    ck_assert_msg(found == (value != NULL), "%s of %s is '%s'", field, key, now);
+    if (value != NULL)
+        ck_assert_str_eq(now, value);
+}
+
+static int64_t stock(void)
+{
+    return redis_number("HGET " VOUCHER " stock");
+}
+
+static int64_t journal_length(void)
+{
+    return redis_number("XLEN " JOURNAL);
+}
+
+// The newest journal entry, as "id epoch orders".
+static void newest_entry(char out[TEXT_SIZE])
+{
+    redisReply *entries = redisCommand(redis, "XREVRANGE " JOURNAL " + - COUNT 1");
+    ck_assert_uint_eq(entries->elements, 1);
+    const redisReply *fields = entries->element[0]->element[1];
+    ck_assert_uint_eq(fields->elements, 4);
+    ck_assert_str_eq(fields->element[0]->str, "epoch");
+    ck_assert_str_eq(fields->element[2]->str, "orders");
+    (void)snprintf(out, TEXT_SIZE, "%s %s %s", entries->element[0]->element[0]->str, fields->element[1]->str,
+                   fields->element[3]->str);
+    freeReplyObject(entries);
+}
+
+// A voucher under epoch 7 whose sale began an hour ago and ends in an hour.
+static void on_sale(int units)
+{
+    int64_t now = now_ms();
+    redis_run("HSET " VOUCHER " state open stock %d begin_ms %lld end_ms %lld epoch 7 last epoch-7", units,
+              (long long)(now - HOUR_MS), (long long)(now + HOUR_MS));
+}
+
+// ---- place_orders ----
+
+// Users and order ids in turn, ended by NULL.
+static void place(const char *first, ...)
+{
+    const char *argv[4 + 64] = {VOUCHER, BUYERS, JOURNAL, "100"};
+    int argc = 4;
+    va_list words;
+    va_start(words, first);
+    for (const char *word = first; word != NULL; word = va_arg(words, const char *))
+        argv[argc++] = word;
+    va_end(words);
+    call(SK_SCRIPT_PLACE_ORDERS, 3, argc, argv);
+}
+
+// `existing`: the order ids that follow, ended by NULL.
+static void must_answer(const char *letters, ...)
+{
+    size_t at = 7;
+    va_list existing;
+    ck_assert_msg(reply->type == REDIS_REPLY_ARRAY, "%s", reply->str);
+    ck_assert_str_eq(element(0), "ok");
+    ck_assert_str_eq(element(6), letters);
+    va_start(existing, letters);
+    for (const char *id = va_arg(existing, const char *); id != NULL; id = va_arg(existing, const char *))
+        ck_assert_str_eq(element(at++), id);
+    va_end(existing);
+    ck_assert_uint_eq(reply->elements, at);
+}
+
+START_TEST(an_order_is_placed_with_all_that_belongs_to_it)
+{
+    char entry[TEXT_SIZE], expected[TEXT_SIZE];
+    on_sale(10);
+    int64_t before_ms = now_ms();
+    place("alice", "o1", NULL);
+    must_answer("p", NULL);
+    ck_assert_int_ge(reply->element[1]->integer, before_ms);
+    ck_assert_int_le(reply->element[1]->integer, now_ms());
+    ck_assert_int_eq(reply->element[2]->integer, redis_number("HGET " VOUCHER " begin_ms"));
+    ck_assert_str_eq(element(3), "7");
+    ck_assert_str_eq(element(4), element(5)); // `last` is the entry just written
+    must_be(VOUCHER, "last", element(5));
+    must_be(BUYERS, "alice", "o1");
+    ck_assert_int_eq(stock(), 9);
+    newest_entry(entry);
+    (void)snprintf(expected, sizeof expected, "%s 7 o1 alice", element(5));
+    ck_assert_str_eq(entry, expected);
+}
+END_TEST
+
+START_TEST(a_batch_is_one_journal_entry)
+{
+    char entry[TEXT_SIZE], expected[TEXT_SIZE];
+    on_sale(10);
+    place("alice", "o1", "bob", "o2", "carol", "o3", NULL);
+    must_answer("ppp", NULL);
+    ck_assert_int_eq(journal_length(), 1);
+    newest_entry(entry);
+    (void)snprintf(expected, sizeof expected, "%s 7 o1 alice,o2 bob,o3 carol", element(5));
+    ck_assert_str_eq(entry, expected);
+    ck_assert_int_eq(stock(), 7);
+    ck_assert_int_eq(redis_number("HLEN " BUYERS), 3);
+}
+END_TEST
+
+START_TEST(the_largest_batch_fits_into_one_call)
+{
+    static char users[BATCH_MAX][16], ids[BATCH_MAX][16];
+    const char *argv[4 + 2 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, "100"};
+    int argc = 4;
+    on_sale(100000000);
+    for (int i = 0; i < BATCH_MAX; i++) {
+        (void)snprintf(users[i], sizeof users[i], "user-%d", i);
+        (void)snprintf(ids[i], sizeof ids[i], "order-%d", i);
+        argv[argc++] = users[i];
+        argv[argc++] = ids[i];
+    }
+    call(SK_SCRIPT_PLACE_ORDERS, 3, argc, argv); // all win
+    ck_assert_uint_eq(strspn(element(6), "p"), BATCH_MAX);
+    ck_assert_int_eq(stock(), 100000000 - BATCH_MAX);
+    call(SK_SCRIPT_PLACE_ORDERS, 3, argc, argv); // all have won
+    ck_assert_uint_eq(strspn(element(6), "a"), BATCH_MAX);
+    ck_assert_uint_eq(reply->elements, 7 + BATCH_MAX);
+    ck_assert_str_eq(element(7 + BATCH_MAX - 1), ids[BATCH_MAX - 1]);
+    ck_assert_int_eq(redis_number("HLEN " BUYERS), BATCH_MAX);
+}
+END_TEST
+
+START_TEST(a_winner_who_repeats_gets_the_first_order_id)
+{
+    on_sale(10);
+    place("alice", "o1", NULL);
+    int64_t before = changes();
+    place("alice", "o2", NULL);
+    must_answer("a", "o1", NULL);
+    ck_assert_str_eq(element(5), ""); // no journal entry
+    must_be(VOUCHER, "last", element(4));
+    ck_assert_int_eq(changes(), before);
+}
+END_TEST
+
+START_TEST(existing_ids_follow_in_the_order_of_the_users)
+{
+    on_sale(10);
+    place("alice", "o1", "bob", "o2", NULL);
+    place("bob", "o3", "carol", "o4", "alice", "o5", "dave", "o6", NULL);
+    must_answer("apap", "o2", "o1", NULL);
+    ck_assert_int_eq(stock(), 6);
+    must_be(BUYERS, "bob", "o2");
+    must_be(BUYERS, "carol", "o4");
+}
+END_TEST
+
+START_TEST(one_user_twice_in_a_batch_wins_once)
+{
+    char entry[TEXT_SIZE], expected[TEXT_SIZE];
+    on_sale(2);
+    place("alice", "o1", "alice", "o2", "bob", "o3", "alice", "o4", "carol", "o5", NULL);
+    must_answer("papas", "o1", "o1", NULL);
+    ck_assert_int_eq(stock(), 0);
+    must_be(BUYERS, "alice", "o1");
+    newest_entry(entry);
+    (void)snprintf(expected, sizeof expected, "%s 7 o1 alice,o3 bob", element(5));
+    ck_assert_str_eq(entry, expected);
+}
+END_TEST
+
+START_TEST(sold_out_writes_nothing)
+{
+    on_sale(0);
+    int64_t before = changes();
+    place("alice", "o1", "bob", "o2", NULL);
+    must_answer("ss", NULL);
+    ck_assert_str_eq(element(4), "epoch-7"); // nobody has bought since the loading
+    ck_assert_str_eq(element(5), "");
+    ck_assert_int_eq(changes(), before);
+}
+END_TEST
+
+START_TEST(a_batch_larger_than_the_stock_wins_in_its_order_and_never_below_zero)
+{
+    on_sale(3);
+    place("u1", "o1", "u2", "o2", "u3", "o3", "u4", "o4", "u5", "o5", NULL);
+    must_answer("pppss", NULL);
+    ck_assert_int_eq(stock(), 0);
+    ck_assert_int_eq(redis_number("HLEN " BUYERS), 3);
+    place("u6", "o6", NULL);
+    must_answer("s", NULL);
+    ck_assert_int_eq(stock(), 0);
+}
+END_TEST
+
+// Redis may believe in fewer units than none after a correction; it must not sell then.
+START_TEST(a_negative_stock_is_sold_out)
+{
+    on_sale(-5);
+    place("alice", "o1", NULL);
+    must_answer("s", NULL);
+    ck_assert_int_eq(stock(), -5);
+}
+END_TEST
+
+START_TEST(a_sale_not_started_or_ended_or_closed_refuses_and_writes_nothing)
+{
+    static const struct {
+        int begin_in_ms, end_in_ms;
+        const char *state, *letters;
+    } rows[] = {
+        {HOUR_MS, 2 * HOUR_MS, "open", "nn"}, {-2 * HOUR_MS, -HOUR_MS, "open", "ee"},
+        {-HOUR_MS, 0, "open", "ee"}, // the end is not part of the sale
+        {-HOUR_MS, HOUR_MS, "closed", "ee"},  {HOUR_MS, 2 * HOUR_MS, "closed", "ee"},
+        {0, HOUR_MS, "open", "pp"}, // the beginning is
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        on_sale(10);
+        int64_t now = now_ms();
+        redis_run("HSET " VOUCHER " state %s begin_ms %lld end_ms %lld", rows[i].state,
+                  (long long)(now + rows[i].begin_in_ms), (long long)(now + rows[i].end_in_ms));
+        int64_t before = changes();
+        place("alice", "o1", "bob", "o2", NULL);
+        must_answer(rows[i].letters, NULL);
+        if (rows[i].letters[0] != 'p')
+            ck_assert_int_eq(changes(), before);
+    }
+}
+END_TEST
+
+START_TEST(a_winner_is_told_so_whatever_has_happened_since)
+{
+    on_sale(1);
+    place("alice", "o1", NULL);
+    place("bob", "o2", "alice", "o3", NULL); // sold out
+    must_answer("sa", "o1", NULL);
+    redis_run("HSET " VOUCHER " end_ms 1000"); // ended
+    place("bob", "o2", "alice", "o3", NULL);
+    must_answer("ea", "o1", NULL);
+    redis_run("HSET " VOUCHER " state closed");
+    place("alice", "o3", "bob", "o2", NULL);
+    must_answer("ae", "o1", NULL);
+    redis_run("HSET " VOUCHER " state open begin_ms %lld end_ms %lld", (long long)(now_ms() + HOUR_MS),
+              (long long)(now_ms() + 2 * HOUR_MS)); // put off
+    place("alice", "o3", "bob", "o2", NULL);
+    must_answer("an", "o1", NULL);
+}
+END_TEST
+
+static void must_only_say(const char *word)
+{
+    ck_assert_int_eq(reply->type, REDIS_REPLY_ARRAY);
+    ck_assert_uint_eq(reply->elements, 1);
+    ck_assert_str_eq(element(0), word);
+}
+
+START_TEST(a_voucher_that_is_not_there_is_missing)
+{
+    int64_t before = changes();
+    place("alice", "o1", NULL);
+    must_only_say("missing");
+    redis_run("HSET " VOUCHER " stock 5"); // without a state it was never loaded
+    before++;
+    place("alice", "o1", NULL);
+    must_only_say("missing");
+    ck_assert_int_eq(changes(), before);
+}
+END_TEST
+
+START_TEST(a_voucher_being_loaded_sells_nothing)
+{
+    static const char *const states[] = {"loading", "no-such-state", ""};
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
+        on_sale(5);
+        redis_run("HSET " VOUCHER " state %s", states[i]);
+        int64_t before = changes();
+        place("alice", "o1", NULL);
+        must_only_say("loading");
+        ck_assert_int_eq(changes(), before);
+    }
+}
+END_TEST
+
+START_TEST(a_full_journal_takes_no_more)
+{
+    const char *argv[] = {VOUCHER, BUYERS, JOURNAL, "2", "user", "order"};
+    static const char *const users[] = {"alice", "bob", "carol"};
+    on_sale(10);
+    for (int i = 0; i < 3; i++) {
+        int64_t before = changes();
+        argv[4] = argv[5] = users[i];
+        call(SK_SCRIPT_PLACE_ORDERS, 3, 6, argv);
+        if (i < 2) {
+            must_answer("p", NULL);
+        } else {
+            must_only_say("full");
+            ck_assert_int_eq(changes(), before);
+        }
+    }
+    redis_run("XTRIM " JOURNAL " MAXLEN 1"); // an entry has been settled
+    call(SK_SCRIPT_PLACE_ORDERS, 3, 6, argv);
+    must_answer("p", NULL);
+}
+END_TEST
+
+// An error does not undo what a script has written: so it must come before the first write.
+START_TEST(a_damaged_voucher_is_an_error_and_writes_nothing)
+{
+    static const char *const fields[] = {"stock", "begin_ms", "end_ms", "epoch"};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        on_sale(5);
+        redis_run("HDEL " VOUCHER " %s", fields[i]);
+        int64_t before = changes();
+        place("alice", "o1", "bob", "o2", NULL);
+        ck_assert_msg(reply->type == REDIS_REPLY_ERROR, "no error without %s", fields[i]);
+        ck_assert_int_eq(changes(), before);
+        ck_assert_int_eq(redis_number("EXISTS " BUYERS " " JOURNAL), 0);
+    }
+    on_sale(5);
+    redis_run("SET " JOURNAL " text"); // a key of the wrong type
+    int64_t before = changes();
+    place("alice", "o1", NULL);
+    ck_assert_int_eq(reply->type, REDIS_REPLY_ERROR);
+    ck_assert_int_eq(changes(), before);
+}
+END_TEST
+
+START_TEST(journal_ids_rise_and_last_follows_them)
+{
+    char last[TEXT_SIZE] = "";
+    on_sale(10);
+    for (int i = 0; i < 5; i++) {
+        char user[8], id[8];
+        (void)snprintf(user, sizeof user, "u%d", i);
+        (void)snprintf(id, sizeof id, "o%d", i);
+        place(user, id, NULL);
+        must_answer("p", NULL);
+        ck_assert_str_ne(element(5), last);
+        must_be(VOUCHER, "last", element(5));
+        (void)snprintf(last, sizeof last, "%s", element(5));
+    }
+    place("late", "o9", "u0", "o8", NULL);
+    must_answer("pa", "o0", NULL);
+    ck_assert_int_eq(journal_length(), 6);
+}
+END_TEST
+
+// ---- settle_entry ----
+
+// Alice's and bob's orders o1 and o2, in one journal entry, of 10 units.
+static void accept_two(char entry[TEXT_SIZE])
+{
+    on_sale(10);
+    place("alice", "o1", "bob", "o2", NULL);
+    must_answer("pp", NULL);
+    (void)snprintf(entry, TEXT_SIZE, "%s", element(5));
+}
+
+#define SETTLE(entry, ...) CALL(SK_SCRIPT_SETTLE_ENTRY, 3, VOUCHER, BUYERS, JOURNAL, entry, __VA_ARGS__)
+
+START_TEST(a_duplicate_becomes_the_live_order_and_its_unit_returns)
+{
+    char entry[TEXT_SIZE];
+    accept_two(entry);
+    SETTLE(entry, "duplicate", "o1", "alice", "o-live");
+    must_return(1);
+    must_be(BUYERS, "alice", "o-live");
+    must_be(BUYERS, "bob", "o2");
+    ck_assert_int_eq(stock(), 9);
+    ck_assert_int_eq(journal_length(), 0);
+}
+END_TEST
+
+START_TEST(a_duplicate_of_an_order_cancelled_since_leaves_no_buyer)
+{
+    char entry[TEXT_SIZE];
+    accept_two(entry);
+    SETTLE(entry, "duplicate", "o1", "alice", "");
+    must_return(1);
+    must_be(BUYERS, "alice", NULL);
+    ck_assert_int_eq(stock(), 9);
+    ck_assert_int_eq(journal_length(), 0);
+}
+END_TEST
+
+START_TEST(a_sold_out_order_goes_and_its_unit_does_not_return)
+{
+    char entry[TEXT_SIZE];
+    accept_two(entry);
+    SETTLE(entry, "sold_out", "o2", "bob", "");
+    must_return(1);
+    must_be(BUYERS, "bob", NULL);
+    must_be(BUYERS, "alice", "o1");
+    ck_assert_int_eq(stock(), 8);
+    ck_assert_int_eq(journal_length(), 0);
+}
+END_TEST
+
+START_TEST(several_orders_are_corrected_in_one_step)
+{
+    char entry[TEXT_SIZE];
+    accept_two(entry);
+    SETTLE(entry, "sold_out", "o2", "bob", "", "duplicate", "o1", "alice", "o-live");
+    must_return(2);
+    must_be(BUYERS, "alice", "o-live");
+    must_be(BUYERS, "bob", NULL);
+    ck_assert_int_eq(stock(), 9);
+}
+END_TEST
+
+START_TEST(settling_a_second_time_changes_nothing)
+{
+    char entry[TEXT_SIZE];
+    accept_two(entry);
+    SETTLE(entry, "duplicate", "o1", "alice", "", "sold_out", "o2", "bob", "");
+    must_return(2);
+    int64_t before = changes();
+    SETTLE(entry, "duplicate", "o1", "alice", "", "sold_out", "o2", "bob", "");
+    must_return(0);
+    ck_assert_int_eq(changes(), before);
+    ck_assert_int_eq(stock(), 9);
+
+    accept_two(entry);
+    SETTLE(entry, "duplicate", "o1", "alice", "o-live");
+    SETTLE(entry, "duplicate", "o1", "alice", "o-live");
+    must_return(0);
+    must_be(BUYERS, "alice", "o-live");
+    ck_assert_int_eq(stock(), 9);
+}
+END_TEST
+
+// A unit returns only from the very order that took it.
+START_TEST(an_entry_taken_by_another_order_stays_as_it_is)
+{
+    char entry[TEXT_SIZE];
+    accept_two(entry);
+    redis_run("HSET " BUYERS " alice o-newer");
+    redis_run("HDEL " BUYERS " bob");
+    SETTLE(entry, "duplicate", "o1", "alice", "", "sold_out", "o2", "bob", "");
+    must_return(0);
+    must_be(BUYERS, "alice", "o-newer");
+    must_be(BUYERS, "bob", NULL);
+    ck_assert_int_eq(stock(), 8);
+    ck_assert_int_eq(journal_length(), 0); // the entry is settled all the same
+}
+END_TEST
+
+START_TEST(only_the_entry_that_is_meant_is_dropped)
+{
+    char entry[TEXT_SIZE];
+    accept_two(entry);
+    place("carol", "o3", NULL);
+    CALL(SK_SCRIPT_SETTLE_ENTRY, 3, VOUCHER, BUYERS, JOURNAL, entry);
+    must_return(0);
+    ck_assert_int_eq(journal_length(), 1);
+    ck_assert_int_eq(redis_number("HLEN " BUYERS), 3);
+    ck_assert_int_eq(stock(), 7);
+}
+END_TEST
+
+// ---- scan_journal ----
+
+static void scan(const char *grace_ms, const char *after, const char *most)
+{
+    CALL(SK_SCRIPT_SCAN_JOURNAL, 1, JOURNAL, grace_ms, after, most);
+    ck_assert_int_eq(reply->type, REDIS_REPLY_ARRAY);
+}
+
+START_TEST(entries_are_listed_once_the_grace_period_is_over)
+{
+    int64_t now = now_ms();
+    redis_run("XADD " JOURNAL " %lld-0 epoch 7 orders old", (long long)(now - 20000));
+    redis_run("XADD " JOURNAL " %lld-3 epoch 7 orders older-than-10s", (long long)(now - 10500));
+    redis_run("XADD " JOURNAL " * epoch 7 orders young");
+    scan("10000", "-", "100");
+    ck_assert_uint_eq(reply->elements, 2);
+    scan("15000", "-", "100");
+    ck_assert_uint_eq(reply->elements, 1);
+    const redisReply *entry = reply->element[0];
+    ck_assert_uint_eq(entry->elements, 2);
+    ck_assert_uint_eq(entry->element[1]->elements, 4);
+    ck_assert_str_eq(entry->element[1]->element[3]->str, "old");
+    scan("60000", "-", "100");
+    ck_assert_uint_eq(reply->elements, 0);
+    scan("0", "-", "100"); // no grace: whatever is there by now
+    ck_assert_uint_eq(reply->elements, 3);
+    scan("9000000000000", "-", "100"); // a period longer than the clock
+    ck_assert_uint_eq(reply->elements, 0);
+}
+END_TEST
+
+START_TEST(a_missing_journal_has_no_entries)
+{
+    scan("0", "-", "100");
+    ck_assert_uint_eq(reply->elements, 0);
+}
+END_TEST
+
+START_TEST(pages_follow_each_other_without_gap_or_overlap)
+{
+    enum { ENTRIES = 25, PAGE = 10 };
+    char after[TEXT_SIZE] = "-";
+    int seen = 0;
+    size_t count;
+    for (int i = 0; i < ENTRIES; i++) // also several in one ms
+        redis_run("XADD " JOURNAL " %d-%d epoch 7 orders %d", 1000 + i / 7, i % 7 + 1, i);
+    do {
+        scan("0", after, "10");
+        count = reply->elements;
+        ck_assert_uint_le(count, PAGE);
+        for (size_t i = 0; i < count; i++) {
+            ck_assert_int_eq(atoi(reply->element[i]->element[1]->element[3]->str), seen++);
+            (void)snprintf(after, sizeof after, "%s", reply->element[i]->element[0]->str);
+        }
+    } while (count == PAGE);
+    ck_assert_int_eq(seen, ENTRIES);
+}
+END_TEST
+
+// ---- load_begin, load_buyers, load_open ----
+
+static void load_begin(const char *epoch)
+{
+    CALL(SK_SCRIPT_LOAD_BEGIN, 2, VOUCHER, BUYERS, epoch);
+}
+
+#define LOAD_BUYERS(epoch, ...) CALL(SK_SCRIPT_LOAD_BUYERS, 2, VOUCHER, BUYERS, epoch, __VA_ARGS__)
+
+static void load_open(const char *epoch, const char *units, const char *state)
+{
+    char begin_ms[24], end_ms[24];
+    (void)snprintf(begin_ms, sizeof begin_ms, "%lld", (long long)(now_ms() - HOUR_MS));
+    (void)snprintf(end_ms, sizeof end_ms, "%lld", (long long)(now_ms() + HOUR_MS));
+    CALL(SK_SCRIPT_LOAD_OPEN, 1, VOUCHER, epoch, units, begin_ms, end_ms, state);
+}
+
+START_TEST(a_voucher_is_loaded_in_three_steps_and_sells_then)
+{
+    load_begin("3");
+    must_return(1);
+    must_be(VOUCHER, "state", "loading");
+    must_be(VOUCHER, "epoch", "3");
+    place("carol", "o3", NULL);
+    must_only_say("loading");
+    LOAD_BUYERS("3", "alice", "o1", "bob", "o2");
+    must_return(1);
+    load_open("3", "5", "open");
+    must_return(1);
+    must_be(VOUCHER, "state", "open");
+    must_be(VOUCHER, "last", "epoch-3");
+    ck_assert_int_eq(stock(), 5);
+    place("alice", "o9", "carol", "o3", NULL);
+    must_answer("ap", "o1", NULL);
+    ck_assert_str_eq(element(3), "3");
+    ck_assert_int_eq(stock(), 4);
+}
+END_TEST
+
+START_TEST(loading_anew_closes_the_voucher_and_forgets_the_buyers)
+{
+    on_sale(5);
+    place("alice", "o1", NULL);
+    load_begin("8");
+    must_return(1);
+    ck_assert_int_eq(redis_number("EXISTS " BUYERS), 0);
+    place("alice", "o2", NULL);
+    must_only_say("loading");
+    ck_assert_int_eq(journal_length(), 1); // the journal is not the loader's to touch
+    load_open("8", "4", "open");
+    must_return(1);
+    must_be(VOUCHER, "last", "epoch-8");
+}
+END_TEST
+
+START_TEST(an_epoch_that_is_not_newer_loads_nothing)
+{
+    static const struct {
+        const char *is, *asked;
+        int ours;
+    } rows[] = {
+        {"7", "7", 0}, {"7", "6", 0}, {"7", "8", 1}, {"9", "10", 1}, {"10", "9", 0}, {"99", "100", 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        on_sale(5);
+        redis_run("HSET " VOUCHER " epoch %s", rows[i].is);
+        redis_run("HSET " BUYERS " alice o1");
+        int64_t before = changes();
+        load_begin(rows[i].asked);
+        must_return(rows[i].ours);
+        must_be(VOUCHER, "state", rows[i].ours ? "loading" : "open");
+        must_be(VOUCHER, "epoch", rows[i].ours ? rows[i].asked : rows[i].is);
+        must_be(BUYERS, "alice", rows[i].ours ? NULL : "o1");
+        if (!rows[i].ours)
+            ck_assert_int_eq(changes(), before);
+    }
+}
+END_TEST
+
+START_TEST(whoever_loads_later_takes_over)
+{
+    load_begin("5");
+    LOAD_BUYERS("5", "alice", "o-old");
+    must_return(1);
+    load_begin("6");
+    must_return(1);
+    LOAD_BUYERS("6", "bob", "o2");
+    must_return(1);
+    int64_t before = changes();
+    LOAD_BUYERS("5", "carol", "o-old");
+    must_return(0);
+    load_open("5", "99", "open");
+    must_return(0);
+    load_begin("5");
+    must_return(0);
+    ck_assert_int_eq(changes(), before);
+    load_open("6", "3", "open");
+    must_return(1);
+    ck_assert_int_eq(stock(), 3);
+    ck_assert_int_eq(redis_number("HLEN " BUYERS), 1); // bob alone
+}
+END_TEST
+
+START_TEST(no_step_of_a_loading_works_without_its_beginning_or_after_its_end)
+{
+    LOAD_BUYERS("3", "alice", "o1");
+    must_return(0);
+    load_open("3", "5", "open");
+    must_return(0);
+    ck_assert_int_eq(redis_number("DBSIZE"), 0);
+    load_begin("3");
+    load_open("3", "5", "open");
+    must_return(1);
+    int64_t before = changes();
+    LOAD_BUYERS("3", "alice", "o1");
+    must_return(0);
+    load_open("3", "99", "open"); // would give back what has been sold since
+    must_return(0);
+    ck_assert_int_eq(changes(), before);
+}
+END_TEST
+
+START_TEST(a_closed_voucher_stays_closed_when_loaded)
+{
+    load_begin("3");
+    load_open("3", "5", "closed");
+    must_return(1);
+    place("alice", "o1", NULL);
+    must_answer("e", NULL);
+}
+END_TEST
+
+START_TEST(buyers_are_loaded_a_thousand_at_a_time)
+{
+    enum { CHUNK = 1000 };
+    static char users[CHUNK][16];
+    const char *argv[3 + 2 * CHUNK] = {VOUCHER, BUYERS, "3"};
+    load_begin("3");
+    for (int i = 0; i < CHUNK; i++) {
+        (void)snprintf(users[i], sizeof users[i], "user-%d", i);
+        argv[3 + 2 * i] = argv[4 + 2 * i] = users[i];
+    }
+    call(SK_SCRIPT_LOAD_BUYERS, 2, 3 + 2 * CHUNK, argv);
+    must_return(1);
+    ck_assert_int_eq(redis_number("HLEN " BUYERS), CHUNK);
+}
+END_TEST
+
+// ---- lock_release, lock_renew ----
+
+static void set_locks(void)
+{
+    redis_run("SET lock:1 mine PX 60000");
+    redis_run("SET lock:2 other PX 60000");
+    redis_run("SET lock:4 mine PX 60000");
+}
+
+START_TEST(only_locks_under_the_token_are_released)
+{
+    set_locks();
+    CALL(SK_SCRIPT_LOCK_RELEASE, 4, "lock:1", "lock:2", "lock:3", "lock:4", "mine");
+    must_return(2);
+    ck_assert_int_eq(redis_number("EXISTS lock:1 lock:4"), 0);
+    ck_assert_int_eq(redis_number("EXISTS lock:2"), 1);
+    CALL(SK_SCRIPT_LOCK_RELEASE, 4, "lock:1", "lock:2", "lock:3", "lock:4", "mine"); // once more
+    must_return(0);
+    ck_assert_int_eq(redis_number("EXISTS lock:2"), 1);
+    CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:2", "othe"); // a part of a token is none
+    must_return(0);
+    CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:2", "");
+    must_return(0);
+    CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:2", "other");
+    must_return(1);
+}
+END_TEST
+
+START_TEST(only_locks_under_the_token_are_renewed)
+{
+    set_locks();
+    CALL(SK_SCRIPT_LOCK_RENEW, 4, "lock:1", "lock:2", "lock:3", "lock:4", "mine", "120000");
+    must_return_text("1001");
+    ck_assert_int_gt(redis_number("PTTL lock:1"), 60000);
+    ck_assert_int_gt(redis_number("PTTL lock:4"), 60000);
+    ck_assert_int_le(redis_number("PTTL lock:2"), 60000);
+    ck_assert_int_eq(redis_number("EXISTS lock:3"), 0); // what is lost stays lost
+    CALL(SK_SCRIPT_LOCK_RENEW, 1, "lock:2", "mine", "120000");
+    must_return_text("0");
+    CALL(SK_SCRIPT_LOCK_RENEW, 1, "lock:1", "mine", "1000"); // to a shorter one as well
+    must_return_text("1");
+    ck_assert_int_le(redis_number("PTTL lock:1"), 1000);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("scripts");
+    tcase_add_unchecked_fixture(tcase, start, NULL);
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, an_order_is_placed_with_all_that_belongs_to_it);
+    tcase_add_test(tcase, a_batch_is_one_journal_entry);
+    tcase_add_test(tcase, the_largest_batch_fits_into_one_call);
+    tcase_add_test(tcase, a_winner_who_repeats_gets_the_first_order_id);
+    tcase_add_test(tcase, existing_ids_follow_in_the_order_of_the_users);
+    tcase_add_test(tcase, one_user_twice_in_a_batch_wins_once);
+    tcase_add_test(tcase, sold_out_writes_nothing);
+    tcase_add_test(tcase, a_batch_larger_than_the_stock_wins_in_its_order_and_never_below_zero);
+    tcase_add_test(tcase, a_negative_stock_is_sold_out);
+    tcase_add_test(tcase, a_sale_not_started_or_ended_or_closed_refuses_and_writes_nothing);
+    tcase_add_test(tcase, a_winner_is_told_so_whatever_has_happened_since);
+    tcase_add_test(tcase, a_voucher_that_is_not_there_is_missing);
+    tcase_add_test(tcase, a_voucher_being_loaded_sells_nothing);
+    tcase_add_test(tcase, a_full_journal_takes_no_more);
+    tcase_add_test(tcase, a_damaged_voucher_is_an_error_and_writes_nothing);
+    tcase_add_test(tcase, journal_ids_rise_and_last_follows_them);
+    tcase_add_test(tcase, a_duplicate_becomes_the_live_order_and_its_unit_returns);
+    tcase_add_test(tcase, a_duplicate_of_an_order_cancelled_since_leaves_no_buyer);
+    tcase_add_test(tcase, a_sold_out_order_goes_and_its_unit_does_not_return);
+    tcase_add_test(tcase, several_orders_are_corrected_in_one_step);
+    tcase_add_test(tcase, settling_a_second_time_changes_nothing);
+    tcase_add_test(tcase, an_entry_taken_by_another_order_stays_as_it_is);
+    tcase_add_test(tcase, only_the_entry_that_is_meant_is_dropped);
+    tcase_add_test(tcase, entries_are_listed_once_the_grace_period_is_over);
+    tcase_add_test(tcase, a_missing_journal_has_no_entries);
+    tcase_add_test(tcase, pages_follow_each_other_without_gap_or_overlap);
+    tcase_add_test(tcase, a_voucher_is_loaded_in_three_steps_and_sells_then);
+    tcase_add_test(tcase, loading_anew_closes_the_voucher_and_forgets_the_buyers);
+    tcase_add_test(tcase, an_epoch_that_is_not_newer_loads_nothing);
+    tcase_add_test(tcase, whoever_loads_later_takes_over);
+    tcase_add_test(tcase, no_step_of_a_loading_works_without_its_beginning_or_after_its_end);
+    tcase_add_test(tcase, a_closed_voucher_stays_closed_when_loaded);
+    tcase_add_test(tcase, buyers_are_loaded_a_thousand_at_a_time);
+    tcase_add_test(tcase, only_locks_under_the_token_are_released);
+    tcase_add_test(tcase, only_locks_under_the_token_are_renewed);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,111 @@
+// Who is calling: one X-User-Id of the allowed form, or nobody; for admin calls, the one right token.
+#include <string.h>
+
+#include "auth.h"
+#include "stack.h"
+
+static const char token[] = "s3cret-token";
+
+START_TEST(a_user_is_one_field_of_the_allowed_form)
+{
+    static const struct {
+        const char *value;
+        unsigned count;
+        bool good;
+    } rows[] = {
+        {"alice", 1, true},
+        {"0", 1, true},
+        {"a.b-c_D", 1, true},
+        {NULL, 0, false},
+        {"alice", 2, false}, // sent twice, even if both say the same
+        {"alice", 3, false},
+        {"", 1, false},
+        {" alice", 1, false},
+        {"alice ", 1, false},
+        {"alice,bob", 1, false},
+        {"alice@example.org", 1, false},
+        {"alice\"", 1, false},
+        {"\xc3\xa4", 1, false},
+        {"0123456789012345678901234567890123456789012345678901234567890123", 1, true},   // 64
+        {"01234567890123456789012345678901234567890123456789012345678901234", 1, false}, // 65
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_request request = {.user_id = rows[i].value, .user_id_count = rows[i].count};
+        const char *user = sk_auth_user(&request);
+        ck_assert_msg((user != NULL) == rows[i].good, "'%s'", rows[i].value);
+        if (rows[i].good)
+            ck_assert_str_eq(user, rows[i].value);
+    }
+}
+END_TEST
+
+START_TEST(an_admin_has_the_one_token)
+{
+    static const struct {
+        const char *value;
+        unsigned count;
+        enum sk_verdict verdict;
+    } rows[] = {
+        {"Bearer s3cret-token", 1, SK_VERDICT_FOUND},
+        {"bearer s3cret-token", 1, SK_VERDICT_FOUND}, // schemes have no case
+        {"BEARER s3cret-token", 1, SK_VERDICT_FOUND},
+        {NULL, 0, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-token", 2, SK_VERDICT_UNAUTHENTICATED},
+        {"", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer ", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer  s3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-token ", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer\ts3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearers3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"s3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Basic s3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Token s3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer S3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-tokem", 1, SK_VERDICT_UNAUTHENTICATED}, // wrong at the end
+        {"Bearer t3cret-token", 1, SK_VERDICT_UNAUTHENTICATED}, // at the beginning
+        {"Bearer s3cret-toke", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-tokenn", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-tokens3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-token, Bearer s3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer \xff", 1, SK_VERDICT_UNAUTHENTICATED},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_request request = {.authorization = rows[i].value, .authorization_count = rows[i].count};
+        ck_assert_msg(sk_auth_admin(&request, token) == rows[i].verdict, "'%s'", rows[i].value);
+    }
+}
+END_TEST
+
+// Every single bit of every character counts, so the comparison cannot stop early with "equal".
+START_TEST(a_token_wrong_in_one_bit_is_wrong)
+{
+    char value[64] = "Bearer ";
+    struct sk_request request = {.authorization = value, .authorization_count = 1};
+    for (size_t at = 0; at < sizeof token - 1; at++) {
+        for (int bit = 0; bit < 8; bit++) {
+            memcpy(value + 7, token, sizeof token);
+            value[7 + at] = (char)(value[7 + at] ^ 1 << bit);
+            ck_assert_int_eq(sk_auth_admin(&request, token), SK_VERDICT_UNAUTHENTICATED);
+        }
+    }
+}
+END_TEST
+
+START_TEST(without_a_token_admin_calls_are_off)
+{
+    struct sk_request nobody = {0}, somebody = {.authorization = "Bearer x", .authorization_count = 1};
+    ck_assert_int_eq(sk_auth_admin(&nobody, NULL), SK_VERDICT_ADMIN_OFF);
+    ck_assert_int_eq(sk_auth_admin(&somebody, NULL), SK_VERDICT_ADMIN_OFF);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("auth");
+    tcase_add_test(tcase, a_user_is_one_field_of_the_allowed_form);
+    tcase_add_test(tcase, an_admin_has_the_one_token);
+    tcase_add_test(tcase, a_token_wrong_in_one_bit_is_wrong);
+    tcase_add_test(tcase, without_a_token_admin_calls_are_off);
+    return harness_main(tcase, CK_FORK);
+}

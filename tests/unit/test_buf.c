@@ -1,0 +1,118 @@
+// The growing text buffer: whole and NUL-terminated at every size, and errors stick.
+#include <string.h>
+
+#include "buf.h"
+#include "stack.h"
+
+START_TEST(text_is_whole_and_terminated_at_every_size)
+{
+    struct sk_buf buf = {0};
+    for (size_t i = 0; i < 10000; i++) {
+        char c = (char)('a' + i % 26);
+        sk_buf_add(&buf, &c, 1);
+        ck_assert_uint_eq(buf.len, i + 1);
+        ck_assert_uint_lt(buf.len, buf.room);
+        ck_assert_int_eq(buf.data[i], c);
+        ck_assert_int_eq(buf.data[buf.len], '\0');
+    }
+    for (size_t i = 0; i < 10000; i++)
+        ck_assert_int_eq(buf.data[i], (char)('a' + i % 26));
+    ck_assert(!buf.failed);
+    sk_buf_free(&buf);
+}
+END_TEST
+
+START_TEST(the_three_ways_to_append_agree)
+{
+    struct sk_buf buf = {0};
+    sk_buf_puts(&buf, "one,");
+    sk_buf_add(&buf, "two,...", 4);
+    sk_buf_printf(&buf, "%d,%s", 3, "four");
+    ck_assert_str_eq(buf.data, "one,two,3,four");
+    ck_assert_uint_eq(buf.len, strlen(buf.data));
+    sk_buf_free(&buf);
+}
+END_TEST
+
+START_TEST(one_append_may_be_larger_than_any_before)
+{
+    struct sk_buf buf = {0};
+    sk_buf_puts(&buf, "x");
+    sk_buf_printf(&buf, "%0100000d", 7);
+    ck_assert_uint_eq(buf.len, 100001);
+    ck_assert_str_eq(buf.data + 99999, "07");
+    sk_buf_free(&buf);
+}
+END_TEST
+
+START_TEST(nothing_appended_is_still_a_text)
+{
+    struct sk_buf buf = {0};
+    sk_buf_add(&buf, NULL, 0);
+    ck_assert_str_eq(buf.data, "");
+    sk_buf_puts(&buf, "");
+    sk_buf_printf(&buf, "%s", "");
+    ck_assert_str_eq(buf.data, "");
+    ck_assert_uint_eq(buf.len, 0);
+    sk_buf_free(&buf);
+}
+END_TEST
+
+START_TEST(bytes_may_hold_nul)
+{
+    struct sk_buf buf = {0};
+    sk_buf_add(&buf, "a\0b", 4);
+    sk_buf_puts(&buf, "c");
+    ck_assert_uint_eq(buf.len, 5);
+    ck_assert_mem_eq(buf.data, "a\0b\0c", 6);
+    sk_buf_free(&buf);
+}
+END_TEST
+
+START_TEST(clearing_keeps_the_memory_and_freeing_does_not)
+{
+    struct sk_buf buf = {0};
+    sk_buf_clear(&buf);
+    ck_assert_ptr_null(buf.data);
+    sk_buf_puts(&buf, "text");
+    const char *data = buf.data;
+    sk_buf_clear(&buf);
+    ck_assert_ptr_eq(buf.data, data);
+    ck_assert_str_eq(buf.data, "");
+    sk_buf_free(&buf);
+    ck_assert_ptr_null(buf.data);
+    ck_assert_uint_eq(buf.room, 0);
+    sk_buf_free(&buf); // once more does no harm
+}
+END_TEST
+
+START_TEST(a_failure_sticks_until_cleared)
+{
+    struct sk_buf buf = {0};
+    sk_buf_puts(&buf, "before");
+    buf.failed = true; // as after a failed allocation
+    sk_buf_puts(&buf, "lost");
+    sk_buf_add(&buf, "lost", 4);
+    sk_buf_printf(&buf, "%s", "lost");
+    ck_assert(buf.failed);
+    ck_assert_str_eq(buf.data, "before");
+    sk_buf_clear(&buf);
+    ck_assert(!buf.failed);
+    sk_buf_puts(&buf, "after");
+    ck_assert_str_eq(buf.data, "after");
+    sk_buf_free(&buf);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("buf");
+    tcase_add_test(tcase, text_is_whole_and_terminated_at_every_size);
+    tcase_add_test(tcase, the_three_ways_to_append_agree);
+    tcase_add_test(tcase, one_append_may_be_larger_than_any_before);
+    tcase_add_test(tcase, nothing_appended_is_still_a_text);
+    tcase_add_test(tcase, bytes_may_hold_nul);
+    tcase_add_test(tcase, clearing_keeps_the_memory_and_freeing_does_not);
+    tcase_add_test(tcase, a_failure_sticks_until_cleared);
+    return harness_main(tcase, CK_FORK);
+}

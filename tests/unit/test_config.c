@@ -1,0 +1,401 @@
+// Configuration: defaults, where values come from and which of them wins, bounds, and that a secret never
+// comes from the command line nor goes into a message.
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "stack.h"
+
+#define AT(field) offsetof(struct sk_config, field)
+
+static const struct number {
+    const char *env, *option;
+    size_t offset;
+    int64_t fallback, least, most;
+} numbers[] = {
+    {"SECKILL_REACTORS", "--reactors", AT(reactors), 1, 1, 64},
+    {"SECKILL_MAX_CONNECTIONS", "--max-connections", AT(max_connections), 4096, 1, 65536},
+    {"SECKILL_BODY_MAX_BYTES", "--body-max-bytes", AT(body_max_bytes), 16384, 0, 1048576},
+    {"SECKILL_HEADER_MAX_BYTES", "--header-max-bytes", AT(header_max_bytes), 8192, 4096, 1048576},
+    {"SECKILL_IDLE_TIMEOUT_MS", "--idle-timeout-ms", AT(idle_timeout_ms), 30000, 100, 3600000},
+    {"SECKILL_REQUEST_TIMEOUT_MS", "--request-timeout-ms", AT(request_timeout_ms), 10000, 100, 600000},
+    {"SECKILL_CONFIRM_TIMEOUT_MS", "--confirm-timeout-ms", AT(confirm_timeout_ms), 2000, 1, 60000},
+    {"SECKILL_REDIS_TIMEOUT_MS", "--redis-timeout-ms", AT(redis_timeout_ms), 1000, 10, 60000},
+    {"SECKILL_PG_TIMEOUT_MS", "--pg-timeout-ms", AT(pg_timeout_ms), 5000, 10, 60000},
+    {"SECKILL_BATCH_MAX", "--batch-max", AT(batch_max), 512, 1, 2048},
+    {"SECKILL_JOURNAL_MAX_ORDERS", "--journal-max-orders", AT(journal_max_orders), 500000, 1, 10000000},
+    {"SECKILL_LOCK_TTL_MS", "--lock-ttl-ms", AT(lock_ttl_ms), 3000, 100, 600000},
+    {"SECKILL_RECOVER_AFTER_MS", "--recover-after-ms", AT(recover_after_ms), 10000, 0, 3600000},
+    {"SECKILL_SOLD_OUT_MARK_MS", "--sold-out-mark-ms", AT(sold_out_mark_ms), 200, 0, 60000},
+    {"SECKILL_USER_RATE", "--user-rate", AT(user_rate), 0, 0, 10000},
+    {"SECKILL_DRAIN_TIMEOUT_MS", "--drain-timeout-ms", AT(drain_timeout_ms), 10000, 0, 600000},
+};
+
+static const struct secret {
+    const char *env, *file_env, *option;
+    size_t offset;
+} secrets[] = {
+    {"SECKILL_DATABASE_URL", "SECKILL_DATABASE_URL_FILE", "--database-url", AT(database_url)},
+    {"SECKILL_REDIS_URL", "SECKILL_REDIS_URL_FILE", "--redis-url", AT(redis_url)},
+    {"SECKILL_ADMIN_TOKEN", "SECKILL_ADMIN_TOKEN_FILE", "--admin-token", AT(admin_token)},
+};
+
+enum {
+    NUMBERS = sizeof numbers / sizeof numbers[0],
+    SECRETS = sizeof secrets / sizeof secrets[0],
+    PATH_SIZE = 64,
+};
+
+static struct sk_config config;
+static enum sk_command command;
+static char *said; // on the error stream
+
+// The program's words, after its name.
+#define WORDS(...) ((const char *[]){"seckill", __VA_ARGS__, NULL})
+#define NO_WORDS   ((const char *[]){"seckill", NULL})
+
+static enum sk_status read_config(const char **words)
+{
+    // The words are not written to; the interface is that of main().
+    union {
+        const char **in;
+        char **out;
+    } argv = {.in = words};
+    int argc = 0;
+    size_t size;
+    while (words[argc] != NULL)
+        argc++;
+    sk_config_free(&config);
+    free(said);
+    FILE *err = open_memstream(&said, &size);
+    enum sk_status status = sk_config_read(&config, &command, argc, argv.out, err);
+    (void)fclose(err);
+    return status;
+}
+
+static void must_refuse(const char **words, const char *name)
+{
+    ck_assert_msg(read_config(words) == SK_FAIL, "not refused: %s %s", name, words[1] == NULL ? "" : words[1]);
+    ck_assert_msg(strstr(said, name) != NULL, "'%s' does not name %s", said, name);
+    ck_assert_msg(said[strlen(said) - 1] == '\n', "'%s' is no line", said);
+}
+
+static void must_accept(const char **words)
+{
+    enum sk_status status = read_config(words);
+    ck_assert_msg(status == SK_OK, "refused: %s", said);
+    ck_assert_str_eq(said, "");
+}
+
+static int64_t number_at(const struct number *number)
+{
+    int64_t value;
+    memcpy(&value, (const char *)&config + number->offset, sizeof value);
+    return value;
+}
+
+static const char *text_at(size_t offset)
+{
+    const char *text;
+    memcpy((void *)&text, (const char *)&config + offset, sizeof text);
+    return text;
+}
+
+static void set_number(const char *name, int64_t value)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%lld", (long long)value);
+    (void)setenv(name, text, 1);
+}
+
+// A file in memory; `path` leads to it as long as this process lives.
+static void make_file(char path[PATH_SIZE], const char *bytes, size_t n)
+{
+    int fd = memfd_create("secret", 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, bytes, n), (ssize_t)n);
+    (void)snprintf(path, PATH_SIZE, "/proc/self/fd/%d", fd);
+}
+
+static void setup(void)
+{
+    (void)clearenv();
+    (void)setenv("SECKILL_DATABASE_URL", "postgresql:///seckill", 1);
+}
+
+static void teardown(void)
+{
+    sk_config_free(&config);
+    free(said);
+    said = NULL;
+}
+
+START_TEST(there_are_defaults)
+{
+    must_accept(NO_WORDS);
+    for (int i = 0; i < NUMBERS; i++)
+        ck_assert_msg(number_at(&numbers[i]) == numbers[i].fallback, "default of %s", numbers[i].env);
+    ck_assert_str_eq(config.listen, "127.0.0.1:8080");
+    ck_assert_str_eq(config.redis_url, "redis://127.0.0.1:6379");
+    ck_assert_str_eq(config.log_level, "info");
+    ck_assert_ptr_null(config.admin_token);
+    ck_assert_int_eq(command, SK_COMMAND_SERVE);
+}
+END_TEST
+
+START_TEST(the_environment_sets_every_key)
+{
+    for (int i = 0; i < NUMBERS; i++)
+        set_number(numbers[i].env, numbers[i].most - i);
+    for (int i = 0; i < SECRETS; i++)
+        (void)setenv(secrets[i].env, secrets[i].env, 1);
+    (void)setenv("SECKILL_LISTEN", "[::1]:1", 1);
+    (void)setenv("SECKILL_LOG_LEVEL", "debug", 1);
+    must_accept(NO_WORDS);
+    for (int i = 0; i < NUMBERS; i++)
+        ck_assert_msg(number_at(&numbers[i]) == numbers[i].most - i, "%s", numbers[i].env);
+    for (int i = 0; i < SECRETS; i++)
+        ck_assert_str_eq(text_at(secrets[i].offset), secrets[i].env);
+    ck_assert_str_eq(config.listen, "[::1]:1");
+    ck_assert_str_eq(config.log_level, "debug");
+}
+END_TEST
+
+START_TEST(options_set_every_key_and_win_over_the_environment)
+{
+    for (int i = 0; i < NUMBERS; i++) {
+        char value[24], joined[64];
+        set_number(numbers[i].env, numbers[i].most);
+        (void)snprintf(value, sizeof value, "%lld", (long long)numbers[i].least);
+        must_accept(WORDS(numbers[i].option, value));
+        ck_assert_msg(number_at(&numbers[i]) == numbers[i].least, "%s", numbers[i].option);
+        (void)snprintf(joined, sizeof joined, "%s=%s", numbers[i].option, value);
+        must_accept(WORDS(joined));
+        ck_assert_msg(number_at(&numbers[i]) == numbers[i].least, "%s", joined);
+    }
+    must_accept(WORDS("--listen", "0.0.0.0:80", "--log-level=error", "--reactors", "2", "--reactors=3"));
+    ck_assert_str_eq(config.listen, "0.0.0.0:80");
+    ck_assert_str_eq(config.log_level, "error");
+    ck_assert_int_eq(config.reactors, 3); // the last one said
+}
+END_TEST
+
+START_TEST(bounds_are_kept)
+{
+    for (int i = 0; i < NUMBERS; i++) {
+        const struct number *number = &numbers[i];
+        set_number(number->env, number->least);
+        must_accept(NO_WORDS);
+        ck_assert_int_eq(number_at(number), number->least);
+        set_number(number->env, number->most);
+        must_accept(NO_WORDS);
+        ck_assert_int_eq(number_at(number), number->most);
+        set_number(number->env, number->most + 1);
+        must_refuse(NO_WORDS, number->env);
+        if (number->least > 0) {
+            set_number(number->env, number->least - 1);
+            must_refuse(NO_WORDS, number->env);
+        }
+        (void)unsetenv(number->env);
+    }
+}
+END_TEST
+
+START_TEST(a_wrong_value_is_refused_with_its_name)
+{
+    static const char *const wrong[] = {"",
+                                        "abc",
+                                        "-1",
+                                        "+100",
+                                        "1.5",
+                                        "1e3",
+                                        " 100",
+                                        "100 ",
+                                        "0x10",
+                                        "0100",
+                                        "100ms",
+                                        "9999999999999999999999",
+                                        "\xef\xbc\x91"};
+    for (int i = 0; i < NUMBERS; i++) {
+        for (size_t j = 0; j < sizeof wrong / sizeof wrong[0]; j++) {
+            (void)setenv(numbers[i].env, wrong[j], 1);
+            must_refuse(NO_WORDS, numbers[i].env);
+            (void)unsetenv(numbers[i].env);
+            must_refuse(WORDS(numbers[i].option, wrong[j]), numbers[i].env);
+        }
+    }
+    (void)setenv("SECKILL_LOG_LEVEL", "loud", 1);
+    must_refuse(NO_WORDS, "SECKILL_LOG_LEVEL");
+    (void)setenv("SECKILL_LOG_LEVEL", "", 1);
+    must_refuse(NO_WORDS, "SECKILL_LOG_LEVEL");
+    (void)unsetenv("SECKILL_LOG_LEVEL");
+    must_refuse(WORDS("--listen="), "SECKILL_LISTEN");
+}
+END_TEST
+
+START_TEST(wrong_words_are_refused_by_name)
+{
+    must_refuse(WORDS("--no-such-option", "1"), "--no-such-option");
+    must_refuse(WORDS("--no-such-option=1"), "--no-such-option");
+    must_refuse(WORDS("--reactor", "1"), "--reactor"); // no abbreviations
+    must_refuse(WORDS("--reactorss", "1"), "--reactorss");
+    must_refuse(WORDS("--REACTORS", "1"), "--REACTORS");
+    must_refuse(WORDS("--"), "--");
+    must_refuse(WORDS("-h"), "-h");
+    must_refuse(WORDS("serve"), "serve");
+    must_refuse(WORDS("--reactors"), "--reactors"); // without a value
+    must_refuse(WORDS(""), "''");
+}
+END_TEST
+
+START_TEST(commands_are_told_apart)
+{
+    must_accept(WORDS("--migrate"));
+    ck_assert_int_eq(command, SK_COMMAND_MIGRATE);
+    must_accept(WORDS("--help"));
+    ck_assert_int_eq(command, SK_COMMAND_HELP);
+    must_accept(WORDS("--version"));
+    ck_assert_int_eq(command, SK_COMMAND_VERSION);
+}
+END_TEST
+
+START_TEST(the_database_is_required_where_it_is_used)
+{
+    (void)unsetenv("SECKILL_DATABASE_URL");
+    must_refuse(NO_WORDS, "SECKILL_DATABASE_URL");
+    must_refuse(WORDS("--migrate"), "SECKILL_DATABASE_URL");
+    must_accept(WORDS("--help"));
+    must_accept(WORDS("--version"));
+    (void)setenv("SECKILL_DATABASE_URL", "", 1);
+    must_refuse(NO_WORDS, "SECKILL_DATABASE_URL");
+}
+END_TEST
+
+START_TEST(a_secret_has_no_option_and_is_not_repeated_in_a_message)
+{
+    for (int i = 0; i < SECRETS; i++) {
+        char joined[64];
+        must_refuse(WORDS(secrets[i].option, "hunter2"), secrets[i].option);
+        ck_assert_ptr_null(strstr(said, "hunter2"));
+        (void)snprintf(joined, sizeof joined, "%s=hunter2", secrets[i].option);
+        must_refuse(WORDS(joined), secrets[i].option);
+        ck_assert_ptr_null(strstr(said, "hunter2"));
+    }
+}
+END_TEST
+
+START_TEST(secrets_come_from_files_without_the_newline_at_their_end)
+{
+    static const struct {
+        const char *content, *secret;
+    } rows[] = {
+        {"token", "token"},         {"token\n", "token"},     {"token\r\n", "token"},     {"token\n\n", "token"},
+        {" to ken \n", " to ken "}, {"to\nken\n", "to\nken"}, {"\xc3\xbc\n", "\xc3\xbc"},
+    };
+    for (int i = 0; i < SECRETS; i++) {
+        for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++) {
+            char path[PATH_SIZE], option[64];
+            make_file(path, rows[j].content, strlen(rows[j].content));
+            (void)unsetenv(secrets[i].env);
+            (void)setenv(secrets[i].file_env, path, 1);
+            must_accept(NO_WORDS);
+            ck_assert_str_eq(text_at(secrets[i].offset), rows[j].secret);
+            (void)unsetenv(secrets[i].file_env);
+            // The option wins over the environment.
+            (void)setenv(secrets[i].env, "from the environment", 1);
+            (void)snprintf(option, sizeof option, "%s-file", secrets[i].option);
+            must_accept(WORDS(option, path));
+            ck_assert_str_eq(text_at(secrets[i].offset), rows[j].secret);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_file_that_holds_no_secret_is_refused_with_its_name)
+{
+    static char large[70000];
+    char empty_path[PATH_SIZE], newline_path[PATH_SIZE], large_path[PATH_SIZE], binary_path[PATH_SIZE];
+    memset(large, 'x', sizeof large);
+    make_file(empty_path, "", 0);
+    make_file(newline_path, "\n", 1);
+    make_file(large_path, large, sizeof large);
+    make_file(binary_path, "to\0ken", 6);
+    const char *const paths[] = {"/no/such/file", "/", "", empty_path, newline_path, large_path, binary_path};
+    for (int i = 0; i < SECRETS; i++) {
+        for (size_t j = 0; j < sizeof paths / sizeof paths[0]; j++) {
+            char option[64];
+            (void)unsetenv(secrets[i].env);
+            (void)setenv(secrets[i].file_env, paths[j], 1);
+            must_refuse(NO_WORDS, secrets[i].env);
+            (void)unsetenv(secrets[i].file_env);
+            (void)setenv(secrets[i].env, "secret", 1);
+            (void)snprintf(option, sizeof option, "%s-file", secrets[i].option);
+            must_refuse(WORDS(option, paths[j]), secrets[i].env);
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_plain_setting_is_not_read_from_a_file)
+{
+    char path[PATH_SIZE];
+    make_file(path, "7\n", 2);
+    (void)setenv("SECKILL_REACTORS_FILE", path, 1);
+    must_accept(NO_WORDS);
+    ck_assert_int_eq(config.reactors, 1);
+    must_refuse(WORDS("--reactors-file", path), "--reactors-file");
+}
+END_TEST
+
+static void must_mention(const char *help, const char *what)
+{
+    ck_assert_msg(strstr(help, what) != NULL, "--help does not mention %s", what);
+}
+
+START_TEST(help_lists_every_key_with_its_default)
+{
+    char *help = NULL, text[64];
+    size_t size;
+    FILE *out = open_memstream(&help, &size);
+    sk_config_help(out);
+    (void)fclose(out);
+    for (int i = 0; i < NUMBERS; i++) {
+        must_mention(help, numbers[i].env);
+        must_mention(help, numbers[i].option);
+        (void)snprintf(text, sizeof text, "(default %lld)", (long long)numbers[i].fallback);
+        must_mention(help, text);
+    }
+    for (int i = 0; i < SECRETS; i++) {
+        must_mention(help, secrets[i].env);
+        must_mention(help, secrets[i].file_env);
+        (void)snprintf(text, sizeof text, "%s-file PATH", secrets[i].option);
+        must_mention(help, text);
+    }
+    must_mention(help, "--listen VALUE");
+    must_mention(help, "--log-level VALUE");
+    free(help);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("config");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, there_are_defaults);
+    tcase_add_test(tcase, the_environment_sets_every_key);
+    tcase_add_test(tcase, options_set_every_key_and_win_over_the_environment);
+    tcase_add_test(tcase, bounds_are_kept);
+    tcase_add_test(tcase, a_wrong_value_is_refused_with_its_name);
+    tcase_add_test(tcase, wrong_words_are_refused_by_name);
+    tcase_add_test(tcase, commands_are_told_apart);
+    tcase_add_test(tcase, the_database_is_required_where_it_is_used);
+    tcase_add_test(tcase, a_secret_has_no_option_and_is_not_repeated_in_a_message);
+    tcase_add_test(tcase, secrets_come_from_files_without_the_newline_at_their_end);
+    tcase_add_test(tcase, a_file_that_holds_no_secret_is_refused_with_its_name);
+    tcase_add_test(tcase, a_plain_setting_is_not_read_from_a_file);
+    tcase_add_test(tcase, help_lists_every_key_with_its_default);
+    return harness_main(tcase, CK_FORK);
+}

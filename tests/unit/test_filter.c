@@ -1,0 +1,92 @@
+// The filter of buyers: it never forgets one (P6 leans on it), and seldom takes a stranger for one.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "filter.h"
+#include "stack.h"
+
+enum { STRANGERS = 100000, NAME_SIZE = 32 };
+
+static size_t make_name(char out[NAME_SIZE], const char *kind, size_t i)
+{
+    return (size_t)snprintf(out, NAME_SIZE, "%s-%zu", kind, i);
+}
+
+// `added` names go into a filter sized for `expected`; returns how many strangers of 100,000 it takes for one.
+static int strangers_taken(size_t expected, size_t added)
+{
+    struct sk_filter *filter = sk_filter_new(expected);
+    char name[NAME_SIZE];
+    int taken = 0;
+    ck_assert_ptr_nonnull(filter);
+    for (size_t i = 0; i < added; i++)
+        sk_filter_add(filter, name, make_name(name, "user", i));
+    for (size_t i = 0; i < added; i++)
+        ck_assert_msg(sk_filter_maybe(filter, name, make_name(name, "user", i)), "forgot %s of %zu", name, added);
+    for (size_t i = 0; i < STRANGERS; i++)
+        taken += sk_filter_maybe(filter, name, make_name(name, "stranger", i));
+    sk_filter_free(filter);
+    return taken;
+}
+
+START_TEST(buyers_are_never_forgotten_and_strangers_seldom_taken)
+{
+    static const size_t sizes[] = {0, 1, 64, 1000, 10000, 200000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        int taken = strangers_taken(sizes[i], sizes[i]);
+        ck_assert_msg(taken < STRANGERS / 100, "%d of %d with %zu buyers", taken, STRANGERS, sizes[i]);
+    }
+}
+END_TEST
+
+// More names than it was made for cost precision, never a buyer.
+START_TEST(an_overfull_filter_still_forgets_nobody)
+{
+    (void)strangers_taken(64, 20000);
+}
+END_TEST
+
+START_TEST(an_empty_filter_knows_nobody)
+{
+    ck_assert_int_eq(strangers_taken(1000, 0), 0);
+    sk_filter_free(NULL);
+}
+END_TEST
+
+START_TEST(names_are_bytes_with_a_length)
+{
+    struct sk_filter *filter = sk_filter_new(1000);
+    sk_filter_add(filter, "a\0b", 3);
+    sk_filter_add(filter, "", 0);
+    ck_assert(sk_filter_maybe(filter, "a\0b", 3));
+    ck_assert(sk_filter_maybe(filter, "", 0));
+    ck_assert(!sk_filter_maybe(filter, "a\0c", 3));
+    ck_assert(!sk_filter_maybe(filter, "a", 1));
+    sk_filter_free(filter);
+}
+END_TEST
+
+// Voucher ids and user ids often count up: the hash must spread them all the same.
+START_TEST(the_hash_spreads_names_that_count_up)
+{
+    enum { BUCKETS = 1024, NAMES = 100 * BUCKETS };
+    static int buckets[BUCKETS];
+    for (int64_t id = 1; id <= NAMES; id++)
+        buckets[sk_hash((const char *)&id, sizeof id) % BUCKETS]++;
+    for (int i = 0; i < BUCKETS; i++)
+        ck_assert_msg(buckets[i] > 40 && buckets[i] < 180, "bucket %d has %d, should have about 100", i, buckets[i]);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("filter");
+    tcase_set_timeout(tcase, 30);
+    tcase_add_test(tcase, buyers_are_never_forgotten_and_strangers_seldom_taken);
+    tcase_add_test(tcase, an_overfull_filter_still_forgets_nobody);
+    tcase_add_test(tcase, an_empty_filter_knows_nobody);
+    tcase_add_test(tcase, names_are_bytes_with_a_length);
+    tcase_add_test(tcase, the_hash_spreads_names_that_count_up);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,154 @@
+// Reading a journal entry back: all of it or nothing, whatever somebody has written there.
+#include <stdlib.h>
+#include <string.h>
+
+#include "recover.h"
+#include "stack.h"
+
+#define A "018bcfe5-6800-7000-8000-00000000000a"
+#define B "018bcfe5-6800-7000-8000-00000000000b"
+
+#define USER_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDE_"
+
+static struct sk_buf seen; // "id user;" for each order
+
+static void note(void *arg, const char *id, const char *user)
+{
+    ck_assert_ptr_eq(arg, &seen);
+    sk_buf_printf(&seen, "%s %s;", id, user);
+}
+
+// Twice, as recovery does: first only counting. The text is a copy of its very size, not terminated:
+// reading past its end would be seen.
+static int parse(const char *orders, size_t len)
+{
+    char *copy = malloc(len == 0 ? 1 : len);
+    memcpy(copy, orders, len);
+    sk_buf_clear(&seen);
+    int count = sk_recover_parse(copy, len, NULL, NULL);
+    if (count >= 0)
+        ck_assert_int_eq(sk_recover_parse(copy, len, note, &seen), count);
+    free(copy);
+    return count;
+}
+
+START_TEST(orders_come_back_as_they_were_written)
+{
+    static const struct {
+        const char *orders;
+        int count;
+        const char *seen;
+    } rows[] = {
+        {A " u", 1, A " u;"},
+        {A " alice," B " bob", 2, A " alice;" B " bob;"},
+        {A " " USER_64 "," B " .-_9", 2, A " " USER_64 ";" B " .-_9;"},
+        {A " u," A " u," A " u", 3, A " u;" A " u;" A " u;"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert_int_eq(parse(rows[i].orders, strlen(rows[i].orders)), rows[i].count);
+        ck_assert_str_eq(seen.data, rows[i].seen);
+    }
+}
+END_TEST
+
+START_TEST(a_full_batch_is_read)
+{
+    enum { BATCH = 2048 };
+    struct sk_buf orders = {0};
+    for (int i = 0; i < BATCH; i++)
+        sk_buf_printf(&orders, "%s018bcfe5-6800-7000-8000-%012d user-%d", i == 0 ? "" : ",", i, i);
+    ck_assert_int_eq(parse(orders.data, orders.len), BATCH);
+    sk_buf_free(&orders);
+}
+END_TEST
+
+#define BYTES(text) text, sizeof(text) - 1
+
+START_TEST(anything_else_is_refused)
+{
+    static const struct {
+        const char *orders;
+        size_t len;
+    } bad[] = {
+        {BYTES("")},
+        {BYTES(" ")},
+        {BYTES(",")},
+        {BYTES("broken")},
+        {BYTES(A)},
+        {BYTES(A " ")},
+        {BYTES(A ",")},
+        {BYTES(A "  u")},
+        {BYTES(A " u ")},
+        {BYTES(A "\tu")},
+        {BYTES(A " u,")}, // a trailing comma
+        {BYTES(A " u," B)},
+        {BYTES(A " u," B " ")},
+        {BYTES(A " u,," B " v")},
+        {BYTES("," A " u")},
+        {BYTES(A " u, " B " v")},
+        {BYTES(A " u;" B " v")},
+        {BYTES(A " u\n")},
+        {BYTES(A " u\0")},
+        {BYTES(A " \0")},
+        {BYTES(A " u\0v")},
+        {BYTES(A "\0u")},
+        {BYTES(A " gr\xc3\xbc\xc3\x9f")},
+        {BYTES(A " " USER_64 "x")},
+        {BYTES("018BCFE5-6800-7000-8000-00000000000A u")},
+        {BYTES("018bcfe5-6800-7000-8000-00000000000 u")},
+        {BYTES("018bcfe5-6800-7000-8000-0000000000000 u")},
+        {BYTES("018bcfe5-6800-7000-8000-00000000000g u")},
+        {BYTES("018bcfe5-6800-7000-8000\0000000000000a u")},
+        {BYTES("018bcfe5_6800_7000_8000_00000000000a u")},
+        {BYTES("\xff\xfe\0\x01\x80")},
+        {BYTES(A " u," B " v,\xff")},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(parse(bad[i].orders, bad[i].len) == -1, "taken for a journal entry: row %zu '%s'", i,
+                      bad[i].orders);
+}
+END_TEST
+
+// A cut in the user's name cannot be seen; every other one is.
+START_TEST(truncated_entries_are_refused)
+{
+    static const char orders[] = A " alice," B " bob";
+    for (size_t len = 0; len < sizeof orders - 1; len++) {
+        bool whole = (len > strlen(A " ") && len <= strlen(A " alice")) || len > strlen(A " alice," B " ");
+        ck_assert_msg((parse(orders, len) > 0) == whole, "cut after %zu bytes", len);
+    }
+}
+END_TEST
+
+// Every single byte replaced by every value: never a crash, and what is accepted is an order.
+START_TEST(a_flipped_byte_never_makes_more_of_an_entry)
+{
+    static const char orders[] = A " alice," B " bob";
+    char bent[sizeof orders];
+    for (size_t at = 0; at < sizeof orders - 1; at++) {
+        for (int value = 0; value < 256; value++) {
+            memcpy(bent, orders, sizeof orders);
+            bent[at] = (char)value;
+            int count = parse(bent, sizeof orders - 1);
+            ck_assert_msg(count == -1 || count == 2, "%d orders with byte %zu = %d", count, at, value);
+        }
+    }
+}
+END_TEST
+
+static void teardown(void)
+{
+    sk_buf_free(&seen);
+}
+
+int main(void)
+{
+    TCase *tcase = tcase_create("journal");
+    tcase_add_checked_fixture(tcase, NULL, teardown);
+    tcase_add_test(tcase, orders_come_back_as_they_were_written);
+    tcase_add_test(tcase, a_full_batch_is_read);
+    tcase_add_test(tcase, anything_else_is_refused);
+    tcase_add_test(tcase, truncated_entries_are_refused);
+    tcase_add_test(tcase, a_flipped_byte_never_makes_more_of_an_entry);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,177 @@
+// The bodies of our own making: valid JSON with the members promised, and the header fields beside them.
+//
+// The server's three functions are replaced here by ones that keep what they are given: libmicrohttpd shows
+// a response's header fields to nobody but clients.
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "problem.h"
+#include "stack.h"
+#include "text.h"
+
+enum { BODY_SIZE = 1024, FIELD_SIZE = 64, FIELDS = 4 };
+
+static struct {
+    bool no_memory;
+    char type[FIELD_SIZE], body[BODY_SIZE];
+    char names[FIELDS][FIELD_SIZE], values[FIELDS][FIELD_SIZE];
+    int fields;
+} made;
+
+sk_response *sk_response_new(const char *type, const char *body, size_t len)
+{
+    made.fields = 0;
+    ck_assert_uint_lt(len, sizeof made.body);
+    (void)snprintf(made.type, sizeof made.type, "%s", type);
+    memcpy(made.body, body, len);
+    made.body[len] = '\0';
+    return made.no_memory ? NULL : (sk_response *)(void *)&made;
+}
+
+void sk_response_header(sk_response *response, const char *name, const char *value)
+{
+    if (response == NULL)
+        return;
+    ck_assert_int_lt(made.fields, FIELDS);
+    (void)snprintf(made.names[made.fields], FIELD_SIZE, "%s", name);
+    (void)snprintf(made.values[made.fields++], FIELD_SIZE, "%s", value);
+}
+
+void sk_response_free(sk_response *response)
+{
+    (void)response;
+}
+
+// NULL: not set.
+static const char *field(const char *name)
+{
+    for (int i = 0; i < made.fields; i++) {
+        if (strcmp(made.names[i], name) == 0)
+            return made.values[i];
+    }
+    return NULL;
+}
+
+static json_t *read_body(void)
+{
+    json_error_t error;
+    json_t *json = json_loads(made.body, JSON_REJECT_DUPLICATES, &error);
+    ck_assert_msg(json != NULL, "not JSON (%s): %s", error.text, made.body);
+    return json;
+}
+
+START_TEST(every_refusal_is_a_problem_document)
+{
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        enum sk_verdict verdict = (enum sk_verdict)i;
+        const char *type, *title, *code;
+        char expected_type[FIELD_SIZE * 2];
+        int status;
+        ck_assert_ptr_nonnull(sk_problem(verdict, NULL, 0));
+        ck_assert_str_eq(made.type, "application/problem+json");
+        json_t *json = read_body();
+        ck_assert_int_eq(
+            json_unpack(json, "{s:s,s:s,s:i,s:s!}", "type", &type, "title", &title, "status", &status, "code", &code),
+            0);
+        (void)snprintf(expected_type, sizeof expected_type, "urn:seckill:problem:%s", sk_verdict_code(verdict));
+        ck_assert_str_eq(type, expected_type);
+        ck_assert_str_eq(title, sk_verdict_title(verdict));
+        ck_assert_str_eq(code, sk_verdict_code(verdict));
+        ck_assert_uint_eq((unsigned)status, sk_verdict_http_status(verdict));
+        ck_assert_ptr_null(field("Retry-After"));
+        json_decref(json);
+    }
+}
+END_TEST
+
+START_TEST(only_401_asks_for_credentials)
+{
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        (void)sk_problem((enum sk_verdict)i, NULL, 0);
+        ck_assert_int_eq(field("WWW-Authenticate") != NULL, sk_verdict_http_status((enum sk_verdict)i) == 401);
+    }
+}
+END_TEST
+
+START_TEST(a_winner_who_repeats_is_told_the_order_id)
+{
+    static const char id[] = "018bcfe5-6800-7000-8000-0123456789ab";
+    const char *order_id, *code;
+    (void)sk_problem(SK_VERDICT_ALREADY_ORDERED, id, 0);
+    json_t *json = read_body();
+    ck_assert_int_eq(json_unpack(json, "{s:s,s:s}", "order_id", &order_id, "code", &code), 0);
+    ck_assert_str_eq(order_id, id);
+    ck_assert_str_eq(code, "ALREADY_ORDERED");
+    json_decref(json);
+}
+END_TEST
+
+START_TEST(retry_after_is_rounded_up_to_seconds)
+{
+    static const struct {
+        uint64_t ms;
+        const char *seconds; // NULL: none
+    } rows[] = {
+        {0, NULL},   {1, "1"},    {999, "1"},    {1000, "1"},         {1001, "2"},
+        {1999, "2"}, {2000, "2"}, {59001, "60"}, {86400000, "86400"}, {UINT64_C(253402300799999), "253402300800"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        (void)sk_problem(SK_VERDICT_NOT_STARTED, NULL, rows[i].ms);
+        const char *seconds = field("Retry-After");
+        if (rows[i].seconds == NULL)
+            ck_assert_ptr_null(seconds);
+        else
+            ck_assert_pstr_eq(seconds, rows[i].seconds);
+        json_decref(read_body());
+    }
+}
+END_TEST
+
+START_TEST(an_order_is_shown_with_ids_as_strings_and_its_place)
+{
+    static const char id[] = "018bcfe5-6800-7000-8000-0123456789ab";
+    static const int64_t vouchers[] = {1, INT64_C(9007199254740993), INT64_MAX};
+    char user[SK_USER_SIZE];
+    memset(user, 'u', SK_USER_MAX); // the longest
+    user[SK_USER_MAX] = '\0';
+    for (size_t i = 0; i < sizeof vouchers / sizeof vouchers[0]; i++) {
+        const char *shown_id, *voucher, *shown_user, *status;
+        char expected[24], location[FIELD_SIZE];
+        ck_assert_ptr_nonnull(sk_order_response(id, vouchers[i], user, "pending"));
+        ck_assert_str_eq(made.type, "application/json");
+        json_t *json = read_body();
+        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:s!}", "id", &shown_id, "voucher_id", &voucher, "user_id",
+                                     &shown_user, "status", &status),
+                         0);
+        (void)snprintf(expected, sizeof expected, "%" PRId64, vouchers[i]);
+        ck_assert_str_eq(shown_id, id);
+        ck_assert_str_eq(voucher, expected);
+        ck_assert_str_eq(shown_user, user);
+        ck_assert_str_eq(status, "pending");
+        (void)snprintf(location, sizeof location, "/orders/%s", id);
+        ck_assert_pstr_eq(field("Location"), location);
+        json_decref(json);
+    }
+}
+END_TEST
+
+START_TEST(out_of_memory_gives_no_response)
+{
+    made.no_memory = true;
+    ck_assert_ptr_null(sk_problem(SK_VERDICT_UNAUTHENTICATED, NULL, 1000));
+    ck_assert_ptr_null(sk_order_response("018bcfe5-6800-7000-8000-0123456789ab", 1, "u", "unpaid"));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("problem");
+    tcase_add_test(tcase, every_refusal_is_a_problem_document);
+    tcase_add_test(tcase, only_401_asks_for_credentials);
+    tcase_add_test(tcase, a_winner_who_repeats_is_told_the_order_id);
+    tcase_add_test(tcase, retry_after_is_rounded_up_to_seconds);
+    tcase_add_test(tcase, an_order_is_shown_with_ids_as_strings_and_its_place);
+    tcase_add_test(tcase, out_of_memory_gives_no_response);
+    return harness_main(tcase, CK_FORK);
+}

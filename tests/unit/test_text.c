@@ -1,0 +1,273 @@
+// The readers of ids, numbers and times: what they take, and above all what they refuse.
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "stack.h"
+#include "text.h"
+
+#define COUNT(table) (sizeof(table) / sizeof(table)[0])
+
+enum { DAY_S = 86400, DAYS_TO_9999 = 2932896 };
+
+// ---- voucher ids ----
+
+START_TEST(voucher_ids_are_numbers_from_1_to_the_largest)
+{
+    static const struct {
+        const char *text;
+        int64_t id;
+    } good[] = {
+        {"1", 1},
+        {"9", 9},
+        {"10", 10},
+        {"4294967296", INT64_C(4294967296)},
+        {"9223372036854775806", INT64_MAX - 1},
+        {"9223372036854775807", INT64_MAX},
+    };
+    for (size_t i = 0; i < COUNT(good); i++) {
+        int64_t id = -1;
+        ck_assert_msg(sk_text_voucher_id(good[i].text, &id), "refused: %s", good[i].text);
+        ck_assert_int_eq(id, good[i].id);
+    }
+}
+END_TEST
+
+START_TEST(anything_else_is_no_voucher_id)
+{
+    static const char *const bad[] = {
+        "",
+        "abc",
+        "0",
+        "-1",
+        "+1",
+        "01",
+        "1.0",
+        "1e3",
+        "9223372036854775808",  // 2^63
+        "18446744073709551615", // 2^64 - 1
+        "18446744073709551616", // 2^64
+        "18446744073709551617", // 2^64 + 1
+        "99999999999999999999",
+        "1%00x",
+        "%FF",
+        "\xef\xbc\x91\xef\xbc\x92", // full-width digits
+        "\xd9\xa1",                 // an Arabic-Indic digit
+        " 1",
+        "1 ",
+        "1\n",
+        "\t1",
+        "1,000",
+        "1_000",
+        "0x1",
+        "1/",
+        "-0",
+        "00",
+        "\xff",
+    };
+    int64_t id;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        ck_assert_msg(!sk_text_voucher_id(bad[i], &id), "taken for a voucher id: '%s'", bad[i]);
+
+    char digits[401];
+    memset(digits, '1', sizeof digits - 1);
+    digits[sizeof digits - 1] = '\0';
+    ck_assert(!sk_text_voucher_id(digits, &id));
+    memset(digits, '0', sizeof digits - 1);
+    ck_assert(!sk_text_voucher_id(digits, &id));
+}
+END_TEST
+
+// ---- numbers ----
+
+START_TEST(numbers_end_at_their_bound_and_never_overflow)
+{
+    static const struct {
+        const char *text;
+        uint64_t most;
+        bool good;
+        uint64_t value;
+    } rows[] = {
+        {"0", 0, true, 0},
+        {"1", 0, false, 0},
+        {"9", 0, false, 0},
+        {"5", 4, false, 0},
+        {"5", 5, true, 5},
+        {"9", 9, true, 9},
+        {"10", 9, false, 0},
+        {"10", 10, true, 10},
+        {"11", 10, false, 0},
+        {"65535", 65535, true, 65535},
+        {"65536", 65535, false, 0},
+        {"9223372036854775807", INT64_MAX, true, INT64_MAX},
+        {"9223372036854775808", INT64_MAX, false, 0},
+        {"18446744073709551615", UINT64_MAX, true, UINT64_MAX},
+        {"18446744073709551616", UINT64_MAX, false, 0},
+        {"18446744073709551620", UINT64_MAX, false, 0},
+        {"28446744073709551615", UINT64_MAX, false, 0},
+        {"184467440737095516150", UINT64_MAX, false, 0},
+        {"", UINT64_MAX, false, 0},
+        {"00", UINT64_MAX, false, 0},
+        {"1 ", UINT64_MAX, false, 0},
+        {"/", UINT64_MAX, false, 0}, // the character before '0'
+        {":", UINT64_MAX, false, 0}, // the one after '9'
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t value = 0;
+        ck_assert_msg(sk_text_number(rows[i].text, rows[i].most, &value) == rows[i].good, "'%s'", rows[i].text);
+        if (rows[i].good)
+            ck_assert_uint_eq(value, rows[i].value);
+    }
+}
+END_TEST
+
+// ---- users ----
+
+START_TEST(users_are_1_to_64_harmless_characters)
+{
+    static const char all[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+    char user[SK_USER_MAX + 2];
+    for (int c = 1; c < 256; c++) {
+        char one[] = {'u', (char)c, '\0'};
+        ck_assert_msg(sk_text_user(one) == (strchr(all, c) != NULL), "character %d", c);
+    }
+    memset(user, 'u', sizeof user);
+    user[SK_USER_MAX + 1] = '\0';
+    ck_assert_msg(!sk_text_user(user), "65 characters");
+    user[SK_USER_MAX] = '\0';
+    ck_assert_msg(sk_text_user(user), "64 characters");
+    ck_assert(sk_text_user("u"));
+    ck_assert(sk_text_user("..")); // opaque: it never becomes a path
+    ck_assert(!sk_text_user(""));
+}
+END_TEST
+
+// ---- times ----
+
+START_TEST(times_are_read_with_any_offset)
+{
+    static const struct {
+        const char *text;
+        int64_t unix_ms;
+    } good[] = {
+        {"1970-01-01T00:00:00Z", 0},
+        {"1970-01-01t00:00:00z", 0},
+        {"1970-01-01T05:45:00+05:45", 0},
+        {"1969-12-31T23:59:59Z", -1}, // refused: before the first year
+        {"2024-02-29T12:00:00Z", INT64_C(1709208000000)},
+        {"2000-02-29T23:59:59Z", INT64_C(951868799000)},
+        {"2026-11-11T00:00:00+08:00", INT64_C(1794326400000)},
+        {"2026-11-11T00:00:00-03:30", INT64_C(1794367800000)},
+        {"2026-11-10T16:00:00-00:00", INT64_C(1794326400000)},
+        {"2023-03-01T00:00:00+14:00", INT64_C(1677578400000)},
+        {"2026-11-10T16:00:00.1Z", INT64_C(1794326400100)},
+        {"2026-11-10T16:00:00.12Z", INT64_C(1794326400120)},
+        {"2026-11-10T16:00:00.123Z", INT64_C(1794326400123)},
+        {"2026-11-10T16:00:00.123999999999999999999Z", INT64_C(1794326400123)},
+        {"2026-11-10T16:00:00.000+00:00", INT64_C(1794326400000)},
+        {"9999-12-31T23:59:59.999Z", INT64_C(253402300799999)},
+    };
+    for (size_t i = 0; i < COUNT(good); i++) {
+        int64_t unix_ms = -1;
+        ck_assert_msg(sk_text_time(good[i].text, &unix_ms) == (good[i].unix_ms >= 0), "%s", good[i].text);
+        if (good[i].unix_ms >= 0)
+            ck_assert_msg(unix_ms == good[i].unix_ms, "%s read as %lld", good[i].text, (long long)unix_ms);
+    }
+}
+END_TEST
+
+START_TEST(leap_days_exist_in_leap_years_only)
+{
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {
+        {"2024-02-29T00:00:00Z", true},  {"2023-02-29T00:00:00Z", false}, {"2000-02-29T00:00:00Z", true},
+        {"2100-02-29T00:00:00Z", false}, {"2400-02-29T00:00:00Z", true},  {"2024-02-30T00:00:00Z", false},
+        {"2023-02-28T00:00:00Z", true},  {"2023-04-31T00:00:00Z", false}, {"2023-06-31T00:00:00Z", false},
+        {"2023-12-31T00:00:00Z", true},  {"2023-12-32T00:00:00Z", false},
+    };
+    int64_t unix_ms;
+    for (size_t i = 0; i < COUNT(rows); i++)
+        ck_assert_msg(sk_text_time(rows[i].text, &unix_ms) == rows[i].good, "%s", rows[i].text);
+}
+END_TEST
+
+START_TEST(malformed_times_are_refused)
+{
+    static const char *const bad[] = {
+        "",
+        "now",
+        "2026-11-11",
+        "2026-11-11T00:00:00",  // no offset
+        "2026-11-11 00:00:00Z", // a space for the T
+        "2026-11-11T00:00Z",
+        "2026-11-11T00:00:00.Z",
+        "2026-11-11T00:00:00,5Z",
+        "2026-11-11T24:00:00Z",
+        "2026-11-11T00:60:00Z",
+        "2026-06-30T23:59:60Z", // a leap second
+        "2026-00-11T00:00:00Z",
+        "2026-13-11T00:00:00Z",
+        "2026-11-00T00:00:00Z",
+        "1969-01-01T00:00:00Z",
+        "1970-01-01T00:00:00+00:01", // before the first ms
+        "10000-01-01T00:00:00Z",
+        "+2026-11-11T00:00:00Z",
+        "-026-11-11T00:00:00Z",
+        "26-11-11T00:00:00Z",
+        "2026-1-11T00:00:00Z",
+        "2026-11-11T0:00:00Z",
+        "2026-11-11T00:00:00+8:00",
+        "2026-11-11T00:00:00+0800",
+        "2026-11-11T00:00:00+08",
+        "2026-11-11T00:00:00+24:00",
+        "2026-11-11T00:00:00+08:60",
+        "2026-11-11T00:00:00ZZ",
+        "2026-11-11T00:00:00Z ",
+        " 2026-11-11T00:00:00Z",
+        "2026-11-11T00:00:00 Z",
+        "2026-11-11T00:00:00Z\n",
+        "20261111T000000Z",
+        "2026-W46-3T00:00:00Z",
+        "1794326400000",
+        "\xef\xbc\x92"
+        "026-11-11T00:00:00Z",
+    };
+    int64_t unix_ms;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        ck_assert_msg(!sk_text_time(bad[i], &unix_ms), "taken for a time: '%s'", bad[i]);
+}
+END_TEST
+
+START_TEST(every_day_is_written_as_the_calendar_has_it_and_read_back)
+{
+    char text[SK_TIME_SIZE], expected[SK_TIME_SIZE + 8];
+    for (int64_t day = 0; day <= DAYS_TO_9999; day++) {
+        time_t seconds = (time_t)(day * DAY_S + day % DAY_S);
+        int64_t unix_ms = (int64_t)seconds * 1000 + day % 1000, read_back = -1;
+        struct tm parts;
+        (void)gmtime_r(&seconds, &parts);
+        size_t n = strftime(expected, sizeof expected, "%Y-%m-%dT%H:%M:%S", &parts);
+        (void)snprintf(expected + n, sizeof expected - n, ".%03dZ", (int)(day % 1000));
+        sk_text_put_time(unix_ms, text);
+        if (strcmp(text, expected) != 0 || !sk_text_time(text, &read_back) || read_back != unix_ms)
+            ck_abort_msg("day %d: %s, should be %s, read back as %lld", (int)day, text, expected, (long long)read_back);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("text");
+    tcase_set_timeout(tcase, 30);
+    tcase_add_test(tcase, voucher_ids_are_numbers_from_1_to_the_largest);
+    tcase_add_test(tcase, anything_else_is_no_voucher_id);
+    tcase_add_test(tcase, numbers_end_at_their_bound_and_never_overflow);
+    tcase_add_test(tcase, users_are_1_to_64_harmless_characters);
+    tcase_add_test(tcase, times_are_read_with_any_offset);
+    tcase_add_test(tcase, leap_days_exist_in_leap_years_only);
+    tcase_add_test(tcase, malformed_times_are_refused);
+    tcase_add_test(tcase, every_day_is_written_as_the_calendar_has_it_and_read_back);
+    return harness_main(tcase, CK_FORK);
+}

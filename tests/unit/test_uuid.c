@@ -1,0 +1,163 @@
+// Order ids: their form, and that ids of one generator rise strictly whatever the clock does.
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "stack.h"
+#include "uuid.h"
+
+enum { COUNTERS = 4096, MANY = 100000 };
+
+static const uint64_t some_ms = UINT64_C(1700000000123);
+
+static uint64_t time_of(const char *id)
+{
+    char hex[13] = {0};
+    memcpy(hex, id, 8);
+    memcpy(hex + 8, id + 9, 4);
+    return strtoull(hex, NULL, 16);
+}
+
+START_TEST(ids_have_the_form_of_version_7)
+{
+    struct sk_uuid_gen gen = {0};
+    char id[SK_UUID_SIZE];
+    for (int i = 0; i < MANY; i++) {
+        sk_uuid_at(&gen, some_ms + (uint64_t)i / 7, id);
+        ck_assert_uint_eq(strlen(id), SK_UUID_CHARS);
+        ck_assert_msg(sk_uuid_valid(id), "not in the usual form: %s", id);
+        ck_assert_msg(id[14] == '7', "version of %s", id);
+        ck_assert_msg(strchr("89ab", id[19]) != NULL, "variant of %s", id);
+        ck_assert_uint_eq(time_of(id), some_ms + (uint64_t)i / 7);
+    }
+}
+END_TEST
+
+START_TEST(ids_carry_the_time_of_the_wall_clock)
+{
+    struct sk_uuid_gen gen = {0};
+    char id[SK_UUID_SIZE];
+    uint64_t before_ms = sk_wall_ms();
+    sk_uuid_next(&gen, id);
+    ck_assert_uint_ge(time_of(id), before_ms);
+    ck_assert_uint_le(time_of(id), sk_wall_ms());
+}
+END_TEST
+
+START_TEST(ids_of_one_ms_rise_strictly)
+{
+    struct sk_uuid_gen gen = {0};
+    char last[SK_UUID_SIZE] = "", id[SK_UUID_SIZE];
+    for (int i = 0; i < MANY; i++) {
+        sk_uuid_at(&gen, some_ms, id);
+        ck_assert_str_gt(id, last);
+        memcpy(last, id, sizeof last);
+    }
+}
+END_TEST
+
+// Half of the counter is kept free for a burst; only what does not fit borrows time from the next ms.
+START_TEST(a_full_counter_borrows_from_the_next_ms)
+{
+    struct sk_uuid_gen gen = {0};
+    char id[SK_UUID_SIZE];
+    for (int i = 0; i < 8 * COUNTERS; i++) {
+        sk_uuid_at(&gen, some_ms, id);
+        if (i < COUNTERS / 2)
+            ck_assert_uint_eq(time_of(id), some_ms);
+        ck_assert_uint_le(time_of(id), some_ms + (uint64_t)i / COUNTERS + 1);
+    }
+    ck_assert_uint_ge(time_of(id), some_ms + 7);
+    // Once the clock has caught up, it is followed again.
+    sk_uuid_at(&gen, some_ms + 100, id);
+    ck_assert_uint_eq(time_of(id), some_ms + 100);
+}
+END_TEST
+
+START_TEST(ids_rise_while_the_clock_steps_back)
+{
+    static const uint64_t clock_ms[] = {
+        1700000000000, 1699999999999, 1700000000000, 1, 0, 1699996400000, 1700000000001, 1, 1700000000001, 2, 3,
+        1700003600000};
+    struct sk_uuid_gen gen = {0};
+    char last[SK_UUID_SIZE] = "", id[SK_UUID_SIZE];
+    for (size_t step = 0; step < sizeof clock_ms / sizeof clock_ms[0]; step++) {
+        for (int i = 0; i < 3 * COUNTERS; i++) {
+            sk_uuid_at(&gen, clock_ms[step], id);
+            ck_assert_str_gt(id, last);
+            memcpy(last, id, sizeof last);
+        }
+    }
+}
+END_TEST
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+START_TEST(generators_do_not_repeat_each_other)
+{
+    static char ids[2 * MANY][SK_UUID_SIZE];
+    struct sk_uuid_gen one = {0}, other = {0};
+    for (size_t i = 0; i < 2 * MANY; i++)
+        sk_uuid_at(i % 2 == 0 ? &one : &other, some_ms + i / 1000, ids[i]);
+    qsort(ids, 2 * MANY, SK_UUID_SIZE, by_text);
+    for (size_t i = 1; i < 2 * MANY; i++)
+        ck_assert_str_ne(ids[i - 1], ids[i]);
+}
+END_TEST
+
+START_TEST(every_random_bit_varies)
+{
+    struct sk_uuid_gen gen = {0};
+    uint64_t ones = 0, zeros = 0;
+    char id[SK_UUID_SIZE], hex[17] = {0};
+    for (int i = 0; i < 1000; i++) {
+        sk_uuid_at(&gen, some_ms, id);
+        memcpy(hex, id + 19, 4);
+        memcpy(hex + 4, id + 24, 12);
+        uint64_t low = strtoull(hex, NULL, 16);
+        ones |= low;
+        zeros |= ~low;
+    }
+    ck_assert_uint_eq(ones, UINT64_C(0xbfffffffffffffff));
+    ck_assert_uint_eq(zeros, UINT64_C(0x7fffffffffffffff));
+}
+END_TEST
+
+START_TEST(only_the_usual_form_is_valid)
+{
+    static const char *const bad[] = {
+        "",
+        "0",
+        "018bcfe5-6800-7000-8000-00000000000",   // short
+        "018bcfe5-6800-7000-8000-0000000000000", // long
+        "018BCFE5-6800-7000-8000-000000000000",  // upper case
+        "018bcfe5-6800-7000-8000-00000000000g",
+        "018bcfe568007000800000000000000000000",
+        "018bcfe5-6800-70008-000-000000000000",
+        "{18bcfe5-6800-7000-8000-00000000000}",
+        "018bcfe5-6800-7000-8000-00000000000\n",
+        "018bcfe5-6800-7000-8000-00000000000\xff",
+    };
+    ck_assert(sk_uuid_valid("018bcfe5-6800-7000-8000-0123456789ab"));
+    ck_assert(sk_uuid_valid("00000000-0000-0000-0000-000000000000"));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!sk_uuid_valid(bad[i]), "taken for a UUID: '%s'", bad[i]);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("uuid");
+    tcase_add_test(tcase, ids_have_the_form_of_version_7);
+    tcase_add_test(tcase, ids_carry_the_time_of_the_wall_clock);
+    tcase_add_test(tcase, ids_of_one_ms_rise_strictly);
+    tcase_add_test(tcase, a_full_counter_borrows_from_the_next_ms);
+    tcase_add_test(tcase, ids_rise_while_the_clock_steps_back);
+    tcase_add_test(tcase, generators_do_not_repeat_each_other);
+    tcase_add_test(tcase, every_random_bit_varies);
+    tcase_add_test(tcase, only_the_usual_form_is_valid);
+    return harness_main(tcase, CK_FORK);
+}

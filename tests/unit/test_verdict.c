@@ -1,0 +1,81 @@
+// The table of verdicts is the interface: its codes and statuses are stated here a second time, so that no
+// change of them goes unseen.
+#include <ctype.h>
+#include <signal.h>
+#include <string.h>
+
+#include "stack.h"
+#include "verdict.h"
+
+static const struct {
+    enum sk_verdict verdict;
+    const char *code;
+    unsigned http_status;
+} interface[] = {
+    {SK_VERDICT_PLACED, "PLACED", 201},
+    {SK_VERDICT_ACCEPTED, "ACCEPTED", 202},
+    {SK_VERDICT_SOLD_OUT, "SOLD_OUT", 409},
+    {SK_VERDICT_ALREADY_ORDERED, "ALREADY_ORDERED", 409},
+    {SK_VERDICT_NOT_STARTED, "NOT_STARTED", 409},
+    {SK_VERDICT_ENDED, "ENDED", 409},
+    {SK_VERDICT_UNKNOWN_VOUCHER, "UNKNOWN_VOUCHER", 404},
+    {SK_VERDICT_RATE_LIMITED, "RATE_LIMITED", 429},
+    {SK_VERDICT_LOADING, "LOADING", 503},
+    {SK_VERDICT_OVERLOADED, "OVERLOADED", 503},
+    {SK_VERDICT_UNAVAILABLE, "UNAVAILABLE", 503},
+    {SK_VERDICT_SHUTTING_DOWN, "SHUTTING_DOWN", 503},
+    {SK_VERDICT_FOUND, "FOUND", 200},
+    {SK_VERDICT_CREATED, "CREATED", 201},
+    {SK_VERDICT_BAD_VOUCHER_ID, "BAD_VOUCHER_ID", 400},
+    {SK_VERDICT_BAD_ORDER_ID, "BAD_ORDER_ID", 400},
+    {SK_VERDICT_BAD_REQUEST, "BAD_REQUEST", 400},
+    {SK_VERDICT_BAD_JSON, "BAD_JSON", 400},
+    {SK_VERDICT_UNAUTHENTICATED, "UNAUTHENTICATED", 401},
+    {SK_VERDICT_ADMIN_OFF, "ADMIN_OFF", 403},
+    {SK_VERDICT_NOT_FOUND, "NOT_FOUND", 404},
+    {SK_VERDICT_METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", 405},
+    {SK_VERDICT_BODY_TOO_LARGE, "BODY_TOO_LARGE", 413},
+    {SK_VERDICT_UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", 415},
+    {SK_VERDICT_INVALID, "INVALID", 422},
+    {SK_VERDICT_INTERNAL, "INTERNAL", 500},
+    {SK_VERDICT_NOT_IMPLEMENTED, "NOT_IMPLEMENTED", 501},
+};
+
+enum { ROWS = sizeof interface / sizeof interface[0] };
+
+START_TEST(codes_and_statuses_are_those_of_the_interface)
+{
+    for (int i = 0; i < ROWS; i++) {
+        ck_assert_str_eq(sk_verdict_code(interface[i].verdict), interface[i].code);
+        ck_assert_uint_eq(sk_verdict_http_status(interface[i].verdict), interface[i].http_status);
+    }
+    ck_assert_msg(ROWS == (int)SK_VERDICT_COUNT, "a verdict is missing here");
+}
+END_TEST
+
+// Problem bodies are put together without escaping.
+START_TEST(titles_need_no_escaping_in_json)
+{
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        const char *title = sk_verdict_title((enum sk_verdict)i);
+        ck_assert_uint_gt(strlen(title), 0);
+        for (const char *c = title; *c != '\0'; c++)
+            ck_assert_msg(isprint((unsigned char)*c) && *c != '"' && *c != '\\', "title '%s'", title);
+    }
+}
+END_TEST
+
+START_TEST(a_verdict_out_of_range_is_a_programmers_error)
+{
+    (void)sk_verdict_code(SK_VERDICT_COUNT);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("verdict");
+    tcase_add_test(tcase, codes_and_statuses_are_those_of_the_interface);
+    tcase_add_test(tcase, titles_need_no_escaping_in_json);
+    tcase_add_test_raise_signal(tcase, a_verdict_out_of_range_is_a_programmers_error, SIGABRT);
+    return harness_main(tcase, CK_FORK);
+}

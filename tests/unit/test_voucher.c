@@ -1,0 +1,157 @@
+// The table of vouchers: bounded whatever ids clients make up, and a voucher with anything under way stays.
+#include <stdlib.h>
+#include <string.h>
+
+#include "stack.h"
+#include "voucher.h"
+
+enum { FLOOD = 100000, MOST = 8192 };
+
+static struct sk_vouchers *table;
+
+static void setup(void)
+{
+    table = sk_vouchers_new();
+    ck_assert_ptr_nonnull(table);
+}
+
+static void teardown(void)
+{
+    sk_vouchers_free(table);
+}
+
+// Asks for a crowd of made-up ids, later than anything before.
+static void flood(void)
+{
+    for (int64_t id = 1000000; id < 1000000 + FLOOD; id++)
+        (void)sk_vouchers_get(table, id, 1000000);
+}
+
+START_TEST(an_id_has_one_entry_with_the_keys_of_its_slot)
+{
+    struct sk_voucher *one = sk_vouchers_get(table, 1, 1), *most = sk_vouchers_get(table, INT64_MAX, 1);
+    ck_assert_ptr_eq(sk_vouchers_get(table, 1, 2), one);
+    ck_assert_ptr_eq(sk_vouchers_get(table, INT64_MAX, 2), most);
+    ck_assert_ptr_ne(one, most);
+    ck_assert_str_eq(one->voucher_key, "seckill:{1}:voucher");
+    ck_assert_str_eq(one->buyers_key, "seckill:{1}:buyers");
+    ck_assert_str_eq(one->journal_key, "seckill:{1}:journal");
+    ck_assert_str_eq(most->voucher_key, "seckill:{9223372036854775807}:voucher");
+    ck_assert_str_eq(most->journal_key, "seckill:{9223372036854775807}:journal");
+}
+END_TEST
+
+START_TEST(the_table_is_bounded)
+{
+    int pinned = 0;
+    for (int64_t id = 1; id <= FLOOD; id++) {
+        struct sk_voucher *voucher = sk_vouchers_get(table, id, 1);
+        if (voucher != NULL) {
+            voucher->pins++;
+            pinned++;
+        }
+    }
+    ck_assert_int_eq(pinned, MOST);
+}
+END_TEST
+
+START_TEST(an_idle_voucher_makes_room_and_takes_along_what_it_owns)
+{
+    struct sk_voucher *voucher = sk_vouchers_get(table, 1, 1);
+    voucher->filter = sk_filter_new(100);
+    voucher->document = strdup("{}");
+    voucher->loading_since_ms = 7;
+    flood();
+    ck_assert_uint_eq(sk_vouchers_get(table, 1, 2000000)->loading_since_ms, 0); // a new one
+}
+END_TEST
+
+// Each makes a voucher busy in one way.
+static struct sk_entry some_entry;
+static struct sk_order some_order;
+
+static void pin(struct sk_voucher *voucher)
+{
+    voucher->pins = 1;
+}
+
+static void ask(struct sk_voucher *voucher)
+{
+    voucher->in_asking = true;
+}
+
+static void call(struct sk_voucher *voucher)
+{
+    voucher->calls = 1;
+}
+
+static void look_up(struct sk_voucher *voucher)
+{
+    voucher->looking_up = true;
+}
+
+static void wait_unknown(struct sk_voucher *voucher)
+{
+    sk_order_push(&voucher->unknown, &some_order);
+}
+
+static void read_filter(struct sk_voucher *voucher)
+{
+    voucher->filtering = true;
+}
+
+static void line_up(struct sk_voucher *voucher)
+{
+    voucher->in_granted = true;
+}
+
+static void grant(struct sk_voucher *voucher)
+{
+    sk_order_push(&voucher->granted, &some_order);
+}
+
+static void open_entry(struct sk_voucher *voucher)
+{
+    voucher->oldest_entry = voucher->youngest_entry = &some_entry;
+}
+
+static void load(struct sk_voucher *voucher)
+{
+    voucher->loading = true;
+}
+
+static void (*const ways_to_be_busy[])(struct sk_voucher *voucher) = {
+    pin, ask, call, look_up, wait_unknown, read_filter, line_up, grant, open_entry, load,
+};
+
+START_TEST(a_busy_voucher_is_never_evicted)
+{
+    struct sk_voucher *voucher = sk_vouchers_get(table, 1, 1);
+    ways_to_be_busy[_i](voucher);
+    flood();
+    ck_assert_ptr_eq(sk_vouchers_get(table, 1, 2000000), voucher);
+}
+END_TEST
+
+START_TEST(the_voucher_idle_longest_goes_first)
+{
+    struct sk_voucher *voucher = sk_vouchers_get(table, 1, 1);
+    for (int64_t id = 2; id < FLOOD; id++) {
+        (void)sk_vouchers_get(table, id, (uint64_t)id);
+        if (id % 100 == 0)
+            ck_assert_ptr_eq(sk_vouchers_get(table, 1, (uint64_t)id), voucher);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("voucher");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, an_id_has_one_entry_with_the_keys_of_its_slot);
+    tcase_add_test(tcase, the_table_is_bounded);
+    tcase_add_test(tcase, an_idle_voucher_makes_room_and_takes_along_what_it_owns);
+    tcase_add_loop_test(tcase, a_busy_voucher_is_never_evicted, 0, sizeof ways_to_be_busy / sizeof ways_to_be_busy[0]);
+    tcase_add_test(tcase, the_voucher_idle_longest_goes_first);
+    return harness_main(tcase, CK_FORK);
+}
