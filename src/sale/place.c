@@ -186,7 +186,7 @@ static bool read_reply(const struct sk_reply *reply, size_t users, struct reply_
         view->letters == NULL || letters != users)
         return false;
     for (size_t i = 0; i < letters; i++) {
-        if (strchr("pasne", view->letters[i]) == NULL)
+        if (view->letters[i] == '\0' || strchr("pasne", view->letters[i]) == NULL)
             return false;
         existing += view->letters[i] == SK_ALREADY;
     }

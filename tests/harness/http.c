@@ -84,11 +84,11 @@ bool http_receive(int fd, struct http_reply *reply)
 {
     size_t head_len, body_len = 0;
     char value[HTTP_FIELD_SIZE];
-    int status;
+    static const char start[] = "HTTP/1.1 ";
     reply->status = 0;
     reply->body = "";
     reply->body_len = 0;
-    if (!receive_head(fd, reply, &head_len) || sscanf(reply->text, "HTTP/1.%*1[01] %3d", &status) != 1)
+    if (!receive_head(fd, reply, &head_len) || strncmp(reply->text, start, sizeof start - 1) != 0)
         return false;
     if (http_header(reply, "Content-Length", value))
         body_len = strtoul(value, NULL, 10);
@@ -102,7 +102,7 @@ bool http_receive(int fd, struct http_reply *reply)
     }
     body[body_len] = '\0';
     reply->body = body;
-    reply->status = status;
+    reply->status = (int)strtol(reply->text + sizeof start - 1, NULL, 10);
     return true;
 }
 

@@ -34,7 +34,8 @@ enum {
 const char stack_admin_token[] = "admin-token-of-the-tests";
 
 // Passwords only keep strangers on the machine from stumbling in; that authentication works is a gain.
-static const char redis_password[] = "redis-password", db_password[] = "db-password";
+const char stack_redis_password[] = "redis-password";
+static const char db_password[] = "db-password";
 
 struct service {
     struct proc proc;
@@ -55,6 +56,11 @@ static struct {
 const char *stack_redis_url(void)
 {
     return stack.redis_url;
+}
+
+int stack_redis_port(void)
+{
+    return stack.redis_port;
 }
 
 const char *stack_database_url(void)
@@ -116,7 +122,7 @@ static bool says_status(redisContext *redis, const char *command)
 static bool redis_answers(void)
 {
     char auth[URL_SIZE];
-    (void)snprintf(auth, sizeof auth, "AUTH %s", redis_password);
+    (void)snprintf(auth, sizeof auth, "AUTH %s", stack_redis_password);
     redisContext *redis = redisConnect("127.0.0.1", stack.redis_port);
     bool answers = redis != NULL && redis->err == 0 && says_status(redis, auth) && says_status(redis, "PING");
     redisFree(redis);
@@ -129,7 +135,7 @@ void redis_start(void)
     (void)snprintf(folder, sizeof folder, "%s/redis", proc_scratch());
     if (stack.redis_port == 0) {
         stack.redis_port = take_port();
-        (void)snprintf(stack.redis_url, URL_SIZE, "redis://:%s@127.0.0.1:%d", redis_password, stack.redis_port);
+        (void)snprintf(stack.redis_url, URL_SIZE, "redis://:%s@127.0.0.1:%d", stack_redis_password, stack.redis_port);
     }
     (void)mkdir(folder, 0700);
     (void)snprintf(port, sizeof port, "%d", stack.redis_port);
@@ -147,7 +153,7 @@ void redis_start(void)
                                 "--appendfsync",
                                 "always",
                                 "--requirepass",
-                                redis_password,
+                                stack_redis_password,
                                 NULL};
     struct proc_options options = {.name = "redis", .argv = argv, .death_signal = SIGKILL};
     proc_start(&stack.redis, &options);
@@ -307,7 +313,7 @@ static int reactors_in(const char *const *env)
     static const char name[] = "SECKILL_REACTORS=";
     for (; env != NULL && *env != NULL; env++) {
         if (strncmp(*env, name, sizeof name - 1) == 0)
-            return atoi(*env + sizeof name - 1);
+            return (int)strtol(*env + sizeof name - 1, NULL, 10);
     }
     return 1;
 }

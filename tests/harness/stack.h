@@ -26,7 +26,8 @@ const char *stack_redis_url(void);
 const char *stack_database_url(void); // of the service's login
 const char *stack_owner_url(void);    // of the owner of the tables, who may do what the service may not
 const char *stack_superuser_url(void);
-extern const char stack_admin_token[];
+int stack_redis_port(void);
+extern const char stack_redis_password[], stack_admin_token[];
 
 // Faults. What is stopped or killed keeps its data.
 void redis_kill(void);

@@ -77,13 +77,9 @@ bool db_order_waits(void)
 
 redisContext *redis_connect(void)
 {
-    // redis://:password@host:port, as the stack makes it
-    char password[64], host[64];
-    int port;
-    ck_assert_int_eq(sscanf(stack_redis_url(), "redis://:%63[^@]@%63[^:]:%d", password, host, &port), 3);
-    redisContext *redis = redisConnect(host, port);
+    redisContext *redis = redisConnect("127.0.0.1", stack_redis_port());
     ck_assert_msg(redis != NULL && redis->err == 0, "cannot connect to Redis");
-    redisReply *reply = redisCommand(redis, "AUTH %s", password);
+    redisReply *reply = redisCommand(redis, "AUTH %s", stack_redis_password);
     ck_assert(reply != NULL && reply->type == REDIS_REPLY_STATUS);
     freeReplyObject(reply);
     return redis;

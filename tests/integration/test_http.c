@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "books.h"
+#include "buf.h"
 #include "http.h"
 #include "stack.h"
 #include "stores.h"
@@ -88,6 +89,7 @@ struct bad_input {
     const char *code; // NULL: libmicrohttpd answers by itself
 };
 
+#define TWICE(text)  text text
 #define TEN(text)    text text text text text text text text text text
 #define HOST         "Host: test\r\n"
 #define USER         "X-User-Id: alice\r\n"
@@ -305,26 +307,25 @@ START_TEST(header_limit)
         {"X", 8000, ": x\r\n", false},
     };
     struct service *service = service_start(ENV("SECKILL_HEADER_MAX_BYTES=4096"));
-    char voucher[VOUCHER_ID_SIZE], start[REQUEST_SIZE], user[16];
+    char voucher[VOUCHER_ID_SIZE];
+    struct sk_buf request = {0};
     struct http_reply reply;
     voucher_on_sale(service, STOCK, voucher);
     for (size_t i = 0; i < COUNT(rows); i++) {
-        (void)snprintf(user, sizeof user, "user%zu", i);
-        (void)snprintf(start, sizeof start, "POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: %s\r\n%s", voucher, user,
-                       rows[i].before);
-        size_t start_len = strlen(start), after_len = strlen(rows[i].after);
-        char *request = malloc(start_len + rows[i].filler + after_len + 3);
-        ck_assert_ptr_nonnull(request);
-        memcpy(request, start, start_len);
-        memset(request + start_len, 'a', rows[i].filler);
-        (void)sprintf(request + start_len + rows[i].filler, "%s\r\n", rows[i].after);
-        (void)http_raw(service, request, strlen(request), &reply);
+        sk_buf_clear(&request);
+        sk_buf_printf(&request, "POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%zu\r\n%s", voucher, i,
+                      rows[i].before);
+        for (size_t n = 0; n < rows[i].filler; n++)
+            sk_buf_puts(&request, "a");
+        sk_buf_printf(&request, "%s\r\n", rows[i].after);
+        ck_assert(!request.failed);
+        (void)http_raw(service, request.data, request.len, &reply);
         // The end of a connection that was cut before all was sent may overtake the answer.
         ck_assert_msg(rows[i].fits ? reply.status == 201 : reply.status == 431 || reply.status == 0, "row %zu: %d", i,
                       reply.status);
-        free(request);
         stock_must_be(voucher, STOCK - 1);
     }
+    sk_buf_free(&request);
     books_must_balance(voucher);
 }
 END_TEST
@@ -416,16 +417,18 @@ END_TEST
 START_TEST(pipelined_requests)
 {
     struct service *service = service_start(NULL);
-    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE], all[REQUEST_SIZE] = "", user[16];
+    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE], user[16];
+    struct sk_buf all = {0};
     struct http_reply reply;
     voucher_on_sale(service, STOCK, voucher);
     for (int i = 0; i < STOCK + 2; i++) {
         (void)snprintf(user, sizeof user, "user%d", i);
         http_buy_text(voucher, user, request, sizeof request);
-        (void)strcat(all, request);
+        sk_buf_puts(&all, request);
     }
     int fd = http_connect(service);
-    ck_assert(http_send_text(fd, all));
+    ck_assert(http_send(fd, all.data, all.len));
+    sk_buf_free(&all);
     for (int i = 0; i < STOCK + 2; i++) {
         ck_assert(http_receive(fd, &reply));
         if (i < STOCK) {
@@ -816,6 +819,7 @@ END_TEST
 
 START_TEST(admin_calls_need_the_token)
 {
+    static const char twice[] = ADMIN ADMIN;
     static const char *const wrong[] = {
         "",
         "Authorization: Bearer wrong\r\n",
@@ -825,7 +829,7 @@ START_TEST(admin_calls_need_the_token)
         "Authorization: Basic admin-token-of-the-tests\r\n",
         "Authorization: admin-token-of-the-tests\r\n",
         "X-User-Id: admin\r\n",
-        ADMIN ADMIN,
+        twice,
     };
     static const char *const paths[] = {"/admin/vouchers", "/admin/vouchers/1"};
     struct service *service = service_start(NULL), *off = service_start(ENV("SECKILL_ADMIN_TOKEN"));

@@ -90,7 +90,7 @@ START_TEST(one_user_everywhere)
 {
     enum { ROUNDS = 10, TRIES = 8 };
     const struct shape *shape = &shapes[_i];
-    struct service *services[INSTANCES_MAX];
+    struct service *services[INSTANCES_MAX] = {NULL};
     struct shopper shoppers[INSTANCES_MAX * TRIES];
     char voucher[VOUCHER_ID_SIZE];
     start_instances(shape, services);
@@ -115,23 +115,23 @@ END_TEST
 // Every user asks twice, at different instances where there are some.
 START_TEST(many_users_for_few_units)
 {
-    enum { USERS = 250, UNITS = 40 };
+    enum { USERS = 250, ASKED = 2 * USERS, UNITS = 40 };
     const struct shape *shape = &shapes[_i];
-    struct service *services[INSTANCES_MAX];
-    struct shopper *shoppers = calloc(2 * USERS, sizeof *shoppers);
+    struct service *services[INSTANCES_MAX] = {NULL};
+    struct shopper *shoppers = calloc(ASKED, sizeof *shoppers);
     char voucher[VOUCHER_ID_SIZE];
     ck_assert_ptr_nonnull(shoppers);
     start_instances(shape, services);
     voucher_on_sale(services[0], UNITS, voucher);
-    for (int i = 0; i < 2 * USERS; i++) {
+    for (int i = 0; i < ASKED; i++) {
         shoppers[i].service = services[(i + i / USERS) % shape->instances];
         (void)snprintf(shoppers[i].user, NAME_SIZE, "user%d", i % USERS);
     }
-    struct tally tally = rush(voucher, shoppers, 2 * USERS);
+    struct tally tally = rush(voucher, shoppers, ASKED);
     ck_assert_int_eq(tally.placed, UNITS);
     ck_assert_int_eq(tally.other, 0);
-    ck_assert_int_eq(tally.placed + tally.already + tally.sold_out, 2 * USERS);
-    for (int i = 0; i < 2 * USERS; i++) {
+    ck_assert_int_eq(tally.placed + tally.already + tally.sold_out, ASKED);
+    for (int i = 0; i < ASKED; i++) {
         if (shoppers[i].status == 201)
             ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE id = '%s' AND user_id = '%s'"
                                        " AND status = 'unpaid'",
@@ -148,7 +148,7 @@ END_TEST
 START_TEST(same_users_at_several_vouchers)
 {
     enum { VOUCHERS = 3, USERS = 60 };
-    struct service *services[INSTANCES_MAX];
+    struct service *services[INSTANCES_MAX] = {NULL};
     char vouchers[VOUCHERS][VOUCHER_ID_SIZE], request[REQUEST_SIZE], user[NAME_SIZE];
     static int fds[VOUCHERS * USERS];
     struct http_reply reply;

@@ -166,7 +166,8 @@ END_TEST
 // It does not wait longer than it is told to; what was accepted is answered so, and left in the journal.
 START_TEST(draining_has_a_bound)
 {
-    struct service *service = service_start(ENV("SECKILL_CONFIRM_TIMEOUT_MS=60000", "SECKILL_DRAIN_TIMEOUT_MS=300"));
+    struct service *service = service_start(
+        ENV("SECKILL_CONFIRM_TIMEOUT_MS=60000", "SECKILL_DRAIN_TIMEOUT_MS=300", "SECKILL_LOCK_TTL_MS=300"));
     char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
     struct http_reply reply;
     voucher_on_sale(service, STOCK, voucher);

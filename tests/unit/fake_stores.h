@@ -1,0 +1,227 @@
+// Stand-ins for the two stores' links, for units that must be shown every answer a store can give, also
+// those that no real one gives. They take the place of redis_link.c and pg_link.c at link time: included by
+// exactly one source of a program.
+//
+// What is asked is kept, with its words, until the test answers it.
+#ifndef UNIT_FAKE_STORES_H
+#define UNIT_FAKE_STORES_H
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pg_link.h"
+#include "redis_link.h"
+
+enum { ASKED_MAX = 256, PLAIN_COMMAND = -1 };
+
+// ---- what was asked ----
+
+struct asked {
+    int what; // a script, a statement, or PLAIN_COMMAND
+    int keys, argc;
+    char **argv; // owned
+    void (*on_reply)(void *arg, const struct sk_reply *reply);
+    void (*on_rows)(void *arg, const struct sk_rows *rows);
+    void *arg;
+};
+
+static struct {
+    bool down, busy;
+    struct asked asked[ASKED_MAX]; // in the order of asking
+    size_t count, answered;
+} fake_redis, fake_pg;
+
+static struct asked *keep_asked(struct asked *asked, size_t *count, int what, int argc, const char *const *argv)
+{
+    ck_assert_uint_lt(*count, ASKED_MAX);
+    struct asked *kept = &asked[(*count)++];
+    *kept = (struct asked){.what = what, .argc = argc, .argv = calloc((size_t)argc + 1, sizeof(char *))};
+    for (int i = 0; i < argc; i++)
+        kept->argv[i] = argv[i] == NULL ? NULL : strdup(argv[i]);
+    return kept;
+}
+
+static void forget_asked(struct asked *asked, size_t *count, size_t *answered)
+{
+    for (size_t i = 0; i < *count; i++) {
+        for (int j = 0; j < asked[i].argc; j++)
+            free(asked[i].argv[j]);
+        free((void *)asked[i].argv);
+    }
+    *count = *answered = 0;
+}
+
+static void fake_stores_forget(void)
+{
+    forget_asked(fake_redis.asked, &fake_redis.count, &fake_redis.answered);
+    forget_asked(fake_pg.asked, &fake_pg.count, &fake_pg.answered);
+    fake_redis.down = fake_redis.busy = fake_pg.down = false;
+}
+
+// ---- Redis ----
+
+struct sk_reply {
+    enum { REPLY_NIL, REPLY_TEXT, REPLY_NUMBER, REPLY_LIST, REPLY_ERROR } kind;
+    const char *text;
+    size_t len; // 0: up to its NUL
+    int64_t number;
+    size_t count;
+    const struct sk_reply *items;
+};
+
+#define NIL               \
+    {                     \
+        .kind = REPLY_NIL \
+    }
+#define TEXT(value)                         \
+    {                                       \
+        .kind = REPLY_TEXT, .text = (value) \
+    }
+#define NUMBER(value)                           \
+    {                                           \
+        .kind = REPLY_NUMBER, .number = (value) \
+    }
+#define ERROR(value)                         \
+    {                                        \
+        .kind = REPLY_ERROR, .text = (value) \
+    }
+#define LIST_OF(array)                                                                  \
+    {                                                                                   \
+        .kind = REPLY_LIST, .count = sizeof(array) / sizeof(array)[0], .items = (array) \
+    }
+
+const char *sk_reply_error(const struct sk_reply *reply)
+{
+    return reply->kind == REPLY_ERROR ? reply->text : NULL;
+}
+
+size_t sk_reply_count(const struct sk_reply *reply)
+{
+    return reply != NULL && reply->kind == REPLY_LIST ? reply->count : 0;
+}
+
+const struct sk_reply *sk_reply_at(const struct sk_reply *reply, size_t i)
+{
+    return i < sk_reply_count(reply) ? &reply->items[i] : NULL;
+}
+
+const char *sk_reply_text(const struct sk_reply *reply, size_t *len)
+{
+    if (reply == NULL || reply->kind != REPLY_TEXT)
+        return NULL;
+    if (len != NULL)
+        *len = reply->len == 0 ? strlen(reply->text) : reply->len;
+    return reply->text;
+}
+
+bool sk_reply_number(const struct sk_reply *reply, int64_t *value)
+{
+    if (reply == NULL || (reply->kind != REPLY_NUMBER && reply->kind != REPLY_TEXT))
+        return false;
+    char *end = NULL;
+    *value = reply->kind == REPLY_NUMBER ? reply->number : strtoll(reply->text, &end, 10);
+    return reply->kind == REPLY_NUMBER || (end != reply->text && *end == '\0');
+}
+
+bool sk_redis_ready(const struct sk_redis *redis)
+{
+    (void)redis;
+    return !fake_redis.down;
+}
+
+bool sk_redis_busy(const struct sk_redis *redis)
+{
+    (void)redis;
+    return fake_redis.busy;
+}
+
+enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **argv, const size_t *lens,
+                                sk_redis_cb *done, void *arg)
+{
+    (void)redis;
+    (void)lens;
+    if (fake_redis.down)
+        return SK_DOWN;
+    struct asked *asked = keep_asked(fake_redis.asked, &fake_redis.count, PLAIN_COMMAND, argc, argv);
+    asked->on_reply = done;
+    asked->arg = arg;
+    return SK_OK;
+}
+
+enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, int keys, int argc, const char **argv,
+                               const size_t *lens, sk_redis_cb *done, void *arg)
+{
+    (void)redis;
+    for (int i = 0; lens != NULL && i < argc; i++)
+        ck_assert_uint_eq(lens[i], strlen(argv[i]));
+    if (fake_redis.down)
+        return SK_DOWN;
+    struct asked *asked = keep_asked(fake_redis.asked, &fake_redis.count, (int)script, argc, argv);
+    asked->keys = keys;
+    asked->on_reply = done;
+    asked->arg = arg;
+    return SK_OK;
+}
+
+// Answers the oldest question that has no answer yet; NULL: the link has died.
+static void redis_answers(const struct sk_reply *reply)
+{
+    ck_assert_uint_lt(fake_redis.answered, fake_redis.count);
+    const struct asked *asked = &fake_redis.asked[fake_redis.answered++];
+    asked->on_reply(asked->arg, reply);
+}
+
+// ---- PostgreSQL ----
+
+enum { ROW_COLUMNS = 4 };
+
+struct sk_rows {
+    size_t count;
+    const char *const (*rows)[ROW_COLUMNS];
+};
+
+size_t sk_rows_count(const struct sk_rows *rows)
+{
+    return rows->count;
+}
+
+const char *sk_rows_text(const struct sk_rows *rows, size_t row, int column)
+{
+    ck_assert_uint_lt(row, rows->count);
+    return rows->rows[row][column];
+}
+
+int64_t sk_rows_number(const struct sk_rows *rows, size_t row, int column)
+{
+    const char *text = sk_rows_text(rows, row, column);
+    return text == NULL ? 0 : strtoll(text, NULL, 10);
+}
+
+bool sk_pg_ready(const struct sk_pg *pg)
+{
+    (void)pg;
+    return !fake_pg.down;
+}
+
+enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
+                          sk_pg_cb *done, void *arg)
+{
+    (void)pg;
+    if (fake_pg.down)
+        return SK_DOWN;
+    struct asked *asked = keep_asked(fake_pg.asked, &fake_pg.count, (int)statement, n, params);
+    asked->on_rows = done;
+    asked->arg = arg;
+    return SK_OK;
+}
+
+// As redis_answers.
+static void pg_answers(const struct sk_rows *rows)
+{
+    ck_assert_uint_lt(fake_pg.answered, fake_pg.count);
+    const struct asked *asked = &fake_pg.asked[fake_pg.answered++];
+    asked->on_rows(asked->arg, rows);
+}
+
+#endif

@@ -1,0 +1,495 @@
+// The batcher: how requests become script calls, and what becomes of them under every answer, malformed
+// ones included. The stores, the writer and the loading are stand-ins.
+#include <stdio.h>
+#include <string.h>
+
+#include "fake_stores.h"
+#include "load.h"
+#include "place.h"
+#include "stack.h"
+
+enum { TOLD_MAX = 512, GRANTED_MAX = 64, POOL = 1000, LOOKUPS_MAX = 64 };
+
+static uv_loop_t loop;
+static struct sk_config config;
+static struct sk_core core;
+static struct sk_admit *admit;
+static struct sk_place *place;
+
+// ---- what comes out ----
+
+static struct told {
+    uint64_t ticket;
+    enum sk_verdict verdict;
+    char order_id[SK_UUID_SIZE];
+    uint64_t retry_after_ms;
+} told[TOLD_MAX];
+static size_t told_count;
+
+static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+{
+    (void)arg;
+    ck_assert_uint_lt(told_count, TOLD_MAX);
+    struct told *one = &told[told_count++];
+    *one = (struct told){.ticket = ticket, .verdict = outcome->verdict, .retry_after_ms = outcome->retry_after_ms};
+    if (outcome->order_id != NULL)
+        (void)snprintf(one->order_id, sizeof one->order_id, "%s", outcome->order_id);
+}
+
+static struct sk_entry entries[GRANTED_MAX];
+static struct sk_order *granted[GRANTED_MAX];
+static size_t entry_count, granted_count;
+static bool no_memory;
+
+struct sk_entry *sk_writer_entry(struct sk_writer *writer, struct sk_voucher *voucher, int64_t epoch,
+                                 const char *journal_id, bool recovered)
+{
+    (void)writer;
+    if (no_memory)
+        return NULL;
+    struct sk_entry *entry = &entries[entry_count++];
+    *entry = (struct sk_entry){.voucher = voucher, .epoch = epoch, .recovered = recovered};
+    (void)snprintf(entry->journal_id, sizeof entry->journal_id, "%s", journal_id);
+    return entry;
+}
+
+void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order)
+{
+    (void)writer;
+    order->entry = entry;
+    granted[granted_count++] = order;
+}
+
+static int loadings;
+
+enum sk_status sk_load(const struct sk_core *its_core, struct sk_voucher *voucher, sk_load_cb *done, void *arg)
+{
+    (void)its_core;
+    (void)voucher;
+    (void)done;
+    (void)arg;
+    loadings++;
+    return SK_OK;
+}
+
+// ---- fixture ----
+
+static void setup(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    config = (struct sk_config){.batch_max = 5};
+    core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
+    core.vouchers = sk_vouchers_new();
+    core.orders = sk_order_pool_new(POOL);
+    admit = sk_admit_open(&core);
+    place = sk_place_open(&core, admit, NULL);
+    ck_assert_ptr_nonnull(place);
+}
+
+// Everything that was asked has been answered by now, and each order is told of or with the writer.
+static void teardown(void)
+{
+    ck_assert_uint_eq(fake_redis.answered, fake_redis.count);
+    ck_assert(!sk_place_busy(place));
+    ck_assert_uint_eq(sk_order_pool_out(core.orders), granted_count);
+    sk_place_close(place);
+    sk_admit_close(admit);
+    sk_order_pool_free(core.orders);
+    sk_vouchers_free(core.vouchers);
+    fake_stores_forget();
+    (void)uv_loop_close(&loop);
+}
+
+static struct sk_voucher *voucher(int64_t id)
+{
+    return sk_vouchers_get(core.vouchers, id, 1);
+}
+
+// Requests of user-<ticket> for tickets from `first` on.
+static void request(int64_t voucher_id, uint64_t first, uint64_t count)
+{
+    for (uint64_t ticket = first; ticket < first + count; ticket++) {
+        struct sk_order *order = sk_order_take(core.orders);
+        order->ticket = ticket;
+        (void)snprintf(order->user, sizeof order->user, "user-%d", (int)ticket);
+        sk_place_add(place, voucher(voucher_id), order);
+    }
+}
+
+static void must_be_told(size_t i, uint64_t ticket, enum sk_verdict verdict)
+{
+    ck_assert_uint_lt(i, told_count);
+    ck_assert_uint_eq(told[i].ticket, ticket);
+    ck_assert_msg(told[i].verdict == verdict, "ticket %d is told %s instead of %s", (int)ticket,
+                  sk_verdict_code(told[i].verdict), sk_verdict_code(verdict));
+}
+
+static void all_must_be_told(uint64_t first, uint64_t count, enum sk_verdict verdict)
+{
+    ck_assert_uint_eq(told_count, count);
+    for (uint64_t i = 0; i < count; i++)
+        must_be_told(i, first + i, verdict);
+}
+
+// The script's answer where letters decide; then the existing ids.
+#define ANSWER(letters, ...)                                                                         \
+    do {                                                                                             \
+        const struct sk_reply items_[] = {TEXT("ok"),   NUMBER(5000), NUMBER(4000),  TEXT("7"),      \
+                                          TEXT("10-1"), TEXT("10-1"), TEXT(letters), ##__VA_ARGS__}; \
+        const struct sk_reply reply_ = LIST_OF(items_);                                              \
+        redis_answers(&reply_);                                                                      \
+    } while (0)
+
+#define ANSWER_WORD(word)                               \
+    do {                                                \
+        const struct sk_reply items_[] = {TEXT(word)};  \
+        const struct sk_reply reply_ = LIST_OF(items_); \
+        redis_answers(&reply_);                         \
+    } while (0)
+
+// ---- batches ----
+
+START_TEST(the_requests_of_a_turn_are_one_call)
+{
+    request(1, 1, 3);
+    ck_assert_uint_eq(fake_redis.count, 0); // nothing is asked before the turn ends
+    ck_assert(sk_place_busy(place));
+    sk_place_flush(place);
+    ck_assert_uint_eq(fake_redis.count, 1);
+    const struct asked *asked = &fake_redis.asked[0];
+    ck_assert_int_eq(asked->what, SK_SCRIPT_PLACE_ORDERS);
+    ck_assert_int_eq(asked->keys, 3);
+    ck_assert_int_eq(asked->argc, 4 + 2 * 3);
+    ck_assert_str_eq(asked->argv[0], "seckill:{1}:voucher");
+    ck_assert_str_eq(asked->argv[1], "seckill:{1}:buyers");
+    ck_assert_str_eq(asked->argv[2], "seckill:{1}:journal");
+    for (int i = 0; i < 3; i++) { // in the order they came
+        char user[16];
+        (void)snprintf(user, sizeof user, "user-%d", i + 1);
+        ck_assert_str_eq(asked->argv[4 + 2 * i], user);
+        ck_assert(sk_uuid_valid(asked->argv[5 + 2 * i]));
+    }
+    sk_place_flush(place);
+    ck_assert_uint_eq(fake_redis.count, 1); // each is asked about once
+    ck_assert_uint_eq(told_count, 0);
+    redis_answers(NULL);
+}
+END_TEST
+
+START_TEST(vouchers_do_not_mix)
+{
+    request(1, 1, 2);
+    request(2, 3, 1);
+    request(1, 4, 1);
+    sk_place_flush(place);
+    ck_assert_uint_eq(fake_redis.count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct asked *asked = &fake_redis.asked[i];
+        bool first = strcmp(asked->argv[0], "seckill:{1}:voucher") == 0;
+        ck_assert_str_eq(asked->argv[0], first ? "seckill:{1}:voucher" : "seckill:{2}:voucher");
+        ck_assert_int_eq(asked->argc, first ? 4 + 2 * 3 : 4 + 2 * 1);
+    }
+    redis_answers(NULL);
+    redis_answers(NULL);
+    ck_assert_uint_eq(told_count, 4);
+}
+END_TEST
+
+START_TEST(a_batch_has_its_bound)
+{
+    static const int sizes[] = {5, 5, 2};
+    request(1, 1, 12);
+    sk_place_flush(place);
+    ck_assert_uint_eq(fake_redis.count, 3);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(fake_redis.asked[i].argc, 4 + 2 * sizes[i]);
+    for (size_t i = 0; i < 3; i++)
+        redis_answers(NULL);
+    all_must_be_told(1, 12, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(while_redis_is_busy_requests_gather)
+{
+    fake_redis.busy = true;
+    request(1, 1, 2);
+    sk_place_flush(place);
+    request(1, 3, 2);
+    sk_place_flush(place);
+    ck_assert_uint_eq(fake_redis.count, 0);
+    ck_assert(sk_place_busy(place));
+    fake_redis.busy = false;
+    sk_place_flush(place);
+    ck_assert_uint_eq(fake_redis.count, 1);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 4 + 2 * 4);
+    redis_answers(NULL);
+    all_must_be_told(1, 4, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+// ---- answers ----
+
+START_TEST(each_letter_is_its_users_verdict)
+{
+    static const char existing[] = "018bcfe5-6800-7000-8000-0123456789ab";
+    request(1, 1, 5);
+    sk_place_flush(place);
+    ANSWER("pasep", TEXT(existing));
+    ck_assert_uint_eq(told_count, 5);
+    must_be_told(0, 1, SK_VERDICT_ACCEPTED);
+    must_be_told(1, 2, SK_VERDICT_ALREADY_ORDERED);
+    must_be_told(2, 3, SK_VERDICT_SOLD_OUT);
+    must_be_told(3, 4, SK_VERDICT_ENDED);
+    must_be_told(4, 5, SK_VERDICT_ACCEPTED);
+    ck_assert_str_eq(told[0].order_id, fake_redis.asked[0].argv[5]); // its own
+    ck_assert_str_eq(told[1].order_id, existing);
+    ck_assert_str_eq(told[2].order_id, "");
+    ck_assert_str_eq(told[4].order_id, fake_redis.asked[0].argv[13]);
+    ck_assert_uint_eq(granted_count, 2);
+}
+END_TEST
+
+START_TEST(winners_who_repeat_get_their_own_ids)
+{
+    request(1, 1, 4);
+    sk_place_flush(place);
+    ANSWER("asaa", TEXT("id-of-1"), TEXT("id-of-3"), TEXT("id-of-4"));
+    ck_assert_str_eq(told[0].order_id, "id-of-1");
+    ck_assert_str_eq(told[1].order_id, "");
+    ck_assert_str_eq(told[2].order_id, "id-of-3");
+    ck_assert_str_eq(told[3].order_id, "id-of-4");
+}
+END_TEST
+
+START_TEST(who_comes_too_early_is_told_when_to_come)
+{
+    const struct sk_reply items[] = {TEXT("ok"),      TEXT("5000"), TEXT("7500"), TEXT("7"),
+                                     TEXT("epoch-7"), TEXT(""),     TEXT("nn")};
+    const struct sk_reply reply = LIST_OF(items);
+    request(1, 1, 2);
+    sk_place_flush(place);
+    redis_answers(&reply);
+    all_must_be_told(1, 2, SK_VERDICT_NOT_STARTED);
+    ck_assert_uint_eq(told[0].retry_after_ms, 2500);
+}
+END_TEST
+
+START_TEST(winners_go_to_the_writer_as_one_entry)
+{
+    request(1, 1, 4);
+    sk_place_flush(place);
+    ANSWER("ppsp");
+    ck_assert_uint_eq(entry_count, 1);
+    ck_assert_ptr_eq(entries[0].voucher, voucher(1));
+    ck_assert_int_eq(entries[0].epoch, 7);
+    ck_assert_str_eq(entries[0].journal_id, "10-1");
+    ck_assert(!entries[0].recovered);
+    ck_assert_uint_eq(granted_count, 3);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_ptr_eq(granted[i]->entry, &entries[0]);
+    ck_assert_str_eq(granted[2]->user, "user-4");
+}
+END_TEST
+
+// The journal has them: recovery will settle what we cannot remember.
+START_TEST(winners_are_told_so_even_when_memory_is_short)
+{
+    no_memory = true;
+    request(1, 1, 2);
+    sk_place_flush(place);
+    ANSWER("pp");
+    all_must_be_told(1, 2, SK_VERDICT_ACCEPTED);
+    ck_assert_uint_eq(granted_count, 0);
+}
+END_TEST
+
+START_TEST(a_full_journal_and_a_loading_are_503)
+{
+    request(1, 1, 1);
+    sk_place_flush(place);
+    ANSWER_WORD("full");
+    must_be_told(0, 1, SK_VERDICT_OVERLOADED);
+    request(1, 2, 1);
+    sk_place_flush(place);
+    ANSWER_WORD("loading");
+    must_be_told(1, 2, SK_VERDICT_LOADING);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_uint_gt(told[i].retry_after_ms, 0);
+    ck_assert_int_eq(loadings, 0); // whoever loads it is given time
+}
+END_TEST
+
+START_TEST(a_dead_link_is_503_and_never_a_refusal)
+{
+    request(1, 1, 3);
+    sk_place_flush(place);
+    redis_answers(NULL);
+    all_must_be_told(1, 3, SK_VERDICT_UNAVAILABLE);
+    told_count = 0;
+    fake_redis.down = true;
+    request(1, 4, 2);
+    sk_place_flush(place);
+    all_must_be_told(4, 2, SK_VERDICT_UNAVAILABLE);
+    ck_assert_uint_gt(told[0].retry_after_ms, 0);
+}
+END_TEST
+
+START_TEST(a_malformed_answer_is_503_for_all)
+{
+    static const struct sk_reply good[] = {TEXT("ok"),   NUMBER(5000), NUMBER(4000), TEXT("7"),
+                                           TEXT("10-1"), TEXT("10-1"), TEXT("pps")};
+    static const struct sk_reply wrong_letters[] = {
+        TEXT("pp"),  TEXT("ppss"), TEXT(""), TEXT("ppx"), TEXT("pp\x01"),
+        TEXT("PPS"), TEXT("ppa"),  NIL,      NUMBER(3),   {.kind = REPLY_TEXT, .text = "pp", .len = 3}}; // with a NUL
+    static const struct sk_reply whole[] = {
+        NIL,
+        NUMBER(1),
+        TEXT("ok"),
+        {.kind = REPLY_LIST},
+        ERROR("OOM command not allowed"),
+        ERROR("NOSCRIPT"),
+        ERROR("READONLY You can't write against a read only replica."),
+    };
+    struct sk_reply items[8];
+    struct sk_reply reply = LIST_OF(items);
+    uint64_t ticket = 1;
+    size_t cases = sizeof whole / sizeof whole[0] + 7 + 2 + sizeof wrong_letters / sizeof wrong_letters[0];
+    for (size_t i = 0; i < cases; i++, ticket += 3) {
+        size_t at = i;
+        memcpy(items, good, sizeof good);
+        items[7] = (struct sk_reply)TEXT("id-too-many");
+        reply.count = 7;
+        request(1, ticket, 3);
+        sk_place_flush(place);
+        if (at < sizeof whole / sizeof whole[0]) {
+            redis_answers(&whole[at]);
+        } else if ((at -= sizeof whole / sizeof whole[0]) < 7) {
+            items[at] = (struct sk_reply)NIL; // each element of the wrong type
+            redis_answers(&reply);
+        } else if ((at -= 7) < 2) {
+            reply.count = at == 0 ? 6 : 8; // too few, too many
+            redis_answers(&reply);
+        } else {
+            items[6] = wrong_letters[at - 2];
+            redis_answers(&reply);
+        }
+        ck_assert_msg(told_count == 3, "case %zu: %zu told", i, told_count);
+        all_must_be_told(ticket, 3, SK_VERDICT_UNAVAILABLE);
+        ck_assert_uint_eq(granted_count, 0);
+        told_count = 0;
+    }
+}
+END_TEST
+
+// ---- vouchers Redis does not have ----
+
+static const char *const some_row[1][ROW_COLUMNS] = {{"1", "0", "0", "{}"}};
+
+START_TEST(a_crowd_at_an_unknown_voucher_costs_one_question)
+{
+    struct sk_rows none = {0};
+    request(1, 1, 8);
+    sk_place_flush(place);
+    ANSWER_WORD("missing");
+    ANSWER_WORD("missing");
+    ck_assert_uint_eq(told_count, 0);
+    ck_assert_uint_eq(fake_pg.count, 1);
+    ck_assert_int_eq(fake_pg.asked[0].what, SK_STATEMENT_FIND_VOUCHER);
+    ck_assert_str_eq(fake_pg.asked[0].argv[0], "1");
+    pg_answers(&none);
+    all_must_be_told(1, 8, SK_VERDICT_UNKNOWN_VOUCHER);
+    ck_assert_int_eq(loadings, 0);
+}
+END_TEST
+
+START_TEST(a_voucher_that_exists_is_loaded)
+{
+    struct sk_rows one = {1, some_row};
+    request(1, 1, 2);
+    sk_place_flush(place);
+    ANSWER_WORD("missing");
+    pg_answers(&one);
+    all_must_be_told(1, 2, SK_VERDICT_LOADING);
+    ck_assert_uint_gt(told[0].retry_after_ms, 0);
+    ck_assert_int_eq(loadings, 1);
+}
+END_TEST
+
+START_TEST(without_postgres_nobody_knows)
+{
+    request(1, 1, 1);
+    sk_place_flush(place);
+    ANSWER_WORD("missing");
+    pg_answers(NULL); // it fails while it is asked
+    must_be_told(0, 1, SK_VERDICT_UNAVAILABLE);
+    fake_pg.down = true;
+    request(1, 2, 1);
+    sk_place_flush(place);
+    ANSWER_WORD("missing");
+    must_be_told(1, 2, SK_VERDICT_UNAVAILABLE);
+    fake_pg.down = false; // and the next one is asked about again
+    request(1, 3, 1);
+    sk_place_flush(place);
+    ANSWER_WORD("missing");
+    ck_assert_uint_eq(fake_pg.count, 2);
+    pg_answers(NULL);
+}
+END_TEST
+
+START_TEST(questions_about_made_up_ids_are_bounded)
+{
+    struct sk_rows none = {0};
+    for (uint64_t id = 1; id <= LOOKUPS_MAX + 3; id++)
+        request((int64_t)id, id, 1);
+    sk_place_flush(place);
+    for (int i = 0; i < LOOKUPS_MAX + 3; i++)
+        ANSWER_WORD("missing");
+    ck_assert_uint_eq(fake_pg.count, LOOKUPS_MAX);
+    ck_assert_uint_eq(told_count, 3);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(told[i].verdict, SK_VERDICT_OVERLOADED);
+    for (int i = 0; i < LOOKUPS_MAX; i++)
+        pg_answers(&none);
+    ck_assert_uint_eq(told_count, LOOKUPS_MAX + 3);
+}
+END_TEST
+
+// ---- closing ----
+
+START_TEST(closing_answers_whoever_still_waits)
+{
+    fake_redis.busy = true;
+    request(1, 1, 2);
+    request(2, 3, 1);
+    sk_place_flush(place);
+    sk_place_close(place);
+    ck_assert_uint_eq(told_count, 3);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(told[i].verdict, SK_VERDICT_UNAVAILABLE);
+    place = sk_place_open(&core, admit, NULL); // for the teardown
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("place");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, the_requests_of_a_turn_are_one_call);
+    tcase_add_test(tcase, vouchers_do_not_mix);
+    tcase_add_test(tcase, a_batch_has_its_bound);
+    tcase_add_test(tcase, while_redis_is_busy_requests_gather);
+    tcase_add_test(tcase, each_letter_is_its_users_verdict);
+    tcase_add_test(tcase, winners_who_repeat_get_their_own_ids);
+    tcase_add_test(tcase, who_comes_too_early_is_told_when_to_come);
+    tcase_add_test(tcase, winners_go_to_the_writer_as_one_entry);
+    tcase_add_test(tcase, winners_are_told_so_even_when_memory_is_short);
+    tcase_add_test(tcase, a_full_journal_and_a_loading_are_503);
+    tcase_add_test(tcase, a_dead_link_is_503_and_never_a_refusal);
+    tcase_add_test(tcase, a_malformed_answer_is_503_for_all);
+    tcase_add_test(tcase, a_crowd_at_an_unknown_voucher_costs_one_question);
+    tcase_add_test(tcase, a_voucher_that_exists_is_loaded);
+    tcase_add_test(tcase, without_postgres_nobody_knows);
+    tcase_add_test(tcase, questions_about_made_up_ids_are_bounded);
+    tcase_add_test(tcase, closing_answers_whoever_still_waits);
+    return harness_main(tcase, CK_FORK);
+}
