@@ -18,7 +18,7 @@
 #include "backoff.h"
 #include "log.h"
 
-enum { TICK_MS = 10, PATIENCE_MS = 50, LOCK_KEY_SIZE = 96, BATCHES = 2 };
+enum { TICK_MS = 10, PATIENCE_MS = 100, LOCK_KEY_SIZE = 96, BATCHES = 2 };
 
 enum batch_state { BATCH_FREE, BATCH_COLLECTED, BATCH_LOCKING, BATCH_LOCKED, BATCH_WRITING };
 

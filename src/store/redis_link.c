@@ -14,6 +14,7 @@
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "backoff.h"
 #include "clock.h"
@@ -490,7 +491,9 @@ static enum sk_status parse_url(const char *url, struct endpoint *endpoint)
     memcpy(endpoint->db, "0", 2);
     if (strncmp(url, local, sizeof local - 1) == 0) {
         int n = snprintf(endpoint->host, sizeof endpoint->host, "%s", url + sizeof local - 1);
-        return n > 0 && (size_t)n < sizeof endpoint->host && endpoint->host[0] == '/' ? SK_OK : SK_FAIL;
+        // hiredis would cut a longer path and connect to another.
+        bool fits = (size_t)n < sizeof((struct sockaddr_un *)NULL)->sun_path;
+        return fits && endpoint->host[0] == '/' ? SK_OK : SK_FAIL;
     }
     if (strncmp(url, tcp, sizeof tcp - 1) != 0)
         return SK_FAIL;
@@ -508,8 +511,8 @@ static enum sk_status parse_url(const char *url, struct endpoint *endpoint)
     size_t host_len = rest[0] == '[' ? strcspn(rest, "]") : strcspn(rest, ":/");
     const char *host = rest[0] == '[' ? rest + 1 : rest;
     size_t n = rest[0] == '[' ? host_len - 1 : host_len;
-    if (rest[0] == '[' && rest[host_len] == ']')
-        host_len++;
+    if (rest[0] == '[' && rest[host_len++] != ']')
+        return SK_FAIL;
     if (n == 0 || n >= sizeof endpoint->host)
         return SK_FAIL;
     memcpy(endpoint->host, host, n);

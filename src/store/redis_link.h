@@ -52,8 +52,8 @@ void sk_redis_flush(struct sk_redis *redis);
 // Whether a write is unanswered: what is queued now has to wait, so it may as well gather.
 bool sk_redis_busy(const struct sk_redis *redis);
 
-// Most arguments of one call, keys included.
-enum { SK_REDIS_ARGS_MAX = 8192 };
+// Most arguments of one call, keys included: four for each order of the largest batch, and a few more.
+enum { SK_REDIS_ARGS_MAX = 8200 };
 
 // Reading a reply. A missing or wrongly typed element reads as NULL, -1 or 0 elements, so that a
 // malformed reply cannot crash us; callers check what they read.

@@ -13,7 +13,7 @@
 #define BUYERS  "seckill:{1}:buyers"
 #define JOURNAL "seckill:{1}:journal"
 
-enum { WORDS_MAX = 8192, TEXT_SIZE = 256, BATCH_MAX = 2048, HOUR_MS = 3600000 };
+enum { WORDS_MAX = 8400, TEXT_SIZE = 256, BATCH_MAX = 2048, HOUR_MS = 3600000 };
 
 static redisContext *redis;
 static redisReply *reply; // of the latest script call
@@ -557,6 +557,29 @@ START_TEST(only_the_entry_that_is_meant_is_dropped)
 }
 END_TEST
 
+START_TEST(the_largest_entry_is_settled_in_one_call)
+{
+    static char names[BATCH_MAX][16];
+    const char *argv[4 + 4 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, "1-1"};
+    int argc = 4;
+    on_sale(0);
+    redis_run("XADD " JOURNAL " 1-1 epoch 7 orders many");
+    for (int i = 0; i < BATCH_MAX; i++) {
+        (void)snprintf(names[i], sizeof names[i], "name-%d", i);
+        redis_run("HSET " BUYERS " %s %s", names[i], names[i]);
+        argv[argc++] = i % 2 == 0 ? "sold_out" : "duplicate";
+        argv[argc++] = names[i];
+        argv[argc++] = names[i];
+        argv[argc++] = "";
+    }
+    call(SK_SCRIPT_SETTLE_ENTRY, 3, argc, argv);
+    must_return(BATCH_MAX);
+    ck_assert_int_eq(stock(), BATCH_MAX / 2);
+    ck_assert_int_eq(redis_number("EXISTS " BUYERS), 0);
+    ck_assert_int_eq(journal_length(), 0);
+}
+END_TEST
+
 // ---- scan_journal ----
 
 static void scan(const char *grace_ms, const char *after, const char *most)
@@ -837,6 +860,7 @@ int main(void)
     tcase_add_test(tcase, settling_a_second_time_changes_nothing);
     tcase_add_test(tcase, an_entry_taken_by_another_order_stays_as_it_is);
     tcase_add_test(tcase, only_the_entry_that_is_meant_is_dropped);
+    tcase_add_test(tcase, the_largest_entry_is_settled_in_one_call);
     tcase_add_test(tcase, entries_are_listed_once_the_grace_period_is_over);
     tcase_add_test(tcase, a_missing_journal_has_no_entries);
     tcase_add_test(tcase, pages_follow_each_other_without_gap_or_overlap);

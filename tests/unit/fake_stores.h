@@ -165,7 +165,7 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
 }
 
 // Answers the oldest question that has no answer yet; NULL: the link has died.
-static void redis_answers(const struct sk_reply *reply)
+static inline void redis_answers(const struct sk_reply *reply)
 {
     ck_assert_uint_lt(fake_redis.answered, fake_redis.count);
     const struct asked *asked = &fake_redis.asked[fake_redis.answered++];
@@ -217,7 +217,7 @@ enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, 
 }
 
 // As redis_answers.
-static void pg_answers(const struct sk_rows *rows)
+static inline void pg_answers(const struct sk_rows *rows)
 {
     ck_assert_uint_lt(fake_pg.answered, fake_pg.count);
     const struct asked *asked = &fake_pg.asked[fake_pg.answered++];

@@ -1,0 +1,288 @@
+// The gates before Redis: the rate of a user, and refusals from memory, which must never hit a buyer whom the
+// filter knows, and end by themselves.
+#include <stdio.h>
+#include <string.h>
+
+#include "admit.h"
+#include "fake_stores.h"
+#include "stack.h"
+#include "wait.h"
+
+enum { MARK_MS = 60000, SHORT_MARK_MS = 30 };
+
+static uv_loop_t loop;
+static struct sk_config config;
+static struct sk_core core;
+static struct sk_admit *admit;
+static struct sk_voucher *voucher;
+static struct sk_outcome outcome;
+
+static void open_admit(int64_t user_rate, int64_t mark_ms)
+{
+    config = (struct sk_config){.user_rate = user_rate, .sold_out_mark_ms = mark_ms};
+    admit = sk_admit_open(&core);
+    ck_assert_ptr_nonnull(admit);
+}
+
+static void setup(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    core = (struct sk_core){.loop = &loop, .config = &config, .vouchers = sk_vouchers_new()};
+    voucher = sk_vouchers_get(core.vouchers, 1, 1);
+}
+
+static void teardown(void)
+{
+    while (fake_redis.answered < fake_redis.count)
+        redis_answers(NULL);
+    sk_admit_close(admit);
+    sk_vouchers_free(core.vouchers);
+    fake_stores_forget();
+    (void)uv_loop_close(&loop);
+}
+
+static bool refuses(const char *user)
+{
+    return sk_admit_refuses(admit, voucher, user, &outcome);
+}
+
+static void must_refuse(const char *user, enum sk_verdict verdict)
+{
+    ck_assert_msg(refuses(user), "%s is not refused", user);
+    ck_assert_int_eq(outcome.verdict, verdict);
+}
+
+static void must_pass(const char *user)
+{
+    ck_assert_msg(!refuses(user), "%s is refused: %s", user, sk_verdict_code(outcome.verdict));
+}
+
+static void remember(enum sk_verdict verdict, const char *label)
+{
+    sk_admit_remember(admit, voucher, verdict, label, 0);
+}
+
+// ---- rate ----
+
+START_TEST(a_user_may_spend_a_seconds_worth_and_then_waits)
+{
+    enum { RATE = 100 };
+    open_admit(RATE, 0);
+    for (int i = 0; i < RATE; i++)
+        must_pass("alice");
+    must_refuse("alice", SK_VERDICT_RATE_LIMITED);
+    ck_assert_uint_ge(outcome.retry_after_ms, 1);
+    ck_assert_uint_le(outcome.retry_after_ms, 1000 / RATE);
+    must_refuse("alice", SK_VERDICT_RATE_LIMITED); // refusals cost nothing
+    must_pass("bob");                              // and it is alice's alone
+    uint64_t until_ms = uv_now(&loop) + outcome.retry_after_ms + 1000 / RATE;
+    WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= until_ms));
+    must_pass("alice");
+}
+END_TEST
+
+START_TEST(a_rate_of_one_is_one)
+{
+    open_admit(1, 0);
+    must_pass("alice");
+    must_refuse("alice", SK_VERDICT_RATE_LIMITED);
+    ck_assert_uint_le(outcome.retry_after_ms, 1000);
+    ck_assert_uint_ge(outcome.retry_after_ms, 1);
+}
+END_TEST
+
+// The table has a fixed size: whoever finds no place in it passes.
+START_TEST(a_crowd_is_never_limited_by_its_size)
+{
+    open_admit(10, 0);
+    for (int i = 0; i < 200000; i++) {
+        char user[16];
+        (void)snprintf(user, sizeof user, "user-%d", i);
+        must_pass(user);
+    }
+}
+END_TEST
+
+START_TEST(without_a_rate_nobody_is_limited)
+{
+    open_admit(0, 0);
+    for (int i = 0; i < 100000; i++)
+        must_pass("alice");
+}
+END_TEST
+
+// ---- marks ----
+
+static void answer_count(int64_t buyers)
+{
+    const struct sk_reply reply = NUMBER(buyers);
+    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HLEN");
+    redis_answers(&reply);
+}
+
+// One page of HSCAN: a cursor, and users with their orders.
+#define ANSWER_PAGE(cursor, ...)                                                  \
+    do {                                                                          \
+        const struct sk_reply pairs_[] = {__VA_ARGS__};                           \
+        const struct sk_reply items_[] = {TEXT(cursor), LIST_OF(pairs_)};         \
+        const struct sk_reply reply_ = LIST_OF(items_);                           \
+        ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HSCAN"); \
+        redis_answers(&reply_);                                                   \
+    } while (0)
+
+START_TEST(sold_out_refuses_strangers_and_never_a_buyer)
+{
+    static const enum sk_verdict verdicts[] = {SK_VERDICT_SOLD_OUT, SK_VERDICT_ENDED};
+    open_admit(0, MARK_MS);
+    for (size_t i = 0; i < 2; i++) {
+        char label[16];
+        (void)snprintf(label, sizeof label, "10-%zu", i);
+        remember(verdicts[i], label);
+        must_pass("stranger"); // who has bought is not known yet, so everybody asks Redis
+        answer_count(3);
+        must_pass("stranger");
+        ANSWER_PAGE("17", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));
+        ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[2], "17");
+        must_pass("stranger"); // half of them is not enough
+        ANSWER_PAGE("0", TEXT("carol"), TEXT("o3"));
+        must_refuse("stranger", verdicts[i]);
+        must_pass("alice");
+        must_pass("bob");
+        must_pass("carol");
+    }
+}
+END_TEST
+
+START_TEST(the_buyers_are_read_once_for_each_state)
+{
+    open_admit(0, MARK_MS);
+    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    ck_assert_uint_eq(fake_redis.count, 1); // not twice at a time
+    answer_count(1);
+    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    ck_assert_uint_eq(fake_redis.count, 2); // nor again while nothing has changed
+    must_refuse("bob", SK_VERDICT_SOLD_OUT);
+    // Somebody has bought since: what is known of the buyers is out of date.
+    remember(SK_VERDICT_SOLD_OUT, "10-2");
+    ck_assert_uint_eq(fake_redis.count, 3);
+    must_pass("bob");
+    answer_count(2);
+    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));
+    must_pass("bob");
+    must_refuse("carol", SK_VERDICT_SOLD_OUT);
+}
+END_TEST
+
+START_TEST(a_reading_that_fails_refuses_nobody_and_is_tried_again)
+{
+    static const struct sk_reply error = ERROR("LOADING"), nil = NIL, text = TEXT("x");
+    static const struct sk_reply *const failures[] = {NULL, &error, &nil, &text};
+    open_admit(0, MARK_MS);
+    for (size_t i = 0; i < 4; i++) {
+        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        redis_answers(failures[i]); // to HLEN
+        must_pass("stranger");
+        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        answer_count(1);
+        redis_answers(failures[i]); // to HSCAN
+        must_pass("stranger");
+    }
+    ck_assert(!voucher->filtering);
+    fake_redis.down = true;
+    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    ck_assert(!voucher->filtering);
+    fake_redis.down = false;
+    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    answer_count(0);
+    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+    must_refuse("stranger", SK_VERDICT_SOLD_OUT);
+}
+END_TEST
+
+START_TEST(a_mark_ends_by_itself)
+{
+    open_admit(0, SHORT_MARK_MS);
+    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    answer_count(1);
+    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+    must_refuse("stranger", SK_VERDICT_SOLD_OUT);
+    uint64_t until_ms = uv_now(&loop) + SHORT_MARK_MS;
+    WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= until_ms));
+    must_pass("stranger");
+}
+END_TEST
+
+START_TEST(a_mark_can_be_taken_back)
+{
+    open_admit(0, MARK_MS);
+    remember(SK_VERDICT_UNKNOWN_VOUCHER, "");
+    must_refuse("alice", SK_VERDICT_UNKNOWN_VOUCHER); // needs no filter: nobody can have bought
+    ck_assert_uint_eq(fake_redis.count, 0);
+    sk_admit_forget(voucher);
+    must_pass("alice");
+}
+END_TEST
+
+START_TEST(not_started_says_when_and_does_not_outlive_the_wait)
+{
+    open_admit(0, MARK_MS);
+    sk_admit_remember(admit, voucher, SK_VERDICT_NOT_STARTED, "", 2 * MARK_MS);
+    must_refuse("alice", SK_VERDICT_NOT_STARTED);
+    ck_assert_uint_eq(outcome.retry_after_ms, 2 * MARK_MS);
+    sk_admit_remember(admit, voucher, SK_VERDICT_NOT_STARTED, "", SHORT_MARK_MS);
+    must_refuse("alice", SK_VERDICT_NOT_STARTED);
+    ck_assert_uint_eq(outcome.retry_after_ms, SHORT_MARK_MS);
+    uint64_t until_ms = uv_now(&loop) + SHORT_MARK_MS;
+    WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= until_ms));
+    must_pass("alice");
+}
+END_TEST
+
+START_TEST(without_a_time_nothing_is_remembered)
+{
+    open_admit(0, 0);
+    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    remember(SK_VERDICT_UNKNOWN_VOUCHER, "");
+    must_pass("alice");
+    ck_assert_uint_eq(fake_redis.count, 0);
+}
+END_TEST
+
+START_TEST(a_label_that_is_too_long_is_not_remembered)
+{
+    char label[SK_LABEL_SIZE + 1];
+    memset(label, '1', sizeof label);
+    label[SK_LABEL_SIZE] = '\0';
+    open_admit(0, MARK_MS);
+    remember(SK_VERDICT_SOLD_OUT, label);
+    ck_assert_uint_eq(fake_redis.count, 0);
+    must_pass("alice");
+    label[SK_LABEL_SIZE - 1] = '\0'; // the longest
+    remember(SK_VERDICT_SOLD_OUT, label);
+    answer_count(0);
+    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+    must_refuse("stranger", SK_VERDICT_SOLD_OUT);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("admit");
+    tcase_set_timeout(tcase, 30);
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_user_may_spend_a_seconds_worth_and_then_waits);
+    tcase_add_test(tcase, a_rate_of_one_is_one);
+    tcase_add_test(tcase, a_crowd_is_never_limited_by_its_size);
+    tcase_add_test(tcase, without_a_rate_nobody_is_limited);
+    tcase_add_test(tcase, sold_out_refuses_strangers_and_never_a_buyer);
+    tcase_add_test(tcase, the_buyers_are_read_once_for_each_state);
+    tcase_add_test(tcase, a_reading_that_fails_refuses_nobody_and_is_tried_again);
+    tcase_add_test(tcase, a_mark_ends_by_itself);
+    tcase_add_test(tcase, a_mark_can_be_taken_back);
+    tcase_add_test(tcase, not_started_says_when_and_does_not_outlive_the_wait);
+    tcase_add_test(tcase, without_a_time_nothing_is_remembered);
+    tcase_add_test(tcase, a_label_that_is_too_long_is_not_remembered);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,672 @@
+// The order writer: how granted orders become batches, what each outcome of PostgreSQL leads to, and that no
+// failure of a store or a lock loses an order. The stores and the locks are stand-ins.
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fake_stores.h"
+#include "stack.h"
+#include "wait.h"
+#include "writer.h"
+
+enum { TOLD_MAX = 4096, LOCKS_MAX = 64, BATCH_MAX = 4, POOL = 5000, KEY_SIZE = 128 };
+
+static uv_loop_t loop;
+static struct sk_config config;
+static struct sk_core core;
+static struct sk_writer *writer;
+static int recovered;
+
+// ---- stand-ins of the locks ----
+
+struct sk_lock {
+    size_t n;
+    char (*keys)[KEY_SIZE];
+    const char *letters; // h held, b busy, u unknown: once answered
+    const struct sk_lock_events *events;
+    void *arg;
+    bool released;
+};
+
+static struct sk_lock locks[LOCKS_MAX];
+static size_t lock_count, locks_answered;
+static bool no_locks;
+
+struct sk_lock *sk_lock_take(struct sk_locker *locker, size_t n, const char *const *keys, uint32_t wait_ms,
+                             const struct sk_lock_events *events, void *arg)
+{
+    (void)locker;
+    if (no_locks)
+        return NULL;
+    ck_assert_uint_eq(wait_ms, 0); // a batch waits for nobody
+    ck_assert_uint_lt(lock_count, LOCKS_MAX);
+    struct sk_lock *lock = &locks[lock_count++];
+    *lock = (struct sk_lock){.n = n, .keys = calloc(n, KEY_SIZE), .events = events, .arg = arg};
+    for (size_t i = 0; i < n; i++)
+        (void)snprintf(lock->keys[i], KEY_SIZE, "%s", keys[i]);
+    return lock;
+}
+
+enum sk_lock_state sk_lock_state(const struct sk_lock *lock, size_t i)
+{
+    ck_assert_uint_lt(i, lock->n);
+    ck_assert(!lock->released);
+    return lock->letters[i] == 'h' ? SK_LOCK_HELD : lock->letters[i] == 'b' ? SK_LOCK_BUSY : SK_LOCK_UNKNOWN;
+}
+
+void sk_lock_release(struct sk_lock *lock)
+{
+    if (lock == NULL)
+        return;
+    ck_assert_msg(!lock->released, "released twice");
+    lock->released = true;
+}
+
+// Answers for the oldest set of locks that has no answer yet, one letter a key.
+static void locks_are(const char *letters)
+{
+    ck_assert_uint_lt(locks_answered, lock_count);
+    struct sk_lock *lock = &locks[locks_answered++];
+    ck_assert_uint_eq(lock->n, strlen(letters));
+    lock->letters = letters;
+    lock->events->taken(lock->arg, lock);
+}
+
+static size_t locks_open(void)
+{
+    size_t open = 0;
+    for (size_t i = 0; i < lock_count; i++)
+        open += !locks[i].released;
+    return open;
+}
+
+// ---- what comes out ----
+
+static struct told {
+    uint64_t ticket;
+    enum sk_verdict verdict;
+    char order_id[SK_UUID_SIZE];
+} told[TOLD_MAX];
+static size_t told_count;
+
+static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+{
+    (void)arg;
+    ck_assert_uint_lt(told_count, TOLD_MAX);
+    told[told_count] = (struct told){.ticket = ticket, .verdict = outcome->verdict};
+    (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
+}
+
+static void on_recovered(void *arg)
+{
+    ck_assert_ptr_eq(arg, &recovered);
+    recovered++;
+}
+
+static void must_be_told(uint64_t ticket, enum sk_verdict verdict)
+{
+    for (size_t i = 0; i < told_count; i++) {
+        if (told[i].ticket == ticket) {
+            ck_assert_msg(told[i].verdict == verdict, "ticket %d is told %s instead of %s", (int)ticket,
+                          sk_verdict_code(told[i].verdict), sk_verdict_code(verdict));
+            return;
+        }
+    }
+    ck_abort_msg("ticket %d is told nothing", (int)ticket);
+}
+
+// ---- fixture ----
+
+static void setup(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    config = (struct sk_config){.batch_max = BATCH_MAX, .journal_max_orders = POOL};
+    core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
+    core.vouchers = sk_vouchers_new();
+    core.orders = sk_order_pool_new(POOL);
+    writer = sk_writer_open(&core, on_recovered, &recovered);
+    ck_assert_ptr_nonnull(writer);
+}
+
+static void teardown(void)
+{
+    sk_writer_close(writer);
+    (void)uv_run(&loop, UV_RUN_DEFAULT); // lets the handle close
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
+    sk_order_pool_free(core.orders);
+    sk_vouchers_free(core.vouchers);
+    for (size_t i = 0; i < lock_count; i++)
+        free(locks[i].keys);
+    fake_stores_forget();
+}
+
+// Lets time pass until the condition holds: for what comes back after a pause.
+#define RUN_UNTIL(condition) WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), condition))
+
+static struct sk_entry *entry_of(int64_t voucher_id, int64_t epoch, const char *journal_id)
+{
+    return sk_writer_entry(writer, sk_vouchers_get(core.vouchers, voucher_id, 1), epoch, journal_id, false);
+}
+
+// Orders of user-<ticket> for tickets from `first` on; they belong to one entry.
+static void grant(struct sk_entry *entry, uint64_t first, uint64_t count, bool patient)
+{
+    for (uint64_t ticket = first; ticket < first + count; ticket++) {
+        struct sk_order *order = sk_order_take(core.orders);
+        order->ticket = ticket;
+        order->patient = patient;
+        (void)snprintf(order->user, sizeof order->user, "user-%d", (int)ticket);
+        sk_writer_add(writer, entry, order);
+    }
+}
+
+static void pump(void)
+{
+    sk_writer_pump(writer, false);
+}
+
+// The order id at place `i` of PostgreSQL's latest batch.
+static void id_at(int i, char out[SK_UUID_SIZE])
+{
+    const struct asked *asked = &fake_pg.asked[fake_pg.count - 1];
+    memcpy(out, asked->argv[2] + 1 + (size_t)i * (SK_UUID_CHARS + 1), SK_UUID_CHARS);
+    out[SK_UUID_CHARS] = '\0';
+}
+
+static void must_ask_pg(const char *voucher, const char *epoch, const char *users)
+{
+    ck_assert_uint_gt(fake_pg.count, fake_pg.answered);
+    const struct asked *asked = &fake_pg.asked[fake_pg.count - 1];
+    ck_assert_int_eq(asked->what, SK_STATEMENT_PLACE_ORDERS);
+    ck_assert_str_eq(asked->argv[0], voucher);
+    ck_assert_str_eq(asked->argv[1], epoch);
+    ck_assert_str_eq(asked->argv[3], users);
+}
+
+#define OUTCOMES(...)                                                           \
+    do {                                                                        \
+        static const char *const rows_[][ROW_COLUMNS] = {__VA_ARGS__};          \
+        const struct sk_rows result_ = {sizeof rows_ / sizeof rows_[0], rows_}; \
+        pg_answers(&result_);                                                   \
+    } while (0)
+
+static void must_drop_entry(size_t i, const char *journal_key, const char *journal_id)
+{
+    ck_assert_uint_lt(i, fake_redis.count);
+    const struct asked *asked = &fake_redis.asked[i];
+    ck_assert_int_eq(asked->what, PLAIN_COMMAND);
+    ck_assert_str_eq(asked->argv[0], "XDEL");
+    ck_assert_str_eq(asked->argv[1], journal_key);
+    ck_assert_str_eq(asked->argv[2], journal_id);
+}
+
+// ---- the road of a batch ----
+
+START_TEST(an_order_goes_through_its_lock_to_its_commit)
+{
+    ck_assert(sk_writer_idle(writer));
+    grant(entry_of(1, 7, "10-1"), 1, 2, false);
+    ck_assert(!sk_writer_idle(writer));
+    ck_assert_uint_eq(lock_count, 0); // nothing starts before the turn ends
+    pump();
+    ck_assert_uint_eq(lock_count, 1);
+    ck_assert_uint_eq(locks[0].n, 2);
+    ck_assert_str_eq(locks[0].keys[0], "seckill:lock:order:{user-1}");
+    ck_assert_str_eq(locks[0].keys[1], "seckill:lock:order:{user-2}");
+    ck_assert_uint_eq(fake_pg.count, 0);
+    locks_are("hh");
+    must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
+    ck_assert_uint_eq(told_count, 0);
+    ck_assert_uint_eq(locks_open(), 1); // held until after the commit
+    OUTCOMES({"1", "placed"}, {"2", "placed"});
+    must_be_told(1, SK_VERDICT_PLACED);
+    must_be_told(2, SK_VERDICT_PLACED);
+    ck_assert_uint_eq(told_count, 2);
+    ck_assert_uint_eq(locks_open(), 0);
+    ck_assert_uint_eq(fake_redis.count, 1);
+    must_drop_entry(0, "seckill:{1}:journal", "10-1");
+    ck_assert(sk_writer_idle(writer));
+}
+END_TEST
+
+START_TEST(while_one_batch_commits_the_next_takes_its_locks_and_more_gather)
+{
+    grant(entry_of(1, 7, "10-1"), 1, 1, false);
+    pump();
+    locks_are("h");
+    ck_assert_uint_eq(fake_pg.count, 1);
+    grant(entry_of(1, 7, "10-2"), 2, 1, false);
+    pump();
+    ck_assert_uint_eq(lock_count, 2);
+    locks_are("h");
+    ck_assert_uint_eq(fake_pg.count, 1); // one at a time
+    grant(entry_of(1, 7, "10-3"), 3, 1, false);
+    pump();
+    grant(entry_of(1, 7, "10-4"), 4, 2, false);
+    pump();
+    ck_assert_uint_eq(lock_count, 2); // and one ahead
+    OUTCOMES({"1", "placed"});
+    must_ask_pg("1", "7", "{\"user-2\"}");
+    pump();
+    ck_assert_uint_eq(lock_count, 3);
+    ck_assert_uint_eq(locks[2].n, 3); // group commit: what has gathered, over several entries
+    locks_are("hhh");
+    OUTCOMES({"1", "placed"});
+    must_ask_pg("1", "7", "{\"user-3\",\"user-4\",\"user-5\"}");
+    OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"});
+    ck_assert_uint_eq(told_count, 5);
+    ck_assert_uint_eq(fake_redis.count, 4);
+    ck_assert(sk_writer_idle(writer));
+}
+END_TEST
+
+START_TEST(a_batch_is_of_one_voucher_and_one_epoch_and_has_its_bound)
+{
+    static const struct {
+        const char *voucher, *epoch, *users;
+    } batches[] = {
+        {"1", "7", "{\"user-1\",\"user-2\"}"},
+        {"2", "7", "{\"user-4\"}"}, // vouchers take turns
+        {"3", "1", "{\"user-5\",\"user-6\",\"user-7\",\"user-8\"}"},
+        {"1", "8", "{\"user-3\"}"},
+        {"3", "1", "{\"user-9\"}"},
+    };
+    no_locks = true;
+    grant(entry_of(1, 7, "10-1"), 1, 2, false);
+    grant(entry_of(1, 8, "10-2"), 3, 1, false);
+    grant(entry_of(2, 7, "10-1"), 4, 1, false);
+    grant(entry_of(3, 1, "10-1"), 5, 5, false);
+    pump();
+    for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {
+        must_ask_pg(batches[i].voucher, batches[i].epoch, batches[i].users);
+        switch (i) {
+        case 0:
+            OUTCOMES({"1", "placed"}, {"2", "placed"});
+            break;
+        case 2:
+            OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"}, {"4", "placed"});
+            break;
+        default:
+            OUTCOMES({"1", "placed"});
+        }
+    }
+    ck_assert(sk_writer_idle(writer));
+}
+END_TEST
+
+START_TEST(an_entry_is_dropped_when_the_last_of_its_orders_is_settled)
+{
+    grant(entry_of(1, 7, "10-1"), 1, 6, false); // more than one batch
+    pump();
+    locks_are("hhhh");
+    OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"}, {"4", "placed"});
+    ck_assert_uint_eq(told_count, 4);
+    ck_assert_uint_eq(fake_redis.count, 0);
+    locks_are("hh");
+    OUTCOMES({"2", "placed"}, {"1", "placed"}); // in any order
+    ck_assert_uint_eq(fake_redis.count, 1);
+    must_drop_entry(0, "seckill:{1}:journal", "10-1");
+}
+END_TEST
+
+START_TEST(entries_are_kept_in_their_order_until_they_are_settled)
+{
+    struct sk_entry *first = entry_of(1, 7, "10-1"), *second = entry_of(1, 7, "10-2"), *third = entry_of(1, 7, "10-3");
+    struct sk_voucher *voucher = first->voucher;
+    no_locks = true;
+    grant(second, 2, 1, false);
+    grant(first, 1, 1, false);
+    ck_assert_ptr_eq(voucher->oldest_entry, first);
+    ck_assert_ptr_eq(voucher->youngest_entry, third);
+    pump();
+    OUTCOMES({"1", "placed"}, {"2", "stale"}); // the second is settled before the first
+    ck_assert_ptr_eq(voucher->oldest_entry, first);
+    grant(third, 3, 1, false);
+    pump();
+    OUTCOMES({"1", "placed"});
+    ck_assert_ptr_eq(voucher->oldest_entry, first);
+    ck_assert_ptr_eq(voucher->youngest_entry, first);
+    RUN_UNTIL(fake_pg.count == 3);
+    OUTCOMES({"1", "placed"});
+    ck_assert_ptr_null(voucher->oldest_entry);
+    ck_assert_ptr_null(voucher->youngest_entry);
+}
+END_TEST
+
+// ---- outcomes ----
+
+START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
+{
+    static const char live[] = "018bcfe5-6800-7000-8000-0123456789ab";
+    char ids[4][SK_UUID_SIZE];
+    grant(entry_of(1, 7, "10-1"), 1, 4, false);
+    pump();
+    locks_are("hhhh");
+    for (int i = 0; i < 4; i++)
+        id_at(i, ids[i]);
+    OUTCOMES({"1", "duplicate", live}, {"2", "already_placed"}, {"3", "sold_out"}, {"4", "duplicate"});
+    must_be_told(1, SK_VERDICT_ALREADY_ORDERED);
+    ck_assert_str_eq(told[0].order_id, live);
+    must_be_told(2, SK_VERDICT_PLACED);
+    must_be_told(3, SK_VERDICT_SOLD_OUT);
+    must_be_told(4, SK_VERDICT_UNAVAILABLE); // its live order has been cancelled since: try again
+    ck_assert_uint_eq(fake_redis.count, 1);
+    const struct asked *asked = &fake_redis.asked[0];
+    const char *const words[] = {
+        "seckill:{1}:voucher",
+        "seckill:{1}:buyers",
+        "seckill:{1}:journal",
+        "10-1", //
+        "duplicate",
+        ids[0],
+        "user-1",
+        live, //
+        "sold_out",
+        ids[2],
+        "user-3",
+        "", //
+        "duplicate",
+        ids[3],
+        "user-4",
+        "", //
+    };
+    ck_assert_int_eq(asked->what, SK_SCRIPT_SETTLE_ENTRY);
+    ck_assert_int_eq(asked->keys, 3);
+    ck_assert_int_eq(asked->argc, (int)(sizeof words / sizeof words[0]));
+    for (int i = 0; i < asked->argc; i++)
+        ck_assert_str_eq(asked->argv[i], words[i]);
+    ck_assert(sk_writer_idle(writer));
+}
+END_TEST
+
+START_TEST(refusals_of_several_batches_gather_in_their_entry)
+{
+    no_locks = true;
+    grant(entry_of(1, 7, "10-1"), 1, 6, false);
+    pump();
+    OUTCOMES({"1", "sold_out"}, {"2", "placed"}, {"3", "placed"}, {"4", "placed"});
+    ck_assert_uint_eq(fake_redis.count, 0);
+    OUTCOMES({"1", "placed"}, {"2", "sold_out"});
+    ck_assert_uint_eq(fake_redis.count, 1);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 4 + 2 * 4);
+    ck_assert_str_eq(fake_redis.asked[0].argv[6], "user-1");
+    ck_assert_str_eq(fake_redis.asked[0].argv[10], "user-6");
+}
+END_TEST
+
+// The epoch has moved on since Redis granted it. The grant stands; PostgreSQL decides under the new one.
+START_TEST(a_stale_order_is_said_again_under_whatever_epoch_rules)
+{
+    char first[SK_UUID_SIZE], again[SK_UUID_SIZE];
+    no_locks = true;
+    grant(entry_of(1, 7, "10-1"), 1, 1, false);
+    pump();
+    id_at(0, first);
+    OUTCOMES({"1", "stale"});
+    ck_assert_uint_eq(told_count, 0);
+    ck_assert(!sk_writer_idle(writer));
+    RUN_UNTIL(fake_pg.count == 2);
+    must_ask_pg("1", "0", "{\"user-1\"}");
+    id_at(0, again);
+    ck_assert_str_eq(first, again);
+    OUTCOMES({"1", "placed"});
+    must_be_told(1, SK_VERDICT_PLACED);
+}
+END_TEST
+
+START_TEST(a_clash_is_an_internal_error_and_ends)
+{
+    no_locks = true;
+    grant(entry_of(1, 7, "10-1"), 1, 2, false);
+    pump();
+    OUTCOMES({"1", "clash"}, {"2", "no such outcome"});
+    must_be_told(1, SK_VERDICT_INTERNAL);
+    must_be_told(2, SK_VERDICT_INTERNAL);
+    ck_assert(sk_writer_idle(writer));
+}
+END_TEST
+
+// Recovery settles orders that nobody waits for.
+START_TEST(recovered_entries_are_reported_when_settled)
+{
+    struct sk_voucher *voucher = sk_vouchers_get(core.vouchers, 1, 1);
+    struct sk_entry *entry = sk_writer_entry(writer, voucher, 0, "10-1", true);
+    no_locks = true;
+    grant(entry, 0, 1, true);
+    ck_assert_ptr_null(voucher->oldest_entry); // it is not one of ours
+    pump();
+    must_ask_pg("1", "0", "{\"user-0\"}");
+    ck_assert_int_eq(recovered, 0);
+    OUTCOMES({"1", "placed"});
+    ck_assert_int_eq(recovered, 1);
+    ck_assert_uint_eq(told_count, 0); // ticket 0 is nobody
+    must_drop_entry(0, "seckill:{1}:journal", "10-1");
+}
+END_TEST
+
+// ---- failures ----
+
+START_TEST(an_order_whose_lock_is_busy_waits_alone)
+{
+    grant(entry_of(1, 7, "10-1"), 1, 3, false);
+    pump();
+    locks_are("hbh");
+    must_ask_pg("1", "7", "{\"user-1\",\"user-3\"}");
+    OUTCOMES({"1", "placed"}, {"2", "placed"});
+    ck_assert_uint_eq(told_count, 2);
+    ck_assert_uint_eq(fake_redis.count, 0); // the entry stays in the journal
+    RUN_UNTIL(lock_count == 2);
+    ck_assert_uint_eq(locks[1].n, 1);
+    ck_assert_str_eq(locks[1].keys[0], "seckill:lock:order:{user-2}");
+    locks_are("b");
+    ck_assert_uint_eq(locks_open(), 0); // a batch without orders holds nothing
+    RUN_UNTIL(lock_count == 3);
+    locks_are("h");
+    OUTCOMES({"1", "duplicate", "018bcfe5-6800-7000-8000-0123456789ab"});
+    must_be_told(2, SK_VERDICT_ALREADY_ORDERED);
+    ck_assert_uint_eq(fake_redis.count, 1);
+}
+END_TEST
+
+// Locks only save work: where Redis cannot give them, orders are written without.
+START_TEST(without_an_answer_about_locks_orders_are_written)
+{
+    grant(entry_of(1, 7, "10-1"), 1, 2, false);
+    pump();
+    locks_are("uu");
+    must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
+    OUTCOMES({"1", "placed"}, {"2", "placed"});
+    no_locks = true;
+    grant(entry_of(1, 7, "10-2"), 3, 1, false);
+    pump();
+    must_ask_pg("1", "7", "{\"user-3\"}");
+    OUTCOMES({"1", "placed"});
+    ck_assert_uint_eq(told_count, 3);
+}
+END_TEST
+
+// P7: a lost answer says nothing about the commit, so the same ids are said again.
+START_TEST(a_failed_batch_is_said_again_under_the_same_ids)
+{
+    static const char *const half[1][ROW_COLUMNS] = {{"1", "placed"}};
+    static const struct sk_rows one_row = {1, half};
+    const struct sk_rows *const failures[] = {NULL, &one_row, NULL};
+    char first[SK_UUID_SIZE], again[SK_UUID_SIZE];
+    grant(entry_of(1, 7, "10-1"), 1, 2, false);
+    pump();
+    locks_are("hh");
+    id_at(0, first);
+    for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
+        pg_answers(failures[i]);
+        ck_assert_uint_eq(locks_open(), 0);
+        ck_assert_uint_eq(told_count, 0);
+        pump();
+        ck_assert_uint_eq(fake_pg.count, i + 1); // not at once
+        RUN_UNTIL(lock_count == i + 2);
+        locks_are("hh");
+        must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
+        id_at(0, again);
+        ck_assert_str_eq(first, again);
+    }
+    OUTCOMES({"1", "already_placed"}, {"2", "placed"});
+    must_be_told(1, SK_VERDICT_PLACED);
+    must_be_told(2, SK_VERDICT_PLACED);
+    ck_assert_uint_eq(fake_redis.count, 1);
+}
+END_TEST
+
+START_TEST(while_postgres_is_away_orders_wait)
+{
+    grant(entry_of(1, 7, "10-1"), 1, 1, false);
+    fake_pg.down = true;
+    pump();
+    ck_assert_uint_eq(lock_count, 0); // no lock is held for nothing
+    fake_pg.down = false;
+    pump();
+    fake_pg.down = true; // it goes away while the locks are taken
+    locks_are("h");
+    ck_assert_uint_eq(fake_pg.count, 0);
+    fake_pg.down = false;
+    pump();
+    must_ask_pg("1", "7", "{\"user-1\"}");
+    OUTCOMES({"1", "placed"});
+    must_be_told(1, SK_VERDICT_PLACED);
+}
+END_TEST
+
+START_TEST(an_answer_twice_for_one_order_is_a_programmers_error)
+{
+    no_locks = true;
+    grant(entry_of(1, 7, "10-1"), 1, 2, false);
+    pump();
+    OUTCOMES({"1", "placed"}, {"1", "placed"});
+}
+END_TEST
+
+// Redis may be away when an entry ends: recovery will find it in the journal.
+START_TEST(an_entry_that_cannot_be_dropped_is_left_to_recovery)
+{
+    no_locks = true;
+    grant(entry_of(1, 7, "10-1"), 1, 2, false);
+    pump();
+    fake_redis.down = true;
+    OUTCOMES({"1", "placed"}, {"2", "sold_out"});
+    ck_assert_uint_eq(told_count, 2);
+    ck_assert_uint_eq(fake_redis.count, 0);
+    ck_assert(sk_writer_idle(writer));
+}
+END_TEST
+
+START_TEST(the_largest_entry_refused_as_a_whole_can_be_settled)
+{
+    enum { LARGEST = 2048 };
+    static char places[LARGEST][8];
+    static const char *rows[LARGEST][ROW_COLUMNS];
+    struct sk_rows result = {LARGEST, (const char *const(*)[ROW_COLUMNS])rows};
+    teardown();
+    setup();
+    config.batch_max = LARGEST;
+    sk_writer_close(writer);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    writer = sk_writer_open(&core, on_recovered, &recovered);
+    no_locks = true;
+    grant(entry_of(1, 7, "10-1"), 1, LARGEST, false);
+    pump();
+    for (int i = 0; i < LARGEST; i++) {
+        (void)snprintf(places[i], sizeof places[i], "%d", i + 1);
+        rows[i][0] = places[i];
+        rows[i][1] = "sold_out";
+    }
+    pg_answers(&result);
+    ck_assert_uint_eq(fake_redis.count, 1);
+    ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 4 + 4 * LARGEST);
+}
+END_TEST
+
+// ---- patience ----
+
+START_TEST(patient_orders_give_way_to_a_rush_but_not_for_ever)
+{
+    no_locks = true;
+    grant(entry_of(1, 7, "10-1"), 1, 1, true);
+    sk_writer_pump(writer, true);
+    ck_assert_uint_eq(fake_pg.count, 1); // none was written a moment ago
+    OUTCOMES({"1", "placed"});
+    grant(entry_of(1, 7, "10-2"), 2, 1, true);
+    sk_writer_pump(writer, true);
+    ck_assert_uint_eq(fake_pg.count, 1); // now one was
+    ck_assert(!sk_writer_idle(writer));
+    RUN_UNTIL(fake_pg.count == 2);
+    OUTCOMES({"1", "placed"});
+    grant(entry_of(1, 7, "10-3"), 3, 1, true);
+    sk_writer_pump(writer, true);
+    ck_assert_uint_eq(fake_pg.count, 2);
+    sk_writer_pump(writer, false); // the rush is over
+    ck_assert_uint_eq(fake_pg.count, 3);
+    OUTCOMES({"1", "placed"});
+}
+END_TEST
+
+START_TEST(whoever_waits_for_the_commit_is_not_kept_waiting)
+{
+    no_locks = true;
+    grant(entry_of(1, 7, "10-1"), 1, 1, true);
+    sk_writer_pump(writer, true);
+    OUTCOMES({"1", "placed"});
+    grant(entry_of(1, 7, "10-2"), 2, 2, true);
+    sk_writer_pump(writer, true);
+    ck_assert_uint_eq(fake_pg.count, 1);
+    grant(entry_of(1, 7, "10-3"), 4, 1, false);
+    sk_writer_pump(writer, true);
+    ck_assert_uint_eq(fake_pg.count, 2);
+    must_ask_pg("1", "7", "{\"user-2\",\"user-3\",\"user-4\"}");
+    OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"});
+}
+END_TEST
+
+// ---- closing ----
+
+// In every stage at once; the journal has them, and the teardown checks that none is left.
+START_TEST(closing_forgets_what_is_under_way)
+{
+    grant(entry_of(1, 7, "10-1"), 1, 2, false);
+    pump();
+    locks_are("hb"); // one is written, one is delayed
+    grant(entry_of(1, 7, "10-2"), 3, 5, false);
+    grant(entry_of(2, 7, "10-1"), 8, 1, false);
+    pump(); // four take their locks, the rest waits
+    ck_assert_uint_eq(lock_count, 2);
+    ck_assert_uint_eq(told_count, 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("writer");
+    tcase_set_timeout(tcase, 30);
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, an_order_goes_through_its_lock_to_its_commit);
+    tcase_add_test(tcase, while_one_batch_commits_the_next_takes_its_locks_and_more_gather);
+    tcase_add_test(tcase, a_batch_is_of_one_voucher_and_one_epoch_and_has_its_bound);
+    tcase_add_test(tcase, an_entry_is_dropped_when_the_last_of_its_orders_is_settled);
+    tcase_add_test(tcase, entries_are_kept_in_their_order_until_they_are_settled);
+    tcase_add_test(tcase, refused_orders_correct_redis_with_the_end_of_their_entry);
+    tcase_add_test(tcase, refusals_of_several_batches_gather_in_their_entry);
+    tcase_add_test(tcase, a_stale_order_is_said_again_under_whatever_epoch_rules);
+    tcase_add_test(tcase, a_clash_is_an_internal_error_and_ends);
+    tcase_add_test(tcase, recovered_entries_are_reported_when_settled);
+    tcase_add_test(tcase, an_order_whose_lock_is_busy_waits_alone);
+    tcase_add_test(tcase, without_an_answer_about_locks_orders_are_written);
+    tcase_add_test(tcase, a_failed_batch_is_said_again_under_the_same_ids);
+    tcase_add_test(tcase, while_postgres_is_away_orders_wait);
+    tcase_add_test_raise_signal(tcase, an_answer_twice_for_one_order_is_a_programmers_error, SIGABRT);
+    tcase_add_test(tcase, an_entry_that_cannot_be_dropped_is_left_to_recovery);
+    tcase_add_test(tcase, the_largest_entry_refused_as_a_whole_can_be_settled);
+    tcase_add_test(tcase, patient_orders_give_way_to_a_rush_but_not_for_ever);
+    tcase_add_test(tcase, whoever_waits_for_the_commit_is_not_kept_waiting);
+    tcase_add_test(tcase, closing_forgets_what_is_under_way);
+    return harness_main(tcase, CK_FORK);
+}
