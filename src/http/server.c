@@ -11,20 +11,19 @@
 // byte: every phase of a connection has an absolute limit.
 #include "server.h"
 
-#include <errno.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "listener.h"
 #include "log.h"
 #include "status.h"
 #include "text.h"
 
-enum { TICK_MS = 50, BACKLOG = 4096, DISCARD_FACTOR = 8, POOL_INCREMENT = 1024 };
+enum { TICK_MS = 50, DISCARD_FACTOR = 8, POOL_INCREMENT = 1024 };
 enum { RUNS_MAX = 128, SENDING_RUNS_MAX = 3 };
 
 enum phase {
@@ -397,47 +396,6 @@ static void log_library(void *arg, const char *format, va_list args)
     sk_log_text(SK_DEBUG, "libmicrohttpd", "said", line);
 }
 
-static int try_listen(const struct addrinfo *at)
-{
-    int on = 1;
-    int fd = socket(at->ai_family, at->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, at->ai_protocol);
-    if (fd < 0)
-        return -1;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0 &&
-        listen(fd, BACKLOG) == 0)
-        return fd;
-    int saved = errno;
-    (void)close(fd);
-    errno = saved;
-    return -1;
-}
-
-// host:port, with [host] for IPv6; -1 and a log line on failure.
-static int listen_on(const char *address)
-{
-    char host[256];
-    const char *colon = strrchr(address, ':');
-    uint64_t port; // the resolver would cut a larger number down to size
-    if (colon == NULL || (size_t)(colon - address) >= sizeof host || !sk_text_number(colon + 1, UINT16_MAX, &port)) {
-        sk_log_text(SK_ERROR, "SECKILL_LISTEN is not of the form host:port", "value", address);
-        return -1;
-    }
-    bool bracketed = address[0] == '[' && colon > address && colon[-1] == ']';
-    size_t n = (size_t)(colon - address) - (bracketed ? 2 : 0);
-    memcpy(host, address + bracketed, n);
-    host[n] = '\0';
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    int error = getaddrinfo(n == 0 ? NULL : host, colon + 1, &hints, &found);
-    int fd = error == 0 ? try_listen(found) : -1;
-    if (fd < 0)
-        sk_log_text(SK_ERROR, "cannot listen", "reason", error != 0 ? gai_strerror(error) : strerror(errno));
-    if (found != NULL)
-        freeaddrinfo(found);
-    return fd;
-}
-
 static enum sk_status make_slots(struct sk_server *server)
 {
     server->slot_count = (uint32_t)server->config->max_connections;
@@ -490,7 +448,7 @@ struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_config *config
     server->handler = *handler;
     server->poll = calloc(1, sizeof *server->poll);
     server->tick = calloc(1, sizeof *server->tick);
-    server->listen_fd = listen_on(config->listen);
+    server->listen_fd = sk_listen(config->listen);
     if (server->poll == NULL || server->tick == NULL || server->listen_fd < 0 || make_slots(server) != SK_OK ||
         start_daemon(server) != SK_OK) {
         if (server->daemon != NULL)

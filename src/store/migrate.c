@@ -7,27 +7,28 @@
 #include "embedded.h"
 #include "log.h"
 
-static enum sk_status run(PGconn *conn, const char *sql)
+// Takes the result over; *rows may be NULL.
+static enum sk_status check(PGconn *conn, PGresult *result, int *rows)
 {
-    PGresult *result = PQexec(conn, sql);
     ExecStatusType status = PQresultStatus(result);
     bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
     if (!ok)
         sk_log_text(SK_ERROR, "migration failed", "reason", PQerrorMessage(conn));
+    if (rows != NULL)
+        *rows = PQntuples(result);
     PQclear(result);
     return ok ? SK_OK : SK_FAIL;
 }
 
+// A file of several statements.
+static enum sk_status run(PGconn *conn, const char *sql)
+{
+    return check(conn, PQexec(conn, sql), NULL);
+}
+
 static enum sk_status run_named(PGconn *conn, enum sk_bookkeeping step, const char *name, int *rows)
 {
-    PGresult *result = PQexecParams(conn, sk_bookkeepings[step].text, 1, NULL, &name, NULL, NULL, 0);
-    ExecStatusType status = PQresultStatus(result);
-    bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
-    if (!ok)
-        sk_log_text(SK_ERROR, "migration failed", "reason", PQerrorMessage(conn));
-    *rows = PQntuples(result);
-    PQclear(result);
-    return ok ? SK_OK : SK_FAIL;
+    return check(conn, PQexecParams(conn, sk_bookkeepings[step].text, 1, NULL, &name, NULL, NULL, 0), rows);
 }
 
 static enum sk_status apply(PGconn *conn, const struct sk_embedded *migration)

@@ -14,15 +14,15 @@
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
 #include <string.h>
-#include <sys/un.h>
 
 #include "backoff.h"
 #include "clock.h"
 #include "log.h"
+#include "redis_url.h"
 #include "resolve.h"
 #include "text.h"
 
-enum { TICK_MS = 50, SHA_CHARS = 40, HOST_SIZE = 256, KEYS_SIZE = 24 };
+enum { TICK_MS = 50, SHA_CHARS = 40, KEYS_SIZE = 24 };
 
 enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_GREETING, LINK_READY, LINK_CLOSED };
 
@@ -38,13 +38,6 @@ struct call {
     bool repeated;
 };
 
-struct endpoint {
-    char host[HOST_SIZE]; // or the path of a unix socket
-    int port;             // 0: unix socket
-    char *password;       // owned; NULL: none
-    char db[8];
-};
-
 // hiredis closes its socket right after ev.cleanup, while libuv frees handles later: hence a block of
 // its own.
 struct watch {
@@ -56,7 +49,7 @@ struct watch {
 struct sk_redis {
     uv_loop_t *loop;
     uv_timer_t tick;
-    struct endpoint endpoint;
+    struct sk_redis_url endpoint;
     struct sk_resolve resolve;
     bool resolving;
     bool tick_closed;
@@ -434,7 +427,7 @@ static void start_connection(struct sk_redis *redis, const char *address)
 
 static void free_redis(struct sk_redis *redis)
 {
-    free(redis->endpoint.password);
+    sk_redis_url_free(&redis->endpoint);
     free(redis);
 }
 
@@ -484,61 +477,6 @@ static void on_tick(uv_timer_t *timer)
 
 // ---- opening and closing ----
 
-// redis://[:password@]host[:port][/db] or unix:///path
-static enum sk_status parse_url(const char *url, struct endpoint *endpoint)
-{
-    static const char tcp[] = "redis://", local[] = "unix://";
-    memcpy(endpoint->db, "0", 2);
-    if (strncmp(url, local, sizeof local - 1) == 0) {
-        int n = snprintf(endpoint->host, sizeof endpoint->host, "%s", url + sizeof local - 1);
-        // hiredis would cut a longer path and connect to another.
-        bool fits = (size_t)n < sizeof((struct sockaddr_un *)NULL)->sun_path;
-        return fits && endpoint->host[0] == '/' ? SK_OK : SK_FAIL;
-    }
-    if (strncmp(url, tcp, sizeof tcp - 1) != 0)
-        return SK_FAIL;
-    const char *rest = url + sizeof tcp - 1;
-    const char *at = strrchr(rest, '@');
-    if (at != NULL) {
-        const char *password = memchr(rest, ':', (size_t)(at - rest));
-        if (password == NULL)
-            return SK_FAIL;
-        endpoint->password = strndup(password + 1, (size_t)(at - password - 1));
-        if (endpoint->password == NULL)
-            return SK_NO_MEM;
-        rest = at + 1;
-    }
-    size_t host_len = rest[0] == '[' ? strcspn(rest, "]") : strcspn(rest, ":/");
-    const char *host = rest[0] == '[' ? rest + 1 : rest;
-    size_t n = rest[0] == '[' ? host_len - 1 : host_len;
-    if (rest[0] == '[' && rest[host_len++] != ']')
-        return SK_FAIL;
-    if (n == 0 || n >= sizeof endpoint->host)
-        return SK_FAIL;
-    memcpy(endpoint->host, host, n);
-    endpoint->port = 6379;
-    rest += host_len;
-    uint64_t number;
-    if (*rest == ':') {
-        char digits[8] = {0};
-        size_t len = strcspn(rest + 1, "/");
-        if (len >= sizeof digits)
-            return SK_FAIL;
-        memcpy(digits, rest + 1, len);
-        if (!sk_text_number(digits, 65535, &number) || number == 0)
-            return SK_FAIL;
-        endpoint->port = (int)number;
-        rest += 1 + len;
-    }
-    if (*rest == '/' && rest[1] != '\0') {
-        if (!sk_text_number(rest + 1, 99999, &number))
-            return SK_FAIL;
-        (void)snprintf(endpoint->db, sizeof endpoint->db, "%u", (unsigned)number);
-        return SK_OK;
-    }
-    return *rest == '\0' || *rest == '/' ? SK_OK : SK_FAIL;
-}
-
 struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *options)
 {
     struct sk_redis *redis = calloc(1, sizeof *redis);
@@ -549,7 +487,7 @@ struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *o
     redis->on_change = options->on_change;
     redis->arg = options->arg;
     redis->backoff = (struct sk_backoff){.first_ms = 50, .most_ms = 2000};
-    if (parse_url(options->url, &redis->endpoint) != SK_OK) {
+    if (sk_redis_url_parse(options->url, &redis->endpoint) != SK_OK) {
         sk_log(SK_ERROR, "SECKILL_REDIS_URL is not of the form redis://[:password@]host[:port][/db] or unix:///path",
                "");
         free_redis(redis);
