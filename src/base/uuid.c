@@ -1,6 +1,7 @@
 // Makes order ids. Random words are drawn in blocks: a system call per id would cost more than the id.
 #include "uuid.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -15,8 +16,8 @@ void sk_random_bytes(void *out, size_t n)
     size_t have = 0;
     while (have < n) {
         ssize_t got = getrandom((char *)out + have, n - have, 0);
-        SK_ASSERT(got >= 0); // cannot be interrupted below 256 bytes, and blocks only at boot
-        have += (size_t)got;
+        SK_ASSERT(got >= 0 || errno == EINTR);
+        have += got < 0 ? 0 : (size_t)got;
     }
 }
 

@@ -12,6 +12,7 @@ enum {
     LOOKUPS_MAX = 64,             // voucher ids nobody knows, being looked up
     JOURNAL_ENTRIES_MAX = 100000, // of one voucher; past it 503
     STUCK_LOADING_MS = 5000,      // a loader that takes longer is taken over
+    RUSH_MS = 20,                 // calls that follow each other closer than this are a rush
     RETRY_AFTER_MS = 1000,
 };
 
@@ -21,8 +22,8 @@ struct sk_place {
     struct sk_writer *writer;
     struct sk_voucher *first; // vouchers with requests to ask about
     unsigned lookups;
-    unsigned calls;    // under way, of all vouchers
-    const char **argv; // scratch for a call
+    uint64_t asked_at_ms; // the last script call
+    const char **argv;    // scratch for a call
     size_t *lens;
     char journal_max[12];
 };
@@ -247,7 +248,6 @@ static void on_reply(void *arg, const struct sk_reply *reply)
     struct sk_voucher *voucher = call->voucher;
     struct reply_view view;
     voucher->calls--;
-    place->calls--;
     if (reply == NULL) {
         refuse_all(place, &call->orders, SK_VERDICT_UNAVAILABLE);
     } else if (!read_reply(reply, call->orders.count, &view)) {
@@ -303,7 +303,7 @@ static void ask(struct sk_place *place, struct sk_voucher *voucher)
         return;
     }
     voucher->calls++;
-    place->calls++;
+    place->asked_at_ms = uv_now(place->core->loop);
 }
 
 void sk_place_flush(struct sk_place *place)
@@ -323,5 +323,5 @@ void sk_place_flush(struct sk_place *place)
 
 bool sk_place_busy(const struct sk_place *place)
 {
-    return place->first != NULL || place->calls > 0;
+    return place->first != NULL || uv_now(place->core->loop) < place->asked_at_ms + RUSH_MS;
 }

@@ -19,7 +19,7 @@ void sk_place_add(struct sk_place *place, struct sk_voucher *voucher, struct sk_
 // Sends what has gathered, unless Redis is busy: at the end of a loop turn.
 void sk_place_flush(struct sk_place *place);
 
-// Whether requests are being placed: some wait, or Redis has not answered yet.
+// Whether requests are being placed: some wait, or Redis was asked a moment ago.
 bool sk_place_busy(const struct sk_place *place);
 
 // How one user of a batch fared: what place_orders.lua says with one letter.

@@ -70,9 +70,10 @@ void db_let_orders_go(void)
     holder = NULL;
 }
 
-bool db_order_waits(void)
+int64_t db_orders_held_ms(void)
 {
-    return db_number("SELECT count(*) FROM pg_locks WHERE relation = 'voucher_order'::regclass AND NOT granted") > 0;
+    return db_number("SELECT coalesce(ceil(extract(epoch FROM max(clock_timestamp() - waitstart)) * 1000), 0)"
+                     " FROM pg_locks WHERE relation = 'voucher_order'::regclass AND NOT granted");
 }
 
 redisContext *redis_connect(void)

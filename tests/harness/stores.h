@@ -18,8 +18,8 @@ int64_t db_number(const char *format, ...) __attribute__((format(printf, 1, 2)))
 // Holds up every commit of an order until they are let go, at the latest with the end of the test.
 void db_hold_orders(void);
 void db_let_orders_go(void);
-// Whether a statement waits for that.
-bool db_order_waits(void);
+// How long a statement has been waiting for that; 0: none is.
+int64_t db_orders_held_ms(void);
 
 // A connection to Redis, authenticated; the caller closes it with redisFree.
 redisContext *redis_connect(void);

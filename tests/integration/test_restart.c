@@ -73,7 +73,7 @@ START_TEST(service_killed)
         second = service_start(ENV(HASTY));
     db_hold_orders();
     accept_orders(service, voucher, orders);
-    WAIT_FOR(db_order_waits());
+    WAIT_FOR(db_orders_held_ms() > 0);
     service_kill(service);
     if (!statement_survives)
         db_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seckill'");
@@ -96,7 +96,7 @@ START_TEST(waiting_clients_of_a_killed_service)
     int fd = http_connect(service);
     http_buy_text(voucher, "alice", request, sizeof request);
     ck_assert(http_send_text(fd, request));
-    WAIT_FOR(db_order_waits());
+    WAIT_FOR(db_orders_held_ms() > 0);
     service_kill(service);
     ck_assert(!http_receive(fd, &reply));
     (void)close(fd);
@@ -116,7 +116,7 @@ START_TEST(service_paused_while_another_recovers)
     voucher_on_sale(service, STOCK, voucher);
     db_hold_orders();
     accept_orders(service, voucher, orders);
-    WAIT_FOR(db_order_waits());
+    WAIT_FOR(db_orders_held_ms() > 0);
     service_signal(service, SIGSTOP);
     db_let_orders_go();
     orders_must_be_placed(other, voucher, orders);
@@ -152,6 +152,8 @@ START_TEST(service_drains)
     http_must_be_problem(&reply, 503, "SHUTTING_DOWN");
     ck_assert(http_closed(idle));
     (void)close(idle);
+    int64_t held_ms = db_orders_held_ms();
+    WAIT_FOR(db_orders_held_ms() > held_ms + 100); // it is patient
     db_let_orders_go();
     for (int i = 0; i < ORDERS; i++) {
         ck_assert(http_receive(fds[i], &reply));
@@ -175,7 +177,7 @@ START_TEST(draining_has_a_bound)
     int fd = http_connect(service);
     http_buy_text(voucher, "alice", request, sizeof request);
     ck_assert(http_send_text(fd, request));
-    WAIT_FOR(db_order_waits());
+    WAIT_FOR(db_orders_held_ms() > 0);
     service_signal(service, SIGTERM);
     ck_assert_int_eq(service_wait(service), 0);
     ck_assert(http_receive(fd, &reply));
@@ -318,7 +320,7 @@ START_TEST(postgres_restarted_under_a_batch)
     voucher_on_sale(service, STOCK, voucher);
     db_hold_orders();
     accept_orders(service, voucher, orders);
-    WAIT_FOR(db_order_waits());
+    WAIT_FOR(db_orders_held_ms() > 0);
     postgres_stop();
     db_let_orders_go();
     postgres_start();
