@@ -90,7 +90,8 @@ static void setup(void)
 static void teardown(void)
 {
     ck_assert_uint_eq(fake_redis.answered, fake_redis.count);
-    ck_assert(!sk_place_busy(place));
+    while (sk_place_busy(place)) // a rush is over a moment after its last call; the test's time-out is the bound
+        uv_update_time(&loop);
     ck_assert_uint_eq(sk_order_pool_out(core.orders), granted_count);
     sk_place_close(place);
     sk_admit_close(admit);
