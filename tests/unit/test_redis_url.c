@@ -1,21 +1,46 @@
-// The address of Redis: wrong ones are refused at start, before anything is connected.
+// The address of Redis, taken apart; wrong ones are refused.
 #include <stdio.h>
 #include <string.h>
-#include <uv.h>
 
-#include "redis_link.h"
+#include "redis_url.h"
 #include "stack.h"
 
-static void on_change(void *arg, bool ready)
+START_TEST(addresses_are_taken_apart)
 {
-    (void)arg;
-    (void)ready;
+    static const struct {
+        const char *url, *host;
+        int port; // 0: a unix socket
+        const char *password, *db;
+    } rows[] = {
+        {"redis://127.0.0.1", "127.0.0.1", 6379, NULL, "0"},
+        {"redis://127.0.0.1/", "127.0.0.1", 6379, NULL, "0"},
+        {"redis://redis.example:1", "redis.example", 1, NULL, "0"},
+        {"redis://redis:65535/15", "redis", 65535, NULL, "15"},
+        {"redis://redis/99999", "redis", 6379, NULL, "99999"},
+        {"redis://[::1]", "::1", 6379, NULL, "0"},
+        {"redis://[fe80::1]:7000/3", "fe80::1", 7000, NULL, "3"},
+        {"redis://:secret@redis", "redis", 6379, "secret", "0"},
+        {"redis://:s:e/c@r?e#t@redis:7000/2", "redis", 7000, "s:e/c@r?e#t", "2"},
+        {"redis://user:secret@redis", "redis", 6379, "secret", "0"},
+        {"unix:///run/redis.sock", "/run/redis.sock", 0, NULL, "0"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_redis_url endpoint = {0};
+        ck_assert_msg(sk_redis_url_parse(rows[i].url, &endpoint) == SK_OK, "refused: %s", rows[i].url);
+        ck_assert_str_eq(endpoint.host, rows[i].host);
+        ck_assert_int_eq(endpoint.port, rows[i].port);
+        ck_assert_pstr_eq(endpoint.password, rows[i].password);
+        ck_assert_str_eq(endpoint.db, rows[i].db);
+        sk_redis_url_free(&endpoint);
+    }
 }
+END_TEST
 
-static void must_refuse(uv_loop_t *loop, const char *url)
+static void must_refuse(const char *url)
 {
-    struct sk_redis_options options = {.url = url, .timeout_ms = 1000, .on_change = on_change};
-    ck_assert_msg(sk_redis_open(loop, &options) == NULL, "taken for an address: '%s'", url);
+    struct sk_redis_url endpoint = {0};
+    ck_assert_msg(sk_redis_url_parse(url, &endpoint) == SK_FAIL, "taken for an address: '%s'", url);
+    sk_redis_url_free(&endpoint);
 }
 
 START_TEST(wrong_addresses_are_refused)
@@ -59,22 +84,20 @@ START_TEST(wrong_addresses_are_refused)
         "unix:/run/redis.sock",
     };
     char url[600] = "redis://";
-    uv_loop_t loop;
-    ck_assert_int_eq(uv_loop_init(&loop), 0);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        must_refuse(&loop, wrong[i]);
+        must_refuse(wrong[i]);
     memset(url + strlen(url), 'h', 500);
-    must_refuse(&loop, url);
+    must_refuse(url);
     memcpy(url, "unix:///", 8);
     url[strlen("unix://") + 108] = '\0'; // one more than a socket's path may have
-    must_refuse(&loop, url);
-    ck_assert_int_eq(uv_loop_close(&loop), 0); // nothing was started
+    must_refuse(url);
 }
 END_TEST
 
 int main(void)
 {
     TCase *tcase = tcase_create("redis_url");
+    tcase_add_test(tcase, addresses_are_taken_apart);
     tcase_add_test(tcase, wrong_addresses_are_refused);
     return harness_main(tcase, CK_FORK);
 }
