@@ -65,7 +65,6 @@ struct sk_server {
     bool running;            // inside MHD_run
     bool answered;           // outside of a handler, since the last run
     bool progress;           // a body arrived in pieces: there may be more to read
-    bool draining;
 };
 
 enum { NO_SLOT = UINT32_MAX };
@@ -477,7 +476,6 @@ static void stop_accepting(struct sk_server *server)
 
 void sk_server_drain(struct sk_server *server)
 {
-    server->draining = true;
     stop_accepting(server);
 }
 

@@ -52,7 +52,7 @@ struct sk_handler {
 // Listens and serves. NULL on failure; the reason is logged. Borrows loop and config.
 struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_config *config, const struct sk_handler *handler);
 
-// Stops accepting; what is open goes on, and each answer from now on closes its connection.
+// Stops accepting; what is open goes on. Whoever answers from now on says "Connection: close".
 void sk_server_drain(struct sk_server *server);
 
 // Requests that wait for an answer.

@@ -13,7 +13,7 @@
 
 #include "clock.h"
 
-enum { PLACES = 1 << 16, WAYS = 4, SCAN_COUNT = 1000, MAYBE_MORE = 1000 };
+enum { PLACES = 1 << 16, WAYS = 4, MAYBE_MORE = 1000 };
 
 struct place {
     uint64_t user_hash;
