@@ -2,43 +2,51 @@
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash: user -> order id)   3 journal (stream)
 -- ARGV  1 most entries the journal may hold
---       2, 3, 4, 5 ...     user, order id, user, order id ...
+--       2 run id of the Redis process that the caller is connected to
+--       3 'new', or 'again': orders that were granted before and may have been lost with Redis's data
+--       4, 5, 6, 7 ...     user, order id, user, order id ...
 --
 -- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, letters, existing ids ... }, where
 -- letters has one character for each user:
---   p placed   a already ordered   s sold out   n not started   e ended
+--   p placed   a already ordered   s sold out   n not started   e ended   f no room in the journal
 -- and one existing order id follows for each 'a', in order. `last` is the newest journal id the
 -- voucher has ever had: as long as it stays the same, nobody new has bought.
--- Where the voucher cannot sell at all it returns { 'missing' }, { 'loading' } or { 'full' }.
+-- Where the voucher cannot sell at all it returns { 'missing' }, { 'loading' }, or { 'unsure' }: it was
+-- opened under another Redis process, so this one may have lost what came after.
 --
--- A winner is told so before anything else is looked at, even after sell-out or the end (P6).
+-- A winner is told so before anything else is looked at, even after sell-out or the end (P6). What was
+-- granted once in time is granted again at any time, and needs no new room.
 -- An error does not undo what a script has written, so everything is decided before the first write.
 
-local voucher = redis.call('HMGET', KEYS[1], 'state', 'stock', 'begin_ms', 'end_ms', 'epoch', 'last')
+local voucher = redis.call('HMGET', KEYS[1], 'state', 'stock', 'begin_ms', 'end_ms', 'epoch', 'last', 'run')
 local state, stock = voucher[1], tonumber(voucher[2])
 local begin_ms, end_ms = tonumber(voucher[3]), tonumber(voucher[4])
+local epoch, last, again = voucher[5], voucher[6], ARGV[3] == 'again'
 if not state then
   return { 'missing' }
 end
 if state ~= 'open' and state ~= 'closed' then
   return { 'loading' }
 end
-if redis.call('XLEN', KEYS[3]) >= tonumber(ARGV[1]) then
-  return { 'full' }
+if voucher[7] ~= ARGV[2] or not (stock and begin_ms and end_ms and epoch and last) then
+  return { 'unsure' }
 end
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local refusal
-if state == 'closed' or now_ms >= end_ms then
+if again then
+  refusal = nil
+elseif state == 'closed' or now_ms >= end_ms then
   refusal = 'e'
 elseif now_ms < begin_ms then
   refusal = 'n'
 end
+local full = not again and redis.call('XLEN', KEYS[3]) >= tonumber(ARGV[1])
 
 local users = {}
-for i = 2, #ARGV, 2 do
+for i = 4, #ARGV, 2 do
   users[#users + 1] = ARGV[i]
 end
 local bought = redis.call('HMGET', KEYS[2], unpack(users))
@@ -54,10 +62,12 @@ for i, user in ipairs(users) do
     letters[i] = refusal
   elseif stock <= 0 then
     letters[i] = 's'
+  elseif full then
+    letters[i] = 'f'
   else
     letters[i] = 'p'
     stock = stock - 1
-    order = ARGV[2 * i + 1]
+    order = ARGV[2 * i + 3]
     seen[user] = order
     winners[#winners + 1] = user
     winners[#winners + 1] = order
@@ -65,12 +75,12 @@ for i, user in ipairs(users) do
   end
 end
 
-local last, journal_id = voucher[6], ''
+local journal_id = ''
 if #winners > 0 then
-  journal_id = redis.call('XADD', KEYS[3], '*', 'epoch', voucher[5], 'orders', table.concat(journal_orders, ','))
+  journal_id = redis.call('XADD', KEYS[3], '*', 'epoch', epoch, 'orders', table.concat(journal_orders, ','))
   redis.call('HSET', KEYS[2], unpack(winners))
   redis.call('HSET', KEYS[1], 'stock', stock, 'last', journal_id)
   last = journal_id
 end
 
-return { 'ok', now_ms, begin_ms, voucher[5], last, journal_id, table.concat(letters), unpack(existing) }
+return { 'ok', now_ms, begin_ms, epoch, last, journal_id, table.concat(letters), unpack(existing) }

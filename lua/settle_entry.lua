@@ -2,10 +2,10 @@
 -- and drops the entry, in one step, so that a crash leaves either both or neither.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)
--- ARGV  1 journal id       then for each refused order: outcome, order id, user, live order id
+-- ARGV  1 journal id (empty: none)   then for each refused order: outcome, order id, user, live order id
 --
--- duplicate: the user's live order is another one (empty: it has been cancelled since); the buyer's
---            entry becomes that order, and the unit returns.
+-- duplicate: the order holds no unit: the user's live order is another one (empty: there is none); the
+--            buyer's entry becomes that order, and the unit returns.
 -- sold_out:  PostgreSQL has no unit for it; the buyer's entry goes, the unit does not return.
 --
 -- Giving a unit back is not idempotent by nature. It is here, because it happens only while the
@@ -26,5 +26,7 @@ for i = 2, #ARGV, 4 do
     corrected = corrected + 1
   end
 end
-redis.call('XDEL', KEYS[3], ARGV[1])
+if ARGV[1] ~= '' then
+  redis.call('XDEL', KEYS[3], ARGV[1])
+end
 return corrected

@@ -28,6 +28,7 @@
     X(UNAUTHENTICATED, 401, "The caller is not identified")                     \
     X(ADMIN_OFF, 403, "Admin calls are off: no admin token is configured")      \
     X(NOT_FOUND, 404, "No such resource")                                       \
+    X(UNREADABLE, 409, "The dead letter cannot be read, only written off")      \
     X(METHOD_NOT_ALLOWED, 405, "The method is not allowed here")                \
     X(BODY_TOO_LARGE, 413, "The body is too large")                             \
     X(UNSUPPORTED_MEDIA_TYPE, 415, "The body must be application/json")         \

@@ -10,7 +10,7 @@
 #include "problem.h"
 #include "terms.h"
 
-enum { RETRY_AFTER_MS = 1000 };
+enum { RETRY_AFTER_MS = 1000, RECONCILE_MS = 60000 };
 
 struct sk_routes {
     const struct sk_config *config;
@@ -20,7 +20,7 @@ struct sk_routes {
     sk_response *refusals[SK_VERDICT_COUNT]; // as they are most often; owned
     sk_response *closing[SK_VERDICT_COUNT];  // the same, for the end of a connection; owned
     sk_response *ok;
-    uint64_t inquiry_ms;
+    uint64_t inquiry_ms, reconcile_ms;
 };
 
 // ---- answering ----
@@ -225,27 +225,90 @@ static void create_voucher(struct sk_routes *routes, struct sk_request *request)
     sk_terms_free(document);
 }
 
+static bool is_post(struct sk_routes *routes, struct sk_request *request)
+{
+    if (request->method == SK_POST)
+        return true;
+    not_allowed(routes, request, "POST");
+    return false;
+}
+
+// Reads the id at the start of a path; returns what follows it, or NULL if it is none.
+static const char *leading_id(const char *path, int64_t *id)
+{
+    char text[24];
+    size_t n = strcspn(path, "/");
+    if (n >= sizeof text)
+        return NULL;
+    memcpy(text, path, n);
+    text[n] = '\0';
+    return sk_text_voucher_id(text, id) ? path + n : NULL;
+}
+
+// /admin/vouchers/{id}/dead-letters and what follows
+static void admin_letters(struct sk_routes *routes, struct sk_request *request, const char *rest)
+{
+    struct sk_repairs *repairs = sk_sale_repairs(routes->sale);
+    if (*rest == '\0') {
+        if (!is_get(routes, request))
+            return;
+        sk_request_wait(request, routes->inquiry_ms);
+        sk_repair_list(repairs, request->voucher_id, request->ticket);
+        return;
+    }
+    int64_t letter;
+    const char *action = *rest == '/' ? leading_id(rest + 1, &letter) : NULL;
+    bool requeue = action != NULL && strcmp(action, "/requeue") == 0;
+    if (!requeue && (action == NULL || strcmp(action, "/write-off") != 0)) {
+        refuse(routes, request, SK_VERDICT_NOT_FOUND);
+    } else if (is_post(routes, request)) {
+        sk_request_wait(request, routes->inquiry_ms);
+        if (requeue)
+            sk_repair_requeue(repairs, request->voucher_id, letter, request->ticket);
+        else
+            sk_repair_write_off(repairs, request->voucher_id, letter, request->ticket);
+    }
+}
+
+// /admin/vouchers/{id} and what follows
+static void admin_voucher(struct sk_routes *routes, struct sk_request *request, const char *path)
+{
+    static const char letters[] = "/dead-letters";
+    const char *rest = leading_id(path, &request->voucher_id);
+    if (rest == NULL) {
+        refuse(routes, request, SK_VERDICT_BAD_VOUCHER_ID);
+    } else if (*rest == '\0') {
+        if (!is_get(routes, request))
+            return;
+        sk_request_wait(request, routes->inquiry_ms);
+        sk_inquiry_inspect(sk_sale_inquiries(routes->sale), request->voucher_id, request->ticket);
+    } else if (strcmp(rest, "/reconcile") == 0) {
+        if (!is_post(routes, request))
+            return;
+        sk_request_wait(request, routes->reconcile_ms);
+        sk_repair_reconcile(sk_sale_repairs(routes->sale), request->voucher_id, request->ticket);
+    } else if (strncmp(rest, letters, sizeof letters - 1) == 0) {
+        admin_letters(routes, request, rest + sizeof letters - 1);
+    } else {
+        refuse(routes, request, SK_VERDICT_NOT_FOUND);
+    }
+}
+
 static void admin_vouchers(struct sk_routes *routes, struct sk_request *request, const char *rest)
 {
     enum sk_verdict allowed = sk_auth_admin(request, routes->config->admin_token);
-    if (allowed != SK_VERDICT_FOUND) {
+    if (allowed != SK_VERDICT_FOUND)
         refuse(routes, request, allowed);
-    } else if (*rest == '\0' && request->method == SK_POST) {
+    else if (*rest == '\0' && request->method == SK_POST)
         create_voucher(routes, request);
-    } else if (*rest == '\0' && request->method != SK_GET) {
+    else if (*rest == '\0' && request->method != SK_GET)
         not_allowed(routes, request, "GET, HEAD, POST");
-    } else if (*rest == '\0') {
+    else if (*rest == '\0')
         show_vouchers(routes, request);
-    } else if (*rest != '/' || strchr(rest + 1, '/') != NULL) {
+    else if (*rest != '/')
         refuse(routes, request, SK_VERDICT_NOT_FOUND);
-    } else if (is_get(routes, request)) {
-        if (!sk_text_voucher_id(rest + 1, &request->voucher_id)) {
-            refuse(routes, request, SK_VERDICT_BAD_VOUCHER_ID);
-            return;
-        }
-        sk_request_wait(request, routes->inquiry_ms);
-        sk_inquiry_inspect(sk_sale_inquiries(routes->sale), request->voucher_id, request->ticket);
-    }
+    else
+        admin_voucher(routes, request, rest + 1);
 }
 
 static void health(struct sk_routes *routes, struct sk_request *request, bool well)
@@ -305,6 +368,7 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
     routes->config = config;
     // The longest road of an inquiry asks PostgreSQL three times and Redis once.
     routes->inquiry_ms = (uint64_t)(config->redis_timeout_ms + 3 * config->pg_timeout_ms);
+    routes->reconcile_ms = routes->inquiry_ms + RECONCILE_MS; // its journal may be long
     bool complete = true;
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
         uint64_t retry = sk_verdict_http_status((enum sk_verdict)i) == 503 ? RETRY_AFTER_MS : 0;

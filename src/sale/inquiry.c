@@ -3,7 +3,9 @@
 // A pending order is in Redis alone, in the buyers of its voucher, and the order's id does not tell which
 // voucher. So an order that PostgreSQL does not have is looked for in the buyers of every voucher that
 // may have orders under way, and then in PostgreSQL once more: it may have been refused in between, and a
-// refusal is written to PostgreSQL before the buyer's entry goes.
+// refusal is written to PostgreSQL before the buyer's entry goes. While a voucher is being rebuilt, and for a
+// while after, an accepted order may be in no store at all, only in an instance that will have it granted again:
+// then the answer is "not known now", never "not found".
 //
 // Vouchers are shown as PostgreSQL had them at most DOCUMENT_MS ago: a crowd that refreshes its pages
 // costs one query a second.
@@ -16,9 +18,9 @@
 #include "admit.h"
 #include "buf.h"
 #include "clock.h"
-#include "load.h"
+#include "reconcile.h"
 
-enum { DOCUMENT_MS = 1000, RETRY_AFTER_MS = 1000 };
+enum { DOCUMENT_MS = 1000, RETRY_AFTER_MS = 1000, REBUILT_MS = 30000 };
 
 struct sk_inquiries {
     const struct sk_core *core;
@@ -35,6 +37,7 @@ struct inquiry {
     char user[SK_USER_SIZE];
     bool second_look;
     bool redis_failed;
+    bool unsure; // a voucher is being rebuilt, or was a moment ago
     size_t asked, answered;
     int64_t *vouchers; // asked about, in order; owned
     char **known;      // order ids PostgreSQL has; owned
@@ -145,12 +148,15 @@ static void buyers_asked(struct inquiry *inquiry)
 static void on_buyer(void *arg, const struct sk_reply *reply)
 {
     struct inquiry *inquiry = arg;
+    struct sk_look look;
     size_t len = 0;
-    const char *order = reply == NULL ? NULL : sk_reply_text(reply, &len);
+    const char *order = sk_reply_text(sk_reply_at(reply, 8), &len);
     int64_t voucher_id = inquiry->vouchers[inquiry->answered++];
     bool whole = order != NULL && len == SK_UUID_CHARS;
-    if (reply == NULL || sk_reply_error(reply) != NULL)
+    if (reply == NULL || !sk_look_read(reply, sk_redis_run(inquiry->inquiries->core->redis), &look))
         inquiry->redis_failed = true;
+    else if (look.loading || !look.same_run || (look.rebuilt_ms_ago >= 0 && look.rebuilt_ms_ago < REBUILT_MS))
+        inquiry->unsure = true;
     if (whole && inquiry->order_id[0] != '\0' && strcmp(order, inquiry->order_id) == 0) {
         add_pending(inquiry, order, voucher_id);
     } else if (whole && inquiry->order_id[0] == '\0' && !known(inquiry, order)) {
@@ -162,10 +168,20 @@ static void on_buyer(void *arg, const struct sk_reply *reply)
         buyers_asked(inquiry);
 }
 
+static enum sk_status ask_voucher(struct inquiry *inquiry, const char *voucher_id)
+{
+    static const char *const parts[] = {"voucher", "buyers", "journal"};
+    char keys[3][SK_KEY_SIZE];
+    const char *argv[] = {keys[0], keys[1], keys[2], inquiry->user};
+    for (int i = 0; i < 3; i++)
+        (void)snprintf(keys[i], SK_KEY_SIZE, "seckill:{%s}:%s", voucher_id, parts[i]);
+    return sk_redis_script(inquiry->inquiries->core->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 4, argv, NULL, on_buyer,
+                           inquiry);
+}
+
 static void on_current_vouchers(void *arg, const struct sk_rows *rows)
 {
     struct inquiry *inquiry = arg;
-    const struct sk_core *core = inquiry->inquiries->core;
     size_t count = rows == NULL ? 0 : sk_rows_count(rows);
     inquiry->vouchers = calloc(count + 1, sizeof *inquiry->vouchers);
     if (rows == NULL || inquiry->vouchers == NULL) {
@@ -173,10 +189,7 @@ static void on_current_vouchers(void *arg, const struct sk_rows *rows)
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        char key[SK_KEY_SIZE];
-        const char *argv[] = {"HGET", key, inquiry->user};
-        (void)snprintf(key, sizeof key, "seckill:{%s}:buyers", sk_rows_text(rows, i, 0));
-        if (sk_redis_command(core->redis, 3, argv, NULL, on_buyer, inquiry) != SK_OK) {
+        if (ask_voucher(inquiry, sk_rows_text(rows, i, 0)) != SK_OK) {
             inquiry->redis_failed = true;
             break;
         }
@@ -199,7 +212,7 @@ static void on_order(void *arg, const struct sk_rows *rows)
     else if (sk_rows_count(rows) == 1)
         end(inquiry, SK_VERDICT_FOUND, sk_rows_text(rows, 0, 0));
     else if (inquiry->second_look)
-        end(inquiry, SK_VERDICT_NOT_FOUND, NULL);
+        end(inquiry, inquiry->unsure ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_NOT_FOUND, NULL);
     else
         ask_buyers(inquiry);
 }
@@ -444,7 +457,7 @@ static void on_created(void *arg, const struct sk_rows *rows)
         sk_admit_forget(inquiry->voucher); // the id may have been asked for before it existed
     }
     // The voucher is there; if it cannot be loaded now, the first buyer's request loads it.
-    if (inquiry->voucher == NULL || sk_load(core, inquiry->voucher, on_loaded, inquiry) != SK_OK)
+    if (inquiry->voucher == NULL || sk_reconcile(core, inquiry->voucher, on_loaded, inquiry) != SK_OK)
         end(inquiry, SK_VERDICT_UNAVAILABLE, NULL);
 }
 

@@ -6,29 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
 #include "text.h"
 #include "uuid.h"
 
-struct sk_voucher;
-
-enum { SK_JOURNAL_ID_SIZE = 44 }; // "<ms>-<sequence>", two 64-bit numbers
-
-// A journal entry of Redis some of whose orders are not settled yet.
-struct sk_entry {
-    struct sk_entry *prev, *next; // the voucher's entries, oldest first; recovered ones are not listed
-    struct sk_voucher *voucher;
-    int64_t epoch;         // under which Redis granted the orders; 0: whatever it is now
-    size_t open;           // orders not settled
-    struct sk_buf refused; // what settle_entry.lua needs: outcome, id, user, live id, NUL after each
-    size_t refused_count;
-    bool recovered; // read back from the journal, nobody waits for its orders
-    char journal_id[SK_JOURNAL_ID_SIZE];
-};
+struct sk_entry;
 
 struct sk_order {
     struct sk_order *next;
     struct sk_entry *entry; // NULL until Redis has granted it
+    int64_t epoch;          // under which Redis granted it
     uint64_t ticket;        // who waits for it; 0: nobody
     uint64_t not_before_ms; // while it waits for its user's lock
     bool patient;           // nobody waits for its commit

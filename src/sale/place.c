@@ -5,14 +5,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "load.h"
+#include "failpoint.h"
+#include "grant.h"
 #include "log.h"
+#include "reconcile.h"
 
 enum {
-    LOOKUPS_MAX = 64,             // voucher ids nobody knows, being looked up
-    JOURNAL_ENTRIES_MAX = 100000, // of one voucher; past it 503
-    STUCK_LOADING_MS = 5000,      // a loader that takes longer is taken over
-    RUSH_MS = 20,                 // calls that follow each other closer than this are a rush
+    LOOKUPS_MAX = 64, // voucher ids nobody knows, being looked up
+    RUSH_MS = 20,     // calls that follow each other closer than this are a rush
     RETRY_AFTER_MS = 1000,
 };
 
@@ -23,9 +23,6 @@ struct sk_place {
     struct sk_voucher *first; // vouchers with requests to ask about
     unsigned lookups;
     uint64_t asked_at_ms; // the last script call
-    const char **argv;    // scratch for a call
-    size_t *lens;
-    char journal_max[12];
 };
 
 // The requests of one script call, in the order of its arguments.
@@ -40,17 +37,9 @@ struct sk_place *sk_place_open(const struct sk_core *core, struct sk_admit *admi
     struct sk_place *place = calloc(1, sizeof *place);
     if (place == NULL)
         return NULL;
-    size_t args = 4 + 2 * (size_t)core->config->batch_max;
     place->core = core;
     place->admit = admit;
     place->writer = writer;
-    place->argv = calloc(args, sizeof *place->argv);
-    place->lens = calloc(args, sizeof *place->lens);
-    (void)snprintf(place->journal_max, sizeof place->journal_max, "%d", (int)JOURNAL_ENTRIES_MAX);
-    if (place->argv == NULL || place->lens == NULL) {
-        sk_place_close(place);
-        return NULL;
-    }
     return place;
 }
 
@@ -74,8 +63,6 @@ void sk_place_close(struct sk_place *place)
         return;
     for (struct sk_voucher *voucher = place->first; voucher != NULL; voucher = voucher->next_asking)
         refuse_all(place, &voucher->asking, SK_VERDICT_UNAVAILABLE);
-    free(place->argv);
-    free(place->lens);
     free(place);
 }
 
@@ -101,6 +88,13 @@ struct lookup {
     struct sk_voucher *voucher;
 };
 
+// Starts to rebuild the voucher, unless that is under way.
+static void rebuild(struct sk_place *place, struct sk_voucher *voucher)
+{
+    if (sk_reconcile(place->core, voucher, NULL, NULL) != SK_OK)
+        sk_log(SK_DEBUG, "not reconciled now", "voucher=%" PRId64, voucher->id);
+}
+
 static void on_lookup(void *arg, const struct sk_rows *rows)
 {
     struct lookup *lookup = arg;
@@ -114,8 +108,7 @@ static void on_lookup(void *arg, const struct sk_rows *rows)
         sk_admit_remember(place->admit, voucher, verdict, "", 0);
     } else if (rows != NULL) {
         verdict = SK_VERDICT_LOADING;
-        if (sk_load(place->core, voucher, NULL, NULL) != SK_OK)
-            sk_log(SK_DEBUG, "loading not started", "voucher=%" PRId64, voucher->id);
+        rebuild(place, voucher);
     }
     refuse_all(place, &voucher->unknown, verdict);
     free(lookup);
@@ -147,96 +140,53 @@ static void look_up(struct sk_place *place, struct sk_voucher *voucher, struct s
     place->lookups++;
 }
 
-// Somebody loads the voucher. If that takes too long, whoever it was has died: take over.
-static void wait_for_loading(struct sk_place *place, struct sk_voucher *voucher, struct sk_order_list *orders)
-{
-    uint64_t now = uv_now(place->core->loop);
-    if (voucher->loading_since_ms == 0)
-        voucher->loading_since_ms = now;
-    if (now - voucher->loading_since_ms > STUCK_LOADING_MS && sk_load(place->core, voucher, NULL, NULL) == SK_OK)
-        voucher->loading_since_ms = now;
-    refuse_all(place, orders, SK_VERDICT_LOADING);
-}
-
 // ---- the script's reply ----
 
-struct reply_view {
-    bool answered; // `ok`: there is a letter for each user
-    const char *status, *last, *journal_id, *letters;
-    int64_t now_ms, begin_ms, epoch;
-    const struct sk_reply *reply;
-    size_t next_existing;
-};
-
-// Reads the shape of the reply once, so that what follows can rely on it.
-static bool read_reply(const struct sk_reply *reply, size_t users, struct reply_view *view)
-{
-    size_t letters = 0, existing = 0;
-    *view = (struct reply_view){.reply = reply, .next_existing = 7};
-    view->status = sk_reply_text(sk_reply_at(reply, 0), NULL);
-    if (view->status == NULL)
-        return false;
-    if (strcmp(view->status, "ok") != 0)
-        return true;
-    view->last = sk_reply_text(sk_reply_at(reply, 4), NULL);
-    view->journal_id = sk_reply_text(sk_reply_at(reply, 5), NULL);
-    view->letters = sk_reply_text(sk_reply_at(reply, 6), &letters);
-    if (!sk_reply_number(sk_reply_at(reply, 1), &view->now_ms) ||
-        !sk_reply_number(sk_reply_at(reply, 2), &view->begin_ms) ||
-        !sk_reply_number(sk_reply_at(reply, 3), &view->epoch) || view->last == NULL || view->journal_id == NULL ||
-        view->letters == NULL || letters != users)
-        return false;
-    for (size_t i = 0; i < letters; i++) {
-        if (view->letters[i] == '\0' || strchr("pasne", view->letters[i]) == NULL)
-            return false;
-        existing += view->letters[i] == SK_ALREADY;
-    }
-    view->answered = sk_reply_count(reply) == 7 + existing;
-    return view->answered;
-}
-
-static void answer_each(struct sk_place *place, struct call *call, struct reply_view *view)
+static void answer_each(struct sk_place *place, struct call *call, struct sk_grant *grant)
 {
     struct sk_entry *entry = NULL;
-    uint64_t begin_in_ms = view->begin_ms > view->now_ms ? (uint64_t)(view->begin_ms - view->now_ms) : 0;
+    uint64_t begin_in_ms = grant->begin_ms > grant->now_ms ? (uint64_t)(grant->begin_ms - grant->now_ms) : 0;
     struct sk_order *order;
     for (size_t i = 0; (order = sk_order_pop(&call->orders)) != NULL; i++) {
-        switch ((enum sk_place_letter)view->letters[i]) {
-        case SK_PLACED:
+        switch ((enum sk_grant_letter)grant->letters[i]) {
+        case SK_GRANT_PLACED:
+            order->epoch = grant->epoch;
             if (entry == NULL)
-                entry = sk_writer_entry(place->writer, call->voucher, view->epoch, view->journal_id, false);
+                entry = sk_entry_new(place->core, call->voucher, SK_ENTRY_OWN, grant->journal_id);
             sk_core_tell(place->core, order, SK_VERDICT_ACCEPTED, order->id, 0);
             if (entry != NULL)
                 sk_writer_add(place->writer, entry, order);
             else
                 sk_order_give(place->core->orders, order); // out of memory: recovery finds it in the journal
             break;
-        case SK_ALREADY:
-            refuse(place, order, SK_VERDICT_ALREADY_ORDERED,
-                   sk_reply_text(sk_reply_at(view->reply, view->next_existing++), NULL), 0);
+        case SK_GRANT_ALREADY:
+            refuse(place, order, SK_VERDICT_ALREADY_ORDERED, sk_grant_next_existing(grant), 0);
             break;
-        case SK_SOLD_OUT:
+        case SK_GRANT_SOLD_OUT:
             refuse(place, order, SK_VERDICT_SOLD_OUT, NULL, 0);
             break;
-        case SK_NOT_STARTED:
+        case SK_GRANT_NOT_STARTED:
             refuse(place, order, SK_VERDICT_NOT_STARTED, NULL, begin_in_ms);
             break;
-        case SK_ENDED:
+        case SK_GRANT_ENDED:
             refuse(place, order, SK_VERDICT_ENDED, NULL, 0);
+            break;
+        case SK_GRANT_FULL:
+            refuse(place, order, SK_VERDICT_OVERLOADED, NULL, RETRY_AFTER_MS);
             break;
         }
     }
 }
 
-static void remember(struct sk_place *place, struct sk_voucher *voucher, const struct reply_view *view)
+static void remember(struct sk_place *place, struct sk_voucher *voucher, const struct sk_grant *grant)
 {
-    voucher->loading_since_ms = 0;
-    if (strchr(view->letters, SK_SOLD_OUT) != NULL)
-        sk_admit_remember(place->admit, voucher, SK_VERDICT_SOLD_OUT, view->last, 0);
-    else if (strchr(view->letters, SK_ENDED) != NULL)
-        sk_admit_remember(place->admit, voucher, SK_VERDICT_ENDED, view->last, 0);
-    else if (strchr(view->letters, SK_NOT_STARTED) != NULL)
-        sk_admit_remember(place->admit, voucher, SK_VERDICT_NOT_STARTED, "", (uint64_t)(view->begin_ms - view->now_ms));
+    if (strchr(grant->letters, SK_GRANT_SOLD_OUT) != NULL)
+        sk_admit_remember(place->admit, voucher, SK_VERDICT_SOLD_OUT, grant->last, 0);
+    else if (strchr(grant->letters, SK_GRANT_ENDED) != NULL)
+        sk_admit_remember(place->admit, voucher, SK_VERDICT_ENDED, grant->last, 0);
+    else if (strchr(grant->letters, SK_GRANT_NOT_STARTED) != NULL)
+        sk_admit_remember(place->admit, voucher, SK_VERDICT_NOT_STARTED, "",
+                          (uint64_t)(grant->begin_ms - grant->now_ms));
 }
 
 // Anything that is not a clear answer is 503: never "sold out", never "unknown voucher". Where the call
@@ -246,23 +196,33 @@ static void on_reply(void *arg, const struct sk_reply *reply)
     struct call *call = arg;
     struct sk_place *place = call->place;
     struct sk_voucher *voucher = call->voucher;
-    struct reply_view view;
     voucher->calls--;
+    SK_FAILPOINT("place.answered");
     if (reply == NULL) {
         refuse_all(place, &call->orders, SK_VERDICT_UNAVAILABLE);
-    } else if (!read_reply(reply, call->orders.count, &view)) {
+        free(call);
+        return;
+    }
+    struct sk_grant grant = sk_grant_read(reply, call->orders.count);
+    switch (grant.status) {
+    case SK_GRANT_OK:
+        remember(place, voucher, &grant);
+        answer_each(place, call, &grant);
+        break;
+    case SK_GRANT_MISSING:
+        look_up(place, voucher, &call->orders);
+        break;
+    case SK_GRANT_LOADING: // whoever is at it may have died
+    case SK_GRANT_UNSURE:
+        rebuild(place, voucher);
+        refuse_all(place, &call->orders, SK_VERDICT_LOADING);
+        break;
+    case SK_GRANT_MALFORMED: {
         const char *error = sk_reply_error(reply);
         sk_log_text(SK_WARN, "Redis refused place_orders", "reason", error == NULL ? "malformed reply" : error);
         refuse_all(place, &call->orders, SK_VERDICT_UNAVAILABLE);
-    } else if (view.answered) {
-        remember(place, voucher, &view);
-        answer_each(place, call, &view);
-    } else if (strcmp(view.status, "missing") == 0) {
-        look_up(place, voucher, &call->orders);
-    } else if (strcmp(view.status, "loading") == 0) {
-        wait_for_loading(place, voucher, &call->orders);
-    } else {
-        refuse_all(place, &call->orders, SK_VERDICT_OVERLOADED); // the journal is full
+        break;
+    }
     }
     free(call);
 }
@@ -278,26 +238,10 @@ static void ask(struct sk_place *place, struct sk_voucher *voucher)
     }
     call->place = place;
     call->voucher = voucher;
-    const char **argv = place->argv;
-    int n = 0;
-    argv[n++] = voucher->voucher_key;
-    argv[n++] = voucher->buyers_key;
-    argv[n++] = voucher->journal_key;
-    argv[n++] = place->journal_max;
-    for (int i = 0; i < n; i++)
-        place->lens[i] = strlen(argv[i]);
     size_t most = (size_t)place->core->config->batch_max;
-    while (call->orders.count < most && voucher->asking.count > 0) {
-        struct sk_order *order = sk_order_pop(&voucher->asking);
-        place->lens[n] = strlen(order->user);
-        argv[n++] = order->user;
-        place->lens[n] = SK_UUID_CHARS;
-        argv[n++] = order->id;
-        sk_order_push(&call->orders, order);
-    }
-    enum sk_status status =
-        sk_redis_script(place->core->redis, SK_SCRIPT_PLACE_ORDERS, 3, n, argv, place->lens, on_reply, call);
-    if (status != SK_OK) {
+    while (call->orders.count < most && voucher->asking.count > 0)
+        sk_order_push(&call->orders, sk_order_pop(&voucher->asking));
+    if (sk_grant_ask(place->core, voucher, &call->orders, false, on_reply, call) != SK_OK) {
         refuse_all(place, &call->orders, SK_VERDICT_UNAVAILABLE);
         free(call);
         return;
@@ -306,11 +250,12 @@ static void ask(struct sk_place *place, struct sk_voucher *voucher)
     place->asked_at_ms = uv_now(place->core->loop);
 }
 
-void sk_place_flush(struct sk_place *place)
+bool sk_place_flush(struct sk_place *place)
 {
     if (sk_redis_busy(place->core->redis))
-        return;
+        return false;
     struct sk_voucher *voucher = place->first;
+    bool asked = voucher != NULL;
     place->first = NULL;
     while (voucher != NULL) {
         struct sk_voucher *next = voucher->next_asking;
@@ -319,6 +264,7 @@ void sk_place_flush(struct sk_place *place)
             ask(place, voucher);
         voucher = next;
     }
+    return asked;
 }
 
 bool sk_place_busy(const struct sk_place *place)

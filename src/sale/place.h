@@ -16,19 +16,11 @@ void sk_place_close(struct sk_place *place); // after the links were closed
 // Takes over the order (user, id and ticket are set). Its outcome comes later, never inside this call.
 void sk_place_add(struct sk_place *place, struct sk_voucher *voucher, struct sk_order *order);
 
-// Sends what has gathered, unless Redis is busy: at the end of a loop turn.
-void sk_place_flush(struct sk_place *place);
+// Queues what has gathered, unless Redis is busy: at the end of a loop turn. Returns whether there was
+// anything.
+bool sk_place_flush(struct sk_place *place);
 
 // Whether requests are being placed: some wait, or Redis was asked a moment ago.
 bool sk_place_busy(const struct sk_place *place);
-
-// How one user of a batch fared: what place_orders.lua says with one letter.
-enum sk_place_letter {
-    SK_PLACED = 'p',
-    SK_ALREADY = 'a',
-    SK_SOLD_OUT = 's',
-    SK_NOT_STARTED = 'n',
-    SK_ENDED = 'e',
-};
 
 #endif

@@ -1,7 +1,8 @@
-// A round: ask PostgreSQL which vouchers may have orders under way; for each, try to take its recovery
-// lock (so that instances do not do the same work twice; if they do, no harm is done: same order ids), read
-// a page of entries that are older than the grace period, give them to the writer as if they had just
-// been granted, and wait until they are settled before the next page.
+// A round: ask PostgreSQL for the vouchers that may have orders under way and what it knows of them; look at each
+// in Redis and let audit.c judge. If Redis cannot be relied on: reconcile. Else, if its journal is not empty,
+// try to take the voucher's recovery lock (so that instances do not do the same work twice; if they do, no harm
+// is done: same order ids), read a page of entries that are older than the grace period, give them to the
+// writer as if they had just been granted, and wait until they are settled before the next page.
 //
 // Entries of our own that are still in the writer are old too when PostgreSQL was away. They are
 // recognised by their ids: nothing younger than our oldest open entry is touched.
@@ -12,16 +13,27 @@
 #include <string.h>
 
 #include "backoff.h"
+#include "dead_letter.h"
 #include "log.h"
+#include "reconcile.h"
 
-enum { ROUND_MS = 1000, PAGE = 100, VOUCHERS_MAX = 1000, LOCK_KEY_SIZE = 64 };
+enum {
+    ROUND_MS = 1000,
+    PAGE = 100,
+    VOUCHERS_MAX = 1000,
+    LOCK_KEY_SIZE = 64,
+    DIFFERING_MAX = 2,         // looks in a row before a difference is believed
+    DIFFERING_HOLD_MS = 60000, // what a reconcile did not mend is not mended by the next one
+};
 
 struct sk_recover {
     const struct sk_core *core;
     struct sk_writer *writer;
     uv_timer_t *timer;
     struct sk_backoff jitter;
+    bool in_round, hurry;
     int64_t ids[VOUCHERS_MAX]; // the vouchers of this round
+    struct sk_account accounts[VOUCHERS_MAX];
     size_t count, at;
     struct sk_voucher *voucher; // the one being looked at
     struct sk_lock *lock;
@@ -45,45 +57,10 @@ static void end_voucher(struct sk_recover *recover)
 
 // ---- entries ----
 
-int sk_recover_parse(const char *orders, size_t len, void (*each)(void *arg, const char *id, const char *user),
-                     void *arg)
-{
-    int count = 0;
-    const char *at = orders, *end = orders + len;
-    while (at < end) {
-        const char *comma = memchr(at, ',', (size_t)(end - at));
-        size_t n = (size_t)((comma == NULL ? end : comma) - at);
-        char id[SK_UUID_SIZE], user[SK_USER_SIZE];
-        if (n <= SK_UUID_CHARS + 1 || n - SK_UUID_CHARS - 1 > SK_USER_MAX || at[SK_UUID_CHARS] != ' ')
-            return -1;
-        memcpy(id, at, SK_UUID_CHARS);
-        id[SK_UUID_CHARS] = '\0';
-        memcpy(user, at + SK_UUID_CHARS + 1, n - SK_UUID_CHARS - 1);
-        user[n - SK_UUID_CHARS - 1] = '\0';
-        if (!sk_uuid_valid(id) || !sk_text_user(user) || strlen(user) != n - SK_UUID_CHARS - 1)
-            return -1;
-        if (each != NULL)
-            each(arg, id, user);
-        count++;
-        at += n + 1;
-    }
-    return count > 0 && orders[len - 1] != ',' ? count : -1;
-}
-
-// Orders a journal id by its two numbers.
-static bool id_before(const char *a, const char *b)
-{
-    char *a_rest, *b_rest;
-    uint64_t a_ms = strtoull(a, &a_rest, 10), b_ms = strtoull(b, &b_rest, 10);
-    if (a_ms != b_ms)
-        return a_ms < b_ms;
-    return strtoull(*a_rest == '-' ? a_rest + 1 : a_rest, NULL, 10) <
-           strtoull(*b_rest == '-' ? b_rest + 1 : b_rest, NULL, 10);
-}
-
 struct refill {
     struct sk_recover *recover;
     struct sk_entry *entry;
+    int64_t epoch;
 };
 
 static void add_order(void *arg, const char *id, const char *user)
@@ -93,39 +70,69 @@ static void add_order(void *arg, const char *id, const char *user)
     SK_ASSERT(order != NULL); // room was checked for the whole entry
     memcpy(order->id, id, SK_UUID_SIZE);
     memcpy(order->user, user, strlen(user) + 1);
+    order->epoch = refill->epoch;
     order->patient = true;
     sk_writer_add(refill->recover->writer, refill->entry, order);
 }
 
-static const char *field(const struct sk_reply *fields, const char *name, size_t *len)
-{
-    for (size_t i = 0; i + 1 < sk_reply_count(fields); i += 2) {
-        const char *text = sk_reply_text(sk_reply_at(fields, i), NULL);
-        if (text != NULL && strcmp(text, name) == 0)
-            return sk_reply_text(sk_reply_at(fields, i + 1), len);
-    }
-    return NULL;
-}
-
-static void refill(struct sk_recover *recover, const char *journal_id, const struct sk_reply *fields)
+static void refill(struct sk_recover *recover, const struct sk_journal_entry *found)
 {
     const struct sk_core *core = recover->core;
-    size_t len = 0;
-    const char *orders = field(fields, "orders", &len);
-    int count = orders == NULL ? -1 : sk_recover_parse(orders, len, NULL, NULL);
-    if (count < 0) {
-        sk_log_text(SK_ERROR, "journal entry cannot be read; it stays", "journal_id", journal_id);
-        return;
-    }
-    if (sk_order_pool_out(core->orders) + (size_t)count > (size_t)core->config->journal_max_orders)
+    if (sk_order_pool_out(core->orders) + (size_t)found->count > (size_t)core->config->journal_max_orders)
         return; // no room now; a later round has
-    // Under epoch 0: the journal is the proof that Redis granted it, whatever has happened since.
-    struct refill target = {recover, sk_writer_entry(recover->writer, recover->voucher, 0, journal_id, true)};
+    struct refill target = {recover, sk_entry_new(core, recover->voucher, SK_ENTRY_RECOVERED, found->id), found->epoch};
     if (target.entry == NULL)
         return;
-    (void)sk_recover_parse(orders, len, add_order, &target);
+    (void)sk_journal_parse(found->orders, found->orders_len, add_order, &target);
     recover->unsettled++;
 }
+
+// ---- entries that cannot be read ----
+
+struct bad_entry {
+    const struct sk_core *core;
+    char journal_key[SK_KEY_SIZE];
+    char id[SK_JOURNAL_ID_SIZE];
+};
+
+static void on_dropped(void *arg, const struct sk_reply *reply)
+{
+    (void)arg;
+    (void)reply; // if it is still there, it is found again, and kept only once
+}
+
+static void on_kept(void *arg, bool kept)
+{
+    struct bad_entry *bad = arg;
+    const char *argv[] = {"XDEL", bad->journal_key, bad->id};
+    if (kept && sk_redis_command(bad->core->redis, 3, argv, NULL, on_dropped, NULL) != SK_OK)
+        sk_log(SK_WARN, "dead letter still in the journal", "journal_id=%s", bad->id);
+    free(bad);
+}
+
+static void set_aside(struct sk_recover *recover, const char *id, const struct sk_reply *element)
+{
+    struct bad_entry *bad = calloc(1, sizeof *bad);
+    struct sk_buf raw = {0};
+    enum sk_status status = SK_NO_MEM;
+    sk_journal_raw(element, &raw);
+    if (bad != NULL && !raw.failed) {
+        bad->core = recover->core;
+        (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", recover->voucher->journal_key);
+        (void)snprintf(bad->id, sizeof bad->id, "%s", id);
+        struct sk_dead_letter letter = {.voucher_id = recover->voucher->id,
+                                        .journal_id = id,
+                                        .raw = raw.data,
+                                        .raw_len = raw.len,
+                                        .reason = "it cannot be read"};
+        status = sk_dead_letter_put(recover->core, &letter, on_kept, bad);
+    }
+    if (status != SK_OK)
+        free(bad); // a later round finds it again
+    sk_buf_free(&raw);
+}
+
+// ---- the journal ----
 
 static void scan(struct sk_recover *recover);
 
@@ -133,16 +140,20 @@ static void on_scanned(void *arg, const struct sk_reply *reply)
 {
     struct sk_recover *recover = arg;
     const struct sk_entry *own = recover->voucher->oldest_entry;
-    size_t count = reply == NULL ? 0 : sk_reply_count(reply);
+    size_t count = sk_reply_count(reply);
     recover->more = count == PAGE;
     for (size_t i = 0; i < count; i++) {
-        const char *id = sk_reply_text(sk_reply_at(sk_reply_at(reply, i), 0), NULL);
-        if (id == NULL || strlen(id) >= sizeof recover->after || (own != NULL && !id_before(id, own->journal_id))) {
+        const struct sk_reply *element = sk_reply_at(reply, i);
+        struct sk_journal_entry found;
+        if (!sk_journal_read(element, &found) || (own != NULL && sk_journal_compare(found.id, own->journal_id) >= 0)) {
             recover->more = false;
             break;
         }
-        memcpy(recover->after, id, strlen(id) + 1);
-        refill(recover, id, sk_reply_at(sk_reply_at(reply, i), 1));
+        memcpy(recover->after, found.id, strlen(found.id) + 1);
+        if (found.orders != NULL)
+            refill(recover, &found);
+        else
+            set_aside(recover, found.id, element);
     }
     if (recover->unsettled > 0)
         sk_log(SK_INFO, "recovering journal entries", "voucher=%" PRId64 " entries=%zu", recover->voucher->id,
@@ -174,8 +185,6 @@ void sk_recover_settled(void *arg)
         end_voucher(recover);
 }
 
-// ---- vouchers ----
-
 static void on_locked(void *arg, struct sk_lock *lock)
 {
     struct sk_recover *recover = arg;
@@ -185,36 +194,85 @@ static void on_locked(void *arg, struct sk_lock *lock)
         end_voucher(recover); // somebody else is at it
 }
 
-static void on_length(void *arg, const struct sk_reply *reply)
+static void settle_journal(struct sk_recover *recover)
 {
     static const struct sk_lock_events events = {.taken = on_locked};
-    struct sk_recover *recover = arg;
-    int64_t length = 0;
-    if (reply != NULL && sk_reply_number(reply, &length) && length > 0) {
-        char name[LOCK_KEY_SIZE];
-        const char *key = name;
-        (void)snprintf(name, sizeof name, "seckill:lock:recover:{%" PRId64 "}", recover->voucher->id);
-        recover->lock = sk_lock_take(recover->core->locker, 1, &key, 0, &events, recover);
-    }
+    char name[LOCK_KEY_SIZE];
+    const char *key = name;
+    memcpy(recover->after, "-", 2);
+    (void)snprintf(name, sizeof name, "seckill:lock:recover:{%" PRId64 "}", recover->voucher->id);
+    recover->lock = sk_lock_take(recover->core->locker, 1, &key, 0, &events, recover);
     if (recover->lock == NULL)
         end_voucher(recover);
+}
+
+// ---- the audit ----
+
+// Whether a difference is to be believed: it was there in several looks, and has not just been acted upon.
+static bool believe(const struct sk_core *core, struct sk_voucher *voucher)
+{
+    uint64_t now = uv_now(core->loop);
+    if (++voucher->differing < DIFFERING_MAX || now < voucher->differ_until_ms)
+        return false;
+    voucher->differ_until_ms = now + DIFFERING_HOLD_MS;
+    return true;
+}
+
+// Returns whether the voucher has to be rebuilt.
+static bool must_rebuild(const struct sk_core *core, struct sk_voucher *voucher, const struct sk_account *account,
+                         const struct sk_look *look)
+{
+    enum sk_finding finding = sk_audit(account, &voucher->look, look);
+    bool differs = finding == SK_BOOKS_DIFFER;
+    voucher->look = *look;
+    if (!differs)
+        voucher->differing = 0;
+    if (finding == SK_BOOKS_AGREE || (differs && !believe(core, voucher)))
+        return false;
+    if (finding != SK_BOOKS_LOADING)
+        sk_log(SK_WARN, differs ? "books differ" : "Redis cannot be relied on",
+               "voucher=%" PRId64 " finding=%s epoch=%" PRId64 "/%" PRId64 " stock=%" PRId64 "/%" PRId64
+               " buyers=%" PRId64 "/%" PRId64 " newest=%s/%s",
+               voucher->id, sk_finding_name(finding), look->epoch, account->epoch, look->stock, account->stock,
+               look->buyers, account->buyers, look->last, account->newest);
+    return true;
+}
+
+static void on_look(void *arg, const struct sk_reply *reply)
+{
+    struct sk_recover *recover = arg;
+    const struct sk_core *core = recover->core;
+    struct sk_voucher *voucher = recover->voucher;
+    struct sk_look look;
+    if (reply == NULL || !sk_look_read(reply, sk_redis_run(core->redis), &look)) {
+        end_voucher(recover);
+        return;
+    }
+    if (must_rebuild(core, voucher, &recover->accounts[recover->at - 1], &look)) {
+        if (sk_reconcile(core, voucher, NULL, NULL) != SK_OK)
+            sk_log(SK_DEBUG, "not reconciled now", "voucher=%" PRId64, voucher->id);
+        end_voucher(recover);
+    } else if (look.journal > 0 && look.same_run && !look.loading) {
+        settle_journal(recover);
+    } else {
+        end_voucher(recover);
+    }
 }
 
 static void next_voucher(struct sk_recover *recover)
 {
     const struct sk_core *core = recover->core;
     while (recover->at < recover->count) {
-        recover->voucher = sk_vouchers_get(core->vouchers, recover->ids[recover->at++], uv_now(core->loop));
-        if (recover->voucher == NULL)
+        struct sk_voucher *voucher = sk_vouchers_get(core->vouchers, recover->ids[recover->at++], uv_now(core->loop));
+        if (voucher == NULL)
             continue;
-        memcpy(recover->after, "-", 2);
-        const char *argv[] = {"XLEN", recover->voucher->journal_key};
-        if (sk_redis_command(core->redis, 2, argv, NULL, on_length, recover) == SK_OK) {
-            recover->voucher->pins++;
+        const char *argv[] = {voucher->voucher_key, voucher->buyers_key, voucher->journal_key};
+        if (sk_redis_script(core->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL, on_look, recover) == SK_OK) {
+            recover->voucher = voucher;
+            voucher->pins++;
             return;
         }
     }
-    recover->voucher = NULL;
     end_round(recover);
 }
 
@@ -224,8 +282,15 @@ static void on_vouchers(void *arg, const struct sk_rows *rows)
     recover->count = rows == NULL ? 0 : sk_rows_count(rows);
     if (recover->count > VOUCHERS_MAX)
         recover->count = VOUCHERS_MAX;
-    for (size_t i = 0; i < recover->count; i++)
+    for (size_t i = 0; i < recover->count; i++) {
+        struct sk_account *account = &recover->accounts[i];
         recover->ids[i] = sk_rows_number(rows, i, 0);
+        account->epoch = sk_rows_number(rows, i, 1);
+        (void)snprintf(account->newest, sizeof account->newest, "%s-%s", sk_rows_text(rows, i, 2),
+                       sk_rows_text(rows, i, 3));
+        account->stock = sk_rows_number(rows, i, 4);
+        account->buyers = sk_rows_number(rows, i, 5);
+    }
     recover->at = 0;
     next_voucher(recover);
 }
@@ -233,6 +298,8 @@ static void on_vouchers(void *arg, const struct sk_rows *rows)
 static void on_round(uv_timer_t *timer)
 {
     struct sk_recover *recover = timer->data;
+    recover->in_round = true;
+    recover->hurry = false;
     if (!sk_redis_ready(recover->core->redis) ||
         sk_pg_call(recover->core->pg, SK_STATEMENT_CURRENT_VOUCHERS, 0, NULL, on_vouchers, recover) != SK_OK)
         end_round(recover);
@@ -240,8 +307,16 @@ static void on_round(uv_timer_t *timer)
 
 static void end_round(struct sk_recover *recover)
 {
-    if (recover->timer != NULL)
-        (void)uv_timer_start(recover->timer, on_round, ROUND_MS / 2 + sk_backoff_next(&recover->jitter), 0);
+    uint64_t pause_ms = recover->hurry ? 0 : ROUND_MS / 2 + sk_backoff_next(&recover->jitter);
+    recover->in_round = false;
+    (void)uv_timer_start(recover->timer, on_round, pause_ms, 0);
+}
+
+void sk_recover_hurry(struct sk_recover *recover)
+{
+    recover->hurry = true;
+    if (!recover->in_round)
+        (void)uv_timer_start(recover->timer, on_round, 0, 0);
 }
 
 struct sk_recover *sk_recover_open(const struct sk_core *core)

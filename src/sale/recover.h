@@ -1,4 +1,5 @@
-// Recovery: settles journal entries whose instance did not live to settle them.
+// Looks after every current voucher, again and again: has Redis lost anything, has an instance died with
+// orders on their way? The first leads to a reconcile, the second to settling its journal entries.
 #ifndef SK_SALE_RECOVER_H
 #define SK_SALE_RECOVER_H
 
@@ -12,13 +13,10 @@ struct sk_recover *sk_recover_open(const struct sk_core *core);
 void sk_recover_set_writer(struct sk_recover *recover, struct sk_writer *writer);
 void sk_recover_close(struct sk_recover *recover); // after the links were closed
 
+// A store has come (back): starts the next round now.
+void sk_recover_hurry(struct sk_recover *recover);
+
 // The writer says: one recovered entry is settled. arg is the sk_recover.
 void sk_recover_settled(void *arg);
-
-// Reads the orders of a journal entry ("id user,id user,..."): calls `each` for every order and returns
-// their number, or -1 if the text is not of that form (then `each` may have run for a part: ask with
-// each == NULL first).
-int sk_recover_parse(const char *orders, size_t len, void (*each)(void *arg, const char *id, const char *user),
-                     void *arg);
 
 #endif

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "admit.h"
+#include "failpoint.h"
 #include "place.h"
 #include "recover.h"
+#include "regrant.h"
 #include "writer.h"
 
 enum { RETRY_AFTER_MS = 1000 };
@@ -15,14 +17,17 @@ struct sk_sale {
     struct sk_admit *admit;
     struct sk_place *place;
     struct sk_writer *writer;
+    struct sk_regrant *regrant;
     struct sk_recover *recover;
     struct sk_inquiries *inquiries;
+    struct sk_repairs *repairs;
 };
 
 static void on_redis_change(void *arg, bool ready)
 {
-    (void)arg;
-    (void)ready; // everybody asks sk_redis_ready
+    struct sk_sale *sale = arg;
+    if (ready && sale->recover != NULL)
+        sk_recover_hurry(sale->recover); // it may have lost something
 }
 
 static void on_pg_change(void *arg, bool ready)
@@ -30,6 +35,8 @@ static void on_pg_change(void *arg, bool ready)
     struct sk_sale *sale = arg;
     if (ready && sale->writer != NULL)
         sk_writer_pump(sale->writer, false);
+    if (ready && sale->recover != NULL)
+        sk_recover_hurry(sale->recover);
 }
 
 static enum sk_status open_stores(struct sk_sale *sale)
@@ -53,15 +60,19 @@ static enum sk_status open_parts(struct sk_sale *sale)
     const struct sk_core *core = &sale->core;
     sale->admit = sk_admit_open(core);
     sale->recover = sk_recover_open(core);
-    if (sale->admit == NULL || sale->recover == NULL)
+    sale->regrant = sk_regrant_open(core);
+    if (sale->admit == NULL || sale->recover == NULL || sale->regrant == NULL)
         return SK_NO_MEM;
-    sale->writer = sk_writer_open(core, sk_recover_settled, sale->recover);
+    struct sk_writer_events events = {sk_recover_settled, sk_regrant_add, sale->recover, sale->regrant};
+    sale->writer = sk_writer_open(core, &events);
     if (sale->writer == NULL)
         return SK_NO_MEM;
     sk_recover_set_writer(sale->recover, sale->writer);
+    sk_regrant_set_writer(sale->regrant, sale->writer);
     sale->place = sk_place_open(core, sale->admit, sale->writer);
     sale->inquiries = sk_inquiries_open(core);
-    return sale->place != NULL && sale->inquiries != NULL ? SK_OK : SK_NO_MEM;
+    sale->repairs = sk_repairs_open(core, sale->regrant);
+    return sale->place != NULL && sale->inquiries != NULL && sale->repairs != NULL ? SK_OK : SK_NO_MEM;
 }
 
 struct sk_sale *sk_sale_open(const struct sk_sale_options *options)
@@ -87,8 +98,10 @@ void sk_sale_close(struct sk_sale *sale)
     // The links go first: their last callbacks still find everything in place.
     sk_pg_close(sale->core.pg);
     sk_redis_close(sale->core.redis);
+    sk_repairs_close(sale->repairs);
     sk_inquiries_close(sale->inquiries);
     sk_place_close(sale->place);
+    sk_regrant_close(sale->regrant);
     sk_writer_close(sale->writer);
     sk_recover_close(sale->recover);
     sk_admit_close(sale->admit);
@@ -102,15 +115,16 @@ bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, u
                    struct sk_outcome *outcome)
 {
     const struct sk_core *core = &sale->core;
-    struct sk_voucher *voucher = sk_vouchers_get(core->vouchers, voucher_id, uv_now(core->loop));
-    if (voucher != NULL && sk_admit_refuses(sale->admit, voucher, user, outcome))
-        return false;
+    // Without Redis nothing is certain, not even what was remembered a moment ago.
     *outcome = (struct sk_outcome){.verdict = SK_VERDICT_UNAVAILABLE, .retry_after_ms = RETRY_AFTER_MS};
     if (!sk_redis_ready(core->redis))
         return false;
+    struct sk_voucher *voucher = sk_vouchers_get(core->vouchers, voucher_id, uv_now(core->loop));
+    if (voucher != NULL && sk_admit_refuses(sale->admit, voucher, user, outcome))
+        return false;
     struct sk_order *order = voucher == NULL ? NULL : sk_order_take(core->orders);
     if (order == NULL) {
-        outcome->verdict = SK_VERDICT_OVERLOADED;
+        *outcome = (struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = RETRY_AFTER_MS};
         return false;
     }
     order->ticket = ticket;
@@ -127,11 +141,18 @@ struct sk_inquiries *sk_sale_inquiries(struct sk_sale *sale)
     return sale->inquiries;
 }
 
+struct sk_repairs *sk_sale_repairs(struct sk_sale *sale)
+{
+    return sale->repairs;
+}
+
 void sk_sale_turn(struct sk_sale *sale)
 {
-    sk_place_flush(sale->place);
+    bool asked = sk_place_flush(sale->place);
     sk_writer_pump(sale->writer, sk_place_busy(sale->place));
     sk_redis_flush(sale->core.redis);
+    if (asked)
+        SK_FAILPOINT("place.sent");
 }
 
 bool sk_sale_ready(const struct sk_sale *sale)
@@ -141,5 +162,5 @@ bool sk_sale_ready(const struct sk_sale *sale)
 
 bool sk_sale_idle(const struct sk_sale *sale)
 {
-    return sk_writer_idle(sale->writer);
+    return sk_writer_idle(sale->writer) && sk_regrant_idle(sale->regrant);
 }

@@ -1,11 +1,14 @@
 // The sale of one reactor: everything between a request that has been understood and the verdict on it.
-// The road of an order through it: admit -> place (Redis) -> writer (locks, PostgreSQL) -> verdict;
-// beside it recover, which settles what others left, and load, which opens vouchers.
+// The road of an order through it: admit -> place (Redis) -> writer (locks, PostgreSQL) -> verdict.
+// Beside the road: recover looks after the vouchers (audit) and settles what others left, reconcile rebuilds
+// a voucher whose data Redis may have lost, regrant takes up the orders that were fenced off by that, and what
+// cannot be settled becomes a dead letter.
 #ifndef SK_SALE_SALE_H
 #define SK_SALE_SALE_H
 
 #include "core.h"
 #include "inquiry.h"
+#include "repair.h"
 
 struct sk_sale;
 
@@ -31,6 +34,7 @@ bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, u
                    struct sk_outcome *outcome);
 
 struct sk_inquiries *sk_sale_inquiries(struct sk_sale *sale);
+struct sk_repairs *sk_sale_repairs(struct sk_sale *sale);
 
 // The end of a loop turn: sends what has gathered.
 void sk_sale_turn(struct sk_sale *sale);

@@ -40,7 +40,8 @@ void sk_vouchers_free(struct sk_vouchers *vouchers)
 static bool idle(const struct sk_voucher *v)
 {
     return v->pins == 0 && !v->in_asking && v->calls == 0 && !v->looking_up && v->unknown.count == 0 && !v->filtering &&
-           !v->in_granted && v->granted.count == 0 && v->oldest_entry == NULL && !v->loading;
+           !v->in_granted && v->granted.count == 0 && v->oldest_entry == NULL && v->lost.count == 0 && !v->regranting &&
+           !v->reconciling;
 }
 
 // Unlinks the idle voucher that was used least recently. Returns false if none is idle.

@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "audit.h"
 #include "filter.h"
+#include "journal.h"
 #include "order.h"
 #include "verdict.h"
 
@@ -33,30 +35,43 @@ struct sk_voucher {
     // place.c
     struct sk_order_list asking; // wait for the next script call
     struct sk_voucher *next_asking;
-    bool in_asking;
     unsigned calls;               // script calls under way
     struct sk_order_list unknown; // wait to learn whether the voucher exists
-    bool looking_up;
 
     // admit.c
     struct sk_mark mark;
     struct sk_filter *filter; // who had bought by filter_label; NULL: not known
     char filter_label[SK_LABEL_SIZE];
-    bool filtering; // the filter is being read
 
     // writer.c
     struct sk_order_list granted; // wait for a database batch
     struct sk_voucher *next_granted;
-    bool in_granted;
     struct sk_entry *oldest_entry, *youngest_entry;
 
     // inquiry.c
     char *document; // the voucher as PostgreSQL showed it last; owned
     uint64_t document_until_ms;
 
-    // load.c
-    bool loading;              // by this reactor
-    uint64_t loading_since_ms; // when somebody's loading was first seen; 0: not loading
+    // regrant.c
+    struct sk_order_list lost; // fenced off, to be granted again
+    struct sk_voucher *next_lost;
+    uint64_t regrant_at_ms; // not before
+    int64_t stale_epoch;    // the newest epoch that PostgreSQL no longer takes orders of
+
+    // reconcile.c
+    uint64_t reconcile_at_ms; // not before
+
+    // recover.c
+    struct sk_look look;      // the last one
+    unsigned differing;       // looks in a row whose books differ though nothing moves
+    uint64_t differ_until_ms; // do not act upon it again before
+
+    // Which of the above is under way, or in a list.
+    bool in_asking, looking_up; // place.c
+    bool filtering;             // admit.c: the filter is being read
+    bool in_granted;            // writer.c
+    bool in_lost, regranting;   // regrant.c: the stores have been asked about some
+    bool reconciling;           // reconcile.c, by this reactor
 };
 
 struct sk_vouchers;

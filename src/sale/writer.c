@@ -1,6 +1,6 @@
-// A batch goes COLLECTED -> LOCKING -> LOCKED -> WRITING -> FREE. There are two: one in PostgreSQL, and
-// one that takes its locks meanwhile. All orders of a batch are for one voucher and one epoch, because
-// one call of place_orders() is.
+// A batch goes COLLECTED -> LOCKING -> LOCKED -> WRITING (-> SETTING_ASIDE) -> FREE. There are two: one in PostgreSQL,
+// and one that takes its locks meanwhile. All orders of a batch are for one voucher and one epoch, because one call of
+// place_orders() is.
 //
 // Orders that nobody waits for (Prefer: respond-async, and recovered ones) are patient: during a rush they are
 // written only now and then, so that the rush has the machine to itself, and more often the more of
@@ -9,18 +9,21 @@
 // Nobody's failure stops a batch: an order whose lock is busy goes back and waits, with jitter; if Redis
 // cannot lock, the batch is written without locks (they only save work); if PostgreSQL fails or its
 // answer is lost, all orders go back and are said again under the same ids, which settles them
-// whatever became of the first try (P7).
+// whatever became of the first try (P7). What PostgreSQL refuses for good is tried again entry by entry, so
+// that one bad entry does not hold up others, and after TRIES_MAX times alone it becomes a dead letter.
 #include "writer.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "backoff.h"
+#include "dead_letter.h"
+#include "failpoint.h"
 #include "log.h"
 
-enum { TICK_MS = 10, PATIENCE_MS = 100, LOCK_KEY_SIZE = 96, BATCHES = 2 };
+enum { TICK_MS = 10, PATIENCE_MS = 100, LOCK_KEY_SIZE = 96, BATCHES = 2, TRIES_MAX = 5 };
 
-enum batch_state { BATCH_FREE, BATCH_COLLECTED, BATCH_LOCKING, BATCH_LOCKED, BATCH_WRITING };
+enum batch_state { BATCH_FREE, BATCH_COLLECTED, BATCH_LOCKING, BATCH_LOCKED, BATCH_WRITING, BATCH_SETTING_ASIDE };
 
 struct batch {
     struct sk_writer *writer;
@@ -34,8 +37,7 @@ struct batch {
 
 struct sk_writer {
     const struct sk_core *core;
-    void (*on_recovered)(void *arg);
-    void *arg;
+    struct sk_writer_events events;
     struct sk_voucher *first, *last; // vouchers with granted orders, in turn
     struct sk_order_list delayed;    // wait for their not_before_ms
     size_t impatient;                // orders in the queues above that somebody waits for
@@ -53,12 +55,13 @@ static void pump(struct sk_writer *writer);
 
 static void set_state(struct batch *batch, enum batch_state state)
 {
-    static const bool allowed[BATCH_WRITING + 1][BATCH_WRITING + 1] = {
+    static const bool allowed[BATCH_SETTING_ASIDE + 1][BATCH_SETTING_ASIDE + 1] = {
         [BATCH_FREE] = {[BATCH_COLLECTED] = true},
         [BATCH_COLLECTED] = {[BATCH_LOCKING] = true, [BATCH_LOCKED] = true},
         [BATCH_LOCKING] = {[BATCH_LOCKED] = true, [BATCH_FREE] = true},
         [BATCH_LOCKED] = {[BATCH_WRITING] = true, [BATCH_FREE] = true},
-        [BATCH_WRITING] = {[BATCH_FREE] = true},
+        [BATCH_WRITING] = {[BATCH_FREE] = true, [BATCH_SETTING_ASIDE] = true},
+        [BATCH_SETTING_ASIDE] = {[BATCH_FREE] = true},
     };
     SK_ASSERT(allowed[batch->state][state]);
     batch->state = state;
@@ -107,105 +110,28 @@ static void wake_delayed(struct sk_writer *writer)
     }
 }
 
-// ---- journal entries ----
-
-struct sk_entry *sk_writer_entry(struct sk_writer *writer, struct sk_voucher *voucher, int64_t epoch,
-                                 const char *journal_id, bool recovered)
-{
-    (void)writer;
-    size_t len = strlen(journal_id);
-    struct sk_entry *entry = len < SK_JOURNAL_ID_SIZE ? calloc(1, sizeof *entry) : NULL;
-    if (entry == NULL)
-        return NULL;
-    entry->voucher = voucher;
-    entry->epoch = epoch;
-    entry->recovered = recovered;
-    memcpy(entry->journal_id, journal_id, len + 1);
-    if (!recovered) {
-        entry->prev = voucher->youngest_entry;
-        if (entry->prev != NULL)
-            entry->prev->next = entry;
-        else
-            voucher->oldest_entry = entry;
-        voucher->youngest_entry = entry;
-    }
-    return entry;
-}
-
-static void free_entry(struct sk_entry *entry)
-{
-    struct sk_voucher *voucher = entry->voucher;
-    if (!entry->recovered) {
-        if (entry->prev != NULL)
-            entry->prev->next = entry->next;
-        else
-            voucher->oldest_entry = entry->next;
-        if (entry->next != NULL)
-            entry->next->prev = entry->prev;
-        else
-            voucher->youngest_entry = entry->prev;
-    }
-    sk_buf_free(&entry->refused);
-    free(entry);
-}
-
-static void on_dropped(void *arg, const struct sk_reply *reply)
-{
-    (void)arg;
-    if (reply != NULL && sk_reply_error(reply) != NULL)
-        sk_log_text(SK_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
-}
-
-// Corrects Redis for the refused orders and drops the entry. Whatever fails here is done again by
-// recovery, which finds the entry in the journal.
-static enum sk_status correct_and_drop(struct sk_writer *writer, const struct sk_entry *entry)
-{
-    const struct sk_voucher *voucher = entry->voucher;
-    const char *argv[SK_REDIS_ARGS_MAX];
-    int n = 0;
-    argv[n++] = voucher->voucher_key;
-    argv[n++] = voucher->buyers_key;
-    argv[n++] = voucher->journal_key;
-    argv[n++] = entry->journal_id;
-    if (entry->refused.failed || (size_t)n + entry->refused_count * 4 > SK_REDIS_ARGS_MAX)
-        return SK_NO_MEM;
-    const char *at = entry->refused.data;
-    for (size_t i = 0; i < entry->refused_count * 4; i++, at += strlen(at) + 1)
-        argv[n++] = at;
-    return sk_redis_script(writer->core->redis, SK_SCRIPT_SETTLE_ENTRY, 3, n, argv, NULL, on_dropped, NULL);
-}
-
-static void close_entry(struct sk_writer *writer, struct sk_entry *entry)
-{
-    const char *argv[] = {"XDEL", entry->voucher->journal_key, entry->journal_id};
-    enum sk_status status = entry->refused_count > 0
-                                ? correct_and_drop(writer, entry)
-                                : sk_redis_command(writer->core->redis, 3, argv, NULL, on_dropped, NULL);
-    if (status != SK_OK)
-        sk_log(SK_WARN, "journal entry left to recovery", "journal_id=%s", entry->journal_id);
-    bool recovered = entry->recovered;
-    free_entry(entry);
-    if (recovered)
-        writer->on_recovered(writer->arg);
-}
-
 // ---- results ----
 
-static void leave(struct sk_writer *writer, struct sk_order *order)
+static void end_entry(struct sk_writer *writer, struct sk_entry *entry)
+{
+    bool recovered = entry->kind == SK_ENTRY_RECOVERED;
+    sk_entry_end(writer->core, entry);
+    sk_entry_free(entry);
+    if (recovered)
+        writer->events.recovered(writer->events.recovered_arg);
+}
+
+static void leave_entry(struct sk_writer *writer, struct sk_entry *entry)
+{
+    if (--entry->open == 0)
+        end_entry(writer, entry);
+}
+
+void sk_writer_leave(struct sk_writer *writer, struct sk_order *order)
 {
     struct sk_entry *entry = order->entry;
     sk_order_give(writer->core->orders, order);
-    if (--entry->open == 0)
-        close_entry(writer, entry);
-}
-
-static void note_refused(struct sk_order *order, const char *outcome, const char *live_id)
-{
-    struct sk_entry *entry = order->entry;
-    const char *parts[] = {outcome, order->id, order->user, live_id == NULL ? "" : live_id};
-    for (int i = 0; i < 4; i++)
-        sk_buf_add(&entry->refused, parts[i], strlen(parts[i]) + 1);
-    entry->refused_count++;
+    leave_entry(writer, entry);
 }
 
 static void settle(struct sk_writer *writer, struct sk_order *order, const char *outcome, const char *live_id)
@@ -214,22 +140,21 @@ static void settle(struct sk_writer *writer, struct sk_order *order, const char 
     if (strcmp(outcome, "placed") == 0 || strcmp(outcome, "already_placed") == 0) {
         sk_core_tell(core, order, SK_VERDICT_PLACED, order->id, 0);
     } else if (strcmp(outcome, "duplicate") == 0) {
-        note_refused(order, outcome, live_id);
+        sk_entry_note_refused(order->entry, order, outcome, live_id);
         sk_core_tell(core, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_UNAVAILABLE, live_id, 0);
     } else if (strcmp(outcome, "sold_out") == 0) {
-        note_refused(order, outcome, live_id);
+        sk_entry_note_refused(order->entry, order, outcome, live_id);
         sk_core_tell(core, order, SK_VERDICT_SOLD_OUT, NULL, 0);
     } else if (strcmp(outcome, "stale") == 0) {
-        // Fenced off: the voucher was loaded anew meanwhile. Redis did grant it, so it is said again
-        // under whatever epoch rules now, and PostgreSQL decides.
-        order->entry->epoch = 0;
-        delay(writer, order, sk_backoff_next(&writer->failure));
+        writer->events.stale(writer->events.stale_arg, order);
         return;
     } else {
+        // Only a forged entry, or a broken clock and random source, comes here. Its unit returns.
         sk_log(SK_ERROR, "order id belongs to another order", "order=%s outcome=%s", order->id, outcome);
+        sk_entry_note_refused(order->entry, order, "duplicate", NULL);
         sk_core_tell(core, order, SK_VERDICT_INTERNAL, NULL, 0);
     }
-    leave(writer, order);
+    sk_writer_leave(writer, order);
 }
 
 static void free_batch(struct batch *batch)
@@ -250,10 +175,62 @@ static void put_back(struct batch *batch)
     free_batch(batch);
 }
 
+// ---- what PostgreSQL refuses for good ----
+
+static void on_set_aside(void *arg, bool kept)
+{
+    struct batch *batch = arg;
+    struct sk_writer *writer = batch->writer;
+    if (!kept) {
+        put_back(batch);
+        return;
+    }
+    for (size_t i = 0; i < batch->n; i++)
+        sk_writer_leave(writer, batch->orders[i]); // still pending for their users, and held
+    free_batch(batch);
+}
+
+// The batch holds orders of one entry alone, and was refused often enough.
+static void set_aside(struct batch *batch)
+{
+    struct sk_buf orders = {0};
+    for (size_t i = 0; i < batch->n; i++)
+        sk_buf_printf(&orders, "%s%s %s", i == 0 ? "" : ",", batch->orders[i]->id, batch->orders[i]->user);
+    struct sk_dead_letter letter = {.voucher_id = batch->voucher->id,
+                                    .journal_id = batch->orders[0]->entry->journal_id,
+                                    .raw = orders.data,
+                                    .raw_len = orders.len,
+                                    .orders = orders.data,
+                                    .reason = "PostgreSQL refuses it"};
+    set_state(batch, BATCH_SETTING_ASIDE);
+    if (orders.failed || sk_dead_letter_put(batch->writer->core, &letter, on_set_aside, batch) != SK_OK)
+        put_back(batch);
+    sk_buf_free(&orders);
+}
+
+static void on_refused(struct batch *batch)
+{
+    unsigned tries = 0;
+    for (size_t i = 0; i < batch->n; i++) {
+        struct sk_entry *entry = batch->orders[i]->entry;
+        if (i == 0 || entry != batch->orders[i - 1]->entry)
+            tries = ++entry->tries; // from now on the entry goes alone
+    }
+    if (tries > TRIES_MAX)
+        set_aside(batch);
+    else
+        put_back(batch);
+}
+
 static void on_written(void *arg, const struct sk_rows *rows)
 {
     struct batch *batch = arg;
     struct sk_writer *writer = batch->writer;
+    SK_FAILPOINT("writer.committed");
+    if (rows == NULL && sk_pg_refused(writer->core->pg)) {
+        on_refused(batch);
+        return;
+    }
     if (rows == NULL || sk_rows_count(rows) != batch->n) {
         put_back(batch);
         return;
@@ -275,6 +252,7 @@ static void write_batch(struct batch *batch)
 {
     struct sk_writer *writer = batch->writer;
     char voucher[24], epoch[24];
+    const char *newest = NULL; // journal id
     sk_buf_clear(&writer->ids);
     sk_buf_clear(&writer->users);
     for (size_t i = 0; i < batch->n; i++) {
@@ -284,16 +262,22 @@ static void write_batch(struct batch *batch)
         sk_buf_add(&writer->ids, order->id, SK_UUID_CHARS);
         sk_buf_puts(&writer->users, i == 0 ? "{\"" : "\",\"");
         sk_buf_puts(&writer->users, order->user);
+        const char *journal_id = order->entry->journal_id;
+        if (journal_id[0] != '\0' && journal_id != newest &&
+            (newest == NULL || sk_journal_compare(journal_id, newest) > 0))
+            newest = journal_id;
     }
     sk_buf_puts(&writer->ids, "}");
     sk_buf_puts(&writer->users, "\"}");
     (void)snprintf(voucher, sizeof voucher, "%" PRId64, batch->voucher->id);
     (void)snprintf(epoch, sizeof epoch, "%" PRId64, batch->epoch);
-    const char *params[] = {voucher, epoch, writer->ids.data, writer->users.data};
+    const char *params[] = {voucher, epoch, writer->ids.data, writer->users.data, newest};
     set_state(batch, BATCH_WRITING);
     if (writer->ids.failed || writer->users.failed ||
-        sk_pg_call(writer->core->pg, SK_STATEMENT_PLACE_ORDERS, 4, params, on_written, batch) != SK_OK)
+        sk_pg_call(writer->core->pg, SK_STATEMENT_PLACE_ORDERS, 5, params, on_written, batch) != SK_OK)
         put_back(batch);
+    else
+        SK_FAILPOINT("writer.sent");
 }
 
 // Keeps the orders whose lock we have (or nobody can tell); the others wait for a later batch.
@@ -312,6 +296,7 @@ static void on_locked(void *arg, struct sk_lock *lock)
         sk_backoff_reset(&writer->busy);
     batch->n = kept;
     set_state(batch, BATCH_LOCKED);
+    SK_FAILPOINT("writer.locked");
     if (kept == 0)
         free_batch(batch);
     pump(writer);
@@ -335,13 +320,24 @@ static void lock_batch(struct batch *batch)
     set_state(batch, batch->lock == NULL ? BATCH_LOCKED : BATCH_LOCKING);
 }
 
+// All orders of a batch are of one epoch, and those of a suspect entry keep to themselves.
+static bool goes_along(const struct batch *batch, const struct sk_order *order)
+{
+    if (order->epoch != batch->epoch)
+        return false;
+    if (batch->n == 0)
+        return true;
+    const struct sk_entry *last = batch->orders[batch->n - 1]->entry;
+    return order->entry == last || (order->entry->tries == 0 && last->tries == 0);
+}
+
 static void collect(struct sk_writer *writer, struct batch *batch)
 {
     struct sk_voucher *voucher = writer->first;
     size_t most = (size_t)writer->core->config->batch_max;
     batch->voucher = voucher;
-    batch->epoch = voucher->granted.head->entry->epoch;
-    while (batch->n < most && voucher->granted.head != NULL && voucher->granted.head->entry->epoch == batch->epoch) {
+    batch->epoch = voucher->granted.head->epoch;
+    while (batch->n < most && voucher->granted.head != NULL && goes_along(batch, voucher->granted.head)) {
         struct sk_order *order = sk_order_pop(&voucher->granted);
         writer->impatient -= !order->patient;
         batch->orders[batch->n++] = order;
@@ -401,8 +397,16 @@ void sk_writer_pump(struct sk_writer *writer, bool rush)
 
 void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order)
 {
+    struct sk_entry *former = order->entry;
     order->entry = entry;
     entry->open++;
+    enqueue(writer, order);
+    if (former != NULL)
+        leave_entry(writer, former);
+}
+
+void sk_writer_resume(struct sk_writer *writer, struct sk_order *order)
+{
     enqueue(writer, order);
 }
 
@@ -429,14 +433,13 @@ static void free_handle(uv_handle_t *handle)
     free(handle);
 }
 
-struct sk_writer *sk_writer_open(const struct sk_core *core, void (*on_recovered)(void *arg), void *arg)
+struct sk_writer *sk_writer_open(const struct sk_core *core, const struct sk_writer_events *events)
 {
     struct sk_writer *writer = calloc(1, sizeof *writer);
     if (writer == NULL)
         return NULL;
     writer->core = core;
-    writer->on_recovered = on_recovered;
-    writer->arg = arg;
+    writer->events = *events;
     writer->failure = (struct sk_backoff){.first_ms = 20, .most_ms = 2000};
     writer->busy = (struct sk_backoff){.first_ms = 10, .most_ms = 250};
     bool ok = true;
@@ -458,12 +461,12 @@ struct sk_writer *sk_writer_open(const struct sk_core *core, void (*on_recovered
     return writer;
 }
 
-static void forget_order(struct sk_writer *writer, struct sk_order *order)
+void sk_writer_forget(struct sk_writer *writer, struct sk_order *order)
 {
     struct sk_entry *entry = order->entry;
     sk_order_give(writer->core->orders, order);
     if (--entry->open == 0)
-        free_entry(entry);
+        sk_entry_free(entry);
 }
 
 void sk_writer_close(struct sk_writer *writer)
@@ -473,14 +476,14 @@ void sk_writer_close(struct sk_writer *writer)
     struct sk_order *order;
     for (int i = 0; i < BATCHES; i++) {
         for (size_t j = 0; j < writer->batches[i].n; j++)
-            forget_order(writer, writer->batches[i].orders[j]);
+            sk_writer_forget(writer, writer->batches[i].orders[j]);
         free(writer->batches[i].orders);
     }
     while ((order = sk_order_pop(&writer->delayed)) != NULL)
-        forget_order(writer, order);
+        sk_writer_forget(writer, order);
     for (struct sk_voucher *voucher = writer->first; voucher != NULL; voucher = voucher->next_granted) {
         while ((order = sk_order_pop(&voucher->granted)) != NULL)
-            forget_order(writer, order);
+            sk_writer_forget(writer, order);
     }
     sk_buf_free(&writer->ids);
     sk_buf_free(&writer->users);

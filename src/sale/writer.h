@@ -8,21 +8,32 @@
 
 #include <stdbool.h>
 
-#include "core.h"
+#include "entry.h"
 
 struct sk_writer;
 
-// The reactor's thread. NULL: out of memory. `on_recovered` runs for each recovered entry that is settled.
-struct sk_writer *sk_writer_open(const struct sk_core *core, void (*on_recovered)(void *arg), void *arg);
+struct sk_writer_events {
+    void (*recovered)(void *arg);                     // a recovered entry is settled
+    void (*stale)(void *arg, struct sk_order *order); // fenced off; takes the order over
+    void *recovered_arg, *stale_arg;
+};
+
+// The reactor's thread. NULL: out of memory.
+struct sk_writer *sk_writer_open(const struct sk_core *core, const struct sk_writer_events *events);
 // Forgets what is under way: the journal has it. After the links were closed.
 void sk_writer_close(struct sk_writer *writer);
 
-// Makes the record of a journal entry, to which sk_writer_add attaches orders. NULL: out of memory.
-struct sk_entry *sk_writer_entry(struct sk_writer *writer, struct sk_voucher *voucher, int64_t epoch,
-                                 const char *journal_id, bool recovered);
-
-// Gives the order to the writer, as part of `entry`.
+// Gives the order, whose epoch is set, to the writer as part of `entry`. It may be part of another one so far.
 void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order);
+
+// Gives an order back that was stale and has a new epoch.
+void sk_writer_resume(struct sk_writer *writer, struct sk_order *order);
+
+// An order of an entry has come to its end without being written; frees it.
+void sk_writer_leave(struct sk_writer *writer, struct sk_order *order);
+
+// The same without a word to the stores: for the end of the process.
+void sk_writer_forget(struct sk_writer *writer, struct sk_order *order);
 
 // Starts what can be started: at the end of a loop turn. `rush`: requests are being placed right now, so
 // orders that nobody waits for give way to them.

@@ -44,6 +44,7 @@ struct sk_pg {
     size_t waiting;
     bool busy;    // oldest has been sent
     bool failed;  // the result seen for it was an error
+    bool refused; // and one that comes again
     int prepared; // statements prepared so far
     PGresult *result;
     struct sk_backoff backoff;
@@ -122,6 +123,7 @@ static enum sk_status watch_for(struct sk_pg *pg, int events)
 static void fail_all(struct sk_pg *pg)
 {
     struct call *call = pg->oldest;
+    pg->refused = false;
     pg->oldest = pg->youngest = NULL; // callbacks may look, but cannot queue: the link is down
     pg->waiting = 0;
     pg->busy = false;
@@ -164,15 +166,27 @@ static void finish_oldest(struct sk_pg *pg)
     free(call);
 }
 
+// Errors of the data said, which come again each time: bad values, violated constraints, raised exceptions.
+// All others are of the server (connections, conflicts, resources, rights, read-only) and pass some day.
+static bool is_final(const char *sqlstate)
+{
+    static const char *const classes[] = {"21", "22", "23", "44", "P0"};
+    for (size_t i = 0; sqlstate != NULL && i < sizeof classes / sizeof classes[0]; i++) {
+        if (strncmp(sqlstate, classes[i], 2) == 0)
+            return true;
+    }
+    return false;
+}
+
 // Keeps one result for the call under way and notes whether it is an error.
 static void take_result(struct sk_pg *pg, PGresult *result)
 {
     PQclear(pg->result);
     pg->result = result;
     pg->failed = PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK;
-    if (pg->failed) {
+    pg->refused = pg->failed && is_final(PQresultErrorField(result, PG_DIAG_SQLSTATE));
+    if (pg->failed)
         sk_log_text(SK_WARN, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
-    }
 }
 
 static int send_next(struct sk_pg *pg)
@@ -485,6 +499,11 @@ void sk_pg_close(struct sk_pg *pg)
 bool sk_pg_ready(const struct sk_pg *pg)
 {
     return pg->state == LINK_READY;
+}
+
+bool sk_pg_refused(const struct sk_pg *pg)
+{
+    return pg->refused;
 }
 
 // ---- rows: struct sk_rows is libpq's PGresult under a name of ours ----

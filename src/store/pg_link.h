@@ -35,6 +35,10 @@ void sk_pg_close(struct sk_pg *pg);
 
 bool sk_pg_ready(const struct sk_pg *pg);
 
+// Inside a callback whose rows are NULL: the server refused what the statement said, and would again.
+// Otherwise it is worth trying again.
+bool sk_pg_refused(const struct sk_pg *pg);
+
 enum { SK_PG_PARAMS_MAX = 8, SK_PG_QUEUE_MAX = 4096 };
 
 // Queues a statement with text parameters (copied; NULL is SQL's NULL). SK_DOWN while not ready, SK_FULL

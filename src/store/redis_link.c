@@ -1,7 +1,7 @@
 // Keeps one connection to Redis alive and gives its asynchronous API bounds: a time-out for each reply,
 // a back-off with jitter between connections, and scripts that reload themselves.
 //
-// States: DOWN -> (resolve) -> CONNECTING -> GREETING (AUTH, SELECT, SCRIPT LOAD) -> READY -> DOWN.
+// States: DOWN -> (resolve) -> CONNECTING -> GREETING (AUTH, SELECT, INFO, SCRIPT LOAD) -> READY -> DOWN.
 // Every call lives in a list of our own besides hiredis's, because hiredis 0.14 has no time-outs: when
 // the oldest reply is overdue the connection is dropped, and hiredis then runs every pending callback
 // with NULL. That contract - exactly once, NULL if the link dies - is the one we pass on.
@@ -18,9 +18,9 @@
 #include "backoff.h"
 #include "clock.h"
 #include "log.h"
+#include "redis_info.h"
 #include "redis_url.h"
 #include "resolve.h"
-#include "text.h"
 
 enum { TICK_MS = 50, SHA_CHARS = 40, KEYS_SIZE = 24 };
 
@@ -63,6 +63,9 @@ struct sk_redis {
     enum link_state state;
     uint32_t timeout_ms;
     unsigned greetings_left;
+    struct sk_redis_info info;
+    uint64_t run_number;
+    bool demoted; // it says that it is a replica now
     char shas[SK_SCRIPT_COUNT][SHA_CHARS + 1];
     void (*on_change)(void *arg, bool ready);
     void *arg;
@@ -221,11 +224,15 @@ static void on_ignored(void *arg, const struct sk_reply *reply)
 
 static enum sk_status load_script(struct sk_redis *redis, int script, sk_redis_cb *done, void *arg);
 
+static bool is_error(const redisReply *reply, const char *code)
+{
+    return reply != NULL && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, code, strlen(code)) == 0;
+}
+
 // Redis has lost its scripts (restart, fail-over, SCRIPT FLUSH): load this one and say it again.
 static bool repeat(struct sk_redis *redis, struct call *call, const redisReply *reply)
 {
-    if (call->command == NULL || call->repeated || redis->state != LINK_READY || reply->type != REDIS_REPLY_ERROR ||
-        strncmp(reply->str, "NOSCRIPT", 8) != 0)
+    if (call->command == NULL || call->repeated || redis->state != LINK_READY || !is_error(reply, "NOSCRIPT"))
         return false;
     call->repeated = true;
     return load_script(redis, call->script, on_ignored, NULL) == SK_OK &&
@@ -240,6 +247,7 @@ static void on_reply(redisAsyncContext *context, void *reply, void *data)
     pop_oldest(redis, call);
     if (reply != NULL && repeat(redis, call, reply))
         return;
+    redis->demoted = redis->demoted || is_error(reply, "READONLY"); // the tick drops it: not inside its callback
     call->done(call->arg, reply);
     free_call(call);
 }
@@ -318,6 +326,24 @@ static void on_greeting(void *arg, const struct sk_reply *reply)
     greeted(arg, reply);
 }
 
+static void on_info(void *arg, const struct sk_reply *reply)
+{
+    struct sk_redis *redis = arg;
+    struct sk_redis_info info = {0};
+    const char *text = reply == NULL ? NULL : sk_reply_text(reply, NULL);
+    if (redis->state != LINK_GREETING)
+        return;
+    if (text == NULL || !sk_redis_info_read(text, &info) || info.replica) {
+        sk_log(SK_WARN, info.replica ? "Redis is a replica" : "Redis does not say who it is", "");
+        redisAsyncDisconnect(redis->context);
+        return;
+    }
+    if (strcmp(info.run, redis->info.run) != 0)
+        redis->run_number++;
+    redis->info = info;
+    greeted(redis, reply);
+}
+
 struct sha_target {
     struct sk_redis *redis;
     int script;
@@ -344,12 +370,16 @@ static enum sk_status greet(struct sk_redis *redis)
 {
     const char *auth[] = {"AUTH", redis->endpoint.password};
     const char *select[] = {"SELECT", redis->endpoint.db};
+    const char *info[] = {"INFO"};
     enum sk_status status = SK_OK;
-    redis->greetings_left = SK_SCRIPT_COUNT + 1 + (redis->endpoint.password != NULL);
+    redis->greetings_left = SK_SCRIPT_COUNT + 2 + (redis->endpoint.password != NULL);
+    redis->demoted = false;
     if (redis->endpoint.password != NULL)
         status = send_argv(redis, -1, 2, auth, NULL, on_greeting, redis);
     if (status == SK_OK)
         status = send_argv(redis, -1, 2, select, NULL, on_greeting, redis);
+    if (status == SK_OK)
+        status = send_argv(redis, -1, 1, info, NULL, on_info, redis);
     for (int i = 0; status == SK_OK && i < SK_SCRIPT_COUNT; i++) {
         struct sha_target *target = malloc(sizeof *target);
         if (target == NULL)
@@ -470,6 +500,8 @@ static void on_tick(uv_timer_t *timer)
     }
     if (redis->oldest != NULL && uv_now(redis->loop) >= redis->oldest->since_ms + redis->timeout_ms)
         drop(redis, "reply overdue");
+    else if (redis->demoted)
+        drop(redis, "it has become a replica");
     else if (redis->state != LINK_READY && !redis->resolving && now >= redis->state_since_ms + redis->timeout_ms)
         drop(redis, "connecting takes too long");
     sk_redis_flush(redis);
@@ -535,49 +567,12 @@ bool sk_redis_ready(const struct sk_redis *redis)
     return redis->state == LINK_READY;
 }
 
-// ---- replies: struct sk_reply is hiredis's redisReply under a name of ours ----
-
-static const redisReply *raw(const struct sk_reply *reply)
+const char *sk_redis_run(const struct sk_redis *redis)
 {
-    return (const redisReply *)(const void *)reply;
+    return redis->info.run;
 }
 
-const char *sk_reply_error(const struct sk_reply *reply)
+uint64_t sk_redis_run_number(const struct sk_redis *redis)
 {
-    return raw(reply)->type == REDIS_REPLY_ERROR ? raw(reply)->str : NULL;
-}
-
-size_t sk_reply_count(const struct sk_reply *reply)
-{
-    return reply != NULL && raw(reply)->type == REDIS_REPLY_ARRAY ? raw(reply)->elements : 0;
-}
-
-const struct sk_reply *sk_reply_at(const struct sk_reply *reply, size_t i)
-{
-    return i < sk_reply_count(reply) ? (const struct sk_reply *)(const void *)raw(reply)->element[i] : NULL;
-}
-
-const char *sk_reply_text(const struct sk_reply *reply, size_t *len)
-{
-    if (reply == NULL || (raw(reply)->type != REDIS_REPLY_STRING && raw(reply)->type != REDIS_REPLY_STATUS))
-        return NULL;
-    if (len != NULL)
-        *len = (size_t)raw(reply)->len;
-    return raw(reply)->str;
-}
-
-bool sk_reply_number(const struct sk_reply *reply, int64_t *value)
-{
-    if (reply == NULL)
-        return false;
-    if (raw(reply)->type == REDIS_REPLY_INTEGER) {
-        *value = raw(reply)->integer;
-        return true;
-    }
-    const char *text = sk_reply_text(reply, NULL);
-    uint64_t number;
-    if (text == NULL || !sk_text_number(text, INT64_MAX, &number))
-        return false;
-    *value = (int64_t)number;
-    return true;
+    return redis->run_number;
 }

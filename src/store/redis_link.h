@@ -1,5 +1,5 @@
 // The one Redis connection of a reactor: asynchronous, pipelined, with time-outs, reconnecting by
-// itself. The only module that includes hiredis.
+// itself. With redis_reply, the only module that includes hiredis.
 //
 // All functions: the loop's thread. Replies are borrowed for the time of the callback.
 #ifndef SK_STORE_REDIS_LINK_H
@@ -11,10 +11,10 @@
 #include <uv.h>
 
 #include "embedded.h"
+#include "redis_reply.h"
 #include "status.h"
 
 struct sk_redis;
-struct sk_reply;
 
 // Runs exactly once for each accepted command, in the order of the commands. `reply` is NULL when the
 // link died or the answer came too late: then the outcome is unknown.
@@ -34,7 +34,12 @@ struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *o
 // NULL is fine.
 void sk_redis_close(struct sk_redis *redis);
 
+// Connected to a master that takes writes.
 bool sk_redis_ready(const struct sk_redis *redis);
+
+// Which Redis process it is, since it was ready last: its run id, and a number that grows with each new one.
+const char *sk_redis_run(const struct sk_redis *redis);
+uint64_t sk_redis_run_number(const struct sk_redis *redis);
 
 // Queues a command; argv is copied. SK_DOWN while not ready: then `done` does not run.
 enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **argv, const size_t *lens,
@@ -54,13 +59,5 @@ bool sk_redis_busy(const struct sk_redis *redis);
 
 // Most arguments of one call, keys included: four for each order of the largest batch, and a few more.
 enum { SK_REDIS_ARGS_MAX = 8200 };
-
-// Reading a reply. A missing or wrongly typed element reads as NULL, -1 or 0 elements, so that a
-// malformed reply cannot crash us; callers check what they read.
-const char *sk_reply_error(const struct sk_reply *reply); // NULL: not an error
-size_t sk_reply_count(const struct sk_reply *reply);
-const struct sk_reply *sk_reply_at(const struct sk_reply *reply, size_t i);
-const char *sk_reply_text(const struct sk_reply *reply, size_t *len); // len may be NULL
-bool sk_reply_number(const struct sk_reply *reply, int64_t *value);   // an integer, or digits as text
 
 #endif

@@ -52,6 +52,19 @@ int64_t db_number(const char *format, ...)
     return number;
 }
 
+void db_text(char *out, size_t size, const char *format, ...)
+{
+    va_list args;
+    PGconn *conn = db_connect();
+    va_start(args, format);
+    PGresult *result = db_query(conn, format, args);
+    va_end(args);
+    ck_assert_int_eq(PQntuples(result), 1);
+    (void)snprintf(out, size, "%s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    PQfinish(conn);
+}
+
 static PGconn *holder;
 
 void db_hold_orders(void)

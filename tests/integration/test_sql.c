@@ -20,6 +20,7 @@ enum { URL_SIZE = 256, VALUE_SIZE = 256 };
 
 static PGconn *service; // a connection of the service's login
 static char voucher[24];
+static const char *journal_id; // of the next batches; NULL: none
 
 static void start(void)
 {
@@ -45,7 +46,8 @@ static void make_voucher(int stock)
 
 static void setup(void)
 {
-    db_run("TRUNCATE seckill_voucher, voucher_order");
+    db_run("TRUNCATE seckill_voucher, voucher_order, dead_letter");
+    journal_id = NULL;
     service = connect_as_service();
 }
 
@@ -53,6 +55,17 @@ static void teardown(void)
 {
     PQfinish(service);
 }
+
+// Runs one of the service's statements as the service does.
+static PGresult *run(enum sk_statement statement, int n, const char *const *params)
+{
+    PGresult *result = PQexecParams(service, sk_statements[statement].text, n, NULL, params, NULL, NULL, 0);
+    ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQerrorMessage(service));
+    return result;
+}
+
+#define RUN(statement, ...) \
+    run(statement, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *const[]){__VA_ARGS__})
 
 // ---- place_orders ----
 
@@ -89,8 +102,8 @@ static void send_batch(PGconn *conn, const char *epoch, size_t n, const struct o
 {
     struct sk_buf ids = {0}, users = {0};
     put_arrays(&ids, &users, n, orders);
-    const char *params[] = {voucher, epoch, ids.data, users.data};
-    int sent = PQsendQueryParams(conn, sk_statements[SK_STATEMENT_PLACE_ORDERS].text, 4, NULL, params, NULL, NULL, 0);
+    const char *params[] = {voucher, epoch, ids.data, users.data, journal_id};
+    int sent = PQsendQueryParams(conn, sk_statements[SK_STATEMENT_PLACE_ORDERS].text, 5, NULL, params, NULL, NULL, 0);
     ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
     sk_buf_free(&ids);
     sk_buf_free(&users);
@@ -298,13 +311,40 @@ START_TEST(another_epoch_is_stale_and_changes_nothing)
 }
 END_TEST
 
-START_TEST(epoch_0_is_whatever_the_epoch_is)
+START_TEST(no_epoch_is_a_master_key)
 {
     make_voucher(10);
-    PLACE("0", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    PLACE("0", ORDERS({1, "alice"}), ENDS({"stale", 0}));
     db_run("UPDATE seckill_voucher SET epoch = 99 WHERE id = %s", voucher);
-    PLACE("0", ORDERS({2, "bob"}), ENDS({"placed", 0}));
-    must_have(2, 8);
+    PLACE("3", ORDERS({2, "bob"}), ENDS({"stale", 0}));
+    PLACE("99", ORDERS({2, "bob"}), ENDS({"placed", 0}));
+    must_have(1, 9);
+}
+END_TEST
+
+static void newest_must_be(const char *id)
+{
+    char newest[64];
+    db_text(newest, sizeof newest, "SELECT journal_ms || '-' || journal_seq FROM seckill_voucher WHERE id = %s",
+            voucher);
+    ck_assert_str_eq(newest, id);
+}
+
+START_TEST(the_newest_journal_id_is_remembered_until_the_next_epoch)
+{
+    static const char *const ids[] = {"10-9", "10-10", "9-99", "10-2", NULL, "1795227192391-18446"};
+    static const char *const newest[] = {"10-9", "10-10", "10-10", "10-10", "10-10", "1795227192391-18446"};
+    make_voucher(10);
+    newest_must_be("0-0");
+    for (int i = 0; i < 6; i++) {
+        char user[16];
+        (void)snprintf(user, sizeof user, "user-%d", i);
+        journal_id = ids[i];
+        PLACE("3", ORDERS({i + 1, user}), ENDS({"placed", 0}));
+        newest_must_be(newest[i]);
+    }
+    PQclear(RUN(SK_STATEMENT_RECONCILE_EPOCH, voucher));
+    newest_must_be("0-0");
 }
 END_TEST
 
@@ -313,7 +353,6 @@ START_TEST(a_missing_voucher_is_stale)
     static const char *const missing[] = {"999999999", "0", "-1"};
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
         (void)snprintf(voucher, sizeof voucher, "%s", missing[i]);
-        PLACE("0", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"stale", 0}, {"stale", 0}));
         PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"stale", 0}, {"stale", 0}));
     }
     ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order"), 0);
@@ -481,7 +520,7 @@ START_TEST(one_batch_from_two_connections_is_placed_once)
         (void)snprintf(user, sizeof user, "user-%d", id);
         (void)snprintf(second_user, sizeof second_user, "user-%d", id + 1);
         send_batch(service, "3", 2, ORDERS({id, user}, {id + 1, second_user}));
-        send_batch(other, "0", 2, ORDERS({id + 1, second_user}, {id, user}));
+        send_batch(other, "3", 2, ORDERS({id + 1, second_user}, {id, user}));
         PGresult *one = receive(service), *two = receive(other);
         bool first_wins = strcmp(PQgetvalue(one, 0, 1), "placed") == 0;
         must_end(one, 2,
@@ -507,7 +546,8 @@ START_TEST(a_batch_that_waits_out_a_new_epoch_is_fenced_off)
     PGconn *loader = db_connect();
     PQclear(PQexec(loader, "BEGIN"));
     const char *params[] = {voucher};
-    PGresult *epoch = PQexecParams(loader, sk_statements[SK_STATEMENT_LOAD_EPOCH].text, 1, NULL, params, NULL, NULL, 0);
+    PGresult *epoch =
+        PQexecParams(loader, sk_statements[SK_STATEMENT_RECONCILE_EPOCH].text, 1, NULL, params, NULL, NULL, 0);
     ck_assert_str_eq(PQgetvalue(epoch, 0, 0), "4");
     PQclear(epoch);
     send_batch(service, "3", 2, ORDERS({1, "alice"}, {2, "bob"}));
@@ -617,12 +657,13 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "ALTER ROLE seckill SUPERUSER",
         "DROP TABLE voucher_order",
         "DROP INDEX voucher_order_live",
-        "DROP FUNCTION place_orders(bigint, bigint, uuid[], text[])",
+        "DROP FUNCTION place_orders(bigint, bigint, uuid[], text[], text)",
         "CREATE OR REPLACE FUNCTION rfc3339(p_at timestamptz) RETURNS text LANGUAGE sql STABLE AS 'SELECT ''x'''",
         "TRUNCATE voucher_order",
         "TRUNCATE seckill_voucher",
         "DELETE FROM voucher_order",
         "DELETE FROM seckill_voucher",
+        "DELETE FROM dead_letter",
         "SELECT * FROM seckill_migration",
         "INSERT INTO seckill_migration (name) VALUES ('other')",
         "SET ROLE owner",
@@ -641,7 +682,10 @@ START_TEST(other_roles_may_do_nothing_at_all)
 {
     db_run("CREATE ROLE stranger");
     static const char *const questions[] = {
-        "has_function_privilege('stranger', 'place_orders(bigint, bigint, uuid[], text[])', 'EXECUTE')",
+        "has_function_privilege('stranger', 'place_orders(bigint, bigint, uuid[], text[], text)', 'EXECUTE')",
+        "has_function_privilege('stranger', 'refuse_orders(bigint, uuid[], text[], text[])', 'EXECUTE')",
+        "has_function_privilege('stranger', 'write_off(bigint, bigint)', 'EXECUTE')",
+        "has_table_privilege('stranger', 'dead_letter', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'voucher_order', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'seckill_voucher', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_schema_privilege('stranger', 'public', 'CREATE')",
@@ -653,17 +697,6 @@ START_TEST(other_roles_may_do_nothing_at_all)
 END_TEST
 
 // ---- documents and statements ----
-
-// Runs one of the service's statements as the service does.
-static PGresult *run(enum sk_statement statement, int n, const char *const *params)
-{
-    PGresult *result = PQexecParams(service, sk_statements[statement].text, n, NULL, params, NULL, NULL, 0);
-    ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQerrorMessage(service));
-    return result;
-}
-
-#define RUN(statement, ...) \
-    run(statement, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *const[]){__VA_ARGS__})
 
 static json_t *document(const PGresult *result, int column)
 {
@@ -681,7 +714,8 @@ START_TEST(a_voucher_is_shown_with_its_terms)
     PGresult *created =
         RUN(SK_STATEMENT_CREATE_VOUCHER, "Gr\xc3\xbc\xc3\x9f \"e\"\n", "9900", "5", "1794326400123", "1794330000000");
     (void)snprintf(voucher, sizeof voucher, "%s", PQgetvalue(created, 0, 0));
-    PLACE("0", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    db_run("UPDATE seckill_voucher SET epoch = 3 WHERE id = %s", voucher);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     PGresult *found = RUN(SK_STATEMENT_FIND_VOUCHER, voucher);
     ck_assert_str_eq(PQgetvalue(found, 0, 0), voucher);
     ck_assert_str_eq(PQgetvalue(found, 0, 1), "1794326400123");
@@ -778,25 +812,23 @@ START_TEST(vouchers_that_may_have_orders_under_way_are_found)
 {
     static const struct {
         const char *begin_in, *end_in;
-        int current;
+        int epoch, current;
     } rows[] = {
-        {"-1 h", "1 h", 1},
-        {"1 h", "2 h", 0},
-        {"-2 h", "-1 h", 1},
-        {"-50 h", "-25 h", 0},
+        {"-1 h", "1 h", 1, 1},  {"59 min", "2 h", 1, 1},  {"61 min", "2 h", 1, 0},
+        {"-2 h", "-1 h", 1, 1}, {"-50 h", "-25 h", 1, 0}, {"-1 h", "1 h", 0, 0}, // whoever makes it is loading it
     };
     int64_t expected = 0, sum = 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int64_t id =
-            db_number("INSERT INTO seckill_voucher (title, price_cents, initial_stock, stock, begin_at, end_at)"
-                      " VALUES ('T', 1, 1, 1, now() + '%s', now() + '%s') RETURNING id",
-                      rows[i].begin_in, rows[i].end_in);
+            db_number("INSERT INTO seckill_voucher (title, price_cents, initial_stock, stock, begin_at, end_at,"
+                      " epoch) VALUES ('T', 1, 1, 1, now() + '%s', now() + '%s', %d) RETURNING id",
+                      rows[i].begin_in, rows[i].end_in, rows[i].epoch);
         expected += rows[i].current * id;
     }
     PGresult *found = run(SK_STATEMENT_CURRENT_VOUCHERS, 0, NULL);
     for (int i = 0; i < PQntuples(found); i++)
         sum += strtoll(PQgetvalue(found, i, 0), NULL, 10);
-    ck_assert_int_eq(PQntuples(found), 2);
+    ck_assert_int_eq(PQntuples(found), 3);
     ck_assert_int_eq(sum, expected);
     PQclear(found);
 }
@@ -816,9 +848,10 @@ START_TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
     db_run("INSERT INTO voucher_order (id, user_id, voucher_id, status) VALUES (gen_random_uuid(), 'gone', %s,"
            " 'cancelled')",
            voucher);
-    PGresult *epoch = RUN(SK_STATEMENT_LOAD_EPOCH, voucher);
+    PGresult *epoch = RUN(SK_STATEMENT_RECONCILE_EPOCH, voucher);
     ck_assert_str_eq(PQgetvalue(epoch, 0, 0), "4");
-    PGresult *ours = RUN(SK_STATEMENT_LOAD_STOCK, voucher, "4"), *old = RUN(SK_STATEMENT_LOAD_STOCK, voucher, "3");
+    PGresult *ours = RUN(SK_STATEMENT_RECONCILE_STOCK, voucher, "4"),
+             *old = RUN(SK_STATEMENT_RECONCILE_STOCK, voucher, "3");
     ck_assert_int_eq(PQntuples(ours), 1);
     ck_assert_str_eq(PQgetvalue(ours, 0, 0), "2500");
     ck_assert_str_eq(PQgetvalue(ours, 0, 3), "open");
@@ -827,7 +860,7 @@ START_TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
     PQclear(ours);
     PQclear(old);
     do { // every live order once, cancelled ones never
-        PGresult *chunk = RUN(SK_STATEMENT_LOAD_BUYERS, voucher, after);
+        PGresult *chunk = RUN(SK_STATEMENT_RECONCILE_BUYERS, voucher, after);
         count = PQntuples(chunk);
         for (int i = 0; i < count; i++) {
             put_id(expected, ++seen);
@@ -837,6 +870,111 @@ START_TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
         PQclear(chunk);
     } while (count == CHUNK);
     ck_assert_int_eq(seen, BUYERS);
+}
+END_TEST
+
+// ---- refusals, dead letters ----
+
+#define ID1 "00000000-0000-7000-8000-000000000001"
+#define ID2 "00000000-0000-7000-8000-000000000002"
+
+static void must_hold(const char *stock, const char *buyers)
+{
+    char epoch[24];
+    db_text(epoch, sizeof epoch, "SELECT epoch FROM seckill_voucher WHERE id = %s", voucher);
+    PGresult *opened = RUN(SK_STATEMENT_RECONCILE_STOCK, voucher, epoch);
+    ck_assert_str_eq(PQgetvalue(opened, 0, 0), stock);
+    ck_assert_str_eq(PQgetvalue(opened, 0, 4), buyers);
+    PQclear(opened);
+    PGresult *chunk = RUN(SK_STATEMENT_RECONCILE_BUYERS, voucher, "00000000-0000-0000-0000-000000000000");
+    ck_assert_int_eq(PQntuples(chunk), atoi(buyers));
+    PQclear(chunk);
+    PGresult *current = run(SK_STATEMENT_CURRENT_VOUCHERS, 0, NULL);
+    ck_assert_int_eq(PQntuples(current), 1);
+    ck_assert_str_eq(PQgetvalue(current, 0, 4), stock);
+    ck_assert_str_eq(PQgetvalue(current, 0, 5), buyers);
+    PQclear(current);
+}
+
+static void refuse(const char *ids, const char *users, const char *reasons, const char *outcome)
+{
+    PGresult *result = RUN(SK_STATEMENT_REFUSE_ORDERS, voucher, ids, users, reasons);
+    ck_assert_int_eq(PQntuples(result), 1);
+    ck_assert_str_eq(PQgetvalue(result, 0, 1), outcome);
+    PQclear(result);
+}
+
+START_TEST(a_refused_order_holds_no_unit_whatever_is_said_later)
+{
+    make_voucher(10);
+    refuse("{" ID1 "}", "{alice}", "{GRANT_LOST}", "duplicate");
+    refuse("{" ID1 "}", "{alice}", "{ALREADY_ORDERED}", "duplicate"); // the first reason stays
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"duplicate", 0}));
+    must_have(0, 10);
+    char reason[32];
+    db_text(reason, sizeof reason, "SELECT reason FROM voucher_order WHERE id = '" ID1 "'");
+    ck_assert_str_eq(reason, "GRANT_LOST");
+    PLACE("3", ORDERS({2, "alice"}), ENDS({"placed", 0}));            // she may buy again
+    refuse("{" ID2 "}", "{alice}", "{GRANT_LOST}", "already_placed"); // and what is placed stays so
+    must_have(1, 9);
+}
+END_TEST
+
+static void set_aside(const char *journal, const char *orders)
+{
+    const char *params[] = {voucher, journal, "\\x00ff", orders, "why"};
+    PGresult *result =
+        PQexecParams(service, sk_statements[SK_STATEMENT_SET_ASIDE].text, 5, NULL, params, NULL, NULL, 0);
+    ck_assert_msg(PQresultStatus(result) == PGRES_COMMAND_OK, "%s", PQerrorMessage(service));
+    PQclear(result);
+}
+
+static void must_list(int count)
+{
+    PGresult *list = RUN(SK_STATEMENT_LIST_DEAD_LETTERS, voucher);
+    json_t *letters = document(list, 0);
+    ck_assert_uint_eq(json_array_size(letters), (size_t)count);
+    json_decref(letters);
+    PQclear(list);
+}
+
+START_TEST(a_dead_letter_holds_its_units_and_buyers_until_it_is_decided)
+{
+    char letter[24];
+    make_voucher(10);
+    PLACE("3", ORDERS({3, "carol"}), ENDS({"placed", 0}));
+    must_hold("9", "1");
+    set_aside("10-1", ID1 " alice," ID2 " bob");
+    set_aside("10-1", ID1 " alice," ID2 " bob"); // said again
+    must_hold("7", "3");
+    must_list(1);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0})); // one of them is settled after all
+    must_hold("7", "3");
+    db_text(letter, sizeof letter, "SELECT id FROM dead_letter");
+    for (int i = 0; i < 2; i++) {
+        PGresult *off = RUN(SK_STATEMENT_WRITE_OFF, voucher, letter);
+        ck_assert_int_eq(PQntuples(off), 1);
+        ck_assert_str_eq(PQgetvalue(off, 0, 0), ID2);
+        ck_assert_str_eq(PQgetvalue(off, 0, 1), "bob");
+        PQclear(off);
+    }
+    must_hold("8", "2");
+    must_list(0);
+    PLACE("3", ORDERS({2, "bob"}), ENDS({"duplicate", 0}));
+    must_have(2, 8);
+}
+END_TEST
+
+START_TEST(a_letter_ends_when_its_orders_are_settled)
+{
+    make_voucher(10);
+    set_aside("10-1", ID1 " alice");
+    set_aside("10-2", NULL); // cannot be read: holds nothing that has a name
+    must_hold("9", "1");
+    must_list(2);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    must_list(1);
+    must_hold("9", "1");
 }
 END_TEST
 
@@ -934,7 +1072,8 @@ int main(void)
     tcase_add_test(tcase, with_no_stock_at_all_everything_is_sold_out);
     tcase_add_test(tcase, exactly_the_stock_is_placed);
     tcase_add_test(tcase, another_epoch_is_stale_and_changes_nothing);
-    tcase_add_test(tcase, epoch_0_is_whatever_the_epoch_is);
+    tcase_add_test(tcase, no_epoch_is_a_master_key);
+    tcase_add_test(tcase, the_newest_journal_id_is_remembered_until_the_next_epoch);
     tcase_add_test(tcase, a_missing_voucher_is_stale);
     tcase_add_test(tcase, an_id_of_somebody_elses_order_clashes);
     tcase_add_test(tcase, one_batch_may_hold_every_outcome);
@@ -954,6 +1093,9 @@ int main(void)
     tcase_add_test(tcase, an_order_is_shown_to_its_user_alone);
     tcase_add_test(tcase, the_newest_hundred_orders_of_a_user_are_listed);
     tcase_add_test(tcase, vouchers_that_may_have_orders_under_way_are_found);
+    tcase_add_test(tcase, a_refused_order_holds_no_unit_whatever_is_said_later);
+    tcase_add_test(tcase, a_dead_letter_holds_its_units_and_buyers_until_it_is_decided);
+    tcase_add_test(tcase, a_letter_ends_when_its_orders_are_settled);
     tcase_add_test(tcase, a_loading_reads_its_voucher_under_its_own_epoch_only);
     tcase_add_test(tcase, migrating_again_changes_nothing);
     tcase_add_test(tcase, several_may_migrate_at_once);

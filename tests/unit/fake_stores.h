@@ -28,6 +28,8 @@ struct asked {
 
 static struct {
     bool down, busy;
+    bool refuses;                  // PostgreSQL: the failure that is answered next is for good
+    uint64_t run_number;           // Redis: which process
     struct asked asked[ASKED_MAX]; // in the order of asking
     size_t count, answered;
 } fake_redis, fake_pg;
@@ -130,6 +132,18 @@ bool sk_redis_ready(const struct sk_redis *redis)
     return !fake_redis.down;
 }
 
+const char *sk_redis_run(const struct sk_redis *redis)
+{
+    (void)redis;
+    return "run-1";
+}
+
+uint64_t sk_redis_run_number(const struct sk_redis *redis)
+{
+    (void)redis;
+    return fake_redis.run_number;
+}
+
 bool sk_redis_busy(const struct sk_redis *redis)
 {
     (void)redis;
@@ -202,6 +216,12 @@ bool sk_pg_ready(const struct sk_pg *pg)
 {
     (void)pg;
     return !fake_pg.down;
+}
+
+bool sk_pg_refused(const struct sk_pg *pg)
+{
+    (void)pg;
+    return fake_pg.refuses;
 }
 
 enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,

@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recover.h"
+#include "buf.h"
+#include "journal.h"
 #include "stack.h"
 
 #define A "018bcfe5-6800-7000-8000-00000000000a"
@@ -25,9 +26,9 @@ static int parse(const char *orders, size_t len)
     char *copy = malloc(len == 0 ? 1 : len);
     memcpy(copy, orders, len);
     sk_buf_clear(&seen);
-    int count = sk_recover_parse(copy, len, NULL, NULL);
+    int count = sk_journal_parse(copy, len, NULL, NULL);
     if (count >= 0)
-        ck_assert_int_eq(sk_recover_parse(copy, len, note, &seen), count);
+        ck_assert_int_eq(sk_journal_parse(copy, len, note, &seen), count);
     free(copy);
     return count;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "stack.h"
+#include "entry.h"
 #include "voucher.h"
 
 enum { FLOOD = 100000, MOST = 8192 };
@@ -60,9 +61,9 @@ START_TEST(an_idle_voucher_makes_room_and_takes_along_what_it_owns)
     struct sk_voucher *voucher = sk_vouchers_get(table, 1, 1);
     voucher->filter = sk_filter_new(100);
     voucher->document = strdup("{}");
-    voucher->loading_since_ms = 7;
+    voucher->reconcile_at_ms = 7;
     flood();
-    ck_assert_uint_eq(sk_vouchers_get(table, 1, 2000000)->loading_since_ms, 0); // a new one
+    ck_assert_uint_eq(sk_vouchers_get(table, 1, 2000000)->reconcile_at_ms, 0); // a new one
 }
 END_TEST
 
@@ -115,34 +116,44 @@ static void open_entry(struct sk_voucher *voucher)
     voucher->oldest_entry = voucher->youngest_entry = &some_entry;
 }
 
-static void load(struct sk_voucher *voucher)
+static void lose(struct sk_voucher *voucher)
 {
-    voucher->loading = true;
+    sk_order_push(&voucher->lost, &some_order);
+}
+
+static void regrant(struct sk_voucher *voucher)
+{
+    voucher->regranting = true;
+}
+
+static void reconcile(struct sk_voucher *voucher)
+{
+    voucher->reconciling = true;
 }
 
 static void (*const ways_to_be_busy[])(struct sk_voucher *voucher) = {
-    pin, ask, call, look_up, wait_unknown, read_filter, line_up, grant, open_entry, load,
+    pin, ask, call, look_up, wait_unknown, read_filter, line_up, grant, open_entry, lose, regrant, reconcile,
 };
 
 START_TEST(a_busy_voucher_is_never_evicted)
 {
     struct sk_voucher *voucher = sk_vouchers_get(table, 1, 1);
-    voucher->loading_since_ms = 7; // a new one may get the same address
+    voucher->reconcile_at_ms = 7; // a new one may get the same address
     ways_to_be_busy[_i](voucher);
     flood();
     ck_assert_ptr_eq(sk_vouchers_get(table, 1, 2000000), voucher);
-    ck_assert_uint_eq(voucher->loading_since_ms, 7);
+    ck_assert_uint_eq(voucher->reconcile_at_ms, 7);
 }
 END_TEST
 
 START_TEST(the_voucher_idle_longest_goes_first)
 {
     struct sk_voucher *voucher = sk_vouchers_get(table, 1, 1);
-    voucher->loading_since_ms = 7;
+    voucher->reconcile_at_ms = 7;
     for (int64_t id = 2; id < FLOOD; id++) {
         (void)sk_vouchers_get(table, id, (uint64_t)id);
         if (id % 100 == 0)
-            ck_assert_uint_eq(sk_vouchers_get(table, 1, (uint64_t)id)->loading_since_ms, 7);
+            ck_assert_uint_eq(sk_vouchers_get(table, 1, (uint64_t)id)->reconcile_at_ms, 7);
     }
 }
 END_TEST

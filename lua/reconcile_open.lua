@@ -1,0 +1,27 @@
+-- Last step of rebuilding a voucher: writes its stock and terms and opens it, if it is still ours.
+--
+-- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)
+-- ARGV  1 epoch   2 stock   3 number of buyers   4 begin_ms   5 end_ms   6 state ('open' or 'closed')
+--       7 run id of this Redis process
+--
+-- Returns 1; 2 if the journal is not empty: what is in it must be settled first; or 0 if another has taken
+-- over, or buyers are missing because Redis has lost some since.
+
+local voucher = redis.call('HMGET', KEYS[1], 'state', 'epoch')
+if voucher[1] ~= 'loading' or voucher[2] ~= ARGV[1] then
+  return 0
+end
+if redis.call('XLEN', KEYS[3]) > 0 then
+  return 2
+end
+if redis.call('HLEN', KEYS[2]) ~= tonumber(ARGV[3]) then
+  return 0
+end
+-- A new value of `last` tells every instance that what it remembers of the buyers is out of date. The first
+-- epoch is the warm-up of a new voucher; later ones rebuild what may have been lost.
+redis.call('HSET', KEYS[1], 'stock', ARGV[2], 'begin_ms', ARGV[4], 'end_ms', ARGV[5], 'last', 'epoch-' .. ARGV[1],
+  'run', ARGV[7], 'state', ARGV[6])
+if tonumber(ARGV[1]) > 1 then
+  redis.call('HSET', KEYS[1], 'rebuilt_ms', redis.call('TIME')[1] * 1000)
+end
+return 1

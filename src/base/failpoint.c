@@ -1,0 +1,126 @@
+// Built with -DSK_FAILPOINTS=ON only. The linker sends every allocation of our own objects, and of no
+// library, through the __wrap functions below.
+#include "failpoint.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { POINTS_MAX = 16, NAME_SIZE = 40 };
+
+struct point {
+    char name[NAME_SIZE];
+    char action[NAME_SIZE];
+    atomic_long left; // passings until it fires
+};
+
+static struct point points[POINTS_MAX];
+static size_t point_count;
+static pthread_once_t points_once = PTHREAD_ONCE_INIT;
+
+static atomic_long allocations_left; // 0: none fails
+static atomic_bool counting;
+static pthread_once_t allocations_once = PTHREAD_ONCE_INIT;
+
+static void say(const char *name, const char *action)
+{
+    char line[160];
+    int n = snprintf(line, sizeof line, "failpoint name=%s action=%s\n", name, action);
+    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
+        return; // nobody listens
+}
+
+static void read_points(void)
+{
+    const char *at = getenv("SECKILL_FAILPOINTS");
+    while (at != NULL && *at != '\0' && point_count < POINTS_MAX) {
+        struct point *point = &points[point_count];
+        long n = 1;
+        if (sscanf(at, "%39[^=;]=%39[^@;]@%ld", point->name, point->action, &n) >= 2) {
+            atomic_init(&point->left, n);
+            point_count++;
+        }
+        at = strchr(at, ';');
+        at = at == NULL ? NULL : at + 1;
+    }
+}
+
+static void fire(const struct point *point)
+{
+    say(point->name, point->action);
+    if (strcmp(point->action, "kill") == 0) {
+        (void)raise(SIGKILL);
+    } else if (strcmp(point->action, "stop") == 0) {
+        (void)raise(SIGSTOP);
+    } else if (strncmp(point->action, "pause:", 6) == 0) {
+        long ms = strtol(point->action + 6, NULL, 10);
+        struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+        while (nanosleep(&pause, &pause) != 0) {}
+    }
+}
+
+void sk_failpoint(const char *name)
+{
+    (void)pthread_once(&points_once, read_points);
+    if (strcmp(name, "place.sent") == 0)
+        atomic_store(&counting, true);
+    for (size_t i = 0; i < point_count; i++) {
+        if (strcmp(points[i].name, name) == 0 && atomic_fetch_sub(&points[i].left, 1) == 1)
+            fire(&points[i]);
+    }
+}
+
+// ---- allocations that fail ----
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+char *__real_strdup(const char *text);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+char *__wrap_strdup(const char *text);
+
+static void read_allocations(void)
+{
+    const char *text = getenv("SECKILL_FAIL_MALLOC");
+    if (text == NULL)
+        return;
+    atomic_store(&allocations_left, strtol(text, NULL, 10));
+    atomic_store(&counting, strstr(text, "@request") == NULL);
+}
+
+static bool fails(void)
+{
+    (void)pthread_once(&allocations_once, read_allocations);
+    if (!atomic_load(&counting) || atomic_load(&allocations_left) <= 0 || atomic_fetch_sub(&allocations_left, 1) != 1)
+        return false;
+    say("malloc", "fail");
+    return true;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails() ? NULL : __real_realloc(old, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : __real_strdup(text);
+}

@@ -1,0 +1,65 @@
+// Pure judgement, no stores: recover.c brings both sides.
+#include "audit.h"
+
+#include <string.h>
+
+static bool number_at(const struct sk_reply *reply, size_t i, int64_t *value)
+{
+    return sk_reply_number(sk_reply_at(reply, i), value);
+}
+
+bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look)
+{
+    size_t last_len = 0;
+    const char *state = sk_reply_text(sk_reply_at(reply, 0), NULL),
+               *opened = sk_reply_text(sk_reply_at(reply, 4), NULL);
+    const char *last = sk_reply_text(sk_reply_at(reply, 2), &last_len);
+    *look = (struct sk_look){0};
+    if (state == NULL || opened == NULL || last == NULL || last_len >= sizeof look->last ||
+        !number_at(reply, 5, &look->buyers) || !number_at(reply, 6, &look->journal) ||
+        !number_at(reply, 7, &look->rebuilt_ms_ago))
+        return false;
+    memcpy(look->last, last, last_len);
+    look->present = state[0] != '\0';
+    look->loading = strcmp(state, "open") != 0 && strcmp(state, "closed") != 0;
+    // What cannot be read is as good as lost.
+    look->same_run = strcmp(opened, run) == 0 && number_at(reply, 1, &look->epoch) && number_at(reply, 3, &look->stock);
+    return true;
+}
+
+static bool at_rest(const struct sk_look *before, const struct sk_look *now)
+{
+    return before->present && !before->loading && before->journal == 0 && now->journal == 0 &&
+           before->epoch == now->epoch && before->stock == now->stock && before->buyers == now->buyers &&
+           strcmp(before->last, now->last) == 0;
+}
+
+static bool behind(const struct sk_account *account, const struct sk_look *now)
+{
+    if (now->epoch != account->epoch)
+        return now->epoch < account->epoch;
+    const char *last = strncmp(now->last, "epoch-", 6) == 0 ? "0-0" : now->last;
+    return sk_journal_compare(last, account->newest) < 0;
+}
+
+enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look *before, const struct sk_look *now)
+{
+    if (!now->present)
+        return SK_BOOKS_MISSING;
+    if (now->loading)
+        return SK_BOOKS_LOADING;
+    if (!now->same_run)
+        return SK_BOOKS_UNSURE;
+    if (behind(account, now))
+        return SK_BOOKS_BEHIND;
+    if (now->epoch == account->epoch && at_rest(before, now) &&
+        (now->stock != account->stock || now->buyers != account->buyers))
+        return SK_BOOKS_DIFFER;
+    return SK_BOOKS_AGREE;
+}
+
+const char *sk_finding_name(enum sk_finding finding)
+{
+    static const char *const names[] = {"agree", "missing", "loading", "unsure", "behind", "differ"};
+    return names[finding];
+}

@@ -1,0 +1,46 @@
+// Compares what both stores say of a voucher, and judges whether Redis may go on selling by what it holds.
+#ifndef SK_SALE_AUDIT_H
+#define SK_SALE_AUDIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "journal.h"
+
+// PostgreSQL's side.
+struct sk_account {
+    int64_t epoch;
+    char newest[SK_JOURNAL_ID_SIZE]; // journal id of an order written under this epoch; "0-0": none
+    int64_t stock;                   // units neither in live orders nor held by dead letters
+    int64_t buyers;
+};
+
+// Redis's side, as look_at_voucher.lua sees it. Zeroed: nothing has been seen.
+struct sk_look {
+    bool present;
+    bool loading;
+    bool same_run; // opened under the Redis process that answers
+    int64_t epoch, stock, buyers, journal;
+    int64_t rebuilt_ms_ago;        // -1: never
+    char last[SK_JOURNAL_ID_SIZE]; // newest journal id, or "epoch-<n>"
+};
+
+enum sk_finding {
+    SK_BOOKS_AGREE,   // as far as can be told while orders are under way
+    SK_BOOKS_MISSING, // Redis does not have the voucher
+    SK_BOOKS_LOADING, // somebody is at it, or died at it
+    SK_BOOKS_UNSURE,  // Redis was restarted or failed over since the voucher was opened
+    SK_BOOKS_BEHIND,  // Redis has lost what it had: epoch or newest journal id went backwards
+    SK_BOOKS_DIFFER,  // nothing moves, and yet stock or buyers are not the same
+};
+
+// Reads look_at_voucher.lua's reply; `run` is the run id of the Redis that gave it. False: malformed.
+bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look);
+
+// `account` was read after `before` and before `now`: so Redis, which is always ahead, cannot be behind it
+// unless it has lost something; and if both looks are the same, with an empty journal, nothing moved between.
+enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look *before, const struct sk_look *now);
+
+const char *sk_finding_name(enum sk_finding finding);
+
+#endif

@@ -1,0 +1,97 @@
+// Ending an entry is one call: XDEL if all its orders were placed, else settle_entry.lua.
+#include "entry.h"
+
+#include <string.h>
+
+#include "failpoint.h"
+#include "log.h"
+
+struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_voucher *voucher, enum sk_entry_kind kind,
+                              const char *journal_id)
+{
+    size_t len = strlen(journal_id);
+    struct sk_entry *entry = len < SK_JOURNAL_ID_SIZE ? calloc(1, sizeof *entry) : NULL;
+    if (entry == NULL)
+        return NULL;
+    entry->voucher = voucher;
+    entry->kind = kind;
+    entry->run_number = sk_redis_run_number(core->redis);
+    memcpy(entry->journal_id, journal_id, len + 1);
+    voucher->pins++;
+    if (kind == SK_ENTRY_OWN) {
+        entry->prev = voucher->youngest_entry;
+        if (entry->prev != NULL)
+            entry->prev->next = entry;
+        else
+            voucher->oldest_entry = entry;
+        voucher->youngest_entry = entry;
+    }
+    return entry;
+}
+
+void sk_entry_free(struct sk_entry *entry)
+{
+    struct sk_voucher *voucher = entry->voucher;
+    voucher->pins--;
+    if (entry->kind == SK_ENTRY_OWN) {
+        if (entry->prev != NULL)
+            entry->prev->next = entry->next;
+        else
+            voucher->oldest_entry = entry->next;
+        if (entry->next != NULL)
+            entry->next->prev = entry->prev;
+        else
+            voucher->youngest_entry = entry->prev;
+    }
+    sk_buf_free(&entry->refused);
+    free(entry);
+}
+
+void sk_entry_note_refused(struct sk_entry *entry, const struct sk_order *order, const char *outcome,
+                           const char *live_id)
+{
+    const char *parts[] = {outcome, order->id, order->user, live_id == NULL ? "" : live_id};
+    for (int i = 0; i < 4; i++)
+        sk_buf_add(&entry->refused, parts[i], strlen(parts[i]) + 1);
+    entry->refused_count++;
+}
+
+static void on_ended(void *arg, const struct sk_reply *reply)
+{
+    (void)arg;
+    if (reply != NULL && sk_reply_error(reply) != NULL)
+        sk_log_text(SK_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
+}
+
+static enum sk_status correct_and_drop(const struct sk_core *core, const struct sk_entry *entry, const char *journal_id)
+{
+    const struct sk_voucher *voucher = entry->voucher;
+    const char *argv[SK_REDIS_ARGS_MAX];
+    int n = 0;
+    argv[n++] = voucher->voucher_key;
+    argv[n++] = voucher->buyers_key;
+    argv[n++] = voucher->journal_key;
+    argv[n++] = journal_id;
+    if (entry->refused.failed || (size_t)n + entry->refused_count * 4 > SK_REDIS_ARGS_MAX)
+        return SK_NO_MEM;
+    const char *at = entry->refused.data;
+    for (size_t i = 0; i < entry->refused_count * 4; i++, at += strlen(at) + 1)
+        argv[n++] = at;
+    SK_FAILPOINT("writer.correcting");
+    return sk_redis_script(core->redis, SK_SCRIPT_SETTLE_ENTRY, 3, n, argv, NULL, on_ended, NULL);
+}
+
+void sk_entry_end(const struct sk_core *core, const struct sk_entry *entry)
+{
+    // Another Redis process than the one that made the entry is rebuilt from PostgreSQL before it sells: the
+    // entry is not there, and one of the same id may be another's.
+    bool same_run = entry->run_number == sk_redis_run_number(core->redis);
+    const char *argv[] = {"XDEL", entry->voucher->journal_key, entry->journal_id};
+    enum sk_status status = SK_OK;
+    if (entry->refused_count > 0)
+        status = correct_and_drop(core, entry, same_run ? entry->journal_id : "");
+    else if (same_run && entry->kind != SK_ENTRY_LOOSE)
+        status = sk_redis_command(core->redis, 3, argv, NULL, on_ended, NULL);
+    if (status != SK_OK)
+        sk_log(SK_WARN, "journal entry left to recovery", "journal_id=%s", entry->journal_id);
+}

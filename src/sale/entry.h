@@ -1,0 +1,39 @@
+// A journal entry of Redis some of whose orders are not settled yet: what the writer knows of it.
+#ifndef SK_SALE_ENTRY_H
+#define SK_SALE_ENTRY_H
+
+#include "core.h"
+
+enum sk_entry_kind {
+    SK_ENTRY_OWN,       // this reactor's call of place_orders.lua made it
+    SK_ENTRY_RECOVERED, // read back from the journal
+    SK_ENTRY_LOOSE,     // of no journal entry: a dead letter's orders
+};
+
+// A journal entry of Redis some of whose orders are not settled yet.
+struct sk_entry {
+    struct sk_entry *prev, *next; // the voucher's own entries, oldest first; others are not listed
+    struct sk_voucher *voucher;
+    enum sk_entry_kind kind;
+    uint64_t run_number;   // the Redis process that has it
+    size_t open;           // orders not settled
+    unsigned tries;        // how often PostgreSQL has refused to settle it
+    struct sk_buf refused; // what settle_entry.lua needs: outcome, id, user, live id, NUL after each
+    size_t refused_count;
+    char journal_id[SK_JOURNAL_ID_SIZE]; // LOOSE: empty
+};
+
+// The reactor's thread, as all functions. NULL: out of memory, or an id that is too long.
+struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_voucher *voucher, enum sk_entry_kind kind,
+                              const char *journal_id);
+void sk_entry_free(struct sk_entry *entry);
+
+// PostgreSQL refused one of its orders: Redis is to be corrected. `live_id`: the user's live order, or NULL.
+void sk_entry_note_refused(struct sk_entry *entry, const struct sk_order *order, const char *outcome,
+                           const char *live_id);
+
+// Ends it in Redis: corrects what was refused and drops the journal entry. What fails here is done again by
+// recovery, which finds the entry in the journal.
+void sk_entry_end(const struct sk_core *core, const struct sk_entry *entry);
+
+#endif

@@ -1,0 +1,84 @@
+// lua/place_orders.lua says what goes in and what comes out.
+#include "grant.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    JOURNAL_ENTRIES_MAX = 100000, // of one voucher; past it nothing new is placed
+    FIRST_EXISTING = 7,           // elements before the existing ids
+    FIXED_ARGS = 6,
+    ARGS_MAX = FIXED_ARGS + 2 * SK_JOURNAL_ORDERS_MAX,
+};
+
+enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_voucher *voucher,
+                            const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg)
+{
+    const char *argv[ARGS_MAX];
+    size_t lens[ARGS_MAX];
+    char journal_max[12];
+    int n = 0;
+    SK_ASSERT(orders->count > 0 && orders->count <= SK_JOURNAL_ORDERS_MAX);
+    (void)snprintf(journal_max, sizeof journal_max, "%d", (int)JOURNAL_ENTRIES_MAX);
+    argv[n++] = voucher->voucher_key;
+    argv[n++] = voucher->buyers_key;
+    argv[n++] = voucher->journal_key;
+    argv[n++] = journal_max;
+    argv[n++] = sk_redis_run(core->redis);
+    argv[n++] = again ? "again" : "new";
+    for (int i = 0; i < n; i++)
+        lens[i] = strlen(argv[i]);
+    for (const struct sk_order *order = orders->head; order != NULL; order = order->next) {
+        lens[n] = strlen(order->user);
+        argv[n++] = order->user;
+        lens[n] = SK_UUID_CHARS;
+        argv[n++] = order->id;
+    }
+    return sk_redis_script(core->redis, SK_SCRIPT_PLACE_ORDERS, 3, n, argv, lens, done, arg);
+}
+
+static enum sk_grant_status read_status(const char *text)
+{
+    static const char *const names[] = {"ok", "missing", "loading", "unsure"};
+    for (int i = 0; text != NULL && i < SK_GRANT_MALFORMED; i++) {
+        if (strcmp(text, names[i]) == 0)
+            return (enum sk_grant_status)i;
+    }
+    return SK_GRANT_MALFORMED;
+}
+
+static bool read_answers(struct sk_grant *grant, size_t n)
+{
+    const struct sk_reply *reply = grant->reply;
+    size_t letters = 0, existing = 0;
+    grant->last = sk_reply_text(sk_reply_at(reply, 4), NULL);
+    grant->journal_id = sk_reply_text(sk_reply_at(reply, 5), NULL);
+    grant->letters = sk_reply_text(sk_reply_at(reply, 6), &letters);
+    if (!sk_reply_number(sk_reply_at(reply, 1), &grant->now_ms) ||
+        !sk_reply_number(sk_reply_at(reply, 2), &grant->begin_ms) ||
+        !sk_reply_number(sk_reply_at(reply, 3), &grant->epoch) || grant->last == NULL || grant->journal_id == NULL ||
+        grant->letters == NULL || letters != n || sk_reply_count(reply) < FIRST_EXISTING)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (grant->letters[i] == '\0' || strchr("pasnef", grant->letters[i]) == NULL)
+            return false;
+        if (grant->letters[i] == SK_GRANT_ALREADY &&
+            sk_reply_text(sk_reply_at(reply, FIRST_EXISTING + existing++), NULL) == NULL)
+            return false;
+    }
+    return sk_reply_count(reply) == FIRST_EXISTING + existing;
+}
+
+struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
+{
+    struct sk_grant grant = {.reply = reply, .next_existing = FIRST_EXISTING};
+    grant.status = read_status(sk_reply_text(sk_reply_at(reply, 0), NULL));
+    if (grant.status == SK_GRANT_OK && !read_answers(&grant, n))
+        grant.status = SK_GRANT_MALFORMED;
+    return grant;
+}
+
+const char *sk_grant_next_existing(struct sk_grant *grant)
+{
+    return sk_reply_text(sk_reply_at(grant->reply, grant->next_existing++), NULL);
+}

@@ -1,0 +1,40 @@
+// The call of place_orders.lua for a list of orders, and its reply.
+#ifndef SK_SALE_GRANT_H
+#define SK_SALE_GRANT_H
+
+#include "core.h"
+
+// How one user of a batch fared: what place_orders.lua says with one letter.
+enum sk_grant_letter {
+    SK_GRANT_PLACED = 'p',
+    SK_GRANT_ALREADY = 'a',
+    SK_GRANT_SOLD_OUT = 's',
+    SK_GRANT_NOT_STARTED = 'n',
+    SK_GRANT_ENDED = 'e',
+    SK_GRANT_FULL = 'f', // the journal is
+};
+
+enum sk_grant_status { SK_GRANT_OK, SK_GRANT_MISSING, SK_GRANT_LOADING, SK_GRANT_UNSURE, SK_GRANT_MALFORMED };
+
+// A reply that has been read; the texts live as long as it.
+struct sk_grant {
+    enum sk_grant_status status;
+    // SK_GRANT_OK only:
+    const char *last, *journal_id, *letters; // one letter for each order
+    int64_t now_ms, begin_ms, epoch;
+    const struct sk_reply *reply;
+    size_t next_existing;
+};
+
+// Asks about the orders, most of all SK_JOURNAL_ORDERS_MAX of them, which stay the caller's. `again`: they
+// were granted before. The reactor's thread.
+enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_voucher *voucher,
+                            const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg) SK_MUST_CHECK;
+
+// Reads the shape of a reply about `n` orders once, so that what follows can rely on it. Any thread.
+struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n);
+
+// The existing order id that belongs to the next 'a', in the order of the letters.
+const char *sk_grant_next_existing(struct sk_grant *grant);
+
+#endif

@@ -1,0 +1,402 @@
+// The steps, each one call to a store:
+//   0 Redis       a lock, so that not everybody does the same work; it carries no promise
+//   1 PostgreSQL  a new epoch: every writer still in flight is fenced off
+//   2 Redis       reconcile_begin: closed under that epoch, unless a newer one is there; old buyers go
+//   3 Redis, PostgreSQL, Redis  the journal, a page at a time: read, settle under the new epoch, remove
+//   4 PostgreSQL  stock, terms, number of buyers, as long as the epoch is still ours
+//   5 PostgreSQL, Redis  the buyers, a chunk at a time
+//   6 Redis       reconcile_open: stock, terms, open; if the journal is empty and no buyer is missing
+// Whoever comes later takes a newer epoch, and every step of the older one then does nothing. Whoever dies
+// leaves the voucher closed under an epoch of its own; the next caller starts again. Nobody but the holder of
+// the newest epoch writes orders until step 6, so what step 4 and 5 read does not move.
+//
+// Orders of older epochs that are still in an instance are granted again afterwards (regrant.c).
+#include "reconcile.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "admit.h"
+#include "dead_letter.h"
+#include "failpoint.h"
+#include "journal.h"
+#include "log.h"
+
+enum {
+    CHUNK = 1000,  // buyers; Redis is busy with one for about a millisecond
+    PAGE = 64,     // journal entries
+    TRIES_MAX = 3, // of an entry that PostgreSQL refuses
+    FAILED_PAUSE_MS = 500,
+    LOCK_KEY_SIZE = 64,
+};
+
+struct reconcile {
+    const struct sk_core *core;
+    struct sk_voucher *voucher;
+    sk_reconcile_cb *done;
+    void *arg;
+    struct sk_lock *lock;
+    uint64_t since_ms;
+    size_t settled, buyers;
+    bool last_chunk;
+    char id[24], epoch[24], stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16];
+    char after[SK_UUID_SIZE]; // the last order id read
+
+    // The page of the journal that is being settled.
+    char ids[PAGE][SK_JOURNAL_ID_SIZE];
+    int entries;
+    size_t orders;
+    struct sk_buf order_ids, users; // arrays for place_orders()
+    struct sk_buf raw, text;        // of the first entry
+    bool readable;
+    bool alone; // a page was refused: one entry at a time
+    unsigned tries;
+};
+
+static void end(struct reconcile *reconcile, const char *failed_at)
+{
+    struct sk_voucher *voucher = reconcile->voucher;
+    const struct sk_core *core = reconcile->core;
+    voucher->reconciling = false;
+    voucher->reconcile_at_ms = failed_at == NULL ? 0 : uv_now(core->loop) + FAILED_PAUSE_MS;
+    sk_admit_forget(voucher);
+    if (failed_at == NULL)
+        sk_log(SK_INFO, "voucher reconciled", "voucher=%s epoch=%s stock=%s buyers=%zu journal_orders=%zu ms=%" PRIu64,
+               reconcile->id, reconcile->epoch, reconcile->stock, reconcile->buyers, reconcile->settled,
+               uv_now(core->loop) - reconcile->since_ms);
+    else if (strcmp(failed_at, "lock") != 0)
+        sk_log(SK_WARN, "voucher not reconciled", "voucher=%s step=%s", reconcile->id, failed_at);
+    sk_lock_release(reconcile->lock);
+    if (reconcile->done != NULL)
+        reconcile->done(reconcile->arg, failed_at == NULL);
+    sk_buf_free(&reconcile->order_ids);
+    sk_buf_free(&reconcile->users);
+    sk_buf_free(&reconcile->raw);
+    sk_buf_free(&reconcile->text);
+    free(reconcile);
+}
+
+static enum sk_status ask_pg(struct reconcile *reconcile, enum sk_statement statement, int n, const char *second,
+                             sk_pg_cb *done)
+{
+    const char *params[] = {reconcile->id, second};
+    return sk_pg_call(reconcile->core->pg, statement, n, params, done, reconcile);
+}
+
+static bool answers(const struct sk_reply *reply, int64_t wanted)
+{
+    int64_t answer = -1;
+    return reply != NULL && sk_reply_number(reply, &answer) && answer == wanted;
+}
+
+static void read_journal(struct reconcile *reconcile);
+static void read_chunk(struct reconcile *reconcile);
+
+// ---- 6: open ----
+
+static void on_opened(void *arg, const struct sk_reply *reply)
+{
+    struct reconcile *reconcile = arg;
+    if (answers(reply, 2))
+        read_journal(reconcile);
+    else
+        end(reconcile, answers(reply, 1) ? NULL : "open");
+}
+
+static void open_voucher(struct reconcile *reconcile)
+{
+    const struct sk_voucher *voucher = reconcile->voucher;
+    const char *argv[] = {voucher->voucher_key, voucher->buyers_key,
+                          voucher->journal_key, reconcile->epoch,
+                          reconcile->stock,     reconcile->buyer_count,
+                          reconcile->begin_ms,  reconcile->end_ms,
+                          reconcile->state,     sk_redis_run(reconcile->core->redis)};
+    SK_FAILPOINT("reconcile.opening");
+    if (sk_redis_script(reconcile->core->redis, SK_SCRIPT_RECONCILE_OPEN, 3, 10, argv, NULL, on_opened, reconcile) !=
+        SK_OK)
+        end(reconcile, "open");
+}
+
+// ---- 5: buyers ----
+
+static void on_chunk_stored(void *arg, const struct sk_reply *reply)
+{
+    struct reconcile *reconcile = arg;
+    SK_FAILPOINT("reconcile.buyers");
+    if (!answers(reply, 1))
+        end(reconcile, "buyers");
+    else if (reconcile->last_chunk)
+        open_voucher(reconcile);
+    else
+        read_chunk(reconcile);
+}
+
+static void on_chunk(void *arg, const struct sk_rows *rows)
+{
+    struct reconcile *reconcile = arg;
+    const char *argv[2 * CHUNK + 3] = {reconcile->voucher->voucher_key, reconcile->voucher->buyers_key,
+                                       reconcile->epoch};
+    int n = 3;
+    if (rows == NULL) {
+        end(reconcile, "buyers");
+        return;
+    }
+    size_t count = sk_rows_count(rows);
+    reconcile->last_chunk = count < CHUNK;
+    reconcile->buyers += count;
+    if (count == 0) {
+        open_voucher(reconcile);
+        return;
+    }
+    SK_ASSERT(count <= CHUNK);
+    for (size_t i = 0; i < count; i++) {
+        argv[n++] = sk_rows_text(rows, i, 1);
+        argv[n++] = sk_rows_text(rows, i, 0);
+    }
+    memcpy(reconcile->after, argv[n - 1], SK_UUID_SIZE);
+    if (sk_redis_script(reconcile->core->redis, SK_SCRIPT_RECONCILE_BUYERS, 2, n, argv, NULL, on_chunk_stored,
+                        reconcile) != SK_OK)
+        end(reconcile, "buyers");
+}
+
+static void read_chunk(struct reconcile *reconcile)
+{
+    if (ask_pg(reconcile, SK_STATEMENT_RECONCILE_BUYERS, 2, reconcile->after, on_chunk) != SK_OK)
+        end(reconcile, "buyers");
+}
+
+// ---- 4: stock and terms ----
+
+static void on_stock(void *arg, const struct sk_rows *rows)
+{
+    struct reconcile *reconcile = arg;
+    if (rows == NULL || sk_rows_count(rows) != 1) {
+        end(reconcile, "stock");
+        return;
+    }
+    struct {
+        char *out;
+        size_t size;
+    } columns[] = {{reconcile->stock, sizeof reconcile->stock},
+                   {reconcile->begin_ms, sizeof reconcile->begin_ms},
+                   {reconcile->end_ms, sizeof reconcile->end_ms},
+                   {reconcile->state, sizeof reconcile->state},
+                   {reconcile->buyer_count, sizeof reconcile->buyer_count}};
+    for (int i = 0; i < 5; i++)
+        (void)snprintf(columns[i].out, columns[i].size, "%s", sk_rows_text(rows, 0, i));
+    reconcile->buyers = 0;
+    memcpy(reconcile->after, "00000000-0000-0000-0000-000000000000", SK_UUID_SIZE);
+    SK_FAILPOINT("reconcile.stock");
+    read_chunk(reconcile);
+}
+
+static void read_stock(struct reconcile *reconcile)
+{
+    if (ask_pg(reconcile, SK_STATEMENT_RECONCILE_STOCK, 2, reconcile->epoch, on_stock) != SK_OK)
+        end(reconcile, "stock");
+}
+
+// ---- 3: the journal ----
+
+static void on_removed(void *arg, const struct sk_reply *reply)
+{
+    struct reconcile *reconcile = arg;
+    if (reply == NULL || sk_reply_error(reply) != NULL)
+        end(reconcile, "journal");
+    else
+        read_journal(reconcile);
+}
+
+static void remove_page(struct reconcile *reconcile)
+{
+    const char *argv[PAGE + 2] = {"XDEL", reconcile->voucher->journal_key};
+    for (int i = 0; i < reconcile->entries; i++)
+        argv[i + 2] = reconcile->ids[i];
+    SK_FAILPOINT("reconcile.settling");
+    if (sk_redis_command(reconcile->core->redis, reconcile->entries + 2, argv, NULL, on_removed, reconcile) != SK_OK)
+        end(reconcile, "journal");
+}
+
+static void on_set_aside(void *arg, bool kept)
+{
+    struct reconcile *reconcile = arg;
+    reconcile->tries = 0;
+    if (kept)
+        remove_page(reconcile);
+    else
+        end(reconcile, "dead letter");
+}
+
+static void set_aside(struct reconcile *reconcile)
+{
+    struct sk_dead_letter letter = {
+        .voucher_id = reconcile->voucher->id,
+        .journal_id = reconcile->ids[0],
+        .raw = reconcile->raw.data,
+        .raw_len = reconcile->raw.len,
+        .orders = reconcile->readable ? reconcile->text.data : NULL,
+        .reason = reconcile->readable ? "PostgreSQL refuses it" : "it cannot be read",
+    };
+    if (reconcile->raw.failed || reconcile->text.failed ||
+        sk_dead_letter_put(reconcile->core, &letter, on_set_aside, reconcile) != SK_OK)
+        end(reconcile, "dead letter");
+}
+
+static void on_settled(void *arg, const struct sk_rows *rows)
+{
+    struct reconcile *reconcile = arg;
+    if (rows == NULL && sk_pg_refused(reconcile->core->pg)) {
+        bool again = !reconcile->alone || ++reconcile->tries < TRIES_MAX;
+        reconcile->alone = true;
+        if (again)
+            read_journal(reconcile);
+        else
+            set_aside(reconcile);
+        return;
+    }
+    if (rows == NULL || sk_rows_count(rows) != reconcile->orders || strcmp(sk_rows_text(rows, 0, 1), "stale") == 0) {
+        end(reconcile, "journal");
+        return;
+    }
+    // Whatever became of each order, PostgreSQL knows it now, and the rest is read from there.
+    reconcile->alone = false;
+    reconcile->tries = 0;
+    reconcile->settled += reconcile->orders;
+    remove_page(reconcile);
+}
+
+static void add_order(void *arg, const char *id, const char *user)
+{
+    struct reconcile *reconcile = arg;
+    sk_buf_printf(&reconcile->order_ids, "%s%s", reconcile->orders == 0 ? "{" : ",", id);
+    sk_buf_printf(&reconcile->users, "%s\"%s\"", reconcile->orders == 0 ? "{" : ",", user);
+    reconcile->orders++;
+}
+
+// Takes as many readable entries as fit, or one that is not readable.
+static bool take_page(struct reconcile *reconcile, const struct sk_reply *reply)
+{
+    struct sk_buf *bufs[] = {&reconcile->order_ids, &reconcile->users, &reconcile->raw, &reconcile->text};
+    for (size_t i = 0; i < 4; i++)
+        sk_buf_clear(bufs[i]);
+    reconcile->entries = 0;
+    reconcile->orders = 0;
+    for (size_t i = 0; i < sk_reply_count(reply) && reconcile->entries < PAGE; i++) {
+        const struct sk_reply *element = sk_reply_at(reply, i);
+        struct sk_journal_entry entry;
+        if (!sk_journal_read(element, &entry))
+            return false;
+        bool readable = entry.orders != NULL;
+        if (reconcile->entries > 0 &&
+            (!readable || reconcile->alone || reconcile->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
+            break;
+        memcpy(reconcile->ids[reconcile->entries++], entry.id, strlen(entry.id) + 1);
+        if (reconcile->entries == 1) {
+            reconcile->readable = readable;
+            sk_journal_raw(element, &reconcile->raw);
+            if (readable)
+                sk_buf_add(&reconcile->text, entry.orders, entry.orders_len);
+        }
+        if (!readable)
+            break;
+        (void)sk_journal_parse(entry.orders, entry.orders_len, add_order, reconcile);
+    }
+    return true;
+}
+
+static void on_journal(void *arg, const struct sk_reply *reply)
+{
+    struct reconcile *reconcile = arg;
+    if (reply == NULL || sk_reply_error(reply) != NULL || !take_page(reconcile, reply)) {
+        end(reconcile, "journal");
+        return;
+    }
+    if (reconcile->entries == 0) {
+        read_stock(reconcile);
+        return;
+    }
+    if (!reconcile->readable) {
+        set_aside(reconcile);
+        return;
+    }
+    sk_buf_puts(&reconcile->order_ids, "}");
+    sk_buf_puts(&reconcile->users, "}");
+    const char *params[] = {reconcile->id, reconcile->epoch, reconcile->order_ids.data, reconcile->users.data, NULL};
+    if (reconcile->order_ids.failed || reconcile->users.failed ||
+        sk_pg_call(reconcile->core->pg, SK_STATEMENT_PLACE_ORDERS, 5, params, on_settled, reconcile) != SK_OK)
+        end(reconcile, "journal");
+}
+
+static void read_journal(struct reconcile *reconcile)
+{
+    char page[8];
+    const char *argv[] = {"XRANGE", reconcile->voucher->journal_key, "-", "+", "COUNT", page};
+    (void)snprintf(page, sizeof page, "%d", (int)PAGE);
+    if (sk_redis_command(reconcile->core->redis, 6, argv, NULL, on_journal, reconcile) != SK_OK)
+        end(reconcile, "journal");
+}
+
+// ---- 0 to 2: lock, fence, close ----
+
+static void on_begun(void *arg, const struct sk_reply *reply)
+{
+    struct reconcile *reconcile = arg;
+    SK_FAILPOINT("reconcile.begun");
+    if (answers(reply, 1))
+        read_journal(reconcile);
+    else
+        end(reconcile, "begin");
+}
+
+static void on_epoch(void *arg, const struct sk_rows *rows)
+{
+    struct reconcile *reconcile = arg;
+    if (rows == NULL || sk_rows_count(rows) != 1) {
+        end(reconcile, "epoch");
+        return;
+    }
+    SK_FAILPOINT("reconcile.epoch");
+    (void)snprintf(reconcile->epoch, sizeof reconcile->epoch, "%s", sk_rows_text(rows, 0, 0));
+    const char *argv[] = {reconcile->voucher->voucher_key, reconcile->voucher->buyers_key, reconcile->epoch};
+    if (sk_redis_script(reconcile->core->redis, SK_SCRIPT_RECONCILE_BEGIN, 2, 3, argv, NULL, on_begun, reconcile) !=
+        SK_OK)
+        end(reconcile, "begin");
+}
+
+static void on_locked(void *arg, struct sk_lock *lock)
+{
+    struct reconcile *reconcile = arg;
+    if (sk_lock_state(lock, 0) != SK_LOCK_HELD)
+        end(reconcile, "lock"); // somebody else is at it
+    else if (ask_pg(reconcile, SK_STATEMENT_RECONCILE_EPOCH, 1, NULL, on_epoch) != SK_OK)
+        end(reconcile, "epoch");
+}
+
+enum sk_status sk_reconcile(const struct sk_core *core, struct sk_voucher *voucher, sk_reconcile_cb *done, void *arg)
+{
+    static const struct sk_lock_events events = {.taken = on_locked};
+    if (voucher->reconciling || uv_now(core->loop) < voucher->reconcile_at_ms)
+        return SK_FULL;
+    if (!sk_redis_ready(core->redis) || !sk_pg_ready(core->pg))
+        return SK_DOWN;
+    char name[LOCK_KEY_SIZE];
+    const char *key = name;
+    struct reconcile *reconcile = calloc(1, sizeof *reconcile);
+    if (reconcile == NULL)
+        return SK_NO_MEM;
+    reconcile->core = core;
+    reconcile->voucher = voucher;
+    reconcile->done = done;
+    reconcile->arg = arg;
+    reconcile->since_ms = uv_now(core->loop);
+    (void)snprintf(reconcile->id, sizeof reconcile->id, "%" PRId64, voucher->id);
+    (void)snprintf(name, sizeof name, "seckill:lock:reconcile:{%" PRId64 "}", voucher->id);
+    reconcile->lock = sk_lock_take(core->locker, 1, &key, 0, &events, reconcile);
+    if (reconcile->lock == NULL) {
+        free(reconcile);
+        return SK_DOWN;
+    }
+    voucher->reconciling = true;
+    return SK_OK;
+}

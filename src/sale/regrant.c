@@ -1,0 +1,265 @@
+// Why not simply write such an order under the new epoch? Because Redis was rebuilt without it: its unit may
+// have been sold again, and its user may have bought again. Redis is asked first, as for a new order:
+//   p                 it has a unit again, and a new journal entry: to the writer
+//   a, its own id     Redis still knows it (or another instance has just done this): to the writer
+//   a, another id     the user has bought again: refused, ALREADY_ORDERED
+//   s                 no unit is left: refused, GRANT_LOST
+// Refused means: written to PostgreSQL as refused, so that the order's URL can say so (P5). Anything else,
+// no answer included, changes nothing: the order waits and is asked about again (P7).
+#include "regrant.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "failpoint.h"
+#include "grant.h"
+#include "log.h"
+#include "reconcile.h"
+
+enum { TICK_MS = 50, PAUSE_MS = 200 };
+
+struct sk_regrant {
+    const struct sk_core *core;
+    struct sk_writer *writer;
+    struct sk_voucher *first; // vouchers with lost orders
+    size_t open;              // lost orders, those being asked about included
+    uv_timer_t *tick;
+};
+
+struct call {
+    struct sk_regrant *regrant;
+    struct sk_voucher *voucher;
+    struct sk_order_list orders;
+    struct sk_order_list refused; // being written to PostgreSQL
+};
+
+static void wait(struct sk_regrant *regrant, struct sk_voucher *voucher, struct sk_order *order)
+{
+    sk_order_push(&voucher->lost, order);
+    if (voucher->in_lost)
+        return;
+    voucher->in_lost = true;
+    voucher->next_lost = regrant->first;
+    regrant->first = voucher;
+}
+
+static void wait_all(struct call *call, struct sk_order_list *orders)
+{
+    struct sk_order *order;
+    while ((order = sk_order_pop(orders)) != NULL)
+        wait(call->regrant, call->voucher, order);
+    call->voucher->regrant_at_ms = uv_now(call->regrant->core->loop) + PAUSE_MS;
+}
+
+static void end(struct call *call)
+{
+    wait_all(call, &call->orders);
+    call->voucher->regranting = false;
+    free(call);
+}
+
+// ---- orders that have lost their unit for good ----
+
+static void on_refused(void *arg, const struct sk_rows *rows)
+{
+    struct call *call = arg;
+    struct sk_regrant *regrant = call->regrant;
+    bool written = rows != NULL && sk_rows_count(rows) == call->refused.count;
+    struct sk_order *order;
+    for (size_t i = 0; written && (order = sk_order_pop(&call->refused)) != NULL; i++) {
+        bool placed = strcmp(sk_rows_text(rows, i, 1), "already_placed") == 0;
+        sk_core_tell(regrant->core, order, placed ? SK_VERDICT_PLACED : SK_VERDICT_SOLD_OUT, placed ? order->id : NULL,
+                     0);
+        regrant->open--;
+        sk_writer_leave(regrant->writer, order);
+    }
+    wait_all(call, &call->refused);
+    end(call);
+}
+
+static void refuse(struct call *call, const struct sk_buf *reasons)
+{
+    struct sk_buf ids = {0}, users = {0};
+    char voucher[24];
+    enum sk_status status = SK_NO_MEM;
+    (void)snprintf(voucher, sizeof voucher, "%" PRId64, call->voucher->id);
+    for (const struct sk_order *order = call->refused.head; order != NULL; order = order->next) {
+        bool is_first = order == call->refused.head;
+        sk_buf_printf(&ids, "%s%s", is_first ? "{" : ",", order->id);
+        sk_buf_printf(&users, "%s\"%s\"", is_first ? "{" : ",", order->user);
+    }
+    sk_buf_puts(&ids, "}");
+    sk_buf_puts(&users, "}");
+    const char *params[] = {voucher, ids.data, users.data, reasons->data};
+    if (!ids.failed && !users.failed && !reasons->failed)
+        status = sk_pg_call(call->regrant->core->pg, SK_STATEMENT_REFUSE_ORDERS, 4, params, on_refused, call);
+    sk_buf_free(&ids);
+    sk_buf_free(&users);
+    if (status != SK_OK) {
+        wait_all(call, &call->refused);
+        end(call);
+    }
+}
+
+// ---- Redis's answer ----
+
+static void hand_over(struct call *call, struct sk_grant *grant, struct sk_buf *reasons)
+{
+    struct sk_regrant *regrant = call->regrant;
+    struct sk_entry *entry = NULL;
+    struct sk_order_list orders = call->orders;
+    struct sk_order *order;
+    call->orders = (struct sk_order_list){0};
+    for (size_t i = 0; (order = sk_order_pop(&orders)) != NULL; i++) {
+        char letter = grant->letters[i];
+        const char *existing = letter == SK_GRANT_ALREADY ? sk_grant_next_existing(grant) : NULL;
+        if (letter == SK_GRANT_PLACED && entry == NULL)
+            entry = sk_entry_new(regrant->core, call->voucher, SK_ENTRY_OWN, grant->journal_id);
+        if (letter == SK_GRANT_PLACED && entry != NULL) {
+            order->epoch = grant->epoch;
+            regrant->open--;
+            sk_writer_add(regrant->writer, entry, order);
+        } else if (existing != NULL && strcmp(existing, order->id) == 0) {
+            order->epoch = grant->epoch;
+            regrant->open--;
+            sk_writer_resume(regrant->writer, order);
+        } else if (existing != NULL || letter == SK_GRANT_SOLD_OUT) {
+            if (existing != NULL) {
+                sk_core_tell(regrant->core, order, SK_VERDICT_ALREADY_ORDERED, existing, 0);
+                order->ticket = 0; // has been told
+            }
+            sk_buf_puts(reasons, call->refused.count == 0 ? "{" : ",");
+            sk_buf_puts(reasons, existing != NULL ? "ALREADY_ORDERED" : "GRANT_LOST");
+            sk_order_push(&call->refused, order);
+        } else {
+            wait(regrant, call->voucher, order); // out of memory
+        }
+    }
+    sk_buf_puts(reasons, "}");
+}
+
+static void on_reply(void *arg, const struct sk_reply *reply)
+{
+    struct call *call = arg;
+    struct sk_voucher *voucher = call->voucher;
+    struct sk_grant grant = {.status = SK_GRANT_MALFORMED};
+    struct sk_buf reasons = {0};
+    if (reply != NULL)
+        grant = sk_grant_read(reply, call->orders.count);
+    if (grant.status == SK_GRANT_OK && grant.epoch > voucher->stale_epoch) {
+        hand_over(call, &grant, &reasons);
+        if (call->refused.count > 0)
+            refuse(call, &reasons);
+        else
+            end(call);
+        sk_buf_free(&reasons);
+        return;
+    }
+    // An epoch that PostgreSQL has left behind: whoever was to rebuild Redis under the new one has died.
+    if (grant.status != SK_GRANT_MALFORMED && sk_reconcile(call->regrant->core, voucher, NULL, NULL) != SK_OK)
+        sk_log(SK_DEBUG, "not reconciled now", "voucher=%" PRId64, voucher->id);
+    end(call);
+}
+
+static void ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
+{
+    struct call *call = calloc(1, sizeof *call);
+    if (call == NULL)
+        return;
+    call->regrant = regrant;
+    call->voucher = voucher;
+    size_t most = (size_t)regrant->core->config->batch_max;
+    while (call->orders.count < most && voucher->lost.count > 0)
+        sk_order_push(&call->orders, sk_order_pop(&voucher->lost));
+    voucher->regranting = true;
+    if (sk_grant_ask(regrant->core, voucher, &call->orders, true, on_reply, call) != SK_OK)
+        end(call);
+    else
+        SK_FAILPOINT("regrant.asked");
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct sk_regrant *regrant = timer->data;
+    uint64_t now = uv_now(regrant->core->loop);
+    struct sk_voucher *voucher = regrant->first;
+    regrant->first = NULL;
+    while (voucher != NULL) {
+        struct sk_voucher *next = voucher->next_lost;
+        voucher->in_lost = false;
+        if (!voucher->regranting && now >= voucher->regrant_at_ms && sk_redis_ready(regrant->core->redis))
+            ask(regrant, voucher);
+        if (voucher->lost.count > 0 && !voucher->in_lost) {
+            voucher->in_lost = true;
+            voucher->next_lost = regrant->first;
+            regrant->first = voucher;
+        }
+        voucher = next;
+    }
+}
+
+void sk_regrant_add(void *arg, struct sk_order *order)
+{
+    struct sk_regrant *regrant = arg;
+    struct sk_voucher *voucher = order->entry->voucher;
+    if (order->epoch > voucher->stale_epoch)
+        voucher->stale_epoch = order->epoch;
+    regrant->open++;
+    wait(regrant, voucher, order);
+}
+
+void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, struct sk_order *order)
+{
+    order->entry = entry;
+    order->epoch = 0;
+    entry->open++;
+    sk_regrant_add(regrant, order);
+}
+
+bool sk_regrant_idle(const struct sk_regrant *regrant)
+{
+    return regrant->open == 0;
+}
+
+// ---- opening and closing ----
+
+struct sk_regrant *sk_regrant_open(const struct sk_core *core)
+{
+    struct sk_regrant *regrant = calloc(1, sizeof *regrant);
+    if (regrant == NULL)
+        return NULL;
+    regrant->core = core;
+    regrant->tick = calloc(1, sizeof *regrant->tick);
+    if (regrant->tick == NULL) {
+        free(regrant);
+        return NULL;
+    }
+    (void)uv_timer_init(core->loop, regrant->tick);
+    regrant->tick->data = regrant;
+    (void)uv_timer_start(regrant->tick, on_tick, TICK_MS, TICK_MS);
+    return regrant;
+}
+
+void sk_regrant_set_writer(struct sk_regrant *regrant, struct sk_writer *writer)
+{
+    regrant->writer = writer;
+}
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+void sk_regrant_close(struct sk_regrant *regrant)
+{
+    if (regrant == NULL)
+        return;
+    struct sk_order *order;
+    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->next_lost) {
+        while ((order = sk_order_pop(&voucher->lost)) != NULL)
+            sk_writer_forget(regrant->writer, order);
+    }
+    uv_close((uv_handle_t *)regrant->tick, free_handle);
+    free(regrant);
+}

@@ -1,0 +1,26 @@
+// Orders that were granted by Redis and then fenced off by PostgreSQL, because the voucher has been rebuilt
+// since: Redis may have lost the grant with its data. They are granted again, under the new epoch, or end as
+// refused where the units have gone meanwhile.
+#ifndef SK_SALE_REGRANT_H
+#define SK_SALE_REGRANT_H
+
+#include "core.h"
+#include "writer.h"
+
+struct sk_regrant;
+
+// The reactor's thread, as all functions. NULL: out of memory. The writer is set once it exists.
+struct sk_regrant *sk_regrant_open(const struct sk_core *core);
+void sk_regrant_set_writer(struct sk_regrant *regrant, struct sk_writer *writer);
+void sk_regrant_close(struct sk_regrant *regrant); // after the links were closed, before the writer is
+
+// Takes over an order that the writer found stale. `arg` is the sk_regrant.
+void sk_regrant_add(void *arg, struct sk_order *order);
+
+// The same for an order of a dead letter, as part of `entry`.
+void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, struct sk_order *order);
+
+// Whether nothing waits to be granted again.
+bool sk_regrant_idle(const struct sk_regrant *regrant);
+
+#endif

@@ -1,0 +1,32 @@
+// INFO is lines "name:value", ended by CR LF.
+#include "redis_info.h"
+
+#include <stddef.h>
+#include <string.h>
+
+// The value of a line, and its length; NULL if there is no such line.
+static const char *find(const char *info, const char *name, size_t *len)
+{
+    size_t n = strlen(name);
+    for (const char *line = info; line != NULL && *line != '\0';) {
+        if (strncmp(line, name, n) == 0 && line[n] == ':') {
+            *len = strcspn(line + n + 1, "\r\n");
+            return line + n + 1;
+        }
+        line = strchr(line, '\n');
+        line = line == NULL ? NULL : line + 1;
+    }
+    return NULL;
+}
+
+bool sk_redis_info_read(const char *info, struct sk_redis_info *out)
+{
+    size_t run_len = 0, role_len = 0;
+    const char *run = find(info, "run_id", &run_len), *role = find(info, "role", &role_len);
+    if (run == NULL || role == NULL || run_len != SK_RUN_SIZE - 1)
+        return false;
+    memcpy(out->run, run, run_len);
+    out->run[run_len] = '\0';
+    out->replica = role_len != strlen("master") || strncmp(role, "master", role_len) != 0;
+    return true;
+}

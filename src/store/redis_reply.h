@@ -1,0 +1,18 @@
+// Reading Redis's replies. A missing or wrongly typed element reads as NULL, false or 0 elements, so that a
+// malformed reply cannot crash us; callers check what they read. Any thread.
+#ifndef SK_STORE_REDIS_REPLY_H
+#define SK_STORE_REDIS_REPLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sk_reply;
+
+const char *sk_reply_error(const struct sk_reply *reply); // NULL: not an error
+size_t sk_reply_count(const struct sk_reply *reply);
+const struct sk_reply *sk_reply_at(const struct sk_reply *reply, size_t i);
+const char *sk_reply_text(const struct sk_reply *reply, size_t *len); // len may be NULL
+bool sk_reply_number(const struct sk_reply *reply, int64_t *value);   // an integer, or digits as text
+
+#endif
