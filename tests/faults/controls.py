@@ -1,0 +1,2 @@
+def run_all(only):
+    return 0

@@ -1,0 +1,124 @@
+"""Seeded users who buy over HTTP, and the history of what they asked and heard.
+
+An outcome is `ok` (201, 202, or 409 ALREADY_ORDERED), `refused` (any other definite no), or `unknown`: a
+time-out, a broken connection, a 5xx. Users repeat themselves, some through several instances at once,
+some with Prefer: respond-async; whoever got a 202 looks at the order's URL now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import threading
+import time
+from dataclasses import asdict, dataclass
+
+REFUSALS = {"SOLD_OUT", "NOT_STARTED", "ENDED"}
+
+
+@dataclass
+class Event:
+    began: float
+    ended: float
+    what: str  # buy or look
+    user: str
+    voucher: str
+    instance: int
+    status: int = 0  # 0: no answer
+    code: str = ""
+    order: str = ""
+    state: str = ""  # of an order that was looked at
+
+    @property
+    def outcome(self) -> str:
+        if self.status in (200, 201, 202) or self.code == "ALREADY_ORDERED":
+            return "ok"
+        return "refused" if 400 <= self.status < 500 else "unknown"
+
+
+async def ask(port: int, method: str, path: str, user: str, headers: str = "", timeout: float = 4.0):
+    """(status, document) of one request on a connection of its own; (0, {}) without an answer."""
+    try:
+        return await asyncio.wait_for(_ask(port, method, path, user, headers), timeout)
+    except (OSError, ValueError, IndexError, asyncio.TimeoutError):
+        return 0, {}
+
+
+async def _ask(port: int, method: str, path: str, user: str, headers: str):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(
+            f"{method} {path} HTTP/1.1\r\nHost: crowd\r\nX-User-Id: {user}\r\n{headers}"
+            "Connection: close\r\nContent-Length: 0\r\n\r\n".encode()
+        )
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        return int(head.split(b" ", 2)[1]), json.loads(body) if body else {}
+    finally:
+        writer.close()
+
+
+class Crowd:
+    """Runs on a thread of its own between start() and join()."""
+
+    def __init__(self, ports: list[int], rng: random.Random, history: list[Event]):
+        self.ports, self.rng, self.history = ports, rng, history
+        self.thread: threading.Thread | None = None
+        self.pending: list[Event] = []
+
+    def start(self, vouchers: list[str], seconds: float, rate: int, users: int, spread: bool, opposite: bool) -> None:
+        """`spread`: each user asks all instances at once. `opposite`: from both ends of the users."""
+        self.plan = (vouchers, seconds, rate, users, spread, opposite)
+        self.thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self.thread.start()
+
+    def join(self) -> None:
+        if self.thread is not None:
+            self.thread.join()
+        self.thread = None
+
+    def _choose(self, n: int, part: float, users: int, opposite: bool) -> str:
+        """New users come as time goes by; one in three requests is of somebody who was there before."""
+        if opposite:
+            return f"u{n % users if n % 2 else users - 1 - n % users}"
+        reach = max(1, int(users * min(1.0, part + 0.02)))
+        return f"u{self.rng.randrange(reach) if self.rng.random() < 0.34 else min(n, users - 1)}"
+
+    async def _run(self) -> None:
+        vouchers, seconds, rate, users, spread, opposite = self.plan
+        began, tasks, n = time.monotonic(), set(), 0
+        while (now := time.monotonic()) < began + seconds:
+            while n < (now - began) * rate:
+                voucher, user = vouchers[n % len(vouchers)], self._choose(n, (now - began) / seconds, users, opposite)
+                for instance in range(len(self.ports)) if spread else [self.rng.randrange(len(self.ports))]:
+                    tasks.add(asyncio.create_task(self._buy(voucher, user, instance)))
+                n += 1
+            if self.pending and self.rng.random() < 0.5:
+                tasks.add(asyncio.create_task(self._look(self.rng.choice(self.pending))))
+            await asyncio.sleep(0.005)
+            tasks = {task for task in tasks if not task.done()}
+        if tasks:
+            await asyncio.wait(tasks, timeout=10)
+
+    async def _buy(self, voucher: str, user: str, instance: int) -> None:
+        event = Event(time.time(), 0, "buy", user, voucher, instance)
+        headers = "Prefer: respond-async\r\n" if self.rng.random() < 0.4 else ""
+        event.status, document = await ask(self.ports[instance], "POST", f"/seckill/{voucher}", user, headers)
+        event.ended, event.code = time.time(), document.get("code", "")
+        event.order = document.get("order_id" if event.status == 409 else "id", "")
+        self.history.append(event)
+        if event.status == 202:
+            self.pending.append(event)
+
+    async def _look(self, bought: Event) -> None:
+        instance = self.rng.randrange(len(self.ports))
+        event = Event(time.time(), 0, "look", bought.user, bought.voucher, instance, order=bought.order)
+        event.status, document = await ask(self.ports[instance], "GET", f"/orders/{bought.order}", bought.user)
+        event.ended, event.code, event.state = time.time(), document.get("code", ""), document.get("status", "")
+        self.history.append(event)
+
+
+def write_history(path, history: list[Event]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        for event in history:
+            file.write(json.dumps(asdict(event) | {"outcome": event.outcome}) + "\n")

@@ -1,0 +1,585 @@
+"""The faults, in the order of the list. Each function breaks something while the crowd buys, and mends it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import struct
+import threading
+import time
+from pathlib import Path
+
+from driver import Fault, Run
+from hostile import HostileRedis
+from stack import Broken, Instance, NotInjectable, free_port, wait_for
+
+# ---- 1 to 3: instances ----
+
+
+def killed_at(run: Run) -> None:
+    """The failpoint is armed from the start; the crowd reaches it."""
+    if not run.wait_dead():
+        raise Broken("the failpoint was not reached")
+
+
+def killed_correcting(run: Run) -> None:
+    """A user has an order that Redis does not know; buying again, it is corrected."""
+    voucher = run.vouchers[0]
+    run.postgres.sql(
+        f"insert into voucher_order (id, user_id, voucher_id) values (gen_random_uuid(), 'twin', {voucher});"
+        f"update seckill_voucher set stock = stock - 1 where id = {voucher};"
+    )
+    run.first.ask("POST", f"/seckill/{voucher}", "twin", timeout=2)
+    killed_at(run)
+
+
+def killed_reconciling(run: Run) -> None:
+    """Orders pile up, so that there is a journal to settle; then an admin reconciles."""
+    holder = run.hold_orders(0.6)
+    thread = threading.Thread(target=run.reconcile)
+    thread.start()
+    killed_at(run)
+    run.healed()
+    thread.join()
+    holder.wait()
+
+
+def stopped_and_continued(run: Run) -> None:
+    run.first.signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    run.first.signal(signal.SIGCONT)
+
+
+def nothing(_run: Run) -> None:
+    """The load itself is the fault."""
+
+
+# ---- 4 to 12: Redis ----
+
+
+def redis_killed(run: Run) -> None:
+    run.redis.end(signal.SIGKILL)
+    time.sleep(0.3)
+    run.redis.run(*run.stack.redis_settings)
+
+
+def redis_cut_inside_its_last_transaction(run: Run) -> None:
+    run.redis.end(signal.SIGKILL)
+    file = run.redis.aof()
+    os.truncate(file, max(0, file.stat().st_size - 10))
+    run.redis.run(*run.stack.redis_settings)
+
+
+def redis_back_a_second(run: Run) -> None:
+    size = run.redis.aof().stat().st_size
+    time.sleep(1.0)
+    run.redis.end(signal.SIGKILL)
+    os.truncate(run.redis.aof(), size)
+    run.redis.run(*run.stack.redis_settings)
+
+
+def redis_erased(run: Run) -> None:
+    holder = run.hold_orders(0.5)  # orders are in the instances alone
+    run.redis.end(signal.SIGKILL)
+    run.redis.erase()
+    run.redis.run(*run.stack.redis_settings)
+    holder.wait()
+
+
+def flushall(run: Run) -> None:
+    run.redis.call("FLUSHALL")
+
+
+def flushall_while_orders_wait(run: Run) -> None:
+    holder = run.hold_orders(0.5)
+    time.sleep(0.2)
+    run.redis.call("FLUSHALL")
+    holder.wait()
+
+
+def old_copy_restored(run: Run) -> None:
+    copy = run.redis.dir.with_name("redis-copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(run.redis.dir, copy)
+    time.sleep(0.8)
+    run.redis.end(signal.SIGKILL)
+    shutil.rmtree(run.redis.dir)
+    copy.rename(run.redis.dir)
+    run.redis.run(*run.stack.redis_settings)
+
+
+def old_copy_restored_in_place(run: Run) -> None:
+    """The same process, so no new run id tells: only what it holds does."""
+    keys = [run.key("voucher"), run.key("buyers")]
+    with socket.create_connection(("127.0.0.1", run.redis.port)) as link:
+        copies = [dump(link, key) for key in keys]
+    time.sleep(0.8)
+    for key, copy in zip(keys, copies):
+        run.redis.call("RESTORE", key, 0, copy, "REPLACE")
+
+
+def dump(link: socket.socket, key: str) -> bytes:
+    link.sendall(f"DUMP {key}\r\n".encode())
+    stream = link.makefile("rb")
+    return stream.read(int(stream.readline()[1:]) + 2)[:-2]
+
+
+def scripts_flushed(run: Run) -> None:
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        run.redis.call("SCRIPT", "FLUSH")
+        time.sleep(0.005)
+
+
+def redis_memory_full(run: Run) -> None:
+    run.redis.call("CONFIG", "SET", "maxmemory", "1")
+    time.sleep(0.8)
+    run.redis.call("CONFIG", "SET", "maxmemory", "0")
+
+
+def redis_disk_full(run: Run) -> None:
+    """Redis ends itself when it cannot write its file with appendfsync always; it comes back with room."""
+    disk = run.stack.small_disk("disk", 3)
+    run.redis.end(signal.SIGTERM)
+    target = disk / "redis"
+    shutil.copytree(run.redis.dir, target)
+    own, run.redis.dir = run.redis.dir, target
+    run.redis.run(*run.stack.redis_settings)
+    ballast = disk / "ballast"
+    fill(ballast)
+    time.sleep(1.0)
+    ballast.unlink()
+    run.redis.end(signal.SIGTERM)
+    run.redis.dir = own
+    shutil.rmtree(own)
+    shutil.copytree(target, own)
+    run.redis.run(*run.stack.redis_settings)
+
+
+def fill(file: Path) -> None:
+    try:
+        with open(file, "wb", buffering=0) as out:
+            while True:
+                out.write(b"x" * 4096)
+    except OSError:
+        pass
+
+
+def redis_paused(run: Run) -> None:
+    run.redis.signal(signal.SIGSTOP)
+    time.sleep(5)
+    run.redis.signal(signal.SIGCONT)
+
+
+def redis_busy(run: Run) -> None:
+    script = "local t = redis.call('TIME')[1] + 2 repeat until redis.call('TIME')[1] - t >= 0 return 1"
+    run.redis.call("CONFIG", "SET", "lua-time-limit", "100")
+    run.redis.call("EVAL", script, 0, timeout=10)
+
+
+def replica_promoted(run: Run) -> None:
+    """The replica has missed the last 0.4 s."""
+    replica = run.stack.new_redis()
+    replica.run("always")
+    run.stack.others.append(replica)
+    replica.call("REPLICAOF", "127.0.0.1", run.redis.port)
+    wait_for("replica", lambda: "master_link_status:up" in replica.call("INFO", "replication"))
+    time.sleep(0.3)
+    replica.call("REPLICAOF", "127.0.0.1", free_port())  # the link is cut
+    time.sleep(0.4)
+    run.redis.end(signal.SIGKILL)
+    replica.call("REPLICAOF", "NO", "ONE")
+    run.stack.redis_proxy.upstream = replica.port
+    run.stack.redis, run.stack.others = replica, [run.redis]
+    run.stack.redis_settings = ()  # the next fault starts its own
+
+
+def redis_demoted(run: Run) -> None:
+    """It becomes a replica while connections are open, and a master again."""
+    run.redis.call("REPLICAOF", "127.0.0.1", free_port())
+    time.sleep(0.8)
+    run.redis.call("REPLICAOF", "NO", "ONE")
+
+
+# ---- 13 to 18: PostgreSQL ----
+
+
+def postgres_restarted(run: Run) -> None:
+    run.postgres.stop_immediate()
+    time.sleep(0.5)
+    run.postgres.run()
+
+
+def postgres_away(run: Run) -> None:
+    run.postgres.stop_immediate()
+    time.sleep(3)
+    run.postgres.run()
+
+
+def both_away(run: Run) -> None:
+    run.postgres.stop_immediate()
+    run.redis.end(signal.SIGKILL)
+    time.sleep(0.8)
+    run.redis.run(*run.stack.redis_settings)
+    time.sleep(0.5)
+    run.postgres.run()
+
+
+def backends_terminated(run: Run) -> None:
+    for _ in range(40):
+        run.postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'seckill'")
+        time.sleep(0.05)
+
+
+def postgres_disk_full(run: Run) -> None:
+    disk = run.stack.small_disk("space", 1)
+    if run.postgres.user:
+        shutil.chown(disk, run.postgres.user, run.postgres.user)
+    run.postgres.sql(f"create tablespace small location '{disk}'")
+    try:
+        run.postgres.sql("alter table voucher_order set tablespace small")
+        ballast = disk / "ballast"
+        fill(ballast)
+        time.sleep(1.5)
+        ballast.unlink()
+    finally:
+        run.postgres.sql("alter table voucher_order set tablespace pg_default")
+        run.postgres.sql("drop tablespace small")
+
+
+def orders_locked(run: Run) -> None:
+    run.hold_orders(30).wait()
+
+
+def read_only(run: Run) -> None:
+    for value in ("on", "off"):
+        run.postgres.sql(f"alter role seckill set default_transaction_read_only = {value}")
+        run.postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'seckill'")
+        time.sleep(1.0 if value == "on" else 0)
+
+
+# ---- 19, 20: links ----
+
+
+def half_open(which: str, direction: str):
+    def inject(run: Run) -> None:
+        proxy = getattr(run.stack, f"{which}_proxy")
+        proxy.swallow[direction] = True
+        time.sleep(2.0)
+        proxy.swallow[direction] = False
+
+    return inject
+
+
+def slow_links(run: Run) -> None:
+    for proxy in (run.stack.redis_proxy, run.stack.pg_proxy):
+        proxy.delay_ms = 100  # each way: 200 ms more for each answer
+    time.sleep(2.0)
+    for proxy in (run.stack.redis_proxy, run.stack.pg_proxy):
+        proxy.delay_ms = 0
+
+
+def lossy_links(run: Run) -> None:
+    for proxy in (run.stack.redis_proxy, run.stack.pg_proxy):
+        proxy.random.seed(run.rng.random())
+        proxy.cut_chance = 0.05
+    time.sleep(2.5)
+    for proxy in (run.stack.redis_proxy, run.stack.pg_proxy):
+        proxy.cut_chance = 0
+
+
+def cut_at_every_byte(which: str, direction: str, most: int, step: int):
+    def inject(run: Run) -> None:
+        proxy = getattr(run.stack, f"{which}_proxy")
+        for n in range(0, most, step):
+            proxy.cut_after[direction] = n
+            proxy.drop_all()
+            time.sleep(0.05)
+        proxy.cut_after[direction] = None
+        proxy.drop_all()
+
+    return inject
+
+
+# ---- 21, 22: clients ----
+
+
+def clients_hang_up(run: Run) -> None:
+    """Ten thousand that reset, half-close, or leave while they wait."""
+    ports = [instance.port for instance in run.stack.instances]
+
+    def some(offset: int) -> None:
+        for n in range(offset, 10000, 4):
+            request = (
+                f"POST /seckill/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\nX-User-Id: u{n % run.fault.users}\r\n"
+                "Content-Length: 0\r\n\r\n"
+            ).encode()
+            with socket.create_connection(("127.0.0.1", ports[n % len(ports)]), timeout=5) as link:
+                how = n % 4
+                link.sendall(request[: len(request) // 2] if how == 3 else request)
+                if how == 0:  # RST
+                    link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                elif how == 1:
+                    link.shutdown(socket.SHUT_WR)
+
+    threads = [threading.Thread(target=some, args=(offset,)) for offset in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def slowloris(run: Run) -> None:
+    """Nearly all connections are taken by those who send, or read, as slowly as they can."""
+    links = []
+    heads = [
+        b"POST /seckill/1 HTTP/1.1\r\nHost: x\r\nX-Slow: ",
+        b"POST /seckill/1 HTTP/1.1\r\nHost: x\r\nX-User-Id: slow\r\nContent-Length: 1000\r\n\r\n",
+        b"GET /vouchers HTTP/1.1\r\nHost: x\r\n\r\n" * 200,
+    ]
+    for n in range(200):
+        link = socket.create_connection(("127.0.0.1", run.first.port), timeout=5)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        link.setblocking(False)
+        links.append((link, heads[n % 3]))
+    until = time.monotonic() + 4
+    while time.monotonic() < until:
+        for n, (link, head) in enumerate(links):
+            try:
+                link.send(head if n % 3 == 2 else head[:1] if time.monotonic() < until - 3 else b"x")
+            except OSError:
+                pass
+        time.sleep(0.2)
+    for link, _ in links:
+        link.close()
+
+
+# ---- 23: clocks ----
+
+def clock_env(file: Path) -> dict[str, str]:
+    libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    if not libraries:
+        raise NotInjectable("libfaketime is not installed")
+    file.write_text("+0\n")
+    return {
+        "LD_PRELOAD": str(libraries[0]),
+        "FAKETIME_TIMESTAMP_FILE": str(file),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+
+
+def step(file: Path) -> None:
+    for seconds in (60, -60, 3600, -3600):
+        file.write_text(f"{seconds:+d}\n")
+        time.sleep(0.6)
+    file.write_text("+0\n")
+
+
+def service_clock_steps(run: Run) -> None:
+    file = run.stack.folder / "clock"
+    env = clock_env(file)
+    for instance in run.stack.instances:
+        instance.end(signal.SIGTERM)
+        instance.run(env)
+        instance.wait_ready()
+    step(file)
+
+
+def redis_clock_steps(run: Run) -> None:
+    file = run.stack.folder / "clock"
+    run.redis.preload = clock_env(file)
+    run.redis.end(signal.SIGTERM)
+    run.redis.run(*run.stack.redis_settings)
+    step(file)
+    run.redis.preload = {}
+
+
+# ---- 24, 25: the journal ----
+
+
+def broken_entries(run: Run) -> None:
+    order = "01a1fbe1-0c46-72f8-bdd2-587980274993"
+    for fields in (
+        ["epoch", "1"],
+        ["orders", f"{order} mallory"],
+        ["epoch", "1", "orders", "not an order"],
+        ["epoch", "1", "orders", b"\x00\xff\xfe,\x01"],
+        ["epoch", "99999999999999999999", "orders", f"{order} mallory"],
+        ["epoch", "1", "orders", f"{order} {'x' * 5000}"],
+        ["epoch", "1", "orders", f"{order} mallory," * 3],
+    ):
+        run.redis.call("XADD", run.key("journal"), "*", *fields)
+    time.sleep(1.2)
+
+
+def journal_deleted(run: Run) -> None:
+    holder = run.hold_orders(0.5)
+    time.sleep(0.2)
+    run.redis.call("DEL", run.key("journal"))
+    holder.wait()
+
+
+def journal_trimmed(run: Run) -> None:
+    holder = run.hold_orders(0.5)
+    time.sleep(0.2)
+    run.redis.call("XTRIM", run.key("journal"), "MAXLEN", 1)
+    holder.wait()
+
+
+def refused_by_postgres(run: Run) -> None:
+    """One user's orders are refused whatever happens: they are set aside, and settled once that is over."""
+    run.postgres.sql(
+        "create function refuse_victor() returns trigger language plpgsql as $$ begin"
+        " if new.user_id = 'victor' and new.status <> 'refused' then raise 'not victor'; end if; return new; end $$;"
+        "create trigger victor before insert on voucher_order for each row execute function refuse_victor();"
+    )
+    voucher = run.vouchers[0]
+    run.first.ask("POST", f"/seckill/{voucher}", "victor")
+    path = f"/admin/vouchers/{voucher}/dead-letters"
+    try:
+        wait_for("dead letter", lambda: run.first.ask("GET", path)[1].get("dead_letters"), 20)
+        if run.reconcile(1) != 200:
+            raise Broken("no reconcile with a dead letter")
+    finally:
+        run.postgres.sql("drop trigger victor on voucher_order; drop function refuse_victor()")
+    letter = run.first.ask("GET", path)[1]["dead_letters"][0]
+    run.first.ask("POST", f"{path}/{letter['id']}/requeue")
+
+
+# ---- 26 to 29: resources, the end, a liar ----
+
+
+def another(run: Run, env: dict[str, str]) -> Instance:
+    """An instance beside those of the crowd, started."""
+    one = Instance(90, run.stack.folder, run.stack.binary, run.stack.store_urls(False) | env)
+    one.run()
+    return one
+
+
+def every_allocation_fails(where: str, most: int, step_by: int):
+    """An instance beside the others, again and again: it may refuse to start, or a request; nothing else."""
+
+    def inject(run: Run) -> None:
+        number, fired = 1, 0
+        while number <= most:
+            one = another(run, {"SECKILL_FAIL_MALLOC": f"{number}{where}"})
+            deadline = time.monotonic() + 5
+            while one.alive() and one.ask("GET", "/readyz")[0] != 200 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            for n in range(3):
+                if one.alive():
+                    one.ask("POST", f"/seckill/{run.vouchers[0]}", f"m{number}-{n}", timeout=2)
+            code = one.end(signal.SIGTERM)
+            if code not in (0, 1, 2):
+                run.leaks.append(f"allocation {number}{where}: ended with {code}: {one.text()[-200:]}")
+            if "name=malloc" not in one.text():
+                break
+            fired += 1
+            number += step_by
+        if fired == 0:
+            raise Broken("no allocation failed")
+
+    return inject
+
+
+def descriptors_exhausted(run: Run) -> None:
+    import resource
+
+    old = resource.prlimit(run.first.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(run.first.pid, resource.RLIMIT_NOFILE, (run.first.fds() + 2, old[1]))
+    run.stack.redis.call("CLIENT", "KILL", "TYPE", "normal")  # it has to connect again, and cannot
+    time.sleep(1.5)
+    resource.prlimit(run.first.pid, resource.RLIMIT_NOFILE, old)
+
+
+def terminated(run: Run) -> None:
+    code = run.first.end(signal.SIGTERM, 10)
+    if code != 0:
+        run.leaks.append(f"SIGTERM: ended with {code}")
+
+
+def hostile_redis(run: Run) -> None:
+    """An instance of its own meets a Redis that lies; it must not crash, and sell nothing."""
+    for lie in HostileRedis.LIES:
+        with HostileRedis(lie) as server:
+            one = another(run, {"SECKILL_REDIS_URL": f"redis://127.0.0.1:{server.port}"})
+            statuses = set()
+            for n in range(8):
+                statuses.add(one.ask("POST", f"/seckill/{run.vouchers[0]}", f"liar-{n}", timeout=2)[0])
+                time.sleep(0.05)
+            code = one.end(signal.SIGTERM)
+            if code != 0 or not statuses <= {0, 503, 404}:
+                run.leaks.append(f"hostile Redis, {lie}: answers {statuses}, ended with {code}: {one.text()[-200:]}")
+
+
+def at(point: str, number: int = 1) -> dict[str, str]:
+    return {"SECKILL_FAILPOINTS": f"{point}=kill@{number}"}
+
+
+FAULTS = [
+    Fault("1a", "killed: script sent", killed_at, first_env=at("place.sent", 60)),
+    Fault("1b", "killed: script answered", killed_at, first_env=at("place.answered", 60)),
+    Fault("1c", "killed: locks taken", killed_at, first_env=at("writer.locked", 40)),
+    Fault("1d", "killed: INSERT and COMMIT sent", killed_at, first_env=at("writer.sent", 40), short=True),
+    Fault("1e", "killed: committed, journal not cleared", killed_at, first_env=at("writer.committed", 40), short=True),
+    Fault("1f", "killed: mid-compensation", killed_correcting, first_env=at("writer.correcting"), may_differ=True),
+    Fault("1g", "killed: mid-reconcile, after the new epoch", killed_reconciling, first_env=at("reconcile.epoch")),
+    Fault("1h", "killed: mid-reconcile, voucher closed", killed_reconciling, first_env=at("reconcile.begun"), short=True),
+    Fault("1i", "killed: mid-reconcile, journal half settled", killed_reconciling, first_env=at("reconcile.settling")),
+    Fault("1j", "killed: mid-reconcile, stock read", killed_reconciling, first_env=at("reconcile.stock")),
+    Fault("1k", "killed: mid-reconcile, buyers written", killed_reconciling, first_env=at("reconcile.buyers")),
+    Fault("1l", "killed: mid-reconcile, before opening", killed_reconciling, first_env=at("reconcile.opening")),
+    Fault("1m", "killed: granting again", killed_reconciling, first_env=at("regrant.asked")),
+    Fault("2", "stopped for 2.5 s, another instance recovers", stopped_and_continued, seconds=4.0, short=True),
+    Fault("3a", "2 instances, each user at all of them at once", nothing, spread=True, short=True),
+    Fault("3b", "3 instances, each user at all of them at once", nothing, spread=True, instances=3),
+    Fault("4a", "Redis killed, appendfsync always", redis_killed, short=True),
+    Fault("4b", "Redis killed, appendfsync everysec", redis_killed, appendfsync="everysec"),
+    Fault("5a", "Redis's file cut inside its last transaction", redis_cut_inside_its_last_transaction),
+    Fault("5b", "Redis's file cut one second earlier", redis_back_a_second, short=True),
+    Fault("6a", "FLUSHALL", flushall),
+    Fault("6b", "FLUSHALL while orders wait for PostgreSQL", flushall_while_orders_wait, short=True),
+    Fault("6c", "Redis comes back empty while orders wait", redis_erased),
+    Fault("7a", "an old copy of Redis's data restored", old_copy_restored),
+    Fault("7b", "old keys restored in the same process", old_copy_restored_in_place, may_differ=True),
+    Fault("8", "SCRIPT FLUSH in a loop", scripts_flushed),
+    Fault("9", "Redis's memory full", redis_memory_full),
+    Fault("10", "Redis's disk full", redis_disk_full, fresh_redis=True),
+    Fault("11a", "Redis stopped for 5 s", redis_paused),
+    Fault("11b", "Redis busy with a script", redis_busy),
+    Fault("12a", "a replica promoted that missed the last 0.4 s", replica_promoted, proxied=True),
+    Fault("12b", "Redis demoted to a replica, and back", redis_demoted),
+    Fault("13a", "PostgreSQL stopped immediately, restarted", postgres_restarted, short=True),
+    Fault("13b", "PostgreSQL away for 3 s", postgres_away),
+    Fault("13c", "both stores away", both_away),
+    Fault("14", "backends terminated every 50 ms", backends_terminated, seconds=4.0),
+    Fault("15", "PostgreSQL's disk full", postgres_disk_full),
+    Fault("16", "LOCK TABLE for 30 s", orders_locked),
+    Fault("17", "overlapping batches in opposite order, 2 vouchers", nothing, vouchers=2, spread=True, opposite=True),
+    Fault("18", "PostgreSQL read-only", read_only),
+    Fault("19a", "half-open: nothing reaches Redis", half_open("redis", "up"), proxied=True),
+    Fault("19b", "half-open: nothing comes from Redis", half_open("redis", "down"), proxied=True),
+    Fault("19c", "half-open: nothing reaches PostgreSQL", half_open("pg", "up"), proxied=True),
+    Fault("19d", "half-open: nothing comes from PostgreSQL", half_open("pg", "down"), proxied=True),
+    Fault("20a", "both links 200 ms slower", slow_links, proxied=True),
+    Fault("20b", "both links lose 5 %", lossy_links, proxied=True),
+    Fault("20c", "Redis's answers cut at every byte", cut_at_every_byte("redis", "down", 120, 3), proxied=True),
+    Fault("20d", "PostgreSQL's answers cut at every byte", cut_at_every_byte("pg", "down", 400, 9), proxied=True),
+    Fault("20e", "requests to Redis cut at every byte", cut_at_every_byte("redis", "up", 200, 5), proxied=True),
+    Fault("21", "10,000 clients reset, half-close, hang up", clients_hang_up, seconds=5.0),
+    Fault("22", "slow headers, bodies and readers, 200 of 256", slowloris, env={"SECKILL_MAX_CONNECTIONS": "256"}),
+    Fault("23a", "the service's clock steps 1 min and 1 h, both ways", service_clock_steps, seconds=4.0),
+    Fault("23b", "Redis's clock steps 1 min and 1 h, both ways", redis_clock_steps, seconds=4.0),
+    Fault("24a", "broken journal entries among good ones", broken_entries, letters=7, short=True),
+    Fault("24b", "an entry that PostgreSQL refuses for good", refused_by_postgres, seconds=6.0),
+    Fault("25a", "the journal deleted while orders wait", journal_deleted),
+    Fault("25b", "the journal trimmed while orders wait", journal_trimmed),
+    Fault("26a", "the n-th allocation of a start fails", every_allocation_fails("", 400, 7), seconds=2.0),
+    Fault("26b", "the n-th allocation of a request fails", every_allocation_fails("@request", 60, 1), seconds=2.0),
+    Fault("27", "descriptors exhausted", descriptors_exhausted),
+    Fault("28", "SIGTERM under load", terminated, short=True),
+    Fault("29", "a hostile Redis", hostile_redis),
+]

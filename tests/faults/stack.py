@@ -1,0 +1,375 @@
+"""The real parts a fault is injected into: Redis, PostgreSQL, instances of the service, proxies between them.
+
+Everything runs on loopback ports of its own, with its data in a scratch folder under /var/tmp, because
+PostgreSQL refuses to run as root and the user it then runs as must be able to enter the folder. Processes
+are ended by their pid, and all of them with the stack.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from proxy import Proxy
+
+ROOT = Path(__file__).resolve().parents[2]
+ADMIN_TOKEN = "faults-admin-token"
+# Short, so that whatever is waited for comes soon; the order of their sizes is that of the defaults.
+PATIENCE = {
+    "SECKILL_RECOVER_AFTER_MS": "1000",
+    "SECKILL_LOCK_TTL_MS": "800",
+    "SECKILL_PG_TIMEOUT_MS": "1500",
+    "SECKILL_REDIS_TIMEOUT_MS": "500",
+    "SECKILL_CONFIRM_TIMEOUT_MS": "500",
+    "SECKILL_IDLE_TIMEOUT_MS": "2000",
+    "SECKILL_REQUEST_TIMEOUT_MS": "2000",
+    "SECKILL_DRAIN_TIMEOUT_MS": "5000",
+}
+
+
+class Broken(Exception):
+    """The suite itself cannot go on: said in one line."""
+
+
+class NotInjectable(Exception):
+    """This machine cannot do what the fault needs."""
+
+
+def free_port() -> int:
+    """A port outside the range from which clients' ports are taken."""
+    while True:
+        port = random.SystemRandom().randrange(15000, 31000)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
+def wait_for(what: str, condition, seconds: float = 20.0, pause: float = 0.05) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Broken(f"{what}: not within {seconds:.0f} s")
+        time.sleep(pause)
+
+
+class Process:
+    """One process with a log file."""
+
+    def __init__(self, name: str, log: Path):
+        self.name, self.log, self.process = name, log, None
+
+    def start(self, command: list[str], env: dict[str, str] | None = None, user: str | None = None) -> None:
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | (env or {}),
+                start_new_session=True,
+                **as_user(user),
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def signal(self, number: int) -> None:
+        if self.alive():
+            os.kill(self.pid, number)
+
+    def end(self, number: int, seconds: float = 15.0) -> int | None:
+        """Signals and waits; the exit code (negative: the signal that ended it)."""
+        if self.process is None:
+            return None
+        self.signal(number)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGCONT)
+            self.signal(signal.SIGKILL)
+            self.process.wait()
+            return None
+
+
+def as_user(user: str | None) -> dict:
+    return {"user": user, "group": user, "extra_groups": []} if user else {}
+
+
+class RedisServer(Process):
+    def __init__(self, folder: Path, name: str = "redis"):
+        super().__init__(name, folder / f"{name}.log")
+        self.dir, self.port, self.preload = folder / name, free_port(), {}
+        self.dir.mkdir()
+
+    def run(self, appendfsync: str = "always", *extra: str) -> None:
+        self.start(
+            ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.dir), "--save", ""]
+            + ["--appendonly", "yes", "--appendfsync", appendfsync, "--maxmemory-policy", "noeviction"]
+            + ["--auto-aof-rewrite-percentage", "0", *extra],
+            self.preload,
+        )
+        wait_for("Redis", self.answers)
+
+    def answers(self) -> bool:
+        if not self.alive():
+            raise Broken(f"{self.name} has ended: {self.log.read_text()[-300:]}")
+        try:
+            return self.call("PING", timeout=1) == "PONG"
+        except (OSError, RuntimeError):
+            return False
+
+    def erase(self) -> None:
+        shutil.rmtree(self.dir)
+        self.dir.mkdir()
+
+    def aof(self) -> Path:
+        return max(self.dir.glob("appendonlydir/*.incr.aof"), key=lambda path: path.stat().st_mtime)
+
+    def call(self, *words: object, timeout: float = 5.0):
+        """One command on a connection of its own. Errors are RuntimeError."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as link:
+            parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+            link.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
+            return self._read(link.makefile("rb"))
+
+    def _read(self, stream):
+        line = stream.readline().rstrip(b"\r\n")
+        if not line:
+            raise OSError("Redis hung up")
+        kind, rest = line[:1], line[1:].decode()
+        if kind == b"+":
+            return rest
+        if kind == b"-":
+            raise RuntimeError(rest)
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            return None if rest == "-1" else stream.read(int(rest) + 2)[:-2].decode("latin-1")
+        return None if rest == "-1" else [self._read(stream) for _ in range(int(rest))]
+
+
+class PostgresServer(Process):
+    def __init__(self, folder: Path):
+        super().__init__("postgres", folder / "postgres.log")
+        self.dir, self.port = folder / "pg", free_port()
+        self.bin = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
+        self.user = "postgres" if os.geteuid() == 0 else None
+        self.dir.mkdir()
+        if self.user:
+            owner = pwd.getpwnam(self.user)
+            os.chown(self.dir, owner.pw_uid, owner.pw_gid)
+        self._initdb()
+        self.run()
+        self.sql("create role owner login createrole", database="postgres")
+        self.sql("create database seckill owner owner", database="postgres")
+
+    def _initdb(self) -> None:
+        command = [str(self.bin / "initdb"), "-D", str(self.dir / "data"), "--auth", "trust", "-U", "postgres"]
+        command += ["--locale", "C.UTF-8", "--encoding", "UTF8", "--no-sync"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.dir, **as_user(self.user))
+        if done.returncode != 0:
+            raise Broken(f"initdb: {done.stderr[-300:]}")
+
+    def run(self) -> None:
+        self.start(
+            [str(self.bin / "postgres"), "-D", str(self.dir / "data"), "-k", str(self.dir), "-h", "127.0.0.1"]
+            + ["-p", str(self.port), "-c", "fsync=on", "-c", "synchronous_commit=on", "-c", "deadlock_timeout=200ms"],
+            user=self.user,
+        )
+        wait_for("PostgreSQL", self.answers)
+
+    def answers(self) -> bool:
+        try:
+            return self.sql("select 1", database="postgres") == [["1"]]
+        except Broken:
+            return False
+
+    def url(self, login: str, port: int | None = None) -> str:
+        return f"postgresql://{login}@127.0.0.1:{port or self.port}/seckill"
+
+    def psql(self, *more: str) -> list[str]:
+        command = ["psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", str(self.port)]
+        return command + ["-U", "postgres", *more]
+
+    def sql(self, script: str, database: str = "seckill") -> list[list[str]]:
+        """Runs the script as superuser in one session and gives the rows of all its queries."""
+        done = subprocess.run(self.psql(database), input=script, text=True, capture_output=True)
+        if done.returncode != 0:
+            raise Broken(f"psql: {done.stderr.strip()}")
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def stop_immediate(self) -> None:
+        self.end(signal.SIGQUIT)
+
+
+class Instance(Process):
+    def __init__(self, number: int, folder: Path, binary: Path, env: dict[str, str]):
+        super().__init__(f"instance {number}", folder / f"instance-{number}.log")
+        self.number, self.binary, self.port = number, binary, free_port()
+        own = {"SECKILL_LISTEN": f"127.0.0.1:{self.port}", "SECKILL_ADMIN_TOKEN": ADMIN_TOKEN}
+        self.env = PATIENCE | env | own
+        self.expected_exits: set[int] = {0}
+        self.exits: list[int] = []
+        self.fds_at_start = 0
+        self.log.unlink(missing_ok=True)
+
+    def run(self, env: dict[str, str] | None = None) -> None:
+        self.note_exit()
+        self.start([str(self.binary)], self.env | (env or {}))
+
+    def wait_ready(self) -> None:
+        wait_for(f"{self.name} ready", self.ready)
+        self.fds_at_start = self.fds()
+
+    def note_exit(self) -> None:
+        if self.process is not None and self.process.poll() is not None:
+            self.exits.append(self.process.returncode)
+            self.process = None
+
+    def ready(self) -> bool:
+        if not self.alive():
+            raise Broken(f"{self.name} has ended: {self.text()[-300:]}")
+        return self.ask("GET", "/readyz")[0] == 200
+
+    def ask(self, method: str, path: str, user: str = "", body: dict | None = None, timeout: float = 5.0):
+        """(status, document); (0, {}) when there is no answer."""
+        headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"} if path.startswith("/admin") else {"X-User-Id": user}
+        data = b"" if method == "POST" else None
+        if body is not None:
+            data = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            try:
+                return error.code, json.load(error)
+            except ValueError:
+                return error.code, {}
+        except (OSError, ValueError):
+            return 0, {}
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def fds(self) -> int:
+        try:
+            return len(os.listdir(f"/proc/{self.pid}/fd"))
+        except (OSError, AttributeError):
+            return 0
+
+
+class Stack:
+    def __init__(self, binary: Path):
+        self.binary = binary
+        self.folder = Path(tempfile.mkdtemp(prefix="seckill-faults.", dir="/var/tmp"))
+        self.folder.chmod(0o755)
+        self.redis: RedisServer | None = None
+        self.redis_settings: tuple[str, ...] = ()
+        self.others: list[Process] = []  # of one fault
+        self.instances: list[Instance] = []
+        self.mounts: list[Path] = []
+        self.servers = 0
+        self.postgres = PostgresServer(self.folder)
+        self.migrate()
+        self.redis_proxy, self.pg_proxy = Proxy(free_port()), Proxy(free_port())
+
+    def migrate(self) -> None:
+        env = os.environ | {"SECKILL_DATABASE_URL": self.postgres.url("owner")}
+        done = subprocess.run([str(self.binary), "--migrate"], env=env, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Broken(f"migrate: {done.stderr}")
+        self.postgres.sql("create role seckill login in role seckill_service")
+
+    def new_redis(self) -> RedisServer:
+        self.servers += 1
+        return RedisServer(self.folder, f"redis-{self.servers}")
+
+    def prepare(self, appendfsync: str, fresh_redis: bool = False) -> None:
+        """Both stores as new, the proxies without faults."""
+        if self.redis is None or not self.redis.alive() or (appendfsync,) != self.redis_settings or fresh_redis:
+            if self.redis is not None:
+                self.redis.end(signal.SIGKILL)
+                shutil.rmtree(self.redis.dir, ignore_errors=True)
+            self.redis, self.redis_settings = self.new_redis(), (appendfsync,)
+            self.redis.run(*self.redis_settings)
+        self.redis.call("FLUSHALL")
+        if not self.postgres.alive():
+            self.postgres.run()
+        self.postgres.sql("truncate voucher_order, seckill_voucher, dead_letter")
+        self.redis_proxy.reset(self.redis.port)
+        self.pg_proxy.reset(self.postgres.port)
+
+    def store_urls(self, proxied: bool) -> dict[str, str]:
+        redis_port = self.redis_proxy.port if proxied else self.redis.port
+        pg_port = self.pg_proxy.port if proxied else self.postgres.port
+        return {
+            "SECKILL_REDIS_URL": f"redis://127.0.0.1:{redis_port}",
+            "SECKILL_DATABASE_URL": self.postgres.url("seckill", pg_port),
+        }
+
+    def launch(self, count: int, env: dict[str, str], first_env: dict[str, str], proxied: bool) -> None:
+        urls = self.store_urls(proxied)
+        self.instances = [Instance(number, self.folder, self.binary, urls | env) for number in range(count)]
+        for instance in self.instances:
+            instance.run(first_env if instance.number == 0 else None)
+        for instance in self.instances:
+            instance.wait_ready()
+
+    def land(self) -> None:
+        """Ends what belongs to one fault. Instances must stop in order."""
+        for instance in self.instances:
+            instance.note_exit()
+            instance.signal(signal.SIGTERM)
+        for instance in self.instances:
+            if instance.process is not None:
+                instance.end(signal.SIGTERM)
+                instance.note_exit()
+        for other in self.others:
+            other.end(signal.SIGKILL)
+        self.others = []
+
+    def small_disk(self, name: str, megabytes: int) -> Path:
+        """A file system of its own, that can be filled up."""
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0777", "tmpfs", str(folder)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True)
+        except FileNotFoundError as error:
+            raise NotInjectable("there is no mount") from error
+        if done.returncode != 0:
+            raise NotInjectable(f"mount: {done.stderr.strip()}")
+        self.mounts.append(folder)
+        return folder
+
+    def unmount(self) -> None:
+        for folder in self.mounts:
+            subprocess.run(["umount", "-l", str(folder)], capture_output=True)
+        self.mounts = []
+
+    def close(self) -> None:
+        for process in [*self.instances, *self.others, self.redis]:
+            if process is not None:
+                process.end(signal.SIGKILL)
+        self.postgres.end(signal.SIGINT)
+        self.redis_proxy.close()
+        self.pg_proxy.close()
+        self.unmount()
+        shutil.rmtree(self.folder, ignore_errors=True)
