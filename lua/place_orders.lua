@@ -4,7 +4,8 @@
 -- ARGV  1 most entries the journal may hold
 --       2 run id of the Redis process that the caller is connected to
 --       3 'new', or 'again': orders that were granted before and may have been lost with Redis's data
---       4, 5, 6, 7 ...     user, order id, user, order id ...
+--       4 epoch and   5 `last` as the caller has seen them last; 0 and empty: never
+--       6, 7, 8, 9 ...     user, order id, user, order id ...
 --
 -- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, letters, existing ids ... }, where
 -- letters has one character for each user:
@@ -12,7 +13,7 @@
 -- and one existing order id follows for each 'a', in order. `last` is the newest journal id the
 -- voucher has ever had: as long as it stays the same, nobody new has bought.
 -- Where the voucher cannot sell at all it returns { 'missing' }, { 'loading' }, or { 'unsure' }: it was
--- opened under another Redis process, so this one may have lost what came after.
+-- opened under another Redis process, which may have lost what came after, or it has gone backwards.
 --
 -- A winner is told so before anything else is looked at, even after sell-out or the end (P6). What was
 -- granted once in time is granted again at any time, and needs no new room.
@@ -28,8 +29,25 @@ end
 if state ~= 'open' and state ~= 'closed' then
   return { 'loading' }
 end
-if voucher[7] ~= ARGV[2] or not (stock and begin_ms and end_ms and epoch and last) then
+if voucher[7] ~= ARGV[2] or not (stock and begin_ms and end_ms and tonumber(epoch) and last) then
   return { 'unsure' }
+end
+
+local function at(id) -- a label like epoch-7 comes before every journal id
+  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
+  return tonumber(ms) or 0, tonumber(seq) or 0
+end
+
+local seen_epoch, seen_last = tonumber(ARGV[4]), ARGV[5]
+if tonumber(epoch) < seen_epoch then
+  return { 'unsure' }
+end
+if tonumber(epoch) == seen_epoch and last ~= seen_last then
+  local ms, seq = at(last)
+  local seen_ms, seen_seq = at(seen_last)
+  if ms < seen_ms or (ms == seen_ms and seq < seen_seq) then
+    return { 'unsure' }
+  end
 end
 
 local time = redis.call('TIME')
@@ -46,7 +64,7 @@ end
 local full = not again and redis.call('XLEN', KEYS[3]) >= tonumber(ARGV[1])
 
 local users = {}
-for i = 4, #ARGV, 2 do
+for i = 6, #ARGV, 2 do
   users[#users + 1] = ARGV[i]
 end
 local bought = redis.call('HMGET', KEYS[2], unpack(users))
@@ -67,7 +85,7 @@ for i, user in ipairs(users) do
   else
     letters[i] = 'p'
     stock = stock - 1
-    order = ARGV[2 * i + 3]
+    order = ARGV[2 * i + 5]
     seen[user] = order
     winners[#winners + 1] = user
     winners[#winners + 1] = order

@@ -52,8 +52,10 @@ enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look 
         return SK_BOOKS_UNSURE;
     if (behind(account, now))
         return SK_BOOKS_BEHIND;
-    if (now->epoch == account->epoch && at_rest(before, now) &&
-        (now->stock != account->stock || now->buyers != account->buyers))
+    // A new epoch is PostgreSQL's before it is Redis's: one that Redis had before cannot be unknown to it.
+    if (now->epoch > account->epoch)
+        return before->present && before->epoch == now->epoch ? SK_BOOKS_DIFFER : SK_BOOKS_AGREE;
+    if (at_rest(before, now) && (now->stock != account->stock || now->buyers != account->buyers))
         return SK_BOOKS_DIFFER;
     return SK_BOOKS_AGREE;
 }

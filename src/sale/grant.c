@@ -1,13 +1,14 @@
 // lua/place_orders.lua says what goes in and what comes out.
 #include "grant.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
     JOURNAL_ENTRIES_MAX = 100000, // of one voucher; past it nothing new is placed
     FIRST_EXISTING = 7,           // elements before the existing ids
-    FIXED_ARGS = 6,
+    FIXED_ARGS = 8,
     ARGS_MAX = FIXED_ARGS + 2 * SK_JOURNAL_ORDERS_MAX,
 };
 
@@ -16,16 +17,19 @@ enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_voucher 
 {
     const char *argv[ARGS_MAX];
     size_t lens[ARGS_MAX];
-    char journal_max[12];
+    char journal_max[12], seen_epoch[24];
     int n = 0;
     SK_ASSERT(orders->count > 0 && orders->count <= SK_JOURNAL_ORDERS_MAX);
     (void)snprintf(journal_max, sizeof journal_max, "%d", (int)JOURNAL_ENTRIES_MAX);
+    (void)snprintf(seen_epoch, sizeof seen_epoch, "%" PRId64, voucher->seen_epoch);
     argv[n++] = voucher->voucher_key;
     argv[n++] = voucher->buyers_key;
     argv[n++] = voucher->journal_key;
     argv[n++] = journal_max;
     argv[n++] = sk_redis_run(core->redis);
     argv[n++] = again ? "again" : "new";
+    argv[n++] = seen_epoch;
+    argv[n++] = voucher->seen_last;
     for (int i = 0; i < n; i++)
         lens[i] = strlen(argv[i]);
     for (const struct sk_order *order = orders->head; order != NULL; order = order->next) {
@@ -76,6 +80,15 @@ struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
     if (grant.status == SK_GRANT_OK && !read_answers(&grant, n))
         grant.status = SK_GRANT_MALFORMED;
     return grant;
+}
+
+void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher)
+{
+    size_t len = strlen(grant->last);
+    if (len >= sizeof voucher->seen_last)
+        return;
+    voucher->seen_epoch = grant->epoch;
+    memcpy(voucher->seen_last, grant->last, len + 1);
 }
 
 const char *sk_grant_next_existing(struct sk_grant *grant)

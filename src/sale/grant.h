@@ -34,6 +34,9 @@ enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_voucher 
 // Reads the shape of a reply about `n` orders once, so that what follows can rely on it. Any thread.
 struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n);
 
+// Remembers how far the voucher was: a later reply that is behind it would prove that Redis has lost data.
+void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher);
+
 // The existing order id that belongs to the next 'a', in the order of the letters.
 const char *sk_grant_next_existing(struct sk_grant *grant);
 

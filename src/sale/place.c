@@ -206,6 +206,7 @@ static void on_reply(void *arg, const struct sk_reply *reply)
     struct sk_grant grant = sk_grant_read(reply, call->orders.count);
     switch (grant.status) {
     case SK_GRANT_OK:
+        sk_grant_remember(&grant, voucher);
         remember(place, voucher, &grant);
         answer_each(place, call, &grant);
         break;

@@ -1,6 +1,6 @@
 // The steps, each one call to a store:
 //   0 Redis       a lock, so that not everybody does the same work; it carries no promise
-//   1 PostgreSQL  a new epoch: every writer still in flight is fenced off
+//   1 PostgreSQL  a new epoch, newer than any that was seen: every writer still in flight is fenced off
 //   2 Redis       reconcile_begin: closed under that epoch, unless a newer one is there; old buyers go
 //   3 Redis, PostgreSQL, Redis  the journal, a page at a time: read, settle under the new epoch, remove
 //   4 PostgreSQL  stock, terms, number of buyers, as long as the epoch is still ours
@@ -367,9 +367,13 @@ static void on_epoch(void *arg, const struct sk_rows *rows)
 static void on_locked(void *arg, struct sk_lock *lock)
 {
     struct reconcile *reconcile = arg;
+    const struct sk_voucher *voucher = reconcile->voucher;
+    char seen[24];
+    (void)snprintf(seen, sizeof seen, "%" PRId64,
+                   voucher->look.epoch > voucher->seen_epoch ? voucher->look.epoch : voucher->seen_epoch);
     if (sk_lock_state(lock, 0) != SK_LOCK_HELD)
         end(reconcile, "lock"); // somebody else is at it
-    else if (ask_pg(reconcile, SK_STATEMENT_RECONCILE_EPOCH, 1, NULL, on_epoch) != SK_OK)
+    else if (ask_pg(reconcile, SK_STATEMENT_RECONCILE_EPOCH, 2, seen, on_epoch) != SK_OK)
         end(reconcile, "epoch");
 }
 

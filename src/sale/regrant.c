@@ -147,6 +147,8 @@ static void on_reply(void *arg, const struct sk_reply *reply)
     struct sk_buf reasons = {0};
     if (reply != NULL)
         grant = sk_grant_read(reply, call->orders.count);
+    if (grant.status == SK_GRANT_OK)
+        sk_grant_remember(&grant, voucher);
     if (grant.status == SK_GRANT_OK && grant.epoch > voucher->stale_epoch) {
         hand_over(call, &grant, &reasons);
         if (call->refused.count > 0)

@@ -38,6 +38,10 @@ struct sk_voucher {
     unsigned calls;               // script calls under way
     struct sk_order_list unknown; // wait to learn whether the voucher exists
 
+    // grant.c: how far Redis was when it was asked last
+    int64_t seen_epoch; // 0: never asked
+    char seen_last[SK_LABEL_SIZE];
+
     // admit.c
     struct sk_mark mark;
     struct sk_filter *filter; // who had bought by filter_label; NULL: not known

@@ -17,8 +17,8 @@
 enum { WORDS_MAX = 8400, TEXT_SIZE = 256, BATCH_MAX = 2048, HOUR_MS = 3600000 };
 
 static redisContext *redis;
-static redisReply *reply;              // of the latest script call
-static const char *mode, *journal_max; // of place_orders
+static redisReply *reply;                                       // of the latest script call
+static const char *mode, *journal_max, *seen_epoch, *seen_last; // of place_orders
 
 static void start(void)
 {
@@ -30,6 +30,8 @@ static void setup(void)
     redis = redis_connect();
     mode = "new";
     journal_max = "100";
+    seen_epoch = "0";
+    seen_last = "";
     redis_run("FLUSHALL");
 }
 
@@ -148,8 +150,8 @@ static void on_sale(int units)
 // Users and order ids in turn, ended by NULL.
 static void place(const char *first, ...)
 {
-    const char *argv[6 + 64] = {VOUCHER, BUYERS, JOURNAL, journal_max, RUN, mode};
-    int argc = 6;
+    const char *argv[8 + 64] = {VOUCHER, BUYERS, JOURNAL, journal_max, RUN, mode, seen_epoch, seen_last};
+    int argc = 8;
     va_list words;
     va_start(words, first);
     for (const char *word = first; word != NULL; word = va_arg(words, const char *))
@@ -212,8 +214,8 @@ END_TEST
 START_TEST(the_largest_batch_fits_into_one_call)
 {
     static char users[BATCH_MAX][16], ids[BATCH_MAX][16];
-    const char *argv[6 + 2 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, "100", RUN, "new"};
-    int argc = 6;
+    const char *argv[8 + 2 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, "100", RUN, "new", "0", ""};
+    int argc = 8;
     on_sale(100000000);
     for (int i = 0; i < BATCH_MAX; i++) {
         (void)snprintf(users[i], sizeof users[i], "user-%d", i);
@@ -818,6 +820,35 @@ START_TEST(a_voucher_does_not_open_while_buyers_are_missing)
 }
 END_TEST
 
+// What the caller has seen before is gone: Redis has lost data without being restarted.
+START_TEST(a_voucher_that_went_backwards_does_not_sell)
+{
+    static const struct {
+        const char *epoch, *last;
+        bool sells;
+    } rows[] = {
+        {"0", "", true},         {"7", "epoch-7", true}, {"7", "100-4", true},  {"7", "99-9", true},
+        {"6", "999-9", true},    {"7", "100-5", true},   {"7", "100-6", false}, {"7", "101-0", false},
+        {"8", "epoch-8", false}, {"7", "1000-0", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        on_sale(5);
+        redis_run("HSET " VOUCHER " last 100-5");
+        redis_run("DEL " BUYERS);
+        seen_epoch = rows[i].epoch;
+        seen_last = rows[i].last;
+        int64_t before = changes();
+        place("alice", "o1", NULL);
+        if (rows[i].sells) {
+            must_answer("p", NULL);
+        } else {
+            must_only_say("unsure");
+            ck_assert_int_eq(changes(), before);
+        }
+    }
+}
+END_TEST
+
 // ---- look_at_voucher ----
 
 static void must_look(size_t i, const char *text)
@@ -945,6 +976,7 @@ int main(void)
     tcase_add_test(tcase, a_full_journal_takes_no_more_but_winners_are_told);
     tcase_add_test(tcase, orders_granted_before_need_neither_window_nor_room);
     tcase_add_test(tcase, a_voucher_of_another_run_does_not_sell);
+    tcase_add_test(tcase, a_voucher_that_went_backwards_does_not_sell);
     tcase_add_test(tcase, a_damaged_voucher_sells_nothing);
     tcase_add_test(tcase, journal_ids_rise_and_last_follows_them);
     tcase_add_test(tcase, a_duplicate_becomes_the_live_order_and_its_unit_returns);

@@ -343,7 +343,7 @@ START_TEST(the_newest_journal_id_is_remembered_until_the_next_epoch)
         PLACE("3", ORDERS({i + 1, user}), ENDS({"placed", 0}));
         newest_must_be(newest[i]);
     }
-    PQclear(RUN(SK_STATEMENT_RECONCILE_EPOCH, voucher));
+    PQclear(RUN(SK_STATEMENT_RECONCILE_EPOCH, voucher, "2"));
     newest_must_be("0-0");
 }
 END_TEST
@@ -848,7 +848,7 @@ START_TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
     db_run("INSERT INTO voucher_order (id, user_id, voucher_id, status) VALUES (gen_random_uuid(), 'gone', %s,"
            " 'cancelled')",
            voucher);
-    PGresult *epoch = RUN(SK_STATEMENT_RECONCILE_EPOCH, voucher);
+    PGresult *epoch = RUN(SK_STATEMENT_RECONCILE_EPOCH, voucher, "2");
     ck_assert_str_eq(PQgetvalue(epoch, 0, 0), "4");
     PGresult *ours = RUN(SK_STATEMENT_RECONCILE_STOCK, voucher, "4"),
              *old = RUN(SK_STATEMENT_RECONCILE_STOCK, voucher, "3");

@@ -151,17 +151,18 @@ START_TEST(the_requests_of_a_turn_are_one_call)
     const struct asked *asked = &fake_redis.asked[0];
     ck_assert_int_eq(asked->what, SK_SCRIPT_PLACE_ORDERS);
     ck_assert_int_eq(asked->keys, 3);
-    ck_assert_int_eq(asked->argc, 6 + 2 * 3);
+    ck_assert_int_eq(asked->argc, 8 + 2 * 3);
     ck_assert_str_eq(asked->argv[0], "seckill:{1}:voucher");
     ck_assert_str_eq(asked->argv[1], "seckill:{1}:buyers");
     ck_assert_str_eq(asked->argv[2], "seckill:{1}:journal");
     ck_assert_str_eq(asked->argv[4], "run-1"); // the Redis we are connected to
     ck_assert_str_eq(asked->argv[5], "new");
-    for (int i = 0; i < 3; i++) { // in the order they came
+    ck_assert_str_eq(asked->argv[6], "0"); // nothing seen so far
+    for (int i = 0; i < 3; i++) {          // in the order they came
         char user[16];
         (void)snprintf(user, sizeof user, "user-%d", i + 1);
-        ck_assert_str_eq(asked->argv[6 + 2 * i], user);
-        ck_assert(sk_uuid_valid(asked->argv[7 + 2 * i]));
+        ck_assert_str_eq(asked->argv[8 + 2 * i], user);
+        ck_assert(sk_uuid_valid(asked->argv[9 + 2 * i]));
     }
     sk_place_flush(place);
     ck_assert_uint_eq(fake_redis.count, 1); // each is asked about once
@@ -181,7 +182,7 @@ START_TEST(vouchers_do_not_mix)
         const struct asked *asked = &fake_redis.asked[i];
         bool first = strcmp(asked->argv[0], "seckill:{1}:voucher") == 0;
         ck_assert_str_eq(asked->argv[0], first ? "seckill:{1}:voucher" : "seckill:{2}:voucher");
-        ck_assert_int_eq(asked->argc, first ? 6 + 2 * 3 : 6 + 2 * 1);
+        ck_assert_int_eq(asked->argc, first ? 8 + 2 * 3 : 8 + 2 * 1);
     }
     redis_answers(NULL);
     redis_answers(NULL);
@@ -196,7 +197,7 @@ START_TEST(a_batch_has_its_bound)
     sk_place_flush(place);
     ck_assert_uint_eq(fake_redis.count, 3);
     for (size_t i = 0; i < 3; i++)
-        ck_assert_int_eq(fake_redis.asked[i].argc, 6 + 2 * sizes[i]);
+        ck_assert_int_eq(fake_redis.asked[i].argc, 8 + 2 * sizes[i]);
     for (size_t i = 0; i < 3; i++)
         redis_answers(NULL);
     all_must_be_told(1, 12, SK_VERDICT_UNAVAILABLE);
@@ -215,7 +216,7 @@ START_TEST(while_redis_is_busy_requests_gather)
     fake_redis.busy = false;
     sk_place_flush(place);
     ck_assert_uint_eq(fake_redis.count, 1);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 6 + 2 * 4);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 8 + 2 * 4);
     redis_answers(NULL);
     all_must_be_told(1, 4, SK_VERDICT_UNAVAILABLE);
 }
@@ -235,10 +236,10 @@ START_TEST(each_letter_is_its_users_verdict)
     must_be_told(2, 3, SK_VERDICT_SOLD_OUT);
     must_be_told(3, 4, SK_VERDICT_ENDED);
     must_be_told(4, 5, SK_VERDICT_ACCEPTED);
-    ck_assert_str_eq(told[0].order_id, fake_redis.asked[0].argv[7]); // its own
+    ck_assert_str_eq(told[0].order_id, fake_redis.asked[0].argv[9]); // its own
     ck_assert_str_eq(told[1].order_id, existing);
     ck_assert_str_eq(told[2].order_id, "");
-    ck_assert_str_eq(told[4].order_id, fake_redis.asked[0].argv[15]);
+    ck_assert_str_eq(told[4].order_id, fake_redis.asked[0].argv[17]);
     ck_assert_uint_eq(granted_count, 2);
 }
 END_TEST
@@ -283,6 +284,11 @@ START_TEST(winners_go_to_the_writer_as_one_entry)
         ck_assert_int_eq(granted[i]->epoch, 7);
     }
     ck_assert_str_eq(granted[2]->user, "user-4");
+    request(1, 5, 1); // the next call says how far Redis was
+    sk_place_flush(place);
+    ck_assert_str_eq(fake_redis.asked[1].argv[6], "7");
+    ck_assert_str_eq(fake_redis.asked[1].argv[7], "10-1");
+    redis_answers(NULL);
 }
 END_TEST
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stack.h"
 #include "entry.h"
+#include "stack.h"
 #include "voucher.h"
 
 enum { FLOOD = 100000, MOST = 8192 };
