@@ -14,6 +14,7 @@
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "backoff.h"
 #include "clock.h"
@@ -100,9 +101,23 @@ static void set_state(struct sk_redis *redis, enum link_state state)
 
 // ---- event adapter ----
 
+// hiredis asserts that somebody waits for each reply it reads. A server that says more than it was asked would
+// end the process: so nothing is read while nobody waits, and on_reply looks for what follows the last reply.
+static bool says_unasked(const struct watch *watch)
+{
+    const struct sk_redis *redis = watch->context->data;
+    char byte;
+    return redis != NULL && redis->oldest == NULL && redis->state >= LINK_GREETING &&
+           recv(watch->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct watch *watch = poll->data;
+    if ((events & UV_READABLE) != 0 && says_unasked(watch)) {
+        drop(watch->context->data, "it says what nobody asked");
+        return;
+    }
     if (status < 0 || (events & UV_READABLE) != 0)
         redisAsyncHandleRead(watch->context);
     // Reading may have ended the connection; cleanup() says so here.
@@ -243,13 +258,15 @@ static void on_reply(redisAsyncContext *context, void *reply, void *data)
 {
     struct call *call = data;
     struct sk_redis *redis = call->redis;
-    (void)context;
     pop_oldest(redis, call);
     if (reply != NULL && repeat(redis, call, reply))
         return;
     redis->demoted = redis->demoted || is_error(reply, "READONLY"); // the tick drops it: not inside its callback
+    bool unasked = reply != NULL && redis->oldest == NULL && context->c.reader->pos < context->c.reader->len;
     call->done(call->arg, reply);
     free_call(call);
+    if (unasked)
+        redisAsyncFree(context); // as soon as this callback has returned
 }
 
 static enum sk_status send_argv(struct sk_redis *redis, int script, int argc, const char **argv, const size_t *lens,

@@ -128,8 +128,11 @@ class RedisServer(Process):
     def answers(self) -> bool:
         if not self.alive():
             raise Broken(f"{self.name} has ended: {self.log.read_text()[-300:]}")
+        return self.well()
+
+    def well(self) -> bool:
         try:
-            return self.call("PING", timeout=1) == "PONG"
+            return self.alive() and self.call("PING", timeout=1) == "PONG"
         except (OSError, RuntimeError):
             return False
 
@@ -303,7 +306,7 @@ class Stack:
 
     def prepare(self, appendfsync: str, fresh_redis: bool = False) -> None:
         """Both stores as new, the proxies without faults."""
-        if self.redis is None or not self.redis.alive() or (appendfsync,) != self.redis_settings or fresh_redis:
+        if self.redis is None or not self.redis.well() or (appendfsync,) != self.redis_settings or fresh_redis:
             if self.redis is not None:
                 self.redis.end(signal.SIGKILL)
                 shutil.rmtree(self.redis.dir, ignore_errors=True)

@@ -545,9 +545,9 @@ START_TEST(a_batch_that_waits_out_a_new_epoch_is_fenced_off)
     make_voucher(10);
     PGconn *loader = db_connect();
     PQclear(PQexec(loader, "BEGIN"));
-    const char *params[] = {voucher};
+    const char *params[] = {voucher, "0"};
     PGresult *epoch =
-        PQexecParams(loader, sk_statements[SK_STATEMENT_RECONCILE_EPOCH].text, 1, NULL, params, NULL, NULL, 0);
+        PQexecParams(loader, sk_statements[SK_STATEMENT_RECONCILE_EPOCH].text, 2, NULL, params, NULL, NULL, 0);
     ck_assert_str_eq(PQgetvalue(epoch, 0, 0), "4");
     PQclear(epoch);
     send_batch(service, "3", 2, ORDERS({1, "alice"}, {2, "bob"}));
