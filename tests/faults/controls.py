@@ -1,2 +1,172 @@
-def run_all(only):
-    return 0
+"""The negative controls: the product with one guard broken, in a copy; the suite must cry foul, and does.
+
+Each control names the guard, what is changed (a text that must be there once), and the fault under which it
+must be caught. A fault that holds with the guard in place is the other half of the proof: those are in the
+table of `./dev faults`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver import Result, run_fault
+from faults import FAULTS
+from stack import ROOT, Broken, Stack
+
+
+@dataclass(frozen=True)
+class Control:
+    name: str
+    guard: str
+    file: str
+    old: str
+    new: str
+    fault: str
+
+
+CONTROLS = [
+    Control(
+        "unique",
+        "no unique index on live orders",
+        "sql/migrations/001_tables.sql",
+        "CREATE UNIQUE INDEX voucher_order_live",
+        "CREATE INDEX voucher_order_live",
+        "1o",
+    ),
+    Control(
+        "epoch",
+        "no epoch check in PostgreSQL",
+        "sql/migrations/004_reconcile.sql",
+        "IF NOT FOUND OR p_epoch <> v_epoch THEN",
+        "IF NOT FOUND THEN",
+        "6f",
+    ),
+    Control(
+        "compensation",
+        "compensation without the order-id condition",
+        "lua/settle_entry.lua",
+        "if redis.call('HGET', KEYS[2], user) == order then",
+        "if order then",
+        "1n",
+    ),
+    Control(
+        "journal",
+        "journal entry cleared before COMMIT",
+        "src/sale/writer.c",
+        "    static const struct sk_lock_events events = {.taken = on_locked};\n    const struct sk_core *core = batch->writer->core;",
+        "    static const struct sk_lock_events events = {.taken = on_locked};\n    const struct sk_core *core = batch->writer->core;\n"
+        "    for (size_t i = 0; i < batch->n; i++)\n        sk_entry_end(core, batch->orders[i]->entry);",
+        "1c",
+    ),
+    Control(
+        "lock",
+        "locks released before COMMIT",
+        "src/sale/writer.c",
+        "    set_state(batch, BATCH_WRITING);",
+        "    sk_lock_release(batch->lock);\n    batch->lock = NULL;\n    set_state(batch, BATCH_WRITING);",
+        "16b",
+    ),
+    Control(
+        "answer",
+        "201 answered before COMMIT",
+        "src/sale/writer.c",
+        '        SK_FAILPOINT("writer.sent");',
+        "        for (size_t i = 0; i < batch->n; i++)\n"
+        "            sk_core_tell(writer->core, batch->orders[i], SK_VERDICT_PLACED, batch->orders[i]->id, 0);",
+        "16b",
+    ),
+    Control(
+        "run",
+        "no comparison of Redis's run id, nor of what was seen before",
+        "lua/place_orders.lua",
+        "if voucher[7] ~= ARGV[2] or not",
+        "ARGV[4] = '0'\nif not",
+        "7c",
+    ),
+    Control(
+        "again",
+        "fenced-off orders simply written under the new epoch",
+        "src/sale/regrant.c",
+        "    regrant->open++;\n    wait(regrant, voucher, order);",
+        "    order->epoch = voucher->stale_epoch + 1;\n    sk_writer_resume(regrant->writer, order);",
+        "6b",
+    ),
+    Control(
+        "buyers",
+        "a voucher opened while buyers are missing",
+        "lua/reconcile_open.lua",
+        "if redis.call('HLEN', KEYS[2]) ~= tonumber(ARGV[3]) then",
+        "if false then",
+        "6e",
+    ),
+]
+
+
+class Copy:
+    """The sources in a scratch folder, where they can be broken and mended again."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="seckill-broken.", dir="/var/tmp"))
+        self.folder.chmod(0o755)
+        for name in ("src", "lua", "sql", "loadtest", "CMakeLists.txt"):
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, self.folder / name)
+            else:
+                shutil.copy(source, self.folder)
+        self._quietly("cmake", "-S", ".", "-B", "build", "-DSK_FAILPOINTS=ON", "-DSK_TESTS=OFF")
+
+    def _quietly(self, *command: str) -> None:
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Broken(f"{command[0]}: {done.stdout[-800:]}{done.stderr[-800:]}")
+
+    def build(self, control: Control) -> Path:
+        file = self.folder / control.file
+        text = (ROOT / control.file).read_text()
+        if text.count(control.old) != 1:
+            raise Broken(f"control {control.name}: what it changes is not, or not once, in {control.file}")
+        file.write_text(text.replace(control.old, control.new))
+        try:
+            self._quietly("cmake", "--build", "build", "-j2", "--target", "seckill")
+        finally:
+            file.write_text(text)
+            time.sleep(0.01)
+            file.touch()
+        binary = self.folder / f"seckill-{control.name}"
+        shutil.copy(self.folder / "build" / "seckill", binary)
+        return binary
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def catch(control: Control, copy: Copy, seed: int) -> Result:
+    fault = next(fault for fault in FAULTS if fault.name == control.fault)
+    stack = Stack(copy.build(control))
+    try:
+        return run_fault(stack, fault, seed)
+    finally:
+        stack.close()
+
+
+def run_all(only: str | None, seed: int) -> int:
+    chosen = [control for control in CONTROLS if only is None or control.name in only.split(",")]
+    print(f"seed {seed}\n\n{'broken guard':<62}{'fault':<7}{'caught by'}")
+    copy, missed = Copy(), 0
+    try:
+        for control in chosen:
+            result = catch(control, copy, seed)
+            caught = [name for name in result.complaints if name != "the suite"]
+            missed += not caught
+            shown = ", ".join(caught) or f"NOT CAUGHT {result.complaints or result.why}"
+            print(f"{control.guard:<62}{control.fault:<7}{shown}", flush=True)
+    finally:
+        copy.remove()
+    print(f"\n{len(chosen) - missed} of {len(chosen)} broken guards caught")
+    return 1 if missed else 0

@@ -110,6 +110,14 @@ class Run:
         time.sleep(0.1)
         return holder
 
+    def buy(self, user: str, instance: int = 1, timeout: float = 2.0) -> None:
+        """One request beside the crowd's, kept in the history as theirs are."""
+        voucher, began = self.vouchers[0], time.time()
+        status, document = self.stack.instances[instance].ask("POST", f"/seckill/{voucher}", user, timeout=timeout)
+        code = document.get("code", "")
+        order = document.get("order_id" if status == 409 else "id", "")
+        self.history.append(Event(began, time.time(), "buy", user, voucher, instance, status, code, order))
+
     def reconcile(self, instance: int = 0, timeout: float = 3.0) -> int:
         voucher = self.vouchers[0]
         return self.stack.instances[instance].ask("POST", f"/admin/vouchers/{voucher}/reconcile", timeout=timeout)[0]

@@ -27,13 +27,40 @@ def killed_at(run: Run) -> None:
 
 def killed_correcting(run: Run) -> None:
     """A user has an order that Redis does not know; buying again, it is corrected."""
+    hide_an_order(run)
+    run.buy("twin", instance=0)
+    killed_at(run)
+
+
+def hide_an_order(run: Run) -> None:
+    """The twin has an order, and its unit is taken; but Redis does not know whose it is."""
     voucher = run.vouchers[0]
     run.postgres.sql(
         f"insert into voucher_order (id, user_id, voucher_id) values (gen_random_uuid(), 'twin', {voucher});"
         f"update seckill_voucher set stock = stock - 1 where id = {voucher};"
     )
-    run.first.ask("POST", f"/seckill/{voucher}", "twin", timeout=2)
-    killed_at(run)
+    run.redis.call("HINCRBY", run.key("voucher"), "stock", -1)
+
+
+def bought_twice(run: Run) -> None:
+    hide_an_order(run)
+    run.buy("twin")
+
+
+def compensated_twice(run: Run) -> None:
+    """It stops just before it compensates; another does so; then it goes on, and does so too."""
+    hide_an_order(run)
+    run.buy("twin", instance=0, timeout=1)
+    wait_for("stopped", lambda: "writer.correcting" in run.first.text())
+    wait_for("recovered", lambda: run.redis.call("XLEN", run.key("journal")) == 0 or recovered(run))
+    run.first.signal(signal.SIGCONT)
+
+
+def recovered(run: Run) -> bool:
+    """Whether another has given the twin's entry its older order."""
+    order = run.redis.call("HGET", run.key("buyers"), "twin")
+    older = run.postgres.sql(f"select id from voucher_order where user_id = 'twin' and status = 'unpaid'")
+    return [order] in older
 
 
 def killed_reconciling(run: Run) -> None:
@@ -100,6 +127,44 @@ def flushall_while_orders_wait(run: Run) -> None:
     holder.wait()
 
 
+def sold_out_meanwhile(run: Run) -> None:
+    """Redis loses the grants of one instance that is stopped; by the time it goes on, all units are sold."""
+    holder = run.hold_orders(0.4)
+    time.sleep(0.3)
+    run.first.signal(signal.SIGSTOP)
+    run.redis.call("FLUSHALL")
+    holder.wait()
+    voucher, other = run.vouchers[0], run.stack.instances[1]
+    deadline, n = time.monotonic() + 10, 0
+    while other.ask("POST", f"/seckill/{voucher}", f"late{n}")[1].get("code") != "SOLD_OUT":
+        n += 1
+        if time.monotonic() > deadline:
+            raise Broken("never sold out")
+    run.first.signal(signal.SIGCONT)
+
+
+def rebuilt_meanwhile(run: Run) -> None:
+    """The same, but there are units left: what it says late must not slip past Redis."""
+    holder = run.hold_orders(0.5)
+    time.sleep(0.4)
+    run.first.signal(signal.SIGSTOP)
+    run.redis.call("FLUSHALL")
+    holder.wait()
+    wait_for("rebuilt", lambda: run.stack.instances[1].ask("POST", f"/seckill/{run.vouchers[0]}", "late")[0] == 201)
+    time.sleep(0.3)
+    run.first.signal(signal.SIGCONT)
+
+
+def rolled_back_mid_reconcile(run: Run) -> None:
+    """A reconcile is stopped while it writes the buyers; meanwhile Redis loses those it has."""
+    thread = threading.Thread(target=run.reconcile)
+    thread.start()
+    wait_for("stopped", lambda: "reconcile.buyers" in run.first.text())
+    run.redis.call("DEL", run.key("buyers"))
+    run.first.signal(signal.SIGCONT)
+    thread.join()
+
+
 def old_copy_restored(run: Run) -> None:
     copy = run.redis.dir.with_name("redis-copy")
     shutil.rmtree(copy, ignore_errors=True)
@@ -125,6 +190,26 @@ def dump(link: socket.socket, key: str) -> bytes:
     link.sendall(f"DUMP {key}\r\n".encode())
     stream = link.makefile("rb")
     return stream.read(int(stream.readline()[1:]) + 2)[:-2]
+
+
+def restarted_behind(run: Run) -> None:
+    """Redis comes back with an older state, while PostgreSQL, which knows better, is away."""
+    copy = run.redis.dir.with_name("redis-copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(run.redis.dir, copy)
+    winners = [f"winner{n}" for n in range(10)]
+    for winner in winners:
+        run.buy(winner)
+    run.postgres.stop_immediate()
+    run.redis.end(signal.SIGKILL)
+    shutil.rmtree(run.redis.dir)
+    copy.rename(run.redis.dir)
+    run.redis.run(*run.stack.redis_settings)
+    run.redis.call("HSET", run.key("voucher"), "stock", 0)  # others would have bought the rest
+    time.sleep(0.5)
+    for winner in winners:
+        run.buy(winner)
+    run.postgres.run()
 
 
 def scripts_flushed(run: Run) -> None:
@@ -252,6 +337,22 @@ def postgres_disk_full(run: Run) -> None:
 
 def orders_locked(run: Run) -> None:
     run.hold_orders(30).wait()
+
+
+def commits_held(run: Run) -> None:
+    """Nothing can be committed: nobody may hear 201, and whose order is under way stays locked."""
+    holder = run.hold_orders(1.4)
+    event = threading.Thread(target=run.buy, args=("solo", 1, 1.0))
+    event.start()
+    for _ in range(2):  # longer than a lock lives without being renewed
+        time.sleep(0.5)
+        if run.redis.call("GET", "seckill:lock:order:{solo}") is None:
+            run.leaks.append("a user was not locked while the order waited for COMMIT")
+            break
+    event.join()
+    if any(event.user == "solo" and event.status == 201 for event in run.history):
+        run.leaks.append("201 was heard while nothing could be committed")
+    holder.wait()
 
 
 def read_only(run: Run) -> None:
@@ -519,13 +620,18 @@ def at(point: str, number: int = 1) -> dict[str, str]:
     return {"SECKILL_FAILPOINTS": f"{point}=kill@{number}"}
 
 
+# Patient with Redis, so that what it was about to say is still said when it goes on.
+STOPPED_CORRECTING = {"SECKILL_FAILPOINTS": "writer.correcting=stop", "SECKILL_REDIS_TIMEOUT_MS": "15000"}
+SMALL_BATCHES = {"SECKILL_BATCH_MAX": "8"}  # many of them wait their turn
+STOPPED_RECONCILING = {"SECKILL_FAILPOINTS": "reconcile.buyers=stop"}
+
 FAULTS = [
     Fault("1a", "killed: script sent", killed_at, first_env=at("place.sent", 60)),
     Fault("1b", "killed: script answered", killed_at, first_env=at("place.answered", 60)),
     Fault("1c", "killed: locks taken", killed_at, first_env=at("writer.locked", 40)),
     Fault("1d", "killed: INSERT and COMMIT sent", killed_at, first_env=at("writer.sent", 40), short=True),
     Fault("1e", "killed: committed, journal not cleared", killed_at, first_env=at("writer.committed", 40), short=True),
-    Fault("1f", "killed: mid-compensation", killed_correcting, first_env=at("writer.correcting"), may_differ=True),
+    Fault("1f", "killed: mid-compensation", killed_correcting, first_env=at("writer.correcting")),
     Fault("1g", "killed: mid-reconcile, after the new epoch", killed_reconciling, first_env=at("reconcile.epoch")),
     Fault("1h", "killed: mid-reconcile, voucher closed", killed_reconciling, first_env=at("reconcile.begun"), short=True),
     Fault("1i", "killed: mid-reconcile, journal half settled", killed_reconciling, first_env=at("reconcile.settling")),
@@ -533,6 +639,8 @@ FAULTS = [
     Fault("1k", "killed: mid-reconcile, buyers written", killed_reconciling, first_env=at("reconcile.buyers")),
     Fault("1l", "killed: mid-reconcile, before opening", killed_reconciling, first_env=at("reconcile.opening")),
     Fault("1m", "killed: granting again", killed_reconciling, first_env=at("regrant.asked")),
+    Fault("1n", "stopped mid-compensation, another compensates", compensated_twice, first_env=STOPPED_CORRECTING, units=2000),
+    Fault("1o", "an order that Redis does not know, bought again", bought_twice),
     Fault("2", "stopped for 2.5 s, another instance recovers", stopped_and_continued, seconds=4.0, short=True),
     Fault("3a", "2 instances, each user at all of them at once", nothing, spread=True, short=True),
     Fault("3b", "3 instances, each user at all of them at once", nothing, spread=True, instances=3),
@@ -541,10 +649,14 @@ FAULTS = [
     Fault("5a", "Redis's file cut inside its last transaction", redis_cut_inside_its_last_transaction),
     Fault("5b", "Redis's file cut one second earlier", redis_back_a_second, short=True),
     Fault("6a", "FLUSHALL", flushall),
-    Fault("6b", "FLUSHALL while orders wait for PostgreSQL", flushall_while_orders_wait, short=True),
+    Fault("6b", "FLUSHALL while orders wait for PostgreSQL", flushall_while_orders_wait, env=SMALL_BATCHES, short=True),
     Fault("6c", "Redis comes back empty while orders wait", redis_erased),
+    Fault("6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile, units=150),
+    Fault("6f", "Redis rebuilt while an instance with orders is stopped", rebuilt_meanwhile, units=2000, env=SMALL_BATCHES),
+    Fault("6e", "buyers lost in the middle of a reconcile", rolled_back_mid_reconcile, first_env=STOPPED_RECONCILING),
     Fault("7a", "an old copy of Redis's data restored", old_copy_restored),
     Fault("7b", "old keys restored in the same process", old_copy_restored_in_place, may_differ=True),
+    Fault("7c", "an old copy restored, the winners since ask again", restarted_behind, units=2000),
     Fault("8", "SCRIPT FLUSH in a loop", scripts_flushed),
     Fault("9", "Redis's memory full", redis_memory_full),
     Fault("10", "Redis's disk full", redis_disk_full, fresh_redis=True),
@@ -557,7 +669,8 @@ FAULTS = [
     Fault("13c", "both stores away", both_away),
     Fault("14", "backends terminated every 50 ms", backends_terminated, seconds=4.0),
     Fault("15", "PostgreSQL's disk full", postgres_disk_full),
-    Fault("16", "LOCK TABLE for 30 s", orders_locked),
+    Fault("16a", "LOCK TABLE for 30 s", orders_locked),
+    Fault("16b", "commits held: no 201, users locked", commits_held, rate=0, short=True),
     Fault("17", "overlapping batches in opposite order, 2 vouchers", nothing, vouchers=2, spread=True, opposite=True),
     Fault("18", "PostgreSQL read-only", read_only),
     Fault("19a", "half-open: nothing reaches Redis", half_open("redis", "up"), proxied=True),

@@ -1,0 +1,118 @@
+// The environment and the command line. An input is one setting a line: SECKILL_...=value is put into the
+// environment, anything else is a word of the command line; what follows a line "--" is the content of a
+// file, whose path stands wherever the input says @.
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "fuzz.h"
+
+enum { WORDS_MAX = 64, ENVIRONMENT_MAX = 64, PATH_SIZE = 40 };
+
+static FILE *nowhere;
+static int secret_fd = -1;
+static char secret_path[PATH_SIZE];
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc;
+    (void)argv;
+    nowhere = fopen("/dev/null", "we");
+    secret_fd = memfd_create("secret", MFD_CLOEXEC);
+    MUST(nowhere != NULL && secret_fd >= 0);
+    (void)snprintf(secret_path, sizeof secret_path, "/proc/self/fd/%d", secret_fd);
+    return 0;
+}
+
+static void put_secret(const char *text, size_t len)
+{
+    MUST(ftruncate(secret_fd, 0) == 0);
+    MUST(pwrite(secret_fd, text, len, 0) == (ssize_t)len);
+}
+
+// Without a file of ours in its place a path would lead anywhere, to a terminal that never answers for example.
+static char *with_path(const char *line)
+{
+    const char *at = strchr(line, '@');
+    size_t room = strlen(line) + PATH_SIZE;
+    char *word = malloc(room);
+    MUST(word != NULL);
+    if (at == NULL)
+        (void)snprintf(word, room, "%s", line);
+    else
+        (void)snprintf(word, room, "%.*s%s%s", (int)(at - line), line, secret_path, at + 1);
+    return word;
+}
+
+static void must_be_whole(const struct sk_config *config, enum sk_command command)
+{
+    MUST(config->listen != NULL && config->redis_url != NULL && config->log_level != NULL);
+    MUST(config->database_url != NULL || command == SK_COMMAND_HELP || command == SK_COMMAND_VERSION);
+    MUST(config->reactors >= 1 && config->reactors <= 64);
+    MUST(config->max_connections >= 1 && config->max_connections <= 65536);
+    MUST(config->header_max_bytes >= 4096 && config->body_max_bytes >= 0);
+    MUST(config->batch_max >= 1 && config->batch_max <= 2048);
+    MUST(config->redis_timeout_ms >= 10 && config->pg_timeout_ms >= 10 && config->lock_ttl_ms >= 100);
+    MUST(config->admin_token == NULL || config->admin_token[0] != '\0');
+}
+
+struct input {
+    char *words[WORDS_MAX], *environment[ENVIRONMENT_MAX];
+    int word_count;
+    size_t environment_count;
+    bool path_follows; // the last word asks for one
+};
+
+static void take_line(struct input *input, const char *line)
+{
+    bool file = strstr(line, "FILE") != NULL || strstr(line, "file") != NULL;
+    if ((file || input->path_follows) && strchr(line, '/') != NULL)
+        return;
+    if (strncmp(line, "SECKILL_", 8) == 0 && strchr(line, '=') != NULL) {
+        if (input->environment_count < ENVIRONMENT_MAX)
+            input->environment[input->environment_count++] = with_path(line);
+    } else if (input->word_count < WORDS_MAX - 1) {
+        input->words[input->word_count++] = with_path(line);
+        input->path_follows = file;
+    }
+}
+
+static void read_input(struct input *input, char *text)
+{
+    input->words[input->word_count++] = with_path("seckill");
+    put_secret("", 0);
+    for (char *line = text, *next; line != NULL; line = next) {
+        next = strchr(line, '\n');
+        if (next != NULL)
+            *next++ = '\0';
+        if (strcmp(line, "--") == 0) {
+            put_secret(next == NULL ? "" : next, next == NULL ? 0 : strlen(next));
+            return;
+        }
+        take_line(input, line);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct sk_config config;
+    enum sk_command command;
+    struct input input = {.word_count = 0};
+    char *text = fuzz_text(data, size);
+    read_input(&input, text);
+    (void)clearenv();
+    for (size_t i = 0; i < input.environment_count; i++)
+        (void)putenv(input.environment[i]);
+    if (sk_config_read(&config, &command, input.word_count, input.words, nowhere) == SK_OK)
+        must_be_whole(&config, command);
+    sk_config_free(&config);
+    (void)clearenv();
+    for (size_t i = 0; i < input.environment_count; i++)
+        free(input.environment[i]);
+    for (int i = 0; i < input.word_count; i++)
+        free(input.words[i]);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,198 @@
+// What Redis says, from the bytes on: hiredis reads them, and every reader of ours gets every reply, as if it were
+// the answer to its question. Anyone who can write to Redis decides what is in there.
+#include <ctype.h>
+#include <hiredis/hiredis.h>
+#include <hiredis/read.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "audit.h"
+#include "fuzz.h"
+#include "grant.h"
+#include "redis_info.h"
+
+enum { ELEMENTS_MAX = 9999, USERS_MAX = 8 };
+
+static char run[SK_RUN_SIZE] = "0123456789abcdef0123456789abcdef01234567";
+
+// hiredis makes room for as many elements as the head of an array announces: fine for one process and one server,
+// but it would use up the memory of this one.
+static bool announces_too_much(const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i + 1 < size; i++) {
+        long n = 0;
+        for (size_t at = i + 1; data[i] == '*' && at < size && (isdigit(data[at]) || isspace(data[at])); at++) {
+            n = isdigit(data[at]) ? n * 10 + (data[at] - '0') : n;
+            if (n > ELEMENTS_MAX)
+                return true;
+        }
+    }
+    return false;
+}
+
+// ---- the accessors ----
+
+// Adds up what is there, so that a sanitizer sees each byte touched.
+static size_t walk(const struct sk_reply *reply)
+{
+    size_t len = 0, sum = 0;
+    int64_t number = 0;
+    const char *error = sk_reply_error(reply), *text = sk_reply_text(reply, &len);
+    MUST(error == NULL || text == NULL);
+    for (size_t i = 0; text != NULL && i < len; i++)
+        sum += (unsigned char)text[i];
+    MUST(text == NULL || text[len] == '\0');
+    if (error != NULL)
+        sum += strlen(error);
+    if (sk_reply_number(reply, &number) && text != NULL) {
+        char printed[24];
+        (void)snprintf(printed, sizeof printed, "%" PRId64, number);
+        MUST(strcmp(printed, text) == 0);
+    }
+    MUST(sk_reply_at(reply, sk_reply_count(reply)) == NULL);
+    MUST(sk_reply_at(reply, SIZE_MAX) == NULL);
+    for (size_t i = 0; i < sk_reply_count(reply); i++)
+        sum += walk(sk_reply_at(reply, i));
+    return sum;
+}
+
+static void must_bear_what_is_missing(void)
+{
+    int64_t number;
+    MUST(sk_reply_count(NULL) == 0);
+    MUST(sk_reply_at(NULL, 0) == NULL);
+    MUST(sk_reply_text(NULL, NULL) == NULL);
+    MUST(!sk_reply_number(NULL, &number));
+}
+
+// ---- place_orders.lua ----
+
+static void must_be_a_grant(struct sk_grant *grant, size_t users)
+{
+    struct sk_voucher voucher = {.id = 1};
+    MUST(grant->last != NULL && grant->journal_id != NULL && grant->letters != NULL);
+    MUST(strlen(grant->letters) == users);
+    for (size_t i = 0; i < users; i++) {
+        if (grant->letters[i] == SK_GRANT_ALREADY)
+            MUST(sk_grant_next_existing(grant) != NULL);
+        else
+            MUST(strchr("psnef", grant->letters[i]) != NULL);
+    }
+    MUST(sk_grant_next_existing(grant) == NULL);
+    sk_grant_remember(grant, &voucher);
+    MUST(strlen(voucher.seen_last) < sizeof voucher.seen_last);
+}
+
+static void read_as_grant(const struct sk_reply *reply)
+{
+    for (size_t users = 1; users <= USERS_MAX; users++) {
+        struct sk_grant grant = sk_grant_read(reply, users);
+        MUST(grant.status <= SK_GRANT_MALFORMED);
+        if (grant.status == SK_GRANT_OK)
+            must_be_a_grant(&grant, users);
+    }
+}
+
+// ---- the journal ----
+
+// "<length>:<bytes>," for each field and value, as the dead letter keeps them.
+static void must_hold_every_field(const struct sk_reply *element, const struct sk_buf *raw)
+{
+    const struct sk_reply *fields = sk_reply_at(element, 1);
+    const char *at = raw->data;
+    for (size_t i = 0; i < sk_reply_count(fields); i++) {
+        size_t len = 0;
+        const char *text = sk_reply_text(sk_reply_at(fields, i), &len);
+        char *colon = NULL;
+        MUST(strtoull(at, &colon, 10) == len && *colon == ':');
+        MUST(len == 0 || memcmp(colon + 1, text, len) == 0);
+        MUST(colon[1 + len] == ',');
+        at = colon + len + 2;
+    }
+    MUST(at == raw->data + raw->len);
+}
+
+static void count_order(void *arg, const char *id, const char *user)
+{
+    int *count = arg;
+    MUST(sk_uuid_valid(id));
+    MUST(sk_text_user(user));
+    ++*count;
+}
+
+static void read_as_entry(const struct sk_reply *element)
+{
+    struct sk_journal_entry entry;
+    struct sk_buf raw = {0};
+    sk_journal_raw(element, &raw);
+    MUST(!raw.failed);
+    must_hold_every_field(element, &raw);
+    sk_buf_free(&raw);
+    if (!sk_journal_read(element, &entry))
+        return;
+    int seen = 0;
+    MUST(strlen(entry.id) < SK_JOURNAL_ID_SIZE);
+    MUST((entry.orders != NULL) == (entry.count > 0));
+    if (entry.orders != NULL)
+        MUST(sk_journal_parse(entry.orders, entry.orders_len, count_order, &seen) == entry.count);
+    MUST(entry.orders == NULL || (seen == entry.count && seen <= SK_JOURNAL_ORDERS_MAX));
+}
+
+// ---- look_at_voucher.lua and INFO ----
+
+static void read_as_look(const struct sk_reply *reply)
+{
+    static const struct sk_look never;
+    const struct sk_account account = {.epoch = 7, .newest = "10-1", .stock = 5, .buyers = 3};
+    struct sk_look look;
+    if (!sk_look_read(reply, run, &look))
+        return;
+    MUST(strlen(look.last) < sizeof look.last);
+    enum sk_finding first = sk_audit(&account, &never, &look), second = sk_audit(&account, &look, &look);
+    MUST(sk_finding_name(first) != NULL && sk_finding_name(second) != NULL);
+    // Redis as it should be is the only one that may go on selling after two looks.
+    if (second == SK_BOOKS_AGREE)
+        MUST(look.present && !look.loading && look.same_run && look.epoch == account.epoch);
+    if (second == SK_BOOKS_AGREE && look.journal == 0)
+        MUST(look.stock == account.stock && look.buyers == account.buyers);
+}
+
+static void read_as_info(const struct sk_reply *reply)
+{
+    struct sk_redis_info info;
+    const char *text = sk_reply_text(reply, NULL);
+    if (text != NULL && sk_redis_info_read(text, &info))
+        MUST(strlen(info.run) == SK_RUN_SIZE - 1);
+}
+
+static void read_as_everything(const struct sk_reply *reply)
+{
+    (void)walk(reply);
+    read_as_grant(reply);
+    read_as_look(reply);
+    read_as_info(reply);
+    read_as_entry(reply);
+    for (size_t i = 0; i < sk_reply_count(reply); i++)
+        read_as_entry(sk_reply_at(reply, i));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (announces_too_much(data, size))
+        return -1; // of no use for the corpus
+    redisReader *reader = redisReaderCreate();
+    MUST(reader != NULL);
+    must_bear_what_is_missing();
+    // In two parts, as a network delivers it.
+    for (size_t fed = 0, part = size / 2; fed < size; fed += part, part = size - fed) {
+        void *reply = NULL;
+        if (part > 0 && redisReaderFeed(reader, (const char *)data + fed, part) != REDIS_OK)
+            break;
+        while (redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL) {
+            read_as_everything(reply);
+            freeReplyObject(reply);
+        }
+    }
+    redisReaderFree(reader);
+    return 0;
+}

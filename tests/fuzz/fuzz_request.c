@@ -1,0 +1,481 @@
+// A client that says anything at all, to the real server and the real routes on a loop, over sockets. Behind them
+// stands a sale of our own that answers by the voucher's id, at once or later, so that every kind of answer is
+// given. The server must survive, answer or close, answer in a form that a client can read, and never let a request
+// through to the sale that it should have refused.
+//
+// An input is what the client sends. These bytes are not sent but do something in between:
+//   \x1b  the other one of two clients goes on
+//   \x1c  the loop turns before the rest is sent
+//   \x1d  the sale answers what it was asked
+//   \x1e  the deadline of every waiting request has come
+//   \x1f  the client hangs up, and comes back on a new connection
+#include <ctype.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "buf.h"
+#include "fuzz.h"
+#include "listener.h"
+#include "log.h"
+#include "routes.h"
+#include "text.h"
+
+enum { CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, BACKLOG = 16, READ_SIZE = 65536 };
+
+#define ADMIN_TOKEN "t0ken"
+#define ORDER_ID    "018bcfe5-6800-7000-8000-00000000000a"
+
+struct client {
+    int fd;
+    struct sk_buf sent, got;
+    bool ended; // the server has closed
+};
+
+static uv_loop_t loop;
+static struct sk_config config;
+static struct sk_routes *routes;
+static struct sk_server *server;
+static struct sockaddr_un address;
+static socklen_t address_len;
+static struct client clients[CLIENTS];
+static struct client probe; // asks whether the server is still there
+static size_t handled, hung_up;
+
+// ---- what the server listens on ----
+
+// In place of a port: no trace of it is left when a connection ends, however many there are.
+int sk_listen(const char *where)
+{
+    (void)where;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    sa_family_t family = AF_UNIX; // and no name: the kernel finds one
+    address_len = sizeof address;
+    MUST(fd >= 0 && bind(fd, (struct sockaddr *)&family, sizeof family) == 0 && listen(fd, BACKLOG) == 0);
+    MUST(getsockname(fd, (struct sockaddr *)&address, &address_len) == 0);
+    return fd;
+}
+
+// ---- the sale ----
+
+struct asked {
+    uint64_t ticket;
+    struct sk_outcome outcome;
+};
+
+static struct asked asked[ASKED_MAX];
+static size_t asked_count;
+
+// What a voucher of this number, modulo their number, brings.
+static const struct {
+    bool later;
+    struct sk_outcome outcome;
+} scenes[] = {
+    {false, {.verdict = SK_VERDICT_SOLD_OUT}},
+    {true, {.verdict = SK_VERDICT_PLACED, .order_id = ORDER_ID}},
+    {true, {.verdict = SK_VERDICT_ACCEPTED, .order_id = ORDER_ID}},
+    {true, {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = ORDER_ID}},
+    {true, {.verdict = SK_VERDICT_NOT_STARTED, .retry_after_ms = 1}},
+    {true, {.verdict = SK_VERDICT_ENDED}},
+    {true, {.verdict = SK_VERDICT_UNKNOWN_VOUCHER}},
+    {false, {.verdict = SK_VERDICT_RATE_LIMITED, .retry_after_ms = 999}},
+    {true, {.verdict = SK_VERDICT_LOADING, .retry_after_ms = 1000}},
+    {false, {.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = 1000}},
+    {true, {.verdict = SK_VERDICT_UNAVAILABLE, .retry_after_ms = 1000}},
+    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}"}}, // inquiries only, like the next two
+    {true, {.verdict = SK_VERDICT_CREATED, .document = "{}"}},
+    {false, {.verdict = SK_VERDICT_NOT_FOUND}},
+};
+
+enum { SCENES = sizeof scenes / sizeof scenes[0], PLACE_SCENES = 11 };
+
+// Whether one of the clients has sent it.
+static bool was_sent(const char *text)
+{
+    for (int i = 0; i < CLIENTS; i++) {
+        if (clients[i].sent.len > 0 &&
+            memmem(clients[i].sent.data, clients[i].sent.len, text, strlen(text)) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static void must_be_a_voucher(int64_t id)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "/%lld", (long long)id);
+    MUST(id > 0);
+    MUST(was_sent(text));
+}
+
+static void must_be_a_user(const char *user)
+{
+    MUST(user != NULL && sk_text_user(user));
+    MUST(was_sent(user));
+}
+
+static void keep(uint64_t ticket, const struct sk_outcome *outcome)
+{
+    MUST(asked_count < ASKED_MAX); // each connection has one request at a time
+    asked[asked_count++] = (struct asked){ticket, *outcome};
+}
+
+static void inquire(int64_t number, uint64_t ticket)
+{
+    size_t scene = (size_t)(number % SCENES);
+    if (scenes[scene].later)
+        keep(ticket, &scenes[scene].outcome);
+    else
+        sk_routes_outcome(routes, ticket, &scenes[scene].outcome);
+}
+
+static void administer(int64_t number, uint64_t ticket)
+{
+    MUST(was_sent(ADMIN_TOKEN));
+    inquire(number, ticket);
+}
+
+bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
+                   struct sk_outcome *outcome)
+{
+    size_t scene = (size_t)(voucher_id % PLACE_SCENES);
+    (void)sale;
+    (void)patient;
+    must_be_a_voucher(voucher_id);
+    must_be_a_user(user);
+    if (scenes[scene].later)
+        keep(ticket, &scenes[scene].outcome);
+    else
+        *outcome = scenes[scene].outcome;
+    return scenes[scene].later;
+}
+
+struct sk_inquiries *sk_sale_inquiries(struct sk_sale *sale)
+{
+    (void)sale;
+    return NULL;
+}
+
+struct sk_repairs *sk_sale_repairs(struct sk_sale *sale)
+{
+    (void)sale;
+    return NULL;
+}
+
+bool sk_sale_ready(const struct sk_sale *sale)
+{
+    (void)sale;
+    return true;
+}
+
+void sk_inquiry_order(struct sk_inquiries *inquiries, const char *order_id, const char *user, uint64_t ticket)
+{
+    (void)inquiries;
+    MUST(sk_uuid_valid(order_id));
+    MUST(was_sent(order_id));
+    must_be_a_user(user);
+    inquire(order_id[SK_UUID_CHARS - 1], ticket);
+}
+
+void sk_inquiry_orders(struct sk_inquiries *inquiries, const char *user, uint64_t ticket)
+{
+    (void)inquiries;
+    must_be_a_user(user);
+    inquire(user[0], ticket);
+}
+
+void sk_inquiry_voucher(struct sk_inquiries *inquiries, int64_t id, uint64_t ticket)
+{
+    (void)inquiries;
+    must_be_a_voucher(id);
+    inquire(id, ticket);
+}
+
+void sk_inquiry_vouchers(struct sk_inquiries *inquiries, uint64_t ticket)
+{
+    (void)inquiries;
+    inquire((int64_t)(ticket >> 32), ticket);
+}
+
+void sk_inquiry_inspect(struct sk_inquiries *inquiries, int64_t id, uint64_t ticket)
+{
+    (void)inquiries;
+    must_be_a_voucher(id);
+    administer(id, ticket);
+}
+
+void sk_inquiry_create(struct sk_inquiries *inquiries, const struct sk_terms *terms, uint64_t ticket)
+{
+    (void)inquiries;
+    MUST(terms->title[0] != '\0' && terms->stock >= 0 && terms->begin_ms < terms->end_ms);
+    administer(terms->stock, ticket);
+}
+
+void sk_repair_reconcile(struct sk_repairs *repairs, int64_t voucher_id, uint64_t ticket)
+{
+    (void)repairs;
+    must_be_a_voucher(voucher_id);
+    administer(voucher_id, ticket);
+}
+
+void sk_repair_list(struct sk_repairs *repairs, int64_t voucher_id, uint64_t ticket)
+{
+    sk_repair_reconcile(repairs, voucher_id, ticket);
+}
+
+void sk_repair_requeue(struct sk_repairs *repairs, int64_t voucher_id, int64_t letter, uint64_t ticket)
+{
+    must_be_a_voucher(letter);
+    sk_repair_reconcile(repairs, voucher_id, ticket);
+}
+
+void sk_repair_write_off(struct sk_repairs *repairs, int64_t voucher_id, int64_t letter, uint64_t ticket)
+{
+    sk_repair_requeue(repairs, voucher_id, letter, ticket);
+}
+
+// What was accepted is confirmed the next time.
+static void answer_all(void)
+{
+    size_t count = asked_count;
+    struct asked now[ASKED_MAX];
+    memcpy(now, asked, sizeof now);
+    asked_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        sk_routes_outcome(routes, now[i].ticket, &now[i].outcome);
+        if (now[i].outcome.verdict == SK_VERDICT_ACCEPTED && sk_server_find(server, now[i].ticket) != NULL) {
+            now[i].outcome.verdict = SK_VERDICT_PLACED;
+            keep(now[i].ticket, &now[i].outcome);
+        }
+    }
+}
+
+// ---- the loop ----
+
+static void turn(void)
+{
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    (void)sk_server_turn(server);
+}
+
+static void handle(void *arg, struct sk_request *request)
+{
+    handled++;
+    sk_routes_handle(arg, request);
+}
+
+// ---- the clients ----
+
+static void come(struct client *client)
+{
+    client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    MUST(client->fd >= 0 && connect(client->fd, (struct sockaddr *)&address, address_len) == 0);
+    client->ended = false;
+    sk_buf_clear(&client->sent);
+    sk_buf_clear(&client->got);
+}
+
+static void take(struct client *client)
+{
+    static char buffer[READ_SIZE];
+    ssize_t n;
+    while ((n = recv(client->fd, buffer, sizeof buffer, 0)) > 0)
+        sk_buf_add(&client->got, buffer, (size_t)n);
+    client->ended = client->ended || n == 0;
+}
+
+static void say(struct client *client, const char *data, size_t n)
+{
+    sk_buf_add(&client->sent, data, n);
+    for (size_t done = 0; done < n;) {
+        ssize_t sent = send(client->fd, data + done, n - done, MSG_NOSIGNAL);
+        if (sent < 0) // closed, or the server does not read any more: so it has made up its mind
+            return;
+        done += (size_t)sent;
+        turn();
+    }
+}
+
+// Says that no more will come, and must then see the connection end, whatever waits being answered.
+static void see_it_end(struct client *client)
+{
+    (void)shutdown(client->fd, SHUT_WR);
+    for (int turns = 0; !client->ended; turns++) {
+        MUST(turns < TURNS_MAX);
+        answer_all();
+        turn();
+        take(client);
+    }
+    (void)close(client->fd);
+}
+
+// ---- the answers ----
+
+static bool starts_answer(const char *text)
+{
+    return strncmp(text, "HTTP/1.", 7) == 0;
+}
+
+// The value of a field of the head, NULL: not there. Only as good as it needs to be for a head of our own.
+static const char *field(const char *head, const char *end, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *line = strstr(head, "\r\n"); line != NULL && line < end; line = strstr(line + 2, "\r\n")) {
+        if (strncasecmp(line + 2, name, len) == 0 && line[2 + len] == ':')
+            return line + 2 + len + 2;
+    }
+    return NULL;
+}
+
+static void must_be_json(const char *body, size_t len, bool problem, long status)
+{
+    json_t *json = json_loadb(body, len, JSON_REJECT_DUPLICATES, NULL);
+    MUST(json_is_object(json));
+    if (problem) {
+        MUST(json_integer_value(json_object_get(json, "status")) == status);
+        MUST(json_is_string(json_object_get(json, "code")));
+    }
+    json_decref(json);
+}
+
+// Reads one answer and returns what follows it.
+static const char *read_answer(const char *at, bool *final)
+{
+    const char *end = strstr(at, "\r\n\r\n");
+    MUST(starts_answer(at) && end != NULL);
+    long status = strtol(at + 9, NULL, 10);
+    *final = status >= 200;
+    if (status == 100)
+        return end + 4;
+    MUST(status >= 200 && status < 600 && (status < 300 || status >= 400));
+    const char *length = field(at, end, "Content-Length"), *type = field(at, end, "Content-Type");
+    const char *body = end + 4;
+    size_t len = length == NULL ? 0 : strtoul(length, NULL, 10);
+    bool problem = type != NULL && strncmp(type, "application/problem+json\r", 25) == 0;
+    MUST(length != NULL);
+    if (problem)
+        MUST(status >= 400);
+    if (problem && status == 405)
+        MUST(field(at, end, "Allow") != NULL);
+    if (problem && status == 503)
+        MUST(field(at, end, "Retry-After") != NULL);
+    if (status == 201 || status == 202)
+        MUST(was_sent("admin") || field(at, end, "Location") != NULL);
+    if (len > 0 && (*body == '\0' || starts_answer(body))) {
+        MUST(was_sent("HEAD"));
+        return body;
+    }
+    MUST(strnlen(body, len) == len);
+    if (type != NULL && strncmp(type, "application/", 12) == 0)
+        must_be_json(body, len, problem, status);
+    return body + len;
+}
+
+static size_t read_answers(const struct client *client)
+{
+    size_t count = 0;
+    bool final;
+    MUST(!client->got.failed);
+    MUST(client->got.len == 0 || strlen(client->got.data) == client->got.len);
+    for (const char *at = client->got.data; at != NULL && *at != '\0';) {
+        at = read_answer(at, &final);
+        count += final;
+    }
+    return count;
+}
+
+// The server is as it was before: nobody waits, and it answers.
+static void must_be_well(void)
+{
+    static const char request[] = "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    MUST(sk_server_waiting(server) == 0);
+    come(&probe);
+    say(&probe, request, sizeof request - 1);
+    see_it_end(&probe);
+    MUST(probe.got.len > 12 && strncmp(probe.got.data, "HTTP/1.1 200", 12) == 0);
+}
+
+// ---- the target ----
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    char name[] = "seckill", *words[] = {name, NULL};
+    enum sk_command command;
+    (void)argc;
+    (void)argv;
+    (void)signal(SIGPIPE, SIG_IGN);
+    sk_log_set_level((enum sk_log_level)(SK_ERROR + 1));
+    MUST(setenv("SECKILL_DATABASE_URL", "none", 1) == 0 && setenv("SECKILL_ADMIN_TOKEN", ADMIN_TOKEN, 1) == 0);
+    MUST(sk_config_read(&config, &command, 1, words, stderr) == SK_OK);
+    config.max_connections = 4;
+    config.body_max_bytes = 300;
+    config.header_max_bytes = 4096;
+    // Deadlines come when the input says so.
+    config.idle_timeout_ms = config.request_timeout_ms = config.confirm_timeout_ms = INT32_MAX;
+    MUST(uv_loop_init(&loop) == 0);
+    routes = sk_routes_open(&config);
+    MUST(routes != NULL);
+    struct sk_handler handler = {handle, sk_routes_expired, sk_routes_malformed, routes};
+    server = sk_server_open(&loop, &config, &handler);
+    MUST(server != NULL);
+    sk_routes_connect(routes, server, NULL);
+    return 0;
+}
+
+static void hang_up(struct client *client)
+{
+    (void)close(client->fd);
+    turn();
+    come(client);
+    hung_up++;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char marks[] = "\x1b\x1c\x1d\x1e\x1f";
+    size_t current = 0, answers = 0;
+    handled = hung_up = asked_count = 0;
+    for (int i = 0; i < CLIENTS; i++)
+        come(&clients[i]);
+    for (size_t at = 0, n; at < size; at += n + 1) {
+        for (n = 0; at + n < size && (data[at + n] == '\0' || strchr(marks, data[at + n]) == NULL);)
+            n++;
+        say(&clients[current], (const char *)data + at, n);
+        switch (at + n < size ? data[at + n] : 0) {
+        case '\x1b':
+            current = (current + 1) % CLIENTS;
+            break;
+        case '\x1c':
+            turn();
+            break;
+        case '\x1d':
+            answer_all();
+            turn();
+            break;
+        case '\x1e':
+            sk_server_expire(server);
+            turn();
+            break;
+        case '\x1f':
+            hang_up(&clients[current]);
+            break;
+        default:
+            break;
+        }
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        see_it_end(&clients[i]);
+        answers += read_answers(&clients[i]);
+    }
+    MUST(hung_up > 0 || answers >= handled); // the library answers what is too broken for us
+    while (sk_server_waiting(server) > 0) {   // of clients that hung up
+        sk_server_expire(server);
+        turn();
+    }
+    must_be_well();
+    return 0;
+}

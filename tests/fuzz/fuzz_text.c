@@ -1,0 +1,84 @@
+// Ids, numbers, names and times. Each parser is held against a second opinion, written in another way, and what
+// it accepts must come out again as it went in.
+#include "text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "fuzz.h"
+#include "uuid.h"
+
+static void number_must_be_right(const char *text, uint64_t most)
+{
+    uint64_t value = 0;
+    bool is = sk_text_number(text, most, &value);
+    bool digits = text[0] != '\0' && strspn(text, "0123456789") == strlen(text);
+    errno = 0;
+    uint64_t expected = digits ? strtoull(text, NULL, 10) : 0;
+    bool should = digits && errno == 0 && expected <= most && (text[0] != '0' || text[1] == '\0');
+    MUST(is == should);
+    MUST(!is || value == expected);
+}
+
+static void voucher_id_must_be_right(const char *text)
+{
+    int64_t id = 0;
+    char printed[24];
+    if (!sk_text_voucher_id(text, &id))
+        return;
+    (void)snprintf(printed, sizeof printed, "%" PRId64, id);
+    MUST(id > 0);
+    MUST(strcmp(printed, text) == 0);
+}
+
+static void user_must_be_right(const char *text)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)text[n]) || (text[n] != '\0' && strchr("_.-", text[n]) != NULL))
+        n++;
+    MUST(sk_text_user(text) == (n >= 1 && n <= SK_USER_MAX && text[n] == '\0'));
+}
+
+// Whatever is accepted can be shown, and is then read as the same moment.
+static void time_must_be_right(const char *text)
+{
+    int64_t unix_ms = -1, again = -1;
+    char shown[SK_TIME_SIZE], twice[SK_TIME_SIZE];
+    if (!sk_text_time(text, &unix_ms))
+        return;
+    MUST(unix_ms >= 0);
+    sk_text_put_time(unix_ms, shown);
+    MUST(strlen(shown) == SK_TIME_SIZE - 1);
+    MUST(sk_text_time(shown, &again));
+    MUST(again == unix_ms);
+    sk_text_put_time(again, twice);
+    MUST(strcmp(shown, twice) == 0);
+}
+
+static void uuid_must_be_right(const char *text)
+{
+    unsigned a, b, c, d;
+    uint64_t e;
+    int end = -1;
+    char printed[64] = "";
+    if (sscanf(text, "%8x-%4x-%4x-%4x-%12" SCNx64 "%n", &a, &b, &c, &d, &e, &end) == 5)
+        (void)snprintf(printed, sizeof printed, "%08x-%04x-%04x-%04x-%012" PRIx64, a, b, c, d, e);
+    MUST(sk_uuid_valid(text) == (strlen(text) == SK_UUID_CHARS && strcmp(printed, text) == 0));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const uint64_t bounds[] = {0, 1, 9, 10, 65535, INT64_MAX, UINT64_MAX - 1, UINT64_MAX};
+    char *text = fuzz_text(data, size);
+    for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++)
+        number_must_be_right(text, bounds[i]);
+    voucher_id_must_be_right(text);
+    user_must_be_right(text);
+    time_must_be_right(text);
+    uuid_must_be_right(text);
+    free(text);
+    return 0;
+}
