@@ -14,7 +14,7 @@ static void write_down(void *arg, const char *id, const char *user)
     MUST(sk_uuid_valid(id));
     MUST(sk_text_user(user));
 #ifdef SK_FUZZ_PLANT
-    MUST(user[0] != 'e' || user[1] != 'v');
+    MUST(user[0] != 'b' || user[1] == 'o');
 #endif
     sk_buf_printf(seen, "%s%s %s", seen->len == 0 ? "" : ",", id, user);
 }

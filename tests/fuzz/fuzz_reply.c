@@ -73,10 +73,12 @@ static void must_be_a_grant(struct sk_grant *grant, size_t users)
     MUST(grant->last != NULL && grant->journal_id != NULL && grant->letters != NULL);
     MUST(strlen(grant->letters) == users);
     for (size_t i = 0; i < users; i++) {
-        if (grant->letters[i] == SK_GRANT_ALREADY)
-            MUST(sk_grant_next_existing(grant) != NULL);
-        else
-            MUST(strchr("psnef", grant->letters[i]) != NULL);
+        MUST(strchr("pasnef", grant->letters[i]) != NULL);
+        if (grant->letters[i] != SK_GRANT_ALREADY)
+            continue;
+        // It goes into an answer as it is.
+        const char *existing = sk_grant_next_existing(grant);
+        MUST(existing == NULL || sk_uuid_valid(existing));
     }
     MUST(sk_grant_next_existing(grant) == NULL);
     sk_grant_remember(grant, &voucher);

@@ -7,7 +7,7 @@
 //   \x1b  the other one of two clients goes on
 //   \x1c  the loop turns before the rest is sent
 //   \x1d  the sale answers what it was asked
-//   \x1e  the deadline of every waiting request has come
+//   \x1e  a minute passes: every deadline has come
 //   \x1f  the client hangs up, and comes back on a new connection
 #include <ctype.h>
 #include <jansson.h>
@@ -25,7 +25,8 @@
 #include "routes.h"
 #include "text.h"
 
-enum { CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, BACKLOG = 16, READ_SIZE = 65536 };
+enum { CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, PATIENCE_TURNS = 3, BACKLOG = 16 };
+enum { READ_SIZE = 65536, MINUTE_MS = 60000 };
 
 #define ADMIN_TOKEN "t0ken"
 #define ORDER_ID    "018bcfe5-6800-7000-8000-00000000000a"
@@ -45,6 +46,35 @@ static socklen_t address_len;
 static struct client clients[CLIENTS];
 static struct client probe; // asks whether the server is still there
 static size_t handled, hung_up;
+
+// ---- time ----
+
+// Time passes when the input says so, and the server's only timer ticks then. These take libuv's place.
+static uint64_t now_ms = MINUTE_MS;
+static uv_timer_t *ticker;
+static uv_timer_cb tick;
+
+uint64_t uv_now(const uv_loop_t *of)
+{
+    (void)of;
+    return now_ms;
+}
+
+int uv_timer_start(uv_timer_t *timer, uv_timer_cb on_tick, uint64_t timeout_ms, uint64_t repeat_ms)
+{
+    (void)timeout_ms;
+    (void)repeat_ms;
+    MUST(ticker == NULL);
+    ticker = timer;
+    tick = on_tick;
+    return 0;
+}
+
+static void let_a_minute_pass(void)
+{
+    now_ms += MINUTE_MS;
+    tick(ticker);
+}
 
 // ---- what the server listens on ----
 
@@ -97,8 +127,7 @@ enum { SCENES = sizeof scenes / sizeof scenes[0], PLACE_SCENES = 11 };
 static bool was_sent(const char *text)
 {
     for (int i = 0; i < CLIENTS; i++) {
-        if (clients[i].sent.len > 0 &&
-            memmem(clients[i].sent.data, clients[i].sent.len, text, strlen(text)) != NULL)
+        if (clients[i].sent.len > 0 && memmem(clients[i].sent.data, clients[i].sent.len, text, strlen(text)) != NULL)
             return true;
     }
     return false;
@@ -300,7 +329,8 @@ static void say(struct client *client, const char *data, size_t n)
     }
 }
 
-// Says that no more will come, and must then see the connection end, whatever waits being answered.
+// Says that no more will come, and must then see the connection end: whatever waits is answered, and the
+// deadlines come.
 static void see_it_end(struct client *client)
 {
     (void)shutdown(client->fd, SHUT_WR);
@@ -309,6 +339,8 @@ static void see_it_end(struct client *client)
         answer_all();
         turn();
         take(client);
+        if (turns >= PATIENCE_TURNS)
+            let_a_minute_pass();
     }
     (void)close(client->fd);
 }
@@ -365,8 +397,9 @@ static const char *read_answer(const char *at, bool *final)
         MUST(field(at, end, "Retry-After") != NULL);
     if (status == 201 || status == 202)
         MUST(was_sent("admin") || field(at, end, "Location") != NULL);
+    // No body: of HEAD, or because libmicrohttpd 0.9.75 says the head of some errors of its own twice.
     if (len > 0 && (*body == '\0' || starts_answer(body))) {
-        MUST(was_sent("HEAD"));
+        MUST(was_sent("HEAD") || type == NULL);
         return body;
     }
     MUST(strnlen(body, len) == len);
@@ -414,8 +447,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     config.max_connections = 4;
     config.body_max_bytes = 300;
     config.header_max_bytes = 4096;
-    // Deadlines come when the input says so.
-    config.idle_timeout_ms = config.request_timeout_ms = config.confirm_timeout_ms = INT32_MAX;
     MUST(uv_loop_init(&loop) == 0);
     routes = sk_routes_open(&config);
     MUST(routes != NULL);
@@ -457,7 +488,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             turn();
             break;
         case '\x1e':
-            sk_server_expire(server);
+            let_a_minute_pass();
             turn();
             break;
         case '\x1f':
@@ -472,10 +503,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         answers += read_answers(&clients[i]);
     }
     MUST(hung_up > 0 || answers >= handled); // the library answers what is too broken for us
-    while (sk_server_waiting(server) > 0) {   // of clients that hung up
-        sk_server_expire(server);
-        turn();
-    }
+    let_a_minute_pass();                     // for clients that hung up while they waited
+    turn();
     must_be_well();
     return 0;
 }

@@ -1,0 +1,134 @@
+// What both stores say of a voucher, and what follows from it.
+#include <string.h>
+
+#include "audit.h"
+#include "fake_stores.h"
+#include "stack.h"
+
+#define RUN "run-1"
+
+static const struct sk_account account = {.epoch = 7, .newest = "100-5", .stock = 4, .buyers = 6};
+static const struct sk_look at_rest = {
+    .present = true, .same_run = true, .epoch = 7, .stock = 4, .buyers = 6, .rebuilt_ms_ago = -1, .last = "100-5"};
+
+START_TEST(a_look_is_read)
+{
+    const struct sk_reply items[] = {TEXT("open"), TEXT("7"), TEXT("100-5"), TEXT("4"), TEXT(RUN),
+                                     NUMBER(6),    NUMBER(0), NUMBER(1500),  TEXT("")};
+    const struct sk_reply reply = LIST_OF(items);
+    struct sk_look look;
+    ck_assert(sk_look_read(&reply, RUN, &look));
+    ck_assert(look.present && look.same_run && !look.loading);
+    ck_assert_int_eq(look.epoch, 7);
+    ck_assert_int_eq(look.stock, 4);
+    ck_assert_int_eq(look.buyers, 6);
+    ck_assert_int_eq(look.rebuilt_ms_ago, 1500);
+    ck_assert_str_eq(look.last, "100-5");
+}
+END_TEST
+
+START_TEST(what_cannot_be_read_is_not_relied_on)
+{
+    static const struct sk_reply good[] = {TEXT("open"), TEXT("7"), TEXT("100-5"), TEXT("4"), TEXT(RUN),
+                                           NUMBER(6),    NUMBER(0), NUMBER(-1),    TEXT("")};
+    static const struct {
+        size_t at;
+        struct sk_reply instead;
+        bool read, same_run, loading, present;
+    } rows[] = {
+        {0, TEXT(""), true, true, true, false},
+        {0, TEXT("loading"), true, true, true, true},
+        {0, TEXT("closed"), true, true, false, true},
+        {0, TEXT("odd"), true, true, true, true},
+        {4, TEXT("run-2"), true, false, false, true},
+        {4, TEXT(""), true, false, false, true},
+        {1, TEXT("x"), true, false, false, true},
+        {3, TEXT(""), true, false, false, true},
+        {0, NIL, false, false, false, false},
+        {2, NIL, false, false, false, false},
+        {4, NUMBER(1), false, false, false, false},
+        {5, TEXT("x"), false, false, false, false},
+        {6, NIL, false, false, false, false},
+        {7, NIL, false, false, false, false},
+        {2, TEXT("0123456789012345678901234567890123456789012345"), false, false, false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_reply items[9];
+        struct sk_look look;
+        memcpy(items, good, sizeof good);
+        items[rows[i].at] = rows[i].instead;
+        const struct sk_reply reply = LIST_OF(items);
+        ck_assert_msg(sk_look_read(&reply, RUN, &look) == rows[i].read, "row %zu", i);
+        ck_assert_msg(!rows[i].read || (look.same_run == rows[i].same_run && look.loading == rows[i].loading &&
+                                        look.present == rows[i].present),
+                      "row %zu", i);
+    }
+    struct sk_look look;
+    const struct sk_reply error = ERROR("ERR"), nothing = {.kind = REPLY_LIST};
+    ck_assert(!sk_look_read(&error, RUN, &look));
+    ck_assert(!sk_look_read(&nothing, RUN, &look));
+}
+END_TEST
+
+// Each row changes one thing of a voucher that is well.
+START_TEST(each_finding_has_its_cause)
+{
+    static const struct {
+        struct sk_look before, now;
+        enum sk_finding finding;
+    } rows[] = {
+#define LOOK(epoch, stock, buyers, journal, last) {true, false, true, epoch, stock, buyers, journal, -1, last}
+#define WELL                                      LOOK(7, 4, 6, 0, "100-5")
+        {WELL, WELL, SK_BOOKS_AGREE},
+        {WELL, {false, true, false, 0, 0, 0, 0, -1, ""}, SK_BOOKS_MISSING},
+        {WELL, {true, true, true, 7, 4, 6, 0, -1, "100-5"}, SK_BOOKS_LOADING},
+        {WELL, {true, false, false, 7, 4, 6, 0, -1, "100-5"}, SK_BOOKS_UNSURE},
+        {WELL, LOOK(6, 4, 6, 0, "100-5"), SK_BOOKS_BEHIND},
+        {WELL, LOOK(7, 4, 6, 0, "100-4"), SK_BOOKS_BEHIND},
+        {WELL, LOOK(7, 4, 6, 0, "99-9"), SK_BOOKS_BEHIND},
+        {WELL, LOOK(7, 4, 6, 0, "epoch-7"), SK_BOOKS_BEHIND},
+        {WELL, LOOK(7, 4, 6, 0, "100-6"), SK_BOOKS_AGREE},                       // Redis is ahead: orders are under way
+        {WELL, LOOK(8, 4, 6, 0, "epoch-8"), SK_BOOKS_AGREE},                     // another has rebuilt it in between
+        {LOOK(8, 4, 6, 0, "x"), LOOK(8, 4, 6, 0, "x"), SK_BOOKS_DIFFER},         // no, PostgreSQL has lost its epoch
+        {LOOK(7, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_DIFFER}, // stock
+        {LOOK(7, 4, 5, 0, "100-5"), LOOK(7, 4, 5, 0, "100-5"), SK_BOOKS_DIFFER}, // buyers
+        // Where something moves nothing can be said.
+        {LOOK(7, 5, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
+        {LOOK(7, 4, 4, 0, "100-5"), LOOK(7, 4, 5, 0, "100-5"), SK_BOOKS_AGREE},
+        {LOOK(7, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-6"), SK_BOOKS_AGREE},
+        {LOOK(7, 9, 6, 1, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
+        {LOOK(7, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 1, "100-5"), SK_BOOKS_AGREE},
+        {LOOK(6, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
+        {{true, true, true, 7, 9, 6, 0, -1, "100-5"}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
+        {{false, false, false, 0, 0, 0, 0, 0, ""}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE}, // the first look
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        enum sk_finding finding = sk_audit(&account, &rows[i].before, &rows[i].now);
+        ck_assert_msg(finding == rows[i].finding, "row %zu: %s, should be %s", i, sk_finding_name(finding),
+                      sk_finding_name(rows[i].finding));
+    }
+}
+END_TEST
+
+START_TEST(a_new_voucher_has_no_newest_entry)
+{
+    struct sk_account fresh = {.epoch = 1, .newest = "0-0", .stock = 10};
+    struct sk_look look = at_rest;
+    look.epoch = 1;
+    look.stock = 10;
+    look.buyers = 0;
+    (void)strcpy(look.last, "epoch-1");
+    ck_assert_int_eq(sk_audit(&fresh, &look, &look), SK_BOOKS_AGREE);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("audit");
+    tcase_add_checked_fixture(tcase, NULL, fake_stores_forget);
+    tcase_add_test(tcase, a_look_is_read);
+    tcase_add_test(tcase, what_cannot_be_read_is_not_relied_on);
+    tcase_add_test(tcase, each_finding_has_its_cause);
+    tcase_add_test(tcase, a_new_voucher_has_no_newest_entry);
+    return harness_main(tcase, CK_FORK);
+}

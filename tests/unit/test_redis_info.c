@@ -1,0 +1,43 @@
+// Who answers at the other end of a Redis connection.
+#include "redis_info.h"
+#include "stack.h"
+
+#define ID "0123456789abcdef0123456789abcdef01234567"
+
+START_TEST(run_id_and_role_are_found)
+{
+    static const struct {
+        const char *info;
+        bool read, replica;
+    } rows[] = {
+        {"# Server\r\nrun_id:" ID "\r\n# Replication\r\nrole:master\r\n", true, false},
+        {"role:master\r\nrun_id:" ID, true, false},
+        {"run_id:" ID "\r\nrole:slave\r\n", true, true},
+        {"run_id:" ID "\r\nrole:masterful\r\n", true, true},
+        {"run_id:" ID "\r\nrole:\r\n", true, true},
+        {"run_id:" ID "\r\n", false, false},
+        {"role:master\r\n", false, false},
+        {"run_id:" ID "0\r\nrole:master\r\n", false, false},
+        {"run_id:0123\r\nrole:master\r\n", false, false},
+        {"x_run_id:" ID "\r\nrole:master\r\n", false, false},
+        {"run_id" ID "\r\nrole:master\r\n", false, false},
+        {"", false, false},
+        {"\r\n\r\n", false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_redis_info info = {0};
+        ck_assert_msg(sk_redis_info_read(rows[i].info, &info) == rows[i].read, "row %zu", i);
+        if (rows[i].read) {
+            ck_assert_str_eq(info.run, ID);
+            ck_assert_msg(info.replica == rows[i].replica, "row %zu", i);
+        }
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("redis_info");
+    tcase_add_test(tcase, run_id_and_role_are_found);
+    return harness_main(tcase, CK_FORK);
+}

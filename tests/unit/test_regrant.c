@@ -1,0 +1,285 @@
+// Orders that were fenced off: what Redis says the second time, and what becomes of them. The stores, the
+// writer and the reconcile are stand-ins.
+#include <stdio.h>
+#include <string.h>
+
+#include "fake_stores.h"
+#include "reconcile.h"
+#include "regrant.h"
+#include "stack.h"
+#include "wait.h"
+
+enum { POOL = 100, TOLD_MAX = 32 };
+
+static uv_loop_t loop;
+static struct sk_config config;
+static struct sk_core core;
+static struct sk_regrant *regrant;
+static struct sk_entry *entry; // of all orders, before they were lost
+
+// ---- what comes out ----
+
+static struct {
+    uint64_t ticket;
+    enum sk_verdict verdict;
+    char order_id[SK_UUID_SIZE];
+} told[TOLD_MAX];
+static size_t told_count, added, resumed, left, forgotten;
+static int64_t resumed_epoch, added_epoch;
+static char added_journal_id[SK_JOURNAL_ID_SIZE];
+static int rebuilds;
+
+static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+{
+    (void)arg;
+    told[told_count].ticket = ticket;
+    told[told_count].verdict = outcome->verdict;
+    (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
+}
+
+void sk_writer_add(struct sk_writer *writer, struct sk_entry *to, struct sk_order *order)
+{
+    (void)writer;
+    added++;
+    added_epoch = order->epoch;
+    (void)snprintf(added_journal_id, sizeof added_journal_id, "%s", to->journal_id);
+    if (to->open++ == 0)
+        sk_entry_free(to);
+    sk_order_give(core.orders, order);
+}
+
+void sk_writer_resume(struct sk_writer *writer, struct sk_order *order)
+{
+    (void)writer;
+    resumed++;
+    resumed_epoch = order->epoch;
+    sk_order_give(core.orders, order);
+}
+
+void sk_writer_leave(struct sk_writer *writer, struct sk_order *order)
+{
+    (void)writer;
+    left++;
+    sk_order_give(core.orders, order);
+}
+
+void sk_writer_forget(struct sk_writer *writer, struct sk_order *order)
+{
+    (void)writer;
+    forgotten++;
+    sk_order_give(core.orders, order);
+}
+
+enum sk_status sk_reconcile(const struct sk_core *its_core, struct sk_voucher *voucher, sk_reconcile_cb *done,
+                            void *arg)
+{
+    (void)its_core;
+    (void)voucher;
+    (void)done;
+    (void)arg;
+    rebuilds++;
+    return SK_OK;
+}
+
+// ---- fixture ----
+
+static void setup(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    config = (struct sk_config){.batch_max = 4};
+    core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
+    core.vouchers = sk_vouchers_new();
+    core.orders = sk_order_pool_new(POOL);
+    regrant = sk_regrant_open(&core);
+    ck_assert_ptr_nonnull(regrant);
+    entry = sk_entry_new(&core, sk_vouchers_get(core.vouchers, 1, 1), SK_ENTRY_OWN, "10-1");
+}
+
+static void teardown(void)
+{
+    sk_regrant_close(regrant);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
+    sk_entry_free(entry);
+    sk_order_pool_free(core.orders);
+    sk_vouchers_free(core.vouchers);
+    fake_stores_forget();
+}
+
+#define RUN_UNTIL(condition) WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), condition))
+
+static char ids[TOLD_MAX][SK_UUID_SIZE];
+
+// Orders of user-<ticket> that were granted under epoch 7, from ticket 1 on.
+static void lose(uint64_t count)
+{
+    for (uint64_t ticket = 1; ticket <= count; ticket++) {
+        struct sk_order *order = sk_order_take(core.orders);
+        order->ticket = ticket;
+        order->epoch = 7;
+        order->entry = entry;
+        (void)snprintf(order->user, sizeof order->user, "user-%d", (int)ticket);
+        memcpy(ids[ticket], order->id, sizeof ids[ticket]);
+        sk_regrant_add(regrant, order);
+    }
+    RUN_UNTIL(fake_redis.count > fake_redis.answered);
+}
+
+#define ANSWER(epoch, letters, ...)                                                                  \
+    do {                                                                                             \
+        const struct sk_reply items_[] = {TEXT("ok"),   NUMBER(5000), NUMBER(4000),  TEXT(epoch),    \
+                                          TEXT("20-1"), TEXT("20-1"), TEXT(letters), ##__VA_ARGS__}; \
+        const struct sk_reply reply_ = LIST_OF(items_);                                              \
+        redis_answers(&reply_);                                                                      \
+    } while (0)
+
+// ---- tests ----
+
+START_TEST(redis_is_asked_again_for_the_same_orders)
+{
+    lose(2);
+    const struct asked *asked = &fake_redis.asked[0];
+    ck_assert_int_eq(asked->what, SK_SCRIPT_PLACE_ORDERS);
+    ck_assert_str_eq(asked->argv[5], "again");
+    ck_assert_str_eq(asked->argv[8], "user-1");
+    ck_assert_str_eq(asked->argv[9], ids[1]);
+    ck_assert_str_eq(asked->argv[11], ids[2]);
+    ck_assert(!sk_regrant_idle(regrant));
+    ANSWER("8", "pp");
+    ck_assert_uint_eq(added, 2);
+    ck_assert_int_eq(added_epoch, 8);
+    ck_assert_str_eq(added_journal_id, "20-1");
+    ck_assert(sk_regrant_idle(regrant));
+    ck_assert_uint_eq(told_count, 0); // the commit tells
+}
+END_TEST
+
+START_TEST(what_redis_still_knows_goes_on_as_it_is)
+{
+    lose(1);
+    ANSWER("8", "a", TEXT(ids[1]));
+    ck_assert_uint_eq(resumed, 1);
+    ck_assert_int_eq(resumed_epoch, 8);
+    ck_assert(sk_regrant_idle(regrant));
+}
+END_TEST
+
+START_TEST(what_is_lost_for_good_is_refused_on_record)
+{
+    static const char *const refused[][ROW_COLUMNS] = {{"1", "duplicate"}, {"2", "duplicate"}};
+    const struct sk_rows rows = {2, refused};
+    lose(2);
+    ANSWER("8", "as", TEXT("another-order"));
+    ck_assert_uint_eq(fake_pg.count, 1);
+    const struct asked *asked = &fake_pg.asked[0];
+    ck_assert_int_eq(asked->what, SK_STATEMENT_REFUSE_ORDERS);
+    ck_assert_str_eq(asked->argv[2], "{\"user-1\",\"user-2\"}");
+    ck_assert_str_eq(asked->argv[3], "{ALREADY_ORDERED,GRANT_LOST}");
+    ck_assert_uint_eq(told_count, 1); // that she has another order is known at once
+    ck_assert_int_eq(told[0].verdict, SK_VERDICT_ALREADY_ORDERED);
+    ck_assert_str_eq(told[0].order_id, "another-order");
+    ck_assert_uint_eq(left, 0);
+    pg_answers(&rows);
+    ck_assert_uint_eq(left, 2);
+    ck_assert_uint_eq(told_count, 2);
+    ck_assert_int_eq(told[1].verdict, SK_VERDICT_SOLD_OUT);
+    ck_assert(sk_regrant_idle(regrant));
+}
+END_TEST
+
+START_TEST(what_postgres_has_after_all_is_placed)
+{
+    static const char *const placed[][ROW_COLUMNS] = {{"1", "already_placed"}};
+    const struct sk_rows rows = {1, placed};
+    lose(1);
+    ANSWER("8", "s");
+    pg_answers(&rows);
+    ck_assert_int_eq(told[0].verdict, SK_VERDICT_PLACED);
+    ck_assert_str_eq(told[0].order_id, ids[1]);
+}
+END_TEST
+
+// P7: nobody has said no.
+START_TEST(without_a_clear_answer_orders_wait)
+{
+    static const char *const words[] = {"missing", "loading", "unsure"};
+    lose(3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct sk_reply items[] = {TEXT(words[i])};
+        const struct sk_reply reply = LIST_OF(items);
+        redis_answers(&reply);
+        ck_assert_int_eq(rebuilds, (int)i + 1);
+        RUN_UNTIL(fake_redis.count > fake_redis.answered);
+    }
+    redis_answers(NULL);
+    RUN_UNTIL(fake_redis.count > fake_redis.answered);
+    const struct sk_reply error = ERROR("OOM");
+    redis_answers(&error);
+    RUN_UNTIL(fake_redis.count > fake_redis.answered);
+    ck_assert_int_eq(fake_redis.asked[fake_redis.answered].argc, 8 + 2 * 3); // all of them, each time
+    ck_assert_int_eq(rebuilds, 3);
+    ANSWER("8", "ppp");
+    ck_assert_uint_eq(added, 3);
+    ck_assert_uint_eq(told_count, 0);
+}
+END_TEST
+
+// Whoever was to rebuild Redis under the new epoch has died before it could.
+START_TEST(an_epoch_that_is_stale_itself_is_no_answer)
+{
+    lose(1);
+    ANSWER("7", "p");
+    ck_assert_uint_eq(added, 0);
+    ck_assert_int_eq(rebuilds, 1);
+    RUN_UNTIL(fake_redis.count > fake_redis.answered);
+    ANSWER("8", "a", TEXT(ids[1]));
+    ck_assert_uint_eq(resumed, 1);
+}
+END_TEST
+
+START_TEST(a_refusal_that_is_not_written_is_no_refusal)
+{
+    lose(1);
+    ANSWER("8", "s");
+    pg_answers(NULL);
+    ck_assert_uint_eq(told_count, 0);
+    ck_assert_uint_eq(left, 0);
+    RUN_UNTIL(fake_redis.count > fake_redis.answered);
+    fake_pg.down = true;
+    ANSWER("8", "s");
+    ck_assert(!sk_regrant_idle(regrant));
+    RUN_UNTIL(fake_redis.count > fake_redis.answered);
+    ANSWER("8", "p");
+    ck_assert_uint_eq(added, 1);
+}
+END_TEST
+
+START_TEST(batches_have_their_bound_and_closing_forgets)
+{
+    lose(6);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 8 + 2 * 4);
+    redis_answers(NULL);
+    fake_redis.down = true;
+    ck_assert(!sk_regrant_idle(regrant));
+    sk_regrant_close(regrant);
+    ck_assert_uint_eq(forgotten, 6);
+    regrant = sk_regrant_open(&core); // for the teardown
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("regrant");
+    tcase_set_timeout(tcase, 30);
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, redis_is_asked_again_for_the_same_orders);
+    tcase_add_test(tcase, what_redis_still_knows_goes_on_as_it_is);
+    tcase_add_test(tcase, what_is_lost_for_good_is_refused_on_record);
+    tcase_add_test(tcase, what_postgres_has_after_all_is_placed);
+    tcase_add_test(tcase, without_a_clear_answer_orders_wait);
+    tcase_add_test(tcase, an_epoch_that_is_stale_itself_is_no_answer);
+    tcase_add_test(tcase, a_refusal_that_is_not_written_is_no_refusal);
+    tcase_add_test(tcase, batches_have_their_bound_and_closing_forgets);
+    return harness_main(tcase, CK_FORK);
+}
