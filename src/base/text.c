@@ -124,7 +124,8 @@ bool sk_text_time(const char *text, int64_t *unix_ms)
         return false;
     int64_t minutes = (days_of(year, month, day) * 24 + hour) * 60 + minute - offset;
     *unix_ms = (minutes * 60 + second) * 1000 + ms;
-    return *unix_ms >= 0;
+    // An offset can lead out of the years that can be written.
+    return *unix_ms >= 0 && *unix_ms < days_of(10000, 1, 1) * 86400000;
 }
 
 void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE])

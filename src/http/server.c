@@ -46,7 +46,7 @@ struct slot {
     uint32_t next_free;
     unsigned hosts, lengths, encodings;
     uint64_t length;
-    bool chunked, bad_name, too_large;
+    bool chunked, bad_name, too_large, expects;
     size_t discarded;
 };
 
@@ -129,7 +129,7 @@ static void begin_request(struct slot *slot)
     slot->request = (struct sk_request){.body = body, .ticket = (uint64_t)slot->generation << 32 | slot->index};
     slot->hosts = slot->lengths = slot->encodings = 0;
     slot->length = 0;
-    slot->chunked = slot->bad_name = slot->too_large = false;
+    slot->chunked = slot->bad_name = slot->too_large = slot->expects = false;
     slot->discarded = 0;
 }
 
@@ -179,6 +179,8 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
     } else if (strcasecmp(name, "transfer-encoding") == 0) {
         slot->encodings++;
         slot->chunked = strcasecmp(value, "chunked") == 0;
+    } else if (strcasecmp(name, "expect") == 0) {
+        slot->expects = true;
     } else if (strcasecmp(name, "content-type") == 0) {
         request->content_type = value;
     } else if (strcasecmp(name, "authorization") == 0) {
@@ -215,7 +217,10 @@ static enum MHD_Result on_header_complete(struct slot *slot)
     struct sk_server *server = slot->server;
     set_phase(slot, PHASE_BODY, (uint64_t)server->config->request_timeout_ms);
     (void)MHD_get_connection_values(slot->connection, MHD_HEADER_KIND, on_header, slot);
-    if (slot->bad_name || slot->hosts > 1 || slot->lengths > 1 || slot->encodings > 1 ||
+    // Nobody may ask whether to send a body and then have none. The library would call us once too often for it, at
+    // a time when it takes no answer, if more bytes follow.
+    bool no_body_expected = slot->expects && slot->length == 0 && slot->encodings == 0;
+    if (slot->bad_name || slot->hosts > 1 || slot->lengths > 1 || slot->encodings > 1 || no_body_expected ||
         (slot->lengths == 1 && slot->encodings == 1) || (slot->encodings == 1 && !slot->chunked))
         return reject(slot, SK_VERDICT_BAD_REQUEST);
     if (slot->length > (uint64_t)server->config->body_max_bytes)
@@ -252,8 +257,10 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         slot->request.path = url;
         return on_header_complete(slot);
     }
-    if (slot->phase == PHASE_WAITING)
-        return MHD_YES; // asked again, and still no answer
+    if (slot->phase != PHASE_BODY) { // asked again, and still no answer, or there is one already
+        *upload_len = 0;
+        return MHD_YES;
+    }
     if (*upload_len > 0) {
         size_t n = *upload_len;
         *upload_len = 0;

@@ -93,5 +93,6 @@ void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher)
 
 const char *sk_grant_next_existing(struct sk_grant *grant)
 {
-    return sk_reply_text(sk_reply_at(grant->reply, grant->next_existing++), NULL);
+    const char *id = sk_reply_text(sk_reply_at(grant->reply, grant->next_existing++), NULL);
+    return id != NULL && sk_uuid_valid(id) ? id : NULL;
 }

@@ -37,7 +37,8 @@ struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n);
 // Remembers how far the voucher was: a later reply that is behind it would prove that Redis has lost data.
 void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher);
 
-// The existing order id that belongs to the next 'a', in the order of the letters.
+// The existing order id that belongs to the next 'a', in the order of the letters. NULL: what Redis holds there
+// is no order id, and must not get into an answer.
 const char *sk_grant_next_existing(struct sk_grant *grant);
 
 #endif

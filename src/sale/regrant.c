@@ -113,7 +113,8 @@ static void hand_over(struct call *call, struct sk_grant *grant, struct sk_buf *
     call->orders = (struct sk_order_list){0};
     for (size_t i = 0; (order = sk_order_pop(&orders)) != NULL; i++) {
         char letter = grant->letters[i];
-        const char *existing = letter == SK_GRANT_ALREADY ? sk_grant_next_existing(grant) : NULL;
+        bool already = letter == SK_GRANT_ALREADY;
+        const char *existing = already ? sk_grant_next_existing(grant) : NULL;
         if (letter == SK_GRANT_PLACED && entry == NULL)
             entry = sk_entry_new(regrant->core, call->voucher, SK_ENTRY_OWN, grant->journal_id);
         if (letter == SK_GRANT_PLACED && entry != NULL) {
@@ -124,13 +125,13 @@ static void hand_over(struct call *call, struct sk_grant *grant, struct sk_buf *
             order->epoch = grant->epoch;
             regrant->open--;
             sk_writer_resume(regrant->writer, order);
-        } else if (existing != NULL || letter == SK_GRANT_SOLD_OUT) {
-            if (existing != NULL) {
+        } else if (already || letter == SK_GRANT_SOLD_OUT) {
+            if (already) {
                 sk_core_tell(regrant->core, order, SK_VERDICT_ALREADY_ORDERED, existing, 0);
                 order->ticket = 0; // has been told
             }
             sk_buf_puts(reasons, call->refused.count == 0 ? "{" : ",");
-            sk_buf_puts(reasons, existing != NULL ? "ALREADY_ORDERED" : "GRANT_LOST");
+            sk_buf_puts(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
             sk_order_push(&call->refused, order);
         } else {
             wait(regrant, call->voucher, order); // out of memory

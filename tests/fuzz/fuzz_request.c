@@ -26,7 +26,7 @@
 #include "text.h"
 
 enum { CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, PATIENCE_TURNS = 3, BACKLOG = 16 };
-enum { READ_SIZE = 65536, MINUTE_MS = 60000 };
+enum { READ_SIZE = 65536, MINUTE_MS = 60000, PER_HEADER = 64 };
 
 #define ADMIN_TOKEN "t0ken"
 #define ORDER_ID    "018bcfe5-6800-7000-8000-00000000000a"
@@ -116,12 +116,13 @@ static const struct {
     {true, {.verdict = SK_VERDICT_LOADING, .retry_after_ms = 1000}},
     {false, {.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = 1000}},
     {true, {.verdict = SK_VERDICT_UNAVAILABLE, .retry_after_ms = 1000}},
-    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}"}}, // inquiries only, like the next two
-    {true, {.verdict = SK_VERDICT_CREATED, .document = "{}"}},
+    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}"}},
     {false, {.verdict = SK_VERDICT_NOT_FOUND}},
+    {true, {.verdict = SK_VERDICT_CREATED, .document = "{}"}},
 };
 
-enum { SCENES = sizeof scenes / sizeof scenes[0], PLACE_SCENES = 11 };
+// Which of them a purchase, an inquiry and an admin's call may bring.
+enum { SCENES = sizeof scenes / sizeof scenes[0], PLACE_END = 11, INQUIRY_BEGIN = 3, INQUIRY_END = SCENES - 1 };
 
 // Whether one of the clients has sent it.
 static bool was_sent(const char *text)
@@ -153,25 +154,29 @@ static void keep(uint64_t ticket, const struct sk_outcome *outcome)
     asked[asked_count++] = (struct asked){ticket, *outcome};
 }
 
-static void inquire(int64_t number, uint64_t ticket)
+static void answer_with(size_t scene, uint64_t ticket)
 {
-    size_t scene = (size_t)(number % SCENES);
     if (scenes[scene].later)
         keep(ticket, &scenes[scene].outcome);
     else
         sk_routes_outcome(routes, ticket, &scenes[scene].outcome);
 }
 
+static void inquire(int64_t number, uint64_t ticket)
+{
+    answer_with((size_t)(INQUIRY_BEGIN + number % (INQUIRY_END - INQUIRY_BEGIN)), ticket);
+}
+
 static void administer(int64_t number, uint64_t ticket)
 {
     MUST(was_sent(ADMIN_TOKEN));
-    inquire(number, ticket);
+    answer_with((size_t)(INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)), ticket);
 }
 
 bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
                    struct sk_outcome *outcome)
 {
-    size_t scene = (size_t)(voucher_id % PLACE_SCENES);
+    size_t scene = (size_t)(voucher_id % PLACE_END);
     (void)sale;
     (void)patient;
     must_be_a_voucher(voucher_id);
@@ -421,6 +426,15 @@ static size_t read_answers(const struct client *client)
     return count;
 }
 
+// Whether the library may have run out of the connection's memory, and so of room for an answer.
+static bool filled_up(const struct client *client)
+{
+    size_t used = client->sent.len;
+    for (size_t i = 0; i < client->sent.len; i++)
+        used += client->sent.data[i] == '\n' ? PER_HEADER : 0;
+    return used > (size_t)config.header_max_bytes / 2;
+}
+
 // The server is as it was before: nobody waits, and it answers.
 static void must_be_well(void)
 {
@@ -502,8 +516,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         see_it_end(&clients[i]);
         answers += read_answers(&clients[i]);
     }
-    MUST(hung_up > 0 || answers >= handled); // the library answers what is too broken for us
-    let_a_minute_pass();                     // for clients that hung up while they waited
+    // The library answers what is too broken for us.
+    MUST(hung_up > 0 || answers >= handled || filled_up(&clients[0]) || filled_up(&clients[1]));
+    let_a_minute_pass(); // for clients that hung up while they waited
     turn();
     must_be_well();
     return 0;

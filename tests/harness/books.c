@@ -15,7 +15,7 @@ static bool wrong(char why[BOOKS_WHY_SIZE], const char *what, int64_t is, int64_
     return false;
 }
 
-// Every live order is its user's entry in Redis. With as many entries as orders, they are the same.
+// Every order, live or held, is its user's entry in Redis. With as many entries as orders, they are the same.
 static bool same_buyers(const char *voucher, PGresult *orders, redisContext *redis, char why[BOOKS_WHY_SIZE])
 {
     for (int i = 0; i < PQntuples(orders); i++) {
@@ -35,9 +35,11 @@ static bool check_buyers(const char *voucher, char why[BOOKS_WHY_SIZE])
 {
     PGconn *conn = db_connect();
     redisContext *redis = redis_connect();
-    PGresult *orders = PQexecParams(
-        conn, "SELECT user_id, id FROM voucher_order WHERE voucher_id = $1::bigint AND status IN ('unpaid', 'paid')", 1,
-        NULL, &voucher, NULL, NULL, 0);
+    PGresult *orders = PQexecParams(conn,
+                                    "SELECT user_id, id FROM voucher_order"
+                                    " WHERE voucher_id = $1::bigint AND status IN ('unpaid', 'paid')"
+                                    " UNION ALL SELECT user_id, id FROM held_order WHERE voucher_id = $1::bigint",
+                                    1, NULL, &voucher, NULL, NULL, 0);
     ck_assert_int_eq(PQresultStatus(orders), PGRES_TUPLES_OK);
     bool same = same_buyers(voucher, orders, redis, why);
     PQclear(orders);
@@ -57,6 +59,7 @@ bool books_balance(const char *voucher, char why[BOOKS_WHY_SIZE])
     int64_t units = db_number("SELECT initial_stock FROM seckill_voucher WHERE id = %s", voucher);
     int64_t stock = db_number("SELECT stock FROM seckill_voucher WHERE id = %s", voucher);
     int64_t live = db_number(live_orders, "count(*)", voucher);
+    int64_t held = db_number("SELECT count(*) FROM held_order WHERE voucher_id = %s", voucher);
     int64_t users = db_number(live_orders, "count(DISTINCT user_id)", voucher);
     int64_t redis_stock = redis_number("HGET seckill:{%s}:voucher stock", voucher);
     int64_t buyers = redis_number("HLEN seckill:{%s}:buyers", voucher);
@@ -66,10 +69,10 @@ bool books_balance(const char *voucher, char why[BOOKS_WHY_SIZE])
         return wrong(why, "users with a live order", users, live);
     if (stock != units - live)
         return wrong(why, "stock in PostgreSQL", stock, units - live);
-    if (redis_stock != units - live)
-        return wrong(why, "stock in Redis", redis_stock, units - live);
-    if (buyers != live)
-        return wrong(why, "buyers in Redis", buyers, live);
+    if (redis_stock != units - live - held)
+        return wrong(why, "stock in Redis", redis_stock, units - live - held);
+    if (buyers != live + held)
+        return wrong(why, "buyers in Redis", buyers, live + held);
     return check_buyers(voucher, why);
 }
 

@@ -8,8 +8,9 @@
 
 enum { BOOKS_WHY_SIZE = 256 };
 
-// Looks once. Orders <= units, one live order per user, PostgreSQL's and Redis's stock = units - live
-// orders, buyers in Redis = live orders in PostgreSQL, journal empty. If not, says what is wrong.
+// Looks once. Orders <= units, one live order per user, PostgreSQL's stock = units - live orders; Redis has as
+// many less as dead letters hold, its buyers are those of live and held orders, its journal is empty. If not, says
+// what is wrong.
 bool books_balance(const char *voucher, char why[BOOKS_WHY_SIZE]);
 
 // Looks until the books balance; the test fails if they do not in time.

@@ -45,6 +45,11 @@ struct service;
 // For `env`: ENV("SECKILL_REACTORS=2", ...). A name without a value takes the variable away.
 #define ENV(...) ((const char *const[]){__VA_ARGS__, NULL})
 
+// For ENV: patience is short, so that what is left over is soon picked up by others.
+#define HASTY                                                                               \
+    "SECKILL_RECOVER_AFTER_MS=100", "SECKILL_LOCK_TTL_MS=300", "SECKILL_PG_TIMEOUT_MS=500", \
+        "SECKILL_REDIS_TIMEOUT_MS=500"
+
 // Starts an instance with more environment (NULL: none); service_start waits until it is ready. The
 // instance belongs to the harness.
 struct service *service_launch(const char *const *env);

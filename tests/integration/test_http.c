@@ -211,6 +211,8 @@ START_TEST(wrong_bodies)
         {BODY("Content-Length : 5\r\n") "12345", 400, "BAD_REQUEST"},
         {BODY("Transfer-Encoding : chunked\r\n") "0\r\n\r\n", 400, "BAD_REQUEST"},
         {BODY("Host: other\r\n"), 400, "BAD_REQUEST"},
+        {BODY("Expect: 100-continue\r\n") "1234", 400, "BAD_REQUEST"},
+        {BODY("Expect: 100-continue\r\nContent-Length: 0\r\n") "1234", 400, "BAD_REQUEST"},
         {"POST /seckill/%s HTTP/1.1\r\n" USER "\r\n", 400, NULL},
     };
     refuse_all(rows, COUNT(rows), true);

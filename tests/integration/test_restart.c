@@ -15,11 +15,6 @@
 
 enum { STOCK = 20, ORDERS = 8, NAME_SIZE = 24, REQUEST_SIZE = 512 };
 
-// Patience is short here: whatever is left over is picked up by others soon.
-#define HASTY                                                                               \
-    "SECKILL_RECOVER_AFTER_MS=100", "SECKILL_LOCK_TTL_MS=300", "SECKILL_PG_TIMEOUT_MS=500", \
-        "SECKILL_REDIS_TIMEOUT_MS=500"
-
 struct order {
     char user[NAME_SIZE];
     char id[HTTP_FIELD_SIZE];

@@ -167,10 +167,11 @@ END_TEST
 
 START_TEST(what_is_lost_for_good_is_refused_on_record)
 {
+    static const char another[] = "018bcfe5-6800-7000-8000-0123456789ab";
     static const char *const refused[][ROW_COLUMNS] = {{"1", "duplicate"}, {"2", "duplicate"}};
     const struct sk_rows rows = {2, refused};
     lose(2);
-    ANSWER("8", "as", TEXT("another-order"));
+    ANSWER("8", "as", TEXT(another));
     ck_assert_uint_eq(fake_pg.count, 1);
     const struct asked *asked = &fake_pg.asked[0];
     ck_assert_int_eq(asked->what, SK_STATEMENT_REFUSE_ORDERS);
@@ -178,13 +179,24 @@ START_TEST(what_is_lost_for_good_is_refused_on_record)
     ck_assert_str_eq(asked->argv[3], "{ALREADY_ORDERED,GRANT_LOST}");
     ck_assert_uint_eq(told_count, 1); // that she has another order is known at once
     ck_assert_int_eq(told[0].verdict, SK_VERDICT_ALREADY_ORDERED);
-    ck_assert_str_eq(told[0].order_id, "another-order");
+    ck_assert_str_eq(told[0].order_id, another);
     ck_assert_uint_eq(left, 0);
     pg_answers(&rows);
     ck_assert_uint_eq(left, 2);
     ck_assert_uint_eq(told_count, 2);
     ck_assert_int_eq(told[1].verdict, SK_VERDICT_SOLD_OUT);
     ck_assert(sk_regrant_idle(regrant));
+}
+END_TEST
+
+START_TEST(what_is_no_order_id_is_told_to_nobody)
+{
+    lose(1);
+    ANSWER("8", "a", TEXT("x"));
+    ck_assert_str_eq(fake_pg.asked[0].argv[3], "{ALREADY_ORDERED}");
+    ck_assert_int_eq(told[0].verdict, SK_VERDICT_ALREADY_ORDERED);
+    ck_assert_str_eq(told[0].order_id, "");
+    pg_answers(NULL);
 }
 END_TEST
 
@@ -276,6 +288,7 @@ int main(void)
     tcase_add_test(tcase, redis_is_asked_again_for_the_same_orders);
     tcase_add_test(tcase, what_redis_still_knows_goes_on_as_it_is);
     tcase_add_test(tcase, what_is_lost_for_good_is_refused_on_record);
+    tcase_add_test(tcase, what_is_no_order_id_is_told_to_nobody);
     tcase_add_test(tcase, what_postgres_has_after_all_is_placed);
     tcase_add_test(tcase, without_a_clear_answer_orders_wait);
     tcase_add_test(tcase, an_epoch_that_is_stale_itself_is_no_answer);

@@ -1,0 +1,485 @@
+// What puts a voucher right again: reconcile, asked for or begun by the audit, and dead letters.
+#include <check.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "books.h"
+#include "http.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+#define ADMIN "Authorization: Bearer admin-token-of-the-tests\r\n"
+
+enum { STOCK = 10, BUYERS = 4, AT_ONCE = 6, PATH_SIZE = 128, NAME_SIZE = 24, REQUEST_SIZE = 512 };
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+static int64_t epoch_of(const char *voucher)
+{
+    return db_number("SELECT epoch FROM seckill_voucher WHERE id = %s", voucher);
+}
+
+static void buy(struct service *service, const char *voucher, const char *user)
+{
+    struct http_reply reply;
+    WAIT_FOR(http_buy(service, voucher, user, &reply) != 503);
+    ck_assert_msg(reply.status == 201, "%s: %d %s", user, reply.status, reply.body);
+}
+
+// A voucher on sale of which a few units are sold.
+static void sell_some(struct service *service, char voucher[VOUCHER_ID_SIZE])
+{
+    char user[NAME_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    for (int i = 0; i < BUYERS; i++) {
+        (void)snprintf(user, sizeof user, "user%d", i);
+        buy(service, voucher, user);
+    }
+}
+
+// An admin's call about a voucher: POST, or GET if `what` asks for nothing to be done.
+static int admin(struct service *service, const char *method, const char *voucher, const char *what,
+                 struct http_reply *reply)
+{
+    char path[PATH_SIZE + VOUCHER_ID_SIZE];
+    (void)snprintf(path, sizeof path, "/admin/vouchers/%.20s%.80s", voucher, what);
+    return http_ask(service, method, path, ADMIN, NULL, reply);
+}
+
+// ---- reconcile on demand ----
+
+START_TEST(an_admin_reconciles)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], stock[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    sell_some(service, voucher);
+    books_must_balance(voucher);
+    int64_t epoch = epoch_of(voucher);
+    ck_assert_int_eq(admin(service, "POST", voucher, "/reconcile", &reply), 200);
+    ck_assert(http_member(&reply, "id", stock));
+    ck_assert_str_eq(stock, voucher);
+    ck_assert_int_eq(epoch_of(voucher), epoch + 1);
+    ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher epoch", voucher), epoch + 1);
+    books_must_balance(voucher);
+    (void)http_buy(service, voucher, "user0", &reply);
+    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+    buy(service, voucher, "late");
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(reconcile_refuses_what_makes_no_sense)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], path[PATH_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    int64_t epoch = epoch_of(voucher);
+    (void)snprintf(path, sizeof path, "/admin/vouchers/%s/reconcile", voucher);
+    (void)http_ask(service, "POST", path, "", NULL, &reply);
+    http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
+    (void)http_ask(service, "POST", path, "Authorization: Bearer wrong\r\n", NULL, &reply);
+    ck_assert_int_eq(reply.status, 401);
+    (void)admin(service, "GET", voucher, "/reconcile", &reply);
+    http_must_be_problem(&reply, 405, "METHOD_NOT_ALLOWED");
+    (void)admin(service, "POST", "999999", "/reconcile", &reply);
+    http_must_be_problem(&reply, 404, "UNKNOWN_VOUCHER");
+    (void)admin(service, "POST", "x", "/reconcile", &reply);
+    http_must_be_problem(&reply, 400, "BAD_VOUCHER_ID");
+    (void)admin(service, "POST", voucher, "/reconcile/x", &reply);
+    http_must_be_problem(&reply, 404, "NOT_FOUND");
+    ck_assert_int_eq(epoch_of(voucher), epoch);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// Whoever comes second is told that it is being done, or does it again; both are fine.
+START_TEST(many_reconcile_at_once)
+{
+    struct service *services[] = {service_start(ENV(HASTY)), service_start(ENV(HASTY))};
+    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
+    struct http_reply reply;
+    int fds[AT_ONCE], done = 0;
+    sell_some(services[0], voucher);
+    int64_t epoch = epoch_of(voucher);
+    (void)snprintf(request, sizeof request, "POST /admin/vouchers/%s/reconcile HTTP/1.1\r\nHost: test\r\n" ADMIN "\r\n",
+                   voucher);
+    for (int i = 0; i < AT_ONCE; i++) {
+        fds[i] = http_connect(services[i % 2]);
+        ck_assert(http_send_text(fds[i], request));
+    }
+    for (int i = 0; i < AT_ONCE; i++) {
+        ck_assert(http_receive(fds[i], &reply));
+        if (reply.status != 200)
+            http_must_be_problem(&reply, 503, "LOADING");
+        done += reply.status == 200;
+        (void)close(fds[i]);
+    }
+    ck_assert_int_ge(done, 1);
+    ck_assert_int_ge(epoch_of(voucher), epoch + done);
+    buy(services[0], voucher, "late");
+    buy(services[1], voucher, "later");
+    books_must_balance(voucher);
+}
+END_TEST
+
+// Neither store can answer for a purchase, and neither says that the voucher is unknown or sold out.
+START_TEST(reconcile_needs_both_stores)
+{
+    struct service *service = service_start(ENV(HASTY));
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    sell_some(service, voucher);
+    books_must_balance(voucher);
+    int64_t epoch = epoch_of(voucher);
+    postgres_stop();
+    service_await(service, false);
+    ck_assert_int_eq(admin(service, "POST", voucher, "/reconcile", &reply), 503);
+    redis_kill();
+    ck_assert_int_eq(admin(service, "POST", voucher, "/reconcile", &reply), 503);
+    postgres_start();
+    ck_assert_int_eq(admin(service, "POST", voucher, "/reconcile", &reply), 503);
+    redis_start();
+    service_await(service, true);
+    buy(service, voucher, "late");
+    ck_assert_int_gt(epoch_of(voucher), epoch); // Redis is another process now
+    books_must_balance(voucher);
+}
+END_TEST
+
+// ---- the audit ----
+
+struct damage {
+    const char *what;
+    const char *command[4]; // %s: the voucher
+};
+
+static const struct damage damages[] = {
+    {"stock too high", {"HINCRBY seckill:{%s}:voucher stock 2"}},
+    {"stock too low", {"HINCRBY seckill:{%s}:voucher stock -1"}},
+    {"stock is no number", {"HSET seckill:{%s}:voucher stock many"}},
+    {"a buyer forgotten", {"HDEL seckill:{%s}:buyers user1"}},
+    {"a buyer made up", {"HSET seckill:{%s}:buyers mallory x"}},
+    {"all buyers forgotten", {"DEL seckill:{%s}:buyers"}},
+    {"the voucher forgotten", {"DEL seckill:{%s}:voucher"}},
+    {"a reconcile that died", {"HSET seckill:{%s}:voucher state loading"}},
+    {"an older epoch", {"HSET seckill:{%s}:voucher epoch 0"}},
+    {"an older journal id", {"HSET seckill:{%s}:voucher last 1-1"}},
+    {"another Redis process", {"HSET seckill:{%s}:voucher run 0123456789012345678901234567890123456789"}},
+    {"everything forgotten", {"DEL seckill:{%s}:voucher", "DEL seckill:{%s}:buyers", "DEL seckill:{%s}:journal"}},
+};
+
+enum { DAMAGES = sizeof damages / sizeof damages[0] };
+
+// Nobody asks for it: it is seen, and mended, and the voucher beside it is left alone.
+START_TEST(the_audit_mends)
+{
+    const struct damage *damage = &damages[_i];
+    struct service *service = service_start(ENV(HASTY));
+    char voucher[VOUCHER_ID_SIZE], sound[VOUCHER_ID_SIZE], why[BOOKS_WHY_SIZE];
+    struct http_reply reply;
+    sell_some(service, voucher);
+    sell_some(service, sound);
+    books_must_balance(voucher);
+    books_must_balance(sound);
+    int64_t epoch = epoch_of(voucher), sound_epoch = epoch_of(sound);
+    for (int i = 0; i < 4 && damage->command[i] != NULL; i++) {
+        char command[PATH_SIZE]; // a format of a table is none that a compiler can check
+        const char *gap = strstr(damage->command[i], "%s");
+        (void)snprintf(command, sizeof command, "%.*s%s%s", (int)(gap - damage->command[i]), damage->command[i],
+                       voucher, gap + 2);
+        redis_run(command);
+    }
+    WAIT_FOR(epoch_of(voucher) > epoch && books_balance(voucher, why));
+    (void)http_buy(service, voucher, "user1", &reply);
+    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+    buy(service, voucher, "late");
+    books_must_balance(voucher);
+    ck_assert_int_eq(epoch_of(sound), sound_epoch);
+}
+END_TEST
+
+// Redis comes back empty while orders are on their way: each asks again, and none is left behind.
+START_TEST(grants_that_redis_has_forgotten)
+{
+    struct service *service = service_start(ENV(HASTY, "SECKILL_PG_TIMEOUT_MS=20000"));
+    char voucher[VOUCHER_ID_SIZE], user[NAME_SIZE], ids[BUYERS][HTTP_FIELD_SIZE], path[PATH_SIZE],
+        status[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    for (int i = 0; i < BUYERS; i++) {
+        (void)snprintf(user, sizeof user, "user%d", i);
+        ck_assert_int_eq(http_buy_async(service, voucher, user, &reply), 202);
+        ck_assert(http_member(&reply, "id", ids[i]));
+    }
+    WAIT_FOR(db_orders_held_ms() > 0);
+    redis_kill();
+    redis_erase();
+    redis_start();
+    db_let_orders_go();
+    service_await(service, true);
+    for (int i = 0; i < BUYERS; i++) {
+        (void)snprintf(user, sizeof user, "user%d", i);
+        (void)snprintf(path, sizeof path, "/orders/%.40s", ids[i]);
+        WAIT_FOR(http_get(service, path, user, &reply) == 200 && http_member(&reply, "status", status) &&
+                 strcmp(status, "unpaid") == 0);
+    }
+    books_must_balance(voucher);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), BUYERS);
+}
+END_TEST
+
+// ---- dead letters ----
+
+// Whether the voucher has this one dead letter; its id.
+static bool one_letter(struct service *service, const char *voucher, char letter[NAME_SIZE], json_t **document)
+{
+    struct http_reply reply;
+    ck_assert_int_eq(admin(service, "GET", voucher, "/dead-letters", &reply), 200);
+    json_t *json = json_loads(reply.body, 0, NULL), *letters = json_object_get(json, "dead_letters");
+    ck_assert(json_is_array(letters));
+    ck_assert_uint_le(json_array_size(letters), 1);
+    bool found = json_array_size(letters) == 1;
+    if (found) {
+        const char *id = json_string_value(json_object_get(json_array_get(letters, 0), "id"));
+        ck_assert_ptr_nonnull(id);
+        (void)snprintf(letter, NAME_SIZE, "%s", id);
+    }
+    if (found && document != NULL)
+        *document = json_incref(json_array_get(letters, 0));
+    json_decref(json);
+    return found;
+}
+
+static int decide(struct service *service, const char *voucher, const char *letter, const char *what,
+                  struct http_reply *reply)
+{
+    char rest[PATH_SIZE];
+    (void)snprintf(rest, sizeof rest, "/dead-letters/%s/%s", letter, what);
+    return admin(service, "POST", voucher, rest, reply);
+}
+
+static void number_must_be(const struct http_reply *reply, const char *name, int64_t value)
+{
+    json_t *json = json_loads(reply->body, 0, NULL);
+    const json_t *member = json_object_get(json, name);
+    ck_assert_msg(json_is_integer(member) && json_integer_value(member) == value, "%s: %s", name, reply->body);
+    json_decref(json);
+}
+
+// Somebody wrote into the journal. The entry is kept byte by byte, out of the way of the good ones.
+START_TEST(an_entry_that_cannot_be_read)
+{
+    struct service *service = service_start(ENV(HASTY));
+    char voucher[VOUCHER_ID_SIZE], letter[NAME_SIZE];
+    struct http_reply reply;
+    json_t *document = NULL;
+    voucher_on_sale(service, STOCK, voucher);
+    redis_run("XADD seckill:{%s}:journal * epoch 1 orders %b", voucher, "\xff\x00z", (size_t)3);
+    buy(service, voucher, "alice");
+    WAIT_FOR(one_letter(service, voucher, letter, NULL));
+    ck_assert(one_letter(service, voucher, letter, &document));
+    ck_assert_str_eq(json_string_value(json_object_get(document, "raw")),
+                     "353a65706f63682c313a312c363a6f72646572732c333aff007a2c"); // 5:epoch,1:1,6:orders,3:...,
+    ck_assert_ptr_null(json_object_get(document, "orders"));
+    json_decref(document);
+    books_must_balance(voucher);
+
+    (void)decide(service, voucher, letter, "requeue", &reply);
+    http_must_be_problem(&reply, 409, "UNREADABLE");
+    ck_assert_int_eq(decide(service, voucher, letter, "write-off", &reply), 200);
+    number_must_be(&reply, "written_off", 0);
+    ck_assert(!one_letter(service, voucher, letter, NULL));
+    (void)decide(service, voucher, letter, "requeue", &reply);
+    http_must_be_problem(&reply, 404, "NOT_FOUND");
+    books_must_balance(voucher);
+}
+END_TEST
+
+// PostgreSQL says no to this user, whatever the order.
+static void refuse_victor(void)
+{
+    db_run(
+        "CREATE FUNCTION refuse_victor() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF NEW.user_id = 'victor' AND NEW.status <> 'refused' THEN RAISE 'not victor'; END IF; RETURN NEW; END $$");
+    db_run("CREATE TRIGGER victor BEFORE INSERT ON voucher_order FOR EACH ROW EXECUTE FUNCTION refuse_victor()");
+}
+
+static void accept_victor(void)
+{
+    db_run("DROP TRIGGER IF EXISTS victor ON voucher_order");
+    db_run("DROP FUNCTION IF EXISTS refuse_victor");
+}
+
+static void must_be(struct service *service, const char *order, const char *status, const char *reason)
+{
+    struct http_reply reply;
+    char path[PATH_SIZE], found[HTTP_FIELD_SIZE];
+    (void)snprintf(path, sizeof path, "/orders/%.40s", order);
+    WAIT_FOR(http_get(service, path, "victor", &reply) == 200 && http_member(&reply, "status", found) &&
+             strcmp(found, status) == 0);
+    (void)http_member(&reply, "reason", found);
+    ck_assert_str_eq(found, reason);
+}
+
+// Victor's order, accepted and set aside, among others that go their way.
+static void set_victor_aside(struct service *service, char voucher[VOUCHER_ID_SIZE], char order[HTTP_FIELD_SIZE],
+                             char letter[NAME_SIZE])
+{
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    refuse_victor();
+    ck_assert_int_eq(http_buy_async(service, voucher, "victor", &reply), 202);
+    ck_assert(http_member(&reply, "id", order));
+    buy(service, voucher, "alice");
+    WAIT_FOR(one_letter(service, voucher, letter, NULL));
+    must_be(service, order, "pending", "");
+    books_must_balance(voucher); // his unit is held
+    ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher stock", voucher), STOCK - 2);
+}
+
+START_TEST(a_dead_letter_is_tried_again)
+{
+    struct service *service = service_start(ENV(HASTY));
+    char voucher[VOUCHER_ID_SIZE], order[HTTP_FIELD_SIZE], letter[NAME_SIZE], again[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    json_t *document = NULL;
+    set_victor_aside(service, voucher, order, letter);
+    ck_assert(one_letter(service, voucher, letter, &document));
+    const json_t *its = json_array_get(json_object_get(document, "orders"), 0);
+    ck_assert_str_eq(json_string_value(json_object_get(its, "id")), order);
+    ck_assert_str_eq(json_string_value(json_object_get(its, "user_id")), "victor");
+    json_decref(document);
+
+    // It stays held through a reconcile, and its user stays a winner.
+    ck_assert_int_eq(admin(service, "POST", voucher, "/reconcile", &reply), 200);
+    must_be(service, order, "pending", "");
+    books_must_balance(voucher);
+    (void)http_buy(service, voucher, "victor", &reply);
+    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+    ck_assert(http_member(&reply, "order_id", again));
+    ck_assert_str_eq(again, order);
+
+    accept_victor();
+    ck_assert_int_eq(decide(service, voucher, letter, "requeue", &reply), 200);
+    number_must_be(&reply, "requeued", 1);
+    must_be(service, order, "unpaid", "");
+    ck_assert(!one_letter(service, voucher, letter, NULL));
+    books_must_balance(voucher);
+}
+END_TEST
+
+// As long as the reason is there, trying again ends where it began.
+START_TEST(a_dead_letter_that_is_tried_in_vain)
+{
+    struct service *service = service_start(ENV(HASTY));
+    char voucher[VOUCHER_ID_SIZE], order[HTTP_FIELD_SIZE], letter[NAME_SIZE];
+    struct http_reply reply;
+    set_victor_aside(service, voucher, order, letter);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(decide(service, voucher, letter, "requeue", &reply), 200);
+        buy(service, voucher, i == 0 ? "bob" : "carol");
+        must_be(service, order, "pending", "");
+        ck_assert(one_letter(service, voucher, letter, NULL));
+    }
+    books_must_balance(voucher);
+    accept_victor();
+    ck_assert_int_eq(decide(service, voucher, letter, "requeue", &reply), 200);
+    must_be(service, order, "unpaid", "");
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(a_dead_letter_is_written_off)
+{
+    struct service *service = service_start(ENV(HASTY));
+    char voucher[VOUCHER_ID_SIZE], order[HTTP_FIELD_SIZE], letter[NAME_SIZE], other[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    set_victor_aside(service, voucher, order, letter);
+    voucher_on_sale(service, STOCK, other);
+    (void)decide(service, other, letter, "write-off", &reply);
+    http_must_be_problem(&reply, 404, "NOT_FOUND");
+    for (int i = 0; i < 2; i++) { // said twice, done once
+        ck_assert_int_eq(decide(service, voucher, letter, "write-off", &reply), 200);
+        number_must_be(&reply, "written_off", 1);
+        must_be(service, order, "refused", "WRITTEN_OFF");
+        books_must_balance(voucher);
+        ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher stock", voucher), STOCK - 1);
+    }
+    ck_assert(!one_letter(service, voucher, letter, NULL));
+    accept_victor();
+    buy(service, voucher, "victor"); // his unit sells again, also to him
+    books_must_balance(voucher);
+    ck_assert_int_eq(decide(service, voucher, letter, "write-off", &reply), 200);
+    books_must_balance(voucher); // which does not touch his new order
+}
+END_TEST
+
+START_TEST(dead_letters_that_there_are_not)
+{
+    static const struct {
+        const char *method, *rest;
+        int status;
+        const char *code;
+    } rows[] = {
+        {"POST", "/dead-letters", 405, "METHOD_NOT_ALLOWED"},
+        {"GET", "/dead-letters/1/requeue", 405, "METHOD_NOT_ALLOWED"},
+        {"POST", "/dead-letters/999999/requeue", 404, "NOT_FOUND"},
+        {"POST", "/dead-letters/999999/write-off", 404, "NOT_FOUND"},
+        {"POST", "/dead-letters/9223372036854775808/requeue", 404, "NOT_FOUND"},
+        {"POST", "/dead-letters/0/requeue", 404, "NOT_FOUND"},
+        {"POST", "/dead-letters/x/requeue", 404, "NOT_FOUND"},
+        {"POST", "/dead-letters/1", 404, "NOT_FOUND"},
+        {"POST", "/dead-letters/1/burn", 404, "NOT_FOUND"},
+        {"POST", "/dead-letters/1/requeue/", 404, "NOT_FOUND"},
+        {"GET", "/dead-lettersx", 404, "NOT_FOUND"},
+    };
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], path[PATH_SIZE], letter[NAME_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        (void)admin(service, rows[i].method, voucher, rows[i].rest, &reply);
+        http_must_be_problem(&reply, rows[i].status, rows[i].code);
+    }
+    (void)snprintf(path, sizeof path, "/admin/vouchers/%s/dead-letters", voucher);
+    (void)http_ask(service, "GET", path, "", NULL, &reply);
+    http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
+    ck_assert(!one_letter(service, voucher, letter, NULL));
+}
+END_TEST
+
+static void teardown(void)
+{
+    service_stop_all();
+    accept_victor();
+}
+
+int main(void)
+{
+    TCase *tcase = tcase_create("repair");
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, NULL, teardown);
+    tcase_add_test(tcase, an_admin_reconciles);
+    tcase_add_test(tcase, reconcile_refuses_what_makes_no_sense);
+    tcase_add_test(tcase, many_reconcile_at_once);
+    tcase_add_test(tcase, reconcile_needs_both_stores);
+    tcase_add_loop_test(tcase, the_audit_mends, 0, DAMAGES);
+    tcase_add_test(tcase, grants_that_redis_has_forgotten);
+    tcase_add_test(tcase, an_entry_that_cannot_be_read);
+    tcase_add_test(tcase, a_dead_letter_is_tried_again);
+    tcase_add_test(tcase, a_dead_letter_that_is_tried_in_vain);
+    tcase_add_test(tcase, a_dead_letter_is_written_off);
+    tcase_add_test(tcase, dead_letters_that_there_are_not);
+    return harness_main(tcase, CK_NOFORK);
+}
