@@ -246,13 +246,16 @@ END_TEST
 
 START_TEST(winners_who_repeat_get_their_own_ids)
 {
+    static const char first[] = "018bcfe5-6800-7000-8000-000000000001",
+                      third[] = "018bcfe5-6800-7000-8000-000000000003";
     request(1, 1, 4);
     sk_place_flush(place);
-    ANSWER("asaa", TEXT("id-of-1"), TEXT("id-of-3"), TEXT("id-of-4"));
-    ck_assert_str_eq(told[0].order_id, "id-of-1");
+    ANSWER("asaa", TEXT(first), TEXT(third), TEXT("no id")); // what is none is told to nobody
+    ck_assert_str_eq(told[0].order_id, first);
     ck_assert_str_eq(told[1].order_id, "");
-    ck_assert_str_eq(told[2].order_id, "id-of-3");
-    ck_assert_str_eq(told[3].order_id, "id-of-4");
+    ck_assert_str_eq(told[2].order_id, third);
+    ck_assert_int_eq(told[3].verdict, SK_VERDICT_ALREADY_ORDERED);
+    ck_assert_str_eq(told[3].order_id, "");
 }
 END_TEST
 
