@@ -41,9 +41,9 @@ static void read_points(void)
     const char *at = getenv("SECKILL_FAILPOINTS");
     while (at != NULL && *at != '\0' && point_count < POINTS_MAX) {
         struct point *point = &points[point_count];
-        long n = 1;
-        if (sscanf(at, "%39[^=;]=%39[^@;]@%ld", point->name, point->action, &n) >= 2) {
-            atomic_init(&point->left, n);
+        int read = 0;
+        if (sscanf(at, "%39[^=;]=%39[^@;]%n", point->name, point->action, &read) == 2) {
+            atomic_init(&point->left, at[read] == '@' ? strtol(at + read + 1, NULL, 10) : 1);
             point_count++;
         }
         at = strchr(at, ';');
@@ -78,6 +78,8 @@ void sk_failpoint(const char *name)
 
 // ---- allocations that fail ----
 
+// The linker's names (--wrap).
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *old, size_t size);
@@ -86,6 +88,7 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 char *__wrap_strdup(const char *text);
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 static void read_allocations(void)
 {

@@ -23,6 +23,7 @@ __attribute__((constructor)) static void open_clock(void)
         (void)close(fd);
 }
 
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name)
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     long result = syscall(SYS_clock_gettime, clock, now);
@@ -49,3 +50,4 @@ time_t time(time_t *out)
         *out = exact.tv_sec;
     return exact.tv_sec;
 }
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)

@@ -13,8 +13,10 @@
 #define MUST(condition) SK_ASSERT(condition)
 
 // libFuzzer calls these; the first, if there is one, once before all others.
-int LLVMFuzzerInitialize(int *argc, char ***argv);
+// NOLINTBEGIN(readability-identifier-naming)
+int LLVMFuzzerInitialize(int *argc, char ***argv) __attribute__((weak));
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+// NOLINTEND(readability-identifier-naming)
 
 // A copy in a block of its very size, so that reading past its end is seen. The caller frees it.
 static inline char *fuzz_bytes(const uint8_t *data, size_t size)

@@ -15,6 +15,7 @@ static FILE *nowhere;
 static int secret_fd = -1;
 static char secret_path[PATH_SIZE];
 
+// NOLINTNEXTLINE(readability-non-const-parameter)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc;

@@ -41,8 +41,8 @@ static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_routes *routes;
 static struct sk_server *server;
-static struct sockaddr_un address;
-static socklen_t address_len;
+static struct sockaddr_un here;
+static socklen_t here_len;
 static struct client clients[CLIENTS];
 static struct client probe; // asks whether the server is still there
 static size_t handled, hung_up;
@@ -79,14 +79,14 @@ static void let_a_minute_pass(void)
 // ---- what the server listens on ----
 
 // In place of a port: no trace of it is left when a connection ends, however many there are.
-int sk_listen(const char *where)
+int sk_listen(const char *address)
 {
-    (void)where;
+    (void)address;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     sa_family_t family = AF_UNIX; // and no name: the kernel finds one
-    address_len = sizeof address;
+    here_len = sizeof here;
     MUST(fd >= 0 && bind(fd, (struct sockaddr *)&family, sizeof family) == 0 && listen(fd, BACKLOG) == 0);
-    MUST(getsockname(fd, (struct sockaddr *)&address, &address_len) == 0);
+    MUST(getsockname(fd, (struct sockaddr *)&here, &here_len) == 0);
     return fd;
 }
 
@@ -307,7 +307,7 @@ static void handle(void *arg, struct sk_request *request)
 static void come(struct client *client)
 {
     client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    MUST(client->fd >= 0 && connect(client->fd, (struct sockaddr *)&address, address_len) == 0);
+    MUST(client->fd >= 0 && connect(client->fd, (struct sockaddr *)&here, here_len) == 0);
     client->ended = false;
     sk_buf_clear(&client->sent);
     sk_buf_clear(&client->got);
@@ -448,6 +448,7 @@ static void must_be_well(void)
 
 // ---- the target ----
 
+// NOLINTNEXTLINE(readability-non-const-parameter)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     char name[] = "seckill", *words[] = {name, NULL};

@@ -7,9 +7,6 @@
 
 enum { CASE_MAX_BYTES = 1 << 20, PATH_SIZE = 512 };
 
-// Not every target has one.
-extern int LLVMFuzzerInitialize(int *argc, char ***argv) __attribute__((weak));
-
 static void replay(const char *path)
 {
     static uint8_t bytes[CASE_MAX_BYTES];

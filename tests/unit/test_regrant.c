@@ -15,7 +15,7 @@ static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_core core;
 static struct sk_regrant *regrant;
-static struct sk_entry *entry; // of all orders, before they were lost
+static struct sk_entry *own; // of all orders, before they were lost
 
 // ---- what comes out ----
 
@@ -37,14 +37,14 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
     (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
 }
 
-void sk_writer_add(struct sk_writer *writer, struct sk_entry *to, struct sk_order *order)
+void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order)
 {
     (void)writer;
     added++;
     added_epoch = order->epoch;
-    (void)snprintf(added_journal_id, sizeof added_journal_id, "%s", to->journal_id);
-    if (to->open++ == 0)
-        sk_entry_free(to);
+    (void)snprintf(added_journal_id, sizeof added_journal_id, "%s", entry->journal_id);
+    if (entry->open++ == 0)
+        sk_entry_free(entry);
     sk_order_give(core.orders, order);
 }
 
@@ -92,7 +92,7 @@ static void setup(void)
     core.orders = sk_order_pool_new(POOL);
     regrant = sk_regrant_open(&core);
     ck_assert_ptr_nonnull(regrant);
-    entry = sk_entry_new(&core, sk_vouchers_get(core.vouchers, 1, 1), SK_ENTRY_OWN, "10-1");
+    own = sk_entry_new(&core, sk_vouchers_get(core.vouchers, 1, 1), SK_ENTRY_OWN, "10-1");
 }
 
 static void teardown(void)
@@ -101,7 +101,7 @@ static void teardown(void)
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
-    sk_entry_free(entry);
+    sk_entry_free(own);
     sk_order_pool_free(core.orders);
     sk_vouchers_free(core.vouchers);
     fake_stores_forget();
@@ -118,7 +118,7 @@ static void lose(uint64_t count)
         struct sk_order *order = sk_order_take(core.orders);
         order->ticket = ticket;
         order->epoch = 7;
-        order->entry = entry;
+        order->entry = own;
         (void)snprintf(order->user, sizeof order->user, "user-%d", (int)ticket);
         memcpy(ids[ticket], order->id, sizeof ids[ticket]);
         sk_regrant_add(regrant, order);
