@@ -94,7 +94,7 @@ CONTROLS = [
         "src/sale/regrant.c",
         "    regrant->open++;\n    wait(regrant, voucher, order);",
         "    order->epoch = voucher->stale_epoch + 1;\n    sk_writer_resume(regrant->writer, order);",
-        "6b",
+        "6f",
     ),
     Control(
         "buyers",

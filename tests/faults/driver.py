@@ -81,6 +81,7 @@ class Run:
         self.healed_at = 0.0
         self.vouchers: list[str] = []
         self.leaks: list[str] = []
+        self.seen_meanwhile: list[str] = []  # wrong, though nothing of it is left afterwards
 
     # ---- for the faults ----
 
@@ -266,6 +267,8 @@ def run_fault(stack: Stack, fault: Fault, seed: int) -> Result:
         stack.land()
         if run.unexpected_exits() or run.leaks:
             result.complaints["processes_are_well"] = run.unexpected_exits() + run.leaks
+        if run.seen_meanwhile:
+            result.complaints["seen_meanwhile"] = run.seen_meanwhile
     except NotInjectable as reason:
         result.ran, result.why = False, str(reason)
     except Broken as reason:
