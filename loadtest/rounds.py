@@ -158,12 +158,14 @@ class Rounds:
         self.redis, self.postgres = common.Redis(env["REDIS_URL"]), common.Postgres(env["DATABASE_URL"])
         self.token = secrets.token_hex(16)
         self.servers: dict[str, Server] = {}
-        self.store_pids = {"redis": self.redis_pid(), "postgres": self.postgres_pid()}
+        self.store_pids = {"redis": int(self.redis_server("process_id")), "postgres": self.postgres_pid()}
         script = (common.ROOT / "lua" / "place_orders.lua").read_text()
         self.script_sha = self.redis.call("SCRIPT", "LOAD", stdin=script)[0]
+        self.redis_run = self.redis_server("run_id")
 
-    def redis_pid(self) -> int:
-        return next(int(line.partition(":")[2]) for line in self.redis.call("INFO", "server") if "process_id" in line)
+    def redis_server(self, field: str) -> str:
+        lines = (line.strip().partition(":") for line in self.redis.call("INFO", "server"))
+        return next(value for name, _, value in lines if name == field)
 
     def postgres_pid(self) -> int:
         """The postmaster's: it is the parent of the backend that answers."""
@@ -227,6 +229,7 @@ class Rounds:
             REDIS_PASSWORD=self.redis.password or "",
             SCRIPT_SHA=self.script_sha,
             JOURNAL_MAX=UNITS,
+            REDIS_RUN=self.redis_run,
         )
         command = ["/usr/sbin/nginx", "-p", str(self.folder), "-c", str(config), "-e", str(self.folder / "nginx.log")]
         self.servers["nginx_lua"] = start_server(command, port, "/ready", self.folder / "nginx.out")
@@ -276,7 +279,7 @@ class Rounds:
         return Sample(load.rate, load.p50_ms, load.p99_ms, load.not_ok + sum(load.broken.values()), cpu)
 
     def webdis(self, seconds: int) -> Sample:
-        words = [self.script_sha, "3", *self.bare_keys(), str(UNITS)]
+        words = self.script_call()
         path = "/EVALSHA/" + "/".join(urllib.parse.quote(word, safe="") for word in words) + "/{user}/" + ORDER_ID
         return self.without_service("webdis", seconds, path=path, method="GET")
 
@@ -296,7 +299,7 @@ class Rounds:
         command = ["redis-benchmark", "-h", self.redis.host, "-p", str(self.redis.port), "--csv", "-n", str(number)]
         command += ["-a", self.redis.password] if self.redis.password else []
         command += ["-c", str(max(1, self.options.connections // PIPELINE)), "-P", str(PIPELINE), "-r", "2000000000"]
-        command += ["EVALSHA", self.script_sha, "3", *self.bare_keys(), str(UNITS), "__rand_int__", ORDER_ID]
+        command += ["EVALSHA", *self.script_call(), "__rand_int__", ORDER_ID]
         before, client_before = cpu_seconds(self.store_pids["redis"]), common.child_cpu_seconds()
         output = common.run(command)
         cpu = {
@@ -336,9 +339,14 @@ class Rounds:
     def bare_keys(self) -> list[str]:
         return [BARE.key(part) for part in ("voucher", "buyers", "journal")]
 
+    def script_call(self) -> list[str]:
+        """EVALSHA's words, up to the user."""
+        return [self.script_sha, "3", *self.bare_keys(), str(UNITS), self.redis_run, "new", "0", "0-0"]
+
     def open_bare_voucher(self) -> None:
         self.redis.call("UNLINK", *self.bare_keys())  # what a broken-off run may have left
         terms = {"stock": UNITS, "begin_ms": 0, "end_ms": 1 << 42, "state": "open", "epoch": 1, "last": "epoch-1"}
+        terms["run"] = self.redis_run
         self.redis.call("HSET", BARE.key("voucher"), *(word for term in terms.items() for word in term))
 
     def close_bare_voucher(self, name: str, told: int) -> None:
@@ -351,12 +359,12 @@ class Rounds:
 
     def forget(self, voucher: Voucher) -> None:
         """Removes a round's data, so that the last round starts where the first did."""
-        self.redis.call("UNLINK", *(voucher.key(part) for part in ("voucher", "buyers", "journal")))
         self.postgres.rows(
             f"DELETE FROM voucher_order WHERE voucher_id = {voucher.id};\n"
             f"DELETE FROM seckill_voucher WHERE id = {voucher.id};\n"
             "VACUUM voucher_order;"
         )
+        self.redis.call("UNLINK", *(voucher.key(part) for part in ("voucher", "buyers", "journal")))
         self.redis.call("BGREWRITEAOF")
         common.wait_for("the append-only file's rewriting", self.append_only_file_is_calm, 60)
 

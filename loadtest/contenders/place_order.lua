@@ -64,7 +64,7 @@ local function answer(status, body)
   ngx.print(body)
 end
 
-local function new(redis, script_sha, journal_max)
+local function new(redis, script_sha, journal_max, run)
   return function(voucher)
     local user, order = ngx.var.http_x_user_id, ngx.var.request_id
     local socket, failure = connect(redis)
@@ -72,7 +72,7 @@ local function new(redis, script_sha, journal_max)
     if socket then
       local key = 'seckill:{' .. voucher .. '}:'
       reply, failure = call(socket, 'EVALSHA', script_sha, '3', key .. 'voucher', key .. 'buyers', key .. 'journal',
-        journal_max, user, order)
+        journal_max, run, 'new', '0', '0-0', user, order)
     end
     if not reply then
       ngx.log(ngx.ERR, failure)
