@@ -836,7 +836,7 @@ END_TEST
 
 START_TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
 {
-    enum { BUYERS = 2500, CHUNK = 1000 };
+    enum { BUYERS = 2500, CHUNK = 500 };
     char after[SK_UUID_SIZE] = "00000000-0000-0000-0000-000000000000", expected[SK_UUID_SIZE];
     int seen = 0, count;
     make_voucher(BUYERS);

@@ -16,6 +16,8 @@ static struct sk_config config;
 static struct sk_core core;
 static struct sk_regrant *regrant;
 static struct sk_entry *own; // of all orders, before they were lost
+static struct sk_entry *new_entries[TOLD_MAX];
+static size_t new_entry_count;
 
 // ---- what comes out ----
 
@@ -44,7 +46,7 @@ void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_o
     added_epoch = order->epoch;
     (void)snprintf(added_journal_id, sizeof added_journal_id, "%s", entry->journal_id);
     if (entry->open++ == 0)
-        sk_entry_free(entry);
+        new_entries[new_entry_count++] = entry;
     sk_order_give(core.orders, order);
 }
 
@@ -102,6 +104,8 @@ static void teardown(void)
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
     sk_entry_free(own);
+    while (new_entry_count > 0)
+        sk_entry_free(new_entries[--new_entry_count]);
     sk_order_pool_free(core.orders);
     sk_vouchers_free(core.vouchers);
     fake_stores_forget();
