@@ -1,6 +1,9 @@
-# Turns the files of lua/ and sql/ into one C header and source, so that the programs need no files at
-# run time and no C file holds a script or a statement.
-#   cmake -DSOURCE_DIR=... -DOUT_DIR=... -P embed.cmake
+# Turns the files of some folders (lua/ and sql/) into one C header and source, so that the programs need no files
+# at run time and no C file holds a script or a statement.
+#   cmake -DSOURCE_DIR=... -DOUT_DIR=... -DNAME=embedded -DGUARD=SK_EMBEDDED_H [-DINCLUDE=header]
+#         "-DGROUPS=script=SK_SCRIPT=lua/*.lua;..." -P embed.cmake
+# A group gives enum sk_<name> with <prefix>_<FILE>, and the array sk_<name>s of the texts. INCLUDE names a header
+# of ours that has struct sk_embedded already.
 
 function(embed group enum_prefix pattern)
   file(GLOB files "${SOURCE_DIR}/${pattern}")
@@ -21,13 +24,20 @@ function(embed group enum_prefix pattern)
   set(source "${source}const struct sk_embedded sk_${group}s[${enum_prefix}_COUNT] = {\n${rows}};\n\n" PARENT_SCOPE)
 endfunction()
 
-set(header "// Made by embed.cmake from lua/ and sql/.\n#ifndef SK_STORE_EMBEDDED_H\n#define SK_STORE_EMBEDDED_H\n\n")
-string(APPEND header "struct sk_embedded {\n    const char *name;\n    const char *text;\n};\n\n")
-set(source "#include \"embedded.h\"\n\n")
-embed(script SK_SCRIPT "lua/*.lua")
-embed(statement SK_STATEMENT "sql/statements/*.sql")
-embed(migration SK_MIGRATION "sql/migrations/*.sql")
-embed(bookkeeping SK_BOOKKEEPING "sql/bookkeeping/*.sql")
+set(header "// Made by embed.cmake.\n#ifndef ${GUARD}\n#define ${GUARD}\n\n")
+if(DEFINED INCLUDE)
+  string(APPEND header "#include \"${INCLUDE}\"\n\n")
+else()
+  string(APPEND header "struct sk_embedded {\n    const char *name;\n    const char *text;\n};\n\n")
+endif()
+set(source "#include \"${NAME}.h\"\n\n")
+foreach(group IN LISTS GROUPS)
+  string(REPLACE "=" ";" group "${group}")
+  list(GET group 0 name)
+  list(GET group 1 prefix)
+  list(GET group 2 pattern)
+  embed(${name} ${prefix} ${pattern})
+endforeach()
 string(APPEND header "#endif\n")
-file(WRITE "${OUT_DIR}/embedded.h" "${header}")
-file(WRITE "${OUT_DIR}/embedded.c" "${source}")
+file(WRITE "${OUT_DIR}/${NAME}.h" "${header}")
+file(WRITE "${OUT_DIR}/${NAME}.c" "${source}")

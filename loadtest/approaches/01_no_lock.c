@@ -1,0 +1,18 @@
+// No guard at all. Between the GET and the SET anybody may do the same: both write the same number, and two buyers
+// have taken one unit.
+#include "worker.h"
+
+static enum outcome buy(struct worker *worker, const char *user)
+{
+    return buy_carelessly(worker, user);
+}
+
+const struct approach approach_no_lock = {
+    .number = 1,
+    .title = "GET, look, SET",
+    .source = "B case 1, D",
+    .claim = "broken: concurrent requests read the same stock",
+    .guards = A_STOCK,
+    .predicted = LOSES_UPDATES | OVERSELLS,
+    .buy = buy,
+};

@@ -1,0 +1,31 @@
+// The first lock in Redis. Nothing is wrong with it while everybody lives; whoever dies inside leaves the key there
+// for ever.
+#include "worker.h"
+
+static bool lock(struct worker *worker, const char *user)
+{
+    (void)user;
+    while (redis_number(worker, "SETNX lock held") != 1) {
+        if (!wait_ms(worker, 3))
+            return false;
+    }
+    return true;
+}
+
+static void unlock(struct worker *worker, const char *user)
+{
+    (void)user;
+    (void)redis_number(worker, "DEL lock");
+}
+
+const struct approach approach_setnx = {
+    .number = 3,
+    .title = "SETNX, DEL",
+    .source = "A, B case 3",
+    .claim = "dead-locks when the holder dies",
+    .guards = A_STOCK,
+    .lives = IN_REDIS,
+    .predicted = STUCK | FORGETS,
+    .lock = lock,
+    .unlock = unlock,
+};

@@ -1,0 +1,39 @@
+// The value says when the lock ends, by the clock of whoever wrote it. An old one is taken over with GETSET: whoever
+// gets the old value back has won, the others have only moved the end a little. The DEL asks nobody whose it is, and
+// two machines whose clocks differ do not agree on what is old.
+#include "worker.h"
+
+static bool lock(struct worker *worker, const char *user)
+{
+    (void)user;
+    long long old;
+    while (redis_number(worker, "SETNX lock %lld", (long long)wall_ms(worker) + TTL_MS) != 1) {
+        old = redis_number(worker, "GET lock");
+        if (old != NONE && old < wall_ms(worker)) {
+            old = redis_number(worker, "GETSET lock %lld", (long long)wall_ms(worker) + TTL_MS);
+            if (old != NONE && old < wall_ms(worker))
+                return true;
+        }
+        if (!wait_ms(worker, 3))
+            return false;
+    }
+    return true;
+}
+
+static void unlock(struct worker *worker, const char *user)
+{
+    (void)user;
+    (void)redis_number(worker, "DEL lock");
+}
+
+const struct approach approach_getset = {
+    .number = 8,
+    .title = "time stamp; GETSET when it is old",
+    .source = "A, C, D",
+    .claim = "solves the dead-lock without a TTL",
+    .guards = A_STOCK,
+    .lives = IN_REDIS,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS,
+    .lock = lock,
+    .unlock = unlock,
+};

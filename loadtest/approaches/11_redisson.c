@@ -1,0 +1,97 @@
+// Redisson's kind. A hash holds who has the lock and how often (re-entrant); whoever must wait is told for how long,
+// and listens on a channel instead of asking again and again; a watchdog renews the TTL while the process lives, so
+// slow work is no danger any more. A process that stands still takes its watchdog with it: that danger stays.
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "worker.h"
+
+static const char ttl[] = "500"; // TTL_MS
+
+struct holder {
+    struct worker self; // for the watchdog: connections of its own
+    pthread_t watchdog;
+    redisContext *channel;
+    atomic_bool held;
+};
+
+static void *watch(void *arg)
+{
+    struct holder *holder = arg;
+    const char *argv[] = {"lock", ttl, holder->self.token};
+    while (usleep(TTL_MS * 1000 / 3) == 0) {
+        if (atomic_load(&holder->held))
+            (void)redis_script(&holder->self, 0, &sk_approach_scripts[APPROACH_SCRIPT_HASH_RENEW], 1, 3, argv);
+    }
+    return NULL;
+}
+
+// The first time a worker locks, it gets its watchdog; both live as long as the process.
+static struct holder *holder_of(struct worker *worker)
+{
+    struct holder *holder = worker->state;
+    if (holder != NULL)
+        return holder;
+    holder = calloc(1, sizeof *holder);
+    if (holder == NULL)
+        return NULL;
+    holder->self = (struct worker){.approach = worker->approach, .place = worker->place, .shared = worker->shared};
+    (void)snprintf(holder->self.token, TOKEN_SIZE, "%s", worker->token);
+    holder->channel = redisConnectUnix(worker->place->sockets[0]);
+    freeReplyObject(redisCommand(holder->channel, "SUBSCRIBE freed"));
+    (void)pthread_create(&holder->watchdog, NULL, watch, holder);
+    worker->state = holder;
+    return holder;
+}
+
+// Until somebody frees a lock, or the present holder's TTL is over.
+static void listen_for(redisContext *channel, long long ms)
+{
+    struct pollfd wait = {.fd = channel->fd, .events = POLLIN};
+    void *message = NULL;
+    if (poll(&wait, 1, (int)ms) <= 0 || redisBufferRead(channel) != REDIS_OK)
+        return;
+    while (redisGetReplyFromReader(channel, &message) == REDIS_OK && message != NULL)
+        freeReplyObject(message);
+}
+
+static bool lock(struct worker *worker, const char *user)
+{
+    struct holder *holder = holder_of(worker);
+    const char *argv[] = {"lock", ttl, worker->token};
+    (void)user;
+    while (holder != NULL && redis_script(worker, 0, &sk_approach_scripts[APPROACH_SCRIPT_HASH_LOCK], 1, 3, argv)) {
+        long long left_ms = worker->reply->integer;
+        if (left_ms == -1) {
+            atomic_store(&holder->held, true);
+            return true;
+        }
+        if (!wait_ms(worker, 0))
+            return false;
+        listen_for(holder->channel, left_ms < 0 || left_ms > 100 ? 100 : left_ms);
+    }
+    return false;
+}
+
+static void unlock(struct worker *worker, const char *user)
+{
+    const char *argv[] = {"lock", "freed", worker->token};
+    (void)user;
+    atomic_store(&((struct holder *)worker->state)->held, false);
+    (void)redis_script(worker, 0, &sk_approach_scripts[APPROACH_SCRIPT_HASH_UNLOCK], 2, 3, argv);
+}
+
+const struct approach approach_redisson = {
+    .number = 11,
+    .title = "hash lock, watchdog, pub/sub (Redisson)",
+    .source = "B case 7, E",
+    .claim = "solves renewal, re-entrancy and waiting",
+    .guards = A_STOCK,
+    .lives = IN_REDIS,
+    .predicted = TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS,
+    .lock = lock,
+    .unlock = unlock,
+};

@@ -1,0 +1,45 @@
+// Redlock: the lock is taken where a majority of five independent servers says yes, and in time. One or two of them may
+// be lost. It is still a lock with a TTL: whoever stands still for longer is not alone any more, and a majority whose
+// clocks jump, or that comes back empty, forgets.
+#include <stdlib.h>
+
+#include "embedded.h"
+#include "worker.h"
+
+enum { MAJORITY = SERVERS / 2 + 1, DRIFT_MS = TTL_MS / 100 + 2 };
+
+static void unlock(struct worker *worker, const char *user)
+{
+    const char *argv[] = {"lock", worker->token};
+    (void)user;
+    for (int i = 0; i < SERVERS; i++)
+        (void)redis_script(worker, i, &sk_scripts[SK_SCRIPT_LOCK_RELEASE], 1, 2, argv);
+    worker->is_broken = false;
+}
+
+static bool lock(struct worker *worker, const char *user)
+{
+    for (;;) {
+        uint64_t began = steady_ms();
+        int yes = 0;
+        for (int i = 0; i < SERVERS; i++)
+            yes += redis_number_at(worker, i, "SET lock %s NX PX %d", worker->token, TTL_MS) == 1;
+        if (yes >= MAJORITY && steady_ms() - began < TTL_MS - DRIFT_MS)
+            return true;
+        unlock(worker, user);
+        if (!wait_ms(worker, 3 + rand_r(&worker->dice) % 20))
+            return false;
+    }
+}
+
+const struct approach approach_redlock = {
+    .number = 12,
+    .title = "Redlock, five servers",
+    .source = "A, B",
+    .claim = "safe where one Redis is not",
+    .guards = A_STOCK_IN_SQL,
+    .lives = IN_FIVE_REDISES,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS,
+    .lock = lock,
+    .unlock = unlock,
+};

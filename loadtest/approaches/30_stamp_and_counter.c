@@ -1,0 +1,32 @@
+// Order ids from a time stamp in seconds, shifted left, plus a counter of the day in Redis. In order, and short; but
+// every id costs a call, and a counter that has been lost starts again at 1: within the same second the same ids come
+// again.
+#include <stdio.h>
+#include <time.h>
+
+#include "ids.h"
+
+enum { BASE_S = 1640995200, COUNTER_BITS = 32 };
+
+static enum outcome buy(struct worker *worker, const char *user)
+{
+    char day[16], id[24];
+    uint64_t began_us = ids_now_us();
+    time_t now_s = (time_t)(wall_ms(worker) / 1000);
+    struct tm now;
+    (void)user;
+    (void)strftime(day, sizeof day, "%Y:%m:%d", gmtime_r(&now_s, &now));
+    long long count = redis_number(worker, "INCR icr:order:%s", day);
+    (void)snprintf(id, sizeof id, "%020lld", ((long long)now_s - BASE_S) << COUNTER_BITS | count);
+    return count == NONE ? BROKEN : ids_keep(worker, began_us, id);
+}
+
+const struct approach approach_stamp_and_counter = {
+    .number = 30,
+    .title = "order ids: time stamp << 32 | daily INCR",
+    .source = "E",
+    .claim = "unique in the cluster",
+    .guards = AN_ID,
+    .predicted = FORGETS,
+    .buy = buy,
+};

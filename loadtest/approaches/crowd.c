@@ -1,0 +1,189 @@
+#include "crowd.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ids.h"
+
+enum { PLENTY = 100000000, FEW = 40, SAME_USER = 4, SELL_OUT_MS = 1500, PATIENCE_MS = 2000 };
+
+// ---- the stores, before and after ----
+
+bool crowd_prepare(struct worker *worker, long units)
+{
+    char text[24];
+    const char *params[] = {text};
+    (void)snprintf(text, sizeof text, "%ld", units);
+    worker->is_broken = false;
+    for (int i = 1; i < SERVERS && worker->approach->lives == IN_FIVE_REDISES; i++)
+        (void)redis_number_at(worker, i, "FLUSHALL");
+    return redis_number(worker, "FLUSHALL") == 1 && redis_number(worker, "SET stock %ld", units) == 1 &&
+           sql(worker, APPROACH_SQL_SET_STOCK, 1, params) == 1 &&
+           sql(worker, APPROACH_SQL_FORGET_ORDERS, 0, NULL) != NONE &&
+           (worker->approach->prepare == NULL || worker->approach->prepare(worker, units));
+}
+
+long long crowd_left(struct worker *worker)
+{
+    worker->is_broken = false;
+    if (worker->approach->left != NULL)
+        return worker->approach->left(worker);
+    if (worker->approach->guards == A_STOCK)
+        return redis_number(worker, "GET stock");
+    if (worker->approach->guards != A_STOCK_IN_SQL || sql(worker, APPROACH_SQL_READ_STOCK, 0, NULL) != 1)
+        return NONE;
+    return strtoll(sql_text(worker), NULL, 10);
+}
+
+long crowd_twice(struct worker *worker, const char *user, long *of_user)
+{
+    const char *everybody[] = {""}, *one[] = {user};
+    worker->is_broken = false;
+    if (of_user != NULL && sql(worker, APPROACH_SQL_ALL_ORDERS, 1, one) == 1)
+        *of_user = strtol(sql_text(worker), NULL, 10);
+    if (sql(worker, APPROACH_SQL_ALL_ORDERS, 1, everybody) != 1)
+        return -1;
+    return strtol(PQgetvalue(worker->result, 0, 1), NULL, 10);
+}
+
+void crowd_forget(struct shared *shared)
+{
+    atomic_long *const counters[] = {&shared->sold,   &shared->sold_out,        &shared->already, &shared->gave_up,
+                                     &shared->broken, &shared->inside,          &shared->entries, &shared->most_inside,
+                                     &shared->users,  &shared->longest_wait_us, &shared->id_count};
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
+        atomic_store(counters[i], 0);
+    atomic_store(&shared->stop, false);
+}
+
+// ---- the buyers ----
+
+struct buyer {
+    struct worker worker;
+    bool until_sold_out, ok;
+};
+
+static void *buy_on(void *arg)
+{
+    struct buyer *buyer = arg;
+    struct shared *shared = buyer->worker.shared;
+    char user[24];
+    while (!atomic_load(&shared->stop)) {
+        long n = atomic_fetch_add(&shared->users, 1);
+        bool shares = buyer->worker.approach->guards == A_USER; // several requests of one user at a time
+        (void)snprintf(user, sizeof user, "user%ld", shares ? n / SAME_USER : n);
+        buyer->worker.gives_up_at_ms = steady_ms() + PATIENCE_MS;
+        if (worker_buy(&buyer->worker, user) == SOLD_OUT && buyer->until_sold_out)
+            break;
+    }
+    return NULL;
+}
+
+// One process. Its exit says whether all threads had their connections.
+static void be_a_process(const struct servers *servers, const struct approach *approach, struct shared *shared,
+                         bool until_sold_out)
+{
+    static struct buyer buyers[THREADS];
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        buyers[i].until_sold_out = until_sold_out;
+        if (!worker_open(&buyers[i].worker, approach, &servers->place, shared))
+            _exit(1);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        if (pthread_create(&threads[i], NULL, buy_on, &buyers[i]) != 0)
+            _exit(1);
+    }
+    for (int i = 0; i < THREADS; i++)
+        (void)pthread_join(threads[i], NULL);
+    _exit(0);
+}
+
+// Seconds that it took; negative if a process failed.
+static double let_them_buy(const struct servers *servers, const struct approach *approach, struct shared *shared,
+                           bool until_sold_out, int limit_ms)
+{
+    pid_t pids[PROCESSES];
+    int ended = 0, failed = 0;
+    crowd_forget(shared);
+    for (int i = 0; i < PROCESSES; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0)
+            be_a_process(servers, approach, shared, until_sold_out);
+    }
+    uint64_t began = steady_ms();
+    while (atomic_load(&shared->users) == 0 && steady_ms() < began + PATIENCE_MS)
+        (void)usleep(100);
+    began = steady_ms();
+    while (ended < PROCESSES) {
+        int status;
+        if (steady_ms() - began >= (uint64_t)limit_ms)
+            atomic_store(&shared->stop, true);
+        if (waitpid(pids[ended], &status, WNOHANG) == 0) {
+            (void)usleep(500);
+            continue;
+        }
+        failed += status != 0;
+        ended++;
+    }
+    return failed > 0 ? -1 : (double)(steady_ms() - began) / 1000;
+}
+
+// ---- what came of it ----
+
+static void judge_plenty(struct worker *worker, struct shared *shared, struct result *result, double seconds)
+{
+    long sold = atomic_load(&shared->sold);
+    result->rate = (double)sold / seconds;
+    result->longest_wait_ms = atomic_load(&shared->longest_wait_us) / 1000;
+    switch (worker->approach->guards) {
+    case A_STOCK:
+    case A_STOCK_IN_SQL:
+        result->lost_updates = sold - (long)(PLENTY - crowd_left(worker));
+        break;
+    case A_USER:
+        result->twice = crowd_twice(worker, "", NULL);
+        break;
+    case AN_ID:
+        result->twice = ids_judge(shared, result);
+        break;
+    }
+    result->tried |= worker->approach->guards < A_USER ? LOSES_UPDATES : BUYS_TWICE;
+    result->measured |= result->lost_updates > 0 ? LOSES_UPDATES : 0;
+    result->measured |= result->twice > 0 ? BUYS_TWICE : 0;
+}
+
+static void judge_few(struct worker *worker, struct shared *shared, struct result *result)
+{
+    long sold = atomic_load(&shared->sold);
+    result->oversold = sold > FEW ? sold - FEW : 0;
+    if (atomic_load(&shared->sold_out) >= (long)PROCESSES * THREADS && crowd_left(worker) > 0)
+        result->unsold = (long)crowd_left(worker);
+    result->tried |= OVERSELLS;
+    result->measured |= result->oversold > 0 ? OVERSELLS : 0;
+}
+
+bool crowd_run(const struct servers *servers, const struct approach *approach, struct shared *shared, int crowd_ms,
+               struct result *result)
+{
+    struct worker worker;
+    bool ok = worker_open(&worker, approach, &servers->place, shared) && crowd_prepare(&worker, PLENTY);
+    double seconds = ok ? let_them_buy(servers, approach, shared, false, crowd_ms) : -1;
+    ok = seconds > 0;
+    if (ok)
+        judge_plenty(&worker, shared, result, seconds);
+    if (ok && approach->guards < A_USER) {
+        ok = crowd_prepare(&worker, FEW) && let_them_buy(servers, approach, shared, true, SELL_OUT_MS) > 0;
+        if (ok)
+            judge_few(&worker, shared, result);
+    }
+    worker_close(&worker);
+    return ok;
+}

@@ -1,0 +1,16 @@
+// Ids that were given out, with the times at which each was asked for and had.
+#ifndef APPROACH_IDS_H
+#define APPROACH_IDS_H
+
+#include "result.h"
+#include "worker.h"
+
+uint64_t ids_now_us(void);
+// Keeps an id that was asked for at `began_us`. SOLD_OUT: no more room, which ends nothing.
+enum outcome ids_keep(struct worker *worker, uint64_t began_us, const char *id);
+
+// How many were given out twice. How many are smaller than one that somebody already had when they were asked for,
+// goes into the notes.
+long ids_judge(struct shared *shared, struct result *result);
+
+#endif

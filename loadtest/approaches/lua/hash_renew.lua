@@ -1,0 +1,7 @@
+-- KEYS  1 lock
+-- ARGV  1 ttl_ms   2 holder
+-- Returns 1 if it is still ours.
+if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then
+  return 0
+end
+return redis.call('PEXPIRE', KEYS[1], ARGV[1])

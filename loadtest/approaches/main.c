@@ -1,0 +1,120 @@
+// seckill-approaches: runs the approaches one after the other, each with a crowd and then with its accidents, and says
+// whether each behaved as its file predicts. DATABASE_URL names a database in which it may make a schema.
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "accidents.h"
+#include "crowd.h"
+#include "report.h"
+#include "servers.h"
+
+enum { APPROACHES_MAX = 64, CROWD_MS = 1000 };
+
+struct options {
+    const char *json, *only;
+    int crowd_ms;
+};
+
+static bool read_options(struct options *options, int argc, char **argv)
+{
+    static const struct option known[] = {
+        {"json", required_argument, NULL, 'j'},
+        {"only", required_argument, NULL, 'o'},
+        {"crowd-ms", required_argument, NULL, 'c'},
+        {0},
+    };
+    *options = (struct options){.crowd_ms = CROWD_MS};
+    for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        if (c == 'j')
+            options->json = optarg;
+        else if (c == 'o')
+            options->only = optarg;
+        else if (c == 'c')
+            options->crowd_ms = (int)strtol(optarg, NULL, 10);
+        else
+            return false;
+    }
+    return optind == argc && options->crowd_ms > 0;
+}
+
+static bool is_chosen(const struct approach *approach, const char *only)
+{
+    char number[8];
+    (void)snprintf(number, sizeof number, "%d", approach->number);
+    for (const char *at = only; at != NULL && *at != '\0'; at += strcspn(at, ",") + (strchr(at, ',') != NULL)) {
+        if (strcspn(at, ",") == strlen(number) && strncmp(at, number, strlen(number)) == 0)
+            return true;
+    }
+    return only == NULL;
+}
+
+static bool make_schema(const struct place *place)
+{
+    PGconn *pg = PQconnectdb(place->database_url);
+    PGresult *result = PQexec(pg, sk_approach_sqls[APPROACH_SQL_SCHEMA].text);
+    bool ok = PQresultStatus(result) == PGRES_COMMAND_OK;
+    if (!ok)
+        (void)fprintf(stderr, "approaches: %s", PQerrorMessage(pg));
+    PQclear(result);
+    PQfinish(pg);
+    return ok;
+}
+
+// How many did not behave as predicted; -1 if something failed.
+static int run_all(struct servers *servers, struct shared *shared, const struct options *options)
+{
+    static struct result results[APPROACHES_MAX];
+    const struct approach *chosen[APPROACHES_MAX] = {NULL};
+    int count = 0, surprises = 0;
+    report_head();
+    for (size_t i = 0; approaches[i] != NULL; i++) {
+        const struct approach *approach = approaches[i];
+        struct result *result = &results[count];
+        if (!is_chosen(approach, options->only))
+            continue;
+        if (approach->lives == IN_ZOOKEEPER && servers->zookeeper == 0) {
+            printf("%-3d %s: ZooKeeper is not installed\n", approach->number, approach->title);
+            continue;
+        }
+        *result = (struct result){.killed_ms = NOT_TRIED, .killed_between_ms = NOT_TRIED};
+        if (!crowd_run(servers, approach, shared, options->crowd_ms, result) ||
+            !accidents_run(servers, approach, shared, result)) {
+            (void)fprintf(stderr, "approaches: %d, %s: the stores failed\n", approach->number, approach->title);
+            return -1;
+        }
+        surprises += !report_row(approach, result);
+        chosen[count++] = approach;
+    }
+    report_legend();
+    printf("\n%d of %d behaved as predicted\n", count - surprises, count);
+    if (options->json != NULL && !report_json(options->json, chosen, results))
+        return -1;
+    return surprises;
+}
+
+int main(int argc, char **argv)
+{
+    static struct servers servers;
+    struct options options;
+    const char *url = getenv("DATABASE_URL"), *folder = getenv("APPROACHES_FOLDER"),
+               *clock = getenv("APPROACHES_CLOCK");
+    if (!read_options(&options, argc, argv) || url == NULL || folder == NULL || clock == NULL) {
+        (void)fprintf(stderr, "usage: ./dev approaches [--only N,N...] [--crowd-ms MS] [--json FILE]\n");
+        return 2;
+    }
+    struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED || setenv("PGOPTIONS", "-c lock_timeout=1000 -c client_min_messages=warning", 1) != 0 ||
+        signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+        return 2;
+    servers.place.database_url = url;
+    (void)snprintf(servers.place.folder, sizeof servers.place.folder, "%s", folder);
+    (void)snprintf(servers.clock_library, sizeof servers.clock_library, "%s", clock);
+    int surprises = servers_start(&servers) && make_schema(&servers.place) ? run_all(&servers, shared, &options) : -1;
+    servers_stop(&servers);
+    return surprises == 0 ? 0 : surprises < 0 ? 2 : 1;
+}

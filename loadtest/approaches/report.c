@@ -1,0 +1,139 @@
+#include "report.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+static const char *const trouble_names[TROUBLES] = {
+    "lost_update",
+    "oversold",
+    "duplicate",
+    "stuck",
+    "stuck_between_commands",
+    "two_inside_when_slow",
+    "two_inside_when_paused",
+    "frees_anothers_lock",
+    "forgets_on_restart",
+    "trusts_clocks",
+    "one_server_decides",
+};
+
+// ---- the table ----
+
+#define ROW "%-3s %-47s %8s %6s %6s %5s %6s %8s %8s %5s %6s %6s %7s %6s  %s\n"
+
+void report_head(void)
+{
+    printf(ROW, "", "", "", "lost", "over-", "", "wait", "killed", "killed", "", "", "frees", "server", "clock", "");
+    printf(ROW, "", "approach", "buys/s", "upd.", "sold", "twice", "ms", "goes on", "between", "slow", "paused",
+           "other", "empty", "steps", "as predicted");
+}
+
+static const char *number(char out[16], long value)
+{
+    (void)snprintf(out, 16, "%ld", value);
+    return out;
+}
+
+static const char *going_on(char out[16], long ms)
+{
+    if (ms == NOT_TRIED)
+        return "-";
+    if (ms == NEVER)
+        return "NEVER";
+    (void)snprintf(out, 16, "%ld ms", ms);
+    return out;
+}
+
+static const char *mark(const struct result *result, unsigned trouble, const char *word)
+{
+    return (result->tried & trouble) == 0 ? "-" : (result->measured & trouble) != 0 ? word : "ok";
+}
+
+bool report_row(const struct approach *approach, const struct result *result)
+{
+    char text[8][16];
+    bool as_predicted = approach->predicted == result->measured && result->unsold == 0;
+    bool stock = approach->guards < A_USER;
+    // Two inside is the word for stocks; for users it is an order too many.
+    const char *two = stock ? "TWO" : "TWICE";
+    (void)snprintf(text[0], sizeof text[0], "%d", approach->number);
+    (void)snprintf(text[1], sizeof text[1], "%.0f", result->rate);
+    printf(
+        ROW, text[0], approach->title, text[1], stock ? number(text[2], result->lost_updates) : "-",
+        stock ? ((result->measured & OVERSELLS) != 0 && result->oversold == 0 ? "1" : number(text[3], result->oversold))
+              : "-",
+        stock                                                        ? "-"
+        : (result->measured & BUYS_TWICE) != 0 && result->twice == 0 ? "1"
+                                                                     : number(text[4], result->twice),
+        number(text[5], result->longest_wait_ms), going_on(text[6], result->killed_ms),
+        going_on(text[7], result->killed_between_ms), mark(result, TWO_WHEN_SLOW, two),
+        mark(result, TWO_WHEN_PAUSED, two), mark(result, FREES_ANOTHERS, "YES"), mark(result, FORGETS, two),
+        mark(result, TRUSTS_CLOCKS, two), as_predicted ? "yes" : "NO");
+    if (result->notes[0] != '\0')
+        printf("    %s\n", result->notes);
+    for (int i = 0; i < TROUBLES && !as_predicted; i++) {
+        unsigned trouble = 1U << i;
+        if ((approach->predicted & trouble) != (result->measured & trouble))
+            printf("    %s: predicted %s, measured %s\n", trouble_names[i],
+                   (approach->predicted & trouble) != 0 ? "yes" : "no",
+                   (result->tried & trouble) == 0      ? "nothing"
+                   : (result->measured & trouble) != 0 ? "yes"
+                                                       : "no");
+    }
+    (void)fflush(stdout);
+    return as_predicted;
+}
+
+void report_legend(void)
+{
+    printf(
+        "\nlost upd.   units sold that the stock has not noticed        killed   the holder, inside: until others buy\n"
+        "oversold    of 40 units, or of 1 in a staged race            between  the holder, between two commands\n"
+        "twice       orders, or ids, one too many                     slow     its work takes longer than the TTL\n"
+        "wait        the longest of one purchase in the crowd         paused   its process stands still for longer\n"
+        "frees other it then releases the lock of the next one        empty    the lock's server is restarted empty\n"
+        "TWO         two were inside at once                          clock    an hour's step, of server or client\n");
+}
+
+// ---- JSON ----
+
+static json_t *names_of(unsigned troubles)
+{
+    json_t *names = json_array();
+    for (int i = 0; i < TROUBLES; i++) {
+        if ((troubles & (1U << i)) != 0)
+            (void)json_array_append_new(names, json_string(trouble_names[i]));
+    }
+    return names;
+}
+
+static json_t *going_on_json(long ms)
+{
+    return ms == NOT_TRIED ? json_null() : ms == NEVER ? json_string("never") : json_integer(ms);
+}
+
+static json_t *as_json(const struct approach *approach, const struct result *result)
+{
+    json_t *accidents =
+        json_pack("{so so so so}", "tried", names_of(result->tried), "happened", names_of(result->measured),
+                  "killed_goes_on_after_ms", going_on_json(result->killed_ms), "killed_between_goes_on_after_ms",
+                  going_on_json(result->killed_between_ms));
+    return json_pack("{si ss ss ss so so sf si si si si si so ss}", "number", approach->number, "name", approach->title,
+                     "source", approach->source, "claim", approach->claim, "predicted", names_of(approach->predicted),
+                     "measured", names_of(result->measured), "rate", result->rate, "lost_updates",
+                     (int)result->lost_updates, "oversold", (int)result->oversold, "duplicates", (int)result->twice,
+                     "unsold", (int)result->unsold, "longest_wait_ms", (int)result->longest_wait_ms, "accidents",
+                     accidents, "notes", result->notes);
+}
+
+bool report_json(const char *path, const struct approach *const *chosen, const struct result *results)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; chosen[i] != NULL; i++)
+        (void)json_array_append_new(list, as_json(chosen[i], &results[i]));
+    bool ok = json_dump_file(list, path, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
+    if (!ok)
+        (void)fprintf(stderr, "approaches: cannot write %s\n", path);
+    json_decref(list);
+    return ok;
+}

@@ -1,0 +1,25 @@
+// The servers that an accident may meet: five Redis servers, of which the first is "the" Redis, and one ZooKeeper, on
+// Unix sockets and a loopback port, with their data in a scratch folder. They end with the program.
+#ifndef APPROACH_SERVERS_H
+#define APPROACH_SERVERS_H
+
+#include <sys/types.h>
+
+#include "worker.h"
+
+struct servers {
+    struct place place;
+    char clock_library[128]; // steps the clock of a Redis server (tests/faults/clock.c)
+    pid_t redis[SERVERS];
+    pid_t zookeeper; // 0: there is none
+};
+
+// False, and a line on standard error, if one does not start. ZooKeeper is left out where it is not installed.
+bool servers_start(struct servers *servers);
+void servers_stop(struct servers *servers);
+
+void servers_kill_redis(struct servers *servers, int i);
+bool servers_start_redis(struct servers *servers, int i); // empty
+bool servers_step_clock(const struct servers *servers, int i, int64_t seconds);
+
+#endif

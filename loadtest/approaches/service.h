@@ -1,0 +1,14 @@
+// The service's voucher 1 in Redis, for the approaches that use its script.
+#ifndef APPROACH_SERVICE_H
+#define APPROACH_SERVICE_H
+
+#include "embedded.h"
+#include "worker.h"
+
+#define SERVICE_KEYS "seckill:{1}:voucher", "seckill:{1}:buyers", "seckill:{1}:journal"
+
+bool service_run(struct worker *worker, char out[TOKEN_SIZE]); // Redis's run id
+bool service_prepare(struct worker *worker, long units);
+long long service_left(struct worker *worker);
+
+#endif

@@ -1,0 +1,1 @@
+SELECT count(*) FROM approaches.bought WHERE user_id = $1

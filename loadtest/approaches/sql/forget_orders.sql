@@ -1,0 +1,1 @@
+TRUNCATE approaches.bought, approaches.bought_once

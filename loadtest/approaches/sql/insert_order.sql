@@ -1,0 +1,1 @@
+INSERT INTO approaches.bought VALUES ($1)

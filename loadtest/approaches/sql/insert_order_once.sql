@@ -1,0 +1,1 @@
+INSERT INTO approaches.bought_once VALUES ($1) ON CONFLICT DO NOTHING

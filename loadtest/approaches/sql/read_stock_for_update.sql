@@ -1,0 +1,1 @@
+SELECT stock FROM approaches.stock FOR UPDATE

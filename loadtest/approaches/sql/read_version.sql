@@ -1,0 +1,1 @@
+SELECT version FROM approaches.stock WHERE stock > 0

@@ -1,0 +1,1 @@
+UPDATE approaches.stock SET stock = $1::int, version = 0

@@ -1,0 +1,109 @@
+// What an approach may use: the stores, a clock, and the points at which an accident may meet it. One worker belongs
+// to one thread. A store that does not answer ends what is under way: its functions then say NONE, NULL or false,
+// and broken() is true.
+#ifndef APPROACH_WORKER_H
+#define APPROACH_WORKER_H
+
+#include <hiredis/hiredis.h>
+#include <libpq-fe.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "approach.h"
+#include "approach_embedded.h"
+#include "uuid.h"
+
+enum { TTL_MS = 500, SERVERS = 5, SQL_PARAMS_MAX = 4, TOKEN_SIZE = 48, IDS_MAX = 1 << 19 };
+
+#define NONE LLONG_MIN // nil, or no answer
+
+struct given_id {
+    char text[40];
+    uint64_t began_us, ended_us;
+};
+
+// Seen by all processes.
+struct shared {
+    atomic_long sold, sold_out, already, gave_up, broken;
+    atomic_long inside, most_inside, entries; // of the critical section
+    atomic_long longest_wait_us;
+    atomic_long users; // drawn so far
+    atomic_long id_count;
+    atomic_bool stop;
+    struct given_id ids[IDS_MAX];
+};
+
+// Where the stores are.
+struct place {
+    char folder[64];
+    char sockets[SERVERS][96]; // of the Redis servers; the first one is "the" Redis
+    const char *database_url;
+    char zookeeper[64];
+};
+
+struct worker {
+    const struct approach *approach;
+    const struct place *place;
+    struct shared *shared;
+    redisContext *redis[SERVERS];
+    redisReply *reply; // the last one
+    PGconn *pg;
+    PGresult *result;
+    bool is_broken;
+    char token[TOKEN_SIZE]; // names this worker, and nobody else
+    char kept[TOKEN_SIZE];  // for the approach: what it has to remember from lock to unlock
+    void *state;            // the same, of any size
+    unsigned dice;          // for rand_r
+    struct sk_uuid_gen ids;
+    uint64_t gives_up_at_ms;
+    int64_t clock_step_ms; // of its own clock
+    const char *stops_at;  // accident: the process stops at this point, once
+    int works_ms;          // accident: how long its work takes, once it has read
+};
+
+// ---- the stores ----
+
+// A command made as by printf, to the Redis, or to server `i` (0 is the Redis). The number it answers; NONE for nil.
+long long redis_number(struct worker *worker, const char *format, ...) __attribute__((format(printf, 2, 3)));
+long long redis_number_at(struct worker *worker, int i, const char *format, ...) __attribute__((format(printf, 3, 4)));
+// The text it answers, good until the next command; NULL for nil.
+const char *redis_text(struct worker *worker, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// A script of ours or of the service. `argv`: the keys, then the rest. The answer is in worker->reply.
+bool redis_script(struct worker *worker, int i, const struct sk_embedded *script, int keys, int argc,
+                  const char *const *argv);
+
+// A statement with text parameters. The number of rows it returns or changes; NONE if it fails.
+long long sql(struct worker *worker, enum sk_approach_sql statement, int n, const char *const *params);
+const char *sql_text(struct worker *worker); // the first value of the first row
+
+bool broken(const struct worker *worker);
+
+// ---- time ----
+
+int64_t wall_ms(const struct worker *worker); // the worker's own idea of the time of day
+uint64_t steady_ms(void);
+// Waits a little; false when the worker has waited long enough in all and gives up.
+bool wait_ms(struct worker *worker, int ms);
+
+// ---- accidents ----
+
+// Names the point that has been reached: here the process may stop, or be killed.
+void at(struct worker *worker, const char *point);
+void enter(struct worker *worker); // the critical section
+void leave(struct worker *worker);
+
+// ---- life ----
+
+// False, and a line on standard error, if a store cannot be reached.
+bool worker_open(struct worker *worker, const struct approach *approach, const struct place *place,
+                 struct shared *shared);
+void worker_close(struct worker *worker);
+// Forgets its connections to Redis, and what was broken; they are made anew when needed.
+void worker_reconnect(struct worker *worker);
+
+// One purchase, counted. The critical section is the approach's lock around careless.h, or its own buy.
+enum outcome worker_buy(struct worker *worker, const char *user);
+
+#endif
