@@ -18,6 +18,7 @@ enum { APPROACHES_MAX = 64, CROWD_MS = 1000 };
 struct options {
     const char *json, *only;
     int crowd_ms;
+    bool self_test;
 };
 
 static bool read_options(struct options *options, int argc, char **argv)
@@ -26,6 +27,7 @@ static bool read_options(struct options *options, int argc, char **argv)
         {"json", required_argument, NULL, 'j'},
         {"only", required_argument, NULL, 'o'},
         {"crowd-ms", required_argument, NULL, 'c'},
+        {"self-test", no_argument, NULL, 's'},
         {0},
     };
     *options = (struct options){.crowd_ms = CROWD_MS};
@@ -36,6 +38,8 @@ static bool read_options(struct options *options, int argc, char **argv)
             options->only = optarg;
         else if (c == 'c')
             options->crowd_ms = (int)strtol(optarg, NULL, 10);
+        else if (c == 's')
+            options->self_test = true;
         else
             return false;
     }
@@ -65,36 +69,72 @@ static bool make_schema(const struct place *place)
     return ok;
 }
 
+static bool run_one(struct servers *servers, const struct approach *approach, struct shared *shared,
+                    const struct options *options, struct result *result)
+{
+    *result = (struct result){.killed_ms = NOT_TRIED, .killed_between_ms = NOT_TRIED};
+    if (crowd_run(servers, approach, shared, options->crowd_ms, result) &&
+        accidents_run(servers, approach, shared, result))
+        return true;
+    (void)fprintf(stderr, "approaches: %d, %s: the stores failed\n", approach->number, approach->title);
+    return false;
+}
+
+static int choose(const struct servers *servers, const char *only, const struct approach *chosen[APPROACHES_MAX])
+{
+    int count = 0;
+    for (size_t i = 0; approaches[i] != NULL && count < APPROACHES_MAX - 1; i++) {
+        if (!is_chosen(approaches[i], only))
+            continue;
+        if (approaches[i]->lives == IN_ZOOKEEPER && servers->zookeeper == 0)
+            printf("%-3d %s: ZooKeeper is not installed\n", approaches[i]->number, approaches[i]->title);
+        else
+            chosen[count++] = approaches[i];
+    }
+    return count;
+}
+
 // How many did not behave as predicted; -1 if something failed.
 static int run_all(struct servers *servers, struct shared *shared, const struct options *options)
 {
     static struct result results[APPROACHES_MAX];
     const struct approach *chosen[APPROACHES_MAX] = {NULL};
-    int count = 0, surprises = 0;
+    int count = choose(servers, options->only, chosen), surprises = 0;
+    report_claim_head();
+    for (int i = 0; i < count; i++)
+        report_claim(chosen[i]);
+    printf("\n");
     report_head();
-    for (size_t i = 0; approaches[i] != NULL; i++) {
-        const struct approach *approach = approaches[i];
-        struct result *result = &results[count];
-        if (!is_chosen(approach, options->only))
-            continue;
-        if (approach->lives == IN_ZOOKEEPER && servers->zookeeper == 0) {
-            printf("%-3d %s: ZooKeeper is not installed\n", approach->number, approach->title);
-            continue;
-        }
-        *result = (struct result){.killed_ms = NOT_TRIED, .killed_between_ms = NOT_TRIED};
-        if (!crowd_run(servers, approach, shared, options->crowd_ms, result) ||
-            !accidents_run(servers, approach, shared, result)) {
-            (void)fprintf(stderr, "approaches: %d, %s: the stores failed\n", approach->number, approach->title);
+    for (int i = 0; i < count; i++) {
+        if (!run_one(servers, chosen[i], shared, options, &results[i]))
             return -1;
-        }
-        surprises += !report_row(approach, result);
-        chosen[count++] = approach;
+        surprises += !report_row(chosen[i], &results[i]);
     }
     report_legend();
     printf("\n%d of %d behaved as predicted\n", count - surprises, count);
     if (options->json != NULL && !report_json(options->json, chosen, results))
         return -1;
     return surprises;
+}
+
+// The control: a broken approach that is called right, and a right one that is called broken. Both must be noticed.
+static int test_oneself(struct servers *servers, struct shared *shared, const struct options *options)
+{
+    static struct result result;
+    const struct approach *chosen[APPROACHES_MAX] = {NULL};
+    int noticed = 0;
+    if (choose(servers, "5,17", chosen) != 2)
+        return -1;
+    report_head();
+    for (int i = 0; i < 2; i++) {
+        struct approach mislabelled = *chosen[i];
+        mislabelled.predicted = mislabelled.predicted == 0 ? OVERSELLS : 0;
+        if (!run_one(servers, &mislabelled, shared, options, &result))
+            return -1;
+        noticed += !report_row(&mislabelled, &result);
+    }
+    printf("%d of 2 wrong predictions were noticed\n", noticed);
+    return 2 - noticed;
 }
 
 int main(int argc, char **argv)
@@ -104,7 +144,7 @@ int main(int argc, char **argv)
     const char *url = getenv("DATABASE_URL"), *folder = getenv("APPROACHES_FOLDER"),
                *clock = getenv("APPROACHES_CLOCK");
     if (!read_options(&options, argc, argv) || url == NULL || folder == NULL || clock == NULL) {
-        (void)fprintf(stderr, "usage: ./dev approaches [--only N,N...] [--crowd-ms MS] [--json FILE]\n");
+        (void)fprintf(stderr, "usage: ./dev approaches [--only N,N...] [--crowd-ms MS] [--json FILE] | --self-test\n");
         return 2;
     }
     struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -114,7 +154,9 @@ int main(int argc, char **argv)
     servers.place.database_url = url;
     (void)snprintf(servers.place.folder, sizeof servers.place.folder, "%s", folder);
     (void)snprintf(servers.clock_library, sizeof servers.clock_library, "%s", clock);
-    int surprises = servers_start(&servers) && make_schema(&servers.place) ? run_all(&servers, shared, &options) : -1;
+    int surprises = -1;
+    if (servers_start(&servers) && make_schema(&servers.place))
+        surprises = options.self_test ? test_oneself(&servers, shared, &options) : run_all(&servers, shared, &options);
     servers_stop(&servers);
     return surprises == 0 ? 0 : surprises < 0 ? 2 : 1;
 }

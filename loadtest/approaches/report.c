@@ -17,30 +17,68 @@ static const char *const trouble_names[TROUBLES] = {
     "one_server_decides",
 };
 
+// ---- beforehand ----
+
+#define CLAIM "%-3s %-48s %-16s %-54s %s\n"
+
+void report_claim_head(void)
+{
+    printf(CLAIM, "", "approach", "from", "what is said of it", "what we predict");
+}
+
+void report_claim(const struct approach *approach)
+{
+    static const char *const words[TROUBLES] = {
+        "loses updates",          "oversells",        "sells twice",       "stuck",
+        "stuck between commands", "two if slow",      "if paused",         "frees other's",
+        "if server empty",        "if clock stepped", "if one of 5 fails",
+    };
+    char number[8], troubles[NOTES_SIZE] = "";
+    size_t len = 0;
+    (void)snprintf(number, sizeof number, "%d", approach->number);
+    for (int i = 0; i < TROUBLES; i++) {
+        if ((approach->predicted & (1U << i)) != 0 && len < sizeof troubles)
+            len += (size_t)snprintf(troubles + len, sizeof troubles - len, "%s%s", len == 0 ? "" : ", ", words[i]);
+    }
+    printf(CLAIM, number, approach->title, approach->source, approach->claim,
+           len == 0 ? "nothing goes wrong" : troubles);
+}
+
 // ---- the table ----
 
-#define ROW "%-3s %-47s %8s %6s %6s %5s %6s %8s %8s %5s %6s %6s %7s %6s  %s\n"
+enum { COLUMNS = 16, CELL_SIZE = 16 };
+
+static void put_row(const char *const cells[COLUMNS])
+{
+    static const int widths[COLUMNS] = {-3, -48, -16, 8, 6, 6, 5, 6, 8, 8, 5, 6, 6, 7, 6, 0};
+    for (int i = 0; i < COLUMNS; i++)
+        printf("%*s%s", widths[i], cells[i], i + 1 < COLUMNS ? " " : "\n");
+}
 
 void report_head(void)
 {
-    printf(ROW, "", "", "", "lost", "over-", "", "wait", "killed", "killed", "", "", "frees", "server", "clock", "");
-    printf(ROW, "", "approach", "buys/s", "upd.", "sold", "twice", "ms", "goes on", "between", "slow", "paused",
-           "other", "empty", "steps", "as predicted");
+    static const char *const upper[COLUMNS] = {"",       "",       "", "", "lost",  "over-",  "",      "wait",
+                                               "killed", "killed", "", "", "frees", "server", "clock", ""};
+    static const char *const lower[COLUMNS] = {"",      "approach", "from",    "buys/s",       "upd.", "sold",
+                                               "twice", "ms",       "goes on", "between",      "slow", "paused",
+                                               "other", "empty",    "steps",   " as predicted"};
+    put_row(upper);
+    put_row(lower);
 }
 
-static const char *number(char out[16], long value)
+static const char *number(char out[CELL_SIZE], long value)
 {
-    (void)snprintf(out, 16, "%ld", value);
+    (void)snprintf(out, CELL_SIZE, "%ld", value);
     return out;
 }
 
-static const char *going_on(char out[16], long ms)
+static const char *going_on(char out[CELL_SIZE], long ms)
 {
     if (ms == NOT_TRIED)
         return "-";
     if (ms == NEVER)
         return "NEVER";
-    (void)snprintf(out, 16, "%ld ms", ms);
+    (void)snprintf(out, CELL_SIZE, "%ld ms", ms);
     return out;
 }
 
@@ -49,26 +87,38 @@ static const char *mark(const struct result *result, unsigned trouble, const cha
     return (result->tried & trouble) == 0 ? "-" : (result->measured & trouble) != 0 ? word : "ok";
 }
 
+// What the crowd showed, at least one if a staged race did.
+static const char *count(char out[CELL_SIZE], const struct result *result, unsigned trouble, long crowd)
+{
+    return number(out, crowd == 0 && (result->measured & trouble) != 0 ? 1 : crowd);
+}
+
 bool report_row(const struct approach *approach, const struct result *result)
 {
-    char text[8][16];
+    char text[COLUMNS][CELL_SIZE];
     bool as_predicted = approach->predicted == result->measured && result->unsold == 0;
     bool stock = approach->guards < A_USER;
     // Two inside is the word for stocks; for users it is an order too many.
     const char *two = stock ? "TWO" : "TWICE";
-    (void)snprintf(text[0], sizeof text[0], "%d", approach->number);
-    (void)snprintf(text[1], sizeof text[1], "%.0f", result->rate);
-    printf(
-        ROW, text[0], approach->title, text[1], stock ? number(text[2], result->lost_updates) : "-",
-        stock ? ((result->measured & OVERSELLS) != 0 && result->oversold == 0 ? "1" : number(text[3], result->oversold))
-              : "-",
-        stock                                                        ? "-"
-        : (result->measured & BUYS_TWICE) != 0 && result->twice == 0 ? "1"
-                                                                     : number(text[4], result->twice),
-        number(text[5], result->longest_wait_ms), going_on(text[6], result->killed_ms),
-        going_on(text[7], result->killed_between_ms), mark(result, TWO_WHEN_SLOW, two),
-        mark(result, TWO_WHEN_PAUSED, two), mark(result, FREES_ANOTHERS, "YES"), mark(result, FORGETS, two),
-        mark(result, TRUSTS_CLOCKS, two), as_predicted ? "yes" : "NO");
+    const char *const cells[COLUMNS] = {
+        number(text[0], approach->number),
+        approach->title,
+        approach->source,
+        number(text[3], (long)result->rate),
+        stock ? number(text[4], result->lost_updates) : "-",
+        stock ? count(text[5], result, OVERSELLS, result->oversold) : "-",
+        stock ? "-" : count(text[6], result, BUYS_TWICE, result->twice),
+        number(text[7], result->longest_wait_ms),
+        going_on(text[8], result->killed_ms),
+        going_on(text[9], result->killed_between_ms),
+        mark(result, TWO_WHEN_SLOW, two),
+        mark(result, TWO_WHEN_PAUSED, two),
+        mark(result, FREES_ANOTHERS, "YES"),
+        mark(result, FORGETS, two),
+        mark(result, TRUSTS_CLOCKS, two),
+        as_predicted ? " yes" : " NO",
+    };
+    put_row(cells);
     if (result->notes[0] != '\0')
         printf("    %s\n", result->notes);
     for (int i = 0; i < TROUBLES && !as_predicted; i++) {

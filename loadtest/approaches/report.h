@@ -4,6 +4,10 @@
 
 #include "result.h"
 
+// What is claimed and what we predict: before anything has been run.
+void report_claim_head(void);
+void report_claim(const struct approach *approach);
+
 void report_head(void);
 // Prints a row. Whether what was measured is what was predicted.
 bool report_row(const struct approach *approach, const struct result *result);

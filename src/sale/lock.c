@@ -15,7 +15,7 @@
 #include "backoff.h"
 #include "uuid.h"
 
-enum { TOKEN_SIZE = 56, RELEASE_MAX = 1024, TICK_MS = 4, RETRY_FIRST_MS = 4, RETRY_MOST_MS = 100 };
+enum { TOKEN_SIZE = 56, NAME_SIZE = 160, RELEASE_MAX = 1024, TICK_MS = 4, RETRY_FIRST_MS = 4, RETRY_MOST_MS = 100 };
 
 struct sk_locker {
     uv_loop_t *loop;
@@ -40,6 +40,7 @@ struct sk_lock {
     bool taken;           // events.taken has run
     bool released;        // by the holder: freed when the last reply is in
     bool renewing;        // a renewal is under way
+    bool shared;          // with others of the same holder
     uint64_t asked_at_ms; // the round of questions under way
     uint64_t held_until_ms;
     uint64_t renewal_asked_at_ms;
@@ -48,6 +49,7 @@ struct sk_lock {
     uint64_t give_up_at_ms;
     struct sk_backoff backoff;
     char token[TOKEN_SIZE];
+    uint64_t *fences;  // NULL: not asked for
     const char **keys; // point behind the states
     unsigned char *states;
 };
@@ -79,6 +81,49 @@ static void on_released(void *arg, const struct sk_reply *reply)
     (void)reply; // if it failed, the TTL releases
 }
 
+// Another lock of the same holder that has this key; NULL: none.
+static const struct sk_lock *fellow_with(const struct sk_lock *lock, const char *key, size_t *at)
+{
+    for (const struct sk_lock *other = lock->locker->locks; other != NULL; other = other->next) {
+        if (other == lock || other->released || strcmp(other->token, lock->token) != 0)
+            continue;
+        for (*at = 0; *at < other->n; ++*at) {
+            if (other->states[*at] == SK_LOCK_HELD && strcmp(other->keys[*at], key) == 0)
+                return other;
+        }
+    }
+    return NULL;
+}
+
+static bool is_to_be_freed(const struct sk_lock *lock, size_t i)
+{
+    size_t at;
+    return lock->states[i] == SK_LOCK_HELD && (!lock->shared || fellow_with(lock, lock->keys[i], &at) == NULL);
+}
+
+static bool waits_for_one_of(const struct sk_lock *waiter, const struct sk_lock *lock)
+{
+    for (size_t i = 0; i < waiter->n; i++) {
+        for (size_t k = 0; waiter->states[i] == SK_LOCK_BUSY && k < lock->n; k++) {
+            if (lock->states[k] == SK_LOCK_HELD && strcmp(waiter->keys[i], lock->keys[k]) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+// Those of this locker that wait for what has just been released ask again now: Redis gets it right after the release.
+static void wake_waiters(const struct sk_lock *lock)
+{
+    for (struct sk_lock *other = lock->locker->locks; other != NULL; other = other->next) {
+        if (other == lock || other->retry_at_ms == 0 || !waits_for_one_of(other, lock))
+            continue;
+        ask_round(other);
+        if (other->asked == 0) // Redis is away; the next tick says so
+            other->retry_at_ms = uv_now(other->locker->loop);
+    }
+}
+
 // Sends the release of all keys in `state`; in chunks, so that Redis is never held up for long.
 static void send_release(struct sk_lock *lock)
 {
@@ -87,16 +132,17 @@ static void send_release(struct sk_lock *lock)
     while (i < lock->n) {
         int n = 0;
         for (; i < lock->n && n < RELEASE_MAX; i++) {
-            if (lock->states[i] == SK_LOCK_HELD)
+            if (is_to_be_freed(lock, i))
                 argv[n++] = lock->keys[i];
         }
         if (n == 0)
-            return;
+            break;
         argv[n] = lock->token;
         if (sk_redis_script(lock->locker->redis, SK_SCRIPT_LOCK_RELEASE, n, n + 1, argv, NULL, on_released, NULL) !=
             SK_OK)
             return; // Redis is away: the TTL releases
     }
+    wake_waiters(lock);
 }
 
 static size_t count_state(const struct sk_lock *lock, enum sk_lock_state state)
@@ -123,17 +169,43 @@ static void round_answered(struct sk_lock *lock)
     lock->events.taken(lock->arg, lock);
 }
 
+static bool is_granted(struct sk_lock *lock, size_t i, const struct sk_reply *reply)
+{
+    int64_t number = 0;
+    const char *text = sk_reply_text(reply, NULL);
+    if (lock->fences == NULL)
+        return text != NULL && strcmp(text, "OK") == 0;
+    if (!sk_reply_number(reply, &number) || number <= 0)
+        return false;
+    lock->fences[i] = (uint64_t)number;
+    return true;
+}
+
+// Somebody has the key. If that is a fellow, it is ours as well, for as long as the fellow is sure of it.
+static bool enter(struct sk_lock *lock, size_t i)
+{
+    size_t at;
+    const struct sk_lock *fellow = lock->shared ? fellow_with(lock, lock->keys[i], &at) : NULL;
+    if (fellow == NULL)
+        return false;
+    if (lock->fences != NULL)
+        lock->fences[i] = fellow->fences == NULL ? 0 : fellow->fences[at];
+    if (lock->held_until_ms == 0 || fellow->held_until_ms < lock->held_until_ms)
+        lock->held_until_ms = fellow->held_until_ms;
+    lock->renew_at_ms = lock->asked_at_ms;
+    return true;
+}
+
 static void on_asked(void *arg, const struct sk_reply *reply)
 {
     struct sk_lock *lock = arg;
     while (lock->states[lock->next_reply] != SK_LOCK_ASKED)
         lock->next_reply++;
     size_t i = lock->next_reply++;
-    const char *text = reply == NULL ? NULL : sk_reply_text(reply, NULL);
     if (reply == NULL || sk_reply_error(reply) != NULL)
         lock->states[i] = SK_LOCK_UNKNOWN;
     else
-        lock->states[i] = text != NULL && strcmp(text, "OK") == 0 ? SK_LOCK_HELD : SK_LOCK_BUSY;
+        lock->states[i] = is_granted(lock, i, reply) || enter(lock, i) ? SK_LOCK_HELD : SK_LOCK_BUSY;
     if (--lock->asked > 0)
         return;
     if (lock->held_until_ms == 0) { // the round of the first key counts for all
@@ -143,13 +215,25 @@ static void on_asked(void *arg, const struct sk_reply *reply)
     round_answered(lock);
 }
 
+static enum sk_status ask(struct sk_lock *lock, size_t i)
+{
+    struct sk_locker *locker = lock->locker;
+    char name[NAME_SIZE];
+    if (lock->fences == NULL) {
+        const char *set[] = {"SET", lock->keys[i], lock->token, "NX", "PX", locker->ttl};
+        return sk_redis_command(locker->redis, 6, set, NULL, on_asked, lock);
+    }
+    const char *argv[] = {lock->keys[i], name, lock->token, locker->ttl};
+    int len = snprintf(name, sizeof name, "%s:fence", lock->keys[i]);
+    SK_ASSERT(len > 0 && len < NAME_SIZE);
+    return sk_redis_script(locker->redis, SK_SCRIPT_LOCK_TAKE, 2, 4, argv, NULL, on_asked, lock);
+}
+
 // Asks for every key that is BUSY (or new). Keys of a later round count as held no longer than those of
 // the first round that got any: the next renewal treats all alike.
 static void ask_round(struct sk_lock *lock)
 {
-    struct sk_locker *locker = lock->locker;
-    const char *argv[] = {"SET", NULL, lock->token, "NX", "PX", locker->ttl};
-    lock->asked_at_ms = uv_now(locker->loop);
+    lock->asked_at_ms = uv_now(lock->locker->loop);
     lock->next_reply = 0;
     lock->retry_at_ms = 0;
     if (count_state(lock, SK_LOCK_HELD) == 0)
@@ -157,8 +241,7 @@ static void ask_round(struct sk_lock *lock)
     for (size_t i = 0; i < lock->n; i++) {
         if (lock->states[i] != SK_LOCK_BUSY)
             continue;
-        argv[1] = lock->keys[i];
-        if (sk_redis_command(locker->redis, 6, argv, NULL, on_asked, lock) == SK_OK) {
+        if (ask(lock, i) == SK_OK) {
             lock->states[i] = SK_LOCK_ASKED;
             lock->asked++;
         } else {
@@ -167,15 +250,16 @@ static void ask_round(struct sk_lock *lock)
     }
 }
 
-static struct sk_lock *new_lock(size_t n, const char *const *keys)
+static struct sk_lock *new_lock(size_t n, const char *const *keys, bool fenced)
 {
-    size_t bytes = 0;
+    size_t bytes = fenced ? n * sizeof(uint64_t) : 0;
     for (size_t i = 0; i < n; i++)
         bytes += strlen(keys[i]) + 1;
     struct sk_lock *lock = calloc(1, sizeof *lock + n * (sizeof(char *) + 1) + bytes);
     if (lock == NULL)
         return NULL;
-    lock->keys = (const char **)(void *)(lock + 1);
+    lock->fences = fenced ? (uint64_t *)(void *)(lock + 1) : NULL;
+    lock->keys = fenced ? (const char **)(void *)(lock->fences + n) : (const char **)(void *)(lock + 1);
     lock->states = (unsigned char *)(lock->keys + n);
     char *text = (char *)(lock->states + n);
     for (size_t i = 0; i < n; i++) {
@@ -189,20 +273,28 @@ static struct sk_lock *new_lock(size_t n, const char *const *keys)
     return lock;
 }
 
-struct sk_lock *sk_lock_take(struct sk_locker *locker, size_t n, const char *const *keys, uint32_t wait_ms,
-                             const struct sk_lock_events *events, void *arg)
+struct sk_lock *sk_lock_take(struct sk_locker *locker, size_t n, const char *const *keys,
+                             const struct sk_lock_terms *terms, const struct sk_lock_events *events, void *arg)
 {
-    struct sk_lock *lock = sk_redis_ready(locker->redis) && n > 0 ? new_lock(n, keys) : NULL;
+    static const struct sk_lock_terms plain = {.wait_ms = 0};
+    if (terms == NULL)
+        terms = &plain;
+    SK_ASSERT(terms->holder == NULL || strlen(terms->holder) <= SK_LOCK_HOLDER_MAX);
+    struct sk_lock *lock = sk_redis_ready(locker->redis) && n > 0 ? new_lock(n, keys, terms->fenced) : NULL;
     if (lock == NULL)
         return NULL;
     lock->locker = locker;
     lock->events = *events;
     lock->arg = arg;
-    lock->give_up_at_ms = uv_now(locker->loop) + wait_ms;
+    lock->shared = terms->holder != NULL;
+    lock->give_up_at_ms = uv_now(locker->loop) + terms->wait_ms;
     lock->backoff = (struct sk_backoff){.first_ms = RETRY_FIRST_MS,
                                         .most_ms = RETRY_MOST_MS,
                                         .random = ++locker->counter * UINT64_C(0x9e3779b97f4a7c15)};
-    (void)snprintf(lock->token, sizeof lock->token, "%s-%" PRIu64, locker->process, locker->counter);
+    if (lock->shared) // a number would do for a name, hence the colon
+        (void)snprintf(lock->token, sizeof lock->token, "%s:%s", locker->process, terms->holder);
+    else
+        (void)snprintf(lock->token, sizeof lock->token, "%s-%" PRIu64, locker->process, locker->counter);
     ask_round(lock);
     if (lock->asked == 0) { // nothing could be asked
         free(lock);
@@ -221,6 +313,12 @@ enum sk_lock_state sk_lock_state(const struct sk_lock *lock, size_t i)
 {
     SK_ASSERT(i < lock->n);
     return (enum sk_lock_state)lock->states[i];
+}
+
+uint64_t sk_lock_fence(const struct sk_lock *lock, size_t i)
+{
+    SK_ASSERT(i < lock->n);
+    return lock->fences == NULL ? 0 : lock->fences[i];
 }
 
 void sk_lock_release(struct sk_lock *lock)

@@ -396,7 +396,7 @@ enum sk_status sk_reconcile(const struct sk_core *core, struct sk_voucher *vouch
     reconcile->since_ms = uv_now(core->loop);
     (void)snprintf(reconcile->id, sizeof reconcile->id, "%" PRId64, voucher->id);
     (void)snprintf(name, sizeof name, "seckill:lock:reconcile:{%" PRId64 "}", voucher->id);
-    reconcile->lock = sk_lock_take(core->locker, 1, &key, 0, &events, reconcile);
+    reconcile->lock = sk_lock_take(core->locker, 1, &key, NULL, &events, reconcile);
     if (reconcile->lock == NULL) {
         free(reconcile);
         return SK_DOWN;

@@ -201,7 +201,7 @@ static void settle_journal(struct sk_recover *recover)
     const char *key = name;
     memcpy(recover->after, "-", 2);
     (void)snprintf(name, sizeof name, "seckill:lock:recover:{%" PRId64 "}", recover->voucher->id);
-    recover->lock = sk_lock_take(recover->core->locker, 1, &key, 0, &events, recover);
+    recover->lock = sk_lock_take(recover->core->locker, 1, &key, NULL, &events, recover);
     if (recover->lock == NULL)
         end_voucher(recover);
 }

@@ -313,7 +313,7 @@ static void lock_batch(struct batch *batch)
             (void)snprintf(names[i], LOCK_KEY_SIZE, "seckill:lock:order:{%s}", batch->orders[i]->user);
             keys[i] = names[i];
         }
-        batch->lock = sk_lock_take(core->locker, batch->n, keys, 0, &events, batch);
+        batch->lock = sk_lock_take(core->locker, batch->n, keys, NULL, &events, batch);
     }
     free(keys);
     free(names);

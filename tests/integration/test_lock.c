@@ -180,11 +180,18 @@ static void on_lost(void *arg, struct sk_lock *lock, size_t i)
 
 static const struct sk_lock_events events = {on_taken, on_lost};
 
-static void ask_many(struct party *party, struct view *view, size_t n, const char *const *keys, uint32_t wait_ms)
+static void ask_on(struct party *party, struct view *view, size_t n, const char *const *keys,
+                   const struct sk_lock_terms *terms)
 {
-    view->lock = sk_lock_take(party->locker, n, keys, wait_ms, &events, view);
+    view->lock = sk_lock_take(party->locker, n, keys, terms, &events, view);
     must(view->lock != NULL, "nothing was asked");
     must(view->taken == 0, "no callback inside the call");
+}
+
+static void ask_many(struct party *party, struct view *view, size_t n, const char *const *keys, uint32_t wait_ms)
+{
+    const struct sk_lock_terms terms = {.wait_ms = wait_ms};
+    ask_on(party, view, n, keys, wait_ms == 0 ? NULL : &terms);
 }
 
 static void ask(struct party *party, struct view *view, const char *key, uint32_t wait_ms)
@@ -905,7 +912,7 @@ START_TEST(redis_killed_while_asked_gives_unknown)
     RUN_UNTIL(asked.taken == 1 && waiting.taken == 1); // nobody waits for a Redis that is gone
     ck_assert_int_eq(sk_lock_state(asked.lock, 0), SK_LOCK_UNKNOWN);
     ck_assert_int_eq(sk_lock_state(waiting.lock, 0), SK_LOCK_UNKNOWN);
-    ck_assert_ptr_null(sk_lock_take(party->locker, 1, &key, 0, &events, &asked));
+    ck_assert_ptr_null(sk_lock_take(party->locker, 1, &key, NULL, &events, &asked));
     sk_lock_release(asked.lock);
     sk_lock_release(waiting.lock);
     sk_lock_release(held.lock);
@@ -927,6 +934,109 @@ START_TEST(closing_the_link_ends_every_question)
     party_close(party);
     ck_assert_int_eq(asked.taken, 1);
     ck_assert_int_eq(forgotten.taken, 1);
+}
+END_TEST
+
+// ---- holders, numbers, waking ----
+
+static enum sk_lock_state take_as(struct party *party, struct view *view, const char *key, const char *holder)
+{
+    const struct sk_lock_terms terms = {.holder = holder, .fenced = true};
+    *view = (struct view){0};
+    ask_on(party, view, 1, &key, &terms);
+    RUN_UNTIL(view->taken > 0);
+    return sk_lock_state(view->lock, 0);
+}
+
+START_TEST(a_holder_enters_what_it_has)
+{
+    struct party *party = party_open(KEPT_TTL_MS, REDIS_TIMEOUT_MS), *other = party_open(KEPT_TTL_MS, REDIS_TIMEOUT_MS);
+    struct view first, second, third, stranger, nobody, namesake;
+    ck_assert_int_eq(take_as(party, &first, "key", "holder"), SK_LOCK_HELD);
+    ck_assert_int_eq(take_as(party, &second, "key", "holder"), SK_LOCK_HELD);
+    ck_assert_int_eq(take_as(party, &third, "key", "holder"), SK_LOCK_HELD);
+    ck_assert_uint_eq(sk_lock_fence(second.lock, 0), sk_lock_fence(first.lock, 0));
+    ck_assert_int_eq(take_as(party, &stranger, "key", "another"), SK_LOCK_BUSY);
+    ck_assert_int_eq(take(party, &nobody, "key", 0), SK_LOCK_BUSY);
+    ck_assert_int_eq(take_as(other, &namesake, "key", "holder"), SK_LOCK_BUSY); // another process is somebody else
+
+    release(party, &first); // in any order
+    ck_assert(exists("key"));
+    release(party, &third);
+    ck_assert(exists("key"));
+    ck_assert_int_eq(sk_lock_state(second.lock, 0), SK_LOCK_HELD);
+    sk_lock_release(stranger.lock);
+    sk_lock_release(nobody.lock);
+    sk_lock_release(namesake.lock);
+    settle(other);
+    settle(party);
+    ck_assert(exists("key"));
+    release(party, &second);
+    ck_assert(!exists("key"));
+    party_close(party);
+    party_close(other);
+}
+END_TEST
+
+START_TEST(all_who_have_entered_are_told_of_the_loss)
+{
+    struct party *party = party_open(SHORT_TTL_MS, REDIS_TIMEOUT_MS);
+    struct view first, second;
+    ck_assert_int_eq(take_as(party, &first, "key", "holder"), SK_LOCK_HELD);
+    ck_assert_int_eq(take_as(party, &second, "key", "holder"), SK_LOCK_HELD);
+    redis_run("SET key thief");
+    RUN_UNTIL(first.lost == 1 && second.lost == 1);
+    release(party, &first);
+    release(party, &second);
+    must_hold("key", "thief");
+    party_close(party);
+}
+END_TEST
+
+START_TEST(each_taking_has_a_greater_number)
+{
+    struct party *party = party_open(KEPT_TTL_MS, REDIS_TIMEOUT_MS), *other = party_open(KEPT_TTL_MS, REDIS_TIMEOUT_MS);
+    struct view view;
+    uint64_t last = 0;
+    for (int i = 0; i < 6; i++) {
+        struct party *one = i % 2 == 0 ? party : other;
+        ck_assert_int_eq(take_as(one, &view, "key", NULL), SK_LOCK_HELD);
+        ck_assert_uint_gt(sk_lock_fence(view.lock, 0), last);
+        last = sk_lock_fence(view.lock, 0);
+        release(one, &view);
+        if (i == 2)
+            redis_run("FLUSHALL"); // also when Redis has forgotten
+        if (i == 3)
+            redis_run("SET key:fence %s", "8000000000000000"); // and when its clock has gone back
+        if (i == 3)
+            last = UINT64_C(8000000000000000);
+    }
+    ck_assert_int_eq(take(party, &view, "plain", 0), SK_LOCK_HELD);
+    ck_assert_uint_eq(sk_lock_fence(view.lock, 0), 0);
+    release(party, &view);
+    party_close(party);
+    party_close(other);
+}
+END_TEST
+
+// Nobody of the same process waits for the end of a pause.
+START_TEST(a_release_wakes_who_waits)
+{
+    struct party *party = party_open(LONG_TTL_MS, REDIS_TIMEOUT_MS);
+    struct view held, waiting = {0}, elsewhere = {0};
+    redis_run("SET busy other");
+    ck_assert_int_eq(take(party, &held, "key", 0), SK_LOCK_HELD);
+    ask(party, &waiting, "key", DEADLINE_MS);
+    ask(party, &elsewhere, "busy", DEADLINE_MS);
+    RUN_UNTIL(sk_lock_state(waiting.lock, 0) == SK_LOCK_BUSY && sk_lock_state(elsewhere.lock, 0) == SK_LOCK_BUSY);
+    sk_lock_release(held.lock);
+    ck_assert_int_eq(sk_lock_state(waiting.lock, 0), SK_LOCK_ASKED);
+    ck_assert_int_eq(sk_lock_state(elsewhere.lock, 0), SK_LOCK_BUSY);
+    RUN_UNTIL(waiting.taken == 1);
+    ck_assert_int_eq(sk_lock_state(waiting.lock, 0), SK_LOCK_HELD);
+    release(party, &waiting);
+    sk_lock_release(elsewhere.lock);
+    party_close(party);
 }
 END_TEST
 
@@ -961,5 +1071,9 @@ int main(void)
     tcase_add_test(tcase, redis_silent_while_asked_gives_unknown);
     tcase_add_test(tcase, redis_killed_while_asked_gives_unknown);
     tcase_add_test(tcase, closing_the_link_ends_every_question);
+    tcase_add_test(tcase, a_holder_enters_what_it_has);
+    tcase_add_test(tcase, all_who_have_entered_are_told_of_the_loss);
+    tcase_add_test(tcase, each_taking_has_a_greater_number);
+    tcase_add_test(tcase, a_release_wakes_who_waits);
     return harness_main(tcase, CK_NOFORK);
 }
