@@ -29,9 +29,17 @@ void report_claim_head(void)
 void report_claim(const struct approach *approach)
 {
     static const char *const words[TROUBLES] = {
-        "loses updates",          "oversells",        "sells twice",       "stuck",
-        "stuck between commands", "two if slow",      "if paused",         "frees other's",
-        "if server empty",        "if clock stepped", "if one of 5 fails",
+        "loses updates",
+        "oversells",
+        "sells twice",
+        "stuck",
+        "stuck between commands",
+        "two if slow",
+        "two if paused",
+        "frees other's",
+        "two if server empty",
+        "two if clock stepped",
+        "one server decides",
     };
     char number[8], troubles[NOTES_SIZE] = "";
     size_t len = 0;
