@@ -138,7 +138,7 @@ static bool wait_for_zookeeper(const struct servers *servers)
 static bool start_zookeeper(struct servers *servers)
 {
     static char start[] = ". /usr/share/zookeeper/bin/zkEnv.sh && "
-                          "exec java -cp \"$CLASSPATH:/usr/share/java/*\" "
+                          "exec java -Xmx128m -XX:-UsePerfData -cp \"$CLASSPATH:/usr/share/java/*\" "
                           "org.apache.zookeeper.server.quorum.QuorumPeerMain \"$0\"";
     char config[PATH_SIZE];
     const char *argv[] = {"/bin/bash", "-c", start, config, NULL}, *env[] = {NULL};

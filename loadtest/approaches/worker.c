@@ -85,19 +85,51 @@ const char *redis_text(struct worker *worker, const char *format, ...)
     return reply != NULL && reply->type == REDIS_REPLY_STRING ? reply->str : NULL;
 }
 
+// The script's SHA1, for EVALSHA; NULL: the server cannot be asked. The server knows it from then on, until it is
+// restarted.
+static const char *sha_of(struct worker *worker, int i, const struct sk_embedded *script, bool again)
+{
+    struct loaded *loaded = worker->loaded;
+    while (loaded->script != NULL && loaded->script != script)
+        loaded++;
+    SK_ASSERT(loaded < worker->loaded + SCRIPTS_MAX);
+    redisContext *redis = server(worker, i);
+    if (redis != NULL && (again || loaded->script == NULL)) {
+        redisReply *reply = redisCommand(redis, "SCRIPT LOAD %s", script->text);
+        if (reply != NULL && reply->type == REDIS_REPLY_STRING) {
+            (void)snprintf(loaded->sha, sizeof loaded->sha, "%s", reply->str);
+            loaded->script = script;
+        }
+        freeReplyObject(reply);
+    }
+    return redis != NULL && loaded->script != NULL ? loaded->sha : NULL;
+}
+
+static bool is_forgotten(const redisReply *reply)
+{
+    return reply != NULL && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOSCRIPT", 8) == 0;
+}
+
 bool redis_script(struct worker *worker, int i, const struct sk_embedded *script, int keys, int argc,
                   const char *const *argv)
 {
     enum { ARGS_MAX = 300 };
-    const char *words[ARGS_MAX + 3] = {"EVAL", script->text};
+    const char *words[ARGS_MAX + 3] = {"EVALSHA"};
     char count[8];
     bool was_broken = worker->is_broken;
-    redisContext *redis = server(worker, i);
+    redisReply *reply = NULL;
+    SK_ASSERT(argc <= ARGS_MAX);
     (void)snprintf(count, sizeof count, "%d", keys);
     words[2] = count;
-    for (int n = 0; n < argc && n < ARGS_MAX; n++)
+    for (int n = 0; n < argc; n++)
         words[n + 3] = argv[n];
-    redisReply *reply = redis == NULL ? NULL : redisCommandArgv(redis, argc + 3, words, NULL);
+    for (int tries = 0; tries < 2 && (reply == NULL || is_forgotten(reply)); tries++) {
+        freeReplyObject(reply);
+        words[1] = sha_of(worker, i, script, tries > 0);
+        reply = words[1] == NULL ? NULL : redisCommandArgv(worker->redis[i], argc + 3, words, NULL);
+        if (reply == NULL)
+            break; // it may have been carried out
+    }
     bool ok = keep_reply(worker, reply) != NULL;
     if (i > 0)
         worker->is_broken = was_broken;

@@ -13,9 +13,10 @@
 
 #include "approach.h"
 #include "approach_embedded.h"
+#include "status.h"
 #include "uuid.h"
 
-enum { TTL_MS = 500, SERVERS = 5, SQL_PARAMS_MAX = 4, TOKEN_SIZE = 48, IDS_MAX = 1 << 19 };
+enum { TTL_MS = 500, SERVERS = 5, SCRIPTS_MAX = 8, TOKEN_SIZE = 48, IDS_MAX = 1 << 19 };
 
 #define NONE LLONG_MIN // nil, or no answer
 
@@ -43,11 +44,17 @@ struct place {
     char zookeeper[64];
 };
 
+struct loaded {
+    const struct sk_embedded *script; // NULL: none yet
+    char sha[41];
+};
+
 struct worker {
     const struct approach *approach;
     const struct place *place;
     struct shared *shared;
     redisContext *redis[SERVERS];
+    struct loaded loaded[SCRIPTS_MAX];
     redisReply *reply; // the last one
     PGconn *pg;
     PGresult *result;
