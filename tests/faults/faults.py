@@ -638,7 +638,7 @@ FAULTS = [
     Fault("1j", "killed: mid-reconcile, stock read", killed_reconciling, first_env=at("reconcile.stock")),
     Fault("1k", "killed: mid-reconcile, buyers written", killed_reconciling, first_env=at("reconcile.buyers")),
     Fault("1l", "killed: mid-reconcile, before opening", killed_reconciling, first_env=at("reconcile.opening")),
-    Fault("1m", "killed: granting again", killed_reconciling, first_env=at("regrant.asked")),
+    Fault("1m", "killed: granting again", killed_reconciling, env=SMALL_BATCHES, first_env=at("regrant.asked")),
     Fault("1n", "stopped mid-compensation, another compensates", compensated_twice, first_env=STOPPED_CORRECTING, units=2000),
     Fault("1o", "an order that Redis does not know, bought again", bought_twice),
     Fault("2", "stopped for 2.5 s, another instance recovers", stopped_and_continued, seconds=4.0, short=True),
