@@ -18,7 +18,10 @@ static enum outcome buy(struct worker *worker, const char *user)
     (void)strftime(day, sizeof day, "%Y:%m:%d", gmtime_r(&now_s, &now));
     long long count = redis_number(worker, "INCR icr:order:%s", day);
     (void)snprintf(id, sizeof id, "%020lld", ((long long)now_s - BASE_S) << COUNTER_BITS | count);
-    return count == NONE ? BROKEN : ids_keep(worker, began_us, id);
+    if (count == NONE)
+        return BROKEN;
+    ids_keep(worker, began_us, id);
+    return BOUGHT;
 }
 
 const struct approach approach_stamp_and_counter = {

@@ -6,8 +6,8 @@
 #include "worker.h"
 
 uint64_t ids_now_us(void);
-// Keeps an id that was asked for at `began_us`. SOLD_OUT: no more room, which ends nothing.
-enum outcome ids_keep(struct worker *worker, uint64_t began_us, const char *id);
+// Keeps an id that was asked for at `began_us`; of more than IDS_MAX the first ones.
+void ids_keep(struct worker *worker, uint64_t began_us, const char *id);
 
 // How many were given out twice. How many are smaller than one that somebody already had when they were asked for,
 // goes into the notes.
