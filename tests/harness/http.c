@@ -170,6 +170,12 @@ int http_buy(const struct service *service, const char *voucher, const char *use
     return buy(service, voucher, user, "", reply);
 }
 
+int http_buy_patiently(const struct service *service, const char *voucher, const char *user, struct http_reply *reply)
+{
+    WAIT_FOR(http_buy(service, voucher, user, reply) != 503);
+    return reply->status;
+}
+
 int http_buy_async(const struct service *service, const char *voucher, const char *user, struct http_reply *reply)
 {
     return buy(service, voucher, user, "Prefer: respond-async\r\n", reply);
