@@ -24,15 +24,17 @@ CREATE TABLE dead_letter (
 CREATE UNIQUE INDEX dead_letter_once ON dead_letter (voucher_id, journal_id, md5(raw));
 CREATE INDEX dead_letter_open ON dead_letter (voucher_id) WHERE ended_at IS NULL;
 
--- The orders in dead letters that nobody has decided yet. Each holds its unit, and its user.
+-- The orders in dead letters that nobody has decided yet. Each holds its unit, and its user, once.
 CREATE VIEW held_order AS
-SELECT d.id AS letter, d.voucher_id, split_part(o, ' ', 1)::uuid AS id, split_part(o, ' ', 2) COLLATE "C" AS user_id
+SELECT DISTINCT ON (d.voucher_id, id)
+       d.id AS letter, d.voucher_id, split_part(o, ' ', 1)::uuid AS id, split_part(o, ' ', 2) COLLATE "C" AS user_id
   FROM dead_letter d, unnest(string_to_array(d.orders, ',')) AS o
  WHERE d.ended_at IS NULL
    AND NOT EXISTS (SELECT FROM voucher_order own WHERE own.id = split_part(o, ' ', 1)::uuid)
    AND NOT EXISTS (SELECT FROM voucher_order live
                     WHERE live.user_id = split_part(o, ' ', 2) AND live.voucher_id = d.voucher_id
-                      AND live.status IN ('unpaid', 'paid'));
+                      AND live.status IN ('unpaid', 'paid'))
+ ORDER BY d.voucher_id, id, letter;
 
 -- Places a batch of orders for one voucher: one round trip, one outcome for each order.
 --

@@ -59,7 +59,7 @@ static void on_drain_tick(uv_timer_t *timer)
         return;
     sk_log(done ? SK_INFO : SK_WARN, done ? "drained" : "not drained in time; the journal keeps the rest", "");
     sk_server_expire(reactor->server); // an accepted order is answered 202
-    // One more turn, so that the last answers and journal entries are out before the sockets close.
+    // One more turn, so that the last answers are out before the sockets close.
     on_turn(&reactor->turn);
     close_all(reactor);
 }

@@ -162,5 +162,5 @@ bool sk_sale_ready(const struct sk_sale *sale)
 
 bool sk_sale_idle(const struct sk_sale *sale)
 {
-    return sk_writer_idle(sale->writer) && sk_regrant_idle(sale->regrant);
+    return sk_writer_idle(sale->writer) && sk_regrant_idle(sale->regrant) && sk_redis_idle(sale->core.redis);
 }

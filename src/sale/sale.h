@@ -42,7 +42,7 @@ void sk_sale_turn(struct sk_sale *sale);
 // Both stores are connected.
 bool sk_sale_ready(const struct sk_sale *sale);
 
-// Nothing is on its way to PostgreSQL.
+// Nothing is on its way to a store.
 bool sk_sale_idle(const struct sk_sale *sale);
 
 #endif

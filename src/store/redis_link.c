@@ -579,9 +579,14 @@ bool sk_redis_busy(const struct sk_redis *redis)
     return redis->unanswered != NULL;
 }
 
+bool sk_redis_idle(const struct sk_redis *redis)
+{
+    return redis->oldest == NULL;
+}
+
 bool sk_redis_ready(const struct sk_redis *redis)
 {
-    return redis->state == LINK_READY;
+    return redis->state == LINK_READY && !redis->demoted;
 }
 
 const char *sk_redis_run(const struct sk_redis *redis)

@@ -54,6 +54,9 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
 // under way the next one gathers, so that all kinds of commands share Redis's turns, and the fsync of each.
 void sk_redis_flush(struct sk_redis *redis);
 
+// Nothing is queued and nothing unanswered.
+bool sk_redis_idle(const struct sk_redis *redis);
+
 // Whether a write is unanswered: what is queued now has to wait, so it may as well gather.
 bool sk_redis_busy(const struct sk_redis *redis);
 

@@ -160,6 +160,35 @@ START_TEST(service_drains)
 }
 END_TEST
 
+// Orders are committed, but Redis has not heard of it yet: a journal entry left behind would wait for another
+// instance, and there may be none.
+START_TEST(draining_waits_for_redis)
+{
+    struct service *service = service_start(
+        ENV("SECKILL_CONFIRM_TIMEOUT_MS=20000", "SECKILL_REDIS_TIMEOUT_MS=20000", "SECKILL_LOCK_TTL_MS=300"));
+    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    int fd = http_connect(service);
+    http_buy_text(voucher, "alice", request, sizeof request);
+    ck_assert(http_send_text(fd, request));
+    WAIT_FOR(db_orders_held_ms() > 0);
+    redis_pause();
+    int64_t held_ms = db_orders_held_ms();
+    WAIT_FOR(db_orders_held_ms() > held_ms + 300); // long enough for a lock's renewal, which is not answered
+    service_signal(service, SIGTERM);
+    db_let_orders_go();
+    ck_assert(http_receive(fd, &reply));
+    ck_assert_int_eq(reply.status, 201);
+    (void)close(fd);
+    (void)usleep(200000); // in which it could end
+    redis_resume();
+    ck_assert_int_eq(service_wait(service), 0);
+    books_must_balance(voucher);
+}
+END_TEST
+
 // It does not wait longer than it is told to; what was accepted is answered so, and left in the journal.
 START_TEST(draining_has_a_bound)
 {
@@ -394,6 +423,7 @@ int main(void)
     tcase_add_test(tcase, waiting_clients_of_a_killed_service);
     tcase_add_test(tcase, service_paused_while_another_recovers);
     tcase_add_test(tcase, service_drains);
+    tcase_add_test(tcase, draining_waits_for_redis);
     tcase_add_test(tcase, draining_has_a_bound);
     tcase_add_test(tcase, redis_restarted_with_its_data);
     tcase_add_test(tcase, redis_restarted_empty);

@@ -877,6 +877,7 @@ END_TEST
 
 #define ID1 "00000000-0000-7000-8000-000000000001"
 #define ID2 "00000000-0000-7000-8000-000000000002"
+#define ID3 "00000000-0000-7000-8000-000000000003"
 
 static void must_hold(const char *stock, const char *buyers)
 {
@@ -975,6 +976,21 @@ START_TEST(a_letter_ends_when_its_orders_are_settled)
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     must_list(1);
     must_hold("9", "1");
+}
+END_TEST
+
+// Tried again in vain, maybe from a new journal entry: an order is in one letter, and holds one unit.
+START_TEST(an_order_is_held_once_however_often_it_is_set_aside)
+{
+    make_voucher(10);
+    set_aside("10-1", ID1 " alice," ID2 " bob");
+    set_aside("", ID2 " bob");
+    set_aside("20-1", ID2 " bob," ID1 " alice");
+    must_hold("8", "2");
+    must_list(1);
+    set_aside("20-2", ID2 " bob," ID3 " carol"); // one is new
+    must_hold("7", "3");
+    must_list(2);
 }
 END_TEST
 
@@ -1095,6 +1111,7 @@ int main(void)
     tcase_add_test(tcase, vouchers_that_may_have_orders_under_way_are_found);
     tcase_add_test(tcase, a_refused_order_holds_no_unit_whatever_is_said_later);
     tcase_add_test(tcase, a_dead_letter_holds_its_units_and_buyers_until_it_is_decided);
+    tcase_add_test(tcase, an_order_is_held_once_however_often_it_is_set_aside);
     tcase_add_test(tcase, a_letter_ends_when_its_orders_are_settled);
     tcase_add_test(tcase, a_loading_reads_its_voucher_under_its_own_epoch_only);
     tcase_add_test(tcase, migrating_again_changes_nothing);
