@@ -120,6 +120,24 @@ static void end_reading(struct reading *reading, bool complete)
     free(reading);
 }
 
+// The buyers may have been taken away while they were read: by whoever rebuilds the voucher, or with all of
+// Redis's data. Then its state or its label is another one now.
+static void on_confirmed(void *arg, const struct sk_reply *reply)
+{
+    struct reading *reading = arg;
+    const char *state = sk_reply_text(sk_reply_at(reply, 0), NULL);
+    const char *label = sk_reply_text(sk_reply_at(reply, 1), NULL);
+    end_reading(reading, state != NULL && (strcmp(state, "open") == 0 || strcmp(state, "closed") == 0) &&
+                             label != NULL && strcmp(label, reading->label) == 0);
+}
+
+static void confirm(struct reading *reading)
+{
+    const char *argv[] = {"HMGET", reading->voucher->voucher_key, "state", "last"};
+    if (sk_redis_command(reading->admit->core->redis, 4, argv, NULL, on_confirmed, reading) != SK_OK)
+        end_reading(reading, false);
+}
+
 static void on_scanned(void *arg, const struct sk_reply *reply);
 
 static void scan(struct reading *reading, const char *cursor)
@@ -129,8 +147,8 @@ static void scan(struct reading *reading, const char *cursor)
         end_reading(reading, false);
 }
 
-// A complete scan returns every buyer that was there from its start to its end, and buyers do not go
-// while the sale is sold out but by corrections: the filter may hold too many, never too few.
+// A complete scan returns every buyer that was there from its start to its end, and while state and label stay
+// the same none goes but by corrections: the filter may hold too many, never too few.
 static void on_scanned(void *arg, const struct sk_reply *reply)
 {
     struct reading *reading = arg;
@@ -147,7 +165,7 @@ static void on_scanned(void *arg, const struct sk_reply *reply)
             sk_filter_add(reading->filter, user, len);
     }
     if (strcmp(cursor, "0") == 0)
-        end_reading(reading, true);
+        confirm(reading);
     else
         scan(reading, cursor);
 }

@@ -130,6 +130,23 @@ static void answer_count(int64_t buyers)
         redis_answers(&reply_);                                                   \
     } while (0)
 
+static void answer_state(const char *state, const char *label)
+{
+    static const struct sk_reply nil = NIL;
+    const struct sk_reply items[] = {state == NULL ? nil : (struct sk_reply)TEXT(state),
+                                     label == NULL ? nil : (struct sk_reply)TEXT(label)};
+    const struct sk_reply reply = LIST_OF(items);
+    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HMGET");
+    redis_answers(&reply);
+}
+
+// All of HSCAN, and nothing has changed meanwhile.
+#define ANSWER_LAST_PAGE(label, ...)   \
+    do {                               \
+        ANSWER_PAGE("0", __VA_ARGS__); \
+        answer_state("open", label);   \
+    } while (0)
+
 START_TEST(sold_out_refuses_strangers_and_never_a_buyer)
 {
     static const enum sk_verdict verdicts[] = {SK_VERDICT_SOLD_OUT, SK_VERDICT_ENDED};
@@ -144,7 +161,7 @@ START_TEST(sold_out_refuses_strangers_and_never_a_buyer)
         ANSWER_PAGE("17", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));
         ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[2], "17");
         must_pass("stranger"); // half of them is not enough
-        ANSWER_PAGE("0", TEXT("carol"), TEXT("o3"));
+        ANSWER_LAST_PAGE(label, TEXT("carol"), TEXT("o3"));
         must_refuse("stranger", verdicts[i]);
         must_pass("alice");
         must_pass("bob");
@@ -160,16 +177,16 @@ START_TEST(the_buyers_are_read_once_for_each_state)
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     ck_assert_uint_eq(fake_redis.count, 1); // not twice at a time
     answer_count(1);
-    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     remember(SK_VERDICT_SOLD_OUT, "10-1");
-    ck_assert_uint_eq(fake_redis.count, 2); // nor again while nothing has changed
+    ck_assert_uint_eq(fake_redis.count, 3); // nor again while nothing has changed
     must_refuse("bob", SK_VERDICT_SOLD_OUT);
     // Somebody has bought since: what is known of the buyers is out of date.
     remember(SK_VERDICT_SOLD_OUT, "10-2");
-    ck_assert_uint_eq(fake_redis.count, 3);
+    ck_assert_uint_eq(fake_redis.count, 4);
     must_pass("bob");
     answer_count(2);
-    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));
+    ANSWER_LAST_PAGE("10-2", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));
     must_pass("bob");
     must_refuse("carol", SK_VERDICT_SOLD_OUT);
 }
@@ -188,6 +205,11 @@ START_TEST(a_reading_that_fails_refuses_nobody_and_is_tried_again)
         answer_count(1);
         redis_answers(failures[i]); // to HSCAN
         must_pass("stranger");
+        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        answer_count(1);
+        ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+        redis_answers(failures[i]); // to HMGET
+        must_pass("stranger");
     }
     ck_assert(!voucher->filtering);
     fake_redis.down = true;
@@ -196,8 +218,32 @@ START_TEST(a_reading_that_fails_refuses_nobody_and_is_tried_again)
     fake_redis.down = false;
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(0);
-    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     must_refuse("stranger", SK_VERDICT_SOLD_OUT);
+}
+END_TEST
+
+// Redis loses its data, or somebody rebuilds the voucher: what was read is no list of all buyers (P6).
+START_TEST(buyers_that_go_while_they_are_read)
+{
+    static const struct {
+        const char *state, *label;
+    } rows[] = {{NULL, NULL},     {"loading", "10-1"}, {"open", "epoch-2"},
+                {"open", "10-2"}, {"open", NULL},      {NULL, "10-1"}};
+    open_admit(0, MARK_MS);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        answer_count(2);
+        ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+        answer_state(rows[i].state, rows[i].label);
+        must_pass("bob");
+    }
+    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    answer_count(2);
+    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+    answer_state("closed", "10-1"); // by its terms: nothing goes
+    must_pass("alice");
+    must_refuse("bob", SK_VERDICT_SOLD_OUT);
 }
 END_TEST
 
@@ -206,7 +252,7 @@ START_TEST(a_mark_ends_by_itself)
     open_admit(0, SHORT_MARK_MS);
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(1);
-    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     must_refuse("stranger", SK_VERDICT_SOLD_OUT);
     uint64_t until_ms = uv_now(&loop) + SHORT_MARK_MS;
     WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= until_ms));
@@ -262,7 +308,7 @@ START_TEST(a_label_that_is_too_long_is_not_remembered)
     label[SK_LABEL_SIZE - 1] = '\0'; // the longest
     remember(SK_VERDICT_SOLD_OUT, label);
     answer_count(0);
-    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+    ANSWER_LAST_PAGE(label, TEXT("alice"), TEXT("o1"));
     must_refuse("stranger", SK_VERDICT_SOLD_OUT);
 }
 END_TEST
@@ -279,6 +325,7 @@ int main(void)
     tcase_add_test(tcase, sold_out_refuses_strangers_and_never_a_buyer);
     tcase_add_test(tcase, the_buyers_are_read_once_for_each_state);
     tcase_add_test(tcase, a_reading_that_fails_refuses_nobody_and_is_tried_again);
+    tcase_add_test(tcase, buyers_that_go_while_they_are_read);
     tcase_add_test(tcase, a_mark_ends_by_itself);
     tcase_add_test(tcase, a_mark_can_be_taken_back);
     tcase_add_test(tcase, not_started_says_when_and_does_not_outlive_the_wait);
