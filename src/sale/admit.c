@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "failpoint.h"
 
 enum { PLACES = 1 << 16, WAYS = 4, MAYBE_MORE = 1000 };
 
@@ -179,6 +180,7 @@ static void on_counted(void *arg, const struct sk_reply *reply)
         return;
     }
     reading->filter = sk_filter_new((size_t)buyers + MAYBE_MORE);
+    SK_FAILPOINT("admit.counted");
     if (reading->filter == NULL)
         end_reading(reading, false);
     else

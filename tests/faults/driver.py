@@ -103,9 +103,10 @@ class Run:
     def key(self, part: str) -> str:
         return f"seckill:{{{self.vouchers[0]}}}:{part}"
 
-    def hold_orders(self, seconds: float) -> subprocess.Popen:
-        """Nobody can commit an order for so long; orders pile up in the instances."""
-        script = f"begin; lock table voucher_order in share mode; select pg_sleep({seconds}); commit;"
+    def hold_orders(self, seconds: float, table: str = "voucher_order") -> subprocess.Popen:
+        """Nobody can commit an order for so long; orders pile up in the instances. With the vouchers' table, nobody
+        can begin a reconcile either."""
+        script = f"begin; lock table {table} in share mode; select pg_sleep({seconds}); commit;"
         command = self.postgres.psql("seckill", "-c", script)
         holder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(0.1)

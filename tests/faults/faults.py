@@ -165,6 +165,15 @@ def rolled_back_mid_reconcile(run: Run) -> None:
     thread.join()
 
 
+def flushed_while_buyers_are_read(run: Run) -> None:
+    """All is sold, and an instance reads who has bought, to refuse the others from memory: there is nobody any more."""
+    wait_for("stopped", lambda: "admit.counted" in run.first.text())
+    holder = run.hold_orders(0.5, "seckill_voucher")  # nobody rebuilds the voucher yet
+    run.redis.call("FLUSHALL")
+    run.first.signal(signal.SIGCONT)
+    holder.wait()
+
+
 def old_copy_restored(run: Run) -> None:
     copy = run.redis.dir.with_name("redis-copy")
     shutil.rmtree(copy, ignore_errors=True)
@@ -623,6 +632,11 @@ def at(point: str, number: int = 1) -> dict[str, str]:
 # Patient with Redis, so that what it was about to say is still said when it goes on.
 STOPPED_CORRECTING = {"SECKILL_FAILPOINTS": "writer.correcting=stop", "SECKILL_REDIS_TIMEOUT_MS": "15000"}
 SMALL_BATCHES = {"SECKILL_BATCH_MAX": "8"}  # many of them wait their turn
+STOPPED_COUNTING = {
+    "SECKILL_FAILPOINTS": "admit.counted=stop",
+    "SECKILL_REDIS_TIMEOUT_MS": "5000",  # longer than it is stopped
+    "SECKILL_SOLD_OUT_MARK_MS": "2000",
+}
 STOPPED_RECONCILING = {"SECKILL_FAILPOINTS": "reconcile.buyers=stop"}
 
 FAULTS = [
@@ -654,6 +668,7 @@ FAULTS = [
     Fault("6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile, units=150),
     Fault("6f", "Redis rebuilt while an instance with orders is stopped", rebuilt_meanwhile, units=2000, env=SMALL_BATCHES),
     Fault("6e", "buyers lost in the middle of a reconcile", rolled_back_mid_reconcile, first_env=STOPPED_RECONCILING),
+    Fault("6g", "FLUSHALL while the buyers are read", flushed_while_buyers_are_read, units=100, first_env=STOPPED_COUNTING),
     Fault("7a", "an old copy of Redis's data restored", old_copy_restored),
     Fault("7b", "old keys restored in the same process", old_copy_restored_in_place, may_differ=True),
     Fault("7c", "an old copy restored, the winners since ask again", restarted_behind, units=2000),
