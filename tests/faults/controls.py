@@ -104,6 +104,14 @@ CONTROLS = [
         "if false then",
         "6e",
     ),
+    Control(
+        "filter",
+        "a filter of the buyers believed though they went meanwhile",
+        "src/sale/admit.c",
+        "    const char *label = sk_reply_text(sk_reply_at(reply, 1), NULL);",
+        '    const char *label = reading->label;\n    state = "open";',
+        "6g",
+    ),
 ]
 
 
