@@ -10,18 +10,35 @@
 -- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, letters, existing ids ... }, where
 -- letters has one character for each user:
 --   p placed   a already ordered   s sold out   n not started   e ended   f no room in the journal
+--   r sold out, and the unit that has just returned does not sell yet: for a moment, not to be remembered
 -- and one existing order id follows for each 'a', in order. `last` is the newest journal id the
 -- voucher has ever had: as long as it stays the same, nobody new has bought.
 -- Where the voucher cannot sell at all it returns { 'missing' }, { 'loading' }, or { 'unsure' }: it was
--- opened under another Redis process, which may have lost what came after, or it has gone backwards.
+-- opened under another Redis process, which may have lost what came after, it has gone backwards, or what is in it
+-- cannot be.
 --
 -- A winner is told so before anything else is looked at, even after sell-out or the end (P6). What was
 -- granted once in time is granted again at any time, and needs no new room.
 -- An error does not undo what a script has written, so everything is decided before the first write.
 
-local voucher = redis.call('HMGET', KEYS[1], 'state', 'stock', 'begin_ms', 'end_ms', 'epoch', 'last', 'run')
-local state, stock = voucher[1], tonumber(voucher[2])
-local begin_ms, end_ms = tonumber(voucher[3]), tonumber(voucher[4])
+-- Anyone who can write to Redis can write anything: what is used is checked first, as strictly as grant.c checks the
+-- reply, because a unit that is granted in a reply that cannot be read is held for nobody.
+local function number(text) -- of at most 15 digits, which are exact in Lua; nil: it is none
+  return text and #text <= 15 and (text == '0' or string.find(text, '^-?[1-9]%d*$')) and tonumber(text)
+end
+
+local function at(id) -- the two numbers of a journal id; a label like epoch-7 comes before all of them; nil: neither
+  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
+  if ms then
+    return number(ms), number(seq)
+  end
+  return (id == '' or string.find(id, '^epoch%-%d+$')) and 0, 0
+end
+
+local voucher = redis.call('HMGET', KEYS[1], 'state', 'stock', 'begin_ms', 'end_ms', 'epoch', 'last', 'run',
+  'returned_ms', 'hold_ms')
+local state, stock = voucher[1], number(voucher[2])
+local begin_ms, end_ms = number(voucher[3]), number(voucher[4])
 local epoch, last, again = voucher[5], voucher[6], ARGV[3] == 'again'
 if not state then
   return { 'missing' }
@@ -29,23 +46,21 @@ end
 if state ~= 'open' and state ~= 'closed' then
   return { 'loading' }
 end
-if voucher[7] ~= ARGV[2] or not (stock and begin_ms and end_ms and tonumber(epoch) and last) then
+if voucher[7] ~= ARGV[2] or not (stock and begin_ms and end_ms and number(epoch) and last) then
   return { 'unsure' }
 end
-
-local function at(id) -- a label like epoch-7 comes before every journal id
-  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
-  return tonumber(ms) or 0, tonumber(seq) or 0
+local last_ms, last_seq = at(last)
+if begin_ms < 0 or last == '' or not (last_ms and last_seq) then
+  return { 'unsure' }
 end
 
 local seen_epoch, seen_last = tonumber(ARGV[4]), ARGV[5]
-if tonumber(epoch) < seen_epoch then
+if number(epoch) < seen_epoch then
   return { 'unsure' }
 end
-if tonumber(epoch) == seen_epoch and last ~= seen_last then
-  local ms, seq = at(last)
+if number(epoch) == seen_epoch and last ~= seen_last then
   local seen_ms, seen_seq = at(seen_last)
-  if ms < seen_ms or (ms == seen_ms and seq < seen_seq) then
+  if seen_ms and seen_seq and (last_ms < seen_ms or (last_ms == seen_ms and last_seq < seen_seq)) then
     return { 'unsure' }
   end
 end
@@ -61,6 +76,8 @@ elseif state == 'closed' or now_ms >= end_ms then
 elseif now_ms < begin_ms then
   refusal = 'n'
 end
+local returned_ms, hold_ms = number(voucher[8]), number(voucher[9])
+local held = not again and returned_ms and hold_ms and now_ms >= returned_ms and now_ms < returned_ms + hold_ms
 local full = not again and redis.call('XLEN', KEYS[3]) >= tonumber(ARGV[1])
 
 local users = {}
@@ -80,6 +97,8 @@ for i, user in ipairs(users) do
     letters[i] = refusal
   elseif stock <= 0 then
     letters[i] = 's'
+  elseif held then
+    letters[i] = 'r'
   elseif full then
     letters[i] = 'f'
   else

@@ -2,7 +2,7 @@
 -- and drops the entry, in one step, so that a crash leaves either both or neither.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)
--- ARGV  1 journal id (empty: none)   then for each refused order: outcome, order id, user, live order id
+-- ARGV  1 journal id (empty: none)   2 hold_ms   then for each refused order: outcome, order id, user, live order id
 --
 -- duplicate: the order holds no unit: the user's live order is another one (empty: there is none); the
 --            buyer's entry becomes that order, and the unit returns.
@@ -10,9 +10,12 @@
 --
 -- Giving a unit back is not idempotent by nature. It is here, because it happens only while the
 -- buyer's entry still holds that very order id. Returns the number of orders corrected.
+--
+-- While all was sold out, instances may have noted to refuse from memory, for hold_ms and all but the buyers of that
+-- time. The first unit that returns sells after that, so that its buyer is not refused by one of them (P6).
 
 local corrected = 0
-for i = 2, #ARGV, 4 do
+for i = 3, #ARGV, 4 do
   local outcome, order, user, live = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   if redis.call('HGET', KEYS[2], user) == order then
     if live ~= '' then
@@ -21,7 +24,10 @@ for i = 2, #ARGV, 4 do
       redis.call('HDEL', KEYS[2], user)
     end
     if outcome == 'duplicate' then
-      redis.call('HINCRBY', KEYS[1], 'stock', 1)
+      if redis.call('HINCRBY', KEYS[1], 'stock', 1) == 1 then
+        local time = redis.call('TIME')
+        redis.call('HSET', KEYS[1], 'returned_ms', time[1] * 1000 + math.floor(time[2] / 1000), 'hold_ms', ARGV[2])
+      end
     end
     corrected = corrected + 1
   end

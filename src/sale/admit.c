@@ -2,19 +2,22 @@
 // generic cell rate algorithm, ITU-T I.371): two words per user, a fixed number of places, and a user
 // who finds no place passes. It is a courtesy to the stores, not a promise.
 //
-// The mark gate answers SOLD_OUT, ENDED, NOT_STARTED and UNKNOWN_VOUCHER for a short time after a store
-// said so. A mark ends by itself, so that returned units sell. For SOLD_OUT and ENDED it needs to know
-// who has bought, because winners must be told so: a filter of the buyers, read from Redis once for each
+// The mark gate answers SOLD_OUT, ENDED and NOT_STARTED for a short time after Redis was asked and said so. A
+// mark ends by itself, so that returned units sell. It needs to know who has bought, because winners must be told
+// so (also before the start: Redis's clock may go back): a filter of the buyers, read from Redis once for each
 // state of the buyers, which the voucher's `last` names. While there is no such filter, everybody asks
-// Redis.
+// Redis. That a voucher is unknown is remembered as well, but only spares PostgreSQL the question: Redis is asked,
+// because it may have been created, and sold, by another instance since.
 #include "admit.h"
 
 #include <string.h>
 
 #include "clock.h"
 #include "failpoint.h"
+#include "trust.h"
 
 enum { PLACES = 1 << 16, WAYS = 4, MAYBE_MORE = 1000 };
+enum { PAGES_MIN = 1000, PAGE_LEAST = 100 }; // far fewer than HSCAN gives
 
 struct place {
     uint64_t user_hash;
@@ -85,13 +88,9 @@ bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const 
         return true;
     }
     const struct sk_mark *mark = &voucher->mark;
-    if (mark->until_ms <= now)
+    if (mark->until_ms <= now || mark->verdict == SK_VERDICT_UNKNOWN_VOUCHER || voucher->filter == NULL ||
+        strcmp(voucher->filter_label, mark->label) != 0 || sk_filter_maybe(voucher->filter, user, strlen(user)))
         return false;
-    if (mark->verdict == SK_VERDICT_SOLD_OUT || mark->verdict == SK_VERDICT_ENDED) {
-        if (voucher->filter == NULL || strcmp(voucher->filter_label, mark->label) != 0 ||
-            sk_filter_maybe(voucher->filter, user, strlen(user)))
-            return false;
-    }
     outcome->verdict = mark->verdict;
     if (mark->verdict == SK_VERDICT_NOT_STARTED)
         outcome->retry_after_ms = mark->begin_at_ms > now ? mark->begin_at_ms - now : 1;
@@ -104,6 +103,7 @@ struct reading {
     struct sk_admit *admit;
     struct sk_voucher *voucher;
     struct sk_filter *filter;
+    size_t pages_left; // a cursor that never ends is none of Redis's
     char label[SK_LABEL_SIZE];
 };
 
@@ -155,7 +155,7 @@ static void on_scanned(void *arg, const struct sk_reply *reply)
     struct reading *reading = arg;
     const char *cursor = sk_reply_text(sk_reply_at(reply, 0), NULL);
     const struct sk_reply *pairs = sk_reply_at(reply, 1);
-    if (cursor == NULL || pairs == NULL) {
+    if (cursor == NULL || pairs == NULL || reading->pages_left-- == 0) {
         end_reading(reading, false);
         return;
     }
@@ -175,10 +175,11 @@ static void on_counted(void *arg, const struct sk_reply *reply)
 {
     struct reading *reading = arg;
     int64_t buyers = 0;
-    if (reply == NULL || !sk_reply_number(reply, &buyers)) {
+    if (!sk_trust_number(reply, SK_TRUST_BUYERS_MAX, &buyers)) {
         end_reading(reading, false);
         return;
     }
+    reading->pages_left = PAGES_MIN + (size_t)buyers / PAGE_LEAST;
     reading->filter = sk_filter_new((size_t)buyers + MAYBE_MORE);
     SK_FAILPOINT("admit.counted");
     if (reading->filter == NULL)
@@ -201,23 +202,25 @@ static void read_buyers(struct sk_admit *admit, struct sk_voucher *voucher, cons
         end_reading(reading, false);
 }
 
-void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, enum sk_verdict verdict, const char *label,
-                       uint64_t begin_in_ms)
+void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_mark *said,
+                       uint64_t asked_at_ms)
 {
-    uint64_t now = uv_now(admit->core->loop), hold = (uint64_t)admit->core->config->sold_out_mark_ms;
-    struct sk_mark *mark = &voucher->mark;
-    if (strlen(label) >= sizeof mark->label)
+    uint64_t now = uv_now(admit->core->loop);
+    uint64_t until = asked_at_ms + (uint64_t)admit->core->config->sold_out_mark_ms;
+    if (said->verdict == SK_VERDICT_NOT_STARTED && said->begin_at_ms < until)
+        until = said->begin_at_ms; // the mark must not outlive the wait
+    if (until <= now)
         return;
-    if (verdict == SK_VERDICT_NOT_STARTED && begin_in_ms < hold)
-        hold = begin_in_ms; // the mark must not outlive the wait
-    mark->verdict = verdict;
-    mark->until_ms = now + hold;
-    mark->begin_at_ms = now + begin_in_ms;
-    memcpy(mark->label, label, strlen(label) + 1);
-    bool needs_filter = verdict == SK_VERDICT_SOLD_OUT || verdict == SK_VERDICT_ENDED;
-    bool has_filter = voucher->filter != NULL && strcmp(voucher->filter_label, label) == 0;
-    if (needs_filter && !has_filter && !voucher->filtering && hold > 0)
-        read_buyers(admit, voucher, label);
+    voucher->mark = *said;
+    voucher->mark.until_ms = until;
+    bool has_filter = voucher->filter != NULL && strcmp(voucher->filter_label, said->label) == 0;
+    if (said->verdict != SK_VERDICT_UNKNOWN_VOUCHER && !has_filter && !voucher->filtering)
+        read_buyers(admit, voucher, said->label);
+}
+
+bool sk_admit_knows_unknown(const struct sk_admit *admit, const struct sk_voucher *voucher)
+{
+    return voucher->mark.verdict == SK_VERDICT_UNKNOWN_VOUCHER && voucher->mark.until_ms > uv_now(admit->core->loop);
 }
 
 void sk_admit_forget(struct sk_voucher *voucher)

@@ -3,27 +3,35 @@
 
 #include <string.h>
 
-static bool number_at(const struct sk_reply *reply, size_t i, int64_t *value)
+#include "trust.h"
+
+static bool number_at(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value)
 {
-    return sk_reply_number(sk_reply_at(reply, i), value);
+    return sk_trust_number(sk_reply_at(reply, i), most, value);
 }
 
 bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look)
 {
-    size_t last_len = 0;
     const char *state = sk_reply_text(sk_reply_at(reply, 0), NULL),
                *opened = sk_reply_text(sk_reply_at(reply, 4), NULL);
-    const char *last = sk_reply_text(sk_reply_at(reply, 2), &last_len);
+    const char *last = sk_reply_text(sk_reply_at(reply, 2), NULL);
+    const char *error = sk_reply_error(reply);
     *look = (struct sk_look){0};
-    if (state == NULL || opened == NULL || last == NULL || last_len >= sizeof look->last ||
-        !number_at(reply, 5, &look->buyers) || !number_at(reply, 6, &look->journal) ||
-        !number_at(reply, 7, &look->rebuilt_ms_ago))
+    if (error != NULL && sk_trust_is_damage(error)) {
+        look->present = true; // and relied on in nothing
+        return true;
+    }
+    if (state == NULL || opened == NULL || last == NULL || !number_at(reply, 5, SK_TRUST_BUYERS_MAX, &look->buyers) ||
+        !number_at(reply, 6, SK_TRUST_MAX, &look->journal) ||
+        !sk_reply_number(sk_reply_at(reply, 7), &look->rebuilt_ms_ago))
         return false;
-    memcpy(look->last, last, last_len);
     look->present = state[0] != '\0';
     look->loading = strcmp(state, "open") != 0 && strcmp(state, "closed") != 0;
-    // What cannot be read is as good as lost.
-    look->same_run = strcmp(opened, run) == 0 && number_at(reply, 1, &look->epoch) && number_at(reply, 3, &look->stock);
+    // What cannot be is as good as lost.
+    look->same_run = strcmp(opened, run) == 0 && number_at(reply, 1, SK_TRUST_MAX, &look->epoch) &&
+                     number_at(reply, 3, SK_TRUST_MAX, &look->stock) && sk_trust_is_version(last);
+    if (sk_trust_is_version(last))
+        memcpy(look->last, last, strlen(last) + 1);
     return true;
 }
 

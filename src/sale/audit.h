@@ -22,7 +22,7 @@ struct sk_look {
     bool same_run; // opened under the Redis process that answers
     int64_t epoch, stock, buyers, journal;
     int64_t rebuilt_ms_ago;        // -1: never
-    char last[SK_JOURNAL_ID_SIZE]; // newest journal id, or "epoch-<n>"
+    char last[SK_JOURNAL_ID_SIZE]; // newest journal id, or "epoch-<n>"; empty: it is neither
 };
 
 enum sk_finding {
@@ -34,7 +34,8 @@ enum sk_finding {
     SK_BOOKS_DIFFER,  // nothing moves, and yet stock or buyers are not the same
 };
 
-// Reads look_at_voucher.lua's reply; `run` is the run id of the Redis that gave it. False: malformed.
+// Reads look_at_voucher.lua's reply; `run` is the run id of the Redis that gave it. What cannot be counts as of another
+// process: not to be relied on. False: it is no such reply.
 bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look);
 
 // `account` was read after `before` and before `now`: so Redis, which is always ahead, cannot be behind it

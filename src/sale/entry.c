@@ -1,6 +1,8 @@
 // Ending an entry is one call: XDEL if all its orders were placed, else settle_entry.lua.
 #include "entry.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "failpoint.h"
@@ -67,11 +69,14 @@ static enum sk_status correct_and_drop(const struct sk_core *core, const struct 
 {
     const struct sk_voucher *voucher = entry->voucher;
     const char *argv[SK_REDIS_ARGS_MAX];
+    char hold_ms[24];
     int n = 0;
+    (void)snprintf(hold_ms, sizeof hold_ms, "%" PRId64, core->config->sold_out_mark_ms);
     argv[n++] = voucher->voucher_key;
     argv[n++] = voucher->buyers_key;
     argv[n++] = voucher->journal_key;
     argv[n++] = journal_id;
+    argv[n++] = hold_ms;
     if (entry->refused.failed || (size_t)n + entry->refused_count * 4 > SK_REDIS_ARGS_MAX)
         return SK_NO_MEM;
     const char *at = entry->refused.data;

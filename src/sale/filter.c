@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { PROBES = 8, BITS_PER_NAME = 12, WORD_BITS = 64, NAMES_MIN = 64 };
+enum { PROBES = 8, BITS_PER_NAME = 12, WORD_BITS = 64, NAMES_MIN = 64, NAMES_MAX = 200000000 };
 
 struct sk_filter {
     uint64_t mask; // number of bits less one; a power of two less one
@@ -24,6 +24,8 @@ uint64_t sk_hash(const char *name, size_t len)
 
 struct sk_filter *sk_filter_new(size_t expected)
 {
+    if (expected > NAMES_MAX)
+        return NULL; // and the loop below would never end
     size_t names = expected < NAMES_MIN ? NAMES_MIN : expected, bits = WORD_BITS;
     while (bits < names * BITS_PER_NAME)
         bits *= 2;

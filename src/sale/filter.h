@@ -11,7 +11,7 @@
 struct sk_filter;
 
 // The reactor's thread. Gives a filter sized for `expected` names: 12 bits each, about 0.3 % false
-// positives. NULL: out of memory. The owner frees it; NULL is fine.
+// positives. NULL: out of memory, or far more than there can be. The owner frees it; NULL is fine.
 struct sk_filter *sk_filter_new(size_t expected);
 void sk_filter_free(struct sk_filter *filter);
 

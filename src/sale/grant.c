@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "trust.h"
+
 enum {
     JOURNAL_ENTRIES_MAX = 100000, // of one voucher; past it nothing new is placed
     FIRST_EXISTING = 7,           // elements before the existing ids
@@ -58,13 +60,15 @@ static bool read_answers(struct sk_grant *grant, size_t n)
     grant->last = sk_reply_text(sk_reply_at(reply, 4), NULL);
     grant->journal_id = sk_reply_text(sk_reply_at(reply, 5), NULL);
     grant->letters = sk_reply_text(sk_reply_at(reply, 6), &letters);
-    if (!sk_reply_number(sk_reply_at(reply, 1), &grant->now_ms) ||
-        !sk_reply_number(sk_reply_at(reply, 2), &grant->begin_ms) ||
-        !sk_reply_number(sk_reply_at(reply, 3), &grant->epoch) || grant->last == NULL || grant->journal_id == NULL ||
-        grant->letters == NULL || letters != n || sk_reply_count(reply) < FIRST_EXISTING)
+    if (!sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &grant->now_ms) ||
+        !sk_trust_number(sk_reply_at(reply, 2), SK_TRUST_MAX, &grant->begin_ms) ||
+        !sk_trust_number(sk_reply_at(reply, 3), SK_TRUST_MAX, &grant->epoch) || grant->last == NULL ||
+        grant->journal_id == NULL || grant->letters == NULL || letters != n || sk_reply_count(reply) < FIRST_EXISTING)
+        return false;
+    if (memchr(grant->letters, SK_GRANT_PLACED, n) != NULL && !sk_trust_is_journal_id(grant->journal_id))
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (grant->letters[i] == '\0' || strchr("pasnef", grant->letters[i]) == NULL)
+        if (grant->letters[i] == '\0' || strchr("pasnefr", grant->letters[i]) == NULL)
             return false;
         if (grant->letters[i] == SK_GRANT_ALREADY &&
             sk_reply_text(sk_reply_at(reply, FIRST_EXISTING + existing++), NULL) == NULL)
@@ -76,7 +80,10 @@ static bool read_answers(struct sk_grant *grant, size_t n)
 struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
 {
     struct sk_grant grant = {.reply = reply, .next_existing = FIRST_EXISTING};
+    const char *error = sk_reply_error(reply);
     grant.status = read_status(sk_reply_text(sk_reply_at(reply, 0), NULL));
+    if (error != NULL && sk_trust_is_damage(error))
+        grant.status = SK_GRANT_UNSURE;
     if (grant.status == SK_GRANT_OK && !read_answers(&grant, n))
         grant.status = SK_GRANT_MALFORMED;
     return grant;
@@ -84,11 +91,10 @@ struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
 
 void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher)
 {
-    size_t len = strlen(grant->last);
-    if (len >= sizeof voucher->seen_last)
+    if (!sk_trust_is_version(grant->last))
         return;
     voucher->seen_epoch = grant->epoch;
-    memcpy(voucher->seen_last, grant->last, len + 1);
+    memcpy(voucher->seen_last, grant->last, strlen(grant->last) + 1);
 }
 
 const char *sk_grant_next_existing(struct sk_grant *grant)

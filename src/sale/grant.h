@@ -11,7 +11,8 @@ enum sk_grant_letter {
     SK_GRANT_SOLD_OUT = 's',
     SK_GRANT_NOT_STARTED = 'n',
     SK_GRANT_ENDED = 'e',
-    SK_GRANT_FULL = 'f', // the journal is
+    SK_GRANT_FULL = 'f',     // the journal is
+    SK_GRANT_RETURNED = 'r', // sold out, and a unit that has returned sells in a moment
 };
 
 enum sk_grant_status { SK_GRANT_OK, SK_GRANT_MISSING, SK_GRANT_LOADING, SK_GRANT_UNSURE, SK_GRANT_MALFORMED };

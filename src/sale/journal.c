@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "text.h"
+#include "trust.h"
 #include "uuid.h"
 
 int sk_journal_parse(const char *orders, size_t len, void (*each)(void *arg, const char *id, const char *user),
@@ -45,13 +46,12 @@ static const struct sk_reply *field(const struct sk_reply *fields, const char *n
 bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *entry)
 {
     const struct sk_reply *fields = sk_reply_at(element, 1);
-    size_t id_len = 0;
     *entry = (struct sk_journal_entry){.count = -1};
-    entry->id = sk_reply_text(sk_reply_at(element, 0), &id_len);
-    if (entry->id == NULL || id_len >= SK_JOURNAL_ID_SIZE)
+    entry->id = sk_reply_text(sk_reply_at(element, 0), NULL);
+    if (entry->id == NULL || !sk_trust_is_journal_id(entry->id))
         return false;
     const char *orders = sk_reply_text(field(fields, "orders"), &entry->orders_len);
-    if (orders != NULL && sk_reply_number(field(fields, "epoch"), &entry->epoch))
+    if (orders != NULL && sk_trust_number(field(fields, "epoch"), SK_TRUST_MAX, &entry->epoch))
         entry->count = sk_journal_parse(orders, entry->orders_len, NULL, NULL);
     if (entry->count > SK_JOURNAL_ORDERS_MAX)
         entry->count = -1;

@@ -24,7 +24,7 @@ struct sk_journal_entry {
     int count;
 };
 
-// Reads one element of XRANGE's reply. False: it is not even an element with an id that fits.
+// Reads one element of XRANGE's reply. False: it is not even an element with a journal id.
 bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *entry);
 
 // Keeps the fields and values of an element as they are: each as "<length>:<bytes>,". Empty if it has none.

@@ -9,6 +9,7 @@
 #include "grant.h"
 #include "log.h"
 #include "reconcile.h"
+#include "trust.h"
 
 enum {
     LOOKUPS_MAX = 64, // voucher ids nobody knows, being looked up
@@ -30,6 +31,7 @@ struct call {
     struct sk_place *place;
     struct sk_voucher *voucher;
     struct sk_order_list orders;
+    uint64_t asked_at_ms;
 };
 
 struct sk_place *sk_place_open(const struct sk_core *core, struct sk_admit *admit, struct sk_writer *writer)
@@ -86,6 +88,7 @@ void sk_place_add(struct sk_place *place, struct sk_voucher *voucher, struct sk_
 struct lookup {
     struct sk_place *place;
     struct sk_voucher *voucher;
+    uint64_t asked_at_ms;
 };
 
 // Starts to rebuild the voucher, unless that is under way.
@@ -104,8 +107,9 @@ static void on_lookup(void *arg, const struct sk_rows *rows)
     voucher->looking_up = false;
     place->lookups--;
     if (rows != NULL && sk_rows_count(rows) == 0) {
-        verdict = SK_VERDICT_UNKNOWN_VOUCHER;
-        sk_admit_remember(place->admit, voucher, verdict, "", 0);
+        struct sk_mark said = {.verdict = SK_VERDICT_UNKNOWN_VOUCHER};
+        verdict = said.verdict;
+        sk_admit_remember(place->admit, voucher, &said, lookup->asked_at_ms);
     } else if (rows != NULL) {
         verdict = SK_VERDICT_LOADING;
         rebuild(place, voucher);
@@ -122,6 +126,10 @@ static void look_up(struct sk_place *place, struct sk_voucher *voucher, struct s
         sk_order_push(&voucher->unknown, order);
     if (voucher->looking_up)
         return;
+    if (sk_admit_knows_unknown(place->admit, voucher)) {
+        refuse_all(place, &voucher->unknown, SK_VERDICT_UNKNOWN_VOUCHER);
+        return;
+    }
     struct lookup *lookup = place->lookups < LOOKUPS_MAX ? malloc(sizeof *lookup) : NULL;
     char id[24];
     const char *params[] = {id};
@@ -130,7 +138,7 @@ static void look_up(struct sk_place *place, struct sk_voucher *voucher, struct s
         refuse_all(place, &voucher->unknown, SK_VERDICT_OVERLOADED);
         return;
     }
-    *lookup = (struct lookup){place, voucher};
+    *lookup = (struct lookup){place, voucher, uv_now(place->core->loop)};
     if (sk_pg_call(place->core->pg, SK_STATEMENT_FIND_VOUCHER, 1, params, on_lookup, lookup) != SK_OK) {
         free(lookup);
         refuse_all(place, &voucher->unknown, SK_VERDICT_UNAVAILABLE);
@@ -174,19 +182,31 @@ static void answer_each(struct sk_place *place, struct call *call, struct sk_gra
         case SK_GRANT_FULL:
             refuse(place, order, SK_VERDICT_OVERLOADED, NULL, RETRY_AFTER_MS);
             break;
+        case SK_GRANT_RETURNED:
+            refuse(place, order, SK_VERDICT_SOLD_OUT, NULL, 0);
+            break;
         }
     }
 }
 
-static void remember(struct sk_place *place, struct sk_voucher *voucher, const struct sk_grant *grant)
+static void remember(const struct call *call, const struct sk_grant *grant)
 {
+    struct sk_place *place = call->place;
+    struct sk_mark said = {.begin_at_ms = uv_now(place->core->loop)};
+    if (!sk_trust_is_version(grant->last))
+        return;
     if (strchr(grant->letters, SK_GRANT_SOLD_OUT) != NULL)
-        sk_admit_remember(place->admit, voucher, SK_VERDICT_SOLD_OUT, grant->last, 0);
+        said.verdict = SK_VERDICT_SOLD_OUT;
     else if (strchr(grant->letters, SK_GRANT_ENDED) != NULL)
-        sk_admit_remember(place->admit, voucher, SK_VERDICT_ENDED, grant->last, 0);
-    else if (strchr(grant->letters, SK_GRANT_NOT_STARTED) != NULL)
-        sk_admit_remember(place->admit, voucher, SK_VERDICT_NOT_STARTED, "",
-                          (uint64_t)(grant->begin_ms - grant->now_ms));
+        said.verdict = SK_VERDICT_ENDED;
+    else if (strchr(grant->letters, SK_GRANT_NOT_STARTED) != NULL && grant->begin_ms > grant->now_ms)
+        said.verdict = SK_VERDICT_NOT_STARTED;
+    else
+        return;
+    if (said.verdict == SK_VERDICT_NOT_STARTED)
+        said.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
+    memcpy(said.label, grant->last, strlen(grant->last) + 1);
+    sk_admit_remember(place->admit, call->voucher, &said, call->asked_at_ms);
 }
 
 // Anything that is not a clear answer is 503: never "sold out", never "unknown voucher". Where the call
@@ -207,7 +227,7 @@ static void on_reply(void *arg, const struct sk_reply *reply)
     switch (grant.status) {
     case SK_GRANT_OK:
         sk_grant_remember(&grant, voucher);
-        remember(place, voucher, &grant);
+        remember(call, &grant);
         answer_each(place, call, &grant);
         break;
     case SK_GRANT_MISSING:
@@ -239,6 +259,7 @@ static void ask(struct sk_place *place, struct sk_voucher *voucher)
     }
     call->place = place;
     call->voucher = voucher;
+    call->asked_at_ms = uv_now(place->core->loop);
     size_t most = (size_t)place->core->config->batch_max;
     while (call->orders.count < most && voucher->asking.count > 0)
         sk_order_push(&call->orders, sk_order_pop(&voucher->asking));
@@ -248,7 +269,7 @@ static void ask(struct sk_place *place, struct sk_voucher *voucher)
         return;
     }
     voucher->calls++;
-    place->asked_at_ms = uv_now(place->core->loop);
+    place->asked_at_ms = call->asked_at_ms;
 }
 
 bool sk_place_flush(struct sk_place *place)

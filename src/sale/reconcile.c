@@ -15,6 +15,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "admit.h"
@@ -342,11 +343,19 @@ static void read_journal(struct reconcile *reconcile)
 static void on_begun(void *arg, const struct sk_reply *reply)
 {
     struct reconcile *reconcile = arg;
+    struct sk_voucher *voucher = reconcile->voucher;
     SK_FAILPOINT("reconcile.begun");
-    if (answers(reply, 1))
-        read_journal(reconcile);
-    else
+    if (!answers(reply, 1)) {
         end(reconcile, "begin");
+        return;
+    }
+    // Now both stores have this epoch. What was seen before is forgotten, above all an epoch that was forged: nothing
+    // would ever be newer.
+    voucher->seen_epoch = strtoll(reconcile->epoch, NULL, 10);
+    voucher->seen_last[0] = '\0';
+    voucher->stale_epoch = voucher->seen_epoch - 1;
+    voucher->look = (struct sk_look){0};
+    read_journal(reconcile);
 }
 
 static void on_epoch(void *arg, const struct sk_rows *rows)
@@ -358,8 +367,9 @@ static void on_epoch(void *arg, const struct sk_rows *rows)
     }
     SK_FAILPOINT("reconcile.epoch");
     (void)snprintf(reconcile->epoch, sizeof reconcile->epoch, "%s", sk_rows_text(rows, 0, 0));
-    const char *argv[] = {reconcile->voucher->voucher_key, reconcile->voucher->buyers_key, reconcile->epoch};
-    if (sk_redis_script(reconcile->core->redis, SK_SCRIPT_RECONCILE_BEGIN, 2, 3, argv, NULL, on_begun, reconcile) !=
+    const struct sk_voucher *voucher = reconcile->voucher;
+    const char *argv[] = {voucher->voucher_key, voucher->buyers_key, voucher->journal_key, reconcile->epoch};
+    if (sk_redis_script(reconcile->core->redis, SK_SCRIPT_RECONCILE_BEGIN, 3, 4, argv, NULL, on_begun, reconcile) !=
         SK_OK)
         end(reconcile, "begin");
 }

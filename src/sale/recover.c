@@ -16,6 +16,7 @@
 #include "dead_letter.h"
 #include "log.h"
 #include "reconcile.h"
+#include "trust.h"
 
 enum {
     ROUND_MS = 1000,
@@ -167,10 +168,10 @@ static void on_scanned(void *arg, const struct sk_reply *reply)
 static void scan(struct sk_recover *recover)
 {
     char grace[24], page[8];
-    const char *argv[] = {recover->voucher->journal_key, grace, recover->after, page};
+    const char *argv[] = {recover->voucher->journal_key, grace, recover->after, page, recover->voucher->old_last};
     (void)snprintf(grace, sizeof grace, "%" PRId64, recover->core->config->recover_after_ms);
     (void)snprintf(page, sizeof page, "%d", (int)PAGE);
-    if (sk_redis_script(recover->core->redis, SK_SCRIPT_SCAN_JOURNAL, 1, 4, argv, NULL, on_scanned, recover) != SK_OK)
+    if (sk_redis_script(recover->core->redis, SK_SCRIPT_SCAN_JOURNAL, 1, 5, argv, NULL, on_scanned, recover) != SK_OK)
         end_voucher(recover);
 }
 
@@ -238,6 +239,22 @@ static bool must_rebuild(const struct sk_core *core, struct sk_voucher *voucher,
     return true;
 }
 
+// By Redis's clock, which stamps them, entries look too young once it has gone back. So it counts as well how long they
+// have been there by our own clock: all up to what was the newest one a grace period ago are old.
+static void note_age(const struct sk_core *core, struct sk_voucher *voucher, const struct sk_look *look)
+{
+    uint64_t now = uv_now(core->loop);
+    if (look->journal == 0 || !sk_trust_is_journal_id(look->last)) {
+        voucher->old_last[0] = voucher->aging_last[0] = '\0';
+        return;
+    }
+    if (voucher->aging_last[0] != '\0' && now < voucher->aging_since_ms + (uint64_t)core->config->recover_after_ms)
+        return;
+    memcpy(voucher->old_last, voucher->aging_last, sizeof voucher->old_last);
+    memcpy(voucher->aging_last, look->last, sizeof voucher->aging_last);
+    voucher->aging_since_ms = now;
+}
+
 static void on_look(void *arg, const struct sk_reply *reply)
 {
     struct sk_recover *recover = arg;
@@ -248,6 +265,7 @@ static void on_look(void *arg, const struct sk_reply *reply)
         end_voucher(recover);
         return;
     }
+    note_age(core, voucher, &look);
     if (must_rebuild(core, voucher, &recover->accounts[recover->at - 1], &look)) {
         if (sk_reconcile(core, voucher, NULL, NULL) != SK_OK)
             sk_log(SK_DEBUG, "not reconciled now", "voucher=%" PRId64, voucher->id);

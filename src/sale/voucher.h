@@ -66,9 +66,12 @@ struct sk_voucher {
     uint64_t reconcile_at_ms; // not before
 
     // recover.c
-    struct sk_look look;      // the last one
-    unsigned differing;       // looks in a row whose books differ though nothing moves
-    uint64_t differ_until_ms; // do not act upon it again before
+    struct sk_look look;            // the last one
+    unsigned differing;             // looks in a row whose books differ though nothing moves
+    uint64_t differ_until_ms;       // do not act upon it again before
+    char old_last[SK_LABEL_SIZE];   // entries of the journal up to this one are old by our clock; empty: none
+    char aging_last[SK_LABEL_SIZE]; // will be that
+    uint64_t aging_since_ms;
 
     // Which of the above is under way, or in a list.
     bool in_asking, looking_up; // place.c

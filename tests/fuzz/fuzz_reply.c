@@ -10,6 +10,7 @@
 #include "fuzz.h"
 #include "grant.h"
 #include "redis_info.h"
+#include "trust.h"
 
 enum { ELEMENTS_MAX = 9999, USERS_MAX = 8 };
 
@@ -72,8 +73,10 @@ static void must_be_a_grant(struct sk_grant *grant, size_t users)
     struct sk_voucher voucher = {.id = 1};
     MUST(grant->last != NULL && grant->journal_id != NULL && grant->letters != NULL);
     MUST(strlen(grant->letters) == users);
+    MUST(grant->epoch >= 0 && grant->epoch <= SK_TRUST_MAX);
+    MUST(strchr(grant->letters, 'p') == NULL || sk_trust_is_journal_id(grant->journal_id));
     for (size_t i = 0; i < users; i++) {
-        MUST(strchr("pasnef", grant->letters[i]) != NULL);
+        MUST(strchr("pasnefr", grant->letters[i]) != NULL);
         if (grant->letters[i] != SK_GRANT_ALREADY)
             continue;
         // It goes into an answer as it is.
@@ -82,7 +85,8 @@ static void must_be_a_grant(struct sk_grant *grant, size_t users)
     }
     MUST(sk_grant_next_existing(grant) == NULL);
     sk_grant_remember(grant, &voucher);
-    MUST(strlen(voucher.seen_last) < sizeof voucher.seen_last);
+    MUST(voucher.seen_last[0] == '\0' || sk_trust_is_version(voucher.seen_last));
+    MUST(voucher.seen_epoch <= SK_TRUST_MAX);
 }
 
 static void read_as_grant(const struct sk_reply *reply)
@@ -133,7 +137,8 @@ static void read_as_entry(const struct sk_reply *element)
     if (!sk_journal_read(element, &entry))
         return;
     int seen = 0;
-    MUST(strlen(entry.id) < SK_JOURNAL_ID_SIZE);
+    MUST(sk_trust_is_journal_id(entry.id) && strlen(entry.id) < SK_JOURNAL_ID_SIZE);
+    MUST(entry.orders == NULL || (entry.epoch >= 0 && entry.epoch <= SK_TRUST_MAX));
     MUST((entry.orders != NULL) == (entry.count > 0));
     if (entry.orders != NULL)
         MUST(sk_journal_parse(entry.orders, entry.orders_len, count_order, &seen) == entry.count);
@@ -149,7 +154,9 @@ static void read_as_look(const struct sk_reply *reply)
     struct sk_look look;
     if (!sk_look_read(reply, run, &look))
         return;
-    MUST(strlen(look.last) < sizeof look.last);
+    MUST(look.last[0] == '\0' || sk_trust_is_version(look.last));
+    MUST(!look.same_run || (look.last[0] != '\0' && look.epoch <= SK_TRUST_MAX && look.stock <= SK_TRUST_MAX));
+    MUST(look.epoch >= 0 && look.stock >= 0 && look.buyers >= 0 && look.journal >= 0);
     enum sk_finding first = sk_audit(&account, &never, &look), second = sk_audit(&account, &look, &look);
     MUST(sk_finding_name(first) != NULL && sk_finding_name(second) != NULL);
     // Redis as it should be is the only one that may go on selling after two looks.

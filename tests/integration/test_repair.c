@@ -177,34 +177,60 @@ static const struct damage damages[] = {
     {"an older journal id", {"HSET seckill:{%s}:voucher last 1-1"}},
     {"another Redis process", {"HSET seckill:{%s}:voucher run 0123456789012345678901234567890123456789"}},
     {"everything forgotten", {"DEL seckill:{%s}:voucher", "DEL seckill:{%s}:buyers", "DEL seckill:{%s}:journal"}},
+    // What cannot be.
+    {"stock in another notation", {"HSET seckill:{%s}:voucher stock 1e1"}},
+    {"negative stock", {"HSET seckill:{%s}:voucher stock -3"}},
+    {"an epoch out of range", {"HSET seckill:{%s}:voucher epoch 99999999999999999999"}},
+    {"the largest epoch", {"HSET seckill:{%s}:voucher epoch 9223372036854775807"}},
+    {"an epoch far ahead", {"HSET seckill:{%s}:voucher epoch 900000000000000"}},
+    {"an epoch ahead", {"HSET seckill:{%s}:voucher epoch 5000"}},
+    {"an epoch that is no number", {"HSET seckill:{%s}:voucher epoch x"}},
+    {"an id out of range", {"HSET seckill:{%s}:voucher last 9999999999999999999-0"}},
+    {"an id that is none", {"HSET seckill:{%s}:voucher last x"}},
+    {"a start that is no time", {"HSET seckill:{%s}:voucher begin_ms soon"}},
+    {"the voucher of another type", {"SET seckill:{%s}:voucher x"}},
+    {"the buyers of another type", {"SET seckill:{%s}:buyers x"}},
+    {"the journal of another type", {"SET seckill:{%s}:journal x"}},
+    {"all of another type", {"SET seckill:{%s}:voucher x", "SET seckill:{%s}:buyers x", "SET seckill:{%s}:journal x"}},
 };
 
 enum { DAMAGES = sizeof damages / sizeof damages[0] };
 
-// Nobody asks for it: it is seen, and mended, and the voucher beside it is left alone.
-START_TEST(the_audit_mends)
+static void do_damage(const struct damage *damage, const char *voucher)
 {
-    const struct damage *damage = &damages[_i];
-    struct service *service = service_start(ENV(HASTY));
-    char voucher[VOUCHER_ID_SIZE], sound[VOUCHER_ID_SIZE], why[BOOKS_WHY_SIZE];
-    struct http_reply reply;
-    sell_some(service, voucher);
-    sell_some(service, sound);
-    books_must_balance(voucher);
-    books_must_balance(sound);
-    int64_t epoch = epoch_of(voucher), sound_epoch = epoch_of(sound);
     for (int i = 0; i < 4 && damage->command[i] != NULL; i++) {
         char command[PATH_SIZE]; // a format of a table is none that a compiler can check
         const char *gap = strstr(damage->command[i], "%s");
-        (void)snprintf(command, sizeof command, "%.*s%s%s", (int)(gap - damage->command[i]), damage->command[i],
+        (void)snprintf(command, sizeof command, "%.*s%.20s%s", (int)(gap - damage->command[i]), damage->command[i],
                        voucher, gap + 2);
         redis_run(command);
     }
-    WAIT_FOR(epoch_of(voucher) > epoch && books_balance(voucher, why));
-    (void)http_buy_patiently(service, voucher, "user1", &reply);
-    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
-    buy(service, voucher, "late");
-    books_must_balance(voucher);
+}
+
+// Nobody asks for it: it is seen, and mended, each on a voucher of its own; and the voucher beside them is left alone.
+START_TEST(the_audit_mends)
+{
+    static char vouchers[DAMAGES][VOUCHER_ID_SIZE];
+    struct service *service = service_start(ENV(HASTY));
+    char sound[VOUCHER_ID_SIZE], why[BOOKS_WHY_SIZE];
+    struct http_reply reply;
+    int64_t epochs[DAMAGES];
+    sell_some(service, sound);
+    books_must_balance(sound);
+    int64_t sound_epoch = epoch_of(sound);
+    for (int i = 0; i < DAMAGES; i++) {
+        sell_some(service, vouchers[i]);
+        books_must_balance(vouchers[i]);
+        epochs[i] = epoch_of(vouchers[i]);
+        do_damage(&damages[i], vouchers[i]);
+    }
+    for (int i = 0; i < DAMAGES; i++) {
+        WAIT_FOR(epoch_of(vouchers[i]) > epochs[i] && books_balance(vouchers[i], why));
+        (void)http_buy_patiently(service, vouchers[i], "user1", &reply);
+        ck_assert_msg(http_is_problem(&reply, 409, "ALREADY_ORDERED"), "%s: %s", damages[i].what, reply.body);
+        buy(service, vouchers[i], "late");
+        books_must_balance(vouchers[i]);
+    }
     ck_assert_int_eq(epoch_of(sound), sound_epoch);
 }
 END_TEST
@@ -480,7 +506,7 @@ int main(void)
     tcase_add_test(tcase, reconcile_refuses_what_makes_no_sense);
     tcase_add_test(tcase, many_reconcile_at_once);
     tcase_add_test(tcase, reconcile_needs_both_stores);
-    tcase_add_loop_test(tcase, the_audit_mends, 0, DAMAGES);
+    tcase_add_test(tcase, the_audit_mends);
     tcase_add_test(tcase, grants_that_redis_has_forgotten);
     tcase_add_test(tcase, an_entry_that_cannot_be_read);
     tcase_add_test(tcase, a_dead_letter_is_tried_again);

@@ -277,10 +277,41 @@ START_TEST(past_the_last_unit_orders_are_sold_out_in_their_order)
     PLACE("3", ORDERS({4, "alice"}, {2, "bob"}, {3, "carol"}, {1, "dave"}),
           ENDS({"already_placed", 0}, {"already_placed", 0}, {"sold_out", 0}, {"sold_out", 0}));
     must_have(2, 0);
-    // Once refused stays refused, also when there are units again.
+    // Once refused stays refused, also when there are units again: the one that Redis took for it returns.
     db_run("UPDATE seckill_voucher SET stock = 5, initial_stock = 7 WHERE id = %s", voucher);
-    PLACE("3", ORDERS({3, "carol"}), ENDS({"sold_out", 0}));
+    PLACE("3", ORDERS({3, "carol"}), ENDS({"duplicate", 0}));
     must_have(2, 5);
+    PLACE("3", ORDERS({5, "erin"}, {3, "carol"}), ENDS({"placed", 0}, {"duplicate", 0}));
+    must_have(3, 4);
+    // Unless this very batch takes the last ones.
+    db_run("UPDATE seckill_voucher SET stock = 1 WHERE id = %s", voucher);
+    PLACE("3", ORDERS({3, "carol"}, {6, "frank"}, {7, "grace"}), ENDS({"sold_out", 0}, {"placed", 0}, {"sold_out", 0}));
+}
+END_TEST
+
+// An id proves what Redis has lost, no more: it must not refuse an order.
+START_TEST(a_journal_id_that_cannot_be_refuses_nothing)
+{
+    static const char *const ids[] = {"9999999999999999999-1",
+                                      "1-9999999999999999999",
+                                      "",
+                                      "x",
+                                      "1",
+                                      "-1--1",
+                                      "18446744073709551615-18446744073709551615",
+                                      "1-1-1",
+                                      "epoch-7"};
+    make_voucher(100);
+    journal_id = "100-5";
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    for (unsigned i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        char user[16];
+        (void)snprintf(user, sizeof user, "user%u", i);
+        journal_id = ids[i];
+        PLACE("3", ORDERS({10 + i, user}), ENDS({"placed", 0}));
+    }
+    ck_assert_int_eq(db_number("SELECT journal_ms FROM seckill_voucher WHERE id = %s", voucher), 100);
+    ck_assert_int_eq(db_number("SELECT journal_seq FROM seckill_voucher WHERE id = %s", voucher), 5);
 }
 END_TEST
 
@@ -1085,6 +1116,7 @@ int main(void)
     tcase_add_test(tcase, a_user_whose_order_was_cancelled_may_order_again);
     tcase_add_test(tcase, orders_are_per_voucher);
     tcase_add_test(tcase, past_the_last_unit_orders_are_sold_out_in_their_order);
+    tcase_add_test(tcase, a_journal_id_that_cannot_be_refuses_nothing);
     tcase_add_test(tcase, with_no_stock_at_all_everything_is_sold_out);
     tcase_add_test(tcase, exactly_the_stock_is_placed);
     tcase_add_test(tcase, another_epoch_is_stale_and_changes_nothing);

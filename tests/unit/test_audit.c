@@ -50,7 +50,16 @@ START_TEST(what_cannot_be_read_is_not_relied_on)
         {5, TEXT("x"), false, false, false, false},
         {6, NIL, false, false, false, false},
         {7, NIL, false, false, false, false},
-        {2, TEXT("0123456789012345678901234567890123456789012345"), false, false, false, false},
+        {2, TEXT("0123456789012345678901234567890123456789012345"), true, false, false, true},
+        {2, TEXT("9999999999999999999-1"), true, false, false, true},
+        {2, TEXT("1-1\nlevel=error"), true, false, false, true},
+        {2, TEXT("epoch-7"), true, true, false, true},
+        {1, TEXT("99999999999999999999"), true, false, false, true},
+        {1, TEXT("9223372036854775807"), true, false, false, true},
+        {3, TEXT("9223372036854775807"), true, false, false, true},
+        {5, NUMBER(-1), false, false, false, false},
+        {5, NUMBER(INT64_MAX), false, false, false, false},
+        {6, NUMBER(-1), false, false, false, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct sk_reply items[9];
@@ -65,8 +74,11 @@ START_TEST(what_cannot_be_read_is_not_relied_on)
     }
     struct sk_look look;
     const struct sk_reply error = ERROR("ERR"), nothing = {.kind = REPLY_LIST};
+    const struct sk_reply damage = ERROR("WRONGTYPE Operation against a key holding the wrong kind of value");
     ck_assert(!sk_look_read(&error, RUN, &look));
     ck_assert(!sk_look_read(&nothing, RUN, &look));
+    ck_assert(sk_look_read(&damage, RUN, &look)); // which a rebuild mends
+    ck_assert_int_eq(sk_audit(&account, &at_rest, &look), SK_BOOKS_UNSURE);
 }
 END_TEST
 

@@ -457,6 +457,77 @@ START_TEST(questions_about_made_up_ids_are_bounded)
 }
 END_TEST
 
+// It may have been created since, and sold, by another instance: so Redis is asked each time, and PostgreSQL is not.
+START_TEST(that_a_voucher_is_unknown_is_remembered_for_postgres_alone)
+{
+    struct sk_rows none = {0};
+    config.sold_out_mark_ms = 60000;
+    for (uint64_t ticket = 1; ticket <= 3; ticket++) {
+        request(1, ticket, 1);
+        sk_place_flush(place);
+        ck_assert_uint_eq(fake_redis.count, ticket);
+        ANSWER_WORD("missing");
+        if (ticket == 1)
+            pg_answers(&none);
+        must_be_told(ticket - 1, ticket, SK_VERDICT_UNKNOWN_VOUCHER);
+    }
+    ck_assert_uint_eq(fake_pg.count, 1);
+    request(1, 4, 1);
+    sk_place_flush(place);
+    ANSWER("p");
+    must_be_told(3, 4, SK_VERDICT_ACCEPTED);
+}
+END_TEST
+
+// ---- what cannot be ----
+
+// Keys of a wrong type and a journal at its end last until the voucher is rebuilt.
+START_TEST(damage_is_503_and_rebuilt)
+{
+    static const struct sk_reply damages[] = {
+        ERROR("WRONGTYPE Operation against a key holding the wrong kind of value script: x"),
+        ERROR("ERR The stream has exhausted the last possible ID, unable to add more items script: x"),
+    };
+    for (int i = 0; i < 2; i++) {
+        request(1, (uint64_t)i + 1, 1);
+        sk_place_flush(place);
+        redis_answers(&damages[i]);
+        must_be_told((size_t)i, (uint64_t)i + 1, SK_VERDICT_LOADING);
+        ck_assert_int_eq(rebuilds, i + 1);
+    }
+}
+END_TEST
+
+// What is granted goes to the writer, whatever the numbers of its journal id; only that id is not compared with later
+// ones.
+START_TEST(a_journal_id_out_of_range_stops_no_order)
+{
+    static const char id[] = "9999999999999999999-1";
+    const struct sk_reply items[] = {TEXT("ok"), NUMBER(5000), NUMBER(4000), TEXT("7"), TEXT(id), TEXT(id), TEXT("p")};
+    const struct sk_reply reply = LIST_OF(items);
+    request(1, 1, 1);
+    sk_place_flush(place);
+    redis_answers(&reply);
+    must_be_told(0, 1, SK_VERDICT_ACCEPTED);
+    ck_assert_uint_eq(granted_count, 1);
+    ck_assert_str_eq(granted[0]->entry->journal_id, id);
+    ck_assert_str_eq(voucher(1)->seen_last, "");
+}
+END_TEST
+
+// All was sold out, and a unit has returned: nobody may remember that there is nothing, since it sells in a moment.
+START_TEST(a_unit_that_sells_in_a_moment_is_sold_out_and_not_remembered)
+{
+    config.sold_out_mark_ms = 60000;
+    request(1, 1, 1);
+    sk_place_flush(place);
+    ANSWER("r");
+    must_be_told(0, 1, SK_VERDICT_SOLD_OUT);
+    ck_assert_uint_eq(voucher(1)->mark.until_ms, 0);
+    ck_assert_uint_eq(fake_redis.count, 1);
+}
+END_TEST
+
 // ---- closing ----
 
 START_TEST(closing_answers_whoever_still_waits)
@@ -493,6 +564,10 @@ int main(void)
     tcase_add_test(tcase, a_voucher_that_exists_is_loaded);
     tcase_add_test(tcase, without_postgres_nobody_knows);
     tcase_add_test(tcase, questions_about_made_up_ids_are_bounded);
+    tcase_add_test(tcase, that_a_voucher_is_unknown_is_remembered_for_postgres_alone);
+    tcase_add_test(tcase, damage_is_503_and_rebuilt);
+    tcase_add_test(tcase, a_journal_id_out_of_range_stops_no_order);
+    tcase_add_test(tcase, a_unit_that_sells_in_a_moment_is_sold_out_and_not_remembered);
     tcase_add_test(tcase, closing_answers_whoever_still_waits);
     return harness_main(tcase, CK_FORK);
 }

@@ -132,7 +132,7 @@ static void must_be_told(uint64_t ticket, enum sk_verdict verdict)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    config = (struct sk_config){.batch_max = BATCH_MAX, .journal_max_orders = POOL};
+    config = (struct sk_config){.batch_max = BATCH_MAX, .journal_max_orders = POOL, .sold_out_mark_ms = 200};
     core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
     core.vouchers = sk_vouchers_new();
     core.orders = sk_order_pool_new(POOL);
@@ -378,7 +378,8 @@ START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
         "seckill:{1}:voucher",
         "seckill:{1}:buyers",
         "seckill:{1}:journal",
-        "10-1", //
+        "10-1",
+        "200", //
         "duplicate",
         ids[0],
         "user-1",
@@ -410,9 +411,9 @@ START_TEST(refusals_of_several_batches_gather_in_their_entry)
     ck_assert_uint_eq(fake_redis.count, 0);
     OUTCOMES({"1", "placed"}, {"2", "sold_out"});
     ck_assert_uint_eq(fake_redis.count, 1);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 4 + 2 * 4);
-    ck_assert_str_eq(fake_redis.asked[0].argv[6], "user-1");
-    ck_assert_str_eq(fake_redis.asked[0].argv[10], "user-6");
+    ck_assert_int_eq(fake_redis.asked[0].argc, 5 + 2 * 4);
+    ck_assert_str_eq(fake_redis.asked[0].argv[7], "user-1");
+    ck_assert_str_eq(fake_redis.asked[0].argv[11], "user-6");
 }
 END_TEST
 
@@ -712,7 +713,7 @@ START_TEST(the_largest_entry_refused_as_a_whole_can_be_settled)
     pg_answers(&result);
     ck_assert_uint_eq(fake_redis.count, 1);
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 4 + 4 * LARGEST);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 5 + 4 * LARGEST);
 }
 END_TEST
 

@@ -1,0 +1,102 @@
+-- place_orders() no longer trusts what comes from Redis, and says of an order that was refused before what it holds.
+-- Same name, same arguments: instances of the release before go on working while others are rolled out.
+
+-- The two numbers of a journal id; zeros where they are not of the size that they can have. An id only proves what
+-- Redis has lost: it must never refuse an order.
+CREATE FUNCTION journal_number(p_journal text, p_part integer) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_journal ~ '^[0-9]{1,15}-[0-9]{1,15}$' THEN split_part(p_journal, '-', p_part)::bigint ELSE 0 END
+$$;
+
+-- Places a batch of orders for one voucher: one round trip, one outcome for each order.
+--
+--   placed          inserted now, one unit taken
+--   already_placed  this very id was settled before (live or cancelled): nothing is taken again
+--   duplicate       this id is kept as refused, and the unit that Redis took for it returns; live_id is the user's
+--                   live order, if any
+--   sold_out        this id is kept as refused, and there is no unit that could return
+--   stale           the epoch is not the voucher's: the caller has been fenced off, nothing is done
+--   clash           the id belongs to somebody else's order: never seen, never guessed away
+--
+-- Redis may have granted an order a unit that was refused as SOLD_OUT before this call. The unit returns if PostgreSQL
+-- has any left by now; if it has none, Redis has one too many.
+--
+-- Idempotent by order id: settling a batch again gives the same end. The voucher's row lock, taken first
+-- and once, orders all batches of a voucher. p_journal is the newest journal id of the batch.
+CREATE OR REPLACE FUNCTION place_orders(p_voucher bigint, p_epoch bigint, p_ids uuid[], p_users text[],
+                                        p_journal text DEFAULT NULL)
+RETURNS TABLE (n integer, outcome text, live_id uuid)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_stock integer;
+    v_epoch bigint;
+    v_new   uuid[];
+    v_late  uuid[];
+    v_taken integer;
+    v_ms    bigint := journal_number(p_journal, 1);
+    v_seq   bigint := journal_number(p_journal, 2);
+BEGIN
+    SELECT v.stock, v.epoch INTO v_stock, v_epoch
+      FROM seckill_voucher v WHERE v.id = p_voucher FOR UPDATE;
+    IF NOT FOUND OR p_epoch <> v_epoch THEN
+        RETURN QUERY SELECT i, 'stale'::text, NULL::uuid FROM generate_subscripts(p_ids, 1) AS i;
+        RETURN;
+    END IF;
+
+    WITH inserted AS (
+        INSERT INTO voucher_order (id, user_id, voucher_id)
+        SELECT o.id, o.user_id, p_voucher FROM unnest(p_ids, p_users) AS o (id, user_id)
+        ON CONFLICT DO NOTHING
+        RETURNING id)
+    SELECT coalesce(array_agg(id), '{}') INTO v_new FROM inserted;
+
+    v_taken := least(cardinality(v_new), v_stock);
+    IF v_taken > 0 THEN
+        UPDATE seckill_voucher v
+           SET stock = stock - v_taken,
+               journal_ms = CASE WHEN (v_ms, v_seq) > (journal_ms, journal_seq) THEN v_ms ELSE journal_ms END,
+               journal_seq = CASE WHEN (v_ms, v_seq) > (journal_ms, journal_seq) THEN v_seq ELSE journal_seq END
+         WHERE v.id = p_voucher;
+    END IF;
+    IF v_taken = cardinality(p_ids) THEN
+        RETURN QUERY SELECT i, 'placed'::text, NULL::uuid FROM generate_subscripts(p_ids, 1) AS i;
+        RETURN;
+    END IF;
+
+    -- The uncommon road. First the orders that came after the last unit ...
+    UPDATE voucher_order SET status = 'refused', reason = 'SOLD_OUT'
+     WHERE id IN (SELECT o.id FROM unnest(p_ids) WITH ORDINALITY AS o (id, n)
+                   WHERE o.id = ANY (v_new) GROUP BY o.id ORDER BY min(o.n) OFFSET v_taken);
+    -- ... then those that met a live order of their user, or one that was just refused: kept, so that their
+    -- URL can say why.
+    WITH inserted AS (
+        INSERT INTO voucher_order (id, user_id, voucher_id, status, reason)
+        SELECT o.id, o.user_id, p_voucher, 'refused',
+               CASE WHEN EXISTS (SELECT FROM voucher_order live
+                                  WHERE live.user_id = o.user_id AND live.voucher_id = p_voucher
+                                    AND live.status IN ('unpaid', 'paid'))
+                    THEN 'ALREADY_ORDERED' ELSE 'SOLD_OUT' END
+          FROM unnest(p_ids, p_users) AS o (id, user_id)
+        ON CONFLICT DO NOTHING
+        RETURNING id)
+    SELECT coalesce(array_agg(id), '{}') INTO v_late FROM inserted;
+
+    RETURN QUERY
+    SELECT o.n::integer,
+           CASE WHEN own.user_id <> o.user_id OR own.voucher_id <> p_voucher THEN 'clash'
+                WHEN own.reason = 'SOLD_OUT' AND own.id = ANY (v_new || v_late) THEN 'sold_out'
+                WHEN own.reason = 'SOLD_OUT' AND v_stock - v_taken = 0 THEN 'sold_out'
+                WHEN own.status = 'refused' THEN 'duplicate'
+                WHEN own.id = ANY (v_new) THEN 'placed'
+                ELSE 'already_placed'
+           END,
+           live.id
+      FROM unnest(p_ids, p_users) WITH ORDINALITY AS o (id, user_id, n)
+      JOIN voucher_order own ON own.id = o.id
+      LEFT JOIN voucher_order live
+             ON live.user_id = o.user_id AND live.voucher_id = p_voucher
+            AND live.status IN ('unpaid', 'paid') AND live.id <> o.id
+     ORDER BY o.n;
+END
+$$;

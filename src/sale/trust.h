@@ -1,0 +1,30 @@
+// What may be believed of what Redis says: anyone who can write to it can write anything. A value that cannot be is a
+// finding, which a rebuild mends; it refuses no order and starts no loop. Any thread, no allocation.
+#ifndef SK_SALE_TRUST_H
+#define SK_SALE_TRUST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "redis_reply.h"
+
+// The largest number: 15 digits, which Lua's numbers hold exactly.
+#define SK_TRUST_MAX INT64_C(999999999999999)
+
+// Most buyers of a voucher: as many as it may have units.
+enum { SK_TRUST_BUYERS_MAX = 100000000 };
+
+// A number from 0 to `most`. False: it is none, and *value is 0.
+bool sk_trust_number(const struct sk_reply *reply, int64_t most, int64_t *value);
+
+// Two numbers "<ms>-<sequence>", whatever their size: safe to show, to log and to send back.
+bool sk_trust_is_journal_id(const char *text);
+
+// The version of the buyers, `last`: such an id, or "epoch-<n>", with numbers that can be.
+bool sk_trust_is_version(const char *text);
+
+// Whether an error says that a key is damaged: of another type than it should be, or a journal whose ids have come to
+// their end. A rebuild mends that, while it would last by itself.
+bool sk_trust_is_damage(const char *error);
+
+#endif

@@ -1,0 +1,95 @@
+// What may be believed of what Redis says.
+#include <check.h>
+
+#include "fake_stores.h"
+#include "stack.h"
+#include "trust.h"
+
+START_TEST(numbers_have_a_range)
+{
+    static const struct {
+        struct sk_reply reply;
+        int64_t most;
+        bool good;
+    } rows[] = {
+        {NUMBER(0), 5, true},
+        {NUMBER(5), 5, true},
+        {NUMBER(6), 5, false},
+        {NUMBER(-1), 5, false},
+        {TEXT("999999999999999"), SK_TRUST_MAX, true},
+        {TEXT("1000000000000000"), SK_TRUST_MAX, false},
+        {TEXT("9223372036854775807"), SK_TRUST_MAX, false},
+        {TEXT("x"), SK_TRUST_MAX, false},
+        {NIL, SK_TRUST_MAX, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int64_t value = 77;
+        ck_assert_msg(sk_trust_number(&rows[i].reply, rows[i].most, &value) == rows[i].good, "row %zu", i);
+        ck_assert(rows[i].good || value == 0);
+    }
+}
+END_TEST
+
+START_TEST(ids_and_versions_have_a_form)
+{
+    static const struct {
+        const char *text;
+        bool id, version;
+    } rows[] = {
+        {"1-0", true, true},
+        {"1790000000000-12", true, true},
+        {"999999999999999-999999999999999", true, true},
+        {"1000000000000000-0", true, false},
+        {"1-1000000000000000", true, false},
+        {"18446744073709551615-18446744073709551615", true, false},
+        {"111111111111111111111-0", false, false},
+        {"epoch-7", false, true},
+        {"epoch-999999999999999", false, true},
+        {"epoch-1000000000000000", false, false},
+        {"epoch-", false, false},
+        {"epoch--1", false, false},
+        {"epoch-7-1", false, false},
+        {"", false, false},
+        {"-", false, false},
+        {"1", false, false},
+        {"1-", false, false},
+        {"-1", false, false},
+        {"1-1-1", false, false},
+        {"1-1\n", false, false},
+        {" 1-1", false, false},
+        {"1-1 level=error", false, false},
+        {"+1-1", false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert_msg(sk_trust_is_journal_id(rows[i].text) == rows[i].id, "id '%s'", rows[i].text);
+        ck_assert_msg(sk_trust_is_version(rows[i].text) == rows[i].version, "version '%s'", rows[i].text);
+    }
+}
+END_TEST
+
+// What passes by itself is none.
+START_TEST(damage_is_what_a_rebuild_mends)
+{
+    static const char *const passing[] = {"OOM command not allowed",
+                                          "READONLY You can't",
+                                          "BUSY Redis is busy",
+                                          "LOADING Redis is loading",
+                                          "MISCONF Redis is",
+                                          "ERR wrong number",
+                                          ""};
+    ck_assert(sk_trust_is_damage("WRONGTYPE Operation against a key holding the wrong kind of value"));
+    ck_assert(sk_trust_is_damage("ERR The stream has exhausted the last possible ID, unable to add more items"));
+    for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++)
+        ck_assert_msg(!sk_trust_is_damage(passing[i]), "%s", passing[i]);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("trust");
+    tcase_add_checked_fixture(tcase, NULL, fake_stores_forget);
+    tcase_add_test(tcase, numbers_have_a_range);
+    tcase_add_test(tcase, ids_and_versions_have_a_form);
+    tcase_add_test(tcase, damage_is_what_a_rebuild_mends);
+    return harness_main(tcase, CK_FORK);
+}
