@@ -77,7 +77,8 @@ elseif now_ms < begin_ms then
   refusal = 'n'
 end
 local returned_ms, hold_ms = number(voucher[8]), number(voucher[9])
-local held = not again and returned_ms and hold_ms and now_ms >= returned_ms and now_ms < returned_ms + hold_ms
+local held = not again and returned_ms and hold_ms and now_ms >= returned_ms
+  and now_ms < returned_ms + math.min(hold_ms, 60000) -- the most that can be configured
 local full = not again and redis.call('XLEN', KEYS[3]) >= tonumber(ARGV[1])
 
 local users = {}

@@ -671,6 +671,7 @@ START_TEST(the_first_unit_that_returns_sells_after_a_while)
         {"hold_ms 0 returned_ms %lld", "p"},        // it is over
         {"returned_ms 1%lld", "p"},                 // the clock has gone back: nothing is remembered for so long
         {"hold_ms for-ever returned_ms %lld", "p"}, // damaged
+        {"hold_ms 999999999999999 returned_ms 1000 x %lld", "p"},
     };
     char entry[TEXT_SIZE];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
