@@ -47,7 +47,7 @@ static const struct key keys[] = {
     {"SECKILL_PG_TIMEOUT_MS", NUMBER, AT(pg_timeout_ms), "5000", 10, 60000, "ms", "longest wait for PostgreSQL"},
     {"SECKILL_BATCH_MAX", NUMBER, AT(batch_max), "512", 1, 2048, "orders", "most orders in one batch"},
     {"SECKILL_JOURNAL_MAX_ORDERS", NUMBER, AT(journal_max_orders), "500000", 1, 10000000, "orders",
-     "most orders of a reactor on their way to PostgreSQL; past it 503"},
+     "most orders of a reactor on their way to PostgreSQL; past it 503; no less than the batch-max of any instance"},
     {"SECKILL_LOCK_TTL_MS", NUMBER, AT(lock_ttl_ms), "3000", 100, 600000, "ms", "life of a lock not renewed"},
     {"SECKILL_RECOVER_AFTER_MS", NUMBER, AT(recover_after_ms), "10000", 0, 3600000, "ms",
      "age at which anyone settles a journal entry"},
@@ -190,6 +190,19 @@ static enum sk_status read_command_line(struct sk_config *config, enum sk_comman
     return SK_OK;
 }
 
+// Each value alone is within its bounds; together they must make sense, too.
+static enum sk_status check_together(const struct sk_config *config, FILE *err)
+{
+    // A reactor that cannot hold a whole batch could not settle the journal entry of one, its own or another's.
+    if (config->journal_max_orders < config->batch_max) {
+        (void)fprintf(err,
+                      "seckill: SECKILL_JOURNAL_MAX_ORDERS: %" PRId64 " is less than SECKILL_BATCH_MAX, %" PRId64 "\n",
+                      config->journal_max_orders, config->batch_max);
+        return SK_FAIL;
+    }
+    return SK_OK;
+}
+
 enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command, int argc, char **argv, FILE *err)
 {
     *config = (struct sk_config){0};
@@ -209,7 +222,7 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
         (void)fprintf(err, "seckill: SECKILL_DATABASE_URL: is required\n");
         return SK_FAIL;
     }
-    return SK_OK;
+    return *command == SK_COMMAND_SERVE ? check_together(config, err) : SK_OK;
 }
 
 void sk_config_free(struct sk_config *config)

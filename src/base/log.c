@@ -1,17 +1,25 @@
 // Formats into a buffer on the stack and writes it at once: no lock, no allocation. A line that is too
 // long is cut, never split.
+//
+// Warnings and errors are limited in rate, since what goes wrong often goes wrong with each request. Lines of lower
+// levels tell of work done, of which there is never much, or are there to be asked for: each one is written.
 #include "log.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "log_limit.h"
+
 enum { LINE_MAX_BYTES = 1024 };
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static enum sk_log_level lowest = SK_INFO;
+static struct sk_log_limit limit;
 
 void sk_log_set_level(enum sk_log_level level)
 {
@@ -36,16 +44,32 @@ static size_t clip(int printed, size_t room)
     return (size_t)printed < room ? (size_t)printed : room - 1;
 }
 
-static size_t put_head(char *line, size_t room, enum sk_log_level level, const char *message)
+static bool is_plain(char c)
+{
+    return c >= ' ' && c <= '~';
+}
+
+static bool passes(enum sk_log_level level, const char *message, uint32_t *suppressed)
+{
+    *suppressed = 0;
+    if (level < SK_WARN)
+        return level >= lowest;
+    return level >= lowest && sk_log_limit_passes(&limit, message, (uint32_t)(sk_monotonic_ms() / 1000), suppressed);
+}
+
+static size_t put_head(char *line, size_t room, enum sk_log_level level, const char *message, uint32_t suppressed)
 {
     struct timespec now;
     struct tm parts;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)gmtime_r(&now.tv_sec, &parts);
     size_t n = strftime(line, room, "ts=%Y-%m-%dT%H:%M:%S", &parts);
-    return n + clip(snprintf(line + n, room - n, ".%03ldZ level=%s msg=\"%s\"", now.tv_nsec / 1000000,
-                             level_names[level], message),
-                    room - n);
+    n += clip(
+        snprintf(line + n, room - n, ".%03ldZ level=%s msg=\"%s\"", now.tv_nsec / 1000000, level_names[level], message),
+        room - n);
+    if (suppressed > 0)
+        n += clip(snprintf(line + n, room - n, " suppressed=%" PRIu32, suppressed), room - n);
+    return n;
 }
 
 static void put_line(char *line, size_t n)
@@ -58,41 +82,53 @@ static void put_line(char *line, size_t n)
 
 void sk_log(enum sk_log_level level, const char *message, const char *format, ...)
 {
-    if (level < lowest)
+    uint32_t suppressed;
+    if (!passes(level, message, &suppressed))
         return;
     char line[LINE_MAX_BYTES];
     size_t room = sizeof line - 1; // one byte stays free for the newline
-    size_t n = put_head(line, room, level, message);
+    size_t n = put_head(line, room, level, message, suppressed);
     if (format[0] != '\0' && n + 1 < room) {
         line[n++] = ' ';
+        size_t pairs = n;
         va_list args;
         va_start(args, format);
         n += clip(vsnprintf(line + n, room - n, format, args), room - n);
         va_end(args);
+        for (size_t i = pairs; i < n; i++) {
+            if (!is_plain(line[i]))
+                line[i] = '?';
+        }
     }
     put_line(line, n);
 }
 
 void sk_log_text(enum sk_log_level level, const char *message, const char *key, const char *value)
 {
-    if (level < lowest)
+    static const char hex[] = "0123456789abcdef";
+    uint32_t suppressed;
+    if (!passes(level, message, &suppressed))
         return;
     char line[LINE_MAX_BYTES];
     size_t room = sizeof line - 8; // an escape, the closing quote and the newline always fit
-    size_t n = put_head(line, room, level, message);
+    size_t n = put_head(line, room, level, message, suppressed);
     n += clip(snprintf(line + n, room - n, " %s=\"", key), room - n);
-    for (const char *c = value; *c != '\0' && n < room; c++) {
-        if (*c == '"' || *c == '\\') {
+    size_t len = strlen(value);
+    while (len > 0 && strchr(" \r\n", value[len - 1]) != NULL) // libpq ends its messages with a newline
+        len--;
+    for (size_t i = 0; i < len && n < room; i++) {
+        unsigned char c = (unsigned char)value[i];
+        if (!is_plain(value[i])) {
             line[n++] = '\\';
-            line[n++] = *c;
-        } else {
-            line[n++] = *c;
-            if ((unsigned char)*c < ' ')
-                line[n - 1] = ' ';
+            line[n++] = 'x';
+            line[n++] = hex[c >> 4];
+            line[n++] = hex[c & 15];
+            continue;
         }
+        if (c == '"' || c == '\\')
+            line[n++] = '\\';
+        line[n++] = value[i];
     }
-    while (n > 0 && line[n - 1] == ' ')
-        n--;
     line[n++] = '"';
     put_line(line, n);
 }

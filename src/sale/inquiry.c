@@ -3,7 +3,8 @@
 // A pending order is in Redis alone, in the buyers of its voucher, and the order's id does not tell which
 // voucher. So an order that PostgreSQL does not have is looked for in the buyers of every voucher that
 // may have orders under way, and then in PostgreSQL once more: it may have been refused in between, and a
-// refusal is written to PostgreSQL before the buyer's entry goes. While a voucher is being rebuilt, and for a
+// refusal is written to PostgreSQL before the buyer's entry goes. For the same reason a list asks Redis first and
+// PostgreSQL last, which says what of it is still pending. While a voucher is being rebuilt, and for a
 // while after, an accepted order may be in no store at all, only in an instance that will have it granted again:
 // then the answer is "not known now", never "not found".
 //
@@ -18,6 +19,7 @@
 #include "admit.h"
 #include "buf.h"
 #include "clock.h"
+#include "log.h"
 #include "reconcile.h"
 
 enum { DOCUMENT_MS = 1000, RETRY_AFTER_MS = 1000, REBUILT_MS = 30000 };
@@ -26,6 +28,13 @@ struct sk_inquiries {
     const struct sk_core *core;
     char *list; // of vouchers; owned
     uint64_t list_until_ms;
+};
+
+// What Redis has of the user, and of one voucher.
+struct look {
+    struct inquiry *inquiry;
+    int64_t voucher_id;
+    char order_id[SK_UUID_SIZE]; // empty: none
 };
 
 struct inquiry {
@@ -37,11 +46,9 @@ struct inquiry {
     char user[SK_USER_SIZE];
     bool second_look;
     bool redis_failed;
-    bool unsure; // a voucher is being rebuilt, or was a moment ago
+    bool unsure;        // a voucher is being rebuilt, or was a moment ago
+    struct look *looks; // one for each voucher asked about; owned
     size_t asked, answered;
-    int64_t *vouchers; // asked about, in order; owned
-    char **known;      // order ids PostgreSQL has; owned
-    size_t known_count;
     struct sk_buf body;
 };
 
@@ -85,15 +92,14 @@ static struct inquiry *begin(struct sk_inquiries *inquiries, uint64_t ticket)
 // Answers and forgets the inquiry.
 static void end(struct inquiry *inquiry, enum sk_verdict verdict, const char *document)
 {
-    if (document != NULL && inquiry->body.failed)
+    if (inquiry->body.failed) {
         verdict = SK_VERDICT_OVERLOADED;
+        document = NULL;
+    }
     tell(inquiry->inquiries, inquiry->ticket, verdict, document);
     if (inquiry->voucher != NULL)
         inquiry->voucher->pins--;
-    for (size_t i = 0; i < inquiry->known_count; i++)
-        free(inquiry->known[i]);
-    free((void *)inquiry->known);
-    free(inquiry->vouchers);
+    free(inquiry->looks);
     sk_buf_free(&inquiry->body);
     free(inquiry);
 }
@@ -115,27 +121,30 @@ static void add_pending(struct inquiry *inquiry, const char *order_id, int64_t v
                   voucher_id, inquiry->user);
 }
 
-static bool known(const struct inquiry *inquiry, const char *order_id)
+static void look_up_order(struct inquiry *inquiry);
+static void list_orders(struct inquiry *inquiry);
+
+static bool is_pending(const struct inquiry *inquiry, int64_t *voucher_id)
 {
-    for (size_t i = 0; i < inquiry->known_count; i++) {
-        if (strcmp(inquiry->known[i], order_id) == 0)
+    for (size_t i = 0; i < inquiry->asked; i++) {
+        if (strcmp(inquiry->looks[i].order_id, inquiry->order_id) == 0) {
+            *voucher_id = inquiry->looks[i].voucher_id;
             return true;
+        }
     }
     return false;
 }
 
-static void look_up_order(struct inquiry *inquiry);
-
 static void buyers_asked(struct inquiry *inquiry)
 {
+    int64_t voucher_id;
     if (inquiry->order_id[0] == '\0') {
-        if (inquiry->redis_failed) {
+        if (inquiry->redis_failed)
             end(inquiry, SK_VERDICT_UNAVAILABLE, NULL); // half a list would look like a lost order
-            return;
-        }
-        sk_buf_puts(&inquiry->body, "]}");
-        end(inquiry, SK_VERDICT_FOUND, inquiry->body.data);
-    } else if (inquiry->body.len > 0) {
+        else
+            list_orders(inquiry);
+    } else if (is_pending(inquiry, &voucher_id)) {
+        add_pending(inquiry, inquiry->order_id, voucher_id);
         end(inquiry, SK_VERDICT_FOUND, inquiry->body.data);
     } else if (inquiry->redis_failed) {
         end(inquiry, SK_VERDICT_UNAVAILABLE, NULL);
@@ -145,55 +154,61 @@ static void buyers_asked(struct inquiry *inquiry)
     }
 }
 
+// Anyone who can write to Redis can write there, so what is no order id is not shown.
+static void keep_order(struct look *look, const struct sk_reply *reply)
+{
+    size_t len = 0;
+    const char *order = sk_reply_text(reply, &len);
+    if (order == NULL || len == 0)
+        return;
+    if (len == SK_UUID_CHARS && sk_uuid_valid(order))
+        memcpy(look->order_id, order, SK_UUID_SIZE);
+    else
+        sk_log(SK_WARN, "a buyer's order id is none", "voucher=%" PRId64, look->voucher_id);
+}
+
+// Each answer knows its question: they need not come in the order of asking (redis_link.h).
 static void on_buyer(void *arg, const struct sk_reply *reply)
 {
-    struct inquiry *inquiry = arg;
-    struct sk_look look;
-    size_t len = 0;
-    const char *order = sk_reply_text(sk_reply_at(reply, 8), &len);
-    int64_t voucher_id = inquiry->vouchers[inquiry->answered++];
-    bool whole = order != NULL && len == SK_UUID_CHARS;
-    if (reply == NULL || !sk_look_read(reply, sk_redis_run(inquiry->inquiries->core->redis), &look))
+    struct look *look = arg;
+    struct inquiry *inquiry = look->inquiry;
+    struct sk_look seen;
+    if (reply == NULL || !sk_look_read(reply, sk_redis_run(inquiry->inquiries->core->redis), &seen))
         inquiry->redis_failed = true;
-    else if (look.loading || !look.same_run || (look.rebuilt_ms_ago >= 0 && look.rebuilt_ms_ago < REBUILT_MS))
+    else if (seen.loading || !seen.same_run || (seen.rebuilt_ms_ago >= 0 && seen.rebuilt_ms_ago < REBUILT_MS))
         inquiry->unsure = true;
-    if (whole && inquiry->order_id[0] != '\0' && strcmp(order, inquiry->order_id) == 0) {
-        add_pending(inquiry, order, voucher_id);
-    } else if (whole && inquiry->order_id[0] == '\0' && !known(inquiry, order)) {
-        if (inquiry->body.data[inquiry->body.len - 1] != '[')
-            sk_buf_puts(&inquiry->body, ",");
-        add_pending(inquiry, order, voucher_id);
-    }
-    if (inquiry->answered == inquiry->asked)
+    keep_order(look, sk_reply_at(reply, 8));
+    if (++inquiry->answered == inquiry->asked)
         buyers_asked(inquiry);
 }
 
-static enum sk_status ask_voucher(struct inquiry *inquiry, const char *voucher_id)
+static enum sk_status ask_voucher(struct look *look, const char *voucher_id)
 {
     static const char *const parts[] = {"voucher", "buyers", "journal"};
     char keys[3][SK_KEY_SIZE];
-    const char *argv[] = {keys[0], keys[1], keys[2], inquiry->user};
+    const char *argv[] = {keys[0], keys[1], keys[2], look->inquiry->user};
     for (int i = 0; i < 3; i++)
         (void)snprintf(keys[i], SK_KEY_SIZE, "seckill:{%s}:%s", voucher_id, parts[i]);
-    return sk_redis_script(inquiry->inquiries->core->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 4, argv, NULL, on_buyer,
-                           inquiry);
+    return sk_redis_script(look->inquiry->inquiries->core->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 4, argv, NULL, on_buyer,
+                           look);
 }
 
 static void on_current_vouchers(void *arg, const struct sk_rows *rows)
 {
     struct inquiry *inquiry = arg;
     size_t count = rows == NULL ? 0 : sk_rows_count(rows);
-    inquiry->vouchers = calloc(count + 1, sizeof *inquiry->vouchers);
-    if (rows == NULL || inquiry->vouchers == NULL) {
-        end(inquiry, SK_VERDICT_UNAVAILABLE, NULL);
+    inquiry->looks = calloc(count + 1, sizeof *inquiry->looks);
+    if (rows == NULL || inquiry->looks == NULL) {
+        end(inquiry, rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (ask_voucher(inquiry, sk_rows_text(rows, i, 0)) != SK_OK) {
+    for (; inquiry->asked < count; inquiry->asked++) {
+        struct look *look = &inquiry->looks[inquiry->asked];
+        *look = (struct look){.inquiry = inquiry, .voucher_id = sk_rows_number(rows, inquiry->asked, 0)};
+        if (ask_voucher(look, sk_rows_text(rows, inquiry->asked, 0)) != SK_OK) {
             inquiry->redis_failed = true;
             break;
         }
-        inquiry->vouchers[inquiry->asked++] = sk_rows_number(rows, i, 0);
     }
     if (inquiry->asked == 0)
         buyers_asked(inquiry);
@@ -236,28 +251,47 @@ void sk_inquiry_order(struct sk_inquiries *inquiries, const char *order_id, cons
 static void on_orders(void *arg, const struct sk_rows *rows)
 {
     struct inquiry *inquiry = arg;
-    size_t count = rows == NULL ? 0 : sk_rows_count(rows);
-    inquiry->known = calloc(count + 1, sizeof *inquiry->known);
-    if (rows == NULL || inquiry->known == NULL) {
+    if (rows == NULL) {
         end(inquiry, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     sk_buf_puts(&inquiry->body, "{\"orders\":[");
-    for (size_t i = 0; i < count; i++) {
-        char *id = strdup(sk_rows_text(rows, i, 0));
-        if (id == NULL) {
-            end(inquiry, SK_VERDICT_OVERLOADED, NULL);
-            return;
-        }
-        inquiry->known[inquiry->known_count++] = id;
+    for (size_t i = 0; i < sk_rows_count(rows); i++) {
+        const char *document = sk_rows_text(rows, i, 1);
         if (i > 0)
             sk_buf_puts(&inquiry->body, ",");
-        sk_buf_puts(&inquiry->body, sk_rows_text(rows, i, 1));
+        if (document != NULL)
+            sk_buf_puts(&inquiry->body, document);
+        else
+            add_pending(inquiry, sk_rows_text(rows, i, 0), sk_rows_number(rows, i, 2));
     }
-    if (inquiry->body.failed)
+    sk_buf_puts(&inquiry->body, "]}");
+    end(inquiry, SK_VERDICT_FOUND, inquiry->body.data);
+}
+
+// PostgreSQL has the last word on what Redis has.
+static void list_orders(struct inquiry *inquiry)
+{
+    struct sk_buf orders = {0}, vouchers = {0};
+    const char *separator = "{";
+    for (size_t i = 0; i < inquiry->asked; i++) {
+        const struct look *look = &inquiry->looks[i];
+        if (look->order_id[0] == '\0')
+            continue;
+        sk_buf_printf(&orders, "%s%s", separator, look->order_id);
+        sk_buf_printf(&vouchers, "%s%" PRId64, separator, look->voucher_id);
+        separator = ",";
+    }
+    sk_buf_puts(&orders, separator[0] == '{' ? "{}" : "}");
+    sk_buf_puts(&vouchers, separator[0] == '{' ? "{}" : "}");
+    if (orders.failed || vouchers.failed) {
         end(inquiry, SK_VERDICT_OVERLOADED, NULL);
-    else
-        ask_buyers(inquiry);
+    } else {
+        const char *params[] = {inquiry->user, orders.data, vouchers.data};
+        ask_pg(inquiry, SK_STATEMENT_LIST_ORDERS, 3, params, on_orders);
+    }
+    sk_buf_free(&orders);
+    sk_buf_free(&vouchers);
 }
 
 void sk_inquiry_orders(struct sk_inquiries *inquiries, const char *user, uint64_t ticket)
@@ -266,8 +300,7 @@ void sk_inquiry_orders(struct sk_inquiries *inquiries, const char *user, uint64_
     if (inquiry == NULL)
         return;
     (void)snprintf(inquiry->user, sizeof inquiry->user, "%s", user);
-    const char *params[] = {inquiry->user};
-    ask_pg(inquiry, SK_STATEMENT_LIST_ORDERS, 1, params, on_orders);
+    ask_buyers(inquiry);
 }
 
 // ---- vouchers ----
@@ -381,32 +414,37 @@ static void add_number(struct inquiry *inquiry, const char *name, const struct s
         sk_buf_printf(&inquiry->body, ",\"%s\":%" PRId64, name, number);
 }
 
-static void on_journal_length(void *arg, const struct sk_reply *reply)
+// Only states that there are.
+static const char *state_shown(const struct sk_reply *reply)
 {
-    struct inquiry *inquiry = arg;
-    add_number(inquiry, "journal", reply);
-    sk_buf_puts(&inquiry->body, "}}");
-    end(inquiry, SK_VERDICT_FOUND, inquiry->body.data);
-}
-
-static void on_buyer_count(void *arg, const struct sk_reply *reply)
-{
-    add_number(arg, "buyers", reply);
+    static const char *const states[] = {"loading", "open", "closed"};
+    const char *state = sk_reply_text(sk_reply_at(reply, 0), NULL);
+    if (reply == NULL)
+        return "unknown";
+    if (state != NULL && state[0] == '\0')
+        return "missing";
+    for (size_t i = 0; state != NULL && i < sizeof states / sizeof states[0]; i++) {
+        if (strcmp(state, states[i]) == 0)
+            return states[i];
+    }
+    return "unreadable";
 }
 
 static void on_redis_voucher(void *arg, const struct sk_reply *reply)
 {
     struct inquiry *inquiry = arg;
-    const char *state = reply == NULL ? "unknown" : sk_reply_text(sk_reply_at(reply, 0), NULL);
-    sk_buf_printf(&inquiry->body, "\"state\":\"%s\"", state == NULL ? "missing" : state);
-    add_number(inquiry, "stock", sk_reply_at(reply, 1));
-    add_number(inquiry, "epoch", sk_reply_at(reply, 2));
+    sk_buf_printf(&inquiry->body, "\"state\":\"%s\"", state_shown(reply));
+    add_number(inquiry, "stock", sk_reply_at(reply, 3));
+    add_number(inquiry, "epoch", sk_reply_at(reply, 1));
+    add_number(inquiry, "buyers", sk_reply_at(reply, 5));
+    add_number(inquiry, "journal", sk_reply_at(reply, 6));
+    sk_buf_puts(&inquiry->body, "}}");
+    end(inquiry, SK_VERDICT_FOUND, inquiry->body.data);
 }
 
 static void on_inspected(void *arg, const struct sk_rows *rows)
 {
     struct inquiry *inquiry = arg;
-    struct sk_redis *redis = inquiry->inquiries->core->redis;
     const struct sk_voucher *voucher = inquiry->voucher;
     if (rows == NULL || sk_rows_count(rows) == 0) {
         end(inquiry, rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
@@ -415,18 +453,10 @@ static void on_inspected(void *arg, const struct sk_rows *rows)
     const char *document = sk_rows_text(rows, 0, 3);
     sk_buf_add(&inquiry->body, document, strlen(document) - 1); // the closing brace comes later
     sk_buf_puts(&inquiry->body, ",\"redis\":{");
-    const char *fields[] = {"HMGET", voucher->voucher_key, "state", "stock", "epoch"};
-    const char *buyers[] = {"HLEN", voucher->buyers_key};
-    const char *journal[] = {"XLEN", voucher->journal_key};
-    if (sk_redis_command(redis, 5, fields, NULL, on_redis_voucher, inquiry) != SK_OK) {
+    const char *keys[] = {voucher->voucher_key, voucher->buyers_key, voucher->journal_key};
+    if (sk_redis_script(inquiry->inquiries->core->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, keys, NULL, on_redis_voucher,
+                        inquiry) != SK_OK)
         end(inquiry, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    // Once the first is accepted the others are: nothing runs in between that could end the link.
-    enum sk_status status = sk_redis_command(redis, 2, buyers, NULL, on_buyer_count, inquiry);
-    if (status == SK_OK)
-        status = sk_redis_command(redis, 2, journal, NULL, on_journal_length, inquiry);
-    SK_ASSERT(status == SK_OK || status == SK_NO_MEM);
 }
 
 void sk_inquiry_inspect(struct sk_inquiries *inquiries, int64_t id, uint64_t ticket)

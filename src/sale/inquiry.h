@@ -1,6 +1,6 @@
 // Everything that is asked rather than ordered: orders and vouchers to look at, and the admin's new
 // voucher. Each call answers its ticket once, through the core's on_outcome, with FOUND or CREATED and a
-// document, or with a refusal.
+// document, or with a refusal; it may do so before it returns, so the request must be waiting by then.
 #ifndef SK_SALE_INQUIRY_H
 #define SK_SALE_INQUIRY_H
 
@@ -14,6 +14,7 @@ void sk_inquiries_close(struct sk_inquiries *inquiries); // after the links were
 
 // The caller's own order: settled, or accepted and pending. Never NOT_FOUND while it may be pending (P5).
 void sk_inquiry_order(struct sk_inquiries *inquiries, const char *order_id, const char *user, uint64_t ticket);
+// The caller's newest 100 orders, and after them all that are pending.
 void sk_inquiry_orders(struct sk_inquiries *inquiries, const char *user, uint64_t ticket);
 
 void sk_inquiry_voucher(struct sk_inquiries *inquiries, int64_t id, uint64_t ticket);

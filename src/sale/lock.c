@@ -1,5 +1,5 @@
-// Every key is asked for by a command of its own, all in one write; replies come back in the order of
-// the commands, so an index that walks the keys asked is all the bookkeeping there is.
+// Every key is asked for by a command of its own, all in one write. Each question carries the index of its key,
+// since those that are scripts need not be answered in the order of asking (redis_link.h).
 //
 // One timer serves all locks of a locker: it renews each lock when a third of its TTL has passed since
 // the last renewal, and asks again for busy keys. A key counts as lost when Redis says so, or when a
@@ -29,13 +29,17 @@ struct sk_locker {
     char process[33]; // random: no two processes share a token
 };
 
+struct question {
+    struct sk_lock *lock;
+    size_t i; // of the key
+};
+
 struct sk_lock {
     struct sk_lock *prev, *next;
     struct sk_locker *locker;
     struct sk_lock_events events;
     void *arg;
     size_t n;
-    size_t next_reply;    // the walk over the keys asked for
     size_t asked;         // replies under way
     bool taken;           // events.taken has run
     bool released;        // by the holder: freed when the last reply is in
@@ -49,8 +53,9 @@ struct sk_lock {
     uint64_t give_up_at_ms;
     struct sk_backoff backoff;
     char token[TOKEN_SIZE];
-    uint64_t *fences;  // NULL: not asked for
-    const char **keys; // point behind the states
+    struct question *questions; // one for each key
+    uint64_t *fences;           // NULL: not asked for
+    const char **keys;          // point behind the states
     unsigned char *states;
 };
 
@@ -198,10 +203,9 @@ static bool enter(struct sk_lock *lock, size_t i)
 
 static void on_asked(void *arg, const struct sk_reply *reply)
 {
-    struct sk_lock *lock = arg;
-    while (lock->states[lock->next_reply] != SK_LOCK_ASKED)
-        lock->next_reply++;
-    size_t i = lock->next_reply++;
+    const struct question *question = arg;
+    struct sk_lock *lock = question->lock;
+    size_t i = question->i;
     if (reply == NULL || sk_reply_error(reply) != NULL)
         lock->states[i] = SK_LOCK_UNKNOWN;
     else
@@ -221,12 +225,12 @@ static enum sk_status ask(struct sk_lock *lock, size_t i)
     char name[NAME_SIZE];
     if (lock->fences == NULL) {
         const char *set[] = {"SET", lock->keys[i], lock->token, "NX", "PX", locker->ttl};
-        return sk_redis_command(locker->redis, 6, set, NULL, on_asked, lock);
+        return sk_redis_command(locker->redis, 6, set, NULL, on_asked, &lock->questions[i]);
     }
     const char *argv[] = {lock->keys[i], name, lock->token, locker->ttl};
     int len = snprintf(name, sizeof name, "%s:fence", lock->keys[i]);
     SK_ASSERT(len > 0 && len < NAME_SIZE);
-    return sk_redis_script(locker->redis, SK_SCRIPT_LOCK_TAKE, 2, 4, argv, NULL, on_asked, lock);
+    return sk_redis_script(locker->redis, SK_SCRIPT_LOCK_TAKE, 2, 4, argv, NULL, on_asked, &lock->questions[i]);
 }
 
 // Asks for every key that is BUSY (or new). Keys of a later round count as held no longer than those of
@@ -234,7 +238,6 @@ static enum sk_status ask(struct sk_lock *lock, size_t i)
 static void ask_round(struct sk_lock *lock)
 {
     lock->asked_at_ms = uv_now(lock->locker->loop);
-    lock->next_reply = 0;
     lock->retry_at_ms = 0;
     if (count_state(lock, SK_LOCK_HELD) == 0)
         lock->held_until_ms = 0;
@@ -252,14 +255,16 @@ static void ask_round(struct sk_lock *lock)
 
 static struct sk_lock *new_lock(size_t n, const char *const *keys, bool fenced)
 {
-    size_t bytes = fenced ? n * sizeof(uint64_t) : 0;
+    size_t bytes = n * (sizeof(struct question) + sizeof(char *) + 1) + (fenced ? n * sizeof(uint64_t) : 0);
     for (size_t i = 0; i < n; i++)
         bytes += strlen(keys[i]) + 1;
-    struct sk_lock *lock = calloc(1, sizeof *lock + n * (sizeof(char *) + 1) + bytes);
+    struct sk_lock *lock = calloc(1, sizeof *lock + bytes);
     if (lock == NULL)
         return NULL;
-    lock->fences = fenced ? (uint64_t *)(void *)(lock + 1) : NULL;
-    lock->keys = fenced ? (const char **)(void *)(lock->fences + n) : (const char **)(void *)(lock + 1);
+    lock->questions = (struct question *)(void *)(lock + 1);
+    void *behind = lock->questions + n;
+    lock->fences = fenced ? behind : NULL;
+    lock->keys = fenced ? (const char **)(void *)(lock->fences + n) : behind;
     lock->states = (unsigned char *)(lock->keys + n);
     char *text = (char *)(lock->states + n);
     for (size_t i = 0; i < n; i++) {
@@ -267,6 +272,7 @@ static struct sk_lock *new_lock(size_t n, const char *const *keys, bool fenced)
         memcpy(text, keys[i], len);
         lock->keys[i] = text;
         lock->states[i] = SK_LOCK_BUSY;
+        lock->questions[i] = (struct question){lock, i};
         text += len;
     }
     lock->n = n;

@@ -36,7 +36,9 @@ struct sk_order_pool;
 // The reactor's thread. At most `most` orders are out at a time. NULL: out of memory.
 struct sk_order_pool *sk_order_pool_new(size_t most);
 void sk_order_pool_free(struct sk_order_pool *pool);
-struct sk_order *sk_order_take(struct sk_order_pool *pool); // zeroed but for the id; NULL: bound or memory
+// Gives an order with a new id, in no list, of no entry, with nobody waiting. `epoch` and `user` still hold an older
+// order's values: the caller sets them. NULL: the bound is reached, or memory is short.
+struct sk_order *sk_order_take(struct sk_order_pool *pool);
 void sk_order_give(struct sk_order_pool *pool, struct sk_order *order);
 size_t sk_order_pool_out(const struct sk_order_pool *pool);
 

@@ -50,6 +50,8 @@ struct sk_voucher {
     // writer.c
     struct sk_order_list granted; // wait for a database batch
     struct sk_voucher *next_granted;
+
+    // entry.c
     struct sk_entry *oldest_entry, *youngest_entry;
 
     // inquiry.c

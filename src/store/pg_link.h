@@ -42,7 +42,7 @@ bool sk_pg_refused(const struct sk_pg *pg);
 enum { SK_PG_PARAMS_MAX = 8, SK_PG_QUEUE_MAX = 4096 };
 
 // Queues a statement with text parameters (copied; NULL is SQL's NULL). SK_DOWN while not ready, SK_FULL
-// when too many wait: then `done` does not run.
+// when too many wait, SK_NO_MEM: then `done` does not run.
 enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
                           sk_pg_cb *done, void *arg) SK_MUST_CHECK;
 

@@ -244,7 +244,8 @@ static bool is_error(const redisReply *reply, const char *code)
     return reply != NULL && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, code, strlen(code)) == 0;
 }
 
-// Redis has lost its scripts (restart, fail-over, SCRIPT FLUSH): load this one and say it again.
+// Redis has lost its scripts (restart, fail-over, SCRIPT FLUSH): load this one and repeat the call, which then comes
+// behind younger ones. Keeping those back would cost every call for the sake of a rare moment.
 static bool repeat(struct sk_redis *redis, struct call *call, const redisReply *reply)
 {
     if (call->command == NULL || call->repeated || redis->state != LINK_READY || !is_error(reply, "NOSCRIPT"))

@@ -16,8 +16,13 @@
 
 struct sk_redis;
 
-// Runs exactly once for each accepted command, in the order of the commands. `reply` is NULL when the
-// link died or the answer came too late: then the outcome is unknown.
+// Runs exactly once for each accepted command. `reply` is NULL when the link died or the answer came too late: then
+// the outcome is unknown.
+//
+// What order there is: plain commands are carried out and answered in the order of queueing, and so is a script call,
+// but for one that meets a Redis which has lost the script: that is loaded and the call queued again, behind everything
+// queued meanwhile. So a script call may be carried out and answered later than calls queued after it. Match an answer
+// to its question by `arg`, never by counting, and wait for a script's answer before asking what must come after it.
 typedef void sk_redis_cb(void *arg, const struct sk_reply *reply);
 
 struct sk_redis_options {
@@ -41,12 +46,12 @@ bool sk_redis_ready(const struct sk_redis *redis);
 const char *sk_redis_run(const struct sk_redis *redis);
 uint64_t sk_redis_run_number(const struct sk_redis *redis);
 
-// Queues a command; argv is copied. SK_DOWN while not ready: then `done` does not run.
+// Queues a command; argv is copied. SK_DOWN while not ready, SK_NO_MEM: then `done` does not run.
 enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **argv, const size_t *lens,
                                 sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 
 // Queues a script call: argv holds the keys, then the arguments. Scripts that Redis has forgotten are
-// loaded again and the call is repeated, unseen by the caller.
+// loaded again and the call is repeated, unseen by the caller but for its place in the order.
 enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, int keys, int argc, const char **argv,
                                const size_t *lens, sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 

@@ -826,16 +826,51 @@ START_TEST(the_newest_hundred_orders_of_a_user_are_listed)
            "   FROM generate_series(1, %d) n",
            ORDERS_MADE);
     db_run("INSERT INTO voucher_order (id, user_id, voucher_id) VALUES (gen_random_uuid(), 'bob', 1)");
-    PGresult *listed = RUN(SK_STATEMENT_LIST_ORDERS, "alice");
+    PGresult *listed = RUN(SK_STATEMENT_LIST_ORDERS, "alice", "{}", "{}");
     ck_assert_int_eq(PQntuples(listed), LISTED);
     for (int i = 0; i < LISTED; i++) {
         put_id(expected, ORDERS_MADE - i);
         ck_assert_str_eq(PQgetvalue(listed, i, 0), expected);
     }
     PQclear(listed);
-    listed = RUN(SK_STATEMENT_LIST_ORDERS, "nobody");
+    listed = RUN(SK_STATEMENT_LIST_ORDERS, "nobody", "{}", "{}");
     ck_assert_int_eq(PQntuples(listed), 0);
     PQclear(listed);
+}
+END_TEST
+
+// Of what Redis has, only that is pending of which there is no row: neither an order past the newest hundred, nor one
+// that was settled a moment ago, nor one that is another's.
+START_TEST(orders_without_a_row_are_listed_as_pending)
+{
+    enum { ORDERS_MADE = 130, LISTED = 100, OLD = 5, JUST_SETTLED = 130, ANOTHERS = 200, PENDING = 300 };
+    const struct order asked[] = {{OLD, ""}, {JUST_SETTLED, ""}, {PENDING, ""}, {ANOTHERS, ""}, {PENDING + 1, ""}};
+    struct sk_buf ids = {0}, users = {0};
+    char expected[SK_UUID_SIZE];
+    db_run("INSERT INTO voucher_order (id, user_id, voucher_id)"
+           " SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'alice', n FROM generate_series(1, "
+           "%d) n",
+           ORDERS_MADE);
+    db_run("INSERT INTO voucher_order (id, user_id, voucher_id)"
+           " VALUES ('00000000-0000-7000-8000-000000000%d', 'bob', 1)",
+           ANOTHERS);
+    put_arrays(&ids, &users, sizeof asked / sizeof asked[0], asked);
+    PGresult *listed = RUN(SK_STATEMENT_LIST_ORDERS, "alice", ids.data, "{11,12,13,14,15}");
+    ck_assert_int_eq(PQntuples(listed), LISTED + 2);
+    for (int i = 0; i < LISTED; i++) {
+        put_id(expected, ORDERS_MADE - i);
+        ck_assert_str_eq(PQgetvalue(listed, i, 0), expected);
+        ck_assert(!PQgetisnull(listed, i, 1));
+    }
+    for (int i = 0; i < 2; i++) {
+        put_id(expected, PENDING + 1 - i);
+        ck_assert_str_eq(PQgetvalue(listed, LISTED + i, 0), expected);
+        ck_assert(PQgetisnull(listed, LISTED + i, 1));
+        ck_assert_str_eq(PQgetvalue(listed, LISTED + i, 2), i == 0 ? "15" : "13");
+    }
+    PQclear(listed);
+    sk_buf_free(&ids);
+    sk_buf_free(&users);
 }
 END_TEST
 
@@ -1140,6 +1175,7 @@ int main(void)
     tcase_add_test(tcase, a_voucher_is_shown_with_its_terms);
     tcase_add_test(tcase, an_order_is_shown_to_its_user_alone);
     tcase_add_test(tcase, the_newest_hundred_orders_of_a_user_are_listed);
+    tcase_add_test(tcase, orders_without_a_row_are_listed_as_pending);
     tcase_add_test(tcase, vouchers_that_may_have_orders_under_way_are_found);
     tcase_add_test(tcase, a_refused_order_holds_no_unit_whatever_is_said_later);
     tcase_add_test(tcase, a_dead_letter_holds_its_units_and_buyers_until_it_is_decided);

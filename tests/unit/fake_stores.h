@@ -34,6 +34,9 @@ static struct {
     size_t count, answered;
 } fake_redis, fake_pg;
 
+// If set: whether a call is to be refused because memory is short, as the real links do.
+static bool (*fake_no_memory)(void);
+
 static struct asked *keep_asked(struct asked *asked, size_t *count, int what, int argc, const char *const *argv)
 {
     ck_assert_uint_lt(*count, ASKED_MAX);
@@ -157,6 +160,8 @@ enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **a
     (void)lens;
     if (fake_redis.down)
         return SK_DOWN;
+    if (fake_no_memory != NULL && fake_no_memory())
+        return SK_NO_MEM;
     struct asked *asked = keep_asked(fake_redis.asked, &fake_redis.count, PLAIN_COMMAND, argc, argv);
     asked->on_reply = done;
     asked->arg = arg;
@@ -171,11 +176,21 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
         ck_assert_uint_eq(lens[i], strlen(argv[i]));
     if (fake_redis.down)
         return SK_DOWN;
+    if (fake_no_memory != NULL && fake_no_memory())
+        return SK_NO_MEM;
     struct asked *asked = keep_asked(fake_redis.asked, &fake_redis.count, (int)script, argc, argv);
     asked->keys = keys;
     asked->on_reply = done;
     asked->arg = arg;
     return SK_OK;
+}
+
+// Answers one question, at any time: scripts need not be answered in the order of asking.
+static inline void redis_answers_at(size_t i, const struct sk_reply *reply)
+{
+    ck_assert_uint_lt(i, fake_redis.count);
+    fake_redis.asked[i].on_reply(fake_redis.asked[i].arg, reply);
+    fake_redis.answered++;
 }
 
 // Answers the oldest question that has no answer yet; NULL: the link has died.
@@ -230,6 +245,8 @@ enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, 
     (void)pg;
     if (fake_pg.down)
         return SK_DOWN;
+    if (fake_no_memory != NULL && fake_no_memory())
+        return SK_NO_MEM;
     struct asked *asked = keep_asked(fake_pg.asked, &fake_pg.count, (int)statement, n, params);
     asked->on_rows = done;
     asked->arg = arg;

@@ -111,6 +111,13 @@ static void set_number(const char *name, int64_t value)
     (void)setenv(name, text, 1);
 }
 
+// Whatever has to be within bounds that this setting sets is made small.
+static void make_room_for(const struct number *number)
+{
+    if (strcmp(number->env, "SECKILL_JOURNAL_MAX_ORDERS") == 0)
+        set_number("SECKILL_BATCH_MAX", 1);
+}
+
 // A file in memory; `path` leads to it as long as this process lives.
 static void make_file(char path[PATH_SIZE], const char *bytes, size_t n)
 {
@@ -169,6 +176,7 @@ START_TEST(options_set_every_key_and_win_over_the_environment)
     for (int i = 0; i < NUMBERS; i++) {
         char value[24], joined[64];
         set_number(numbers[i].env, numbers[i].most);
+        make_room_for(&numbers[i]);
         (void)snprintf(value, sizeof value, "%lld", (long long)numbers[i].least);
         must_accept(WORDS(numbers[i].option, value));
         ck_assert_msg(number_at(&numbers[i]) == numbers[i].least, "%s", numbers[i].option);
@@ -187,6 +195,7 @@ START_TEST(bounds_are_kept)
 {
     for (int i = 0; i < NUMBERS; i++) {
         const struct number *number = &numbers[i];
+        make_room_for(number);
         set_number(number->env, number->least);
         must_accept(NO_WORDS);
         ck_assert_int_eq(number_at(number), number->least);
@@ -233,6 +242,20 @@ START_TEST(a_wrong_value_is_refused_with_its_name)
     must_refuse(NO_WORDS, "SECKILL_LOG_LEVEL");
     (void)unsetenv("SECKILL_LOG_LEVEL");
     must_refuse(WORDS("--listen="), "SECKILL_LISTEN");
+}
+END_TEST
+
+// What a reactor may hold must be able to hold one batch.
+START_TEST(settings_that_do_not_fit_each_other_are_refused)
+{
+    set_number("SECKILL_JOURNAL_MAX_ORDERS", 511);
+    must_refuse(NO_WORDS, "SECKILL_JOURNAL_MAX_ORDERS");
+    ck_assert_ptr_nonnull(strstr(said, "SECKILL_BATCH_MAX"));
+    must_accept(WORDS("--batch-max", "511"));
+    must_accept(WORDS("--journal-max-orders", "512"));
+    must_refuse(WORDS("--batch-max", "511", "--journal-max-orders", "510"), "SECKILL_JOURNAL_MAX_ORDERS");
+    must_accept(WORDS("--help"));
+    must_accept(WORDS("--migrate")); // does not use them
 }
 END_TEST
 
@@ -389,6 +412,7 @@ int main(void)
     tcase_add_test(tcase, options_set_every_key_and_win_over_the_environment);
     tcase_add_test(tcase, bounds_are_kept);
     tcase_add_test(tcase, a_wrong_value_is_refused_with_its_name);
+    tcase_add_test(tcase, settings_that_do_not_fit_each_other_are_refused);
     tcase_add_test(tcase, wrong_words_are_refused_by_name);
     tcase_add_test(tcase, commands_are_told_apart);
     tcase_add_test(tcase, the_database_is_required_where_it_is_used);

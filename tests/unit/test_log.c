@@ -1,13 +1,16 @@
-// Log lines: one line each whatever the value holds, cut when too long, dropped below the level.
+// Log lines: one line each whatever the value holds, cut when too long, dropped below the level, and not too many.
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "log.h"
+#include "log_limit.h"
 #include "stack.h"
 
-enum { SEEN_SIZE = 8192, LINE_MAX_BYTES = 1024 };
+enum { SEEN_SIZE = 8192, LINE_MAX_BYTES = 1024, THREADS = 8, LINES_EACH = 20000 };
 
 static char seen[SEEN_SIZE];
 static int memory_fd, real_stderr;
@@ -40,6 +43,14 @@ static const char *after_time(void)
     return seen + sizeof form - 1;
 }
 
+static int count_lines(const char *text)
+{
+    int lines = 0;
+    for (; *text != '\0'; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
 START_TEST(lines_are_logfmt)
 {
     begin_listening();
@@ -66,19 +77,21 @@ START_TEST(values_from_outside_are_quoted_and_escaped)
         {"back\\slash", "back\\\\slash"},
         {"ends in \\", "ends in \\\\"},
         {"ends in \"", "ends in \\\""},
-        {"two\nlines level=info msg=\"forged\"", "two lines level=info msg=\\\"forged\\\""},
-        {"carriage\r\nreturn", "carriage  return"},
-        {"tab\tbell\aescape\x1b[31m", "tab bell escape [31m"},
+        {"two\nlines level=info msg=\"forged\"", "two\\x0alines level=info msg=\\\"forged\\\""},
+        {"carriage\r\nreturn", "carriage\\x0d\\x0areturn"},
+        {"tab\tbell\aescape\x1b[31m", "tab\\x09bell\\x07escape\\x1b[31m"},
         {"libpq ends its messages so\n", "libpq ends its messages so"},
         {"\n\n\n", ""},
-        {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"},
+        {"gr\xc3\xbc\xc3\x9f", "gr\\xc3\\xbc\\xc3\\x9f"},
+        {"\x7e\x7f\x80\xff", "~\\x7f\\x80\\xff"},
+        {"looks like \\x0a", "looks like \\\\x0a"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char expected[256];
         begin_listening();
-        sk_log_text(SK_WARN, "refused", "reason", rows[i].value);
+        sk_log_text(SK_INFO, "refused", "reason", rows[i].value); // not limited in rate
         end_listening();
-        (void)snprintf(expected, sizeof expected, "level=warn msg=\"refused\" reason=\"%s\"\n", rows[i].shown);
+        (void)snprintf(expected, sizeof expected, "level=info msg=\"refused\" reason=\"%s\"\n", rows[i].shown);
         ck_assert_str_eq(after_time(), expected);
     }
 }
@@ -105,11 +118,21 @@ START_TEST(long_values_are_cut_within_the_line)
             memset(value, fillings[f], len);
             value[len] = '\0';
             begin_listening();
-            sk_log_text(SK_WARN, "refused", "reason", value);
+            sk_log_text(SK_INFO, "refused", "reason", value);
             end_listening();
             must_be_whole(len);
         }
     }
+}
+END_TEST
+
+START_TEST(a_pair_cannot_end_the_line)
+{
+    begin_listening();
+    sk_log(SK_WARN, "Redis cannot be relied on", "newest=%s", "1-1\nts=0 level=info msg=\"forged\"\x1b[0m\x7f\xff");
+    end_listening();
+    ck_assert_str_eq(after_time(), "level=warn msg=\"Redis cannot be relied on\" "
+                                   "newest=1-1?ts=0 level=info msg=\"forged\"?[0m??\n");
 }
 END_TEST
 
@@ -128,18 +151,113 @@ END_TEST
 
 START_TEST(lines_below_the_level_are_dropped)
 {
+    static const char *const messages[] = {"debug", "info", "warn", "error"}; // few lines of each
     for (int level = SK_DEBUG; level <= SK_ERROR; level++) {
         sk_log_set_level((enum sk_log_level)level);
         begin_listening();
         for (int at = SK_DEBUG; at <= SK_ERROR; at++) {
-            sk_log((enum sk_log_level)at, "x", "");
-            sk_log_text((enum sk_log_level)at, "x", "key", "value");
+            sk_log((enum sk_log_level)at, messages[at], "");
+            sk_log_text((enum sk_log_level)at, messages[at], "key", "value");
         }
         end_listening();
-        int lines = 0;
-        for (const char *c = seen; *c != '\0'; c++)
-            lines += *c == '\n';
-        ck_assert_int_eq(lines, 2 * (SK_ERROR - level + 1));
+        ck_assert_int_eq(count_lines(seen), 2 * (SK_ERROR - level + 1));
+    }
+}
+END_TEST
+
+// ---- how many lines ----
+
+START_TEST(a_flood_of_one_message_is_thinned_out)
+{
+    static struct sk_log_limit limit;
+    static const char flood[] = "flood", other[] = "other";
+    uint32_t suppressed;
+    for (int i = 0; i < 1000; i++) {
+        ck_assert_int_eq(sk_log_limit_passes(&limit, flood, 7, &suppressed), i < SK_LOG_LINES_PER_S);
+        ck_assert_uint_eq(suppressed, 0);
+    }
+    // Another message is not affected.
+    ck_assert(sk_log_limit_passes(&limit, other, 7, &suppressed));
+    ck_assert_uint_eq(suppressed, 0);
+    // A thread that read the clock a moment earlier counts with the others.
+    ck_assert(!sk_log_limit_passes(&limit, flood, 6, &suppressed));
+    // The next line that passes tells how many did not, once.
+    ck_assert(sk_log_limit_passes(&limit, flood, 9, &suppressed));
+    ck_assert_uint_eq(suppressed, 1001 - SK_LOG_LINES_PER_S);
+    ck_assert(sk_log_limit_passes(&limit, flood, 9, &suppressed));
+    ck_assert_uint_eq(suppressed, 0);
+    ck_assert(sk_log_limit_passes(&limit, flood, 10, &suppressed));
+    ck_assert_uint_eq(suppressed, 0);
+}
+END_TEST
+
+START_TEST(the_first_second_of_the_clock_is_a_second)
+{
+    static struct sk_log_limit limit;
+    uint32_t suppressed;
+    for (int i = 0; i < 2 * SK_LOG_LINES_PER_S; i++)
+        ck_assert_int_eq(sk_log_limit_passes(&limit, "m", 0, &suppressed), i < SK_LOG_LINES_PER_S);
+}
+END_TEST
+
+// More messages than there are places get fewer lines, and none is lost in a search without end.
+START_TEST(messages_past_the_table_share_one_place)
+{
+    static struct sk_log_limit limit;
+    static const char messages[2 * SK_LOG_MESSAGES_MAX];
+    uint32_t suppressed;
+    int passed = 0;
+    for (int i = 0; i < 2 * SK_LOG_MESSAGES_MAX; i++)
+        passed += sk_log_limit_passes(&limit, messages + i, 1, &suppressed);
+    ck_assert_int_eq(passed, SK_LOG_MESSAGES_MAX + SK_LOG_LINES_PER_S);
+    ck_assert(sk_log_limit_passes(&limit, messages, 1, &suppressed));
+}
+END_TEST
+
+static struct sk_log_limit shared;
+
+static void *flood_it(void *arg)
+{
+    int *passed = arg;
+    uint32_t suppressed;
+    for (int i = 0; i < LINES_EACH; i++)
+        *passed += sk_log_limit_passes(&shared, "shared", 3, &suppressed);
+    return NULL;
+}
+
+START_TEST(threads_share_the_limit)
+{
+    pthread_t threads[THREADS];
+    int passed[THREADS] = {0}, sum = 0;
+    uint32_t suppressed;
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, flood_it, &passed[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        (void)pthread_join(threads[i], NULL);
+        sum += passed[i];
+    }
+    ck_assert_int_eq(sum, SK_LOG_LINES_PER_S);
+    ck_assert(sk_log_limit_passes(&shared, "shared", 4, &suppressed));
+    ck_assert_uint_eq(suppressed, THREADS * LINES_EACH - SK_LOG_LINES_PER_S);
+}
+END_TEST
+
+// The whole road, within one second of the clock: an attempt that a new second interrupts does not count.
+START_TEST(warnings_and_errors_are_limited_and_work_done_is_not)
+{
+    static const char messages[] = "each attempt has a message of its own: one letter less";
+    const char *message = messages;
+    for (int level = SK_INFO; level <= SK_ERROR; level++) {
+        uint64_t second;
+        do {
+            ck_assert_int_ne(*++message, '\0');
+            second = sk_monotonic_ms() / 1000;
+            begin_listening();
+            for (int i = 0; i < 50; i++)
+                sk_log((enum sk_log_level)level, message, "");
+            end_listening();
+        } while (sk_monotonic_ms() / 1000 != second);
+        ck_assert_int_eq(count_lines(seen), level < SK_WARN ? 50 : SK_LOG_LINES_PER_S);
     }
 }
 END_TEST
@@ -165,8 +283,14 @@ int main(void)
     tcase_add_test(tcase, lines_are_logfmt);
     tcase_add_test(tcase, values_from_outside_are_quoted_and_escaped);
     tcase_add_test(tcase, long_values_are_cut_within_the_line);
+    tcase_add_test(tcase, a_pair_cannot_end_the_line);
     tcase_add_test(tcase, long_formats_are_cut_within_the_line);
     tcase_add_test(tcase, lines_below_the_level_are_dropped);
+    tcase_add_test(tcase, a_flood_of_one_message_is_thinned_out);
+    tcase_add_test(tcase, the_first_second_of_the_clock_is_a_second);
+    tcase_add_test(tcase, messages_past_the_table_share_one_place);
+    tcase_add_test(tcase, threads_share_the_limit);
+    tcase_add_test(tcase, warnings_and_errors_are_limited_and_work_done_is_not);
     tcase_add_test(tcase, levels_are_known_by_name);
     return harness_main(tcase, CK_FORK);
 }

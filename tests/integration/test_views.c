@@ -1,0 +1,155 @@
+// What is shown of orders and vouchers when the stores hold much, or what they never should.
+#include <check.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "books.h"
+#include "http.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+enum { STOCK = 5, MANY = 103, LISTED = 100, PATH_SIZE = 64, LOG_SIZE = 1 << 16 };
+
+#define ADMIN "Authorization: Bearer admin-token-of-the-tests\r\n"
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+// How many orders of this status the list has; all orders of the list with NULL.
+static int orders_with(const struct http_reply *reply, const char *status)
+{
+    json_t *json = json_loads(reply->body, 0, NULL), *order;
+    ck_assert_msg(json != NULL, "%s", reply->body);
+    size_t i;
+    int count = 0;
+    json_array_foreach(json_object_get(json, "orders"), i, order)
+    {
+        const char *its = json_string_value(json_object_get(order, "status"));
+        ck_assert_ptr_nonnull(its);
+        count += status == NULL || strcmp(its, status) == 0;
+    }
+    json_decref(json);
+    return count;
+}
+
+START_TEST(settled_orders_past_the_end_of_the_list_are_not_pending)
+{
+    static char vouchers[MANY][VOUCHER_ID_SIZE];
+    struct service *service = service_start(NULL);
+    struct http_reply reply;
+    for (int i = 0; i < MANY; i++) {
+        voucher_on_sale(service, STOCK, vouchers[i]);
+        ck_assert_int_eq(http_buy_patiently(service, vouchers[i], "zoe", &reply), 201);
+    }
+    ck_assert_int_eq(http_get(service, "/orders", "zoe", &reply), 200);
+    ck_assert_int_eq(orders_with(&reply, "pending"), 0);
+    ck_assert_int_eq(orders_with(&reply, NULL), LISTED);
+
+    db_hold_orders(); // what is pending is listed beside them
+    char late[VOUCHER_ID_SIZE];
+    voucher_on_sale(service, STOCK, late);
+    ck_assert_int_eq(http_buy_async(service, late, "zoe", &reply), 202);
+    WAIT_FOR(http_get(service, "/orders", "zoe", &reply) == 200); // between the writer's tries
+    ck_assert_int_eq(orders_with(&reply, "pending"), 1);
+    ck_assert_int_eq(orders_with(&reply, NULL), LISTED + 1);
+    db_let_orders_go();
+    books_must_balance(vouchers[0]);
+    books_must_balance(late);
+}
+END_TEST
+
+// ---- what somebody has written into Redis ----
+
+// Keeps the service from mending the voucher while the test looks at it.
+static void keep_broken(const char *voucher)
+{
+    redis_run("SET seckill:lock:reconcile:{%s} test PX 60000", voucher);
+}
+
+static void may_be_mended(const char *voucher)
+{
+    redis_run("DEL seckill:lock:reconcile:{%s}", voucher);
+    books_must_balance(voucher);
+}
+
+START_TEST(what_is_no_order_id_is_not_shown)
+{
+    static const char *const forged[] = {
+        "\",\"status\":\"paid\",\"x\":\"0123456789abc", // as long as an order id
+        "00000000-0000-7000-8000-00000000000G",
+        "short",
+        "00000000-0000-7000-8000-0000000000001",
+    };
+    static char log[LOG_SIZE];
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    keep_broken(voucher);
+    for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
+        redis_run("HSET seckill:{%s}:buyers eve %s", voucher, forged[i]);
+        ck_assert_int_eq(http_get(service, "/orders", "eve", &reply), 200);
+        ck_assert_str_eq(reply.body, "{\"orders\":[]}");
+        ck_assert_int_eq(http_get(service, "/orders/00000000-0000-7000-8000-000000000000", "eve", &reply), 404);
+    }
+    service_read_log(service, log, sizeof log);
+    ck_assert_ptr_nonnull(strstr(log, "a buyer's order id is none"));
+    redis_run("HDEL seckill:{%s}:buyers eve", voucher);
+    may_be_mended(voucher);
+}
+END_TEST
+
+static void state_must_be(struct service *service, const char *voucher, const char *expected)
+{
+    char path[PATH_SIZE];
+    struct http_reply reply;
+    (void)snprintf(path, sizeof path, "/admin/vouchers/%.20s", voucher);
+    ck_assert_int_eq(http_ask(service, "GET", path, ADMIN, NULL, &reply), 200);
+    json_t *json = json_loads(reply.body, 0, NULL);
+    ck_assert_msg(json != NULL, "%s", reply.body);
+    const char *state = json_string_value(json_object_get(json_object_get(json, "redis"), "state"));
+    ck_assert_msg(state != NULL && strcmp(state, expected) == 0, "%s, not %s", reply.body, expected);
+    json_decref(json);
+}
+
+START_TEST(the_admin_sees_known_states_only)
+{
+    static const struct {
+        const char *state, *shown;
+    } rows[] = {
+        {"open", "open"},       {"closed", "closed"},      {"loading", "loading"},
+        {"Open", "unreadable"}, {"open\"x", "unreadable"}, {"a\nb", "unreadable"},
+        {"\x01", "unreadable"}, {"\xff", "unreadable"},    {"opened", "unreadable"},
+    };
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    keep_broken(voucher);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        redis_run("HSET seckill:{%s}:voucher state %s", voucher, rows[i].state);
+        state_must_be(service, voucher, rows[i].shown);
+    }
+    redis_run("DEL seckill:{%s}:voucher", voucher);
+    state_must_be(service, voucher, "missing");
+    redis_run("SET seckill:{%s}:voucher x", voucher);
+    state_must_be(service, voucher, "unreadable");
+    redis_run("DEL seckill:{%s}:voucher", voucher);
+    may_be_mended(voucher);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("views");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
+    tcase_add_test(tcase, settled_orders_past_the_end_of_the_list_are_not_pending);
+    tcase_add_test(tcase, what_is_no_order_id_is_not_shown);
+    tcase_add_test(tcase, the_admin_sees_known_states_only);
+    return harness_main(tcase, CK_NOFORK);
+}
