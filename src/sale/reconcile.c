@@ -24,8 +24,8 @@
 #include "log.h"
 
 enum {
-    CHUNK = 500,   // buyers, as in reconcile_buyers.sql; Redis is busy with them for about half a millisecond
-    PAGE = 64,     // most journal entries at once
+    CHUNK = 500, // buyers, as in reconcile_buyers.sql; Redis is busy with them for about half a millisecond
+    PAGE = 64,   // most journal entries at once
     PAGE_FIRST = 4,
     TRIES_MAX = 3, // of an order that PostgreSQL refuses
     FAILED_PAUSE_MS = 500,
@@ -354,8 +354,7 @@ static bool take_page(struct reconcile *reconcile, const struct sk_reply *reply,
         if (!sk_journal_read(element, &entry))
             return false;
         bool readable = entry.orders != NULL;
-        if (reconcile->entries > 0 &&
-            (!readable || reconcile->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
+        if (reconcile->entries > 0 && (!readable || reconcile->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
             break;
         memcpy(reconcile->ids[reconcile->entries++], entry.id, strlen(entry.id) + 1);
         if (!readable) {

@@ -261,8 +261,8 @@ void sk_regrant_add(void *arg, struct sk_order *order)
     struct sk_voucher *voucher = order->entry->voucher;
     if (order->epoch > voucher->stale_epoch)
         voucher->stale_epoch = order->epoch;
-    regrant->open++;
     regrant->loose += order->entry->kind == SK_ENTRY_LOOSE;
+    regrant->open++;
     wait(regrant, voucher, order);
 }
 

@@ -110,6 +110,7 @@ static void enqueue_first(struct batch *batch)
         batch->writer->impatient += !batch->orders[i]->patient;
         sk_order_push(&orders, batch->orders[i]);
     }
+    SK_ASSERT(orders.tail != NULL);
     if (granted->head != NULL) {
         orders.tail->next = granted->head;
         orders.tail = granted->tail;
