@@ -10,7 +10,12 @@
 #include "sale.h"
 #include "server.h"
 
-enum { DRAIN_TICK_MS = 20, TURN_ROUNDS_MAX = 8 };
+enum {
+    DRAIN_TICK_MS = 20,
+    TURN_ROUNDS_MAX = 8,
+    GIVE_UP_MS = 2000,     // before the end: a question to Redis that is not answered, and a statement
+    GIVE_UP_TRY_MS = 1000, // also where draining may take no time
+};
 
 struct sk_reactor {
     const struct sk_config *config;
@@ -20,6 +25,7 @@ struct sk_reactor {
     uv_async_t stop;
     uv_timer_t drain;
     uint64_t drain_until_ms;
+    uint64_t give_up_at_ms, give_up_until_ms; // while draining: orders that no journal has end as refused
     bool draining;
     struct sk_routes *routes;
     struct sk_server *server;
@@ -54,10 +60,18 @@ static void close_all(struct sk_reactor *reactor)
 static void on_drain_tick(uv_timer_t *timer)
 {
     struct sk_reactor *reactor = timer->data;
+    uint64_t now = uv_now(&reactor->loop);
     bool done = sk_server_waiting(reactor->server) == 0 && sk_sale_idle(reactor->sale);
-    if (!done && uv_now(&reactor->loop) < reactor->drain_until_ms)
+    bool give_up = !done && now >= reactor->give_up_at_ms && sk_sale_give_up(reactor->sale);
+    if (!done && now < (give_up ? reactor->give_up_until_ms : reactor->drain_until_ms))
         return;
-    sk_log(done ? SK_INFO : SK_WARN, done ? "drained" : "not drained in time; the journal keeps the rest", "");
+    struct sk_left left = sk_sale_left(reactor->sale);
+    if (done)
+        sk_log(SK_INFO, "drained", "");
+    else
+        sk_log(left.nowhere > 0 ? SK_ERROR : SK_WARN, "not drained in time",
+               "kept_by_journal=%zu kept_by_letters=%zu without_end=%zu", left.in_journal, left.in_letters,
+               left.nowhere);
     sk_server_expire(reactor->server); // an accepted order is answered 202
     // One more turn, so that the last answers are out before the sockets close.
     on_turn(&reactor->turn);
@@ -70,7 +84,12 @@ static void on_stop(uv_async_t *async)
     if (reactor->draining)
         return;
     reactor->draining = true;
-    reactor->drain_until_ms = uv_now(&reactor->loop) + (uint64_t)reactor->config->drain_timeout_ms;
+    // Refusing is final, so what waits to be granted again has most of the time for that, also while Redis is away.
+    uint64_t now = uv_now(&reactor->loop), time_ms = (uint64_t)reactor->config->drain_timeout_ms;
+    uint64_t last_ms = time_ms / 5 > GIVE_UP_MS ? time_ms / 5 : time_ms < GIVE_UP_MS ? time_ms : GIVE_UP_MS;
+    reactor->drain_until_ms = now + time_ms;
+    reactor->give_up_at_ms = reactor->drain_until_ms - last_ms;
+    reactor->give_up_until_ms = now + (time_ms < GIVE_UP_TRY_MS ? GIVE_UP_TRY_MS : time_ms);
     sk_routes_drain(reactor->routes);
     sk_server_drain(reactor->server);
     (void)uv_timer_start(&reactor->drain, on_drain_tick, DRAIN_TICK_MS, DRAIN_TICK_MS);

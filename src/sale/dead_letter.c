@@ -3,7 +3,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "journal.h"
 #include "log.h"
 
 struct put {
@@ -23,26 +26,71 @@ static void on_put(void *arg, const struct sk_rows *rows)
     free(put);
 }
 
-enum sk_status sk_dead_letter_put(const struct sk_core *core, const struct sk_dead_letter *letter,
-                                  sk_dead_letter_cb *done, void *arg)
+// As PostgreSQL reads a bytea. NULL: out of memory.
+static char *to_hex(const char *bytes, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    char *hex = malloc(2 * n + 3), *at = hex;
+    if (hex == NULL)
+        return NULL;
+    *at++ = '\\';
+    *at++ = 'x';
+    for (size_t i = 0; i < n; i++) {
+        *at++ = digits[(unsigned char)bytes[i] >> 4];
+        *at++ = digits[(unsigned char)bytes[i] & 15];
+    }
+    *at = '\0';
+    return hex;
+}
+
+// `orders` NULL: it cannot be read.
+static enum sk_status put_letter(const struct sk_core *core, const struct put *letter, const struct sk_buf *raw,
+                                 const char *orders, const char *reason)
 {
     char voucher_id[24];
-    struct sk_buf hex = {0};
-    struct put *put = malloc(sizeof *put);
     enum sk_status status = SK_NO_MEM;
+    char *hex = raw->failed ? NULL : to_hex(raw->data, raw->len);
+    struct put *put = malloc(sizeof *put);
     (void)snprintf(voucher_id, sizeof voucher_id, "%" PRId64, letter->voucher_id);
-    sk_buf_puts(&hex, "\\x");
-    for (size_t i = 0; i < letter->raw_len; i++)
-        sk_buf_printf(&hex, "%02x", (unsigned char)letter->raw[i]);
-    if (put == NULL || hex.failed)
-        goto out;
-    *put = (struct put){.done = done, .arg = arg, .voucher_id = letter->voucher_id};
-    (void)snprintf(put->journal_id, sizeof put->journal_id, "%s", letter->journal_id);
-    const char *params[] = {voucher_id, letter->journal_id, hex.data, letter->orders, letter->reason};
-    status = sk_pg_call(core->pg, SK_STATEMENT_SET_ASIDE, 5, params, on_put, put);
-out:
+    if (put != NULL && hex != NULL) {
+        *put = *letter;
+        const char *params[] = {voucher_id, letter->journal_id, hex, orders, reason};
+        status = sk_pg_call(core->pg, SK_STATEMENT_SET_ASIDE, 5, params, on_put, put);
+    }
     if (status != SK_OK)
         free(put);
-    sk_buf_free(&hex);
+    free(hex);
+    return status;
+}
+
+static struct put letter_of(int64_t voucher_id, const char *journal_id, sk_dead_letter_cb *done, void *arg)
+{
+    struct put letter = {.done = done, .arg = arg, .voucher_id = voucher_id};
+    (void)snprintf(letter.journal_id, sizeof letter.journal_id, "%s", journal_id);
+    return letter;
+}
+
+enum sk_status sk_dead_letter_put_order(const struct sk_core *core, int64_t voucher_id, const char *journal_id,
+                                        const char *order_id, const char *user, sk_dead_letter_cb *done, void *arg)
+{
+    struct put letter = letter_of(voucher_id, journal_id, done, arg);
+    struct sk_buf orders = {0};
+    sk_buf_printf(&orders, "%s %s", order_id, user);
+    enum sk_status status = put_letter(core, &letter, &orders, orders.data, "PostgreSQL refuses it");
+    sk_buf_free(&orders);
+    return status;
+}
+
+enum sk_status sk_dead_letter_put_unreadable(const struct sk_core *core, int64_t voucher_id, const char *journal_id,
+                                             const struct sk_reply *element, sk_dead_letter_cb *done, void *arg)
+{
+    struct put letter = letter_of(voucher_id, journal_id, done, arg);
+    struct sk_buf raw = {0};
+    char reason[96] = "it cannot be read";
+    size_t whole = sk_journal_raw(element, SK_DEAD_LETTER_RAW_MAX, &raw);
+    if (whole > raw.len)
+        (void)snprintf(reason, sizeof reason, "it cannot be read; the first %zu of %zu bytes are kept", raw.len, whole);
+    enum sk_status status = put_letter(core, &letter, &raw, NULL, reason);
+    sk_buf_free(&raw);
     return status;
 }

@@ -1,25 +1,26 @@
-// Dead letters: journal entries that cannot be settled, kept in PostgreSQL as they were. Their orders hold
-// their units and stay pending until somebody decides: try again, or write off.
+// Dead letters: what cannot be settled, kept in PostgreSQL as it was. Orders in letters hold their units and stay
+// pending until somebody decides: try again, or write off.
 #ifndef SK_SALE_DEAD_LETTER_H
 #define SK_SALE_DEAD_LETTER_H
 
 #include "core.h"
 
-struct sk_dead_letter {
-    int64_t voucher_id;
-    const char *journal_id; // all texts are borrowed for the call
-    const char *raw;
-    size_t raw_len;
-    const char *orders; // NULL: cannot be read
-    const char *reason;
-};
-
-// Runs once, later.
+// Runs once, later. True: the letter is kept, and what is in it may leave the journal.
 typedef void sk_dead_letter_cb(void *arg, bool kept);
 
-// The reactor's thread. Keeps the letter; said again, it changes nothing. The entry may leave the journal when
-// `kept` is told true. `done` runs only after SK_OK.
-enum sk_status sk_dead_letter_put(const struct sk_core *core, const struct sk_dead_letter *letter,
-                                  sk_dead_letter_cb *done, void *arg) SK_MUST_CHECK;
+// The reactor's thread, as all functions; all texts are borrowed for the call. Repeating a call changes nothing.
+// `done` runs only after SK_OK.
+
+// An order that PostgreSQL refuses. `journal_id` is that of its entry, or empty.
+enum sk_status sk_dead_letter_put_order(const struct sk_core *core, int64_t voucher_id, const char *journal_id,
+                                        const char *order_id, const char *user, sk_dead_letter_cb *done,
+                                        void *arg) SK_MUST_CHECK;
+
+// A journal entry, an element of XRANGE's reply, that cannot be read. Its first SK_DEAD_LETTER_RAW_MAX bytes are
+// kept; the reason says so if there were more.
+enum { SK_DEAD_LETTER_RAW_MAX = 64 * 1024 };
+enum sk_status sk_dead_letter_put_unreadable(const struct sk_core *core, int64_t voucher_id, const char *journal_id,
+                                             const struct sk_reply *element, sk_dead_letter_cb *done,
+                                             void *arg) SK_MUST_CHECK;
 
 #endif

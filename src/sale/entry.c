@@ -49,6 +49,37 @@ void sk_entry_free(struct sk_entry *entry)
     free(entry);
 }
 
+struct reading {
+    const struct sk_core *core;
+    struct sk_order_list *out;
+    bool failed;
+};
+
+static void read_order(void *arg, const char *id, const char *user)
+{
+    struct reading *reading = arg;
+    struct sk_order *order = reading->failed ? NULL : sk_order_take(reading->core->orders);
+    if (order == NULL) {
+        reading->failed = true;
+        return;
+    }
+    memcpy(order->id, id, SK_UUID_SIZE);
+    memcpy(order->user, user, strlen(user) + 1);
+    order->patient = true;
+    sk_order_push(reading->out, order);
+}
+
+bool sk_entry_read_orders(const struct sk_core *core, const char *orders, size_t len, struct sk_order_list *out)
+{
+    struct reading reading = {.core = core, .out = out};
+    struct sk_order *order;
+    if (sk_journal_parse(orders, len, read_order, &reading) > 0 && !reading.failed)
+        return true;
+    while ((order = sk_order_pop(out)) != NULL)
+        sk_order_give(core->orders, order);
+    return false;
+}
+
 void sk_entry_note_refused(struct sk_entry *entry, const struct sk_order *order, const char *outcome,
                            const char *live_id)
 {

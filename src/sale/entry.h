@@ -17,7 +17,7 @@ struct sk_entry {
     enum sk_entry_kind kind;
     uint64_t run_number;   // the Redis process that has it
     size_t open;           // orders not settled
-    unsigned tries;        // how often PostgreSQL has refused to settle it
+    size_t part;           // most of its orders in one batch, of it alone; 0: PostgreSQL has refused none, no limit
     struct sk_buf refused; // what settle_entry.lua needs: outcome, id, user, live id, NUL after each
     size_t refused_count;
     char journal_id[SK_JOURNAL_ID_SIZE]; // LOOSE: empty
@@ -27,6 +27,10 @@ struct sk_entry {
 struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_voucher *voucher, enum sk_entry_kind kind,
                               const char *journal_id);
 void sk_entry_free(struct sk_entry *entry);
+
+// Makes orders of a text that sk_journal_parse can read: patient, of no entry yet. All of them or, out of room or
+// memory, none (false).
+bool sk_entry_read_orders(const struct sk_core *core, const char *orders, size_t len, struct sk_order_list *out);
 
 // PostgreSQL refused one of its orders: Redis is to be corrected. `live_id`: the user's live order, or NULL.
 void sk_entry_note_refused(struct sk_entry *entry, const struct sk_order *order, const char *outcome,

@@ -1,6 +1,7 @@
 // Anyone who can write to Redis can write a journal entry, so nothing here is taken on trust.
 #include "journal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,18 +61,29 @@ bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *en
     return true;
 }
 
-void sk_journal_raw(const struct sk_reply *element, struct sk_buf *raw)
+// Returns n; adds as much of it as fits.
+static size_t add_within(struct sk_buf *raw, size_t most, const char *bytes, size_t n)
+{
+    size_t room = raw->len < most ? most - raw->len : 0;
+    sk_buf_add(raw, bytes, n < room ? n : room);
+    return n;
+}
+
+size_t sk_journal_raw(const struct sk_reply *element, size_t most, struct sk_buf *raw)
 {
     const struct sk_reply *fields = sk_reply_at(element, 1);
+    size_t whole = 0;
     sk_buf_puts(raw, "");
     for (size_t i = 0; i < sk_reply_count(fields); i++) {
         size_t len = 0;
+        char prefix[24];
         const char *text = sk_reply_text(sk_reply_at(fields, i), &len);
-        sk_buf_printf(raw, "%zu:", len);
-        if (text != NULL)
-            sk_buf_add(raw, text, len);
-        sk_buf_puts(raw, ",");
+        int n = snprintf(prefix, sizeof prefix, "%zu:", text == NULL ? 0 : len);
+        whole += add_within(raw, most, prefix, (size_t)n);
+        whole += add_within(raw, most, text == NULL ? "" : text, text == NULL ? 0 : len);
+        whole += add_within(raw, most, ",", 1);
     }
+    return whole;
 }
 
 int sk_journal_compare(const char *a, const char *b)

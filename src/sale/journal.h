@@ -27,8 +27,9 @@ struct sk_journal_entry {
 // Reads one element of XRANGE's reply. False: it is not even an element with a journal id.
 bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *entry);
 
-// Keeps the fields and values of an element as they are: each as "<length>:<bytes>,". Empty if it has none.
-void sk_journal_raw(const struct sk_reply *element, struct sk_buf *raw);
+// Keeps the fields and values of an element as they are: each as "<length>:<bytes>,". Empty if it has none. At most
+// `most` bytes are kept; returns how many there are.
+size_t sk_journal_raw(const struct sk_reply *element, size_t most, struct sk_buf *raw);
 
 // Orders two journal ids by their numbers: < 0, 0, > 0.
 int sk_journal_compare(const char *a, const char *b);

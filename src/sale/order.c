@@ -85,6 +85,7 @@ struct sk_order *sk_order_take(struct sk_order_pool *pool)
     order->ticket = 0;
     order->not_before_ms = 0;
     order->patient = false;
+    order->refusals = 0;
     sk_uuid_next(&pool->ids, order->id);
     return order;
 }

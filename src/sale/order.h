@@ -18,6 +18,7 @@ struct sk_order {
     uint64_t ticket;        // who waits for it; 0: nobody
     uint64_t not_before_ms; // while it waits for its user's lock
     bool patient;           // nobody waits for its commit
+    uint8_t refusals;       // how often PostgreSQL has refused it when it went alone
     char id[SK_UUID_SIZE];
     char user[SK_USER_SIZE];
 };

@@ -25,9 +25,10 @@
 #include "log.h"
 
 enum {
-    CHUNK = 500,   // buyers, as in reconcile_buyers.sql; Redis is busy with them for about half a millisecond
-    PAGE = 64,     // journal entries
-    TRIES_MAX = 3, // of an entry that PostgreSQL refuses
+    CHUNK = 500, // buyers, as in reconcile_buyers.sql; Redis is busy with them for about half a millisecond
+    PAGE = 64,   // most journal entries at once
+    PAGE_FIRST = 4,
+    TRIES_MAX = 3, // of an order that PostgreSQL refuses
     FAILED_PAUSE_MS = 500,
     LOCK_KEY_SIZE = 64,
 };
@@ -47,11 +48,16 @@ struct reconcile {
     // The page of the journal that is being settled.
     char ids[PAGE][SK_JOURNAL_ID_SIZE];
     int entries;
+    int page; // entries to read
     size_t orders;
     struct sk_buf order_ids, users; // arrays for place_orders()
-    struct sk_buf raw, text;        // of the first entry
-    bool readable;
-    bool alone; // a page was refused: one entry at a time
+
+    // A page was refused: one entry at a time, and of that one orders[from] to orders[from + part - 1], in parts that
+    // become smaller until the order is found that PostgreSQL refuses.
+    bool alone;
+    struct sk_buf text; // the orders of the first entry
+    size_t count, from, part, next;
+    char order[SK_UUID_SIZE], user[SK_USER_SIZE]; // orders[from]
     unsigned tries;
 };
 
@@ -73,7 +79,6 @@ static void end(struct reconcile *reconcile, const char *failed_at)
         reconcile->done(reconcile->arg, failed_at == NULL);
     sk_buf_free(&reconcile->order_ids);
     sk_buf_free(&reconcile->users);
-    sk_buf_free(&reconcile->raw);
     sk_buf_free(&reconcile->text);
     free(reconcile);
 }
@@ -219,41 +224,53 @@ static void remove_page(struct reconcile *reconcile)
         end(reconcile, "journal");
 }
 
+static void settle_part(struct reconcile *reconcile);
+
+// The next part of an entry that goes alone; or it is done.
+static void go_on(struct reconcile *reconcile)
+{
+    reconcile->tries = 0;
+    if (reconcile->alone && reconcile->from < reconcile->count) {
+        settle_part(reconcile);
+        return;
+    }
+    reconcile->alone = false;
+    remove_page(reconcile);
+}
+
 static void on_set_aside(void *arg, bool kept)
 {
     struct reconcile *reconcile = arg;
-    reconcile->tries = 0;
-    if (kept)
-        remove_page(reconcile);
-    else
+    if (!kept) {
         end(reconcile, "dead letter");
+        return;
+    }
+    reconcile->from++;
+    go_on(reconcile);
 }
 
-static void set_aside(struct reconcile *reconcile)
+// What PostgreSQL refuses for what it says is bisected, so that one bad order does not take others along.
+static void on_refused(struct reconcile *reconcile)
 {
-    struct sk_dead_letter letter = {
-        .voucher_id = reconcile->voucher->id,
-        .journal_id = reconcile->ids[0],
-        .raw = reconcile->raw.data,
-        .raw_len = reconcile->raw.len,
-        .orders = reconcile->readable ? reconcile->text.data : NULL,
-        .reason = reconcile->readable ? "PostgreSQL refuses it" : "it cannot be read",
-    };
-    if (reconcile->raw.failed || reconcile->text.failed ||
-        sk_dead_letter_put(reconcile->core, &letter, on_set_aside, reconcile) != SK_OK)
+    if (!reconcile->alone) {
+        reconcile->alone = true;
+        read_journal(reconcile);
+    } else if (reconcile->orders > 1) {
+        reconcile->part = reconcile->orders / 2;
+        settle_part(reconcile);
+    } else if (++reconcile->tries < TRIES_MAX) {
+        settle_part(reconcile);
+    } else if (sk_dead_letter_put_order(reconcile->core, reconcile->voucher->id, reconcile->ids[0], reconcile->order,
+                                        reconcile->user, on_set_aside, reconcile) != SK_OK) {
         end(reconcile, "dead letter");
+    }
 }
 
 static void on_settled(void *arg, const struct sk_rows *rows)
 {
     struct reconcile *reconcile = arg;
     if (rows == NULL && sk_pg_refused(reconcile->core->pg)) {
-        bool again = !reconcile->alone || ++reconcile->tries < TRIES_MAX;
-        reconcile->alone = true;
-        if (again)
-            read_journal(reconcile);
-        else
-            set_aside(reconcile);
+        on_refused(reconcile);
         return;
     }
     if (rows == NULL || sk_rows_count(rows) != reconcile->orders || strcmp(sk_rows_text(rows, 0, 1), "stale") == 0) {
@@ -261,10 +278,20 @@ static void on_settled(void *arg, const struct sk_rows *rows)
         return;
     }
     // Whatever became of each order, PostgreSQL knows it now, and the rest is read from there.
-    reconcile->alone = false;
-    reconcile->tries = 0;
     reconcile->settled += reconcile->orders;
-    remove_page(reconcile);
+    reconcile->from += reconcile->orders;
+    reconcile->part = reconcile->orders * 2; // the bad order may be behind us
+    go_on(reconcile);
+}
+
+static void settle(struct reconcile *reconcile)
+{
+    sk_buf_puts(&reconcile->order_ids, "}");
+    sk_buf_puts(&reconcile->users, "}");
+    const char *params[] = {reconcile->id, reconcile->epoch, reconcile->order_ids.data, reconcile->users.data, NULL};
+    if (reconcile->order_ids.failed || reconcile->users.failed ||
+        sk_pg_call(reconcile->core->pg, SK_STATEMENT_PLACE_ORDERS, 5, params, on_settled, reconcile) != SK_OK)
+        end(reconcile, "journal");
 }
 
 static void add_order(void *arg, const char *id, const char *user)
@@ -275,65 +302,102 @@ static void add_order(void *arg, const char *id, const char *user)
     reconcile->orders++;
 }
 
-// Takes as many readable entries as fit, or one that is not readable.
-static bool take_page(struct reconcile *reconcile, const struct sk_reply *reply)
+static void clear_orders(struct reconcile *reconcile)
 {
-    struct sk_buf *bufs[] = {&reconcile->order_ids, &reconcile->users, &reconcile->raw, &reconcile->text};
-    for (size_t i = 0; i < 4; i++)
-        sk_buf_clear(bufs[i]);
-    reconcile->entries = 0;
+    sk_buf_clear(&reconcile->order_ids);
+    sk_buf_clear(&reconcile->users);
     reconcile->orders = 0;
+}
+
+static void add_of_part(void *arg, const char *id, const char *user)
+{
+    struct reconcile *reconcile = arg;
+    size_t at = reconcile->next++;
+    if (at < reconcile->from || at >= reconcile->from + reconcile->part)
+        return;
+    if (at == reconcile->from) {
+        memcpy(reconcile->order, id, SK_UUID_SIZE);
+        memcpy(reconcile->user, user, strlen(user) + 1);
+    }
+    add_order(reconcile, id, user);
+}
+
+static void settle_part(struct reconcile *reconcile)
+{
+    clear_orders(reconcile);
+    reconcile->next = 0;
+    (void)sk_journal_parse(reconcile->text.data, reconcile->text.len, add_of_part, reconcile);
+    settle(reconcile);
+}
+
+// The next page reads about as many entries as can be used.
+static void fit_page(struct reconcile *reconcile, const struct sk_reply *reply)
+{
+    size_t read = sk_reply_count(reply), used = (size_t)reconcile->entries;
+    if (used < read)
+        reconcile->page = reconcile->entries;
+    else if (used == (size_t)reconcile->page && reconcile->orders <= SK_JOURNAL_ORDERS_MAX / 2)
+        reconcile->page = reconcile->page * 2 < PAGE ? reconcile->page * 2 : PAGE;
+}
+
+// Takes as many readable entries as fit, or one that is not readable: that becomes *unreadable.
+static bool take_page(struct reconcile *reconcile, const struct sk_reply *reply, const struct sk_reply **unreadable)
+{
+    clear_orders(reconcile);
+    sk_buf_clear(&reconcile->text);
+    reconcile->entries = 0;
+    reconcile->count = reconcile->from = 0;
+    reconcile->part = SK_JOURNAL_ORDERS_MAX;
+    *unreadable = NULL;
     for (size_t i = 0; i < sk_reply_count(reply) && reconcile->entries < PAGE; i++) {
         const struct sk_reply *element = sk_reply_at(reply, i);
         struct sk_journal_entry entry;
         if (!sk_journal_read(element, &entry))
             return false;
         bool readable = entry.orders != NULL;
-        if (reconcile->entries > 0 &&
-            (!readable || reconcile->alone || reconcile->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
+        if (reconcile->entries > 0 && (!readable || reconcile->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
             break;
         memcpy(reconcile->ids[reconcile->entries++], entry.id, strlen(entry.id) + 1);
-        if (reconcile->entries == 1) {
-            reconcile->readable = readable;
-            sk_journal_raw(element, &reconcile->raw);
-            if (readable)
-                sk_buf_add(&reconcile->text, entry.orders, entry.orders_len);
-        }
-        if (!readable)
+        if (!readable) {
+            *unreadable = element;
             break;
+        }
+        if (reconcile->alone) {
+            sk_buf_add(&reconcile->text, entry.orders, entry.orders_len);
+            reconcile->count = (size_t)entry.count;
+            break;
+        }
         (void)sk_journal_parse(entry.orders, entry.orders_len, add_order, reconcile);
     }
-    return true;
+    return !reconcile->text.failed;
 }
 
 static void on_journal(void *arg, const struct sk_reply *reply)
 {
     struct reconcile *reconcile = arg;
-    if (reply == NULL || sk_reply_error(reply) != NULL || !take_page(reconcile, reply)) {
+    const struct sk_reply *unreadable;
+    if (reply == NULL || sk_reply_error(reply) != NULL || !take_page(reconcile, reply, &unreadable)) {
         end(reconcile, "journal");
         return;
     }
     if (reconcile->entries == 0) {
         read_stock(reconcile);
-        return;
+    } else if (unreadable == NULL && reconcile->alone) {
+        settle_part(reconcile);
+    } else if (unreadable == NULL) {
+        fit_page(reconcile, reply);
+        settle(reconcile);
+    } else if (sk_dead_letter_put_unreadable(reconcile->core, reconcile->voucher->id, reconcile->ids[0], unreadable,
+                                             on_set_aside, reconcile) != SK_OK) {
+        end(reconcile, "dead letter");
     }
-    if (!reconcile->readable) {
-        set_aside(reconcile);
-        return;
-    }
-    sk_buf_puts(&reconcile->order_ids, "}");
-    sk_buf_puts(&reconcile->users, "}");
-    const char *params[] = {reconcile->id, reconcile->epoch, reconcile->order_ids.data, reconcile->users.data, NULL};
-    if (reconcile->order_ids.failed || reconcile->users.failed ||
-        sk_pg_call(reconcile->core->pg, SK_STATEMENT_PLACE_ORDERS, 5, params, on_settled, reconcile) != SK_OK)
-        end(reconcile, "journal");
 }
 
 static void read_journal(struct reconcile *reconcile)
 {
     char page[8];
     const char *argv[] = {"XRANGE", reconcile->voucher->journal_key, "-", "+", "COUNT", page};
-    (void)snprintf(page, sizeof page, "%d", (int)PAGE);
+    (void)snprintf(page, sizeof page, "%d", reconcile->alone ? 1 : reconcile->page);
     if (sk_redis_command(reconcile->core->redis, 6, argv, NULL, on_journal, reconcile) != SK_OK)
         end(reconcile, "journal");
 }
@@ -404,6 +468,7 @@ enum sk_status sk_reconcile(const struct sk_core *core, struct sk_voucher *vouch
     reconcile->done = done;
     reconcile->arg = arg;
     reconcile->since_ms = uv_now(core->loop);
+    reconcile->page = PAGE_FIRST;
     (void)snprintf(reconcile->id, sizeof reconcile->id, "%" PRId64, voucher->id);
     (void)snprintf(name, sizeof name, "seckill:lock:reconcile:{%" PRId64 "}", voucher->id);
     reconcile->lock = sk_lock_take(core->locker, 1, &key, NULL, &events, reconcile);

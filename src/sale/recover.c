@@ -20,7 +20,10 @@
 
 enum {
     ROUND_MS = 1000,
-    PAGE = 100,
+    PAGE_FIRST = 8, // entries of the first page of a journal; the next ones follow their size
+    PAGE_MOST = 128,
+    PAGE_BYTES = 128 * 1024, // of orders or unreadable bytes in a page: little enough for one turn of the loop
+    SWEEP_ROUNDS = 5,        // settled dead letters are ended in every fifth round
     VOUCHERS_MAX = 1000,
     LOCK_KEY_SIZE = 64,
     DIFFERING_MAX = 2,         // looks in a row before a difference is believed
@@ -40,6 +43,8 @@ struct sk_recover {
     struct sk_lock *lock;
     size_t unsettled; // entries of this page in the writer
     bool more;        // the page was full
+    int page;         // entries to read at once
+    unsigned rounds;
     char after[SK_JOURNAL_ID_SIZE];
 };
 
@@ -58,34 +63,37 @@ static void end_voucher(struct sk_recover *recover)
 
 // ---- entries ----
 
-struct refill {
-    struct sk_recover *recover;
-    struct sk_entry *entry;
-    int64_t epoch;
-};
-
-static void add_order(void *arg, const char *id, const char *user)
+// An entry of an instance with larger batches than we have room for. A rebuild settles it, as any other, in parts.
+static void settle_by_rebuild(struct sk_recover *recover, const struct sk_journal_entry *found)
 {
-    struct refill *refill = arg;
-    struct sk_order *order = sk_order_take(refill->recover->core->orders);
-    SK_ASSERT(order != NULL); // room was checked for the whole entry
-    memcpy(order->id, id, SK_UUID_SIZE);
-    memcpy(order->user, user, strlen(user) + 1);
-    order->epoch = refill->epoch;
-    order->patient = true;
-    sk_writer_add(refill->recover->writer, refill->entry, order);
+    enum sk_status status = sk_reconcile(recover->core, recover->voucher, NULL, NULL);
+    sk_log(SK_WARN, "journal entry is larger than SECKILL_JOURNAL_MAX_ORDERS; its voucher is rebuilt",
+           "voucher=%" PRId64 " journal_id=%s orders=%d begun=%d", recover->voucher->id, found->id, found->count,
+           status == SK_OK);
 }
 
-static void refill(struct sk_recover *recover, const struct sk_journal_entry *found)
+// False: no room or memory for its orders now; a later round has it.
+static bool refill(struct sk_recover *recover, const struct sk_journal_entry *found)
 {
     const struct sk_core *core = recover->core;
-    if (sk_order_pool_out(core->orders) + (size_t)found->count > (size_t)core->config->journal_max_orders)
-        return; // no room now; a later round has
-    struct refill target = {recover, sk_entry_new(core, recover->voucher, SK_ENTRY_RECOVERED, found->id), found->epoch};
-    if (target.entry == NULL)
-        return;
-    (void)sk_journal_parse(found->orders, found->orders_len, add_order, &target);
-    recover->unsettled++;
+    struct sk_order_list orders = {0};
+    struct sk_order *order;
+    if (found->count > core->config->journal_max_orders) {
+        settle_by_rebuild(recover, found);
+        return false;
+    }
+    if (!sk_entry_read_orders(core, found->orders, found->orders_len, &orders))
+        return false;
+    struct sk_entry *entry = sk_entry_new(core, recover->voucher, SK_ENTRY_RECOVERED, found->id);
+    while ((order = sk_order_pop(&orders)) != NULL) {
+        order->epoch = found->epoch;
+        if (entry != NULL)
+            sk_writer_add(recover->writer, entry, order);
+        else
+            sk_order_give(core->orders, order);
+    }
+    recover->unsettled += entry != NULL;
+    return entry != NULL;
 }
 
 // ---- entries that cannot be read ----
@@ -114,35 +122,44 @@ static void on_kept(void *arg, bool kept)
 static void set_aside(struct sk_recover *recover, const char *id, const struct sk_reply *element)
 {
     struct bad_entry *bad = calloc(1, sizeof *bad);
-    struct sk_buf raw = {0};
     enum sk_status status = SK_NO_MEM;
-    sk_journal_raw(element, &raw);
-    if (bad != NULL && !raw.failed) {
+    if (bad != NULL) {
         bad->core = recover->core;
         (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", recover->voucher->journal_key);
         (void)snprintf(bad->id, sizeof bad->id, "%s", id);
-        struct sk_dead_letter letter = {.voucher_id = recover->voucher->id,
-                                        .journal_id = id,
-                                        .raw = raw.data,
-                                        .raw_len = raw.len,
-                                        .reason = "it cannot be read"};
-        status = sk_dead_letter_put(recover->core, &letter, on_kept, bad);
+        status = sk_dead_letter_put_unreadable(recover->core, recover->voucher->id, id, element, on_kept, bad);
     }
     if (status != SK_OK)
         free(bad); // a later round finds it again
-    sk_buf_free(&raw);
 }
 
 // ---- the journal ----
 
 static void scan(struct sk_recover *recover);
 
+static size_t bytes_of(const struct sk_reply *element, const struct sk_journal_entry *found)
+{
+    struct sk_buf none = {0};
+    size_t bytes = found->orders != NULL ? found->orders_len : sk_journal_raw(element, 0, &none);
+    sk_buf_free(&none);
+    return bytes;
+}
+
+// Entries differ in size by a factor of thousands, and Redis counts entries.
+static void fit_page(struct sk_recover *recover, size_t bytes)
+{
+    if (bytes > PAGE_BYTES && recover->page > 1)
+        recover->page /= 2;
+    else if (bytes < PAGE_BYTES / 2 && recover->page < PAGE_MOST)
+        recover->page *= 2;
+}
+
 static void on_scanned(void *arg, const struct sk_reply *reply)
 {
     struct sk_recover *recover = arg;
     const struct sk_entry *own = recover->voucher->oldest_entry;
-    size_t count = sk_reply_count(reply);
-    recover->more = count == PAGE;
+    size_t count = sk_reply_count(reply), bytes = 0;
+    recover->more = count == (size_t)recover->page;
     for (size_t i = 0; i < count; i++) {
         const struct sk_reply *element = sk_reply_at(reply, i);
         struct sk_journal_entry found;
@@ -151,11 +168,17 @@ static void on_scanned(void *arg, const struct sk_reply *reply)
             break;
         }
         memcpy(recover->after, found.id, strlen(found.id) + 1);
-        if (found.orders != NULL)
-            refill(recover, &found);
-        else
+        bytes += bytes_of(element, &found);
+        if (found.orders == NULL) {
             set_aside(recover, found.id, element);
+        } else if (!refill(recover, &found)) {
+            sk_log(SK_INFO, "journal entries wait for a later round", "voucher=%" PRId64 " journal_id=%s orders=%d",
+                   recover->voucher->id, found.id, found.count);
+            recover->more = false;
+            break;
+        }
     }
+    fit_page(recover, bytes);
     if (recover->unsettled > 0)
         sk_log(SK_INFO, "recovering journal entries", "voucher=%" PRId64 " entries=%zu", recover->voucher->id,
                recover->unsettled);
@@ -170,7 +193,7 @@ static void scan(struct sk_recover *recover)
     char grace[24], page[8];
     const char *argv[] = {recover->voucher->journal_key, grace, recover->after, page, recover->voucher->old_last};
     (void)snprintf(grace, sizeof grace, "%" PRId64, recover->core->config->recover_after_ms);
-    (void)snprintf(page, sizeof page, "%d", (int)PAGE);
+    (void)snprintf(page, sizeof page, "%d", recover->page);
     if (sk_redis_script(recover->core->redis, SK_SCRIPT_SCAN_JOURNAL, 1, 5, argv, NULL, on_scanned, recover) != SK_OK)
         end_voucher(recover);
 }
@@ -201,6 +224,7 @@ static void settle_journal(struct sk_recover *recover)
     char name[LOCK_KEY_SIZE];
     const char *key = name;
     memcpy(recover->after, "-", 2);
+    recover->page = PAGE_FIRST;
     (void)snprintf(name, sizeof name, "seckill:lock:recover:{%" PRId64 "}", recover->voucher->id);
     recover->lock = sk_lock_take(recover->core->locker, 1, &key, NULL, &events, recover);
     if (recover->lock == NULL)
@@ -313,9 +337,25 @@ static void on_vouchers(void *arg, const struct sk_rows *rows)
     next_voucher(recover);
 }
 
+static void on_swept(void *arg, const struct sk_rows *rows)
+{
+    (void)arg;
+    (void)rows; // what was not done is done by a later round
+}
+
+// Letters end when all their orders are known. Their requeueing ends here, not where it began, because that
+// instance may be gone.
+static void sweep_letters(struct sk_recover *recover)
+{
+    if (recover->rounds++ % SWEEP_ROUNDS == 0 &&
+        sk_pg_call(recover->core->pg, SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, on_swept, NULL) != SK_OK)
+        recover->rounds--; // the next round
+}
+
 static void on_round(uv_timer_t *timer)
 {
     struct sk_recover *recover = timer->data;
+    sweep_letters(recover);
     recover->in_round = true;
     recover->hurry = false;
     if (!sk_redis_ready(recover->core->redis) ||

@@ -6,6 +6,10 @@
 //   s                 no unit is left: refused, GRANT_LOST
 // Refused means: written to PostgreSQL as refused, so that the order's URL can say so (P5). Anything else,
 // no answer included, changes nothing: the order waits and is asked about again (P7).
+//
+// An instance that ends takes what waits here along, and no journal has it. So at the end it is written as refused
+// without asking, which is safe whatever Redis did with the last question: a journal entry that it left is
+// settled by recovery as `duplicate`, and its unit returns, once.
 #include "regrant.h"
 
 #include <inttypes.h>
@@ -24,6 +28,8 @@ struct sk_regrant {
     struct sk_writer *writer;
     struct sk_voucher *first; // vouchers with lost orders
     size_t open;              // lost orders, those being asked about included
+    size_t loose;             // those of them that a dead letter keeps
+    bool gives_up;            // the process ends
     uv_timer_t *tick;
 };
 
@@ -32,6 +38,7 @@ struct call {
     struct sk_voucher *voucher;
     struct sk_order_list orders;
     struct sk_order_list refused; // being written to PostgreSQL
+    bool unasked;                 // Redis may still have what is refused
 };
 
 static void wait(struct sk_regrant *regrant, struct sk_voucher *voucher, struct sk_order *order)
@@ -49,7 +56,14 @@ static void wait_all(struct call *call, struct sk_order_list *orders)
     struct sk_order *order;
     while ((order = sk_order_pop(orders)) != NULL)
         wait(call->regrant, call->voucher, order);
-    call->voucher->regrant_at_ms = uv_now(call->regrant->core->loop) + PAUSE_MS;
+    call->voucher->regrant_at_ms = uv_now(call->regrant->core->loop) + (call->regrant->gives_up ? 0 : PAUSE_MS);
+}
+
+// The order is somebody else's from now on.
+static void hand_out(struct sk_regrant *regrant, const struct sk_order *order)
+{
+    regrant->open--;
+    regrant->loose -= order->entry->kind == SK_ENTRY_LOOSE;
 }
 
 static void end(struct call *call)
@@ -61,6 +75,8 @@ static void end(struct call *call)
 
 // ---- orders that have lost their unit for good ----
 
+static void refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *voucher);
+
 static void on_refused(void *arg, const struct sk_rows *rows)
 {
     struct call *call = arg;
@@ -71,11 +87,16 @@ static void on_refused(void *arg, const struct sk_rows *rows)
         bool placed = strcmp(sk_rows_text(rows, i, 1), "already_placed") == 0;
         sk_core_tell(regrant->core, order, placed ? SK_VERDICT_PLACED : SK_VERDICT_SOLD_OUT, placed ? order->id : NULL,
                      0);
-        regrant->open--;
+        if (!placed && call->unasked)
+            sk_entry_note_refused(order->entry, order, "duplicate", NULL);
+        hand_out(regrant, order);
         sk_writer_leave(regrant->writer, order);
     }
     wait_all(call, &call->refused);
+    struct sk_voucher *voucher = call->voucher;
     end(call);
+    if (written && regrant->gives_up && voucher->lost.count > 0)
+        refuse_unasked(regrant, voucher); // time is short
 }
 
 static void refuse(struct call *call, const struct sk_buf *reasons)
@@ -119,11 +140,11 @@ static void hand_over(struct call *call, struct sk_grant *grant, struct sk_buf *
             entry = sk_entry_new(regrant->core, call->voucher, SK_ENTRY_OWN, grant->journal_id);
         if (letter == SK_GRANT_PLACED && entry != NULL) {
             order->epoch = grant->epoch;
-            regrant->open--;
+            hand_out(regrant, order);
             sk_writer_add(regrant->writer, entry, order);
         } else if (existing != NULL && strcmp(existing, order->id) == 0) {
             order->epoch = grant->epoch;
-            regrant->open--;
+            hand_out(regrant, order);
             sk_writer_resume(regrant->writer, order);
         } else if (already || letter == SK_GRANT_SOLD_OUT) {
             if (already) {
@@ -182,6 +203,35 @@ static void ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
         SK_FAILPOINT("regrant.asked");
 }
 
+// ---- the end of the process ----
+
+static void refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *voucher)
+{
+    struct call *call = calloc(1, sizeof *call);
+    struct sk_buf reasons = {0};
+    struct sk_order *order;
+    if (call == NULL)
+        return;
+    *call = (struct call){.regrant = regrant, .voucher = voucher, .unasked = true};
+    size_t most = (size_t)regrant->core->config->batch_max;
+    while (call->refused.count < most && (order = sk_order_pop(&voucher->lost)) != NULL) {
+        if (order->entry->kind == SK_ENTRY_LOOSE) {
+            hand_out(regrant, order);
+            sk_writer_leave(regrant->writer, order);
+            continue;
+        }
+        sk_buf_puts(&reasons, call->refused.count == 0 ? "{GRANT_LOST" : ",GRANT_LOST");
+        sk_order_push(&call->refused, order);
+    }
+    sk_buf_puts(&reasons, "}");
+    voucher->regranting = true;
+    if (call->refused.count > 0)
+        refuse(call, &reasons);
+    else
+        end(call);
+    sk_buf_free(&reasons);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct sk_regrant *regrant = timer->data;
@@ -191,7 +241,10 @@ static void on_tick(uv_timer_t *timer)
     while (voucher != NULL) {
         struct sk_voucher *next = voucher->next_lost;
         voucher->in_lost = false;
-        if (!voucher->regranting && now >= voucher->regrant_at_ms && sk_redis_ready(regrant->core->redis))
+        bool may = !voucher->regranting && now >= voucher->regrant_at_ms;
+        if (may && regrant->gives_up)
+            refuse_unasked(regrant, voucher);
+        else if (may && sk_redis_ready(regrant->core->redis))
             ask(regrant, voucher);
         if (voucher->lost.count > 0 && !voucher->in_lost) {
             voucher->in_lost = true;
@@ -208,6 +261,7 @@ void sk_regrant_add(void *arg, struct sk_order *order)
     struct sk_voucher *voucher = order->entry->voucher;
     if (order->epoch > voucher->stale_epoch)
         voucher->stale_epoch = order->epoch;
+    regrant->loose += order->entry->kind == SK_ENTRY_LOOSE;
     regrant->open++;
     wait(regrant, voucher, order);
 }
@@ -218,6 +272,21 @@ void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, stru
     order->epoch = 0;
     entry->open++;
     sk_regrant_add(regrant, order);
+}
+
+void sk_regrant_give_up(struct sk_regrant *regrant)
+{
+    if (regrant->gives_up)
+        return;
+    regrant->gives_up = true;
+    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->next_lost)
+        voucher->regrant_at_ms = 0;
+}
+
+void sk_regrant_count(const struct sk_regrant *regrant, struct sk_left *left)
+{
+    left->in_letters += regrant->loose;
+    left->nowhere += regrant->open - regrant->loose;
 }
 
 bool sk_regrant_idle(const struct sk_regrant *regrant)

@@ -20,6 +20,13 @@ void sk_regrant_add(void *arg, struct sk_order *order);
 // The same for an order of a dead letter, as part of `entry`.
 void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, struct sk_order *order);
 
+// For the end of the process, may be repeated: from now on nobody is asked again. What waits, and comes back from a
+// question under way, is written as refused, GRANT_LOST; orders of dead letters just leave, their letter keeps them.
+void sk_regrant_give_up(struct sk_regrant *regrant);
+
+// Adds what waits here: what is in no letter is kept by nobody else.
+void sk_regrant_count(const struct sk_regrant *regrant, struct sk_left *left);
+
 // Whether nothing waits to be granted again.
 bool sk_regrant_idle(const struct sk_regrant *regrant);
 

@@ -22,7 +22,6 @@ struct repair {
     struct sk_voucher *voucher; // pinned
     bool write_off;
     char voucher_id[24], letter[24];
-    struct sk_entry *entry;
     size_t orders;
 };
 
@@ -141,7 +140,8 @@ static void on_list(void *arg, const struct sk_rows *rows)
         end(repair, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    sk_buf_printf(&body, "{\"dead_letters\":%s}", sk_rows_text(rows, 0, 0));
+    bool more = strcmp(sk_rows_text(rows, 0, 1), "t") == 0;
+    sk_buf_printf(&body, "{\"dead_letters\":%s,\"more\":%s}", sk_rows_text(rows, 0, 0), more ? "true" : "false");
     end(repair, body.failed ? SK_VERDICT_OVERLOADED : SK_VERDICT_FOUND, body.data);
     sk_buf_free(&body);
 }
@@ -153,33 +153,24 @@ void sk_repair_list(struct sk_repairs *repairs, int64_t voucher_id, uint64_t tic
         ask_pg(repair, SK_STATEMENT_LIST_DEAD_LETTERS, 1, on_list);
 }
 
-static void requeue_order(void *arg, const char *id, const char *user)
-{
-    struct repair *repair = arg;
-    struct sk_order *order = sk_order_take(repair->repairs->core->orders);
-    SK_ASSERT(order != NULL); // room was checked for the whole letter
-    memcpy(order->id, id, SK_UUID_SIZE);
-    memcpy(order->user, user, strlen(user) + 1);
-    order->patient = true;
-    sk_regrant_requeue(repair->repairs->regrant, repair->entry, order);
-    repair->orders++;
-}
-
 static void requeue(struct repair *repair, const char *orders)
 {
     const struct sk_core *core = repair->repairs->core;
-    int count = sk_journal_parse(orders, strlen(orders), NULL, NULL);
-    if (count < 0) {
+    struct sk_order_list list = {0};
+    if (sk_journal_parse(orders, strlen(orders), NULL, NULL) < 0) {
         end(repair, SK_VERDICT_UNREADABLE, NULL);
         return;
     }
-    bool room = sk_order_pool_out(core->orders) + (size_t)count <= (size_t)core->config->journal_max_orders;
-    repair->entry = room ? sk_entry_new(core, repair->voucher, SK_ENTRY_LOOSE, "") : NULL;
-    if (repair->entry == NULL) {
+    struct sk_entry *entry = sk_entry_new(core, repair->voucher, SK_ENTRY_LOOSE, "");
+    if (entry == NULL || !sk_entry_read_orders(core, orders, strlen(orders), &list)) {
+        if (entry != NULL)
+            sk_entry_free(entry);
         end(repair, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    (void)sk_journal_parse(orders, strlen(orders), requeue_order, repair);
+    struct sk_order *order;
+    for (; (order = sk_order_pop(&list)) != NULL; repair->orders++)
+        sk_regrant_requeue(repair->repairs->regrant, entry, order);
     end_counted(repair, "requeued");
 }
 

@@ -160,6 +160,20 @@ bool sk_sale_ready(const struct sk_sale *sale)
     return sk_redis_ready(sale->core.redis) && sk_pg_ready(sale->core.pg);
 }
 
+bool sk_sale_give_up(struct sk_sale *sale)
+{
+    sk_regrant_give_up(sale->regrant);
+    return !sk_regrant_idle(sale->regrant);
+}
+
+struct sk_left sk_sale_left(const struct sk_sale *sale)
+{
+    struct sk_left left = {0};
+    sk_writer_count(sale->writer, &left);
+    sk_regrant_count(sale->regrant, &left);
+    return left;
+}
+
 bool sk_sale_idle(const struct sk_sale *sale)
 {
     return sk_writer_idle(sale->writer) && sk_regrant_idle(sale->regrant) && sk_redis_idle(sale->core.redis);

@@ -9,6 +9,7 @@
 #include "core.h"
 #include "inquiry.h"
 #include "repair.h"
+#include "writer.h"
 
 struct sk_sale;
 
@@ -44,5 +45,12 @@ bool sk_sale_ready(const struct sk_sale *sale);
 
 // Nothing is on its way to a store.
 bool sk_sale_idle(const struct sk_sale *sale);
+
+// For the end of the process, when its time is nearly over; may be repeated. Orders that wait to be granted again are
+// written as refused. True: some still wait for that.
+bool sk_sale_give_up(struct sk_sale *sale);
+
+// What would be left behind now.
+struct sk_left sk_sale_left(const struct sk_sale *sale);
 
 #endif

@@ -9,8 +9,12 @@
 // Nobody's failure stops a batch: an order whose lock is busy goes back and waits, with jitter; if Redis
 // cannot lock, the batch is written without locks (they only save work); if PostgreSQL fails or its
 // answer is lost, all orders go back and are said again under the same ids, which settles them
-// whatever became of the first try (P7). What PostgreSQL refuses for good is tried again entry by entry, so
-// that one bad entry does not hold up others, and after TRIES_MAX times alone it becomes a dead letter.
+// whatever became of the first try (P7).
+//
+// What PostgreSQL refuses for what it says is bisected, so that one bad order does not take others along: first
+// entry by entry, then in halves of an entry, down to single orders. A part that is placed lets the next one be
+// twice as large. Only a single order that was refused waits before it is tried again, and it alone; after
+// TRIES_MAX times it becomes a dead letter.
 #include "writer.h"
 
 #include <inttypes.h>
@@ -21,7 +25,15 @@
 #include "failpoint.h"
 #include "log.h"
 
-enum { TICK_MS = 10, PATIENCE_MS = 100, LOCK_KEY_SIZE = 96, BATCHES = 2, TRIES_MAX = 5 };
+enum {
+    TICK_MS = 10,
+    PATIENCE_MS = 100,
+    LOCK_KEY_SIZE = 96,
+    BATCHES = 2,
+    TRIES_MAX = 5, // of a single order that is refused
+    FAILURE_MS = 20,
+    FAILURE_MOST_MS = 2000,
+};
 
 enum batch_state { BATCH_FREE, BATCH_COLLECTED, BATCH_LOCKING, BATCH_LOCKED, BATCH_WRITING, BATCH_SETTING_ASIDE };
 
@@ -45,6 +57,7 @@ struct sk_writer {
     bool rush;
     struct batch batches[BATCHES];
     struct sk_backoff failure; // PostgreSQL's failures
+    struct sk_backoff refusal; // single orders that it refuses
     struct sk_backoff busy;    // users' locks
     uint64_t pause_until_ms;   // after a failure
     uv_timer_t *tick;
@@ -87,6 +100,24 @@ static void enqueue(struct sk_writer *writer, struct sk_order *order)
     writer->impatient += !order->patient;
     sk_order_push(&order->entry->voucher->granted, order);
     line_up(writer, order->entry->voucher);
+}
+
+// Puts a batch back where it came from, before what has gathered since.
+static void enqueue_first(struct batch *batch)
+{
+    struct sk_order_list orders = {0}, *granted = &batch->voucher->granted;
+    for (size_t i = 0; i < batch->n; i++) {
+        batch->writer->impatient += !batch->orders[i]->patient;
+        sk_order_push(&orders, batch->orders[i]);
+    }
+    SK_ASSERT(orders.tail != NULL);
+    if (granted->head != NULL) {
+        orders.tail->next = granted->head;
+        orders.tail = granted->tail;
+        orders.count += granted->count;
+    }
+    *granted = orders;
+    line_up(batch->writer, batch->voucher);
 }
 
 static void delay(struct sk_writer *writer, struct sk_order *order, uint32_t ms)
@@ -175,7 +206,7 @@ static void put_back(struct batch *batch)
     free_batch(batch);
 }
 
-// ---- what PostgreSQL refuses for good ----
+// ---- what PostgreSQL refuses for what it says ----
 
 static void on_set_aside(void *arg, bool kept)
 {
@@ -185,41 +216,58 @@ static void on_set_aside(void *arg, bool kept)
         put_back(batch);
         return;
     }
-    for (size_t i = 0; i < batch->n; i++)
-        sk_writer_leave(writer, batch->orders[i]); // still pending for their users, and held
+    sk_writer_leave(writer, batch->orders[0]); // still pending for its user, and held
     free_batch(batch);
+    pump(writer);
 }
 
-// The batch holds orders of one entry alone, and was refused often enough.
+// The batch is a single order that was refused often enough.
 static void set_aside(struct batch *batch)
 {
-    struct sk_buf orders = {0};
-    for (size_t i = 0; i < batch->n; i++)
-        sk_buf_printf(&orders, "%s%s %s", i == 0 ? "" : ",", batch->orders[i]->id, batch->orders[i]->user);
-    struct sk_dead_letter letter = {.voucher_id = batch->voucher->id,
-                                    .journal_id = batch->orders[0]->entry->journal_id,
-                                    .raw = orders.data,
-                                    .raw_len = orders.len,
-                                    .orders = orders.data,
-                                    .reason = "PostgreSQL refuses it"};
+    const struct sk_order *order = batch->orders[0];
     set_state(batch, BATCH_SETTING_ASIDE);
-    if (orders.failed || sk_dead_letter_put(batch->writer->core, &letter, on_set_aside, batch) != SK_OK)
+    if (sk_dead_letter_put_order(batch->writer->core, batch->voucher->id, order->entry->journal_id, order->id,
+                                 order->user, on_set_aside, batch) != SK_OK)
         put_back(batch);
-    sk_buf_free(&orders);
 }
 
+static void on_single_refused(struct batch *batch)
+{
+    struct sk_writer *writer = batch->writer;
+    struct sk_order *order = batch->orders[0];
+    order->entry->part = 1;
+    if (++order->refusals >= TRIES_MAX) {
+        order->refusals = TRIES_MAX; // the letter may have to be put again
+        set_aside(batch);
+        return;
+    }
+    writer->refusal.span_ms = (uint32_t)FAILURE_MS << order->refusals;
+    delay(writer, order, sk_backoff_next(&writer->refusal));
+    free_batch(batch);
+    pump(writer);
+}
+
+// Each step makes the parts smaller, so there is no pause between them.
 static void on_refused(struct batch *batch)
 {
-    unsigned tries = 0;
+    struct sk_writer *writer = batch->writer;
+    struct sk_entry *first = batch->orders[0]->entry;
+    bool one_entry = true;
+    if (batch->n == 1) {
+        on_single_refused(batch);
+        return;
+    }
     for (size_t i = 0; i < batch->n; i++) {
         struct sk_entry *entry = batch->orders[i]->entry;
-        if (i == 0 || entry != batch->orders[i - 1]->entry)
-            tries = ++entry->tries; // from now on the entry goes alone
+        one_entry = one_entry && entry == first;
+        if (entry->part == 0)
+            entry->part = SIZE_MAX; // from now on it goes alone
     }
-    if (tries > TRIES_MAX)
-        set_aside(batch);
-    else
-        put_back(batch);
+    if (one_entry && first->part > batch->n / 2)
+        first->part = batch->n / 2;
+    enqueue_first(batch);
+    free_batch(batch);
+    pump(writer);
 }
 
 static void on_written(void *arg, const struct sk_rows *rows)
@@ -236,6 +284,9 @@ static void on_written(void *arg, const struct sk_rows *rows)
         return;
     }
     sk_backoff_reset(&writer->failure);
+    struct sk_entry *suspect = batch->orders[0]->entry;
+    if (suspect->part != 0 && suspect->part <= SIZE_MAX / 2)
+        suspect->part *= 2;
     for (size_t row = 0; row < batch->n; row++) {
         size_t i = (size_t)sk_rows_number(rows, row, 0) - 1;
         SK_ASSERT(i < batch->n && batch->orders[i] != NULL); // the function answers for each order once
@@ -320,15 +371,17 @@ static void lock_batch(struct batch *batch)
     set_state(batch, batch->lock == NULL ? BATCH_LOCKED : BATCH_LOCKING);
 }
 
-// All orders of a batch are of one epoch, and those of a suspect entry keep to themselves.
+// All orders of a batch are of one epoch. Those of a suspect entry keep to themselves, and a suspect order too.
 static bool goes_along(const struct batch *batch, const struct sk_order *order)
 {
     if (order->epoch != batch->epoch)
         return false;
     if (batch->n == 0)
         return true;
-    const struct sk_entry *last = batch->orders[batch->n - 1]->entry;
-    return order->entry == last || (order->entry->tries == 0 && last->tries == 0);
+    const struct sk_order *last = batch->orders[batch->n - 1];
+    if (order->entry->part == 0 && last->entry->part == 0)
+        return true;
+    return order->entry == last->entry && batch->n < order->entry->part && order->refusals == 0 && last->refusals == 0;
 }
 
 static void collect(struct sk_writer *writer, struct batch *batch)
@@ -410,6 +463,33 @@ void sk_writer_resume(struct sk_writer *writer, struct sk_order *order)
     enqueue(writer, order);
 }
 
+static void count(const struct sk_writer *writer, const struct sk_order *order, struct sk_left *left)
+{
+    // Another Redis process than the one that made the entry may not have it, or has lost it.
+    bool same_run = order->entry->run_number == sk_redis_run_number(writer->core->redis);
+    if (order->entry->kind == SK_ENTRY_LOOSE)
+        left->in_letters++;
+    else if (same_run)
+        left->in_journal++;
+    else
+        left->nowhere++;
+}
+
+void sk_writer_count(const struct sk_writer *writer, struct sk_left *left)
+{
+    const struct sk_order *order;
+    for (int i = 0; i < BATCHES; i++) {
+        for (size_t j = 0; j < writer->batches[i].n; j++)
+            count(writer, writer->batches[i].orders[j], left);
+    }
+    for (order = writer->delayed.head; order != NULL; order = order->next)
+        count(writer, order, left);
+    for (const struct sk_voucher *voucher = writer->first; voucher != NULL; voucher = voucher->next_granted) {
+        for (order = voucher->granted.head; order != NULL; order = order->next)
+            count(writer, order, left);
+    }
+}
+
 bool sk_writer_idle(const struct sk_writer *writer)
 {
     for (int i = 0; i < BATCHES; i++) {
@@ -440,7 +520,8 @@ struct sk_writer *sk_writer_open(const struct sk_core *core, const struct sk_wri
         return NULL;
     writer->core = core;
     writer->events = *events;
-    writer->failure = (struct sk_backoff){.first_ms = 20, .most_ms = 2000};
+    writer->failure = (struct sk_backoff){.first_ms = FAILURE_MS, .most_ms = FAILURE_MOST_MS};
+    writer->refusal = writer->failure;
     writer->busy = (struct sk_backoff){.first_ms = 10, .most_ms = 250};
     bool ok = true;
     for (int i = 0; i < BATCHES; i++) {

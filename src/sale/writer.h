@@ -39,6 +39,16 @@ void sk_writer_forget(struct sk_writer *writer, struct sk_order *order);
 // orders that nobody waits for give way to them.
 void sk_writer_pump(struct sk_writer *writer, bool rush);
 
+// Orders that an ending process leaves behind.
+struct sk_left {
+    size_t in_journal; // other instances settle them
+    size_t in_letters; // they wait for a decision
+    size_t nowhere;    // accepted, and nobody knows of them any more
+};
+
+// Adds what is in the writer.
+void sk_writer_count(const struct sk_writer *writer, struct sk_left *left);
+
 // Whether nothing is left to write.
 bool sk_writer_idle(const struct sk_writer *writer);
 

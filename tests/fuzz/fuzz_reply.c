@@ -12,6 +12,7 @@
 #include "redis_info.h"
 #include "trust.h"
 
+enum { RAW_MAX = 40 };
 enum { ELEMENTS_MAX = 9999, USERS_MAX = 8 };
 
 static char run[SK_RUN_SIZE] = "0123456789abcdef0123456789abcdef01234567";
@@ -130,9 +131,13 @@ static void read_as_entry(const struct sk_reply *element)
 {
     struct sk_journal_entry entry;
     struct sk_buf raw = {0};
-    sk_journal_raw(element, &raw);
+    MUST(sk_journal_raw(element, SIZE_MAX, &raw) == raw.len);
     MUST(!raw.failed);
     must_hold_every_field(element, &raw);
+    struct sk_buf cut = {0};
+    MUST(sk_journal_raw(element, RAW_MAX, &cut) == raw.len);
+    MUST(cut.len == (raw.len < RAW_MAX ? raw.len : RAW_MAX) && memcmp(cut.data, raw.data, cut.len) == 0);
+    sk_buf_free(&cut);
     sk_buf_free(&raw);
     if (!sk_journal_read(element, &entry))
         return;

@@ -16,7 +16,8 @@
 #define ADMIN "Authorization: Bearer admin-token-of-the-tests\r\n"
 
 enum { STOCK = 10, BUYERS = 4, AT_ONCE = 6, PATH_SIZE = 128, NAME_SIZE = 24, REQUEST_SIZE = 512 };
-enum { TRIES = 6 }; // of an order that PostgreSQL refuses, until it is set aside: one more than TRIES_MAX of writer.c
+enum { TRIES = 5 }; // of an order that PostgreSQL refuses, until it is set aside: TRIES_MAX of writer.c
+enum { MANY = 24, BAD = 2, ENTRY_SIZE = 1 << 20 };
 
 static void setup(void)
 {
@@ -333,12 +334,35 @@ START_TEST(an_entry_that_cannot_be_read)
 }
 END_TEST
 
-// PostgreSQL says no to this user, whatever the order, and counts it: a sequence does not roll back.
+// It may be of any size, and is seen by one request: both what is kept and what is shown has a bound.
+START_TEST(an_entry_of_a_megabyte_that_cannot_be_read)
+{
+    struct service *service = service_start(ENV(HASTY));
+    char voucher[VOUCHER_ID_SIZE], letter[NAME_SIZE];
+    json_t *document = NULL;
+    char *junk = malloc(ENTRY_SIZE);
+    ck_assert_ptr_nonnull(junk);
+    memset(junk, 0xab, ENTRY_SIZE);
+    voucher_on_sale(service, STOCK, voucher);
+    redis_run("XADD seckill:{%s}:journal * epoch 1 orders %b", voucher, junk, (size_t)ENTRY_SIZE);
+    free(junk);
+    WAIT_FOR(one_letter(service, voucher, letter, NULL));
+    ck_assert(one_letter(service, voucher, letter, &document));
+    ck_assert_uint_eq(strlen(json_string_value(json_object_get(document, "raw"))), 2 * 4096);
+    ck_assert_int_eq(json_integer_value(json_object_get(document, "raw_bytes")), 65536);
+    ck_assert_str_eq(json_string_value(json_object_get(document, "reason")),
+                     "it cannot be read; the first 65536 of 1048606 bytes are kept"); // 30 of names, lengths, marks
+    json_decref(document);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// PostgreSQL says no to these users, whatever the order, and counts it: a sequence does not roll back.
 static void refuse_victor(void)
 {
     db_run("CREATE SEQUENCE victor_tries");
     db_run("CREATE FUNCTION refuse_victor() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN"
-           " IF NEW.user_id = 'victor' AND NEW.status <> 'refused' THEN"
+           " IF NEW.user_id IN ('victor', 'viktor') AND NEW.status <> 'refused' THEN"
            " RAISE 'not victor, for the %%th time', nextval('victor_tries'); END IF; RETURN NEW; END $$");
     db_run("CREATE TRIGGER victor BEFORE INSERT ON voucher_order FOR EACH ROW EXECUTE FUNCTION refuse_victor()");
 }
@@ -376,6 +400,145 @@ static void set_victor_aside(struct service *service, char voucher[VOUCHER_ID_SI
     books_must_balance(voucher); // his unit is held
     ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher stock", voucher), STOCK - 2);
 }
+
+struct buyer {
+    char user[NAME_SIZE], order[HTTP_FIELD_SIZE];
+};
+
+// Many buyers at once, among them victor and viktor, whose orders are in few journal entries: while Redis stands still
+// requests gather. They are accepted, and held up on their way to PostgreSQL.
+static void accept_many(struct service *service, char voucher[VOUCHER_ID_SIZE], struct buyer buyers[MANY])
+{
+    static struct http_reply replies[MANY];
+    char request[REQUEST_SIZE];
+    int fds[MANY];
+    voucher_on_sale(service, MANY + 1, voucher);
+    refuse_victor();
+    db_hold_orders();
+    redis_pause();
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(buyers[i].user, NAME_SIZE, i == MANY / 3 ? "victor" : i == MANY / 2 ? "viktor" : "user%d", i);
+        (void)snprintf(request, sizeof request,
+                       "POST /seckill/%s HTTP/1.1\r\nHost: test\r\nX-User-Id: %s\r\nPrefer: respond-async\r\n\r\n",
+                       voucher, buyers[i].user);
+        fds[i] = http_connect(service);
+        ck_assert(http_send_text(fds[i], request));
+    }
+    redis_resume();
+    for (int i = 0; i < MANY; i++) {
+        ck_assert(http_receive(fds[i], &replies[i]));
+        ck_assert_int_eq(replies[i].status, 202);
+        ck_assert(http_member(&replies[i], "id", buyers[i].order));
+        (void)close(fds[i]);
+    }
+    ck_assert_int_lt(redis_number("XLEN seckill:{%s}:journal", voucher), MANY);
+}
+
+static bool buyer_is(struct service *service, const struct buyer *buyer, const char *status)
+{
+    struct http_reply reply;
+    char path[PATH_SIZE], found[HTTP_FIELD_SIZE];
+    (void)snprintf(path, sizeof path, "/orders/%.40s", buyer->order);
+    ck_assert_int_ne(http_get(service, path, buyer->user, &reply), 404); // P5
+    return http_member(&reply, "status", found) && strcmp(found, status) == 0;
+}
+
+// All but the bad ones are placed; those are in letters of their own, and are settled once the reason is gone.
+static void only_the_bad_ones_wait(struct service *service, const char *voucher, const struct buyer buyers[MANY])
+{
+    struct http_reply reply;
+    char letter[NAME_SIZE];
+    for (int i = 0; i < MANY; i++)
+        WAIT_FOR(buyer_is(service, &buyers[i], buyers[i].user[0] == 'v' ? "pending" : "unpaid"));
+    WAIT_FOR(db_number("SELECT count(*) FROM dead_letter WHERE voucher_id = %s AND ended_at IS NULL", voucher) == BAD);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM dead_letter WHERE voucher_id = %s", voucher), BAD);
+    for (int i = 0; i < MANY; i++) {
+        if (buyers[i].user[0] == 'v')
+            ck_assert_int_eq(db_number("SELECT count(*) FROM dead_letter WHERE orders = '%.36s %s'", buyers[i].order,
+                                       buyers[i].user),
+                             1);
+    }
+    books_must_balance(voucher); // two units are held
+    accept_victor();
+    ck_assert_int_eq(admin(service, "GET", voucher, "/dead-letters", &reply), 200);
+    json_t *json = json_loads(reply.body, 0, NULL), *letters = json_object_get(json, "dead_letters");
+    ck_assert_uint_eq(json_array_size(letters), BAD);
+    ck_assert(json_is_false(json_object_get(json, "more")));
+    for (size_t i = 0; i < BAD; i++) {
+        (void)snprintf(letter, sizeof letter, "%s",
+                       json_string_value(json_object_get(json_array_get(letters, i), "id")));
+        ck_assert_int_eq(decide(service, voucher, letter, "requeue", &reply), 200);
+    }
+    json_decref(json);
+    for (int i = 0; i < MANY; i++)
+        WAIT_FOR(buyer_is(service, &buyers[i], "unpaid"));
+    books_must_balance(voucher);
+    // What is settled is no work for anybody any more.
+    WAIT_FOR(db_number("SELECT count(*) FROM dead_letter WHERE voucher_id = %s AND ended_at IS NULL", voucher) == 0);
+    buy(service, voucher, "late");
+    books_must_balance(voucher);
+}
+
+#define PATIENT "SECKILL_REDIS_TIMEOUT_MS=20000", "SECKILL_PG_TIMEOUT_MS=20000", "SECKILL_LOCK_TTL_MS=300"
+
+START_TEST(a_batch_with_bad_orders)
+{
+    struct service *service = service_start(ENV(PATIENT));
+    struct buyer buyers[MANY];
+    char voucher[VOUCHER_ID_SIZE];
+    accept_many(service, voucher, buyers);
+    db_let_orders_go();
+    only_the_bad_ones_wait(service, voucher, buyers);
+}
+END_TEST
+
+START_TEST(the_journal_of_a_killed_instance_with_bad_orders)
+{
+    struct service *service = service_start(ENV(PATIENT));
+    struct buyer buyers[MANY];
+    char voucher[VOUCHER_ID_SIZE];
+    accept_many(service, voucher, buyers);
+    service_kill(service);
+    db_let_orders_go();
+    only_the_bad_ones_wait(service_start(ENV(HASTY)), voucher, buyers);
+}
+END_TEST
+
+START_TEST(a_reconcile_with_bad_orders)
+{
+    struct service *service = service_start(ENV(PATIENT));
+    struct service *other = service_start(ENV(HASTY, "SECKILL_RECOVER_AFTER_MS=3600000")); // the reconcile settles
+    struct buyer buyers[MANY];
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    accept_many(service, voucher, buyers);
+    service_kill(service);
+    db_let_orders_go();
+    WAIT_FOR(admin(other, "POST", voucher, "/reconcile", &reply) == 200);
+    ck_assert_int_eq(redis_number("XLEN seckill:{%s}:journal", voucher), 0);
+    only_the_bad_ones_wait(other, voucher, buyers);
+}
+END_TEST
+
+// Another instance has larger batches than this one has room for orders.
+START_TEST(an_entry_that_is_larger_than_the_room)
+{
+    struct service *service = service_start(ENV(PATIENT));
+    struct buyer buyers[MANY];
+    char voucher[VOUCHER_ID_SIZE], log[REQUEST_SIZE * 64];
+    accept_many(service, voucher, buyers);
+    service_kill(service);
+    db_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seckill'");
+    db_let_orders_go();
+    accept_victor();
+    struct service *small = service_start(ENV(HASTY, "SECKILL_BATCH_MAX=1", "SECKILL_JOURNAL_MAX_ORDERS=1"));
+    for (int i = 0; i < MANY; i++)
+        WAIT_FOR(buyer_is(small, &buyers[i], "unpaid"));
+    books_must_balance(voucher);
+    service_read_log(small, log, sizeof log);
+    ck_assert_ptr_nonnull(strstr(log, "journal entry is larger than SECKILL_JOURNAL_MAX_ORDERS"));
+}
+END_TEST
 
 START_TEST(a_dead_letter_is_tried_again)
 {
@@ -509,6 +672,11 @@ int main(void)
     tcase_add_test(tcase, the_audit_mends);
     tcase_add_test(tcase, grants_that_redis_has_forgotten);
     tcase_add_test(tcase, an_entry_that_cannot_be_read);
+    tcase_add_test(tcase, an_entry_of_a_megabyte_that_cannot_be_read);
+    tcase_add_test(tcase, a_batch_with_bad_orders);
+    tcase_add_test(tcase, the_journal_of_a_killed_instance_with_bad_orders);
+    tcase_add_test(tcase, a_reconcile_with_bad_orders);
+    tcase_add_test(tcase, an_entry_that_is_larger_than_the_room);
     tcase_add_test(tcase, a_dead_letter_is_tried_again);
     tcase_add_test(tcase, a_dead_letter_that_is_tried_in_vain);
     tcase_add_test(tcase, a_dead_letter_is_written_off);

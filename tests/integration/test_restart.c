@@ -214,6 +214,86 @@ START_TEST(draining_has_a_bound)
 }
 END_TEST
 
+// How often Redis has refused to write because its memory is full.
+static int64_t refusals_of_redis(void)
+{
+    static const char name[] = "errorstat_OOM:count=";
+    char stats[REQUEST_SIZE];
+    (void)redis_text(stats, sizeof stats, "INFO errorstats");
+    const char *at = strstr(stats, name);
+    return at == NULL ? 0 : strtoll(at + sizeof name - 1, NULL, 10);
+}
+
+// Orders that were accepted, and then fenced off because Redis has lost their grants while their instance stood
+// still. One is committed. The instance goes on, but Redis grants nothing now.
+static struct service *lose_grants(const char *drain_timeout, struct service *other, char voucher[VOUCHER_ID_SIZE],
+                                   struct order orders[ORDERS])
+{
+    struct http_reply reply;
+    struct service *service = service_start(
+        ENV("SECKILL_BATCH_MAX=1", "SECKILL_PG_TIMEOUT_MS=20000", "SECKILL_LOCK_TTL_MS=300", drain_timeout));
+    voucher_on_sale(other, STOCK, voucher);
+    db_hold_orders();
+    accept_orders(service, voucher, orders);
+    WAIT_FOR(db_orders_held_ms() > 0);
+    service_signal(service, SIGSTOP);
+    redis_run("FLUSHALL");
+    db_let_orders_go();
+    ck_assert_int_eq(http_buy_patiently(other, voucher, "late", &reply), 201);
+    books_must_balance(voucher);
+    redis_run("CONFIG RESETSTAT");
+    redis_run("CONFIG SET maxmemory 1");
+    service_signal(service, SIGCONT);
+    WAIT_FOR(refusals_of_redis() > 2 * (int64_t)ORDERS); // a lock each, and then asked again
+    return service;
+}
+
+// Nobody else knows them, so they end as refused before the instance does, whatever time it has.
+START_TEST(service_drains_what_lost_its_grant)
+{
+    static const char *const timeouts[] = {"SECKILL_DRAIN_TIMEOUT_MS=1500", "SECKILL_DRAIN_TIMEOUT_MS=0"};
+    struct service *other = service_start(ENV(HASTY));
+    struct order orders[ORDERS];
+    struct http_reply reply;
+    char voucher[VOUCHER_ID_SIZE], path[HTTP_FIELD_SIZE], reason[HTTP_FIELD_SIZE];
+    struct service *service = lose_grants(timeouts[_i], other, voucher, orders);
+    service_signal(service, SIGTERM);
+    ck_assert_int_eq(service_wait(service), 0);
+    redis_run("CONFIG SET maxmemory 0");
+    for (int i = 1; i < ORDERS; i++) {
+        (void)snprintf(path, sizeof path, "/orders/%.40s", orders[i].id);
+        ck_assert_int_eq(http_get(other, path, orders[i].user, &reply), 200);
+        ck_assert(http_member(&reply, "reason", reason));
+        ck_assert_str_eq(reason, "GRANT_LOST");
+    }
+    books_must_balance(voucher);
+    for (int i = 1; i < ORDERS; i++) // their units sell again, also to them
+        ck_assert_int_eq(http_buy_patiently(other, voucher, orders[i].user, &reply), 201);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// Without PostgreSQL there is no way to end them, and the log does not say that there is.
+START_TEST(service_ends_and_nobody_knows_what_lost_its_grant)
+{
+    static char log[1 << 18];
+    struct service *other = service_start(ENV(HASTY));
+    struct order orders[ORDERS];
+    char voucher[VOUCHER_ID_SIZE], wanted[HTTP_FIELD_SIZE];
+    struct service *service = lose_grants("SECKILL_DRAIN_TIMEOUT_MS=300", other, voucher, orders);
+    postgres_stop();
+    service_signal(service, SIGTERM);
+    ck_assert_int_eq(service_wait(service), 0);
+    redis_run("CONFIG SET maxmemory 0");
+    service_read_log(service, log, sizeof log);
+    (void)snprintf(wanted, sizeof wanted, "kept_by_journal=0 kept_by_letters=0 without_end=%d", ORDERS - 1);
+    ck_assert_msg(strstr(log, wanted) != NULL, "%s", log);
+    postgres_start();
+    service_await(other, true);
+    books_must_balance(voucher);
+}
+END_TEST
+
 // ---- Redis ----
 
 START_TEST(redis_restarted_with_its_data)
@@ -414,17 +494,25 @@ START_TEST(everything_restarted)
 }
 END_TEST
 
+static void teardown(void)
+{
+    service_stop_all();
+    redis_run("CONFIG SET maxmemory 0");
+}
+
 int main(void)
 {
     TCase *tcase = tcase_create("restart");
     tcase_add_unchecked_fixture(tcase, setup, NULL);
-    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
+    tcase_add_checked_fixture(tcase, NULL, teardown);
     tcase_add_loop_test(tcase, service_killed, 0, 4);
     tcase_add_test(tcase, waiting_clients_of_a_killed_service);
     tcase_add_test(tcase, service_paused_while_another_recovers);
     tcase_add_test(tcase, service_drains);
     tcase_add_test(tcase, draining_waits_for_redis);
     tcase_add_test(tcase, draining_has_a_bound);
+    tcase_add_loop_test(tcase, service_drains_what_lost_its_grant, 0, 2);
+    tcase_add_test(tcase, service_ends_and_nobody_knows_what_lost_its_grant);
     tcase_add_test(tcase, redis_restarted_with_its_data);
     tcase_add_test(tcase, redis_restarted_empty);
     tcase_add_test(tcase, forgotten_scripts_are_not_noticed);

@@ -1045,6 +1045,96 @@ START_TEST(a_letter_ends_when_its_orders_are_settled)
 }
 END_TEST
 
+static void end_settled(void)
+{
+    PGresult *result = PQexec(service, sk_statements[SK_STATEMENT_END_SETTLED_LETTERS].text);
+    ck_assert_msg(PQresultStatus(result) == PGRES_COMMAND_OK, "%s", PQerrorMessage(service));
+    PQclear(result);
+}
+
+static int64_t waiting_letters(void)
+{
+    return db_number("SELECT count(*) FROM dead_letter WHERE ended_at IS NULL");
+}
+
+// A letter that has nothing to decide is ended, which changes neither what is held nor what is listed.
+START_TEST(settled_letters_are_ended)
+{
+    make_voucher(10);
+    set_aside("10-1", ID1 " alice," ID2 " bob");
+    set_aside("10-2", ID2 " bob," ID3 " carol");
+    set_aside("10-3", NULL); // nobody knows what is in it
+    end_settled();
+    ck_assert_int_eq(waiting_letters(), 3);
+    must_hold("7", "3");
+    PLACE("3", ORDERS({3, "carol"}), ENDS({"placed", 0})); // the rest of 10-2 is held by an older letter
+    must_list(2);
+    end_settled();
+    ck_assert_int_eq(waiting_letters(), 2);
+    must_list(2);
+    must_hold("7", "3");
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    end_settled();
+    ck_assert_int_eq(waiting_letters(), 2); // bob waits
+    must_hold("7", "3");
+    refuse("{" ID2 "}", "{bob}", "{GRANT_LOST}", "duplicate");
+    end_settled();
+    ck_assert_int_eq(waiting_letters(), 1);
+    must_hold("8", "2");
+    must_list(1);
+    set_aside("10-2", ID2 " bob," ID3 " carol"); // said again after its end
+    must_list(1);
+    must_hold("8", "2");
+}
+END_TEST
+
+// Its user has another order, so it holds nothing now: but it would again if that were cancelled.
+START_TEST(a_letter_that_holds_nothing_is_not_settled)
+{
+    make_voucher(10);
+    set_aside("10-1", ID1 " alice");
+    PLACE("3", ORDERS({2, "alice"}), ENDS({"placed", 0}));
+    must_hold("9", "1");
+    end_settled();
+    ck_assert_int_eq(waiting_letters(), 1);
+    db_run("UPDATE voucher_order SET status = 'cancelled' WHERE id = '" ID2 "'");
+    db_run("UPDATE seckill_voucher SET stock = stock + 1 WHERE id = %s", voucher);
+    must_hold("9", "1");
+}
+END_TEST
+
+static bool list_has_more(int count)
+{
+    PGresult *list = RUN(SK_STATEMENT_LIST_DEAD_LETTERS, voucher);
+    json_t *letters = document(list, 0);
+    ck_assert_uint_eq(json_array_size(letters), (size_t)count);
+    ck_assert_int_lt(PQgetlength(list, 0, 0), 2200000);
+    bool more = strcmp(PQgetvalue(list, 0, 1), "t") == 0;
+    json_decref(letters);
+    PQclear(list);
+    return more;
+}
+
+START_TEST(the_list_of_letters_has_its_bounds)
+{
+    make_voucher(10);
+    ck_assert(!list_has_more(0));
+    db_run("INSERT INTO dead_letter (voucher_id, journal_id, raw, reason)"
+           " SELECT %s, n || '-1', '', 'why' FROM generate_series(1, 1000) n",
+           voucher);
+    ck_assert(!list_has_more(1000));
+    set_aside("2000-1", NULL);
+    ck_assert(list_has_more(1000));
+    db_run("UPDATE dead_letter SET raw = convert_to(repeat('x', 65536), 'UTF8')");
+    ck_assert(list_has_more(2000000 / (300 + 2 * 4096)));
+    db_run("UPDATE dead_letter SET ended_at = now() WHERE journal_id <> '500-1'");
+    ck_assert(!list_has_more(1));
+    db_run("UPDATE dead_letter SET orders = (SELECT string_agg(gen_random_uuid() || ' someone', ',')"
+           " FROM generate_series(1, 2048)) WHERE journal_id = '500-1'");
+    ck_assert(!list_has_more(1));
+}
+END_TEST
+
 // Tried again in vain, maybe from a new journal entry: an order is in one letter, and holds one unit.
 START_TEST(an_order_is_held_once_however_often_it_is_set_aside)
 {
@@ -1179,6 +1269,9 @@ int main(void)
     tcase_add_test(tcase, vouchers_that_may_have_orders_under_way_are_found);
     tcase_add_test(tcase, a_refused_order_holds_no_unit_whatever_is_said_later);
     tcase_add_test(tcase, a_dead_letter_holds_its_units_and_buyers_until_it_is_decided);
+    tcase_add_test(tcase, settled_letters_are_ended);
+    tcase_add_test(tcase, a_letter_that_holds_nothing_is_not_settled);
+    tcase_add_test(tcase, the_list_of_letters_has_its_bounds);
     tcase_add_test(tcase, an_order_is_held_once_however_often_it_is_set_aside);
     tcase_add_test(tcase, a_letter_ends_when_its_orders_are_settled);
     tcase_add_test(tcase, a_loading_reads_its_voucher_under_its_own_epoch_only);

@@ -127,7 +127,7 @@ static void lose(uint64_t count)
         memcpy(ids[ticket], order->id, sizeof ids[ticket]);
         sk_regrant_add(regrant, order);
     }
-    RUN_UNTIL(fake_redis.count > fake_redis.answered);
+    RUN_UNTIL(fake_redis.count > fake_redis.answered || fake_pg.count > fake_pg.answered);
 }
 
 #define ANSWER(epoch, letters, ...)                                                                  \
@@ -271,6 +271,100 @@ START_TEST(a_refusal_that_is_not_written_is_no_refusal)
 }
 END_TEST
 
+// ---- the end of the process ----
+
+static const char *const refused_rows[][ROW_COLUMNS] = {
+    {"1", "duplicate"}, {"2", "duplicate"}, {"3", "duplicate"}, {"4", "duplicate"}};
+static const struct sk_rows two_refused = {2, refused_rows}, four_refused = {4, refused_rows};
+
+// What waits is refused on record without asking, and Redis, which may still have it, is corrected.
+START_TEST(at_the_end_what_waits_is_refused)
+{
+    struct sk_left left_over = {0};
+    lose(2);
+    redis_answers(NULL);
+    fake_redis.down = true;
+    sk_regrant_count(regrant, &left_over);
+    ck_assert_uint_eq(left_over.nowhere, 2);
+    sk_regrant_give_up(regrant);
+    RUN_UNTIL(fake_pg.count == 1);
+    const struct asked *asked = &fake_pg.asked[0];
+    ck_assert_int_eq(asked->what, SK_STATEMENT_REFUSE_ORDERS);
+    ck_assert_str_eq(asked->argv[2], "{\"user-1\",\"user-2\"}");
+    ck_assert_str_eq(asked->argv[3], "{GRANT_LOST,GRANT_LOST}");
+    ck_assert(!sk_regrant_idle(regrant));
+    pg_answers(&two_refused);
+    ck_assert(sk_regrant_idle(regrant));
+    ck_assert_uint_eq(left, 2);
+    ck_assert_uint_eq(told_count, 2);
+    ck_assert_int_eq(told[0].verdict, SK_VERDICT_SOLD_OUT);
+    ck_assert_uint_eq(own->refused_count, 2); // goes to Redis with the end of the entry
+    ck_assert_str_eq(own->refused.data, "duplicate");
+    ck_assert_str_eq(own->refused.data + sizeof "duplicate", ids[1]);
+    ck_assert_uint_eq(fake_redis.count, 1); // nobody was asked again
+}
+END_TEST
+
+// A question under way is waited for: who is granted a unit goes on, also now.
+START_TEST(at_the_end_an_answer_still_counts)
+{
+    static const char *const placed[][ROW_COLUMNS] = {{"1", "already_placed"}};
+    const struct sk_rows one = {1, placed};
+    lose(6); // four are asked about
+    sk_regrant_give_up(regrant);
+    ANSWER("8", "pppp");
+    ck_assert_uint_eq(added, 4);
+    RUN_UNTIL(fake_pg.count == 1);
+    ck_assert_str_eq(fake_pg.asked[0].argv[2], "{\"user-5\",\"user-6\"}");
+    pg_answers(&two_refused);
+    ck_assert(sk_regrant_idle(regrant));
+    lose(1); // the writer found one more, and PostgreSQL has it after all
+    ck_assert_uint_eq(fake_redis.count, 1);
+    pg_answers(&one);
+    ck_assert_int_eq(told[told_count - 1].verdict, SK_VERDICT_PLACED);
+    ck_assert_uint_eq(own->refused_count, 2);
+}
+END_TEST
+
+START_TEST(at_the_end_many_are_refused_one_batch_after_the_other)
+{
+    lose(10);
+    redis_answers(NULL);
+    fake_redis.down = true;
+    sk_regrant_give_up(regrant);
+    RUN_UNTIL(fake_pg.count == 1);
+    pg_answers(&four_refused);
+    ck_assert_uint_eq(fake_pg.count, 2); // at once
+    pg_answers(NULL);                    // not written: again
+    RUN_UNTIL(fake_pg.count == 3);
+    pg_answers(&four_refused);
+    ck_assert_uint_eq(fake_pg.count, 4);
+    pg_answers(&two_refused);
+    ck_assert(sk_regrant_idle(regrant));
+    ck_assert_uint_eq(left, 10);
+}
+END_TEST
+
+// A dead letter keeps its orders: they are not refused because an instance ends while they are tried again.
+START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
+{
+    struct sk_left left_over = {0};
+    struct sk_entry *loose = sk_entry_new(&core, own->voucher, SK_ENTRY_LOOSE, "");
+    fake_redis.down = true;
+    for (int i = 0; i < 2; i++)
+        sk_regrant_requeue(regrant, loose, sk_order_take(core.orders));
+    sk_regrant_count(regrant, &left_over);
+    ck_assert_uint_eq(left_over.in_letters, 2);
+    ck_assert_uint_eq(left_over.nowhere, 0);
+    sk_regrant_give_up(regrant);
+    RUN_UNTIL(sk_regrant_idle(regrant));
+    ck_assert_uint_eq(left, 2);
+    ck_assert_uint_eq(loose->refused_count, 0);
+    ck_assert_uint_eq(fake_pg.count, 0);
+    sk_entry_free(loose);
+}
+END_TEST
+
 START_TEST(batches_have_their_bound_and_closing_forgets)
 {
     lose(6);
@@ -297,6 +391,10 @@ int main(void)
     tcase_add_test(tcase, without_a_clear_answer_orders_wait);
     tcase_add_test(tcase, an_epoch_that_is_stale_itself_is_no_answer);
     tcase_add_test(tcase, a_refusal_that_is_not_written_is_no_refusal);
+    tcase_add_test(tcase, at_the_end_what_waits_is_refused);
+    tcase_add_test(tcase, at_the_end_an_answer_still_counts);
+    tcase_add_test(tcase, at_the_end_many_are_refused_one_batch_after_the_other);
+    tcase_add_test(tcase, at_the_end_orders_of_letters_stay_in_their_letters);
     tcase_add_test(tcase, batches_have_their_bound_and_closing_forgets);
     return harness_main(tcase, CK_FORK);
 }

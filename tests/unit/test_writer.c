@@ -523,6 +523,100 @@ START_TEST(what_postgres_refuses_for_good_becomes_a_dead_letter)
 }
 END_TEST
 
+static bool is_bad(const char *users, const char *const *bad)
+{
+    for (; *bad != NULL; bad++) {
+        if (strstr(users, *bad) != NULL)
+            return true;
+    }
+    return false;
+}
+
+// Answers as PostgreSQL does that refuses every batch with one of these users ("\"user-3\"" ...), until all is
+// settled. Returns how many batches with innocents were refused on the way; *letters: the users in letters.
+static size_t refuse_users(const char *const *bad, struct sk_buf *letters)
+{
+    static const char *const places[][ROW_COLUMNS] = {
+        {"1", "placed"}, {"2", "placed"}, {"3", "placed"}, {"4", "placed"}};
+    static const struct sk_rows done = {0};
+    size_t refused = 0;
+    while (!sk_writer_idle(writer)) {
+        RUN_UNTIL(fake_pg.count > fake_pg.answered);
+        const struct asked *asked = &fake_pg.asked[fake_pg.answered];
+        if (asked->what == SK_STATEMENT_SET_ASIDE) {
+            sk_buf_printf(letters, "%s;", asked->argv[3] + SK_UUID_SIZE);
+            pg_answers(&done);
+        } else if (is_bad(asked->argv[3], bad)) {
+            refused += strchr(asked->argv[3], ',') != NULL;
+            refused_for_good();
+        } else {
+            size_t n = 1;
+            for (const char *comma = asked->argv[3]; (comma = strchr(comma, ',')) != NULL; comma++)
+                n++;
+            const struct sk_rows rows = {n, places};
+            pg_answers(&rows);
+        }
+    }
+    return refused;
+}
+
+// Bad ones among good ones, of one entry and of several: all good ones are placed, each bad one gets a letter.
+START_TEST(only_the_bad_orders_of_an_entry_are_set_aside)
+{
+    static const char *const bad[][4] = {
+        {"\"user-3\""}, {"\"user-1\""}, {"\"user-8\""}, {"\"user-1\"", "\"user-4\"", "\"user-5\""}};
+    struct sk_buf letters = {0};
+    size_t bad_count = 0, innocents = 0;
+    no_locks = true;
+    grant(entry_of(1, "10-1"), 1, 6, false); // more than one batch
+    grant(entry_of(1, "10-2"), 7, 2, false);
+    grant(entry_of(1, "10-3"), 9, 1, false);
+    pump();
+    size_t refused = refuse_users(bad[_i], &letters);
+    for (uint64_t user = 1; user <= 9; user++) {
+        char quoted[16], named[16];
+        (void)snprintf(quoted, sizeof quoted, "\"user-%d\"", (int)user);
+        (void)snprintf(named, sizeof named, "user-%d;", (int)user);
+        bool is_bad_one = is_bad(quoted, bad[_i]);
+        bad_count += is_bad_one;
+        if (!is_bad_one)
+            must_be_told(user, SK_VERDICT_PLACED);
+        innocents += !is_bad_one;
+        ck_assert_msg((strstr(letters.data, named) != NULL) == is_bad_one, "%s: %s", named, letters.data);
+    }
+    ck_assert_uint_eq(told_count, innocents);
+    ck_assert_uint_eq(letters.len, bad_count * strlen("user-1;"));
+    ck_assert_uint_le(refused, 4 * bad_count); // halves, not one by one
+    ck_assert_uint_eq(fake_redis.count, 3);    // each entry leaves the journal, once
+    sk_buf_free(&letters);
+}
+END_TEST
+
+// Only the order itself waits: neither its entry nor other vouchers do.
+START_TEST(nobody_waits_for_a_bad_order)
+{
+    no_locks = true;
+    grant(entry_of(1, "10-1"), 1, 4, false);
+    pump();
+    refused_for_good();
+    must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}"); // at once
+    refused_for_good();
+    must_ask_pg("1", "7", "{\"user-1\"}");
+    refused_for_good();
+    must_ask_pg("1", "7", "{\"user-2\"}");
+    OUTCOMES({"1", "placed"});
+    must_ask_pg("1", "7", "{\"user-3\",\"user-4\"}"); // a part that is placed lets the next one be larger
+    OUTCOMES({"1", "placed"}, {"2", "placed"});
+    ck_assert_uint_eq(fake_pg.count, fake_pg.answered); // the bad one waits
+    grant(entry_of(2, "10-1"), 5, 1, false);
+    pump();
+    must_ask_pg("2", "7", "{\"user-5\"}");
+    OUTCOMES({"1", "placed"});
+    RUN_UNTIL(fake_pg.count > fake_pg.answered);
+    must_ask_pg("1", "7", "{\"user-1\"}");
+}
+END_TEST
+
 // A letter that could not be kept leaves the order where it was.
 START_TEST(a_letter_that_is_not_kept_is_tried_again)
 {
@@ -530,7 +624,7 @@ START_TEST(a_letter_that_is_not_kept_is_tried_again)
     no_locks = true;
     grant(entry_of(1, "10-1"), 1, 1, false);
     pump();
-    for (size_t tries = 0; tries < 6; tries++) {
+    for (size_t tries = 0; tries < 5; tries++) {
         RUN_UNTIL(fake_pg.count == fake_pg.answered + 1);
         refused_for_good();
     }
@@ -790,6 +884,8 @@ int main(void)
     tcase_add_test(tcase, postgres_learns_the_newest_journal_id_of_a_batch);
     tcase_add_test(tcase, entries_of_another_redis_process_are_not_dropped);
     tcase_add_test(tcase, what_postgres_refuses_for_good_becomes_a_dead_letter);
+    tcase_add_loop_test(tcase, only_the_bad_orders_of_an_entry_are_set_aside, 0, 4);
+    tcase_add_test(tcase, nobody_waits_for_a_bad_order);
     tcase_add_test(tcase, a_letter_that_is_not_kept_is_tried_again);
     tcase_add_test(tcase, a_clash_is_an_internal_error_and_ends);
     tcase_add_test(tcase, recovered_entries_are_reported_when_settled);
