@@ -242,8 +242,11 @@ void sk_creations_close(struct sk_creations *creations)
 {
     if (creations == NULL)
         return;
-    while (creations->first != NULL)
-        end(creations->first, SK_VERDICT_UNAVAILABLE, NULL); // all that are left wait for PostgreSQL
+    // All that are left wait for PostgreSQL to come back.
+    for (struct creation *creation = creations->first, *next; creation != NULL; creation = next) {
+        next = creation->next;
+        end(creation, SK_VERDICT_UNAVAILABLE, NULL);
+    }
     uv_close((uv_handle_t *)creations->timer, free_handle);
     free(creations);
 }

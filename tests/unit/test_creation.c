@@ -114,7 +114,7 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-static bool turn_until(size_t *count, size_t wanted)
+static bool turn_until(const size_t *count, size_t wanted)
 {
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     return *count == wanted;
