@@ -3,39 +3,39 @@
 #ifndef SK_BASE_VERDICT_H
 #define SK_BASE_VERDICT_H
 
-#define SK_VERDICTS(X)                                                                                       \
-    /* orders */                                                                                             \
-    X(PLACED, 201, "The order is committed")                                                                 \
-    X(ACCEPTED, 202, "The order is accepted and will be confirmed or refused")                               \
-    X(SOLD_OUT, 409, "Sold out")                                                                             \
-    X(ALREADY_ORDERED, 409, "You already have an order for this voucher")                                    \
-    X(NOT_STARTED, 409, "The sale has not started")                                                          \
-    X(ENDED, 409, "The sale has ended")                                                                      \
-    X(UNKNOWN_VOUCHER, 404, "No such voucher")                                                               \
-    X(RATE_LIMITED, 429, "Too many requests")                                                                \
-    X(LOADING, 503, "The voucher is being loaded")                                                           \
-    X(OVERLOADED, 503, "Too many orders are waiting")                                                        \
-    X(UNAVAILABLE, 503, "A store is not available; the outcome may be unknown")                              \
-    X(SHUTTING_DOWN, 503, "This instance is shutting down")                                                  \
-    /* documents */                                                                                          \
-    X(FOUND, 200, "Found")                                                                                   \
-    X(CREATED, 201, "Created")                                                                               \
-    /* requests */                                                                                           \
-    X(BAD_VOUCHER_ID, 400, "A voucher id is a decimal number from 1 to 2^63-1")                              \
-    X(BAD_ORDER_ID, 400, "An order id is a UUID")                                                            \
-    X(BAD_REQUEST, 400, "The request is malformed")                                                          \
-    X(BAD_JSON, 400, "The body is not valid JSON of the expected form")                                      \
-    X(UNAUTHENTICATED, 401, "The caller is not identified")                                                  \
-    X(ADMIN_OFF, 403, "Admin calls are off: no admin token is configured")                                   \
-    X(NOT_FOUND, 404, "No such resource")                                                                    \
-    X(UNREADABLE, 409, "The dead letter cannot be read, only written off")                                   \
-    X(METHOD_NOT_ALLOWED, 405, "The method is not allowed here")                                             \
-    X(BODY_TOO_LARGE, 413, "The body is too large")                                                          \
-    X(UNSUPPORTED_MEDIA_TYPE, 415, "The body must be application/json")                                      \
-    X(INVALID, 422, "A value is out of range")                                                               \
-    X(BAD_IDEMPOTENCY_KEY, 422, "An Idempotency-Key is sent once and has 1 to 255 visible ASCII characters") \
-    X(IDEMPOTENCY_KEY_REUSED, 422, "This Idempotency-Key was used for another request")                      \
-    X(INTERNAL, 500, "Internal error")                                                                       \
+#define SK_VERDICTS(X)                                                          \
+    /* orders */                                                                \
+    X(PLACED, 201, "The order is committed")                                    \
+    X(ACCEPTED, 202, "The order is accepted and will be confirmed or refused")  \
+    X(SOLD_OUT, 409, "Sold out")                                                \
+    X(ALREADY_ORDERED, 409, "You already have an order for this voucher")       \
+    X(NOT_STARTED, 409, "The sale has not started")                             \
+    X(ENDED, 409, "The sale has ended")                                         \
+    X(UNKNOWN_VOUCHER, 404, "No such voucher")                                  \
+    X(RATE_LIMITED, 429, "Too many requests")                                   \
+    X(LOADING, 503, "The voucher is being loaded")                              \
+    X(OVERLOADED, 503, "Too many orders are waiting")                           \
+    X(UNAVAILABLE, 503, "A store is not available; the outcome may be unknown") \
+    X(SHUTTING_DOWN, 503, "This instance is shutting down")                     \
+    /* documents */                                                             \
+    X(FOUND, 200, "Found")                                                      \
+    X(CREATED, 201, "Created")                                                  \
+    /* requests */                                                              \
+    X(BAD_VOUCHER_ID, 400, "A voucher id is a decimal number from 1 to 2^63-1") \
+    X(BAD_ORDER_ID, 400, "An order id is a UUID")                               \
+    X(BAD_REQUEST, 400, "The request is malformed")                             \
+    X(BAD_JSON, 400, "The body is not valid JSON of the expected form")         \
+    X(UNAUTHENTICATED, 401, "The caller is not identified")                     \
+    X(ADMIN_OFF, 403, "Admin calls are off: no admin token is configured")      \
+    X(NOT_FOUND, 404, "No such resource")                                       \
+    X(UNREADABLE, 409, "The dead letter cannot be read, only written off")      \
+    X(METHOD_NOT_ALLOWED, 405, "The method is not allowed here")                \
+    X(BODY_TOO_LARGE, 413, "The body is too large")                             \
+    X(UNSUPPORTED_MEDIA_TYPE, 415, "The body must be application/json")         \
+    X(INVALID, 422, "A value is out of range")                                  \
+    X(BAD_IDEMPOTENCY_KEY, 422, "The Idempotency-Key is malformed or doubled")  \
+    X(IDEMPOTENCY_KEY_REUSED, 422, "This key was used for another request")     \
+    X(INTERNAL, 500, "Internal error")                                          \
     X(NOT_IMPLEMENTED, 501, "The method is not known")
 
 enum sk_verdict {

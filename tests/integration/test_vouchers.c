@@ -480,6 +480,37 @@ START_TEST(postgres_that_does_not_answer_is_not_waited_for)
 }
 END_TEST
 
+// An instance that is told to stop in the middle of it ends cleanly and leaves nobody without an answer; what became
+// of the voucher is found out under the same key.
+START_TEST(an_instance_that_stops_answers_and_ends)
+{
+    char id[VOUCHER_ID_SIZE], state[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    for (int committed = 0; committed < 2; committed++) {
+        struct service *service = service_start(ENV("SECKILL_DRAIN_TIMEOUT_MS=100", "SECKILL_REDIS_TIMEOUT_MS=60000"));
+        const char *key = committed ? KEY("stop-loading") : KEY("stop-asking");
+        int64_t before = vouchers();
+        PGconn *holder = committed ? NULL : hold_vouchers();
+        if (committed)
+            redis_pause();
+        int fd = ask_for(service, key, GOODS);
+        WAIT_FOR(committed ? vouchers() == before + 1 : held_up() == 1);
+        service_signal(service, SIGTERM);
+        receive(fd, &reply);
+        http_must_be_problem(&reply, 503, "UNAVAILABLE");
+        ck_assert_int_eq(service_wait(service), 0);
+        redis_resume();
+        PQfinish(holder);
+        service = service_start(NULL);
+        (void)create(service, key, GOODS, &reply);
+        ck_assert(http_member(&reply, "state", state)); // the lock of the one that has ended may be there still
+        must_be_created(&reply, state, id);
+        ck_assert_int_eq(vouchers(), before + 1);
+        must_sell(service, id);
+    }
+}
+END_TEST
+
 // ---- what is wrong with the terms ----
 
 static void errors_must_be(const struct http_reply *reply, const char *expected)
@@ -544,6 +575,7 @@ int main(void)
     tcase_add_test(tcase, a_connection_lost_after_the_commit);
     tcase_add_test(tcase, an_unknown_outcome_is_settled_by_asking_again);
     tcase_add_test(tcase, postgres_that_does_not_answer_is_not_waited_for);
+    tcase_add_test(tcase, an_instance_that_stops_answers_and_ends);
     tcase_add_test(tcase, all_that_is_wrong_is_told);
     return harness_main(tcase, CK_NOFORK);
 }
