@@ -115,11 +115,14 @@ def create_voucher(url: str, token: str, title: str, units: int) -> Voucher:
     request = urllib.request.Request(url + "/admin/vouchers", json.dumps(terms).encode(), headers)
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
-            return Voucher(json.load(answer)["id"], units)
+            voucher = json.load(answer)
     except urllib.error.HTTPError as error:
         raise Failure(f"{url}/admin/vouchers answered {error.code}: {error.read().decode()}") from error
     except OSError as error:
         raise Failure(f"{url}: {error}") from error
+    if voucher["state"] != "open":
+        raise Failure(f"{url}: voucher {voucher['id']} is {voucher['state']}")
+    return Voucher(voucher["id"], units)
 
 
 @dataclass

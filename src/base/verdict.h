@@ -33,6 +33,8 @@
     X(BODY_TOO_LARGE, 413, "The body is too large")                             \
     X(UNSUPPORTED_MEDIA_TYPE, 415, "The body must be application/json")         \
     X(INVALID, 422, "A value is out of range")                                  \
+    X(BAD_IDEMPOTENCY_KEY, 422, "The Idempotency-Key is malformed or doubled")  \
+    X(IDEMPOTENCY_KEY_REUSED, 422, "This key was used for another request")     \
     X(INTERNAL, 500, "Internal error")                                          \
     X(NOT_IMPLEMENTED, 501, "The method is not known")
 

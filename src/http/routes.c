@@ -10,7 +10,7 @@
 #include "problem.h"
 #include "terms.h"
 
-enum { RETRY_AFTER_MS = 1000, RECONCILE_MS = 60000 };
+enum { RETRY_AFTER_MS = 1000, RECONCILE_MS = 60000, KEY_MAX = 255 };
 
 struct sk_routes {
     const struct sk_config *config;
@@ -64,8 +64,10 @@ static void answer_outcome(struct sk_routes *routes, struct sk_request *request,
         answer_order(routes, request, outcome->verdict);
         break;
     case SK_VERDICT_FOUND:
-    case SK_VERDICT_CREATED:
         answer_document(routes, request, outcome);
+        break;
+    case SK_VERDICT_CREATED:
+        answer(routes, request, outcome->verdict, sk_voucher_response(outcome->voucher_id, outcome->document));
         break;
     default:
         if (outcome->order_id == NULL && outcome->retry_after_ms == 0)
@@ -207,22 +209,40 @@ static bool is_json(const char *content_type)
     return after == '\0' || after == ';' || after == ' ';
 }
 
+// Idempotency-Key: none, or one of 1 to 255 visible ASCII characters.
+static bool is_good_key(const struct sk_request *request)
+{
+    const char *key = request->idempotency_key;
+    size_t n = 0;
+    if (request->idempotency_key_count == 0)
+        return true;
+    while (key[n] > ' ' && key[n] <= '~' && n <= KEY_MAX)
+        n++;
+    return request->idempotency_key_count == 1 && key[n] == '\0' && n >= 1 && n <= KEY_MAX;
+}
+
 static void create_voucher(struct sk_routes *routes, struct sk_request *request)
 {
     struct sk_terms terms;
-    struct json_t *document = NULL;
+    struct sk_terms_body read;
     if (!is_json(request->content_type)) {
         refuse(routes, request, SK_VERDICT_UNSUPPORTED_MEDIA_TYPE);
         return;
     }
-    enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &terms, &document);
+    if (!is_good_key(request)) {
+        refuse(routes, request, SK_VERDICT_BAD_IDEMPOTENCY_KEY);
+        return;
+    }
+    enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &terms, &read);
     if (verdict == SK_VERDICT_FOUND) {
         sk_request_wait(request, routes->inquiry_ms);
-        sk_inquiry_create(sk_sale_inquiries(routes->sale), &terms, request->ticket);
+        sk_create_voucher(sk_sale_creations(routes->sale), request->idempotency_key, &terms, request->ticket);
+    } else if (read.errors != NULL) {
+        answer(routes, request, verdict, sk_problem_with_errors(verdict, read.errors));
     } else {
         refuse(routes, request, verdict);
     }
-    sk_terms_free(document);
+    sk_terms_free(&read);
 }
 
 static bool is_post(struct sk_routes *routes, struct sk_request *request)

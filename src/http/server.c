@@ -186,6 +186,9 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
     } else if (strcasecmp(name, "authorization") == 0) {
         request->authorization = value;
         request->authorization_count++;
+    } else if (strcasecmp(name, "idempotency-key") == 0) {
+        request->idempotency_key = value;
+        request->idempotency_key_count++;
     }
     return MHD_YES;
 }

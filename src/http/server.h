@@ -29,7 +29,8 @@ struct sk_request {
     const char *user_id;
     const char *authorization;
     const char *content_type;
-    unsigned user_id_count, authorization_count;
+    const char *idempotency_key;
+    unsigned user_id_count, authorization_count, idempotency_key_count;
     bool respond_async; // Prefer: respond-async
     struct sk_buf body;
 

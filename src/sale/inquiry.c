@@ -16,11 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admit.h"
 #include "buf.h"
 #include "clock.h"
 #include "log.h"
-#include "reconcile.h"
 
 enum { DOCUMENT_MS = 1000, RETRY_AFTER_MS = 1000, REBUILT_MS = 30000 };
 
@@ -464,48 +462,4 @@ void sk_inquiry_inspect(struct sk_inquiries *inquiries, int64_t id, uint64_t tic
     struct inquiry *inquiry = begin_voucher(inquiries, id, ticket);
     if (inquiry != NULL)
         find_voucher(inquiry, on_inspected);
-}
-
-static void on_loaded(void *arg, bool ok)
-{
-    struct inquiry *inquiry = arg;
-    end(inquiry, ok ? SK_VERDICT_CREATED : SK_VERDICT_UNAVAILABLE, ok ? inquiry->body.data : NULL);
-}
-
-static void on_created(void *arg, const struct sk_rows *rows)
-{
-    struct inquiry *inquiry = arg;
-    const struct sk_core *core = inquiry->inquiries->core;
-    if (rows == NULL || sk_rows_count(rows) != 1) {
-        end(inquiry, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    sk_buf_puts(&inquiry->body, sk_rows_text(rows, 0, 1));
-    inquiry->voucher = sk_vouchers_get(core->vouchers, sk_rows_number(rows, 0, 0), uv_now(core->loop));
-    if (inquiry->voucher != NULL) {
-        inquiry->voucher->pins++;
-        sk_admit_forget(inquiry->voucher); // the id may have been asked for before it existed
-    }
-    // The voucher is there; if it cannot be loaded now, the first buyer's request loads it.
-    if (inquiry->voucher == NULL || sk_reconcile(core, inquiry->voucher, on_loaded, inquiry) != SK_OK)
-        end(inquiry, SK_VERDICT_UNAVAILABLE, NULL);
-}
-
-void sk_inquiry_create(struct sk_inquiries *inquiries, const struct sk_terms *terms, uint64_t ticket)
-{
-    // A voucher that could not be loaded would be of no use: look before making one.
-    struct inquiry *inquiry = begin(inquiries, ticket);
-    if (inquiry == NULL)
-        return;
-    if (!sk_redis_ready(inquiries->core->redis)) {
-        end(inquiry, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    char price[24], stock[24], begin_ms[24], end_ms[24];
-    const char *params[] = {terms->title, price, stock, begin_ms, end_ms};
-    (void)snprintf(price, sizeof price, "%" PRId64, terms->price_cents);
-    (void)snprintf(stock, sizeof stock, "%" PRId64, terms->stock);
-    (void)snprintf(begin_ms, sizeof begin_ms, "%" PRId64, terms->begin_ms);
-    (void)snprintf(end_ms, sizeof end_ms, "%" PRId64, terms->end_ms);
-    ask_pg(inquiry, SK_STATEMENT_CREATE_VOUCHER, 5, params, on_created);
 }

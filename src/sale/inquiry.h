@@ -1,6 +1,6 @@
-// Everything that is asked rather than ordered: orders and vouchers to look at, and the admin's new
-// voucher. Each call answers its ticket once, through the core's on_outcome, with FOUND or CREATED and a
-// document, or with a refusal; it may do so before it returns, so the request must be waiting by then.
+// Everything that is asked rather than ordered: orders and vouchers to look at. Each call answers its ticket
+// once, through the core's on_outcome, with FOUND and a document, or with a refusal; it may do so before it
+// returns, so the request must be waiting by then.
 #ifndef SK_SALE_INQUIRY_H
 #define SK_SALE_INQUIRY_H
 
@@ -22,13 +22,5 @@ void sk_inquiry_vouchers(struct sk_inquiries *inquiries, uint64_t ticket);
 
 // What both stores say of a voucher, side by side: for the admin.
 void sk_inquiry_inspect(struct sk_inquiries *inquiries, int64_t id, uint64_t ticket);
-
-struct sk_terms {
-    const char *title; // borrowed for the call
-    int64_t stock, price_cents, begin_ms, end_ms;
-};
-
-// Makes a voucher and loads it into Redis; CREATED is answered when it can sell.
-void sk_inquiry_create(struct sk_inquiries *inquiries, const struct sk_terms *terms, uint64_t ticket);
 
 #endif

@@ -21,6 +21,7 @@ struct sk_sale {
     struct sk_recover *recover;
     struct sk_inquiries *inquiries;
     struct sk_repairs *repairs;
+    struct sk_creations *creations;
 };
 
 static void on_redis_change(void *arg, bool ready)
@@ -72,7 +73,9 @@ static enum sk_status open_parts(struct sk_sale *sale)
     sale->place = sk_place_open(core, sale->admit, sale->writer);
     sale->inquiries = sk_inquiries_open(core);
     sale->repairs = sk_repairs_open(core, sale->regrant);
-    return sale->place != NULL && sale->inquiries != NULL && sale->repairs != NULL ? SK_OK : SK_NO_MEM;
+    sale->creations = sk_creations_open(core);
+    bool complete = sale->place != NULL && sale->inquiries != NULL && sale->repairs != NULL && sale->creations != NULL;
+    return complete ? SK_OK : SK_NO_MEM;
 }
 
 struct sk_sale *sk_sale_open(const struct sk_sale_options *options)
@@ -98,6 +101,7 @@ void sk_sale_close(struct sk_sale *sale)
     // The links go first: their last callbacks still find everything in place.
     sk_pg_close(sale->core.pg);
     sk_redis_close(sale->core.redis);
+    sk_creations_close(sale->creations);
     sk_repairs_close(sale->repairs);
     sk_inquiries_close(sale->inquiries);
     sk_place_close(sale->place);
@@ -144,6 +148,11 @@ struct sk_inquiries *sk_sale_inquiries(struct sk_sale *sale)
 struct sk_repairs *sk_sale_repairs(struct sk_sale *sale)
 {
     return sale->repairs;
+}
+
+struct sk_creations *sk_sale_creations(struct sk_sale *sale)
+{
+    return sale->creations;
 }
 
 void sk_sale_turn(struct sk_sale *sale)

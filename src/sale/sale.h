@@ -7,6 +7,7 @@
 #define SK_SALE_SALE_H
 
 #include "core.h"
+#include "create.h"
 #include "inquiry.h"
 #include "repair.h"
 #include "writer.h"
@@ -36,6 +37,7 @@ bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, u
 
 struct sk_inquiries *sk_sale_inquiries(struct sk_sale *sale);
 struct sk_repairs *sk_sale_repairs(struct sk_sale *sale);
+struct sk_creations *sk_sale_creations(struct sk_sale *sale);
 
 // The end of a loop turn: sends what has gathered.
 void sk_sale_turn(struct sk_sale *sale);

@@ -150,7 +150,7 @@ class Run:
             }
             last = stack.instances[-1]
             status, document = last.ask("POST", "/admin/vouchers", body=terms)
-            if status != 201:
+            if status != 201 or document["state"] != "open":
                 raise Broken(f"no voucher: {status} {document}")
             self.vouchers.append(document["id"])
 

@@ -242,9 +242,18 @@ void sk_inquiry_inspect(struct sk_inquiries *inquiries, int64_t id, uint64_t tic
     administer(id, ticket);
 }
 
-void sk_inquiry_create(struct sk_inquiries *inquiries, const struct sk_terms *terms, uint64_t ticket)
+struct sk_creations *sk_sale_creations(struct sk_sale *sale)
 {
-    (void)inquiries;
+    (void)sale;
+    return NULL;
+}
+
+void sk_create_voucher(struct sk_creations *creations, const char *key, const struct sk_terms *terms, uint64_t ticket)
+{
+    (void)creations;
+    MUST(key == NULL || (strlen(key) >= 1 && strlen(key) <= 255));
+    for (size_t i = 0; key != NULL && key[i] != '\0'; i++)
+        MUST(key[i] > ' ' && key[i] <= '~');
     MUST(terms->title[0] != '\0' && terms->stock >= 0 && terms->begin_ms < terms->end_ms);
     administer(terms->stock, ticket);
 }

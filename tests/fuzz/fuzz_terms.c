@@ -1,5 +1,6 @@
 // The body of POST /admin/vouchers. What is found acceptable must be within bounds, and be found the same after
-// it has been written anew.
+// it has been written anew. What is refused must be told why, in JSON, with pointers that follow RFC 6901 and, where
+// they name an unknown member, lead to it.
 #include <jansson.h>
 
 #include "fuzz.h"
@@ -20,29 +21,80 @@ static void must_be_within_bounds(const struct sk_terms *terms)
 static void must_mean_the_same(const struct sk_terms *terms, const struct json_t *document)
 {
     struct sk_terms again;
-    struct json_t *second = NULL;
+    struct sk_terms_body second;
     char *body = json_dumps(document, JSON_COMPACT | JSON_ENSURE_ASCII);
     MUST(body != NULL);
     MUST(sk_terms_read(body, strlen(body), &again, &second) == SK_VERDICT_FOUND);
     MUST(strcmp(again.title, terms->title) == 0);
     MUST(again.stock == terms->stock && again.price_cents == terms->price_cents);
     MUST(again.begin_ms == terms->begin_ms && again.end_ms == terms->end_ms);
-    sk_terms_free(second);
+    sk_terms_free(&second);
     free(body);
+}
+
+// The name in a pointer to a member of the document; the caller frees it.
+static char *name_in(const char *pointer)
+{
+    char *name = strdup(pointer + 1), *to = name;
+    MUST(name != NULL && pointer[0] == '/');
+    for (const char *at = pointer + 1; *at != '\0'; at++) {
+        MUST(*at != '/'); // nothing is said of members of members
+        MUST(*at != '~' || at[1] == '0' || at[1] == '1');
+        if (*at == '~')
+            *to++ = *++at == '0' ? '~' : '/';
+        else
+            *to++ = *at;
+    }
+    *to = '\0';
+    return name;
+}
+
+static void must_be_an_error(const json_t *error, const json_t *document)
+{
+    const char *pointer, *detail;
+    json_t *copy = json_deep_copy(error);
+    MUST(json_unpack(copy, "{s:s,s:s!}", "pointer", &pointer, "detail", &detail) == 0);
+    MUST(detail[0] != '\0' && strlen(detail) < 160);
+    if (pointer[0] != '\0') {
+        char *name = name_in(pointer);
+        MUST(strlen(name) <= SK_TERMS_NAME_MAX);
+        bool cut = strstr(detail, "the name is longer") != NULL, missing = strcmp(detail, "is required") == 0;
+        MUST(cut || (json_object_get(document, name) == NULL) == missing);
+        free(name);
+    }
+    json_decref(copy);
+}
+
+static void must_be_told(const struct sk_terms_body *read)
+{
+    char *text = json_dumps(read->errors, JSON_COMPACT);
+    MUST(text != NULL);
+    json_t *errors = json_loads(text, JSON_REJECT_DUPLICATES, NULL), *error;
+    size_t i;
+    MUST(json_array_size(errors) >= 1 && json_array_size(errors) <= SK_TERMS_ERRORS_MAX + 1);
+    json_array_foreach(errors, i, error)
+    {
+        must_be_an_error(error, read->document);
+    }
+    json_decref(errors);
+    free(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sk_terms terms = {0};
-    struct json_t *document = NULL;
+    struct sk_terms_body read;
     char *body = fuzz_bytes(data, size);
-    enum sk_verdict verdict = sk_terms_read(body, size, &terms, &document);
+    enum sk_verdict verdict = sk_terms_read(body, size, &terms, &read);
     MUST(verdict == SK_VERDICT_FOUND || verdict == SK_VERDICT_BAD_JSON || verdict == SK_VERDICT_INVALID);
+    MUST((read.errors == NULL) == (verdict == SK_VERDICT_FOUND));
     if (verdict == SK_VERDICT_FOUND) {
         must_be_within_bounds(&terms);
-        must_mean_the_same(&terms, document);
+        must_mean_the_same(&terms, read.document);
+    } else {
+        must_be_told(&read);
     }
-    sk_terms_free(document);
+    sk_terms_free(&read);
     free(body);
     return 0;
 }

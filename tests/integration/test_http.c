@@ -987,6 +987,8 @@ START_TEST(stores_away)
             redis_kill();
         service_await(service, false);
         for (size_t i = 0; i < COUNT(rows); i++) {
+            if (rows[i].body != NULL && !postgres_too)
+                continue; // a voucher is created without Redis
             (void)snprintf(path, sizeof path, rows[i].path, voucher);
             (void)http_ask(service, rows[i].method, path, rows[i].headers, rows[i].body, &reply);
             ck_assert_msg(http_is_problem(&reply, 503, "UNAVAILABLE"), "%s: %d %s", path, reply.status, reply.body);

@@ -716,6 +716,7 @@ START_TEST(other_roles_may_do_nothing_at_all)
         "has_function_privilege('stranger', 'place_orders(bigint, bigint, uuid[], text[], text)', 'EXECUTE')",
         "has_function_privilege('stranger', 'refuse_orders(bigint, uuid[], text[], text[])', 'EXECUTE')",
         "has_function_privilege('stranger', 'write_off(bigint, bigint)', 'EXECUTE')",
+        "has_function_privilege('stranger', 'create_voucher(text, text, bigint, integer, bigint, bigint)', 'EXECUTE')",
         "has_table_privilege('stranger', 'dead_letter', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'voucher_order', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'seckill_voucher', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
@@ -742,9 +743,9 @@ START_TEST(a_voucher_is_shown_with_its_terms)
     const char *id, *title, *begin_at, *end_at, *state;
     int price, units, remaining;
     PQclear(PQexec(service, "SET timezone = 'Asia/Kathmandu'")); // the session's zone does not show
-    PGresult *created =
-        RUN(SK_STATEMENT_CREATE_VOUCHER, "Gr\xc3\xbc\xc3\x9f \"e\"\n", "9900", "5", "1794326400123", "1794330000000");
-    (void)snprintf(voucher, sizeof voucher, "%s", PQgetvalue(created, 0, 0));
+    PGresult *created = RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "Gr\xc3\xbc\xc3\x9f \"e\"\n", "9900", "5",
+                            "1794326400123", "1794330000000");
+    (void)snprintf(voucher, sizeof voucher, "%s", PQgetvalue(created, 0, 1));
     db_run("UPDATE seckill_voucher SET epoch = 3 WHERE id = %s", voucher);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     PGresult *found = RUN(SK_STATEMENT_FIND_VOUCHER, voucher);
@@ -754,8 +755,9 @@ START_TEST(a_voucher_is_shown_with_its_terms)
     const struct {
         const PGresult *result;
         int column, remaining;
-    } shown[] = {{created, 1, 5}, {found, 3, 4}};
-    for (int i = 0; i < 2; i++) {
+        const char *state;
+    } shown[] = {{created, 3, 5, "open"}, {created, 4, 5, "loading"}, {found, 3, 4, "open"}};
+    for (int i = 0; i < 3; i++) {
         json_t *json = document(shown[i].result, shown[i].column);
         ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:i,s:i,s:i,s:s,s:s,s:s!}", "id", &id, "title", &title,
                                      "price_cents", &price, "stock", &units, "remaining", &remaining, "begin_at",
@@ -768,7 +770,7 @@ START_TEST(a_voucher_is_shown_with_its_terms)
         ck_assert_int_eq(remaining, shown[i].remaining);
         ck_assert_str_eq(begin_at, "2026-11-10T16:00:00.123Z");
         ck_assert_str_eq(end_at, "2026-11-10T17:00:00.000Z");
-        ck_assert_str_eq(state, "open");
+        ck_assert_str_eq(state, shown[i].state);
         json_decref(json);
     }
     PQclear(created);
@@ -776,6 +778,73 @@ START_TEST(a_voucher_is_shown_with_its_terms)
     found = RUN(SK_STATEMENT_FIND_VOUCHER, "999999999");
     ck_assert_int_eq(PQntuples(found), 0);
     PQclear(found);
+}
+END_TEST
+
+// ---- create_voucher ----
+
+#define CREATE(key, title) key, title, "100", "5", "1000", "2000"
+
+static void must_be_created(PGresult *result, const char *outcome, const char *id, const char *epoch)
+{
+    ck_assert_int_eq(PQntuples(result), 1);
+    ck_assert_str_eq(PQgetvalue(result, 0, 0), outcome);
+    ck_assert_str_eq(PQgetvalue(result, 0, 1), id);
+    ck_assert_str_eq(PQgetvalue(result, 0, 2), epoch);
+    PQclear(result);
+}
+
+START_TEST(a_voucher_is_created_once_for_each_key)
+{
+    PGresult *first = RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T"));
+    (void)snprintf(voucher, sizeof voucher, "%s", PQgetvalue(first, 0, 1));
+    must_be_created(first, "created", voucher, "0");
+    db_run("UPDATE seckill_voucher SET epoch = 3, title = 'changed' WHERE id = %s", voucher);
+    PQclear(PQexec(service, "SET timezone = 'Asia/Kathmandu'")); // the terms are the same everywhere
+    must_be_created(RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T")), "created", voucher, "3");
+    must_be_created(RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "changed")), "reused", voucher, "3");
+    must_be_created(RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", "100", "5", "1000", "2001"), "reused", voucher, "3");
+    ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), 1);
+    PQclear(RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("K", "T"))); // keys are compared byte by byte
+    ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), 2);
+}
+END_TEST
+
+static void send_create(PGconn *conn, const char *title)
+{
+    const char *params[] = {CREATE("k", title)};
+    int sent = PQsendQueryParams(conn, sk_statements[SK_STATEMENT_CREATE_VOUCHER].text, 6, NULL, params, NULL, NULL, 0);
+    ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
+}
+
+// The second waits for the first, and sees what became of it: whether its snapshot is older does not matter.
+START_TEST(of_two_connections_one_creates_the_voucher)
+{
+    static const struct {
+        const char *end, *title, *outcome;
+    } rows[] = {
+        {"COMMIT", "T", "created"},
+        {"COMMIT", "other", "reused"},
+        {"ROLLBACK", "T", "created"},
+    };
+    PGconn *other = connect_as_service();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        db_run("TRUNCATE seckill_voucher");
+        PQclear(PQexec(service, "BEGIN"));
+        PGresult *first = RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T"));
+        send_create(other, rows[i].title);
+        WAIT_FOR(db_number("SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND wait_event_type = 'Lock'",
+                           PQbackendPID(other)) == 1);
+        PQclear(PQexec(service, rows[i].end));
+        PGresult *second = receive(other);
+        ck_assert_str_eq(PQgetvalue(second, 0, 0), rows[i].outcome);
+        bool committed = strcmp(rows[i].end, "COMMIT") == 0;
+        ck_assert_int_eq(strcmp(PQgetvalue(first, 0, 1), PQgetvalue(second, 0, 1)) == 0, committed);
+        ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), 1);
+        PQclear(first);
+        PQclear(second);
+    }
+    PQfinish(other);
 }
 END_TEST
 
@@ -1263,6 +1332,8 @@ int main(void)
     tcase_add_test(tcase, the_services_role_defines_and_deletes_nothing);
     tcase_add_test(tcase, other_roles_may_do_nothing_at_all);
     tcase_add_test(tcase, a_voucher_is_shown_with_its_terms);
+    tcase_add_test(tcase, a_voucher_is_created_once_for_each_key);
+    tcase_add_test(tcase, of_two_connections_one_creates_the_voucher);
     tcase_add_test(tcase, an_order_is_shown_to_its_user_alone);
     tcase_add_test(tcase, the_newest_hundred_orders_of_a_user_are_listed);
     tcase_add_test(tcase, orders_without_a_row_are_listed_as_pending);

@@ -156,11 +156,49 @@ START_TEST(an_order_is_shown_with_ids_as_strings_and_its_place)
 }
 END_TEST
 
+// What a client named comes back escaped.
+START_TEST(errors_are_listed)
+{
+    const char *type, *title, *code;
+    int status;
+    json_t *list, *errors = json_pack("[{s:s,s:s},{s:s,s:s}]", "pointer", "/stock", "detail", "is required", "pointer",
+                                      "/\"\n\\\xc3\xa9", "detail", "is not known");
+    ck_assert_ptr_nonnull(sk_problem_with_errors(SK_VERDICT_INVALID, errors));
+    ck_assert_str_eq(made.type, "application/problem+json");
+    json_t *json = read_body();
+    ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:i,s:s,s:o!}", "type", &type, "title", &title, "status", &status,
+                                 "code", &code, "errors", &list),
+                     0);
+    ck_assert_str_eq(type, "urn:seckill:problem:INVALID");
+    ck_assert_str_eq(title, sk_verdict_title(SK_VERDICT_INVALID));
+    ck_assert_int_eq(status, 422);
+    ck_assert_str_eq(code, "INVALID");
+    ck_assert(json_equal(list, errors));
+    json_decref(json);
+    json_decref(errors);
+}
+END_TEST
+
+START_TEST(a_new_voucher_is_shown_with_its_place)
+{
+    char location[FIELD_SIZE];
+    ck_assert_ptr_nonnull(sk_voucher_response(INT64_MAX, "{\"id\":\"9223372036854775807\"}"));
+    ck_assert_str_eq(made.type, "application/json");
+    ck_assert_str_eq(made.body, "{\"id\":\"9223372036854775807\"}");
+    (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, INT64_MAX);
+    ck_assert_pstr_eq(field("Location"), location);
+}
+END_TEST
+
 START_TEST(out_of_memory_gives_no_response)
 {
+    json_t *errors = json_array();
     made.no_memory = true;
     ck_assert_ptr_null(sk_problem(SK_VERDICT_UNAUTHENTICATED, NULL, 1000));
     ck_assert_ptr_null(sk_order_response("018bcfe5-6800-7000-8000-0123456789ab", 1, "u", "unpaid"));
+    ck_assert_ptr_null(sk_voucher_response(1, "{}"));
+    ck_assert_ptr_null(sk_problem_with_errors(SK_VERDICT_INVALID, errors));
+    json_decref(errors);
 }
 END_TEST
 
@@ -172,6 +210,8 @@ int main(void)
     tcase_add_test(tcase, a_winner_who_repeats_is_told_the_order_id);
     tcase_add_test(tcase, retry_after_is_rounded_up_to_seconds);
     tcase_add_test(tcase, an_order_is_shown_with_ids_as_strings_and_its_place);
+    tcase_add_test(tcase, errors_are_listed);
+    tcase_add_test(tcase, a_new_voucher_is_shown_with_its_place);
     tcase_add_test(tcase, out_of_memory_gives_no_response);
     return harness_main(tcase, CK_FORK);
 }

@@ -1,5 +1,6 @@
 // The body of POST /admin/vouchers: 400 for what has not the expected members, 422 for a value of the wrong
-// type or out of range.
+// type or out of range, and either with a list of all that is wrong.
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,17 +22,40 @@ struct row {
     enum sk_verdict verdict;
 };
 
+// Every body that is refused says why, in a document that a client can read.
+static void errors_must_be_well_formed(const json_t *errors, enum sk_verdict verdict)
+{
+    size_t i;
+    json_t *error;
+    ck_assert_int_eq(errors != NULL, verdict != SK_VERDICT_FOUND);
+    json_array_foreach(errors, i, error)
+    {
+        const char *pointer, *detail;
+        ck_assert_int_eq(json_unpack(error, "{s:s,s:s!}", "pointer", &pointer, "detail", &detail), 0);
+        ck_assert(pointer[0] == '\0' || pointer[0] == '/');
+        ck_assert_uint_gt(strlen(detail), 0);
+    }
+    ck_assert_uint_le(json_array_size(errors), SK_TERMS_ERRORS_MAX + 1);
+}
+
+// Reads a copy of its very size: reading past its end would be seen. The caller frees *read.
+static enum sk_verdict read_copy(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read)
+{
+    char *copy = malloc(len == 0 ? 1 : len);
+    memcpy(copy, body, len);
+    enum sk_verdict verdict = sk_terms_read(copy, len, terms, read);
+    free(copy);
+    errors_must_be_well_formed(read->errors, verdict);
+    return verdict;
+}
+
 static void must_read(const char *body, size_t len, enum sk_verdict verdict)
 {
     struct sk_terms terms;
-    struct json_t *document = NULL;
-    // A copy of its very size: reading past its end would be seen.
-    char *copy = malloc(len == 0 ? 1 : len);
-    memcpy(copy, body, len);
-    enum sk_verdict is = sk_terms_read(copy, len, &terms, &document);
+    struct sk_terms_body read;
+    enum sk_verdict is = read_copy(body, len, &terms, &read);
     ck_assert_msg(is == verdict, "%s instead of %s: %.120s", sk_verdict_code(is), sk_verdict_code(verdict), body);
-    sk_terms_free(document);
-    free(copy);
+    sk_terms_free(&read);
 }
 
 static void must_read_all(const struct row *rows, size_t count)
@@ -48,14 +72,15 @@ START_TEST(good_terms_are_read)
         " {\"end_at\":\"2026-11-11T01:00:00.5+08:00\",\"stock\":100,"
         "\"title\":\"Gr\xc3\xbc\\u00df\\n\\\"e\\ud83d\\ude00\",\"price_cents\":9900, " BEGIN "}\n";
     struct sk_terms terms;
-    struct json_t *document = NULL;
-    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, &terms, &document), SK_VERDICT_FOUND);
+    struct sk_terms_body read;
+    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, &terms, &read), SK_VERDICT_FOUND);
+    ck_assert_ptr_null(read.errors);
     ck_assert_str_eq(terms.title, "Gr\xc3\xbc\xc3\x9f\n\"e\xf0\x9f\x98\x80");
     ck_assert_int_eq(terms.stock, 100);
     ck_assert_int_eq(terms.price_cents, 9900);
     ck_assert_int_eq(terms.begin_ms, INT64_C(1794326400000));
     ck_assert_int_eq(terms.end_ms, INT64_C(1794330000500));
-    sk_terms_free(document);
+    sk_terms_free(&read);
 }
 END_TEST
 
@@ -96,11 +121,11 @@ START_TEST(what_is_not_json_is_refused)
         {TITLE("T"), SK_VERDICT_BAD_JSON},
     };
     struct sk_terms terms;
-    struct json_t *document = NULL;
+    struct sk_terms_body read;
     MUST_READ_ALL(rows);
     must_read(STOCK("1") "\0", sizeof STOCK("1"), SK_VERDICT_BAD_JSON);
-    ck_assert_int_eq(sk_terms_read(NULL, 0, &terms, &document), SK_VERDICT_BAD_JSON); // no body
-    sk_terms_free(document);
+    ck_assert_int_eq(sk_terms_read(NULL, 0, &terms, &read), SK_VERDICT_BAD_JSON); // no body
+    sk_terms_free(&read);
 }
 END_TEST
 
@@ -214,6 +239,192 @@ START_TEST(truncated_bodies_are_refused)
 }
 END_TEST
 
+// ---- what is said of a body that is refused ----
+
+#define TITLE_ERROR   "/title must be a string of 1 to 200 bytes\n"
+#define STOCK_ERROR   "/stock must be an integer from 0 to 100000000\n"
+#define PRICE_ERROR   "/price_cents must be an integer from 0 to 100000000000\n"
+#define TIME_ERROR    " must be a time of RFC 3339 from 1970 to 9999, such as 2030-01-31T20:00:00+08:00\n"
+#define MISSING(name) "/" name " is required\n"
+#define UNKNOWN(name) "/" name " is not known here\n"
+
+struct told {
+    const char *body;
+    enum sk_verdict verdict;
+    const char *errors; // each as "<pointer> <detail>\n"
+};
+
+static void errors_must_be(const char *body, size_t len, enum sk_verdict verdict, const char *expected)
+{
+    static char told[8192];
+    struct sk_terms terms;
+    struct sk_terms_body read;
+    size_t i, n = 0;
+    json_t *error;
+    ck_assert_int_eq(read_copy(body, len, &terms, &read), verdict);
+    told[0] = '\0';
+    json_array_foreach(read.errors, i, error)
+    {
+        n +=
+            (size_t)snprintf(told + n, sizeof told - n, "%s %s\n", json_string_value(json_object_get(error, "pointer")),
+                             json_string_value(json_object_get(error, "detail")));
+        ck_assert_uint_lt(n, sizeof told);
+    }
+    ck_assert_msg(strcmp(told, expected) == 0, "%.200s\nis told\n%sbut should be\n%s", body, told, expected);
+    sk_terms_free(&read);
+}
+
+static void all_errors_must_be(const struct told *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        errors_must_be(rows[i].body, strlen(rows[i].body), rows[i].verdict, rows[i].errors);
+}
+
+#define ALL_ERRORS_MUST_BE(rows) all_errors_must_be(rows, sizeof(rows) / sizeof(rows)[0])
+
+START_TEST(a_wrong_value_is_pointed_to)
+{
+    static const struct told rows[] = {
+        {STOCK("0"), SK_VERDICT_FOUND, ""},
+        {STOCK("100000000"), SK_VERDICT_FOUND, ""},
+        {STOCK("-1"), SK_VERDICT_INVALID, STOCK_ERROR},
+        {STOCK("100000001"), SK_VERDICT_INVALID, STOCK_ERROR},
+        {STOCK("1.5"), SK_VERDICT_INVALID, STOCK_ERROR},
+        {STOCK("\"1\""), SK_VERDICT_INVALID, STOCK_ERROR},
+        {STOCK("null"), SK_VERDICT_INVALID, STOCK_ERROR},
+        {STOCK("{\"stock\":-1}"), SK_VERDICT_INVALID, STOCK_ERROR},
+        {PRICE("0"), SK_VERDICT_FOUND, ""},
+        {PRICE("100000000000"), SK_VERDICT_FOUND, ""},
+        {PRICE("-1"), SK_VERDICT_INVALID, PRICE_ERROR},
+        {PRICE("100000000001"), SK_VERDICT_INVALID, PRICE_ERROR},
+        {PRICE("true"), SK_VERDICT_INVALID, PRICE_ERROR},
+        {TITLE("\"\""), SK_VERDICT_INVALID, TITLE_ERROR},
+        {TITLE("7"), SK_VERDICT_INVALID, TITLE_ERROR},
+        {TIMES("\"yesterday\"", "\"2026-11-11T00:00:00Z\""), SK_VERDICT_INVALID, "/begin_at" TIME_ERROR},
+        {TIMES("\"2026-11-11T00:00:00Z\"", "\"2026-11-11\""), SK_VERDICT_INVALID, "/end_at" TIME_ERROR},
+        {TIMES("\"1969-12-31T23:59:59Z\"", "17"), SK_VERDICT_INVALID, "/begin_at" TIME_ERROR "/end_at" TIME_ERROR},
+        {TIMES("\"2026-11-11T00:00:00Z\"", "\"2026-11-11T00:00:00Z\""), SK_VERDICT_INVALID,
+         "/end_at must be later than begin_at\n"},
+        {TIMES("\"2026-11-11T00:00:01Z\"", "\"2026-11-11T00:00:00Z\""), SK_VERDICT_INVALID,
+         "/end_at must be later than begin_at\n"},
+    };
+    ALL_ERRORS_MUST_BE(rows);
+}
+END_TEST
+
+START_TEST(all_problems_are_told_at_once)
+{
+    static const struct told rows[] = {
+        {"{}", SK_VERDICT_BAD_JSON,
+         MISSING("title") MISSING("stock") MISSING("price_cents") MISSING("begin_at") MISSING("end_at")},
+        {"{\"title\":\"\",\"stock\":-1,\"price_cents\":\"1\",\"begin_at\":null,\"end_at\":\"x\"}", SK_VERDICT_INVALID,
+         TITLE_ERROR STOCK_ERROR PRICE_ERROR "/begin_at" TIME_ERROR "/end_at" TIME_ERROR},
+        {"{\"discount\":5,\"title\":\"\",\"Stock\":1,\"price_cents\":1," BEGIN "}", SK_VERDICT_BAD_JSON,
+         MISSING("stock") MISSING("end_at") UNKNOWN("discount") UNKNOWN("Stock") TITLE_ERROR},
+        {STOCK("-1,\"more\":null"), SK_VERDICT_BAD_JSON, UNKNOWN("more") STOCK_ERROR},
+    };
+    ALL_ERRORS_MUST_BE(rows);
+}
+END_TEST
+
+START_TEST(unknown_names_are_pointers_that_can_be_followed)
+{
+    static const struct told rows[] = {
+        {STOCK("1,\"a/b\":1"), SK_VERDICT_BAD_JSON, UNKNOWN("a~1b")},
+        {STOCK("1,\"m~n\":1"), SK_VERDICT_BAD_JSON, UNKNOWN("m~0n")},
+        {STOCK("1,\"~1/\":1"), SK_VERDICT_BAD_JSON, UNKNOWN("~01~1")},
+        {STOCK("1,\"\":1"), SK_VERDICT_BAD_JSON, UNKNOWN("")},
+        {STOCK("1,\"/\":1"), SK_VERDICT_BAD_JSON, UNKNOWN("~1")},
+        {STOCK("1,\"\\\"\\n\\u00e9\":1"), SK_VERDICT_BAD_JSON, UNKNOWN("\"\n\xc3\xa9")},
+    };
+    ALL_ERRORS_MUST_BE(rows);
+}
+END_TEST
+
+// 64 bytes of a name are shown, or a few less if a character would be cut in two.
+START_TEST(long_names_are_cut)
+{
+    static const struct {
+        const char *character;
+        size_t times, shown;
+    } rows[] = {
+        {"x", 64, 64},
+        {"x", 65, 64},
+        {"x", 5000, 64},
+        {"~", 65, 64},
+        {"\xc3\xa9", 33, 32},
+        {"\xf0\x9f\x98\x80", 17, 16},
+        {"\xe4\xb8\xad", 21, 21},
+        {"\xe4\xb8\xad", 22, 21},
+    };
+    static char body[32768], expected[1024];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *escaped = rows[i].character[0] == '~' ? "~0" : rows[i].character;
+        bool whole = rows[i].shown == rows[i].times;
+        char *at = stpcpy(body, "{\"title\":\"T\",\"stock\":1,\"price_cents\":1," BEGIN "," END ",\""), *to = expected;
+        for (size_t n = 0; n < rows[i].times; n++)
+            at = stpcpy(at, rows[i].character);
+        (void)stpcpy(at, "\":1}");
+        *to++ = '/';
+        for (size_t n = 0; n < rows[i].shown; n++)
+            to = stpcpy(to, escaped);
+        (void)stpcpy(to, whole ? " is not known here\n" : " is not known here; the name is longer\n");
+        errors_must_be(body, strlen(body), SK_VERDICT_BAD_JSON, expected);
+    }
+}
+END_TEST
+
+START_TEST(the_list_of_problems_is_bounded)
+{
+    static char body[32768], expected[4096];
+    for (int unknown = 10; unknown <= 1000; unknown += unknown < 20 ? 1 : 490) {
+        char *at = body, *to = stpcpy(expected, MISSING("title"));
+        at = stpcpy(at, "{\"stock\":1,\"price_cents\":1," BEGIN "," END);
+        for (int i = 0; i < unknown; i++) {
+            at += sprintf(at, ",\"u%d\":1", i);
+            if (i < SK_TERMS_ERRORS_MAX - 1)
+                to += sprintf(to, "/u%d is not known here\n", i);
+        }
+        (void)stpcpy(at, "}");
+        if (unknown > SK_TERMS_ERRORS_MAX - 1)
+            (void)stpcpy(to, " has more problems\n");
+        errors_must_be(body, strlen(body), SK_VERDICT_BAD_JSON, expected);
+    }
+}
+END_TEST
+
+// Where it is wrong and why, and nothing of the body.
+START_TEST(syntax_errors_tell_the_place)
+{
+#define AT(reason, line, column) " cannot be read as JSON: " reason " (line " #line ", column " #column ")\n"
+    static const struct told rows[] = {
+        {"", SK_VERDICT_BAD_JSON, " must be a JSON object, but there is no body\n"},
+        {"[]", SK_VERDICT_BAD_JSON, " must be a JSON object\n"},
+        {"1", SK_VERDICT_BAD_JSON, " must be a JSON object\n"},
+        {"null", SK_VERDICT_BAD_JSON, " must be a JSON object\n"},
+        {"{\"title\":", SK_VERDICT_BAD_JSON, AT("it ends too early", 1, 9)},
+        {"{\n\"title\": secret}", SK_VERDICT_BAD_JSON, AT("the syntax is wrong", 2, 15)},
+        {"{\"stock\":1e999}", SK_VERDICT_BAD_JSON, AT("a number is too large", 1, 14)},
+        {"{\"stock\":9223372036854775808}", SK_VERDICT_BAD_JSON, AT("a number is too large", 1, 28)},
+        {"{\"title\":\"\\u0000\"}", SK_VERDICT_BAD_JSON, AT("\\u0000 is not allowed", 1, 17)},
+        {"{\"\\u0000\":1}", SK_VERDICT_BAD_JSON, AT("\\u0000 is not allowed", 1, 9)},
+        {"{\"title\":\"\\ud800\"}", SK_VERDICT_BAD_JSON, AT("the syntax is wrong", 1, 17)},
+        {"{\"title\":\"\xff\"}", SK_VERDICT_BAD_JSON, AT("it is not UTF-8", 1, 10)},
+        {"{} secret", SK_VERDICT_BAD_JSON, AT("there is more behind its end", 1, 9)},
+        {"{\"stock\":1,\n\"stock\":2,\"secret\":3}", SK_VERDICT_BAD_JSON,
+         AT("a member is there twice; what else is wrong is not listed", 2, 7)},
+        {"{\"more\":{\"a\":1,\"a\":2}}", SK_VERDICT_BAD_JSON,
+         AT("a member is there twice; what else is wrong is not listed", 1, 18)},
+    };
+#undef AT
+    ALL_ERRORS_MUST_BE(rows);
+    static char deep[10000];
+    memset(deep, '[', sizeof deep);
+    errors_must_be(deep, sizeof deep, SK_VERDICT_BAD_JSON,
+                   " cannot be read as JSON: it nests too deep (line 1, column 2049)\n");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("terms");
@@ -224,5 +435,11 @@ int main(void)
     tcase_add_test(tcase, a_title_has_at_most_200_bytes);
     tcase_add_test(tcase, deep_nesting_is_refused);
     tcase_add_test(tcase, truncated_bodies_are_refused);
+    tcase_add_test(tcase, a_wrong_value_is_pointed_to);
+    tcase_add_test(tcase, all_problems_are_told_at_once);
+    tcase_add_test(tcase, unknown_names_are_pointers_that_can_be_followed);
+    tcase_add_test(tcase, long_names_are_cut);
+    tcase_add_test(tcase, the_list_of_problems_is_bounded);
+    tcase_add_test(tcase, syntax_errors_tell_the_place);
     return harness_main(tcase, CK_FORK);
 }

@@ -1,0 +1,581 @@
+// POST /admin/vouchers again: never two vouchers for one wish, whatever happened to the first call and to its answer.
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "books.h"
+#include "http.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+#define ADMIN       "Authorization: Bearer admin-token-of-the-tests\r\n"
+#define JSON        "Content-Type: application/json\r\n"
+#define KEY(text)   "Idempotency-Key: " text "\r\n"
+#define TEN(text)   text text text text text text text text text text
+#define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
+
+#define TERMS(title, stock, price, begin, end)                                                     \
+    "{\"title\":\"" title "\",\"stock\":" stock ",\"price_cents\":" price ",\"begin_at\":\"" begin \
+    "\",\"end_at\":\"" end "\"}"
+#define T0    "2020-01-01T00:00:00Z"
+#define T1    "2120-01-01T00:00:00Z"
+#define GOODS TERMS("Goods", "5", "100", T0, T1)
+
+enum { HEADERS_SIZE = 1024, REQUEST_SIZE = 2048 };
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+static void clean_up(void)
+{
+    service_stop_all();
+    db_run("ALTER SYSTEM RESET synchronous_standby_names"); // if a test failed
+    db_run("SELECT pg_reload_conf()");
+}
+
+static int64_t vouchers(void)
+{
+    return db_number("SELECT count(*) FROM seckill_voucher");
+}
+
+static int create(struct service *service, const char *headers, const char *body, struct http_reply *reply)
+{
+    char all[HEADERS_SIZE];
+    (void)snprintf(all, sizeof all, ADMIN JSON "%s", headers);
+    return http_ask(service, "POST", "/admin/vouchers", all, body, reply);
+}
+
+static void member_must_be(const struct http_reply *reply, const char *name, const char *value)
+{
+    char found[HTTP_FIELD_SIZE];
+    (void)http_member(reply, name, found);
+    ck_assert_msg(strcmp(found, value) == 0, "%s is '%s', not '%s': %s", name, found, value, reply->body);
+}
+
+// A 201 in this state; gives the voucher's id, to which Location leads.
+static void must_be_created(const struct http_reply *reply, const char *state, char id[VOUCHER_ID_SIZE])
+{
+    char value[HTTP_FIELD_SIZE], location[HTTP_FIELD_SIZE], expected[HTTP_FIELD_SIZE + 16];
+    ck_assert_msg(reply->status == 201, "not 201 but %d: %s", reply->status, reply->body);
+    member_must_be(reply, "state", state);
+    ck_assert(http_member(reply, "id", value));
+    (void)snprintf(expected, sizeof expected, "/vouchers/%s", value);
+    ck_assert(http_header(reply, "Location", location));
+    ck_assert_str_eq(location, expected);
+    (void)snprintf(id, VOUCHER_ID_SIZE, "%.*s", VOUCHER_ID_SIZE - 1, value);
+}
+
+static void must_be_same(const struct http_reply *reply, const char *state, const char *id)
+{
+    char again[VOUCHER_ID_SIZE];
+    must_be_created(reply, state, again);
+    ck_assert_str_eq(again, id);
+}
+
+static void must_sell(struct service *service, const char *id)
+{
+    struct http_reply reply;
+    ck_assert_int_eq(http_buy_patiently(service, id, "alice", &reply), 201);
+    books_must_balance(id);
+}
+
+// ---- the same key ----
+
+START_TEST(the_same_key_leads_to_the_same_voucher)
+{
+    // The same terms, written differently.
+    static const char *const same[] = {
+        GOODS,
+        " " TERMS("Goods", "5", "100", "2020-01-01T08:00:00.000+08:00", "2119-12-31t19:00:00-05:00") "\n",
+        "{\"end_at\":\"" T1 "\",\"begin_at\":\"" T0 "\",\"price_cents\":100,\"stock\":5,\"title\":\"G\\u006fods\"}",
+    };
+    struct service *service = service_start(NULL);
+    char id[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    int64_t before = vouchers();
+    (void)create(service, KEY("one"), GOODS, &reply);
+    must_be_created(&reply, "open", id);
+    member_must_be(&reply, "remaining", "5");
+    must_sell(service, id);
+    int64_t epoch = db_number("SELECT epoch FROM seckill_voucher WHERE id = %s", id);
+    for (size_t i = 0; i < COUNT(same); i++) {
+        (void)create(service, KEY("one"), same[i], &reply);
+        must_be_same(&reply, "open", id);
+        member_must_be(&reply, "stock", "5");
+        member_must_be(&reply, "remaining", "4"); // as it is now
+    }
+    ck_assert_int_eq(vouchers(), before + 1);
+    // Asking again has not closed it for a moment to load it again.
+    ck_assert_int_eq(db_number("SELECT epoch FROM seckill_voucher WHERE id = %s", id), epoch);
+    books_must_balance(id);
+}
+END_TEST
+
+START_TEST(a_key_is_not_used_for_other_terms)
+{
+    static const char *const others[] = {
+        TERMS("goods", "5", "100", T0, T1),
+        TERMS("Goods ", "5", "100", T0, T1),
+        TERMS("Goods", "6", "100", T0, T1),
+        TERMS("Goods", "5", "101", T0, T1),
+        TERMS("Goods", "100", "5", T0, T1),
+        TERMS("Goods", "5", "100", "2020-01-01T00:00:00.001Z", T1),
+        TERMS("Goods", "5", "100", T0, "2120-01-01T00:00:01Z"),
+    };
+    struct service *service = service_start(NULL);
+    char id[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    (void)create(service, KEY("two"), GOODS, &reply);
+    must_be_created(&reply, "open", id);
+    int64_t before = vouchers();
+    for (size_t i = 0; i < COUNT(others); i++) {
+        (void)create(service, KEY("two"), others[i], &reply);
+        http_must_be_problem(&reply, 422, "IDEMPOTENCY_KEY_REUSED");
+    }
+    ck_assert_int_eq(vouchers(), before);
+    (void)create(service, KEY("two"), GOODS, &reply);
+    must_be_same(&reply, "open", id);
+
+    // What was asked for counts, not what became of it.
+    db_run("UPDATE seckill_voucher SET initial_stock = 7, stock = 7, title = 'Changed' WHERE id = %s", id);
+    (void)create(service, KEY("two"), GOODS, &reply);
+    must_be_same(&reply, "open", id);
+    member_must_be(&reply, "title", "Changed");
+    (void)create(service, KEY("two"), TERMS("Changed", "7", "100", T0, T1), &reply);
+    http_must_be_problem(&reply, 422, "IDEMPOTENCY_KEY_REUSED");
+}
+END_TEST
+
+START_TEST(other_keys_and_none_are_other_wishes)
+{
+    static const char *const headers[] = {"", "", KEY("three"), KEY("Three"), KEY("\"three\"")};
+    struct service *service = service_start(NULL);
+    struct http_reply reply;
+    char ids[COUNT(headers)][VOUCHER_ID_SIZE];
+    int64_t before = vouchers();
+    for (size_t i = 0; i < COUNT(headers); i++) {
+        (void)create(service, headers[i], GOODS, &reply);
+        must_be_created(&reply, "open", ids[i]);
+    }
+    ck_assert_int_eq(vouchers(), before + (int64_t)COUNT(headers));
+}
+END_TEST
+
+START_TEST(keys_are_checked)
+{
+    static const struct {
+        const char *headers;
+        bool good;
+    } rows[] = {
+        {KEY(""), false},
+        {KEY("a b"), false},
+        {KEY("a\tb"), false},
+        {KEY("a\x7f"), false},
+        {KEY("\xc3\xa9"), false},
+        {KEY("twice") KEY("twice"), false},
+        {KEY("twice") KEY("other"), false},
+        {KEY("twice") KEY(""), false},
+        {KEY(TEN(TEN("ab")) TEN("12345") "123456"), false}, // 256
+        {KEY(TEN(TEN("ab")) TEN("12345") "12345"), true},
+        {KEY("!"), true},
+        {KEY("~"), true},
+        {"idempotency-key:   spaces-before\r\n", true},
+    };
+    struct service *service = service_start(NULL);
+    struct http_reply reply;
+    char id[VOUCHER_ID_SIZE];
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int64_t before = vouchers();
+        (void)create(service, rows[i].headers, GOODS, &reply);
+        if (rows[i].good)
+            must_be_created(&reply, "open", id);
+        else
+            ck_assert_msg(http_is_problem(&reply, 422, "BAD_IDEMPOTENCY_KEY"), "%s-> %d %s", rows[i].headers,
+                          reply.status, reply.body);
+        ck_assert_int_eq(vouchers(), before + rows[i].good);
+    }
+}
+END_TEST
+
+// ---- at once ----
+
+static PGconn *hold_vouchers(void)
+{
+    PGconn *conn = db_connect();
+    PQclear(PQexec(conn, "BEGIN"));
+    PGresult *result = PQexec(conn, "LOCK TABLE seckill_voucher IN SHARE MODE");
+    ck_assert_int_eq(PQresultStatus(result), PGRES_COMMAND_OK);
+    PQclear(result);
+    return conn;
+}
+
+static int64_t held_up(void)
+{
+    return db_number("SELECT count(*) FROM pg_locks WHERE relation = 'seckill_voucher'::regclass AND NOT granted");
+}
+
+static int ask_for(struct service *service, const char *key, const char *body)
+{
+    char request[REQUEST_SIZE];
+    int fd = http_connect(service);
+    (void)snprintf(request, sizeof request,
+                   "POST /admin/vouchers HTTP/1.1\r\nHost: test\r\n" ADMIN JSON "%sContent-Length: %zu\r\n\r\n%s", key,
+                   strlen(body), body);
+    ck_assert(http_send_text(fd, request));
+    return fd;
+}
+
+static void receive(int fd, struct http_reply *reply)
+{
+    ck_assert(http_receive(fd, reply));
+    (void)close(fd);
+}
+
+START_TEST(two_instances_asked_at_once_create_one_voucher)
+{
+    struct service *const services[] = {service_start(NULL), service_start(NULL)};
+    static struct http_reply replies[2];
+    int fds[2];
+    char ids[2][VOUCHER_ID_SIZE], state[HTTP_FIELD_SIZE];
+    int64_t before = vouchers();
+    PGconn *holder = hold_vouchers();
+    for (int i = 0; i < 2; i++)
+        fds[i] = ask_for(services[i], KEY("at-once"), GOODS);
+    WAIT_FOR(held_up() == 2);
+    PQfinish(holder);
+    for (int i = 0; i < 2; i++) {
+        receive(fds[i], &replies[i]);
+        ck_assert(http_member(&replies[i], "state", state)); // one may find the other loading it
+        must_be_created(&replies[i], state, ids[i]);
+        ck_assert(strcmp(state, "open") == 0 || strcmp(state, "loading") == 0);
+    }
+    ck_assert_str_eq(ids[0], ids[1]);
+    ck_assert_int_eq(vouchers(), before + 1);
+    must_sell(services[0], ids[0]);
+}
+END_TEST
+
+START_TEST(two_instances_asked_at_once_for_different_vouchers_create_one)
+{
+    static const char *const terms[] = {GOODS, TERMS("Goods", "6", "100", T0, T1)};
+    struct service *const services[] = {service_start(NULL), service_start(NULL)};
+    static struct http_reply replies[2];
+    int fds[2];
+    int64_t before = vouchers();
+    PGconn *holder = hold_vouchers();
+    for (int i = 0; i < 2; i++)
+        fds[i] = ask_for(services[i], KEY("at-odds"), terms[i]);
+    WAIT_FOR(held_up() == 2);
+    PQfinish(holder);
+    for (int i = 0; i < 2; i++)
+        receive(fds[i], &replies[i]);
+    int winner = replies[0].status == 201 ? 0 : 1;
+    ck_assert_int_eq(replies[winner].status, 201);
+    http_must_be_problem(&replies[1 - winner], 422, "IDEMPOTENCY_KEY_REUSED");
+    ck_assert_int_eq(vouchers(), before + 1);
+}
+END_TEST
+
+START_TEST(a_key_outlives_the_instance)
+{
+    struct service *service = service_start(NULL);
+    char id[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    (void)create(service, KEY("restart"), GOODS, &reply);
+    must_be_created(&reply, "open", id);
+    service_signal(service, SIGTERM);
+    ck_assert_int_eq(service_wait(service), 0);
+    postgres_stop();
+    postgres_start();
+    service = service_start(NULL);
+    (void)create(service, KEY("restart"), GOODS, &reply);
+    must_be_same(&reply, "open", id);
+    must_sell(service, id);
+}
+END_TEST
+
+// ---- when Redis cannot be loaded ----
+
+START_TEST(without_redis_a_voucher_is_created_and_sells_later)
+{
+    struct service *service = service_start(NULL);
+    char id[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    int64_t before = vouchers();
+    redis_kill();
+    service_await(service, false);
+    for (int i = 0; i < 2; i++) {
+        (void)create(service, KEY("no-redis"), GOODS, &reply);
+        if (i == 0)
+            must_be_created(&reply, "loading", id);
+        else
+            must_be_same(&reply, "loading", id);
+    }
+    ck_assert_int_eq(vouchers(), before + 1);
+    redis_start();
+    service_await(service, true);
+    must_sell(service, id);
+    (void)create(service, KEY("no-redis"), GOODS, &reply);
+    must_be_same(&reply, "open", id);
+    ck_assert_int_eq(vouchers(), before + 1);
+}
+END_TEST
+
+START_TEST(redis_that_does_not_answer_is_not_waited_for)
+{
+    struct service *service = service_start(ENV("SECKILL_REDIS_TIMEOUT_MS=300"));
+    char id[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    redis_pause();
+    (void)create(service, KEY("paused"), GOODS, &reply);
+    must_be_created(&reply, "loading", id);
+    redis_resume();
+    service_await(service, true);
+    must_sell(service, id);
+}
+END_TEST
+
+// Somebody else holds the lock under which a voucher is loaded, or died holding it.
+START_TEST(a_voucher_that_cannot_be_loaded_is_not_made_twice)
+{
+    struct service *service = service_start(NULL);
+    char id[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    int64_t before = vouchers();
+    // The next id is known before, because nobody else creates vouchers here.
+    int64_t next =
+        db_number("SELECT last_value + 1 FROM pg_sequences"
+                  " WHERE sequencename = replace(pg_get_serial_sequence('seckill_voucher', 'id'), 'public.', '')");
+    redis_run("SET seckill:lock:reconcile:{%lld} somebody PX 60000", (long long)next);
+    (void)create(service, KEY("locked"), GOODS, &reply);
+    must_be_created(&reply, "loading", id);
+    ck_assert_int_eq(strtoll(id, NULL, 10), next);
+    (void)create(service, KEY("locked"), GOODS, &reply);
+    must_be_same(&reply, "loading", id);
+    ck_assert_int_eq(vouchers(), before + 1);
+    redis_run("DEL seckill:lock:reconcile:{%s}", id);
+    must_sell(service, id);
+}
+END_TEST
+
+// ---- when the answer is lost ----
+
+static void end_connections(const char *which)
+{
+    db_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'seckill' AND %s", which);
+}
+
+// Before the commit, and with or without a key: the service asks again by itself.
+START_TEST(a_connection_lost_before_the_commit)
+{
+    static const char *const keys[] = {KEY("lost-before"), ""};
+    struct service *service = service_start(NULL);
+    struct http_reply reply;
+    char id[VOUCHER_ID_SIZE];
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        int64_t before = vouchers();
+        PGconn *holder = hold_vouchers();
+        int fd = ask_for(service, keys[i], GOODS);
+        WAIT_FOR(held_up() == 1);
+        end_connections("wait_event_type = 'Lock'");
+        PQfinish(holder);
+        receive(fd, &reply);
+        must_be_created(&reply, "open", id);
+        ck_assert_int_eq(vouchers(), before + 1);
+        must_sell(service, id);
+    }
+}
+END_TEST
+
+// A commit that waits for a standby is done, and only its answer is missing.
+static void hold_answers(void)
+{
+    db_run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    db_run("SELECT pg_reload_conf()");
+    WAIT_FOR(db_number("SELECT (current_setting('synchronous_standby_names') = 'nobody')::int") == 1);
+}
+
+static void let_answers_go(void)
+{
+    db_run("ALTER SYSTEM RESET synchronous_standby_names");
+    db_run("SELECT pg_reload_conf()");
+}
+
+static bool answer_is_held(void)
+{
+    return db_number("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+                     " AND application_name = 'seckill'") == 1;
+}
+
+START_TEST(a_connection_lost_after_the_commit)
+{
+    static const char *const keys[] = {KEY("lost-after"), ""};
+    struct service *service = service_start(NULL);
+    struct http_reply reply;
+    char id[VOUCHER_ID_SIZE];
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        int64_t before = vouchers();
+        hold_answers();
+        int fd = ask_for(service, keys[i], GOODS);
+        WAIT_FOR(answer_is_held());
+        ck_assert_int_eq(vouchers(), before); // others do not see it yet
+        end_connections("wait_event = 'SyncRep'");
+        WAIT_FOR(vouchers() == before + 1);
+        let_answers_go();
+        receive(fd, &reply);
+        must_be_created(&reply, "open", id);
+        ck_assert_int_eq(vouchers(), before + 1);
+        must_sell(service, id);
+    }
+}
+END_TEST
+
+// What cannot be known in time is said to be unknown, here although the row is there; asking again under the same
+// key settles it.
+START_TEST(an_unknown_outcome_is_settled_by_asking_again)
+{
+    struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=3000"));
+    struct http_reply reply;
+    char id[VOUCHER_ID_SIZE], value[HTTP_FIELD_SIZE];
+    int64_t before = vouchers();
+    hold_answers();
+    int fd = ask_for(service, KEY("unknown"), GOODS);
+    WAIT_FOR(answer_is_held());
+    db_run("ALTER SYSTEM RESET synchronous_standby_names"); // from the next start on
+    postgres_stop();
+    receive(fd, &reply);
+    http_must_be_problem(&reply, 503, "UNAVAILABLE");
+    ck_assert(http_header(&reply, "Retry-After", value));
+    postgres_start();
+    ck_assert_int_eq(vouchers(), before + 1);
+    WAIT_FOR(create(service, KEY("unknown"), GOODS, &reply) != 503);
+    ck_assert(http_member(&reply, "state", value)); // the audit may be loading it
+    must_be_created(&reply, value, id);
+    ck_assert_int_eq(vouchers(), before + 1);
+    must_sell(service, id);
+}
+END_TEST
+
+// PostgreSQL is stuck: nothing is created, and the answer comes in time.
+START_TEST(postgres_that_does_not_answer_is_not_waited_for)
+{
+    struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=300"));
+    struct http_reply reply;
+    char id[VOUCHER_ID_SIZE];
+    int64_t before = vouchers();
+    PGconn *holder = hold_vouchers();
+    (void)create(service, KEY("stuck"), GOODS, &reply);
+    http_must_be_problem(&reply, 503, "UNAVAILABLE");
+    PQfinish(holder);
+    WAIT_FOR(create(service, KEY("stuck"), GOODS, &reply) != 503);
+    must_be_created(&reply, "open", id);
+    ck_assert_int_eq(vouchers(), before + 1);
+    must_sell(service, id);
+}
+END_TEST
+
+// An instance that is told to stop in the middle of it ends cleanly and leaves nobody without an answer; what became
+// of the voucher is found out under the same key.
+START_TEST(an_instance_that_stops_answers_and_ends)
+{
+    char id[VOUCHER_ID_SIZE], state[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    for (int committed = 0; committed < 2; committed++) {
+        struct service *service = service_start(ENV("SECKILL_DRAIN_TIMEOUT_MS=100", "SECKILL_REDIS_TIMEOUT_MS=60000"));
+        const char *key = committed ? KEY("stop-loading") : KEY("stop-asking");
+        int64_t before = vouchers();
+        PGconn *holder = committed ? NULL : hold_vouchers();
+        if (committed)
+            redis_pause();
+        int fd = ask_for(service, key, GOODS);
+        WAIT_FOR(committed ? vouchers() == before + 1 : held_up() == 1);
+        service_signal(service, SIGTERM);
+        receive(fd, &reply);
+        http_must_be_problem(&reply, 503, "UNAVAILABLE");
+        ck_assert_int_eq(service_wait(service), 0);
+        redis_resume();
+        PQfinish(holder);
+        service = service_start(NULL);
+        (void)create(service, key, GOODS, &reply);
+        ck_assert(http_member(&reply, "state", state)); // the lock of the one that has ended may be there still
+        must_be_created(&reply, state, id);
+        ck_assert_int_eq(vouchers(), before + 1);
+        must_sell(service, id);
+    }
+}
+END_TEST
+
+// ---- what is wrong with the terms ----
+
+static void errors_must_be(const struct http_reply *reply, const char *expected)
+{
+    char told[1024] = "";
+    size_t i, n = 0;
+    json_t *json = json_loads(reply->body, JSON_REJECT_DUPLICATES, NULL), *error;
+    json_array_foreach(json_object_get(json, "errors"), i, error)
+    {
+        n +=
+            (size_t)snprintf(told + n, sizeof told - n, "%s %s\n", json_string_value(json_object_get(error, "pointer")),
+                             json_string_value(json_object_get(error, "detail")));
+        ck_assert_uint_lt(n, sizeof told);
+    }
+    json_decref(json);
+    ck_assert_msg(strcmp(told, expected) == 0, "%s should say\n%s", reply->body, expected);
+}
+
+START_TEST(all_that_is_wrong_is_told)
+{
+    static const struct {
+        const char *body;
+        int status;
+        const char *code, *errors;
+    } rows[] = {
+        {TERMS("", "-1", "\"1\"", T1, T0), 422, "INVALID",
+         "/title must be a string of 1 to 200 bytes\n/stock must be an integer from 0 to 100000000\n"
+         "/price_cents must be an integer from 0 to 100000000000\n/end_at must be later than begin_at\n"},
+        {"{\"title\":\"x\",\"a/b~\\\"\\n\":1}", 400, "BAD_JSON",
+         "/stock is required\n/price_cents is required\n/begin_at is required\n/end_at is required\n"
+         "/a~1b~0\"\n is not known here\n"},
+        {"{\"title\":\"secret", 400, "BAD_JSON", " cannot be read as JSON: it ends too early (line 1, column 16)\n"},
+        {NULL, 400, "BAD_JSON", " must be a JSON object, but there is no body\n"},
+    };
+    struct service *service = service_start(NULL);
+    struct http_reply reply;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        (void)create(service, "", rows[i].body, &reply);
+        http_must_be_problem(&reply, rows[i].status, rows[i].code);
+        errors_must_be(&reply, rows[i].errors);
+        ck_assert_ptr_null(strstr(reply.body, "secret"));
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("create");
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, NULL, clean_up);
+    tcase_add_test(tcase, the_same_key_leads_to_the_same_voucher);
+    tcase_add_test(tcase, a_key_is_not_used_for_other_terms);
+    tcase_add_test(tcase, other_keys_and_none_are_other_wishes);
+    tcase_add_test(tcase, keys_are_checked);
+    tcase_add_test(tcase, two_instances_asked_at_once_create_one_voucher);
+    tcase_add_test(tcase, two_instances_asked_at_once_for_different_vouchers_create_one);
+    tcase_add_test(tcase, a_key_outlives_the_instance);
+    tcase_add_test(tcase, without_redis_a_voucher_is_created_and_sells_later);
+    tcase_add_test(tcase, redis_that_does_not_answer_is_not_waited_for);
+    tcase_add_test(tcase, a_voucher_that_cannot_be_loaded_is_not_made_twice);
+    tcase_add_test(tcase, a_connection_lost_before_the_commit);
+    tcase_add_test(tcase, a_connection_lost_after_the_commit);
+    tcase_add_test(tcase, an_unknown_outcome_is_settled_by_asking_again);
+    tcase_add_test(tcase, postgres_that_does_not_answer_is_not_waited_for);
+    tcase_add_test(tcase, an_instance_that_stops_answers_and_ends);
+    tcase_add_test(tcase, all_that_is_wrong_is_told);
+    return harness_main(tcase, CK_NOFORK);
+}

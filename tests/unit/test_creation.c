@@ -1,0 +1,317 @@
+// Creating a voucher: what is answered when the row is there, when it is not known whether it is, and when loading it
+// fails, takes long, or was done before. The stores and the rebuild are stand-ins.
+#include <stdio.h>
+#include <string.h>
+
+#include "create.h"
+#include "fake_stores.h"
+#include "reconcile.h"
+#include "stack.h"
+#include "uuid.h"
+#include "wait.h"
+
+enum { TICKET = 7, SOON_MS = 1, NEVER_MS = 60000 };
+
+static const struct sk_terms terms = {"T", 5, 990, 1000, 2000};
+
+static uv_loop_t loop;
+static struct sk_config config;
+static struct sk_core core;
+static struct sk_creations *creations;
+
+// ---- what comes out ----
+
+static struct {
+    size_t count;
+    enum sk_verdict verdict;
+    int64_t voucher_id;
+    char document[16]; // empty: none
+} told;
+
+static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+{
+    (void)arg;
+    ck_assert_uint_eq(ticket, TICKET);
+    ck_assert_int_eq(outcome->retry_after_ms > 0, sk_verdict_http_status(outcome->verdict) == 503);
+    told.count++;
+    told.verdict = outcome->verdict;
+    told.voucher_id = outcome->voucher_id;
+    (void)snprintf(told.document, sizeof told.document, "%s", outcome->document == NULL ? "" : outcome->document);
+}
+
+static void must_be_told(enum sk_verdict verdict, const char *document)
+{
+    ck_assert_uint_eq(told.count, 1);
+    ck_assert_int_eq(told.verdict, verdict);
+    ck_assert_str_eq(told.document, document);
+    ck_assert_int_eq(told.voucher_id, verdict == SK_VERDICT_CREATED ? 12 : 0);
+}
+
+static struct {
+    enum sk_status status; // of the next call
+    size_t count;
+    const struct sk_voucher *voucher;
+    sk_reconcile_cb *done;
+    void *arg;
+} rebuild;
+
+enum sk_status sk_reconcile(const struct sk_core *its_core, struct sk_voucher *voucher, sk_reconcile_cb *done,
+                            void *arg)
+{
+    ck_assert_ptr_eq(its_core, &core);
+    ck_assert_int_eq(voucher->id, 12);
+    ck_assert_uint_eq(voucher->pins, 1);
+    rebuild.count++;
+    rebuild.voucher = voucher;
+    rebuild.done = done;
+    rebuild.arg = arg;
+    return rebuild.status;
+}
+
+// ---- what PostgreSQL says ----
+
+#define ROW(outcome, epoch) \
+    ((const struct sk_rows){1, (const char *const[1][ROW_COLUMNS]){{outcome, "12", epoch, "ready", "loading"}}})
+
+static const char *asked_key(size_t question)
+{
+    ck_assert_uint_lt(question, fake_pg.count);
+    ck_assert_int_eq(fake_pg.asked[question].what, SK_STATEMENT_CREATE_VOUCHER);
+    return fake_pg.asked[question].argv[0];
+}
+
+// ---- fixture ----
+
+static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    config = (struct sk_config){.pg_timeout_ms = pg_timeout_ms, .redis_timeout_ms = redis_timeout_ms};
+    core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
+    core.vouchers = sk_vouchers_new();
+    creations = sk_creations_open(&core);
+    ck_assert_ptr_nonnull(creations);
+    rebuild.status = SK_OK;
+}
+
+static void create(const char *key)
+{
+    sk_create_voucher(creations, key, &terms, TICKET);
+}
+
+static void setup(void)
+{
+    open_with(NEVER_MS, NEVER_MS);
+}
+
+static void teardown(void)
+{
+    sk_creations_close(creations);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    if (rebuild.voucher != NULL)
+        ck_assert_uint_eq(rebuild.voucher->pins, 0);
+    sk_vouchers_free(core.vouchers);
+    fake_stores_forget();
+}
+
+static bool turn_until(const size_t *count, size_t wanted)
+{
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    return *count == wanted;
+}
+
+// ---- the row is there ----
+
+START_TEST(a_voucher_that_is_loaded_is_shown_as_it_is)
+{
+    static const char *const params[] = {"k1", "T", "990", "5", "1000", "2000"};
+    create("k1");
+    ck_assert_int_eq(fake_pg.asked[0].argc, 6);
+    for (int i = 0; i < 6; i++)
+        ck_assert_str_eq(fake_pg.asked[0].argv[i], params[i]);
+    pg_answers(&ROW("created", "0"));
+    ck_assert_uint_eq(told.count, 0); // not before it can sell
+    rebuild.done(rebuild.arg, true);
+    must_be_told(SK_VERDICT_CREATED, "ready");
+}
+END_TEST
+
+START_TEST(a_voucher_that_cannot_be_loaded_is_created_all_the_same)
+{
+    create("k1");
+    pg_answers(&ROW("created", "0"));
+    rebuild.done(rebuild.arg, false);
+    must_be_told(SK_VERDICT_CREATED, "loading");
+}
+END_TEST
+
+START_TEST(so_is_one_whose_loading_cannot_begin)
+{
+    rebuild.status = SK_DOWN;
+    create("k1");
+    pg_answers(&ROW("created", "0"));
+    must_be_told(SK_VERDICT_CREATED, "loading");
+    ck_assert_uint_eq(rebuild.count, 1);
+}
+END_TEST
+
+START_TEST(loading_that_takes_long_is_not_waited_for)
+{
+    teardown();
+    open_with(SOON_MS, SOON_MS);
+    create("k1");
+    pg_answers(&ROW("created", "0"));
+    WAIT_FOR(turn_until(&told.count, 1));
+    must_be_told(SK_VERDICT_CREATED, "loading");
+    rebuild.done(rebuild.arg, true);
+    ck_assert_uint_eq(told.count, 1); // it was answered
+}
+END_TEST
+
+// Loading closes a voucher for a moment, and this one may be in the middle of its sale.
+START_TEST(a_voucher_that_was_loaded_before_is_only_looked_at)
+{
+    static const struct {
+        struct sk_reply reply;
+        bool dead;
+        const char *document;
+    } rows[] = {
+        {TEXT("open"), false, "ready"}, {TEXT("closed"), false, "ready"},       {TEXT("loading"), false, "loading"},
+        {NIL, false, "loading"},        {ERROR("WRONGTYPE"), false, "loading"}, {NUMBER(1), false, "loading"},
+        {NIL, true, "loading"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        told.count = 0;
+        create("k1");
+        pg_answers(&ROW("created", "3"));
+        ck_assert_uint_eq(fake_redis.count, i + 1);
+        ck_assert_str_eq(fake_redis.asked[i].argv[0], "HGET");
+        ck_assert_str_eq(fake_redis.asked[i].argv[1], "seckill:{12}:voucher");
+        redis_answers(rows[i].dead ? NULL : &rows[i].reply);
+        must_be_told(SK_VERDICT_CREATED, rows[i].document);
+    }
+    fake_redis.down = true;
+    told.count = 0;
+    create("k1");
+    pg_answers(&ROW("created", "3"));
+    must_be_told(SK_VERDICT_CREATED, "loading");
+    ck_assert_uint_eq(rebuild.count, 0);
+}
+END_TEST
+
+// ---- there is none, or nobody knows ----
+
+START_TEST(a_key_of_other_terms_is_refused)
+{
+    create("k1");
+    pg_answers(&ROW("reused", "3"));
+    must_be_told(SK_VERDICT_IDEMPOTENCY_KEY_REUSED, "");
+    ck_assert_uint_eq(rebuild.count + fake_redis.count, 0);
+}
+END_TEST
+
+START_TEST(without_postgres_nothing_is_tried)
+{
+    fake_pg.down = true;
+    create("k1");
+    must_be_told(SK_VERDICT_UNAVAILABLE, "");
+    ck_assert_uint_eq(fake_pg.count, 0);
+}
+END_TEST
+
+START_TEST(what_postgres_will_never_take_is_not_tried_again)
+{
+    fake_pg.refuses = true;
+    create("k1");
+    pg_answers(NULL);
+    must_be_told(SK_VERDICT_INTERNAL, "");
+    fake_pg.refuses = false;
+}
+END_TEST
+
+START_TEST(a_lost_answer_is_asked_for_once_more_under_the_same_key)
+{
+    static const char *const keys[] = {"k1", NULL};
+    for (size_t i = 0; i < 2; i++) {
+        told.count = rebuild.count = 0;
+        create(keys[i]);
+        fake_pg.down = true;
+        pg_answers(NULL);
+        (void)uv_run(&loop, UV_RUN_ONCE); // while the link is down nothing is asked
+        ck_assert_uint_eq(fake_pg.count, 2 * i + 1);
+        fake_pg.down = false;
+        WAIT_FOR(turn_until(&fake_pg.count, 2 * i + 2));
+        ck_assert_str_eq(asked_key(2 * i + 1), asked_key(2 * i));
+        pg_answers(&ROW("created", "0"));
+        rebuild.done(rebuild.arg, true);
+        must_be_told(SK_VERDICT_CREATED, "ready");
+    }
+}
+END_TEST
+
+START_TEST(an_answer_that_is_lost_twice_is_unknown)
+{
+    create(NULL);
+    pg_answers(NULL);
+    WAIT_FOR(turn_until(&fake_pg.count, 2));
+    ck_assert_uint_eq(told.count, 0);
+    pg_answers(NULL);
+    must_be_told(SK_VERDICT_UNAVAILABLE, "");
+}
+END_TEST
+
+START_TEST(a_link_that_stays_away_is_not_waited_for)
+{
+    teardown();
+    open_with(SOON_MS, SOON_MS);
+    create("k1");
+    fake_pg.down = true;
+    pg_answers(NULL);
+    WAIT_FOR(turn_until(&told.count, 1));
+    must_be_told(SK_VERDICT_UNAVAILABLE, "");
+}
+END_TEST
+
+START_TEST(who_still_waits_at_the_end_is_told_so)
+{
+    create("k1");
+    fake_pg.down = true;
+    pg_answers(NULL);
+    ck_assert_uint_eq(told.count, 0);
+    teardown();
+    must_be_told(SK_VERDICT_UNAVAILABLE, "");
+    setup();
+}
+END_TEST
+
+// Two calls without a key are two wishes.
+START_TEST(each_call_without_a_key_gets_one_of_its_own)
+{
+    create(NULL);
+    create(NULL);
+    ck_assert(sk_uuid_valid(asked_key(0)) && sk_uuid_valid(asked_key(1)));
+    ck_assert_str_ne(asked_key(0), asked_key(1));
+    pg_answers(&ROW("reused", "0"));
+    pg_answers(&ROW("reused", "0"));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("create");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_voucher_that_is_loaded_is_shown_as_it_is);
+    tcase_add_test(tcase, a_voucher_that_cannot_be_loaded_is_created_all_the_same);
+    tcase_add_test(tcase, so_is_one_whose_loading_cannot_begin);
+    tcase_add_test(tcase, loading_that_takes_long_is_not_waited_for);
+    tcase_add_test(tcase, a_voucher_that_was_loaded_before_is_only_looked_at);
+    tcase_add_test(tcase, a_key_of_other_terms_is_refused);
+    tcase_add_test(tcase, without_postgres_nothing_is_tried);
+    tcase_add_test(tcase, what_postgres_will_never_take_is_not_tried_again);
+    tcase_add_test(tcase, a_lost_answer_is_asked_for_once_more_under_the_same_key);
+    tcase_add_test(tcase, an_answer_that_is_lost_twice_is_unknown);
+    tcase_add_test(tcase, a_link_that_stays_away_is_not_waited_for);
+    tcase_add_test(tcase, who_still_waits_at_the_end_is_told_so);
+    tcase_add_test(tcase, each_call_without_a_key_gets_one_of_its_own);
+    return harness_main(tcase, CK_FORK);
+}
