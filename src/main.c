@@ -1,8 +1,10 @@
 // seckill: reads its configuration, starts the reactors, waits for a signal, stops them.
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "config.h"
+#include "descriptors.h"
 #include "log.h"
 #include "migrate.h"
 #include "reactor.h"
@@ -11,17 +13,19 @@
 #define SK_VERSION "0"
 #endif
 
-static enum sk_status serve(const struct sk_config *config, const sigset_t *signals)
+// *left_behind: somebody still waits for an answer of the resolver.
+static enum sk_status serve(const struct sk_config *config, const sigset_t *signals, bool *left_behind)
 {
+    enum sk_status status = sk_descriptors_reserve(config);
+    if (status != SK_OK)
+        return status;
     struct sk_reactor **reactors = calloc((size_t)config->reactors, sizeof(struct sk_reactor *));
-    enum sk_status status = reactors == NULL ? SK_NO_MEM : SK_OK;
+    if (reactors == NULL)
+        return SK_NO_MEM;
     int64_t started = 0;
-    for (; status == SK_OK && started < config->reactors; started++) {
-        reactors[started] = sk_reactor_start(config);
-        if (reactors[started] == NULL) {
-            status = SK_FAIL;
-            break;
-        }
+    while (status == SK_OK && started < config->reactors) {
+        status = sk_reactor_start(config, &reactors[started]);
+        started += reactors[started] != NULL;
     }
     if (status == SK_OK) {
         int caught = 0;
@@ -32,7 +36,7 @@ static enum sk_status serve(const struct sk_config *config, const sigset_t *sign
     for (int64_t i = 0; i < started; i++)
         sk_reactor_stop(reactors[i]);
     for (int64_t i = 0; i < started; i++)
-        sk_reactor_join(reactors[i]);
+        *left_behind = !sk_reactor_join(reactors[i]) || *left_behind;
     free(reactors);
     return status;
 }
@@ -42,6 +46,7 @@ int main(int argc, char **argv)
     struct sk_config config;
     enum sk_command command;
     sigset_t signals;
+    bool left_behind = false;
     enum sk_status status = sk_config_read(&config, &command, argc, argv, stderr);
     if (status != SK_OK) {
         sk_config_free(&config);
@@ -68,9 +73,15 @@ int main(int argc, char **argv)
         status = sk_migrate(config.database_url);
         break;
     case SK_COMMAND_SERVE:
-        status = serve(&config, &signals);
+        status = serve(&config, &signals, &left_behind);
         break;
     }
     sk_config_free(&config);
-    return status == SK_OK ? 0 : 1;
+    int code = status == SK_OK ? 0 : 1;
+    if (left_behind) {
+        sk_log(SK_WARN, "the resolver does not answer; not waiting for it", "");
+        (void)fflush(NULL);
+        _exit(code);
+    }
+    return code;
 }

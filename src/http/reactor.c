@@ -15,6 +15,7 @@ enum {
     TURN_ROUNDS_MAX = 8,
     GIVE_UP_MS = 2000,     // before the end: a question to Redis that is not answered, and a statement
     GIVE_UP_TRY_MS = 1000, // also where draining may take no time
+    LAST_WAIT_MS = 200,
 };
 
 struct sk_reactor {
@@ -27,6 +28,8 @@ struct sk_reactor {
     uint64_t drain_until_ms;
     uint64_t give_up_at_ms, give_up_until_ms; // while draining: orders that no journal has end as refused
     bool draining;
+    bool has_thread;
+    bool left_behind; // a look-up that goes on
     struct sk_routes *routes;
     struct sk_server *server;
     struct sk_sale *sale;
@@ -46,22 +49,34 @@ static void on_turn(uv_prepare_t *prepare)
     }
 }
 
+static void on_last_wait_over(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+// The order counts: requests that come now find the routes ended, what the sale has to say at its end is still
+// answered, and then the server sends it.
 static void close_all(struct sk_reactor *reactor)
 {
+    if (reactor->routes != NULL)
+        sk_routes_end(reactor->routes);
     sk_sale_close(reactor->sale);
     reactor->sale = NULL;
     sk_server_close(reactor->server);
     reactor->server = NULL;
     uv_close((uv_handle_t *)&reactor->turn, NULL);
     uv_close((uv_handle_t *)&reactor->stop, NULL);
-    uv_close((uv_handle_t *)&reactor->drain, NULL);
+    // A look-up of a host name keeps the loop alive for as long as the resolver likes.
+    (void)uv_timer_start(&reactor->drain, on_last_wait_over, LAST_WAIT_MS, 0);
+    uv_unref((uv_handle_t *)&reactor->drain);
 }
 
 static void on_drain_tick(uv_timer_t *timer)
 {
     struct sk_reactor *reactor = timer->data;
     uint64_t now = uv_now(&reactor->loop);
-    bool done = sk_server_waiting(reactor->server) == 0 && sk_sale_idle(reactor->sale);
+    bool done = sk_server_waiting(reactor->server) == 0 && sk_server_sending(reactor->server) == 0 &&
+                sk_sale_idle(reactor->sale);
     bool give_up = !done && now >= reactor->give_up_at_ms && sk_sale_give_up(reactor->sale);
     if (!done && now < (give_up ? reactor->give_up_until_ms : reactor->drain_until_ms))
         return;
@@ -95,10 +110,22 @@ static void on_stop(uv_async_t *async)
     (void)uv_timer_start(&reactor->drain, on_drain_tick, DRAIN_TICK_MS, DRAIN_TICK_MS);
 }
 
+static void must_be_closed(uv_handle_t *handle, void *arg)
+{
+    (void)handle;
+    (void)arg;
+    SK_ASSERT(false);
+}
+
+// Runs the loop until all is closed, or nothing but a look-up is left.
 static void run(void *arg)
 {
     struct sk_reactor *reactor = arg;
     (void)uv_run(&reactor->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&reactor->drain, NULL);
+    (void)uv_run(&reactor->loop, UV_RUN_NOWAIT);
+    uv_walk(&reactor->loop, must_be_closed, NULL);
+    reactor->left_behind = uv_loop_alive(&reactor->loop) != 0;
 }
 
 static enum sk_status open_parts(struct sk_reactor *reactor)
@@ -118,47 +145,49 @@ static enum sk_status open_parts(struct sk_reactor *reactor)
     return SK_OK;
 }
 
-static void free_reactor(struct sk_reactor *reactor)
-{
-    int left = uv_loop_close(&reactor->loop);
-    SK_ASSERT(left == 0); // every handle was closed
-    sk_routes_close(reactor->routes);
-    free(reactor);
-}
-
-struct sk_reactor *sk_reactor_start(const struct sk_config *config)
+enum sk_status sk_reactor_start(const struct sk_config *config, struct sk_reactor **out)
 {
     struct sk_reactor *reactor = calloc(1, sizeof *reactor);
+    *out = NULL;
     if (reactor == NULL)
-        return NULL;
+        return SK_NO_MEM;
     reactor->config = config;
     if (uv_loop_init(&reactor->loop) != 0) {
         free(reactor);
-        return NULL;
+        return SK_FAIL;
     }
+    *out = reactor;
     (void)uv_prepare_init(&reactor->loop, &reactor->turn);
     (void)uv_async_init(&reactor->loop, &reactor->stop, on_stop);
     (void)uv_timer_init(&reactor->loop, &reactor->drain);
     reactor->turn.data = reactor->stop.data = reactor->drain.data = reactor;
     (void)uv_prepare_start(&reactor->turn, on_turn);
-    if (open_parts(reactor) != SK_OK || uv_thread_create(&reactor->thread, run, reactor) != 0) {
+    enum sk_status status = open_parts(reactor);
+    if (status == SK_OK && uv_thread_create(&reactor->thread, run, reactor) != 0)
+        status = SK_FAIL;
+    reactor->has_thread = status == SK_OK;
+    if (status != SK_OK) {
         close_all(reactor);
-        (void)uv_run(&reactor->loop, UV_RUN_DEFAULT); // lets the handles close
-        free_reactor(reactor);
-        return NULL;
+        run(reactor);
     }
-    return reactor;
+    return status;
 }
 
 void sk_reactor_stop(struct sk_reactor *reactor)
 {
-    (void)uv_async_send(&reactor->stop);
+    if (reactor->has_thread)
+        (void)uv_async_send(&reactor->stop);
 }
 
-void sk_reactor_join(struct sk_reactor *reactor)
+bool sk_reactor_join(struct sk_reactor *reactor)
 {
-    if (reactor == NULL)
-        return;
-    (void)uv_thread_join(&reactor->thread);
-    free_reactor(reactor);
+    if (reactor->has_thread)
+        (void)uv_thread_join(&reactor->thread);
+    if (reactor->left_behind)
+        return false;
+    int left = uv_loop_close(&reactor->loop);
+    SK_ASSERT(left == 0); // every handle was closed
+    sk_routes_close(reactor->routes);
+    free(reactor);
+    return true;
 }

@@ -3,19 +3,23 @@
 #ifndef SK_HTTP_REACTOR_H
 #define SK_HTTP_REACTOR_H
 
+#include <stdbool.h>
+
 #include "config.h"
+#include "status.h"
 
 struct sk_reactor;
 
-// The main thread, as all functions. Starts the thread; NULL on failure, whose reason is logged.
-// Borrows config.
-struct sk_reactor *sk_reactor_start(const struct sk_config *config);
+// The main thread, as all functions. Gives a reactor, whose thread runs; on failure, whose reason is logged, NULL or
+// one that only wants to be joined. Borrows config.
+enum sk_status sk_reactor_start(const struct sk_config *config, struct sk_reactor **out) SK_MUST_CHECK;
 
 // Asks it to end: it stops accepting, answers what waits, writes what was granted, within
 // drain_timeout_ms.
 void sk_reactor_stop(struct sk_reactor *reactor);
 
-// Waits for its end and frees it. NULL is fine.
-void sk_reactor_join(struct sk_reactor *reactor);
+// Waits for its end and frees it. False: one of libuv's threads still looks up a host name, which cannot be called
+// off. What it needs is left behind, and the process must leave with _exit: exit() would wait for that thread.
+bool sk_reactor_join(struct sk_reactor *reactor) SK_MUST_CHECK;
 
 #endif

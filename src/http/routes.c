@@ -12,14 +12,16 @@
 
 enum { RETRY_AFTER_MS = 1000, RECONCILE_MS = 60000, KEY_MAX = 255 };
 
+enum phase { PHASE_SERVING, PHASE_DRAINING, PHASE_ENDED };
+
 struct sk_routes {
     const struct sk_config *config;
     struct sk_server *server;
-    struct sk_sale *sale;
-    bool draining;
+    struct sk_sale *sale; // NULL: ended, or not yet there
+    enum phase phase;
     sk_response *refusals[SK_VERDICT_COUNT]; // as they are most often; owned
     sk_response *closing[SK_VERDICT_COUNT];  // the same, for the end of a connection; owned
-    sk_response *ok;
+    sk_response *ok, *ok_closing;            // owned
     uint64_t inquiry_ms, reconcile_ms;
 };
 
@@ -27,14 +29,14 @@ struct sk_routes {
 
 static void refuse(struct sk_routes *routes, struct sk_request *request, enum sk_verdict verdict)
 {
-    sk_response *response = routes->draining ? routes->closing[verdict] : routes->refusals[verdict];
+    sk_response *response = routes->phase == PHASE_SERVING ? routes->refusals[verdict] : routes->closing[verdict];
     sk_request_answer(request, sk_verdict_http_status(verdict), response);
 }
 
 // Answers with a response made for this request alone.
 static void answer(struct sk_routes *routes, struct sk_request *request, enum sk_verdict verdict, sk_response *response)
 {
-    if (routes->draining)
+    if (routes->phase != PHASE_SERVING)
         sk_response_header(response, "Connection", "close");
     sk_request_answer(request, sk_verdict_http_status(verdict), response);
     sk_response_free(response);
@@ -44,7 +46,7 @@ static void answer_order(struct sk_routes *routes, struct sk_request *request, e
 {
     bool accepted = verdict == SK_VERDICT_ACCEPTED;
     sk_response *response =
-        sk_order_response(request->order_id, request->voucher_id, request->user_id, accepted ? "pending" : "unpaid");
+        sk_order_response(request->order_id, request->voucher_id, request->user, accepted ? "pending" : "unpaid");
     if (accepted && request->respond_async)
         sk_response_header(response, "Preference-Applied", "respond-async");
     answer(routes, request, verdict, response);
@@ -120,10 +122,10 @@ static void not_allowed(struct sk_routes *routes, struct sk_request *request, co
 
 static const char *identify(struct sk_routes *routes, struct sk_request *request)
 {
-    const char *user = sk_auth_user(request);
-    if (user == NULL)
+    request->user = sk_auth_user(request);
+    if (request->user == NULL)
         refuse(routes, request, SK_VERDICT_UNAUTHENTICATED);
-    return user;
+    return request->user;
 }
 
 static void place(struct sk_routes *routes, struct sk_request *request, const char *id)
@@ -140,14 +142,12 @@ static void place(struct sk_routes *routes, struct sk_request *request, const ch
     const char *user = identify(routes, request);
     if (user == NULL)
         return;
-    if (routes->draining)
-        outcome = (struct sk_outcome){.verdict = SK_VERDICT_SHUTTING_DOWN, .retry_after_ms = RETRY_AFTER_MS};
-    else if (sk_sale_place(routes->sale, request->voucher_id, user, request->ticket, request->respond_async,
-                           &outcome)) {
+    if (routes->phase != PHASE_SERVING)
+        refuse(routes, request, SK_VERDICT_SHUTTING_DOWN);
+    else if (sk_sale_place(routes->sale, request->voucher_id, user, request->ticket, request->respond_async, &outcome))
         sk_request_wait(request, (uint64_t)routes->config->confirm_timeout_ms);
-        return;
-    }
-    answer_outcome(routes, request, &outcome);
+    else
+        answer_outcome(routes, request, &outcome);
 }
 
 static bool is_get(struct sk_routes *routes, struct sk_request *request)
@@ -336,7 +336,7 @@ static void health(struct sk_routes *routes, struct sk_request *request, bool we
     if (!is_get(routes, request))
         return;
     if (well)
-        sk_request_answer(request, 200, routes->ok);
+        sk_request_answer(request, 200, routes->phase == PHASE_SERVING ? routes->ok : routes->ok_closing);
     else
         answer(routes, request, SK_VERDICT_UNAVAILABLE, sk_problem(SK_VERDICT_UNAVAILABLE, NULL, RETRY_AFTER_MS));
 }
@@ -357,7 +357,9 @@ void sk_routes_handle(void *arg, struct sk_request *request)
     static const char admin[] = "/admin/vouchers";
     struct sk_routes *routes = arg;
     const char *path = request->path, *rest;
-    if ((rest = segment(path, "/seckill/")) != NULL)
+    if (routes->phase == PHASE_ENDED)
+        refuse(routes, request, SK_VERDICT_SHUTTING_DOWN);
+    else if ((rest = segment(path, "/seckill/")) != NULL)
         place(routes, request, rest);
     else if (strcmp(path, "/orders") == 0)
         show_orders(routes, request);
@@ -372,7 +374,7 @@ void sk_routes_handle(void *arg, struct sk_request *request)
     else if (strcmp(path, "/healthz") == 0)
         health(routes, request, true);
     else if (strcmp(path, "/readyz") == 0)
-        health(routes, request, sk_sale_ready(routes->sale) && !routes->draining);
+        health(routes, request, routes->phase == PHASE_SERVING && sk_sale_ready(routes->sale));
     else
         refuse(routes, request, SK_VERDICT_NOT_FOUND);
 }
@@ -398,7 +400,9 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
         complete = complete && routes->refusals[i] != NULL && routes->closing[i] != NULL;
     }
     routes->ok = sk_response_new("application/json", ok, sizeof ok - 1);
-    if (!complete || routes->ok == NULL) {
+    routes->ok_closing = sk_response_new("application/json", ok, sizeof ok - 1);
+    sk_response_header(routes->ok_closing, "Connection", "close");
+    if (!complete || routes->ok == NULL || routes->ok_closing == NULL) {
         sk_routes_close(routes);
         return NULL;
     }
@@ -413,7 +417,13 @@ void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struc
 
 void sk_routes_drain(struct sk_routes *routes)
 {
-    routes->draining = true;
+    routes->phase = PHASE_DRAINING;
+}
+
+void sk_routes_end(struct sk_routes *routes)
+{
+    routes->phase = PHASE_ENDED;
+    routes->sale = NULL;
 }
 
 void sk_routes_close(struct sk_routes *routes)
@@ -425,5 +435,6 @@ void sk_routes_close(struct sk_routes *routes)
         sk_response_free(routes->closing[i]);
     }
     sk_response_free(routes->ok);
+    sk_response_free(routes->ok_closing);
     free(routes);
 }

@@ -14,8 +14,11 @@ void sk_routes_close(struct sk_routes *routes); // after server and sale; NULL i
 // The two ends it connects; set once both exist.
 void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_sale *sale);
 
-// From now on new orders are refused with SHUTTING_DOWN, and /readyz says 503.
+// The last two phases. Draining: new orders are refused with SHUTTING_DOWN, /readyz says 503, all else is served; every
+// answer ends its connection. Ended: the sale may go, since no request reaches it any more; every one is refused
+// with SHUTTING_DOWN. Outcomes for requests that wait are still answered.
 void sk_routes_drain(struct sk_routes *routes);
+void sk_routes_end(struct sk_routes *routes);
 
 // The callbacks for struct sk_handler and struct sk_sale_options; arg is the routes.
 void sk_routes_handle(void *arg, struct sk_request *request);

@@ -12,19 +12,23 @@
 #include "server.h"
 
 #include <microhttpd.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "header_bytes.h"
 #include "listener.h"
 #include "log.h"
+#include "prefer.h"
 #include "status.h"
+#include "target.h"
 #include "text.h"
 
 enum { TICK_MS = 50, DISCARD_FACTOR = 8, POOL_INCREMENT = 1024 };
-enum { RUNS_MAX = 128, SENDING_RUNS_MAX = 3 };
+enum { RUNS_MAX = 128, SENDING_RUNS_MAX = 3, BACKLOG_RUNS_MAX = 64 };
 
 enum phase {
     PHASE_FREE,    // the slot is not in use
@@ -44,9 +48,10 @@ struct slot {
     uint32_t generation;
     uint32_t index;
     uint32_t next_free;
+    struct sk_header_bytes bytes;
     unsigned hosts, lengths, encodings;
     uint64_t length;
-    bool chunked, bad_name, too_large, expects;
+    bool chunked, bad, too_large, expects;
     size_t discarded;
 };
 
@@ -129,7 +134,7 @@ static void begin_request(struct slot *slot)
     slot->request = (struct sk_request){.body = body, .ticket = (uint64_t)slot->generation << 32 | slot->index};
     slot->hosts = slot->lengths = slot->encodings = 0;
     slot->length = 0;
-    slot->chunked = slot->bad_name = slot->too_large = slot->expects = false;
+    slot->chunked = slot->bad = slot->too_large = slot->expects = false;
     slot->discarded = 0;
 }
 
@@ -150,32 +155,24 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
 
 // ---- reading a request ----
 
-static bool token(const char *name)
-{
-    size_t n = strspn(name, "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
-    return n > 0 && name[n] == '\0';
-}
-
-static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                 const char *value, size_t value_len)
 {
     struct slot *slot = arg;
     struct sk_request *request = &slot->request;
     (void)kind;
-    if (value == NULL)
-        value = "";
-    if (!token(name)) {
-        slot->bad_name = true;
-    } else if (strcasecmp(name, "x-user-id") == 0) {
+    sk_header_bytes_field(&slot->bytes, name, name_len, value, value_len);
+    if (strcasecmp(name, "x-user-id") == 0) {
         request->user_id = value;
         request->user_id_count++;
     } else if (strcasecmp(name, "host") == 0) {
         slot->hosts++;
     } else if (strcasecmp(name, "prefer") == 0) {
-        request->respond_async = request->respond_async || strcasestr(value, "respond-async") != NULL;
+        request->respond_async = request->respond_async || sk_prefer_async(value);
     } else if (strcasecmp(name, "content-length") == 0) {
         slot->lengths++;
         if (!sk_text_number(value, INT64_MAX, &slot->length))
-            slot->bad_name = true;
+            slot->bad = true;
     } else if (strcasecmp(name, "transfer-encoding") == 0) {
         slot->encodings++;
         slot->chunked = strcasecmp(value, "chunked") == 0;
@@ -219,11 +216,13 @@ static enum MHD_Result on_header_complete(struct slot *slot)
 {
     struct sk_server *server = slot->server;
     set_phase(slot, PHASE_BODY, (uint64_t)server->config->request_timeout_ms);
-    (void)MHD_get_connection_values(slot->connection, MHD_HEADER_KIND, on_header, slot);
+    (void)MHD_get_connection_values_n(slot->connection, MHD_HEADER_KIND, on_header, slot);
+    size_t head_len = MHD_get_connection_info(slot->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
+    bool bad = slot->bad || slot->request.path == NULL || !sk_header_bytes_end(&slot->bytes, head_len);
     // Nobody may ask whether to send a body and then have none. The library would call us once too often for it, at
     // a time when it takes no answer, if more bytes follow.
     bool no_body_expected = slot->expects && slot->length == 0 && slot->encodings == 0;
-    if (slot->bad_name || slot->hosts > 1 || slot->lengths > 1 || slot->encodings > 1 || no_body_expected ||
+    if (bad || slot->hosts > 1 || slot->lengths > 1 || slot->encodings > 1 || no_body_expected ||
         (slot->lengths == 1 && slot->encodings == 1) || (slot->encodings == 1 && !slot->chunked))
         return reject(slot, SK_VERDICT_BAD_REQUEST);
     if (slot->length > (uint64_t)server->config->body_max_bytes)
@@ -246,18 +245,31 @@ static enum MHD_Result on_body(struct slot *slot, const char *data, size_t n)
     return slot->discarded > most * DISCARD_FACTOR ? MHD_NO : MHD_YES;
 }
 
+static struct slot *slot_at(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+// The request line was read. Only here the target is still as it was sent: its query is taken apart next.
+static void *on_target(void *arg, const char *target, struct MHD_Connection *connection)
+{
+    (void)arg;
+    sk_header_bytes_target(&slot_at(connection)->bytes, target);
+    return NULL; // what on_request finds as *context
+}
+
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *upload, size_t *upload_len, void **context)
 {
     struct sk_server *server = arg;
     struct slot *slot = *context;
-    (void)version;
     if (slot == NULL) {
-        slot = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+        slot = slot_at(connection);
         *context = slot;
         begin_request(slot);
         slot->request.method = method_of(method);
-        slot->request.path = url;
+        slot->request.path = sk_target_path(url);
+        sk_header_bytes_begin(&slot->bytes, method, url, version);
         return on_header_complete(slot);
     }
     if (slot->phase != PHASE_BODY) { // asked again, and still no answer, or there is one already
@@ -429,6 +441,7 @@ static enum sk_status start_daemon(struct sk_server *server)
                                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)server->config->header_max_bytes, //
                                       MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_INCREMENT,               //
                                       MHD_OPTION_STRICT_FOR_CLIENT, 1,                                              //
+                                      MHD_OPTION_URI_LOG_CALLBACK, on_target, NULL,                                 //
                                       MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,                             //
                                       MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,                          //
                                       MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,                            //
@@ -473,10 +486,19 @@ struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_config *config
     return server;
 }
 
+// Clients whose connection the kernel has made already are served: closing the socket would reset them.
+static void take_backlog(struct sk_server *server)
+{
+    struct pollfd backlog = {.fd = server->listen_fd, .events = POLLIN};
+    for (int i = 0; i < BACKLOG_RUNS_MAX && server->first_free != NO_SLOT && poll(&backlog, 1, 0) > 0; i++)
+        run(server);
+}
+
 static void stop_accepting(struct sk_server *server)
 {
     if (server->listen_fd < 0)
         return;
+    take_backlog(server);
     MHD_socket fd = MHD_quiesce_daemon(server->daemon);
     server->listen_fd = -1;
     run(server); // takes the socket out of the epoll set before it is closed
@@ -502,9 +524,26 @@ size_t sk_server_waiting(const struct sk_server *server)
     return server->waiting;
 }
 
+size_t sk_server_sending(const struct sk_server *server)
+{
+    return server->sending;
+}
+
 static void free_handle(uv_handle_t *handle)
 {
     free(handle);
+}
+
+// Connections without a request see an orderly end, all of them before the first is closed. What crosses it is read
+// and gets no answer: closing a connection with unread bytes would reset it, and its client might lose the answer
+// before.
+static void leave_idle(struct sk_server *server)
+{
+    for (uint32_t i = 0; i < server->used; i++) {
+        if (server->slots[i].phase == PHASE_HEADER)
+            (void)shutdown(server->slots[i].fd, SHUT_WR);
+    }
+    run(server);
 }
 
 void sk_server_close(struct sk_server *server)
@@ -512,7 +551,9 @@ void sk_server_close(struct sk_server *server)
     if (server == NULL)
         return;
     stop_accepting(server);
+    sk_server_expire(server);
     run(server); // the last answers
+    leave_idle(server);
     (void)uv_poll_stop(server->poll);
     uv_close((uv_handle_t *)server->poll, free_handle);
     uv_close((uv_handle_t *)server->tick, free_handle);

@@ -24,7 +24,7 @@ enum sk_method { SK_GET, SK_POST, SK_OTHER_METHOD, SK_UNKNOWN_METHOD }; // HEAD 
 
 struct sk_request {
     enum sk_method method;
-    const char *path; // as sent: nothing is unescaped
+    const char *path; // as sent: nothing is unescaped; without the scheme and host of an absolute target
     // Header fields that somebody asks for; `..._count` tells how often the field was sent.
     const char *user_id;
     const char *authorization;
@@ -36,6 +36,7 @@ struct sk_request {
 
     uint64_t ticket; // names this request as long as it lives; never 0
     // What a handler wants to remember while the request waits.
+    const char *user; // who asks; lives as long as the request
     int64_t voucher_id;
     char order_id[SK_UUID_SIZE];
 };
@@ -59,10 +60,14 @@ void sk_server_drain(struct sk_server *server);
 // Requests that wait for an answer.
 size_t sk_server_waiting(const struct sk_server *server);
 
+// Requests whose answer the client has not taken yet.
+size_t sk_server_sending(const struct sk_server *server);
+
 // Every waiting request has reached its deadline now.
 void sk_server_expire(struct sk_server *server);
 
-// Cuts all connections. The loop must run until the handles are closed. NULL is fine.
+// Ends: every request that is there is handled, or expires, and answered; then all connections are closed. The loop
+// must run until the handles are closed. NULL is fine.
 void sk_server_close(struct sk_server *server);
 
 // The end of a loop turn: sends the answers that were given outside of a handler. Returns whether there

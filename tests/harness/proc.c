@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -142,6 +143,18 @@ static void set_environment(const char *const *env)
         (void)putenv(strdup(*env));
 }
 
+static bool limit_descriptors(const struct proc_options *options)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    if (options->hard_descriptors != 0)
+        limit.rlim_max = limit.rlim_cur = options->hard_descriptors;
+    if (options->soft_descriptors != 0)
+        limit.rlim_cur = options->soft_descriptors;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
 static void become(const struct proc_options *options, int log_fd, pid_t parent)
 {
     // exec does not write to the words; its interface only lacks the const.
@@ -154,6 +167,10 @@ static void become(const struct proc_options *options, int log_fd, pid_t parent)
     (void)dup2(log_fd, STDERR_FILENO);
     if (options->as_postgres && !become_postgres()) {
         (void)fprintf(stderr, "cannot become the user postgres\n");
+        _exit(EXIT_CANNOT_START);
+    }
+    if (!limit_descriptors(options)) {
+        (void)fprintf(stderr, "cannot limit descriptors: %s\n", strerror(errno));
         _exit(EXIT_CANNOT_START);
     }
     (void)setsid();

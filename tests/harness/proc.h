@@ -18,6 +18,8 @@ struct proc_options {
     const char *const *env; // NAME=VALUE, added to ours; NULL: nothing
     bool as_postgres;       // as an ordinary user if we are root: PostgreSQL insists
     int death_signal;       // what the kernel sends it when we die
+    // Its limits of file descriptors; 0: as ours.
+    unsigned soft_descriptors, hard_descriptors;
 };
 
 // A folder of our own, made when first asked for; it goes when the program ends, crashes included.

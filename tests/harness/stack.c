@@ -51,6 +51,7 @@ static struct {
     char redis_url[URL_SIZE], database_url[URL_SIZE], owner_url[URL_SIZE], superuser_url[URL_SIZE];
     struct service services[SERVICES_MAX];
     int service_count; // of this test
+    unsigned soft_descriptors, hard_descriptors;
 } stack;
 
 const char *stack_redis_url(void)
@@ -211,7 +212,8 @@ static bool postgres_answers(void)
 static void run_to_end(const char *name, const char *const *argv, const char *const *env, bool as_postgres)
 {
     struct proc proc = {0};
-    struct proc_options options = {name, argv, env, as_postgres, SIGKILL};
+    struct proc_options options = {
+        .name = name, .argv = argv, .env = env, .as_postgres = as_postgres, .death_signal = SIGKILL};
     proc_start(&proc, &options);
     int status = proc_wait(&proc);
     if (status != 0) {
@@ -257,7 +259,7 @@ void postgres_start(void)
     // No fsync: what is tested are crashes of processes, not of the machine.
     const char *const argv[] = {program,     "-D", data, "-k", folder,      "-h",
                                 "127.0.0.1", "-p", port, "-c", "fsync=off", NULL};
-    struct proc_options options = {"postgres", argv, NULL, true, SIGQUIT};
+    struct proc_options options = {.name = "postgres", .argv = argv, .as_postgres = true, .death_signal = SIGQUIT};
     proc_start(&stack.postgres, &options);
     await_server(&stack.postgres, postgres_answers);
 }
@@ -336,9 +338,15 @@ struct service *service_launch(const char *const *env)
         all[count++] = env[extra];
     }
     const char *const argv[] = {SECKILL_BINARY, NULL};
-    struct proc_options options = {name, argv, all, false, SIGKILL};
+    struct proc_options options = {name, argv, all, false, SIGKILL, stack.soft_descriptors, stack.hard_descriptors};
     proc_start(&service->proc, &options);
     return service;
+}
+
+void service_limit_descriptors(unsigned soft, unsigned hard)
+{
+    stack.soft_descriptors = soft;
+    stack.hard_descriptors = hard;
 }
 
 // One that is gone counts as an answer, so that nobody waits for it in vain.
@@ -424,6 +432,7 @@ void service_stop_all(void)
         }
     }
     stack.service_count = 0;
+    service_limit_descriptors(0, 0);
     ck_assert_msg(bad == 0, "%d instances did not end with exit code 0", bad);
 }
 
@@ -438,7 +447,7 @@ int service_run(const char *const *words, const char *const *env, char *out, siz
     }
     (void)snprintf(name, sizeof name, "run-%d", ++runs);
     struct proc proc = {0};
-    struct proc_options options = {name, argv, env, false, SIGKILL};
+    struct proc_options options = {name, argv, env, false, SIGKILL, stack.soft_descriptors, stack.hard_descriptors};
     proc_start(&proc, &options);
     int status = proc_wait(&proc);
     proc_read_log(name, out, size);

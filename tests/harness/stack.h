@@ -55,6 +55,9 @@ struct service;
 struct service *service_launch(const char *const *env);
 struct service *service_start(const char *const *env);
 
+// The limits of file descriptors of instances from now on, until the end of the test; 0: as ours.
+void service_limit_descriptors(unsigned soft, unsigned hard);
+
 // Asks /readyz until the answer is (or is not) 200.
 void service_await(struct service *service, bool ready);
 

@@ -22,7 +22,7 @@
 #define JSON        "Content-Type: application/json\r\n"
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
-enum { STOCK = 5, REQUEST_SIZE = 4096 };
+enum { STOCK = 5, REQUEST_SIZE = 4096, CROWD_MAX = 128 };
 
 static void setup(void)
 {
@@ -216,6 +216,187 @@ START_TEST(wrong_bodies)
         {"POST /seckill/%s HTTP/1.1\r\n" USER "\r\n", 400, NULL},
     };
     refuse_all(rows, COUNT(rows), true);
+}
+END_TEST
+
+// ---- bytes: what HTTP does not allow in a field is refused wherever it stands, and ends the connection ----
+
+struct field {
+    const char *name, *value;
+};
+
+static const struct field fields[] = {
+    {"Host", "test"},
+    {"X-User-Id", "alice"},
+    {"X-Unknown", "a value"},
+    {"Content-Length", "0"},
+    {"Authorization", "Bearer admin-token-of-the-tests"},
+};
+
+// A purchase with these fields, in an order that begins with number `first`; in number `bad` a byte is put before
+// character `at` of its line, unless it is negative.
+static void put_purchase(struct sk_buf *out, const char *voucher, size_t first, size_t bad, size_t at, int byte)
+{
+    char line[REQUEST_SIZE], odd = (char)byte;
+    sk_buf_clear(out);
+    sk_buf_printf(out, "POST /seckill/%s HTTP/1.1\r\n", voucher);
+    for (size_t i = 0; i < COUNT(fields); i++) {
+        size_t n = (first + i) % COUNT(fields);
+        int len = snprintf(line, sizeof line, "%s: %s", fields[n].name, fields[n].value);
+        size_t cut = n == bad && byte >= 0 ? at : (size_t)len;
+        ck_assert_uint_le(cut, (size_t)len);
+        sk_buf_add(out, line, cut);
+        if (n == bad && byte >= 0)
+            sk_buf_add(out, &odd, 1);
+        sk_buf_printf(out, "%s\r\n", line + cut);
+    }
+    sk_buf_puts(out, "\r\n");
+    ck_assert(!out->failed);
+}
+
+// Purchases that must all be refused with 400, by us or by the library, and their connections closed. They are sent
+// side by side, since closing takes a moment.
+struct crowd {
+    struct service *service;
+    const char *voucher;
+    int fds[CROWD_MAX];
+    size_t count;
+};
+
+static void crowd_send(struct crowd *crowd, size_t first, size_t bad, size_t at, int byte)
+{
+    struct sk_buf request = {0};
+    ck_assert_uint_lt(crowd->count, CROWD_MAX);
+    put_purchase(&request, crowd->voucher, first, bad, at, byte);
+    int fd = http_connect(crowd->service);
+    ck_assert(http_send(fd, request.data, request.len));
+    crowd->fds[crowd->count++] = fd;
+    sk_buf_free(&request);
+}
+
+static void crowd_must_be_refused(struct crowd *crowd, const char *field)
+{
+    struct http_reply reply;
+    for (size_t i = 0; i < crowd->count; i++) {
+        (void)http_receive(crowd->fds[i], &reply);
+        ck_assert_msg(reply.status == 400, "%s, number %zu: %s", field, i, reply.text);
+        ck_assert(http_closed(crowd->fds[i]));
+        (void)close(crowd->fds[i]);
+    }
+    crowd->count = 0;
+    stock_must_be(crowd->voucher, STOCK);
+}
+
+START_TEST(bytes_that_no_field_may_have)
+{
+    char voucher[VOUCHER_ID_SIZE];
+    struct crowd crowd = {.service = service_start(NULL), .voucher = voucher};
+    struct sk_buf request = {0};
+    struct http_reply reply;
+    voucher_on_sale(crowd.service, STOCK, voucher);
+    for (size_t bad = 0; bad < COUNT(fields); bad++) {
+        size_t name_len = strlen(fields[bad].name), len = name_len + 2 + strlen(fields[bad].value);
+        // Before, in and behind the name, before and behind the blank, in the value, at its end.
+        const size_t places[] = {0, 1, name_len, name_len + 1, name_len + 2, name_len + 3, len - 1, len};
+        for (size_t first = 0; first < COUNT(fields); first++) {
+            for (size_t i = 0; i < COUNT(places); i++) {
+                if (places[i] <= len)
+                    crowd_send(&crowd, first, bad, places[i], '\0');
+            }
+        }
+        for (int byte = 1; byte <= '\x7f'; byte = byte == ' ' - 1 ? '\x7f' : byte + 1) {
+            if (byte != '\t')
+                crowd_send(&crowd, bad, bad, name_len + 3, byte);
+            crowd_send(&crowd, bad, bad, 1, byte);
+        }
+        crowd_must_be_refused(&crowd, fields[bad].name);
+    }
+    put_purchase(&request, voucher, 0, 0, 0, -1);
+    ck_assert_int_eq(http_raw(crowd.service, request.data, request.len, &reply), 201);
+    sk_buf_free(&request);
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(heads_out_of_form)
+{
+    static const struct {
+        const char *before, *after; // of the voucher's id
+        size_t after_len;
+    } rows[] = {
+#define ROW(before, after) {before, after, sizeof(after) - 1}
+        ROW("POST /seckill/", "\0 HTTP/1.1\r\n" HOST USER "\r\n"),
+        ROW("POST /seckill/", "\0x HTTP/1.1\r\n" HOST USER "\r\n"),
+        ROW("POST /seckill/", "?\0 HTTP/1.1\r\n" HOST USER "\r\n"),
+        ROW("POST /seckill/", "\x01 HTTP/1.1\r\n" HOST USER "\r\n"),
+        ROW("POST /seckill/", "\t HTTP/1.1\r\n" HOST USER "\r\n"),
+        ROW("POST  /seckill/", " HTTP/1.1\r\n" HOST USER "\r\n"),
+        ROW("POST /seckill/", " HTTP/1.1\n" HOST USER "\r\n"),
+        ROW("POST /seckill/", " HTTP/1.1\nHost: test\nX-User-Id: alice\n\n"),
+        ROW("POST /seckill/", " HTTP/1.1\r\n" HOST "X-User-Id: al\0ice\nX: y\n\r\n"),
+        ROW("POST /seckill/", " HTTP/1.1\r\n" HOST USER "X: a\r\n b\r\n\r\n"),
+        ROW("POST /seckill/", " HTTP/1.1\r\n" HOST "X-User: alice\r\n -Id\r\n\r\n"),
+        ROW("POST /seckill/", " HTTP/1.1\r\n" HOST USER "\0\r\nX: y\r\n\r\n"),
+        ROW("POST http:///seckill/", " HTTP/1.1\r\n" HOST USER "\r\n"),
+        ROW("POST http://user@test/seckill/", " HTTP/1.1\r\n" HOST USER "\r\n"),
+        ROW("POST https://:443/seckill/", " HTTP/1.1\r\n" HOST USER "\r\n"),
+#undef ROW
+    };
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE];
+    struct sk_buf request = {0};
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        sk_buf_clear(&request);
+        sk_buf_printf(&request, "%s%s", rows[i].before, voucher);
+        sk_buf_add(&request, rows[i].after, rows[i].after_len);
+        int fd = http_connect(service);
+        ck_assert(http_send(fd, request.data, request.len) && http_receive(fd, &reply));
+        ck_assert_msg(http_is_problem(&reply, 400, "BAD_REQUEST"), "row %zu: %s", i, reply.text);
+        ck_assert(http_closed(fd));
+        (void)close(fd);
+        stock_must_be(voucher, STOCK);
+    }
+    sk_buf_free(&request);
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(odd_heads_that_are_good)
+{
+    static const struct {
+        const char *request; // %s: the voucher's id, %d: the user's number
+        int status;
+    } rows[] = {
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nX:\r\nY: \t \r\nZ:\ta\tb c \t\r\n\r\n", 201},
+        {"POST /seckill/%s HTTP/1.1\r\nHost: test \t\r\nX-User-Id:\t user%d\r\n\r\n", 201},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id:user%d\r\nX: \xc3\xa9\xff\r\n\r\n", 201},
+        {"\r\nPOST /seckill/%s?a=%%00&b HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 201},
+        {"POST http://elsewhere/seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 201},
+        {"POST HTTPS://[::1]:443/seckill/%s?a=b HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 201},
+        {"POST http://test/seckill/%s/ HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 404},
+        {"POST http://test/%.0s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 404},
+        {"POST http://test%.0s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 404},
+        {"POST ftp://test/seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n", 404},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nPrefer: xrespond-async\r\n\r\n", 201},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nPrefer: foo=\"respond-async\"\r\n\r\n", 201},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nPrefer: wait=5, respond-async\r\n\r\n", 202},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nPrefer: wait=5\r\nprefer: RESPOND-ASYNC;x\r\n\r\n",
+         202},
+        {"POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nPrefer: respond-async\r\nPrefer: wait=5\r\n\r\n",
+         202},
+    };
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, COUNT(rows), voucher);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        (void)snprintf(request, sizeof request, rows[i].request, voucher, (int)i);
+        int status = http_raw(service, request, strlen(request), &reply);
+        ck_assert_msg(status == rows[i].status, "%s-> %s\n%s", request, reply.text, reply.body);
+    }
+    books_must_balance(voucher);
 }
 END_TEST
 
@@ -1054,6 +1235,9 @@ int main(void)
     tcase_add_test(tcase, unknown_places);
     tcase_add_test(tcase, unknown_users);
     tcase_add_test(tcase, wrong_bodies);
+    tcase_add_test(tcase, bytes_that_no_field_may_have);
+    tcase_add_test(tcase, heads_out_of_form);
+    tcase_add_test(tcase, odd_heads_that_are_good);
     tcase_add_test(tcase, wrong_methods);
     tcase_add_test(tcase, body_limit);
     tcase_add_test(tcase, header_limit);

@@ -1,0 +1,276 @@
+// The end of an instance: whatever its clients, its stores or its resolver do at that moment, it ends in order. And the
+// limit of file descriptors, without which its clients could cut it off from its stores.
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "books.h"
+#include "http.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+#define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
+#define HOST        "Host: test\r\n"
+#define ADMIN       "Authorization: Bearer admin-token-of-the-tests\r\n"
+#define ORDER       "00000000-0000-7000-8000-000000000000"
+#define TERMS                                                                    \
+    "Content-Length: 105\r\n\r\n{\"title\":\"x\",\"stock\":1,\"price_cents\":1," \
+    "\"begin_at\":\"2020-01-01T00:00:00Z\",\"end_at\":\"2040-01-01T00:00:00Z\"}"
+
+enum { STOCK = 1000, CLIENTS = 600, TRIES = 5, REQUEST_SIZE = 1024, ANSWERS_SIZE = 1 << 21, LOG_SIZE = 1 << 18 };
+enum { SEND_PAUSE_US = 60, FLOOD = 300, REPORT_MAX = 1000, PIPELINED = 50 };
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+// Every route; %s: the voucher's id, %d: a number that no other request has.
+static const char *const routes[] = {
+    "POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n",
+    "POST /seckill/%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\nPrefer: respond-async\r\n\r\n",
+    "GET /orders?v=%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n",
+    "GET /orders/" ORDER "?v=%s HTTP/1.1\r\n" HOST "X-User-Id: user%d\r\n\r\n",
+    "GET /vouchers?v=%s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
+    "GET /vouchers/%s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
+    "GET /vouchers/9%s%d HTTP/1.1\r\n" HOST "\r\n",
+    "GET /admin/vouchers?v=%s HTTP/1.1\r\n" HOST ADMIN "X-Number: %d\r\n\r\n",
+    "POST /admin/vouchers?v=%s HTTP/1.1\r\n" HOST ADMIN "X-Number: %d\r\nContent-Type: application/json\r\n" TERMS,
+    "GET /admin/vouchers/%s HTTP/1.1\r\n" HOST ADMIN "X-Number: %d\r\n\r\n",
+    "GET /admin/vouchers/%s/dead-letters HTTP/1.1\r\n" HOST ADMIN "X-Number: %d\r\n\r\n",
+    "POST /admin/vouchers/%s/dead-letters/%d/requeue HTTP/1.1\r\n" HOST ADMIN "\r\n",
+    "POST /admin/vouchers/%s/dead-letters/%d/write-off HTTP/1.1\r\n" HOST ADMIN "\r\n",
+    "POST /admin/vouchers/%s/reconcile HTTP/1.1\r\n" HOST ADMIN "X-Number: %d\r\n\r\n",
+    "GET /healthz?v=%s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
+    "GET /readyz?v=%s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
+    "DELETE /nowhere/%s HTTP/1.1\r\n" HOST "X-Number: %d\r\n\r\n",
+};
+
+static void send_route(int fd, size_t route, const char *voucher, int number)
+{
+    char request[REQUEST_SIZE];
+    int n = snprintf(request, sizeof request, routes[route], voucher, number);
+    ck_assert(n > 0 && n < REQUEST_SIZE);
+    (void)http_send(fd, request, (size_t)n); // it may have ended by now
+}
+
+static int keep_alive(struct service *service)
+{
+    struct http_reply reply;
+    int fd = http_connect(service);
+    ck_assert_int_ge(fd, 0);
+    ck_assert(http_send_text(fd, "GET /healthz HTTP/1.1\r\n" HOST "\r\n") && http_receive(fd, &reply));
+    ck_assert_int_eq(reply.status, 200);
+    return fd;
+}
+
+// Everything that comes until the connection ends: whole answers, at most `most`, or nothing.
+static void must_be_whole(int fd, size_t number, int most)
+{
+    static char text[ANSWERS_SIZE];
+    size_t len = 0;
+    ssize_t n;
+    while ((n = recv(fd, text + len, sizeof text - 1 - len, 0)) > 0)
+        len += (size_t)n;
+    text[len] = '\0';
+    const char *at = text;
+    for (; *at != '\0' && most > 0; most--) {
+        const char *end = strstr(at, "\r\n\r\n"), *length = strcasestr(at, "\r\nContent-Length: ");
+        ck_assert_msg(strncmp(at, "HTTP/1.1 ", 9) == 0 && end != NULL && length != NULL && length < end,
+                      "client %zu: half a head: %.*s", number, REPORT_MAX, at);
+        size_t body = strtoul(length + strlen("\r\nContent-Length: "), NULL, 10);
+        ck_assert_msg(body <= (size_t)(text + len - (end + 4)), "client %zu: half a body", number);
+        at = end + 4 + body;
+    }
+    ck_assert_msg(*at == '\0', "client %zu: more than the answers: %.*s", number, REPORT_MAX, at);
+}
+
+static void must_have_ended_well(struct service *service)
+{
+    static char log[LOG_SIZE];
+    int code = service_wait(service);
+    service_read_log(service, log, sizeof log);
+    const char *report = strstr(log, "ERROR: "); // of a sanitizer
+    ck_assert_msg(code == 0, "exit code %d: %.*s", code, REPORT_MAX, report == NULL ? "" : report);
+}
+
+// Hundreds of idle connections wake up around the end, one after the other, with a request for every route.
+START_TEST(every_route_around_the_end)
+{
+    static const char *const drain[] = {"SECKILL_DRAIN_TIMEOUT_MS=0", "SECKILL_DRAIN_TIMEOUT_MS=100"};
+    struct service *service = service_start(ENV(drain[_i % 2], "SECKILL_REACTORS=2"));
+    char voucher[VOUCHER_ID_SIZE];
+    int fds[CLIENTS];
+    voucher_on_sale(service, STOCK, voucher);
+    for (size_t i = 0; i < CLIENTS; i++)
+        fds[i] = keep_alive(service);
+    service_signal(service, SIGTERM);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        send_route(fds[i], i % COUNT(routes), voucher, _i * CLIENTS + (int)i);
+        (void)usleep(SEND_PAUSE_US);
+    }
+    for (size_t i = 0; i < CLIENTS; i++) {
+        must_be_whole(fds[i], i, 1);
+        (void)close(fds[i]);
+    }
+    must_have_ended_well(service);
+    (void)service_start(ENV(HASTY)); // settles what the end has left
+    books_must_balance(voucher);
+}
+END_TEST
+
+// While something is still on its way every route is served, or says that it is not any more, and every answer is the
+// last one of its connection.
+START_TEST(every_route_while_draining)
+{
+    struct service *service = service_start(ENV("SECKILL_CONFIRM_TIMEOUT_MS=20000"));
+    char voucher[VOUCHER_ID_SIZE], value[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    int fds[COUNT(routes)];
+    voucher_on_sale(service, STOCK, voucher);
+    int waiting = keep_alive(service);
+    for (size_t i = 0; i < COUNT(routes); i++)
+        fds[i] = keep_alive(service);
+    db_hold_orders();
+    send_route(waiting, 0, voucher, 0);
+    WAIT_FOR(db_orders_held_ms() > 0);
+    service_signal(service, SIGTERM);
+    int fd;
+    WAIT_FOR((fd = http_connect(service)) < 0 || close(fd) != 0);
+    for (size_t i = 0; i < COUNT(routes); i++)
+        send_route(fds[i], i, voucher, (int)i + 1);
+    db_let_orders_go();
+    for (size_t i = 0; i < COUNT(routes); i++) {
+        ck_assert_msg(http_receive(fds[i], &reply), "route %zu", i);
+        ck_assert_msg(http_header(&reply, "Connection", value) && strcmp(value, "close") == 0, "route %zu: %s", i,
+                      reply.text);
+        if (i < 2)
+            http_must_be_problem(&reply, 503, "SHUTTING_DOWN");
+        ck_assert(http_closed(fds[i]));
+        (void)close(fds[i]);
+    }
+    ck_assert(http_receive(waiting, &reply));
+    ck_assert_int_eq(reply.status, 201);
+    (void)close(waiting);
+    must_have_ended_well(service);
+    (void)service_start(ENV(HASTY));
+    books_must_balance(voucher);
+}
+END_TEST
+
+// A slow reader of large answers: the one under way is sent to its end before the process ends.
+START_TEST(answers_are_sent_to_their_end)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], byte;
+    for (int i = 0; i < 100; i++)
+        voucher_on_sale(service, 1, voucher);
+    int fd = http_connect(service), other, least = 1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
+    for (int i = 0; i < PIPELINED; i++)
+        send_route(fd, 4, voucher, i);
+    ck_assert_int_eq(recv(fd, &byte, 1, MSG_PEEK), 1);
+    service_signal(service, SIGTERM);
+    WAIT_FOR((other = http_connect(service)) < 0 || close(other) != 0);
+    (void)usleep(200000); // in which it could end
+    must_be_whole(fd, 0, PIPELINED);
+    (void)close(fd);
+    must_have_ended_well(service);
+}
+END_TEST
+
+// ---- a resolver that does not answer ----
+
+static const char *asan_options(void)
+{
+    static char options[512];
+    const char *ours = getenv("ASAN_OPTIONS");
+    (void)snprintf(options, sizeof options, "ASAN_OPTIONS=%s:verify_asan_link_order=0", ours == NULL ? "" : ours);
+    return options;
+}
+
+static bool log_has(struct service *service, const char *text, int times)
+{
+    static char log[LOG_SIZE];
+    service_read_log(service, log, sizeof log);
+    for (const char *at = log; times > 0 && (at = strstr(at, text)) != NULL; at++)
+        times--;
+    return times == 0;
+}
+
+START_TEST(resolver_hangs_at_the_end)
+{
+    static const char *const urls[] = {"SECKILL_REDIS_URL=redis://hangs.test:6379",
+                                       "SECKILL_DATABASE_URL=postgresql://nobody@hangs.test/none"};
+    struct service *service = service_launch(ENV("LD_PRELOAD=" HANGING_RESOLVER, asan_options(), urls[_i % 2],
+                                                 "SECKILL_DRAIN_TIMEOUT_MS=100", "SECKILL_REACTORS=2"));
+    WAIT_FOR(log_has(service, "msg=\"serving\"", 1) && log_has(service, "the resolver hangs", 2));
+    service_signal(service, SIGTERM);
+    must_have_ended_well(service);
+    ck_assert(log_has(service, "the resolver does not answer", 1));
+}
+END_TEST
+
+START_TEST(resolver_hangs_at_a_start_that_fails)
+{
+    static char out[LOG_SIZE];
+    ck_assert_int_eq(service_run(ENV("--log-level=info"),
+                                 ENV("LD_PRELOAD=" HANGING_RESOLVER, asan_options(), "SECKILL_LISTEN=127.0.0.1:65536",
+                                     "SECKILL_REDIS_URL=redis://hangs.test:6379",
+                                     "SECKILL_DATABASE_URL=postgresql://nobody@127.0.0.1:1/none"),
+                                 out, sizeof out),
+                     1);
+    ck_assert_ptr_nonnull(strstr(out, "SECKILL_LISTEN"));
+}
+END_TEST
+
+// ---- file descriptors ----
+
+static bool links_are_back(struct service *service, int *client)
+{
+    (void)close(*client); // its place is taken by one that waits
+    *client = http_connect(service);
+    return log_has(service, "Redis is ready", 2) && log_has(service, "PostgreSQL is ready", 2);
+}
+
+// Clients hold every connection they may have, and more of them wait for one to become free. The links to both stores
+// break: they are made again all the same.
+START_TEST(clients_do_not_keep_the_stores_away)
+{
+    service_limit_descriptors(64, 0); // the soft limit, which is too low
+    struct service *service = service_start(ENV("SECKILL_MAX_CONNECTIONS=100", "SECKILL_IDLE_TIMEOUT_MS=60000"));
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    int fds[FLOOD], next = 0;
+    voucher_on_sale(service, STOCK, voucher);
+    for (int i = 0; i < FLOOD; i++)
+        fds[i] = http_connect(service);
+    redis_run("CLIENT KILL TYPE normal");
+    db_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seckill'");
+    WAIT_FOR(links_are_back(service, &fds[next++ % FLOOD]));
+    for (int i = 0; i < FLOOD; i++)
+        (void)close(fds[i]);
+    service_await(service, true);
+    ck_assert_int_eq(http_buy_patiently(service, voucher, "alice", &reply), 201);
+    books_must_balance(voucher);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("ending");
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
+    tcase_add_loop_test(tcase, every_route_around_the_end, 0, 2 * TRIES);
+    tcase_add_test(tcase, every_route_while_draining);
+    tcase_add_test(tcase, answers_are_sent_to_their_end);
+    tcase_add_loop_test(tcase, resolver_hangs_at_the_end, 0, 2);
+    tcase_add_test(tcase, resolver_hangs_at_a_start_that_fails);
+    tcase_add_test(tcase, clients_do_not_keep_the_stores_away);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,63 @@
+#include <check.h>
+
+#include "prefer.h"
+#include "stack.h"
+
+START_TEST(lists)
+{
+    static const struct {
+        const char *value;
+        bool asked;
+    } rows[] = {
+        {"respond-async", true},
+        {"Respond-ASYNC", true},
+        {" \trespond-async\t ", true},
+        {"wait=5, respond-async", true},
+        {"respond-async, wait=5", true},
+        {"respond-async,wait=5", true},
+        {",, respond-async ,,", true},
+        {"respond-async; foo=bar", true},
+        {"respond-async;foo=\"a, b\";baz", true},
+        {"respond-async;", true},
+        {"respond-async ; ; wait", true},
+        {"foo; bar=\"x\\\"y, z\", respond-async", true},
+        {"foo=\"\", respond-async", true},
+        {"return=minimal;x=\"\\\\\", respond-async", true},
+        {"respond-async=\"\"", true}, // an empty value is none
+        {"respond-async = \"\" ;x", true},
+        {"a b, respond-async", true}, // what is broken stands for itself
+        {"=, respond-async", true},
+        {"", false},
+        {" ", false},
+        {",", false},
+        {";", false},
+        {"xrespond-async", false},
+        {"respond-asyncx", false},
+        {"respond-async-x", false},
+        {"respond", false},
+        {"respond-async=1", false},
+        {"respond-async=", false},
+        {"respond-async=\"1\"", false},
+        {"respond-async x", false},
+        {"respond-async\"\"", false},
+        {"\"respond-async\"", false},
+        {"foo=respond-async", false},
+        {"foo; respond-async", false},
+        {"foo=\"a, respond-async\"", false},
+        {"foo=\"a, respond-async", false},
+        {"foo=\"a\\\", respond-async", false},
+        {"foo=\"\\", false},
+        {"wait=5 respond-async", false},
+        {"x;y=\"1\" respond-async", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_msg(sk_prefer_async(rows[i].value) == rows[i].asked, "%s", rows[i].value);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("prefer");
+    tcase_add_test(tcase, lists);
+    return harness_main(tcase, CK_FORK);
+}
