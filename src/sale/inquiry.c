@@ -171,7 +171,8 @@ static void on_buyer(void *arg, const struct sk_reply *reply)
     struct look *look = arg;
     struct inquiry *inquiry = look->inquiry;
     struct sk_look seen;
-    if (reply == NULL || !sk_look_read(reply, sk_redis_run(inquiry->inquiries->core->redis), &seen))
+    if (reply == NULL || sk_reply_error(reply) != NULL ||
+        !sk_look_read(reply, sk_redis_run(inquiry->inquiries->core->redis), &seen))
         inquiry->redis_failed = true;
     else if (seen.loading || !seen.same_run || (seen.rebuilt_ms_ago >= 0 && seen.rebuilt_ms_ago < REBUILT_MS))
         inquiry->unsure = true;
