@@ -112,9 +112,8 @@ static void on_stop(uv_async_t *async)
 
 static void must_be_closed(uv_handle_t *handle, void *arg)
 {
-    (void)handle;
     (void)arg;
-    SK_ASSERT(false);
+    SK_ASSERT(uv_is_closing(handle));
 }
 
 // Runs the loop until all is closed, or nothing but a look-up is left.

@@ -12,12 +12,17 @@
 
 enum { RETRY_AFTER_MS = 1000, RECONCILE_MS = 60000, KEY_MAX = 255 };
 
-enum phase { PHASE_SERVING, PHASE_DRAINING, PHASE_ENDED };
+enum phase {
+    PHASE_STARTING, // there is no sale yet; a client may be faster
+    PHASE_SERVING,
+    PHASE_DRAINING,
+    PHASE_ENDED, // there is no sale any more
+};
 
 struct sk_routes {
     const struct sk_config *config;
     struct sk_server *server;
-    struct sk_sale *sale; // NULL: ended, or not yet there
+    struct sk_sale *sale; // there while serving and draining
     enum phase phase;
     sk_response *refusals[SK_VERDICT_COUNT]; // as they are most often; owned
     sk_response *closing[SK_VERDICT_COUNT];  // the same, for the end of a connection; owned
@@ -357,7 +362,9 @@ void sk_routes_handle(void *arg, struct sk_request *request)
     static const char admin[] = "/admin/vouchers";
     struct sk_routes *routes = arg;
     const char *path = request->path, *rest;
-    if (routes->phase == PHASE_ENDED)
+    if (routes->phase == PHASE_STARTING)
+        refuse(routes, request, SK_VERDICT_UNAVAILABLE);
+    else if (routes->phase == PHASE_ENDED)
         refuse(routes, request, SK_VERDICT_SHUTTING_DOWN);
     else if ((rest = segment(path, "/seckill/")) != NULL)
         place(routes, request, rest);
@@ -413,6 +420,7 @@ void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struc
 {
     routes->server = server;
     routes->sale = sale;
+    routes->phase = PHASE_SERVING;
 }
 
 void sk_routes_drain(struct sk_routes *routes)

@@ -125,13 +125,18 @@ static const struct {
 enum { SCENES = sizeof scenes / sizeof scenes[0], PLACE_END = 11, INQUIRY_BEGIN = 3, INQUIRY_END = SCENES - 1 };
 
 // Whether one of the clients has sent it.
-static bool was_sent(const char *text)
+static bool bytes_were_sent(const char *bytes, size_t n)
 {
     for (int i = 0; i < CLIENTS; i++) {
-        if (clients[i].sent.len > 0 && memmem(clients[i].sent.data, clients[i].sent.len, text, strlen(text)) != NULL)
+        if (clients[i].sent.len > 0 && memmem(clients[i].sent.data, clients[i].sent.len, bytes, n) != NULL)
             return true;
     }
     return false;
+}
+
+static bool was_sent(const char *text)
+{
+    return bytes_were_sent(text, strlen(text));
 }
 
 static void must_be_a_voucher(int64_t id)
@@ -142,10 +147,19 @@ static void must_be_a_voucher(int64_t id)
     MUST(was_sent(text));
 }
 
+// A whole value was sent, not the part of one before a NUL. NUL LF leaves the same in the library's memory as CR LF.
 static void must_be_a_user(const char *user)
 {
+    char line[2][SK_USER_SIZE + 2];
     MUST(user != NULL && sk_text_user(user));
-    MUST(was_sent(user));
+    size_t len = strlen(user);
+    bool whole = false;
+    for (int i = 0; i < 2; i++) {
+        memcpy(line[i], user, len);
+        memcpy(line[i] + len, i == 0 ? "\r\n" : "\0\n", 2);
+        whole = whole || bytes_were_sent(line[i], len + 2);
+    }
+    MUST(whole);
 }
 
 static void keep(uint64_t ticket, const struct sk_outcome *outcome)

@@ -97,6 +97,21 @@ START_TEST(wrong_addresses_are_refused)
 }
 END_TEST
 
+START_TEST(too_few_descriptors_are_refused)
+{
+    char out[OUTPUT_SIZE];
+    service_limit_descriptors(0, 300);
+    int code =
+        service_run(NO_WORDS, ENV(DATABASE, "SECKILL_REACTORS=2", "SECKILL_MAX_CONNECTIONS=103"), out, sizeof out);
+    service_limit_descriptors(0, 0);
+    ck_assert_int_eq(code, 1);
+    // 2 x (103 + 16) + 64
+    static const char *const named[] = {"needed=302", "hard_limit=300", "SECKILL_MAX_CONNECTIONS", "SECKILL_REACTORS"};
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
+        ck_assert_msg(strstr(out, named[i]) != NULL, "%s is not said: %s", named[i], out);
+}
+END_TEST
+
 START_TEST(migrate_needs_a_database)
 {
     char out[OUTPUT_SIZE];
@@ -111,6 +126,7 @@ int main(void)
     tcase_add_test(tcase, help_lists_every_key);
     tcase_add_test(tcase, wrong_settings_are_refused);
     tcase_add_test(tcase, wrong_addresses_are_refused);
+    tcase_add_test(tcase, too_few_descriptors_are_refused);
     tcase_add_test(tcase, migrate_needs_a_database);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -55,8 +55,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 {
     (void)arg;
     (void)upload;
-    (void)upload_len;
     (void)context;
+    *upload_len = 0;
     seen.called = true;
     seen.method = method;
     seen.target = (size_t)(url - method);
