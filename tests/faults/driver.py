@@ -162,7 +162,8 @@ class Run:
         script = f"begin; lock table {table} in share mode; select pg_sleep({seconds}); commit;"
         command = self.postgres.psql("seckill", "-c", script)
         holder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(0.1)
+        held = f"select 1 from pg_locks where relation = '{table}'::regclass and mode = 'ShareLock' and granted"
+        wait_for("the lock", lambda: self.postgres.sql(held), pause=0.01)
         return holder
 
     def buy(self, user: str, instance: int | Instance = 1, timeout: float = 2.0, voucher: str = "") -> Event:
@@ -197,20 +198,23 @@ class Run:
         fault, stack = self.fault, self.stack
         stack.prepare(fault.appendfsync, fresh_redis=fault.fresh_redis)
         stack.launch(fault.instances, fault.env, fault.first_env, fault.proxied)
+        for _ in range(fault.vouchers):
+            self.new_voucher()
+
+    def new_voucher(self) -> str:
         now = datetime.now(timezone.utc)
-        for number in range(fault.vouchers):
-            terms = {
-                "title": f"Fault {fault.name}",
-                "stock": fault.units,
-                "price_cents": 1,
-                "begin_at": (now - timedelta(hours=3)).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "end_at": (now + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            }
-            last = stack.instances[-1]
-            status, document = last.ask("POST", "/admin/vouchers", body=terms)
-            if status != 201:
-                raise Broken(f"no voucher: {status} {document}")
-            self.vouchers.append(document["id"])
+        terms = {
+            "title": f"Fault {self.fault.name}",
+            "stock": self.fault.units,
+            "price_cents": 1,
+            "begin_at": (now - timedelta(hours=3)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "end_at": (now + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        status, document = self.stack.instances[-1].ask("POST", "/admin/vouchers", body=terms)
+        if status != 201:
+            raise Broken(f"no voucher: {status} {document}")
+        self.vouchers.append(document["id"])
+        return document["id"]
 
     def count_descriptors(self) -> None:
         """Of instances that are ready and have no clients: when two looks agree. One that is started again needs
@@ -329,14 +333,13 @@ class Run:
         return rows + self.redis.call("EVAL", STRAY_KEYS, 0, *self.vouchers)
 
     def settle(self) -> dict[str, list[str]]:
-        """Until nobody complains in two looks, or for long enough."""
+        """Until two looks find nothing that waiting could make good, or for long enough."""
         deadline, quiet = time.monotonic() + self.patience(SETTLE_S), 0
         while True:
             self.settled = self.look()
             complaints = checker.check(self.settled)
-            hopeless = complaints.keys() & checker.HOPELESS
-            quiet = 0 if complaints else quiet + 1
-            if quiet >= 2 or hopeless or time.monotonic() > deadline:
+            quiet = quiet + 1 if complaints.keys() <= checker.HOPELESS else 0
+            if quiet >= 2 or time.monotonic() > deadline:
                 return complaints
             time.sleep(0.4)
 

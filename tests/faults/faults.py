@@ -15,6 +15,7 @@ from pathlib import Path
 from crowd import Event
 from driver import Fault, Run
 from hostile import HostileRedis
+from rows_again import AGAIN
 from stack import Broken, Instance, NotInjectable, free_port, wait_for
 
 # ---- 1 to 3: instances ----
@@ -142,6 +143,8 @@ def sold_out_meanwhile(run: Run) -> None:
         if time.monotonic() > deadline:
             raise Broken("never sold out")
     run.first.signal(signal.SIGCONT)
+    lost = "select 1 from voucher_order where reason = 'GRANT_LOST' limit 1"
+    wait_for("an order that woke too late", lambda: run.postgres.sql(lost), 10)
 
 
 def rebuilt_meanwhile(run: Run) -> None:
@@ -352,15 +355,19 @@ def orders_locked(run: Run) -> None:
 def commits_held(run: Run) -> None:
     """Nothing can be committed: nobody may hear 201, and whose order is under way stays locked."""
     holder = run.hold_orders(1.4)
-    event = threading.Thread(target=run.buy, args=("solo", 1, 1.0))
-    event.start()
+    buyer = threading.Thread(target=run.buy, args=("solo", 1, 1.0))
+    buyer.start()
+    locked = True
     for _ in range(2):  # longer than a lock lives without being renewed
         time.sleep(0.5)
-        if run.redis.call("GET", "seckill:lock:order:{solo}") is None:
-            run.seen_meanwhile.append("a user was not locked while the order waited for COMMIT")
-            break
-    event.join()
-    if any(event.user == "solo" and event.status == 201 for event in run.history):
+        locked = locked and run.redis.call("GET", "seckill:lock:order:{solo}") is not None
+    buyer.join()
+    solo = next(event for event in run.history if event.user == "solo")
+    if solo.outcome != "ok":
+        raise Broken(f"the order was not accepted: {solo.status} {solo.code}")
+    if not locked:
+        run.seen_meanwhile.append("a user was not locked while the order waited for COMMIT")
+    if solo.status == 201:
         run.seen_meanwhile.append("201 was heard while nothing could be committed")
     holder.wait()
 
@@ -608,8 +615,8 @@ def every_allocation_fails(where: str, most: int, step_by: int):
                 if is_ready and one.alive():
                     run.buy(f"m{number}-{n}", one)
             code = one.end(signal.SIGTERM)
-            refused = code == 1 and "level=error" in one.text()
-            if hangs or not (code == 0 and is_ready or refused and not where):
+            says_why = "level=error" in one.text() or "seckill: " in one.text()
+            if hangs or not (code == 0 and is_ready or code in (1, 2) and says_why and not where):
                 how = "was never ready" if hangs else f"ended with {code}"
                 run.leaks.append(f"allocation {number}{where}: {how}: {one.text()[-200:]}")
             if "name=malloc" not in one.text():
@@ -670,6 +677,13 @@ STOPPED_COUNTING = {
 }
 STOPPED_RECONCILING = {"SECKILL_FAILPOINTS": "reconcile.buyers=stop"}
 
+# The bounds of a row, for a crowd of 350 a second of whom two in three are new:
+# - refused_202: what Redis loses while it is in no other place is asked for again, and may be gone by then. That is
+#   what waits for PostgreSQL: a tenth of a second's orders at most times, all of half a second's where orders are
+#   held. Who bought again in between has another order (6f). Where Redis loses nothing, nobody is refused.
+# - rebuilds: one for each loss, or restart, of Redis, and one by an instance that looked just before; where a
+#   reconcile is interrupted, that one too.
+# - unknown: the part of the run in which Redis is away for the buyers. A fault begins at three tenths of the run.
 FAULTS = [
     Fault("1a", "killed: script sent", killed_at, first_env=at("place.sent", 60), unknown=0.15),
     Fault("1b", "killed: script answered", killed_at, first_env=at("place.answered", 60), unknown=0.15),
@@ -677,39 +691,39 @@ FAULTS = [
     Fault("1d", "killed: INSERT and COMMIT sent", killed_at, first_env=at("writer.sent", 40), short=True, unknown=0.15),
     Fault("1e", "killed: committed, journal not cleared", killed_at, first_env=at("writer.committed", 40), short=True, unknown=0.15),
     Fault("1f", "killed: mid-compensation", killed_correcting, first_env=at("writer.correcting")),
-    Fault("1g", "killed: mid-reconcile, after the new epoch", killed_reconciling, first_env=at("reconcile.epoch"), rebuilds=2, unknown=0.15),
-    Fault("1h", "killed: mid-reconcile, voucher closed", killed_reconciling, first_env=at("reconcile.begun"), short=True, rebuilds=2, unknown=0.5),
-    Fault("1i", "killed: mid-reconcile, journal half settled", killed_reconciling, first_env=at("reconcile.settling"), rebuilds=2, unknown=0.5),
-    Fault("1j", "killed: mid-reconcile, stock read", killed_reconciling, first_env=at("reconcile.stock"), rebuilds=2, unknown=0.5),
-    Fault("1k", "killed: mid-reconcile, buyers written", killed_reconciling, first_env=at("reconcile.buyers"), rebuilds=2, unknown=0.5),
-    Fault("1l", "killed: mid-reconcile, before opening", killed_reconciling, first_env=at("reconcile.opening"), rebuilds=2, unknown=0.5),
-    Fault("1m", "killed: granting again", killed_reconciling, env=SMALL_BATCHES, first_env=at("regrant.asked"), rebuilds=2, unknown=0.5),
+    Fault("1g", "killed: mid-reconcile, after the new epoch", killed_reconciling, first_env=at("reconcile.epoch"), rebuilds=3, unknown=0.15),
+    Fault("1h", "killed: mid-reconcile, voucher closed", killed_reconciling, first_env=at("reconcile.begun"), short=True, rebuilds=3, unknown=0.5),
+    Fault("1i", "killed: mid-reconcile, journal half settled", killed_reconciling, first_env=at("reconcile.settling"), rebuilds=3, unknown=0.5),
+    Fault("1j", "killed: mid-reconcile, stock read", killed_reconciling, first_env=at("reconcile.stock"), rebuilds=3, unknown=0.5),
+    Fault("1k", "killed: mid-reconcile, buyers written", killed_reconciling, first_env=at("reconcile.buyers"), rebuilds=3, unknown=0.5),
+    Fault("1l", "killed: mid-reconcile, before opening", killed_reconciling, first_env=at("reconcile.opening"), rebuilds=3, unknown=0.5),
+    Fault("1m", "killed: granting again", killed_reconciling, env=SMALL_BATCHES, first_env=at("regrant.asked"), rebuilds=3, unknown=0.5),
     Fault("1n", "stopped mid-compensation, another compensates", compensated_twice, first_env=STOPPED_CORRECTING, units=2000),
     Fault("1o", "an order that Redis does not know, bought again", bought_twice),
     Fault("2", "stopped for 2.5 s, another instance recovers", stopped_and_continued, seconds=4.0, short=True),
     Fault("3a", "2 instances, each user at all of them at once", nothing, spread=True, short=True),
     Fault("3b", "3 instances, each user at all of them at once", nothing, spread=True, instances=3),
-    Fault("4a", "Redis killed, appendfsync always", redis_killed, short=True, rebuilds=2, unknown=0.3),
-    Fault("4b", "Redis killed, appendfsync everysec", redis_killed, appendfsync="everysec", rebuilds=2, unknown=0.3),
-    Fault("5a", "Redis's file cut inside its last transaction", redis_cut_inside_its_last_transaction, refused_202=5, rebuilds=2, unknown=0.1),
-    Fault("5b", "Redis's file cut one second earlier", redis_back_a_second, short=True, refused_202=20, rebuilds=2, unknown=0.1),
-    Fault("6a", "FLUSHALL", flushall, refused_202=20, rebuilds=2),
-    Fault("6b", "FLUSHALL while orders wait for PostgreSQL", flushall_while_orders_wait, env=SMALL_BATCHES, short=True, refused_202=150, rebuilds=2, unknown=0.1),
-    Fault("6c", "Redis comes back empty while orders wait", redis_erased, refused_202=150, rebuilds=2, unknown=0.25),
-    Fault("6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile, units=150, refused_202=150, rebuilds=2),
-    Fault("6f", "Redis rebuilt while an instance with orders is stopped", rebuilt_meanwhile, units=2000, env=SMALL_BATCHES, rebuilds=2),
-    Fault("6e", "buyers lost in the middle of a reconcile", rolled_back_mid_reconcile, first_env=STOPPED_RECONCILING, rebuilds=2, unknown=0.3),
+    Fault("4a", "Redis killed, appendfsync always", redis_killed, short=True, rebuilds=2, unknown=0.35),
+    Fault("4b", "Redis killed, appendfsync everysec", redis_killed, appendfsync="everysec", rebuilds=2, unknown=0.35),
+    Fault("5a", "Redis's file cut inside its last transaction", redis_cut_inside_its_last_transaction, refused_202=25, rebuilds=2, unknown=0.15),
+    Fault("5b", "Redis's file cut one second earlier", redis_back_a_second, short=True, refused_202=25, rebuilds=2, unknown=0.15),
+    Fault("6a", "FLUSHALL", flushall, refused_202=25, rebuilds=2, unknown=0.1),
+    Fault("6b", "FLUSHALL while orders wait for PostgreSQL", flushall_while_orders_wait, env=SMALL_BATCHES, short=True, refused_202=120, rebuilds=2, unknown=0.15),
+    Fault("6c", "Redis comes back empty while orders wait", redis_erased, refused_202=120, rebuilds=2, unknown=0.3),
+    Fault("6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile, env=SMALL_BATCHES, refused_202=120, rebuilds=2, unknown=0.1),
+    Fault("6f", "Redis rebuilt while an instance with orders is stopped", rebuilt_meanwhile, units=2000, env=SMALL_BATCHES, refused_202=60, rebuilds=2, unknown=0.1),
+    Fault("6e", "buyers lost in the middle of a reconcile", rolled_back_mid_reconcile, first_env=STOPPED_RECONCILING, rebuilds=3, unknown=0.35),
     Fault("6g", "FLUSHALL while the buyers are read", flushed_while_buyers_are_read, units=100, first_env=STOPPED_COUNTING, rebuilds=2, unknown=0.35),
-    Fault("7a", "an old copy of Redis's data restored", old_copy_restored, refused_202=20, rebuilds=2, unknown=0.1),
-    Fault("7b", "old keys restored in the same process", old_copy_restored_in_place, may_differ=True, refused_202=20, rebuilds=2),
-    Fault("7c", "an old copy restored, the winners since ask again", restarted_behind, units=2000, rebuilds=2, unknown=0.6),
+    Fault("7a", "an old copy of Redis's data restored", old_copy_restored, refused_202=25, rebuilds=2, unknown=0.15),
+    Fault("7b", "old keys restored in the same process", old_copy_restored_in_place, may_differ=True, refused_202=25, rebuilds=2),
+    Fault("7c", "an old copy restored, the winners since ask again", restarted_behind, units=2000, rebuilds=2, unknown=0.75),
     Fault("8", "SCRIPT FLUSH in a loop", scripts_flushed),
-    Fault("9", "Redis's memory full", redis_memory_full, unknown=0.35),
-    Fault("10", "Redis's disk full", redis_disk_full, fresh_redis=True, rebuilds=4, unknown=0.7),
+    Fault("9", "Redis's memory full", redis_memory_full, unknown=0.45),
+    Fault("10", "Redis's disk full", redis_disk_full, fresh_redis=True, rebuilds=4, unknown=0.75),
     Fault("11a", "Redis stopped for 5 s", redis_paused, unknown=0.75),
-    Fault("11b", "Redis busy with a script", redis_busy, unknown=0.7),
-    Fault("12a", "a replica promoted that missed the last 0.4 s", replica_promoted, proxied=True, refused_202=20, rebuilds=2, unknown=0.1),
-    Fault("12b", "Redis demoted to a replica, and back", redis_demoted, rebuilds=2, unknown=0.5),
+    Fault("11b", "Redis busy with a script", redis_busy, unknown=0.75),
+    Fault("12a", "a replica promoted that missed the last 0.4 s", replica_promoted, proxied=True, refused_202=25, rebuilds=2, unknown=0.1),
+    Fault("12b", "Redis demoted to a replica, and back", redis_demoted, rebuilds=2, unknown=0.6),
     Fault("13a", "PostgreSQL stopped immediately, restarted", postgres_restarted, short=True),
     Fault("13b", "PostgreSQL away for 3 s", postgres_away),
     Fault("13c", "both stores away", both_away, rebuilds=2, unknown=0.75),
@@ -730,8 +744,8 @@ FAULTS = [
     Fault("20e", "requests to Redis cut at every byte", cut_at_every_byte("redis", "up", 200, 5), proxied=True, unknown=0.75),
     Fault("21", "10,000 clients reset, half-close, hang up", clients_hang_up, seconds=5.0),
     Fault("22", "slow headers, bodies and readers, 200 of 256", slowloris, env={"SECKILL_MAX_CONNECTIONS": "256"}, seconds=6.0),
-    Fault("23a", "the service's clock steps 1 min and 1 h, both ways", service_clock_steps, seconds=4.0),
-    Fault("23b", "Redis's clock steps 1 min and 1 h, both ways", redis_clock_steps, seconds=4.0, rebuilds=2, unknown=0.1),
+    Fault("23a", "the service's clock steps 1 min and 1 h, both ways", service_clock_steps, seconds=4.0, unknown=0.15),
+    Fault("23b", "Redis's clock steps 1 min and 1 h, both ways", redis_clock_steps, seconds=4.0, rebuilds=2, unknown=0.15),
     Fault("24a", "broken journal entries among good ones", broken_entries, letters=7, short=True),
     Fault("24b", "an entry that PostgreSQL refuses for good", refused_by_postgres, seconds=6.0, units=2000, rebuilds=1),
     Fault("25a", "the journal deleted while orders wait", journal_deleted),
@@ -742,3 +756,4 @@ FAULTS = [
     Fault("28", "SIGTERM under load", terminated, short=True),
     Fault("29", "a hostile Redis", hostile_redis),
 ]
+FAULTS += AGAIN
