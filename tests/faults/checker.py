@@ -51,6 +51,7 @@ class World:
     exits: list[str] = field(default_factory=list)  # those that were not expected
     leaks: list[str] = field(default_factory=list)
     may_differ: bool = False
+    lost_202: int = 0  # accepted orders that may have no end
 
     def buys(self):
         return (event for event in self.history if event.what == "buy" and event.voucher in self.vouchers)
@@ -78,22 +79,38 @@ def created_is_a_row(world: World) -> list[str]:
     return complaints
 
 
-def accepted_ends(world: World) -> list[str]:
-    """P5: a row, or a refusal with its reason, or held by a dead letter."""
-    complaints = []
+def endless(world: World) -> dict[str, str]:
+    """The accepted orders without an end, and what to say of each."""
+    complaints = {}
     for event in world.buys():
         if event.status != 202:
             continue
         voucher = world.vouchers[event.voucher]
         ends = {o.id for o in voucher.orders if o.status in LIVE or (o.status == "refused" and o.reason)}
         if event.order not in ends and event.order not in voucher.held.values():
-            complaints.append(f"202 for {event.order} of {event.user} has no end")
+            complaints[event.order] = f"202 for {event.order} of {event.user} has no end"
     return complaints
+
+
+def forgiven(world: World) -> set[str]:
+    """Those that two faults at once may have taken; none of them where there are more than that. To be told
+    ALREADY_ORDERED is to be told of an accepted order."""
+    kept = {order.id for v in world.vouchers.values() for order in v.orders}
+    kept |= {order for v in world.vouchers.values() for order in v.held.values()}
+    lost = {e.order for e in world.buys() if e.status == 202 or e.code == "ALREADY_ORDERED"} - kept
+    return lost if len(lost) <= world.lost_202 else set()
+
+
+def accepted_ends(world: World) -> list[str]:
+    """P5: a row, or a refusal with its reason, or held by a dead letter."""
+    lost = forgiven(world)
+    return [complaint for order, complaint in endless(world).items() if order not in lost]
 
 
 def accepted_is_never_unknown(world: World) -> list[str]:
     """P5: whoever got a 202 never hears 404 at its URL."""
-    return [f"GET of {e.order} answered 404" for e in world.history if e.what == "look" and e.status == 404]
+    looks, lost = [event for event in world.history if event.what == "look"], forgiven(world)
+    return [f"GET of {e.order} answered 404" for e in looks if e.status == 404 and e.order not in lost]
 
 
 def refused_left_no_order(world: World) -> list[str]:
@@ -125,10 +142,10 @@ def winners_are_told(world: World) -> list[str]:
 
 
 def repeats_name_the_order(world: World) -> list[str]:
-    complaints = []
+    complaints, lost = [], forgiven(world)
     for event in world.buys():
         voucher = world.vouchers[event.voucher]
-        own = {o.id for o in voucher.orders if o.user == event.user} | {voucher.held.get(event.user)}
+        own = {o.id for o in voucher.orders if o.user == event.user} | {voucher.held.get(event.user)} | lost
         if event.code == "ALREADY_ORDERED" and event.order not in own:
             complaints.append(f"ALREADY_ORDERED named {event.order}, which is not {event.user}'s")
     return complaints

@@ -711,3 +711,7 @@ FAULTS = [
     Fault("28", "SIGTERM under load", terminated, short=True),
     Fault("29", "a hostile Redis", hostile_redis),
 ]
+
+from rows import ROWS  # noqa: E402  those use what stands above
+
+FAULTS += ROWS
