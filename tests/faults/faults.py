@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+from crowd import Event
 from driver import Fault, Run
 from hostile import HostileRedis
 from stack import Broken, Instance, NotInjectable, free_port, wait_for
@@ -40,6 +41,7 @@ def hide_an_order(run: Run) -> None:
         f"update seckill_voucher set stock = stock - 1 where id = {voucher};"
     )
     run.redis.call("HINCRBY", run.key("voucher"), "stock", -1)
+    run.hide_units(1)
 
 
 def bought_twice(run: Run) -> None:
@@ -134,9 +136,8 @@ def sold_out_meanwhile(run: Run) -> None:
     run.first.signal(signal.SIGSTOP)
     run.redis.call("FLUSHALL")
     holder.wait()
-    voucher, other = run.vouchers[0], run.stack.instances[1]
     deadline, n = time.monotonic() + 10, 0
-    while other.ask("POST", f"/seckill/{voucher}", f"late{n}")[1].get("code") != "SOLD_OUT":
+    while run.buy(f"late{n}", 1, 5.0).code != "SOLD_OUT":
         n += 1
         if time.monotonic() > deadline:
             raise Broken("never sold out")
@@ -150,7 +151,7 @@ def rebuilt_meanwhile(run: Run) -> None:
     run.first.signal(signal.SIGSTOP)
     run.redis.call("FLUSHALL")
     holder.wait()
-    wait_for("rebuilt", lambda: run.stack.instances[1].ask("POST", f"/seckill/{run.vouchers[0]}", "late")[0] == 201)
+    wait_for("rebuilt", lambda: run.buy("late", 1, 5.0).outcome == "ok")
     time.sleep(0.3)
     run.first.signal(signal.SIGCONT)
 
@@ -423,8 +424,9 @@ def clients_hang_up(run: Run) -> None:
 
     def some(offset: int) -> None:
         for n in range(offset, 10000, 4):
+            user, began = f"u{n % run.fault.users}", time.time()
             request = (
-                f"POST /seckill/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\nX-User-Id: u{n % run.fault.users}\r\n"
+                f"POST /seckill/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\nX-User-Id: {user}\r\n"
                 "Content-Length: 0\r\n\r\n"
             ).encode()
             with socket.create_connection(("127.0.0.1", ports[n % len(ports)]), timeout=5) as link:
@@ -434,6 +436,7 @@ def clients_hang_up(run: Run) -> None:
                     link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 elif how == 1:
                     link.shutdown(socket.SHUT_WR)
+            run.history.append(Event(began, time.time(), "hung", user, run.vouchers[0], n % len(ports)))
 
     threads = [threading.Thread(target=some, args=(offset,)) for offset in range(4)]
     for thread in threads:
@@ -443,31 +446,49 @@ def clients_hang_up(run: Run) -> None:
 
 
 def slowloris(run: Run) -> None:
-    """Nearly all connections are taken by those who send, or read, as slowly as they can."""
+    """Nearly all connections of each instance are taken by those who send, or read, as slowly as they can; the
+    crowd is served meanwhile."""
     links = []
+    target = f"POST /seckill/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\n".encode()
     heads = [
-        b"POST /seckill/1 HTTP/1.1\r\nHost: x\r\nX-Slow: ",
-        b"POST /seckill/1 HTTP/1.1\r\nHost: x\r\nX-User-Id: slow\r\nContent-Length: 1000\r\n\r\n",
+        target + b"X-Slow: ",
+        target + b"X-User-Id: slow\r\nContent-Length: 1000\r\n\r\n",
         b"GET /vouchers HTTP/1.1\r\nHost: x\r\n\r\n" * 200,
     ]
-    for n in range(200):
-        link = socket.create_connection(("127.0.0.1", run.first.port), timeout=5)
+    for n in range(200 * len(run.stack.instances)):
+        port = run.stack.instances[n % len(run.stack.instances)].port
+        link = socket.create_connection(("127.0.0.1", port), timeout=5)
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         link.setblocking(False)
-        links.append((link, heads[n % 3]))
-    until = time.monotonic() + 4
+        links.append((link, heads[n % 3], bytearray(heads[n % 3])))
+    began, until = time.time(), time.monotonic() + 4
     while time.monotonic() < until:
-        for n, (link, head) in enumerate(links):
+        for n, (link, head, left) in enumerate(links):
             try:
-                link.send(head if n % 3 == 2 else head[:1] if time.monotonic() < until - 3 else b"x")
+                if n % 3 == 2:
+                    link.send(head)
+                else:
+                    link.send(left[:20] or b"x")
+                    del left[:20]
             except OSError:
                 pass
         time.sleep(0.2)
-    for link, _ in links:
+    others_were_served(run, began, time.time())
+    for link, _, _ in links:
         link.close()
 
 
+def others_were_served(run: Run, began: float, ended: float) -> None:
+    """By each instance, while the fault was on."""
+    for instance in run.stack.instances:
+        heard = [e.outcome for e in run.history if e.instance == instance.number and began <= e.began and e.ended <= ended]
+        definite = len(heard) - heard.count("unknown")
+        if definite < 50 or definite < 0.95 * len(heard):
+            run.seen_meanwhile.append(f"{instance.name} served {definite} of {len(heard)} during the attack")
+
+
 # ---- 23: clocks ----
+
 
 def clock_env(run: Run, file: Path) -> dict[str, str]:
     """What a process needs to live by the clock in `file`."""
@@ -546,9 +567,8 @@ def refused_by_postgres(run: Run) -> None:
         " if new.user_id = 'victor' and new.status <> 'refused' then raise 'not victor'; end if; return new; end $$;"
         "create trigger victor before insert on voucher_order for each row execute function refuse_victor();"
     )
-    voucher = run.vouchers[0]
-    run.first.ask("POST", f"/seckill/{voucher}", "victor")
-    path = f"/admin/vouchers/{voucher}/dead-letters"
+    run.buy("victor", 0, 5.0)
+    path = f"/admin/vouchers/{run.vouchers[0]}/dead-letters"
     try:
         wait_for("dead letter", lambda: run.first.ask("GET", path)[1].get("dead_letters"), 20)
         if run.reconcile(1) != 200:
@@ -562,6 +582,9 @@ def refused_by_postgres(run: Run) -> None:
 # ---- 26 to 29: resources, the end, a liar ----
 
 
+START_S = 10.0
+
+
 def another(run: Run, env: dict[str, str]) -> Instance:
     """An instance beside those of the crowd, started."""
     one = Instance(90, run.stack.folder, run.stack.binary, run.stack.store_urls(False) | env)
@@ -570,29 +593,37 @@ def another(run: Run, env: dict[str, str]) -> Instance:
 
 
 def every_allocation_fails(where: str, most: int, step_by: int):
-    """An instance beside the others, again and again: it may refuse to start, or a request; nothing else."""
+    """An instance beside the others, again and again: it may refuse to start, or a request; nothing else. Each
+    step_by-th allocation, or each of them in full size."""
 
     def inject(run: Run) -> None:
         number, fired = 1, 0
         while number <= most:
             one = another(run, {"SECKILL_FAIL_MALLOC": f"{number}{where}"})
-            deadline = time.monotonic() + 5
-            while one.alive() and one.ask("GET", "/readyz")[0] != 200 and time.monotonic() < deadline:
+            deadline = time.monotonic() + run.patience(START_S)
+            while not (is_ready := ready(one)) and one.alive() and time.monotonic() < deadline:
                 time.sleep(0.01)
+            hangs = not is_ready and one.alive()
             for n in range(3):
-                if one.alive():
-                    one.ask("POST", f"/seckill/{run.vouchers[0]}", f"m{number}-{n}", timeout=2)
+                if is_ready and one.alive():
+                    run.buy(f"m{number}-{n}", one)
             code = one.end(signal.SIGTERM)
-            if code not in (0, 1, 2):
-                run.leaks.append(f"allocation {number}{where}: ended with {code}: {one.text()[-200:]}")
+            refused = code == 1 and "level=error" in one.text()
+            if hangs or not (code == 0 and is_ready or refused and not where):
+                how = "was never ready" if hangs else f"ended with {code}"
+                run.leaks.append(f"allocation {number}{where}: {how}: {one.text()[-200:]}")
             if "name=malloc" not in one.text():
                 break
             fired += 1
-            number += step_by
+            number += 1 if run.terms.full else step_by
         if fired == 0:
             raise Broken("no allocation failed")
 
     return inject
+
+
+def ready(one: Instance) -> bool:
+    return one.ask("GET", "/readyz")[0] == 200
 
 
 def descriptors_exhausted(run: Run) -> None:
@@ -640,69 +671,69 @@ STOPPED_COUNTING = {
 STOPPED_RECONCILING = {"SECKILL_FAILPOINTS": "reconcile.buyers=stop"}
 
 FAULTS = [
-    Fault("1a", "killed: script sent", killed_at, first_env=at("place.sent", 60)),
-    Fault("1b", "killed: script answered", killed_at, first_env=at("place.answered", 60)),
-    Fault("1c", "killed: locks taken", killed_at, first_env=at("writer.locked", 40)),
-    Fault("1d", "killed: INSERT and COMMIT sent", killed_at, first_env=at("writer.sent", 40), short=True),
-    Fault("1e", "killed: committed, journal not cleared", killed_at, first_env=at("writer.committed", 40), short=True),
+    Fault("1a", "killed: script sent", killed_at, first_env=at("place.sent", 60), unknown=0.15),
+    Fault("1b", "killed: script answered", killed_at, first_env=at("place.answered", 60), unknown=0.15),
+    Fault("1c", "killed: locks taken", killed_at, first_env=at("writer.locked", 40), unknown=0.15),
+    Fault("1d", "killed: INSERT and COMMIT sent", killed_at, first_env=at("writer.sent", 40), short=True, unknown=0.15),
+    Fault("1e", "killed: committed, journal not cleared", killed_at, first_env=at("writer.committed", 40), short=True, unknown=0.15),
     Fault("1f", "killed: mid-compensation", killed_correcting, first_env=at("writer.correcting")),
-    Fault("1g", "killed: mid-reconcile, after the new epoch", killed_reconciling, first_env=at("reconcile.epoch")),
-    Fault("1h", "killed: mid-reconcile, voucher closed", killed_reconciling, first_env=at("reconcile.begun"), short=True),
-    Fault("1i", "killed: mid-reconcile, journal half settled", killed_reconciling, first_env=at("reconcile.settling")),
-    Fault("1j", "killed: mid-reconcile, stock read", killed_reconciling, first_env=at("reconcile.stock")),
-    Fault("1k", "killed: mid-reconcile, buyers written", killed_reconciling, first_env=at("reconcile.buyers")),
-    Fault("1l", "killed: mid-reconcile, before opening", killed_reconciling, first_env=at("reconcile.opening")),
-    Fault("1m", "killed: granting again", killed_reconciling, env=SMALL_BATCHES, first_env=at("regrant.asked")),
+    Fault("1g", "killed: mid-reconcile, after the new epoch", killed_reconciling, first_env=at("reconcile.epoch"), rebuilds=2, unknown=0.15),
+    Fault("1h", "killed: mid-reconcile, voucher closed", killed_reconciling, first_env=at("reconcile.begun"), short=True, rebuilds=2, unknown=0.5),
+    Fault("1i", "killed: mid-reconcile, journal half settled", killed_reconciling, first_env=at("reconcile.settling"), rebuilds=2, unknown=0.5),
+    Fault("1j", "killed: mid-reconcile, stock read", killed_reconciling, first_env=at("reconcile.stock"), rebuilds=2, unknown=0.5),
+    Fault("1k", "killed: mid-reconcile, buyers written", killed_reconciling, first_env=at("reconcile.buyers"), rebuilds=2, unknown=0.5),
+    Fault("1l", "killed: mid-reconcile, before opening", killed_reconciling, first_env=at("reconcile.opening"), rebuilds=2, unknown=0.5),
+    Fault("1m", "killed: granting again", killed_reconciling, env=SMALL_BATCHES, first_env=at("regrant.asked"), rebuilds=2, unknown=0.5),
     Fault("1n", "stopped mid-compensation, another compensates", compensated_twice, first_env=STOPPED_CORRECTING, units=2000),
     Fault("1o", "an order that Redis does not know, bought again", bought_twice),
     Fault("2", "stopped for 2.5 s, another instance recovers", stopped_and_continued, seconds=4.0, short=True),
     Fault("3a", "2 instances, each user at all of them at once", nothing, spread=True, short=True),
     Fault("3b", "3 instances, each user at all of them at once", nothing, spread=True, instances=3),
-    Fault("4a", "Redis killed, appendfsync always", redis_killed, short=True),
-    Fault("4b", "Redis killed, appendfsync everysec", redis_killed, appendfsync="everysec"),
-    Fault("5a", "Redis's file cut inside its last transaction", redis_cut_inside_its_last_transaction),
-    Fault("5b", "Redis's file cut one second earlier", redis_back_a_second, short=True),
-    Fault("6a", "FLUSHALL", flushall),
-    Fault("6b", "FLUSHALL while orders wait for PostgreSQL", flushall_while_orders_wait, env=SMALL_BATCHES, short=True),
-    Fault("6c", "Redis comes back empty while orders wait", redis_erased),
-    Fault("6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile, units=150),
-    Fault("6f", "Redis rebuilt while an instance with orders is stopped", rebuilt_meanwhile, units=2000, env=SMALL_BATCHES),
-    Fault("6e", "buyers lost in the middle of a reconcile", rolled_back_mid_reconcile, first_env=STOPPED_RECONCILING),
-    Fault("6g", "FLUSHALL while the buyers are read", flushed_while_buyers_are_read, units=100, first_env=STOPPED_COUNTING),
-    Fault("7a", "an old copy of Redis's data restored", old_copy_restored),
-    Fault("7b", "old keys restored in the same process", old_copy_restored_in_place, may_differ=True),
-    Fault("7c", "an old copy restored, the winners since ask again", restarted_behind, units=2000),
+    Fault("4a", "Redis killed, appendfsync always", redis_killed, short=True, rebuilds=2, unknown=0.3),
+    Fault("4b", "Redis killed, appendfsync everysec", redis_killed, appendfsync="everysec", rebuilds=2, unknown=0.3),
+    Fault("5a", "Redis's file cut inside its last transaction", redis_cut_inside_its_last_transaction, refused_202=5, rebuilds=2, unknown=0.1),
+    Fault("5b", "Redis's file cut one second earlier", redis_back_a_second, short=True, refused_202=20, rebuilds=2, unknown=0.1),
+    Fault("6a", "FLUSHALL", flushall, refused_202=20, rebuilds=2),
+    Fault("6b", "FLUSHALL while orders wait for PostgreSQL", flushall_while_orders_wait, env=SMALL_BATCHES, short=True, refused_202=150, rebuilds=2, unknown=0.1),
+    Fault("6c", "Redis comes back empty while orders wait", redis_erased, refused_202=150, rebuilds=2, unknown=0.25),
+    Fault("6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile, units=150, refused_202=150, rebuilds=2),
+    Fault("6f", "Redis rebuilt while an instance with orders is stopped", rebuilt_meanwhile, units=2000, env=SMALL_BATCHES, rebuilds=2),
+    Fault("6e", "buyers lost in the middle of a reconcile", rolled_back_mid_reconcile, first_env=STOPPED_RECONCILING, rebuilds=2, unknown=0.3),
+    Fault("6g", "FLUSHALL while the buyers are read", flushed_while_buyers_are_read, units=100, first_env=STOPPED_COUNTING, rebuilds=2, unknown=0.35),
+    Fault("7a", "an old copy of Redis's data restored", old_copy_restored, refused_202=20, rebuilds=2, unknown=0.1),
+    Fault("7b", "old keys restored in the same process", old_copy_restored_in_place, may_differ=True, refused_202=20, rebuilds=2),
+    Fault("7c", "an old copy restored, the winners since ask again", restarted_behind, units=2000, rebuilds=2, unknown=0.6),
     Fault("8", "SCRIPT FLUSH in a loop", scripts_flushed),
-    Fault("9", "Redis's memory full", redis_memory_full),
-    Fault("10", "Redis's disk full", redis_disk_full, fresh_redis=True),
-    Fault("11a", "Redis stopped for 5 s", redis_paused),
-    Fault("11b", "Redis busy with a script", redis_busy),
-    Fault("12a", "a replica promoted that missed the last 0.4 s", replica_promoted, proxied=True),
-    Fault("12b", "Redis demoted to a replica, and back", redis_demoted),
+    Fault("9", "Redis's memory full", redis_memory_full, unknown=0.35),
+    Fault("10", "Redis's disk full", redis_disk_full, fresh_redis=True, rebuilds=4, unknown=0.7),
+    Fault("11a", "Redis stopped for 5 s", redis_paused, unknown=0.75),
+    Fault("11b", "Redis busy with a script", redis_busy, unknown=0.7),
+    Fault("12a", "a replica promoted that missed the last 0.4 s", replica_promoted, proxied=True, refused_202=20, rebuilds=2, unknown=0.1),
+    Fault("12b", "Redis demoted to a replica, and back", redis_demoted, rebuilds=2, unknown=0.5),
     Fault("13a", "PostgreSQL stopped immediately, restarted", postgres_restarted, short=True),
     Fault("13b", "PostgreSQL away for 3 s", postgres_away),
-    Fault("13c", "both stores away", both_away),
+    Fault("13c", "both stores away", both_away, rebuilds=2, unknown=0.75),
     Fault("14", "backends terminated every 50 ms", backends_terminated, seconds=4.0),
     Fault("15", "PostgreSQL's disk full", postgres_disk_full),
     Fault("16a", "LOCK TABLE for 30 s", orders_locked),
     Fault("16b", "commits held: no 201, users locked", commits_held, rate=0, short=True),
     Fault("17", "overlapping batches in opposite order, 2 vouchers", nothing, vouchers=2, spread=True, opposite=True),
     Fault("18", "PostgreSQL read-only", read_only),
-    Fault("19a", "half-open: nothing reaches Redis", half_open("redis", "up"), proxied=True),
-    Fault("19b", "half-open: nothing comes from Redis", half_open("redis", "down"), proxied=True),
+    Fault("19a", "half-open: nothing reaches Redis", half_open("redis", "up"), proxied=True, unknown=0.75),
+    Fault("19b", "half-open: nothing comes from Redis", half_open("redis", "down"), proxied=True, unknown=0.75),
     Fault("19c", "half-open: nothing reaches PostgreSQL", half_open("pg", "up"), proxied=True),
     Fault("19d", "half-open: nothing comes from PostgreSQL", half_open("pg", "down"), proxied=True),
     Fault("20a", "both links 200 ms slower", slow_links, proxied=True),
-    Fault("20b", "both links lose 5 %", lossy_links, proxied=True),
-    Fault("20c", "Redis's answers cut at every byte", cut_at_every_byte("redis", "down", 120, 3), proxied=True),
+    Fault("20b", "both links lose 5 %", lossy_links, proxied=True, unknown=0.3),
+    Fault("20c", "Redis's answers cut at every byte", cut_at_every_byte("redis", "down", 120, 3), proxied=True, unknown=0.75),
     Fault("20d", "PostgreSQL's answers cut at every byte", cut_at_every_byte("pg", "down", 400, 9), proxied=True),
-    Fault("20e", "requests to Redis cut at every byte", cut_at_every_byte("redis", "up", 200, 5), proxied=True),
+    Fault("20e", "requests to Redis cut at every byte", cut_at_every_byte("redis", "up", 200, 5), proxied=True, unknown=0.75),
     Fault("21", "10,000 clients reset, half-close, hang up", clients_hang_up, seconds=5.0),
-    Fault("22", "slow headers, bodies and readers, 200 of 256", slowloris, env={"SECKILL_MAX_CONNECTIONS": "256"}),
+    Fault("22", "slow headers, bodies and readers, 200 of 256", slowloris, env={"SECKILL_MAX_CONNECTIONS": "256"}, seconds=6.0),
     Fault("23a", "the service's clock steps 1 min and 1 h, both ways", service_clock_steps, seconds=4.0),
-    Fault("23b", "Redis's clock steps 1 min and 1 h, both ways", redis_clock_steps, seconds=4.0),
+    Fault("23b", "Redis's clock steps 1 min and 1 h, both ways", redis_clock_steps, seconds=4.0, rebuilds=2, unknown=0.1),
     Fault("24a", "broken journal entries among good ones", broken_entries, letters=7, short=True),
-    Fault("24b", "an entry that PostgreSQL refuses for good", refused_by_postgres, seconds=6.0, units=2000),
+    Fault("24b", "an entry that PostgreSQL refuses for good", refused_by_postgres, seconds=6.0, units=2000, rebuilds=1),
     Fault("25a", "the journal deleted while orders wait", journal_deleted),
     Fault("25b", "the journal trimmed while orders wait", journal_trimmed),
     Fault("26a", "the n-th allocation of a start fails", every_allocation_fails("", 400, 7), seconds=2.0),

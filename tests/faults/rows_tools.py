@@ -72,9 +72,7 @@ def buy(run: Run, voucher: str, user: str, instance: int = 0, later: bool = Fals
     event = Event(time.time(), 0, "buy", user, voucher, instance)
     headers = {"Prefer": "respond-async"} if later else {}
     path = f"/seckill/{voucher}"
-    event.status, document = run.stack.instances[instance].ask("POST", path, user, timeout=timeout, headers=headers)
-    event.ended, event.code = time.time(), document.get("code", "")
-    event.order = document.get("order_id" if event.status == 409 else "id", "")
+    event.hear(*run.stack.instances[instance].ask("POST", path, user, timeout=timeout, headers=headers))
     run.history.append(event)
     return event
 
@@ -82,8 +80,7 @@ def buy(run: Run, voucher: str, user: str, instance: int = 0, later: bool = Fals
 def look(run: Run, bought: Event, instance: int = 0) -> Event:
     """The URL of an accepted order, kept in the history."""
     event = Event(time.time(), 0, "look", bought.user, bought.voucher, instance, order=bought.order)
-    event.status, document = run.stack.instances[instance].ask("GET", f"/orders/{bought.order}", bought.user)
-    event.ended, event.code, event.state = time.time(), document.get("code", ""), document.get("status", "")
+    event.hear(*run.stack.instances[instance].ask("GET", f"/orders/{bought.order}", bought.user))
     run.history.append(event)
     return event
 
