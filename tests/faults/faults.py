@@ -15,7 +15,6 @@ from pathlib import Path
 from crowd import Event
 from driver import Fault, Run
 from hostile import HostileRedis
-from rows_again import AGAIN
 from stack import Broken, Instance, NotInjectable, free_port, wait_for
 
 # ---- 1 to 3: instances ----
@@ -756,4 +755,7 @@ FAULTS = [
     Fault("28", "SIGTERM under load", terminated, short=True),
     Fault("29", "a hostile Redis", hostile_redis),
 ]
-FAULTS += AGAIN
+
+from rows import ROWS  # noqa: E402  those use what stands above
+
+FAULTS += ROWS

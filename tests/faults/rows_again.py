@@ -89,6 +89,6 @@ def same_crowd_twice(run: Run) -> None:
             run.leaks.append(f"{one.name}: {first} kB resident, and {last} kB after the same again")
 
 
-AGAIN = [
+ROWS = [
     Fault("30", "the same crowd twice: no more memory", same_crowd_twice, rate=0, seconds=0.5, short=True),
 ]

@@ -82,6 +82,7 @@ class World:
     ends: list[Event] | None = None  # each accepted order, read by its user when all is settled; None: not yet
     strangers: list[Event] = field(default_factory=list)  # some of them, read by somebody else
     fresh: list[Fresh] = field(default_factory=list)
+    lost_202: int = 0  # accepted orders that may have no end
 
     def buys(self):
         return (event for event in self.history if event.what == "buy" and event.voucher in self.vouchers)
@@ -93,6 +94,14 @@ class World:
             if event.status in (201, 202):
                 found.setdefault((event.order, event.user), event)
         return found
+
+    def forgiven(self) -> set[str]:
+        """Accepted orders without an end that two faults at once may have taken; none, where they are more than the
+        row allows. Who is told ALREADY_ORDERED is told of an accepted order."""
+        kept = {order.id for v in self.vouchers.values() for order in v.orders}
+        kept |= {order for v in self.vouchers.values() for order in v.held.values()}
+        lost = {e.order for e in self.buys() if e.status == 202 or e.code == "ALREADY_ORDERED"} - kept
+        return lost if len(lost) <= self.lost_202 else set()
 
     def holders(self) -> dict[str, list[float]]:
         """For each voucher, since when each of its users may have had a unit, sorted: those who heard anything
