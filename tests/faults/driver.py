@@ -4,11 +4,12 @@ service is back and everything has settled, and lets the checker judge."""
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import signal
 import subprocess
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Callable
 
@@ -143,6 +144,7 @@ class Run:
         self.leaks: list[str] = []
         self.seen_meanwhile: list[str] = []  # wrong, though nothing of it is left afterwards
         self.unseen: dict[str, int] = {}  # units that the fault has taken, and nobody in the history; by voucher
+        self.settled: World | None = None  # the last look
         self.ends: list[Event] | None = None
         self.strangers: list[Event] = []
         self.fresh: list[Fresh] = []
@@ -442,6 +444,8 @@ def run_fault(stack: Stack, fault: Fault, seed: int, terms: Terms = Terms()) -> 
         stack.unmount()
     events = [*run.history, *(run.ends or []), *run.strangers]
     write_history(stack.folder / f"history-{fault.name}.jsonl", events)
+    with open(stack.folder / f"world-{fault.name}.json", "w", encoding="utf-8") as file:
+        json.dump({"vouchers": run.settled and asdict(run.settled)["vouchers"], "samples": run.watch.timed}, file, indent=1)
     for event in run.history:
         if event.what == "buy":
             result.outcomes[event.outcome] = result.outcomes.get(event.outcome, 0) + 1

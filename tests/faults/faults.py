@@ -136,6 +136,7 @@ def sold_out_meanwhile(run: Run) -> None:
     run.first.signal(signal.SIGSTOP)
     run.redis.call("FLUSHALL")
     holder.wait()
+    wait_for("rebuilt", lambda: run.buy("late", 1, 5.0).outcome == "ok")
     deadline, n = time.monotonic() + 10, 0
     while run.buy(f"late{n}", 1, 5.0).code != "SOLD_OUT":
         n += 1
@@ -709,7 +710,7 @@ FAULTS = [
     Fault("6a", "FLUSHALL", flushall, refused_202=25, rebuilds=2, unknown=0.1),
     Fault("6b", "FLUSHALL while orders wait for PostgreSQL", flushall_while_orders_wait, env=SMALL_BATCHES, short=True, refused_202=120, rebuilds=2, unknown=0.15),
     Fault("6c", "Redis comes back empty while orders wait", redis_erased, refused_202=120, rebuilds=2, unknown=0.3),
-    Fault("6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile, env=SMALL_BATCHES, refused_202=120, rebuilds=2, unknown=0.1),
+    Fault("6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile, units=400, env=SMALL_BATCHES, refused_202=120, rebuilds=2, unknown=0.1),
     Fault("6f", "Redis rebuilt while an instance with orders is stopped", rebuilt_meanwhile, units=2000, env=SMALL_BATCHES, refused_202=60, rebuilds=2, unknown=0.1),
     Fault("6e", "buyers lost in the middle of a reconcile", rolled_back_mid_reconcile, first_env=STOPPED_RECONCILING, rebuilds=3, unknown=0.35),
     Fault("6g", "FLUSHALL while the buyers are read", flushed_while_buyers_are_read, units=100, first_env=STOPPED_COUNTING, rebuilds=2, unknown=0.35),

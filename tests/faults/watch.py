@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from world import Sample
 
@@ -26,7 +27,9 @@ class Watch:
     """Between start() and stop(), on a thread of its own."""
 
     def __init__(self, run):
-        self.run, self.samples, self.over = run, [], threading.Event()
+        self.run, self.over = run, threading.Event()
+        self.samples: list[Sample] = []
+        self.timed: list[tuple] = []  # the same with their times, for whoever reads them
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
     def start(self) -> None:
@@ -49,4 +52,5 @@ class Watch:
                     sample = Sample(id, state, int(stock), int(buyers), epoch)
                     if sample != last.get(id):
                         self.samples.append(sample)
+                        self.timed.append((time.time(), id, state, stock, buyers, epoch))
                     last[id] = sample
