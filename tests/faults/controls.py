@@ -121,7 +121,7 @@ CONTROLS = [
         "elseif stock <= 0 then",
         "elseif stock <= 1 then",
         "3a",
-        "sold_out_is_true",
+        "newcomers_are_served",
     ),
     Control(
         "again-refused",

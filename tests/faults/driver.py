@@ -412,7 +412,9 @@ class Run:
 
 def judge(run: Run, result: Result) -> None:
     """While the instances are there, and once more when they have ended: what they said last, and how."""
-    result.complaints = run.settle() or run.ask_at_the_end()
+    result.complaints = run.settle()
+    if result.complaints.keys() <= checker.HOPELESS:
+        result.complaints = run.ask_at_the_end()
     result.measured = run.measured()
     run.look_for_leaks()
     run.watch.stop()

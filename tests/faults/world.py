@@ -105,10 +105,14 @@ class World:
 
     def holders(self) -> dict[str, list[float]]:
         """For each voucher, since when each of its users may have had a unit, sorted: those who heard anything
-        but definite refusals. A user has one unit at most."""
+        but definite refusals, and those who have a row: a grant that was lost while its user waited ends in a
+        refusal, too. A user has one unit at most."""
         since: dict[str, dict[str, float]] = {id: {} for id in self.vouchers}
+        rows = {id: {order.user for order in voucher.orders} for id, voucher in self.vouchers.items()}
         for event in self.history:
-            if event.what in ("buy", "hung") and event.voucher in since and event.outcome != "refused":
+            if event.what not in ("buy", "hung") or event.voucher not in since:
+                continue
+            if event.outcome != "refused" or event.user in rows[event.voucher]:
                 users = since[event.voucher]
                 users[event.user] = min(event.began, users.get(event.user, event.began))
         return {id: sorted(users.values()) for id, users in since.items()}
