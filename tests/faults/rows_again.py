@@ -90,5 +90,5 @@ def same_crowd_twice(run: Run) -> None:
 
 
 ROWS = [
-    Fault("30", "the same crowd twice: no more memory", same_crowd_twice, rate=0, seconds=0.5, short=True),
+    Fault("30", "the same crowd twice: no more memory", same_crowd_twice, rate=0, seconds=0.5),
 ]
