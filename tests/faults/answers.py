@@ -187,7 +187,8 @@ def states_never_go_back(world: World) -> list[str]:
             allowed = AFTER.get(before.state)
             for event in events if allowed else []:
                 if before.ended < event.began and event.state not in allowed:
-                    complaints.append(f"{order} was {before.state} and {event.began - before.ended:.2f} s later {event.state}")
+                    later = f"{event.began - before.ended:.2f} s later {event.state}"
+                    complaints.append(f"{order} was {before.state} and {later}")
     return complaints
 
 

@@ -72,7 +72,7 @@ def check(world: World) -> dict[str, list[str]]:
 # ---- the negative control ----
 
 
-def heard(began: float, ended: float, what: str, user: str, status: int = 0, code: str = "", order: str = "", state: str = ""):
+def heard(began: float, ended: float, what: str, user: str, status: int = 0, code: str = "", order: str = "", state=""):
     """An event of voucher 1 that shows what was asked for."""
     event = Event(began, ended, what, user, "1", 0, status, code, order, state)
     if status in (200, 201, 202):

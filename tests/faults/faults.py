@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import socket
@@ -14,8 +13,35 @@ from pathlib import Path
 
 from crowd import Event
 from driver import Fault, Run
+from faults_redis import (
+    broken_entries,
+    fill,
+    flushall,
+    flushall_while_orders_wait,
+    flushed_while_buyers_are_read,
+    journal_deleted,
+    journal_trimmed,
+    old_copy_restored,
+    old_copy_restored_in_place,
+    rebuilt_meanwhile,
+    redis_back_a_second,
+    redis_busy,
+    redis_cut_inside_its_last_transaction,
+    redis_demoted,
+    redis_disk_full,
+    redis_erased,
+    redis_killed,
+    redis_memory_full,
+    redis_paused,
+    refused_by_postgres,
+    replica_promoted,
+    restarted_behind,
+    rolled_back_mid_reconcile,
+    scripts_flushed,
+    sold_out_meanwhile,
+)
 from hostile import HostileRedis
-from stack import Broken, Instance, NotInjectable, free_port, wait_for
+from stack import Broken, Instance, wait_for
 
 # ---- 1 to 3: instances ----
 
@@ -84,222 +110,6 @@ def stopped_and_continued(run: Run) -> None:
 
 def nothing(_run: Run) -> None:
     """The load itself is the fault."""
-
-
-# ---- 4 to 12: Redis ----
-
-
-def redis_killed(run: Run) -> None:
-    run.redis.end(signal.SIGKILL)
-    time.sleep(0.3)
-    run.redis.run(*run.stack.redis_settings)
-
-
-def redis_cut_inside_its_last_transaction(run: Run) -> None:
-    run.redis.end(signal.SIGKILL)
-    file = run.redis.aof()
-    os.truncate(file, max(0, file.stat().st_size - 10))
-    run.redis.run(*run.stack.redis_settings)
-
-
-def redis_back_a_second(run: Run) -> None:
-    size = run.redis.aof().stat().st_size
-    time.sleep(1.0)
-    run.redis.end(signal.SIGKILL)
-    os.truncate(run.redis.aof(), size)
-    run.redis.run(*run.stack.redis_settings)
-
-
-def redis_erased(run: Run) -> None:
-    holder = run.hold_orders(0.5)  # orders are in the instances alone
-    run.redis.end(signal.SIGKILL)
-    run.redis.erase()
-    run.redis.run(*run.stack.redis_settings)
-    holder.wait()
-
-
-def flushall(run: Run) -> None:
-    run.redis.call("FLUSHALL")
-
-
-def flushall_while_orders_wait(run: Run) -> None:
-    holder = run.hold_orders(0.5)
-    time.sleep(0.2)
-    run.redis.call("FLUSHALL")
-    holder.wait()
-
-
-def sold_out_meanwhile(run: Run) -> None:
-    """Redis loses the grants of one instance that is stopped; by the time it goes on, all units are sold."""
-    holder = run.hold_orders(0.4)
-    time.sleep(0.3)
-    run.first.signal(signal.SIGSTOP)
-    run.redis.call("FLUSHALL")
-    holder.wait()
-    wait_for("rebuilt", lambda: run.buy("late", 1, 5.0).outcome == "ok")
-    deadline, n = time.monotonic() + 10, 0
-    while run.buy(f"late{n}", 1, 5.0).code != "SOLD_OUT":
-        n += 1
-        if time.monotonic() > deadline:
-            raise Broken("never sold out")
-    run.first.signal(signal.SIGCONT)
-    lost = "select 1 from voucher_order where reason = 'GRANT_LOST' limit 1"
-    wait_for("an order that woke too late", lambda: run.postgres.sql(lost), 10)
-
-
-def rebuilt_meanwhile(run: Run) -> None:
-    """The same, but there are units left: what it says late must not slip past Redis."""
-    holder = run.hold_orders(0.5)
-    time.sleep(0.4)
-    run.first.signal(signal.SIGSTOP)
-    run.redis.call("FLUSHALL")
-    holder.wait()
-    wait_for("rebuilt", lambda: run.buy("late", 1, 5.0).outcome == "ok")
-    time.sleep(0.3)
-    run.first.signal(signal.SIGCONT)
-
-
-def rolled_back_mid_reconcile(run: Run) -> None:
-    """A reconcile is stopped while it writes the buyers; meanwhile Redis loses those it has."""
-    thread = threading.Thread(target=run.reconcile)
-    thread.start()
-    wait_for("stopped", lambda: "reconcile.buyers" in run.first.text())
-    run.redis.call("DEL", run.key("buyers"))
-    run.first.signal(signal.SIGCONT)
-    thread.join()
-
-
-def flushed_while_buyers_are_read(run: Run) -> None:
-    """All is sold, and an instance reads who has bought, to refuse the others from memory: there is nobody any more."""
-    wait_for("stopped", lambda: "admit.counted" in run.first.text())
-    holder = run.hold_orders(0.5, "seckill_voucher")  # nobody rebuilds the voucher yet
-    run.redis.call("FLUSHALL")
-    run.first.signal(signal.SIGCONT)
-    holder.wait()
-
-
-def old_copy_restored(run: Run) -> None:
-    copy = run.redis.dir.with_name("redis-copy")
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(run.redis.dir, copy)
-    time.sleep(0.8)
-    run.redis.end(signal.SIGKILL)
-    shutil.rmtree(run.redis.dir)
-    copy.rename(run.redis.dir)
-    run.redis.run(*run.stack.redis_settings)
-
-
-def old_copy_restored_in_place(run: Run) -> None:
-    """The same process, so no new run id tells: only what it holds does."""
-    keys = [run.key("voucher"), run.key("buyers")]
-    with socket.create_connection(("127.0.0.1", run.redis.port)) as link:
-        copies = [dump(link, key) for key in keys]
-    time.sleep(0.8)
-    for key, copy in zip(keys, copies):
-        run.redis.call("RESTORE", key, 0, copy, "REPLACE")
-
-
-def dump(link: socket.socket, key: str) -> bytes:
-    link.sendall(f"DUMP {key}\r\n".encode())
-    stream = link.makefile("rb")
-    return stream.read(int(stream.readline()[1:]) + 2)[:-2]
-
-
-def restarted_behind(run: Run) -> None:
-    """Redis comes back with an older state, while PostgreSQL, which knows better, is away."""
-    copy = run.redis.dir.with_name("redis-copy")
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(run.redis.dir, copy)
-    winners = [f"winner{n}" for n in range(10)]
-    for winner in winners:
-        run.buy(winner)
-    run.postgres.stop_immediate()
-    run.redis.end(signal.SIGKILL)
-    shutil.rmtree(run.redis.dir)
-    copy.rename(run.redis.dir)
-    run.redis.run(*run.stack.redis_settings)
-    run.redis.call("HSET", run.key("voucher"), "stock", 0)  # others would have bought the rest
-    time.sleep(0.5)
-    for winner in winners:
-        run.buy(winner)
-    run.postgres.run()
-
-
-def scripts_flushed(run: Run) -> None:
-    until = time.monotonic() + 1.5
-    while time.monotonic() < until:
-        run.redis.call("SCRIPT", "FLUSH")
-        time.sleep(0.005)
-
-
-def redis_memory_full(run: Run) -> None:
-    run.redis.call("CONFIG", "SET", "maxmemory", "1")
-    time.sleep(0.8)
-    run.redis.call("CONFIG", "SET", "maxmemory", "0")
-
-
-def redis_disk_full(run: Run) -> None:
-    """Redis ends itself when it cannot write its file with appendfsync always; it comes back with room."""
-    disk = run.stack.small_disk("disk", 3)
-    run.redis.end(signal.SIGTERM)
-    target = disk / "redis"
-    shutil.copytree(run.redis.dir, target)
-    own, run.redis.dir = run.redis.dir, target
-    run.redis.run(*run.stack.redis_settings)
-    ballast = disk / "ballast"
-    fill(ballast)
-    time.sleep(1.0)
-    ballast.unlink()
-    run.redis.end(signal.SIGTERM)
-    run.redis.dir = own
-    shutil.rmtree(own)
-    shutil.copytree(target, own)
-    run.redis.run(*run.stack.redis_settings)
-
-
-def fill(file: Path) -> None:
-    try:
-        with open(file, "wb", buffering=0) as out:
-            while True:
-                out.write(b"x" * 4096)
-    except OSError:
-        pass
-
-
-def redis_paused(run: Run) -> None:
-    run.redis.signal(signal.SIGSTOP)
-    time.sleep(5)
-    run.redis.signal(signal.SIGCONT)
-
-
-def redis_busy(run: Run) -> None:
-    script = "local t = redis.call('TIME')[1] + 2 repeat until redis.call('TIME')[1] - t >= 0 return 1"
-    run.redis.call("CONFIG", "SET", "lua-time-limit", "100")
-    run.redis.call("EVAL", script, 0, timeout=10)
-
-
-def replica_promoted(run: Run) -> None:
-    """The replica has missed the last 0.4 s."""
-    replica = run.stack.new_redis()
-    replica.run("always")
-    run.stack.others.append(replica)
-    replica.call("REPLICAOF", "127.0.0.1", run.redis.port)
-    wait_for("replica", lambda: "master_link_status:up" in replica.call("INFO", "replication"))
-    time.sleep(0.3)
-    replica.call("REPLICAOF", "127.0.0.1", free_port())  # the link is cut
-    time.sleep(0.4)
-    run.redis.end(signal.SIGKILL)
-    replica.call("REPLICAOF", "NO", "ONE")
-    run.stack.redis_proxy.upstream = replica.port
-    run.stack.redis, run.stack.others = replica, [run.redis]
-    run.stack.redis_settings = ()  # the next fault starts its own
-
-
-def redis_demoted(run: Run) -> None:
-    """It becomes a replica while connections are open, and a master again."""
-    run.redis.call("REPLICAOF", "127.0.0.1", free_port())
-    time.sleep(0.8)
-    run.redis.call("REPLICAOF", "NO", "ONE")
 
 
 # ---- 13 to 18: PostgreSQL ----
@@ -488,7 +298,8 @@ def slowloris(run: Run) -> None:
 def others_were_served(run: Run, began: float, ended: float) -> None:
     """By each instance, while the fault was on."""
     for instance in run.stack.instances:
-        heard = [e.outcome for e in run.history if e.instance == instance.number and began <= e.began and e.ended <= ended]
+        here = [event for event in run.history if event.instance == instance.number and event.what == "buy"]
+        heard = [event.outcome for event in here if began <= event.began and event.ended <= ended]
         definite = len(heard) - heard.count("unknown")
         if definite < 50 or definite < 0.95 * len(heard):
             run.seen_meanwhile.append(f"{instance.name} served {definite} of {len(heard)} during the attack")
@@ -533,57 +344,6 @@ def redis_clock_steps(run: Run) -> None:
     run.redis.run(*run.stack.redis_settings)
     step(file)
     run.redis.preload = {}
-
-
-# ---- 24, 25: the journal ----
-
-
-def broken_entries(run: Run) -> None:
-    order = "01a1fbe1-0c46-72f8-bdd2-587980274993"
-    for fields in (
-        ["epoch", "1"],
-        ["orders", f"{order} mallory"],
-        ["epoch", "1", "orders", "not an order"],
-        ["epoch", "1", "orders", b"\x00\xff\xfe,\x01"],
-        ["epoch", "99999999999999999999", "orders", f"{order} mallory"],
-        ["epoch", "1", "orders", f"{order} {'x' * 5000}"],
-        ["epoch", "1", "orders", f"{order} mallory," * 3],
-    ):
-        run.redis.call("XADD", run.key("journal"), "*", *fields)
-    time.sleep(1.2)
-
-
-def journal_deleted(run: Run) -> None:
-    holder = run.hold_orders(0.5)
-    time.sleep(0.2)
-    run.redis.call("DEL", run.key("journal"))
-    holder.wait()
-
-
-def journal_trimmed(run: Run) -> None:
-    holder = run.hold_orders(0.5)
-    time.sleep(0.2)
-    run.redis.call("XTRIM", run.key("journal"), "MAXLEN", 1)
-    holder.wait()
-
-
-def refused_by_postgres(run: Run) -> None:
-    """One user's orders are refused whatever happens: they are set aside, and settled once that is over."""
-    run.postgres.sql(
-        "create function refuse_victor() returns trigger language plpgsql as $$ begin"
-        " if new.user_id = 'victor' and new.status <> 'refused' then raise 'not victor'; end if; return new; end $$;"
-        "create trigger victor before insert on voucher_order for each row execute function refuse_victor();"
-    )
-    run.buy("victor", 0, 5.0)
-    path = f"/admin/vouchers/{run.vouchers[0]}/dead-letters"
-    try:
-        wait_for("dead letter", lambda: run.first.ask("GET", path)[1].get("dead_letters"), 20)
-        if run.reconcile(1) != 200:
-            raise Broken("no reconcile with a dead letter")
-    finally:
-        run.postgres.sql("drop trigger victor on voucher_order; drop function refuse_victor()")
-    letter = run.first.ask("GET", path)[1]["dead_letters"][0]
-    run.first.ask("POST", f"{path}/{letter['id']}/requeue")
 
 
 # ---- 26 to 29: resources, the end, a liar ----
@@ -689,40 +449,97 @@ FAULTS = [
     Fault("1b", "killed: script answered", killed_at, first_env=at("place.answered", 60), unknown=0.15),
     Fault("1c", "killed: locks taken", killed_at, first_env=at("writer.locked", 40), unknown=0.15),
     Fault("1d", "killed: INSERT and COMMIT sent", killed_at, first_env=at("writer.sent", 40), short=True, unknown=0.15),
-    Fault("1e", "killed: committed, journal not cleared", killed_at, first_env=at("writer.committed", 40), short=True, unknown=0.15),
+    Fault(
+        "1e", "killed: committed, journal not cleared", killed_at,
+        first_env=at("writer.committed", 40), short=True, unknown=0.15,
+    ),
     Fault("1f", "killed: mid-compensation", killed_correcting, first_env=at("writer.correcting")),
-    Fault("1g", "killed: mid-reconcile, after the new epoch", killed_reconciling, first_env=at("reconcile.epoch"), rebuilds=3, unknown=0.15),
-    Fault("1h", "killed: mid-reconcile, voucher closed", killed_reconciling, first_env=at("reconcile.begun"), short=True, rebuilds=3, unknown=0.5),
-    Fault("1i", "killed: mid-reconcile, journal half settled", killed_reconciling, first_env=at("reconcile.settling"), rebuilds=3, unknown=0.5),
-    Fault("1j", "killed: mid-reconcile, stock read", killed_reconciling, first_env=at("reconcile.stock"), rebuilds=3, unknown=0.5),
-    Fault("1k", "killed: mid-reconcile, buyers written", killed_reconciling, first_env=at("reconcile.buyers"), rebuilds=3, unknown=0.5),
-    Fault("1l", "killed: mid-reconcile, before opening", killed_reconciling, first_env=at("reconcile.opening"), rebuilds=3, unknown=0.5),
-    Fault("1m", "killed: granting again", killed_reconciling, env=SMALL_BATCHES, first_env=at("regrant.asked"), rebuilds=3, unknown=0.5),
-    Fault("1n", "stopped mid-compensation, another compensates", compensated_twice, first_env=STOPPED_CORRECTING, units=2000),
+    Fault(
+        "1g", "killed: mid-reconcile, after the new epoch", killed_reconciling,
+        first_env=at("reconcile.epoch"), rebuilds=3, unknown=0.15,
+    ),
+    Fault(
+        "1h", "killed: mid-reconcile, voucher closed", killed_reconciling,
+        first_env=at("reconcile.begun"), short=True, rebuilds=3, unknown=0.5,
+    ),
+    Fault(
+        "1i", "killed: mid-reconcile, journal half settled", killed_reconciling,
+        first_env=at("reconcile.settling"), rebuilds=3, unknown=0.5,
+    ),
+    Fault(
+        "1j", "killed: mid-reconcile, stock read", killed_reconciling,
+        first_env=at("reconcile.stock"), rebuilds=3, unknown=0.5,
+    ),
+    Fault(
+        "1k", "killed: mid-reconcile, buyers written", killed_reconciling,
+        first_env=at("reconcile.buyers"), rebuilds=3, unknown=0.5,
+    ),
+    Fault(
+        "1l", "killed: mid-reconcile, before opening", killed_reconciling,
+        first_env=at("reconcile.opening"), rebuilds=3, unknown=0.5,
+    ),
+    Fault(
+        "1m", "killed: granting again", killed_reconciling,
+        env=SMALL_BATCHES, first_env=at("regrant.asked"), rebuilds=3, unknown=0.5,
+    ),
+    Fault(
+        "1n", "stopped mid-compensation, another compensates", compensated_twice,
+        first_env=STOPPED_CORRECTING, units=2000,
+    ),
     Fault("1o", "an order that Redis does not know, bought again", bought_twice),
     Fault("2", "stopped for 2.5 s, another instance recovers", stopped_and_continued, seconds=4.0, short=True),
     Fault("3a", "2 instances, each user at all of them at once", nothing, spread=True, short=True),
     Fault("3b", "3 instances, each user at all of them at once", nothing, spread=True, instances=3),
     Fault("4a", "Redis killed, appendfsync always", redis_killed, short=True, rebuilds=2, unknown=0.35),
     Fault("4b", "Redis killed, appendfsync everysec", redis_killed, appendfsync="everysec", rebuilds=2, unknown=0.35),
-    Fault("5a", "Redis's file cut inside its last transaction", redis_cut_inside_its_last_transaction, refused_202=25, rebuilds=2, unknown=0.15),
-    Fault("5b", "Redis's file cut one second earlier", redis_back_a_second, short=True, refused_202=25, rebuilds=2, unknown=0.15),
+    Fault(
+        "5a", "Redis's file cut inside its last transaction", redis_cut_inside_its_last_transaction,
+        refused_202=25, rebuilds=2, unknown=0.15,
+    ),
+    Fault(
+        "5b", "Redis's file cut one second earlier", redis_back_a_second,
+        short=True, refused_202=25, rebuilds=2, unknown=0.15,
+    ),
     Fault("6a", "FLUSHALL", flushall, refused_202=25, rebuilds=2, unknown=0.1),
-    Fault("6b", "FLUSHALL while orders wait for PostgreSQL", flushall_while_orders_wait, env=SMALL_BATCHES, short=True, refused_202=120, rebuilds=2, unknown=0.15),
+    Fault(
+        "6b", "FLUSHALL while orders wait for PostgreSQL", flushall_while_orders_wait,
+        env=SMALL_BATCHES, short=True, refused_202=120, rebuilds=2, unknown=0.15,
+    ),
     Fault("6c", "Redis comes back empty while orders wait", redis_erased, refused_202=120, rebuilds=2, unknown=0.3),
-    Fault("6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile, units=400, env=SMALL_BATCHES, refused_202=120, rebuilds=2, unknown=0.1),
-    Fault("6f", "Redis rebuilt while an instance with orders is stopped", rebuilt_meanwhile, units=2000, env=SMALL_BATCHES, refused_202=60, rebuilds=2, unknown=0.1),
-    Fault("6e", "buyers lost in the middle of a reconcile", rolled_back_mid_reconcile, first_env=STOPPED_RECONCILING, rebuilds=3, unknown=0.35),
-    Fault("6g", "FLUSHALL while the buyers are read", flushed_while_buyers_are_read, units=100, first_env=STOPPED_COUNTING, rebuilds=2, unknown=0.35),
+    Fault(
+        "6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile,
+        units=400, env=SMALL_BATCHES, refused_202=120, rebuilds=2, unknown=0.15,
+    ),
+    Fault(
+        "6f", "Redis rebuilt while an instance with orders is stopped", rebuilt_meanwhile,
+        units=2000, env=SMALL_BATCHES, refused_202=60, rebuilds=2, unknown=0.1,
+    ),
+    Fault(
+        "6e", "buyers lost in the middle of a reconcile", rolled_back_mid_reconcile,
+        first_env=STOPPED_RECONCILING, rebuilds=3, unknown=0.35,
+    ),
+    Fault(
+        "6g", "FLUSHALL while the buyers are read", flushed_while_buyers_are_read,
+        units=100, first_env=STOPPED_COUNTING, rebuilds=2, unknown=0.35,
+    ),
     Fault("7a", "an old copy of Redis's data restored", old_copy_restored, refused_202=25, rebuilds=2, unknown=0.15),
-    Fault("7b", "old keys restored in the same process", old_copy_restored_in_place, may_differ=True, refused_202=25, rebuilds=2),
-    Fault("7c", "an old copy restored, the winners since ask again", restarted_behind, units=2000, rebuilds=2, unknown=0.75),
+    Fault(
+        "7b", "old keys restored in the same process", old_copy_restored_in_place,
+        may_differ=True, refused_202=25, rebuilds=2,
+    ),
+    Fault(
+        "7c", "an old copy restored, the winners since ask again", restarted_behind,
+        units=2000, rebuilds=2, unknown=0.75,
+    ),
     Fault("8", "SCRIPT FLUSH in a loop", scripts_flushed),
     Fault("9", "Redis's memory full", redis_memory_full, unknown=0.45),
     Fault("10", "Redis's disk full", redis_disk_full, fresh_redis=True, rebuilds=4, unknown=0.75),
     Fault("11a", "Redis stopped for 5 s", redis_paused, unknown=0.75),
     Fault("11b", "Redis busy with a script", redis_busy, unknown=0.75),
-    Fault("12a", "a replica promoted that missed the last 0.4 s", replica_promoted, proxied=True, refused_202=25, rebuilds=2, unknown=0.1),
+    Fault(
+        "12a", "a replica promoted that missed the last 0.4 s", replica_promoted,
+        proxied=True, refused_202=25, rebuilds=2, unknown=0.1,
+    ),
     Fault("12b", "Redis demoted to a replica, and back", redis_demoted, rebuilds=2, unknown=0.6),
     Fault("13a", "PostgreSQL stopped immediately, restarted", postgres_restarted, short=True),
     Fault("13b", "PostgreSQL away for 3 s", postgres_away),
@@ -739,13 +556,25 @@ FAULTS = [
     Fault("19d", "half-open: nothing comes from PostgreSQL", half_open("pg", "down"), proxied=True),
     Fault("20a", "both links 200 ms slower", slow_links, proxied=True),
     Fault("20b", "both links lose 5 %", lossy_links, proxied=True, unknown=0.3),
-    Fault("20c", "Redis's answers cut at every byte", cut_at_every_byte("redis", "down", 120, 3), proxied=True, unknown=0.75),
+    Fault(
+        "20c", "Redis's answers cut at every byte", cut_at_every_byte("redis", "down", 120, 3),
+        proxied=True, unknown=0.75,
+    ),
     Fault("20d", "PostgreSQL's answers cut at every byte", cut_at_every_byte("pg", "down", 400, 9), proxied=True),
-    Fault("20e", "requests to Redis cut at every byte", cut_at_every_byte("redis", "up", 200, 5), proxied=True, unknown=0.75),
+    Fault(
+        "20e", "requests to Redis cut at every byte", cut_at_every_byte("redis", "up", 200, 5),
+        proxied=True, unknown=0.75,
+    ),
     Fault("21", "10,000 clients reset, half-close, hang up", clients_hang_up, seconds=5.0),
-    Fault("22", "slow headers, bodies and readers, 200 of 256", slowloris, env={"SECKILL_MAX_CONNECTIONS": "256"}, seconds=6.0),
+    Fault(
+        "22", "slow headers, bodies and readers, 200 of 256", slowloris,
+        env={"SECKILL_MAX_CONNECTIONS": "256"}, seconds=6.0,
+    ),
     Fault("23a", "the service's clock steps 1 min and 1 h, both ways", service_clock_steps, seconds=4.0, unknown=0.15),
-    Fault("23b", "Redis's clock steps 1 min and 1 h, both ways", redis_clock_steps, seconds=4.0, rebuilds=2, unknown=0.15),
+    Fault(
+        "23b", "Redis's clock steps 1 min and 1 h, both ways", redis_clock_steps,
+        seconds=4.0, rebuilds=2, unknown=0.15,
+    ),
     Fault("24a", "broken journal entries among good ones", broken_entries, letters=7, short=True),
     Fault("24b", "an entry that PostgreSQL refuses for good", refused_by_postgres, seconds=6.0, units=2000, rebuilds=1),
     Fault("25a", "the journal deleted while orders wait", journal_deleted),

@@ -8,14 +8,16 @@ import time
 from world import Sample
 
 PAUSE_S = 0.02
-# The process that a voucher was opened under must be the one that answers: else nobody is sold anything, whatever it says.
+# The process that a voucher was opened under must be the one that answers: else nobody is sold anything, whatever
+# it says.
 LOOK = """
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local found = {}
 for _, tag in ipairs(ARGV) do
   local v = redis.call('HMGET', 'seckill:{' .. tag .. '}:voucher', 'state', 'stock', 'epoch', 'run')
   local state = v[4] == run and v[1] or 'unsure'
-  for _, value in ipairs({ tag, state or '', v[2] or '', redis.call('HLEN', 'seckill:{' .. tag .. '}:buyers'), v[3] or '' }) do
+  local buyers = redis.call('HLEN', 'seckill:{' .. tag .. '}:buyers')
+  for _, value in ipairs({ tag, state or '', v[2] or '', buyers, v[3] or '' }) do
     found[#found + 1] = tostring(value)
   end
 end
