@@ -453,7 +453,7 @@ FAULTS = [
         "1e", "killed: committed, journal not cleared", killed_at,
         first_env=at("writer.committed", 40), short=True, unknown=0.15,
     ),
-    Fault("1f", "killed: mid-compensation", killed_correcting, first_env=at("writer.correcting")),
+    Fault("1f", "killed: mid-compensation", killed_correcting, first_env=at("writer.correcting"), units=2000),
     Fault(
         "1g", "killed: mid-reconcile, after the new epoch", killed_reconciling,
         first_env=at("reconcile.epoch"), rebuilds=3, unknown=0.15,
@@ -486,7 +486,7 @@ FAULTS = [
         "1n", "stopped mid-compensation, another compensates", compensated_twice,
         first_env=STOPPED_CORRECTING, units=2000,
     ),
-    Fault("1o", "an order that Redis does not know, bought again", bought_twice),
+    Fault("1o", "an order that Redis does not know, bought again", bought_twice, units=2000),
     Fault("2", "stopped for 2.5 s, another instance recovers", stopped_and_continued, seconds=4.0, short=True),
     Fault("3a", "2 instances, each user at all of them at once", nothing, spread=True, short=True),
     Fault("3b", "3 instances, each user at all of them at once", nothing, spread=True, instances=3),
