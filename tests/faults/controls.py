@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -253,9 +253,9 @@ class Copy:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def catch(control: Control, binary: Path, seed: int) -> Result:
+def catch(control: Control, build: Future[Path], seed: int) -> Result:
     fault = next(fault for fault in FAULTS if fault.name == control.fault)
-    stack = Stack(binary)
+    stack = Stack(build.result())
     try:
         return run_fault(stack, fault, seed)
     finally:
@@ -263,23 +263,28 @@ def catch(control: Control, binary: Path, seed: int) -> Result:
 
 
 def run_all(only: str | None, seed: int) -> int:
-    """While one broken build is tried the next one is made."""
+    """While broken builds are tried the next ones are made."""
     chosen = [control for control in CONTROLS if only is None or control.name in only.split(",")]
     print(f"seed {seed}\n\n{'broken guard':<62}{'fault':<7}{'caught by'}")
     copy, missed = Copy(), 0
     try:
-        with ThreadPoolExecutor(1) as maker:
+        with ThreadPoolExecutor(1) as maker, ThreadPoolExecutor(2) as judges:
             builds = [maker.submit(copy.build, control) for control in chosen]
-            for control, build in zip(chosen, builds):
-                result = catch(control, build.result(), seed)
-                caught = [name for name in result.complaints if name != "the suite"]
-                is_caught = control.by in caught if control.by else bool(caught)
-                missed += not is_caught
-                shown = ", ".join(caught)
-                if not is_caught:
-                    shown = f"NOT CAUGHT by {control.by or 'any'}: {result.complaints or result.why}"
-                print(f"{control.guard:<62}{control.fault:<7}{shown}", flush=True)
+            tries = [judges.submit(catch, control, build, seed) for control, build in zip(chosen, builds)]
+            for control, one in zip(chosen, tries):
+                missed += not show(control, one.result())
     finally:
         copy.remove()
     print(f"\n{len(chosen) - missed} of {len(chosen)} broken guards caught")
     return 1 if missed else 0
+
+
+def show(control: Control, result: Result) -> bool:
+    """Whether it is caught."""
+    caught = [name for name in result.complaints if name != "the suite"]
+    is_caught = control.by in caught if control.by else bool(caught)
+    shown = ", ".join(caught)
+    if not is_caught:
+        shown = f"NOT CAUGHT by {control.by or 'any'}: {result.complaints or result.why}"
+    print(f"{control.guard:<62}{control.fault:<7}{shown}", flush=True)
+    return is_caught

@@ -353,14 +353,14 @@ class Run:
         rows = [row[0] for row in self.postgres.sql(FOREIGN_ROWS % {"own": own})]
         return rows + self.redis.call("EVAL", STRAY_KEYS, 0, *self.vouchers)
 
-    def settle(self) -> dict[str, list[str]]:
-        """Until two looks find nothing that waiting could make good, or for long enough."""
+    def settle(self, looks: int = 2) -> dict[str, list[str]]:
+        """Until so many looks find nothing that waiting could make good, or for long enough."""
         deadline, quiet = time.monotonic() + self.patience(SETTLE_S), 0
         while True:
             self.settled = self.look()
             complaints = checker.check(self.settled)
             quiet = quiet + 1 if complaints.keys() <= checker.HOPELESS else 0
-            if quiet >= 2 or time.monotonic() > deadline:
+            if quiet >= looks or time.monotonic() > deadline:
                 return complaints
             time.sleep(0.4)
 
@@ -379,7 +379,7 @@ class Run:
         new = [Event(0, 0, "end", e.user, e.voucher, 0, order=e.order) for e in bought]
         self.read(new)
         self.ends += new
-        return self.settle()
+        return self.settle(1)
 
     def read(self, questions: list[Event]) -> None:
         """Each of an instance picked at random."""

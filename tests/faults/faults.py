@@ -508,11 +508,11 @@ FAULTS = [
     Fault("6c", "Redis comes back empty while orders wait", redis_erased, refused_202=120, rebuilds=2, unknown=0.3),
     Fault(
         "6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile,
-        units=400, env=SMALL_BATCHES, refused_202=120, rebuilds=2, unknown=0.15,
+        units=400, env=SMALL_BATCHES, refused_202=120, rebuilds=2, unknown=0.3,
     ),
     Fault(
         "6f", "Redis rebuilt while an instance with orders is stopped", rebuilt_meanwhile,
-        units=2000, env=SMALL_BATCHES, refused_202=60, rebuilds=2, unknown=0.1,
+        units=2000, env=SMALL_BATCHES, refused_202=60, rebuilds=2, unknown=0.2,
     ),
     Fault(
         "6e", "buyers lost in the middle of a reconcile", rolled_back_mid_reconcile,
