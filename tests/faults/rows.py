@@ -1,10 +1,13 @@
 """The rows that stand in files of their own."""
 
+import rows_admin
 import rows_clients
 import rows_damage
+import rows_known
 import rows_many
 import rows_pairs
 import rows_redis
 import rows_window
 
-ROWS = [*rows_clients.ROWS, *rows_damage.ROWS, *rows_many.ROWS, *rows_pairs.ROWS, *rows_redis.ROWS, *rows_window.ROWS]
+MODULES = [rows_admin, rows_clients, rows_damage, rows_known, rows_many, rows_pairs, rows_redis, rows_window]
+ROWS = [row for module in MODULES for row in module.ROWS]

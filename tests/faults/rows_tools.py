@@ -42,12 +42,12 @@ def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: floa
     return document["id"]
 
 
-def insert_vouchers(run: Run, count: int, units: int, created: str = "now() - interval '1 minute'") -> list[str]:
-    """Many at once, past the service: they are in no Redis yet."""
+def insert_vouchers(run: Run, count: int, units: int, epoch: int = 0) -> list[str]:
+    """Many at once, past the service: they are in no Redis yet. `epoch`: how often they have been."""
     rows = run.postgres.sql(
-        "insert into seckill_voucher (title, price_cents, initial_stock, stock, begin_at, end_at, created_at)"
+        "insert into seckill_voucher (title, price_cents, initial_stock, stock, begin_at, end_at, epoch, created_at)"
         f" select 'Fault {run.fault.name}', 1, {units}, {units}, now() - interval '3 hours', now() + interval '1 day',"
-        f" {created} from generate_series(1, {count}) returning id"
+        f" {epoch}, now() - interval '1 minute' from generate_series(1, {count}) returning id"
     )
     return [row[0] for row in rows]
 
