@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import signal
 import struct
 import subprocess
@@ -35,6 +37,7 @@ def terms(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: float = 24 
 def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: float = 24 * HOUR_S) -> str:
     """A voucher beside the crowd's; it is judged as theirs is."""
     last = run.stack.instances[-1]
+    wait_for("an instance ready", last.ready)
     status, document = last.ask("POST", "/admin/vouchers", body=terms(run, units, begin_s, end_s))
     if status != 201:
         raise Broken(f"no voucher: {status} {document}")
@@ -117,12 +120,12 @@ def within(run: Run, what: str, condition, seconds: float) -> bool:
 
 def sells(run: Run, voucher: str, seconds: float, what: str) -> bool:
     """Each instance sells it to somebody new, with the row committed, within so long."""
-    numbers = iter(range(10**6))
+    numbers, name = itertools.count(), re.sub("[^a-z0-9]", "-", what.lower())
     return all(
         within(
             run,
             f"{what}: sold by instance {n}",
-            lambda: buy(run, voucher, f"new-{what.replace(' ', '-')}-{n}-{next(numbers)}", n).status == 201,
+            lambda: buy(run, voucher, f"new-{name}-{n}-{next(numbers)}", n).status == 201,
             seconds,
         )
         for n, instance in enumerate(run.stack.instances)
