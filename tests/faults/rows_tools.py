@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import signal
 import struct
 import subprocess
@@ -35,6 +37,7 @@ def terms(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: float = 24 
 def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: float = 24 * HOUR_S) -> str:
     """A voucher beside the crowd's; it is judged as theirs is."""
     last = run.stack.instances[-1]
+    wait_for("an instance ready", last.ready)
     status, document = last.ask("POST", "/admin/vouchers", body=terms(run, units, begin_s, end_s))
     if status != 201:
         raise Broken(f"no voucher: {status} {document}")
@@ -42,12 +45,12 @@ def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: floa
     return document["id"]
 
 
-def insert_vouchers(run: Run, count: int, units: int, created: str = "now() - interval '1 minute'") -> list[str]:
-    """Many at once, past the service: they are in no Redis yet."""
+def insert_vouchers(run: Run, count: int, units: int, epoch: int = 0) -> list[str]:
+    """Many at once, past the service: they are in no Redis yet. `epoch`: how often they have been."""
     rows = run.postgres.sql(
-        "insert into seckill_voucher (title, price_cents, initial_stock, stock, begin_at, end_at, created_at)"
+        "insert into seckill_voucher (title, price_cents, initial_stock, stock, begin_at, end_at, epoch, created_at)"
         f" select 'Fault {run.fault.name}', 1, {units}, {units}, now() - interval '3 hours', now() + interval '1 day',"
-        f" {created} from generate_series(1, {count}) returning id"
+        f" {epoch}, now() - interval '1 minute' from generate_series(1, {count}) returning id"
     )
     return [row[0] for row in rows]
 
@@ -117,12 +120,12 @@ def within(run: Run, what: str, condition, seconds: float) -> bool:
 
 def sells(run: Run, voucher: str, seconds: float, what: str) -> bool:
     """Each instance sells it to somebody new, with the row committed, within so long."""
-    numbers = iter(range(10**6))
+    numbers, name = itertools.count(), re.sub("[^a-z0-9]", "-", what.lower())
     return all(
         within(
             run,
             f"{what}: sold by instance {n}",
-            lambda: buy(run, voucher, f"new-{what.replace(' ', '-')}-{n}-{next(numbers)}", n).status == 201,
+            lambda: buy(run, voucher, f"new-{name}-{n}-{next(numbers)}", n).status == 201,
             seconds,
         )
         for n, instance in enumerate(run.stack.instances)

@@ -13,6 +13,7 @@ import time
 from driver import Fault, Run
 from faults import clock_env
 from rows_tools import buy, crowd, open_voucher, set_clock, within
+from stack import wait_for
 
 EDGE_S = 0.05  # a request under way at the moment itself may be on either side
 MARK_S = 0.4  # SECKILL_SOLD_OUT_MARK_MS of memory, and a little
@@ -99,6 +100,8 @@ def started_and_set_back(run: Run) -> None:
     run.redis.end(signal.SIGTERM)
     run.redis.run(*run.stack.redis_settings)
     run.redis.preload = {}
+    for instance in run.stack.instances:
+        wait_for(f"{instance.name} ready", instance.ready)
     voucher = open_voucher(run, 100, begin_s=-20)
     winners = []
     for n in range(20):
