@@ -10,14 +10,15 @@ import rows_pairs
 import rows_redis
 import rows_window
 
-ROWS = [
-    *rows_again.ROWS,
-    *rows_damage.ROWS,
-    *rows_many.ROWS,
-    *rows_pairs.ROWS,
-    *rows_redis.ROWS,
-    *rows_window.ROWS,
-    *rows_admin.ROWS,
-    *rows_clients.ROWS,
-    *rows_known.ROWS,
+MODULES = [
+    rows_admin,
+    rows_again,
+    rows_clients,
+    rows_damage,
+    rows_known,
+    rows_many,
+    rows_pairs,
+    rows_redis,
+    rows_window,
 ]
+ROWS = [row for module in MODULES for row in module.ROWS]
