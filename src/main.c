@@ -32,6 +32,8 @@ static enum sk_status serve(const struct sk_config *config, const sigset_t *sign
         sk_log(SK_INFO, "serving", "listen=%s reactors=%d", config->listen, (int)config->reactors);
         (void)sigwait(signals, &caught);
         sk_log(SK_INFO, "stopping", "signal=%d", caught);
+    } else {
+        sk_log(SK_ERROR, "cannot start", "reactors=%d of=%d", (int)started, (int)config->reactors);
     }
     for (int64_t i = 0; i < started; i++)
         sk_reactor_stop(reactors[i]);

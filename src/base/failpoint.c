@@ -26,6 +26,7 @@ static pthread_once_t points_once = PTHREAD_ONCE_INIT;
 
 static atomic_long allocations_left; // 0: none fails
 static atomic_bool counting;
+static char counting_from[NAME_SIZE]; // the point whose first passing starts the count; empty: the start
 static pthread_once_t allocations_once = PTHREAD_ONCE_INIT;
 
 static void say(const char *name, const char *action)
@@ -65,10 +66,24 @@ static void fire(const struct point *point)
     }
 }
 
+static void read_allocations(void)
+{
+    const char *text = getenv("SECKILL_FAIL_MALLOC");
+    if (text == NULL)
+        return;
+    const char *from = strchr(text, '@');
+    if (from != NULL)
+        (void)snprintf(counting_from, sizeof counting_from, "%s",
+                       strcmp(from, "@request") == 0 ? "place.sent" : from + 1);
+    atomic_store(&allocations_left, strtol(text, NULL, 10));
+    atomic_store(&counting, from == NULL);
+}
+
 void sk_failpoint(const char *name)
 {
     (void)pthread_once(&points_once, read_points);
-    if (strcmp(name, "place.sent") == 0)
+    (void)pthread_once(&allocations_once, read_allocations);
+    if (strcmp(name, counting_from) == 0)
         atomic_store(&counting, true);
     for (size_t i = 0; i < point_count; i++) {
         if (strcmp(points[i].name, name) == 0 && atomic_fetch_sub(&points[i].left, 1) == 1)
@@ -89,15 +104,6 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 char *__wrap_strdup(const char *text);
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
-
-static void read_allocations(void)
-{
-    const char *text = getenv("SECKILL_FAIL_MALLOC");
-    if (text == NULL)
-        return;
-    atomic_store(&allocations_left, strtol(text, NULL, 10));
-    atomic_store(&counting, strstr(text, "@request") == NULL);
-}
 
 static bool fails(void)
 {

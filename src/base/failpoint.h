@@ -3,8 +3,8 @@
 //
 // SECKILL_FAILPOINTS="name=action[@n];...", read at the first passing: at the n-th passing (1st without @n) of
 // the point, once: kill (SIGKILL to ourselves), stop (SIGSTOP) or pause:<ms>.
-// SECKILL_FAIL_MALLOC="n" or "n@request": the n-th allocation of our own code fails, once; counted from the
-// start, or from the first order on.
+// SECKILL_FAIL_MALLOC="n", "n@request" or "n@name": the n-th allocation of our own code fails, once; counted from the
+// start, from the first order on, or from the first passing of the point of that name on.
 #ifndef SK_BASE_FAILPOINT_H
 #define SK_BASE_FAILPOINT_H
 

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "auth.h"
+#include "failpoint.h"
 #include "problem.h"
 #include "terms.h"
 
@@ -362,6 +363,7 @@ void sk_routes_handle(void *arg, struct sk_request *request)
     static const char admin[] = "/admin/vouchers";
     struct sk_routes *routes = arg;
     const char *path = request->path, *rest;
+    SK_FAILPOINT("http.request");
     if (routes->phase == PHASE_STARTING)
         refuse(routes, request, SK_VERDICT_UNAVAILABLE);
     else if (routes->phase == PHASE_ENDED)

@@ -64,6 +64,7 @@ struct sk_redis {
     enum link_state state;
     uint32_t timeout_ms;
     unsigned greetings_left;
+    bool ungreeted; // memory was short
     struct sk_redis_info info;
     uint64_t run_number;
     bool demoted; // it says that it is a replica now
@@ -425,8 +426,8 @@ static void on_connect(const redisAsyncContext *context, int status)
         return;
     }
     set_state(redis, LINK_GREETING);
-    if (greet(redis) != SK_OK)
-        redisAsyncDisconnect(redis->context);
+    // Not here and now: hiredis goes on with the context after this call.
+    redis->ungreeted = greet(redis) != SK_OK;
 }
 
 static void on_disconnect(const redisAsyncContext *context, int status)
@@ -518,6 +519,8 @@ static void on_tick(uv_timer_t *timer)
     }
     if (redis->oldest != NULL && uv_now(redis->loop) >= redis->oldest->since_ms + redis->timeout_ms)
         drop(redis, "reply overdue");
+    else if (redis->ungreeted && redis->state == LINK_GREETING)
+        drop(redis, "the greeting could not be sent");
     else if (redis->demoted)
         drop(redis, "it has become a replica");
     else if (redis->state != LINK_READY && !redis->resolving && now >= redis->state_since_ms + redis->timeout_ms)

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ class Control:
     old: str
     new: str
     fault: str
+    by: str = ""  # the assertion that must be among those that catch it
 
 
 CONTROLS = [
@@ -112,6 +114,103 @@ CONTROLS = [
         '    const char *label = reading->label;\n    state = "open";',
         "6g",
     ),
+    Control(
+        "last-unit",
+        "SOLD_OUT said while one unit is left",
+        "lua/place_orders.lua",
+        "elseif stock <= 0 then",
+        "elseif stock <= 1 then",
+        "3a",
+        "newcomers_are_served",
+    ),
+    Control(
+        "again-refused",
+        "orders granted again refused as if there were no unit",
+        "src/sale/regrant.c",
+        "        char letter = grant->letters[i];",
+        "        char letter = grant->letters[i] == SK_GRANT_PLACED ? SK_GRANT_SOLD_OUT : grant->letters[i];",
+        "6f",
+        "reasons_are_true",
+    ),
+    Control(
+        "swapped",
+        "a 202 with the order of the one before",
+        "src/sale/place.c",
+        "            sk_core_tell(place->core, order, SK_VERDICT_ACCEPTED, order->id, 0);",
+        "            static char before[SK_UUID_SIZE];\n"
+        "            sk_core_tell(place->core, order, SK_VERDICT_ACCEPTED, before[0] ? before : order->id, 0);\n"
+        "            memcpy(before, order->id, sizeof before);",
+        "3a",
+        "accepted_is_the_users_own",
+    ),
+    Control(
+        "bought",
+        "a winner who asks again granted once more",
+        "lua/place_orders.lua",
+        "local order = bought[i] or seen[user]",
+        "local order = again and bought[i] or seen[user]",
+        "3a",
+        "repeats_name_the_order",
+    ),
+    Control(
+        "unit",
+        "two units given back for one",
+        "lua/settle_entry.lua",
+        "redis.call('HINCRBY', KEYS[1], 'stock', 1)",
+        "redis.call('HINCRBY', KEYS[1], 'stock', 2)",
+        "1o",
+        "units_are_held_meanwhile",
+    ),
+    Control(
+        "unknown",
+        "an order given up because its commit was not answered",
+        "src/sale/writer.c",
+        "    if (rows == NULL || sk_rows_count(rows) != batch->n) {",
+        "    if (rows == NULL) {\n"
+        "        for (size_t i = 0; i < batch->n; i++)\n"
+        '            settle(writer, batch->orders[i], "duplicate", NULL);\n'
+        "        free_batch(batch);\n"
+        "        return;\n"
+        "    }\n"
+        "    if (rows == NULL || sk_rows_count(rows) != batch->n) {",
+        "19d",
+    ),
+    Control(
+        "storm",
+        "a voucher rebuilt though nothing is wrong",
+        "src/sale/audit.c",
+        "    if (behind(account, now))",
+        "    if (behind(account, now) || now->epoch < 9)",
+        "3a",
+        "rebuilds_are_few",
+    ),
+    Control(
+        "url",
+        "a committed order shown as pending",
+        "sql/statements/find_order.sql",
+        "SELECT order_json(o)",
+        "SELECT json_build_object('id', o.id, 'voucher_id', o.voucher_id::text, 'user_id', o.user_id, 'status', 'pending')",
+        "3a",
+        "each_url_tells_the_end",
+    ),
+    Control(
+        "owner",
+        "an order shown to whoever asks",
+        "sql/statements/find_order.sql",
+        "o.user_id = $2",
+        "$2::text IS NOT NULL",
+        "3a",
+        "strangers_see_no_order",
+    ),
+    Control(
+        "leak",
+        "an inquiry that is not freed",
+        "src/sale/inquiry.c",
+        "    free(inquiry);",
+        "",
+        "30",
+        "processes_are_well",
+    ),
 ]
 
 
@@ -154,9 +253,9 @@ class Copy:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def catch(control: Control, copy: Copy, seed: int) -> Result:
+def catch(control: Control, build: Future[Path], seed: int) -> Result:
     fault = next(fault for fault in FAULTS if fault.name == control.fault)
-    stack = Stack(copy.build(control))
+    stack = Stack(build.result())
     try:
         return run_fault(stack, fault, seed)
     finally:
@@ -164,17 +263,28 @@ def catch(control: Control, copy: Copy, seed: int) -> Result:
 
 
 def run_all(only: str | None, seed: int) -> int:
+    """While broken builds are tried the next ones are made."""
     chosen = [control for control in CONTROLS if only is None or control.name in only.split(",")]
     print(f"seed {seed}\n\n{'broken guard':<62}{'fault':<7}{'caught by'}")
     copy, missed = Copy(), 0
     try:
-        for control in chosen:
-            result = catch(control, copy, seed)
-            caught = [name for name in result.complaints if name != "the suite"]
-            missed += not caught
-            shown = ", ".join(caught) or f"NOT CAUGHT {result.complaints or result.why}"
-            print(f"{control.guard:<62}{control.fault:<7}{shown}", flush=True)
+        with ThreadPoolExecutor(1) as maker, ThreadPoolExecutor(2) as judges:
+            builds = [maker.submit(copy.build, control) for control in chosen]
+            tries = [judges.submit(catch, control, build, seed) for control, build in zip(chosen, builds)]
+            for control, one in zip(chosen, tries):
+                missed += not show(control, one.result())
     finally:
         copy.remove()
     print(f"\n{len(chosen) - missed} of {len(chosen)} broken guards caught")
     return 1 if missed else 0
+
+
+def show(control: Control, result: Result) -> bool:
+    """Whether it is caught."""
+    caught = [name for name in result.complaints if name != "the suite"]
+    is_caught = control.by in caught if control.by else bool(caught)
+    shown = ", ".join(caught)
+    if not is_caught:
+        shown = f"NOT CAUGHT by {control.by or 'any'}: {result.complaints or result.why}"
+    print(f"{control.guard:<62}{control.fault:<7}{shown}", flush=True)
+    return is_caught

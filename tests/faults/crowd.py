@@ -12,7 +12,7 @@ import json
 import random
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 REFUSALS = {"SOLD_OUT", "NOT_STARTED", "ENDED"}
 
@@ -21,20 +21,33 @@ REFUSALS = {"SOLD_OUT", "NOT_STARTED", "ENDED"}
 class Event:
     began: float
     ended: float
-    what: str  # buy or look
+    what: str  # buy, look, or hung: a purchase whose answer nobody waited for
     user: str
     voucher: str
     instance: int
     status: int = 0  # 0: no answer
     code: str = ""
     order: str = ""
-    state: str = ""  # of an order that was looked at
+    state: str = ""  # of the order in the answer
+    reason: str = ""
+    shown: list[str] = field(default_factory=list)  # the order, user and voucher in the answer's body
 
     @property
     def outcome(self) -> str:
         if self.status in (200, 201, 202) or self.code == "ALREADY_ORDERED":
             return "ok"
         return "refused" if 400 <= self.status < 500 else "unknown"
+
+    def hear(self, status: int, document: dict) -> None:
+        """Takes the answer down. The order of a purchase is known from its answer alone."""
+        self.ended, self.status, self.code = time.time(), status, document.get("code", "")
+        self.state, self.reason = document.get("status", ""), document.get("reason", "")
+        if self.what == "buy":
+            self.order = document.get("order_id" if status == 409 else "id", "")
+        if status in (200, 201, 202):
+            self.shown = [document.get(name, "") for name in ("id", "user_id", "voucher_id")]
+        if not isinstance(self.state, str):
+            self.state = ""  # a problem document has its HTTP status there
 
 
 async def ask(port: int, method: str, path: str, user: str, headers: str = "", timeout: float = 4.0):
@@ -103,9 +116,7 @@ class Crowd:
     async def _buy(self, voucher: str, user: str, instance: int) -> None:
         event = Event(time.time(), 0, "buy", user, voucher, instance)
         headers = "Prefer: respond-async\r\n" if self.rng.random() < 0.4 else ""
-        event.status, document = await ask(self.ports[instance], "POST", f"/seckill/{voucher}", user, headers)
-        event.ended, event.code = time.time(), document.get("code", "")
-        event.order = document.get("order_id" if event.status == 409 else "id", "")
+        event.hear(*await ask(self.ports[instance], "POST", f"/seckill/{voucher}", user, headers))
         self.history.append(event)
         if event.status == 202:
             self.pending.append(event)
@@ -113,9 +124,55 @@ class Crowd:
     async def _look(self, bought: Event) -> None:
         instance = self.rng.randrange(len(self.ports))
         event = Event(time.time(), 0, "look", bought.user, bought.voucher, instance, order=bought.order)
-        event.status, document = await ask(self.ports[instance], "GET", f"/orders/{bought.order}", bought.user)
-        event.ended, event.code, event.state = time.time(), document.get("code", ""), document.get("status", "")
+        event.hear(*await ask(self.ports[instance], "GET", f"/orders/{bought.order}", bought.user))
         self.history.append(event)
+
+
+class Link:
+    """Asks one instance, question after question, on one connection that is kept."""
+
+    def __init__(self, port: int):
+        self.port, self.reader, self.writer = port, None, None
+
+    async def ask(self, method: str, path: str, user: str, headers: str = "", timeout: float = 5.0):
+        """(status, document); (0, {}) without an answer, and the connection is given up."""
+        try:
+            return await asyncio.wait_for(self._ask(method, path, user, headers), timeout)
+        except (OSError, ValueError, IndexError, EOFError, asyncio.TimeoutError):
+            self.close()
+            return 0, {}
+
+    async def _ask(self, method: str, path: str, user: str, headers: str):
+        if self.writer is None:
+            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        length = "Content-Length: 0\r\n" if method == "POST" else ""
+        head = f"{method} {path} HTTP/1.1\r\nHost: crowd\r\nX-User-Id: {user}\r\n{headers}{length}\r\n"
+        self.writer.write(head.encode())
+        head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
+        body = await self.reader.readexactly(int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0]))
+        if b"connection: close" in head:
+            self.close()
+        return int(head.split(b" ", 2)[1]), json.loads(body) if body else {}
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+        self.reader = self.writer = None
+
+
+async def ask_all(port: int, questions: list[Event], links: int = 8) -> None:
+    """GETs the order of each event, as its user, over a few connections."""
+    waiting = list(reversed(questions))
+
+    async def work() -> None:
+        link = Link(port)
+        while waiting:
+            event = waiting.pop()
+            event.began = time.time()
+            event.hear(*await link.ask("GET", f"/orders/{event.order}", event.user))
+        link.close()
+
+    await asyncio.gather(*(work() for _ in range(links)))
 
 
 def write_history(path, history: list[Event]) -> None:

@@ -145,10 +145,20 @@ class RedisServer(Process):
 
     def call(self, *words: object, timeout: float = 5.0):
         """One command on a connection of its own. Errors are RuntimeError."""
+        return self.calls([words], timeout)[0]
+
+    def calls(self, commands, timeout: float = 5.0) -> list:
+        """Many commands in one write. The first error is a RuntimeError."""
+        sent = [self._command(words) for words in commands]
         with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as link:
-            parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-            link.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
-            return self._read(link.makefile("rb"))
+            link.sendall(b"".join(sent))
+            stream = link.makefile("rb")
+            return [self._read(stream) for _ in sent]
+
+    @staticmethod
+    def _command(words) -> bytes:
+        parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
 
     def _read(self, stream):
         line = stream.readline().rstrip(b"\r\n")
@@ -249,9 +259,10 @@ class Instance(Process):
             raise Broken(f"{self.name} has ended: {self.text()[-300:]}")
         return self.ask("GET", "/readyz")[0] == 200
 
-    def ask(self, method: str, path: str, user: str = "", body: dict | None = None, timeout: float = 5.0):
+    def ask(self, method: str, path: str, user: str = "", body: dict | None = None, timeout: float = 5.0, headers=None):
         """(status, document); (0, {}) when there is no answer."""
-        headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"} if path.startswith("/admin") else {"X-User-Id": user}
+        who = {"Authorization": f"Bearer {ADMIN_TOKEN}"} if path.startswith("/admin") else {"X-User-Id": user}
+        headers = who | (headers or {})
         data = b"" if method == "POST" else None
         if body is not None:
             data = json.dumps(body).encode()
@@ -292,6 +303,7 @@ class Stack:
         self.postgres = PostgresServer(self.folder)
         self.migrate()
         self.redis_proxy, self.pg_proxy = Proxy(free_port()), Proxy(free_port())
+        self.more_proxies: list[Proxy] = []  # of one fault
 
     def migrate(self) -> None:
         env = os.environ | {"SECKILL_DATABASE_URL": self.postgres.url("owner")}
@@ -335,6 +347,13 @@ class Stack:
         for instance in self.instances:
             instance.wait_ready()
 
+    def another_proxy(self, upstream: int) -> Proxy:
+        """For one instance alone, so that it meets another store than the others."""
+        proxy = Proxy(free_port())
+        proxy.reset(upstream)
+        self.more_proxies.append(proxy)
+        return proxy
+
     def land(self) -> None:
         """Ends what belongs to one fault. Instances must stop in order."""
         for instance in self.instances:
@@ -347,6 +366,9 @@ class Stack:
         for other in self.others:
             other.end(signal.SIGKILL)
         self.others = []
+        for proxy in self.more_proxies:
+            proxy.close()
+        self.more_proxies = []
 
     def small_disk(self, name: str, megabytes: int) -> Path:
         """A file system of its own, that can be filled up."""

@@ -1,0 +1,213 @@
+"""What must be true of what users were told. Each assertion is a function of a World and returns complaints."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from crowd import REFUSALS
+from world import LIVE, World
+
+MARK_S = 0.3  # SECKILL_SOLD_OUT_MARK_MS, and a little
+FEW = 20  # of fewer purchases no share is taken
+# What an order may be once it was something; while it is pending it may become anything.
+AFTER = {
+    "unpaid": {"unpaid", "paid", "cancelled"},
+    "paid": {"paid", "cancelled"},
+    "cancelled": {"cancelled"},
+    "refused": {"refused"},
+}
+
+
+def created_is_a_row(world: World) -> list[str]:
+    """P3."""
+    complaints = []
+    rows = {id: {(o.id, o.user) for o in voucher.live} for id, voucher in world.vouchers.items()}
+    for event in world.buys():
+        if event.status == 201 and (event.order, event.user) not in rows[event.voucher]:
+            complaints.append(f"201 for {event.order} of {event.user}, but there is no such live order")
+    return complaints
+
+
+def accepted_ends(world: World) -> list[str]:
+    """P5: a row, or a refusal with its reason, or held by a dead letter."""
+    complaints, lost = [], world.forgiven()
+    for (order, user), event in world.accepted().items():
+        voucher = world.vouchers[event.voucher]
+        ends = {o.id for o in voucher.orders if o.status in LIVE or (o.status == "refused" and o.reason)}
+        if order not in ends and order not in voucher.held.values() and not (event.status == 202 and order in lost):
+            complaints.append(f"{event.status} for {order} of {user} has no end")
+    return complaints
+
+
+def accepted_is_the_users_own(world: World) -> list[str]:
+    complaints = []
+    owners = {o.id: o.user for v in world.vouchers.values() for o in v.orders}
+    owners |= {order: user for v in world.vouchers.values() for user, order in v.held.items()}
+    for order, user in world.accepted():
+        if owners.get(order, user) != user:
+            complaints.append(f"{user} was told of {order}, which is {owners[order]}'s")
+    return complaints
+
+
+def accepted_is_mostly_confirmed(world: World) -> list[str]:
+    """How many accepted orders may end as refused is for each fault to say: none where nothing is lost."""
+    refused = {o.id: o.reason for v in world.vouchers.values() for o in v.orders if o.status == "refused"}
+    reasons = [refused[order] for order, _ in world.accepted() if order in refused]
+    if len(reasons) <= world.refused_most:
+        return []
+    return [f"{len(reasons)} accepted orders were refused, {world.refused_most} at most: {sorted(set(reasons))}"]
+
+
+def accepted_is_never_unknown(world: World) -> list[str]:
+    """P5: whoever got a 202 never hears 404 at its URL."""
+    looks, lost = [event for event in world.history if event.what == "look"], world.forgiven()
+    return [f"GET of {e.order} answered 404" for e in looks if e.status == 404 and e.order not in lost]
+
+
+def each_url_tells_the_end(world: World) -> list[str]:
+    """P5: once all is settled each accepted order can be read by its user, and is what its row is."""
+    if world.ends is None:
+        return []
+    rows = {(o.id, o.user): (o.status, o.reason) for v in world.vouchers.values() for o in v.orders}
+    rows |= {(order, user): ("pending", "") for v in world.vouchers.values() for user, order in v.held.items()}
+    due, complaints = set(world.accepted()), []
+    lost = world.forgiven()
+    for event in world.ends:
+        due.discard((event.order, event.user))
+        if event.order in lost and event.status in (404, 503):
+            continue
+        said = event.state, event.reason
+        if event.status != 200 or said != rows.get((event.order, event.user)):
+            row = rows.get((event.order, event.user))
+            complaints.append(f"GET of {event.order} says {event.status} {event.code} {said}, and its row {row}")
+    return complaints + [f"{order} of {user} was not read" for order, user in sorted(due)]
+
+
+def strangers_see_no_order(world: World) -> list[str]:
+    """Another user's order is 404; after a rebuild it may be 503, because then no unknown order is 404 for a while."""
+    rebuilt = any(v.rebuilds for v in world.vouchers.values())
+    allowed = {404, 503} if rebuilt else {404}
+    return [f"{e.user} asked for {e.order}: {e.status}" for e in world.strangers if e.status not in allowed]
+
+
+def answers_are_for_who_asked(world: World) -> list[str]:
+    """The ids in a body are those that were asked for."""
+    complaints = []
+    for event in [*world.history, *(world.ends or []), *world.strangers]:
+        asked = [event.order, event.user, event.voucher]
+        if event.status in (200, 201, 202) and event.what != "hung" and event.shown != asked:
+            complaints.append(f"asked for {asked}, shown {event.shown}")
+    return complaints
+
+
+def refused_left_no_order(world: World) -> list[str]:
+    """Users who heard nothing but definite refusals have no order."""
+    heard = defaultdict(set)
+    for event in world.history:
+        if event.what in ("buy", "hung") and event.voucher in world.vouchers:
+            heard[event.voucher, event.user].add(event.outcome)
+    live = {(id, order.user) for id, voucher in world.vouchers.items() for order in voucher.live}
+    return [
+        f"{user} was refused each time and has an order"
+        for (voucher, user), outcomes in heard.items()
+        if outcomes == {"refused"} and (voucher, user) in live
+    ]
+
+
+def sold_out_is_true(world: World) -> list[str]:
+    """It is not, if by then fewer users than there are units can have had one."""
+    holders, complaints = world.holders(), []
+    for event in world.buys():
+        voucher = world.vouchers[event.voucher]
+        if event.code != "SOLD_OUT":
+            continue
+        gone = world.could_be_gone(voucher, holders[voucher.id], event.ended)
+        if gone < voucher.units:
+            complaints.append(f"{event.user} heard SOLD_OUT when at most {gone} of {voucher.units} were gone")
+    return complaints
+
+
+def reasons_are_true(world: World) -> list[str]:
+    """ALREADY_ORDERED needs another order; that no unit was left needs that they all may have been gone."""
+    holders, complaints = world.holders(), []
+    for voucher in world.vouchers.values():
+        kept = voucher.kept
+        gone = world.could_be_gone(voucher, holders[voucher.id], float("inf"))
+        for order in voucher.orders:
+            if order.status == "refused" and order.reason == "ALREADY_ORDERED" and order.user not in kept:
+                complaints.append(f"{order.id} was refused as ALREADY_ORDERED, but {order.user} has no order")
+            if order.status == "refused" and order.reason in ("GRANT_LOST", "SOLD_OUT") and gone < voucher.units:
+                complaints.append(f"{order.id}: {order.reason} when at most {gone} of {voucher.units} were gone")
+    return complaints
+
+
+def known_orders(world: World) -> dict[tuple[str, str], float]:
+    """Since when each user has known of the order that is his at the end."""
+    won: dict[tuple[str, str], float] = {}
+    kept = {id: voucher.kept for id, voucher in world.vouchers.items()}
+    for event in world.buys():
+        if event.outcome == "ok" and event.order == kept[event.voucher].get(event.user):
+            key = event.voucher, event.user
+            won[key] = min(won.get(key, event.ended), event.ended)
+    return won
+
+
+def winners_are_told(world: World) -> list[str]:
+    """P6: who had won before asking again, and still has the order, is not told that there is nothing."""
+    won, complaints = known_orders(world), []
+    for event in world.buys():
+        at = won.get((event.voucher, event.user))
+        if at is not None and event.began > at + MARK_S and (event.code in REFUSALS or event.status == 404):
+            complaints.append(f"{event.user} had won and was told {event.code} {event.began - at:.1f} s later")
+    return complaints
+
+
+def repeats_name_the_order(world: World) -> list[str]:
+    """P6: with *the* order id, from the first time on that the user has heard of it."""
+    won, complaints, lost = known_orders(world), [], world.forgiven()
+    for event in world.buys():
+        voucher = world.vouchers[event.voucher]
+        own = {o.id for o in voucher.orders if o.user == event.user} | {voucher.held.get(event.user)} | lost
+        if event.code == "ALREADY_ORDERED" and event.order not in own:
+            complaints.append(f"ALREADY_ORDERED named {event.order}, which is not {event.user}'s")
+        at = won.get((event.voucher, event.user))
+        the = voucher.kept.get(event.user)
+        if at is not None and event.began > at and event.outcome == "ok" and event.order != the:
+            complaints.append(f"{event.user} had {the} and was told {event.status} {event.code} {event.order}")
+    return complaints
+
+
+def states_never_go_back(world: World) -> list[str]:
+    told, complaints = defaultdict(list), []
+    for event in [*world.history, *(world.ends or [])]:
+        if event.order and event.state:
+            told[event.order].append(event)
+    for order, events in told.items():
+        for before in events:
+            allowed = AFTER.get(before.state)
+            for event in events if allowed else []:
+                if before.ended < event.began and event.state not in allowed:
+                    later = f"{event.began - before.ended:.2f} s later {event.state}"
+                    complaints.append(f"{order} was {before.state} and {later}")
+    return complaints
+
+
+def unknowns_are_few(world: World) -> list[str]:
+    """A fault may cost answers while it lasts, and no more than that."""
+    outcomes = [event.outcome for event in world.buys() if not event.user.startswith("back")]
+    share = outcomes.count("unknown") / max(len(outcomes), 1)
+    if len(outcomes) < FEW or share <= world.unknown_most:
+        return []
+    return [f"{share:.0%} of {len(outcomes)} purchases had no definite answer, {world.unknown_most:.0%} at most"]
+
+
+def newcomers_are_served(world: World) -> list[str]:
+    """P4, asked and not only counted: what Redis has for sale can be bought, and nothing else is."""
+    complaints = []
+    for fresh in world.fresh:
+        event = fresh.event
+        window = world.vouchers[event.voucher].window
+        due = window if window in REFUSALS else "" if fresh.stock > 0 else "SOLD_OUT"
+        if event.code != due or (due == "" and event.status not in (201, 202)):
+            complaints.append(f"with {fresh.stock} for sale {event.user} heard {event.status} {event.code}")
+    return complaints

@@ -1,0 +1,93 @@
+"""What must be true of the stores and the processes. Each assertion is a function of a World and returns
+complaints."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from world import World
+
+
+def not_oversold(world: World) -> list[str]:
+    """P1."""
+    return [f"{len(v.live)} live orders of {v.units} units" for v in world.vouchers.values() if len(v.live) > v.units]
+
+
+def one_live_order_each(world: World) -> list[str]:
+    """P2."""
+    complaints = []
+    for voucher in world.vouchers.values():
+        users = Counter(order.user for order in voucher.live)
+        complaints += [f"{user} has {n} live orders" for user, n in users.items() if n > 1]
+    return complaints
+
+
+def every_unit_is_somewhere(world: World) -> list[str]:
+    """P4: in a live order, held, or for sale; and PostgreSQL counts the same. That is also the end of each
+    purchase whose outcome was unknown (P7): an order, or none; never an order and its unit for sale as well."""
+    complaints = []
+    for v in world.vouchers.values():
+        there = len(v.live) + len(v.held) + v.redis_stock
+        if there != v.units:
+            complaints.append(f"{len(v.live)} live + {len(v.held)} held + {v.redis_stock} for sale of {v.units} units")
+        if v.pg_stock != v.units - len(v.live):
+            complaints.append(f"PostgreSQL has {v.pg_stock} in stock with {len(v.live)} live of {v.units}")
+        if v.state != "open":
+            complaints.append(f"the voucher is {v.state}")
+    return complaints
+
+
+def units_are_held_meanwhile(world: World) -> list[str]:
+    """P7, at each moment at which Redis sold: a unit is for sale, or somebody's; what is unknown is held. Without
+    this a unit given back too early would be seen only if somebody was quick enough to buy it."""
+    complaints = []
+    for sample in [] if world.may_differ else world.samples:
+        units = world.vouchers[sample.voucher].units
+        if sample.state == "open" and (sample.stock < 0 or sample.stock + sample.buyers > units):
+            complaints.append(f"{sample.stock} for sale and {sample.buyers} buyers of {units} units: {sample}")
+    return complaints
+
+
+def buyers_are_the_orders(world: World) -> list[str]:
+    complaints = []
+    for v in world.vouchers.values():
+        due = v.kept
+        wrong = {u for u in due.keys() | v.buyers.keys() if due.get(u) != v.buyers.get(u)}
+        if wrong:
+            some = sorted(wrong)[0]
+            complaints.append(f"{len(wrong)} buyers differ, as {some}: {v.buyers.get(some)} is {due.get(some)}")
+    return complaints
+
+
+def journal_is_empty(world: World) -> list[str]:
+    return [f"{v.journal} entries left in the journal" for v in world.vouchers.values() if v.journal != 0]
+
+
+def letters_are_accounted_for(world: World) -> list[str]:
+    if world.letters == world.letters_expected:
+        return []
+    return [f"{world.letters} dead letters, {world.letters_expected} expected"]
+
+
+def nothing_is_foreign(world: World) -> list[str]:
+    """No row or key but those of the run's vouchers; what does not go away by itself belongs to one of them."""
+    return world.foreign
+
+
+def rebuilds_are_few(world: World) -> list[str]:
+    """A voucher that is rebuilt again and again settles in the end, but does not sell meanwhile."""
+    rebuilds = sum(v.rebuilds for v in world.vouchers.values())
+    if rebuilds <= world.rebuilds_most:
+        return []
+    return [f"{rebuilds} rebuilds, {world.rebuilds_most} at most for this fault"]
+
+
+def processes_are_well(world: World) -> list[str]:
+    bad = [line for line in world.logs if "level=fatal" in line or "Sanitizer" in line or "runtime error:" in line]
+    return world.exits + world.leaks + bad
+
+
+def the_audit_had_nothing_to_mend(world: World) -> list[str]:
+    """A difference that only the audit mended is a fault that something else let through."""
+    found = [line for line in world.logs if "books differ" in line]
+    return [] if world.may_differ else found[:1]

@@ -1,0 +1,112 @@
+"""Two faults at once: Redis loses data, and an instance that holds accepted orders goes.
+
+An accepted order is in two places until it is committed: in Redis's journal, and in the instance that granted it. A
+row that takes both says how many it may cost (`lost_202`); nothing else may be lost, and an instance that is only
+stopped, or that ends in order, costs none.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from driver import Fault, Run
+from rows_tools import accepted, kill, look, within
+from stack import wait_for
+
+HOLD_S = 0.5  # nothing is committed for so long: orders pile up
+
+
+def flushed(run: Run) -> None:
+    run.redis.call("FLUSHALL")
+
+
+def erased(run: Run) -> None:
+    run.redis.end(signal.SIGKILL)
+    run.redis.erase()
+    run.redis.run(*run.stack.redis_settings)
+
+
+def rolled_back(run: Run, size: int) -> None:
+    run.redis.end(signal.SIGKILL)
+    os.truncate(run.redis.aof(), size)
+    run.redis.run(*run.stack.redis_settings)
+
+
+def gone(run: Run) -> None:
+    kill(run)
+
+
+def ended(run: Run) -> None:
+    """It drains while the loss goes on."""
+    run.first.signal(signal.SIGTERM)
+
+
+def stopped(run: Run) -> None:
+    run.first.signal(signal.SIGSTOP)
+
+
+def pair(leave, lose, leave_first: bool = True):
+    """Orders wait in both instances; one of them leaves, and Redis loses them."""
+
+    def inject(run: Run) -> None:
+        size = run.redis.aof().stat().st_size
+        holder = run.hold_orders(HOLD_S)
+        time.sleep(HOLD_S * 0.6)
+        losing = (lambda: lose(run, size)) if lose is rolled_back else lambda: lose(run)
+        for step in (lambda: leave(run), losing) if leave_first else (losing, lambda: leave(run)):
+            step()
+        holder.wait()
+        if leave is stopped:
+            rebuilt = lambda: run.redis.call("HGET", run.key("voucher"), "state") == "open"
+            within(run, "rebuilt by the other", rebuilt, 10)
+            time.sleep(0.3)
+            run.first.signal(signal.SIGCONT)
+        if leave is ended:
+            within(run, "ended in order", lambda: not run.first.alive(), 10)
+
+    return inject
+
+
+def ended_with_nothing_granted(run: Run) -> None:
+    """What Redis lost cannot be granted again before the instance must end: it has to be refused, not forgotten."""
+    holder = run.hold_orders(HOLD_S)
+    orders = [accepted(run, run.vouchers[0], f"waiting{n}") for n in range(20)]
+    run.first.signal(signal.SIGSTOP)
+    run.redis.call("FLUSHALL")
+    holder.wait()
+    rebuilt = lambda: run.redis.call("HGET", run.key("voucher"), "state") == "open"
+    wait_for("rebuilt by the other", rebuilt)
+    run.redis.call("CONFIG", "SET", "maxmemory", 1)
+    run.first.signal(signal.SIGCONT)
+    time.sleep(0.5)
+    run.first.signal(signal.SIGTERM)
+    within(run, "ended in order", lambda: not run.first.alive(), 10)
+    run.redis.call("CONFIG", "SET", "maxmemory", 0)
+    for order in orders:
+        look(run, order, 1)
+
+
+# The instance's orders that were answered with 202 in the hold, and those whose buyers heard nothing.
+TAKES_BOTH = {"seconds": 2.5, "units": 2000, "lost_202": 60, "refused_202": 30, "rebuilds": 4, "unknown": 0.4}
+TAKES_ONE = {"seconds": 2.5, "units": 2000, "refused_202": 30, "rebuilds": 4, "unknown": 0.4}
+SHORT_DRAIN = {"SECKILL_DRAIN_TIMEOUT_MS": "1500"}
+
+ROWS = [
+    Fault("37a", "FLUSHALL, and an instance with orders killed", pair(gone, flushed), **TAKES_BOTH),
+    Fault("37b", "Redis comes back empty, an instance killed", pair(gone, erased, False), **TAKES_BOTH, full=True),
+    Fault("37c", "Redis rolled back, an instance killed", pair(gone, rolled_back), **TAKES_BOTH, full=True),
+    Fault("37d", "FLUSHALL, and an instance with orders terminated", pair(ended, flushed), **TAKES_ONE),
+    Fault("37e", "Redis comes back empty, an instance terminated", pair(ended, erased), **TAKES_ONE, full=True),
+    Fault("37f", "Redis rolled back, an instance terminated", pair(ended, rolled_back, False), **TAKES_ONE, full=True),
+    Fault("37g", "Redis comes back empty, an instance stopped", pair(stopped, erased), **TAKES_ONE, full=True),
+    Fault("37h", "Redis rolled back, an instance stopped", pair(stopped, rolled_back), **TAKES_ONE),
+    Fault(
+        "37i",
+        "terminated while nothing can be granted again",
+        ended_with_nothing_granted,
+        env=SHORT_DRAIN,
+        **TAKES_ONE | {"refused_202": 60, "unknown": 0.8},
+    ),
+]

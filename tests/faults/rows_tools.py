@@ -1,0 +1,157 @@
+"""What the rows in the files beside this one share: vouchers of their own, buyers of their own, and bounded waiting."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import signal
+import struct
+import subprocess
+import threading
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from crowd import Crowd, Event
+from driver import Run
+from stack import Broken, Instance, wait_for
+
+HOUR_S = 3600.0
+
+
+def instant(seconds: float) -> str:
+    """RFC 3339, so many seconds from now."""
+    return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def terms(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: float = 24 * HOUR_S, title: str = "") -> dict:
+    return {
+        "title": title or f"Fault {run.fault.name}",
+        "stock": units,
+        "price_cents": 1,
+        "begin_at": instant(begin_s),
+        "end_at": instant(end_s),
+    }
+
+
+def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: float = 24 * HOUR_S) -> str:
+    """A voucher beside the crowd's; it is judged as theirs is."""
+    last = run.stack.instances[-1]
+    wait_for("an instance ready", last.ready)
+    status, document = last.ask("POST", "/admin/vouchers", body=terms(run, units, begin_s, end_s))
+    if status != 201:
+        raise Broken(f"no voucher: {status} {document}")
+    run.vouchers.append(document["id"])
+    return document["id"]
+
+
+def insert_vouchers(run: Run, count: int, units: int, epoch: int = 0) -> list[str]:
+    """Many at once, past the service: they are in no Redis yet. `epoch`: how often they have been."""
+    rows = run.postgres.sql(
+        "insert into seckill_voucher (title, price_cents, initial_stock, stock, begin_at, end_at, epoch, created_at)"
+        f" select 'Fault {run.fault.name}', 1, {units}, {units}, now() - interval '3 hours', now() + interval '1 day',"
+        f" {epoch}, now() - interval '1 minute' from generate_series(1, {count}) returning id"
+    )
+    return [row[0] for row in rows]
+
+
+def key(voucher: str, part: str) -> str:
+    return f"seckill:{{{voucher}}}:{part}"
+
+
+def is_open(run: Run, voucher: str) -> bool:
+    return run.redis.call("HGET", key(voucher, "voucher"), "state") == "open"
+
+
+def crowd(run: Run, vouchers: list[str], seconds: float, rate: int = 300, users: int = 700) -> Crowd:
+    """A crowd of the row's own, started; who starts it joins it."""
+    one = Crowd([instance.port for instance in run.stack.instances], run.rng, run.history)
+    one.start(vouchers, seconds, rate, users, False, False)
+    return one
+
+
+def buy(run: Run, voucher: str, user: str, instance: int = 0, later: bool = False, timeout: float = 4.0) -> Event:
+    """One request, kept in the history. `later`: with Prefer: respond-async."""
+    event = Event(time.time(), 0, "buy", user, voucher, instance)
+    headers = {"Prefer": "respond-async"} if later else {}
+    path = f"/seckill/{voucher}"
+    event.hear(*run.stack.instances[instance].ask("POST", path, user, timeout=timeout, headers=headers))
+    run.history.append(event)
+    return event
+
+
+def look(run: Run, bought: Event, instance: int = 0) -> Event:
+    """The URL of an accepted order, kept in the history."""
+    event = Event(time.time(), 0, "look", bought.user, bought.voucher, instance, order=bought.order)
+    event.hear(*run.stack.instances[instance].ask("GET", f"/orders/{bought.order}", bought.user))
+    run.history.append(event)
+    return event
+
+
+def accepted(run: Run, voucher: str, user: str, instance: int = 0) -> Event:
+    """An order that was accepted and is not committed yet; the caller sees to that."""
+    deadline = time.monotonic() + 3
+    while (event := buy(run, voucher, user, instance, later=True)).status not in (202, 409):
+        if time.monotonic() > deadline:
+            raise Broken(f"no 202: {event.status} {event.code}")
+        time.sleep(0.05)
+    return event
+
+
+def lock_row(run: Run, voucher: str, seconds: float) -> subprocess.Popen:
+    """Somebody's transaction has the voucher's row."""
+    script = f"begin; select from seckill_voucher where id = {voucher} for update; select pg_sleep({seconds}); commit;"
+    command = run.postgres.psql("seckill", "-c", script)
+    holder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    waits = "select count(*) > 0 from pg_stat_activity where query like '%for update%' and wait_event = 'PgSleep'"
+    wait_for("row locked", lambda: run.postgres.sql(waits) == [["t"]])
+    return holder
+
+
+def within(run: Run, what: str, condition, seconds: float) -> bool:
+    """A bound that the row itself asserts."""
+    try:
+        wait_for(what, condition, seconds)
+        return True
+    except Broken as late:
+        run.seen_meanwhile.append(str(late))
+        return False
+
+
+def sells(run: Run, voucher: str, seconds: float, what: str) -> bool:
+    """Each instance sells it to somebody new, with the row committed, within so long."""
+    numbers, name = itertools.count(), re.sub("[^a-z0-9]", "-", what.lower())
+    return all(
+        within(
+            run,
+            f"{what}: sold by instance {n}",
+            lambda: buy(run, voucher, f"new-{name}-{n}-{next(numbers)}", n).status == 201,
+            seconds,
+        )
+        for n, instance in enumerate(run.stack.instances)
+        if instance.alive()
+    )
+
+
+def set_clock(file: Path, seconds: int) -> None:
+    """Of whoever lives by it. In place: the file is mapped."""
+    with open(file, "r+b", buffering=0) as clock:
+        clock.write(struct.pack("q", seconds))
+
+
+def kill(run: Run, instance: int = 0) -> None:
+    one = run.stack.instances[instance]
+    one.expected_exits.add(-signal.SIGKILL)
+    one.end(signal.SIGKILL)
+
+
+def restart(instance: Instance, env: dict[str, str] | None = None) -> None:
+    instance.end(signal.SIGTERM)
+    instance.run(env)
+    instance.wait_ready()
+
+
+def in_background(work) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread

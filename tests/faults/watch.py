@@ -1,0 +1,58 @@
+"""Looks at the vouchers in Redis while a fault is under way, each look one script, so at one moment."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from world import Sample
+
+PAUSE_S = 0.02
+# The process that a voucher was opened under must be the one that answers: else nobody is sold anything, whatever
+# it says.
+LOOK = """
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+local found = {}
+for _, tag in ipairs(ARGV) do
+  local v = redis.call('HMGET', 'seckill:{' .. tag .. '}:voucher', 'state', 'stock', 'epoch', 'run')
+  local state = v[4] == run and v[1] or 'unsure'
+  local buyers = redis.call('HLEN', 'seckill:{' .. tag .. '}:buyers')
+  for _, value in ipairs({ tag, state or '', v[2] or '', buyers, v[3] or '' }) do
+    found[#found + 1] = tostring(value)
+  end
+end
+return found
+"""
+
+
+class Watch:
+    """Between start() and stop(), on a thread of its own."""
+
+    def __init__(self, run):
+        self.run, self.over = run, threading.Event()
+        self.samples: list[Sample] = []
+        self.timed: list[tuple] = []  # the same with their times, for whoever reads them
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.over.set()
+        if self.thread.is_alive():
+            self.thread.join()
+
+    def _watch(self) -> None:
+        last: dict[str, Sample] = {}
+        while not self.over.wait(PAUSE_S):
+            try:
+                found = self.run.redis.call("EVAL", LOOK, 0, *self.run.vouchers[:8], timeout=1)
+            except (OSError, RuntimeError, ValueError, IndexError):
+                continue  # Redis is what the fault is about
+            for id, state, stock, buyers, epoch in zip(*(found[part::5] for part in range(5))):
+                if stock.lstrip("-").isdigit() and buyers.isdigit():
+                    sample = Sample(id, state, int(stock), int(buyers), epoch)
+                    if sample != last.get(id):
+                        self.samples.append(sample)
+                        self.timed.append((time.time(), id, state, stock, buyers, epoch))
+                    last[id] = sample
