@@ -1,4 +1,4 @@
--- place_orders() no longer trusts what comes from Redis, and says of an order that was refused before what it holds.
+-- place_orders() no longer trusts what comes from Redis, and says of an order that has ended before what it holds.
 -- Same name, same arguments: instances of the release before go on working while others are rolled out.
 
 -- The two numbers of a journal id; zeros where they are not of the size that they can have. An id only proves what
@@ -11,15 +11,15 @@ $$;
 -- Places a batch of orders for one voucher: one round trip, one outcome for each order.
 --
 --   placed          inserted now, one unit taken
---   already_placed  this very id was settled before (live or cancelled): nothing is taken again
---   duplicate       this id is kept as refused, and the unit that Redis took for it returns; live_id is the user's
---                   live order, if any
---   sold_out        this id is kept as refused, and there is no unit that could return
+--   already_placed  this very id is a live order: nothing is taken again
+--   duplicate       this id is not live, and the unit that Redis took for it returns; live_id is the user's live order,
+--                   if any
+--   sold_out        this id is not live, and there is no unit that could return
 --   stale           the epoch is not the voucher's: the caller has been fenced off, nothing is done
 --   clash           the id belongs to somebody else's order: never seen, never guessed away
 --
--- Redis may have granted an order a unit that was refused as SOLD_OUT before this call. The unit returns if PostgreSQL
--- has any left by now; if it has none, Redis has one too many.
+-- An order that ended before this call (refused, cancelled) may have been granted a unit once more by Redis. It returns if
+-- PostgreSQL has any left by now; if it has none, Redis has had one too many. tests/model shows both sides of that.
 --
 -- Idempotent by order id: settling a batch again gives the same end. The voucher's row lock, taken first
 -- and once, orders all batches of a voucher. p_journal is the newest journal id of the batch.
@@ -85,11 +85,11 @@ BEGIN
     RETURN QUERY
     SELECT o.n::integer,
            CASE WHEN own.user_id <> o.user_id OR own.voucher_id <> p_voucher THEN 'clash'
-                WHEN own.reason = 'SOLD_OUT' AND own.id = ANY (v_new || v_late) THEN 'sold_out'
-                WHEN own.reason = 'SOLD_OUT' AND v_stock - v_taken = 0 THEN 'sold_out'
-                WHEN own.status = 'refused' THEN 'duplicate'
-                WHEN own.id = ANY (v_new) THEN 'placed'
-                ELSE 'already_placed'
+                WHEN own.status IN ('unpaid', 'paid') AND own.id = ANY (v_new) THEN 'placed'
+                WHEN own.status IN ('unpaid', 'paid') THEN 'already_placed'
+                WHEN own.id <> ALL (v_new || v_late) AND v_stock = v_taken THEN 'sold_out'
+                WHEN own.id = ANY (v_new || v_late) AND own.reason = 'SOLD_OUT' THEN 'sold_out'
+                ELSE 'duplicate'
            END,
            live.id
       FROM unnest(p_ids, p_users) WITH ORDINALITY AS o (id, user_id, n)
@@ -97,6 +97,26 @@ BEGIN
       LEFT JOIN voucher_order live
              ON live.user_id = o.user_id AND live.voucher_id = p_voucher
             AND live.status IN ('unpaid', 'paid') AND live.id <> o.id
+     ORDER BY o.n;
+END
+$$;
+
+-- Keeps orders as refused that were accepted once and hold no unit any more, each with its reason. An order
+-- that PostgreSQL knows already stays what it is. Returns what each one is now, as place_orders() does:
+-- already_placed or duplicate.
+CREATE OR REPLACE FUNCTION refuse_orders(p_voucher bigint, p_ids uuid[], p_users text[], p_reasons text[])
+RETURNS TABLE (n integer, outcome text)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO voucher_order (id, user_id, voucher_id, status, reason)
+    SELECT o.id, o.user_id, p_voucher, 'refused', o.reason
+      FROM unnest(p_ids, p_users, p_reasons) AS o (id, user_id, reason)
+    ON CONFLICT DO NOTHING;
+    RETURN QUERY
+    SELECT o.n::integer, CASE WHEN own.status IN ('unpaid', 'paid') THEN 'already_placed' ELSE 'duplicate' END
+      FROM unnest(p_ids) WITH ORDINALITY AS o (id, n)
+      JOIN voucher_order own ON own.id = o.id
      ORDER BY o.n;
 END
 $$;

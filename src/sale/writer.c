@@ -170,12 +170,10 @@ static void settle(struct sk_writer *writer, struct sk_order *order, const char 
     const struct sk_core *core = writer->core;
     if (strcmp(outcome, "placed") == 0 || strcmp(outcome, "already_placed") == 0) {
         sk_core_tell(core, order, SK_VERDICT_PLACED, order->id, 0);
-    } else if (strcmp(outcome, "duplicate") == 0) {
+    } else if (strcmp(outcome, "duplicate") == 0 || strcmp(outcome, "sold_out") == 0) {
+        enum sk_verdict verdict = outcome[0] == 'd' ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_SOLD_OUT;
         sk_entry_note_refused(order->entry, order, outcome, live_id);
-        sk_core_tell(core, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_UNAVAILABLE, live_id, 0);
-    } else if (strcmp(outcome, "sold_out") == 0) {
-        sk_entry_note_refused(order->entry, order, outcome, live_id);
-        sk_core_tell(core, order, SK_VERDICT_SOLD_OUT, NULL, 0);
+        sk_core_tell(core, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : verdict, live_id, 0);
     } else if (strcmp(outcome, "stale") == 0) {
         writer->events.stale(writer->events.stale_arg, order);
         return;
