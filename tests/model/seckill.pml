@@ -27,7 +27,6 @@
 #ifndef RECONCILES
 #define RECONCILES 2
 #endif
-
 #ifndef CANCELS
 #define CANCELS 0
 #endif
@@ -38,11 +37,11 @@
 #define ASKS 2 /* requests, repeats included */
 #endif
 
-#define FAR_AHEAD 9
-#define CANNOT_BE 40
-#define EPOCHS 20 /* more than any run here needs */
-#define USERS 2
-#define IDS   3 /* order ids from 1; 0 is none */
+#define FAR_AHEAD 9  /* an epoch that nobody has used, and */
+#define CANNOT_BE 40 /* one that is out of range: it is overwritten, not outdone */
+#define EPOCHS    20 /* fewer are used in every run, or reconciles never end */
+#define USERS     2
+#define IDS       3 /* order ids from 1; 0 is none */
 
 /* Where a promise is put to the test: pan prints its number the first time. One that is never met proves nothing. */
 c_decl {
@@ -55,10 +54,10 @@ c_decl {
 	fi
 
 /* ---- PostgreSQL ---- */
-#define UNKNOWN 0
-#define LIVE    1
-#define REFUSED 2
-#define NO_UNIT 3 /* refused, because there was no unit */
+#define UNKNOWN   0
+#define LIVE      1
+#define REFUSED   2
+#define NO_UNIT   3 /* refused, because there was no unit */
 #define CANCELLED 4
 byte pg_stock = UNITS;
 byte pg_epoch = 1;
@@ -104,9 +103,10 @@ hidden byte n;
 #define STALE 4
 
 /* What an order is answered that had ended before this call. Redis may have granted it once more since: then the unit
- * returns, unless PostgreSQL has none that it could be. */
+ * returns, unless PostgreSQL has none that it could be. ENDED_RETURNS is the simpler rule, right only while Redis never
+ * goes backwards unnoticed. */
 #if defined(BREAK_ENDED_KEEPS)
-#define ENDED_BEFORE SOLD_OUT
+#define ENDED_BEFORE (status[id] == CANCELLED && pg_stock > 0 -> DUPLICATE : SOLD_OUT)
 #elif defined(BREAK_ENDED_AS_FIRST)
 #define ENDED_BEFORE (status[id] == NO_UNIT -> SOLD_OUT : DUPLICATE)
 #elif defined(ENDED_RETURNS)
@@ -181,6 +181,24 @@ inline correct_redis(id, user, outcome, instead)
 
 /* ---- an instance, or one that recovers ---- */
 
+/* The newest epoch that an instance found an order stale under, and whether one waits there. Redis is asked once it has a
+ * newer epoch; where it has none, the instance wants a reconcile. Without forged epochs an order's own epoch says the same.
+ */
+#if FORGERIES
+byte stale[3];
+bit waits[3];
+#define WANTS(h) (waits[h] && r_epoch <= stale[h])
+#define NEWEST_STALE stale[me]
+#define NOTE_STALE  waits[me] = 1; stale[me] = (epoch > stale[me] -> epoch : stale[me])
+#define WAITS_NOT   waits[me] = 0
+#define FORGETS     stale[me] = 0
+#else
+#define NEWEST_STALE epoch
+#define NOTE_STALE  skip
+#define WAITS_NOT   skip
+#define FORGETS     skip
+#endif
+
 /* Nobody has the order any more, and no journal: two faults at once. */
 #define NOTE_LOST_TWICE(id) \
 	if \
@@ -192,11 +210,10 @@ inline correct_redis(id, user, outcome, instead)
 	atomic { \
 		crashes > 0 -> crashes--; holder_died[id] = 1; holders[id]--; \
 		NOTE_LOST_TWICE(id); \
-		FORGET(stale[me] = 0) \
-		id = 0; goto idle \
+		WAITS_NOT; FORGETS; id = 0; goto idle \
 	}
 
-inline let_go() { holders[id]--; id = 0 }
+inline let_go() { WAITS_NOT; holders[id]--; id = 0 }
 
 /* XDEL, unless Redis is another process than the one that granted it */
 inline clear_journal()
@@ -206,17 +223,6 @@ inline clear_journal()
 	:: else
 	fi
 }
-
-/* The newest epoch that an order was found stale under. Redis is asked again once it has a newer one. */
-#if FORGERIES
-byte stale[3];
-byte wanted; /* a reconcile, by whom: 1 and up */
-#define FORGET(x) x;
-#define NEWEST_STALE stale[me]
-#else
-#define FORGET(x)
-#define NEWEST_STALE epoch
-#endif
 
 /* The sold-out mark: for a moment an instance answers from memory whom its filter of the buyers does not have. */
 #ifdef MARKS
@@ -235,7 +241,7 @@ end_idle:
 idle:
 	atomic {
 		if
-		:: me < 2 && asks > 0 && CAN_SELL ->
+		:: me < 2 && asks > 0 && CAN_SELL && (me == 0 || asks < ASKS) -> /* of twins, the first goes first */
 			/* place_orders.lua */
 			asks--;
 			if
@@ -291,6 +297,7 @@ granted:
 	fi;
 write:
 	atomic {
+		WAITS_NOT;
 		pg_place(id, epoch, outcome, instead);
 		if
 		:: true
@@ -301,7 +308,7 @@ write:
 	:: DIES
 	:: outcome == PLACED -> atomic { created[id] = 1; won[user] = won[user] || (live[user] == id) }
 	:: outcome == DUPLICATE || outcome == SOLD_OUT -> goto correct
-	:: outcome == STALE -> FORGET(stale[me] = (epoch > stale[me] -> epoch : stale[me])) goto again
+	:: atomic { outcome == STALE -> NOTE_STALE; goto again }
 	fi;
 	if
 	:: DIES
@@ -330,9 +337,6 @@ again: /* fenced off: granted again, by place_orders.lua in its other mode */
 	if
 	:: DIES
 	:: atomic { ends > 0 -> ends--; goto drain }
-#if FORGERIES
-	:: atomic { CAN_SELL && r_epoch <= stale[me] && wanted == 0 -> wanted = me + 1; goto again }
-#endif
 #ifdef BREAK_AGAIN
 	:: atomic { true -> epoch = pg_epoch; goto write }
 #else
@@ -380,7 +384,7 @@ drain: /* the instance ends in order: what still waits is refused, and Redis cor
 	}
 	fi;
 #endif
-	atomic { FORGET(stale[me] = 0) let_go(); goto idle }
+	atomic { FORGETS; let_go(); goto idle }
 }
 
 /* ---- an admin cancels a live order: in PostgreSQL, under the epoch that Redis is open in, then in Redis ---- */
@@ -418,31 +422,26 @@ end_rest:
 
 /* ---- reconcile ---- */
 
+#define FIRST_FIRST (me == 0 || pg_epoch > 1)
 #define GIVES_UP atomic { crashes > 0 -> crashes--; goto rest }
 
-proctype Reconciler()
+proctype Reconciler(bit me)
 {
 	byte mine, stock, outcome, count, instead, whose;
 	byte had[USERS];
 	goto end_rest;
 rest:
 	busy--;
-#if FORGERIES
-	atomic {
-		if
-		:: whose != 0 -> wanted = 0; whose = 0
-		:: else
-		fi
-	};
-#endif
 end_rest:
 	/* The voucher is missing, closed, of another run, or behind PostgreSQL; or an admin wants it. */
 	atomic {
 		if
-		:: busy == 0 && (r_state != OPEN || opened != process || r_epoch != pg_epoch)
-		:: reconciles > 0 -> reconciles--
+		:: FIRST_FIRST && busy == 0 && (r_state != OPEN || opened != process || r_epoch != pg_epoch)
+		:: FIRST_FIRST && reconciles > 0 -> reconciles--
 #if FORGERIES
-		:: busy == 0 && wanted != 0 -> whose = wanted
+		:: FIRST_FIRST && busy == 0 && WANTS(0) -> whose = 0
+		:: FIRST_FIRST && busy == 0 && WANTS(1) -> whose = 1
+		:: FIRST_FIRST && busy == 0 && WANTS(2) -> whose = 2
 #endif
 		fi;
 		busy++;
@@ -522,10 +521,7 @@ settle:
 		:: else ->
 			r_stock = stock; r_state = OPEN; opened = process;
 #if FORGERIES && !defined(BREAK_REMEMBER)
-			if
-			:: whose != 0 -> stale[whose - 1] = 0
-			:: else
-			fi;
+			stale[whose] = 0; /* whatever it was, Redis is up to date now */
 #endif
 			goto rest
 		fi
@@ -587,7 +583,7 @@ end_quiet:
 #endif
 		forget()
 	}
-	:: d_step { /* emptied: a new process */
+	:: d_step { /* emptied: a new process; apart from the next one, because a d_step takes no choices */
 		losses > 0 -> losses--; note_lost_entries(0);
 		r_state = MISSING; r_epoch = 0; r_stock = 0; opened = 0;
 		buyer[0] = 0; buyer[1] = 0; journal[1] = 0; journal[2] = 0; j_epoch[1] = 0; j_epoch[2] = 0;
@@ -649,7 +645,7 @@ end_waiting:
 
 init {
 	atomic {
-		run Holder(0); run Holder(1); run Holder(2); run Reconciler(); run Reconciler(); run Misfortune(); run Judge();
+		run Holder(0); run Holder(1); run Holder(2); run Reconciler(0); run Reconciler(1); run Misfortune(); run Judge();
 #if CANCELS
 		run Admin()
 #endif
