@@ -4,18 +4,19 @@
  * Between two steps anything may happen: another process moves, an instance dies, Redis loses its data.
  * There are no locks here: what holds, holds without them.
  *
- * Two users, UNITS units, POSTS orders at most, in ASKS requests. Holders are what has an order in hand: two instances, and
+ * Two users, UNITS units, two orders at most, in ASKS requests. Holders are what has an order in hand: two instances, and
  * a recovering one that takes entries from the journal, also while their owner is still at it.
- * CRASHES, LOSSES, LOST_REPLIES and RECONCILES bound what goes wrong. README.md says how to read this.
+ * CRASHES, ENDS, LOSSES, LOST_REPLIES, RECONCILES, CANCELS and FORGERIES bound what happens to them. BREAK_... takes one guard
+ * away, and must fail. README.md says how to read this.
  */
 #ifndef UNITS
 #define UNITS 1
 #endif
-#ifndef POSTS
-#define POSTS 2
-#endif
 #ifndef CRASHES
 #define CRASHES 1
+#endif
+#ifndef ENDS
+#define ENDS 0 /* instances that end in order while they wait to have an order granted again */
 #endif
 #ifndef LOSSES
 #define LOSSES 1
@@ -26,18 +27,38 @@
 #ifndef RECONCILES
 #define RECONCILES 2
 #endif
-
+#ifndef CANCELS
+#define CANCELS 0
+#endif
+#ifndef FORGERIES
+#define FORGERIES 0 /* epochs written into Redis by hand */
+#endif
 #ifndef ASKS
-#define ASKS POSTS /* requests, repeats included */
+#define ASKS 2 /* requests, repeats included */
 #endif
 
-#define USERS 2
-#define IDS   (POSTS + 1) /* order ids from 1; 0 is none */
+#define FAR_AHEAD 9  /* an epoch that nobody has used, and */
+#define CANNOT_BE 40 /* one that is out of range: it is overwritten, not outdone */
+#define EPOCHS    20 /* fewer are used in every run, or reconciles never end */
+#define USERS     2
+#define IDS       3 /* order ids from 1; 0 is none */
+
+/* Where a promise is put to the test: pan prints its number the first time. One that is never met proves nothing. */
+c_decl {
+	static char met[10];
+}
+#define MET(promise, when) \
+	if \
+	:: when -> c_code { if (!met[promise]) printf("met P%d\n", met[promise] = promise); } \
+	:: else \
+	fi
 
 /* ---- PostgreSQL ---- */
-#define UNKNOWN 0
-#define LIVE    1
-#define REFUSED 2
+#define UNKNOWN   0
+#define LIVE      1
+#define REFUSED   2
+#define NO_UNIT   3 /* refused, because there was no unit */
+#define CANCELLED 4
 byte pg_stock = UNITS;
 byte pg_epoch = 1;
 byte status[IDS];
@@ -67,42 +88,75 @@ bit accepted[IDS], created[IDS]; /* 202, 201 */
 bit won[USERS];                  /* heard 201, or ALREADY_ORDERED of a live order */
 bit entry_lost[IDS];             /* Redis has lost its journal entry */
 bit holder_died[IDS];
+bit lost_twice[IDS]; /* both, and nobody else had it: the one case that P5 leaves out */
 byte holders[IDS];
-byte asks = ASKS, crashes = CRASHES, losses = LOSSES, lost_replies = LOST_REPLIES, reconciles = RECONCILES;
+byte asks = ASKS, crashes = CRASHES, ends = ENDS, losses = LOSSES, lost_replies = LOST_REPLIES, reconciles = RECONCILES;
+byte cancels = CANCELS, forgeries = FORGERIES;
 byte next_id = 1;
-byte busy; /* reconciles under way: more than one only while `reconciles` lasts */
+byte busy;   /* reconciles under way: more than one only while `reconciles` lasts */
+bit telling; /* a cancel that Redis does not know yet */
+hidden byte n;
 
 #define PLACED 1
 #define DUPLICATE 2
 #define SOLD_OUT 3
 #define STALE 4
 
+/* What an order is answered that had ended before this call. Redis may have granted it once more since: then the unit
+ * returns, unless PostgreSQL has none that it could be. ENDED_RETURNS is the simpler rule, right only while Redis never
+ * goes backwards unnoticed. */
+#if defined(BREAK_ENDED_KEEPS)
+#define ENDED_BEFORE (status[id] == CANCELLED && pg_stock > 0 -> DUPLICATE : SOLD_OUT)
+#elif defined(BREAK_ENDED_AS_FIRST)
+#define ENDED_BEFORE (status[id] == NO_UNIT -> SOLD_OUT : DUPLICATE)
+#elif defined(ENDED_RETURNS)
+#define ENDED_BEFORE DUPLICATE
+#else
+#define ENDED_BEFORE (pg_stock > 0 -> DUPLICATE : SOLD_OUT)
+#endif
+
 /* place_orders() in PostgreSQL: one statement, one commit */
-inline pg_place(id, epoch, outcome)
+inline pg_place(id, epoch, outcome, instead)
 {
-	d_step {
-		if
+	instead = 0;
+	if
 #ifndef BREAK_EPOCH
-		:: epoch != pg_epoch -> outcome = STALE
+	:: epoch != pg_epoch -> outcome = STALE
+#endif
+	:: else ->
+		instead = live[owner[id]];
+		if
+		:: status[id] == LIVE -> outcome = PLACED; MET(7, true)
+#ifdef BREAK_CANCELLED
+		:: status[id] == CANCELLED -> outcome = PLACED
+		:: status[id] == REFUSED || status[id] == NO_UNIT -> outcome = ENDED_BEFORE
+#else
+		:: status[id] >= REFUSED -> outcome = ENDED_BEFORE
+#endif
+#ifndef BREAK_UNIQUE
+		:: status[id] == UNKNOWN && live[owner[id]] != 0 ->
+			MET(2, true);
+			status[id] = REFUSED; outcome = DUPLICATE
 #endif
 		:: else ->
 			if
-			:: status[id] == LIVE -> outcome = PLACED
-			:: status[id] == REFUSED -> outcome = DUPLICATE
-#ifndef BREAK_UNIQUE
-			:: status[id] == UNKNOWN && live[owner[id]] != 0 -> status[id] = REFUSED; outcome = DUPLICATE
-#endif
+			:: pg_stock == 0 -> status[id] = NO_UNIT; outcome = SOLD_OUT
 			:: else ->
-				if
-				:: pg_stock == 0 -> status[id] = REFUSED; outcome = SOLD_OUT
-				:: else ->
-					pg_stock--; status[id] = LIVE; outcome = PLACED;
-					assert(live[owner[id]] == 0); /* P2 */
-					live[owner[id]] = id
-				fi
+				pg_stock--; status[id] = LIVE; outcome = PLACED;
+				assert(live[owner[id]] == 0); /* P2 */
+				live[owner[id]] = id
 			fi
 		fi
-	}
+	fi
+}
+
+/* refuse_orders(): an order that PostgreSQL knows stays what it is */
+inline pg_refuse(id)
+{
+	if
+	:: status[id] == UNKNOWN -> status[id] = REFUSED
+	:: else
+	fi
 }
 
 #ifdef BREAK_RUN
@@ -110,12 +164,56 @@ inline pg_place(id, epoch, outcome)
 #else
 #define CAN_SELL (r_state == OPEN && opened == process)
 #endif
+#define CAN_RECOVER (r_state == OPEN && opened == process && !NO_JOURNAL)
+#define NO_JOURNAL  (!journal[1] && !journal[2])
+
+/* settle_entry.lua: the unit returns, and the user's other order takes the place of this one, or nothing does */
+inline correct_redis(id, user, outcome, instead)
+{
+	buyer[user] = instead;
+	if
+	:: outcome == DUPLICATE ->
+		assert(CANCELS > 0 || status[id] != NO_UNIT); /* there was none, and none came */
+		r_stock++
+	:: else
+	fi
+}
 
 /* ---- an instance, or one that recovers ---- */
 
-#define DIES atomic { crashes > 0 -> crashes--; holder_died[id] = 1; holders[id]--; id = 0; goto idle }
+/* The newest epoch that an instance found an order stale under, and whether one waits there. Redis is asked once it has a
+ * newer epoch; where it has none, the instance wants a reconcile. Without forged epochs an order's own epoch says the same.
+ */
+#if FORGERIES
+byte stale[3];
+bit waits[3];
+#define WANTS(h) (waits[h] && r_epoch <= stale[h])
+#define NEWEST_STALE stale[me]
+#define NOTE_STALE  waits[me] = 1; stale[me] = (epoch > stale[me] -> epoch : stale[me])
+#define WAITS_NOT   waits[me] = 0
+#define FORGETS     stale[me] = 0
+#else
+#define NEWEST_STALE epoch
+#define NOTE_STALE  skip
+#define WAITS_NOT   skip
+#define FORGETS     skip
+#endif
 
-inline let_go() { holders[id]--; id = 0 }
+/* Nobody has the order any more, and no journal: two faults at once. */
+#define NOTE_LOST_TWICE(id) \
+	if \
+	:: status[id] == UNKNOWN && holders[id] == 0 && !journal[id] && entry_lost[id] && holder_died[id] -> lost_twice[id] = 1 \
+	:: else \
+	fi
+
+#define DIES \
+	atomic { \
+		crashes > 0 -> crashes--; holder_died[id] = 1; holders[id]--; \
+		NOTE_LOST_TWICE(id); \
+		WAITS_NOT; FORGETS; id = 0; goto idle \
+	}
+
+inline let_go() { WAITS_NOT; holders[id]--; id = 0 }
 
 /* XDEL, unless Redis is another process than the one that granted it */
 inline clear_journal()
@@ -126,24 +224,38 @@ inline clear_journal()
 	fi
 }
 
-proctype Holder(bit places)
+/* The sold-out mark: for a moment an instance answers from memory whom its filter of the buyers does not have. */
+#ifdef MARKS
+bit marked[2], known[4];
+#ifdef BREAK_FILTER
+#define MAYBE_BUYER(u) false
+#else
+#define MAYBE_BUYER(u) known[2 * me + u]
+#endif
+#endif
+
+proctype Holder(byte me)
 {
-	byte id, user, epoch, grant_run, outcome;
+	byte id, user, epoch, grant_run, outcome, instead;
 end_idle:
 idle:
 	atomic {
 		if
-		:: places && asks > 0 && CAN_SELL ->
+		:: me < 2 && asks > 0 && CAN_SELL && (me == 0 || asks < ASKS) -> /* of twins, the first goes first */
 			/* place_orders.lua */
 			asks--;
 			if
 			:: user = 0
 			:: user = 1
 			fi;
+			MET(6, won[user] && r_stock == 0);
 			if
 			:: buyer[user] != 0 ->
 				won[user] = won[user] || (live[user] == buyer[user])
 			:: buyer[user] == 0 && r_stock == 0 ->
+#ifdef MARKS
+				marked[me] = 1; known[2 * me] = buyer[0] != 0; known[2 * me + 1] = buyer[1] != 0;
+#endif
 				assert(!won[user]) /* P6 */
 			:: buyer[user] == 0 && r_stock > 0 && next_id == IDS /* no more orders in this model */
 			:: else ->
@@ -153,11 +265,21 @@ idle:
 				goto granted
 			fi;
 			goto idle
-		:: !places && r_state == OPEN && opened == process && (journal[1] || (POSTS > 1 && journal[POSTS])) ->
+#ifdef MARKS
+		:: me < 2 && asks > 0 && marked[me] ->
+			if
+			:: !MAYBE_BUYER(0) -> asks--; assert(!won[0]) /* P6 */
+			:: !MAYBE_BUYER(1) -> asks--; assert(!won[1]) /* P6 */
+			:: else
+			fi;
+			goto idle
+		:: me < 2 && marked[me] -> marked[me] = 0; known[2 * me] = 0; known[2 * me + 1] = 0; goto idle
+#endif
+		:: me == 2 && CAN_RECOVER ->
 			/* scan_journal.lua: whatever is there, also what its owner has in hand */
 			if
 			:: journal[1] -> id = 1
-			:: POSTS > 1 && journal[POSTS] -> id = POSTS
+			:: journal[2] -> id = 2
 			fi;
 			user = owner[id]; epoch = j_epoch[id]; grant_run = process; holders[id]++
 		fi
@@ -175,17 +297,18 @@ granted:
 	fi;
 write:
 	atomic {
-		pg_place(id, epoch, outcome);
+		WAITS_NOT;
+		pg_place(id, epoch, outcome, instead);
 		if
 		:: true
-		:: lost_replies > 0 -> lost_replies--; goto write /* said again, under the same id */
+		:: lost_replies > 0 -> lost_replies--; goto write /* tried again, under the same id */
 		fi
 	};
 	if
 	:: DIES
-	:: outcome == PLACED -> atomic { created[id] = 1; won[user] = 1 }
+	:: outcome == PLACED -> atomic { created[id] = 1; won[user] = won[user] || (live[user] == id) }
 	:: outcome == DUPLICATE || outcome == SOLD_OUT -> goto correct
-	:: outcome == STALE -> goto again
+	:: atomic { outcome == STALE -> NOTE_STALE; goto again }
 	fi;
 	if
 	:: DIES
@@ -199,16 +322,9 @@ correct: /* settle_entry.lua */
 		true ->
 		if
 #ifdef BREAK_COMPENSATE
-		:: true ->
+		:: true -> correct_redis(id, user, outcome, instead)
 #else
-		:: buyer[user] == id ->
-#endif
-			buyer[user] = live[user];
-			if
-			:: outcome == DUPLICATE -> r_stock++
-			:: else
-			fi
-#ifndef BREAK_COMPENSATE
+		:: buyer[user] == id -> correct_redis(id, user, outcome, instead)
 		:: else
 #endif
 		fi;
@@ -220,19 +336,22 @@ correct: /* settle_entry.lua */
 again: /* fenced off: granted again, by place_orders.lua in its other mode */
 	if
 	:: DIES
+	:: atomic { ends > 0 -> ends--; goto drain }
 #ifdef BREAK_AGAIN
 	:: atomic { true -> epoch = pg_epoch; goto write }
 #else
 	:: atomic {
-		CAN_SELL && r_epoch > epoch ->
+		CAN_SELL && r_epoch > NEWEST_STALE ->
 		if
 		:: buyer[user] == id -> epoch = r_epoch; goto write
 		:: buyer[user] != id && (buyer[user] != 0 || r_stock == 0) -> skip
 		:: else ->
 			clear_journal();
-			r_stock--; buyer[user] = id; journal[id] = 1; j_epoch[id] = r_epoch;
-			epoch = r_epoch; grant_run = process;
-			goto write
+			r_stock--; buyer[user] = id; journal[id] = 1; j_epoch[id] = r_epoch; entry_lost[id] = 0;
+			if
+			:: true -> epoch = r_epoch; grant_run = process; goto write
+			:: lost_replies > 0 -> lost_replies--; grant_run = 0; goto again /* it does not know that it has it */
+			fi
 		fi
 	}
 #endif
@@ -240,24 +359,75 @@ again: /* fenced off: granted again, by place_orders.lua in its other mode */
 	/* refuse_orders() */
 	if
 	:: DIES
+	:: atomic { true -> pg_refuse(id); clear_journal(); let_go(); goto idle }
+	fi;
+
+drain: /* the instance ends in order: what still waits is refused, and Redis corrected, should it hold it after all */
+#ifndef BREAK_DRAIN
+	if
+	:: DIES
+	:: atomic { true -> pg_refuse(id) }
+	fi;
+	if
+	:: DIES
 	:: atomic {
 		true ->
 		if
-		:: status[id] == UNKNOWN -> status[id] = REFUSED
+#ifdef BREAK_DRAIN_ID
+		:: status[id] != LIVE -> correct_redis(id, user, DUPLICATE, 0)
+#else
+		:: status[id] != LIVE && buyer[user] == id -> correct_redis(id, user, DUPLICATE, 0)
+#endif
+		:: else
+		:: true -> skip /* Redis is away */
+		fi
+	}
+	fi;
+#endif
+	atomic { FORGETS; let_go(); goto idle }
+}
+
+/* ---- an admin cancels a live order: in PostgreSQL, under the epoch that Redis is open in, then in Redis ---- */
+
+proctype Admin()
+{
+	byte id, epoch;
+end_rest:
+	do
+	:: atomic {
+		cancels > 0 && CAN_SELL && (status[1] == LIVE || status[2] == LIVE) ->
+		cancels--;
+		if
+		:: status[1] == LIVE -> id = 1
+		:: status[2] == LIVE -> id = 2
+		fi;
+		epoch = r_epoch
+	};
+	atomic {
+		if
+		:: epoch == pg_epoch && status[id] == LIVE ->
+			status[id] = CANCELLED; live[owner[id]] = 0; won[owner[id]] = 0; pg_stock++; telling = 1
+		:: else
+		fi
+	};
+	atomic {
+		if
+		:: telling && buyer[owner[id]] == id -> buyer[owner[id]] = 0; r_stock++
 		:: else
 		fi;
-		clear_journal(); let_go(); goto idle
+		telling = 0; id = 0; epoch = 0
 	}
-	fi
+	od
 }
 
 /* ---- reconcile ---- */
 
+#define FIRST_FIRST (me == 0 || pg_epoch > 1)
 #define GIVES_UP atomic { crashes > 0 -> crashes--; goto rest }
 
-proctype Reconciler()
+proctype Reconciler(bit me)
 {
-	byte mine, stock, outcome, count;
+	byte mine, stock, outcome, count, instead, whose;
 	byte had[USERS];
 	goto end_rest;
 rest:
@@ -266,12 +436,24 @@ end_rest:
 	/* The voucher is missing, closed, of another run, or behind PostgreSQL; or an admin wants it. */
 	atomic {
 		if
-		:: busy == 0 && (r_state != OPEN || opened != process || r_epoch < pg_epoch)
-		:: reconciles > 0 -> reconciles--
+		:: FIRST_FIRST && busy == 0 && (r_state != OPEN || opened != process || r_epoch != pg_epoch)
+		:: FIRST_FIRST && reconciles > 0 -> reconciles--
+#if FORGERIES
+		:: FIRST_FIRST && busy == 0 && WANTS(0) -> whose = 0
+		:: FIRST_FIRST && busy == 0 && WANTS(1) -> whose = 1
+		:: FIRST_FIRST && busy == 0 && WANTS(2) -> whose = 2
+#endif
 		fi;
 		busy++;
+#if FORGERIES
+		/* Past what Redis has, but for what cannot be. */
+		if
+		:: r_epoch > pg_epoch && r_epoch != CANNOT_BE -> pg_epoch = r_epoch
+		:: else
+		fi;
+#endif
 		pg_epoch++; mine = pg_epoch;
-		assert(pg_epoch < 20)
+		assert(pg_epoch < EPOCHS) /* it ends */
 	};
 	if
 	:: true
@@ -279,7 +461,7 @@ end_rest:
 	fi;
 	atomic { /* reconcile_begin.lua */
 		if
-		:: r_state != MISSING && r_epoch >= mine -> goto rest
+		:: r_state != MISSING && r_epoch >= mine && r_epoch != CANNOT_BE -> goto rest
 		:: else -> r_state = LOADING; r_epoch = mine; buyer[0] = 0; buyer[1] = 0
 		fi
 	};
@@ -287,17 +469,17 @@ settle:
 	if
 	:: GIVES_UP
 #ifndef BREAK_JOURNAL
-	:: atomic { journal[1] -> pg_place(1, mine, outcome) };
+	:: atomic { journal[1] -> pg_place(1, mine, outcome, instead) };
 		if
 		:: outcome == STALE -> goto rest
 		:: else -> journal[1] = 0; goto settle
 		fi
-	:: atomic { POSTS > 1 && journal[POSTS] -> pg_place(POSTS, mine, outcome) };
+	:: atomic { journal[2] -> pg_place(2, mine, outcome, instead) };
 		if
 		:: outcome == STALE -> goto rest
-		:: else -> journal[POSTS] = 0; goto settle
+		:: else -> journal[2] = 0; goto settle
 		fi
-	:: atomic { !journal[1] && !(POSTS > 1 && journal[POSTS]) -> skip }
+	:: atomic { NO_JOURNAL -> skip }
 #else
 	:: true
 #endif
@@ -334,9 +516,14 @@ settle:
 		:: r_state == LOADING && r_epoch == mine && (buyer[0] != 0) + (buyer[1] != 0) != count -> goto rest
 #endif
 #ifndef BREAK_JOURNAL
-		:: r_state == LOADING && r_epoch == mine && (journal[1] || (POSTS > 1 && journal[POSTS])) -> goto settle
+		:: r_state == LOADING && r_epoch == mine && !NO_JOURNAL -> goto settle
 #endif
-		:: else -> r_stock = stock; r_state = OPEN; opened = process; goto rest
+		:: else ->
+			r_stock = stock; r_state = OPEN; opened = process;
+#if FORGERIES && !defined(BREAK_REMEMBER)
+			stale[whose] = 0; /* whatever it was, Redis is up to date now */
+#endif
+			goto rest
 		fi
 	}
 }
@@ -349,7 +536,9 @@ inline note_lost_entries(keeps)
 	do
 	:: n < IDS ->
 		if
-		:: journal[n] && !(keeps && s_journal[n]) -> entry_lost[n] = 1
+		:: journal[n] && !(keeps && s_journal[n]) && status[n] == UNKNOWN ->
+			entry_lost[n] = 1; journal[n] = 0;
+			NOTE_LOST_TWICE(n)
 		:: else
 		fi;
 		n++
@@ -357,86 +546,108 @@ inline note_lost_entries(keeps)
 	od
 }
 
+/* Copies the moment, or falls back to it. After the last loss nothing will, and the copy is dropped. */
+inline remember()
+{
+	s_state = r_state; s_epoch = r_epoch; s_stock = r_stock; s_opened = opened;
+	s_buyer[0] = buyer[0]; s_buyer[1] = buyer[1];
+	s_journal[1] = journal[1]; s_j_epoch[1] = j_epoch[1];
+	s_journal[2] = journal[2]; s_j_epoch[2] = j_epoch[2]
+}
+
+inline forget()
+{
+	if
+	:: losses == 0 ->
+		s_state = 0; s_epoch = 0; s_stock = 0; s_opened = 0; s_buyer[0] = 0; s_buyer[1] = 0;
+		s_journal[1] = 0; s_j_epoch[1] = 0; s_journal[2] = 0; s_j_epoch[2] = 0
+	:: else
+	fi
+}
+
 proctype Misfortune()
 {
-	byte n;
 end_quiet:
 	do
-	:: d_step { /* this moment will come back */
-		losses > 0 ->
-		s_state = r_state; s_epoch = r_epoch; s_stock = r_stock; s_opened = opened;
-		s_buyer[0] = buyer[0]; s_buyer[1] = buyer[1];
-		n = 1;
-		do
-		:: n < IDS -> s_journal[n] = journal[n]; s_j_epoch[n] = j_epoch[n]; n++
-		:: else -> break
-		od
-	}
+	:: d_step { losses > 0 -> remember() } /* this moment will come back */
 	:: d_step { /* rolled back to it: a restart, or a fail-over */
 		losses > 0 ->
 		losses--;
 		note_lost_entries(1);
 		r_state = s_state; r_epoch = s_epoch; r_stock = s_stock; opened = s_opened;
 		buyer[0] = s_buyer[0]; buyer[1] = s_buyer[1];
-		n = 1;
-		do
-		:: n < IDS -> journal[n] = s_journal[n]; j_epoch[n] = s_j_epoch[n]; n++
-		:: else -> break
-		od;
+		journal[1] = s_journal[1]; j_epoch[1] = s_j_epoch[1];
+		journal[2] = s_journal[2]; j_epoch[2] = s_j_epoch[2];
 #ifndef IN_PLACE
-		process++
+		process++;
 #endif
+		forget()
 	}
-	:: d_step { /* emptied: a new process, or FLUSHALL */
-		losses > 0 ->
-		losses--;
-		note_lost_entries(0);
+	:: d_step { /* emptied: a new process; apart from the next one, because a d_step takes no choices */
+		losses > 0 -> losses--; note_lost_entries(0);
 		r_state = MISSING; r_epoch = 0; r_stock = 0; opened = 0;
-		buyer[0] = 0; buyer[1] = 0;
-		n = 1;
-		do
-		:: n < IDS -> journal[n] = 0; n++
-		:: else -> break
-		od;
+		buyer[0] = 0; buyer[1] = 0; journal[1] = 0; journal[2] = 0; j_epoch[1] = 0; j_epoch[2] = 0;
+		process++;
+		forget()
+	}
+	:: d_step { /* emptied by FLUSHALL */
+		losses > 0 -> losses--; note_lost_entries(0);
+		r_state = MISSING; r_epoch = 0; r_stock = 0; opened = 0;
+		buyer[0] = 0; buyer[1] = 0; journal[1] = 0; journal[2] = 0; j_epoch[1] = 0; j_epoch[2] = 0;
+		forget()
+	}
+#if FORGERIES
+	:: atomic { /* an epoch far ahead, one that can be or not: the voucher's, or in the journal */
+		forgeries > 0 -> forgeries--;
 		if
-#ifndef IN_PLACE
-		:: process++
-#endif
-		:: true
+		:: r_state != MISSING -> r_epoch = FAR_AHEAD
+		:: r_state != MISSING -> r_epoch = CANNOT_BE
+		:: journal[1] -> j_epoch[1] = CANNOT_BE
+		:: journal[2] -> j_epoch[2] = CANNOT_BE
+		:: else
 		fi
 	}
+#endif
 	od
 }
 
 /* ---- the judge ---- */
 
-#define NOBODY_HOLDS (holders[1] == 0 && (POSTS < 2 || holders[POSTS] == 0))
-#define NO_JOURNAL   (!journal[1] && !(POSTS > 1 && journal[POSTS]))
+inline judge(id)
+{
+	assert(!created[id] || status[id] == LIVE || status[id] == CANCELLED); /* P3 */
+	MET(3, created[id]);
+	/* P5, P7: only what was lost twice has no end */
+	assert(!accepted[id] || status[id] != UNKNOWN || lost_twice[id]);
+	MET(5, accepted[id] && (entry_lost[id] || holder_died[id]) && status[id] != UNKNOWN);
+	unended = unended + (accepted[id] && status[id] == UNKNOWN)
+}
 
 proctype Judge()
 {
-	byte n;
+	byte unended;
 end_waiting:
-	d_step {
-		losses == 0 && NOBODY_HOLDS && NO_JOURNAL && r_state == OPEN && opened == process && r_epoch == pg_epoch ->
-		n = 1;
-		do
-		:: n < IDS ->
-			assert(!created[n] || status[n] == LIVE); /* P3 */
-			/* P5, P7: only what was lost twice has no end */
-			assert(!accepted[n] || status[n] != UNKNOWN || (entry_lost[n] && holder_died[n]));
-			n++
-		:: else -> break
-		od;
+	do
+	:: atomic {
+		losses == 0 && !telling && holders[1] == 0 && holders[2] == 0 && NO_JOURNAL && CAN_SELL && r_epoch == pg_epoch ->
+		judge(1); judge(2);
+		/* ... and of those no more than instances have died, and none while Redis loses nothing */
+		assert(unended <= CRASHES - crashes && (unended == 0 || LOSSES > 0));
+		unended = 0;
 #ifndef IN_PLACE
 		assert(r_stock == pg_stock); /* P4: nothing undersold, nothing offered twice */
-		assert(buyer[0] == live[0] && buyer[1] == live[1])
+		assert(buyer[0] == live[0] && buyer[1] == live[1]);
+		MET(4, status[1] >= REFUSED || status[2] >= REFUSED)
 #endif
 	}
+	od
 }
 
 init {
 	atomic {
-		run Holder(1); run Holder(1); run Holder(0); run Reconciler(); run Reconciler(); run Misfortune(); run Judge()
+		run Holder(0); run Holder(1); run Holder(2); run Reconciler(0); run Reconciler(1); run Misfortune(); run Judge();
+#if CANCELS
+		run Admin()
+#endif
 	}
 }
