@@ -2,7 +2,8 @@
 // in Redis and let audit.c judge. If Redis cannot be relied on: reconcile. Else, if its journal is not empty,
 // try to take the voucher's recovery lock (so that instances do not do the same work twice; if they do, no harm
 // is done: same order ids), read a page of entries that are older than the grace period, give them to the
-// writer as if they had just been granted, and wait until they are settled before the next page.
+// writer as if they had just been granted, and wait until they are settled before the next page. Now and then dead
+// letters are ended all of whose orders have been settled since.
 //
 // Entries of our own that are still in the writer are old too when PostgreSQL was away. They are
 // recognised by their ids: nothing younger than our oldest open entry is touched.
@@ -63,8 +64,8 @@ static void end_voucher(struct sk_recover *recover)
 
 // ---- entries ----
 
-// An entry of an instance with larger batches than we have room for. A rebuild settles it, as any other, in parts.
-static void settle_by_rebuild(struct sk_recover *recover, const struct sk_journal_entry *found)
+// An entry of an instance with larger batches than we ever have room for. A rebuild settles it, as any other.
+static void settle_by_rebuild(const struct sk_recover *recover, const struct sk_journal_entry *found)
 {
     enum sk_status status = sk_reconcile(recover->core, recover->voucher, NULL, NULL);
     sk_log(SK_WARN, "journal entry is larger than SECKILL_JOURNAL_MAX_ORDERS; its voucher is rebuilt",
@@ -72,7 +73,14 @@ static void settle_by_rebuild(struct sk_recover *recover, const struct sk_journa
            status == SK_OK);
 }
 
-// False: no room or memory for its orders now; a later round has it.
+static bool leave_for_later(const struct sk_recover *recover, const struct sk_journal_entry *found)
+{
+    sk_log(SK_INFO, "no room for a journal entry now", "voucher=%" PRId64 " journal_id=%s orders=%d",
+           recover->voucher->id, found->id, found->count);
+    return false;
+}
+
+// False: not settled by the writer, now.
 static bool refill(struct sk_recover *recover, const struct sk_journal_entry *found)
 {
     const struct sk_core *core = recover->core;
@@ -83,7 +91,7 @@ static bool refill(struct sk_recover *recover, const struct sk_journal_entry *fo
         return false;
     }
     if (!sk_entry_read_orders(core, found->orders, found->orders_len, &orders))
-        return false;
+        return leave_for_later(recover, found);
     struct sk_entry *entry = sk_entry_new(core, recover->voucher, SK_ENTRY_RECOVERED, found->id);
     while ((order = sk_order_pop(&orders)) != NULL) {
         order->epoch = found->epoch;
@@ -92,8 +100,10 @@ static bool refill(struct sk_recover *recover, const struct sk_journal_entry *fo
         else
             sk_order_give(core->orders, order);
     }
-    recover->unsettled += entry != NULL;
-    return entry != NULL;
+    if (entry == NULL)
+        return leave_for_later(recover, found);
+    recover->unsettled++;
+    return true;
 }
 
 // ---- entries that cannot be read ----
@@ -172,8 +182,6 @@ static void on_scanned(void *arg, const struct sk_reply *reply)
         if (found.orders == NULL) {
             set_aside(recover, found.id, element);
         } else if (!refill(recover, &found)) {
-            sk_log(SK_INFO, "journal entries wait for a later round", "voucher=%" PRId64 " journal_id=%s orders=%d",
-                   recover->voucher->id, found.id, found.count);
             recover->more = false;
             break;
         }

@@ -568,6 +568,7 @@ START_TEST(only_the_bad_orders_of_an_entry_are_set_aside)
     struct sk_buf letters = {0};
     size_t bad_count = 0, innocents = 0;
     no_locks = true;
+    sk_buf_puts(&letters, "");
     grant(entry_of(1, "10-1"), 1, 6, false); // more than one batch
     grant(entry_of(1, "10-2"), 7, 2, false);
     grant(entry_of(1, "10-3"), 9, 1, false);
@@ -854,6 +855,28 @@ END_TEST
 
 // ---- closing ----
 
+// Who has what is left when the process ends: the journal, a dead letter, or nobody.
+START_TEST(what_is_left_is_counted_by_who_keeps_it)
+{
+    struct sk_left left = {0}, later = {0};
+    grant(entry_of(1, "10-1"), 1, 2, false);
+    pump();
+    locks_are("hb"); // one is written, one is delayed
+    grant(entry_of(1, "10-2"), 3, 5, false);
+    grant(sk_entry_new(&core, sk_vouchers_get(core.vouchers, 2, 1), SK_ENTRY_LOOSE, ""), 8, 3, false);
+    pump(); // four take their locks, the rest waits
+    sk_writer_count(writer, &left);
+    ck_assert_uint_eq(left.in_journal, 7);
+    ck_assert_uint_eq(left.in_letters, 3);
+    ck_assert_uint_eq(left.nowhere, 0);
+    fake_redis.run_number++; // Redis is another process now, which may have lost them
+    sk_writer_count(writer, &later);
+    ck_assert_uint_eq(later.in_journal, 0);
+    ck_assert_uint_eq(later.in_letters, 3);
+    ck_assert_uint_eq(later.nowhere, 7);
+}
+END_TEST
+
 // In every stage at once; the journal has them, and the teardown checks that none is left.
 START_TEST(closing_forgets_what_is_under_way)
 {
@@ -898,6 +921,7 @@ int main(void)
     tcase_add_test(tcase, the_largest_entry_refused_as_a_whole_can_be_settled);
     tcase_add_test(tcase, patient_orders_give_way_to_a_rush_but_not_for_ever);
     tcase_add_test(tcase, whoever_waits_for_the_commit_is_not_kept_waiting);
+    tcase_add_test(tcase, what_is_left_is_counted_by_who_keeps_it);
     tcase_add_test(tcase, closing_forgets_what_is_under_way);
     return harness_main(tcase, CK_FORK);
 }
