@@ -234,6 +234,13 @@ bit marked[2], known[4];
 #endif
 #endif
 
+/* Marks are set while there is no unit. One that returns sells when they are over: its buyer is in no filter. */
+#if defined(MARKS) && CANCELS > 0 && !defined(BREAK_HOLD)
+#define HELD (marked[0] || marked[1])
+#else
+#define HELD false
+#endif
+
 proctype Holder(byte me)
 {
 	byte id, user, epoch, grant_run, outcome, instead;
@@ -258,6 +265,8 @@ idle:
 #endif
 				assert(!won[user]) /* P6 */
 			:: buyer[user] == 0 && r_stock > 0 && next_id == IDS /* no more orders in this model */
+			:: buyer[user] == 0 && r_stock > 0 && next_id != IDS && HELD ->
+				assert(!won[user]) /* P6 */
 			:: else ->
 				id = next_id; next_id++; owner[id] = user;
 				r_stock--; buyer[user] = id; journal[id] = 1; j_epoch[id] = r_epoch;
