@@ -19,13 +19,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "header_bytes.h"
+#include "head.h"
 #include "listener.h"
 #include "log.h"
-#include "prefer.h"
 #include "status.h"
 #include "target.h"
-#include "text.h"
 
 enum { TICK_MS = 50, DISCARD_FACTOR = 8, POOL_INCREMENT = 1024 };
 enum { RUNS_MAX = 128, SENDING_RUNS_MAX = 3, BACKLOG_RUNS_MAX = 64 };
@@ -48,10 +46,8 @@ struct slot {
     uint32_t generation;
     uint32_t index;
     uint32_t next_free;
-    struct sk_header_bytes bytes;
-    unsigned hosts, lengths, encodings;
-    uint64_t length;
-    bool chunked, bad, too_large, expects;
+    struct sk_head head;
+    bool too_large;
     size_t discarded;
 };
 
@@ -132,9 +128,7 @@ static void begin_request(struct slot *slot)
     struct sk_buf body = slot->request.body;
     sk_buf_clear(&body);
     slot->request = (struct sk_request){.body = body, .ticket = (uint64_t)slot->generation << 32 | slot->index};
-    slot->hosts = slot->lengths = slot->encodings = 0;
-    slot->length = 0;
-    slot->chunked = slot->bad = slot->too_large = slot->expects = false;
+    slot->too_large = false;
     slot->discarded = 0;
 }
 
@@ -155,53 +149,13 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
 
 // ---- reading a request ----
 
-static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
-                                 const char *value, size_t value_len)
+static enum MHD_Result on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                const char *value, size_t value_len)
 {
     struct slot *slot = arg;
-    struct sk_request *request = &slot->request;
     (void)kind;
-    sk_header_bytes_field(&slot->bytes, name, name_len, value, value_len);
-    if (strcasecmp(name, "x-user-id") == 0) {
-        request->user_id = value;
-        request->user_id_count++;
-    } else if (strcasecmp(name, "host") == 0) {
-        slot->hosts++;
-    } else if (strcasecmp(name, "prefer") == 0) {
-        request->respond_async = request->respond_async || sk_prefer_async(value);
-    } else if (strcasecmp(name, "content-length") == 0) {
-        slot->lengths++;
-        if (!sk_text_number(value, INT64_MAX, &slot->length))
-            slot->bad = true;
-    } else if (strcasecmp(name, "transfer-encoding") == 0) {
-        slot->encodings++;
-        slot->chunked = strcasecmp(value, "chunked") == 0;
-    } else if (strcasecmp(name, "expect") == 0) {
-        slot->expects = true;
-    } else if (strcasecmp(name, "content-type") == 0) {
-        request->content_type = value;
-    } else if (strcasecmp(name, "authorization") == 0) {
-        request->authorization = value;
-        request->authorization_count++;
-    } else if (strcasecmp(name, "idempotency-key") == 0) {
-        request->idempotency_key = value;
-        request->idempotency_key_count++;
-    }
+    sk_head_field(&slot->head, &slot->request, name, name_len, value, value_len);
     return MHD_YES;
-}
-
-static enum sk_method method_of(const char *method)
-{
-    static const char *const others[] = {"PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"};
-    if (strcmp(method, "POST") == 0)
-        return SK_POST;
-    if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
-        return SK_GET;
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (strcmp(method, others[i]) == 0)
-            return SK_OTHER_METHOD;
-    }
-    return SK_UNKNOWN_METHOD;
 }
 
 static enum MHD_Result reject(struct slot *slot, enum sk_verdict verdict)
@@ -211,21 +165,15 @@ static enum MHD_Result reject(struct slot *slot, enum sk_verdict verdict)
     return response == NULL ? MHD_NO : MHD_YES;
 }
 
-// What frames the body must be beyond doubt: where two parsers could disagree, requests are smuggled.
-static enum MHD_Result on_header_complete(struct slot *slot)
+static enum MHD_Result on_head(struct slot *slot)
 {
     struct sk_server *server = slot->server;
     set_phase(slot, PHASE_BODY, (uint64_t)server->config->request_timeout_ms);
-    (void)MHD_get_connection_values_n(slot->connection, MHD_HEADER_KIND, on_header, slot);
-    size_t head_len = MHD_get_connection_info(slot->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
-    bool bad = slot->bad || slot->request.path == NULL || !sk_header_bytes_end(&slot->bytes, head_len);
-    // Nobody may ask whether to send a body and then have none. The library would call us once too often for it, at
-    // a time when it takes no answer, if more bytes follow.
-    bool no_body_expected = slot->expects && slot->length == 0 && slot->encodings == 0;
-    if (bad || slot->hosts > 1 || slot->lengths > 1 || slot->encodings > 1 || no_body_expected ||
-        (slot->lengths == 1 && slot->encodings == 1) || (slot->encodings == 1 && !slot->chunked))
+    (void)MHD_get_connection_values_n(slot->connection, MHD_HEADER_KIND, on_field, slot);
+    size_t len = MHD_get_connection_info(slot->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
+    if (slot->request.path == NULL || !sk_head_good(&slot->head, len))
         return reject(slot, SK_VERDICT_BAD_REQUEST);
-    if (slot->length > (uint64_t)server->config->body_max_bytes)
+    if (slot->head.length > (uint64_t)server->config->body_max_bytes)
         return reject(slot, SK_VERDICT_BODY_TOO_LARGE);
     return MHD_YES;
 }
@@ -254,7 +202,7 @@ static struct slot *slot_at(struct MHD_Connection *connection)
 static void *on_target(void *arg, const char *target, struct MHD_Connection *connection)
 {
     (void)arg;
-    sk_header_bytes_target(&slot_at(connection)->bytes, target);
+    sk_head_target(&slot_at(connection)->head, target);
     return NULL; // what on_request finds as *context
 }
 
@@ -267,10 +215,9 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         slot = slot_at(connection);
         *context = slot;
         begin_request(slot);
-        slot->request.method = method_of(method);
         slot->request.path = sk_target_path(url);
-        sk_header_bytes_begin(&slot->bytes, method, url, version);
-        return on_header_complete(slot);
+        sk_head_begin(&slot->head, &slot->request, method, url, version);
+        return on_head(slot);
     }
     if (slot->phase != PHASE_BODY) { // asked again, and still no answer, or there is one already
         *upload_len = 0;
