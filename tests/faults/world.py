@@ -93,7 +93,7 @@ class World:
         """Of the crowd's purchases, those without a definite answer though Redis would have answered; and how many
         there were. Links that broke need a moment afterwards."""
         events = [event for event in self.buys() if not event.user.startswith("back")]
-        unknown = [event for event in events if event.outcome == "unknown"]
+        unknown = [event for event in events if event.outcome == "unknown" and not event.was_late]
         served = [e for e in unknown if not any(a < e.ended and e.began < b + AFTER_STALL_S for a, b in self.stalls)]
         return len(served) / max(len(events), 1), len(events)
 
