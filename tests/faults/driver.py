@@ -21,6 +21,7 @@ from world import Fresh, Order, Voucher, World
 
 SETTLE_S = 30.0
 BACK_S = 30.0
+ASKED = 50  # vouchers, by somebody new
 STRANGERS = 10  # orders that another user asks for
 # Keys that belong to no voucher of the run: those that do not go away soon.
 STRAY_KEYS = """
@@ -300,13 +301,12 @@ class Run:
             if row[0] in self.vouchers:
                 orders.setdefault(row[0], []).append(Order(*row[1:]))
         held = [row for row in rows if row[0] == "held"]
-        vouchers = {}
+        vouchers, in_redis = {}, self.look_at_redis()
         for row in rows:
             if row[0] != "voucher" or row[1] not in self.vouchers:
                 continue
             id = row[1]
-            pairs = self.redis.call("HGETALL", f"seckill:{{{id}}}:buyers")
-            state = self.redis.call("HMGET", f"seckill:{{{id}}}:voucher", "state", "stock")
+            pairs, state, journal = in_redis[id]
             vouchers[id] = Voucher(
                 id,
                 units=int(row[2]),
@@ -315,7 +315,7 @@ class Run:
                 held={one[2]: one[3] for one in held if one[1] == id},
                 redis_stock=int(state[1] or -1),
                 buyers=dict(zip(pairs[::2], pairs[1::2])),
-                journal=self.redis.call("XLEN", f"seckill:{{{id}}}:journal"),
+                journal=journal,
                 state=state[0] or "missing",
                 window=row[5],
                 rebuilds=int(row[4]),
@@ -333,6 +333,7 @@ class Run:
             rebuilds_most=self.fault.rebuilds,
             unknown_most=self.unknown_most(),
             samples=list(self.watch.samples),
+            stalls=list(self.watch.stalls),
             foreign=self.foreign(),
             ends=self.ends,
             strangers=self.strangers,
@@ -344,6 +345,14 @@ class Run:
         if not self.terms.judges_time:
             return 1.0
         return self.fault.unknown * (2 if self.terms.sanitized else 1)
+
+    def look_at_redis(self) -> dict[str, list]:
+        """Buyers, state and stock, length of the journal, of each voucher."""
+        keys = [f"seckill:{{{id}}}:" for id in self.vouchers]
+        buyers = self.redis.calls(["HGETALL", key + "buyers"] for key in keys)
+        states = self.redis.calls(["HMGET", key + "voucher", "state", "stock"] for key in keys)
+        journals = self.redis.calls(["XLEN", key + "journal"] for key in keys)
+        return {id: list(found) for id, *found in zip(self.vouchers, buyers, states, journals)}
 
     def logs(self) -> list[str]:
         return [line for instance in self.stack.instances for line in instance.text().splitlines()]
@@ -365,12 +374,13 @@ class Run:
             time.sleep(0.4)
 
     def ask_at_the_end(self) -> dict[str, list[str]]:
-        """All is quiet. Each accepted order is read, and somebody new asks for each voucher; then all is judged again."""
+        """All is quiet. Each accepted order is read, and somebody new asks for vouchers; then all is judged again."""
         self.ends = [Event(0, 0, "end", e.user, e.voucher, 0, order=e.order) for e in self.settled.accepted().values()]
         some = self.rng.sample(self.ends, min(STRANGERS, len(self.ends)))
         self.strangers = [Event(0, 0, "stranger", "stranger", e.voucher, 0, order=e.order) for e in some]
         self.read([*self.ends, *self.strangers])
-        for id, voucher in self.settled.vouchers.items():
+        vouchers = list(self.settled.vouchers.items())
+        for id, voucher in self.rng.sample(vouchers, min(ASKED, len(vouchers))):
             event = self.buy(f"fresh{id}", self.rng.choice(self.stack.instances), 5.0, id)
             self.fresh.append(Fresh(voucher.redis_stock, event))
         bought = [one.event for one in self.fresh if one.event.status in (201, 202)]
@@ -408,11 +418,10 @@ class Run:
     def measured(self) -> dict[str, float]:
         """What the bounds of the row are for."""
         refused = {o.id for v in self.settled.vouchers.values() for o in v.orders if o.status == "refused"}
-        outcomes = [e.outcome for e in self.settled.buys() if not e.user.startswith("back")]
         return {
             "refused_202": sum(order in refused for order, _ in self.settled.accepted()),
             "rebuilds": sum(v.rebuilds for v in self.settled.vouchers.values()),
-            "unknown_share": round(outcomes.count("unknown") / max(len(outcomes), 1), 3),
+            "unknown_share": round(self.settled.unknown_share()[0], 3),
         }
 
 

@@ -71,9 +71,9 @@ def second_sale(run: Run) -> None:
 TWO_REACTORS = {"SECKILL_REACTORS": "2"}
 
 ROWS = [
-    Fault("30a", "1,000 vouchers, a crowd over all of them", many(nothing), rate=0, units=50, full=True),
-    Fault("30b", "1,000 vouchers, an instance killed", many(killed), rate=0, units=50, unknown=0.5),
-    Fault("30c", "1,000 vouchers, FLUSHALL", many(flushall), rate=0, units=50, rebuilds=4 * MANY, unknown=0.9, full=True),
+    Fault("30a", "1,000 vouchers, a crowd over all of them", many(nothing), rate=0, units=50, rebuilds=10, full=True),
+    Fault("30b", "1,000 vouchers, an instance killed", many(killed), rate=0, units=50, rebuilds=10, unknown=0.5),
+    Fault("30c", "1,000 vouchers, FLUSHALL", many(flushall), rate=0, units=50, rebuilds=4 * MANY, refused_202=60, unknown=0.9),
     Fault("36a", "two reactors each, an instance killed", killed, env=TWO_REACTORS, seconds=2.5, unknown=0.3),
     Fault("36b", "two reactors each, FLUSHALL", flushall, env=TWO_REACTORS, seconds=2.5, rebuilds=8, refused_202=50),
     Fault("36c", "two reactors each, SIGTERM", terminated, env=TWO_REACTORS, seconds=2.5, unknown=0.1),
