@@ -194,11 +194,10 @@ def states_never_go_back(world: World) -> list[str]:
 
 def unknowns_are_few(world: World) -> list[str]:
     """A fault may cost answers while it lasts, and no more than that."""
-    outcomes = [event.outcome for event in world.buys() if not event.user.startswith("back")]
-    share = outcomes.count("unknown") / max(len(outcomes), 1)
-    if len(outcomes) < FEW or share <= world.unknown_most:
+    share, purchases = world.unknown_share()
+    if purchases < FEW or share <= world.unknown_most:
         return []
-    return [f"{share:.0%} of {len(outcomes)} purchases had no definite answer, {world.unknown_most:.0%} at most"]
+    return [f"{share:.0%} of {purchases} purchases had no definite answer, {world.unknown_most:.0%} at most"]
 
 
 def newcomers_are_served(world: World) -> list[str]:

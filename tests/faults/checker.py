@@ -94,6 +94,7 @@ def good_world() -> World:
         heard(1, 2, "buy", "u9", 202, "", "o9", "pending"),
         heard(7, 8, "buy", "u7", 409, "SOLD_OUT"),
         heard(1, 2, "buy", "u4", 202, "", "o4", "pending"),
+        heard(30.5, 32, "buy", "u2", 503),  # Redis did not answer then
         *(heard(2, 3, "buy", f"v{n}", 409, "ENDED") for n in range(20)),
     ]
     ends = [heard(20, 21, "end", f"u{n}", 200, "", f"o{n}", state) for n, state in ((0, "unpaid"), (1, "unpaid"))]
@@ -108,6 +109,7 @@ def good_world() -> World:
         rebuilds_most=1,
         unknown_most=0.05,
         samples=[Sample("1", "open", 2, 3, "1"), Sample("1", "loading", 9, 9, "2")],
+        stalls=[(30, 31)],
         ends=ends,
         strangers=[heard(20, 21, "stranger", "nobody", 404, "NOT_FOUND", "o0")],
         fresh=[Fresh(1, heard(9, 10, "fresh", "new", 201, "", "o5", "unpaid"))],
@@ -209,7 +211,10 @@ def corruptions() -> dict[str, list]:
                 event(5, 6, "look", "u9", 200, "", "o9", "unpaid")(world),
             ),
         ],
-        "unknowns_are_few": [lambda world: [event(3, 4, "buy", f"w{n}", 503)(world) for n in range(3)]],
+        "unknowns_are_few": [
+            lambda world: [event(3, 4, "buy", f"w{n}", 503)(world) for n in range(3)],
+            lambda world: ([event(3, 4, "buy", f"w{n}", 503)(world) for n in range(3)], world.stalls.append((4.5, 5))),
+        ],
         "newcomers_are_served": [
             lambda world: setattr(world.fresh[0], "stock", 0),
             lambda world: world.fresh.append(Fresh(1, heard(9, 10, "fresh", "new", 409, "SOLD_OUT"))),

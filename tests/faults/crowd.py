@@ -14,6 +14,7 @@ import threading
 import time
 from dataclasses import asdict, dataclass, field
 
+PATIENCE_S = 4.0
 REFUSALS = {"SOLD_OUT", "NOT_STARTED", "ENDED"}
 
 
@@ -38,6 +39,11 @@ class Event:
             return "ok"
         return "refused" if 400 <= self.status < 500 else "unknown"
 
+    @property
+    def was_late(self) -> bool:
+        """Whether the crowd itself had no time: its time-out came long after its time."""
+        return self.status == 0 and self.ended - self.began > PATIENCE_S + 0.5
+
     def hear(self, status: int, document: dict) -> None:
         """Takes the answer down. The order of a purchase is known from its answer alone."""
         self.ended, self.status, self.code = time.time(), status, document.get("code", "")
@@ -50,7 +56,7 @@ class Event:
             self.state = ""  # a problem document has its HTTP status there
 
 
-async def ask(port: int, method: str, path: str, user: str, headers: str = "", timeout: float = 4.0):
+async def ask(port: int, method: str, path: str, user: str, headers: str = "", timeout: float = PATIENCE_S):
     """(status, document) of one request on a connection of its own; (0, {}) without an answer."""
     try:
         return await asyncio.wait_for(_ask(port, method, path, user, headers), timeout)

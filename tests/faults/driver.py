@@ -333,6 +333,7 @@ class Run:
             rebuilds_most=self.fault.rebuilds,
             unknown_most=self.unknown_most(),
             samples=list(self.watch.samples),
+            stalls=list(self.watch.stalls),
             foreign=self.foreign(),
             ends=self.ends,
             strangers=self.strangers,
@@ -417,11 +418,10 @@ class Run:
     def measured(self) -> dict[str, float]:
         """What the bounds of the row are for."""
         refused = {o.id for v in self.settled.vouchers.values() for o in v.orders if o.status == "refused"}
-        outcomes = [e.outcome for e in self.settled.buys() if not e.user.startswith("back")]
         return {
             "refused_202": sum(order in refused for order, _ in self.settled.accepted()),
             "rebuilds": sum(v.rebuilds for v in self.settled.vouchers.values()),
-            "unknown_share": round(outcomes.count("unknown") / max(len(outcomes), 1), 3),
+            "unknown_share": round(self.settled.unknown_share()[0], 3),
         }
 
 

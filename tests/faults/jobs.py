@@ -30,11 +30,13 @@ def in_order(faults: list, workers: int, work: Callable) -> Iterator[Result]:
         one.start()
     try:
         yield from _collect(faults, done, crew)
-    finally:
+    except BaseException:
         for one in crew:
             one.terminate()
+        raise
+    finally:
         for one in crew:
-            one.join()
+            one.join()  # each clears up what it has started
 
 
 def _collect(faults: list, done, crew: list) -> Iterator[Result]:

@@ -8,6 +8,7 @@ import time
 from world import Sample
 
 PAUSE_S = 0.02
+SLOW_S = 0.2
 # The process that a voucher was opened under must be the one that answers: else nobody is sold anything, whatever
 # it says.
 LOOK = """
@@ -31,6 +32,7 @@ class Watch:
     def __init__(self, run):
         self.run, self.over = run, threading.Event()
         self.samples: list[Sample] = []
+        self.stalls: list[tuple[float, float]] = []  # when Redis did not answer us either
         self.timed: list[tuple] = []  # the same with their times, for whoever reads them
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -45,10 +47,13 @@ class Watch:
     def _watch(self) -> None:
         last: dict[str, Sample] = {}
         while not self.over.wait(PAUSE_S):
+            began, found = time.time(), []
             try:
                 found = self.run.redis.call("EVAL", LOOK, 0, *self.run.vouchers[:8], timeout=1)
             except (OSError, RuntimeError, ValueError, IndexError):
-                continue  # Redis is what the fault is about
+                pass  # Redis is what the fault is about
+            if not found or time.time() - began > SLOW_S:
+                self.stalls.append((began, time.time()))
             for id, state, stock, buyers, epoch in zip(*(found[part::5] for part in range(5))):
                 if stock.lstrip("-").isdigit() and buyers.isdigit():
                     sample = Sample(id, state, int(stock), int(buyers), epoch)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from crowd import Event
 
+AFTER_STALL_S = 0.5
 LIVE = {"unpaid", "paid"}
 
 
@@ -78,6 +79,7 @@ class World:
     rebuilds_most: int = 0
     unknown_most: float = 1.0
     samples: list[Sample] = field(default_factory=list)
+    stalls: list[tuple[float, float]] = field(default_factory=list)  # when Redis, asked directly, did not answer
     foreign: list[str] = field(default_factory=list)  # rows and keys that belong to nobody
     ends: list[Event] | None = None  # each accepted order, read by its user when all is settled; None: not yet
     strangers: list[Event] = field(default_factory=list)  # some of them, read by somebody else
@@ -86,6 +88,14 @@ class World:
 
     def buys(self):
         return (event for event in self.history if event.what == "buy" and event.voucher in self.vouchers)
+
+    def unknown_share(self) -> tuple[float, int]:
+        """Of the crowd's purchases, those without a definite answer though Redis would have answered; and how many
+        there were. Links that broke need a moment afterwards."""
+        events = [event for event in self.buys() if not event.user.startswith("back")]
+        unknown = [event for event in events if event.outcome == "unknown" and not event.was_late]
+        served = [e for e in unknown if not any(a < e.ended and e.began < b + AFTER_STALL_S for a, b in self.stalls)]
+        return len(served) / max(len(events), 1), len(events)
 
     def accepted(self) -> dict[tuple[str, str], Event]:
         """Each order that was promised, by 201 or 202: (order, user) -> the first answer."""
