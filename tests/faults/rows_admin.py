@@ -6,7 +6,7 @@ import signal
 import time
 
 from driver import Fault, Run
-from rows_tools import in_background, open_voucher, sells, terms, within
+from rows_tools import in_background, sells, terms, within
 
 
 def create_until_it_is(run: Run, name: str, seconds: float = 8.0) -> None:
@@ -76,5 +76,12 @@ ROWS = [
         rebuilds=20,
         unknown=0.95,
     ),
-    Fault("42b", "a voucher created while it cannot be loaded", created_while_another_loads, rate=0, unknown=1.0),
+    Fault(
+        "42b",
+        "a voucher created while it cannot be loaded",
+        created_while_another_loads,
+        rate=0,
+        unknown=1.0,
+        full=True,
+    ),
 ]

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -72,14 +71,18 @@ def routes(run: Run, order: Event) -> list[tuple[str, str]]:
     return [("POST", f"/seckill/{voucher}")] + [("GET", path) for path in gets]
 
 
+def connect(one: Instance) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", one.port), timeout=5)
+
+
 def ended_among(run: Run, one: Instance, number: int, order: Event) -> None:
     """Connections of every route are open and idle; requests come from just before the signal to past the end."""
     links = []
     for n in range(EACH):
         for method, path in routes(run, order):
-            links.append((socket.create_connection(("127.0.0.1", one.port), timeout=5), method, path, f"bye{number}-{n}"))
+            links.append((connect(one), method, path, f"bye{number}-{n}"))
     reconcile = f"/admin/vouchers/{run.vouchers[0]}/reconcile"
-    links.append((socket.create_connection(("127.0.0.1", one.port), timeout=5), "POST", reconcile, ""))
+    links.append((connect(one), "POST", reconcile, ""))
     run.rng.shuffle(links)
     asked: dict[socket.socket, Event] = {}
     one.signal(signal.SIGTERM)
@@ -129,7 +132,7 @@ def ready_by_its_log(one: Instance) -> bool:
 def ask(one: Instance, data: bytes) -> int:
     """The status; 0: no byte; TORN."""
     try:
-        with socket.create_connection(("127.0.0.1", one.port), timeout=5) as link:
+        with connect(one) as link:
             link.sendall(data)
             heard = answers(read_to_end(link, time.monotonic() + 5))
     except OSError:
@@ -138,7 +141,7 @@ def ask(one: Instance, data: bytes) -> int:
 
 
 def try_one(run: Run, number: int, calls: list[tuple[bytes, tuple[int, ...]]]) -> bool:
-    """The n-th allocation since the first of these calls fails; then they are made again. Whether it failed among them."""
+    """The n-th allocation since the first of these calls fails; then they are made again. Whether it was among them."""
     one = Instance(100 + number, run.stack.folder, run.stack.binary, run.stack.store_urls(False))
     one.run({"SECKILL_FAIL_MALLOC": f"{number}@http.request"})
     wait_for("stores", lambda: ready_by_its_log(one))
@@ -212,11 +215,18 @@ ROWS = [
     Fault(
         "26d",
         "the n-th allocation of every admin call fails",
-        every_allocation_of(commands, 80, 4),
+        every_allocation_of(commands, 70, 3),
         seconds=2.0,
         units=2000,
         rebuilds=400,
         unknown=0.8,
     ),
-    Fault("28b", "SIGTERM among idle connections of every route", ended_among_clients, units=3000, rebuilds=24, unknown=0.5),
+    Fault(
+        "28b",
+        "SIGTERM among idle connections of every route",
+        ended_among_clients,
+        units=3000,
+        rebuilds=24,
+        unknown=0.5,
+    ),
 ]

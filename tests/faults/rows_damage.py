@@ -1,5 +1,5 @@
-"""Redis changed by hand: what is read from it may be anything. The voucher must be selling again in seconds, after a few
-rebuilds and no more; whoever was given an order keeps it; nothing goes to the dead letters but what cannot be read.
+"""Redis changed by hand: what is read from it may be anything. The voucher must be selling again in seconds, after a
+few rebuilds and no more; whoever was given an order keeps it; nothing goes to the dead letters but what cannot be read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def damaged(*damages):
         for what, damage in damages:
             epoch = epoch_of(run)
             damage(run)
-            mended = within(run, f"{what}: mended", lambda: well(run), MENDED_S) and sells(run, run.vouchers[0], 5, what)
+            mended = within(run, f"{what}: mended", lambda: well(run), MENDED_S)
+            mended = mended and sells(run, run.vouchers[0], 5, what)
             used = epoch_of(run) - epoch
             if used > REBUILDS_EACH and used < 10**6:  # a jump beyond what somebody wrote into Redis is one rebuild
                 run.seen_meanwhile.append(f"{what}: {used} epochs")

@@ -104,16 +104,15 @@ def ended_yesterday(run: Run) -> None:
 
 
 def older_than_1000_others(run: Run) -> None:
-    """The newest thousand are looked at, and the accepted order is of none of them. All are loaded, as it would be after
-    a while; to do that is another row's."""
+    """The newest thousand are looked at, and the accepted order is of none of them. All are loaded, as they would be
+    after a while; loading them is for another row. Who is asked has nothing to write, so it can ask PostgreSQL."""
     process = run.redis.call("INFO", "server").split("run_id:")[1][:40]
     holder = run.hold_orders(1.5)
     order = accepted(run, run.vouchers[0], "first-of-all")
     others = insert_vouchers(run, 1300, 1, epoch=1)
     loaded = ["state", "open", "epoch", 1, "last", "epoch-1", "stock", 1, "begin_ms", 0, "end_ms", 2**42, "run", process]
     run.redis.calls(["HSET", key(voucher, "voucher"), *loaded] for voucher in others)
-    for instance in range(2):
-        look(run, order, instance)
+    look(run, order, 1)
     run.postgres.sql(f"delete from seckill_voucher where id in ({','.join(others)})")
     holder.wait()
     run.redis.calls(["DEL", key(voucher, "voucher")] for voucher in others)
@@ -141,35 +140,29 @@ def buyers_stay(run: Run) -> None:
     voucher = open_voucher(run, 200, end_s=2.0)
     buyers = crowd(run, [voucher], 1.2, 300, 300)
     buyers.join()
-    over = lambda: run.redis.call("XLEN", key(voucher, "journal")) == 0 and run.redis.call("EXISTS", key(voucher, "buyers")) == 0
-    within(run, "the buyers of a sale that is over forgotten", over, 6)
+    left = (["XLEN", key(voucher, "journal")], ["EXISTS", key(voucher, "buyers")])
+    over = lambda: run.redis.calls(left) == [0, 0]
+    within(run, "the buyers of a sale that is over forgotten", over, 4)
 
 
-MANY, BUYERS_EACH = 300, 1500
+MANY = 150
 
 
 def rebuilt_at_once(run: Run) -> None:
-    """Hundreds of vouchers with buyers are missing in Redis, and the instances are short of patience."""
-    vouchers = insert_vouchers(run, MANY, BUYERS_EACH * 2)
+    """Many vouchers are missing in Redis, and each statement takes a while: less than the patience with one, but more
+    for one of each voucher. In good order all are done in six seconds."""
+    run.stack.pg_proxy.delay_ms = 5  # each way
+    vouchers = insert_vouchers(run, MANY, 10)
     run.vouchers += vouchers
-    run.postgres.sql(
-        "insert into voucher_order (id, user_id, voucher_id) select gen_random_uuid(), 'u' || n, v.id"
-        f" from seckill_voucher v, generate_series(1, {BUYERS_EACH}) n where v.id in ({','.join(vouchers)});"
-        f"update seckill_voucher set stock = stock - {BUYERS_EACH} where id in ({','.join(vouchers)}); analyze voucher_order"
-    )
     states = lambda: run.redis.calls(["HGET", key(voucher, "voucher"), "state"] for voucher in vouchers)
-    within(run, f"{MANY} vouchers rebuilt", lambda: states() == ["open"] * MANY, 10)
-    for instance in run.stack.instances:  # the rest is not this row's
-        instance.env["SECKILL_PG_TIMEOUT_MS"] = "5000"
-        instance.end(signal.SIGTERM)
-        instance.run()
-        instance.wait_ready()
-    wait_for("rebuilt in the end", lambda: states() == ["open"] * MANY, 60, 0.5)
+    within(run, f"{MANY} vouchers rebuilt", lambda: states() == ["open"] * MANY, 15)
+    run.stack.pg_proxy.delay_ms = 0
+    wait_for("rebuilt in the end", lambda: states() == ["open"] * MANY, 30)
 
 
 SEEN = ("seen_meanwhile",)
 NOT_FOUND = ("accepted_is_never_unknown",)
-IMPATIENT = {"SECKILL_PG_TIMEOUT_MS": "60"}
+IMPATIENT = {"SECKILL_PG_TIMEOUT_MS": "700"}
 
 ROWS = [
     Fault(
@@ -184,7 +177,15 @@ ROWS = [
         known="M13",
         known_by=NOT_FOUND,
     ),
-    Fault("16c", "a voucher's row locked, another goes on", row_locked, units=3000, seconds=6.0, known="M10", known_by=SEEN),
+    Fault(
+        "16c",
+        "a voucher's row locked, another goes on",
+        row_locked,
+        units=3000,
+        seconds=6.0,
+        known="M10",
+        known_by=SEEN,
+    ),
     Fault(
         "16d",
         "a voucher's row locked, another is missing",
@@ -196,21 +197,34 @@ ROWS = [
         known="M11",
         known_by=SEEN,
     ),
-    Fault("30d", "a pending order of a voucher older than 1,000", older_than_1000_others, known="H4", known_by=NOT_FOUND),
+    Fault(
+        "30d",
+        "a pending order of a voucher older than 1,000",
+        older_than_1000_others,
+        rate=0,
+        known="H4",
+        known_by=NOT_FOUND,
+    ),
     Fault(
         "30e",
-        "300 vouchers rebuilt at once, by the impatient",
+        "150 vouchers rebuilt at once, by the impatient",
         rebuilt_at_once,
+        proxied=True,
         rate=0,
         env=IMPATIENT,
         rebuilds=3 * MANY,
         unknown=0.9,
         known="M9",
-        known_by=SEEN,
+        known_by=SEEN + ("rebuilds_are_few",),
         full=True,
     ),
     Fault(
-        "43", "a dead letter's order, the sale over since yesterday", ended_yesterday, rate=50, known="H4", known_by=NOT_FOUND
+        "43",
+        "a dead letter's order, the sale over since yesterday",
+        ended_yesterday,
+        rate=50,
+        known="H4",
+        known_by=NOT_FOUND,
     ),
     Fault("44", "buyers of a sale that is over", buyers_stay, rate=0, known="H5", known_by=SEEN),
 ]

@@ -6,14 +6,15 @@ import signal
 import time
 
 from driver import Fault, Run
-from rows_tools import crowd, insert_vouchers, is_open, kill, open_voucher, within
+from rows_tools import crowd, insert_vouchers, key, kill, open_voucher, within
 from stack import wait_for
 
 MANY = 999  # and the one that each row has
 
 
 def all_open(run: Run, vouchers: list[str]) -> bool:
-    return all(state == "open" for state in run.redis.calls(["HGET", f"seckill:{{{v}}}:voucher", "state"] for v in vouchers))
+    states = run.redis.calls(["HGET", key(voucher, "voucher"), "state"] for voucher in vouchers)
+    return all(state == "open" for state in states)
 
 
 def many(then):
@@ -53,7 +54,7 @@ def terminated(run: Run) -> None:
 
 
 def sold_out(run: Run, voucher: str) -> bool:
-    return run.redis.call("HGET", f"seckill:{{{voucher}}}:voucher", "stock") == "0"
+    return run.redis.call("HGET", key(voucher, "voucher"), "stock") == "0"
 
 
 def second_sale(run: Run) -> None:
@@ -70,12 +71,20 @@ def second_sale(run: Run) -> None:
 
 TWO_REACTORS = {"SECKILL_REACTORS": "2"}
 
+def thousand(name: str, title: str, then, **more) -> Fault:
+    return Fault(name, f"1,000 vouchers, {title}", many(then), **{"rate": 0, "units": 50, "rebuilds": 10} | more)
+
+
+def two(name: str, title: str, then, **more) -> Fault:
+    return Fault(name, f"two reactors each, {title}", then, env=TWO_REACTORS, seconds=2.5, **more)
+
+
 ROWS = [
-    Fault("30a", "1,000 vouchers, a crowd over all of them", many(nothing), rate=0, units=50, rebuilds=10, full=True),
-    Fault("30b", "1,000 vouchers, an instance killed", many(killed), rate=0, units=50, rebuilds=10, unknown=0.5),
-    Fault("30c", "1,000 vouchers, FLUSHALL", many(flushall), rate=0, units=50, rebuilds=4 * MANY, refused_202=60, unknown=0.9),
-    Fault("36a", "two reactors each, an instance killed", killed, env=TWO_REACTORS, seconds=2.5, unknown=0.3),
-    Fault("36b", "two reactors each, FLUSHALL", flushall, env=TWO_REACTORS, seconds=2.5, rebuilds=8, refused_202=50),
-    Fault("36c", "two reactors each, SIGTERM", terminated, env=TWO_REACTORS, seconds=2.5, unknown=0.1),
+    thousand("30a", "a crowd over all of them", nothing, full=True),
+    thousand("30b", "an instance killed", killed, unknown=0.5),
+    thousand("30c", "FLUSHALL", flushall, rebuilds=4 * MANY, refused_202=60, unknown=0.9, full=True),
+    two("36a", "an instance killed", killed, unknown=0.3, full=True),
+    two("36b", "FLUSHALL", flushall, rebuilds=8, refused_202=50),
+    two("36c", "SIGTERM", terminated, unknown=0.1),
     Fault("40", "a second sale on the same stores", second_sale, rate=0, unknown=0.3),
 ]

@@ -70,7 +70,9 @@ def pair(leave, lose, leave_first: bool = True):
 
 
 def ended_with_nothing_granted(run: Run) -> None:
-    """What Redis lost cannot be granted again before the instance must end: it has to be refused, not forgotten."""
+    """What Redis lost cannot be granted again before the instance must end: it has to be refused, not forgotten, though
+    there may be units left."""
+    run.hide_units(run.fault.units)
     holder = run.hold_orders(HOLD_S)
     orders = [accepted(run, run.vouchers[0], f"waiting{n}") for n in range(20)]
     run.first.signal(signal.SIGSTOP)

@@ -14,7 +14,8 @@ SETTLED_S = 6.0  # recovery begins a second after an entry was made, and looks o
 
 
 def clock_back_with_a_dead_instance(run: Run) -> None:
-    """What was written in the hour that did not take place has the newest ids for an hour; the dead one's orders too."""
+    """What was written in the hour that did not take place has the newest ids for an hour; so have the dead one's
+    orders."""
     file = run.stack.folder / "clock"
     run.redis.preload = clock_env(run, file)
     run.redis.end(signal.SIGTERM)
@@ -68,7 +69,7 @@ ROWS = [
         both_masters,
         proxied=True,
         units=2000,
-        seconds=5.0,
+        seconds=4.0,
         rate=250,
         rebuilds=20,
         refused_202=120,

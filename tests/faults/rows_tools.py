@@ -64,7 +64,7 @@ def is_open(run: Run, voucher: str) -> bool:
 
 
 class Buyers(Crowd):
-    """They look at no order before the end: where there are a thousand vouchers, each look asks Redis for all of them."""
+    """They look at no order before the end: with a thousand vouchers, each look asks Redis for all of them."""
 
     async def _look(self, bought: Event) -> None:
         self.pending.clear()

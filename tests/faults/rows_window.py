@@ -1,5 +1,5 @@
-"""A sale that starts, or ends, in the middle of a fault: nothing is accepted outside its window by Redis's clock, strangers
-are told which side they are on, and winners are told that they have won.
+"""A sale that starts, or ends, in the middle of a fault: nothing is accepted outside its window by Redis's clock,
+strangers are told which side they are on, and winners are told that they have won.
 
 The suite, Redis and the instances share one machine's clock, so the window can be judged from outside; but where a
 row moves Redis's clock, as it says.
