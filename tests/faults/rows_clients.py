@@ -154,7 +154,7 @@ def try_one(run: Run, number: int, calls: list[tuple[bytes, tuple[int, ...]]]) -
     failed = "name=malloc" in one.text()
     for data, due in calls:
         deadline = time.monotonic() + LONGEST_S
-        while (status := ask(one, data)) not in due and time.monotonic() < deadline:
+        while (status := ask(one, data)) not in due and one.alive() and time.monotonic() < deadline:
             time.sleep(0.05)  # a link to a store may have been given up
         if status not in due:
             wrong.append(f"{data[:60]!r}, asked again: {status}")
