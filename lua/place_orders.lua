@@ -24,7 +24,7 @@
 -- Anyone who can write to Redis can write anything: what is used is checked first, as strictly as grant.c checks the
 -- reply, because a unit that is granted in a reply that cannot be read is held for nobody.
 local function number(text) -- of at most 15 digits, which are exact in Lua; nil: it is none
-  return text and #text <= 15 and (text == '0' or string.find(text, '^-?[1-9]%d*$')) and tonumber(text)
+  return text and #text <= 15 and (text == '0' or string.find(text, '^[1-9]%d*$')) and tonumber(text)
 end
 
 local function at(id) -- the two numbers of a journal id; a label like epoch-7 comes before all of them; nil: neither
@@ -50,7 +50,7 @@ if voucher[7] ~= ARGV[2] or not (stock and begin_ms and end_ms and number(epoch)
   return { 'unsure' }
 end
 local last_ms, last_seq = at(last)
-if begin_ms < 0 or last == '' or not (last_ms and last_seq) then
+if last == '' or not (last_ms and last_seq) then
   return { 'unsure' }
 end
 
@@ -96,7 +96,7 @@ for i, user in ipairs(users) do
     existing[#existing + 1] = order
   elseif refusal then
     letters[i] = refusal
-  elseif stock <= 0 then
+  elseif stock == 0 then
     letters[i] = 's'
   elseif held then
     letters[i] = 'r'

@@ -118,7 +118,7 @@ CONTROLS = [
         "last-unit",
         "SOLD_OUT said while one unit is left",
         "lua/place_orders.lua",
-        "elseif stock <= 0 then",
+        "elseif stock == 0 then",
         "elseif stock <= 1 then",
         "3a",
         "newcomers_are_served",
