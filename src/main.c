@@ -17,12 +17,10 @@
 static enum sk_status serve(const struct sk_config *config, const sigset_t *signals, bool *left_behind)
 {
     enum sk_status status = sk_descriptors_reserve(config);
-    if (status != SK_OK)
-        return status;
     struct sk_reactor **reactors = calloc((size_t)config->reactors, sizeof(struct sk_reactor *));
-    if (reactors == NULL)
-        return SK_NO_MEM;
     int64_t started = 0;
+    if (status == SK_OK && reactors == NULL)
+        status = SK_NO_MEM;
     while (status == SK_OK && started < config->reactors) {
         status = sk_reactor_start(config, &reactors[started]);
         started += reactors[started] != NULL;
