@@ -375,6 +375,8 @@ class Run:
 
     def ask_at_the_end(self) -> dict[str, list[str]]:
         """All is quiet. Each accepted order is read, and somebody new asks for vouchers; then all is judged again."""
+        for instance in self.stack.instances:
+            wait_for(f"{instance.name} ready", instance.ready, self.patience(BACK_S))  # its links may be coming back
         self.ends = [Event(0, 0, "end", e.user, e.voucher, 0, order=e.order) for e in self.settled.accepted().values()]
         some = self.rng.sample(self.ends, min(STRANGERS, len(self.ends)))
         self.strangers = [Event(0, 0, "stranger", "stranger", e.voucher, 0, order=e.order) for e in some]
