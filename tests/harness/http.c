@@ -176,6 +176,13 @@ int http_buy_patiently(const struct service *service, const char *voucher, const
     return reply->status;
 }
 
+void http_must_buy(const struct service *service, const char *voucher, const char *user)
+{
+    struct http_reply reply = {0};
+    ck_assert_msg(http_buy_patiently(service, voucher, user, &reply) == 201, "%s: %d %s", user, reply.status,
+                  reply.body);
+}
+
 int http_buy_async(const struct service *service, const char *voucher, const char *user, struct http_reply *reply)
 {
     return buy(service, voucher, user, "Prefer: respond-async\r\n", reply);

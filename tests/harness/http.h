@@ -38,6 +38,7 @@ int http_buy(const struct service *service, const char *voucher, const char *use
 // Asks again while the answer is 503, as a client does that heeds Retry-After: a voucher is closed for a moment
 // while it is being loaded, also when the service is ready.
 int http_buy_patiently(const struct service *service, const char *voucher, const char *user, struct http_reply *reply);
+void http_must_buy(const struct service *service, const char *voucher, const char *user); // patiently; 201
 int http_buy_async(const struct service *service, const char *voucher, const char *user, struct http_reply *reply);
 // The bytes of such a purchase, for many at once.
 void http_buy_text(const char *voucher, const char *user, char *out, size_t size);

@@ -52,6 +52,11 @@ int64_t db_number(const char *format, ...)
     return number;
 }
 
+int64_t voucher_epoch(const char *voucher)
+{
+    return db_number("SELECT epoch FROM seckill_voucher WHERE id = %s", voucher);
+}
+
 void db_text(char *out, size_t size, const char *format, ...)
 {
     va_list args;

@@ -14,6 +14,7 @@ PGconn *db_connect(void);
 // A statement made as by printf, on a connection of its own; the test fails if PostgreSQL refuses it.
 void db_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int64_t db_number(const char *format, ...) __attribute__((format(printf, 1, 2))); // the one value it returns
+int64_t voucher_epoch(const char *voucher);                                       // as PostgreSQL has it
 void db_text(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 // Holds up every commit of an order until they are let go, at the latest with the end of the test.

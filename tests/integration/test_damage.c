@@ -19,18 +19,6 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-static int64_t epoch_of(const char *voucher)
-{
-    return db_number("SELECT epoch FROM seckill_voucher WHERE id = %s", voucher);
-}
-
-static void buy(struct service *service, const char *voucher, const char *user)
-{
-    struct http_reply reply;
-    ck_assert_msg(http_buy_patiently(service, voucher, user, &reply) == 201, "%s: %d %s", user, reply.status,
-                  reply.body);
-}
-
 static void must_be_refused(struct service *service, const char *voucher, const char *user, const char *code)
 {
     struct http_reply reply;
@@ -54,8 +42,8 @@ START_TEST(an_entry_of_an_epoch_ahead_is_settled_after_one_rebuild)
         char voucher[VOUCHER_ID_SIZE], other[VOUCHER_ID_SIZE], order[PATH_SIZE];
         voucher_on_sale(service, STOCK, voucher);
         voucher_on_sale(service, STOCK, other);
-        buy(service, voucher, "alice");
-        int64_t epoch = epoch_of(voucher);
+        http_must_buy(service, voucher, "alice");
+        int64_t epoch = voucher_epoch(voucher);
         (void)snprintf(order, sizeof order, "01a1fbe1-0c46-72f8-bdd2-58798027499%zu mallory", i);
         redis_run("XADD seckill:{%s}:journal * epoch %s orders %s", voucher, epochs[i], order);
         WAIT_FOR(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s AND user_id = 'mallory'",
@@ -63,8 +51,8 @@ START_TEST(an_entry_of_an_epoch_ahead_is_settled_after_one_rebuild)
         books_must_balance(voucher);
         redis_run("DEL seckill:{%s}:voucher", other); // the others are looked after all the while
         WAIT_FOR(redis_number("EXISTS seckill:{%s}:voucher", other) == 1);
-        buy(service, voucher, "bob");
-        ck_assert_int_le(epoch_of(voucher), epoch + REBUILDS_MAX);
+        http_must_buy(service, voucher, "bob");
+        ck_assert_int_le(voucher_epoch(voucher), epoch + REBUILDS_MAX);
         ck_assert_int_eq(letters(voucher), 0);
         books_must_balance(voucher);
         books_must_balance(other);
@@ -81,17 +69,17 @@ START_TEST(a_journal_id_out_of_range_stops_no_order)
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         char voucher[VOUCHER_ID_SIZE], last[PATH_SIZE];
         voucher_on_sale(service, STOCK, voucher);
-        int64_t epoch = epoch_of(voucher);
+        int64_t epoch = voucher_epoch(voucher);
         redis_run("XADD seckill:{%s}:journal %s epoch 1 orders x", voucher, ids[i]);
         redis_run("XDEL seckill:{%s}:journal %s", voucher, ids[i]);
-        buy(service, voucher, "alice");
-        buy(service, voucher, "bob");
-        buy(service, voucher, "carol");
+        http_must_buy(service, voucher, "alice");
+        http_must_buy(service, voucher, "bob");
+        http_must_buy(service, voucher, "carol");
         must_be_refused(service, voucher, "alice", "ALREADY_ORDERED");
         books_must_balance(voucher);
         ck_assert(redis_text(last, sizeof last, "HGET seckill:{%s}:voucher last", voucher));
         ck_assert_msg(sk_trust_is_version(last), "%s", last); // the rebuild has begun the journal anew
-        ck_assert_int_le(epoch_of(voucher), epoch + REBUILDS_MAX);
+        ck_assert_int_le(voucher_epoch(voucher), epoch + REBUILDS_MAX);
         ck_assert_int_eq(letters(voucher), 0);
     }
 }
@@ -154,7 +142,7 @@ START_TEST(not_started_hides_no_win)
     struct service *service = service_start(ENV("SECKILL_SOLD_OUT_MARK_MS=60000"));
     char voucher[VOUCHER_ID_SIZE];
     voucher_on_sale(service, STOCK, voucher);
-    buy(service, voucher, "alice");
+    http_must_buy(service, voucher, "alice");
     redis_run("HSET seckill:{%s}:voucher begin_ms 9000000000000", voucher);
     for (int i = 0; i < 50; i++) { // from Redis at first, then from memory
         must_be_refused(service, voucher, "bob", "NOT_STARTED");
@@ -175,9 +163,9 @@ START_TEST(an_unknown_voucher_hides_no_win)
     http_must_be_problem(&reply, 404, "UNKNOWN_VOUCHER");
     voucher_on_sale(second, STOCK, made);
     ck_assert_str_eq(made, next);
-    buy(second, made, "alice");
+    http_must_buy(second, made, "alice");
     must_be_refused(first, made, "alice", "ALREADY_ORDERED");
-    buy(first, made, "bob");
+    http_must_buy(first, made, "bob");
     books_must_balance(made);
 }
 END_TEST

@@ -24,18 +24,6 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-static int64_t epoch_of(const char *voucher)
-{
-    return db_number("SELECT epoch FROM seckill_voucher WHERE id = %s", voucher);
-}
-
-static void buy(struct service *service, const char *voucher, const char *user)
-{
-    struct http_reply reply;
-    ck_assert_msg(http_buy_patiently(service, voucher, user, &reply) == 201, "%s: %d %s", user, reply.status,
-                  reply.body);
-}
-
 // A voucher on sale of which a few units are sold.
 static void sell_some(struct service *service, char voucher[VOUCHER_ID_SIZE])
 {
@@ -43,7 +31,7 @@ static void sell_some(struct service *service, char voucher[VOUCHER_ID_SIZE])
     voucher_on_sale(service, STOCK, voucher);
     for (int i = 0; i < BUYERS; i++) {
         (void)snprintf(user, sizeof user, "user%d", i);
-        buy(service, voucher, user);
+        http_must_buy(service, voucher, user);
     }
 }
 
@@ -65,16 +53,16 @@ START_TEST(an_admin_reconciles)
     struct http_reply reply;
     sell_some(service, voucher);
     books_must_balance(voucher);
-    int64_t epoch = epoch_of(voucher);
+    int64_t epoch = voucher_epoch(voucher);
     ck_assert_int_eq(admin(service, "POST", voucher, "/reconcile", &reply), 200);
     ck_assert(http_member(&reply, "id", stock));
     ck_assert_str_eq(stock, voucher);
-    ck_assert_int_eq(epoch_of(voucher), epoch + 1);
+    ck_assert_int_eq(voucher_epoch(voucher), epoch + 1);
     ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher epoch", voucher), epoch + 1);
     books_must_balance(voucher);
     (void)http_buy(service, voucher, "user0", &reply);
     http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
-    buy(service, voucher, "late");
+    http_must_buy(service, voucher, "late");
     books_must_balance(voucher);
 }
 END_TEST
@@ -85,7 +73,7 @@ START_TEST(reconcile_refuses_what_makes_no_sense)
     char voucher[VOUCHER_ID_SIZE], path[PATH_SIZE];
     struct http_reply reply;
     voucher_on_sale(service, STOCK, voucher);
-    int64_t epoch = epoch_of(voucher);
+    int64_t epoch = voucher_epoch(voucher);
     (void)snprintf(path, sizeof path, "/admin/vouchers/%s/reconcile", voucher);
     (void)http_ask(service, "POST", path, "", NULL, &reply);
     http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
@@ -99,7 +87,7 @@ START_TEST(reconcile_refuses_what_makes_no_sense)
     http_must_be_problem(&reply, 400, "BAD_VOUCHER_ID");
     (void)admin(service, "POST", voucher, "/reconcile/x", &reply);
     http_must_be_problem(&reply, 404, "NOT_FOUND");
-    ck_assert_int_eq(epoch_of(voucher), epoch);
+    ck_assert_int_eq(voucher_epoch(voucher), epoch);
     books_must_balance(voucher);
 }
 END_TEST
@@ -112,7 +100,7 @@ START_TEST(many_reconcile_at_once)
     struct http_reply reply;
     int fds[AT_ONCE], done = 0;
     sell_some(services[0], voucher);
-    int64_t epoch = epoch_of(voucher);
+    int64_t epoch = voucher_epoch(voucher);
     (void)snprintf(request, sizeof request, "POST /admin/vouchers/%s/reconcile HTTP/1.1\r\nHost: test\r\n" ADMIN "\r\n",
                    voucher);
     for (int i = 0; i < AT_ONCE; i++) {
@@ -127,9 +115,9 @@ START_TEST(many_reconcile_at_once)
         (void)close(fds[i]);
     }
     ck_assert_int_ge(done, 1);
-    ck_assert_int_ge(epoch_of(voucher), epoch + done);
-    buy(services[0], voucher, "late");
-    buy(services[1], voucher, "later");
+    ck_assert_int_ge(voucher_epoch(voucher), epoch + done);
+    http_must_buy(services[0], voucher, "late");
+    http_must_buy(services[1], voucher, "later");
     books_must_balance(voucher);
 }
 END_TEST
@@ -142,7 +130,7 @@ START_TEST(reconcile_needs_both_stores)
     struct http_reply reply;
     sell_some(service, voucher);
     books_must_balance(voucher);
-    int64_t epoch = epoch_of(voucher);
+    int64_t epoch = voucher_epoch(voucher);
     postgres_stop();
     service_await(service, false);
     ck_assert_int_eq(admin(service, "POST", voucher, "/reconcile", &reply), 503);
@@ -152,8 +140,8 @@ START_TEST(reconcile_needs_both_stores)
     ck_assert_int_eq(admin(service, "POST", voucher, "/reconcile", &reply), 503);
     redis_start();
     service_await(service, true);
-    buy(service, voucher, "late");
-    ck_assert_int_gt(epoch_of(voucher), epoch); // Redis is another process now
+    http_must_buy(service, voucher, "late");
+    ck_assert_int_gt(voucher_epoch(voucher), epoch); // Redis is another process now
     books_must_balance(voucher);
 }
 END_TEST
@@ -218,21 +206,21 @@ START_TEST(the_audit_mends)
     int64_t epochs[DAMAGES];
     sell_some(service, sound);
     books_must_balance(sound);
-    int64_t sound_epoch = epoch_of(sound);
+    int64_t sound_epoch = voucher_epoch(sound);
     for (int i = 0; i < DAMAGES; i++) {
         sell_some(service, vouchers[i]);
         books_must_balance(vouchers[i]);
-        epochs[i] = epoch_of(vouchers[i]);
+        epochs[i] = voucher_epoch(vouchers[i]);
         do_damage(&damages[i], vouchers[i]);
     }
     for (int i = 0; i < DAMAGES; i++) {
-        WAIT_FOR(epoch_of(vouchers[i]) > epochs[i] && books_balance(vouchers[i], why));
+        WAIT_FOR(voucher_epoch(vouchers[i]) > epochs[i] && books_balance(vouchers[i], why));
         (void)http_buy_patiently(service, vouchers[i], "user1", &reply);
         ck_assert_msg(http_is_problem(&reply, 409, "ALREADY_ORDERED"), "%s: %s", damages[i].what, reply.body);
-        buy(service, vouchers[i], "late");
+        http_must_buy(service, vouchers[i], "late");
         books_must_balance(vouchers[i]);
     }
-    ck_assert_int_eq(epoch_of(sound), sound_epoch);
+    ck_assert_int_eq(voucher_epoch(sound), sound_epoch);
 }
 END_TEST
 
@@ -314,7 +302,7 @@ START_TEST(an_entry_that_cannot_be_read)
     json_t *document = NULL;
     voucher_on_sale(service, STOCK, voucher);
     redis_run("XADD seckill:{%s}:journal * epoch 1 orders %b", voucher, "\xff\x00z", (size_t)3);
-    buy(service, voucher, "alice");
+    http_must_buy(service, voucher, "alice");
     WAIT_FOR(one_letter(service, voucher, letter, NULL));
     ck_assert(one_letter(service, voucher, letter, &document));
     ck_assert_str_eq(json_string_value(json_object_get(document, "raw")),
@@ -394,7 +382,7 @@ static void set_victor_aside(struct service *service, char voucher[VOUCHER_ID_SI
     refuse_victor();
     ck_assert_int_eq(http_buy_async(service, voucher, "victor", &reply), 202);
     ck_assert(http_member(&reply, "id", order));
-    buy(service, voucher, "alice");
+    http_must_buy(service, voucher, "alice");
     WAIT_FOR(one_letter(service, voucher, letter, NULL));
     must_be(service, order, "pending", "");
     books_must_balance(voucher); // his unit is held
@@ -473,7 +461,7 @@ static void only_the_bad_ones_wait(struct service *service, const char *voucher,
     for (int i = 0; i < MANY; i++)
         WAIT_FOR(buyer_is(service, &buyers[i], "unpaid"));
     books_must_balance(voucher);
-    buy(service, voucher, "late");
+    http_must_buy(service, voucher, "late");
     books_must_balance(voucher);
 }
 
@@ -583,7 +571,7 @@ START_TEST(a_dead_letter_that_is_tried_in_vain)
         int64_t tries = db_number("SELECT last_value FROM victor_tries");
         ck_assert_int_eq(decide(service, voucher, letter, "requeue", &reply), 200);
         (void)snprintf(user, sizeof user, "user%d", i);
-        buy(service, voucher, user);
+        http_must_buy(service, voucher, user);
         WAIT_FOR(db_number("SELECT last_value FROM victor_tries") >= tries + TRIES);
         must_be(service, order, "pending", "");
         ck_assert(one_letter(service, voucher, letter, NULL));
@@ -614,7 +602,7 @@ START_TEST(a_dead_letter_is_written_off)
     }
     ck_assert(!one_letter(service, voucher, letter, NULL));
     accept_victor();
-    buy(service, voucher, "victor"); // his unit sells again, also to him
+    http_must_buy(service, voucher, "victor"); // his unit sells again, also to him
     books_must_balance(voucher);
     ck_assert_int_eq(decide(service, voucher, letter, "write-off", &reply), 200);
     books_must_balance(voucher); // which does not touch his new order
