@@ -7,8 +7,8 @@
 
 #include "log.h"
 #include "routes.h"
-#include "sale.h"
 #include "server.h"
+#include "shop.h"
 
 enum {
     DRAIN_TICK_MS = 20,
@@ -32,7 +32,7 @@ struct sk_reactor {
     bool left_behind; // a look-up that goes on
     struct sk_routes *routes;
     struct sk_server *server;
-    struct sk_sale *sale;
+    struct sk_shop *sale;
 };
 
 static void on_turn(uv_prepare_t *prepare)
@@ -43,7 +43,7 @@ static void on_turn(uv_prepare_t *prepare)
     // Sending answers may bring new requests, and sending requests may bring refusals.
     for (int i = 0; i < TURN_ROUNDS_MAX; i++) {
         bool answered = sk_server_turn(reactor->server);
-        sk_sale_turn(reactor->sale);
+        sk_shop_turn(reactor->sale);
         if (!answered)
             break;
     }
@@ -60,7 +60,7 @@ static void close_all(struct sk_reactor *reactor)
 {
     if (reactor->routes != NULL)
         sk_routes_end(reactor->routes);
-    sk_sale_close(reactor->sale);
+    sk_shop_close(reactor->sale);
     reactor->sale = NULL;
     sk_server_close(reactor->server);
     reactor->server = NULL;
@@ -76,11 +76,11 @@ static void on_drain_tick(uv_timer_t *timer)
     struct sk_reactor *reactor = timer->data;
     uint64_t now = uv_now(&reactor->loop);
     bool done = sk_server_waiting(reactor->server) == 0 && sk_server_sending(reactor->server) == 0 &&
-                sk_sale_idle(reactor->sale);
-    bool give_up = !done && now >= reactor->give_up_at_ms && sk_sale_give_up(reactor->sale);
+                sk_shop_idle(reactor->sale);
+    bool give_up = !done && now >= reactor->give_up_at_ms && sk_shop_give_up(reactor->sale);
     if (!done && now < (give_up ? reactor->give_up_until_ms : reactor->drain_until_ms))
         return;
-    struct sk_left left = sk_sale_left(reactor->sale);
+    struct sk_left left = sk_shop_left(reactor->sale);
     if (done)
         sk_log(SK_INFO, "drained", "");
     else
@@ -133,8 +133,8 @@ static enum sk_status open_parts(struct sk_reactor *reactor)
     if (reactor->routes == NULL)
         return SK_NO_MEM;
     struct sk_handler handler = {sk_routes_handle, sk_routes_expired, sk_routes_malformed, reactor->routes};
-    struct sk_sale_options sale = {&reactor->loop, reactor->config, sk_routes_outcome, reactor->routes};
-    reactor->sale = sk_sale_open(&sale);
+    struct sk_shop_options sale = {&reactor->loop, reactor->config, sk_routes_outcome, reactor->routes};
+    reactor->sale = sk_shop_open(&sale);
     if (reactor->sale == NULL)
         return SK_FAIL;
     reactor->server = sk_server_open(&reactor->loop, reactor->config, &handler);

@@ -23,7 +23,7 @@ enum phase {
 struct sk_routes {
     const struct sk_config *config;
     struct sk_server *server;
-    struct sk_sale *sale; // there while serving and draining
+    struct sk_shop *sale; // there while serving and draining
     enum phase phase;
     sk_response *refusals[SK_VERDICT_COUNT]; // as they are most often; owned
     sk_response *closing[SK_VERDICT_COUNT];  // the same, for the end of a connection; owned
@@ -150,7 +150,7 @@ static void place(struct sk_routes *routes, struct sk_request *request, const ch
         return;
     if (routes->phase != PHASE_SERVING)
         refuse(routes, request, SK_VERDICT_SHUTTING_DOWN);
-    else if (sk_sale_place(routes->sale, request->voucher_id, user, request->ticket, request->respond_async, &outcome))
+    else if (sk_shop_place(routes->sale, request->voucher_id, user, request->ticket, request->respond_async, &outcome))
         sk_request_wait(request, (uint64_t)routes->config->confirm_timeout_ms);
     else
         answer_outcome(routes, request, &outcome);
@@ -174,7 +174,7 @@ static void show_order(struct sk_routes *routes, struct sk_request *request, con
         return;
     }
     sk_request_wait(request, routes->inquiry_ms);
-    sk_inquiry_order(sk_sale_inquiries(routes->sale), id, user, request->ticket);
+    sk_inquiry_order(sk_shop_inquiries(routes->sale), id, user, request->ticket);
 }
 
 static void show_orders(struct sk_routes *routes, struct sk_request *request)
@@ -183,7 +183,7 @@ static void show_orders(struct sk_routes *routes, struct sk_request *request)
     if (user == NULL)
         return;
     sk_request_wait(request, routes->inquiry_ms);
-    sk_inquiry_orders(sk_sale_inquiries(routes->sale), user, request->ticket);
+    sk_inquiry_orders(sk_shop_inquiries(routes->sale), user, request->ticket);
 }
 
 static void show_vouchers(struct sk_routes *routes, struct sk_request *request)
@@ -191,7 +191,7 @@ static void show_vouchers(struct sk_routes *routes, struct sk_request *request)
     if (!is_get(routes, request))
         return;
     sk_request_wait(request, routes->inquiry_ms);
-    sk_inquiry_vouchers(sk_sale_inquiries(routes->sale), request->ticket);
+    sk_inquiry_vouchers(sk_shop_inquiries(routes->sale), request->ticket);
 }
 
 static void show_voucher(struct sk_routes *routes, struct sk_request *request, const char *id)
@@ -203,7 +203,7 @@ static void show_voucher(struct sk_routes *routes, struct sk_request *request, c
         return;
     }
     sk_request_wait(request, routes->inquiry_ms);
-    sk_inquiry_voucher(sk_sale_inquiries(routes->sale), request->voucher_id, request->ticket);
+    sk_inquiry_voucher(sk_shop_inquiries(routes->sale), request->voucher_id, request->ticket);
 }
 
 static bool is_json(const char *content_type)
@@ -242,7 +242,7 @@ static void create_voucher(struct sk_routes *routes, struct sk_request *request)
     enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &terms, &read);
     if (verdict == SK_VERDICT_FOUND) {
         sk_request_wait(request, routes->inquiry_ms);
-        sk_create_voucher(sk_sale_creations(routes->sale), request->idempotency_key, &terms, request->ticket);
+        sk_create_voucher(sk_shop_creations(routes->sale), request->idempotency_key, &terms, request->ticket);
     } else if (read.errors != NULL) {
         answer(routes, request, verdict, sk_problem_with_errors(verdict, read.errors));
     } else {
@@ -274,7 +274,7 @@ static const char *leading_id(const char *path, int64_t *id)
 // /admin/vouchers/{id}/dead-letters and what follows
 static void admin_letters(struct sk_routes *routes, struct sk_request *request, const char *rest)
 {
-    struct sk_repairs *repairs = sk_sale_repairs(routes->sale);
+    struct sk_repairs *repairs = sk_shop_repairs(routes->sale);
     if (*rest == '\0') {
         if (!is_get(routes, request))
             return;
@@ -307,12 +307,12 @@ static void admin_voucher(struct sk_routes *routes, struct sk_request *request, 
         if (!is_get(routes, request))
             return;
         sk_request_wait(request, routes->inquiry_ms);
-        sk_inquiry_inspect(sk_sale_inquiries(routes->sale), request->voucher_id, request->ticket);
+        sk_inquiry_inspect(sk_shop_inquiries(routes->sale), request->voucher_id, request->ticket);
     } else if (strcmp(rest, "/reconcile") == 0) {
         if (!is_post(routes, request))
             return;
         sk_request_wait(request, routes->reconcile_ms);
-        sk_repair_reconcile(sk_sale_repairs(routes->sale), request->voucher_id, request->ticket);
+        sk_repair_reconcile(sk_shop_repairs(routes->sale), request->voucher_id, request->ticket);
     } else if (strncmp(rest, letters, sizeof letters - 1) == 0) {
         admin_letters(routes, request, rest + sizeof letters - 1);
     } else {
@@ -383,7 +383,7 @@ void sk_routes_handle(void *arg, struct sk_request *request)
     else if (strcmp(path, "/healthz") == 0)
         health(routes, request, true);
     else if (strcmp(path, "/readyz") == 0)
-        health(routes, request, routes->phase == PHASE_SERVING && sk_sale_ready(routes->sale));
+        health(routes, request, routes->phase == PHASE_SERVING && sk_shop_ready(routes->sale));
     else
         refuse(routes, request, SK_VERDICT_NOT_FOUND);
 }
@@ -418,7 +418,7 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
     return routes;
 }
 
-void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_sale *sale)
+void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_shop *sale)
 {
     routes->server = server;
     routes->sale = sale;

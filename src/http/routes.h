@@ -2,8 +2,8 @@
 #ifndef SK_HTTP_ROUTES_H
 #define SK_HTTP_ROUTES_H
 
-#include "sale.h"
 #include "server.h"
+#include "shop.h"
 
 struct sk_routes;
 
@@ -12,7 +12,7 @@ struct sk_routes *sk_routes_open(const struct sk_config *config);
 void sk_routes_close(struct sk_routes *routes); // after server and sale; NULL is fine
 
 // The two ends it connects; set once both exist.
-void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_sale *sale);
+void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_shop *sale);
 
 // The last two phases. Draining: new orders are refused with SHUTTING_DOWN, /readyz says 503, all else is served; every
 // answer ends its connection. Ended: the sale may go, since no request reaches it any more; every one is refused
@@ -20,7 +20,7 @@ void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struc
 void sk_routes_drain(struct sk_routes *routes);
 void sk_routes_end(struct sk_routes *routes);
 
-// The callbacks for struct sk_handler and struct sk_sale_options; arg is the routes.
+// The callbacks for struct sk_handler and struct sk_shop_options; arg is the routes.
 void sk_routes_handle(void *arg, struct sk_request *request);
 void sk_routes_expired(void *arg, struct sk_request *request);
 sk_response *sk_routes_malformed(void *arg, enum sk_verdict verdict);

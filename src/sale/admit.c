@@ -87,9 +87,10 @@ bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const 
         outcome->retry_after_ms = wait_ms;
         return true;
     }
-    const struct sk_mark *mark = &voucher->mark;
-    if (mark->until_ms <= now || mark->verdict == SK_VERDICT_UNKNOWN_VOUCHER || voucher->filter == NULL ||
-        strcmp(voucher->filter_label, mark->label) != 0 || sk_filter_maybe(voucher->filter, user, strlen(user)))
+    const struct sk_mark *mark = &voucher->gate.mark;
+    if (mark->until_ms <= now || mark->verdict == SK_VERDICT_UNKNOWN_VOUCHER || voucher->gate.filter == NULL ||
+        strcmp(voucher->gate.filter_label, mark->label) != 0 ||
+        sk_filter_maybe(voucher->gate.filter, user, strlen(user)))
         return false;
     outcome->verdict = mark->verdict;
     if (mark->verdict == SK_VERDICT_NOT_STARTED)
@@ -110,11 +111,12 @@ struct reading {
 static void end_reading(struct reading *reading, bool complete)
 {
     struct sk_voucher *voucher = reading->voucher;
-    voucher->filtering = false;
+    voucher->gate.filtering = false;
+    sk_voucher_unpin(voucher);
     if (complete) {
-        sk_filter_free(voucher->filter);
-        voucher->filter = reading->filter;
-        memcpy(voucher->filter_label, reading->label, sizeof voucher->filter_label);
+        sk_filter_free(voucher->gate.filter);
+        voucher->gate.filter = reading->filter;
+        memcpy(voucher->gate.filter_label, reading->label, sizeof voucher->gate.filter_label);
     } else {
         sk_filter_free(reading->filter);
     }
@@ -197,7 +199,8 @@ static void read_buyers(struct sk_admit *admit, struct sk_voucher *voucher, cons
     reading->admit = admit;
     reading->voucher = voucher;
     memcpy(reading->label, label, strlen(label) + 1);
-    voucher->filtering = true;
+    voucher->gate.filtering = true;
+    sk_voucher_pin(voucher);
     if (sk_redis_command(admit->core->redis, 2, argv, NULL, on_counted, reading) != SK_OK)
         end_reading(reading, false);
 }
@@ -211,19 +214,20 @@ void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const
         until = said->begin_at_ms; // the mark must not outlive the wait
     if (until <= now)
         return;
-    voucher->mark = *said;
-    voucher->mark.until_ms = until;
-    bool has_filter = voucher->filter != NULL && strcmp(voucher->filter_label, said->label) == 0;
-    if (said->verdict != SK_VERDICT_UNKNOWN_VOUCHER && !has_filter && !voucher->filtering)
+    voucher->gate.mark = *said;
+    voucher->gate.mark.until_ms = until;
+    bool has_filter = voucher->gate.filter != NULL && strcmp(voucher->gate.filter_label, said->label) == 0;
+    if (said->verdict != SK_VERDICT_UNKNOWN_VOUCHER && !has_filter && !voucher->gate.filtering)
         read_buyers(admit, voucher, said->label);
 }
 
 bool sk_admit_knows_unknown(const struct sk_admit *admit, const struct sk_voucher *voucher)
 {
-    return voucher->mark.verdict == SK_VERDICT_UNKNOWN_VOUCHER && voucher->mark.until_ms > uv_now(admit->core->loop);
+    return voucher->gate.mark.verdict == SK_VERDICT_UNKNOWN_VOUCHER &&
+           voucher->gate.mark.until_ms > uv_now(admit->core->loop);
 }
 
 void sk_admit_forget(struct sk_voucher *voucher)
 {
-    voucher->mark.until_ms = 0;
+    voucher->gate.mark.until_ms = 0;
 }

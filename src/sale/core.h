@@ -31,6 +31,9 @@ struct sk_core {
     // ACCEPTED may be followed by one more outcome; every other verdict is the last word on a ticket.
     void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
     void *arg;
+    // Redis may have lost what it holds of the voucher: upkeep is to look after it. May be called again and again.
+    void (*suspect)(void *upkeep, struct sk_voucher *voucher);
+    void *upkeep;
 };
 
 // Tells whoever waits for the order.

@@ -19,14 +19,14 @@ struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_voucher *vou
     entry->kind = kind;
     entry->run_number = sk_redis_run_number(core->redis);
     memcpy(entry->journal_id, journal_id, len + 1);
-    voucher->pins++;
+    sk_voucher_pin(voucher);
     if (kind == SK_ENTRY_OWN) {
-        entry->prev = voucher->youngest_entry;
+        entry->prev = voucher->entries.youngest;
         if (entry->prev != NULL)
             entry->prev->next = entry;
         else
-            voucher->oldest_entry = entry;
-        voucher->youngest_entry = entry;
+            voucher->entries.oldest = entry;
+        voucher->entries.youngest = entry;
     }
     return entry;
 }
@@ -34,16 +34,16 @@ struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_voucher *vou
 void sk_entry_free(struct sk_entry *entry)
 {
     struct sk_voucher *voucher = entry->voucher;
-    voucher->pins--;
+    sk_voucher_unpin(voucher);
     if (entry->kind == SK_ENTRY_OWN) {
         if (entry->prev != NULL)
             entry->prev->next = entry->next;
         else
-            voucher->oldest_entry = entry->next;
+            voucher->entries.oldest = entry->next;
         if (entry->next != NULL)
             entry->next->prev = entry->prev;
         else
-            voucher->youngest_entry = entry->prev;
+            voucher->entries.youngest = entry->prev;
     }
     sk_buf_free(&entry->refused);
     free(entry);

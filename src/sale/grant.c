@@ -23,7 +23,7 @@ enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_voucher 
     int n = 0;
     SK_ASSERT(orders->count > 0 && orders->count <= SK_JOURNAL_ORDERS_MAX);
     (void)snprintf(journal_max, sizeof journal_max, "%d", (int)JOURNAL_ENTRIES_MAX);
-    (void)snprintf(seen_epoch, sizeof seen_epoch, "%" PRId64, voucher->seen_epoch);
+    (void)snprintf(seen_epoch, sizeof seen_epoch, "%" PRId64, voucher->seen.epoch);
     argv[n++] = voucher->voucher_key;
     argv[n++] = voucher->buyers_key;
     argv[n++] = voucher->journal_key;
@@ -31,7 +31,7 @@ enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_voucher 
     argv[n++] = sk_redis_run(core->redis);
     argv[n++] = again ? "again" : "new";
     argv[n++] = seen_epoch;
-    argv[n++] = voucher->seen_last;
+    argv[n++] = voucher->seen.last;
     for (int i = 0; i < n; i++)
         lens[i] = strlen(argv[i]);
     for (const struct sk_order *order = orders->head; order != NULL; order = order->next) {
@@ -93,8 +93,8 @@ void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher)
 {
     if (!sk_trust_is_version(grant->last))
         return;
-    voucher->seen_epoch = grant->epoch;
-    memcpy(voucher->seen_last, grant->last, strlen(grant->last) + 1);
+    voucher->seen.epoch = grant->epoch;
+    memcpy(voucher->seen.last, grant->last, strlen(grant->last) + 1);
 }
 
 const char *sk_grant_next_existing(struct sk_grant *grant)

@@ -9,17 +9,22 @@
 enum { BUCKETS = 1024, PER_BUCKET = 8 };
 
 struct sk_vouchers {
+    size_t care_size;
     struct sk_voucher *buckets[BUCKETS];
 };
 
-struct sk_vouchers *sk_vouchers_new(void)
+struct sk_vouchers *sk_vouchers_new(size_t care_size)
 {
-    return calloc(1, sizeof(struct sk_vouchers));
+    struct sk_vouchers *vouchers = calloc(1, sizeof *vouchers);
+    if (vouchers != NULL)
+        vouchers->care_size = care_size;
+    return vouchers;
 }
 
 static void free_voucher(struct sk_voucher *voucher)
 {
-    sk_filter_free(voucher->filter);
+    sk_filter_free(voucher->gate.filter);
+    free(voucher->care);
     free(voucher->document);
     free(voucher);
 }
@@ -37,19 +42,12 @@ void sk_vouchers_free(struct sk_vouchers *vouchers)
     free(vouchers);
 }
 
-static bool idle(const struct sk_voucher *v)
-{
-    return v->pins == 0 && !v->in_asking && v->calls == 0 && !v->looking_up && v->unknown.count == 0 && !v->filtering &&
-           !v->in_granted && v->granted.count == 0 && v->oldest_entry == NULL && v->lost.count == 0 && !v->regranting &&
-           !v->reconciling;
-}
-
 // Unlinks the idle voucher that was used least recently. Returns false if none is idle.
 static bool evict(struct sk_voucher **bucket)
 {
     struct sk_voucher **victim = NULL;
     for (struct sk_voucher **at = bucket; *at != NULL; at = &(*at)->next_in_bucket) {
-        if (idle(*at) && (victim == NULL || (*at)->used_ms < (*victim)->used_ms))
+        if ((*at)->pins == 0 && (victim == NULL || (*at)->used_ms < (*victim)->used_ms))
             victim = at;
     }
     if (victim == NULL)
@@ -75,6 +73,11 @@ struct sk_voucher *sk_vouchers_get(struct sk_vouchers *vouchers, int64_t id, uin
     struct sk_voucher *voucher = calloc(1, sizeof *voucher);
     if (voucher == NULL)
         return NULL;
+    voucher->care = calloc(1, vouchers->care_size);
+    if (voucher->care == NULL) {
+        free(voucher);
+        return NULL;
+    }
     voucher->id = id;
     voucher->used_ms = now_ms;
     // The braces make the id the hash tag: all keys of a voucher live in one cluster slot.

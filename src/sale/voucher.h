@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "audit.h"
 #include "filter.h"
 #include "journal.h"
 #include "order.h"
+#include "status.h"
 #include "verdict.h"
 
 enum { SK_KEY_SIZE = 48, SK_LABEL_SIZE = SK_JOURNAL_ID_SIZE };
@@ -22,75 +22,86 @@ struct sk_mark {
     char label[SK_LABEL_SIZE]; // the voucher's `last`: which buyers there were
 };
 
+// Requests on their way to Redis. Touched by batcher.c alone.
+struct sk_asking {
+    struct sk_order_list orders; // wait for the next script call
+    struct sk_voucher *next;
+    bool listed;
+    struct sk_order_list unknown; // wait to learn whether the voucher exists
+    bool looking_up;
+};
+
+// How far Redis was when it was asked last. Touched by grant.c alone.
+struct sk_seen {
+    int64_t epoch; // 0: never asked
+    char last[SK_LABEL_SIZE];
+};
+
+// What is refused from memory. Touched by admit.c alone.
+struct sk_gate {
+    struct sk_mark mark;
+    struct sk_filter *filter; // owned: who had bought by filter_label; NULL: not known
+    char filter_label[SK_LABEL_SIZE];
+    bool filtering; // the filter is being read
+};
+
+// Orders that wait for a database batch. Touched by writer.c alone.
+struct sk_granted {
+    struct sk_order_list orders;
+    struct sk_voucher *next;
+    bool listed;
+};
+
+// The journal entries of this reactor's own calls. Touched by entry.c alone.
+struct sk_entries {
+    struct sk_entry *oldest, *youngest;
+};
+
+struct sk_care; // recovery's part, in recovery/care.h
+
 struct sk_voucher {
     struct sk_voucher *next_in_bucket;
     int64_t id;
     uint64_t used_ms; // when it last mattered, for eviction
-    unsigned pins;    // users of the pointer that nothing below shows
+    unsigned pins;    // kept pointers: the only reason to stay
 
     char voucher_key[SK_KEY_SIZE];
     char buyers_key[SK_KEY_SIZE];
     char journal_key[SK_KEY_SIZE];
 
-    // place.c
-    struct sk_order_list asking; // wait for the next script call
-    struct sk_voucher *next_asking;
-    unsigned calls;               // script calls under way
-    struct sk_order_list unknown; // wait to learn whether the voucher exists
-
-    // grant.c: how far Redis was when it was asked last
-    int64_t seen_epoch; // 0: never asked
-    char seen_last[SK_LABEL_SIZE];
-
-    // admit.c
-    struct sk_mark mark;
-    struct sk_filter *filter; // who had bought by filter_label; NULL: not known
-    char filter_label[SK_LABEL_SIZE];
-
-    // writer.c
-    struct sk_order_list granted; // wait for a database batch
-    struct sk_voucher *next_granted;
-
-    // entry.c
-    struct sk_entry *oldest_entry, *youngest_entry;
+    struct sk_asking asking;
+    struct sk_seen seen;
+    struct sk_gate gate;
+    struct sk_granted granted;
+    struct sk_entries entries;
+    struct sk_care *care; // a block of the size that the table was given, zeroed with the voucher
 
     // inquiry.c
     char *document; // the voucher as PostgreSQL showed it last; owned
     uint64_t document_until_ms;
-
-    // regrant.c
-    struct sk_order_list lost; // fenced off, to be granted again
-    struct sk_voucher *next_lost;
-    uint64_t regrant_at_ms; // not before
-    int64_t stale_epoch;    // the newest epoch that PostgreSQL no longer takes orders of
-
-    // reconcile.c
-    uint64_t reconcile_at_ms; // not before
-
-    // recover.c
-    struct sk_look look;            // the last one
-    unsigned differing;             // looks in a row whose books differ though nothing moves
-    uint64_t differ_until_ms;       // do not act upon it again before
-    char old_last[SK_LABEL_SIZE];   // entries of the journal up to this one are old by our clock; empty: none
-    char aging_last[SK_LABEL_SIZE]; // will be that
-    uint64_t aging_since_ms;
-
-    // Which of the above is under way, or in a list.
-    bool in_asking, looking_up; // place.c
-    bool filtering;             // admit.c: the filter is being read
-    bool in_granted;            // writer.c
-    bool in_lost, regranting;   // regrant.c: the stores have been asked about some
-    bool reconciling;           // reconcile.c, by this reactor
 };
 
 struct sk_vouchers;
 
 // The reactor's thread.
-struct sk_vouchers *sk_vouchers_new(void); // NULL: out of memory
+// `care_size`: of struct sk_care, which this floor does not know. NULL: out of memory.
+struct sk_vouchers *sk_vouchers_new(size_t care_size);
 void sk_vouchers_free(struct sk_vouchers *vouchers);
 
 // Finds or makes the entry of a voucher, whether or not such a voucher exists. NULL: too many are busy,
-// or out of memory. The pointer stays valid while the voucher has anything under way.
+// or out of memory. The pointer stays valid while the voucher is pinned, and until the next call.
 struct sk_voucher *sk_vouchers_get(struct sk_vouchers *vouchers, int64_t id, uint64_t now_ms);
+
+// A kept pointer needs a pin.
+static inline void sk_voucher_pin(struct sk_voucher *voucher)
+{
+    voucher->pins++;
+}
+
+static inline void sk_voucher_unpin(struct sk_voucher *voucher)
+{
+    SK_ASSERT(voucher->pins > 0);
+    voucher->pins--;
+}
 
 #endif

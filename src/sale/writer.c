@@ -84,12 +84,12 @@ static void set_state(struct batch *batch, enum batch_state state)
 
 static void line_up(struct sk_writer *writer, struct sk_voucher *voucher)
 {
-    if (voucher->in_granted)
+    if (voucher->granted.listed)
         return;
-    voucher->in_granted = true;
-    voucher->next_granted = NULL;
+    voucher->granted.listed = true;
+    voucher->granted.next = NULL;
     if (writer->last != NULL)
-        writer->last->next_granted = voucher;
+        writer->last->granted.next = voucher;
     else
         writer->first = voucher;
     writer->last = voucher;
@@ -98,14 +98,14 @@ static void line_up(struct sk_writer *writer, struct sk_voucher *voucher)
 static void enqueue(struct sk_writer *writer, struct sk_order *order)
 {
     writer->impatient += !order->patient;
-    sk_order_push(&order->entry->voucher->granted, order);
+    sk_order_push(&order->entry->voucher->granted.orders, order);
     line_up(writer, order->entry->voucher);
 }
 
 // Puts a batch back where it came from, before what has gathered since.
 static void enqueue_first(struct batch *batch)
 {
-    struct sk_order_list orders = {0}, *granted = &batch->voucher->granted;
+    struct sk_order_list orders = {0}, *granted = &batch->voucher->granted.orders;
     for (size_t i = 0; i < batch->n; i++) {
         batch->writer->impatient += !batch->orders[i]->patient;
         sk_order_push(&orders, batch->orders[i]);
@@ -387,18 +387,18 @@ static void collect(struct sk_writer *writer, struct batch *batch)
     struct sk_voucher *voucher = writer->first;
     size_t most = (size_t)writer->core->config->batch_max;
     batch->voucher = voucher;
-    batch->epoch = voucher->granted.head->epoch;
-    while (batch->n < most && voucher->granted.head != NULL && goes_along(batch, voucher->granted.head)) {
-        struct sk_order *order = sk_order_pop(&voucher->granted);
+    batch->epoch = voucher->granted.orders.head->epoch;
+    while (batch->n < most && voucher->granted.orders.head != NULL && goes_along(batch, voucher->granted.orders.head)) {
+        struct sk_order *order = sk_order_pop(&voucher->granted.orders);
         writer->impatient -= !order->patient;
         batch->orders[batch->n++] = order;
     }
     // The voucher goes to the end of the line, or leaves it.
-    writer->first = voucher->next_granted;
+    writer->first = voucher->granted.next;
     if (writer->first == NULL)
         writer->last = NULL;
-    voucher->in_granted = false;
-    if (voucher->granted.head != NULL)
+    voucher->granted.listed = false;
+    if (voucher->granted.orders.head != NULL)
         line_up(writer, voucher);
     set_state(batch, BATCH_COLLECTED);
 }
@@ -482,8 +482,8 @@ void sk_writer_count(const struct sk_writer *writer, struct sk_left *left)
     }
     for (order = writer->delayed.head; order != NULL; order = order->next)
         count(writer, order, left);
-    for (const struct sk_voucher *voucher = writer->first; voucher != NULL; voucher = voucher->next_granted) {
-        for (order = voucher->granted.head; order != NULL; order = order->next)
+    for (const struct sk_voucher *voucher = writer->first; voucher != NULL; voucher = voucher->granted.next) {
+        for (order = voucher->granted.orders.head; order != NULL; order = order->next)
             count(writer, order, left);
     }
 }
@@ -560,8 +560,8 @@ void sk_writer_close(struct sk_writer *writer)
     }
     while ((order = sk_order_pop(&writer->delayed)) != NULL)
         sk_writer_forget(writer, order);
-    for (struct sk_voucher *voucher = writer->first; voucher != NULL; voucher = voucher->next_granted) {
-        while ((order = sk_order_pop(&voucher->granted)) != NULL)
+    for (struct sk_voucher *voucher = writer->first; voucher != NULL; voucher = voucher->granted.next) {
+        while ((order = sk_order_pop(&voucher->granted.orders)) != NULL)
             sk_writer_forget(writer, order);
     }
     sk_buf_free(&writer->ids);

@@ -93,9 +93,9 @@ CONTROLS = [
     Control(
         "again",
         "fenced-off orders simply written under the new epoch",
-        "src/sale/regrant.c",
+        "src/recovery/regrant.c",
         "    regrant->open++;\n    wait(regrant, voucher, order);",
-        "    order->epoch = voucher->stale_epoch + 1;\n    sk_writer_resume(regrant->writer, order);",
+        "    order->epoch = voucher->care->lost.stale_epoch + 1;\n    sk_writer_resume(regrant->writer, order);",
         "6f",
     ),
     Control(
@@ -126,7 +126,7 @@ CONTROLS = [
     Control(
         "again-refused",
         "orders granted again refused as if there were no unit",
-        "src/sale/regrant.c",
+        "src/recovery/regrant.c",
         "        char letter = grant->letters[i];",
         "        char letter = grant->letters[i] == SK_GRANT_PLACED ? SK_GRANT_SOLD_OUT : grant->letters[i];",
         "6f",
@@ -135,10 +135,10 @@ CONTROLS = [
     Control(
         "swapped",
         "a 202 with the order of the one before",
-        "src/sale/place.c",
-        "            sk_core_tell(place->core, order, SK_VERDICT_ACCEPTED, order->id, 0);",
+        "src/sale/batcher.c",
+        "            sk_core_tell(batcher->core, order, SK_VERDICT_ACCEPTED, order->id, 0);",
         "            static char before[SK_UUID_SIZE];\n"
-        "            sk_core_tell(place->core, order, SK_VERDICT_ACCEPTED, before[0] ? before : order->id, 0);\n"
+        "            sk_core_tell(batcher->core, order, SK_VERDICT_ACCEPTED, before[0] ? before : order->id, 0);\n"
         "            memcpy(before, order->id, sizeof before);",
         "3a",
         "accepted_is_the_users_own",
@@ -178,7 +178,7 @@ CONTROLS = [
     Control(
         "storm",
         "a voucher rebuilt though nothing is wrong",
-        "src/sale/audit.c",
+        "src/recovery/audit.c",
         "    if (behind(account, now))",
         "    if (behind(account, now) || now->epoch < 9)",
         "3a",
@@ -205,7 +205,7 @@ CONTROLS = [
     Control(
         "leak",
         "an inquiry that is not freed",
-        "src/sale/inquiry.c",
+        "src/control/inquiry.c",
         "    free(inquiry);",
         "",
         "30",

@@ -86,8 +86,8 @@ static void must_be_a_grant(struct sk_grant *grant, size_t users)
     }
     MUST(sk_grant_next_existing(grant) == NULL);
     sk_grant_remember(grant, &voucher);
-    MUST(voucher.seen_last[0] == '\0' || sk_trust_is_version(voucher.seen_last));
-    MUST(voucher.seen_epoch <= SK_TRUST_MAX);
+    MUST(voucher.seen.last[0] == '\0' || sk_trust_is_version(voucher.seen.last));
+    MUST(voucher.seen.epoch <= SK_TRUST_MAX);
 }
 
 static void read_as_grant(const struct sk_reply *reply)

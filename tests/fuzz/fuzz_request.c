@@ -187,7 +187,7 @@ static void administer(int64_t number, uint64_t ticket)
     answer_with((size_t)(INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)), ticket);
 }
 
-bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
+bool sk_shop_place(struct sk_shop *sale, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
                    struct sk_outcome *outcome)
 {
     size_t scene = (size_t)(voucher_id % PLACE_END);
@@ -202,19 +202,19 @@ bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, u
     return scenes[scene].later;
 }
 
-struct sk_inquiries *sk_sale_inquiries(struct sk_sale *sale)
+struct sk_inquiries *sk_shop_inquiries(struct sk_shop *sale)
 {
     (void)sale;
     return NULL;
 }
 
-struct sk_repairs *sk_sale_repairs(struct sk_sale *sale)
+struct sk_repairs *sk_shop_repairs(struct sk_shop *sale)
 {
     (void)sale;
     return NULL;
 }
 
-bool sk_sale_ready(const struct sk_sale *sale)
+bool sk_shop_ready(const struct sk_shop *sale)
 {
     (void)sale;
     return true;
@@ -256,7 +256,7 @@ void sk_inquiry_inspect(struct sk_inquiries *inquiries, int64_t id, uint64_t tic
     administer(id, ticket);
 }
 
-struct sk_creations *sk_sale_creations(struct sk_sale *sale)
+struct sk_creations *sk_shop_creations(struct sk_shop *sale)
 {
     (void)sale;
     return NULL;

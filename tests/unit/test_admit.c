@@ -27,7 +27,7 @@ static void open_admit(int64_t user_rate, int64_t mark_ms)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    core = (struct sk_core){.loop = &loop, .config = &config, .vouchers = sk_vouchers_new()};
+    core = (struct sk_core){.loop = &loop, .config = &config, .vouchers = sk_vouchers_new(1)};
     voucher = sk_vouchers_get(core.vouchers, 1, 1);
 }
 
@@ -220,10 +220,10 @@ START_TEST(a_reading_that_fails_refuses_nobody_and_is_tried_again)
         redis_answers(failures[i]); // to HMGET
         must_pass("stranger");
     }
-    ck_assert(!voucher->filtering);
+    ck_assert(!voucher->gate.filtering);
     fake_redis.down = true;
     remember(SK_VERDICT_SOLD_OUT, "10-1");
-    ck_assert(!voucher->filtering);
+    ck_assert(!voucher->gate.filtering);
     fake_redis.down = false;
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(0);
@@ -275,7 +275,7 @@ START_TEST(a_mark_counts_from_the_question)
     open_admit(0, MARK_MS);
     WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= 2));
     remember_from(uv_now(&loop) - 1, SK_VERDICT_SOLD_OUT, "10-1", 0);
-    ck_assert_uint_eq(voucher->mark.until_ms, uv_now(&loop) - 1 + MARK_MS);
+    ck_assert_uint_eq(voucher->gate.mark.until_ms, uv_now(&loop) - 1 + MARK_MS);
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     sk_admit_forget(voucher);
@@ -346,7 +346,7 @@ START_TEST(a_number_of_buyers_that_cannot_be_is_not_believed)
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         remember(SK_VERDICT_SOLD_OUT, "10-1");
         answer_count(counts[i]);
-        ck_assert(!voucher->filtering);
+        ck_assert(!voucher->gate.filtering);
         must_pass("stranger");
     }
     ck_assert_ptr_null(sk_filter_new(SIZE_MAX));
@@ -369,7 +369,7 @@ START_TEST(a_reading_that_never_ends_is_given_up)
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(1);
     int pages = 0;
-    for (; voucher->filtering; pages++) {
+    for (; voucher->gate.filtering; pages++) {
         ck_assert_int_lt(pages, 2000);
         ANSWER_PAGE("17", TEXT("alice"), TEXT("o1"));
         forget_answered();

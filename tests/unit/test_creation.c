@@ -5,7 +5,7 @@
 
 #include "create.h"
 #include "fake_stores.h"
-#include "reconcile.h"
+#include "rebuild.h"
 #include "stack.h"
 #include "uuid.h"
 #include "wait.h"
@@ -51,12 +51,11 @@ static struct {
     enum sk_status status; // of the next call
     size_t count;
     const struct sk_voucher *voucher;
-    sk_reconcile_cb *done;
+    sk_rebuild_cb *done;
     void *arg;
 } rebuild;
 
-enum sk_status sk_reconcile(const struct sk_core *its_core, struct sk_voucher *voucher, sk_reconcile_cb *done,
-                            void *arg)
+enum sk_status sk_rebuild(const struct sk_core *its_core, struct sk_voucher *voucher, sk_rebuild_cb *done, void *arg)
 {
     ck_assert_ptr_eq(its_core, &core);
     ck_assert_int_eq(voucher->id, 12);
@@ -87,7 +86,7 @@ static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.pg_timeout_ms = pg_timeout_ms, .redis_timeout_ms = redis_timeout_ms};
     core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.vouchers = sk_vouchers_new();
+    core.vouchers = sk_vouchers_new(sizeof(struct sk_care));
     creations = sk_creations_open(&core);
     ck_assert_ptr_nonnull(creations);
     rebuild.status = SK_OK;

@@ -21,7 +21,7 @@ char *__wrap_strdup(const char *text);
 #undef strdup
 
 #include "inquiry.h"
-#include "reconcile.h"
+#include "rebuild.h"
 #include "stack.h"
 
 enum { TEXT_SIZE = 1024, TICKET = 7, ALLOCATIONS_MAX = 200 };
@@ -82,8 +82,7 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
     (void)snprintf(told_document, sizeof told_document, "%s", outcome->document == NULL ? "" : outcome->document);
 }
 
-enum sk_status sk_reconcile(const struct sk_core *its_core, struct sk_voucher *voucher, sk_reconcile_cb *done,
-                            void *arg)
+enum sk_status sk_rebuild(const struct sk_core *its_core, struct sk_voucher *voucher, sk_rebuild_cb *done, void *arg)
 {
     (void)its_core;
     (void)voucher;
@@ -106,7 +105,7 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.vouchers = sk_vouchers_new();
+    core.vouchers = sk_vouchers_new(sizeof(struct sk_care));
     inquiries = sk_inquiries_open(&core);
     ck_assert_ptr_nonnull(inquiries);
     told = 0;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fake_stores.h"
-#include "reconcile.h"
+#include "rebuild.h"
 #include "regrant.h"
 #include "stack.h"
 #include "wait.h"
@@ -72,8 +72,7 @@ void sk_writer_forget(struct sk_writer *writer, struct sk_order *order)
     sk_order_give(core.orders, order);
 }
 
-enum sk_status sk_reconcile(const struct sk_core *its_core, struct sk_voucher *voucher, sk_reconcile_cb *done,
-                            void *arg)
+enum sk_status sk_rebuild(const struct sk_core *its_core, struct sk_voucher *voucher, sk_rebuild_cb *done, void *arg)
 {
     (void)its_core;
     (void)voucher;
@@ -90,7 +89,7 @@ static void setup(void)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.batch_max = 4};
     core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.vouchers = sk_vouchers_new();
+    core.vouchers = sk_vouchers_new(sizeof(struct sk_care));
     core.orders = sk_order_pool_new(POOL);
     regrant = sk_regrant_open(&core);
     ck_assert_ptr_nonnull(regrant);

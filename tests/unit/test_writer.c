@@ -134,7 +134,7 @@ static void setup(void)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.batch_max = BATCH_MAX, .journal_max_orders = POOL, .sold_out_mark_ms = 200};
     core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.vouchers = sk_vouchers_new();
+    core.vouchers = sk_vouchers_new(1);
     core.orders = sk_order_pool_new(POOL);
     writer = sk_writer_open(&core, &events);
     ck_assert_ptr_nonnull(writer);
@@ -336,22 +336,22 @@ START_TEST(entries_are_kept_in_their_order_until_they_are_settled)
     no_locks = true;
     grant(second, 2, 1, false);
     grant(first, 1, 1, false);
-    ck_assert_ptr_eq(voucher->oldest_entry, first);
-    ck_assert_ptr_eq(voucher->youngest_entry, third);
+    ck_assert_ptr_eq(voucher->entries.oldest, first);
+    ck_assert_ptr_eq(voucher->entries.youngest, third);
     pump();
     OUTCOMES({"1", "placed"}, {"2", "stale"}); // the second is settled before the first
-    ck_assert_ptr_eq(voucher->oldest_entry, first);
+    ck_assert_ptr_eq(voucher->entries.oldest, first);
     grant(third, 3, 1, false);
     pump();
     OUTCOMES({"1", "placed"});
-    ck_assert_ptr_eq(voucher->oldest_entry, first);
-    ck_assert_ptr_eq(voucher->youngest_entry, first);
+    ck_assert_ptr_eq(voucher->entries.oldest, first);
+    ck_assert_ptr_eq(voucher->entries.youngest, first);
     stale[0]->epoch = 8;
     sk_writer_resume(writer, stale[0]);
     pump();
     OUTCOMES({"1", "placed"});
-    ck_assert_ptr_null(voucher->oldest_entry);
-    ck_assert_ptr_null(voucher->youngest_entry);
+    ck_assert_ptr_null(voucher->entries.oldest);
+    ck_assert_ptr_null(voucher->entries.youngest);
 }
 END_TEST
 
@@ -661,7 +661,7 @@ START_TEST(recovered_entries_are_reported_when_settled)
     struct sk_entry *entry = sk_entry_new(&core, voucher, SK_ENTRY_RECOVERED, "10-1");
     no_locks = true;
     grant(entry, 0, 1, true);
-    ck_assert_ptr_null(voucher->oldest_entry); // it is not one of ours
+    ck_assert_ptr_null(voucher->entries.oldest); // it is not one of ours
     pump();
     must_ask_pg("1", "7", "{\"user-0\"}");
     ck_assert_int_eq(recovered, 0);

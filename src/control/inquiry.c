@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit.h"
 #include "buf.h"
 #include "clock.h"
 #include "log.h"
@@ -96,7 +97,7 @@ static void end(struct inquiry *inquiry, enum sk_verdict verdict, const char *do
     }
     tell(inquiry->inquiries, inquiry->ticket, verdict, document);
     if (inquiry->voucher != NULL)
-        inquiry->voucher->pins--;
+        sk_voucher_unpin(inquiry->voucher);
     free(inquiry->looks);
     sk_buf_free(&inquiry->body);
     free(inquiry);
@@ -348,7 +349,7 @@ static struct inquiry *begin_voucher(struct sk_inquiries *inquiries, int64_t id,
         end(inquiry, SK_VERDICT_OVERLOADED, NULL);
         return NULL;
     }
-    inquiry->voucher->pins++;
+    sk_voucher_pin(inquiry->voucher);
     return inquiry;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "entry.h"
-#include "reconcile.h"
+#include "rebuild.h"
 
 enum { RETRY_AFTER_MS = 1000 };
 
@@ -60,7 +60,7 @@ static struct repair *begin(struct sk_repairs *repairs, int64_t voucher_id, int6
     repair->repairs = repairs;
     repair->ticket = ticket;
     repair->voucher = voucher;
-    voucher->pins++;
+    sk_voucher_pin(voucher);
     (void)snprintf(repair->voucher_id, sizeof repair->voucher_id, "%" PRId64, voucher_id);
     (void)snprintf(repair->letter, sizeof repair->letter, "%" PRId64, letter);
     return repair;
@@ -69,7 +69,7 @@ static struct repair *begin(struct sk_repairs *repairs, int64_t voucher_id, int6
 static void end(struct repair *repair, enum sk_verdict verdict, const char *document)
 {
     tell(repair->repairs, repair->ticket, verdict, document);
-    repair->voucher->pins--;
+    sk_voucher_unpin(repair->voucher);
     free(repair);
 }
 
@@ -118,7 +118,7 @@ static void on_known(void *arg, const struct sk_rows *rows)
         on_voucher(repair, rows);
         return;
     }
-    enum sk_status status = sk_reconcile(repair->repairs->core, repair->voucher, on_reconciled, repair);
+    enum sk_status status = sk_rebuild(repair->repairs->core, repair->voucher, on_reconciled, repair);
     if (status != SK_OK)
         end(repair, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_LOADING, NULL);
 }

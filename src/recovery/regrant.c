@@ -19,7 +19,7 @@
 #include "failpoint.h"
 #include "grant.h"
 #include "log.h"
-#include "reconcile.h"
+#include "rebuild.h"
 
 enum { TICK_MS = 50, PAUSE_MS = 200 };
 
@@ -43,11 +43,11 @@ struct call {
 
 static void wait(struct sk_regrant *regrant, struct sk_voucher *voucher, struct sk_order *order)
 {
-    sk_order_push(&voucher->lost, order);
-    if (voucher->in_lost)
+    sk_order_push(&voucher->care->lost.orders, order);
+    if (voucher->care->lost.listed)
         return;
-    voucher->in_lost = true;
-    voucher->next_lost = regrant->first;
+    voucher->care->lost.listed = true;
+    voucher->care->lost.next = regrant->first;
     regrant->first = voucher;
 }
 
@@ -56,7 +56,8 @@ static void wait_all(struct call *call, struct sk_order_list *orders)
     struct sk_order *order;
     while ((order = sk_order_pop(orders)) != NULL)
         wait(call->regrant, call->voucher, order);
-    call->voucher->regrant_at_ms = uv_now(call->regrant->core->loop) + (call->regrant->gives_up ? 0 : PAUSE_MS);
+    call->voucher->care->lost.not_before_ms =
+        uv_now(call->regrant->core->loop) + (call->regrant->gives_up ? 0 : PAUSE_MS);
 }
 
 // The order is somebody else's from now on.
@@ -69,7 +70,8 @@ static void hand_out(struct sk_regrant *regrant, const struct sk_order *order)
 static void end(struct call *call)
 {
     wait_all(call, &call->orders);
-    call->voucher->regranting = false;
+    call->voucher->care->lost.asking = false;
+    sk_voucher_unpin(call->voucher);
     free(call);
 }
 
@@ -95,7 +97,7 @@ static void on_refused(void *arg, const struct sk_rows *rows)
     wait_all(call, &call->refused);
     struct sk_voucher *voucher = call->voucher;
     end(call);
-    if (written && regrant->gives_up && voucher->lost.count > 0)
+    if (written && regrant->gives_up && voucher->care->lost.orders.count > 0)
         refuse_unasked(regrant, voucher); // time is short
 }
 
@@ -171,7 +173,7 @@ static void on_reply(void *arg, const struct sk_reply *reply)
         grant = sk_grant_read(reply, call->orders.count);
     if (grant.status == SK_GRANT_OK)
         sk_grant_remember(&grant, voucher);
-    if (grant.status == SK_GRANT_OK && grant.epoch > voucher->stale_epoch) {
+    if (grant.status == SK_GRANT_OK && grant.epoch > voucher->care->lost.stale_epoch) {
         hand_over(call, &grant, &reasons);
         if (call->refused.count > 0)
             refuse(call, &reasons);
@@ -181,7 +183,7 @@ static void on_reply(void *arg, const struct sk_reply *reply)
         return;
     }
     // An epoch that PostgreSQL has left behind: whoever was to rebuild Redis under the new one has died.
-    if (grant.status != SK_GRANT_MALFORMED && sk_reconcile(call->regrant->core, voucher, NULL, NULL) != SK_OK)
+    if (grant.status != SK_GRANT_MALFORMED && sk_rebuild(call->regrant->core, voucher, NULL, NULL) != SK_OK)
         sk_log(SK_DEBUG, "not reconciled now", "voucher=%" PRId64, voucher->id);
     end(call);
 }
@@ -194,9 +196,10 @@ static void ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
     call->regrant = regrant;
     call->voucher = voucher;
     size_t most = (size_t)regrant->core->config->batch_max;
-    while (call->orders.count < most && voucher->lost.count > 0)
-        sk_order_push(&call->orders, sk_order_pop(&voucher->lost));
-    voucher->regranting = true;
+    while (call->orders.count < most && voucher->care->lost.orders.count > 0)
+        sk_order_push(&call->orders, sk_order_pop(&voucher->care->lost.orders));
+    voucher->care->lost.asking = true;
+    sk_voucher_pin(voucher);
     if (sk_grant_ask(regrant->core, voucher, &call->orders, true, on_reply, call) != SK_OK)
         end(call);
     else
@@ -214,7 +217,7 @@ static void refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *vouche
         return;
     *call = (struct call){.regrant = regrant, .voucher = voucher, .unasked = true};
     size_t most = (size_t)regrant->core->config->batch_max;
-    while (call->refused.count < most && (order = sk_order_pop(&voucher->lost)) != NULL) {
+    while (call->refused.count < most && (order = sk_order_pop(&voucher->care->lost.orders)) != NULL) {
         if (order->entry->kind == SK_ENTRY_LOOSE) {
             hand_out(regrant, order);
             sk_writer_leave(regrant->writer, order);
@@ -224,7 +227,8 @@ static void refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *vouche
         sk_order_push(&call->refused, order);
     }
     sk_buf_puts(&reasons, "}");
-    voucher->regranting = true;
+    voucher->care->lost.asking = true;
+    sk_voucher_pin(voucher);
     if (call->refused.count > 0)
         refuse(call, &reasons);
     else
@@ -239,16 +243,16 @@ static void on_tick(uv_timer_t *timer)
     struct sk_voucher *voucher = regrant->first;
     regrant->first = NULL;
     while (voucher != NULL) {
-        struct sk_voucher *next = voucher->next_lost;
-        voucher->in_lost = false;
-        bool may = !voucher->regranting && now >= voucher->regrant_at_ms;
+        struct sk_voucher *next = voucher->care->lost.next;
+        voucher->care->lost.listed = false;
+        bool may = !voucher->care->lost.asking && now >= voucher->care->lost.not_before_ms;
         if (may && regrant->gives_up)
             refuse_unasked(regrant, voucher);
         else if (may && sk_redis_ready(regrant->core->redis))
             ask(regrant, voucher);
-        if (voucher->lost.count > 0 && !voucher->in_lost) {
-            voucher->in_lost = true;
-            voucher->next_lost = regrant->first;
+        if (voucher->care->lost.orders.count > 0 && !voucher->care->lost.listed) {
+            voucher->care->lost.listed = true;
+            voucher->care->lost.next = regrant->first;
             regrant->first = voucher;
         }
         voucher = next;
@@ -259,8 +263,8 @@ void sk_regrant_add(void *arg, struct sk_order *order)
 {
     struct sk_regrant *regrant = arg;
     struct sk_voucher *voucher = order->entry->voucher;
-    if (order->epoch > voucher->stale_epoch)
-        voucher->stale_epoch = order->epoch;
+    if (order->epoch > voucher->care->lost.stale_epoch)
+        voucher->care->lost.stale_epoch = order->epoch;
     regrant->loose += order->entry->kind == SK_ENTRY_LOOSE;
     regrant->open++;
     wait(regrant, voucher, order);
@@ -279,8 +283,8 @@ void sk_regrant_give_up(struct sk_regrant *regrant)
     if (regrant->gives_up)
         return;
     regrant->gives_up = true;
-    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->next_lost)
-        voucher->regrant_at_ms = 0;
+    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->care->lost.next)
+        voucher->care->lost.not_before_ms = 0;
 }
 
 void sk_regrant_count(const struct sk_regrant *regrant, struct sk_left *left)
@@ -328,8 +332,8 @@ void sk_regrant_close(struct sk_regrant *regrant)
     if (regrant == NULL)
         return;
     struct sk_order *order;
-    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->next_lost) {
-        while ((order = sk_order_pop(&voucher->lost)) != NULL)
+    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->care->lost.next) {
+        while ((order = sk_order_pop(&voucher->care->lost.orders)) != NULL)
             sk_writer_forget(regrant->writer, order);
     }
     uv_close((uv_handle_t *)regrant->tick, free_handle);

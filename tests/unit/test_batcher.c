@@ -3,9 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "batcher.h"
 #include "fake_stores.h"
-#include "place.h"
-#include "reconcile.h"
 #include "stack.h"
 
 enum { TOLD_MAX = 512, GRANTED_MAX = 64, POOL = 1000, LOOKUPS_MAX = 64 };
@@ -14,7 +13,7 @@ static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_core core;
 static struct sk_admit *admit;
-static struct sk_place *place;
+static struct sk_batcher *batcher;
 
 // ---- what comes out ----
 
@@ -46,17 +45,13 @@ void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_o
     granted[granted_count++] = order;
 }
 
-static int rebuilds;
+static int suspicions;
 
-enum sk_status sk_reconcile(const struct sk_core *its_core, struct sk_voucher *voucher, sk_reconcile_cb *done,
-                            void *arg)
+static void on_suspect(void *upkeep, struct sk_voucher *suspect)
 {
-    (void)its_core;
-    (void)voucher;
-    (void)done;
-    (void)arg;
-    rebuilds++;
-    return SK_OK;
+    ck_assert_ptr_eq(upkeep, &suspicions);
+    ck_assert_ptr_nonnull(suspect);
+    suspicions++;
 }
 
 // ---- fixture ----
@@ -65,26 +60,27 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.batch_max = 5};
-    core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.vouchers = sk_vouchers_new();
+    core = (struct sk_core){
+        .loop = &loop, .config = &config, .on_outcome = on_outcome, .suspect = on_suspect, .upkeep = &suspicions};
+    core.vouchers = sk_vouchers_new(1);
     core.orders = sk_order_pool_new(POOL);
     admit = sk_admit_open(&core);
-    place = sk_place_open(&core, admit, NULL);
-    ck_assert_ptr_nonnull(place);
+    batcher = sk_batcher_open(&core, admit, NULL);
+    ck_assert_ptr_nonnull(batcher);
 }
 
 // Everything that was asked has been answered by now, and each order is told of or with the writer.
 static void teardown(void)
 {
     ck_assert_uint_eq(fake_redis.answered, fake_redis.count);
-    while (sk_place_busy(place)) // a rush is over a moment after its last call; the test's time-out is the bound
+    while (sk_batcher_busy(batcher)) // a rush is over a moment after its last call; the test's time-out is the bound
         uv_update_time(&loop);
     ck_assert_uint_eq(sk_order_pool_out(core.orders), granted_count);
     for (size_t i = 0; i < granted_count; i++) {
         if (i == 0 || granted[i]->entry != granted[i - 1]->entry)
             sk_entry_free(granted[i]->entry);
     }
-    sk_place_close(place);
+    sk_batcher_close(batcher);
     sk_admit_close(admit);
     sk_order_pool_free(core.orders);
     sk_vouchers_free(core.vouchers);
@@ -104,7 +100,7 @@ static void request(int64_t voucher_id, uint64_t first, uint64_t count)
         struct sk_order *order = sk_order_take(core.orders);
         order->ticket = ticket;
         (void)snprintf(order->user, sizeof order->user, "user-%d", (int)ticket);
-        sk_place_add(place, voucher(voucher_id), order);
+        sk_batcher_add(batcher, voucher(voucher_id), order);
     }
 }
 
@@ -145,8 +141,8 @@ START_TEST(the_requests_of_a_turn_are_one_call)
 {
     request(1, 1, 3);
     ck_assert_uint_eq(fake_redis.count, 0); // nothing is asked before the turn ends
-    ck_assert(sk_place_busy(place));
-    sk_place_flush(place);
+    ck_assert(sk_batcher_busy(batcher));
+    sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 1);
     const struct asked *asked = &fake_redis.asked[0];
     ck_assert_int_eq(asked->what, SK_SCRIPT_PLACE_ORDERS);
@@ -164,7 +160,7 @@ START_TEST(the_requests_of_a_turn_are_one_call)
         ck_assert_str_eq(asked->argv[8 + 2 * i], user);
         ck_assert(sk_uuid_valid(asked->argv[9 + 2 * i]));
     }
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 1); // each is asked about once
     ck_assert_uint_eq(told_count, 0);
     redis_answers(NULL);
@@ -176,7 +172,7 @@ START_TEST(vouchers_do_not_mix)
     request(1, 1, 2);
     request(2, 3, 1);
     request(1, 4, 1);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 2);
     for (size_t i = 0; i < 2; i++) {
         const struct asked *asked = &fake_redis.asked[i];
@@ -194,7 +190,7 @@ START_TEST(a_batch_has_its_bound)
 {
     static const int sizes[] = {5, 5, 2};
     request(1, 1, 12);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 3);
     for (size_t i = 0; i < 3; i++)
         ck_assert_int_eq(fake_redis.asked[i].argc, 8 + 2 * sizes[i]);
@@ -208,13 +204,13 @@ START_TEST(while_redis_is_busy_requests_gather)
 {
     fake_redis.busy = true;
     request(1, 1, 2);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     request(1, 3, 2);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 0);
-    ck_assert(sk_place_busy(place));
+    ck_assert(sk_batcher_busy(batcher));
     fake_redis.busy = false;
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 1);
     ck_assert_int_eq(fake_redis.asked[0].argc, 8 + 2 * 4);
     redis_answers(NULL);
@@ -228,7 +224,7 @@ START_TEST(each_letter_is_its_users_verdict)
 {
     static const char existing[] = "018bcfe5-6800-7000-8000-0123456789ab";
     request(1, 1, 5);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ANSWER("pasep", TEXT(existing));
     ck_assert_uint_eq(told_count, 5);
     must_be_told(0, 1, SK_VERDICT_ACCEPTED);
@@ -249,7 +245,7 @@ START_TEST(winners_who_repeat_get_their_own_ids)
     static const char first[] = "018bcfe5-6800-7000-8000-000000000001",
                       third[] = "018bcfe5-6800-7000-8000-000000000003";
     request(1, 1, 4);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ANSWER("asaa", TEXT(first), TEXT(third), TEXT("no id")); // what is none is told to nobody
     ck_assert_str_eq(told[0].order_id, first);
     ck_assert_str_eq(told[1].order_id, "");
@@ -265,7 +261,7 @@ START_TEST(who_comes_too_early_is_told_when_to_come)
                                      TEXT("epoch-7"), TEXT(""),     TEXT("nn")};
     const struct sk_reply reply = LIST_OF(items);
     request(1, 1, 2);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     redis_answers(&reply);
     all_must_be_told(1, 2, SK_VERDICT_NOT_STARTED);
     ck_assert_uint_eq(told[0].retry_after_ms, 2500);
@@ -275,7 +271,7 @@ END_TEST
 START_TEST(winners_go_to_the_writer_as_one_entry)
 {
     request(1, 1, 4);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ANSWER("ppsp");
     ck_assert_uint_eq(granted_count, 3);
     const struct sk_entry *entry = granted[0]->entry;
@@ -288,7 +284,7 @@ START_TEST(winners_go_to_the_writer_as_one_entry)
     }
     ck_assert_str_eq(granted[2]->user, "user-4");
     request(1, 5, 1); // the next call says how far Redis was
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ck_assert_str_eq(fake_redis.asked[1].argv[6], "7");
     ck_assert_str_eq(fake_redis.asked[1].argv[7], "10-1");
     redis_answers(NULL);
@@ -298,7 +294,7 @@ END_TEST
 START_TEST(a_full_journal_is_503_but_winners_are_told)
 {
     request(1, 1, 3);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ANSWER("faf", TEXT("id-of-2"));
     must_be_told(0, 1, SK_VERDICT_OVERLOADED);
     must_be_told(1, 2, SK_VERDICT_ALREADY_ORDERED);
@@ -312,11 +308,11 @@ START_TEST(a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt)
     static const char *const words[] = {"loading", "unsure"};
     for (int i = 0; i < 2; i++) {
         request(1, (uint64_t)i + 1, 1);
-        sk_place_flush(place);
+        sk_batcher_flush(batcher);
         ANSWER_WORD(words[i]);
         must_be_told((size_t)i, (uint64_t)i + 1, SK_VERDICT_LOADING);
         ck_assert_uint_gt(told[i].retry_after_ms, 0);
-        ck_assert_int_eq(rebuilds, i + 1);
+        ck_assert_int_eq(suspicions, i + 1);
     }
 }
 END_TEST
@@ -324,13 +320,13 @@ END_TEST
 START_TEST(a_dead_link_is_503_and_never_a_refusal)
 {
     request(1, 1, 3);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     redis_answers(NULL);
     all_must_be_told(1, 3, SK_VERDICT_UNAVAILABLE);
     told_count = 0;
     fake_redis.down = true;
     request(1, 4, 2);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     all_must_be_told(4, 2, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_gt(told[0].retry_after_ms, 0);
 }
@@ -363,7 +359,7 @@ START_TEST(a_malformed_answer_is_503_for_all)
         items[7] = (struct sk_reply)TEXT("id-too-many");
         reply.count = 7;
         request(1, ticket, 3);
-        sk_place_flush(place);
+        sk_batcher_flush(batcher);
         if (at < sizeof whole / sizeof whole[0]) {
             redis_answers(&whole[at]);
         } else if ((at -= sizeof whole / sizeof whole[0]) < 7) {
@@ -392,7 +388,7 @@ START_TEST(a_crowd_at_an_unknown_voucher_costs_one_question)
 {
     struct sk_rows none = {0};
     request(1, 1, 8);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ANSWER_WORD("missing");
     ANSWER_WORD("missing");
     ck_assert_uint_eq(told_count, 0);
@@ -401,7 +397,7 @@ START_TEST(a_crowd_at_an_unknown_voucher_costs_one_question)
     ck_assert_str_eq(fake_pg.asked[0].argv[0], "1");
     pg_answers(&none);
     all_must_be_told(1, 8, SK_VERDICT_UNKNOWN_VOUCHER);
-    ck_assert_int_eq(rebuilds, 0);
+    ck_assert_int_eq(suspicions, 0);
 }
 END_TEST
 
@@ -409,30 +405,30 @@ START_TEST(a_voucher_that_exists_is_loaded)
 {
     struct sk_rows one = {1, some_row};
     request(1, 1, 2);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ANSWER_WORD("missing");
     pg_answers(&one);
     all_must_be_told(1, 2, SK_VERDICT_LOADING);
     ck_assert_uint_gt(told[0].retry_after_ms, 0);
-    ck_assert_int_eq(rebuilds, 1);
+    ck_assert_int_eq(suspicions, 1);
 }
 END_TEST
 
 START_TEST(without_postgres_nobody_knows)
 {
     request(1, 1, 1);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ANSWER_WORD("missing");
     pg_answers(NULL); // it fails while it is asked
     must_be_told(0, 1, SK_VERDICT_UNAVAILABLE);
     fake_pg.down = true;
     request(1, 2, 1);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ANSWER_WORD("missing");
     must_be_told(1, 2, SK_VERDICT_UNAVAILABLE);
     fake_pg.down = false; // and the next one is asked about again
     request(1, 3, 1);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ANSWER_WORD("missing");
     ck_assert_uint_eq(fake_pg.count, 2);
     pg_answers(NULL);
@@ -444,7 +440,7 @@ START_TEST(questions_about_made_up_ids_are_bounded)
     struct sk_rows none = {0};
     for (uint64_t id = 1; id <= LOOKUPS_MAX + 3; id++)
         request((int64_t)id, id, 1);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     for (int i = 0; i < LOOKUPS_MAX + 3; i++)
         ANSWER_WORD("missing");
     ck_assert_uint_eq(fake_pg.count, LOOKUPS_MAX);
@@ -464,7 +460,7 @@ START_TEST(that_a_voucher_is_unknown_is_remembered_for_postgres_alone)
     config.sold_out_mark_ms = 60000;
     for (uint64_t ticket = 1; ticket <= 3; ticket++) {
         request(1, ticket, 1);
-        sk_place_flush(place);
+        sk_batcher_flush(batcher);
         ck_assert_uint_eq(fake_redis.count, ticket);
         ANSWER_WORD("missing");
         if (ticket == 1)
@@ -473,7 +469,7 @@ START_TEST(that_a_voucher_is_unknown_is_remembered_for_postgres_alone)
     }
     ck_assert_uint_eq(fake_pg.count, 1);
     request(1, 4, 1);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ANSWER("p");
     must_be_told(3, 4, SK_VERDICT_ACCEPTED);
 }
@@ -490,10 +486,10 @@ START_TEST(damage_is_503_and_rebuilt)
     };
     for (int i = 0; i < 2; i++) {
         request(1, (uint64_t)i + 1, 1);
-        sk_place_flush(place);
+        sk_batcher_flush(batcher);
         redis_answers(&damages[i]);
         must_be_told((size_t)i, (uint64_t)i + 1, SK_VERDICT_LOADING);
-        ck_assert_int_eq(rebuilds, i + 1);
+        ck_assert_int_eq(suspicions, i + 1);
     }
 }
 END_TEST
@@ -506,12 +502,12 @@ START_TEST(a_journal_id_out_of_range_stops_no_order)
     const struct sk_reply items[] = {TEXT("ok"), NUMBER(5000), NUMBER(4000), TEXT("7"), TEXT(id), TEXT(id), TEXT("p")};
     const struct sk_reply reply = LIST_OF(items);
     request(1, 1, 1);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     redis_answers(&reply);
     must_be_told(0, 1, SK_VERDICT_ACCEPTED);
     ck_assert_uint_eq(granted_count, 1);
     ck_assert_str_eq(granted[0]->entry->journal_id, id);
-    ck_assert_str_eq(voucher(1)->seen_last, "");
+    ck_assert_str_eq(voucher(1)->seen.last, "");
 }
 END_TEST
 
@@ -520,10 +516,10 @@ START_TEST(a_unit_that_sells_in_a_moment_is_sold_out_and_not_remembered)
 {
     config.sold_out_mark_ms = 60000;
     request(1, 1, 1);
-    sk_place_flush(place);
+    sk_batcher_flush(batcher);
     ANSWER("r");
     must_be_told(0, 1, SK_VERDICT_SOLD_OUT);
-    ck_assert_uint_eq(voucher(1)->mark.until_ms, 0);
+    ck_assert_uint_eq(voucher(1)->gate.mark.until_ms, 0);
     ck_assert_uint_eq(fake_redis.count, 1);
 }
 END_TEST
@@ -535,18 +531,18 @@ START_TEST(closing_answers_whoever_still_waits)
     fake_redis.busy = true;
     request(1, 1, 2);
     request(2, 3, 1);
-    sk_place_flush(place);
-    sk_place_close(place);
+    sk_batcher_flush(batcher);
+    sk_batcher_close(batcher);
     ck_assert_uint_eq(told_count, 3);
     for (size_t i = 0; i < 3; i++)
         ck_assert_int_eq(told[i].verdict, SK_VERDICT_UNAVAILABLE);
-    place = sk_place_open(&core, admit, NULL); // for the teardown
+    batcher = sk_batcher_open(&core, admit, NULL); // for the teardown
 }
 END_TEST
 
 int main(void)
 {
-    TCase *tcase = tcase_create("place");
+    TCase *tcase = tcase_create("batcher");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, the_requests_of_a_turn_are_one_call);
     tcase_add_test(tcase, vouchers_do_not_mix);

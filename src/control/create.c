@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "admit.h"
-#include "reconcile.h"
+#include "rebuild.h"
 #include "uuid.h"
 
 enum { TICK_MS = 50, RETRY_AFTER_MS = 1000, NUMBER_SIZE = 24 };
@@ -69,7 +69,7 @@ static void end(struct creation *creation, enum sk_verdict verdict, const char *
     if (creations->first == NULL)
         (void)uv_timer_stop(creations->timer);
     if (creation->voucher != NULL)
-        creation->voucher->pins--;
+        sk_voucher_unpin(creation->voucher);
     free(creation->key);
     free(creation->title);
     free(creation->document);
@@ -100,10 +100,10 @@ static void load(struct creation *creation, bool loaded_before)
     if (voucher != NULL) {
         const char *state[] = {"HGET", voucher->voucher_key, "state"};
         creation->voucher = voucher;
-        voucher->pins++;
+        sk_voucher_pin(voucher);
         sk_admit_forget(voucher); // the id may have been asked for before it existed
         status = loaded_before ? sk_redis_command(core->redis, 3, state, NULL, on_state, creation)
-                               : sk_reconcile(core, voucher, on_loaded, creation);
+                               : sk_rebuild(core, voucher, on_loaded, creation);
     }
     if (status != SK_OK)
         on_loaded(creation, false);

@@ -12,47 +12,47 @@
 #include "repair.h"
 #include "writer.h"
 
-struct sk_sale;
+struct sk_shop;
 
-struct sk_sale_options {
+struct sk_shop_options {
     uv_loop_t *loop;                // borrowed
     const struct sk_config *config; // borrowed
-    // As core.h says. Never runs inside sk_sale_place; inquiries may answer at once.
+    // As core.h says. Never runs inside sk_shop_place; inquiries may answer at once.
     void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
     void *arg;
 };
 
 // The reactor's thread, as all functions. Starts connecting to both stores. NULL: bad URL or out of
 // memory; the reason is logged.
-struct sk_sale *sk_sale_open(const struct sk_sale_options *options);
+struct sk_shop *sk_shop_open(const struct sk_shop_options *options);
 
 // Ends at once: tickets still waiting are answered with UNAVAILABLE, the journal keeps what was granted.
 // The loop must run until its handles are closed. NULL is fine.
-void sk_sale_close(struct sk_sale *sale);
+void sk_shop_close(struct sk_shop *shop);
 
 // Tries to place an order. True: the outcome will come for `ticket`. False: *outcome is the last word.
 // `patient`: the client will not wait for the commit.
-bool sk_sale_place(struct sk_sale *sale, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
+bool sk_shop_place(struct sk_shop *shop, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
                    struct sk_outcome *outcome);
 
-struct sk_inquiries *sk_sale_inquiries(struct sk_sale *sale);
-struct sk_repairs *sk_sale_repairs(struct sk_sale *sale);
-struct sk_creations *sk_sale_creations(struct sk_sale *sale);
+struct sk_inquiries *sk_shop_inquiries(struct sk_shop *shop);
+struct sk_repairs *sk_shop_repairs(struct sk_shop *shop);
+struct sk_creations *sk_shop_creations(struct sk_shop *shop);
 
 // The end of a loop turn: sends what has gathered.
-void sk_sale_turn(struct sk_sale *sale);
+void sk_shop_turn(struct sk_shop *shop);
 
 // Both stores are connected.
-bool sk_sale_ready(const struct sk_sale *sale);
+bool sk_shop_ready(const struct sk_shop *shop);
 
 // Nothing is on its way to a store.
-bool sk_sale_idle(const struct sk_sale *sale);
+bool sk_shop_idle(const struct sk_shop *shop);
 
 // For the end of the process, when its time is nearly over; may be repeated. Orders that wait to be granted again are
 // written as refused. True: some still wait for that.
-bool sk_sale_give_up(struct sk_sale *sale);
+bool sk_shop_give_up(struct sk_shop *shop);
 
 // What would be left behind now.
-struct sk_left sk_sale_left(const struct sk_sale *sale);
+struct sk_left sk_shop_left(const struct sk_shop *shop);
 
 #endif

@@ -7,7 +7,7 @@
 //
 // Entries of our own that are still in the writer are old too when PostgreSQL was away. They are
 // recognised by their ids: nothing younger than our oldest open entry is touched.
-#include "recover.h"
+#include "watch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "backoff.h"
 #include "dead_letter.h"
 #include "log.h"
-#include "reconcile.h"
+#include "rebuild.h"
 #include "trust.h"
 
 enum {
@@ -31,7 +31,7 @@ enum {
     DIFFERING_HOLD_MS = 60000, // what a reconcile did not mend is not mended by the next one
 };
 
-struct sk_recover {
+struct sk_watch {
     const struct sk_core *core;
     struct sk_writer *writer;
     uv_timer_t *timer;
@@ -49,60 +49,60 @@ struct sk_recover {
     char after[SK_JOURNAL_ID_SIZE];
 };
 
-static void next_voucher(struct sk_recover *recover);
+static void next_voucher(struct sk_watch *watch);
 
-static void end_round(struct sk_recover *recover);
+static void end_round(struct sk_watch *watch);
 
-static void end_voucher(struct sk_recover *recover)
+static void end_voucher(struct sk_watch *watch)
 {
-    sk_lock_release(recover->lock);
-    recover->lock = NULL;
-    recover->voucher->pins--;
-    recover->voucher = NULL;
-    next_voucher(recover);
+    sk_lock_release(watch->lock);
+    watch->lock = NULL;
+    sk_voucher_unpin(watch->voucher);
+    watch->voucher = NULL;
+    next_voucher(watch);
 }
 
 // ---- entries ----
 
 // An entry of an instance with larger batches than we ever have room for. A rebuild settles it, as any other.
-static void settle_by_rebuild(const struct sk_recover *recover, const struct sk_journal_entry *found)
+static void settle_by_rebuild(const struct sk_watch *watch, const struct sk_journal_entry *found)
 {
-    enum sk_status status = sk_reconcile(recover->core, recover->voucher, NULL, NULL);
+    enum sk_status status = sk_rebuild(watch->core, watch->voucher, NULL, NULL);
     sk_log(SK_WARN, "journal entry is larger than SECKILL_JOURNAL_MAX_ORDERS; its voucher is rebuilt",
-           "voucher=%" PRId64 " journal_id=%s orders=%d begun=%d", recover->voucher->id, found->id, found->count,
+           "voucher=%" PRId64 " journal_id=%s orders=%d begun=%d", watch->voucher->id, found->id, found->count,
            status == SK_OK);
 }
 
-static bool leave_for_later(const struct sk_recover *recover, const struct sk_journal_entry *found)
+static bool leave_for_later(const struct sk_watch *watch, const struct sk_journal_entry *found)
 {
     sk_log(SK_INFO, "no room for a journal entry now", "voucher=%" PRId64 " journal_id=%s orders=%d",
-           recover->voucher->id, found->id, found->count);
+           watch->voucher->id, found->id, found->count);
     return false;
 }
 
 // False: not settled by the writer, now.
-static bool refill(struct sk_recover *recover, const struct sk_journal_entry *found)
+static bool refill(struct sk_watch *watch, const struct sk_journal_entry *found)
 {
-    const struct sk_core *core = recover->core;
+    const struct sk_core *core = watch->core;
     struct sk_order_list orders = {0};
     struct sk_order *order;
     if (found->count > core->config->journal_max_orders) {
-        settle_by_rebuild(recover, found);
+        settle_by_rebuild(watch, found);
         return false;
     }
     if (!sk_entry_read_orders(core, found->orders, found->orders_len, &orders))
-        return leave_for_later(recover, found);
-    struct sk_entry *entry = sk_entry_new(core, recover->voucher, SK_ENTRY_RECOVERED, found->id);
+        return leave_for_later(watch, found);
+    struct sk_entry *entry = sk_entry_new(core, watch->voucher, SK_ENTRY_RECOVERED, found->id);
     while ((order = sk_order_pop(&orders)) != NULL) {
         order->epoch = found->epoch;
         if (entry != NULL)
-            sk_writer_add(recover->writer, entry, order);
+            sk_writer_add(watch->writer, entry, order);
         else
             sk_order_give(core->orders, order);
     }
     if (entry == NULL)
-        return leave_for_later(recover, found);
-    recover->unsettled++;
+        return leave_for_later(watch, found);
+    watch->unsettled++;
     return true;
 }
 
@@ -129,15 +129,15 @@ static void on_kept(void *arg, bool kept)
     free(bad);
 }
 
-static void set_aside(struct sk_recover *recover, const char *id, const struct sk_reply *element)
+static void set_aside(struct sk_watch *watch, const char *id, const struct sk_reply *element)
 {
     struct bad_entry *bad = calloc(1, sizeof *bad);
     enum sk_status status = SK_NO_MEM;
     if (bad != NULL) {
-        bad->core = recover->core;
-        (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", recover->voucher->journal_key);
+        bad->core = watch->core;
+        (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", watch->voucher->journal_key);
         (void)snprintf(bad->id, sizeof bad->id, "%s", id);
-        status = sk_dead_letter_put_unreadable(recover->core, recover->voucher->id, id, element, on_kept, bad);
+        status = sk_dead_letter_put_unreadable(watch->core, watch->voucher->id, id, element, on_kept, bad);
     }
     if (status != SK_OK)
         free(bad); // a later round finds it again
@@ -145,7 +145,7 @@ static void set_aside(struct sk_recover *recover, const char *id, const struct s
 
 // ---- the journal ----
 
-static void scan(struct sk_recover *recover);
+static void scan(struct sk_watch *watch);
 
 static size_t bytes_of(const struct sk_reply *element, const struct sk_journal_entry *found)
 {
@@ -156,87 +156,87 @@ static size_t bytes_of(const struct sk_reply *element, const struct sk_journal_e
 }
 
 // Entries differ in size by a factor of thousands, and Redis counts entries.
-static void fit_page(struct sk_recover *recover, size_t bytes)
+static void fit_page(struct sk_watch *watch, size_t bytes)
 {
-    if (bytes > PAGE_BYTES && recover->page > 1)
-        recover->page /= 2;
-    else if (bytes < PAGE_BYTES / 2 && recover->page < PAGE_MOST)
-        recover->page *= 2;
+    if (bytes > PAGE_BYTES && watch->page > 1)
+        watch->page /= 2;
+    else if (bytes < PAGE_BYTES / 2 && watch->page < PAGE_MOST)
+        watch->page *= 2;
 }
 
 static void on_scanned(void *arg, const struct sk_reply *reply)
 {
-    struct sk_recover *recover = arg;
-    const struct sk_entry *own = recover->voucher->oldest_entry;
+    struct sk_watch *watch = arg;
+    const struct sk_entry *own = watch->voucher->entries.oldest;
     size_t count = sk_reply_count(reply), bytes = 0;
-    recover->more = count == (size_t)recover->page;
+    watch->more = count == (size_t)watch->page;
     for (size_t i = 0; i < count; i++) {
         const struct sk_reply *element = sk_reply_at(reply, i);
         struct sk_journal_entry found;
         if (!sk_journal_read(element, &found) || (own != NULL && sk_journal_compare(found.id, own->journal_id) >= 0)) {
-            recover->more = false;
+            watch->more = false;
             break;
         }
-        memcpy(recover->after, found.id, strlen(found.id) + 1);
+        memcpy(watch->after, found.id, strlen(found.id) + 1);
         bytes += bytes_of(element, &found);
         if (found.orders == NULL) {
-            set_aside(recover, found.id, element);
-        } else if (!refill(recover, &found)) {
-            recover->more = false;
+            set_aside(watch, found.id, element);
+        } else if (!refill(watch, &found)) {
+            watch->more = false;
             break;
         }
     }
-    fit_page(recover, bytes);
-    if (recover->unsettled > 0)
-        sk_log(SK_INFO, "recovering journal entries", "voucher=%" PRId64 " entries=%zu", recover->voucher->id,
-               recover->unsettled);
-    else if (recover->more)
-        scan(recover);
+    fit_page(watch, bytes);
+    if (watch->unsettled > 0)
+        sk_log(SK_INFO, "recovering journal entries", "voucher=%" PRId64 " entries=%zu", watch->voucher->id,
+               watch->unsettled);
+    else if (watch->more)
+        scan(watch);
     else
-        end_voucher(recover);
+        end_voucher(watch);
 }
 
-static void scan(struct sk_recover *recover)
+static void scan(struct sk_watch *watch)
 {
     char grace[24], page[8];
-    const char *argv[] = {recover->voucher->journal_key, grace, recover->after, page, recover->voucher->old_last};
-    (void)snprintf(grace, sizeof grace, "%" PRId64, recover->core->config->recover_after_ms);
-    (void)snprintf(page, sizeof page, "%d", recover->page);
-    if (sk_redis_script(recover->core->redis, SK_SCRIPT_SCAN_JOURNAL, 1, 5, argv, NULL, on_scanned, recover) != SK_OK)
-        end_voucher(recover);
+    const char *argv[] = {watch->voucher->journal_key, grace, watch->after, page, watch->voucher->care->old_last};
+    (void)snprintf(grace, sizeof grace, "%" PRId64, watch->core->config->recover_after_ms);
+    (void)snprintf(page, sizeof page, "%d", watch->page);
+    if (sk_redis_script(watch->core->redis, SK_SCRIPT_SCAN_JOURNAL, 1, 5, argv, NULL, on_scanned, watch) != SK_OK)
+        end_voucher(watch);
 }
 
-void sk_recover_settled(void *arg)
+void sk_watch_settled(void *arg)
 {
-    struct sk_recover *recover = arg;
-    if (recover->unsettled == 0 || --recover->unsettled > 0)
+    struct sk_watch *watch = arg;
+    if (watch->unsettled == 0 || --watch->unsettled > 0)
         return;
-    if (recover->more)
-        scan(recover);
+    if (watch->more)
+        scan(watch);
     else
-        end_voucher(recover);
+        end_voucher(watch);
 }
 
 static void on_locked(void *arg, struct sk_lock *lock)
 {
-    struct sk_recover *recover = arg;
+    struct sk_watch *watch = arg;
     if (sk_lock_state(lock, 0) == SK_LOCK_HELD)
-        scan(recover);
+        scan(watch);
     else
-        end_voucher(recover); // somebody else is at it
+        end_voucher(watch); // somebody else is at it
 }
 
-static void settle_journal(struct sk_recover *recover)
+static void settle_journal(struct sk_watch *watch)
 {
     static const struct sk_lock_events events = {.taken = on_locked};
     char name[LOCK_KEY_SIZE];
     const char *key = name;
-    memcpy(recover->after, "-", 2);
-    recover->page = PAGE_FIRST;
-    (void)snprintf(name, sizeof name, "seckill:lock:recover:{%" PRId64 "}", recover->voucher->id);
-    recover->lock = sk_lock_take(recover->core->locker, 1, &key, NULL, &events, recover);
-    if (recover->lock == NULL)
-        end_voucher(recover);
+    memcpy(watch->after, "-", 2);
+    watch->page = PAGE_FIRST;
+    (void)snprintf(name, sizeof name, "seckill:lock:recover:{%" PRId64 "}", watch->voucher->id);
+    watch->lock = sk_lock_take(watch->core->locker, 1, &key, NULL, &events, watch);
+    if (watch->lock == NULL)
+        end_voucher(watch);
 }
 
 // ---- the audit ----
@@ -245,9 +245,9 @@ static void settle_journal(struct sk_recover *recover)
 static bool believe(const struct sk_core *core, struct sk_voucher *voucher)
 {
     uint64_t now = uv_now(core->loop);
-    if (++voucher->differing < DIFFERING_MAX || now < voucher->differ_until_ms)
+    if (++voucher->care->differing < DIFFERING_MAX || now < voucher->care->differ_until_ms)
         return false;
-    voucher->differ_until_ms = now + DIFFERING_HOLD_MS;
+    voucher->care->differ_until_ms = now + DIFFERING_HOLD_MS;
     return true;
 }
 
@@ -255,11 +255,11 @@ static bool believe(const struct sk_core *core, struct sk_voucher *voucher)
 static bool must_rebuild(const struct sk_core *core, struct sk_voucher *voucher, const struct sk_account *account,
                          const struct sk_look *look)
 {
-    enum sk_finding finding = sk_audit(account, &voucher->look, look);
+    enum sk_finding finding = sk_audit(account, &voucher->care->look, look);
     bool differs = finding == SK_BOOKS_DIFFER;
-    voucher->look = *look;
+    voucher->care->look = *look;
     if (!differs)
-        voucher->differing = 0;
+        voucher->care->differing = 0;
     if (finding == SK_BOOKS_AGREE || (differs && !believe(core, voucher)))
         return false;
     if (finding != SK_BOOKS_LOADING)
@@ -277,72 +277,73 @@ static void note_age(const struct sk_core *core, struct sk_voucher *voucher, con
 {
     uint64_t now = uv_now(core->loop);
     if (look->journal == 0 || !sk_trust_is_journal_id(look->last)) {
-        voucher->old_last[0] = voucher->aging_last[0] = '\0';
+        voucher->care->old_last[0] = voucher->care->aging_last[0] = '\0';
         return;
     }
-    if (voucher->aging_last[0] != '\0' && now < voucher->aging_since_ms + (uint64_t)core->config->recover_after_ms)
+    if (voucher->care->aging_last[0] != '\0' &&
+        now < voucher->care->aging_since_ms + (uint64_t)core->config->recover_after_ms)
         return;
-    memcpy(voucher->old_last, voucher->aging_last, sizeof voucher->old_last);
-    memcpy(voucher->aging_last, look->last, sizeof voucher->aging_last);
-    voucher->aging_since_ms = now;
+    memcpy(voucher->care->old_last, voucher->care->aging_last, sizeof voucher->care->old_last);
+    memcpy(voucher->care->aging_last, look->last, sizeof voucher->care->aging_last);
+    voucher->care->aging_since_ms = now;
 }
 
 static void on_look(void *arg, const struct sk_reply *reply)
 {
-    struct sk_recover *recover = arg;
-    const struct sk_core *core = recover->core;
-    struct sk_voucher *voucher = recover->voucher;
+    struct sk_watch *watch = arg;
+    const struct sk_core *core = watch->core;
+    struct sk_voucher *voucher = watch->voucher;
     struct sk_look look;
     if (reply == NULL || !sk_look_read(reply, sk_redis_run(core->redis), &look)) {
-        end_voucher(recover);
+        end_voucher(watch);
         return;
     }
     note_age(core, voucher, &look);
-    if (must_rebuild(core, voucher, &recover->accounts[recover->at - 1], &look)) {
-        if (sk_reconcile(core, voucher, NULL, NULL) != SK_OK)
+    if (must_rebuild(core, voucher, &watch->accounts[watch->at - 1], &look)) {
+        if (sk_rebuild(core, voucher, NULL, NULL) != SK_OK)
             sk_log(SK_DEBUG, "not reconciled now", "voucher=%" PRId64, voucher->id);
-        end_voucher(recover);
+        end_voucher(watch);
     } else if (look.journal > 0 && look.same_run && !look.loading) {
-        settle_journal(recover);
+        settle_journal(watch);
     } else {
-        end_voucher(recover);
+        end_voucher(watch);
     }
 }
 
-static void next_voucher(struct sk_recover *recover)
+static void next_voucher(struct sk_watch *watch)
 {
-    const struct sk_core *core = recover->core;
-    while (recover->at < recover->count) {
-        struct sk_voucher *voucher = sk_vouchers_get(core->vouchers, recover->ids[recover->at++], uv_now(core->loop));
+    const struct sk_core *core = watch->core;
+    while (watch->at < watch->count) {
+        struct sk_voucher *voucher = sk_vouchers_get(core->vouchers, watch->ids[watch->at++], uv_now(core->loop));
         if (voucher == NULL)
             continue;
         const char *argv[] = {voucher->voucher_key, voucher->buyers_key, voucher->journal_key};
-        if (sk_redis_script(core->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL, on_look, recover) == SK_OK) {
-            recover->voucher = voucher;
-            voucher->pins++;
+        if (sk_redis_script(core->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL, on_look, watch) == SK_OK) {
+            watch->voucher = voucher;
+            sk_voucher_pin(voucher);
             return;
         }
     }
-    end_round(recover);
+    end_round(watch);
 }
 
 static void on_vouchers(void *arg, const struct sk_rows *rows)
 {
-    struct sk_recover *recover = arg;
-    recover->count = rows == NULL ? 0 : sk_rows_count(rows);
-    if (recover->count > VOUCHERS_MAX)
-        recover->count = VOUCHERS_MAX;
-    for (size_t i = 0; i < recover->count; i++) {
-        struct sk_account *account = &recover->accounts[i];
-        recover->ids[i] = sk_rows_number(rows, i, 0);
+    struct sk_watch *watch = arg;
+    watch->count = rows == NULL ? 0 : sk_rows_count(rows);
+    if (watch->count > VOUCHERS_MAX)
+        watch->count = VOUCHERS_MAX;
+    for (size_t i = 0; i < watch->count; i++) {
+        struct sk_account *account = &watch->accounts[i];
+        watch->ids[i] = sk_rows_number(rows, i, 0);
         account->epoch = sk_rows_number(rows, i, 1);
         (void)snprintf(account->newest, sizeof account->newest, "%s-%s", sk_rows_text(rows, i, 2),
                        sk_rows_text(rows, i, 3));
         account->stock = sk_rows_number(rows, i, 4);
         account->buyers = sk_rows_number(rows, i, 5);
     }
-    recover->at = 0;
-    next_voucher(recover);
+    watch->at = 0;
+    next_voucher(watch);
 }
 
 static void on_swept(void *arg, const struct sk_rows *rows)
@@ -353,59 +354,59 @@ static void on_swept(void *arg, const struct sk_rows *rows)
 
 // Letters end when all their orders are known. Their requeueing ends here, not where it began, because that
 // instance may be gone.
-static void sweep_letters(struct sk_recover *recover)
+static void sweep_letters(struct sk_watch *watch)
 {
-    if (recover->rounds++ % SWEEP_ROUNDS == 0 &&
-        sk_pg_call(recover->core->pg, SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, on_swept, NULL) != SK_OK)
-        recover->rounds--; // the next round
+    if (watch->rounds++ % SWEEP_ROUNDS == 0 &&
+        sk_pg_call(watch->core->pg, SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, on_swept, NULL) != SK_OK)
+        watch->rounds--; // the next round
 }
 
 static void on_round(uv_timer_t *timer)
 {
-    struct sk_recover *recover = timer->data;
-    sweep_letters(recover);
-    recover->in_round = true;
-    recover->hurry = false;
-    if (!sk_redis_ready(recover->core->redis) ||
-        sk_pg_call(recover->core->pg, SK_STATEMENT_CURRENT_VOUCHERS, 0, NULL, on_vouchers, recover) != SK_OK)
-        end_round(recover);
+    struct sk_watch *watch = timer->data;
+    sweep_letters(watch);
+    watch->in_round = true;
+    watch->hurry = false;
+    if (!sk_redis_ready(watch->core->redis) ||
+        sk_pg_call(watch->core->pg, SK_STATEMENT_CURRENT_VOUCHERS, 0, NULL, on_vouchers, watch) != SK_OK)
+        end_round(watch);
 }
 
-static void end_round(struct sk_recover *recover)
+static void end_round(struct sk_watch *watch)
 {
-    uint64_t pause_ms = recover->hurry ? 0 : ROUND_MS / 2 + sk_backoff_next(&recover->jitter);
-    recover->in_round = false;
-    (void)uv_timer_start(recover->timer, on_round, pause_ms, 0);
+    uint64_t pause_ms = watch->hurry ? 0 : ROUND_MS / 2 + sk_backoff_next(&watch->jitter);
+    watch->in_round = false;
+    (void)uv_timer_start(watch->timer, on_round, pause_ms, 0);
 }
 
-void sk_recover_hurry(struct sk_recover *recover)
+void sk_watch_hurry(struct sk_watch *watch)
 {
-    recover->hurry = true;
-    if (!recover->in_round)
-        (void)uv_timer_start(recover->timer, on_round, 0, 0);
+    watch->hurry = true;
+    if (!watch->in_round)
+        (void)uv_timer_start(watch->timer, on_round, 0, 0);
 }
 
-struct sk_recover *sk_recover_open(const struct sk_core *core)
+struct sk_watch *sk_watch_open(const struct sk_core *core)
 {
-    struct sk_recover *recover = calloc(1, sizeof *recover);
-    if (recover == NULL)
+    struct sk_watch *watch = calloc(1, sizeof *watch);
+    if (watch == NULL)
         return NULL;
-    recover->core = core;
-    recover->jitter = (struct sk_backoff){.first_ms = ROUND_MS, .most_ms = ROUND_MS};
-    recover->timer = calloc(1, sizeof *recover->timer);
-    if (recover->timer == NULL) {
-        free(recover);
+    watch->core = core;
+    watch->jitter = (struct sk_backoff){.first_ms = ROUND_MS, .most_ms = ROUND_MS};
+    watch->timer = calloc(1, sizeof *watch->timer);
+    if (watch->timer == NULL) {
+        free(watch);
         return NULL;
     }
-    (void)uv_timer_init(core->loop, recover->timer);
-    recover->timer->data = recover;
-    end_round(recover);
-    return recover;
+    (void)uv_timer_init(core->loop, watch->timer);
+    watch->timer->data = watch;
+    end_round(watch);
+    return watch;
 }
 
-void sk_recover_set_writer(struct sk_recover *recover, struct sk_writer *writer)
+void sk_watch_set_writer(struct sk_watch *watch, struct sk_writer *writer)
 {
-    recover->writer = writer;
+    watch->writer = writer;
 }
 
 static void free_handle(uv_handle_t *handle)
@@ -413,10 +414,10 @@ static void free_handle(uv_handle_t *handle)
     free(handle);
 }
 
-void sk_recover_close(struct sk_recover *recover)
+void sk_watch_close(struct sk_watch *watch)
 {
-    if (recover == NULL)
+    if (watch == NULL)
         return;
-    uv_close((uv_handle_t *)recover->timer, free_handle);
-    free(recover);
+    uv_close((uv_handle_t *)watch->timer, free_handle);
+    free(watch);
 }

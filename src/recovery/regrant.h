@@ -4,6 +4,7 @@
 #ifndef SK_SALE_REGRANT_H
 #define SK_SALE_REGRANT_H
 
+#include "care.h"
 #include "core.h"
 #include "writer.h"
 
