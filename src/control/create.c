@@ -30,7 +30,7 @@ struct creation {
     uint64_t answer_until_ms; // "loading" is the answer then
     char *key, *title;        // owned
     char price[NUMBER_SIZE], stock[NUMBER_SIZE], begin_ms[NUMBER_SIZE], end_ms[NUMBER_SIZE];
-    struct sk_voucher *voucher; // pinned; NULL: none
+    struct sk_segment *voucher; // pinned; NULL: none
     int64_t voucher_id;
     char *document, *loading; // the voucher, and the same while it is loading; owned
 };
@@ -69,7 +69,7 @@ static void end(struct creation *creation, enum sk_verdict verdict, const char *
     if (creations->first == NULL)
         (void)uv_timer_stop(creations->timer);
     if (creation->voucher != NULL)
-        sk_voucher_unpin(creation->voucher);
+        sk_segment_unpin(creation->voucher);
     free(creation->key);
     free(creation->title);
     free(creation->document);
@@ -94,13 +94,13 @@ static void on_state(void *arg, const struct sk_reply *reply)
 static void load(struct creation *creation, bool loaded_before)
 {
     const struct sk_core *core = creation->creations->core;
-    struct sk_voucher *voucher = sk_vouchers_get(core->vouchers, creation->voucher_id, uv_now(core->loop));
+    struct sk_segment *voucher = sk_segments_get(core->segments, creation->voucher_id, uv_now(core->loop));
     enum sk_status status = SK_NO_MEM;
     creation->step = LOADING;
     if (voucher != NULL) {
-        const char *state[] = {"HGET", voucher->voucher_key, "state"};
+        const char *state[] = {"HGET", voucher->keys.voucher, "state"};
         creation->voucher = voucher;
-        sk_voucher_pin(voucher);
+        sk_segment_pin(voucher);
         sk_admit_forget(voucher); // the id may have been asked for before it existed
         status = loaded_before ? sk_redis_command(core->redis, 3, state, NULL, on_state, creation)
                                : sk_rebuild(core, voucher, on_loaded, creation);

@@ -39,7 +39,7 @@ struct look {
 struct inquiry {
     struct sk_inquiries *inquiries;
     uint64_t ticket;
-    struct sk_voucher *voucher; // pinned; NULL: none
+    struct sk_segment *voucher; // pinned; NULL: none
     int64_t voucher_id;
     char order_id[SK_UUID_SIZE]; // empty: all of the user's orders
     char user[SK_USER_SIZE];
@@ -97,7 +97,7 @@ static void end(struct inquiry *inquiry, enum sk_verdict verdict, const char *do
     }
     tell(inquiry->inquiries, inquiry->ticket, verdict, document);
     if (inquiry->voucher != NULL)
-        sk_voucher_unpin(inquiry->voucher);
+        sk_segment_unpin(inquiry->voucher);
     free(inquiry->looks);
     sk_buf_free(&inquiry->body);
     free(inquiry);
@@ -184,11 +184,9 @@ static void on_buyer(void *arg, const struct sk_reply *reply)
 
 static enum sk_status ask_voucher(struct look *look, const char *voucher_id)
 {
-    static const char *const parts[] = {"voucher", "buyers", "journal"};
-    char keys[3][SK_KEY_SIZE];
-    const char *argv[] = {keys[0], keys[1], keys[2], look->inquiry->user};
-    for (int i = 0; i < 3; i++)
-        (void)snprintf(keys[i], SK_KEY_SIZE, "seckill:{%s}:%s", voucher_id, parts[i]);
+    struct sk_segment_keys keys;
+    const char *argv[] = {keys.voucher, keys.buyers, keys.journal, look->inquiry->user};
+    sk_keys_of_segment(voucher_id, &keys);
     return sk_redis_script(look->inquiry->inquiries->core->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 4, argv, NULL, on_buyer,
                            look);
 }
@@ -319,7 +317,7 @@ static void tell_with_time(struct sk_inquiries *inquiries, uint64_t ticket, cons
 static void on_voucher(void *arg, const struct sk_rows *rows)
 {
     struct inquiry *inquiry = arg;
-    struct sk_voucher *voucher = inquiry->voucher;
+    struct sk_segment *voucher = inquiry->voucher;
     if (rows == NULL || sk_rows_count(rows) == 0) {
         end(inquiry, rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
@@ -344,12 +342,12 @@ static struct inquiry *begin_voucher(struct sk_inquiries *inquiries, int64_t id,
     if (inquiry == NULL)
         return NULL;
     inquiry->voucher_id = id;
-    inquiry->voucher = sk_vouchers_get(core->vouchers, id, uv_now(core->loop));
+    inquiry->voucher = sk_segments_get(core->segments, id, uv_now(core->loop));
     if (inquiry->voucher == NULL) {
         end(inquiry, SK_VERDICT_OVERLOADED, NULL);
         return NULL;
     }
-    sk_voucher_pin(inquiry->voucher);
+    sk_segment_pin(inquiry->voucher);
     return inquiry;
 }
 
@@ -364,7 +362,7 @@ static void find_voucher(struct inquiry *inquiry, sk_pg_cb *done)
 void sk_inquiry_voucher(struct sk_inquiries *inquiries, int64_t id, uint64_t ticket)
 {
     const struct sk_core *core = inquiries->core;
-    struct sk_voucher *voucher = sk_vouchers_get(core->vouchers, id, uv_now(core->loop));
+    struct sk_segment *voucher = sk_segments_get(core->segments, id, uv_now(core->loop));
     if (voucher != NULL && voucher->document_until_ms > uv_now(core->loop)) {
         tell_with_time(inquiries, ticket, voucher->document);
         return;
@@ -445,7 +443,7 @@ static void on_redis_voucher(void *arg, const struct sk_reply *reply)
 static void on_inspected(void *arg, const struct sk_rows *rows)
 {
     struct inquiry *inquiry = arg;
-    const struct sk_voucher *voucher = inquiry->voucher;
+    const struct sk_segment *voucher = inquiry->voucher;
     if (rows == NULL || sk_rows_count(rows) == 0) {
         end(inquiry, rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
         return;
@@ -453,7 +451,7 @@ static void on_inspected(void *arg, const struct sk_rows *rows)
     const char *document = sk_rows_text(rows, 0, 3);
     sk_buf_add(&inquiry->body, document, strlen(document) - 1); // the closing brace comes later
     sk_buf_puts(&inquiry->body, ",\"redis\":{");
-    const char *keys[] = {voucher->voucher_key, voucher->buyers_key, voucher->journal_key};
+    const char *keys[] = {voucher->keys.voucher, voucher->keys.buyers, voucher->keys.journal};
     if (sk_redis_script(inquiry->inquiries->core->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, keys, NULL, on_redis_voucher,
                         inquiry) != SK_OK)
         end(inquiry, SK_VERDICT_UNAVAILABLE, NULL);

@@ -19,7 +19,7 @@ struct sk_repairs {
 struct repair {
     struct sk_repairs *repairs;
     uint64_t ticket;
-    struct sk_voucher *voucher; // pinned
+    struct sk_segment *voucher; // pinned
     bool write_off;
     char voucher_id[24], letter[24];
     size_t orders;
@@ -51,7 +51,7 @@ static void tell(const struct sk_repairs *repairs, uint64_t ticket, enum sk_verd
 static struct repair *begin(struct sk_repairs *repairs, int64_t voucher_id, int64_t letter, uint64_t ticket)
 {
     const struct sk_core *core = repairs->core;
-    struct sk_voucher *voucher = sk_vouchers_get(core->vouchers, voucher_id, uv_now(core->loop));
+    struct sk_segment *voucher = sk_segments_get(core->segments, voucher_id, uv_now(core->loop));
     struct repair *repair = voucher == NULL ? NULL : calloc(1, sizeof *repair);
     if (repair == NULL) {
         tell(repairs, ticket, SK_VERDICT_OVERLOADED, NULL);
@@ -60,7 +60,7 @@ static struct repair *begin(struct sk_repairs *repairs, int64_t voucher_id, int6
     repair->repairs = repairs;
     repair->ticket = ticket;
     repair->voucher = voucher;
-    sk_voucher_pin(voucher);
+    sk_segment_pin(voucher);
     (void)snprintf(repair->voucher_id, sizeof repair->voucher_id, "%" PRId64, voucher_id);
     (void)snprintf(repair->letter, sizeof repair->letter, "%" PRId64, letter);
     return repair;
@@ -69,7 +69,7 @@ static struct repair *begin(struct sk_repairs *repairs, int64_t voucher_id, int6
 static void end(struct repair *repair, enum sk_verdict verdict, const char *document)
 {
     tell(repair->repairs, repair->ticket, verdict, document);
-    sk_voucher_unpin(repair->voucher);
+    sk_segment_unpin(repair->voucher);
     free(repair);
 }
 

@@ -27,11 +27,11 @@ struct sk_shop {
     struct sk_creations *creations;
 };
 
-static void suspect(void *upkeep, struct sk_voucher *voucher)
+static void suspect(void *upkeep, struct sk_segment *voucher)
 {
     struct sk_shop *shop = upkeep;
     if (sk_rebuild(&shop->core, voucher, NULL, NULL) != SK_OK)
-        sk_log(SK_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->id);
+        sk_log(SK_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->voucher_id);
 }
 
 static void on_redis_change(void *arg, bool ready)
@@ -61,9 +61,9 @@ static enum sk_status open_stores(struct sk_shop *shop)
     if (core->redis == NULL || core->pg == NULL)
         return SK_FAIL;
     core->locker = sk_locker_open(core->loop, core->redis, (uint32_t)config->lock_ttl_ms);
-    core->vouchers = sk_vouchers_new(sizeof(struct sk_care));
+    core->segments = sk_segments_new(sizeof(struct sk_care));
     core->orders = sk_order_pool_new((size_t)config->journal_max_orders);
-    return core->locker != NULL && core->vouchers != NULL && core->orders != NULL ? SK_OK : SK_NO_MEM;
+    return core->locker != NULL && core->segments != NULL && core->orders != NULL ? SK_OK : SK_NO_MEM;
 }
 
 static enum sk_status open_parts(struct sk_shop *shop)
@@ -124,7 +124,7 @@ void sk_shop_close(struct sk_shop *shop)
     sk_admit_close(shop->admit);
     sk_locker_close(shop->core.locker);
     sk_order_pool_free(shop->core.orders);
-    sk_vouchers_free(shop->core.vouchers);
+    sk_segments_free(shop->core.segments);
     free(shop);
 }
 
@@ -136,7 +136,7 @@ bool sk_shop_place(struct sk_shop *shop, int64_t voucher_id, const char *user, u
     *outcome = (struct sk_outcome){.verdict = SK_VERDICT_UNAVAILABLE, .retry_after_ms = RETRY_AFTER_MS};
     if (!sk_redis_ready(core->redis))
         return false;
-    struct sk_voucher *voucher = sk_vouchers_get(core->vouchers, voucher_id, uv_now(core->loop));
+    struct sk_segment *voucher = sk_segments_get(core->segments, voucher_id, uv_now(core->loop));
     if (voucher != NULL && sk_admit_refuses(shop->admit, voucher, user, outcome))
         return false;
     struct sk_order *order = voucher == NULL ? NULL : sk_order_take(core->orders);

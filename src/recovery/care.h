@@ -3,12 +3,12 @@
 #define SK_RECOVERY_CARE_H
 
 #include "audit.h"
-#include "voucher.h"
+#include "segment.h"
 
 // Orders that were fenced off, to be granted again. Touched by regrant.c alone.
 struct sk_lost {
     struct sk_order_list orders;
-    struct sk_voucher *next;
+    struct sk_segment *next;
     bool listed;
     bool asking; // the stores have been asked about some
     uint64_t not_before_ms;

@@ -30,12 +30,11 @@ enum {
     PAGE_FIRST = 4,
     TRIES_MAX = 3, // of an order that PostgreSQL refuses
     FAILED_PAUSE_MS = 500,
-    LOCK_KEY_SIZE = 64,
 };
 
 struct rebuild {
     const struct sk_core *core;
-    struct sk_voucher *voucher;
+    struct sk_segment *segment;
     sk_rebuild_cb *done;
     void *arg;
     struct sk_lock *lock;
@@ -63,18 +62,18 @@ struct rebuild {
 
 static void end(struct rebuild *rebuild, const char *failed_at)
 {
-    struct sk_voucher *voucher = rebuild->voucher;
+    struct sk_segment *segment = rebuild->segment;
     const struct sk_core *core = rebuild->core;
-    voucher->care->rebuilding = false;
-    voucher->care->rebuild_at_ms = failed_at == NULL ? 0 : uv_now(core->loop) + FAILED_PAUSE_MS;
-    sk_admit_forget(voucher);
+    segment->care->rebuilding = false;
+    segment->care->rebuild_at_ms = failed_at == NULL ? 0 : uv_now(core->loop) + FAILED_PAUSE_MS;
+    sk_admit_forget(segment);
     if (failed_at == NULL)
         sk_log(SK_INFO, "voucher reconciled", "voucher=%s epoch=%s stock=%s buyers=%zu journal_orders=%zu ms=%" PRIu64,
                rebuild->id, rebuild->epoch, rebuild->stock, rebuild->buyers, rebuild->settled,
                uv_now(core->loop) - rebuild->since_ms);
     else if (strcmp(failed_at, "lock") != 0)
         sk_log(SK_WARN, "voucher not reconciled", "voucher=%s step=%s", rebuild->id, failed_at);
-    sk_voucher_unpin(voucher);
+    sk_segment_unpin(segment);
     sk_lock_release(rebuild->lock);
     if (rebuild->done != NULL)
         rebuild->done(rebuild->arg, failed_at == NULL);
@@ -113,12 +112,12 @@ static void on_opened(void *arg, const struct sk_reply *reply)
 
 static void open_voucher(struct rebuild *rebuild)
 {
-    const struct sk_voucher *voucher = rebuild->voucher;
-    const char *argv[] = {voucher->voucher_key, voucher->buyers_key,
-                          voucher->journal_key, rebuild->epoch,
-                          rebuild->stock,       rebuild->buyer_count,
-                          rebuild->begin_ms,    rebuild->end_ms,
-                          rebuild->state,       sk_redis_run(rebuild->core->redis)};
+    const struct sk_segment *segment = rebuild->segment;
+    const char *argv[] = {segment->keys.voucher, segment->keys.buyers,
+                          segment->keys.journal, rebuild->epoch,
+                          rebuild->stock,        rebuild->buyer_count,
+                          rebuild->begin_ms,     rebuild->end_ms,
+                          rebuild->state,        sk_redis_run(rebuild->core->redis)};
     SK_FAILPOINT("reconcile.opening");
     if (sk_redis_script(rebuild->core->redis, SK_SCRIPT_RECONCILE_OPEN, 3, 10, argv, NULL, on_opened, rebuild) != SK_OK)
         end(rebuild, "open");
@@ -141,7 +140,7 @@ static void on_chunk_stored(void *arg, const struct sk_reply *reply)
 static void on_chunk(void *arg, const struct sk_rows *rows)
 {
     struct rebuild *rebuild = arg;
-    const char *argv[2 * CHUNK + 3] = {rebuild->voucher->voucher_key, rebuild->voucher->buyers_key, rebuild->epoch};
+    const char *argv[2 * CHUNK + 3] = {rebuild->segment->keys.voucher, rebuild->segment->keys.buyers, rebuild->epoch};
     int n = 3;
     if (rows == NULL) {
         end(rebuild, "buyers");
@@ -215,7 +214,7 @@ static void on_removed(void *arg, const struct sk_reply *reply)
 
 static void remove_page(struct rebuild *rebuild)
 {
-    const char *argv[PAGE + 2] = {"XDEL", rebuild->voucher->journal_key};
+    const char *argv[PAGE + 2] = {"XDEL", rebuild->segment->keys.journal};
     for (int i = 0; i < rebuild->entries; i++)
         argv[i + 2] = rebuild->ids[i];
     SK_FAILPOINT("reconcile.settling");
@@ -259,7 +258,7 @@ static void on_refused(struct rebuild *rebuild)
         settle_part(rebuild);
     } else if (++rebuild->tries < TRIES_MAX) {
         settle_part(rebuild);
-    } else if (sk_dead_letter_put_order(rebuild->core, rebuild->voucher->id, rebuild->ids[0], rebuild->order,
+    } else if (sk_dead_letter_put_order(rebuild->core, rebuild->segment->voucher_id, rebuild->ids[0], rebuild->order,
                                         rebuild->user, on_set_aside, rebuild) != SK_OK) {
         end(rebuild, "dead letter");
     }
@@ -386,7 +385,7 @@ static void on_journal(void *arg, const struct sk_reply *reply)
     } else if (unreadable == NULL) {
         fit_page(rebuild, reply);
         settle(rebuild);
-    } else if (sk_dead_letter_put_unreadable(rebuild->core, rebuild->voucher->id, rebuild->ids[0], unreadable,
+    } else if (sk_dead_letter_put_unreadable(rebuild->core, rebuild->segment->voucher_id, rebuild->ids[0], unreadable,
                                              on_set_aside, rebuild) != SK_OK) {
         end(rebuild, "dead letter");
     }
@@ -395,7 +394,7 @@ static void on_journal(void *arg, const struct sk_reply *reply)
 static void read_journal(struct rebuild *rebuild)
 {
     char page[8];
-    const char *argv[] = {"XRANGE", rebuild->voucher->journal_key, "-", "+", "COUNT", page};
+    const char *argv[] = {"XRANGE", rebuild->segment->keys.journal, "-", "+", "COUNT", page};
     (void)snprintf(page, sizeof page, "%d", rebuild->alone ? 1 : rebuild->page);
     if (sk_redis_command(rebuild->core->redis, 6, argv, NULL, on_journal, rebuild) != SK_OK)
         end(rebuild, "journal");
@@ -406,7 +405,7 @@ static void read_journal(struct rebuild *rebuild)
 static void on_begun(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
-    struct sk_voucher *voucher = rebuild->voucher;
+    struct sk_segment *segment = rebuild->segment;
     SK_FAILPOINT("reconcile.begun");
     if (!answers(reply, 1)) {
         end(rebuild, "begin");
@@ -414,10 +413,10 @@ static void on_begun(void *arg, const struct sk_reply *reply)
     }
     // Now both stores have this epoch. What was seen before is forgotten, above all an epoch that was forged: nothing
     // would ever be newer.
-    voucher->seen.epoch = strtoll(rebuild->epoch, NULL, 10);
-    voucher->seen.last[0] = '\0';
-    voucher->care->lost.stale_epoch = voucher->seen.epoch - 1;
-    voucher->care->look = (struct sk_look){0};
+    segment->seen.epoch = strtoll(rebuild->epoch, NULL, 10);
+    segment->seen.last[0] = '\0';
+    segment->care->lost.stale_epoch = segment->seen.epoch - 1;
+    segment->care->look = (struct sk_look){0};
     read_journal(rebuild);
 }
 
@@ -430,8 +429,8 @@ static void on_epoch(void *arg, const struct sk_rows *rows)
     }
     SK_FAILPOINT("reconcile.epoch");
     (void)snprintf(rebuild->epoch, sizeof rebuild->epoch, "%s", sk_rows_text(rows, 0, 0));
-    const struct sk_voucher *voucher = rebuild->voucher;
-    const char *argv[] = {voucher->voucher_key, voucher->buyers_key, voucher->journal_key, rebuild->epoch};
+    const struct sk_segment *segment = rebuild->segment;
+    const char *argv[] = {segment->keys.voucher, segment->keys.buyers, segment->keys.journal, rebuild->epoch};
     if (sk_redis_script(rebuild->core->redis, SK_SCRIPT_RECONCILE_BEGIN, 3, 4, argv, NULL, on_begun, rebuild) != SK_OK)
         end(rebuild, "begin");
 }
@@ -439,42 +438,42 @@ static void on_epoch(void *arg, const struct sk_rows *rows)
 static void on_locked(void *arg, struct sk_lock *lock)
 {
     struct rebuild *rebuild = arg;
-    const struct sk_voucher *voucher = rebuild->voucher;
+    const struct sk_segment *segment = rebuild->segment;
     char seen[24];
     (void)snprintf(seen, sizeof seen, "%" PRId64,
-                   voucher->care->look.epoch > voucher->seen.epoch ? voucher->care->look.epoch : voucher->seen.epoch);
+                   segment->care->look.epoch > segment->seen.epoch ? segment->care->look.epoch : segment->seen.epoch);
     if (sk_lock_state(lock, 0) != SK_LOCK_HELD)
         end(rebuild, "lock"); // somebody else is at it
     else if (ask_pg(rebuild, SK_STATEMENT_RECONCILE_EPOCH, 2, seen, on_epoch) != SK_OK)
         end(rebuild, "epoch");
 }
 
-enum sk_status sk_rebuild(const struct sk_core *core, struct sk_voucher *voucher, sk_rebuild_cb *done, void *arg)
+enum sk_status sk_rebuild(const struct sk_core *core, struct sk_segment *segment, sk_rebuild_cb *done, void *arg)
 {
     static const struct sk_lock_events events = {.taken = on_locked};
-    if (voucher->care->rebuilding || uv_now(core->loop) < voucher->care->rebuild_at_ms)
+    if (segment->care->rebuilding || uv_now(core->loop) < segment->care->rebuild_at_ms)
         return SK_FULL;
     if (!sk_redis_ready(core->redis) || !sk_pg_ready(core->pg))
         return SK_DOWN;
-    char name[LOCK_KEY_SIZE];
+    char name[SK_KEY_SIZE];
     const char *key = name;
     struct rebuild *rebuild = calloc(1, sizeof *rebuild);
     if (rebuild == NULL)
         return SK_NO_MEM;
     rebuild->core = core;
-    rebuild->voucher = voucher;
+    rebuild->segment = segment;
     rebuild->done = done;
     rebuild->arg = arg;
     rebuild->since_ms = uv_now(core->loop);
     rebuild->page = PAGE_FIRST;
-    (void)snprintf(rebuild->id, sizeof rebuild->id, "%" PRId64, voucher->id);
-    (void)snprintf(name, sizeof name, "seckill:lock:reconcile:{%" PRId64 "}", voucher->id);
+    (void)snprintf(rebuild->id, sizeof rebuild->id, "%" PRId64, segment->voucher_id);
+    sk_key_of_lock("rebuild", segment->tag, name);
     rebuild->lock = sk_lock_take(core->locker, 1, &key, NULL, &events, rebuild);
     if (rebuild->lock == NULL) {
         free(rebuild);
         return SK_DOWN;
     }
-    voucher->care->rebuilding = true;
-    sk_voucher_pin(voucher);
+    segment->care->rebuilding = true;
+    sk_segment_pin(segment);
     return SK_OK;
 }

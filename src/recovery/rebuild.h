@@ -11,7 +11,7 @@ typedef void sk_rebuild_cb(void *arg, bool ok);
 
 // The reactor's thread. SK_FULL while this reactor is at it, or a moment after it failed: ask again later.
 // `done` runs only after SK_OK, and may be NULL.
-enum sk_status sk_rebuild(const struct sk_core *core, struct sk_voucher *voucher, sk_rebuild_cb *done,
+enum sk_status sk_rebuild(const struct sk_core *core, struct sk_segment *segment, sk_rebuild_cb *done,
                           void *arg) SK_MUST_CHECK;
 
 #endif

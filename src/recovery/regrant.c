@@ -26,7 +26,7 @@ enum { TICK_MS = 50, PAUSE_MS = 200 };
 struct sk_regrant {
     const struct sk_core *core;
     struct sk_writer *writer;
-    struct sk_voucher *first; // vouchers with lost orders
+    struct sk_segment *first; // vouchers with lost orders
     size_t open;              // lost orders, those being asked about included
     size_t loose;             // those of them that a dead letter keeps
     bool gives_up;            // the process ends
@@ -35,28 +35,28 @@ struct sk_regrant {
 
 struct call {
     struct sk_regrant *regrant;
-    struct sk_voucher *voucher;
+    struct sk_segment *segment;
     struct sk_order_list orders;
     struct sk_order_list refused; // being written to PostgreSQL
     bool unasked;                 // Redis may still have what is refused
 };
 
-static void wait(struct sk_regrant *regrant, struct sk_voucher *voucher, struct sk_order *order)
+static void wait(struct sk_regrant *regrant, struct sk_segment *segment, struct sk_order *order)
 {
-    sk_order_push(&voucher->care->lost.orders, order);
-    if (voucher->care->lost.listed)
+    sk_order_push(&segment->care->lost.orders, order);
+    if (segment->care->lost.listed)
         return;
-    voucher->care->lost.listed = true;
-    voucher->care->lost.next = regrant->first;
-    regrant->first = voucher;
+    segment->care->lost.listed = true;
+    segment->care->lost.next = regrant->first;
+    regrant->first = segment;
 }
 
 static void wait_all(struct call *call, struct sk_order_list *orders)
 {
     struct sk_order *order;
     while ((order = sk_order_pop(orders)) != NULL)
-        wait(call->regrant, call->voucher, order);
-    call->voucher->care->lost.not_before_ms =
+        wait(call->regrant, call->segment, order);
+    call->segment->care->lost.not_before_ms =
         uv_now(call->regrant->core->loop) + (call->regrant->gives_up ? 0 : PAUSE_MS);
 }
 
@@ -70,14 +70,14 @@ static void hand_out(struct sk_regrant *regrant, const struct sk_order *order)
 static void end(struct call *call)
 {
     wait_all(call, &call->orders);
-    call->voucher->care->lost.asking = false;
-    sk_voucher_unpin(call->voucher);
+    call->segment->care->lost.asking = false;
+    sk_segment_unpin(call->segment);
     free(call);
 }
 
 // ---- orders that have lost their unit for good ----
 
-static void refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *voucher);
+static void refuse_unasked(struct sk_regrant *regrant, struct sk_segment *segment);
 
 static void on_refused(void *arg, const struct sk_rows *rows)
 {
@@ -95,10 +95,10 @@ static void on_refused(void *arg, const struct sk_rows *rows)
         sk_writer_leave(regrant->writer, order);
     }
     wait_all(call, &call->refused);
-    struct sk_voucher *voucher = call->voucher;
+    struct sk_segment *segment = call->segment;
     end(call);
-    if (written && regrant->gives_up && voucher->care->lost.orders.count > 0)
-        refuse_unasked(regrant, voucher); // time is short
+    if (written && regrant->gives_up && segment->care->lost.orders.count > 0)
+        refuse_unasked(regrant, segment); // time is short
 }
 
 static void refuse(struct call *call, const struct sk_buf *reasons)
@@ -106,7 +106,7 @@ static void refuse(struct call *call, const struct sk_buf *reasons)
     struct sk_buf ids = {0}, users = {0};
     char voucher[24];
     enum sk_status status = SK_NO_MEM;
-    (void)snprintf(voucher, sizeof voucher, "%" PRId64, call->voucher->id);
+    (void)snprintf(voucher, sizeof voucher, "%" PRId64, call->segment->voucher_id);
     for (const struct sk_order *order = call->refused.head; order != NULL; order = order->next) {
         bool is_first = order == call->refused.head;
         sk_buf_printf(&ids, "%s%s", is_first ? "{" : ",", order->id);
@@ -139,7 +139,7 @@ static void hand_over(struct call *call, struct sk_grant *grant, struct sk_buf *
         bool already = letter == SK_GRANT_ALREADY;
         const char *existing = already ? sk_grant_next_existing(grant) : NULL;
         if (letter == SK_GRANT_PLACED && entry == NULL)
-            entry = sk_entry_new(regrant->core, call->voucher, SK_ENTRY_OWN, grant->journal_id);
+            entry = sk_entry_new(regrant->core, call->segment, SK_ENTRY_OWN, grant->journal_id);
         if (letter == SK_GRANT_PLACED && entry != NULL) {
             order->epoch = grant->epoch;
             hand_out(regrant, order);
@@ -157,7 +157,7 @@ static void hand_over(struct call *call, struct sk_grant *grant, struct sk_buf *
             sk_buf_puts(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
             sk_order_push(&call->refused, order);
         } else {
-            wait(regrant, call->voucher, order); // out of memory
+            wait(regrant, call->segment, order); // out of memory
         }
     }
     sk_buf_puts(reasons, "}");
@@ -166,14 +166,14 @@ static void hand_over(struct call *call, struct sk_grant *grant, struct sk_buf *
 static void on_reply(void *arg, const struct sk_reply *reply)
 {
     struct call *call = arg;
-    struct sk_voucher *voucher = call->voucher;
+    struct sk_segment *segment = call->segment;
     struct sk_grant grant = {.status = SK_GRANT_MALFORMED};
     struct sk_buf reasons = {0};
     if (reply != NULL)
         grant = sk_grant_read(reply, call->orders.count);
     if (grant.status == SK_GRANT_OK)
-        sk_grant_remember(&grant, voucher);
-    if (grant.status == SK_GRANT_OK && grant.epoch > voucher->care->lost.stale_epoch) {
+        sk_grant_remember(&grant, segment);
+    if (grant.status == SK_GRANT_OK && grant.epoch > segment->care->lost.stale_epoch) {
         hand_over(call, &grant, &reasons);
         if (call->refused.count > 0)
             refuse(call, &reasons);
@@ -183,24 +183,24 @@ static void on_reply(void *arg, const struct sk_reply *reply)
         return;
     }
     // An epoch that PostgreSQL has left behind: whoever was to rebuild Redis under the new one has died.
-    if (grant.status != SK_GRANT_MALFORMED && sk_rebuild(call->regrant->core, voucher, NULL, NULL) != SK_OK)
-        sk_log(SK_DEBUG, "not reconciled now", "voucher=%" PRId64, voucher->id);
+    if (grant.status != SK_GRANT_MALFORMED && sk_rebuild(call->regrant->core, segment, NULL, NULL) != SK_OK)
+        sk_log(SK_DEBUG, "not reconciled now", "voucher=%" PRId64, segment->voucher_id);
     end(call);
 }
 
-static void ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
+static void ask(struct sk_regrant *regrant, struct sk_segment *segment)
 {
     struct call *call = calloc(1, sizeof *call);
     if (call == NULL)
         return;
     call->regrant = regrant;
-    call->voucher = voucher;
+    call->segment = segment;
     size_t most = (size_t)regrant->core->config->batch_max;
-    while (call->orders.count < most && voucher->care->lost.orders.count > 0)
-        sk_order_push(&call->orders, sk_order_pop(&voucher->care->lost.orders));
-    voucher->care->lost.asking = true;
-    sk_voucher_pin(voucher);
-    if (sk_grant_ask(regrant->core, voucher, &call->orders, true, on_reply, call) != SK_OK)
+    while (call->orders.count < most && segment->care->lost.orders.count > 0)
+        sk_order_push(&call->orders, sk_order_pop(&segment->care->lost.orders));
+    segment->care->lost.asking = true;
+    sk_segment_pin(segment);
+    if (sk_grant_ask(regrant->core, segment, &call->orders, true, on_reply, call) != SK_OK)
         end(call);
     else
         SK_FAILPOINT("regrant.asked");
@@ -208,16 +208,16 @@ static void ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
 
 // ---- the end of the process ----
 
-static void refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *voucher)
+static void refuse_unasked(struct sk_regrant *regrant, struct sk_segment *segment)
 {
     struct call *call = calloc(1, sizeof *call);
     struct sk_buf reasons = {0};
     struct sk_order *order;
     if (call == NULL)
         return;
-    *call = (struct call){.regrant = regrant, .voucher = voucher, .unasked = true};
+    *call = (struct call){.regrant = regrant, .segment = segment, .unasked = true};
     size_t most = (size_t)regrant->core->config->batch_max;
-    while (call->refused.count < most && (order = sk_order_pop(&voucher->care->lost.orders)) != NULL) {
+    while (call->refused.count < most && (order = sk_order_pop(&segment->care->lost.orders)) != NULL) {
         if (order->entry->kind == SK_ENTRY_LOOSE) {
             hand_out(regrant, order);
             sk_writer_leave(regrant->writer, order);
@@ -227,8 +227,8 @@ static void refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *vouche
         sk_order_push(&call->refused, order);
     }
     sk_buf_puts(&reasons, "}");
-    voucher->care->lost.asking = true;
-    sk_voucher_pin(voucher);
+    segment->care->lost.asking = true;
+    sk_segment_pin(segment);
     if (call->refused.count > 0)
         refuse(call, &reasons);
     else
@@ -240,34 +240,34 @@ static void on_tick(uv_timer_t *timer)
 {
     struct sk_regrant *regrant = timer->data;
     uint64_t now = uv_now(regrant->core->loop);
-    struct sk_voucher *voucher = regrant->first;
+    struct sk_segment *segment = regrant->first;
     regrant->first = NULL;
-    while (voucher != NULL) {
-        struct sk_voucher *next = voucher->care->lost.next;
-        voucher->care->lost.listed = false;
-        bool may = !voucher->care->lost.asking && now >= voucher->care->lost.not_before_ms;
+    while (segment != NULL) {
+        struct sk_segment *next = segment->care->lost.next;
+        segment->care->lost.listed = false;
+        bool may = !segment->care->lost.asking && now >= segment->care->lost.not_before_ms;
         if (may && regrant->gives_up)
-            refuse_unasked(regrant, voucher);
+            refuse_unasked(regrant, segment);
         else if (may && sk_redis_ready(regrant->core->redis))
-            ask(regrant, voucher);
-        if (voucher->care->lost.orders.count > 0 && !voucher->care->lost.listed) {
-            voucher->care->lost.listed = true;
-            voucher->care->lost.next = regrant->first;
-            regrant->first = voucher;
+            ask(regrant, segment);
+        if (segment->care->lost.orders.count > 0 && !segment->care->lost.listed) {
+            segment->care->lost.listed = true;
+            segment->care->lost.next = regrant->first;
+            regrant->first = segment;
         }
-        voucher = next;
+        segment = next;
     }
 }
 
 void sk_regrant_add(void *arg, struct sk_order *order)
 {
     struct sk_regrant *regrant = arg;
-    struct sk_voucher *voucher = order->entry->voucher;
-    if (order->epoch > voucher->care->lost.stale_epoch)
-        voucher->care->lost.stale_epoch = order->epoch;
+    struct sk_segment *segment = order->entry->segment;
+    if (order->epoch > segment->care->lost.stale_epoch)
+        segment->care->lost.stale_epoch = order->epoch;
     regrant->loose += order->entry->kind == SK_ENTRY_LOOSE;
     regrant->open++;
-    wait(regrant, voucher, order);
+    wait(regrant, segment, order);
 }
 
 void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, struct sk_order *order)
@@ -283,8 +283,8 @@ void sk_regrant_give_up(struct sk_regrant *regrant)
     if (regrant->gives_up)
         return;
     regrant->gives_up = true;
-    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->care->lost.next)
-        voucher->care->lost.not_before_ms = 0;
+    for (struct sk_segment *segment = regrant->first; segment != NULL; segment = segment->care->lost.next)
+        segment->care->lost.not_before_ms = 0;
 }
 
 void sk_regrant_count(const struct sk_regrant *regrant, struct sk_left *left)
@@ -332,8 +332,8 @@ void sk_regrant_close(struct sk_regrant *regrant)
     if (regrant == NULL)
         return;
     struct sk_order *order;
-    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->care->lost.next) {
-        while ((order = sk_order_pop(&voucher->care->lost.orders)) != NULL)
+    for (struct sk_segment *segment = regrant->first; segment != NULL; segment = segment->care->lost.next) {
+        while ((order = sk_order_pop(&segment->care->lost.orders)) != NULL)
             sk_writer_forget(regrant->writer, order);
     }
     uv_close((uv_handle_t *)regrant->tick, free_handle);

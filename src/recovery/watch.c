@@ -26,7 +26,6 @@ enum {
     PAGE_BYTES = 128 * 1024, // of orders or unreadable bytes in a page: little enough for one turn of the loop
     SWEEP_ROUNDS = 5,        // settled dead letters are ended in every fifth round
     VOUCHERS_MAX = 1000,
-    LOCK_KEY_SIZE = 64,
     DIFFERING_MAX = 2,         // looks in a row before a difference is believed
     DIFFERING_HOLD_MS = 60000, // what a reconcile did not mend is not mended by the next one
 };
@@ -40,7 +39,7 @@ struct sk_watch {
     int64_t ids[VOUCHERS_MAX]; // the vouchers of this round
     struct sk_account accounts[VOUCHERS_MAX];
     size_t count, at;
-    struct sk_voucher *voucher; // the one being looked at
+    struct sk_segment *segment; // the one being looked at
     struct sk_lock *lock;
     size_t unsettled; // entries of this page in the writer
     bool more;        // the page was full
@@ -57,8 +56,8 @@ static void end_voucher(struct sk_watch *watch)
 {
     sk_lock_release(watch->lock);
     watch->lock = NULL;
-    sk_voucher_unpin(watch->voucher);
-    watch->voucher = NULL;
+    sk_segment_unpin(watch->segment);
+    watch->segment = NULL;
     next_voucher(watch);
 }
 
@@ -67,16 +66,16 @@ static void end_voucher(struct sk_watch *watch)
 // An entry of an instance with larger batches than we ever have room for. A rebuild settles it, as any other.
 static void settle_by_rebuild(const struct sk_watch *watch, const struct sk_journal_entry *found)
 {
-    enum sk_status status = sk_rebuild(watch->core, watch->voucher, NULL, NULL);
+    enum sk_status status = sk_rebuild(watch->core, watch->segment, NULL, NULL);
     sk_log(SK_WARN, "journal entry is larger than SECKILL_JOURNAL_MAX_ORDERS; its voucher is rebuilt",
-           "voucher=%" PRId64 " journal_id=%s orders=%d begun=%d", watch->voucher->id, found->id, found->count,
+           "voucher=%" PRId64 " journal_id=%s orders=%d begun=%d", watch->segment->voucher_id, found->id, found->count,
            status == SK_OK);
 }
 
 static bool leave_for_later(const struct sk_watch *watch, const struct sk_journal_entry *found)
 {
     sk_log(SK_INFO, "no room for a journal entry now", "voucher=%" PRId64 " journal_id=%s orders=%d",
-           watch->voucher->id, found->id, found->count);
+           watch->segment->voucher_id, found->id, found->count);
     return false;
 }
 
@@ -92,7 +91,7 @@ static bool refill(struct sk_watch *watch, const struct sk_journal_entry *found)
     }
     if (!sk_entry_read_orders(core, found->orders, found->orders_len, &orders))
         return leave_for_later(watch, found);
-    struct sk_entry *entry = sk_entry_new(core, watch->voucher, SK_ENTRY_RECOVERED, found->id);
+    struct sk_entry *entry = sk_entry_new(core, watch->segment, SK_ENTRY_RECOVERED, found->id);
     while ((order = sk_order_pop(&orders)) != NULL) {
         order->epoch = found->epoch;
         if (entry != NULL)
@@ -135,9 +134,9 @@ static void set_aside(struct sk_watch *watch, const char *id, const struct sk_re
     enum sk_status status = SK_NO_MEM;
     if (bad != NULL) {
         bad->core = watch->core;
-        (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", watch->voucher->journal_key);
+        (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", watch->segment->keys.journal);
         (void)snprintf(bad->id, sizeof bad->id, "%s", id);
-        status = sk_dead_letter_put_unreadable(watch->core, watch->voucher->id, id, element, on_kept, bad);
+        status = sk_dead_letter_put_unreadable(watch->core, watch->segment->voucher_id, id, element, on_kept, bad);
     }
     if (status != SK_OK)
         free(bad); // a later round finds it again
@@ -167,7 +166,7 @@ static void fit_page(struct sk_watch *watch, size_t bytes)
 static void on_scanned(void *arg, const struct sk_reply *reply)
 {
     struct sk_watch *watch = arg;
-    const struct sk_entry *own = watch->voucher->entries.oldest;
+    const struct sk_entry *own = watch->segment->entries.oldest;
     size_t count = sk_reply_count(reply), bytes = 0;
     watch->more = count == (size_t)watch->page;
     for (size_t i = 0; i < count; i++) {
@@ -188,7 +187,7 @@ static void on_scanned(void *arg, const struct sk_reply *reply)
     }
     fit_page(watch, bytes);
     if (watch->unsettled > 0)
-        sk_log(SK_INFO, "recovering journal entries", "voucher=%" PRId64 " entries=%zu", watch->voucher->id,
+        sk_log(SK_INFO, "recovering journal entries", "voucher=%" PRId64 " entries=%zu", watch->segment->voucher_id,
                watch->unsettled);
     else if (watch->more)
         scan(watch);
@@ -199,7 +198,7 @@ static void on_scanned(void *arg, const struct sk_reply *reply)
 static void scan(struct sk_watch *watch)
 {
     char grace[24], page[8];
-    const char *argv[] = {watch->voucher->journal_key, grace, watch->after, page, watch->voucher->care->old_last};
+    const char *argv[] = {watch->segment->keys.journal, grace, watch->after, page, watch->segment->care->old_last};
     (void)snprintf(grace, sizeof grace, "%" PRId64, watch->core->config->recover_after_ms);
     (void)snprintf(page, sizeof page, "%d", watch->page);
     if (sk_redis_script(watch->core->redis, SK_SCRIPT_SCAN_JOURNAL, 1, 5, argv, NULL, on_scanned, watch) != SK_OK)
@@ -229,11 +228,11 @@ static void on_locked(void *arg, struct sk_lock *lock)
 static void settle_journal(struct sk_watch *watch)
 {
     static const struct sk_lock_events events = {.taken = on_locked};
-    char name[LOCK_KEY_SIZE];
+    char name[SK_KEY_SIZE];
     const char *key = name;
     memcpy(watch->after, "-", 2);
     watch->page = PAGE_FIRST;
-    (void)snprintf(name, sizeof name, "seckill:lock:recover:{%" PRId64 "}", watch->voucher->id);
+    sk_key_of_lock("recover", watch->segment->tag, name);
     watch->lock = sk_lock_take(watch->core->locker, 1, &key, NULL, &events, watch);
     if (watch->lock == NULL)
         end_voucher(watch);
@@ -242,66 +241,66 @@ static void settle_journal(struct sk_watch *watch)
 // ---- the audit ----
 
 // Whether a difference is to be believed: it was there in several looks, and has not just been acted upon.
-static bool believe(const struct sk_core *core, struct sk_voucher *voucher)
+static bool believe(const struct sk_core *core, struct sk_segment *segment)
 {
     uint64_t now = uv_now(core->loop);
-    if (++voucher->care->differing < DIFFERING_MAX || now < voucher->care->differ_until_ms)
+    if (++segment->care->differing < DIFFERING_MAX || now < segment->care->differ_until_ms)
         return false;
-    voucher->care->differ_until_ms = now + DIFFERING_HOLD_MS;
+    segment->care->differ_until_ms = now + DIFFERING_HOLD_MS;
     return true;
 }
 
 // Returns whether the voucher has to be rebuilt.
-static bool must_rebuild(const struct sk_core *core, struct sk_voucher *voucher, const struct sk_account *account,
+static bool must_rebuild(const struct sk_core *core, struct sk_segment *segment, const struct sk_account *account,
                          const struct sk_look *look)
 {
-    enum sk_finding finding = sk_audit(account, &voucher->care->look, look);
+    enum sk_finding finding = sk_audit(account, &segment->care->look, look);
     bool differs = finding == SK_BOOKS_DIFFER;
-    voucher->care->look = *look;
+    segment->care->look = *look;
     if (!differs)
-        voucher->care->differing = 0;
-    if (finding == SK_BOOKS_AGREE || (differs && !believe(core, voucher)))
+        segment->care->differing = 0;
+    if (finding == SK_BOOKS_AGREE || (differs && !believe(core, segment)))
         return false;
     if (finding != SK_BOOKS_LOADING)
         sk_log(SK_WARN, differs ? "books differ" : "Redis cannot be relied on",
                "voucher=%" PRId64 " finding=%s epoch=%" PRId64 "/%" PRId64 " stock=%" PRId64 "/%" PRId64
                " buyers=%" PRId64 "/%" PRId64 " newest=%s/%s",
-               voucher->id, sk_finding_name(finding), look->epoch, account->epoch, look->stock, account->stock,
+               segment->voucher_id, sk_finding_name(finding), look->epoch, account->epoch, look->stock, account->stock,
                look->buyers, account->buyers, look->last, account->newest);
     return true;
 }
 
 // By Redis's clock, which stamps them, entries look too young once it has gone back. So it counts as well how long they
 // have been there by our own clock: all up to what was the newest one a grace period ago are old.
-static void note_age(const struct sk_core *core, struct sk_voucher *voucher, const struct sk_look *look)
+static void note_age(const struct sk_core *core, struct sk_segment *segment, const struct sk_look *look)
 {
     uint64_t now = uv_now(core->loop);
     if (look->journal == 0 || !sk_trust_is_journal_id(look->last)) {
-        voucher->care->old_last[0] = voucher->care->aging_last[0] = '\0';
+        segment->care->old_last[0] = segment->care->aging_last[0] = '\0';
         return;
     }
-    if (voucher->care->aging_last[0] != '\0' &&
-        now < voucher->care->aging_since_ms + (uint64_t)core->config->recover_after_ms)
+    if (segment->care->aging_last[0] != '\0' &&
+        now < segment->care->aging_since_ms + (uint64_t)core->config->recover_after_ms)
         return;
-    memcpy(voucher->care->old_last, voucher->care->aging_last, sizeof voucher->care->old_last);
-    memcpy(voucher->care->aging_last, look->last, sizeof voucher->care->aging_last);
-    voucher->care->aging_since_ms = now;
+    memcpy(segment->care->old_last, segment->care->aging_last, sizeof segment->care->old_last);
+    memcpy(segment->care->aging_last, look->last, sizeof segment->care->aging_last);
+    segment->care->aging_since_ms = now;
 }
 
 static void on_look(void *arg, const struct sk_reply *reply)
 {
     struct sk_watch *watch = arg;
     const struct sk_core *core = watch->core;
-    struct sk_voucher *voucher = watch->voucher;
+    struct sk_segment *segment = watch->segment;
     struct sk_look look;
     if (reply == NULL || !sk_look_read(reply, sk_redis_run(core->redis), &look)) {
         end_voucher(watch);
         return;
     }
-    note_age(core, voucher, &look);
-    if (must_rebuild(core, voucher, &watch->accounts[watch->at - 1], &look)) {
-        if (sk_rebuild(core, voucher, NULL, NULL) != SK_OK)
-            sk_log(SK_DEBUG, "not reconciled now", "voucher=%" PRId64, voucher->id);
+    note_age(core, segment, &look);
+    if (must_rebuild(core, segment, &watch->accounts[watch->at - 1], &look)) {
+        if (sk_rebuild(core, segment, NULL, NULL) != SK_OK)
+            sk_log(SK_DEBUG, "not reconciled now", "voucher=%" PRId64, segment->voucher_id);
         end_voucher(watch);
     } else if (look.journal > 0 && look.same_run && !look.loading) {
         settle_journal(watch);
@@ -314,13 +313,13 @@ static void next_voucher(struct sk_watch *watch)
 {
     const struct sk_core *core = watch->core;
     while (watch->at < watch->count) {
-        struct sk_voucher *voucher = sk_vouchers_get(core->vouchers, watch->ids[watch->at++], uv_now(core->loop));
-        if (voucher == NULL)
+        struct sk_segment *segment = sk_segments_get(core->segments, watch->ids[watch->at++], uv_now(core->loop));
+        if (segment == NULL)
             continue;
-        const char *argv[] = {voucher->voucher_key, voucher->buyers_key, voucher->journal_key};
+        const char *argv[] = {segment->keys.voucher, segment->keys.buyers, segment->keys.journal};
         if (sk_redis_script(core->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL, on_look, watch) == SK_OK) {
-            watch->voucher = voucher;
-            sk_voucher_pin(voucher);
+            watch->segment = segment;
+            sk_segment_pin(segment);
             return;
         }
     }

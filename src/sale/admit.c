@@ -78,7 +78,7 @@ static bool over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms,
     return false;
 }
 
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user, struct sk_outcome *outcome)
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const char *user, struct sk_outcome *outcome)
 {
     uint64_t now = uv_now(admit->core->loop), wait_ms;
     *outcome = (struct sk_outcome){0};
@@ -87,10 +87,10 @@ bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const 
         outcome->retry_after_ms = wait_ms;
         return true;
     }
-    const struct sk_mark *mark = &voucher->gate.mark;
-    if (mark->until_ms <= now || mark->verdict == SK_VERDICT_UNKNOWN_VOUCHER || voucher->gate.filter == NULL ||
-        strcmp(voucher->gate.filter_label, mark->label) != 0 ||
-        sk_filter_maybe(voucher->gate.filter, user, strlen(user)))
+    const struct sk_mark *mark = &segment->gate.mark;
+    if (mark->until_ms <= now || mark->verdict == SK_VERDICT_UNKNOWN_VOUCHER || segment->gate.filter == NULL ||
+        strcmp(segment->gate.filter_label, mark->label) != 0 ||
+        sk_filter_maybe(segment->gate.filter, user, strlen(user)))
         return false;
     outcome->verdict = mark->verdict;
     if (mark->verdict == SK_VERDICT_NOT_STARTED)
@@ -102,7 +102,7 @@ bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const 
 
 struct reading {
     struct sk_admit *admit;
-    struct sk_voucher *voucher;
+    struct sk_segment *segment;
     struct sk_filter *filter;
     size_t pages_left; // a cursor that never ends is none of Redis's
     char label[SK_LABEL_SIZE];
@@ -110,13 +110,13 @@ struct reading {
 
 static void end_reading(struct reading *reading, bool complete)
 {
-    struct sk_voucher *voucher = reading->voucher;
-    voucher->gate.filtering = false;
-    sk_voucher_unpin(voucher);
+    struct sk_segment *segment = reading->segment;
+    segment->gate.filtering = false;
+    sk_segment_unpin(segment);
     if (complete) {
-        sk_filter_free(voucher->gate.filter);
-        voucher->gate.filter = reading->filter;
-        memcpy(voucher->gate.filter_label, reading->label, sizeof voucher->gate.filter_label);
+        sk_filter_free(segment->gate.filter);
+        segment->gate.filter = reading->filter;
+        memcpy(segment->gate.filter_label, reading->label, sizeof segment->gate.filter_label);
     } else {
         sk_filter_free(reading->filter);
     }
@@ -136,7 +136,7 @@ static void on_confirmed(void *arg, const struct sk_reply *reply)
 
 static void confirm(struct reading *reading)
 {
-    const char *argv[] = {"HMGET", reading->voucher->voucher_key, "state", "last"};
+    const char *argv[] = {"HMGET", reading->segment->keys.voucher, "state", "last"};
     if (sk_redis_command(reading->admit->core->redis, 4, argv, NULL, on_confirmed, reading) != SK_OK)
         end_reading(reading, false);
 }
@@ -145,7 +145,7 @@ static void on_scanned(void *arg, const struct sk_reply *reply);
 
 static void scan(struct reading *reading, const char *cursor)
 {
-    const char *argv[] = {"HSCAN", reading->voucher->buyers_key, cursor, "COUNT", "1000"};
+    const char *argv[] = {"HSCAN", reading->segment->keys.buyers, cursor, "COUNT", "1000"};
     if (sk_redis_command(reading->admit->core->redis, 5, argv, NULL, on_scanned, reading) != SK_OK)
         end_reading(reading, false);
 }
@@ -190,22 +190,22 @@ static void on_counted(void *arg, const struct sk_reply *reply)
         scan(reading, "0");
 }
 
-static void read_buyers(struct sk_admit *admit, struct sk_voucher *voucher, const char *label)
+static void read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *label)
 {
     struct reading *reading = calloc(1, sizeof *reading);
-    const char *argv[] = {"HLEN", voucher->buyers_key};
+    const char *argv[] = {"HLEN", segment->keys.buyers};
     if (reading == NULL)
         return;
     reading->admit = admit;
-    reading->voucher = voucher;
+    reading->segment = segment;
     memcpy(reading->label, label, strlen(label) + 1);
-    voucher->gate.filtering = true;
-    sk_voucher_pin(voucher);
+    segment->gate.filtering = true;
+    sk_segment_pin(segment);
     if (sk_redis_command(admit->core->redis, 2, argv, NULL, on_counted, reading) != SK_OK)
         end_reading(reading, false);
 }
 
-void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_mark *said,
+void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const struct sk_mark *said,
                        uint64_t asked_at_ms)
 {
     uint64_t now = uv_now(admit->core->loop);
@@ -214,20 +214,20 @@ void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const
         until = said->begin_at_ms; // the mark must not outlive the wait
     if (until <= now)
         return;
-    voucher->gate.mark = *said;
-    voucher->gate.mark.until_ms = until;
-    bool has_filter = voucher->gate.filter != NULL && strcmp(voucher->gate.filter_label, said->label) == 0;
-    if (said->verdict != SK_VERDICT_UNKNOWN_VOUCHER && !has_filter && !voucher->gate.filtering)
-        read_buyers(admit, voucher, said->label);
+    segment->gate.mark = *said;
+    segment->gate.mark.until_ms = until;
+    bool has_filter = segment->gate.filter != NULL && strcmp(segment->gate.filter_label, said->label) == 0;
+    if (said->verdict != SK_VERDICT_UNKNOWN_VOUCHER && !has_filter && !segment->gate.filtering)
+        read_buyers(admit, segment, said->label);
 }
 
-bool sk_admit_knows_unknown(const struct sk_admit *admit, const struct sk_voucher *voucher)
+bool sk_admit_knows_unknown(const struct sk_admit *admit, const struct sk_segment *segment)
 {
-    return voucher->gate.mark.verdict == SK_VERDICT_UNKNOWN_VOUCHER &&
-           voucher->gate.mark.until_ms > uv_now(admit->core->loop);
+    return segment->gate.mark.verdict == SK_VERDICT_UNKNOWN_VOUCHER &&
+           segment->gate.mark.until_ms > uv_now(admit->core->loop);
 }
 
-void sk_admit_forget(struct sk_voucher *voucher)
+void sk_admit_forget(struct sk_segment *segment)
 {
-    voucher->gate.mark.until_ms = 0;
+    segment->gate.mark.until_ms = 0;
 }

@@ -20,7 +20,7 @@ struct sk_batcher {
     const struct sk_core *core;
     struct sk_admit *admit;
     struct sk_writer *writer;
-    struct sk_voucher *first; // vouchers with requests to ask about
+    struct sk_segment *first; // vouchers with requests to ask about
     unsigned lookups;
     uint64_t asked_at_ms; // the last script call
 };
@@ -28,7 +28,7 @@ struct sk_batcher {
 // The requests of one script call, in the order of its arguments.
 struct call {
     struct sk_batcher *batcher;
-    struct sk_voucher *voucher;
+    struct sk_segment *segment;
     struct sk_order_list orders;
     uint64_t asked_at_ms;
 };
@@ -62,32 +62,32 @@ void sk_batcher_close(struct sk_batcher *batcher)
 {
     if (batcher == NULL)
         return;
-    for (struct sk_voucher *voucher = batcher->first; voucher != NULL; voucher = voucher->asking.next)
-        refuse_all(batcher, &voucher->asking.orders, SK_VERDICT_UNAVAILABLE);
+    for (struct sk_segment *segment = batcher->first; segment != NULL; segment = segment->asking.next)
+        refuse_all(batcher, &segment->asking.orders, SK_VERDICT_UNAVAILABLE);
     free(batcher);
 }
 
-static void line_up(struct sk_batcher *batcher, struct sk_voucher *voucher)
+static void line_up(struct sk_batcher *batcher, struct sk_segment *segment)
 {
-    if (voucher->asking.listed)
+    if (segment->asking.listed)
         return;
-    voucher->asking.listed = true;
-    sk_voucher_pin(voucher);
-    voucher->asking.next = batcher->first;
-    batcher->first = voucher;
+    segment->asking.listed = true;
+    sk_segment_pin(segment);
+    segment->asking.next = batcher->first;
+    batcher->first = segment;
 }
 
-void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order)
+void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, struct sk_order *order)
 {
-    sk_order_push(&voucher->asking.orders, order);
-    line_up(batcher, voucher);
+    sk_order_push(&segment->asking.orders, order);
+    line_up(batcher, segment);
 }
 
 // ---- a voucher that Redis does not have ----
 
 struct lookup {
     struct sk_batcher *batcher;
-    struct sk_voucher *voucher;
+    struct sk_segment *segment;
     uint64_t asked_at_ms;
 };
 
@@ -95,51 +95,51 @@ static void on_lookup(void *arg, const struct sk_rows *rows)
 {
     struct lookup *lookup = arg;
     struct sk_batcher *batcher = lookup->batcher;
-    struct sk_voucher *voucher = lookup->voucher;
+    struct sk_segment *segment = lookup->segment;
     enum sk_verdict verdict = SK_VERDICT_UNAVAILABLE;
-    voucher->asking.looking_up = false;
-    sk_voucher_unpin(voucher);
+    segment->asking.looking_up = false;
+    sk_segment_unpin(segment);
     batcher->lookups--;
     if (rows != NULL && sk_rows_count(rows) == 0) {
         struct sk_mark said = {.verdict = SK_VERDICT_UNKNOWN_VOUCHER};
         verdict = said.verdict;
-        sk_admit_remember(batcher->admit, voucher, &said, lookup->asked_at_ms);
+        sk_admit_remember(batcher->admit, segment, &said, lookup->asked_at_ms);
     } else if (rows != NULL) {
         verdict = SK_VERDICT_LOADING;
-        batcher->core->suspect(batcher->core->upkeep, voucher);
+        batcher->core->suspect(batcher->core->upkeep, segment);
     }
-    refuse_all(batcher, &voucher->asking.unknown, verdict);
+    refuse_all(batcher, &segment->asking.unknown, verdict);
     free(lookup);
 }
 
 // PostgreSQL knows whether there is such a voucher: then it is loaded, else all are told so.
-static void look_up(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order_list *orders)
+static void look_up(struct sk_batcher *batcher, struct sk_segment *segment, struct sk_order_list *orders)
 {
     struct sk_order *order;
     while ((order = sk_order_pop(orders)) != NULL)
-        sk_order_push(&voucher->asking.unknown, order);
-    if (voucher->asking.looking_up)
+        sk_order_push(&segment->asking.unknown, order);
+    if (segment->asking.looking_up)
         return;
-    if (sk_admit_knows_unknown(batcher->admit, voucher)) {
-        refuse_all(batcher, &voucher->asking.unknown, SK_VERDICT_UNKNOWN_VOUCHER);
+    if (sk_admit_knows_unknown(batcher->admit, segment)) {
+        refuse_all(batcher, &segment->asking.unknown, SK_VERDICT_UNKNOWN_VOUCHER);
         return;
     }
     struct lookup *lookup = batcher->lookups < LOOKUPS_MAX ? malloc(sizeof *lookup) : NULL;
     char id[24];
     const char *params[] = {id};
-    (void)snprintf(id, sizeof id, "%" PRId64, voucher->id);
+    (void)snprintf(id, sizeof id, "%" PRId64, segment->voucher_id);
     if (lookup == NULL) {
-        refuse_all(batcher, &voucher->asking.unknown, SK_VERDICT_OVERLOADED);
+        refuse_all(batcher, &segment->asking.unknown, SK_VERDICT_OVERLOADED);
         return;
     }
-    *lookup = (struct lookup){batcher, voucher, uv_now(batcher->core->loop)};
+    *lookup = (struct lookup){batcher, segment, uv_now(batcher->core->loop)};
     if (sk_pg_call(batcher->core->pg, SK_STATEMENT_FIND_VOUCHER, 1, params, on_lookup, lookup) != SK_OK) {
         free(lookup);
-        refuse_all(batcher, &voucher->asking.unknown, SK_VERDICT_UNAVAILABLE);
+        refuse_all(batcher, &segment->asking.unknown, SK_VERDICT_UNAVAILABLE);
         return;
     }
-    voucher->asking.looking_up = true;
-    sk_voucher_pin(voucher);
+    segment->asking.looking_up = true;
+    sk_segment_pin(segment);
     batcher->lookups++;
 }
 
@@ -155,7 +155,7 @@ static void answer_each(struct sk_batcher *batcher, struct call *call, struct sk
         case SK_GRANT_PLACED:
             order->epoch = grant->epoch;
             if (entry == NULL)
-                entry = sk_entry_new(batcher->core, call->voucher, SK_ENTRY_OWN, grant->journal_id);
+                entry = sk_entry_new(batcher->core, call->segment, SK_ENTRY_OWN, grant->journal_id);
             sk_core_tell(batcher->core, order, SK_VERDICT_ACCEPTED, order->id, 0);
             if (entry != NULL)
                 sk_writer_add(batcher->writer, entry, order);
@@ -201,7 +201,7 @@ static void remember(const struct call *call, const struct sk_grant *grant)
     if (said.verdict == SK_VERDICT_NOT_STARTED)
         said.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
     memcpy(said.label, grant->last, strlen(grant->last) + 1);
-    sk_admit_remember(batcher->admit, call->voucher, &said, call->asked_at_ms);
+    sk_admit_remember(batcher->admit, call->segment, &said, call->asked_at_ms);
 }
 
 // Anything that is not a clear answer is 503: never "sold out", never "unknown voucher". Where the call
@@ -210,8 +210,8 @@ static void on_reply(void *arg, const struct sk_reply *reply)
 {
     struct call *call = arg;
     struct sk_batcher *batcher = call->batcher;
-    struct sk_voucher *voucher = call->voucher;
-    sk_voucher_unpin(voucher);
+    struct sk_segment *segment = call->segment;
+    sk_segment_unpin(segment);
     SK_FAILPOINT("place.answered");
     if (reply == NULL) {
         refuse_all(batcher, &call->orders, SK_VERDICT_UNAVAILABLE);
@@ -221,16 +221,16 @@ static void on_reply(void *arg, const struct sk_reply *reply)
     struct sk_grant grant = sk_grant_read(reply, call->orders.count);
     switch (grant.status) {
     case SK_GRANT_OK:
-        sk_grant_remember(&grant, voucher);
+        sk_grant_remember(&grant, segment);
         remember(call, &grant);
         answer_each(batcher, call, &grant);
         break;
     case SK_GRANT_MISSING:
-        look_up(batcher, voucher, &call->orders);
+        look_up(batcher, segment, &call->orders);
         break;
     case SK_GRANT_LOADING: // whoever is at it may have died
     case SK_GRANT_UNSURE:
-        batcher->core->suspect(batcher->core->upkeep, voucher);
+        batcher->core->suspect(batcher->core->upkeep, segment);
         refuse_all(batcher, &call->orders, SK_VERDICT_LOADING);
         break;
     case SK_GRANT_MALFORMED: {
@@ -245,25 +245,25 @@ static void on_reply(void *arg, const struct sk_reply *reply)
 
 // ---- the script's call ----
 
-static void ask(struct sk_batcher *batcher, struct sk_voucher *voucher)
+static void ask(struct sk_batcher *batcher, struct sk_segment *segment)
 {
     struct call *call = calloc(1, sizeof *call);
     if (call == NULL) {
-        refuse_all(batcher, &voucher->asking.orders, SK_VERDICT_OVERLOADED);
+        refuse_all(batcher, &segment->asking.orders, SK_VERDICT_OVERLOADED);
         return;
     }
     call->batcher = batcher;
-    call->voucher = voucher;
+    call->segment = segment;
     call->asked_at_ms = uv_now(batcher->core->loop);
     size_t most = (size_t)batcher->core->config->batch_max;
-    while (call->orders.count < most && voucher->asking.orders.count > 0)
-        sk_order_push(&call->orders, sk_order_pop(&voucher->asking.orders));
-    if (sk_grant_ask(batcher->core, voucher, &call->orders, false, on_reply, call) != SK_OK) {
+    while (call->orders.count < most && segment->asking.orders.count > 0)
+        sk_order_push(&call->orders, sk_order_pop(&segment->asking.orders));
+    if (sk_grant_ask(batcher->core, segment, &call->orders, false, on_reply, call) != SK_OK) {
         refuse_all(batcher, &call->orders, SK_VERDICT_UNAVAILABLE);
         free(call);
         return;
     }
-    sk_voucher_pin(voucher);
+    sk_segment_pin(segment);
     batcher->asked_at_ms = call->asked_at_ms;
 }
 
@@ -271,16 +271,16 @@ bool sk_batcher_flush(struct sk_batcher *batcher)
 {
     if (sk_redis_busy(batcher->core->redis))
         return false;
-    struct sk_voucher *voucher = batcher->first;
-    bool asked = voucher != NULL;
+    struct sk_segment *segment = batcher->first;
+    bool asked = segment != NULL;
     batcher->first = NULL;
-    while (voucher != NULL) {
-        struct sk_voucher *next = voucher->asking.next;
-        voucher->asking.listed = false;
-        while (voucher->asking.orders.count > 0)
-            ask(batcher, voucher);
-        sk_voucher_unpin(voucher);
-        voucher = next;
+    while (segment != NULL) {
+        struct sk_segment *next = segment->asking.next;
+        segment->asking.listed = false;
+        while (segment->asking.orders.count > 0)
+            ask(batcher, segment);
+        sk_segment_unpin(segment);
+        segment = next;
     }
     return asked;
 }

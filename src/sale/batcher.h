@@ -14,7 +14,7 @@ struct sk_batcher *sk_batcher_open(const struct sk_core *core, struct sk_admit *
 void sk_batcher_close(struct sk_batcher *batcher); // after the links were closed
 
 // Takes over the order (user, id and ticket are set). Its outcome comes later, never inside this call.
-void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order);
+void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, struct sk_order *order);
 
 // Queues what has gathered, unless Redis is busy: at the end of a loop turn. Returns whether there was
 // anything.

@@ -9,8 +9,8 @@
 #include "order.h"
 #include "pg_link.h"
 #include "redis_link.h"
+#include "segment.h"
 #include "verdict.h"
-#include "voucher.h"
 
 struct sk_outcome {
     enum sk_verdict verdict;
@@ -26,13 +26,13 @@ struct sk_core {
     struct sk_redis *redis;
     struct sk_pg *pg;
     struct sk_locker *locker;
-    struct sk_vouchers *vouchers;
+    struct sk_segments *segments;
     struct sk_order_pool *orders;
     // ACCEPTED may be followed by one more outcome; every other verdict is the last word on a ticket.
     void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
     void *arg;
     // Redis may have lost what it holds of the voucher: upkeep is to look after it. May be called again and again.
-    void (*suspect)(void *upkeep, struct sk_voucher *voucher);
+    void (*suspect)(void *upkeep, struct sk_segment *segment);
     void *upkeep;
 };
 

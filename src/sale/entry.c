@@ -8,42 +8,42 @@
 #include "failpoint.h"
 #include "log.h"
 
-struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_voucher *voucher, enum sk_entry_kind kind,
+struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_segment *segment, enum sk_entry_kind kind,
                               const char *journal_id)
 {
     size_t len = strlen(journal_id);
     struct sk_entry *entry = len < SK_JOURNAL_ID_SIZE ? calloc(1, sizeof *entry) : NULL;
     if (entry == NULL)
         return NULL;
-    entry->voucher = voucher;
+    entry->segment = segment;
     entry->kind = kind;
     entry->run_number = sk_redis_run_number(core->redis);
     memcpy(entry->journal_id, journal_id, len + 1);
-    sk_voucher_pin(voucher);
+    sk_segment_pin(segment);
     if (kind == SK_ENTRY_OWN) {
-        entry->prev = voucher->entries.youngest;
+        entry->prev = segment->entries.youngest;
         if (entry->prev != NULL)
             entry->prev->next = entry;
         else
-            voucher->entries.oldest = entry;
-        voucher->entries.youngest = entry;
+            segment->entries.oldest = entry;
+        segment->entries.youngest = entry;
     }
     return entry;
 }
 
 void sk_entry_free(struct sk_entry *entry)
 {
-    struct sk_voucher *voucher = entry->voucher;
-    sk_voucher_unpin(voucher);
+    struct sk_segment *segment = entry->segment;
+    sk_segment_unpin(segment);
     if (entry->kind == SK_ENTRY_OWN) {
         if (entry->prev != NULL)
             entry->prev->next = entry->next;
         else
-            voucher->entries.oldest = entry->next;
+            segment->entries.oldest = entry->next;
         if (entry->next != NULL)
             entry->next->prev = entry->prev;
         else
-            voucher->entries.youngest = entry->prev;
+            segment->entries.youngest = entry->prev;
     }
     sk_buf_free(&entry->refused);
     free(entry);
@@ -98,14 +98,14 @@ static void on_ended(void *arg, const struct sk_reply *reply)
 
 static enum sk_status correct_and_drop(const struct sk_core *core, const struct sk_entry *entry, const char *journal_id)
 {
-    const struct sk_voucher *voucher = entry->voucher;
+    const struct sk_segment *segment = entry->segment;
     const char *argv[SK_REDIS_ARGS_MAX];
     char hold_ms[24];
     int n = 0;
     (void)snprintf(hold_ms, sizeof hold_ms, "%" PRId64, core->config->sold_out_mark_ms);
-    argv[n++] = voucher->voucher_key;
-    argv[n++] = voucher->buyers_key;
-    argv[n++] = voucher->journal_key;
+    argv[n++] = segment->keys.voucher;
+    argv[n++] = segment->keys.buyers;
+    argv[n++] = segment->keys.journal;
     argv[n++] = journal_id;
     argv[n++] = hold_ms;
     if (entry->refused.failed || (size_t)n + entry->refused_count * 4 > SK_REDIS_ARGS_MAX)
@@ -122,7 +122,7 @@ void sk_entry_end(const struct sk_core *core, const struct sk_entry *entry)
     // Another Redis process than the one that made the entry is rebuilt from PostgreSQL before it sells: the
     // entry is not there, and one of the same id may be another's.
     bool same_run = entry->run_number == sk_redis_run_number(core->redis);
-    const char *argv[] = {"XDEL", entry->voucher->journal_key, entry->journal_id};
+    const char *argv[] = {"XDEL", entry->segment->keys.journal, entry->journal_id};
     enum sk_status status = SK_OK;
     if (entry->refused_count > 0)
         status = correct_and_drop(core, entry, same_run ? entry->journal_id : "");

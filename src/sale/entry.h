@@ -13,7 +13,7 @@ enum sk_entry_kind {
 // A journal entry of Redis some of whose orders are not settled yet.
 struct sk_entry {
     struct sk_entry *prev, *next; // the voucher's own entries, oldest first; others are not listed
-    struct sk_voucher *voucher;
+    struct sk_segment *segment;
     enum sk_entry_kind kind;
     uint64_t run_number;   // the Redis process that has it
     size_t open;           // orders not settled
@@ -24,7 +24,7 @@ struct sk_entry {
 };
 
 // The reactor's thread, as all functions. NULL: out of memory, or an id that is too long.
-struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_voucher *voucher, enum sk_entry_kind kind,
+struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_segment *segment, enum sk_entry_kind kind,
                               const char *journal_id);
 void sk_entry_free(struct sk_entry *entry);
 

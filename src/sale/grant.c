@@ -14,7 +14,7 @@ enum {
     ARGS_MAX = FIXED_ARGS + 2 * SK_JOURNAL_ORDERS_MAX,
 };
 
-enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_voucher *voucher,
+enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_segment *segment,
                             const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg)
 {
     const char *argv[ARGS_MAX];
@@ -23,15 +23,15 @@ enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_voucher 
     int n = 0;
     SK_ASSERT(orders->count > 0 && orders->count <= SK_JOURNAL_ORDERS_MAX);
     (void)snprintf(journal_max, sizeof journal_max, "%d", (int)JOURNAL_ENTRIES_MAX);
-    (void)snprintf(seen_epoch, sizeof seen_epoch, "%" PRId64, voucher->seen.epoch);
-    argv[n++] = voucher->voucher_key;
-    argv[n++] = voucher->buyers_key;
-    argv[n++] = voucher->journal_key;
+    (void)snprintf(seen_epoch, sizeof seen_epoch, "%" PRId64, segment->seen.epoch);
+    argv[n++] = segment->keys.voucher;
+    argv[n++] = segment->keys.buyers;
+    argv[n++] = segment->keys.journal;
     argv[n++] = journal_max;
     argv[n++] = sk_redis_run(core->redis);
     argv[n++] = again ? "again" : "new";
     argv[n++] = seen_epoch;
-    argv[n++] = voucher->seen.last;
+    argv[n++] = segment->seen.last;
     for (int i = 0; i < n; i++)
         lens[i] = strlen(argv[i]);
     for (const struct sk_order *order = orders->head; order != NULL; order = order->next) {
@@ -89,12 +89,12 @@ struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
     return grant;
 }
 
-void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher)
+void sk_grant_remember(const struct sk_grant *grant, struct sk_segment *segment)
 {
     if (!sk_trust_is_version(grant->last))
         return;
-    voucher->seen.epoch = grant->epoch;
-    memcpy(voucher->seen.last, grant->last, strlen(grant->last) + 1);
+    segment->seen.epoch = grant->epoch;
+    memcpy(segment->seen.last, grant->last, strlen(grant->last) + 1);
 }
 
 const char *sk_grant_next_existing(struct sk_grant *grant)

@@ -29,14 +29,14 @@ struct sk_grant {
 
 // Asks about the orders, most of all SK_JOURNAL_ORDERS_MAX of them, which stay the caller's. `again`: they
 // were granted before. The reactor's thread.
-enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_voucher *voucher,
+enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_segment *segment,
                             const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 
 // Reads the shape of a reply about `n` orders once, so that what follows can rely on it. Any thread.
 struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n);
 
 // Remembers how far the voucher was: a later reply that is behind it would prove that Redis has lost data.
-void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher);
+void sk_grant_remember(const struct sk_grant *grant, struct sk_segment *segment);
 
 // The existing order id that belongs to the next 'a', in the order of the letters. NULL: what Redis holds there
 // is no order id, and must not get into an answer.

@@ -40,7 +40,7 @@ enum batch_state { BATCH_FREE, BATCH_COLLECTED, BATCH_LOCKING, BATCH_LOCKED, BAT
 struct batch {
     struct sk_writer *writer;
     enum batch_state state;
-    struct sk_voucher *voucher;
+    struct sk_segment *segment;
     int64_t epoch;
     struct sk_lock *lock; // NULL: written without locks
     size_t n;
@@ -50,7 +50,7 @@ struct batch {
 struct sk_writer {
     const struct sk_core *core;
     struct sk_writer_events events;
-    struct sk_voucher *first, *last; // vouchers with granted orders, in turn
+    struct sk_segment *first, *last; // vouchers with granted orders, in turn
     struct sk_order_list delayed;    // wait for their not_before_ms
     size_t impatient;                // orders in the queues above that somebody waits for
     uint64_t patient_at_ms;          // when a batch of patient ones was last made
@@ -82,30 +82,30 @@ static void set_state(struct batch *batch, enum batch_state state)
 
 // ---- queues ----
 
-static void line_up(struct sk_writer *writer, struct sk_voucher *voucher)
+static void line_up(struct sk_writer *writer, struct sk_segment *segment)
 {
-    if (voucher->granted.listed)
+    if (segment->granted.listed)
         return;
-    voucher->granted.listed = true;
-    voucher->granted.next = NULL;
+    segment->granted.listed = true;
+    segment->granted.next = NULL;
     if (writer->last != NULL)
-        writer->last->granted.next = voucher;
+        writer->last->granted.next = segment;
     else
-        writer->first = voucher;
-    writer->last = voucher;
+        writer->first = segment;
+    writer->last = segment;
 }
 
 static void enqueue(struct sk_writer *writer, struct sk_order *order)
 {
     writer->impatient += !order->patient;
-    sk_order_push(&order->entry->voucher->granted.orders, order);
-    line_up(writer, order->entry->voucher);
+    sk_order_push(&order->entry->segment->granted.orders, order);
+    line_up(writer, order->entry->segment);
 }
 
 // Puts a batch back where it came from, before what has gathered since.
 static void enqueue_first(struct batch *batch)
 {
-    struct sk_order_list orders = {0}, *granted = &batch->voucher->granted.orders;
+    struct sk_order_list orders = {0}, *granted = &batch->segment->granted.orders;
     for (size_t i = 0; i < batch->n; i++) {
         batch->writer->impatient += !batch->orders[i]->patient;
         sk_order_push(&orders, batch->orders[i]);
@@ -117,7 +117,7 @@ static void enqueue_first(struct batch *batch)
         orders.count += granted->count;
     }
     *granted = orders;
-    line_up(batch->writer, batch->voucher);
+    line_up(batch->writer, batch->segment);
 }
 
 static void delay(struct sk_writer *writer, struct sk_order *order, uint32_t ms)
@@ -224,7 +224,7 @@ static void set_aside(struct batch *batch)
 {
     const struct sk_order *order = batch->orders[0];
     set_state(batch, BATCH_SETTING_ASIDE);
-    if (sk_dead_letter_put_order(batch->writer->core, batch->voucher->id, order->entry->journal_id, order->id,
+    if (sk_dead_letter_put_order(batch->writer->core, batch->segment->voucher_id, order->entry->journal_id, order->id,
                                  order->user, on_set_aside, batch) != SK_OK)
         put_back(batch);
 }
@@ -318,7 +318,7 @@ static void write_batch(struct batch *batch)
     }
     sk_buf_puts(&writer->ids, "}");
     sk_buf_puts(&writer->users, "\"}");
-    (void)snprintf(voucher, sizeof voucher, "%" PRId64, batch->voucher->id);
+    (void)snprintf(voucher, sizeof voucher, "%" PRId64, batch->segment->voucher_id);
     (void)snprintf(epoch, sizeof epoch, "%" PRId64, batch->epoch);
     const char *params[] = {voucher, epoch, writer->ids.data, writer->users.data, newest};
     set_state(batch, BATCH_WRITING);
@@ -384,22 +384,22 @@ static bool goes_along(const struct batch *batch, const struct sk_order *order)
 
 static void collect(struct sk_writer *writer, struct batch *batch)
 {
-    struct sk_voucher *voucher = writer->first;
+    struct sk_segment *segment = writer->first;
     size_t most = (size_t)writer->core->config->batch_max;
-    batch->voucher = voucher;
-    batch->epoch = voucher->granted.orders.head->epoch;
-    while (batch->n < most && voucher->granted.orders.head != NULL && goes_along(batch, voucher->granted.orders.head)) {
-        struct sk_order *order = sk_order_pop(&voucher->granted.orders);
+    batch->segment = segment;
+    batch->epoch = segment->granted.orders.head->epoch;
+    while (batch->n < most && segment->granted.orders.head != NULL && goes_along(batch, segment->granted.orders.head)) {
+        struct sk_order *order = sk_order_pop(&segment->granted.orders);
         writer->impatient -= !order->patient;
         batch->orders[batch->n++] = order;
     }
     // The voucher goes to the end of the line, or leaves it.
-    writer->first = voucher->granted.next;
+    writer->first = segment->granted.next;
     if (writer->first == NULL)
         writer->last = NULL;
-    voucher->granted.listed = false;
-    if (voucher->granted.orders.head != NULL)
-        line_up(writer, voucher);
+    segment->granted.listed = false;
+    if (segment->granted.orders.head != NULL)
+        line_up(writer, segment);
     set_state(batch, BATCH_COLLECTED);
 }
 
@@ -482,8 +482,8 @@ void sk_writer_count(const struct sk_writer *writer, struct sk_left *left)
     }
     for (order = writer->delayed.head; order != NULL; order = order->next)
         count(writer, order, left);
-    for (const struct sk_voucher *voucher = writer->first; voucher != NULL; voucher = voucher->granted.next) {
-        for (order = voucher->granted.orders.head; order != NULL; order = order->next)
+    for (const struct sk_segment *segment = writer->first; segment != NULL; segment = segment->granted.next) {
+        for (order = segment->granted.orders.head; order != NULL; order = order->next)
             count(writer, order, left);
     }
 }
@@ -560,8 +560,8 @@ void sk_writer_close(struct sk_writer *writer)
     }
     while ((order = sk_order_pop(&writer->delayed)) != NULL)
         sk_writer_forget(writer, order);
-    for (struct sk_voucher *voucher = writer->first; voucher != NULL; voucher = voucher->granted.next) {
-        while ((order = sk_order_pop(&voucher->granted.orders)) != NULL)
+    for (struct sk_segment *segment = writer->first; segment != NULL; segment = segment->granted.next) {
+        while ((order = sk_order_pop(&segment->granted.orders)) != NULL)
             sk_writer_forget(writer, order);
     }
     sk_buf_free(&writer->ids);

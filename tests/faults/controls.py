@@ -94,8 +94,8 @@ CONTROLS = [
         "again",
         "fenced-off orders simply written under the new epoch",
         "src/recovery/regrant.c",
-        "    regrant->open++;\n    wait(regrant, voucher, order);",
-        "    order->epoch = voucher->care->lost.stale_epoch + 1;\n    sk_writer_resume(regrant->writer, order);",
+        "    regrant->open++;\n    wait(regrant, segment, order);",
+        "    order->epoch = segment->care->lost.stale_epoch + 1;\n    sk_writer_resume(regrant->writer, order);",
         "6f",
     ),
     Control(

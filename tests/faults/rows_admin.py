@@ -62,7 +62,7 @@ def created_amid_failures(run: Run) -> None:
 def created_while_another_loads(run: Run) -> None:
     """Somebody else has the lock under which a voucher is loaded: the answer does not wait for it."""
     following = int(run.postgres.sql("select max(id) from seckill_voucher")[0][0]) + 1
-    run.redis.call("SET", f"seckill:lock:reconcile:{{{following}}}", "somebody", "PX", 3000)
+    run.redis.call("SET", f"seckill:lock:rebuild:{{{following}}}", "somebody", "PX", 3000)
     create_until_it_is(run, "lock-taken")
 
 

@@ -1132,12 +1132,12 @@ START_TEST(redis_in_no_state_to_sell)
         service_await(service, true); // a replica loses its connections
     }
     // Somebody else is loading the voucher, and then has died at it: that is found out.
-    redis_run("SET seckill:lock:reconcile:{%s} somebody", voucher);
+    redis_run("SET seckill:lock:rebuild:{%s} somebody", voucher);
     redis_run("HSET seckill:{%s}:voucher state loading", voucher);
     WAIT_FOR(http_buy(service, voucher, "alice", &reply) != 503 || http_is_problem(&reply, 503, "LOADING"));
     http_must_be_problem(&reply, 503, "LOADING");
     must_retry_after(&reply, 1, 60);
-    redis_run("DEL seckill:lock:reconcile:{%s}", voucher);
+    redis_run("DEL seckill:lock:rebuild:{%s}", voucher);
     ck_assert_int_eq(http_buy_patiently(service, voucher, "alice", &reply), 201);
     books_must_balance(voucher);
 }

@@ -67,12 +67,12 @@ END_TEST
 // Keeps the service from mending the voucher while the test looks at it.
 static void keep_broken(const char *voucher)
 {
-    redis_run("SET seckill:lock:reconcile:{%s} test PX 60000", voucher);
+    redis_run("SET seckill:lock:rebuild:{%s} test PX 60000", voucher);
 }
 
 static void may_be_mended(const char *voucher)
 {
-    redis_run("DEL seckill:lock:reconcile:{%s}", voucher);
+    redis_run("DEL seckill:lock:rebuild:{%s}", voucher);
     books_must_balance(voucher);
 }
 

@@ -351,14 +351,14 @@ START_TEST(a_voucher_that_cannot_be_loaded_is_not_made_twice)
     int64_t next =
         db_number("SELECT last_value + 1 FROM pg_sequences"
                   " WHERE sequencename = replace(pg_get_serial_sequence('seckill_voucher', 'id'), 'public.', '')");
-    redis_run("SET seckill:lock:reconcile:{%lld} somebody PX 60000", (long long)next);
+    redis_run("SET seckill:lock:rebuild:{%lld} somebody PX 60000", (long long)next);
     (void)create(service, KEY("locked"), GOODS, &reply);
     must_be_created(&reply, "loading", id);
     ck_assert_int_eq(strtoll(id, NULL, 10), next);
     (void)create(service, KEY("locked"), GOODS, &reply);
     must_be_same(&reply, "loading", id);
     ck_assert_int_eq(vouchers(), before + 1);
-    redis_run("DEL seckill:lock:reconcile:{%s}", id);
+    redis_run("DEL seckill:lock:rebuild:{%s}", id);
     must_sell(service, id);
 }
 END_TEST

@@ -14,7 +14,7 @@ static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_core core;
 static struct sk_admit *admit;
-static struct sk_voucher *voucher;
+static struct sk_segment *voucher;
 static struct sk_outcome outcome;
 
 static void open_admit(int64_t user_rate, int64_t mark_ms)
@@ -27,8 +27,8 @@ static void open_admit(int64_t user_rate, int64_t mark_ms)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    core = (struct sk_core){.loop = &loop, .config = &config, .vouchers = sk_vouchers_new(1)};
-    voucher = sk_vouchers_get(core.vouchers, 1, 1);
+    core = (struct sk_core){.loop = &loop, .config = &config, .segments = sk_segments_new(1)};
+    voucher = sk_segments_get(core.segments, 1, 1);
 }
 
 static void teardown(void)
@@ -36,7 +36,7 @@ static void teardown(void)
     while (fake_redis.answered < fake_redis.count)
         redis_answers(NULL);
     sk_admit_close(admit);
-    sk_vouchers_free(core.vouchers);
+    sk_segments_free(core.segments);
     fake_stores_forget();
     (void)uv_loop_close(&loop);
 }

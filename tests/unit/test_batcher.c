@@ -47,7 +47,7 @@ void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_o
 
 static int suspicions;
 
-static void on_suspect(void *upkeep, struct sk_voucher *suspect)
+static void on_suspect(void *upkeep, struct sk_segment *suspect)
 {
     ck_assert_ptr_eq(upkeep, &suspicions);
     ck_assert_ptr_nonnull(suspect);
@@ -62,7 +62,7 @@ static void setup(void)
     config = (struct sk_config){.batch_max = 5};
     core = (struct sk_core){
         .loop = &loop, .config = &config, .on_outcome = on_outcome, .suspect = on_suspect, .upkeep = &suspicions};
-    core.vouchers = sk_vouchers_new(1);
+    core.segments = sk_segments_new(1);
     core.orders = sk_order_pool_new(POOL);
     admit = sk_admit_open(&core);
     batcher = sk_batcher_open(&core, admit, NULL);
@@ -83,14 +83,14 @@ static void teardown(void)
     sk_batcher_close(batcher);
     sk_admit_close(admit);
     sk_order_pool_free(core.orders);
-    sk_vouchers_free(core.vouchers);
+    sk_segments_free(core.segments);
     fake_stores_forget();
     (void)uv_loop_close(&loop);
 }
 
-static struct sk_voucher *voucher(int64_t id)
+static struct sk_segment *voucher(int64_t id)
 {
-    return sk_vouchers_get(core.vouchers, id, 1);
+    return sk_segments_get(core.segments, id, 1);
 }
 
 // Requests of user-<ticket> for tickets from `first` on.
@@ -275,7 +275,7 @@ START_TEST(winners_go_to_the_writer_as_one_entry)
     ANSWER("ppsp");
     ck_assert_uint_eq(granted_count, 3);
     const struct sk_entry *entry = granted[0]->entry;
-    ck_assert_ptr_eq(entry->voucher, voucher(1));
+    ck_assert_ptr_eq(entry->segment, voucher(1));
     ck_assert_str_eq(entry->journal_id, "10-1");
     ck_assert_int_eq(entry->kind, SK_ENTRY_OWN);
     for (size_t i = 0; i < 3; i++) {

@@ -50,15 +50,15 @@ static void must_be_told(enum sk_verdict verdict, const char *document)
 static struct {
     enum sk_status status; // of the next call
     size_t count;
-    const struct sk_voucher *voucher;
+    const struct sk_segment *voucher;
     sk_rebuild_cb *done;
     void *arg;
 } rebuild;
 
-enum sk_status sk_rebuild(const struct sk_core *its_core, struct sk_voucher *voucher, sk_rebuild_cb *done, void *arg)
+enum sk_status sk_rebuild(const struct sk_core *its_core, struct sk_segment *voucher, sk_rebuild_cb *done, void *arg)
 {
     ck_assert_ptr_eq(its_core, &core);
-    ck_assert_int_eq(voucher->id, 12);
+    ck_assert_int_eq(voucher->voucher_id, 12);
     ck_assert_uint_eq(voucher->pins, 1);
     rebuild.count++;
     rebuild.voucher = voucher;
@@ -86,7 +86,7 @@ static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.pg_timeout_ms = pg_timeout_ms, .redis_timeout_ms = redis_timeout_ms};
     core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.vouchers = sk_vouchers_new(sizeof(struct sk_care));
+    core.segments = sk_segments_new(sizeof(struct sk_care));
     creations = sk_creations_open(&core);
     ck_assert_ptr_nonnull(creations);
     rebuild.status = SK_OK;
@@ -109,7 +109,7 @@ static void teardown(void)
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     if (rebuild.voucher != NULL)
         ck_assert_uint_eq(rebuild.voucher->pins, 0);
-    sk_vouchers_free(core.vouchers);
+    sk_segments_free(core.segments);
     fake_stores_forget();
 }
 

@@ -82,7 +82,7 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
     (void)snprintf(told_document, sizeof told_document, "%s", outcome->document == NULL ? "" : outcome->document);
 }
 
-enum sk_status sk_rebuild(const struct sk_core *its_core, struct sk_voucher *voucher, sk_rebuild_cb *done, void *arg)
+enum sk_status sk_rebuild(const struct sk_core *its_core, struct sk_segment *voucher, sk_rebuild_cb *done, void *arg)
 {
     (void)its_core;
     (void)voucher;
@@ -105,7 +105,7 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.vouchers = sk_vouchers_new(sizeof(struct sk_care));
+    core.segments = sk_segments_new(sizeof(struct sk_care));
     inquiries = sk_inquiries_open(&core);
     ck_assert_ptr_nonnull(inquiries);
     told = 0;
@@ -115,9 +115,9 @@ static void setup(void)
 static void teardown(void)
 {
     allocations_left = 0;
-    ck_assert_uint_eq(sk_vouchers_get(core.vouchers, 1, 1)->pins, 0);
+    ck_assert_uint_eq(sk_segments_get(core.segments, 1, 1)->pins, 0);
     sk_inquiries_close(inquiries);
-    sk_vouchers_free(core.vouchers);
+    sk_segments_free(core.segments);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     fake_stores_forget();
 }
@@ -341,7 +341,7 @@ START_TEST(every_allocation_may_fail)
         ck_assert_msg(told_verdict == SK_VERDICT_FOUND ||
                           (has_failed && sk_verdict_http_status(told_verdict) == 503 && told_document[0] == '\0'),
                       "verdict %d when allocation %d failed", told_verdict, n - 1);
-        ck_assert_uint_eq(sk_vouchers_get(core.vouchers, 1, 1)->pins, 0);
+        ck_assert_uint_eq(sk_segments_get(core.segments, 1, 1)->pins, 0);
         told = 0;
         fake_stores_forget();
         converse(ask);

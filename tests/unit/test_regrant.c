@@ -72,7 +72,7 @@ void sk_writer_forget(struct sk_writer *writer, struct sk_order *order)
     sk_order_give(core.orders, order);
 }
 
-enum sk_status sk_rebuild(const struct sk_core *its_core, struct sk_voucher *voucher, sk_rebuild_cb *done, void *arg)
+enum sk_status sk_rebuild(const struct sk_core *its_core, struct sk_segment *voucher, sk_rebuild_cb *done, void *arg)
 {
     (void)its_core;
     (void)voucher;
@@ -89,11 +89,11 @@ static void setup(void)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.batch_max = 4};
     core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.vouchers = sk_vouchers_new(sizeof(struct sk_care));
+    core.segments = sk_segments_new(sizeof(struct sk_care));
     core.orders = sk_order_pool_new(POOL);
     regrant = sk_regrant_open(&core);
     ck_assert_ptr_nonnull(regrant);
-    own = sk_entry_new(&core, sk_vouchers_get(core.vouchers, 1, 1), SK_ENTRY_OWN, "10-1");
+    own = sk_entry_new(&core, sk_segments_get(core.segments, 1, 1), SK_ENTRY_OWN, "10-1");
 }
 
 static void teardown(void)
@@ -106,7 +106,7 @@ static void teardown(void)
     while (new_entry_count > 0)
         sk_entry_free(new_entries[--new_entry_count]);
     sk_order_pool_free(core.orders);
-    sk_vouchers_free(core.vouchers);
+    sk_segments_free(core.segments);
     fake_stores_forget();
 }
 
@@ -348,7 +348,7 @@ END_TEST
 START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
 {
     struct sk_left left_over = {0};
-    struct sk_entry *loose = sk_entry_new(&core, own->voucher, SK_ENTRY_LOOSE, "");
+    struct sk_entry *loose = sk_entry_new(&core, own->segment, SK_ENTRY_LOOSE, "");
     fake_redis.down = true;
     for (int i = 0; i < 2; i++)
         sk_regrant_requeue(regrant, loose, sk_order_take(core.orders));

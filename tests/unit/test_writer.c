@@ -134,7 +134,7 @@ static void setup(void)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.batch_max = BATCH_MAX, .journal_max_orders = POOL, .sold_out_mark_ms = 200};
     core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.vouchers = sk_vouchers_new(1);
+    core.segments = sk_segments_new(1);
     core.orders = sk_order_pool_new(POOL);
     writer = sk_writer_open(&core, &events);
     ck_assert_ptr_nonnull(writer);
@@ -147,7 +147,7 @@ static void teardown(void)
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
     sk_order_pool_free(core.orders);
-    sk_vouchers_free(core.vouchers);
+    sk_segments_free(core.segments);
     for (size_t i = 0; i < lock_count; i++)
         free(locks[i].keys);
     fake_stores_forget();
@@ -158,7 +158,7 @@ static void teardown(void)
 
 static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
 {
-    struct sk_voucher *voucher = sk_vouchers_get(core.vouchers, voucher_id, 1);
+    struct sk_segment *voucher = sk_segments_get(core.segments, voucher_id, 1);
     return sk_entry_new(&core, voucher, SK_ENTRY_OWN, journal_id);
 }
 
@@ -332,7 +332,7 @@ END_TEST
 START_TEST(entries_are_kept_in_their_order_until_they_are_settled)
 {
     struct sk_entry *first = entry_of(1, "10-1"), *second = entry_of(1, "10-2"), *third = entry_of(1, "10-3");
-    struct sk_voucher *voucher = first->voucher;
+    struct sk_segment *voucher = first->segment;
     no_locks = true;
     grant(second, 2, 1, false);
     grant(first, 1, 1, false);
@@ -456,7 +456,7 @@ START_TEST(postgres_learns_the_newest_journal_id_of_a_batch)
     pump();
     ck_assert_str_eq(fake_pg.asked[0].argv[4], "10-10");
     OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"});
-    grant(sk_entry_new(&core, sk_vouchers_get(core.vouchers, 1, 1), SK_ENTRY_LOOSE, ""), 4, 1, false);
+    grant(sk_entry_new(&core, sk_segments_get(core.segments, 1, 1), SK_ENTRY_LOOSE, ""), 4, 1, false);
     pump();
     ck_assert_ptr_null(fake_pg.asked[1].argv[4]);
     OUTCOMES({"1", "placed"});
@@ -657,7 +657,7 @@ END_TEST
 // Recovery settles orders that nobody waits for.
 START_TEST(recovered_entries_are_reported_when_settled)
 {
-    struct sk_voucher *voucher = sk_vouchers_get(core.vouchers, 1, 1);
+    struct sk_segment *voucher = sk_segments_get(core.segments, 1, 1);
     struct sk_entry *entry = sk_entry_new(&core, voucher, SK_ENTRY_RECOVERED, "10-1");
     no_locks = true;
     grant(entry, 0, 1, true);
@@ -863,7 +863,7 @@ START_TEST(what_is_left_is_counted_by_who_keeps_it)
     pump();
     locks_are("hb"); // one is written, one is delayed
     grant(entry_of(1, "10-2"), 3, 5, false);
-    grant(sk_entry_new(&core, sk_vouchers_get(core.vouchers, 2, 1), SK_ENTRY_LOOSE, ""), 8, 3, false);
+    grant(sk_entry_new(&core, sk_segments_get(core.segments, 2, 1), SK_ENTRY_LOOSE, ""), 8, 3, false);
     pump(); // four take their locks, the rest waits
     sk_writer_count(writer, &left);
     ck_assert_uint_eq(left.in_journal, 7);

@@ -1,18 +1,19 @@
-// What a reactor remembers of a voucher: its keys, its orders in each stage, and the refusals that can
-// be answered from memory for a moment.
-#ifndef SK_SALE_VOUCHER_H
-#define SK_SALE_VOUCHER_H
+// A segment (分段): a part of a voucher that has its own stock, buyers, journal and epoch, all in one slot. A voucher
+// has one, unless it is too hot for one store; a user belongs to one segment of a voucher, always the same.
+#ifndef SK_SALE_SEGMENT_H
+#define SK_SALE_SEGMENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "filter.h"
 #include "journal.h"
+#include "keys.h"
 #include "order.h"
 #include "status.h"
 #include "verdict.h"
 
-enum { SK_KEY_SIZE = 48, SK_LABEL_SIZE = SK_JOURNAL_ID_SIZE };
+enum { SK_LABEL_SIZE = SK_JOURNAL_ID_SIZE };
 
 // A refusal that holds for everybody who is not a buyer yet, for a short time.
 struct sk_mark {
@@ -25,7 +26,7 @@ struct sk_mark {
 // Requests on their way to Redis. Touched by batcher.c alone.
 struct sk_asking {
     struct sk_order_list orders; // wait for the next script call
-    struct sk_voucher *next;
+    struct sk_segment *next;
     bool listed;
     struct sk_order_list unknown; // wait to learn whether the voucher exists
     bool looking_up;
@@ -48,7 +49,7 @@ struct sk_gate {
 // Orders that wait for a database batch. Touched by writer.c alone.
 struct sk_granted {
     struct sk_order_list orders;
-    struct sk_voucher *next;
+    struct sk_segment *next;
     bool listed;
 };
 
@@ -59,15 +60,16 @@ struct sk_entries {
 
 struct sk_care; // recovery's part, in recovery/care.h
 
-struct sk_voucher {
-    struct sk_voucher *next_in_bucket;
-    int64_t id;
+struct sk_segment {
+    struct sk_segment *next_in_bucket;
+    int64_t voucher_id;
     uint64_t used_ms; // when it last mattered, for eviction
     unsigned pins;    // kept pointers: the only reason to stay
 
-    char voucher_key[SK_KEY_SIZE];
-    char buyers_key[SK_KEY_SIZE];
-    char journal_key[SK_KEY_SIZE];
+    int number; // of the voucher's segments
+    uint16_t slot;
+    char tag[SK_TAG_SIZE];
+    struct sk_segment_keys keys;
 
     struct sk_asking asking;
     struct sk_seen seen;
@@ -81,27 +83,27 @@ struct sk_voucher {
     uint64_t document_until_ms;
 };
 
-struct sk_vouchers;
+struct sk_segments;
 
 // The reactor's thread.
 // `care_size`: of struct sk_care, which this floor does not know. NULL: out of memory.
-struct sk_vouchers *sk_vouchers_new(size_t care_size);
-void sk_vouchers_free(struct sk_vouchers *vouchers);
+struct sk_segments *sk_segments_new(size_t care_size);
+void sk_segments_free(struct sk_segments *segments);
 
 // Finds or makes the entry of a voucher, whether or not such a voucher exists. NULL: too many are busy,
 // or out of memory. The pointer stays valid while the voucher is pinned, and until the next call.
-struct sk_voucher *sk_vouchers_get(struct sk_vouchers *vouchers, int64_t id, uint64_t now_ms);
+struct sk_segment *sk_segments_get(struct sk_segments *segments, int64_t id, uint64_t now_ms);
 
 // A kept pointer needs a pin.
-static inline void sk_voucher_pin(struct sk_voucher *voucher)
+static inline void sk_segment_pin(struct sk_segment *segment)
 {
-    voucher->pins++;
+    segment->pins++;
 }
 
-static inline void sk_voucher_unpin(struct sk_voucher *voucher)
+static inline void sk_segment_unpin(struct sk_segment *segment)
 {
-    SK_ASSERT(voucher->pins > 0);
-    voucher->pins--;
+    SK_ASSERT(segment->pins > 0);
+    segment->pins--;
 }
 
 #endif

@@ -1,0 +1,20 @@
+#include "keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "status.h"
+
+void sk_keys_of_segment(const char *tag, struct sk_segment_keys *keys)
+{
+    SK_ASSERT(strlen(tag) < SK_TAG_SIZE);
+    (void)snprintf(keys->voucher, SK_KEY_SIZE, "seckill:{%s}:voucher", tag);
+    (void)snprintf(keys->buyers, SK_KEY_SIZE, "seckill:{%s}:buyers", tag);
+    (void)snprintf(keys->journal, SK_KEY_SIZE, "seckill:{%s}:journal", tag);
+}
+
+void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE])
+{
+    SK_ASSERT(strlen(tag) < SK_TAG_SIZE && strlen(what) < SK_KEY_SIZE - SK_TAG_SIZE - sizeof "seckill:lock::{}");
+    (void)snprintf(key, SK_KEY_SIZE, "seckill:lock:%s:{%s}", what, tag);
+}

@@ -1,0 +1,38 @@
+// Slots are Redis Cluster's: what it answers to CLUSTER KEYSLOT, and the check value of CRC-16/XMODEM.
+#include <string.h>
+
+#include "keys.h"
+#include "slot.h"
+#include "stack.h"
+
+START_TEST(slots_are_those_of_redis_cluster)
+{
+    static const struct {
+        const char *tag;
+        unsigned slot;
+    } cases[] = {{"123456789", 0x31c3}, {"foo", 12182}, {"somekey", 11058}, {"", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        ck_assert_uint_eq(sk_slot(cases[i].tag, strlen(cases[i].tag)), cases[i].slot);
+}
+END_TEST
+
+START_TEST(the_tag_stands_in_braces_in_each_key)
+{
+    struct sk_segment_keys keys;
+    char lock[SK_KEY_SIZE];
+    sk_keys_of_segment("9223372036854775807", &keys);
+    ck_assert_str_eq(keys.voucher, "seckill:{9223372036854775807}:voucher");
+    ck_assert_str_eq(keys.buyers, "seckill:{9223372036854775807}:buyers");
+    ck_assert_str_eq(keys.journal, "seckill:{9223372036854775807}:journal");
+    sk_key_of_lock("rebuild", "7", lock);
+    ck_assert_str_eq(lock, "seckill:lock:rebuild:{7}");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("slot");
+    tcase_add_test(tcase, slots_are_those_of_redis_cluster);
+    tcase_add_test(tcase, the_tag_stands_in_braces_in_each_key);
+    return harness_main(tcase, CK_FORK);
+}
