@@ -116,11 +116,11 @@ static char *copy(const char *text)
     return text == NULL ? NULL : strdup(text);
 }
 
-static void on_created(void *arg, const struct sk_rows *rows)
+static void on_created(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct creation *creation = arg;
-    const struct sk_core *core = creation->creations->core;
-    if (rows == NULL && sk_pg_refused(core->pg)) {
+    if (result->kind == SK_RESULT_REFUSED) {
         end(creation, SK_VERDICT_INTERNAL, NULL); // the terms were checked: nothing in them should be refused
         return;
     }

@@ -191,8 +191,9 @@ static enum sk_status ask_voucher(struct look *look, const char *voucher_id)
                            look);
 }
 
-static void on_current_vouchers(void *arg, const struct sk_rows *rows)
+static void on_current_vouchers(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct inquiry *inquiry = arg;
     size_t count = rows == NULL ? 0 : sk_rows_count(rows);
     inquiry->looks = calloc(count + 1, sizeof *inquiry->looks);
@@ -217,8 +218,9 @@ static void ask_buyers(struct inquiry *inquiry)
     ask_pg(inquiry, SK_STATEMENT_CURRENT_VOUCHERS, 0, NULL, on_current_vouchers);
 }
 
-static void on_order(void *arg, const struct sk_rows *rows)
+static void on_order(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct inquiry *inquiry = arg;
     if (rows == NULL)
         end(inquiry, SK_VERDICT_UNAVAILABLE, NULL);
@@ -246,8 +248,9 @@ void sk_inquiry_order(struct sk_inquiries *inquiries, const char *order_id, cons
     look_up_order(inquiry);
 }
 
-static void on_orders(void *arg, const struct sk_rows *rows)
+static void on_orders(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct inquiry *inquiry = arg;
     if (rows == NULL) {
         end(inquiry, SK_VERDICT_UNAVAILABLE, NULL);
@@ -314,8 +317,9 @@ static void tell_with_time(struct sk_inquiries *inquiries, uint64_t ticket, cons
     sk_buf_free(&body);
 }
 
-static void on_voucher(void *arg, const struct sk_rows *rows)
+static void on_voucher(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct inquiry *inquiry = arg;
     struct sk_segment *voucher = inquiry->voucher;
     if (rows == NULL || sk_rows_count(rows) == 0) {
@@ -372,8 +376,9 @@ void sk_inquiry_voucher(struct sk_inquiries *inquiries, int64_t id, uint64_t tic
         find_voucher(inquiry, on_voucher);
 }
 
-static void on_vouchers(void *arg, const struct sk_rows *rows)
+static void on_vouchers(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct inquiry *inquiry = arg;
     struct sk_inquiries *inquiries = inquiry->inquiries;
     if (rows == NULL) {
@@ -440,8 +445,9 @@ static void on_redis_voucher(void *arg, const struct sk_reply *reply)
     end(inquiry, SK_VERDICT_FOUND, inquiry->body.data);
 }
 
-static void on_inspected(void *arg, const struct sk_rows *rows)
+static void on_inspected(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct inquiry *inquiry = arg;
     const struct sk_segment *voucher = inquiry->voucher;
     if (rows == NULL || sk_rows_count(rows) == 0) {

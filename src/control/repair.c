@@ -91,8 +91,9 @@ static void end_counted(struct repair *repair, const char *what)
 
 // ---- reconcile ----
 
-static void on_voucher(void *arg, const struct sk_rows *rows)
+static void on_voucher(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct repair *repair = arg;
     if (rows == NULL)
         end(repair, SK_VERDICT_UNAVAILABLE, NULL);
@@ -111,11 +112,12 @@ static void on_reconciled(void *arg, bool ok)
         end(repair, SK_VERDICT_LOADING, NULL);
 }
 
-static void on_known(void *arg, const struct sk_rows *rows)
+static void on_known(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct repair *repair = arg;
     if (rows == NULL || sk_rows_count(rows) == 0) {
-        on_voucher(repair, rows);
+        on_voucher(repair, result);
         return;
     }
     enum sk_status status = sk_rebuild(repair->repairs->core, repair->voucher, on_reconciled, repair);
@@ -132,8 +134,9 @@ void sk_repair_reconcile(struct sk_repairs *repairs, int64_t voucher_id, uint64_
 
 // ---- dead letters ----
 
-static void on_list(void *arg, const struct sk_rows *rows)
+static void on_list(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct repair *repair = arg;
     struct sk_buf body = {0};
     if (rows == NULL) {
@@ -175,8 +178,9 @@ static void requeue(struct repair *repair, const char *orders)
 }
 
 // PostgreSQL has refused the orders; Redis gives back the units of those that it still holds.
-static void on_written_off(void *arg, const struct sk_rows *rows)
+static void on_written_off(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct repair *repair = arg;
     const struct sk_core *core = repair->repairs->core;
     struct sk_entry *entry = rows == NULL ? NULL : sk_entry_new(core, repair->voucher, SK_ENTRY_LOOSE, "");
@@ -196,8 +200,9 @@ static void on_written_off(void *arg, const struct sk_rows *rows)
     end_counted(repair, "written_off");
 }
 
-static void on_letter(void *arg, const struct sk_rows *rows)
+static void on_letter(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct repair *repair = arg;
     if (rows == NULL) {
         end(repair, SK_VERDICT_UNAVAILABLE, NULL);

@@ -137,8 +137,9 @@ static void on_chunk_stored(void *arg, const struct sk_reply *reply)
         read_chunk(rebuild);
 }
 
-static void on_chunk(void *arg, const struct sk_rows *rows)
+static void on_chunk(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct rebuild *rebuild = arg;
     const char *argv[2 * CHUNK + 3] = {rebuild->segment->keys.voucher, rebuild->segment->keys.buyers, rebuild->epoch};
     int n = 3;
@@ -172,8 +173,9 @@ static void read_chunk(struct rebuild *rebuild)
 
 // ---- 4: stock and terms ----
 
-static void on_stock(void *arg, const struct sk_rows *rows)
+static void on_stock(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct rebuild *rebuild = arg;
     if (rows == NULL || sk_rows_count(rows) != 1) {
         end(rebuild, "stock");
@@ -264,10 +266,11 @@ static void on_refused(struct rebuild *rebuild)
     }
 }
 
-static void on_settled(void *arg, const struct sk_rows *rows)
+static void on_settled(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct rebuild *rebuild = arg;
-    if (rows == NULL && sk_pg_refused(rebuild->core->pg)) {
+    if (result->kind == SK_RESULT_REFUSED) {
         on_refused(rebuild);
         return;
     }
@@ -420,8 +423,9 @@ static void on_begun(void *arg, const struct sk_reply *reply)
     read_journal(rebuild);
 }
 
-static void on_epoch(void *arg, const struct sk_rows *rows)
+static void on_epoch(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct rebuild *rebuild = arg;
     if (rows == NULL || sk_rows_count(rows) != 1) {
         end(rebuild, "epoch");

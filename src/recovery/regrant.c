@@ -79,8 +79,9 @@ static void end(struct call *call)
 
 static void refuse_unasked(struct sk_regrant *regrant, struct sk_segment *segment);
 
-static void on_refused(void *arg, const struct sk_rows *rows)
+static void on_refused(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct call *call = arg;
     struct sk_regrant *regrant = call->regrant;
     bool written = rows != NULL && sk_rows_count(rows) == call->refused.count;

@@ -326,8 +326,9 @@ static void next_voucher(struct sk_watch *watch)
     end_round(watch);
 }
 
-static void on_vouchers(void *arg, const struct sk_rows *rows)
+static void on_vouchers(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct sk_watch *watch = arg;
     watch->count = rows == NULL ? 0 : sk_rows_count(rows);
     if (watch->count > VOUCHERS_MAX)
@@ -345,10 +346,10 @@ static void on_vouchers(void *arg, const struct sk_rows *rows)
     next_voucher(watch);
 }
 
-static void on_swept(void *arg, const struct sk_rows *rows)
+static void on_swept(void *arg, const struct sk_result *result)
 {
     (void)arg;
-    (void)rows; // what was not done is done by a later round
+    (void)result; // what was not done is done by a later round
 }
 
 // Letters end when all their orders are known. Their requeueing ends here, not where it began, because that

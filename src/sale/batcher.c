@@ -91,8 +91,9 @@ struct lookup {
     uint64_t asked_at_ms;
 };
 
-static void on_lookup(void *arg, const struct sk_rows *rows)
+static void on_lookup(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct lookup *lookup = arg;
     struct sk_batcher *batcher = lookup->batcher;
     struct sk_segment *segment = lookup->segment;

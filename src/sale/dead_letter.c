@@ -16,8 +16,9 @@ struct put {
     char journal_id[SK_JOURNAL_ID_SIZE];
 };
 
-static void on_put(void *arg, const struct sk_rows *rows)
+static void on_put(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct put *put = arg;
     if (rows != NULL)
         sk_log(SK_ERROR, "journal entry set aside", "voucher=%" PRId64 " journal_id=%s", put->voucher_id,

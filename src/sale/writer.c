@@ -268,12 +268,13 @@ static void on_refused(struct batch *batch)
     pump(writer);
 }
 
-static void on_written(void *arg, const struct sk_rows *rows)
+static void on_written(void *arg, const struct sk_result *result)
 {
+    const struct sk_rows *rows = result->rows;
     struct batch *batch = arg;
     struct sk_writer *writer = batch->writer;
     SK_FAILPOINT("writer.committed");
-    if (rows == NULL && sk_pg_refused(writer->core->pg)) {
+    if (result->kind == SK_RESULT_REFUSED) {
         on_refused(batch);
         return;
     }

@@ -43,10 +43,9 @@ struct sk_pg {
     struct call *oldest, *youngest;
     size_t waiting;
     bool busy;    // oldest has been sent
-    bool failed;  // the result seen for it was an error
-    bool refused; // and one that comes again
     int prepared; // statements prepared so far
     PGresult *result;
+    enum sk_result_kind kind; // of `result`
     struct sk_backoff backoff;
     uint64_t retry_at_ms;
     uint64_t state_since_ms;
@@ -123,13 +122,13 @@ static enum sk_status watch_for(struct sk_pg *pg, int events)
 static void fail_all(struct sk_pg *pg)
 {
     struct call *call = pg->oldest;
-    pg->refused = false;
+    const struct sk_result lost = {.kind = SK_RESULT_LOST};
     pg->oldest = pg->youngest = NULL; // callbacks may look, but cannot queue: the link is down
     pg->waiting = 0;
     pg->busy = false;
     while (call != NULL) {
         struct call *next = call->next;
-        call->done(call->arg, NULL);
+        call->done(call->arg, &lost);
         free(call);
         call = next;
     }
@@ -153,7 +152,9 @@ static void drop(struct sk_pg *pg, const char *why)
 static void finish_oldest(struct sk_pg *pg)
 {
     struct call *call = pg->oldest;
-    PGresult *result = pg->result;
+    PGresult *taken = pg->result;
+    const struct sk_result result = {
+        .kind = pg->kind, .rows = pg->kind == SK_RESULT_ROWS ? (const struct sk_rows *)(const void *)taken : NULL};
     SK_ASSERT(call != NULL && pg->busy);
     pg->oldest = call->next;
     if (pg->oldest == NULL)
@@ -161,37 +162,41 @@ static void finish_oldest(struct sk_pg *pg)
     pg->waiting--;
     pg->busy = false;
     pg->result = NULL;
-    call->done(call->arg, (const struct sk_rows *)(const void *)(pg->failed ? NULL : result));
-    PQclear(result);
+    call->done(call->arg, &result);
+    PQclear(taken);
     free(call);
 }
 
-// Errors of the data said, which come again each time: bad values, violated constraints, raised exceptions.
-// All others are of the server (connections, conflicts, resources, rights, read-only) and pass some day.
-static bool is_final(const char *sqlstate)
+// Permanent errors are those of the data: bad values, violated constraints, raised exceptions. All others are of
+// the server (connections, conflicts, resources, rights, read-only) and may pass.
+static enum sk_result_kind kind_of(const PGresult *result)
 {
-    static const char *const classes[] = {"21", "22", "23", "44", "P0"};
-    for (size_t i = 0; sqlstate != NULL && i < sizeof classes / sizeof classes[0]; i++) {
-        if (strncmp(sqlstate, classes[i], 2) == 0)
-            return true;
+    static const char *const permanent[] = {"21", "22", "23", "44", "P0"};
+    if (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK)
+        return SK_RESULT_ROWS;
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    if (sqlstate != NULL && strcmp(sqlstate, "55P03") == 0)
+        return SK_RESULT_LOCKED;
+    for (size_t i = 0; sqlstate != NULL && i < sizeof permanent / sizeof permanent[0]; i++) {
+        if (strncmp(sqlstate, permanent[i], 2) == 0)
+            return SK_RESULT_REFUSED;
     }
-    return false;
+    return SK_RESULT_FAILED;
 }
 
-// Keeps one result for the call under way and notes whether it is an error.
+// Keeps one result for the call under way.
 static void take_result(struct sk_pg *pg, PGresult *result)
 {
     PQclear(pg->result);
     pg->result = result;
-    pg->failed = PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK;
-    pg->refused = pg->failed && is_final(PQresultErrorField(result, PG_DIAG_SQLSTATE));
-    if (pg->failed)
+    pg->kind = kind_of(result);
+    if (pg->kind != SK_RESULT_ROWS)
         sk_log_text(SK_WARN, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
 }
 
 static int send_next(struct sk_pg *pg)
 {
-    pg->failed = false;
+    pg->kind = SK_RESULT_LOST; // until a result has come
     if (pg->state == LINK_PREPARING && pg->prepared < SK_STATEMENT_COUNT) {
         const struct sk_embedded *statement = &sk_statements[pg->prepared];
         return PQsendPrepare(pg->conn, statement->name, statement->text, 0, NULL);
@@ -214,7 +219,7 @@ static void step(struct sk_pg *pg)
         return;
     }
     pg->busy = false;
-    if (pg->failed) {
+    if (pg->kind != SK_RESULT_ROWS) {
         drop(pg, "the statements do not fit this database; has it been migrated?");
         return;
     }
@@ -499,11 +504,6 @@ void sk_pg_close(struct sk_pg *pg)
 bool sk_pg_ready(const struct sk_pg *pg)
 {
     return pg->state == LINK_READY;
-}
-
-bool sk_pg_refused(const struct sk_pg *pg)
-{
-    return pg->refused;
 }
 
 // ---- rows: struct sk_rows is libpq's PGresult under a name of ours ----

@@ -1,7 +1,7 @@
 // The one PostgreSQL connection of a reactor: non-blocking, one statement at a time in the order of the
 // calls, with time-outs, reconnecting by itself. The only module, besides migrate.c, that includes libpq.
 //
-// All functions: the loop's thread. Rows are borrowed for the time of the callback.
+// All functions: the loop's thread. Results are borrowed for the time of the callback.
 #ifndef SK_STORE_PG_LINK_H
 #define SK_STORE_PG_LINK_H
 
@@ -16,9 +16,22 @@
 struct sk_pg;
 struct sk_rows;
 
-// Runs exactly once for each accepted call, in order. `rows` is NULL when the statement failed or its
-// outcome is unknown (link died, time-out): statements are written so that saying them again is safe.
-typedef void sk_pg_cb(void *arg, const struct sk_rows *rows);
+enum sk_result_kind {
+    SK_RESULT_ROWS,
+    SK_RESULT_LOST,    // the link died or the result came too late: the outcome is unknown
+    SK_RESULT_FAILED,  // the server said no, for a reason that passes (conflict, resources, rights, read-only)
+    SK_RESULT_LOCKED,  // another transaction holds the row (SQLSTATE 55P03)
+    SK_RESULT_REFUSED, // permanent: the same statement would fail again
+};
+
+struct sk_result {
+    enum sk_result_kind kind;
+    const struct sk_rows *rows; // NULL unless SK_RESULT_ROWS
+};
+
+// Runs exactly once for each accepted call, in order. Every statement is idempotent, so that it may be retried
+// when its outcome is unknown.
+typedef void sk_pg_cb(void *arg, const struct sk_result *result);
 
 struct sk_pg_options {
     const char *url;     // libpq URI; borrowed for sk_pg_open
@@ -34,10 +47,6 @@ struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options);
 void sk_pg_close(struct sk_pg *pg);
 
 bool sk_pg_ready(const struct sk_pg *pg);
-
-// Inside a callback whose rows are NULL: the server refused what the statement said, and would again.
-// Otherwise it is worth trying again.
-bool sk_pg_refused(const struct sk_pg *pg);
 
 enum { SK_PG_PARAMS_MAX = 8, SK_PG_QUEUE_MAX = 4096 };
 

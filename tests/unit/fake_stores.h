@@ -22,13 +22,12 @@ struct asked {
     int keys, argc;
     char **argv; // owned
     void (*on_reply)(void *arg, const struct sk_reply *reply);
-    void (*on_rows)(void *arg, const struct sk_rows *rows);
+    sk_pg_cb *on_result;
     void *arg;
 };
 
 static struct {
     bool down, busy;
-    bool refuses;                  // PostgreSQL: the failure that is answered next is for good
     uint64_t run_number;           // Redis: which process
     struct asked asked[ASKED_MAX]; // in the order of asking
     size_t count, answered;
@@ -233,12 +232,6 @@ bool sk_pg_ready(const struct sk_pg *pg)
     return !fake_pg.down;
 }
 
-bool sk_pg_refused(const struct sk_pg *pg)
-{
-    (void)pg;
-    return fake_pg.refuses;
-}
-
 enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
                           sk_pg_cb *done, void *arg)
 {
@@ -248,17 +241,29 @@ enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, 
     if (fake_no_memory != NULL && fake_no_memory())
         return SK_NO_MEM;
     struct asked *asked = keep_asked(fake_pg.asked, &fake_pg.count, (int)statement, n, params);
-    asked->on_rows = done;
+    asked->on_result = done;
     asked->arg = arg;
     return SK_OK;
+}
+
+static inline void pg_gives(struct sk_result result)
+{
+    ck_assert_uint_lt(fake_pg.answered, fake_pg.count);
+    const struct asked *asked = &fake_pg.asked[fake_pg.answered++];
+    asked->on_result(asked->arg, &result);
 }
 
 // As redis_answers.
 static inline void pg_answers(const struct sk_rows *rows)
 {
-    ck_assert_uint_lt(fake_pg.answered, fake_pg.count);
-    const struct asked *asked = &fake_pg.asked[fake_pg.answered++];
-    asked->on_rows(asked->arg, rows);
+    pg_gives((struct sk_result){.kind = rows == NULL ? SK_RESULT_LOST : SK_RESULT_ROWS, .rows = rows});
+}
+
+// As pg_answers, with an error.
+static inline void pg_fails(enum sk_result_kind kind)
+{
+    ck_assert_int_ne(kind, SK_RESULT_ROWS);
+    pg_gives((struct sk_result){.kind = kind});
 }
 
 #endif

@@ -220,22 +220,23 @@ END_TEST
 
 START_TEST(what_postgres_will_never_take_is_not_tried_again)
 {
-    fake_pg.refuses = true;
     create("k1");
-    pg_answers(NULL);
+    pg_fails(SK_RESULT_REFUSED);
     must_be_told(SK_VERDICT_INTERNAL, "");
-    fake_pg.refuses = false;
 }
 END_TEST
 
 START_TEST(a_lost_answer_is_asked_for_once_more_under_the_same_key)
 {
-    static const char *const keys[] = {"k1", NULL};
-    for (size_t i = 0; i < 2; i++) {
+    static const struct {
+        const char *key;
+        enum sk_result_kind kind;
+    } rows[] = {{"k1", SK_RESULT_LOST}, {NULL, SK_RESULT_LOST}, {"k1", SK_RESULT_FAILED}, {"k1", SK_RESULT_LOCKED}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         told.count = rebuild.count = 0;
-        create(keys[i]);
+        create(rows[i].key);
         fake_pg.down = true;
-        pg_answers(NULL);
+        pg_fails(rows[i].kind);
         (void)uv_run(&loop, UV_RUN_ONCE); // while the link is down nothing is asked
         ck_assert_uint_eq(fake_pg.count, 2 * i + 1);
         fake_pg.down = false;

@@ -481,9 +481,7 @@ END_TEST
 
 static void refused_for_good(void)
 {
-    fake_pg.refuses = true;
-    pg_answers(NULL);
-    fake_pg.refuses = false;
+    pg_fails(SK_RESULT_REFUSED);
 }
 
 // One bad entry: it goes alone, the others are settled; in the end it is set aside.
@@ -718,14 +716,18 @@ START_TEST(a_failed_batch_is_said_again_under_the_same_ids)
 {
     static const char *const half[1][ROW_COLUMNS] = {{"1", "placed"}};
     static const struct sk_rows one_row = {1, half};
-    const struct sk_rows *const failures[] = {NULL, &one_row, NULL};
+    const struct sk_result failures[] = {
+        {.kind = SK_RESULT_LOST},   {.kind = SK_RESULT_ROWS, .rows = &one_row},
+        {.kind = SK_RESULT_FAILED}, {.kind = SK_RESULT_LOCKED},
+        {.kind = SK_RESULT_LOST},
+    };
     char first[SK_UUID_SIZE], again[SK_UUID_SIZE];
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump();
     locks_are("hh");
     id_at(0, first);
     for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
-        pg_answers(failures[i]);
+        pg_gives(failures[i]);
         ck_assert_uint_eq(locks_open(), 0);
         ck_assert_uint_eq(told_count, 0);
         pump();
