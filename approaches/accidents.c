@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "crowd.h"
+#include "purchase.h"
 
 enum {
     UNITS = 1,
@@ -49,7 +50,7 @@ static pid_t act(const struct scene *scene, struct part part)
     worker.works_ms = part.works_ms;
     worker.clock_step_ms = part.clock_step_ms;
     worker.gives_up_at_ms = steady_ms() + (uint64_t)part.patience_ms;
-    _exit((int)worker_buy(&worker, part.user));
+    _exit((int)purchase(&worker, part.user));
 }
 
 // Waits until it has stopped (true), or has ended, or too much time has passed.

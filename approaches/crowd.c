@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "ids.h"
+#include "purchase.h"
 
 enum { PLENTY = 100000000, FEW = 40, SAME_USER = 4, SELL_OUT_MS = 1500, PATIENCE_MS = 2000 };
 
@@ -79,7 +80,7 @@ static void *buy_on(void *arg)
         bool shares = buyer->worker.approach->guards == A_USER; // several requests of one user at a time
         (void)snprintf(user, sizeof user, "user%ld", shares ? n / SAME_USER : n);
         buyer->worker.gives_up_at_ms = steady_ms() + PATIENCE_MS;
-        if (worker_buy(&buyer->worker, user) == SOLD_OUT && buyer->until_sold_out)
+        if (purchase(&buyer->worker, user) == SOLD_OUT && buyer->until_sold_out)
             break;
     }
     return NULL;

@@ -1,10 +1,8 @@
-// What every approach without a way of its own does between lock and unlock. Alone it is right; the more buyers
-// there are, the more often two of them read the same number.
+#include "careless.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "worker.h"
 
 static enum outcome take_from_redis(struct worker *worker)
 {

@@ -110,7 +110,4 @@ void worker_close(struct worker *worker);
 // Forgets its connections to Redis, and what was broken; they are made anew when needed.
 void worker_reconnect(struct worker *worker);
 
-// One purchase, counted. The critical section is the approach's lock around careless.h, or its own buy.
-enum outcome worker_buy(struct worker *worker, const char *user);
-
 #endif

@@ -50,9 +50,6 @@ struct approach {
     long long (*left)(struct worker *worker);
 };
 
-// Buys as if nobody else were there: reads, looks, writes back. What it touches is what `guards` says.
-enum outcome buy_carelessly(struct worker *worker, const char *user);
-
 extern const struct approach *const approaches[]; // in their order; ends with NULL
 
 #endif
