@@ -2,8 +2,6 @@
 // than its TTL is not alone any more, and does not know.
 #include "worker.h"
 
-#include "embedded.h"
-
 static bool lock(struct worker *worker, const char *user)
 {
     (void)user;
@@ -18,7 +16,7 @@ static void unlock(struct worker *worker, const char *user)
 {
     (void)user;
     const char *argv[] = {"lock", worker->token};
-    (void)redis_script(worker, 0, &sk_scripts[SK_SCRIPT_LOCK_RELEASE], 1, 2, argv);
+    (void)redis_script(worker, 0, &sk_approach_scripts[APPROACH_SCRIPT_LOCK_RELEASE], 1, 2, argv);
 }
 
 const struct approach approach_owner_lua = {

@@ -3,7 +3,6 @@
 // clocks jump, or that comes back empty, forgets.
 #include <stdlib.h>
 
-#include "embedded.h"
 #include "worker.h"
 
 enum { MAJORITY = SERVERS / 2 + 1, DRIFT_MS = TTL_MS / 100 + 2 };
@@ -13,7 +12,7 @@ static void unlock(struct worker *worker, const char *user)
     const char *argv[] = {"lock", worker->token};
     (void)user;
     for (int i = 0; i < SERVERS; i++)
-        (void)redis_script(worker, i, &sk_scripts[SK_SCRIPT_LOCK_RELEASE], 1, 2, argv);
+        (void)redis_script(worker, i, &sk_approach_scripts[APPROACH_SCRIPT_LOCK_RELEASE], 1, 2, argv);
     worker->is_broken = false;
 }
 

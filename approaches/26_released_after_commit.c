@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-#include "embedded.h"
-
 static bool take(struct worker *worker, const char *user)
 {
     while (redis_number(worker, "SET lock:%s %s NX PX %d", user, worker->token, TTL_MS) != 1) {
@@ -19,7 +17,7 @@ static void release(struct worker *worker, const char *user)
     char key[TOKEN_SIZE + 8];
     const char *argv[] = {key, worker->token};
     (void)snprintf(key, sizeof key, "lock:%.40s", user);
-    (void)redis_script(worker, 0, &sk_scripts[SK_SCRIPT_LOCK_RELEASE], 1, 2, argv);
+    (void)redis_script(worker, 0, &sk_approach_scripts[APPROACH_SCRIPT_LOCK_RELEASE], 1, 2, argv);
 }
 
 static bool lock(struct worker *worker, const char *user)

@@ -23,7 +23,7 @@ static enum outcome place(struct worker *worker, const char *user, const char *j
     (void)redis_number(worker, "SET %s %s NX PX %d", key, worker->token, TTL_MS); // busy or not: it only saves work
     if (!insert(worker, user, &rows))
         return BROKEN;
-    (void)redis_script(worker, 0, &sk_scripts[SK_SCRIPT_LOCK_RELEASE], 1, 2, argv);
+    (void)redis_script(worker, 0, &sk_approach_scripts[APPROACH_SCRIPT_LOCK_RELEASE], 1, 2, argv);
     (void)redis_number(worker, "XDEL seckill:{1}:journal %s", journal_id);
     return rows == 1 ? BOUGHT : ALREADY;
 }

@@ -2,7 +2,6 @@
 // free, instead of asking every 3 ms. What notification is worth, by itself.
 #include <poll.h>
 
-#include "embedded.h"
 #include "worker.h"
 
 enum { LISTEN_MS = 100 };
@@ -42,7 +41,7 @@ static void unlock(struct worker *worker, const char *user)
 {
     const char *argv[] = {"lock", worker->token};
     (void)user;
-    if (redis_script(worker, 0, &sk_scripts[SK_SCRIPT_LOCK_RELEASE], 1, 2, argv))
+    if (redis_script(worker, 0, &sk_approach_scripts[APPROACH_SCRIPT_LOCK_RELEASE], 1, 2, argv))
         (void)redis_number(worker, "PUBLISH freed lock");
 }
 

@@ -472,7 +472,7 @@ enum sk_status sk_rebuild(const struct sk_core *core, struct sk_segment *segment
     rebuild->page = PAGE_FIRST;
     (void)snprintf(rebuild->id, sizeof rebuild->id, "%" PRId64, segment->voucher_id);
     sk_key_of_lock("rebuild", segment->tag, name);
-    rebuild->lock = sk_lock_take(core->locker, 1, &key, NULL, &events, rebuild);
+    rebuild->lock = sk_lock_take(core->locker, 1, &key, &events, rebuild);
     if (rebuild->lock == NULL) {
         free(rebuild);
         return SK_DOWN;

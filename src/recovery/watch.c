@@ -233,7 +233,7 @@ static void settle_journal(struct sk_watch *watch)
     memcpy(watch->after, "-", 2);
     watch->page = PAGE_FIRST;
     sk_key_of_lock("recover", watch->segment->tag, name);
-    watch->lock = sk_lock_take(watch->core->locker, 1, &key, NULL, &events, watch);
+    watch->lock = sk_lock_take(watch->core->locker, 1, &key, &events, watch);
     if (watch->lock == NULL)
         end_voucher(watch);
 }

@@ -363,7 +363,7 @@ static void lock_batch(struct batch *batch)
             (void)snprintf(names[i], LOCK_KEY_SIZE, "seckill:lock:order:{%s}", batch->orders[i]->user);
             keys[i] = names[i];
         }
-        batch->lock = sk_lock_take(core->locker, batch->n, keys, NULL, &events, batch);
+        batch->lock = sk_lock_take(core->locker, batch->n, keys, &events, batch);
     }
     free(keys);
     free(names);

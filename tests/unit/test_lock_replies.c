@@ -1,14 +1,14 @@
-// Which key of a lock an answer belongs to, when answers come in another order than that of asking: as they do
-// when Redis has lost a script. The rest of the locks is tested against a real Redis.
+// What the answers to a lock's questions make of its keys, in whatever order they come, and which keys are then
+// released. The rest of the locks is tested against a real Redis.
 #include <stdio.h>
 
 #include "fake_stores.h"
 #include "lock.h"
 #include "stack.h"
 
-enum { KEYS = 4, TTL_MS = 60000 };
+enum { KEYS = 5, TTL_MS = 60000 };
 
-static const char *const keys[KEYS] = {"a", "b", "c", "d"};
+static const char *const keys[KEYS] = {"a", "b", "c", "d", "e"};
 static uv_loop_t loop;
 static struct sk_locker *locker;
 static int taken;
@@ -19,6 +19,8 @@ static void on_taken(void *arg, struct sk_lock *lock)
     (void)lock;
     taken++;
 }
+
+static const struct sk_lock_events events = {.taken = on_taken};
 
 static void setup(void)
 {
@@ -36,34 +38,65 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-// Answers for key i come in the order 2, 0, 3, 1: c is somebody's, the answer for d is lost.
-START_TEST(an_answer_belongs_to_the_key_that_was_asked_for)
+// Two keys are granted, one is busy, one answer is an error, and one does not come because the link has died.
+static struct sk_lock *answered(void)
 {
-    static const struct sk_lock_terms numbered = {.fenced = true};
-    static const struct sk_lock_events events = {.taken = on_taken};
-    static const size_t order[KEYS] = {2, 0, 3, 1};
-    static const struct sk_reply answers[KEYS] = {NUMBER(11), NUMBER(12), NUMBER(0), ERROR("NOSCRIPT")};
-    struct sk_lock *lock = sk_lock_take(locker, KEYS, keys, &numbered, &events, NULL);
+    static const struct sk_reply ok = TEXT("OK"), nil = NIL, error = ERROR("OOM");
+    static const struct sk_reply *const answers[KEYS] = {&ok, &nil, &ok, &error, NULL};
+    static const size_t order[KEYS] = {2, 0, 4, 3, 1};
+    struct sk_lock *lock = sk_lock_take(locker, KEYS, keys, &events, NULL);
     ck_assert_uint_eq(fake_redis.count, KEYS);
     for (size_t i = 0; i < KEYS; i++) {
         ck_assert_int_eq(taken, 0);
-        ck_assert_str_eq(fake_redis.asked[order[i]].argv[0], keys[order[i]]);
-        redis_answers_at(order[i], &answers[order[i]]);
+        ck_assert_str_eq(fake_redis.asked[order[i]].argv[1], keys[order[i]]);
+        redis_answers_at(order[i], answers[order[i]]);
     }
     ck_assert_int_eq(taken, 1);
-    ck_assert_int_eq(sk_lock_state(lock, 0), SK_LOCK_HELD);
-    ck_assert_int_eq(sk_lock_state(lock, 1), SK_LOCK_HELD);
-    ck_assert_int_eq(sk_lock_state(lock, 2), SK_LOCK_BUSY);
-    ck_assert_int_eq(sk_lock_state(lock, 3), SK_LOCK_UNKNOWN);
-    ck_assert_uint_eq(sk_lock_fence(lock, 0), 11);
-    ck_assert_uint_eq(sk_lock_fence(lock, 1), 12);
-    sk_lock_release(lock);
-    const struct asked *release = &fake_redis.asked[KEYS]; // of the two that are held
+    return lock;
+}
+
+static void must_release_what_is_held(const struct asked *release)
+{
     ck_assert_uint_eq(fake_redis.count, KEYS + 1);
     ck_assert_int_eq(release->what, SK_SCRIPT_LOCK_RELEASE);
     ck_assert_int_eq(release->keys, 2);
     ck_assert_str_eq(release->argv[0], "a");
-    ck_assert_str_eq(release->argv[1], "b");
+    ck_assert_str_eq(release->argv[1], "c");
+    ck_assert_str_eq(release->argv[2], fake_redis.asked[0].argv[2]); // the token
+}
+
+START_TEST(an_answer_belongs_to_the_key_that_was_asked_for)
+{
+    static const enum sk_lock_state states[KEYS] = {SK_LOCK_HELD, SK_LOCK_BUSY, SK_LOCK_HELD, SK_LOCK_UNKNOWN,
+                                                    SK_LOCK_UNKNOWN};
+    struct sk_lock *lock = answered();
+    for (size_t i = 0; i < KEYS; i++)
+        ck_assert_int_eq(sk_lock_state(lock, i), states[i]);
+    sk_lock_release(lock);
+    must_release_what_is_held(&fake_redis.asked[KEYS]);
+}
+END_TEST
+
+START_TEST(what_is_granted_after_the_release_is_released_at_once)
+{
+    static const struct sk_reply ok = TEXT("OK"), nil = NIL;
+    static const struct sk_reply *const answers[KEYS] = {&ok, &nil, &ok, NULL, NULL};
+    struct sk_lock *lock = sk_lock_take(locker, KEYS, keys, &events, NULL);
+    sk_lock_release(lock);
+    for (size_t i = 0; i < KEYS; i++) {
+        ck_assert_uint_eq(fake_redis.count, KEYS);
+        redis_answers(answers[i]);
+    }
+    ck_assert_int_eq(taken, 0);
+    must_release_what_is_held(&fake_redis.asked[KEYS]);
+}
+END_TEST
+
+START_TEST(nothing_is_asked_while_redis_is_down)
+{
+    fake_redis.down = true;
+    ck_assert_ptr_null(sk_lock_take(locker, KEYS, keys, &events, NULL));
+    ck_assert_uint_eq(fake_redis.count, 0);
 }
 END_TEST
 
@@ -72,5 +105,7 @@ int main(void)
     TCase *tcase = tcase_create("lock replies");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, an_answer_belongs_to_the_key_that_was_asked_for);
+    tcase_add_test(tcase, what_is_granted_after_the_release_is_released_at_once);
+    tcase_add_test(tcase, nothing_is_asked_while_redis_is_down);
     return harness_main(tcase, CK_FORK);
 }

@@ -34,12 +34,11 @@ static size_t lock_count, locks_answered;
 static bool no_locks;
 
 struct sk_lock *sk_lock_take(struct sk_locker *locker, size_t n, const char *const *keys,
-                             const struct sk_lock_terms *terms, const struct sk_lock_events *events, void *arg)
+                             const struct sk_lock_events *events, void *arg)
 {
     (void)locker;
     if (no_locks)
         return NULL;
-    ck_assert_ptr_null(terms); // a batch waits for nobody
     ck_assert_uint_lt(lock_count, LOCKS_MAX);
     struct sk_lock *lock = &locks[lock_count++];
     *lock = (struct sk_lock){.n = n, .keys = calloc(n, KEY_SIZE), .events = events, .arg = arg};

@@ -4,7 +4,7 @@
 -- KEYS  1 lock   2 its last number
 -- ARGV  1 token   2 ttl_ms
 --
--- Returns the number; 0 if somebody has the lock.
+-- Returns the number; 0 if the lock is busy.
 
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   return 0
