@@ -1,5 +1,5 @@
-// The first lock in Redis. Nothing is wrong with it while everybody lives; whoever dies inside leaves the key there
-// for ever.
+// The first lock in Redis. Nothing is wrong with it while all owners live; one that dies inside leaves the key
+// there permanently.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)

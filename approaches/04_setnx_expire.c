@@ -1,4 +1,5 @@
-// A TTL, so that the dead let go. But it comes with a second command: whoever dies before it holds the lock for ever.
+// A TTL, so that a dead owner's lock expires. But it comes with a second command: an owner that dies before it holds
+// the lock permanently.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)

@@ -1,5 +1,5 @@
-// One command sets key and TTL. But a holder that takes longer than the TTL loses the lock without knowing, and its DEL
-// then frees that of the next one: from there on everybody is inside.
+// One command sets key and TTL. But an owner that takes longer than the TTL loses the lock without knowing, and its DEL
+// then releases that of the next one: from there on the lock excludes no one.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)

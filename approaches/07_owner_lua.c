@@ -1,5 +1,5 @@
-// Looking and deleting are one step, so nobody frees what is not his. What no release can mend: a holder that is slower
-// than its TTL is not alone any more, and does not know.
+// Looking and deleting are one step, so no client releases another's lock. What no release can mend: an owner that is
+// slower than its TTL is not alone any more, and does not know.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)

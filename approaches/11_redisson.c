@@ -1,5 +1,5 @@
-// Redisson's kind. A hash holds who has the lock and how often (re-entrant); whoever must wait is told for how long,
-// and listens on a channel instead of asking again and again; a watchdog renews the TTL while the process lives, so
+// Redisson's kind. A hash holds who has the lock and how often (re-entrant); a client that must wait is told for how
+// long, and listens on a channel instead of polling; a watchdog renews the TTL while the process lives, so
 // slow work is no danger any more. A process that stands still takes its watchdog with it: that danger stays.
 #include <poll.h>
 #include <pthread.h>
@@ -47,7 +47,7 @@ static struct holder *holder_of(struct worker *worker)
     return holder;
 }
 
-// Until somebody frees a lock, or the present holder's TTL is over.
+// Until a lock is released, or the present owner's TTL is over.
 static void listen_for(redisContext *channel, long long ms)
 {
     struct pollfd wait = {.fd = channel->fd, .events = POLLIN};

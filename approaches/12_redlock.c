@@ -1,6 +1,6 @@
 // Redlock: the lock is taken where a majority of five independent servers says yes, and in time. One or two of them may
-// be lost. It is still a lock with a TTL: whoever stands still for longer is not alone any more, and a majority whose
-// clocks jump, or that comes back empty, forgets.
+// be lost. It is still a lock with a TTL: an owner that stands still for longer is not alone any more, and a majority
+// whose clocks jump, or that comes back empty, forgets.
 #include <stdlib.h>
 
 #include "worker.h"

@@ -1,6 +1,7 @@
-// ZooKeeper: an ephemeral, sequential node for each who wants the lock; the lowest number has it, and everybody watches
-// the one before. The server deletes the node when its session ends, so a dead holder frees the lock after the
-// session's time-out. A holder that stands still for longer loses its session, and does not know until it speaks.
+// ZooKeeper: an ephemeral, sequential node for each client that wants the lock; the lowest number has it, and each of
+// the others watches the one before. The server deletes the node when its session ends, so a dead holder frees the lock
+// after the session's time-out. A holder that stands still for longer loses its session, and does not know until it
+// speaks.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// No lock at all: the SET is carried out only if nobody has touched the stock since it was read. Right, and the more
+// No lock at all: the SET is carried out only if the stock has not been touched since it was read. Right, and the more
 // buyers there are, the more of them read in vain.
 #include "worker.h"
 

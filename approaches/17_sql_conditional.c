@@ -1,5 +1,5 @@
-// The condition asks what matters, whether a unit is left, and the row lock makes question and answer one step. Nobody
-// has to start again.
+// The condition asks what matters, whether a unit is left, and the row lock makes question and answer one step. No
+// buyer has to start again.
 #include "worker.h"
 
 static enum outcome buy(struct worker *worker, const char *user)

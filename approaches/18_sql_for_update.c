@@ -1,5 +1,5 @@
-// The pessimistic way (悲观锁): the row stays locked until the transaction ends. The lock lives in the connection: a
-// killed holder frees it at once, and one that stands still keeps it, and everybody waiting, but is never overtaken.
+// The pessimistic way (悲观锁): the row stays locked until the transaction ends. The lock lives in the connection: it
+// is released at once when its owner is killed, and kept, with all others waiting, while its owner stands still.
 #include "worker.h"
 
 static bool lock(struct worker *worker, const char *user)
@@ -24,7 +24,7 @@ const struct approach approach_sql_for_update = {
     .number = 18,
     .title = "SELECT ... FOR UPDATE",
     .source = "-",
-    .claim = "right; everybody waits in line",
+    .claim = "right; all wait in line",
     .guards = A_STOCK_IN_SQL,
     .lives = IN_POSTGRES,
     .predicted = 0,

@@ -24,7 +24,7 @@ static enum outcome buy(struct worker *worker, const char *user)
     const char *letters = worker->reply->element[6]->str;
     long bought = (long)strspn(letters, "p");
     if (bought > 1)
-        atomic_fetch_add(&worker->shared->sold, bought - 1); // the first one is counted by whoever called
+        atomic_fetch_add(&worker->shared->sold, bought - 1); // the first one is counted by the caller
     return bought > 0 ? BOUGHT : SOLD_OUT;
 }
 

@@ -1,4 +1,4 @@
-// The database refuses the second order, whoever sends it and whatever happened before. Every attempt costs a
+// The database refuses the second order, from any process and after any accident. Every attempt costs a
 // statement.
 #include "worker.h"
 

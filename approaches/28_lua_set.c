@@ -1,5 +1,5 @@
-// Redis knows who has bought; the row is written afterwards. Whoever dies in between has bought in Redis and nowhere
-// else; and a Redis that has forgotten sells again.
+// Redis knows who has bought; the row is written afterwards. A process that dies in between has bought in Redis
+// and nowhere else; and a Redis that has forgotten sells again.
 #include "worker.h"
 
 static enum outcome buy(struct worker *worker, const char *user)

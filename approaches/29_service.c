@@ -1,6 +1,6 @@
 // The service's way: Lua decides and writes down what it has granted (28 with a journal), the lock keeps others from
-// doing the same work meanwhile (26), and the unique index has the last word (27). Whoever finds a grant without an
-// order settles it, so nobody has bought in Redis only.
+// doing the same work meanwhile (26), and the unique index has the last word (27). Any
+// process that finds a grant without an order settles it, so no user has bought in Redis only.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// Order ids from nobody but the process itself: UUIDv7, a time stamp in ms and random bits. No call, nothing to lose;
+// Order ids from the process itself: UUIDv7, a time stamp in ms and random bits. No call, nothing to lose;
 // in order within a process, and to the ms between processes.
 #include "ids.h"
 
@@ -16,7 +16,7 @@ const struct approach approach_uuid_v7 = {
     .number = 31,
     .title = "order ids: UUIDv7",
     .source = "the service",
-    .claim = "unique without asking anybody",
+    .claim = "unique without a call",
     .guards = AN_ID,
     .predicted = 0,
     .buy = buy,

@@ -1,5 +1,5 @@
-// 7 once more, with one thing changed: whoever must wait listens on a channel until somebody says that the lock is
-// free, instead of asking every 3 ms. What notification is worth, by itself.
+// 7 once more, with one thing changed: a client that must wait listens on a channel until the lock is released,
+// instead of polling every 3 ms. What notification is worth, by itself.
 #include <poll.h>
 
 #include "worker.h"

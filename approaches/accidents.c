@@ -16,7 +16,7 @@ enum {
     REACH_MS = 4000,         // to get to a point
     RUSH_MS = TTL_MS / 5,    // well before a TTL ends
     OUTLIVE_MS = 4 * TTL_MS, // well after it, and after a session of ZooKeeper
-    STUCK_MS = 5 * TTL_MS,   // after which nobody goes on any more
+    STUCK_MS = 5 * TTL_MS,   // after which no other goes on any more
     STEP_S = 3600,
 };
 
@@ -29,15 +29,286 @@ struct scene {
     bool ok;
 };
 
-// ---- actors ----
-
+// What one buyer does in a scene.
 struct part {
     const char *user, *stops_at;
     int works_ms, patience_ms;
     int64_t clock_step_ms;
 };
 
-static pid_t act(const struct scene *scene, struct part part)
+static void accident_run_all(struct scene *scene);
+static void accident_race(struct scene *scene, const char *point);
+static long accident_killed(struct scene *scene, const char *point, enum trouble trouble);
+static void accident_slow(struct scene *scene);
+static void accident_paused(struct scene *scene, const char *point, bool is_inside);
+static bool accident_forgets(struct scene *scene, int count);
+static bool accident_restart(struct scene *scene, int count);
+static bool accident_sells_again(struct scene *scene);
+static bool accident_trusts_clocks(struct scene *scene, int count);
+static bool accident_gets_in(struct scene *scene, int64_t clock_step_ms);
+static void accident_lose_servers(struct scene *scene);
+static bool accident_can_buy(struct scene *scene);
+static void accident_ids_after_a_restart(struct scene *scene);
+static bool accident_begin(struct scene *scene, int units);
+static pid_t accident_stop_one(struct scene *scene, const char *point, int units);
+static pid_t accident_act(const struct scene *scene, struct part part);
+static bool accident_has_stopped(pid_t pid, int ms);
+static enum outcome accident_end_of(pid_t pid, int ms);
+static void accident_note(struct scene *scene, enum trouble trouble, bool happened);
+static bool accident_was_two(struct scene *scene);
+
+bool accidents_run(struct servers *servers, const struct approach *approach, struct shared *shared,
+                   struct result *result)
+{
+    static struct worker judge;
+    struct scene scene = {servers, approach, shared, result, &judge, true};
+    if (!worker_open(&judge, approach, &servers->place, shared))
+        return false;
+    accident_run_all(&scene);
+    worker_close(&judge);
+    return scene.ok;
+}
+
+static void accident_run_all(struct scene *scene)
+{
+    const struct approach *approach = scene->approach;
+    struct result *result = scene->result;
+    if (approach->guards == AN_ID) {
+        accident_ids_after_a_restart(scene);
+        return;
+    }
+    accident_race(scene, "read");
+    accident_race(scene, "released");
+    result->killed_ms = accident_killed(scene, "read", STUCK);
+    result->killed_between_ms = accident_killed(scene, "between", STUCK_BETWEEN);
+    if (approach->guards == A_USER)
+        accident_note(scene, FORGETS, accident_sells_again(scene));
+    // A lock of the process ends with it, and no other process waits for it.
+    if (approach->lives == NO_LOCK || approach->lives == IN_THE_PROCESS)
+        return;
+    accident_slow(scene);
+    accident_paused(scene, "read", true);
+    accident_paused(scene, "checked", false);
+    // What is not in a Redis has nothing there to forget, and no TTL to be stepped over.
+    if (approach->lives != IN_REDIS && approach->lives != IN_FIVE_REDISES)
+        return;
+    int majority = 1;
+    if (approach->lives == IN_FIVE_REDISES) {
+        accident_lose_servers(scene);
+        majority = SERVERS / 2 + 1;
+    }
+    accident_note(scene, FORGETS, accident_forgets(scene, majority));
+    accident_note(scene, TRUSTS_CLOCKS, accident_trusts_clocks(scene, majority));
+}
+
+// ---- accidents ----
+
+// Two at once, as near to each other as can be: the second one comes, and goes, between reading and writing of the
+// first.
+static void accident_race(struct scene *scene, const char *point)
+{
+    pid_t first = accident_stop_one(scene, point, UNITS);
+    if (first == 0)
+        return;
+    (void)accident_end_of(accident_act(scene, (struct part){.user = "u", .patience_ms = RUSH_MS}), REACH_MS);
+    (void)accident_end_of(first, REACH_MS);
+    long sold = atomic_load(&scene->shared->sold);
+    if (scene->approach->guards == A_USER) {
+        accident_note(scene, BUYS_TWICE, crowd_twice(scene->judge, "u", NULL) > 0);
+    } else {
+        accident_note(scene, OVERSELLS, sold > UNITS);
+        accident_note(scene, LOSES_UPDATES, sold > UNITS - crowd_left(scene->judge));
+    }
+}
+
+// How long until another buys after the first one was killed at a point; NEVER; NOT_TRIED without such a point.
+static long accident_killed(struct scene *scene, const char *point, enum trouble trouble)
+{
+    pid_t first = accident_stop_one(scene, point, 2 * UNITS);
+    if (first == 0)
+        return NOT_TRIED;
+    uint64_t began = steady_ms();
+    (void)kill(first, SIGKILL);
+    (void)waitpid(first, NULL, 0);
+    atomic_store(&scene->shared->inside, 0);
+    enum outcome outcome =
+        accident_end_of(accident_act(scene, (struct part){.user = "u", .patience_ms = STUCK_MS}), 2 * STUCK_MS);
+    long ms = (long)(steady_ms() - began), orders = 0;
+    bool went_on = outcome == BOUGHT;
+    if (scene->approach->guards == A_USER) {
+        (void)crowd_twice(scene->judge, "u", &orders); // already bought: with an order to show for it?
+        went_on = orders == 1;
+    }
+    accident_note(scene, trouble, !went_on);
+    return went_on ? ms : NEVER;
+}
+
+// The first one's work takes longer than the TTL.
+static void accident_slow(struct scene *scene)
+{
+    if (!accident_begin(scene, 2 * UNITS))
+        return;
+    struct part part = {.user = "u", .works_ms = 3 * TTL_MS, .patience_ms = REACH_MS};
+    pid_t first = accident_act(scene, part);
+    for (int ms = 0; ms < REACH_MS && atomic_load(&scene->shared->inside) == 0; ms++)
+        (void)usleep(1000);
+    (void)accident_end_of(accident_act(scene, (struct part){.user = "u", .patience_ms = 2 * TTL_MS}), 2 * REACH_MS);
+    (void)accident_end_of(first, 2 * REACH_MS);
+    accident_note(scene, TWO_WHEN_SLOW, accident_was_two(scene));
+}
+
+// The first one's process stands still for longer than the TTL, at a point; then it goes on. Whose lock does it
+// release? A third one, who comes while the second one is inside, finds out.
+static void accident_paused(struct scene *scene, const char *point, bool is_inside)
+{
+    struct shared *shared = scene->shared;
+    pid_t first = accident_stop_one(scene, point, 3 * UNITS);
+    if (first == 0)
+        return;
+    long already_in = is_inside ? 1 : 0;
+    struct part long_work = {.user = "u", .works_ms = TTL_MS * 4 / 5, .patience_ms = OUTLIVE_MS};
+    pid_t second = accident_act(scene, long_work);
+    for (uint64_t until = steady_ms() + OUTLIVE_MS; steady_ms() < until; (void)usleep(500)) {
+        if (atomic_load(&shared->inside) > already_in)
+            break;
+    }
+    bool second_is_in = atomic_load(&shared->inside) > already_in;
+    (void)accident_end_of(first, REACH_MS);
+    if (second_is_in && scene->approach->guards != A_USER) {
+        atomic_store(&shared->most_inside, atomic_load(&shared->inside));
+        (void)accident_end_of(accident_act(scene, (struct part){.user = "u", .patience_ms = RUSH_MS}), REACH_MS);
+        accident_note(scene, FREES_ANOTHERS, atomic_load(&shared->most_inside) > 1);
+    }
+    (void)accident_end_of(second, REACH_MS);
+    if (is_inside)
+        accident_note(scene, TWO_WHEN_PAUSED,
+                      scene->approach->guards == A_USER ? accident_was_two(scene) : second_is_in);
+}
+
+static bool accident_forgets(struct scene *scene, int count)
+{
+    pid_t first = accident_stop_one(scene, "read", 2 * UNITS);
+    bool two = false;
+    if (first == 0)
+        return false;
+    if (accident_restart(scene, count))
+        two = accident_gets_in(scene, 0);
+    (void)accident_end_of(first, REACH_MS);
+    return scene->approach->guards == A_USER ? accident_was_two(scene) : two;
+}
+
+// The lock's server, or `count` of its servers, come back empty.
+static bool accident_restart(struct scene *scene, int count)
+{
+    for (int i = 0; i < count && scene->ok; i++) {
+        servers_kill_redis(scene->servers, i);
+        scene->ok = servers_start_redis(scene->servers, i);
+    }
+    const struct approach *approach = scene->approach;
+    worker_reconnect(scene->judge);
+    scene->ok = scene->ok && redis_number(scene->judge, "SET stock 2") == 1 &&
+                (approach->prepare == NULL || approach->prepare(scene->judge, 2));
+    return scene->ok;
+}
+
+// One after the other: what the server has forgotten, the second one may do again.
+static bool accident_sells_again(struct scene *scene)
+{
+    if (!accident_begin(scene, 2 * UNITS))
+        return false;
+    struct part part = {.user = "u", .patience_ms = REACH_MS};
+    (void)accident_end_of(accident_act(scene, part), REACH_MS);
+    if (accident_restart(scene, 1))
+        (void)accident_end_of(accident_act(scene, part), REACH_MS);
+    return accident_was_two(scene);
+}
+
+static bool accident_trusts_clocks(struct scene *scene, int count)
+{
+    pid_t first = accident_stop_one(scene, "read", 2 * UNITS);
+    if (first == 0)
+        return false;
+    for (int i = 0; i < count; i++)
+        scene->ok = scene->ok && servers_step_clock(scene->servers, i, STEP_S);
+    bool two = accident_gets_in(scene, (int64_t)STEP_S * 1000);
+    for (int i = 0; i < count; i++)
+        scene->ok = scene->ok && servers_step_clock(scene->servers, i, 0);
+    (void)accident_end_of(first, REACH_MS);
+    return scene->approach->guards == A_USER ? accident_was_two(scene) : two;
+}
+
+// While the first one is inside, the world changes; does a second one get in, who must not?
+static bool accident_gets_in(struct scene *scene, int64_t clock_step_ms)
+{
+    struct part part = {.user = "u", .patience_ms = RUSH_MS, .clock_step_ms = clock_step_ms};
+    (void)accident_end_of(accident_act(scene, part), REACH_MS);
+    return atomic_load(&scene->shared->most_inside) > 1;
+}
+
+// ---- Redlock's servers ----
+
+// The first server also holds what the judge looks at, so it is the last ones that go.
+static void accident_lose_servers(struct scene *scene)
+{
+    bool sells[4] = {false};
+    for (int lost = 1; lost <= 3; lost++) {
+        servers_kill_redis(scene->servers, SERVERS - lost);
+        sells[lost] = accident_can_buy(scene);
+    }
+    for (int i = SERVERS - 3; i < SERVERS; i++)
+        scene->ok = servers_start_redis(scene->servers, i) && scene->ok;
+    bool one_empty = accident_forgets(scene, 1), one_clock = accident_trusts_clocks(scene, 1);
+    (void)snprintf(scene->result->notes, NOTES_SIZE,
+                   "lost 1 of 5: %s, 2: %s, 3: %s; 1 of 5 empty: %s, clock of 1 stepped: %s",
+                   sells[1] ? "sells" : "stops", sells[2] ? "sells" : "stops", sells[3] ? "sells" : "stops",
+                   one_empty ? "two inside" : "safe", one_clock ? "two inside" : "safe");
+    accident_note(scene, STUCK, !sells[1] || !sells[2] || sells[3]);
+    accident_note(scene, MINORITY_DECIDES, one_empty || one_clock);
+}
+
+static bool accident_can_buy(struct scene *scene)
+{
+    return accident_begin(scene, UNITS) &&
+           accident_end_of(accident_act(scene, (struct part){.user = "u", .patience_ms = 2 * TTL_MS}), REACH_MS) ==
+               BOUGHT;
+}
+
+// ---- ids ----
+
+// At the beginning of a second, so that the restart falls into it.
+static void accident_ids_after_a_restart(struct scene *scene)
+{
+    struct part part = {.user = "u", .patience_ms = REACH_MS};
+    if (!accident_begin(scene, UNITS))
+        return;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)usleep((useconds_t)(1000000 - now.tv_nsec / 1000) % 1000000);
+    (void)accident_end_of(accident_act(scene, part), REACH_MS);
+    if (accident_restart(scene, 1))
+        (void)accident_end_of(accident_act(scene, part), REACH_MS);
+    accident_note(scene, FORGETS, strcmp(scene->shared->ids[0].text, scene->shared->ids[1].text) == 0);
+}
+
+// ---- actors ----
+
+static bool accident_begin(struct scene *scene, int units)
+{
+    crowd_forget(scene->shared);
+    scene->ok = scene->ok && crowd_prepare(scene->judge, units);
+    return scene->ok;
+}
+
+// The first actor, stopped at a point. 0: this approach has no such point.
+static pid_t accident_stop_one(struct scene *scene, const char *point, int units)
+{
+    if (!accident_begin(scene, units))
+        return 0;
+    pid_t pid = accident_act(scene, (struct part){.user = "u", .stops_at = point, .patience_ms = REACH_MS});
+    return accident_has_stopped(pid, REACH_MS) ? pid : 0;
+}
+
+static pid_t accident_act(const struct scene *scene, struct part part)
 {
     pid_t pid = fork();
     if (pid != 0)
@@ -54,7 +325,7 @@ static pid_t act(const struct scene *scene, struct part part)
 }
 
 // Waits until it has stopped (true), or has ended, or too much time has passed.
-static bool has_stopped(pid_t pid, int ms)
+static bool accident_has_stopped(pid_t pid, int ms)
 {
     for (uint64_t until = steady_ms() + (uint64_t)ms; steady_ms() < until; (void)usleep(500)) {
         int status;
@@ -67,7 +338,7 @@ static bool has_stopped(pid_t pid, int ms)
 }
 
 // Lets it go on to its end; BROKEN if it has to be killed.
-static enum outcome end_of(pid_t pid, int ms)
+static enum outcome accident_end_of(pid_t pid, int ms)
 {
     int status = 0;
     (void)kill(pid, SIGCONT);
@@ -80,264 +351,16 @@ static enum outcome end_of(pid_t pid, int ms)
     return BROKEN;
 }
 
-static bool begin(struct scene *scene, int units)
-{
-    crowd_forget(scene->shared);
-    scene->ok = scene->ok && crowd_prepare(scene->judge, units);
-    return scene->ok;
-}
-
-// The first actor, stopped at a point. 0: this approach has no such point.
-static pid_t stop_one(struct scene *scene, const char *point, int units)
-{
-    if (!begin(scene, units))
-        return 0;
-    pid_t pid = act(scene, (struct part){.user = "u", .stops_at = point, .patience_ms = REACH_MS});
-    return has_stopped(pid, REACH_MS) ? pid : 0;
-}
-
-static void note(struct scene *scene, enum trouble trouble, bool happened)
+static void accident_note(struct scene *scene, enum trouble trouble, bool happened)
 {
     scene->result->tried |= trouble;
     scene->result->measured |= happened ? trouble : 0;
 }
 
 // What "two at once" means: two inside, or, where a user is guarded, an order too many in the end.
-static bool was_two(struct scene *scene)
+static bool accident_was_two(struct scene *scene)
 {
     if (scene->approach->guards == A_USER)
         return crowd_twice(scene->judge, "u", NULL) > 0;
     return atomic_load(&scene->shared->most_inside) > 1;
-}
-
-// ---- accidents ----
-
-// Two at once, as near to each other as can be: the second one comes, and goes, between reading and writing of the
-// first.
-static void race(struct scene *scene, const char *point)
-{
-    pid_t first = stop_one(scene, point, UNITS);
-    if (first == 0)
-        return;
-    (void)end_of(act(scene, (struct part){.user = "u", .patience_ms = RUSH_MS}), REACH_MS);
-    (void)end_of(first, REACH_MS);
-    long sold = atomic_load(&scene->shared->sold);
-    if (scene->approach->guards == A_USER) {
-        note(scene, BUYS_TWICE, crowd_twice(scene->judge, "u", NULL) > 0);
-    } else {
-        note(scene, OVERSELLS, sold > UNITS);
-        note(scene, LOSES_UPDATES, sold > UNITS - crowd_left(scene->judge));
-    }
-}
-
-// How long until somebody buys after the first one was killed at a point; NEVER; NOT_TRIED without such a point.
-static long killed(struct scene *scene, const char *point, enum trouble trouble)
-{
-    pid_t first = stop_one(scene, point, 2 * UNITS);
-    if (first == 0)
-        return NOT_TRIED;
-    uint64_t began = steady_ms();
-    (void)kill(first, SIGKILL);
-    (void)waitpid(first, NULL, 0);
-    atomic_store(&scene->shared->inside, 0);
-    enum outcome outcome = end_of(act(scene, (struct part){.user = "u", .patience_ms = STUCK_MS}), 2 * STUCK_MS);
-    long ms = (long)(steady_ms() - began), orders = 0;
-    bool went_on = outcome == BOUGHT;
-    if (scene->approach->guards == A_USER) {
-        (void)crowd_twice(scene->judge, "u", &orders); // already bought: with an order to show for it?
-        went_on = orders == 1;
-    }
-    note(scene, trouble, !went_on);
-    return went_on ? ms : NEVER;
-}
-
-// The first one's work takes longer than the TTL.
-static void slow(struct scene *scene)
-{
-    if (!begin(scene, 2 * UNITS))
-        return;
-    struct part part = {.user = "u", .works_ms = 3 * TTL_MS, .patience_ms = REACH_MS};
-    pid_t first = act(scene, part);
-    for (int ms = 0; ms < REACH_MS && atomic_load(&scene->shared->inside) == 0; ms++)
-        (void)usleep(1000);
-    (void)end_of(act(scene, (struct part){.user = "u", .patience_ms = 2 * TTL_MS}), 2 * REACH_MS);
-    (void)end_of(first, 2 * REACH_MS);
-    note(scene, TWO_WHEN_SLOW, was_two(scene));
-}
-
-// The first one's process stands still for longer than the TTL, at a point; then it goes on. Whose lock does it
-// release? A third one, who comes while the second one is inside, finds out.
-static void paused(struct scene *scene, const char *point, bool is_inside)
-{
-    struct shared *shared = scene->shared;
-    pid_t first = stop_one(scene, point, 3 * UNITS);
-    if (first == 0)
-        return;
-    long already_in = is_inside ? 1 : 0;
-    struct part long_work = {.user = "u", .works_ms = TTL_MS * 4 / 5, .patience_ms = OUTLIVE_MS};
-    pid_t second = act(scene, long_work);
-    for (uint64_t until = steady_ms() + OUTLIVE_MS; steady_ms() < until; (void)usleep(500)) {
-        if (atomic_load(&shared->inside) > already_in)
-            break;
-    }
-    bool second_is_in = atomic_load(&shared->inside) > already_in;
-    (void)end_of(first, REACH_MS);
-    if (second_is_in && scene->approach->guards != A_USER) {
-        atomic_store(&shared->most_inside, atomic_load(&shared->inside));
-        (void)end_of(act(scene, (struct part){.user = "u", .patience_ms = RUSH_MS}), REACH_MS);
-        note(scene, FREES_ANOTHERS, atomic_load(&shared->most_inside) > 1);
-    }
-    (void)end_of(second, REACH_MS);
-    if (is_inside)
-        note(scene, TWO_WHEN_PAUSED, scene->approach->guards == A_USER ? was_two(scene) : second_is_in);
-}
-
-// While the first one is inside, the world changes; does a second one get in, who must not?
-static bool gets_in(struct scene *scene, int64_t clock_step_ms)
-{
-    struct part part = {.user = "u", .patience_ms = RUSH_MS, .clock_step_ms = clock_step_ms};
-    (void)end_of(act(scene, part), REACH_MS);
-    return atomic_load(&scene->shared->most_inside) > 1;
-}
-
-// The lock's server, or `count` of its servers, come back empty.
-static bool restart(struct scene *scene, int count)
-{
-    for (int i = 0; i < count && scene->ok; i++) {
-        servers_kill_redis(scene->servers, i);
-        scene->ok = servers_start_redis(scene->servers, i);
-    }
-    const struct approach *approach = scene->approach;
-    worker_reconnect(scene->judge);
-    scene->ok = scene->ok && redis_number(scene->judge, "SET stock 2") == 1 &&
-                (approach->prepare == NULL || approach->prepare(scene->judge, 2));
-    return scene->ok;
-}
-
-static bool forgets(struct scene *scene, int count)
-{
-    pid_t first = stop_one(scene, "read", 2 * UNITS);
-    bool two = false;
-    if (first == 0)
-        return false;
-    if (restart(scene, count))
-        two = gets_in(scene, 0);
-    (void)end_of(first, REACH_MS);
-    return scene->approach->guards == A_USER ? was_two(scene) : two;
-}
-
-// One after the other: what the server has forgotten, the second one may do again.
-static bool sells_again(struct scene *scene)
-{
-    if (!begin(scene, 2 * UNITS))
-        return false;
-    struct part part = {.user = "u", .patience_ms = REACH_MS};
-    (void)end_of(act(scene, part), REACH_MS);
-    if (restart(scene, 1))
-        (void)end_of(act(scene, part), REACH_MS);
-    return was_two(scene);
-}
-
-static bool trusts_clocks(struct scene *scene, int count)
-{
-    pid_t first = stop_one(scene, "read", 2 * UNITS);
-    if (first == 0)
-        return false;
-    for (int i = 0; i < count; i++)
-        scene->ok = scene->ok && servers_step_clock(scene->servers, i, STEP_S);
-    bool two = gets_in(scene, (int64_t)STEP_S * 1000);
-    for (int i = 0; i < count; i++)
-        scene->ok = scene->ok && servers_step_clock(scene->servers, i, 0);
-    (void)end_of(first, REACH_MS);
-    return scene->approach->guards == A_USER ? was_two(scene) : two;
-}
-
-// ---- Redlock's servers ----
-
-static bool can_buy(struct scene *scene)
-{
-    return begin(scene, UNITS) &&
-           end_of(act(scene, (struct part){.user = "u", .patience_ms = 2 * TTL_MS}), REACH_MS) == BOUGHT;
-}
-
-// The first server also holds what the judge looks at, so it is the last ones that go.
-static void lose_servers(struct scene *scene)
-{
-    bool sells[4] = {false};
-    for (int lost = 1; lost <= 3; lost++) {
-        servers_kill_redis(scene->servers, SERVERS - lost);
-        sells[lost] = can_buy(scene);
-    }
-    for (int i = SERVERS - 3; i < SERVERS; i++)
-        scene->ok = servers_start_redis(scene->servers, i) && scene->ok;
-    bool one_empty = forgets(scene, 1), one_clock = trusts_clocks(scene, 1);
-    (void)snprintf(scene->result->notes, NOTES_SIZE,
-                   "lost 1 of 5: %s, 2: %s, 3: %s; 1 of 5 empty: %s, clock of 1 stepped: %s",
-                   sells[1] ? "sells" : "stops", sells[2] ? "sells" : "stops", sells[3] ? "sells" : "stops",
-                   one_empty ? "two inside" : "safe", one_clock ? "two inside" : "safe");
-    note(scene, STUCK, !sells[1] || !sells[2] || sells[3]);
-    note(scene, MINORITY_DECIDES, one_empty || one_clock);
-}
-
-// ---- ids ----
-
-// At the beginning of a second, so that the restart falls into it.
-static void ids_after_a_restart(struct scene *scene)
-{
-    struct part part = {.user = "u", .patience_ms = REACH_MS};
-    if (!begin(scene, UNITS))
-        return;
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)usleep((useconds_t)(1000000 - now.tv_nsec / 1000) % 1000000);
-    (void)end_of(act(scene, part), REACH_MS);
-    if (restart(scene, 1))
-        (void)end_of(act(scene, part), REACH_MS);
-    note(scene, FORGETS, strcmp(scene->shared->ids[0].text, scene->shared->ids[1].text) == 0);
-}
-
-// ---- all of them ----
-
-static void run_all(struct scene *scene)
-{
-    const struct approach *approach = scene->approach;
-    struct result *result = scene->result;
-    if (approach->guards == AN_ID) {
-        ids_after_a_restart(scene);
-        return;
-    }
-    race(scene, "read");
-    race(scene, "released");
-    result->killed_ms = killed(scene, "read", STUCK);
-    result->killed_between_ms = killed(scene, "between", STUCK_BETWEEN);
-    if (approach->guards == A_USER)
-        note(scene, FORGETS, sells_again(scene));
-    // A lock of the process ends with it, and nobody else waits for it.
-    if (approach->lives == NO_LOCK || approach->lives == IN_THE_PROCESS)
-        return;
-    slow(scene);
-    paused(scene, "read", true);
-    paused(scene, "checked", false);
-    // What is not in a Redis has nothing there to forget, and no TTL to be stepped over.
-    if (approach->lives != IN_REDIS && approach->lives != IN_FIVE_REDISES)
-        return;
-    int majority = 1;
-    if (approach->lives == IN_FIVE_REDISES) {
-        lose_servers(scene);
-        majority = SERVERS / 2 + 1;
-    }
-    note(scene, FORGETS, forgets(scene, majority));
-    note(scene, TRUSTS_CLOCKS, trusts_clocks(scene, majority));
-}
-
-bool accidents_run(struct servers *servers, const struct approach *approach, struct shared *shared,
-                   struct result *result)
-{
-    static struct worker judge;
-    struct scene scene = {servers, approach, shared, result, &judge, true};
-    if (!worker_open(&judge, approach, &servers->place, shared))
-        return false;
-    run_all(&scene);
-    worker_close(&judge);
-    return scene.ok;
 }

@@ -19,11 +19,11 @@ enum trouble {
     LOSES_UPDATES = 1 << 0,     // two buyers, one unit less
     OVERSELLS = 1 << 1,         // more buyers than units
     BUYS_TWICE = 1 << 2,        // a user with two orders, or an id that is given out twice
-    STUCK = 1 << 3,             // its holder was killed, and nobody ever goes on
+    STUCK = 1 << 3,             // its holder was killed, and no other ever goes on
     STUCK_BETWEEN = 1 << 4,     // the same, between two commands that should be one
     TWO_WHEN_SLOW = 1 << 5,     // two inside, because the first one's work took longer than the TTL
     TWO_WHEN_PAUSED = 1 << 6,   // ... because the first one's process stood still
-    FREES_ANOTHERS = 1 << 7,    // releases the lock of somebody else
+    FREES_ANOTHERS = 1 << 7,    // releases another's lock
     FORGETS = 1 << 8,           // two inside, or an order too many, after the lock's server came back empty
     TRUSTS_CLOCKS = 1 << 9,     // two inside, because a clock was stepped
     MINORITY_DECIDES = 1 << 10, // the same because of one of five servers

@@ -14,6 +14,37 @@
 
 enum { PLENTY = 100000000, FEW = 40, SAME_USER = 4, SELL_OUT_MS = 1500, PATIENCE_MS = 2000 };
 
+struct buyer {
+    struct worker worker;
+    bool until_sold_out;
+};
+
+static double crowd_let_buy(const struct servers *servers, const struct approach *approach, struct shared *shared,
+                            bool until_sold_out, int limit_ms);
+static void crowd_be_a_process(const struct servers *servers, const struct approach *approach, struct shared *shared,
+                               bool until_sold_out);
+static void *crowd_buy(void *arg);
+static void crowd_judge_plenty(struct worker *worker, struct shared *shared, struct result *result, double seconds);
+static void crowd_judge_few(struct worker *worker, struct shared *shared, struct result *result);
+
+bool crowd_run(const struct servers *servers, const struct approach *approach, struct shared *shared, int crowd_ms,
+               struct result *result)
+{
+    struct worker worker;
+    bool ok = worker_open(&worker, approach, &servers->place, shared) && crowd_prepare(&worker, PLENTY);
+    double seconds = ok ? crowd_let_buy(servers, approach, shared, false, crowd_ms) : -1;
+    ok = seconds > 0;
+    if (ok)
+        crowd_judge_plenty(&worker, shared, result, seconds);
+    if (ok && approach->guards < A_USER) {
+        ok = crowd_prepare(&worker, FEW) && crowd_let_buy(servers, approach, shared, true, SELL_OUT_MS) > 0;
+        if (ok)
+            crowd_judge_few(&worker, shared, result);
+    }
+    worker_close(&worker);
+    return ok;
+}
+
 // ---- the stores, before and after ----
 
 bool crowd_prepare(struct worker *worker, long units)
@@ -44,11 +75,11 @@ long long crowd_left(struct worker *worker)
 
 long crowd_twice(struct worker *worker, const char *user, long *of_user)
 {
-    const char *everybody[] = {""}, *one[] = {user};
+    const char *all[] = {""}, *one[] = {user};
     worker->is_broken = false;
     if (of_user != NULL && sql(worker, APPROACH_SQL_ALL_ORDERS, 1, one) == 1)
         *of_user = strtol(sql_text(worker), NULL, 10);
-    if (sql(worker, APPROACH_SQL_ALL_ORDERS, 1, everybody) != 1)
+    if (sql(worker, APPROACH_SQL_ALL_ORDERS, 1, all) != 1)
         return -1;
     return strtol(PQgetvalue(worker->result, 0, 1), NULL, 10);
 }
@@ -65,51 +96,9 @@ void crowd_forget(struct shared *shared)
 
 // ---- the buyers ----
 
-struct buyer {
-    struct worker worker;
-    bool until_sold_out, ok;
-};
-
-static void *buy_on(void *arg)
-{
-    struct buyer *buyer = arg;
-    struct shared *shared = buyer->worker.shared;
-    char user[24];
-    while (!atomic_load(&shared->stop)) {
-        long n = atomic_fetch_add(&shared->users, 1);
-        bool shares = buyer->worker.approach->guards == A_USER; // several requests of one user at a time
-        (void)snprintf(user, sizeof user, "user%ld", shares ? n / SAME_USER : n);
-        buyer->worker.gives_up_at_ms = steady_ms() + PATIENCE_MS;
-        if (purchase(&buyer->worker, user) == SOLD_OUT && buyer->until_sold_out)
-            break;
-    }
-    return NULL;
-}
-
-// One process. Its exit says whether all threads had their connections.
-static void be_a_process(const struct servers *servers, const struct approach *approach, struct shared *shared,
-                         bool until_sold_out)
-{
-    static struct buyer buyers[THREADS];
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++) {
-        buyers[i].until_sold_out = until_sold_out;
-        if (!worker_open(&buyers[i].worker, approach, &servers->place, shared))
-            _exit(1);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        if (pthread_create(&threads[i], NULL, buy_on, &buyers[i]) != 0)
-            _exit(1);
-    }
-    for (int i = 0; i < THREADS; i++)
-        (void)pthread_join(threads[i], NULL);
-    _exit(0);
-}
-
 // Seconds that it took; negative if a process failed.
-static double let_them_buy(const struct servers *servers, const struct approach *approach, struct shared *shared,
-                           bool until_sold_out, int limit_ms)
+static double crowd_let_buy(const struct servers *servers, const struct approach *approach, struct shared *shared,
+                            bool until_sold_out, int limit_ms)
 {
     pid_t pids[PROCESSES];
     int ended = 0, failed = 0;
@@ -117,7 +106,7 @@ static double let_them_buy(const struct servers *servers, const struct approach 
     for (int i = 0; i < PROCESSES; i++) {
         pids[i] = fork();
         if (pids[i] == 0)
-            be_a_process(servers, approach, shared, until_sold_out);
+            crowd_be_a_process(servers, approach, shared, until_sold_out);
     }
     uint64_t began = steady_ms();
     while (atomic_load(&shared->users) == 0 && steady_ms() < began + PATIENCE_MS)
@@ -137,9 +126,46 @@ static double let_them_buy(const struct servers *servers, const struct approach 
     return failed > 0 ? -1 : (double)(steady_ms() - began) / 1000;
 }
 
+// One process. Its exit says whether all threads had their connections.
+static void crowd_be_a_process(const struct servers *servers, const struct approach *approach, struct shared *shared,
+                               bool until_sold_out)
+{
+    static struct buyer buyers[THREADS];
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        buyers[i].until_sold_out = until_sold_out;
+        if (!worker_open(&buyers[i].worker, approach, &servers->place, shared))
+            _exit(1);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        if (pthread_create(&threads[i], NULL, crowd_buy, &buyers[i]) != 0)
+            _exit(1);
+    }
+    for (int i = 0; i < THREADS; i++)
+        (void)pthread_join(threads[i], NULL);
+    _exit(0);
+}
+
+static void *crowd_buy(void *arg)
+{
+    struct buyer *buyer = arg;
+    struct shared *shared = buyer->worker.shared;
+    char user[24];
+    while (!atomic_load(&shared->stop)) {
+        long n = atomic_fetch_add(&shared->users, 1);
+        bool shares = buyer->worker.approach->guards == A_USER; // several requests of one user at a time
+        (void)snprintf(user, sizeof user, "user%ld", shares ? n / SAME_USER : n);
+        buyer->worker.gives_up_at_ms = steady_ms() + PATIENCE_MS;
+        if (purchase(&buyer->worker, user) == SOLD_OUT && buyer->until_sold_out)
+            break;
+    }
+    return NULL;
+}
+
 // ---- what came of it ----
 
-static void judge_plenty(struct worker *worker, struct shared *shared, struct result *result, double seconds)
+static void crowd_judge_plenty(struct worker *worker, struct shared *shared, struct result *result, double seconds)
 {
     long sold = atomic_load(&shared->sold);
     result->rate = (double)sold / seconds;
@@ -161,7 +187,7 @@ static void judge_plenty(struct worker *worker, struct shared *shared, struct re
     result->measured |= result->twice > 0 ? BUYS_TWICE : 0;
 }
 
-static void judge_few(struct worker *worker, struct shared *shared, struct result *result)
+static void crowd_judge_few(struct worker *worker, struct shared *shared, struct result *result)
 {
     long sold = atomic_load(&shared->sold);
     result->oversold = sold > FEW ? sold - FEW : 0;
@@ -169,22 +195,4 @@ static void judge_few(struct worker *worker, struct shared *shared, struct resul
         result->unsold = (long)crowd_left(worker);
     result->tried |= OVERSELLS;
     result->measured |= result->oversold > 0 ? OVERSELLS : 0;
-}
-
-bool crowd_run(const struct servers *servers, const struct approach *approach, struct shared *shared, int crowd_ms,
-               struct result *result)
-{
-    struct worker worker;
-    bool ok = worker_open(&worker, approach, &servers->place, shared) && crowd_prepare(&worker, PLENTY);
-    double seconds = ok ? let_them_buy(servers, approach, shared, false, crowd_ms) : -1;
-    ok = seconds > 0;
-    if (ok)
-        judge_plenty(&worker, shared, result, seconds);
-    if (ok && approach->guards < A_USER) {
-        ok = crowd_prepare(&worker, FEW) && let_them_buy(servers, approach, shared, true, SELL_OUT_MS) > 0;
-        if (ok)
-            judge_few(&worker, shared, result);
-    }
-    worker_close(&worker);
-    return ok;
 }

@@ -15,7 +15,7 @@ bool crowd_run(const struct servers *servers, const struct approach *approach, s
 // Sets stock and orders to a fresh start. `units` for the Redis, PostgreSQL, and the approach's own place.
 bool crowd_prepare(struct worker *worker, long units);
 
-// Starts counting anew.
+// Sets all counters to zero.
 void crowd_forget(struct shared *shared);
 
 // Units that the approach's stock still shows; NONE: it has none, or no answer.

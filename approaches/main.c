@@ -21,6 +21,39 @@ struct options {
     bool self_test;
 };
 
+static bool read_options(struct options *options, int argc, char **argv);
+static bool make_schema(const struct place *place);
+static int run_all(struct servers *servers, struct shared *shared, const struct options *options);
+static int choose(const struct servers *servers, const char *only, const struct approach *chosen[APPROACHES_MAX]);
+static bool is_chosen(const struct approach *approach, const char *only);
+static bool run_one(struct servers *servers, const struct approach *approach, struct shared *shared,
+                    const struct options *options, struct result *result);
+static int test_oneself(struct servers *servers, struct shared *shared, const struct options *options);
+
+int main(int argc, char **argv)
+{
+    static struct servers servers;
+    struct options options;
+    const char *url = getenv("DATABASE_URL"), *folder = getenv("APPROACHES_FOLDER"),
+               *clock = getenv("APPROACHES_CLOCK");
+    if (!read_options(&options, argc, argv) || url == NULL || folder == NULL || clock == NULL) {
+        (void)fprintf(stderr, "usage: ./dev approaches [--only N,N...] [--crowd-ms MS] [--json FILE] | --self-test\n");
+        return 2;
+    }
+    struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED || setenv("PGOPTIONS", "-c lock_timeout=1000 -c client_min_messages=warning", 1) != 0 ||
+        signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+        return 2;
+    servers.place.database_url = url;
+    (void)snprintf(servers.place.folder, sizeof servers.place.folder, "%s", folder);
+    (void)snprintf(servers.clock_library, sizeof servers.clock_library, "%s", clock);
+    int surprises = -1;
+    if (servers_start(&servers) && make_schema(&servers.place))
+        surprises = options.self_test ? test_oneself(&servers, shared, &options) : run_all(&servers, shared, &options);
+    servers_stop(&servers);
+    return surprises == 0 ? 0 : surprises < 0 ? 2 : 1;
+}
+
 static bool read_options(struct options *options, int argc, char **argv)
 {
     static const struct option known[] = {
@@ -46,17 +79,6 @@ static bool read_options(struct options *options, int argc, char **argv)
     return optind == argc && options->crowd_ms > 0;
 }
 
-static bool is_chosen(const struct approach *approach, const char *only)
-{
-    char number[8];
-    (void)snprintf(number, sizeof number, "%d", approach->number);
-    for (const char *at = only; at != NULL && *at != '\0'; at += strcspn(at, ",") + (strchr(at, ',') != NULL)) {
-        if (strcspn(at, ",") == strlen(number) && strncmp(at, number, strlen(number)) == 0)
-            return true;
-    }
-    return only == NULL;
-}
-
 static bool make_schema(const struct place *place)
 {
     PGconn *pg = PQconnectdb(place->database_url);
@@ -67,31 +89,6 @@ static bool make_schema(const struct place *place)
     PQclear(result);
     PQfinish(pg);
     return ok;
-}
-
-static bool run_one(struct servers *servers, const struct approach *approach, struct shared *shared,
-                    const struct options *options, struct result *result)
-{
-    *result = (struct result){.killed_ms = NOT_TRIED, .killed_between_ms = NOT_TRIED};
-    if (crowd_run(servers, approach, shared, options->crowd_ms, result) &&
-        accidents_run(servers, approach, shared, result))
-        return true;
-    (void)fprintf(stderr, "approaches: %d, %s: the stores failed\n", approach->number, approach->title);
-    return false;
-}
-
-static int choose(const struct servers *servers, const char *only, const struct approach *chosen[APPROACHES_MAX])
-{
-    int count = 0;
-    for (size_t i = 0; approaches[i] != NULL && count < APPROACHES_MAX - 1; i++) {
-        if (!is_chosen(approaches[i], only))
-            continue;
-        if (approaches[i]->lives == IN_ZOOKEEPER && servers->zookeeper == 0)
-            printf("%-3d %s: ZooKeeper is not installed\n", approaches[i]->number, approaches[i]->title);
-        else
-            chosen[count++] = approaches[i];
-    }
-    return count;
 }
 
 // How many did not behave as predicted; -1 if something failed.
@@ -117,6 +114,42 @@ static int run_all(struct servers *servers, struct shared *shared, const struct 
     return surprises;
 }
 
+static int choose(const struct servers *servers, const char *only, const struct approach *chosen[APPROACHES_MAX])
+{
+    int count = 0;
+    for (size_t i = 0; approaches[i] != NULL && count < APPROACHES_MAX - 1; i++) {
+        if (!is_chosen(approaches[i], only))
+            continue;
+        if (approaches[i]->lives == IN_ZOOKEEPER && servers->zookeeper == 0)
+            printf("%-3d %s: ZooKeeper is not installed\n", approaches[i]->number, approaches[i]->title);
+        else
+            chosen[count++] = approaches[i];
+    }
+    return count;
+}
+
+static bool is_chosen(const struct approach *approach, const char *only)
+{
+    char number[8];
+    (void)snprintf(number, sizeof number, "%d", approach->number);
+    for (const char *at = only; at != NULL && *at != '\0'; at += strcspn(at, ",") + (strchr(at, ',') != NULL)) {
+        if (strcspn(at, ",") == strlen(number) && strncmp(at, number, strlen(number)) == 0)
+            return true;
+    }
+    return only == NULL;
+}
+
+static bool run_one(struct servers *servers, const struct approach *approach, struct shared *shared,
+                    const struct options *options, struct result *result)
+{
+    *result = (struct result){.killed_ms = NOT_TRIED, .killed_between_ms = NOT_TRIED};
+    if (crowd_run(servers, approach, shared, options->crowd_ms, result) &&
+        accidents_run(servers, approach, shared, result))
+        return true;
+    (void)fprintf(stderr, "approaches: %d, %s: the stores failed\n", approach->number, approach->title);
+    return false;
+}
+
 // The control: a broken approach that is called right, and a right one that is called broken. Both must be noticed.
 static int test_oneself(struct servers *servers, struct shared *shared, const struct options *options)
 {
@@ -135,28 +168,4 @@ static int test_oneself(struct servers *servers, struct shared *shared, const st
     }
     printf("%d of 2 wrong predictions were noticed\n", noticed);
     return 2 - noticed;
-}
-
-int main(int argc, char **argv)
-{
-    static struct servers servers;
-    struct options options;
-    const char *url = getenv("DATABASE_URL"), *folder = getenv("APPROACHES_FOLDER"),
-               *clock = getenv("APPROACHES_CLOCK");
-    if (!read_options(&options, argc, argv) || url == NULL || folder == NULL || clock == NULL) {
-        (void)fprintf(stderr, "usage: ./dev approaches [--only N,N...] [--crowd-ms MS] [--json FILE] | --self-test\n");
-        return 2;
-    }
-    struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED || setenv("PGOPTIONS", "-c lock_timeout=1000 -c client_min_messages=warning", 1) != 0 ||
-        signal(SIGPIPE, SIG_IGN) == SIG_ERR)
-        return 2;
-    servers.place.database_url = url;
-    (void)snprintf(servers.place.folder, sizeof servers.place.folder, "%s", folder);
-    (void)snprintf(servers.clock_library, sizeof servers.clock_library, "%s", clock);
-    int surprises = -1;
-    if (servers_start(&servers) && make_schema(&servers.place))
-        surprises = options.self_test ? test_oneself(&servers, shared, &options) : run_all(&servers, shared, &options);
-    servers_stop(&servers);
-    return surprises == 0 ? 0 : surprises < 0 ? 2 : 1;
 }

@@ -7,13 +7,13 @@
 enum { NOT_TRIED = -1, NEVER = -2, NOTES_SIZE = 160 };
 
 struct result {
-    double rate;            // purchases a second while everybody may buy
+    double rate;            // purchases a second while there are units for all
     long lost_updates;      // units sold that the stock has not noticed
     long oversold;          // of the units of the small sale
     long twice;             // orders, or ids, that are one too many
-    long unsold;            // units left when everybody had been told that there are none
+    long unsold;            // units left when all buyers had been told that there are none
     long longest_wait_ms;   // of one purchase in the crowd
-    long killed_ms;         // until somebody bought after the holder was killed; NEVER
+    long killed_ms;         // until another bought after the holder was killed; NEVER
     long killed_between_ms; // the same, between two commands
     unsigned measured;      // of enum trouble
     unsigned tried;         // those that an accident was made for, or a crowd

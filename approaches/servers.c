@@ -12,48 +12,52 @@
 
 enum { START_MS = 15000, PATH_SIZE = 160, ZOOKEEPER_SESSION_MS = 5000 };
 
-static pid_t spawn(const struct servers *servers, const char *log, const char *const argv[], const char *const env[])
+static bool redis_answers(const char *socket);
+static bool zookeeper_start(struct servers *servers);
+static bool zookeeper_write_config(const struct servers *servers, char path[PATH_SIZE]);
+static bool zookeeper_wait(const struct servers *servers);
+static bool zookeeper_answers(const struct servers *servers);
+static pid_t server_spawn(const struct servers *servers, const char *log, const char *const argv[],
+                          const char *const env[]);
+static void server_end(pid_t *pid);
+
+bool servers_start(struct servers *servers)
 {
-    char path[PATH_SIZE];
-    pid_t parent = getpid(), pid = fork();
-    if (pid != 0)
-        return pid;
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
-    (void)snprintf(path, sizeof path, "%s/%s.log", servers->place.folder, log);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
-        _exit(1);
-    for (; *env != NULL; env += 2)
-        (void)setenv(env[0], env[1], 1);
-    (void)execvp(argv[0], (char *const *)argv);
-    _exit(127);
+    for (int i = 0; i < SERVERS; i++) {
+        (void)snprintf(servers->place.sockets[i], sizeof servers->place.sockets[i], "%s/redis%d.sock",
+                       servers->place.folder, i);
+        if (!servers_start_redis(servers, i))
+            return false;
+    }
+    return zookeeper_start(servers);
 }
 
-static void end(pid_t *pid)
+void servers_stop(struct servers *servers)
 {
-    if (*pid <= 0)
-        return;
-    (void)kill(*pid, SIGKILL);
-    (void)waitpid(*pid, NULL, 0);
-    *pid = 0;
+    for (int i = 0; i < SERVERS; i++)
+        server_end(&servers->redis[i]);
+    server_end(&servers->zookeeper);
 }
 
 // ---- Redis ----
 
-bool servers_step_clock(const struct servers *servers, int i, int64_t seconds)
+bool servers_start_redis(struct servers *servers, int i)
 {
-    char path[PATH_SIZE];
-    (void)snprintf(path, sizeof path, "%s/clock%d", servers->place.folder, i);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && pwrite(fd, &seconds, sizeof seconds, 0) == (ssize_t)sizeof seconds;
-    if (fd >= 0)
-        (void)close(fd);
-    return ok;
+    char clock[PATH_SIZE];
+    const char *socket = servers->place.sockets[i];
+    const char *argv[] = {"redis-server", "--port", "0",     "--unixsocket",        socket,
+                          "--save",       "",       "--dir", servers->place.folder, "--appendonly",
+                          "no",           NULL};
+    const char *env[] = {"LD_PRELOAD", servers->clock_library, "CLOCK_FILE", clock, NULL};
+    (void)snprintf(clock, sizeof clock, "%s/clock%d", servers->place.folder, i);
+    if (!servers_step_clock(servers, i, 0))
+        return false;
+    (void)unlink(socket);
+    servers->redis[i] = server_spawn(servers, "redis", argv, env);
+    return servers->redis[i] > 0 && redis_answers(socket);
 }
 
-static bool answers(const char *socket)
+static bool redis_answers(const char *socket)
 {
     for (int ms = 0; ms < START_MS; ms++) {
         redisContext *redis = redisConnectUnix(socket);
@@ -70,30 +74,45 @@ static bool answers(const char *socket)
     return false;
 }
 
-bool servers_start_redis(struct servers *servers, int i)
-{
-    char clock[PATH_SIZE];
-    const char *socket = servers->place.sockets[i];
-    const char *argv[] = {"redis-server", "--port", "0",     "--unixsocket",        socket,
-                          "--save",       "",       "--dir", servers->place.folder, "--appendonly",
-                          "no",           NULL};
-    const char *env[] = {"LD_PRELOAD", servers->clock_library, "CLOCK_FILE", clock, NULL};
-    (void)snprintf(clock, sizeof clock, "%s/clock%d", servers->place.folder, i);
-    if (!servers_step_clock(servers, i, 0))
-        return false;
-    (void)unlink(socket);
-    servers->redis[i] = spawn(servers, "redis", argv, env);
-    return servers->redis[i] > 0 && answers(socket);
-}
-
 void servers_kill_redis(struct servers *servers, int i)
 {
-    end(&servers->redis[i]);
+    server_end(&servers->redis[i]);
+}
+
+bool servers_step_clock(const struct servers *servers, int i, int64_t seconds)
+{
+    char path[PATH_SIZE];
+    (void)snprintf(path, sizeof path, "%s/clock%d", servers->place.folder, i);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && pwrite(fd, &seconds, sizeof seconds, 0) == (ssize_t)sizeof seconds;
+    if (fd >= 0)
+        (void)close(fd);
+    return ok;
 }
 
 // ---- ZooKeeper ----
 
-static bool write_config(const struct servers *servers, char path[PATH_SIZE])
+static bool zookeeper_start(struct servers *servers)
+{
+    static char start[] = ". /usr/share/zookeeper/bin/zkEnv.sh && "
+                          "exec java -Xmx128m -XX:-UsePerfData -cp \"$CLASSPATH:/usr/share/java/*\" "
+                          "org.apache.zookeeper.server.quorum.QuorumPeerMain \"$0\"";
+    char config[PATH_SIZE];
+    const char *argv[] = {"/bin/bash", "-c", start, config, NULL}, *env[] = {NULL};
+    if (access("/usr/share/zookeeper/bin/zkEnv.sh", R_OK) != 0)
+        return true;
+    (void)snprintf(servers->place.zookeeper, sizeof servers->place.zookeeper, "127.0.0.1:%d",
+                   20000 + (int)(getpid() % 10000));
+    if (!zookeeper_write_config(servers, config))
+        return false;
+    servers->zookeeper = server_spawn(servers, "zookeeper", argv, env);
+    if (servers->zookeeper > 0 && zookeeper_wait(servers))
+        return true;
+    (void)fprintf(stderr, "approaches: no ZooKeeper came up at %s\n", servers->place.zookeeper);
+    return false;
+}
+
+static bool zookeeper_write_config(const struct servers *servers, char path[PATH_SIZE])
 {
     (void)snprintf(path, PATH_SIZE, "%s/zoo.cfg", servers->place.folder);
     FILE *file = fopen(path, "we");
@@ -105,6 +124,16 @@ static bool write_config(const struct servers *servers, char path[PATH_SIZE])
                   "admin.enableServer=false\nmaxClientCnxns=0\n",
                   servers->place.folder, port + 1);
     return fclose(file) == 0;
+}
+
+// In a process of its own: the client has threads, and this one must be able to fork.
+static bool zookeeper_wait(const struct servers *servers)
+{
+    int status = 1;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(zookeeper_answers(servers) ? 0 : 1);
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
 // Connects, and makes the folder of the locks.
@@ -125,52 +154,33 @@ static bool zookeeper_answers(const struct servers *servers)
     return ok;
 }
 
-// In a process of its own: the client has threads, and this one must be able to fork.
-static bool wait_for_zookeeper(const struct servers *servers)
+// ---- processes ----
+
+static pid_t server_spawn(const struct servers *servers, const char *log, const char *const argv[],
+                          const char *const env[])
 {
-    int status = 1;
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(zookeeper_answers(servers) ? 0 : 1);
-    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+    char path[PATH_SIZE];
+    pid_t parent = getpid(), pid = fork();
+    if (pid != 0)
+        return pid;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    (void)snprintf(path, sizeof path, "%s/%s.log", servers->place.folder, log);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+        _exit(1);
+    for (; *env != NULL; env += 2)
+        (void)setenv(env[0], env[1], 1);
+    (void)execvp(argv[0], (char *const *)argv);
+    _exit(127);
 }
 
-static bool start_zookeeper(struct servers *servers)
+static void server_end(pid_t *pid)
 {
-    static char start[] = ". /usr/share/zookeeper/bin/zkEnv.sh && "
-                          "exec java -Xmx128m -XX:-UsePerfData -cp \"$CLASSPATH:/usr/share/java/*\" "
-                          "org.apache.zookeeper.server.quorum.QuorumPeerMain \"$0\"";
-    char config[PATH_SIZE];
-    const char *argv[] = {"/bin/bash", "-c", start, config, NULL}, *env[] = {NULL};
-    if (access("/usr/share/zookeeper/bin/zkEnv.sh", R_OK) != 0)
-        return true;
-    (void)snprintf(servers->place.zookeeper, sizeof servers->place.zookeeper, "127.0.0.1:%d",
-                   20000 + (int)(getpid() % 10000));
-    if (!write_config(servers, config))
-        return false;
-    servers->zookeeper = spawn(servers, "zookeeper", argv, env);
-    if (servers->zookeeper > 0 && wait_for_zookeeper(servers))
-        return true;
-    (void)fprintf(stderr, "approaches: no ZooKeeper came up at %s\n", servers->place.zookeeper);
-    return false;
-}
-
-// ---- all ----
-
-bool servers_start(struct servers *servers)
-{
-    for (int i = 0; i < SERVERS; i++) {
-        (void)snprintf(servers->place.sockets[i], sizeof servers->place.sockets[i], "%s/redis%d.sock",
-                       servers->place.folder, i);
-        if (!servers_start_redis(servers, i))
-            return false;
-    }
-    return start_zookeeper(servers);
-}
-
-void servers_stop(struct servers *servers)
-{
-    for (int i = 0; i < SERVERS; i++)
-        end(&servers->redis[i]);
-    end(&servers->zookeeper);
+    if (*pid <= 0)
+        return;
+    (void)kill(*pid, SIGKILL);
+    (void)waitpid(*pid, NULL, 0);
+    *pid = 0;
 }

@@ -59,7 +59,7 @@ struct worker {
     PGconn *pg;
     PGresult *result;
     bool is_broken;
-    char token[TOKEN_SIZE]; // names this worker, and nobody else
+    char token[TOKEN_SIZE]; // names this worker, and no other
     char kept[TOKEN_SIZE];  // for the approach: what it has to remember from lock to unlock
     void *state;            // the same, of any size
     unsigned dice;          // for rand_r
@@ -107,7 +107,7 @@ void leave(struct worker *worker);
 bool worker_open(struct worker *worker, const struct approach *approach, const struct place *place,
                  struct shared *shared);
 void worker_close(struct worker *worker);
-// Forgets its connections to Redis, and what was broken; they are made anew when needed.
+// Forgets its connections to Redis, and what was broken; they are opened again when needed.
 void worker_reconnect(struct worker *worker);
 
 #endif
