@@ -1,0 +1,58 @@
+#include "timer.h"
+
+#include <stdlib.h>
+
+struct sk_timer {
+    uv_timer_t handle;
+    sk_timer_cb *tick;
+    void *arg;
+};
+
+static void timer_on_tick(uv_timer_t *handle);
+static void timer_on_closed(uv_handle_t *handle);
+
+struct sk_timer *sk_timer_open(uv_loop_t *loop, uint32_t every_ms, sk_timer_cb *tick, void *arg)
+{
+    struct sk_timer *timer = calloc(1, sizeof *timer);
+    if (timer == NULL)
+        return NULL;
+    timer->tick = tick;
+    timer->arg = arg;
+    (void)uv_timer_init(loop, &timer->handle);
+    timer->handle.data = timer;
+    if (every_ms > 0)
+        sk_timer_every(timer, every_ms);
+    return timer;
+}
+
+void sk_timer_every(struct sk_timer *timer, uint32_t ms)
+{
+    (void)uv_timer_start(&timer->handle, timer_on_tick, ms, ms);
+}
+
+void sk_timer_once(struct sk_timer *timer, uint32_t ms)
+{
+    (void)uv_timer_start(&timer->handle, timer_on_tick, ms, 0);
+}
+
+void sk_timer_stop(struct sk_timer *timer)
+{
+    (void)uv_timer_stop(&timer->handle);
+}
+
+static void timer_on_tick(uv_timer_t *handle)
+{
+    struct sk_timer *timer = handle->data;
+    timer->tick(timer->arg);
+}
+
+void sk_timer_close(struct sk_timer *timer)
+{
+    if (timer != NULL)
+        uv_close((uv_handle_t *)&timer->handle, timer_on_closed);
+}
+
+static void timer_on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}

@@ -1,0 +1,25 @@
+// A timer on a loop. It is a block of its own, because libuv lets go of a handle later than its owner goes.
+//
+// All functions: the loop's thread.
+#ifndef SK_STORE_TIMER_H
+#define SK_STORE_TIMER_H
+
+#include <stdint.h>
+#include <uv.h>
+
+struct sk_timer;
+
+typedef void sk_timer_cb(void *arg);
+
+// Runs `tick` every `every_ms`, for the first time after that time; 0: not before it is started. NULL: out of memory.
+struct sk_timer *sk_timer_open(uv_loop_t *loop, uint32_t every_ms, sk_timer_cb *tick, void *arg);
+
+// `tick` does not run again; the memory goes with the loop's next turn. Also inside `tick`. NULL is fine.
+void sk_timer_close(struct sk_timer *timer);
+
+// From now on, in place of what was set before: every `ms`; once, in `ms` (0: in the loop's next turn); not at all.
+void sk_timer_every(struct sk_timer *timer, uint32_t ms);
+void sk_timer_once(struct sk_timer *timer, uint32_t ms);
+void sk_timer_stop(struct sk_timer *timer);
+
+#endif
