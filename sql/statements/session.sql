@@ -6,7 +6,7 @@
 -- Left to the operator: default_transaction_read_only, which stops the service on purpose, and search_path, since any
 -- schema may hold the tables. Time zone and date style do not matter to what the service asks.
 SELECT set_config('statement_timeout', $1, false), set_config('idle_in_transaction_session_timeout', $1, false),
-       set_config('lock_timeout', '0', false), -- the statement's own time-out bounds it
+       set_config('lock_timeout', '100', false), -- ms; a voucher whose row is held must not hold up the others
        set_config('default_transaction_isolation', 'read committed', false),
        set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
                                              ELSE current_setting('synchronous_commit') END, false),

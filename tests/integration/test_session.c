@@ -71,7 +71,7 @@ START_TEST(a_role_cannot_loosen_what_the_promises_need)
     must_be("transaction_isolation", "read committed");
     must_be("default_transaction_isolation", "read committed");
     must_be("synchronous_commit", "on");
-    must_be("lock_timeout", "0");
+    must_be("lock_timeout", "100ms");
     must_be("statement_timeout", "7s");
     must_be("idle_in_transaction_session_timeout", "7s");
     must_be("client_encoding", "UTF8");
