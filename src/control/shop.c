@@ -13,7 +13,7 @@
 #include "watch.h"
 #include "writer.h"
 
-enum { RETRY_AFTER_MS = 1000 };
+enum { RETRY_AFTER_MS = 1000, REDIS_WAITING_MAX = 65536, PG_WAITING_MAX = 4096 };
 
 struct sk_shop {
     struct sk_core core;
@@ -54,8 +54,20 @@ static enum sk_status open_stores(struct sk_shop *shop)
 {
     struct sk_core *core = &shop->core;
     const struct sk_config *config = core->config;
-    struct sk_redis_options redis = {config->redis_url, (uint32_t)config->redis_timeout_ms, on_redis_change, shop};
-    struct sk_pg_options pg = {config->database_url, (uint32_t)config->pg_timeout_ms, on_pg_change, shop};
+    struct sk_redis_options redis = {
+        .url = config->redis_url,
+        .timeout_ms = (uint32_t)config->redis_timeout_ms,
+        .on_change = on_redis_change,
+        .arg = shop,
+        .most_waiting = REDIS_WAITING_MAX,
+    };
+    struct sk_pg_options pg = {
+        .url = config->database_url,
+        .timeout_ms = (uint32_t)config->pg_timeout_ms,
+        .on_change = on_pg_change,
+        .arg = shop,
+        .most_waiting = PG_WAITING_MAX,
+    };
     core->redis = sk_redis_open(core->loop, &redis);
     core->pg = sk_pg_open(core->loop, &pg);
     if (core->redis == NULL || core->pg == NULL)

@@ -1,28 +1,25 @@
-// Keeps one connection to PostgreSQL alive. States: DOWN -> (resolve) -> CONNECTING -> PREPARING -> READY.
+// Keeps one connection to PostgreSQL alive (link.h has the states).
 //
-// A call waits in a list until the ones before it have their results. While connecting, the statements
-// of sql/statements are prepared one after the other and the session's time-outs are set; after that a
-// call is one round trip. When a result is overdue the connection is dropped: the server ends the
-// statement by its own time-out, and what became of it is found out by asking again.
+// A call waits in a list until the ones before it have their results. While the link is PREPARING, the statements of
+// sql/statements are prepared one after the other, the session is set up, and LISTEN is issued if notifications are
+// wanted; after that a call is one round trip. The deadline of a statement counts from when it was sent: when its
+// result is overdue the connection is dropped, the server ends the statement by its own time-out, and the caller,
+// who was told LOST, retries.
+//
+// Callbacks run from the loop only, never inside sk_pg_call: a send that fails there is left to the next tick.
 #include "pg_link.h"
 
 #include <libpq-fe.h>
 #include <string.h>
 
-#include "backoff.h"
 #include "clock.h"
+#include "link.h"
 #include "log.h"
-#include "resolve.h"
 
-enum { TICK_MS = 50 };
-
-enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_PREPARING, LINK_READY, LINK_CLOSED };
-
-struct call {
-    struct call *next; // younger
+struct pg_call {
+    struct pg_call *next; // younger
     sk_pg_cb *done;
     void *arg;
-    uint64_t since_ms;
     enum sk_statement statement;
     int n;
     const char *params[SK_PG_PARAMS_MAX]; // point into `text`
@@ -31,404 +28,84 @@ struct call {
 
 struct sk_pg {
     uv_loop_t *loop;
-    uv_timer_t tick;
+    struct sk_link *link;
     char *url;  // owned
     char *host; // owned; NULL: nothing to resolve
-    struct sk_resolve resolve;
-    bool resolving;
-    bool tick_closed;
+    uint32_t timeout_ms;
+    size_t most_waiting;
+    bool listen;
+    void (*on_notified)(void *arg);
+    void *arg;
     PGconn *conn;
     uv_poll_t *poll; // a block of its own: libuv frees it later than the connection goes
     int fd;
-    struct call *oldest, *youngest;
-    size_t waiting;
-    bool busy;    // oldest has been sent
-    int prepared; // statements prepared so far
-    PGresult *result;
-    enum sk_result_kind kind; // of `result`
-    struct sk_backoff backoff;
-    uint64_t retry_at_ms;
-    uint64_t state_since_ms;
-    enum link_state state;
-    uint32_t timeout_ms;
-    void (*on_change)(void *arg, bool ready);
-    void *arg;
+    int prepared; // steps of the session that are done: each statement, SESSION, LISTEN
+    struct pg_call *oldest, *youngest;
+    size_t waiting;   // calls in the list
+    bool busy;        // a statement is under way: of the session, or the oldest call
+    uint64_t sent_ms; // when it was sent
+    bool unsent;      // sending failed; the next tick drops the connection
+    PGresult *result; // of the statement under way
+    enum sk_result_kind kind;
 };
 
-static void on_poll(uv_poll_t *poll, int status, int events);
-static void pump(struct sk_pg *pg);
+static enum sk_status pg_link_find_host(struct sk_pg *pg);
+static struct pg_call *pg_call_new(enum sk_statement statement, int n, const char *const *params);
+static void pg_link_connect(void *owner, const char *address);
+static void pg_link_on_poll(uv_poll_t *poll, int status, int events);
+static void pg_link_connecting(struct sk_pg *pg);
+static void pg_link_pump(struct sk_pg *pg);
+static enum sk_status pg_link_send(struct sk_pg *pg);
+static int pg_link_send_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params);
+static int pg_link_send_step(struct sk_pg *pg);
+static void pg_link_receive(struct sk_pg *pg);
+static void pg_link_take_result(struct sk_pg *pg, PGresult *result);
+static enum sk_result_kind pg_link_kind(const PGresult *result);
+static void pg_link_finish_step(struct sk_pg *pg);
+static void pg_link_finish_call(struct sk_pg *pg);
+static void pg_link_take_notifications(struct sk_pg *pg);
+static const char *pg_link_tick(void *owner);
+static void pg_link_drop(void *owner, const char *why);
+static void pg_link_disconnect(struct sk_pg *pg);
+static void pg_link_lose_calls(struct sk_pg *pg);
+static void pg_link_free(void *owner);
+static enum sk_status pg_link_watch(struct sk_pg *pg, int events);
+static void pg_link_unwatch(struct sk_pg *pg);
+static void pg_link_free_poll(uv_handle_t *handle);
 
-static void set_state(struct sk_pg *pg, enum link_state state)
+static const struct sk_link_steps steps = {pg_link_connect, pg_link_tick, pg_link_drop, pg_link_free};
+
+// ---- the interface ----
+
+struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options)
 {
-    static const bool allowed[LINK_CLOSED + 1][LINK_CLOSED + 1] = {
-        [LINK_DOWN] = {[LINK_CONNECTING] = true, [LINK_CLOSED] = true},
-        [LINK_CONNECTING] = {[LINK_PREPARING] = true, [LINK_DOWN] = true, [LINK_CLOSED] = true},
-        [LINK_PREPARING] = {[LINK_READY] = true, [LINK_DOWN] = true, [LINK_CLOSED] = true},
-        [LINK_READY] = {[LINK_DOWN] = true, [LINK_CLOSED] = true},
-    };
-    SK_ASSERT(allowed[pg->state][state]);
-    bool was_ready = pg->state == LINK_READY;
-    pg->state = state;
-    pg->state_since_ms = sk_monotonic_ms();
-    if (state == LINK_READY) {
-        sk_backoff_reset(&pg->backoff);
-        sk_log(SK_INFO, "PostgreSQL is ready", "host=%s port=%s", PQhost(pg->conn), PQport(pg->conn));
-    }
-    if (was_ready != (state == LINK_READY))
-        pg->on_change(pg->arg, state == LINK_READY);
-}
-
-// ---- watching the socket ----
-
-static void free_poll(uv_handle_t *handle)
-{
-    free(handle);
-}
-
-static void unwatch(struct sk_pg *pg)
-{
-    if (pg->poll == NULL)
-        return;
-    (void)uv_poll_stop(pg->poll);
-    uv_close((uv_handle_t *)pg->poll, free_poll);
-    pg->poll = NULL;
+    SK_ASSERT(options->most_waiting > 0 && (!options->listen || options->on_notified != NULL));
+    struct sk_pg *pg = calloc(1, sizeof *pg);
+    if (pg == NULL)
+        return NULL;
+    pg->loop = loop;
+    pg->timeout_ms = options->timeout_ms;
+    pg->most_waiting = options->most_waiting;
+    pg->listen = options->listen;
+    pg->on_notified = options->on_notified;
+    pg->arg = options->arg;
     pg->fd = -1;
+    pg->url = strdup(options->url);
+    if (pg->url != NULL && pg_link_find_host(pg) == SK_OK) {
+        struct sk_link_options link = {
+            loop, pg->host, options->timeout_ms, options->on_change, options->arg, &steps, pg,
+        };
+        pg->link = sk_link_open(&link);
+    }
+    if (pg->link == NULL) {
+        pg_link_free(pg);
+        return NULL;
+    }
+    return pg;
 }
-
-// libpq may change sockets while it connects, and may get the same number again: so each call starts
-// the watching anew.
-static enum sk_status watch_for(struct sk_pg *pg, int events)
-{
-    int fd = PQsocket(pg->conn);
-    if (pg->poll != NULL && fd != pg->fd)
-        unwatch(pg);
-    if (pg->poll == NULL) {
-        pg->poll = calloc(1, sizeof *pg->poll);
-        if (pg->poll == NULL)
-            return SK_NO_MEM;
-        if (uv_poll_init(pg->loop, pg->poll, fd) != 0) {
-            free(pg->poll);
-            pg->poll = NULL;
-            return SK_FAIL;
-        }
-        pg->poll->data = pg;
-        pg->fd = fd;
-    }
-    return uv_poll_start(pg->poll, events, on_poll) == 0 ? SK_OK : SK_FAIL;
-}
-
-// ---- ending a connection ----
-
-static void fail_all(struct sk_pg *pg)
-{
-    struct call *call = pg->oldest;
-    const struct sk_result lost = {.kind = SK_RESULT_LOST};
-    pg->oldest = pg->youngest = NULL; // callbacks may look, but cannot queue: the link is down
-    pg->waiting = 0;
-    pg->busy = false;
-    while (call != NULL) {
-        struct call *next = call->next;
-        call->done(call->arg, &lost);
-        free(call);
-        call = next;
-    }
-}
-
-static void drop(struct sk_pg *pg, const char *why)
-{
-    sk_log_text(SK_WARN, pg->state == LINK_READY ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason",
-                why);
-    unwatch(pg);
-    PQclear(pg->result);
-    pg->result = NULL;
-    PQfinish(pg->conn);
-    pg->conn = NULL;
-    set_state(pg, LINK_DOWN);
-    fail_all(pg);
-}
-
-// ---- calls ----
-
-static void finish_oldest(struct sk_pg *pg)
-{
-    struct call *call = pg->oldest;
-    PGresult *taken = pg->result;
-    const struct sk_result result = {
-        .kind = pg->kind, .rows = pg->kind == SK_RESULT_ROWS ? (const struct sk_rows *)(const void *)taken : NULL};
-    SK_ASSERT(call != NULL && pg->busy);
-    pg->oldest = call->next;
-    if (pg->oldest == NULL)
-        pg->youngest = NULL;
-    pg->waiting--;
-    pg->busy = false;
-    pg->result = NULL;
-    call->done(call->arg, &result);
-    PQclear(taken);
-    free(call);
-}
-
-// Permanent errors are those of the data: bad values, violated constraints, raised exceptions. All others are of
-// the server (connections, conflicts, resources, rights, read-only) and may pass.
-static enum sk_result_kind kind_of(const PGresult *result)
-{
-    static const char *const permanent[] = {"21", "22", "23", "44", "P0"};
-    if (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK)
-        return SK_RESULT_ROWS;
-    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    if (sqlstate != NULL && strcmp(sqlstate, "55P03") == 0)
-        return SK_RESULT_LOCKED;
-    for (size_t i = 0; sqlstate != NULL && i < sizeof permanent / sizeof permanent[0]; i++) {
-        if (strncmp(sqlstate, permanent[i], 2) == 0)
-            return SK_RESULT_REFUSED;
-    }
-    return SK_RESULT_FAILED;
-}
-
-// Keeps one result for the call under way.
-static void take_result(struct sk_pg *pg, PGresult *result)
-{
-    PQclear(pg->result);
-    pg->result = result;
-    pg->kind = kind_of(result);
-    if (pg->kind != SK_RESULT_ROWS)
-        sk_log_text(SK_WARN, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
-}
-
-static int send_next(struct sk_pg *pg)
-{
-    pg->kind = SK_RESULT_LOST; // until a result has come
-    if (pg->state == LINK_PREPARING && pg->prepared < SK_STATEMENT_COUNT) {
-        const struct sk_embedded *statement = &sk_statements[pg->prepared];
-        return PQsendPrepare(pg->conn, statement->name, statement->text, 0, NULL);
-    }
-    if (pg->state == LINK_PREPARING) {
-        char ms[16];
-        const char *params[] = {ms};
-        (void)snprintf(ms, sizeof ms, "%u", pg->timeout_ms);
-        return PQsendQueryPrepared(pg->conn, sk_statements[SK_STATEMENT_SESSION].name, 1, params, NULL, NULL, 0);
-    }
-    struct call *call = pg->oldest;
-    return PQsendQueryPrepared(pg->conn, sk_statements[call->statement].name, call->n, call->params, NULL, NULL, 0);
-}
-
-// A statement has ended: prepare the next one, open for business, or hand out the result.
-static void step(struct sk_pg *pg)
-{
-    if (pg->state == LINK_READY) {
-        finish_oldest(pg);
-        return;
-    }
-    pg->busy = false;
-    if (pg->kind != SK_RESULT_ROWS) {
-        drop(pg, "the statements do not fit this database; has it been migrated?");
-        return;
-    }
-    PQclear(pg->result);
-    pg->result = NULL;
-    if (pg->prepared++ == SK_STATEMENT_COUNT)
-        set_state(pg, LINK_READY);
-}
-
-// Sends what can be sent and watches for what must be waited for.
-static void pump(struct sk_pg *pg)
-{
-    while (pg->conn != NULL && !pg->busy && (pg->state == LINK_PREPARING || pg->oldest != NULL)) {
-        if (send_next(pg) != 1) {
-            drop(pg, PQerrorMessage(pg->conn));
-            return;
-        }
-        pg->busy = true;
-        int left = PQflush(pg->conn);
-        if (left < 0) {
-            drop(pg, PQerrorMessage(pg->conn));
-            return;
-        }
-        if (left > 0 && watch_for(pg, UV_READABLE | UV_WRITABLE) != SK_OK)
-            drop(pg, "cannot watch the socket");
-    }
-}
-
-static void receive(struct sk_pg *pg)
-{
-    if (PQconsumeInput(pg->conn) != 1) {
-        drop(pg, PQerrorMessage(pg->conn));
-        return;
-    }
-    while (pg->conn != NULL && pg->busy && PQisBusy(pg->conn) == 0) {
-        PGresult *result = PQgetResult(pg->conn);
-        if (result != NULL) {
-            take_result(pg, result);
-            continue;
-        }
-        step(pg);
-        pump(pg);
-    }
-    if (pg->conn != NULL && PQstatus(pg->conn) == CONNECTION_BAD)
-        drop(pg, PQerrorMessage(pg->conn));
-}
-
-static void connecting(struct sk_pg *pg)
-{
-    PostgresPollingStatusType polled = PQconnectPoll(pg->conn);
-    if (polled == PGRES_POLLING_FAILED) {
-        drop(pg, PQerrorMessage(pg->conn));
-        return;
-    }
-    if (polled == PGRES_POLLING_OK) {
-        pg->prepared = 0;
-        set_state(pg, LINK_PREPARING);
-        if (PQsetnonblocking(pg->conn, 1) != 0 || watch_for(pg, UV_READABLE) != SK_OK)
-            drop(pg, "cannot watch the socket");
-        else
-            pump(pg);
-        return;
-    }
-    if (watch_for(pg, polled == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE) != SK_OK)
-        drop(pg, "cannot watch the socket");
-}
-
-static void on_poll(uv_poll_t *poll, int status, int events)
-{
-    struct sk_pg *pg = poll->data;
-    if (pg->state == LINK_CONNECTING) {
-        connecting(pg);
-        return;
-    }
-    if ((events & UV_WRITABLE) != 0) {
-        int left = PQflush(pg->conn);
-        if (left < 0 || (left == 0 && watch_for(pg, UV_READABLE) != SK_OK)) {
-            drop(pg, PQerrorMessage(pg->conn));
-            return;
-        }
-    }
-    if (status < 0 || (events & UV_READABLE) != 0)
-        receive(pg);
-}
-
-enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
-                          sk_pg_cb *done, void *arg)
-{
-    SK_ASSERT(n <= SK_PG_PARAMS_MAX);
-    if (pg->state != LINK_READY)
-        return SK_DOWN;
-    if (pg->waiting >= SK_PG_QUEUE_MAX)
-        return SK_FULL;
-    size_t lens[SK_PG_PARAMS_MAX], total = 0;
-    for (int i = 0; i < n; i++) {
-        lens[i] = params[i] == NULL ? 0 : strlen(params[i]) + 1;
-        total += lens[i];
-    }
-    struct call *call = calloc(1, sizeof *call + total);
-    if (call == NULL)
-        return SK_NO_MEM;
-    call->done = done;
-    call->arg = arg;
-    call->statement = statement;
-    call->n = n;
-    call->since_ms = uv_now(pg->loop);
-    char *text = call->text;
-    for (int i = 0; i < n; i++) {
-        if (params[i] == NULL)
-            continue;
-        memcpy(text, params[i], lens[i]);
-        call->params[i] = text;
-        text += lens[i];
-    }
-    if (pg->youngest != NULL)
-        pg->youngest->next = call;
-    else
-        pg->oldest = call;
-    pg->youngest = call;
-    pg->waiting++;
-    // Sending can fail and then runs callbacks, never inside the caller's call: the tick sends instead
-    // when a send here would not be safe. A send that fails outright is seen by the next read.
-    if (!pg->busy && send_next(pg) == 1) {
-        pg->busy = true;
-        if (PQflush(pg->conn) > 0)
-            (void)watch_for(pg, UV_READABLE | UV_WRITABLE);
-    }
-    return SK_OK;
-}
-
-// ---- connection ----
-
-static void start_connection(struct sk_pg *pg, const char *address)
-{
-    // The URI goes in as dbname, where libpq expands it; what comes later in the list wins.
-    const char *names[] = {"dbname", "hostaddr", "application_name", NULL};
-    const char *values[] = {pg->url, address, "seckill", NULL};
-    if (address == NULL) {
-        names[1] = "application_name";
-        values[1] = "seckill";
-        names[2] = NULL;
-    }
-    pg->conn = PQconnectStartParams(names, values, 1);
-    if (pg->conn == NULL || PQstatus(pg->conn) == CONNECTION_BAD) {
-        drop(pg, pg->conn == NULL ? "out of memory" : PQerrorMessage(pg->conn));
-        return;
-    }
-    if (watch_for(pg, UV_WRITABLE) != SK_OK)
-        drop(pg, "cannot watch the socket");
-}
-
-static void free_pg(struct sk_pg *pg)
-{
-    free(pg->host);
-    free(pg->url);
-    free(pg);
-}
-
-static void on_resolved(void *arg, const char *address)
-{
-    struct sk_pg *pg = arg;
-    pg->resolving = false;
-    if (pg->state == LINK_CLOSED) {
-        if (pg->tick_closed)
-            free_pg(pg);
-    } else if (address == NULL) {
-        drop(pg, "the host name cannot be resolved");
-    } else {
-        start_connection(pg, address);
-    }
-}
-
-static void connect_now(struct sk_pg *pg)
-{
-    pg->retry_at_ms = sk_monotonic_ms() + sk_backoff_next(&pg->backoff);
-    set_state(pg, LINK_CONNECTING);
-    if (pg->host == NULL) {
-        start_connection(pg, NULL);
-    } else if (sk_resolve(pg->loop, &pg->resolve, pg->host, on_resolved, pg)) {
-        pg->resolving = true;
-    } else {
-        drop(pg, "the host name cannot be resolved");
-    }
-}
-
-static void on_tick(uv_timer_t *timer)
-{
-    struct sk_pg *pg = timer->data;
-    uint64_t now = sk_monotonic_ms();
-    if (pg->state == LINK_DOWN) {
-        if (now >= pg->retry_at_ms)
-            connect_now(pg);
-        return;
-    }
-    if (pg->state == LINK_READY) {
-        // The server's own time-out comes first; ours covers a server that no longer answers at all.
-        if (pg->oldest != NULL && uv_now(pg->loop) >= pg->oldest->since_ms + pg->timeout_ms + pg->timeout_ms / 2)
-            drop(pg, "result overdue");
-        else
-            pump(pg);
-    } else if (!pg->resolving && now >= pg->state_since_ms + pg->timeout_ms) {
-        drop(pg, "connecting takes too long");
-    }
-}
-
-// ---- opening and closing ----
 
 // Finds the host name to resolve, if the URI has just one and gives no address for it.
-static enum sk_status find_host(struct sk_pg *pg)
+static enum sk_status pg_link_find_host(struct sk_pg *pg)
 {
     char *error = NULL;
     PQconninfoOption *options = PQconninfoParse(pg->url, &error);
@@ -454,56 +131,351 @@ static enum sk_status find_host(struct sk_pg *pg)
     return status;
 }
 
-struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options)
-{
-    struct sk_pg *pg = calloc(1, sizeof *pg);
-    if (pg == NULL)
-        return NULL;
-    pg->loop = loop;
-    pg->fd = -1;
-    pg->timeout_ms = options->timeout_ms;
-    pg->on_change = options->on_change;
-    pg->arg = options->arg;
-    pg->backoff = (struct sk_backoff){.first_ms = 50, .most_ms = 2000};
-    pg->url = strdup(options->url);
-    if (pg->url == NULL || find_host(pg) != SK_OK) {
-        free_pg(pg);
-        return NULL;
-    }
-    (void)uv_timer_init(loop, &pg->tick);
-    pg->tick.data = pg;
-    (void)uv_timer_start(&pg->tick, on_tick, TICK_MS, TICK_MS);
-    connect_now(pg);
-    return pg;
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-    struct sk_pg *pg = handle->data;
-    pg->tick_closed = true;
-    if (!pg->resolving) // else the resolver's callback frees it
-        free_pg(pg);
-}
-
 void sk_pg_close(struct sk_pg *pg)
 {
     if (pg == NULL)
         return;
-    unwatch(pg);
-    PQclear(pg->result);
-    pg->result = NULL;
-    PQfinish(pg->conn);
-    pg->conn = NULL;
-    set_state(pg, LINK_CLOSED);
-    fail_all(pg);
-    if (pg->resolving)
-        (void)uv_cancel((uv_req_t *)&pg->resolve.request);
-    uv_close((uv_handle_t *)&pg->tick, on_closed);
+    pg_link_disconnect(pg);
+    sk_link_close(pg->link);
+    pg_link_lose_calls(pg);
 }
 
 bool sk_pg_ready(const struct sk_pg *pg)
 {
-    return pg->state == LINK_READY;
+    return sk_link_state(pg->link) == SK_LINK_READY;
+}
+
+enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
+                          sk_pg_cb *done, void *arg)
+{
+    if (!sk_pg_ready(pg))
+        return SK_DOWN;
+    if (pg->waiting >= pg->most_waiting)
+        return SK_FULL;
+    struct pg_call *call = pg_call_new(statement, n, params);
+    if (call == NULL)
+        return SK_NO_MEM;
+    call->done = done;
+    call->arg = arg;
+    if (pg->youngest != NULL)
+        pg->youngest->next = call;
+    else
+        pg->oldest = call;
+    pg->youngest = call;
+    pg->waiting++;
+    if (!pg->busy && !pg->unsent)
+        pg->unsent = pg_link_send(pg) != SK_OK;
+    return SK_OK;
+}
+
+static struct pg_call *pg_call_new(enum sk_statement statement, int n, const char *const *params)
+{
+    SK_ASSERT(n <= SK_PG_PARAMS_MAX);
+    size_t lens[SK_PG_PARAMS_MAX], total = 0;
+    for (int i = 0; i < n; i++) {
+        lens[i] = params[i] == NULL ? 0 : strlen(params[i]) + 1;
+        total += lens[i];
+    }
+    struct pg_call *call = calloc(1, sizeof *call + total);
+    if (call == NULL)
+        return NULL;
+    call->statement = statement;
+    call->n = n;
+    char *text = call->text;
+    for (int i = 0; i < n; i++) {
+        if (params[i] == NULL)
+            continue;
+        call->params[i] = memcpy(text, params[i], lens[i]);
+        text += lens[i];
+    }
+    return call;
+}
+
+// ---- connecting ----
+
+static void pg_link_connect(void *owner, const char *address)
+{
+    struct sk_pg *pg = owner;
+    // The URI goes in as dbname, where libpq expands it; what comes later in the list wins.
+    const char *names[] = {"dbname", "application_name", address == NULL ? NULL : "hostaddr", NULL};
+    const char *values[] = {pg->url, "seckill", address, NULL};
+    pg->conn = PQconnectStartParams(names, values, 1);
+    if (pg->conn == NULL || PQstatus(pg->conn) == CONNECTION_BAD) {
+        pg_link_drop(pg, pg->conn == NULL ? "out of memory" : PQerrorMessage(pg->conn));
+        return;
+    }
+    if (pg_link_watch(pg, UV_WRITABLE) != SK_OK)
+        pg_link_drop(pg, "cannot watch the socket");
+}
+
+static void pg_link_on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct sk_pg *pg = poll->data;
+    if (sk_link_state(pg->link) == SK_LINK_CONNECTING) {
+        pg_link_connecting(pg);
+        return;
+    }
+    if ((events & UV_WRITABLE) != 0) {
+        int left = PQflush(pg->conn);
+        if (left < 0 || (left == 0 && pg_link_watch(pg, UV_READABLE) != SK_OK)) {
+            pg_link_drop(pg, PQerrorMessage(pg->conn));
+            return;
+        }
+    }
+    if (status < 0 || (events & UV_READABLE) != 0)
+        pg_link_receive(pg);
+}
+
+static void pg_link_connecting(struct sk_pg *pg)
+{
+    PostgresPollingStatusType polled = PQconnectPoll(pg->conn);
+    if (polled == PGRES_POLLING_FAILED) {
+        pg_link_drop(pg, PQerrorMessage(pg->conn));
+        return;
+    }
+    if (polled == PGRES_POLLING_OK) {
+        pg->prepared = 0;
+        sk_link_move(pg->link, SK_LINK_PREPARING);
+        if (PQsetnonblocking(pg->conn, 1) != 0 || pg_link_watch(pg, UV_READABLE) != SK_OK)
+            pg_link_drop(pg, "cannot watch the socket");
+        else
+            pg_link_pump(pg);
+        return;
+    }
+    if (pg_link_watch(pg, polled == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE) != SK_OK)
+        pg_link_drop(pg, "cannot watch the socket");
+}
+
+// ---- sending ----
+
+static void pg_link_pump(struct sk_pg *pg)
+{
+    bool preparing = sk_link_state(pg->link) == SK_LINK_PREPARING;
+    if (pg->conn != NULL && !pg->busy && (preparing || pg->oldest != NULL) && pg_link_send(pg) != SK_OK)
+        pg_link_drop(pg, PQerrorMessage(pg->conn));
+}
+
+// Sends the next statement, as far as the socket takes it; the rest goes when the socket is writable again.
+static enum sk_status pg_link_send(struct sk_pg *pg)
+{
+    const struct pg_call *call = pg->oldest;
+    pg->kind = SK_RESULT_LOST; // until a result has come
+    int sent = sk_link_state(pg->link) == SK_LINK_PREPARING
+                   ? pg_link_send_step(pg)
+                   : pg_link_send_call(pg, call->statement, call->n, call->params);
+    if (sent != 1)
+        return SK_FAIL;
+    pg->busy = true;
+    pg->sent_ms = sk_monotonic_ms();
+    int left = PQflush(pg->conn);
+    if (left > 0)
+        return pg_link_watch(pg, UV_READABLE | UV_WRITABLE);
+    return left == 0 ? SK_OK : SK_FAIL;
+}
+
+static int pg_link_send_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params)
+{
+    return PQsendQueryPrepared(pg->conn, sk_statements[statement].name, n, params, NULL, NULL, 0);
+}
+
+static int pg_link_send_step(struct sk_pg *pg)
+{
+    char ms[16];
+    const char *params[] = {ms};
+    (void)snprintf(ms, sizeof ms, "%u", pg->timeout_ms);
+    if (pg->prepared < SK_STATEMENT_COUNT)
+        return PQsendPrepare(pg->conn, sk_statements[pg->prepared].name, sk_statements[pg->prepared].text, 0, NULL);
+    if (pg->prepared == SK_STATEMENT_COUNT)
+        return pg_link_send_call(pg, SK_STATEMENT_SESSION, 1, params);
+    return pg_link_send_call(pg, SK_STATEMENT_LISTEN, 0, NULL);
+}
+
+// ---- receiving ----
+
+static void pg_link_receive(struct sk_pg *pg)
+{
+    if (PQconsumeInput(pg->conn) != 1) {
+        pg_link_drop(pg, PQerrorMessage(pg->conn));
+        return;
+    }
+    while (pg->conn != NULL && pg->busy && PQisBusy(pg->conn) == 0) {
+        PGresult *result = PQgetResult(pg->conn);
+        if (result != NULL) {
+            pg_link_take_result(pg, result);
+            continue;
+        }
+        // Only here has the server said that the transaction is over, so only now is a result handed out.
+        if (sk_link_state(pg->link) == SK_LINK_READY)
+            pg_link_finish_call(pg);
+        else
+            pg_link_finish_step(pg);
+        pg_link_pump(pg);
+    }
+    if (pg->conn != NULL)
+        pg_link_take_notifications(pg);
+    if (pg->conn != NULL && PQstatus(pg->conn) == CONNECTION_BAD)
+        pg_link_drop(pg, PQerrorMessage(pg->conn));
+}
+
+static void pg_link_take_result(struct sk_pg *pg, PGresult *result)
+{
+    PQclear(pg->result);
+    pg->result = result;
+    pg->kind = pg_link_kind(result);
+    if (pg->kind != SK_RESULT_ROWS)
+        sk_log_text(SK_WARN, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
+}
+
+// Permanent errors are those of the data: bad values, violated constraints, raised exceptions. All others are of
+// the server (connections, conflicts, resources, rights, read-only) and may pass.
+static enum sk_result_kind pg_link_kind(const PGresult *result)
+{
+    static const char *const permanent[] = {"21", "22", "23", "44", "P0"};
+    if (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK)
+        return SK_RESULT_ROWS;
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    if (sqlstate != NULL && strcmp(sqlstate, "55P03") == 0)
+        return SK_RESULT_LOCKED;
+    for (size_t i = 0; sqlstate != NULL && i < sizeof permanent / sizeof permanent[0]; i++) {
+        if (strncmp(sqlstate, permanent[i], 2) == 0)
+            return SK_RESULT_REFUSED;
+    }
+    return SK_RESULT_FAILED;
+}
+
+static void pg_link_finish_step(struct sk_pg *pg)
+{
+    pg->busy = false;
+    if (pg->kind != SK_RESULT_ROWS) {
+        pg_link_drop(pg, "the statements do not fit this database; has it been migrated?");
+        return;
+    }
+    PQclear(pg->result);
+    pg->result = NULL;
+    if (++pg->prepared > SK_STATEMENT_COUNT + (pg->listen ? 1 : 0)) {
+        sk_log(SK_INFO, "PostgreSQL is ready", "host=%s port=%s", PQhost(pg->conn), PQport(pg->conn));
+        sk_link_move(pg->link, SK_LINK_READY);
+    }
+}
+
+static void pg_link_finish_call(struct sk_pg *pg)
+{
+    struct pg_call *call = pg->oldest;
+    PGresult *taken = pg->result;
+    struct sk_result result = {.kind = pg->kind};
+    if (pg->kind == SK_RESULT_ROWS)
+        result.rows = (const struct sk_rows *)(const void *)taken;
+    SK_ASSERT(call != NULL && pg->busy);
+    pg->oldest = call->next;
+    if (pg->oldest == NULL)
+        pg->youngest = NULL;
+    pg->waiting--;
+    pg->busy = false;
+    pg->result = NULL;
+    call->done(call->arg, &result); // may queue calls, or close the link
+    PQclear(taken);
+    free(call);
+}
+
+static void pg_link_take_notifications(struct sk_pg *pg)
+{
+    bool any = false;
+    for (PGnotify *notify; (notify = PQnotifies(pg->conn)) != NULL; any = true)
+        PQfreemem(notify);
+    if (any && pg->listen && sk_pg_ready(pg))
+        pg->on_notified(pg->arg);
+}
+
+// ---- losing the connection ----
+
+static const char *pg_link_tick(void *owner)
+{
+    const struct sk_pg *pg = owner;
+    if (pg->unsent)
+        return PQerrorMessage(pg->conn);
+    // The server's own time-out comes first; ours is for a server that no longer answers at all.
+    if (sk_pg_ready(pg) && pg->busy && sk_monotonic_ms() >= pg->sent_ms + pg->timeout_ms + pg->timeout_ms / 2)
+        return "result overdue";
+    return NULL;
+}
+
+static void pg_link_drop(void *owner, const char *why)
+{
+    struct sk_pg *pg = owner;
+    sk_log_text(SK_WARN, sk_pg_ready(pg) ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason", why);
+    pg_link_disconnect(pg);
+    sk_link_move(pg->link, SK_LINK_DOWN);
+    pg_link_lose_calls(pg); // after the move, so that the callbacks cannot queue anything
+}
+
+static void pg_link_disconnect(struct sk_pg *pg)
+{
+    pg_link_unwatch(pg);
+    PQclear(pg->result);
+    pg->result = NULL;
+    PQfinish(pg->conn);
+    pg->conn = NULL;
+    pg->busy = pg->unsent = false;
+}
+
+static void pg_link_lose_calls(struct sk_pg *pg)
+{
+    const struct sk_result lost = {.kind = SK_RESULT_LOST};
+    struct pg_call *call = pg->oldest;
+    pg->oldest = pg->youngest = NULL;
+    pg->waiting = 0;
+    while (call != NULL) {
+        struct pg_call *next = call->next;
+        call->done(call->arg, &lost);
+        free(call);
+        call = next;
+    }
+}
+
+static void pg_link_free(void *owner)
+{
+    struct sk_pg *pg = owner;
+    free(pg->host);
+    free(pg->url);
+    free(pg);
+}
+
+// ---- watching the socket ----
+
+// libpq may change sockets while it connects, and may get the same number again: so each call starts anew.
+static enum sk_status pg_link_watch(struct sk_pg *pg, int events)
+{
+    int fd = PQsocket(pg->conn);
+    if (pg->poll != NULL && fd != pg->fd)
+        pg_link_unwatch(pg);
+    if (pg->poll == NULL) {
+        pg->poll = calloc(1, sizeof *pg->poll);
+        if (pg->poll == NULL)
+            return SK_NO_MEM;
+        if (uv_poll_init(pg->loop, pg->poll, fd) != 0) {
+            free(pg->poll);
+            pg->poll = NULL;
+            return SK_FAIL;
+        }
+        pg->poll->data = pg;
+        pg->fd = fd;
+    }
+    return uv_poll_start(pg->poll, events, pg_link_on_poll) == 0 ? SK_OK : SK_FAIL;
+}
+
+static void pg_link_unwatch(struct sk_pg *pg)
+{
+    if (pg->poll == NULL)
+        return;
+    (void)uv_poll_stop(pg->poll);
+    uv_close((uv_handle_t *)pg->poll, pg_link_free_poll);
+    pg->poll = NULL;
+    pg->fd = -1;
+}
+
+static void pg_link_free_poll(uv_handle_t *handle)
+{
+    free(handle);
 }
 
 // ---- rows: struct sk_rows is libpq's PGresult under a name of ours ----

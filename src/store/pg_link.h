@@ -35,20 +35,25 @@ typedef void sk_pg_cb(void *arg, const struct sk_result *result);
 
 struct sk_pg_options {
     const char *url;     // libpq URI; borrowed for sk_pg_open
-    uint32_t timeout_ms; // from call to result; a statement that takes longer costs the connection
+    uint32_t timeout_ms; // from when a statement is sent to its result; one that takes longer costs the connection
     void (*on_change)(void *arg, bool ready);
     void *arg;
+    size_t most_waiting;            // calls without a result; SK_FULL beyond
+    bool listen;                    // for NOTIFY seckill_catalogue
+    void (*on_notified)(void *arg); // if `listen`: at least once after one or more notifications, in the same turn.
+                                    // Those of the time in which the link was not ready are lost.
 };
 
-// Starts connecting at once. NULL if the URL is wrong or memory is short; the reason is logged.
+// Connects with the loop's next turn. NULL if the URL is wrong or memory is short; a wrong URL is logged.
 struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options);
 
-// Ends the link: waiting callbacks run with NULL now. Its memory goes with the loop's next turn. NULL is fine.
+// Ends the link, also inside a callback: those that wait run now, as LOST. Its memory goes with the loop's next
+// turn. NULL is fine.
 void sk_pg_close(struct sk_pg *pg);
 
 bool sk_pg_ready(const struct sk_pg *pg);
 
-enum { SK_PG_PARAMS_MAX = 8, SK_PG_QUEUE_MAX = 4096 };
+enum { SK_PG_PARAMS_MAX = 8 };
 
 // Queues a statement with text parameters (copied; NULL is SQL's NULL). SK_DOWN while not ready, SK_FULL
 // when too many wait, SK_NO_MEM: then `done` does not run.

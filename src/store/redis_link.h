@@ -27,16 +27,17 @@ typedef void sk_redis_cb(void *arg, const struct sk_reply *reply);
 
 struct sk_redis_options {
     const char *url;     // borrowed for sk_redis_open
-    uint32_t timeout_ms; // a reply that takes longer costs the connection: replies match by order
+    uint32_t timeout_ms; // from when a call is written to its reply; one that takes longer costs the connection
     void (*on_change)(void *arg, bool ready);
     void *arg;
+    size_t most_waiting; // calls without a reply; SK_FULL beyond
 };
 
-// Starts connecting at once. NULL if the URL is wrong or memory is short; the reason is logged.
+// Connects with the loop's next turn. NULL if the URL is wrong or memory is short; a wrong URL is logged.
 struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *options);
 
-// Ends the link: pending callbacks run with NULL now. Its memory goes with the loop's next turn.
-// NULL is fine.
+// Ends the link, also inside a callback: pending callbacks run with NULL, now or when that one has returned. Its
+// memory goes with the loop's next turn. NULL is fine.
 void sk_redis_close(struct sk_redis *redis);
 
 // Connected to a master that takes writes.
@@ -46,7 +47,8 @@ bool sk_redis_ready(const struct sk_redis *redis);
 const char *sk_redis_run(const struct sk_redis *redis);
 uint64_t sk_redis_run_number(const struct sk_redis *redis);
 
-// Queues a command; argv is copied. SK_DOWN while not ready, SK_NO_MEM: then `done` does not run.
+// Queues a command; argv is copied. SK_DOWN while not ready, SK_FULL when too many wait, SK_NO_MEM: then `done` does
+// not run.
 enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **argv, const size_t *lens,
                                 sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 

@@ -13,7 +13,7 @@
 #include "stack.h"
 #include "stores.h"
 
-enum { PARTIES_MAX = 3, CHILDREN_MAX = 4, TURN_US = 500 };
+enum { PARTIES_MAX = 3, CHILDREN_MAX = 4, TURN_US = 500, WAITING_MAX = 4096 };
 
 struct child {
     pid_t pid; // 0: none
@@ -42,7 +42,11 @@ struct party *party_open(uint32_t redis_timeout_ms)
     (void)uv_prepare_init(&party->loop, &party->turn);
     party->turn.data = party;
     (void)uv_prepare_start(&party->turn, party_on_turn);
-    struct sk_redis_options options = {stack_redis_url(), redis_timeout_ms, party_on_change, party};
+    struct sk_redis_options options = {.url = stack_redis_url(),
+                                       .timeout_ms = redis_timeout_ms,
+                                       .most_waiting = WAITING_MAX,
+                                       .on_change = party_on_change,
+                                       .arg = party};
     party->redis = sk_redis_open(&party->loop, &options);
     must(party->redis != NULL, "link");
     RUN_UNTIL(sk_redis_ready(party->redis));

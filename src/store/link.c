@@ -1,0 +1,137 @@
+// One timer drives everything that waits: the next attempt after a loss (back-off with jitter, so that instances do
+// not come back together), the limit of a connection that never becomes ready, and the owner's own deadlines.
+//
+// Memory goes in two steps, because libuv lets go of the timer and of a look-up at times of its own: whichever is
+// last frees link and owner.
+#include "link.h"
+
+#include <stdlib.h>
+
+#include "backoff.h"
+#include "clock.h"
+#include "resolve.h"
+#include "status.h"
+
+enum { TICK_MS = 50, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000 };
+
+struct sk_link {
+    struct sk_link_options options;
+    enum sk_link_state state;
+    uint64_t since_ms; // of the state; connecting counts from the end of the look-up
+    struct sk_backoff backoff;
+    uint64_t retry_at_ms;
+    struct sk_resolve resolve;
+    bool resolving;
+    uv_timer_t tick;
+    bool tick_closed;
+};
+
+static void link_on_tick(uv_timer_t *timer);
+static void link_connect(struct sk_link *link);
+static void link_on_resolved(void *arg, const char *address);
+static void link_on_tick_closed(uv_handle_t *handle);
+static void link_free(struct sk_link *link);
+
+struct sk_link *sk_link_open(const struct sk_link_options *options)
+{
+    struct sk_link *link = calloc(1, sizeof *link);
+    if (link == NULL)
+        return NULL;
+    link->options = *options;
+    link->backoff = (struct sk_backoff){.first_ms = RETRY_FIRST_MS, .most_ms = RETRY_MOST_MS};
+    (void)uv_timer_init(options->loop, &link->tick);
+    link->tick.data = link;
+    (void)uv_timer_start(&link->tick, link_on_tick, 0, TICK_MS);
+    return link;
+}
+
+static void link_on_tick(uv_timer_t *timer)
+{
+    struct sk_link *link = timer->data;
+    const struct sk_link_options *options = &link->options;
+    uint64_t now = sk_monotonic_ms();
+    if (link->state == SK_LINK_DOWN && now >= link->retry_at_ms)
+        link_connect(link);
+    if (link->state == SK_LINK_DOWN || link->resolving)
+        return;
+    const char *why = options->steps->tick(options->owner);
+    bool opening = link->state == SK_LINK_CONNECTING || link->state == SK_LINK_PREPARING;
+    if (why == NULL && opening && now >= link->since_ms + options->timeout_ms)
+        why = "connecting takes too long";
+    if (why != NULL)
+        options->steps->drop(options->owner, why);
+}
+
+static void link_connect(struct sk_link *link)
+{
+    const struct sk_link_options *options = &link->options;
+    link->retry_at_ms = sk_monotonic_ms() + sk_backoff_next(&link->backoff);
+    sk_link_move(link, SK_LINK_CONNECTING);
+    if (options->host == NULL) {
+        options->steps->connect(options->owner, NULL);
+        return;
+    }
+    link->resolving = sk_resolve(options->loop, &link->resolve, options->host, link_on_resolved, link);
+    if (!link->resolving)
+        options->steps->drop(options->owner, "the host name cannot be resolved");
+}
+
+static void link_on_resolved(void *arg, const char *address)
+{
+    struct sk_link *link = arg;
+    const struct sk_link_options *options = &link->options;
+    link->resolving = false;
+    link->since_ms = sk_monotonic_ms();
+    if (link->state == SK_LINK_CLOSED)
+        link_free(link);
+    else if (address == NULL)
+        options->steps->drop(options->owner, "the host name cannot be resolved");
+    else
+        options->steps->connect(options->owner, address);
+}
+
+void sk_link_move(struct sk_link *link, enum sk_link_state state)
+{
+    static const bool allowed[SK_LINK_CLOSED + 1][SK_LINK_CLOSED + 1] = {
+        [SK_LINK_DOWN] = {[SK_LINK_CONNECTING] = true, [SK_LINK_CLOSED] = true},
+        [SK_LINK_CONNECTING] = {[SK_LINK_PREPARING] = true, [SK_LINK_DOWN] = true, [SK_LINK_CLOSED] = true},
+        [SK_LINK_PREPARING] = {[SK_LINK_READY] = true, [SK_LINK_DOWN] = true, [SK_LINK_CLOSED] = true},
+        [SK_LINK_READY] = {[SK_LINK_DOWN] = true, [SK_LINK_CLOSED] = true},
+    };
+    SK_ASSERT(allowed[link->state][state]);
+    bool was_ready = link->state == SK_LINK_READY, is_ready = state == SK_LINK_READY;
+    link->state = state;
+    link->since_ms = sk_monotonic_ms();
+    if (is_ready)
+        sk_backoff_reset(&link->backoff);
+    if (was_ready != is_ready)
+        link->options.on_change(link->options.arg, is_ready);
+}
+
+enum sk_link_state sk_link_state(const struct sk_link *link)
+{
+    return link->state;
+}
+
+void sk_link_close(struct sk_link *link)
+{
+    sk_link_move(link, SK_LINK_CLOSED);
+    if (link->resolving)
+        (void)uv_cancel((uv_req_t *)&link->resolve.request);
+    uv_close((uv_handle_t *)&link->tick, link_on_tick_closed);
+}
+
+static void link_on_tick_closed(uv_handle_t *handle)
+{
+    struct sk_link *link = handle->data;
+    link->tick_closed = true;
+    link_free(link);
+}
+
+static void link_free(struct sk_link *link)
+{
+    if (!link->tick_closed || link->resolving)
+        return;
+    link->options.steps->free(link->options.owner);
+    free(link);
+}
