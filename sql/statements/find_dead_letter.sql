@@ -1,1 +1,1 @@
-SELECT d.orders, d.ended_at IS NULL FROM dead_letter d WHERE d.voucher_id = $1::bigint AND d.id = $2::bigint
+SELECT orders, waits FROM find_dead_letter($1::integer, $2::bigint, $3::bigint)

@@ -1,1 +1,1 @@
-SELECT order_json(o) FROM voucher_order o WHERE o.id = $1::uuid AND o.user_id = $2
+SELECT find_order($1::integer, $2::uuid, $3)

@@ -1,1 +1,1 @@
-SELECT n, outcome, live_id FROM place_orders($1::bigint, $2::bigint, $3::uuid[], $4::text[], $5)
+SELECT n, outcome, live_id FROM place_orders($1::integer, $2::bigint, $3::bigint, $4::uuid[], $5::text[], $6)

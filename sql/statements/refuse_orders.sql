@@ -1,1 +1,1 @@
-SELECT n, outcome FROM refuse_orders($1::bigint, $2::uuid[], $3::text[], $4::text[])
+SELECT n, outcome FROM refuse_orders($1::integer, $2::bigint, $3::uuid[], $4::text[], $5::text[])

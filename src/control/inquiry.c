@@ -20,6 +20,7 @@
 #include "buf.h"
 #include "clock.h"
 #include "log.h"
+#include "params.h"
 
 enum { DOCUMENT_MS = 1000, RETRY_AFTER_MS = 1000, REBUILT_MS = 30000 };
 
@@ -234,8 +235,8 @@ static void on_order(void *arg, const struct sk_result *result)
 
 static void look_up_order(struct inquiry *inquiry)
 {
-    const char *params[] = {inquiry->order_id, inquiry->user};
-    ask_pg(inquiry, SK_STATEMENT_FIND_ORDER, 2, params, on_order);
+    const char *params[] = {NULL, inquiry->order_id, inquiry->user}; // the slot is not known
+    ask_pg(inquiry, SK_STATEMENT_FIND_ORDER, 3, params, on_order);
 }
 
 void sk_inquiry_order(struct sk_inquiries *inquiries, const char *order_id, const char *user, uint64_t ticket)
@@ -274,23 +275,21 @@ static void on_orders(void *arg, const struct sk_result *result)
 static void list_orders(struct inquiry *inquiry)
 {
     struct sk_buf orders = {0}, vouchers = {0};
-    const char *separator = "{";
+    char voucher_id[SK_PARAM_NUMBER_SIZE];
+    sk_params_begin(&orders);
+    sk_params_begin(&vouchers);
     for (size_t i = 0; i < inquiry->asked; i++) {
         const struct look *look = &inquiry->looks[i];
         if (look->order_id[0] == '\0')
             continue;
-        sk_buf_printf(&orders, "%s%s", separator, look->order_id);
-        sk_buf_printf(&vouchers, "%s%" PRId64, separator, look->voucher_id);
-        separator = ",";
+        sk_params_add(&orders, look->order_id);
+        sk_params_add(&vouchers, sk_params_number(voucher_id, look->voucher_id));
     }
-    sk_buf_puts(&orders, separator[0] == '{' ? "{}" : "}");
-    sk_buf_puts(&vouchers, separator[0] == '{' ? "{}" : "}");
-    if (orders.failed || vouchers.failed) {
+    const char *params[] = {inquiry->user, sk_params_end(&orders), sk_params_end(&vouchers)};
+    if (params[1] == NULL || params[2] == NULL)
         end(inquiry, SK_VERDICT_OVERLOADED, NULL);
-    } else {
-        const char *params[] = {inquiry->user, orders.data, vouchers.data};
+    else
         ask_pg(inquiry, SK_STATEMENT_LIST_ORDERS, 3, params, on_orders);
-    }
     sk_buf_free(&orders);
     sk_buf_free(&vouchers);
 }

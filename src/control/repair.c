@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "entry.h"
+#include "params.h"
 #include "rebuild.h"
 
 enum { RETRY_AFTER_MS = 1000 };
@@ -21,7 +22,7 @@ struct repair {
     uint64_t ticket;
     struct sk_segment *voucher; // pinned
     bool write_off;
-    char voucher_id[24], letter[24];
+    char slot[SK_PARAM_NUMBER_SIZE], voucher_id[SK_PARAM_NUMBER_SIZE], letter[SK_PARAM_NUMBER_SIZE];
     size_t orders;
 };
 
@@ -61,8 +62,9 @@ static struct repair *begin(struct sk_repairs *repairs, int64_t voucher_id, int6
     repair->ticket = ticket;
     repair->voucher = voucher;
     sk_segment_pin(voucher);
-    (void)snprintf(repair->voucher_id, sizeof repair->voucher_id, "%" PRId64, voucher_id);
-    (void)snprintf(repair->letter, sizeof repair->letter, "%" PRId64, letter);
+    (void)sk_params_number(repair->slot, voucher->slot);
+    (void)sk_params_number(repair->voucher_id, voucher_id);
+    (void)sk_params_number(repair->letter, letter);
     return repair;
 }
 
@@ -73,12 +75,25 @@ static void end(struct repair *repair, enum sk_verdict verdict, const char *docu
     free(repair);
 }
 
-static void ask_pg(struct repair *repair, enum sk_statement statement, int n, sk_pg_cb *done)
+static void call_pg(struct repair *repair, enum sk_statement statement, int n, const char *const *params,
+                    sk_pg_cb *done)
 {
-    const char *params[] = {repair->voucher_id, repair->letter};
     enum sk_status status = sk_pg_call(repair->repairs->core->pg, statement, n, params, done, repair);
     if (status != SK_OK)
         end(repair, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
+}
+
+static void find_voucher(struct repair *repair, sk_pg_cb *done)
+{
+    const char *params[] = {repair->voucher_id};
+    call_pg(repair, SK_STATEMENT_FIND_VOUCHER, 1, params, done);
+}
+
+// `n`: of slot, voucher, letter.
+static void ask_letters(struct repair *repair, enum sk_statement statement, int n, sk_pg_cb *done)
+{
+    const char *params[] = {repair->slot, repair->voucher_id, repair->letter};
+    call_pg(repair, statement, n, params, done);
 }
 
 // Answers with the number of orders concerned.
@@ -107,7 +122,7 @@ static void on_reconciled(void *arg, bool ok)
 {
     struct repair *repair = arg;
     if (ok)
-        ask_pg(repair, SK_STATEMENT_FIND_VOUCHER, 1, on_voucher);
+        find_voucher(repair, on_voucher);
     else
         end(repair, SK_VERDICT_LOADING, NULL);
 }
@@ -129,7 +144,7 @@ void sk_repair_reconcile(struct sk_repairs *repairs, int64_t voucher_id, uint64_
 {
     struct repair *repair = begin(repairs, voucher_id, 0, ticket);
     if (repair != NULL)
-        ask_pg(repair, SK_STATEMENT_FIND_VOUCHER, 1, on_known);
+        find_voucher(repair, on_known);
 }
 
 // ---- dead letters ----
@@ -153,7 +168,7 @@ void sk_repair_list(struct sk_repairs *repairs, int64_t voucher_id, uint64_t tic
 {
     struct repair *repair = begin(repairs, voucher_id, 0, ticket);
     if (repair != NULL)
-        ask_pg(repair, SK_STATEMENT_LIST_DEAD_LETTERS, 1, on_list);
+        ask_letters(repair, SK_STATEMENT_LIST_DEAD_LETTERS, 2, on_list);
 }
 
 static void requeue(struct repair *repair, const char *orders)
@@ -192,7 +207,7 @@ static void on_written_off(void *arg, const struct sk_result *result)
         struct sk_order order = {0};
         (void)snprintf(order.id, sizeof order.id, "%s", sk_rows_text(rows, i, 0));
         (void)snprintf(order.user, sizeof order.user, "%s", sk_rows_text(rows, i, 1));
-        sk_entry_note_refused(entry, &order, "duplicate", NULL);
+        sk_entry_note_refused(entry, &order, SK_CORRECTION_RETURN, NULL);
         repair->orders++;
     }
     sk_entry_end(core, entry);
@@ -212,7 +227,7 @@ static void on_letter(void *arg, const struct sk_result *result)
     if (sk_rows_count(rows) == 0 || (!waits && !repair->write_off))
         end(repair, SK_VERDICT_NOT_FOUND, NULL);
     else if (repair->write_off)
-        ask_pg(repair, SK_STATEMENT_WRITE_OFF, 2, on_written_off);
+        ask_letters(repair, SK_STATEMENT_WRITE_OFF, 3, on_written_off);
     else if (sk_rows_text(rows, 0, 0) == NULL)
         end(repair, SK_VERDICT_UNREADABLE, NULL);
     else
@@ -223,7 +238,7 @@ void sk_repair_requeue(struct sk_repairs *repairs, int64_t voucher_id, int64_t l
 {
     struct repair *repair = begin(repairs, voucher_id, letter, ticket);
     if (repair != NULL)
-        ask_pg(repair, SK_STATEMENT_FIND_DEAD_LETTER, 2, on_letter);
+        ask_letters(repair, SK_STATEMENT_FIND_DEAD_LETTER, 3, on_letter);
 }
 
 void sk_repair_write_off(struct sk_repairs *repairs, int64_t voucher_id, int64_t letter, uint64_t ticket)
@@ -232,5 +247,5 @@ void sk_repair_write_off(struct sk_repairs *repairs, int64_t voucher_id, int64_t
     if (repair == NULL)
         return;
     repair->write_off = true;
-    ask_pg(repair, SK_STATEMENT_FIND_DEAD_LETTER, 2, on_letter);
+    ask_letters(repair, SK_STATEMENT_FIND_DEAD_LETTER, 3, on_letter);
 }

@@ -23,9 +23,11 @@
 #include "failpoint.h"
 #include "journal.h"
 #include "log.h"
+#include "params.h"
+#include "settlement.h"
 
 enum {
-    CHUNK = 500, // buyers, as in reconcile_buyers.sql; Redis is busy with them for about half a millisecond
+    CHUNK = 500, // buyers; Redis is busy with them for about half a millisecond
     PAGE = 64,   // most journal entries at once
     PAGE_FIRST = 4,
     TRIES_MAX = 3, // of an order that PostgreSQL refuses
@@ -41,7 +43,8 @@ struct rebuild {
     uint64_t since_ms;
     size_t settled, buyers;
     bool last_chunk;
-    char id[24], epoch[24], stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16];
+    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the segment's name
+    char epoch[24], stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16];
     char after[SK_UUID_SIZE]; // the last order id read
 
     // The page of the journal that is being settled.
@@ -83,11 +86,10 @@ static void end(struct rebuild *rebuild, const char *failed_at)
     free(rebuild);
 }
 
-static enum sk_status ask_pg(struct rebuild *rebuild, enum sk_statement statement, int n, const char *second,
-                             sk_pg_cb *done)
+static enum sk_status ask_pg(struct rebuild *rebuild, enum sk_statement statement, const char *third, sk_pg_cb *done)
 {
-    const char *params[] = {rebuild->id, second};
-    return sk_pg_call(rebuild->core->pg, statement, n, params, done, rebuild);
+    const char *params[] = {rebuild->slot, rebuild->id, third};
+    return sk_pg_call(rebuild->core->pg, statement, 3, params, done, rebuild);
 }
 
 static bool answers(const struct sk_reply *reply, int64_t wanted)
@@ -167,7 +169,9 @@ static void on_chunk(void *arg, const struct sk_result *result)
 
 static void read_chunk(struct rebuild *rebuild)
 {
-    if (ask_pg(rebuild, SK_STATEMENT_RECONCILE_BUYERS, 2, rebuild->after, on_chunk) != SK_OK)
+    char most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {rebuild->slot, rebuild->id, rebuild->after, sk_params_number(most, CHUNK)};
+    if (sk_pg_call(rebuild->core->pg, SK_STATEMENT_REBUILD_BUYERS, 4, params, on_chunk, rebuild) != SK_OK)
         end(rebuild, "buyers");
 }
 
@@ -199,7 +203,7 @@ static void on_stock(void *arg, const struct sk_result *result)
 
 static void read_stock(struct rebuild *rebuild)
 {
-    if (ask_pg(rebuild, SK_STATEMENT_RECONCILE_STOCK, 2, rebuild->epoch, on_stock) != SK_OK)
+    if (ask_pg(rebuild, SK_STATEMENT_REBUILD_STOCK, rebuild->epoch, on_stock) != SK_OK)
         end(rebuild, "stock");
 }
 
@@ -260,8 +264,8 @@ static void on_refused(struct rebuild *rebuild)
         settle_part(rebuild);
     } else if (++rebuild->tries < TRIES_MAX) {
         settle_part(rebuild);
-    } else if (sk_dead_letter_put_order(rebuild->core, rebuild->segment->voucher_id, rebuild->ids[0], rebuild->order,
-                                        rebuild->user, on_set_aside, rebuild) != SK_OK) {
+    } else if (sk_dead_letter_put_order(rebuild->core, rebuild->segment, rebuild->ids[0], rebuild->order, rebuild->user,
+                                        on_set_aside, rebuild) != SK_OK) {
         end(rebuild, "dead letter");
     }
 }
@@ -274,7 +278,9 @@ static void on_settled(void *arg, const struct sk_result *result)
         on_refused(rebuild);
         return;
     }
-    if (rows == NULL || sk_rows_count(rows) != rebuild->orders || strcmp(sk_rows_text(rows, 0, 1), "stale") == 0) {
+    size_t first;
+    if (rows == NULL || sk_rows_count(rows) != rebuild->orders ||
+        sk_settlement_read(rows, 0, &first, NULL) == SK_SETTLEMENT_STALE) {
         end(rebuild, "journal");
         return;
     }
@@ -287,26 +293,26 @@ static void on_settled(void *arg, const struct sk_result *result)
 
 static void settle(struct rebuild *rebuild)
 {
-    sk_buf_puts(&rebuild->order_ids, "}");
-    sk_buf_puts(&rebuild->users, "}");
-    const char *params[] = {rebuild->id, rebuild->epoch, rebuild->order_ids.data, rebuild->users.data, NULL};
-    if (rebuild->order_ids.failed || rebuild->users.failed ||
-        sk_pg_call(rebuild->core->pg, SK_STATEMENT_PLACE_ORDERS, 5, params, on_settled, rebuild) != SK_OK)
+    const char *params[] = {
+        rebuild->slot, rebuild->id, rebuild->epoch, sk_params_end(&rebuild->order_ids), sk_params_end(&rebuild->users),
+        NULL};
+    if (params[3] == NULL || params[4] == NULL ||
+        sk_pg_call(rebuild->core->pg, SK_STATEMENT_PLACE_ORDERS, 6, params, on_settled, rebuild) != SK_OK)
         end(rebuild, "journal");
 }
 
 static void add_order(void *arg, const char *id, const char *user)
 {
     struct rebuild *rebuild = arg;
-    sk_buf_printf(&rebuild->order_ids, "%s%s", rebuild->orders == 0 ? "{" : ",", id);
-    sk_buf_printf(&rebuild->users, "%s\"%s\"", rebuild->orders == 0 ? "{" : ",", user);
+    sk_params_add(&rebuild->order_ids, id);
+    sk_params_add_text(&rebuild->users, user);
     rebuild->orders++;
 }
 
 static void clear_orders(struct rebuild *rebuild)
 {
-    sk_buf_clear(&rebuild->order_ids);
-    sk_buf_clear(&rebuild->users);
+    sk_params_begin(&rebuild->order_ids);
+    sk_params_begin(&rebuild->users);
     rebuild->orders = 0;
 }
 
@@ -388,8 +394,8 @@ static void on_journal(void *arg, const struct sk_reply *reply)
     } else if (unreadable == NULL) {
         fit_page(rebuild, reply);
         settle(rebuild);
-    } else if (sk_dead_letter_put_unreadable(rebuild->core, rebuild->segment->voucher_id, rebuild->ids[0], unreadable,
-                                             on_set_aside, rebuild) != SK_OK) {
+    } else if (sk_dead_letter_put_unreadable(rebuild->core, rebuild->segment, rebuild->ids[0], unreadable, on_set_aside,
+                                             rebuild) != SK_OK) {
         end(rebuild, "dead letter");
     }
 }
@@ -448,7 +454,7 @@ static void on_locked(void *arg, struct sk_lock *lock)
                    segment->care->look.epoch > segment->seen.epoch ? segment->care->look.epoch : segment->seen.epoch);
     if (sk_lock_state(lock, 0) != SK_LOCK_HELD)
         end(rebuild, "lock"); // somebody else is at it
-    else if (ask_pg(rebuild, SK_STATEMENT_RECONCILE_EPOCH, 2, seen, on_epoch) != SK_OK)
+    else if (ask_pg(rebuild, SK_STATEMENT_REBUILD_EPOCH, seen, on_epoch) != SK_OK)
         end(rebuild, "epoch");
 }
 
@@ -470,7 +476,8 @@ enum sk_status sk_rebuild(const struct sk_core *core, struct sk_segment *segment
     rebuild->arg = arg;
     rebuild->since_ms = uv_now(core->loop);
     rebuild->page = PAGE_FIRST;
-    (void)snprintf(rebuild->id, sizeof rebuild->id, "%" PRId64, segment->voucher_id);
+    (void)sk_params_number(rebuild->slot, segment->slot);
+    (void)sk_params_number(rebuild->id, segment->voucher_id);
     sk_key_of_lock("rebuild", segment->tag, name);
     rebuild->lock = sk_lock_take(core->locker, 1, &key, &events, rebuild);
     if (rebuild->lock == NULL) {

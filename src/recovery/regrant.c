@@ -9,7 +9,7 @@
 //
 // An instance that ends takes what waits here along, and no journal has it. So at the end it is written as refused
 // without asking, which is safe whatever Redis did with the last question: a journal entry that it left is
-// settled by recovery as `duplicate`, and its unit returns, once.
+// settled by recovery as `ended`, and its unit returns, once.
 #include "regrant.h"
 
 #include <inttypes.h>
@@ -19,7 +19,9 @@
 #include "failpoint.h"
 #include "grant.h"
 #include "log.h"
+#include "params.h"
 #include "rebuild.h"
+#include "settlement.h"
 
 enum { TICK_MS = 50, PAUSE_MS = 200 };
 
@@ -87,11 +89,12 @@ static void on_refused(void *arg, const struct sk_result *result)
     bool written = rows != NULL && sk_rows_count(rows) == call->refused.count;
     struct sk_order *order;
     for (size_t i = 0; written && (order = sk_order_pop(&call->refused)) != NULL; i++) {
-        bool placed = strcmp(sk_rows_text(rows, i, 1), "already_placed") == 0;
+        size_t n;
+        bool placed = sk_settlement_read(rows, i, &n, NULL) == SK_SETTLEMENT_ALREADY_PLACED;
         sk_core_tell(regrant->core, order, placed ? SK_VERDICT_PLACED : SK_VERDICT_SOLD_OUT, placed ? order->id : NULL,
                      0);
         if (!placed && call->unasked)
-            sk_entry_note_refused(order->entry, order, "duplicate", NULL);
+            sk_entry_note_refused(order->entry, order, SK_CORRECTION_RETURN, NULL);
         hand_out(regrant, order);
         sk_writer_leave(regrant->writer, order);
     }
@@ -102,22 +105,23 @@ static void on_refused(void *arg, const struct sk_result *result)
         refuse_unasked(regrant, segment); // time is short
 }
 
-static void refuse(struct call *call, const struct sk_buf *reasons)
+// `reasons`: the array of them, not ended yet.
+static void refuse(struct call *call, struct sk_buf *reasons)
 {
     struct sk_buf ids = {0}, users = {0};
-    char voucher[24];
+    char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE];
     enum sk_status status = SK_NO_MEM;
-    (void)snprintf(voucher, sizeof voucher, "%" PRId64, call->segment->voucher_id);
+    sk_params_begin(&ids);
+    sk_params_begin(&users);
     for (const struct sk_order *order = call->refused.head; order != NULL; order = order->next) {
-        bool is_first = order == call->refused.head;
-        sk_buf_printf(&ids, "%s%s", is_first ? "{" : ",", order->id);
-        sk_buf_printf(&users, "%s\"%s\"", is_first ? "{" : ",", order->user);
+        sk_params_add(&ids, order->id);
+        sk_params_add_text(&users, order->user);
     }
-    sk_buf_puts(&ids, "}");
-    sk_buf_puts(&users, "}");
-    const char *params[] = {voucher, ids.data, users.data, reasons->data};
-    if (!ids.failed && !users.failed && !reasons->failed)
-        status = sk_pg_call(call->regrant->core->pg, SK_STATEMENT_REFUSE_ORDERS, 4, params, on_refused, call);
+    const char *params[] = {sk_params_number(slot, call->segment->slot),
+                            sk_params_number(voucher, call->segment->voucher_id), sk_params_end(&ids),
+                            sk_params_end(&users), sk_params_end(reasons)};
+    if (params[2] != NULL && params[3] != NULL && params[4] != NULL)
+        status = sk_pg_call(call->regrant->core->pg, SK_STATEMENT_REFUSE_ORDERS, 5, params, on_refused, call);
     sk_buf_free(&ids);
     sk_buf_free(&users);
     if (status != SK_OK) {
@@ -135,6 +139,7 @@ static void hand_over(struct call *call, struct sk_grant *grant, struct sk_buf *
     struct sk_order_list orders = call->orders;
     struct sk_order *order;
     call->orders = (struct sk_order_list){0};
+    sk_params_begin(reasons);
     for (size_t i = 0; (order = sk_order_pop(&orders)) != NULL; i++) {
         char letter = grant->letters[i];
         bool already = letter == SK_GRANT_ALREADY;
@@ -154,14 +159,12 @@ static void hand_over(struct call *call, struct sk_grant *grant, struct sk_buf *
                 sk_core_tell(regrant->core, order, SK_VERDICT_ALREADY_ORDERED, existing, 0);
                 order->ticket = 0; // has been told
             }
-            sk_buf_puts(reasons, call->refused.count == 0 ? "{" : ",");
-            sk_buf_puts(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
+            sk_params_add(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
             sk_order_push(&call->refused, order);
         } else {
             wait(regrant, call->segment, order); // out of memory
         }
     }
-    sk_buf_puts(reasons, "}");
 }
 
 static void on_reply(void *arg, const struct sk_reply *reply)
@@ -218,16 +221,16 @@ static void refuse_unasked(struct sk_regrant *regrant, struct sk_segment *segmen
         return;
     *call = (struct call){.regrant = regrant, .segment = segment, .unasked = true};
     size_t most = (size_t)regrant->core->config->batch_max;
+    sk_params_begin(&reasons);
     while (call->refused.count < most && (order = sk_order_pop(&segment->care->lost.orders)) != NULL) {
         if (order->entry->kind == SK_ENTRY_LOOSE) {
             hand_out(regrant, order);
             sk_writer_leave(regrant->writer, order);
             continue;
         }
-        sk_buf_puts(&reasons, call->refused.count == 0 ? "{GRANT_LOST" : ",GRANT_LOST");
+        sk_params_add(&reasons, "GRANT_LOST");
         sk_order_push(&call->refused, order);
     }
-    sk_buf_puts(&reasons, "}");
     segment->care->lost.asking = true;
     sk_segment_pin(segment);
     if (call->refused.count > 0)

@@ -136,7 +136,7 @@ static void set_aside(struct sk_watch *watch, const char *id, const struct sk_re
         bad->core = watch->core;
         (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", watch->segment->keys.journal);
         (void)snprintf(bad->id, sizeof bad->id, "%s", id);
-        status = sk_dead_letter_put_unreadable(watch->core, watch->segment->voucher_id, id, element, on_kept, bad);
+        status = sk_dead_letter_put_unreadable(watch->core, watch->segment, id, element, on_kept, bad);
     }
     if (status != SK_OK)
         free(bad); // a later round finds it again

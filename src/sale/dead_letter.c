@@ -8,10 +8,12 @@
 
 #include "journal.h"
 #include "log.h"
+#include "params.h"
 
 struct put {
     sk_dead_letter_cb *done;
     void *arg;
+    uint16_t slot;
     int64_t voucher_id;
     char journal_id[SK_JOURNAL_ID_SIZE];
 };
@@ -48,15 +50,19 @@ static char *to_hex(const char *bytes, size_t n)
 static enum sk_status put_letter(const struct sk_core *core, const struct put *letter, const struct sk_buf *raw,
                                  const char *orders, const char *reason)
 {
-    char voucher_id[24];
+    char slot[SK_PARAM_NUMBER_SIZE], voucher_id[SK_PARAM_NUMBER_SIZE];
     enum sk_status status = SK_NO_MEM;
     char *hex = raw->failed ? NULL : to_hex(raw->data, raw->len);
     struct put *put = malloc(sizeof *put);
-    (void)snprintf(voucher_id, sizeof voucher_id, "%" PRId64, letter->voucher_id);
     if (put != NULL && hex != NULL) {
         *put = *letter;
-        const char *params[] = {voucher_id, letter->journal_id, hex, orders, reason};
-        status = sk_pg_call(core->pg, SK_STATEMENT_SET_ASIDE, 5, params, on_put, put);
+        const char *params[] = {sk_params_number(slot, letter->slot),
+                                sk_params_number(voucher_id, letter->voucher_id),
+                                letter->journal_id,
+                                hex,
+                                orders,
+                                reason};
+        status = sk_pg_call(core->pg, SK_STATEMENT_SET_ASIDE, 6, params, on_put, put);
     }
     if (status != SK_OK)
         free(put);
@@ -64,17 +70,19 @@ static enum sk_status put_letter(const struct sk_core *core, const struct put *l
     return status;
 }
 
-static struct put letter_of(int64_t voucher_id, const char *journal_id, sk_dead_letter_cb *done, void *arg)
+static struct put letter_of(const struct sk_segment *segment, const char *journal_id, sk_dead_letter_cb *done,
+                            void *arg)
 {
-    struct put letter = {.done = done, .arg = arg, .voucher_id = voucher_id};
+    struct put letter = {.done = done, .arg = arg, .slot = segment->slot, .voucher_id = segment->voucher_id};
     (void)snprintf(letter.journal_id, sizeof letter.journal_id, "%s", journal_id);
     return letter;
 }
 
-enum sk_status sk_dead_letter_put_order(const struct sk_core *core, int64_t voucher_id, const char *journal_id,
-                                        const char *order_id, const char *user, sk_dead_letter_cb *done, void *arg)
+enum sk_status sk_dead_letter_put_order(const struct sk_core *core, const struct sk_segment *segment,
+                                        const char *journal_id, const char *order_id, const char *user,
+                                        sk_dead_letter_cb *done, void *arg)
 {
-    struct put letter = letter_of(voucher_id, journal_id, done, arg);
+    struct put letter = letter_of(segment, journal_id, done, arg);
     struct sk_buf orders = {0};
     sk_buf_printf(&orders, "%s %s", order_id, user);
     enum sk_status status = put_letter(core, &letter, &orders, orders.data, "PostgreSQL refuses it");
@@ -82,10 +90,11 @@ enum sk_status sk_dead_letter_put_order(const struct sk_core *core, int64_t vouc
     return status;
 }
 
-enum sk_status sk_dead_letter_put_unreadable(const struct sk_core *core, int64_t voucher_id, const char *journal_id,
-                                             const struct sk_reply *element, sk_dead_letter_cb *done, void *arg)
+enum sk_status sk_dead_letter_put_unreadable(const struct sk_core *core, const struct sk_segment *segment,
+                                             const char *journal_id, const struct sk_reply *element,
+                                             sk_dead_letter_cb *done, void *arg)
 {
-    struct put letter = letter_of(voucher_id, journal_id, done, arg);
+    struct put letter = letter_of(segment, journal_id, done, arg);
     struct sk_buf raw = {0};
     char reason[96] = "it cannot be read";
     size_t whole = sk_journal_raw(element, SK_DEAD_LETTER_RAW_MAX, &raw);

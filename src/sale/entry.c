@@ -80,10 +80,11 @@ bool sk_entry_read_orders(const struct sk_core *core, const char *orders, size_t
     return false;
 }
 
-void sk_entry_note_refused(struct sk_entry *entry, const struct sk_order *order, const char *outcome,
+void sk_entry_note_refused(struct sk_entry *entry, const struct sk_order *order, enum sk_correction correction,
                            const char *live_id)
 {
-    const char *parts[] = {outcome, order->id, order->user, live_id == NULL ? "" : live_id};
+    const char *word = correction == SK_CORRECTION_RETURN ? "return" : "drop";
+    const char *parts[] = {word, order->id, order->user, live_id == NULL ? "" : live_id};
     for (int i = 0; i < 4; i++)
         sk_buf_add(&entry->refused, parts[i], strlen(parts[i]) + 1);
     entry->refused_count++;

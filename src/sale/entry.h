@@ -10,6 +10,12 @@ enum sk_entry_kind {
     SK_ENTRY_LOOSE,     // of no journal entry: a dead letter's orders
 };
 
+// What Redis has to do about an order that PostgreSQL did not place.
+enum sk_correction {
+    SK_CORRECTION_RETURN, // the unit that it took returns
+    SK_CORRECTION_DROP,   // no unit returns: PostgreSQL has none left
+};
+
 // A journal entry of Redis some of whose orders are not settled yet.
 struct sk_entry {
     struct sk_entry *prev, *next; // the voucher's own entries, oldest first; others are not listed
@@ -18,7 +24,7 @@ struct sk_entry {
     uint64_t run_number;   // the Redis process that has it
     size_t open;           // orders not settled
     size_t part;           // most of its orders in one batch, of it alone; 0: PostgreSQL has refused none, no limit
-    struct sk_buf refused; // what settle_entry.lua needs: outcome, id, user, live id, NUL after each
+    struct sk_buf refused; // what settle_entry.lua needs: correction, id, user, live id, NUL after each
     size_t refused_count;
     char journal_id[SK_JOURNAL_ID_SIZE]; // LOOSE: empty
 };
@@ -33,7 +39,7 @@ void sk_entry_free(struct sk_entry *entry);
 bool sk_entry_read_orders(const struct sk_core *core, const char *orders, size_t len, struct sk_order_list *out);
 
 // PostgreSQL refused one of its orders: Redis is to be corrected. `live_id`: the user's live order, or NULL.
-void sk_entry_note_refused(struct sk_entry *entry, const struct sk_order *order, const char *outcome,
+void sk_entry_note_refused(struct sk_entry *entry, const struct sk_order *order, enum sk_correction correction,
                            const char *live_id);
 
 // Ends it in Redis: corrects what was refused and drops the journal entry. What fails here is done again by

@@ -24,6 +24,8 @@
 #include "dead_letter.h"
 #include "failpoint.h"
 #include "log.h"
+#include "params.h"
+#include "settlement.h"
 
 enum {
     TICK_MS = 10,
@@ -165,23 +167,32 @@ void sk_writer_leave(struct sk_writer *writer, struct sk_order *order)
     leave_entry(writer, entry);
 }
 
-static void settle(struct sk_writer *writer, struct sk_order *order, const char *outcome, const char *live_id)
+static void settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement, const char *live_id)
 {
     const struct sk_core *core = writer->core;
-    if (strcmp(outcome, "placed") == 0 || strcmp(outcome, "already_placed") == 0) {
+    switch (settlement) {
+    case SK_SETTLEMENT_PLACED:
+    case SK_SETTLEMENT_ALREADY_PLACED:
         sk_core_tell(core, order, SK_VERDICT_PLACED, order->id, 0);
-    } else if (strcmp(outcome, "duplicate") == 0 || strcmp(outcome, "sold_out") == 0) {
-        enum sk_verdict verdict = outcome[0] == 'd' ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_SOLD_OUT;
-        sk_entry_note_refused(order->entry, order, outcome, live_id);
-        sk_core_tell(core, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : verdict, live_id, 0);
-    } else if (strcmp(outcome, "stale") == 0) {
+        break;
+    case SK_SETTLEMENT_ENDED:
+    case SK_SETTLEMENT_DUPLICATE:
+        sk_entry_note_refused(order->entry, order, SK_CORRECTION_RETURN, live_id);
+        sk_core_tell(core, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_UNAVAILABLE, live_id, 0);
+        break;
+    case SK_SETTLEMENT_SOLD_OUT:
+        sk_entry_note_refused(order->entry, order, SK_CORRECTION_DROP, live_id);
+        sk_core_tell(core, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_SOLD_OUT, live_id, 0);
+        break;
+    case SK_SETTLEMENT_STALE:
         writer->events.stale(writer->events.stale_arg, order);
         return;
-    } else {
-        // Only a forged entry, or a broken clock and random source, comes here. Its unit returns.
-        sk_log(SK_ERROR, "order id belongs to another order", "order=%s outcome=%s", order->id, outcome);
-        sk_entry_note_refused(order->entry, order, "duplicate", NULL);
+    case SK_SETTLEMENT_CLASH:
+        // Only a forged entry, or a broken clock and random source, comes here.
+        sk_log(SK_ERROR, "order id belongs to another order", "order=%s", order->id);
+        sk_entry_note_refused(order->entry, order, SK_CORRECTION_RETURN, NULL);
         sk_core_tell(core, order, SK_VERDICT_INTERNAL, NULL, 0);
+        break;
     }
     sk_writer_leave(writer, order);
 }
@@ -224,8 +235,8 @@ static void set_aside(struct batch *batch)
 {
     const struct sk_order *order = batch->orders[0];
     set_state(batch, BATCH_SETTING_ASIDE);
-    if (sk_dead_letter_put_order(batch->writer->core, batch->segment->voucher_id, order->entry->journal_id, order->id,
-                                 order->user, on_set_aside, batch) != SK_OK)
+    if (sk_dead_letter_put_order(batch->writer->core, batch->segment, order->entry->journal_id, order->id, order->user,
+                                 on_set_aside, batch) != SK_OK)
         put_back(batch);
 }
 
@@ -287,9 +298,11 @@ static void on_written(void *arg, const struct sk_result *result)
     if (suspect->part != 0 && suspect->part <= SIZE_MAX / 2)
         suspect->part *= 2;
     for (size_t row = 0; row < batch->n; row++) {
-        size_t i = (size_t)sk_rows_number(rows, row, 0) - 1;
+        size_t i;
+        const char *live_id;
+        enum sk_settlement settlement = sk_settlement_read(rows, row, &i, &live_id);
         SK_ASSERT(i < batch->n && batch->orders[i] != NULL); // the function answers for each order once
-        settle(writer, batch->orders[i], sk_rows_text(rows, row, 1), sk_rows_text(rows, row, 2));
+        settle(writer, batch->orders[i], settlement, live_id);
         batch->orders[i] = NULL;
     }
     free_batch(batch);
@@ -301,30 +314,28 @@ static void on_written(void *arg, const struct sk_result *result)
 static void write_batch(struct batch *batch)
 {
     struct sk_writer *writer = batch->writer;
-    char voucher[24], epoch[24];
+    char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], epoch[SK_PARAM_NUMBER_SIZE];
     const char *newest = NULL; // journal id
-    sk_buf_clear(&writer->ids);
-    sk_buf_clear(&writer->users);
+    sk_params_begin(&writer->ids);
+    sk_params_begin(&writer->users);
     for (size_t i = 0; i < batch->n; i++) {
         const struct sk_order *order = batch->orders[i];
-        // Users are quoted, because a bare null would be read as NULL; their characters need no escape.
-        sk_buf_puts(&writer->ids, i == 0 ? "{" : ",");
-        sk_buf_add(&writer->ids, order->id, SK_UUID_CHARS);
-        sk_buf_puts(&writer->users, i == 0 ? "{\"" : "\",\"");
-        sk_buf_puts(&writer->users, order->user);
+        sk_params_add(&writer->ids, order->id);
+        sk_params_add_text(&writer->users, order->user);
         const char *journal_id = order->entry->journal_id;
         if (journal_id[0] != '\0' && journal_id != newest &&
             (newest == NULL || sk_journal_compare(journal_id, newest) > 0))
             newest = journal_id;
     }
-    sk_buf_puts(&writer->ids, "}");
-    sk_buf_puts(&writer->users, "\"}");
-    (void)snprintf(voucher, sizeof voucher, "%" PRId64, batch->segment->voucher_id);
-    (void)snprintf(epoch, sizeof epoch, "%" PRId64, batch->epoch);
-    const char *params[] = {voucher, epoch, writer->ids.data, writer->users.data, newest};
+    const char *params[] = {sk_params_number(slot, batch->segment->slot),
+                            sk_params_number(voucher, batch->segment->voucher_id),
+                            sk_params_number(epoch, batch->epoch),
+                            sk_params_end(&writer->ids),
+                            sk_params_end(&writer->users),
+                            newest};
     set_state(batch, BATCH_WRITING);
-    if (writer->ids.failed || writer->users.failed ||
-        sk_pg_call(writer->core->pg, SK_STATEMENT_PLACE_ORDERS, 5, params, on_written, batch) != SK_OK)
+    if (params[3] == NULL || params[4] == NULL ||
+        sk_pg_call(writer->core->pg, SK_STATEMENT_PLACE_ORDERS, 6, params, on_written, batch) != SK_OK)
         put_back(batch);
     else
         SK_FAILPOINT("writer.sent");

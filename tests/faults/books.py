@@ -32,6 +32,8 @@ def every_unit_is_somewhere(world: World) -> list[str]:
             complaints.append(f"{len(v.live)} live + {len(v.held)} held + {v.redis_stock} for sale of {v.units} units")
         if v.pg_stock != v.units - len(v.live):
             complaints.append(f"PostgreSQL has {v.pg_stock} in stock with {len(v.live)} live of {v.units}")
+        if v.pg_live != len(v.live):
+            complaints.append(f"PostgreSQL has counted {v.pg_live} live orders of {len(v.live)}")
         if v.state != "open":
             complaints.append(f"the voucher is {v.state}")
     return complaints

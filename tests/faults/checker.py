@@ -83,7 +83,7 @@ def heard(began: float, ended: float, what: str, user: str, status: int = 0, cod
 def good_world() -> World:
     """Five units: three live orders, one held by a dead letter, one for sale; a sixth user's grant was lost."""
     orders = [Order(f"o{n}", f"u{n}", "unpaid", "") for n in range(3)] + [Order("o9", "u9", "refused", "GRANT_LOST")]
-    voucher = Voucher("1", 5, 2, orders, {"u4": "o4"}, 1, {f"u{n}": f"o{n}" for n in (0, 1, 2, 4)}, 0, rebuilds=1)
+    voucher = Voucher("1", 5, 2, 3, orders, {"u4": "o4"}, 1, {f"u{n}": f"o{n}" for n in (0, 1, 2, 4)}, 0, rebuilds=1)
     history = [
         heard(1, 2, "buy", "u0", 201, "", "o0", "unpaid"),
         heard(1, 2, "buy", "u1", 202, "", "o1", "pending"),
@@ -146,6 +146,7 @@ def corruptions() -> dict[str, list]:
         "every_unit_is_somewhere": [
             voucher(lambda v: setattr(v, "redis_stock", 2)),
             voucher(lambda v: setattr(v, "pg_stock", 1)),
+            voucher(lambda v: setattr(v, "pg_live", 4)),
             voucher(lambda v: setattr(v, "state", "loading")),
         ],
         "units_are_held_meanwhile": [

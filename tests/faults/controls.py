@@ -43,7 +43,7 @@ CONTROLS = [
     Control(
         "epoch",
         "no epoch check in PostgreSQL",
-        "sql/migrations/005_trust.sql",
+        "sql/migrations/004_orders.sql",
         "IF NOT FOUND OR p_epoch <> v_epoch THEN",
         "IF NOT FOUND THEN",
         "6f",
@@ -168,7 +168,7 @@ CONTROLS = [
         "    if (rows == NULL || sk_rows_count(rows) != batch->n) {",
         "    if (rows == NULL) {\n"
         "        for (size_t i = 0; i < batch->n; i++)\n"
-        '            settle(writer, batch->orders[i], "duplicate", NULL);\n'
+        '            settle(writer, batch->orders[i], SK_SETTLEMENT_ENDED, NULL);\n'
         "        free_batch(batch);\n"
         "        return;\n"
         "    }\n"
@@ -187,7 +187,7 @@ CONTROLS = [
     Control(
         "url",
         "a committed order shown as pending",
-        "sql/statements/find_order.sql",
+        "sql/migrations/004_orders.sql",
         "SELECT order_json(o)",
         "SELECT json_build_object('id', o.id, 'voucher_id', o.voucher_id::text, 'user_id', o.user_id, 'status', 'pending')",
         "3a",
@@ -196,9 +196,9 @@ CONTROLS = [
     Control(
         "owner",
         "an order shown to whoever asks",
-        "sql/statements/find_order.sql",
-        "o.user_id = $2",
-        "$2::text IS NOT NULL",
+        "sql/migrations/004_orders.sql",
+        "o.user_id = p_user AND (p_slot",
+        "p_user IS NOT NULL AND (p_slot",
         "3a",
         "strangers_see_no_order",
     ),

@@ -173,7 +173,7 @@ class Run:
         return f"seckill:{{{self.vouchers[0]}}}:{part}"
 
     def hold_orders(self, seconds: float, table: str = "voucher_order") -> subprocess.Popen:
-        """Nobody can commit an order for so long; orders pile up in the instances. With the vouchers' table, nobody
+        """Nobody can commit an order for so long; orders pile up in the instances. With the segments' table, nobody
         can begin a reconcile either."""
         script = f"begin; lock table {table} in share mode; select pg_sleep({seconds}); commit;"
         command = self.postgres.psql("seckill", "-c", script)
@@ -290,9 +290,9 @@ class Run:
         rows = self.postgres.sql(
             "select voucher_id, id, user_id, status, coalesce(reason, '') from voucher_order;"
             "select 'held', voucher_id, user_id, id from held_order;"
-            "select 'voucher', id, initial_stock, stock, epoch - 1,"
+            "select 'voucher', id, units, stock, epoch - 1,"
             " case when now() < begin_at then 'NOT_STARTED' when now() >= end_at then 'ENDED' else 'open' end"
-            " from seckill_voucher;"
+            ", live from seckill_voucher join seckill_segment on voucher_id = id;"
             "select 'letters', count(*) from dead_letter where ended_at is null"
             " and (orders is null or exists (select from held_order h where h.letter = dead_letter.id));"
         )
@@ -311,6 +311,7 @@ class Run:
                 id,
                 units=int(row[2]),
                 pg_stock=int(row[3]),
+                pg_live=int(row[6]),
                 orders=orders.get(id, []),
                 held={one[2]: one[3] for one in held if one[1] == id},
                 redis_stock=int(state[1] or -1),

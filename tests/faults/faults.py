@@ -63,8 +63,9 @@ def hide_an_order(run: Run) -> None:
     """The twin has an order, and its unit is taken; but Redis does not know whose it is."""
     voucher = run.vouchers[0]
     run.postgres.sql(
-        f"insert into voucher_order (id, user_id, voucher_id) values (gen_random_uuid(), 'twin', {voucher});"
-        f"update seckill_voucher set stock = stock - 1 where id = {voucher};"
+        f"insert into voucher_order (id, slot, user_id, voucher_id)"
+        f" values (gen_random_uuid(), slot_of('{voucher}'), 'twin', {voucher});"
+        f"update seckill_segment set stock = stock - 1, live = live + 1 where voucher_id = {voucher};"
     )
     run.redis.call("HINCRBY", run.key("voucher"), "stock", -1)
     run.hide_units(1)

@@ -97,7 +97,7 @@ def rolled_back_mid_reconcile(run: Run) -> None:
 def flushed_while_buyers_are_read(run: Run) -> None:
     """All is sold, and an instance reads who has bought, to refuse the others from memory: there is nobody any more."""
     wait_for("stopped", lambda: "admit.counted" in run.first.text())
-    holder = run.hold_orders(0.5, "seckill_voucher")  # nobody rebuilds the voucher yet
+    holder = run.hold_orders(0.5, "seckill_segment")  # nobody rebuilds the voucher yet
     run.redis.call("FLUSHALL")
     run.first.signal(signal.SIGCONT)
     holder.wait()

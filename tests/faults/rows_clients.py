@@ -196,8 +196,8 @@ def reads(run: Run) -> list[tuple[bytes, tuple[int, ...]]]:
 def commands(run: Run) -> list[tuple[bytes, tuple[int, ...]]]:
     voucher = run.vouchers[0]
     letter = run.postgres.sql(
-        "insert into dead_letter (voucher_id, journal_id, raw, reason)"
-        f" values ({voucher}, '1-1', 'x', 'made by hand') returning id"
+        "insert into dead_letter (slot, voucher_id, journal_id, raw, reason)"
+        f" values (slot_of('{voucher}'), {voucher}, '1-1', 'x', 'made by hand') returning id"
     )[0][0]
     path, letters = f"/admin/vouchers/{voucher}", f"/admin/vouchers/{voucher}/dead-letters"
     return [

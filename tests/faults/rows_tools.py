@@ -48,9 +48,11 @@ def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: floa
 def insert_vouchers(run: Run, count: int, units: int, epoch: int = 0) -> list[str]:
     """Many at once, past the service: they are in no Redis yet. `epoch`: how often they have been."""
     rows = run.postgres.sql(
-        "insert into seckill_voucher (title, price_cents, initial_stock, stock, begin_at, end_at, epoch, created_at)"
-        f" select 'Fault {run.fault.name}', 1, {units}, {units}, now() - interval '3 hours', now() + interval '1 day',"
-        f" {epoch}, now() - interval '1 minute' from generate_series(1, {count}) returning id"
+        "with made as (insert into seckill_voucher (title, price_cents, begin_at, end_at, created_at)"
+        f" select 'Fault {run.fault.name}', 1, now() - interval '3 hours', now() + interval '1 day',"
+        f" now() - interval '1 minute' from generate_series(1, {count}) returning id)"
+        " insert into seckill_segment (voucher_id, segment, tag, slot, units, stock, epoch)"
+        f" select id, 0, id::text, slot_of(id::text), {units}, {units}, {epoch} from made returning voucher_id"
     )
     return [row[0] for row in rows]
 
@@ -107,8 +109,8 @@ def accepted(run: Run, voucher: str, user: str, instance: int = 0) -> Event:
 
 
 def lock_row(run: Run, voucher: str, seconds: float) -> subprocess.Popen:
-    """Somebody's transaction has the voucher's row."""
-    script = f"begin; select from seckill_voucher where id = {voucher} for update; select pg_sleep({seconds}); commit;"
+    """Somebody's transaction has the row of the voucher's segment."""
+    script = f"begin; select from seckill_segment where voucher_id = {voucher} for update; select pg_sleep({seconds}); commit;"
     command = run.postgres.psql("seckill", "-c", script)
     holder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     waits = "select count(*) > 0 from pg_stat_activity where query like '%for update%' and wait_event = 'PgSleep'"

@@ -327,7 +327,7 @@ class Stack:
         self.redis.call("FLUSHALL")
         if not self.postgres.alive():
             self.postgres.run()
-        self.postgres.sql("truncate voucher_order, seckill_voucher, dead_letter")
+        self.postgres.sql("truncate voucher_order, seckill_voucher, seckill_segment, dead_letter")
         self.redis_proxy.reset(self.redis.port)
         self.pg_proxy.reset(self.postgres.port)
 

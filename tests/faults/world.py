@@ -26,6 +26,7 @@ class Voucher:
     id: str
     units: int
     pg_stock: int
+    pg_live: int
     orders: list[Order]
     held: dict[str, str]  # of dead letters: user -> order id
     redis_stock: int

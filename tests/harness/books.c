@@ -56,8 +56,9 @@ bool books_balance(const char *voucher, char why[BOOKS_WHY_SIZE])
     int64_t journal = redis_number("XLEN seckill:{%s}:journal", voucher);
     if (journal != 0)
         return wrong(why, "journal entries", journal, 0);
-    int64_t units = db_number("SELECT initial_stock FROM seckill_voucher WHERE id = %s", voucher);
-    int64_t stock = db_number("SELECT stock FROM seckill_voucher WHERE id = %s", voucher);
+    int64_t units = db_number("SELECT units FROM seckill_segment WHERE voucher_id = %s", voucher);
+    int64_t stock = db_number("SELECT stock FROM seckill_segment WHERE voucher_id = %s", voucher);
+    int64_t counted = db_number("SELECT live FROM seckill_segment WHERE voucher_id = %s", voucher);
     int64_t live = db_number(live_orders, "count(*)", voucher);
     int64_t held = db_number("SELECT count(*) FROM held_order WHERE voucher_id = %s", voucher);
     int64_t users = db_number(live_orders, "count(DISTINCT user_id)", voucher);
@@ -67,6 +68,8 @@ bool books_balance(const char *voucher, char why[BOOKS_WHY_SIZE])
         return wrong(why, "oversold: live orders", live, units);
     if (users != live)
         return wrong(why, "users with a live order", users, live);
+    if (counted != live)
+        return wrong(why, "live orders counted", counted, live);
     if (stock != units - live)
         return wrong(why, "stock in PostgreSQL", stock, units - live);
     if (redis_stock != units - live - held)

@@ -8,7 +8,8 @@
 
 enum { BOOKS_WHY_SIZE = 256 };
 
-// Looks once. Orders <= units, one live order per user, PostgreSQL's stock = units - live orders; Redis has as
+// Looks once. Orders <= units, one live order per user, PostgreSQL's stock = units - live orders, which it
+// has counted right; Redis has as
 // many less as dead letters hold, its buyers are those of live and held orders, its journal is empty. If not, says
 // what is wrong.
 bool books_balance(const char *voucher, char why[BOOKS_WHY_SIZE]);

@@ -54,7 +54,7 @@ int64_t db_number(const char *format, ...)
 
 int64_t voucher_epoch(const char *voucher)
 {
-    return db_number("SELECT epoch FROM seckill_voucher WHERE id = %s", voucher);
+    return db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s", voucher);
 }
 
 void db_text(char *out, size_t size, const char *format, ...)

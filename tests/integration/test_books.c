@@ -19,12 +19,12 @@ struct corruption {
 };
 
 static const struct corruption corruptions[] = {
-    {"INSERT INTO voucher_order (id, user_id, voucher_id) SELECT gen_random_uuid(), 'u' || n, %s"
+    {"INSERT INTO voucher_order (id, slot, user_id, voucher_id) SELECT gen_random_uuid(), 1, 'u' || n, %s"
      " FROM generate_series(1, 9) n",
      NULL, "oversold"},
-    {"INSERT INTO voucher_order (id, user_id, voucher_id) VALUES (gen_random_uuid(), 'alice', %s)", NULL,
+    {"INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES (gen_random_uuid(), 1, 'alice', %s)", NULL,
      "users with a live order"},
-    {"UPDATE seckill_voucher SET stock = stock - 1 WHERE id = %s", NULL, "stock in PostgreSQL"},
+    {"UPDATE seckill_segment SET stock = stock - 1 WHERE voucher_id = %s", NULL, "stock in PostgreSQL"},
     {"DELETE FROM voucher_order WHERE user_id = 'alice' AND voucher_id = %s", NULL, "stock in PostgreSQL"},
     {NULL, "HINCRBY seckill:{%s}:voucher stock 1", "stock in Redis"},
     {NULL, "DEL seckill:{%s}:voucher", "stock in Redis"},

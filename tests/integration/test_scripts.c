@@ -551,11 +551,11 @@ static void accept_two(char entry[TEXT_SIZE])
 
 #define SETTLE(entry, ...) CALL(SK_SCRIPT_SETTLE_ENTRY, 3, VOUCHER, BUYERS, JOURNAL, entry, HOLD_MS, __VA_ARGS__)
 
-START_TEST(a_duplicate_becomes_the_live_order_and_its_unit_returns)
+START_TEST(a_returned_order_becomes_the_live_one_and_its_unit_returns)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
-    SETTLE(entry, "duplicate", "o1", "alice", "o-live");
+    SETTLE(entry, "return", "o1", "alice", "o-live");
     must_return(1);
     must_be(BUYERS, "alice", "o-live");
     must_be(BUYERS, "bob", "o2");
@@ -564,11 +564,11 @@ START_TEST(a_duplicate_becomes_the_live_order_and_its_unit_returns)
 }
 END_TEST
 
-START_TEST(a_duplicate_of_an_order_cancelled_since_leaves_no_buyer)
+START_TEST(a_returned_order_without_a_live_one_leaves_no_buyer)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
-    SETTLE(entry, "duplicate", "o1", "alice", "");
+    SETTLE(entry, "return", "o1", "alice", "");
     must_return(1);
     must_be(BUYERS, "alice", NULL);
     ck_assert_int_eq(stock(), 9);
@@ -576,11 +576,11 @@ START_TEST(a_duplicate_of_an_order_cancelled_since_leaves_no_buyer)
 }
 END_TEST
 
-START_TEST(a_sold_out_order_goes_and_its_unit_does_not_return)
+START_TEST(a_dropped_order_goes_and_its_unit_does_not_return)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
-    SETTLE(entry, "sold_out", "o2", "bob", "");
+    SETTLE(entry, "drop", "o2", "bob", "");
     must_return(1);
     must_be(BUYERS, "bob", NULL);
     must_be(BUYERS, "alice", "o1");
@@ -593,7 +593,7 @@ START_TEST(several_orders_are_corrected_in_one_step)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
-    SETTLE(entry, "sold_out", "o2", "bob", "", "duplicate", "o1", "alice", "o-live");
+    SETTLE(entry, "drop", "o2", "bob", "", "return", "o1", "alice", "o-live");
     must_return(2);
     must_be(BUYERS, "alice", "o-live");
     must_be(BUYERS, "bob", NULL);
@@ -605,17 +605,17 @@ START_TEST(settling_a_second_time_changes_nothing)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
-    SETTLE(entry, "duplicate", "o1", "alice", "", "sold_out", "o2", "bob", "");
+    SETTLE(entry, "return", "o1", "alice", "", "drop", "o2", "bob", "");
     must_return(2);
     int64_t before = changes();
-    SETTLE(entry, "duplicate", "o1", "alice", "", "sold_out", "o2", "bob", "");
+    SETTLE(entry, "return", "o1", "alice", "", "drop", "o2", "bob", "");
     must_return(0);
     ck_assert_int_eq(changes(), before);
     ck_assert_int_eq(stock(), 9);
 
     accept_two(entry);
-    SETTLE(entry, "duplicate", "o1", "alice", "o-live");
-    SETTLE(entry, "duplicate", "o1", "alice", "o-live");
+    SETTLE(entry, "return", "o1", "alice", "o-live");
+    SETTLE(entry, "return", "o1", "alice", "o-live");
     must_return(0);
     must_be(BUYERS, "alice", "o-live");
     ck_assert_int_eq(stock(), 9);
@@ -629,7 +629,7 @@ START_TEST(an_entry_taken_by_another_order_stays_as_it_is)
     accept_two(entry);
     redis_run("HSET " BUYERS " alice o-newer");
     redis_run("HDEL " BUYERS " bob");
-    SETTLE(entry, "duplicate", "o1", "alice", "", "sold_out", "o2", "bob", "");
+    SETTLE(entry, "return", "o1", "alice", "", "drop", "o2", "bob", "");
     must_return(0);
     must_be(BUYERS, "alice", "o-newer");
     must_be(BUYERS, "bob", NULL);
@@ -672,7 +672,7 @@ START_TEST(the_first_unit_that_returns_sells_after_a_while)
         (void)snprintf(entry, sizeof entry, "%s", element(5));
         place("carol", "o3", NULL);
         must_answer("s", NULL);
-        SETTLE(entry, "duplicate", "o1", "alice", "");
+        SETTLE(entry, "return", "o1", "alice", "");
         must_be(VOUCHER, "hold_ms", HOLD_MS);
         char command[TEXT_SIZE]; // a format of a table is none that a compiler can check
         const char *gap = strstr(rows[i].what, "%lld");
@@ -698,7 +698,7 @@ START_TEST(a_unit_that_returns_among_others_sells_at_once)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
-    SETTLE(entry, "duplicate", "o1", "alice", "");
+    SETTLE(entry, "return", "o1", "alice", "");
     must_be(VOUCHER, "returned_ms", NULL);
     place("carol", "o3", NULL);
     must_answer("p", NULL);
@@ -715,7 +715,7 @@ START_TEST(the_largest_entry_is_settled_in_one_call)
     for (int i = 0; i < BATCH_MAX; i++) {
         (void)snprintf(names[i], sizeof names[i], "name-%d", i);
         redis_run("HSET " BUYERS " %s %s", names[i], names[i]);
-        argv[argc++] = i % 2 == 0 ? "sold_out" : "duplicate";
+        argv[argc++] = i % 2 == 0 ? "drop" : "return";
         argv[argc++] = names[i];
         argv[argc++] = names[i];
         argv[argc++] = "";
@@ -1176,9 +1176,9 @@ int main(void)
     tcase_add_test(tcase, a_voucher_with_values_that_cannot_be_sells_nothing);
     tcase_add_test(tcase, a_journal_that_is_at_its_end_takes_nothing);
     tcase_add_test(tcase, journal_ids_rise_and_last_follows_them);
-    tcase_add_test(tcase, a_duplicate_becomes_the_live_order_and_its_unit_returns);
-    tcase_add_test(tcase, a_duplicate_of_an_order_cancelled_since_leaves_no_buyer);
-    tcase_add_test(tcase, a_sold_out_order_goes_and_its_unit_does_not_return);
+    tcase_add_test(tcase, a_returned_order_becomes_the_live_one_and_its_unit_returns);
+    tcase_add_test(tcase, a_returned_order_without_a_live_one_leaves_no_buyer);
+    tcase_add_test(tcase, a_dropped_order_goes_and_its_unit_does_not_return);
     tcase_add_test(tcase, several_orders_are_corrected_in_one_step);
     tcase_add_test(tcase, settling_a_second_time_changes_nothing);
     tcase_add_test(tcase, an_entry_taken_by_another_order_stays_as_it_is);

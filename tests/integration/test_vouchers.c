@@ -103,7 +103,7 @@ START_TEST(the_same_key_leads_to_the_same_voucher)
     must_be_created(&reply, "open", id);
     member_must_be(&reply, "remaining", "5");
     must_sell(service, id);
-    int64_t epoch = db_number("SELECT epoch FROM seckill_voucher WHERE id = %s", id);
+    int64_t epoch = db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s", id);
     for (size_t i = 0; i < COUNT(same); i++) {
         (void)create(service, KEY("one"), same[i], &reply);
         must_be_same(&reply, "open", id);
@@ -112,7 +112,7 @@ START_TEST(the_same_key_leads_to_the_same_voucher)
     }
     ck_assert_int_eq(vouchers(), before + 1);
     // Asking again has not closed it for a moment to load it again.
-    ck_assert_int_eq(db_number("SELECT epoch FROM seckill_voucher WHERE id = %s", id), epoch);
+    ck_assert_int_eq(db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s", id), epoch);
     books_must_balance(id);
 }
 END_TEST
@@ -143,7 +143,8 @@ START_TEST(a_key_is_not_used_for_other_terms)
     must_be_same(&reply, "open", id);
 
     // What was asked for counts, not what became of it.
-    db_run("UPDATE seckill_voucher SET initial_stock = 7, stock = 7, title = 'Changed' WHERE id = %s", id);
+    db_run("UPDATE seckill_segment SET units = 7, stock = 7 WHERE voucher_id = %s", id);
+    db_run("UPDATE seckill_voucher SET title = 'Changed' WHERE id = %s", id);
     (void)create(service, KEY("two"), GOODS, &reply);
     must_be_same(&reply, "open", id);
     member_must_be(&reply, "title", "Changed");
@@ -204,11 +205,11 @@ END_TEST
 
 // ---- at once ----
 
-static PGconn *hold_vouchers(void)
+static PGconn *hold_catalogue(void)
 {
     PGconn *conn = db_connect();
     PQclear(PQexec(conn, "BEGIN"));
-    PGresult *result = PQexec(conn, "LOCK TABLE seckill_voucher IN SHARE MODE");
+    PGresult *result = PQexec(conn, "LOCK TABLE seckill_catalogue IN EXCLUSIVE MODE");
     ck_assert_int_eq(PQresultStatus(result), PGRES_COMMAND_OK);
     PQclear(result);
     return conn;
@@ -216,7 +217,7 @@ static PGconn *hold_vouchers(void)
 
 static int64_t held_up(void)
 {
-    return db_number("SELECT count(*) FROM pg_locks WHERE relation = 'seckill_voucher'::regclass AND NOT granted");
+    return db_number("SELECT count(*) FROM pg_locks WHERE relation = 'seckill_catalogue'::regclass AND NOT granted");
 }
 
 static int ask_for(struct service *service, const char *key, const char *body)
@@ -243,7 +244,7 @@ START_TEST(two_instances_asked_at_once_create_one_voucher)
     int fds[2];
     char ids[2][VOUCHER_ID_SIZE], state[HTTP_FIELD_SIZE];
     int64_t before = vouchers();
-    PGconn *holder = hold_vouchers();
+    PGconn *holder = hold_catalogue();
     for (int i = 0; i < 2; i++)
         fds[i] = ask_for(services[i], KEY("at-once"), GOODS);
     WAIT_FOR(held_up() == 2);
@@ -267,7 +268,7 @@ START_TEST(two_instances_asked_at_once_for_different_vouchers_create_one)
     static struct http_reply replies[2];
     int fds[2];
     int64_t before = vouchers();
-    PGconn *holder = hold_vouchers();
+    PGconn *holder = hold_catalogue();
     for (int i = 0; i < 2; i++)
         fds[i] = ask_for(services[i], KEY("at-odds"), terms[i]);
     WAIT_FOR(held_up() == 2);
@@ -379,7 +380,7 @@ START_TEST(a_connection_lost_before_the_commit)
     char id[VOUCHER_ID_SIZE];
     for (size_t i = 0; i < COUNT(keys); i++) {
         int64_t before = vouchers();
-        PGconn *holder = hold_vouchers();
+        PGconn *holder = hold_catalogue();
         int fd = ask_for(service, keys[i], GOODS);
         WAIT_FOR(held_up() == 1);
         end_connections("wait_event_type = 'Lock'");
@@ -468,7 +469,7 @@ START_TEST(postgres_that_does_not_answer_is_not_waited_for)
     struct http_reply reply;
     char id[VOUCHER_ID_SIZE];
     int64_t before = vouchers();
-    PGconn *holder = hold_vouchers();
+    PGconn *holder = hold_catalogue();
     (void)create(service, KEY("stuck"), GOODS, &reply);
     http_must_be_problem(&reply, 503, "UNAVAILABLE");
     PQfinish(holder);
@@ -489,7 +490,7 @@ START_TEST(an_instance_that_stops_answers_and_ends)
         struct service *service = service_start(ENV("SECKILL_DRAIN_TIMEOUT_MS=100", "SECKILL_REDIS_TIMEOUT_MS=60000"));
         const char *key = committed ? KEY("stop-loading") : KEY("stop-asking");
         int64_t before = vouchers();
-        PGconn *holder = committed ? NULL : hold_vouchers();
+        PGconn *holder = committed ? NULL : hold_catalogue();
         if (committed)
             redis_pause();
         int fd = ask_for(service, key, GOODS);

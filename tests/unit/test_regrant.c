@@ -171,15 +171,15 @@ END_TEST
 START_TEST(what_is_lost_for_good_is_refused_on_record)
 {
     static const char another[] = "018bcfe5-6800-7000-8000-0123456789ab";
-    static const char *const refused[][ROW_COLUMNS] = {{"1", "duplicate"}, {"2", "duplicate"}};
+    static const char *const refused[][ROW_COLUMNS] = {{"1", "ended"}, {"2", "ended"}};
     const struct sk_rows rows = {2, refused};
     lose(2);
     ANSWER("8", "as", TEXT(another));
     ck_assert_uint_eq(fake_pg.count, 1);
     const struct asked *asked = &fake_pg.asked[0];
     ck_assert_int_eq(asked->what, SK_STATEMENT_REFUSE_ORDERS);
-    ck_assert_str_eq(asked->argv[2], "{\"user-1\",\"user-2\"}");
-    ck_assert_str_eq(asked->argv[3], "{ALREADY_ORDERED,GRANT_LOST}");
+    ck_assert_str_eq(asked->argv[3], "{\"user-1\",\"user-2\"}");
+    ck_assert_str_eq(asked->argv[4], "{ALREADY_ORDERED,GRANT_LOST}");
     ck_assert_uint_eq(told_count, 1); // that she has another order is known at once
     ck_assert_int_eq(told[0].verdict, SK_VERDICT_ALREADY_ORDERED);
     ck_assert_str_eq(told[0].order_id, another);
@@ -196,7 +196,7 @@ START_TEST(what_is_no_order_id_is_told_to_nobody)
 {
     lose(1);
     ANSWER("8", "a", TEXT("x"));
-    ck_assert_str_eq(fake_pg.asked[0].argv[3], "{ALREADY_ORDERED}");
+    ck_assert_str_eq(fake_pg.asked[0].argv[4], "{ALREADY_ORDERED}");
     ck_assert_int_eq(told[0].verdict, SK_VERDICT_ALREADY_ORDERED);
     ck_assert_str_eq(told[0].order_id, "");
     pg_answers(NULL);
@@ -272,8 +272,7 @@ END_TEST
 
 // ---- the end of the process ----
 
-static const char *const refused_rows[][ROW_COLUMNS] = {
-    {"1", "duplicate"}, {"2", "duplicate"}, {"3", "duplicate"}, {"4", "duplicate"}};
+static const char *const refused_rows[][ROW_COLUMNS] = {{"1", "ended"}, {"2", "ended"}, {"3", "ended"}, {"4", "ended"}};
 static const struct sk_rows two_refused = {2, refused_rows}, four_refused = {4, refused_rows};
 
 // What waits is refused on record without asking, and Redis, which may still have it, is corrected.
@@ -289,8 +288,8 @@ START_TEST(at_the_end_what_waits_is_refused)
     RUN_UNTIL(fake_pg.count == 1);
     const struct asked *asked = &fake_pg.asked[0];
     ck_assert_int_eq(asked->what, SK_STATEMENT_REFUSE_ORDERS);
-    ck_assert_str_eq(asked->argv[2], "{\"user-1\",\"user-2\"}");
-    ck_assert_str_eq(asked->argv[3], "{GRANT_LOST,GRANT_LOST}");
+    ck_assert_str_eq(asked->argv[3], "{\"user-1\",\"user-2\"}");
+    ck_assert_str_eq(asked->argv[4], "{GRANT_LOST,GRANT_LOST}");
     ck_assert(!sk_regrant_idle(regrant));
     pg_answers(&two_refused);
     ck_assert(sk_regrant_idle(regrant));
@@ -298,8 +297,8 @@ START_TEST(at_the_end_what_waits_is_refused)
     ck_assert_uint_eq(told_count, 2);
     ck_assert_int_eq(told[0].verdict, SK_VERDICT_SOLD_OUT);
     ck_assert_uint_eq(own->refused_count, 2); // goes to Redis with the end of the entry
-    ck_assert_str_eq(own->refused.data, "duplicate");
-    ck_assert_str_eq(own->refused.data + sizeof "duplicate", ids[1]);
+    ck_assert_str_eq(own->refused.data, "return");
+    ck_assert_str_eq(own->refused.data + sizeof "return", ids[1]);
     ck_assert_uint_eq(fake_redis.count, 1); // nobody was asked again
 }
 END_TEST
@@ -314,7 +313,7 @@ START_TEST(at_the_end_an_answer_still_counts)
     ANSWER("8", "pppp");
     ck_assert_uint_eq(added, 4);
     RUN_UNTIL(fake_pg.count == 1);
-    ck_assert_str_eq(fake_pg.asked[0].argv[2], "{\"user-5\",\"user-6\"}");
+    ck_assert_str_eq(fake_pg.asked[0].argv[3], "{\"user-5\",\"user-6\"}");
     pg_answers(&two_refused);
     ck_assert(sk_regrant_idle(regrant));
     lose(1); // the writer found one more, and PostgreSQL has it after all

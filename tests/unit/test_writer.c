@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "fake_stores.h"
+#include "slot.h"
 #include "stack.h"
 #include "wait.h"
 #include "writer.h"
@@ -188,18 +189,21 @@ static void pump(void)
 static void id_at(int i, char out[SK_UUID_SIZE])
 {
     const struct asked *asked = &fake_pg.asked[fake_pg.count - 1];
-    memcpy(out, asked->argv[2] + 1 + (size_t)i * (SK_UUID_CHARS + 1), SK_UUID_CHARS);
+    memcpy(out, asked->argv[3] + 1 + (size_t)i * (SK_UUID_CHARS + 1), SK_UUID_CHARS);
     out[SK_UUID_CHARS] = '\0';
 }
 
 static void must_ask_pg(const char *voucher, const char *epoch, const char *users)
 {
+    char slot[8];
     ck_assert_uint_gt(fake_pg.count, fake_pg.answered);
     const struct asked *asked = &fake_pg.asked[fake_pg.count - 1];
     ck_assert_int_eq(asked->what, SK_STATEMENT_PLACE_ORDERS);
-    ck_assert_str_eq(asked->argv[0], voucher);
-    ck_assert_str_eq(asked->argv[1], epoch);
-    ck_assert_str_eq(asked->argv[3], users);
+    (void)snprintf(slot, sizeof slot, "%u", sk_slot(voucher, strlen(voucher)));
+    ck_assert_str_eq(asked->argv[0], slot);
+    ck_assert_str_eq(asked->argv[1], voucher);
+    ck_assert_str_eq(asked->argv[2], epoch);
+    ck_assert_str_eq(asked->argv[4], users);
 }
 
 #define OUTCOMES(...)                                                           \
@@ -365,7 +369,7 @@ START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
     locks_are("hhhh");
     for (int i = 0; i < 4; i++)
         id_at(i, ids[i]);
-    OUTCOMES({"1", "duplicate", live}, {"2", "already_placed"}, {"3", "sold_out"}, {"4", "duplicate"});
+    OUTCOMES({"1", "duplicate", live}, {"2", "already_placed"}, {"3", "sold_out"}, {"4", "ended"});
     must_be_told(1, SK_VERDICT_ALREADY_ORDERED);
     ck_assert_str_eq(told[0].order_id, live);
     must_be_told(2, SK_VERDICT_PLACED);
@@ -379,15 +383,15 @@ START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
         "seckill:{1}:journal",
         "10-1",
         "200", //
-        "duplicate",
+        "return",
         ids[0],
         "user-1",
         live, //
-        "sold_out",
+        "drop",
         ids[2],
         "user-3",
         "", //
-        "duplicate",
+        "return",
         ids[3],
         "user-4",
         "", //
@@ -453,11 +457,11 @@ START_TEST(postgres_learns_the_newest_journal_id_of_a_batch)
     grant(entry_of(1, "10-10"), 2, 1, false);
     grant(entry_of(1, "9-99"), 3, 1, false);
     pump();
-    ck_assert_str_eq(fake_pg.asked[0].argv[4], "10-10");
+    ck_assert_str_eq(fake_pg.asked[0].argv[5], "10-10");
     OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"});
     grant(sk_entry_new(&core, sk_segments_get(core.segments, 1, 1), SK_ENTRY_LOOSE, ""), 4, 1, false);
     pump();
-    ck_assert_ptr_null(fake_pg.asked[1].argv[4]);
+    ck_assert_ptr_null(fake_pg.asked[1].argv[5]);
     OUTCOMES({"1", "placed"});
     ck_assert_uint_eq(fake_redis.count, 3); // what has no entry ends without a word
 }
@@ -496,7 +500,7 @@ START_TEST(what_postgres_refuses_for_good_becomes_a_dead_letter)
     refused_for_good();
     for (size_t tries = 0; tries < 5; tries++) {
         RUN_UNTIL(fake_pg.count == fake_pg.answered + 1);
-        if (strcmp(fake_pg.asked[fake_pg.count - 1].argv[3], "{\"user-2\"}") == 0) {
+        if (strcmp(fake_pg.asked[fake_pg.count - 1].argv[4], "{\"user-2\"}") == 0) {
             OUTCOMES({"1", "placed"}); // the good one is on its own too
             RUN_UNTIL(fake_pg.count == fake_pg.answered + 1);
         }
@@ -506,10 +510,11 @@ START_TEST(what_postgres_refuses_for_good_becomes_a_dead_letter)
     }
     const struct asked *asked = &fake_pg.asked[fake_pg.count - 1];
     ck_assert_int_eq(asked->what, SK_STATEMENT_SET_ASIDE);
-    ck_assert_str_eq(asked->argv[0], "1");
-    ck_assert_str_eq(asked->argv[1], "10-1");
+    ck_assert_str_eq(asked->argv[0], "9842"); // the slot of {1}
+    ck_assert_str_eq(asked->argv[1], "1");
+    ck_assert_str_eq(asked->argv[2], "10-1");
     (void)snprintf(letter, sizeof letter, "%s user-1", id);
-    ck_assert_str_eq(asked->argv[3], letter);
+    ck_assert_str_eq(asked->argv[4], letter);
     ck_assert_uint_eq(fake_redis.count, 1); // the good one's entry
     pg_answers(&done);
     ck_assert_uint_eq(fake_redis.count, 2);
@@ -541,14 +546,14 @@ static size_t refuse_users(const char *const *bad, struct sk_buf *letters)
         RUN_UNTIL(fake_pg.count > fake_pg.answered);
         const struct asked *asked = &fake_pg.asked[fake_pg.answered];
         if (asked->what == SK_STATEMENT_SET_ASIDE) {
-            sk_buf_printf(letters, "%s;", asked->argv[3] + SK_UUID_SIZE);
+            sk_buf_printf(letters, "%s;", asked->argv[4] + SK_UUID_SIZE);
             pg_answers(&done);
-        } else if (is_bad(asked->argv[3], bad)) {
-            refused += strchr(asked->argv[3], ',') != NULL;
+        } else if (is_bad(asked->argv[4], bad)) {
+            refused += strchr(asked->argv[4], ',') != NULL;
             refused_for_good();
         } else {
             size_t n = 1;
-            for (const char *comma = asked->argv[3]; (comma = strchr(comma, ',')) != NULL; comma++)
+            for (const char *comma = asked->argv[4]; (comma = strchr(comma, ',')) != NULL; comma++)
                 n++;
             const struct sk_rows rows = {n, places};
             pg_answers(&rows);

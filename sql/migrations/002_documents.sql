@@ -1,0 +1,40 @@
+-- What the interface shows: PostgreSQL makes the JSON.
+
+CREATE FUNCTION rfc3339(p_at timestamptz) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+$$;
+
+CREATE FUNCTION unix_ms(p_at timestamptz) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+    SELECT (extract(epoch FROM p_at) * 1000)::bigint
+$$;
+
+CREATE FUNCTION order_json(o voucher_order) RETURNS json
+LANGUAGE sql STABLE AS $$
+    SELECT json_strip_nulls(json_build_object(
+        'id', o.id, 'voucher_id', o.voucher_id::text, 'user_id', o.user_id, 'status', o.status,
+        'reason', o.reason, 'created_at', rfc3339(o.created_at)))
+$$;
+
+-- `remaining` is what PostgreSQL has not given out.
+CREATE FUNCTION voucher_json(v seckill_voucher) RETURNS json
+LANGUAGE sql STABLE AS $$
+    SELECT json_strip_nulls(json_build_object(
+        'id', v.id::text, 'title', v.title, 'price_cents', v.price_cents, 'stock', sum(s.units),
+        'remaining', sum(s.stock), 'begin_at', rfc3339(v.begin_at), 'end_at', rfc3339(v.end_at),
+        'state', v.state))
+      FROM seckill_segment s
+     WHERE s.voucher_id = v.id
+$$;
+
+-- Bounded: the first 4096 bytes of the raw text, and how long that is.
+CREATE FUNCTION dead_letter_json(d dead_letter) RETURNS json
+LANGUAGE sql STABLE AS $$
+    SELECT json_strip_nulls(json_build_object(
+        'id', d.id::text, 'voucher_id', d.voucher_id::text, 'journal_id', d.journal_id,
+        'raw', encode(substr(d.raw, 1, 4096), 'hex'), 'raw_bytes', octet_length(d.raw),
+        'orders', (SELECT json_agg(json_build_object('id', split_part(o, ' ', 1), 'user_id', split_part(o, ' ', 2)))
+                     FROM unnest(string_to_array(d.orders, ',')) AS o),
+        'reason', d.reason, 'created_at', rfc3339(d.created_at)))
+$$;

@@ -1,0 +1,152 @@
+-- The two numbers of a journal id; zeros where they are not of the size that they can have. An id only proves what
+-- Redis has lost: it must never refuse an order.
+CREATE FUNCTION journal_number(p_journal text, p_part integer) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_journal ~ '^[0-9]{1,15}-[0-9]{1,15}$' THEN split_part(p_journal, '-', p_part)::bigint ELSE 0 END
+$$;
+
+-- Places a batch of orders for one segment: one round trip, one outcome for each order.
+--
+--   placed          inserted now, one unit taken
+--   already_placed  this very id is a live order: nothing is taken again
+--   ended           this id ended before this call (refused, cancelled): the unit that Redis took for it returns
+--   duplicate       the user has another live order, live_id; this id is kept as refused, and its unit returns
+--   sold_out        this id is not live, and there is no unit that could return
+--   stale           the epoch is not the segment's: the caller has been fenced off, nothing is done
+--   clash           the id belongs to another user's or segment's order: only a forged id comes to this
+--
+-- An order that ended before this call may have been granted a unit once more by Redis. It returns if PostgreSQL has any
+-- left by now; if it has none, Redis has had one too many. tests/model shows both sides of that. `live_id` is the
+-- user's live order, if it is another one.
+--
+-- Idempotent by order id: settling a batch again gives the same end and never revives what has ended. The segment's row
+-- lock, taken first and once, orders all batches of a segment. p_journal is the newest journal id of the batch.
+CREATE FUNCTION place_orders(p_slot integer, p_voucher bigint, p_epoch bigint, p_ids uuid[], p_users text[],
+                             p_journal text DEFAULT NULL)
+RETURNS TABLE (n integer, outcome text, live_id uuid)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_stock integer;
+    v_epoch bigint;
+    v_new   uuid[];
+    v_late  uuid[];
+    v_taken integer;
+    v_ms    bigint := journal_number(p_journal, 1);
+    v_seq   bigint := journal_number(p_journal, 2);
+BEGIN
+    SELECT s.stock, s.epoch INTO v_stock, v_epoch
+      FROM seckill_segment s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
+    IF NOT FOUND OR p_epoch <> v_epoch THEN
+        RETURN QUERY SELECT i, 'stale'::text, NULL::uuid FROM generate_subscripts(p_ids, 1) AS i;
+        RETURN;
+    END IF;
+
+    WITH inserted AS (
+        INSERT INTO voucher_order (id, slot, user_id, voucher_id)
+        SELECT o.id, p_slot, o.user_id, p_voucher FROM unnest(p_ids, p_users) AS o (id, user_id)
+        ON CONFLICT DO NOTHING
+        RETURNING id)
+    SELECT coalesce(array_agg(id), '{}') INTO v_new FROM inserted;
+
+    v_taken := least(cardinality(v_new), v_stock);
+    IF v_taken > 0 THEN
+        UPDATE seckill_segment s
+           SET stock = stock - v_taken, live = live + v_taken,
+               journal_ms = CASE WHEN (v_ms, v_seq) > (journal_ms, journal_seq) THEN v_ms ELSE journal_ms END,
+               journal_seq = CASE WHEN (v_ms, v_seq) > (journal_ms, journal_seq) THEN v_seq ELSE journal_seq END
+         WHERE s.voucher_id = p_voucher AND s.slot = p_slot;
+    END IF;
+    IF v_taken = cardinality(p_ids) THEN
+        RETURN QUERY SELECT i, 'placed'::text, NULL::uuid FROM generate_subscripts(p_ids, 1) AS i;
+        RETURN;
+    END IF;
+
+    -- The uncommon road. (slot + 0: each user is to be looked up in voucher_order_live. A plan that was made while the
+    -- table was small would else go through all the segment's orders for each.)
+    --
+    -- First the orders that came after the last unit ...
+    UPDATE voucher_order SET status = 'refused', reason = 'SOLD_OUT'
+     WHERE id IN (SELECT o.id FROM unnest(p_ids) WITH ORDINALITY AS o (id, n)
+                   WHERE o.id = ANY (v_new) GROUP BY o.id ORDER BY min(o.n) OFFSET v_taken);
+    -- ... then those that met a live order of their user, or one that was just refused: kept, so that their
+    -- URL can say why.
+    WITH inserted AS (
+        INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)
+        SELECT o.id, p_slot, o.user_id, p_voucher, 'refused',
+               CASE WHEN EXISTS (SELECT FROM voucher_order live
+                                  WHERE live.user_id = o.user_id AND live.voucher_id = p_voucher
+                                    AND live.slot + 0 = p_slot AND live.status IN ('unpaid', 'paid'))
+                    THEN 'ALREADY_ORDERED' ELSE 'SOLD_OUT' END
+          FROM unnest(p_ids, p_users) AS o (id, user_id)
+        ON CONFLICT DO NOTHING
+        RETURNING id)
+    SELECT coalesce(array_agg(id), '{}') INTO v_late FROM inserted;
+
+    RETURN QUERY
+    SELECT o.n::integer,
+           CASE WHEN own.user_id <> o.user_id OR own.voucher_id <> p_voucher OR own.slot <> p_slot THEN 'clash'
+                WHEN own.status IN ('unpaid', 'paid') AND own.id = ANY (v_new) THEN 'placed'
+                WHEN own.status IN ('unpaid', 'paid') THEN 'already_placed'
+                WHEN own.id <> ALL (v_new || v_late) AND v_stock = v_taken THEN 'sold_out'
+                WHEN own.id <> ALL (v_new || v_late) THEN 'ended'
+                WHEN own.reason = 'SOLD_OUT' THEN 'sold_out'
+                ELSE 'duplicate'
+           END,
+           live.id
+      FROM unnest(p_ids, p_users) WITH ORDINALITY AS o (id, user_id, n)
+      JOIN voucher_order own ON own.id = o.id
+      LEFT JOIN voucher_order live
+             ON live.user_id = o.user_id AND live.voucher_id = p_voucher AND live.slot + 0 = p_slot
+            AND live.status IN ('unpaid', 'paid') AND live.id <> o.id
+     ORDER BY o.n;
+END
+$$;
+
+-- Keeps orders as refused that were accepted once and hold no unit any more, each with its reason. An order
+-- that PostgreSQL knows already stays what it is. Returns what each one is now: already_placed or ended.
+CREATE FUNCTION refuse_orders(p_slot integer, p_voucher bigint, p_ids uuid[], p_users text[], p_reasons text[])
+RETURNS TABLE (n integer, outcome text)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)
+    SELECT o.id, p_slot, o.user_id, p_voucher, 'refused', o.reason
+      FROM unnest(p_ids, p_users, p_reasons) AS o (id, user_id, reason)
+    ON CONFLICT DO NOTHING;
+    RETURN QUERY
+    SELECT o.n::integer, CASE WHEN own.status IN ('unpaid', 'paid') THEN 'already_placed' ELSE 'ended' END
+      FROM unnest(p_ids) WITH ORDINALITY AS o (id, n)
+      JOIN voucher_order own ON own.id = o.id
+     ORDER BY o.n;
+END
+$$;
+
+-- A user's own order. p_slot NULL: the asker does not know where it is.
+CREATE FUNCTION find_order(p_slot integer, p_id uuid, p_user text) RETURNS SETOF json
+LANGUAGE sql STABLE AS $$
+    SELECT order_json(o)
+      FROM voucher_order o
+     WHERE o.id = p_id AND o.user_id = p_user AND (p_slot IS NULL OR o.slot = p_slot)
+$$;
+
+-- The newest orders of one user: their ids, and the finished text of each. After them, without a text, those of the
+-- orders p_pending, of the vouchers p_vouchers, that are pending: Redis has them and PostgreSQL does not. Both are of one
+-- moment, so an order that is settled just now is shown once, and one that is older than the newest is not taken for
+-- pending.
+CREATE FUNCTION list_orders(p_user text, p_pending uuid[], p_vouchers bigint[])
+RETURNS TABLE (id uuid, document json, voucher_id bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT l.id, l.document, l.voucher_id
+      FROM (SELECT o.id, order_json(o) AS document, o.voucher_id
+              FROM (SELECT * FROM voucher_order WHERE user_id = p_user AND status IN ('unpaid', 'paid')
+                    UNION ALL
+                    SELECT * FROM voucher_order WHERE user_id = p_user AND status IN ('cancelled', 'refused')
+                    ORDER BY id DESC
+                    LIMIT 100) o
+            UNION ALL
+            SELECT p.id, NULL, p.voucher_id
+              FROM unnest(p_pending, p_vouchers) AS p (id, voucher_id)
+             WHERE NOT EXISTS (SELECT FROM voucher_order own WHERE own.id = p.id)) l
+     ORDER BY l.document IS NULL, l.id DESC
+$$;

@@ -1,0 +1,105 @@
+-- Dead letters: what cannot be settled, until it is decided. Each of their orders holds its unit, and its user.
+
+-- The orders in open letters that are not decided, each once. OFFSET 0 keeps the planner at looking the few orders up by
+-- index, one by one: as a join it may read all orders ever written, as long as it has no statistics of the letters; slot + 0
+-- keeps it at the index that the user stands first in.
+CREATE VIEW held_order AS
+SELECT DISTINCT ON (d.voucher_id, d.slot, id)
+       d.id AS letter, d.slot, d.voucher_id, split_part(o, ' ', 1)::uuid AS id,
+       split_part(o, ' ', 2) COLLATE "C" AS user_id
+  FROM dead_letter d, unnest(string_to_array(d.orders, ',')) AS o
+ WHERE d.ended_at IS NULL
+   AND NOT EXISTS (SELECT FROM voucher_order own WHERE own.id = split_part(o, ' ', 1)::uuid OFFSET 0)
+   AND NOT EXISTS (SELECT FROM voucher_order live
+                    WHERE live.user_id = split_part(o, ' ', 2) AND live.voucher_id = d.voucher_id
+                      AND live.slot + 0 = d.slot AND live.status IN ('unpaid', 'paid')
+                   OFFSET 0)
+ ORDER BY d.voucher_id, d.slot, id, letter;
+
+-- Keeps what cannot be settled, unless all its orders are in letters that wait for a decision: a letter that was tried
+-- again in vain. Repeating it changes nothing. Returns whether a letter was added.
+CREATE FUNCTION set_aside(p_slot integer, p_voucher bigint, p_journal text, p_raw bytea, p_orders text, p_reason text)
+RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO dead_letter (slot, voucher_id, journal_id, raw, orders, reason)
+    SELECT p_slot, p_voucher, p_journal, p_raw, p_orders, p_reason
+     WHERE p_orders IS NULL
+        OR EXISTS (SELECT unnest(string_to_array(p_orders, ','))
+                   EXCEPT
+                   SELECT unnest(string_to_array(d.orders, ','))
+                     FROM dead_letter d
+                    WHERE d.voucher_id = p_voucher AND d.slot = p_slot AND d.ended_at IS NULL)
+    ON CONFLICT DO NOTHING;
+    RETURN FOUND;
+END
+$$;
+
+-- The oldest dead letters of a segment that wait for a decision, as many as fit into an answer of about 2 MB, and whether
+-- there are more. 4096 is what dead_letter_json() shows of the raw bytes, in hex; an order's JSON is about twice as long
+-- as its text.
+CREATE FUNCTION list_dead_letters(p_slot integer, p_voucher bigint) RETURNS TABLE (letters json, more boolean)
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(json_agg(dead_letter_json(letter) ORDER BY (letter).id) FILTER (WHERE shown), '[]'),
+           coalesce(bool_or(NOT shown), false)
+      FROM (SELECT letter, place = 1 OR (place <= 1000 AND bytes <= 2000000) AS shown
+              FROM (SELECT d AS letter, row_number() OVER by_age AS place,
+                           sum(300 + 2 * least(octet_length(d.raw), 4096) + 2 * coalesce(octet_length(d.orders), 0))
+                               OVER by_age AS bytes
+                      FROM dead_letter d
+                     WHERE d.voucher_id = p_voucher AND d.slot = p_slot AND d.ended_at IS NULL
+                       AND (d.orders IS NULL
+                            OR d.id IN (SELECT h.letter FROM held_order h
+                                         WHERE h.voucher_id = p_voucher AND h.slot = p_slot))
+                    WINDOW by_age AS (ORDER BY d.id)
+                     LIMIT 1001) oldest) listed
+$$;
+
+-- A letter's orders, and whether it waits for a decision.
+CREATE FUNCTION find_dead_letter(p_slot integer, p_voucher bigint, p_letter bigint)
+RETURNS TABLE (orders text, waits boolean)
+LANGUAGE sql STABLE AS $$
+    SELECT d.orders, d.ended_at IS NULL
+      FROM dead_letter d WHERE d.voucher_id = p_voucher AND d.slot = p_slot AND d.id = p_letter
+$$;
+
+-- Ends a dead letter: its orders are refused. Returns those that are, because they may have to be taken out of Redis;
+-- repeated, it returns the same.
+CREATE FUNCTION write_off(p_slot integer, p_voucher bigint, p_letter bigint) RETURNS TABLE (id uuid, user_id text)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_orders text;
+BEGIN
+    UPDATE dead_letter d SET ended_at = coalesce(ended_at, now())
+     WHERE d.id = p_letter AND d.voucher_id = p_voucher AND d.slot = p_slot
+    RETURNING orders INTO v_orders;
+    INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)
+    SELECT split_part(o, ' ', 1)::uuid, p_slot, split_part(o, ' ', 2), p_voucher, 'refused', 'WRITTEN_OFF'
+      FROM unnest(string_to_array(v_orders, ',')) AS o
+    ON CONFLICT DO NOTHING;
+    RETURN QUERY
+    SELECT own.id, own.user_id
+      FROM unnest(string_to_array(v_orders, ',')) AS o
+      JOIN voucher_order own ON own.id = split_part(o, ' ', 1)::uuid AND own.reason = 'WRITTEN_OFF';
+END
+$$;
+
+-- Ends the letters all of whose orders are known to PostgreSQL by now, or wait in an older letter. held_order stays as
+-- it is: it has left them out all along, and has less to look through. An order that PostgreSQL does not know is in a
+-- letter that waits, before and after: the oldest of those that have it. Returns how many ended.
+CREATE FUNCTION end_settled_letters() RETURNS bigint
+LANGUAGE sql AS $$
+    WITH ended AS (
+        UPDATE dead_letter
+           SET ended_at = now()
+         WHERE ended_at IS NULL AND orders IS NOT NULL
+           AND id NOT IN (SELECT DISTINCT ON (d.voucher_id, d.slot, o) d.id
+                            FROM dead_letter d, unnest(string_to_array(d.orders, ',')) AS o
+                           WHERE d.ended_at IS NULL
+                             AND NOT EXISTS (SELECT FROM voucher_order own
+                                              WHERE own.id = split_part(o, ' ', 1)::uuid OFFSET 0)
+                           ORDER BY d.voucher_id, d.slot, o, d.id)
+        RETURNING id)
+    SELECT count(*) FROM ended
+$$;

@@ -1,0 +1,58 @@
+-- What Redis is compared with, and rebuilt from.
+
+-- What Redis must agree with, for each of these segments: epoch, newest journal id, units neither in live orders nor held
+-- by dead letters, users with a live or held order. Costs the same however many orders there are.
+CREATE FUNCTION segment_accounts(p_slots integer[], p_vouchers bigint[])
+RETURNS TABLE (slot smallint, voucher_id bigint, epoch bigint, journal_ms bigint, journal_seq bigint, stock bigint,
+               buyers bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT s.slot, s.voucher_id, s.epoch, s.journal_ms, s.journal_seq, greatest(s.stock - h.units, 0), s.live + h.users
+      FROM unnest(p_slots, p_vouchers) AS asked (slot, voucher_id)
+      JOIN seckill_segment s ON s.voucher_id = asked.voucher_id AND s.slot = asked.slot
+     CROSS JOIN LATERAL (SELECT count(*) AS units, count(DISTINCT held.user_id) AS users
+                           FROM held_order held
+                          WHERE held.voucher_id = s.voucher_id AND held.slot = s.slot) h
+$$;
+
+-- Fences every writer of the segment that is still in flight. The new epoch is newer than Redis's too, should that be
+-- ahead: of a database that was restored, say. One that is a billion ahead was forged: reconcile_begin.lua overrules it.
+-- Journal ids are counted anew. No row: there is no such segment, or its voucher is retired.
+CREATE FUNCTION rebuild_epoch(p_slot integer, p_voucher bigint, p_seen bigint) RETURNS SETOF bigint
+LANGUAGE sql AS $$
+    UPDATE seckill_segment s
+       SET epoch = CASE WHEN p_seen <= s.epoch + 1000000000 THEN greatest(s.epoch, p_seen) ELSE s.epoch END + 1,
+           journal_ms = 0, journal_seq = 0
+     WHERE s.voucher_id = p_voucher AND s.slot = p_slot
+       AND NOT EXISTS (SELECT FROM seckill_voucher v WHERE v.id = p_voucher AND v.state = 'retired')
+    RETURNING s.epoch
+$$;
+
+-- What the segment is to be opened with, at one moment: stock, terms, number of buyers, the change number of the terms.
+-- No row: the epoch is no longer the segment's.
+CREATE FUNCTION rebuild_stock(p_slot integer, p_voucher bigint, p_epoch bigint)
+RETURNS TABLE (stock bigint, begin_ms bigint, end_ms bigint, state text, buyers bigint, change bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT a.stock, unix_ms(v.begin_at), unix_ms(v.end_at), v.state, a.buyers, v.change
+      FROM segment_accounts(ARRAY[p_slot], ARRAY[p_voucher]) a
+      JOIN seckill_voucher v ON v.id = a.voucher_id
+     WHERE a.epoch = p_epoch
+$$;
+
+-- One chunk of a segment's buyers, live orders and held ones, in the order of their ids.
+CREATE FUNCTION rebuild_buyers(p_slot integer, p_voucher bigint, p_after uuid, p_most integer)
+RETURNS TABLE (id uuid, user_id text)
+LANGUAGE sql STABLE AS $$
+    (SELECT o.id, o.user_id
+       FROM voucher_order o
+      WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.status IN ('unpaid', 'paid') AND o.id > p_after
+      ORDER BY o.id
+      LIMIT p_most)
+    UNION ALL
+    (SELECT h.id, h.user_id
+       FROM held_order h
+      WHERE h.slot = p_slot AND h.voucher_id = p_voucher AND h.id > p_after
+      ORDER BY h.id
+      LIMIT p_most)
+    ORDER BY id
+    LIMIT p_most
+$$;

@@ -1,0 +1,35 @@
+-- The service's role: reads and writes rows, owns nothing, defines nothing, deletes nothing. Give it to the login that
+-- the service uses (GRANT seckill_service TO ...). Roles belong to the whole server, so it may exist. The functions run
+-- with the caller's rights.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'seckill_service') THEN
+        CREATE ROLE seckill_service NOLOGIN;
+    END IF;
+END
+$$;
+
+GRANT SELECT, INSERT, UPDATE ON seckill_voucher, seckill_segment, voucher_order, dead_letter TO seckill_service;
+GRANT SELECT, UPDATE ON seckill_catalogue TO seckill_service;
+GRANT SELECT ON held_order TO seckill_service;
+
+-- What only reads or computes does so with the caller's rights, too; still, nothing is for everyone.
+DO $$
+DECLARE
+    v_functions text := 'catalogue_changes(bigint, integer, bigint),'
+        'create_voucher(text, text, bigint, integer, bigint, bigint),'
+        'find_voucher(bigint), list_vouchers(),'
+        'retire_voucher(bigint, integer, bigint), recall_voucher(bigint), find_retired(bigint, text),'
+        'place_orders(integer, bigint, bigint, uuid[], text[], text),'
+        'refuse_orders(integer, bigint, uuid[], text[], text[]),'
+        'find_order(integer, uuid, text), list_orders(text, uuid[], bigint[]),'
+        'set_aside(integer, bigint, text, bytea, text, text),'
+        'list_dead_letters(integer, bigint), find_dead_letter(integer, bigint, bigint),'
+        'write_off(integer, bigint, bigint), end_settled_letters(),'
+        'segment_accounts(integer[], bigint[]), rebuild_epoch(integer, bigint, bigint),'
+        'rebuild_stock(integer, bigint, bigint), rebuild_buyers(integer, bigint, uuid, integer)';
+BEGIN
+    EXECUTE 'REVOKE EXECUTE ON FUNCTION ' || v_functions || ' FROM PUBLIC';
+    EXECUTE 'GRANT EXECUTE ON FUNCTION ' || v_functions || ' TO seckill_service';
+END
+$$;

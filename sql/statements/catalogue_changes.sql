@@ -1,0 +1,2 @@
+SELECT newest_change, newest_voucher, change, voucher_id, state, begin_ms, end_ms, segments, segment, tag, slot
+  FROM catalogue_changes($1::bigint, $2::integer, $3::bigint)

@@ -1,0 +1,1 @@
+SELECT state, live_id FROM find_retired($1::bigint, $2)

@@ -1,0 +1,1 @@
+SELECT id, user_id FROM rebuild_buyers($1::integer, $2::bigint, $3::uuid, $4::integer)

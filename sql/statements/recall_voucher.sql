@@ -1,0 +1,1 @@
+SELECT recall_voucher($1::bigint)

@@ -1,0 +1,1 @@
+SELECT slot, voucher_id, epoch, journal_ms, journal_seq, stock, buyers FROM segment_accounts($1::integer[], $2::bigint[])

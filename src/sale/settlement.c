@@ -1,0 +1,22 @@
+#include "settlement.h"
+
+#include <string.h>
+
+static const char *const settlement_words[] = {
+    [SK_SETTLEMENT_PLACED] = "placed",     [SK_SETTLEMENT_ALREADY_PLACED] = "already_placed",
+    [SK_SETTLEMENT_ENDED] = "ended",       [SK_SETTLEMENT_DUPLICATE] = "duplicate",
+    [SK_SETTLEMENT_SOLD_OUT] = "sold_out", [SK_SETTLEMENT_STALE] = "stale",
+    [SK_SETTLEMENT_CLASH] = "clash",
+};
+
+enum sk_settlement sk_settlement_read(const struct sk_rows *rows, size_t row, size_t *n, const char **live_id)
+{
+    const char *word = sk_rows_text(rows, row, 1);
+    enum sk_settlement settlement = SK_SETTLEMENT_PLACED;
+    *n = (size_t)sk_rows_number(rows, row, 0) - 1;
+    if (live_id != NULL)
+        *live_id = sk_rows_text(rows, row, 2);
+    while (settlement < SK_SETTLEMENT_CLASH && (word == NULL || strcmp(word, settlement_words[settlement]) != 0))
+        settlement++;
+    return settlement;
+}

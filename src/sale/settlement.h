@@ -1,0 +1,24 @@
+// What PostgreSQL says of an order that it was given: the outcomes of place_orders() and refuse_orders().
+#ifndef SK_SALE_SETTLEMENT_H
+#define SK_SALE_SETTLEMENT_H
+
+#include <stddef.h>
+
+#include "pg_link.h"
+
+enum sk_settlement {
+    SK_SETTLEMENT_PLACED,         // inserted now, one unit taken
+    SK_SETTLEMENT_ALREADY_PLACED, // it is a live order, and was before
+    SK_SETTLEMENT_ENDED,          // it ended before: the unit that Redis took for it returns
+    SK_SETTLEMENT_DUPLICATE,      // refused: the user has another live order; its unit returns
+    SK_SETTLEMENT_SOLD_OUT,       // refused: PostgreSQL has no unit for it, and none that could return
+    SK_SETTLEMENT_STALE,          // the epoch has moved on: nothing was done
+    SK_SETTLEMENT_CLASH,          // its id is another order's
+};
+
+// Reads a row (n, outcome, live_id). *n: which order of the call, from 0. *live_id: the user's live order if it is
+// another one, else NULL; borrowed from the rows. live_id NULL: the rows do not have that column. A word that is not
+// known counts as a clash: such an order is never taken for placed.
+enum sk_settlement sk_settlement_read(const struct sk_rows *rows, size_t row, size_t *n, const char **live_id);
+
+#endif

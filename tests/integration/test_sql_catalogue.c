@@ -1,0 +1,134 @@
+// Vouchers: creating and showing them, their segments, what changed, the end of a sale.
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+START_TEST(a_voucher_is_shown_with_its_terms)
+{
+    const char *id, *title, *begin_at, *end_at, *state;
+    int price, units, remaining;
+    PQclear(PQexec(sql_service, "SET timezone = 'Asia/Kathmandu'")); // the session's zone does not show
+    PGresult *created = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "Gr\xc3\xbc\xc3\x9f \"e\"\n", "9900", "5",
+                                "1794326400123", "1794330000000");
+    (void)snprintf(sql_voucher, sizeof sql_voucher, "%s", PQgetvalue(created, 0, 1));
+    db_run("UPDATE seckill_segment SET epoch = 3 WHERE voucher_id = %s", sql_voucher);
+    db_text(sql_slot, sizeof sql_slot, "SELECT slot FROM seckill_segment WHERE voucher_id = %s", sql_voucher);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    PGresult *found = SQL_RUN(SK_STATEMENT_FIND_VOUCHER, sql_voucher);
+    ck_assert_str_eq(PQgetvalue(found, 0, 0), sql_voucher);
+    ck_assert_str_eq(PQgetvalue(found, 0, 1), "1794326400123");
+    ck_assert_str_eq(PQgetvalue(found, 0, 2), "1794330000000");
+    const struct {
+        const PGresult *result;
+        int column, remaining;
+        const char *state;
+    } shown[] = {{created, 3, 5, "open"}, {created, 4, 5, "loading"}, {found, 3, 4, "open"}};
+    for (int i = 0; i < 3; i++) {
+        json_t *json = sql_document(shown[i].result, shown[i].column);
+        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:i,s:i,s:i,s:s,s:s,s:s!}", "id", &id, "title", &title,
+                                     "price_cents", &price, "stock", &units, "remaining", &remaining, "begin_at",
+                                     &begin_at, "end_at", &end_at, "state", &state),
+                         0);
+        ck_assert_str_eq(id, sql_voucher);
+        ck_assert_str_eq(title, "Gr\xc3\xbc\xc3\x9f \"e\"\n");
+        ck_assert_int_eq(price, 9900);
+        ck_assert_int_eq(units, 5);
+        ck_assert_int_eq(remaining, shown[i].remaining);
+        ck_assert_str_eq(begin_at, "2026-11-10T16:00:00.123Z");
+        ck_assert_str_eq(end_at, "2026-11-10T17:00:00.000Z");
+        ck_assert_str_eq(state, shown[i].state);
+        json_decref(json);
+    }
+    PQclear(created);
+    PQclear(found);
+    found = SQL_RUN(SK_STATEMENT_FIND_VOUCHER, "999999999");
+    ck_assert_int_eq(PQntuples(found), 0);
+    PQclear(found);
+}
+END_TEST
+
+// ---- create_voucher ----
+
+#define CREATE(key, title) key, title, "100", "5", "1000", "2000"
+
+static void must_be_created(PGresult *result, const char *outcome, const char *id, const char *epoch)
+{
+    ck_assert_int_eq(PQntuples(result), 1);
+    ck_assert_str_eq(PQgetvalue(result, 0, 0), outcome);
+    ck_assert_str_eq(PQgetvalue(result, 0, 1), id);
+    ck_assert_str_eq(PQgetvalue(result, 0, 2), epoch);
+    PQclear(result);
+}
+
+START_TEST(a_voucher_is_created_once_for_each_key)
+{
+    PGresult *first = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T"));
+    (void)snprintf(sql_voucher, sizeof sql_voucher, "%s", PQgetvalue(first, 0, 1));
+    must_be_created(first, "created", sql_voucher, "0");
+    db_run("UPDATE seckill_segment SET epoch = 3 WHERE voucher_id = %s", sql_voucher);
+    db_run("UPDATE seckill_voucher SET title = 'changed' WHERE id = %s", sql_voucher);
+    PQclear(PQexec(sql_service, "SET timezone = 'Asia/Kathmandu'")); // the terms are the same everywhere
+    must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T")), "created", sql_voucher, "3");
+    must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "changed")), "reused", sql_voucher, "3");
+    must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", "100", "5", "1000", "2001"), "reused", sql_voucher,
+                    "3");
+    ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), 1);
+    PQclear(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("K", "T"))); // keys are compared byte by byte
+    ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), 2);
+}
+END_TEST
+
+static void send_create(PGconn *conn, const char *title)
+{
+    const char *params[] = {CREATE("k", title)};
+    int sent = PQsendQueryParams(conn, sk_statements[SK_STATEMENT_CREATE_VOUCHER].text, 6, NULL, params, NULL, NULL, 0);
+    ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
+}
+
+// The second waits for the first, and sees what became of it: whether its snapshot is older does not matter.
+START_TEST(of_two_connections_one_creates_the_voucher)
+{
+    static const struct {
+        const char *end, *title, *outcome;
+    } rows[] = {
+        {"COMMIT", "T", "created"},
+        {"COMMIT", "other", "reused"},
+        {"ROLLBACK", "T", "created"},
+    };
+    PGconn *other = sql_connect();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        db_run("TRUNCATE seckill_voucher, seckill_segment");
+        PQclear(PQexec(sql_service, "BEGIN"));
+        PGresult *first = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T"));
+        send_create(other, rows[i].title);
+        WAIT_FOR(db_number("SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND wait_event_type = 'Lock'",
+                           PQbackendPID(other)) == 1);
+        PQclear(PQexec(sql_service, rows[i].end));
+        PGresult *second = sql_receive(other);
+        ck_assert_str_eq(PQgetvalue(second, 0, 0), rows[i].outcome);
+        bool committed = strcmp(rows[i].end, "COMMIT") == 0;
+        ck_assert_int_eq(strcmp(PQgetvalue(first, 0, 1), PQgetvalue(second, 0, 1)) == 0, committed);
+        ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), 1);
+        PQclear(first);
+        PQclear(second);
+    }
+    PQfinish(other);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("sql_catalogue");
+    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
+    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
+    tcase_add_test(tcase, a_voucher_is_shown_with_its_terms);
+    tcase_add_test(tcase, a_voucher_is_created_once_for_each_key);
+    tcase_add_test(tcase, of_two_connections_one_creates_the_voucher);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,122 @@
+// How orders are shown and listed.
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql.h"
+#include "stack.h"
+#include "stores.h"
+
+START_TEST(an_order_is_shown_to_its_user_alone)
+{
+    static const struct {
+        int id;
+        const char *user, *status, *reason; // NULL: no such member
+    } rows[] = {
+        {1, "alice", "unpaid", NULL},
+        {2, "alice", "refused", "ALREADY_ORDERED"},
+        {3, "bob", "refused", "SOLD_OUT"},
+    };
+    sql_make_voucher(1);
+    PLACE("3", ORDERS({1, "alice"}, {2, "alice"}, {3, "bob"}), ENDS({"placed", 0}, {"duplicate", 1}, {"sold_out", 0}));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *id, *voucher_id, *user, *status, *created_at, *reason = NULL;
+        char uuid[SK_UUID_SIZE];
+        sql_put_id(uuid, rows[i].id);
+        PGresult *found = SQL_RUN(SK_STATEMENT_FIND_ORDER, NULL, uuid, rows[i].user);
+        json_t *json = sql_document(found, 0);
+        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:s,s:s,s?s!}", "id", &id, "voucher_id", &voucher_id,
+                                     "user_id", &user, "status", &status, "created_at", &created_at, "reason", &reason),
+                         0);
+        ck_assert_str_eq(id, uuid);
+        ck_assert_str_eq(voucher_id, sql_voucher);
+        ck_assert_str_eq(user, rows[i].user);
+        ck_assert_str_eq(status, rows[i].status);
+        ck_assert_pstr_eq(reason, rows[i].reason);
+        ck_assert_uint_eq(strlen(created_at), strlen("2026-11-10T16:00:00.123Z"));
+        json_decref(json);
+        PQclear(found);
+        found = SQL_RUN(SK_STATEMENT_FIND_ORDER, sql_slot, uuid, rows[i].user);
+        ck_assert_int_eq(PQntuples(found), 1);
+        PQclear(found);
+        found = SQL_RUN(SK_STATEMENT_FIND_ORDER, "1", uuid, rows[i].user); // it is not there
+        ck_assert_int_eq(PQntuples(found), 0);
+        PQclear(found);
+        found = SQL_RUN(SK_STATEMENT_FIND_ORDER, NULL, uuid, "mallory");
+        ck_assert_int_eq(PQntuples(found), 0);
+        PQclear(found);
+    }
+}
+END_TEST
+
+START_TEST(the_newest_hundred_orders_of_a_user_are_listed)
+{
+    enum { ORDERS_MADE = 130, LISTED = 100 };
+    char expected[SK_UUID_SIZE];
+    db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)"
+           " SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 1, 'alice', n,"
+           "        (ARRAY['unpaid', 'paid', 'cancelled', 'refused'])[n %% 4 + 1]::order_status,"
+           "        CASE WHEN n %% 4 = 3 THEN 'SOLD_OUT' END"
+           "   FROM generate_series(1, %d) n",
+           ORDERS_MADE);
+    db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES (gen_random_uuid(), 1, 'bob', 1)");
+    PGresult *listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", "{}", "{}");
+    ck_assert_int_eq(PQntuples(listed), LISTED);
+    for (int i = 0; i < LISTED; i++) {
+        sql_put_id(expected, ORDERS_MADE - i);
+        ck_assert_str_eq(PQgetvalue(listed, i, 0), expected);
+    }
+    PQclear(listed);
+    listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "nobody", "{}", "{}");
+    ck_assert_int_eq(PQntuples(listed), 0);
+    PQclear(listed);
+}
+END_TEST
+
+// Of what Redis has, only that is pending of which there is no row: neither an order past the newest hundred, nor one
+// that was settled a moment ago, nor one that is another's.
+START_TEST(orders_without_a_row_are_listed_as_pending)
+{
+    enum { ORDERS_MADE = 130, LISTED = 100, OLD = 5, JUST_SETTLED = 130, ANOTHERS = 200, PENDING = 300 };
+    const struct sql_order asked[] = {{OLD, ""}, {JUST_SETTLED, ""}, {PENDING, ""}, {ANOTHERS, ""}, {PENDING + 1, ""}};
+    struct sk_buf ids = {0}, users = {0};
+    char expected[SK_UUID_SIZE];
+    db_run(
+        "INSERT INTO voucher_order (id, slot, user_id, voucher_id)"
+        " SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 1, 'alice', n FROM generate_series(1, "
+        "%d) n",
+        ORDERS_MADE);
+    db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id)"
+           " VALUES ('00000000-0000-7000-8000-000000000%d', 1, 'bob', 1)",
+           ANOTHERS);
+    sql_put_arrays(&ids, &users, sizeof asked / sizeof asked[0], asked);
+    PGresult *listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", ids.data, "{11,12,13,14,15}");
+    ck_assert_int_eq(PQntuples(listed), LISTED + 2);
+    for (int i = 0; i < LISTED; i++) {
+        sql_put_id(expected, ORDERS_MADE - i);
+        ck_assert_str_eq(PQgetvalue(listed, i, 0), expected);
+        ck_assert(!PQgetisnull(listed, i, 1));
+    }
+    for (int i = 0; i < 2; i++) {
+        sql_put_id(expected, PENDING + 1 - i);
+        ck_assert_str_eq(PQgetvalue(listed, LISTED + i, 0), expected);
+        ck_assert(PQgetisnull(listed, LISTED + i, 1));
+        ck_assert_str_eq(PQgetvalue(listed, LISTED + i, 2), i == 0 ? "15" : "13");
+    }
+    PQclear(listed);
+    sk_buf_free(&ids);
+    sk_buf_free(&users);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("sql_orders");
+    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
+    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
+    tcase_add_test(tcase, an_order_is_shown_to_its_user_alone);
+    tcase_add_test(tcase, the_newest_hundred_orders_of_a_user_are_listed);
+    tcase_add_test(tcase, orders_without_a_row_are_listed_as_pending);
+    return harness_main(tcase, CK_NOFORK);
+}

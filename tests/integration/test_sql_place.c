@@ -1,0 +1,337 @@
+// Every outcome of place_orders() and refuse_orders().
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql.h"
+#include "stack.h"
+#include "stores.h"
+
+START_TEST(orders_are_placed_and_take_one_unit_each)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}, {3, "carol"}), ENDS({"placed", 0}, {"placed", 0}, {"placed", 0}));
+    sql_must_have(3, 7);
+    sql_must_be(1, "unpaid", "");
+    sql_must_be(3, "unpaid", "");
+    PLACE("3", ORDERS({4, "dave"}), ENDS({"placed", 0}));
+    sql_must_have(4, 6);
+}
+END_TEST
+
+START_TEST(an_empty_batch_does_nothing)
+{
+    sql_make_voucher(10);
+    sql_place("3", 0, NULL, NULL);
+    sql_must_have(0, 10);
+}
+END_TEST
+
+START_TEST(a_second_run_takes_nothing_again)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
+    for (int run = 0; run < 3; run++)
+        PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"already_placed", 0}, {"already_placed", 0}));
+    PLACE("3", ORDERS({2, "bob"}, {3, "carol"}), ENDS({"already_placed", 0}, {"placed", 0}));
+    sql_must_have(3, 7);
+}
+END_TEST
+
+START_TEST(a_paid_or_cancelled_order_is_not_placed_again)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
+    db_run("UPDATE voucher_order SET status = 'paid' WHERE id = '" SQL_ID1 "'");
+    sql_cancel(2);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"already_placed", 0}, {"ended", 0}));
+    sql_must_be(1, "paid", "");
+    sql_must_be(2, "cancelled", "");
+    ck_assert_int_eq(sql_stock(), 8); // returning the unit is the canceller's part
+    // With nothing left, what Redis took for it was no unit.
+    db_run("UPDATE seckill_segment SET stock = 0 WHERE voucher_id = %s", sql_voucher);
+    PLACE("3", ORDERS({2, "bob"}), ENDS({"sold_out", 0}));
+    sql_must_be(2, "cancelled", "");
+}
+END_TEST
+
+START_TEST(a_user_with_a_live_order_is_refused_with_its_id)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    PLACE("3", ORDERS({2, "alice"}), ENDS({"duplicate", 1}));
+    PLACE("3", ORDERS({2, "alice"}), ENDS({"ended", 1})); // repeated, it stays refused
+    sql_must_be(2, "refused", "ALREADY_ORDERED");         // kept, so that its URL can say why
+    db_run("UPDATE voucher_order SET status = 'paid' WHERE id = '" SQL_ID1 "'");
+    PLACE("3", ORDERS({3, "alice"}), ENDS({"duplicate", 1}));
+    sql_must_have(1, 9);
+}
+END_TEST
+
+START_TEST(a_user_whose_order_was_cancelled_may_order_again)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    PLACE("3", ORDERS({2, "alice"}), ENDS({"duplicate", 1}));
+    sql_cancel(1);
+    sql_return_unit();
+    PLACE("3", ORDERS({2, "alice"}), ENDS({"ended", 0})); // what was refused stays so
+    PLACE("3", ORDERS({3, "alice"}), ENDS({"placed", 0}));
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"ended", 3}));
+    sql_must_have(1, 9);
+}
+END_TEST
+
+START_TEST(orders_are_per_voucher)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({2, "alice"}), ENDS({"placed", 0}));
+    sql_must_have(1, 9);
+}
+END_TEST
+
+START_TEST(past_the_last_unit_orders_are_sold_out_in_their_order)
+{
+    sql_make_voucher(2);
+    PLACE("3", ORDERS({4, "alice"}, {2, "bob"}, {3, "carol"}, {1, "dave"}),
+          ENDS({"placed", 0}, {"placed", 0}, {"sold_out", 0}, {"sold_out", 0}));
+    sql_must_have(2, 0);
+    sql_must_be(3, "refused", "SOLD_OUT");
+    sql_must_be(1, "refused", "SOLD_OUT");
+    PLACE("3", ORDERS({4, "alice"}, {2, "bob"}, {3, "carol"}, {1, "dave"}),
+          ENDS({"already_placed", 0}, {"already_placed", 0}, {"sold_out", 0}, {"sold_out", 0}));
+    sql_must_have(2, 0);
+    // Once refused stays refused, also when there are units again: the one that Redis took for it returns.
+    db_run("UPDATE seckill_segment SET stock = 5, units = 7 WHERE voucher_id = %s", sql_voucher);
+    PLACE("3", ORDERS({3, "carol"}), ENDS({"ended", 0}));
+    sql_must_have(2, 5);
+    PLACE("3", ORDERS({5, "erin"}, {3, "carol"}), ENDS({"placed", 0}, {"ended", 0}));
+    sql_must_have(3, 4);
+    // Unless this very batch takes the last ones.
+    db_run("UPDATE seckill_segment SET stock = 1 WHERE voucher_id = %s", sql_voucher);
+    PLACE("3", ORDERS({3, "carol"}, {6, "frank"}, {7, "grace"}), ENDS({"sold_out", 0}, {"placed", 0}, {"sold_out", 0}));
+}
+END_TEST
+
+// An id proves what Redis has lost, no more: it must not refuse an order.
+START_TEST(a_journal_id_that_cannot_be_refuses_nothing)
+{
+    static const char *const ids[] = {"9999999999999999999-1",
+                                      "1-9999999999999999999",
+                                      "",
+                                      "x",
+                                      "1",
+                                      "-1--1",
+                                      "18446744073709551615-18446744073709551615",
+                                      "1-1-1",
+                                      "epoch-7"};
+    sql_make_voucher(100);
+    sql_journal_id = "100-5";
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    for (unsigned i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        char user[16];
+        (void)snprintf(user, sizeof user, "user%u", i);
+        sql_journal_id = ids[i];
+        PLACE("3", ORDERS({10 + i, user}), ENDS({"placed", 0}));
+    }
+    ck_assert_int_eq(db_number("SELECT journal_ms FROM seckill_segment WHERE voucher_id = %s", sql_voucher), 100);
+    ck_assert_int_eq(db_number("SELECT journal_seq FROM seckill_segment WHERE voucher_id = %s", sql_voucher), 5);
+}
+END_TEST
+
+START_TEST(with_no_stock_at_all_everything_is_sold_out)
+{
+    sql_make_voucher(0);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"sold_out", 0}, {"sold_out", 0}));
+    sql_must_have(0, 0);
+}
+END_TEST
+
+START_TEST(exactly_the_stock_is_placed)
+{
+    sql_make_voucher(3);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}, {3, "carol"}), ENDS({"placed", 0}, {"placed", 0}, {"placed", 0}));
+    sql_must_have(3, 0);
+}
+END_TEST
+
+START_TEST(another_epoch_is_stale_and_changes_nothing)
+{
+    static const char *const epochs[] = {"2", "4", "-3", "9223372036854775807"};
+    sql_make_voucher(10);
+    for (size_t i = 0; i < sizeof epochs / sizeof epochs[0]; i++)
+        PLACE(epochs[i], ORDERS({1, "alice"}, {2, "bob"}), ENDS({"stale", 0}, {"stale", 0}));
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order"), 0);
+    sql_must_have(0, 10);
+}
+END_TEST
+
+START_TEST(no_epoch_is_a_master_key)
+{
+    sql_make_voucher(10);
+    PLACE("0", ORDERS({1, "alice"}), ENDS({"stale", 0}));
+    db_run("UPDATE seckill_segment SET epoch = 99 WHERE voucher_id = %s", sql_voucher);
+    PLACE("3", ORDERS({2, "bob"}), ENDS({"stale", 0}));
+    PLACE("99", ORDERS({2, "bob"}), ENDS({"placed", 0}));
+    sql_must_have(1, 9);
+}
+END_TEST
+
+static void newest_must_be(const char *id)
+{
+    char newest[64];
+    db_text(newest, sizeof newest, "SELECT journal_ms || '-' || journal_seq FROM seckill_segment WHERE voucher_id = %s",
+            sql_voucher);
+    ck_assert_str_eq(newest, id);
+}
+
+START_TEST(the_newest_journal_id_is_remembered_until_the_next_epoch)
+{
+    static const char *const ids[] = {"10-9", "10-10", "9-99", "10-2", NULL, "1795227192391-18446"};
+    static const char *const newest[] = {"10-9", "10-10", "10-10", "10-10", "10-10", "1795227192391-18446"};
+    sql_make_voucher(10);
+    newest_must_be("0-0");
+    for (int i = 0; i < 6; i++) {
+        char user[16];
+        (void)snprintf(user, sizeof user, "user-%d", i);
+        sql_journal_id = ids[i];
+        PLACE("3", ORDERS({i + 1, user}), ENDS({"placed", 0}));
+        newest_must_be(newest[i]);
+    }
+    PQclear(SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "2"));
+    newest_must_be("0-0");
+}
+END_TEST
+
+START_TEST(a_missing_voucher_is_stale)
+{
+    static const char *const missing[] = {"999999999", "0", "-1"};
+    for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
+        (void)snprintf(sql_voucher, sizeof sql_voucher, "%s", missing[i]);
+        (void)snprintf(sql_slot, sizeof sql_slot, "0");
+        PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"stale", 0}, {"stale", 0}));
+    }
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order"), 0);
+}
+END_TEST
+
+START_TEST(an_id_of_somebody_elses_order_clashes)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
+    PLACE("3", ORDERS({1, "carol"}), ENDS({"clash", 0}));
+    sql_must_have(2, 8);
+    sql_make_voucher(10); // of another voucher
+    PLACE("3", ORDERS({1, "alice"}, {3, "alice"}), ENDS({"clash", 3}, {"placed", 0}));
+    sql_must_have(1, 9);
+}
+END_TEST
+
+START_TEST(one_batch_may_hold_every_outcome)
+{
+    sql_make_voucher(4);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
+    PLACE("3",
+          ORDERS({11, "carol"}, {1, "alice"}, {12, "bob"}, {2, "mallory"}, {13, "dave"}, {14, "erin"}, {15, "frank"},
+                 {16, "alice"}),
+          ENDS({"placed", 0}, {"already_placed", 0}, {"duplicate", 2}, {"clash", 0}, {"placed", 0}, {"sold_out", 0},
+               {"sold_out", 0}, {"duplicate", 1}));
+    sql_must_have(4, 0);
+    PLACE("3",
+          ORDERS({11, "carol"}, {1, "alice"}, {12, "bob"}, {2, "mallory"}, {13, "dave"}, {14, "erin"}, {15, "frank"},
+                 {16, "alice"}),
+          ENDS({"already_placed", 0}, {"already_placed", 0}, {"sold_out", 2}, {"clash", 0}, {"already_placed", 0},
+               {"sold_out", 0}, {"sold_out", 0}, {"sold_out", 1})); // nothing is left that could return
+    sql_must_have(4, 0);
+}
+END_TEST
+
+START_TEST(of_one_users_orders_in_a_batch_the_first_is_placed)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}, {3, "alice"}, {4, "bob"}, {5, "alice"}),
+          ENDS({"placed", 0}, {"placed", 0}, {"duplicate", 1}, {"duplicate", 2}, {"duplicate", 1}));
+    sql_must_have(2, 8);
+    PLACE("3", ORDERS({5, "alice"}, {4, "bob"}, {1, "alice"}), ENDS({"ended", 1}, {"ended", 2}, {"already_placed", 0}));
+    sql_must_have(2, 8);
+}
+END_TEST
+
+// A duplicate's unit goes back to Redis; there is none to go back where the first one got none.
+START_TEST(of_one_users_orders_past_the_last_unit_all_are_sold_out)
+{
+    sql_make_voucher(1);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}, {3, "bob"}, {4, "alice"}),
+          ENDS({"placed", 0}, {"sold_out", 0}, {"sold_out", 0}, {"duplicate", 1}));
+    sql_must_have(1, 0);
+    sql_must_be(3, "refused", "SOLD_OUT");
+}
+END_TEST
+
+START_TEST(one_order_twice_in_a_batch_is_one_order)
+{
+    sql_make_voucher(2);
+    PLACE("3", ORDERS({1, "alice"}, {1, "alice"}, {2, "bob"}, {1, "alice"}),
+          ENDS({"placed", 0}, {"placed", 0}, {"placed", 0}, {"placed", 0}));
+    sql_must_have(2, 0);
+    PLACE("3", ORDERS({3, "carol"}, {1, "alice"}, {3, "carol"}, {1, "alice"}),
+          ENDS({"sold_out", 0}, {"already_placed", 0}, {"sold_out", 0}, {"already_placed", 0}));
+    sql_must_have(2, 0);
+}
+END_TEST
+
+// Arrays that no caller makes: refused as a whole.
+START_TEST(a_malformed_batch_changes_nothing)
+{
+    static const char *const calls[] = {
+        "SELECT * FROM place_orders(%s, %s, 3, '{00000000-0000-7000-8000-000000000001,null}', '{alice,bob}')",
+        "SELECT * FROM place_orders(%s, %s, 3, '{00000000-0000-7000-8000-000000000001}', '{null}')",
+        "SELECT * FROM place_orders(%s, %s, 3, '{00000000-0000-7000-8000-000000000001}', '{alice,bob}')",
+        "SELECT * FROM place_orders(%s, %s, 3,"
+        " '{00000000-0000-7000-8000-000000000001,00000000-0000-7000-8000-000000000002}', '{alice}')",
+        "SELECT * FROM place_orders(%s, %s, 3, '{not-a-uuid}', '{alice}')",
+    };
+    sql_make_voucher(10);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        char sql[256];
+        (void)snprintf(sql, sizeof sql, calls[i], sql_slot, sql_voucher);
+        PGresult *result = PQexec(sql_service, sql);
+        ck_assert_msg(PQresultStatus(result) == PGRES_FATAL_ERROR, "accepted: %s", sql);
+        PQclear(result);
+    }
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order"), 0);
+    sql_must_have(0, 10);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("sql_place");
+    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
+    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
+    tcase_add_test(tcase, orders_are_placed_and_take_one_unit_each);
+    tcase_add_test(tcase, an_empty_batch_does_nothing);
+    tcase_add_test(tcase, a_second_run_takes_nothing_again);
+    tcase_add_test(tcase, a_paid_or_cancelled_order_is_not_placed_again);
+    tcase_add_test(tcase, a_user_with_a_live_order_is_refused_with_its_id);
+    tcase_add_test(tcase, a_user_whose_order_was_cancelled_may_order_again);
+    tcase_add_test(tcase, orders_are_per_voucher);
+    tcase_add_test(tcase, past_the_last_unit_orders_are_sold_out_in_their_order);
+    tcase_add_test(tcase, a_journal_id_that_cannot_be_refuses_nothing);
+    tcase_add_test(tcase, with_no_stock_at_all_everything_is_sold_out);
+    tcase_add_test(tcase, exactly_the_stock_is_placed);
+    tcase_add_test(tcase, another_epoch_is_stale_and_changes_nothing);
+    tcase_add_test(tcase, no_epoch_is_a_master_key);
+    tcase_add_test(tcase, the_newest_journal_id_is_remembered_until_the_next_epoch);
+    tcase_add_test(tcase, a_missing_voucher_is_stale);
+    tcase_add_test(tcase, an_id_of_somebody_elses_order_clashes);
+    tcase_add_test(tcase, one_batch_may_hold_every_outcome);
+    tcase_add_test(tcase, of_one_users_orders_in_a_batch_the_first_is_placed);
+    tcase_add_test(tcase, of_one_users_orders_past_the_last_unit_all_are_sold_out);
+    tcase_add_test(tcase, one_order_twice_in_a_batch_is_one_order);
+    tcase_add_test(tcase, a_malformed_batch_changes_nothing);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,256 @@
+// What the tables and the rights of the service's role refuse, and the migrations that make both.
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "migrate.h"
+#include "sql.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+enum { URL_SIZE = 256 };
+
+// ---- constraints and rights ----
+
+static void must_fail(PGconn *conn, const char *sql, const char *sqlstate)
+{
+    PGresult *result = PQexec(conn, sql);
+    const char *is = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    ck_assert_msg(is != NULL && strcmp(is, sqlstate) == 0, "%s instead of %s: %s", is == NULL ? "success" : is,
+                  sqlstate, sql);
+    PQclear(result);
+}
+
+#define CHECK_VIOLATION       "23514"
+#define UNIQUE_VIOLATION      "23505"
+#define NOT_NULL_VIOLATION    "23502"
+#define FOREIGN_KEY_VIOLATION "23503"
+#define NO_SUCH_VALUE         "22P02"
+#define NO_PRIVILEGE          "42501"
+
+#define VOUCHER_ROW(price, begin_at, end_at)                             \
+    "INSERT INTO seckill_voucher (title, price_cents, begin_at, end_at)" \
+    " VALUES ('T', " price ", '2026-11-11 " begin_at "', '2026-11-11 " end_at "')"
+#define SEGMENT_ROW(segment, tag, slot, units, left)                             \
+    "INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock)" \
+    " SELECT id, " segment ", " tag ", " slot ", " units ", " left " FROM seckill_voucher"
+#define ORDER_ROW(id, user, status, reason)                                     \
+    "INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)" \
+    " VALUES ('00000000-0000-7000-8000-00000000000" id "', 5, " user ", 1, '" status "', " reason ")"
+
+START_TEST(the_tables_refuse_what_must_not_be)
+{
+    static const struct {
+        const char *sql, *sqlstate;
+    } rows[] = {
+        {SEGMENT_ROW("1", "'x'", "1", "1", "-1"), CHECK_VIOLATION},
+        {SEGMENT_ROW("1", "'x'", "1", "-1", "-1"), CHECK_VIOLATION},
+        {SEGMENT_ROW("1", "'x'", "1", "1", "2"), CHECK_VIOLATION}, // more left than ever offered
+        {SEGMENT_ROW("-1", "'x'", "1", "1", "1"), CHECK_VIOLATION},
+        {SEGMENT_ROW("1", "'x'", "16384", "1", "1"), CHECK_VIOLATION},
+        {SEGMENT_ROW("1", "'x'", "-1", "1", "1"), CHECK_VIOLATION},
+        {SEGMENT_ROW("0", "'x'", "1", "1", "1"), UNIQUE_VIOLATION},
+        {SEGMENT_ROW("1", "id::text", "1", "1", "1"), UNIQUE_VIOLATION},            // a tag twice
+        {SEGMENT_ROW("1", "'x'", "slot_of(id::text)", "1", "1"), UNIQUE_VIOLATION}, // two segments in a slot
+        {"INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock) VALUES (0, 0, 'x', 1, 1, 1)",
+         FOREIGN_KEY_VIOLATION},
+        {VOUCHER_ROW("-1", "08:00", "09:00"), CHECK_VIOLATION},
+        {VOUCHER_ROW("1", "09:00", "09:00"), CHECK_VIOLATION},
+        {VOUCHER_ROW("1", "09:00", "08:00"), CHECK_VIOLATION},
+        {"UPDATE seckill_segment SET stock = -1", CHECK_VIOLATION},
+        {"UPDATE seckill_segment SET stock = units + 1", CHECK_VIOLATION},
+        {"UPDATE seckill_segment SET live = -1", CHECK_VIOLATION},
+        {"UPDATE seckill_voucher SET state = 'no such'", CHECK_VIOLATION},
+        {"UPDATE seckill_segment SET stock = NULL", NOT_NULL_VIOLATION},
+        {"UPDATE seckill_voucher SET title = NULL", NOT_NULL_VIOLATION},
+        {"UPDATE seckill_voucher SET create_key = 'x', create_terms = NULL", CHECK_VIOLATION},
+        {ORDER_ROW("2", "'alice'", "unpaid", "NULL"), UNIQUE_VIOLATION}, // a second live order
+        {ORDER_ROW("2", "'alice'", "paid", "NULL"), UNIQUE_VIOLATION},
+        {ORDER_ROW("1", "'bob'", "unpaid", "NULL"), UNIQUE_VIOLATION}, // an id twice
+        {ORDER_ROW("3", "'bob'", "refused", "NULL"), CHECK_VIOLATION}, // refused without a reason
+        {ORDER_ROW("3", "'bob'", "unpaid", "'SOLD_OUT'"), CHECK_VIOLATION},
+        {ORDER_ROW("3", "NULL", "unpaid", "NULL"), NOT_NULL_VIOLATION},
+        {ORDER_ROW("3", "'bob'", "pending", "NULL"), NO_SUCH_VALUE},
+    };
+    PGconn *superuser = db_connect(); // not even they may
+    sql_make_voucher(10);
+    db_run(ORDER_ROW("1", "'alice'", "unpaid", "NULL"));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        must_fail(superuser, rows[i].sql, rows[i].sqlstate);
+        must_fail(sql_service, rows[i].sql, rows[i].sqlstate);
+    }
+    // What has ended does not count, and another voucher's do not.
+    db_run(ORDER_ROW("4", "'alice'", "cancelled", "NULL"));
+    db_run(ORDER_ROW("5", "'alice'", "refused", "'SOLD_OUT'"));
+    db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES (gen_random_uuid(), 5, 'alice', 2)");
+    // Nor may an ended one come back to life beside a live one.
+    must_fail(superuser, "UPDATE voucher_order SET status = 'unpaid' WHERE user_id = 'alice' AND status = 'cancelled'",
+              UNIQUE_VIOLATION);
+    PQfinish(superuser);
+}
+END_TEST
+
+START_TEST(the_services_role_defines_and_deletes_nothing)
+{
+    static const char *const denied[] = {
+        "CREATE TABLE other (n int)",
+        "CREATE SCHEMA other",
+        "CREATE VIEW other AS SELECT 1",
+        "CREATE FUNCTION other() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE TYPE other AS ENUM ('a')",
+        "CREATE INDEX ON voucher_order (reason)",
+        "CREATE TRIGGER other BEFORE INSERT ON voucher_order EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "CREATE ROLE other",
+        "CREATE DATABASE other",
+        "ALTER TABLE voucher_order ADD COLUMN other int",
+        "ALTER TABLE seckill_segment DROP CONSTRAINT seckill_segment_stock_check",
+        "ALTER TABLE voucher_order DISABLE TRIGGER ALL",
+        "ALTER TYPE order_status ADD VALUE 'other'",
+        "ALTER ROLE seckill SUPERUSER",
+        "DROP TABLE voucher_order",
+        "DROP INDEX voucher_order_live",
+        "DROP FUNCTION place_orders(integer, bigint, bigint, uuid[], text[], text)",
+        "CREATE OR REPLACE FUNCTION rfc3339(p_at timestamptz) RETURNS text LANGUAGE sql STABLE AS 'SELECT ''x'''",
+        "TRUNCATE voucher_order",
+        "TRUNCATE seckill_voucher",
+        "DELETE FROM voucher_order",
+        "DELETE FROM seckill_voucher",
+        "DELETE FROM seckill_segment",
+        "INSERT INTO seckill_catalogue VALUES (true, 7)",
+        "DELETE FROM seckill_catalogue",
+        "DROP TRIGGER number_change ON seckill_voucher",
+        "ALTER TABLE seckill_voucher DISABLE TRIGGER USER",
+        "DELETE FROM dead_letter",
+        "SELECT * FROM seckill_migration",
+        "INSERT INTO seckill_migration (name) VALUES ('other')",
+        "SET ROLE owner",
+        "SELECT pg_read_file('PG_VERSION')",
+        "COPY voucher_order TO PROGRAM 'true'",
+    };
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    for (size_t i = 0; i < sizeof denied / sizeof denied[0]; i++)
+        must_fail(sql_service, denied[i], NO_PRIVILEGE);
+    sql_must_have(1, 9);
+}
+END_TEST
+
+START_TEST(other_roles_may_do_nothing_at_all)
+{
+    db_run("CREATE ROLE stranger");
+    static const char *const questions[] = {
+        // Whatever reads or writes a table; what only computes is everybody's.
+        "(SELECT count(*) > 0 FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
+        " AND has_function_privilege('stranger', oid, 'EXECUTE') AND proname NOT IN ('slot_of', 'segment_tag',"
+        " 'rfc3339', 'unix_ms', 'journal_number', 'order_json', 'voucher_json', 'dead_letter_json',"
+        " 'number_voucher_change'))",
+        "has_table_privilege('stranger', 'seckill_catalogue', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
+        "has_table_privilege('stranger', 'seckill_segment', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
+        "has_table_privilege('stranger', 'held_order', 'SELECT')",
+        "has_table_privilege('stranger', 'dead_letter', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
+        "has_table_privilege('stranger', 'voucher_order', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
+        "has_table_privilege('stranger', 'seckill_voucher', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
+        "has_schema_privilege('stranger', 'public', 'CREATE')",
+    };
+    for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++)
+        ck_assert_msg(db_number("SELECT (%s)::int", questions[i]) == 0, "%s", questions[i]);
+    db_run("DROP ROLE stranger");
+}
+END_TEST
+
+// ---- migrations ----
+
+// The owner's URL, for a schema of its own: as good as another database.
+static void make_schema(const char *name, char url[URL_SIZE])
+{
+    db_run("CREATE SCHEMA %s AUTHORIZATION owner", name);
+    (void)snprintf(url, URL_SIZE, "%s?options=-csearch_path%%3D%s", stack_owner_url(), name);
+}
+
+static void must_be_migrated(const char *schema)
+{
+    ck_assert_int_eq(db_number("SELECT count(*) FROM %s.seckill_migration", schema), SK_MIGRATION_COUNT);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM pg_proc WHERE proname = 'place_orders'"
+                               " AND pronamespace = '%s'::regnamespace",
+                               schema),
+                     1);
+}
+
+START_TEST(migrating_again_changes_nothing)
+{
+    char url[URL_SIZE + 32], output[4096];
+    sql_make_voucher(10);
+    int64_t applied = db_number("SELECT sum(extract(epoch FROM applied_at) * 1000000)::bigint FROM seckill_migration");
+    (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_owner_url());
+    for (int i = 0; i < 2; i++) {
+        int exit_code = service_run((const char *const[]){"--migrate", NULL}, ENV(url), output, sizeof output);
+        ck_assert_msg(exit_code == 0, "%s", output);
+    }
+    must_be_migrated("public");
+    ck_assert_int_eq(db_number("SELECT sum(extract(epoch FROM applied_at) * 1000000)::bigint FROM seckill_migration"),
+                     applied);
+    sql_must_have(0, 10);
+}
+END_TEST
+
+START_TEST(several_may_migrate_at_once)
+{
+    enum { MIGRATORS = 4 };
+    char url[URL_SIZE];
+    pid_t pids[MIGRATORS];
+    make_schema("at_once", url);
+    for (int i = 0; i < MIGRATORS; i++) {
+        pids[i] = fork();
+        ck_assert_int_ge(pids[i], 0);
+        if (pids[i] == 0)
+            _exit(sk_migrate(url) == SK_OK ? 0 : 1);
+    }
+    for (int i = 0; i < MIGRATORS; i++) {
+        int status = -1;
+        WAIT_FOR(waitpid(pids[i], &status, WNOHANG) == pids[i]);
+        ck_assert_int_eq(status, 0);
+    }
+    must_be_migrated("at_once");
+}
+END_TEST
+
+START_TEST(a_migration_that_fails_leaves_nothing_half_done)
+{
+    char url[URL_SIZE];
+    make_schema("half_done", url);
+    db_run("CREATE TABLE half_done.voucher_order (n int)"); // in the way of the second table
+    ck_assert_int_ne(sk_migrate(url), SK_OK);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM pg_class WHERE relnamespace = 'half_done'::regnamespace"), 1);
+    db_run("DROP TABLE half_done.voucher_order");
+    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    must_be_migrated("half_done");
+}
+END_TEST
+
+START_TEST(without_rights_or_server_migrating_fails)
+{
+    char url[URL_SIZE + 32], output[4096];
+    (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_database_url());
+    ck_assert_int_eq(service_run((const char *const[]){"--migrate", NULL}, ENV(url), output, sizeof output), 1);
+    ck_assert_int_ne(sk_migrate("postgresql://nobody@127.0.0.1:1/nothing"), SK_OK);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("sql_rights");
+    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
+    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
+    tcase_add_test(tcase, the_tables_refuse_what_must_not_be);
+    tcase_add_test(tcase, the_services_role_defines_and_deletes_nothing);
+    tcase_add_test(tcase, other_roles_may_do_nothing_at_all);
+    tcase_add_test(tcase, migrating_again_changes_nothing);
+    tcase_add_test(tcase, several_may_migrate_at_once);
+    tcase_add_test(tcase, a_migration_that_fails_leaves_nothing_half_done);
+    tcase_add_test(tcase, without_rights_or_server_migrating_fails);
+    return harness_main(tcase, CK_NOFORK);
+}
