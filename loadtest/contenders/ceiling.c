@@ -9,7 +9,7 @@
 struct ceiling {
     uv_loop_t loop;
     struct sk_server *server;
-    sk_response *constant;
+    struct sk_response *constant;
 };
 
 static void handle(void *arg, struct sk_request *request)
@@ -18,7 +18,7 @@ static void handle(void *arg, struct sk_request *request)
     sk_request_answer(request, 200, ceiling->constant);
 }
 
-static sk_response *malformed(void *arg, enum sk_verdict verdict)
+static struct sk_response *malformed(void *arg, enum sk_verdict verdict)
 {
     struct ceiling *ceiling = arg;
     (void)verdict;
