@@ -1,24 +1,49 @@
 // The bench's ceiling: the service's own HTTP server on the same kind of loop, answering every request
 // with a constant. What the service does beyond this is what a sale costs.
+//
+// /park is parked for an hour, and /parked tells how many are: what requests that wait for seconds cost the others.
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "descriptors.h"
 #include "log.h"
 #include "server.h"
 
 struct ceiling {
     uv_loop_t loop;
     struct sk_server *server;
-    sk_response *constant;
+    struct sk_response *constant;
 };
 
-static void handle(void *arg, struct sk_request *request)
+enum { PARK_MS = 3600000, NUMBER_SIZE = 24 };
+
+static void answer(void *arg, struct sk_request *request)
 {
-    struct ceiling *ceiling = arg;
+    const struct ceiling *ceiling = arg;
     sk_request_answer(request, 200, ceiling->constant);
 }
 
-static sk_response *malformed(void *arg, enum sk_verdict verdict)
+static void answer_parked(const struct ceiling *ceiling, struct sk_request *request)
+{
+    char body[NUMBER_SIZE];
+    int n = snprintf(body, sizeof body, "%zu\n", sk_server_waiting(ceiling->server));
+    struct sk_response *response = sk_response_new("text/plain", body, (size_t)n);
+    sk_request_answer(request, 200, response);
+    sk_response_free(response);
+}
+
+static void handle(void *arg, struct sk_request *request)
+{
+    if (strcmp(request->path, "/park") == 0)
+        sk_request_park(request, PARK_MS);
+    else if (strcmp(request->path, "/parked") == 0)
+        answer_parked(arg, request);
+    else
+        answer(arg, request);
+}
+
+static struct sk_response *malformed(void *arg, enum sk_verdict verdict)
 {
     struct ceiling *ceiling = arg;
     (void)verdict;
@@ -47,12 +72,12 @@ int main(int argc, char **argv)
     uv_signal_t term;
     // The stores are configured but never asked.
     if (setenv("SECKILL_DATABASE_URL", "postgresql:///", 0) != 0 ||
-        sk_config_read(&config, &command, argc, argv, stderr) != SK_OK)
+        sk_config_read(&config, &command, argc, argv, stderr) != SK_OK || sk_descriptors_reserve(&config) != SK_OK)
         return 2;
     ceiling.constant = sk_response_new("application/json", body, sizeof body - 1);
     if (ceiling.constant == NULL || uv_loop_init(&ceiling.loop) != 0)
         return 1;
-    struct sk_handler handler = {handle, handle, malformed, &ceiling};
+    struct sk_handler handler = {handle, answer, malformed, &ceiling};
     ceiling.server = sk_server_open(&ceiling.loop, &config, &handler);
     if (ceiling.server == NULL)
         return 1;

@@ -2,10 +2,12 @@
 #ifndef SK_HTTP_AUTH_H
 #define SK_HTTP_AUTH_H
 
-#include "server.h"
+#include "request.h"
+#include "text.h"
+#include "verdict.h"
 
-// Any thread. The caller's user id, borrowed from the request; NULL: not identified.
-const char *sk_auth_user(const struct sk_request *request);
+// The loop's thread, as both. The caller's user id; false: not identified.
+bool sk_auth_user(const struct sk_request *request, char user[SK_USER_SIZE]);
 
 // Whether the request may make admin calls: FOUND, or the refusal. `token` NULL: nobody may.
 enum sk_verdict sk_auth_admin(const struct sk_request *request, const char *token);

@@ -1,5 +1,9 @@
-// A request is answered in one of three ways: at once from a response made at start, at once with one made
-// for it, or later, when the sale's outcome comes for its ticket.
+// One table. To add a call: a row here, a handler in handlers.h and handlers.c, its row in the README; the rest, also
+// 405 and Allow, falls out of the table.
+//
+// A request is refused by the first that does not fit, in this order: the path (404), the admin's token (401, 403),
+// the method (405, 501), a voucher's or a letter's id (400, 404), the user (401), an order's id (400), the body's
+// type (415).
 #include "routes.h"
 
 #include <stdio.h>
@@ -8,10 +12,72 @@
 
 #include "auth.h"
 #include "failpoint.h"
-#include "problem.h"
-#include "terms.h"
+#include "handlers.h"
 
-enum { RETRY_AFTER_MS = 1000, RECONCILE_MS = 60000, KEY_MAX = 255 };
+enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
+
+enum route_method { GET, POST, ANY }; // the first two as sk_method
+_Static_assert((int)GET == (int)SK_METHOD_GET && (int)POST == (int)SK_METHOD_POST, "methods of routes and requests");
+
+enum route_caller { ANYONE, USER, ADMIN };
+enum route_body { NO_BODY, JSON }; // without one: whatever comes is not read
+
+// How long an answer may take.
+enum route_wait {
+    AT_ONCE,
+    FOR_COMMIT,  // confirm_timeout_ms
+    FOR_STORES,  // the longest way to ask them
+    FOR_REBUILD, // the same, and a long journal to settle
+    WAIT_COUNT
+};
+
+struct route {
+    enum route_method method;
+    enum route_caller caller;
+    const char *pattern; // {name} stands for one segment, * at the end for everything
+    enum route_body body;
+    enum route_wait wait;
+    sk_handle *handle;
+};
+
+// The first pattern that fits the path is the one; its methods follow each other.
+static const struct route table[] = {
+    {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, sk_handle_buy},
+    {GET, USER, "/orders", NO_BODY, FOR_STORES, sk_handle_orders},
+    {GET, USER, "/orders/{order}", NO_BODY, FOR_STORES, sk_handle_order},
+    {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers},
+    {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_voucher},
+    {GET, ADMIN, "/admin/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers},
+    {POST, ADMIN, "/admin/vouchers", JSON, FOR_STORES, sk_handle_create},
+    {GET, ADMIN, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_inspect},
+    {POST, ADMIN, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, sk_handle_reconcile},
+    {GET, ADMIN, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, sk_handle_letters},
+    {POST, ADMIN, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, sk_handle_requeue},
+    {POST, ADMIN, "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off", NO_BODY, FOR_STORES,
+     sk_handle_write_off},
+    // Without the token nothing is told about what there is.
+    {ANY, ADMIN, "/admin/vouchers/{voucher}/*", NO_BODY, AT_ONCE, sk_handle_not_found},
+    {ANY, ADMIN, "/admin/vouchers*", NO_BODY, AT_ONCE, sk_handle_not_found},
+    {GET, ANYONE, "/healthz", NO_BODY, AT_ONCE, sk_handle_health},
+    {GET, ANYONE, "/readyz", NO_BODY, AT_ONCE, sk_handle_ready},
+};
+
+enum { ROUTES = sizeof table / sizeof table[0] };
+
+enum path_id { VOUCHER_ID, LETTER_ID, ORDER_ID, ID_COUNT };
+
+static const char *const id_names[ID_COUNT] = {"{voucher}", "{letter}", "{order}"};
+
+struct segment {
+    const char *at; // NULL: the path has none of this kind
+    size_t len;
+};
+
+struct match {
+    const struct route *first; // the pattern's first row
+    const struct route *route; // the method's row; NULL: not allowed
+    struct segment ids[ID_COUNT];
+};
 
 enum phase {
     PHASE_STARTING, // there is no sale yet; a client may be faster
@@ -21,430 +87,241 @@ enum phase {
 };
 
 struct sk_routes {
-    const struct sk_config *config;
+    struct sk_context context;
+    struct sk_answers *answers; // owned; as the context has it
     struct sk_server *server;
-    struct sk_shop *sale; // there while serving and draining
     enum phase phase;
-    sk_response *refusals[SK_VERDICT_COUNT]; // as they are most often; owned
-    sk_response *closing[SK_VERDICT_COUNT];  // the same, for the end of a connection; owned
-    sk_response *ok, *ok_closing;            // owned
-    uint64_t inquiry_ms, reconcile_ms;
+    uint64_t wait_ms[WAIT_COUNT];
 };
 
-// ---- answering ----
-
-static void refuse(struct sk_routes *routes, struct sk_request *request, enum sk_verdict verdict)
-{
-    sk_response *response = routes->phase == PHASE_SERVING ? routes->refusals[verdict] : routes->closing[verdict];
-    sk_request_answer(request, sk_verdict_http_status(verdict), response);
-}
-
-// Answers with a response made for this request alone.
-static void answer(struct sk_routes *routes, struct sk_request *request, enum sk_verdict verdict, sk_response *response)
-{
-    if (routes->phase != PHASE_SERVING)
-        sk_response_header(response, "Connection", "close");
-    sk_request_answer(request, sk_verdict_http_status(verdict), response);
-    sk_response_free(response);
-}
-
-static void answer_order(struct sk_routes *routes, struct sk_request *request, enum sk_verdict verdict)
-{
-    bool accepted = verdict == SK_VERDICT_ACCEPTED;
-    sk_response *response =
-        sk_order_response(request->order_id, request->voucher_id, request->user, accepted ? "pending" : "unpaid");
-    if (accepted && request->respond_async)
-        sk_response_header(response, "Preference-Applied", "respond-async");
-    answer(routes, request, verdict, response);
-}
-
-static void answer_document(struct sk_routes *routes, struct sk_request *request, const struct sk_outcome *outcome)
-{
-    sk_response *response = sk_response_new("application/json", outcome->document, strlen(outcome->document));
-    answer(routes, request, outcome->verdict, response);
-}
-
-static void answer_outcome(struct sk_routes *routes, struct sk_request *request, const struct sk_outcome *outcome)
-{
-    switch (outcome->verdict) {
-    case SK_VERDICT_PLACED:
-    case SK_VERDICT_ACCEPTED:
-        answer_order(routes, request, outcome->verdict);
-        break;
-    case SK_VERDICT_FOUND:
-        answer_document(routes, request, outcome);
-        break;
-    case SK_VERDICT_CREATED:
-        answer(routes, request, outcome->verdict, sk_voucher_response(outcome->voucher_id, outcome->document));
-        break;
-    default:
-        if (outcome->order_id == NULL && outcome->retry_after_ms == 0)
-            refuse(routes, request, outcome->verdict);
-        else
-            answer(routes, request, outcome->verdict,
-                   sk_problem(outcome->verdict, outcome->order_id, outcome->retry_after_ms));
-    }
-}
-
-void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
-{
-    struct sk_routes *routes = arg;
-    struct sk_request *request = sk_server_find(routes->server, ticket);
-    if (request == NULL)
-        return; // answered with 202 before, or its client is gone
-    if (outcome->verdict == SK_VERDICT_ACCEPTED) {
-        (void)snprintf(request->order_id, sizeof request->order_id, "%s", outcome->order_id);
-        if (!request->respond_async)
-            return; // the commit, or the deadline, answers
-    }
-    answer_outcome(routes, request, outcome);
-}
-
-void sk_routes_expired(void *arg, struct sk_request *request)
-{
-    struct sk_routes *routes = arg;
-    if (request->order_id[0] != '\0')
-        answer_order(routes, request, SK_VERDICT_ACCEPTED);
-    else
-        answer(routes, request, SK_VERDICT_UNAVAILABLE, sk_problem(SK_VERDICT_UNAVAILABLE, NULL, RETRY_AFTER_MS));
-}
-
-sk_response *sk_routes_malformed(void *arg, enum sk_verdict verdict)
-{
-    struct sk_routes *routes = arg;
-    return routes->closing[verdict];
-}
-
-// ---- routes ----
-
-static void not_allowed(struct sk_routes *routes, struct sk_request *request, const char *allow)
-{
-    enum sk_verdict verdict =
-        request->method == SK_UNKNOWN_METHOD ? SK_VERDICT_NOT_IMPLEMENTED : SK_VERDICT_METHOD_NOT_ALLOWED;
-    sk_response *response = sk_problem(verdict, NULL, 0);
-    sk_response_header(response, "Allow", allow);
-    answer(routes, request, verdict, response);
-}
-
-static const char *identify(struct sk_routes *routes, struct sk_request *request)
-{
-    request->user = sk_auth_user(request);
-    if (request->user == NULL)
-        refuse(routes, request, SK_VERDICT_UNAUTHENTICATED);
-    return request->user;
-}
-
-static void place(struct sk_routes *routes, struct sk_request *request, const char *id)
-{
-    struct sk_outcome outcome;
-    if (request->method != SK_POST) {
-        not_allowed(routes, request, "POST");
-        return;
-    }
-    if (!sk_text_voucher_id(id, &request->voucher_id)) {
-        refuse(routes, request, SK_VERDICT_BAD_VOUCHER_ID);
-        return;
-    }
-    const char *user = identify(routes, request);
-    if (user == NULL)
-        return;
-    if (routes->phase != PHASE_SERVING)
-        refuse(routes, request, SK_VERDICT_SHUTTING_DOWN);
-    else if (sk_shop_place(routes->sale, request->voucher_id, user, request->ticket, request->respond_async, &outcome))
-        sk_request_wait(request, (uint64_t)routes->config->confirm_timeout_ms);
-    else
-        answer_outcome(routes, request, &outcome);
-}
-
-static bool is_get(struct sk_routes *routes, struct sk_request *request)
-{
-    if (request->method == SK_GET)
-        return true;
-    not_allowed(routes, request, "GET, HEAD");
-    return false;
-}
-
-static void show_order(struct sk_routes *routes, struct sk_request *request, const char *id)
-{
-    const char *user = is_get(routes, request) ? identify(routes, request) : NULL;
-    if (user == NULL)
-        return;
-    if (!sk_uuid_valid(id)) {
-        refuse(routes, request, SK_VERDICT_BAD_ORDER_ID);
-        return;
-    }
-    sk_request_wait(request, routes->inquiry_ms);
-    sk_inquiry_order(sk_shop_inquiries(routes->sale), id, user, request->ticket);
-}
-
-static void show_orders(struct sk_routes *routes, struct sk_request *request)
-{
-    const char *user = is_get(routes, request) ? identify(routes, request) : NULL;
-    if (user == NULL)
-        return;
-    sk_request_wait(request, routes->inquiry_ms);
-    sk_inquiry_orders(sk_shop_inquiries(routes->sale), user, request->ticket);
-}
-
-static void show_vouchers(struct sk_routes *routes, struct sk_request *request)
-{
-    if (!is_get(routes, request))
-        return;
-    sk_request_wait(request, routes->inquiry_ms);
-    sk_inquiry_vouchers(sk_shop_inquiries(routes->sale), request->ticket);
-}
-
-static void show_voucher(struct sk_routes *routes, struct sk_request *request, const char *id)
-{
-    if (!is_get(routes, request))
-        return;
-    if (!sk_text_voucher_id(id, &request->voucher_id)) {
-        refuse(routes, request, SK_VERDICT_BAD_VOUCHER_ID);
-        return;
-    }
-    sk_request_wait(request, routes->inquiry_ms);
-    sk_inquiry_voucher(sk_shop_inquiries(routes->sale), request->voucher_id, request->ticket);
-}
-
-static bool is_json(const char *content_type)
-{
-    static const char json[] = "application/json";
-    if (content_type == NULL || strncasecmp(content_type, json, sizeof json - 1) != 0)
-        return false;
-    char after = content_type[sizeof json - 1];
-    return after == '\0' || after == ';' || after == ' ';
-}
-
-// Idempotency-Key: none, or one of 1 to 255 visible ASCII characters.
-static bool is_good_key(const struct sk_request *request)
-{
-    const char *key = request->idempotency_key;
-    size_t n = 0;
-    if (request->idempotency_key_count == 0)
-        return true;
-    while (key[n] > ' ' && key[n] <= '~' && n <= KEY_MAX)
-        n++;
-    return request->idempotency_key_count == 1 && key[n] == '\0' && n >= 1 && n <= KEY_MAX;
-}
-
-static void create_voucher(struct sk_routes *routes, struct sk_request *request)
-{
-    struct sk_terms terms;
-    struct sk_terms_body read;
-    if (!is_json(request->content_type)) {
-        refuse(routes, request, SK_VERDICT_UNSUPPORTED_MEDIA_TYPE);
-        return;
-    }
-    if (!is_good_key(request)) {
-        refuse(routes, request, SK_VERDICT_BAD_IDEMPOTENCY_KEY);
-        return;
-    }
-    enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &terms, &read);
-    if (verdict == SK_VERDICT_FOUND) {
-        sk_request_wait(request, routes->inquiry_ms);
-        sk_create_voucher(sk_shop_creations(routes->sale), request->idempotency_key, &terms, request->ticket);
-    } else if (read.errors != NULL) {
-        answer(routes, request, verdict, sk_problem_with_errors(verdict, read.errors));
-    } else {
-        refuse(routes, request, verdict);
-    }
-    sk_terms_free(&read);
-}
-
-static bool is_post(struct sk_routes *routes, struct sk_request *request)
-{
-    if (request->method == SK_POST)
-        return true;
-    not_allowed(routes, request, "POST");
-    return false;
-}
-
-// Reads the id at the start of a path; returns what follows it, or NULL if it is none.
-static const char *leading_id(const char *path, int64_t *id)
-{
-    char text[24];
-    size_t n = strcspn(path, "/");
-    if (n >= sizeof text)
-        return NULL;
-    memcpy(text, path, n);
-    text[n] = '\0';
-    return sk_text_voucher_id(text, id) ? path + n : NULL;
-}
-
-// /admin/vouchers/{id}/dead-letters and what follows
-static void admin_letters(struct sk_routes *routes, struct sk_request *request, const char *rest)
-{
-    struct sk_repairs *repairs = sk_shop_repairs(routes->sale);
-    if (*rest == '\0') {
-        if (!is_get(routes, request))
-            return;
-        sk_request_wait(request, routes->inquiry_ms);
-        sk_repair_list(repairs, request->voucher_id, request->ticket);
-        return;
-    }
-    int64_t letter;
-    const char *action = *rest == '/' ? leading_id(rest + 1, &letter) : NULL;
-    bool requeue = action != NULL && strcmp(action, "/requeue") == 0;
-    if (!requeue && (action == NULL || strcmp(action, "/write-off") != 0)) {
-        refuse(routes, request, SK_VERDICT_NOT_FOUND);
-    } else if (is_post(routes, request)) {
-        sk_request_wait(request, routes->inquiry_ms);
-        if (requeue)
-            sk_repair_requeue(repairs, request->voucher_id, letter, request->ticket);
-        else
-            sk_repair_write_off(repairs, request->voucher_id, letter, request->ticket);
-    }
-}
-
-// /admin/vouchers/{id} and what follows
-static void admin_voucher(struct sk_routes *routes, struct sk_request *request, const char *path)
-{
-    static const char letters[] = "/dead-letters";
-    const char *rest = leading_id(path, &request->voucher_id);
-    if (rest == NULL) {
-        refuse(routes, request, SK_VERDICT_BAD_VOUCHER_ID);
-    } else if (*rest == '\0') {
-        if (!is_get(routes, request))
-            return;
-        sk_request_wait(request, routes->inquiry_ms);
-        sk_inquiry_inspect(sk_shop_inquiries(routes->sale), request->voucher_id, request->ticket);
-    } else if (strcmp(rest, "/reconcile") == 0) {
-        if (!is_post(routes, request))
-            return;
-        sk_request_wait(request, routes->reconcile_ms);
-        sk_repair_reconcile(sk_shop_repairs(routes->sale), request->voucher_id, request->ticket);
-    } else if (strncmp(rest, letters, sizeof letters - 1) == 0) {
-        admin_letters(routes, request, rest + sizeof letters - 1);
-    } else {
-        refuse(routes, request, SK_VERDICT_NOT_FOUND);
-    }
-}
-
-static void admin_vouchers(struct sk_routes *routes, struct sk_request *request, const char *rest)
-{
-    enum sk_verdict allowed = sk_auth_admin(request, routes->config->admin_token);
-    if (allowed != SK_VERDICT_FOUND)
-        refuse(routes, request, allowed);
-    else if (*rest == '\0' && request->method == SK_POST)
-        create_voucher(routes, request);
-    else if (*rest == '\0' && request->method != SK_GET)
-        not_allowed(routes, request, "GET, HEAD, POST");
-    else if (*rest == '\0')
-        show_vouchers(routes, request);
-    else if (*rest != '/')
-        refuse(routes, request, SK_VERDICT_NOT_FOUND);
-    else
-        admin_voucher(routes, request, rest + 1);
-}
-
-static void health(struct sk_routes *routes, struct sk_request *request, bool well)
-{
-    if (!is_get(routes, request))
-        return;
-    if (well)
-        sk_request_answer(request, 200, routes->phase == PHASE_SERVING ? routes->ok : routes->ok_closing);
-    else
-        answer(routes, request, SK_VERDICT_UNAVAILABLE, sk_problem(SK_VERDICT_UNAVAILABLE, NULL, RETRY_AFTER_MS));
-}
-
-// The rest of the path after `prefix`, if it is one segment (or none); else NULL. Dot segments lead to
-// other places, and to none of ours.
-static const char *segment(const char *path, const char *prefix)
-{
-    size_t n = strlen(prefix);
-    if (strncmp(path, prefix, n) != 0)
-        return NULL;
-    const char *rest = path + n;
-    return strchr(rest, '/') == NULL && strcmp(rest, ".") != 0 && strcmp(rest, "..") != 0 ? rest : NULL;
-}
-
-void sk_routes_handle(void *arg, struct sk_request *request)
-{
-    static const char admin[] = "/admin/vouchers";
-    struct sk_routes *routes = arg;
-    const char *path = request->path, *rest;
-    SK_FAILPOINT("http.request");
-    if (routes->phase == PHASE_STARTING)
-        refuse(routes, request, SK_VERDICT_UNAVAILABLE);
-    else if (routes->phase == PHASE_ENDED)
-        refuse(routes, request, SK_VERDICT_SHUTTING_DOWN);
-    else if ((rest = segment(path, "/seckill/")) != NULL)
-        place(routes, request, rest);
-    else if (strcmp(path, "/orders") == 0)
-        show_orders(routes, request);
-    else if ((rest = segment(path, "/orders/")) != NULL)
-        show_order(routes, request, rest);
-    else if (strcmp(path, "/vouchers") == 0)
-        show_vouchers(routes, request);
-    else if ((rest = segment(path, "/vouchers/")) != NULL)
-        show_voucher(routes, request, rest);
-    else if (strncmp(path, admin, sizeof admin - 1) == 0)
-        admin_vouchers(routes, request, path + sizeof admin - 1);
-    else if (strcmp(path, "/healthz") == 0)
-        health(routes, request, true);
-    else if (strcmp(path, "/readyz") == 0)
-        health(routes, request, routes->phase == PHASE_SERVING && sk_shop_ready(routes->sale));
-    else
-        refuse(routes, request, SK_VERDICT_NOT_FOUND);
-}
+static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct match *match);
+static bool routes_match(const struct sk_request *request, struct match *match);
+static bool routes_fits(const char *pattern, const char *path, struct segment ids[ID_COUNT]);
+static const char *routes_take_id(const char *pattern, struct segment segment, struct segment ids[ID_COUNT]);
+static bool routes_is_json(const struct sk_request *request);
+static bool routes_read_number(struct segment segment, int64_t *id);
+static bool routes_read_order(struct segment segment, char id[SK_UUID_SIZE]);
+static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct match *match,
+                          enum sk_verdict verdict);
 
 // ---- opening and closing ----
 
 struct sk_routes *sk_routes_open(const struct sk_config *config)
 {
-    static const char ok[] = "{\"status\":\"ok\"}\n";
     struct sk_routes *routes = calloc(1, sizeof *routes);
     if (routes == NULL)
         return NULL;
-    routes->config = config;
-    // The longest road of an inquiry asks PostgreSQL three times and Redis once.
-    routes->inquiry_ms = (uint64_t)(config->redis_timeout_ms + 3 * config->pg_timeout_ms);
-    routes->reconcile_ms = routes->inquiry_ms + RECONCILE_MS; // its journal may be long
-    bool complete = true;
-    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
-        uint64_t retry = sk_verdict_http_status((enum sk_verdict)i) == 503 ? RETRY_AFTER_MS : 0;
-        routes->refusals[i] = sk_problem((enum sk_verdict)i, NULL, retry);
-        routes->closing[i] = sk_problem((enum sk_verdict)i, NULL, retry);
-        sk_response_header(routes->closing[i], "Connection", "close");
-        complete = complete && routes->refusals[i] != NULL && routes->closing[i] != NULL;
-    }
-    routes->ok = sk_response_new("application/json", ok, sizeof ok - 1);
-    routes->ok_closing = sk_response_new("application/json", ok, sizeof ok - 1);
-    sk_response_header(routes->ok_closing, "Connection", "close");
-    if (!complete || routes->ok == NULL || routes->ok_closing == NULL) {
-        sk_routes_close(routes);
+    routes->answers = sk_answers_open();
+    if (routes->answers == NULL) {
+        free(routes);
         return NULL;
     }
+    routes->context.config = config;
+    routes->context.answers = routes->answers;
+    routes->wait_ms[FOR_COMMIT] = (uint64_t)config->confirm_timeout_ms;
+    // The longest road of an inquiry asks PostgreSQL three times and Redis once.
+    routes->wait_ms[FOR_STORES] = (uint64_t)(config->redis_timeout_ms + 3 * config->pg_timeout_ms);
+    routes->wait_ms[FOR_REBUILD] = routes->wait_ms[FOR_STORES] + REBUILD_MS;
     return routes;
 }
 
 void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_shop *sale)
 {
     routes->server = server;
-    routes->sale = sale;
+    routes->context.sale = sale;
     routes->phase = PHASE_SERVING;
+    sk_answers_keep_alive(routes->answers, true);
 }
 
 void sk_routes_drain(struct sk_routes *routes)
 {
     routes->phase = PHASE_DRAINING;
+    routes->context.draining = true;
+    sk_answers_keep_alive(routes->answers, false);
 }
 
 void sk_routes_end(struct sk_routes *routes)
 {
     routes->phase = PHASE_ENDED;
-    routes->sale = NULL;
+    routes->context.sale = NULL;
+    sk_answers_keep_alive(routes->answers, false);
 }
 
 void sk_routes_close(struct sk_routes *routes)
 {
     if (routes == NULL)
         return;
-    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
-        sk_response_free(routes->refusals[i]);
-        sk_response_free(routes->closing[i]);
-    }
-    sk_response_free(routes->ok);
-    sk_response_free(routes->ok_closing);
+    sk_answers_close(routes->answers);
     free(routes);
+}
+
+// ---- a request ----
+
+void sk_routes_handle(void *arg, struct sk_request *request)
+{
+    struct sk_routes *routes = arg;
+    struct match match = {0};
+    SK_FAILPOINT("http.request");
+    enum sk_verdict verdict = routes_admit(routes, request, &match);
+    if (verdict != SK_VERDICT_FOUND) {
+        routes_refuse(routes, request, &match, verdict);
+        return;
+    }
+    // It waits from now on: the outcome may come before the handler returns.
+    if (match.route->wait != AT_ONCE)
+        sk_request_wait(request, routes->wait_ms[match.route->wait]);
+    match.route->handle(&routes->context, request);
+}
+
+// FOUND: the request may go to its handler, and its call is filled in.
+static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct match *match)
+{
+    struct sk_call *call = sk_call_of(request);
+    if (routes->phase == PHASE_STARTING)
+        return SK_VERDICT_UNAVAILABLE;
+    if (routes->phase == PHASE_ENDED)
+        return SK_VERDICT_SHUTTING_DOWN;
+    if (!routes_match(request, match))
+        return SK_VERDICT_NOT_FOUND;
+    if (match->first->caller == ADMIN) {
+        enum sk_verdict allowed = sk_auth_admin(request, routes->context.config->admin_token);
+        if (allowed != SK_VERDICT_FOUND)
+            return allowed;
+    }
+    if (match->route == NULL)
+        return request->method == SK_METHOD_UNKNOWN ? SK_VERDICT_NOT_IMPLEMENTED : SK_VERDICT_METHOD_NOT_ALLOWED;
+    if (!routes_read_number(match->ids[VOUCHER_ID], &call->voucher_id))
+        return SK_VERDICT_BAD_VOUCHER_ID;
+    if (!routes_read_number(match->ids[LETTER_ID], &call->letter_id))
+        return SK_VERDICT_NOT_FOUND;
+    if (match->route->caller == USER && !sk_auth_user(request, call->user))
+        return SK_VERDICT_UNAUTHENTICATED;
+    if (!routes_read_order(match->ids[ORDER_ID], call->order_id))
+        return SK_VERDICT_BAD_ORDER_ID;
+    if (match->route->body == JSON && !routes_is_json(request))
+        return SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
+    return SK_VERDICT_FOUND;
+}
+
+static bool routes_match(const struct sk_request *request, struct match *match)
+{
+    size_t i = 0;
+    while (i < ROUTES && !routes_fits(table[i].pattern, request->path, match->ids))
+        i++;
+    if (i == ROUTES)
+        return false;
+    match->first = &table[i];
+    for (; i < ROUTES && strcmp(table[i].pattern, match->first->pattern) == 0; i++) {
+        if (table[i].method == ANY || (int)table[i].method == (int)request->method)
+            match->route = &table[i];
+    }
+    return true;
+}
+
+static bool routes_fits(const char *pattern, const char *path, struct segment ids[ID_COUNT])
+{
+    memset(ids, 0, ID_COUNT * sizeof *ids);
+    while (*pattern != '*') {
+        if (*pattern == '{') {
+            struct segment segment = {path, strcspn(path, "/")};
+            pattern = routes_take_id(pattern, segment, ids);
+            if (pattern == NULL)
+                return false;
+            path += segment.len;
+        } else if (*pattern != *path) {
+            return false;
+        } else if (*pattern == '\0') {
+            return true;
+        } else {
+            pattern++;
+            path++;
+        }
+    }
+    return true;
+}
+
+// Returns what follows the name in the pattern. NULL: a dot segment, which leads to another place, and to none of ours.
+static const char *routes_take_id(const char *pattern, struct segment segment, struct segment ids[ID_COUNT])
+{
+    if ((segment.len == 1 && segment.at[0] == '.') || (segment.len == 2 && memcmp(segment.at, "..", 2) == 0))
+        return NULL;
+    size_t len = strcspn(pattern, "}") + 1;
+    for (size_t i = 0; i < ID_COUNT; i++) {
+        if (strlen(id_names[i]) == len && memcmp(id_names[i], pattern, len) == 0)
+            ids[i] = segment;
+    }
+    return pattern + len;
+}
+
+// True if there is nothing to read.
+static bool routes_read_number(struct segment segment, int64_t *id)
+{
+    char text[ID_SIZE];
+    if (segment.at == NULL)
+        return true;
+    if (segment.len >= sizeof text)
+        return false;
+    memcpy(text, segment.at, segment.len);
+    text[segment.len] = '\0';
+    return sk_text_voucher_id(text, id);
+}
+
+static bool routes_read_order(struct segment segment, char id[SK_UUID_SIZE])
+{
+    if (segment.at == NULL)
+        return true;
+    if (segment.len != SK_UUID_CHARS)
+        return false;
+    memcpy(id, segment.at, segment.len);
+    id[segment.len] = '\0';
+    return sk_uuid_valid(id);
+}
+
+static bool routes_is_json(const struct sk_request *request)
+{
+    static const char json[] = "application/json";
+    const char *type = sk_request_header(request, "content-type", NULL);
+    if (type == NULL || strncasecmp(type, json, sizeof json - 1) != 0)
+        return false;
+    char after = type[sizeof json - 1];
+    return after == '\0' || after == ';' || after == ' ';
+}
+
+static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct match *match,
+                          enum sk_verdict verdict)
+{
+    static const char *const names[] = {[GET] = "GET, HEAD", [POST] = "POST"};
+    char allow[ALLOW_SIZE] = "";
+    if (verdict != SK_VERDICT_METHOD_NOT_ALLOWED && verdict != SK_VERDICT_NOT_IMPLEMENTED) {
+        sk_answer_refusal(routes->answers, request, verdict);
+        return;
+    }
+    for (const struct route *route = match->first;
+         route < table + ROUTES && strcmp(route->pattern, match->first->pattern) == 0; route++) {
+        size_t len = strlen(allow);
+        (void)snprintf(allow + len, sizeof allow - len, "%s%s", len == 0 ? "" : ", ", names[route->method]);
+    }
+    sk_answer_allow(routes->answers, request, verdict, allow);
+}
+
+// ---- what comes later ----
+
+void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+{
+    struct sk_routes *routes = arg;
+    struct sk_request *request = sk_server_find(routes->server, ticket);
+    if (request != NULL) // or it was answered with 202 before, or its client is gone
+        sk_handle_outcome(&routes->context, request, outcome);
+}
+
+void sk_routes_expired(void *arg, struct sk_request *request)
+{
+    const struct sk_routes *routes = arg;
+    sk_handle_expired(&routes->context, request);
+}
+
+struct sk_response *sk_routes_malformed(void *arg, enum sk_verdict verdict)
+{
+    const struct sk_routes *routes = arg;
+    return sk_answers_last(routes->answers, verdict);
 }

@@ -1,4 +1,5 @@
-// From a request to the sale and from the sale's verdict to an answer: what the interface is.
+// The routes: what the interface is. Finds the handler for a request, checks who asks and what the path says, and
+// brings the sale's outcomes back to the requests that wait for them.
 #ifndef SK_HTTP_ROUTES_H
 #define SK_HTTP_ROUTES_H
 
@@ -7,7 +8,7 @@
 
 struct sk_routes;
 
-// The reactor's thread. NULL: out of memory. Borrows config.
+// The reactor's thread, as all functions. NULL: out of memory. Borrows config.
 struct sk_routes *sk_routes_open(const struct sk_config *config);
 void sk_routes_close(struct sk_routes *routes); // after server and sale; NULL is fine
 
@@ -23,7 +24,7 @@ void sk_routes_end(struct sk_routes *routes);
 // The callbacks for struct sk_handler and struct sk_shop_options; arg is the routes.
 void sk_routes_handle(void *arg, struct sk_request *request);
 void sk_routes_expired(void *arg, struct sk_request *request);
-sk_response *sk_routes_malformed(void *arg, enum sk_verdict verdict);
+struct sk_response *sk_routes_malformed(void *arg, enum sk_verdict verdict);
 void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
 
 #endif

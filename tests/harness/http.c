@@ -1,4 +1,4 @@
-// Reads a head byte by byte, so that of pipelined replies none is read too far. Bodies come by
+// Looks at what is there before it takes it, so that of pipelined replies none is read too far. Bodies come by
 // Content-Length, which is all the service sends.
 #include "http.h"
 
@@ -69,11 +69,16 @@ static bool receive_head(int fd, struct http_reply *reply, size_t *len)
 {
     static const char end[] = "\r\n\r\n";
     *len = 0;
-    while (*len < HTTP_REPLY_SIZE - 1 && receive(fd, reply->text + *len, 1) == 1) {
-        (*len)++;
-        if (*len >= 4 && memcmp(reply->text + *len - 4, end, 4) == 0) {
-            reply->text[*len - 1] = '\0';
-            return true;
+    while (*len < HTTP_REPLY_SIZE - 1) {
+        // Of what is there, at most the rest of the head is taken.
+        char *at = reply->text + *len, *from = reply->text + (*len < 3 ? 0 : *len - 3);
+        ssize_t n = recv(fd, at, HTTP_REPLY_SIZE - 1 - *len, MSG_PEEK);
+        const char *found = n <= 0 ? NULL : memmem(from, (size_t)(at + n - from), end, sizeof end - 1);
+        size_t got = receive(fd, at, found != NULL ? (size_t)(found + 4 - at) : n > 0 ? (size_t)n : 1);
+        *len += got;
+        if (got == 0 || found != NULL) {
+            reply->text[got == 0 ? *len : *len - 1] = '\0';
+            return found != NULL;
         }
     }
     reply->text[*len] = '\0';

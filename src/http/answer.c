@@ -1,0 +1,193 @@
+// What is answered most often is made at start. The rest is made for its request alone: every value that is printed
+// into such a body is a constant or has been checked to need no escaping; a list of errors, which may name what a
+// client has sent, is written by jansson.
+#include "answer.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text.h"
+
+enum { RETRY_AFTER_MS = 1000, BODY_SIZE = 512, LOCATION_SIZE = 64, SECONDS_SIZE = 24 };
+
+#define TYPE_PREFIX "urn:seckill:problem:"
+
+static const char type_json[] = "application/json", type_problem[] = "application/problem+json";
+
+struct sk_answers {
+    bool keep_alive;
+    struct sk_response *refusals[SK_VERDICT_COUNT], *ok;           // owned
+    struct sk_response *last_refusals[SK_VERDICT_COUNT], *last_ok; // owned; the same with "Connection: close"
+};
+
+static struct sk_response *answer_make_refusal(enum sk_verdict verdict);
+static struct sk_response *answer_make_ok(void);
+static struct sk_response *answer_make_problem(enum sk_verdict verdict, const char *order_id, uint64_t retry_after_ms);
+static struct sk_response *answer_make_last(struct sk_response *response);
+static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                        struct sk_response *response);
+
+// ---- made at start ----
+
+struct sk_answers *sk_answers_open(void)
+{
+    struct sk_answers *answers = calloc(1, sizeof *answers);
+    if (answers == NULL)
+        return NULL;
+    answers->ok = answer_make_ok();
+    answers->last_ok = answer_make_last(answer_make_ok());
+    bool complete = answers->ok != NULL && answers->last_ok != NULL;
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        answers->refusals[i] = answer_make_refusal((enum sk_verdict)i);
+        answers->last_refusals[i] = answer_make_last(answer_make_refusal((enum sk_verdict)i));
+        complete = complete && answers->refusals[i] != NULL && answers->last_refusals[i] != NULL;
+    }
+    if (!complete) {
+        sk_answers_close(answers);
+        return NULL;
+    }
+    return answers;
+}
+
+static struct sk_response *answer_make_ok(void)
+{
+    static const char body[] = "{\"status\":\"ok\"}\n";
+    return sk_response_new(type_json, body, sizeof body - 1);
+}
+
+static struct sk_response *answer_make_refusal(enum sk_verdict verdict)
+{
+    return answer_make_problem(verdict, NULL, sk_verdict_http_status(verdict) == 503 ? RETRY_AFTER_MS : 0);
+}
+
+static struct sk_response *answer_make_last(struct sk_response *response)
+{
+    sk_response_header(response, "Connection", "close");
+    return response;
+}
+
+void sk_answers_close(struct sk_answers *answers)
+{
+    if (answers == NULL)
+        return;
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        sk_response_free(answers->refusals[i]);
+        sk_response_free(answers->last_refusals[i]);
+    }
+    sk_response_free(answers->ok);
+    sk_response_free(answers->last_ok);
+    free(answers);
+}
+
+void sk_answers_keep_alive(struct sk_answers *answers, bool keep_alive)
+{
+    answers->keep_alive = keep_alive;
+}
+
+void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
+{
+    struct sk_response *response = answers->keep_alive ? answers->refusals[verdict] : answers->last_refusals[verdict];
+    sk_request_answer(request, sk_verdict_http_status(verdict), response);
+}
+
+void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request)
+{
+    sk_request_answer(request, 200, answers->keep_alive ? answers->ok : answers->last_ok);
+}
+
+struct sk_response *sk_answers_last(const struct sk_answers *answers, enum sk_verdict verdict)
+{
+    return answers->last_refusals[verdict];
+}
+
+// ---- made for one request ----
+
+static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                        struct sk_response *response)
+{
+    if (!answers->keep_alive)
+        response = answer_make_last(response);
+    sk_request_answer(request, sk_verdict_http_status(verdict), response);
+    sk_response_free(response);
+}
+
+void sk_answer_problem(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                       const char *order_id, uint64_t retry_after_ms)
+{
+    answer_once(answers, request, verdict, answer_make_problem(verdict, order_id, retry_after_ms));
+}
+
+static struct sk_response *answer_make_problem(enum sk_verdict verdict, const char *order_id, uint64_t retry_after_ms)
+{
+    char body[BODY_SIZE];
+    const char *code = sk_verdict_code(verdict);
+    int n = snprintf(
+        body, sizeof body, "{\"type\":\"" TYPE_PREFIX "%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"%s%s%s}\n",
+        code, sk_verdict_title(verdict), sk_verdict_http_status(verdict), code,
+        order_id == NULL ? "" : ",\"order_id\":\"", order_id == NULL ? "" : order_id, order_id == NULL ? "" : "\"");
+    struct sk_response *response = sk_response_new(type_problem, body, (size_t)n);
+    if (retry_after_ms > 0) {
+        char seconds[SECONDS_SIZE];
+        (void)snprintf(seconds, sizeof seconds, "%" PRIu64, (retry_after_ms + 999) / 1000);
+        sk_response_header(response, "Retry-After", seconds);
+    }
+    if (verdict == SK_VERDICT_UNAUTHENTICATED)
+        sk_response_header(response, "WWW-Authenticate", "Bearer");
+    return response;
+}
+
+void sk_answer_errors(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                      struct json_t *errors)
+{
+    const char *code = sk_verdict_code(verdict);
+    json_t *document =
+        json_pack("{s:s+,s:s,s:i,s:s,s:O}", "type", TYPE_PREFIX, code, "title", sk_verdict_title(verdict), "status",
+                  (int)sk_verdict_http_status(verdict), "code", code, "errors", errors);
+    char *body = json_dumps(document, JSON_COMPACT);
+    answer_once(answers, request, verdict, body == NULL ? NULL : sk_response_new(type_problem, body, strlen(body)));
+    free(body);
+    json_decref(document);
+}
+
+void sk_answer_allow(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                     const char *allow)
+{
+    struct sk_response *response = answer_make_problem(verdict, NULL, 0);
+    sk_response_header(response, "Allow", allow);
+    answer_once(answers, request, verdict, response);
+}
+
+void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                        const char *document)
+{
+    answer_once(answers, request, verdict, sk_response_new(type_json, document, strlen(document)));
+}
+
+void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *request, int64_t voucher_id,
+                       const char *document)
+{
+    char location[LOCATION_SIZE];
+    struct sk_response *response = sk_response_new(type_json, document, strlen(document));
+    (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, voucher_id);
+    sk_response_header(response, "Location", location);
+    answer_once(answers, request, SK_VERDICT_CREATED, response);
+}
+
+void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                     const struct sk_answer_order *order)
+{
+    char body[BODY_SIZE], location[LOCATION_SIZE];
+    bool accepted = verdict == SK_VERDICT_ACCEPTED;
+    int n = snprintf(body, sizeof body,
+                     "{\"id\":\"%s\",\"voucher_id\":\"%" PRId64 "\",\"user_id\":\"%.*s\",\"status\":\"%s\"}\n",
+                     order->id, order->voucher_id, (int)SK_USER_MAX, order->user, accepted ? "pending" : "unpaid");
+    struct sk_response *response = sk_response_new(type_json, body, (size_t)n);
+    (void)snprintf(location, sizeof location, "/orders/%s", order->id);
+    sk_response_header(response, "Location", location);
+    if (accepted && order->respond_async)
+        sk_response_header(response, "Preference-Applied", "respond-async");
+    answer_once(answers, request, verdict, response);
+}

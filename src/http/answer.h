@@ -1,0 +1,56 @@
+// Everything that is answered: refusals as RFC 9457 problem details, documents, orders. Each call answers its request.
+#ifndef SK_HTTP_ANSWER_H
+#define SK_HTTP_ANSWER_H
+
+#include "request.h"
+#include "verdict.h"
+
+struct json_t;
+struct sk_answers;
+
+// The loop's thread, as all functions. NULL: out of memory. At first every answer ends its connection.
+struct sk_answers *sk_answers_open(void);
+void sk_answers_close(struct sk_answers *answers); // NULL is fine
+
+// Whether connections stay open after their answers.
+void sk_answers_keep_alive(struct sk_answers *answers, bool keep_alive);
+
+// A refusal as it is most often; 503 with Retry-After.
+void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
+
+// A refusal with more to say. `order_id` NULL: none. `retry_after_ms` 0: no Retry-After; otherwise it is rounded up to
+// seconds.
+void sk_answer_problem(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                       const char *order_id, uint64_t retry_after_ms);
+// One with the member `errors`: a list, borrowed.
+void sk_answer_errors(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                      struct json_t *errors);
+// One with Allow.
+void sk_answer_allow(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                     const char *allow);
+
+// 200: there is nothing to say beyond that.
+void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request);
+
+// A JSON text.
+void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                        const char *document);
+
+// A voucher that was created, with its place.
+void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *request, int64_t voucher_id,
+                       const char *document);
+
+struct sk_answer_order {
+    const char *id, *user;
+    int64_t voucher_id;
+    bool respond_async; // as the client asked for it
+};
+
+// An order that was placed or accepted just now: PLACED or ACCEPTED.
+void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                     const struct sk_answer_order *order);
+
+// A refusal that ends its connection, to be sent by others: borrowed.
+struct sk_response *sk_answers_last(const struct sk_answers *answers, enum sk_verdict verdict);
+
+#endif

@@ -1,0 +1,91 @@
+// Answering. libmicrohttpd keeps the header of a request for as long as the request lives, and knows the names in it;
+// here they are only asked for.
+#include "request.h"
+
+#include <microhttpd.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "connection.h"
+
+struct search {
+    const char *name;
+    size_t name_len;
+    bool (*matches)(const char *value); // NULL: count
+    const char *value;
+    unsigned count;
+    bool matched;
+};
+
+static void request_search(const struct sk_request *request, struct search *search);
+static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                        const char *value, size_t value_len);
+
+const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
+{
+    struct search search = {.name = name};
+    request_search(request, &search);
+    if (count != NULL)
+        *count = search.count;
+    return search.value;
+}
+
+bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value))
+{
+    struct search search = {.name = name, .matches = matches};
+    request_search(request, &search);
+    return search.matched;
+}
+
+static void request_search(const struct sk_request *request, struct search *search)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    search->name_len = strlen(search->name);
+    (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, request_on_field, search);
+}
+
+static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                        const char *value, size_t value_len)
+{
+    struct search *search = arg;
+    (void)kind;
+    (void)value_len;
+    if (name_len != search->name_len || strcasecmp(name, search->name) != 0)
+        return MHD_YES;
+    search->value = value;
+    search->count++;
+    search->matched = search->matches != NULL && search->matches(value);
+    return search->matched ? MHD_NO : MHD_YES;
+}
+
+void sk_request_wait(struct sk_request *request, uint64_t ms)
+{
+    sk_connection_move(sk_connection_of(request), SK_PHASE_WAITING, ms);
+}
+
+void sk_request_park(struct sk_request *request, uint64_t ms)
+{
+    struct sk_connection *connection = sk_connection_of(request);
+    if (connection->pool->draining)
+        sk_connection_move(connection, SK_PHASE_WAITING, 0); // expires with the next tick
+    else
+        sk_connection_move(connection, SK_PHASE_PARKED, ms); // and suspended when libmicrohttpd asks for its answer
+}
+
+void sk_request_answer(struct sk_request *request, unsigned http_status, struct sk_response *response)
+{
+    struct sk_connection *connection = sk_connection_of(request);
+    struct sk_connections *pool = connection->pool;
+    sk_connection_move(connection, connection->suspended ? SK_PHASE_RESUMING : SK_PHASE_SENDING,
+                       (uint64_t)pool->config->request_timeout_ms);
+    if (response == NULL ||
+        MHD_queue_response(connection->library, http_status, (struct MHD_Response *)(void *)response) != MHD_YES) {
+        connection->unanswerable = true; // no memory: the client sees the connection end
+        (void)shutdown(connection->fd, SHUT_RDWR);
+    }
+    if (connection->suspended)
+        sk_connection_resume_soon(connection);
+    else if (!pool->running)
+        pool->answered = true;
+}

@@ -1,0 +1,55 @@
+// A request, and how it is answered: at once, later, or much later.
+//
+// All functions: the loop's thread. A request belongs to the server; handlers borrow it until it is answered, and find
+// one that waits or is parked again by its ticket (sk_server_find), never by a kept pointer: its client may be gone.
+#ifndef SK_HTTP_REQUEST_H
+#define SK_HTTP_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "response.h"
+
+enum sk_method {
+    SK_METHOD_GET, // and HEAD
+    SK_METHOD_POST,
+    SK_METHOD_OTHER, // known to HTTP, and used by no route
+    SK_METHOD_UNKNOWN,
+};
+
+enum { SK_REQUEST_NOTE_SIZE = 160 };
+
+struct sk_request {
+    enum sk_method method;
+    const char *path; // as sent: nothing is unescaped; without the scheme and host of an absolute target
+    struct sk_buf body;
+    uint64_t ticket; // names this request as long as it lives; never 0
+    // What the handlers remember of the request until it is answered. Zeroed at first; nothing frees what it points to.
+    union {
+        unsigned char bytes[SK_REQUEST_NOTE_SIZE];
+        max_align_t alignment;
+    } note;
+};
+
+// The value of a field of the request's header, of several with this name the last; NULL: it was not sent. *count, if
+// it is wanted: how often it was sent. Borrowed; lives as long as the request.
+const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count);
+
+// Whether the value of any field with this name does match.
+bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value));
+
+// The request is answered later, at the latest after `ms`, when it expires. For waits of milliseconds: the server asks
+// after each waiting request in each turn of the loop.
+void sk_request_wait(struct sk_request *request, uint64_t ms);
+
+// The same for seconds and more: a parked request costs nothing until it is answered, but more than one that waits when
+// it is. A request that waits may be parked. A client that closes its side of the connection is taken to be gone, and
+// the request is dropped: its ticket leads nowhere from then on. While the server drains, a parked request expires.
+void sk_request_park(struct sk_request *request, uint64_t ms);
+
+// Answers the request: once. The response stays the caller's.
+void sk_request_answer(struct sk_request *request, unsigned http_status, struct sk_response *response);
+
+#endif

@@ -1,0 +1,355 @@
+// Which handler a request comes to, with which ids; and by what it is refused if more than one thing is wrong with it.
+//
+// The handlers are replaced here by ones that tell who they are, and the server's functions by ones that keep what they
+// are given.
+#include <check.h>
+#include <string.h>
+
+#include "handlers.h"
+#include "routes.h"
+#include "stack.h"
+
+#define ORDER "018bcfe5-6800-7000-8000-0123456789ab"
+#define TOKEN "s3cret"
+
+enum { ALLOW_SIZE = 64 };
+
+static char the_token[] = TOKEN;
+static struct sk_config config;
+static struct sk_routes *routes;
+static struct sk_request asked;
+static const char *user, *token, *type; // the fields of the request; NULL: not sent
+static const char *handled;
+static uint64_t waits_ms;
+static char allow[ALLOW_SIZE];
+static unsigned status;
+
+#define HANDLER(name)                                                                   \
+    void sk_handle_##name(const struct sk_context *context, struct sk_request *request) \
+    {                                                                                   \
+        (void)context;                                                                  \
+        ck_assert_ptr_eq(request, &asked);                                              \
+        handled = #name;                                                                \
+    }
+
+HANDLER(buy)
+HANDLER(order)
+HANDLER(orders)
+HANDLER(voucher)
+HANDLER(vouchers)
+HANDLER(create)
+HANDLER(inspect)
+HANDLER(reconcile)
+HANDLER(letters)
+HANDLER(requeue)
+HANDLER(write_off)
+HANDLER(health)
+HANDLER(ready)
+HANDLER(not_found)
+HANDLER(expired)
+
+void sk_handle_outcome(const struct sk_context *context, struct sk_request *request, const struct sk_outcome *outcome)
+{
+    (void)context;
+    (void)request;
+    (void)outcome;
+}
+
+const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
+{
+    const char *value = strcmp(name, "x-user-id") == 0       ? user
+                        : strcmp(name, "authorization") == 0 ? token
+                        : strcmp(name, "content-type") == 0  ? type
+                                                             : NULL;
+    (void)request;
+    if (count != NULL)
+        *count = value != NULL;
+    return value;
+}
+
+bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value))
+{
+    (void)request;
+    (void)name;
+    (void)matches;
+    return false;
+}
+
+void sk_request_wait(struct sk_request *request, uint64_t ms)
+{
+    (void)request;
+    waits_ms = ms;
+}
+
+void sk_request_answer(struct sk_request *request, unsigned http_status, struct sk_response *response)
+{
+    (void)request;
+    (void)response;
+    status = http_status;
+}
+
+struct sk_response *sk_response_new(const char *media_type, const char *body, size_t len)
+{
+    static char response; // any will do
+    (void)media_type;
+    (void)body;
+    (void)len;
+    return (struct sk_response *)(void *)&response;
+}
+
+void sk_response_header(struct sk_response *response, const char *name, const char *value)
+{
+    (void)response;
+    if (strcmp(name, "Allow") == 0)
+        (void)snprintf(allow, sizeof allow, "%s", value);
+}
+
+void sk_response_free(struct sk_response *response)
+{
+    (void)response;
+}
+
+struct sk_request *sk_server_find(struct sk_server *server, uint64_t ticket)
+{
+    (void)server;
+    (void)ticket;
+    return NULL;
+}
+
+static void setup(void)
+{
+    config = (struct sk_config){
+        .admin_token = the_token, .confirm_timeout_ms = 7, .redis_timeout_ms = 100, .pg_timeout_ms = 1000};
+    routes = sk_routes_open(&config);
+    ck_assert_ptr_nonnull(routes);
+    sk_routes_connect(routes, NULL, NULL);
+    user = "alice";
+    token = "Bearer " TOKEN;
+    type = "application/json";
+}
+
+static void teardown(void)
+{
+    sk_routes_close(routes);
+}
+
+static const struct sk_call *ask(enum sk_method method, const char *path)
+{
+    asked = (struct sk_request){.method = method, .path = path};
+    handled = "";
+    status = 0;
+    waits_ms = 0;
+    allow[0] = '\0';
+    sk_routes_handle(routes, &asked);
+    return sk_call_of(&asked);
+}
+
+static void must_come_to(enum sk_method method, const char *path, const char *handler, uint64_t ms)
+{
+    (void)ask(method, path);
+    ck_assert_msg(strcmp(handled, handler) == 0, "%s: %s, not %s; %u", path, handled, handler, status);
+    ck_assert_uint_eq(status, 0);
+    ck_assert_uint_eq(waits_ms, ms);
+}
+
+static void must_be_refused(enum sk_method method, const char *path, unsigned with)
+{
+    (void)ask(method, path);
+    ck_assert_msg(strcmp(handled, "") == 0, "%s: %s", path, handled);
+    ck_assert_msg(status == with, "%s: %u, not %u", path, status, with);
+}
+
+START_TEST(each_route_has_its_handler_and_its_wait)
+{
+    enum { COMMIT = 7, STORES = 3100, REBUILD = 63100 };
+    must_come_to(SK_METHOD_POST, "/seckill/7", "buy", COMMIT);
+    must_come_to(SK_METHOD_GET, "/orders", "orders", STORES);
+    must_come_to(SK_METHOD_GET, "/orders/" ORDER, "order", STORES);
+    must_come_to(SK_METHOD_GET, "/vouchers", "vouchers", STORES);
+    must_come_to(SK_METHOD_GET, "/vouchers/7", "voucher", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers", "vouchers", STORES);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", STORES);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "reconcile", REBUILD);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers/7/dead-letters", "letters", STORES);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/requeue", "requeue", STORES);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/write-off", "write_off", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers/7/x", "not_found", 0);
+    must_come_to(SK_METHOD_OTHER, "/admin/vouchers/7/", "not_found", 0);
+    must_come_to(SK_METHOD_UNKNOWN, "/admin/vouchersx", "not_found", 0);
+    must_come_to(SK_METHOD_GET, "/healthz", "health", 0);
+    must_come_to(SK_METHOD_GET, "/readyz", "ready", 0);
+}
+END_TEST
+
+START_TEST(ids_and_callers_are_read)
+{
+    const struct sk_call *call = ask(SK_METHOD_POST, "/admin/vouchers/9223372036854775807/dead-letters/12/requeue");
+    ck_assert_int_eq(call->voucher_id, INT64_MAX);
+    ck_assert_int_eq(call->letter_id, 12);
+    ck_assert_str_eq(call->user, "");
+    call = ask(SK_METHOD_GET, "/orders/" ORDER);
+    ck_assert_str_eq(call->order_id, ORDER);
+    ck_assert_str_eq(call->user, "alice");
+    ck_assert(!call->accepted);
+    call = ask(SK_METHOD_POST, "/seckill/5");
+    ck_assert_int_eq(call->voucher_id, 5);
+    ck_assert_str_eq(call->user, "alice");
+    ck_assert_str_eq(call->order_id, "");
+}
+END_TEST
+
+START_TEST(paths_that_lead_nowhere)
+{
+    static const char *const paths[] = {
+        "/",           "",
+        "*",           "/seckill",
+        "/seckill/7/", "/seckill/7/8",
+        "//seckill/7", "/SECKILL/7",
+        "/seckill/.",  "/seckill/..",
+        "/orders/..",  "/orders/" ORDER "/",
+        "/vouchers/.", "/vouchersx",
+        "/ordersx",    "/healthz/",
+        "/readyz?",    "/admin",
+        "/admin/",     "/admin/voucher",
+    };
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        must_be_refused(SK_METHOD_GET, paths[i], 404);
+        must_be_refused(SK_METHOD_POST, paths[i], 404);
+        must_be_refused(SK_METHOD_UNKNOWN, paths[i], 404);
+    }
+}
+END_TEST
+
+START_TEST(methods_that_are_not_allowed)
+{
+    static const struct {
+        const char *path, *allow;
+        enum sk_method other;
+    } rows[] = {
+        {"/seckill/7", "POST", SK_METHOD_GET},
+        {"/orders", "GET, HEAD", SK_METHOD_POST},
+        {"/orders/" ORDER, "GET, HEAD", SK_METHOD_POST},
+        {"/vouchers", "GET, HEAD", SK_METHOD_POST},
+        {"/vouchers/7", "GET, HEAD", SK_METHOD_POST},
+        {"/admin/vouchers", "GET, HEAD, POST", SK_METHOD_OTHER},
+        {"/admin/vouchers/7", "GET, HEAD", SK_METHOD_POST},
+        {"/admin/vouchers/7/reconcile", "POST", SK_METHOD_GET},
+        {"/admin/vouchers/7/dead-letters", "GET, HEAD", SK_METHOD_POST},
+        {"/admin/vouchers/7/dead-letters/8/requeue", "POST", SK_METHOD_GET},
+        {"/admin/vouchers/7/dead-letters/8/write-off", "POST", SK_METHOD_GET},
+        {"/healthz", "GET, HEAD", SK_METHOD_POST},
+        {"/readyz", "GET, HEAD", SK_METHOD_POST},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        must_be_refused(rows[i].other, rows[i].path, 405);
+        ck_assert_str_eq(allow, rows[i].allow);
+        must_be_refused(SK_METHOD_OTHER, rows[i].path, 405);
+        ck_assert_str_eq(allow, rows[i].allow);
+        must_be_refused(SK_METHOD_UNKNOWN, rows[i].path, 501);
+        ck_assert_str_eq(allow, rows[i].allow);
+    }
+}
+END_TEST
+
+START_TEST(bad_ids)
+{
+    must_be_refused(SK_METHOD_POST, "/seckill/", 400);
+    must_be_refused(SK_METHOD_POST, "/seckill/x", 400);
+    must_be_refused(SK_METHOD_POST, "/seckill/0", 400);
+    must_be_refused(SK_METHOD_POST, "/seckill/7%00", 400);
+    must_be_refused(SK_METHOD_POST, "/seckill/1234567890123456789012345678901234567890", 400);
+    must_be_refused(SK_METHOD_GET, "/vouchers/", 400);
+    must_be_refused(SK_METHOD_GET, "/vouchers/x", 400);
+    must_be_refused(SK_METHOD_GET, "/orders/", 400);
+    must_be_refused(SK_METHOD_GET, "/orders/x", 400);
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER "0", 400);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers/", 400);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 400);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers/x/y", 400);
+    must_be_refused(SK_METHOD_POST, "/admin/vouchers/x/reconcile", 400);
+    must_be_refused(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/x/requeue", 404);
+    must_be_refused(SK_METHOD_POST, "/admin/vouchers/7/dead-letters//requeue", 404);
+}
+END_TEST
+
+START_TEST(what_is_checked_first)
+{
+    user = NULL;
+    must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
+    must_be_refused(SK_METHOD_POST, "/seckill/x", 400);
+    must_be_refused(SK_METHOD_GET, "/seckill/x", 405);
+    must_be_refused(SK_METHOD_GET, "/orders/x", 401);
+    must_be_refused(SK_METHOD_POST, "/orders/x", 405);
+    must_be_refused(SK_METHOD_GET, "/orders", 401);
+    type = NULL;
+    must_be_refused(SK_METHOD_POST, "/admin/vouchers", 415);
+    token = "Bearer x";
+    must_be_refused(SK_METHOD_POST, "/admin/vouchers", 401);
+    must_be_refused(SK_METHOD_OTHER, "/admin/vouchers", 401);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 401);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/x", 401);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchersx", 401);
+    must_be_refused(SK_METHOD_GET, "/admin/voucher", 404);
+    config.admin_token = NULL;
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 403);
+}
+END_TEST
+
+START_TEST(json_is_asked_for)
+{
+    static const struct {
+        const char *type;
+        bool good;
+    } rows[] = {
+        {"application/json", true},
+        {"APPLICATION/JSON", true},
+        {"application/json;charset=utf-8", true},
+        {"application/json ; x", true},
+        {"application/jsonx", false},
+        {"text/json", false},
+        {"application/json,text", false},
+        {"", false},
+        {NULL, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        type = rows[i].type;
+        if (rows[i].good)
+            must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", 3100);
+        else
+            must_be_refused(SK_METHOD_POST, "/admin/vouchers", 415);
+    }
+}
+END_TEST
+
+START_TEST(before_and_after_there_is_a_sale)
+{
+    struct sk_routes *early = sk_routes_open(&config);
+    asked = (struct sk_request){.path = "/healthz"};
+    handled = "";
+    sk_routes_handle(early, &asked);
+    ck_assert_uint_eq(status, 503);
+    sk_routes_close(early);
+    sk_routes_drain(routes);
+    must_come_to(SK_METHOD_GET, "/readyz", "ready", 0);
+    sk_routes_end(routes);
+    must_be_refused(SK_METHOD_GET, "/readyz", 503);
+    must_be_refused(SK_METHOD_GET, "/nowhere", 503);
+    ck_assert_str_eq(handled, "");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("routes");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, each_route_has_its_handler_and_its_wait);
+    tcase_add_test(tcase, ids_and_callers_are_read);
+    tcase_add_test(tcase, paths_that_lead_nowhere);
+    tcase_add_test(tcase, methods_that_are_not_allowed);
+    tcase_add_test(tcase, bad_ids);
+    tcase_add_test(tcase, what_is_checked_first);
+    tcase_add_test(tcase, json_is_asked_for);
+    tcase_add_test(tcase, before_and_after_there_is_a_sale);
+    return harness_main(tcase, CK_FORK);
+}
