@@ -1,0 +1,31 @@
+// A server of the test's own, on the test's own loop: it says what no real server can be brought to say, when the test
+// wants it. One client at a time; a new one takes the place of the one before.
+#ifndef HARNESS_STUB_H
+#define HARNESS_STUB_H
+
+#include <stddef.h>
+#include <uv.h>
+
+enum { STUB_BYTES_MAX = 65536 };
+
+struct stub {
+    uv_loop_t *loop;
+    uv_tcp_t listener;
+    uv_tcp_t *client; // NULL: none
+    int port;
+    int clients; // so far
+    char bytes[STUB_BYTES_MAX];
+    size_t len;
+    // Takes what it can from the `n` bytes received so far; returns how many.
+    size_t (*receive)(const char *bytes, size_t n);
+};
+
+// Listens on a loopback port.
+void stub_open(struct stub *stub, uv_loop_t *loop, size_t (*receive)(const char *bytes, size_t n));
+void stub_close(struct stub *stub);
+
+// To the client, which must be there.
+void stub_send(struct stub *stub, const void *bytes, size_t n);
+void stub_hang_up(struct stub *stub);
+
+#endif

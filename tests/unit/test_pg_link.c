@@ -1,0 +1,357 @@
+// The link to PostgreSQL, with a server that answers when and what the test wants: deadlines, kinds of results, the
+// queue's bound, notifications, and that each callback runs exactly once.
+#include <arpa/inet.h>
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "pg_link.h"
+#include "stack.h"
+#include "stub.h"
+
+enum { TIMEOUT_MS = 300, DEADLINE_MS = 20000, CALLS_MAX = 500, URL_SIZE = 96 };
+
+static uv_loop_t loop;
+static struct stub stub;
+static struct sk_pg *pg;
+
+#define RUN_UNTIL(condition)                                               \
+    do {                                                                   \
+        uint64_t until_ms = sk_monotonic_ms() + DEADLINE_MS;               \
+        while (!(condition)) {                                             \
+            ck_assert_msg(sk_monotonic_ms() < until_ms, "%s", #condition); \
+            (void)uv_run(&loop, UV_RUN_ONCE);                              \
+        }                                                                  \
+    } while (0)
+
+// ---- the server ----
+
+static struct {
+    int client; // which one has started
+    bool parse;
+    char bound[32];       // the statement that is to run
+    uv_timer_t answer;    // of a call
+    uint32_t delay_ms;    // of an answer
+    bool silent;          // no answers
+    const char *sqlstate; // an error is the answer; NULL: success
+    int listened;
+    int asked; // calls that have come
+} server;
+
+static void send_message(char type, const void *body, size_t n)
+{
+    char message[128] = {type};
+    uint32_t len = htonl((uint32_t)n + 4);
+    ck_assert_uint_le(n + 5, sizeof message);
+    memcpy(message + 1, &len, sizeof len);
+    memcpy(message + 5, body, n);
+    stub_send(&stub, message, n + 5);
+}
+
+static void send_ready(void)
+{
+    send_message('Z', "I", 1);
+}
+
+static void answer(void)
+{
+    char error[64];
+    send_message('2', "", 0);
+    if (server.sqlstate != NULL) {
+        int n = snprintf(error, sizeof error, "SERROR%cC%s%cMno%c", 0, server.sqlstate, 0, 0);
+        send_message('E', error, (size_t)n + 1);
+    } else {
+        send_message('n', "", 0);
+        send_message('C', "SELECT 0", sizeof "SELECT 0");
+    }
+    send_ready();
+}
+
+static void on_answer(uv_timer_t *timer)
+{
+    (void)timer;
+    if (stub.client != NULL)
+        answer();
+}
+
+static void on_sync(void)
+{
+    if (server.parse) {
+        server.parse = false;
+        send_message('1', "", 0);
+        send_ready();
+    } else if (strcmp(server.bound, "session") == 0 || strcmp(server.bound, "listen") == 0) {
+        server.listened += server.bound[0] == 'l';
+        const char *sqlstate = server.sqlstate;
+        server.sqlstate = NULL;
+        answer();
+        server.sqlstate = sqlstate;
+    } else {
+        server.asked++;
+        if (!server.silent)
+            (void)uv_timer_start(&server.answer, on_answer, server.delay_ms, 0);
+    }
+}
+
+static size_t receive(const char *bytes, size_t n)
+{
+    bool started = server.client == stub.clients;
+    size_t head = started ? 1 : 0;
+    uint32_t len;
+    if (n < head + sizeof len)
+        return 0;
+    memcpy(&len, bytes + head, sizeof len);
+    size_t size = head + ntohl(len);
+    if (n < size)
+        return 0;
+    if (!started) {
+        static const char authenticated[4];
+        server.client = stub.clients;
+        send_message('R', authenticated, sizeof authenticated);
+        send_ready();
+    } else if (bytes[0] == 'P') {
+        server.parse = true;
+    } else if (bytes[0] == 'B') {
+        (void)snprintf(server.bound, sizeof server.bound, "%s", bytes + 5 + strlen(bytes + 5) + 1);
+    } else if (bytes[0] == 'S') {
+        on_sync();
+    }
+    return size;
+}
+
+static void notify(void)
+{
+    static const char body[] = "\0\0\0\1seckill_catalogue\0";
+    send_message('A', body, sizeof body);
+}
+
+// ---- the client ----
+
+static struct {
+    int ready, lost, notified;
+    int results[CALLS_MAX];
+    int kinds[SK_RESULT_REFUSED + 1];
+    int total;
+    bool in_call, close, call_again;
+} seen;
+
+static void on_change(void *arg, bool ready)
+{
+    (void)arg;
+    if (ready)
+        seen.ready++;
+    else
+        seen.lost++;
+}
+
+static void on_notified(void *arg)
+{
+    (void)arg;
+    seen.notified++;
+}
+
+static void on_result(void *arg, const struct sk_result *result);
+
+static enum sk_status call(int i)
+{
+    const char *params[] = {"1", NULL};
+    seen.in_call = true;
+    enum sk_status status = sk_pg_call(pg, SK_STATEMENT_FIND_VOUCHER, 2, params, on_result, &seen.results[i]);
+    seen.in_call = false;
+    return status;
+}
+
+static void on_result(void *arg, const struct sk_result *result)
+{
+    ck_assert(!seen.in_call);
+    ck_assert((result->kind == SK_RESULT_ROWS) == (result->rows != NULL));
+    ++*(int *)arg;
+    seen.kinds[result->kind]++;
+    seen.total++;
+    if (seen.close) {
+        seen.close = false;
+        sk_pg_close(pg);
+        pg = NULL;
+    }
+    if (seen.call_again) {
+        seen.call_again = false;
+        ck_assert_int_eq(call(1), SK_OK);
+    }
+}
+
+static void connect_link(size_t most_waiting, bool listen)
+{
+    char url[URL_SIZE];
+    (void)snprintf(url, sizeof url, "postgresql://u@127.0.0.1:%d/d?sslmode=disable&gssencmode=disable", stub.port);
+    struct sk_pg_options options = {url, TIMEOUT_MS, on_change, NULL, most_waiting, listen, on_notified};
+    pg = sk_pg_open(&loop, &options);
+    ck_assert_ptr_nonnull(pg);
+    ck_assert_int_eq(call(0), SK_DOWN);
+    RUN_UNTIL(seen.ready == 1);
+}
+
+static void setup(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    stub_open(&stub, &loop, receive);
+    (void)uv_timer_init(&loop, &server.answer);
+}
+
+static void close_all(void)
+{
+    sk_pg_close(pg);
+    stub_close(&stub);
+    uv_close((uv_handle_t *)&server.answer, NULL);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+// ---- the tests ----
+
+START_TEST(a_long_queue_costs_no_connection)
+{
+    server.delay_ms = 2;
+    connect_link(CALLS_MAX, false);
+    for (int i = 0; i < CALLS_MAX; i++)
+        ck_assert_int_eq(call(i), SK_OK);
+    RUN_UNTIL(seen.total == CALLS_MAX);
+    ck_assert_int_eq(seen.kinds[SK_RESULT_ROWS], CALLS_MAX);
+    ck_assert_int_eq(seen.lost, 0);
+    for (int i = 0; i < CALLS_MAX; i++)
+        ck_assert_int_eq(seen.results[i], 1);
+    close_all();
+}
+END_TEST
+
+START_TEST(an_overdue_result_costs_the_connection)
+{
+    server.silent = true;
+    connect_link(CALLS_MAX, false);
+    uint64_t since_ms = sk_monotonic_ms();
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(call(i), SK_OK);
+    RUN_UNTIL(seen.lost == 1);
+    ck_assert_uint_ge(sk_monotonic_ms() - since_ms, TIMEOUT_MS);
+    ck_assert_int_eq(server.asked, 1); // one statement at a time
+    ck_assert_int_eq(seen.kinds[SK_RESULT_LOST], 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(seen.results[i], 1);
+    server.silent = false;
+    RUN_UNTIL(seen.ready == 2);
+    ck_assert_int_eq(call(3), SK_OK);
+    RUN_UNTIL(seen.results[3] == 1);
+    ck_assert_int_eq(seen.kinds[SK_RESULT_ROWS], 1);
+    close_all();
+}
+END_TEST
+
+START_TEST(a_result_says_of_which_kind_it_is)
+{
+    static const struct {
+        const char *sqlstate;
+        enum sk_result_kind kind;
+    } rows[] = {
+        {NULL, SK_RESULT_ROWS},       {"55P03", SK_RESULT_LOCKED},  {"55006", SK_RESULT_FAILED},
+        {"40001", SK_RESULT_FAILED},  {"57014", SK_RESULT_FAILED},  {"53300", SK_RESULT_FAILED},
+        {"23505", SK_RESULT_REFUSED}, {"22P02", SK_RESULT_REFUSED}, {"P0001", SK_RESULT_REFUSED},
+    };
+    connect_link(1, false);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        memset(seen.kinds, 0, sizeof seen.kinds);
+        server.sqlstate = rows[i].sqlstate;
+        ck_assert_int_eq(call((int)i), SK_OK);
+        RUN_UNTIL(seen.results[i] == 1);
+        ck_assert_msg(seen.kinds[rows[i].kind] == 1, "row %zu", i);
+    }
+    ck_assert_int_eq(seen.lost, 0);
+    close_all();
+}
+END_TEST
+
+START_TEST(no_more_wait_than_the_options_allow)
+{
+    connect_link(2, false);
+    ck_assert_int_eq(call(0), SK_OK);
+    ck_assert_int_eq(call(1), SK_OK);
+    ck_assert_int_eq(call(2), SK_FULL);
+    RUN_UNTIL(seen.total == 1);
+    ck_assert_int_eq(call(3), SK_OK);
+    RUN_UNTIL(seen.total == 3);
+    ck_assert_int_eq(seen.results[2], 0);
+    close_all();
+}
+END_TEST
+
+START_TEST(changes_are_told_again_after_a_reconnect)
+{
+    connect_link(1, true);
+    for (int i = 1; i <= 2; i++) {
+        RUN_UNTIL(seen.ready == i);
+        ck_assert_int_eq(server.listened, i);
+        seen.notified = 0;
+        notify();
+        RUN_UNTIL(seen.notified == 1);
+        stub_hang_up(&stub);
+        RUN_UNTIL(seen.lost == i);
+    }
+    close_all();
+}
+END_TEST
+
+START_TEST(who_did_not_ask_is_not_told)
+{
+    connect_link(1, false);
+    ck_assert_int_eq(server.listened, 0);
+    notify();
+    ck_assert_int_eq(call(0), SK_OK);
+    RUN_UNTIL(seen.results[0] == 1);
+    ck_assert_int_eq(seen.notified, 0);
+    close_all();
+}
+END_TEST
+
+START_TEST(a_callback_may_call_or_close)
+{
+    connect_link(3, false);
+    seen.call_again = true;
+    ck_assert_int_eq(call(0), SK_OK);
+    RUN_UNTIL(seen.results[1] == 1);
+    seen.close = true;
+    for (int i = 2; i < 5; i++)
+        ck_assert_int_eq(call(i), SK_OK);
+    RUN_UNTIL(seen.total == 5);
+    ck_assert_int_eq(seen.kinds[SK_RESULT_ROWS], 3);
+    ck_assert_int_eq(seen.kinds[SK_RESULT_LOST], 2);
+    close_all();
+}
+END_TEST
+
+// The socket is full, the server gone: the call was accepted, and its callback still runs, later.
+START_TEST(a_call_on_a_dead_connection_ends_lost)
+{
+    connect_link(3, false);
+    stub_hang_up(&stub);
+    ck_assert_int_eq(call(0), SK_OK);
+    ck_assert_int_eq(call(1), SK_OK);
+    RUN_UNTIL(seen.total == 2);
+    ck_assert_int_eq(seen.kinds[SK_RESULT_LOST], 2);
+    close_all();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("pg_link");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase, a_long_queue_costs_no_connection);
+    tcase_add_test(tcase, an_overdue_result_costs_the_connection);
+    tcase_add_test(tcase, a_result_says_of_which_kind_it_is);
+    tcase_add_test(tcase, no_more_wait_than_the_options_allow);
+    tcase_add_test(tcase, changes_are_told_again_after_a_reconnect);
+    tcase_add_test(tcase, who_did_not_ask_is_not_told);
+    tcase_add_test(tcase, a_callback_may_call_or_close);
+    tcase_add_test(tcase, a_call_on_a_dead_connection_ends_lost);
+    return harness_main(tcase, CK_FORK);
+}
