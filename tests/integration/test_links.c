@@ -1,0 +1,120 @@
+// The link to PostgreSQL with a real server: notifications arrive, also after a reconnect, and a row that another
+// transaction holds is given up soon.
+#include <check.h>
+
+#include "clock.h"
+#include "pg_link.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+enum { TIMEOUT_MS = 5000, MOST_WAITING = 16 };
+
+static uv_loop_t loop;
+static struct sk_pg *pg;
+
+static struct {
+    int ready, lost, notified, results;
+    enum sk_result_kind kind; // of the latest result
+} seen;
+
+static bool run_once(void)
+{
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    return true;
+}
+
+static void on_change(void *arg, bool ready)
+{
+    (void)arg;
+    if (ready)
+        seen.ready++;
+    else
+        seen.lost++;
+}
+
+static void on_notified(void *arg)
+{
+    (void)arg;
+    seen.notified++;
+}
+
+static void on_result(void *arg, const struct sk_result *result)
+{
+    (void)arg;
+    seen.results++;
+    seen.kind = result->kind;
+}
+
+static void start(void)
+{
+    stack_start(STACK_POSTGRES);
+}
+
+static void setup(void)
+{
+    struct sk_pg_options options = {stack_database_url(), TIMEOUT_MS, on_change, NULL, MOST_WAITING, true, on_notified};
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    pg = sk_pg_open(&loop, &options);
+    ck_assert_ptr_nonnull(pg);
+    WAIT_FOR(run_once() && seen.ready == 1);
+}
+
+static void clear_up(void)
+{
+    sk_pg_close(pg);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+static void must_be_notified(void)
+{
+    seen.notified = 0;
+    db_run("NOTIFY seckill_catalogue");
+    WAIT_FOR(run_once() && seen.notified == 1);
+}
+
+START_TEST(changes_of_the_catalogue_are_told)
+{
+    must_be_notified();
+    db_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seckill'");
+    WAIT_FOR(run_once() && seen.lost == 1);
+    WAIT_FOR(run_once() && seen.ready == 2);
+    must_be_notified();
+}
+END_TEST
+
+static void create_voucher(void)
+{
+    const char *params[] = {"a-key", "held", "1", "1", "0", "4102444800000"};
+    int results = seen.results;
+    ck_assert_int_eq(sk_pg_call(pg, SK_STATEMENT_CREATE_VOUCHER, 6, params, on_result, NULL), SK_OK);
+    WAIT_FOR(run_once() && seen.results > results);
+}
+
+START_TEST(what_is_locked_is_given_up_soon)
+{
+    PGconn *holder = db_connect();
+    PQclear(PQexec(holder, "BEGIN"));
+    PQclear(PQexec(holder, "LOCK TABLE seckill_voucher IN SHARE MODE"));
+    uint64_t since_ms = sk_monotonic_ms();
+    create_voucher();
+    ck_assert_int_eq(seen.kind, SK_RESULT_LOCKED);
+    ck_assert_uint_lt(sk_monotonic_ms() - since_ms, TIMEOUT_MS); // not by the statement's time-out
+    PQfinish(holder);
+    create_voucher();
+    ck_assert_int_eq(seen.kind, SK_RESULT_ROWS);
+    ck_assert_int_eq(seen.lost, 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("links");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_unchecked_fixture(tcase, start, NULL);
+    tcase_add_checked_fixture(tcase, setup, clear_up);
+    tcase_add_test(tcase, changes_of_the_catalogue_are_told);
+    tcase_add_test(tcase, what_is_locked_is_given_up_soon);
+    return harness_main(tcase, CK_FORK);
+}

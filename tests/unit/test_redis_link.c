@@ -1,0 +1,281 @@
+// The link to Redis, with a server that answers when and what the test wants: deadlines, the queue's bound, and that
+// each callback runs exactly once.
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "redis_link.h"
+#include "stack.h"
+#include "stub.h"
+
+enum { TIMEOUT_MS = 300, DEADLINE_MS = 20000, CALLS_MAX = 8, URL_SIZE = 64 };
+
+static uv_loop_t loop;
+static uv_prepare_t turn;
+static struct stub stub;
+static struct sk_redis *redis;
+
+#define RUN_UNTIL(condition)                                               \
+    do {                                                                   \
+        uint64_t until_ms = sk_monotonic_ms() + DEADLINE_MS;               \
+        while (!(condition)) {                                             \
+            ck_assert_msg(sk_monotonic_ms() < until_ms, "%s", #condition); \
+            (void)uv_run(&loop, UV_RUN_ONCE);                              \
+        }                                                                  \
+    } while (0)
+
+// ---- the server ----
+
+static struct {
+    uv_timer_t answer;
+    uint32_t delay_ms; // of the answers to a write
+    bool silent;       // no answers to calls
+    int asked;         // calls that have come
+    int unanswered;
+} server;
+
+static void send_text(const char *text)
+{
+    stub_send(&stub, text, strlen(text));
+}
+
+static void on_answer(uv_timer_t *timer)
+{
+    (void)timer;
+    while (stub.client != NULL && server.unanswered > 0) {
+        server.unanswered--;
+        send_text("+OK\r\n");
+    }
+}
+
+static void on_command(const char *name)
+{
+    static const char id[] = "0123456789abcdef0123456789abcdef01234567";
+    char reply[128];
+    if (strncmp(name, "INFO", 4) == 0) {
+        char info[96];
+        int n = snprintf(info, sizeof info, "run_id:%s\r\nrole:master\r\n", id);
+        (void)snprintf(reply, sizeof reply, "$%d\r\n%s\r\n", n, info);
+        send_text(reply);
+    } else if (strncmp(name, "SCRIPT", 6) == 0) {
+        (void)snprintf(reply, sizeof reply, "$40\r\n%s\r\n", id);
+        send_text(reply);
+    } else if (strncmp(name, "SELECT", 6) == 0) {
+        send_text("+OK\r\n");
+    } else {
+        server.asked++;
+        server.unanswered++;
+        if (!server.silent)
+            (void)uv_timer_start(&server.answer, on_answer, server.delay_ms, 0);
+    }
+}
+
+// "*2\r\n$4\r\nECHO\r\n$1\r\na\r\n": the whole command, or nothing.
+static size_t receive(const char *bytes, size_t n)
+{
+    char text[STUB_BYTES_MAX];
+    ck_assert_uint_lt(n, sizeof text);
+    memcpy(text, bytes, n);
+    text[n] = '\0';
+    char *at = text, *name = NULL;
+    long words = strtol(text + 1, NULL, 10);
+    for (long i = 0; i <= words; i++) {
+        char *line_end = strstr(at, "\r\n");
+        if (line_end == NULL)
+            return 0;
+        long len = i == 0 ? -2 : strtol(at + 1, NULL, 10);
+        at = line_end + 2;
+        name = i == 1 ? at : name;
+        if (len > text + n - at - 2)
+            return 0;
+        at += len + 2;
+    }
+    ck_assert_ptr_nonnull(name);
+    on_command(name == NULL ? "" : name);
+    return (size_t)(at - text);
+}
+
+// ---- the client ----
+
+static struct {
+    int ready, lost, total, answered;
+    int results[CALLS_MAX];
+    bool in_call, close;
+} seen;
+
+static void on_change(void *arg, bool ready)
+{
+    (void)arg;
+    if (ready)
+        seen.ready++;
+    else
+        seen.lost++;
+}
+
+static void on_reply(void *arg, const struct sk_reply *reply)
+{
+    ck_assert(!seen.in_call);
+    ++*(int *)arg;
+    seen.total++;
+    seen.answered += reply != NULL;
+    if (seen.close) {
+        seen.close = false;
+        sk_redis_close(redis);
+        redis = NULL;
+    }
+}
+
+static enum sk_status call(int i)
+{
+    const char *argv[] = {"PING"};
+    seen.in_call = true;
+    enum sk_status status = sk_redis_command(redis, 1, argv, NULL, on_reply, &seen.results[i]);
+    seen.in_call = false;
+    return status;
+}
+
+static void on_turn(uv_prepare_t *prepare)
+{
+    (void)prepare;
+    if (redis != NULL)
+        sk_redis_flush(redis);
+}
+
+static void connect_link(size_t most_waiting)
+{
+    char url[URL_SIZE];
+    (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d", stub.port);
+    struct sk_redis_options options = {url, TIMEOUT_MS, on_change, NULL, most_waiting};
+    redis = sk_redis_open(&loop, &options);
+    ck_assert_ptr_nonnull(redis);
+    ck_assert_int_eq(call(0), SK_DOWN);
+    RUN_UNTIL(seen.ready == 1);
+}
+
+static void setup(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    stub_open(&stub, &loop, receive);
+    (void)uv_timer_init(&loop, &server.answer);
+    (void)uv_prepare_init(&loop, &turn);
+    (void)uv_prepare_start(&turn, on_turn);
+}
+
+static void close_all(void)
+{
+    sk_redis_close(redis);
+    redis = NULL;
+    stub_close(&stub);
+    uv_close((uv_handle_t *)&server.answer, NULL);
+    uv_close((uv_handle_t *)&turn, NULL);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+// ---- the tests ----
+
+// Calls gather while a write is unanswered; that time is not theirs.
+START_TEST(waiting_for_a_write_costs_no_connection)
+{
+    connect_link(CALLS_MAX);
+    server.delay_ms = TIMEOUT_MS * 2 / 3;
+    ck_assert_int_eq(call(0), SK_OK);
+    sk_redis_flush(redis);
+    for (int i = 1; i < CALLS_MAX; i++)
+        ck_assert_int_eq(call(i), SK_OK);
+    RUN_UNTIL(seen.total == CALLS_MAX);
+    ck_assert_int_eq(seen.answered, CALLS_MAX);
+    ck_assert_int_eq(seen.lost, 0);
+    for (int i = 0; i < CALLS_MAX; i++)
+        ck_assert_int_eq(seen.results[i], 1);
+    close_all();
+}
+END_TEST
+
+START_TEST(an_overdue_reply_costs_the_connection)
+{
+    connect_link(CALLS_MAX);
+    server.silent = true;
+    uint64_t since_ms = sk_monotonic_ms();
+    ck_assert_int_eq(call(0), SK_OK);
+    sk_redis_flush(redis);
+    ck_assert_int_eq(call(1), SK_OK); // never written
+    RUN_UNTIL(seen.lost == 1);
+    ck_assert_uint_ge(sk_monotonic_ms() - since_ms, TIMEOUT_MS);
+    RUN_UNTIL(seen.total == 2);
+    ck_assert_int_eq(seen.answered, 0);
+    ck_assert_int_eq(server.asked, 1);
+    server.silent = false;
+    server.unanswered = 0;
+    RUN_UNTIL(seen.ready == 2);
+    ck_assert_int_eq(call(2), SK_OK);
+    RUN_UNTIL(seen.answered == 1);
+    close_all();
+}
+END_TEST
+
+START_TEST(no_more_wait_than_the_options_allow)
+{
+    connect_link(2);
+    ck_assert_int_eq(call(0), SK_OK);
+    ck_assert_int_eq(call(1), SK_OK);
+    ck_assert_int_eq(call(2), SK_FULL);
+    RUN_UNTIL(seen.total == 2);
+    ck_assert_int_eq(call(3), SK_OK);
+    RUN_UNTIL(seen.total == 3);
+    ck_assert_int_eq(seen.results[2], 0);
+    close_all();
+}
+END_TEST
+
+START_TEST(a_callback_may_close)
+{
+    connect_link(3);
+    seen.close = true;
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(call(i), SK_OK);
+    RUN_UNTIL(seen.total == 3);
+    ck_assert_int_eq(seen.answered, 1);
+    close_all();
+}
+END_TEST
+
+START_TEST(calls_on_a_dead_connection_end_unanswered)
+{
+    connect_link(3);
+    stub_hang_up(&stub);
+    ck_assert_int_eq(call(0), SK_OK);
+    ck_assert_int_eq(call(1), SK_OK);
+    RUN_UNTIL(seen.total == 2);
+    ck_assert_int_eq(seen.answered, 0);
+    RUN_UNTIL(seen.ready == 2);
+    close_all();
+}
+END_TEST
+
+START_TEST(what_was_not_asked_for_costs_the_connection)
+{
+    connect_link(3);
+    send_text("+OK\r\n");
+    RUN_UNTIL(seen.lost == 1);
+    RUN_UNTIL(seen.ready == 2);
+    ck_assert_int_eq(seen.total, 0);
+    close_all();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("redis_link");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase, waiting_for_a_write_costs_no_connection);
+    tcase_add_test(tcase, an_overdue_reply_costs_the_connection);
+    tcase_add_test(tcase, no_more_wait_than_the_options_allow);
+    tcase_add_test(tcase, a_callback_may_close);
+    tcase_add_test(tcase, calls_on_a_dead_connection_end_unanswered);
+    tcase_add_test(tcase, what_was_not_asked_for_costs_the_connection);
+    return harness_main(tcase, CK_FORK);
+}
