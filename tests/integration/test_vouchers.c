@@ -205,8 +205,10 @@ END_TEST
 
 // ---- at once ----
 
+// From then on creating waits for the catalogue as long as it is held, not only for the session's lock_timeout.
 static PGconn *hold_catalogue(void)
 {
+    db_run("ALTER FUNCTION create_voucher SET lock_timeout = 0");
     PGconn *conn = db_connect();
     PQclear(PQexec(conn, "BEGIN"));
     PGresult *result = PQexec(conn, "LOCK TABLE seckill_catalogue IN EXCLUSIVE MODE");
