@@ -167,9 +167,11 @@ static void accident_paused(struct scene *scene, const char *point, bool is_insi
         return;
     long already_in = is_inside ? 1 : 0;
     struct part long_work = {.user = "u", .works_ms = TTL_MS * 4 / 5, .patience_ms = OUTLIVE_MS};
+    long read_before = atomic_load(&shared->reads);
     pid_t second = accident_act(scene, long_work);
+    // Until the second one is inside and has read, so that it cannot read what the first one is about to write.
     for (uint64_t until = steady_ms() + OUTLIVE_MS; steady_ms() < until; (void)usleep(500)) {
-        if (atomic_load(&shared->inside) > already_in)
+        if (atomic_load(&shared->inside) > already_in && atomic_load(&shared->reads) > read_before)
             break;
     }
     bool second_is_in = atomic_load(&shared->inside) > already_in;

@@ -86,9 +86,9 @@ long crowd_twice(struct worker *worker, const char *user, long *of_user)
 
 void crowd_forget(struct shared *shared)
 {
-    atomic_long *const counters[] = {&shared->sold,   &shared->sold_out,        &shared->already, &shared->gave_up,
-                                     &shared->broken, &shared->inside,          &shared->entries, &shared->most_inside,
-                                     &shared->users,  &shared->longest_wait_us, &shared->id_count};
+    atomic_long *const counters[] = {&shared->sold,   &shared->sold_out, &shared->already,         &shared->gave_up,
+                                     &shared->broken, &shared->inside,   &shared->entries,         &shared->most_inside,
+                                     &shared->reads,  &shared->users,    &shared->longest_wait_us, &shared->id_count};
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
         atomic_store(counters[i], 0);
     atomic_store(&shared->stop, false);

@@ -195,7 +195,10 @@ bool wait_ms(struct worker *worker, int ms)
 
 void at(struct worker *worker, const char *point)
 {
-    if (worker->works_ms > 0 && strcmp(point, "read") == 0)
+    bool has_read = strcmp(point, "read") == 0;
+    if (has_read)
+        atomic_fetch_add(&worker->shared->reads, 1);
+    if (has_read && worker->works_ms > 0)
         (void)usleep((useconds_t)worker->works_ms * 1000);
     if (worker->stops_at == NULL || strcmp(worker->stops_at, point) != 0)
         return;

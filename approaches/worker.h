@@ -29,6 +29,7 @@ struct given_id {
 struct shared {
     atomic_long sold, sold_out, already, gave_up, broken;
     atomic_long inside, most_inside, entries; // of the critical section
+    atomic_long reads;                        // how often the point "read" has been reached
     atomic_long longest_wait_us;
     atomic_long users; // drawn so far
     atomic_long id_count;
