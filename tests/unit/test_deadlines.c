@@ -64,8 +64,10 @@ static size_t take(uint64_t now_ms, bool meddle)
         if (meddle && draw(4) == 0)
             set((size_t)draw(MANY), now_ms + draw(FAR_MS));
     }
+    size_t late = 0; // checked once: each of Check's assertions is a system call
     for (size_t i = 0; i < MANY; i++)
-        ck_assert_msg(!things[i].set || things[i].at_ms + SK_DEADLINES_TICK_MS > now_ms, "%zu is late", i);
+        late += things[i].set && things[i].at_ms + SK_DEADLINES_TICK_MS <= now_ms;
+    ck_assert_uint_eq(late, 0);
     return count;
 }
 
