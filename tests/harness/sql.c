@@ -26,7 +26,8 @@ PGconn *sql_connect(void)
 
 void sql_setup(void)
 {
-    db_run("TRUNCATE seckill_voucher, seckill_segment, voucher_order, dead_letter");
+    // A test that failed may have left a transaction open.
+    db_run("SET lock_timeout = '10s'; TRUNCATE seckill_voucher, seckill_segment, voucher_order, dead_letter");
     sql_journal_id = NULL;
     sql_service = sql_connect();
 }

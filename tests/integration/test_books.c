@@ -25,7 +25,7 @@ static const struct corruption corruptions[] = {
     {"INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES (gen_random_uuid(), 1, 'alice', %s)", NULL,
      "users with a live order"},
     {"UPDATE seckill_segment SET stock = stock - 1 WHERE voucher_id = %s", NULL, "stock in PostgreSQL"},
-    {"DELETE FROM voucher_order WHERE user_id = 'alice' AND voucher_id = %s", NULL, "stock in PostgreSQL"},
+    {"DELETE FROM voucher_order WHERE user_id = 'alice' AND voucher_id = %s", NULL, "live orders counted"},
     {NULL, "HINCRBY seckill:{%s}:voucher stock 1", "stock in Redis"},
     {NULL, "DEL seckill:{%s}:voucher", "stock in Redis"},
     {NULL, "HSET seckill:{%s}:buyers mallory 00000000-0000-7000-8000-000000000000", "buyers in Redis"},

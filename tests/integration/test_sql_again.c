@@ -1,0 +1,171 @@
+// Settling again: whatever has become of an order, the same batch once more never brings it back, and the count of live
+// orders stays right under any mix of calls.
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sql.h"
+#include "stack.h"
+#include "stores.h"
+
+// Its commit was not answered, its user cancelled, and it is settled once more.
+START_TEST(a_cancelled_order_is_never_revived)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
+    sql_cancel(1);
+    sql_return_unit();
+    for (int run = 0; run < 3; run++)
+        PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"ended", 0}, {"already_placed", 0}));
+    sql_must_be(1, "cancelled", "");
+    sql_must_have(1, 9);
+    PLACE("3", ORDERS({3, "alice"}), ENDS({"placed", 0})); // she may buy again
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"ended", 3}));
+    sql_must_have(2, 8);
+}
+END_TEST
+
+// Another batch is settled in one call with it, and takes the last unit.
+START_TEST(an_ended_order_takes_no_unit_from_its_batch)
+{
+    sql_make_voucher(2);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    sql_cancel(1);
+    sql_return_unit();
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"ended", 0}, {"placed", 0}));
+    sql_must_have(1, 1);
+    PLACE("3", ORDERS({1, "alice"}, {3, "carol"}), ENDS({"sold_out", 0}, {"placed", 0})); // no unit is left to return
+    sql_must_have(2, 0);
+    sql_must_be(1, "cancelled", "");
+}
+END_TEST
+
+// An order may end in other ways than by its user: what counts is that it is not live.
+START_TEST(a_refused_order_is_never_revived)
+{
+    sql_make_voucher(10);
+    sql_refuse("{" SQL_ID1 "}", "{alice}", "{EXPIRED}", "ended");
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"ended", 0}));
+    sql_must_be(1, "refused", "EXPIRED");
+    PLACE("3", ORDERS({2, "bob"}), ENDS({"placed", 0}));
+    sql_refuse("{" SQL_ID2 "}", "{bob}", "{EXPIRED}", "already_placed");
+    sql_cancel(2);
+    sql_return_unit();
+    sql_refuse("{" SQL_ID2 "}", "{bob}", "{EXPIRED}", "ended"); // it stays what it is
+    sql_must_be(2, "cancelled", "");
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"ended", 0}, {"ended", 0}));
+    sql_must_have(0, 10);
+}
+END_TEST
+
+// Refused in this very call: what the next call says of it is that it has ended.
+START_TEST(a_duplicate_ends_once)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    PLACE("3", ORDERS({2, "alice"}), ENDS({"duplicate", 1}));
+    PLACE("3", ORDERS({2, "alice"}, {3, "alice"}), ENDS({"ended", 1}, {"duplicate", 1}));
+    sql_must_have(1, 9);
+}
+END_TEST
+
+// ---- any mix of calls ----
+
+enum { STEPS = 400, USERS = 12, IDS = 60, MIX_UNITS = 6, BATCH_MOST = 5 };
+
+static char mix_users[USERS][8];
+
+// An id is always the same user's, as in life.
+static struct sql_order any_order(void)
+{
+    int id = rand() % IDS + 1;
+    return (struct sql_order){id, mix_users[id % USERS]};
+}
+
+static void place_some(void)
+{
+    struct sql_order orders[BATCH_MOST];
+    size_t n = 1 + (size_t)rand() % BATCH_MOST;
+    for (size_t i = 0; i < n; i++)
+        orders[i] = any_order();
+    sql_send_batch(sql_service, "3", n, orders);
+    PQclear(sql_receive(sql_service));
+}
+
+static void refuse_one(void)
+{
+    struct sk_buf ids = {0}, users = {0};
+    struct sql_order order = any_order();
+    sql_put_arrays(&ids, &users, 1, &order);
+    PQclear(SQL_RUN(SK_STATEMENT_REFUSE_ORDERS, sql_slot, sql_voucher, ids.data, users.data, "{GRANT_LOST}"));
+    sk_buf_free(&ids);
+    sk_buf_free(&users);
+}
+
+static void set_one_aside(void)
+{
+    char letter[SK_UUID_SIZE + 16], id[SK_UUID_SIZE], journal[16];
+    struct sql_order order = any_order();
+    sql_put_id(id, order.id);
+    (void)snprintf(letter, sizeof letter, "%s %s", id, order.user);
+    (void)snprintf(journal, sizeof journal, "%d-1", order.id);
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, journal, "\\x00", letter, "why"));
+}
+
+static void write_one_off(void)
+{
+    char letter[24];
+    db_text(letter, sizeof letter, "SELECT coalesce(max(id), 0) FROM dead_letter WHERE ended_at IS NULL");
+    PQclear(SQL_RUN(SK_STATEMENT_WRITE_OFF, sql_slot, sql_voucher, letter));
+}
+
+static void cancel_one(void)
+{
+    char id[SK_UUID_SIZE];
+    int wanted = any_order().id;
+    sql_put_id(id, wanted);
+    if (db_number("SELECT count(*) FROM voucher_order WHERE id = '%s' AND status = 'unpaid'", id) == 0)
+        return;
+    sql_cancel(wanted);
+    sql_return_unit();
+}
+
+static void end_letters(void)
+{
+    PQclear(sql_run(SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL));
+}
+
+START_TEST(live_orders_are_counted_right_under_any_mix)
+{
+    static void (*const calls[])(void) = {place_some,    place_some, place_some,    refuse_one, cancel_one,
+                                          set_one_aside, cancel_one, write_one_off, end_letters};
+    unsigned seed = (unsigned)getpid();
+    printf("seed %u\n", seed);
+    srand(seed);
+    for (int i = 0; i < USERS; i++)
+        (void)snprintf(mix_users[i], sizeof mix_users[i], "u%d", i);
+    sql_make_voucher(MIX_UNITS);
+    for (int step = 0; step < STEPS; step++) {
+        calls[(unsigned)rand() % (sizeof calls / sizeof calls[0])]();
+        int64_t left = sql_stock();
+        sql_must_have(MIX_UNITS - left, left);
+    }
+    ck_assert_int_gt(db_number("SELECT count(*) FROM voucher_order WHERE status = 'cancelled'"), 5);
+    ck_assert_int_gt(db_number("SELECT count(*) FROM voucher_order WHERE reason = 'SOLD_OUT'"), 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("sql_again");
+    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
+    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
+    tcase_add_test(tcase, a_cancelled_order_is_never_revived);
+    tcase_add_test(tcase, an_ended_order_takes_no_unit_from_its_batch);
+    tcase_add_test(tcase, a_refused_order_is_never_revived);
+    tcase_add_test(tcase, a_duplicate_ends_once);
+    tcase_add_test(tcase, live_orders_are_counted_right_under_any_mix);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,76 @@
+// How a row of place_orders() is read, and how arrays for it are written. PostgreSQL is a stand-in.
+#include "settlement.h"
+
+#include <stdio.h>
+
+#include "fake_stores.h"
+#include "params.h"
+#include "stack.h"
+
+#define LIVE "018bcfe5-6800-7000-8000-0123456789ab"
+
+START_TEST(each_word_has_its_meaning)
+{
+    static const char *const words[][ROW_COLUMNS] = {
+        {"1", "placed"},   {"2", "already_placed"}, {"3", "ended", LIVE}, {"4", "duplicate", LIVE},
+        {"5", "sold_out"}, {"6", "stale"},          {"7", "clash"},
+    };
+    const struct sk_rows rows = {7, words};
+    for (size_t row = 0; row < 7; row++) {
+        size_t n = 99;
+        const char *live_id = "";
+        ck_assert_uint_eq(sk_settlement_read(&rows, row, &n, &live_id), row);
+        ck_assert_uint_eq(n, row);
+        ck_assert_pstr_eq(live_id, words[row][2]);
+    }
+}
+END_TEST
+
+// Never taken for placed.
+START_TEST(what_is_not_known_is_a_clash)
+{
+    static const char *const words[][ROW_COLUMNS] = {{"1", NULL}, {"1", ""}, {"1", "place"}, {"1", "Placed"}};
+    const struct sk_rows rows = {4, words};
+    for (size_t row = 0; row < 4; row++) {
+        size_t n;
+        ck_assert_uint_eq(sk_settlement_read(&rows, row, &n, NULL), SK_SETTLEMENT_CLASH);
+    }
+}
+END_TEST
+
+START_TEST(arrays_are_written)
+{
+    struct sk_buf array = {0};
+    sk_params_begin(&array);
+    ck_assert_str_eq(sk_params_end(&array), "{}");
+    sk_params_begin(&array);
+    sk_params_add(&array, "7");
+    ck_assert_str_eq(sk_params_end(&array), "{7}");
+    sk_params_begin(&array);
+    sk_params_add_text(&array, "alice");
+    sk_params_add_text(&array, "null");
+    ck_assert_str_eq(sk_params_end(&array), "{\"alice\",\"null\"}");
+    array.failed = true;
+    ck_assert_ptr_null(sk_params_end(&array));
+    sk_buf_free(&array);
+}
+END_TEST
+
+START_TEST(numbers_are_written)
+{
+    char out[SK_PARAM_NUMBER_SIZE];
+    ck_assert_str_eq(sk_params_number(out, INT64_MIN), "-9223372036854775808");
+    ck_assert_str_eq(sk_params_number(out, 0), "0");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("settlement");
+    tcase_add_checked_fixture(tcase, NULL, fake_stores_forget);
+    tcase_add_test(tcase, each_word_has_its_meaning);
+    tcase_add_test(tcase, what_is_not_known_is_a_clash);
+    tcase_add_test(tcase, arrays_are_written);
+    tcase_add_test(tcase, numbers_are_written);
+    return harness_main(tcase, CK_FORK);
+}
