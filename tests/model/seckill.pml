@@ -493,7 +493,7 @@ settle:
 	:: true
 #endif
 	fi;
-	atomic { /* reconcile_stock */
+	atomic { /* rebuild_stock */
 		if
 		:: pg_epoch != mine -> goto rest
 		:: else -> stock = pg_stock; count = (live[0] != 0) + (live[1] != 0)
