@@ -80,14 +80,14 @@ static char mix_users[USERS][8];
 // An id is always the same user's, as in life.
 static struct sql_order any_order(void)
 {
-    int id = rand() % IDS + 1;
+    int id = (int)(random() % IDS) + 1;
     return (struct sql_order){id, mix_users[id % USERS]};
 }
 
 static void place_some(void)
 {
     struct sql_order orders[BATCH_MOST];
-    size_t n = 1 + (size_t)rand() % BATCH_MOST;
+    size_t n = 1 + (size_t)random() % BATCH_MOST;
     for (size_t i = 0; i < n; i++)
         orders[i] = any_order();
     sql_send_batch(sql_service, "3", n, orders);
@@ -143,12 +143,12 @@ START_TEST(live_orders_are_counted_right_under_any_mix)
                                           set_one_aside, cancel_one, write_one_off, end_letters};
     unsigned seed = (unsigned)getpid();
     printf("seed %u\n", seed);
-    srand(seed);
+    srandom(seed);
     for (int i = 0; i < USERS; i++)
         (void)snprintf(mix_users[i], sizeof mix_users[i], "u%d", i);
     sql_make_voucher(MIX_UNITS);
     for (int step = 0; step < STEPS; step++) {
-        calls[(unsigned)rand() % (sizeof calls / sizeof calls[0])]();
+        calls[(unsigned)random() % (sizeof calls / sizeof calls[0])]();
         int64_t left = sql_stock();
         sql_must_have(MIX_UNITS - left, left);
     }
