@@ -6,6 +6,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Callable, Iterable
 
+from bounds import Bound
 from rounds import Sample
 
 PROCESSES = ("server", "redis", "postgres", "client")
@@ -182,3 +183,41 @@ def show_pairs(result: dict) -> None:
         committed = f"{side['committed_rps']:,.0f}" if "committed_rps" in side else "-"
         print(f"{contender:<17}{name:<5}{side['p50_ms']:>9.2f}{side['p99_ms']:>9.2f}{committed:>11}")
     show_cpu((f"{contender:<14}{name}", side["cpu_s_per_1000"]) for contender, name, side in sides)
+
+
+# ---- bounds ----
+
+
+def bound_results(bounds: list[Bound]) -> list[dict[str, object]]:
+    return [bound_result(bound) for bound in bounds]
+
+
+def bound_result(bound: Bound) -> dict[str, object]:
+    """Without `met` if nothing was measured."""
+    result = {"name": bound.name, "what": bound.what, "limit": bound.limit, "unit": bound.unit}
+    figures = [outcome.figure for outcome in bound.outcomes]
+    wrong = bound.failure or next((outcome.wrong for outcome in bound.outcomes if outcome.wrong), "")
+    if figures:
+        median = statistics.median(figures)
+        result |= {"figure": median, "figures": figures, "met": bound.holds(median) and not wrong}
+        result |= {"told": bound.outcomes[-1].told, "rounds": [outcome.details for outcome in bound.outcomes]}
+    if wrong:
+        result |= {"met": False, "wrong": wrong}
+    return result
+
+
+def show_bounds(results: list[dict]) -> None:
+    print(f"\n{'bounds':<17}{'figure':>9}{'(min - max)':>20}  limit")
+    for one in results:
+        figure, spread, verdict = "-", "", "not measured"
+        if "figure" in one:
+            figure, spread = f"{one['figure']:.2f}", f"({min(one['figures']):.2f} - {max(one['figures']):.2f})"
+        if "met" in one:
+            verdict = "MET" if one["met"] else "MISSED"
+        print(f"{one['name']:<17}{figure:>9}{spread:>20}  {one['limit']:<15} {one['unit']:<10} {verdict}")
+    for one in results:
+        print(f"\n{one['name']}: {one['what']}")
+        if "told" in one:
+            print("  " + one["told"].replace("\n", "\n  "))
+        if "wrong" in one:
+            print(f"  WRONG: {one['wrong']}")
