@@ -6,9 +6,11 @@ takes part in judging it, and nothing has to be installed beside Python.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shlex
+import signal
 import subprocess
 import time
 import urllib.error
@@ -20,6 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WRK_SCRIPT = ROOT / "loadtest" / "oversell.lua"
+WRK_STOP_S = 20  # wrk ends within its own time-out of 10 s
+PSQL = ["psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1"]
 
 
 class Failure(Exception):
@@ -65,8 +69,7 @@ class Postgres:
 
     def rows(self, script: str) -> list[list[str]]:
         """Runs the script in one session and gives the rows of all its queries."""
-        command = ["psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1"]
-        return [line.split("\t") for line in run(command, script, self.env).splitlines()]
+        return [line.split("\t") for line in run(PSQL, script, self.env).splitlines()]
 
 
 class Redis:
@@ -77,6 +80,17 @@ class Redis:
         self.host, self.port, self.db = parts.hostname or "127.0.0.1", parts.port or 6379, parts.path.lstrip("/")
         self.password = urllib.parse.unquote(parts.password) if parts.password else None
         self.env = {"REDISCLI_AUTH": self.password} if self.password else {}
+
+    @property
+    def url(self) -> str:
+        login = f":{urllib.parse.quote(self.password, safe='')}@" if self.password else ""
+        return f"redis://{login}{self.host}:{self.port}/{self.db or 0}"
+
+    def database(self, number: int) -> Redis:
+        """Another database of the same server."""
+        other = copy.copy(self)
+        other.db = str(number)
+        return other
 
     def call(self, *words: object, stdin: str = "") -> list[str]:
         """One command; the reply's elements, or the lines of a text."""
@@ -101,18 +115,26 @@ class Voucher:
         return f"seckill:{{{self.id}}}:{part}"
 
 
-def create_voucher(url: str, token: str, title: str, units: int) -> Voucher:
-    """A voucher on sale from now until tomorrow, made through the admin API."""
+def voucher_terms(title: str, units: int) -> dict[str, object]:
+    """On sale from now until tomorrow."""
     now = datetime.now(timezone.utc)
-    terms = {
+    return {
         "title": title,
         "stock": units,
         "price_cents": 100,
         "begin_at": (now - timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "end_at": (now + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    request = urllib.request.Request(url + "/admin/vouchers", json.dumps(terms).encode(), headers)
+
+
+def admin_headers(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+
+def create_voucher(url: str, token: str, title: str, units: int) -> Voucher:
+    """A voucher on sale, made through the admin API."""
+    body = json.dumps(voucher_terms(title, units)).encode()
+    request = urllib.request.Request(url + "/admin/vouchers", body, admin_headers(token))
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
             voucher = json.load(answer)
@@ -147,19 +169,52 @@ class Load:
         return self.requests / self.seconds
 
 
+class Wrk:
+    """The crowd of oversell.lua, running; the settings are its LOAD_ variables."""
+
+    def __init__(self, urls: list[str], connections: int, threads: int, seconds: int, **settings: object):
+        variables = {f"LOAD_{name.upper()}": str(value) for name, value in settings.items()}
+        variables |= {"LOAD_URLS": " ".join(urls), "LOAD_THREADS": str(threads)}
+        command = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
+        command += ["-s", str(WRK_SCRIPT), urls[0]]
+        self.seconds, self.started_at, self.cpu_before = seconds, time.time(), child_cpu_seconds()
+        try:
+            self.process = subprocess.Popen(
+                command, env=os.environ | variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+        except FileNotFoundError:
+            raise Failure("wrk is not installed") from None
+
+    def stop(self) -> Load:
+        """Ends it before its time."""
+        self.process.send_signal(signal.SIGINT)
+        self.seconds = 0
+        return self.finish()
+
+    def finish(self) -> Load:
+        """Waits for its end and gives what it saw."""
+        try:
+            output, _ = self.process.communicate(timeout=self.seconds + WRK_STOP_S)
+        except subprocess.TimeoutExpired:
+            raise Failure("wrk does not end") from None
+        finally:
+            self.kill()
+        for line in output.splitlines():
+            if line.startswith("load "):
+                load = Load(**json.loads(line[5:]), started_at=self.started_at)
+                load.cpu_seconds = child_cpu_seconds() - self.cpu_before
+                return load
+        raise Failure(f"wrk: {output}")
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
 def run_wrk(urls: list[str], connections: int, threads: int, seconds: int, **settings: object) -> Load:
-    """Runs the crowd of oversell.lua; the settings are its LOAD_ variables."""
-    variables = {f"LOAD_{name.upper()}": str(value) for name, value in settings.items()}
-    variables |= {"LOAD_URLS": " ".join(urls), "LOAD_THREADS": str(threads)}
-    command = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
-    started_at, cpu_before = time.time(), child_cpu_seconds()
-    output = run(command + ["-s", str(WRK_SCRIPT), urls[0]], env=variables)
-    for line in output.splitlines():
-        if line.startswith("load "):
-            load = Load(**json.loads(line[5:]), started_at=started_at)
-            load.cpu_seconds = child_cpu_seconds() - cpu_before
-            return load
-    raise Failure(f"wrk: {output}")
+    """Runs a crowd from beginning to end."""
+    return Wrk(urls, connections, threads, seconds, **settings).finish()
 
 
 def child_cpu_seconds() -> float:

@@ -3,15 +3,18 @@
 -- request is two string joins, and answers are looked at only where somebody asks for them.
 --
 -- Set by the environment, because setup() does not see wrk's arguments:
---   LOAD_PATH     path of the request; {user} in it stands for the buyer, who is otherwise in X-User-Id
+--   LOAD_PATH     path of the request; {user} in it stands for the buyer, who is otherwise in X-User-Id;
+--                 {random} for 18 digits that are others each time
 --   LOAD_METHOD   POST unless given
 --   LOAD_URLS     addresses the threads take in turn, instead of the one on wrk's command line
 --   LOAD_THREADS  number of threads, as given to wrk
 --   LOAD_USERS    size of the whole crowd; who has asked asks again. 0: nobody ever comes twice
 --   LOAD_REPEAT   share of requests, 0 to 1, that repeat a recent buyer of any thread
 --   LOAD_ASYNC    1 sends Prefer: respond-async
+--   LOAD_SEED     of all that is random; 0 unless given
+--   LOAD_COUNT    1 counts the answers by code. Without it, or LOAD_IDS, answers are not looked at.
 --   LOAD_IDS      prefix of the files, one a thread, that take "<status> <order id>" of every order
---                 answered; also counts the answers by code. Without it answers are not looked at.
+--                 answered; also counts the answers by code
 
 local RECENT = 64 -- repeats come from the last so many buyers: their first request may be in flight
 
@@ -46,6 +49,7 @@ local crowd = tonumber(setting('USERS', '0'))
 local repeat_ratio = tonumber(setting('REPEAT', '0'))
 local ids_prefix = setting('IDS')
 local number, mine, own, head, tail, ids = 0, 0, nil, nil, nil, nil
+local before -- of the random digits; nil where there are none
 
 function init(args)
   local path, headers = setting('PATH', '/'), {}
@@ -56,11 +60,15 @@ function init(args)
     headers['Prefer'] = 'respond-async'
   end
   local text = wrk.format(setting('METHOD', 'POST'), path, headers)
-  local first, last = text:find('{user}', 1, true)
+  local first, last = text:find('{random}', 1, true)
+  if first then
+    before, text = text:sub(1, first - 1), text:sub(last + 1)
+  end
+  first, last = text:find('{user}', 1, true)
   head, tail = text:sub(1, first - 1) .. 'u', text:sub(last + 1)
   own = head .. thread_id .. '-'
   mine = crowd > 0 and math.max(1, math.floor((crowd + thread_count - thread_id) / thread_count)) or 0
-  math.randomseed(thread_id)
+  math.randomseed(thread_id + tonumber(setting('SEED', '0')))
   if ids_prefix then
     ids = assert(io.open(ids_prefix .. thread_id, 'w'))
   end
@@ -78,15 +86,20 @@ function request()
   if number == mine then
     number = 0
   end
+  if before then
+    return before .. math.random(100000000, 999999999) .. math.random(100000000, 999999999) .. text
+  end
   return text
 end
 
 local function keep_id(status, body)
-  ids:write(status, ' ', body:match('"id":%s*"([^"]*)"') or '-', '\n')
+  if ids then
+    ids:write(status, ' ', body:match('"id":%s*"([^"]*)"') or '-', '\n')
+  end
 end
 
 -- wrk parses and copies every answer once this function exists, so it does only where it is needed.
-if ids_prefix then
+if ids_prefix or setting('COUNT') == '1' then
   function response(status, headers, body)
     local name
     if status == 201 then

@@ -1,0 +1,317 @@
+"""Bounds: how much of their rate, or how little more waiting, buyers may lose to what happens beside them.
+
+Each bound runs the same buyers twice on the same fresh stores, once beside the trouble and once without it or
+beside something harmless, and the order of the two changes from round to round. An order counts when its row is
+committed. What a bound costs at rest is in at_rest.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import subprocess
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable, Iterator, TypeVar
+
+import common
+from common import Failure, Load, Postgres, Voucher
+from service import Service, Side
+
+BUYERS = 64
+CLIENTS = 64  # of made_up_post and made_up_get
+POLLERS = 256
+CURRENT_VOUCHERS = 1000
+PARKED_CONNECTIONS = 10_000
+PARKED_MAX_CONNECTIONS = 12_288  # of the service
+PARKED = common.ROOT / "loadtest" / "parked"
+PARKED_READY_S = 60
+LEAD_S = 0.5  # the others are under way before the buyers come
+LOCK_S = 10  # to get a row lock
+LOCKED_LEAST_S = 8  # longer than any statement's time-out: who is stuck behind the lock is answered at last
+LOCKED_MORE_MS = 100  # that a buyer of another voucher may wait longer
+TRICKLE_S = 0.05  # between two buyers of the locked voucher
+TRICKLE_END_S = 15
+
+Seen = TypeVar("Seen")  # what a phase gives
+
+
+@dataclass
+class Outcome:
+    """One round. What is wrong is a miss whatever the figure."""
+
+    figure: float
+    told: str
+    wrong: str = ""
+    details: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass
+class Bound:
+    """`measure` takes the length of a phase and whether the second phase goes first; it gives None where it
+    cannot be measured."""
+
+    name: str
+    what: str
+    unit: str  # of the figure
+    least: float | None
+    most: float | None
+    measure: Callable[[Side, int, bool], Outcome | None]
+    once: bool = False  # one round is enough
+    outcomes: list[Outcome] = field(default_factory=list)
+    failure: str = ""  # ended a round, and with it the bound: it is missed
+
+    @property
+    def limit(self) -> str:
+        return f"at least {self.least:g}" if self.least is not None else f"at most {self.most:g}"
+
+    def holds(self, figure: float) -> bool:
+        return (self.least is None or figure >= self.least) and (self.most is None or figure <= self.most)
+
+
+# ---- clients who ask for what does not exist ----
+
+
+def made_up_post(side: Side, seconds: int, flip: bool) -> Outcome:
+    return made_up(side, seconds, flip, method="POST", path="/seckill/")
+
+
+def made_up_get(side: Side, seconds: int, flip: bool) -> Outcome:
+    return made_up(side, seconds, flip, method="GET", path="/vouchers/")
+
+
+def made_up(side: Side, seconds: int, flip: bool, method: str, path: str) -> Outcome:
+    with side.serving() as service:
+        sold_out = service.sold_out_voucher()
+        made_up, harmless = in_turn(
+            flip,
+            lambda: buyers_beside(service, seconds, CLIENTS, method=method, path=path + "{random}"),
+            lambda: buyers_beside(service, seconds, CLIENTS, method=method, path=path + sold_out.id),
+        )
+    return kept(made_up, "made-up ids", harmless, "one sold-out voucher")
+
+
+# ---- clients who ask for their orders ----
+
+
+def order_pollers(side: Side, seconds: int, flip: bool) -> Outcome:
+    with side.serving() as service:
+        service.vouchers(CURRENT_VOUCHERS)
+        everybody_buys(service, POLLERS)
+        pollers, harmless = in_turn(
+            flip,
+            lambda: buyers_beside(service, seconds, POLLERS, method="GET", path="/orders", users=POLLERS),
+            lambda: buyers_beside(service, seconds, POLLERS, method="GET", path="/healthz", users=POLLERS),
+        )
+    return kept(pollers, "GET /orders", harmless, "GET /healthz")
+
+
+def everybody_buys(service: Service, users: int) -> None:
+    """The crowd of as many users: each has an order to ask for."""
+    voucher = service.voucher()
+    common.run_wrk([service.url], BUYERS, 1, 1, path=f"/seckill/{voucher.id}", users=users)
+    service.stores.wait_until_settled()
+    orders, _ = service.stores.orders(voucher.id)
+    if orders != users:
+        raise Failure(f"{orders} of {users} users have an order")
+
+
+# ---- connections that wait ----
+
+
+def parked(side: Side, seconds: int, flip: bool) -> Outcome | None:
+    """loadtest/parked --url URL --connections N parks its connections, prints "parked N" and holds them until
+    SIGTERM."""
+    if not os.access(PARKED, os.X_OK):
+        return None
+    with side.serving(SECKILL_MAX_CONNECTIONS=PARKED_MAX_CONNECTIONS) as service:
+
+        def buyers_beside_parked() -> Phase:
+            with parked_connections(service):
+                return buyers_beside(service, seconds, 0)
+
+        beside, alone = in_turn(flip, buyers_beside_parked, lambda: buyers_beside(service, seconds, 0))
+    return kept(beside, "parked connections", alone, "none")
+
+
+@contextmanager
+def parked_connections(service: Service) -> Iterator[None]:
+    command = [str(PARKED), "--url", service.url, "--connections", str(PARKED_CONNECTIONS)]
+    with child_that_says(command, f"parked {PARKED_CONNECTIONS}", PARKED_READY_S):
+        yield
+
+
+# ---- buyers, and what becomes of their rate ----
+
+
+@dataclass
+class Phase:
+    committed_rps: float
+    others_rps: float  # of the clients beside the buyers
+    load: Load
+
+
+def in_turn(flip: bool, first: Callable[[], Seen], second: Callable[[], Seen]) -> tuple[Seen, Seen]:
+    """Runs both, the second one first if flip; gives them as they were named."""
+    if flip:
+        later = second()
+        return first(), later
+    return first(), second()
+
+
+def buyers_beside(service: Service, seconds: int, clients: int, **settings: object) -> Phase:
+    """Buyers of a new voucher, beside clients who do what the settings say."""
+    voucher = service.voucher()
+    with ExitStack() as stack:
+        others = None
+        if clients > 0:
+            longer = seconds + common.WRK_STOP_S
+            others = common.Wrk([service.url], clients, 1, longer, seed=secrets.randbelow(1 << 30), **settings)
+            stack.callback(others.kill)
+            time.sleep(LEAD_S)
+        load = common.run_wrk([service.url], BUYERS, 1, seconds, path=f"/seckill/{voucher.id}")
+        others_rps = others.stop().rate if others else 0
+    service.stores.wait_until_settled()
+    return Phase(committed_rps(service, voucher, load), others_rps, load)
+
+
+def committed_rps(service: Service, voucher: Voucher, load: Load) -> float:
+    orders, _ = service.stores.orders(voucher.id)
+    told = load.requests - load.not_ok
+    if orders < told:
+        raise Failure(f"{told} buyers of voucher {voucher.id} won, {orders} rows in PostgreSQL")
+    end = load.started_at + load.seconds
+    return service.stores.orders_between(voucher.id, load.started_at, end) / load.seconds
+
+
+def kept(trouble: Phase, what: str, harmless: Phase, instead: str) -> Outcome:
+    if harmless.committed_rps == 0:
+        raise Failure(f"buyers get nothing beside {instead}")
+    told = (
+        f"{trouble.committed_rps:,.0f} orders/s beside {what} ({trouble.others_rps:,.0f}/s), "
+        f"{harmless.committed_rps:,.0f} beside {instead} ({harmless.others_rps:,.0f}/s)"
+    )
+    details = {
+        "committed_rps": trouble.committed_rps,
+        "others_rps": trouble.others_rps,
+        "harmless_committed_rps": harmless.committed_rps,
+        "harmless_others_rps": harmless.others_rps,
+    }
+    return Outcome(trouble.committed_rps / harmless.committed_rps, told, details=details)
+
+
+# ---- one voucher's rows are locked ----
+
+
+def locked_row(side: Side, seconds: int, flip: bool) -> Outcome:
+    seconds = max(seconds, LOCKED_LEAST_S)
+    with side.serving() as service:
+        locked_voucher, other, another = (service.voucher() for _ in range(3))
+
+        def buyers_beside_lock() -> Load:
+            with locked_rows(service.stores.postgres, locked_voucher), trickle(service, locked_voucher):
+                load = counted_buyers(service, other, seconds)
+            service.stores.wait_until_settled()
+            return load
+
+        locked, free = in_turn(flip, buyers_beside_lock, lambda: counted_buyers(service, another, seconds))
+    told = (
+        f"p99 of the other voucher's buyers {locked.p99_ms:.1f} ms at {locked.rate:,.0f} answers/s, "
+        f"without a lock {free.p99_ms:.1f} ms at {free.rate:,.0f}"
+    )
+    details = {"p99_ms": locked.p99_ms, "free_p99_ms": free.p99_ms, "rate": locked.rate, "free_rate": free.rate}
+    details |= {"answers": locked.answers, "others": locked.others, "broken": locked.broken}
+    return Outcome(locked.p99_ms - free.p99_ms, told, what_the_lock_broke(locked, free), details)
+
+
+def what_the_lock_broke(locked: Load, free: Load) -> str:
+    """wrk's p99 is that of the requests that were answered."""
+    missing = locked.requests - locked.answers["placed"] + locked.broken["timeout"]
+    if missing > 0:
+        return f"{missing:,} of {locked.requests:,} buyers of the other voucher did not hear 201"
+    longest_ms = free.p99_ms + LOCKED_MORE_MS
+    if locked.rate < BUYERS / longest_ms * 1000 / 2:
+        return f"at most half the rate that waits of {longest_ms:.0f} ms would give: some buyers waited to the end"
+    return ""
+
+
+def counted_buyers(service: Service, voucher: Voucher, seconds: int) -> Load:
+    return common.run_wrk([service.url], BUYERS, 1, seconds, path=f"/seckill/{voucher.id}", count=1)
+
+
+@contextmanager
+def locked_rows(postgres: Postgres, voucher: Voucher) -> Iterator[None]:
+    """A transaction beside the service holds all rows that say how many units the voucher has."""
+    script = f"""BEGIN;
+    SELECT format('SELECT %L FROM %I WHERE %I = {voucher.id} FOR UPDATE',
+                  'locked ' || table_name, table_name, column_name)
+      FROM information_schema.columns
+     WHERE table_schema = 'public' AND (table_name, column_name) IN
+           (('seckill_voucher', 'id'), ('seckill_segment', 'voucher_id'), ('seckill_segment', 'voucher'))
+     ORDER BY table_name \\gexec
+    """
+    with child_that_says(common.PSQL, "locked seckill_voucher", LOCK_S, script, postgres.env):
+        yield
+
+
+@contextmanager
+def trickle(service: Service, voucher: Voucher) -> Iterator[None]:
+    """A buyer at once and then every now and then, who does not wait for the commit."""
+    done = threading.Event()
+
+    def buy(number: int) -> None:
+        try:
+            service.buy(voucher, f"trickle-{number}-{secrets.token_hex(4)}", Prefer="respond-async")
+        except OSError:
+            pass  # no answer in time: the next buyer tries
+
+    def keep_buying() -> None:
+        for number in itertools.count(1):
+            if done.wait(TRICKLE_S):
+                break
+            buy(number)
+
+    buy(0)
+    thread = threading.Thread(target=keep_buying, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(TRICKLE_END_S)
+
+
+@contextmanager
+def child_that_says(
+    command: list[str], word: str, seconds: float, script: str = "", env: dict[str, str] | None = None
+) -> Iterator[None]:
+    """A process that has said the word, and goes at the end. Its standard input stays open meanwhile."""
+    child = subprocess.Popen(
+        command,
+        env=os.environ | (env or {}),
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    overdue = threading.Timer(seconds, child.kill)
+    try:
+        overdue.start()
+        child.stdin.write(script)
+        child.stdin.flush()
+        heard = ""
+        while not heard.endswith(f"{word}\n"):
+            line = child.stdout.readline()
+            if not line:
+                raise Failure(f"{Path(command[0]).name} did not say {word}: {heard}")
+            heard += line
+        overdue.cancel()
+        yield
+    finally:
+        overdue.cancel()
+        child.terminate()
+        child.communicate()
