@@ -1,5 +1,5 @@
 // A request is answered in one of three ways: at once from a response made at start, at once with one made for it, or
-// later, when the sale's outcome comes for its ticket. That may be before a call to the sale returns.
+// later, when the shop's outcome comes for its ticket. That may be before a call to the shop returns.
 #include "handlers.h"
 
 #include <stdio.h>

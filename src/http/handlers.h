@@ -1,5 +1,5 @@
-// What each route does with its request: asks the sale, and makes an answer of what the sale says. The only file of
-// this layer, beside reactor.c, that calls the sale.
+// What each route does with its request: asks the shop, and makes an answer of what it says. The only file of
+// this layer, beside reactor.c, that calls the shop.
 //
 // The loop's thread, as all functions.
 #ifndef SK_HTTP_HANDLERS_H
@@ -42,7 +42,7 @@ sk_handle sk_handle_create, sk_handle_inspect, sk_handle_reconcile;
 sk_handle sk_handle_letters, sk_handle_requeue, sk_handle_write_off;
 sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found;
 
-// The sale has answered a request that waits.
+// The shop has answered a request that waits.
 void sk_handle_outcome(const struct sk_context *context, struct sk_request *request, const struct sk_outcome *outcome);
 // It has not, in time.
 void sk_handle_expired(const struct sk_context *context, struct sk_request *request);

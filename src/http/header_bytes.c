@@ -9,7 +9,7 @@ enum { LINE_END = 2, VERSION_CHARS = 8, WORD = 8, DEL = 0x7f };
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 // RFC 9110 5.6.2
-static bool is_token(const char *name, size_t n)
+static bool header_bytes_is_token(const char *name, size_t n)
 {
     static const bool allowed[256] = {
         ['!'] = true, ['#'] = true, ['$'] = true, ['%'] = true, ['&'] = true, ['\''] = true, ['*'] = true, ['+'] = true,
@@ -31,7 +31,7 @@ static bool is_token(const char *name, size_t n)
 }
 
 // The top bit of each byte that is a control byte other than HTAB. No sum carries into the next byte.
-static uint64_t controls(uint64_t word)
+static uint64_t header_bytes_controls(uint64_t word)
 {
     uint64_t low = word & EACH(0x7f), tab = word ^ EACH('\t');
     uint64_t below_blank = ~((low + EACH(0x80 - ' ')) | word);
@@ -40,25 +40,25 @@ static uint64_t controls(uint64_t word)
     return ((below_blank & ~is_tab) | is_del) & EACH(0x80);
 }
 
-static bool has_control(const char *bytes, size_t n)
+static bool header_bytes_has_control(const char *bytes, size_t n)
 {
     uint64_t word;
     for (; n >= WORD; bytes += WORD, n -= WORD) {
         memcpy(&word, bytes, WORD);
-        if (controls(word) != 0)
+        if (header_bytes_controls(word) != 0)
             return true;
     }
     word = EACH(' ');
     for (size_t i = 0; i < n; i++)
         word = word << 8 | (unsigned char)bytes[i];
-    return controls(word) != 0;
+    return header_bytes_controls(word) != 0;
 }
 
 void sk_header_bytes_target(struct sk_header_bytes *check, const char *target)
 {
     size_t n = strlen(target);
     check->target_end = target + n;
-    check->bad = has_control(target, n) || memchr(target, '\t', n) != NULL;
+    check->bad = header_bytes_has_control(target, n) || memchr(target, '\t', n) != NULL;
 }
 
 void sk_header_bytes_begin(struct sk_header_bytes *check, const char *method, const char *target, const char *version)
@@ -72,7 +72,7 @@ void sk_header_bytes_begin(struct sk_header_bytes *check, const char *method, co
 void sk_header_bytes_field(struct sk_header_bytes *check, const char *name, size_t name_len, const char *value,
                            size_t value_len)
 {
-    if (name != check->next || !is_token(name, name_len) || has_control(value, value_len))
+    if (name != check->next || !header_bytes_is_token(name, name_len) || header_bytes_has_control(value, value_len))
         check->bad = true;
     check->next = value + value_len + LINE_END;
 }

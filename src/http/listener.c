@@ -14,7 +14,7 @@
 
 enum { BACKLOG = 4096 };
 
-static int try_listen(const struct addrinfo *at)
+static int listener_try(const struct addrinfo *at)
 {
     int on = 1;
     int fd = socket(at->ai_family, at->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, at->ai_protocol);
@@ -46,7 +46,7 @@ int sk_listen(const char *address)
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     int error = getaddrinfo(n == 0 ? NULL : host, colon + 1, &hints, &found);
-    int fd = error == 0 ? try_listen(found) : -1;
+    int fd = error == 0 ? listener_try(found) : -1;
     if (fd < 0)
         sk_log_text(SK_ERROR, "cannot listen", "reason", error != 0 ? gai_strerror(error) : strerror(errno));
     if (found != NULL)

@@ -5,13 +5,13 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *skip_blanks(const char *at)
+static const char *prefer_skip_blanks(const char *at)
 {
     return at + strspn(at, " \t");
 }
 
 // Past a word; `at` stands at its start. Without its closing quote a quoted string takes the rest.
-static const char *skip_word(const char *at)
+static const char *prefer_skip_word(const char *at)
 {
     if (*at != '"')
         return at + strcspn(at, " \t,;=\"");
@@ -23,20 +23,20 @@ static const char *skip_word(const char *at)
 }
 
 // To the comma that ends this preference, or to the end.
-static const char *skip_preference(const char *at)
+static const char *prefer_skip_preference(const char *at)
 {
     while (*at != '\0' && *at != ',')
-        at = *at == '"' ? skip_word(at) : at + 1;
+        at = *at == '"' ? prefer_skip_word(at) : at + 1;
     return at;
 }
 
 // An empty value is none (RFC 7240 2): respond-async="" is respond-async.
-static const char *skip_empty_value(const char *at)
+static const char *prefer_skip_empty_value(const char *at)
 {
-    const char *after = skip_blanks(at);
+    const char *after = prefer_skip_blanks(at);
     if (*after != '=')
         return at;
-    after = skip_blanks(after + 1);
+    after = prefer_skip_blanks(after + 1);
     return strncmp(after, "\"\"", 2) == 0 ? after + 2 : at;
 }
 
@@ -44,14 +44,14 @@ bool sk_prefer_async(const char *value)
 {
     static const char name[] = "respond-async";
     for (const char *at = value; *at != '\0'; at += *at == ',') {
-        at = skip_blanks(at);
-        const char *end = skip_word(at);
+        at = prefer_skip_blanks(at);
+        const char *end = prefer_skip_word(at);
         if (end - at == sizeof name - 1 && strncasecmp(at, name, sizeof name - 1) == 0) {
-            end = skip_blanks(skip_empty_value(end));
+            end = prefer_skip_blanks(prefer_skip_empty_value(end));
             if (*end == '\0' || *end == ',' || *end == ';')
                 return true;
         }
-        at = skip_preference(at);
+        at = prefer_skip_preference(at);
     }
     return false;
 }

@@ -80,10 +80,10 @@ struct match {
 };
 
 enum phase {
-    PHASE_STARTING, // there is no sale yet; a client may be faster
+    PHASE_STARTING, // there is no shop yet; a client may be faster
     PHASE_SERVING,
     PHASE_DRAINING,
-    PHASE_ENDED, // there is no sale any more
+    PHASE_ENDED, // there is no shop any more
 };
 
 struct sk_routes {

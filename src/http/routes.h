@@ -1,5 +1,5 @@
 // The routes: what the interface is. Finds the handler for a request, checks who asks and what the path says, and
-// brings the sale's outcomes back to the requests that wait for them.
+// brings the outcomes back to the requests that wait for them.
 #ifndef SK_HTTP_ROUTES_H
 #define SK_HTTP_ROUTES_H
 
@@ -10,13 +10,13 @@ struct sk_routes;
 
 // The reactor's thread, as all functions. NULL: out of memory. Borrows config.
 struct sk_routes *sk_routes_open(const struct sk_config *config);
-void sk_routes_close(struct sk_routes *routes); // after server and sale; NULL is fine
+void sk_routes_close(struct sk_routes *routes); // after server and shop; NULL is fine
 
 // The two ends it connects; set once both exist.
 void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_shop *sale);
 
 // The last two phases. Draining: new orders are refused with SHUTTING_DOWN, /readyz says 503, all else is served; every
-// answer ends its connection. Ended: the sale may go, since no request reaches it any more; every one is refused
+// answer ends its connection. Ended: the shop may go, since no request reaches it any more; every one is refused
 // with SHUTTING_DOWN. Outcomes for requests that wait are still answered.
 void sk_routes_drain(struct sk_routes *routes);
 void sk_routes_end(struct sk_routes *routes);

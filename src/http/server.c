@@ -21,6 +21,7 @@
 #include "listener.h"
 #include "log.h"
 #include "target.h"
+#include "timer.h"
 
 enum { DISCARD_FACTOR = 8, POOL_INCREMENT = 1024 };
 enum { RUNS_MAX = 128, SENDING_RUNS_MAX = 3, BACKLOG_RUNS_MAX = 64 };
@@ -32,8 +33,8 @@ struct sk_server {
     struct sk_connections connections;
     struct MHD_Daemon *daemon;
     int listen_fd;
-    uv_poll_t *poll; // blocks of their own: libuv frees them later than the server goes
-    uv_timer_t *tick;
+    uv_poll_t *poll; // a block of its own: libuv lets go of it later than the server goes
+    struct sk_timer *tick;
     bool progress; // a body arrived in pieces: there may be more to read
 };
 
@@ -43,7 +44,7 @@ static void server_free(struct sk_server *server);
 static void server_free_handle(uv_handle_t *handle);
 
 static void server_on_readable(uv_poll_t *poll, int status, int events);
-static void server_on_tick(uv_timer_t *timer);
+static void server_on_tick(void *arg);
 static void server_run(struct sk_server *server);
 static bool server_has_more_to_do(struct sk_server *server);
 
@@ -82,7 +83,7 @@ struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_config *config
     server->config = config;
     server->handler = *handler;
     server->poll = calloc(1, sizeof *server->poll);
-    server->tick = calloc(1, sizeof *server->tick);
+    server->tick = sk_timer_open(loop, SK_DEADLINES_TICK_MS, server_on_tick, server);
     server->listen_fd = sk_listen(config->listen);
     enum sk_status opened = sk_connections_open(&server->connections, loop, config);
     if (server->poll == NULL || server->tick == NULL || server->listen_fd < 0 || opened != SK_OK ||
@@ -103,9 +104,6 @@ static enum sk_status server_start(struct sk_server *server)
         return SK_FAIL;
     server->poll->data = server;
     (void)uv_poll_start(server->poll, UV_READABLE, server_on_readable);
-    (void)uv_timer_init(server->loop, server->tick);
-    server->tick->data = server;
-    (void)uv_timer_start(server->tick, server_on_tick, SK_DEADLINES_TICK_MS, SK_DEADLINES_TICK_MS);
     server_run(server); // arms the listening socket
     return SK_OK;
 }
@@ -127,7 +125,7 @@ static struct MHD_Daemon *server_start_daemon(struct sk_server *server)
                             MHD_OPTION_END);
 }
 
-// After an opening that failed; the loop does not know the handles then.
+// After an opening that failed; the loop does not know server->poll then.
 static void server_free(struct sk_server *server)
 {
     if (server->daemon != NULL)
@@ -135,8 +133,8 @@ static void server_free(struct sk_server *server)
     else if (server->listen_fd >= 0)
         (void)close(server->listen_fd);
     sk_connections_close(&server->connections);
+    sk_timer_close(server->tick);
     free(server->poll);
-    free(server->tick);
     free(server);
 }
 
@@ -185,9 +183,9 @@ bool sk_server_turn(struct sk_server *server)
     return true;
 }
 
-static void server_on_tick(uv_timer_t *timer)
+static void server_on_tick(void *arg)
 {
-    struct sk_server *server = timer->data;
+    struct sk_server *server = arg;
     struct sk_connection *connection;
     while ((connection = sk_connections_next_overdue(&server->connections)) != NULL) {
         if (connection->phase == SK_PHASE_WAITING || connection->phase == SK_PHASE_PARKED)
@@ -411,7 +409,7 @@ void sk_server_close(struct sk_server *server)
     server_leave_idle(server);
     (void)uv_poll_stop(server->poll);
     uv_close((uv_handle_t *)server->poll, server_free_handle);
-    uv_close((uv_handle_t *)server->tick, server_free_handle);
+    sk_timer_close(server->tick);
     MHD_stop_daemon(server->daemon); // closes the connections, each through server_on_completed
     sk_connections_close(&server->connections);
     free(server);

@@ -1,5 +1,5 @@
-// The HTTP server of one reactor: libmicrohttpd in external epoll mode on the reactor's loop. Only its three files
-// (server.c, request.c and response.c) and connection.c include libmicrohttpd.
+// The HTTP server of one reactor: libmicrohttpd in external epoll mode on the reactor's loop. Only server.c,
+// connection.c, request.c and response.c include libmicrohttpd.
 //
 // All functions: the loop's thread.
 #ifndef SK_HTTP_SERVER_H

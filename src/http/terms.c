@@ -28,44 +28,70 @@ static const struct {
     [END_AT] = {"end_at", TIME_DETAIL},
 };
 
-// ---- the list of what is wrong ----
+static enum sk_verdict terms_read_all(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read);
+static enum sk_verdict terms_refuse_text(const json_error_t *error, json_t *errors);
+static const char *terms_reason_of(const json_error_t *error);
+static bool terms_check_form(json_t *document, json_t *values[MEMBERS], json_t *errors);
+static bool terms_is_known(const char *name);
+static bool terms_check_values(json_t *const values[MEMBERS], struct sk_terms *terms, json_t *errors);
+static bool terms_read_integer(const json_t *value, int64_t most, int64_t *out);
+static bool terms_read_time(const json_t *value, int64_t *out);
+static void terms_add_member_error(json_t *errors, const char *name, const char *detail);
+static void terms_add_error(json_t *errors, const char *pointer, const char *detail);
+static bool terms_put_pointer(const char *name, char out[POINTER_SIZE]);
 
-static void add_error(json_t *errors, const char *pointer, const char *detail)
+enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read)
 {
-    size_t count = json_array_size(errors);
-    if (count == SK_TERMS_ERRORS_MAX)
-        (void)json_array_append_new(errors, json_pack("{s:s,s:s}", "pointer", "", "detail", "has more problems"));
-    else if (count < SK_TERMS_ERRORS_MAX)
-        (void)json_array_append_new(errors, json_pack("{s:s,s:s}", "pointer", pointer, "detail", detail));
-}
-
-// The pointer to a member; false if its name is too long and was cut, between two characters.
-static bool put_pointer(const char *name, char out[POINTER_SIZE])
-{
-    size_t n = strlen(name), len = n > SK_TERMS_NAME_MAX ? SK_TERMS_NAME_MAX : n;
-    while (len < n && ((unsigned char)name[len] & 0xc0) == 0x80)
-        len--;
-    *out++ = '/';
-    for (size_t i = 0; i < len; i++) {
-        bool escape = name[i] == '~' || name[i] == '/';
-        if (escape)
-            *out++ = '~';
-        *out++ = (char)(!escape ? name[i] : name[i] == '~' ? '0' : '1');
+    *read = (struct sk_terms_body){.errors = json_array()};
+    enum sk_verdict verdict = terms_read_all(body, len, terms, read);
+    if (json_array_size(read->errors) == 0) {
+        json_decref(read->errors);
+        read->errors = NULL;
     }
-    *out = '\0';
-    return len == n;
+    return verdict;
 }
 
-static void add_member_error(json_t *errors, const char *name, const char *detail)
+static enum sk_verdict terms_read_all(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read)
 {
-    char pointer[POINTER_SIZE];
-    (void)put_pointer(name, pointer);
-    add_error(errors, pointer, detail);
+    json_error_t error;
+    json_t *values[MEMBERS];
+    if (len == 0) {
+        terms_add_error(read->errors, "", "must be a JSON object, but there is no body");
+        return SK_VERDICT_BAD_JSON;
+    }
+    read->document = json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (read->document == NULL)
+        return terms_refuse_text(&error, read->errors);
+    if (!json_is_object(read->document)) {
+        terms_add_error(read->errors, "", "must be a JSON object");
+        return SK_VERDICT_BAD_JSON;
+    }
+    bool form = terms_check_form(read->document, values, read->errors),
+         good = terms_check_values(values, terms, read->errors);
+    return !form ? SK_VERDICT_BAD_JSON : good ? SK_VERDICT_FOUND : SK_VERDICT_INVALID;
+}
+
+void sk_terms_free(struct sk_terms_body *read)
+{
+    json_decref(read->document);
+    json_decref(read->errors);
+    *read = (struct sk_terms_body){0};
 }
 
 // ---- the form ----
 
-static const char *reason_of(const json_error_t *error)
+static enum sk_verdict terms_refuse_text(const json_error_t *error, json_t *errors)
+{
+    char detail[DETAIL_SIZE];
+    if (json_error_code(error) == json_error_out_of_memory)
+        return SK_VERDICT_OVERLOADED;
+    (void)snprintf(detail, sizeof detail, "cannot be read as JSON: %s (line %d, column %d)", terms_reason_of(error),
+                   error->line, error->column);
+    terms_add_error(errors, "", detail);
+    return SK_VERDICT_BAD_JSON;
+}
+
+static const char *terms_reason_of(const json_error_t *error)
 {
     switch (json_error_code(error)) {
     case json_error_stack_overflow:
@@ -88,18 +114,31 @@ static const char *reason_of(const json_error_t *error)
     }
 }
 
-static enum sk_verdict refuse_text(const json_error_t *error, json_t *errors)
+static bool terms_check_form(json_t *document, json_t *values[MEMBERS], json_t *errors)
 {
-    char detail[DETAIL_SIZE];
-    if (json_error_code(error) == json_error_out_of_memory)
-        return SK_VERDICT_OVERLOADED;
-    (void)snprintf(detail, sizeof detail, "cannot be read as JSON: %s (line %d, column %d)", reason_of(error),
-                   error->line, error->column);
-    add_error(errors, "", detail);
-    return SK_VERDICT_BAD_JSON;
+    bool right = true;
+    const char *name;
+    json_t *value;
+    for (int i = 0; i < MEMBERS; i++) {
+        values[i] = json_object_get(document, members[i].name);
+        if (values[i] == NULL) {
+            terms_add_member_error(errors, members[i].name, "is required");
+            right = false;
+        }
+    }
+    json_object_foreach(document, name, value)
+    {
+        if (terms_is_known(name))
+            continue;
+        char pointer[POINTER_SIZE];
+        bool whole = terms_put_pointer(name, pointer);
+        terms_add_error(errors, pointer, whole ? "is not known here" : "is not known here; the name is longer");
+        right = false;
+    }
+    return right;
 }
 
-static bool is_known(const char *name)
+static bool terms_is_known(const char *name)
 {
     for (int i = 0; i < MEMBERS; i++) {
         if (strcmp(name, members[i].name) == 0)
@@ -108,103 +147,75 @@ static bool is_known(const char *name)
     return false;
 }
 
-static bool check_form(json_t *document, json_t *values[MEMBERS], json_t *errors)
-{
-    bool right = true;
-    const char *name;
-    json_t *value;
-    for (int i = 0; i < MEMBERS; i++) {
-        values[i] = json_object_get(document, members[i].name);
-        if (values[i] == NULL) {
-            add_member_error(errors, members[i].name, "is required");
-            right = false;
-        }
-    }
-    json_object_foreach(document, name, value)
-    {
-        if (is_known(name))
-            continue;
-        char pointer[POINTER_SIZE];
-        bool whole = put_pointer(name, pointer);
-        add_error(errors, pointer, whole ? "is not known here" : "is not known here; the name is longer");
-        right = false;
-    }
-    return right;
-}
-
 // ---- the values ----
 
-static bool read_integer(const json_t *value, int64_t most, int64_t *out)
-{
-    *out = json_integer_value(value);
-    return json_is_integer(value) && *out >= 0 && *out <= most;
-}
-
-static bool read_time(const json_t *value, int64_t *out)
-{
-    return json_is_string(value) && sk_text_time(json_string_value(value), out);
-}
-
 // A member that is missing has been listed before.
-static bool check_values(json_t *const values[MEMBERS], struct sk_terms *terms, json_t *errors)
+static bool terms_check_values(json_t *const values[MEMBERS], struct sk_terms *terms, json_t *errors)
 {
     size_t title_len = json_string_length(values[TITLE]);
     terms->title = json_string_value(values[TITLE]);
     const bool good[MEMBERS] = {
         [TITLE] = title_len >= 1 && title_len <= TITLE_MAX_BYTES,
-        [STOCK] = read_integer(values[STOCK], STOCK_MAX, &terms->stock),
-        [PRICE] = read_integer(values[PRICE], price_max_cents, &terms->price_cents),
-        [BEGIN_AT] = read_time(values[BEGIN_AT], &terms->begin_ms),
-        [END_AT] = read_time(values[END_AT], &terms->end_ms),
+        [STOCK] = terms_read_integer(values[STOCK], STOCK_MAX, &terms->stock),
+        [PRICE] = terms_read_integer(values[PRICE], price_max_cents, &terms->price_cents),
+        [BEGIN_AT] = terms_read_time(values[BEGIN_AT], &terms->begin_ms),
+        [END_AT] = terms_read_time(values[END_AT], &terms->end_ms),
     };
     bool all = true;
     for (int i = 0; i < MEMBERS; i++) {
         all = all && good[i];
         if (values[i] != NULL && !good[i])
-            add_member_error(errors, members[i].name, members[i].detail);
+            terms_add_member_error(errors, members[i].name, members[i].detail);
     }
     if (good[BEGIN_AT] && good[END_AT] && terms->begin_ms >= terms->end_ms) {
-        add_member_error(errors, members[END_AT].name, "must be later than begin_at");
+        terms_add_member_error(errors, members[END_AT].name, "must be later than begin_at");
         return false;
     }
     return all;
 }
 
-// ---- all of it ----
-
-static enum sk_verdict read_all(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read)
+static bool terms_read_integer(const json_t *value, int64_t most, int64_t *out)
 {
-    json_error_t error;
-    json_t *values[MEMBERS];
-    if (len == 0) {
-        add_error(read->errors, "", "must be a JSON object, but there is no body");
-        return SK_VERDICT_BAD_JSON;
-    }
-    read->document = json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (read->document == NULL)
-        return refuse_text(&error, read->errors);
-    if (!json_is_object(read->document)) {
-        add_error(read->errors, "", "must be a JSON object");
-        return SK_VERDICT_BAD_JSON;
-    }
-    bool form = check_form(read->document, values, read->errors), good = check_values(values, terms, read->errors);
-    return !form ? SK_VERDICT_BAD_JSON : good ? SK_VERDICT_FOUND : SK_VERDICT_INVALID;
+    *out = json_integer_value(value);
+    return json_is_integer(value) && *out >= 0 && *out <= most;
 }
 
-enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read)
+static bool terms_read_time(const json_t *value, int64_t *out)
 {
-    *read = (struct sk_terms_body){.errors = json_array()};
-    enum sk_verdict verdict = read_all(body, len, terms, read);
-    if (json_array_size(read->errors) == 0) {
-        json_decref(read->errors);
-        read->errors = NULL;
-    }
-    return verdict;
+    return json_is_string(value) && sk_text_time(json_string_value(value), out);
 }
 
-void sk_terms_free(struct sk_terms_body *read)
+// ---- the list of what is wrong ----
+
+static void terms_add_member_error(json_t *errors, const char *name, const char *detail)
 {
-    json_decref(read->document);
-    json_decref(read->errors);
-    *read = (struct sk_terms_body){0};
+    char pointer[POINTER_SIZE];
+    (void)terms_put_pointer(name, pointer);
+    terms_add_error(errors, pointer, detail);
+}
+
+static void terms_add_error(json_t *errors, const char *pointer, const char *detail)
+{
+    size_t count = json_array_size(errors);
+    if (count == SK_TERMS_ERRORS_MAX)
+        (void)json_array_append_new(errors, json_pack("{s:s,s:s}", "pointer", "", "detail", "has more problems"));
+    else if (count < SK_TERMS_ERRORS_MAX)
+        (void)json_array_append_new(errors, json_pack("{s:s,s:s}", "pointer", pointer, "detail", detail));
+}
+
+// The pointer to a member; false if its name is too long and was cut, between two characters.
+static bool terms_put_pointer(const char *name, char out[POINTER_SIZE])
+{
+    size_t n = strlen(name), len = n > SK_TERMS_NAME_MAX ? SK_TERMS_NAME_MAX : n;
+    while (len < n && ((unsigned char)name[len] & 0xc0) == 0x80)
+        len--;
+    *out++ = '/';
+    for (size_t i = 0; i < len; i++) {
+        bool escape = name[i] == '~' || name[i] == '/';
+        if (escape)
+            *out++ = '~';
+        *out++ = (char)(!escape ? name[i] : name[i] == '~' ? '0' : '1');
+    }
+    *out = '\0';
+    return len == n;
 }
