@@ -9,7 +9,7 @@
 // The loop's thread, as both. The caller's user id; false: not identified.
 bool sk_auth_user(const struct sk_request *request, char user[SK_USER_SIZE]);
 
-// Whether the request may make admin calls: FOUND, or the refusal. `token` NULL: nobody may.
+// Whether the request may make admin calls: FOUND, or the refusal. `token` NULL: such calls are off.
 enum sk_verdict sk_auth_admin(const struct sk_request *request, const char *token);
 
 #endif

@@ -1,5 +1,5 @@
-// An epoll set of its own, which the loop polls as one descriptor. It asks for the end of the client's side only, once,
-// so that bytes that a client sends while it is parked wake nobody.
+// An epoll set of its own, which the loop polls as one descriptor. It asks for the end of the client's side only, once:
+// bytes that a client sends while it is parked do not wake the loop.
 #include "hangups.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // A list of preferences, parted by commas: token [= word] *(; [token [= word]]), where a word is a token or a quoted
-// string. A comma in quotes parts nothing. What cannot be read is no preference of ours, and is stepped over.
+// string. A comma in quotes parts nothing. What cannot be parsed is skipped.
 #include "prefer.h"
 
 #include <string.h>

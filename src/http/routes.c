@@ -240,7 +240,7 @@ static bool routes_fits(const char *pattern, const char *path, struct segment id
     return true;
 }
 
-// Returns what follows the name in the pattern. NULL: a dot segment, which leads to another place, and to none of ours.
+// Returns what follows the name in the pattern. NULL: a dot segment, which fits no route.
 static const char *routes_take_id(const char *pattern, struct segment segment, struct segment ids[ID_COUNT])
 {
     if ((segment.len == 1 && segment.at[0] == '.') || (segment.len == 2 && memcmp(segment.at, "..", 2) == 0))

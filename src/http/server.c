@@ -5,8 +5,8 @@
 // return MHD_YES without a response after the request is whole, and MHD_queue_response moves such a connection on at
 // once. A request that is parked waits too long for that, and is suspended (connection.c).
 //
-// Slow clients are cut by deadlines of ours, because the library's time-out starts anew with each byte: every phase
-// of a connection has an absolute limit.
+// Every phase of a connection has an absolute deadline (connection.h): slow clients must be cut, and the time-out of
+// libmicrohttpd starts anew with each byte.
 #include "server.h"
 
 #include <microhttpd.h>

@@ -3,6 +3,8 @@
 // given. The server must survive, answer or close, answer in a form that a client can read, and never let a request
 // through to the sale that it should have refused.
 //
+// Paths that begin with /park are parked beside the routes, which park nothing.
+//
 // An input is what the client sends. These bytes are not sent but do something in between:
 //   \x1b  the other one of two clients goes on
 //   \x1c  the loop turns before the rest is sent
@@ -25,7 +27,7 @@
 #include "routes.h"
 #include "text.h"
 
-enum { CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, PATIENCE_TURNS = 3, BACKLOG = 16 };
+enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, PATIENCE_TURNS = 3, BACKLOG = 16 };
 enum { READ_SIZE = 65536, MINUTE_MS = 60000, PER_HEADER = 64 };
 
 #define ADMIN_TOKEN "t0ken"
@@ -44,8 +46,9 @@ static struct sk_server *server;
 static struct sockaddr_un here;
 static socklen_t here_len;
 static struct client clients[CLIENTS];
-static struct client probe; // asks whether the server is still there
-static size_t handled, hung_up;
+static struct client probe;         // asks whether the server is still there
+static uint64_t parked[PARKED_MAX]; // the last ones
+static size_t handled, hung_up, parked_count;
 
 // ---- time ----
 
@@ -295,9 +298,17 @@ void sk_repair_write_off(struct sk_repairs *repairs, int64_t voucher_id, int64_t
     sk_repair_requeue(repairs, voucher_id, letter, ticket);
 }
 
+static void answer_parked(void)
+{
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_SOLD_OUT};
+    for (size_t i = 0; i < parked_count && i < PARKED_MAX; i++)
+        sk_routes_outcome(routes, parked[i], &outcome);
+}
+
 // What was accepted is confirmed the next time.
 static void answer_all(void)
 {
+    answer_parked();
     size_t count = asked_count;
     struct asked now[ASKED_MAX];
     memcpy(now, asked, sizeof now);
@@ -322,7 +333,12 @@ static void turn(void)
 static void handle(void *arg, struct sk_request *request)
 {
     handled++;
-    sk_routes_handle(arg, request);
+    if (strncmp(request->path, "/park", 5) == 0) {
+        parked[parked_count++ % PARKED_MAX] = request->ticket;
+        sk_request_park(request, MINUTE_MS);
+    } else {
+        sk_routes_handle(arg, request);
+    }
 }
 
 // ---- the clients ----
@@ -507,7 +523,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char marks[] = "\x1b\x1c\x1d\x1e\x1f";
     size_t current = 0, answers = 0;
-    handled = hung_up = asked_count = 0;
+    handled = hung_up = parked_count = asked_count = 0;
     for (int i = 0; i < CLIENTS; i++)
         come(&clients[i]);
     for (size_t at = 0, n; at < size; at += n + 1) {
@@ -540,8 +556,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         see_it_end(&clients[i]);
         answers += read_answers(&clients[i]);
     }
-    // The library answers what is too broken for us.
-    MUST(hung_up > 0 || answers >= handled || filled_up(&clients[0]) || filled_up(&clients[1]));
+    // The library answers what is too broken for us. A client that says no more while it is parked is gone.
+    MUST(hung_up > 0 || parked_count > 0 || answers >= handled || filled_up(&clients[0]) || filled_up(&clients[1]));
     let_a_minute_pass(); // for clients that hung up while they waited
     turn();
     must_be_well();
