@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Callable, Iterator, TypeVar
 
 import common
+import parking
 from common import Failure, Load, Postgres, Voucher
+from servers import Server, free_port, start_server
 from service import Service, Side
 
 BUYERS = 64
@@ -27,9 +29,7 @@ CLIENTS = 64  # of made_up_post and made_up_get
 POLLERS = 256
 CURRENT_VOUCHERS = 1000
 PARKED_CONNECTIONS = 10_000
-PARKED_MAX_CONNECTIONS = 12_288  # of the service
-PARKED = common.ROOT / "loadtest" / "parked"
-PARKED_READY_S = 60
+PARKED_MAX_CONNECTIONS = 12_288  # of the server
 LEAD_S = 0.5  # the others are under way before the buyers come
 LOCK_S = 10  # to get a row lock
 LOCKED_LEAST_S = 8  # longer than any statement's time-out: who is stuck behind the lock is answered at last
@@ -123,26 +123,38 @@ def everybody_buys(service: Service, users: int) -> None:
 # ---- connections that wait ----
 
 
-def parked(side: Side, seconds: int, flip: bool) -> Outcome | None:
-    """loadtest/parked --url URL --connections N parks its connections, prints "parked N" and holds them until
-    SIGTERM."""
-    if not os.access(PARKED, os.X_OK):
-        return None
-    with side.serving(SECKILL_MAX_CONNECTIONS=PARKED_MAX_CONNECTIONS) as service:
+def parked(side: Side, seconds: int, flip: bool) -> Outcome:
+    """Of the ceiling, because no call of the service parks: the same server on the same kind of loop."""
+    with parking_server(side) as server:
 
-        def buyers_beside_parked() -> Phase:
-            with parked_connections(service):
-                return buyers_beside(service, seconds, 0)
+        def crowd() -> Load:
+            return common.run_wrk([server.url], BUYERS, 1, seconds, path="/seckill/1")
 
-        beside, alone = in_turn(flip, buyers_beside_parked, lambda: buyers_beside(service, seconds, 0))
-    return kept(beside, "parked connections", alone, "none")
+        def crowd_beside_parked() -> Load:
+            with parking.parked(server.url, PARKED_CONNECTIONS):
+                return crowd()
+
+        beside, alone = in_turn(flip, crowd_beside_parked, crowd)
+    told = f"{beside.rate:,.0f} answers/s beside parked connections, {alone.rate:,.0f} beside none"
+    details = {"rps": beside.rate, "harmless_rps": alone.rate}
+    return Outcome(beside.rate / alone.rate, told, what_parking_broke(beside), details)
 
 
 @contextmanager
-def parked_connections(service: Service) -> Iterator[None]:
-    command = [str(PARKED), "--url", service.url, "--connections", str(PARKED_CONNECTIONS)]
-    with child_that_says(command, f"parked {PARKED_CONNECTIONS}", PARKED_READY_S):
-        yield
+def parking_server(side: Side) -> Iterator[Server]:
+    port = free_port()
+    command = [str(side.stores.build.binary("seckill-ceiling")), "--listen", f"127.0.0.1:{port}"]
+    command += ["--max-connections", str(PARKED_MAX_CONNECTIONS)]
+    server = start_server(command, port, "/", side.folder / "parking.log")
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def what_parking_broke(beside: Load) -> str:
+    broken = beside.not_ok + sum(beside.broken.values())
+    return f"{broken:,} of {beside.requests:,} requests beside parked connections failed" if broken else ""
 
 
 # ---- buyers, and what becomes of their rate ----

@@ -1,4 +1,4 @@
-"""Connections that are parked at a server: each has asked for /park, and is not answered meanwhile."""
+"""Connections that are parked at contenders/ceiling.c: each has asked for /park, and is not answered meanwhile."""
 
 from __future__ import annotations
 
@@ -61,3 +61,4 @@ def parked(url: str, count: int) -> Iterator[None]:
     finally:
         for connection in connections:
             connection.close()
+    common.wait_for(f"{url} lets go of connections that hung up", lambda: count_parked(url) == 0, 20)
