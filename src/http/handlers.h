@@ -12,7 +12,7 @@
 
 struct sk_context {
     const struct sk_config *config; // borrowed, as all
-    struct sk_shop *sale;           // there as long as requests reach a handler
+    struct sk_shop *shop;           // there as long as requests reach a handler
     struct sk_answers *answers;
     bool draining; // no new orders
 };

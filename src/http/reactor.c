@@ -32,117 +32,17 @@ struct sk_reactor {
     bool left_behind; // a look-up that goes on
     struct sk_routes *routes;
     struct sk_server *server;
-    struct sk_shop *sale;
+    struct sk_shop *shop;
 };
 
-static void on_turn(uv_prepare_t *prepare)
-{
-    struct sk_reactor *reactor = prepare->data;
-    if (reactor->server == NULL)
-        return;
-    // Sending answers may bring new requests, and sending requests may bring refusals.
-    for (int i = 0; i < TURN_ROUNDS_MAX; i++) {
-        bool answered = sk_server_turn(reactor->server);
-        sk_shop_turn(reactor->sale);
-        if (!answered)
-            break;
-    }
-}
-
-static void on_last_wait_over(uv_timer_t *timer)
-{
-    uv_stop(timer->loop);
-}
-
-// The order counts: requests that come now find the routes ended, what the sale has to say at its end is still
-// answered, and then the server sends it.
-static void close_all(struct sk_reactor *reactor)
-{
-    if (reactor->routes != NULL)
-        sk_routes_end(reactor->routes);
-    sk_shop_close(reactor->sale);
-    reactor->sale = NULL;
-    sk_server_close(reactor->server);
-    reactor->server = NULL;
-    uv_close((uv_handle_t *)&reactor->turn, NULL);
-    uv_close((uv_handle_t *)&reactor->stop, NULL);
-    // A look-up of a host name keeps the loop alive for as long as the resolver likes.
-    (void)uv_timer_start(&reactor->drain, on_last_wait_over, LAST_WAIT_MS, 0);
-    uv_unref((uv_handle_t *)&reactor->drain);
-}
-
-static void on_drain_tick(uv_timer_t *timer)
-{
-    struct sk_reactor *reactor = timer->data;
-    uint64_t now = uv_now(&reactor->loop);
-    bool done = sk_server_waiting(reactor->server) == 0 && sk_server_sending(reactor->server) == 0 &&
-                sk_shop_idle(reactor->sale);
-    bool give_up = !done && now >= reactor->give_up_at_ms && sk_shop_give_up(reactor->sale);
-    if (!done && now < (give_up ? reactor->give_up_until_ms : reactor->drain_until_ms))
-        return;
-    struct sk_left left = sk_shop_left(reactor->sale);
-    if (done)
-        sk_log(SK_INFO, "drained", "");
-    else
-        sk_log(left.nowhere > 0 ? SK_ERROR : SK_WARN, "not drained in time",
-               "kept_by_journal=%zu kept_by_letters=%zu without_end=%zu", left.in_journal, left.in_letters,
-               left.nowhere);
-    sk_server_expire(reactor->server); // an accepted order is answered 202
-    // One more turn, so that the last answers are out before the sockets close.
-    on_turn(&reactor->turn);
-    close_all(reactor);
-}
-
-static void on_stop(uv_async_t *async)
-{
-    struct sk_reactor *reactor = async->data;
-    if (reactor->draining)
-        return;
-    reactor->draining = true;
-    // Refusing is final, so what waits to be granted again has most of the time for that, also while Redis is away.
-    uint64_t now = uv_now(&reactor->loop), time_ms = (uint64_t)reactor->config->drain_timeout_ms;
-    uint64_t last_ms = time_ms / 5 > GIVE_UP_MS ? time_ms / 5 : time_ms < GIVE_UP_MS ? time_ms : GIVE_UP_MS;
-    reactor->drain_until_ms = now + time_ms;
-    reactor->give_up_at_ms = reactor->drain_until_ms - last_ms;
-    reactor->give_up_until_ms = now + (time_ms < GIVE_UP_TRY_MS ? GIVE_UP_TRY_MS : time_ms);
-    sk_routes_drain(reactor->routes);
-    sk_server_drain(reactor->server);
-    (void)uv_timer_start(&reactor->drain, on_drain_tick, DRAIN_TICK_MS, DRAIN_TICK_MS);
-}
-
-static void must_be_closed(uv_handle_t *handle, void *arg)
-{
-    (void)arg;
-    SK_ASSERT(uv_is_closing(handle));
-}
-
-// Runs the loop until all is closed, or nothing but a look-up is left.
-static void run(void *arg)
-{
-    struct sk_reactor *reactor = arg;
-    (void)uv_run(&reactor->loop, UV_RUN_DEFAULT);
-    uv_close((uv_handle_t *)&reactor->drain, NULL);
-    (void)uv_run(&reactor->loop, UV_RUN_NOWAIT);
-    uv_walk(&reactor->loop, must_be_closed, NULL);
-    reactor->left_behind = uv_loop_alive(&reactor->loop) != 0;
-}
-
-static enum sk_status open_parts(struct sk_reactor *reactor)
-{
-    reactor->routes = sk_routes_open(reactor->config);
-    if (reactor->routes == NULL)
-        return SK_NO_MEM;
-    struct sk_handler handler = {sk_routes_handle, sk_routes_expired, sk_routes_malformed, reactor->routes};
-    struct sk_shop_options sale = {&reactor->loop, reactor->config, sk_routes_outcome, reactor->routes};
-    reactor->sale = sk_shop_open(&sale);
-    if (reactor->sale == NULL)
-        return SK_FAIL;
-    reactor->server = sk_server_open(&reactor->loop, reactor->config, &handler);
-    if (reactor->server == NULL)
-        return SK_FAIL;
-    sk_routes_connect(reactor->routes, reactor->server, reactor->sale);
-    return SK_OK;
-}
+static enum sk_status reactor_open_parts(struct sk_reactor *reactor);
+static void reactor_run(void *arg);
+static void reactor_must_be_closed(uv_handle_t *handle, void *arg);
+static void reactor_on_turn(uv_prepare_t *prepare);
+static void reactor_on_stop(uv_async_t *async);
+static void reactor_on_drain_tick(uv_timer_t *timer);
+static void reactor_close_all(struct sk_reactor *reactor);
+static void reactor_on_last_wait_over(uv_timer_t *timer);
 
 enum sk_status sk_reactor_start(const struct sk_config *config, struct sk_reactor **out)
 {
@@ -157,25 +57,134 @@ enum sk_status sk_reactor_start(const struct sk_config *config, struct sk_reacto
     }
     *out = reactor;
     (void)uv_prepare_init(&reactor->loop, &reactor->turn);
-    (void)uv_async_init(&reactor->loop, &reactor->stop, on_stop);
+    (void)uv_async_init(&reactor->loop, &reactor->stop, reactor_on_stop);
     (void)uv_timer_init(&reactor->loop, &reactor->drain);
     reactor->turn.data = reactor->stop.data = reactor->drain.data = reactor;
-    (void)uv_prepare_start(&reactor->turn, on_turn);
-    enum sk_status status = open_parts(reactor);
-    if (status == SK_OK && uv_thread_create(&reactor->thread, run, reactor) != 0)
+    (void)uv_prepare_start(&reactor->turn, reactor_on_turn);
+    enum sk_status status = reactor_open_parts(reactor);
+    if (status == SK_OK && uv_thread_create(&reactor->thread, reactor_run, reactor) != 0)
         status = SK_FAIL;
     reactor->has_thread = status == SK_OK;
     if (status != SK_OK) {
-        close_all(reactor);
-        run(reactor);
+        reactor_close_all(reactor);
+        reactor_run(reactor);
     }
     return status;
+}
+
+static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
+{
+    reactor->routes = sk_routes_open(reactor->config);
+    if (reactor->routes == NULL)
+        return SK_NO_MEM;
+    struct sk_handler handler = {sk_routes_handle, sk_routes_expired, sk_routes_malformed, reactor->routes};
+    struct sk_shop_options shop = {&reactor->loop, reactor->config, sk_routes_outcome, reactor->routes};
+    reactor->shop = sk_shop_open(&shop);
+    if (reactor->shop == NULL)
+        return SK_FAIL;
+    reactor->server = sk_server_open(&reactor->loop, reactor->config, &handler);
+    if (reactor->server == NULL)
+        return SK_FAIL;
+    sk_routes_connect(reactor->routes, reactor->server, reactor->shop);
+    return SK_OK;
+}
+
+// Runs the loop until all is closed, or nothing but a look-up is left.
+static void reactor_run(void *arg)
+{
+    struct sk_reactor *reactor = arg;
+    (void)uv_run(&reactor->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&reactor->drain, NULL);
+    (void)uv_run(&reactor->loop, UV_RUN_NOWAIT);
+    uv_walk(&reactor->loop, reactor_must_be_closed, NULL);
+    reactor->left_behind = uv_loop_alive(&reactor->loop) != 0;
+}
+
+static void reactor_must_be_closed(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    SK_ASSERT(uv_is_closing(handle));
+}
+
+static void reactor_on_turn(uv_prepare_t *prepare)
+{
+    struct sk_reactor *reactor = prepare->data;
+    if (reactor->server == NULL)
+        return;
+    // Sending answers may bring new requests, and sending requests may bring refusals.
+    for (int i = 0; i < TURN_ROUNDS_MAX; i++) {
+        bool answered = sk_server_turn(reactor->server);
+        sk_shop_turn(reactor->shop);
+        if (!answered)
+            break;
+    }
 }
 
 void sk_reactor_stop(struct sk_reactor *reactor)
 {
     if (reactor->has_thread)
         (void)uv_async_send(&reactor->stop);
+}
+
+static void reactor_on_stop(uv_async_t *async)
+{
+    struct sk_reactor *reactor = async->data;
+    if (reactor->draining)
+        return;
+    reactor->draining = true;
+    // Refusing is final, so what waits to be granted again has most of the time for that, also while Redis is away.
+    uint64_t now = uv_now(&reactor->loop), time_ms = (uint64_t)reactor->config->drain_timeout_ms;
+    uint64_t last_ms = time_ms / 5 > GIVE_UP_MS ? time_ms / 5 : time_ms < GIVE_UP_MS ? time_ms : GIVE_UP_MS;
+    reactor->drain_until_ms = now + time_ms;
+    reactor->give_up_at_ms = reactor->drain_until_ms - last_ms;
+    reactor->give_up_until_ms = now + (time_ms < GIVE_UP_TRY_MS ? GIVE_UP_TRY_MS : time_ms);
+    sk_routes_drain(reactor->routes);
+    sk_server_drain(reactor->server);
+    (void)uv_timer_start(&reactor->drain, reactor_on_drain_tick, DRAIN_TICK_MS, DRAIN_TICK_MS);
+}
+
+static void reactor_on_drain_tick(uv_timer_t *timer)
+{
+    struct sk_reactor *reactor = timer->data;
+    uint64_t now = uv_now(&reactor->loop);
+    bool done = sk_server_waiting(reactor->server) == 0 && sk_server_sending(reactor->server) == 0 &&
+                sk_shop_idle(reactor->shop);
+    bool give_up = !done && now >= reactor->give_up_at_ms && sk_shop_give_up(reactor->shop);
+    if (!done && now < (give_up ? reactor->give_up_until_ms : reactor->drain_until_ms))
+        return;
+    struct sk_left left = sk_shop_left(reactor->shop);
+    if (done)
+        sk_log(SK_INFO, "drained", "");
+    else
+        sk_log(left.nowhere > 0 ? SK_ERROR : SK_WARN, "not drained in time",
+               "kept_by_journal=%zu kept_by_letters=%zu without_end=%zu", left.in_journal, left.in_letters,
+               left.nowhere);
+    sk_server_expire(reactor->server); // an accepted order is answered 202
+    // One more turn, so that the last answers are out before the sockets close.
+    reactor_on_turn(&reactor->turn);
+    reactor_close_all(reactor);
+}
+
+// The order counts: requests that come now find the routes ended, what the shop has to say at its end is still
+// answered, and then the server sends it.
+static void reactor_close_all(struct sk_reactor *reactor)
+{
+    if (reactor->routes != NULL)
+        sk_routes_end(reactor->routes);
+    sk_shop_close(reactor->shop);
+    reactor->shop = NULL;
+    sk_server_close(reactor->server);
+    reactor->server = NULL;
+    uv_close((uv_handle_t *)&reactor->turn, NULL);
+    uv_close((uv_handle_t *)&reactor->stop, NULL);
+    // A look-up of a host name keeps the loop alive for as long as the resolver likes.
+    (void)uv_timer_start(&reactor->drain, reactor_on_last_wait_over, LAST_WAIT_MS, 0);
+    uv_unref((uv_handle_t *)&reactor->drain);
+}
+
+static void reactor_on_last_wait_over(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
 }
 
 bool sk_reactor_join(struct sk_reactor *reactor)

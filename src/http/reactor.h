@@ -1,4 +1,4 @@
-// One reactor: a thread with a loop, an HTTP server, and a sale with its own connections to the stores.
+// One reactor: a thread with a loop, an HTTP server, and a shop with its own connections to the stores.
 // Reactors share the port and nothing else on the hot path.
 #ifndef SK_HTTP_REACTOR_H
 #define SK_HTTP_REACTOR_H

@@ -125,10 +125,10 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
     return routes;
 }
 
-void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_shop *sale)
+void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_shop *shop)
 {
     routes->server = server;
-    routes->context.sale = sale;
+    routes->context.shop = shop;
     routes->phase = PHASE_SERVING;
     sk_answers_keep_alive(routes->answers, true);
 }
@@ -143,7 +143,7 @@ void sk_routes_drain(struct sk_routes *routes)
 void sk_routes_end(struct sk_routes *routes)
 {
     routes->phase = PHASE_ENDED;
-    routes->context.sale = NULL;
+    routes->context.shop = NULL;
     sk_answers_keep_alive(routes->answers, false);
 }
 

@@ -13,7 +13,7 @@ struct sk_routes *sk_routes_open(const struct sk_config *config);
 void sk_routes_close(struct sk_routes *routes); // after server and shop; NULL is fine
 
 // The two ends it connects; set once both exist.
-void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_shop *sale);
+void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_shop *shop);
 
 // The last two phases. Draining: new orders are refused with SHUTTING_DOWN, /readyz says 503, all else is served; every
 // answer ends its connection. Ended: the shop may go, since no request reaches it any more; every one is refused

@@ -190,11 +190,11 @@ static void administer(int64_t number, uint64_t ticket)
     answer_with((size_t)(INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)), ticket);
 }
 
-bool sk_shop_place(struct sk_shop *sale, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
+bool sk_shop_place(struct sk_shop *shop, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
                    struct sk_outcome *outcome)
 {
     size_t scene = (size_t)(voucher_id % PLACE_END);
-    (void)sale;
+    (void)shop;
     (void)patient;
     must_be_a_voucher(voucher_id);
     must_be_a_user(user);
@@ -205,21 +205,21 @@ bool sk_shop_place(struct sk_shop *sale, int64_t voucher_id, const char *user, u
     return scenes[scene].later;
 }
 
-struct sk_inquiries *sk_shop_inquiries(struct sk_shop *sale)
+struct sk_inquiries *sk_shop_inquiries(struct sk_shop *shop)
 {
-    (void)sale;
+    (void)shop;
     return NULL;
 }
 
-struct sk_repairs *sk_shop_repairs(struct sk_shop *sale)
+struct sk_repairs *sk_shop_repairs(struct sk_shop *shop)
 {
-    (void)sale;
+    (void)shop;
     return NULL;
 }
 
-bool sk_shop_ready(const struct sk_shop *sale)
+bool sk_shop_ready(const struct sk_shop *shop)
 {
-    (void)sale;
+    (void)shop;
     return true;
 }
 
@@ -259,9 +259,9 @@ void sk_inquiry_inspect(struct sk_inquiries *inquiries, int64_t id, uint64_t tic
     administer(id, ticket);
 }
 
-struct sk_creations *sk_shop_creations(struct sk_shop *sale)
+struct sk_creations *sk_shop_creations(struct sk_shop *shop)
 {
-    (void)sale;
+    (void)shop;
     return NULL;
 }
 
