@@ -5,11 +5,11 @@
 
 #include "service.h"
 
-enum { BUYERS = 64, FIXED = 8 };
+enum { BUYERS = 64, FIXED = 9 };
 
 static enum outcome buy(struct worker *worker, const char *user)
 {
-    const char *argv[FIXED + 2 * BUYERS] = {SERVICE_KEYS, "1000000", worker->kept, "new", "0", "0-0"};
+    const char *argv[FIXED + 2 * BUYERS] = {SERVICE_KEYS, "1000000", worker->kept, "new", "0", "0-0", SESSION};
     char users[BUYERS][TOKEN_SIZE];
     if (worker->kept[0] == '\0' && !service_run(worker, worker->kept))
         return BROKEN;

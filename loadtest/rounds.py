@@ -28,6 +28,7 @@ WEBDIS_POOL = 64
 PIPELINE = 16  # of redis-benchmark; times its connections = the orders in flight
 ORDER_ID = "01890a5d-ac96-774b-bcce-b302099a8057"  # where the client must bring one; Redis only stores it
 
+SESSION = "018bcfe5-6800-7000-8000-00000000005e"  # of no one: its entries are settled by none
 BARE = Voucher("999999999999", UNITS)  # lives in Redis only
 
 
@@ -216,7 +217,7 @@ class Others:
 
     def script_call(self) -> list[str]:
         """EVALSHA's words, up to the user."""
-        return [self.script_sha, "3", *self.bare_keys(), str(UNITS), self.redis_run, "new", "0", "0-0"]
+        return [self.script_sha, "3", *self.bare_keys(), str(UNITS), self.redis_run, "new", "0", "0-0", SESSION]
 
     def open_bare_voucher(self) -> None:
         self.redis.call("UNLINK", *self.bare_keys())  # what a broken-off run may have left

@@ -1,15 +1,8 @@
--- Releases locks, each only if it is still held under the caller's token: after its TTL ran out a
--- lock may be another's by now.
+-- Releases a lock, only if it is still held under the caller's token: after its TTL it may be another's.
 --
--- KEYS  the locks
+-- KEYS  1 lock
 -- ARGV  1 token
 --
--- Returns the number released.
+-- Returns 1, or 0: it was not held any more.
 
-local mine = {}
-for i, token in ipairs(redis.call('MGET', unpack(KEYS))) do
-  if token == ARGV[1] then
-    mine[#mine + 1] = KEYS[i]
-  end
-end
-return #mine > 0 and redis.call('DEL', unpack(mine)) or 0
+return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0

@@ -1,17 +1,8 @@
--- Gives locks a new TTL, each only if it is still held under the caller's token.
+-- Gives a lock a new TTL, only if it is still held under the caller's token.
 --
--- KEYS  the locks
+-- KEYS  1 lock
 -- ARGV  1 token   2 ttl_ms
 --
--- Returns one character for each lock: 1 renewed, 0 lost.
+-- Returns 1, or 0: it is lost.
 
-local held = {}
-for i, token in ipairs(redis.call('MGET', unpack(KEYS))) do
-  if token == ARGV[1] then
-    redis.call('PEXPIRE', KEYS[i], ARGV[2])
-    held[i] = '1'
-  else
-    held[i] = '0'
-  end
-end
-return table.concat(held)
+return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('PEXPIRE', KEYS[1], ARGV[2]) or 0

@@ -5,7 +5,8 @@
 --       2 run id of the Redis process that the caller is connected to
 --       3 'new', or 'again': orders that were granted before and may have been lost with Redis's data
 --       4 epoch and   5 `last` as the caller has seen them last; 0 and empty: never
---       6, 7, 8, 9 ...     user, order id, user, order id ...
+--       6 session that holds what is granted, until it is settled
+--       7, 8, 9, 10 ...    user, order id, user, order id ...
 --
 -- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, letters, existing ids ... }, where
 -- letters has one character for each user:
@@ -19,6 +20,7 @@
 --
 -- A winner is told so before anything else is looked at, even after sell-out or the end (P6). What was
 -- granted once in time is granted again at any time, and needs no new room.
+-- The claim on a user is taken here, too: while `buyers` names an order of his, granted or settled, no other is granted.
 -- An error does not undo what a script has written, so everything is decided before the first write.
 
 -- Anyone who can write to Redis can write anything: what is used is checked first, as strictly as grant.c checks the
@@ -82,7 +84,7 @@ local held = not again and returned_ms and hold_ms and now_ms >= returned_ms
 local full = not again and redis.call('XLEN', KEYS[3]) >= tonumber(ARGV[1])
 
 local users = {}
-for i = 6, #ARGV, 2 do
+for i = 7, #ARGV, 2 do
   users[#users + 1] = ARGV[i]
 end
 local bought = redis.call('HMGET', KEYS[2], unpack(users))
@@ -105,7 +107,7 @@ for i, user in ipairs(users) do
   else
     letters[i] = 'p'
     stock = stock - 1
-    order = ARGV[2 * i + 5]
+    order = ARGV[2 * i + 6]
     seen[user] = order
     winners[#winners + 1] = user
     winners[#winners + 1] = order
@@ -115,7 +117,8 @@ end
 
 local journal_id = ''
 if #winners > 0 then
-  journal_id = redis.call('XADD', KEYS[3], '*', 'epoch', epoch, 'orders', table.concat(journal_orders, ','))
+  journal_id = redis.call('XADD', KEYS[3], '*', 'epoch', epoch, 'orders', table.concat(journal_orders, ','),
+    'session', ARGV[6])
   redis.call('HSET', KEYS[2], unpack(winners))
   redis.call('HSET', KEYS[1], 'stock', stock, 'last', journal_id)
   last = journal_id

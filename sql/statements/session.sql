@@ -10,4 +10,5 @@ SELECT set_config('statement_timeout', $1, false), set_config('idle_in_transacti
        set_config('default_transaction_isolation', 'read committed', false),
        set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
                                              ELSE current_setting('synchronous_commit') END, false),
-       set_config('client_encoding', 'UTF8', false)
+       set_config('client_encoding', 'UTF8', false),
+       set_config('application_name', $2, false) -- which of the service's links it is

@@ -26,7 +26,7 @@ struct sk_config {
     int64_t batch_max;
     int64_t journal_max_orders;
     int64_t lock_ttl_ms;
-    int64_t recover_after_ms;
+    int64_t retire_after_ms;
     int64_t sold_out_mark_ms;
     int64_t user_rate;
     int64_t drain_timeout_ms;

@@ -2,6 +2,7 @@
 #include "uuid.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -80,4 +81,16 @@ bool sk_uuid_valid(const char *text)
             return false;
     }
     return text[SK_UUID_CHARS] == '\0';
+}
+
+enum { TAIL_DIGITS = SK_UUID_TAIL_BITS / 4 };
+
+void sk_uuid_set_tail(char id[SK_UUID_SIZE], uint32_t tail)
+{
+    (void)put_hex(id + SK_UUID_CHARS - TAIL_DIGITS, tail, TAIL_DIGITS);
+}
+
+uint32_t sk_uuid_tail(const char *id)
+{
+    return (uint32_t)strtoul(id + SK_UUID_CHARS - TAIL_DIGITS, NULL, 16);
 }

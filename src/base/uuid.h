@@ -23,6 +23,11 @@ void sk_uuid_next(struct sk_uuid_gen *gen, char out[SK_UUID_SIZE]);
 // The same for a given time: for tests.
 void sk_uuid_at(struct sk_uuid_gen *gen, uint64_t wall_ms, char out[SK_UUID_SIZE]);
 
+// The last 24 bits of an id may carry something instead of chance; 38 random bits remain beside time and counter.
+enum { SK_UUID_TAIL_BITS = 24 };
+void sk_uuid_set_tail(char id[SK_UUID_SIZE], uint32_t tail);
+uint32_t sk_uuid_tail(const char *id); // of a valid id
+
 // Any thread. Whether `text` is a UUID in the usual form, in lower case.
 bool sk_uuid_valid(const char *text);
 

@@ -3,250 +3,190 @@
 //
 //   ASKING   the row is being inserted, or found
 //   WAITING  the answer was lost; it is asked once more, which is harmless because every call has a key
-//   LOADING  the row is there; Redis is being loaded, or asked whether it has the voucher
+//   LOADING  the row is there; the catalogue is to know it, and Redis is being loaded, or asked whether it has it
 //
 // A repeated call never loads a voucher that was loaded before: loading closes it for a moment, and it may be selling.
 #include "create.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "admit.h"
-#include "rebuild.h"
-#include "uuid.h"
+#include "params.h"
+#include "timer.h"
 
-enum { TICK_MS = 50, RETRY_AFTER_MS = 1000, NUMBER_SIZE = 24 };
+enum { TICK_MS = 50 };
 
-enum step { ASKING, WAITING, LOADING };
+enum creation_step { CREATION_ASKING, CREATION_WAITING, CREATION_LOADING };
 
 struct creation {
-    struct creation *next;
-    struct sk_creations *creations;
-    uint64_t ticket; // 0: answered
-    enum step step;
+    struct sk_talk talk;
+    enum creation_step step;
     bool repeated;
+    bool loaded_before;
     uint64_t ask_until_ms;    // no second try later
     uint64_t answer_until_ms; // "loading" is the answer then
+    struct sk_timer *timer;   // owned
     char *key, *title;        // owned
-    char price[NUMBER_SIZE], stock[NUMBER_SIZE], begin_ms[NUMBER_SIZE], end_ms[NUMBER_SIZE];
-    struct sk_segment *voucher; // pinned; NULL: none
+    char price[SK_PARAM_NUMBER_SIZE], stock[SK_PARAM_NUMBER_SIZE];
+    char begin_ms[SK_PARAM_NUMBER_SIZE], end_ms[SK_PARAM_NUMBER_SIZE];
     int64_t voucher_id;
     char *document, *loading; // the voucher, and the same while it is loading; owned
 };
 
-struct sk_creations {
-    const struct sk_core *core;
-    uv_timer_t *timer; // a block of its own: libuv frees it later than this goes
-    struct creation *first;
-    struct sk_uuid_gen keys;
-};
+static bool creation_fill(struct creation *creation, const char *key, const struct sk_offer *offer);
+static void creation_start(struct sk_talk *talk);
+static void creation_on_row(void *arg, const struct sk_result *result);
+static void creation_follow(struct sk_talk *talk);
+static void creation_on_followed(struct sk_talk *talk, bool ok);
+static void creation_on_state(void *arg, const struct sk_reply *reply);
+static void creation_on_loaded(void *arg, bool ok);
+static void creation_on_tick(void *arg);
+static void creation_release(struct sk_talk *talk);
 
-static void on_tick(uv_timer_t *timer);
-
-// ---- answering ----
-
-static void tell(struct creation *creation, enum sk_verdict verdict, const char *document)
+void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_offer *offer, uint64_t ticket)
 {
-    const struct sk_core *core = creation->creations->core;
-    struct sk_outcome outcome = {.verdict = verdict, .document = document, .voucher_id = creation->voucher_id};
-    uint64_t ticket = creation->ticket;
-    creation->ticket = 0;
-    if (sk_verdict_http_status(verdict) == 503)
-        outcome.retry_after_ms = RETRY_AFTER_MS;
-    if (ticket != 0)
-        core->on_outcome(core->arg, ticket, &outcome);
+    struct creation *creation = sk_talk_new(control, ticket, NULL, sizeof *creation, creation_start);
+    if (creation == NULL)
+        return;
+    creation->talk.release = creation_release;
+    if (creation_fill(creation, key, offer))
+        sk_talk_start(&creation->talk);
+    else
+        sk_talk_end(&creation->talk, SK_VERDICT_OVERLOADED, NULL);
 }
 
-static void end(struct creation *creation, enum sk_verdict verdict, const char *document)
+static bool creation_fill(struct creation *creation, const char *key, const struct sk_offer *offer)
 {
-    struct sk_creations *creations = creation->creations;
-    struct creation **link = &creations->first;
-    tell(creation, verdict, document);
-    while (*link != creation)
-        link = &(*link)->next;
-    *link = creation->next;
-    if (creations->first == NULL)
-        (void)uv_timer_stop(creations->timer);
-    if (creation->voucher != NULL)
-        sk_segment_unpin(creation->voucher);
-    free(creation->key);
-    free(creation->title);
-    free(creation->document);
-    free(creation->loading);
-    free(creation);
-}
-
-// ---- loading ----
-
-static void on_loaded(void *arg, bool ok)
-{
-    struct creation *creation = arg;
-    end(creation, SK_VERDICT_CREATED, ok ? creation->document : creation->loading);
-}
-
-static void on_state(void *arg, const struct sk_reply *reply)
-{
-    const char *state = reply == NULL ? NULL : sk_reply_text(reply, NULL);
-    on_loaded(arg, state != NULL && (strcmp(state, "open") == 0 || strcmp(state, "closed") == 0));
-}
-
-static void load(struct creation *creation, bool loaded_before)
-{
-    const struct sk_core *core = creation->creations->core;
-    struct sk_segment *voucher = sk_segments_get(core->segments, creation->voucher_id, uv_now(core->loop));
-    enum sk_status status = SK_NO_MEM;
-    creation->step = LOADING;
-    if (voucher != NULL) {
-        const char *state[] = {"HGET", voucher->keys.voucher, "state"};
-        creation->voucher = voucher;
-        sk_segment_pin(voucher);
-        sk_admit_forget(voucher); // the id may have been asked for before it existed
-        status = loaded_before ? sk_redis_command(core->redis, 3, state, NULL, on_state, creation)
-                               : sk_rebuild(core, voucher, on_loaded, creation);
-    }
-    if (status != SK_OK)
-        on_loaded(creation, false);
+    struct sk_control *control = creation->talk.control;
+    const struct sk_config *config = control->core->config;
+    char own_key[SK_UUID_SIZE];
+    uint64_t now = uv_now(control->core->loop), pg_ms = (uint64_t)config->pg_timeout_ms;
+    if (key == NULL)
+        sk_uuid_next(&control->keys, own_key);
+    creation->key = strdup(key == NULL ? own_key : key);
+    creation->title = strdup(offer->title);
+    creation->timer = sk_timer_open(control->core->loop, TICK_MS, creation_on_tick, creation);
+    (void)sk_params_number(creation->price, offer->price_cents);
+    (void)sk_params_number(creation->stock, offer->stock);
+    (void)sk_params_number(creation->begin_ms, offer->begin_ms);
+    (void)sk_params_number(creation->end_ms, offer->end_ms);
+    creation->ask_until_ms = now + pg_ms;
+    creation->answer_until_ms = now + 2 * pg_ms + (uint64_t)config->redis_timeout_ms;
+    return creation->key != NULL && creation->title != NULL && creation->timer != NULL;
 }
 
 // ---- the row ----
 
-static char *copy(const char *text)
+static void creation_start(struct sk_talk *talk)
+{
+    struct creation *creation = (struct creation *)talk;
+    const char *params[] = {creation->key,   creation->title,    creation->price,
+                            creation->stock, creation->begin_ms, creation->end_ms};
+    creation->step = CREATION_ASKING;
+    sk_talk_ask_pg(talk, SK_STATEMENT_CREATE_VOUCHER, 6, params, creation_on_row);
+}
+
+static char *creation_copy(const char *text)
 {
     return text == NULL ? NULL : strdup(text);
 }
 
-static void on_created(void *arg, const struct sk_result *result)
+static void creation_on_row(void *arg, const struct sk_result *result)
 {
-    const struct sk_rows *rows = result->rows;
     struct creation *creation = arg;
+    struct sk_talk *talk = &creation->talk;
+    const struct sk_rows *rows = result->rows;
     if (result->kind == SK_RESULT_REFUSED) {
-        end(creation, SK_VERDICT_INTERNAL, NULL); // the terms were checked: nothing in them should be refused
+        sk_talk_end(talk, SK_VERDICT_INTERNAL, NULL); // the offer was checked: nothing in it should be refused
         return;
     }
-    if (rows == NULL && !creation->repeated) {
-        creation->step = WAITING; // the link may be gone; the tick asks again
+    if (result->kind == SK_RESULT_LOCKED || (rows == NULL && !creation->repeated)) {
+        creation->repeated = creation->repeated || result->kind != SK_RESULT_LOCKED;
+        creation->step = CREATION_WAITING; // others create, or the link may be gone; the tick asks again
         return;
     }
     if (rows == NULL || sk_rows_count(rows) != 1) {
-        end(creation, SK_VERDICT_UNAVAILABLE, NULL);
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
     if (strcmp(sk_rows_text(rows, 0, 0), "created") != 0) {
-        end(creation, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL);
+        sk_talk_end(talk, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL);
         return;
     }
     creation->voucher_id = sk_rows_number(rows, 0, 1);
-    creation->document = copy(sk_rows_text(rows, 0, 3));
-    creation->loading = copy(sk_rows_text(rows, 0, 4));
+    creation->loaded_before = sk_rows_number(rows, 0, 2) > 0;
+    creation->document = creation_copy(sk_rows_text(rows, 0, 3));
+    creation->loading = creation_copy(sk_rows_text(rows, 0, 4));
+    creation->step = CREATION_LOADING;
     if (creation->document == NULL || creation->loading == NULL)
-        end(creation, SK_VERDICT_OVERLOADED, NULL);
+        sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
     else
-        load(creation, sk_rows_number(rows, 0, 2) > 0);
+        creation_follow(talk);
 }
 
-static void ask(struct creation *creation)
+// ---- loading ----
+
+static void creation_follow(struct sk_talk *talk)
 {
-    const char *params[] = {creation->key,   creation->title,    creation->price,
-                            creation->stock, creation->begin_ms, creation->end_ms};
-    creation->step = ASKING;
-    enum sk_status status =
-        sk_pg_call(creation->creations->core->pg, SK_STATEMENT_CREATE_VOUCHER, 6, params, on_created, creation);
+    sk_talk_follow(talk, creation_on_followed);
+    sk_follow_hurry(talk->control->upkeep->follow);
+}
+
+static void creation_on_followed(struct sk_talk *talk, bool ok)
+{
+    struct creation *creation = (struct creation *)talk;
+    struct sk_voucher *voucher = ok ? sk_talk_find_voucher(talk, creation->voucher_id) : NULL;
+    struct sk_segment *segment = voucher == NULL ? NULL : voucher->segments[0];
+    enum sk_status status = SK_FAIL;
+    if (segment != NULL && creation->loaded_before) {
+        const char *state[] = {"HGET", segment->keys.voucher, "state"};
+        status = sk_redis_command(talk->control->core->ask_redis, 3, state, NULL, creation_on_state, creation);
+    } else if (segment != NULL) {
+        status = sk_rebuild(talk->control->upkeep->rebuilds, segment, SK_REBUILD_DOUBT, creation_on_loaded, creation);
+    }
     if (status != SK_OK)
-        end(creation, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
+        creation_on_loaded(creation, false);
+}
+
+static void creation_on_state(void *arg, const struct sk_reply *reply)
+{
+    const char *state = reply == NULL ? NULL : sk_reply_text(reply, NULL);
+    creation_on_loaded(arg, state != NULL && (strcmp(state, "open") == 0 || strcmp(state, "closed") == 0));
+}
+
+static void creation_on_loaded(void *arg, bool ok)
+{
+    struct creation *creation = arg;
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_CREATED,
+                                 .document = ok ? creation->document : creation->loading,
+                                 .voucher_id = creation->voucher_id};
+    sk_talk_answer(&creation->talk, &outcome);
+    sk_talk_end(&creation->talk, SK_VERDICT_CREATED, NULL);
 }
 
 // ---- time ----
 
-static void on_tick(uv_timer_t *timer)
+static void creation_on_tick(void *arg)
 {
-    struct sk_creations *creations = timer->data;
-    const struct sk_core *core = creations->core;
+    struct creation *creation = arg;
+    const struct sk_core *core = creation->talk.control->core;
     uint64_t now = uv_now(core->loop);
-    for (struct creation *creation = creations->first, *next; creation != NULL; creation = next) {
-        next = creation->next;
-        if (creation->step == LOADING && now >= creation->answer_until_ms) {
-            tell(creation, SK_VERDICT_CREATED, creation->loading);
-        } else if (creation->step == WAITING && now >= creation->ask_until_ms) {
-            end(creation, SK_VERDICT_UNAVAILABLE, NULL);
-        } else if (creation->step == WAITING && sk_pg_ready(core->pg)) {
-            creation->repeated = true;
-            ask(creation);
-        }
+    if (creation->step == CREATION_LOADING && now >= creation->answer_until_ms) {
+        struct sk_outcome outcome = {
+            .verdict = SK_VERDICT_CREATED, .document = creation->loading, .voucher_id = creation->voucher_id};
+        sk_talk_answer(&creation->talk, &outcome);
+    } else if (creation->step == CREATION_WAITING && now >= creation->ask_until_ms) {
+        sk_talk_end(&creation->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    } else if (creation->step == CREATION_WAITING && sk_pg_ready(core->ask_pg)) {
+        creation_start(&creation->talk);
     }
 }
 
-// ---- the calls ----
-
-static bool fill(struct creation *creation, const char *key, const struct sk_terms *terms)
+static void creation_release(struct sk_talk *talk)
 {
-    struct sk_creations *creations = creation->creations;
-    const struct sk_config *config = creations->core->config;
-    char own_key[SK_UUID_SIZE];
-    uint64_t now = uv_now(creations->core->loop), pg_ms = (uint64_t)config->pg_timeout_ms;
-    if (key == NULL)
-        sk_uuid_next(&creations->keys, own_key);
-    creation->key = strdup(key == NULL ? own_key : key);
-    creation->title = strdup(terms->title);
-    (void)snprintf(creation->price, NUMBER_SIZE, "%" PRId64, terms->price_cents);
-    (void)snprintf(creation->stock, NUMBER_SIZE, "%" PRId64, terms->stock);
-    (void)snprintf(creation->begin_ms, NUMBER_SIZE, "%" PRId64, terms->begin_ms);
-    (void)snprintf(creation->end_ms, NUMBER_SIZE, "%" PRId64, terms->end_ms);
-    creation->ask_until_ms = now + pg_ms;
-    creation->answer_until_ms = now + 2 * pg_ms + (uint64_t)config->redis_timeout_ms;
-    return creation->key != NULL && creation->title != NULL;
-}
-
-void sk_create_voucher(struct sk_creations *creations, const char *key, const struct sk_terms *terms, uint64_t ticket)
-{
-    struct creation *creation = calloc(1, sizeof *creation);
-    if (creation == NULL) {
-        struct sk_outcome outcome = {.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = RETRY_AFTER_MS};
-        creations->core->on_outcome(creations->core->arg, ticket, &outcome);
-        return;
-    }
-    creation->creations = creations;
-    creation->ticket = ticket;
-    creation->next = creations->first;
-    creations->first = creation;
-    if (!uv_is_active((uv_handle_t *)creations->timer))
-        (void)uv_timer_start(creations->timer, on_tick, TICK_MS, TICK_MS);
-    if (fill(creation, key, terms))
-        ask(creation);
-    else
-        end(creation, SK_VERDICT_OVERLOADED, NULL);
-}
-
-struct sk_creations *sk_creations_open(const struct sk_core *core)
-{
-    struct sk_creations *creations = calloc(1, sizeof *creations);
-    if (creations == NULL)
-        return NULL;
-    creations->core = core;
-    creations->timer = calloc(1, sizeof *creations->timer);
-    if (creations->timer == NULL) {
-        free(creations);
-        return NULL;
-    }
-    (void)uv_timer_init(core->loop, creations->timer);
-    creations->timer->data = creations;
-    return creations;
-}
-
-static void free_handle(uv_handle_t *handle)
-{
-    free(handle);
-}
-
-void sk_creations_close(struct sk_creations *creations)
-{
-    if (creations == NULL)
-        return;
-    // All that are left wait for PostgreSQL to come back.
-    for (struct creation *creation = creations->first, *next; creation != NULL; creation = next) {
-        next = creation->next;
-        end(creation, SK_VERDICT_UNAVAILABLE, NULL);
-    }
-    uv_close((uv_handle_t *)creations->timer, free_handle);
-    free(creations);
+    struct creation *creation = (struct creation *)talk;
+    sk_timer_close(creation->timer);
+    free(creation->key);
+    free(creation->title);
+    free(creation->document);
+    free(creation->loading);
 }

@@ -3,10 +3,14 @@
 #include "handlers.h"
 
 #include <stdio.h>
-#include <string.h>
 
+#include "commands.h"
+#include "create.h"
+#include "letters.h"
+#include "order_queries.h"
 #include "prefer.h"
 #include "terms.h"
+#include "voucher_queries.h"
 
 enum { KEY_MAX = 255 };
 
@@ -25,8 +29,7 @@ void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
     call->respond_async = sk_request_header_any(request, "prefer", sk_prefer_async);
     if (context->draining)
         sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
-    else if (!sk_shop_place(context->shop, call->voucher_id, call->user, request->ticket, call->respond_async,
-                            &outcome))
+    else if (!sk_shop_buy(context->shop, call->voucher_id, call->user, request->ticket, call->respond_async, &outcome))
         handle_answer_outcome(context, request, &outcome);
 }
 
@@ -83,29 +86,29 @@ static void handle_answer_order(const struct sk_context *context, struct sk_requ
 void sk_handle_order(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
-    sk_inquiry_order(sk_shop_inquiries(context->shop), call->order_id, call->user, request->ticket);
+    sk_query_order(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
 }
 
 void sk_handle_orders(const struct sk_context *context, struct sk_request *request)
 {
-    sk_inquiry_orders(sk_shop_inquiries(context->shop), sk_call_of(request)->user, request->ticket);
+    sk_query_orders(sk_shop_control(context->shop), sk_call_of(request)->user, request->ticket);
 }
 
 // ---- vouchers ----
 
 void sk_handle_voucher(const struct sk_context *context, struct sk_request *request)
 {
-    sk_inquiry_voucher(sk_shop_inquiries(context->shop), sk_call_of(request)->voucher_id, request->ticket);
+    sk_query_voucher(sk_shop_control(context->shop), sk_call_of(request)->voucher_id, request->ticket);
 }
 
 void sk_handle_vouchers(const struct sk_context *context, struct sk_request *request)
 {
-    sk_inquiry_vouchers(sk_shop_inquiries(context->shop), request->ticket);
+    sk_query_vouchers(sk_shop_control(context->shop), request->ticket);
 }
 
 void sk_handle_create(const struct sk_context *context, struct sk_request *request)
 {
-    struct sk_terms terms;
+    struct sk_offer offer;
     struct sk_terms_body read;
     unsigned keys;
     const char *key = sk_request_header(request, "idempotency-key", &keys);
@@ -113,9 +116,9 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
         sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_IDEMPOTENCY_KEY);
         return;
     }
-    enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &terms, &read);
+    enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &offer, &read);
     if (verdict == SK_VERDICT_FOUND)
-        sk_create_voucher(sk_shop_creations(context->shop), key, &terms, request->ticket);
+        sk_create_voucher(sk_shop_control(context->shop), key, &offer, request->ticket);
     else if (read.errors != NULL)
         sk_answer_errors(context->answers, request, verdict, read.errors);
     else
@@ -136,31 +139,31 @@ static bool handle_key_is_good(const char *key, unsigned count)
 
 void sk_handle_inspect(const struct sk_context *context, struct sk_request *request)
 {
-    sk_inquiry_inspect(sk_shop_inquiries(context->shop), sk_call_of(request)->voucher_id, request->ticket);
+    sk_query_inspect(sk_shop_control(context->shop), sk_call_of(request)->voucher_id, request->ticket);
 }
 
-void sk_handle_reconcile(const struct sk_context *context, struct sk_request *request)
+void sk_handle_rebuild(const struct sk_context *context, struct sk_request *request)
 {
-    sk_repair_reconcile(sk_shop_repairs(context->shop), sk_call_of(request)->voucher_id, request->ticket);
+    sk_command_rebuild(sk_shop_control(context->shop), sk_call_of(request)->voucher_id, request->ticket);
 }
 
 // ---- dead letters ----
 
 void sk_handle_letters(const struct sk_context *context, struct sk_request *request)
 {
-    sk_repair_list(sk_shop_repairs(context->shop), sk_call_of(request)->voucher_id, request->ticket);
+    sk_letters_list(sk_shop_control(context->shop), sk_call_of(request)->voucher_id, request->ticket);
 }
 
 void sk_handle_requeue(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
-    sk_repair_requeue(sk_shop_repairs(context->shop), call->voucher_id, call->letter_id, request->ticket);
+    sk_letters_requeue(sk_shop_control(context->shop), call->voucher_id, call->letter_id, request->ticket);
 }
 
 void sk_handle_write_off(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
-    sk_repair_write_off(sk_shop_repairs(context->shop), call->voucher_id, call->letter_id, request->ticket);
+    sk_letters_write_off(sk_shop_control(context->shop), call->voucher_id, call->letter_id, request->ticket);
 }
 
 // ---- operation ----

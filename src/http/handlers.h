@@ -38,7 +38,7 @@ static inline struct sk_call *sk_call_of(struct sk_request *request)
 typedef void sk_handle(const struct sk_context *context, struct sk_request *request);
 
 sk_handle sk_handle_buy, sk_handle_order, sk_handle_orders, sk_handle_voucher, sk_handle_vouchers;
-sk_handle sk_handle_create, sk_handle_inspect, sk_handle_reconcile;
+sk_handle sk_handle_create, sk_handle_inspect, sk_handle_rebuild;
 sk_handle sk_handle_letters, sk_handle_requeue, sk_handle_write_off;
 sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found;
 

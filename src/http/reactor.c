@@ -150,6 +150,7 @@ static void reactor_on_drain_tick(uv_timer_t *timer)
     bool done = sk_server_waiting(reactor->server) == 0 && sk_server_sending(reactor->server) == 0 &&
                 sk_shop_idle(reactor->shop);
     bool give_up = !done && now >= reactor->give_up_at_ms && sk_shop_give_up(reactor->shop);
+    done = done && sk_shop_leave(reactor->shop);
     if (!done && now < (give_up ? reactor->give_up_until_ms : reactor->drain_until_ms))
         return;
     struct sk_left left = sk_shop_left(reactor->shop);

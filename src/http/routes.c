@@ -50,7 +50,7 @@ static const struct route table[] = {
     {GET, ADMIN, "/admin/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers},
     {POST, ADMIN, "/admin/vouchers", JSON, FOR_STORES, sk_handle_create},
     {GET, ADMIN, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_inspect},
-    {POST, ADMIN, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, sk_handle_reconcile},
+    {POST, ADMIN, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, sk_handle_rebuild},
     {GET, ADMIN, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, sk_handle_letters},
     {POST, ADMIN, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, sk_handle_requeue},
     {POST, ADMIN, "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off", NO_BODY, FOR_STORES,

@@ -17,7 +17,7 @@ enum { SK_TERMS_ERRORS_MAX = 16, SK_TERMS_NAME_MAX = 64 };
 
 // Any thread. FOUND; BAD_JSON if the form is wrong: not JSON, not an object, a member missing, unknown or doubled;
 // INVALID if the form is right but a value has the wrong type or is out of range; OVERLOADED: out of memory.
-enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read);
+enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_offer *terms, struct sk_terms_body *read);
 void sk_terms_free(struct sk_terms_body *read);
 
 #endif

@@ -1,9 +1,27 @@
 // Pure judgement, no stores: recover.c brings both sides.
 #include "audit.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "trust.h"
+
+// The columns of segment_accounts.sql.
+enum { COLUMN_SLOT, COLUMN_VOUCHER, COLUMN_EPOCH, COLUMN_JOURNAL_MS, COLUMN_JOURNAL_SEQ, COLUMN_STOCK, COLUMN_BUYERS };
+
+void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *account)
+{
+    *account = (struct sk_account){
+        .voucher_id = sk_rows_number(rows, row, COLUMN_VOUCHER),
+        .slot = (unsigned)sk_rows_number(rows, row, COLUMN_SLOT),
+        .epoch = sk_rows_number(rows, row, COLUMN_EPOCH),
+        .stock = sk_rows_number(rows, row, COLUMN_STOCK),
+        .buyers = sk_rows_number(rows, row, COLUMN_BUYERS),
+    };
+    (void)snprintf(account->newest, sizeof account->newest, "%" PRId64 "-%" PRId64,
+                   sk_rows_number(rows, row, COLUMN_JOURNAL_MS), sk_rows_number(rows, row, COLUMN_JOURNAL_SEQ));
+}
 
 static bool number_at(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value)
 {
@@ -33,6 +51,15 @@ bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look 
     if (sk_trust_is_version(last))
         memcpy(look->last, last, strlen(last) + 1);
     return true;
+}
+
+bool sk_look_is_behind(const struct sk_look *look, int64_t epoch, const char *last)
+{
+    if (look->epoch != epoch)
+        return look->epoch < epoch;
+    // A label like epoch-7, or nothing, comes before all journal ids.
+    return sk_trust_is_journal_id(last) &&
+           (!sk_trust_is_journal_id(look->last) || sk_journal_compare(look->last, last) < 0);
 }
 
 static bool at_rest(const struct sk_look *before, const struct sk_look *now)

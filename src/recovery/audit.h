@@ -6,9 +6,23 @@
 #include <stdint.h>
 
 #include "journal.h"
+#include "pg_link.h"
 
 // PostgreSQL's side.
+enum {
+    SK_LOOK_STATE,
+    SK_LOOK_EPOCH,
+    SK_LOOK_LAST,
+    SK_LOOK_STOCK,
+    SK_LOOK_RUN,
+    SK_LOOK_BUYERS,
+    SK_LOOK_JOURNAL,
+    SK_LOOK_ORDER_ID = 8
+};
+
 struct sk_account {
+    int64_t voucher_id;
+    unsigned slot;
     int64_t epoch;
     char newest[SK_JOURNAL_ID_SIZE]; // journal id of an order written under this epoch; "0-0": none
     int64_t stock;                   // units neither in live orders nor held by dead letters
@@ -25,6 +39,9 @@ struct sk_look {
     char last[SK_JOURNAL_ID_SIZE]; // newest journal id, or "epoch-<n>"; empty: it is neither
 };
 
+// A row of segment_accounts.sql.
+void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *account);
+
 enum sk_finding {
     SK_BOOKS_AGREE,   // as far as can be told while orders are under way
     SK_BOOKS_MISSING, // Redis does not have the voucher
@@ -37,6 +54,9 @@ enum sk_finding {
 // Reads look_at_voucher.lua's reply; `run` is the run id of the Redis that gave it. What cannot be counts as of another
 // process: not to be relied on. False: it is no such reply.
 bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look);
+
+// Whether more has been heard of the segment than this look saw: a newer epoch, or of the same one a newer `last`.
+bool sk_look_is_behind(const struct sk_look *look, int64_t epoch, const char *last);
 
 // `account` was read after `before` and before `now`: so Redis, which is always ahead, cannot be behind it
 // unless it has lost something; and if both looks are the same, with an empty journal, nothing moved between.

@@ -1,8 +1,9 @@
-// What upkeep remembers of a voucher. The block belongs to the voucher and goes with it.
+// What upkeep remembers of a segment. The block belongs to the segment and goes with it.
 #ifndef SK_RECOVERY_CARE_H
 #define SK_RECOVERY_CARE_H
 
 #include "audit.h"
+#include "rebuilds.h"
 #include "segment.h"
 
 // Orders that were fenced off, to be granted again. Touched by regrant.c alone.
@@ -15,20 +16,45 @@ struct sk_lost {
     int64_t stale_epoch; // the newest epoch that PostgreSQL no longer takes orders of
 };
 
+// Whether it is to be rebuilt, or is being. Touched by rebuilds.c alone.
+struct sk_rebuilding {
+    bool queued, active;
+    bool urgent;
+    enum sk_rebuild_why why;
+    struct sk_segment *next; // in its line
+    struct sk_rebuilds *rebuilds;
+    sk_rebuild_cb *done; // NULL: no one waits
+    void *arg;
+    uint64_t not_before_ms, pause_ms; // after failures
+};
+
+// What is known of the segment's journal. Touched by sweep.c alone.
+struct sk_swept {
+    struct sweep *sweep;       // under way; NULL: none
+    struct sk_segment *next;   // of those that may hold orphans
+    bool listed;               // among them; keeps a pin
+    uint64_t orphans_until_ms; // so long they are looked for
+    // All entries up to this one were held by living sessions ...; empty: to be read from the start.
+    char after[SK_JOURNAL_ID_SIZE];
+    uint64_t deaths, run_number; // ... after so many deaths, in this Redis process
+};
+
+// What was seen of it. Touched by watch.c; a rebuild begins it anew.
+struct sk_watched {
+    struct sk_look look;      // the last one
+    uint64_t looked_at_ms;    // 0: never
+    unsigned differing;       // looks in a row whose books differ though nothing moves
+    uint64_t differ_until_ms; // do not act upon it again before
+    uint64_t share_version;   // of the sessions that `mine` was worked out for
+    bool mine;
+};
+
 struct sk_care {
     struct sk_lost lost;
-
-    // rebuild.c
-    bool rebuilding;        // by this reactor
-    uint64_t rebuild_at_ms; // not before
-
-    // watch.c
-    struct sk_look look;            // the last one
-    unsigned differing;             // looks in a row whose books differ though nothing moves
-    uint64_t differ_until_ms;       // do not act upon it again before
-    char old_last[SK_LABEL_SIZE];   // entries of the journal up to this one are old by our clock; empty: none
-    char aging_last[SK_LABEL_SIZE]; // will be that
-    uint64_t aging_since_ms;
+    struct sk_swept swept;
+    struct sk_rebuilding rebuilding;
+    struct sk_watched watched;
+    uint64_t retire_at_ms; // not before
 };
 
 #endif

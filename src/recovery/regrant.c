@@ -7,20 +7,19 @@
 // Refused means: written to PostgreSQL as refused, so that the order's URL can say so (P5). Anything else,
 // no answer included, changes nothing: the order waits and is asked about again (P7).
 //
+// A sale that was retired meanwhile has left Redis, under one more epoch: no one can grant anything of it any more, so
+// its orders are written as refused, too, without asking.
+//
 // An instance that ends takes what waits here along, and no journal has it. So at the end it is written as refused
 // without asking, which is safe whatever Redis did with the last question: a journal entry that it left is
 // settled by recovery as `ended`, and its unit returns, once.
 #include "regrant.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "failpoint.h"
 #include "grant.h"
-#include "log.h"
 #include "params.h"
-#include "rebuild.h"
 #include "settlement.h"
 
 enum { TICK_MS = 50, PAUSE_MS = 200 };
@@ -28,7 +27,8 @@ enum { TICK_MS = 50, PAUSE_MS = 200 };
 struct sk_regrant {
     const struct sk_core *core;
     struct sk_writer *writer;
-    struct sk_segment *first; // vouchers with lost orders
+    struct sk_rebuilds *rebuilds;
+    struct sk_segment *first; // segments with lost orders, pinned
     size_t open;              // lost orders, those being asked about included
     size_t loose;             // those of them that a dead letter keeps
     bool gives_up;            // the process ends
@@ -45,9 +45,10 @@ struct call {
 
 static void wait(struct sk_regrant *regrant, struct sk_segment *segment, struct sk_order *order)
 {
-    sk_order_push(&segment->care->lost.orders, order);
+    sk_order_move(regrant->core->orders, order, SK_ORDER_LOST, &segment->care->lost.orders);
     if (segment->care->lost.listed)
         return;
+    sk_segment_pin(segment);
     segment->care->lost.listed = true;
     segment->care->lost.next = regrant->first;
     regrant->first = segment;
@@ -55,9 +56,8 @@ static void wait(struct sk_regrant *regrant, struct sk_segment *segment, struct 
 
 static void wait_all(struct call *call, struct sk_order_list *orders)
 {
-    struct sk_order *order;
-    while ((order = sk_order_pop(orders)) != NULL)
-        wait(call->regrant, call->segment, order);
+    while (orders->head != NULL)
+        wait(call->regrant, call->segment, orders->head);
     call->segment->care->lost.not_before_ms =
         uv_now(call->regrant->core->loop) + (call->regrant->gives_up ? 0 : PAUSE_MS);
 }
@@ -88,20 +88,21 @@ static void on_refused(void *arg, const struct sk_result *result)
     struct sk_regrant *regrant = call->regrant;
     bool written = rows != NULL && sk_rows_count(rows) == call->refused.count;
     struct sk_order *order;
-    for (size_t i = 0; written && (order = sk_order_pop(&call->refused)) != NULL; i++) {
+    for (size_t i = 0; written && (order = call->refused.head) != NULL; i++) {
         size_t n;
         bool placed = sk_settlement_read(rows, i, &n, NULL) == SK_SETTLEMENT_ALREADY_PLACED;
         sk_core_tell(regrant->core, order, placed ? SK_VERDICT_PLACED : SK_VERDICT_SOLD_OUT, placed ? order->id : NULL,
                      0);
         if (!placed && call->unasked)
-            sk_entry_note_refused(order->entry, order, SK_CORRECTION_RETURN, NULL);
+            sk_entry_note_refused(order->entry, order->id, order->user, SK_CORRECTION_RETURN, NULL);
         hand_out(regrant, order);
         sk_writer_leave(regrant->writer, order);
     }
     wait_all(call, &call->refused);
     struct sk_segment *segment = call->segment;
+    bool more = written && regrant->gives_up && segment->care->lost.orders.count > 0;
     end(call);
-    if (written && regrant->gives_up && segment->care->lost.orders.count > 0)
+    if (more)
         refuse_unasked(regrant, segment); // time is short
 }
 
@@ -136,11 +137,9 @@ static void hand_over(struct call *call, struct sk_grant *grant, struct sk_buf *
 {
     struct sk_regrant *regrant = call->regrant;
     struct sk_entry *entry = NULL;
-    struct sk_order_list orders = call->orders;
     struct sk_order *order;
-    call->orders = (struct sk_order_list){0};
     sk_params_begin(reasons);
-    for (size_t i = 0; (order = sk_order_pop(&orders)) != NULL; i++) {
+    for (size_t i = 0; (order = call->orders.head) != NULL; i++) {
         char letter = grant->letters[i];
         bool already = letter == SK_GRANT_ALREADY;
         const char *existing = already ? sk_grant_next_existing(grant) : NULL;
@@ -160,11 +159,22 @@ static void hand_over(struct call *call, struct sk_grant *grant, struct sk_buf *
                 order->ticket = 0; // has been told
             }
             sk_params_add(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
-            sk_order_push(&call->refused, order);
+            sk_order_move(regrant->core->orders, order, SK_ORDER_REFUSING, &call->refused);
         } else {
-            wait(regrant, call->segment, order); // out of memory
+            if (letter == SK_GRANT_PLACED) // out of memory: the journal has an entry that is not held
+                regrant->core->orphaned(regrant->core->upkeep, call->segment);
+            wait(regrant, call->segment, order);
         }
     }
+}
+
+// A grant under an epoch that PostgreSQL does not take is one of a rebuild that died, or of an entry whose epoch was
+// forged: only a newer one ends it.
+static enum sk_doubt regrant_doubt(enum sk_grant_status status)
+{
+    if (status == SK_GRANT_DAMAGED)
+        return SK_DOUBT_DAMAGED;
+    return status == SK_GRANT_OK || status == SK_GRANT_UNSURE ? SK_DOUBT_BEHIND : SK_DOUBT_CLOSED;
 }
 
 static void on_reply(void *arg, const struct sk_reply *reply)
@@ -175,6 +185,8 @@ static void on_reply(void *arg, const struct sk_reply *reply)
     struct sk_buf reasons = {0};
     if (reply != NULL)
         grant = sk_grant_read(reply, call->orders.count);
+    else
+        call->regrant->core->orphaned(call->regrant->core->upkeep, segment); // it may still be carried out
     if (grant.status == SK_GRANT_OK)
         sk_grant_remember(&grant, segment);
     if (grant.status == SK_GRANT_OK && grant.epoch > segment->care->lost.stale_epoch) {
@@ -187,8 +199,8 @@ static void on_reply(void *arg, const struct sk_reply *reply)
         return;
     }
     // An epoch that PostgreSQL has left behind: whoever was to rebuild Redis under the new one has died.
-    if (grant.status != SK_GRANT_MALFORMED && sk_rebuild(call->regrant->core, segment, NULL, NULL) != SK_OK)
-        sk_log(SK_DEBUG, "not reconciled now", "voucher=%" PRId64, segment->voucher_id);
+    if (grant.status != SK_GRANT_MALFORMED)
+        sk_rebuild_soon(call->regrant->rebuilds, segment, regrant_doubt(grant.status));
     end(call);
 }
 
@@ -201,7 +213,7 @@ static void ask(struct sk_regrant *regrant, struct sk_segment *segment)
     call->segment = segment;
     size_t most = (size_t)regrant->core->config->batch_max;
     while (call->orders.count < most && segment->care->lost.orders.count > 0)
-        sk_order_push(&call->orders, sk_order_pop(&segment->care->lost.orders));
+        sk_order_move(regrant->core->orders, segment->care->lost.orders.head, SK_ORDER_REGRANTING, &call->orders);
     segment->care->lost.asking = true;
     sk_segment_pin(segment);
     if (sk_grant_ask(regrant->core, segment, &call->orders, true, on_reply, call) != SK_OK)
@@ -222,14 +234,14 @@ static void refuse_unasked(struct sk_regrant *regrant, struct sk_segment *segmen
     *call = (struct call){.regrant = regrant, .segment = segment, .unasked = true};
     size_t most = (size_t)regrant->core->config->batch_max;
     sk_params_begin(&reasons);
-    while (call->refused.count < most && (order = sk_order_pop(&segment->care->lost.orders)) != NULL) {
+    while (call->refused.count < most && (order = segment->care->lost.orders.head) != NULL) {
         if (order->entry->kind == SK_ENTRY_LOOSE) {
             hand_out(regrant, order);
             sk_writer_leave(regrant->writer, order);
             continue;
         }
         sk_params_add(&reasons, "GRANT_LOST");
-        sk_order_push(&call->refused, order);
+        sk_order_move(regrant->core->orders, order, SK_ORDER_REFUSING, &call->refused);
     }
     segment->care->lost.asking = true;
     sk_segment_pin(segment);
@@ -250,14 +262,16 @@ static void on_tick(uv_timer_t *timer)
         struct sk_segment *next = segment->care->lost.next;
         segment->care->lost.listed = false;
         bool may = !segment->care->lost.asking && now >= segment->care->lost.not_before_ms;
-        if (may && regrant->gives_up)
+        if (may && (regrant->gives_up || segment->voucher->left))
             refuse_unasked(regrant, segment);
-        else if (may && sk_redis_ready(regrant->core->redis))
+        else if (may && sk_session_held(regrant->core->session))
             ask(regrant, segment);
         if (segment->care->lost.orders.count > 0 && !segment->care->lost.listed) {
             segment->care->lost.listed = true;
             segment->care->lost.next = regrant->first;
             regrant->first = segment;
+        } else {
+            sk_segment_unpin(segment);
         }
         segment = next;
     }
@@ -304,12 +318,13 @@ bool sk_regrant_idle(const struct sk_regrant *regrant)
 
 // ---- opening and closing ----
 
-struct sk_regrant *sk_regrant_open(const struct sk_core *core)
+struct sk_regrant *sk_regrant_open(const struct sk_core *core, struct sk_rebuilds *rebuilds)
 {
     struct sk_regrant *regrant = calloc(1, sizeof *regrant);
     if (regrant == NULL)
         return NULL;
     regrant->core = core;
+    regrant->rebuilds = rebuilds;
     regrant->tick = calloc(1, sizeof *regrant->tick);
     if (regrant->tick == NULL) {
         free(regrant);
@@ -335,10 +350,12 @@ void sk_regrant_close(struct sk_regrant *regrant)
 {
     if (regrant == NULL)
         return;
-    struct sk_order *order;
-    for (struct sk_segment *segment = regrant->first; segment != NULL; segment = segment->care->lost.next) {
-        while ((order = sk_order_pop(&segment->care->lost.orders)) != NULL)
-            sk_writer_forget(regrant->writer, order);
+    struct sk_segment *segment;
+    while ((segment = regrant->first) != NULL) {
+        regrant->first = segment->care->lost.next;
+        while (segment->care->lost.orders.head != NULL)
+            sk_writer_forget(regrant->writer, segment->care->lost.orders.head);
+        sk_segment_unpin(segment);
     }
     uv_close((uv_handle_t *)regrant->tick, free_handle);
     free(regrant);

@@ -1,23 +1,26 @@
-// Looks after every current voucher, again and again: has Redis lost anything, has an instance died with
-// orders on their way? The first leads to a reconcile, the second to settling its journal entries.
-#ifndef SK_SALE_RECOVER_H
-#define SK_SALE_RECOVER_H
+// The watch: a round a second. Looks at segments in both stores and has mended what it finds: a segment that Redis has
+// lost is rebuilt, a journal is swept, a sale that is over is retired. The living sessions share the segments among
+// them, so the work does not grow with the number of reactors; a segment at rest is looked at every five seconds.
+//
+// The reactor's thread, as all functions.
+#ifndef SK_RECOVERY_WATCH_H
+#define SK_RECOVERY_WATCH_H
 
 #include "care.h"
 #include "core.h"
-#include "writer.h"
+#include "sweep.h"
 
 struct sk_watch;
 
-// The reactor's thread. NULL: out of memory. The writer is set once it exists.
-struct sk_watch *sk_watch_open(const struct sk_core *core);
-void sk_watch_set_writer(struct sk_watch *watch, struct sk_writer *writer);
-void sk_watch_close(struct sk_watch *watch); // after the links were closed
+// NULL: out of memory.
+struct sk_watch *sk_watch_open(const struct sk_core *core, struct sk_rebuilds *rebuilds, struct sk_sweeper *sweeper);
+void sk_watch_close(struct sk_watch *watch); // after the links were closed; NULL is fine
 
-// A store has come (back): starts the next round now.
+// A store has come (back): looks at all segments now.
 void sk_watch_hurry(struct sk_watch *watch);
 
-// The writer says: one recovered entry is settled. arg is the sk_recover.
-void sk_watch_settled(void *arg);
+// The segments in which orders were under way: those of this reactor now, and those of all sessions at their last
+// looks. At most `most`; *complete says whether these are all.
+size_t sk_watch_busy(const struct sk_watch *watch, struct sk_segment **out, size_t most, bool *complete);
 
 #endif

@@ -5,15 +5,13 @@
 // The mark gate answers SOLD_OUT, ENDED and NOT_STARTED for a short time after Redis was asked and said so. A
 // mark ends by itself, so that returned units sell. It needs to know who has bought, because winners must be told
 // so (also before the start: Redis's clock may go back): a filter of the buyers, read from Redis once for each
-// state of the buyers, which the voucher's `last` names. While there is no such filter, everybody asks
-// Redis. That a voucher is unknown is remembered as well, but only spares PostgreSQL the question: Redis is asked,
-// because it may have been created, and sold, by another instance since.
+// state of the buyers, which the voucher's `last` names. While there is no such filter, all ask Redis.
 #include "admit.h"
 
 #include <string.h>
 
-#include "clock.h"
 #include "failpoint.h"
+#include "hash.h"
 #include "trust.h"
 
 enum { PLACES = 1 << 16, WAYS = 4, MAYBE_MORE = 1000 };
@@ -88,8 +86,7 @@ bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const 
         return true;
     }
     const struct sk_mark *mark = &segment->gate.mark;
-    if (mark->until_ms <= now || mark->verdict == SK_VERDICT_UNKNOWN_VOUCHER || segment->gate.filter == NULL ||
-        strcmp(segment->gate.filter_label, mark->label) != 0 ||
+    if (mark->until_ms <= now || segment->gate.filter == NULL || strcmp(segment->gate.filter_label, mark->label) != 0 ||
         sk_filter_maybe(segment->gate.filter, user, strlen(user)))
         return false;
     outcome->verdict = mark->verdict;
@@ -217,14 +214,8 @@ void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const
     segment->gate.mark = *said;
     segment->gate.mark.until_ms = until;
     bool has_filter = segment->gate.filter != NULL && strcmp(segment->gate.filter_label, said->label) == 0;
-    if (said->verdict != SK_VERDICT_UNKNOWN_VOUCHER && !has_filter && !segment->gate.filtering)
+    if (!has_filter && !segment->gate.filtering)
         read_buyers(admit, segment, said->label);
-}
-
-bool sk_admit_knows_unknown(const struct sk_admit *admit, const struct sk_segment *segment)
-{
-    return segment->gate.mark.verdict == SK_VERDICT_UNKNOWN_VOUCHER &&
-           segment->gate.mark.until_ms > uv_now(admit->core->loop);
 }
 
 void sk_admit_forget(struct sk_segment *segment)

@@ -16,12 +16,9 @@ void sk_admit_close(struct sk_admit *admit);
 bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const char *user, struct sk_outcome *outcome);
 
 // Remembers for a moment, from `asked_at_ms` on, what Redis said of the whole voucher: SOLD_OUT, ENDED or NOT_STARTED
-// (with `begin_at_ms`), each with the `label` of its buyers; or that PostgreSQL does not know it: UNKNOWN_VOUCHER.
+// (with `begin_at_ms`), each with the `label` of its buyers.
 void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const struct sk_mark *said,
                        uint64_t asked_at_ms);
-
-// Whether PostgreSQL has said a moment ago that there is no such voucher.
-bool sk_admit_knows_unknown(const struct sk_admit *admit, const struct sk_segment *segment);
 
 // The voucher sells again as far as we know.
 void sk_admit_forget(struct sk_segment *segment);

@@ -4,12 +4,14 @@
 
 #include <uv.h>
 
+#include "catalogue.h"
 #include "config.h"
 #include "lock.h"
+#include "metrics.h"
+#include "named_lock.h"
 #include "order.h"
 #include "pg_link.h"
 #include "redis_link.h"
-#include "segment.h"
 #include "verdict.h"
 
 struct sk_outcome {
@@ -20,19 +22,34 @@ struct sk_outcome {
     uint64_t retry_after_ms; // 0: not said
 };
 
+enum sk_doubt {
+    SK_DOUBT_CLOSED,  // it is not there, or not open
+    SK_DOUBT_BEHIND,  // it has gone back behind what this reactor saw, or is of another Redis process
+    SK_DOUBT_DAMAGED, // Redis cannot work with it
+};
+
 struct sk_core {
     uv_loop_t *loop; // borrowed, as all below
     const struct sk_config *config;
+    // The road's links: orders, and nothing that could hold them up. Replies come in order.
     struct sk_redis *redis;
     struct sk_pg *pg;
-    struct sk_locker *locker;
-    struct sk_segments *segments;
+    // The links of all else: questions, the catalogue, audits, rebuilds.
+    struct sk_redis *ask_redis;
+    struct sk_pg *ask_pg;
+    struct sk_session *session;   // of this reactor: holds its journal entries
+    struct sk_named_locks *locks; // of upkeep
+    struct sk_catalogue *catalogue;
     struct sk_order_pool *orders;
+    struct sk_metrics *metrics;
     // ACCEPTED may be followed by one more outcome; every other verdict is the last word on a ticket.
     void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
     void *arg;
-    // Redis may have lost what it holds of the voucher: upkeep is to look after it. May be called again and again.
-    void (*suspect)(void *upkeep, struct sk_segment *segment);
+    // What Redis holds of the segment is in doubt: upkeep is to look after it. May be called again and again.
+    void (*suspect)(void *upkeep, struct sk_segment *segment, enum sk_doubt doubt);
+    // The journal may have an entry of this session that the reactor does not hold: a call was not answered, or memory
+    // was short. Upkeep is to look for it. May be called again and again.
+    void (*orphaned)(void *upkeep, struct sk_segment *segment);
     void *upkeep;
 };
 

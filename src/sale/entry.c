@@ -8,6 +8,13 @@
 #include "failpoint.h"
 #include "log.h"
 
+static void entry_read_order(void *arg, const char *id, const char *user);
+static bool entry_is_of_this_run(const struct sk_entry *entry);
+static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char *journal_id);
+static void entry_on_ended(void *arg, const struct sk_reply *reply);
+static void entry_list(struct sk_entries *entries, struct sk_segment *segment, struct sk_entry *entry);
+static void entry_unlist(struct sk_entries *entries, struct sk_entry *entry);
+
 struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_segment *segment, enum sk_entry_kind kind,
                               const char *journal_id)
 {
@@ -15,39 +22,31 @@ struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_segment *seg
     struct sk_entry *entry = len < SK_JOURNAL_ID_SIZE ? calloc(1, sizeof *entry) : NULL;
     if (entry == NULL)
         return NULL;
+    entry->core = core;
     entry->segment = segment;
     entry->kind = kind;
     entry->run_number = sk_redis_run_number(core->redis);
     memcpy(entry->journal_id, journal_id, len + 1);
     sk_segment_pin(segment);
-    if (kind == SK_ENTRY_OWN) {
-        entry->prev = segment->entries.youngest;
-        if (entry->prev != NULL)
-            entry->prev->next = entry;
-        else
-            segment->entries.oldest = entry;
-        segment->entries.youngest = entry;
-    }
+    if (kind == SK_ENTRY_OWN)
+        entry_list(&segment->entries, segment, entry);
     return entry;
 }
 
-void sk_entry_free(struct sk_entry *entry)
+bool sk_entry_holds(const struct sk_core *core, const struct sk_segment *segment, const struct sk_entry **at,
+                    const char *journal_id)
 {
-    struct sk_segment *segment = entry->segment;
-    sk_segment_unpin(segment);
-    if (entry->kind == SK_ENTRY_OWN) {
-        if (entry->prev != NULL)
-            entry->prev->next = entry->next;
-        else
-            segment->entries.oldest = entry->next;
-        if (entry->next != NULL)
-            entry->next->prev = entry->prev;
-        else
-            segment->entries.youngest = entry->prev;
+    const struct sk_entry *entry = *at == NULL ? segment->entries.oldest : *at;
+    uint64_t run_number = sk_redis_run_number(core->redis);
+    while (entry != NULL &&
+           (entry->run_number != run_number || sk_journal_compare(entry->journal_id, journal_id) < 0)) {
+        *at = entry;
+        entry = entry->next;
     }
-    sk_buf_free(&entry->refused);
-    free(entry);
+    return entry != NULL && strcmp(entry->journal_id, journal_id) == 0;
 }
+
+// ---- orders ----
 
 struct reading {
     const struct sk_core *core;
@@ -55,7 +54,7 @@ struct reading {
     bool failed;
 };
 
-static void read_order(void *arg, const char *id, const char *user)
+static void entry_read_order(void *arg, const char *id, const char *user)
 {
     struct reading *reading = arg;
     struct sk_order *order = reading->failed ? NULL : sk_order_take(reading->core->orders);
@@ -66,39 +65,62 @@ static void read_order(void *arg, const char *id, const char *user)
     memcpy(order->id, id, SK_UUID_SIZE);
     memcpy(order->user, user, strlen(user) + 1);
     order->patient = true;
-    sk_order_push(reading->out, order);
+    sk_order_move(reading->core->orders, order, SK_ORDER_NEW, reading->out);
 }
 
 bool sk_entry_read_orders(const struct sk_core *core, const char *orders, size_t len, struct sk_order_list *out)
 {
     struct reading reading = {.core = core, .out = out};
-    struct sk_order *order;
-    if (sk_journal_parse(orders, len, read_order, &reading) > 0 && !reading.failed)
+    if (sk_journal_parse(orders, len, entry_read_order, &reading) > 0 && !reading.failed)
         return true;
-    while ((order = sk_order_pop(out)) != NULL)
-        sk_order_give(core->orders, order);
+    while (out->head != NULL)
+        sk_order_give(core->orders, out->head);
     return false;
 }
 
-void sk_entry_note_refused(struct sk_entry *entry, const struct sk_order *order, enum sk_correction correction,
+void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, enum sk_correction correction,
                            const char *live_id)
 {
     const char *word = correction == SK_CORRECTION_RETURN ? "return" : "drop";
-    const char *parts[] = {word, order->id, order->user, live_id == NULL ? "" : live_id};
+    const char *parts[] = {word, id, user, live_id == NULL ? "" : live_id};
     for (int i = 0; i < 4; i++)
         sk_buf_add(&entry->refused, parts[i], strlen(parts[i]) + 1);
     entry->refused_count++;
 }
 
-static void on_ended(void *arg, const struct sk_reply *reply)
+// ---- the end ----
+
+void sk_entry_end(struct sk_entry *entry)
 {
-    (void)arg;
-    if (reply != NULL && sk_reply_error(reply) != NULL)
-        sk_log_text(SK_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
+    const struct sk_core *core = entry->core;
+    // Another Redis process than the one that made the entry is rebuilt from PostgreSQL before it sells: the
+    // entry is not there, and one of the same id may be another's.
+    bool same_run = entry_is_of_this_run(entry);
+    const char *argv[] = {"XDEL", entry->segment->keys.journal, entry->journal_id};
+    enum sk_status status;
+    if (entry->refused_count > 0) {
+        status = entry_correct_and_drop(entry, same_run ? entry->journal_id : "");
+    } else if (same_run && entry->kind != SK_ENTRY_LOOSE) {
+        status = sk_redis_command(core->redis, 3, argv, NULL, entry_on_ended, entry);
+    } else {
+        sk_entry_forget(entry);
+        return;
+    }
+    if (status != SK_OK) {
+        sk_log(SK_WARN, "journal entry left to recovery", "journal_id=%s", entry->journal_id);
+        core->orphaned(core->upkeep, entry->segment);
+        sk_entry_forget(entry);
+    }
 }
 
-static enum sk_status correct_and_drop(const struct sk_core *core, const struct sk_entry *entry, const char *journal_id)
+static bool entry_is_of_this_run(const struct sk_entry *entry)
 {
+    return entry->run_number == sk_redis_run_number(entry->core->redis);
+}
+
+static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char *journal_id)
+{
+    const struct sk_core *core = entry->core;
     const struct sk_segment *segment = entry->segment;
     const char *argv[SK_REDIS_ARGS_MAX];
     char hold_ms[24];
@@ -115,20 +137,65 @@ static enum sk_status correct_and_drop(const struct sk_core *core, const struct 
     for (size_t i = 0; i < entry->refused_count * 4; i++, at += strlen(at) + 1)
         argv[n++] = at;
     SK_FAILPOINT("writer.correcting");
-    return sk_redis_script(core->redis, SK_SCRIPT_SETTLE_ENTRY, 3, n, argv, NULL, on_ended, NULL);
+    return sk_redis_script(core->redis, SK_SCRIPT_SETTLE_ENTRY, 3, n, argv, NULL, entry_on_ended, entry);
 }
 
-void sk_entry_end(const struct sk_core *core, const struct sk_entry *entry)
+static void entry_on_ended(void *arg, const struct sk_reply *reply)
 {
-    // Another Redis process than the one that made the entry is rebuilt from PostgreSQL before it sells: the
-    // entry is not there, and one of the same id may be another's.
-    bool same_run = entry->run_number == sk_redis_run_number(core->redis);
-    const char *argv[] = {"XDEL", entry->segment->keys.journal, entry->journal_id};
-    enum sk_status status = SK_OK;
-    if (entry->refused_count > 0)
-        status = correct_and_drop(core, entry, same_run ? entry->journal_id : "");
-    else if (same_run && entry->kind != SK_ENTRY_LOOSE)
-        status = sk_redis_command(core->redis, 3, argv, NULL, on_ended, NULL);
-    if (status != SK_OK)
-        sk_log(SK_WARN, "journal entry left to recovery", "journal_id=%s", entry->journal_id);
+    struct sk_entry *entry = arg;
+    const struct sk_core *core = entry->core;
+    if (reply == NULL || sk_reply_error(reply) != NULL)
+        core->orphaned(core->upkeep, entry->segment);
+    if (reply != NULL && sk_reply_error(reply) != NULL)
+        sk_log_text(SK_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
+    sk_entry_forget(entry);
+}
+
+void sk_entry_forget(struct sk_entry *entry)
+{
+    struct sk_segment *segment = entry->segment;
+    if (entry->kind == SK_ENTRY_OWN)
+        entry_unlist(&segment->entries, entry);
+    sk_buf_free(&entry->refused);
+    free(entry);
+    sk_segment_unpin(segment);
+}
+
+// ---- the lists ----
+
+static void entry_list(struct sk_entries *entries, struct sk_segment *segment, struct sk_entry *entry)
+{
+    entry->prev = entries->youngest;
+    if (entry->prev != NULL)
+        entry->prev->next = entry;
+    else
+        entries->oldest = entry;
+    entries->youngest = entry;
+    if (entry->prev != NULL || entries->open == NULL)
+        return;
+    entries->previous = NULL;
+    entries->next = *entries->open;
+    if (entries->next != NULL)
+        entries->next->entries.previous = segment;
+    *entries->open = segment;
+}
+
+static void entry_unlist(struct sk_entries *entries, struct sk_entry *entry)
+{
+    if (entry->prev != NULL)
+        entry->prev->next = entry->next;
+    else
+        entries->oldest = entry->next;
+    if (entry->next != NULL)
+        entry->next->prev = entry->prev;
+    else
+        entries->youngest = entry->prev;
+    if (entries->oldest != NULL || entries->open == NULL)
+        return;
+    if (entries->previous != NULL)
+        entries->previous->entries.next = entries->next;
+    else
+        *entries->open = entries->next;
+    if (entries->next != NULL)
+        entries->next->entries.previous = entries->previous;
 }

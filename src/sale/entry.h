@@ -16,9 +16,11 @@ enum sk_correction {
     SK_CORRECTION_DROP,   // no unit returns: PostgreSQL has none left
 };
 
-// A journal entry of Redis some of whose orders are not settled yet.
+// An own entry is held from the answer that made it to the answer that dropped it: then what an answer of the same link
+// shows of the journal in between, and is not held, is held by no reactor.
 struct sk_entry {
-    struct sk_entry *prev, *next; // the voucher's own entries, oldest first; others are not listed
+    struct sk_entry *prev, *next; // the segment's own entries, oldest first; others are not listed
+    const struct sk_core *core;
     struct sk_segment *segment;
     enum sk_entry_kind kind;
     uint64_t run_number;   // the Redis process that has it
@@ -32,18 +34,24 @@ struct sk_entry {
 // The reactor's thread, as all functions. NULL: out of memory, or an id that is too long.
 struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_segment *segment, enum sk_entry_kind kind,
                               const char *journal_id);
-void sk_entry_free(struct sk_entry *entry);
 
-// Makes orders of a text that sk_journal_parse can read: patient, of no entry yet. All of them or, out of room or
-// memory, none (false).
+// Makes orders of a text that sk_journal_parse can read: NEW and patient, of no entry yet. All of them or, out of room
+// or memory, none (false).
 bool sk_entry_read_orders(const struct sk_core *core, const char *orders, size_t len, struct sk_order_list *out);
 
 // PostgreSQL refused one of its orders: Redis is to be corrected. `live_id`: the user's live order, or NULL.
-void sk_entry_note_refused(struct sk_entry *entry, const struct sk_order *order, enum sk_correction correction,
+void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, enum sk_correction correction,
                            const char *live_id);
 
-// Ends it in Redis: corrects what was refused and drops the journal entry. What fails here is done again by
-// recovery, which finds the entry in the journal.
-void sk_entry_end(const struct sk_core *core, const struct sk_entry *entry);
+// Ends it in Redis, when all its orders are settled: corrects what was refused, drops the journal entry, and frees this
+// one with the answer. What fails here is done again by recovery, which finds the entry in the journal.
+void sk_entry_end(struct sk_entry *entry);
+
+// Frees it without asking Redis: for the end of the process.
+void sk_entry_forget(struct sk_entry *entry);
+
+// Walks along the segment's own entries in step with a reply of XRANGE, whose ids ascend. *at starts as NULL.
+bool sk_entry_holds(const struct sk_core *core, const struct sk_segment *segment, const struct sk_entry **at,
+                    const char *journal_id);
 
 #endif

@@ -1,9 +1,11 @@
 // Eight probes per name, derived from one 64-bit hash by double hashing (Kirsch and Mitzenmacher, "Less
-// hashing, same performance", 2006). The hash is FNV-1a with the finalizer of SplitMix64. A user who
-// chooses names that collide gains a question to Redis, no more, so the hash needs no key.
+// hashing, same performance", 2006). A user who chooses names that collide gains a question to Redis, no
+// more, so the hash needs no key.
 #include "filter.h"
 
 #include <stdlib.h>
+
+#include "hash.h"
 
 enum { PROBES = 8, BITS_PER_NAME = 12, WORD_BITS = 64, NAMES_MIN = 64, NAMES_MAX = 200000000 };
 
@@ -11,16 +13,6 @@ struct sk_filter {
     uint64_t mask; // number of bits less one; a power of two less one
     uint64_t words[];
 };
-
-uint64_t sk_hash(const char *name, size_t len)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
-    h = (h ^ (h >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    h = (h ^ (h >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return h ^ (h >> 31);
-}
 
 struct sk_filter *sk_filter_new(size_t expected)
 {

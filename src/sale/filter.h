@@ -18,7 +18,4 @@ void sk_filter_free(struct sk_filter *filter);
 void sk_filter_add(struct sk_filter *filter, const char *name, size_t len);
 bool sk_filter_maybe(const struct sk_filter *filter, const char *name, size_t len);
 
-// A well-mixed hash of a name, for tables within this process.
-uint64_t sk_hash(const char *name, size_t len);
-
 #endif

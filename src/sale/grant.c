@@ -10,7 +10,7 @@
 enum {
     JOURNAL_ENTRIES_MAX = 100000, // of one voucher; past it nothing new is placed
     FIRST_EXISTING = 7,           // elements before the existing ids
-    FIXED_ARGS = 8,
+    FIXED_ARGS = 9,
     ARGS_MAX = FIXED_ARGS + 2 * SK_JOURNAL_ORDERS_MAX,
 };
 
@@ -32,6 +32,7 @@ enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_segment 
     argv[n++] = again ? "again" : "new";
     argv[n++] = seen_epoch;
     argv[n++] = segment->seen.last;
+    argv[n++] = sk_session_id(core->session);
     for (int i = 0; i < n; i++)
         lens[i] = strlen(argv[i]);
     for (const struct sk_order *order = orders->head; order != NULL; order = order->next) {
@@ -46,7 +47,7 @@ enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_segment 
 static enum sk_grant_status read_status(const char *text)
 {
     static const char *const names[] = {"ok", "missing", "loading", "unsure"};
-    for (int i = 0; text != NULL && i < SK_GRANT_MALFORMED; i++) {
+    for (int i = 0; text != NULL && i <= SK_GRANT_UNSURE; i++) {
         if (strcmp(text, names[i]) == 0)
             return (enum sk_grant_status)i;
     }
@@ -83,7 +84,7 @@ struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
     const char *error = sk_reply_error(reply);
     grant.status = read_status(sk_reply_text(sk_reply_at(reply, 0), NULL));
     if (error != NULL && sk_trust_is_damage(error))
-        grant.status = SK_GRANT_UNSURE;
+        grant.status = SK_GRANT_DAMAGED;
     if (grant.status == SK_GRANT_OK && !read_answers(&grant, n))
         grant.status = SK_GRANT_MALFORMED;
     return grant;
@@ -95,6 +96,11 @@ void sk_grant_remember(const struct sk_grant *grant, struct sk_segment *segment)
         return;
     segment->seen.epoch = grant->epoch;
     memcpy(segment->seen.last, grant->last, strlen(grant->last) + 1);
+}
+
+void sk_grant_forget(struct sk_segment *segment, int64_t epoch)
+{
+    segment->seen = (struct sk_seen){.epoch = epoch};
 }
 
 const char *sk_grant_next_existing(struct sk_grant *grant)

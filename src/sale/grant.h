@@ -15,7 +15,14 @@ enum sk_grant_letter {
     SK_GRANT_RETURNED = 'r', // sold out, and a unit that has returned sells in a moment
 };
 
-enum sk_grant_status { SK_GRANT_OK, SK_GRANT_MISSING, SK_GRANT_LOADING, SK_GRANT_UNSURE, SK_GRANT_MALFORMED };
+enum sk_grant_status {
+    SK_GRANT_OK,
+    SK_GRANT_MISSING,
+    SK_GRANT_LOADING,
+    SK_GRANT_UNSURE,
+    SK_GRANT_DAMAGED,
+    SK_GRANT_MALFORMED
+};
 
 // A reply that has been read; the texts live as long as it.
 struct sk_grant {
@@ -37,6 +44,9 @@ struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n);
 
 // Remembers how far the voucher was: a later reply that is behind it would prove that Redis has lost data.
 void sk_grant_remember(const struct sk_grant *grant, struct sk_segment *segment);
+
+// The segment was closed under this epoch a moment ago: what was seen before it says nothing any more.
+void sk_grant_forget(struct sk_segment *segment, int64_t epoch);
 
 // The existing order id that belongs to the next 'a', in the order of the letters. NULL: what Redis holds there
 // is no order id, and must not get into an answer.

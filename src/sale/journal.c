@@ -52,7 +52,10 @@ bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *en
     if (entry->id == NULL || !sk_trust_is_journal_id(entry->id))
         return false;
     const char *orders = sk_reply_text(field(fields, "orders"), &entry->orders_len);
-    if (orders != NULL && sk_trust_number(field(fields, "epoch"), SK_TRUST_MAX, &entry->epoch))
+    const struct sk_reply *session = field(fields, "session");
+    entry->session = sk_reply_text(session, NULL);
+    bool is_named = session == NULL || (entry->session != NULL && sk_uuid_valid(entry->session));
+    if (is_named && orders != NULL && sk_trust_number(field(fields, "epoch"), SK_TRUST_MAX, &entry->epoch))
         entry->count = sk_journal_parse(orders, entry->orders_len, NULL, NULL);
     if (entry->count > SK_JOURNAL_ORDERS_MAX)
         entry->count = -1;

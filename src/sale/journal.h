@@ -1,4 +1,4 @@
-// What an entry of a voucher's journal looks like: fields `epoch` and `orders`, the latter
+// What an entry of a segment's journal looks like: fields `epoch`, `session` and `orders`, the last
 // "order-id user,order-id user,...". Written by place_orders.lua, read here.
 #ifndef SK_SALE_JOURNAL_H
 #define SK_SALE_JOURNAL_H
@@ -19,7 +19,8 @@ int sk_journal_parse(const char *orders, size_t len, void (*each)(void *arg, con
 struct sk_journal_entry {
     const char *id; // as long as the reply
     int64_t epoch;
-    const char *orders; // NULL: the entry cannot be read
+    const char *session; // that holds it, a UUID; NULL: the entry names none, so none holds it
+    const char *orders;  // NULL: the entry cannot be read
     size_t orders_len;
     int count;
 };

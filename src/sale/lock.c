@@ -1,8 +1,5 @@
-// Every key is asked for by a command of its own, all in one write. One timer serves all locks of a locker: it renews
-// each when a third of its TTL has passed since the last renewal was sent.
-//
-// A lost key (expired, removed, or another owner's by now) is not looked for: renewal and release change in Redis only
-// what is still under the token.
+// One call of session_keep.lua is under way at most. It is asked again every third of the TTL, at least once a second,
+// and at once when the link gets ready or the session was found lost.
 #include "lock.h"
 
 #include <inttypes.h>
@@ -10,270 +7,332 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "uuid.h"
+#include "backoff.h"
+#include "clock.h"
+#include "keys.h"
+#include "log.h"
+#include "timer.h"
 
-enum { TOKEN_SIZE = 56, RELEASE_MAX = 1024, TICK_MS = 4 };
+enum { TOKEN_SIZE = 33, TICK_MS = 20, RENEW_MOST_MS = 1000, LIVING_MAX = 4096 };
 
-enum lock_phase {
-    LOCK_TAKING, // answers are under way
-    LOCK_TAKEN,
-    LOCK_RELEASED, // freed when the last answer is in
-};
+// NONE -> TAKING -> HELD -> NONE (lost) ...; from each of them ENDING -> ENDED.
+enum session_state { SESSION_NONE, SESSION_TAKING, SESSION_HELD, SESSION_ENDING, SESSION_ENDED };
 
-struct lock_key {
-    struct sk_lock *lock;
-    const char *name; // points behind the keys
-    enum sk_lock_state state;
-};
-
-struct sk_lock {
-    struct sk_lock *prev, *next;
-    struct sk_locker *locker;
-    struct sk_lock_events events;
-    void *arg;
-    enum lock_phase phase;
-    size_t unanswered; // keys asked for, or one renewal
-    uint64_t renew_at_ms;
-    char token[TOKEN_SIZE];
-    size_t n;
-    struct lock_key keys[];
-};
-
-struct sk_locker {
-    uv_loop_t *loop;
+struct sk_session {
     struct sk_redis *redis;
-    uv_timer_t tick;
-    struct sk_lock *locks;
-    uint64_t counter;
+    struct sk_timer *tick;
+    enum session_state state;
     uint32_t ttl_ms;
+    bool asking;            // a call of session_keep.lua is under way
+    uint64_t asked_at_ms;   // it, or the last one
+    uint64_t run_number;    // the Redis process that has acknowledged it
+    uint64_t held_until_ms; // by the monotonic clock, as all times here
+    uint64_t renew_at_ms;
+    uint64_t taken_at_ms, ready_at_ms; // no judging within a TTL of either
+    struct sk_backoff retry;
+    char (*living)[SK_UUID_SIZE]; // sorted; owned
+    size_t living_count;
+    uint64_t deaths;
+    char id[SK_UUID_SIZE];
+    char token[TOKEN_SIZE];
     char ttl[12];
-    char process[33]; // random: no two processes share a token
+    char key[SK_KEY_SIZE];
 };
 
-static void locker_on_tick(uv_timer_t *timer);
-static void locker_on_closed(uv_handle_t *handle);
-static struct sk_lock *lock_new(size_t n, const char *const *keys);
-static void lock_ask(struct sk_lock *lock);
-static void lock_on_asked(void *arg, const struct sk_reply *reply);
-static void lock_move(struct sk_lock *lock, enum lock_phase phase);
-static void lock_renew(struct sk_lock *lock);
-static void lock_on_renewed(void *arg, const struct sk_reply *reply);
-static void lock_send_release(struct sk_lock *lock);
-static void lock_on_released(void *arg, const struct sk_reply *reply);
-static void lock_free_if_done(struct sk_lock *lock);
+static void session_on_tick(void *arg);
+static void session_keep(struct sk_session *session);
+static void session_ask(struct sk_session *session, const char *how);
+static void session_on_kept(void *arg, const struct sk_reply *reply);
+static void session_on_taken(struct sk_session *session, bool granted, const struct sk_reply *reply);
+static void session_lose(struct sk_session *session, const char *why);
+static void session_read_living(struct sk_session *session, const struct sk_reply *reply);
+static void session_on_ended(void *arg, const struct sk_reply *reply);
+static void session_on_judged(void *arg, const struct sk_reply *reply);
 
-struct sk_locker *sk_locker_open(uv_loop_t *loop, struct sk_redis *redis, uint32_t ttl_ms)
+static void session_move(struct sk_session *session, enum session_state state)
 {
-    struct sk_locker *locker = calloc(1, sizeof *locker);
-    if (locker == NULL)
-        return NULL;
+    static const bool allowed[SESSION_ENDED + 1][SESSION_ENDED + 1] = {
+        [SESSION_NONE] = {[SESSION_TAKING] = true, [SESSION_ENDING] = true},
+        [SESSION_TAKING] = {[SESSION_HELD] = true, [SESSION_NONE] = true, [SESSION_ENDING] = true},
+        [SESSION_HELD] = {[SESSION_NONE] = true, [SESSION_ENDING] = true},
+        [SESSION_ENDING] = {[SESSION_ENDED] = true},
+    };
+    SK_ASSERT(allowed[session->state][state]);
+    session->state = state;
+}
+
+struct sk_session *sk_session_open(uv_loop_t *loop, struct sk_redis *redis, uint32_t ttl_ms)
+{
+    struct sk_session *session = calloc(1, sizeof *session);
+    struct sk_uuid_gen *ids = calloc(1, sizeof *ids);
     uint64_t random[2];
+    if (session != NULL)
+        session->tick = sk_timer_open(loop, TICK_MS, session_on_tick, session);
+    if (session == NULL || session->tick == NULL || ids == NULL) {
+        sk_session_close(session);
+        free(ids);
+        return NULL;
+    }
+    sk_uuid_next(ids, session->id);
+    free(ids);
     sk_random_bytes(random, sizeof random);
-    locker->loop = loop;
-    locker->redis = redis;
-    locker->ttl_ms = ttl_ms;
-    (void)snprintf(locker->ttl, sizeof locker->ttl, "%" PRIu32, ttl_ms);
-    (void)snprintf(locker->process, sizeof locker->process, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
-    (void)uv_timer_init(loop, &locker->tick);
-    locker->tick.data = locker;
-    return locker;
+    session->redis = redis;
+    session->ttl_ms = ttl_ms;
+    session->retry = (struct sk_backoff){.first_ms = 20, .most_ms = 1000};
+    (void)snprintf(session->ttl, sizeof session->ttl, "%" PRIu32, ttl_ms);
+    (void)snprintf(session->token, sizeof session->token, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+    sk_key_of_session(session->id, session->key);
+    return session;
 }
 
-void sk_locker_close(struct sk_locker *locker)
+const char *sk_session_id(const struct sk_session *session)
 {
-    if (locker == NULL)
+    return session->id;
+}
+
+// ---- taking and renewing ----
+
+void sk_session_link(struct sk_session *session, bool ready)
+{
+    if (!ready)
+        return; // calls under way are answered with NULL
+    session->ready_at_ms = sk_monotonic_ms();
+    session->renew_at_ms = 0;
+    session_keep(session);
+}
+
+static void session_on_tick(void *arg)
+{
+    session_keep(arg);
+}
+
+static bool session_is_acknowledged(const struct sk_session *session)
+{
+    return session->state == SESSION_HELD && session->run_number == sk_redis_run_number(session->redis) &&
+           sk_monotonic_ms() < session->held_until_ms;
+}
+
+static void session_keep(struct sk_session *session)
+{
+    uint64_t now = sk_monotonic_ms();
+    if (session->state == SESSION_HELD && !session_is_acknowledged(session))
+        session_lose(session, now < session->held_until_ms ? "Redis is another process" : "not renewed in time");
+    if (session->asking || now < session->renew_at_ms || !sk_redis_ready(session->redis))
         return;
-    while (locker->locks != NULL) {
-        struct sk_lock *next = locker->locks->next;
-        SK_ASSERT(locker->locks->unanswered == 0);
-        free(locker->locks);
-        locker->locks = next;
+    if (session->state == SESSION_NONE)
+        session_ask(session, "take");
+    else if (session->state == SESSION_HELD)
+        session_ask(session, "renew");
+}
+
+static void session_ask(struct sk_session *session, const char *how)
+{
+    const char *argv[] = {session->key, SK_KEY_OF_SESSIONS, SK_KEY_PROTOCOL, session->token, session->ttl, session->id,
+                          how,          SK_PROTOCOL};
+    uint64_t now = sk_monotonic_ms(); // before it is sent: Redis counts from later on
+    if (sk_redis_script(session->redis, SK_SCRIPT_SESSION_KEEP, 3, 8, argv, NULL, session_on_kept, session) != SK_OK)
+        return; // the next tick tries again
+    session->asking = true;
+    session->asked_at_ms = now;
+    session->renew_at_ms = now + (session->ttl_ms / 3 < RENEW_MOST_MS ? session->ttl_ms / 3 : RENEW_MOST_MS);
+    if (session->state == SESSION_NONE)
+        session_move(session, SESSION_TAKING);
+}
+
+static void session_on_kept(void *arg, const struct sk_reply *reply)
+{
+    struct sk_session *session = arg;
+    int64_t answer = 0;
+    bool answered = reply != NULL && sk_reply_number(sk_reply_at(reply, 0), &answer);
+    session->asking = false;
+    if (session->state == SESSION_TAKING) {
+        session_on_taken(session, answer == 1, reply);
+    } else if (session->state == SESSION_HELD && answered && answer == 0) {
+        session_lose(session, "Redis has lost it");
+    } else if (session->state == SESSION_HELD && answer == 1) {
+        session->held_until_ms = session->asked_at_ms + session->ttl_ms;
+        session_read_living(session, reply);
     }
-    uv_close((uv_handle_t *)&locker->tick, locker_on_closed);
+    session_keep(session); // lost, or answered too late: at once
 }
 
-static void locker_on_closed(uv_handle_t *handle)
+static void session_log_refusal(const struct sk_reply *reply)
 {
-    free(handle->data);
+    const char *error = sk_reply_error(reply), *protocol = sk_reply_text(sk_reply_at(reply, 1), NULL);
+    if (error == NULL && protocol != NULL)
+        sk_log_text(SK_ERROR, "instances of another protocol version run; end them first", "version", protocol);
+    else
+        sk_log_text(SK_WARN, "Redis gives no session", "reason", error != NULL ? error : "it is another's");
 }
 
-// ---- take ----
-
-struct sk_lock *sk_lock_take(struct sk_locker *locker, size_t n, const char *const *keys,
-                             const struct sk_lock_events *events, void *arg)
+static void session_on_taken(struct sk_session *session, bool granted, const struct sk_reply *reply)
 {
-    struct sk_lock *lock = sk_redis_ready(locker->redis) && n > 0 ? lock_new(n, keys) : NULL;
-    if (lock == NULL)
-        return NULL;
-    lock->locker = locker;
-    lock->events = *events;
-    lock->arg = arg;
-    (void)snprintf(lock->token, sizeof lock->token, "%s-%" PRIu64, locker->process, ++locker->counter);
-    lock_ask(lock);
-    if (lock->unanswered == 0) { // nothing could be asked
-        free(lock);
-        return NULL;
+    uint64_t now = sk_monotonic_ms();
+    if (!granted) {
+        session_move(session, SESSION_NONE);
+        session->renew_at_ms = now + sk_backoff_next(&session->retry);
+        if (reply != NULL)
+            session_log_refusal(reply);
+        return;
     }
-    lock->next = locker->locks;
-    if (lock->next != NULL)
-        lock->next->prev = lock;
-    locker->locks = lock;
-    if (!uv_is_active((uv_handle_t *)&locker->tick))
-        (void)uv_timer_start(&locker->tick, locker_on_tick, TICK_MS, TICK_MS);
-    return lock;
+    sk_backoff_reset(&session->retry);
+    session_move(session, SESSION_HELD);
+    session->run_number = sk_redis_run_number(session->redis);
+    session->held_until_ms = session->asked_at_ms + session->ttl_ms;
+    session->taken_at_ms = now;
+    session_read_living(session, reply);
+    sk_log(SK_INFO, "session taken", "session=%s ttl_ms=%" PRIu32, session->id, session->ttl_ms);
 }
 
-static struct sk_lock *lock_new(size_t n, const char *const *keys)
+static void session_lose(struct sk_session *session, const char *why)
 {
-    size_t bytes = n * sizeof(struct lock_key);
-    for (size_t i = 0; i < n; i++)
-        bytes += strlen(keys[i]) + 1;
-    struct sk_lock *lock = calloc(1, sizeof *lock + bytes);
-    if (lock == NULL)
-        return NULL;
-    char *text = (char *)(lock->keys + n);
+    sk_log(SK_WARN, "session lost", "session=%s reason=\"%s\"", session->id, why);
+    session_move(session, SESSION_NONE);
+    session->renew_at_ms = 0;
+}
+
+bool sk_session_held(const struct sk_session *session)
+{
+    return session_is_acknowledged(session);
+}
+
+bool sk_session_await(struct sk_session *session)
+{
+    if (session_is_acknowledged(session))
+        return true;
+    session_keep(session);
+    return session->asking && session->state != SESSION_ENDING;
+}
+
+// ---- the end ----
+
+bool sk_session_end(struct sk_session *session)
+{
+    const char *argv[] = {session->key, SK_KEY_OF_SESSIONS, session->token, session->id};
+    if (session->state == SESSION_ENDED || session->state == SESSION_ENDING)
+        return session->state == SESSION_ENDED;
+    session_move(session, SESSION_ENDING);
+    if (sk_redis_script(session->redis, SK_SCRIPT_SESSION_END, 2, 4, argv, NULL, session_on_ended, session) != SK_OK)
+        session_move(session, SESSION_ENDED); // its TTL ends it
+    return session->state == SESSION_ENDED;
+}
+
+static void session_on_ended(void *arg, const struct sk_reply *reply)
+{
+    struct sk_session *session = arg;
+    (void)reply; // if it failed, its TTL ends it
+    session_move(session, SESSION_ENDED);
+}
+
+void sk_session_close(struct sk_session *session)
+{
+    if (session == NULL)
+        return;
+    SK_ASSERT(!session->asking);
+    sk_timer_close(session->tick);
+    free(session->living);
+    free(session);
+}
+
+// ---- the other sessions ----
+
+static int session_compare_ids(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static bool session_is_among(const char *id, const char (*ids)[SK_UUID_SIZE], size_t count)
+{
+    return count > 0 && bsearch(id, ids, count, SK_UUID_SIZE, session_compare_ids) != NULL;
+}
+
+// What is no session id is skipped; this session is in the list whatever Redis says.
+static void session_read_living(struct sk_session *session, const struct sk_reply *reply)
+{
+    size_t most = sk_reply_count(reply), count = 0;
+    if (most > LIVING_MAX + 1)
+        most = LIVING_MAX + 1;
+    char(*living)[SK_UUID_SIZE] = calloc(most + 1, SK_UUID_SIZE);
+    if (living == NULL)
+        return; // the list of the last renewal stays
+    memcpy(living[count++], session->id, SK_UUID_SIZE);
+    for (size_t i = 1; i < most; i++) {
+        const char *id = sk_reply_text(sk_reply_at(reply, i), NULL);
+        if (id != NULL && sk_uuid_valid(id) && strcmp(id, session->id) != 0)
+            memcpy(living[count++], id, SK_UUID_SIZE);
+    }
+    qsort(living, count, SK_UUID_SIZE, session_compare_ids);
+    for (size_t i = 0; i < session->living_count; i++)
+        session->deaths += !session_is_among(session->living[i], (const char(*)[SK_UUID_SIZE])living, count);
+    free(session->living);
+    session->living = living;
+    session->living_count = count;
+}
+
+const char (*sk_session_living(const struct sk_session *session, size_t *count))[SK_UUID_SIZE]
+{
+    *count = session->living_count;
+    return (const char(*)[SK_UUID_SIZE])session->living;
+}
+
+bool sk_session_lives(const struct sk_session *session, const char *id)
+{
+    return session_is_among(id, (const char(*)[SK_UUID_SIZE])session->living, session->living_count);
+}
+
+uint64_t sk_session_deaths(const struct sk_session *session)
+{
+    return session->deaths;
+}
+
+struct judgement {
+    struct sk_session *session;
+    sk_sessions_judged_cb *done;
+    void *arg;
+    size_t n;
+};
+
+static bool session_may_judge(const struct sk_session *session)
+{
+    uint64_t since_ms = session->taken_at_ms > session->ready_at_ms ? session->taken_at_ms : session->ready_at_ms;
+    return session_is_acknowledged(session) && sk_monotonic_ms() >= since_ms + session->ttl_ms;
+}
+
+enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const char (*ids)[SK_UUID_SIZE],
+                                 sk_sessions_judged_cb *done, void *arg)
+{
+    const char *argv[SK_SESSIONS_JUDGED_MAX + 2] = {"MGET", session->key};
+    char keys[SK_SESSIONS_JUDGED_MAX][SK_KEY_SIZE];
+    SK_ASSERT(n > 0 && n <= SK_SESSIONS_JUDGED_MAX);
+    if (!session_may_judge(session))
+        return SK_DOWN;
+    struct judgement *judgement = malloc(sizeof *judgement);
+    if (judgement == NULL)
+        return SK_NO_MEM;
+    *judgement = (struct judgement){session, done, arg, n};
     for (size_t i = 0; i < n; i++) {
-        size_t len = strlen(keys[i]) + 1;
-        memcpy(text, keys[i], len);
-        lock->keys[i] = (struct lock_key){.lock = lock, .name = text, .state = SK_LOCK_ASKED};
-        text += len;
+        sk_key_of_session(ids[i], keys[i]);
+        argv[i + 2] = keys[i];
     }
-    lock->n = n;
-    return lock;
+    enum sk_status status = sk_redis_command(session->redis, (int)n + 2, argv, NULL, session_on_judged, judgement);
+    if (status != SK_OK)
+        free(judgement);
+    return status;
 }
 
-static void lock_ask(struct sk_lock *lock)
+// Redis is asked for this session, too: where that one is gone, all may be.
+static void session_on_judged(void *arg, const struct sk_reply *reply)
 {
-    struct sk_locker *locker = lock->locker;
-    lock->renew_at_ms = uv_now(locker->loop) + locker->ttl_ms / 3;
-    for (size_t i = 0; i < lock->n; i++) {
-        const char *argv[] = {"SET", lock->keys[i].name, lock->token, "NX", "PX", locker->ttl};
-        if (sk_redis_command(locker->redis, 6, argv, NULL, lock_on_asked, &lock->keys[i]) == SK_OK)
-            lock->unanswered++;
-        else
-            lock->keys[i].state = SK_LOCK_UNKNOWN;
+    struct judgement *judgement = arg;
+    struct sk_session *session = judgement->session;
+    enum sk_life lives[SK_SESSIONS_JUDGED_MAX];
+    const char *own = reply == NULL ? NULL : sk_reply_text(sk_reply_at(reply, 0), NULL);
+    bool may = own != NULL && strcmp(own, session->token) == 0 && session_may_judge(session) &&
+               sk_reply_count(reply) == judgement->n + 1;
+    for (size_t i = 0; i < judgement->n; i++) {
+        bool there = may && sk_reply_text(sk_reply_at(reply, i + 1), NULL) != NULL;
+        lives[i] = !may ? SK_LIFE_UNKNOWN : there ? SK_LIFE_LIVING : SK_LIFE_DEAD;
     }
-}
-
-static void lock_on_asked(void *arg, const struct sk_reply *reply)
-{
-    struct lock_key *key = arg;
-    struct sk_lock *lock = key->lock;
-    const char *text = reply == NULL ? NULL : sk_reply_text(reply, NULL);
-    if (reply == NULL || sk_reply_error(reply) != NULL)
-        key->state = SK_LOCK_UNKNOWN;
-    else
-        key->state = text != NULL && strcmp(text, "OK") == 0 ? SK_LOCK_HELD : SK_LOCK_BUSY;
-    if (--lock->unanswered > 0)
-        return;
-    if (lock->phase == LOCK_RELEASED) {
-        lock_send_release(lock);
-        lock_free_if_done(lock);
-        return;
-    }
-    lock_move(lock, LOCK_TAKEN);
-    lock->events.taken(lock->arg, lock);
-}
-
-static void lock_move(struct sk_lock *lock, enum lock_phase phase)
-{
-    SK_ASSERT(phase > lock->phase);
-    lock->phase = phase;
-}
-
-enum sk_lock_state sk_lock_state(const struct sk_lock *lock, size_t i)
-{
-    SK_ASSERT(i < lock->n);
-    return lock->keys[i].state;
-}
-
-// ---- renew ----
-
-static void locker_on_tick(uv_timer_t *timer)
-{
-    struct sk_locker *locker = timer->data;
-    uint64_t now = uv_now(locker->loop);
-    if (locker->locks == NULL)
-        (void)uv_timer_stop(timer);
-    for (struct sk_lock *lock = locker->locks; lock != NULL; lock = lock->next) {
-        if (lock->phase == LOCK_TAKEN && lock->unanswered == 0 && now >= lock->renew_at_ms)
-            lock_renew(lock);
-    }
-}
-
-static void lock_renew(struct sk_lock *lock)
-{
-    struct sk_locker *locker = lock->locker;
-    lock->renew_at_ms = uv_now(locker->loop) + locker->ttl_ms / 3;
-    const char **argv = lock->n + 2 > SK_REDIS_ARGS_MAX ? NULL : malloc((lock->n + 2) * sizeof *argv);
-    if (argv == NULL)
-        return; // tried again in time, before the TTL ends
-    int n = 0;
-    for (size_t i = 0; i < lock->n; i++) {
-        if (lock->keys[i].state == SK_LOCK_HELD)
-            argv[n++] = lock->keys[i].name;
-    }
-    argv[n] = lock->token;
-    argv[n + 1] = locker->ttl;
-    if (n > 0 &&
-        sk_redis_script(locker->redis, SK_SCRIPT_LOCK_RENEW, n, n + 2, argv, NULL, lock_on_renewed, lock) == SK_OK)
-        lock->unanswered++;
-    free(argv);
-}
-
-static void lock_on_renewed(void *arg, const struct sk_reply *reply)
-{
-    struct sk_lock *lock = arg;
-    (void)reply; // what is lost cannot be renewed, and a failed renewal is repeated
-    lock->unanswered--;
-    lock_free_if_done(lock);
-}
-
-// ---- release ----
-
-void sk_lock_release(struct sk_lock *lock)
-{
-    if (lock == NULL)
-        return;
-    bool taken = lock->phase == LOCK_TAKEN;
-    lock_move(lock, LOCK_RELEASED);
-    if (taken)
-        lock_send_release(lock);
-    lock_free_if_done(lock);
-}
-
-// In chunks, so that Redis is never held up for long.
-static void lock_send_release(struct sk_lock *lock)
-{
-    const char *argv[RELEASE_MAX + 1];
-    for (size_t i = 0; i < lock->n;) {
-        int n = 0;
-        for (; i < lock->n && n < RELEASE_MAX; i++) {
-            if (lock->keys[i].state == SK_LOCK_HELD)
-                argv[n++] = lock->keys[i].name;
-        }
-        argv[n] = lock->token;
-        if (n == 0 || sk_redis_script(lock->locker->redis, SK_SCRIPT_LOCK_RELEASE, n, n + 1, argv, NULL,
-                                      lock_on_released, NULL) != SK_OK)
-            return; // nothing is left to release, or Redis is away and the TTL releases
-    }
-}
-
-static void lock_on_released(void *arg, const struct sk_reply *reply)
-{
-    (void)arg;
-    (void)reply; // if it failed, the TTL releases
-}
-
-static void lock_free_if_done(struct sk_lock *lock)
-{
-    if (lock->phase != LOCK_RELEASED || lock->unanswered > 0)
-        return;
-    if (lock->prev != NULL)
-        lock->prev->next = lock->next;
-    else
-        lock->locker->locks = lock->next;
-    if (lock->next != NULL)
-        lock->next->prev = lock->prev;
-    free(lock);
+    judgement->done(judgement->arg, lives, judgement->n);
+    free(judgement);
 }

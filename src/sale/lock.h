@@ -1,53 +1,78 @@
-// Locks in Redis: SET key token NX PX ttl, renewed and released only under the same token (Redis documentation,
-// "Distributed locks with Redis", the single-instance algorithm).
+// The per-user lock: at any time at most one live holder may be writing an order of a given user (of a voucher).
 //
-// One struct sk_lock holds a set of keys under one token: a batch takes the locks of all its users in one write, a
-// single lock is a set of one. A lock saves work; it never carries a promise, because its owner may be paused past the
-// TTL, and is not told. What must not happen twice is guarded in PostgreSQL.
+// There is no key per user. The lock is made of what is written anyway, so that it costs Redis no second write:
+//   take     The claim. place_orders.lua writes user -> order id into `buyers` in the step that grants the unit, and
+//            grants nothing to a user who is there: `local order = bought[i] or seen[user]`.
+//   owner    The journal entry that the same call appends names its holder: `'session', ARGV[6]`.
+//   renew    A reactor has one session for all its entries, renewed in one call: session_keep.lua, from
+//            session_ask() in lock.c.
+//   release  The settlement, after COMMIT: the entry leaves the journal (sk_entry_end() in entry.c), and with a refusal
+//            the claim goes in the same step (settle_entry.lua).
+//   expiry   The session's TTL. What a dead session held is settled by others: sweep_classify() in recovery/sweep.c.
 //
-// There is no waiting for a busy key, no re-entrancy and no numbering: no caller needs them. A lock that has all three
-// is shown in approaches/lock.h.
+// The session: a key of its own with a TTL, whose value is a token that only its owner knows. No purchase is sent to
+// Redis before Redis has acknowledged it (sk_session_held). By its owner's monotonic clock it ends a TTL after the last
+// acknowledged renewal was *asked for*, so the owner gives up before Redis does. After a break - a pause, a restart of
+// Redis - it is taken again under the same id; meanwhile another session may have settled its entries, and both may
+// write the same orders: that is one settlement, because ids and epoch are the same. So nothing that is promised leans
+// on the lock: it saves work. The unique index, the CHECK on stock and the epoch carry the promises.
 //
-// All functions: the loop's thread. No callback runs inside the call that asked for it.
+// All functions: the loop's thread. Times in ms. No callback runs inside the call that asked for it.
 #ifndef SK_SALE_LOCK_H
 #define SK_SALE_LOCK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
 #include "redis_link.h"
+#include "uuid.h"
 
-struct sk_locker;
-struct sk_lock;
+struct sk_session;
 
-enum sk_lock_state {
-    SK_LOCK_ASKED, // no answer yet
-    SK_LOCK_HELD,
-    SK_LOCK_BUSY,    // another owner has it
-    SK_LOCK_UNKNOWN, // Redis did not answer: it may be held until the TTL ends
-};
+// Gives a session with a new id, not taken yet; it borrows loop and redis. NULL: out of memory.
+struct sk_session *sk_session_open(uv_loop_t *loop, struct sk_redis *redis, uint32_t ttl_ms);
+// Forgets it; Redis frees it by its TTL unless it was ended. Close the Redis link first, so that no reply is under way.
+// NULL is fine.
+void sk_session_close(struct sk_session *session);
 
-struct sk_lock_events {
-    // Once: every key is HELD, BUSY or UNKNOWN. The lock may be released inside.
-    void (*taken)(void *arg, struct sk_lock *lock);
-};
+const char *sk_session_id(const struct sk_session *session); // a UUID
 
-// Gives a source of locks with this TTL; it borrows loop and redis. NULL: out of memory.
-struct sk_locker *sk_locker_open(uv_loop_t *loop, struct sk_redis *redis, uint32_t ttl_ms);
-// Frees all locks; their keys expire by their TTL. Its own memory goes with the loop's next turn. Close the Redis link
-// first, so that no reply is under way. NULL is fine.
-void sk_locker_close(struct sk_locker *locker);
+// The link became ready, or went down. Each time it becomes ready the session is asked for again.
+void sk_session_link(struct sk_session *session, bool ready);
 
-// Tries once to take `n` keys (copied). NULL while Redis is down or memory is short: then nothing was asked.
-struct sk_lock *sk_lock_take(struct sk_locker *locker, size_t n, const char *const *keys,
-                             const struct sk_lock_events *events, void *arg);
+// Acknowledged by this Redis process, and not expired by our own clock.
+bool sk_session_held(const struct sk_session *session);
 
-// As Redis answered when the key was taken.
-enum sk_lock_state sk_lock_state(const struct sk_lock *lock, size_t i);
+// Takes the session now if it was lost. True: it is held, or Redis has been asked and will answer: purchases may wait.
+// False: they may not, Redis refuses it or is away.
+bool sk_session_await(struct sk_session *session);
 
-// Releases what is held and frees the lock, now or with its last answer: the pointer is dead afterwards. Also while it
-// is being taken: what is granted later is released at once. NULL is fine.
-void sk_lock_release(struct sk_lock *lock);
+// Ends it, for a clean exit; to be repeated until it returns true: it has ended, or Redis cannot be asked.
+bool sk_session_end(struct sk_session *session);
+
+// ---- the other sessions ----
+
+// The ids of the living sessions, this one among them, sorted, as they were at the last renewal: no older than a third
+// of the TTL, or a second, while the session is held. Borrowed until the loop goes on.
+const char (*sk_session_living(const struct sk_session *session, size_t *count))[SK_UUID_SIZE];
+bool sk_session_lives(const struct sk_session *session, const char *id); // it is in that list
+
+// Grows whenever a session has left that list.
+uint64_t sk_session_deaths(const struct sk_session *session);
+
+enum sk_life { SK_LIFE_UNKNOWN, SK_LIFE_LIVING, SK_LIFE_DEAD };
+
+enum { SK_SESSIONS_JUDGED_MAX = 32 };
+
+// `lives` is borrowed for the call: one for each session asked about, in order.
+typedef void sk_sessions_judged_cb(void *arg, const enum sk_life *lives, size_t n);
+
+// Asks Redis which of `n` sessions live. SK_DOWN: nothing can be said now. No session is called dead within a TTL of
+// this session's taking, which a start or a restart of Redis makes necessary, or of the link's getting ready: the
+// others need that time to renew theirs.
+enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const char (*ids)[SK_UUID_SIZE],
+                                 sk_sessions_judged_cb *done, void *arg) SK_MUST_CHECK;
 
 #endif

@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#include "order_id.h"
+#include "status.h"
+
 enum { SLAB_ORDERS = 1024 };
 
 struct slab {
@@ -14,32 +17,14 @@ struct sk_order_pool {
     struct slab *slabs;
     struct sk_order *spare;
     size_t out, most;
+    size_t counts[SK_ORDER_STATES];
     struct sk_uuid_gen ids;
 };
 
-void sk_order_push(struct sk_order_list *list, struct sk_order *order)
-{
-    order->next = NULL;
-    if (list->tail != NULL)
-        list->tail->next = order;
-    else
-        list->head = order;
-    list->tail = order;
-    list->count++;
-}
-
-struct sk_order *sk_order_pop(struct sk_order_list *list)
-{
-    struct sk_order *order = list->head;
-    if (order == NULL)
-        return NULL;
-    list->head = order->next;
-    if (list->head == NULL)
-        list->tail = NULL;
-    list->count--;
-    order->next = NULL;
-    return order;
-}
+static bool order_grow(struct sk_order_pool *pool);
+static void order_enter(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state);
+static void order_link(struct sk_order *order, struct sk_order *before, struct sk_order_list *list);
+static void order_unlink(struct sk_order *order);
 
 struct sk_order_pool *sk_order_pool_new(size_t most)
 {
@@ -47,6 +32,138 @@ struct sk_order_pool *sk_order_pool_new(size_t most)
     if (pool != NULL)
         pool->most = most;
     return pool;
+}
+
+struct sk_order *sk_order_take(struct sk_order_pool *pool)
+{
+    if (pool->out >= pool->most || (pool->spare == NULL && !order_grow(pool)))
+        return NULL;
+    struct sk_order *order = pool->spare;
+    pool->spare = order->next;
+    pool->out++;
+    pool->counts[SK_ORDER_NEW]++;
+    order->state = SK_ORDER_NEW;
+    order->prev = order->next = NULL;
+    order->list = NULL;
+    order->entry = NULL;
+    order->ticket = 0;
+    order->not_before_ms = 0;
+    order->patient = false;
+    order->refusals = 0;
+    return order;
+}
+
+void sk_order_name(struct sk_order_pool *pool, struct sk_order *order, unsigned slot, int64_t epoch)
+{
+    sk_order_id_make(&pool->ids, slot, epoch, order->id);
+}
+
+static bool order_grow(struct sk_order_pool *pool)
+{
+    struct slab *slab = calloc(1, sizeof *slab);
+    if (slab == NULL)
+        return false;
+    slab->next = pool->slabs;
+    pool->slabs = slab;
+    for (int i = 0; i < SLAB_ORDERS; i++) {
+        slab->orders[i].next = pool->spare;
+        pool->spare = &slab->orders[i];
+    }
+    return true;
+}
+
+void sk_order_move(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state,
+                   struct sk_order_list *to)
+{
+    order_enter(pool, order, state);
+    order_link(order, NULL, to);
+}
+
+void sk_order_move_first(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state,
+                         struct sk_order_list *to)
+{
+    order_enter(pool, order, state);
+    order_link(order, to->head, to);
+}
+
+static void order_enter(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state)
+{
+#define TO(name) (1U << SK_ORDER_##name)
+    static const unsigned allowed[SK_ORDER_STATES] = {
+        // GRANTED, LOST: orders read back from a journal or a letter
+        [SK_ORDER_NEW] = TO(NEW) | TO(ASKING) | TO(GRANTED) | TO(LOST),
+        [SK_ORDER_ASKING] = TO(ASKED),
+        [SK_ORDER_ASKED] = TO(GRANTED),
+        [SK_ORDER_GRANTED] = TO(WRITING),
+        [SK_ORDER_DELAYED] = TO(GRANTED),
+        [SK_ORDER_WRITING] = TO(GRANTED) | TO(DELAYED) | TO(SETTING_ASIDE) | TO(LOST),
+        [SK_ORDER_SETTING_ASIDE] = TO(GRANTED),
+        [SK_ORDER_LOST] = TO(REGRANTING) | TO(REFUSING),
+        [SK_ORDER_REGRANTING] = TO(GRANTED) | TO(REFUSING) | TO(LOST),
+        [SK_ORDER_REFUSING] = TO(LOST),
+    };
+#undef TO
+    SK_ASSERT((allowed[order->state] & 1U << state) != 0);
+    order_unlink(order);
+    pool->counts[order->state]--;
+    pool->counts[state]++;
+    order->state = state;
+}
+
+static void order_link(struct sk_order *order, struct sk_order *before, struct sk_order_list *list)
+{
+    SK_ASSERT(list->head == NULL || list->head->state == order->state);
+    order->list = list;
+    order->next = before;
+    order->prev = before != NULL ? before->prev : list->tail;
+    if (order->prev != NULL)
+        order->prev->next = order;
+    else
+        list->head = order;
+    if (order->next != NULL)
+        order->next->prev = order;
+    else
+        list->tail = order;
+    list->count++;
+}
+
+static void order_unlink(struct sk_order *order)
+{
+    struct sk_order_list *list = order->list;
+    if (list == NULL)
+        return;
+    if (order->prev != NULL)
+        order->prev->next = order->next;
+    else
+        list->head = order->next;
+    if (order->next != NULL)
+        order->next->prev = order->prev;
+    else
+        list->tail = order->prev;
+    list->count--;
+    order->list = NULL;
+    order->prev = order->next = NULL;
+}
+
+void sk_order_give(struct sk_order_pool *pool, struct sk_order *order)
+{
+    SK_ASSERT(order->state != SK_ORDER_FREE);
+    order_unlink(order);
+    pool->counts[order->state]--;
+    order->state = SK_ORDER_FREE;
+    order->next = pool->spare;
+    pool->spare = order;
+    pool->out--;
+}
+
+size_t sk_order_pool_out(const struct sk_order_pool *pool)
+{
+    return pool->out;
+}
+
+size_t sk_order_pool_count(const struct sk_order_pool *pool, enum sk_order_state state)
+{
+    return pool->counts[state];
 }
 
 void sk_order_pool_free(struct sk_order_pool *pool)
@@ -57,47 +174,4 @@ void sk_order_pool_free(struct sk_order_pool *pool)
         pool->slabs = next;
     }
     free(pool);
-}
-
-static int grow(struct sk_order_pool *pool)
-{
-    struct slab *slab = calloc(1, sizeof *slab);
-    if (slab == NULL)
-        return 0;
-    slab->next = pool->slabs;
-    pool->slabs = slab;
-    for (int i = 0; i < SLAB_ORDERS; i++) {
-        slab->orders[i].next = pool->spare;
-        pool->spare = &slab->orders[i];
-    }
-    return 1;
-}
-
-struct sk_order *sk_order_take(struct sk_order_pool *pool)
-{
-    if (pool->out >= pool->most || (pool->spare == NULL && !grow(pool)))
-        return NULL;
-    struct sk_order *order = pool->spare;
-    pool->spare = order->next;
-    pool->out++;
-    order->next = NULL;
-    order->entry = NULL;
-    order->ticket = 0;
-    order->not_before_ms = 0;
-    order->patient = false;
-    order->refusals = 0;
-    sk_uuid_next(&pool->ids, order->id);
-    return order;
-}
-
-void sk_order_give(struct sk_order_pool *pool, struct sk_order *order)
-{
-    order->next = pool->spare;
-    pool->spare = order;
-    pool->out--;
-}
-
-size_t sk_order_pool_out(const struct sk_order_pool *pool)
-{
-    return pool->out;
 }

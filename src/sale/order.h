@@ -1,4 +1,5 @@
-// The orders of a reactor that are on their way: from the request, through Redis, to PostgreSQL.
+// The orders of a reactor that are on their way: from the request, through Redis, to PostgreSQL. Each is in one state
+// and stands in one list of that state; sk_order_move changes both, and nothing else does.
 #ifndef SK_SALE_ORDER_H
 #define SK_SALE_ORDER_H
 
@@ -10,37 +11,68 @@
 #include "uuid.h"
 
 struct sk_entry;
+struct sk_order_list;
+
+enum sk_order_state {
+    SK_ORDER_FREE,          // in the pool
+    SK_ORDER_NEW,           // taken from the pool, being filled in
+    SK_ORDER_ASKING,        // waits for the next call of place_orders.lua (batcher)
+    SK_ORDER_ASKED,         // in such a call (batcher)
+    SK_ORDER_GRANTED,       // has a unit in Redis and waits for a batch (writer)
+    SK_ORDER_DELAYED,       // PostgreSQL has refused it alone: waits to be tried again (writer)
+    SK_ORDER_WRITING,       // in a batch that PostgreSQL has (writer)
+    SK_ORDER_SETTING_ASIDE, // becomes a dead letter (writer)
+    SK_ORDER_LOST,          // fenced off by PostgreSQL: waits to be granted again (regrant)
+    SK_ORDER_REGRANTING,    // Redis has been asked to grant it again (regrant)
+    SK_ORDER_REFUSING,      // is being written as refused (regrant)
+    SK_ORDER_STATES,
+};
 
 struct sk_order {
-    struct sk_order *next;
-    struct sk_entry *entry; // NULL until Redis has granted it
-    int64_t epoch;          // under which Redis granted it
-    uint64_t ticket;        // who waits for it; 0: nobody
-    uint64_t not_before_ms; // while it waits for its user's lock
-    bool patient;           // nobody waits for its commit
-    uint8_t refusals;       // how often PostgreSQL has refused it when it went alone
+    struct sk_order *prev, *next;
+    struct sk_order_list *list; // the one it stands in; NULL: none
+    struct sk_entry *entry;     // NULL until Redis has granted it
+    int64_t epoch;              // under which Redis granted it
+    uint64_t ticket;            // of the request that waits for it; 0: none does
+    uint64_t not_before_ms;     // DELAYED: until then
+    enum sk_order_state state;
+    bool patient;     // no request waits for its commit
+    uint8_t refusals; // how often PostgreSQL has refused it when it went alone
     char id[SK_UUID_SIZE];
     char user[SK_USER_SIZE];
 };
 
+// First in, first out; starts zeroed. All orders in a list are in the same state.
 struct sk_order_list {
     struct sk_order *head, *tail;
     size_t count;
 };
 
-void sk_order_push(struct sk_order_list *list, struct sk_order *order);
-struct sk_order *sk_order_pop(struct sk_order_list *list); // NULL: empty
-
 // Where orders come from and go back to: blocks that are kept, so that a busy sale does not allocate.
 struct sk_order_pool;
 
-// The reactor's thread. At most `most` orders are out at a time. NULL: out of memory.
+// The reactor's thread, as all functions. At most `most` orders are out at a time. NULL: out of memory.
 struct sk_order_pool *sk_order_pool_new(size_t most);
 void sk_order_pool_free(struct sk_order_pool *pool);
-// Gives an order with a new id, in no list, of no entry, with nobody waiting. `epoch` and `user` still hold an older
-// order's values: the caller sets them. NULL: the bound is reached, or memory is short.
+
+// Gives a NEW order of no entry, with no request waiting. `id`, `epoch` and `user` still hold an older order's values:
+// the caller sets them. NULL: the bound is reached, or memory is short.
 struct sk_order *sk_order_take(struct sk_order_pool *pool);
+// Gives it a new id, for a segment of this slot, as far as its epoch is known.
+void sk_order_name(struct sk_order_pool *pool, struct sk_order *order, unsigned slot, int64_t epoch);
+
+// Takes it out of its list and gives it back, from any state.
 void sk_order_give(struct sk_order_pool *pool, struct sk_order *order);
-size_t sk_order_pool_out(const struct sk_order_pool *pool);
+
+// Moves an order from its list to the end of `to`. Aborts if an order in its state cannot come to the new one.
+void sk_order_move(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state,
+                   struct sk_order_list *to);
+
+// The same, to the front.
+void sk_order_move_first(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state,
+                         struct sk_order_list *to);
+
+size_t sk_order_pool_out(const struct sk_order_pool *pool);                              // all but the free ones
+size_t sk_order_pool_count(const struct sk_order_pool *pool, enum sk_order_state state); // FREE: 0
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backoff.h"
 #include "filter.h"
 #include "journal.h"
 #include "keys.h"
@@ -28,8 +29,6 @@ struct sk_asking {
     struct sk_order_list orders; // wait for the next script call
     struct sk_segment *next;
     bool listed;
-    struct sk_order_list unknown; // wait to learn whether the voucher exists
-    bool looking_up;
 };
 
 // How far Redis was when it was asked last. Touched by grant.c alone.
@@ -51,22 +50,29 @@ struct sk_granted {
     struct sk_order_list orders;
     struct sk_segment *next;
     bool listed;
+    uint64_t not_before_ms;   // PostgreSQL is not asked before that; other segments go on
+    struct sk_backoff locked; // of that pause, while another transaction holds the segment's row
+    struct sk_backoff failed; // of that pause, after any other failure
+    unsigned refusals;        // of batches in a row
 };
 
-// The journal entries of this reactor's own calls. Touched by entry.c alone.
+// The journal entries of this reactor's own calls, by journal id, and the list of all segments that have some. Touched
+// by entry.c alone.
 struct sk_entries {
     struct sk_entry *oldest, *youngest;
+    struct sk_segment **open; // the list's head, in the catalogue; NULL: not listed anywhere
+    struct sk_segment *previous, *next;
 };
 
 struct sk_care; // recovery's part, in recovery/care.h
 
-struct sk_segment {
-    struct sk_segment *next_in_bucket;
-    int64_t voucher_id;
-    uint64_t used_ms; // when it last mattered, for eviction
-    unsigned pins;    // kept pointers: the only reason to stay
+struct sk_voucher;
 
-    int number; // of the voucher's segments
+struct sk_segment {
+    struct sk_voucher *voucher;
+    struct sk_segment *next_in_slot; // of the catalogue
+    int64_t voucher_id;
+    unsigned number; // of the voucher's segments
     uint16_t slot;
     char tag[SK_TAG_SIZE];
     struct sk_segment_keys keys;
@@ -76,34 +82,16 @@ struct sk_segment {
     struct sk_gate gate;
     struct sk_granted granted;
     struct sk_entries entries;
-    struct sk_care *care; // a block of the size that the table was given, zeroed with the voucher
-
-    // inquiry.c
-    char *document; // the voucher as PostgreSQL showed it last; owned
-    uint64_t document_until_ms;
+    struct sk_care *care; // owned: a block of the size that the catalogue was given, zeroed at first
 };
 
-struct sk_segments;
+// The reactor's thread. `tag` is shorter than SK_TAG_SIZE. NULL: out of memory.
+struct sk_segment *sk_segment_new(struct sk_voucher *voucher, int64_t voucher_id, unsigned number, const char *tag,
+                                  size_t care_size);
+void sk_segment_free(struct sk_segment *segment); // NULL is fine
 
-// The reactor's thread.
-// `care_size`: of struct sk_care, which this floor does not know. NULL: out of memory.
-struct sk_segments *sk_segments_new(size_t care_size);
-void sk_segments_free(struct sk_segments *segments);
-
-// Finds or makes the entry of a voucher, whether or not such a voucher exists. NULL: too many are busy,
-// or out of memory. The pointer stays valid while the voucher is pinned, and until the next call.
-struct sk_segment *sk_segments_get(struct sk_segments *segments, int64_t id, uint64_t now_ms);
-
-// A kept pointer needs a pin.
-static inline void sk_segment_pin(struct sk_segment *segment)
-{
-    segment->pins++;
-}
-
-static inline void sk_segment_unpin(struct sk_segment *segment)
-{
-    SK_ASSERT(segment->pins > 0);
-    segment->pins--;
-}
+// A kept pointer needs a pin, which keeps the whole voucher.
+void sk_segment_pin(struct sk_segment *segment);
+void sk_segment_unpin(struct sk_segment *segment); // the segment may be gone after it
 
 #endif

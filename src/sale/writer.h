@@ -1,8 +1,8 @@
 // The order writer: takes orders that Redis has granted to PostgreSQL, in batches.
 //
-// While one database batch is in flight the next one collects and takes its users' locks: group commit
-// without a timer. An order leaves the writer when PostgreSQL has said what it is; its journal entry goes
-// when all its orders have left.
+// While one batch is in flight the next one gathers: group commit without a timer. An order leaves the writer when
+// PostgreSQL has said what it is; its journal entry goes when all its orders have left. No lock is taken on the way:
+// the grant has taken it, and the entry's end releases it (lock.h).
 #ifndef SK_SALE_WRITER_H
 #define SK_SALE_WRITER_H
 
@@ -13,8 +13,8 @@
 struct sk_writer;
 
 struct sk_writer_events {
-    void (*recovered)(void *arg);                     // a recovered entry is settled
-    void (*stale)(void *arg, struct sk_order *order); // fenced off; takes the order over
+    void (*recovered)(void *arg, struct sk_segment *segment); // a recovered entry is settled
+    void (*stale)(void *arg, struct sk_order *order);         // fenced off; takes the order over, and moves it
     void *recovered_arg, *stale_arg;
 };
 
@@ -23,7 +23,7 @@ struct sk_writer *sk_writer_open(const struct sk_core *core, const struct sk_wri
 // Forgets what is under way: the journal has it. After the links were closed.
 void sk_writer_close(struct sk_writer *writer);
 
-// Gives the order, whose epoch is set, to the writer as part of `entry`. It may be part of another one so far.
+// Gives the order, whose epoch is set, to the writer as part of `entry`; moves it there from its former one.
 void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order);
 
 // Gives an order back that was stale and has a new epoch.
@@ -32,18 +32,18 @@ void sk_writer_resume(struct sk_writer *writer, struct sk_order *order);
 // An order of an entry has come to its end without being written; frees it.
 void sk_writer_leave(struct sk_writer *writer, struct sk_order *order);
 
-// The same without a word to the stores: for the end of the process.
+// The same without asking the stores for anything: for the end of the process.
 void sk_writer_forget(struct sk_writer *writer, struct sk_order *order);
 
 // Starts what can be started: at the end of a loop turn. `rush`: requests are being placed right now, so
-// orders that nobody waits for give way to them.
+// orders that no request waits for give way to them.
 void sk_writer_pump(struct sk_writer *writer, bool rush);
 
 // Orders that an ending process leaves behind.
 struct sk_left {
     size_t in_journal; // other instances settle them
     size_t in_letters; // they wait for a decision
-    size_t nowhere;    // accepted, and nobody knows of them any more
+    size_t nowhere;    // accepted, and kept by no store
 };
 
 // Adds what is in the writer.

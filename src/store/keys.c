@@ -18,3 +18,9 @@ void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE])
     SK_ASSERT(strlen(tag) < SK_TAG_SIZE && strlen(what) < SK_KEY_SIZE - SK_TAG_SIZE - sizeof "seckill:lock::{}");
     (void)snprintf(key, SK_KEY_SIZE, "seckill:lock:%s:{%s}", what, tag);
 }
+
+void sk_key_of_session(const char *id, char key[SK_KEY_SIZE])
+{
+    SK_ASSERT(strlen(id) < SK_KEY_SIZE - sizeof "seckill:session:");
+    (void)snprintf(key, SK_KEY_SIZE, "seckill:session:%s", id);
+}

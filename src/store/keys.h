@@ -5,6 +5,14 @@
 #ifndef SK_STORE_KEYS_H
 #define SK_STORE_KEYS_H
 
+// The version of what stands in Redis: keys, journal entries, what scripts say to each other. Instances of two versions
+// do not run side by side; the way from one to the next is: drain, migrate, start.
+#define SK_PROTOCOL     "1"
+#define SK_KEY_PROTOCOL "seckill:protocol"
+
+// Which segments each session found busy: a hash, session -> "voucher.segment,...".
+#define SK_KEY_BUSY "seckill:busy"
+
 enum { SK_TAG_SIZE = 32, SK_KEY_SIZE = 64 };
 
 struct sk_segment_keys {
@@ -18,5 +26,9 @@ void sk_keys_of_segment(const char *tag, struct sk_segment_keys *keys);
 
 // The lock `what` of a segment ("rebuild", "recover" ...).
 void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE]);
+
+// The session of a reactor, by its id, and the sorted set of all that live.
+void sk_key_of_session(const char *id, char key[SK_KEY_SIZE]);
+#define SK_KEY_OF_SESSIONS "seckill:sessions"
 
 #endif

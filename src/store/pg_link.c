@@ -29,13 +29,9 @@ struct pg_call {
 struct sk_pg {
     uv_loop_t *loop;
     struct sk_link *link;
-    char *url;  // owned
-    char *host; // owned; NULL: nothing to resolve
-    uint32_t timeout_ms;
-    size_t most_waiting;
-    bool listen;
-    void (*on_notified)(void *arg);
-    void *arg;
+    char *url;                    // owned
+    char *host;                   // owned; NULL: nothing to resolve
+    struct sk_pg_options options; // but for its URL
     PGconn *conn;
     uv_poll_t *poll; // a block of its own: libuv frees it later than the connection goes
     int fd;
@@ -79,16 +75,12 @@ static const struct sk_link_steps steps = {pg_link_connect, pg_link_tick, pg_lin
 
 struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options)
 {
-    SK_ASSERT(options->most_waiting > 0 && (!options->listen || options->on_notified != NULL));
+    SK_ASSERT(options->name != NULL && options->most_waiting > 0 && (!options->listen || options->on_notified != NULL));
     struct sk_pg *pg = calloc(1, sizeof *pg);
     if (pg == NULL)
         return NULL;
     pg->loop = loop;
-    pg->timeout_ms = options->timeout_ms;
-    pg->most_waiting = options->most_waiting;
-    pg->listen = options->listen;
-    pg->on_notified = options->on_notified;
-    pg->arg = options->arg;
+    pg->options = *options;
     pg->fd = -1;
     pg->url = strdup(options->url);
     if (pg->url != NULL && pg_link_find_host(pg) == SK_OK) {
@@ -150,7 +142,7 @@ enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, 
 {
     if (!sk_pg_ready(pg))
         return SK_DOWN;
-    if (pg->waiting >= pg->most_waiting)
+    if (pg->waiting >= pg->options.most_waiting)
         return SK_FULL;
     struct pg_call *call = pg_call_new(statement, n, params);
     if (call == NULL)
@@ -281,12 +273,12 @@ static int pg_link_send_call(struct sk_pg *pg, enum sk_statement statement, int 
 static int pg_link_send_step(struct sk_pg *pg)
 {
     char ms[16];
-    const char *params[] = {ms};
-    (void)snprintf(ms, sizeof ms, "%u", pg->timeout_ms);
+    const char *params[] = {ms, pg->options.name};
+    (void)snprintf(ms, sizeof ms, "%u", pg->options.timeout_ms);
     if (pg->prepared < SK_STATEMENT_COUNT)
         return PQsendPrepare(pg->conn, sk_statements[pg->prepared].name, sk_statements[pg->prepared].text, 0, NULL);
     if (pg->prepared == SK_STATEMENT_COUNT)
-        return pg_link_send_call(pg, SK_STATEMENT_SESSION, 1, params);
+        return pg_link_send_call(pg, SK_STATEMENT_SESSION, 2, params);
     return pg_link_send_call(pg, SK_STATEMENT_LISTEN, 0, NULL);
 }
 
@@ -352,7 +344,7 @@ static void pg_link_finish_step(struct sk_pg *pg)
     }
     PQclear(pg->result);
     pg->result = NULL;
-    if (++pg->prepared > SK_STATEMENT_COUNT + (pg->listen ? 1 : 0)) {
+    if (++pg->prepared > SK_STATEMENT_COUNT + (pg->options.listen ? 1 : 0)) {
         sk_log(SK_INFO, "PostgreSQL is ready", "host=%s port=%s", PQhost(pg->conn), PQport(pg->conn));
         sk_link_move(pg->link, SK_LINK_READY);
     }
@@ -382,8 +374,8 @@ static void pg_link_take_notifications(struct sk_pg *pg)
     bool any = false;
     for (PGnotify *notify; (notify = PQnotifies(pg->conn)) != NULL; any = true)
         PQfreemem(notify);
-    if (any && pg->listen && sk_pg_ready(pg))
-        pg->on_notified(pg->arg);
+    if (any && pg->options.listen && sk_pg_ready(pg))
+        pg->options.on_notified(pg->options.arg);
 }
 
 // ---- losing the connection ----
@@ -394,7 +386,8 @@ static const char *pg_link_tick(void *owner)
     if (pg->unsent)
         return PQerrorMessage(pg->conn);
     // The server's own time-out comes first; ours is for a server that no longer answers at all.
-    if (sk_pg_ready(pg) && pg->busy && sk_monotonic_ms() >= pg->sent_ms + pg->timeout_ms + pg->timeout_ms / 2)
+    if (sk_pg_ready(pg) && pg->busy &&
+        sk_monotonic_ms() >= pg->sent_ms + pg->options.timeout_ms + pg->options.timeout_ms / 2)
         return "result overdue";
     return NULL;
 }

@@ -35,6 +35,7 @@ typedef void sk_pg_cb(void *arg, const struct sk_result *result);
 
 struct sk_pg_options {
     const char *url;     // libpq URI; borrowed for sk_pg_open
+    const char *name;    // PostgreSQL shows it as application_name; a constant
     uint32_t timeout_ms; // from when a statement is sent to its result; one that takes longer costs the connection
     void (*on_change)(void *arg, bool ready);
     void *arg;

@@ -2,7 +2,12 @@
 #include "redis_info.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "keys.h"
+
+enum { RUN_ID_CHARS = 40 };
 
 // The value of a line, and its length; NULL if there is no such line.
 static const char *find(const char *info, const char *name, size_t *len)
@@ -23,10 +28,9 @@ bool sk_redis_info_read(const char *info, struct sk_redis_info *out)
 {
     size_t run_len = 0, role_len = 0;
     const char *run = find(info, "run_id", &run_len), *role = find(info, "role", &role_len);
-    if (run == NULL || role == NULL || run_len != SK_RUN_SIZE - 1)
+    if (run == NULL || role == NULL || run_len != RUN_ID_CHARS)
         return false;
-    memcpy(out->run, run, run_len);
-    out->run[run_len] = '\0';
+    (void)snprintf(out->run, sizeof out->run, "%s-%.*s", SK_PROTOCOL, (int)run_len, run);
     out->replica = role_len != strlen("master") || strncmp(role, "master", role_len) != 0;
     return true;
 }

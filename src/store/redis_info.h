@@ -4,10 +4,12 @@
 
 #include <stdbool.h>
 
-enum { SK_RUN_SIZE = 41 }; // 40 hexadecimal digits and NUL
+enum { SK_RUN_SIZE = 48 };
 
 struct sk_redis_info {
-    char run[SK_RUN_SIZE]; // a new one for each start: a Redis with another one may have lost data
+    // "<protocol version>-<run id>", a new one for each start of Redis: what was opened under another one may be lost,
+    // or of another release.
+    char run[SK_RUN_SIZE];
     bool replica;
 };
 

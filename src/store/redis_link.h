@@ -43,7 +43,8 @@ void sk_redis_close(struct sk_redis *redis);
 // Connected to a master that takes writes.
 bool sk_redis_ready(const struct sk_redis *redis);
 
-// Which Redis process it is, since it was ready last: its run id, and a number that grows with each new one.
+// Which Redis process it is, since it was ready last: its run id (redis_info.h), and a number that grows with each new
+// one.
 const char *sk_redis_run(const struct sk_redis *redis);
 uint64_t sk_redis_run_number(const struct sk_redis *redis);
 

@@ -35,11 +35,6 @@ void sk_timer_once(struct sk_timer *timer, uint32_t ms)
     (void)uv_timer_start(&timer->handle, timer_on_tick, ms, 0);
 }
 
-void sk_timer_stop(struct sk_timer *timer)
-{
-    (void)uv_timer_stop(&timer->handle);
-}
-
 static void timer_on_tick(uv_timer_t *handle)
 {
     struct sk_timer *timer = handle->data;

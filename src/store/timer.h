@@ -17,9 +17,8 @@ struct sk_timer *sk_timer_open(uv_loop_t *loop, uint32_t every_ms, sk_timer_cb *
 // `tick` does not run again; the memory goes with the loop's next turn. Also inside `tick`. NULL is fine.
 void sk_timer_close(struct sk_timer *timer);
 
-// From now on, in place of what was set before: every `ms`; once, in `ms` (0: in the loop's next turn); not at all.
+// From now on, in place of what was set before: every `ms`; or once, in `ms` (0: in the loop's next turn).
 void sk_timer_every(struct sk_timer *timer, uint32_t ms);
 void sk_timer_once(struct sk_timer *timer, uint32_t ms);
-void sk_timer_stop(struct sk_timer *timer);
 
 #endif

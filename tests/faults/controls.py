@@ -59,19 +59,19 @@ CONTROLS = [
     Control(
         "journal",
         "journal entry cleared before COMMIT",
-        "src/sale/writer.c",
-        "    static const struct sk_lock_events events = {.taken = on_locked};\n    const struct sk_core *core = batch->writer->core;",
-        "    static const struct sk_lock_events events = {.taken = on_locked};\n    const struct sk_core *core = batch->writer->core;\n"
-        "    for (size_t i = 0; i < batch->n; i++)\n        sk_entry_end(core, batch->orders[i]->entry);",
+        "lua/place_orders.lua",
+        "  redis.call('HSET', KEYS[2], unpack(winners))",
+        "  redis.call('XDEL', KEYS[3], journal_id)\n  redis.call('HSET', KEYS[2], unpack(winners))",
         "1c",
     ),
     Control(
-        "lock",
-        "locks released before COMMIT",
-        "src/sale/writer.c",
-        "    set_state(batch, BATCH_WRITING);",
-        "    sk_lock_release(batch->lock);\n    batch->lock = NULL;\n    set_state(batch, BATCH_WRITING);",
+        "session",
+        "a session judged dead while it lives",
+        "src/recovery/sweep.c",
+        "    if (sk_session_lives(core->session, found->session))\n        return SWEEP_HELD;",
+        "    if (sk_session_lives(core->session, found->session))\n        return SWEEP_SETTLE;",
         "16b",
+        "seen_meanwhile",
     ),
     Control(
         "answer",
@@ -79,7 +79,7 @@ CONTROLS = [
         "src/sale/writer.c",
         '        SK_FAILPOINT("writer.sent");',
         "        for (size_t i = 0; i < batch->n; i++)\n"
-        "            sk_core_tell(writer->core, batch->orders[i], SK_VERDICT_PLACED, batch->orders[i]->id, 0);",
+        "            sk_core_tell(writer->core, batch->rows[i], SK_VERDICT_PLACED, batch->rows[i]->id, 0);",
         "16b",
     ),
     Control(
@@ -144,8 +144,8 @@ CONTROLS = [
         "accepted_is_the_users_own",
     ),
     Control(
-        "bought",
-        "a winner who asks again granted once more",
+        "claim",
+        "no claim: a winner who asks again granted once more",
         "lua/place_orders.lua",
         "local order = bought[i] or seen[user]",
         "local order = again and bought[i] or seen[user]",
@@ -168,8 +168,8 @@ CONTROLS = [
         "    if (rows == NULL || sk_rows_count(rows) != batch->n) {",
         "    if (rows == NULL) {\n"
         "        for (size_t i = 0; i < batch->n; i++)\n"
-        '            settle(writer, batch->orders[i], SK_SETTLEMENT_ENDED, NULL);\n'
-        "        free_batch(batch);\n"
+        '            writer_settle(writer, batch->rows[i], SK_SETTLEMENT_ENDED, NULL);\n'
+        "        batch->n = 0;\n"
         "        return;\n"
         "    }\n"
         "    if (rows == NULL || sk_rows_count(rows) != batch->n) {",
@@ -204,9 +204,9 @@ CONTROLS = [
     ),
     Control(
         "leak",
-        "an inquiry that is not freed",
-        "src/control/inquiry.c",
-        "    free(inquiry);",
+        "a conversation that is not freed",
+        "src/control/talk.c",
+        "    free(talk);",
         "",
         "30",
         "processes_are_well",

@@ -33,7 +33,8 @@ for _, id in ipairs(ARGV) do
 end
 for _, key in ipairs(redis.call('KEYS', '*')) do
   local left_ms = redis.call('PTTL', key)
-  if not own[key] and not (string.match(key, '^seckill:lock:') and left_ms >= 0 and left_ms <= 60000) then
+  local passes = string.match(key, '^seckill:lock:') or string.match(key, '^seckill:session:')
+  if not own[key] and key ~= 'seckill:sessions' and not (passes and left_ms >= 0 and left_ms <= 60000) then
     stray[#stray + 1] = key .. ' (PTTL ' .. left_ms .. ')'
   end
 end

@@ -27,7 +27,6 @@ ROOT = Path(__file__).resolve().parents[2]
 ADMIN_TOKEN = "faults-admin-token"
 # Short, so that whatever is waited for comes soon; the order of their sizes is that of the defaults.
 PATIENCE = {
-    "SECKILL_RECOVER_AFTER_MS": "1000",
     "SECKILL_LOCK_TTL_MS": "800",
     "SECKILL_PG_TIMEOUT_MS": "1500",
     "SECKILL_REDIS_TIMEOUT_MS": "500",

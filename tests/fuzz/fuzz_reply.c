@@ -9,6 +9,7 @@
 #include "audit.h"
 #include "fuzz.h"
 #include "grant.h"
+#include "keys.h"
 #include "redis_info.h"
 #include "trust.h"
 
@@ -145,6 +146,7 @@ static void read_as_entry(const struct sk_reply *element)
     MUST(sk_trust_is_journal_id(entry.id) && strlen(entry.id) < SK_JOURNAL_ID_SIZE);
     MUST(entry.orders == NULL || (entry.epoch >= 0 && entry.epoch <= SK_TRUST_MAX));
     MUST((entry.orders != NULL) == (entry.count > 0));
+    MUST(entry.orders == NULL || entry.session == NULL || sk_uuid_valid(entry.session));
     if (entry.orders != NULL)
         MUST(sk_journal_parse(entry.orders, entry.orders_len, count_order, &seen) == entry.count);
     MUST(entry.orders == NULL || (seen == entry.count && seen <= SK_JOURNAL_ORDERS_MAX));
@@ -176,7 +178,7 @@ static void read_as_info(const struct sk_reply *reply)
     struct sk_redis_info info;
     const char *text = sk_reply_text(reply, NULL);
     if (text != NULL && sk_redis_info_read(text, &info))
-        MUST(strlen(info.run) == SK_RUN_SIZE - 1);
+        MUST(strlen(info.run) == strlen(SK_PROTOCOL "-") + 40);
 }
 
 static void read_as_everything(const struct sk_reply *reply)

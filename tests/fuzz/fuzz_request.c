@@ -21,11 +21,16 @@
 #include <unistd.h>
 
 #include "buf.h"
+#include "commands.h"
+#include "create.h"
 #include "fuzz.h"
+#include "letters.h"
 #include "listener.h"
 #include "log.h"
+#include "order_queries.h"
 #include "routes.h"
 #include "text.h"
+#include "voucher_queries.h"
 
 enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, PATIENCE_TURNS = 3, BACKLOG = 16 };
 enum { READ_SIZE = 65536, MINUTE_MS = 60000, PER_HEADER = 64 };
@@ -190,8 +195,8 @@ static void administer(int64_t number, uint64_t ticket)
     answer_with((size_t)(INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)), ticket);
 }
 
-bool sk_shop_place(struct sk_shop *shop, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
-                   struct sk_outcome *outcome)
+bool sk_shop_buy(struct sk_shop *shop, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
+                 struct sk_outcome *outcome)
 {
     size_t scene = (size_t)(voucher_id % PLACE_END);
     (void)shop;
@@ -205,13 +210,7 @@ bool sk_shop_place(struct sk_shop *shop, int64_t voucher_id, const char *user, u
     return scenes[scene].later;
 }
 
-struct sk_inquiries *sk_shop_inquiries(struct sk_shop *shop)
-{
-    (void)shop;
-    return NULL;
-}
-
-struct sk_repairs *sk_shop_repairs(struct sk_shop *shop)
+struct sk_control *sk_shop_control(struct sk_shop *shop)
 {
     (void)shop;
     return NULL;
@@ -223,79 +222,73 @@ bool sk_shop_ready(const struct sk_shop *shop)
     return true;
 }
 
-void sk_inquiry_order(struct sk_inquiries *inquiries, const char *order_id, const char *user, uint64_t ticket)
+void sk_query_order(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
 {
-    (void)inquiries;
+    (void)control;
     MUST(sk_uuid_valid(order_id));
     MUST(was_sent(order_id));
     must_be_a_user(user);
     inquire(order_id[SK_UUID_CHARS - 1], ticket);
 }
 
-void sk_inquiry_orders(struct sk_inquiries *inquiries, const char *user, uint64_t ticket)
+void sk_query_orders(struct sk_control *control, const char *user, uint64_t ticket)
 {
-    (void)inquiries;
+    (void)control;
     must_be_a_user(user);
     inquire(user[0], ticket);
 }
 
-void sk_inquiry_voucher(struct sk_inquiries *inquiries, int64_t id, uint64_t ticket)
+void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t ticket)
 {
-    (void)inquiries;
+    (void)control;
     must_be_a_voucher(id);
     inquire(id, ticket);
 }
 
-void sk_inquiry_vouchers(struct sk_inquiries *inquiries, uint64_t ticket)
+void sk_query_vouchers(struct sk_control *control, uint64_t ticket)
 {
-    (void)inquiries;
+    (void)control;
     inquire((int64_t)(ticket >> 32), ticket);
 }
 
-void sk_inquiry_inspect(struct sk_inquiries *inquiries, int64_t id, uint64_t ticket)
+void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket)
 {
-    (void)inquiries;
+    (void)control;
     must_be_a_voucher(id);
     administer(id, ticket);
 }
 
-struct sk_creations *sk_shop_creations(struct sk_shop *shop)
+void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_offer *offer, uint64_t ticket)
 {
-    (void)shop;
-    return NULL;
-}
-
-void sk_create_voucher(struct sk_creations *creations, const char *key, const struct sk_terms *terms, uint64_t ticket)
-{
-    (void)creations;
+    (void)control;
     MUST(key == NULL || (strlen(key) >= 1 && strlen(key) <= 255));
     for (size_t i = 0; key != NULL && key[i] != '\0'; i++)
         MUST(key[i] > ' ' && key[i] <= '~');
-    MUST(terms->title[0] != '\0' && terms->stock >= 0 && terms->begin_ms < terms->end_ms);
-    administer(terms->stock, ticket);
+    MUST(offer->title[0] != '\0' && offer->stock >= 0 && offer->begin_ms < offer->end_ms);
+    administer(offer->stock, ticket);
 }
 
-void sk_repair_reconcile(struct sk_repairs *repairs, int64_t voucher_id, uint64_t ticket)
+void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
 {
-    (void)repairs;
+    (void)control;
     must_be_a_voucher(voucher_id);
     administer(voucher_id, ticket);
 }
 
-void sk_repair_list(struct sk_repairs *repairs, int64_t voucher_id, uint64_t ticket)
+void sk_letters_list(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
 {
-    sk_repair_reconcile(repairs, voucher_id, ticket);
+    sk_command_rebuild(control, voucher_id, ticket);
 }
 
-void sk_repair_requeue(struct sk_repairs *repairs, int64_t voucher_id, int64_t letter, uint64_t ticket)
+void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t ticket)
 {
     must_be_a_voucher(letter);
-    sk_repair_reconcile(repairs, voucher_id, ticket);
+    sk_command_rebuild(control, voucher_id, ticket);
 }
 
-void sk_repair_write_off(struct sk_repairs *repairs, int64_t voucher_id, int64_t letter, uint64_t ticket)
+void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t ticket)
 {
-    sk_repair_requeue(repairs, voucher_id, letter, ticket);
+    sk_letters_requeue(control, voucher_id, letter, ticket);
 }
 
 static void answer_parked(void)

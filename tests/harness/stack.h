@@ -46,9 +46,7 @@ struct service;
 #define ENV(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 // For ENV: patience is short, so that what is left over is soon picked up by others.
-#define HASTY                                                                               \
-    "SECKILL_RECOVER_AFTER_MS=100", "SECKILL_LOCK_TTL_MS=300", "SECKILL_PG_TIMEOUT_MS=500", \
-        "SECKILL_REDIS_TIMEOUT_MS=500"
+#define HASTY "SECKILL_LOCK_TTL_MS=300", "SECKILL_PG_TIMEOUT_MS=500", "SECKILL_REDIS_TIMEOUT_MS=500"
 
 // Starts an instance with more environment (NULL: none); service_start waits until it is ready. The
 // instance belongs to the harness.

@@ -1,122 +1,160 @@
-// The lock module on a real Redis: what a lock promises its owner and the others, also when owners are paused, stopped
-// or killed, and when Redis is.
+// The per-user lock on a real Redis, as claim and session: what it promises its holder and the others, also when
+// holders are paused, stopped or killed, and when Redis is. Each promise has a control: without the claim, or without
+// asking for the session, two are inside at once.
 #include <check.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "lock.h"
+#include "named_lock.h"
 #include "parties.h"
 #include "stack.h"
 #include "stores.h"
 
 enum {
-    KEYS_MAX = 500,
-    VALUE_SIZE = 80,
-    KEY_SIZE = 24,
     REDIS_TIMEOUT_MS = 5000,
-    LONG_TTL_MS = 10000, // is not even renewed within a test
+    LONG_TTL_MS = 10000, // does not run out within a test
     KEPT_TTL_MS = 1000,  // is renewed, and survives a busy machine
     SHORT_TTL_MS = 200,  // for tests that want it to run out
-    CLOCK_GRAIN_MS = 5,  // Redis and we round differently
+    BATCH = 500,
+    TEXT_SIZE = 80,
+    WORDS_MAX = 16 + 2 * BATCH,
 };
 
-// A lock as its owner sees it.
-struct view {
-    struct sk_lock *lock;
-    bool release_when_taken;
-    int taken;
+#define VOUCHER "seckill:{1}:voucher"
+#define BUYERS  "seckill:{1}:buyers"
+#define JOURNAL "seckill:{1}:journal"
+
+// ---- parties with a session ----
+
+struct part {
+    struct sk_session *session;
+    struct sk_named_locks *locks;
 };
 
-// ---- parties with a locker ----
+static struct part parts[3];
 
-static void close_locker(void *locker)
+static void close_part(void *arg)
 {
-    sk_locker_close(locker);
-}
-
-static struct party *open_with(uint32_t ttl_ms, uint32_t redis_timeout_ms)
-{
-    struct party *party = party_open(redis_timeout_ms);
-    party->part = sk_locker_open(&party->loop, party->redis, ttl_ms);
-    party->close_part = close_locker;
-    must(party->part != NULL, "locker");
-    return party;
+    struct part *part = arg;
+    sk_named_locks_close(part->locks);
+    sk_session_close(part->session);
+    *part = (struct part){0};
 }
 
 static struct party *open_party(uint32_t ttl_ms)
 {
-    return open_with(ttl_ms, REDIS_TIMEOUT_MS);
+    struct party *party = party_open(REDIS_TIMEOUT_MS);
+    struct part *part = parts;
+    while (part->session != NULL)
+        part++;
+    part->session = sk_session_open(&party->loop, party->redis, ttl_ms);
+    part->locks = sk_named_locks_open(&party->loop, party->redis, part->session, ttl_ms);
+    must(part->session != NULL && part->locks != NULL, "part");
+    party->part = part;
+    party->close_part = close_part;
+    sk_session_link(part->session, true);
+    RUN_UNTIL(sk_session_held(part->session));
+    return party;
 }
 
-static void on_taken(void *arg, struct sk_lock *lock)
+static struct sk_session *session_of(const struct party *party)
 {
-    struct view *view = arg;
-    must(view->lock == NULL || view->lock == lock, "another lock's event");
-    view->taken++;
-    if (view->release_when_taken)
-        sk_lock_release(lock);
+    return ((struct part *)party->part)->session;
 }
 
-static const struct sk_lock_events events = {on_taken};
-
-static void ask_many(struct party *party, struct view *view, size_t n, const char *const *keys)
+static bool exists(const char *session_id)
 {
-    view->lock = sk_lock_take(party->part, n, keys, &events, view);
-    must(view->lock != NULL, "nothing was asked");
-    must(view->taken == 0, "a callback inside the call");
+    return redis_number("EXISTS seckill:session:%s", session_id) == 1;
 }
 
-static void ask(struct party *party, struct view *view, const char *key)
+struct judgement {
+    bool answered;
+    enum sk_life life;
+};
+
+static void on_judged(void *arg, const enum sk_life *lives, size_t n)
 {
-    ask_many(party, view, 1, &key);
+    struct judgement *judgement = arg;
+    must(n == 1, "one was asked about");
+    *judgement = (struct judgement){true, lives[0]};
 }
 
-// Asks, waits for the answer, and returns it.
-static enum sk_lock_state take(struct party *party, struct view *view, const char *key)
+// What the party may say of a session now.
+static enum sk_life judge(const struct party *party, const char *id)
 {
-    *view = (struct view){0};
-    ask(party, view, key);
-    RUN_UNTIL(view->taken > 0);
-    return sk_lock_state(view->lock, 0);
+    struct judgement judgement = {0};
+    char ids[1][SK_UUID_SIZE];
+    memcpy(ids[0], id, SK_UUID_SIZE);
+    if (sk_sessions_judge(session_of(party), 1, (const char(*)[SK_UUID_SIZE])ids, on_judged, &judgement) != SK_OK)
+        return SK_LIFE_UNKNOWN;
+    RUN_UNTIL(judgement.answered);
+    return judgement.life;
 }
 
-// Asks until it is granted.
-static void take_in_the_end(struct party *party, struct view *view, const char *key)
+// ---- claims ----
+
+static redisContext *redis; // of this process
+static char script[16384];  // place_orders.lua, or a copy with a guard taken out
+static char run[TEXT_SIZE];
+
+static void open_voucher(int units)
 {
-    RUN_UNTIL(take(party, view, key) == SK_LOCK_HELD || (sk_lock_release(view->lock), false));
+    char info[8192];
+    static const char field[] = "run_id:";
+    ck_assert(redis_text(info, sizeof info, "INFO server"));
+    const char *at = strstr(info, field);
+    ck_assert_ptr_nonnull(at);
+    (void)snprintf(run, sizeof run, "%.40s", at + sizeof field - 1);
+    redis_run("HSET " VOUCHER " state open stock %d begin_ms 0 end_ms 99999999999999 epoch 1 last epoch-1 run %s",
+              units, run);
 }
 
-static void take_all(struct party *party, struct view *view, size_t n, const char *const *keys)
+// The script as it is, or with `old` replaced.
+static void use_script(const char *old, const char *new)
 {
-    *view = (struct view){0};
-    ask_many(party, view, n, keys);
-    RUN_UNTIL(view->taken > 0);
-    for (size_t i = 0; i < n; i++)
-        must(sk_lock_state(view->lock, i) == SK_LOCK_HELD, "a free key was not given");
+    const char *text = sk_scripts[SK_SCRIPT_PLACE_ORDERS].text, *at = old == NULL ? NULL : strstr(text, old);
+    ck_assert(old == NULL || at != NULL);
+    if (at == NULL)
+        (void)snprintf(script, sizeof script, "%s", text);
+    else
+        (void)snprintf(script, sizeof script, "%.*s%s%s", (int)(at - text), text, new, at + strlen(old));
+    ck_assert_uint_lt(strlen(script), sizeof script - 1);
 }
 
-static void release(struct party *party, struct view *view)
+static redisReply *eval(const char *text, int argc, const char *const *argv)
 {
-    sk_lock_release(view->lock);
-    view->lock = NULL;
-    party_settle(party);
+    const char *words[WORDS_MAX] = {"EVAL", text, "3", VOUCHER, BUYERS, JOURNAL};
+    if (redis == NULL)
+        redis = redis_connect();
+    memcpy(words + 6, argv, (size_t)argc * sizeof *argv);
+    redisReply *reply = redisCommandArgv(redis, argc + 6, words, NULL);
+    must(reply != NULL && reply->type != REDIS_REPLY_ERROR, "the script failed");
+    return reply;
 }
 
-static bool exists(const char *key)
+// Tries to take the user's lock for a session, as the service does for a batch. The journal id is for the release.
+static bool claim(const char *session, const char *user, const char *order, char journal_id[TEXT_SIZE])
 {
-    return redis_number("EXISTS %s", key) == 1;
+    const char *argv[] = {"100000", run, "new", "0", "", session, user, order};
+    redisReply *reply = eval(script, 8, argv);
+    bool taken = reply->elements >= 7 && reply->element[6]->str[0] == 'p';
+    if (taken)
+        (void)snprintf(journal_id, TEXT_SIZE, "%s", reply->element[5]->str);
+    freeReplyObject(reply);
+    return taken;
 }
 
-static void must_hold(const char *key, const char *value)
+// Releases it as a refusal does, so that it can be taken again.
+static void release(const char *user, const char *order, const char *journal_id)
 {
-    char now[VALUE_SIZE];
-    (void)redis_text(now, sizeof now, "GET %s", key);
-    ck_assert_str_eq(now, value);
+    const char *argv[] = {journal_id, "0", "return", order, user, ""};
+    freeReplyObject(eval(sk_scripts[SK_SCRIPT_SETTLE_ENTRY].text, 6, argv));
 }
 
 // ---- fixtures ----
@@ -130,412 +168,408 @@ static void setup(void)
 {
     redis_run("FLUSHALL");
     redis_run("CONFIG RESETSTAT");
+    use_script(NULL, NULL);
 }
 
 static void teardown(void)
 {
     parties_give_up();
-    service_stop_all(); // brings Redis back if a test has left it stopped
+    memset(parts, 0, sizeof parts); // what a failed test has left
+    service_stop_all();             // brings Redis back if a test has left it stopped
+    if (redis != NULL)
+        redisFree(redis);
+    redis = NULL;
 }
 
-// ---- exclusion ----
+// ---- the claim ----
 
-enum { PROCESSES = 4, ROUNDS = 40 };
+enum { PROCESSES = 4, ROUNDS = 60 };
 
 struct shared {
-    bool locked;
     volatile long count; // read, then written: two at a time lose one
     atomic_int inside, overlaps;
+    char session[SK_UUID_SIZE];
 };
+
+static struct shared *share(void)
+{
+    struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(shared != MAP_FAILED);
+    return shared;
+}
 
 static void count_up(int says, void *arg)
 {
     struct shared *shared = arg;
-    struct party *party = open_party(LONG_TTL_MS);
+    char order[TEXT_SIZE], journal_id[TEXT_SIZE];
     (void)says;
+    redis = NULL; // the parent's
     for (int i = 0; i < ROUNDS; i++) {
-        struct view view = {0};
-        if (shared->locked)
-            take_in_the_end(party, &view, "counter");
+        (void)snprintf(order, sizeof order, "%d-%d", (int)getpid(), i);
+        while (!claim("018bcfe5-6800-7000-8000-00000000005e", "alice", order, journal_id))
+            (void)usleep(200);
         shared->overlaps += shared->inside++ != 0;
         long count = shared->count;
         (void)usleep(300);
         shared->count = count + 1;
         shared->inside--;
-        if (shared->locked)
-            release(party, &view);
+        release("alice", order, journal_id);
     }
-    party_close(party);
+    redisFree(redis);
 }
 
-static struct shared *count_in_processes(bool locked)
+static void count_in_processes(struct shared *shared)
 {
-    struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct child *counting[PROCESSES];
-    ck_assert(shared != MAP_FAILED);
-    shared->locked = locked;
+    open_voucher(1000);
     for (int i = 0; i < PROCESSES; i++)
         counting[i] = child_start(count_up, shared);
     for (int i = 0; i < PROCESSES; i++)
         ck_assert_int_eq(child_wait(counting[i]), 0);
-    return shared;
 }
 
-START_TEST(processes_exclude_each_other)
+START_TEST(processes_exclude_each_other_for_a_user)
 {
-    struct shared *shared = count_in_processes(true);
+    struct shared *shared = share();
+    count_in_processes(shared);
     ck_assert_int_eq(shared->overlaps, 0);
     ck_assert_int_eq(shared->count, PROCESSES * ROUNDS);
+    ck_assert_int_eq(redis_number("HGET " VOUCHER " stock"), 1000); // each release gave its unit back, once
+    ck_assert_int_eq(redis_number("XLEN " JOURNAL), 0);
     (void)munmap(shared, sizeof *shared);
 }
 END_TEST
 
-// The negative control of the test above.
-START_TEST(without_the_lock_counts_are_lost)
+// The control: the same without the check whether the user has an order.
+START_TEST(without_the_claim_two_are_inside)
 {
-    struct shared *shared = count_in_processes(false);
+    struct shared *shared = share();
+    use_script("local order = bought[i] or seen[user]", "local order = seen[user]");
+    count_in_processes(shared);
     ck_assert_int_gt(shared->overlaps, 0);
     ck_assert_int_lt(shared->count, PROCESSES * ROUNDS);
     (void)munmap(shared, sizeof *shared);
 }
 END_TEST
 
-START_TEST(a_busy_key_is_asked_for_once_and_left_alone)
+// The locks of a batch are one write, and its release is another: nothing is written for a single user.
+START_TEST(the_locks_of_a_batch_are_taken_and_released_at_once)
 {
-    struct party *party = open_party(LONG_TTL_MS);
-    struct view first, second;
-    ck_assert_int_eq(take(party, &first, "key"), SK_LOCK_HELD);
-    redis_run("CONFIG RESETSTAT");
-    ck_assert_int_eq(take(party, &second, "key"), SK_LOCK_BUSY); // even for the owner of another lock in this process
-    party_settle(party);
-    ck_assert_int_eq(redis_calls_of("set"), 1);
-    release(party, &second); // holds nothing, so nothing goes
-    ck_assert(exists("key"));
-    release(party, &first);
-    ck_assert(!exists("key"));
-    ck_assert_int_eq(take(party, &second, "key"), SK_LOCK_HELD);
-    release(party, &second);
-    party_close(party);
-}
-END_TEST
-
-// A lock without a TTL would outlive a crash, however short the moment between two commands.
-START_TEST(a_lock_is_never_without_a_ttl)
-{
-    struct party *party = open_party(LONG_TTL_MS);
-    struct view view;
-    ck_assert_int_eq(take(party, &view, "key"), SK_LOCK_HELD);
-    ck_assert_int_gt(redis_number("PTTL key"), 0);
-    ck_assert_int_le(redis_number("PTTL key"), LONG_TTL_MS);
-    ck_assert_int_eq(redis_calls_of("set"), 1);
-    ck_assert_int_eq(redis_calls_of("pexpire") + redis_calls_of("expire") + redis_calls_of("setnx"), 0);
-    release(party, &view);
-    party_close(party);
-}
-END_TEST
-
-// ---- paused and crashed owners ----
-
-// The owner stands still past its TTL, another one takes over, and the first one renews and releases without knowing.
-START_TEST(a_paused_owner_renews_and_releases_nothing_of_anothers)
-{
-    static const char *const keys[] = {"key-0", "key-1"};
-    struct party *slow = open_party(SHORT_TTL_MS), *other = open_party(LONG_TTL_MS);
-    struct view slow_view, other_view;
-    char value[VALUE_SIZE];
-    take_all(slow, &slow_view, 2, keys);
-    slow->paused = true;
-    WAIT_FOR(!exists("key-0") && !exists("key-1"));
-    ck_assert_int_eq(take(other, &other_view, "key-1"), SK_LOCK_HELD);
-    ck_assert(redis_text(value, sizeof value, "GET key-1"));
-
-    slow->paused = false;
-    redis_run("CONFIG RESETSTAT");
-    RUN_UNTIL(redis_calls_of("evalsha") >= 2); // renewals
-    ck_assert(!exists("key-0"));
-    must_hold("key-1", value);
-    ck_assert_int_gt(redis_number("PTTL key-1"), SHORT_TTL_MS);
-    release(slow, &slow_view);
-    must_hold("key-1", value);
-    release(other, &other_view);
-    ck_assert(!exists("key-1"));
-    party_close(slow);
-    party_close(other);
-}
-END_TEST
-
-static void hold(int says, void *arg)
-{
-    struct party *party = open_party(KEPT_TTL_MS);
-    struct view view;
-    (void)arg;
-    must(take(party, &view, "key") == SK_LOCK_HELD, "the key is free");
-    child_say(says, 'h');
-    RUN_UNTIL(false);
-}
-
-START_TEST(a_crashed_owners_lock_expires_and_not_before_its_time)
-{
-    struct party *heir = open_party(LONG_TTL_MS);
-    struct view view;
-    struct child *owner = child_start(hold, NULL);
-    child_must_say(owner, 'h');
-    child_signal(owner, SIGKILL);
-    ck_assert(WIFSIGNALED(child_wait(owner)));
-    ck_assert_int_eq(take(heir, &view, "key"), SK_LOCK_BUSY);
-    release(heir, &view);
-
-    uint64_t since_ms = sk_monotonic_ms();
-    int64_t left_ms = redis_number("PTTL key");
-    ck_assert_int_gt(left_ms, 0);
-    take_in_the_end(heir, &view, "key");
-    ck_assert_int_ge((int64_t)(sk_monotonic_ms() - since_ms), left_ms - CLOCK_GRAIN_MS);
-    release(heir, &view);
-    party_close(heir);
-}
-END_TEST
-
-START_TEST(a_stopped_owners_lock_expires)
-{
-    struct party *heir = open_party(LONG_TTL_MS);
-    struct view view;
-    struct child *owner = child_start(hold, NULL);
-    child_must_say(owner, 'h');
-    child_signal(owner, SIGSTOP);
-    take_in_the_end(heir, &view, "key");
-    child_signal(owner, SIGKILL);
-    ck_assert(WIFSIGNALED(child_wait(owner)));
-    release(heir, &view);
-    party_close(heir);
-}
-END_TEST
-
-// ---- renewal ----
-
-START_TEST(renewal_keeps_the_lock_of_a_long_job)
-{
-    static const char *const keys[] = {"key-0", "key-1", "key-2"};
-    struct party *owner = open_party(KEPT_TTL_MS), *other = open_party(KEPT_TTL_MS);
-    struct view view, try;
-    char value[VALUE_SIZE];
-    take_all(owner, &view, 3, keys);
-    ck_assert(redis_text(value, sizeof value, "GET key-0"));
-    uint64_t until_ms = sk_monotonic_ms() + (uint64_t)3 * KEPT_TTL_MS;
-    for (int i = 0; sk_monotonic_ms() < until_ms; i++) {
-        ck_assert_int_eq(take(other, &try, keys[i % 3]), SK_LOCK_BUSY);
-        sk_lock_release(try.lock);
+    static char users[BATCH][16], orders[BATCH][16];
+    static const char *argv[WORDS_MAX] = {"100000", run, "new", "0", "", "018bcfe5-6800-7000-8000-00000000005e"};
+    int argc = 6;
+    open_voucher(1000);
+    for (int i = 0; i < BATCH; i++) {
+        (void)snprintf(users[i], sizeof users[i], "user-%d", i);
+        (void)snprintf(orders[i], sizeof orders[i], "order-%d", i);
+        argv[argc++] = users[i];
+        argv[argc++] = orders[i];
     }
-    for (int i = 0; i < 3; i++)
-        must_hold(keys[i], value);
-    release(owner, &view);
-    ck_assert_int_eq(redis_number("DBSIZE"), 0);
+    redis_run("CONFIG RESETSTAT");
+    redisReply *reply = eval(script, argc, argv);
+    ck_assert_uint_eq(strspn(reply->element[6]->str, "p"), BATCH);
+    ck_assert_int_eq(redis_calls_of("set"), 0);
+    ck_assert_int_eq(redis_calls_of("hset"), 2); // all claims, and the voucher
+    ck_assert_int_eq(redis_calls_of("xadd"), 1);
+    freeReplyObject(reply);
+    reply = eval(script, argc, argv); // another holder finds all of them taken
+    ck_assert_uint_eq(strspn(reply->element[6]->str, "a"), BATCH);
+    freeReplyObject(reply);
+    ck_assert_int_eq(redis_number("XLEN " JOURNAL), 1);
+}
+END_TEST
+
+// ---- the session ----
+
+START_TEST(a_session_is_never_without_a_ttl)
+{
+    struct party *party = open_party(LONG_TTL_MS);
+    const char *id = sk_session_id(session_of(party));
+    ck_assert_int_gt(redis_number("PTTL seckill:session:%s", id), 0);
+    ck_assert_int_le(redis_number("PTTL seckill:session:%s", id), LONG_TTL_MS);
+    party_close(party);
+}
+END_TEST
+
+START_TEST(a_session_is_kept_over_several_ttls)
+{
+    struct party *owner = open_party(KEPT_TTL_MS), *other = open_party(KEPT_TTL_MS);
+    const char *id = sk_session_id(session_of(owner));
+    uint64_t until_ms = sk_monotonic_ms() + (uint64_t)4 * KEPT_TTL_MS;
+    int living = 0;
+    while (sk_monotonic_ms() < until_ms) {
+        enum sk_life life = judge(other, id);
+        ck_assert_int_ne(life, SK_LIFE_DEAD);
+        living += life == SK_LIFE_LIVING;
+        ck_assert(sk_session_held(session_of(owner)));
+        parties_run();
+    }
+    ck_assert_int_gt(living, 0);
+    ck_assert(sk_session_lives(session_of(other), id)); // also in the list
+    ck_assert_uint_eq(sk_session_deaths(session_of(other)), 0);
     party_close(owner);
     party_close(other);
 }
 END_TEST
 
-START_TEST(renewal_survives_the_loss_of_the_scripts)
+START_TEST(a_session_that_ends_is_gone_at_once)
 {
+    struct party *owner = open_party(LONG_TTL_MS), *other = open_party(SHORT_TTL_MS);
+    char id[SK_UUID_SIZE];
+    memcpy(id, sk_session_id(session_of(owner)), sizeof id);
+    RUN_UNTIL(sk_session_lives(session_of(other), id));
+    RUN_UNTIL(sk_session_end(session_of(owner)));
+    ck_assert(!exists(id));
+    ck_assert(!sk_session_held(session_of(owner)));
+    RUN_UNTIL(!sk_session_lives(session_of(other), id));
+    ck_assert_uint_eq(sk_session_deaths(session_of(other)), 1);
+    RUN_UNTIL(judge(other, id) == SK_LIFE_DEAD);
+    party_close(owner);
+    party_close(other);
+}
+END_TEST
+
+// Says 'h' when it holds its session, 'l' when it finds it lost, 't' when it has taken it again.
+static void hold(int says, void *arg)
+{
+    struct shared *shared = arg;
     struct party *party = open_party(KEPT_TTL_MS);
-    struct view view;
-    ck_assert_int_eq(take(party, &view, "key"), SK_LOCK_HELD);
-    uint64_t until_ms = sk_monotonic_ms() + 3 * KEPT_TTL_MS / 2;
-    while (sk_monotonic_ms() < until_ms) {
-        redis_run("SCRIPT FLUSH");
+    const struct sk_session *session = session_of(party);
+    memcpy(shared->session, sk_session_id(session), SK_UUID_SIZE);
+    shared->inside++;
+    child_say(says, 'h');
+    RUN_UNTIL(!sk_session_held(session));
+    shared->inside--;
+    child_say(says, 'l');
+    RUN_UNTIL(sk_session_held(session));
+    must(strcmp(shared->session, sk_session_id(session)) == 0, "another id");
+    child_say(says, 't');
+    RUN_UNTIL(false);
+}
+
+START_TEST(a_crashed_holders_session_expires_and_not_before_its_time)
+{
+    struct shared *shared = share();
+    struct party *heir = open_party(KEPT_TTL_MS);
+    struct child *holder = child_start(hold, shared);
+    child_must_say(holder, 'h');
+    RUN_UNTIL(judge(heir, shared->session) == SK_LIFE_LIVING);
+    child_signal(holder, SIGKILL);
+    ck_assert(WIFSIGNALED(child_wait(holder)));
+    uint64_t since_ms = sk_monotonic_ms();
+    int64_t left_ms = redis_number("PTTL seckill:session:%s", shared->session);
+    ck_assert_int_gt(left_ms, 0);
+    RUN_UNTIL(judge(heir, shared->session) == SK_LIFE_DEAD);
+    ck_assert_int_ge((int64_t)(sk_monotonic_ms() - since_ms), left_ms - 5);
+    ck_assert_int_le((int64_t)(sk_monotonic_ms() - since_ms), 3 * KEPT_TTL_MS);
+    party_close(heir);
+    (void)munmap(shared, sizeof *shared);
+}
+END_TEST
+
+START_TEST(a_stopped_holder_is_told_of_its_loss_and_takes_its_session_again)
+{
+    struct shared *shared = share();
+    struct party *heir = open_party(KEPT_TTL_MS);
+    struct child *holder = child_start(hold, shared);
+    child_must_say(holder, 'h');
+    child_signal(holder, SIGSTOP);
+    RUN_UNTIL(judge(heir, shared->session) == SK_LIFE_DEAD);
+    child_signal(holder, SIGCONT);
+    child_must_say(holder, 'l');
+    child_must_say(holder, 't');
+    RUN_UNTIL(judge(heir, shared->session) == SK_LIFE_LIVING);
+    child_signal(holder, SIGKILL);
+    ck_assert(WIFSIGNALED(child_wait(holder)));
+    party_close(heir);
+    (void)munmap(shared, sizeof *shared);
+}
+END_TEST
+
+// Whether an heir who takes over the work of a holder finds it inside. It asks for the session, or does not.
+static int overlaps_of_an_heir(bool asks)
+{
+    struct shared *shared = share();
+    struct party *heir = open_party(KEPT_TTL_MS);
+    struct child *holder = child_start(hold, shared);
+    child_must_say(holder, 'h');
+    uint64_t until_ms = sk_monotonic_ms() + (uint64_t)3 * KEPT_TTL_MS;
+    for (; sk_monotonic_ms() < until_ms; parties_run()) {
+        if (!asks || judge(heir, shared->session) == SK_LIFE_DEAD)
+            shared->overlaps += shared->inside > 0;
+    }
+    int overlaps = shared->overlaps;
+    child_signal(holder, SIGKILL);
+    ck_assert(WIFSIGNALED(child_wait(holder)));
+    party_close(heir);
+    (void)munmap(shared, sizeof *shared);
+    return overlaps;
+}
+
+START_TEST(no_heir_takes_over_while_the_holder_lives)
+{
+    ck_assert_int_eq(overlaps_of_an_heir(true), 0);
+}
+END_TEST
+
+// The control.
+START_TEST(without_asking_for_the_session_two_are_inside)
+{
+    ck_assert_int_gt(overlaps_of_an_heir(false), 0);
+}
+END_TEST
+
+// A session that has been another's meanwhile is neither renewed nor ended.
+START_TEST(a_paused_holder_touches_nothing_of_anothers)
+{
+    struct party *slow = open_party(SHORT_TTL_MS);
+    char id[SK_UUID_SIZE], value[TEXT_SIZE];
+    memcpy(id, sk_session_id(session_of(slow)), sizeof id);
+    slow->paused = true;
+    WAIT_FOR(!exists(id));
+    redis_run("SET seckill:session:%s another PX 60000", id);
+    slow->paused = false;
+    RUN_UNTIL(!sk_session_held(session_of(slow)));
+    party_settle(slow);
+    RUN_UNTIL(sk_session_end(session_of(slow)));
+    ck_assert(redis_text(value, sizeof value, "GET seckill:session:%s", id));
+    ck_assert_str_eq(value, "another");
+    ck_assert_int_gt(redis_number("PTTL seckill:session:%s", id), 10000);
+    party_close(slow);
+}
+END_TEST
+
+// After a restart all sessions may be gone. They are taken again before anyone is called dead.
+START_TEST(a_restart_of_redis_kills_no_session)
+{
+    struct party *one = open_party(KEPT_TTL_MS), *two = open_party(KEPT_TTL_MS);
+    char id[SK_UUID_SIZE];
+    memcpy(id, sk_session_id(session_of(one)), sizeof id);
+    RUN_UNTIL(judge(two, id) == SK_LIFE_LIVING);
+    redis_kill();
+    redis_start();
+    redis_run("FLUSHALL");
+    one->paused = true; // comes later
+    RUN_UNTIL(sk_redis_ready(two->redis));
+    sk_session_link(session_of(two), true);
+    RUN_UNTIL(sk_session_held(session_of(two)));
+    uint64_t since_ms = sk_monotonic_ms();
+    while (sk_monotonic_ms() < since_ms + KEPT_TTL_MS / 2) {
+        ck_assert_int_eq(judge(two, id), SK_LIFE_UNKNOWN);
         parties_run();
     }
-    ck_assert(exists("key"));
-    redis_run("SCRIPT FLUSH");
-    sk_lock_release(view.lock);
-    RUN_UNTIL(!exists("key"));
-    party_close(party);
+    one->paused = false;
+    RUN_UNTIL(sk_redis_ready(one->redis));
+    sk_session_link(session_of(one), true);
+    RUN_UNTIL(sk_session_held(session_of(one)));
+    RUN_UNTIL(judge(two, id) == SK_LIFE_LIVING);
+    ck_assert_str_eq(sk_session_id(session_of(one)), id);
+    party_close(one);
+    party_close(two);
 }
 END_TEST
 
-START_TEST(lost_keys_stay_lost_and_the_others_are_kept)
+START_TEST(a_session_that_redis_loses_is_found_lost_and_taken_again)
 {
-    static const char *const keys[] = {"key-0", "key-1", "key-2"};
     struct party *party = open_party(KEPT_TTL_MS);
-    struct view view;
-    take_all(party, &view, 3, keys);
-    redis_run("DEL key-1");
-    redis_run("SET key-2 thief");
-    uint64_t later_ms = sk_monotonic_ms() + 3 * KEPT_TTL_MS / 2;
-    RUN_UNTIL(sk_monotonic_ms() >= later_ms);
-    ck_assert(exists("key-0") && !exists("key-1"));
-    ck_assert_int_eq(redis_number("PTTL key-2"), -1); // not even its TTL was touched
-    release(party, &view);
-    ck_assert(!exists("key-0"));
-    must_hold("key-2", "thief");
+    const char *id = sk_session_id(session_of(party));
+    redis_run("FLUSHALL");
+    RUN_UNTIL(exists(id));
+    RUN_UNTIL(sk_session_held(session_of(party)));
+    ck_assert_int_eq(redis_number("ZCARD seckill:sessions"), 1);
     party_close(party);
 }
 END_TEST
 
-// ---- release ----
+// ---- named locks ----
 
-START_TEST(a_lock_may_be_released_at_any_time)
+struct view {
+    struct sk_named_lock *lock;
+    int taken;
+    bool held;
+};
+
+static void on_taken(void *arg, bool held)
 {
-    struct party *party = open_party(LONG_TTL_MS);
-    struct view view = {0};
-    ask(party, &view, "key");
-    release(party, &view); // before its answer
-    RUN_UNTIL(!exists("key"));
-    ck_assert_int_eq(view.taken, 0);
-
-    view.release_when_taken = true; // inside the event
-    ask(party, &view, "key");
-    RUN_UNTIL(view.taken == 1);
-    RUN_UNTIL(!exists("key"));
-
-    party_close(party);
-    party = open_party(SHORT_TTL_MS);
-    ck_assert_int_eq(take(party, &view, "key"), SK_LOCK_HELD);
-    redis_pause();
-    uint64_t later_ms = sk_monotonic_ms() + SHORT_TTL_MS;
-    RUN_UNTIL(sk_monotonic_ms() >= later_ms); // a renewal is under way
-    sk_lock_release(view.lock);
-    redis_resume();
-    RUN_UNTIL(!exists("key"));
-    sk_lock_release(NULL);
-    party_close(party);
+    struct view *view = arg;
+    view->taken++;
+    view->held = held;
 }
-END_TEST
 
-// ---- batches ----
-
-START_TEST(a_batch_is_taken_in_a_few_writes_and_leaves_others_locks_alone)
+static bool take(struct party *party, struct view *view, const char *key)
 {
-    static char names[KEYS_MAX][KEY_SIZE];
-    static const char *keys[KEYS_MAX];
-    struct party *party = open_party(LONG_TTL_MS);
-    struct view view = {0};
-    for (int i = 0; i < KEYS_MAX; i++) {
-        (void)snprintf(names[i], KEY_SIZE, "key-%d", i);
-        keys[i] = names[i];
-        if (i % 10 == 3)
-            redis_run("SET %s other", names[i]);
+    *view = (struct view){0};
+    view->lock = sk_named_lock_take(((struct part *)party->part)->locks, key, on_taken, view);
+    must(view->lock != NULL && view->taken == 0, "nothing was asked, or a callback inside the call");
+    RUN_UNTIL(view->taken > 0);
+    return view->held;
+}
+
+static void give(struct party *party, struct view *view)
+{
+    sk_named_lock_release(view->lock);
+    party_settle(party);
+}
+
+START_TEST(a_named_lock_has_one_owner_until_it_is_released)
+{
+    struct party *one = open_party(KEPT_TTL_MS), *two = open_party(KEPT_TTL_MS);
+    struct view first, second;
+    ck_assert(take(one, &first, "key"));
+    uint64_t until_ms = sk_monotonic_ms() + (uint64_t)3 * KEPT_TTL_MS; // it is renewed
+    while (sk_monotonic_ms() < until_ms) {
+        ck_assert(!take(two, &second, "key"));
+        give(two, &second); // holds nothing, so nothing goes
     }
-    redis_run("CONFIG RESETSTAT");
-    ask_many(party, &view, KEYS_MAX, keys);
-    RUN_UNTIL(view.taken == 1);
-    char stats[8192];
-    ck_assert(redis_text(stats, sizeof stats, "INFO stats"));
-    const char *reads = strstr(stats, "total_reads_processed:");
-    ck_assert_ptr_nonnull(reads);
-    ck_assert_int_le(atoi(reads + strlen("total_reads_processed:")), 40); // of 500 commands, and of our questions
-    ck_assert_int_eq(redis_calls_of("set"), KEYS_MAX);
-    for (int i = 0; i < KEYS_MAX; i++)
-        ck_assert_int_eq(sk_lock_state(view.lock, (size_t)i), i % 10 == 3 ? SK_LOCK_BUSY : SK_LOCK_HELD);
-    ck_assert_int_eq(redis_number("DBSIZE"), KEYS_MAX);
-
-    release(party, &view);
-    ck_assert_int_eq(redis_number("DBSIZE"), KEYS_MAX / 10);
-    for (int i = 3; i < KEYS_MAX; i += 10)
-        must_hold(names[i], "other");
-    party_close(party);
+    give(one, &first);
+    ck_assert_int_eq(redis_number("EXISTS key"), 0);
+    ck_assert(take(two, &second, "key"));
+    give(two, &second);
+    party_close(one);
+    party_close(two);
 }
 END_TEST
 
-// The largest batch there may be: release and renewal go in chunks that the scripts can take.
-START_TEST(the_largest_batch_is_kept_and_released)
+START_TEST(a_paused_owner_of_a_named_lock_releases_nothing_of_anothers)
 {
-    enum { LARGEST = 2048 };
-    static char names[LARGEST][KEY_SIZE];
-    static const char *keys[LARGEST];
-    struct party *party = open_party(2 * KEPT_TTL_MS);
-    struct view view;
-    for (int i = 0; i < LARGEST; i++) {
-        (void)snprintf(names[i], KEY_SIZE, "key-%d", i);
-        keys[i] = names[i];
-    }
-    take_all(party, &view, LARGEST, keys);
-    uint64_t later_ms = sk_monotonic_ms() + 3 * KEPT_TTL_MS;
-    RUN_UNTIL(sk_monotonic_ms() >= later_ms);
-    ck_assert_int_eq(redis_number("DBSIZE"), LARGEST);
-    release(party, &view);
-    ck_assert_int_eq(redis_number("DBSIZE"), 0);
-    party_close(party);
-}
-END_TEST
-
-// ---- Redis goes away ----
-
-START_TEST(redis_silent_while_asked_gives_unknown)
-{
-    static const char *const keys[] = {"key-0", "key-1", "key-2"};
-    struct party *party = open_with(500, 200);
-    struct view view = {0};
-    redis_pause();
-    ask_many(party, &view, 3, keys);
-    RUN_UNTIL(view.taken == 1);
-    for (size_t i = 0; i < 3; i++)
-        ck_assert_int_eq(sk_lock_state(view.lock, i), SK_LOCK_UNKNOWN);
-    ck_assert(!sk_redis_ready(party->redis));
-    sk_lock_release(view.lock);
-    redis_resume();
-    // Redis may have given them after all; then their TTL frees them.
-    WAIT_FOR(redis_number("DBSIZE") == 0);
-    RUN_UNTIL(sk_redis_ready(party->redis));
-    take_all(party, &view, 3, keys);
-    release(party, &view);
-    party_close(party);
-}
-END_TEST
-
-START_TEST(redis_killed_while_asked_gives_unknown)
-{
-    struct party *party = open_party(LONG_TTL_MS);
-    struct view asked = {0}, held;
-    const char *key = "key";
-    ck_assert_int_eq(take(party, &held, "held"), SK_LOCK_HELD);
-    ask(party, &asked, key);
-    redis_kill();
-    RUN_UNTIL(asked.taken == 1);
-    ck_assert_int_eq(sk_lock_state(asked.lock, 0), SK_LOCK_UNKNOWN);
-    ck_assert_ptr_null(sk_lock_take(party->part, 1, &key, &events, &asked));
-    sk_lock_release(asked.lock);
-    sk_lock_release(held.lock);
-
-    redis_start();
-    RUN_UNTIL(sk_redis_ready(party->redis));
-    ck_assert_int_eq(take(party, &asked, "other-key"), SK_LOCK_HELD);
-    release(party, &asked);
-    party_close(party);
-}
-END_TEST
-
-START_TEST(closing_the_link_ends_every_question)
-{
-    struct party *party = open_party(LONG_TTL_MS);
-    struct view asked = {.release_when_taken = true}, forgotten = {0};
-    ask(party, &asked, "key-0");
-    ask(party, &forgotten, "key-1");
-    party_close(party);
-    ck_assert_int_eq(asked.taken, 1);
-    ck_assert_int_eq(forgotten.taken, 1);
+    struct party *slow = open_party(SHORT_TTL_MS), *other = open_party(LONG_TTL_MS);
+    struct view slow_view, view;
+    ck_assert(take(slow, &slow_view, "key"));
+    slow->paused = true;
+    WAIT_FOR(redis_number("EXISTS key") == 0);
+    ck_assert(take(other, &view, "key"));
+    slow->paused = false;
+    uint64_t until_ms = sk_monotonic_ms() + SHORT_TTL_MS;
+    RUN_UNTIL(sk_monotonic_ms() >= until_ms); // it renews, too
+    give(slow, &slow_view);
+    ck_assert_int_gt(redis_number("PTTL key"), SHORT_TTL_MS);
+    give(other, &view);
+    ck_assert_int_eq(redis_number("EXISTS key"), 0);
+    party_close(slow);
+    party_close(other);
 }
 END_TEST
 
 int main(void)
 {
     TCase *tcase = tcase_create("lock");
+    tcase_set_timeout(tcase, 60);
     tcase_add_unchecked_fixture(tcase, start, NULL);
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, processes_exclude_each_other);
-    tcase_add_test(tcase, without_the_lock_counts_are_lost);
-    tcase_add_test(tcase, a_busy_key_is_asked_for_once_and_left_alone);
-    tcase_add_test(tcase, a_lock_is_never_without_a_ttl);
-    tcase_add_test(tcase, a_paused_owner_renews_and_releases_nothing_of_anothers);
-    tcase_add_test(tcase, a_crashed_owners_lock_expires_and_not_before_its_time);
-    tcase_add_test(tcase, a_stopped_owners_lock_expires);
-    tcase_add_test(tcase, renewal_keeps_the_lock_of_a_long_job);
-    tcase_add_test(tcase, renewal_survives_the_loss_of_the_scripts);
-    tcase_add_test(tcase, lost_keys_stay_lost_and_the_others_are_kept);
-    tcase_add_test(tcase, a_lock_may_be_released_at_any_time);
-    tcase_add_test(tcase, a_batch_is_taken_in_a_few_writes_and_leaves_others_locks_alone);
-    tcase_add_test(tcase, the_largest_batch_is_kept_and_released);
-    tcase_add_test(tcase, redis_silent_while_asked_gives_unknown);
-    tcase_add_test(tcase, redis_killed_while_asked_gives_unknown);
-    tcase_add_test(tcase, closing_the_link_ends_every_question);
+    tcase_add_test(tcase, processes_exclude_each_other_for_a_user);
+    tcase_add_test(tcase, without_the_claim_two_are_inside);
+    tcase_add_test(tcase, the_locks_of_a_batch_are_taken_and_released_at_once);
+    tcase_add_test(tcase, a_session_is_never_without_a_ttl);
+    tcase_add_test(tcase, a_session_is_kept_over_several_ttls);
+    tcase_add_test(tcase, a_session_that_ends_is_gone_at_once);
+    tcase_add_test(tcase, a_crashed_holders_session_expires_and_not_before_its_time);
+    tcase_add_test(tcase, a_stopped_holder_is_told_of_its_loss_and_takes_its_session_again);
+    tcase_add_test(tcase, no_heir_takes_over_while_the_holder_lives);
+    tcase_add_test(tcase, without_asking_for_the_session_two_are_inside);
+    tcase_add_test(tcase, a_paused_holder_touches_nothing_of_anothers);
+    tcase_add_test(tcase, a_restart_of_redis_kills_no_session);
+    tcase_add_test(tcase, a_session_that_redis_loses_is_found_lost_and_taken_again);
+    tcase_add_test(tcase, a_named_lock_has_one_owner_until_it_is_released);
+    tcase_add_test(tcase, a_paused_owner_of_a_named_lock_releases_nothing_of_anothers);
     return harness_main(tcase, CK_NOFORK);
 }

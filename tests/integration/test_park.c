@@ -12,7 +12,6 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

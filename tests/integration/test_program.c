@@ -30,7 +30,6 @@ START_TEST(help_lists_every_key)
         {"SECKILL_BATCH_MAX", "--batch-max VALUE"},
         {"SECKILL_JOURNAL_MAX_ORDERS", "--journal-max-orders VALUE"},
         {"SECKILL_LOCK_TTL_MS", "--lock-ttl-ms VALUE"},
-        {"SECKILL_RECOVER_AFTER_MS", "--recover-after-ms VALUE"},
         {"SECKILL_SOLD_OUT_MARK_MS", "--sold-out-mark-ms VALUE"},
         {"SECKILL_USER_RATE", "--user-rate VALUE"},
         {"SECKILL_DRAIN_TIMEOUT_MS", "--drain-timeout-ms VALUE"},

@@ -120,6 +120,118 @@ START_TEST(service_paused_while_another_recovers)
 }
 END_TEST
 
+// ---- whose entries they are ----
+
+enum { TTL_MS = 1000, LOOKS_MS = 2500 };
+
+#define KEPT "SECKILL_LOCK_TTL_MS=1000"
+
+static bool has_recovered(const struct service *service)
+{
+    static char log[REQUEST_SIZE * 256];
+    service_read_log(service, log, sizeof log);
+    return strstr(log, "recovering journal entries") != NULL;
+}
+
+// The session that the oldest entry of the journal names.
+static void holder_of(const char *voucher, char session[NAME_SIZE * 2])
+{
+    ck_assert(redis_text(session, (size_t)NAME_SIZE * 2,
+                         "EVAL return(redis.call('XRANGE',KEYS[1],'-','+')[1][2][6]) 1 seckill:{%s}:journal", voucher));
+}
+
+// While it lives nothing is touched; then its orders are settled without delay.
+START_TEST(what_a_dead_instance_held_is_settled_when_its_session_ends)
+{
+    struct service *service = service_start(ENV(KEPT)), *other = service_start(ENV(KEPT));
+    struct order orders[ORDERS];
+    char voucher[VOUCHER_ID_SIZE], session[NAME_SIZE * 2];
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    accept_orders(service, voucher, orders);
+    WAIT_FOR(db_orders_held_ms() > 0);
+    holder_of(voucher, session);
+    ck_assert_int_eq(redis_number("EXISTS seckill:session:%s", session), 1);
+    int64_t entries = redis_number("XLEN seckill:{%s}:journal", voucher);
+    service_kill(service);
+    db_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seckill' AND wait_event IS NOT NULL"
+           " AND state = 'active'");
+    db_let_orders_go();
+    uint64_t since_ms = sk_monotonic_ms();
+    int64_t left = entries;
+    while (redis_number("EXISTS seckill:session:%s", session) == 1) {
+        ck_assert_int_eq(left, entries); // as it was before the session was looked at
+        left = redis_number("XLEN seckill:{%s}:journal", voucher);
+    }
+    WAIT_FOR(redis_number("XLEN seckill:{%s}:journal", voucher) == 0);
+    ck_assert_uint_le(sk_monotonic_ms() - since_ms, TTL_MS + LOOKS_MS);
+    ck_assert(has_recovered(other));
+    orders_must_be_placed(other, voucher, orders);
+}
+END_TEST
+
+// However old they are.
+START_TEST(nobody_touches_the_orders_of_an_instance_that_lives)
+{
+    struct service *service = service_start(ENV(KEPT)), *other = service_start(ENV(KEPT));
+    struct order orders[ORDERS];
+    char voucher[VOUCHER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    accept_orders(service, voucher, orders);
+    WAIT_FOR(db_orders_held_ms() > 0);
+    uint64_t until_ms = sk_monotonic_ms() + (uint64_t)4 * TTL_MS;
+    WAIT_FOR(sk_monotonic_ms() >= until_ms);
+    ck_assert(!has_recovered(other));
+    db_let_orders_go();
+    orders_must_be_placed(service, voucher, orders);
+    ck_assert(!has_recovered(other));
+    ck_assert(!has_recovered(service)); // its own are in its hands
+}
+END_TEST
+
+// Redis executes what it was asked before it stood still, though the client has given up. The session lives, so no
+// other instance could tell; there is none.
+START_TEST(an_orphan_is_settled_by_its_own_instance)
+{
+    struct service *service = service_start(ENV("SECKILL_REDIS_TIMEOUT_MS=400", "SECKILL_LOCK_TTL_MS=60000"));
+    char voucher[VOUCHER_ID_SIZE];
+    struct http_reply reply;
+    char user[NAME_SIZE] = "";
+    voucher_on_sale(service, STOCK, voucher);
+    // Where another write was unanswered the purchase was not sent, and nothing is left of it.
+    for (int i = 0; i < STOCK && redis_number("HLEN seckill:{%s}:buyers", voucher) == 0; i++) {
+        service_await(service, true);
+        (void)snprintf(user, sizeof user, "user%d", i);
+        redis_pause();
+        (void)http_buy(service, voucher, user, &reply);
+        http_must_be_problem(&reply, 503, "UNAVAILABLE");
+        redis_resume();
+    }
+    WAIT_FOR(redis_number("HLEN seckill:{%s}:buyers", voucher) > 0 &&
+             redis_number("XLEN seckill:{%s}:journal", voucher) == 0);
+    ck_assert_int_gt(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 0);
+    ck_assert(has_recovered(service));
+    (void)http_buy_patiently(service, voucher, user, &reply);
+    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
+    books_must_balance(voucher);
+}
+END_TEST
+
+// An instance that ends in order leaves no session behind.
+START_TEST(a_clean_exit_ends_the_session)
+{
+    struct service *service = service_start(ENV("SECKILL_REACTORS=2", "SECKILL_LOCK_TTL_MS=600000"));
+    int64_t before = redis_number("ZCARD seckill:sessions");
+    ck_assert_int_ge(before, 2);
+    service_signal(service, SIGTERM);
+    ck_assert_int_eq(service_wait(service), 0);
+    ck_assert_int_eq(redis_number("ZCARD seckill:sessions"), before - 2);
+}
+END_TEST
+
+// ---- ending ----
+
 // SIGTERM: nothing new is taken, what waits is answered, exit code 0.
 START_TEST(service_drains)
 {
@@ -244,7 +356,7 @@ static struct service *lose_grants(const char *drain_timeout, struct service *ot
     redis_run("CONFIG RESETSTAT");
     redis_run("CONFIG SET maxmemory 1");
     service_signal(service, SIGCONT);
-    WAIT_FOR(refusals_of_redis() > 2 * (int64_t)ORDERS); // a lock each, and then asked again
+    WAIT_FOR(refusals_of_redis() > 2); // it takes no session, so it does not ask for the orders
     return service;
 }
 
@@ -432,7 +544,7 @@ END_TEST
 // thaws, the first saying is carried out too, late, and changes nothing.
 START_TEST(postgres_answers_too_late)
 {
-    static const char backend[] = "SELECT %s FROM pg_stat_activity WHERE usename = 'seckill'";
+    static const char backend[] = "SELECT %s FROM pg_stat_activity WHERE application_name = 'seckill-orders'";
     struct service *service = service_start(ENV(HASTY, "SECKILL_CONFIRM_TIMEOUT_MS=20000"));
     char voucher[VOUCHER_ID_SIZE];
     struct http_reply reply;
@@ -508,6 +620,10 @@ int main(void)
     tcase_add_loop_test(tcase, service_killed, 0, 4);
     tcase_add_test(tcase, waiting_clients_of_a_killed_service);
     tcase_add_test(tcase, service_paused_while_another_recovers);
+    tcase_add_test(tcase, what_a_dead_instance_held_is_settled_when_its_session_ends);
+    tcase_add_test(tcase, nobody_touches_the_orders_of_an_instance_that_lives);
+    tcase_add_test(tcase, an_orphan_is_settled_by_its_own_instance);
+    tcase_add_test(tcase, a_clean_exit_ends_the_session);
     tcase_add_test(tcase, service_drains);
     tcase_add_test(tcase, draining_waits_for_redis);
     tcase_add_test(tcase, draining_has_a_bound);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "embedded.h"
+#include "keys.h"
 #include "stack.h"
 #include "stores.h"
 #include "trust.h"
@@ -15,6 +16,7 @@
 #define JOURNAL "seckill:{1}:journal"
 #define RUN     "run-1"
 #define HOLD_MS "60000"
+#define SESSION "018bcfe5-6800-7000-8000-00000000005e"
 
 enum { WORDS_MAX = 8400, TEXT_SIZE = 256, BATCH_MAX = 2048, HOUR_MS = 3600000 };
 
@@ -71,12 +73,6 @@ static void must_return(int64_t number)
     ck_assert_int_eq(reply->integer, number);
 }
 
-static void must_return_text(const char *text)
-{
-    ck_assert_int_eq(reply->type, REDIS_REPLY_STRING);
-    ck_assert_str_eq(reply->str, text);
-}
-
 static const char *element(size_t i)
 {
     ck_assert_int_eq(reply->type, REDIS_REPLY_ARRAY);
@@ -131,11 +127,12 @@ static void newest_entry(char out[TEXT_SIZE])
     redisReply *entries = redisCommand(redis, "XREVRANGE " JOURNAL " + - COUNT 1");
     ck_assert_uint_eq(entries->elements, 1);
     const redisReply *fields = entries->element[0]->element[1];
-    ck_assert_uint_eq(fields->elements, 4);
+    ck_assert_uint_eq(fields->elements, 6);
     ck_assert_str_eq(fields->element[0]->str, "epoch");
     ck_assert_str_eq(fields->element[2]->str, "orders");
-    (void)snprintf(out, TEXT_SIZE, "%s %s %s", entries->element[0]->element[0]->str, fields->element[1]->str,
-                   fields->element[3]->str);
+    ck_assert_str_eq(fields->element[4]->str, "session");
+    (void)snprintf(out, TEXT_SIZE, "%s %s %s %s", entries->element[0]->element[0]->str, fields->element[1]->str,
+                   fields->element[3]->str, fields->element[5]->str);
     freeReplyObject(entries);
 }
 
@@ -152,8 +149,8 @@ static void on_sale(int units)
 // Users and order ids in turn, ended by NULL.
 static void place(const char *first, ...)
 {
-    const char *argv[8 + 64] = {VOUCHER, BUYERS, JOURNAL, journal_max, RUN, mode, seen_epoch, seen_last};
-    int argc = 8;
+    const char *argv[9 + 64] = {VOUCHER, BUYERS, JOURNAL, journal_max, RUN, mode, seen_epoch, seen_last, SESSION};
+    int argc = 9;
     va_list words;
     va_start(words, first);
     for (const char *word = first; word != NULL; word = va_arg(words, const char *))
@@ -193,7 +190,7 @@ START_TEST(an_order_is_placed_with_all_that_belongs_to_it)
     must_be(BUYERS, "alice", "o1");
     ck_assert_int_eq(stock(), 9);
     newest_entry(entry);
-    (void)snprintf(expected, sizeof expected, "%s 7 o1 alice", element(5));
+    (void)snprintf(expected, sizeof expected, "%s 7 o1 alice " SESSION, element(5));
     ck_assert_str_eq(entry, expected);
 }
 END_TEST
@@ -206,7 +203,7 @@ START_TEST(a_batch_is_one_journal_entry)
     must_answer("ppp", NULL);
     ck_assert_int_eq(journal_length(), 1);
     newest_entry(entry);
-    (void)snprintf(expected, sizeof expected, "%s 7 o1 alice,o2 bob,o3 carol", element(5));
+    (void)snprintf(expected, sizeof expected, "%s 7 o1 alice,o2 bob,o3 carol " SESSION, element(5));
     ck_assert_str_eq(entry, expected);
     ck_assert_int_eq(stock(), 7);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), 3);
@@ -216,8 +213,8 @@ END_TEST
 START_TEST(the_largest_batch_fits_into_one_call)
 {
     static char users[BATCH_MAX][16], ids[BATCH_MAX][16];
-    const char *argv[8 + 2 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, "100", RUN, "new", "0", ""};
-    int argc = 8;
+    const char *argv[9 + 2 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, "100", RUN, "new", "0", "", SESSION};
+    int argc = 9;
     on_sale(100000000);
     for (int i = 0; i < BATCH_MAX; i++) {
         (void)snprintf(users[i], sizeof users[i], "user-%d", i);
@@ -270,7 +267,7 @@ START_TEST(one_user_twice_in_a_batch_wins_once)
     ck_assert_int_eq(stock(), 0);
     must_be(BUYERS, "alice", "o1");
     newest_entry(entry);
-    (void)snprintf(expected, sizeof expected, "%s 7 o1 alice,o3 bob", element(5));
+    (void)snprintf(expected, sizeof expected, "%s 7 o1 alice,o3 bob " SESSION, element(5));
     ck_assert_str_eq(entry, expected);
 }
 END_TEST
@@ -728,88 +725,6 @@ START_TEST(the_largest_entry_is_settled_in_one_call)
 }
 END_TEST
 
-// ---- scan_journal ----
-
-static const char *old_in_any_case = "";
-
-static void scan(const char *grace_ms, const char *after, const char *most)
-{
-    CALL(SK_SCRIPT_SCAN_JOURNAL, 1, JOURNAL, grace_ms, after, most, old_in_any_case);
-    ck_assert_int_eq(reply->type, REDIS_REPLY_ARRAY);
-}
-
-START_TEST(entries_are_listed_once_the_grace_period_is_over)
-{
-    int64_t now = now_ms();
-    redis_run("XADD " JOURNAL " %lld-0 epoch 7 orders old", (long long)(now - 20000));
-    redis_run("XADD " JOURNAL " %lld-3 epoch 7 orders older-than-10s", (long long)(now - 10500));
-    redis_run("XADD " JOURNAL " * epoch 7 orders young");
-    scan("10000", "-", "100");
-    ck_assert_uint_eq(reply->elements, 2);
-    scan("15000", "-", "100");
-    ck_assert_uint_eq(reply->elements, 1);
-    const redisReply *entry = reply->element[0];
-    ck_assert_uint_eq(entry->elements, 2);
-    ck_assert_uint_eq(entry->element[1]->elements, 4);
-    ck_assert_str_eq(entry->element[1]->element[3]->str, "old");
-    scan("60000", "-", "100");
-    ck_assert_uint_eq(reply->elements, 0);
-    scan("0", "-", "100"); // no grace: whatever is there by now
-    ck_assert_uint_eq(reply->elements, 3);
-    scan("9000000000000", "-", "100"); // a period longer than the clock
-    ck_assert_uint_eq(reply->elements, 0);
-}
-END_TEST
-
-// After Redis's clock has gone back, ids lie in its future.
-START_TEST(entries_that_were_seen_long_enough_are_listed_whatever_the_clock_says)
-{
-    static const struct {
-        const char *old;
-        size_t listed;
-    } rows[] = {{"", 1},     {"1-1", 1},     {"9000000000000-0", 1}, {"9000000000000-1", 2}, {"9000000000000-2", 3},
-                {"junk", 1}, {"epoch-7", 1}, {"9000000000001-0", 4}};
-    redis_run("XADD " JOURNAL " %lld-0 epoch 7 orders old", (long long)(now_ms() - 20000));
-    redis_run("XADD " JOURNAL " 9000000000000-1 epoch 7 orders x");
-    redis_run("XADD " JOURNAL " 9000000000000-2 epoch 7 orders y");
-    redis_run("XADD " JOURNAL " 9000000000001-0 epoch 7 orders z");
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        old_in_any_case = rows[i].old;
-        scan("10000", "-", "100");
-        ck_assert_msg(reply->elements == rows[i].listed, "%s: %zu", rows[i].old, reply->elements);
-    }
-    old_in_any_case = "";
-}
-END_TEST
-
-START_TEST(a_missing_journal_has_no_entries)
-{
-    scan("0", "-", "100");
-    ck_assert_uint_eq(reply->elements, 0);
-}
-END_TEST
-
-START_TEST(pages_follow_each_other_without_gap_or_overlap)
-{
-    enum { ENTRIES = 25, PAGE = 10 };
-    char after[TEXT_SIZE] = "-";
-    int seen = 0;
-    size_t count;
-    for (int i = 0; i < ENTRIES; i++) // also several in one ms
-        redis_run("XADD " JOURNAL " %d-%d epoch 7 orders %d", 1000 + i / 7, i % 7 + 1, i);
-    do {
-        scan("0", after, "10");
-        count = reply->elements;
-        ck_assert_uint_le(count, PAGE);
-        for (size_t i = 0; i < count; i++) {
-            ck_assert_int_eq(atoi(reply->element[i]->element[1]->element[3]->str), seen++);
-            (void)snprintf(after, sizeof after, "%s", reply->element[i]->element[0]->str);
-        }
-    } while (count == PAGE);
-    ck_assert_int_eq(seen, ENTRIES);
-}
-END_TEST
-
 // ---- reconcile_begin, reconcile_buyers, reconcile_open ----
 
 static void reconcile_begin(const char *epoch)
@@ -1108,46 +1023,158 @@ END_TEST
 
 // ---- lock_release, lock_renew ----
 
-static void set_locks(void)
+START_TEST(only_locks_under_the_token_are_released)
 {
     redis_run("SET lock:1 mine PX 60000");
     redis_run("SET lock:2 other PX 60000");
-    redis_run("SET lock:4 mine PX 60000");
-}
-
-START_TEST(only_locks_under_the_token_are_released)
-{
-    set_locks();
-    CALL(SK_SCRIPT_LOCK_RELEASE, 4, "lock:1", "lock:2", "lock:3", "lock:4", "mine");
-    must_return(2);
-    ck_assert_int_eq(redis_number("EXISTS lock:1 lock:4"), 0);
-    ck_assert_int_eq(redis_number("EXISTS lock:2"), 1);
-    CALL(SK_SCRIPT_LOCK_RELEASE, 4, "lock:1", "lock:2", "lock:3", "lock:4", "mine"); // once more
-    must_return(0);
-    ck_assert_int_eq(redis_number("EXISTS lock:2"), 1);
-    CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:2", "othe"); // a part of a token is none
-    must_return(0);
-    CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:2", "");
-    must_return(0);
-    CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:2", "other");
+    CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:1", "mine");
     must_return(1);
+    ck_assert_int_eq(redis_number("EXISTS lock:1"), 0);
+    CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:1", "mine"); // once more
+    must_return(0);
+    static const char *const tokens[] = {"mine", "othe", ""}; // a part of a token is none
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
+        CALL(SK_SCRIPT_LOCK_RELEASE, 1, "lock:2", tokens[i]);
+        must_return(0);
+    }
+    ck_assert_int_eq(redis_number("EXISTS lock:2"), 1);
 }
 END_TEST
 
 START_TEST(only_locks_under_the_token_are_renewed)
 {
-    set_locks();
-    CALL(SK_SCRIPT_LOCK_RENEW, 4, "lock:1", "lock:2", "lock:3", "lock:4", "mine", "120000");
-    must_return_text("1001");
+    redis_run("SET lock:1 mine PX 60000");
+    redis_run("SET lock:2 other PX 60000");
+    CALL(SK_SCRIPT_LOCK_RENEW, 1, "lock:1", "mine", "120000");
+    must_return(1);
     ck_assert_int_gt(redis_number("PTTL lock:1"), 60000);
-    ck_assert_int_gt(redis_number("PTTL lock:4"), 60000);
-    ck_assert_int_le(redis_number("PTTL lock:2"), 60000);
-    ck_assert_int_eq(redis_number("EXISTS lock:3"), 0); // what is lost stays lost
-    CALL(SK_SCRIPT_LOCK_RENEW, 1, "lock:2", "mine", "120000");
-    must_return_text("0");
     CALL(SK_SCRIPT_LOCK_RENEW, 1, "lock:1", "mine", "1000"); // to a shorter one as well
-    must_return_text("1");
+    must_return(1);
     ck_assert_int_le(redis_number("PTTL lock:1"), 1000);
+    CALL(SK_SCRIPT_LOCK_RENEW, 1, "lock:2", "mine", "120000");
+    must_return(0);
+    ck_assert_int_le(redis_number("PTTL lock:2"), 60000);
+    CALL(SK_SCRIPT_LOCK_RENEW, 1, "lock:3", "mine", "120000");
+    must_return(0);
+    ck_assert_int_eq(redis_number("EXISTS lock:3"), 0); // what is lost stays lost
+}
+END_TEST
+
+// ---- session_keep, session_end ----
+
+#define SESSIONS "seckill:sessions"
+
+static const char *protocol = SK_PROTOCOL; // of the caller
+
+static void keep(const char *id, const char *token, const char *ttl_ms, const char *how)
+{
+    char key[TEXT_SIZE];
+    (void)snprintf(key, sizeof key, "session:%s", id);
+    CALL(SK_SCRIPT_SESSION_KEEP, 3, key, SESSIONS, SK_KEY_PROTOCOL, token, ttl_ms, id, how, protocol);
+    ck_assert_msg(reply->type == REDIS_REPLY_ARRAY, "%s", reply->str);
+}
+
+// `living`: how many sessions are listed, if it is kept.
+static void must_be_kept(bool kept, size_t living)
+{
+    ck_assert_int_eq(reply->element[0]->integer, kept);
+    ck_assert_uint_eq(reply->elements, kept ? 1 + living : 1);
+}
+
+START_TEST(a_session_is_its_owners_and_is_listed_while_it_lives)
+{
+    keep("a", "mine", "60000", "renew"); // there is none yet
+    must_be_kept(false, 0);
+    ck_assert_int_eq(redis_number("EXISTS session:a " SESSIONS), 0);
+    keep("a", "mine", "60000", "take");
+    must_be_kept(true, 1);
+    ck_assert_str_eq(element(1), "a");
+    keep("a", "other", "120000", "take");
+    must_be_kept(false, 0);
+    keep("a", "other", "120000", "renew");
+    must_be_kept(false, 0);
+    ck_assert_int_le(redis_number("PTTL session:a"), 60000);
+    keep("a", "mine", "120000", "take"); // an answer was lost: its owner takes it again
+    must_be_kept(true, 1);
+    keep("b", "other", "60000", "take");
+    must_be_kept(true, 2);
+    keep("a", "mine", "240000", "renew");
+    must_be_kept(true, 2);
+    ck_assert_int_gt(redis_number("PTTL session:a"), 120000);
+    ck_assert_int_gt(redis_number("ZSCORE " SESSIONS " a"), now_ms() + 120000);
+}
+END_TEST
+
+START_TEST(two_protocol_versions_do_not_run_side_by_side)
+{
+    keep("a", "mine", "60000", "take");
+    must_be_kept(true, 1);
+    protocol = "other";
+    keep("b", "other", "60000", "take");
+    protocol = SK_PROTOCOL;
+    ck_assert_uint_eq(reply->elements, 2);
+    ck_assert_int_eq(reply->element[0]->integer, 0);
+    ck_assert_str_eq(element(1), SK_PROTOCOL);
+    ck_assert_int_eq(redis_number("EXISTS session:b"), 0);
+    ck_assert_int_gt(redis_number("PTTL " SK_KEY_PROTOCOL), 50000); // as long as the last session may live
+    keep("c", "third", "120000", "take");
+    ck_assert_int_gt(redis_number("PTTL " SK_KEY_PROTOCOL), 110000);
+    keep("a", "mine", "60000", "renew");
+    ck_assert_int_gt(redis_number("PTTL " SK_KEY_PROTOCOL), 110000);
+    redis_run("DEL " SK_KEY_PROTOCOL); // they have ended
+    protocol = "other";
+    keep("b", "other", "60000", "take");
+    protocol = SK_PROTOCOL;
+    ck_assert_int_eq(reply->element[0]->integer, 1);
+}
+END_TEST
+
+START_TEST(the_list_drops_who_has_expired)
+{
+    keep("a", "mine", "60000", "take");
+    redis_run("ZADD " SESSIONS " %lld gone %lld soon", (long long)now_ms(), (long long)(now_ms() + 30000));
+    keep("a", "mine", "60000", "renew");
+    must_be_kept(true, 2);
+    ck_assert_str_eq(element(1), "soon"); // the next to expire
+    ck_assert_str_eq(element(2), "a");
+}
+END_TEST
+
+// Anyone may have written there: a session is taken all the same.
+START_TEST(keys_of_a_wrong_type_give_way_to_a_session)
+{
+    redis_run("RPUSH session:a x");
+    redis_run("SET " SESSIONS " x");
+    keep("a", "mine", "60000", "renew");
+    must_be_kept(false, 0);
+    keep("a", "mine", "60000", "take");
+    must_be_kept(true, 1);
+}
+END_TEST
+
+// A reactor whose Redis is full keeps what it has.
+START_TEST(a_session_is_renewed_though_memory_is_full)
+{
+    keep("a", "mine", "60000", "take");
+    redis_run("CONFIG SET maxmemory 1");
+    keep("a", "mine", "120000", "renew");
+    must_be_kept(true, 1);
+    redis_run("CONFIG SET maxmemory 0");
+    ck_assert_int_gt(redis_number("PTTL session:a"), 60000);
+}
+END_TEST
+
+START_TEST(a_session_is_ended_by_its_owner_alone)
+{
+    keep("a", "mine", "60000", "take");
+    CALL(SK_SCRIPT_SESSION_END, 2, "session:a", SESSIONS, "other", "a");
+    must_return(0);
+    ck_assert_int_eq(redis_number("EXISTS session:a " SESSIONS), 2);
+    CALL(SK_SCRIPT_SESSION_END, 2, "session:a", SESSIONS, "mine", "a");
+    must_return(1);
+    ck_assert_int_eq(redis_number("EXISTS session:a " SESSIONS), 0);
+    CALL(SK_SCRIPT_SESSION_END, 2, "session:a", SESSIONS, "mine", "a");
+    must_return(0);
 }
 END_TEST
 
@@ -1186,10 +1213,6 @@ int main(void)
     tcase_add_test(tcase, the_first_unit_that_returns_sells_after_a_while);
     tcase_add_test(tcase, a_unit_that_returns_among_others_sells_at_once);
     tcase_add_test(tcase, the_largest_entry_is_settled_in_one_call);
-    tcase_add_test(tcase, entries_are_listed_once_the_grace_period_is_over);
-    tcase_add_test(tcase, entries_that_were_seen_long_enough_are_listed_whatever_the_clock_says);
-    tcase_add_test(tcase, a_missing_journal_has_no_entries);
-    tcase_add_test(tcase, pages_follow_each_other_without_gap_or_overlap);
     tcase_add_test(tcase, a_voucher_is_loaded_in_three_steps_and_sells_then);
     tcase_add_test(tcase, loading_anew_closes_the_voucher_and_forgets_the_buyers);
     tcase_add_test(tcase, an_epoch_that_is_not_newer_loads_nothing);
@@ -1203,5 +1226,11 @@ int main(void)
     tcase_add_test(tcase, buyers_are_loaded_a_thousand_at_a_time);
     tcase_add_test(tcase, only_locks_under_the_token_are_released);
     tcase_add_test(tcase, only_locks_under_the_token_are_renewed);
+    tcase_add_test(tcase, a_session_is_its_owners_and_is_listed_while_it_lives);
+    tcase_add_test(tcase, two_protocol_versions_do_not_run_side_by_side);
+    tcase_add_test(tcase, the_list_drops_who_has_expired);
+    tcase_add_test(tcase, keys_of_a_wrong_type_give_way_to_a_session);
+    tcase_add_test(tcase, a_session_is_renewed_though_memory_is_full);
+    tcase_add_test(tcase, a_session_is_ended_by_its_owner_alone);
     return harness_main(tcase, CK_NOFORK);
 }

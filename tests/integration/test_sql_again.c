@@ -3,7 +3,6 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "sql.h"
@@ -73,7 +72,7 @@ END_TEST
 
 // ---- any mix of calls ----
 
-enum { STEPS = 400, USERS = 12, IDS = 60, MIX_UNITS = 6, BATCH_MOST = 5 };
+enum { STEPS = 60, USERS = 12, IDS = 60, MIX_UNITS = 6, BATCH_MOST = 5 };
 
 static char mix_users[USERS][8];
 

@@ -1,7 +1,6 @@
 // Vouchers: creating and showing them, their segments, what changed, the end of a sale.
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sql.h"

@@ -1,7 +1,5 @@
 // How orders are shown and listed.
 #include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sql.h"

@@ -1,8 +1,6 @@
 // Every outcome of place_orders() and refuse_orders().
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "sql.h"
 #include "stack.h"

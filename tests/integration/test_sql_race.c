@@ -1,7 +1,6 @@
 // place_orders() from several connections at the same time.
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sql.h"

@@ -1,38 +1,11 @@
 // What Redis is compared with, and rebuilt from.
 #include <check.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
-
-START_TEST(vouchers_that_may_have_orders_under_way_are_found)
-{
-    static const struct {
-        const char *begin_in, *end_in;
-        int epoch, current;
-    } rows[] = {
-        {"-1 h", "1 h", 1, 1},  {"59 min", "2 h", 1, 1},  {"61 min", "2 h", 1, 0},
-        {"-2 h", "-1 h", 1, 1}, {"-50 h", "-25 h", 1, 0}, {"-1 h", "1 h", 0, 0}, // its maker is loading it
-    };
-    int64_t expected = 0, sum = 0;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        int64_t id = db_number("SELECT id FROM create_voucher(gen_random_uuid()::text, 'T', 1, 1,"
-                               " unix_ms(now() + '%s'), unix_ms(now() + '%s'))",
-                               rows[i].begin_in, rows[i].end_in);
-        db_run("UPDATE seckill_segment SET epoch = %d WHERE voucher_id = %lld", rows[i].epoch, (long long)id);
-        expected += rows[i].current * id;
-    }
-    PGresult *found = sql_run(SK_STATEMENT_CURRENT_VOUCHERS, 0, NULL);
-    for (int i = 0; i < PQntuples(found); i++)
-        sum += strtoll(PQgetvalue(found, i, 0), NULL, 10);
-    ck_assert_int_eq(PQntuples(found), 3);
-    ck_assert_int_eq(sum, expected);
-    PQclear(found);
-}
-END_TEST
 
 START_TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
 {
@@ -80,7 +53,6 @@ int main(void)
     TCase *tcase = tcase_create("sql_rebuild");
     tcase_add_unchecked_fixture(tcase, sql_start, NULL);
     tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
-    tcase_add_test(tcase, vouchers_that_may_have_orders_under_way_are_found);
     tcase_add_test(tcase, a_loading_reads_its_voucher_under_its_own_epoch_only);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -1,7 +1,5 @@
 // The end of a sale: what may be retired, what a retired voucher refuses, and that it can be recalled.
 #include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sql.h"

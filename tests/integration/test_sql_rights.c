@@ -1,7 +1,6 @@
 // What the tables and the rights of the service's role refuse, and the migrations that make both.
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -370,7 +370,8 @@ END_TEST
 
 static void end_connections(const char *which)
 {
-    db_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'seckill' AND %s", which);
+    db_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'seckill%%' AND %s",
+           which);
 }
 
 // Before the commit, and with or without a key: the service asks again by itself.
@@ -412,7 +413,7 @@ static void let_answers_go(void)
 static bool answer_is_held(void)
 {
     return db_number("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-                     " AND application_name = 'seckill'") == 1;
+                     " AND query LIKE '%%create_voucher%%'") == 1;
 }
 
 START_TEST(a_connection_lost_after_the_commit)

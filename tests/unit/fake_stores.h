@@ -20,7 +20,8 @@ enum { ASKED_MAX = 256, PLAIN_COMMAND = -1 };
 struct asked {
     int what; // a script, a statement, or PLAIN_COMMAND
     int keys, argc;
-    char **argv; // owned
+    const void *link; // that was asked
+    char **argv;      // owned
     void (*on_reply)(void *arg, const struct sk_reply *reply);
     sk_pg_cb *on_result;
     void *arg;
@@ -155,13 +156,13 @@ bool sk_redis_busy(const struct sk_redis *redis)
 enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **argv, const size_t *lens,
                                 sk_redis_cb *done, void *arg)
 {
-    (void)redis;
     (void)lens;
     if (fake_redis.down)
         return SK_DOWN;
     if (fake_no_memory != NULL && fake_no_memory())
         return SK_NO_MEM;
     struct asked *asked = keep_asked(fake_redis.asked, &fake_redis.count, PLAIN_COMMAND, argc, argv);
+    asked->link = redis;
     asked->on_reply = done;
     asked->arg = arg;
     return SK_OK;
@@ -170,7 +171,6 @@ enum sk_status sk_redis_command(struct sk_redis *redis, int argc, const char **a
 enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, int keys, int argc, const char **argv,
                                const size_t *lens, sk_redis_cb *done, void *arg)
 {
-    (void)redis;
     for (int i = 0; lens != NULL && i < argc; i++)
         ck_assert_uint_eq(lens[i], strlen(argv[i]));
     if (fake_redis.down)
@@ -179,6 +179,7 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
         return SK_NO_MEM;
     struct asked *asked = keep_asked(fake_redis.asked, &fake_redis.count, (int)script, argc, argv);
     asked->keys = keys;
+    asked->link = redis;
     asked->on_reply = done;
     asked->arg = arg;
     return SK_OK;
@@ -202,7 +203,7 @@ static inline void redis_answers(const struct sk_reply *reply)
 
 // ---- PostgreSQL ----
 
-enum { ROW_COLUMNS = 5 };
+enum { ROW_COLUMNS = 11 };
 
 struct sk_rows {
     size_t count;
@@ -235,12 +236,12 @@ bool sk_pg_ready(const struct sk_pg *pg)
 enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
                           sk_pg_cb *done, void *arg)
 {
-    (void)pg;
     if (fake_pg.down)
         return SK_DOWN;
     if (fake_no_memory != NULL && fake_no_memory())
         return SK_NO_MEM;
     struct asked *asked = keep_asked(fake_pg.asked, &fake_pg.count, (int)statement, n, params);
+    asked->link = pg;
     asked->on_result = done;
     asked->arg = arg;
     return SK_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "admit.h"
+#include "fake_catalogue.h"
 #include "fake_stores.h"
 #include "stack.h"
 #include "wait.h"
@@ -27,8 +28,8 @@ static void open_admit(int64_t user_rate, int64_t mark_ms)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    core = (struct sk_core){.loop = &loop, .config = &config, .segments = sk_segments_new(1)};
-    voucher = sk_segments_get(core.segments, 1, 1);
+    core = (struct sk_core){.loop = &loop, .config = &config, .catalogue = sk_catalogue_new(1)};
+    voucher = a_segment(core.catalogue, 1);
 }
 
 static void teardown(void)
@@ -36,7 +37,7 @@ static void teardown(void)
     while (fake_redis.answered < fake_redis.count)
         redis_answers(NULL);
     sk_admit_close(admit);
-    sk_segments_free(core.segments);
+    sk_catalogue_free(core.catalogue);
     fake_stores_forget();
     (void)uv_loop_close(&loop);
 }
@@ -297,19 +298,6 @@ START_TEST(a_mark_can_be_taken_back)
 }
 END_TEST
 
-START_TEST(an_unknown_voucher_refuses_nobody_from_memory)
-{
-    open_admit(0, MARK_MS);
-    ck_assert(!sk_admit_knows_unknown(admit, voucher));
-    remember(SK_VERDICT_UNKNOWN_VOUCHER, "");
-    must_pass("alice"); // it may be sold by another instance by now
-    ck_assert(sk_admit_knows_unknown(admit, voucher));
-    ck_assert_uint_eq(fake_redis.count, 0);
-    sk_admit_forget(voucher);
-    ck_assert(!sk_admit_knows_unknown(admit, voucher));
-}
-END_TEST
-
 START_TEST(not_started_says_when_and_does_not_outlive_the_wait)
 {
     open_admit(0, MARK_MS);
@@ -332,7 +320,6 @@ START_TEST(without_a_time_nothing_is_remembered)
 {
     open_admit(0, 0);
     remember(SK_VERDICT_SOLD_OUT, "10-1");
-    remember(SK_VERDICT_UNKNOWN_VOUCHER, "");
     must_pass("alice");
     ck_assert_uint_eq(fake_redis.count, 0);
 }
@@ -395,7 +382,6 @@ int main(void)
     tcase_add_test(tcase, a_mark_ends_by_itself);
     tcase_add_test(tcase, a_mark_counts_from_the_question);
     tcase_add_test(tcase, a_mark_can_be_taken_back);
-    tcase_add_test(tcase, an_unknown_voucher_refuses_nobody_from_memory);
     tcase_add_test(tcase, not_started_says_when_and_does_not_outlive_the_wait);
     tcase_add_test(tcase, without_a_time_nothing_is_remembered);
     tcase_add_test(tcase, a_number_of_buyers_that_cannot_be_is_not_believed);

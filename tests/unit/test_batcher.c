@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "batcher.h"
+#include "fake_catalogue.h"
+#include "fake_session.h"
 #include "fake_stores.h"
 #include "stack.h"
 
-enum { TOLD_MAX = 512, GRANTED_MAX = 64, POOL = 1000, LOOKUPS_MAX = 64 };
+enum { TOLD_MAX = 512, GRANTED_MAX = 64, POOL = 1000 };
 
 static uv_loop_t loop;
 static struct sk_config config;
@@ -36,22 +38,34 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
 }
 
 static struct sk_order *granted[GRANTED_MAX];
+static struct sk_order_list granted_list;
 static size_t granted_count;
 
 void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order)
 {
     (void)writer;
     order->entry = entry;
+    sk_order_move(core.orders, order, SK_ORDER_GRANTED, &granted_list);
     granted[granted_count++] = order;
 }
 
-static int suspicions;
+static int suspicions, orphans;
 
-static void on_suspect(void *upkeep, struct sk_segment *suspect)
+static enum sk_doubt last_doubt;
+
+static void on_suspect(void *upkeep, struct sk_segment *suspect, enum sk_doubt doubt)
 {
     ck_assert_ptr_eq(upkeep, &suspicions);
     ck_assert_ptr_nonnull(suspect);
+    last_doubt = doubt;
     suspicions++;
+}
+
+static void on_orphaned(void *upkeep, struct sk_segment *segment)
+{
+    ck_assert_ptr_eq(upkeep, &suspicions);
+    ck_assert_ptr_nonnull(segment);
+    orphans++;
 }
 
 // ---- fixture ----
@@ -60,9 +74,13 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.batch_max = 5};
-    core = (struct sk_core){
-        .loop = &loop, .config = &config, .on_outcome = on_outcome, .suspect = on_suspect, .upkeep = &suspicions};
-    core.segments = sk_segments_new(1);
+    core = (struct sk_core){.loop = &loop,
+                            .config = &config,
+                            .on_outcome = on_outcome,
+                            .suspect = on_suspect,
+                            .orphaned = on_orphaned,
+                            .upkeep = &suspicions};
+    core.catalogue = sk_catalogue_new(1);
     core.orders = sk_order_pool_new(POOL);
     admit = sk_admit_open(&core);
     batcher = sk_batcher_open(&core, admit, NULL);
@@ -78,19 +96,19 @@ static void teardown(void)
     ck_assert_uint_eq(sk_order_pool_out(core.orders), granted_count);
     for (size_t i = 0; i < granted_count; i++) {
         if (i == 0 || granted[i]->entry != granted[i - 1]->entry)
-            sk_entry_free(granted[i]->entry);
+            sk_entry_forget(granted[i]->entry);
     }
     sk_batcher_close(batcher);
     sk_admit_close(admit);
     sk_order_pool_free(core.orders);
-    sk_segments_free(core.segments);
+    sk_catalogue_free(core.catalogue);
     fake_stores_forget();
     (void)uv_loop_close(&loop);
 }
 
 static struct sk_segment *voucher(int64_t id)
 {
-    return sk_segments_get(core.segments, id, 1);
+    return a_segment(core.catalogue, id);
 }
 
 // Requests of user-<ticket> for tickets from `first` on.
@@ -98,6 +116,7 @@ static void request(int64_t voucher_id, uint64_t first, uint64_t count)
 {
     for (uint64_t ticket = first; ticket < first + count; ticket++) {
         struct sk_order *order = sk_order_take(core.orders);
+        sk_order_name(core.orders, order, 0, 0);
         order->ticket = ticket;
         (void)snprintf(order->user, sizeof order->user, "user-%d", (int)ticket);
         sk_batcher_add(batcher, voucher(voucher_id), order);
@@ -147,18 +166,19 @@ START_TEST(the_requests_of_a_turn_are_one_call)
     const struct asked *asked = &fake_redis.asked[0];
     ck_assert_int_eq(asked->what, SK_SCRIPT_PLACE_ORDERS);
     ck_assert_int_eq(asked->keys, 3);
-    ck_assert_int_eq(asked->argc, 8 + 2 * 3);
+    ck_assert_int_eq(asked->argc, 9 + 2 * 3);
     ck_assert_str_eq(asked->argv[0], "seckill:{1}:voucher");
     ck_assert_str_eq(asked->argv[1], "seckill:{1}:buyers");
     ck_assert_str_eq(asked->argv[2], "seckill:{1}:journal");
     ck_assert_str_eq(asked->argv[4], "run-1"); // the Redis we are connected to
     ck_assert_str_eq(asked->argv[5], "new");
     ck_assert_str_eq(asked->argv[6], "0"); // nothing seen so far
-    for (int i = 0; i < 3; i++) {          // in the order they came
+    ck_assert_str_eq(asked->argv[8], FAKE_SESSION);
+    for (int i = 0; i < 3; i++) { // in the order they came
         char user[16];
         (void)snprintf(user, sizeof user, "user-%d", i + 1);
-        ck_assert_str_eq(asked->argv[8 + 2 * i], user);
-        ck_assert(sk_uuid_valid(asked->argv[9 + 2 * i]));
+        ck_assert_str_eq(asked->argv[9 + 2 * i], user);
+        ck_assert(sk_uuid_valid(asked->argv[10 + 2 * i]));
     }
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 1); // each is asked about once
@@ -178,7 +198,7 @@ START_TEST(vouchers_do_not_mix)
         const struct asked *asked = &fake_redis.asked[i];
         bool first = strcmp(asked->argv[0], "seckill:{1}:voucher") == 0;
         ck_assert_str_eq(asked->argv[0], first ? "seckill:{1}:voucher" : "seckill:{2}:voucher");
-        ck_assert_int_eq(asked->argc, first ? 8 + 2 * 3 : 8 + 2 * 1);
+        ck_assert_int_eq(asked->argc, first ? 9 + 2 * 3 : 9 + 2 * 1);
     }
     redis_answers(NULL);
     redis_answers(NULL);
@@ -193,7 +213,7 @@ START_TEST(a_batch_has_its_bound)
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 3);
     for (size_t i = 0; i < 3; i++)
-        ck_assert_int_eq(fake_redis.asked[i].argc, 8 + 2 * sizes[i]);
+        ck_assert_int_eq(fake_redis.asked[i].argc, 9 + 2 * sizes[i]);
     for (size_t i = 0; i < 3; i++)
         redis_answers(NULL);
     all_must_be_told(1, 12, SK_VERDICT_UNAVAILABLE);
@@ -212,7 +232,7 @@ START_TEST(while_redis_is_busy_requests_gather)
     fake_redis.busy = false;
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 1);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 8 + 2 * 4);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 9 + 2 * 4);
     redis_answers(NULL);
     all_must_be_told(1, 4, SK_VERDICT_UNAVAILABLE);
 }
@@ -232,10 +252,10 @@ START_TEST(each_letter_is_its_users_verdict)
     must_be_told(2, 3, SK_VERDICT_SOLD_OUT);
     must_be_told(3, 4, SK_VERDICT_ENDED);
     must_be_told(4, 5, SK_VERDICT_ACCEPTED);
-    ck_assert_str_eq(told[0].order_id, fake_redis.asked[0].argv[9]); // its own
+    ck_assert_str_eq(told[0].order_id, fake_redis.asked[0].argv[10]); // its own
     ck_assert_str_eq(told[1].order_id, existing);
     ck_assert_str_eq(told[2].order_id, "");
-    ck_assert_str_eq(told[4].order_id, fake_redis.asked[0].argv[17]);
+    ck_assert_str_eq(told[4].order_id, fake_redis.asked[0].argv[18]);
     ck_assert_uint_eq(granted_count, 2);
 }
 END_TEST
@@ -302,17 +322,19 @@ START_TEST(a_full_journal_is_503_but_winners_are_told)
 }
 END_TEST
 
-// Whoever was at it may have died; its lock tells.
+// Its rebuild may have died.
 START_TEST(a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt)
 {
-    static const char *const words[] = {"loading", "unsure"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const words[] = {"missing", "loading", "unsure"};
+    static const enum sk_doubt doubts[] = {SK_DOUBT_CLOSED, SK_DOUBT_CLOSED, SK_DOUBT_BEHIND};
+    for (int i = 0; i < 3; i++) {
         request(1, (uint64_t)i + 1, 1);
         sk_batcher_flush(batcher);
         ANSWER_WORD(words[i]);
         must_be_told((size_t)i, (uint64_t)i + 1, SK_VERDICT_LOADING);
         ck_assert_uint_gt(told[i].retry_after_ms, 0);
         ck_assert_int_eq(suspicions, i + 1);
+        ck_assert_int_eq(last_doubt, doubts[i]);
     }
 }
 END_TEST
@@ -380,101 +402,6 @@ START_TEST(a_malformed_answer_is_503_for_all)
 }
 END_TEST
 
-// ---- vouchers Redis does not have ----
-
-static const char *const some_row[1][ROW_COLUMNS] = {{"1", "0", "0", "{}"}};
-
-START_TEST(a_crowd_at_an_unknown_voucher_costs_one_question)
-{
-    struct sk_rows none = {0};
-    request(1, 1, 8);
-    sk_batcher_flush(batcher);
-    ANSWER_WORD("missing");
-    ANSWER_WORD("missing");
-    ck_assert_uint_eq(told_count, 0);
-    ck_assert_uint_eq(fake_pg.count, 1);
-    ck_assert_int_eq(fake_pg.asked[0].what, SK_STATEMENT_FIND_VOUCHER);
-    ck_assert_str_eq(fake_pg.asked[0].argv[0], "1");
-    pg_answers(&none);
-    all_must_be_told(1, 8, SK_VERDICT_UNKNOWN_VOUCHER);
-    ck_assert_int_eq(suspicions, 0);
-}
-END_TEST
-
-START_TEST(a_voucher_that_exists_is_loaded)
-{
-    struct sk_rows one = {1, some_row};
-    request(1, 1, 2);
-    sk_batcher_flush(batcher);
-    ANSWER_WORD("missing");
-    pg_answers(&one);
-    all_must_be_told(1, 2, SK_VERDICT_LOADING);
-    ck_assert_uint_gt(told[0].retry_after_ms, 0);
-    ck_assert_int_eq(suspicions, 1);
-}
-END_TEST
-
-START_TEST(without_postgres_nobody_knows)
-{
-    request(1, 1, 1);
-    sk_batcher_flush(batcher);
-    ANSWER_WORD("missing");
-    pg_answers(NULL); // it fails while it is asked
-    must_be_told(0, 1, SK_VERDICT_UNAVAILABLE);
-    fake_pg.down = true;
-    request(1, 2, 1);
-    sk_batcher_flush(batcher);
-    ANSWER_WORD("missing");
-    must_be_told(1, 2, SK_VERDICT_UNAVAILABLE);
-    fake_pg.down = false; // and the next one is asked about again
-    request(1, 3, 1);
-    sk_batcher_flush(batcher);
-    ANSWER_WORD("missing");
-    ck_assert_uint_eq(fake_pg.count, 2);
-    pg_answers(NULL);
-}
-END_TEST
-
-START_TEST(questions_about_made_up_ids_are_bounded)
-{
-    struct sk_rows none = {0};
-    for (uint64_t id = 1; id <= LOOKUPS_MAX + 3; id++)
-        request((int64_t)id, id, 1);
-    sk_batcher_flush(batcher);
-    for (int i = 0; i < LOOKUPS_MAX + 3; i++)
-        ANSWER_WORD("missing");
-    ck_assert_uint_eq(fake_pg.count, LOOKUPS_MAX);
-    ck_assert_uint_eq(told_count, 3);
-    for (size_t i = 0; i < 3; i++)
-        ck_assert_int_eq(told[i].verdict, SK_VERDICT_OVERLOADED);
-    for (int i = 0; i < LOOKUPS_MAX; i++)
-        pg_answers(&none);
-    ck_assert_uint_eq(told_count, LOOKUPS_MAX + 3);
-}
-END_TEST
-
-// It may have been created since, and sold, by another instance: so Redis is asked each time, and PostgreSQL is not.
-START_TEST(that_a_voucher_is_unknown_is_remembered_for_postgres_alone)
-{
-    struct sk_rows none = {0};
-    config.sold_out_mark_ms = 60000;
-    for (uint64_t ticket = 1; ticket <= 3; ticket++) {
-        request(1, ticket, 1);
-        sk_batcher_flush(batcher);
-        ck_assert_uint_eq(fake_redis.count, ticket);
-        ANSWER_WORD("missing");
-        if (ticket == 1)
-            pg_answers(&none);
-        must_be_told(ticket - 1, ticket, SK_VERDICT_UNKNOWN_VOUCHER);
-    }
-    ck_assert_uint_eq(fake_pg.count, 1);
-    request(1, 4, 1);
-    sk_batcher_flush(batcher);
-    ANSWER("p");
-    must_be_told(3, 4, SK_VERDICT_ACCEPTED);
-}
-END_TEST
-
 // ---- what cannot be ----
 
 // Keys of a wrong type and a journal at its end last until the voucher is rebuilt.
@@ -490,6 +417,7 @@ START_TEST(damage_is_503_and_rebuilt)
         redis_answers(&damages[i]);
         must_be_told((size_t)i, (uint64_t)i + 1, SK_VERDICT_LOADING);
         ck_assert_int_eq(suspicions, i + 1);
+        ck_assert_int_eq(last_doubt, SK_DOUBT_DAMAGED);
     }
 }
 END_TEST
@@ -540,6 +468,54 @@ START_TEST(closing_answers_whoever_still_waits)
 }
 END_TEST
 
+// ---- the session ----
+
+// Without one no purchase is sent: others could not tell whose its entry is.
+START_TEST(purchases_wait_for_the_session_that_was_asked_for)
+{
+    fake_session.lost = fake_session.asked = true;
+    request(1, 1, 2);
+    ck_assert(!sk_batcher_flush(batcher));
+    ck_assert_uint_eq(fake_redis.count, 0);
+    ck_assert_uint_eq(told_count, 0);
+    fake_session.lost = false;
+    ck_assert(sk_batcher_flush(batcher));
+    ck_assert_uint_eq(fake_redis.count, 1);
+    ANSWER("ss");
+    all_must_be_told(1, 2, SK_VERDICT_SOLD_OUT);
+}
+END_TEST
+
+START_TEST(purchases_are_refused_where_there_will_be_no_session)
+{
+    fake_session.lost = true;
+    request(1, 1, 2);
+    request(2, 3, 1);
+    sk_batcher_flush(batcher);
+    ck_assert_uint_eq(fake_redis.count, 0);
+    ck_assert_uint_eq(told_count, 3);
+    for (size_t i = 0; i < told_count; i++) {
+        ck_assert_int_eq(told[i].verdict, SK_VERDICT_UNAVAILABLE);
+        ck_assert_uint_gt(told[i].retry_after_ms, 0);
+    }
+}
+END_TEST
+
+// It may have been carried out, and may yet be: what it leaves in the journal is to be looked for.
+START_TEST(a_call_without_an_answer_may_leave_an_orphan)
+{
+    request(1, 1, 2);
+    sk_batcher_flush(batcher);
+    redis_answers(NULL);
+    all_must_be_told(1, 2, SK_VERDICT_UNAVAILABLE);
+    ck_assert_int_eq(orphans, 1);
+    request(1, 3, 1);
+    sk_batcher_flush(batcher);
+    ANSWER("s");
+    ck_assert_int_eq(orphans, 1);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("batcher");
@@ -556,14 +532,12 @@ int main(void)
     tcase_add_test(tcase, a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt);
     tcase_add_test(tcase, a_dead_link_is_503_and_never_a_refusal);
     tcase_add_test(tcase, a_malformed_answer_is_503_for_all);
-    tcase_add_test(tcase, a_crowd_at_an_unknown_voucher_costs_one_question);
-    tcase_add_test(tcase, a_voucher_that_exists_is_loaded);
-    tcase_add_test(tcase, without_postgres_nobody_knows);
-    tcase_add_test(tcase, questions_about_made_up_ids_are_bounded);
-    tcase_add_test(tcase, that_a_voucher_is_unknown_is_remembered_for_postgres_alone);
     tcase_add_test(tcase, damage_is_503_and_rebuilt);
     tcase_add_test(tcase, a_journal_id_out_of_range_stops_no_order);
     tcase_add_test(tcase, a_unit_that_sells_in_a_moment_is_sold_out_and_not_remembered);
     tcase_add_test(tcase, closing_answers_whoever_still_waits);
+    tcase_add_test(tcase, purchases_wait_for_the_session_that_was_asked_for);
+    tcase_add_test(tcase, purchases_are_refused_where_there_will_be_no_session);
+    tcase_add_test(tcase, a_call_without_an_answer_may_leave_an_orphan);
     return harness_main(tcase, CK_FORK);
 }

@@ -28,7 +28,6 @@ static const struct number {
     {"SECKILL_BATCH_MAX", "--batch-max", AT(batch_max), 512, 1, 2048},
     {"SECKILL_JOURNAL_MAX_ORDERS", "--journal-max-orders", AT(journal_max_orders), 500000, 1, 10000000},
     {"SECKILL_LOCK_TTL_MS", "--lock-ttl-ms", AT(lock_ttl_ms), 3000, 100, 600000},
-    {"SECKILL_RECOVER_AFTER_MS", "--recover-after-ms", AT(recover_after_ms), 10000, 0, 3600000},
     {"SECKILL_SOLD_OUT_MARK_MS", "--sold-out-mark-ms", AT(sold_out_mark_ms), 200, 0, 60000},
     {"SECKILL_USER_RATE", "--user-rate", AT(user_rate), 0, 0, 10000},
     {"SECKILL_DRAIN_TIMEOUT_MS", "--drain-timeout-ms", AT(drain_timeout_ms), 10000, 0, 600000},

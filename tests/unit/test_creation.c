@@ -1,23 +1,24 @@
 // Creating a voucher: what is answered when the row is there, when it is not known whether it is, and when loading it
 // fails, takes long, or was done before. The stores and the rebuild are stand-ins.
 #include <stdio.h>
-#include <string.h>
 
 #include "create.h"
+#include "fake_catalogue.h"
+#include "fake_follow.h"
 #include "fake_stores.h"
-#include "rebuild.h"
 #include "stack.h"
 #include "uuid.h"
 #include "wait.h"
 
 enum { TICKET = 7, SOON_MS = 1, NEVER_MS = 60000 };
 
-static const struct sk_terms terms = {"T", 5, 990, 1000, 2000};
+static const struct sk_offer offer = {"T", 5, 990, 1000, 2000};
 
 static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_core core;
-static struct sk_creations *creations;
+static struct sk_upkeep upkeep;
+static struct sk_control control;
 
 // ---- what comes out ----
 
@@ -47,30 +48,18 @@ static void must_be_told(enum sk_verdict verdict, const char *document)
     ck_assert_int_eq(told.voucher_id, verdict == SK_VERDICT_CREATED ? 12 : 0);
 }
 
-static struct {
-    enum sk_status status; // of the next call
-    size_t count;
-    const struct sk_segment *voucher;
-    sk_rebuild_cb *done;
-    void *arg;
-} rebuild;
-
-enum sk_status sk_rebuild(const struct sk_core *its_core, struct sk_segment *voucher, sk_rebuild_cb *done, void *arg)
-{
-    ck_assert_ptr_eq(its_core, &core);
-    ck_assert_int_eq(voucher->voucher_id, 12);
-    ck_assert_uint_eq(voucher->pins, 1);
-    rebuild.count++;
-    rebuild.voucher = voucher;
-    rebuild.done = done;
-    rebuild.arg = arg;
-    return rebuild.status;
-}
-
 // ---- what PostgreSQL says ----
 
 #define ROW(outcome, epoch) \
     ((const struct sk_rows){1, (const char *const[1][ROW_COLUMNS]){{outcome, "12", epoch, "ready", "loading"}}})
+
+// The row is there, and the catalogue comes to know it.
+static void answer_row(const struct sk_rows *row)
+{
+    pg_answers(row);
+    (void)a_segment(core.catalogue, 12);
+    follow_ends(true);
+}
 
 static const char *asked_key(size_t question)
 {
@@ -86,15 +75,15 @@ static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.pg_timeout_ms = pg_timeout_ms, .redis_timeout_ms = redis_timeout_ms};
     core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.segments = sk_segments_new(sizeof(struct sk_care));
-    creations = sk_creations_open(&core);
-    ck_assert_ptr_nonnull(creations);
-    rebuild.status = SK_OK;
+    core.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    control = (struct sk_control){.core = &core, .upkeep = &upkeep, .talks = sk_talks_open()};
+    ck_assert_ptr_nonnull(control.talks);
+    fake_rebuild.status = SK_OK;
 }
 
 static void create(const char *key)
 {
-    sk_create_voucher(creations, key, &terms, TICKET);
+    sk_create_voucher(&control, key, &offer, TICKET);
 }
 
 static void setup(void)
@@ -104,12 +93,12 @@ static void setup(void)
 
 static void teardown(void)
 {
-    sk_creations_close(creations);
+    sk_talks_close(control.talks);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
-    if (rebuild.voucher != NULL)
-        ck_assert_uint_eq(rebuild.voucher->pins, 0);
-    sk_segments_free(core.segments);
+    if (sk_catalogue_find(core.catalogue, 12) != NULL)
+        ck_assert_uint_eq(sk_catalogue_find(core.catalogue, 12)->pins, 0);
+    sk_catalogue_free(core.catalogue);
     fake_stores_forget();
 }
 
@@ -128,9 +117,13 @@ START_TEST(a_voucher_that_is_loaded_is_shown_as_it_is)
     ck_assert_int_eq(fake_pg.asked[0].argc, 6);
     for (int i = 0; i < 6; i++)
         ck_assert_str_eq(fake_pg.asked[0].argv[i], params[i]);
-    pg_answers(&ROW("created", "0"));
+    answer_row(&ROW("created", "0"));
     ck_assert_uint_eq(told.count, 0); // not before it can sell
-    rebuild.done(rebuild.arg, true);
+    ck_assert_uint_eq(fake_follow.hurries, 1);
+    ck_assert_int_eq(fake_rebuild.segment->voucher_id, 12);
+    ck_assert_uint_eq(fake_rebuild.segment->voucher->pins, 1);
+    ck_assert_int_eq(fake_rebuild.why, SK_REBUILD_DOUBT);
+    fake_rebuild.done(fake_rebuild.arg, true);
     must_be_told(SK_VERDICT_CREATED, "ready");
 }
 END_TEST
@@ -138,19 +131,50 @@ END_TEST
 START_TEST(a_voucher_that_cannot_be_loaded_is_created_all_the_same)
 {
     create("k1");
-    pg_answers(&ROW("created", "0"));
-    rebuild.done(rebuild.arg, false);
+    answer_row(&ROW("created", "0"));
+    fake_rebuild.done(fake_rebuild.arg, false);
     must_be_told(SK_VERDICT_CREATED, "loading");
 }
 END_TEST
 
 START_TEST(so_is_one_whose_loading_cannot_begin)
 {
-    rebuild.status = SK_DOWN;
+    fake_rebuild.status = SK_DOWN;
+    create("k1");
+    answer_row(&ROW("created", "0"));
+    must_be_told(SK_VERDICT_CREATED, "loading");
+    ck_assert_uint_eq(fake_rebuild.count, 1);
+}
+END_TEST
+
+START_TEST(so_is_one_that_the_catalogue_does_not_come_to_know)
+{
     create("k1");
     pg_answers(&ROW("created", "0"));
+    follow_ends(false);
     must_be_told(SK_VERDICT_CREATED, "loading");
-    ck_assert_uint_eq(rebuild.count, 1);
+    told.count = 0;
+    create("k1");
+    pg_answers(&ROW("created", "0"));
+    follow_ends(true); // without it: it was retired meanwhile
+    must_be_told(SK_VERDICT_CREATED, "loading");
+    ck_assert_uint_eq(fake_rebuild.count, 0);
+}
+END_TEST
+
+START_TEST(a_catalogue_that_takes_long_is_not_waited_for)
+{
+    teardown();
+    open_with(SOON_MS, SOON_MS);
+    create("k1");
+    pg_answers(&ROW("created", "0"));
+    WAIT_FOR(turn_until(&told.count, 1));
+    must_be_told(SK_VERDICT_CREATED, "loading");
+    (void)a_segment(core.catalogue, 12);
+    follow_ends(true);
+    ck_assert_uint_eq(fake_rebuild.count, 1); // it is loaded all the same
+    fake_rebuild.done(fake_rebuild.arg, true);
+    ck_assert_uint_eq(told.count, 1);
 }
 END_TEST
 
@@ -159,10 +183,10 @@ START_TEST(loading_that_takes_long_is_not_waited_for)
     teardown();
     open_with(SOON_MS, SOON_MS);
     create("k1");
-    pg_answers(&ROW("created", "0"));
+    answer_row(&ROW("created", "0"));
     WAIT_FOR(turn_until(&told.count, 1));
     must_be_told(SK_VERDICT_CREATED, "loading");
-    rebuild.done(rebuild.arg, true);
+    fake_rebuild.done(fake_rebuild.arg, true);
     ck_assert_uint_eq(told.count, 1); // it was answered
 }
 END_TEST
@@ -182,7 +206,7 @@ START_TEST(a_voucher_that_was_loaded_before_is_only_looked_at)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         told.count = 0;
         create("k1");
-        pg_answers(&ROW("created", "3"));
+        answer_row(&ROW("created", "3"));
         ck_assert_uint_eq(fake_redis.count, i + 1);
         ck_assert_str_eq(fake_redis.asked[i].argv[0], "HGET");
         ck_assert_str_eq(fake_redis.asked[i].argv[1], "seckill:{12}:voucher");
@@ -192,9 +216,9 @@ START_TEST(a_voucher_that_was_loaded_before_is_only_looked_at)
     fake_redis.down = true;
     told.count = 0;
     create("k1");
-    pg_answers(&ROW("created", "3"));
+    answer_row(&ROW("created", "3"));
     must_be_told(SK_VERDICT_CREATED, "loading");
-    ck_assert_uint_eq(rebuild.count, 0);
+    ck_assert_uint_eq(fake_rebuild.count, 0);
 }
 END_TEST
 
@@ -205,7 +229,7 @@ START_TEST(a_key_of_other_terms_is_refused)
     create("k1");
     pg_answers(&ROW("reused", "3"));
     must_be_told(SK_VERDICT_IDEMPOTENCY_KEY_REUSED, "");
-    ck_assert_uint_eq(rebuild.count + fake_redis.count, 0);
+    ck_assert_uint_eq(fake_rebuild.count + fake_redis.count, 0);
 }
 END_TEST
 
@@ -233,7 +257,7 @@ START_TEST(a_lost_answer_is_asked_for_once_more_under_the_same_key)
         enum sk_result_kind kind;
     } rows[] = {{"k1", SK_RESULT_LOST}, {NULL, SK_RESULT_LOST}, {"k1", SK_RESULT_FAILED}, {"k1", SK_RESULT_LOCKED}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        told.count = rebuild.count = 0;
+        told.count = fake_rebuild.count = 0;
         create(rows[i].key);
         fake_pg.down = true;
         pg_fails(rows[i].kind);
@@ -242,8 +266,8 @@ START_TEST(a_lost_answer_is_asked_for_once_more_under_the_same_key)
         fake_pg.down = false;
         WAIT_FOR(turn_until(&fake_pg.count, 2 * i + 2));
         ck_assert_str_eq(asked_key(2 * i + 1), asked_key(2 * i));
-        pg_answers(&ROW("created", "0"));
-        rebuild.done(rebuild.arg, true);
+        answer_row(&ROW("created", "0"));
+        fake_rebuild.done(fake_rebuild.arg, true);
         must_be_told(SK_VERDICT_CREATED, "ready");
     }
 }
@@ -303,6 +327,8 @@ int main(void)
     tcase_add_test(tcase, a_voucher_that_is_loaded_is_shown_as_it_is);
     tcase_add_test(tcase, a_voucher_that_cannot_be_loaded_is_created_all_the_same);
     tcase_add_test(tcase, so_is_one_whose_loading_cannot_begin);
+    tcase_add_test(tcase, so_is_one_that_the_catalogue_does_not_come_to_know);
+    tcase_add_test(tcase, a_catalogue_that_takes_long_is_not_waited_for);
     tcase_add_test(tcase, loading_that_takes_long_is_not_waited_for);
     tcase_add_test(tcase, a_voucher_that_was_loaded_before_is_only_looked_at);
     tcase_add_test(tcase, a_key_of_other_terms_is_refused);

@@ -1,5 +1,4 @@
 // A journal entry's orders are taken as a whole or not at all. The stores are stand-ins.
-#include <stdio.h>
 
 #include "entry.h"
 #include "fake_stores.h"
@@ -34,15 +33,14 @@ static bool take(const char *text, struct sk_order_list *out)
 START_TEST(orders_are_read)
 {
     struct sk_order_list list = {0};
-    struct sk_order *order;
     ck_assert(take(A " alice," B " bob," C " carol", &list));
     ck_assert_uint_eq(list.count, 3);
     ck_assert_str_eq(list.head->id, A);
     ck_assert_str_eq(list.head->user, "alice");
     ck_assert_str_eq(list.tail->id, C);
     ck_assert_str_eq(list.tail->user, "carol");
-    for (; (order = sk_order_pop(&list)) != NULL; sk_order_give(core.orders, order))
-        ck_assert(order->patient && order->entry == NULL && order->ticket == 0);
+    for (; list.head != NULL; sk_order_give(core.orders, list.head))
+        ck_assert(list.head->patient && list.head->entry == NULL && list.head->ticket == 0);
 }
 END_TEST
 

@@ -1,9 +1,9 @@
 // The filter of buyers: it never forgets one (P6 leans on it), and seldom takes a stranger for one.
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "filter.h"
+#include "hash.h"
 #include "stack.h"
 
 enum { STRANGERS = 100000, NAME_SIZE = 32 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "fake_stores.h"
 #include "journal.h"
 #include "stack.h"
 
@@ -137,8 +138,38 @@ START_TEST(a_flipped_byte_never_makes_more_of_an_entry)
 }
 END_TEST
 
+// Who holds it. An entry that names no session is held by none; one whose session cannot be one cannot be read.
+START_TEST(an_entry_names_its_holder)
+{
+    static const struct {
+        struct sk_reply session;
+        size_t fields;
+        bool readable;
+        const char *named;
+    } rows[] = {
+        {TEXT(B), 6, true, B},         {NIL, 4, true, NULL},
+        {TEXT(""), 6, false, NULL},    {TEXT("somebody"), 6, false, NULL},
+        {NUMBER(7), 6, false, NULL},   {NIL, 6, false, NULL},
+        {TEXT(B " "), 6, false, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct sk_reply fields[] = {TEXT("epoch"), TEXT("7"),       TEXT("orders"),
+                                          TEXT(A " u"),  TEXT("session"), rows[i].session};
+        const struct sk_reply list = {.kind = REPLY_LIST, .count = rows[i].fields, .items = fields};
+        const struct sk_reply items[] = {TEXT("10-1"), list};
+        const struct sk_reply element = LIST_OF(items);
+        struct sk_journal_entry entry;
+        ck_assert(sk_journal_read(&element, &entry));
+        ck_assert_msg((entry.orders != NULL) == rows[i].readable, "row %zu", i);
+        if (rows[i].readable)
+            ck_assert_pstr_eq(entry.session, rows[i].named);
+    }
+}
+END_TEST
+
 static void teardown(void)
 {
+    fake_stores_forget();
     sk_buf_free(&seen);
 }
 
@@ -150,6 +181,7 @@ int main(void)
     tcase_add_test(tcase, a_full_batch_is_read);
     tcase_add_test(tcase, anything_else_is_refused);
     tcase_add_test(tcase, truncated_entries_are_refused);
+    tcase_add_test(tcase, an_entry_names_its_holder);
     tcase_add_test(tcase, a_flipped_byte_never_makes_more_of_an_entry);
     return harness_main(tcase, CK_FORK);
 }

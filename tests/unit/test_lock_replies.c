@@ -1,111 +1,376 @@
-// What the answers to a lock's questions make of its keys, in whatever order they come, and which keys are then
-// released. The rest of the locks is tested against a real Redis.
-#include <stdio.h>
+// The session and the named locks under every answer, also those that no real Redis gives. The rest of them is tested
+// against a real one.
 
 #include "fake_stores.h"
+#include "keys.h"
 #include "lock.h"
+#include "named_lock.h"
 #include "stack.h"
+#include "wait.h"
 
-enum { KEYS = 5, TTL_MS = 60000 };
+enum { TTL_MS = 400 };
 
-static const char *const keys[KEYS] = {"a", "b", "c", "d", "e"};
+#define OTHER "018bcfe5-6800-7000-8000-00000000000b"
+#define THIRD "018bcfe5-6800-7000-8000-00000000000c"
+
 static uv_loop_t loop;
-static struct sk_locker *locker;
-static int taken;
+static struct sk_session *session;
+static struct sk_named_locks *locks;
 
-static void on_taken(void *arg, struct sk_lock *lock)
-{
-    (void)arg;
-    (void)lock;
-    taken++;
-}
-
-static const struct sk_lock_events events = {.taken = on_taken};
+static const struct sk_reply gone_items[] = {NUMBER(0)};
+static const struct sk_reply gone = LIST_OF(gone_items), error = ERROR("OOM"), odd = TEXT("OK");
 
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    locker = sk_locker_open(&loop, NULL, TTL_MS);
-    ck_assert_ptr_nonnull(locker);
-    taken = 0;
+    fake_redis.run_number = 1;
+    session = sk_session_open(&loop, NULL, TTL_MS);
+    locks = sk_named_locks_open(&loop, NULL, session, TTL_MS);
+    ck_assert_ptr_nonnull(session);
+    ck_assert_ptr_nonnull(locks);
 }
 
 static void teardown(void)
 {
-    sk_locker_close(locker);
+    fake_redis.down = true;
+    while (fake_redis.answered < fake_redis.count)
+        redis_answers(NULL);
+    sk_named_locks_close(locks);
+    sk_session_close(session);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     fake_stores_forget();
 }
 
-// Two keys are granted, one is busy, one answer is an error, and one does not come because the link has died.
-static struct sk_lock *answered(void)
+#define RUN_UNTIL(condition) WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), condition))
+
+static uint64_t linked_ms;
+
+static void link_up(void)
 {
-    static const struct sk_reply ok = TEXT("OK"), nil = NIL, error = ERROR("OOM");
-    static const struct sk_reply *const answers[KEYS] = {&ok, &nil, &ok, &error, NULL};
-    static const size_t order[KEYS] = {2, 0, 4, 3, 1};
-    struct sk_lock *lock = sk_lock_take(locker, KEYS, keys, &events, NULL);
-    ck_assert_uint_eq(fake_redis.count, KEYS);
-    for (size_t i = 0; i < KEYS; i++) {
-        ck_assert_int_eq(taken, 0);
-        ck_assert_str_eq(fake_redis.asked[order[i]].argv[1], keys[order[i]]);
-        redis_answers_at(order[i], answers[order[i]]);
+    linked_ms = sk_monotonic_ms();
+    sk_session_link(session, true);
+}
+
+static void must_ask_to(const char *how)
+{
+    ck_assert_uint_eq(fake_redis.count, fake_redis.answered + 1);
+    const struct asked *asked = &fake_redis.asked[fake_redis.count - 1];
+    ck_assert_int_eq(asked->what, SK_SCRIPT_SESSION_KEEP);
+    ck_assert_str_eq(asked->argv[5], sk_session_id(session));
+    ck_assert_str_eq(asked->argv[6], how);
+    ck_assert_str_eq(asked->argv[7], SK_PROTOCOL);
+}
+
+#define KEPT(...)                                                    \
+    do {                                                             \
+        const struct sk_reply items_[] = {NUMBER(1), ##__VA_ARGS__}; \
+        const struct sk_reply reply_ = LIST_OF(items_);              \
+        redis_answers(&reply_);                                      \
+    } while (0)
+
+START_TEST(a_session_is_held_once_redis_has_said_so)
+{
+    ck_assert(!sk_session_held(session));
+    link_up();
+    must_ask_to("take");
+    ck_assert(!sk_session_held(session));
+    ck_assert(sk_session_await(session)); // it is on its way
+    KEPT();
+    ck_assert(sk_session_held(session));
+    RUN_UNTIL(fake_redis.count == 2);
+    must_ask_to("renew");
+    KEPT();
+    ck_assert(sk_session_held(session));
+}
+END_TEST
+
+START_TEST(what_is_no_yes_gives_no_session)
+{
+    static const struct sk_reply *const answers[] = {&gone, &error, &odd, NULL};
+    link_up();
+    redis_answers(answers[_i]);
+    ck_assert(!sk_session_held(session));
+    ck_assert(!sk_session_await(session)); // after a pause: until then there will be none
+    RUN_UNTIL(fake_redis.count == 2);
+    must_ask_to("take");
+    KEPT();
+    ck_assert(sk_session_held(session));
+}
+END_TEST
+
+// By our own clock, from the moment of asking: earlier than by Redis's.
+START_TEST(a_session_that_is_not_renewed_in_time_is_lost)
+{
+    link_up();
+    KEPT();
+    RUN_UNTIL(!sk_session_held(session)); // the renewal is not answered
+    ck_assert_uint_ge(sk_monotonic_ms(), linked_ms + TTL_MS);
+    ck_assert(sk_session_await(session));
+    KEPT(); // too late: it is taken again, under the same id
+    ck_assert(!sk_session_held(session));
+    must_ask_to("take");
+    KEPT();
+    ck_assert(sk_session_held(session));
+}
+END_TEST
+
+START_TEST(a_session_that_redis_has_lost_is_taken_again_at_once)
+{
+    link_up();
+    KEPT();
+    RUN_UNTIL(fake_redis.count == 2);
+    redis_answers(&gone);
+    ck_assert(!sk_session_held(session));
+    must_ask_to("take");
+    KEPT();
+    ck_assert(sk_session_held(session));
+    fake_redis.run_number++; // another process
+    ck_assert(!sk_session_held(session));
+    ck_assert(sk_session_await(session));
+    must_ask_to("take");
+}
+END_TEST
+
+START_TEST(the_living_are_known_and_deaths_are_counted)
+{
+    size_t count;
+    link_up();
+    KEPT(TEXT(THIRD), TEXT("junk"), TEXT(OTHER), NUMBER(7), NIL);
+    const char(*living)[SK_UUID_SIZE] = sk_session_living(session, &count);
+    ck_assert_uint_eq(count, 3); // this one is among them whatever Redis says
+    for (size_t i = 1; i < count; i++)
+        ck_assert_str_lt(living[i - 1], living[i]);
+    ck_assert(sk_session_lives(session, sk_session_id(session)));
+    ck_assert(sk_session_lives(session, OTHER));
+    ck_assert_uint_eq(sk_session_deaths(session), 0);
+    RUN_UNTIL(fake_redis.count == 2);
+    KEPT(TEXT(sk_session_id(session)), TEXT(THIRD));
+    ck_assert(!sk_session_lives(session, OTHER));
+    ck_assert(sk_session_lives(session, THIRD));
+    ck_assert_uint_eq(sk_session_deaths(session), 1);
+}
+END_TEST
+
+// ---- judging ----
+
+static enum sk_life said[2];
+static int judgements;
+
+static void on_judged(void *arg, const enum sk_life *lives, size_t n)
+{
+    ck_assert_ptr_eq(arg, said);
+    ck_assert_uint_eq(n, 2);
+    memcpy(said, lives, sizeof said);
+    judgements++;
+}
+
+static enum sk_status judge(void)
+{
+    static const char ids[2][SK_UUID_SIZE] = {OTHER, THIRD};
+    return sk_sessions_judge(session, 2, ids, on_judged, said);
+}
+
+// Keeps the session until it may judge.
+static void wait_for_the_right_to_judge(void)
+{
+    while (judge() != SK_OK) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        if (fake_redis.answered < fake_redis.count)
+            KEPT();
+        ck_assert_uint_lt(sk_monotonic_ms(), linked_ms + 100 * TTL_MS);
     }
+    ck_assert_uint_ge(sk_monotonic_ms(), linked_ms + TTL_MS);
+}
+
+START_TEST(only_a_session_that_has_lived_for_a_ttl_judges)
+{
+    ck_assert_int_eq(judge(), SK_DOWN);
+    link_up();
+    KEPT();
+    ck_assert_int_eq(judge(), SK_DOWN);
+    wait_for_the_right_to_judge();
+    const struct asked *asked = &fake_redis.asked[fake_redis.count - 1];
+    ck_assert_str_eq(asked->argv[0], "MGET");
+    ck_assert_str_eq(asked->argv[2], "seckill:session:" OTHER);
+    redis_answers(NULL);
+    link_up(); // the link was away: others may not have renewed theirs yet
+    ck_assert_int_eq(judge(), SK_DOWN);
+    KEPT();
+    wait_for_the_right_to_judge();
+}
+END_TEST
+
+START_TEST(only_what_redis_does_not_have_is_dead)
+{
+    const char *token;
+    link_up();
+    token = fake_redis.asked[0].argv[3];
+    KEPT();
+    wait_for_the_right_to_judge();
+    const struct sk_reply items[] = {TEXT(token), NIL, TEXT("a token")};
+    const struct sk_reply reply = LIST_OF(items);
+    redis_answers(&reply);
+    ck_assert_int_eq(said[0], SK_LIFE_DEAD);
+    ck_assert_int_eq(said[1], SK_LIFE_LIVING);
+}
+END_TEST
+
+// Where Redis has lost this session it may have lost all.
+START_TEST(a_judge_that_is_gone_itself_says_nothing)
+{
+    static const struct sk_reply gone_too[] = {NIL, NIL, NIL}, others[] = {TEXT("another's"), NIL, NIL}, few[] = {NIL};
+    static const struct sk_reply replies[] = {LIST_OF(gone_too), LIST_OF(others), LIST_OF(few), ERROR("WRONGTYPE")};
+    link_up();
+    KEPT();
+    wait_for_the_right_to_judge();
+    redis_answers(_i == 4 ? NULL : &replies[_i]);
+    ck_assert_int_eq(judgements, 1);
+    ck_assert_int_eq(said[0], SK_LIFE_UNKNOWN);
+    ck_assert_int_eq(said[1], SK_LIFE_UNKNOWN);
+}
+END_TEST
+
+// ---- the end ----
+
+START_TEST(a_session_ends_once)
+{
+    static const struct sk_reply done = NUMBER(1);
+    link_up();
+    KEPT();
+    ck_assert(!sk_session_end(session));
+    ck_assert(!sk_session_held(session)); // no purchase any more
+    ck_assert(!sk_session_end(session));
+    ck_assert_uint_eq(fake_redis.count, 2);
+    ck_assert_int_eq(fake_redis.asked[1].what, SK_SCRIPT_SESSION_END);
+    redis_answers(_i == 0 ? &done : NULL);
+    ck_assert(sk_session_end(session));
+}
+END_TEST
+
+START_TEST(without_redis_a_session_ends_by_its_ttl)
+{
+    fake_redis.down = true;
+    ck_assert(sk_session_end(session));
+}
+END_TEST
+
+// ---- named locks ----
+
+static int taken, held;
+
+static void on_taken(void *arg, bool is_held)
+{
+    ck_assert_ptr_eq(arg, &taken);
+    taken++;
+    held += is_held;
+}
+
+START_TEST(a_lock_is_held_if_redis_says_ok)
+{
+    static const struct sk_reply ok = TEXT("OK"), nil = NIL;
+    static const struct sk_reply *const answers[] = {&ok, &nil, &error, NULL};
+    struct sk_named_lock *lock = sk_named_lock_take(locks, "key", on_taken, &taken);
+    const struct asked *asked = &fake_redis.asked[0];
+    ck_assert_str_eq(asked->argv[1], "key");
+    ck_assert_int_eq(strncmp(asked->argv[2], sk_session_id(session), SK_UUID_CHARS), 0); // its owner
+    redis_answers(answers[_i]);
     ck_assert_int_eq(taken, 1);
-    return lock;
-}
-
-static void must_release_what_is_held(const struct asked *release)
-{
-    ck_assert_uint_eq(fake_redis.count, KEYS + 1);
-    ck_assert_int_eq(release->what, SK_SCRIPT_LOCK_RELEASE);
-    ck_assert_int_eq(release->keys, 2);
-    ck_assert_str_eq(release->argv[0], "a");
-    ck_assert_str_eq(release->argv[1], "c");
-    ck_assert_str_eq(release->argv[2], fake_redis.asked[0].argv[2]); // the token
-}
-
-START_TEST(an_answer_belongs_to_the_key_that_was_asked_for)
-{
-    static const enum sk_lock_state states[KEYS] = {SK_LOCK_HELD, SK_LOCK_BUSY, SK_LOCK_HELD, SK_LOCK_UNKNOWN,
-                                                    SK_LOCK_UNKNOWN};
-    struct sk_lock *lock = answered();
-    for (size_t i = 0; i < KEYS; i++)
-        ck_assert_int_eq(sk_lock_state(lock, i), states[i]);
-    sk_lock_release(lock);
-    must_release_what_is_held(&fake_redis.asked[KEYS]);
+    ck_assert_int_eq(held, _i == 0);
+    sk_named_lock_release(lock);
+    ck_assert_uint_eq(fake_redis.count, _i == 0 ? 2 : 1);
+    if (_i == 0) {
+        ck_assert_int_eq(fake_redis.asked[1].what, SK_SCRIPT_LOCK_RELEASE);
+        ck_assert_str_eq(fake_redis.asked[1].argv[1], fake_redis.asked[0].argv[2]);
+    }
 }
 END_TEST
 
 START_TEST(what_is_granted_after_the_release_is_released_at_once)
 {
-    static const struct sk_reply ok = TEXT("OK"), nil = NIL;
-    static const struct sk_reply *const answers[KEYS] = {&ok, &nil, &ok, NULL, NULL};
-    struct sk_lock *lock = sk_lock_take(locker, KEYS, keys, &events, NULL);
-    sk_lock_release(lock);
-    for (size_t i = 0; i < KEYS; i++) {
-        ck_assert_uint_eq(fake_redis.count, KEYS);
-        redis_answers(answers[i]);
-    }
+    static const struct sk_reply ok = TEXT("OK");
+    sk_named_lock_release(sk_named_lock_take(locks, "key", on_taken, &taken));
+    ck_assert_uint_eq(fake_redis.count, 1);
+    redis_answers(&ok);
     ck_assert_int_eq(taken, 0);
-    must_release_what_is_held(&fake_redis.asked[KEYS]);
+    ck_assert_uint_eq(fake_redis.count, 2);
+    ck_assert_int_eq(fake_redis.asked[1].what, SK_SCRIPT_LOCK_RELEASE);
 }
 END_TEST
 
-START_TEST(nothing_is_asked_while_redis_is_down)
+// Answers all but the session's questions; returns how often the lock has been renewed so far.
+static size_t renewals(void)
 {
+    static const struct sk_reply done = NUMBER(1);
+    size_t count = 0;
+    for (size_t i = 0; i < fake_redis.count; i++)
+        count += fake_redis.asked[i].what == SK_SCRIPT_LOCK_RENEW;
+    while (fake_redis.answered < fake_redis.count)
+        redis_answers(fake_redis.asked[fake_redis.answered].what == SK_SCRIPT_SESSION_KEEP ? NULL : &done);
+    return count;
+}
+
+START_TEST(a_lock_is_renewed_until_it_is_released)
+{
+    static const struct sk_reply ok = TEXT("OK");
+    struct sk_named_lock *lock = sk_named_lock_take(locks, "key", on_taken, &taken);
+    redis_answers(&ok);
+    RUN_UNTIL(renewals() == 3);
+    sk_named_lock_release(lock);
+    uint64_t until_ms = sk_monotonic_ms() + TTL_MS;
+    RUN_UNTIL(sk_monotonic_ms() >= until_ms);
+    ck_assert_uint_eq(renewals(), 3);
+}
+END_TEST
+
+// Redis says which one: the instances of the other version are to end first.
+START_TEST(beside_another_protocol_version_there_is_no_session)
+{
+    static const struct sk_reply items[] = {NUMBER(0), TEXT("2")};
+    static const struct sk_reply other = LIST_OF(items);
+    link_up();
+    must_ask_to("take");
+    redis_answers(&other);
+    ck_assert(!sk_session_held(session));
+    ck_assert(!sk_session_await(session));
+    RUN_UNTIL(fake_redis.count > fake_redis.answered); // it asks again: they may have ended
+    must_ask_to("take");
+    KEPT();
+    ck_assert(sk_session_held(session));
+}
+END_TEST
+
+START_TEST(no_two_takings_share_a_token)
+{
+    struct sk_named_lock *one = sk_named_lock_take(locks, "key", on_taken, &taken);
+    struct sk_named_lock *two = sk_named_lock_take(locks, "key", on_taken, &taken);
+    ck_assert_str_ne(fake_redis.asked[0].argv[2], fake_redis.asked[1].argv[2]);
     fake_redis.down = true;
-    ck_assert_ptr_null(sk_lock_take(locker, KEYS, keys, &events, NULL));
-    ck_assert_uint_eq(fake_redis.count, 0);
+    ck_assert_ptr_null(sk_named_lock_take(locks, "key", on_taken, &taken));
+    sk_named_lock_release(one);
+    sk_named_lock_release(two);
 }
 END_TEST
 
 int main(void)
 {
-    TCase *tcase = tcase_create("lock replies");
+    TCase *tcase = tcase_create("lock_replies");
+    tcase_set_timeout(tcase, 30);
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, an_answer_belongs_to_the_key_that_was_asked_for);
+    tcase_add_test(tcase, a_session_is_held_once_redis_has_said_so);
+    tcase_add_loop_test(tcase, what_is_no_yes_gives_no_session, 0, 4);
+    tcase_add_test(tcase, a_session_that_is_not_renewed_in_time_is_lost);
+    tcase_add_test(tcase, a_session_that_redis_has_lost_is_taken_again_at_once);
+    tcase_add_test(tcase, the_living_are_known_and_deaths_are_counted);
+    tcase_add_test(tcase, only_a_session_that_has_lived_for_a_ttl_judges);
+    tcase_add_test(tcase, only_what_redis_does_not_have_is_dead);
+    tcase_add_loop_test(tcase, a_judge_that_is_gone_itself_says_nothing, 0, 5);
+    tcase_add_loop_test(tcase, a_session_ends_once, 0, 2);
+    tcase_add_test(tcase, without_redis_a_session_ends_by_its_ttl);
+    tcase_add_loop_test(tcase, a_lock_is_held_if_redis_says_ok, 0, 4);
     tcase_add_test(tcase, what_is_granted_after_the_release_is_released_at_once);
-    tcase_add_test(tcase, nothing_is_asked_while_redis_is_down);
+    tcase_add_test(tcase, a_lock_is_renewed_until_it_is_released);
+    tcase_add_test(tcase, beside_another_protocol_version_there_is_no_session);
+    tcase_add_test(tcase, no_two_takings_share_a_token);
     return harness_main(tcase, CK_FORK);
 }

@@ -1,44 +1,131 @@
-// Lists of orders keep their order; the pool is bounded and hands out clean orders with ids of their own.
+// Lists of orders keep their order, and an order moves only where it can; the pool is bounded, hands out clean
+// orders, and names each anew.
+#include <signal.h>
 #include <string.h>
 
 #include "order.h"
+#include "order_id.h"
 #include "stack.h"
 
 enum { MANY = 5000 };
 
+static struct sk_order_pool *pool;
+
+// New orders with tickets from 0 on, at the end of the list.
+static void take_into(struct sk_order_list *list, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        struct sk_order *order = sk_order_take(pool);
+        order->ticket = i;
+        sk_order_move(pool, order, SK_ORDER_ASKING, list);
+    }
+}
+
+static void must_be_tickets(const struct sk_order_list *list, uint64_t first, uint64_t count)
+{
+    const struct sk_order *order = list->head, *before = NULL;
+    for (uint64_t i = 0; i < count; i++, before = order, order = order->next) {
+        ck_assert_ptr_nonnull(order);
+        ck_assert_uint_eq(order->ticket, first + i);
+        ck_assert_ptr_eq(order->prev, before);
+        ck_assert_ptr_eq(order->list, list);
+    }
+    ck_assert_ptr_null(order);
+    ck_assert_ptr_eq(list->tail, before);
+    ck_assert_uint_eq(list->count, count);
+}
+
 START_TEST(lists_are_first_in_first_out)
 {
-    static struct sk_order orders[MANY];
-    struct sk_order_list list = {0};
-    ck_assert_ptr_null(sk_order_pop(&list));
-    for (int round = 0; round < 3; round++) { // also after it has been empty
-        for (size_t i = 0; i < MANY; i++) {
-            sk_order_push(&list, &orders[i]);
-            ck_assert_uint_eq(list.count, i + 1);
-        }
-        for (size_t i = 0; i < MANY; i++) {
-            ck_assert_ptr_eq(sk_order_pop(&list), &orders[i]);
-            ck_assert_uint_eq(list.count, MANY - i - 1);
-            ck_assert_ptr_null(orders[i].next);
-        }
-        ck_assert_ptr_null(sk_order_pop(&list));
-        ck_assert_ptr_null(list.head);
-        ck_assert_ptr_null(list.tail);
+    struct sk_order_list waiting = {0}, asked = {0};
+    pool = sk_order_pool_new(MANY);
+    for (int round = 0; round < 3; round++) { // also after they have been empty
+        take_into(&waiting, MANY);
+        must_be_tickets(&waiting, 0, MANY);
+        for (uint64_t i = 0; i < MANY; i++)
+            sk_order_move(pool, waiting.head, SK_ORDER_ASKED, &asked);
+        must_be_tickets(&waiting, 0, 0);
+        must_be_tickets(&asked, 0, MANY);
+        while (asked.head != NULL)
+            sk_order_give(pool, asked.head);
     }
+    sk_order_pool_free(pool);
 }
 END_TEST
 
-START_TEST(popping_while_pushing_keeps_the_order)
+START_TEST(an_order_leaves_its_list_from_anywhere_and_returns_to_the_front)
 {
-    static struct sk_order orders[MANY];
-    struct sk_order_list list = {0};
-    size_t in = 0, out = 0;
-    while (out < MANY) {
-        for (int i = 0; i < 3 && in < MANY; i++)
-            sk_order_push(&list, &orders[in++]);
-        ck_assert_ptr_eq(sk_order_pop(&list), &orders[out++]);
-    }
-    ck_assert_uint_eq(list.count, 0);
+    struct sk_order_list waiting = {0}, asked = {0}, granted = {0}, writing = {0};
+    pool = sk_order_pool_new(MANY);
+    take_into(&waiting, 5);
+    struct sk_order *middle = waiting.head->next->next;
+    sk_order_move(pool, middle, SK_ORDER_ASKED, &asked);
+    ck_assert_uint_eq(waiting.count, 4);
+    sk_order_give(pool, waiting.tail);
+    sk_order_give(pool, waiting.head);
+    ck_assert_uint_eq(waiting.head->ticket, 1);
+    ck_assert_uint_eq(waiting.tail->ticket, 3);
+    while (waiting.head != NULL)
+        sk_order_move(pool, waiting.head, SK_ORDER_ASKED, &asked);
+    while (asked.head != NULL)
+        sk_order_move(pool, asked.head, SK_ORDER_GRANTED, &granted);
+    ck_assert_ptr_eq(granted.head, middle);
+    sk_order_move(pool, middle, SK_ORDER_WRITING, &writing);
+    sk_order_move_first(pool, middle, SK_ORDER_GRANTED, &granted);
+    ck_assert_ptr_eq(granted.head, middle);
+    ck_assert_uint_eq(granted.tail->ticket, 3);
+    sk_order_pool_free(pool);
+}
+END_TEST
+
+START_TEST(orders_are_counted_by_state)
+{
+    struct sk_order_list waiting = {0}, asked = {0};
+    pool = sk_order_pool_new(MANY);
+    take_into(&waiting, 3);
+    sk_order_move(pool, waiting.head, SK_ORDER_ASKED, &asked);
+    ck_assert_uint_eq(sk_order_pool_count(pool, SK_ORDER_ASKING), 2);
+    ck_assert_uint_eq(sk_order_pool_count(pool, SK_ORDER_ASKED), 1);
+    ck_assert_uint_eq(sk_order_pool_count(pool, SK_ORDER_NEW), 0);
+    sk_order_give(pool, asked.head);
+    sk_order_give(pool, waiting.head);
+    sk_order_give(pool, waiting.head);
+    for (int state = 0; state < SK_ORDER_STATES; state++)
+        ck_assert_uint_eq(sk_order_pool_count(pool, state), 0);
+    ck_assert_uint_eq(sk_order_pool_out(pool), 0);
+    sk_order_pool_free(pool);
+}
+END_TEST
+
+// From a request to a batch there is no way but through Redis; and no order is given back twice.
+static const enum sk_order_state impossible[] = {SK_ORDER_FREE, SK_ORDER_NEW, SK_ORDER_GRANTED, SK_ORDER_WRITING,
+                                                 SK_ORDER_LOST};
+
+START_TEST(an_impossible_move_aborts)
+{
+    struct sk_order_list waiting = {0}, other = {0};
+    pool = sk_order_pool_new(MANY);
+    take_into(&waiting, 1);
+    sk_order_move(pool, waiting.head, impossible[_i], &other);
+}
+END_TEST
+
+START_TEST(a_list_of_two_states_aborts)
+{
+    struct sk_order_list list = {0}, asked = {0};
+    pool = sk_order_pool_new(MANY);
+    take_into(&asked, 1);
+    sk_order_move(pool, asked.head, SK_ORDER_ASKED, &list);
+    take_into(&list, 1);
+}
+END_TEST
+
+START_TEST(an_order_given_back_twice_aborts)
+{
+    pool = sk_order_pool_new(MANY);
+    struct sk_order *order = sk_order_take(pool);
+    sk_order_give(pool, order);
+    sk_order_give(pool, order);
 }
 END_TEST
 
@@ -46,15 +133,15 @@ START_TEST(a_pool_gives_no_more_than_its_bound)
 {
     static const size_t bounds[] = {0, 1, 1023, 1024, 1025, MANY};
     for (size_t b = 0; b < sizeof bounds / sizeof bounds[0]; b++) {
-        struct sk_order_pool *pool = sk_order_pool_new(bounds[b]);
         struct sk_order_list out = {0};
         struct sk_order *order;
+        pool = sk_order_pool_new(bounds[b]);
         while ((order = sk_order_take(pool)) != NULL)
-            sk_order_push(&out, order);
+            sk_order_move(pool, order, SK_ORDER_NEW, &out);
         ck_assert_uint_eq(out.count, bounds[b]);
         ck_assert_uint_eq(sk_order_pool_out(pool), bounds[b]);
         // One given back is one that can be taken again.
-        if ((order = sk_order_pop(&out)) != NULL) {
+        if ((order = out.head) != NULL) {
             sk_order_give(pool, order);
             ck_assert_uint_eq(sk_order_pool_out(pool), bounds[b] - 1);
             ck_assert_ptr_nonnull(sk_order_take(pool));
@@ -69,7 +156,7 @@ END_TEST
 START_TEST(orders_that_are_out_are_different_ones)
 {
     static struct sk_order *orders[MANY];
-    struct sk_order_pool *pool = sk_order_pool_new(MANY);
+    pool = sk_order_pool_new(MANY);
     for (size_t i = 0; i < MANY; i++) {
         orders[i] = sk_order_take(pool);
         ck_assert_ptr_nonnull(orders[i]);
@@ -81,24 +168,39 @@ START_TEST(orders_that_are_out_are_different_ones)
 }
 END_TEST
 
-START_TEST(an_order_used_before_comes_clean_and_with_a_new_id)
+START_TEST(an_order_used_before_comes_clean)
 {
-    struct sk_order_pool *pool = sk_order_pool_new(1);
-    char last[SK_UUID_SIZE] = "";
+    pool = sk_order_pool_new(1);
     for (int i = 0; i < MANY; i++) {
         struct sk_order *order = sk_order_take(pool);
         ck_assert_ptr_null(order->next);
+        ck_assert_ptr_null(order->list);
+        ck_assert_int_eq(order->state, SK_ORDER_NEW);
         ck_assert_ptr_null(order->entry);
         ck_assert_uint_eq(order->ticket, 0);
         ck_assert_uint_eq(order->not_before_ms, 0);
         ck_assert(!order->patient);
-        ck_assert(sk_uuid_valid(order->id));
-        ck_assert_str_gt(order->id, last); // ids of a pool rise
-        memcpy(last, order->id, sizeof last);
-        order->next = order;
         order->entry = (struct sk_entry *)(void *)order;
         order->ticket = order->not_before_ms = 7;
         order->patient = true;
+        sk_order_give(pool, order);
+    }
+    sk_order_pool_free(pool);
+}
+END_TEST
+
+START_TEST(names_of_a_pool_are_different_and_rise)
+{
+    enum { SLOT = 1234, EPOCH = 3 };
+    char last[SK_UUID_SIZE] = "";
+    pool = sk_order_pool_new(1);
+    for (int i = 0; i < MANY; i++) {
+        struct sk_order *order = sk_order_take(pool);
+        sk_order_name(pool, order, SLOT, EPOCH);
+        ck_assert(sk_uuid_valid(order->id));
+        ck_assert_uint_eq(sk_order_id_slot(order->id), SLOT);
+        ck_assert_str_gt(order->id, last);
+        memcpy(last, order->id, sizeof last);
         sk_order_give(pool, order);
     }
     sk_order_pool_free(pool);
@@ -109,9 +211,15 @@ int main(void)
 {
     TCase *tcase = tcase_create("order");
     tcase_add_test(tcase, lists_are_first_in_first_out);
-    tcase_add_test(tcase, popping_while_pushing_keeps_the_order);
+    tcase_add_test(tcase, an_order_leaves_its_list_from_anywhere_and_returns_to_the_front);
+    tcase_add_test(tcase, orders_are_counted_by_state);
+    tcase_add_loop_test_raise_signal(tcase, an_impossible_move_aborts, SIGABRT, 0,
+                                     sizeof impossible / sizeof impossible[0]);
+    tcase_add_test_raise_signal(tcase, a_list_of_two_states_aborts, SIGABRT);
+    tcase_add_test_raise_signal(tcase, an_order_given_back_twice_aborts, SIGABRT);
     tcase_add_test(tcase, a_pool_gives_no_more_than_its_bound);
     tcase_add_test(tcase, orders_that_are_out_are_different_ones);
-    tcase_add_test(tcase, an_order_used_before_comes_clean_and_with_a_new_id);
+    tcase_add_test(tcase, an_order_used_before_comes_clean);
+    tcase_add_test(tcase, names_of_a_pool_are_different_and_rise);
     return harness_main(tcase, CK_FORK);
 }

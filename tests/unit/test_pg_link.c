@@ -184,7 +184,7 @@ static void connect_link(size_t most_waiting, bool listen)
 {
     char url[URL_SIZE];
     (void)snprintf(url, sizeof url, "postgresql://u@127.0.0.1:%d/d?sslmode=disable&gssencmode=disable", stub.port);
-    struct sk_pg_options options = {url, TIMEOUT_MS, on_change, NULL, most_waiting, listen, on_notified};
+    struct sk_pg_options options = {url, "test", TIMEOUT_MS, on_change, NULL, most_waiting, listen, on_notified};
     pg = sk_pg_open(&loop, &options);
     ck_assert_ptr_nonnull(pg);
     ck_assert_int_eq(call(0), SK_DOWN);

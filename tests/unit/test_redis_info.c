@@ -1,4 +1,5 @@
 // Who answers at the other end of a Redis connection.
+#include "keys.h"
 #include "redis_info.h"
 #include "stack.h"
 
@@ -28,7 +29,7 @@ START_TEST(run_id_and_role_are_found)
         struct sk_redis_info info = {0};
         ck_assert_msg(sk_redis_info_read(rows[i].info, &info) == rows[i].read, "row %zu", i);
         if (rows[i].read) {
-            ck_assert_str_eq(info.run, ID);
+            ck_assert_str_eq(info.run, SK_PROTOCOL "-" ID);
             ck_assert_msg(info.replica == rows[i].replica, "row %zu", i);
         }
     }

@@ -1,5 +1,4 @@
 // The address of Redis, taken apart; wrong ones are refused.
-#include <stdio.h>
 #include <string.h>
 
 #include "redis_url.h"

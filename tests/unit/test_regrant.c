@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fake_catalogue.h"
+#include "fake_session.h"
 #include "fake_stores.h"
-#include "rebuild.h"
 #include "regrant.h"
 #include "stack.h"
 #include "wait.h"
@@ -72,14 +73,30 @@ void sk_writer_forget(struct sk_writer *writer, struct sk_order *order)
     sk_order_give(core.orders, order);
 }
 
-enum sk_status sk_rebuild(const struct sk_core *its_core, struct sk_segment *voucher, sk_rebuild_cb *done, void *arg)
+void sk_rebuild_soon(struct sk_rebuilds *its_rebuilds, struct sk_segment *its_segment, enum sk_doubt doubt)
 {
-    (void)its_core;
-    (void)voucher;
-    (void)done;
-    (void)arg;
+    (void)its_rebuilds;
+    (void)doubt;
+    ck_assert_ptr_nonnull(its_segment);
     rebuilds++;
-    return SK_OK;
+}
+
+static int orphans;
+
+static void on_orphaned(void *upkeep, struct sk_segment *segment)
+{
+    (void)upkeep;
+    ck_assert_ptr_nonnull(segment);
+    orphans++;
+}
+
+// Where orders are before they are lost.
+static struct sk_order_list writing;
+
+static void write_order(struct sk_order *order)
+{
+    sk_order_move(core.orders, order, SK_ORDER_GRANTED, &writing);
+    sk_order_move(core.orders, order, SK_ORDER_WRITING, &writing);
 }
 
 // ---- fixture ----
@@ -88,12 +105,12 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.batch_max = 4};
-    core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.segments = sk_segments_new(sizeof(struct sk_care));
+    core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome, .orphaned = on_orphaned};
+    core.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     core.orders = sk_order_pool_new(POOL);
-    regrant = sk_regrant_open(&core);
+    regrant = sk_regrant_open(&core, NULL);
     ck_assert_ptr_nonnull(regrant);
-    own = sk_entry_new(&core, sk_segments_get(core.segments, 1, 1), SK_ENTRY_OWN, "10-1");
+    own = sk_entry_new(&core, a_segment(core.catalogue, 1), SK_ENTRY_OWN, "10-1");
 }
 
 static void teardown(void)
@@ -102,11 +119,11 @@ static void teardown(void)
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
-    sk_entry_free(own);
+    sk_entry_forget(own);
     while (new_entry_count > 0)
-        sk_entry_free(new_entries[--new_entry_count]);
+        sk_entry_forget(new_entries[--new_entry_count]);
     sk_order_pool_free(core.orders);
-    sk_segments_free(core.segments);
+    sk_catalogue_free(core.catalogue);
     fake_stores_forget();
 }
 
@@ -119,11 +136,13 @@ static void lose(uint64_t count)
 {
     for (uint64_t ticket = 1; ticket <= count; ticket++) {
         struct sk_order *order = sk_order_take(core.orders);
+        sk_order_name(core.orders, order, 0, 0);
         order->ticket = ticket;
         order->epoch = 7;
         order->entry = own;
         (void)snprintf(order->user, sizeof order->user, "user-%d", (int)ticket);
         memcpy(ids[ticket], order->id, sizeof ids[ticket]);
+        write_order(order);
         sk_regrant_add(regrant, order);
     }
     RUN_UNTIL(fake_redis.count > fake_redis.answered || fake_pg.count > fake_pg.answered);
@@ -145,9 +164,9 @@ START_TEST(redis_is_asked_again_for_the_same_orders)
     const struct asked *asked = &fake_redis.asked[0];
     ck_assert_int_eq(asked->what, SK_SCRIPT_PLACE_ORDERS);
     ck_assert_str_eq(asked->argv[5], "again");
-    ck_assert_str_eq(asked->argv[8], "user-1");
-    ck_assert_str_eq(asked->argv[9], ids[1]);
-    ck_assert_str_eq(asked->argv[11], ids[2]);
+    ck_assert_str_eq(asked->argv[9], "user-1");
+    ck_assert_str_eq(asked->argv[10], ids[1]);
+    ck_assert_str_eq(asked->argv[12], ids[2]);
     ck_assert(!sk_regrant_idle(regrant));
     ANSWER("8", "pp");
     ck_assert_uint_eq(added, 2);
@@ -232,7 +251,7 @@ START_TEST(without_a_clear_answer_orders_wait)
     const struct sk_reply error = ERROR("OOM");
     redis_answers(&error);
     RUN_UNTIL(fake_redis.count > fake_redis.answered);
-    ck_assert_int_eq(fake_redis.asked[fake_redis.answered].argc, 8 + 2 * 3); // all of them, each time
+    ck_assert_int_eq(fake_redis.asked[fake_redis.answered].argc, 9 + 2 * 3); // all of them, each time
     ck_assert_int_eq(rebuilds, 3);
     ANSWER("8", "ppp");
     ck_assert_uint_eq(added, 3);
@@ -359,20 +378,20 @@ START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
     ck_assert_uint_eq(left, 2);
     ck_assert_uint_eq(loose->refused_count, 0);
     ck_assert_uint_eq(fake_pg.count, 0);
-    sk_entry_free(loose);
+    sk_entry_forget(loose);
 }
 END_TEST
 
 START_TEST(batches_have_their_bound_and_closing_forgets)
 {
     lose(6);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 8 + 2 * 4);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 9 + 2 * 4);
     redis_answers(NULL);
     fake_redis.down = true;
     ck_assert(!sk_regrant_idle(regrant));
     sk_regrant_close(regrant);
     ck_assert_uint_eq(forgotten, 6);
-    regrant = sk_regrant_open(&core); // for the teardown
+    regrant = sk_regrant_open(&core, NULL); // for the teardown
 }
 END_TEST
 

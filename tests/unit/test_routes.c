@@ -39,7 +39,7 @@ HANDLER(voucher)
 HANDLER(vouchers)
 HANDLER(create)
 HANDLER(inspect)
-HANDLER(reconcile)
+HANDLER(rebuild)
 HANDLER(letters)
 HANDLER(requeue)
 HANDLER(write_off)
@@ -170,7 +170,7 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/admin/vouchers", "vouchers", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", STORES);
-    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "reconcile", REBUILD);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "rebuild", REBUILD);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/dead-letters", "letters", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/requeue", "requeue", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/write-off", "write_off", STORES);

@@ -1,8 +1,6 @@
 // How a row of place_orders() is read, and how arrays for it are written. PostgreSQL is a stand-in.
 #include "settlement.h"
 
-#include <stdio.h>
-
 #include "fake_stores.h"
 #include "params.h"
 #include "stack.h"

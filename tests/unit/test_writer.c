@@ -1,85 +1,24 @@
 // The order writer: how granted orders become batches, what each outcome of PostgreSQL leads to, and that no
-// failure of a store or a lock loses an order. The stores and the locks are stand-ins.
+// failure of a store loses an order. The stores are stand-ins.
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "fake_catalogue.h"
 #include "fake_stores.h"
 #include "slot.h"
 #include "stack.h"
 #include "wait.h"
 #include "writer.h"
 
-enum { TOLD_MAX = 4096, LOCKS_MAX = 64, BATCH_MAX = 4, POOL = 5000, KEY_SIZE = 128 };
+enum { TOLD_MAX = 4096, BATCH_MAX = 4, POOL = 5000 };
 
 static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_core core;
 static struct sk_writer *writer;
 static int recovered;
-
-// ---- stand-ins of the locks ----
-
-struct sk_lock {
-    size_t n;
-    char (*keys)[KEY_SIZE];
-    const char *letters; // h held, b busy, u unknown: once answered
-    const struct sk_lock_events *events;
-    void *arg;
-    bool released;
-};
-
-static struct sk_lock locks[LOCKS_MAX];
-static size_t lock_count, locks_answered;
-static bool no_locks;
-
-struct sk_lock *sk_lock_take(struct sk_locker *locker, size_t n, const char *const *keys,
-                             const struct sk_lock_events *events, void *arg)
-{
-    (void)locker;
-    if (no_locks)
-        return NULL;
-    ck_assert_uint_lt(lock_count, LOCKS_MAX);
-    struct sk_lock *lock = &locks[lock_count++];
-    *lock = (struct sk_lock){.n = n, .keys = calloc(n, KEY_SIZE), .events = events, .arg = arg};
-    for (size_t i = 0; i < n; i++)
-        (void)snprintf(lock->keys[i], KEY_SIZE, "%s", keys[i]);
-    return lock;
-}
-
-enum sk_lock_state sk_lock_state(const struct sk_lock *lock, size_t i)
-{
-    ck_assert_uint_lt(i, lock->n);
-    ck_assert(!lock->released);
-    return lock->letters[i] == 'h' ? SK_LOCK_HELD : lock->letters[i] == 'b' ? SK_LOCK_BUSY : SK_LOCK_UNKNOWN;
-}
-
-void sk_lock_release(struct sk_lock *lock)
-{
-    if (lock == NULL)
-        return;
-    ck_assert_msg(!lock->released, "released twice");
-    lock->released = true;
-}
-
-// Answers for the oldest set of locks that has no answer yet, one letter a key.
-static void locks_are(const char *letters)
-{
-    ck_assert_uint_lt(locks_answered, lock_count);
-    struct sk_lock *lock = &locks[locks_answered++];
-    ck_assert_uint_eq(lock->n, strlen(letters));
-    lock->letters = letters;
-    lock->events->taken(lock->arg, lock);
-}
-
-static size_t locks_open(void)
-{
-    size_t open = 0;
-    for (size_t i = 0; i < lock_count; i++)
-        open += !locks[i].released;
-    return open;
-}
 
 // ---- what comes out ----
 
@@ -98,18 +37,30 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
     (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
 }
 
-static void on_recovered(void *arg)
+static void on_recovered(void *arg, struct sk_segment *segment)
 {
     ck_assert_ptr_eq(arg, &recovered);
+    ck_assert_ptr_nonnull(segment);
     recovered++;
 }
 
 static struct sk_order *stale[TOLD_MAX];
 static size_t stale_count;
+static struct sk_order_list lost, regranting;
+static int orphans;
+
+static void on_orphaned(void *upkeep, struct sk_segment *segment)
+{
+    (void)upkeep;
+    ck_assert_ptr_nonnull(segment);
+    orphans++;
+}
 
 static void on_stale(void *arg, struct sk_order *order)
 {
     ck_assert_ptr_eq(arg, &stale_count);
+    sk_order_move(core.orders, order, SK_ORDER_LOST, &lost);
+    sk_order_move(core.orders, order, SK_ORDER_REGRANTING, &regranting); // so that it can come back
     stale[stale_count++] = order;
 }
 
@@ -133,23 +84,30 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.batch_max = BATCH_MAX, .journal_max_orders = POOL, .sold_out_mark_ms = 200};
-    core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.segments = sk_segments_new(1);
+    core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome, .orphaned = on_orphaned};
+    core.catalogue = sk_catalogue_new(1);
     core.orders = sk_order_pool_new(POOL);
     writer = sk_writer_open(&core, &events);
     ck_assert_ptr_nonnull(writer);
 }
 
+// Entries go with Redis's answer.
+static void answer_all_of_redis(void)
+{
+    static const struct sk_reply done = NUMBER(1);
+    while (fake_redis.answered < fake_redis.count)
+        redis_answers(&done);
+}
+
 static void teardown(void)
 {
+    answer_all_of_redis();
     sk_writer_close(writer);
     (void)uv_run(&loop, UV_RUN_DEFAULT); // lets the handle close
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
     sk_order_pool_free(core.orders);
-    sk_segments_free(core.segments);
-    for (size_t i = 0; i < lock_count; i++)
-        free(locks[i].keys);
+    sk_catalogue_free(core.catalogue);
     fake_stores_forget();
 }
 
@@ -158,7 +116,7 @@ static void teardown(void)
 
 static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
 {
-    struct sk_segment *voucher = sk_segments_get(core.segments, voucher_id, 1);
+    struct sk_segment *voucher = a_segment(core.catalogue, voucher_id);
     return sk_entry_new(&core, voucher, SK_ENTRY_OWN, journal_id);
 }
 
@@ -167,6 +125,7 @@ static void grant_under(int64_t epoch, struct sk_entry *entry, uint64_t first, u
 {
     for (uint64_t ticket = first; ticket < first + count; ticket++) {
         struct sk_order *order = sk_order_take(core.orders);
+        sk_order_name(core.orders, order, 0, 0);
         order->ticket = ticket;
         order->epoch = epoch;
         order->patient = patient;
@@ -225,60 +184,42 @@ static void must_drop_entry(size_t i, const char *journal_key, const char *journ
 
 // ---- the road of a batch ----
 
-START_TEST(an_order_goes_through_its_lock_to_its_commit)
+START_TEST(an_order_goes_to_its_commit)
 {
     ck_assert(sk_writer_idle(writer));
     grant(entry_of(1, "10-1"), 1, 2, false);
     ck_assert(!sk_writer_idle(writer));
-    ck_assert_uint_eq(lock_count, 0); // nothing starts before the turn ends
+    ck_assert_uint_eq(fake_pg.count, 0); // nothing starts before the turn ends
     pump();
-    ck_assert_uint_eq(lock_count, 1);
-    ck_assert_uint_eq(locks[0].n, 2);
-    ck_assert_str_eq(locks[0].keys[0], "seckill:lock:order:{user-1}");
-    ck_assert_str_eq(locks[0].keys[1], "seckill:lock:order:{user-2}");
-    ck_assert_uint_eq(fake_pg.count, 0);
-    locks_are("hh");
     must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
+    ck_assert_uint_eq(sk_order_pool_count(core.orders, SK_ORDER_WRITING), 2);
     ck_assert_uint_eq(told_count, 0);
-    ck_assert_uint_eq(locks_open(), 1); // held until after the commit
+    ck_assert_uint_eq(fake_redis.count, 0); // the journal has them until after the commit, and no lock was taken
     OUTCOMES({"1", "placed"}, {"2", "placed"});
     must_be_told(1, SK_VERDICT_PLACED);
     must_be_told(2, SK_VERDICT_PLACED);
     ck_assert_uint_eq(told_count, 2);
-    ck_assert_uint_eq(locks_open(), 0);
     ck_assert_uint_eq(fake_redis.count, 1);
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
     ck_assert(sk_writer_idle(writer));
 }
 END_TEST
 
-START_TEST(while_one_batch_commits_the_next_takes_its_locks_and_more_gather)
+START_TEST(while_one_batch_commits_the_next_gathers)
 {
     grant(entry_of(1, "10-1"), 1, 1, false);
     pump();
-    locks_are("h");
     ck_assert_uint_eq(fake_pg.count, 1);
     grant(entry_of(1, "10-2"), 2, 1, false);
     pump();
-    ck_assert_uint_eq(lock_count, 2);
-    locks_are("h");
+    grant(entry_of(1, "10-3"), 3, 2, false);
+    pump();
     ck_assert_uint_eq(fake_pg.count, 1); // one at a time
-    grant(entry_of(1, "10-3"), 3, 1, false);
-    pump();
-    grant(entry_of(1, "10-4"), 4, 2, false);
-    pump();
-    ck_assert_uint_eq(lock_count, 2); // and one ahead
     OUTCOMES({"1", "placed"});
-    must_ask_pg("1", "7", "{\"user-2\"}");
-    pump();
-    ck_assert_uint_eq(lock_count, 3);
-    ck_assert_uint_eq(locks[2].n, 3); // group commit: what has gathered, over several entries
-    locks_are("hhh");
-    OUTCOMES({"1", "placed"});
-    must_ask_pg("1", "7", "{\"user-3\",\"user-4\",\"user-5\"}");
+    must_ask_pg("1", "7", "{\"user-2\",\"user-3\",\"user-4\"}"); // group commit: over several entries
     OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"});
-    ck_assert_uint_eq(told_count, 5);
-    ck_assert_uint_eq(fake_redis.count, 4);
+    ck_assert_uint_eq(told_count, 4);
+    ck_assert_uint_eq(fake_redis.count, 3);
     ck_assert(sk_writer_idle(writer));
 }
 END_TEST
@@ -294,7 +235,6 @@ START_TEST(a_batch_is_of_one_voucher_and_one_epoch_and_has_its_bound)
         {"1", "8", "{\"user-3\"}"},
         {"3", "1", "{\"user-9\"}"},
     };
-    no_locks = true;
     grant(entry_of(1, "10-1"), 1, 2, false);
     grant_under(8, entry_of(1, "10-2"), 3, 1, false);
     grant(entry_of(2, "10-1"), 4, 1, false);
@@ -321,11 +261,9 @@ START_TEST(an_entry_is_dropped_when_the_last_of_its_orders_is_settled)
 {
     grant(entry_of(1, "10-1"), 1, 6, false); // more than one batch
     pump();
-    locks_are("hhhh");
     OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"}, {"4", "placed"});
     ck_assert_uint_eq(told_count, 4);
     ck_assert_uint_eq(fake_redis.count, 0);
-    locks_are("hh");
     OUTCOMES({"2", "placed"}, {"1", "placed"}); // in any order
     ck_assert_uint_eq(fake_redis.count, 1);
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
@@ -336,23 +274,25 @@ START_TEST(entries_are_kept_in_their_order_until_they_are_settled)
 {
     struct sk_entry *first = entry_of(1, "10-1"), *second = entry_of(1, "10-2"), *third = entry_of(1, "10-3");
     struct sk_segment *voucher = first->segment;
-    no_locks = true;
     grant(second, 2, 1, false);
     grant(first, 1, 1, false);
     ck_assert_ptr_eq(voucher->entries.oldest, first);
     ck_assert_ptr_eq(voucher->entries.youngest, third);
     pump();
     OUTCOMES({"1", "placed"}, {"2", "stale"}); // the second is settled before the first
+    answer_all_of_redis();
     ck_assert_ptr_eq(voucher->entries.oldest, first);
     grant(third, 3, 1, false);
     pump();
     OUTCOMES({"1", "placed"});
+    answer_all_of_redis();
     ck_assert_ptr_eq(voucher->entries.oldest, first);
     ck_assert_ptr_eq(voucher->entries.youngest, first);
     stale[0]->epoch = 8;
     sk_writer_resume(writer, stale[0]);
     pump();
     OUTCOMES({"1", "placed"});
+    answer_all_of_redis();
     ck_assert_ptr_null(voucher->entries.oldest);
     ck_assert_ptr_null(voucher->entries.youngest);
 }
@@ -366,7 +306,6 @@ START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
     char ids[4][SK_UUID_SIZE];
     grant(entry_of(1, "10-1"), 1, 4, false);
     pump();
-    locks_are("hhhh");
     for (int i = 0; i < 4; i++)
         id_at(i, ids[i]);
     OUTCOMES({"1", "duplicate", live}, {"2", "already_placed"}, {"3", "sold_out"}, {"4", "ended"});
@@ -407,7 +346,6 @@ END_TEST
 
 START_TEST(refusals_of_several_batches_gather_in_their_entry)
 {
-    no_locks = true;
     grant(entry_of(1, "10-1"), 1, 6, false);
     pump();
     OUTCOMES({"1", "sold_out"}, {"2", "placed"}, {"3", "placed"}, {"4", "placed"});
@@ -424,7 +362,6 @@ END_TEST
 START_TEST(a_stale_order_is_handed_out)
 {
     struct sk_entry *entry = entry_of(1, "10-1");
-    no_locks = true;
     grant(entry, 1, 2, false);
     pump();
     OUTCOMES({"1", "stale"}, {"2", "stale"});
@@ -452,14 +389,13 @@ END_TEST
 
 START_TEST(postgres_learns_the_newest_journal_id_of_a_batch)
 {
-    no_locks = true;
     grant(entry_of(1, "10-9"), 1, 1, false);
     grant(entry_of(1, "10-10"), 2, 1, false);
     grant(entry_of(1, "9-99"), 3, 1, false);
     pump();
     ck_assert_str_eq(fake_pg.asked[0].argv[5], "10-10");
     OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"});
-    grant(sk_entry_new(&core, sk_segments_get(core.segments, 1, 1), SK_ENTRY_LOOSE, ""), 4, 1, false);
+    grant(sk_entry_new(&core, a_segment(core.catalogue, 1), SK_ENTRY_LOOSE, ""), 4, 1, false);
     pump();
     ck_assert_ptr_null(fake_pg.asked[1].argv[5]);
     OUTCOMES({"1", "placed"});
@@ -470,7 +406,6 @@ END_TEST
 // Another Redis process is rebuilt from PostgreSQL: an entry of the same id there may be another's.
 START_TEST(entries_of_another_redis_process_are_not_dropped)
 {
-    no_locks = true;
     grant(entry_of(1, "10-1"), 1, 1, false);
     grant(entry_of(1, "10-2"), 2, 1, false);
     pump();
@@ -492,7 +427,6 @@ START_TEST(what_postgres_refuses_for_good_becomes_a_dead_letter)
 {
     static const struct sk_rows done = {0};
     char id[SK_UUID_SIZE], letter[128];
-    no_locks = true;
     grant(entry_of(1, "10-1"), 1, 1, false);
     grant(entry_of(1, "10-2"), 2, 1, false);
     pump();
@@ -569,7 +503,6 @@ START_TEST(only_the_bad_orders_of_an_entry_are_set_aside)
         {"\"user-3\""}, {"\"user-1\""}, {"\"user-8\""}, {"\"user-1\"", "\"user-4\"", "\"user-5\""}};
     struct sk_buf letters = {0};
     size_t bad_count = 0, innocents = 0;
-    no_locks = true;
     sk_buf_puts(&letters, "");
     grant(entry_of(1, "10-1"), 1, 6, false); // more than one batch
     grant(entry_of(1, "10-2"), 7, 2, false);
@@ -598,7 +531,6 @@ END_TEST
 // Only the order itself waits: neither its entry nor other vouchers do.
 START_TEST(nobody_waits_for_a_bad_order)
 {
-    no_locks = true;
     grant(entry_of(1, "10-1"), 1, 4, false);
     pump();
     refused_for_good();
@@ -624,7 +556,6 @@ END_TEST
 START_TEST(a_letter_that_is_not_kept_is_tried_again)
 {
     static const struct sk_rows done = {0};
-    no_locks = true;
     grant(entry_of(1, "10-1"), 1, 1, false);
     pump();
     for (size_t tries = 0; tries < 5; tries++) {
@@ -645,7 +576,6 @@ END_TEST
 
 START_TEST(a_clash_is_an_internal_error_and_ends)
 {
-    no_locks = true;
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump();
     OUTCOMES({"1", "clash"}, {"2", "no such outcome"});
@@ -659,9 +589,8 @@ END_TEST
 // Recovery settles orders that nobody waits for.
 START_TEST(recovered_entries_are_reported_when_settled)
 {
-    struct sk_segment *voucher = sk_segments_get(core.segments, 1, 1);
+    struct sk_segment *voucher = a_segment(core.catalogue, 1);
     struct sk_entry *entry = sk_entry_new(&core, voucher, SK_ENTRY_RECOVERED, "10-1");
-    no_locks = true;
     grant(entry, 0, 1, true);
     ck_assert_ptr_null(voucher->entries.oldest); // it is not one of ours
     pump();
@@ -676,42 +605,57 @@ END_TEST
 
 // ---- failures ----
 
-START_TEST(an_order_whose_lock_is_busy_waits_alone)
+// A row that another transaction holds, or a statement that fails, is about one segment: others go on meanwhile.
+START_TEST(a_segment_that_cannot_be_written_pauses_alone)
 {
-    grant(entry_of(1, "10-1"), 1, 3, false);
+    static const struct {
+        enum sk_result_kind kind;
+        uint64_t least_ms;
+    } rows[] = {{SK_RESULT_LOCKED, 100}, {SK_RESULT_FAILED, 10}};
+    char first[SK_UUID_SIZE], again[SK_UUID_SIZE];
+    grant(entry_of(1, "10-1"), 1, 2, false);
     pump();
-    locks_are("hbh");
-    must_ask_pg("1", "7", "{\"user-1\",\"user-3\"}");
-    OUTCOMES({"1", "placed"}, {"2", "placed"});
-    ck_assert_uint_eq(told_count, 2);
-    ck_assert_uint_eq(fake_redis.count, 0); // the entry stays in the journal
-    RUN_UNTIL(lock_count == 2);
-    ck_assert_uint_eq(locks[1].n, 1);
-    ck_assert_str_eq(locks[1].keys[0], "seckill:lock:order:{user-2}");
-    locks_are("b");
-    ck_assert_uint_eq(locks_open(), 0); // a batch without orders holds nothing
-    RUN_UNTIL(lock_count == 3);
-    locks_are("h");
-    OUTCOMES({"1", "duplicate", "018bcfe5-6800-7000-8000-0123456789ab"});
-    must_be_told(2, SK_VERDICT_ALREADY_ORDERED);
-    ck_assert_uint_eq(fake_redis.count, 1);
+    must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
+    id_at(0, first);
+    for (int tries = 0; tries < 2; tries++) {
+        uv_update_time(&loop);
+        uint64_t failed_ms = uv_now(&loop);
+        pg_fails(rows[_i].kind);
+        ck_assert_uint_eq(fake_pg.count, fake_pg.answered); // it waits ...
+        grant(entry_of(2, "10-1"), 3, 1, false);
+        pump();
+        must_ask_pg("2", "7", "{\"user-3\"}"); // ... alone
+        OUTCOMES({"1", "placed"});
+        grant(entry_of(1, "10-2"), 4, 1, false); // what comes later waits behind it
+        RUN_UNTIL(fake_pg.count > fake_pg.answered);
+        ck_assert_uint_ge(uv_now(&loop), failed_ms + rows[_i].least_ms);
+        ck_assert_uint_le(uv_now(&loop), failed_ms + 3000);
+        ck_assert_str_eq(fake_pg.asked[fake_pg.count - 1].argv[1], "1");
+        id_at(0, again);
+        ck_assert_str_eq(first, again);
+    }
+    must_ask_pg("1", "7", "{\"user-1\",\"user-2\",\"user-4\",\"user-4\"}");
+    OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"}, {"4", "placed"});
+    ck_assert(sk_writer_idle(writer));
 }
 END_TEST
 
-// Locks only save work: where Redis cannot give them, orders are written without.
-START_TEST(without_an_answer_about_locks_orders_are_written)
+// PostgreSQL refuses whatever it gets of one segment: bisecting must not keep the link from the others.
+START_TEST(a_segment_of_nothing_but_bad_orders_pauses)
 {
-    grant(entry_of(1, "10-1"), 1, 2, false);
+    static const size_t in_a_row = 12;
+    grant(entry_of(1, "10-1"), 1, 40, false);
     pump();
-    locks_are("uu");
-    must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
-    OUTCOMES({"1", "placed"}, {"2", "placed"});
-    no_locks = true;
-    grant(entry_of(1, "10-2"), 3, 1, false);
+    while (fake_pg.count > fake_pg.answered) {
+        ck_assert_uint_le(fake_pg.count, in_a_row);
+        pg_fails(SK_RESULT_REFUSED);
+    }
+    ck_assert_uint_eq(fake_pg.count, in_a_row);
+    grant(entry_of(2, "10-1"), 50, 1, false);
     pump();
-    must_ask_pg("1", "7", "{\"user-3\"}");
+    must_ask_pg("2", "7", "{\"user-50\"}");
     OUTCOMES({"1", "placed"});
-    ck_assert_uint_eq(told_count, 3);
+    RUN_UNTIL(fake_pg.count > fake_pg.answered); // and it is tried again
 }
 END_TEST
 
@@ -728,16 +672,13 @@ START_TEST(a_failed_batch_is_said_again_under_the_same_ids)
     char first[SK_UUID_SIZE], again[SK_UUID_SIZE];
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump();
-    locks_are("hh");
     id_at(0, first);
     for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
         pg_gives(failures[i]);
-        ck_assert_uint_eq(locks_open(), 0);
         ck_assert_uint_eq(told_count, 0);
         pump();
         ck_assert_uint_eq(fake_pg.count, i + 1); // not at once
-        RUN_UNTIL(lock_count == i + 2);
-        locks_are("hh");
+        RUN_UNTIL(fake_pg.count == i + 2);
         must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
         id_at(0, again);
         ck_assert_str_eq(first, again);
@@ -754,11 +695,6 @@ START_TEST(while_postgres_is_away_orders_wait)
     grant(entry_of(1, "10-1"), 1, 1, false);
     fake_pg.down = true;
     pump();
-    ck_assert_uint_eq(lock_count, 0); // no lock is held for nothing
-    fake_pg.down = false;
-    pump();
-    fake_pg.down = true; // it goes away while the locks are taken
-    locks_are("h");
     ck_assert_uint_eq(fake_pg.count, 0);
     fake_pg.down = false;
     pump();
@@ -770,7 +706,6 @@ END_TEST
 
 START_TEST(an_answer_twice_for_one_order_is_a_programmers_error)
 {
-    no_locks = true;
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump();
     OUTCOMES({"1", "placed"}, {"1", "placed"});
@@ -780,14 +715,50 @@ END_TEST
 // Redis may be away when an entry ends: recovery will find it in the journal.
 START_TEST(an_entry_that_cannot_be_dropped_is_left_to_recovery)
 {
-    no_locks = true;
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump();
     fake_redis.down = true;
     OUTCOMES({"1", "placed"}, {"2", "sold_out"});
     ck_assert_uint_eq(told_count, 2);
     ck_assert_uint_eq(fake_redis.count, 0);
+    ck_assert_int_eq(orphans, 1);
     ck_assert(sk_writer_idle(writer));
+}
+END_TEST
+
+// It is held until Redis has said that it is gone: then what the journal shows, and is not held, is an orphan.
+START_TEST(an_entry_is_held_until_it_is_dropped)
+{
+    static const struct sk_reply done = NUMBER(1), error = ERROR("OOM");
+    const struct sk_reply *const answers[] = {&done, &error, NULL};
+    struct sk_entry *entry = entry_of(1, "10-1");
+    const struct sk_segment *segment = entry->segment;
+    const struct sk_entry *at = NULL;
+    grant(entry, 1, 1, false);
+    pump();
+    OUTCOMES({"1", "placed"});
+    ck_assert(sk_entry_holds(&core, segment, &at, "10-1"));
+    redis_answers(answers[_i]);
+    at = NULL;
+    ck_assert(!sk_entry_holds(&core, segment, &at, "10-1"));
+    ck_assert_int_eq(orphans, _i == 0 ? 0 : 1);
+}
+END_TEST
+
+START_TEST(own_entries_are_told_from_others_along_the_journal)
+{
+    static const struct {
+        const char *id;
+        bool held;
+    } rows[] = {{"9-5", false}, {"10-1", true}, {"10-2", false}, {"10-3", true}, {"11-0", false}};
+    const struct sk_entry *at = NULL;
+    grant(entry_of(1, "10-1"), 1, 1, false);
+    grant(entry_of(1, "10-3"), 2, 1, false);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert(sk_entry_holds(&core, a_segment(core.catalogue, 1), &at, rows[i].id) == rows[i].held);
+    fake_redis.run_number++; // another process: its entries are others'
+    at = NULL;
+    ck_assert(!sk_entry_holds(&core, a_segment(core.catalogue, 1), &at, "10-1"));
 }
 END_TEST
 
@@ -803,7 +774,6 @@ START_TEST(the_largest_entry_refused_as_a_whole_can_be_settled)
     sk_writer_close(writer);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     writer = sk_writer_open(&core, &events);
-    no_locks = true;
     grant(entry_of(1, "10-1"), 1, LARGEST, false);
     pump();
     for (int i = 0; i < LARGEST; i++) {
@@ -822,7 +792,6 @@ END_TEST
 
 START_TEST(patient_orders_give_way_to_a_rush_but_not_for_ever)
 {
-    no_locks = true;
     grant(entry_of(1, "10-1"), 1, 1, true);
     sk_writer_pump(writer, true);
     ck_assert_uint_eq(fake_pg.count, 1); // none was written a moment ago
@@ -844,7 +813,6 @@ END_TEST
 
 START_TEST(whoever_waits_for_the_commit_is_not_kept_waiting)
 {
-    no_locks = true;
     grant(entry_of(1, "10-1"), 1, 1, true);
     sk_writer_pump(writer, true);
     OUTCOMES({"1", "placed"});
@@ -866,11 +834,10 @@ START_TEST(what_is_left_is_counted_by_who_keeps_it)
 {
     struct sk_left left = {0}, later = {0};
     grant(entry_of(1, "10-1"), 1, 2, false);
-    pump();
-    locks_are("hb"); // one is written, one is delayed
+    pump(); // these are written, the rest waits
     grant(entry_of(1, "10-2"), 3, 5, false);
-    grant(sk_entry_new(&core, sk_segments_get(core.segments, 2, 1), SK_ENTRY_LOOSE, ""), 8, 3, false);
-    pump(); // four take their locks, the rest waits
+    grant(sk_entry_new(&core, a_segment(core.catalogue, 2), SK_ENTRY_LOOSE, ""), 8, 3, false);
+    pump();
     sk_writer_count(writer, &left);
     ck_assert_uint_eq(left.in_journal, 7);
     ck_assert_uint_eq(left.in_letters, 3);
@@ -886,13 +853,15 @@ END_TEST
 // In every stage at once; the journal has them, and the teardown checks that none is left.
 START_TEST(closing_forgets_what_is_under_way)
 {
-    grant(entry_of(1, "10-1"), 1, 2, false);
+    grant(entry_of(1, "10-1"), 1, 1, false);
     pump();
-    locks_are("hb"); // one is written, one is delayed
-    grant(entry_of(1, "10-2"), 3, 5, false);
-    grant(entry_of(2, "10-1"), 8, 1, false);
-    pump(); // four take their locks, the rest waits
-    ck_assert_uint_eq(lock_count, 2);
+    refused_for_good(); // it waits to be tried again
+    grant(entry_of(1, "10-2"), 3, 6, false);
+    grant(entry_of(2, "10-1"), 9, 1, false);
+    pump(); // four are written, the rest waits
+    ck_assert_uint_eq(sk_order_pool_count(core.orders, SK_ORDER_DELAYED), 1);
+    ck_assert_uint_eq(sk_order_pool_count(core.orders, SK_ORDER_WRITING), 4);
+    ck_assert_uint_eq(sk_order_pool_count(core.orders, SK_ORDER_GRANTED), 3);
     ck_assert_uint_eq(told_count, 0);
 }
 END_TEST
@@ -902,8 +871,8 @@ int main(void)
     TCase *tcase = tcase_create("writer");
     tcase_set_timeout(tcase, 30);
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, an_order_goes_through_its_lock_to_its_commit);
-    tcase_add_test(tcase, while_one_batch_commits_the_next_takes_its_locks_and_more_gather);
+    tcase_add_test(tcase, an_order_goes_to_its_commit);
+    tcase_add_test(tcase, while_one_batch_commits_the_next_gathers);
     tcase_add_test(tcase, a_batch_is_of_one_voucher_and_one_epoch_and_has_its_bound);
     tcase_add_test(tcase, an_entry_is_dropped_when_the_last_of_its_orders_is_settled);
     tcase_add_test(tcase, entries_are_kept_in_their_order_until_they_are_settled);
@@ -918,8 +887,10 @@ int main(void)
     tcase_add_test(tcase, a_letter_that_is_not_kept_is_tried_again);
     tcase_add_test(tcase, a_clash_is_an_internal_error_and_ends);
     tcase_add_test(tcase, recovered_entries_are_reported_when_settled);
-    tcase_add_test(tcase, an_order_whose_lock_is_busy_waits_alone);
-    tcase_add_test(tcase, without_an_answer_about_locks_orders_are_written);
+    tcase_add_loop_test(tcase, a_segment_that_cannot_be_written_pauses_alone, 0, 2);
+    tcase_add_test(tcase, a_segment_of_nothing_but_bad_orders_pauses);
+    tcase_add_loop_test(tcase, an_entry_is_held_until_it_is_dropped, 0, 3);
+    tcase_add_test(tcase, own_entries_are_told_from_others_along_the_journal);
     tcase_add_test(tcase, a_failed_batch_is_said_again_under_the_same_ids);
     tcase_add_test(tcase, while_postgres_is_away_orders_wait);
     tcase_add_test_raise_signal(tcase, an_answer_twice_for_one_order_is_a_programmers_error, SIGABRT);

@@ -1,0 +1,15 @@
+-- The end of a sale in Redis: its buyers and its journal go, and a mark stays, so that it is not loaded again because
+-- it is asked for. Who has won is told so from PostgreSQL from now on.
+--
+-- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)
+-- ARGV  1 epoch of the rebuild that settled it
+--
+-- Returns 1, or 0 if another rebuild has taken over or the journal is not empty.
+
+local voucher = redis.call('HMGET', KEYS[1], 'state', 'epoch')
+if voucher[1] ~= 'loading' or voucher[2] ~= ARGV[1] or redis.call('XLEN', KEYS[3]) > 0 then
+  return 0
+end
+redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
+redis.call('HSET', KEYS[1], 'state', 'retired', 'epoch', ARGV[1])
+return 1

@@ -1,0 +1,43 @@
+-- Takes a session, or gives it a new TTL, only if it is the caller's; and keeps a list of the living ones, which can be
+-- read without a scan.
+--
+-- KEYS  1 session   2 living sessions (sorted set: session id -> when it expires, in ms by Redis's clock)
+--       3 protocol version of the living sessions
+-- ARGV  1 token   2 ttl_ms   3 session id   4 'take' or 'renew': a session that is gone is not renewed
+--       5 protocol version of the caller: no two of them run side by side
+--
+-- Returns { 1, living session id ... }, or { 0 }: it is another's, or it is gone; or { 0, protocol version }: sessions of
+-- that version live.
+
+local function drop_wrong_type(key, wanted)
+  local found = redis.call('TYPE', key).ok
+  if found ~= 'none' and found ~= wanted then
+    redis.call('UNLINK', key)
+  end
+end
+
+drop_wrong_type(KEYS[1], 'string')
+drop_wrong_type(KEYS[3], 'string')
+local protocol = redis.call('GET', KEYS[3])
+if protocol and protocol ~= ARGV[5] then
+  return { 0, protocol }
+end
+local owner = redis.call('GET', KEYS[1])
+if owner == ARGV[1] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+elseif owner or ARGV[4] ~= 'take' then
+  return { 0 }
+else
+  redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+end
+
+-- After the write above these are carried out also when memory is full.
+if redis.call('PTTL', KEYS[3]) < tonumber(ARGV[2]) then
+  redis.call('SET', KEYS[3], ARGV[5], 'PX', ARGV[2])
+end
+drop_wrong_type(KEYS[2], 'zset')
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)
+redis.call('ZADD', KEYS[2], now_ms + tonumber(ARGV[2]), ARGV[3])
+return { 1, unpack(redis.call('ZRANGE', KEYS[2], 0, 4095)) }

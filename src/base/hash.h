@@ -1,0 +1,11 @@
+// A well-mixed hash of a name. It also says which segment of a voucher a user belongs to, so it never changes.
+#ifndef SK_BASE_HASH_H
+#define SK_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Any thread.
+uint64_t sk_hash(const char *name, size_t len);
+
+#endif

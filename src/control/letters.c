@@ -1,0 +1,199 @@
+// A letter ends by its orders being known to PostgreSQL, as placed or as refused; nothing else marks it. So an answer
+// that was lost, or an instance that died half-way, leaves a letter that can be decided again.
+#include "letters.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "beside.h"
+#include "entry.h"
+#include "params.h"
+
+struct letter_talk {
+    struct sk_talk talk;
+    int64_t voucher_id, letter;
+    bool write_off;
+    struct sk_segment *segment; // the one that was asked for it
+    size_t orders;
+};
+
+static void letter_start(struct sk_talk *talk);
+static void letter_on_voucher(struct sk_talk *talk, enum sk_beside beside);
+static void letter_find(struct letter_talk *letter, unsigned segment);
+static void letter_on_row(void *arg, const struct sk_result *result);
+static void letter_requeue(struct letter_talk *letter, const char *orders);
+static void letter_on_written_off(void *arg, const struct sk_result *result);
+
+// ---- the list ----
+
+static void list_start(struct sk_talk *talk);
+static void list_on_voucher(struct sk_talk *talk, enum sk_beside beside);
+static void list_on_rows(void *arg, const struct sk_result *result);
+
+void sk_letters_list(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+{
+    struct letter_talk *letter = sk_talk_new(control, ticket, NULL, sizeof *letter, list_start);
+    if (letter == NULL)
+        return;
+    letter->voucher_id = voucher_id;
+    sk_talk_start(&letter->talk);
+}
+
+static void list_start(struct sk_talk *talk)
+{
+    sk_beside_find(talk, ((struct letter_talk *)talk)->voucher_id, list_on_voucher);
+}
+
+static void list_on_voucher(struct sk_talk *talk, enum sk_beside beside)
+{
+    struct letter_talk *letter = (struct letter_talk *)talk;
+    letter->segment = beside == SK_BESIDE_FOUND ? talk->voucher->segments[0] : NULL;
+    if (letter->segment == NULL) { // a retired voucher has no open letter
+        sk_talk_end(talk, SK_VERDICT_FOUND, "{\"dead_letters\":[],\"more\":false}");
+        return;
+    }
+    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, letter->segment->slot), sk_params_number(id, letter->voucher_id)};
+    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_DEAD_LETTERS, 2, params, list_on_rows);
+}
+
+static void list_on_rows(void *arg, const struct sk_result *result)
+{
+    struct sk_talk *talk = arg;
+    const struct sk_rows *rows = result->rows;
+    if (rows == NULL) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    bool more = strcmp(sk_rows_text(rows, 0, 1), "t") == 0;
+    sk_buf_printf(&talk->body, "{\"dead_letters\":%s,\"more\":%s}", sk_rows_text(rows, 0, 0), more ? "true" : "false");
+    sk_talk_end(talk, SK_VERDICT_FOUND, talk->body.data);
+}
+
+// ---- one letter ----
+
+static void letter_begin(struct sk_control *control, int64_t voucher_id, int64_t id, bool write_off, uint64_t ticket)
+{
+    struct letter_talk *letter = sk_talk_new(control, ticket, NULL, sizeof *letter, letter_start);
+    if (letter == NULL)
+        return;
+    letter->voucher_id = voucher_id;
+    letter->letter = id;
+    letter->write_off = write_off;
+    sk_talk_start(&letter->talk);
+}
+
+void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t ticket)
+{
+    letter_begin(control, voucher_id, letter, false, ticket);
+}
+
+void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t ticket)
+{
+    letter_begin(control, voucher_id, letter, true, ticket);
+}
+
+// The letter is in one of the voucher's segments, nearly always the only one.
+static void letter_ask(struct letter_talk *letter, enum sk_statement statement, sk_pg_cb *done)
+{
+    char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, letter->segment->slot),
+                            sk_params_number(voucher, letter->voucher_id), sk_params_number(id, letter->letter)};
+    sk_talk_ask_pg(&letter->talk, statement, 3, params, done);
+}
+
+static void letter_start(struct sk_talk *talk)
+{
+    sk_beside_find(talk, ((struct letter_talk *)talk)->voucher_id, letter_on_voucher);
+}
+
+// A retired voucher has no open letter.
+static void letter_on_voucher(struct sk_talk *talk, enum sk_beside beside)
+{
+    if (beside == SK_BESIDE_FOUND)
+        letter_find((struct letter_talk *)talk, 0);
+    else
+        sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
+}
+
+static void letter_find(struct letter_talk *letter, unsigned segment)
+{
+    const struct sk_voucher *voucher = letter->talk.voucher;
+    letter->segment = segment < voucher->segment_count ? voucher->segments[segment] : NULL;
+    if (letter->segment == NULL)
+        sk_talk_end(&letter->talk, SK_VERDICT_NOT_FOUND, NULL);
+    else
+        letter_ask(letter, SK_STATEMENT_FIND_DEAD_LETTER, letter_on_row);
+}
+
+static void letter_on_row(void *arg, const struct sk_result *result)
+{
+    struct letter_talk *letter = arg;
+    struct sk_talk *talk = &letter->talk;
+    const struct sk_rows *rows = result->rows;
+    if (rows == NULL) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    if (sk_rows_count(rows) == 0) {
+        letter_find(letter, letter->segment->number + 1);
+        return;
+    }
+    bool waits = strcmp(sk_rows_text(rows, 0, 1), "t") == 0; // not written off
+    if (!waits && !letter->write_off) {
+        sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
+        return;
+    }
+    if (letter->write_off)
+        letter_ask(letter, SK_STATEMENT_WRITE_OFF, letter_on_written_off);
+    else if (sk_rows_text(rows, 0, 0) == NULL)
+        sk_talk_end(talk, SK_VERDICT_UNREADABLE, NULL);
+    else
+        letter_requeue(letter, sk_rows_text(rows, 0, 0));
+}
+
+// Answers with the number of orders concerned.
+static void letter_end_counted(struct letter_talk *letter, const char *what)
+{
+    sk_buf_printf(&letter->talk.body, "{\"%s\":%zu}", what, letter->orders);
+    sk_talk_end(&letter->talk, SK_VERDICT_FOUND, letter->talk.body.data);
+}
+
+static void letter_requeue(struct letter_talk *letter, const char *orders)
+{
+    const struct sk_core *core = letter->talk.control->core;
+    struct sk_order_list list = {0};
+    if (sk_journal_parse(orders, strlen(orders), NULL, NULL) < 0) {
+        sk_talk_end(&letter->talk, SK_VERDICT_UNREADABLE, NULL);
+        return;
+    }
+    struct sk_entry *entry = sk_entry_new(core, letter->segment, SK_ENTRY_LOOSE, "");
+    if (entry == NULL || !sk_entry_read_orders(core, orders, strlen(orders), &list)) {
+        if (entry != NULL)
+            sk_entry_forget(entry);
+        sk_talk_end(&letter->talk, SK_VERDICT_OVERLOADED, NULL);
+        return;
+    }
+    for (; list.head != NULL; letter->orders++)
+        sk_regrant_requeue(letter->talk.control->upkeep->regrant, entry, list.head);
+    letter_end_counted(letter, "requeued");
+}
+
+// PostgreSQL has refused the orders; Redis gives back the units of those that it still holds.
+static void letter_on_written_off(void *arg, const struct sk_result *result)
+{
+    struct letter_talk *letter = arg;
+    const struct sk_core *core = letter->talk.control->core;
+    const struct sk_rows *rows = result->rows;
+    struct sk_entry *entry = rows == NULL ? NULL : sk_entry_new(core, letter->segment, SK_ENTRY_LOOSE, "");
+    if (entry == NULL) {
+        sk_talk_end(&letter->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    for (size_t i = 0; i < sk_rows_count(rows); i++) {
+        sk_entry_note_refused(entry, sk_rows_text(rows, i, 0), sk_rows_text(rows, i, 1), SK_CORRECTION_RETURN, NULL);
+        letter->orders++;
+    }
+    sk_entry_end(entry);
+    letter_end_counted(letter, "written_off");
+}

@@ -1,0 +1,378 @@
+// An order is asked for where its id says that it is: in PostgreSQL, and, where that does not know it, in the segments
+// of its slot in Redis, nearly always one. Then PostgreSQL is asked once more: a refusal is written there before the
+// buyer's entry goes. "Not found" needs more than two stores that do not know the order: Redis must be one that can be
+// relied on, the id one that no instance can still hold, and the catalogue one that is newer than the question, because
+// a voucher made since may share the slot. Otherwise the answer is "not known now".
+//
+// A list asks Redis first and PostgreSQL last, which says what of it is still pending.
+#include "order_queries.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit.h"
+#include "log.h"
+#include "order_id.h"
+#include "order_json.h"
+#include "params.h"
+
+enum { IN_SLOT_MAX = 16, BUSY_MAX = 64 };
+
+// ---- one order ----
+
+struct order_query;
+
+// What Redis has in one segment.
+struct order_look {
+    struct order_query *query;
+    struct sk_segment *segment; // pinned
+    struct sk_account account;  // of voucher 0: PostgreSQL has none
+};
+
+struct order_query {
+    struct sk_talk talk;
+    char order_id[SK_UUID_SIZE];
+    char user[SK_USER_SIZE];
+    bool followed;      // the catalogue is newer than the question
+    bool unsure;        // Redis may have lost it, or an instance may still hold it
+    bool failed;        // Redis has not answered
+    int64_t pending_in; // voucher; 0: it is not pending
+    size_t segments, answered;
+    struct order_look looks[IN_SLOT_MAX];
+};
+
+static void order_start(struct sk_talk *talk);
+static void order_on_row(void *arg, const struct sk_result *result);
+static void order_find_segments(struct order_query *query);
+static void order_on_followed(struct sk_talk *talk, bool ok);
+static void order_on_accounts(void *arg, const struct sk_result *result);
+static void order_on_look(void *arg, const struct sk_reply *reply);
+static void order_look_at(struct order_query *query);
+static void order_looked(struct order_query *query);
+static void order_on_last_row(void *arg, const struct sk_result *result);
+static void order_release(struct sk_talk *talk);
+
+void sk_query_order(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+{
+    char key[SK_TALK_KEY_SIZE];
+    (void)snprintf(key, sizeof key, "order:%s:%s", order_id, user);
+    struct order_query *query = sk_talk_new(control, ticket, key, sizeof *query, order_start);
+    if (query == NULL)
+        return;
+    query->talk.release = order_release;
+    (void)snprintf(query->order_id, sizeof query->order_id, "%s", order_id);
+    (void)snprintf(query->user, sizeof query->user, "%s", user);
+    sk_talk_start(&query->talk);
+}
+
+static void order_ask_pg(struct order_query *query, sk_pg_cb *done)
+{
+    char slot[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(query->order_id)), query->order_id, query->user};
+    sk_talk_ask_pg(&query->talk, SK_STATEMENT_FIND_ORDER, 3, params, done);
+}
+
+static void order_start(struct sk_talk *talk)
+{
+    struct order_query *query = (struct order_query *)talk;
+    query->followed = query->unsure = query->failed = false;
+    query->pending_in = 0;
+    query->segments = query->answered = 0;
+    order_ask_pg(query, order_on_row);
+}
+
+static void order_on_row(void *arg, const struct sk_result *result)
+{
+    struct order_query *query = arg;
+    if (result->rows == NULL)
+        sk_talk_end(&query->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (sk_rows_count(result->rows) == 1)
+        sk_talk_end(&query->talk, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, 0));
+    else
+        order_find_segments(query);
+}
+
+// Its voucher may be newer than our catalogue.
+static void order_find_segments(struct order_query *query)
+{
+    const struct sk_core *core = query->talk.control->core;
+    struct sk_segment *segment = sk_catalogue_at_slot(core->catalogue, sk_order_id_slot(query->order_id));
+    struct sk_buf slots = {0}, vouchers = {0};
+    if (segment == NULL) {
+        if (query->followed)
+            sk_talk_end(&query->talk, SK_VERDICT_NOT_FOUND, NULL);
+        else
+            sk_talk_follow(&query->talk, order_on_followed);
+        return;
+    }
+    sk_params_begin(&slots);
+    sk_params_begin(&vouchers);
+    for (; segment != NULL && query->segments < IN_SLOT_MAX; segment = segment->next_in_slot) {
+        char number[SK_PARAM_NUMBER_SIZE];
+        query->looks[query->segments++] = (struct order_look){.query = query, .segment = segment};
+        sk_segment_pin(segment);
+        sk_params_add(&slots, sk_params_number(number, segment->slot));
+        sk_params_add(&vouchers, sk_params_number(number, segment->voucher_id));
+    }
+    query->unsure = segment != NULL; // more than are looked at
+    const char *params[] = {sk_params_end(&slots), sk_params_end(&vouchers)};
+    if (params[0] == NULL || params[1] == NULL)
+        sk_talk_end(&query->talk, SK_VERDICT_OVERLOADED, NULL);
+    else
+        sk_talk_ask_pg(&query->talk, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, params, order_on_accounts);
+    sk_buf_free(&slots);
+    sk_buf_free(&vouchers);
+}
+
+static void order_on_followed(struct sk_talk *talk, bool ok)
+{
+    struct order_query *query = (struct order_query *)talk;
+    struct sk_segment *newest = sk_catalogue_at_slot(talk->control->core->catalogue, sk_order_id_slot(query->order_id));
+    query->followed = true;
+    if (!ok) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+    } else if (query->segments > 0 && query->looks[0].segment == newest) {
+        sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL); // nothing new in its slot
+    } else {
+        order_release(talk);
+        query->answered = 0;
+        order_find_segments(query);
+    }
+}
+
+static void order_on_accounts(void *arg, const struct sk_result *result)
+{
+    struct order_query *query = arg;
+    if (result->rows == NULL) {
+        sk_talk_end(&query->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    for (size_t row = 0; row < sk_rows_count(result->rows); row++) {
+        struct sk_account account;
+        sk_account_read(result->rows, row, &account);
+        for (size_t i = 0; i < query->segments; i++) {
+            if (query->looks[i].segment->voucher_id == account.voucher_id)
+                query->looks[i].account = account;
+        }
+    }
+    order_look_at(query);
+}
+
+// All questions go out in one write; each answer knows its own.
+static void order_look_at(struct order_query *query)
+{
+    struct sk_redis *redis = query->talk.control->core->ask_redis;
+    size_t asked = 0;
+    for (; asked < query->segments; asked++) {
+        struct order_look *look = &query->looks[asked];
+        const struct sk_segment_keys *keys = &look->segment->keys;
+        const char *argv[] = {keys->voucher, keys->buyers, keys->journal, query->user};
+        if (sk_redis_script(redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 4, argv, NULL, order_on_look, look) != SK_OK)
+            break;
+    }
+    query->failed = asked < query->segments;
+    query->answered += query->segments - asked;
+    if (query->answered == query->segments)
+        order_looked(query);
+}
+
+// Anyone who can write to Redis can write there, so what is no order id is not shown.
+static bool order_is_id(const struct sk_reply *reply, const struct sk_segment *segment, char id[SK_UUID_SIZE])
+{
+    size_t len = 0;
+    const char *text = sk_reply_text(reply, &len);
+    if (text == NULL || len == 0)
+        return false;
+    if (len == SK_UUID_CHARS && sk_uuid_valid(text)) {
+        memcpy(id, text, SK_UUID_SIZE);
+        return true;
+    }
+    sk_log(SK_WARN, "a buyer's order id is none", "voucher=%" PRId64, segment->voucher_id);
+    return false;
+}
+
+static void order_on_look(void *arg, const struct sk_reply *reply)
+{
+    struct order_look *look = arg;
+    struct order_query *query = look->query;
+    struct sk_look seen, none = {0};
+    char id[SK_UUID_SIZE];
+    if (reply == NULL || !sk_look_read(reply, sk_redis_run(query->talk.control->core->ask_redis), &seen))
+        query->failed = true;
+    else if (look->account.voucher_id == 0 || sk_audit(&look->account, &none, &seen) != SK_BOOKS_AGREE ||
+             sk_order_id_may_be_away(query->order_id, seen.epoch))
+        query->unsure = true;
+    if (order_is_id(sk_reply_at(reply, SK_LOOK_ORDER_ID), look->segment, id) && strcmp(id, query->order_id) == 0)
+        query->pending_in = look->segment->voucher_id;
+    if (++query->answered == query->segments)
+        order_looked(query);
+}
+
+static void order_looked(struct order_query *query)
+{
+    struct sk_talk *talk = &query->talk;
+    if (query->pending_in != 0) {
+        sk_order_json(&talk->body, query->order_id, query->pending_in, query->user, "pending");
+        sk_talk_end(talk, SK_VERDICT_FOUND, talk->body.data);
+    } else if (query->failed) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+    } else {
+        order_ask_pg(query, order_on_last_row);
+    }
+}
+
+static void order_on_last_row(void *arg, const struct sk_result *result)
+{
+    struct order_query *query = arg;
+    bool found = result->rows != NULL && sk_rows_count(result->rows) == 1;
+    if (found)
+        sk_talk_end(&query->talk, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, 0));
+    else if (result->rows == NULL || query->unsure)
+        sk_talk_end(&query->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (query->followed)
+        sk_talk_end(&query->talk, SK_VERDICT_NOT_FOUND, NULL);
+    else
+        sk_talk_follow(&query->talk, order_on_followed);
+}
+
+static void order_release(struct sk_talk *talk)
+{
+    struct order_query *query = (struct order_query *)talk;
+    while (query->segments > 0)
+        sk_segment_unpin(query->looks[--query->segments].segment);
+}
+
+// ---- all orders of a user ----
+
+struct list_query;
+
+struct list_look {
+    struct list_query *query;
+    struct sk_segment *segment;  // pinned
+    char order_id[SK_UUID_SIZE]; // empty: none
+};
+
+struct list_query {
+    struct sk_talk talk;
+    char user[SK_USER_SIZE];
+    bool complete;
+    bool failed;
+    size_t segments, answered;
+    struct list_look looks[BUSY_MAX];
+};
+
+static void list_start(struct sk_talk *talk);
+static void list_on_buyer(void *arg, const struct sk_reply *reply);
+static void list_ask(struct list_query *query);
+static void list_on_rows(void *arg, const struct sk_result *result);
+static void list_release(struct sk_talk *talk);
+
+void sk_query_orders(struct sk_control *control, const char *user, uint64_t ticket)
+{
+    char key[SK_TALK_KEY_SIZE];
+    (void)snprintf(key, sizeof key, "orders:%s", user);
+    struct list_query *query = sk_talk_new(control, ticket, key, sizeof *query, list_start);
+    if (query == NULL)
+        return;
+    query->talk.release = list_release;
+    (void)snprintf(query->user, sizeof query->user, "%s", user);
+    sk_talk_start(&query->talk);
+}
+
+static void list_start(struct sk_talk *talk)
+{
+    struct list_query *query = (struct list_query *)talk;
+    struct sk_redis *redis = talk->control->core->ask_redis;
+    struct sk_segment *busy[BUSY_MAX];
+    if (!sk_redis_ready(redis)) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    query->failed = false;
+    query->answered = 0;
+    query->segments = sk_watch_busy(talk->control->upkeep->watch, busy, BUSY_MAX, &query->complete);
+    for (size_t i = 0; i < query->segments; i++) {
+        query->looks[i] = (struct list_look){.query = query, .segment = busy[i]};
+        sk_segment_pin(busy[i]);
+    }
+    size_t asked = 0;
+    for (; asked < query->segments; asked++) {
+        const char *argv[] = {"HGET", busy[asked]->keys.buyers, query->user};
+        if (sk_redis_command(redis, 3, argv, NULL, list_on_buyer, &query->looks[asked]) != SK_OK)
+            break;
+    }
+    query->failed = asked < query->segments;
+    query->answered += query->segments - asked;
+    if (query->answered == query->segments)
+        list_ask(query);
+}
+
+static void list_on_buyer(void *arg, const struct sk_reply *reply)
+{
+    struct list_look *look = arg;
+    struct list_query *query = look->query;
+    if (reply == NULL)
+        query->failed = true;
+    else if (sk_reply_error(reply) != NULL)
+        query->complete = false;
+    else if (!order_is_id(reply, look->segment, look->order_id))
+        look->order_id[0] = '\0';
+    if (++query->answered == query->segments)
+        list_ask(query);
+}
+
+static void list_ask(struct list_query *query)
+{
+    struct sk_buf orders = {0}, vouchers = {0};
+    if (query->failed) {
+        sk_talk_end(&query->talk, SK_VERDICT_UNAVAILABLE, NULL); // half a list would look like a lost order
+        return;
+    }
+    sk_params_begin(&orders);
+    sk_params_begin(&vouchers);
+    for (size_t i = 0; i < query->segments; i++) {
+        char number[SK_PARAM_NUMBER_SIZE];
+        if (query->looks[i].order_id[0] == '\0')
+            continue;
+        sk_params_add(&orders, query->looks[i].order_id);
+        sk_params_add(&vouchers, sk_params_number(number, query->looks[i].segment->voucher_id));
+    }
+    const char *params[] = {query->user, sk_params_end(&orders), sk_params_end(&vouchers)};
+    if (params[1] == NULL || params[2] == NULL)
+        sk_talk_end(&query->talk, SK_VERDICT_OVERLOADED, NULL);
+    else
+        sk_talk_ask_pg(&query->talk, SK_STATEMENT_LIST_ORDERS, 3, params, list_on_rows);
+    sk_buf_free(&orders);
+    sk_buf_free(&vouchers);
+}
+
+static void list_on_rows(void *arg, const struct sk_result *result)
+{
+    struct list_query *query = arg;
+    struct sk_buf *body = &query->talk.body;
+    const struct sk_rows *rows = result->rows;
+    if (rows == NULL) {
+        sk_talk_end(&query->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    sk_buf_puts(body, "{\"orders\":[");
+    for (size_t i = 0; i < sk_rows_count(rows); i++) {
+        const char *document = sk_rows_text(rows, i, 1);
+        if (i > 0)
+            sk_buf_puts(body, ",");
+        if (document != NULL)
+            sk_buf_puts(body, document);
+        else
+            sk_order_json(body, sk_rows_text(rows, i, 0), sk_rows_number(rows, i, 2), query->user, "pending");
+    }
+    sk_buf_printf(body, "],\"complete\":%s}", query->complete ? "true" : "false");
+    sk_talk_end(&query->talk, SK_VERDICT_FOUND, body->data);
+}
+
+static void list_release(struct sk_talk *talk)
+{
+    struct list_query *query = (struct list_query *)talk;
+    while (query->segments > 0)
+        sk_segment_unpin(query->looks[--query->segments].segment);
+}

@@ -1,0 +1,131 @@
+// A voucher that is not in the catalogue is newer than it, retired, or made up. Who has won a retired one and asks
+// again is told so from PostgreSQL (P6), and all others that it has ended.
+#include "purchase.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "beside.h"
+#include "params.h"
+
+enum { RETRY_AFTER_MS = 1000, COLUMN_STATE = 0, COLUMN_ORDER = 1 };
+
+struct late_purchase {
+    struct sk_talk talk;
+    struct sk_purchases *purchases;
+    int64_t voucher_id;
+    bool patient;
+    char user[SK_USER_SIZE];
+};
+
+static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *voucher, const char *user, uint64_t ticket,
+                          bool patient, struct sk_outcome *outcome);
+static bool purchase_later(struct sk_purchases *purchases, int64_t voucher_id, const char *user, uint64_t ticket,
+                           bool patient);
+static void purchase_start(struct sk_talk *talk);
+static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside);
+static void purchase_on_retired(void *arg, const struct sk_result *result);
+
+bool sk_purchase(struct sk_purchases *purchases, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
+                 struct sk_outcome *outcome)
+{
+    const struct sk_core *core = purchases->control->core;
+    struct sk_voucher *voucher = sk_catalogue_find(core->catalogue, voucher_id);
+    // Without Redis nothing is certain, not even what was remembered a moment ago.
+    *outcome = (struct sk_outcome){.verdict = SK_VERDICT_UNAVAILABLE, .retry_after_ms = RETRY_AFTER_MS};
+    if (!sk_redis_ready(core->redis))
+        return false;
+    if (voucher != NULL)
+        return purchase_from(purchases, voucher, user, ticket, patient, outcome);
+    outcome->verdict = SK_VERDICT_OVERLOADED;
+    return purchase_later(purchases, voucher_id, user, ticket, patient);
+}
+
+static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *voucher, const char *user, uint64_t ticket,
+                          bool patient, struct sk_outcome *outcome)
+{
+    const struct sk_core *core = purchases->control->core;
+    struct sk_segment *segment = sk_voucher_segment_of(voucher, user);
+    if (segment != NULL && sk_admit_refuses(purchases->admit, segment, user, outcome))
+        return false;
+    struct sk_order *order = segment == NULL ? NULL : sk_order_take(core->orders);
+    if (order == NULL) {
+        *outcome = (struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = RETRY_AFTER_MS};
+        return false;
+    }
+    sk_order_name(core->orders, order, segment->slot, segment->seen.epoch);
+    order->ticket = ticket;
+    order->patient = patient;
+    size_t len = strlen(user);
+    SK_ASSERT(len < sizeof order->user);
+    memcpy(order->user, user, len + 1);
+    sk_batcher_add(purchases->batcher, segment, order);
+    return true;
+}
+
+// ---- a voucher that is not in the catalogue ----
+
+static bool purchase_later(struct sk_purchases *purchases, int64_t voucher_id, const char *user, uint64_t ticket,
+                           bool patient)
+{
+    struct late_purchase *late = sk_talk_try_new(purchases->control, ticket, sizeof *late, purchase_start);
+    if (late == NULL)
+        return false;
+    late->purchases = purchases;
+    late->voucher_id = voucher_id;
+    late->patient = patient;
+    (void)snprintf(late->user, sizeof late->user, "%s", user);
+    sk_talk_start(&late->talk);
+    return true;
+}
+
+static void purchase_start(struct sk_talk *talk)
+{
+    sk_beside_find_later(talk, ((struct late_purchase *)talk)->voucher_id, purchase_on_found);
+}
+
+static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside)
+{
+    struct late_purchase *late = (struct late_purchase *)talk;
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_UNKNOWN_VOUCHER};
+    if (beside == SK_BESIDE_OLD) {
+        char id[SK_PARAM_NUMBER_SIZE];
+        const char *params[] = {sk_params_number(id, late->voucher_id), late->user};
+        sk_talk_ask_pg(talk, SK_STATEMENT_FIND_RETIRED, 2, params, purchase_on_retired);
+        return;
+    }
+    if (beside == SK_BESIDE_FOUND) {
+        struct sk_purchases *purchases = late->purchases;
+        struct sk_voucher *voucher = talk->voucher;
+        uint64_t ticket = sk_talk_take_ticket(talk);
+        bool refused = !purchase_from(purchases, voucher, late->user, ticket, late->patient, &outcome);
+        const struct sk_core *core = purchases->control->core;
+        sk_talk_end(talk, SK_VERDICT_FOUND, NULL);
+        if (refused)
+            core->on_outcome(core->arg, ticket, &outcome);
+        return;
+    }
+    sk_talk_end_with(talk, &outcome);
+}
+
+static void purchase_on_retired(void *arg, const struct sk_result *result)
+{
+    struct sk_talk *talk = arg;
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_ENDED};
+    const char *state = NULL;
+    if (result->rows == NULL) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    if (sk_rows_count(result->rows) == 1) {
+        state = sk_rows_text(result->rows, 0, COLUMN_STATE);
+        outcome.order_id = sk_rows_text(result->rows, 0, COLUMN_ORDER);
+    }
+    if (state == NULL)
+        outcome.verdict = SK_VERDICT_UNKNOWN_VOUCHER;
+    else if (strcmp(state, "retired") != 0)
+        outcome.verdict = SK_VERDICT_LOADING; // recalled a moment ago
+    else if (outcome.order_id != NULL)
+        outcome.verdict = SK_VERDICT_ALREADY_ORDERED;
+    sk_talk_end_with(talk, &outcome);
+}

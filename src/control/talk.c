@@ -1,0 +1,227 @@
+#include "talk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+
+enum { RETRY_AFTER_MS = 1000, BUCKETS = 512 };
+
+struct sk_asker {
+    struct sk_asker *next;
+    uint64_t ticket;
+};
+
+struct sk_talks {
+    struct sk_asker askers[SK_TALK_ASKERS_MAX];
+    struct sk_asker *spare;
+    struct sk_talk *buckets[BUCKETS]; // by key; those without one are in the first
+    bool closing;
+};
+
+struct sk_talks *sk_talks_open(void)
+{
+    struct sk_talks *talks = calloc(1, sizeof *talks);
+    if (talks == NULL)
+        return NULL;
+    for (int i = 0; i < SK_TALK_ASKERS_MAX; i++) {
+        talks->askers[i].next = talks->spare;
+        talks->spare = &talks->askers[i];
+    }
+    return talks;
+}
+
+void sk_talks_close(struct sk_talks *talks)
+{
+    if (talks == NULL)
+        return;
+    talks->closing = true;
+    for (int i = 0; i < BUCKETS; i++) {
+        while (talks->buckets[i] != NULL)
+            sk_talk_end(talks->buckets[i], SK_VERDICT_UNAVAILABLE, NULL);
+    }
+    free(talks);
+}
+
+// ---- beginning ----
+
+static void talk_tell(const struct sk_core *core, uint64_t ticket, const struct sk_outcome *outcome)
+{
+    struct sk_outcome told = *outcome;
+    if (told.retry_after_ms == 0 && sk_verdict_http_status(told.verdict) == 503)
+        told.retry_after_ms = RETRY_AFTER_MS;
+    core->on_outcome(core->arg, ticket, &told);
+}
+
+static struct sk_talk **talk_bucket(struct sk_talks *talks, const char *key)
+{
+    return &talks->buckets[key[0] == '\0' ? 0 : 1 + sk_hash(key, strlen(key)) % (BUCKETS - 1)];
+}
+
+static struct sk_talk *talk_find(struct sk_talks *talks, const char *key)
+{
+    struct sk_talk *talk = *talk_bucket(talks, key);
+    while (talk != NULL && strcmp(talk->key, key) != 0)
+        talk = talk->next;
+    return talk;
+}
+
+static void talk_add_asker(struct sk_talks *talks, struct sk_asker **list, uint64_t ticket)
+{
+    struct sk_asker *asker = talks->spare;
+    talks->spare = asker->next;
+    *asker = (struct sk_asker){.next = *list, .ticket = ticket};
+    *list = asker;
+}
+
+static struct sk_talk *talk_make(struct sk_control *control, uint64_t ticket, const char *key, size_t size,
+                                 void (*start)(struct sk_talk *talk))
+{
+    struct sk_talks *talks = control->talks;
+    bool full = talks->spare == NULL || talks->closing;
+    struct sk_talk *talk = full ? NULL : calloc(1, size);
+    sk_metrics_add(control->core->metrics, talk == NULL ? SK_METRIC_QUESTIONS_FULL : SK_METRIC_QUESTIONS, 1);
+    if (talk == NULL)
+        return NULL;
+    talk->control = control;
+    talk->start = start;
+    memcpy(talk->key, key, strlen(key) + 1);
+    talk_add_asker(talks, &talk->askers, ticket);
+    struct sk_talk **bucket = talk_bucket(talks, talk->key);
+    talk->next = *bucket;
+    if (talk->next != NULL)
+        talk->next->previous = talk;
+    *bucket = talk;
+    return talk;
+}
+
+void *sk_talk_new(struct sk_control *control, uint64_t ticket, const char *key, size_t size,
+                  void (*start)(struct sk_talk *talk))
+{
+    struct sk_talks *talks = control->talks;
+    struct sk_talk *same = key == NULL ? NULL : talk_find(talks, key);
+    SK_ASSERT(size >= sizeof *same && (key == NULL || strlen(key) < SK_TALK_KEY_SIZE));
+    if (same != NULL && talks->spare != NULL) {
+        talk_add_asker(talks, &same->later, ticket);
+        return NULL;
+    }
+    struct sk_talk *talk = talk_make(control, ticket, key == NULL ? "" : key, size, start);
+    if (talk == NULL)
+        talk_tell(control->core, ticket, &(struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED});
+    return talk;
+}
+
+void *sk_talk_try_new(struct sk_control *control, uint64_t ticket, size_t size, void (*start)(struct sk_talk *talk))
+{
+    return talk_make(control, ticket, "", size, start);
+}
+
+void sk_talk_start(struct sk_talk *talk)
+{
+    talk->start(talk);
+}
+
+// ---- steps ----
+
+void sk_talk_ask_pg(struct sk_talk *talk, enum sk_statement statement, int n, const char *const *params, sk_pg_cb *done)
+{
+    enum sk_status status = sk_pg_call(talk->control->core->ask_pg, statement, n, params, done, talk);
+    if (status != SK_OK)
+        sk_talk_end(talk, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
+}
+
+static void talk_followed(struct sk_follow_waiter *waiter, bool ok)
+{
+    struct sk_talk *talk = (struct sk_talk *)(void *)((char *)waiter - offsetof(struct sk_talk, waiter));
+    talk->on_followed(talk, ok);
+}
+
+void sk_talk_follow(struct sk_talk *talk, void (*done)(struct sk_talk *talk, bool ok))
+{
+    talk->waiter.done = talk_followed;
+    talk->on_followed = done;
+    sk_follow_wait(talk->control->upkeep->follow, &talk->waiter);
+}
+
+static void talk_let_go(struct sk_talk *talk)
+{
+    if (talk->voucher != NULL)
+        sk_voucher_unpin(talk->voucher);
+    talk->voucher = NULL;
+}
+
+struct sk_voucher *sk_talk_find_voucher(struct sk_talk *talk, int64_t id)
+{
+    talk_let_go(talk);
+    talk->voucher = sk_catalogue_find(talk->control->core->catalogue, id);
+    if (talk->voucher != NULL)
+        sk_voucher_pin(talk->voucher);
+    return talk->voucher;
+}
+
+// ---- answering and ending ----
+
+void sk_talk_answer(struct sk_talk *talk, const struct sk_outcome *outcome)
+{
+    struct sk_control *control = talk->control;
+    struct sk_asker *asker;
+    while ((asker = talk->askers) != NULL) {
+        uint64_t ticket = asker->ticket;
+        talk->askers = asker->next;
+        asker->next = control->talks->spare;
+        control->talks->spare = asker;
+        talk_tell(control->core, ticket, outcome);
+    }
+}
+
+uint64_t sk_talk_take_ticket(struct sk_talk *talk)
+{
+    struct sk_asker *asker = talk->askers;
+    if (asker == NULL)
+        return 0;
+    SK_ASSERT(asker->next == NULL && talk->key[0] == '\0');
+    talk->askers = NULL;
+    asker->next = talk->control->talks->spare;
+    talk->control->talks->spare = asker;
+    return asker->ticket;
+}
+
+static void talk_free(struct sk_talk *talk)
+{
+    struct sk_talk **bucket = talk_bucket(talk->control->talks, talk->key);
+    if (talk->previous != NULL)
+        talk->previous->next = talk->next;
+    else
+        *bucket = talk->next;
+    if (talk->next != NULL)
+        talk->next->previous = talk->previous;
+    sk_buf_free(&talk->body);
+    free(talk);
+}
+
+void sk_talk_end_with(struct sk_talk *talk, const struct sk_outcome *outcome)
+{
+    static const struct sk_outcome overloaded = {.verdict = SK_VERDICT_OVERLOADED};
+    if (talk->release != NULL)
+        talk->release(talk);
+    talk->control->beside_catalogue -= talk->finding.beside;
+    talk->finding.beside = false;
+    talk_let_go(talk);
+    sk_talk_answer(talk, talk->body.failed ? &overloaded : outcome);
+    talk->askers = talk->later;
+    talk->later = NULL;
+    if (talk->askers == NULL) {
+        talk_free(talk);
+    } else if (talk->control->talks->closing) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+    } else {
+        sk_buf_clear(&talk->body);
+        talk->start(talk);
+    }
+}
+
+void sk_talk_end(struct sk_talk *talk, enum sk_verdict verdict, const char *document)
+{
+    struct sk_outcome outcome = {.verdict = verdict, .document = document};
+    sk_talk_end_with(talk, &outcome);
+}

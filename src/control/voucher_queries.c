@@ -1,0 +1,227 @@
+// The catalogue says whether there is such a voucher. An id that is newer than all it knows waits for the next look,
+// which all such questions share; an older one that it does not have is retired, or was never given out, and PostgreSQL
+// is asked, a few of such questions at a time. So made-up ids cost next to nothing.
+#include "voucher_queries.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit.h"
+#include "beside.h"
+#include "clock.h"
+#include "params.h"
+#include "text.h"
+
+enum { DOCUMENT_MS = 1000, COLUMN_DOCUMENT = 3 };
+
+struct voucher_query {
+    struct sk_talk talk;
+    int64_t id;
+    bool inspect;
+    bool beside; // counted among those that are not in the catalogue
+};
+
+static void voucher_start(struct sk_talk *talk);
+static void voucher_on_placed(struct sk_talk *talk, enum sk_beside beside);
+static void voucher_on_row(void *arg, const struct sk_result *result);
+static void voucher_keep(struct voucher_query *query, const char *document);
+static void voucher_end_with_time(struct sk_talk *talk, const char *object);
+static void voucher_look(struct voucher_query *query, const char *document);
+static void voucher_on_look(void *arg, const struct sk_reply *reply);
+
+// Puts the server's time in front of an object: {"server_time":"...",<rest of the object>
+static void voucher_put_time(struct sk_buf *out, const char *object)
+{
+    char now[SK_TIME_SIZE];
+    sk_text_put_time((int64_t)sk_wall_ms(), now);
+    sk_buf_printf(out, "{\"server_time\":\"%s\",%s", now, object + 1);
+}
+
+// Answers from memory. False: what is there is too old.
+static bool voucher_tell_shown(struct sk_control *control, const struct sk_shown *shown, uint64_t ticket)
+{
+    const struct sk_core *core = control->core;
+    struct sk_buf body = {0};
+    if (shown->document == NULL || shown->until_ms <= uv_now(core->loop))
+        return false;
+    voucher_put_time(&body, shown->document);
+    struct sk_outcome outcome = {.verdict = body.failed ? SK_VERDICT_OVERLOADED : SK_VERDICT_FOUND,
+                                 .document = body.data};
+    core->on_outcome(core->arg, ticket, &outcome);
+    sk_buf_free(&body);
+    return true;
+}
+
+// ---- one voucher ----
+
+static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, uint64_t ticket)
+{
+    char key[SK_TALK_KEY_SIZE];
+    (void)snprintf(key, sizeof key, "%s:%" PRId64, inspect ? "inspect" : "voucher", id);
+    struct voucher_query *query = sk_talk_new(control, ticket, key, sizeof *query, voucher_start);
+    if (query == NULL)
+        return;
+    query->id = id;
+    query->inspect = inspect;
+    sk_talk_start(&query->talk);
+}
+
+void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t ticket)
+{
+    const struct sk_voucher *voucher = sk_catalogue_find(control->core->catalogue, id);
+    if (voucher == NULL || !voucher_tell_shown(control, &voucher->shown, ticket))
+        voucher_ask(control, id, false, ticket);
+}
+
+void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket)
+{
+    voucher_ask(control, id, true, ticket);
+}
+
+static void voucher_start(struct sk_talk *talk)
+{
+    sk_beside_find(talk, ((struct voucher_query *)talk)->id, voucher_on_placed);
+}
+
+static void voucher_on_placed(struct sk_talk *talk, enum sk_beside beside)
+{
+    struct voucher_query *query = (struct voucher_query *)talk;
+    char id[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(id, query->id)};
+    if (beside == SK_BESIDE_UNKNOWN) {
+        sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        return;
+    }
+    sk_talk_ask_pg(talk, SK_STATEMENT_FIND_VOUCHER, 1, params, voucher_on_row);
+}
+
+static void voucher_on_row(void *arg, const struct sk_result *result)
+{
+    struct voucher_query *query = arg;
+    struct sk_talk *talk = &query->talk;
+    if (result->rows == NULL || sk_rows_count(result->rows) == 0) {
+        sk_talk_end(talk, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        return;
+    }
+    const char *document = sk_rows_text(result->rows, 0, COLUMN_DOCUMENT);
+    if (query->inspect) {
+        voucher_look(query, document);
+        return;
+    }
+    voucher_keep(query, document);
+    voucher_end_with_time(talk, document);
+}
+
+// For the questions of the next second. Without memory each asks by itself.
+static void voucher_keep(struct voucher_query *query, const char *document)
+{
+    struct sk_voucher *voucher = query->talk.voucher;
+    char *copy = voucher == NULL ? NULL : strdup(document);
+    if (copy == NULL)
+        return;
+    free(voucher->shown.document);
+    voucher->shown.document = copy;
+    voucher->shown.until_ms = uv_now(query->talk.control->core->loop) + DOCUMENT_MS;
+}
+
+static void voucher_end_with_time(struct sk_talk *talk, const char *object)
+{
+    voucher_put_time(&talk->body, object);
+    sk_talk_end(talk, SK_VERDICT_FOUND, talk->body.data);
+}
+
+// ---- what Redis has, for the admin ----
+
+static void voucher_look(struct voucher_query *query, const char *document)
+{
+    struct sk_talk *talk = &query->talk;
+    sk_buf_add(&talk->body, document, strlen(document) - 1); // the closing brace comes later
+    sk_buf_puts(&talk->body, ",\"redis\":{");
+    const struct sk_segment *segment = talk->voucher == NULL ? NULL : talk->voucher->segments[0];
+    if (segment == NULL) {
+        sk_buf_puts(&talk->body, "\"state\":\"retired\"}}");
+        sk_talk_end(talk, SK_VERDICT_FOUND, talk->body.data);
+        return;
+    }
+    const char *keys[] = {segment->keys.voucher, segment->keys.buyers, segment->keys.journal};
+    if (sk_redis_script(talk->control->core->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, keys, NULL, voucher_on_look,
+                        query) != SK_OK)
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+}
+
+static void voucher_add_number(struct sk_buf *body, const char *name, const struct sk_reply *reply)
+{
+    int64_t number;
+    if (reply != NULL && sk_reply_number(reply, &number))
+        sk_buf_printf(body, ",\"%s\":%" PRId64, name, number);
+}
+
+// Only states that there are.
+static const char *voucher_state_shown(const struct sk_reply *reply)
+{
+    static const char *const states[] = {"loading", "open", "closed", "retired"};
+    const char *state = sk_reply_text(sk_reply_at(reply, SK_LOOK_STATE), NULL);
+    if (reply == NULL)
+        return "unknown";
+    if (state != NULL && state[0] == '\0')
+        return "missing";
+    for (size_t i = 0; state != NULL && i < sizeof states / sizeof states[0]; i++) {
+        if (strcmp(state, states[i]) == 0)
+            return states[i];
+    }
+    return "unreadable";
+}
+
+static void voucher_on_look(void *arg, const struct sk_reply *reply)
+{
+    struct voucher_query *query = arg;
+    struct sk_buf *body = &query->talk.body;
+    sk_buf_printf(body, "\"state\":\"%s\"", voucher_state_shown(reply));
+    voucher_add_number(body, "stock", sk_reply_at(reply, SK_LOOK_STOCK));
+    voucher_add_number(body, "epoch", sk_reply_at(reply, SK_LOOK_EPOCH));
+    voucher_add_number(body, "buyers", sk_reply_at(reply, SK_LOOK_BUYERS));
+    voucher_add_number(body, "journal", sk_reply_at(reply, SK_LOOK_JOURNAL));
+    sk_buf_puts(body, "}}");
+    sk_talk_end(&query->talk, SK_VERDICT_FOUND, body->data);
+}
+
+// ---- the list ----
+
+static void list_start(struct sk_talk *talk);
+static void list_on_row(void *arg, const struct sk_result *result);
+
+void sk_query_vouchers(struct sk_control *control, uint64_t ticket)
+{
+    if (voucher_tell_shown(control, &control->list, ticket))
+        return;
+    struct sk_talk *talk = sk_talk_new(control, ticket, "vouchers", sizeof *talk, list_start);
+    if (talk != NULL)
+        sk_talk_start(talk);
+}
+
+static void list_start(struct sk_talk *talk)
+{
+    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_VOUCHERS, 0, NULL, list_on_row);
+}
+
+static void list_on_row(void *arg, const struct sk_result *result)
+{
+    struct sk_talk *talk = arg;
+    struct sk_shown *shown = &talk->control->list;
+    struct sk_buf list = {0};
+    if (result->rows == NULL) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    sk_buf_printf(&list, "{\"vouchers\":%s}", sk_rows_text(result->rows, 0, 0));
+    if (list.failed) {
+        sk_buf_free(&list);
+        sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
+        return;
+    }
+    free(shown->document);
+    shown->document = list.data; // it owns the buffer's bytes now
+    shown->until_ms = uv_now(talk->control->core->loop) + DOCUMENT_MS;
+    voucher_end_with_time(talk, shown->document);
+}

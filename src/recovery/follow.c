@@ -1,0 +1,236 @@
+#include "follow.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "params.h"
+
+enum {
+    POLL_MS = 1000,
+    SHARED_LOOK_MS = 100, // between two looks that questions wait for
+    PAGE_VOUCHERS = 500,
+};
+
+// The columns of catalogue_changes.sql.
+enum {
+    COLUMN_NEWEST_CHANGE,
+    COLUMN_NEWEST_ID,
+    COLUMN_CHANGE, // NULL: nothing has changed, and the columns from here on are empty
+    COLUMN_VOUCHER,
+    COLUMN_STATE,
+    COLUMN_BEGIN_MS,
+    COLUMN_END_MS,
+    COLUMN_SEGMENTS,
+    COLUMN_SEGMENT,
+    COLUMN_TAG,
+};
+
+struct sk_follow {
+    const struct sk_core *core;
+    uv_timer_t *timer; // a block of its own: libuv frees it later than this goes
+    bool looking;
+    bool again; // something changed while we looked
+    bool complete;
+    uint64_t looked_at_ms; // when the last look began
+    int64_t change;        // up to this number all changes are known
+    int64_t first_newest;  // while the whole is read: the newest change of its first page
+    int64_t newest_id;
+    struct sk_follow_waiter *waiting;  // for the next look
+    struct sk_follow_waiter *answered; // by this look, when it ends
+};
+
+static void follow_on_time(uv_timer_t *timer);
+static void follow_look(struct sk_follow *follow);
+static void follow_ask_page(struct sk_follow *follow);
+static void follow_on_page(void *arg, const struct sk_result *result);
+static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *rows, size_t *vouchers);
+static void follow_end_look(struct sk_follow *follow, bool ok);
+static void follow_plan(struct sk_follow *follow);
+
+// ---- opening and closing ----
+
+struct sk_follow *sk_follow_open(const struct sk_core *core)
+{
+    struct sk_follow *follow = calloc(1, sizeof *follow);
+    if (follow == NULL)
+        return NULL;
+    follow->core = core;
+    follow->timer = calloc(1, sizeof *follow->timer);
+    if (follow->timer == NULL) {
+        free(follow);
+        return NULL;
+    }
+    (void)uv_timer_init(core->loop, follow->timer);
+    follow->timer->data = follow;
+    follow_plan(follow);
+    return follow;
+}
+
+static void follow_free_timer(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void follow_tell(struct sk_follow_waiter **list, bool ok)
+{
+    struct sk_follow_waiter *waiter = *list;
+    *list = NULL;
+    while (waiter != NULL) {
+        struct sk_follow_waiter *next = waiter->next;
+        waiter->done(waiter, ok);
+        waiter = next;
+    }
+}
+
+void sk_follow_close(struct sk_follow *follow)
+{
+    if (follow == NULL)
+        return;
+    follow_tell(&follow->answered, false);
+    follow_tell(&follow->waiting, false);
+    uv_close((uv_handle_t *)follow->timer, follow_free_timer);
+    free(follow);
+}
+
+// ---- when to look ----
+
+void sk_follow_hurry(struct sk_follow *follow)
+{
+    follow->again = true;
+    if (!follow->looking)
+        follow_look(follow);
+}
+
+void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
+{
+    bool first = follow->waiting == NULL;
+    waiter->next = follow->waiting;
+    follow->waiting = waiter;
+    if (first && !follow->looking)
+        follow_plan(follow);
+}
+
+// Sets the time of the next look.
+static void follow_plan(struct sk_follow *follow)
+{
+    uint64_t now = uv_now(follow->core->loop);
+    uint64_t pause_ms = follow->waiting != NULL ? SHARED_LOOK_MS : POLL_MS, due = follow->looked_at_ms + pause_ms;
+    if (follow->again || follow->looked_at_ms == 0)
+        due = now;
+    (void)uv_timer_start(follow->timer, follow_on_time, due > now ? due - now : 0, 0);
+}
+
+static void follow_on_time(uv_timer_t *timer)
+{
+    struct sk_follow *follow = timer->data;
+    if (!follow->looking)
+        follow_look(follow);
+}
+
+// ---- a look ----
+
+static void follow_look(struct sk_follow *follow)
+{
+    follow->looking = true;
+    follow->again = false;
+    follow->looked_at_ms = uv_now(follow->core->loop);
+    follow->answered = follow->waiting;
+    follow->waiting = NULL;
+    follow_ask_page(follow);
+}
+
+static void follow_ask_page(struct sk_follow *follow)
+{
+    char after[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE], first[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(after, follow->change), sk_params_number(most, PAGE_VOUCHERS),
+                            sk_params_number(first, follow->first_newest)};
+    if (sk_pg_call(follow->core->ask_pg, SK_STATEMENT_CATALOGUE_CHANGES, 3, params, follow_on_page, follow) != SK_OK)
+        follow_end_look(follow, false);
+}
+
+static void follow_on_page(void *arg, const struct sk_result *result)
+{
+    struct sk_follow *follow = arg;
+    size_t vouchers = 0;
+    if (result->rows == NULL || !follow_take_page(follow, result->rows, &vouchers))
+        follow_end_look(follow, false);
+    else if (vouchers == PAGE_VOUCHERS)
+        follow_ask_page(follow);
+    else
+        follow_end_look(follow, true);
+}
+
+static enum sk_voucher_state follow_read_state(const char *state)
+{
+    static const char *const names[] = {"open", "paused", "closed", "retired"};
+    for (int i = 0; i < SK_VOUCHER_RETIRED; i++) {
+        if (strcmp(state, names[i]) == 0)
+            return (enum sk_voucher_state)i;
+    }
+    return SK_VOUCHER_RETIRED;
+}
+
+// Takes over the rows of a page. False: memory is short, and the rest comes with the next look.
+static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *rows, size_t *vouchers)
+{
+    int64_t before = 0;
+    if (follow->change == 0 && sk_rows_count(rows) > 0)
+        follow->first_newest = sk_rows_number(rows, 0, COLUMN_NEWEST_CHANGE);
+    for (size_t i = 0; i < sk_rows_count(rows); i++) {
+        int64_t newest = sk_rows_number(rows, i, COLUMN_NEWEST_ID);
+        if (newest > follow->newest_id)
+            follow->newest_id = newest;
+        if (sk_rows_text(rows, i, COLUMN_CHANGE) == NULL)
+            continue;
+        struct sk_catalogue_row row = {
+            .change = sk_rows_number(rows, i, COLUMN_CHANGE),
+            .voucher_id = sk_rows_number(rows, i, COLUMN_VOUCHER),
+            .begin_ms = sk_rows_number(rows, i, COLUMN_BEGIN_MS),
+            .end_ms = sk_rows_number(rows, i, COLUMN_END_MS),
+            .state = follow_read_state(sk_rows_text(rows, i, COLUMN_STATE)),
+            .segment_count = (unsigned)sk_rows_number(rows, i, COLUMN_SEGMENTS),
+            .segment = (unsigned)sk_rows_number(rows, i, COLUMN_SEGMENT),
+            .tag = sk_rows_text(rows, i, COLUMN_TAG),
+        };
+        enum sk_status status = sk_catalogue_put(follow->core->catalogue, &row);
+        if (status == SK_NO_MEM)
+            return false;
+        if (status != SK_OK)
+            sk_log(SK_ERROR, "a voucher cannot be", "voucher=%" PRId64 " segment=%u/%u", row.voucher_id, row.segment,
+                   row.segment_count);
+        *vouchers += row.voucher_id != before;
+        before = row.voucher_id;
+        if (i + 1 == sk_rows_count(rows) || sk_rows_number(rows, i + 1, COLUMN_CHANGE) != row.change)
+            follow->change = row.change; // all its segments are known
+    }
+    return true;
+}
+
+static void follow_end_look(struct sk_follow *follow, bool ok)
+{
+    struct sk_follow_waiter *answered = follow->answered;
+    follow->answered = NULL;
+    follow->looking = false;
+    if (ok && !follow->complete)
+        sk_log(SK_INFO, "catalogue read", "vouchers=%zu change=%" PRId64, sk_catalogue_count(follow->core->catalogue),
+               follow->change);
+    follow->complete = follow->complete || ok;
+    if (!ok)
+        follow->again = false; // the next poll, or PostgreSQL's return, tries again
+    follow_plan(follow);
+    follow_tell(&answered, ok);
+}
+
+// ---- what is known ----
+
+bool sk_follow_complete(const struct sk_follow *follow)
+{
+    return follow->complete;
+}
+
+int64_t sk_follow_newest_id(const struct sk_follow *follow)
+{
+    return follow->newest_id;
+}

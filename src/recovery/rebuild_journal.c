@@ -1,0 +1,300 @@
+// A page at a time: read, settle, remove. A page that PostgreSQL refuses is bisected: one entry at a time, and of that
+// in parts that become smaller, down to the order that is refused; that one becomes a dead letter.
+#include "rebuild_journal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dead_letter.h"
+#include "failpoint.h"
+#include "journal.h"
+#include "params.h"
+#include "settlement.h"
+
+enum {
+    PAGE = 64, // most journal entries at once
+    PAGE_FIRST = 4,
+    TRIES_MAX = 3, // of an order that PostgreSQL refuses
+};
+
+struct sk_rebuild_journal {
+    const struct sk_core *core;
+    struct sk_segment *segment;
+    sk_rebuild_journal_cb *done;
+    void *arg;
+    const char *epoch;
+    size_t settled;
+    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the segment's name
+
+    // The page that is being settled.
+    char ids[PAGE][SK_JOURNAL_ID_SIZE];
+    int entries;
+    int page; // entries to read
+    size_t orders;
+    struct sk_buf order_ids, users; // arrays for place_orders()
+
+    // A page was refused: one entry at a time, and of that one orders[from] to orders[from + part - 1].
+    bool alone;
+    struct sk_buf text; // the orders of the first entry
+    size_t count, from, part, next;
+    char order[SK_UUID_SIZE], user[SK_USER_SIZE]; // orders[from]
+    unsigned tries;
+};
+
+static void journal_read_page(struct sk_rebuild_journal *journal);
+static void journal_on_page(void *arg, const struct sk_reply *reply);
+static bool journal_take_page(struct sk_rebuild_journal *journal, const struct sk_reply *reply,
+                              const struct sk_reply **unreadable);
+static void journal_clear_orders(struct sk_rebuild_journal *journal);
+static void journal_add_order(void *arg, const char *id, const char *user);
+static void journal_fit_page(struct sk_rebuild_journal *journal, const struct sk_reply *reply);
+static void journal_settle(struct sk_rebuild_journal *journal);
+static void journal_on_settled(void *arg, const struct sk_result *result);
+static void journal_on_refused(struct sk_rebuild_journal *journal);
+static void journal_settle_part(struct sk_rebuild_journal *journal);
+static void journal_add_of_part(void *arg, const char *id, const char *user);
+static void journal_on_set_aside(void *arg, bool kept);
+static void journal_go_on(struct sk_rebuild_journal *journal);
+static void journal_remove_page(struct sk_rebuild_journal *journal);
+static void journal_on_removed(void *arg, const struct sk_reply *reply);
+
+struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_core *core, struct sk_segment *segment,
+                                                  sk_rebuild_journal_cb *done, void *arg)
+{
+    struct sk_rebuild_journal *journal = calloc(1, sizeof *journal);
+    if (journal == NULL)
+        return NULL;
+    journal->core = core;
+    journal->segment = segment;
+    journal->done = done;
+    journal->arg = arg;
+    journal->page = PAGE_FIRST;
+    (void)sk_params_number(journal->slot, segment->slot);
+    (void)sk_params_number(journal->id, segment->voucher_id);
+    return journal;
+}
+
+void sk_rebuild_journal_free(struct sk_rebuild_journal *journal)
+{
+    if (journal == NULL)
+        return;
+    sk_buf_free(&journal->order_ids);
+    sk_buf_free(&journal->users);
+    sk_buf_free(&journal->text);
+    free(journal);
+}
+
+size_t sk_rebuild_journal_settled(const struct sk_rebuild_journal *journal)
+{
+    return journal->settled;
+}
+
+void sk_rebuild_journal_settle(struct sk_rebuild_journal *journal, const char *epoch)
+{
+    journal->epoch = epoch;
+    journal_read_page(journal);
+}
+
+static void journal_end(struct sk_rebuild_journal *journal, const char *failed_at)
+{
+    journal->done(journal->arg, failed_at);
+}
+
+// ---- a page ----
+
+static void journal_read_page(struct sk_rebuild_journal *journal)
+{
+    char page[8];
+    const char *argv[] = {"XRANGE", journal->segment->keys.journal, "-", "+", "COUNT", page};
+    (void)snprintf(page, sizeof page, "%d", journal->alone ? 1 : journal->page);
+    if (sk_redis_command(journal->core->ask_redis, 6, argv, NULL, journal_on_page, journal) != SK_OK)
+        journal_end(journal, "journal");
+}
+
+static void journal_on_page(void *arg, const struct sk_reply *reply)
+{
+    struct sk_rebuild_journal *journal = arg;
+    const struct sk_reply *unreadable;
+    if (reply == NULL || sk_reply_error(reply) != NULL || !journal_take_page(journal, reply, &unreadable)) {
+        journal_end(journal, "journal");
+        return;
+    }
+    if (journal->entries == 0) {
+        journal_end(journal, NULL);
+    } else if (unreadable == NULL && journal->alone) {
+        journal_settle_part(journal);
+    } else if (unreadable == NULL) {
+        journal_fit_page(journal, reply);
+        journal_settle(journal);
+    } else if (sk_dead_letter_put_unreadable(journal->core, journal->segment, journal->ids[0], unreadable,
+                                             journal_on_set_aside, journal) != SK_OK) {
+        journal_end(journal, "dead letter");
+    }
+}
+
+static bool journal_take_page(struct sk_rebuild_journal *journal, const struct sk_reply *reply,
+                              const struct sk_reply **unreadable)
+{
+    journal_clear_orders(journal);
+    sk_buf_clear(&journal->text);
+    journal->entries = 0;
+    journal->count = journal->from = 0;
+    journal->part = SK_JOURNAL_ORDERS_MAX;
+    *unreadable = NULL;
+    for (size_t i = 0; i < sk_reply_count(reply) && journal->entries < PAGE; i++) {
+        const struct sk_reply *element = sk_reply_at(reply, i);
+        struct sk_journal_entry entry;
+        if (!sk_journal_read(element, &entry))
+            return false;
+        bool readable = entry.orders != NULL;
+        if (journal->entries > 0 && (!readable || journal->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
+            break;
+        memcpy(journal->ids[journal->entries++], entry.id, strlen(entry.id) + 1);
+        if (!readable) {
+            *unreadable = element;
+            break;
+        }
+        if (journal->alone) {
+            sk_buf_add(&journal->text, entry.orders, entry.orders_len);
+            journal->count = (size_t)entry.count;
+            break;
+        }
+        (void)sk_journal_parse(entry.orders, entry.orders_len, journal_add_order, journal);
+    }
+    return !journal->text.failed;
+}
+
+static void journal_clear_orders(struct sk_rebuild_journal *journal)
+{
+    sk_params_begin(&journal->order_ids);
+    sk_params_begin(&journal->users);
+    journal->orders = 0;
+}
+
+static void journal_add_order(void *arg, const char *id, const char *user)
+{
+    struct sk_rebuild_journal *journal = arg;
+    sk_params_add(&journal->order_ids, id);
+    sk_params_add_text(&journal->users, user);
+    journal->orders++;
+}
+
+static void journal_fit_page(struct sk_rebuild_journal *journal, const struct sk_reply *reply)
+{
+    size_t read = sk_reply_count(reply), used = (size_t)journal->entries;
+    if (used < read)
+        journal->page = journal->entries;
+    else if (used == (size_t)journal->page && journal->orders <= SK_JOURNAL_ORDERS_MAX / 2)
+        journal->page = journal->page * 2 < PAGE ? journal->page * 2 : PAGE;
+}
+
+static void journal_settle(struct sk_rebuild_journal *journal)
+{
+    const char *params[] = {
+        journal->slot, journal->id, journal->epoch, sk_params_end(&journal->order_ids), sk_params_end(&journal->users),
+        NULL};
+    if (params[3] == NULL || params[4] == NULL ||
+        sk_pg_call(journal->core->ask_pg, SK_STATEMENT_PLACE_ORDERS, 6, params, journal_on_settled, journal) != SK_OK)
+        journal_end(journal, "journal");
+}
+
+static void journal_on_settled(void *arg, const struct sk_result *result)
+{
+    const struct sk_rows *rows = result->rows;
+    struct sk_rebuild_journal *journal = arg;
+    if (result->kind == SK_RESULT_REFUSED) {
+        journal_on_refused(journal);
+        return;
+    }
+    size_t first;
+    if (rows == NULL || sk_rows_count(rows) != journal->orders ||
+        sk_settlement_read(rows, 0, &first, NULL) == SK_SETTLEMENT_STALE) {
+        journal_end(journal, "journal");
+        return;
+    }
+    // Whatever became of each order, PostgreSQL knows it now, and the rest is read from there.
+    journal->settled += journal->orders;
+    journal->from += journal->orders;
+    journal->part = journal->orders * 2; // the bad order may be behind us
+    journal_go_on(journal);
+}
+
+static void journal_on_refused(struct sk_rebuild_journal *journal)
+{
+    if (!journal->alone) {
+        journal->alone = true;
+        journal_read_page(journal);
+    } else if (journal->orders > 1) {
+        journal->part = journal->orders / 2;
+        journal_settle_part(journal);
+    } else if (++journal->tries < TRIES_MAX) {
+        journal_settle_part(journal);
+    } else if (sk_dead_letter_put_order(journal->core, journal->segment, journal->ids[0], journal->order, journal->user,
+                                        journal_on_set_aside, journal) != SK_OK) {
+        journal_end(journal, "dead letter");
+    }
+}
+
+static void journal_settle_part(struct sk_rebuild_journal *journal)
+{
+    journal_clear_orders(journal);
+    journal->next = 0;
+    (void)sk_journal_parse(journal->text.data, journal->text.len, journal_add_of_part, journal);
+    journal_settle(journal);
+}
+
+static void journal_add_of_part(void *arg, const char *id, const char *user)
+{
+    struct sk_rebuild_journal *journal = arg;
+    size_t at = journal->next++;
+    if (at < journal->from || at >= journal->from + journal->part)
+        return;
+    if (at == journal->from) {
+        memcpy(journal->order, id, SK_UUID_SIZE);
+        memcpy(journal->user, user, strlen(user) + 1);
+    }
+    journal_add_order(journal, id, user);
+}
+
+static void journal_on_set_aside(void *arg, bool kept)
+{
+    struct sk_rebuild_journal *journal = arg;
+    if (!kept) {
+        journal_end(journal, "dead letter");
+        return;
+    }
+    journal->from++;
+    journal_go_on(journal);
+}
+
+static void journal_go_on(struct sk_rebuild_journal *journal)
+{
+    journal->tries = 0;
+    if (journal->alone && journal->from < journal->count) {
+        journal_settle_part(journal);
+        return;
+    }
+    journal->alone = false;
+    journal_remove_page(journal);
+}
+
+static void journal_remove_page(struct sk_rebuild_journal *journal)
+{
+    const char *argv[PAGE + 2] = {"XDEL", journal->segment->keys.journal};
+    for (int i = 0; i < journal->entries; i++)
+        argv[i + 2] = journal->ids[i];
+    SK_FAILPOINT("reconcile.settling");
+    if (sk_redis_command(journal->core->ask_redis, journal->entries + 2, argv, NULL, journal_on_removed, journal) !=
+        SK_OK)
+        journal_end(journal, "journal");
+}
+
+static void journal_on_removed(void *arg, const struct sk_reply *reply)
+{
+    struct sk_rebuild_journal *journal = arg;
+    if (reply == NULL || sk_reply_error(reply) != NULL)
+        journal_end(journal, "journal");
+    else
+        journal_read_page(journal);
+}

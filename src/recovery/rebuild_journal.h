@@ -1,0 +1,25 @@
+// Settles all that is in a segment's journal under the epoch of a rebuild, so that PostgreSQL knows every order that
+// Redis has granted. Entries that cannot be read, and orders that PostgreSQL refuses, become dead letters.
+#ifndef SK_RECOVERY_REBUILD_JOURNAL_H
+#define SK_RECOVERY_REBUILD_JOURNAL_H
+
+#include "core.h"
+
+struct sk_rebuild_journal;
+
+// Runs once for each sk_rebuild_journal_settle, perhaps inside it. `failed_at` NULL: the journal is empty; else what
+// went wrong.
+typedef void sk_rebuild_journal_cb(void *arg, const char *failed_at);
+
+// The reactor's thread, as all functions. NULL: out of memory.
+struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_core *core, struct sk_segment *segment,
+                                                  sk_rebuild_journal_cb *done, void *arg);
+void sk_rebuild_journal_free(struct sk_rebuild_journal *journal); // NULL is fine
+
+// `epoch` is borrowed until it is done.
+void sk_rebuild_journal_settle(struct sk_rebuild_journal *journal, const char *epoch);
+
+// Orders settled so far.
+size_t sk_rebuild_journal_settled(const struct sk_rebuild_journal *journal);
+
+#endif

@@ -1,0 +1,204 @@
+// Rebuilding all vouchers of a Redis that came back empty side by side would let each step of each wait for the same
+// step of all others, until every answer is too late. So a few run at a time, and the others wait in two lines.
+#include "rebuilds.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "care.h"
+#include "log.h"
+#include "rebuild.h"
+#include "timer.h"
+
+enum {
+    ACTIVE_MAX = 4,
+    TICK_MS = 50, // the stores may have come back
+    FAILED_PAUSE_MS = 500,
+    FAILED_PAUSE_MOST_MS = 2000,
+    RETIRE_PAUSE_MS = 60000, // what could not be retired has something open
+};
+
+struct rebuilds_line {
+    struct sk_segment *first, *last;
+};
+
+struct sk_rebuilds {
+    const struct sk_core *core;
+    struct sk_timer *timer; // owned
+    struct rebuilds_line urgent, others;
+    unsigned active;
+};
+
+static void rebuilds_push(struct rebuilds_line *line, struct sk_segment *segment);
+static struct sk_segment *rebuilds_pop(struct rebuilds_line *line);
+static void rebuilds_remove(struct rebuilds_line *line, struct sk_segment *segment);
+static void rebuilds_start(void *arg);
+static void rebuilds_on_done(void *arg, bool ok);
+static void rebuilds_end(struct sk_segment *segment, bool ok);
+
+// ---- opening and closing ----
+
+struct sk_rebuilds *sk_rebuilds_open(const struct sk_core *core)
+{
+    struct sk_rebuilds *rebuilds = calloc(1, sizeof *rebuilds);
+    if (rebuilds == NULL)
+        return NULL;
+    rebuilds->core = core;
+    rebuilds->timer = sk_timer_open(core->loop, TICK_MS, rebuilds_start, rebuilds);
+    if (rebuilds->timer == NULL) {
+        free(rebuilds);
+        return NULL;
+    }
+    return rebuilds;
+}
+
+void sk_rebuilds_close(struct sk_rebuilds *rebuilds)
+{
+    struct sk_segment *segment;
+    if (rebuilds == NULL)
+        return;
+    SK_ASSERT(rebuilds->active == 0); // the links' last callbacks have ended them
+    while ((segment = rebuilds_pop(&rebuilds->urgent)) != NULL || (segment = rebuilds_pop(&rebuilds->others)) != NULL)
+        rebuilds_end(segment, false);
+    sk_timer_close(rebuilds->timer);
+    free(rebuilds);
+}
+
+// ---- asking ----
+
+enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_rebuild_why why,
+                          sk_rebuild_cb *done, void *arg)
+{
+    const struct sk_core *core = rebuilds->core;
+    struct sk_rebuilding *state = &segment->care->rebuilding;
+    bool can_join = state->why == SK_REBUILD_DOUBT && why == SK_REBUILD_DOUBT && done != NULL;
+    if ((state->active && !can_join) || state->done != NULL || uv_now(core->loop) < state->not_before_ms ||
+        segment->voucher->left)
+        return SK_FULL;
+    if (!sk_redis_ready(core->ask_redis) || !sk_pg_ready(core->ask_pg))
+        return SK_DOWN;
+    bool urgent = done != NULL;
+    if (state->active) { // in doubt, and no one waits for it yet
+        state->done = done;
+        state->arg = arg;
+        return SK_OK;
+    }
+    if (state->queued && (!urgent || state->urgent)) {
+        if (!urgent)
+            return SK_FULL;
+    } else {
+        if (state->queued)
+            rebuilds_remove(&rebuilds->others, segment);
+        else
+            sk_segment_pin(segment);
+        state->queued = true;
+        state->urgent = urgent;
+        rebuilds_push(urgent ? &rebuilds->urgent : &rebuilds->others, segment);
+    }
+    state->why = why;
+    state->done = done;
+    state->arg = arg;
+    rebuilds_start(rebuilds);
+    return SK_OK;
+}
+
+static void rebuilds_nobody_waits(void *arg, bool ok)
+{
+    (void)arg;
+    (void)ok;
+}
+
+void sk_rebuild_soon(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_doubt doubt)
+{
+    static const enum sk_rebuild_why whys[] = {
+        [SK_DOUBT_CLOSED] = SK_REBUILD_DOUBT,
+        [SK_DOUBT_BEHIND] = SK_REBUILD_BEHIND,
+        [SK_DOUBT_DAMAGED] = SK_REBUILD_ORDERED,
+    };
+    if (sk_rebuild(rebuilds, segment, whys[doubt], rebuilds_nobody_waits, NULL) != SK_OK)
+        sk_log(SK_DEBUG, "not rebuilt now", "voucher=%" PRId64, segment->voucher_id);
+}
+
+// ---- running ----
+
+static void rebuilds_start(void *arg)
+{
+    struct sk_rebuilds *rebuilds = arg;
+    const struct sk_core *core = rebuilds->core;
+    struct sk_segment *segment;
+    while (
+        rebuilds->active < ACTIVE_MAX && sk_redis_ready(core->ask_redis) && sk_pg_ready(core->ask_pg) &&
+        ((segment = rebuilds_pop(&rebuilds->urgent)) != NULL || (segment = rebuilds_pop(&rebuilds->others)) != NULL)) {
+        struct sk_rebuilding *state = &segment->care->rebuilding;
+        state->queued = false;
+        state->active = true;
+        state->rebuilds = rebuilds;
+        rebuilds->active++;
+        if (sk_rebuild_run(core, segment, state->why, rebuilds_on_done, segment) == SK_OK)
+            continue;
+        rebuilds->active--; // a store is away, or memory is short: the tick tries again
+        state->active = false;
+        state->queued = true;
+        rebuilds_push(state->urgent ? &rebuilds->urgent : &rebuilds->others, segment);
+        break;
+    }
+}
+
+static void rebuilds_on_done(void *arg, bool ok)
+{
+    struct sk_segment *segment = arg;
+    struct sk_rebuilds *rebuilds = segment->care->rebuilding.rebuilds;
+    rebuilds->active--;
+    rebuilds_end(segment, ok);
+    rebuilds_start(rebuilds);
+}
+
+static void rebuilds_end(struct sk_segment *segment, bool ok)
+{
+    struct sk_rebuilding *state = &segment->care->rebuilding;
+    const struct sk_rebuilding ended = *state;
+    uint64_t now = ended.rebuilds == NULL ? 0 : uv_now(ended.rebuilds->core->loop);
+    uint64_t pause_ms = ended.pause_ms == 0 ? FAILED_PAUSE_MS : ended.pause_ms * 2;
+    if (pause_ms > FAILED_PAUSE_MOST_MS)
+        pause_ms = FAILED_PAUSE_MOST_MS;
+    *state = (struct sk_rebuilding){.pause_ms = ok ? 0 : pause_ms, .not_before_ms = ok ? 0 : now + pause_ms};
+    if (ended.why == SK_REBUILD_RETIRE && !ok)
+        segment->care->retire_at_ms = now + RETIRE_PAUSE_MS;
+    if (ended.done != NULL)
+        ended.done(ended.arg, ok);
+    sk_segment_unpin(segment);
+}
+
+// ---- lines ----
+
+static void rebuilds_push(struct rebuilds_line *line, struct sk_segment *segment)
+{
+    segment->care->rebuilding.next = NULL;
+    if (line->last != NULL)
+        line->last->care->rebuilding.next = segment;
+    else
+        line->first = segment;
+    line->last = segment;
+}
+
+static struct sk_segment *rebuilds_pop(struct rebuilds_line *line)
+{
+    struct sk_segment *segment = line->first;
+    if (segment == NULL)
+        return NULL;
+    line->first = segment->care->rebuilding.next;
+    if (line->first == NULL)
+        line->last = NULL;
+    return segment;
+}
+
+static void rebuilds_remove(struct rebuilds_line *line, struct sk_segment *segment)
+{
+    struct rebuilds_line others = {0};
+    struct sk_segment *other;
+    while ((other = rebuilds_pop(line)) != NULL) {
+        if (other != segment)
+            rebuilds_push(&others, other);
+    }
+    *line = others;
+}

@@ -1,0 +1,33 @@
+// Which segments are to be rebuilt, and in which order: a few at a time, those that buyers ask for first.
+//
+// The reactor's thread, as all functions.
+#ifndef SK_RECOVERY_REBUILDS_H
+#define SK_RECOVERY_REBUILDS_H
+
+#include "core.h"
+
+struct sk_rebuilds;
+
+enum sk_rebuild_why {
+    SK_REBUILD_DOUBT,   // Redis may have lost it: looked at once more under the lock, and left alone if it is well
+    SK_REBUILD_BEHIND,  // the same, but well only under a newer epoch than this reactor knows
+    SK_REBUILD_ORDERED, // in any case
+    SK_REBUILD_RETIRE,  // its sale is over: it is settled and leaves Redis, if nothing of it is open
+};
+
+// Runs once, later. `ok` is false when the segment was not opened (or retired): a store failed, or another is at it.
+typedef void sk_rebuild_cb(void *arg, bool ok);
+
+// NULL: out of memory.
+struct sk_rebuilds *sk_rebuilds_open(const struct sk_core *core);
+void sk_rebuilds_close(struct sk_rebuilds *rebuilds); // after the links were closed; NULL is fine
+
+// SK_FULL while this reactor is at it, or a moment after it failed: ask again later. With `done`, which runs only after
+// SK_OK, it goes before those that nobody waits for.
+enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_rebuild_why why,
+                          sk_rebuild_cb *done, void *arg) SK_MUST_CHECK;
+
+// The same in doubt, for buyers that wait. May be called again and again.
+void sk_rebuild_soon(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_doubt doubt);
+
+#endif

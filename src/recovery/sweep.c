@@ -1,0 +1,480 @@
+// A sweep reads the journal page by page behind the segment's cursor. First without a lock: most of the time all
+// entries are held by living sessions, and the cursor just moves on. At the first entry that is to be settled it takes
+// the lock and reads that page once more, because another session may have settled it meanwhile. What is settled goes
+// to the writer as if it had just been granted, a page at a time.
+//
+// Sessions that are not in the list of living ones are judged by Redis (sk_sessions_judge), once in a sweep. Where that
+// is not possible yet the cursor stays before their first entry.
+#include "sweep.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dead_letter.h"
+#include "log.h"
+#include "timer.h"
+
+enum {
+    ORPHANS_MS = 1000,               // between two looks for them
+    ORPHANS_FOR_MS = 20 * 60 * 1000, // longer than a kernel tries to deliver what a closed connection has sent
+    SWEEPS_MAX = 16,                 // at a time
+    PAGE_FIRST = 8,                  // entries of the first page of a journal; the next ones follow their size
+    PAGE_MOST = 128,
+    PAGE_BYTES = 128 * 1024, // of orders or unreadable bytes in a page: little enough for one turn of the loop
+};
+
+struct sk_sweeper {
+    const struct sk_core *core;
+    struct sk_rebuilds *rebuilds;
+    struct sk_writer *writer;
+    struct sk_timer *timer;
+    struct sk_segment *first, *last; // those that may have orphans, in turn
+    size_t listed;
+    struct sweep *sweeps;
+    unsigned sweep_count;
+};
+
+// READING -> JUDGING -> READING, -> LOCKING -> READING (with the lock) -> SETTLING -> READING ...
+enum sweep_state { SWEEP_READING, SWEEP_JUDGING, SWEEP_LOCKING, SWEEP_SETTLING, SWEEP_ENDED };
+
+struct sweep {
+    struct sweep *prev, *next;
+    struct sk_sweeper *sweeper;
+    struct sk_segment *segment; // pinned
+    enum sweep_state state;
+    struct sk_named_lock *lock; // NULL: not needed so far
+    bool locked;
+    bool stays;       // the segment's cursor: what it would pass may have to be read again
+    bool more;        // the page was full
+    int page;         // entries to read at once
+    size_t unsettled; // entries in the writer
+    char after[SK_JOURNAL_ID_SIZE];
+    // Sessions that are not in the list of living ones, and what Redis said of them.
+    char sessions[SK_SESSIONS_JUDGED_MAX][SK_UUID_SIZE];
+    enum sk_life lives[SK_SESSIONS_JUDGED_MAX];
+    size_t session_count, judged_count;
+};
+
+// What becomes of an entry.
+enum sweep_class {
+    SWEEP_HELD,   // by a living session
+    SWEEP_NEW,    // by one that lives, but was not in the list yet: its end could be missed
+    SWEEP_SETTLE, // by none
+    SWEEP_UNREADABLE,
+    SWEEP_UNJUDGED, // its session is to be judged
+    SWEEP_UNKNOWN,  // it cannot be judged now
+};
+
+static void sweep_line_up(struct sk_sweeper *sweeper, struct sk_segment *segment);
+static void sweep_on_timer(void *arg);
+static void sweep_read(struct sweep *sweep);
+static void sweep_on_read(void *arg, const struct sk_reply *reply);
+static enum sweep_class sweep_classify(struct sweep *sweep, const struct sk_journal_entry *found,
+                                       const struct sk_entry **own);
+static enum sweep_class sweep_note_session(struct sweep *sweep, const char *session);
+static bool sweep_take(struct sweep *sweep, const struct sk_reply *element, const struct sk_journal_entry *found);
+static void sweep_fit_page(struct sweep *sweep, size_t bytes);
+static void sweep_go_on(struct sweep *sweep, enum sweep_class stopped_at);
+static void sweep_judge(struct sweep *sweep);
+static void sweep_on_judged(void *arg, const enum sk_life *lives, size_t n);
+static void sweep_take_lock(struct sweep *sweep);
+static void sweep_on_locked(void *arg, bool held);
+static void sweep_end(struct sweep *sweep);
+static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *found);
+static void sweep_set_aside(struct sweep *sweep, const char *id, const struct sk_reply *element);
+
+static void sweep_move(struct sweep *sweep, enum sweep_state state)
+{
+    static const bool allowed[SWEEP_ENDED + 1][SWEEP_ENDED + 1] = {
+        [SWEEP_READING] = {[SWEEP_READING] = true,
+                           [SWEEP_JUDGING] = true,
+                           [SWEEP_LOCKING] = true,
+                           [SWEEP_SETTLING] = true,
+                           [SWEEP_ENDED] = true},
+        [SWEEP_JUDGING] = {[SWEEP_READING] = true, [SWEEP_ENDED] = true},
+        [SWEEP_LOCKING] = {[SWEEP_READING] = true, [SWEEP_ENDED] = true},
+        [SWEEP_SETTLING] = {[SWEEP_READING] = true, [SWEEP_ENDED] = true},
+    };
+    SK_ASSERT(allowed[sweep->state][state]);
+    sweep->state = state;
+}
+
+struct sk_sweeper *sk_sweeper_open(const struct sk_core *core, struct sk_rebuilds *rebuilds)
+{
+    struct sk_sweeper *sweeper = calloc(1, sizeof *sweeper);
+    if (sweeper == NULL)
+        return NULL;
+    sweeper->core = core;
+    sweeper->rebuilds = rebuilds;
+    sweeper->timer = sk_timer_open(core->loop, ORPHANS_MS, sweep_on_timer, sweeper);
+    if (sweeper->timer == NULL) {
+        free(sweeper);
+        return NULL;
+    }
+    return sweeper;
+}
+
+void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer)
+{
+    sweeper->writer = writer;
+}
+
+// ---- orphans ----
+
+void sk_sweep_orphans(struct sk_sweeper *sweeper, struct sk_segment *segment)
+{
+    struct sk_swept *swept = &segment->care->swept;
+    swept->orphans_until_ms = uv_now(sweeper->core->loop) + ORPHANS_FOR_MS;
+    swept->after[0] = '\0';
+    if (swept->listed)
+        return;
+    swept->listed = true;
+    sk_segment_pin(segment);
+    sweep_line_up(sweeper, segment);
+}
+
+static void sweep_line_up(struct sk_sweeper *sweeper, struct sk_segment *segment)
+{
+    segment->care->swept.next = NULL;
+    if (sweeper->last != NULL)
+        sweeper->last->care->swept.next = segment;
+    else
+        sweeper->first = segment;
+    sweeper->last = segment;
+    sweeper->listed++;
+}
+
+static void sweep_on_timer(void *arg)
+{
+    struct sk_sweeper *sweeper = arg;
+    uint64_t now = uv_now(sweeper->core->loop);
+    struct sk_segment *segment;
+    for (size_t left = sweeper->listed; left > 0 && (segment = sweeper->first) != NULL; left--) {
+        struct sk_swept *swept = &segment->care->swept;
+        if (swept->sweep == NULL && sweeper->sweep_count >= SWEEPS_MAX)
+            break; // it is the first of the next round
+        sweeper->first = swept->next;
+        if (sweeper->first == NULL)
+            sweeper->last = NULL;
+        sweeper->listed--;
+        if (now < swept->orphans_until_ms) {
+            sweep_line_up(sweeper, segment);
+            if (swept->sweep == NULL && sk_sweep_segment(sweeper, segment) == SK_DOWN)
+                break;
+        } else {
+            swept->listed = false;
+            sk_segment_unpin(segment);
+        }
+    }
+}
+
+// ---- a sweep ----
+
+enum sk_status sk_sweep_segment(struct sk_sweeper *sweeper, struct sk_segment *segment)
+{
+    struct sk_swept *swept = &segment->care->swept;
+    const struct sk_core *core = sweeper->core;
+    if (swept->sweep != NULL || sweeper->sweep_count >= SWEEPS_MAX)
+        return SK_FULL;
+    if (!sk_session_held(core->session))
+        return SK_DOWN;
+    struct sweep *sweep = calloc(1, sizeof *sweep);
+    if (sweep == NULL)
+        return SK_NO_MEM;
+    uint64_t deaths = sk_session_deaths(core->session), run_number = sk_redis_run_number(core->redis);
+    if (swept->deaths != deaths || swept->run_number != run_number)
+        swept->after[0] = '\0';
+    swept->deaths = deaths;
+    swept->run_number = run_number;
+    sweep->sweeper = sweeper;
+    sweep->segment = segment;
+    sweep->page = PAGE_FIRST;
+    memcpy(sweep->after, swept->after, sizeof sweep->after);
+    swept->sweep = sweep;
+    sweep->next = sweeper->sweeps;
+    if (sweep->next != NULL)
+        sweep->next->prev = sweep;
+    sweeper->sweeps = sweep;
+    sweeper->sweep_count++;
+    sk_segment_pin(segment);
+    sweep_read(sweep);
+    return SK_OK;
+}
+
+static void sweep_read(struct sweep *sweep)
+{
+    char start[SK_JOURNAL_ID_SIZE + 1], page[8];
+    const char *argv[] = {"XRANGE", sweep->segment->keys.journal, start, "+", "COUNT", page};
+    (void)snprintf(start, sizeof start, "%s%s", sweep->after[0] == '\0' ? "-" : "(", sweep->after);
+    (void)snprintf(page, sizeof page, "%d", sweep->page);
+    sweep_move(sweep, SWEEP_READING);
+    if (sk_redis_command(sweep->sweeper->core->redis, 6, argv, NULL, sweep_on_read, sweep) != SK_OK)
+        sweep_end(sweep);
+}
+
+static size_t sweep_bytes_of(const struct sk_reply *element, const struct sk_journal_entry *found)
+{
+    struct sk_buf none = {0};
+    size_t bytes = found->orders != NULL ? found->orders_len : sk_journal_raw(element, 0, &none);
+    sk_buf_free(&none);
+    return bytes;
+}
+
+static void sweep_on_read(void *arg, const struct sk_reply *reply)
+{
+    struct sweep *sweep = arg;
+    struct sk_swept *swept = &sweep->segment->care->swept;
+    const struct sk_entry *own = NULL;
+    enum sweep_class class = SWEEP_HELD;
+    size_t count = sk_reply_count(reply), bytes = 0;
+    sweep->more = count == (size_t)sweep->page;
+    for (size_t i = 0; i < count; i++) {
+        const struct sk_reply *element = sk_reply_at(reply, i);
+        struct sk_journal_entry found;
+        if (!sk_journal_read(element, &found)) {
+            sweep->more = false;
+            break;
+        }
+        class = sweep_classify(sweep, &found, &own);
+        bytes += sweep_bytes_of(element, &found);
+        if (class == SWEEP_UNJUDGED || class == SWEEP_UNKNOWN)
+            break;
+        bool is_held = class == SWEEP_HELD || class == SWEEP_NEW;
+        if (!is_held && (!sweep->locked || !sweep_take(sweep, element, &found)))
+            break;
+        sweep->stays = sweep->stays || class != SWEEP_HELD;
+        class = SWEEP_HELD;
+        memcpy(sweep->after, found.id, strlen(found.id) + 1);
+        if (!sweep->stays)
+            memcpy(swept->after, found.id, strlen(found.id) + 1);
+    }
+    sweep_fit_page(sweep, bytes);
+    sweep_go_on(sweep, class);
+}
+
+// The claim on a user outlives its holder: it is the session that tells whether another may settle an entry.
+static enum sweep_class sweep_classify(struct sweep *sweep, const struct sk_journal_entry *found,
+                                       const struct sk_entry **own)
+{
+    const struct sk_core *core = sweep->sweeper->core;
+    if (found->orders == NULL)
+        return SWEEP_UNREADABLE;
+    if (found->session == NULL)
+        return SWEEP_SETTLE;
+    if (strcmp(found->session, sk_session_id(core->session)) == 0)
+        return sk_entry_holds(core, sweep->segment, own, found->id) ? SWEEP_HELD : SWEEP_SETTLE;
+    if (sk_session_lives(core->session, found->session))
+        return SWEEP_HELD;
+    return sweep_note_session(sweep, found->session);
+}
+
+static enum sweep_class sweep_note_session(struct sweep *sweep, const char *session)
+{
+    size_t i = 0;
+    while (i < sweep->session_count && strcmp(sweep->sessions[i], session) != 0)
+        i++;
+    if (i == SK_SESSIONS_JUDGED_MAX)
+        return SWEEP_UNKNOWN; // the next sweep has room again
+    if (i == sweep->session_count)
+        memcpy(sweep->sessions[sweep->session_count++], session, SK_UUID_SIZE);
+    if (i >= sweep->judged_count)
+        return SWEEP_UNJUDGED;
+    static const enum sweep_class classes[] = {
+        [SK_LIFE_UNKNOWN] = SWEEP_UNKNOWN, [SK_LIFE_LIVING] = SWEEP_NEW, [SK_LIFE_DEAD] = SWEEP_SETTLE};
+    return classes[sweep->lives[i]];
+}
+
+// Entries differ in size by a factor of thousands, and Redis counts entries.
+static void sweep_fit_page(struct sweep *sweep, size_t bytes)
+{
+    if (bytes > PAGE_BYTES && sweep->page > 1)
+        sweep->page /= 2;
+    else if (bytes < PAGE_BYTES / 2 && sweep->page < PAGE_MOST)
+        sweep->page *= 2;
+}
+
+static void sweep_go_on(struct sweep *sweep, enum sweep_class stopped_at)
+{
+    if (sweep->unsettled > 0) {
+        sweep_move(sweep, SWEEP_SETTLING);
+        sk_log(SK_INFO, "recovering journal entries", "voucher=%" PRId64 " entries=%zu", sweep->segment->voucher_id,
+               sweep->unsettled);
+    } else if (stopped_at == SWEEP_UNJUDGED) {
+        sweep_judge(sweep);
+    } else if ((stopped_at == SWEEP_SETTLE || stopped_at == SWEEP_UNREADABLE) && !sweep->locked) {
+        sweep_take_lock(sweep);
+    } else if (stopped_at == SWEEP_HELD && sweep->more) {
+        sweep_read(sweep);
+    } else {
+        sweep_end(sweep);
+    }
+}
+
+static void sweep_judge(struct sweep *sweep)
+{
+    size_t n = sweep->session_count - sweep->judged_count;
+    sweep_move(sweep, SWEEP_JUDGING);
+    if (sk_sessions_judge(sweep->sweeper->core->session, n,
+                          (const char(*)[SK_UUID_SIZE])(sweep->sessions + sweep->judged_count), sweep_on_judged,
+                          sweep) != SK_OK)
+        sweep_end(sweep);
+}
+
+static void sweep_on_judged(void *arg, const enum sk_life *lives, size_t n)
+{
+    struct sweep *sweep = arg;
+    memcpy(sweep->lives + sweep->judged_count, lives, n * sizeof *lives);
+    sweep->judged_count += n;
+    sweep_read(sweep);
+}
+
+static void sweep_take_lock(struct sweep *sweep)
+{
+    char key[SK_KEY_SIZE];
+    sk_key_of_lock("recover", sweep->segment->tag, key);
+    sweep_move(sweep, SWEEP_LOCKING);
+    sweep->lock = sk_named_lock_take(sweep->sweeper->core->locks, key, sweep_on_locked, sweep);
+    if (sweep->lock == NULL)
+        sweep_end(sweep);
+}
+
+static void sweep_on_locked(void *arg, bool held)
+{
+    struct sweep *sweep = arg;
+    sweep->locked = held;
+    if (held)
+        sweep_read(sweep);
+    else
+        sweep_end(sweep); // another is at it
+}
+
+void sk_sweep_settled(void *arg, struct sk_segment *segment)
+{
+    struct sweep *sweep = segment->care->swept.sweep;
+    (void)arg;
+    if (sweep == NULL || sweep->unsettled == 0 || --sweep->unsettled > 0 || sweep->state != SWEEP_SETTLING)
+        return;
+    sweep_read(sweep);
+}
+
+static void sweep_end(struct sweep *sweep)
+{
+    sweep_move(sweep, SWEEP_ENDED);
+    sk_named_lock_release(sweep->lock);
+    sweep->segment->care->swept.sweep = NULL;
+    if (sweep->prev != NULL)
+        sweep->prev->next = sweep->next;
+    else
+        sweep->sweeper->sweeps = sweep->next;
+    if (sweep->next != NULL)
+        sweep->next->prev = sweep->prev;
+    sweep->sweeper->sweep_count--;
+    sk_segment_unpin(sweep->segment);
+    free(sweep);
+}
+
+// ---- entries that are settled ----
+
+// False: not now.
+static bool sweep_take(struct sweep *sweep, const struct sk_reply *element, const struct sk_journal_entry *found)
+{
+    if (found->orders != NULL)
+        return sweep_refill(sweep, found);
+    sweep_set_aside(sweep, found->id, element);
+    return true;
+}
+
+static bool sweep_leave_for_later(const struct sweep *sweep, const struct sk_journal_entry *found)
+{
+    sk_log(SK_INFO, "no room for a journal entry now", "voucher=%" PRId64 " journal_id=%s orders=%d",
+           sweep->segment->voucher_id, found->id, found->count);
+    return false;
+}
+
+// An entry of an instance with larger batches than we ever have room for. A rebuild settles it, as any other.
+static bool sweep_settle_by_rebuild(const struct sweep *sweep, const struct sk_journal_entry *found)
+{
+    enum sk_status status = sk_rebuild(sweep->sweeper->rebuilds, sweep->segment, SK_REBUILD_ORDERED, NULL, NULL);
+    sk_log(SK_WARN, "journal entry is larger than SECKILL_JOURNAL_MAX_ORDERS; its voucher is rebuilt",
+           "voucher=%" PRId64 " journal_id=%s orders=%d begun=%d", sweep->segment->voucher_id, found->id, found->count,
+           status == SK_OK);
+    return false;
+}
+
+static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *found)
+{
+    const struct sk_core *core = sweep->sweeper->core;
+    struct sk_order_list orders = {0};
+    if (found->count > core->config->journal_max_orders)
+        return sweep_settle_by_rebuild(sweep, found);
+    if (!sk_entry_read_orders(core, found->orders, found->orders_len, &orders))
+        return sweep_leave_for_later(sweep, found);
+    struct sk_entry *entry = sk_entry_new(core, sweep->segment, SK_ENTRY_RECOVERED, found->id);
+    while (orders.head != NULL) {
+        orders.head->epoch = found->epoch;
+        if (entry != NULL)
+            sk_writer_add(sweep->sweeper->writer, entry, orders.head);
+        else
+            sk_order_give(core->orders, orders.head);
+    }
+    if (entry == NULL)
+        return sweep_leave_for_later(sweep, found);
+    sweep->unsettled++;
+    sk_metrics_add(core->metrics, SK_METRIC_ENTRIES_SWEPT, 1);
+    return true;
+}
+
+struct bad_entry {
+    const struct sk_core *core;
+    char journal_key[SK_KEY_SIZE];
+    char id[SK_JOURNAL_ID_SIZE];
+};
+
+static void sweep_on_dropped(void *arg, const struct sk_reply *reply)
+{
+    (void)arg;
+    (void)reply; // if it is still there, it is found again, and kept only once
+}
+
+static void sweep_on_kept(void *arg, bool kept)
+{
+    struct bad_entry *bad = arg;
+    const char *argv[] = {"XDEL", bad->journal_key, bad->id};
+    if (kept && sk_redis_command(bad->core->redis, 3, argv, NULL, sweep_on_dropped, NULL) != SK_OK)
+        sk_log(SK_WARN, "dead letter still in the journal", "journal_id=%s", bad->id);
+    free(bad);
+}
+
+static void sweep_set_aside(struct sweep *sweep, const char *id, const struct sk_reply *element)
+{
+    const struct sk_core *core = sweep->sweeper->core;
+    struct bad_entry *bad = calloc(1, sizeof *bad);
+    enum sk_status status = SK_NO_MEM;
+    if (bad != NULL) {
+        bad->core = core;
+        (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", sweep->segment->keys.journal);
+        (void)snprintf(bad->id, sizeof bad->id, "%s", id);
+        status = sk_dead_letter_put_unreadable(core, sweep->segment, id, element, sweep_on_kept, bad);
+    }
+    if (status != SK_OK)
+        free(bad); // a later sweep finds it again
+}
+
+// ---- closing ----
+
+void sk_sweeper_close(struct sk_sweeper *sweeper)
+{
+    if (sweeper == NULL)
+        return;
+    for (struct sweep *sweep = sweeper->sweeps, *next; sweep != NULL; sweep = next) {
+        next = sweep->next;
+        sweep_end(sweep); // its entries are in the writer
+    }
+    for (struct sk_segment *segment = sweeper->first, *next; segment != NULL; segment = next) {
+        next = segment->care->swept.next;
+        sk_segment_unpin(segment);
+    }
+    sk_timer_close(sweeper->timer);
+    free(sweeper);
+}

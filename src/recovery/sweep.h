@@ -1,0 +1,33 @@
+// Settles what is in a segment's journal and held by no living session:
+//   - entries of a session that is gone (a dead instance), and those that name none: under the segment's lock "recover"
+//   - orphans: entries of this reactor's own session that it does not hold. A script may be carried out after its
+//     caller gave up. Only the reactor itself can tell them, because its session lives.
+//   - entries that cannot be read become dead letters.
+// Entries of other living sessions are never touched, however old they are.
+#ifndef SK_RECOVERY_SWEEP_H
+#define SK_RECOVERY_SWEEP_H
+
+#include "care.h"
+#include "core.h"
+#include "writer.h"
+
+struct sk_sweeper;
+
+// The reactor's thread, as all functions. NULL: out of memory. The writer is set once it exists.
+struct sk_sweeper *sk_sweeper_open(const struct sk_core *core, struct sk_rebuilds *rebuilds);
+void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer);
+void sk_sweeper_close(struct sk_sweeper *sweeper); // after the links were closed
+
+// Begins a sweep of the segment, which goes on by itself until all is settled that can be: no caller has to wait for
+// it. To be called about once a second for a segment whose journal is not empty: each entry is read once as long as no
+// session dies. SK_FULL: one is under way, or too many are. SK_DOWN: Redis is away.
+enum sk_status sk_sweep_segment(struct sk_sweeper *sweeper, struct sk_segment *segment) SK_MUST_CHECK;
+
+// The segment may have orphans, or entries that were not dropped: it is read from the start about once a second from
+// now on, for as long as a script of this reactor may still be on its way.
+void sk_sweep_orphans(struct sk_sweeper *sweeper, struct sk_segment *segment);
+
+// The writer says: one recovered entry of the segment is settled. `arg` is the sweeper.
+void sk_sweep_settled(void *arg, struct sk_segment *segment);
+
+#endif

@@ -1,0 +1,54 @@
+#include "upkeep.h"
+
+#include "care.h"
+
+enum sk_status sk_upkeep_open(struct sk_upkeep *upkeep, const struct sk_core *core)
+{
+    upkeep->core = core;
+    upkeep->follow = sk_follow_open(core);
+    upkeep->rebuilds = sk_rebuilds_open(core);
+    upkeep->sweeper = sk_sweeper_open(core, upkeep->rebuilds);
+    upkeep->regrant = sk_regrant_open(core, upkeep->rebuilds);
+    upkeep->watch = sk_watch_open(core, upkeep->rebuilds, upkeep->sweeper);
+    bool complete = upkeep->follow != NULL && upkeep->rebuilds != NULL && upkeep->sweeper != NULL &&
+                    upkeep->regrant != NULL && upkeep->watch != NULL;
+    return complete ? SK_OK : SK_NO_MEM;
+}
+
+void sk_upkeep_set_writer(struct sk_upkeep *upkeep, struct sk_writer *writer)
+{
+    sk_sweeper_set_writer(upkeep->sweeper, writer);
+    sk_regrant_set_writer(upkeep->regrant, writer);
+}
+
+void sk_upkeep_close(struct sk_upkeep *upkeep)
+{
+    sk_watch_close(upkeep->watch);
+    sk_regrant_close(upkeep->regrant);
+    sk_sweeper_close(upkeep->sweeper);
+    sk_rebuilds_close(upkeep->rebuilds);
+    sk_follow_close(upkeep->follow);
+}
+
+size_t sk_upkeep_care_size(void)
+{
+    return sizeof(struct sk_care);
+}
+
+void sk_upkeep_suspect(void *upkeep, struct sk_segment *segment, enum sk_doubt doubt)
+{
+    sk_rebuild_soon(((struct sk_upkeep *)upkeep)->rebuilds, segment, doubt);
+}
+
+void sk_upkeep_orphaned(void *upkeep, struct sk_segment *segment)
+{
+    sk_sweep_orphans(((struct sk_upkeep *)upkeep)->sweeper, segment);
+}
+
+void sk_upkeep_hurry(struct sk_upkeep *upkeep)
+{
+    if (upkeep->follow != NULL)
+        sk_follow_hurry(upkeep->follow);
+    if (upkeep->watch != NULL)
+        sk_watch_hurry(upkeep->watch);
+}

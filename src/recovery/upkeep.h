@@ -1,0 +1,37 @@
+// Upkeep of a reactor: what keeps both stores and the catalogue right beside the road.
+#ifndef SK_RECOVERY_UPKEEP_H
+#define SK_RECOVERY_UPKEEP_H
+
+#include "follow.h"
+#include "rebuilds.h"
+#include "regrant.h"
+#include "sweep.h"
+#include "watch.h"
+
+struct sk_upkeep {
+    const struct sk_core *core;   // borrowed
+    struct sk_follow *follow;     // the catalogue
+    struct sk_rebuilds *rebuilds; // vouchers that Redis may have lost
+    struct sk_regrant *regrant;   // orders that were fenced off
+    struct sk_sweeper *sweeper;   // what dead sessions left in the journals
+    struct sk_watch *watch;       // the round a second
+};
+
+// The reactor's thread, as all functions. SK_NO_MEM: what was opened is closed by sk_upkeep_close.
+enum sk_status sk_upkeep_open(struct sk_upkeep *upkeep, const struct sk_core *core) SK_MUST_CHECK;
+void sk_upkeep_set_writer(struct sk_upkeep *upkeep, struct sk_writer *writer); // once it exists
+void sk_upkeep_close(struct sk_upkeep *upkeep); // after the links were closed, before the writer is
+
+// The size of what upkeep remembers of a segment: for the catalogue.
+size_t sk_upkeep_care_size(void);
+
+// core->suspect: `upkeep` is the struct sk_upkeep.
+void sk_upkeep_suspect(void *upkeep, struct sk_segment *segment, enum sk_doubt doubt);
+
+// core->orphaned: the same.
+void sk_upkeep_orphaned(void *upkeep, struct sk_segment *segment);
+
+// A store has come (back).
+void sk_upkeep_hurry(struct sk_upkeep *upkeep);
+
+#endif

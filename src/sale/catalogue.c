@@ -1,0 +1,200 @@
+// Two hash tables over the same vouchers: by id, which grows, and by slot, which has a place for each slot. Beside them
+// an array for upkeep, which walks over all of them.
+#include "catalogue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "slot.h"
+
+enum { BUCKETS_FIRST = 256 };
+
+struct sk_catalogue {
+    size_t care_size;
+    struct sk_voucher **buckets; // by id
+    size_t bucket_count;         // a power of two, no less than the number of vouchers
+    struct sk_voucher **vouchers;
+    size_t count, room;
+    struct sk_segment *open; // see struct sk_entries
+    struct sk_segment *slots[SK_SLOTS];
+};
+
+static struct sk_voucher **catalogue_bucket(struct sk_voucher **buckets, size_t count, int64_t id);
+static struct sk_voucher *catalogue_add(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row);
+static enum sk_status catalogue_complete(struct sk_catalogue *catalogue, struct sk_voucher *voucher,
+                                         const struct sk_catalogue_row *row);
+static enum sk_status catalogue_make_room(struct sk_catalogue *catalogue);
+static void catalogue_remove(struct sk_catalogue *catalogue, struct sk_voucher *voucher);
+
+struct sk_catalogue *sk_catalogue_new(size_t care_size)
+{
+    struct sk_catalogue *catalogue = calloc(1, sizeof *catalogue);
+    if (catalogue != NULL)
+        catalogue->care_size = care_size;
+    return catalogue;
+}
+
+void sk_catalogue_free(struct sk_catalogue *catalogue)
+{
+    if (catalogue == NULL)
+        return;
+    for (size_t i = 0; i < catalogue->count; i++)
+        sk_voucher_free(catalogue->vouchers[i]);
+    free((void *)catalogue->vouchers);
+    free((void *)catalogue->buckets);
+    free(catalogue);
+}
+
+// ---- changes ----
+
+static bool catalogue_row_can_be(const struct sk_catalogue_row *row)
+{
+    return row->voucher_id > 0 && row->segment_count >= 1 && row->segment_count <= SK_SEGMENTS_MAX &&
+           row->segment < row->segment_count && row->tag[0] != '\0' && strlen(row->tag) < SK_TAG_SIZE;
+}
+
+enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row)
+{
+    if (!catalogue_row_can_be(row))
+        return SK_FAIL;
+    struct sk_voucher *voucher = sk_catalogue_find(catalogue, row->voucher_id);
+    if (row->state == SK_VOUCHER_RETIRED) {
+        if (voucher != NULL && row->change >= voucher->change)
+            catalogue_remove(catalogue, voucher);
+        return SK_OK;
+    }
+    bool added = voucher == NULL;
+    if (added)
+        voucher = catalogue_add(catalogue, row);
+    if (voucher == NULL)
+        return SK_NO_MEM;
+    if (row->segment_count != voucher->segment_count)
+        return SK_FAIL; // the number of segments is fixed when a voucher is created
+    enum sk_status status = catalogue_complete(catalogue, voucher, row);
+    if (status != SK_OK && added) {
+        catalogue_remove(catalogue, voucher); // half a voucher would be taken for one
+    } else if (status == SK_OK && row->change >= voucher->change) {
+        voucher->change = row->change;
+        voucher->state = row->state;
+        voucher->begin_ms = row->begin_ms;
+        voucher->end_ms = row->end_ms;
+        voucher->shown.until_ms = 0;
+    }
+    return status;
+}
+
+static struct sk_voucher *catalogue_add(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row)
+{
+    struct sk_voucher *voucher = NULL;
+    if (catalogue_make_room(catalogue) == SK_OK)
+        voucher = sk_voucher_new(row->voucher_id, row->segment_count);
+    if (voucher == NULL)
+        return NULL;
+    struct sk_voucher **bucket = catalogue_bucket(catalogue->buckets, catalogue->bucket_count, voucher->id);
+    voucher->next_in_bucket = *bucket;
+    *bucket = voucher;
+    voucher->at = catalogue->count;
+    catalogue->vouchers[catalogue->count++] = voucher;
+    return voucher;
+}
+
+// Adds the row's segment, if it is new.
+static enum sk_status catalogue_complete(struct sk_catalogue *catalogue, struct sk_voucher *voucher,
+                                         const struct sk_catalogue_row *row)
+{
+    if (voucher->segments[row->segment] != NULL)
+        return SK_OK;
+    if (sk_voucher_add_segment(voucher, row->segment, row->tag, catalogue->care_size) != SK_OK)
+        return SK_NO_MEM;
+    struct sk_segment *segment = voucher->segments[row->segment];
+    segment->next_in_slot = catalogue->slots[segment->slot];
+    catalogue->slots[segment->slot] = segment;
+    segment->entries.open = &catalogue->open;
+    return SK_OK;
+}
+
+static enum sk_status catalogue_make_room(struct sk_catalogue *catalogue)
+{
+    if (catalogue->count < catalogue->room)
+        return SK_OK;
+    size_t room = catalogue->room == 0 ? BUCKETS_FIRST : catalogue->room * 2;
+    struct sk_voucher **buckets = calloc(room, sizeof(struct sk_voucher *));
+    struct sk_voucher **vouchers =
+        buckets == NULL ? NULL : realloc((void *)catalogue->vouchers, room * sizeof(struct sk_voucher *));
+    if (vouchers == NULL) {
+        free((void *)buckets);
+        return SK_NO_MEM;
+    }
+    catalogue->vouchers = vouchers;
+    catalogue->room = room;
+    for (size_t i = 0; i < catalogue->count; i++) {
+        struct sk_voucher **bucket = catalogue_bucket(buckets, room, vouchers[i]->id);
+        vouchers[i]->next_in_bucket = *bucket;
+        *bucket = vouchers[i];
+    }
+    free((void *)catalogue->buckets);
+    catalogue->buckets = buckets;
+    catalogue->bucket_count = room;
+    return SK_OK;
+}
+
+static void catalogue_remove(struct sk_catalogue *catalogue, struct sk_voucher *voucher)
+{
+    struct sk_voucher **link = catalogue_bucket(catalogue->buckets, catalogue->bucket_count, voucher->id);
+    while (*link != voucher)
+        link = &(*link)->next_in_bucket;
+    *link = voucher->next_in_bucket;
+    for (unsigned i = 0; i < voucher->segment_count; i++) {
+        struct sk_segment *segment = voucher->segments[i];
+        struct sk_segment **in_slot = segment == NULL ? NULL : &catalogue->slots[segment->slot];
+        while (in_slot != NULL && *in_slot != segment)
+            in_slot = &(*in_slot)->next_in_slot;
+        if (in_slot != NULL)
+            *in_slot = segment->next_in_slot;
+    }
+    struct sk_voucher *last = catalogue->vouchers[--catalogue->count];
+    catalogue->vouchers[voucher->at] = last;
+    last->at = voucher->at;
+    voucher->left = true;
+    sk_voucher_pin(voucher);
+    sk_voucher_unpin(voucher); // frees it, unless it is pinned
+}
+
+// ---- looking up ----
+
+static struct sk_voucher **catalogue_bucket(struct sk_voucher **buckets, size_t count, int64_t id)
+{
+    return &buckets[sk_hash((const char *)&id, sizeof id) & (count - 1)];
+}
+
+struct sk_voucher *sk_catalogue_find(const struct sk_catalogue *catalogue, int64_t id)
+{
+    if (catalogue->bucket_count == 0)
+        return NULL;
+    struct sk_voucher *voucher = *catalogue_bucket(catalogue->buckets, catalogue->bucket_count, id);
+    while (voucher != NULL && voucher->id != id)
+        voucher = voucher->next_in_bucket;
+    return voucher;
+}
+
+struct sk_segment *sk_catalogue_at_slot(const struct sk_catalogue *catalogue, unsigned slot)
+{
+    return catalogue->slots[slot % SK_SLOTS];
+}
+
+struct sk_segment *sk_catalogue_open(const struct sk_catalogue *catalogue)
+{
+    return catalogue->open;
+}
+
+size_t sk_catalogue_count(const struct sk_catalogue *catalogue)
+{
+    return catalogue->count;
+}
+
+struct sk_voucher *sk_catalogue_at(const struct sk_catalogue *catalogue, size_t i)
+{
+    SK_ASSERT(i < catalogue->count);
+    return catalogue->vouchers[i];
+}

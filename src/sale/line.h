@@ -1,0 +1,33 @@
+// The line of segments that have granted orders: they take turns, and one that cannot be written now is passed over
+// until its pause is over, so that it holds up no other.
+#ifndef SK_SALE_LINE_H
+#define SK_SALE_LINE_H
+
+#include "segment.h"
+
+// Starts zeroed. The reactor's thread, as all functions; times are uv_now's. A segment in the line has orders, whose
+// entries pin it.
+struct sk_line {
+    struct sk_segment *first, *last;
+};
+
+void sk_line_add(struct sk_line *line, struct sk_segment *segment); // at the end, unless it is in it
+
+// The first that is not paused leaves the line. NULL: there is none.
+struct sk_segment *sk_line_take(struct sk_line *line, uint64_t now_ms);
+
+enum sk_pause {
+    SK_PAUSE_LOCKED, // another transaction holds its row
+    SK_PAUSE_FAILED, // any other failure of a statement
+};
+
+// Pauses the segment, longer each time until a batch of it was settled: up to 2 s.
+void sk_line_pause(struct sk_segment *segment, enum sk_pause why, uint64_t now_ms);
+
+// A batch of it was refused permanently. Pauses it if that has happened too often in a row: more often than it takes to
+// find one bad order among good ones.
+void sk_line_refused(struct sk_segment *segment, uint64_t now_ms);
+
+void sk_line_settled(struct sk_segment *segment);
+
+#endif

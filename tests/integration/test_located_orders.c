@@ -1,0 +1,283 @@
+// An order is found where its id says that it is, by every instance, and an accepted one is never "not found": not
+// while it is pending, not where its voucher is not known yet, and not where Redis has lost it and an instance that
+// stands still has it. The rule goes by the epoch in the id, no clock takes part, so the tests let epochs pass, not
+// time.
+#include <check.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "books.h"
+#include "sales.h"
+#include "stores.h"
+#include "wait.h"
+
+enum { STOCK = 20, BUSY_MAX = 64, LOST = 4, REBUILDS = 6, USER_SIZE = 24, SEARCHED = 4000 };
+
+// Its orders stay with it: neither it nor others give them up while it stands still.
+#define STUBBORN "SECKILL_BATCH_MAX=1", "SECKILL_PG_TIMEOUT_MS=30000", "SECKILL_REDIS_TIMEOUT_MS=5000"
+#define MADE_UP  "01a1fbe1-0c46-72f8-bdd2-587980274994"
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+static void teardown(void)
+{
+    sales_notify_again();
+    service_stop_all();
+}
+
+static int listed(const struct service *service, const char *user, const char *status, bool *complete)
+{
+    struct http_reply reply;
+    int count = 0;
+    size_t i;
+    WAIT_FOR(http_get(service, "/orders", user, &reply) == 200);
+    json_t *json = json_loads(reply.body, 0, NULL), *order;
+    ck_assert_ptr_nonnull(json);
+    json_array_foreach(json_object_get(json, "orders"), i, order) count +=
+        strcmp(json_string_value(json_object_get(order, "status")), status) == 0;
+    *complete = json_is_true(json_object_get(json, "complete"));
+    json_decref(json);
+    return count;
+}
+
+static bool lists_all(const struct service *service, const char *user, const char *status, int count)
+{
+    bool complete;
+    return listed(service, user, status, &complete) == count && complete;
+}
+
+// ---- pending ----
+
+START_TEST(a_pending_order_is_found_by_every_instance)
+{
+    struct service *service = service_start(NULL), *other = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], status[HTTP_FIELD_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    http_must_buy(other, voucher, "alice");
+    db_hold_orders();
+    sales_accept(service, voucher, "bob", id);
+    ck_assert(sales_order_is(service, id, "bob", "pending"));
+    ck_assert(sales_order_is(other, id, "bob", "pending"));
+    ck_assert_int_eq(sales_order(service, id, "mallory", status), 404);
+    ck_assert_int_eq(sales_order(other, id, "mallory", status), 404);
+    ck_assert_int_eq(sales_order(other, MADE_UP, "bob", status), 404);
+    ck_assert(lists_all(service, "bob", "pending", 1));
+    WAIT_FOR(lists_all(other, "bob", "pending", 1)); // told with the next look
+    ck_assert(lists_all(other, "alice", "unpaid", 1));
+    db_let_orders_go();
+    WAIT_FOR(sales_order_is(other, id, "bob", "unpaid"));
+    WAIT_FOR(lists_all(other, "bob", "unpaid", 1));
+    books_must_balance(voucher);
+}
+END_TEST
+
+// Two vouchers in one slot: `old` is known to every instance, `voucher` is not made yet and will have that id.
+static void make_neighbours(struct service *service, char old[VOUCHER_ID_SIZE], int64_t *next)
+{
+    char pair[2 * VOUCHER_ID_SIZE], *end;
+    db_text(pair, sizeof pair,
+            "WITH ids AS (SELECT n, slot_of(n::text) AS slot FROM generate_series("
+            " (SELECT coalesce(max(id), 0) + 1 FROM seckill_voucher),"
+            " (SELECT coalesce(max(id), 0) + %d FROM seckill_voucher)) AS n)"
+            " SELECT a.n || ' ' || b.n FROM ids a JOIN ids b ON a.slot = b.slot AND a.n < b.n ORDER BY b.n LIMIT 1",
+            SEARCHED);
+    int64_t first = strtoll(pair, &end, 10);
+    *next = strtoll(end, NULL, 10);
+    db_run("ALTER TABLE seckill_voucher ALTER id RESTART WITH %" PRId64, first);
+    voucher_on_sale(service, STOCK, old);
+    ck_assert_int_eq(strtoll(old, NULL, 10), first);
+    db_run("ALTER TABLE seckill_voucher ALTER id RESTART WITH %" PRId64, *next);
+}
+
+// No notification gets out: the other instance learns of the voucher with its next look, or with the question.
+static void must_be_found_before_its_voucher_is_known(struct service *service, struct service *other)
+{
+    char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
+    db_hold_orders();
+    voucher_on_sale(service, STOCK, voucher);
+    sales_accept(service, voucher, "bob", id);
+    ck_assert(sales_order_is(other, id, "bob", "pending"));
+    db_let_orders_go();
+    WAIT_FOR(sales_order_is(other, id, "bob", "unpaid"));
+    books_must_balance(voucher);
+}
+
+START_TEST(an_order_of_a_voucher_that_is_not_known_yet)
+{
+    struct service *service = service_start(NULL), *other = service_start(NULL);
+    char old[VOUCHER_ID_SIZE];
+    int64_t next;
+    sales_stop_notifying();
+    must_be_found_before_its_voucher_is_known(service, other);
+    make_neighbours(service, old, &next);
+    http_must_buy(other, old, "alice"); // now it knows one voucher of that slot
+    must_be_found_before_its_voucher_is_known(service, other);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_segment a JOIN seckill_segment b ON a.slot = b.slot"
+                               " WHERE a.voucher_id = %s AND b.voucher_id = %" PRId64,
+                               old, next),
+                     1);
+}
+END_TEST
+
+// ---- more than a list can ask for ----
+
+START_TEST(a_list_says_when_it_is_not_complete)
+{
+    static char vouchers[BUSY_MAX + 1][VOUCHER_ID_SIZE];
+    struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=30000"));
+    char id[ORDER_ID_SIZE];
+    bool complete;
+    int64_t first = sales_make(BUSY_MAX + 1, STOCK);
+    for (int i = 0; i <= BUSY_MAX; i++) {
+        (void)snprintf(vouchers[i], VOUCHER_ID_SIZE, "%" PRId64, first + i);
+        http_must_buy(service, vouchers[i], "alice");
+    }
+    db_hold_orders();
+    for (int i = 0; i < BUSY_MAX; i++)
+        sales_accept(service, vouchers[i], "lister", id);
+    WAIT_FOR(lists_all(service, "lister", "pending", BUSY_MAX)); // no other segment is busy
+    sales_accept(service, vouchers[BUSY_MAX], "lister", id);
+    ck_assert_int_eq(listed(service, "lister", "pending", &complete), BUSY_MAX);
+    ck_assert(!complete);
+    ck_assert(sales_order_is(service, id, "lister", "pending")); // its own URL is bound to no number
+    db_let_orders_go();
+    WAIT_FOR(lists_all(service, "lister", "unpaid", BUSY_MAX + 1));
+    books_must_balance(vouchers[0]);
+    books_must_balance(vouchers[BUSY_MAX]);
+}
+END_TEST
+
+// ---- lost by Redis, and in an instance that stands still ----
+
+static int64_t epoch_in(const char *id)
+{
+    return strtoll(id + strlen(id) - 6, NULL, 16) & 1023;
+}
+
+// Accepted by `service`, which has them in memory alone and stands still when this returns.
+static void lose(struct service *service, const char *voucher, char ids[LOST][ORDER_ID_SIZE])
+{
+    char busy[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], user[USER_SIZE];
+    voucher_on_sale(service, STOCK, busy);
+    db_hold_orders();
+    sales_accept(service, busy, "first", id); // keeps the writer busy
+    WAIT_FOR(db_orders_held_ms() > 0);
+    for (int i = 0; i < LOST; i++) {
+        (void)snprintf(user, sizeof user, "lost%d", i);
+        sales_accept(service, voucher, user, ids[i]);
+    }
+    service_signal(service, SIGSTOP);
+    redis_run("FLUSHALL");
+    db_let_orders_go();
+}
+
+static void must_not_be_known(const struct service *service, char ids[LOST][ORDER_ID_SIZE])
+{
+    char user[USER_SIZE], status[HTTP_FIELD_SIZE];
+    for (int i = 0; i < LOST; i++) {
+        (void)snprintf(user, sizeof user, "lost%d", i);
+        ck_assert_int_eq(sales_order(service, ids[i], user, status), 503);
+    }
+}
+
+static void must_be_unpaid(const struct service *service, char ids[LOST][ORDER_ID_SIZE])
+{
+    char user[USER_SIZE];
+    for (int i = 0; i < LOST; i++) {
+        (void)snprintf(user, sizeof user, "lost%d", i);
+        WAIT_FOR(sales_order_is(service, ids[i], user, "unpaid"));
+    }
+}
+
+static void rebuild(const struct service *service, const char *voucher)
+{
+    struct http_reply reply;
+    WAIT_FOR(sales_admin(service, "POST", voucher, "/reconcile", &reply) == 200);
+}
+
+// `behind`: the service has not heard yet of the newest epoch when it accepts the first of the orders.
+static void lose_and_find(struct service *service, struct service *other, const char *voucher, bool behind)
+{
+    char ids[LOST][ORDER_ID_SIZE], status[HTTP_FIELD_SIZE];
+    int64_t epoch = voucher_epoch(voucher);
+    lose(service, voucher, ids);
+    ck_assert_int_eq(epoch_in(ids[0]), behind ? epoch - 1 : epoch);
+    ck_assert_int_eq(epoch_in(ids[LOST - 1]), epoch);
+    http_must_buy(other, voucher, "late"); // rebuilt
+    must_not_be_known(other, ids);
+    for (int i = 0; i < REBUILDS; i++) {
+        rebuild(other, voucher);
+        must_not_be_known(other, ids);
+        ck_assert_int_eq(sales_order(other, MADE_UP, "mallory", status), 404);
+    }
+    ck_assert_int_gt(voucher_epoch(voucher), epoch + REBUILDS);
+    service_signal(service, SIGCONT);
+    must_be_unpaid(other, ids);
+    must_be_unpaid(service, ids);
+    books_must_balance(voucher);
+}
+
+START_TEST(an_order_that_redis_lost_is_never_unknown)
+{
+    struct service *service = service_start(ENV(STUBBORN)), *other = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    http_must_buy(service, voucher, "alice");
+    lose_and_find(service, other, voucher, false);
+}
+END_TEST
+
+START_TEST(an_order_of_an_instance_that_is_behind_is_never_unknown)
+{
+    struct service *service = service_start(ENV(STUBBORN)), *other = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    http_must_buy(service, voucher, "alice");
+    rebuild(other, voucher);
+    lose_and_find(service, other, voucher, true);
+}
+END_TEST
+
+// The other side of the rule: "not known now" is said only where an instance may still hold such an order.
+START_TEST(what_no_instance_can_hold_is_not_found)
+{
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], slot[16], status[HTTP_FIELD_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    rebuild(service, voucher);
+    http_must_buy(service, voucher, "alice");
+    int64_t epoch = voucher_epoch(voucher);
+    db_text(slot, sizeof slot, "SELECT slot FROM seckill_segment WHERE voucher_id = %s", voucher);
+    const struct {
+        int64_t epoch;
+        int status;
+    } rows[] = {{epoch - 2, 503}, {epoch - 1, 503}, {epoch, 404}, {epoch + 1, 404}, {1023, 404}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        (void)snprintf(id, sizeof id, "01a1fbe1-0c46-72f8-bdd2-587980%06" PRIx64,
+                       (uint64_t)strtol(slot, NULL, 10) << 10 | (uint64_t)rows[i].epoch);
+        ck_assert_msg(sales_order(service, id, "mallory", status) == rows[i].status, "row %zu", i);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("located_orders");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, NULL, teardown);
+    tcase_add_test(tcase, a_pending_order_is_found_by_every_instance);
+    tcase_add_test(tcase, an_order_of_a_voucher_that_is_not_known_yet);
+    tcase_add_test(tcase, a_list_says_when_it_is_not_complete);
+    tcase_add_test(tcase, an_order_that_redis_lost_is_never_unknown);
+    tcase_add_test(tcase, an_order_of_an_instance_that_is_behind_is_never_unknown);
+    tcase_add_test(tcase, what_no_instance_can_hold_is_not_found);
+    return harness_main(tcase, CK_NOFORK);
+}

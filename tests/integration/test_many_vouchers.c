@@ -1,0 +1,154 @@
+// Many vouchers at once, and vouchers whose sale ended days ago with something of it still open: upkeep reaches all of
+// them, and an accepted order of any of them is found.
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "books.h"
+#include "sales.h"
+#include "stores.h"
+#include "wait.h"
+
+enum { STOCK = 5, MANY = 1100, MANY_FULL = 5000, SAMPLE = 10, LOOKS = 20 };
+
+#define IN_GOOD_TIME "SECKILL_RECOVER_AFTER_MS=100", "SECKILL_LOCK_TTL_MS=1000"
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+static void teardown(void)
+{
+    sales_refuse_none();
+    service_stop_all();
+    db_run("TRUNCATE seckill_voucher, seckill_segment, voucher_order, dead_letter");
+    redis_run("FLUSHALL");
+}
+
+static void name_of(int64_t id, char voucher[VOUCHER_ID_SIZE])
+{
+    (void)snprintf(voucher, VOUCHER_ID_SIZE, "%" PRId64, id);
+}
+
+static void must_sell(const struct service *service, int64_t id)
+{
+    char voucher[VOUCHER_ID_SIZE];
+    name_of(id, voucher);
+    http_must_buy(service, voucher, "alice");
+}
+
+// Deletes it in Redis: the next look at it finds that.
+static void must_be_audited(int64_t id)
+{
+    char voucher[VOUCHER_ID_SIZE];
+    name_of(id, voucher);
+    uint64_t since_ms = sk_monotonic_ms();
+    redis_run("DEL seckill:{%s}:voucher", voucher);
+    WAIT_FOR(sales_redis_has(voucher, "open"));
+    sales_note("open again after its key was deleted", since_ms);
+}
+
+START_TEST(each_of_many_is_sold_and_looked_after)
+{
+    int count = sales_full() ? MANY_FULL : MANY;
+    char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
+    int64_t first = sales_make(count, STOCK);
+    struct service *service = service_start(ENV(IN_GOOD_TIME)), *other = service_start(ENV(IN_GOOD_TIME));
+    uint64_t since_ms = sk_monotonic_ms();
+    for (int i = 0; i < count; i++)
+        must_sell(i % 2 == 0 ? service : other, first + i);
+    sales_note("bought one of each voucher", since_ms);
+    must_be_audited(first);
+    must_be_audited(first + count - 1);
+
+    name_of(first, voucher);
+    db_hold_orders();
+    sales_accept(service, voucher, "bob", id);
+    service_kill(service);
+    since_ms = sk_monotonic_ms();
+    ck_assert(sales_order_is(other, id, "bob", "pending"));
+    db_let_orders_go();
+    WAIT_FOR(sales_order_is(other, id, "bob", "unpaid"));
+    sales_note("settled for an instance that was killed", since_ms);
+    for (int i = 0; i < count; i += count / SAMPLE) {
+        name_of(first + i, voucher);
+        books_must_balance(voucher);
+    }
+}
+END_TEST
+
+// ---- long over, and not at its end ----
+
+static bool has_letter(const char *voucher)
+{
+    return db_number("SELECT count(*) FROM dead_letter WHERE voucher_id = %s AND ended_at IS NULL", voucher) == 1;
+}
+
+// Tries to retire it close it for a moment, in which the order is "not known now"; it is never 404.
+static void must_stay_pending(const struct service *service, const char *id, const char *user)
+{
+    for (int i = 0; i < LOOKS; i++)
+        WAIT_FOR(sales_order_is(service, id, user, "pending"));
+}
+
+START_TEST(a_dead_letter_of_a_sale_long_over)
+{
+    struct service *service = service_start(ENV(IN_GOOD_TIME));
+    char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], rest[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    http_must_buy(service, voucher, "alice");
+    sales_refuse_user("victor");
+    sales_accept(service, voucher, "victor", id);
+    WAIT_FOR(has_letter(voucher));
+    sales_refuse_none();
+    int64_t epoch = voucher_epoch(voucher);
+    sales_end(voucher);
+    WAIT_FOR(voucher_epoch(voucher) > epoch); // it was tried to retire it
+    must_stay_pending(service, id, "victor");
+    struct service *late = service_start(ENV(IN_GOOD_TIME)); // knows it only as one long over
+    must_stay_pending(late, id, "victor");
+    ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher WHERE id = %s AND state = 'open'", voucher), 1);
+
+    int64_t letter = db_number("SELECT id FROM dead_letter WHERE voucher_id = %s", voucher);
+    (void)snprintf(rest, sizeof rest, "/dead-letters/%" PRId64 "/requeue", letter);
+    WAIT_FOR(sales_admin(late, "POST", voucher, rest, &reply) == 200);
+    WAIT_FOR(sales_order_is(service, id, "victor", "unpaid"));
+    ck_assert(sales_order_is(late, id, "victor", "unpaid"));
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(a_journal_entry_of_a_sale_long_over)
+{
+    struct service *service = service_start(ENV(IN_GOOD_TIME));
+    char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    sales_accept(service, voucher, "walter", id);
+    service_kill(service);
+    ck_assert_int_eq(redis_number("XLEN seckill:{%s}:journal", voucher), 1);
+    sales_end(voucher);
+    struct service *late = service_start(ENV(IN_GOOD_TIME, "SECKILL_RETIRE_AFTER_MS=0"));
+    must_stay_pending(late, id, "walter");
+    ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher WHERE id = %s AND state = 'open'", voucher), 1);
+    db_let_orders_go();
+    WAIT_FOR(sales_order_is(late, id, "walter", "unpaid"));
+    WAIT_FOR(sales_redis_has(voucher, "retired"));
+    ck_assert(sales_order_is(late, id, "walter", "unpaid"));
+    ck_assert_int_eq(db_number("SELECT stock FROM seckill_segment WHERE voucher_id = %s", voucher), STOCK - 1);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("many_vouchers");
+    tcase_set_timeout(tcase, 300);
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, NULL, teardown);
+    tcase_add_test(tcase, each_of_many_is_sold_and_looked_after);
+    tcase_add_test(tcase, a_dead_letter_of_a_sale_long_over);
+    tcase_add_test(tcase, a_journal_entry_of_a_sale_long_over);
+    return harness_main(tcase, CK_NOFORK);
+}

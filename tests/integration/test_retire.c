@@ -1,0 +1,275 @@
+// The end of a sale in Redis: some time after it, with nothing of it open, its buyers leave and a mark stays. What was
+// sold stays known, nothing loads it again unless an admin does, and a small Redis carries one sale after the other.
+#include <check.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "books.h"
+#include "sales.h"
+#include "stores.h"
+#include "wait.h"
+
+enum { STOCK = 10, PATH_SIZE = 64, ROUNDS = 2 };
+enum { SALES = 5, SALE_BUYERS = 5000, SALES_FULL = 20, SALE_BUYERS_FULL = 100000, MEMORY_FULL = 64 << 20 };
+
+#define SOON     "SECKILL_RETIRE_AFTER_MS=0", "SECKILL_RECOVER_AFTER_MS=100", "SECKILL_LOCK_TTL_MS=1000"
+#define STUBBORN "SECKILL_BATCH_MAX=1", "SECKILL_PG_TIMEOUT_MS=30000", "SECKILL_REDIS_TIMEOUT_MS=5000"
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+static void teardown(void)
+{
+    redis_run("CONFIG SET maxmemory 0");
+    sales_refuse_none();
+    service_stop_all();
+    db_run("TRUNCATE voucher_order"); // the lists of the next test are its own
+}
+
+// ---- a sale that is over ----
+
+// Retired in both stores, and nothing but the mark is left in Redis.
+static bool is_retired(const char *voucher)
+{
+    return sales_redis_has(voucher, "retired") && redis_number("HLEN seckill:{%s}:voucher", voucher) == 2 &&
+           redis_number("EXISTS seckill:{%s}:buyers seckill:{%s}:journal", voucher, voucher) == 0 &&
+           db_number("SELECT count(*) FROM seckill_voucher WHERE id = %s AND state = 'retired'", voucher) == 1;
+}
+
+// On sale, bought by alice, over and retired. Gives alice's order.
+static void sell_and_retire(const struct service *service, char voucher[VOUCHER_ID_SIZE], char id[ORDER_ID_SIZE])
+{
+    voucher_on_sale(service, STOCK, voucher);
+    http_must_buy(service, voucher, "alice");
+    db_text(id, ORDER_ID_SIZE, "SELECT id FROM voucher_order WHERE voucher_id = %s", voucher);
+    sales_end(voucher);
+    WAIT_FOR(is_retired(voucher));
+}
+
+static void must_be_refused(const struct service *service, const char *voucher, const char *user, const char *code,
+                            const char *id)
+{
+    char value[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    WAIT_FOR(http_buy(service, voucher, user, &reply) != 503);
+    http_must_be_problem(&reply, 409, code);
+    ck_assert(http_member(&reply, "order_id", value) == (id != NULL));
+    if (id != NULL)
+        ck_assert_str_eq(value, id);
+}
+
+static void must_list_one(const struct service *service, const char *user, const char *status)
+{
+    struct http_reply reply;
+    WAIT_FOR(http_get(service, "/orders", user, &reply) == 200);
+    json_t *json = json_loads(reply.body, 0, NULL), *orders = json_object_get(json, "orders");
+    ck_assert_uint_eq(json_array_size(orders), 1);
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(orders, 0), "status")), status);
+    ck_assert(json_is_true(json_object_get(json, "complete")));
+    json_decref(json);
+}
+
+// Everything that may be asked of it, by everyone.
+static void ask_everything(const struct service *service, const char *voucher, const char *id)
+{
+    char path[PATH_SIZE], value[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    must_be_refused(service, voucher, "alice", "ALREADY_ORDERED", id);
+    must_be_refused(service, voucher, "late", "ENDED", NULL);
+    WAIT_FOR(sales_order_is(service, id, "alice", "unpaid"));
+    ck_assert_int_eq(sales_order(service, id, "mallory", value), 404);
+    must_list_one(service, "alice", "unpaid");
+    (void)snprintf(path, sizeof path, "/vouchers/%s", voucher);
+    WAIT_FOR(http_get(service, path, NULL, &reply) == 200);
+    ck_assert(http_member(&reply, "state", value));
+    ck_assert_str_eq(value, "retired");
+    WAIT_FOR(sales_admin(service, "GET", voucher, "", &reply) == 200);
+}
+
+START_TEST(a_sale_that_is_over_leaves_redis)
+{
+    struct service *service = service_start(ENV(SOON)), *other = service_start(ENV(SOON));
+    char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
+    sell_and_retire(service, voucher, id);
+    int64_t epoch = voucher_epoch(voucher);
+    ask_everything(service, voucher, id);
+    ask_everything(other, voucher, id);
+    ask_everything(service_start(ENV(SOON)), voucher, id); // knows it only as retired
+    ck_assert(is_retired(voucher));
+
+    // With Redis's data the mark goes, too; other sales are loaded again.
+    char current[VOUCHER_ID_SIZE];
+    voucher_on_sale(service, STOCK, current);
+    http_must_buy(other, current, "alice");
+    redis_run("FLUSHALL");
+    WAIT_FOR(sales_redis_has(current, "open"));
+    db_run("DELETE FROM voucher_order WHERE voucher_id = %s", current);
+    ask_everything(service, voucher, id);
+    ask_everything(other, voucher, id);
+    ck_assert_int_eq(redis_number("EXISTS seckill:{%s}:voucher seckill:{%s}:buyers", voucher, voucher), 0);
+    ck_assert_int_eq(voucher_epoch(voucher), epoch); // no one has tried to rebuild it
+}
+END_TEST
+
+START_TEST(an_admin_loads_it_again)
+{
+    struct service *service = service_start(ENV("SECKILL_RETIRE_AFTER_MS=600000")), *other = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
+    struct http_reply reply;
+    sell_and_retire(service, voucher, id);
+    WAIT_FOR(sales_admin(other, "POST", voucher, "/reconcile", &reply) == 200);
+    ck_assert_int_eq(redis_number("HLEN seckill:{%s}:buyers", voucher), 1);
+    ck_assert(!sales_redis_has(voucher, "retired"));
+    must_be_refused(service, voucher, "alice", "ALREADY_ORDERED", id);
+    must_be_refused(other, voucher, "late", "ENDED", NULL);
+    ck_assert(sales_order_is(other, id, "alice", "unpaid"));
+}
+END_TEST
+
+// ---- what keeps it there ----
+
+// Upkeep has looked at it, and left it. A try to retire it takes a new epoch and opens it again.
+static void must_not_retire(const char *voucher)
+{
+    int64_t epoch = voucher_epoch(voucher);
+    WAIT_FOR(voucher_epoch(voucher) > epoch);
+    WAIT_FOR(!sales_redis_has(voucher, "loading"));
+    ck_assert(!is_retired(voucher));
+    ck_assert_int_eq(redis_number("HLEN seckill:{%s}:buyers", voucher), 2);
+}
+
+START_TEST(a_dead_letter_keeps_it)
+{
+    struct service *service = service_start(ENV(SOON));
+    char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], rest[PATH_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    http_must_buy(service, voucher, "alice");
+    sales_refuse_user("victor");
+    sales_accept(service, voucher, "victor", id);
+    WAIT_FOR(db_number("SELECT count(*) FROM dead_letter WHERE voucher_id = %s", voucher) == 1);
+    sales_end(voucher);
+    must_not_retire(voucher);
+    WAIT_FOR(sales_order_is(service, id, "victor", "pending"));
+    int64_t letter = db_number("SELECT id FROM dead_letter WHERE voucher_id = %s", voucher);
+    (void)snprintf(rest, sizeof rest, "/dead-letters/%" PRId64 "/write-off", letter);
+    WAIT_FOR(sales_admin(service, "POST", voucher, rest, &reply) == 200);
+    // Another instance does not wait out the pause after the try that failed.
+    struct service *other = service_start(ENV(SOON));
+    WAIT_FOR(is_retired(voucher));
+    WAIT_FOR(sales_order_is(other, id, "victor", "refused"));
+}
+END_TEST
+
+START_TEST(a_journal_that_is_not_empty_keeps_it)
+{
+    struct service *service = service_start(ENV(SOON, "SECKILL_PG_TIMEOUT_MS=30000"));
+    char voucher[VOUCHER_ID_SIZE], current[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    sales_accept(service, voucher, "walter", id);
+    int64_t epoch = voucher_epoch(voucher);
+    sales_end(voucher);
+    for (int i = 0; i < ROUNDS; i++) { // each of them: upkeep has been round
+        (void)snprintf(current, sizeof current, "%" PRId64, sales_make(1, STOCK));
+        WAIT_FOR(sales_redis_has(current, "open"));
+    }
+    ck_assert_int_eq(voucher_epoch(voucher), epoch);
+    ck_assert(sales_order_is(service, id, "walter", "pending"));
+    db_let_orders_go();
+    WAIT_FOR(is_retired(voucher));
+    ck_assert(sales_order_is(service, id, "walter", "unpaid"));
+}
+END_TEST
+
+// Redis lost the order, and the sale was retired while the instance that had accepted it stood still.
+START_TEST(an_order_that_comes_back_too_late)
+{
+    struct service *service = service_start(ENV(STUBBORN)), *other = service_start(ENV(SOON));
+    char busy[VOUCHER_ID_SIZE], voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], first[ORDER_ID_SIZE];
+    char reason[HTTP_FIELD_SIZE];
+    voucher_on_sale(service, STOCK, busy);
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    sales_accept(service, busy, "first", first); // keeps the writer busy
+    WAIT_FOR(db_orders_held_ms() > 0);
+    sales_accept(service, voucher, "walter", id);
+    service_signal(service, SIGSTOP);
+    redis_run("FLUSHALL");
+    db_let_orders_go();
+    sales_end(voucher);
+    WAIT_FOR(is_retired(voucher));
+    service_signal(service, SIGCONT);
+    WAIT_FOR(db_number("SELECT count(*) FROM voucher_order WHERE id = '%s'", id) == 1);
+    db_text(reason, sizeof reason, "SELECT status || ' ' || reason FROM voucher_order WHERE id = '%s'", id);
+    ck_assert_str_eq(reason, "refused GRANT_LOST");
+    ck_assert(sales_order_is(service, id, "walter", "refused"));
+    ck_assert(sales_order_is(other, id, "walter", "refused"));
+    must_list_one(other, "walter", "refused");
+    WAIT_FOR(sales_order_is(other, first, "first", "unpaid")); // others are none the worse
+    ck_assert(is_retired(voucher));
+    ck_assert_int_eq(db_number("SELECT stock FROM seckill_segment WHERE voucher_id = %s", voucher), STOCK);
+}
+END_TEST
+
+// ---- one after the other ----
+
+static int64_t used_memory(void)
+{
+    static char info[1 << 14];
+    ck_assert(redis_text(info, sizeof info, "INFO memory"));
+    return strtoll(strstr(info, "used_memory:") + strlen("used_memory:"), NULL, 10);
+}
+
+// Its orders are written by SQL and loaded by a rebuild: what they cost in Redis is the same. Gives what that is.
+static int64_t hold_sale(const struct service *service, int buyers)
+{
+    char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
+    struct http_reply reply;
+    int64_t before = used_memory();
+    voucher_on_sale(service, buyers + 1, voucher);
+    sales_add_orders(strtoll(voucher, NULL, 10), 1, buyers);
+    WAIT_FOR(sales_admin(service, "POST", voucher, "/reconcile", &reply) == 200);
+    http_must_buy(service, voucher, "alice"); // and it sells
+    ck_assert_int_eq(redis_number("HLEN seckill:{%s}:buyers", voucher), buyers + 1);
+    int64_t size = used_memory() - before;
+    sales_end(voucher);
+    WAIT_FOR(is_retired(voucher));
+    db_text(id, sizeof id, "SELECT id FROM voucher_order WHERE voucher_id = %s AND user_id = 'p1'", voucher);
+    must_be_refused(service, voucher, "p1", "ALREADY_ORDERED", id);
+    return size;
+}
+
+START_TEST(one_sale_after_the_other)
+{
+    int sales = sales_full() ? SALES_FULL : SALES, buyers = sales_full() ? SALE_BUYERS_FULL : SALE_BUYERS;
+    struct service *service = service_start(ENV(SOON));
+    int64_t size = hold_sale(service, buyers), before = used_memory();
+    int64_t room = sales_full() ? MEMORY_FULL : before + 5 * size / 2; // not for three of them
+    redis_run("CONFIG SET maxmemory %lld", (long long)room);
+    for (int i = 1; i < sales; i++)
+        (void)hold_sale(service, buyers);
+    (void)printf("%d sales of %d: %" PRId64 " bytes each, room for %" PRId64 "\n", sales, buyers, size, room);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("retire");
+    tcase_set_timeout(tcase, 300);
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, NULL, teardown);
+    tcase_add_test(tcase, a_sale_that_is_over_leaves_redis);
+    tcase_add_test(tcase, an_admin_loads_it_again);
+    tcase_add_test(tcase, a_dead_letter_keeps_it);
+    tcase_add_test(tcase, a_journal_that_is_not_empty_keeps_it);
+    tcase_add_test(tcase, an_order_that_comes_back_too_late);
+    tcase_add_test(tcase, one_sale_after_the_other);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,275 @@
+/* An instance: asks Redis, writes to PostgreSQL, answers, clears the journal entry. Holder(2) only recovers. */
+
+/* The newest epoch that an instance found an order stale under, and whether one waits there. Redis is asked once it has a
+ * newer epoch; where it has none, the instance wants a reconcile. Without forged epochs an order's own epoch says the same.
+ */
+#if FORGERIES
+byte stale[3];
+bit waits[3];
+#define WANTS(h) (waits[h] && r_epoch <= stale[h])
+#define NEWEST_STALE stale[me]
+#define NOTE_STALE  waits[me] = 1; stale[me] = (epoch > stale[me] -> epoch : stale[me])
+#define WAITS_NOT   waits[me] = 0
+#define FORGETS     stale[me] = 0
+#else
+#define NEWEST_STALE epoch
+#define NOTE_STALE  skip
+#define WAITS_NOT   skip
+#define FORGETS     skip
+#endif
+
+#define DIES \
+	atomic { \
+		crashes > 0 -> crashes--; holder_died[id] = 1; holders[id]--; \
+		NOTE_LOST_TWICE(id); \
+		LOCK_DIES; WAITS_NOT; FORGETS; id = 0; goto idle \
+	}
+
+inline take_up() { user = owner[id]; epoch = j_epoch[id]; grant_run = process; holders[id]++ }
+inline let_go() { WAITS_NOT; holders[id]--; id = 0 }
+
+/* XDEL, unless Redis is another process than the one that granted it */
+inline clear_journal()
+{
+	if
+	:: grant_run == process -> journal[id] = 0
+	:: else
+	fi
+}
+
+/* The sold-out mark: for a moment an instance answers from memory whom its filter of the buyers does not have. */
+#ifdef MARKS
+bit marked[2], known[4];
+#ifdef BREAK_FILTER
+#define MAYBE_BUYER(u) false
+#else
+#define MAYBE_BUYER(u) known[2 * me + u]
+#endif
+#endif
+
+/* Marks are set while there is no unit. One that returns sells when they are over: its buyer is in no filter. */
+#if defined(MARKS) && CANCELS > 0 && !defined(BREAK_HOLD)
+#define HELD (marked[0] || marked[1])
+#else
+#define HELD false
+#endif
+
+/* The claim is looked at first, also when nothing is left. */
+#ifdef BREAK_CLAIM
+#define HAS_CLAIM (buyer[user] != 0 && r_stock == 0)
+#else
+#define HAS_CLAIM (buyer[user] != 0)
+#endif
+
+#ifdef URLS
+byte id_epoch[IDS]; /* the epoch in an order's id */
+#define NOTE_ID_EPOCH id_epoch[id] = r_epoch
+#else
+#define NOTE_ID_EPOCH skip
+#endif
+
+proctype Holder(byte me)
+{
+	byte id, user, epoch, grant_run, outcome, instead;
+#ifdef SESSIONS
+	byte name = me;
+#endif
+#ifdef BREAK_JUDGE_FIRST
+	byte judged;
+#endif
+end_idle:
+idle:
+	atomic {
+		if
+		:: me < 2 && asks > 0 && CAN_SELL && (me == 0 || asks < ASKS) -> /* of twins, the first goes first */
+			/* place_orders.lua */
+			asks--;
+			if
+			:: user = 0
+			:: user = 1
+			fi;
+			MET(6, won[user] && r_stock == 0);
+			if
+			:: HAS_CLAIM ->
+#ifdef SESSIONS
+				MET(CLAIMED, journal[buyer[user]] && r_stock > 0);
+#endif
+				won[user] = won[user] || (live[user] == buyer[user])
+			:: !HAS_CLAIM && r_stock == 0 ->
+#ifdef MARKS
+				marked[me] = 1; known[2 * me] = buyer[0] != 0; known[2 * me + 1] = buyer[1] != 0;
+#endif
+				assert(!won[user]) /* P6 */
+			:: !HAS_CLAIM && r_stock > 0 && next_id == IDS /* no more orders in this model */
+			:: !HAS_CLAIM && r_stock > 0 && next_id != IDS && HELD ->
+				assert(!won[user]) /* P6 */
+			:: else ->
+				id = next_id; next_id++; owner[id] = user; NOTE_ID_EPOCH;
+				redis_grant(id, user);
+				accepted[id] = 1;
+				if
+				:: true ->
+					holders[id]++; epoch = r_epoch; grant_run = process;
+					goto granted
+				:: lost_replies > 0 -> lost_replies--; holder_died[id] = 1; id = 0 /* given up: it does not know that it has it */
+				fi
+			fi;
+			goto idle
+#ifdef MARKS
+		:: me < 2 && asks > 0 && marked[me] ->
+			if
+			:: !MAYBE_BUYER(0) -> asks--; assert(!won[0]) /* P6 */
+			:: !MAYBE_BUYER(1) -> asks--; assert(!won[1]) /* P6 */
+			:: else
+			fi;
+			goto idle
+		:: me < 2 && marked[me] -> marked[me] = 0; known[2 * me] = 0; known[2 * me + 1] = 0; goto idle
+#endif
+#ifdef SESSIONS
+		:: me == 2 && CAN_RECOVER && (CAN_TAKE(1) || CAN_TAKE(2)) ->
+			/* scan_journal.lua, then a look at the sessions that the entries name */
+			if
+			:: CAN_TAKE(1) -> id = 1
+			:: CAN_TAKE(2) -> id = 2
+			fi;
+#ifdef BREAK_JUDGE_FIRST
+			judged = j_session[id]; id = 0; goto scan;
+#endif
+			assert_unbroken(id); MET(SESSION_GONE, true);
+			take_up()
+#ifndef BREAK_ORPHAN
+		:: CAN_RECOVER && (IS_ORPHAN(1) || IS_ORPHAN(2)) ->
+			/* of its own session, and it holds none */
+			if
+			:: IS_ORPHAN(1) -> id = 1
+			:: IS_ORPHAN(2) -> id = 2
+			fi;
+			MET(ORPHAN, true);
+			take_up()
+#endif
+#else
+		:: me == 2 && CAN_RECOVER ->
+			/* scan_journal.lua: whatever is there, also what its owner has in hand */
+			if
+			:: journal[1] -> id = 1
+			:: journal[2] -> id = 2
+			fi;
+			take_up()
+#endif
+		fi
+	}
+granted:
+#ifdef BREAK_ANSWER_EARLY
+	created[id] = 1;
+#endif
+#ifdef BREAK_CLEAR_EARLY
+	atomic { clear_journal() };
+#endif
+	if
+	:: true
+	:: DIES
+	fi;
+write:
+	atomic {
+		WAITS_NOT;
+		pg_place(id, epoch, outcome, instead);
+		if
+		:: true
+		:: lost_replies > 0 -> lost_replies--; goto write /* tried again, under the same id */
+		fi
+	};
+	if
+	:: DIES
+	:: outcome == PLACED -> atomic { created[id] = 1; won[user] = won[user] || (live[user] == id) }
+	:: outcome == DUPLICATE || outcome == SOLD_OUT || outcome == ENDED -> goto correct
+	:: atomic { outcome == STALE -> NOTE_STALE; goto again }
+	fi;
+	if
+	:: DIES
+	:: atomic { true -> clear_journal(); let_go(); goto idle }
+	fi;
+
+correct: /* settle_entry.lua */
+	if
+	:: DIES
+	:: atomic {
+		true ->
+		if
+#ifdef BREAK_COMPENSATE
+		:: true -> correct_redis(id, user, outcome, instead)
+#else
+		:: buyer[user] == id -> correct_redis(id, user, outcome, instead)
+		:: else
+#endif
+		fi;
+		assert(r_stock <= UNITS);
+		clear_journal(); let_go(); goto idle
+	}
+	fi;
+
+again: /* fenced off: granted again, by place_orders.lua in its other mode; once the voucher is retired, refused */
+	if
+	:: DIES
+	:: atomic { ends > 0 -> ends--; goto drain }
+#ifdef BREAK_AGAIN
+	:: atomic { true -> epoch = pg_epoch; goto write }
+#else
+	:: RETIRED_IN_PG
+	:: atomic {
+		CAN_SELL && r_epoch > NEWEST_STALE ->
+		if
+		:: buyer[user] == id -> epoch = r_epoch; goto write
+		:: buyer[user] != id && (buyer[user] != 0 || r_stock == 0) -> skip
+		:: else ->
+			clear_journal();
+			redis_grant(id, user); entry_lost[id] = 0;
+			if
+			:: true -> epoch = r_epoch; grant_run = process; goto write
+			:: lost_replies > 0 -> lost_replies--; grant_run = 0; goto again /* it does not know that it has it */
+			fi
+		fi
+	}
+#endif
+	fi;
+	/* refuse_orders() */
+	if
+	:: DIES
+	:: atomic { true -> pg_refuse(id); clear_journal(); let_go(); goto idle }
+	fi;
+
+drain: /* the instance ends in order: what still waits is refused, and Redis corrected, should it hold it after all */
+#ifndef BREAK_DRAIN
+	if
+	:: DIES
+	:: atomic { true -> pg_refuse(id) }
+	fi;
+	if
+	:: DIES
+	:: atomic {
+		true ->
+		if
+#ifdef BREAK_DRAIN_ID
+		:: status[id] != LIVE -> correct_redis(id, user, DUPLICATE, 0)
+#else
+		:: status[id] != LIVE && buyer[user] == id -> correct_redis(id, user, DUPLICATE, 0)
+#endif
+		:: else
+		:: true -> skip /* Redis is away */
+		fi
+	}
+	fi;
+#endif
+	atomic { LOCK_ENDS; FORGETS; let_go(); goto idle }
+#ifdef BREAK_JUDGE_FIRST
+scan: /* the session was judged first, and the journal is read only now */
+	atomic {
+		if
+		:: journal[1] && j_session[1] == judged -> id = 1
+		:: journal[2] && j_session[2] == judged -> id = 2
+		:: else -> judged = 0; goto idle
+		fi;
+		assert_unbroken(id); MET(SESSION_GONE, true);
+		take_up(); judged = 0; goto granted
+	}
+#endif
+}

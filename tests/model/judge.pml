@@ -1,0 +1,85 @@
+/* The judge, and a client who asks what has become of an order. */
+
+inline judge(id)
+{
+	assert(!created[id] || status[id] == LIVE || status[id] == CANCELLED); /* P3 */
+	MET(3, created[id]);
+	/* P5, P7: only what was lost twice has no end */
+	assert(!accepted[id] || status[id] != UNKNOWN || lost_twice[id]);
+	MET(5, accepted[id] && (entry_lost[id] || holder_died[id]) && status[id] != UNKNOWN);
+	unended = unended + (accepted[id] && status[id] == UNKNOWN)
+}
+
+#define IS_WHOLE ((CAN_SELL && r_epoch == pg_epoch) || IS_RETIRED)
+
+proctype Judge()
+{
+	byte unended;
+end_waiting:
+	do
+	:: atomic {
+		losses == 0 && !telling && holders[1] == 0 && holders[2] == 0 && NO_JOURNAL && IS_WHOLE ->
+		judge(1); judge(2);
+		/* ... and of those no more than instances have died or given up, and none while Redis loses nothing */
+		assert(unended <= CRASHES - crashes + LOST_REPLIES - lost_replies && (unended == 0 || LOSSES > 0));
+		unended = 0;
+#if !defined(IN_PLACE) && !defined(WITHOUT_P4)
+		if
+		:: IS_RETIRED
+		:: else ->
+			assert(r_stock == pg_stock); /* P4: nothing undersold, nothing offered twice */
+			assert(buyer[0] == live[0] && buyer[1] == live[1]);
+			MET(4, status[1] >= REFUSED || status[2] >= REFUSED)
+		fi
+#endif
+	}
+	:: timeout -> assert(false) /* P5: something is left, and nothing will end it */
+	od
+}
+
+#ifdef URLS
+/* GET /orders/{id}: PostgreSQL, then Redis, then PostgreSQL again. 404 if neither knows it and no instance can have it. */
+#if defined(BREAK_404_BY_TIME)
+#define NOBODY_HAS_IT true
+#elif defined(BREAK_404_RETIRED)
+#define NOBODY_HAS_IT (id_epoch[id] >= r_epoch || r_state == AT_AN_END)
+#else
+#define NOBODY_HAS_IT (id_epoch[id] >= r_epoch)
+#endif
+
+proctype Client()
+{
+	byte id;
+	bit was_accepted;
+end_content:
+	do
+	:: atomic {
+		if
+		:: status[1] == UNKNOWN -> id = 1
+		:: status[2] == UNKNOWN -> id = 2
+		fi;
+		was_accepted = accepted[id];
+		if
+		:: was_accepted
+		:: else -> id_epoch[id] = r_epoch /* made up, and well */
+		fi
+	};
+	atomic {
+		if
+		:: (CAN_SELL || IS_RETIRED) && !journal[id] && buyer[owner[id]] != id && NOBODY_HAS_IT
+		:: else -> /* 202, or 503 with Retry-After */
+			MET(MAYBE, (CAN_SELL || IS_RETIRED) && !journal[id] && buyer[owner[id]] != id && !NOBODY_HAS_IT);
+			goto content
+		fi
+	};
+	atomic {
+		if
+		:: status[id] == UNKNOWN -> assert(!was_accepted); MET(NOT_FOUND, true) /* P5: 404 */
+		:: else
+		fi
+	};
+content:
+	atomic { id = 0; was_accepted = 0 }
+	od
+}
+#endif

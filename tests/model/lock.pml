@@ -1,0 +1,147 @@
+/* The per-user lock: the claim, which is buyer[user] in redis.pml, and the session, which says whose an entry is.
+ *
+ * With SESSIONS an entry names the session that holds it, and only that one settles it, until it is gone. Without, any
+ * holder may settle any entry at any time: more than the service ever does. The promises hold even so.
+ *
+ * Each instance has one session at a time, and a new name after each death. A session that lives is renewed in time: its key goes
+ * only with its owner's death, a pause longer than the TTL, or Redis's data.
+ */
+
+/* L2: a user has one order under way at a time, of those that the epoch of now granted. */
+#if defined(WITHOUT_L2) || defined(IN_PLACE)
+#define assert_claim(id, user) skip
+#else
+#define UNDER_WAY(id) (status[id] <= LIVE && (journal[id] || (holders[id] > 0 && status[id] == UNKNOWN)))
+#define assert_claim(id, user) \
+	assert(!(owner[IDS - (id)] == user && j_epoch[IDS - (id)] == r_epoch && UNDER_WAY(IDS - (id))))
+#endif
+
+#ifdef SESSIONS
+
+#define BIRTHS (CRASHES + ENDS)
+#define NAMES  (3 + BIRTHS) /* at most 5 */
+bit session[NAMES]; /* its key is in Redis */
+bit dead[NAMES];    /* its owner is dead, or not yet born: it is not renewed */
+bit broken[NAMES];  /* gone, and not because Redis lost it a moment ago: what a judge would like to know and cannot */
+byte j_session[IDS], s_j_session[IDS];
+bit settling_in;    /* less than a TTL since Redis started */
+hidden byte m;
+
+#define lock_name(id) j_session[id] = name
+
+inline lock_init()
+{
+	session[0] = 1; session[1] = 1; session[2] = 1;
+	m = 3;
+	do
+	:: m < NAMES -> dead[m] = 1; m++
+	:: else -> break
+	od
+}
+
+/* The instance comes back under a new name. Its SET is acknowledged before its first purchase. One that ends in order deletes its
+ * session itself. */
+#define LOCK_BORN name = 2 + BIRTHS - crashes - ends; dead[name] = 0; session[name] = 1
+#define LOCK_DIES dead[name] = 1; LOCK_BORN
+#define LOCK_ENDS dead[name] = 1; session[name] = 0; broken[name] = 1; LOCK_BORN
+
+#if defined(BREAK_SESSION)
+#define IS_GONE(n) true
+#elif defined(BREAK_SETTLING_IN)
+#define IS_GONE(n) (!session[n])
+#else
+#define IS_GONE(n) (!session[n] && !settling_in)
+#endif
+#define CAN_TAKE(id)  (journal[id] && j_session[id] != name && IS_GONE(j_session[id]))
+#define IS_ORPHAN(id) (journal[id] && j_session[id] == name)
+
+/* L1: while a session lives unbroken, no other instance takes one of its entries. */
+#ifdef WITHOUT_L1
+#define assert_unbroken(id) skip
+#else
+#define assert_unbroken(id) assert(broken[j_session[id]])
+#endif
+
+/* Redis lost its data. A restart is noticed, and says nothing of the owners. Keys that vanish otherwise are a break. */
+#ifdef BREAK_FLUSHALL
+#define IS_BREAK(noticed) false
+#else
+#define IS_BREAK(noticed) (!noticed)
+#endif
+inline lock_lost(noticed)
+{
+	m = 0;
+	do
+	:: m < NAMES ->
+		session[m] = 0; broken[m] = broken[m] || IS_BREAK(noticed) || dead[m]; m++
+	:: else -> break
+	od;
+	settling_in = settling_in || noticed
+}
+
+#define IS_BACK(i) (session[i] || dead[i])
+#if BIRTHS > 1
+#define ALL_BACK (IS_BACK(0) && IS_BACK(1) && IS_BACK(2) && IS_BACK(3) && IS_BACK(4))
+#elif BIRTHS > 0
+#define ALL_BACK (IS_BACK(0) && IS_BACK(1) && IS_BACK(2) && IS_BACK(3))
+#else
+#define ALL_BACK (IS_BACK(0) && IS_BACK(1) && IS_BACK(2))
+#endif
+
+proctype Time()
+{
+	byte i;
+end_time:
+	do
+	:: atomic { /* a TTL after its owner's last renewal */
+		if
+		:: session[0] && (dead[0] || pauses > 0) -> i = 0
+		:: session[1] && (dead[1] || pauses > 0) -> i = 1
+		:: session[2] && (dead[2] || pauses > 0) -> i = 2
+#if BIRTHS > 0
+		:: session[3] && (dead[3] || pauses > 0) -> i = 3
+#endif
+#if BIRTHS > 1
+		:: session[4] && (dead[4] || pauses > 0) -> i = 4
+#endif
+		fi;
+		if
+		:: dead[i]
+		:: else -> pauses--
+		fi;
+		session[i] = 0; broken[i] = 1; i = 0
+	}
+	:: atomic { /* taken again, under the same name */
+		if
+		:: !session[0] && !dead[0] -> i = 0
+		:: !session[1] && !dead[1] -> i = 1
+		:: !session[2] && !dead[2] -> i = 2
+#if BIRTHS > 0
+		:: !session[3] && !dead[3] -> i = 3
+#endif
+#if BIRTHS > 1
+		:: !session[4] && !dead[4] -> i = 4
+#endif
+		fi;
+		session[i] = 1; broken[i] = 0; i = 0
+	}
+	:: atomic { /* a TTL after Redis's start: those who live have theirs again; who was paused for that long loses it once more */
+		settling_in && ALL_BACK ->
+		settling_in = 0;
+		i = 0;
+		do
+		:: i < NAMES -> broken[i] = broken[i] || !session[i]; i++
+		:: else -> break
+		od;
+		i = 0
+	}
+	od
+}
+
+#else
+#define lock_init()         skip
+#define lock_name(id)       skip
+#define LOCK_DIES           skip
+#define LOCK_ENDS           skip
+#define lock_lost(noticed)  skip
+#endif

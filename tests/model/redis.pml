@@ -1,0 +1,48 @@
+/* Redis: what it holds of the voucher, and what scripts have in common. */
+
+#define MISSING    0
+#define LOADING    1
+#define OPEN       2
+#define AT_AN_END  3 /* retired: a small mark, without buyers */
+byte r_state = OPEN;
+byte r_epoch = 1;
+byte r_stock = UNITS;
+byte buyer[USERS]; /* the claim: a user's order id */
+bit journal[IDS];
+byte j_epoch[IDS];
+byte process = 1; /* which Redis process it is: its run id */
+byte opened = 1;  /* the process under which the voucher was opened */
+
+/* an earlier moment of Redis, to which it may fall back */
+byte s_state = OPEN, s_epoch = 1, s_stock = UNITS, s_opened = 1;
+byte s_buyer[USERS];
+bit s_journal[IDS];
+byte s_j_epoch[IDS];
+
+#ifdef BREAK_RUN
+#define CAN_SELL (r_state == OPEN)
+#else
+#define CAN_SELL (r_state == OPEN && opened == process)
+#endif
+#define CAN_RECOVER (r_state == OPEN && opened == process && !NO_JOURNAL)
+#define NO_JOURNAL  (!journal[1] && !journal[2])
+#define IS_RETIRED  (RETIRED_IN_PG && r_state == AT_AN_END && opened == process)
+
+/* place_orders.lua, new or again: claims the user, takes the unit, notes both in the journal */
+inline redis_grant(id, user)
+{
+	assert_claim(id, user);
+	r_stock--; buyer[user] = id; journal[id] = 1; j_epoch[id] = r_epoch; lock_name(id)
+}
+
+/* settle_entry.lua: the unit returns, and the user's other order takes the place of this one, or nothing does */
+inline correct_redis(id, user, outcome, instead)
+{
+	buyer[user] = instead;
+	if
+	:: outcome == DUPLICATE || outcome == ENDED ->
+		assert(CANCELS > 0 || status[id] != NO_UNIT); /* there was none, and none came */
+		r_stock++
+	:: else
+	fi
+}

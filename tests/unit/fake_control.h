@@ -1,0 +1,121 @@
+// A control floor over stand-ins of the stores, the follow and the rebuilds: what a unit of it asks is seen in
+// fake_stores.h and fake_follow.h, what its askers are told is seen here. Memory may be short. Included first, by one
+// source of a program.
+#ifndef UNIT_FAKE_CONTROL_H
+#define UNIT_FAKE_CONTROL_H
+
+#include "failing_memory.h"
+
+#include <stdio.h>
+
+#include "fake_catalogue.h"
+#include "fake_follow.h"
+#include "fake_stores.h"
+#include "stack.h"
+#include "talk.h"
+
+enum { TOLD_MAX = 4200, TOLD_DOCUMENT_SIZE = 8192 };
+
+static uv_loop_t loop;
+static struct sk_config config;
+static struct sk_core core;
+static struct sk_upkeep upkeep;
+static struct sk_control control;
+
+// By ticket.
+static struct {
+    int count;
+    enum sk_verdict verdict;
+    uint64_t retry_after_ms;
+    char order_id[SK_UUID_SIZE];
+} told[TOLD_MAX];
+static char told_document[TOLD_DOCUMENT_SIZE]; // the last one; empty: none
+static size_t told_count;                      // of all
+
+static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+{
+    ck_assert_ptr_eq(arg, &control);
+    ck_assert_uint_lt(ticket, TOLD_MAX);
+    ck_assert_uint_gt(ticket, 0);
+    if (outcome->verdict == SK_VERDICT_FOUND)
+        ck_assert_ptr_nonnull(outcome->document); // it is shown as it is
+    told[ticket].count++;
+    told[ticket].verdict = outcome->verdict;
+    told[ticket].retry_after_ms = outcome->retry_after_ms;
+    (void)snprintf(told[ticket].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
+    (void)snprintf(told_document, sizeof told_document, "%s", outcome->document == NULL ? "" : outcome->document);
+    told_count++;
+}
+
+static inline void control_setup(void)
+{
+    static char links[4];
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    core = (struct sk_core){.loop = &loop,
+                            .config = &config,
+                            .redis = (struct sk_redis *)(void *)&links[0],
+                            .pg = (struct sk_pg *)(void *)&links[1],
+                            .ask_redis = (struct sk_redis *)(void *)&links[2],
+                            .ask_pg = (struct sk_pg *)(void *)&links[3],
+                            .on_outcome = on_outcome,
+                            .arg = &control};
+    core.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    control = (struct sk_control){.core = &core, .upkeep = &upkeep, .talks = sk_talks_open()};
+    ck_assert(core.catalogue != NULL && control.talks != NULL);
+    memset(told, 0, sizeof told);
+    told_count = 0;
+    fake_follow.waiting = NULL;
+    fake_follow.complete = true;
+    fake_follow.newest_id = 0;
+    fake_follow.waits = 0;
+    fake_no_memory = memory_fails;
+}
+
+// All that was asked went over the links for questions, and nothing is pinned any more.
+static inline void control_teardown(void)
+{
+    allocations_left = 0;
+    for (size_t i = 0; i < fake_pg.count; i++)
+        ck_assert_ptr_eq(fake_pg.asked[i].link, core.ask_pg);
+    for (size_t i = 0; i < fake_redis.count; i++)
+        ck_assert_ptr_eq(fake_redis.asked[i].link, core.ask_redis);
+    sk_talks_close(control.talks);
+    ck_assert_uint_eq(control.beside_catalogue, 0);
+    free(control.list.document);
+    for (size_t i = 0; i < sk_catalogue_count(core.catalogue); i++)
+        ck_assert_uint_eq(sk_catalogue_at(core.catalogue, i)->pins, 0);
+    sk_catalogue_free(core.catalogue);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    fake_stores_forget();
+}
+
+static inline void must_be_told(uint64_t ticket, enum sk_verdict verdict)
+{
+    ck_assert_msg(told[ticket].count == 1, "ticket %d is told %d times", (int)ticket, told[ticket].count);
+    ck_assert_msg(told[ticket].verdict == verdict, "ticket %d is told %s instead of %s", (int)ticket,
+                  sk_verdict_code(told[ticket].verdict), sk_verdict_code(verdict));
+    told[ticket].count = 0;
+}
+
+static inline void must_be_shown(uint64_t ticket, const char *document)
+{
+    must_be_told(ticket, SK_VERDICT_FOUND);
+    ck_assert_str_eq(told_document, document);
+}
+
+// The oldest statement without an answer.
+static inline const struct asked *the_statement(enum sk_statement statement)
+{
+    ck_assert_uint_lt(fake_pg.answered, fake_pg.count);
+    ck_assert_int_eq(fake_pg.asked[fake_pg.answered].what, statement);
+    return &fake_pg.asked[fake_pg.answered];
+}
+
+static inline bool stores_wait(void)
+{
+    return fake_pg.answered < fake_pg.count || fake_redis.answered < fake_redis.count;
+}
+
+static const struct sk_rows no_rows;
+
+#endif

@@ -1,0 +1,79 @@
+// Stand-ins for the follow and the rebuilds, for units of the control floor: the test says when a look at the catalogue
+// ends, and with which news. Included by one source of a program.
+#ifndef UNIT_FAKE_FOLLOW_H
+#define UNIT_FAKE_FOLLOW_H
+
+#include <check.h>
+
+#include "care.h"
+#include "follow.h"
+
+static struct {
+    bool complete;
+    int64_t newest_id;
+    size_t waits, hurries;
+    struct sk_follow_waiter *waiting;
+} fake_follow;
+
+static struct {
+    enum sk_status status; // of the next calls
+    size_t count;
+    struct sk_segment *segment;
+    enum sk_rebuild_why why;
+    sk_rebuild_cb *done;
+    void *arg;
+} fake_rebuild;
+
+bool sk_follow_complete(const struct sk_follow *follow)
+{
+    (void)follow;
+    return fake_follow.complete;
+}
+
+int64_t sk_follow_newest_id(const struct sk_follow *follow)
+{
+    (void)follow;
+    return fake_follow.newest_id;
+}
+
+void sk_follow_hurry(struct sk_follow *follow)
+{
+    (void)follow;
+    fake_follow.hurries++;
+}
+
+void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
+{
+    (void)follow;
+    waiter->next = fake_follow.waiting;
+    fake_follow.waiting = waiter;
+    fake_follow.waits++;
+}
+
+// A look ends: all that wait are told, newcomers at that moment wait for the next one.
+static inline void follow_ends(bool ok)
+{
+    struct sk_follow_waiter *waiter = fake_follow.waiting;
+    fake_follow.waiting = NULL;
+    fake_follow.complete = fake_follow.complete || ok;
+    ck_assert_ptr_nonnull(waiter);
+    while (waiter != NULL) {
+        struct sk_follow_waiter *next = waiter->next;
+        waiter->done(waiter, ok);
+        waiter = next;
+    }
+}
+
+enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_rebuild_why why,
+                          sk_rebuild_cb *done, void *arg)
+{
+    (void)rebuilds;
+    fake_rebuild.count++;
+    fake_rebuild.segment = segment;
+    fake_rebuild.why = why;
+    fake_rebuild.done = done;
+    fake_rebuild.arg = arg;
+    return fake_rebuild.status;
+}
+
+#endif

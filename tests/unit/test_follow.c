@@ -1,0 +1,528 @@
+// The follow: how the catalogue is read and kept up to date, and which look answers whom. PostgreSQL is a stand-in, and
+// time passes when the test says so.
+#include "failing_memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "fake_stores.h"
+#include "follow.h"
+#include "stack.h"
+
+enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 10, TEXT_SIZE = 24 };
+
+static uv_loop_t loop;
+static struct sk_core core;
+static struct sk_follow *follow;
+
+// ---- time: these take libuv's place ----
+
+static uint64_t now_ms;
+static uv_timer_t *timer;
+static uv_timer_cb on_time;
+static uint64_t due_ms; // 0: not set
+
+uint64_t uv_now(const uv_loop_t *of)
+{
+    (void)of;
+    return now_ms;
+}
+
+int uv_timer_init(uv_loop_t *of, uv_timer_t *handle)
+{
+    (void)of;
+    timer = handle;
+    return 0;
+}
+
+int uv_timer_start(uv_timer_t *handle, uv_timer_cb callback, uint64_t ms, uint64_t repeat)
+{
+    ck_assert_ptr_eq(handle, timer);
+    ck_assert_uint_eq(repeat, 0);
+    on_time = callback;
+    due_ms = now_ms + ms;
+    return 0;
+}
+
+void uv_close(uv_handle_t *handle, uv_close_cb callback)
+{
+    ck_assert_ptr_eq(handle, timer);
+    callback(handle);
+}
+
+static void pass(uint64_t ms)
+{
+    uint64_t until_ms = now_ms + ms;
+    while (due_ms != 0 && due_ms <= until_ms) {
+        now_ms = due_ms;
+        due_ms = 0;
+        on_time(timer);
+    }
+    now_ms = until_ms;
+}
+
+// ---- fixture ----
+
+static void open_follow(void)
+{
+    core.catalogue = sk_catalogue_new(1);
+    follow = sk_follow_open(&core);
+    ck_assert_ptr_nonnull(follow);
+}
+
+static void setup(void)
+{
+    core = (struct sk_core){.loop = &loop};
+    now_ms = 5000;
+    fake_no_memory = memory_fails;
+    open_follow();
+}
+
+static void teardown(void)
+{
+    allocations_left = 0;
+    sk_follow_close(follow);
+    sk_catalogue_free(core.catalogue);
+    fake_stores_forget();
+}
+
+// ---- what PostgreSQL says ----
+
+static char texts[PAGE + 2][COLUMNS][TEXT_SIZE];
+static const char *page[PAGE + 2][ROW_COLUMNS];
+static size_t page_len;
+static int64_t newest_change, newest_id;
+
+static void put_number(size_t row, int column, int64_t number)
+{
+    (void)snprintf(texts[row][column], TEXT_SIZE, "%" PRId64, number);
+    page[row][column] = texts[row][column];
+}
+
+// Adds a row: the segment `segment` of `segments`.
+static void add_segment(int64_t change, int64_t id, const char *state, int segment, int segments)
+{
+    ck_assert_uint_lt(page_len, PAGE + 2);
+    size_t row = page_len++;
+    put_number(row, 0, newest_change);
+    put_number(row, 1, newest_id);
+    put_number(row, 2, change);
+    put_number(row, 3, id);
+    page[row][4] = state;
+    put_number(row, 5, 1000 + id);
+    put_number(row, 6, 2000 + id);
+    put_number(row, 7, segments);
+    put_number(row, 8, segment);
+    (void)snprintf(texts[row][9], TEXT_SIZE, "%" PRId64 ".%d", id, segment);
+    page[row][9] = texts[row][9];
+}
+
+static void add(int64_t change, int64_t id, const char *state)
+{
+    add_segment(change, id, state, 0, 1);
+}
+
+// Nothing has changed: one row that says how far all is.
+static void add_none(void)
+{
+    put_number(page_len, 0, newest_change);
+    put_number(page_len, 1, newest_id);
+    page_len++;
+}
+
+static void answer(void)
+{
+    if (page_len == 0)
+        add_none();
+    pg_answers(&(const struct sk_rows){page_len, (const char *const(*)[ROW_COLUMNS])page});
+    page_len = 0;
+    memset((void *)page, 0, sizeof page);
+}
+
+static void must_ask(size_t n, const char *after, const char *first)
+{
+    ck_assert_uint_eq(fake_pg.count, n);
+    const struct asked *asked = &fake_pg.asked[n - 1];
+    ck_assert_int_eq(asked->what, SK_STATEMENT_CATALOGUE_CHANGES);
+    ck_assert_str_eq(asked->argv[0], after);
+    ck_assert_str_eq(asked->argv[1], "500");
+    ck_assert_str_eq(asked->argv[2], first);
+}
+
+// The first look, over an empty catalogue.
+static void read_all(void)
+{
+    pass(0);
+    answer();
+    ck_assert(sk_follow_complete(follow));
+}
+
+// ---- those who wait ----
+
+static struct sk_follow_waiter waiters[WAITERS];
+static int answered[WAITERS], good[WAITERS];
+static bool wait_again;
+
+static void on_done(struct sk_follow_waiter *waiter, bool ok)
+{
+    answered[waiter - waiters]++;
+    good[waiter - waiters] += ok;
+    if (wait_again)
+        sk_follow_wait(follow, waiter);
+}
+
+static void wait_for_look(int i)
+{
+    waiters[i].done = on_done;
+    sk_follow_wait(follow, &waiters[i]);
+    ck_assert_int_eq(answered[i], 0); // never inside the call
+}
+
+static void must_be_answered(int i, bool ok)
+{
+    ck_assert_int_eq(answered[i], 1);
+    ck_assert_int_eq(good[i], ok);
+    answered[i] = good[i] = 0;
+}
+
+// ---- reading ----
+
+START_TEST(the_whole_is_read_at_start)
+{
+    ck_assert_uint_eq(fake_pg.count, 0); // with the loop's next turn
+    pass(0);
+    must_ask(1, "0", "0");
+    ck_assert(!sk_follow_complete(follow));
+    ck_assert_int_eq(sk_follow_newest_id(follow), 0);
+    newest_change = 12;
+    newest_id = 9;
+    add(3, 7, "open");
+    add(11, 4, "paused");
+    answer();
+    ck_assert(sk_follow_complete(follow));
+    ck_assert_int_eq(sk_follow_newest_id(follow), 9);
+    ck_assert_uint_eq(sk_catalogue_count(core.catalogue), 2);
+    const struct sk_voucher *voucher = sk_catalogue_find(core.catalogue, 4);
+    ck_assert_int_eq(voucher->change, 11);
+    ck_assert_int_eq(voucher->state, SK_VOUCHER_PAUSED);
+    ck_assert_int_eq(voucher->begin_ms, 1004);
+    ck_assert_int_eq(voucher->end_ms, 2004);
+    ck_assert_str_eq(voucher->segments[0]->tag, "4.0");
+    pass(POLL_MS - 1);
+    ck_assert_uint_eq(fake_pg.count, 1);
+    pass(1);
+    must_ask(2, "11", "12"); // only what has changed since
+}
+END_TEST
+
+START_TEST(it_is_read_in_pages)
+{
+    pass(0);
+    newest_change = 2000;
+    newest_id = 3000;
+    for (int i = 1; i <= PAGE; i++)
+        add(i, i, "open");
+    answer();
+    ck_assert(!sk_follow_complete(follow)); // half a catalogue would make the other half unknown
+    must_ask(2, "500", "2000");
+    newest_change = 2001; // the first page decides: what was retired since it is told
+    for (int i = PAGE + 1; i <= 2 * PAGE; i++)
+        add(i, i, "open");
+    answer();
+    must_ask(3, "1000", "2000");
+    add(2001, 1, "retired");
+    answer();
+    ck_assert(sk_follow_complete(follow));
+    ck_assert_uint_eq(sk_catalogue_count(core.catalogue), 2 * PAGE - 1);
+    ck_assert_ptr_null(sk_catalogue_find(core.catalogue, 1));
+    ck_assert_uint_eq(fake_pg.count, 3);
+}
+END_TEST
+
+// The page counts vouchers, and all segments of the last one belong to it.
+START_TEST(a_page_may_have_more_rows_than_vouchers)
+{
+    pass(0);
+    for (int i = 1; i < PAGE - 1; i++)
+        add(i, i, "open");
+    add_segment(PAGE, PAGE, "open", 0, 2);
+    add_segment(PAGE, PAGE, "open", 1, 2);
+    answer();
+    ck_assert(sk_follow_complete(follow));
+    ck_assert_uint_eq(fake_pg.count, 1);
+    ck_assert_ptr_nonnull(sk_catalogue_find(core.catalogue, PAGE)->segments[1]);
+}
+END_TEST
+
+START_TEST(changes_are_taken_over)
+{
+    static const char *const states[] = {"open", "paused", "closed"};
+    read_all();
+    for (int i = 0; i < 3; i++) {
+        pass(POLL_MS);
+        add(i + 1, 7, states[i]);
+        answer();
+        ck_assert_int_eq(sk_catalogue_find(core.catalogue, 7)->state, (enum sk_voucher_state)i);
+    }
+    pass(POLL_MS);
+    answer(); // nothing has changed
+    ck_assert_int_eq(sk_catalogue_find(core.catalogue, 7)->change, 3);
+    pass(POLL_MS);
+    must_ask(6, "3", "0");
+    add(4, 7, "retired");
+    answer();
+    ck_assert_ptr_null(sk_catalogue_find(core.catalogue, 7));
+    newest_id = 8; // a look at an older snapshot changes nothing
+    pass(POLL_MS);
+    answer();
+    newest_id = 7;
+    pass(POLL_MS);
+    answer();
+    ck_assert_int_eq(sk_follow_newest_id(follow), 8);
+}
+END_TEST
+
+START_TEST(a_row_that_cannot_be_stops_no_other)
+{
+    pass(0);
+    add(1, -7, "open");
+    add_segment(2, 8, "open", 5, 2);
+    add(3, 9, "open");
+    answer();
+    ck_assert(sk_follow_complete(follow));
+    ck_assert_uint_eq(sk_catalogue_count(core.catalogue), 1);
+    pass(POLL_MS);
+    must_ask(2, "3", "0");
+}
+END_TEST
+
+// What was read stays, and the next look goes on behind it; a voucher counts when all its segments are known.
+START_TEST(memory_that_is_short)
+{
+    pass(0);
+    add(1, 7, "open");
+    add_segment(2, 8, "open", 0, 2);
+    add_segment(2, 8, "open", 1, 2);
+    allocations_left = 9; // two of the table, three of the first voucher, three of the second: the next segment
+    answer();
+    ck_assert(memory_has_failed);
+    ck_assert(!sk_follow_complete(follow));
+    ck_assert_ptr_nonnull(sk_catalogue_find(core.catalogue, 8)->segments[0]);
+    ck_assert_ptr_null(sk_catalogue_find(core.catalogue, 8)->segments[1]);
+    pass(POLL_MS);
+    must_ask(2, "1", "0");
+    add_segment(2, 8, "open", 0, 2);
+    add_segment(2, 8, "open", 1, 2);
+    answer();
+    ck_assert(sk_follow_complete(follow));
+    ck_assert_ptr_nonnull(sk_catalogue_find(core.catalogue, 8)->segments[1]);
+    for (int n = 1; n <= 2; n++) {
+        allocations_left = n;
+        ck_assert_ptr_null(sk_follow_open(&core));
+    }
+}
+END_TEST
+
+// ---- waiting ----
+
+START_TEST(only_a_look_that_begins_later_answers)
+{
+    pass(0);
+    wait_for_look(0); // this look has begun
+    answer();
+    ck_assert_int_eq(answered[0], 0);
+    pass(SHARED_MS - 1);
+    ck_assert_uint_eq(fake_pg.count, 1);
+    pass(1);
+    ck_assert_uint_eq(fake_pg.count, 2);
+    wait_for_look(1);
+    answer();
+    must_be_answered(0, true);
+    ck_assert_int_eq(answered[1], 0);
+    pass(SHARED_MS);
+    answer();
+    must_be_answered(1, true);
+}
+END_TEST
+
+START_TEST(all_who_wait_share_a_look_each_100_ms)
+{
+    read_all();
+    pass(POLL_MS / 2);
+    for (size_t looks = 2; looks <= 4; looks++) {
+        for (int i = 0; i < WAITERS; i++)
+            wait_for_look(i);
+        if (looks > 2) { // the last look is long ago at first
+            pass(SHARED_MS - 1);
+            ck_assert_uint_eq(fake_pg.count, looks - 1);
+        }
+        pass(looks > 2);
+        ck_assert_uint_eq(fake_pg.count, looks);
+        answer();
+        for (int i = 0; i < WAITERS; i++)
+            must_be_answered(i, true);
+    }
+}
+END_TEST
+
+START_TEST(an_answer_counts_when_its_last_page_is_read)
+{
+    read_all();
+    pass(POLL_MS);
+    for (int i = 1; i <= PAGE; i++)
+        add(i, i, "open");
+    wait_for_look(1);
+    answer();
+    answer();
+    ck_assert_int_eq(answered[1], 0);
+    pass(SHARED_MS);
+    for (int i = 1; i <= PAGE; i++)
+        add(PAGE + i, i, "open");
+    answer();
+    ck_assert_int_eq(answered[1], 0);
+    answer();
+    must_be_answered(1, true);
+}
+END_TEST
+
+START_TEST(who_waits_again_waits_for_another_look)
+{
+    read_all();
+    pass(SHARED_MS);
+    wait_for_look(0);
+    wait_again = true;
+    pass(0);
+    answer();
+    must_be_answered(0, true);
+    wait_again = false;
+    ck_assert_uint_eq(fake_pg.count, 2);
+    pass(SHARED_MS);
+    ck_assert_uint_eq(fake_pg.count, 3);
+    answer();
+    must_be_answered(0, true);
+}
+END_TEST
+
+START_TEST(without_postgres_they_are_told_so)
+{
+    read_all();
+    pass(SHARED_MS);
+    wait_for_look(0);
+    pass(0);
+    pg_answers(NULL);
+    must_be_answered(0, false);
+    fake_pg.down = true;
+    wait_for_look(0);
+    pass(SHARED_MS);
+    must_be_answered(0, false);
+    ck_assert(sk_follow_complete(follow)); // what was read is still known
+    fake_pg.down = false;
+    pass(POLL_MS);
+    ck_assert_uint_eq(fake_pg.count, 3); // it goes on by itself
+    wait_for_look(0);
+    answer();
+    pass(SHARED_MS);
+    answer();
+    must_be_answered(0, true);
+}
+END_TEST
+
+START_TEST(without_postgres_nothing_is_complete)
+{
+    fake_pg.down = true;
+    pass(3 * POLL_MS);
+    ck_assert(!sk_follow_complete(follow));
+    fake_pg.down = false;
+    sk_follow_hurry(follow); // it is back
+    ck_assert_uint_eq(fake_pg.count, 1);
+    answer();
+    ck_assert(sk_follow_complete(follow));
+}
+END_TEST
+
+START_TEST(closing_tells_all_who_wait)
+{
+    pass(0);
+    wait_for_look(0);
+    answer();
+    pass(SHARED_MS);
+    wait_for_look(1); // one for this look, one for the next
+    sk_follow_close(follow);
+    must_be_answered(0, false);
+    must_be_answered(1, false);
+    sk_follow_close(NULL);
+    sk_catalogue_free(core.catalogue);
+    open_follow(); // for the teardown
+}
+END_TEST
+
+// ---- hurrying ----
+
+START_TEST(a_notification_hurries)
+{
+    read_all();
+    sk_follow_hurry(follow);
+    ck_assert_uint_eq(fake_pg.count, 2);
+    answer();
+    pass(POLL_MS - 1); // and the poll counts from there
+    ck_assert_uint_eq(fake_pg.count, 2);
+    pass(1);
+    ck_assert_uint_eq(fake_pg.count, 3);
+    sk_follow_hurry(follow); // the look under way may be older than the change
+    sk_follow_hurry(follow);
+    ck_assert_uint_eq(fake_pg.count, 3);
+    answer();
+    pass(0);
+    ck_assert_uint_eq(fake_pg.count, 4);
+    answer();
+    pass(POLL_MS - 1);
+    ck_assert_uint_eq(fake_pg.count, 4); // both are served
+}
+END_TEST
+
+START_TEST(a_hurry_answers_those_who_wait)
+{
+    read_all();
+    wait_for_look(0);
+    sk_follow_hurry(follow);
+    answer();
+    must_be_answered(0, true);
+}
+END_TEST
+
+// A store that fails at once must not be asked in a circle.
+START_TEST(a_hurry_that_fails_waits_for_the_poll)
+{
+    read_all();
+    sk_follow_hurry(follow);
+    sk_follow_hurry(follow);
+    pg_answers(NULL);
+    pass(POLL_MS - 1);
+    ck_assert_uint_eq(fake_pg.count, 2);
+    pass(1);
+    ck_assert_uint_eq(fake_pg.count, 3);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("follow");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, the_whole_is_read_at_start);
+    tcase_add_test(tcase, it_is_read_in_pages);
+    tcase_add_test(tcase, a_page_may_have_more_rows_than_vouchers);
+    tcase_add_test(tcase, changes_are_taken_over);
+    tcase_add_test(tcase, a_row_that_cannot_be_stops_no_other);
+    tcase_add_test(tcase, memory_that_is_short);
+    tcase_add_test(tcase, only_a_look_that_begins_later_answers);
+    tcase_add_test(tcase, all_who_wait_share_a_look_each_100_ms);
+    tcase_add_test(tcase, an_answer_counts_when_its_last_page_is_read);
+    tcase_add_test(tcase, who_waits_again_waits_for_another_look);
+    tcase_add_test(tcase, without_postgres_they_are_told_so);
+    tcase_add_test(tcase, without_postgres_nothing_is_complete);
+    tcase_add_test(tcase, closing_tells_all_who_wait);
+    tcase_add_test(tcase, a_notification_hurries);
+    tcase_add_test(tcase, a_hurry_answers_those_who_wait);
+    tcase_add_test(tcase, a_hurry_that_fails_waits_for_the_poll);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,215 @@
+// The list of a user's orders: pending ones from Redis, the others from PostgreSQL, and whether that is all.
+#include "fake_control.h"
+
+#include "order_queries.h"
+
+enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64, ALLOCATIONS_MAX = 60 };
+
+#define USER         "alice"
+#define ORDER_B      "00000000-0000-7000-8000-00000000000b"
+#define ORDER_C      "00000000-0000-7000-8000-00000000000c"
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+// ---- stand-in of the watch ----
+
+static struct sk_segment *busy[BUSY_MAX];
+static size_t busy_count;
+static bool busy_are_all;
+
+size_t sk_watch_busy(const struct sk_watch *watch, struct sk_segment **out, size_t most, bool *complete)
+{
+    (void)watch;
+    ck_assert_uint_eq(most, BUSY_MAX);
+    memcpy((void *)out, (void *)busy, busy_count * sizeof(struct sk_segment *));
+    *complete = busy_are_all;
+    return busy_count;
+}
+
+// ---- fixture ----
+
+static void setup(void)
+{
+    control_setup();
+    busy[0] = a_segment(core.catalogue, VOUCHER);
+    busy_count = 1;
+    busy_are_all = true;
+}
+
+typedef const char *const rows_t[ROW_COLUMNS];
+
+static void answer_buyer(size_t i, const char *id)
+{
+    const struct sk_reply nil = NIL, text = TEXT(id);
+    ck_assert_str_eq(fake_redis.asked[i].argv[0], "HGET");
+    ck_assert_str_eq(fake_redis.asked[i].argv[2], USER);
+    redis_answers_at(i, id == NULL ? &nil : &text);
+}
+
+START_TEST(a_list_has_what_is_settled_and_what_is_pending)
+{
+    static const rows_t rows[] = {{ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, NULL, "8"}};
+    busy[1] = a_segment(core.catalogue, OTHER);
+    busy_count = 2;
+    sk_query_orders(&control, USER, 1);
+    ck_assert_uint_eq(fake_pg.count, 0); // Redis first: what it has lost by then, PostgreSQL has
+    ck_assert_str_eq(fake_redis.asked[0].argv[1], "seckill:{7}:buyers");
+    answer_buyer(1, ORDER_B); // in the wrong order
+    answer_buyer(0, ORDER_C);
+    const struct asked *asked = the_statement(SK_STATEMENT_LIST_ORDERS);
+    ck_assert_str_eq(asked->argv[0], USER);
+    ck_assert_str_eq(asked->argv[1], "{" ORDER_C "," ORDER_B "}");
+    ck_assert_str_eq(asked->argv[2], "{7,8}");
+    pg_answers(&(const struct sk_rows){2, rows});
+    must_be_shown(1, "{\"orders\":[{\"id\":\"c\"},{\"id\":\"" ORDER_B "\",\"voucher_id\":\"8\",\"user_id\":\"" USER
+                     "\",\"status\":\"pending\"}],\"complete\":true}");
+}
+END_TEST
+
+START_TEST(only_what_is_a_users_is_asked_about)
+{
+    busy[1] = a_segment(core.catalogue, OTHER);
+    busy_count = 2;
+    sk_query_orders(&control, USER, 1);
+    answer_buyer(0, NULL);
+    answer_buyer(1, ORDER_B);
+    const struct asked *asked = the_statement(SK_STATEMENT_LIST_ORDERS);
+    ck_assert_str_eq(asked->argv[1], "{" ORDER_B "}");
+    ck_assert_str_eq(asked->argv[2], "{8}");
+    pg_answers(&no_rows);
+    must_be_shown(1, "{\"orders\":[],\"complete\":true}");
+    busy_count = 0; // nothing is under way
+    sk_query_orders(&control, USER, 1);
+    ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[1], "{}");
+    pg_answers(&no_rows);
+    must_be_shown(1, "{\"orders\":[],\"complete\":true}");
+    ck_assert_uint_eq(fake_redis.count, 2);
+}
+END_TEST
+
+START_TEST(a_list_that_may_lack_something_says_so)
+{
+    static const struct sk_reply damage = ERROR("WRONGTYPE Operation against a key");
+    busy_are_all = false;
+    for (busy_count = 1; busy_count < BUSY_MAX; busy_count++)
+        busy[busy_count] = a_segment(core.catalogue, 100 + (int64_t)busy_count);
+    sk_query_orders(&control, USER, 1);
+    ck_assert_uint_eq(fake_redis.count, BUSY_MAX);
+    for (size_t i = 0; i < BUSY_MAX; i++)
+        answer_buyer(i, i == BUSY_MAX - 1 ? ORDER_B : NULL);
+    ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[2], "{163}");
+    pg_answers(&no_rows);
+    must_be_shown(1, "{\"orders\":[],\"complete\":false}");
+    busy_are_all = true;
+    busy_count = 1;
+    sk_query_orders(&control, USER, 1);
+    redis_answers(&damage);
+    pg_answers(&no_rows);
+    must_be_shown(1, "{\"orders\":[],\"complete\":false}");
+    sk_query_orders(&control, USER, 1);
+    answer_buyer(fake_redis.answered, NULL);
+    pg_answers(&no_rows);
+    must_be_shown(1, "{\"orders\":[],\"complete\":true}");
+}
+END_TEST
+
+START_TEST(half_a_list_is_none)
+{
+    busy[1] = a_segment(core.catalogue, OTHER);
+    busy_count = 2;
+    sk_query_orders(&control, USER, 1);
+    answer_buyer(0, ORDER_B);
+    redis_answers_at(1, NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ck_assert_uint_eq(fake_pg.count, 0);
+    fake_redis.down = true;
+    sk_query_orders(&control, USER, 1);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    fake_redis.down = false;
+    fake_stores_forget();
+    sk_query_orders(&control, USER, 1);
+    sk_query_orders(&control, USER, 2);
+    answer_buyer(0, NULL);
+    redis_answers_at(1, NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    answer_buyer(2, NULL); // the second round
+    answer_buyer(3, NULL);
+    pg_answers(&no_rows);
+    must_be_shown(2, "{\"orders\":[],\"complete\":true}");
+    busy_count = 0;
+    sk_query_orders(&control, USER, 1);
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    fake_pg.down = true;
+    sk_query_orders(&control, USER, 1);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+// Anyone who can write to Redis could write there.
+START_TEST(what_is_no_order_id_is_not_asked_about)
+{
+    static const char *const forged[] = {"\",\"status\":\"paid\",\"x\":\"0123456789abc",
+                                         "00000000-0000-7000-8000-00000000000A", "x",
+                                         "00000000-0000-7000-8000-0000000000000"};
+    for (size_t i = 0; i < COUNT(forged); i++) {
+        const struct sk_reply field = TEXT(forged[i]);
+        sk_query_orders(&control, USER, 1);
+        redis_answers(&field);
+        ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[1], "{}");
+        pg_answers(&no_rows);
+        must_be_shown(1, "{\"orders\":[],\"complete\":true}");
+    }
+}
+END_TEST
+
+// ---- memory that is short ----
+
+// Asks, and answers whatever the stores are asked.
+static void converse(void)
+{
+    static const rows_t list[] = {{ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, NULL, "8"}};
+    sk_query_orders(&control, USER, 1);
+    while (stores_wait()) {
+        if (fake_pg.answered < fake_pg.count)
+            pg_answers(&(const struct sk_rows){2, list});
+        else
+            answer_buyer(fake_redis.answered, ORDER_B);
+    }
+}
+
+// The answer is then 503, or the right one, and the next question is as ever.
+START_TEST(every_allocation_may_fail)
+{
+    int n = 1;
+    do {
+        memory_has_failed = false;
+        allocations_left = n;
+        converse();
+        allocations_left = 0;
+        ck_assert_msg(told[1].count == 1, "told %d times when allocation %d failed", told[1].count, n);
+        if (memory_has_failed)
+            ck_assert_uint_eq(sk_verdict_http_status(told[1].verdict), 503);
+        must_be_told(1, memory_has_failed ? told[1].verdict : SK_VERDICT_FOUND);
+        ck_assert_uint_eq(busy[0]->voucher->pins, 0);
+        fake_stores_forget();
+        converse();
+        must_be_told(1, SK_VERDICT_FOUND);
+        fake_stores_forget();
+    } while (memory_has_failed && n++ < ALLOCATIONS_MAX);
+    ck_assert_int_gt(n, 3); // some were there to fail
+    ck_assert_int_lt(n, ALLOCATIONS_MAX);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("order lists");
+    tcase_add_checked_fixture(tcase, setup, control_teardown);
+    tcase_add_test(tcase, a_list_has_what_is_settled_and_what_is_pending);
+    tcase_add_test(tcase, only_what_is_a_users_is_asked_about);
+    tcase_add_test(tcase, a_list_that_may_lack_something_says_so);
+    tcase_add_test(tcase, half_a_list_is_none);
+    tcase_add_test(tcase, what_is_no_order_id_is_not_asked_about);
+    tcase_add_test(tcase, every_allocation_may_fail);
+    return harness_main(tcase, CK_FORK);
+}

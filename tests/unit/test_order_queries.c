@@ -1,0 +1,513 @@
+// Questions about orders: each way through both stores, and that "not found" is said only where no store and no
+// instance can still have the order.
+#include "fake_control.h"
+
+#include "order_id.h"
+#include "order_queries.h"
+
+enum { VOUCHER = 7, OTHER = 8, EPOCH = 3, IN_SLOT_MAX = 16, ALLOCATIONS_MAX = 60, ANSWER_SIZE = 512 };
+
+#define USER         "alice"
+#define ORDER_B      "00000000-0000-7000-8000-00000000000b"
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static struct sk_uuid_gen gen;
+static struct sk_segment *segment;
+static char order[SK_UUID_SIZE];  // of the segment's slot and epoch
+static char pending[ANSWER_SIZE]; // what is shown of it
+
+// Of the lists, which are not asked for here.
+size_t sk_watch_busy(const struct sk_watch *watch, struct sk_segment **out, size_t most, bool *complete)
+{
+    (void)watch;
+    (void)out;
+    (void)most;
+    *complete = false;
+    ck_abort_msg("no list was asked for");
+}
+
+// ---- fixture ----
+
+static void setup(void)
+{
+    control_setup();
+    segment = a_segment(core.catalogue, VOUCHER);
+    sk_order_id_make(&gen, segment->slot, EPOCH, order);
+    (void)snprintf(pending, sizeof pending,
+                   "{\"id\":\"%s\",\"voucher_id\":\"7\",\"user_id\":\"" USER "\",\"status\":\"pending\"}", order);
+}
+
+// Another voucher whose segment is in the same slot.
+static struct sk_segment *neighbour(int64_t voucher_id)
+{
+    struct sk_catalogue_row row = {.change = voucher_id, .voucher_id = voucher_id, .segment_count = 1, .tag = "7"};
+    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    return sk_catalogue_find(core.catalogue, voucher_id)->segments[0];
+}
+
+// ---- answers ----
+
+typedef const char *const rows_t[ROW_COLUMNS];
+
+static const rows_t one_order[] = {{"{\"id\":\"x\"}"}};
+static const struct sk_rows found = {1, one_order};
+// slot, voucher, epoch, newest journal id, stock, buyers
+static const rows_t account_rows[] = {{"0", "7", "3", "10", "5", "5", "2"}, {"0", "8", "3", "0", "0", "5", "2"}};
+static const struct sk_rows accounts = {2, account_rows};
+
+#define LOOK(state, epoch, last, run, id)                                                                      \
+    {                                                                                                          \
+        TEXT(state), TEXT(epoch), TEXT(last), TEXT("5"), TEXT(run), NUMBER(2), NUMBER(1), NUMBER(-1), TEXT(id) \
+    }
+#define GOOD_LOOK(id) LOOK("open", "3", "10-5", "run-1", id)
+
+static void answer_look_at(size_t i, const char *id)
+{
+    const struct sk_reply items[] = GOOD_LOOK(id);
+    const struct sk_reply reply = LIST_OF(items);
+    ck_assert_int_eq(fake_redis.asked[i].what, SK_SCRIPT_LOOK_AT_VOUCHER);
+    redis_answers_at(i, &reply);
+}
+
+static void answer_look(const char *id)
+{
+    answer_look_at(fake_redis.answered, id);
+}
+
+// Asks, up to what Redis says.
+static void ask_up_to_the_look(void)
+{
+    sk_query_order(&control, order, USER, 1);
+    (void)the_statement(SK_STATEMENT_FIND_ORDER);
+    pg_answers(&no_rows);
+    (void)the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
+    pg_answers(&accounts);
+    ck_assert_uint_gt(fake_redis.count, fake_redis.answered);
+}
+
+// Before that, the catalogue is followed: a voucher that is new may have the same slot.
+static void must_not_be_found(uint64_t ticket)
+{
+    ck_assert_int_eq(told[ticket].count, 0);
+    follow_ends(true);
+    must_be_told(ticket, SK_VERDICT_NOT_FOUND);
+}
+
+// ---- one order ----
+
+START_TEST(what_postgres_has_is_shown)
+{
+    char slot[16];
+    (void)snprintf(slot, sizeof slot, "%u", segment->slot);
+    sk_query_order(&control, order, USER, 1);
+    const struct asked *asked = the_statement(SK_STATEMENT_FIND_ORDER);
+    ck_assert_str_eq(asked->argv[0], slot);
+    ck_assert_str_eq(asked->argv[1], order);
+    ck_assert_str_eq(asked->argv[2], USER);
+    pg_answers(&found);
+    must_be_shown(1, "{\"id\":\"x\"}");
+    ck_assert_uint_eq(fake_pg.count, 1);
+    ck_assert_uint_eq(fake_redis.count, 0);
+}
+END_TEST
+
+START_TEST(what_only_redis_has_is_pending)
+{
+    ask_up_to_the_look();
+    const struct asked *asked = &fake_redis.asked[0];
+    ck_assert_int_eq(asked->keys, 3);
+    ck_assert_str_eq(asked->argv[0], "seckill:{7}:voucher");
+    ck_assert_str_eq(asked->argv[1], "seckill:{7}:buyers");
+    ck_assert_str_eq(asked->argv[2], "seckill:{7}:journal");
+    ck_assert_str_eq(asked->argv[3], USER);
+    answer_look(order);
+    must_be_shown(1, pending);
+    ck_assert_uint_eq(fake_pg.count, 2);
+}
+END_TEST
+
+START_TEST(what_no_store_has_is_not_found)
+{
+    ask_up_to_the_look();
+    answer_look("");
+    ck_assert_uint_eq(told_count, 0); // it may have been settled since PostgreSQL was asked
+    (void)the_statement(SK_STATEMENT_FIND_ORDER);
+    pg_answers(&no_rows);
+    must_not_be_found(1);
+    ask_up_to_the_look();
+    answer_look(ORDER_B); // the user's order is another one
+    pg_answers(&no_rows);
+    must_not_be_found(1);
+    ask_up_to_the_look();
+    answer_look("");
+    pg_answers(&found); // it was
+    must_be_shown(1, "{\"id\":\"x\"}");
+}
+END_TEST
+
+// A store that has lost something, or may have, is no witness that there is no order (P5).
+START_TEST(not_found_needs_a_redis_that_can_be_relied_on)
+{
+    static const struct sk_reply looks[][9] = {
+        LOOK("loading", "3", "10-5", "run-1", ""), // it is being rebuilt
+        LOOK("", "3", "10-5", "run-1", ""),        // it is not there
+        LOOK("open", "3", "10-5", "run-0", ""),    // another process
+        LOOK("open", "3", "10-4", "run-1", ""),    // behind PostgreSQL
+        LOOK("open", "3", "epoch-3", "run-1", ""), // the same
+        LOOK("open", "2", "10-5", "run-1", ""),    // an epoch that has gone
+        LOOK("open", "x", "10-5", "run-1", ""),    // what cannot be
+        LOOK("open", "3", "x", "run-1", ""),
+    };
+    for (size_t i = 0; i < COUNT(looks); i++) {
+        struct sk_reply reply = {.kind = REPLY_LIST, .count = 9, .items = looks[i]}, with_order[9];
+        ask_up_to_the_look();
+        redis_answers(&reply);
+        pg_answers(&no_rows);
+        must_be_told(1, SK_VERDICT_UNAVAILABLE);
+        ask_up_to_the_look();
+        redis_answers(&reply);
+        pg_answers(&found);
+        must_be_told(1, SK_VERDICT_FOUND);
+        // What is there is there all the same.
+        memcpy(with_order, looks[i], sizeof with_order);
+        with_order[8] = (struct sk_reply)TEXT(order);
+        reply.items = with_order;
+        ask_up_to_the_look();
+        redis_answers(&reply);
+        must_be_shown(1, pending);
+    }
+    static const struct sk_reply damage = ERROR("WRONGTYPE Operation against a key");
+    ask_up_to_the_look();
+    redis_answers(&damage);
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(without_redis_it_is_not_known)
+{
+    static const struct sk_reply nil = NIL, error = ERROR("LOADING"), number = NUMBER(1);
+    static const struct sk_reply *const answers[] = {NULL, &nil, &error, &number};
+    for (size_t i = 0; i < COUNT(answers); i++) {
+        ask_up_to_the_look();
+        redis_answers(answers[i]);
+        must_be_told(1, SK_VERDICT_UNAVAILABLE);
+        ck_assert_uint_eq(fake_pg.answered, fake_pg.count);
+    }
+    sk_query_order(&control, order, USER, 1);
+    pg_answers(&no_rows);
+    fake_redis.down = true;
+    pg_answers(&accounts);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+// An instance that is paused, or cut off, may hold an order that it was granted under an earlier epoch.
+START_TEST(not_found_needs_an_id_that_no_instance_can_hold)
+{
+    static const struct {
+        int64_t epoch;
+        enum sk_verdict verdict;
+    } rows[] = {{EPOCH, SK_VERDICT_NOT_FOUND},
+                {EPOCH - 1, SK_VERDICT_UNAVAILABLE},
+                {0, SK_VERDICT_UNAVAILABLE},
+                {EPOCH + 1, SK_VERDICT_NOT_FOUND}, // there was no such epoch
+                {1023, SK_VERDICT_NOT_FOUND}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        sk_order_id_make(&gen, segment->slot, rows[i].epoch, order);
+        ask_up_to_the_look();
+        answer_look("");
+        pg_answers(&no_rows);
+        if (rows[i].verdict == SK_VERDICT_NOT_FOUND)
+            must_not_be_found(1);
+        else
+            must_be_told(1, rows[i].verdict);
+    }
+}
+END_TEST
+
+START_TEST(without_postgres_it_is_not_known)
+{
+    sk_query_order(&control, order, USER, 1);
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    sk_query_order(&control, order, USER, 1);
+    pg_answers(&no_rows);
+    pg_fails(SK_RESULT_FAILED);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ask_up_to_the_look();
+    answer_look("");
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ask_up_to_the_look();
+    fake_pg.down = true;
+    answer_look("");
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    sk_query_order(&control, order, USER, 1);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    fake_pg.down = false;
+    sk_query_order(&control, order, USER, 1);
+    pg_answers(&no_rows);
+    pg_answers(&no_rows); // it has no account of the segment: what Redis has cannot be judged
+    answer_look("");
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(a_voucher_that_is_new_is_found_by_a_look)
+{
+    char id[SK_UUID_SIZE];
+    struct sk_catalogue_row row = {.change = 9, .voucher_id = 9, .segment_count = 1, .tag = "9"};
+    sk_order_id_make(&gen, 11, EPOCH, id); // no segment is there
+    sk_query_order(&control, id, USER, 1);
+    pg_answers(&no_rows);
+    ck_assert_uint_eq(told_count, 0);
+    follow_ends(true);
+    must_be_told(1, SK_VERDICT_NOT_FOUND);
+    sk_query_order(&control, id, USER, 1);
+    pg_answers(&no_rows);
+    follow_ends(false);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ck_assert_uint_eq(fake_pg.count, 2);
+    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    unsigned slot = sk_catalogue_find(core.catalogue, 9)->segments[0]->slot;
+    row.state = SK_VOUCHER_RETIRED;
+    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    row.state = SK_VOUCHER_OPEN;
+    sk_order_id_make(&gen, slot, EPOCH, id);
+    sk_query_order(&control, id, USER, 1);
+    pg_answers(&no_rows);
+    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    follow_ends(true);
+    (void)the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
+    pg_answers(&accounts);
+    answer_look(id);
+    must_be_told(1, SK_VERDICT_FOUND);
+    ck_assert_ptr_nonnull(strstr(told_document, "\"voucher_id\":\"9\""));
+}
+END_TEST
+
+// An older voucher has its slot: that one does not know the order, and is no witness for the new one.
+START_TEST(a_voucher_that_is_new_may_share_its_slot)
+{
+    ask_up_to_the_look();
+    answer_look("");
+    pg_answers(&no_rows);
+    follow_ends(false);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ask_up_to_the_look();
+    answer_look("");
+    pg_answers(&no_rows);
+    ck_assert_uint_eq(told[1].count, 0);
+    (void)neighbour(OTHER);
+    follow_ends(true);
+    ck_assert_str_eq(the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS)->argv[1], "{8,7}");
+    pg_answers(&accounts);
+    answer_look(order);
+    answer_look("");
+    must_be_told(1, SK_VERDICT_FOUND);
+    ck_assert_ptr_nonnull(strstr(told_document, "\"voucher_id\":\"8\""));
+    ask_up_to_the_look();
+    answer_look("");
+    answer_look("");
+    pg_answers(&no_rows);
+    must_not_be_found(1); // nothing new: no store is asked again
+    ck_assert(!stores_wait());
+}
+END_TEST
+
+// The answers come in the wrong order, as after a script that Redis had lost.
+START_TEST(each_segment_of_the_slot_is_asked)
+{
+    (void)neighbour(OTHER);
+    for (size_t where = 0; where < 3; where++) {
+        fake_stores_forget();
+        sk_query_order(&control, order, USER, 1);
+        pg_answers(&no_rows);
+        const struct asked *asked = the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
+        ck_assert_str_eq(asked->argv[1], "{8,7}");
+        pg_answers(&accounts);
+        ck_assert_uint_eq(fake_redis.count, 2);
+        answer_look_at(1, where == 1 ? order : ORDER_B);
+        ck_assert_uint_eq(told_count, 0);
+        answer_look_at(0, where == 0 ? order : "");
+        if (where == 2) {
+            pg_answers(&no_rows);
+            must_not_be_found(1);
+        } else {
+            must_be_told(1, SK_VERDICT_FOUND);
+            ck_assert_ptr_nonnull(strstr(told_document, where == 1 ? "\"7\"" : "\"8\""));
+        }
+        told_count = 0;
+    }
+}
+END_TEST
+
+START_TEST(each_segment_of_the_slot_must_be_relied_on)
+{
+    static const struct sk_reply bad[9] = LOOK("loading", "3", "10-5", "run-1", "");
+    static const struct sk_reply loading = LIST_OF(bad);
+    (void)neighbour(OTHER);
+    ask_up_to_the_look();
+    redis_answers(&loading);
+    answer_look("");
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ask_up_to_the_look();
+    redis_answers(NULL);
+    answer_look(order); // one knows it: that is enough
+    must_be_told(1, SK_VERDICT_FOUND);
+    ask_up_to_the_look();
+    redis_answers(NULL);
+    answer_look("");
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    // Only the first one can be asked.
+    fake_stores_forget();
+    sk_query_order(&control, order, USER, 1);
+    pg_answers(&no_rows);
+    allocations_left = 2;
+    pg_answers(&accounts);
+    allocations_left = 0;
+    ck_assert_uint_eq(fake_redis.count, 1);
+    answer_look("");
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(a_slot_with_more_segments_than_are_asked)
+{
+    enum { FIRST = 100 };
+    static char ids[IN_SLOT_MAX][8];
+    static const char *rows[IN_SLOT_MAX][ROW_COLUMNS];
+    for (int more = 0; more < 2; more++) {
+        // At first they are IN_SLOT_MAX with the one that is there.
+        for (int i = 0; i < IN_SLOT_MAX - 1 + more; i++)
+            (void)neighbour(FIRST + i);
+        fake_stores_forget();
+        sk_query_order(&control, order, USER, 1);
+        pg_answers(&no_rows);
+        struct sk_segment *asked = sk_catalogue_at_slot(core.catalogue, segment->slot);
+        for (int i = 0; i < IN_SLOT_MAX; i++, asked = asked->next_in_slot) {
+            (void)snprintf(ids[i], sizeof ids[i], "%d", (int)asked->voucher_id);
+            memcpy((void *)rows[i], (const void *)account_rows[0], sizeof rows[i]);
+            rows[i][1] = ids[i];
+        }
+        pg_answers(&(const struct sk_rows){IN_SLOT_MAX, (const char *const(*)[ROW_COLUMNS])rows});
+        ck_assert_uint_eq(fake_redis.count, IN_SLOT_MAX);
+        for (int i = 0; i < IN_SLOT_MAX; i++)
+            answer_look("");
+        pg_answers(&no_rows);
+        if (more == 0)
+            must_not_be_found(1);
+        else
+            must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    }
+}
+END_TEST
+
+START_TEST(a_voucher_may_be_retired_while_it_is_asked_about)
+{
+    struct sk_catalogue_row row = {
+        .change = 100, .voucher_id = VOUCHER, .state = SK_VOUCHER_RETIRED, .segment_count = 1, .tag = "7"};
+    ask_up_to_the_look();
+    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    answer_look(order);
+    must_be_shown(1, pending);
+}
+END_TEST
+
+START_TEST(a_second_round_asks_all_anew)
+{
+    ask_up_to_the_look();
+    sk_query_order(&control, order, USER, 2);
+    sk_query_order(&control, order, "bob", 3); // another question
+    redis_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ck_assert_uint_eq(told_count, 1);
+    pg_answers(&found); // bob's
+    must_be_told(3, SK_VERDICT_FOUND);
+    (void)the_statement(SK_STATEMENT_FIND_ORDER);
+    pg_answers(&no_rows);
+    pg_answers(&accounts);
+    answer_look("");
+    pg_answers(&no_rows);
+    must_not_be_found(2); // the failure of the first round is not remembered
+}
+END_TEST
+
+// Anyone who can write to Redis could write there.
+START_TEST(what_is_no_order_id_is_not_shown)
+{
+    static const char *const forged[] = {"\",\"status\":\"paid\",\"x\":\"0123456789abc",
+                                         "00000000-0000-7000-8000-00000000000A", "x",
+                                         "00000000-0000-7000-8000-0000000000000"};
+    for (size_t i = 0; i < COUNT(forged); i++) {
+        ask_up_to_the_look();
+        answer_look(forged[i]);
+        pg_answers(&no_rows);
+        must_not_be_found(1);
+    }
+}
+END_TEST
+
+// ---- memory that is short ----
+
+// Asks, and answers whatever the stores are asked.
+static void converse(void)
+{
+    sk_query_order(&control, order, USER, 1);
+    while (stores_wait()) {
+        if (fake_pg.answered < fake_pg.count)
+            pg_answers(fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_SEGMENT_ACCOUNTS ? &accounts : &no_rows);
+        else
+            answer_look(order);
+    }
+}
+
+// The answer is then 503, or the right one, and the next question is as ever.
+START_TEST(every_allocation_may_fail)
+{
+    int n = 1;
+    do {
+        memory_has_failed = false;
+        allocations_left = n;
+        converse();
+        allocations_left = 0;
+        ck_assert_msg(told[1].count == 1, "told %d times when allocation %d failed", told[1].count, n);
+        if (memory_has_failed)
+            ck_assert_uint_eq(sk_verdict_http_status(told[1].verdict), 503);
+        must_be_told(1, memory_has_failed ? told[1].verdict : SK_VERDICT_FOUND);
+        ck_assert_uint_eq(segment->voucher->pins, 0);
+        fake_stores_forget();
+        converse();
+        must_be_told(1, SK_VERDICT_FOUND);
+        fake_stores_forget();
+    } while (memory_has_failed && n++ < ALLOCATIONS_MAX);
+    ck_assert_int_gt(n, 3); // some were there to fail
+    ck_assert_int_lt(n, ALLOCATIONS_MAX);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("order queries");
+    tcase_add_checked_fixture(tcase, setup, control_teardown);
+    tcase_add_test(tcase, what_postgres_has_is_shown);
+    tcase_add_test(tcase, what_only_redis_has_is_pending);
+    tcase_add_test(tcase, what_no_store_has_is_not_found);
+    tcase_add_test(tcase, not_found_needs_a_redis_that_can_be_relied_on);
+    tcase_add_test(tcase, without_redis_it_is_not_known);
+    tcase_add_test(tcase, not_found_needs_an_id_that_no_instance_can_hold);
+    tcase_add_test(tcase, without_postgres_it_is_not_known);
+    tcase_add_test(tcase, a_voucher_that_is_new_is_found_by_a_look);
+    tcase_add_test(tcase, a_voucher_that_is_new_may_share_its_slot);
+    tcase_add_test(tcase, each_segment_of_the_slot_is_asked);
+    tcase_add_test(tcase, each_segment_of_the_slot_must_be_relied_on);
+    tcase_add_test(tcase, a_slot_with_more_segments_than_are_asked);
+    tcase_add_test(tcase, a_voucher_may_be_retired_while_it_is_asked_about);
+    tcase_add_test(tcase, a_second_round_asks_all_anew);
+    tcase_add_test(tcase, what_is_no_order_id_is_not_shown);
+    tcase_add_test(tcase, every_allocation_may_fail);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,294 @@
+// Purchases on their way to the batcher, and those of vouchers that are not in the catalogue: new, retired or made up.
+#include "fake_control.h"
+
+#include "purchase.h"
+
+enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, POOL = 4, BESIDE_MAX = 16, CROWD = 1000 };
+
+#define USER    "alice"
+#define ORDER_B "00000000-0000-7000-8000-00000000000b"
+
+// ---- stand-ins of the road ----
+
+static bool refuses;
+static size_t added_count;
+static struct sk_order *added[POOL];
+static struct sk_segment *added_to;
+
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const char *user, struct sk_outcome *outcome)
+{
+    (void)admit;
+    ck_assert_ptr_nonnull(segment);
+    ck_assert_str_eq(user, USER);
+    if (refuses)
+        *outcome = (struct sk_outcome){.verdict = SK_VERDICT_SOLD_OUT};
+    return refuses;
+}
+
+void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, struct sk_order *order)
+{
+    (void)batcher;
+    added_to = segment;
+    added[added_count++] = order;
+}
+
+// ---- fixture ----
+
+static struct sk_purchases purchases;
+static struct sk_outcome outcome;
+
+static void setup(void)
+{
+    control_setup();
+    (void)a_segment(core.catalogue, VOUCHER);
+    core.orders = sk_order_pool_new(POOL);
+    purchases = (struct sk_purchases){.control = &control};
+    fake_follow.newest_id = NEWEST;
+    refuses = false;
+    added_count = 0;
+}
+
+static void teardown(void)
+{
+    for (size_t i = 0; i < added_count; i++)
+        sk_order_give(core.orders, added[i]);
+    ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
+    control_teardown();
+    sk_order_pool_free(core.orders);
+}
+
+static bool buy(int64_t voucher_id, uint64_t ticket)
+{
+    size_t before = told_count;
+    bool later = sk_purchase(&purchases, voucher_id, USER, ticket, true, &outcome);
+    ck_assert_uint_eq(told_count, before); // never inside the call
+    return later;
+}
+
+static void must_be_added(size_t i, int64_t voucher_id, uint64_t ticket)
+{
+    ck_assert_uint_eq(added_count, i + 1);
+    ck_assert_int_eq(added_to->voucher_id, voucher_id);
+    ck_assert_uint_eq(added[i]->ticket, ticket);
+    ck_assert_str_eq(added[i]->user, USER);
+    ck_assert(added[i]->patient);
+    ck_assert(sk_uuid_valid(added[i]->id));
+}
+
+static void must_be_refused(int64_t voucher_id, enum sk_verdict verdict)
+{
+    ck_assert(!buy(voucher_id, 1));
+    ck_assert_int_eq(outcome.verdict, verdict);
+    ck_assert_uint_eq(outcome.retry_after_ms > 0, sk_verdict_http_status(verdict) == 503);
+}
+
+// ---- in the catalogue ----
+
+START_TEST(a_purchase_comes_to_its_segment)
+{
+    struct sk_segment *segment = sk_catalogue_find(core.catalogue, VOUCHER)->segments[0];
+    segment->seen.epoch = 6;
+    ck_assert(buy(VOUCHER, 3));
+    must_be_added(0, VOUCHER, 3);
+    ck_assert_uint_eq(sk_uuid_tail(added[0]->id), (uint32_t)segment->slot << 10 | 6U);
+    ck_assert_uint_eq(fake_follow.waits, 0);
+    ck_assert_uint_eq(fake_pg.count, 0);
+}
+END_TEST
+
+START_TEST(refusals_come_at_once)
+{
+    refuses = true;
+    must_be_refused(VOUCHER, SK_VERDICT_SOLD_OUT);
+    refuses = false;
+    fake_redis.down = true;
+    must_be_refused(VOUCHER, SK_VERDICT_UNAVAILABLE);
+    refuses = true; // not even what is remembered counts
+    must_be_refused(VOUCHER, SK_VERDICT_UNAVAILABLE);
+    must_be_refused(NEW, SK_VERDICT_UNAVAILABLE);
+    fake_redis.down = refuses = false;
+    for (uint64_t i = 0; i < POOL; i++)
+        ck_assert(buy(VOUCHER, i + 1));
+    must_be_refused(VOUCHER, SK_VERDICT_OVERLOADED);
+    ck_assert_uint_eq(added_count, POOL);
+}
+END_TEST
+
+// Half of a voucher's segments are known: those of other users sell.
+START_TEST(a_segment_that_is_not_known_yet)
+{
+    struct sk_catalogue_row row = {.change = 20, .voucher_id = 20, .segment_count = 2, .segment = 0, .tag = "20.0"};
+    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    struct sk_voucher *voucher = sk_catalogue_find(core.catalogue, 20);
+    if (sk_voucher_segment_of(voucher, USER) == NULL) {
+        must_be_refused(20, SK_VERDICT_OVERLOADED);
+        row.segment = 1;
+        ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    }
+    ck_assert(buy(20, 1));
+    must_be_added(0, 20, 1);
+}
+END_TEST
+
+// ---- newer than the catalogue ----
+
+START_TEST(a_new_voucher_is_found_by_the_next_look)
+{
+    ck_assert(buy(NEW, 3));
+    ck_assert_uint_eq(added_count, 0);
+    ck_assert_uint_eq(fake_follow.waits, 1);
+    (void)a_segment(core.catalogue, NEW);
+    follow_ends(true);
+    must_be_added(0, NEW, 3);
+    ck_assert_uint_eq(told_count, 0); // the batcher tells
+    ck_assert_uint_eq(sk_catalogue_find(core.catalogue, NEW)->pins, 0);
+    // Refused from memory: this time the outcome comes later.
+    ck_assert(buy(NEW + 1, 4));
+    (void)a_segment(core.catalogue, NEW + 1);
+    refuses = true;
+    follow_ends(true);
+    must_be_told(4, SK_VERDICT_SOLD_OUT);
+}
+END_TEST
+
+START_TEST(a_look_that_fails_is_no_refusal)
+{
+    ck_assert(buy(NEW, 3));
+    follow_ends(false);
+    must_be_told(3, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(made_up_ids_cost_no_statement)
+{
+    for (uint64_t i = 1; i <= CROWD; i++)
+        ck_assert(buy(NEWEST + (int64_t)i, i));
+    follow_ends(true);
+    for (uint64_t i = 1; i <= CROWD; i++)
+        must_be_told(i, SK_VERDICT_UNKNOWN_VOUCHER);
+    ck_assert_uint_eq(fake_pg.count, 0);
+    ck_assert_uint_eq(added_count, 0);
+}
+END_TEST
+
+START_TEST(those_that_wait_are_bounded)
+{
+    for (uint64_t i = 1; i <= SK_TALK_ASKERS_MAX; i++)
+        ck_assert(buy(NEW, i));
+    must_be_refused(NEW, SK_VERDICT_OVERLOADED);
+    ck_assert(buy(VOUCHER, 1)); // the road is free
+    follow_ends(true);
+    ck_assert_uint_eq(told_count, SK_TALK_ASKERS_MAX);
+}
+END_TEST
+
+// ---- older than the catalogue, and not in it ----
+
+typedef const char *const rows_t[ROW_COLUMNS];
+
+START_TEST(what_was_retired)
+{
+    static const rows_t won[] = {{"retired", ORDER_B}}, lost[] = {{"retired", NULL}}, none[] = {{NULL, NULL}},
+                        recalled[] = {{"closed", NULL}}, open_again[] = {{"open", ORDER_B}};
+    static const struct {
+        struct sk_rows rows;
+        enum sk_verdict verdict;
+        const char *order_id;
+    } rows[] = {
+        {{1, won}, SK_VERDICT_ALREADY_ORDERED, ORDER_B}, {{1, lost}, SK_VERDICT_ENDED, ""},
+        {{1, none}, SK_VERDICT_UNKNOWN_VOUCHER, ""},     {{0, NULL}, SK_VERDICT_UNKNOWN_VOUCHER, ""},
+        {{1, recalled}, SK_VERDICT_LOADING, ""},         {{1, open_again}, SK_VERDICT_LOADING, ORDER_B},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert(buy(OLD, 3));
+        follow_ends(true);
+        const struct asked *asked = the_statement(SK_STATEMENT_FIND_RETIRED);
+        ck_assert_str_eq(asked->argv[0], "5");
+        ck_assert_str_eq(asked->argv[1], USER);
+        pg_answers(&rows[i].rows);
+        must_be_told(3, rows[i].verdict);
+        if (rows[i].verdict != SK_VERDICT_LOADING)
+            ck_assert_str_eq(told[3].order_id, rows[i].order_id);
+    }
+    ck_assert(buy(OLD, 3));
+    follow_ends(true);
+    pg_answers(NULL);
+    must_be_told(3, SK_VERDICT_UNAVAILABLE);
+    ck_assert(buy(OLD, 3));
+    fake_pg.down = true;
+    follow_ends(true);
+    must_be_told(3, SK_VERDICT_UNAVAILABLE);
+    ck_assert_uint_eq(added_count, 0);
+}
+END_TEST
+
+START_TEST(old_ids_are_asked_for_a_few_at_a_time)
+{
+    static const rows_t lost[] = {{"retired", NULL}};
+    const struct sk_rows retired = {1, lost};
+    for (int times = 0; times < 2; times++) { // the places are given back
+        fake_stores_forget();
+        for (uint64_t i = 1; i <= BESIDE_MAX + 3; i++)
+            ck_assert(buy(OLD, i));
+        follow_ends(true);
+        ck_assert_uint_eq(fake_pg.count, BESIDE_MAX);
+        ck_assert_uint_eq(told_count, 3);
+        for (int i = 0; i < BESIDE_MAX; i++)
+            pg_answers(i % 2 == 0 ? &retired : NULL);
+        size_t ended = 0, unavailable = 0, overloaded = 0;
+        for (uint64_t i = 1; i <= BESIDE_MAX + 3; i++) {
+            ended += told[i].verdict == SK_VERDICT_ENDED;
+            unavailable += told[i].verdict == SK_VERDICT_UNAVAILABLE;
+            overloaded += told[i].verdict == SK_VERDICT_OVERLOADED;
+            ck_assert_int_eq(told[i].count, 1);
+            told[i].count = 0;
+        }
+        ck_assert_uint_eq(ended, BESIDE_MAX / 2);
+        ck_assert_uint_eq(unavailable, BESIDE_MAX / 2);
+        ck_assert_uint_eq(overloaded, 3);
+        told_count = 0;
+    }
+}
+END_TEST
+
+START_TEST(memory_that_is_short)
+{
+    allocations_left = 1;
+    must_be_refused(NEW, SK_VERDICT_OVERLOADED);
+    ck_assert(buy(OLD, 2));
+    allocations_left = 1;
+    follow_ends(true);
+    must_be_told(2, SK_VERDICT_OVERLOADED);
+    allocations_left = 0;
+    ck_assert(buy(VOUCHER, 3));
+}
+END_TEST
+
+START_TEST(who_still_waits_at_the_end_is_told_so)
+{
+    ck_assert(buy(NEW, 3));
+    ck_assert(buy(OLD, 4));
+    sk_talks_close(control.talks);
+    must_be_told(3, SK_VERDICT_UNAVAILABLE);
+    must_be_told(4, SK_VERDICT_UNAVAILABLE);
+    control.talks = sk_talks_open(); // for the teardown
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("purchase");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_purchase_comes_to_its_segment);
+    tcase_add_test(tcase, refusals_come_at_once);
+    tcase_add_test(tcase, a_segment_that_is_not_known_yet);
+    tcase_add_test(tcase, a_new_voucher_is_found_by_the_next_look);
+    tcase_add_test(tcase, a_look_that_fails_is_no_refusal);
+    tcase_add_test(tcase, made_up_ids_cost_no_statement);
+    tcase_add_test(tcase, those_that_wait_are_bounded);
+    tcase_add_test(tcase, what_was_retired);
+    tcase_add_test(tcase, old_ids_are_asked_for_a_few_at_a_time);
+    tcase_add_test(tcase, memory_that_is_short);
+    tcase_add_test(tcase, who_still_waits_at_the_end_is_told_so);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,348 @@
+// Which segments are rebuilt, and when: a few at a time, those that buyers wait for first. The rebuild itself, the
+// stores and the time are stand-ins.
+
+#include "care.h"
+#include "fake_catalogue.h"
+#include "fake_stores.h"
+#include "fake_timer.h"
+#include "rebuild.h"
+#include "stack.h"
+
+enum { ACTIVE_MAX = 4, RUNS_MAX = 64, TOLD_MAX = 16, RETIRE_PAUSE_MS = 60000 };
+
+static uv_loop_t loop;
+static struct sk_core core;
+static struct sk_rebuilds *rebuilds;
+
+// ---- the rebuild ----
+
+static struct run {
+    struct sk_segment *segment;
+    enum sk_rebuild_why why;
+    sk_rebuild_cb *done;
+    void *arg;
+} runs[RUNS_MAX];
+static size_t run_count;
+static enum sk_status run_status;
+
+enum sk_status sk_rebuild_run(const struct sk_core *its_core, struct sk_segment *segment, enum sk_rebuild_why why,
+                              sk_rebuild_cb *done, void *arg)
+{
+    ck_assert_ptr_eq(its_core, &core);
+    ck_assert_uint_gt(segment->voucher->pins, 0);
+    if (run_status != SK_OK)
+        return run_status;
+    ck_assert_uint_lt(run_count, RUNS_MAX);
+    runs[run_count++] = (struct run){segment, why, done, arg};
+    return SK_OK;
+}
+
+static void ends(size_t run, bool ok)
+{
+    ck_assert_uint_lt(run, run_count);
+    runs[run].done(runs[run].arg, ok);
+    runs[run].done = NULL;
+}
+
+static void must_run(size_t run, int64_t voucher_id)
+{
+    ck_assert_uint_eq(run_count, run + 1);
+    ck_assert_int_eq(runs[run].segment->voucher_id, voucher_id);
+}
+
+// ---- who waits ----
+
+static int told[TOLD_MAX], good[TOLD_MAX];
+static struct sk_segment *ask_again; // when told
+
+static struct sk_segment *segment_of(int64_t voucher_id)
+{
+    return a_segment(core.catalogue, voucher_id);
+}
+
+static void on_done(void *arg, bool ok)
+{
+    told[(int *)arg - told]++;
+    good[(int *)arg - told] += ok;
+    if (ask_again != NULL)
+        ck_assert_int_eq(sk_rebuild(rebuilds, ask_again, SK_REBUILD_DOUBT, NULL, NULL), ok ? SK_OK : SK_FULL);
+}
+
+static void must_be_told(int i, bool ok)
+{
+    ck_assert_int_eq(told[i], 1);
+    ck_assert_int_eq(good[i], ok);
+    told[i] = good[i] = 0;
+}
+
+static enum sk_status doubt(int64_t voucher_id)
+{
+    return sk_rebuild(rebuilds, segment_of(voucher_id), SK_REBUILD_DOUBT, NULL, NULL);
+}
+
+// The same, and place `i` of told is to know.
+static enum sk_status wait_for(int64_t voucher_id, enum sk_rebuild_why why, int i)
+{
+    return sk_rebuild(rebuilds, segment_of(voucher_id), why, on_done, &told[i]);
+}
+
+// ---- fixture ----
+
+static void setup(void)
+{
+    now_ms = 1000;
+    run_status = SK_OK;
+    core = (struct sk_core){.loop = &loop};
+    core.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    rebuilds = sk_rebuilds_open(&core);
+    ck_assert_ptr_nonnull(rebuilds);
+}
+
+static void teardown(void)
+{
+    for (size_t i = 0; i < run_count; i++) {
+        if (runs[i].done != NULL)
+            ends(i, false);
+    }
+    sk_rebuilds_close(rebuilds);
+    for (size_t i = 0; i < sk_catalogue_count(core.catalogue); i++)
+        ck_assert_uint_eq(sk_catalogue_at(core.catalogue, i)->pins, 0);
+    sk_catalogue_free(core.catalogue);
+    fake_stores_forget();
+}
+
+// ---- how many, and in which order ----
+
+START_TEST(a_few_run_at_a_time)
+{
+    for (int64_t id = 1; id <= 7; id++)
+        ck_assert_int_eq(doubt(id), SK_OK);
+    ck_assert_uint_eq(run_count, ACTIVE_MAX);
+    for (int64_t id = 1; id <= 7; id++)
+        ck_assert_int_eq(doubt(id), SK_FULL); // they run, or are in line
+    time_comes();
+    ck_assert_uint_eq(run_count, ACTIVE_MAX);
+    ends(1, true);
+    must_run(4, 5); // at once, and in their order
+    ends(0, true);
+    must_run(5, 6);
+    ends(4, true);
+    must_run(6, 7);
+    ends(2, true);
+    ck_assert_uint_eq(run_count, 7);
+    ck_assert_int_eq(doubt(1), SK_OK); // what went well may be asked for again
+    must_run(7, 1);
+}
+END_TEST
+
+START_TEST(those_that_are_waited_for_go_first)
+{
+    for (int64_t id = 1; id <= 7; id++)
+        ck_assert_int_eq(doubt(id), SK_OK);
+    ck_assert_int_eq(wait_for(8, SK_REBUILD_ORDERED, 8), SK_OK);
+    ck_assert_int_eq(wait_for(6, SK_REBUILD_ORDERED, 6), SK_OK); // from the middle of the other line
+    ck_assert_int_eq(wait_for(6, SK_REBUILD_DOUBT, 7), SK_FULL); // one waits for it already
+    ends(0, true);
+    must_run(4, 8);
+    ck_assert_int_eq(runs[4].why, SK_REBUILD_ORDERED);
+    ends(1, true);
+    must_run(5, 6);
+    ck_assert_int_eq(runs[5].why, SK_REBUILD_ORDERED);
+    ends(2, true);
+    must_run(6, 5);
+    ends(3, true);
+    must_run(7, 7);
+    ends(5, true);
+    must_be_told(6, true);
+    ends(4, false);
+    must_be_told(8, false);
+    ck_assert_uint_eq(run_count, 8);
+}
+END_TEST
+
+START_TEST(buyers_may_ask_again_and_again)
+{
+    for (int i = 0; i < 3; i++)
+        sk_rebuild_soon(rebuilds, segment_of(1), SK_DOUBT_CLOSED);
+    must_run(0, 1);
+    ck_assert_int_eq(runs[0].why, SK_REBUILD_DOUBT);
+    for (int64_t id = 2; id <= 6; id++)
+        ck_assert_int_eq(doubt(id), SK_OK);
+    for (int i = 0; i < 3; i++)
+        sk_rebuild_soon(rebuilds, segment_of(6), SK_DOUBT_CLOSED);
+    ends(0, true);
+    must_run(4, 6);
+    ends(4, true);
+    must_run(5, 5);
+}
+END_TEST
+
+// ---- joining ----
+
+START_TEST(who_comes_while_it_runs_may_wait_for_its_end)
+{
+    ck_assert_int_eq(doubt(1), SK_OK);
+    ck_assert_int_eq(wait_for(1, SK_REBUILD_ORDERED, 0), SK_FULL); // it may find all well and do nothing
+    ck_assert_int_eq(wait_for(1, SK_REBUILD_RETIRE, 0), SK_FULL);
+    ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 1), SK_OK);
+    ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 2), SK_FULL); // one at most
+    ck_assert_uint_eq(run_count, 1);
+    ends(0, true);
+    must_be_told(1, true);
+    ck_assert_int_eq(told[0] + told[2], 0);
+    ck_assert_int_eq(sk_rebuild(rebuilds, segment_of(1), SK_REBUILD_ORDERED, NULL, NULL), SK_OK);
+    ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_FULL);
+}
+END_TEST
+
+START_TEST(who_is_told_may_ask_again)
+{
+    ask_again = segment_of(1);
+    ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_OK);
+    ends(0, true);
+    must_be_told(0, true);
+    must_run(1, 1);
+    ends(1, true);
+    ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_OK);
+    ends(2, false); // not at once
+    must_be_told(0, false);
+    ck_assert_uint_eq(run_count, 3);
+}
+END_TEST
+
+// ---- failures ----
+
+START_TEST(after_a_failure_there_is_a_pause)
+{
+    static const uint64_t pauses_ms[] = {500, 1000, 2000, 2000};
+    for (int times = 0; times < 2; times++) {
+        for (size_t i = 0; i < 4; i++) {
+            ck_assert_int_eq(doubt(1), SK_OK);
+            ends(run_count - 1, false);
+            now_ms += pauses_ms[i] - 1;
+            ck_assert_int_eq(doubt(1), SK_FULL);
+            ck_assert_int_eq(wait_for(1, SK_REBUILD_ORDERED, 0), SK_FULL);
+            ck_assert_int_eq(doubt(2), SK_OK); // it is that segment's alone
+            ends(run_count - 1, true);
+            now_ms++;
+        }
+        ck_assert_int_eq(doubt(1), SK_OK);
+        ends(run_count - 1, true); // after a success all begins anew
+    }
+}
+END_TEST
+
+START_TEST(what_cannot_be_retired_is_left_alone_for_a_minute)
+{
+    struct sk_segment *segment = segment_of(1);
+    ck_assert_int_eq(sk_rebuild(rebuilds, segment, SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
+    ck_assert_int_eq(runs[0].why, SK_REBUILD_RETIRE);
+    ends(0, false);
+    ck_assert_uint_eq(segment->care->retire_at_ms, now_ms + RETIRE_PAUSE_MS);
+    segment->care->retire_at_ms = 0;
+    now_ms += RETIRE_PAUSE_MS;
+    ck_assert_int_eq(doubt(1), SK_OK);
+    ends(1, false);
+    ck_assert_uint_eq(segment->care->retire_at_ms, 0);
+    now_ms += RETIRE_PAUSE_MS;
+    ck_assert_int_eq(sk_rebuild(rebuilds, segment, SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
+    ends(2, true);
+    ck_assert_uint_eq(segment->care->retire_at_ms, 0);
+}
+END_TEST
+
+START_TEST(a_retired_segment_goes_with_its_last_pin)
+{
+    struct sk_catalogue_row row = {
+        .change = 99, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .segment_count = 1, .tag = "1"};
+    struct sk_voucher *voucher = segment_of(1)->voucher;
+    ck_assert_int_eq(sk_rebuild(rebuilds, segment_of(1), SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
+    sk_voucher_pin(voucher); // of another
+    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    ends(0, true);
+    ck_assert_uint_eq(voucher->pins, 1);
+    ck_assert_int_eq(sk_rebuild(rebuilds, voucher->segments[0], SK_REBUILD_DOUBT, NULL, NULL), SK_FULL);
+    sk_voucher_unpin(voucher);
+}
+END_TEST
+
+START_TEST(without_the_stores_nothing_begins)
+{
+    fake_redis.down = true;
+    ck_assert_int_eq(doubt(1), SK_DOWN);
+    fake_redis.down = false;
+    fake_pg.down = true;
+    ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 1), SK_DOWN);
+    fake_pg.down = false;
+    for (int64_t id = 1; id <= 6; id++)
+        ck_assert_int_eq(doubt(id), SK_OK);
+    ck_assert_int_eq(wait_for(7, SK_REBUILD_DOUBT, 7), SK_OK);
+    fake_pg.down = true;
+    for (size_t i = 0; i < ACTIVE_MAX; i++)
+        ends(i, false);
+    time_comes();
+    ck_assert_uint_eq(run_count, ACTIVE_MAX);
+    fake_pg.down = false;
+    time_comes();
+    ck_assert_uint_eq(run_count, 7);
+    ck_assert_int_eq(runs[4].segment->voucher_id, 7);
+    ck_assert_int_eq(told[1], 0);
+}
+END_TEST
+
+START_TEST(what_cannot_begin_stays_in_line)
+{
+    run_status = SK_NO_MEM;
+    ck_assert_int_eq(doubt(1), SK_OK);
+    ck_assert_int_eq(wait_for(2, SK_REBUILD_ORDERED, 2), SK_OK);
+    ck_assert_int_eq(doubt(1), SK_FULL);
+    ck_assert_uint_eq(segment_of(1)->voucher->pins, 1);
+    time_comes();
+    run_status = SK_OK;
+    time_comes();
+    ck_assert_uint_eq(run_count, 2);
+    ck_assert_int_eq(runs[0].segment->voucher_id, 2);
+    ck_assert_int_eq(runs[0].why, SK_REBUILD_ORDERED);
+    ends(0, true);
+    must_be_told(2, true);
+}
+END_TEST
+
+START_TEST(closing_tells_those_in_line)
+{
+    for (int64_t id = 1; id <= ACTIVE_MAX + 1; id++)
+        ck_assert_int_eq(doubt(id), SK_OK);
+    ck_assert_int_eq(wait_for(6, SK_REBUILD_DOUBT, 6), SK_OK);
+    ck_assert_int_eq(wait_for(7, SK_REBUILD_DOUBT, 7), SK_OK);
+    fake_redis.down = fake_pg.down = true; // the links are closed first, and end what runs
+    for (size_t i = 0; i < ACTIVE_MAX; i++)
+        ends(i, false);
+    sk_rebuilds_close(rebuilds);
+    must_be_told(6, false);
+    must_be_told(7, false);
+    ck_assert_ptr_null((void *)on_time);
+    for (int64_t id = 1; id <= 7; id++)
+        ck_assert_uint_eq(segment_of(id)->voucher->pins, 0);
+    ck_assert_uint_eq(run_count, ACTIVE_MAX);
+    sk_rebuilds_close(NULL);
+    rebuilds = sk_rebuilds_open(&core); // for the teardown
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("rebuilds");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_few_run_at_a_time);
+    tcase_add_test(tcase, those_that_are_waited_for_go_first);
+    tcase_add_test(tcase, buyers_may_ask_again_and_again);
+    tcase_add_test(tcase, who_comes_while_it_runs_may_wait_for_its_end);
+    tcase_add_test(tcase, who_is_told_may_ask_again);
+    tcase_add_test(tcase, after_a_failure_there_is_a_pause);
+    tcase_add_test(tcase, what_cannot_be_retired_is_left_alone_for_a_minute);
+    tcase_add_test(tcase, a_retired_segment_goes_with_its_last_pin);
+    tcase_add_test(tcase, without_the_stores_nothing_begins);
+    tcase_add_test(tcase, what_cannot_begin_stays_in_line);
+    tcase_add_test(tcase, closing_tells_those_in_line);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,319 @@
+// Conversations: who shares one, who gets a round of its own, and that every asker is answered once, whatever fails.
+#include "fake_control.h"
+
+enum { LATE = 4200 - 1 };
+
+static size_t rounds, releases;
+
+struct chat {
+    struct sk_talk talk;
+    bool followed;
+};
+
+static void chat_on_row(void *arg, const struct sk_result *result)
+{
+    struct sk_talk *talk = arg;
+    if (result->rows == NULL) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    sk_buf_printf(&talk->body, "{\"round\":%d}", (int)rounds);
+    sk_talk_end(talk, SK_VERDICT_FOUND, talk->body.data);
+}
+
+static void chat_start(struct sk_talk *talk)
+{
+    rounds++;
+    ck_assert_uint_eq(talk->body.len, 0);
+    ck_assert_ptr_null(talk->voucher);
+    (void)sk_talk_find_voucher(talk, 7);
+    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_VOUCHERS, 0, NULL, chat_on_row);
+}
+
+static void chat_release(struct sk_talk *talk)
+{
+    (void)talk;
+    releases++;
+}
+
+static struct sk_talk *ask(const char *key, uint64_t ticket)
+{
+    struct chat *chat = sk_talk_new(&control, ticket, key, sizeof *chat, chat_start);
+    if (chat == NULL)
+        return NULL;
+    ck_assert(!chat->followed);
+    chat->talk.release = chat_release;
+    sk_talk_start(&chat->talk);
+    return &chat->talk;
+}
+
+static void setup(void)
+{
+    control_setup();
+    rounds = releases = 0;
+}
+
+// ---- who shares ----
+
+// What the first one is answered with may be older than the others' questions.
+START_TEST(equal_questions_that_come_meanwhile_share_the_next_round)
+{
+    (void)ask("k", 1);
+    (void)ask("k", 2);
+    (void)ask("k", 3);
+    ck_assert_uint_eq(fake_pg.count, 1);
+    ck_assert_uint_eq(told_count, 0);
+    pg_answers(&no_rows);
+    must_be_shown(1, "{\"round\":1}");
+    ck_assert_uint_eq(told_count, 1);
+    ck_assert_uint_eq(fake_pg.count, 2);
+    (void)ask("k", 4); // meanwhile again
+    pg_answers(&no_rows);
+    must_be_shown(2, "{\"round\":2}");
+    must_be_shown(3, "{\"round\":2}");
+    ck_assert_uint_eq(told_count, 3);
+    pg_answers(&no_rows);
+    must_be_shown(4, "{\"round\":3}");
+    ck_assert_uint_eq(fake_pg.count, 3);
+    (void)ask("k", 5); // that was the end of it
+    ck_assert_uint_eq(fake_pg.count, 4);
+    pg_answers(&no_rows);
+    must_be_shown(5, "{\"round\":4}");
+    ck_assert_uint_eq(releases, rounds);
+}
+END_TEST
+
+START_TEST(other_questions_do_not_share)
+{
+    (void)ask("k", 1);
+    (void)ask("l", 2);
+    (void)ask(NULL, 3);
+    (void)ask(NULL, 4);
+    ck_assert_uint_eq(fake_pg.count, 4);
+    for (int i = 0; i < 4; i++)
+        pg_answers(&no_rows);
+    for (uint64_t ticket = 1; ticket <= 4; ticket++)
+        must_be_told(ticket, SK_VERDICT_FOUND);
+}
+END_TEST
+
+// In any order: their places in the table are lists.
+START_TEST(many_at_a_time_end_in_any_order)
+{
+    enum { MANY = 200 };
+    for (uint64_t i = 0; i < MANY; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "%d", (int)i);
+        (void)ask(i % 4 == 0 ? NULL : key, i + 1);
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        const struct asked *asked = &fake_pg.asked[i * 77 % MANY];
+        asked->on_result(asked->arg, &(struct sk_result){.kind = SK_RESULT_ROWS, .rows = &no_rows});
+        ck_assert_uint_eq(told_count, i + 1);
+    }
+    fake_pg.answered = MANY;
+    for (uint64_t ticket = 1; ticket <= MANY; ticket++)
+        must_be_told(ticket, SK_VERDICT_FOUND);
+}
+END_TEST
+
+START_TEST(a_round_lets_go_of_its_voucher)
+{
+    struct sk_voucher *voucher = a_segment(core.catalogue, 7)->voucher;
+    struct sk_talk *talk = ask("k", 1);
+    (void)ask("k", 2);
+    ck_assert_uint_eq(voucher->pins, 1);
+    ck_assert_ptr_eq(sk_talk_find_voucher(talk, 7), voucher);
+    ck_assert_uint_eq(voucher->pins, 1);
+    ck_assert_ptr_null(sk_talk_find_voucher(talk, 8));
+    ck_assert_uint_eq(voucher->pins, 0);
+    pg_answers(&no_rows);
+    ck_assert_uint_eq(voucher->pins, 1); // the second round found it again
+    pg_answers(&no_rows);
+    ck_assert_uint_eq(voucher->pins, 0);
+}
+END_TEST
+
+// ---- what is told ----
+
+START_TEST(only_503_says_when_to_come_back)
+{
+    static const struct {
+        struct sk_outcome outcome;
+        uint64_t retry_after_ms;
+    } rows[] = {{{.verdict = SK_VERDICT_UNAVAILABLE}, 1000},
+                {{.verdict = SK_VERDICT_LOADING}, 1000},
+                {{.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = 50}, 50},
+                {{.verdict = SK_VERDICT_NOT_FOUND}, 0},
+                {{.verdict = SK_VERDICT_ENDED}, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sk_talk_end_with(ask(NULL, 1), &rows[i].outcome);
+        must_be_told(1, rows[i].outcome.verdict);
+        ck_assert_uint_eq(told[1].retry_after_ms, rows[i].retry_after_ms);
+    }
+}
+END_TEST
+
+START_TEST(an_answer_may_come_before_the_end)
+{
+    struct sk_talk *talk = ask("k", 1);
+    (void)ask("k", 2);
+    sk_talk_answer(talk, &(struct sk_outcome){.verdict = SK_VERDICT_LOADING});
+    must_be_told(1, SK_VERDICT_LOADING);
+    ck_assert_uint_eq(told_count, 1); // who came later waits for its round
+    sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
+    ck_assert_uint_eq(told_count, 1);
+    ck_assert_uint_eq(rounds, 2);
+    sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
+    must_be_told(2, SK_VERDICT_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(a_ticket_may_be_taken_along)
+{
+    struct sk_talk *talk = ask(NULL, 9);
+    ck_assert_uint_eq(sk_talk_take_ticket(talk), 9);
+    ck_assert_uint_eq(sk_talk_take_ticket(talk), 0);
+    sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
+    ck_assert_uint_eq(told_count, 0);
+}
+END_TEST
+
+static void on_followed(struct sk_talk *talk, bool ok)
+{
+    ((struct chat *)talk)->followed = true;
+    sk_talk_end(talk, ok ? SK_VERDICT_NOT_FOUND : SK_VERDICT_UNAVAILABLE, NULL);
+}
+
+START_TEST(a_look_at_the_catalogue_may_be_waited_for)
+{
+    sk_talk_follow(ask(NULL, 1), on_followed);
+    sk_talk_follow(ask(NULL, 2), on_followed);
+    ck_assert_uint_eq(told_count, 0);
+    follow_ends(true);
+    must_be_told(1, SK_VERDICT_NOT_FOUND);
+    must_be_told(2, SK_VERDICT_NOT_FOUND);
+    sk_talk_follow(ask(NULL, 3), on_followed);
+    follow_ends(false);
+    must_be_told(3, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+// ---- what fails ----
+
+START_TEST(a_statement_that_cannot_be_asked_ends_it)
+{
+    fake_pg.down = true;
+    (void)ask("k", 1);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    fake_pg.down = false;
+    (void)ask("k", 2);
+    (void)ask("k", 3);
+    allocations_left = 2; // the body's is the first
+    pg_answers(&no_rows);
+    must_be_told(2, SK_VERDICT_FOUND);
+    must_be_told(3, SK_VERDICT_OVERLOADED);
+    (void)ask("k", 4);
+    fake_pg.down = true;
+    (void)ask("k", 5);
+    pg_answers(NULL); // the link dies, and the next round finds it dead
+    must_be_told(4, SK_VERDICT_UNAVAILABLE);
+    must_be_told(5, SK_VERDICT_UNAVAILABLE);
+    ck_assert_uint_eq(releases, rounds);
+}
+END_TEST
+
+START_TEST(an_answer_that_finds_no_memory_is_none)
+{
+    (void)ask("k", 1);
+    (void)ask("k", 2);
+    allocations_left = 1;
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_OVERLOADED);
+    ck_assert_str_eq(told_document, "");
+    pg_answers(&no_rows);
+    must_be_shown(2, "{\"round\":2}"); // the next round begins anew
+}
+END_TEST
+
+START_TEST(a_conversation_that_finds_no_memory_is_refused)
+{
+    allocations_left = 1;
+    ck_assert_ptr_null(ask("k", 1));
+    must_be_told(1, SK_VERDICT_OVERLOADED);
+    allocations_left = 1;
+    ck_assert_ptr_null(sk_talk_try_new(&control, 2, sizeof(struct chat), chat_start));
+    ck_assert_int_eq(told[2].count, 0); // the caller answers
+    allocations_left = 1;
+    ck_assert_ptr_null(sk_talks_open());
+    (void)ask("k", 3);
+    pg_answers(&no_rows);
+    must_be_told(3, SK_VERDICT_FOUND);
+}
+END_TEST
+
+START_TEST(all_askers_together_are_bounded)
+{
+    for (int times = 0; times < 2; times++) { // their places are given back
+        fake_stores_forget();
+        (void)ask("k", 1);
+        for (uint64_t ticket = 2; ticket <= SK_TALK_ASKERS_MAX; ticket++)
+            (void)ask("k", ticket);
+        ck_assert_uint_eq(fake_pg.count, 1);
+        told_count = 0;
+        ck_assert_ptr_null(ask("k", LATE));
+        must_be_told(LATE, SK_VERDICT_OVERLOADED);
+        ck_assert_ptr_null(ask("l", LATE));
+        must_be_told(LATE, SK_VERDICT_OVERLOADED);
+        ck_assert_ptr_null(sk_talk_try_new(&control, LATE, sizeof(struct chat), chat_start));
+        ck_assert_uint_eq(told_count, 2);
+        pg_answers(&no_rows);
+        must_be_told(1, SK_VERDICT_FOUND);
+        ck_assert_ptr_nonnull(ask("l", LATE)); // there is one place now
+        ck_assert_ptr_null(ask("m", 1));
+        must_be_told(1, SK_VERDICT_OVERLOADED);
+        pg_answers(&no_rows);
+        pg_answers(&no_rows);
+        must_be_told(LATE, SK_VERDICT_FOUND);
+        for (uint64_t ticket = 2; ticket <= SK_TALK_ASKERS_MAX; ticket++)
+            must_be_told(ticket, SK_VERDICT_FOUND);
+    }
+}
+END_TEST
+
+START_TEST(closing_answers_everyone_once)
+{
+    (void)ask("k", 1);
+    (void)ask("k", 2);
+    (void)ask("l", 3);
+    (void)ask(NULL, 4);
+    (void)ask(NULL, 5);
+    sk_talks_close(control.talks);
+    for (uint64_t ticket = 1; ticket <= 5; ticket++)
+        must_be_told(ticket, SK_VERDICT_UNAVAILABLE);
+    ck_assert_uint_eq(told_count, 5);
+    ck_assert_uint_eq(rounds, 4); // no round begins any more
+    sk_talks_close(NULL);
+    control.talks = sk_talks_open(); // for the teardown
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("talk");
+    tcase_add_checked_fixture(tcase, setup, control_teardown);
+    tcase_add_test(tcase, equal_questions_that_come_meanwhile_share_the_next_round);
+    tcase_add_test(tcase, other_questions_do_not_share);
+    tcase_add_test(tcase, many_at_a_time_end_in_any_order);
+    tcase_add_test(tcase, a_round_lets_go_of_its_voucher);
+    tcase_add_test(tcase, only_503_says_when_to_come_back);
+    tcase_add_test(tcase, an_answer_may_come_before_the_end);
+    tcase_add_test(tcase, a_ticket_may_be_taken_along);
+    tcase_add_test(tcase, a_look_at_the_catalogue_may_be_waited_for);
+    tcase_add_test(tcase, a_statement_that_cannot_be_asked_ends_it);
+    tcase_add_test(tcase, an_answer_that_finds_no_memory_is_none);
+    tcase_add_test(tcase, a_conversation_that_finds_no_memory_is_refused);
+    tcase_add_test(tcase, all_askers_together_are_bounded);
+    tcase_add_test(tcase, closing_answers_everyone_once);
+    return harness_main(tcase, CK_FORK);
+}

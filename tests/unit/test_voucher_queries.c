@@ -1,0 +1,353 @@
+// Questions about vouchers: what they cost when a crowd asks, when ids are made up, and what the admin sees.
+#include "fake_control.h"
+
+#include "voucher_queries.h"
+
+enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, BESIDE_MAX = 16, CROWD = 1000, ALLOCATIONS_MAX = 40 };
+enum { TEXT_SIZE = 512 };
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+typedef const char *const rows_t[ROW_COLUMNS];
+
+static const rows_t voucher_rows[] = {{"7", "0", "1", "{\"id\":\"7\"}"}};
+static const struct sk_rows one_voucher = {1, voucher_rows};
+static const rows_t list_rows[] = {{"[{\"id\":\"7\"}]"}};
+static const struct sk_rows list = {1, list_rows};
+
+static void setup(void)
+{
+    control_setup();
+    (void)a_segment(core.catalogue, VOUCHER);
+    fake_follow.newest_id = NEWEST;
+}
+
+// The document after the server's time.
+static void must_show(uint64_t ticket, const char *rest)
+{
+    must_be_told(ticket, SK_VERDICT_FOUND);
+    ck_assert_int_eq(strncmp(told_document, "{\"server_time\":\"", 16), 0);
+    ck_assert_str_eq(strchr(told_document + 16, ',') + 1, rest);
+}
+
+static void a_second_passes(void)
+{
+    struct sk_voucher *voucher = sk_catalogue_find(core.catalogue, VOUCHER);
+    voucher->shown.until_ms = control.list.until_ms = uv_now(&loop);
+}
+
+// ---- in the catalogue ----
+
+START_TEST(a_crowd_costs_a_statement_a_second)
+{
+    for (int times = 1; times <= 2; times++) {
+        for (uint64_t ticket = 1; ticket <= CROWD; ticket++)
+            sk_query_voucher(&control, VOUCHER, ticket);
+        const struct asked *asked = the_statement(SK_STATEMENT_FIND_VOUCHER);
+        ck_assert_str_eq(asked->argv[0], "7");
+        pg_answers(&one_voucher);
+        must_show(1, "\"id\":\"7\"}");
+        pg_answers(&one_voucher); // those that came meanwhile share one
+        for (uint64_t ticket = 2; ticket <= CROWD; ticket++)
+            must_be_told(ticket, SK_VERDICT_FOUND);
+        for (uint64_t ticket = 1; ticket <= CROWD; ticket++) {
+            sk_query_voucher(&control, VOUCHER, ticket);
+            must_show(ticket, "\"id\":\"7\"}");
+        }
+        ck_assert_uint_eq(fake_pg.count, (size_t)times * 2);
+        a_second_passes();
+    }
+    ck_assert_uint_eq(fake_follow.waits, 0);
+}
+END_TEST
+
+START_TEST(what_is_kept_lasts_a_second)
+{
+    struct sk_voucher *voucher = sk_catalogue_find(core.catalogue, VOUCHER);
+    sk_query_voucher(&control, VOUCHER, 1);
+    pg_answers(&one_voucher);
+    ck_assert_uint_eq(voucher->shown.until_ms, uv_now(&loop) + 1000);
+    sk_query_vouchers(&control, 2);
+    pg_answers(&list);
+    ck_assert_uint_eq(control.list.until_ms, uv_now(&loop) + 1000);
+}
+END_TEST
+
+START_TEST(the_list_costs_a_statement_a_second)
+{
+    for (int times = 1; times <= 2; times++) {
+        sk_query_vouchers(&control, 1);
+        (void)the_statement(SK_STATEMENT_LIST_VOUCHERS);
+        pg_answers(&list);
+        must_show(1, "\"vouchers\":[{\"id\":\"7\"}]}");
+        sk_query_vouchers(&control, 2);
+        must_show(2, "\"vouchers\":[{\"id\":\"7\"}]}");
+        ck_assert_uint_eq(fake_pg.count, (size_t)times);
+        a_second_passes();
+    }
+}
+END_TEST
+
+START_TEST(without_postgres_nothing_is_shown)
+{
+    sk_query_voucher(&control, VOUCHER, 1);
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    sk_query_vouchers(&control, 1);
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    sk_query_inspect(&control, VOUCHER, 1);
+    pg_fails(SK_RESULT_FAILED);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    fake_pg.down = true;
+    sk_query_voucher(&control, VOUCHER, 1);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    sk_query_vouchers(&control, 1);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(a_voucher_that_has_gone_from_postgres_is_unknown)
+{
+    sk_query_voucher(&control, VOUCHER, 1);
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
+}
+END_TEST
+
+// ---- beside it ----
+
+START_TEST(a_newer_id_waits_for_the_next_look)
+{
+    sk_query_voucher(&control, NEW, 1);
+    ck_assert_uint_eq(fake_pg.count, 0);
+    ck_assert_uint_eq(told_count, 0);
+    (void)a_segment(core.catalogue, NEW);
+    follow_ends(true);
+    ck_assert_str_eq(the_statement(SK_STATEMENT_FIND_VOUCHER)->argv[0], "9");
+    pg_answers(&one_voucher);
+    must_be_told(1, SK_VERDICT_FOUND);
+    sk_query_voucher(&control, NEW + 1, 1);
+    follow_ends(true);
+    must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
+    sk_query_voucher(&control, NEW + 1, 1);
+    follow_ends(false);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    // It came and went before we looked.
+    sk_query_voucher(&control, NEW + 1, 1);
+    fake_follow.newest_id = NEW + 1;
+    follow_ends(true);
+    (void)the_statement(SK_STATEMENT_FIND_VOUCHER);
+    pg_answers(&one_voucher);
+    must_be_told(1, SK_VERDICT_FOUND);
+}
+END_TEST
+
+START_TEST(made_up_ids_cost_no_statement)
+{
+    for (uint64_t i = 1; i <= CROWD; i++)
+        sk_query_voucher(&control, NEWEST + (int64_t)i, i);
+    ck_assert_uint_eq(fake_follow.waits, CROWD);
+    follow_ends(true);
+    for (uint64_t i = 1; i <= CROWD; i++)
+        must_be_told(i, SK_VERDICT_UNKNOWN_VOUCHER);
+    ck_assert_uint_eq(fake_pg.count, 0);
+}
+END_TEST
+
+START_TEST(before_the_catalogue_is_known_all_wait_for_it)
+{
+    fake_follow.complete = false;
+    sk_query_voucher(&control, OLD, 1);
+    ck_assert_uint_eq(fake_pg.count, 0);
+    (void)a_segment(core.catalogue, OLD);
+    follow_ends(true);
+    pg_answers(&one_voucher);
+    must_be_told(1, SK_VERDICT_FOUND);
+}
+END_TEST
+
+START_TEST(an_older_id_is_asked_for_a_few_at_a_time)
+{
+    for (int times = 0; times < 2; times++) { // the places are given back
+        fake_follow.newest_id = CROWD;
+        fake_stores_forget();
+        for (uint64_t i = 1; i <= BESIDE_MAX; i++)
+            sk_query_voucher(&control, 100 + (int64_t)i, i);
+        ck_assert_uint_eq(fake_pg.count, BESIDE_MAX);
+        sk_query_voucher(&control, 300, 300);
+        must_be_told(300, SK_VERDICT_OVERLOADED);
+        sk_query_voucher(&control, 101, 301); // shares one that is under way
+        sk_query_voucher(&control, VOUCHER, 302);
+        for (uint64_t i = 1; i <= BESIDE_MAX; i++) {
+            pg_answers(i % 2 == 0 ? &one_voucher : NULL);
+            must_be_told(i, i % 2 == 0 ? SK_VERDICT_FOUND : SK_VERDICT_UNAVAILABLE);
+        }
+        pg_answers(&one_voucher);
+        must_be_told(302, SK_VERDICT_FOUND);
+        pg_answers(&no_rows);
+        must_be_told(301, SK_VERDICT_UNKNOWN_VOUCHER);
+        ck_assert_uint_eq(control.beside_catalogue, 0);
+        a_second_passes();
+    }
+}
+END_TEST
+
+// ---- the admin's view ----
+
+static void inspect(const struct sk_reply *reply)
+{
+    sk_query_inspect(&control, VOUCHER, 1);
+    pg_answers(&one_voucher);
+    redis_answers(reply);
+}
+
+START_TEST(the_admin_sees_what_can_be_read)
+{
+    static const struct {
+        struct sk_reply state;
+        const char *shown;
+    } rows[] = {
+        {TEXT("open"), "open"},    {TEXT("closed"), "closed"},   {TEXT("loading"), "loading"},
+        {TEXT(""), "missing"},     {NIL, "unreadable"},          {TEXT("a\",\""), "unreadable"},
+        {NUMBER(1), "unreadable"}, {TEXT("retired"), "retired"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char expected[TEXT_SIZE];
+        const struct sk_reply items[] = {rows[i].state, TEXT("no number"), TEXT("epoch-3"), TEXT("5"), TEXT("run-1"),
+                                         NUMBER(2),     NUMBER(1),         NUMBER(-1),      TEXT("")};
+        const struct sk_reply reply = LIST_OF(items);
+        inspect(&reply);
+        (void)snprintf(expected, sizeof expected,
+                       "{\"id\":\"7\",\"redis\":{\"state\":\"%s\",\"stock\":5,\"buyers\":2,\"journal\":1}}",
+                       rows[i].shown);
+        must_be_shown(1, expected);
+    }
+    inspect(NULL);
+    must_be_shown(1, "{\"id\":\"7\",\"redis\":{\"state\":\"unknown\"}}");
+    inspect(&(const struct sk_reply)ERROR("WRONGTYPE"));
+    must_be_shown(1, "{\"id\":\"7\",\"redis\":{\"state\":\"unreadable\"}}");
+    fake_redis.down = true;
+    sk_query_inspect(&control, VOUCHER, 1);
+    pg_answers(&one_voucher);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(the_admin_sees_a_retired_one_without_redis)
+{
+    fake_redis.down = true;
+    sk_query_inspect(&control, OLD, 1);
+    pg_answers(&one_voucher);
+    must_be_shown(1, "{\"id\":\"7\",\"redis\":{\"state\":\"retired\"}}");
+}
+END_TEST
+
+START_TEST(what_the_admin_sees_is_never_kept)
+{
+    sk_query_inspect(&control, VOUCHER, 1);
+    sk_query_voucher(&control, VOUCHER, 2); // not the same question
+    ck_assert_uint_eq(fake_pg.count, 2);
+    pg_answers(&one_voucher);
+    pg_answers(&one_voucher);
+    must_show(2, "\"id\":\"7\"}");
+    redis_answers(NULL);
+    must_be_told(1, SK_VERDICT_FOUND);
+    sk_query_inspect(&control, VOUCHER, 1);
+    ck_assert_uint_eq(fake_pg.count, 3);
+    pg_answers(&no_rows);
+}
+END_TEST
+
+// ---- memory that is short ----
+
+static void ask_voucher(void)
+{
+    sk_query_voucher(&control, VOUCHER, 1);
+}
+
+static void ask_vouchers(void)
+{
+    sk_query_vouchers(&control, 1);
+}
+
+static void ask_inspect(void)
+{
+    sk_query_inspect(&control, VOUCHER, 1);
+}
+
+static void converse(void (*ask)(void))
+{
+    ask();
+    while (stores_wait()) {
+        if (fake_pg.answered < fake_pg.count)
+            pg_answers(fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_LIST_VOUCHERS ? &list : &one_voucher);
+        else
+            redis_answers(NULL);
+    }
+}
+
+// The answer is then 503, or the right one, and the next question is as ever.
+START_TEST(every_allocation_may_fail)
+{
+    static void (*const asks[])(void) = {ask_voucher, ask_vouchers, ask_inspect};
+    void (*ask)(void) = asks[_i];
+    bool refused = false;
+    int n = 1;
+    do {
+        a_second_passes();
+        memory_has_failed = false;
+        allocations_left = n;
+        converse(ask);
+        allocations_left = 0;
+        ck_assert_msg(told[1].count == 1, "told %d times when allocation %d failed", told[1].count, n);
+        refused = refused || told[1].verdict != SK_VERDICT_FOUND;
+        if (memory_has_failed && told[1].verdict != SK_VERDICT_FOUND)
+            ck_assert_uint_eq(sk_verdict_http_status(told[1].verdict), 503);
+        else
+            ck_assert_int_eq(told[1].verdict, SK_VERDICT_FOUND);
+        told[1].count = 0;
+        fake_stores_forget();
+        converse(ask); // from memory, or anew
+        must_be_told(1, SK_VERDICT_FOUND);
+        converse(ask); // from memory
+        must_be_told(1, SK_VERDICT_FOUND);
+        fake_stores_forget();
+    } while (memory_has_failed && n++ < ALLOCATIONS_MAX);
+    ck_assert(refused);
+    ck_assert_int_gt(n, 3); // some were there to fail
+    ck_assert_int_lt(n, ALLOCATIONS_MAX);
+}
+END_TEST
+
+START_TEST(an_answer_from_memory_may_find_none)
+{
+    sk_query_voucher(&control, VOUCHER, 1);
+    pg_answers(&one_voucher);
+    must_be_told(1, SK_VERDICT_FOUND);
+    allocations_left = 1;
+    sk_query_voucher(&control, VOUCHER, 1);
+    must_be_told(1, SK_VERDICT_OVERLOADED);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("voucher queries");
+    tcase_add_checked_fixture(tcase, setup, control_teardown);
+    tcase_add_test(tcase, a_crowd_costs_a_statement_a_second);
+    tcase_add_test(tcase, what_is_kept_lasts_a_second);
+    tcase_add_test(tcase, the_list_costs_a_statement_a_second);
+    tcase_add_test(tcase, without_postgres_nothing_is_shown);
+    tcase_add_test(tcase, a_voucher_that_has_gone_from_postgres_is_unknown);
+    tcase_add_test(tcase, a_newer_id_waits_for_the_next_look);
+    tcase_add_test(tcase, made_up_ids_cost_no_statement);
+    tcase_add_test(tcase, before_the_catalogue_is_known_all_wait_for_it);
+    tcase_add_test(tcase, an_older_id_is_asked_for_a_few_at_a_time);
+    tcase_add_test(tcase, the_admin_sees_what_can_be_read);
+    tcase_add_test(tcase, the_admin_sees_a_retired_one_without_redis);
+    tcase_add_test(tcase, what_the_admin_sees_is_never_kept);
+    tcase_add_loop_test(tcase, every_allocation_may_fail, 0, 3);
+    tcase_add_test(tcase, an_answer_from_memory_may_find_none);
+    return harness_main(tcase, CK_FORK);
+}

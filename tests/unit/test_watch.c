@@ -1,0 +1,500 @@
+// The watch: which segments a round looks at, what is done about what it finds, and what it knows to be busy. The
+// stores, the sessions, the rebuilds and the time are stand-ins.
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "care.h"
+#include "entry.h"
+#include "fake_catalogue.h"
+#include "fake_stores.h"
+#include "fake_timer.h"
+#include "stack.h"
+#include "sweep.h"
+#include "watch.h"
+
+enum { LIVING_MAX = 4, DONE_MAX = 256, IDLE_ROUNDS = 4, ENOUGH_MS = 2000, RETIRE_AFTER_MS = 60000 };
+
+#define OWN   "00000000-0000-7000-8000-000000000001"
+#define OTHER "00000000-0000-7000-8000-000000000002"
+#define DEAD  "00000000-0000-7000-8000-000000000003"
+
+static uv_loop_t loop;
+static struct sk_config config;
+static struct sk_core core;
+static struct sk_watch *watch;
+
+// ---- sessions ----
+
+static char living[LIVING_MAX][SK_UUID_SIZE] = {OWN};
+static size_t living_count, living_read;
+
+const char *sk_session_id(const struct sk_session *session)
+{
+    (void)session;
+    return OWN;
+}
+
+const char (*sk_session_living(const struct sk_session *session, size_t *count))[SK_UUID_SIZE]
+{
+    (void)session;
+    living_read++;
+    *count = living_count;
+    return (const char(*)[SK_UUID_SIZE])living;
+}
+
+bool sk_session_lives(const struct sk_session *session, const char *id)
+{
+    (void)session;
+    for (size_t i = 0; i < living_count; i++) {
+        if (strcmp(living[i], id) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void another_session_comes(void)
+{
+    (void)snprintf(living[1], sizeof living[1], "%s", OTHER);
+    living_count = 2;
+}
+
+// ---- what is done ----
+
+static struct {
+    int64_t voucher_id;
+    enum sk_rebuild_why why;
+} rebuilt[DONE_MAX];
+static size_t rebuilt_count, swept_count;
+static int64_t swept[DONE_MAX];
+
+enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_rebuild_why why,
+                          sk_rebuild_cb *done, void *arg)
+{
+    (void)rebuilds;
+    (void)arg;
+    ck_assert(done == NULL);
+    rebuilt[rebuilt_count].voucher_id = segment->voucher_id;
+    rebuilt[rebuilt_count++].why = why;
+    return SK_OK;
+}
+
+enum sk_status sk_sweep_segment(struct sk_sweeper *sweeper, struct sk_segment *segment)
+{
+    (void)sweeper;
+    swept[swept_count++] = segment->voucher_id;
+    return SK_OK;
+}
+
+// ---- fixture ----
+
+static void setup(void)
+{
+    now_ms = 100000;
+    living_count = 1;
+    rebuilt_count = swept_count = 0;
+    config = (struct sk_config){.retire_after_ms = RETIRE_AFTER_MS};
+    core = (struct sk_core){.loop = &loop, .config = &config};
+    core.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    watch = sk_watch_open(&core, NULL, NULL);
+    ck_assert_ptr_nonnull(watch);
+}
+
+static void teardown(void)
+{
+    while (fake_redis.answered < fake_redis.count)
+        redis_answers(NULL);
+    sk_watch_close(watch);
+    for (size_t i = 0; i < sk_catalogue_count(core.catalogue); i++)
+        ck_assert_uint_eq(sk_catalogue_at(core.catalogue, i)->pins, 0);
+    sk_catalogue_free(core.catalogue);
+    fake_stores_forget();
+}
+
+// A voucher whose sale goes on.
+static struct sk_segment *on_sale(int64_t id)
+{
+    struct sk_segment *segment = a_segment(core.catalogue, id);
+    segment->voucher->end_ms = INT64_MAX / 2;
+    return segment;
+}
+
+// ---- rounds ----
+
+// What Redis and PostgreSQL say of all segments.
+static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock;
+static int64_t journal;
+static size_t looked; // at segments, in this round
+static int64_t looked_at[DONE_MAX];
+
+static void all_is_well(void)
+{
+    state = "open";
+    epoch = pg_epoch = "3";
+    last = "epoch-3";
+    stock = pg_stock = "5";
+    journal = 0;
+}
+
+static void answer_accounts(const struct asked *asked)
+{
+    static char texts[DONE_MAX][2][24];
+    static const char *rows[DONE_MAX][ROW_COLUMNS];
+    size_t count = 0;
+    const char *slots = asked->argv[0] + 1, *vouchers = asked->argv[1] + 1;
+    for (; *vouchers != '\0'; count++) {
+        char *end;
+        ck_assert_uint_lt(count, DONE_MAX);
+        (void)snprintf(texts[count][0], 24, "%ld", strtol(slots, &end, 10));
+        slots = end + 1;
+        (void)snprintf(texts[count][1], 24, "%ld", strtol(vouchers, &end, 10));
+        vouchers = end + 1;
+        const char *row[] = {texts[count][0], texts[count][1], pg_epoch, "0", "0", pg_stock, "2"};
+        memcpy((void *)rows[count], (void *)row, sizeof row);
+    }
+    pg_answers(&(const struct sk_rows){count, (const char *const(*)[ROW_COLUMNS])rows});
+}
+
+static void answer_look(void)
+{
+    const struct sk_reply items[] = {TEXT(state), TEXT(epoch),     TEXT(last), TEXT(stock), TEXT("run-1"),
+                                     NUMBER(2),   NUMBER(journal), NUMBER(-1), TEXT("")};
+    const struct sk_reply reply = LIST_OF(items);
+    looked_at[looked++] = strtol(strchr(fake_redis.asked[fake_redis.answered].argv[0], '{') + 1, NULL, 10);
+    redis_answers(&reply);
+}
+
+// Answers what a round asks, up to what is told to the other sessions.
+static void answer_round(void)
+{
+    bool more = true;
+    while (more) {
+        if (fake_pg.answered < fake_pg.count && fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_SEGMENT_ACCOUNTS)
+            answer_accounts(&fake_pg.asked[fake_pg.answered]);
+        else if (fake_pg.answered < fake_pg.count)
+            pg_answers(&(const struct sk_rows){0}); // letters
+        else if (fake_redis.answered < fake_redis.count &&
+                 fake_redis.asked[fake_redis.answered].what == SK_SCRIPT_LOOK_AT_VOUCHER)
+            answer_look();
+        else
+            more = false;
+    }
+}
+
+// The time of the next round comes; it looks, and tells. Gives how many segments it looked at.
+static size_t go_round(void)
+{
+    ck_assert_uint_ne(due_ms, 0);
+    ck_assert_uint_le(due_ms, now_ms + ENOUGH_MS);
+    now_ms = due_ms;
+    looked = 0;
+    fake_stores_forget();
+    time_comes();
+    answer_round();
+    ck_assert_uint_eq(fake_redis.count - fake_redis.answered, 2); // tells, and reads what the others tell
+    return looked;
+}
+
+// Segments at rest take turns. Gives how many were looked at until each had its turn.
+static size_t go_until_each_had_its_turn(void)
+{
+    size_t looks = 0;
+    for (int i = 0; i < IDLE_ROUNDS; i++)
+        looks += go_round();
+    return looks;
+}
+
+static void others_tell(const char *session, const char *busy)
+{
+    const struct sk_reply ok = NUMBER(1), items[] = {TEXT(session), TEXT(busy)}, reply = LIST_OF(items);
+    redis_answers(&ok);
+    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HGETALL");
+    redis_answers(&reply);
+}
+
+// ---- which segments ----
+
+START_TEST(at_rest_a_segment_is_looked_at_every_five_seconds)
+{
+    all_is_well();
+    (void)on_sale(1);
+    ck_assert_uint_eq(go_round(), 1);
+    for (int i = 0; i < 5; i++) {
+        uint64_t since_ms = now_ms;
+        ck_assert_uint_eq(go_until_each_had_its_turn(), 1);
+        ck_assert_uint_ge(now_ms, since_ms + 4000);
+        ck_assert_uint_le(now_ms, since_ms + 6000);
+    }
+    journal = 1;
+    while (go_round() == 0) {}
+    ck_assert_uint_eq(go_round(), 1); // it is busy: each round
+    ck_assert_uint_eq(go_round(), 1);
+    ck_assert_uint_eq(rebuilt_count, 0);
+}
+END_TEST
+
+START_TEST(a_store_that_came_back_is_looked_at_as_a_whole)
+{
+    all_is_well();
+    for (int64_t id = 1; id <= 150; id++)
+        (void)on_sale(id);
+    ck_assert_uint_eq(go_round(), 150); // in pages
+    ck_assert_uint_eq(go_until_each_had_its_turn(), 150);
+    sk_watch_hurry(watch);
+    ck_assert_uint_eq(due_ms, now_ms);
+    ck_assert_uint_eq(go_round(), 150);
+    ck_assert_uint_lt(go_round(), 75); // at rest again
+}
+END_TEST
+
+// Each segment has one of the living sessions; when one comes it takes over about half.
+START_TEST(sessions_share_the_segments)
+{
+    enum { MANY = 200 };
+    all_is_well();
+    for (int64_t id = 1; id <= MANY; id++)
+        (void)on_sale(id);
+    another_session_comes();
+    size_t mine = go_round();
+    ck_assert_uint_gt(mine, MANY / 4);
+    ck_assert_uint_lt(mine, MANY * 3 / 4);
+    int64_t first[MANY];
+    memcpy(first, looked_at, sizeof first);
+    sk_watch_hurry(watch);
+    ck_assert_uint_eq(go_round(), mine);
+    ck_assert_mem_eq(first, looked_at, mine * sizeof first[0]); // always the same
+    living_read = 0;
+    (void)go_round();
+    ck_assert_uint_lt(living_read, MANY / 10); // whose they are is not worked out again
+    living_count = 1;                          // it is gone
+    sk_watch_hurry(watch);
+    ck_assert_uint_eq(go_round(), MANY);
+    another_session_comes();
+    sk_watch_hurry(watch);
+    ck_assert_uint_eq(go_round(), mine);
+}
+END_TEST
+
+// Before the first list of the living is there, all are looked at.
+START_TEST(a_session_that_knows_of_none_looks_at_all)
+{
+    all_is_well();
+    (void)on_sale(1);
+    living_count = 0;
+    ck_assert_uint_eq(go_round(), 1);
+}
+END_TEST
+
+START_TEST(without_a_store_a_round_ends)
+{
+    all_is_well();
+    (void)on_sale(1);
+    now_ms = due_ms;
+    fake_pg.down = true;
+    time_comes();
+    ck_assert_uint_ne(due_ms, 0);
+    due_ms = 0;
+    fake_pg.down = false;
+    time_comes();
+    pg_answers(NULL);
+    ck_assert_uint_ne(due_ms, 0);
+    time_comes();
+    pg_answers(&(const struct sk_rows){0}); // no account: nothing can be judged
+    ck_assert_uint_ne(due_ms, 0);
+    fake_redis.down = true;
+    time_comes();
+    ck_assert_uint_ne(due_ms, 0);
+    ck_assert_uint_eq(rebuilt_count, 0);
+    fake_redis.down = false;
+}
+END_TEST
+
+// ---- what is found ----
+
+START_TEST(what_redis_has_lost_is_rebuilt)
+{
+    static const struct {
+        const char *state, *epoch;
+    } rows[] = {{"", "3"}, {"loading", "3"}, {"open", "2"}};
+    (void)on_sale(1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        all_is_well();
+        state = rows[i].state;
+        epoch = rows[i].epoch;
+        rebuilt_count = 0;
+        sk_watch_hurry(watch);
+        (void)go_round();
+        ck_assert_uint_eq(rebuilt_count, 1);
+        ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_DOUBT);
+    }
+}
+END_TEST
+
+START_TEST(books_that_differ_are_believed_the_second_time)
+{
+    all_is_well();
+    (void)on_sale(1);
+    stock = "4";      // not what PostgreSQL says
+    (void)go_round(); // there was no look before this one
+    sk_watch_hurry(watch);
+    (void)go_round();
+    ck_assert_uint_eq(rebuilt_count, 0);
+    (void)go_round();
+    ck_assert_uint_eq(rebuilt_count, 1);
+    ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_ORDERED);
+    for (int i = 0; i < 5; i++)
+        (void)go_round();
+    ck_assert_uint_eq(rebuilt_count, 1); // what that did not mend is left for a minute
+    now_ms += 60000;
+    due_ms = now_ms;
+    (void)go_round();
+    ck_assert_uint_eq(rebuilt_count, 2);
+}
+END_TEST
+
+START_TEST(a_sale_that_is_long_over_is_retired)
+{
+    all_is_well();
+    struct sk_segment *segment = a_segment(core.catalogue, 1); // it ended in 1970
+    segment->care->retire_at_ms = now_ms + 20000;              // the last try is not long ago
+    sk_watch_hurry(watch);
+    (void)go_round();
+    ck_assert_uint_eq(rebuilt_count, 0);
+    now_ms += 20000;
+    due_ms = now_ms;
+    journal = 1; // something is under way
+    (void)go_round();
+    ck_assert_uint_eq(rebuilt_count, 0);
+    journal = 0;
+    (void)go_round();
+    ck_assert_uint_eq(rebuilt_count, 1);
+    ck_assert_int_eq(rebuilt[0].why, SK_REBUILD_RETIRE);
+}
+END_TEST
+
+// ---- what is busy ----
+
+static struct sk_segment *out[8];
+static bool complete;
+
+static size_t busy(size_t most)
+{
+    return sk_watch_busy(watch, out, most, &complete);
+}
+
+START_TEST(what_is_busy_is_told_and_read)
+{
+    all_is_well();
+    for (int64_t id = 1; id <= 3; id++)
+        (void)on_sale(id);
+    (void)go_round();
+    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HDEL"); // nothing is
+    journal = 1;
+    sk_watch_hurry(watch);
+    (void)go_round();
+    ck_assert_uint_eq(swept_count, 3);
+    const struct asked *asked = &fake_redis.asked[fake_redis.answered];
+    ck_assert_str_eq(asked->argv[0], "HSET");
+    ck_assert_str_eq(asked->argv[1], SK_KEY_BUSY);
+    ck_assert_str_eq(asked->argv[2], OWN);
+    ck_assert_str_eq(asked->argv[3], "1.0,2.0,3.0");
+    another_session_comes();
+    others_tell(OTHER, "2.0,3.0,99.0,3.7");
+    ck_assert_uint_eq(busy(8), 2); // what is not in the catalogue has gone
+    ck_assert(complete);
+    ck_assert_int_eq(out[0]->voucher_id, 2);
+    ck_assert_int_eq(out[1]->voucher_id, 3);
+    ck_assert_uint_eq(swept_count, 3); // what another session has found is for that one to sweep
+    ck_assert_uint_eq(busy(1), 1);
+    ck_assert(!complete);
+}
+END_TEST
+
+START_TEST(a_dead_session_tells_nothing)
+{
+    all_is_well();
+    (void)on_sale(1);
+    (void)go_round();
+    others_tell(DEAD, "1.0");
+    ck_assert_uint_eq(busy(8), 0);
+    ck_assert(complete);
+}
+END_TEST
+
+START_TEST(without_redis_it_is_not_complete)
+{
+    const struct sk_reply error = ERROR("WRONGTYPE");
+    const struct sk_reply *const answers[] = {NULL, &error};
+    all_is_well();
+    (void)on_sale(1);
+    for (size_t i = 0; i < 2; i++) {
+        (void)go_round();
+        redis_answers(NULL);
+        redis_answers(answers[i]);
+        ck_assert_uint_eq(busy(8), 0);
+        ck_assert(!complete);
+    }
+    (void)go_round();
+    others_tell(OWN, "1.0");
+    (void)busy(8);
+    ck_assert(complete);
+    fake_redis.down = true;
+    time_comes();
+    ck_assert_uint_eq(busy(8), 1); // as it was
+    ck_assert(!complete);
+}
+END_TEST
+
+// For a moment, when the list of the living changes: an order must not be listed twice.
+START_TEST(two_sessions_may_tell_of_the_same_segment)
+{
+    const struct sk_reply ok = NUMBER(1), items[] = {TEXT(OWN), TEXT("1.0,2.0"), TEXT(OTHER), TEXT("2.0,1.0")},
+                          reply = LIST_OF(items);
+    all_is_well();
+    (void)on_sale(1);
+    (void)on_sale(2);
+    another_session_comes();
+    (void)go_round();
+    redis_answers(&ok);
+    redis_answers(&reply);
+    ck_assert_uint_eq(busy(8), 2);
+    ck_assert(complete);
+    ck_assert_uint_eq(busy(2), 2); // these are all
+    ck_assert(complete);
+}
+END_TEST
+
+START_TEST(own_orders_are_busy_before_any_look)
+{
+    struct sk_segment *segment = on_sale(1);
+    struct sk_entry *entry = sk_entry_new(&core, segment, SK_ENTRY_OWN, "10-1");
+    ck_assert_uint_eq(busy(8), 1);
+    ck_assert_ptr_eq(out[0], segment);
+    ck_assert(complete);
+    all_is_well();
+    (void)go_round();
+    others_tell(OWN, "1.0");
+    ck_assert_uint_eq(busy(8), 1); // once
+    sk_entry_forget(entry);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("watch");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, at_rest_a_segment_is_looked_at_every_five_seconds);
+    tcase_add_test(tcase, a_store_that_came_back_is_looked_at_as_a_whole);
+    tcase_add_test(tcase, sessions_share_the_segments);
+    tcase_add_test(tcase, a_session_that_knows_of_none_looks_at_all);
+    tcase_add_test(tcase, without_a_store_a_round_ends);
+    tcase_add_test(tcase, what_redis_has_lost_is_rebuilt);
+    tcase_add_test(tcase, books_that_differ_are_believed_the_second_time);
+    tcase_add_test(tcase, a_sale_that_is_long_over_is_retired);
+    tcase_add_test(tcase, what_is_busy_is_told_and_read);
+    tcase_add_test(tcase, a_dead_session_tells_nothing);
+    tcase_add_test(tcase, without_redis_it_is_not_complete);
+    tcase_add_test(tcase, two_sessions_may_tell_of_the_same_segment);
+    tcase_add_test(tcase, own_orders_are_busy_before_any_look);
+    return harness_main(tcase, CK_FORK);
+}
