@@ -47,6 +47,9 @@ CREATE TABLE seckill_segment (
     CHECK (stock <= units)
 );
 
+-- Which sales were in a slot: asked for an order that is not known.
+CREATE INDEX seckill_segment_slot ON seckill_segment (slot);
+
 CREATE TYPE order_status AS ENUM ('unpaid', 'paid', 'cancelled', 'refused');
 
 -- No foreign key: place_orders() holds the segment's row lock while it inserts, so the segment exists, and a check of

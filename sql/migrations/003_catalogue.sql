@@ -154,6 +154,15 @@ BEGIN
 END
 $$;
 
+-- The newest epoch at which a sale in this slot was retired; 0: none was.
+CREATE FUNCTION retired_epoch(p_slot integer) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(max(s.epoch), 0)
+      FROM seckill_segment s
+      JOIN seckill_voucher v ON v.id = s.voucher_id
+     WHERE s.slot = p_slot AND v.state = 'retired'
+$$;
+
 -- Makes a retired voucher one of the catalogue again, closed. False: it is not retired.
 CREATE FUNCTION recall_voucher(p_voucher bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$

@@ -122,12 +122,12 @@ BEGIN
 END
 $$;
 
--- A user's own order. p_slot NULL: the asker does not know where it is.
+-- A user's own order; NULL if it is another's. No row: there is no such order.
 CREATE FUNCTION find_order(p_slot integer, p_id uuid, p_user text) RETURNS SETOF json
 LANGUAGE sql STABLE AS $$
-    SELECT order_json(o)
+    SELECT CASE WHEN o.user_id = p_user THEN order_json(o) END
       FROM voucher_order o
-     WHERE o.id = p_id AND o.user_id = p_user AND (p_slot IS NULL OR o.slot = p_slot)
+     WHERE o.id = p_id AND o.slot = p_slot
 $$;
 
 -- The newest orders of one user: their ids, and the finished text of each. After them, without a text, those of the

@@ -20,6 +20,7 @@ DECLARE
         'create_voucher(text, text, bigint, integer, bigint, bigint),'
         'find_voucher(bigint), list_vouchers(),'
         'retire_voucher(bigint, integer, bigint), recall_voucher(bigint), find_retired(bigint, text),'
+        'retired_epoch(integer),'
         'place_orders(integer, bigint, bigint, uuid[], text[], text),'
         'refuse_orders(integer, bigint, uuid[], text[], text[]),'
         'find_order(integer, uuid, text), list_orders(text, uuid[], bigint[]),'

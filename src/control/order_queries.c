@@ -44,6 +44,7 @@ struct order_query {
 
 static void order_start(struct sk_talk *talk);
 static void order_on_row(void *arg, const struct sk_result *result);
+static void order_show(struct order_query *query, const char *document);
 static void order_find_segments(struct order_query *query);
 static void order_on_followed(struct sk_talk *talk, bool ok);
 static void order_on_accounts(void *arg, const struct sk_result *result);
@@ -51,6 +52,8 @@ static void order_on_look(void *arg, const struct sk_reply *reply);
 static void order_look_at(struct order_query *query);
 static void order_looked(struct order_query *query);
 static void order_on_last_row(void *arg, const struct sk_result *result);
+static void order_ask_retired(struct order_query *query);
+static void order_on_retired(void *arg, const struct sk_result *result);
 static void order_release(struct sk_talk *talk);
 
 void sk_query_order(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
@@ -88,9 +91,15 @@ static void order_on_row(void *arg, const struct sk_result *result)
     if (result->rows == NULL)
         sk_talk_end(&query->talk, SK_VERDICT_UNAVAILABLE, NULL);
     else if (sk_rows_count(result->rows) == 1)
-        sk_talk_end(&query->talk, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, 0));
+        order_show(query, sk_rows_text(result->rows, 0, 0));
     else
         order_find_segments(query);
+}
+
+// PostgreSQL knows it. `document` NULL: it is another user's.
+static void order_show(struct order_query *query, const char *document)
+{
+    sk_talk_end(&query->talk, document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND, document);
 }
 
 // Its voucher may be newer than our catalogue.
@@ -101,7 +110,7 @@ static void order_find_segments(struct order_query *query)
     struct sk_buf slots = {0}, vouchers = {0};
     if (segment == NULL) {
         if (query->followed)
-            sk_talk_end(&query->talk, SK_VERDICT_NOT_FOUND, NULL);
+            order_ask_retired(query);
         else
             sk_talk_follow(&query->talk, order_on_followed);
         return;
@@ -133,7 +142,7 @@ static void order_on_followed(struct sk_talk *talk, bool ok)
     if (!ok) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
     } else if (query->segments > 0 && query->looks[0].segment == newest) {
-        sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL); // nothing new in its slot
+        order_ask_retired(query); // nothing new in its slot
     } else {
         order_release(talk);
         query->answered = 0;
@@ -227,13 +236,30 @@ static void order_on_last_row(void *arg, const struct sk_result *result)
     struct order_query *query = arg;
     bool found = result->rows != NULL && sk_rows_count(result->rows) == 1;
     if (found)
-        sk_talk_end(&query->talk, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, 0));
+        order_show(query, sk_rows_text(result->rows, 0, 0));
     else if (result->rows == NULL || query->unsure)
         sk_talk_end(&query->talk, SK_VERDICT_UNAVAILABLE, NULL);
     else if (query->followed)
-        sk_talk_end(&query->talk, SK_VERDICT_NOT_FOUND, NULL);
+        order_ask_retired(query);
     else
         sk_talk_follow(&query->talk, order_on_followed);
+}
+
+// No sale that is in the catalogue has it. A retired one in the same slot may have: Redis had lost it, and an instance
+// still holds it, paused, to write it as refused.
+static void order_ask_retired(struct order_query *query)
+{
+    char slot[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(query->order_id))};
+    sk_talk_ask_pg(&query->talk, SK_STATEMENT_RETIRED_EPOCH, 1, params, order_on_retired);
+}
+
+static void order_on_retired(void *arg, const struct sk_result *result)
+{
+    struct order_query *query = arg;
+    int64_t epoch = result->rows == NULL ? 0 : sk_rows_number(result->rows, 0, 0); // 0: none is retired there
+    bool unsure = result->rows == NULL || (epoch > 0 && sk_order_id_may_be_away(query->order_id, epoch));
+    sk_talk_end(&query->talk, unsure ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_NOT_FOUND, NULL);
 }
 
 static void order_release(struct sk_talk *talk)

@@ -22,7 +22,7 @@ START_TEST(an_order_is_shown_to_its_user_alone)
         const char *id, *voucher_id, *user, *status, *created_at, *reason = NULL;
         char uuid[SK_UUID_SIZE];
         sql_put_id(uuid, rows[i].id);
-        PGresult *found = SQL_RUN(SK_STATEMENT_FIND_ORDER, NULL, uuid, rows[i].user);
+        PGresult *found = SQL_RUN(SK_STATEMENT_FIND_ORDER, sql_slot, uuid, rows[i].user);
         json_t *json = sql_document(found, 0);
         ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:s,s:s,s?s!}", "id", &id, "voucher_id", &voucher_id,
                                      "user_id", &user, "status", &status, "created_at", &created_at, "reason", &reason),
@@ -35,14 +35,12 @@ START_TEST(an_order_is_shown_to_its_user_alone)
         ck_assert_uint_eq(strlen(created_at), strlen("2026-11-10T16:00:00.123Z"));
         json_decref(json);
         PQclear(found);
-        found = SQL_RUN(SK_STATEMENT_FIND_ORDER, sql_slot, uuid, rows[i].user);
-        ck_assert_int_eq(PQntuples(found), 1);
-        PQclear(found);
         found = SQL_RUN(SK_STATEMENT_FIND_ORDER, "1", uuid, rows[i].user); // it is not there
         ck_assert_int_eq(PQntuples(found), 0);
         PQclear(found);
-        found = SQL_RUN(SK_STATEMENT_FIND_ORDER, NULL, uuid, "mallory");
-        ck_assert_int_eq(PQntuples(found), 0);
+        found = SQL_RUN(SK_STATEMENT_FIND_ORDER, sql_slot, uuid, "mallory"); // it is another's
+        ck_assert_int_eq(PQntuples(found), 1);
+        ck_assert_int_eq(PQgetisnull(found, 0, 0), 1);
         PQclear(found);
     }
 }

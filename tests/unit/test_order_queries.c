@@ -85,11 +85,20 @@ static void ask_up_to_the_look(void)
     ck_assert_uint_gt(fake_redis.count, fake_redis.answered);
 }
 
+static void no_retired_sale_has_it(void)
+{
+    static const rows_t none[] = {{"0"}};
+    static const struct sk_rows rows = {1, none};
+    (void)the_statement(SK_STATEMENT_RETIRED_EPOCH);
+    pg_answers(&rows);
+}
+
 // Before that, the catalogue is followed: a voucher that is new may have the same slot.
 static void must_not_be_found(uint64_t ticket)
 {
     ck_assert_int_eq(told[ticket].count, 0);
     follow_ends(true);
+    no_retired_sale_has_it();
     must_be_told(ticket, SK_VERDICT_NOT_FOUND);
 }
 
@@ -108,6 +117,21 @@ START_TEST(what_postgres_has_is_shown)
     must_be_shown(1, "{\"id\":\"x\"}");
     ck_assert_uint_eq(fake_pg.count, 1);
     ck_assert_uint_eq(fake_redis.count, 0);
+}
+END_TEST
+
+START_TEST(what_is_anothers_is_not_found)
+{
+    static const rows_t anothers[] = {{NULL}};
+    static const struct sk_rows rows = {1, anothers};
+    sk_query_order(&control, order, USER, 1);
+    pg_answers(&rows);
+    must_be_told(1, SK_VERDICT_NOT_FOUND);
+    ck_assert_uint_eq(fake_pg.count, 1);
+    ask_up_to_the_look();
+    answer_look("");
+    pg_answers(&rows); // it has been settled meanwhile
+    must_be_told(1, SK_VERDICT_NOT_FOUND);
 }
 END_TEST
 
@@ -255,6 +279,30 @@ START_TEST(without_postgres_it_is_not_known)
 }
 END_TEST
 
+// Redis had lost it, and an instance that was paused may still come to write it as refused.
+START_TEST(an_order_of_a_sale_that_was_retired_may_be_away)
+{
+    static const rows_t row[] = {{"7"}};
+    static const struct sk_rows rows = {1, row};
+    static const int64_t epochs[] = {0, 6, 7, 8};
+    char id[SK_UUID_SIZE];
+    for (size_t i = 0; i < COUNT(epochs); i++) {
+        sk_order_id_make(&gen, 11, epochs[i], id); // no segment is there
+        sk_query_order(&control, id, USER, 1);
+        pg_answers(&no_rows);
+        follow_ends(true);
+        ck_assert_str_eq(the_statement(SK_STATEMENT_RETIRED_EPOCH)->argv[0], "11");
+        pg_answers(&rows);
+        must_be_told(1, epochs[i] < 7 ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_NOT_FOUND);
+    }
+    sk_query_order(&control, id, USER, 1);
+    pg_answers(&no_rows);
+    follow_ends(true);
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
 START_TEST(a_voucher_that_is_new_is_found_by_a_look)
 {
     char id[SK_UUID_SIZE];
@@ -263,13 +311,12 @@ START_TEST(a_voucher_that_is_new_is_found_by_a_look)
     sk_query_order(&control, id, USER, 1);
     pg_answers(&no_rows);
     ck_assert_uint_eq(told_count, 0);
-    follow_ends(true);
-    must_be_told(1, SK_VERDICT_NOT_FOUND);
+    must_not_be_found(1);
     sk_query_order(&control, id, USER, 1);
     pg_answers(&no_rows);
     follow_ends(false);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    ck_assert_uint_eq(fake_pg.count, 2);
+    ck_assert_uint_eq(fake_pg.count, 3);
     ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
     unsigned slot = sk_catalogue_find(core.catalogue, 9)->segments[0]->slot;
     row.state = SK_VOUCHER_RETIRED;
@@ -494,12 +541,14 @@ int main(void)
     TCase *tcase = tcase_create("order queries");
     tcase_add_checked_fixture(tcase, setup, control_teardown);
     tcase_add_test(tcase, what_postgres_has_is_shown);
+    tcase_add_test(tcase, what_is_anothers_is_not_found);
     tcase_add_test(tcase, what_only_redis_has_is_pending);
     tcase_add_test(tcase, what_no_store_has_is_not_found);
     tcase_add_test(tcase, not_found_needs_a_redis_that_can_be_relied_on);
     tcase_add_test(tcase, without_redis_it_is_not_known);
     tcase_add_test(tcase, not_found_needs_an_id_that_no_instance_can_hold);
     tcase_add_test(tcase, without_postgres_it_is_not_known);
+    tcase_add_test(tcase, an_order_of_a_sale_that_was_retired_may_be_away);
     tcase_add_test(tcase, a_voucher_that_is_new_is_found_by_a_look);
     tcase_add_test(tcase, a_voucher_that_is_new_may_share_its_slot);
     tcase_add_test(tcase, each_segment_of_the_slot_is_asked);

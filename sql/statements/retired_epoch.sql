@@ -1,0 +1,1 @@
+SELECT retired_epoch($1::integer)
