@@ -17,6 +17,7 @@ enum { STOCK = 100, BUYERS = 50, MANY = 200, MANY_FULL = 1000, FULL_MS = 10000, 
 
 static int64_t first;
 static int count;
+static PGconn *holder; // of a row lock
 
 static void setup(void)
 {
@@ -25,6 +26,8 @@ static void setup(void)
 
 static void teardown(void)
 {
+    PQfinish(holder);
+    holder = NULL;
     sales_refuse_none();
     service_stop_all();
     db_run("TRUNCATE seckill_voucher, seckill_segment, voucher_order, dead_letter");
@@ -144,7 +147,7 @@ START_TEST(a_locked_row_holds_up_no_other)
     struct http_reply reply;
     name_of(count / 2, sick);
     name_of(count / 2 + 1, next);
-    PGconn *holder = db_connect();
+    holder = db_connect();
     (void)snprintf(lock, sizeof lock, "BEGIN; SELECT FROM seckill_segment WHERE voucher_id = %s FOR UPDATE", sick);
     PQclear(PQexec(holder, lock));
     ck_assert_int_eq(PQtransactionStatus(holder), PQTRANS_INTRANS);
@@ -156,6 +159,7 @@ START_TEST(a_locked_row_holds_up_no_other)
     ck_assert_int_eq(http_buy(service, sick, "late", &reply), 503);
     http_must_buy(service, next, "late");
     PQfinish(holder);
+    holder = NULL;
     await_all_but(-1);
     http_must_buy(service, sick, "late");
     books_must_balance(sick);
