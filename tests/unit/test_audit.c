@@ -134,6 +134,29 @@ START_TEST(a_new_voucher_has_no_newest_entry)
 }
 END_TEST
 
+START_TEST(a_look_is_behind_what_was_heard)
+{
+    static const struct {
+        struct sk_look look;
+        int64_t epoch;
+        const char *last;
+        bool behind;
+    } rows[] = {
+        {LOOK(7, 4, 6, 0, "100-5"), 7, "100-5", false},
+        {LOOK(7, 4, 6, 0, "100-5"), 7, "100-6", true}, // an order of our own since
+        {LOOK(7, 4, 6, 0, "100-5"), 7, "99-9", false}, // orders of others since
+        {LOOK(7, 4, 6, 0, "100-5"), 7, "epoch-7", false},
+        {LOOK(7, 4, 6, 0, "100-5"), 7, "", false}, // rebuilt here, and not asked since
+        {LOOK(7, 4, 6, 0, "epoch-7"), 7, "100-5", true},
+        {LOOK(7, 4, 6, 0, "100-5"), 6, "100-9", false}, // of an epoch that has passed
+        {LOOK(7, 4, 6, 0, "100-5"), 8, "", true},
+        {LOOK(7, 4, 6, 0, "100-5"), 0, "", false}, // never asked
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_msg(sk_look_is_behind(&rows[i].look, rows[i].epoch, rows[i].last) == rows[i].behind, "row %zu", i);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("audit");
@@ -142,5 +165,6 @@ int main(void)
     tcase_add_test(tcase, what_cannot_be_read_is_not_relied_on);
     tcase_add_test(tcase, each_finding_has_its_cause);
     tcase_add_test(tcase, a_new_voucher_has_no_newest_entry);
+    tcase_add_test(tcase, a_look_is_behind_what_was_heard);
     return harness_main(tcase, CK_FORK);
 }
