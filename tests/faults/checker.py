@@ -9,7 +9,7 @@ import copy
 import answers
 import books
 from crowd import Event
-from world import Fresh, Order, Sample, Voucher, World
+from world import Fresh, Order, OrderList, Sample, Voucher, World
 
 ASSERTIONS = [
     books.not_oversold,
@@ -29,6 +29,7 @@ ASSERTIONS = [
     answers.accepted_is_mostly_confirmed,
     answers.accepted_is_never_unknown,
     answers.each_url_tells_the_end,
+    answers.lists_are_complete,
     answers.strangers_see_no_order,
     answers.answers_are_for_who_asked,
     answers.refused_left_no_order,
@@ -40,6 +41,7 @@ ASSERTIONS = [
     answers.unknowns_are_few,
     answers.newcomers_are_served,
 ]
+MADE_UP = "00000000-0000-7000-8000-000000000"  # and the epoch in hex
 # What no waiting makes good.
 HOPELESS = {
     "the_audit_had_nothing_to_mend",
@@ -50,6 +52,7 @@ HOPELESS = {
     "accepted_is_mostly_confirmed",
     "accepted_is_never_unknown",
     "each_url_tells_the_end",
+    "lists_are_complete",
     "strangers_see_no_order",
     "answers_are_for_who_asked",
     "sold_out_is_true",
@@ -111,7 +114,11 @@ def good_world() -> World:
         samples=[Sample("1", "open", 2, 3, "1"), Sample("1", "loading", 9, 9, "2")],
         stalls=[(30, 31)],
         ends=ends,
-        strangers=[heard(20, 21, "stranger", "nobody", 404, "NOT_FOUND", "o0")],
+        strangers=[
+            heard(20, 21, "stranger", "nobody", 404, "NOT_FOUND", f"{MADE_UP}002"),
+            heard(20, 21, "stranger", "nobody", 503, "UNAVAILABLE", f"{MADE_UP}001"),  # of an earlier epoch
+        ],
+        lists=[OrderList("u1", 200, True, {"o1"}), OrderList("u4", 200, True, {"o4"})],
         fresh=[Fresh(1, heard(9, 10, "fresh", "new", 201, "", "o5", "unpaid"))],
     )
 
@@ -148,12 +155,16 @@ def corruptions() -> dict[str, list]:
             voucher(lambda v: setattr(v, "pg_stock", 1)),
             voucher(lambda v: setattr(v, "pg_live", 4)),
             voucher(lambda v: setattr(v, "state", "loading")),
+            voucher(lambda v: setattr(v, "retired", True)),
         ],
         "units_are_held_meanwhile": [
             lambda world: world.samples.append(Sample("1", "open", 3, 3, "1")),
             lambda world: world.samples.append(Sample("1", "open", -1, 5, "1")),
         ],
-        "buyers_are_the_orders": [voucher(lambda v: v.buyers.update(u0="o8"))],
+        "buyers_are_the_orders": [
+            voucher(lambda v: v.buyers.update(u0="o8")),
+            voucher(lambda v: setattr(v, "retired", True)),
+        ],
         "journal_is_empty": [voucher(lambda v: setattr(v, "journal", 1))],
         "letters_are_accounted_for": [lambda world: setattr(world, "letters", 2)],
         "nothing_is_foreign": [lambda world: world.foreign.append("an order of voucher 99")],
@@ -182,9 +193,16 @@ def corruptions() -> dict[str, list]:
             end(-1, reason="SOLD_OUT"),
             lambda world: world.ends.pop(),
         ],
+        "lists_are_complete": [
+            lambda world: setattr(world.lists[0], "orders", set()),
+            lambda world: setattr(world.lists[1], "orders", set()),
+            lambda world: setattr(world.lists[0], "status", 503),
+            lambda world: setattr(world.lists[0], "complete", False),
+        ],
         "strangers_see_no_order": [
             lambda world: setattr(world.strangers[0], "status", 200),
-            lambda world: (setattr(world.strangers[0], "status", 503), setattr(world.vouchers["1"], "rebuilds", 0)),
+            lambda world: setattr(world.strangers[0], "status", 503),
+            lambda world: setattr(world.vouchers["1"], "rebuilds", 0),
         ],
         "answers_are_for_who_asked": [
             event(3, 4, "look", "u1", 200, "", "o1", "unpaid", shown=["o0", "u1", "1"]),

@@ -15,7 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver import Result, run_fault
+from driver import run_fault
+from fault import Result
 from faults import FAULTS
 from stack import ROOT, Broken, Stack
 

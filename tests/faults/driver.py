@@ -9,19 +9,20 @@ import random
 import signal
 import subprocess
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
-from typing import Callable
 
 import checker
 from crowd import Crowd, Event, ask_all, write_history
+from fault import Fault, Result, Terms
 from stack import Broken, Instance, NotInjectable, Stack, wait_for
 from watch import Watch
-from world import Fresh, Order, Voucher, World
+from world import Fresh, Order, OrderList, Voucher, World
 
 SETTLE_S = 30.0
 BACK_S = 30.0
 ASKED = 50  # vouchers, by somebody new
+LISTS = 10  # users who ask for all their orders
 STRANGERS = 10  # orders that another user asks for
 # Keys that belong to no voucher of the run: those that do not go away soon.
 STRAY_KEYS = """
@@ -34,7 +35,8 @@ end
 for _, key in ipairs(redis.call('KEYS', '*')) do
   local left_ms = redis.call('PTTL', key)
   local passes = string.match(key, '^seckill:lock:') or string.match(key, '^seckill:session:')
-  if not own[key] and key ~= 'seckill:sessions' and not (passes and left_ms >= 0 and left_ms <= 60000) then
+  local lasts = key == 'seckill:sessions' or key == 'seckill:busy'
+  if not own[key] and not lasts and not (passes and left_ms >= 0 and left_ms <= 60000) then
     stray[#stray + 1] = key .. ' (PTTL ' .. left_ms .. ')'
   end
 end
@@ -45,94 +47,6 @@ select 'voucher ' || id from seckill_voucher where id <> all (%(own)s)
 union all select 'order ' || id || ' of voucher ' || voucher_id from voucher_order where voucher_id <> all (%(own)s)
 union all select 'dead letter of voucher ' || voucher_id from dead_letter where voucher_id <> all (%(own)s)
 """
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How the suite runs, whichever the fault."""
-
-    full: bool = False  # each fault in its full size
-    sanitized: bool = False  # a slow build, in which memory is not compared and shares of time say less
-    judges_time: bool = True  # whether unknown outcomes are bounded; not where other things keep the machine busy
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One row of the table. `inject` runs while the crowd buys; what it breaks it mends."""
-
-    name: str  # the number in the list, and a letter
-    title: str
-    inject: Callable[["Run"], None]
-    short: bool = False  # part of the selection for CI
-    instances: int = 2
-    units: int = 300
-    users: int = 700
-    rate: int = 350
-    seconds: float = 3.0
-    vouchers: int = 1
-    spread: bool = False
-    opposite: bool = False
-    proxied: bool = False
-    appendfsync: str = "always"
-    env: dict[str, str] = field(default_factory=dict)
-    first_env: dict[str, str] = field(default_factory=dict)
-    may_differ: bool = False  # the fault itself makes the books differ, and the audit is there to mend it
-    letters: int = 0
-    fresh_redis: bool = False
-    refused_202: int = 0  # accepted orders that may end as refused, where something is lost
-    rebuilds: int = 0  # reconciles that the fault may cause, beyond the first warm-up of each voucher
-    unknown: float = 0.05  # part of the purchases whose outcome may be unknown
-    known: str = ""  # what the next release mends: the row is expected to fail until then
-    known_by: tuple[str, ...] = ()  # by these assertions, and by no other
-    lost_202: int = 0  # accepted orders that may have no end: two faults at once took both places they were in
-    full: bool = False  # with --all only
-
-
-@dataclass
-class Result:
-    fault: Fault
-    ran: bool = True
-    why: str = ""
-    complaints: dict[str, list[str]] = field(default_factory=dict)
-    recovery_ms: int = 0
-    outcomes: dict[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
-    measured: dict[str, float] = field(default_factory=dict)  # what the bounds of the row are for
-
-    @property
-    def held(self) -> bool:
-        return self.ran and not self.complaints
-
-    @property
-    def as_known(self) -> bool:
-        """Whether it fails as the row says that it does."""
-        return bool(self.fault.known and self.complaints) and set(self.complaints) <= set(self.fault.known_by)
-
-    @property
-    def well(self) -> bool:
-        return self.as_known if self.fault.known else self.held
-
-    @property
-    def verdict(self) -> str:
-        if self.as_known:
-            return f"known {self.fault.known}"
-        if self.fault.known and self.held:
-            return "unexpected pass: mended? then remove the mark"
-        return "held" if self.held else "BROKEN"
-
-    def as_object(self) -> dict:
-        return {
-            "fault": self.fault.name,
-            "title": self.fault.title,
-            "ran": self.ran,
-            "held": self.held,
-            "verdict": self.verdict if self.ran else "not run",
-            "recovery_ms": self.recovery_ms if self.ran else None,
-            "requests": sum(self.outcomes.values()),
-            **self.measured,
-            **{name: self.outcomes.get(name, 0) for name in ("ok", "refused", "unknown")},
-            "why": self.why or self.complaints,
-        }
 
 
 class Run:
@@ -150,6 +64,7 @@ class Run:
         self.settled: World | None = None  # the last look
         self.ends: list[Event] | None = None
         self.strangers: list[Event] = []
+        self.lists: list[OrderList] = []
         self.fresh: list[Fresh] = []
         self.watch = Watch(self)
 
@@ -293,7 +208,7 @@ class Run:
             "select 'held', voucher_id, user_id, id from held_order;"
             "select 'voucher', id, units, stock, epoch - 1,"
             " case when now() < begin_at then 'NOT_STARTED' when now() >= end_at then 'ENDED' else 'open' end"
-            ", live from seckill_voucher join seckill_segment on voucher_id = id;"
+            ", live, state from seckill_voucher join seckill_segment on voucher_id = id;"
             "select 'letters', count(*) from dead_letter where ended_at is null"
             " and (orders is null or exists (select from held_order h where h.letter = dead_letter.id));"
         )
@@ -320,6 +235,7 @@ class Run:
                 journal=journal,
                 state=state[0] or "missing",
                 window=row[5],
+                retired=row[7] == "retired",
                 rebuilds=int(row[4]),
             )
         return World(
@@ -339,6 +255,7 @@ class Run:
             foreign=self.foreign(),
             ends=self.ends,
             strangers=self.strangers,
+            lists=self.lists,
             fresh=self.fresh,
             lost_202=self.fault.lost_202,
         )
@@ -383,6 +300,11 @@ class Run:
         some = self.rng.sample(self.ends, min(STRANGERS, len(self.ends)))
         self.strangers = [Event(0, 0, "stranger", "stranger", e.voucher, 0, order=e.order) for e in some]
         self.read([*self.ends, *self.strangers])
+        users = sorted({event.user for event in self.ends})
+        for user in self.rng.sample(users, min(LISTS, len(users))):
+            status, document = self.rng.choice(self.stack.instances).ask("GET", "/orders", user)
+            ids = {order["id"] for order in document.get("orders", [])}
+            self.lists.append(OrderList(user, status, document.get("complete", False), ids))
         vouchers = list(self.settled.vouchers.items())
         for id, voucher in self.rng.sample(vouchers, min(ASKED, len(vouchers))):
             event = self.buy(f"fresh{id}", self.rng.choice(self.stack.instances), 5.0, id)
@@ -473,22 +395,3 @@ def run_fault(stack: Stack, fault: Fault, seed: int, terms: Terms = Terms()) -> 
             result.outcomes[event.outcome] = result.outcomes.get(event.outcome, 0) + 1
     result.seconds = time.monotonic() - began
     return result
-
-
-def self_test() -> list[str]:
-    """What is wrong with the verdicts: a known failure is one by the named assertion alone, and must not pass."""
-    plain = Fault("0", "", lambda _: None)
-    marked = Fault("0", "", lambda _: None, known="X1", known_by=("seen_meanwhile",))
-    cases = [
-        (Result(plain), "held", True),
-        (Result(plain, complaints={"seen_meanwhile": ["x"]}), "BROKEN", False),
-        (Result(marked, complaints={"seen_meanwhile": ["x"]}), "known X1", True),
-        (Result(marked, complaints={"not_oversold": ["x"]}), "BROKEN", False),
-        (Result(marked, complaints={"seen_meanwhile": ["x"], "not_oversold": ["x"]}), "BROKEN", False),
-        (Result(marked), "unexpected pass", False),
-    ]
-    return [
-        f"the verdict on {list(result.complaints)} of a row {result.fault.known or 'without a mark'} is {result.verdict}"
-        for result, verdict, well in cases
-        if not result.verdict.startswith(verdict) or result.well != well
-    ]

@@ -7,7 +7,7 @@ import multiprocessing
 import queue
 from typing import Callable, Iterator
 
-from driver import Result
+from fault import Result
 from stack import Broken
 
 PATIENCE_S = 1.0

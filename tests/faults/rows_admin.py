@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import time
 
-from driver import Fault, Run
+from driver import Run
+from fault import Fault
 from rows_tools import in_background, sells, terms, within
 
 

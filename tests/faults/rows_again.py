@@ -7,7 +7,8 @@ import time
 from collections import deque
 
 from crowd import Event, Link
-from driver import Fault, Run
+from driver import Run
+from fault import Fault
 from stack import ADMIN_TOKEN, Broken, Instance, wait_for
 
 GROWTH = 0.02

@@ -11,9 +11,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from crowd import Event
-from driver import Fault, Run
-from faults import another
-from rows_tools import buy, terms
+from driver import Run
+from fault import Fault
+from rows_tools import another, buy, terms
 from stack import ADMIN_TOKEN, Broken, Instance, wait_for
 
 NOBODYS = "00000000-0000-7000-8000-000000000000"

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import time
 
-from driver import Fault, Run
+from driver import Run
+from fault import Fault
 from rows_tools import sells, within
 from stack import wait_for
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import time
 
-from driver import Fault, Run
-from rows_tools import crowd, insert_vouchers, key, kill, open_voucher, within
+from driver import Run
+from fault import Fault
+from rows_tools import accepted, crowd, insert_vouchers, key, kill, look, open_voucher, within
 from stack import wait_for
 
 MANY = 999  # and the one that each row has
@@ -69,7 +70,38 @@ def second_sale(run: Run) -> None:
         within(run, f"sale {n + 1} sold out", lambda: sold_out(run, voucher), 5)
 
 
+def older_than_1000_others(run: Run) -> None:
+    """The newest thousand are looked at, and the accepted order is of none of them. All are loaded, as they would be
+    after a while; loading them is for another row. Who is asked has nothing to write, so it can ask PostgreSQL."""
+    process = run.redis.call("INFO", "server").split("run_id:")[1][:40]
+    holder = run.hold_orders(5)  # longer than loading them takes on a slow disk
+    order = accepted(run, run.vouchers[0], "first-of-all")
+    others = insert_vouchers(run, 1300, 1, epoch=1)
+    loaded = ["state", "open", "epoch", 1, "last", "epoch-1", "stock", 1, "run", process]
+    loaded += ["begin_ms", 0, "end_ms", 2**42]
+    run.redis.calls(["HSET", key(voucher, "voucher"), *loaded] for voucher in others)
+    look(run, order, 1)
+    run.postgres.sql(f"delete from seckill_voucher where id in ({','.join(others)})")
+    holder.wait()
+    run.redis.calls(["DEL", key(voucher, "voucher")] for voucher in others)
+
+
+def rebuilt_at_once(run: Run) -> None:
+    """Many vouchers are missing in Redis, and each statement takes a while: less than the patience with one, but more
+    for one of each voucher. In good order all are done in six seconds."""
+    run.stack.pg_proxy.delay_ms = 5  # each way
+    vouchers = insert_vouchers(run, IMPATIENT_MANY, 10)
+    run.vouchers += vouchers
+    states = lambda: run.redis.calls(["HGET", key(voucher, "voucher"), "state"] for voucher in vouchers)
+    within(run, f"{IMPATIENT_MANY} vouchers rebuilt", lambda: states() == ["open"] * IMPATIENT_MANY, 15)
+    run.stack.pg_proxy.delay_ms = 0
+    wait_for("rebuilt in the end", lambda: states() == ["open"] * IMPATIENT_MANY, 30)
+
+
 TWO_REACTORS = {"SECKILL_REACTORS": "2"}
+IMPATIENT_MANY = 150
+IMPATIENT = {"SECKILL_PG_TIMEOUT_MS": "700"}
+
 
 def thousand(name: str, title: str, then, **more) -> Fault:
     return Fault(name, f"1,000 vouchers, {title}", many(then), **{"rate": 0, "units": 50, "rebuilds": 10} | more)
@@ -83,6 +115,23 @@ ROWS = [
     thousand("30a", "a crowd over all of them", nothing, full=True),
     thousand("30b", "an instance killed", killed, unknown=0.5),
     thousand("30c", "FLUSHALL", flushall, rebuilds=4 * MANY, refused_202=60, unknown=0.9, full=True),
+    Fault(
+        "30d",
+        "a pending order of a voucher older than 1,000",
+        older_than_1000_others,
+        rate=0,
+    ),
+    Fault(
+        "30e",
+        "150 vouchers rebuilt at once, by the impatient",
+        rebuilt_at_once,
+        proxied=True,
+        rate=0,
+        env=IMPATIENT,
+        rebuilds=3 * MANY,
+        unknown=0.9,
+        full=True,
+    ),
     two("36a", "an instance killed", killed, unknown=0.3, full=True),
     two("36b", "FLUSHALL", flushall, rebuilds=8, refused_202=50),
     two("36c", "SIGTERM", terminated, unknown=0.1),

@@ -11,7 +11,8 @@ import os
 import signal
 import time
 
-from driver import Fault, Run
+from driver import Run
+from fault import Fault
 from rows_tools import accepted, kill, look, within
 from stack import wait_for
 

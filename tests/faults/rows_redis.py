@@ -1,42 +1,85 @@
-"""Redis's clock, and two masters at once."""
+"""A Redis that is full, busy, stopped, demoted, or lies: 8 to 12, 29."""
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
+from pathlib import Path
 
-from driver import Fault, Run
-from faults import clock_env
-from rows_tools import accepted, kill, restart, set_clock, within
-from stack import wait_for
+from driver import Run
+from fault import Fault
+from hostile import HostileRedis
+from rows_tools import another, fill, restart
+from stack import free_port, wait_for
 
-SETTLED_S = 6.0  # recovery begins a second after an entry was made, and looks once a second
+
+def scripts_flushed(run: Run) -> None:
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        run.redis.call("SCRIPT", "FLUSH")
+        time.sleep(0.005)
 
 
-def clock_back_with_a_dead_instance(run: Run) -> None:
-    """What was written in the hour that did not take place has the newest ids for an hour; so have the dead one's
-    orders."""
-    file = run.stack.folder / "clock"
-    run.redis.preload = clock_env(run, file)
+def redis_memory_full(run: Run) -> None:
+    run.redis.call("CONFIG", "SET", "maxmemory", "1")
+    time.sleep(0.8)
+    run.redis.call("CONFIG", "SET", "maxmemory", "0")
+
+
+def redis_disk_full(run: Run) -> None:
+    """Redis ends itself when it cannot write its file with appendfsync always; it comes back with room."""
+    disk = run.stack.small_disk("disk", 3)
     run.redis.end(signal.SIGTERM)
+    target = disk / "redis"
+    shutil.copytree(run.redis.dir, target)
+    own, run.redis.dir = run.redis.dir, target
     run.redis.run(*run.stack.redis_settings)
-    run.redis.preload = {}
-    last = lambda: run.redis.call("HGET", run.key("voucher"), "last") or ""
-    wait_for("selling", lambda: last() and not last().startswith("epoch"))
-    set_clock(file, 3600)
-    future = (time.time() + 3000) * 1000
-    wait_for("an entry of the future", lambda: last()[:1].isdigit() and float(last().split("-")[0]) > future)
-    set_clock(file, 0)
-    holder = run.hold_orders(0.6)
-    for n in range(20):
-        accepted(run, run.vouchers[0], f"stranded{n}")
-    kill(run)
-    holder.wait()
-    stranded = (
-        "select 1 from voucher_order where user_id like 'stranded%' and status = 'unpaid' group by voucher_id"
-        " having count(*) = 20"
-    )
-    within(run, "orders of a dead instance settled", lambda: run.postgres.sql(stranded) == [["1"]], SETTLED_S)
+    ballast = disk / "ballast"
+    fill(ballast)
+    time.sleep(1.0)
+    ballast.unlink()
+    run.redis.end(signal.SIGTERM)
+    run.redis.dir = own
+    shutil.rmtree(own)
+    shutil.copytree(target, own)
+    run.redis.run(*run.stack.redis_settings)
+
+
+def redis_paused(run: Run) -> None:
+    run.redis.signal(signal.SIGSTOP)
+    time.sleep(5)
+    run.redis.signal(signal.SIGCONT)
+
+
+def redis_busy(run: Run) -> None:
+    script = "local t = redis.call('TIME')[1] + 2 repeat until redis.call('TIME')[1] - t >= 0 return 1"
+    run.redis.call("CONFIG", "SET", "lua-time-limit", "100")
+    run.redis.call("EVAL", script, 0, timeout=10)
+
+
+def replica_promoted(run: Run) -> None:
+    """The replica has missed the last 0.4 s."""
+    replica = run.stack.new_redis()
+    replica.run("always")
+    run.stack.others.append(replica)
+    replica.call("REPLICAOF", "127.0.0.1", run.redis.port)
+    wait_for("replica", lambda: "master_link_status:up" in replica.call("INFO", "replication"))
+    time.sleep(0.3)
+    replica.call("REPLICAOF", "127.0.0.1", free_port())  # the link is cut
+    time.sleep(0.4)
+    run.redis.end(signal.SIGKILL)
+    replica.call("REPLICAOF", "NO", "ONE")
+    run.stack.redis_proxy.upstream = replica.port
+    run.stack.redis, run.stack.others = replica, [run.redis]
+    run.stack.redis_settings = ()  # the next fault starts its own
+
+
+def redis_demoted(run: Run) -> None:
+    """It becomes a replica while connections are open, and a master again."""
+    run.redis.call("REPLICAOF", "127.0.0.1", free_port())
+    time.sleep(0.8)
+    run.redis.call("REPLICAOF", "NO", "ONE")
 
 
 def both_masters(run: Run) -> None:
@@ -62,7 +105,31 @@ def both_masters(run: Run) -> None:
     second.env |= {"SECKILL_REDIS_URL": f"redis://127.0.0.1:{own.port}"}
 
 
+def hostile_redis(run: Run) -> None:
+    """An instance of its own meets a Redis that lies; it must not crash, and sell nothing."""
+    for lie in HostileRedis.LIES:
+        with HostileRedis(lie) as server:
+            one = another(run, {"SECKILL_REDIS_URL": f"redis://127.0.0.1:{server.port}"})
+            statuses = set()
+            for n in range(8):
+                statuses.add(one.ask("POST", f"/seckill/{run.vouchers[0]}", f"liar-{n}", timeout=2)[0])
+                time.sleep(0.05)
+            code = one.end(signal.SIGTERM)
+            if code != 0 or not statuses <= {0, 503, 404}:
+                run.leaks.append(f"hostile Redis, {lie}: answers {statuses}, ended with {code}: {one.text()[-200:]}")
+
+
 ROWS = [
+    Fault("8", "SCRIPT FLUSH in a loop", scripts_flushed),
+    Fault("9", "Redis's memory full", redis_memory_full, unknown=0.45),
+    Fault("10", "Redis's disk full", redis_disk_full, fresh_redis=True, rebuilds=4, unknown=0.85),
+    Fault("11a", "Redis stopped for 5 s", redis_paused, unknown=0.85),
+    Fault("11b", "Redis busy with a script", redis_busy, unknown=0.85),
+    Fault(
+        "12a", "a replica promoted that missed the last 0.4 s", replica_promoted,
+        proxied=True, refused_202=25, rebuilds=2, unknown=0.1,
+    ),
+    Fault("12b", "Redis demoted to a replica, and back", redis_demoted, rebuilds=2, unknown=0.6),
     Fault(
         "12c",
         "two masters, each with an instance, for 1.5 s",
@@ -75,12 +142,5 @@ ROWS = [
         refused_202=120,
         unknown=0.6,
     ),
-    Fault(
-        "23c",
-        "Redis's clock back an hour, an instance dead",
-        clock_back_with_a_dead_instance,
-        units=2000,
-        rebuilds=6,
-        unknown=0.5,
-    ),
+    Fault("29", "a hostile Redis", hostile_redis),
 ]

@@ -161,7 +161,44 @@ def restart(instance: Instance, env: dict[str, str] | None = None) -> None:
     instance.wait_ready()
 
 
+def recoveries(instance: Instance) -> int:
+    """How often it has settled entries that were in no instance's hands, or in its own without its knowledge."""
+    return instance.text().count("recovering journal entries")
+
+
+def session_of(instance: Instance) -> str:
+    """The session of its first reactor."""
+    return re.findall('msg="session taken" session=([0-9a-f-]+)', instance.text())[-1]
+
+
 def in_background(work) -> threading.Thread:
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     return thread
+
+
+def another(run: Run, env: dict[str, str]) -> Instance:
+    """An instance beside those of the crowd, started."""
+    one = Instance(90, run.stack.folder, run.stack.binary, run.stack.store_urls(False) | env)
+    one.run()
+    return one
+
+
+def clock_env(run: Run, file: Path) -> dict[str, str]:
+    """What a process needs to live by the clock in `file`."""
+    library = run.stack.folder / "clock.so"
+    source = Path(__file__).with_name("clock.c")
+    done = subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, source], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Broken(f"clock.c: {done.stderr}")
+    file.write_bytes(struct.pack("q", 0))
+    return {"LD_PRELOAD": str(library), "CLOCK_FILE": str(file)}
+
+
+def fill(file: Path) -> None:
+    try:
+        with open(file, "wb", buffering=0) as out:
+            while True:
+                out.write(b"x" * 4096)
+    except OSError:
+        pass

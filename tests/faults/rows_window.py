@@ -10,9 +10,9 @@ from __future__ import annotations
 import signal
 import time
 
-from driver import Fault, Run
-from faults import clock_env
-from rows_tools import buy, crowd, open_voucher, set_clock, within
+from driver import Run
+from fault import Fault
+from rows_tools import buy, clock_env, crowd, open_voucher, set_clock, within
 from stack import wait_for
 
 EDGE_S = 0.05  # a request under way at the moment itself may be on either side

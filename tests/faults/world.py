@@ -34,6 +34,7 @@ class Voucher:
     journal: int
     state: str = "open"
     window: str = "open"  # or NOT_STARTED, ENDED: by PostgreSQL's clock
+    retired: bool = False  # in PostgreSQL; Redis has a mark and no more
     rebuilds: int = 0  # epochs since the first warm-up
 
     @property
@@ -44,6 +45,11 @@ class Voucher:
     def kept(self) -> dict[str, str]:
         """user -> order that is live, or held by a dead letter."""
         return {order.user: order.id for order in self.live} | self.held
+
+    @property
+    def kept_in_redis(self) -> dict[str, str]:
+        """The same, as Redis must have it."""
+        return {} if self.retired else self.kept
 
 
 @dataclass
@@ -66,6 +72,16 @@ class Fresh:
 
 
 @dataclass
+class OrderList:
+    """What a user was told of all orders of his, when all is settled."""
+
+    user: str
+    status: int
+    complete: bool
+    orders: set[str]
+
+
+@dataclass
 class World:
     history: list[Event]
     vouchers: dict[str, Voucher]
@@ -84,6 +100,7 @@ class World:
     foreign: list[str] = field(default_factory=list)  # rows and keys that belong to nobody
     ends: list[Event] | None = None  # each accepted order, read by its user when all is settled; None: not yet
     strangers: list[Event] = field(default_factory=list)  # some of them, read by somebody else
+    lists: list[OrderList] = field(default_factory=list)
     fresh: list[Fresh] = field(default_factory=list)
     lost_202: int = 0  # accepted orders that may have no end
 

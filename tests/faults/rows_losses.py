@@ -1,4 +1,4 @@
-"""What is broken in Redis (faults 4 to 12) and in its journal (24, 25)."""
+"""Redis loses data, or comes back with older ones: 4 to 7."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import threading
 import time
 
 from driver import Run
-from stack import Broken, free_port, wait_for
-
-# ---- 4 to 12: Redis ----
+from fault import Fault
+from rows_tools import accepted, is_open, look
+from stack import Broken, wait_for
 
 
 def redis_killed(run: Run) -> None:
@@ -103,6 +103,20 @@ def flushed_while_buyers_are_read(run: Run) -> None:
     holder.wait()
 
 
+def forgotten_after_a_rebuild(run: Run) -> None:
+    """An instance with accepted orders is stopped, Redis loses its data, another rebuilds; and time goes by."""
+    holder = run.hold_orders(0.6)
+    orders = [accepted(run, run.vouchers[0], f"waiting{n}") for n in range(20)]
+    run.first.signal(signal.SIGSTOP)
+    run.redis.call("FLUSHALL")
+    holder.wait()
+    wait_for("rebuilt", lambda: is_open(run, run.vouchers[0]))
+    run.redis.call("HINCRBY", run.key("voucher"), "rebuilt_ms", -31000)  # the script's clock
+    for order in orders:
+        look(run, order, 1)
+    run.first.signal(signal.SIGCONT)
+
+
 def old_copy_restored(run: Run) -> None:
     copy = run.redis.dir.with_name("redis-copy")
     shutil.rmtree(copy, ignore_errors=True)
@@ -144,129 +158,64 @@ def restarted_behind(run: Run) -> None:
     run.postgres.run()
 
 
-def scripts_flushed(run: Run) -> None:
-    until = time.monotonic() + 1.5
-    while time.monotonic() < until:
-        run.redis.call("SCRIPT", "FLUSH")
-        time.sleep(0.005)
+SMALL_BATCHES = {"SECKILL_BATCH_MAX": "8"}  # many of them wait their turn
+STOPPED_COUNTING = {
+    "SECKILL_FAILPOINTS": "admit.counted=stop",
+    "SECKILL_REDIS_TIMEOUT_MS": "5000",  # longer than it is stopped
+    "SECKILL_SOLD_OUT_MARK_MS": "2000",
+}
+STOPPED_RECONCILING = {"SECKILL_FAILPOINTS": "reconcile.buyers=stop"}
 
-
-def redis_memory_full(run: Run) -> None:
-    run.redis.call("CONFIG", "SET", "maxmemory", "1")
-    time.sleep(0.8)
-    run.redis.call("CONFIG", "SET", "maxmemory", "0")
-
-
-def redis_disk_full(run: Run) -> None:
-    """Redis ends itself when it cannot write its file with appendfsync always; it comes back with room."""
-    disk = run.stack.small_disk("disk", 3)
-    run.redis.end(signal.SIGTERM)
-    target = disk / "redis"
-    shutil.copytree(run.redis.dir, target)
-    own, run.redis.dir = run.redis.dir, target
-    run.redis.run(*run.stack.redis_settings)
-    ballast = disk / "ballast"
-    fill(ballast)
-    time.sleep(1.0)
-    ballast.unlink()
-    run.redis.end(signal.SIGTERM)
-    run.redis.dir = own
-    shutil.rmtree(own)
-    shutil.copytree(target, own)
-    run.redis.run(*run.stack.redis_settings)
-
-
-def fill(file: Path) -> None:
-    try:
-        with open(file, "wb", buffering=0) as out:
-            while True:
-                out.write(b"x" * 4096)
-    except OSError:
-        pass
-
-
-def redis_paused(run: Run) -> None:
-    run.redis.signal(signal.SIGSTOP)
-    time.sleep(5)
-    run.redis.signal(signal.SIGCONT)
-
-
-def redis_busy(run: Run) -> None:
-    script = "local t = redis.call('TIME')[1] + 2 repeat until redis.call('TIME')[1] - t >= 0 return 1"
-    run.redis.call("CONFIG", "SET", "lua-time-limit", "100")
-    run.redis.call("EVAL", script, 0, timeout=10)
-
-
-def replica_promoted(run: Run) -> None:
-    """The replica has missed the last 0.4 s."""
-    replica = run.stack.new_redis()
-    replica.run("always")
-    run.stack.others.append(replica)
-    replica.call("REPLICAOF", "127.0.0.1", run.redis.port)
-    wait_for("replica", lambda: "master_link_status:up" in replica.call("INFO", "replication"))
-    time.sleep(0.3)
-    replica.call("REPLICAOF", "127.0.0.1", free_port())  # the link is cut
-    time.sleep(0.4)
-    run.redis.end(signal.SIGKILL)
-    replica.call("REPLICAOF", "NO", "ONE")
-    run.stack.redis_proxy.upstream = replica.port
-    run.stack.redis, run.stack.others = replica, [run.redis]
-    run.stack.redis_settings = ()  # the next fault starts its own
-
-
-def redis_demoted(run: Run) -> None:
-    """It becomes a replica while connections are open, and a master again."""
-    run.redis.call("REPLICAOF", "127.0.0.1", free_port())
-    time.sleep(0.8)
-    run.redis.call("REPLICAOF", "NO", "ONE")
-
-
-# ---- 24, 25: the journal ----
-
-
-def broken_entries(run: Run) -> None:
-    order = "01a1fbe1-0c46-72f8-bdd2-587980274993"
-    for fields in (
-        ["epoch", "1"],
-        ["orders", f"{order} mallory"],
-        ["epoch", "1", "orders", "not an order"],
-        ["epoch", "1", "orders", b"\x00\xff\xfe,\x01"],
-        ["epoch", "99999999999999999999", "orders", f"{order} mallory"],
-        ["epoch", "1", "orders", f"{order} {'x' * 5000}"],
-        ["epoch", "1", "orders", f"{order} mallory," * 3],
-    ):
-        run.redis.call("XADD", run.key("journal"), "*", *fields)
-    time.sleep(1.2)
-
-
-def journal_deleted(run: Run) -> None:
-    holder = run.hold_orders(0.5)
-    time.sleep(0.2)
-    run.redis.call("DEL", run.key("journal"))
-    holder.wait()
-
-
-def journal_trimmed(run: Run) -> None:
-    holder = run.hold_orders(0.5)
-    time.sleep(0.2)
-    run.redis.call("XTRIM", run.key("journal"), "MAXLEN", 1)
-    holder.wait()
-
-
-def refused_by_postgres(run: Run) -> None:
-    """One user's orders are refused whatever happens: they are set aside, and settled once that is over."""
-    run.postgres.sql(
-        "create function refuse_victor() returns trigger language plpgsql as $$ begin"
-        " if new.user_id = 'victor' and new.status <> 'refused' then raise 'not victor'; end if; return new; end $$;"
-        "create trigger victor before insert on voucher_order for each row execute function refuse_victor();"
-    )
-    run.buy("victor", 0, 5.0)
-    path = f"/admin/vouchers/{run.vouchers[0]}/dead-letters"
-    try:
-        wait_for("dead letter", lambda: run.first.ask("GET", path)[1].get("dead_letters"), 20)
-        if run.reconcile(1) != 200:
-            raise Broken("no reconcile with a dead letter")
-    finally:
-        run.postgres.sql("drop trigger victor on voucher_order; drop function refuse_victor()")
-    letter = run.first.ask("GET", path)[1]["dead_letters"][0]
-    run.first.ask("POST", f"{path}/{letter['id']}/requeue")
+ROWS = [
+    Fault("4a", "Redis killed, appendfsync always", redis_killed, short=True, rebuilds=2, unknown=0.35),
+    Fault("4b", "Redis killed, appendfsync everysec", redis_killed, appendfsync="everysec", rebuilds=2, unknown=0.35),
+    Fault(
+        "5a", "Redis's file cut inside its last transaction", redis_cut_inside_its_last_transaction,
+        refused_202=25, rebuilds=2, unknown=0.15,
+    ),
+    Fault(
+        "5b", "Redis's file cut one second earlier", redis_back_a_second,
+        short=True, refused_202=25, rebuilds=2, unknown=0.15,
+    ),
+    Fault("6a", "FLUSHALL", flushall, refused_202=25, rebuilds=2, unknown=0.1),
+    Fault(
+        "6b", "FLUSHALL while orders wait for PostgreSQL", flushall_while_orders_wait,
+        env=SMALL_BATCHES, short=True, refused_202=120, rebuilds=2, unknown=0.15,
+    ),
+    Fault("6c", "Redis comes back empty while orders wait", redis_erased, refused_202=120, rebuilds=2, unknown=0.3),
+    Fault(
+        "6d", "Redis empty, and all sold by the time an order wakes", sold_out_meanwhile,
+        units=400, env=SMALL_BATCHES, refused_202=120, rebuilds=2, unknown=0.3,
+    ),
+    Fault(
+        "6e", "buyers lost in the middle of a reconcile", rolled_back_mid_reconcile,
+        first_env=STOPPED_RECONCILING, rebuilds=3, unknown=0.35,
+    ),
+    Fault(
+        "6f", "Redis rebuilt while an instance with orders is stopped", rebuilt_meanwhile,
+        units=2000, env=SMALL_BATCHES, refused_202=60, rebuilds=2, unknown=0.2,
+    ),
+    Fault(
+        "6g", "FLUSHALL while the buyers are read", flushed_while_buyers_are_read,
+        units=100, first_env=STOPPED_COUNTING, rebuilds=2, unknown=0.35,
+    ),
+    Fault(
+        "6h",
+        "an instance with orders away long after a rebuild",
+        forgotten_after_a_rebuild,
+        units=2000,
+        env={"SECKILL_BATCH_MAX": "8"},
+        rebuilds=4,
+        refused_202=20,
+        unknown=0.3,
+    ),
+    Fault("7a", "an old copy of Redis's data restored", old_copy_restored, refused_202=25, rebuilds=2, unknown=0.15),
+    Fault(
+        "7b", "old keys restored in the same process", old_copy_restored_in_place,
+        may_differ=True, refused_202=25, rebuilds=2,
+    ),
+    Fault(
+        "7c", "an old copy restored, the winners since ask again", restarted_behind,
+        units=2000, refused_202=25, rebuilds=2, unknown=0.85,  # as 7a: what was accepted since the copy is lost
+    ),
+]

@@ -1,0 +1,113 @@
+"""A row of the table, the terms on which it runs, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How the suite runs, whichever the fault."""
+
+    full: bool = False  # each fault in its full size
+    sanitized: bool = False  # a slow build, in which memory is not compared and shares of time say less
+    judges_time: bool = True  # whether unknown outcomes are bounded; not where other things keep the machine busy
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row of the table. `inject` runs while the crowd buys; what it breaks it mends."""
+
+    name: str  # the number in the list, and a letter
+    title: str
+    inject: Callable[["Run"], None]
+    short: bool = False  # part of the selection for CI
+    instances: int = 2
+    units: int = 300
+    users: int = 700
+    rate: int = 350
+    seconds: float = 3.0
+    vouchers: int = 1
+    spread: bool = False
+    opposite: bool = False
+    proxied: bool = False
+    appendfsync: str = "always"
+    env: dict[str, str] = field(default_factory=dict)
+    first_env: dict[str, str] = field(default_factory=dict)
+    may_differ: bool = False  # the fault itself makes the books differ, and the audit is there to mend it
+    letters: int = 0
+    fresh_redis: bool = False
+    refused_202: int = 0  # accepted orders that may end as refused, where something is lost
+    rebuilds: int = 0  # reconciles that the fault may cause, beyond the first warm-up of each voucher
+    unknown: float = 0.05  # part of the purchases whose outcome may be unknown
+    known: str = ""  # what the next release mends: the row is expected to fail until then
+    known_by: tuple[str, ...] = ()  # by these assertions, and by no other
+    lost_202: int = 0  # accepted orders that may have no end: two faults at once took both places they were in
+    full: bool = False  # with --all only
+
+
+@dataclass
+class Result:
+    fault: Fault
+    ran: bool = True
+    why: str = ""
+    complaints: dict[str, list[str]] = field(default_factory=dict)
+    recovery_ms: int = 0
+    outcomes: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    measured: dict[str, float] = field(default_factory=dict)  # what the bounds of the row are for
+
+    @property
+    def held(self) -> bool:
+        return self.ran and not self.complaints
+
+    @property
+    def as_known(self) -> bool:
+        """Whether it fails as the row says that it does."""
+        return bool(self.fault.known and self.complaints) and set(self.complaints) <= set(self.fault.known_by)
+
+    @property
+    def well(self) -> bool:
+        return self.as_known if self.fault.known else self.held
+
+    @property
+    def verdict(self) -> str:
+        if self.as_known:
+            return f"known {self.fault.known}"
+        if self.fault.known and self.held:
+            return "unexpected pass: mended? then remove the mark"
+        return "held" if self.held else "BROKEN"
+
+    def as_object(self) -> dict:
+        return {
+            "fault": self.fault.name,
+            "title": self.fault.title,
+            "ran": self.ran,
+            "held": self.held,
+            "verdict": self.verdict if self.ran else "not run",
+            "recovery_ms": self.recovery_ms if self.ran else None,
+            "requests": sum(self.outcomes.values()),
+            **self.measured,
+            **{name: self.outcomes.get(name, 0) for name in ("ok", "refused", "unknown")},
+            "why": self.why or self.complaints,
+        }
+
+
+def self_test() -> list[str]:
+    """What is wrong with the verdicts: a known failure is one by the named assertion alone, and must not pass."""
+    plain = Fault("0", "", lambda _: None)
+    marked = Fault("0", "", lambda _: None, known="X1", known_by=("seen_meanwhile",))
+    cases = [
+        (Result(plain), "held", True),
+        (Result(plain, complaints={"seen_meanwhile": ["x"]}), "BROKEN", False),
+        (Result(marked, complaints={"seen_meanwhile": ["x"]}), "known X1", True),
+        (Result(marked, complaints={"not_oversold": ["x"]}), "BROKEN", False),
+        (Result(marked, complaints={"seen_meanwhile": ["x"], "not_oversold": ["x"]}), "BROKEN", False),
+        (Result(marked), "unexpected pass", False),
+    ]
+    return [
+        f"the verdict on {list(result.complaints)} of a row {result.fault.known or 'without a mark'} is {result.verdict}"
+        for result, verdict, well in cases
+        if not result.verdict.startswith(verdict) or result.well != well
+    ]

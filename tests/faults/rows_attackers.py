@@ -1,0 +1,91 @@
+"""Clients that hang up, and clients that are slow: 21, 22."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+
+from crowd import Event
+from driver import Run
+from fault import Fault
+
+
+def clients_hang_up(run: Run) -> None:
+    """Ten thousand that reset, half-close, or leave while they wait."""
+    ports = [instance.port for instance in run.stack.instances]
+
+    def some(offset: int) -> None:
+        for n in range(offset, 10000, 4):
+            user, began = f"u{n % run.fault.users}", time.time()
+            request = (
+                f"POST /seckill/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\nX-User-Id: {user}\r\n"
+                "Content-Length: 0\r\n\r\n"
+            ).encode()
+            with socket.create_connection(("127.0.0.1", ports[n % len(ports)]), timeout=5) as link:
+                how = n % 4
+                link.sendall(request[: len(request) // 2] if how == 3 else request)
+                if how == 0:  # RST
+                    link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                elif how == 1:
+                    link.shutdown(socket.SHUT_WR)
+            run.history.append(Event(began, time.time(), "hung", user, run.vouchers[0], n % len(ports)))
+
+    threads = [threading.Thread(target=some, args=(offset,)) for offset in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def slowloris(run: Run) -> None:
+    """Nearly all connections of each instance are taken by those who send, or read, as slowly as they can; the
+    crowd is served meanwhile."""
+    links = []
+    target = f"POST /seckill/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\n".encode()
+    heads = [
+        target + b"X-Slow: ",
+        target + b"X-User-Id: slow\r\nContent-Length: 1000\r\n\r\n",
+        b"GET /vouchers HTTP/1.1\r\nHost: x\r\n\r\n" * 200,
+    ]
+    for n in range(200 * len(run.stack.instances)):
+        port = run.stack.instances[n % len(run.stack.instances)].port
+        link = socket.create_connection(("127.0.0.1", port), timeout=5)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        link.setblocking(False)
+        links.append((link, heads[n % 3], bytearray(heads[n % 3])))
+    began, until = time.time(), time.monotonic() + 4
+    while time.monotonic() < until:
+        for n, (link, head, left) in enumerate(links):
+            try:
+                if n % 3 == 2:
+                    link.send(head)
+                else:
+                    link.send(left[:20] or b"x")
+                    del left[:20]
+            except OSError:
+                pass
+        time.sleep(0.2)
+    others_were_served(run, began, time.time())
+    for link, _, _ in links:
+        link.close()
+
+
+def others_were_served(run: Run, began: float, ended: float) -> None:
+    """By each instance, while the fault was on."""
+    for instance in run.stack.instances:
+        here = [event for event in run.history if event.instance == instance.number and event.what == "buy"]
+        heard = [event.outcome for event in here if began <= event.began and event.ended <= ended]
+        definite = len(heard) - heard.count("unknown")
+        if definite < 50 or definite < 0.95 * len(heard):
+            run.seen_meanwhile.append(f"{instance.name} served {definite} of {len(heard)} during the attack")
+
+
+ROWS = [
+    Fault("21", "10,000 clients reset, half-close, hang up", clients_hang_up, seconds=5.0, unknown=0.2),
+    Fault(
+        "22", "slow headers, bodies and readers, 200 of 256", slowloris,
+        env={"SECKILL_MAX_CONNECTIONS": "256"}, seconds=6.0,
+    ),
+]

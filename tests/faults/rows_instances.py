@@ -1,0 +1,150 @@
+"""Instances that are killed, stopped or ended: 1 to 3, 28."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+from driver import Run
+from fault import Fault
+from stack import Broken, wait_for
+
+
+def killed_at(run: Run) -> None:
+    """The failpoint is armed from the start; the crowd reaches it."""
+    if not run.wait_dead():
+        raise Broken("the failpoint was not reached")
+
+
+def killed_correcting(run: Run) -> None:
+    """A user has an order that Redis does not know; buying again, it is corrected."""
+    hide_an_order(run)
+    run.buy("twin", instance=0)
+    killed_at(run)
+
+
+def hide_an_order(run: Run) -> None:
+    """The twin has an order, and its unit is taken; but Redis does not know whose it is."""
+    voucher = run.vouchers[0]
+    run.postgres.sql(
+        f"insert into voucher_order (id, slot, user_id, voucher_id)"
+        f" values (gen_random_uuid(), slot_of('{voucher}'), 'twin', {voucher});"
+        f"update seckill_segment set stock = stock - 1, live = live + 1 where voucher_id = {voucher};"
+    )
+    run.redis.call("HINCRBY", run.key("voucher"), "stock", -1)
+    run.hide_units(1)
+
+
+def bought_twice(run: Run) -> None:
+    hide_an_order(run)
+    run.buy("twin")
+
+
+def compensated_twice(run: Run) -> None:
+    """It stops just before it compensates; another does so; then it goes on, and does so too."""
+    hide_an_order(run)
+    run.buy("twin", instance=0, timeout=1)
+    wait_for("stopped", lambda: "writer.correcting" in run.first.text())
+    wait_for("recovered", lambda: run.redis.call("XLEN", run.key("journal")) == 0 or recovered(run))
+    run.first.signal(signal.SIGCONT)
+
+
+def recovered(run: Run) -> bool:
+    """Whether another has given the twin's entry its older order."""
+    order = run.redis.call("HGET", run.key("buyers"), "twin")
+    older = run.postgres.sql(f"select id from voucher_order where user_id = 'twin' and status = 'unpaid'")
+    return [order] in older
+
+
+def killed_reconciling(run: Run) -> None:
+    """Orders pile up, so that there is a journal to settle; then an admin reconciles."""
+    holder = run.hold_orders(0.6)
+    thread = threading.Thread(target=reconcile_until_dead, args=(run,))
+    thread.start()
+    killed_at(run)
+    run.healed()
+    thread.join()
+    holder.wait()
+
+
+def reconcile_until_dead(run: Run) -> None:
+    """While orders cannot be written a reconcile with a journal to settle fails, and another instance may be at it."""
+    deadline = time.monotonic() + 8
+    while run.first.alive() and time.monotonic() < deadline:
+        run.reconcile()
+        time.sleep(0.02)
+
+
+def stopped_and_continued(run: Run) -> None:
+    run.first.signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    run.first.signal(signal.SIGCONT)
+
+
+def nothing(_run: Run) -> None:
+    """The load itself is the fault."""
+
+
+def terminated(run: Run) -> None:
+    code = run.first.end(signal.SIGTERM, 10)
+    if code != 0:
+        run.leaks.append(f"SIGTERM: ended with {code}")
+
+
+def at(point: str, number: int = 1) -> dict[str, str]:
+    return {"SECKILL_FAILPOINTS": f"{point}=kill@{number}"}
+
+
+# Patient with Redis, so that what it was about to say is still said when it goes on.
+STOPPED_CORRECTING = {"SECKILL_FAILPOINTS": "writer.correcting=stop", "SECKILL_REDIS_TIMEOUT_MS": "15000"}
+SMALL_BATCHES = {"SECKILL_BATCH_MAX": "8"}  # many of them wait their turn
+
+ROWS = [
+    Fault("1a", "killed: script sent", killed_at, first_env=at("place.sent", 60), unknown=0.15),
+    Fault("1b", "killed: script answered", killed_at, first_env=at("place.answered", 60), unknown=0.15),
+    Fault("1c", "killed: batch made, nothing sent", killed_at, first_env=at("writer.collected", 40), unknown=0.15),
+    Fault("1d", "killed: INSERT and COMMIT sent", killed_at, first_env=at("writer.sent", 40), short=True, unknown=0.15),
+    Fault(
+        "1e", "killed: committed, journal not cleared", killed_at,
+        first_env=at("writer.committed", 40), short=True, unknown=0.15,
+    ),
+    Fault("1f", "killed: mid-compensation", killed_correcting, first_env=at("writer.correcting"), units=2000),
+    Fault(
+        "1g", "killed: mid-reconcile, after the new epoch", killed_reconciling,
+        first_env=at("reconcile.epoch"), rebuilds=3, unknown=0.15,
+    ),
+    Fault(
+        "1h", "killed: mid-reconcile, voucher closed", killed_reconciling,
+        first_env=at("reconcile.begun"), short=True, rebuilds=3, unknown=0.5,
+    ),
+    Fault(
+        "1i", "killed: mid-reconcile, journal half settled", killed_reconciling,
+        first_env=at("reconcile.settling"), rebuilds=3, unknown=0.5,
+    ),
+    Fault(
+        "1j", "killed: mid-reconcile, stock read", killed_reconciling,
+        first_env=at("reconcile.stock"), rebuilds=3, unknown=0.5,
+    ),
+    Fault(
+        "1k", "killed: mid-reconcile, buyers written", killed_reconciling,
+        first_env=at("reconcile.buyers"), rebuilds=3, unknown=0.5,
+    ),
+    Fault(
+        "1l", "killed: mid-reconcile, before opening", killed_reconciling,
+        first_env=at("reconcile.opening"), rebuilds=3, unknown=0.5,
+    ),
+    Fault(
+        "1m", "killed: granting again", killed_reconciling,
+        env=SMALL_BATCHES, first_env=at("regrant.asked"), rebuilds=3, unknown=0.5,
+    ),
+    Fault(
+        "1n", "stopped mid-compensation, another compensates", compensated_twice,
+        first_env=STOPPED_CORRECTING, units=2000,
+    ),
+    Fault("1o", "an order that Redis does not know, bought again", bought_twice, units=2000),
+    Fault("2", "stopped for 2.5 s, another instance recovers", stopped_and_continued, seconds=4.0, short=True),
+    Fault("3a", "2 instances, each user at all of them at once", nothing, spread=True, short=True),
+    Fault("3b", "3 instances, each user at all of them at once", nothing, spread=True, instances=3),
+    Fault("28", "SIGTERM under load", terminated, short=True),
+]

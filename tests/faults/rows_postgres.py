@@ -1,0 +1,182 @@
+"""PostgreSQL away, full, read-only, or locked: 13 to 18."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import statistics
+import threading
+import time
+
+from crowd import Event
+from driver import Run
+from fault import Fault
+from rows_instances import nothing
+from rows_tools import buy, fill, is_open, key, lock_row, open_voucher, within
+from stack import Broken, wait_for
+
+
+def postgres_restarted(run: Run) -> None:
+    run.postgres.stop_immediate()
+    time.sleep(0.5)
+    run.postgres.run()
+
+
+def postgres_away(run: Run) -> None:
+    run.postgres.stop_immediate()
+    time.sleep(3)
+    run.postgres.run()
+
+
+def both_away(run: Run) -> None:
+    run.postgres.stop_immediate()
+    run.redis.end(signal.SIGKILL)
+    time.sleep(0.8)
+    run.redis.run(*run.stack.redis_settings)
+    time.sleep(0.5)
+    run.postgres.run()
+
+
+def backends_terminated(run: Run) -> None:
+    for _ in range(40):
+        run.postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'seckill'")
+        time.sleep(0.05)
+
+
+def postgres_disk_full(run: Run) -> None:
+    disk = run.stack.small_disk("space", 1)
+    if run.postgres.user:
+        shutil.chown(disk, run.postgres.user, run.postgres.user)
+    run.postgres.sql(f"create tablespace small location '{disk}'")
+    try:
+        run.postgres.sql("alter table voucher_order set tablespace small")
+        ballast = disk / "ballast"
+        fill(ballast)
+        time.sleep(1.5)
+        ballast.unlink()
+    finally:
+        run.postgres.sql("alter table voucher_order set tablespace pg_default")
+        run.postgres.sql("drop tablespace small")
+
+
+def orders_locked(run: Run) -> None:
+    run.hold_orders(30).wait()
+
+
+def commits_held(run: Run) -> None:
+    """Nothing can be committed: nobody may hear 201, and whose order is under way stays locked."""
+    holder = run.hold_orders(2.8)
+    buyer = threading.Thread(target=run.buy, args=("solo", 1, 1.0))
+    buyer.start()
+    locked = True
+    for _ in range(5):  # longer than a session lives without being renewed, and every instance has looked
+        time.sleep(0.5)
+        locked = locked and run.redis.call("HGET", run.key("buyers"), "solo") is not None
+        locked = locked and run.redis.call("XLEN", run.key("journal")) == 1
+    if any("recovering journal entries" in instance.text() for instance in run.stack.instances):
+        run.seen_meanwhile.append("orders of a living session were taken over")
+    buyer.join()
+    solo = next(event for event in run.history if event.user == "solo")
+    if solo.outcome != "ok":
+        raise Broken(f"the order was not accepted: {solo.status} {solo.code}")
+    if not locked:
+        run.seen_meanwhile.append("a user was not locked while the order waited for COMMIT")
+    if solo.status == 201:
+        run.seen_meanwhile.append("201 was heard while nothing could be committed")
+    holder.wait()
+
+
+def read_only(run: Run) -> None:
+    for value in ("on", "off"):
+        run.postgres.sql(f"alter role seckill set default_transaction_read_only = {value}")
+        run.postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'seckill'")
+        time.sleep(1.0 if value == "on" else 0)
+
+
+# ---- one voucher's trouble is no other's ----
+
+MORE_MS = 100
+
+def p99_ms(events: list[Event]) -> float:
+    return statistics.quantiles([(event.ended - event.began) * 1000 for event in events], n=100)[98]
+
+
+def steady_buyers(run: Run, voucher: str, name: str, seconds: float) -> list[Event]:
+    """A few who buy one after the other, each a new user who waits for the commit."""
+    events: list[Event] = []
+
+    def work(which: int) -> None:
+        until, n = time.monotonic() + seconds, 0
+        while time.monotonic() < until:
+            events.append(buy(run, voucher, f"{name}{which}-{n}", n % 2))
+            n += 1
+            time.sleep(0.01)
+
+    threads = [threading.Thread(target=work, args=(which,)) for which in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return events
+
+
+def row_locked(run: Run) -> None:
+    """Somebody's transaction has the row of the crowd's voucher; those of another voucher must not notice."""
+    other = open_voucher(run, 3000)
+    before = steady_buyers(run, other, "before", 1.0)
+    holder = lock_row(run, run.vouchers[0], 2.5)
+    meanwhile = steady_buyers(run, other, "meanwhile", 2.0)
+    holder.wait()
+    late = [event for event in meanwhile if event.status != 201]
+    if late:
+        run.seen_meanwhile.append(f"{len(late)} of {len(meanwhile)} heard no 201, as {late[0].status} {late[0].code}")
+    if len(meanwhile) < 20:
+        run.seen_meanwhile.append(f"{len(meanwhile)} purchases in two seconds")
+    elif p99_ms(meanwhile) > p99_ms(before) + MORE_MS:
+        run.seen_meanwhile.append(f"p99 {p99_ms(meanwhile):.0f} ms, and {p99_ms(before):.0f} ms before")
+
+
+def recovery_held_up(run: Run) -> None:
+    """An entry of one voucher cannot be settled, because its row is locked; another voucher is missing in Redis."""
+    stuck, missing = open_voucher(run, 100), open_voucher(run, 100)
+    order, user = "01a1fbe1-0c46-72f8-bdd2-587980274994", "eve"
+    run.redis.call("HINCRBY", key(stuck, "voucher"), "stock", -1)  # before the buyer: the suite looks on
+    run.redis.call("HSET", key(stuck, "buyers"), user, order)
+    entry = run.redis.call("XADD", key(stuck, "journal"), "*", "epoch", 1, "orders", f"{order} {user}")
+    run.redis.call("HSET", key(stuck, "voucher"), "last", entry)
+    holder = lock_row(run, stuck, 8)
+    wait_for("recovery", lambda: "recovering journal entries" in run.first.text())
+    run.redis.call("DEL", key(missing, "voucher"))
+    within(run, "a missing voucher rebuilt, though another's row is locked", lambda: is_open(run, missing), 5)
+    run.postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where query like '%for update%'"
+                     " and pid <> pg_backend_pid()")
+    holder.wait()
+
+
+ROWS = [
+    Fault("13a", "PostgreSQL stopped immediately, restarted", postgres_restarted, short=True),
+    Fault("13b", "PostgreSQL away for 3 s", postgres_away),
+    Fault("13c", "both stores away", both_away, rebuilds=2, unknown=0.85),
+    Fault("14", "backends terminated every 50 ms", backends_terminated, seconds=4.0),
+    Fault("15", "PostgreSQL's disk full", postgres_disk_full),
+    Fault("16a", "LOCK TABLE for 30 s", orders_locked),
+    Fault("16b", "commits held: no 201, users locked", commits_held, rate=0, short=True),
+    Fault(
+        "16c",
+        "a voucher's row locked, another goes on",
+        row_locked,
+        units=3000,
+        seconds=6.0,
+    ),
+    Fault(
+        "16d",
+        "a voucher's row locked, another is missing",
+        recovery_held_up,
+        instances=1,
+        rate=0,
+        rebuilds=4,
+        unknown=0.3,
+    ),
+    Fault("17", "overlapping batches in opposite order, 2 vouchers", nothing, vouchers=2, spread=True, opposite=True),
+    Fault("18", "PostgreSQL read-only", read_only),
+]

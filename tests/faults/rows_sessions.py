@@ -1,0 +1,199 @@
+"""Sessions: whose entries may be settled by another, and when: 33c to 33i.
+
+The session of an instance that is dead ends by its TTL; then others settle what it held. While a session lives, however
+long PostgreSQL is away, nobody else does: the log of the others would say "recovering".
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+from driver import Run
+from fault import Fault
+from rows_tools import accepted, kill, look, recoveries, restart, session_of, within
+from stack import wait_for
+
+TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
+SETTLED_S = 10.0  # a TTL, a look at the segment and its judgement; a busy machine
+
+# How many entries of a session are in the journal, and whether it lives: at one moment.
+HELD = """
+local held = 0
+for _, entry in ipairs(redis.call('XRANGE', KEYS[2], '-', '+')) do
+  for i = 1, #entry[2], 2 do
+    held = held + ((entry[2][i] == 'session' and entry[2][i + 1] == ARGV[1]) and 1 or 0)
+  end
+end
+return { redis.call('EXISTS', KEYS[1]), held }
+"""
+
+
+def held_by(run: Run, session: str) -> tuple[bool, int]:
+    """Whether it lives, and how many entries name it."""
+    keys = [f"seckill:session:{session}", run.key("journal")]
+    lives, held = run.redis.call("EVAL", HELD, 2, *keys, session)
+    return lives == 1, held
+
+
+def stranded_orders(run: Run, count: int = 10) -> list:
+    """Accepted by the first instance while nothing can be committed."""
+    return [accepted(run, run.vouchers[0], f"stranded{n}") for n in range(count)]
+
+
+def none_recovers(run: Run, why: str) -> None:
+    for instance in run.stack.instances:
+        if recoveries(instance):
+            run.seen_meanwhile.append(f"{instance.name} settled entries of a living session: {why}")
+
+
+def killed_with_orders(run: Run) -> None:
+    """Its orders stay in the journal until its session is gone, and no longer."""
+    session, holder = session_of(run.first), run.hold_orders(0.6)
+    stranded_orders(run)
+    kill(run)
+    _, before = held_by(run, session)
+    holder.wait()
+
+    def settled() -> bool:
+        lives, held = held_by(run, session)
+        if lives and held < before:
+            run.seen_meanwhile.append(f"{before - held} entries of a living session were settled")
+        return held == 0
+
+    within(run, "orders of a dead instance settled", settled, SETTLED_S)
+    if not recoveries(run.stack.instances[1]):
+        run.seen_meanwhile.append("they were not settled by the other instance")
+
+
+def paused_while_another_settles(run: Run) -> None:
+    """Both write the same orders, under the same ids and epoch: one settlement."""
+    session, other = session_of(run.first), run.stack.instances[1]
+    holder = run.hold_orders(12)
+    orders = stranded_orders(run, 20)
+    run.first.signal(signal.SIGSTOP)
+    within(run, "taken over by the other", lambda: recoveries(other) > 0, SETTLED_S)
+    run.first.signal(signal.SIGCONT)
+    within(run, "the session lost", lambda: "session lost" in run.first.text(), SETTLED_S)
+    within(run, "taken again", lambda: run.first.text().count(f'session taken" session={session}') > 1, SETTLED_S)
+    release(run)
+    holder.wait()
+    for order in orders:
+        look(run, order, 1)
+
+
+def release(run: Run) -> None:
+    run.postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where query like 'begin; lock table%'")
+
+
+def postgres_away_for_long(run: Run) -> None:
+    """Several times as long as a session lives without being renewed."""
+    run.postgres.stop_immediate()
+    time.sleep(5 * TTL_S)
+    run.postgres.run()
+    wait_for("an empty journal", lambda: run.redis.call("XLEN", run.key("journal")) <= 1)
+    none_recovers(run, "PostgreSQL was away")
+
+
+def redis_restarted(run: Run) -> None:
+    """All sessions have ended in the meantime, and each instance comes back when it can."""
+    holder = run.hold_orders(1.5)
+    time.sleep(0.3)
+    run.redis.end(signal.SIGKILL)
+    time.sleep(2 * TTL_S)
+    run.redis.run(*run.stack.redis_settings)
+    holder.wait()
+    time.sleep(TTL_S)
+    none_recovers(run, "Redis was restarted")
+
+
+def one_comes_back_later(run: Run) -> None:
+    """Redis stands still for longer than a session lives. The second instance has its link back later than the first,
+    but within a TTL: until then its session is gone, and it is not dead."""
+    second, ttl_s = run.stack.instances[1], float(run.fault.env["SECKILL_LOCK_TTL_MS"]) / 1000
+    own = run.stack.another_proxy(run.redis.port)
+    restart(second, {"SECKILL_REDIS_URL": f"redis://127.0.0.1:{own.port}"})
+    wait_for("selling", lambda: run.buy("early", 1).outcome == "ok")
+    holder = run.hold_orders(20)
+    for n in range(10):
+        accepted(run, run.vouchers[0], f"stranded{n}", 1)
+    own.swallow.update(up=True, down=True)
+    own.drop_all()
+    run.redis.signal(signal.SIGSTOP)
+    time.sleep(ttl_s + 0.3)
+    run.redis.signal(signal.SIGCONT)
+    back = lambda: run.first.text().count('msg="session taken"') > 1
+    within(run, "the first instance back", back, SETTLED_S)
+    time.sleep(ttl_s / 2)
+    own.swallow.update(up=False, down=False)
+    own.drop_all()
+    within(run, "the second instance back", lambda: second.text().count('msg="session taken"') > 1, SETTLED_S)
+    time.sleep(ttl_s)
+    none_recovers(run, "its instance came back a moment later")
+    release(run)
+    holder.wait()
+
+
+def sessions_flushed(run: Run) -> None:
+    holder = run.hold_orders(0.5)
+    time.sleep(0.2)
+    run.redis.call("FLUSHALL")
+    holder.wait()
+    names = lambda: set(run.redis.call("ZRANGE", "seckill:sessions", 0, -1))
+    due = {session_of(instance) for instance in run.stack.instances}
+    within(run, "the sessions taken again", lambda: names() == due, SETTLED_S)
+    none_recovers(run, "FLUSHALL")
+
+
+def ended_with_orders(run: Run) -> None:
+    """It cannot commit what it has, and ends when its time is over: its session with it, so nobody waits for a TTL."""
+    session, holder = session_of(run.first), run.hold_orders(20)
+    stranded_orders(run)
+    ending = threading.Thread(target=run.first.end, args=(signal.SIGTERM,))
+    ending.start()
+    within(run, "ended in order", lambda: not run.first.alive(), SETTLED_S)
+    ending.join()
+    lives, held = held_by(run, session)
+    if lives or run.redis.call("ZSCORE", "seckill:sessions", session) is not None:
+        run.seen_meanwhile.append("an instance that has ended left its session")
+    if held == 0:
+        run.seen_meanwhile.append("nothing was left to settle, which proves nothing")
+    release(run)
+    holder.wait()
+    within(run, "its orders settled", lambda: held_by(run, session)[1] == 0, SETTLED_S)
+
+
+LONG_TTL = {"SECKILL_LOCK_TTL_MS": "60000", "SECKILL_DRAIN_TIMEOUT_MS": "1200"}
+
+ROWS = [
+    Fault("33c", "an instance with orders killed: settled by another", killed_with_orders, short=True, units=2000),
+    Fault(
+        "33d",
+        "paused longer than its TTL, resumed amid the settling",
+        paused_while_another_settles,
+        units=2000,
+        rate=50,
+        unknown=0.6,
+    ),
+    Fault("33e", "PostgreSQL away for five TTLs", postgres_away_for_long, seconds=5.0, units=2000),
+    Fault("33f", "Redis away for two TTLs", redis_restarted, units=2000, rebuilds=3, refused_202=5, unknown=0.85),
+    Fault("33g", "FLUSHALL while sessions live", sessions_flushed, rebuilds=2, refused_202=120, unknown=0.15),
+    Fault(
+        "33h",
+        "SIGTERM with orders that cannot be committed",
+        ended_with_orders,
+        env=LONG_TTL,
+        rate=0,
+        unknown=1.0,
+    ),
+    Fault(
+        "33i",
+        "Redis stands still for a TTL, an instance back late",
+        one_comes_back_later,
+        env={"SECKILL_LOCK_TTL_MS": "2000"},
+        units=2000,
+        rate=0,
+        unknown=1.0,
+    ),
+]
