@@ -2,15 +2,23 @@
 #include "redis_watch.h"
 
 #include <hiredis/async.h>
+#include <hiredis/hiredis.h>
 #include <stdlib.h>
+
+enum { ELEMENTS_MAX = 1 << 20 }; // of an array in a reply; we ask for some thousands
 
 struct sk_redis_watch {
     uv_poll_t poll;
     redisAsyncContext *context; // NULL: freed
     sk_redis_watch_cb *before;
     bool writing;
+#if HIREDIS_MAJOR < 1
+    redisReplyObjectFunctions functions; // hiredis's own, but for arrays
+    void *(*create_array)(const redisReadTask *task, int elements);
+#endif
 };
 
+static void redis_watch_bound_arrays(redisAsyncContext *context);
 static void redis_watch_on_poll(uv_poll_t *poll, int status, int events);
 static void redis_watch_nothing(void *data);
 static void redis_watch_written(void *data);
@@ -37,10 +45,37 @@ enum sk_status sk_redis_watch_open(uv_loop_t *loop, struct redisAsyncContext *co
     context->ev.addWrite = redis_watch_nothing; // the owner writes
     context->ev.delWrite = redis_watch_written;
     context->ev.cleanup = redis_watch_close;
+    redis_watch_bound_arrays(context);
     sk_redis_watch_writing(watch, true);
     *out = watch;
     return SK_OK;
 }
+
+// hiredis takes memory for an array as soon as its length is known: for one that says it has 2^31 - 1 elements 16 GB,
+// and to free them it looks at each. That would stop the loop for seconds.
+#if HIREDIS_MAJOR >= 1
+static void redis_watch_bound_arrays(redisAsyncContext *context)
+{
+    context->c.reader->maxelements = ELEMENTS_MAX;
+}
+#else
+static void *redis_watch_create_array(const redisReadTask *task, int elements)
+{
+    const struct sk_redis_watch *watch = task->privdata;
+    return elements > ELEMENTS_MAX ? NULL : watch->create_array(task, elements); // NULL: out of memory
+}
+
+static void redis_watch_bound_arrays(redisAsyncContext *context)
+{
+    struct sk_redis_watch *watch = context->ev.data;
+    redisReader *reader = context->c.reader;
+    watch->functions = *reader->fn;
+    watch->create_array = watch->functions.createArray;
+    watch->functions.createArray = redis_watch_create_array;
+    reader->fn = &watch->functions;
+    reader->privdata = watch;
+}
+#endif
 
 void sk_redis_watch_writing(struct sk_redis_watch *watch, bool writing)
 {
