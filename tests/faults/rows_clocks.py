@@ -8,10 +8,10 @@ from pathlib import Path
 
 from driver import Run
 from fault import Fault
-from rows_tools import accepted, clock_env, kill, set_clock, within
+from rows_tools import accepted, clock_env, kill, session_of, set_clock, within
 from stack import wait_for
 
-SETTLED_S = 6.0  # recovery begins a second after an entry was made, and looks once a second
+SETTLED_S = 6.0  # the session is gone after 0.8 s, and there is a look once a second
 
 def step(file: Path) -> None:
     with open(file, "r+b", buffering=0) as clock:
@@ -54,6 +54,9 @@ def clock_back_with_a_dead_instance(run: Run) -> None:
     future = (time.time() + 3000) * 1000
     wait_for("an entry of the future", lambda: last()[:1].isdigit() and float(last().split("-")[0]) > future)
     set_clock(file, 0)
+    # A session that is not renewed after that lives until the hour is over.
+    session = f"seckill:session:{session_of(run.first)}"
+    wait_for("its session renewed", lambda: 0 < run.redis.call("PTTL", session) <= 800)
     holder = run.hold_orders(0.6)
     for n in range(20):
         accepted(run, run.vouchers[0], f"stranded{n}")

@@ -12,7 +12,7 @@ from crowd import Event
 from driver import Run
 from fault import Fault
 from rows_instances import nothing
-from rows_tools import buy, fill, is_open, key, lock_row, open_voucher, within
+from rows_tools import buy, entry_by_hand, fill, is_open, key, lock_row, open_voucher, within
 from stack import Broken, wait_for
 
 
@@ -136,14 +136,13 @@ def row_locked(run: Run) -> None:
         run.seen_meanwhile.append(f"p99 {p99_ms(meanwhile):.0f} ms, and {p99_ms(before):.0f} ms before")
 
 
+DEAD = "01a1fbe1-0c46-72f8-bdd2-587980274000"  # a session that never was
+
+
 def recovery_held_up(run: Run) -> None:
     """An entry of one voucher cannot be settled, because its row is locked; another voucher is missing in Redis."""
     stuck, missing = open_voucher(run, 100), open_voucher(run, 100)
-    order, user = "01a1fbe1-0c46-72f8-bdd2-587980274994", "eve"
-    run.redis.call("HINCRBY", key(stuck, "voucher"), "stock", -1)  # before the buyer: the suite looks on
-    run.redis.call("HSET", key(stuck, "buyers"), user, order)
-    entry = run.redis.call("XADD", key(stuck, "journal"), "*", "epoch", 1, "orders", f"{order} {user}")
-    run.redis.call("HSET", key(stuck, "voucher"), "last", entry)
+    entry_by_hand(run, stuck, "eve", "01a1fbe1-0c46-72f8-bdd2-587980274994", DEAD)
     holder = lock_row(run, stuck, 8)
     wait_for("recovery", lambda: "recovering journal entries" in run.first.text())
     run.redis.call("DEL", key(missing, "voucher"))

@@ -161,6 +161,22 @@ def restart(instance: Instance, env: dict[str, str] | None = None) -> None:
     instance.wait_ready()
 
 
+ENTRY_BY_HAND = """
+local epoch = redis.call('HGET', KEYS[1], 'epoch')
+redis.call('HINCRBY', KEYS[1], 'stock', -1)
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+local entry = redis.call('XADD', KEYS[3], '*', 'epoch', epoch, 'orders', ARGV[2] .. ' ' .. ARGV[1], 'session', ARGV[3])
+redis.call('HSET', KEYS[1], 'last', entry)
+"""
+
+
+def entry_by_hand(run: Run, voucher: str, user: str, order: str, session: str) -> None:
+    """A granted order in the journal that is in no instance's hands, whosesoever the session is."""
+    keys = [key(voucher, part) for part in ("voucher", "buyers", "journal")]
+    run.redis.call("EVAL", ENTRY_BY_HAND, 3, *keys, user, order, session)
+    run.unseen[voucher] = run.unseen.get(voucher, 0) + 1
+
+
 def recoveries(instance: Instance) -> int:
     """How often it has settled entries that were in no instance's hands, or in its own without its knowledge."""
     return instance.text().count("recovering journal entries")
