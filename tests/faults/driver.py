@@ -35,7 +35,7 @@ end
 for _, key in ipairs(redis.call('KEYS', '*')) do
   local left_ms = redis.call('PTTL', key)
   local passes = string.match(key, '^seckill:lock:') or string.match(key, '^seckill:session:')
-  local lasts = key == 'seckill:sessions' or key == 'seckill:busy'
+  local lasts = key == 'seckill:sessions' or key == 'seckill:busy' or key == 'seckill:protocol'
   if not own[key] and not lasts and not (passes and left_ms >= 0 and left_ms <= 60000) then
     stray[#stray + 1] = key .. ' (PTTL ' .. left_ms .. ')'
   end
