@@ -257,6 +257,42 @@ CONTROLS = [
         "46",
         "seen_meanwhile",
     ),
+    Control(
+        "ends",
+        "an instance that ends and leaves its session",
+        "lua/session_end.lua",
+        "redis.call('DEL', KEYS[1])",
+        "",
+        "33h",
+        "seen_meanwhile",
+    ),
+    Control(
+        "unheard",
+        "404 for a voucher that the instance has not heard of yet",
+        "src/control/purchase.c",
+        "    sk_beside_find_later(talk, ((struct late_purchase *)talk)->voucher_id, purchase_on_found);",
+        "    purchase_on_found(talk, SK_BESIDE_UNKNOWN);",
+        "45a",
+        "seen_meanwhile",
+    ),
+    Control(
+        "kept",
+        "a retired voucher's buyers kept in Redis",
+        "lua/retire.lua",
+        "redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])",
+        "redis.call('UNLINK', KEYS[1], KEYS[3])",
+        "44",
+        "buyers_are_the_orders",
+    ),
+    Control(
+        "late-winner",
+        "a winner of a retired voucher told that it has ended",
+        "src/control/purchase.c",
+        "    else if (outcome.order_id != NULL)",
+        "    else if (outcome.order_id == talk->key)",
+        "44",
+        "seen_meanwhile",
+    ),
 ]
 
 
