@@ -95,7 +95,7 @@ CONTROLS = [
         "again",
         "fenced-off orders simply written under the new epoch",
         "src/recovery/regrant.c",
-        "    regrant->open++;\n    wait(regrant, segment, order);",
+        "    regrant->open++;\n    regrant_wait(regrant, segment, order);",
         "    order->epoch = segment->care->lost.stale_epoch + 1;\n    sk_writer_resume(regrant->writer, order);",
         "6f",
     ),
