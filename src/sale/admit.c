@@ -2,8 +2,8 @@
 // generic cell rate algorithm, ITU-T I.371): two words per user, a fixed number of places, and a user
 // who finds no place passes. It is a courtesy to the stores, not a promise.
 //
-// The mark gate answers SOLD_OUT, ENDED and NOT_STARTED for a short time after Redis was asked and said so. A
-// mark ends by itself, so that returned units sell. It needs to know who has bought, because winners must be told
+// The mark gate answers SOLD_OUT, ENDED and NOT_STARTED for a short time after Redis has answered so. A
+// mark expires by itself, so that returned units sell. It needs to know who has bought, because winners must be told
 // so (also before the start: Redis's clock may go back): a filter of the buyers, read from Redis once for each
 // state of the buyers, which the voucher's `last` names. While there is no such filter, all ask Redis.
 #include "admit.h"
@@ -17,16 +17,33 @@
 enum { PLACES = 1 << 16, WAYS = 4, MAYBE_MORE = 1000 };
 enum { PAGES_MIN = 1000, PAGE_LEAST = 100 }; // far fewer than HSCAN gives
 
-struct place {
+struct admit_place {
     uint64_t user_hash;
     uint64_t free_at_us; // when the user's tries are paid off
 };
 
 struct sk_admit {
     const struct sk_core *core;
-    struct place *places; // NULL: no rate is set
-    uint64_t cost_us;     // of one try
+    struct admit_place *places; // NULL: no rate is set
+    uint64_t cost_us;           // of one try
 };
+
+struct admit_reading {
+    struct sk_admit *admit;
+    struct sk_segment *segment;
+    struct sk_filter *filter;
+    size_t pages_left; // a cursor that never ends is none of Redis's
+    char label[SK_LABEL_SIZE];
+};
+
+static bool admit_over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms, uint64_t *wait_ms);
+static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *label);
+static void admit_on_counted(void *arg, const struct sk_reply *reply);
+static void admit_scan(struct admit_reading *reading, const char *cursor);
+static void admit_on_scanned(void *arg, const struct sk_reply *reply);
+static void admit_confirm(struct admit_reading *reading);
+static void admit_on_confirmed(void *arg, const struct sk_reply *reply);
+static void admit_end_reading(struct admit_reading *reading, bool complete);
 
 struct sk_admit *sk_admit_open(const struct sk_core *core)
 {
@@ -52,11 +69,32 @@ void sk_admit_close(struct sk_admit *admit)
     free(admit);
 }
 
+// ---- the gates ----
+
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const char *user, struct sk_outcome *outcome)
+{
+    uint64_t now = uv_now(admit->core->loop), wait_ms;
+    *outcome = (struct sk_outcome){0};
+    if (admit->places != NULL && admit_over_rate(admit, user, now, &wait_ms)) {
+        outcome->verdict = SK_VERDICT_RATE_LIMITED;
+        outcome->retry_after_ms = wait_ms;
+        return true;
+    }
+    const struct sk_mark *mark = &segment->gate.mark;
+    if (mark->until_ms <= now || segment->gate.filter == NULL || strcmp(segment->gate.filter_label, mark->label) != 0 ||
+        sk_filter_maybe(segment->gate.filter, user, strlen(user)))
+        return false;
+    outcome->verdict = mark->verdict;
+    if (mark->verdict == SK_VERDICT_NOT_STARTED)
+        outcome->retry_after_ms = mark->begin_at_ms > now ? mark->begin_at_ms - now : 1;
+    return true;
+}
+
 // A user may spend one second's worth of tries at once; then each try must be paid off first.
-static bool over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms, uint64_t *wait_ms)
+static bool admit_over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms, uint64_t *wait_ms)
 {
     uint64_t hash = sk_hash(user, strlen(user)), now = now_ms * 1000, burst = 1000000 - admit->cost_us;
-    struct place *row = &admit->places[(hash * WAYS) % PLACES], *mine = NULL;
+    struct admit_place *row = &admit->places[(hash * WAYS) % PLACES], *mine = NULL;
     for (int i = 0; i < WAYS; i++) {
         if (row[i].user_hash == hash) {
             mine = &row[i];
@@ -72,40 +110,116 @@ static bool over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms,
         *wait_ms = (free_at - now - burst + 999) / 1000;
         return true;
     }
-    *mine = (struct place){hash, free_at + admit->cost_us};
+    *mine = (struct admit_place){hash, free_at + admit->cost_us};
     return false;
 }
 
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const char *user, struct sk_outcome *outcome)
+// ---- marks ----
+
+void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const struct sk_mark *mark,
+                       uint64_t asked_at_ms)
 {
-    uint64_t now = uv_now(admit->core->loop), wait_ms;
-    *outcome = (struct sk_outcome){0};
-    if (admit->places != NULL && over_rate(admit, user, now, &wait_ms)) {
-        outcome->verdict = SK_VERDICT_RATE_LIMITED;
-        outcome->retry_after_ms = wait_ms;
-        return true;
-    }
-    const struct sk_mark *mark = &segment->gate.mark;
-    if (mark->until_ms <= now || segment->gate.filter == NULL || strcmp(segment->gate.filter_label, mark->label) != 0 ||
-        sk_filter_maybe(segment->gate.filter, user, strlen(user)))
-        return false;
-    outcome->verdict = mark->verdict;
-    if (mark->verdict == SK_VERDICT_NOT_STARTED)
-        outcome->retry_after_ms = mark->begin_at_ms > now ? mark->begin_at_ms - now : 1;
-    return true;
+    uint64_t now = uv_now(admit->core->loop);
+    uint64_t until = asked_at_ms + (uint64_t)admit->core->config->sold_out_mark_ms;
+    if (mark->verdict == SK_VERDICT_NOT_STARTED && mark->begin_at_ms < until)
+        until = mark->begin_at_ms; // the mark must not outlive the wait
+    if (until <= now)
+        return;
+    segment->gate.mark = *mark;
+    segment->gate.mark.until_ms = until;
+    bool has_filter = segment->gate.filter != NULL && strcmp(segment->gate.filter_label, mark->label) == 0;
+    if (!has_filter && !segment->gate.filtering)
+        admit_read_buyers(admit, segment, mark->label);
+}
+
+void sk_admit_forget(struct sk_segment *segment)
+{
+    segment->gate.mark.until_ms = 0;
 }
 
 // ---- reading the buyers ----
 
-struct reading {
-    struct sk_admit *admit;
-    struct sk_segment *segment;
-    struct sk_filter *filter;
-    size_t pages_left; // a cursor that never ends is none of Redis's
-    char label[SK_LABEL_SIZE];
-};
+static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *label)
+{
+    struct admit_reading *reading = calloc(1, sizeof *reading);
+    const char *argv[] = {"HLEN", segment->keys.buyers};
+    if (reading == NULL)
+        return;
+    reading->admit = admit;
+    reading->segment = segment;
+    memcpy(reading->label, label, strlen(label) + 1);
+    segment->gate.filtering = true;
+    sk_segment_pin(segment);
+    if (sk_redis_command(admit->core->redis, 2, argv, NULL, admit_on_counted, reading) != SK_OK)
+        admit_end_reading(reading, false);
+}
 
-static void end_reading(struct reading *reading, bool complete)
+static void admit_on_counted(void *arg, const struct sk_reply *reply)
+{
+    struct admit_reading *reading = arg;
+    int64_t buyers = 0;
+    if (!sk_trust_number(reply, SK_TRUST_BUYERS_MAX, &buyers)) {
+        admit_end_reading(reading, false);
+        return;
+    }
+    reading->pages_left = PAGES_MIN + (size_t)buyers / PAGE_LEAST;
+    reading->filter = sk_filter_new((size_t)buyers + MAYBE_MORE);
+    SK_FAILPOINT("admit.counted");
+    if (reading->filter == NULL)
+        admit_end_reading(reading, false);
+    else
+        admit_scan(reading, "0");
+}
+
+static void admit_scan(struct admit_reading *reading, const char *cursor)
+{
+    const char *argv[] = {"HSCAN", reading->segment->keys.buyers, cursor, "COUNT", "1000"};
+    if (sk_redis_command(reading->admit->core->redis, 5, argv, NULL, admit_on_scanned, reading) != SK_OK)
+        admit_end_reading(reading, false);
+}
+
+// A complete scan returns every buyer that was there from its start to its end, and while state and label stay
+// the same none goes but by corrections: the filter may hold too many, never too few.
+static void admit_on_scanned(void *arg, const struct sk_reply *reply)
+{
+    struct admit_reading *reading = arg;
+    const char *cursor = sk_reply_text(sk_reply_at(reply, 0), NULL);
+    const struct sk_reply *pairs = sk_reply_at(reply, 1);
+    if (cursor == NULL || pairs == NULL || reading->pages_left-- == 0) {
+        admit_end_reading(reading, false);
+        return;
+    }
+    for (size_t i = 0; i + 1 < sk_reply_count(pairs); i += 2) {
+        size_t len = 0;
+        const char *user = sk_reply_text(sk_reply_at(pairs, i), &len);
+        if (user != NULL)
+            sk_filter_add(reading->filter, user, len);
+    }
+    if (strcmp(cursor, "0") == 0)
+        admit_confirm(reading);
+    else
+        admit_scan(reading, cursor);
+}
+
+static void admit_confirm(struct admit_reading *reading)
+{
+    const char *argv[] = {"HMGET", reading->segment->keys.voucher, "state", "last"};
+    if (sk_redis_command(reading->admit->core->redis, 4, argv, NULL, admit_on_confirmed, reading) != SK_OK)
+        admit_end_reading(reading, false);
+}
+
+// The buyers may have been deleted while they were read: by a rebuild of the segment, or with all of Redis's data. Then
+// its state or its label is another one now.
+static void admit_on_confirmed(void *arg, const struct sk_reply *reply)
+{
+    struct admit_reading *reading = arg;
+    const char *state = sk_reply_text(sk_reply_at(reply, 0), NULL);
+    const char *label = sk_reply_text(sk_reply_at(reply, 1), NULL);
+    admit_end_reading(reading, state != NULL && (strcmp(state, "open") == 0 || strcmp(state, "closed") == 0) &&
+                                   label != NULL && strcmp(label, reading->label) == 0);
+}
+
+static void admit_end_reading(struct admit_reading *reading, bool complete)
 {
     struct sk_segment *segment = reading->segment;
     segment->gate.filtering = false;
@@ -118,107 +232,4 @@ static void end_reading(struct reading *reading, bool complete)
         sk_filter_free(reading->filter);
     }
     free(reading);
-}
-
-// The buyers may have been taken away while they were read: by whoever rebuilds the voucher, or with all of
-// Redis's data. Then its state or its label is another one now.
-static void on_confirmed(void *arg, const struct sk_reply *reply)
-{
-    struct reading *reading = arg;
-    const char *state = sk_reply_text(sk_reply_at(reply, 0), NULL);
-    const char *label = sk_reply_text(sk_reply_at(reply, 1), NULL);
-    end_reading(reading, state != NULL && (strcmp(state, "open") == 0 || strcmp(state, "closed") == 0) &&
-                             label != NULL && strcmp(label, reading->label) == 0);
-}
-
-static void confirm(struct reading *reading)
-{
-    const char *argv[] = {"HMGET", reading->segment->keys.voucher, "state", "last"};
-    if (sk_redis_command(reading->admit->core->redis, 4, argv, NULL, on_confirmed, reading) != SK_OK)
-        end_reading(reading, false);
-}
-
-static void on_scanned(void *arg, const struct sk_reply *reply);
-
-static void scan(struct reading *reading, const char *cursor)
-{
-    const char *argv[] = {"HSCAN", reading->segment->keys.buyers, cursor, "COUNT", "1000"};
-    if (sk_redis_command(reading->admit->core->redis, 5, argv, NULL, on_scanned, reading) != SK_OK)
-        end_reading(reading, false);
-}
-
-// A complete scan returns every buyer that was there from its start to its end, and while state and label stay
-// the same none goes but by corrections: the filter may hold too many, never too few.
-static void on_scanned(void *arg, const struct sk_reply *reply)
-{
-    struct reading *reading = arg;
-    const char *cursor = sk_reply_text(sk_reply_at(reply, 0), NULL);
-    const struct sk_reply *pairs = sk_reply_at(reply, 1);
-    if (cursor == NULL || pairs == NULL || reading->pages_left-- == 0) {
-        end_reading(reading, false);
-        return;
-    }
-    for (size_t i = 0; i + 1 < sk_reply_count(pairs); i += 2) {
-        size_t len = 0;
-        const char *user = sk_reply_text(sk_reply_at(pairs, i), &len);
-        if (user != NULL)
-            sk_filter_add(reading->filter, user, len);
-    }
-    if (strcmp(cursor, "0") == 0)
-        confirm(reading);
-    else
-        scan(reading, cursor);
-}
-
-static void on_counted(void *arg, const struct sk_reply *reply)
-{
-    struct reading *reading = arg;
-    int64_t buyers = 0;
-    if (!sk_trust_number(reply, SK_TRUST_BUYERS_MAX, &buyers)) {
-        end_reading(reading, false);
-        return;
-    }
-    reading->pages_left = PAGES_MIN + (size_t)buyers / PAGE_LEAST;
-    reading->filter = sk_filter_new((size_t)buyers + MAYBE_MORE);
-    SK_FAILPOINT("admit.counted");
-    if (reading->filter == NULL)
-        end_reading(reading, false);
-    else
-        scan(reading, "0");
-}
-
-static void read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *label)
-{
-    struct reading *reading = calloc(1, sizeof *reading);
-    const char *argv[] = {"HLEN", segment->keys.buyers};
-    if (reading == NULL)
-        return;
-    reading->admit = admit;
-    reading->segment = segment;
-    memcpy(reading->label, label, strlen(label) + 1);
-    segment->gate.filtering = true;
-    sk_segment_pin(segment);
-    if (sk_redis_command(admit->core->redis, 2, argv, NULL, on_counted, reading) != SK_OK)
-        end_reading(reading, false);
-}
-
-void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const struct sk_mark *said,
-                       uint64_t asked_at_ms)
-{
-    uint64_t now = uv_now(admit->core->loop);
-    uint64_t until = asked_at_ms + (uint64_t)admit->core->config->sold_out_mark_ms;
-    if (said->verdict == SK_VERDICT_NOT_STARTED && said->begin_at_ms < until)
-        until = said->begin_at_ms; // the mark must not outlive the wait
-    if (until <= now)
-        return;
-    segment->gate.mark = *said;
-    segment->gate.mark.until_ms = until;
-    bool has_filter = segment->gate.filter != NULL && strcmp(segment->gate.filter_label, said->label) == 0;
-    if (!has_filter && !segment->gate.filtering)
-        read_buyers(admit, segment, said->label);
-}
-
-void sk_admit_forget(struct sk_segment *segment)
-{
-    segment->gate.mark.until_ms = 0;
 }

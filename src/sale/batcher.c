@@ -1,5 +1,5 @@
-// While Redis has not answered the last write, the next batch gathers: under load batches grow by
-// themselves, and at rest a request waits for nothing.
+// While Redis has not answered the last write, the next batch gathers: under load batches grow by themselves, and at
+// rest a request does not wait.
 #include "batcher.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ struct sk_batcher {
     const struct sk_core *core;
     struct sk_admit *admit;
     struct sk_writer *writer;
-    struct sk_segment *first; // vouchers with requests to ask about
+    struct sk_segment *first; // segments with requests to ask about
     uint64_t asked_at_ms;     // the last script call
 };
 
@@ -198,21 +198,21 @@ static void batcher_end_call(struct batcher_call *call)
 static void batcher_remember(const struct batcher_call *call, const struct sk_grant *grant)
 {
     struct sk_batcher *batcher = call->batcher;
-    struct sk_mark said = {.begin_at_ms = uv_now(batcher->core->loop)};
+    struct sk_mark mark = {.begin_at_ms = uv_now(batcher->core->loop)};
     if (!sk_trust_is_version(grant->last))
         return;
     if (strchr(grant->letters, SK_GRANT_SOLD_OUT) != NULL)
-        said.verdict = SK_VERDICT_SOLD_OUT;
+        mark.verdict = SK_VERDICT_SOLD_OUT;
     else if (strchr(grant->letters, SK_GRANT_ENDED) != NULL)
-        said.verdict = SK_VERDICT_ENDED;
+        mark.verdict = SK_VERDICT_ENDED;
     else if (strchr(grant->letters, SK_GRANT_NOT_STARTED) != NULL && grant->begin_ms > grant->now_ms)
-        said.verdict = SK_VERDICT_NOT_STARTED;
+        mark.verdict = SK_VERDICT_NOT_STARTED;
     else
         return;
-    if (said.verdict == SK_VERDICT_NOT_STARTED)
-        said.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
-    memcpy(said.label, grant->last, strlen(grant->last) + 1);
-    sk_admit_remember(batcher->admit, call->segment, &said, call->asked_at_ms);
+    if (mark.verdict == SK_VERDICT_NOT_STARTED)
+        mark.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
+    memcpy(mark.label, grant->last, strlen(grant->last) + 1);
+    sk_admit_remember(batcher->admit, call->segment, &mark, call->asked_at_ms);
 }
 
 static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call *call, struct sk_grant *grant)

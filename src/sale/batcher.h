@@ -1,7 +1,7 @@
-// The batcher: gathers the requests of a loop turn for a voucher and asks Redis about all of them in one
-// call of place_orders.lua. Losers are answered, winners go to the order writer.
-#ifndef SK_SALE_PLACE_H
-#define SK_SALE_PLACE_H
+// The batcher: gathers the requests of a loop turn for a segment and asks Redis about all of them in one call of
+// place_orders.lua. Losers are answered, winners go to the writer.
+#ifndef SK_SALE_BATCHER_H
+#define SK_SALE_BATCHER_H
 
 #include "admit.h"
 #include "core.h"
@@ -16,8 +16,7 @@ void sk_batcher_close(struct sk_batcher *batcher); // after the links were close
 // Takes over the order (user, id and ticket are set). Its outcome comes later, never inside this call.
 void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, struct sk_order *order);
 
-// Queues what has gathered, unless Redis is busy: at the end of a loop turn. Returns whether there was
-// anything.
+// At the end of a loop turn: sends what has gathered, unless Redis is busy. True: something was sent.
 bool sk_batcher_flush(struct sk_batcher *batcher);
 
 // Whether requests are being placed: some wait, or Redis was asked a moment ago.

@@ -9,7 +9,7 @@
 #include "log.h"
 #include "params.h"
 
-struct put {
+struct dead_letter_put {
     sk_dead_letter_cb *done;
     void *arg;
     uint16_t slot;
@@ -17,19 +17,75 @@ struct put {
     char journal_id[SK_JOURNAL_ID_SIZE];
 };
 
-static void on_put(void *arg, const struct sk_result *result)
+static struct dead_letter_put dead_letter_of(const struct sk_segment *segment, const char *journal_id,
+                                             sk_dead_letter_cb *done, void *arg);
+static enum sk_status dead_letter_put(const struct sk_core *core, const struct dead_letter_put *letter,
+                                      const struct sk_buf *raw, const char *orders, const char *reason);
+static char *dead_letter_hex(const char *bytes, size_t n);
+static void dead_letter_on_put(void *arg, const struct sk_result *result);
+
+enum sk_status sk_dead_letter_put_order(const struct sk_core *core, const struct sk_segment *segment,
+                                        const char *journal_id, const char *order_id, const char *user,
+                                        sk_dead_letter_cb *done, void *arg)
 {
-    const struct sk_rows *rows = result->rows;
-    struct put *put = arg;
-    if (rows != NULL)
-        sk_log(SK_ERROR, "journal entry set aside", "voucher=%" PRId64 " journal_id=%s", put->voucher_id,
-               put->journal_id);
-    put->done(put->arg, rows != NULL);
-    free(put);
+    struct dead_letter_put letter = dead_letter_of(segment, journal_id, done, arg);
+    struct sk_buf orders = {0};
+    sk_buf_printf(&orders, "%s %s", order_id, user);
+    enum sk_status status = dead_letter_put(core, &letter, &orders, orders.data, "PostgreSQL refuses it");
+    sk_buf_free(&orders);
+    return status;
+}
+
+enum sk_status sk_dead_letter_put_unreadable(const struct sk_core *core, const struct sk_segment *segment,
+                                             const char *journal_id, const struct sk_reply *element,
+                                             sk_dead_letter_cb *done, void *arg)
+{
+    struct dead_letter_put letter = dead_letter_of(segment, journal_id, done, arg);
+    struct sk_buf raw = {0};
+    char reason[96] = "it cannot be read";
+    size_t whole = sk_journal_raw(element, SK_DEAD_LETTER_RAW_MAX, &raw);
+    if (whole > raw.len)
+        (void)snprintf(reason, sizeof reason, "it cannot be read; the first %zu of %zu bytes are kept", raw.len, whole);
+    enum sk_status status = dead_letter_put(core, &letter, &raw, NULL, reason);
+    sk_buf_free(&raw);
+    return status;
+}
+
+static struct dead_letter_put dead_letter_of(const struct sk_segment *segment, const char *journal_id,
+                                             sk_dead_letter_cb *done, void *arg)
+{
+    struct dead_letter_put letter = {
+        .done = done, .arg = arg, .slot = segment->slot, .voucher_id = segment->voucher_id};
+    (void)snprintf(letter.journal_id, sizeof letter.journal_id, "%s", journal_id);
+    return letter;
+}
+
+// `orders` NULL: it cannot be read.
+static enum sk_status dead_letter_put(const struct sk_core *core, const struct dead_letter_put *letter,
+                                      const struct sk_buf *raw, const char *orders, const char *reason)
+{
+    char slot[SK_PARAM_NUMBER_SIZE], voucher_id[SK_PARAM_NUMBER_SIZE];
+    enum sk_status status = SK_NO_MEM;
+    char *hex = raw->failed ? NULL : dead_letter_hex(raw->data, raw->len);
+    struct dead_letter_put *put = malloc(sizeof *put);
+    if (put != NULL && hex != NULL) {
+        *put = *letter;
+        const char *params[] = {sk_params_number(slot, letter->slot),
+                                sk_params_number(voucher_id, letter->voucher_id),
+                                letter->journal_id,
+                                hex,
+                                orders,
+                                reason};
+        status = sk_pg_call(core->pg, SK_STATEMENT_SET_ASIDE, 6, params, dead_letter_on_put, put);
+    }
+    if (status != SK_OK)
+        free(put);
+    free(hex);
+    return status;
 }
 
 // As PostgreSQL reads a bytea. NULL: out of memory.
-static char *to_hex(const char *bytes, size_t n)
+static char *dead_letter_hex(const char *bytes, size_t n)
 {
     static const char digits[] = "0123456789abcdef";
     char *hex = malloc(2 * n + 3), *at = hex;
@@ -45,61 +101,13 @@ static char *to_hex(const char *bytes, size_t n)
     return hex;
 }
 
-// `orders` NULL: it cannot be read.
-static enum sk_status put_letter(const struct sk_core *core, const struct put *letter, const struct sk_buf *raw,
-                                 const char *orders, const char *reason)
+static void dead_letter_on_put(void *arg, const struct sk_result *result)
 {
-    char slot[SK_PARAM_NUMBER_SIZE], voucher_id[SK_PARAM_NUMBER_SIZE];
-    enum sk_status status = SK_NO_MEM;
-    char *hex = raw->failed ? NULL : to_hex(raw->data, raw->len);
-    struct put *put = malloc(sizeof *put);
-    if (put != NULL && hex != NULL) {
-        *put = *letter;
-        const char *params[] = {sk_params_number(slot, letter->slot),
-                                sk_params_number(voucher_id, letter->voucher_id),
-                                letter->journal_id,
-                                hex,
-                                orders,
-                                reason};
-        status = sk_pg_call(core->pg, SK_STATEMENT_SET_ASIDE, 6, params, on_put, put);
-    }
-    if (status != SK_OK)
-        free(put);
-    free(hex);
-    return status;
-}
-
-static struct put letter_of(const struct sk_segment *segment, const char *journal_id, sk_dead_letter_cb *done,
-                            void *arg)
-{
-    struct put letter = {.done = done, .arg = arg, .slot = segment->slot, .voucher_id = segment->voucher_id};
-    (void)snprintf(letter.journal_id, sizeof letter.journal_id, "%s", journal_id);
-    return letter;
-}
-
-enum sk_status sk_dead_letter_put_order(const struct sk_core *core, const struct sk_segment *segment,
-                                        const char *journal_id, const char *order_id, const char *user,
-                                        sk_dead_letter_cb *done, void *arg)
-{
-    struct put letter = letter_of(segment, journal_id, done, arg);
-    struct sk_buf orders = {0};
-    sk_buf_printf(&orders, "%s %s", order_id, user);
-    enum sk_status status = put_letter(core, &letter, &orders, orders.data, "PostgreSQL refuses it");
-    sk_buf_free(&orders);
-    return status;
-}
-
-enum sk_status sk_dead_letter_put_unreadable(const struct sk_core *core, const struct sk_segment *segment,
-                                             const char *journal_id, const struct sk_reply *element,
-                                             sk_dead_letter_cb *done, void *arg)
-{
-    struct put letter = letter_of(segment, journal_id, done, arg);
-    struct sk_buf raw = {0};
-    char reason[96] = "it cannot be read";
-    size_t whole = sk_journal_raw(element, SK_DEAD_LETTER_RAW_MAX, &raw);
-    if (whole > raw.len)
-        (void)snprintf(reason, sizeof reason, "it cannot be read; the first %zu of %zu bytes are kept", raw.len, whole);
-    enum sk_status status = put_letter(core, &letter, &raw, NULL, reason);
-    sk_buf_free(&raw);
-    return status;
+    const struct sk_rows *rows = result->rows;
+    struct dead_letter_put *put = arg;
+    if (rows != NULL)
+        sk_log(SK_ERROR, "journal entry set aside", "voucher=%" PRId64 " journal_id=%s", put->voucher_id,
+               put->journal_id);
+    put->done(put->arg, rows != NULL);
+    free(put);
 }

@@ -1,5 +1,5 @@
 // Dead letters: what cannot be settled, kept in PostgreSQL as it was. Orders in letters hold their units and stay
-// pending until somebody decides: try again, or write off.
+// pending until an administrator decides: try again, or write off.
 #ifndef SK_SALE_DEAD_LETTER_H
 #define SK_SALE_DEAD_LETTER_H
 

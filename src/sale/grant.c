@@ -1,4 +1,4 @@
-// lua/place_orders.lua says what goes in and what comes out.
+// Arguments and reply are described in lua/place_orders.lua.
 #include "grant.h"
 
 #include <inttypes.h>
@@ -13,6 +13,9 @@ enum {
     FIXED_ARGS = 9,
     ARGS_MAX = FIXED_ARGS + 2 * SK_JOURNAL_ORDERS_MAX,
 };
+
+static enum sk_grant_status grant_read_status(const char *text);
+static bool grant_read_answers(struct sk_grant *grant, size_t n);
 
 enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_segment *segment,
                             const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg)
@@ -44,7 +47,19 @@ enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_segment 
     return sk_redis_script(core->redis, SK_SCRIPT_PLACE_ORDERS, 3, n, argv, lens, done, arg);
 }
 
-static enum sk_grant_status read_status(const char *text)
+struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
+{
+    struct sk_grant grant = {.reply = reply, .next_existing = FIRST_EXISTING};
+    const char *error = sk_reply_error(reply);
+    grant.status = grant_read_status(sk_reply_text(sk_reply_at(reply, 0), NULL));
+    if (error != NULL && sk_trust_is_damage(error))
+        grant.status = SK_GRANT_DAMAGED;
+    if (grant.status == SK_GRANT_OK && !grant_read_answers(&grant, n))
+        grant.status = SK_GRANT_MALFORMED;
+    return grant;
+}
+
+static enum sk_grant_status grant_read_status(const char *text)
 {
     static const char *const names[] = {"ok", "missing", "loading", "unsure"};
     for (int i = 0; text != NULL && i <= SK_GRANT_UNSURE; i++) {
@@ -54,7 +69,7 @@ static enum sk_grant_status read_status(const char *text)
     return SK_GRANT_MALFORMED;
 }
 
-static bool read_answers(struct sk_grant *grant, size_t n)
+static bool grant_read_answers(struct sk_grant *grant, size_t n)
 {
     const struct sk_reply *reply = grant->reply;
     size_t letters = 0, existing = 0;
@@ -76,18 +91,6 @@ static bool read_answers(struct sk_grant *grant, size_t n)
             return false;
     }
     return sk_reply_count(reply) == FIRST_EXISTING + existing;
-}
-
-struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
-{
-    struct sk_grant grant = {.reply = reply, .next_existing = FIRST_EXISTING};
-    const char *error = sk_reply_error(reply);
-    grant.status = read_status(sk_reply_text(sk_reply_at(reply, 0), NULL));
-    if (error != NULL && sk_trust_is_damage(error))
-        grant.status = SK_GRANT_DAMAGED;
-    if (grant.status == SK_GRANT_OK && !read_answers(&grant, n))
-        grant.status = SK_GRANT_MALFORMED;
-    return grant;
 }
 
 void sk_grant_remember(const struct sk_grant *grant, struct sk_segment *segment)

@@ -4,7 +4,7 @@
 
 #include "core.h"
 
-// How one user of a batch fared: what place_orders.lua says with one letter.
+// The outcome for one user of a batch: a letter of place_orders.lua.
 enum sk_grant_letter {
     SK_GRANT_PLACED = 'p',
     SK_GRANT_ALREADY = 'a',
@@ -12,7 +12,7 @@ enum sk_grant_letter {
     SK_GRANT_NOT_STARTED = 'n',
     SK_GRANT_ENDED = 'e',
     SK_GRANT_FULL = 'f',     // the journal is
-    SK_GRANT_RETURNED = 'r', // sold out, and a unit that has returned sells in a moment
+    SK_GRANT_RETURNED = 'r', // sold out, but a returned unit sells in a moment
 };
 
 enum sk_grant_status {
@@ -34,8 +34,8 @@ struct sk_grant {
     size_t next_existing;
 };
 
-// Asks about the orders, most of all SK_JOURNAL_ORDERS_MAX of them, which stay the caller's. `again`: they
-// were granted before. The reactor's thread.
+// Asks Redis to grant the orders, at most SK_JOURNAL_ORDERS_MAX, which stay the caller's. `again`: they were granted
+// before. The reactor's thread.
 enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_segment *segment,
                             const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 
@@ -45,7 +45,7 @@ struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n);
 // Remembers how far the voucher was: a later reply that is behind it would prove that Redis has lost data.
 void sk_grant_remember(const struct sk_grant *grant, struct sk_segment *segment);
 
-// The segment was closed under this epoch a moment ago: what was seen before it says nothing any more.
+// The segment was closed under this epoch a moment ago: what was seen before is out of date.
 void sk_grant_forget(struct sk_segment *segment, int64_t epoch);
 
 // The existing order id that belongs to the next 'a', in the order of the letters. NULL: what Redis holds there

@@ -16,7 +16,7 @@
 
 enum { SK_LABEL_SIZE = SK_JOURNAL_ID_SIZE };
 
-// A refusal that holds for everybody who is not a buyer yet, for a short time.
+// A refusal of all users that are no buyers yet, for a short time.
 struct sk_mark {
     enum sk_verdict verdict;
     uint64_t until_ms;         // monotonic; 0: no mark
