@@ -223,7 +223,6 @@ static void admit_end_reading(struct admit_reading *reading, bool complete)
 {
     struct sk_segment *segment = reading->segment;
     segment->gate.filtering = false;
-    sk_segment_unpin(segment);
     if (complete) {
         sk_filter_free(segment->gate.filter);
         segment->gate.filter = reading->filter;
@@ -231,5 +230,6 @@ static void admit_end_reading(struct admit_reading *reading, bool complete)
     } else {
         sk_filter_free(reading->filter);
     }
+    sk_segment_unpin(segment);
     free(reading);
 }
