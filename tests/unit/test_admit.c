@@ -257,6 +257,22 @@ START_TEST(buyers_that_go_while_they_are_read)
 }
 END_TEST
 
+// The reading has the last pin: the segment goes with its end, and not before.
+START_TEST(a_voucher_may_be_retired_while_its_buyers_are_read)
+{
+    struct sk_catalogue_row row = {
+        .change = 2, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .segment_count = 1, .tag = "1"};
+    open_admit(0, MARK_MS);
+    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    answer_count(1);
+    ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    ck_assert_uint_eq(voucher->voucher->pins, 1);
+    answer_state("open", "10-1");
+    ck_assert_ptr_null(sk_catalogue_find(core.catalogue, 1));
+}
+END_TEST
+
 START_TEST(a_mark_ends_by_itself)
 {
     open_admit(0, SHORT_MARK_MS);
@@ -379,6 +395,7 @@ int main(void)
     tcase_add_test(tcase, the_buyers_are_read_once_for_each_state);
     tcase_add_test(tcase, a_reading_that_fails_refuses_nobody_and_is_tried_again);
     tcase_add_test(tcase, buyers_that_go_while_they_are_read);
+    tcase_add_test(tcase, a_voucher_may_be_retired_while_its_buyers_are_read);
     tcase_add_test(tcase, a_mark_ends_by_itself);
     tcase_add_test(tcase, a_mark_counts_from_the_question);
     tcase_add_test(tcase, a_mark_can_be_taken_back);
