@@ -13,7 +13,7 @@
 #define SK_VERSION "0"
 #endif
 
-// *left_behind: somebody still waits for an answer of the resolver.
+// *left_behind: a reactor still waits for an answer of the resolver.
 static enum sk_status serve(const struct sk_config *config, const sigset_t *signals, bool *left_behind)
 {
     enum sk_status status = sk_descriptors_reserve(config);

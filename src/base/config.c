@@ -143,7 +143,7 @@ static enum sk_status read_environment(struct sk_config *config, FILE *err)
     return SK_OK;
 }
 
-// Takes "--name=value" or "--name value"; *at is left on the last word used.
+// Takes "--name=value" or "--name value"; *at is left on the last argument used.
 static enum sk_status read_option(struct sk_config *config, int argc, char **argv, int *at, FILE *err)
 {
     const char *word = argv[*at] + 2;

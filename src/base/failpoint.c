@@ -34,7 +34,7 @@ static void say(const char *name, const char *action)
     char line[160];
     int n = snprintf(line, sizeof line, "failpoint name=%s action=%s\n", name, action);
     if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
-        return; // nobody listens
+        return; // no reader is left
 }
 
 static void read_points(void)

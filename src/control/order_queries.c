@@ -186,7 +186,7 @@ static void order_look_at(struct order_query *query)
         order_looked(query);
 }
 
-// Anyone who can write to Redis can write there, so what is no order id is not shown.
+// Every client with write access to Redis can write there, so what is no order id is not shown.
 static bool order_is_id(const struct sk_reply *reply, const struct sk_segment *segment, char id[SK_UUID_SIZE])
 {
     size_t len = 0;

@@ -13,8 +13,8 @@ struct sk_purchases {
     struct sk_batcher *batcher;
 };
 
-// Tries to place an order. True: the outcome will come for `ticket`, never inside this call. False: *outcome is the
-// last word. `patient`: the client does not wait for the commit.
+// Tries to place an order. True: the outcome will come for `ticket`, never inside this call. False: *outcome is
+// final. `patient`: the client does not wait for the commit.
 bool sk_purchase(struct sk_purchases *purchases, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
                  struct sk_outcome *outcome);
 

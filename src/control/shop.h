@@ -26,7 +26,7 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options);
 // The loop must run until its handles are closed. NULL is fine.
 void sk_shop_close(struct sk_shop *shop);
 
-// Tries to place an order. True: the outcome will come for `ticket`. False: *outcome is the last word.
+// Tries to place an order. True: the outcome will come for `ticket`. False: *outcome is final.
 // `patient`: the client does not wait for the commit.
 bool sk_shop_buy(struct sk_shop *shop, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
                  struct sk_outcome *outcome);

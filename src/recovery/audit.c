@@ -1,4 +1,4 @@
-// Pure judgement, no stores: recover.c brings both sides.
+// Pure judgement, no stores: watch.c, rebuild.c and order_queries.c bring both sides.
 #include "audit.h"
 
 #include <inttypes.h>
@@ -9,6 +9,10 @@
 
 // The columns of segment_accounts.sql.
 enum { COLUMN_SLOT, COLUMN_VOUCHER, COLUMN_EPOCH, COLUMN_JOURNAL_MS, COLUMN_JOURNAL_SEQ, COLUMN_STOCK, COLUMN_BUYERS };
+
+static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value);
+static bool audit_is_behind(const struct sk_account *account, const struct sk_look *now);
+static bool audit_is_at_rest(const struct sk_look *before, const struct sk_look *now);
 
 void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *account)
 {
@@ -23,34 +27,35 @@ void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *
                    sk_rows_number(rows, row, COLUMN_JOURNAL_MS), sk_rows_number(rows, row, COLUMN_JOURNAL_SEQ));
 }
 
-static bool number_at(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value)
-{
-    return sk_trust_number(sk_reply_at(reply, i), most, value);
-}
-
 bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look)
 {
-    const char *state = sk_reply_text(sk_reply_at(reply, 0), NULL),
-               *opened = sk_reply_text(sk_reply_at(reply, 4), NULL);
-    const char *last = sk_reply_text(sk_reply_at(reply, 2), NULL);
+    const char *state = sk_reply_text(sk_reply_at(reply, SK_LOOK_STATE), NULL),
+               *opened = sk_reply_text(sk_reply_at(reply, SK_LOOK_RUN), NULL);
+    const char *last = sk_reply_text(sk_reply_at(reply, SK_LOOK_LAST), NULL);
     const char *error = sk_reply_error(reply);
     *look = (struct sk_look){0};
     if (error != NULL && sk_trust_is_damage(error)) {
-        look->present = true; // and relied on in nothing
+        look->present = true; // but not to be relied on
         return true;
     }
-    if (state == NULL || opened == NULL || last == NULL || !number_at(reply, 5, SK_TRUST_BUYERS_MAX, &look->buyers) ||
-        !number_at(reply, 6, SK_TRUST_MAX, &look->journal) ||
-        !sk_reply_number(sk_reply_at(reply, 7), &look->rebuilt_ms_ago))
+    if (state == NULL || opened == NULL || last == NULL ||
+        !audit_number(reply, SK_LOOK_BUYERS, SK_TRUST_BUYERS_MAX, &look->buyers) ||
+        !audit_number(reply, SK_LOOK_JOURNAL, SK_TRUST_MAX, &look->journal) ||
+        !sk_reply_number(sk_reply_at(reply, SK_LOOK_REBUILT_AGO), &look->rebuilt_ms_ago))
         return false;
     look->present = state[0] != '\0';
     look->loading = strcmp(state, "open") != 0 && strcmp(state, "closed") != 0;
     // What cannot be is as good as lost.
-    look->same_run = strcmp(opened, run) == 0 && number_at(reply, 1, SK_TRUST_MAX, &look->epoch) &&
-                     number_at(reply, 3, SK_TRUST_MAX, &look->stock) && sk_trust_is_version(last);
+    look->same_run = strcmp(opened, run) == 0 && audit_number(reply, SK_LOOK_EPOCH, SK_TRUST_MAX, &look->epoch) &&
+                     audit_number(reply, SK_LOOK_STOCK, SK_TRUST_MAX, &look->stock) && sk_trust_is_version(last);
     if (sk_trust_is_version(last))
         memcpy(look->last, last, strlen(last) + 1);
     return true;
+}
+
+static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value)
+{
+    return sk_trust_number(sk_reply_at(reply, i), most, value);
 }
 
 bool sk_look_is_behind(const struct sk_look *look, int64_t epoch, const char *last)
@@ -62,21 +67,6 @@ bool sk_look_is_behind(const struct sk_look *look, int64_t epoch, const char *la
            (!sk_trust_is_journal_id(look->last) || sk_journal_compare(look->last, last) < 0);
 }
 
-static bool at_rest(const struct sk_look *before, const struct sk_look *now)
-{
-    return before->present && !before->loading && before->journal == 0 && now->journal == 0 &&
-           before->epoch == now->epoch && before->stock == now->stock && before->buyers == now->buyers &&
-           strcmp(before->last, now->last) == 0;
-}
-
-static bool behind(const struct sk_account *account, const struct sk_look *now)
-{
-    if (now->epoch != account->epoch)
-        return now->epoch < account->epoch;
-    const char *last = strncmp(now->last, "epoch-", 6) == 0 ? "0-0" : now->last;
-    return sk_journal_compare(last, account->newest) < 0;
-}
-
 enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look *before, const struct sk_look *now)
 {
     if (!now->present)
@@ -85,14 +75,29 @@ enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look 
         return SK_BOOKS_LOADING;
     if (!now->same_run)
         return SK_BOOKS_UNSURE;
-    if (behind(account, now))
+    if (audit_is_behind(account, now))
         return SK_BOOKS_BEHIND;
     // A new epoch is PostgreSQL's before it is Redis's: one that Redis had before cannot be unknown to it.
     if (now->epoch > account->epoch)
         return before->present && before->epoch == now->epoch ? SK_BOOKS_DIFFER : SK_BOOKS_AGREE;
-    if (at_rest(before, now) && (now->stock != account->stock || now->buyers != account->buyers))
+    if (audit_is_at_rest(before, now) && (now->stock != account->stock || now->buyers != account->buyers))
         return SK_BOOKS_DIFFER;
     return SK_BOOKS_AGREE;
+}
+
+static bool audit_is_behind(const struct sk_account *account, const struct sk_look *now)
+{
+    if (now->epoch != account->epoch)
+        return now->epoch < account->epoch;
+    const char *last = strncmp(now->last, "epoch-", 6) == 0 ? "0-0" : now->last;
+    return sk_journal_compare(last, account->newest) < 0;
+}
+
+static bool audit_is_at_rest(const struct sk_look *before, const struct sk_look *now)
+{
+    return before->present && !before->loading && before->journal == 0 && now->journal == 0 &&
+           before->epoch == now->epoch && before->stock == now->stock && before->buyers == now->buyers &&
+           strcmp(before->last, now->last) == 0;
 }
 
 const char *sk_finding_name(enum sk_finding finding)

@@ -1,6 +1,6 @@
-// Compares what both stores say of a voucher, and judges whether Redis may go on selling by what it holds.
-#ifndef SK_SALE_AUDIT_H
-#define SK_SALE_AUDIT_H
+// Compares what both stores say of a segment, and judges whether Redis may go on selling by what it holds.
+#ifndef SK_RECOVERY_AUDIT_H
+#define SK_RECOVERY_AUDIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,6 +9,16 @@
 #include "pg_link.h"
 
 // PostgreSQL's side.
+struct sk_account {
+    int64_t voucher_id;
+    unsigned slot;
+    int64_t epoch;
+    char newest[SK_JOURNAL_ID_SIZE]; // journal id of an order written under this epoch; "0-0": none
+    int64_t stock;                   // units neither in live orders nor held by dead letters
+    int64_t buyers;
+};
+
+// The elements of look_at_voucher.lua's reply.
 enum {
     SK_LOOK_STATE,
     SK_LOOK_EPOCH,
@@ -17,16 +27,8 @@ enum {
     SK_LOOK_RUN,
     SK_LOOK_BUYERS,
     SK_LOOK_JOURNAL,
-    SK_LOOK_ORDER_ID = 8
-};
-
-struct sk_account {
-    int64_t voucher_id;
-    unsigned slot;
-    int64_t epoch;
-    char newest[SK_JOURNAL_ID_SIZE]; // journal id of an order written under this epoch; "0-0": none
-    int64_t stock;                   // units neither in live orders nor held by dead letters
-    int64_t buyers;
+    SK_LOOK_REBUILT_AGO,
+    SK_LOOK_ORDER_ID
 };
 
 // Redis's side, as look_at_voucher.lua sees it. Zeroed: nothing has been seen.
@@ -44,9 +46,9 @@ void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *
 
 enum sk_finding {
     SK_BOOKS_AGREE,   // as far as can be told while orders are under way
-    SK_BOOKS_MISSING, // Redis does not have the voucher
-    SK_BOOKS_LOADING, // somebody is at it, or died at it
-    SK_BOOKS_UNSURE,  // Redis was restarted or failed over since the voucher was opened
+    SK_BOOKS_MISSING, // Redis does not have the segment
+    SK_BOOKS_LOADING, // a rebuild is under way, or died
+    SK_BOOKS_UNSURE,  // Redis was restarted or failed over since the segment was opened
     SK_BOOKS_BEHIND,  // Redis has lost what it had: epoch or newest journal id went backwards
     SK_BOOKS_DIFFER,  // nothing moves, and yet stock or buyers are not the same
 };
@@ -55,7 +57,7 @@ enum sk_finding {
 // process: not to be relied on. False: it is no such reply.
 bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look);
 
-// Whether more has been heard of the segment than this look saw: a newer epoch, or of the same one a newer `last`.
+// Whether more is known of the segment than this look saw: a newer epoch, or of the same one a newer `last`.
 bool sk_look_is_behind(const struct sk_look *look, int64_t epoch, const char *last);
 
 // `account` was read after `before` and before `now`: so Redis, which is always ahead, cannot be behind it

@@ -23,7 +23,7 @@ struct sk_rebuilding {
     enum sk_rebuild_why why;
     struct sk_segment *next; // in its line
     struct sk_rebuilds *rebuilds;
-    sk_rebuild_cb *done; // NULL: no one waits
+    sk_rebuild_cb *done; // NULL: none
     void *arg;
     uint64_t not_before_ms, pause_ms; // after failures
 };

@@ -78,7 +78,7 @@ enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segme
     if (!sk_redis_ready(core->ask_redis) || !sk_pg_ready(core->ask_pg))
         return SK_DOWN;
     bool urgent = done != NULL;
-    if (state->active) { // in doubt, and no one waits for it yet
+    if (state->active) { // in doubt, and without a callback so far
         state->done = done;
         state->arg = arg;
         return SK_OK;
@@ -102,7 +102,7 @@ enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segme
     return SK_OK;
 }
 
-static void rebuilds_nobody_waits(void *arg, bool ok)
+static void rebuilds_on_ignored(void *arg, bool ok)
 {
     (void)arg;
     (void)ok;
@@ -115,7 +115,7 @@ void sk_rebuild_soon(struct sk_rebuilds *rebuilds, struct sk_segment *segment, e
         [SK_DOUBT_BEHIND] = SK_REBUILD_BEHIND,
         [SK_DOUBT_DAMAGED] = SK_REBUILD_ORDERED,
     };
-    if (sk_rebuild(rebuilds, segment, whys[doubt], rebuilds_nobody_waits, NULL) != SK_OK)
+    if (sk_rebuild(rebuilds, segment, whys[doubt], rebuilds_on_ignored, NULL) != SK_OK)
         sk_log(SK_DEBUG, "not rebuilt now", "voucher=%" PRId64, segment->voucher_id);
 }
 

@@ -23,7 +23,7 @@ struct sk_rebuilds *sk_rebuilds_open(const struct sk_core *core);
 void sk_rebuilds_close(struct sk_rebuilds *rebuilds); // after the links were closed; NULL is fine
 
 // SK_FULL while this reactor is at it, or a moment after it failed: ask again later. With `done`, which runs only after
-// SK_OK, it goes before those that nobody waits for.
+// SK_OK, it goes before those without.
 enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_rebuild_why why,
                           sk_rebuild_cb *done, void *arg) SK_MUST_CHECK;
 

@@ -42,7 +42,7 @@ struct sk_core {
     struct sk_catalogue *catalogue;
     struct sk_order_pool *orders;
     struct sk_metrics *metrics;
-    // ACCEPTED may be followed by one more outcome; every other verdict is the last word on a ticket.
+    // ACCEPTED may be followed by one more outcome; every other verdict is the last one of a ticket.
     void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
     void *arg;
     // What Redis holds of the segment is in doubt: upkeep is to look after it. May be called again and again.
@@ -53,7 +53,7 @@ struct sk_core {
     void *upkeep;
 };
 
-// Tells whoever waits for the order.
+// Tells the client that waits for the order, if one does.
 static inline void sk_core_tell(const struct sk_core *core, const struct sk_order *order, enum sk_verdict verdict,
                                 const char *order_id, uint64_t retry_after_ms)
 {

@@ -1,4 +1,4 @@
-// Anyone who can write to Redis can write a journal entry, so nothing here is taken on trust.
+// Every client with write access to Redis can write a journal entry, so all of it is checked.
 #include "journal.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// What may be believed of what Redis says: anyone who can write to it can write anything. A value that cannot be is a
-// finding, which a rebuild mends; it refuses no order and starts no loop. Any thread, no allocation.
+// What may be believed of what Redis says: every client with write access can write anything. A value that cannot be is
+// a finding, which a rebuild mends; it refuses no order and starts no loop. Any thread, no allocation.
 #ifndef SK_SALE_TRUST_H
 #define SK_SALE_TRUST_H
 
