@@ -13,7 +13,7 @@
 --   p placed   a already ordered   s sold out   n not started   e ended   f no room in the journal
 --   r sold out, and the unit that has just returned does not sell yet: for a moment, not to be remembered
 -- and one existing order id follows for each 'a', in order. `last` is the newest journal id the
--- voucher has ever had: as long as it stays the same, nobody new has bought.
+-- voucher has ever had: as long as it stays the same, there is no new buyer.
 -- Where the voucher cannot sell at all it returns { 'missing' }, { 'loading' }, or { 'unsure' }: it was
 -- opened under another Redis process, which may have lost what came after, it has gone backwards, or what is in it
 -- cannot be.
@@ -23,8 +23,8 @@
 -- The claim on a user is taken here, too: while `buyers` names an order of his, granted or settled, no other is granted.
 -- An error does not undo what a script has written, so everything is decided before the first write.
 
--- Anyone who can write to Redis can write anything: what is used is checked first, as strictly as grant.c checks the
--- reply, because a unit that is granted in a reply that cannot be read is held for nobody.
+-- Every client with write access to Redis can write anything: what is used is checked first, as strictly as grant.c
+-- checks the reply, because a unit that is granted in a reply that cannot be read is lost.
 local function number(text) -- of at most 15 digits, which are exact in Lua; nil: it is none
   return text and #text <= 15 and (text == '0' or string.find(text, '^[1-9]%d*$')) and tonumber(text)
 end

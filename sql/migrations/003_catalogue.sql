@@ -133,7 +133,7 @@ $$;
 -- ---- the end of a sale ----
 
 -- Retires a voucher whose sale has ended and of which nothing is open, if the segment is still under the epoch that the
--- caller saw. All its segments get a new epoch, so whoever may still hold an order of it is fenced off.
+-- caller saw. All its segments get a new epoch, so an instance that still holds an order of it is fenced off.
 CREATE FUNCTION retire_voucher(p_voucher bigint, p_slot integer, p_epoch bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
