@@ -210,6 +210,7 @@ END_TEST
 int main(void)
 {
     TCase *tcase = tcase_create("order");
+    tcase_set_timeout(tcase, 30);
     tcase_add_test(tcase, lists_are_first_in_first_out);
     tcase_add_test(tcase, an_order_leaves_its_list_from_anywhere_and_returns_to_the_front);
     tcase_add_test(tcase, orders_are_counted_by_state);

@@ -99,6 +99,7 @@ END_TEST
 int main(void)
 {
     TCase *tcase = tcase_create("order_id");
+    tcase_set_timeout(tcase, 30);
     tcase_add_test(tcase, an_id_tells_its_slot);
     tcase_add_test(tcase, the_tail_is_slot_and_epoch);
     tcase_add_test(tcase, who_may_be_away);
