@@ -31,7 +31,26 @@
 
 enum { CHUNK = 500 }; // buyers; Redis is busy with them for about half a millisecond
 
+enum rebuild_step {
+    REBUILD_LOCK,
+    REBUILD_ACCOUNT,
+    REBUILD_LOOK,
+    REBUILD_EPOCH,
+    REBUILD_BEGIN,
+    REBUILD_JOURNAL,
+    REBUILD_DEAD_LETTER, // the journal needs one that cannot be written
+    REBUILD_STOCK,
+    REBUILD_BUYERS,
+    REBUILD_LAST_BUYERS, // no chunk comes after this one
+    REBUILD_OPEN,
+    REBUILD_RETIRE,
+    REBUILD_REMOVE,
+    REBUILD_ENDED,
+    REBUILD_STEPS
+};
+
 struct rebuild {
+    enum rebuild_step step;
     const struct sk_core *core;
     struct sk_segment *segment;
     enum sk_rebuild_why why;
@@ -41,7 +60,6 @@ struct rebuild {
     struct sk_rebuild_journal *journal; // owned
     uint64_t since_ms;
     size_t buyers;
-    bool last_chunk;
     struct sk_account account;
     char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the segment's name
     char epoch[24], stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16];
@@ -55,7 +73,8 @@ static void rebuild_on_look(void *arg, const struct sk_reply *reply);
 static void rebuild_fence(struct rebuild *rebuild);
 static void rebuild_on_epoch(void *arg, const struct sk_result *result);
 static void rebuild_on_begun(void *arg, const struct sk_reply *reply);
-static void rebuild_on_journal(void *arg, const char *failed_at);
+static void rebuild_settle_journal(struct rebuild *rebuild);
+static void rebuild_on_journal(void *arg, enum sk_rebuild_journal_end end);
 static void rebuild_read_stock(struct rebuild *rebuild);
 static void rebuild_on_stock(void *arg, const struct sk_result *result);
 static void rebuild_read_chunk(struct rebuild *rebuild);
@@ -66,8 +85,34 @@ static void rebuild_on_opened(void *arg, const struct sk_reply *reply);
 static void rebuild_retire(struct rebuild *rebuild);
 static void rebuild_on_retired(void *arg, const struct sk_result *result);
 static void rebuild_on_removed(void *arg, const struct sk_reply *reply);
-static void rebuild_end(struct rebuild *rebuild, const char *failed_at);
+static void rebuild_fail(struct rebuild *rebuild);
+static void rebuild_end(struct rebuild *rebuild, bool ok);
 static void rebuild_free(struct rebuild *rebuild);
+
+#define TO(step) [REBUILD_##step] = true
+
+static void rebuild_move(struct rebuild *rebuild, enum rebuild_step step)
+{
+    static const bool allowed[REBUILD_STEPS][REBUILD_STEPS] = {
+        [REBUILD_LOCK] = {TO(ACCOUNT), TO(EPOCH), TO(ENDED)},
+        [REBUILD_ACCOUNT] = {TO(LOOK), TO(ENDED)},
+        [REBUILD_LOOK] = {TO(EPOCH), TO(ENDED)},
+        [REBUILD_EPOCH] = {TO(BEGIN), TO(ENDED)},
+        [REBUILD_BEGIN] = {TO(JOURNAL), TO(ENDED)},
+        [REBUILD_JOURNAL] = {TO(STOCK), TO(RETIRE), TO(DEAD_LETTER), TO(ENDED)},
+        [REBUILD_DEAD_LETTER] = {TO(ENDED)},
+        [REBUILD_STOCK] = {TO(BUYERS), TO(ENDED)},
+        [REBUILD_BUYERS] = {TO(BUYERS), TO(LAST_BUYERS), TO(OPEN), TO(ENDED)},
+        [REBUILD_LAST_BUYERS] = {TO(OPEN), TO(ENDED)},
+        [REBUILD_OPEN] = {TO(JOURNAL), TO(ENDED)},
+        [REBUILD_RETIRE] = {TO(STOCK), TO(REMOVE), TO(ENDED)},
+        [REBUILD_REMOVE] = {TO(ENDED)},
+    };
+    SK_ASSERT(allowed[rebuild->step][step]);
+    rebuild->step = step;
+}
+
+#undef TO
 
 enum sk_status sk_rebuild_run(const struct sk_core *core, struct sk_segment *segment, enum sk_rebuild_why why,
                               sk_rebuild_cb *done, void *arg)
@@ -110,7 +155,7 @@ static void rebuild_on_locked(void *arg, bool held)
 {
     struct rebuild *rebuild = arg;
     if (!held)
-        rebuild_end(rebuild, "lock"); // another instance rebuilds it
+        rebuild_fail(rebuild); // another instance rebuilds it
     else if (rebuild->why == SK_REBUILD_DOUBT || rebuild->why == SK_REBUILD_BEHIND)
         rebuild_look(rebuild);
     else
@@ -121,6 +166,7 @@ static void rebuild_look(struct rebuild *rebuild)
 {
     struct sk_buf slots = {0}, vouchers = {0};
     enum sk_status status = SK_NO_MEM;
+    rebuild_move(rebuild, REBUILD_ACCOUNT);
     sk_params_begin(&slots);
     sk_params_begin(&vouchers);
     sk_params_add(&slots, rebuild->slot);
@@ -132,7 +178,7 @@ static void rebuild_look(struct rebuild *rebuild)
     sk_buf_free(&slots);
     sk_buf_free(&vouchers);
     if (status != SK_OK)
-        rebuild_end(rebuild, "account");
+        rebuild_fail(rebuild);
 }
 
 static void rebuild_on_account(void *arg, const struct sk_result *result)
@@ -141,13 +187,14 @@ static void rebuild_on_account(void *arg, const struct sk_result *result)
     const struct sk_segment_keys *keys = &rebuild->segment->keys;
     const char *argv[] = {keys->voucher, keys->buyers, keys->journal};
     if (result->rows == NULL || sk_rows_count(result->rows) != 1) {
-        rebuild_end(rebuild, "account");
+        rebuild_fail(rebuild);
         return;
     }
     sk_account_read(result->rows, 0, &rebuild->account);
+    rebuild_move(rebuild, REBUILD_LOOK);
     if (sk_redis_script(rebuild->core->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL, rebuild_on_look,
                         rebuild) != SK_OK)
-        rebuild_end(rebuild, "look");
+        rebuild_fail(rebuild);
 }
 
 static void rebuild_on_look(void *arg, const struct sk_reply *reply)
@@ -155,10 +202,10 @@ static void rebuild_on_look(void *arg, const struct sk_reply *reply)
     struct rebuild *rebuild = arg;
     struct sk_look seen, none = {0};
     if (reply == NULL || !sk_look_read(reply, sk_redis_run(rebuild->core->ask_redis), &seen))
-        rebuild_end(rebuild, "look");
+        rebuild_fail(rebuild);
     else if (sk_audit(&rebuild->account, &none, &seen) == SK_BOOKS_AGREE &&
              (rebuild->why == SK_REBUILD_DOUBT || seen.epoch > rebuild->segment->seen.epoch))
-        rebuild_end(rebuild, NULL);
+        rebuild_end(rebuild, true);
     else
         rebuild_fence(rebuild);
 }
@@ -170,25 +217,27 @@ static void rebuild_fence(struct rebuild *rebuild)
     const struct sk_segment *segment = rebuild->segment;
     int64_t looked = segment->care->watched.look.epoch;
     char seen[SK_PARAM_NUMBER_SIZE];
+    rebuild_move(rebuild, REBUILD_EPOCH);
     (void)sk_params_number(seen, looked > segment->seen.epoch ? looked : segment->seen.epoch);
     if (rebuild_ask_pg(rebuild, SK_STATEMENT_REBUILD_EPOCH, seen, rebuild_on_epoch) != SK_OK)
-        rebuild_end(rebuild, "epoch");
+        rebuild_fail(rebuild);
 }
 
 static void rebuild_on_epoch(void *arg, const struct sk_result *result)
 {
     struct rebuild *rebuild = arg;
     if (result->rows == NULL || sk_rows_count(result->rows) != 1) {
-        rebuild_end(rebuild, "epoch");
+        rebuild_fail(rebuild);
         return;
     }
     SK_FAILPOINT("reconcile.epoch");
     (void)snprintf(rebuild->epoch, sizeof rebuild->epoch, "%s", sk_rows_text(result->rows, 0, 0));
     const struct sk_segment_keys *keys = &rebuild->segment->keys;
     const char *argv[] = {keys->voucher, keys->buyers, keys->journal, rebuild->epoch};
+    rebuild_move(rebuild, REBUILD_BEGIN);
     if (sk_redis_script(rebuild->core->ask_redis, SK_SCRIPT_RECONCILE_BEGIN, 3, 4, argv, NULL, rebuild_on_begun,
                         rebuild) != SK_OK)
-        rebuild_end(rebuild, "begin");
+        rebuild_fail(rebuild);
 }
 
 static void rebuild_on_begun(void *arg, const struct sk_reply *reply)
@@ -197,7 +246,7 @@ static void rebuild_on_begun(void *arg, const struct sk_reply *reply)
     struct sk_segment *segment = rebuild->segment;
     SK_FAILPOINT("reconcile.begun");
     if (!rebuild_answers(reply, 1)) {
-        rebuild_end(rebuild, "begin");
+        rebuild_fail(rebuild);
         return;
     }
     // Now both stores have this epoch. What was seen before is forgotten, above all an epoch that was forged: nothing
@@ -205,16 +254,24 @@ static void rebuild_on_begun(void *arg, const struct sk_reply *reply)
     sk_grant_forget(segment, strtoll(rebuild->epoch, NULL, 10));
     segment->care->lost.stale_epoch = segment->seen.epoch - 1;
     segment->care->watched.look = (struct sk_look){0};
-    sk_rebuild_journal_settle(rebuild->journal, rebuild->epoch);
+    rebuild_settle_journal(rebuild);
 }
 
 // ---- 4: the journal ----
 
-static void rebuild_on_journal(void *arg, const char *failed_at)
+static void rebuild_settle_journal(struct rebuild *rebuild)
+{
+    rebuild_move(rebuild, REBUILD_JOURNAL);
+    sk_rebuild_journal_settle(rebuild->journal, rebuild->epoch);
+}
+
+static void rebuild_on_journal(void *arg, enum sk_rebuild_journal_end end)
 {
     struct rebuild *rebuild = arg;
-    if (failed_at != NULL)
-        rebuild_end(rebuild, failed_at);
+    if (end == SK_REBUILD_JOURNAL_NOT_KEPT)
+        rebuild_move(rebuild, REBUILD_DEAD_LETTER);
+    if (end != SK_REBUILD_JOURNAL_EMPTY)
+        rebuild_fail(rebuild);
     else if (rebuild->why == SK_REBUILD_RETIRE)
         rebuild_retire(rebuild);
     else
@@ -225,15 +282,16 @@ static void rebuild_on_journal(void *arg, const char *failed_at)
 
 static void rebuild_read_stock(struct rebuild *rebuild)
 {
+    rebuild_move(rebuild, REBUILD_STOCK);
     if (rebuild_ask_pg(rebuild, SK_STATEMENT_REBUILD_STOCK, rebuild->epoch, rebuild_on_stock) != SK_OK)
-        rebuild_end(rebuild, "stock");
+        rebuild_fail(rebuild);
 }
 
 static void rebuild_on_stock(void *arg, const struct sk_result *result)
 {
     struct rebuild *rebuild = arg;
     if (result->rows == NULL || sk_rows_count(result->rows) != 1) {
-        rebuild_end(rebuild, "stock");
+        rebuild_fail(rebuild);
         return;
     }
     const struct {
@@ -258,8 +316,9 @@ static void rebuild_read_chunk(struct rebuild *rebuild)
 {
     char most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {rebuild->slot, rebuild->id, rebuild->after, sk_params_number(most, CHUNK)};
+    rebuild_move(rebuild, REBUILD_BUYERS);
     if (sk_pg_call(rebuild->core->ask_pg, SK_STATEMENT_REBUILD_BUYERS, 4, params, rebuild_on_chunk, rebuild) != SK_OK)
-        rebuild_end(rebuild, "buyers");
+        rebuild_fail(rebuild);
 }
 
 static void rebuild_on_chunk(void *arg, const struct sk_result *result)
@@ -269,17 +328,18 @@ static void rebuild_on_chunk(void *arg, const struct sk_result *result)
     const char *argv[2 * CHUNK + 3] = {rebuild->segment->keys.voucher, rebuild->segment->keys.buyers, rebuild->epoch};
     int n = 3;
     if (rows == NULL) {
-        rebuild_end(rebuild, "buyers");
+        rebuild_fail(rebuild);
         return;
     }
     size_t count = sk_rows_count(rows);
-    rebuild->last_chunk = count < CHUNK;
     rebuild->buyers += count;
     if (count == 0) {
         rebuild_open(rebuild);
         return;
     }
     SK_ASSERT(count <= CHUNK);
+    if (count < CHUNK)
+        rebuild_move(rebuild, REBUILD_LAST_BUYERS);
     for (size_t i = 0; i < count; i++) {
         argv[n++] = sk_rows_text(rows, i, 1);
         argv[n++] = sk_rows_text(rows, i, 0);
@@ -287,7 +347,7 @@ static void rebuild_on_chunk(void *arg, const struct sk_result *result)
     memcpy(rebuild->after, argv[n - 1], SK_UUID_SIZE);
     if (sk_redis_script(rebuild->core->ask_redis, SK_SCRIPT_RECONCILE_BUYERS, 2, n, argv, NULL, rebuild_on_chunk_stored,
                         rebuild) != SK_OK)
-        rebuild_end(rebuild, "buyers");
+        rebuild_fail(rebuild);
 }
 
 static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply)
@@ -295,8 +355,8 @@ static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply)
     struct rebuild *rebuild = arg;
     SK_FAILPOINT("reconcile.buyers");
     if (!rebuild_answers(reply, 1))
-        rebuild_end(rebuild, "buyers");
-    else if (rebuild->last_chunk)
+        rebuild_fail(rebuild);
+    else if (rebuild->step == REBUILD_LAST_BUYERS)
         rebuild_open(rebuild);
     else
         rebuild_read_chunk(rebuild);
@@ -312,19 +372,22 @@ static void rebuild_open(struct rebuild *rebuild)
                           rebuild->stock,    rebuild->buyer_count,
                           rebuild->begin_ms, rebuild->end_ms,
                           rebuild->state,    sk_redis_run(rebuild->core->ask_redis)};
+    rebuild_move(rebuild, REBUILD_OPEN);
     SK_FAILPOINT("reconcile.opening");
     if (sk_redis_script(rebuild->core->ask_redis, SK_SCRIPT_RECONCILE_OPEN, 3, 10, argv, NULL, rebuild_on_opened,
                         rebuild) != SK_OK)
-        rebuild_end(rebuild, "open");
+        rebuild_fail(rebuild);
 }
 
 static void rebuild_on_opened(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
-    if (rebuild_answers(reply, 2))
-        sk_rebuild_journal_settle(rebuild->journal, rebuild->epoch);
+    if (rebuild_answers(reply, 2)) // something is in the journal again
+        rebuild_settle_journal(rebuild);
+    else if (rebuild_answers(reply, 1))
+        rebuild_end(rebuild, true);
     else
-        rebuild_end(rebuild, rebuild_answers(reply, 1) ? NULL : "open");
+        rebuild_fail(rebuild);
 }
 
 // ---- 5, 6 of a sale that is over: retire ----
@@ -332,8 +395,9 @@ static void rebuild_on_opened(void *arg, const struct sk_reply *reply)
 static void rebuild_retire(struct rebuild *rebuild)
 {
     const char *params[] = {rebuild->id, rebuild->slot, rebuild->epoch};
+    rebuild_move(rebuild, REBUILD_RETIRE);
     if (sk_pg_call(rebuild->core->ask_pg, SK_STATEMENT_RETIRE_VOUCHER, 3, params, rebuild_on_retired, rebuild) != SK_OK)
-        rebuild_end(rebuild, "retire");
+        rebuild_fail(rebuild);
 }
 
 static void rebuild_on_retired(void *arg, const struct sk_result *result)
@@ -342,41 +406,73 @@ static void rebuild_on_retired(void *arg, const struct sk_result *result)
     const struct sk_segment_keys *keys = &rebuild->segment->keys;
     const char *argv[] = {keys->voucher, keys->buyers, keys->journal, rebuild->epoch};
     if (result->rows == NULL) {
-        rebuild_end(rebuild, "retire");
+        rebuild_fail(rebuild);
     } else if (strcmp(sk_rows_text(result->rows, 0, 0), "t") != 0) {
         rebuild->why = SK_REBUILD_ORDERED; // something is open after all
         rebuild_read_stock(rebuild);
-    } else if (sk_redis_script(rebuild->core->ask_redis, SK_SCRIPT_RETIRE, 3, 4, argv, NULL, rebuild_on_removed,
-                               rebuild) != SK_OK) {
-        rebuild_end(rebuild, "remove");
+    } else {
+        rebuild_move(rebuild, REBUILD_REMOVE);
+        if (sk_redis_script(rebuild->core->ask_redis, SK_SCRIPT_RETIRE, 3, 4, argv, NULL, rebuild_on_removed,
+                            rebuild) != SK_OK)
+            rebuild_fail(rebuild);
     }
 }
 
 static void rebuild_on_removed(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
-    rebuild_end(rebuild, rebuild_answers(reply, 1) ? NULL : "remove");
+    if (rebuild_answers(reply, 1))
+        rebuild_end(rebuild, true);
+    else
+        rebuild_fail(rebuild);
 }
 
 // ---- the end ----
 
-static void rebuild_end(struct rebuild *rebuild, const char *failed_at)
+static void rebuild_fail(struct rebuild *rebuild)
 {
-    bool rebuilt = rebuild->epoch[0] != '\0', retired = rebuild->why == SK_REBUILD_RETIRE;
-    sk_admit_forget(rebuild->segment);
-    if (failed_at == NULL && rebuilt)
-        sk_metrics_add(rebuild->core->metrics, retired ? SK_METRIC_RETIRED : SK_METRIC_REBUILDS, 1);
-    if (failed_at == NULL && rebuilt && retired)
+    rebuild_end(rebuild, false);
+}
+
+static void rebuild_log(const struct rebuild *rebuild, bool ok)
+{
+    static const char *const names[REBUILD_STEPS] = {
+        [REBUILD_LOCK] = "lock",
+        [REBUILD_ACCOUNT] = "account",
+        [REBUILD_LOOK] = "look",
+        [REBUILD_EPOCH] = "epoch",
+        [REBUILD_BEGIN] = "begin",
+        [REBUILD_JOURNAL] = "journal",
+        [REBUILD_DEAD_LETTER] = "dead letter",
+        [REBUILD_STOCK] = "stock",
+        [REBUILD_BUYERS] = "buyers",
+        [REBUILD_LAST_BUYERS] = "buyers",
+        [REBUILD_OPEN] = "open",
+        [REBUILD_RETIRE] = "retire",
+        [REBUILD_REMOVE] = "remove",
+    };
+    bool rebuilt = rebuild->epoch[0] != '\0';
+    if (ok && rebuilt && rebuild->why == SK_REBUILD_RETIRE)
         sk_log(SK_INFO, "voucher retired", "voucher=%s epoch=%s journal_orders=%zu", rebuild->id, rebuild->epoch,
                sk_rebuild_journal_settled(rebuild->journal));
-    else if (failed_at == NULL && rebuilt)
+    else if (ok && rebuilt)
         sk_log(SK_INFO, "voucher reconciled", "voucher=%s epoch=%s stock=%s buyers=%zu journal_orders=%zu ms=%" PRIu64,
                rebuild->id, rebuild->epoch, rebuild->stock, rebuild->buyers,
                sk_rebuild_journal_settled(rebuild->journal), uv_now(rebuild->core->loop) - rebuild->since_ms);
-    else if (failed_at != NULL && strcmp(failed_at, "lock") != 0)
-        sk_log(SK_WARN, "voucher not reconciled", "voucher=%s step=%s", rebuild->id, failed_at);
+    else if (!ok && rebuild->step != REBUILD_LOCK) // without the lock another instance rebuilds it
+        sk_log(SK_WARN, "voucher not reconciled", "voucher=%s step=%s", rebuild->id, names[rebuild->step]);
+}
+
+static void rebuild_end(struct rebuild *rebuild, bool ok)
+{
+    bool rebuilt = rebuild->epoch[0] != '\0', retired = rebuild->why == SK_REBUILD_RETIRE;
+    sk_admit_forget(rebuild->segment);
+    if (ok && rebuilt)
+        sk_metrics_add(rebuild->core->metrics, retired ? SK_METRIC_RETIRED : SK_METRIC_REBUILDS, 1);
+    rebuild_log(rebuild, ok);
+    rebuild_move(rebuild, REBUILD_ENDED);
     sk_named_lock_release(rebuild->lock);
-    rebuild->done(rebuild->arg, failed_at == NULL);
+    rebuild->done(rebuild->arg, ok);
     rebuild_free(rebuild);
 }
 

@@ -1,5 +1,13 @@
 // A page at a time: read, settle, remove. A page that PostgreSQL refuses is bisected: one entry at a time, and of that
 // in parts that become smaller, down to the order that is refused; that one becomes a dead letter.
+//
+//   IDLE -> READING -> SETTLING -> REMOVING -> READING ... -> IDLE
+//                         | refused
+//                         v
+//                      READING_ONE -> SETTLING_PART -> SETTLING_PART ... -> REMOVING
+//
+// SETTING_ASIDE, a dead letter, comes in between where an entry cannot be read or an order is refused. A failure ends
+// in IDLE from each of them.
 #include "rebuild_journal.h"
 
 #include <stdio.h>
@@ -18,7 +26,19 @@ enum {
     TRIES_MAX = 3, // of an order that PostgreSQL refuses
 };
 
+enum journal_state {
+    JOURNAL_IDLE,
+    JOURNAL_READING,
+    JOURNAL_SETTLING,
+    JOURNAL_READING_ONE,   // a page was refused: its first entry alone ...
+    JOURNAL_SETTLING_PART, // ... and of that orders[from] to orders[from + part - 1]
+    JOURNAL_SETTING_ASIDE,
+    JOURNAL_REMOVING,
+    JOURNAL_STATES
+};
+
 struct sk_rebuild_journal {
+    enum journal_state state;
     const struct sk_core *core;
     struct sk_segment *segment;
     sk_rebuild_journal_cb *done;
@@ -34,30 +54,51 @@ struct sk_rebuild_journal {
     size_t orders;
     struct sk_buf order_ids, users; // arrays for place_orders()
 
-    // A page was refused: one entry at a time, and of that one orders[from] to orders[from + part - 1].
-    bool alone;
-    struct sk_buf text; // the orders of the first entry
-    size_t count, from, part, next;
+    // One entry, in parts.
+    struct sk_buf text; // its orders
+    size_t count;       // of them; 0 while whole pages are settled
+    size_t from, part, next;
     char order[SK_UUID_SIZE], user[SK_USER_SIZE]; // orders[from]
     unsigned tries;
 };
 
-static void journal_read_page(struct sk_rebuild_journal *journal);
+static void journal_read(struct sk_rebuild_journal *journal, enum journal_state state);
 static void journal_on_page(void *arg, const struct sk_reply *reply);
 static bool journal_take_page(struct sk_rebuild_journal *journal, const struct sk_reply *reply,
                               const struct sk_reply **unreadable);
 static void journal_clear_orders(struct sk_rebuild_journal *journal);
 static void journal_add_order(void *arg, const char *id, const char *user);
 static void journal_fit_page(struct sk_rebuild_journal *journal, const struct sk_reply *reply);
-static void journal_settle(struct sk_rebuild_journal *journal);
+static void journal_settle(struct sk_rebuild_journal *journal, enum journal_state state);
 static void journal_on_settled(void *arg, const struct sk_result *result);
 static void journal_on_refused(struct sk_rebuild_journal *journal);
 static void journal_settle_part(struct sk_rebuild_journal *journal);
 static void journal_add_of_part(void *arg, const char *id, const char *user);
+static void journal_set_aside_entry(struct sk_rebuild_journal *journal, const struct sk_reply *unreadable);
+static void journal_set_aside_order(struct sk_rebuild_journal *journal);
 static void journal_on_set_aside(void *arg, bool kept);
 static void journal_go_on(struct sk_rebuild_journal *journal);
 static void journal_remove_page(struct sk_rebuild_journal *journal);
 static void journal_on_removed(void *arg, const struct sk_reply *reply);
+
+#define TO(state) [JOURNAL_##state] = true
+
+static void journal_move(struct sk_rebuild_journal *journal, enum journal_state state)
+{
+    static const bool allowed[JOURNAL_STATES][JOURNAL_STATES] = {
+        [JOURNAL_IDLE] = {TO(READING)},
+        [JOURNAL_READING] = {TO(SETTLING), TO(SETTING_ASIDE), TO(IDLE)},
+        [JOURNAL_SETTLING] = {TO(REMOVING), TO(READING_ONE), TO(IDLE)},
+        [JOURNAL_READING_ONE] = {TO(SETTLING_PART), TO(SETTING_ASIDE), TO(IDLE)},
+        [JOURNAL_SETTLING_PART] = {TO(SETTLING_PART), TO(SETTING_ASIDE), TO(REMOVING), TO(IDLE)},
+        [JOURNAL_SETTING_ASIDE] = {TO(SETTLING_PART), TO(REMOVING), TO(IDLE)},
+        [JOURNAL_REMOVING] = {TO(READING), TO(IDLE)},
+    };
+    SK_ASSERT(allowed[journal->state][state]);
+    journal->state = state;
+}
+
+#undef TO
 
 struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_core *core, struct sk_segment *segment,
                                                   sk_rebuild_journal_cb *done, void *arg)
@@ -93,23 +134,32 @@ size_t sk_rebuild_journal_settled(const struct sk_rebuild_journal *journal)
 void sk_rebuild_journal_settle(struct sk_rebuild_journal *journal, const char *epoch)
 {
     journal->epoch = epoch;
-    journal_read_page(journal);
+    journal_read(journal, JOURNAL_READING);
 }
 
-static void journal_end(struct sk_rebuild_journal *journal, const char *failed_at)
+static void journal_end(struct sk_rebuild_journal *journal)
 {
-    journal->done(journal->arg, failed_at);
+    journal_move(journal, JOURNAL_IDLE);
+    journal->done(journal->arg, SK_REBUILD_JOURNAL_EMPTY);
+}
+
+static void journal_fail(struct sk_rebuild_journal *journal)
+{
+    bool letter = journal->state == JOURNAL_SETTING_ASIDE;
+    journal_move(journal, JOURNAL_IDLE);
+    journal->done(journal->arg, letter ? SK_REBUILD_JOURNAL_NOT_KEPT : SK_REBUILD_JOURNAL_FAILED);
 }
 
 // ---- a page ----
 
-static void journal_read_page(struct sk_rebuild_journal *journal)
+static void journal_read(struct sk_rebuild_journal *journal, enum journal_state state)
 {
     char page[8];
     const char *argv[] = {"XRANGE", journal->segment->keys.journal, "-", "+", "COUNT", page};
-    (void)snprintf(page, sizeof page, "%d", journal->alone ? 1 : journal->page);
+    journal_move(journal, state);
+    (void)snprintf(page, sizeof page, "%d", state == JOURNAL_READING_ONE ? 1 : journal->page);
     if (sk_redis_command(journal->core->ask_redis, 6, argv, NULL, journal_on_page, journal) != SK_OK)
-        journal_end(journal, "journal");
+        journal_fail(journal);
 }
 
 static void journal_on_page(void *arg, const struct sk_reply *reply)
@@ -117,19 +167,18 @@ static void journal_on_page(void *arg, const struct sk_reply *reply)
     struct sk_rebuild_journal *journal = arg;
     const struct sk_reply *unreadable;
     if (reply == NULL || sk_reply_error(reply) != NULL || !journal_take_page(journal, reply, &unreadable)) {
-        journal_end(journal, "journal");
+        journal_fail(journal);
         return;
     }
     if (journal->entries == 0) {
-        journal_end(journal, NULL);
-    } else if (unreadable == NULL && journal->alone) {
+        journal_end(journal);
+    } else if (unreadable != NULL) {
+        journal_set_aside_entry(journal, unreadable);
+    } else if (journal->state == JOURNAL_READING_ONE) {
         journal_settle_part(journal);
-    } else if (unreadable == NULL) {
+    } else {
         journal_fit_page(journal, reply);
-        journal_settle(journal);
-    } else if (sk_dead_letter_put_unreadable(journal->core, journal->segment, journal->ids[0], unreadable,
-                                             journal_on_set_aside, journal) != SK_OK) {
-        journal_end(journal, "dead letter");
+        journal_settle(journal, JOURNAL_SETTLING);
     }
 }
 
@@ -155,7 +204,7 @@ static bool journal_take_page(struct sk_rebuild_journal *journal, const struct s
             *unreadable = element;
             break;
         }
-        if (journal->alone) {
+        if (journal->state == JOURNAL_READING_ONE) {
             sk_buf_add(&journal->text, entry.orders, entry.orders_len);
             journal->count = (size_t)entry.count;
             break;
@@ -189,14 +238,15 @@ static void journal_fit_page(struct sk_rebuild_journal *journal, const struct sk
         journal->page = journal->page * 2 < PAGE ? journal->page * 2 : PAGE;
 }
 
-static void journal_settle(struct sk_rebuild_journal *journal)
+static void journal_settle(struct sk_rebuild_journal *journal, enum journal_state state)
 {
     const char *params[] = {
         journal->slot, journal->id, journal->epoch, sk_params_end(&journal->order_ids), sk_params_end(&journal->users),
         NULL};
+    journal_move(journal, state);
     if (params[3] == NULL || params[4] == NULL ||
         sk_pg_call(journal->core->ask_pg, SK_STATEMENT_PLACE_ORDERS, 6, params, journal_on_settled, journal) != SK_OK)
-        journal_end(journal, "journal");
+        journal_fail(journal);
 }
 
 static void journal_on_settled(void *arg, const struct sk_result *result)
@@ -210,7 +260,7 @@ static void journal_on_settled(void *arg, const struct sk_result *result)
     size_t first;
     if (rows == NULL || sk_rows_count(rows) != journal->orders ||
         sk_settlement_read(rows, 0, &first, NULL) == SK_SETTLEMENT_STALE) {
-        journal_end(journal, "journal");
+        journal_fail(journal);
         return;
     }
     // Whatever became of each order, PostgreSQL knows it now, and the rest is read from there.
@@ -222,17 +272,15 @@ static void journal_on_settled(void *arg, const struct sk_result *result)
 
 static void journal_on_refused(struct sk_rebuild_journal *journal)
 {
-    if (!journal->alone) {
-        journal->alone = true;
-        journal_read_page(journal);
+    if (journal->state == JOURNAL_SETTLING) {
+        journal_read(journal, JOURNAL_READING_ONE);
     } else if (journal->orders > 1) {
         journal->part = journal->orders / 2;
         journal_settle_part(journal);
     } else if (++journal->tries < TRIES_MAX) {
         journal_settle_part(journal);
-    } else if (sk_dead_letter_put_order(journal->core, journal->segment, journal->ids[0], journal->order, journal->user,
-                                        journal_on_set_aside, journal) != SK_OK) {
-        journal_end(journal, "dead letter");
+    } else {
+        journal_set_aside_order(journal);
     }
 }
 
@@ -241,7 +289,7 @@ static void journal_settle_part(struct sk_rebuild_journal *journal)
     journal_clear_orders(journal);
     journal->next = 0;
     (void)sk_journal_parse(journal->text.data, journal->text.len, journal_add_of_part, journal);
-    journal_settle(journal);
+    journal_settle(journal, JOURNAL_SETTLING_PART);
 }
 
 static void journal_add_of_part(void *arg, const char *id, const char *user)
@@ -257,11 +305,29 @@ static void journal_add_of_part(void *arg, const char *id, const char *user)
     journal_add_order(journal, id, user);
 }
 
+// ---- dead letters ----
+
+static void journal_set_aside_entry(struct sk_rebuild_journal *journal, const struct sk_reply *unreadable)
+{
+    journal_move(journal, JOURNAL_SETTING_ASIDE);
+    if (sk_dead_letter_put_unreadable(journal->core, journal->segment, journal->ids[0], unreadable,
+                                      journal_on_set_aside, journal) != SK_OK)
+        journal_fail(journal);
+}
+
+static void journal_set_aside_order(struct sk_rebuild_journal *journal)
+{
+    journal_move(journal, JOURNAL_SETTING_ASIDE);
+    if (sk_dead_letter_put_order(journal->core, journal->segment, journal->ids[0], journal->order, journal->user,
+                                 journal_on_set_aside, journal) != SK_OK)
+        journal_fail(journal);
+}
+
 static void journal_on_set_aside(void *arg, bool kept)
 {
     struct sk_rebuild_journal *journal = arg;
     if (!kept) {
-        journal_end(journal, "dead letter");
+        journal_fail(journal);
         return;
     }
     journal->from++;
@@ -271,30 +337,31 @@ static void journal_on_set_aside(void *arg, bool kept)
 static void journal_go_on(struct sk_rebuild_journal *journal)
 {
     journal->tries = 0;
-    if (journal->alone && journal->from < journal->count) {
+    if (journal->from < journal->count)
         journal_settle_part(journal);
-        return;
-    }
-    journal->alone = false;
-    journal_remove_page(journal);
+    else
+        journal_remove_page(journal);
 }
+
+// ---- removing ----
 
 static void journal_remove_page(struct sk_rebuild_journal *journal)
 {
     const char *argv[PAGE + 2] = {"XDEL", journal->segment->keys.journal};
     for (int i = 0; i < journal->entries; i++)
         argv[i + 2] = journal->ids[i];
+    journal_move(journal, JOURNAL_REMOVING);
     SK_FAILPOINT("reconcile.settling");
     if (sk_redis_command(journal->core->ask_redis, journal->entries + 2, argv, NULL, journal_on_removed, journal) !=
         SK_OK)
-        journal_end(journal, "journal");
+        journal_fail(journal);
 }
 
 static void journal_on_removed(void *arg, const struct sk_reply *reply)
 {
     struct sk_rebuild_journal *journal = arg;
     if (reply == NULL || sk_reply_error(reply) != NULL)
-        journal_end(journal, "journal");
+        journal_fail(journal);
     else
-        journal_read_page(journal);
+        journal_read(journal, JOURNAL_READING);
 }

@@ -7,9 +7,14 @@
 
 struct sk_rebuild_journal;
 
-// Runs once for each sk_rebuild_journal_settle, perhaps inside it. `failed_at` NULL: the journal is empty; else what
-// went wrong.
-typedef void sk_rebuild_journal_cb(void *arg, const char *failed_at);
+enum sk_rebuild_journal_end {
+    SK_REBUILD_JOURNAL_EMPTY,    // all is settled
+    SK_REBUILD_JOURNAL_FAILED,   // a store failed, or the epoch is no longer the newest
+    SK_REBUILD_JOURNAL_NOT_KEPT, // a dead letter could not be written
+};
+
+// Runs once for each sk_rebuild_journal_settle, perhaps inside it.
+typedef void sk_rebuild_journal_cb(void *arg, enum sk_rebuild_journal_end end);
 
 // The reactor's thread, as all functions. NULL: out of memory.
 struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_core *core, struct sk_segment *segment,
