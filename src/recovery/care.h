@@ -17,9 +17,16 @@ struct sk_lost {
 };
 
 // Whether it is to be rebuilt, or is being. Touched by rebuilds.c alone.
+enum sk_rebuilding_state {
+    SK_REBUILDING_NOT,
+    SK_REBUILDING_QUEUED, // in the line of those without a callback
+    SK_REBUILDING_URGENT, // in the other one
+    SK_REBUILDING_ACTIVE,
+    SK_REBUILDING_STATES
+};
+
 struct sk_rebuilding {
-    bool queued, active;
-    bool urgent;
+    enum sk_rebuilding_state state;
     enum sk_rebuild_why why;
     struct sk_segment *next; // in its line
     struct sk_rebuilds *rebuilds;

@@ -29,12 +29,29 @@ struct sk_rebuilds {
     unsigned active;
 };
 
+static void rebuilds_line_up(struct sk_rebuilds *rebuilds, struct sk_segment *segment);
 static void rebuilds_push(struct rebuilds_line *line, struct sk_segment *segment);
 static struct sk_segment *rebuilds_pop(struct rebuilds_line *line);
 static void rebuilds_remove(struct rebuilds_line *line, struct sk_segment *segment);
 static void rebuilds_start(void *arg);
 static void rebuilds_on_done(void *arg, bool ok);
 static void rebuilds_end(struct sk_segment *segment, bool ok);
+
+#define TO(state) [SK_REBUILDING_##state] = true
+
+static void rebuilds_move(struct sk_rebuilding *rebuilding, enum sk_rebuilding_state state)
+{
+    static const bool allowed[SK_REBUILDING_STATES][SK_REBUILDING_STATES] = {
+        [SK_REBUILDING_NOT] = {TO(QUEUED), TO(URGENT)},
+        [SK_REBUILDING_QUEUED] = {TO(URGENT), TO(ACTIVE), TO(NOT)},
+        [SK_REBUILDING_URGENT] = {TO(ACTIVE), TO(NOT)},
+        [SK_REBUILDING_ACTIVE] = {TO(NOT), TO(QUEUED), TO(URGENT)}, // back to its line: it could not begin
+    };
+    SK_ASSERT(allowed[rebuilding->state][state]);
+    rebuilding->state = state;
+}
+
+#undef TO
 
 // ---- opening and closing ----
 
@@ -70,34 +87,29 @@ enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segme
                           sk_rebuild_cb *done, void *arg)
 {
     const struct sk_core *core = rebuilds->core;
-    struct sk_rebuilding *state = &segment->care->rebuilding;
-    bool can_join = state->why == SK_REBUILD_DOUBT && why == SK_REBUILD_DOUBT && done != NULL;
-    if ((state->active && !can_join) || state->done != NULL || uv_now(core->loop) < state->not_before_ms ||
+    struct sk_rebuilding *rebuilding = &segment->care->rebuilding;
+    bool active = rebuilding->state == SK_REBUILDING_ACTIVE, urgent = done != NULL;
+    bool can_join = rebuilding->why == SK_REBUILD_DOUBT && why == SK_REBUILD_DOUBT && urgent;
+    if ((active && !can_join) || rebuilding->done != NULL || uv_now(core->loop) < rebuilding->not_before_ms ||
         segment->voucher->left)
         return SK_FULL;
     if (!sk_redis_ready(core->ask_redis) || !sk_pg_ready(core->ask_pg))
         return SK_DOWN;
-    bool urgent = done != NULL;
-    if (state->active) { // in doubt, and without a callback so far
-        state->done = done;
-        state->arg = arg;
+    if (active) { // in doubt, and without a callback so far
+        rebuilding->done = done;
+        rebuilding->arg = arg;
         return SK_OK;
     }
-    if (state->queued && (!urgent || state->urgent)) {
-        if (!urgent)
-            return SK_FULL;
-    } else {
-        if (state->queued)
-            rebuilds_remove(&rebuilds->others, segment);
-        else
-            sk_segment_pin(segment);
-        state->queued = true;
-        state->urgent = urgent;
-        rebuilds_push(urgent ? &rebuilds->urgent : &rebuilds->others, segment);
-    }
-    state->why = why;
-    state->done = done;
-    state->arg = arg;
+    if (rebuilding->state == SK_REBUILDING_QUEUED && !urgent)
+        return SK_FULL;
+    if (rebuilding->state == SK_REBUILDING_QUEUED)
+        rebuilds_remove(&rebuilds->others, segment);
+    else
+        sk_segment_pin(segment);
+    rebuilding->why = why;
+    rebuilding->done = done;
+    rebuilding->arg = arg;
+    rebuilds_line_up(rebuilds, segment);
     rebuilds_start(rebuilds);
     return SK_OK;
 }
@@ -129,17 +141,14 @@ static void rebuilds_start(void *arg)
     while (
         rebuilds->active < ACTIVE_MAX && sk_redis_ready(core->ask_redis) && sk_pg_ready(core->ask_pg) &&
         ((segment = rebuilds_pop(&rebuilds->urgent)) != NULL || (segment = rebuilds_pop(&rebuilds->others)) != NULL)) {
-        struct sk_rebuilding *state = &segment->care->rebuilding;
-        state->queued = false;
-        state->active = true;
-        state->rebuilds = rebuilds;
+        struct sk_rebuilding *rebuilding = &segment->care->rebuilding;
+        rebuilds_move(rebuilding, SK_REBUILDING_ACTIVE);
+        rebuilding->rebuilds = rebuilds;
         rebuilds->active++;
-        if (sk_rebuild_run(core, segment, state->why, rebuilds_on_done, segment) == SK_OK)
+        if (sk_rebuild_run(core, segment, rebuilding->why, rebuilds_on_done, segment) == SK_OK)
             continue;
         rebuilds->active--; // a store is away, or memory is short: the tick tries again
-        state->active = false;
-        state->queued = true;
-        rebuilds_push(state->urgent ? &rebuilds->urgent : &rebuilds->others, segment);
+        rebuilds_line_up(rebuilds, segment);
         break;
     }
 }
@@ -155,13 +164,15 @@ static void rebuilds_on_done(void *arg, bool ok)
 
 static void rebuilds_end(struct sk_segment *segment, bool ok)
 {
-    struct sk_rebuilding *state = &segment->care->rebuilding;
-    const struct sk_rebuilding ended = *state;
+    struct sk_rebuilding *rebuilding = &segment->care->rebuilding;
+    const struct sk_rebuilding ended = *rebuilding;
     uint64_t now = ended.rebuilds == NULL ? 0 : uv_now(ended.rebuilds->core->loop);
     uint64_t pause_ms = ended.pause_ms == 0 ? FAILED_PAUSE_MS : ended.pause_ms * 2;
     if (pause_ms > FAILED_PAUSE_MOST_MS)
         pause_ms = FAILED_PAUSE_MOST_MS;
-    *state = (struct sk_rebuilding){.pause_ms = ok ? 0 : pause_ms, .not_before_ms = ok ? 0 : now + pause_ms};
+    rebuilds_move(rebuilding, SK_REBUILDING_NOT);
+    *rebuilding = (struct sk_rebuilding){
+        .state = rebuilding->state, .pause_ms = ok ? 0 : pause_ms, .not_before_ms = ok ? 0 : now + pause_ms};
     if (ended.why == SK_REBUILD_RETIRE && !ok)
         segment->care->retire_at_ms = now + RETIRE_PAUSE_MS;
     if (ended.done != NULL)
@@ -170,6 +181,15 @@ static void rebuilds_end(struct sk_segment *segment, bool ok)
 }
 
 // ---- lines ----
+
+// With a callback it is urgent.
+static void rebuilds_line_up(struct sk_rebuilds *rebuilds, struct sk_segment *segment)
+{
+    struct sk_rebuilding *rebuilding = &segment->care->rebuilding;
+    bool urgent = rebuilding->done != NULL;
+    rebuilds_move(rebuilding, urgent ? SK_REBUILDING_URGENT : SK_REBUILDING_QUEUED);
+    rebuilds_push(urgent ? &rebuilds->urgent : &rebuilds->others, segment);
+}
 
 static void rebuilds_push(struct rebuilds_line *line, struct sk_segment *segment)
 {
