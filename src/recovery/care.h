@@ -5,6 +5,7 @@
 #include "audit.h"
 #include "rebuilds.h"
 #include "segment.h"
+#include "share.h"
 
 // Orders that were fenced off, to be granted again. Touched by regrant.c alone.
 struct sk_lost {
@@ -52,8 +53,6 @@ struct sk_watched {
     uint64_t looked_at_ms;    // 0: never
     unsigned differing;       // looks in a row whose books differ though nothing moves
     uint64_t differ_until_ms; // do not act upon it again before
-    uint64_t share_version;   // of the sessions that `mine` was worked out for
-    bool mine;
 };
 
 struct sk_care {
@@ -61,6 +60,7 @@ struct sk_care {
     struct sk_swept swept;
     struct sk_rebuilding rebuilding;
     struct sk_watched watched;
+    struct sk_share share;
     uint64_t retire_at_ms; // not before
 };
 

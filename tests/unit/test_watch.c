@@ -247,6 +247,42 @@ START_TEST(a_store_that_came_back_is_looked_at_as_a_whole)
 }
 END_TEST
 
+// How many segments PostgreSQL is asked about at once.
+static size_t asked_about(void)
+{
+    const struct asked *asked = &fake_pg.asked[fake_pg.answered];
+    size_t count = 1;
+    ck_assert_int_eq(asked->what, SK_STATEMENT_SEGMENT_ACCOUNTS);
+    for (const char *at = asked->argv[1]; (at = strchr(at, ',')) != NULL; at++)
+        count++;
+    return count;
+}
+
+// Segments of one voucher go into one page; what is left of it takes the next vouchers.
+START_TEST(a_page_is_full)
+{
+    enum { PAGE = 100, SEGMENTS = 30, MANY = 150 };
+    all_is_well();
+    for (unsigned i = 0; i < SEGMENTS; i++) {
+        char tag[SK_TAG_SIZE];
+        (void)snprintf(tag, sizeof tag, "1-%u", i);
+        struct sk_catalogue_row row = {
+            .change = 1, .voucher_id = 1, .segment_count = SEGMENTS, .segment = i, .tag = tag, .end_ms = INT64_MAX / 2};
+        ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    }
+    for (int64_t id = 2; id <= MANY; id++)
+        (void)on_sale(id);
+    now_ms = due_ms;
+    time_comes();
+    ck_assert_uint_eq(asked_about(), PAGE);
+    answer_accounts(&fake_pg.asked[fake_pg.answered]);
+    while (fake_redis.answered < fake_redis.count)
+        redis_answers(NULL);
+    ck_assert_uint_eq(asked_about(), MANY - 1 + SEGMENTS - PAGE);
+    answer_round();
+}
+END_TEST
+
 // Each segment has one of the living sessions; when one comes it takes over about half.
 START_TEST(sessions_share_the_segments)
 {
@@ -485,6 +521,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, at_rest_a_segment_is_looked_at_every_five_seconds);
     tcase_add_test(tcase, a_store_that_came_back_is_looked_at_as_a_whole);
+    tcase_add_test(tcase, a_page_is_full);
     tcase_add_test(tcase, sessions_share_the_segments);
     tcase_add_test(tcase, a_session_that_knows_of_none_looks_at_all);
     tcase_add_test(tcase, without_a_store_a_round_ends);

@@ -1,0 +1,153 @@
+// One hash: session -> "voucher.segment,...". What a dead session has left there is not read.
+#include "busy.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { BUSY_MAX = 1024 }; // that are told and remembered
+
+// A segment by name: it may leave the catalogue.
+struct busy_name {
+    int64_t voucher_id;
+    unsigned number;
+};
+
+struct sk_busy {
+    const struct sk_core *core;
+    struct busy_name found[BUSY_MAX]; // by this reactor, in this round
+    size_t found_count;
+    struct busy_name told[BUSY_MAX]; // by all, at their last looks
+    size_t told_count;
+    bool complete;
+    struct sk_buf text; // what is published
+};
+
+static void busy_on_told(void *arg, const struct sk_reply *reply);
+static void busy_on_read(void *arg, const struct sk_reply *reply);
+static void busy_read(struct sk_busy *busy, const char *text);
+
+struct sk_busy *sk_busy_open(const struct sk_core *core)
+{
+    struct sk_busy *busy = calloc(1, sizeof *busy);
+    if (busy == NULL)
+        return NULL;
+    busy->core = core;
+    busy->complete = true;
+    return busy;
+}
+
+void sk_busy_close(struct sk_busy *busy)
+{
+    if (busy == NULL)
+        return;
+    sk_buf_free(&busy->text);
+    free(busy);
+}
+
+// ---- telling ----
+
+void sk_busy_begin(struct sk_busy *busy)
+{
+    busy->found_count = 0;
+}
+
+void sk_busy_note(struct sk_busy *busy, const struct sk_segment *segment)
+{
+    if (busy->found_count < BUSY_MAX)
+        busy->found[busy->found_count++] =
+            (struct busy_name){.voucher_id = segment->voucher_id, .number = segment->number};
+}
+
+void sk_busy_publish(struct sk_busy *busy)
+{
+    const struct sk_core *core = busy->core;
+    const char *id = sk_session_id(core->session);
+    const char *none[] = {"HDEL", SK_KEY_BUSY, id}, *read[] = {"HGETALL", SK_KEY_BUSY};
+    sk_buf_clear(&busy->text);
+    for (size_t i = 0; i < busy->found_count; i++)
+        sk_buf_printf(&busy->text, "%s%" PRId64 ".%u", i == 0 ? "" : ",", busy->found[i].voucher_id,
+                      busy->found[i].number);
+    const char *some[] = {"HSET", SK_KEY_BUSY, id, busy->text.data};
+    bool empty = busy->found_count == 0 || busy->text.failed;
+    if (sk_redis_command(core->ask_redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_told, NULL) == SK_OK &&
+        sk_redis_command(core->ask_redis, 2, read, NULL, busy_on_read, busy) == SK_OK)
+        return;
+    busy->complete = false;
+}
+
+static void busy_on_told(void *arg, const struct sk_reply *reply)
+{
+    (void)arg;
+    (void)reply; // the next round tells it again
+}
+
+// ---- reading ----
+
+static void busy_on_read(void *arg, const struct sk_reply *reply)
+{
+    struct sk_busy *busy = arg;
+    busy->told_count = 0;
+    busy->complete = reply != NULL && sk_reply_error(reply) == NULL;
+    for (size_t i = 0; i + 1 < sk_reply_count(reply); i += 2) {
+        const char *session = sk_reply_text(sk_reply_at(reply, i), NULL);
+        const char *text = sk_reply_text(sk_reply_at(reply, i + 1), NULL);
+        if (session != NULL && text != NULL && sk_session_lives(busy->core->session, session))
+            busy_read(busy, text);
+    }
+}
+
+static void busy_read(struct sk_busy *busy, const char *text)
+{
+    while (*text != '\0') {
+        char *end;
+        struct busy_name name = {.voucher_id = strtoll(text, &end, 10)};
+        if (end == text || *end != '.')
+            return;
+        name.number = (unsigned)strtoul(end + 1, &end, 10);
+        if (busy->told_count == BUSY_MAX) {
+            busy->complete = false;
+            return;
+        }
+        busy->told[busy->told_count++] = name;
+        if (*end != ',')
+            return;
+        text = end + 1;
+    }
+}
+
+// ---- listing ----
+
+static struct sk_segment *busy_find(const struct sk_busy *busy, const struct busy_name *name)
+{
+    const struct sk_voucher *voucher = sk_catalogue_find(busy->core->catalogue, name->voucher_id);
+    return voucher != NULL && name->number < voucher->segment_count ? voucher->segments[name->number] : NULL;
+}
+
+// Two sessions tell of the same segment for a moment when the list of the living changes.
+static bool busy_has(struct sk_segment *const *out, size_t count, const struct sk_segment *segment)
+{
+    while (count > 0 && out[count - 1] != segment)
+        count--;
+    return count > 0;
+}
+
+size_t sk_busy_list(const struct sk_busy *busy, struct sk_segment **out, size_t most, bool *complete)
+{
+    struct sk_segment *segment = sk_catalogue_open(busy->core->catalogue);
+    size_t count = 0;
+    *complete = busy->complete;
+    for (; segment != NULL && count < most; segment = segment->entries.next)
+        out[count++] = segment;
+    if (segment != NULL)
+        *complete = false;
+    for (size_t i = 0; i < busy->told_count; i++) {
+        segment = busy_find(busy, &busy->told[i]);
+        if (segment == NULL || busy_has(out, count, segment))
+            continue; // gone, or listed above
+        if (count < most)
+            out[count++] = segment;
+        else
+            *complete = false;
+    }
+    return count;
+}

@@ -1,0 +1,24 @@
+// In which segments orders were under way. What a session finds busy it tells the others in a hash of Redis: there they
+// look for orders that are pending.
+//
+// The reactor's thread, as all functions.
+#ifndef SK_RECOVERY_BUSY_H
+#define SK_RECOVERY_BUSY_H
+
+#include "core.h"
+
+struct sk_busy;
+
+// NULL: out of memory.
+struct sk_busy *sk_busy_open(const struct sk_core *core);
+void sk_busy_close(struct sk_busy *busy); // after the links were closed; NULL is fine
+
+// What this reactor finds, in a round: begun anew, found, and told to the other sessions, whose findings are read.
+void sk_busy_begin(struct sk_busy *busy);
+void sk_busy_note(struct sk_busy *busy, const struct sk_segment *segment);
+void sk_busy_publish(struct sk_busy *busy);
+
+// See sk_watch_busy().
+size_t sk_busy_list(const struct sk_busy *busy, struct sk_segment **out, size_t most, bool *complete);
+
+#endif
