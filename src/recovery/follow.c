@@ -27,11 +27,18 @@ enum {
     COLUMN_TAG,
 };
 
+enum follow_state {
+    FOLLOW_DUE,     // the next look begins at once
+    FOLLOW_WAITING, // for the time of the next look
+    FOLLOW_LOOKING,
+    FOLLOW_LOOKING_AGAIN, // the same, and something has changed meanwhile: another look follows
+    FOLLOW_STATES
+};
+
 struct sk_follow {
+    enum follow_state state;
     const struct sk_core *core;
     uv_timer_t *timer; // a block of its own: libuv frees it later than this goes
-    bool looking;
-    bool again; // something changed while we looked
     bool complete;
     uint64_t looked_at_ms; // when the last look began
     int64_t change;        // up to this number all changes are known
@@ -48,6 +55,27 @@ static void follow_on_page(void *arg, const struct sk_result *result);
 static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *rows, size_t *vouchers);
 static void follow_end_look(struct sk_follow *follow, bool ok);
 static void follow_plan(struct sk_follow *follow);
+
+#define TO(state) [FOLLOW_##state] = true
+
+static void follow_move(struct sk_follow *follow, enum follow_state state)
+{
+    static const bool allowed[FOLLOW_STATES][FOLLOW_STATES] = {
+        [FOLLOW_DUE] = {TO(LOOKING)},
+        [FOLLOW_WAITING] = {TO(LOOKING)},
+        [FOLLOW_LOOKING] = {TO(LOOKING_AGAIN), TO(WAITING)},
+        [FOLLOW_LOOKING_AGAIN] = {TO(DUE), TO(WAITING)},
+    };
+    SK_ASSERT(allowed[follow->state][state]);
+    follow->state = state;
+}
+
+#undef TO
+
+static bool follow_is_looking(const struct sk_follow *follow)
+{
+    return follow->state == FOLLOW_LOOKING || follow->state == FOLLOW_LOOKING_AGAIN;
+}
 
 // ---- opening and closing ----
 
@@ -98,9 +126,10 @@ void sk_follow_close(struct sk_follow *follow)
 
 void sk_follow_hurry(struct sk_follow *follow)
 {
-    follow->again = true;
-    if (!follow->looking)
+    if (!follow_is_looking(follow))
         follow_look(follow);
+    else if (follow->state == FOLLOW_LOOKING)
+        follow_move(follow, FOLLOW_LOOKING_AGAIN);
 }
 
 void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
@@ -108,7 +137,7 @@ void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
     bool first = follow->waiting == NULL;
     waiter->next = follow->waiting;
     follow->waiting = waiter;
-    if (first && !follow->looking)
+    if (first && !follow_is_looking(follow))
         follow_plan(follow);
 }
 
@@ -117,7 +146,7 @@ static void follow_plan(struct sk_follow *follow)
 {
     uint64_t now = uv_now(follow->core->loop);
     uint64_t pause_ms = follow->waiting != NULL ? SHARED_LOOK_MS : POLL_MS, due = follow->looked_at_ms + pause_ms;
-    if (follow->again || follow->looked_at_ms == 0)
+    if (follow->state == FOLLOW_DUE)
         due = now;
     (void)uv_timer_start(follow->timer, follow_on_time, due > now ? due - now : 0, 0);
 }
@@ -125,7 +154,7 @@ static void follow_plan(struct sk_follow *follow)
 static void follow_on_time(uv_timer_t *timer)
 {
     struct sk_follow *follow = timer->data;
-    if (!follow->looking)
+    if (!follow_is_looking(follow))
         follow_look(follow);
 }
 
@@ -133,8 +162,7 @@ static void follow_on_time(uv_timer_t *timer)
 
 static void follow_look(struct sk_follow *follow)
 {
-    follow->looking = true;
-    follow->again = false;
+    follow_move(follow, FOLLOW_LOOKING);
     follow->looked_at_ms = uv_now(follow->core->loop);
     follow->answered = follow->waiting;
     follow->waiting = NULL;
@@ -212,13 +240,12 @@ static void follow_end_look(struct sk_follow *follow, bool ok)
 {
     struct sk_follow_waiter *answered = follow->answered;
     follow->answered = NULL;
-    follow->looking = false;
     if (ok && !follow->complete)
         sk_log(SK_INFO, "catalogue read", "vouchers=%zu change=%" PRId64, sk_catalogue_count(follow->core->catalogue),
                follow->change);
     follow->complete = follow->complete || ok;
-    if (!ok)
-        follow->again = false; // the next poll, or PostgreSQL's return, tries again
+    // Where it failed the next poll, or PostgreSQL's return, tries again.
+    follow_move(follow, ok && follow->state == FOLLOW_LOOKING_AGAIN ? FOLLOW_DUE : FOLLOW_WAITING);
     follow_plan(follow);
     follow_tell(&answered, ok);
 }
