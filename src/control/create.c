@@ -15,7 +15,7 @@
 
 enum { TICK_MS = 50 };
 
-enum creation_step { CREATION_ASKING, CREATION_WAITING, CREATION_LOADING };
+enum creation_step { CREATION_NEW, CREATION_ASKING, CREATION_WAITING, CREATION_LOADING, CREATION_STEPS };
 
 struct creation {
     struct sk_talk talk;
@@ -41,6 +41,21 @@ static void creation_on_state(void *arg, const struct sk_reply *reply);
 static void creation_on_loaded(void *arg, bool ok);
 static void creation_on_tick(void *arg);
 static void creation_release(struct sk_talk *talk);
+
+#define TO(step) [CREATION_##step] = true
+
+static void creation_move(struct creation *creation, enum creation_step step)
+{
+    static const bool allowed[CREATION_STEPS][CREATION_STEPS] = {
+        [CREATION_NEW] = {TO(ASKING)},
+        [CREATION_ASKING] = {TO(WAITING), TO(LOADING)},
+        [CREATION_WAITING] = {TO(ASKING)},
+    };
+    SK_ASSERT(allowed[creation->step][step]);
+    creation->step = step;
+}
+
+#undef TO
 
 void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_offer *offer, uint64_t ticket)
 {
@@ -81,7 +96,7 @@ static void creation_start(struct sk_talk *talk)
     struct creation *creation = (struct creation *)talk;
     const char *params[] = {creation->key,   creation->title,    creation->price,
                             creation->stock, creation->begin_ms, creation->end_ms};
-    creation->step = CREATION_ASKING;
+    creation_move(creation, CREATION_ASKING);
     sk_talk_ask_pg(talk, SK_STATEMENT_CREATE_VOUCHER, 6, params, creation_on_row);
 }
 
@@ -101,7 +116,7 @@ static void creation_on_row(void *arg, const struct sk_result *result)
     }
     if (result->kind == SK_RESULT_LOCKED || (rows == NULL && !creation->repeated)) {
         creation->repeated = creation->repeated || result->kind != SK_RESULT_LOCKED;
-        creation->step = CREATION_WAITING; // others create, or the link may be gone; the tick asks again
+        creation_move(creation, CREATION_WAITING); // others create, or the link may be gone; the tick asks again
         return;
     }
     if (rows == NULL || sk_rows_count(rows) != 1) {
@@ -116,7 +131,7 @@ static void creation_on_row(void *arg, const struct sk_result *result)
     creation->loaded_before = sk_rows_number(rows, 0, 2) > 0;
     creation->document = creation_copy(sk_rows_text(rows, 0, 3));
     creation->loading = creation_copy(sk_rows_text(rows, 0, 4));
-    creation->step = CREATION_LOADING;
+    creation_move(creation, CREATION_LOADING);
     if (creation->document == NULL || creation->loading == NULL)
         sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
     else
