@@ -30,13 +30,25 @@ struct order_look {
     struct sk_account account;  // of voucher 0: PostgreSQL has none
 };
 
+enum order_step {
+    ORDER_IDLE,         // between two rounds
+    ORDER_FIRST_ROW,    // PostgreSQL is asked
+    ORDER_ACCOUNTS,     // PostgreSQL is asked for the books of the segments
+    ORDER_LOOKS,        // Redis is asked
+    ORDER_LOOKS_FAILED, // the same, and one look has failed: the replies that are left may still show the order
+    ORDER_LAST_ROW,     // PostgreSQL is asked once more
+    ORDER_FOLLOWING,    // the catalogue is awaited
+    ORDER_RETIRED,      // PostgreSQL is asked for a retired sale in its slot
+    ORDER_STEPS
+};
+
 struct order_query {
     struct sk_talk talk;
+    enum order_step step;
     char order_id[SK_UUID_SIZE];
     char user[SK_USER_SIZE];
     bool followed;      // the catalogue is newer than the question
     bool unsure;        // Redis may have lost it, or an instance may still hold it
-    bool failed;        // Redis has not answered
     int64_t pending_in; // voucher; 0: it is not pending
     size_t segments, answered;
     struct order_look looks[IN_SLOT_MAX];
@@ -46,15 +58,38 @@ static void order_start(struct sk_talk *talk);
 static void order_on_row(void *arg, const struct sk_result *result);
 static void order_show(struct order_query *query, const char *document);
 static void order_find_segments(struct order_query *query);
+static void order_follow(struct order_query *query);
 static void order_on_followed(struct sk_talk *talk, bool ok);
 static void order_on_accounts(void *arg, const struct sk_result *result);
 static void order_on_look(void *arg, const struct sk_reply *reply);
 static void order_look_at(struct order_query *query);
+static void order_fail_look(struct order_query *query);
 static void order_looked(struct order_query *query);
 static void order_on_last_row(void *arg, const struct sk_result *result);
 static void order_ask_retired(struct order_query *query);
 static void order_on_retired(void *arg, const struct sk_result *result);
+static void order_unpin(struct order_query *query);
 static void order_release(struct sk_talk *talk);
+
+#define TO(step) [ORDER_##step] = true
+
+static void order_move(struct order_query *query, enum order_step step)
+{
+    static const bool allowed[ORDER_STEPS][ORDER_STEPS] = {
+        [ORDER_IDLE] = {TO(FIRST_ROW), TO(IDLE)}, // closed before it began
+        [ORDER_FIRST_ROW] = {TO(ACCOUNTS), TO(FOLLOWING), TO(IDLE)},
+        [ORDER_ACCOUNTS] = {TO(LOOKS), TO(IDLE)},
+        [ORDER_LOOKS] = {TO(LAST_ROW), TO(LOOKS_FAILED), TO(IDLE)},
+        [ORDER_LOOKS_FAILED] = {TO(IDLE)},
+        [ORDER_LAST_ROW] = {TO(FOLLOWING), TO(RETIRED), TO(IDLE)},
+        [ORDER_FOLLOWING] = {TO(ACCOUNTS), TO(RETIRED), TO(IDLE)},
+        [ORDER_RETIRED] = {TO(IDLE)},
+    };
+    SK_ASSERT(allowed[query->step][step]);
+    query->step = step;
+}
+
+#undef TO
 
 void sk_query_order(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
 {
@@ -69,20 +104,21 @@ void sk_query_order(struct sk_control *control, const char *order_id, const char
     sk_talk_start(&query->talk);
 }
 
-static void order_ask_pg(struct order_query *query, sk_pg_cb *done)
+static void order_ask_pg(struct order_query *query, enum order_step step, sk_pg_cb *done)
 {
     char slot[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(query->order_id)), query->order_id, query->user};
+    order_move(query, step);
     sk_talk_ask_pg(&query->talk, SK_STATEMENT_FIND_ORDER, 3, params, done);
 }
 
 static void order_start(struct sk_talk *talk)
 {
     struct order_query *query = (struct order_query *)talk;
-    query->followed = query->unsure = query->failed = false;
+    query->followed = query->unsure = false;
     query->pending_in = 0;
     query->segments = query->answered = 0;
-    order_ask_pg(query, order_on_row);
+    order_ask_pg(query, ORDER_FIRST_ROW, order_on_row);
 }
 
 static void order_on_row(void *arg, const struct sk_result *result)
@@ -112,9 +148,10 @@ static void order_find_segments(struct order_query *query)
         if (query->followed)
             order_ask_retired(query);
         else
-            sk_talk_follow(&query->talk, order_on_followed);
+            order_follow(query);
         return;
     }
+    order_move(query, ORDER_ACCOUNTS);
     sk_params_begin(&slots);
     sk_params_begin(&vouchers);
     for (; segment != NULL && query->segments < IN_SLOT_MAX; segment = segment->next_in_slot) {
@@ -134,6 +171,12 @@ static void order_find_segments(struct order_query *query)
     sk_buf_free(&vouchers);
 }
 
+static void order_follow(struct order_query *query)
+{
+    order_move(query, ORDER_FOLLOWING);
+    sk_talk_follow(&query->talk, order_on_followed);
+}
+
 static void order_on_followed(struct sk_talk *talk, bool ok)
 {
     struct order_query *query = (struct order_query *)talk;
@@ -144,7 +187,7 @@ static void order_on_followed(struct sk_talk *talk, bool ok)
     } else if (query->segments > 0 && query->looks[0].segment == newest) {
         order_ask_retired(query); // nothing new in its slot
     } else {
-        order_release(talk);
+        order_unpin(query);
         query->answered = 0;
         order_find_segments(query);
     }
@@ -173,6 +216,7 @@ static void order_look_at(struct order_query *query)
 {
     struct sk_redis *redis = query->talk.control->core->ask_redis;
     size_t asked = 0;
+    order_move(query, ORDER_LOOKS);
     for (; asked < query->segments; asked++) {
         struct order_look *look = &query->looks[asked];
         const struct sk_segment_keys *keys = &look->segment->keys;
@@ -180,7 +224,8 @@ static void order_look_at(struct order_query *query)
         if (sk_redis_script(redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 4, argv, NULL, order_on_look, look) != SK_OK)
             break;
     }
-    query->failed = asked < query->segments;
+    if (asked < query->segments)
+        order_fail_look(query);
     query->answered += query->segments - asked;
     if (query->answered == query->segments)
         order_looked(query);
@@ -208,7 +253,7 @@ static void order_on_look(void *arg, const struct sk_reply *reply)
     struct sk_look seen, none = {0};
     char id[SK_UUID_SIZE];
     if (reply == NULL || !sk_look_read(reply, sk_redis_run(query->talk.control->core->ask_redis), &seen))
-        query->failed = true;
+        order_fail_look(query);
     else if (look->account.voucher_id == 0 || sk_audit(&look->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(query->order_id, seen.epoch))
         query->unsure = true;
@@ -218,16 +263,22 @@ static void order_on_look(void *arg, const struct sk_reply *reply)
         order_looked(query);
 }
 
+static void order_fail_look(struct order_query *query)
+{
+    if (query->step == ORDER_LOOKS)
+        order_move(query, ORDER_LOOKS_FAILED);
+}
+
 static void order_looked(struct order_query *query)
 {
     struct sk_talk *talk = &query->talk;
     if (query->pending_in != 0) {
         sk_order_json(&talk->body, query->order_id, query->pending_in, query->user, "pending");
         sk_talk_end(talk, SK_VERDICT_FOUND, talk->body.data);
-    } else if (query->failed) {
+    } else if (query->step == ORDER_LOOKS_FAILED) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
     } else {
-        order_ask_pg(query, order_on_last_row);
+        order_ask_pg(query, ORDER_LAST_ROW, order_on_last_row);
     }
 }
 
@@ -242,7 +293,7 @@ static void order_on_last_row(void *arg, const struct sk_result *result)
     else if (query->followed)
         order_ask_retired(query);
     else
-        sk_talk_follow(&query->talk, order_on_followed);
+        order_follow(query);
 }
 
 // No sale that is in the catalogue has it. A retired one in the same slot may have: Redis had lost it, and an instance
@@ -251,6 +302,7 @@ static void order_ask_retired(struct order_query *query)
 {
     char slot[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(query->order_id))};
+    order_move(query, ORDER_RETIRED);
     sk_talk_ask_pg(&query->talk, SK_STATEMENT_RETIRED_EPOCH, 1, params, order_on_retired);
 }
 
@@ -262,11 +314,17 @@ static void order_on_retired(void *arg, const struct sk_result *result)
     sk_talk_end(&query->talk, unsure ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_NOT_FOUND, NULL);
 }
 
+static void order_unpin(struct order_query *query)
+{
+    while (query->segments > 0)
+        sk_segment_unpin(query->looks[--query->segments].segment);
+}
+
 static void order_release(struct sk_talk *talk)
 {
     struct order_query *query = (struct order_query *)talk;
-    while (query->segments > 0)
-        sk_segment_unpin(query->looks[--query->segments].segment);
+    order_unpin(query);
+    order_move(query, ORDER_IDLE);
 }
 
 // ---- all orders of a user ----
@@ -279,20 +337,45 @@ struct list_look {
     char order_id[SK_UUID_SIZE]; // empty: none
 };
 
+enum list_step {
+    LIST_IDLE,         // between two rounds
+    LIST_LOOKS,        // Redis is asked
+    LIST_LOOKS_FAILED, // the same, and one look has failed: the replies that are left are awaited
+    LIST_ROWS,         // PostgreSQL is asked
+    LIST_STEPS
+};
+
 struct list_query {
     struct sk_talk talk;
+    enum list_step step;
     char user[SK_USER_SIZE];
     bool complete;
-    bool failed;
     size_t segments, answered;
     struct list_look looks[BUSY_MAX];
 };
 
 static void list_start(struct sk_talk *talk);
 static void list_on_buyer(void *arg, const struct sk_reply *reply);
+static void list_fail_look(struct list_query *query);
 static void list_ask(struct list_query *query);
 static void list_on_rows(void *arg, const struct sk_result *result);
 static void list_release(struct sk_talk *talk);
+
+#define TO(step) [LIST_##step] = true
+
+static void list_move(struct list_query *query, enum list_step step)
+{
+    static const bool allowed[LIST_STEPS][LIST_STEPS] = {
+        [LIST_IDLE] = {TO(LOOKS), TO(IDLE)}, // Redis is away
+        [LIST_LOOKS] = {TO(ROWS), TO(LOOKS_FAILED), TO(IDLE)},
+        [LIST_LOOKS_FAILED] = {TO(IDLE)},
+        [LIST_ROWS] = {TO(IDLE)},
+    };
+    SK_ASSERT(allowed[query->step][step]);
+    query->step = step;
+}
+
+#undef TO
 
 void sk_query_orders(struct sk_control *control, const char *user, uint64_t ticket)
 {
@@ -315,7 +398,7 @@ static void list_start(struct sk_talk *talk)
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    query->failed = false;
+    list_move(query, LIST_LOOKS);
     query->answered = 0;
     query->segments = sk_watch_busy(talk->control->upkeep->watch, busy, BUSY_MAX, &query->complete);
     for (size_t i = 0; i < query->segments; i++) {
@@ -328,7 +411,8 @@ static void list_start(struct sk_talk *talk)
         if (sk_redis_command(redis, 3, argv, NULL, list_on_buyer, &query->looks[asked]) != SK_OK)
             break;
     }
-    query->failed = asked < query->segments;
+    if (asked < query->segments)
+        list_fail_look(query);
     query->answered += query->segments - asked;
     if (query->answered == query->segments)
         list_ask(query);
@@ -339,7 +423,7 @@ static void list_on_buyer(void *arg, const struct sk_reply *reply)
     struct list_look *look = arg;
     struct list_query *query = look->query;
     if (reply == NULL)
-        query->failed = true;
+        list_fail_look(query);
     else if (sk_reply_error(reply) != NULL)
         query->complete = false;
     else if (!order_is_id(reply, look->segment, look->order_id))
@@ -348,13 +432,20 @@ static void list_on_buyer(void *arg, const struct sk_reply *reply)
         list_ask(query);
 }
 
+static void list_fail_look(struct list_query *query)
+{
+    if (query->step == LIST_LOOKS)
+        list_move(query, LIST_LOOKS_FAILED);
+}
+
 static void list_ask(struct list_query *query)
 {
     struct sk_buf orders = {0}, vouchers = {0};
-    if (query->failed) {
+    if (query->step == LIST_LOOKS_FAILED) {
         sk_talk_end(&query->talk, SK_VERDICT_UNAVAILABLE, NULL); // half a list would look like a lost order
         return;
     }
+    list_move(query, LIST_ROWS);
     sk_params_begin(&orders);
     sk_params_begin(&vouchers);
     for (size_t i = 0; i < query->segments; i++) {
@@ -401,4 +492,5 @@ static void list_release(struct sk_talk *talk)
     struct list_query *query = (struct list_query *)talk;
     while (query->segments > 0)
         sk_segment_unpin(query->looks[--query->segments].segment);
+    list_move(query, LIST_IDLE);
 }
