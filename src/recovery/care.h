@@ -8,11 +8,19 @@
 #include "share.h"
 
 // Orders that were fenced off, to be granted again. Touched by regrant.c alone.
+enum sk_lost_state {
+    SK_LOST_IDLE,
+    SK_LOST_ASKING,           // Redis is asked about some
+    SK_LOST_REFUSING,         // those that it does not grant are written as refused
+    SK_LOST_REFUSING_UNASKED, // some are written so without asking: Redis may still have them
+    SK_LOST_STATES
+};
+
 struct sk_lost {
+    enum sk_lost_state state;
     struct sk_order_list orders;
     struct sk_segment *next;
     bool listed;
-    bool asking; // the stores have been asked about some
     uint64_t not_before_ms;
     int64_t stale_epoch; // the newest epoch that PostgreSQL no longer takes orders of
 };

@@ -41,7 +41,6 @@ struct regrant_call {
     struct sk_segment *segment;
     struct sk_order_list orders;
     struct sk_order_list refused; // being written to PostgreSQL
-    bool unasked;                 // Redis may still have what is refused
 };
 
 static void regrant_wait(struct sk_regrant *regrant, struct sk_segment *segment, struct sk_order *order);
@@ -57,6 +56,22 @@ static void regrant_on_refused(void *arg, const struct sk_result *result);
 static void regrant_wait_all(struct regrant_call *call, struct sk_order_list *orders);
 static void regrant_end_call(struct regrant_call *call);
 static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_segment *segment);
+
+#define TO(state) [SK_LOST_##state] = true
+
+static void regrant_move(struct sk_segment *segment, enum sk_lost_state state)
+{
+    static const bool allowed[SK_LOST_STATES][SK_LOST_STATES] = {
+        [SK_LOST_IDLE] = {TO(ASKING), TO(REFUSING_UNASKED)},
+        [SK_LOST_ASKING] = {TO(REFUSING), TO(IDLE)},
+        [SK_LOST_REFUSING] = {TO(IDLE)},
+        [SK_LOST_REFUSING_UNASKED] = {TO(IDLE)},
+    };
+    SK_ASSERT(allowed[segment->care->lost.state][state]);
+    segment->care->lost.state = state;
+}
+
+#undef TO
 
 struct sk_regrant *sk_regrant_open(const struct sk_core *core, struct sk_rebuilds *rebuilds)
 {
@@ -139,7 +154,7 @@ static void regrant_on_tick(void *arg)
     while (segment != NULL) {
         struct sk_segment *next = segment->care->lost.next;
         segment->care->lost.listed = false;
-        bool may = !segment->care->lost.asking && now >= segment->care->lost.not_before_ms;
+        bool may = segment->care->lost.state == SK_LOST_IDLE && now >= segment->care->lost.not_before_ms;
         if (may && (regrant->gives_up || segment->voucher->left))
             regrant_refuse_unasked(regrant, segment);
         else if (may && sk_session_held(regrant->core->session))
@@ -164,7 +179,7 @@ static void regrant_ask(struct sk_regrant *regrant, struct sk_segment *segment)
     size_t most = (size_t)regrant->core->config->batch_max;
     while (call->orders.count < most && segment->care->lost.orders.count > 0)
         sk_order_move(regrant->core->orders, segment->care->lost.orders.head, SK_ORDER_REGRANTING, &call->orders);
-    segment->care->lost.asking = true;
+    regrant_move(segment, SK_LOST_ASKING);
     sk_segment_pin(segment);
     if (sk_grant_ask(regrant->core, segment, &call->orders, true, regrant_on_reply, call) != SK_OK)
         regrant_end_call(call);
@@ -186,10 +201,12 @@ static void regrant_on_reply(void *arg, const struct sk_reply *reply)
         sk_grant_remember(&grant, segment);
     if (grant.status == SK_GRANT_OK && grant.epoch > segment->care->lost.stale_epoch) {
         regrant_sort(call, &grant, &reasons);
-        if (call->refused.count > 0)
+        if (call->refused.count > 0) {
+            regrant_move(segment, SK_LOST_REFUSING);
             regrant_refuse(call, &reasons);
-        else
+        } else {
             regrant_end_call(call);
+        }
         sk_buf_free(&reasons);
         return;
     }
@@ -290,7 +307,7 @@ static void regrant_on_refused(void *arg, const struct sk_result *result)
         bool placed = sk_settlement_read(rows, i, &n, NULL) == SK_SETTLEMENT_ALREADY_PLACED;
         sk_core_tell(regrant->core, order, placed ? SK_VERDICT_PLACED : SK_VERDICT_SOLD_OUT, placed ? order->id : NULL,
                      0);
-        if (!placed && call->unasked)
+        if (!placed && call->segment->care->lost.state == SK_LOST_REFUSING_UNASKED)
             sk_entry_note_refused(order->entry, order->id, order->user, SK_CORRECTION_RETURN, NULL);
         regrant_hand_out(regrant, order);
         sk_writer_leave(regrant->writer, order);
@@ -314,7 +331,7 @@ static void regrant_wait_all(struct regrant_call *call, struct sk_order_list *or
 static void regrant_end_call(struct regrant_call *call)
 {
     regrant_wait_all(call, &call->orders);
-    call->segment->care->lost.asking = false;
+    regrant_move(call->segment, SK_LOST_IDLE);
     sk_segment_unpin(call->segment);
     free(call);
 }
@@ -337,7 +354,7 @@ static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_segment
     struct sk_order *order;
     if (call == NULL)
         return;
-    *call = (struct regrant_call){.regrant = regrant, .segment = segment, .unasked = true};
+    *call = (struct regrant_call){.regrant = regrant, .segment = segment};
     size_t most = (size_t)regrant->core->config->batch_max;
     sk_params_begin(&reasons);
     while (call->refused.count < most && (order = segment->care->lost.orders.head) != NULL) {
@@ -349,7 +366,7 @@ static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_segment
         sk_params_add(&reasons, "GRANT_LOST");
         sk_order_move(regrant->core->orders, order, SK_ORDER_REFUSING, &call->refused);
     }
-    segment->care->lost.asking = true;
+    regrant_move(segment, SK_LOST_REFUSING_UNASKED);
     sk_segment_pin(segment);
     if (call->refused.count > 0)
         regrant_refuse(call, &reasons);
