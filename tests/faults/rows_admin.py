@@ -7,7 +7,7 @@ import time
 
 from driver import Run
 from fault import Fault
-from rows_tools import in_background, sells, terms, within
+from rows_tools import in_background, sells, terms
 
 
 def create_until_it_is(run: Run, name: str, seconds: float = 8.0) -> None:

@@ -14,11 +14,9 @@ from stack import wait_for
 SETTLED_S = 6.0  # the session is gone after 0.8 s, and there is a look once a second
 
 def step(file: Path) -> None:
-    with open(file, "r+b", buffering=0) as clock:
-        for seconds in (60, -60, 3600, -3600, 0):
-            clock.seek(0)
-            clock.write(struct.pack("q", seconds))
-            time.sleep(0.6)
+    for seconds in (60, -60, 3600, -3600, 0):
+        set_clock(file, seconds)
+        time.sleep(0.6)
 
 
 def service_clock_steps(run: Run) -> None:

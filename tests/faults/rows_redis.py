@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from pathlib import Path
 
 from driver import Run
 from fault import Fault
