@@ -8,7 +8,7 @@ import time
 
 from driver import Run
 from fault import Fault
-from rows_tools import entry_by_hand, session_of
+from rows_tools import entry_by_hand, release, session_of
 from stack import Broken, wait_for
 
 
@@ -71,14 +71,16 @@ def killed_reconciling(run: Run) -> None:
 
 
 def killed_granting_again(run: Run) -> None:
-    """Orders pile up in the instance while another reconcile fences them off."""
-    holder = run.hold_orders(0.6)
-    thread = threading.Thread(target=run.reconcile)
-    thread.start()
-    killed_at(run)
-    run.healed()
-    thread.join()
+    """Orders pile up in the instance while the other one's reconcile fences them off. That one cannot settle the journal
+    either, so it takes another."""
+    epoch = f"select epoch > 1 from seckill_segment where voucher_id = {run.vouchers[0]}"
+    holder = run.hold_orders(12)
+    wait_for("orders under way", lambda: run.redis.call("XLEN", run.key("journal")) > 4)
+    wait_for("fenced off", lambda: run.reconcile(1) and run.postgres.sql(epoch) == [["t"]])
+    release(run)
     holder.wait()
+    wait_for("reconciled", lambda: not run.first.alive() or run.reconcile(1) == 200)
+    killed_at(run)
 
 
 def stopped_and_continued(run: Run) -> None:
@@ -142,7 +144,7 @@ ROWS = [
     ),
     Fault(
         "1m", "killed: granting again", killed_granting_again,
-        env=SMALL_BATCHES, first_env=at("regrant.asked"), rebuilds=3, unknown=0.5,
+        env=SMALL_BATCHES, first_env=at("regrant.asked"), units=2000, rebuilds=6, unknown=0.5,
     ),
     Fault(
         "1n", "stopped mid-compensation, another compensates", compensated_twice,

@@ -12,7 +12,7 @@ import time
 
 from driver import Run
 from fault import Fault
-from rows_tools import accepted, kill, look, recoveries, restart, session_of, within
+from rows_tools import accepted, kill, look, recoveries, release, restart, session_of, within
 from stack import wait_for
 
 TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
@@ -81,10 +81,6 @@ def paused_while_another_settles(run: Run) -> None:
     holder.wait()
     for order in orders:
         look(run, order, 1)
-
-
-def release(run: Run) -> None:
-    run.postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where query like 'begin; lock table%'")
 
 
 def postgres_away_for_long(run: Run) -> None:
