@@ -12,7 +12,7 @@ from crowd import Event
 from driver import Run
 from fault import Fault
 from rows_instances import nothing
-from rows_tools import buy, entry_by_hand, fill, is_open, key, lock_row, open_voucher, within
+from rows_tools import buy, entry_by_hand, fill, is_open, key, lock_row, open_voucher, recoveries, within
 from stack import Broken, wait_for
 
 
@@ -64,25 +64,28 @@ def orders_locked(run: Run) -> None:
 
 
 def commits_held(run: Run) -> None:
-    """Nothing can be committed: nobody may hear 201, and whose order is under way stays locked."""
-    holder = run.hold_orders(2.8)
-    buyer = threading.Thread(target=run.buy, args=("solo", 1, 1.0))
-    buyer.start()
+    """Nothing can be committed: nobody may hear 201, and whose order is under way stays locked. Each instance has an
+    order: one of them looks at the journal, and meets the other's."""
+    holder = run.hold_orders(3.8)
+    buyers = [threading.Thread(target=run.buy, args=(f"solo{n}", n, 1.0)) for n in (0, 1)]
+    for buyer in buyers:
+        buyer.start()
     locked = True
-    for _ in range(5):  # longer than a session lives without being renewed, and every instance has looked
+    for _ in range(7):  # longer than a session lives without being renewed, and two looks
         time.sleep(0.5)
-        locked = locked and run.redis.call("HGET", run.key("buyers"), "solo") is not None
-        locked = locked and run.redis.call("XLEN", run.key("journal")) == 1
-    if any("recovering journal entries" in instance.text() for instance in run.stack.instances):
+        locked = locked and run.redis.call("HLEN", run.key("buyers")) == 2
+        locked = locked and run.redis.call("XLEN", run.key("journal")) == 2
+    if any(recoveries(instance) for instance in run.stack.instances):
         run.seen_meanwhile.append("orders of a living session were taken over")
-    buyer.join()
-    solo = next(event for event in run.history if event.user == "solo")
-    if solo.outcome != "ok":
-        raise Broken(f"the order was not accepted: {solo.status} {solo.code}")
+    for buyer in buyers:
+        buyer.join()
+    for solo in (event for event in run.history if event.user.startswith("solo")):
+        if solo.outcome != "ok":
+            raise Broken(f"the order was not accepted: {solo.status} {solo.code}")
+        if solo.status == 201:
+            run.seen_meanwhile.append("201 was heard while nothing could be committed")
     if not locked:
         run.seen_meanwhile.append("a user was not locked while the order waited for COMMIT")
-    if solo.status == 201:
-        run.seen_meanwhile.append("201 was heard while nothing could be committed")
     holder.wait()
 
 
@@ -123,17 +126,21 @@ def steady_buyers(run: Run, voucher: str, name: str, seconds: float) -> list[Eve
 def row_locked(run: Run) -> None:
     """Somebody's transaction has the row of the crowd's voucher; those of another voucher must not notice."""
     other = open_voucher(run, 3000)
-    before = steady_buyers(run, other, "before", 1.0)
-    holder = lock_row(run, run.vouchers[0], 2.5)
-    meanwhile = steady_buyers(run, other, "meanwhile", 2.0)
-    holder.wait()
-    late = [event for event in meanwhile if event.status != 201]
-    if late:
-        run.seen_meanwhile.append(f"{len(late)} of {len(meanwhile)} heard no 201, as {late[0].status} {late[0].code}")
-    if len(meanwhile) < 20:
-        run.seen_meanwhile.append(f"{len(meanwhile)} purchases in two seconds")
-    elif p99_ms(meanwhile) > p99_ms(before) + MORE_MS:
-        run.seen_meanwhile.append(f"p99 {p99_ms(meanwhile):.0f} ms, and {p99_ms(before):.0f} ms before")
+    for name in ("once", "again"):  # a machine that stands still for a moment is not what this is about
+        before = steady_buyers(run, other, f"before-{name}", 1.0)
+        holder = lock_row(run, run.vouchers[0], 2.5)
+        meanwhile = steady_buyers(run, other, f"meanwhile-{name}", 2.0)
+        holder.wait()
+        late = [event for event in meanwhile if event.status != 201]
+        if late:
+            run.seen_meanwhile.append(f"{len(late)} of {len(meanwhile)} heard no 201, as {late[0].status} {late[0].code}")
+        if len(meanwhile) < 20:
+            run.seen_meanwhile.append(f"{len(meanwhile)} purchases in two seconds")
+            return
+        slower = f"p99 {p99_ms(meanwhile):.0f} ms, and {p99_ms(before):.0f} ms before"
+        if p99_ms(meanwhile) <= p99_ms(before) + MORE_MS:
+            return
+    run.seen_meanwhile.append(f"twice: {slower}")
 
 
 DEAD = "01a1fbe1-0c46-72f8-bdd2-587980274000"  # a session that never was
