@@ -276,15 +276,6 @@ CONTROLS = [
         "seen_meanwhile",
     ),
     Control(
-        "kept",
-        "a retired voucher's buyers kept in Redis",
-        "lua/retire.lua",
-        "redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])",
-        "redis.call('UNLINK', KEYS[1], KEYS[3])",
-        "44",
-        "buyers_are_the_orders",
-    ),
-    Control(
         "late-winner",
         "a winner of a retired voucher told that it has ended",
         "src/control/purchase.c",
