@@ -180,10 +180,10 @@ ROWS = [
         paused_while_another_settles,
         units=2000,
         rate=50,
-        unknown=0.6,
+        unknown=0.2,
     ),
     Fault("33e", "PostgreSQL away for five TTLs", postgres_away_for_long, seconds=5.0, units=2000),
-    Fault("33f", "Redis away for two TTLs", redis_restarted, units=2000, rebuilds=3, refused_202=5, unknown=0.85),
+    Fault("33f", "Redis away for two TTLs", redis_restarted, units=2000, rebuilds=3, refused_202=5, unknown=0.3),
     Fault("33g", "FLUSHALL while sessions live", sessions_flushed, rebuilds=2, refused_202=120, unknown=0.15),
     Fault(
         "33h",
