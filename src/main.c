@@ -27,11 +27,11 @@ static enum sk_status serve(const struct sk_config *config, const sigset_t *sign
     }
     if (status == SK_OK) {
         int caught = 0;
-        sk_log(SK_INFO, "serving", "listen=%s reactors=%d", config->listen, (int)config->reactors);
+        sk_log(SK_LOG_INFO, "serving", "listen=%s reactors=%d", config->listen, (int)config->reactors);
         (void)sigwait(signals, &caught);
-        sk_log(SK_INFO, "stopping", "signal=%d", caught);
+        sk_log(SK_LOG_INFO, "stopping", "signal=%d", caught);
     } else {
-        sk_log(SK_ERROR, "cannot start", "reactors=%d of=%d", (int)started, (int)config->reactors);
+        sk_log(SK_LOG_ERROR, "cannot start", "reactors=%d of=%d", (int)started, (int)config->reactors);
     }
     for (int64_t i = 0; i < started; i++)
         sk_reactor_stop(reactors[i]);
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
 
-    enum sk_log_level level = SK_INFO;
+    enum sk_log_level level = SK_LOG_INFO;
     (void)sk_log_parse_level(config.log_level, &level); // was checked
     sk_log_set_level(level);
     switch (command) {
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
     sk_config_free(&config);
     int code = status == SK_OK ? 0 : 1;
     if (left_behind) {
-        sk_log(SK_WARN, "the resolver does not answer; not waiting for it", "");
+        sk_log(SK_LOG_WARN, "the resolver does not answer; not waiting for it", "");
         (void)fflush(NULL);
         _exit(code);
     }

@@ -86,7 +86,7 @@ int main(int argc, char **argv)
     (void)uv_prepare_start(&turn, on_turn);
     (void)uv_signal_init(&ceiling.loop, &term);
     (void)uv_signal_start(&term, on_signal, SIGTERM);
-    sk_log(SK_INFO, "serving", "listen=%s", config.listen);
+    sk_log(SK_LOG_INFO, "serving", "listen=%s", config.listen);
     (void)uv_run(&ceiling.loop, UV_RUN_DEFAULT);
 
     sk_server_close(ceiling.server);

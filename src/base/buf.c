@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool reserve(struct sk_buf *buf, size_t n)
+static bool buf_reserve(struct sk_buf *buf, size_t n)
 {
     size_t want = buf->len + n + 1;
     if (buf->failed)
@@ -29,7 +29,7 @@ static bool reserve(struct sk_buf *buf, size_t n)
 
 void sk_buf_add(struct sk_buf *buf, const void *data, size_t n)
 {
-    if (!reserve(buf, n))
+    if (!buf_reserve(buf, n))
         return;
     if (n > 0)
         memcpy(buf->data + buf->len, data, n);
@@ -48,7 +48,7 @@ void sk_buf_printf(struct sk_buf *buf, const char *format, ...)
     va_start(args, format);
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    if (n < 0 || !reserve(buf, (size_t)n)) {
+    if (n < 0 || !buf_reserve(buf, (size_t)n)) {
         buf->failed = true;
         return;
     }

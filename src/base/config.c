@@ -46,7 +46,7 @@ static const struct key keys[] = {
     {"SECKILL_REDIS_TIMEOUT_MS", NUMBER, AT(redis_timeout_ms), "1000", 10, 60000, "ms", "longest wait for Redis"},
     {"SECKILL_PG_TIMEOUT_MS", NUMBER, AT(pg_timeout_ms), "5000", 10, 60000, "ms", "longest wait for PostgreSQL"},
     {"SECKILL_BATCH_MAX", NUMBER, AT(batch_max), "512", 1, 2048, "orders", "most orders in one batch"},
-    {"SECKILL_JOURNAL_MAX_ORDERS", NUMBER, AT(journal_max_orders), "500000", 1, 10000000, "orders",
+    {"SECKILL_ORDERS_MAX", NUMBER, AT(orders_max), "500000", 1, 10000000, "orders",
      "most orders of a reactor on their way to PostgreSQL; past it 503; no less than the batch-max of any instance"},
     {"SECKILL_LOCK_TTL_MS", NUMBER, AT(lock_ttl_ms), "3000", 100, 600000, "ms",
      "life of a lock or a session that is not renewed; what a dead instance held is settled after that"},
@@ -63,7 +63,7 @@ static const struct key keys[] = {
 enum { KEY_COUNT = sizeof keys / sizeof keys[0], SECRET_MAX_BYTES = 4096, NAME_MAX_CHARS = 64 };
 
 // SECKILL_BATCH_MAX -> batch-max
-static void option_name(const struct key *key, char out[NAME_MAX_CHARS])
+static void config_option_name(const struct key *key, char out[NAME_MAX_CHARS])
 {
     size_t n = 0;
     for (const char *c = key->env + strlen("SECKILL_"); *c != '\0' && n < NAME_MAX_CHARS - 1; c++)
@@ -76,7 +76,7 @@ static char **text_at(struct sk_config *config, const struct key *key)
     return (char **)(void *)((char *)config + key->offset);
 }
 
-static enum sk_status set_value(struct sk_config *config, const struct key *key, const char *value, FILE *err)
+static enum sk_status config_set_value(struct sk_config *config, const struct key *key, const char *value, FILE *err)
 {
     if (key->kind == NUMBER) {
         uint64_t number;
@@ -102,7 +102,7 @@ static enum sk_status set_value(struct sk_config *config, const struct key *key,
     return SK_OK;
 }
 
-static enum sk_status set_from_file(struct sk_config *config, const struct key *key, const char *path, FILE *err)
+static enum sk_status config_set_from_file(struct sk_config *config, const struct key *key, const char *path, FILE *err)
 {
     char secret[SECRET_MAX_BYTES];
     FILE *file = fopen(path, "re");
@@ -119,10 +119,10 @@ static enum sk_status set_from_file(struct sk_config *config, const struct key *
     while (n > 0 && (secret[n - 1] == '\n' || secret[n - 1] == '\r'))
         n--;
     secret[n] = '\0';
-    return set_value(config, key, secret, err);
+    return config_set_value(config, key, secret, err);
 }
 
-static enum sk_status read_environment(struct sk_config *config, FILE *err)
+static enum sk_status config_read_environment(struct sk_config *config, FILE *err)
 {
     for (size_t i = 0; i < KEY_COUNT; i++) {
         const struct key *key = &keys[i];
@@ -132,11 +132,11 @@ static enum sk_status read_environment(struct sk_config *config, FILE *err)
         const char *path = key->kind == SECRET ? getenv(file_env) : NULL;
         enum sk_status status = SK_OK;
         if (value != NULL)
-            status = set_value(config, key, value, err);
+            status = config_set_value(config, key, value, err);
         else if (path != NULL)
-            status = set_from_file(config, key, path, err);
+            status = config_set_from_file(config, key, path, err);
         else if (key->fallback != NULL)
-            status = set_value(config, key, key->fallback, err);
+            status = config_set_value(config, key, key->fallback, err);
         if (status != SK_OK)
             return status;
     }
@@ -144,13 +144,13 @@ static enum sk_status read_environment(struct sk_config *config, FILE *err)
 }
 
 // Takes "--name=value" or "--name value"; *at is left on the last argument used.
-static enum sk_status read_option(struct sk_config *config, int argc, char **argv, int *at, FILE *err)
+static enum sk_status config_read_option(struct sk_config *config, int argc, char **argv, int *at, FILE *err)
 {
     const char *word = argv[*at] + 2;
     size_t word_len = strcspn(word, "=");
     for (size_t i = 0; i < KEY_COUNT; i++) {
         char name[NAME_MAX_CHARS];
-        option_name(&keys[i], name);
+        config_option_name(&keys[i], name);
         if (keys[i].kind == SECRET)
             (void)snprintf(name + strlen(name), sizeof name - strlen(name), "-file");
         if (strlen(name) != word_len || strncmp(name, word, word_len) != 0)
@@ -162,15 +162,15 @@ static enum sk_status read_option(struct sk_config *config, int argc, char **arg
             (void)fprintf(err, "seckill: --%s: needs a value\n", name);
             return SK_FAIL;
         }
-        return keys[i].kind == SECRET ? set_from_file(config, &keys[i], value, err)
-                                      : set_value(config, &keys[i], value, err);
+        return keys[i].kind == SECRET ? config_set_from_file(config, &keys[i], value, err)
+                                      : config_set_value(config, &keys[i], value, err);
     }
     (void)fprintf(err, "seckill: unknown option --%.*s; see --help\n", (int)word_len, word);
     return SK_FAIL;
 }
 
-static enum sk_status read_command_line(struct sk_config *config, enum sk_command *command, int argc, char **argv,
-                                        FILE *err)
+static enum sk_status config_read_command_line(struct sk_config *config, enum sk_command *command, int argc,
+                                               char **argv, FILE *err)
 {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) {
@@ -180,7 +180,7 @@ static enum sk_status read_command_line(struct sk_config *config, enum sk_comman
         } else if (strcmp(argv[i], "--migrate") == 0) {
             *command = SK_COMMAND_MIGRATE;
         } else if (strncmp(argv[i], "--", 2) == 0) {
-            enum sk_status status = read_option(config, argc, argv, &i, err);
+            enum sk_status status = config_read_option(config, argc, argv, &i, err);
             if (status != SK_OK)
                 return status;
         } else {
@@ -192,13 +192,12 @@ static enum sk_status read_command_line(struct sk_config *config, enum sk_comman
 }
 
 // Each value alone is within its bounds; together they must make sense, too.
-static enum sk_status check_together(const struct sk_config *config, FILE *err)
+static enum sk_status config_check_together(const struct sk_config *config, FILE *err)
 {
     // A reactor that cannot hold a whole batch could not settle the journal entry of one, its own or another's.
-    if (config->journal_max_orders < config->batch_max) {
-        (void)fprintf(err,
-                      "seckill: SECKILL_JOURNAL_MAX_ORDERS: %" PRId64 " is less than SECKILL_BATCH_MAX, %" PRId64 "\n",
-                      config->journal_max_orders, config->batch_max);
+    if (config->orders_max < config->batch_max) {
+        (void)fprintf(err, "seckill: SECKILL_ORDERS_MAX: %" PRId64 " is less than SECKILL_BATCH_MAX, %" PRId64 "\n",
+                      config->orders_max, config->batch_max);
         return SK_FAIL;
     }
     return SK_OK;
@@ -208,9 +207,9 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
 {
     *config = (struct sk_config){0};
     *command = SK_COMMAND_SERVE;
-    enum sk_status status = read_environment(config, err);
+    enum sk_status status = config_read_environment(config, err);
     if (status == SK_OK)
-        status = read_command_line(config, command, argc, argv, err);
+        status = config_read_command_line(config, command, argc, argv, err);
     if (status != SK_OK)
         return status;
 
@@ -223,7 +222,7 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
         (void)fprintf(err, "seckill: SECKILL_DATABASE_URL: is required\n");
         return SK_FAIL;
     }
-    return *command == SK_COMMAND_SERVE ? check_together(config, err) : SK_OK;
+    return *command == SK_COMMAND_SERVE ? config_check_together(config, err) : SK_OK;
 }
 
 void sk_config_free(struct sk_config *config)
@@ -244,7 +243,7 @@ void sk_config_help(FILE *out)
     for (size_t i = 0; i < KEY_COUNT; i++) {
         const struct key *key = &keys[i];
         char name[NAME_MAX_CHARS];
-        option_name(key, name);
+        config_option_name(key, name);
         (void)fprintf(out, "  %s\n  --%s%s\n      %s", key->env, name, key->kind == SECRET ? "-file PATH" : " VALUE",
                       key->help);
         if (key->unit[0] != '\0')

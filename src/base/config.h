@@ -24,7 +24,7 @@ struct sk_config {
     int64_t redis_timeout_ms;
     int64_t pg_timeout_ms;
     int64_t batch_max;
-    int64_t journal_max_orders;
+    int64_t orders_max;
     int64_t lock_ttl_ms;
     int64_t retire_after_ms;
     int64_t sold_out_mark_ms;

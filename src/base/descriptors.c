@@ -24,13 +24,13 @@ enum sk_status sk_descriptors_reserve(const struct sk_config *config)
     uint64_t needed = sk_descriptors_needed(config);
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        sk_log_text(SK_ERROR, "cannot read the limit of file descriptors", "reason", strerror(errno));
+        sk_log_text(SK_LOG_ERROR, "cannot read the limit of file descriptors", "reason", strerror(errno));
         return SK_FAIL;
     }
     if (limit.rlim_cur >= needed)
         return SK_OK;
     if (limit.rlim_max < needed) {
-        sk_log(SK_ERROR,
+        sk_log(SK_LOG_ERROR,
                "too few file descriptors: raise the hard limit, or lower SECKILL_MAX_CONNECTIONS or SECKILL_REACTORS",
                "needed=%" PRIu64 " hard_limit=%" PRIu64 " max_connections=%" PRId64 " reactors=%" PRId64, needed,
                (uint64_t)limit.rlim_max, config->max_connections, config->reactors);
@@ -39,6 +39,6 @@ enum sk_status sk_descriptors_reserve(const struct sk_config *config)
     limit.rlim_cur = needed;
     if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
         return SK_OK;
-    sk_log_text(SK_ERROR, "cannot raise the limit of file descriptors", "reason", strerror(errno));
+    sk_log_text(SK_LOG_ERROR, "cannot raise the limit of file descriptors", "reason", strerror(errno));
     return SK_FAIL;
 }

@@ -29,7 +29,7 @@ static atomic_bool counting;
 static char counting_from[NAME_SIZE]; // the point whose first passing starts the count; empty: the start
 static pthread_once_t allocations_once = PTHREAD_ONCE_INIT;
 
-static void say(const char *name, const char *action)
+static void failpoint_say(const char *name, const char *action)
 {
     char line[160];
     int n = snprintf(line, sizeof line, "failpoint name=%s action=%s\n", name, action);
@@ -37,7 +37,7 @@ static void say(const char *name, const char *action)
         return; // no reader is left
 }
 
-static void read_points(void)
+static void failpoint_read_points(void)
 {
     const char *at = getenv("SECKILL_FAILPOINTS");
     while (at != NULL && *at != '\0' && point_count < POINTS_MAX) {
@@ -52,9 +52,9 @@ static void read_points(void)
     }
 }
 
-static void fire(const struct point *point)
+static void failpoint_fire(const struct point *point)
 {
-    say(point->name, point->action);
+    failpoint_say(point->name, point->action);
     if (strcmp(point->action, "kill") == 0) {
         (void)raise(SIGKILL);
     } else if (strcmp(point->action, "stop") == 0) {
@@ -66,7 +66,7 @@ static void fire(const struct point *point)
     }
 }
 
-static void read_allocations(void)
+static void failpoint_read_allocations(void)
 {
     const char *text = getenv("SECKILL_FAIL_MALLOC");
     if (text == NULL)
@@ -81,13 +81,13 @@ static void read_allocations(void)
 
 void sk_failpoint(const char *name)
 {
-    (void)pthread_once(&points_once, read_points);
-    (void)pthread_once(&allocations_once, read_allocations);
+    (void)pthread_once(&points_once, failpoint_read_points);
+    (void)pthread_once(&allocations_once, failpoint_read_allocations);
     if (strcmp(name, counting_from) == 0)
         atomic_store(&counting, true);
     for (size_t i = 0; i < point_count; i++) {
         if (strcmp(points[i].name, name) == 0 && atomic_fetch_sub(&points[i].left, 1) == 1)
-            fire(&points[i]);
+            failpoint_fire(&points[i]);
     }
 }
 
@@ -105,31 +105,31 @@ void *__wrap_realloc(void *old, size_t size);
 char *__wrap_strdup(const char *text);
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
-static bool fails(void)
+static bool failpoint_fails(void)
 {
-    (void)pthread_once(&allocations_once, read_allocations);
+    (void)pthread_once(&allocations_once, failpoint_read_allocations);
     if (!atomic_load(&counting) || atomic_load(&allocations_left) <= 0 || atomic_fetch_sub(&allocations_left, 1) != 1)
         return false;
-    say("malloc", "fail");
+    failpoint_say("malloc", "fail");
     return true;
 }
 
 void *__wrap_malloc(size_t size)
 {
-    return fails() ? NULL : __real_malloc(size);
+    return failpoint_fails() ? NULL : __real_malloc(size);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-    return fails() ? NULL : __real_calloc(n, size);
+    return failpoint_fails() ? NULL : __real_calloc(n, size);
 }
 
 void *__wrap_realloc(void *old, size_t size)
 {
-    return fails() ? NULL : __real_realloc(old, size);
+    return failpoint_fails() ? NULL : __real_realloc(old, size);
 }
 
 char *__wrap_strdup(const char *text)
 {
-    return fails() ? NULL : __real_strdup(text);
+    return failpoint_fails() ? NULL : __real_strdup(text);
 }

@@ -18,7 +18,7 @@
 enum { LINE_MAX_BYTES = 1024 };
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
-static enum sk_log_level lowest = SK_INFO;
+static enum sk_log_level lowest = SK_LOG_INFO;
 static struct sk_log_limit limit;
 
 void sk_log_set_level(enum sk_log_level level)
@@ -37,42 +37,42 @@ bool sk_log_parse_level(const char *name, enum sk_log_level *level)
     return false;
 }
 
-static size_t clip(int printed, size_t room)
+static size_t log_clip(int printed, size_t room)
 {
     if (printed < 0)
         return 0;
     return (size_t)printed < room ? (size_t)printed : room - 1;
 }
 
-static bool is_plain(char c)
+static bool log_is_plain(char c)
 {
     return c >= ' ' && c <= '~';
 }
 
-static bool passes(enum sk_log_level level, const char *message, uint32_t *suppressed)
+static bool log_passes(enum sk_log_level level, const char *message, uint32_t *suppressed)
 {
     *suppressed = 0;
-    if (level < SK_WARN)
+    if (level < SK_LOG_WARN)
         return level >= lowest;
     return level >= lowest && sk_log_limit_passes(&limit, message, (uint32_t)(sk_monotonic_ms() / 1000), suppressed);
 }
 
-static size_t put_head(char *line, size_t room, enum sk_log_level level, const char *message, uint32_t suppressed)
+static size_t log_put_head(char *line, size_t room, enum sk_log_level level, const char *message, uint32_t suppressed)
 {
     struct timespec now;
     struct tm parts;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)gmtime_r(&now.tv_sec, &parts);
     size_t n = strftime(line, room, "ts=%Y-%m-%dT%H:%M:%S", &parts);
-    n += clip(
+    n += log_clip(
         snprintf(line + n, room - n, ".%03ldZ level=%s msg=\"%s\"", now.tv_nsec / 1000000, level_names[level], message),
         room - n);
     if (suppressed > 0)
-        n += clip(snprintf(line + n, room - n, " suppressed=%" PRIu32, suppressed), room - n);
+        n += log_clip(snprintf(line + n, room - n, " suppressed=%" PRIu32, suppressed), room - n);
     return n;
 }
 
-static void put_line(char *line, size_t n)
+static void log_put_line(char *line, size_t n)
 {
     line[n++] = '\n';
     // A log that cannot be written has nowhere to say so.
@@ -83,42 +83,42 @@ static void put_line(char *line, size_t n)
 void sk_log(enum sk_log_level level, const char *message, const char *format, ...)
 {
     uint32_t suppressed;
-    if (!passes(level, message, &suppressed))
+    if (!log_passes(level, message, &suppressed))
         return;
     char line[LINE_MAX_BYTES];
     size_t room = sizeof line - 1; // one byte stays free for the newline
-    size_t n = put_head(line, room, level, message, suppressed);
+    size_t n = log_put_head(line, room, level, message, suppressed);
     if (format[0] != '\0' && n + 1 < room) {
         line[n++] = ' ';
         size_t pairs = n;
         va_list args;
         va_start(args, format);
-        n += clip(vsnprintf(line + n, room - n, format, args), room - n);
+        n += log_clip(vsnprintf(line + n, room - n, format, args), room - n);
         va_end(args);
         for (size_t i = pairs; i < n; i++) {
-            if (!is_plain(line[i]))
+            if (!log_is_plain(line[i]))
                 line[i] = '?';
         }
     }
-    put_line(line, n);
+    log_put_line(line, n);
 }
 
 void sk_log_text(enum sk_log_level level, const char *message, const char *key, const char *value)
 {
     static const char hex[] = "0123456789abcdef";
     uint32_t suppressed;
-    if (!passes(level, message, &suppressed))
+    if (!log_passes(level, message, &suppressed))
         return;
     char line[LINE_MAX_BYTES];
     size_t room = sizeof line - 8; // an escape, the closing quote and the newline always fit
-    size_t n = put_head(line, room, level, message, suppressed);
-    n += clip(snprintf(line + n, room - n, " %s=\"", key), room - n);
+    size_t n = log_put_head(line, room, level, message, suppressed);
+    n += log_clip(snprintf(line + n, room - n, " %s=\"", key), room - n);
     size_t len = strlen(value);
     while (len > 0 && strchr(" \r\n", value[len - 1]) != NULL) // libpq ends its messages with a newline
         len--;
     for (size_t i = 0; i < len && n < room; i++) {
         unsigned char c = (unsigned char)value[i];
-        if (!is_plain(value[i])) {
+        if (!log_is_plain(value[i])) {
             line[n++] = '\\';
             line[n++] = 'x';
             line[n++] = hex[c >> 4];
@@ -130,5 +130,5 @@ void sk_log_text(enum sk_log_level level, const char *message, const char *key, 
         line[n++] = value[i];
     }
     line[n++] = '"';
-    put_line(line, n);
+    log_put_line(line, n);
 }

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-enum sk_log_level { SK_DEBUG, SK_INFO, SK_WARN, SK_ERROR };
+enum sk_log_level { SK_LOG_DEBUG, SK_LOG_INFO, SK_LOG_WARN, SK_LOG_ERROR };
 
 // Before the threads start. Lines below `level` are dropped.
 void sk_log_set_level(enum sk_log_level level);

@@ -46,7 +46,7 @@ bool sk_text_user(const char *text)
     return n > 0;
 }
 
-static bool digits(const char **at, int n, int least, int most, int *value)
+static bool text_digits(const char **at, int n, int least, int most, int *value)
 {
     int v = 0;
     for (int i = 0; i < n; i++) {
@@ -60,7 +60,7 @@ static bool digits(const char **at, int n, int least, int most, int *value)
     return v >= least && v <= most;
 }
 
-static bool literal(const char **at, char c)
+static bool text_literal(const char **at, char c)
 {
     if (**at != c)
         return false;
@@ -70,30 +70,30 @@ static bool literal(const char **at, char c)
 
 // Days since 1970-01-01 in the proleptic Gregorian calendar: years are counted from March, so that the
 // leap day is the last of its year.
-static int64_t days_of(int year, int month, int day)
+static int64_t text_days_of(int year, int month, int day)
 {
     int64_t y = month > 2 ? year : year - 1;
     int64_t m = month > 2 ? month - 3 : month + 9;
     return y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719468;
 }
 
-static int month_days(int year, int month)
+static int text_month_days(int year, int month)
 {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     return days[month - 1] + (month == 2 && leap);
 }
 
-static bool read_offset(const char **at, int *minutes)
+static bool text_read_offset(const char **at, int *minutes)
 {
     *minutes = 0;
-    if (literal(at, 'Z') || literal(at, 'z'))
+    if (text_literal(at, 'Z') || text_literal(at, 'z'))
         return true;
     int sign = **at == '-' ? -1 : 1;
-    if (!literal(at, '+') && !literal(at, '-'))
+    if (!text_literal(at, '+') && !text_literal(at, '-'))
         return false;
     int hour, minute;
-    if (!digits(at, 2, 0, 23, &hour) || !literal(at, ':') || !digits(at, 2, 0, 59, &minute))
+    if (!text_digits(at, 2, 0, 23, &hour) || !text_literal(at, ':') || !text_digits(at, 2, 0, 59, &minute))
         return false;
     *minutes = sign * (hour * 60 + minute);
     return true;
@@ -103,15 +103,15 @@ bool sk_text_time(const char *text, int64_t *unix_ms)
 {
     const char *at = text;
     int year, month, day, hour, minute, second, ms = 0, offset;
-    if (!digits(&at, 4, 1970, 9999, &year) || !literal(&at, '-') || !digits(&at, 2, 1, 12, &month) ||
-        !literal(&at, '-') || !digits(&at, 2, 1, month_days(year, month), &day))
+    if (!text_digits(&at, 4, 1970, 9999, &year) || !text_literal(&at, '-') || !text_digits(&at, 2, 1, 12, &month) ||
+        !text_literal(&at, '-') || !text_digits(&at, 2, 1, text_month_days(year, month), &day))
         return false;
-    if (!literal(&at, 'T') && !literal(&at, 't'))
+    if (!text_literal(&at, 'T') && !text_literal(&at, 't'))
         return false;
-    if (!digits(&at, 2, 0, 23, &hour) || !literal(&at, ':') || !digits(&at, 2, 0, 59, &minute) || !literal(&at, ':') ||
-        !digits(&at, 2, 0, 59, &second))
+    if (!text_digits(&at, 2, 0, 23, &hour) || !text_literal(&at, ':') || !text_digits(&at, 2, 0, 59, &minute) ||
+        !text_literal(&at, ':') || !text_digits(&at, 2, 0, 59, &second))
         return false;
-    if (literal(&at, '.')) {
+    if (text_literal(&at, '.')) {
         int scale = 100, places = 0;
         for (; *at >= '0' && *at <= '9'; at++, places++) {
             ms += (*at - '0') * scale;
@@ -120,12 +120,12 @@ bool sk_text_time(const char *text, int64_t *unix_ms)
         if (places == 0)
             return false;
     }
-    if (!read_offset(&at, &offset) || *at != '\0')
+    if (!text_read_offset(&at, &offset) || *at != '\0')
         return false;
-    int64_t minutes = (days_of(year, month, day) * 24 + hour) * 60 + minute - offset;
+    int64_t minutes = (text_days_of(year, month, day) * 24 + hour) * 60 + minute - offset;
     *unix_ms = (minutes * 60 + second) * 1000 + ms;
     // An offset can lead out of the years that can be written.
-    return *unix_ms >= 0 && *unix_ms < days_of(10000, 1, 1) * 86400000;
+    return *unix_ms >= 0 && *unix_ms < text_days_of(10000, 1, 1) * 86400000;
 }
 
 void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE])

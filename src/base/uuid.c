@@ -22,7 +22,7 @@ void sk_random_bytes(void *out, size_t n)
     }
 }
 
-static uint64_t random_word(struct sk_uuid_gen *gen)
+static uint64_t uuid_random_word(struct sk_uuid_gen *gen)
 {
     if (gen->left == 0) {
         sk_random_bytes(gen->random, sizeof gen->random);
@@ -31,7 +31,7 @@ static uint64_t random_word(struct sk_uuid_gen *gen)
     return gen->random[--gen->left];
 }
 
-static char *put_hex(char *out, uint64_t value, int digits)
+static char *uuid_put_hex(char *out, uint64_t value, int digits)
 {
     static const char hex[] = "0123456789abcdef";
     for (int i = digits - 1; i >= 0; i--) {
@@ -43,11 +43,11 @@ static char *put_hex(char *out, uint64_t value, int digits)
 
 void sk_uuid_at(struct sk_uuid_gen *gen, uint64_t wall_ms, char out[SK_UUID_SIZE])
 {
-    uint64_t random = random_word(gen);
+    uint64_t random = uuid_random_word(gen);
     if (wall_ms > gen->last_ms) {
         gen->last_ms = wall_ms;
         // The upper half stays free, so that a whole burst fits into one ms.
-        gen->counter = (uint32_t)(random_word(gen) & (COUNTER_MAX >> 1));
+        gen->counter = (uint32_t)(uuid_random_word(gen) & (COUNTER_MAX >> 1));
     } else if (++gen->counter > COUNTER_MAX) {
         gen->last_ms++; // more than a counter's worth in one ms: borrow from the next
         gen->counter = 0;
@@ -55,15 +55,15 @@ void sk_uuid_at(struct sk_uuid_gen *gen, uint64_t wall_ms, char out[SK_UUID_SIZE
     uint64_t high = gen->last_ms << 16 | 0x7000 | gen->counter;
     uint64_t low = UINT64_C(0x8000000000000000) | random >> 2;
 
-    char *p = put_hex(out, high >> 32, 8);
+    char *p = uuid_put_hex(out, high >> 32, 8);
     *p++ = '-';
-    p = put_hex(p, high >> 16, 4);
+    p = uuid_put_hex(p, high >> 16, 4);
     *p++ = '-';
-    p = put_hex(p, high, 4);
+    p = uuid_put_hex(p, high, 4);
     *p++ = '-';
-    p = put_hex(p, low >> 48, 4);
+    p = uuid_put_hex(p, low >> 48, 4);
     *p++ = '-';
-    p = put_hex(p, low, 12);
+    p = uuid_put_hex(p, low, 12);
     *p = '\0';
 }
 
@@ -87,7 +87,7 @@ enum { TAIL_DIGITS = SK_UUID_TAIL_BITS / 4 };
 
 void sk_uuid_set_tail(char id[SK_UUID_SIZE], uint32_t tail)
 {
-    (void)put_hex(id + SK_UUID_CHARS - TAIL_DIGITS, tail, TAIL_DIGITS);
+    (void)uuid_put_hex(id + SK_UUID_CHARS - TAIL_DIGITS, tail, TAIL_DIGITS);
 }
 
 uint32_t sk_uuid_tail(const char *id)

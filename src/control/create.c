@@ -72,14 +72,14 @@ void sk_create_voucher(struct sk_control *control, const char *key, const struct
 static bool creation_fill(struct creation *creation, const char *key, const struct sk_offer *offer)
 {
     struct sk_control *control = creation->talk.control;
-    const struct sk_config *config = control->core->config;
+    const struct sk_config *config = control->sale->config;
     char own_key[SK_UUID_SIZE];
-    uint64_t now = uv_now(control->core->loop), pg_ms = (uint64_t)config->pg_timeout_ms;
+    uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)config->pg_timeout_ms;
     if (key == NULL)
         sk_uuid_next(&control->keys, own_key);
     creation->key = strdup(key == NULL ? own_key : key);
     creation->title = strdup(offer->title);
-    creation->timer = sk_timer_open(control->core->loop, TICK_MS, creation_on_tick, creation);
+    creation->timer = sk_timer_open(control->sale->loop, TICK_MS, creation_on_tick, creation);
     (void)sk_params_number(creation->price, offer->price_cents);
     (void)sk_params_number(creation->stock, offer->stock);
     (void)sk_params_number(creation->begin_ms, offer->begin_ms);
@@ -154,7 +154,7 @@ static void creation_on_followed(struct sk_talk *talk, bool ok)
     enum sk_status status = SK_FAIL;
     if (segment != NULL && creation->loaded_before) {
         const char *state[] = {"HGET", segment->keys.voucher, "state"};
-        status = sk_redis_command(talk->control->core->ask_redis, 3, state, NULL, creation_on_state, creation);
+        status = sk_redis_command(talk->control->sale->ask_redis, 3, state, NULL, creation_on_state, creation);
     } else if (segment != NULL) {
         status = sk_rebuild(talk->control->upkeep->rebuilds, segment, SK_REBUILD_DOUBT, creation_on_loaded, creation);
     }
@@ -183,15 +183,15 @@ static void creation_on_loaded(void *arg, bool ok)
 static void creation_on_tick(void *arg)
 {
     struct creation *creation = arg;
-    const struct sk_core *core = creation->talk.control->core;
-    uint64_t now = uv_now(core->loop);
+    const struct sk_sale *sale = creation->talk.control->sale;
+    uint64_t now = uv_now(sale->loop);
     if (creation->step == CREATION_LOADING && now >= creation->answer_until_ms) {
         struct sk_outcome outcome = {
             .verdict = SK_VERDICT_CREATED, .document = creation->loading, .voucher_id = creation->voucher_id};
         sk_talk_answer(&creation->talk, &outcome);
     } else if (creation->step == CREATION_WAITING && now >= creation->ask_until_ms) {
         sk_talk_end(&creation->talk, SK_VERDICT_UNAVAILABLE, NULL);
-    } else if (creation->step == CREATION_WAITING && sk_pg_ready(core->ask_pg)) {
+    } else if (creation->step == CREATION_WAITING && sk_pg_ready(sale->ask_pg)) {
         creation_start(&creation->talk);
     }
 }

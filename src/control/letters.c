@@ -161,14 +161,14 @@ static void letter_end_counted(struct letter_talk *letter, const char *what)
 
 static void letter_requeue(struct letter_talk *letter, const char *orders)
 {
-    const struct sk_core *core = letter->talk.control->core;
+    const struct sk_sale *sale = letter->talk.control->sale;
     struct sk_order_list list = {0};
     if (sk_journal_parse(orders, strlen(orders), NULL, NULL) < 0) {
         sk_talk_end(&letter->talk, SK_VERDICT_UNREADABLE, NULL);
         return;
     }
-    struct sk_entry *entry = sk_entry_new(core, letter->segment, SK_ENTRY_LOOSE, "");
-    if (entry == NULL || !sk_entry_read_orders(core, orders, strlen(orders), &list)) {
+    struct sk_entry *entry = sk_entry_new(sale, letter->segment, SK_ENTRY_LOOSE, "");
+    if (entry == NULL || !sk_entry_read_orders(sale, orders, strlen(orders), &list)) {
         if (entry != NULL)
             sk_entry_forget(entry);
         sk_talk_end(&letter->talk, SK_VERDICT_OVERLOADED, NULL);
@@ -183,9 +183,9 @@ static void letter_requeue(struct letter_talk *letter, const char *orders)
 static void letter_on_written_off(void *arg, const struct sk_result *result)
 {
     struct letter_talk *letter = arg;
-    const struct sk_core *core = letter->talk.control->core;
+    const struct sk_sale *sale = letter->talk.control->sale;
     const struct sk_rows *rows = result->rows;
-    struct sk_entry *entry = rows == NULL ? NULL : sk_entry_new(core, letter->segment, SK_ENTRY_LOOSE, "");
+    struct sk_entry *entry = rows == NULL ? NULL : sk_entry_new(sale, letter->segment, SK_ENTRY_LOOSE, "");
     if (entry == NULL) {
         sk_talk_end(&letter->talk, SK_VERDICT_UNAVAILABLE, NULL);
         return;

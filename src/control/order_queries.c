@@ -141,8 +141,8 @@ static void order_show(struct order_query *query, const char *document)
 // Its voucher may be newer than our catalogue.
 static void order_find_segments(struct order_query *query)
 {
-    const struct sk_core *core = query->talk.control->core;
-    struct sk_segment *segment = sk_catalogue_at_slot(core->catalogue, sk_order_id_slot(query->order_id));
+    const struct sk_sale *sale = query->talk.control->sale;
+    struct sk_segment *segment = sk_catalogue_at_slot(sale->catalogue, sk_order_id_slot(query->order_id));
     struct sk_buf slots = {0}, vouchers = {0};
     if (segment == NULL) {
         if (query->followed)
@@ -180,7 +180,7 @@ static void order_follow(struct order_query *query)
 static void order_on_followed(struct sk_talk *talk, bool ok)
 {
     struct order_query *query = (struct order_query *)talk;
-    struct sk_segment *newest = sk_catalogue_at_slot(talk->control->core->catalogue, sk_order_id_slot(query->order_id));
+    struct sk_segment *newest = sk_catalogue_at_slot(talk->control->sale->catalogue, sk_order_id_slot(query->order_id));
     query->followed = true;
     if (!ok) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
@@ -214,7 +214,7 @@ static void order_on_accounts(void *arg, const struct sk_result *result)
 // All questions go out in one write; each answer knows its own.
 static void order_look_at(struct order_query *query)
 {
-    struct sk_redis *redis = query->talk.control->core->ask_redis;
+    struct sk_redis *redis = query->talk.control->sale->ask_redis;
     size_t asked = 0;
     order_move(query, ORDER_LOOKS);
     for (; asked < query->segments; asked++) {
@@ -242,7 +242,7 @@ static bool order_is_id(const struct sk_reply *reply, const struct sk_segment *s
         memcpy(id, text, SK_UUID_SIZE);
         return true;
     }
-    sk_log(SK_WARN, "a buyer's order id is none", "voucher=%" PRId64, segment->voucher_id);
+    sk_log(SK_LOG_WARN, "a buyer's order id is none", "voucher=%" PRId64, segment->voucher_id);
     return false;
 }
 
@@ -252,7 +252,7 @@ static void order_on_look(void *arg, const struct sk_reply *reply)
     struct order_query *query = look->query;
     struct sk_look seen, none = {0};
     char id[SK_UUID_SIZE];
-    if (reply == NULL || !sk_look_read(reply, sk_redis_run(query->talk.control->core->ask_redis), &seen))
+    if (reply == NULL || !sk_look_read(reply, sk_redis_run(query->talk.control->sale->ask_redis), &seen))
         order_fail_look(query);
     else if (look->account.voucher_id == 0 || sk_audit(&look->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(query->order_id, seen.epoch))
@@ -392,7 +392,7 @@ void sk_query_orders(struct sk_control *control, const char *user, uint64_t tick
 static void list_start(struct sk_talk *talk)
 {
     struct list_query *query = (struct list_query *)talk;
-    struct sk_redis *redis = talk->control->core->ask_redis;
+    struct sk_redis *redis = talk->control->sale->ask_redis;
     struct sk_segment *busy[BUSY_MAX];
     if (!sk_redis_ready(redis)) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);

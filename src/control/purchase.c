@@ -29,11 +29,11 @@ static void purchase_on_retired(void *arg, const struct sk_result *result);
 bool sk_purchase(struct sk_purchases *purchases, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
                  struct sk_outcome *outcome)
 {
-    const struct sk_core *core = purchases->control->core;
-    struct sk_voucher *voucher = sk_catalogue_find(core->catalogue, voucher_id);
+    const struct sk_sale *sale = purchases->control->sale;
+    struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, voucher_id);
     // Without Redis nothing is certain, not even what was remembered a moment ago.
     *outcome = (struct sk_outcome){.verdict = SK_VERDICT_UNAVAILABLE, .retry_after_ms = RETRY_AFTER_MS};
-    if (!sk_redis_ready(core->redis))
+    if (!sk_redis_ready(sale->redis))
         return false;
     if (voucher != NULL)
         return purchase_from(purchases, voucher, user, ticket, patient, outcome);
@@ -44,16 +44,16 @@ bool sk_purchase(struct sk_purchases *purchases, int64_t voucher_id, const char 
 static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *voucher, const char *user, uint64_t ticket,
                           bool patient, struct sk_outcome *outcome)
 {
-    const struct sk_core *core = purchases->control->core;
+    const struct sk_sale *sale = purchases->control->sale;
     struct sk_segment *segment = sk_voucher_segment_of(voucher, user);
     if (segment != NULL && sk_admit_refuses(purchases->admit, segment, user, outcome))
         return false;
-    struct sk_order *order = segment == NULL ? NULL : sk_order_take(core->orders);
+    struct sk_order *order = segment == NULL ? NULL : sk_order_take(sale->orders);
     if (order == NULL) {
         *outcome = (struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = RETRY_AFTER_MS};
         return false;
     }
-    sk_order_name(core->orders, order, segment->slot, segment->seen.epoch);
+    sk_order_name(sale->orders, order, segment->slot, segment->seen.epoch);
     order->ticket = ticket;
     order->patient = patient;
     size_t len = strlen(user);
@@ -99,10 +99,10 @@ static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside)
         struct sk_voucher *voucher = talk->voucher;
         uint64_t ticket = sk_talk_take_ticket(talk);
         bool refused = !purchase_from(purchases, voucher, late->user, ticket, late->patient, &outcome);
-        const struct sk_core *core = purchases->control->core;
+        const struct sk_sale *sale = purchases->control->sale;
         sk_talk_end(talk, SK_VERDICT_FOUND, NULL);
         if (refused)
-            core->on_outcome(core->arg, ticket, &outcome);
+            sale->on_outcome(sale->arg, ticket, &outcome);
         return;
     }
     sk_talk_end_with(talk, &outcome);

@@ -10,7 +10,7 @@
 enum { REDIS_WAITING_MAX = 1 << 16, PG_WAITING_MAX = 4096 };
 
 struct sk_shop {
-    struct sk_core core;
+    struct sk_sale sale;
     struct sk_metrics metrics;
     struct sk_admit *admit;
     struct sk_batcher *batcher;
@@ -32,14 +32,14 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
     struct sk_shop *shop = calloc(1, sizeof *shop);
     if (shop == NULL)
         return NULL;
-    shop->core.loop = options->loop;
-    shop->core.config = options->config;
-    shop->core.metrics = &shop->metrics;
-    shop->core.suspect = sk_upkeep_suspect;
-    shop->core.orphaned = sk_upkeep_orphaned;
-    shop->core.upkeep = &shop->upkeep;
-    shop->core.on_outcome = options->on_outcome;
-    shop->core.arg = options->arg;
+    shop->sale.loop = options->loop;
+    shop->sale.config = options->config;
+    shop->sale.metrics = &shop->metrics;
+    shop->sale.suspect = sk_upkeep_suspect;
+    shop->sale.orphaned = sk_upkeep_orphaned;
+    shop->sale.upkeep = &shop->upkeep;
+    shop->sale.on_outcome = options->on_outcome;
+    shop->sale.arg = options->arg;
     if (shop_open_stores(shop) != SK_OK || shop_open_parts(shop) != SK_OK) {
         sk_shop_close(shop);
         return NULL;
@@ -50,8 +50,8 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
 // Two links to each store: orders have theirs for themselves.
 static enum sk_status shop_open_stores(struct sk_shop *shop)
 {
-    struct sk_core *core = &shop->core;
-    const struct sk_config *config = core->config;
+    struct sk_sale *sale = &shop->sale;
+    const struct sk_config *config = sale->config;
     struct sk_redis_options redis = {
         .url = config->redis_url,
         .timeout_ms = (uint32_t)config->redis_timeout_ms,
@@ -67,39 +67,39 @@ static enum sk_status shop_open_stores(struct sk_shop *shop)
         .arg = shop,
         .most_waiting = PG_WAITING_MAX,
     };
-    core->redis = sk_redis_open(core->loop, &redis);
-    core->pg = sk_pg_open(core->loop, &pg);
+    sale->redis = sk_redis_open(sale->loop, &redis);
+    sale->pg = sk_pg_open(sale->loop, &pg);
     redis.on_change = shop_on_ask_link;
     pg.on_change = shop_on_ask_link;
     pg.name = "seckill-questions";
     pg.listen = true;
     pg.on_notified = shop_on_notified;
-    core->ask_redis = sk_redis_open(core->loop, &redis);
-    core->ask_pg = sk_pg_open(core->loop, &pg);
-    if (core->redis == NULL || core->pg == NULL || core->ask_redis == NULL || core->ask_pg == NULL)
+    sale->ask_redis = sk_redis_open(sale->loop, &redis);
+    sale->ask_pg = sk_pg_open(sale->loop, &pg);
+    if (sale->redis == NULL || sale->pg == NULL || sale->ask_redis == NULL || sale->ask_pg == NULL)
         return SK_FAIL;
-    core->session = sk_session_open(core->loop, core->redis, (uint32_t)config->lock_ttl_ms);
-    if (core->session != NULL)
-        core->locks = sk_named_locks_open(core->loop, core->redis, core->session, (uint32_t)config->lock_ttl_ms);
-    core->catalogue = sk_catalogue_new(sk_upkeep_care_size());
-    core->orders = sk_order_pool_new((size_t)config->journal_max_orders);
-    return core->locks != NULL && core->catalogue != NULL && core->orders != NULL ? SK_OK : SK_NO_MEM;
+    sale->session = sk_session_open(sale->loop, sale->redis, (uint32_t)config->lock_ttl_ms);
+    if (sale->session != NULL)
+        sale->locks = sk_named_locks_open(sale->loop, sale->redis, sale->session, (uint32_t)config->lock_ttl_ms);
+    sale->catalogue = sk_catalogue_new(sk_upkeep_care_size());
+    sale->orders = sk_order_pool_new((size_t)config->orders_max);
+    return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
 }
 
 static enum sk_status shop_open_parts(struct sk_shop *shop)
 {
-    const struct sk_core *core = &shop->core;
+    const struct sk_sale *sale = &shop->sale;
     struct sk_upkeep *upkeep = &shop->upkeep;
-    if (sk_upkeep_open(upkeep, core) != SK_OK)
+    if (sk_upkeep_open(upkeep, sale) != SK_OK)
         return SK_NO_MEM;
     struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, upkeep->sweeper, upkeep->regrant};
-    shop->admit = sk_admit_open(core);
-    shop->writer = sk_writer_open(core, &events);
+    shop->admit = sk_admit_open(sale);
+    shop->writer = sk_writer_open(sale, &events);
     if (shop->admit == NULL || shop->writer == NULL)
         return SK_NO_MEM;
     sk_upkeep_set_writer(upkeep, shop->writer);
-    shop->batcher = sk_batcher_open(core, shop->admit, shop->writer);
-    shop->control = (struct sk_control){.core = core, .upkeep = upkeep, .talks = sk_talks_open()};
+    shop->batcher = sk_batcher_open(sale, shop->admit, shop->writer);
+    shop->control = (struct sk_control){.sale = sale, .upkeep = upkeep, .talks = sk_talks_open()};
     shop->purchases = (struct sk_purchases){&shop->control, shop->admit, shop->batcher};
     return shop->batcher != NULL && shop->control.talks != NULL ? SK_OK : SK_NO_MEM;
 }
@@ -110,25 +110,25 @@ void sk_shop_close(struct sk_shop *shop)
         return;
     // Best effort, for an end with orders left: what this session holds is settled by others without waiting for its
     // TTL.
-    if (shop->core.session != NULL && shop->core.redis != NULL) {
-        (void)sk_session_end(shop->core.session);
-        sk_redis_flush(shop->core.redis);
+    if (shop->sale.session != NULL && shop->sale.redis != NULL) {
+        (void)sk_session_end(shop->sale.session);
+        sk_redis_flush(shop->sale.redis);
     }
     // The links go first: their last callbacks still find everything in place.
-    sk_pg_close(shop->core.pg);
-    sk_pg_close(shop->core.ask_pg);
-    sk_redis_close(shop->core.redis);
-    sk_redis_close(shop->core.ask_redis);
+    sk_pg_close(shop->sale.pg);
+    sk_pg_close(shop->sale.ask_pg);
+    sk_redis_close(shop->sale.redis);
+    sk_redis_close(shop->sale.ask_redis);
     sk_batcher_close(shop->batcher);
     sk_upkeep_close(&shop->upkeep);
     sk_talks_close(shop->control.talks);
     free(shop->control.list.document);
     sk_writer_close(shop->writer);
     sk_admit_close(shop->admit);
-    sk_named_locks_close(shop->core.locks);
-    sk_session_close(shop->core.session);
-    sk_order_pool_free(shop->core.orders);
-    sk_catalogue_free(shop->core.catalogue);
+    sk_named_locks_close(shop->sale.locks);
+    sk_session_close(shop->sale.session);
+    sk_order_pool_free(shop->sale.orders);
+    sk_catalogue_free(shop->sale.catalogue);
     free(shop);
 }
 
@@ -137,8 +137,8 @@ void sk_shop_close(struct sk_shop *shop)
 static void shop_on_redis(void *arg, bool ready)
 {
     struct sk_shop *shop = arg;
-    if (shop->core.session != NULL)
-        sk_session_link(shop->core.session, ready);
+    if (shop->sale.session != NULL)
+        sk_session_link(shop->sale.session, ready);
     if (ready)
         sk_upkeep_hurry(&shop->upkeep); // it may have lost something
 }
@@ -189,16 +189,16 @@ static void shop_set_gauges(struct sk_shop *shop)
         {SK_METRIC_ORDERS_LOST, SK_ORDER_LOST},
     };
     for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++)
-        sk_metrics_set(&shop->metrics, gauges[i].metric, sk_order_pool_count(shop->core.orders, gauges[i].state));
-    sk_metrics_set(&shop->metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->core.catalogue));
+        sk_metrics_set(&shop->metrics, gauges[i].metric, sk_order_pool_count(shop->sale.orders, gauges[i].state));
+    sk_metrics_set(&shop->metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->sale.catalogue));
 }
 
 void sk_shop_turn(struct sk_shop *shop)
 {
     bool asked = sk_batcher_flush(shop->batcher);
     sk_writer_pump(shop->writer, sk_batcher_busy(shop->batcher));
-    sk_redis_flush(shop->core.redis);
-    sk_redis_flush(shop->core.ask_redis);
+    sk_redis_flush(shop->sale.redis);
+    sk_redis_flush(shop->sale.ask_redis);
     shop_set_gauges(shop);
     if (asked)
         SK_FAILPOINT("place.sent");
@@ -206,9 +206,9 @@ void sk_shop_turn(struct sk_shop *shop)
 
 bool sk_shop_ready(const struct sk_shop *shop)
 {
-    const struct sk_core *core = &shop->core;
-    return sk_redis_ready(core->redis) && sk_session_held(core->session) && sk_pg_ready(core->pg) &&
-           sk_redis_ready(core->ask_redis) && sk_pg_ready(core->ask_pg) && sk_follow_complete(shop->upkeep.follow);
+    const struct sk_sale *sale = &shop->sale;
+    return sk_redis_ready(sale->redis) && sk_session_held(sale->session) && sk_pg_ready(sale->pg) &&
+           sk_redis_ready(sale->ask_redis) && sk_pg_ready(sale->ask_pg) && sk_follow_complete(shop->upkeep.follow);
 }
 
 bool sk_shop_give_up(struct sk_shop *shop)
@@ -219,7 +219,7 @@ bool sk_shop_give_up(struct sk_shop *shop)
 
 bool sk_shop_leave(struct sk_shop *shop)
 {
-    return sk_session_end(shop->core.session);
+    return sk_session_end(shop->sale.session);
 }
 
 struct sk_left sk_shop_left(const struct sk_shop *shop)
@@ -232,5 +232,5 @@ struct sk_left sk_shop_left(const struct sk_shop *shop)
 
 bool sk_shop_idle(const struct sk_shop *shop)
 {
-    return sk_writer_idle(shop->writer) && sk_regrant_idle(shop->upkeep.regrant) && sk_redis_idle(shop->core.redis);
+    return sk_writer_idle(shop->writer) && sk_regrant_idle(shop->upkeep.regrant) && sk_redis_idle(shop->sale.redis);
 }

@@ -4,7 +4,7 @@
 #ifndef SK_CONTROL_SHOP_H
 #define SK_CONTROL_SHOP_H
 
-#include "core.h"
+#include "sale.h"
 #include "writer.h"
 
 struct sk_shop;
@@ -13,7 +13,7 @@ struct sk_control;
 struct sk_shop_options {
     uv_loop_t *loop;                // borrowed
     const struct sk_config *config; // borrowed
-    // As core.h says. Never runs inside sk_shop_buy; questions and commands may answer at once.
+    // As sale.h says. Never runs inside sk_shop_buy; questions and commands may answer at once.
     void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
     void *arg;
 };

@@ -45,12 +45,12 @@ void sk_talks_close(struct sk_talks *talks)
 
 // ---- beginning ----
 
-static void talk_tell(const struct sk_core *core, uint64_t ticket, const struct sk_outcome *outcome)
+static void talk_tell(const struct sk_sale *sale, uint64_t ticket, const struct sk_outcome *outcome)
 {
     struct sk_outcome told = *outcome;
     if (told.retry_after_ms == 0 && sk_verdict_http_status(told.verdict) == 503)
         told.retry_after_ms = RETRY_AFTER_MS;
-    core->on_outcome(core->arg, ticket, &told);
+    sale->on_outcome(sale->arg, ticket, &told);
 }
 
 static struct sk_talk **talk_bucket(struct sk_talks *talks, const char *key)
@@ -80,7 +80,7 @@ static struct sk_talk *talk_make(struct sk_control *control, uint64_t ticket, co
     struct sk_talks *talks = control->talks;
     bool full = talks->spare == NULL || talks->closing;
     struct sk_talk *talk = full ? NULL : calloc(1, size);
-    sk_metrics_add(control->core->metrics, talk == NULL ? SK_METRIC_QUESTIONS_FULL : SK_METRIC_QUESTIONS, 1);
+    sk_metrics_add(control->sale->metrics, talk == NULL ? SK_METRIC_QUESTIONS_FULL : SK_METRIC_QUESTIONS, 1);
     if (talk == NULL)
         return NULL;
     talk->control = control;
@@ -107,7 +107,7 @@ void *sk_talk_new(struct sk_control *control, uint64_t ticket, const char *key, 
     }
     struct sk_talk *talk = talk_make(control, ticket, key == NULL ? "" : key, size, start);
     if (talk == NULL)
-        talk_tell(control->core, ticket, &(struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED});
+        talk_tell(control->sale, ticket, &(struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED});
     return talk;
 }
 
@@ -125,7 +125,7 @@ void sk_talk_start(struct sk_talk *talk)
 
 void sk_talk_ask_pg(struct sk_talk *talk, enum sk_statement statement, int n, const char *const *params, sk_pg_cb *done)
 {
-    enum sk_status status = sk_pg_call(talk->control->core->ask_pg, statement, n, params, done, talk);
+    enum sk_status status = sk_pg_call(talk->control->sale->ask_pg, statement, n, params, done, talk);
     if (status != SK_OK)
         sk_talk_end(talk, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
 }
@@ -153,7 +153,7 @@ static void talk_let_go(struct sk_talk *talk)
 struct sk_voucher *sk_talk_find_voucher(struct sk_talk *talk, int64_t id)
 {
     talk_let_go(talk);
-    talk->voucher = sk_catalogue_find(talk->control->core->catalogue, id);
+    talk->voucher = sk_catalogue_find(talk->control->sale->catalogue, id);
     if (talk->voucher != NULL)
         sk_voucher_pin(talk->voucher);
     return talk->voucher;
@@ -170,7 +170,7 @@ void sk_talk_answer(struct sk_talk *talk, const struct sk_outcome *outcome)
         talk->askers = asker->next;
         asker->next = control->talks->spare;
         control->talks->spare = asker;
-        talk_tell(control->core, ticket, outcome);
+        talk_tell(control->sale, ticket, outcome);
     }
 }
 

@@ -13,7 +13,7 @@
 #define SK_CONTROL_TALK_H
 
 #include "buf.h"
-#include "core.h"
+#include "sale.h"
 #include "upkeep.h"
 
 enum {
@@ -26,7 +26,7 @@ struct sk_talks;
 
 // What the control plane shares.
 struct sk_control {
-    const struct sk_core *core; // borrowed
+    const struct sk_sale *sale; // borrowed
     struct sk_upkeep *upkeep;   // borrowed
     struct sk_talks *talks;     // owned
     struct sk_shown list;       // of vouchers; voucher_queries.c

@@ -41,14 +41,14 @@ static void voucher_put_time(struct sk_buf *out, const char *object)
 // Answers from memory. False: what is there is too old.
 static bool voucher_tell_shown(struct sk_control *control, const struct sk_shown *shown, uint64_t ticket)
 {
-    const struct sk_core *core = control->core;
+    const struct sk_sale *sale = control->sale;
     struct sk_buf body = {0};
-    if (shown->document == NULL || shown->until_ms <= uv_now(core->loop))
+    if (shown->document == NULL || shown->until_ms <= uv_now(sale->loop))
         return false;
     voucher_put_time(&body, shown->document);
     struct sk_outcome outcome = {.verdict = body.failed ? SK_VERDICT_OVERLOADED : SK_VERDICT_FOUND,
                                  .document = body.data};
-    core->on_outcome(core->arg, ticket, &outcome);
+    sale->on_outcome(sale->arg, ticket, &outcome);
     sk_buf_free(&body);
     return true;
 }
@@ -69,7 +69,7 @@ static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, ui
 
 void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t ticket)
 {
-    const struct sk_voucher *voucher = sk_catalogue_find(control->core->catalogue, id);
+    const struct sk_voucher *voucher = sk_catalogue_find(control->sale->catalogue, id);
     if (voucher == NULL || !voucher_tell_shown(control, &voucher->shown, ticket))
         voucher_ask(control, id, false, ticket);
 }
@@ -122,7 +122,7 @@ static void voucher_keep(struct voucher_query *query, const char *document)
         return;
     free(voucher->shown.document);
     voucher->shown.document = copy;
-    voucher->shown.until_ms = uv_now(query->talk.control->core->loop) + DOCUMENT_MS;
+    voucher->shown.until_ms = uv_now(query->talk.control->sale->loop) + DOCUMENT_MS;
 }
 
 static void voucher_end_with_time(struct sk_talk *talk, const char *object)
@@ -145,7 +145,7 @@ static void voucher_look(struct voucher_query *query, const char *document)
         return;
     }
     const char *keys[] = {segment->keys.voucher, segment->keys.buyers, segment->keys.journal};
-    if (sk_redis_script(talk->control->core->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, keys, NULL, voucher_on_look,
+    if (sk_redis_script(talk->control->sale->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, keys, NULL, voucher_on_look,
                         query) != SK_OK)
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
 }
@@ -222,6 +222,6 @@ static void list_on_row(void *arg, const struct sk_result *result)
     }
     free(shown->document);
     shown->document = list.data; // it owns the buffer's bytes now
-    shown->until_ms = uv_now(talk->control->core->loop) + DOCUMENT_MS;
+    shown->until_ms = uv_now(talk->control->sale->loop) + DOCUMENT_MS;
     voucher_end_with_time(talk, shown->document);
 }

@@ -157,7 +157,7 @@ void sk_connection_suspend(struct sk_connection *connection)
     connection->suspended = true;
     connection->pool->suspended++;
     if (sk_hangups_watch(connection->pool->hangups, connection->fd, connection->request.ticket) != SK_OK)
-        sk_log(SK_DEBUG, "a parked connection is not watched: no memory", "");
+        sk_log(SK_LOG_DEBUG, "a parked connection is not watched: no memory", "");
 }
 
 static void connections_on_hangup(void *arg, uint64_t ticket)

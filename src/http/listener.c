@@ -36,7 +36,7 @@ int sk_listen(const char *address)
     const char *colon = strrchr(address, ':');
     uint64_t port; // the resolver would cut a larger number down to size
     if (colon == NULL || (size_t)(colon - address) >= sizeof host || !sk_text_number(colon + 1, UINT16_MAX, &port)) {
-        sk_log_text(SK_ERROR, "SECKILL_LISTEN is not of the form host:port", "value", address);
+        sk_log_text(SK_LOG_ERROR, "SECKILL_LISTEN is not of the form host:port", "value", address);
         return -1;
     }
     bool bracketed = address[0] == '[' && colon > address && colon[-1] == ']';
@@ -48,7 +48,7 @@ int sk_listen(const char *address)
     int error = getaddrinfo(n == 0 ? NULL : host, colon + 1, &hints, &found);
     int fd = error == 0 ? listener_try(found) : -1;
     if (fd < 0)
-        sk_log_text(SK_ERROR, "cannot listen", "reason", error != 0 ? gai_strerror(error) : strerror(errno));
+        sk_log_text(SK_LOG_ERROR, "cannot listen", "reason", error != 0 ? gai_strerror(error) : strerror(errno));
     if (found != NULL)
         freeaddrinfo(found);
     return fd;

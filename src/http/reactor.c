@@ -155,9 +155,9 @@ static void reactor_on_drain_tick(uv_timer_t *timer)
         return;
     struct sk_left left = sk_shop_left(reactor->shop);
     if (done)
-        sk_log(SK_INFO, "drained", "");
+        sk_log(SK_LOG_INFO, "drained", "");
     else
-        sk_log(left.nowhere > 0 ? SK_ERROR : SK_WARN, "not drained in time",
+        sk_log(left.nowhere > 0 ? SK_LOG_ERROR : SK_LOG_WARN, "not drained in time",
                "kept_by_journal=%zu kept_by_letters=%zu without_end=%zu", left.in_journal, left.in_letters,
                left.nowhere);
     sk_server_expire(reactor->server); // an accepted order is answered 202

@@ -27,7 +27,7 @@ struct sk_response *sk_response_new(const char *type, const char *body, size_t l
 void sk_response_header(struct sk_response *response, const char *name, const char *value)
 {
     if (response != NULL && MHD_add_response_header(response_of_library(response), name, value) != MHD_YES)
-        sk_log(SK_WARN, "response header not added", "name=%s", name);
+        sk_log(SK_LOG_WARN, "response header not added", "name=%s", name);
 }
 
 void sk_response_free(struct sk_response *response)

@@ -220,7 +220,7 @@ static void server_log_library(void *arg, const char *format, va_list args)
     char line[256];
     (void)arg;
     (void)vsnprintf(line, sizeof line, format, args);
-    sk_log_text(SK_DEBUG, "libmicrohttpd", "said", line);
+    sk_log_text(SK_LOG_DEBUG, "libmicrohttpd", "said", line);
 }
 
 static void server_on_connection(void *arg, struct MHD_Connection *connection, void **context,

@@ -13,7 +13,7 @@ struct busy_name {
 };
 
 struct sk_busy {
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     struct busy_name found[BUSY_MAX]; // by this reactor, in this round
     size_t found_count;
     struct busy_name told[BUSY_MAX]; // by all, at their last looks
@@ -26,12 +26,12 @@ static void busy_on_told(void *arg, const struct sk_reply *reply);
 static void busy_on_read(void *arg, const struct sk_reply *reply);
 static void busy_read(struct sk_busy *busy, const char *text);
 
-struct sk_busy *sk_busy_open(const struct sk_core *core)
+struct sk_busy *sk_busy_open(const struct sk_sale *sale)
 {
     struct sk_busy *busy = calloc(1, sizeof *busy);
     if (busy == NULL)
         return NULL;
-    busy->core = core;
+    busy->sale = sale;
     busy->complete = true;
     return busy;
 }
@@ -60,8 +60,8 @@ void sk_busy_note(struct sk_busy *busy, const struct sk_segment *segment)
 
 void sk_busy_publish(struct sk_busy *busy)
 {
-    const struct sk_core *core = busy->core;
-    const char *id = sk_session_id(core->session);
+    const struct sk_sale *sale = busy->sale;
+    const char *id = sk_session_id(sale->session);
     const char *none[] = {"HDEL", SK_KEY_BUSY, id}, *read[] = {"HGETALL", SK_KEY_BUSY};
     sk_buf_clear(&busy->text);
     for (size_t i = 0; i < busy->found_count; i++)
@@ -69,8 +69,8 @@ void sk_busy_publish(struct sk_busy *busy)
                       busy->found[i].number);
     const char *some[] = {"HSET", SK_KEY_BUSY, id, busy->text.data};
     bool empty = busy->found_count == 0 || busy->text.failed;
-    if (sk_redis_command(core->ask_redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_told, NULL) == SK_OK &&
-        sk_redis_command(core->ask_redis, 2, read, NULL, busy_on_read, busy) == SK_OK)
+    if (sk_redis_command(sale->ask_redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_told, NULL) == SK_OK &&
+        sk_redis_command(sale->ask_redis, 2, read, NULL, busy_on_read, busy) == SK_OK)
         return;
     busy->complete = false;
 }
@@ -91,7 +91,7 @@ static void busy_on_read(void *arg, const struct sk_reply *reply)
     for (size_t i = 0; i + 1 < sk_reply_count(reply); i += 2) {
         const char *session = sk_reply_text(sk_reply_at(reply, i), NULL);
         const char *text = sk_reply_text(sk_reply_at(reply, i + 1), NULL);
-        if (session != NULL && text != NULL && sk_session_lives(busy->core->session, session))
+        if (session != NULL && text != NULL && sk_session_lives(busy->sale->session, session))
             busy_read(busy, text);
     }
 }
@@ -119,7 +119,7 @@ static void busy_read(struct sk_busy *busy, const char *text)
 
 static struct sk_segment *busy_find(const struct sk_busy *busy, const struct busy_name *name)
 {
-    const struct sk_voucher *voucher = sk_catalogue_find(busy->core->catalogue, name->voucher_id);
+    const struct sk_voucher *voucher = sk_catalogue_find(busy->sale->catalogue, name->voucher_id);
     return voucher != NULL && name->number < voucher->segment_count ? voucher->segments[name->number] : NULL;
 }
 
@@ -133,7 +133,7 @@ static bool busy_has(struct sk_segment *const *out, size_t count, const struct s
 
 size_t sk_busy_list(const struct sk_busy *busy, struct sk_segment **out, size_t most, bool *complete)
 {
-    struct sk_segment *segment = sk_catalogue_open(busy->core->catalogue);
+    struct sk_segment *segment = sk_catalogue_open(busy->sale->catalogue);
     size_t count = 0;
     *complete = busy->complete;
     for (; segment != NULL && count < most; segment = segment->entries.next)

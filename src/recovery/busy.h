@@ -5,12 +5,12 @@
 #ifndef SK_RECOVERY_BUSY_H
 #define SK_RECOVERY_BUSY_H
 
-#include "core.h"
+#include "sale.h"
 
 struct sk_busy;
 
 // NULL: out of memory.
-struct sk_busy *sk_busy_open(const struct sk_core *core);
+struct sk_busy *sk_busy_open(const struct sk_sale *sale);
 void sk_busy_close(struct sk_busy *busy); // after the links were closed; NULL is fine
 
 // What this reactor finds, in a round: begun anew, found, and told to the other sessions, whose findings are read.

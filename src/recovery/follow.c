@@ -37,7 +37,7 @@ enum follow_state {
 
 struct sk_follow {
     enum follow_state state;
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     uv_timer_t *timer; // a block of its own: libuv frees it later than this goes
     bool complete;
     uint64_t looked_at_ms; // when the last look began
@@ -79,18 +79,18 @@ static bool follow_is_looking(const struct sk_follow *follow)
 
 // ---- opening and closing ----
 
-struct sk_follow *sk_follow_open(const struct sk_core *core)
+struct sk_follow *sk_follow_open(const struct sk_sale *sale)
 {
     struct sk_follow *follow = calloc(1, sizeof *follow);
     if (follow == NULL)
         return NULL;
-    follow->core = core;
+    follow->sale = sale;
     follow->timer = calloc(1, sizeof *follow->timer);
     if (follow->timer == NULL) {
         free(follow);
         return NULL;
     }
-    (void)uv_timer_init(core->loop, follow->timer);
+    (void)uv_timer_init(sale->loop, follow->timer);
     follow->timer->data = follow;
     follow_plan(follow);
     return follow;
@@ -144,7 +144,7 @@ void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
 // Sets the time of the next look.
 static void follow_plan(struct sk_follow *follow)
 {
-    uint64_t now = uv_now(follow->core->loop);
+    uint64_t now = uv_now(follow->sale->loop);
     uint64_t pause_ms = follow->waiting != NULL ? SHARED_LOOK_MS : POLL_MS, due = follow->looked_at_ms + pause_ms;
     if (follow->state == FOLLOW_DUE)
         due = now;
@@ -163,7 +163,7 @@ static void follow_on_time(uv_timer_t *timer)
 static void follow_look(struct sk_follow *follow)
 {
     follow_move(follow, FOLLOW_LOOKING);
-    follow->looked_at_ms = uv_now(follow->core->loop);
+    follow->looked_at_ms = uv_now(follow->sale->loop);
     follow->answered = follow->waiting;
     follow->waiting = NULL;
     follow_ask_page(follow);
@@ -174,7 +174,7 @@ static void follow_ask_page(struct sk_follow *follow)
     char after[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE], first[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(after, follow->change), sk_params_number(most, PAGE_VOUCHERS),
                             sk_params_number(first, follow->first_newest)};
-    if (sk_pg_call(follow->core->ask_pg, SK_STATEMENT_CATALOGUE_CHANGES, 3, params, follow_on_page, follow) != SK_OK)
+    if (sk_pg_call(follow->sale->ask_pg, SK_STATEMENT_CATALOGUE_CHANGES, 3, params, follow_on_page, follow) != SK_OK)
         follow_end_look(follow, false);
 }
 
@@ -222,12 +222,12 @@ static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *row
             .segment = (unsigned)sk_rows_number(rows, i, COLUMN_SEGMENT),
             .tag = sk_rows_text(rows, i, COLUMN_TAG),
         };
-        enum sk_status status = sk_catalogue_put(follow->core->catalogue, &row);
+        enum sk_status status = sk_catalogue_put(follow->sale->catalogue, &row);
         if (status == SK_NO_MEM)
             return false;
         if (status != SK_OK)
-            sk_log(SK_ERROR, "a voucher cannot be", "voucher=%" PRId64 " segment=%u/%u", row.voucher_id, row.segment,
-                   row.segment_count);
+            sk_log(SK_LOG_ERROR, "a voucher cannot be", "voucher=%" PRId64 " segment=%u/%u", row.voucher_id,
+                   row.segment, row.segment_count);
         *vouchers += row.voucher_id != before;
         before = row.voucher_id;
         if (i + 1 == sk_rows_count(rows) || sk_rows_number(rows, i + 1, COLUMN_CHANGE) != row.change)
@@ -241,8 +241,8 @@ static void follow_end_look(struct sk_follow *follow, bool ok)
     struct sk_follow_waiter *answered = follow->answered;
     follow->answered = NULL;
     if (ok && !follow->complete)
-        sk_log(SK_INFO, "catalogue read", "vouchers=%zu change=%" PRId64, sk_catalogue_count(follow->core->catalogue),
-               follow->change);
+        sk_log(SK_LOG_INFO, "catalogue read", "vouchers=%zu change=%" PRId64,
+               sk_catalogue_count(follow->sale->catalogue), follow->change);
     follow->complete = follow->complete || ok;
     // Where it failed the next poll, or PostgreSQL's return, tries again.
     follow_move(follow, ok && follow->state == FOLLOW_LOOKING_AGAIN ? FOLLOW_DUE : FOLLOW_WAITING);

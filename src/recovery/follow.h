@@ -6,7 +6,7 @@
 #ifndef SK_RECOVERY_FOLLOW_H
 #define SK_RECOVERY_FOLLOW_H
 
-#include "core.h"
+#include "sale.h"
 
 struct sk_follow;
 
@@ -19,7 +19,7 @@ struct sk_follow_waiter {
 };
 
 // Starts to read. NULL: out of memory.
-struct sk_follow *sk_follow_open(const struct sk_core *core);
+struct sk_follow *sk_follow_open(const struct sk_sale *sale);
 // All that still wait are told false. After the links were closed; NULL is fine.
 void sk_follow_close(struct sk_follow *follow);
 

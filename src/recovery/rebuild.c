@@ -2,11 +2,11 @@
 //   0 Redis       a lock, so that instances do not do the same work; it carries no promise
 //   1 both        in doubt: one more look, now that no other rebuild is under way. If all is well that is the end
 //   2 PostgreSQL  a new epoch, newer than any that was seen: every writer still in flight is fenced off
-//   3 Redis       reconcile_begin: closed under that epoch, unless a newer one is there; old buyers go
+//   3 Redis       rebuild_begin: closed under that epoch, unless a newer one is there; old buyers go
 //   4 both        the journal, a page at a time: read, settle under the new epoch, remove (rebuild_journal.c)
 //   5 PostgreSQL  stock, terms, number of buyers, as long as the epoch is still ours
 //   6 both        the buyers, a chunk at a time
-//   7 Redis       reconcile_open: stock, terms, open; if the journal is empty and no buyer is missing
+//   7 Redis       rebuild_open: stock, terms, open; if the journal is empty and no buyer is missing
 // To retire a sale, 5 to 7 are:
 //   5 PostgreSQL  retired, under one more epoch, if nothing is open; else it is opened again
 //   6 Redis       retire: a mark stays, all else goes
@@ -51,7 +51,7 @@ enum rebuild_step {
 
 struct rebuild {
     enum rebuild_step step;
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     struct sk_segment *segment;
     enum sk_rebuild_why why;
     sk_rebuild_cb *done;
@@ -114,21 +114,21 @@ static void rebuild_move(struct rebuild *rebuild, enum rebuild_step step)
 
 #undef TO
 
-enum sk_status sk_rebuild_run(const struct sk_core *core, struct sk_segment *segment, enum sk_rebuild_why why,
+enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_segment *segment, enum sk_rebuild_why why,
                               sk_rebuild_cb *done, void *arg)
 {
     char key[SK_KEY_SIZE];
     struct rebuild *rebuild = calloc(1, sizeof *rebuild);
     if (rebuild == NULL)
         return SK_NO_MEM;
-    *rebuild = (struct rebuild){.core = core, .segment = segment, .why = why, .done = done, .arg = arg};
-    rebuild->since_ms = uv_now(core->loop);
-    rebuild->journal = sk_rebuild_journal_new(core, segment, rebuild_on_journal, rebuild);
+    *rebuild = (struct rebuild){.sale = sale, .segment = segment, .why = why, .done = done, .arg = arg};
+    rebuild->since_ms = uv_now(sale->loop);
+    rebuild->journal = sk_rebuild_journal_new(sale, segment, rebuild_on_journal, rebuild);
     (void)sk_params_number(rebuild->slot, segment->slot);
     (void)sk_params_number(rebuild->id, segment->voucher_id);
     sk_key_of_lock("rebuild", segment->tag, key);
     if (rebuild->journal != NULL)
-        rebuild->lock = sk_named_lock_take(core->locks, key, rebuild_on_locked, rebuild);
+        rebuild->lock = sk_named_lock_take(sale->locks, key, rebuild_on_locked, rebuild);
     if (rebuild->lock == NULL) {
         rebuild_free(rebuild);
         return SK_DOWN;
@@ -140,7 +140,7 @@ static enum sk_status rebuild_ask_pg(struct rebuild *rebuild, enum sk_statement 
                                      sk_pg_cb *done)
 {
     const char *params[] = {rebuild->slot, rebuild->id, third};
-    return sk_pg_call(rebuild->core->ask_pg, statement, 3, params, done, rebuild);
+    return sk_pg_call(rebuild->sale->ask_pg, statement, 3, params, done, rebuild);
 }
 
 static bool rebuild_answers(const struct sk_reply *reply, int64_t wanted)
@@ -174,7 +174,7 @@ static void rebuild_look(struct rebuild *rebuild)
     const char *params[] = {sk_params_end(&slots), sk_params_end(&vouchers)};
     if (params[0] != NULL && params[1] != NULL)
         status =
-            sk_pg_call(rebuild->core->ask_pg, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, params, rebuild_on_account, rebuild);
+            sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, params, rebuild_on_account, rebuild);
     sk_buf_free(&slots);
     sk_buf_free(&vouchers);
     if (status != SK_OK)
@@ -192,7 +192,7 @@ static void rebuild_on_account(void *arg, const struct sk_result *result)
     }
     sk_account_read(result->rows, 0, &rebuild->account);
     rebuild_move(rebuild, REBUILD_LOOK);
-    if (sk_redis_script(rebuild->core->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL, rebuild_on_look,
+    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL, rebuild_on_look,
                         rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
@@ -201,7 +201,7 @@ static void rebuild_on_look(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
     struct sk_look seen, none = {0};
-    if (reply == NULL || !sk_look_read(reply, sk_redis_run(rebuild->core->ask_redis), &seen))
+    if (reply == NULL || !sk_look_read(reply, sk_redis_run(rebuild->sale->ask_redis), &seen))
         rebuild_fail(rebuild);
     else if (sk_audit(&rebuild->account, &none, &seen) == SK_BOOKS_AGREE &&
              (rebuild->why == SK_REBUILD_DOUBT || seen.epoch > rebuild->segment->seen.epoch))
@@ -230,12 +230,12 @@ static void rebuild_on_epoch(void *arg, const struct sk_result *result)
         rebuild_fail(rebuild);
         return;
     }
-    SK_FAILPOINT("reconcile.epoch");
+    SK_FAILPOINT("rebuild.epoch");
     (void)snprintf(rebuild->epoch, sizeof rebuild->epoch, "%s", sk_rows_text(result->rows, 0, 0));
     const struct sk_segment_keys *keys = &rebuild->segment->keys;
     const char *argv[] = {keys->voucher, keys->buyers, keys->journal, rebuild->epoch};
     rebuild_move(rebuild, REBUILD_BEGIN);
-    if (sk_redis_script(rebuild->core->ask_redis, SK_SCRIPT_RECONCILE_BEGIN, 3, 4, argv, NULL, rebuild_on_begun,
+    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BEGIN, 3, 4, argv, NULL, rebuild_on_begun,
                         rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
@@ -244,7 +244,7 @@ static void rebuild_on_begun(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
     struct sk_segment *segment = rebuild->segment;
-    SK_FAILPOINT("reconcile.begun");
+    SK_FAILPOINT("rebuild.begun");
     if (!rebuild_answers(reply, 1)) {
         rebuild_fail(rebuild);
         return;
@@ -306,7 +306,7 @@ static void rebuild_on_stock(void *arg, const struct sk_result *result)
         (void)snprintf(columns[i].out, columns[i].size, "%s", sk_rows_text(result->rows, 0, i));
     rebuild->buyers = 0;
     memcpy(rebuild->after, "00000000-0000-0000-0000-000000000000", SK_UUID_SIZE);
-    SK_FAILPOINT("reconcile.stock");
+    SK_FAILPOINT("rebuild.stock");
     rebuild_read_chunk(rebuild);
 }
 
@@ -317,7 +317,7 @@ static void rebuild_read_chunk(struct rebuild *rebuild)
     char most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {rebuild->slot, rebuild->id, rebuild->after, sk_params_number(most, CHUNK)};
     rebuild_move(rebuild, REBUILD_BUYERS);
-    if (sk_pg_call(rebuild->core->ask_pg, SK_STATEMENT_REBUILD_BUYERS, 4, params, rebuild_on_chunk, rebuild) != SK_OK)
+    if (sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_REBUILD_BUYERS, 4, params, rebuild_on_chunk, rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
 
@@ -345,7 +345,7 @@ static void rebuild_on_chunk(void *arg, const struct sk_result *result)
         argv[n++] = sk_rows_text(rows, i, 0);
     }
     memcpy(rebuild->after, argv[n - 1], SK_UUID_SIZE);
-    if (sk_redis_script(rebuild->core->ask_redis, SK_SCRIPT_RECONCILE_BUYERS, 2, n, argv, NULL, rebuild_on_chunk_stored,
+    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BUYERS, 2, n, argv, NULL, rebuild_on_chunk_stored,
                         rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
@@ -353,7 +353,7 @@ static void rebuild_on_chunk(void *arg, const struct sk_result *result)
 static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
-    SK_FAILPOINT("reconcile.buyers");
+    SK_FAILPOINT("rebuild.buyers");
     if (!rebuild_answers(reply, 1))
         rebuild_fail(rebuild);
     else if (rebuild->step == REBUILD_LAST_BUYERS)
@@ -371,10 +371,10 @@ static void rebuild_open(struct rebuild *rebuild)
                           keys->journal,     rebuild->epoch,
                           rebuild->stock,    rebuild->buyer_count,
                           rebuild->begin_ms, rebuild->end_ms,
-                          rebuild->state,    sk_redis_run(rebuild->core->ask_redis)};
+                          rebuild->state,    sk_redis_run(rebuild->sale->ask_redis)};
     rebuild_move(rebuild, REBUILD_OPEN);
-    SK_FAILPOINT("reconcile.opening");
-    if (sk_redis_script(rebuild->core->ask_redis, SK_SCRIPT_RECONCILE_OPEN, 3, 10, argv, NULL, rebuild_on_opened,
+    SK_FAILPOINT("rebuild.opening");
+    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_OPEN, 3, 10, argv, NULL, rebuild_on_opened,
                         rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
@@ -396,7 +396,7 @@ static void rebuild_retire(struct rebuild *rebuild)
 {
     const char *params[] = {rebuild->id, rebuild->slot, rebuild->epoch};
     rebuild_move(rebuild, REBUILD_RETIRE);
-    if (sk_pg_call(rebuild->core->ask_pg, SK_STATEMENT_RETIRE_VOUCHER, 3, params, rebuild_on_retired, rebuild) != SK_OK)
+    if (sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_RETIRE_VOUCHER, 3, params, rebuild_on_retired, rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
 
@@ -412,7 +412,7 @@ static void rebuild_on_retired(void *arg, const struct sk_result *result)
         rebuild_read_stock(rebuild);
     } else {
         rebuild_move(rebuild, REBUILD_REMOVE);
-        if (sk_redis_script(rebuild->core->ask_redis, SK_SCRIPT_RETIRE, 3, 4, argv, NULL, rebuild_on_removed,
+        if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_RETIRE, 3, 4, argv, NULL, rebuild_on_removed,
                             rebuild) != SK_OK)
             rebuild_fail(rebuild);
     }
@@ -453,14 +453,14 @@ static void rebuild_log(const struct rebuild *rebuild, bool ok)
     };
     bool rebuilt = rebuild->epoch[0] != '\0';
     if (ok && rebuilt && rebuild->why == SK_REBUILD_RETIRE)
-        sk_log(SK_INFO, "voucher retired", "voucher=%s epoch=%s journal_orders=%zu", rebuild->id, rebuild->epoch,
+        sk_log(SK_LOG_INFO, "voucher retired", "voucher=%s epoch=%s journal_orders=%zu", rebuild->id, rebuild->epoch,
                sk_rebuild_journal_settled(rebuild->journal));
     else if (ok && rebuilt)
-        sk_log(SK_INFO, "voucher reconciled", "voucher=%s epoch=%s stock=%s buyers=%zu journal_orders=%zu ms=%" PRIu64,
+        sk_log(SK_LOG_INFO, "voucher rebuilt", "voucher=%s epoch=%s stock=%s buyers=%zu journal_orders=%zu ms=%" PRIu64,
                rebuild->id, rebuild->epoch, rebuild->stock, rebuild->buyers,
-               sk_rebuild_journal_settled(rebuild->journal), uv_now(rebuild->core->loop) - rebuild->since_ms);
+               sk_rebuild_journal_settled(rebuild->journal), uv_now(rebuild->sale->loop) - rebuild->since_ms);
     else if (!ok && rebuild->step != REBUILD_LOCK) // without the lock another instance rebuilds it
-        sk_log(SK_WARN, "voucher not reconciled", "voucher=%s step=%s", rebuild->id, names[rebuild->step]);
+        sk_log(SK_LOG_WARN, "voucher not rebuilt", "voucher=%s step=%s", rebuild->id, names[rebuild->step]);
 }
 
 static void rebuild_end(struct rebuild *rebuild, bool ok)
@@ -468,7 +468,7 @@ static void rebuild_end(struct rebuild *rebuild, bool ok)
     bool rebuilt = rebuild->epoch[0] != '\0', retired = rebuild->why == SK_REBUILD_RETIRE;
     sk_admit_forget(rebuild->segment);
     if (ok && rebuilt)
-        sk_metrics_add(rebuild->core->metrics, retired ? SK_METRIC_RETIRED : SK_METRIC_REBUILDS, 1);
+        sk_metrics_add(rebuild->sale->metrics, retired ? SK_METRIC_RETIRED : SK_METRIC_REBUILDS, 1);
     rebuild_log(rebuild, ok);
     rebuild_move(rebuild, REBUILD_ENDED);
     sk_named_lock_release(rebuild->lock);

@@ -5,11 +5,11 @@
 #define SK_RECOVERY_REBUILD_H
 
 #include "care.h"
-#include "core.h"
+#include "sale.h"
 
 // The reactor's thread. At most one at a time for a segment, which the caller has pinned: see rebuilds.h. `done` runs
 // only after SK_OK, later.
-enum sk_status sk_rebuild_run(const struct sk_core *core, struct sk_segment *segment, enum sk_rebuild_why why,
+enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_segment *segment, enum sk_rebuild_why why,
                               sk_rebuild_cb *done, void *arg) SK_MUST_CHECK;
 
 #endif

@@ -39,7 +39,7 @@ enum journal_state {
 
 struct sk_rebuild_journal {
     enum journal_state state;
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     struct sk_segment *segment;
     sk_rebuild_journal_cb *done;
     void *arg;
@@ -100,13 +100,13 @@ static void journal_move(struct sk_rebuild_journal *journal, enum journal_state 
 
 #undef TO
 
-struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_core *core, struct sk_segment *segment,
+struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_sale *sale, struct sk_segment *segment,
                                                   sk_rebuild_journal_cb *done, void *arg)
 {
     struct sk_rebuild_journal *journal = calloc(1, sizeof *journal);
     if (journal == NULL)
         return NULL;
-    journal->core = core;
+    journal->sale = sale;
     journal->segment = segment;
     journal->done = done;
     journal->arg = arg;
@@ -158,7 +158,7 @@ static void journal_read(struct sk_rebuild_journal *journal, enum journal_state 
     const char *argv[] = {"XRANGE", journal->segment->keys.journal, "-", "+", "COUNT", page};
     journal_move(journal, state);
     (void)snprintf(page, sizeof page, "%d", state == JOURNAL_READING_ONE ? 1 : journal->page);
-    if (sk_redis_command(journal->core->ask_redis, 6, argv, NULL, journal_on_page, journal) != SK_OK)
+    if (sk_redis_command(journal->sale->ask_redis, 6, argv, NULL, journal_on_page, journal) != SK_OK)
         journal_fail(journal);
 }
 
@@ -245,7 +245,7 @@ static void journal_settle(struct sk_rebuild_journal *journal, enum journal_stat
         NULL};
     journal_move(journal, state);
     if (params[3] == NULL || params[4] == NULL ||
-        sk_pg_call(journal->core->ask_pg, SK_STATEMENT_PLACE_ORDERS, 6, params, journal_on_settled, journal) != SK_OK)
+        sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_PLACE_ORDERS, 6, params, journal_on_settled, journal) != SK_OK)
         journal_fail(journal);
 }
 
@@ -310,7 +310,7 @@ static void journal_add_of_part(void *arg, const char *id, const char *user)
 static void journal_set_aside_entry(struct sk_rebuild_journal *journal, const struct sk_reply *unreadable)
 {
     journal_move(journal, JOURNAL_SETTING_ASIDE);
-    if (sk_dead_letter_put_unreadable(journal->core, journal->segment, journal->ids[0], unreadable,
+    if (sk_dead_letter_put_unreadable(journal->sale, journal->segment, journal->ids[0], unreadable,
                                       journal_on_set_aside, journal) != SK_OK)
         journal_fail(journal);
 }
@@ -318,7 +318,7 @@ static void journal_set_aside_entry(struct sk_rebuild_journal *journal, const st
 static void journal_set_aside_order(struct sk_rebuild_journal *journal)
 {
     journal_move(journal, JOURNAL_SETTING_ASIDE);
-    if (sk_dead_letter_put_order(journal->core, journal->segment, journal->ids[0], journal->order, journal->user,
+    if (sk_dead_letter_put_order(journal->sale, journal->segment, journal->ids[0], journal->order, journal->user,
                                  journal_on_set_aside, journal) != SK_OK)
         journal_fail(journal);
 }
@@ -351,8 +351,8 @@ static void journal_remove_page(struct sk_rebuild_journal *journal)
     for (int i = 0; i < journal->entries; i++)
         argv[i + 2] = journal->ids[i];
     journal_move(journal, JOURNAL_REMOVING);
-    SK_FAILPOINT("reconcile.settling");
-    if (sk_redis_command(journal->core->ask_redis, journal->entries + 2, argv, NULL, journal_on_removed, journal) !=
+    SK_FAILPOINT("rebuild.settling");
+    if (sk_redis_command(journal->sale->ask_redis, journal->entries + 2, argv, NULL, journal_on_removed, journal) !=
         SK_OK)
         journal_fail(journal);
 }

@@ -3,7 +3,7 @@
 #ifndef SK_RECOVERY_REBUILD_JOURNAL_H
 #define SK_RECOVERY_REBUILD_JOURNAL_H
 
-#include "core.h"
+#include "sale.h"
 
 struct sk_rebuild_journal;
 
@@ -17,7 +17,7 @@ enum sk_rebuild_journal_end {
 typedef void sk_rebuild_journal_cb(void *arg, enum sk_rebuild_journal_end end);
 
 // The reactor's thread, as all functions. NULL: out of memory.
-struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_core *core, struct sk_segment *segment,
+struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_sale *sale, struct sk_segment *segment,
                                                   sk_rebuild_journal_cb *done, void *arg);
 void sk_rebuild_journal_free(struct sk_rebuild_journal *journal); // NULL is fine
 

@@ -23,7 +23,7 @@ struct rebuilds_line {
 };
 
 struct sk_rebuilds {
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     struct sk_timer *timer; // owned
     struct rebuilds_line urgent, others;
     unsigned active;
@@ -55,13 +55,13 @@ static void rebuilds_move(struct sk_rebuilding *rebuilding, enum sk_rebuilding_s
 
 // ---- opening and closing ----
 
-struct sk_rebuilds *sk_rebuilds_open(const struct sk_core *core)
+struct sk_rebuilds *sk_rebuilds_open(const struct sk_sale *sale)
 {
     struct sk_rebuilds *rebuilds = calloc(1, sizeof *rebuilds);
     if (rebuilds == NULL)
         return NULL;
-    rebuilds->core = core;
-    rebuilds->timer = sk_timer_open(core->loop, TICK_MS, rebuilds_start, rebuilds);
+    rebuilds->sale = sale;
+    rebuilds->timer = sk_timer_open(sale->loop, TICK_MS, rebuilds_start, rebuilds);
     if (rebuilds->timer == NULL) {
         free(rebuilds);
         return NULL;
@@ -86,14 +86,14 @@ void sk_rebuilds_close(struct sk_rebuilds *rebuilds)
 enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_rebuild_why why,
                           sk_rebuild_cb *done, void *arg)
 {
-    const struct sk_core *core = rebuilds->core;
+    const struct sk_sale *sale = rebuilds->sale;
     struct sk_rebuilding *rebuilding = &segment->care->rebuilding;
     bool active = rebuilding->state == SK_REBUILDING_ACTIVE, urgent = done != NULL;
     bool can_join = rebuilding->why == SK_REBUILD_DOUBT && why == SK_REBUILD_DOUBT && urgent;
-    if ((active && !can_join) || rebuilding->done != NULL || uv_now(core->loop) < rebuilding->not_before_ms ||
+    if ((active && !can_join) || rebuilding->done != NULL || uv_now(sale->loop) < rebuilding->not_before_ms ||
         segment->voucher->left)
         return SK_FULL;
-    if (!sk_redis_ready(core->ask_redis) || !sk_pg_ready(core->ask_pg))
+    if (!sk_redis_ready(sale->ask_redis) || !sk_pg_ready(sale->ask_pg))
         return SK_DOWN;
     if (active) { // in doubt, and without a callback so far
         rebuilding->done = done;
@@ -128,7 +128,7 @@ void sk_rebuild_soon(struct sk_rebuilds *rebuilds, struct sk_segment *segment, e
         [SK_DOUBT_DAMAGED] = SK_REBUILD_ORDERED,
     };
     if (sk_rebuild(rebuilds, segment, whys[doubt], rebuilds_on_ignored, NULL) != SK_OK)
-        sk_log(SK_DEBUG, "not rebuilt now", "voucher=%" PRId64, segment->voucher_id);
+        sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, segment->voucher_id);
 }
 
 // ---- running ----
@@ -136,16 +136,16 @@ void sk_rebuild_soon(struct sk_rebuilds *rebuilds, struct sk_segment *segment, e
 static void rebuilds_start(void *arg)
 {
     struct sk_rebuilds *rebuilds = arg;
-    const struct sk_core *core = rebuilds->core;
+    const struct sk_sale *sale = rebuilds->sale;
     struct sk_segment *segment;
     while (
-        rebuilds->active < ACTIVE_MAX && sk_redis_ready(core->ask_redis) && sk_pg_ready(core->ask_pg) &&
+        rebuilds->active < ACTIVE_MAX && sk_redis_ready(sale->ask_redis) && sk_pg_ready(sale->ask_pg) &&
         ((segment = rebuilds_pop(&rebuilds->urgent)) != NULL || (segment = rebuilds_pop(&rebuilds->others)) != NULL)) {
         struct sk_rebuilding *rebuilding = &segment->care->rebuilding;
         rebuilds_move(rebuilding, SK_REBUILDING_ACTIVE);
         rebuilding->rebuilds = rebuilds;
         rebuilds->active++;
-        if (sk_rebuild_run(core, segment, rebuilding->why, rebuilds_on_done, segment) == SK_OK)
+        if (sk_rebuild_run(sale, segment, rebuilding->why, rebuilds_on_done, segment) == SK_OK)
             continue;
         rebuilds->active--; // a store is away, or memory is short: the tick tries again
         rebuilds_line_up(rebuilds, segment);
@@ -166,7 +166,7 @@ static void rebuilds_end(struct sk_segment *segment, bool ok)
 {
     struct sk_rebuilding *rebuilding = &segment->care->rebuilding;
     const struct sk_rebuilding ended = *rebuilding;
-    uint64_t now = ended.rebuilds == NULL ? 0 : uv_now(ended.rebuilds->core->loop);
+    uint64_t now = ended.rebuilds == NULL ? 0 : uv_now(ended.rebuilds->sale->loop);
     uint64_t pause_ms = ended.pause_ms == 0 ? FAILED_PAUSE_MS : ended.pause_ms * 2;
     if (pause_ms > FAILED_PAUSE_MOST_MS)
         pause_ms = FAILED_PAUSE_MOST_MS;

@@ -4,7 +4,7 @@
 #ifndef SK_RECOVERY_REBUILDS_H
 #define SK_RECOVERY_REBUILDS_H
 
-#include "core.h"
+#include "sale.h"
 
 struct sk_rebuilds;
 
@@ -19,7 +19,7 @@ enum sk_rebuild_why {
 typedef void sk_rebuild_cb(void *arg, bool ok);
 
 // NULL: out of memory.
-struct sk_rebuilds *sk_rebuilds_open(const struct sk_core *core);
+struct sk_rebuilds *sk_rebuilds_open(const struct sk_sale *sale);
 void sk_rebuilds_close(struct sk_rebuilds *rebuilds); // after the links were closed; NULL is fine
 
 // SK_FULL while this reactor is at it, or a moment after it failed: ask again later. With `done`, which runs only after

@@ -26,7 +26,7 @@
 enum { TICK_MS = 50, PAUSE_MS = 200 };
 
 struct sk_regrant {
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     struct sk_writer *writer;
     struct sk_rebuilds *rebuilds;
     struct sk_segment *first; // segments with lost orders, pinned
@@ -73,14 +73,14 @@ static void regrant_move(struct sk_segment *segment, enum sk_lost_state state)
 
 #undef TO
 
-struct sk_regrant *sk_regrant_open(const struct sk_core *core, struct sk_rebuilds *rebuilds)
+struct sk_regrant *sk_regrant_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds)
 {
     struct sk_regrant *regrant = calloc(1, sizeof *regrant);
     if (regrant == NULL)
         return NULL;
-    regrant->core = core;
+    regrant->sale = sale;
     regrant->rebuilds = rebuilds;
-    regrant->timer = sk_timer_open(core->loop, TICK_MS, regrant_on_tick, regrant);
+    regrant->timer = sk_timer_open(sale->loop, TICK_MS, regrant_on_tick, regrant);
     if (regrant->timer == NULL) {
         free(regrant);
         return NULL;
@@ -131,7 +131,7 @@ void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, stru
 
 static void regrant_wait(struct sk_regrant *regrant, struct sk_segment *segment, struct sk_order *order)
 {
-    sk_order_move(regrant->core->orders, order, SK_ORDER_LOST, &segment->care->lost.orders);
+    sk_order_move(regrant->sale->orders, order, SK_ORDER_LOST, &segment->care->lost.orders);
     if (segment->care->lost.listed)
         return;
     sk_segment_pin(segment);
@@ -148,7 +148,7 @@ static void regrant_line_up(struct sk_regrant *regrant, struct sk_segment *segme
 static void regrant_on_tick(void *arg)
 {
     struct sk_regrant *regrant = arg;
-    uint64_t now = uv_now(regrant->core->loop);
+    uint64_t now = uv_now(regrant->sale->loop);
     struct sk_segment *segment = regrant->first;
     regrant->first = NULL;
     while (segment != NULL) {
@@ -157,7 +157,7 @@ static void regrant_on_tick(void *arg)
         bool may = segment->care->lost.state == SK_LOST_IDLE && now >= segment->care->lost.not_before_ms;
         if (may && (regrant->gives_up || segment->voucher->left))
             regrant_refuse_unasked(regrant, segment);
-        else if (may && sk_session_held(regrant->core->session))
+        else if (may && sk_session_held(regrant->sale->session))
             regrant_ask(regrant, segment);
         if (segment->care->lost.orders.count > 0 && !segment->care->lost.listed)
             regrant_line_up(regrant, segment);
@@ -176,12 +176,12 @@ static void regrant_ask(struct sk_regrant *regrant, struct sk_segment *segment)
         return;
     call->regrant = regrant;
     call->segment = segment;
-    size_t most = (size_t)regrant->core->config->batch_max;
+    size_t most = (size_t)regrant->sale->config->batch_max;
     while (call->orders.count < most && segment->care->lost.orders.count > 0)
-        sk_order_move(regrant->core->orders, segment->care->lost.orders.head, SK_ORDER_REGRANTING, &call->orders);
+        sk_order_move(regrant->sale->orders, segment->care->lost.orders.head, SK_ORDER_REGRANTING, &call->orders);
     regrant_move(segment, SK_LOST_ASKING);
     sk_segment_pin(segment);
-    if (sk_grant_ask(regrant->core, segment, &call->orders, true, regrant_on_reply, call) != SK_OK)
+    if (sk_grant_ask(regrant->sale, segment, &call->orders, true, regrant_on_reply, call) != SK_OK)
         regrant_end_call(call);
     else
         SK_FAILPOINT("regrant.asked");
@@ -196,7 +196,7 @@ static void regrant_on_reply(void *arg, const struct sk_reply *reply)
     if (reply != NULL)
         grant = sk_grant_read(reply, call->orders.count);
     else
-        call->regrant->core->orphaned(call->regrant->core->upkeep, segment); // it may still be carried out
+        call->regrant->sale->orphaned(call->regrant->sale->upkeep, segment); // it may still be carried out
     if (grant.status == SK_GRANT_OK)
         sk_grant_remember(&grant, segment);
     if (grant.status == SK_GRANT_OK && grant.epoch > segment->care->lost.stale_epoch) {
@@ -233,12 +233,12 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
     struct sk_order *order;
     sk_params_begin(reasons);
     for (size_t i = 0; (order = call->orders.head) != NULL; i++) {
-        char letter = grant->letters[i];
-        bool already = letter == SK_GRANT_ALREADY;
+        char result = grant->results[i];
+        bool already = result == SK_GRANT_ALREADY;
         const char *existing = already ? sk_grant_next_existing(grant) : NULL;
-        if (letter == SK_GRANT_PLACED && entry == NULL)
-            entry = sk_entry_new(regrant->core, call->segment, SK_ENTRY_OWN, grant->journal_id);
-        if (letter == SK_GRANT_PLACED && entry != NULL) {
+        if (result == SK_GRANT_PLACED && entry == NULL)
+            entry = sk_entry_new(regrant->sale, call->segment, SK_ENTRY_OWN, grant->journal_id);
+        if (result == SK_GRANT_PLACED && entry != NULL) {
             order->epoch = grant->epoch;
             regrant_hand_out(regrant, order);
             sk_writer_add(regrant->writer, entry, order);
@@ -246,16 +246,16 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
             order->epoch = grant->epoch;
             regrant_hand_out(regrant, order);
             sk_writer_resume(regrant->writer, order);
-        } else if (already || letter == SK_GRANT_SOLD_OUT) {
+        } else if (already || result == SK_GRANT_SOLD_OUT) {
             if (already) {
-                sk_core_tell(regrant->core, order, SK_VERDICT_ALREADY_ORDERED, existing, 0);
+                sk_sale_tell(regrant->sale, order, SK_VERDICT_ALREADY_ORDERED, existing, 0);
                 order->ticket = 0; // has been told
             }
             sk_params_add(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
-            sk_order_move(regrant->core->orders, order, SK_ORDER_REFUSING, &call->refused);
+            sk_order_move(regrant->sale->orders, order, SK_ORDER_REFUSING, &call->refused);
         } else {
-            if (letter == SK_GRANT_PLACED) // out of memory: the journal has an entry that is not held
-                regrant->core->orphaned(regrant->core->upkeep, call->segment);
+            if (result == SK_GRANT_PLACED) // out of memory: the journal has an entry that is not held
+                regrant->sale->orphaned(regrant->sale->upkeep, call->segment);
             regrant_wait(regrant, call->segment, order);
         }
     }
@@ -286,7 +286,7 @@ static void regrant_refuse(struct regrant_call *call, struct sk_buf *reasons)
                             sk_params_number(voucher, call->segment->voucher_id), sk_params_end(&ids),
                             sk_params_end(&users), sk_params_end(reasons)};
     if (params[2] != NULL && params[3] != NULL && params[4] != NULL)
-        status = sk_pg_call(call->regrant->core->pg, SK_STATEMENT_REFUSE_ORDERS, 5, params, regrant_on_refused, call);
+        status = sk_pg_call(call->regrant->sale->pg, SK_STATEMENT_REFUSE_ORDERS, 5, params, regrant_on_refused, call);
     sk_buf_free(&ids);
     sk_buf_free(&users);
     if (status != SK_OK) {
@@ -305,7 +305,7 @@ static void regrant_on_refused(void *arg, const struct sk_result *result)
     for (size_t i = 0; written && (order = call->refused.head) != NULL; i++) {
         size_t n;
         bool placed = sk_settlement_read(rows, i, &n, NULL) == SK_SETTLEMENT_ALREADY_PLACED;
-        sk_core_tell(regrant->core, order, placed ? SK_VERDICT_PLACED : SK_VERDICT_SOLD_OUT, placed ? order->id : NULL,
+        sk_sale_tell(regrant->sale, order, placed ? SK_VERDICT_PLACED : SK_VERDICT_SOLD_OUT, placed ? order->id : NULL,
                      0);
         if (!placed && call->segment->care->lost.state == SK_LOST_REFUSING_UNASKED)
             sk_entry_note_refused(order->entry, order->id, order->user, SK_CORRECTION_RETURN, NULL);
@@ -325,7 +325,7 @@ static void regrant_wait_all(struct regrant_call *call, struct sk_order_list *or
     while (orders->head != NULL)
         regrant_wait(call->regrant, call->segment, orders->head);
     call->segment->care->lost.not_before_ms =
-        uv_now(call->regrant->core->loop) + (call->regrant->gives_up ? 0 : PAUSE_MS);
+        uv_now(call->regrant->sale->loop) + (call->regrant->gives_up ? 0 : PAUSE_MS);
 }
 
 static void regrant_end_call(struct regrant_call *call)
@@ -355,7 +355,7 @@ static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_segment
     if (call == NULL)
         return;
     *call = (struct regrant_call){.regrant = regrant, .segment = segment};
-    size_t most = (size_t)regrant->core->config->batch_max;
+    size_t most = (size_t)regrant->sale->config->batch_max;
     sk_params_begin(&reasons);
     while (call->refused.count < most && (order = segment->care->lost.orders.head) != NULL) {
         if (order->entry->kind == SK_ENTRY_LOOSE) {
@@ -364,7 +364,7 @@ static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_segment
             continue;
         }
         sk_params_add(&reasons, "GRANT_LOST");
-        sk_order_move(regrant->core->orders, order, SK_ORDER_REFUSING, &call->refused);
+        sk_order_move(regrant->sale->orders, order, SK_ORDER_REFUSING, &call->refused);
     }
     regrant_move(segment, SK_LOST_REFUSING_UNASKED);
     sk_segment_pin(segment);

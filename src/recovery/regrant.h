@@ -5,13 +5,13 @@
 #define SK_RECOVERY_REGRANT_H
 
 #include "care.h"
-#include "core.h"
+#include "sale.h"
 #include "writer.h"
 
 struct sk_regrant;
 
 // The reactor's thread, as all functions. NULL: out of memory. The writer is set once it exists.
-struct sk_regrant *sk_regrant_open(const struct sk_core *core, struct sk_rebuilds *rebuilds);
+struct sk_regrant *sk_regrant_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds);
 void sk_regrant_set_writer(struct sk_regrant *regrant, struct sk_writer *writer);
 void sk_regrant_close(struct sk_regrant *regrant); // after the links were closed, before the writer is
 

@@ -5,7 +5,7 @@
 #ifndef SK_RECOVERY_SHARE_H
 #define SK_RECOVERY_SHARE_H
 
-#include "core.h"
+#include "sale.h"
 
 // Whether a segment is this session's, as worked out once for each list of living sessions. Touched by share.c alone.
 struct sk_share {

@@ -25,7 +25,7 @@ enum {
 };
 
 struct sk_sweeper {
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     struct sk_rebuilds *rebuilds;
     struct sk_writer *writer;
     struct sk_timer *timer;
@@ -100,14 +100,14 @@ static void sweep_move(struct sweep *sweep, enum sweep_state state)
     sweep->state = state;
 }
 
-struct sk_sweeper *sk_sweeper_open(const struct sk_core *core, struct sk_rebuilds *rebuilds)
+struct sk_sweeper *sk_sweeper_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds)
 {
     struct sk_sweeper *sweeper = calloc(1, sizeof *sweeper);
     if (sweeper == NULL)
         return NULL;
-    sweeper->core = core;
+    sweeper->sale = sale;
     sweeper->rebuilds = rebuilds;
-    sweeper->timer = sk_timer_open(core->loop, ORPHANS_MS, sweep_on_timer, sweeper);
+    sweeper->timer = sk_timer_open(sale->loop, ORPHANS_MS, sweep_on_timer, sweeper);
     if (sweeper->timer == NULL) {
         free(sweeper);
         return NULL;
@@ -125,7 +125,7 @@ void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer)
 void sk_sweep_orphans(struct sk_sweeper *sweeper, struct sk_segment *segment)
 {
     struct sk_swept *swept = &segment->care->swept;
-    swept->orphans_until_ms = uv_now(sweeper->core->loop) + ORPHANS_FOR_MS;
+    swept->orphans_until_ms = uv_now(sweeper->sale->loop) + ORPHANS_FOR_MS;
     swept->after[0] = '\0';
     if (swept->listed)
         return;
@@ -148,7 +148,7 @@ static void sweep_line_up(struct sk_sweeper *sweeper, struct sk_segment *segment
 static void sweep_on_timer(void *arg)
 {
     struct sk_sweeper *sweeper = arg;
-    uint64_t now = uv_now(sweeper->core->loop);
+    uint64_t now = uv_now(sweeper->sale->loop);
     struct sk_segment *segment;
     for (size_t left = sweeper->listed; left > 0 && (segment = sweeper->first) != NULL; left--) {
         struct sk_swept *swept = &segment->care->swept;
@@ -174,15 +174,15 @@ static void sweep_on_timer(void *arg)
 enum sk_status sk_sweep_segment(struct sk_sweeper *sweeper, struct sk_segment *segment)
 {
     struct sk_swept *swept = &segment->care->swept;
-    const struct sk_core *core = sweeper->core;
+    const struct sk_sale *sale = sweeper->sale;
     if (swept->sweep != NULL || sweeper->sweep_count >= SWEEPS_MAX)
         return SK_FULL;
-    if (!sk_session_held(core->session))
+    if (!sk_session_held(sale->session))
         return SK_DOWN;
     struct sweep *sweep = calloc(1, sizeof *sweep);
     if (sweep == NULL)
         return SK_NO_MEM;
-    uint64_t deaths = sk_session_deaths(core->session), run_number = sk_redis_run_number(core->redis);
+    uint64_t deaths = sk_session_deaths(sale->session), run_number = sk_redis_run_number(sale->redis);
     if (swept->deaths != deaths || swept->run_number != run_number)
         swept->after[0] = '\0';
     swept->deaths = deaths;
@@ -209,7 +209,7 @@ static void sweep_read(struct sweep *sweep)
     (void)snprintf(start, sizeof start, "%s%s", sweep->after[0] == '\0' ? "-" : "(", sweep->after);
     (void)snprintf(page, sizeof page, "%d", sweep->page);
     sweep_move(sweep, SWEEP_READING);
-    if (sk_redis_command(sweep->sweeper->core->redis, 6, argv, NULL, sweep_on_read, sweep) != SK_OK)
+    if (sk_redis_command(sweep->sweeper->sale->redis, 6, argv, NULL, sweep_on_read, sweep) != SK_OK)
         sweep_end(sweep);
 }
 
@@ -257,14 +257,14 @@ static void sweep_on_read(void *arg, const struct sk_reply *reply)
 static enum sweep_class sweep_classify(struct sweep *sweep, const struct sk_journal_entry *found,
                                        const struct sk_entry **own)
 {
-    const struct sk_core *core = sweep->sweeper->core;
+    const struct sk_sale *sale = sweep->sweeper->sale;
     if (found->orders == NULL)
         return SWEEP_UNREADABLE;
     if (found->session == NULL)
         return SWEEP_SETTLE;
-    if (strcmp(found->session, sk_session_id(core->session)) == 0)
-        return sk_entry_holds(core, sweep->segment, own, found->id) ? SWEEP_HELD : SWEEP_SETTLE;
-    if (sk_session_lives(core->session, found->session))
+    if (strcmp(found->session, sk_session_id(sale->session)) == 0)
+        return sk_entry_holds(sale, sweep->segment, own, found->id) ? SWEEP_HELD : SWEEP_SETTLE;
+    if (sk_session_lives(sale->session, found->session))
         return SWEEP_HELD;
     return sweep_note_session(sweep, found->session);
 }
@@ -298,7 +298,7 @@ static void sweep_go_on(struct sweep *sweep, enum sweep_class stopped_at)
 {
     if (sweep->unsettled > 0) {
         sweep_move(sweep, SWEEP_SETTLING);
-        sk_log(SK_INFO, "recovering journal entries", "voucher=%" PRId64 " entries=%zu", sweep->segment->voucher_id,
+        sk_log(SK_LOG_INFO, "recovering journal entries", "voucher=%" PRId64 " entries=%zu", sweep->segment->voucher_id,
                sweep->unsettled);
     } else if (stopped_at == SWEEP_UNJUDGED) {
         sweep_judge(sweep);
@@ -315,7 +315,7 @@ static void sweep_judge(struct sweep *sweep)
 {
     size_t n = sweep->session_count - sweep->judged_count;
     sweep_move(sweep, SWEEP_JUDGING);
-    if (sk_sessions_judge(sweep->sweeper->core->session, n,
+    if (sk_sessions_judge(sweep->sweeper->sale->session, n,
                           (const char(*)[SK_UUID_SIZE])(sweep->sessions + sweep->judged_count), sweep_on_judged,
                           sweep) != SK_OK)
         sweep_end(sweep);
@@ -334,7 +334,7 @@ static void sweep_take_lock(struct sweep *sweep)
     char key[SK_KEY_SIZE];
     sk_key_of_lock("recover", sweep->segment->tag, key);
     sweep_move(sweep, SWEEP_LOCKING);
-    sweep->lock = sk_named_lock_take(sweep->sweeper->core->locks, key, sweep_on_locked, sweep);
+    sweep->lock = sk_named_lock_take(sweep->sweeper->sale->locks, key, sweep_on_locked, sweep);
     if (sweep->lock == NULL)
         sweep_end(sweep);
 }
@@ -387,7 +387,7 @@ static bool sweep_take(struct sweep *sweep, const struct sk_reply *element, cons
 
 static bool sweep_leave_for_later(const struct sweep *sweep, const struct sk_journal_entry *found)
 {
-    sk_log(SK_INFO, "no room for a journal entry now", "voucher=%" PRId64 " journal_id=%s orders=%d",
+    sk_log(SK_LOG_INFO, "no room for a journal entry now", "voucher=%" PRId64 " journal_id=%s orders=%d",
            sweep->segment->voucher_id, found->id, found->count);
     return false;
 }
@@ -396,7 +396,7 @@ static bool sweep_leave_for_later(const struct sweep *sweep, const struct sk_jou
 static bool sweep_settle_by_rebuild(const struct sweep *sweep, const struct sk_journal_entry *found)
 {
     enum sk_status status = sk_rebuild(sweep->sweeper->rebuilds, sweep->segment, SK_REBUILD_ORDERED, NULL, NULL);
-    sk_log(SK_WARN, "journal entry is larger than SECKILL_JOURNAL_MAX_ORDERS; its voucher is rebuilt",
+    sk_log(SK_LOG_WARN, "journal entry is larger than SECKILL_ORDERS_MAX; its voucher is rebuilt",
            "voucher=%" PRId64 " journal_id=%s orders=%d begun=%d", sweep->segment->voucher_id, found->id, found->count,
            status == SK_OK);
     return false;
@@ -404,29 +404,29 @@ static bool sweep_settle_by_rebuild(const struct sweep *sweep, const struct sk_j
 
 static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *found)
 {
-    const struct sk_core *core = sweep->sweeper->core;
+    const struct sk_sale *sale = sweep->sweeper->sale;
     struct sk_order_list orders = {0};
-    if (found->count > core->config->journal_max_orders)
+    if (found->count > sale->config->orders_max)
         return sweep_settle_by_rebuild(sweep, found);
-    if (!sk_entry_read_orders(core, found->orders, found->orders_len, &orders))
+    if (!sk_entry_read_orders(sale, found->orders, found->orders_len, &orders))
         return sweep_leave_for_later(sweep, found);
-    struct sk_entry *entry = sk_entry_new(core, sweep->segment, SK_ENTRY_RECOVERED, found->id);
+    struct sk_entry *entry = sk_entry_new(sale, sweep->segment, SK_ENTRY_RECOVERED, found->id);
     while (orders.head != NULL) {
         orders.head->epoch = found->epoch;
         if (entry != NULL)
             sk_writer_add(sweep->sweeper->writer, entry, orders.head);
         else
-            sk_order_give(core->orders, orders.head);
+            sk_order_give(sale->orders, orders.head);
     }
     if (entry == NULL)
         return sweep_leave_for_later(sweep, found);
     sweep->unsettled++;
-    sk_metrics_add(core->metrics, SK_METRIC_ENTRIES_SWEPT, 1);
+    sk_metrics_add(sale->metrics, SK_METRIC_ENTRIES_SWEPT, 1);
     return true;
 }
 
 struct bad_entry {
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     char journal_key[SK_KEY_SIZE];
     char id[SK_JOURNAL_ID_SIZE];
 };
@@ -441,21 +441,21 @@ static void sweep_on_kept(void *arg, bool kept)
 {
     struct bad_entry *bad = arg;
     const char *argv[] = {"XDEL", bad->journal_key, bad->id};
-    if (kept && sk_redis_command(bad->core->redis, 3, argv, NULL, sweep_on_dropped, NULL) != SK_OK)
-        sk_log(SK_WARN, "dead letter still in the journal", "journal_id=%s", bad->id);
+    if (kept && sk_redis_command(bad->sale->redis, 3, argv, NULL, sweep_on_dropped, NULL) != SK_OK)
+        sk_log(SK_LOG_WARN, "dead letter still in the journal", "journal_id=%s", bad->id);
     free(bad);
 }
 
 static void sweep_set_aside(struct sweep *sweep, const char *id, const struct sk_reply *element)
 {
-    const struct sk_core *core = sweep->sweeper->core;
+    const struct sk_sale *sale = sweep->sweeper->sale;
     struct bad_entry *bad = calloc(1, sizeof *bad);
     enum sk_status status = SK_NO_MEM;
     if (bad != NULL) {
-        bad->core = core;
+        bad->sale = sale;
         (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", sweep->segment->keys.journal);
         (void)snprintf(bad->id, sizeof bad->id, "%s", id);
-        status = sk_dead_letter_put_unreadable(core, sweep->segment, id, element, sweep_on_kept, bad);
+        status = sk_dead_letter_put_unreadable(sale, sweep->segment, id, element, sweep_on_kept, bad);
     }
     if (status != SK_OK)
         free(bad); // a later sweep finds it again

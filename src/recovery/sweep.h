@@ -8,13 +8,13 @@
 #define SK_RECOVERY_SWEEP_H
 
 #include "care.h"
-#include "core.h"
+#include "sale.h"
 #include "writer.h"
 
 struct sk_sweeper;
 
 // The reactor's thread, as all functions. NULL: out of memory. The writer is set once it exists.
-struct sk_sweeper *sk_sweeper_open(const struct sk_core *core, struct sk_rebuilds *rebuilds);
+struct sk_sweeper *sk_sweeper_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds);
 void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer);
 void sk_sweeper_close(struct sk_sweeper *sweeper); // after the links were closed
 

@@ -2,14 +2,14 @@
 
 #include "care.h"
 
-enum sk_status sk_upkeep_open(struct sk_upkeep *upkeep, const struct sk_core *core)
+enum sk_status sk_upkeep_open(struct sk_upkeep *upkeep, const struct sk_sale *sale)
 {
-    upkeep->core = core;
-    upkeep->follow = sk_follow_open(core);
-    upkeep->rebuilds = sk_rebuilds_open(core);
-    upkeep->sweeper = sk_sweeper_open(core, upkeep->rebuilds);
-    upkeep->regrant = sk_regrant_open(core, upkeep->rebuilds);
-    upkeep->watch = sk_watch_open(core, upkeep->rebuilds, upkeep->sweeper);
+    upkeep->sale = sale;
+    upkeep->follow = sk_follow_open(sale);
+    upkeep->rebuilds = sk_rebuilds_open(sale);
+    upkeep->sweeper = sk_sweeper_open(sale, upkeep->rebuilds);
+    upkeep->regrant = sk_regrant_open(sale, upkeep->rebuilds);
+    upkeep->watch = sk_watch_open(sale, upkeep->rebuilds, upkeep->sweeper);
     bool complete = upkeep->follow != NULL && upkeep->rebuilds != NULL && upkeep->sweeper != NULL &&
                     upkeep->regrant != NULL && upkeep->watch != NULL;
     return complete ? SK_OK : SK_NO_MEM;

@@ -9,7 +9,7 @@
 #include "watch.h"
 
 struct sk_upkeep {
-    const struct sk_core *core;   // borrowed
+    const struct sk_sale *sale;   // borrowed
     struct sk_follow *follow;     // the catalogue
     struct sk_rebuilds *rebuilds; // vouchers that Redis may have lost
     struct sk_regrant *regrant;   // orders that were fenced off
@@ -18,17 +18,17 @@ struct sk_upkeep {
 };
 
 // The reactor's thread, as all functions. SK_NO_MEM: what was opened is closed by sk_upkeep_close.
-enum sk_status sk_upkeep_open(struct sk_upkeep *upkeep, const struct sk_core *core) SK_MUST_CHECK;
+enum sk_status sk_upkeep_open(struct sk_upkeep *upkeep, const struct sk_sale *sale) SK_MUST_CHECK;
 void sk_upkeep_set_writer(struct sk_upkeep *upkeep, struct sk_writer *writer); // once it exists
 void sk_upkeep_close(struct sk_upkeep *upkeep); // after the links were closed, before the writer is
 
 // The size of what upkeep remembers of a segment: for the catalogue.
 size_t sk_upkeep_care_size(void);
 
-// core->suspect: `upkeep` is the struct sk_upkeep.
+// sale->suspect: `upkeep` is the struct sk_upkeep.
 void sk_upkeep_suspect(void *upkeep, struct sk_segment *segment, enum sk_doubt doubt);
 
-// core->orphaned: the same.
+// sale->orphaned: the same.
 void sk_upkeep_orphaned(void *upkeep, struct sk_segment *segment);
 
 // A store has come (back).

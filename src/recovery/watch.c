@@ -46,7 +46,7 @@ enum watch_state {
 
 struct sk_watch {
     enum watch_state state;
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     struct sk_rebuilds *rebuilds;
     struct sk_sweeper *sweeper;
     struct sk_timer *timer; // owned
@@ -92,18 +92,18 @@ static void watch_move(struct sk_watch *watch, enum watch_state state)
 
 // ---- opening and closing ----
 
-struct sk_watch *sk_watch_open(const struct sk_core *core, struct sk_rebuilds *rebuilds, struct sk_sweeper *sweeper)
+struct sk_watch *sk_watch_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds, struct sk_sweeper *sweeper)
 {
     struct sk_watch *watch = calloc(1, sizeof *watch);
     if (watch == NULL)
         return NULL;
-    watch->core = core;
+    watch->sale = sale;
     watch->rebuilds = rebuilds;
     watch->sweeper = sweeper;
     watch->jitter = (struct sk_backoff){.first_ms = ROUND_MS, .most_ms = ROUND_MS};
-    watch->busy = sk_busy_open(core);
+    watch->busy = sk_busy_open(sale);
     if (watch->busy != NULL)
-        watch->timer = sk_timer_open(core->loop, 0, watch_on_time, watch);
+        watch->timer = sk_timer_open(sale->loop, 0, watch_on_time, watch);
     if (watch->timer == NULL) {
         sk_busy_close(watch->busy);
         free(watch);
@@ -139,7 +139,7 @@ static void watch_on_time(void *arg)
     watch->round++;
     watch->all_round = watch->all ? watch->round : watch->all_round;
     watch->at = 0;
-    watch->share_version = sk_share_version(watch->core->session);
+    watch->share_version = sk_share_version(watch->sale->session);
     sk_busy_begin(watch->busy);
     watch_next_page(watch);
 }
@@ -154,10 +154,10 @@ static void watch_on_letters_ended(void *arg, const struct sk_result *result)
 // may be gone.
 static void watch_end_letters(struct sk_watch *watch)
 {
-    if (watch->round % LETTERS_ROUNDS == 0 && sk_share_has(watch->core->session, "letters") &&
-        sk_pg_call(watch->core->ask_pg, SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, watch_on_letters_ended, NULL) !=
+    if (watch->round % LETTERS_ROUNDS == 0 && sk_share_has(watch->sale->session, "letters") &&
+        sk_pg_call(watch->sale->ask_pg, SK_STATEMENT_END_SETTLED_LETTERS, 0, NULL, watch_on_letters_ended, NULL) !=
             SK_OK)
-        sk_log(SK_DEBUG, "settled dead letters not ended now", "");
+        sk_log(SK_LOG_DEBUG, "settled dead letters not ended now", "");
 }
 
 static void watch_end_round(struct sk_watch *watch)
@@ -182,7 +182,7 @@ static bool watch_is_at_rest(const struct sk_segment *segment)
 // Segments at rest take turns, so each round sees some of them.
 static bool watch_is_due(struct sk_watch *watch, struct sk_segment *segment)
 {
-    if (!sk_share_has_segment(watch->core->session, watch->share_version, segment))
+    if (!sk_share_has_segment(watch->sale->session, watch->share_version, segment))
         return false;
     return watch->all || !watch_is_at_rest(segment) || (watch->round + segment->slot) % IDLE_ROUNDS == 0;
 }
@@ -191,7 +191,7 @@ static bool watch_is_due(struct sk_watch *watch, struct sk_segment *segment)
 
 static void watch_next_page(struct sk_watch *watch)
 {
-    const struct sk_catalogue *catalogue = watch->core->catalogue;
+    const struct sk_catalogue *catalogue = watch->sale->catalogue;
     watch_move(watch, WATCH_PAGE);
     watch->count = watch->answered = 0;
     for (; watch->at < sk_catalogue_count(catalogue); watch->at++) {
@@ -206,7 +206,7 @@ static void watch_next_page(struct sk_watch *watch)
             sk_segment_pin(segment);
         }
     }
-    if (watch->count == 0 || !sk_redis_ready(watch->core->redis))
+    if (watch->count == 0 || !sk_redis_ready(watch->sale->redis))
         watch_end_page(watch);
     else
         watch_ask_accounts(watch);
@@ -226,7 +226,7 @@ static void watch_ask_accounts(struct sk_watch *watch)
     }
     const char *params[] = {sk_params_end(&slots), sk_params_end(&vouchers)};
     if (params[0] != NULL && params[1] != NULL)
-        status = sk_pg_call(watch->core->ask_pg, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, params, watch_on_accounts, watch);
+        status = sk_pg_call(watch->sale->ask_pg, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, params, watch_on_accounts, watch);
     sk_buf_free(&slots);
     sk_buf_free(&vouchers);
     if (status != SK_OK)
@@ -263,7 +263,7 @@ static void watch_look(struct sk_watch *watch)
         struct watch_look *look = &watch->page[i];
         const struct sk_segment_keys *keys = &look->segment->keys;
         const char *argv[] = {keys->voucher, keys->buyers, keys->journal};
-        if (!look->known || sk_redis_script(watch->core->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL,
+        if (!look->known || sk_redis_script(watch->sale->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL,
                                             watch_on_look, look) != SK_OK)
             watch->answered++;
     }
@@ -275,7 +275,7 @@ static void watch_on_look(void *arg, const struct sk_reply *reply)
     struct watch_look *look = arg;
     struct sk_watch *watch = look->watch;
     struct sk_look seen;
-    if (reply != NULL && sk_look_read(reply, sk_redis_run(watch->core->redis), &seen))
+    if (reply != NULL && sk_look_read(reply, sk_redis_run(watch->sale->redis), &seen))
         watch_judge(look, &seen);
     watch->answered++;
     watch_answered(watch);
@@ -292,7 +292,7 @@ static void watch_end_page(struct sk_watch *watch)
     bool looked = watch->state == WATCH_LOOKS; // else there was nothing to look at, or a store is away
     for (size_t i = 0; i < watch->count; i++)
         sk_segment_unpin(watch->page[i].segment);
-    if (looked && watch->at < sk_catalogue_count(watch->core->catalogue))
+    if (looked && watch->at < sk_catalogue_count(watch->sale->catalogue))
         watch_next_page(watch);
     else
         watch_end_round(watch);
@@ -312,13 +312,13 @@ static bool watch_believes(struct sk_watched *watched, uint64_t now)
 static void watch_rebuild(struct sk_watch *watch, struct sk_segment *segment, enum sk_rebuild_why why)
 {
     if (sk_rebuild(watch->rebuilds, segment, why, NULL, NULL) != SK_OK)
-        sk_log(SK_DEBUG, "not rebuilt now", "voucher=%" PRId64, segment->voucher_id);
+        sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, segment->voucher_id);
 }
 
 static void watch_log_finding(const struct watch_look *look, const struct sk_look *seen, enum sk_finding finding)
 {
     const struct sk_account *account = &look->account;
-    sk_log(SK_WARN, finding == SK_BOOKS_DIFFER ? "books differ" : "Redis cannot be relied on",
+    sk_log(SK_LOG_WARN, finding == SK_BOOKS_DIFFER ? "books differ" : "Redis cannot be relied on",
            "voucher=%" PRId64 " finding=%s epoch=%" PRId64 "/%" PRId64 " stock=%" PRId64 "/%" PRId64 " buyers=%" PRId64
            "/%" PRId64 " newest=%s/%s",
            look->segment->voucher_id, sk_finding_name(finding), seen->epoch, account->epoch, seen->stock,
@@ -328,16 +328,16 @@ static void watch_log_finding(const struct watch_look *look, const struct sk_loo
 // Its sale is long over, and nothing of it is under way.
 static bool watch_may_retire(const struct sk_watch *watch, const struct sk_segment *segment)
 {
-    const struct sk_core *core = watch->core;
-    return sk_wall_ms() >= (uint64_t)(segment->voucher->end_ms + core->config->retire_after_ms) &&
+    const struct sk_sale *sale = watch->sale;
+    return sk_wall_ms() >= (uint64_t)(segment->voucher->end_ms + sale->config->retire_after_ms) &&
            segment->care->lost.orders.count == 0 && watch_is_at_rest(segment) &&
-           uv_now(core->loop) >= segment->care->retire_at_ms;
+           uv_now(sale->loop) >= segment->care->retire_at_ms;
 }
 
 static void watch_sweep(struct sk_watch *watch, struct sk_segment *segment)
 {
     if (sk_sweep_segment(watch->sweeper, segment) != SK_OK)
-        sk_log(SK_DEBUG, "not swept now", "voucher=%" PRId64, segment->voucher_id);
+        sk_log(SK_LOG_DEBUG, "not swept now", "voucher=%" PRId64, segment->voucher_id);
 }
 
 static void watch_judge(struct watch_look *look, const struct sk_look *seen)
@@ -345,7 +345,7 @@ static void watch_judge(struct watch_look *look, const struct sk_look *seen)
     struct sk_watch *watch = look->watch;
     struct sk_segment *segment = look->segment;
     struct sk_watched *watched = &segment->care->watched;
-    uint64_t now = uv_now(watch->core->loop);
+    uint64_t now = uv_now(watch->sale->loop);
     enum sk_finding finding = sk_audit(&look->account, &watched->look, seen);
     watched->look = *seen;
     watched->looked_at_ms = now;

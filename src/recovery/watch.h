@@ -7,13 +7,13 @@
 #define SK_RECOVERY_WATCH_H
 
 #include "care.h"
-#include "core.h"
+#include "sale.h"
 #include "sweep.h"
 
 struct sk_watch;
 
 // NULL: out of memory.
-struct sk_watch *sk_watch_open(const struct sk_core *core, struct sk_rebuilds *rebuilds, struct sk_sweeper *sweeper);
+struct sk_watch *sk_watch_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds, struct sk_sweeper *sweeper);
 void sk_watch_close(struct sk_watch *watch); // after the links were closed; NULL is fine
 
 // A store has come (back): looks at all segments now.

@@ -23,7 +23,7 @@ struct admit_place {
 };
 
 struct sk_admit {
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     struct admit_place *places; // NULL: no rate is set
     uint64_t cost_us;           // of one try
 };
@@ -33,11 +33,11 @@ struct admit_reading {
     struct sk_segment *segment;
     struct sk_filter *filter;
     size_t pages_left; // a cursor that never ends is none of Redis's
-    char label[SK_LABEL_SIZE];
+    char version[SK_VERSION_SIZE];
 };
 
 static bool admit_over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms, uint64_t *wait_ms);
-static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *label);
+static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *version);
 static void admit_on_counted(void *arg, const struct sk_reply *reply);
 static void admit_scan(struct admit_reading *reading, const char *cursor);
 static void admit_on_scanned(void *arg, const struct sk_reply *reply);
@@ -45,14 +45,14 @@ static void admit_confirm(struct admit_reading *reading);
 static void admit_on_confirmed(void *arg, const struct sk_reply *reply);
 static void admit_end_reading(struct admit_reading *reading, bool complete);
 
-struct sk_admit *sk_admit_open(const struct sk_core *core)
+struct sk_admit *sk_admit_open(const struct sk_sale *sale)
 {
     struct sk_admit *admit = calloc(1, sizeof *admit);
     if (admit == NULL)
         return NULL;
-    admit->core = core;
-    if (core->config->user_rate > 0) {
-        admit->cost_us = 1000000 / (uint64_t)core->config->user_rate;
+    admit->sale = sale;
+    if (sale->config->user_rate > 0) {
+        admit->cost_us = 1000000 / (uint64_t)sale->config->user_rate;
         admit->places = calloc(PLACES, sizeof *admit->places);
         if (admit->places == NULL) {
             free(admit);
@@ -73,7 +73,7 @@ void sk_admit_close(struct sk_admit *admit)
 
 bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const char *user, struct sk_outcome *outcome)
 {
-    uint64_t now = uv_now(admit->core->loop), wait_ms;
+    uint64_t now = uv_now(admit->sale->loop), wait_ms;
     *outcome = (struct sk_outcome){0};
     if (admit->places != NULL && admit_over_rate(admit, user, now, &wait_ms)) {
         outcome->verdict = SK_VERDICT_RATE_LIMITED;
@@ -81,7 +81,8 @@ bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const 
         return true;
     }
     const struct sk_mark *mark = &segment->gate.mark;
-    if (mark->until_ms <= now || segment->gate.filter == NULL || strcmp(segment->gate.filter_label, mark->label) != 0 ||
+    if (mark->until_ms <= now || segment->gate.filter == NULL ||
+        strcmp(segment->gate.filter_version, mark->version) != 0 ||
         sk_filter_maybe(segment->gate.filter, user, strlen(user)))
         return false;
     outcome->verdict = mark->verdict;
@@ -119,17 +120,17 @@ static bool admit_over_rate(struct sk_admit *admit, const char *user, uint64_t n
 void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const struct sk_mark *mark,
                        uint64_t asked_at_ms)
 {
-    uint64_t now = uv_now(admit->core->loop);
-    uint64_t until = asked_at_ms + (uint64_t)admit->core->config->sold_out_mark_ms;
+    uint64_t now = uv_now(admit->sale->loop);
+    uint64_t until = asked_at_ms + (uint64_t)admit->sale->config->sold_out_mark_ms;
     if (mark->verdict == SK_VERDICT_NOT_STARTED && mark->begin_at_ms < until)
         until = mark->begin_at_ms; // the mark must not outlive the wait
     if (until <= now)
         return;
     segment->gate.mark = *mark;
     segment->gate.mark.until_ms = until;
-    bool has_filter = segment->gate.filter != NULL && strcmp(segment->gate.filter_label, mark->label) == 0;
+    bool has_filter = segment->gate.filter != NULL && strcmp(segment->gate.filter_version, mark->version) == 0;
     if (!has_filter && !segment->gate.filtering)
-        admit_read_buyers(admit, segment, mark->label);
+        admit_read_buyers(admit, segment, mark->version);
 }
 
 void sk_admit_forget(struct sk_segment *segment)
@@ -139,7 +140,7 @@ void sk_admit_forget(struct sk_segment *segment)
 
 // ---- reading the buyers ----
 
-static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *label)
+static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *version)
 {
     struct admit_reading *reading = calloc(1, sizeof *reading);
     const char *argv[] = {"HLEN", segment->keys.buyers};
@@ -147,10 +148,10 @@ static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment
         return;
     reading->admit = admit;
     reading->segment = segment;
-    memcpy(reading->label, label, strlen(label) + 1);
+    memcpy(reading->version, version, strlen(version) + 1);
     segment->gate.filtering = true;
     sk_segment_pin(segment);
-    if (sk_redis_command(admit->core->redis, 2, argv, NULL, admit_on_counted, reading) != SK_OK)
+    if (sk_redis_command(admit->sale->redis, 2, argv, NULL, admit_on_counted, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
@@ -174,11 +175,11 @@ static void admit_on_counted(void *arg, const struct sk_reply *reply)
 static void admit_scan(struct admit_reading *reading, const char *cursor)
 {
     const char *argv[] = {"HSCAN", reading->segment->keys.buyers, cursor, "COUNT", "1000"};
-    if (sk_redis_command(reading->admit->core->redis, 5, argv, NULL, admit_on_scanned, reading) != SK_OK)
+    if (sk_redis_command(reading->admit->sale->redis, 5, argv, NULL, admit_on_scanned, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
-// A complete scan returns every buyer that was there from its start to its end, and while state and label stay
+// A complete scan returns every buyer that was there from its start to its end, and while state and version stay
 // the same none goes but by corrections: the filter may hold too many, never too few.
 static void admit_on_scanned(void *arg, const struct sk_reply *reply)
 {
@@ -204,19 +205,19 @@ static void admit_on_scanned(void *arg, const struct sk_reply *reply)
 static void admit_confirm(struct admit_reading *reading)
 {
     const char *argv[] = {"HMGET", reading->segment->keys.voucher, "state", "last"};
-    if (sk_redis_command(reading->admit->core->redis, 4, argv, NULL, admit_on_confirmed, reading) != SK_OK)
+    if (sk_redis_command(reading->admit->sale->redis, 4, argv, NULL, admit_on_confirmed, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
 // The buyers may have been deleted while they were read: by a rebuild of the segment, or with all of Redis's data. Then
-// its state or its label is another one now.
+// its state or its version is another one now.
 static void admit_on_confirmed(void *arg, const struct sk_reply *reply)
 {
     struct admit_reading *reading = arg;
     const char *state = sk_reply_text(sk_reply_at(reply, 0), NULL);
-    const char *label = sk_reply_text(sk_reply_at(reply, 1), NULL);
+    const char *version = sk_reply_text(sk_reply_at(reply, 1), NULL);
     admit_end_reading(reading, state != NULL && (strcmp(state, "open") == 0 || strcmp(state, "closed") == 0) &&
-                                   label != NULL && strcmp(label, reading->label) == 0);
+                                   version != NULL && strcmp(version, reading->version) == 0);
 }
 
 static void admit_end_reading(struct admit_reading *reading, bool complete)
@@ -226,7 +227,7 @@ static void admit_end_reading(struct admit_reading *reading, bool complete)
     if (complete) {
         sk_filter_free(segment->gate.filter);
         segment->gate.filter = reading->filter;
-        memcpy(segment->gate.filter_label, reading->label, sizeof segment->gate.filter_label);
+        memcpy(segment->gate.filter_version, reading->version, sizeof segment->gate.filter_version);
     } else {
         sk_filter_free(reading->filter);
     }

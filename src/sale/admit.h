@@ -4,19 +4,19 @@
 
 #include <stdbool.h>
 
-#include "core.h"
+#include "sale.h"
 
 struct sk_admit;
 
 // The reactor's thread. NULL: out of memory.
-struct sk_admit *sk_admit_open(const struct sk_core *core);
+struct sk_admit *sk_admit_open(const struct sk_sale *sale);
 void sk_admit_close(struct sk_admit *admit);
 
 // Whether the request must be refused at once; if so *outcome says why.
 bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const char *user, struct sk_outcome *outcome);
 
 // Remembers for a moment, from `asked_at_ms` on, what Redis answered for the whole segment: SOLD_OUT, ENDED or
-// NOT_STARTED (with `begin_at_ms`), each with the `label` of its buyers.
+// NOT_STARTED (with `begin_at_ms`), each with the `version` of its buyers.
 void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const struct sk_mark *mark,
                        uint64_t asked_at_ms);
 

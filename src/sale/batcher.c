@@ -15,7 +15,7 @@ enum {
 };
 
 struct sk_batcher {
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     struct sk_admit *admit;
     struct sk_writer *writer;
     struct sk_segment *first; // segments with requests to ask about
@@ -43,12 +43,12 @@ static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list 
 static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_verdict verdict,
                            const char *order_id, uint64_t retry_after_ms);
 
-struct sk_batcher *sk_batcher_open(const struct sk_core *core, struct sk_admit *admit, struct sk_writer *writer)
+struct sk_batcher *sk_batcher_open(const struct sk_sale *sale, struct sk_admit *admit, struct sk_writer *writer)
 {
     struct sk_batcher *batcher = calloc(1, sizeof *batcher);
     if (batcher == NULL)
         return NULL;
-    batcher->core = core;
+    batcher->sale = sale;
     batcher->admit = admit;
     batcher->writer = writer;
     return batcher;
@@ -71,7 +71,7 @@ void sk_batcher_close(struct sk_batcher *batcher)
 
 void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, struct sk_order *order)
 {
-    sk_order_move(batcher->core->orders, order, SK_ORDER_ASKING, &segment->asking.orders);
+    sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &segment->asking.orders);
     batcher_line_up(batcher, segment);
 }
 
@@ -87,7 +87,7 @@ static void batcher_line_up(struct sk_batcher *batcher, struct sk_segment *segme
 
 bool sk_batcher_flush(struct sk_batcher *batcher)
 {
-    if (batcher->first == NULL || sk_redis_busy(batcher->core->redis) || !batcher_may_ask(batcher))
+    if (batcher->first == NULL || sk_redis_busy(batcher->sale->redis) || !batcher_may_ask(batcher))
         return false;
     struct sk_segment *segment = batcher->first;
     bool asked = segment != NULL;
@@ -105,9 +105,9 @@ bool sk_batcher_flush(struct sk_batcher *batcher)
 
 static bool batcher_may_ask(struct sk_batcher *batcher)
 {
-    if (sk_session_held(batcher->core->session))
+    if (sk_session_held(batcher->sale->session))
         return true;
-    if (sk_session_await(batcher->core->session))
+    if (sk_session_await(batcher->sale->session))
         return false;
     for (struct sk_segment *segment = batcher->first; segment != NULL; segment = segment->asking.next)
         batcher_refuse_all(batcher, &segment->asking.orders, SK_VERDICT_UNAVAILABLE);
@@ -116,7 +116,7 @@ static bool batcher_may_ask(struct sk_batcher *batcher)
 
 bool sk_batcher_busy(const struct sk_batcher *batcher)
 {
-    return batcher->first != NULL || uv_now(batcher->core->loop) < batcher->asked_at_ms + RUSH_MS;
+    return batcher->first != NULL || uv_now(batcher->sale->loop) < batcher->asked_at_ms + RUSH_MS;
 }
 
 static void batcher_ask(struct sk_batcher *batcher, struct sk_segment *segment)
@@ -129,11 +129,11 @@ static void batcher_ask(struct sk_batcher *batcher, struct sk_segment *segment)
     call->batcher = batcher;
     call->segment = segment;
     sk_segment_pin(segment);
-    call->asked_at_ms = uv_now(batcher->core->loop);
-    size_t most = (size_t)batcher->core->config->batch_max;
+    call->asked_at_ms = uv_now(batcher->sale->loop);
+    size_t most = (size_t)batcher->sale->config->batch_max;
     while (call->orders.count < most && segment->asking.orders.count > 0)
-        sk_order_move(batcher->core->orders, segment->asking.orders.head, SK_ORDER_ASKED, &call->orders);
-    if (sk_grant_ask(batcher->core, segment, &call->orders, false, batcher_on_reply, call) != SK_OK) {
+        sk_order_move(batcher->sale->orders, segment->asking.orders.head, SK_ORDER_ASKED, &call->orders);
+    if (sk_grant_ask(batcher->sale, segment, &call->orders, false, batcher_on_reply, call) != SK_OK) {
         batcher_refuse_all(batcher, &call->orders, SK_VERDICT_UNAVAILABLE);
         batcher_end_call(call);
         return;
@@ -150,7 +150,7 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
     struct sk_segment *segment = call->segment;
     SK_FAILPOINT("place.answered");
     if (reply == NULL) {
-        batcher->core->orphaned(batcher->core->upkeep, segment); // it may still be carried out
+        batcher->sale->orphaned(batcher->sale->upkeep, segment); // it may still be carried out
         batcher_refuse_all(batcher, &call->orders, SK_VERDICT_UNAVAILABLE);
         batcher_end_call(call);
         return;
@@ -174,7 +174,7 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
         break;
     case SK_GRANT_MALFORMED: {
         const char *error = sk_reply_error(reply);
-        sk_log_text(SK_WARN, "Redis refused place_orders", "reason", error == NULL ? "malformed reply" : error);
+        sk_log_text(SK_LOG_WARN, "Redis refused place_orders", "reason", error == NULL ? "malformed reply" : error);
         batcher_refuse_all(batcher, &call->orders, SK_VERDICT_UNAVAILABLE);
         break;
     }
@@ -184,8 +184,8 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
 
 static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt)
 {
-    const struct sk_core *core = call->batcher->core;
-    core->suspect(core->upkeep, call->segment, doubt);
+    const struct sk_sale *sale = call->batcher->sale;
+    sale->suspect(sale->upkeep, call->segment, doubt);
     batcher_refuse_all(call->batcher, &call->orders, SK_VERDICT_LOADING);
 }
 
@@ -198,20 +198,20 @@ static void batcher_end_call(struct batcher_call *call)
 static void batcher_remember(const struct batcher_call *call, const struct sk_grant *grant)
 {
     struct sk_batcher *batcher = call->batcher;
-    struct sk_mark mark = {.begin_at_ms = uv_now(batcher->core->loop)};
+    struct sk_mark mark = {.begin_at_ms = uv_now(batcher->sale->loop)};
     if (!sk_trust_is_version(grant->last))
         return;
-    if (strchr(grant->letters, SK_GRANT_SOLD_OUT) != NULL)
+    if (strchr(grant->results, SK_GRANT_SOLD_OUT) != NULL)
         mark.verdict = SK_VERDICT_SOLD_OUT;
-    else if (strchr(grant->letters, SK_GRANT_ENDED) != NULL)
+    else if (strchr(grant->results, SK_GRANT_ENDED) != NULL)
         mark.verdict = SK_VERDICT_ENDED;
-    else if (strchr(grant->letters, SK_GRANT_NOT_STARTED) != NULL && grant->begin_ms > grant->now_ms)
+    else if (strchr(grant->results, SK_GRANT_NOT_STARTED) != NULL && grant->begin_ms > grant->now_ms)
         mark.verdict = SK_VERDICT_NOT_STARTED;
     else
         return;
     if (mark.verdict == SK_VERDICT_NOT_STARTED)
         mark.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
-    memcpy(mark.label, grant->last, strlen(grant->last) + 1);
+    memcpy(mark.version, grant->last, strlen(grant->last) + 1);
     sk_admit_remember(batcher->admit, call->segment, &mark, call->asked_at_ms);
 }
 
@@ -221,12 +221,12 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
     uint64_t begin_in_ms = grant->begin_ms > grant->now_ms ? (uint64_t)(grant->begin_ms - grant->now_ms) : 0;
     struct sk_order *order;
     for (size_t i = 0; (order = call->orders.head) != NULL; i++) {
-        switch ((enum sk_grant_letter)grant->letters[i]) {
+        switch ((enum sk_grant_result)grant->results[i]) {
         case SK_GRANT_PLACED:
             order->epoch = grant->epoch;
             if (entry == NULL)
-                entry = sk_entry_new(batcher->core, call->segment, SK_ENTRY_OWN, grant->journal_id);
-            sk_core_tell(batcher->core, order, SK_VERDICT_ACCEPTED, order->id, 0);
+                entry = sk_entry_new(batcher->sale, call->segment, SK_ENTRY_OWN, grant->journal_id);
+            sk_sale_tell(batcher->sale, order, SK_VERDICT_ACCEPTED, order->id, 0);
             if (entry != NULL)
                 sk_writer_add(batcher->writer, entry, order);
             else
@@ -256,9 +256,9 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
 
 static void batcher_give_up(struct batcher_call *call, struct sk_order *order)
 {
-    const struct sk_core *core = call->batcher->core;
-    core->orphaned(core->upkeep, call->segment);
-    sk_order_give(core->orders, order);
+    const struct sk_sale *sale = call->batcher->sale;
+    sale->orphaned(sale->upkeep, call->segment);
+    sk_order_give(sale->orders, order);
 }
 
 static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_verdict verdict)
@@ -271,6 +271,6 @@ static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list 
 static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_verdict verdict,
                            const char *order_id, uint64_t retry_after_ms)
 {
-    sk_core_tell(batcher->core, order, verdict, order_id, retry_after_ms);
-    sk_order_give(batcher->core->orders, order);
+    sk_sale_tell(batcher->sale, order, verdict, order_id, retry_after_ms);
+    sk_order_give(batcher->sale->orders, order);
 }

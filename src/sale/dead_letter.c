@@ -19,24 +19,24 @@ struct dead_letter_put {
 
 static struct dead_letter_put dead_letter_of(const struct sk_segment *segment, const char *journal_id,
                                              sk_dead_letter_cb *done, void *arg);
-static enum sk_status dead_letter_put(const struct sk_core *core, const struct dead_letter_put *letter,
+static enum sk_status dead_letter_put(const struct sk_sale *sale, const struct dead_letter_put *letter,
                                       const struct sk_buf *raw, const char *orders, const char *reason);
 static char *dead_letter_hex(const char *bytes, size_t n);
 static void dead_letter_on_put(void *arg, const struct sk_result *result);
 
-enum sk_status sk_dead_letter_put_order(const struct sk_core *core, const struct sk_segment *segment,
+enum sk_status sk_dead_letter_put_order(const struct sk_sale *sale, const struct sk_segment *segment,
                                         const char *journal_id, const char *order_id, const char *user,
                                         sk_dead_letter_cb *done, void *arg)
 {
     struct dead_letter_put letter = dead_letter_of(segment, journal_id, done, arg);
     struct sk_buf orders = {0};
     sk_buf_printf(&orders, "%s %s", order_id, user);
-    enum sk_status status = dead_letter_put(core, &letter, &orders, orders.data, "PostgreSQL refuses it");
+    enum sk_status status = dead_letter_put(sale, &letter, &orders, orders.data, "PostgreSQL refuses it");
     sk_buf_free(&orders);
     return status;
 }
 
-enum sk_status sk_dead_letter_put_unreadable(const struct sk_core *core, const struct sk_segment *segment,
+enum sk_status sk_dead_letter_put_unreadable(const struct sk_sale *sale, const struct sk_segment *segment,
                                              const char *journal_id, const struct sk_reply *element,
                                              sk_dead_letter_cb *done, void *arg)
 {
@@ -46,7 +46,7 @@ enum sk_status sk_dead_letter_put_unreadable(const struct sk_core *core, const s
     size_t whole = sk_journal_raw(element, SK_DEAD_LETTER_RAW_MAX, &raw);
     if (whole > raw.len)
         (void)snprintf(reason, sizeof reason, "it cannot be read; the first %zu of %zu bytes are kept", raw.len, whole);
-    enum sk_status status = dead_letter_put(core, &letter, &raw, NULL, reason);
+    enum sk_status status = dead_letter_put(sale, &letter, &raw, NULL, reason);
     sk_buf_free(&raw);
     return status;
 }
@@ -61,7 +61,7 @@ static struct dead_letter_put dead_letter_of(const struct sk_segment *segment, c
 }
 
 // `orders` NULL: it cannot be read.
-static enum sk_status dead_letter_put(const struct sk_core *core, const struct dead_letter_put *letter,
+static enum sk_status dead_letter_put(const struct sk_sale *sale, const struct dead_letter_put *letter,
                                       const struct sk_buf *raw, const char *orders, const char *reason)
 {
     char slot[SK_PARAM_NUMBER_SIZE], voucher_id[SK_PARAM_NUMBER_SIZE];
@@ -76,7 +76,7 @@ static enum sk_status dead_letter_put(const struct sk_core *core, const struct d
                                 hex,
                                 orders,
                                 reason};
-        status = sk_pg_call(core->pg, SK_STATEMENT_SET_ASIDE, 6, params, dead_letter_on_put, put);
+        status = sk_pg_call(sale->pg, SK_STATEMENT_SET_ASIDE, 6, params, dead_letter_on_put, put);
     }
     if (status != SK_OK)
         free(put);
@@ -106,7 +106,7 @@ static void dead_letter_on_put(void *arg, const struct sk_result *result)
     const struct sk_rows *rows = result->rows;
     struct dead_letter_put *put = arg;
     if (rows != NULL)
-        sk_log(SK_ERROR, "journal entry set aside", "voucher=%" PRId64 " journal_id=%s", put->voucher_id,
+        sk_log(SK_LOG_ERROR, "journal entry set aside", "voucher=%" PRId64 " journal_id=%s", put->voucher_id,
                put->journal_id);
     put->done(put->arg, rows != NULL);
     free(put);

@@ -15,17 +15,17 @@ static void entry_on_ended(void *arg, const struct sk_reply *reply);
 static void entry_list(struct sk_entries *entries, struct sk_segment *segment, struct sk_entry *entry);
 static void entry_unlist(struct sk_entries *entries, struct sk_entry *entry);
 
-struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_segment *segment, enum sk_entry_kind kind,
+struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_segment *segment, enum sk_entry_kind kind,
                               const char *journal_id)
 {
     size_t len = strlen(journal_id);
     struct sk_entry *entry = len < SK_JOURNAL_ID_SIZE ? calloc(1, sizeof *entry) : NULL;
     if (entry == NULL)
         return NULL;
-    entry->core = core;
+    entry->sale = sale;
     entry->segment = segment;
     entry->kind = kind;
-    entry->run_number = sk_redis_run_number(core->redis);
+    entry->run_number = sk_redis_run_number(sale->redis);
     memcpy(entry->journal_id, journal_id, len + 1);
     sk_segment_pin(segment);
     if (kind == SK_ENTRY_OWN)
@@ -33,11 +33,11 @@ struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_segment *seg
     return entry;
 }
 
-bool sk_entry_holds(const struct sk_core *core, const struct sk_segment *segment, const struct sk_entry **at,
+bool sk_entry_holds(const struct sk_sale *sale, const struct sk_segment *segment, const struct sk_entry **at,
                     const char *journal_id)
 {
     const struct sk_entry *entry = *at == NULL ? segment->entries.oldest : *at;
-    uint64_t run_number = sk_redis_run_number(core->redis);
+    uint64_t run_number = sk_redis_run_number(sale->redis);
     while (entry != NULL &&
            (entry->run_number != run_number || sk_journal_compare(entry->journal_id, journal_id) < 0)) {
         *at = entry;
@@ -49,7 +49,7 @@ bool sk_entry_holds(const struct sk_core *core, const struct sk_segment *segment
 // ---- orders ----
 
 struct reading {
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     struct sk_order_list *out;
     bool failed;
 };
@@ -57,7 +57,7 @@ struct reading {
 static void entry_read_order(void *arg, const char *id, const char *user)
 {
     struct reading *reading = arg;
-    struct sk_order *order = reading->failed ? NULL : sk_order_take(reading->core->orders);
+    struct sk_order *order = reading->failed ? NULL : sk_order_take(reading->sale->orders);
     if (order == NULL) {
         reading->failed = true;
         return;
@@ -65,16 +65,16 @@ static void entry_read_order(void *arg, const char *id, const char *user)
     memcpy(order->id, id, SK_UUID_SIZE);
     memcpy(order->user, user, strlen(user) + 1);
     order->patient = true;
-    sk_order_move(reading->core->orders, order, SK_ORDER_NEW, reading->out);
+    sk_order_move(reading->sale->orders, order, SK_ORDER_NEW, reading->out);
 }
 
-bool sk_entry_read_orders(const struct sk_core *core, const char *orders, size_t len, struct sk_order_list *out)
+bool sk_entry_read_orders(const struct sk_sale *sale, const char *orders, size_t len, struct sk_order_list *out)
 {
-    struct reading reading = {.core = core, .out = out};
+    struct reading reading = {.sale = sale, .out = out};
     if (sk_journal_parse(orders, len, entry_read_order, &reading) > 0 && !reading.failed)
         return true;
     while (out->head != NULL)
-        sk_order_give(core->orders, out->head);
+        sk_order_give(sale->orders, out->head);
     return false;
 }
 
@@ -92,7 +92,7 @@ void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *u
 
 void sk_entry_end(struct sk_entry *entry)
 {
-    const struct sk_core *core = entry->core;
+    const struct sk_sale *sale = entry->sale;
     // Another Redis process than the one that made the entry is rebuilt from PostgreSQL before it sells: the
     // entry is not there, and one of the same id may be another's.
     bool same_run = entry_is_of_this_run(entry);
@@ -101,31 +101,31 @@ void sk_entry_end(struct sk_entry *entry)
     if (entry->refused_count > 0) {
         status = entry_correct_and_drop(entry, same_run ? entry->journal_id : "");
     } else if (same_run && entry->kind != SK_ENTRY_LOOSE) {
-        status = sk_redis_command(core->redis, 3, argv, NULL, entry_on_ended, entry);
+        status = sk_redis_command(sale->redis, 3, argv, NULL, entry_on_ended, entry);
     } else {
         sk_entry_forget(entry);
         return;
     }
     if (status != SK_OK) {
-        sk_log(SK_WARN, "journal entry left to recovery", "journal_id=%s", entry->journal_id);
-        core->orphaned(core->upkeep, entry->segment);
+        sk_log(SK_LOG_WARN, "journal entry left to recovery", "journal_id=%s", entry->journal_id);
+        sale->orphaned(sale->upkeep, entry->segment);
         sk_entry_forget(entry);
     }
 }
 
 static bool entry_is_of_this_run(const struct sk_entry *entry)
 {
-    return entry->run_number == sk_redis_run_number(entry->core->redis);
+    return entry->run_number == sk_redis_run_number(entry->sale->redis);
 }
 
 static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char *journal_id)
 {
-    const struct sk_core *core = entry->core;
+    const struct sk_sale *sale = entry->sale;
     const struct sk_segment *segment = entry->segment;
     const char *argv[SK_REDIS_ARGS_MAX];
     char hold_ms[24];
     int n = 0;
-    (void)snprintf(hold_ms, sizeof hold_ms, "%" PRId64, core->config->sold_out_mark_ms);
+    (void)snprintf(hold_ms, sizeof hold_ms, "%" PRId64, sale->config->sold_out_mark_ms);
     argv[n++] = segment->keys.voucher;
     argv[n++] = segment->keys.buyers;
     argv[n++] = segment->keys.journal;
@@ -137,17 +137,17 @@ static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char 
     for (size_t i = 0; i < entry->refused_count * 4; i++, at += strlen(at) + 1)
         argv[n++] = at;
     SK_FAILPOINT("writer.correcting");
-    return sk_redis_script(core->redis, SK_SCRIPT_SETTLE_ENTRY, 3, n, argv, NULL, entry_on_ended, entry);
+    return sk_redis_script(sale->redis, SK_SCRIPT_SETTLE_ENTRY, 3, n, argv, NULL, entry_on_ended, entry);
 }
 
 static void entry_on_ended(void *arg, const struct sk_reply *reply)
 {
     struct sk_entry *entry = arg;
-    const struct sk_core *core = entry->core;
+    const struct sk_sale *sale = entry->sale;
     if (reply == NULL || sk_reply_error(reply) != NULL)
-        core->orphaned(core->upkeep, entry->segment);
+        sale->orphaned(sale->upkeep, entry->segment);
     if (reply != NULL && sk_reply_error(reply) != NULL)
-        sk_log_text(SK_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
+        sk_log_text(SK_LOG_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
     sk_entry_forget(entry);
 }
 

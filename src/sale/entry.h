@@ -2,7 +2,7 @@
 #ifndef SK_SALE_ENTRY_H
 #define SK_SALE_ENTRY_H
 
-#include "core.h"
+#include "sale.h"
 
 enum sk_entry_kind {
     SK_ENTRY_OWN,       // this reactor's call of place_orders.lua made it
@@ -20,7 +20,7 @@ enum sk_correction {
 // shows of the journal in between, and is not held, is held by no reactor.
 struct sk_entry {
     struct sk_entry *prev, *next; // the segment's own entries, oldest first; others are not listed
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     struct sk_segment *segment;
     enum sk_entry_kind kind;
     uint64_t run_number;   // the Redis process that has it
@@ -32,12 +32,12 @@ struct sk_entry {
 };
 
 // The reactor's thread, as all functions. NULL: out of memory, or an id that is too long.
-struct sk_entry *sk_entry_new(const struct sk_core *core, struct sk_segment *segment, enum sk_entry_kind kind,
+struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_segment *segment, enum sk_entry_kind kind,
                               const char *journal_id);
 
 // Makes orders of a text that sk_journal_parse can read: NEW and patient, of no entry yet. All of them or, out of room
 // or memory, none (false).
-bool sk_entry_read_orders(const struct sk_core *core, const char *orders, size_t len, struct sk_order_list *out);
+bool sk_entry_read_orders(const struct sk_sale *sale, const char *orders, size_t len, struct sk_order_list *out);
 
 // PostgreSQL refused one of its orders: Redis is to be corrected. `live_id`: the user's live order, or NULL.
 void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, enum sk_correction correction,
@@ -51,7 +51,7 @@ void sk_entry_end(struct sk_entry *entry);
 void sk_entry_forget(struct sk_entry *entry);
 
 // Walks along the segment's own entries in step with a reply of XRANGE, whose ids ascend. *at starts as NULL.
-bool sk_entry_holds(const struct sk_core *core, const struct sk_segment *segment, const struct sk_entry **at,
+bool sk_entry_holds(const struct sk_sale *sale, const struct sk_segment *segment, const struct sk_entry **at,
                     const char *journal_id);
 
 #endif

@@ -17,7 +17,7 @@ enum {
 static enum sk_grant_status grant_read_status(const char *text);
 static bool grant_read_answers(struct sk_grant *grant, size_t n);
 
-enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_segment *segment,
+enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment *segment,
                             const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg)
 {
     const char *argv[ARGS_MAX];
@@ -31,11 +31,11 @@ enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_segment 
     argv[n++] = segment->keys.buyers;
     argv[n++] = segment->keys.journal;
     argv[n++] = journal_max;
-    argv[n++] = sk_redis_run(core->redis);
+    argv[n++] = sk_redis_run(sale->redis);
     argv[n++] = again ? "again" : "new";
     argv[n++] = seen_epoch;
     argv[n++] = segment->seen.last;
-    argv[n++] = sk_session_id(core->session);
+    argv[n++] = sk_session_id(sale->session);
     for (int i = 0; i < n; i++)
         lens[i] = strlen(argv[i]);
     for (const struct sk_order *order = orders->head; order != NULL; order = order->next) {
@@ -44,7 +44,7 @@ enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_segment 
         lens[n] = SK_UUID_CHARS;
         argv[n++] = order->id;
     }
-    return sk_redis_script(core->redis, SK_SCRIPT_PLACE_ORDERS, 3, n, argv, lens, done, arg);
+    return sk_redis_script(sale->redis, SK_SCRIPT_PLACE_ORDERS, 3, n, argv, lens, done, arg);
 }
 
 struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
@@ -72,21 +72,21 @@ static enum sk_grant_status grant_read_status(const char *text)
 static bool grant_read_answers(struct sk_grant *grant, size_t n)
 {
     const struct sk_reply *reply = grant->reply;
-    size_t letters = 0, existing = 0;
+    size_t results = 0, existing = 0;
     grant->last = sk_reply_text(sk_reply_at(reply, 4), NULL);
     grant->journal_id = sk_reply_text(sk_reply_at(reply, 5), NULL);
-    grant->letters = sk_reply_text(sk_reply_at(reply, 6), &letters);
+    grant->results = sk_reply_text(sk_reply_at(reply, 6), &results);
     if (!sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &grant->now_ms) ||
         !sk_trust_number(sk_reply_at(reply, 2), SK_TRUST_MAX, &grant->begin_ms) ||
         !sk_trust_number(sk_reply_at(reply, 3), SK_TRUST_MAX, &grant->epoch) || grant->last == NULL ||
-        grant->journal_id == NULL || grant->letters == NULL || letters != n || sk_reply_count(reply) < FIRST_EXISTING)
+        grant->journal_id == NULL || grant->results == NULL || results != n || sk_reply_count(reply) < FIRST_EXISTING)
         return false;
-    if (memchr(grant->letters, SK_GRANT_PLACED, n) != NULL && !sk_trust_is_journal_id(grant->journal_id))
+    if (memchr(grant->results, SK_GRANT_PLACED, n) != NULL && !sk_trust_is_journal_id(grant->journal_id))
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (grant->letters[i] == '\0' || strchr("pasnefr", grant->letters[i]) == NULL)
+        if (grant->results[i] == '\0' || strchr("pasnefr", grant->results[i]) == NULL)
             return false;
-        if (grant->letters[i] == SK_GRANT_ALREADY &&
+        if (grant->results[i] == SK_GRANT_ALREADY &&
             sk_reply_text(sk_reply_at(reply, FIRST_EXISTING + existing++), NULL) == NULL)
             return false;
     }

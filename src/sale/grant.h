@@ -2,10 +2,10 @@
 #ifndef SK_SALE_GRANT_H
 #define SK_SALE_GRANT_H
 
-#include "core.h"
+#include "sale.h"
 
-// The outcome for one user of a batch: a letter of place_orders.lua.
-enum sk_grant_letter {
+// The outcome for one user of a batch: a result of place_orders.lua.
+enum sk_grant_result {
     SK_GRANT_PLACED = 'p',
     SK_GRANT_ALREADY = 'a',
     SK_GRANT_SOLD_OUT = 's',
@@ -28,7 +28,7 @@ enum sk_grant_status {
 struct sk_grant {
     enum sk_grant_status status;
     // SK_GRANT_OK only:
-    const char *last, *journal_id, *letters; // one letter for each order
+    const char *last, *journal_id, *results; // one result for each order
     int64_t now_ms, begin_ms, epoch;
     const struct sk_reply *reply;
     size_t next_existing;
@@ -36,7 +36,7 @@ struct sk_grant {
 
 // Asks Redis to grant the orders, at most SK_JOURNAL_ORDERS_MAX, which stay the caller's. `again`: they were granted
 // before. The reactor's thread.
-enum sk_status sk_grant_ask(const struct sk_core *core, const struct sk_segment *segment,
+enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment *segment,
                             const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 
 // Reads the shape of a reply about `n` orders once, so that what follows can rely on it. Any thread.
@@ -48,7 +48,7 @@ void sk_grant_remember(const struct sk_grant *grant, struct sk_segment *segment)
 // The segment was closed under this epoch a moment ago: what was seen before is out of date.
 void sk_grant_forget(struct sk_segment *segment, int64_t epoch);
 
-// The existing order id that belongs to the next 'a', in the order of the letters. NULL: what Redis holds there
+// The existing order id that belongs to the next 'a', in the order of the results. NULL: what Redis holds there
 // is no order id, and must not get into an answer.
 const char *sk_grant_next_existing(struct sk_grant *grant);
 

@@ -34,7 +34,7 @@ int sk_journal_parse(const char *orders, size_t len, void (*each)(void *arg, con
     return count > 0 && orders[len - 1] != ',' ? count : -1;
 }
 
-static const struct sk_reply *field(const struct sk_reply *fields, const char *name)
+static const struct sk_reply *journal_field(const struct sk_reply *fields, const char *name)
 {
     for (size_t i = 0; i + 1 < sk_reply_count(fields); i += 2) {
         const char *text = sk_reply_text(sk_reply_at(fields, i), NULL);
@@ -51,11 +51,11 @@ bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *en
     entry->id = sk_reply_text(sk_reply_at(element, 0), NULL);
     if (entry->id == NULL || !sk_trust_is_journal_id(entry->id))
         return false;
-    const char *orders = sk_reply_text(field(fields, "orders"), &entry->orders_len);
-    const struct sk_reply *session = field(fields, "session");
+    const char *orders = sk_reply_text(journal_field(fields, "orders"), &entry->orders_len);
+    const struct sk_reply *session = journal_field(fields, "session");
     entry->session = sk_reply_text(session, NULL);
     bool is_named = session == NULL || (entry->session != NULL && sk_uuid_valid(entry->session));
-    if (is_named && orders != NULL && sk_trust_number(field(fields, "epoch"), SK_TRUST_MAX, &entry->epoch))
+    if (is_named && orders != NULL && sk_trust_number(journal_field(fields, "epoch"), SK_TRUST_MAX, &entry->epoch))
         entry->count = sk_journal_parse(orders, entry->orders_len, NULL, NULL);
     if (entry->count > SK_JOURNAL_ORDERS_MAX)
         entry->count = -1;
@@ -65,7 +65,7 @@ bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *en
 }
 
 // Returns n; adds as much of it as fits.
-static size_t add_within(struct sk_buf *raw, size_t most, const char *bytes, size_t n)
+static size_t journal_add_within(struct sk_buf *raw, size_t most, const char *bytes, size_t n)
 {
     size_t room = raw->len < most ? most - raw->len : 0;
     sk_buf_add(raw, bytes, n < room ? n : room);
@@ -82,9 +82,9 @@ size_t sk_journal_raw(const struct sk_reply *element, size_t most, struct sk_buf
         char prefix[24];
         const char *text = sk_reply_text(sk_reply_at(fields, i), &len);
         int n = snprintf(prefix, sizeof prefix, "%zu:", text == NULL ? 0 : len);
-        whole += add_within(raw, most, prefix, (size_t)n);
-        whole += add_within(raw, most, text == NULL ? "" : text, text == NULL ? 0 : len);
-        whole += add_within(raw, most, ",", 1);
+        whole += journal_add_within(raw, most, prefix, (size_t)n);
+        whole += journal_add_within(raw, most, text == NULL ? "" : text, text == NULL ? 0 : len);
+        whole += journal_add_within(raw, most, ",", 1);
     }
     return whole;
 }

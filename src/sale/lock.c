@@ -160,9 +160,9 @@ static void session_log_refusal(const struct sk_reply *reply)
 {
     const char *error = sk_reply_error(reply), *protocol = sk_reply_text(sk_reply_at(reply, 1), NULL);
     if (error == NULL && protocol != NULL)
-        sk_log_text(SK_ERROR, "instances of another protocol version run; end them first", "version", protocol);
+        sk_log_text(SK_LOG_ERROR, "instances of another protocol version run; end them first", "version", protocol);
     else
-        sk_log_text(SK_WARN, "Redis gives no session", "reason", error != NULL ? error : "it is another's");
+        sk_log_text(SK_LOG_WARN, "Redis gives no session", "reason", error != NULL ? error : "it is another's");
 }
 
 static void session_on_taken(struct sk_session *session, bool granted, const struct sk_reply *reply)
@@ -181,12 +181,12 @@ static void session_on_taken(struct sk_session *session, bool granted, const str
     session->held_until_ms = session->asked_at_ms + session->ttl_ms;
     session->taken_at_ms = now;
     session_read_living(session, reply);
-    sk_log(SK_INFO, "session taken", "session=%s ttl_ms=%" PRIu32, session->id, session->ttl_ms);
+    sk_log(SK_LOG_INFO, "session taken", "session=%s ttl_ms=%" PRIu32, session->id, session->ttl_ms);
 }
 
 static void session_lose(struct sk_session *session, const char *why)
 {
-    sk_log(SK_WARN, "session lost", "session=%s reason=\"%s\"", session->id, why);
+    sk_log(SK_LOG_WARN, "session lost", "session=%s reason=\"%s\"", session->id, why);
     session_move(session, SESSION_NONE);
     session->renew_at_ms = 0;
 }

@@ -14,14 +14,14 @@
 #include "status.h"
 #include "verdict.h"
 
-enum { SK_LABEL_SIZE = SK_JOURNAL_ID_SIZE };
+enum { SK_VERSION_SIZE = SK_JOURNAL_ID_SIZE };
 
 // A refusal of all users that are no buyers yet, for a short time.
 struct sk_mark {
     enum sk_verdict verdict;
-    uint64_t until_ms;         // monotonic; 0: no mark
-    uint64_t begin_at_ms;      // monotonic; NOT_STARTED: when the sale starts
-    char label[SK_LABEL_SIZE]; // the voucher's `last`: which buyers there were
+    uint64_t until_ms;             // monotonic; 0: no mark
+    uint64_t begin_at_ms;          // monotonic; NOT_STARTED: when the sale starts
+    char version[SK_VERSION_SIZE]; // the voucher's `last`: which buyers there were
 };
 
 // Requests on their way to Redis. Touched by batcher.c alone.
@@ -34,14 +34,14 @@ struct sk_asking {
 // How far Redis was when it was asked last. Touched by grant.c alone.
 struct sk_seen {
     int64_t epoch; // 0: never asked
-    char last[SK_LABEL_SIZE];
+    char last[SK_VERSION_SIZE];
 };
 
 // What is refused from memory. Touched by admit.c alone.
 struct sk_gate {
     struct sk_mark mark;
-    struct sk_filter *filter; // owned: who had bought by filter_label; NULL: not known
-    char filter_label[SK_LABEL_SIZE];
+    struct sk_filter *filter; // owned: who had bought by filter_version; NULL: not known
+    char filter_version[SK_VERSION_SIZE];
     bool filtering; // the filter is being read
 };
 

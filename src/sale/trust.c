@@ -14,30 +14,30 @@ bool sk_trust_number(const struct sk_reply *reply, int64_t most, int64_t *value)
 }
 
 // Skips 1 to `most` digits; NULL: there are none, or more.
-static const char *after_digits(const char *text, size_t most)
+static const char *trust_after_digits(const char *text, size_t most)
 {
     size_t n = strspn(text, "0123456789");
     return n > 0 && n <= most ? text + n : NULL;
 }
 
-static bool is_id(const char *text, size_t most_digits)
+static bool trust_is_id(const char *text, size_t most_digits)
 {
-    const char *dash = after_digits(text, most_digits);
-    const char *end = dash != NULL && *dash == '-' ? after_digits(dash + 1, most_digits) : NULL;
+    const char *dash = trust_after_digits(text, most_digits);
+    const char *end = dash != NULL && *dash == '-' ? trust_after_digits(dash + 1, most_digits) : NULL;
     return end != NULL && *end == '\0';
 }
 
 bool sk_trust_is_journal_id(const char *text)
 {
-    return is_id(text, MOST_DIGITS);
+    return trust_is_id(text, MOST_DIGITS);
 }
 
 bool sk_trust_is_version(const char *text)
 {
     static const char label[] = "epoch-";
     if (strncmp(text, label, sizeof label - 1) != 0)
-        return is_id(text, TRUSTED_DIGITS);
-    const char *end = after_digits(text + sizeof label - 1, TRUSTED_DIGITS);
+        return trust_is_id(text, TRUSTED_DIGITS);
+    const char *end = trust_after_digits(text + sizeof label - 1, TRUSTED_DIGITS);
     return end != NULL && *end == '\0';
 }
 

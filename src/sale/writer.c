@@ -40,7 +40,7 @@ struct batch {
 };
 
 struct sk_writer {
-    const struct sk_core *core;
+    const struct sk_sale *sale;
     struct sk_writer_events events;
     struct sk_line line;
     struct sk_order_list delayed; // wait for their not_before_ms
@@ -75,17 +75,17 @@ static void writer_on_set_aside(void *arg, bool kept);
 static void writer_count_list(const struct sk_writer *writer, const struct sk_order_list *list, struct sk_left *left);
 static void writer_forget_list(struct sk_writer *writer, struct sk_order_list *list);
 
-struct sk_writer *sk_writer_open(const struct sk_core *core, const struct sk_writer_events *events)
+struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_writer_events *events)
 {
     struct sk_writer *writer = calloc(1, sizeof *writer);
     if (writer == NULL)
         return NULL;
-    writer->core = core;
+    writer->sale = sale;
     writer->events = *events;
     writer->failure = (struct sk_backoff){.first_ms = FAILURE_MS, .most_ms = PAUSE_MOST_MS};
     writer->refusal = writer->failure;
-    writer->batch.rows = calloc((size_t)core->config->batch_max, sizeof(struct sk_order *));
-    writer->tick = sk_timer_open(core->loop, TICK_MS, writer_on_tick, writer);
+    writer->batch.rows = calloc((size_t)sale->config->batch_max, sizeof(struct sk_order *));
+    writer->tick = sk_timer_open(sale->loop, TICK_MS, writer_on_tick, writer);
     if (writer->batch.rows == NULL || writer->tick == NULL) {
         sk_writer_close(writer);
         return NULL;
@@ -121,13 +121,13 @@ static void writer_enqueue(struct sk_writer *writer, struct sk_order *order)
 {
     struct sk_segment *segment = order->entry->segment;
     writer->impatient += !order->patient;
-    sk_order_move(writer->core->orders, order, SK_ORDER_GRANTED, &segment->granted.orders);
+    sk_order_move(writer->sale->orders, order, SK_ORDER_GRANTED, &segment->granted.orders);
     sk_line_add(&writer->line, segment);
 }
 
 static void writer_wake_delayed(struct sk_writer *writer)
 {
-    uint64_t now = uv_now(writer->core->loop);
+    uint64_t now = uv_now(writer->sale->loop);
     for (struct sk_order *order = writer->delayed.head, *next; order != NULL; order = next) {
         next = order->next;
         if (order->not_before_ms > now)
@@ -147,9 +147,9 @@ void sk_writer_pump(struct sk_writer *writer, bool rush)
 
 static void writer_pump(struct sk_writer *writer)
 {
-    uint64_t now = uv_now(writer->core->loop);
+    uint64_t now = uv_now(writer->sale->loop);
     if (writer->line.first == NULL || writer->batch.n > 0 || now < writer->pause_until_ms ||
-        !sk_pg_ready(writer->core->pg) || writer_may_rest(writer))
+        !sk_pg_ready(writer->sale->pg) || writer_may_rest(writer))
         return;
     struct sk_segment *segment = sk_line_take(&writer->line, now);
     if (segment == NULL)
@@ -165,16 +165,16 @@ static void writer_pump(struct sk_writer *writer)
 // of them were written a moment ago. The moment shrinks as the room for orders fills up.
 static bool writer_may_rest(const struct sk_writer *writer)
 {
-    const struct sk_core *core = writer->core;
-    size_t most = (size_t)core->config->journal_max_orders, room = most - sk_order_pool_out(core->orders);
+    const struct sk_sale *sale = writer->sale;
+    size_t most = (size_t)sale->config->orders_max, room = most - sk_order_pool_out(sale->orders);
     return writer->rush && writer->impatient == 0 &&
-           uv_now(core->loop) < writer->patient_at_ms + PATIENCE_MS * room / most;
+           uv_now(sale->loop) < writer->patient_at_ms + PATIENCE_MS * room / most;
 }
 
 static void writer_collect(struct sk_writer *writer, struct sk_segment *segment)
 {
     struct batch *batch = &writer->batch;
-    size_t most = (size_t)writer->core->config->batch_max;
+    size_t most = (size_t)writer->sale->config->batch_max;
     struct sk_order *order = segment->granted.orders.head;
     batch->segment = segment;
     batch->epoch = order->epoch;
@@ -182,7 +182,7 @@ static void writer_collect(struct sk_writer *writer, struct sk_segment *segment)
         if (order->epoch != batch->epoch || !sk_bisect_may_follow(&batch->orders, order))
             break;
         writer->impatient -= !order->patient;
-        sk_order_move(writer->core->orders, order, SK_ORDER_WRITING, &batch->orders);
+        sk_order_move(writer->sale->orders, order, SK_ORDER_WRITING, &batch->orders);
         batch->rows[batch->n++] = order;
     }
     if (segment->granted.orders.head != NULL)
@@ -211,7 +211,7 @@ static void writer_write(struct sk_writer *writer)
                             sk_params_end(&writer->users),
                             newest};
     if (params[3] == NULL || params[4] == NULL ||
-        sk_pg_call(writer->core->pg, SK_STATEMENT_PLACE_ORDERS, 6, params, writer_on_written, writer) != SK_OK)
+        sk_pg_call(writer->sale->pg, SK_STATEMENT_PLACE_ORDERS, 6, params, writer_on_written, writer) != SK_OK)
         writer_put_back(writer, SK_RESULT_LOST);
     else
         SK_FAILPOINT("writer.sent");
@@ -247,7 +247,7 @@ static void writer_on_written(void *arg, const struct sk_result *result)
         writer_settle(writer, order, settlement, live_id);
     }
     SK_ASSERT(batch->orders.count == 0);
-    sk_metrics_add(writer->core->metrics, SK_METRIC_BATCHES_WRITTEN, 1);
+    sk_metrics_add(writer->sale->metrics, SK_METRIC_BATCHES_WRITTEN, 1);
     batch->n = 0;
     writer_pump(writer);
 }
@@ -255,32 +255,32 @@ static void writer_on_written(void *arg, const struct sk_result *result)
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
                           const char *live_id)
 {
-    const struct sk_core *core = writer->core;
+    const struct sk_sale *sale = writer->sale;
     switch (settlement) {
     case SK_SETTLEMENT_PLACED:
     case SK_SETTLEMENT_ALREADY_PLACED:
-        sk_core_tell(core, order, SK_VERDICT_PLACED, order->id, 0);
-        sk_metrics_add(core->metrics, SK_METRIC_ORDERS_PLACED, 1);
+        sk_sale_tell(sale, order, SK_VERDICT_PLACED, order->id, 0);
+        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_PLACED, 1);
         break;
     case SK_SETTLEMENT_ENDED:
     case SK_SETTLEMENT_DUPLICATE:
-        sk_metrics_add(core->metrics, SK_METRIC_ORDERS_REFUSED, 1);
+        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
         sk_entry_note_refused(order->entry, order->id, order->user, SK_CORRECTION_RETURN, live_id);
-        sk_core_tell(core, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_UNAVAILABLE, live_id, 0);
+        sk_sale_tell(sale, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_UNAVAILABLE, live_id, 0);
         break;
     case SK_SETTLEMENT_SOLD_OUT:
-        sk_metrics_add(core->metrics, SK_METRIC_ORDERS_REFUSED, 1);
+        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
         sk_entry_note_refused(order->entry, order->id, order->user, SK_CORRECTION_DROP, live_id);
-        sk_core_tell(core, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_SOLD_OUT, live_id, 0);
+        sk_sale_tell(sale, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_SOLD_OUT, live_id, 0);
         break;
     case SK_SETTLEMENT_STALE:
         writer->events.stale(writer->events.stale_arg, order);
         return;
     case SK_SETTLEMENT_CLASH:
         // Only a forged entry, or a broken clock and random source, comes here.
-        sk_log(SK_ERROR, "order id belongs to another order", "order=%s", order->id);
+        sk_log(SK_LOG_ERROR, "order id belongs to another order", "order=%s", order->id);
         sk_entry_note_refused(order->entry, order->id, order->user, SK_CORRECTION_RETURN, NULL);
-        sk_core_tell(core, order, SK_VERDICT_INTERNAL, NULL, 0);
+        sk_sale_tell(sale, order, SK_VERDICT_INTERNAL, NULL, 0);
         break;
     }
     sk_writer_leave(writer, order);
@@ -289,7 +289,7 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
 void sk_writer_leave(struct sk_writer *writer, struct sk_order *order)
 {
     struct sk_entry *entry = order->entry;
-    sk_order_give(writer->core->orders, order);
+    sk_order_give(writer->sale->orders, order);
     writer_leave_entry(writer, entry);
 }
 
@@ -315,7 +315,7 @@ static void writer_return_batch(struct sk_writer *writer)
     struct sk_order *order;
     while ((order = batch->orders.tail) != NULL) {
         writer->impatient += !order->patient;
-        sk_order_move_first(writer->core->orders, order, SK_ORDER_GRANTED, &batch->segment->granted.orders);
+        sk_order_move_first(writer->sale->orders, order, SK_ORDER_GRANTED, &batch->segment->granted.orders);
     }
     batch->n = 0;
     sk_line_add(&writer->line, batch->segment);
@@ -323,7 +323,7 @@ static void writer_return_batch(struct sk_writer *writer)
 
 static void writer_put_back(struct sk_writer *writer, enum sk_result_kind kind)
 {
-    uint64_t now = uv_now(writer->core->loop);
+    uint64_t now = uv_now(writer->sale->loop);
     writer_return_batch(writer);
     if (kind == SK_RESULT_LOST)
         writer->pause_until_ms = now + sk_backoff_next(&writer->failure);
@@ -338,7 +338,7 @@ static void writer_on_refused(struct sk_writer *writer)
     struct sk_segment *segment = batch->segment;
     bool is_single = batch->n == 1;
     struct sk_order *single = batch->orders.head;
-    sk_line_refused(segment, uv_now(writer->core->loop));
+    sk_line_refused(segment, uv_now(writer->sale->loop));
     sk_bisect_refused(&batch->orders);
     if (is_single) {
         batch->n = 0;
@@ -358,8 +358,8 @@ static void writer_on_single_refused(struct sk_writer *writer, struct sk_order *
     }
     writer->refusal.span_ms = (uint32_t)FAILURE_MS << order->refusals;
     writer->impatient += !order->patient;
-    order->not_before_ms = uv_now(writer->core->loop) + sk_backoff_next(&writer->refusal);
-    sk_order_move(writer->core->orders, order, SK_ORDER_DELAYED, &writer->delayed);
+    order->not_before_ms = uv_now(writer->sale->loop) + sk_backoff_next(&writer->refusal);
+    sk_order_move(writer->sale->orders, order, SK_ORDER_DELAYED, &writer->delayed);
 }
 
 struct letter {
@@ -371,16 +371,16 @@ static void writer_set_aside(struct sk_writer *writer, struct sk_order *order)
 {
     const struct sk_entry *entry = order->entry;
     struct letter *letter = malloc(sizeof *letter);
-    sk_order_move(writer->core->orders, order, SK_ORDER_SETTING_ASIDE, &writer->letters);
+    sk_order_move(writer->sale->orders, order, SK_ORDER_SETTING_ASIDE, &writer->letters);
     if (letter != NULL) {
         *letter = (struct letter){writer, order};
-        if (sk_dead_letter_put_order(writer->core, entry->segment, entry->journal_id, order->id, order->user,
+        if (sk_dead_letter_put_order(writer->sale, entry->segment, entry->journal_id, order->id, order->user,
                                      writer_on_set_aside, letter) == SK_OK)
             return;
         free(letter);
     }
     writer_enqueue(writer, order);
-    sk_line_pause(entry->segment, SK_PAUSE_FAILED, uv_now(writer->core->loop));
+    sk_line_pause(entry->segment, SK_PAUSE_FAILED, uv_now(writer->sale->loop));
 }
 
 static void writer_on_set_aside(void *arg, bool kept)
@@ -395,7 +395,7 @@ static void writer_on_set_aside(void *arg, bool kept)
         return;
     }
     writer_enqueue(writer, order);
-    sk_line_pause(segment, SK_PAUSE_FAILED, uv_now(writer->core->loop));
+    sk_line_pause(segment, SK_PAUSE_FAILED, uv_now(writer->sale->loop));
 }
 
 // ---- what is left ----
@@ -413,7 +413,7 @@ static void writer_count_list(const struct sk_writer *writer, const struct sk_or
 {
     for (const struct sk_order *order = list->head; order != NULL; order = order->next) {
         // Another Redis process than the one that made the entry may not have it, or has lost it.
-        bool same_run = order->entry->run_number == sk_redis_run_number(writer->core->redis);
+        bool same_run = order->entry->run_number == sk_redis_run_number(writer->sale->redis);
         if (order->entry->kind == SK_ENTRY_LOOSE)
             left->in_letters++;
         else if (same_run)
@@ -434,7 +434,7 @@ bool sk_writer_idle(const struct sk_writer *writer)
 void sk_writer_forget(struct sk_writer *writer, struct sk_order *order)
 {
     struct sk_entry *entry = order->entry;
-    sk_order_give(writer->core->orders, order);
+    sk_order_give(writer->sale->orders, order);
     if (--entry->open == 0)
         sk_entry_forget(entry);
 }

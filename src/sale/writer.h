@@ -19,7 +19,7 @@ struct sk_writer_events {
 };
 
 // The reactor's thread. NULL: out of memory.
-struct sk_writer *sk_writer_open(const struct sk_core *core, const struct sk_writer_events *events);
+struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_writer_events *events);
 // Forgets what is under way: the journal has it. After the links were closed.
 void sk_writer_close(struct sk_writer *writer);
 

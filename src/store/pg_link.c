@@ -102,7 +102,7 @@ static enum sk_status pg_link_find_host(struct sk_pg *pg)
     char *error = NULL;
     PQconninfoOption *options = PQconninfoParse(pg->url, &error);
     if (options == NULL) {
-        sk_log(SK_ERROR, "SECKILL_DATABASE_URL is not a URI that libpq reads", "");
+        sk_log(SK_LOG_ERROR, "SECKILL_DATABASE_URL is not a URI that libpq reads", "");
         PQfreemem(error);
         return SK_FAIL;
     }
@@ -315,7 +315,7 @@ static void pg_link_take_result(struct sk_pg *pg, PGresult *result)
     pg->result = result;
     pg->kind = pg_link_kind(result);
     if (pg->kind != SK_RESULT_ROWS)
-        sk_log_text(SK_WARN, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
+        sk_log_text(SK_LOG_WARN, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
 }
 
 // Permanent errors are those of the data: bad values, violated constraints, raised exceptions. All others are of
@@ -345,7 +345,7 @@ static void pg_link_finish_step(struct sk_pg *pg)
     PQclear(pg->result);
     pg->result = NULL;
     if (++pg->prepared > SK_STATEMENT_COUNT + (pg->options.listen ? 1 : 0)) {
-        sk_log(SK_INFO, "PostgreSQL is ready", "host=%s port=%s", PQhost(pg->conn), PQport(pg->conn));
+        sk_log(SK_LOG_INFO, "PostgreSQL is ready", "host=%s port=%s", PQhost(pg->conn), PQport(pg->conn));
         sk_link_move(pg->link, SK_LINK_READY);
     }
 }
@@ -395,7 +395,7 @@ static const char *pg_link_tick(void *owner)
 static void pg_link_drop(void *owner, const char *why)
 {
     struct sk_pg *pg = owner;
-    sk_log_text(SK_WARN, sk_pg_ready(pg) ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason", why);
+    sk_log_text(SK_LOG_WARN, sk_pg_ready(pg) ? "PostgreSQL is gone" : "cannot connect to PostgreSQL", "reason", why);
     pg_link_disconnect(pg);
     sk_link_move(pg->link, SK_LINK_DOWN);
     pg_link_lose_calls(pg); // after the move, so that the callbacks cannot queue anything

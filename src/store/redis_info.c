@@ -10,7 +10,7 @@
 enum { RUN_ID_CHARS = 40 };
 
 // The value of a line, and its length; NULL if there is no such line.
-static const char *find(const char *info, const char *name, size_t *len)
+static const char *info_find(const char *info, const char *name, size_t *len)
 {
     size_t n = strlen(name);
     for (const char *line = info; line != NULL && *line != '\0';) {
@@ -27,7 +27,7 @@ static const char *find(const char *info, const char *name, size_t *len)
 bool sk_redis_info_read(const char *info, struct sk_redis_info *out)
 {
     size_t run_len = 0, role_len = 0;
-    const char *run = find(info, "run_id", &run_len), *role = find(info, "role", &role_len);
+    const char *run = info_find(info, "run_id", &run_len), *role = info_find(info, "role", &role_len);
     if (run == NULL || role == NULL || run_len != RUN_ID_CHARS)
         return false;
     (void)snprintf(out->run, sizeof out->run, "%s-%.*s", SK_PROTOCOL, (int)run_len, run);

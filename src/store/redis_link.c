@@ -105,8 +105,8 @@ struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *o
         };
         redis->link = sk_link_open(&link);
     } else {
-        sk_log(SK_ERROR, "SECKILL_REDIS_URL is not of the form redis://[:password@]host[:port][/db] or unix:///path",
-               "");
+        sk_log(SK_LOG_ERROR,
+               "SECKILL_REDIS_URL is not of the form redis://[:password@]host[:port][/db] or unix:///path", "");
     }
     if (redis->link == NULL) {
         redis_link_free(redis);
@@ -356,7 +356,7 @@ static void redis_link_on_connect(const redisAsyncContext *context, int status)
     if (redis == NULL)
         return;
     if (status != REDIS_OK) {
-        sk_log_text(SK_WARN, "cannot connect to Redis", "reason", context->errstr);
+        sk_log_text(SK_LOG_WARN, "cannot connect to Redis", "reason", context->errstr);
         redis->context = NULL; // hiredis frees it after this call
         redis->watch = NULL;
         sk_link_move(redis->link, SK_LINK_DOWN);
@@ -405,7 +405,7 @@ static void redis_link_on_info(void *arg, const struct sk_reply *reply)
     if (sk_link_state(redis->link) != SK_LINK_PREPARING)
         return;
     if (text == NULL || !sk_redis_info_read(text, &info) || info.replica) {
-        sk_log(SK_WARN, info.replica ? "Redis is a replica" : "Redis does not say who it is", "");
+        sk_log(SK_LOG_WARN, info.replica ? "Redis is a replica" : "Redis does not say who it is", "");
         redisAsyncDisconnect(redis->context);
         return;
     }
@@ -433,10 +433,10 @@ static void redis_link_greeted(struct sk_redis *redis, const struct sk_reply *re
     const char *error = reply == NULL ? "no answer" : sk_reply_error(reply);
     if (error != NULL) {
         // Not here and now: we are inside a callback of the context.
-        sk_log_text(SK_WARN, "Redis refused the greeting", "reason", error);
+        sk_log_text(SK_LOG_WARN, "Redis refused the greeting", "reason", error);
         redisAsyncDisconnect(redis->context);
     } else if (--redis->greetings_left == 0) {
-        sk_log(SK_INFO, "Redis is ready", "host=%s port=%d", redis->endpoint.host, redis->endpoint.port);
+        sk_log(SK_LOG_INFO, "Redis is ready", "host=%s port=%d", redis->endpoint.host, redis->endpoint.port);
         sk_link_move(redis->link, SK_LINK_READY);
     }
 }
@@ -468,8 +468,8 @@ static void redis_link_drop(void *owner, const char *why)
 {
     struct sk_redis *redis = owner;
     redisAsyncContext *context = redis->context;
-    sk_log_text(SK_WARN, redis_link_is_ready(redis) ? "Redis connection dropped" : "cannot connect to Redis", "reason",
-                why);
+    sk_log_text(SK_LOG_WARN, redis_link_is_ready(redis) ? "Redis connection dropped" : "cannot connect to Redis",
+                "reason", why);
     redis->context = NULL;
     redis->watch = NULL;
     sk_link_move(redis->link, SK_LINK_DOWN); // before the callbacks run, so that they cannot queue anything
@@ -484,7 +484,7 @@ static void redis_link_on_disconnect(const redisAsyncContext *context, int statu
     struct sk_redis *redis = context->data;
     if (redis == NULL)
         return; // redis_link_drop and sk_redis_close have done the rest
-    sk_log_text(SK_WARN, "Redis is gone", "reason", status == REDIS_OK ? "closed" : context->errstr);
+    sk_log_text(SK_LOG_WARN, "Redis is gone", "reason", status == REDIS_OK ? "closed" : context->errstr);
     redis->context = NULL;
     redis->watch = NULL;
     sk_link_move(redis->link, SK_LINK_DOWN);

@@ -4,7 +4,7 @@
 #include <netdb.h>
 #include <stddef.h>
 
-static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
+static void resolve_on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
 {
     struct sk_resolve *resolve = request->data;
     char address[64];
@@ -22,5 +22,5 @@ bool sk_resolve(uv_loop_t *loop, struct sk_resolve *resolve, const char *host, s
     resolve->request.data = resolve;
     resolve->done = done;
     resolve->arg = arg;
-    return uv_getaddrinfo(loop, &resolve->request, on_resolved, host, NULL, &hints) == 0;
+    return uv_getaddrinfo(loop, &resolve->request, resolve_on_resolved, host, NULL, &hints) == 0;
 }

@@ -120,27 +120,27 @@ ROWS = [
     Fault("1f", "killed: mid-compensation", killed_correcting, first_env=at("writer.correcting"), units=2000),
     Fault(
         "1g", "killed: mid-reconcile, after the new epoch", killed_reconciling,
-        first_env=at("reconcile.epoch"), rebuilds=3, unknown=0.15,
+        first_env=at("rebuild.epoch"), rebuilds=3, unknown=0.15,
     ),
     Fault(
         "1h", "killed: mid-reconcile, voucher closed", killed_reconciling,
-        first_env=at("reconcile.begun"), short=True, rebuilds=3, unknown=0.65,
+        first_env=at("rebuild.begun"), short=True, rebuilds=3, unknown=0.65,
     ),
     Fault(
         "1i", "killed: mid-reconcile, journal half settled", killed_reconciling,
-        first_env=at("reconcile.settling"), rebuilds=3, unknown=0.65,
+        first_env=at("rebuild.settling"), rebuilds=3, unknown=0.65,
     ),
     Fault(
         "1j", "killed: mid-reconcile, stock read", killed_reconciling,
-        first_env=at("reconcile.stock"), rebuilds=3, unknown=0.65,
+        first_env=at("rebuild.stock"), rebuilds=3, unknown=0.65,
     ),
     Fault(
         "1k", "killed: mid-reconcile, buyers written", killed_reconciling,
-        first_env=at("reconcile.buyers"), rebuilds=3, unknown=0.65,
+        first_env=at("rebuild.buyers"), rebuilds=3, unknown=0.65,
     ),
     Fault(
         "1l", "killed: mid-reconcile, before opening", killed_reconciling,
-        first_env=at("reconcile.opening"), rebuilds=3, unknown=0.65,
+        first_env=at("rebuild.opening"), rebuilds=3, unknown=0.65,
     ),
     Fault(
         "1m", "killed: granting again", killed_granting_again,

@@ -88,7 +88,7 @@ def rolled_back_mid_reconcile(run: Run) -> None:
     """A reconcile is stopped while it writes the buyers; meanwhile Redis loses those it has."""
     thread = threading.Thread(target=run.reconcile)
     thread.start()
-    wait_for("stopped", lambda: "reconcile.buyers" in run.first.text())
+    wait_for("stopped", lambda: "rebuild.buyers" in run.first.text())
     run.redis.call("DEL", run.key("buyers"))
     run.first.signal(signal.SIGCONT)
     thread.join()

@@ -55,7 +55,7 @@ static void must_be_whole(const struct sk_config *config, enum sk_command comman
     MUST(config->max_connections >= 1 && config->max_connections <= 65536);
     MUST(config->header_max_bytes >= 4096 && config->body_max_bytes >= 0);
     MUST(config->batch_max >= 1 && config->batch_max <= 2048);
-    MUST(config->journal_max_orders >= (command == SK_COMMAND_SERVE ? config->batch_max : 1));
+    MUST(config->orders_max >= (command == SK_COMMAND_SERVE ? config->batch_max : 1));
     MUST(config->redis_timeout_ms >= 10 && config->pg_timeout_ms >= 10 && config->lock_ttl_ms >= 100);
     MUST(config->admin_token == NULL || config->admin_token[0] != '\0');
 }

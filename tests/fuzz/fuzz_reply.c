@@ -73,13 +73,13 @@ static void must_bear_what_is_missing(void)
 static void must_be_a_grant(struct sk_grant *grant, size_t users)
 {
     struct sk_segment voucher = {.voucher_id = 1};
-    MUST(grant->last != NULL && grant->journal_id != NULL && grant->letters != NULL);
-    MUST(strlen(grant->letters) == users);
+    MUST(grant->last != NULL && grant->journal_id != NULL && grant->results != NULL);
+    MUST(strlen(grant->results) == users);
     MUST(grant->epoch >= 0 && grant->epoch <= SK_TRUST_MAX);
-    MUST(strchr(grant->letters, 'p') == NULL || sk_trust_is_journal_id(grant->journal_id));
+    MUST(strchr(grant->results, 'p') == NULL || sk_trust_is_journal_id(grant->journal_id));
     for (size_t i = 0; i < users; i++) {
-        MUST(strchr("pasnefr", grant->letters[i]) != NULL);
-        if (grant->letters[i] != SK_GRANT_ALREADY)
+        MUST(strchr("pasnefr", grant->results[i]) != NULL);
+        if (grant->results[i] != SK_GRANT_ALREADY)
             continue;
         // It goes into an answer as it is.
         const char *existing = sk_grant_next_existing(grant);

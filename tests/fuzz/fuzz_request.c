@@ -488,7 +488,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc;
     (void)argv;
     (void)signal(SIGPIPE, SIG_IGN);
-    sk_log_set_level((enum sk_log_level)(SK_ERROR + 1));
+    sk_log_set_level((enum sk_log_level)(SK_LOG_ERROR + 1));
     MUST(setenv("SECKILL_DATABASE_URL", "none", 1) == 0 && setenv("SECKILL_ADMIN_TOKEN", ADMIN_TOKEN, 1) == 0);
     MUST(sk_config_read(&config, &command, 1, words, stderr) == SK_OK);
     config.max_connections = 4;

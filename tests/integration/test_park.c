@@ -186,7 +186,7 @@ static int serve(void)
     enum sk_command command;
     struct sk_handler handler = {on_request, on_expired, on_malformed, NULL};
     struct rlimit limit;
-    sk_log_set_level(SK_ERROR);
+    sk_log_set_level(SK_LOG_ERROR);
     if (setenv("SECKILL_DATABASE_URL", "none", 1) != 0 ||
         sk_config_read(&park.config, &command, 1, words, stderr) != SK_OK || getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 2;

@@ -28,7 +28,7 @@ START_TEST(help_lists_every_key)
         {"SECKILL_REDIS_TIMEOUT_MS", "--redis-timeout-ms VALUE"},
         {"SECKILL_PG_TIMEOUT_MS", "--pg-timeout-ms VALUE"},
         {"SECKILL_BATCH_MAX", "--batch-max VALUE"},
-        {"SECKILL_JOURNAL_MAX_ORDERS", "--journal-max-orders VALUE"},
+        {"SECKILL_ORDERS_MAX", "--orders-max VALUE"},
         {"SECKILL_LOCK_TTL_MS", "--lock-ttl-ms VALUE"},
         {"SECKILL_SOLD_OUT_MARK_MS", "--sold-out-mark-ms VALUE"},
         {"SECKILL_USER_RATE", "--user-rate VALUE"},

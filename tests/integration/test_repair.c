@@ -523,12 +523,12 @@ START_TEST(an_entry_that_is_larger_than_the_room)
     db_run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seckill'");
     db_let_orders_go();
     accept_victor();
-    struct service *small = service_start(ENV(HASTY, "SECKILL_BATCH_MAX=1", "SECKILL_JOURNAL_MAX_ORDERS=1"));
+    struct service *small = service_start(ENV(HASTY, "SECKILL_BATCH_MAX=1", "SECKILL_ORDERS_MAX=1"));
     for (int i = 0; i < MANY; i++)
         WAIT_FOR(buyer_is(small, &buyers[i], "unpaid"));
     books_must_balance(voucher);
     service_read_log(small, log, sizeof log);
-    ck_assert_ptr_nonnull(strstr(log, "journal entry is larger than SECKILL_JOURNAL_MAX_ORDERS"));
+    ck_assert_ptr_nonnull(strstr(log, "journal entry is larger than SECKILL_ORDERS_MAX"));
 }
 END_TEST
 

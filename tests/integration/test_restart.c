@@ -563,8 +563,8 @@ END_TEST
 // What PostgreSQL cannot take is bounded: past the bound the answer is 503, and no unit is lost by it.
 START_TEST(too_many_orders_wait)
 {
-    struct service *service = service_start(
-        ENV(HASTY, "SECKILL_CONFIRM_TIMEOUT_MS=50", "SECKILL_JOURNAL_MAX_ORDERS=8", "SECKILL_BATCH_MAX=8"));
+    struct service *service =
+        service_start(ENV(HASTY, "SECKILL_CONFIRM_TIMEOUT_MS=50", "SECKILL_ORDERS_MAX=8", "SECKILL_BATCH_MAX=8"));
     struct order orders[ORDERS];
     char voucher[VOUCHER_ID_SIZE], retry[HTTP_FIELD_SIZE];
     struct http_reply reply;

@@ -725,27 +725,27 @@ START_TEST(the_largest_entry_is_settled_in_one_call)
 }
 END_TEST
 
-// ---- reconcile_begin, reconcile_buyers, reconcile_open ----
+// ---- rebuild_begin, rebuild_buyers, rebuild_open ----
 
-static void reconcile_begin(const char *epoch)
+static void rebuild_begin(const char *epoch)
 {
-    CALL(SK_SCRIPT_RECONCILE_BEGIN, 3, VOUCHER, BUYERS, JOURNAL, epoch);
+    CALL(SK_SCRIPT_REBUILD_BEGIN, 3, VOUCHER, BUYERS, JOURNAL, epoch);
 }
 
-#define RECONCILE_BUYERS(epoch, ...) CALL(SK_SCRIPT_RECONCILE_BUYERS, 2, VOUCHER, BUYERS, epoch, __VA_ARGS__)
+#define RECONCILE_BUYERS(epoch, ...) CALL(SK_SCRIPT_REBUILD_BUYERS, 2, VOUCHER, BUYERS, epoch, __VA_ARGS__)
 
-static void reconcile_open(const char *epoch, const char *units, const char *state)
+static void rebuild_open(const char *epoch, const char *units, const char *state)
 {
     char begin_ms[24], end_ms[24], buyers[24];
     (void)snprintf(begin_ms, sizeof begin_ms, "%lld", (long long)(now_ms() - HOUR_MS));
     (void)snprintf(end_ms, sizeof end_ms, "%lld", (long long)(now_ms() + HOUR_MS));
     (void)snprintf(buyers, sizeof buyers, "%lld", (long long)redis_number("HLEN " BUYERS));
-    CALL(SK_SCRIPT_RECONCILE_OPEN, 3, VOUCHER, BUYERS, JOURNAL, epoch, units, buyers, begin_ms, end_ms, state, RUN);
+    CALL(SK_SCRIPT_REBUILD_OPEN, 3, VOUCHER, BUYERS, JOURNAL, epoch, units, buyers, begin_ms, end_ms, state, RUN);
 }
 
 START_TEST(a_voucher_is_loaded_in_three_steps_and_sells_then)
 {
-    reconcile_begin("3");
+    rebuild_begin("3");
     must_return(1);
     must_be(VOUCHER, "state", "loading");
     must_be(VOUCHER, "epoch", "3");
@@ -753,7 +753,7 @@ START_TEST(a_voucher_is_loaded_in_three_steps_and_sells_then)
     must_only_say("loading");
     RECONCILE_BUYERS("3", "alice", "o1", "bob", "o2");
     must_return(1);
-    reconcile_open("3", "5", "open");
+    rebuild_open("3", "5", "open");
     must_return(1);
     must_be(VOUCHER, "state", "open");
     must_be(VOUCHER, "last", "epoch-3");
@@ -769,18 +769,18 @@ START_TEST(loading_anew_closes_the_voucher_and_forgets_the_buyers)
 {
     on_sale(5);
     place("alice", "o1", NULL);
-    reconcile_begin("8");
+    rebuild_begin("8");
     must_return(1);
     ck_assert_int_eq(redis_number("EXISTS " BUYERS), 0);
     place("alice", "o2", NULL);
     must_only_say("loading");
     ck_assert_int_eq(journal_length(), 1);
     int64_t before = changes();
-    reconcile_open("8", "4", "open"); // what is in the journal must be settled first
+    rebuild_open("8", "4", "open"); // what is in the journal must be settled first
     must_return(2);
     ck_assert_int_eq(changes(), before);
     redis_run("DEL " JOURNAL);
-    reconcile_open("8", "4", "open");
+    rebuild_open("8", "4", "open");
     must_return(1);
     must_be(VOUCHER, "run", RUN);
     must_be(VOUCHER, "last", "epoch-8");
@@ -814,7 +814,7 @@ START_TEST(an_epoch_that_is_not_newer_loads_nothing)
         redis_run("HSET " VOUCHER " epoch %s", rows[i].is);
         redis_run("HSET " BUYERS " alice o1");
         int64_t before = changes();
-        reconcile_begin(rows[i].asked);
+        rebuild_begin(rows[i].asked);
         must_return(rows[i].ours);
         must_be(VOUCHER, "state", rows[i].ours ? "loading" : "open");
         must_be(VOUCHER, "epoch", rows[i].ours ? rows[i].asked : rows[i].is);
@@ -834,11 +834,11 @@ START_TEST(keys_of_a_wrong_type_are_loaded_anew)
         place("alice", "o1", NULL);
         redis_run("DEL " JOURNAL);
         redis_run("SET %s text", keys[i]);
-        reconcile_begin("8");
+        rebuild_begin("8");
         must_return(1);
         RECONCILE_BUYERS("8", "alice", "o1");
         must_return(1);
-        reconcile_open("8", "4", "open");
+        rebuild_open("8", "4", "open");
         must_return(1);
         place("bob", "o2", "alice", "o3", NULL);
         must_answer("pa", "o1", NULL);
@@ -858,8 +858,8 @@ START_TEST(a_journal_that_was_led_astray_is_begun_anew)
         on_sale(5);
         redis_run("XADD " JOURNAL " %s epoch 7 orders x", rows[i].id);
         redis_run("XDEL " JOURNAL " %s", rows[i].id);
-        reconcile_begin("8");
-        reconcile_open("8", "5", "open");
+        rebuild_begin("8");
+        rebuild_open("8", "5", "open");
         must_return(1);
         ck_assert_int_eq(redis_number("EXISTS " JOURNAL), !rows[i].anew);
         place("alice", "o1", NULL);
@@ -871,22 +871,22 @@ END_TEST
 
 START_TEST(whoever_loads_later_takes_over)
 {
-    reconcile_begin("5");
+    rebuild_begin("5");
     RECONCILE_BUYERS("5", "alice", "o-old");
     must_return(1);
-    reconcile_begin("6");
+    rebuild_begin("6");
     must_return(1);
     RECONCILE_BUYERS("6", "bob", "o2");
     must_return(1);
     int64_t before = changes();
     RECONCILE_BUYERS("5", "carol", "o-old");
     must_return(0);
-    reconcile_open("5", "99", "open");
+    rebuild_open("5", "99", "open");
     must_return(0);
-    reconcile_begin("5");
+    rebuild_begin("5");
     must_return(0);
     ck_assert_int_eq(changes(), before);
-    reconcile_open("6", "3", "open");
+    rebuild_open("6", "3", "open");
     must_return(1);
     ck_assert_int_eq(stock(), 3);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), 1); // bob alone
@@ -897,16 +897,16 @@ START_TEST(no_step_of_a_loading_works_without_its_beginning_or_after_its_end)
 {
     RECONCILE_BUYERS("3", "alice", "o1");
     must_return(0);
-    reconcile_open("3", "5", "open");
+    rebuild_open("3", "5", "open");
     must_return(0);
     ck_assert_int_eq(redis_number("DBSIZE"), 0);
-    reconcile_begin("3");
-    reconcile_open("3", "5", "open");
+    rebuild_begin("3");
+    rebuild_open("3", "5", "open");
     must_return(1);
     int64_t before = changes();
     RECONCILE_BUYERS("3", "alice", "o1");
     must_return(0);
-    reconcile_open("3", "99", "open"); // would give back what has been sold since
+    rebuild_open("3", "99", "open"); // would give back what has been sold since
     must_return(0);
     ck_assert_int_eq(changes(), before);
 }
@@ -915,10 +915,10 @@ END_TEST
 // Redis has lost some since they were written.
 START_TEST(a_voucher_does_not_open_while_buyers_are_missing)
 {
-    reconcile_begin("3");
+    rebuild_begin("3");
     RECONCILE_BUYERS("3", "alice", "o1", "bob", "o2");
     redis_run("HDEL " BUYERS " alice");
-    CALL(SK_SCRIPT_RECONCILE_OPEN, 3, VOUCHER, BUYERS, JOURNAL, "3", "5", "2", "0", "1", "open", RUN);
+    CALL(SK_SCRIPT_REBUILD_OPEN, 3, VOUCHER, BUYERS, JOURNAL, "3", "5", "2", "0", "1", "open", RUN);
     must_return(0);
     must_be(VOUCHER, "state", "loading");
 }
@@ -987,8 +987,8 @@ START_TEST(what_redis_holds_is_shown)
         must_look(4, "");
     }
     redis_run("DEL " JOURNAL);
-    reconcile_begin("8");
-    reconcile_open("8", "4", "open");
+    rebuild_begin("8");
+    rebuild_open("8", "4", "open");
     CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
     ck_assert_int_ge(reply->element[7]->integer, 0); // rebuilt a moment ago
     ck_assert_int_lt(reply->element[7]->integer, 60000);
@@ -997,8 +997,8 @@ END_TEST
 
 START_TEST(a_closed_voucher_stays_closed_when_loaded)
 {
-    reconcile_begin("3");
-    reconcile_open("3", "5", "closed");
+    rebuild_begin("3");
+    rebuild_open("3", "5", "closed");
     must_return(1);
     place("alice", "o1", NULL);
     must_answer("e", NULL);
@@ -1010,12 +1010,12 @@ START_TEST(buyers_are_loaded_a_thousand_at_a_time)
     enum { CHUNK = 1000 };
     static char users[CHUNK][16];
     const char *argv[3 + 2 * CHUNK] = {VOUCHER, BUYERS, "3"};
-    reconcile_begin("3");
+    rebuild_begin("3");
     for (int i = 0; i < CHUNK; i++) {
         (void)snprintf(users[i], sizeof users[i], "user-%d", i);
         argv[3 + 2 * i] = argv[4 + 2 * i] = users[i];
     }
-    call(SK_SCRIPT_RECONCILE_BUYERS, 2, 3 + 2 * CHUNK, argv);
+    call(SK_SCRIPT_REBUILD_BUYERS, 2, 3 + 2 * CHUNK, argv);
     must_return(1);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), CHUNK);
 }

@@ -38,7 +38,7 @@ end_rest:
 #define FIRST_FIRST (me == 0 || pg_epoch > 1)
 #define GIVES_UP atomic { crashes > 0 -> crashes--; goto rest }
 
-/* reconcile_begin.lua */
+/* rebuild_begin.lua */
 inline redis_begin(mine)
 {
 	if
@@ -126,7 +126,7 @@ settle:
 		:: else -> buyer[1] = had[1]
 		fi
 	};
-	atomic { /* reconcile_open.lua */
+	atomic { /* rebuild_open.lua */
 		if
 		:: r_state != LOADING || r_epoch != mine -> goto rest
 #ifndef BREAK_COUNT

@@ -18,7 +18,7 @@ enum { TOLD_MAX = 4200, TOLD_DOCUMENT_SIZE = 8192 };
 
 static uv_loop_t loop;
 static struct sk_config config;
-static struct sk_core core;
+static struct sk_sale sale;
 static struct sk_upkeep upkeep;
 static struct sk_control control;
 
@@ -51,7 +51,7 @@ static inline void control_setup(void)
 {
     static char links[4];
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    core = (struct sk_core){.loop = &loop,
+    sale = (struct sk_sale){.loop = &loop,
                             .config = &config,
                             .redis = (struct sk_redis *)(void *)&links[0],
                             .pg = (struct sk_pg *)(void *)&links[1],
@@ -59,9 +59,9 @@ static inline void control_setup(void)
                             .ask_pg = (struct sk_pg *)(void *)&links[3],
                             .on_outcome = on_outcome,
                             .arg = &control};
-    core.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    control = (struct sk_control){.core = &core, .upkeep = &upkeep, .talks = sk_talks_open()};
-    ck_assert(core.catalogue != NULL && control.talks != NULL);
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    control = (struct sk_control){.sale = &sale, .upkeep = &upkeep, .talks = sk_talks_open()};
+    ck_assert(sale.catalogue != NULL && control.talks != NULL);
     memset(told, 0, sizeof told);
     told_count = 0;
     fake_follow.waiting = NULL;
@@ -76,15 +76,15 @@ static inline void control_teardown(void)
 {
     allocations_left = 0;
     for (size_t i = 0; i < fake_pg.count; i++)
-        ck_assert_ptr_eq(fake_pg.asked[i].link, core.ask_pg);
+        ck_assert_ptr_eq(fake_pg.asked[i].link, sale.ask_pg);
     for (size_t i = 0; i < fake_redis.count; i++)
-        ck_assert_ptr_eq(fake_redis.asked[i].link, core.ask_redis);
+        ck_assert_ptr_eq(fake_redis.asked[i].link, sale.ask_redis);
     sk_talks_close(control.talks);
     ck_assert_uint_eq(control.beside_catalogue, 0);
     free(control.list.document);
-    for (size_t i = 0; i < sk_catalogue_count(core.catalogue); i++)
-        ck_assert_uint_eq(sk_catalogue_at(core.catalogue, i)->pins, 0);
-    sk_catalogue_free(core.catalogue);
+    for (size_t i = 0; i < sk_catalogue_count(sale.catalogue); i++)
+        ck_assert_uint_eq(sk_catalogue_at(sale.catalogue, i)->pins, 0);
+    sk_catalogue_free(sale.catalogue);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     fake_stores_forget();
 }

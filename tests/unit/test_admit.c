@@ -13,7 +13,7 @@ enum { MARK_MS = 60000, SHORT_MARK_MS = 30 };
 
 static uv_loop_t loop;
 static struct sk_config config;
-static struct sk_core core;
+static struct sk_sale sale;
 static struct sk_admit *admit;
 static struct sk_segment *voucher;
 static struct sk_outcome outcome;
@@ -21,15 +21,15 @@ static struct sk_outcome outcome;
 static void open_admit(int64_t user_rate, int64_t mark_ms)
 {
     config = (struct sk_config){.user_rate = user_rate, .sold_out_mark_ms = mark_ms};
-    admit = sk_admit_open(&core);
+    admit = sk_admit_open(&sale);
     ck_assert_ptr_nonnull(admit);
 }
 
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    core = (struct sk_core){.loop = &loop, .config = &config, .catalogue = sk_catalogue_new(1)};
-    voucher = a_segment(core.catalogue, 1);
+    sale = (struct sk_sale){.loop = &loop, .config = &config, .catalogue = sk_catalogue_new(1)};
+    voucher = a_segment(sale.catalogue, 1);
 }
 
 static void teardown(void)
@@ -37,7 +37,7 @@ static void teardown(void)
     while (fake_redis.answered < fake_redis.count)
         redis_answers(NULL);
     sk_admit_close(admit);
-    sk_catalogue_free(core.catalogue);
+    sk_catalogue_free(sale.catalogue);
     fake_stores_forget();
     (void)uv_loop_close(&loop);
 }
@@ -62,7 +62,7 @@ static void must_pass(const char *user)
 static void remember_from(uint64_t asked_at_ms, enum sk_verdict verdict, const char *label, uint64_t begin_in_ms)
 {
     struct sk_mark said = {.verdict = verdict, .begin_at_ms = uv_now(&loop) + begin_in_ms};
-    (void)snprintf(said.label, sizeof said.label, "%s", label);
+    (void)snprintf(said.version, sizeof said.version, "%s", label);
     sk_admit_remember(admit, voucher, &said, asked_at_ms);
 }
 
@@ -266,10 +266,10 @@ START_TEST(a_voucher_may_be_retired_while_its_buyers_are_read)
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(1);
     ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
-    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     ck_assert_uint_eq(voucher->voucher->pins, 1);
     answer_state("open", "10-1");
-    ck_assert_ptr_null(sk_catalogue_find(core.catalogue, 1));
+    ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 1));
 }
 END_TEST
 

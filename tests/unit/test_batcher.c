@@ -13,7 +13,7 @@ enum { TOLD_MAX = 512, GRANTED_MAX = 64, POOL = 1000 };
 
 static uv_loop_t loop;
 static struct sk_config config;
-static struct sk_core core;
+static struct sk_sale sale;
 static struct sk_admit *admit;
 static struct sk_batcher *batcher;
 
@@ -45,7 +45,7 @@ void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_o
 {
     (void)writer;
     order->entry = entry;
-    sk_order_move(core.orders, order, SK_ORDER_GRANTED, &granted_list);
+    sk_order_move(sale.orders, order, SK_ORDER_GRANTED, &granted_list);
     granted[granted_count++] = order;
 }
 
@@ -74,16 +74,16 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.batch_max = 5};
-    core = (struct sk_core){.loop = &loop,
+    sale = (struct sk_sale){.loop = &loop,
                             .config = &config,
                             .on_outcome = on_outcome,
                             .suspect = on_suspect,
                             .orphaned = on_orphaned,
                             .upkeep = &suspicions};
-    core.catalogue = sk_catalogue_new(1);
-    core.orders = sk_order_pool_new(POOL);
-    admit = sk_admit_open(&core);
-    batcher = sk_batcher_open(&core, admit, NULL);
+    sale.catalogue = sk_catalogue_new(1);
+    sale.orders = sk_order_pool_new(POOL);
+    admit = sk_admit_open(&sale);
+    batcher = sk_batcher_open(&sale, admit, NULL);
     ck_assert_ptr_nonnull(batcher);
 }
 
@@ -93,30 +93,30 @@ static void teardown(void)
     ck_assert_uint_eq(fake_redis.answered, fake_redis.count);
     while (sk_batcher_busy(batcher)) // a rush is over a moment after its last call; the test's time-out is the bound
         uv_update_time(&loop);
-    ck_assert_uint_eq(sk_order_pool_out(core.orders), granted_count);
+    ck_assert_uint_eq(sk_order_pool_out(sale.orders), granted_count);
     for (size_t i = 0; i < granted_count; i++) {
         if (i == 0 || granted[i]->entry != granted[i - 1]->entry)
             sk_entry_forget(granted[i]->entry);
     }
     sk_batcher_close(batcher);
     sk_admit_close(admit);
-    sk_order_pool_free(core.orders);
-    sk_catalogue_free(core.catalogue);
+    sk_order_pool_free(sale.orders);
+    sk_catalogue_free(sale.catalogue);
     fake_stores_forget();
     (void)uv_loop_close(&loop);
 }
 
 static struct sk_segment *voucher(int64_t id)
 {
-    return a_segment(core.catalogue, id);
+    return a_segment(sale.catalogue, id);
 }
 
 // Requests of user-<ticket> for tickets from `first` on.
 static void request(int64_t voucher_id, uint64_t first, uint64_t count)
 {
     for (uint64_t ticket = first; ticket < first + count; ticket++) {
-        struct sk_order *order = sk_order_take(core.orders);
-        sk_order_name(core.orders, order, 0, 0);
+        struct sk_order *order = sk_order_take(sale.orders);
+        sk_order_name(sale.orders, order, 0, 0);
         order->ticket = ticket;
         (void)snprintf(order->user, sizeof order->user, "user-%d", (int)ticket);
         sk_batcher_add(batcher, voucher(voucher_id), order);
@@ -464,7 +464,7 @@ START_TEST(closing_answers_whoever_still_waits)
     ck_assert_uint_eq(told_count, 3);
     for (size_t i = 0; i < 3; i++)
         ck_assert_int_eq(told[i].verdict, SK_VERDICT_UNAVAILABLE);
-    batcher = sk_batcher_open(&core, admit, NULL); // for the teardown
+    batcher = sk_batcher_open(&sale, admit, NULL); // for the teardown
 }
 END_TEST
 

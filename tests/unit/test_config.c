@@ -26,7 +26,7 @@ static const struct number {
     {"SECKILL_REDIS_TIMEOUT_MS", "--redis-timeout-ms", AT(redis_timeout_ms), 1000, 10, 60000},
     {"SECKILL_PG_TIMEOUT_MS", "--pg-timeout-ms", AT(pg_timeout_ms), 5000, 10, 60000},
     {"SECKILL_BATCH_MAX", "--batch-max", AT(batch_max), 512, 1, 2048},
-    {"SECKILL_JOURNAL_MAX_ORDERS", "--journal-max-orders", AT(journal_max_orders), 500000, 1, 10000000},
+    {"SECKILL_ORDERS_MAX", "--orders-max", AT(orders_max), 500000, 1, 10000000},
     {"SECKILL_LOCK_TTL_MS", "--lock-ttl-ms", AT(lock_ttl_ms), 3000, 100, 600000},
     {"SECKILL_SOLD_OUT_MARK_MS", "--sold-out-mark-ms", AT(sold_out_mark_ms), 200, 0, 60000},
     {"SECKILL_USER_RATE", "--user-rate", AT(user_rate), 0, 0, 10000},
@@ -113,7 +113,7 @@ static void set_number(const char *name, int64_t value)
 // Whatever has to be within bounds that this setting sets is made small.
 static void make_room_for(const struct number *number)
 {
-    if (strcmp(number->env, "SECKILL_JOURNAL_MAX_ORDERS") == 0)
+    if (strcmp(number->env, "SECKILL_ORDERS_MAX") == 0)
         set_number("SECKILL_BATCH_MAX", 1);
 }
 
@@ -247,12 +247,12 @@ END_TEST
 // What a reactor may hold must be able to hold one batch.
 START_TEST(settings_that_do_not_fit_each_other_are_refused)
 {
-    set_number("SECKILL_JOURNAL_MAX_ORDERS", 511);
-    must_refuse(NO_WORDS, "SECKILL_JOURNAL_MAX_ORDERS");
+    set_number("SECKILL_ORDERS_MAX", 511);
+    must_refuse(NO_WORDS, "SECKILL_ORDERS_MAX");
     ck_assert_ptr_nonnull(strstr(said, "SECKILL_BATCH_MAX"));
     must_accept(WORDS("--batch-max", "511"));
-    must_accept(WORDS("--journal-max-orders", "512"));
-    must_refuse(WORDS("--batch-max", "511", "--journal-max-orders", "510"), "SECKILL_JOURNAL_MAX_ORDERS");
+    must_accept(WORDS("--orders-max", "512"));
+    must_refuse(WORDS("--batch-max", "511", "--orders-max", "510"), "SECKILL_ORDERS_MAX");
     must_accept(WORDS("--help"));
     must_accept(WORDS("--migrate")); // does not use them
 }

@@ -16,7 +16,7 @@ static const struct sk_offer offer = {"T", 5, 990, 1000, 2000};
 
 static uv_loop_t loop;
 static struct sk_config config;
-static struct sk_core core;
+static struct sk_sale sale;
 static struct sk_upkeep upkeep;
 static struct sk_control control;
 
@@ -57,7 +57,7 @@ static void must_be_told(enum sk_verdict verdict, const char *document)
 static void answer_row(const struct sk_rows *row)
 {
     pg_answers(row);
-    (void)a_segment(core.catalogue, 12);
+    (void)a_segment(sale.catalogue, 12);
     follow_ends(true);
 }
 
@@ -74,9 +74,9 @@ static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.pg_timeout_ms = pg_timeout_ms, .redis_timeout_ms = redis_timeout_ms};
-    core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome};
-    core.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    control = (struct sk_control){.core = &core, .upkeep = &upkeep, .talks = sk_talks_open()};
+    sale = (struct sk_sale){.loop = &loop, .config = &config, .on_outcome = on_outcome};
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    control = (struct sk_control){.sale = &sale, .upkeep = &upkeep, .talks = sk_talks_open()};
     ck_assert_ptr_nonnull(control.talks);
     fake_rebuild.status = SK_OK;
 }
@@ -96,9 +96,9 @@ static void teardown(void)
     sk_talks_close(control.talks);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
-    if (sk_catalogue_find(core.catalogue, 12) != NULL)
-        ck_assert_uint_eq(sk_catalogue_find(core.catalogue, 12)->pins, 0);
-    sk_catalogue_free(core.catalogue);
+    if (sk_catalogue_find(sale.catalogue, 12) != NULL)
+        ck_assert_uint_eq(sk_catalogue_find(sale.catalogue, 12)->pins, 0);
+    sk_catalogue_free(sale.catalogue);
     fake_stores_forget();
 }
 
@@ -170,7 +170,7 @@ START_TEST(a_catalogue_that_takes_long_is_not_waited_for)
     pg_answers(&ROW("created", "0"));
     WAIT_FOR(turn_until(&told.count, 1));
     must_be_told(SK_VERDICT_CREATED, "loading");
-    (void)a_segment(core.catalogue, 12);
+    (void)a_segment(sale.catalogue, 12);
     follow_ends(true);
     ck_assert_uint_eq(fake_rebuild.count, 1); // it is loaded all the same
     fake_rebuild.done(fake_rebuild.arg, true);

@@ -11,23 +11,23 @@ enum { ROOM = 3 };
 #define C "018bcfe5-6800-7000-8000-00000000000c"
 #define D "018bcfe5-6800-7000-8000-00000000000d"
 
-static struct sk_core core;
+static struct sk_sale sale;
 
 static void setup(void)
 {
-    core = (struct sk_core){.orders = sk_order_pool_new(ROOM)};
+    sale = (struct sk_sale){.orders = sk_order_pool_new(ROOM)};
 }
 
 static void teardown(void)
 {
-    ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
-    sk_order_pool_free(core.orders);
+    ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
+    sk_order_pool_free(sale.orders);
     fake_stores_forget();
 }
 
 static bool take(const char *text, struct sk_order_list *out)
 {
-    return sk_entry_read_orders(&core, text, strlen(text), out);
+    return sk_entry_read_orders(&sale, text, strlen(text), out);
 }
 
 START_TEST(orders_are_read)
@@ -39,7 +39,7 @@ START_TEST(orders_are_read)
     ck_assert_str_eq(list.head->user, "alice");
     ck_assert_str_eq(list.tail->id, C);
     ck_assert_str_eq(list.tail->user, "carol");
-    for (; list.head != NULL; sk_order_give(core.orders, list.head))
+    for (; list.head != NULL; sk_order_give(sale.orders, list.head))
         ck_assert(list.head->patient && list.head->entry == NULL && list.head->ticket == 0);
 }
 END_TEST
@@ -50,7 +50,7 @@ START_TEST(without_room_none_is_taken)
     struct sk_order_list list = {0};
     ck_assert(!take(A " alice," B " bob," C " carol," D " dave", &list));
     ck_assert_uint_eq(list.count, 0);
-    ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
+    ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
     ck_assert(!take(A " alice," B " ", &list)); // nor of what breaks off
     ck_assert_uint_eq(list.count, 0);
 }

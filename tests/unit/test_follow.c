@@ -12,7 +12,7 @@
 enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 10, TEXT_SIZE = 24 };
 
 static uv_loop_t loop;
-static struct sk_core core;
+static struct sk_sale sale;
 static struct sk_follow *follow;
 
 // ---- time: these take libuv's place ----
@@ -65,14 +65,14 @@ static void pass(uint64_t ms)
 
 static void open_follow(void)
 {
-    core.catalogue = sk_catalogue_new(1);
-    follow = sk_follow_open(&core);
+    sale.catalogue = sk_catalogue_new(1);
+    follow = sk_follow_open(&sale);
     ck_assert_ptr_nonnull(follow);
 }
 
 static void setup(void)
 {
-    core = (struct sk_core){.loop = &loop};
+    sale = (struct sk_sale){.loop = &loop};
     now_ms = 5000;
     fake_no_memory = memory_fails;
     open_follow();
@@ -82,7 +82,7 @@ static void teardown(void)
 {
     allocations_left = 0;
     sk_follow_close(follow);
-    sk_catalogue_free(core.catalogue);
+    sk_catalogue_free(sale.catalogue);
     fake_stores_forget();
 }
 
@@ -201,8 +201,8 @@ START_TEST(the_whole_is_read_at_start)
     answer();
     ck_assert(sk_follow_complete(follow));
     ck_assert_int_eq(sk_follow_newest_id(follow), 9);
-    ck_assert_uint_eq(sk_catalogue_count(core.catalogue), 2);
-    const struct sk_voucher *voucher = sk_catalogue_find(core.catalogue, 4);
+    ck_assert_uint_eq(sk_catalogue_count(sale.catalogue), 2);
+    const struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, 4);
     ck_assert_int_eq(voucher->change, 11);
     ck_assert_int_eq(voucher->state, SK_VOUCHER_PAUSED);
     ck_assert_int_eq(voucher->begin_ms, 1004);
@@ -233,8 +233,8 @@ START_TEST(it_is_read_in_pages)
     add(2001, 1, "retired");
     answer();
     ck_assert(sk_follow_complete(follow));
-    ck_assert_uint_eq(sk_catalogue_count(core.catalogue), 2 * PAGE - 1);
-    ck_assert_ptr_null(sk_catalogue_find(core.catalogue, 1));
+    ck_assert_uint_eq(sk_catalogue_count(sale.catalogue), 2 * PAGE - 1);
+    ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 1));
     ck_assert_uint_eq(fake_pg.count, 3);
 }
 END_TEST
@@ -250,7 +250,7 @@ START_TEST(a_page_may_have_more_rows_than_vouchers)
     answer();
     ck_assert(sk_follow_complete(follow));
     ck_assert_uint_eq(fake_pg.count, 1);
-    ck_assert_ptr_nonnull(sk_catalogue_find(core.catalogue, PAGE)->segments[1]);
+    ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, PAGE)->segments[1]);
 }
 END_TEST
 
@@ -262,16 +262,16 @@ START_TEST(changes_are_taken_over)
         pass(POLL_MS);
         add(i + 1, 7, states[i]);
         answer();
-        ck_assert_int_eq(sk_catalogue_find(core.catalogue, 7)->state, (enum sk_voucher_state)i);
+        ck_assert_int_eq(sk_catalogue_find(sale.catalogue, 7)->state, (enum sk_voucher_state)i);
     }
     pass(POLL_MS);
     answer(); // nothing has changed
-    ck_assert_int_eq(sk_catalogue_find(core.catalogue, 7)->change, 3);
+    ck_assert_int_eq(sk_catalogue_find(sale.catalogue, 7)->change, 3);
     pass(POLL_MS);
     must_ask(6, "3", "0");
     add(4, 7, "retired");
     answer();
-    ck_assert_ptr_null(sk_catalogue_find(core.catalogue, 7));
+    ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 7));
     newest_id = 8; // a look at an older snapshot changes nothing
     pass(POLL_MS);
     answer();
@@ -290,7 +290,7 @@ START_TEST(a_row_that_cannot_be_stops_no_other)
     add(3, 9, "open");
     answer();
     ck_assert(sk_follow_complete(follow));
-    ck_assert_uint_eq(sk_catalogue_count(core.catalogue), 1);
+    ck_assert_uint_eq(sk_catalogue_count(sale.catalogue), 1);
     pass(POLL_MS);
     must_ask(2, "3", "0");
 }
@@ -307,18 +307,18 @@ START_TEST(memory_that_is_short)
     answer();
     ck_assert(memory_has_failed);
     ck_assert(!sk_follow_complete(follow));
-    ck_assert_ptr_nonnull(sk_catalogue_find(core.catalogue, 8)->segments[0]);
-    ck_assert_ptr_null(sk_catalogue_find(core.catalogue, 8)->segments[1]);
+    ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 8)->segments[0]);
+    ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 8)->segments[1]);
     pass(POLL_MS);
     must_ask(2, "1", "0");
     add_segment(2, 8, "open", 0, 2);
     add_segment(2, 8, "open", 1, 2);
     answer();
     ck_assert(sk_follow_complete(follow));
-    ck_assert_ptr_nonnull(sk_catalogue_find(core.catalogue, 8)->segments[1]);
+    ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 8)->segments[1]);
     for (int n = 1; n <= 2; n++) {
         allocations_left = n;
-        ck_assert_ptr_null(sk_follow_open(&core));
+        ck_assert_ptr_null(sk_follow_open(&sale));
     }
 }
 END_TEST
@@ -451,7 +451,7 @@ START_TEST(closing_tells_all_who_wait)
     must_be_answered(0, false);
     must_be_answered(1, false);
     sk_follow_close(NULL);
-    sk_catalogue_free(core.catalogue);
+    sk_catalogue_free(sale.catalogue);
     open_follow(); // for the teardown
 }
 END_TEST

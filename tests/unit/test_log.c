@@ -54,12 +54,12 @@ static int count_lines(const char *text)
 START_TEST(lines_are_logfmt)
 {
     begin_listening();
-    sk_log(SK_INFO, "serving", "listen=%s reactors=%d", "127.0.0.1:8080", 2);
+    sk_log(SK_LOG_INFO, "serving", "listen=%s reactors=%d", "127.0.0.1:8080", 2);
     end_listening();
     ck_assert_str_eq(after_time(), "level=info msg=\"serving\" listen=127.0.0.1:8080 reactors=2\n");
 
     begin_listening();
-    sk_log(SK_ERROR, "no pairs", "");
+    sk_log(SK_LOG_ERROR, "no pairs", "");
     end_listening();
     ck_assert_str_eq(after_time(), "level=error msg=\"no pairs\"\n");
 }
@@ -89,7 +89,7 @@ START_TEST(values_from_outside_are_quoted_and_escaped)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char expected[256];
         begin_listening();
-        sk_log_text(SK_INFO, "refused", "reason", rows[i].value); // not limited in rate
+        sk_log_text(SK_LOG_INFO, "refused", "reason", rows[i].value); // not limited in rate
         end_listening();
         (void)snprintf(expected, sizeof expected, "level=info msg=\"refused\" reason=\"%s\"\n", rows[i].shown);
         ck_assert_str_eq(after_time(), expected);
@@ -118,7 +118,7 @@ START_TEST(long_values_are_cut_within_the_line)
             memset(value, fillings[f], len);
             value[len] = '\0';
             begin_listening();
-            sk_log_text(SK_INFO, "refused", "reason", value);
+            sk_log_text(SK_LOG_INFO, "refused", "reason", value);
             end_listening();
             must_be_whole(len);
         }
@@ -129,7 +129,7 @@ END_TEST
 START_TEST(a_pair_cannot_end_the_line)
 {
     begin_listening();
-    sk_log(SK_WARN, "Redis cannot be relied on", "newest=%s", "1-1\nts=0 level=info msg=\"forged\"\x1b[0m\x7f\xff");
+    sk_log(SK_LOG_WARN, "Redis cannot be relied on", "newest=%s", "1-1\nts=0 level=info msg=\"forged\"\x1b[0m\x7f\xff");
     end_listening();
     ck_assert_str_eq(after_time(), "level=warn msg=\"Redis cannot be relied on\" "
                                    "newest=1-1?ts=0 level=info msg=\"forged\"?[0m??\n");
@@ -141,7 +141,7 @@ START_TEST(long_formats_are_cut_within_the_line)
     static char value[4 * LINE_MAX_BYTES];
     memset(value, 'x', sizeof value - 1);
     begin_listening();
-    sk_log(SK_WARN, "long", "value=%s", value);
+    sk_log(SK_LOG_WARN, "long", "value=%s", value);
     end_listening();
     size_t n = strlen(seen);
     ck_assert_uint_le(n, LINE_MAX_BYTES);
@@ -152,15 +152,15 @@ END_TEST
 START_TEST(lines_below_the_level_are_dropped)
 {
     static const char *const messages[] = {"debug", "info", "warn", "error"}; // few lines of each
-    for (int level = SK_DEBUG; level <= SK_ERROR; level++) {
+    for (int level = SK_LOG_DEBUG; level <= SK_LOG_ERROR; level++) {
         sk_log_set_level((enum sk_log_level)level);
         begin_listening();
-        for (int at = SK_DEBUG; at <= SK_ERROR; at++) {
+        for (int at = SK_LOG_DEBUG; at <= SK_LOG_ERROR; at++) {
             sk_log((enum sk_log_level)at, messages[at], "");
             sk_log_text((enum sk_log_level)at, messages[at], "key", "value");
         }
         end_listening();
-        ck_assert_int_eq(count_lines(seen), 2 * (SK_ERROR - level + 1));
+        ck_assert_int_eq(count_lines(seen), 2 * (SK_LOG_ERROR - level + 1));
     }
 }
 END_TEST
@@ -247,7 +247,7 @@ START_TEST(warnings_and_errors_are_limited_and_work_done_is_not)
 {
     static const char messages[] = "each attempt has a message of its own: one letter less";
     const char *message = messages;
-    for (int level = SK_INFO; level <= SK_ERROR; level++) {
+    for (int level = SK_LOG_INFO; level <= SK_LOG_ERROR; level++) {
         uint64_t second;
         do {
             ck_assert_int_ne(*++message, '\0');
@@ -257,7 +257,7 @@ START_TEST(warnings_and_errors_are_limited_and_work_done_is_not)
                 sk_log((enum sk_log_level)level, message, "");
             end_listening();
         } while (sk_monotonic_ms() / 1000 != second);
-        ck_assert_int_eq(count_lines(seen), level < SK_WARN ? 50 : SK_LOG_LINES_PER_S);
+        ck_assert_int_eq(count_lines(seen), level < SK_LOG_WARN ? 50 : SK_LOG_LINES_PER_S);
     }
 }
 END_TEST

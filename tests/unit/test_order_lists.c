@@ -30,7 +30,7 @@ size_t sk_watch_busy(const struct sk_watch *watch, struct sk_segment **out, size
 static void setup(void)
 {
     control_setup();
-    busy[0] = a_segment(core.catalogue, VOUCHER);
+    busy[0] = a_segment(sale.catalogue, VOUCHER);
     busy_count = 1;
     busy_are_all = true;
 }
@@ -48,7 +48,7 @@ static void answer_buyer(size_t i, const char *id)
 START_TEST(a_list_has_what_is_settled_and_what_is_pending)
 {
     static const rows_t rows[] = {{ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, NULL, "8"}};
-    busy[1] = a_segment(core.catalogue, OTHER);
+    busy[1] = a_segment(sale.catalogue, OTHER);
     busy_count = 2;
     sk_query_orders(&control, USER, 1);
     ck_assert_uint_eq(fake_pg.count, 0); // Redis first: what it has lost by then, PostgreSQL has
@@ -67,7 +67,7 @@ END_TEST
 
 START_TEST(only_what_is_a_users_is_asked_about)
 {
-    busy[1] = a_segment(core.catalogue, OTHER);
+    busy[1] = a_segment(sale.catalogue, OTHER);
     busy_count = 2;
     sk_query_orders(&control, USER, 1);
     answer_buyer(0, NULL);
@@ -91,7 +91,7 @@ START_TEST(a_list_that_may_lack_something_says_so)
     static const struct sk_reply damage = ERROR("WRONGTYPE Operation against a key");
     busy_are_all = false;
     for (busy_count = 1; busy_count < BUSY_MAX; busy_count++)
-        busy[busy_count] = a_segment(core.catalogue, 100 + (int64_t)busy_count);
+        busy[busy_count] = a_segment(sale.catalogue, 100 + (int64_t)busy_count);
     sk_query_orders(&control, USER, 1);
     ck_assert_uint_eq(fake_redis.count, BUSY_MAX);
     for (size_t i = 0; i < BUSY_MAX; i++)
@@ -114,7 +114,7 @@ END_TEST
 
 START_TEST(half_a_list_is_none)
 {
-    busy[1] = a_segment(core.catalogue, OTHER);
+    busy[1] = a_segment(sale.catalogue, OTHER);
     busy_count = 2;
     sk_query_orders(&control, USER, 1);
     answer_buyer(0, ORDER_B);

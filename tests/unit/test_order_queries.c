@@ -31,7 +31,7 @@ size_t sk_watch_busy(const struct sk_watch *watch, struct sk_segment **out, size
 static void setup(void)
 {
     control_setup();
-    segment = a_segment(core.catalogue, VOUCHER);
+    segment = a_segment(sale.catalogue, VOUCHER);
     sk_order_id_make(&gen, segment->slot, EPOCH, order);
     (void)snprintf(pending, sizeof pending,
                    "{\"id\":\"%s\",\"voucher_id\":\"7\",\"user_id\":\"" USER "\",\"status\":\"pending\"}", order);
@@ -41,8 +41,8 @@ static void setup(void)
 static struct sk_segment *neighbour(int64_t voucher_id)
 {
     struct sk_catalogue_row row = {.change = voucher_id, .voucher_id = voucher_id, .segment_count = 1, .tag = "7"};
-    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
-    return sk_catalogue_find(core.catalogue, voucher_id)->segments[0];
+    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
+    return sk_catalogue_find(sale.catalogue, voucher_id)->segments[0];
 }
 
 // ---- answers ----
@@ -317,15 +317,15 @@ START_TEST(a_voucher_that_is_new_is_found_by_a_look)
     follow_ends(false);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(fake_pg.count, 3);
-    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
-    unsigned slot = sk_catalogue_find(core.catalogue, 9)->segments[0]->slot;
+    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
+    unsigned slot = sk_catalogue_find(sale.catalogue, 9)->segments[0]->slot;
     row.state = SK_VOUCHER_RETIRED;
-    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     row.state = SK_VOUCHER_OPEN;
     sk_order_id_make(&gen, slot, EPOCH, id);
     sk_query_order(&control, id, USER, 1);
     pg_answers(&no_rows);
-    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     follow_ends(true);
     (void)the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
     pg_answers(&accounts);
@@ -434,7 +434,7 @@ START_TEST(a_slot_with_more_segments_than_are_asked)
         fake_stores_forget();
         sk_query_order(&control, order, USER, 1);
         pg_answers(&no_rows);
-        struct sk_segment *asked = sk_catalogue_at_slot(core.catalogue, segment->slot);
+        struct sk_segment *asked = sk_catalogue_at_slot(sale.catalogue, segment->slot);
         for (int i = 0; i < IN_SLOT_MAX; i++, asked = asked->next_in_slot) {
             (void)snprintf(ids[i], sizeof ids[i], "%d", (int)asked->voucher_id);
             memcpy((void *)rows[i], (const void *)account_rows[0], sizeof rows[i]);
@@ -458,7 +458,7 @@ START_TEST(a_voucher_may_be_retired_while_it_is_asked_about)
     struct sk_catalogue_row row = {
         .change = 100, .voucher_id = VOUCHER, .state = SK_VOUCHER_RETIRED, .segment_count = 1, .tag = "7"};
     ask_up_to_the_look();
-    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     answer_look(order);
     must_be_shown(1, pending);
 }

@@ -40,8 +40,8 @@ static struct sk_outcome outcome;
 static void setup(void)
 {
     control_setup();
-    (void)a_segment(core.catalogue, VOUCHER);
-    core.orders = sk_order_pool_new(POOL);
+    (void)a_segment(sale.catalogue, VOUCHER);
+    sale.orders = sk_order_pool_new(POOL);
     purchases = (struct sk_purchases){.control = &control};
     fake_follow.newest_id = NEWEST;
     refuses = false;
@@ -51,10 +51,10 @@ static void setup(void)
 static void teardown(void)
 {
     for (size_t i = 0; i < added_count; i++)
-        sk_order_give(core.orders, added[i]);
-    ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
+        sk_order_give(sale.orders, added[i]);
+    ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
     control_teardown();
-    sk_order_pool_free(core.orders);
+    sk_order_pool_free(sale.orders);
 }
 
 static bool buy(int64_t voucher_id, uint64_t ticket)
@@ -86,7 +86,7 @@ static void must_be_refused(int64_t voucher_id, enum sk_verdict verdict)
 
 START_TEST(a_purchase_comes_to_its_segment)
 {
-    struct sk_segment *segment = sk_catalogue_find(core.catalogue, VOUCHER)->segments[0];
+    struct sk_segment *segment = sk_catalogue_find(sale.catalogue, VOUCHER)->segments[0];
     segment->seen.epoch = 6;
     ck_assert(buy(VOUCHER, 3));
     must_be_added(0, VOUCHER, 3);
@@ -118,12 +118,12 @@ END_TEST
 START_TEST(a_segment_that_is_not_known_yet)
 {
     struct sk_catalogue_row row = {.change = 20, .voucher_id = 20, .segment_count = 2, .segment = 0, .tag = "20.0"};
-    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
-    struct sk_voucher *voucher = sk_catalogue_find(core.catalogue, 20);
+    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
+    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, 20);
     if (sk_voucher_segment_of(voucher, USER) == NULL) {
         must_be_refused(20, SK_VERDICT_OVERLOADED);
         row.segment = 1;
-        ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+        ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     }
     ck_assert(buy(20, 1));
     must_be_added(0, 20, 1);
@@ -137,14 +137,14 @@ START_TEST(a_new_voucher_is_found_by_the_next_look)
     ck_assert(buy(NEW, 3));
     ck_assert_uint_eq(added_count, 0);
     ck_assert_uint_eq(fake_follow.waits, 1);
-    (void)a_segment(core.catalogue, NEW);
+    (void)a_segment(sale.catalogue, NEW);
     follow_ends(true);
     must_be_added(0, NEW, 3);
     ck_assert_uint_eq(told_count, 0); // the batcher tells
-    ck_assert_uint_eq(sk_catalogue_find(core.catalogue, NEW)->pins, 0);
+    ck_assert_uint_eq(sk_catalogue_find(sale.catalogue, NEW)->pins, 0);
     // Refused from memory: this time the outcome comes later.
     ck_assert(buy(NEW + 1, 4));
-    (void)a_segment(core.catalogue, NEW + 1);
+    (void)a_segment(sale.catalogue, NEW + 1);
     refuses = true;
     follow_ends(true);
     must_be_told(4, SK_VERDICT_SOLD_OUT);

@@ -11,7 +11,7 @@
 enum { ACTIVE_MAX = 4, RUNS_MAX = 64, TOLD_MAX = 16, RETIRE_PAUSE_MS = 60000 };
 
 static uv_loop_t loop;
-static struct sk_core core;
+static struct sk_sale sale;
 static struct sk_rebuilds *rebuilds;
 
 // ---- the rebuild ----
@@ -25,10 +25,10 @@ static struct run {
 static size_t run_count;
 static enum sk_status run_status;
 
-enum sk_status sk_rebuild_run(const struct sk_core *its_core, struct sk_segment *segment, enum sk_rebuild_why why,
+enum sk_status sk_rebuild_run(const struct sk_sale *its_sale, struct sk_segment *segment, enum sk_rebuild_why why,
                               sk_rebuild_cb *done, void *arg)
 {
-    ck_assert_ptr_eq(its_core, &core);
+    ck_assert_ptr_eq(its_sale, &sale);
     ck_assert_uint_gt(segment->voucher->pins, 0);
     if (run_status != SK_OK)
         return run_status;
@@ -57,7 +57,7 @@ static struct sk_segment *ask_again; // when told
 
 static struct sk_segment *segment_of(int64_t voucher_id)
 {
-    return a_segment(core.catalogue, voucher_id);
+    return a_segment(sale.catalogue, voucher_id);
 }
 
 static void on_done(void *arg, bool ok)
@@ -92,9 +92,9 @@ static void setup(void)
 {
     now_ms = 1000;
     run_status = SK_OK;
-    core = (struct sk_core){.loop = &loop};
-    core.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    rebuilds = sk_rebuilds_open(&core);
+    sale = (struct sk_sale){.loop = &loop};
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    rebuilds = sk_rebuilds_open(&sale);
     ck_assert_ptr_nonnull(rebuilds);
 }
 
@@ -105,9 +105,9 @@ static void teardown(void)
             ends(i, false);
     }
     sk_rebuilds_close(rebuilds);
-    for (size_t i = 0; i < sk_catalogue_count(core.catalogue); i++)
-        ck_assert_uint_eq(sk_catalogue_at(core.catalogue, i)->pins, 0);
-    sk_catalogue_free(core.catalogue);
+    for (size_t i = 0; i < sk_catalogue_count(sale.catalogue); i++)
+        ck_assert_uint_eq(sk_catalogue_at(sale.catalogue, i)->pins, 0);
+    sk_catalogue_free(sale.catalogue);
     fake_stores_forget();
 }
 
@@ -258,7 +258,7 @@ START_TEST(a_retired_segment_goes_with_its_last_pin)
     struct sk_voucher *voucher = segment_of(1)->voucher;
     ck_assert_int_eq(sk_rebuild(rebuilds, segment_of(1), SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
     sk_voucher_pin(voucher); // of another
-    ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     ends(0, true);
     ck_assert_uint_eq(voucher->pins, 1);
     ck_assert_int_eq(sk_rebuild(rebuilds, voucher->segments[0], SK_REBUILD_DOUBT, NULL, NULL), SK_FULL);
@@ -325,7 +325,7 @@ START_TEST(closing_tells_those_in_line)
         ck_assert_uint_eq(segment_of(id)->voucher->pins, 0);
     ck_assert_uint_eq(run_count, ACTIVE_MAX);
     sk_rebuilds_close(NULL);
-    rebuilds = sk_rebuilds_open(&core); // for the teardown
+    rebuilds = sk_rebuilds_open(&sale); // for the teardown
 }
 END_TEST
 

@@ -14,7 +14,7 @@ enum { POOL = 100, TOLD_MAX = 32 };
 
 static uv_loop_t loop;
 static struct sk_config config;
-static struct sk_core core;
+static struct sk_sale sale;
 static struct sk_regrant *regrant;
 static struct sk_entry *own; // of all orders, before they were lost
 static struct sk_entry *new_entries[TOLD_MAX];
@@ -48,7 +48,7 @@ void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_o
     (void)snprintf(added_journal_id, sizeof added_journal_id, "%s", entry->journal_id);
     if (entry->open++ == 0)
         new_entries[new_entry_count++] = entry;
-    sk_order_give(core.orders, order);
+    sk_order_give(sale.orders, order);
 }
 
 void sk_writer_resume(struct sk_writer *writer, struct sk_order *order)
@@ -56,21 +56,21 @@ void sk_writer_resume(struct sk_writer *writer, struct sk_order *order)
     (void)writer;
     resumed++;
     resumed_epoch = order->epoch;
-    sk_order_give(core.orders, order);
+    sk_order_give(sale.orders, order);
 }
 
 void sk_writer_leave(struct sk_writer *writer, struct sk_order *order)
 {
     (void)writer;
     left++;
-    sk_order_give(core.orders, order);
+    sk_order_give(sale.orders, order);
 }
 
 void sk_writer_forget(struct sk_writer *writer, struct sk_order *order)
 {
     (void)writer;
     forgotten++;
-    sk_order_give(core.orders, order);
+    sk_order_give(sale.orders, order);
 }
 
 void sk_rebuild_soon(struct sk_rebuilds *its_rebuilds, struct sk_segment *its_segment, enum sk_doubt doubt)
@@ -95,8 +95,8 @@ static struct sk_order_list writing;
 
 static void write_order(struct sk_order *order)
 {
-    sk_order_move(core.orders, order, SK_ORDER_GRANTED, &writing);
-    sk_order_move(core.orders, order, SK_ORDER_WRITING, &writing);
+    sk_order_move(sale.orders, order, SK_ORDER_GRANTED, &writing);
+    sk_order_move(sale.orders, order, SK_ORDER_WRITING, &writing);
 }
 
 // ---- fixture ----
@@ -105,12 +105,12 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.batch_max = 4};
-    core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome, .orphaned = on_orphaned};
-    core.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    core.orders = sk_order_pool_new(POOL);
-    regrant = sk_regrant_open(&core, NULL);
+    sale = (struct sk_sale){.loop = &loop, .config = &config, .on_outcome = on_outcome, .orphaned = on_orphaned};
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    sale.orders = sk_order_pool_new(POOL);
+    regrant = sk_regrant_open(&sale, NULL);
     ck_assert_ptr_nonnull(regrant);
-    own = sk_entry_new(&core, a_segment(core.catalogue, 1), SK_ENTRY_OWN, "10-1");
+    own = sk_entry_new(&sale, a_segment(sale.catalogue, 1), SK_ENTRY_OWN, "10-1");
 }
 
 static void teardown(void)
@@ -118,12 +118,12 @@ static void teardown(void)
     sk_regrant_close(regrant);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
-    ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
+    ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
     sk_entry_forget(own);
     while (new_entry_count > 0)
         sk_entry_forget(new_entries[--new_entry_count]);
-    sk_order_pool_free(core.orders);
-    sk_catalogue_free(core.catalogue);
+    sk_order_pool_free(sale.orders);
+    sk_catalogue_free(sale.catalogue);
     fake_stores_forget();
 }
 
@@ -135,8 +135,8 @@ static char ids[TOLD_MAX][SK_UUID_SIZE];
 static void lose(uint64_t count)
 {
     for (uint64_t ticket = 1; ticket <= count; ticket++) {
-        struct sk_order *order = sk_order_take(core.orders);
-        sk_order_name(core.orders, order, 0, 0);
+        struct sk_order *order = sk_order_take(sale.orders);
+        sk_order_name(sale.orders, order, 0, 0);
         order->ticket = ticket;
         order->epoch = 7;
         order->entry = own;
@@ -366,10 +366,10 @@ END_TEST
 START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
 {
     struct sk_left left_over = {0};
-    struct sk_entry *loose = sk_entry_new(&core, own->segment, SK_ENTRY_LOOSE, "");
+    struct sk_entry *loose = sk_entry_new(&sale, own->segment, SK_ENTRY_LOOSE, "");
     fake_redis.down = true;
     for (int i = 0; i < 2; i++)
-        sk_regrant_requeue(regrant, loose, sk_order_take(core.orders));
+        sk_regrant_requeue(regrant, loose, sk_order_take(sale.orders));
     sk_regrant_count(regrant, &left_over);
     ck_assert_uint_eq(left_over.in_letters, 2);
     ck_assert_uint_eq(left_over.nowhere, 0);
@@ -391,7 +391,7 @@ START_TEST(batches_have_their_bound_and_closing_forgets)
     ck_assert(!sk_regrant_idle(regrant));
     sk_regrant_close(regrant);
     ck_assert_uint_eq(forgotten, 6);
-    regrant = sk_regrant_open(&core, NULL); // for the teardown
+    regrant = sk_regrant_open(&sale, NULL); // for the teardown
 }
 END_TEST
 

@@ -19,7 +19,7 @@ enum { POOL = 100, TAKEN_MAX = 32, ENTRIES_MAX = 64 };
 
 static uv_loop_t loop;
 static struct sk_config config;
-static struct sk_core core;
+static struct sk_sale sale;
 static struct sk_sweeper *sweeper;
 static struct sk_segment *segment;
 
@@ -87,7 +87,7 @@ void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_o
     ck_assert_int_eq(entry->kind, SK_ENTRY_RECOVERED);
     ck_assert_int_eq(order->epoch, 7);
     taken[taken_count++] = entry;
-    sk_order_give(core.orders, order);
+    sk_order_give(sale.orders, order);
 }
 
 enum sk_status sk_rebuild(struct sk_rebuilds *its_rebuilds, struct sk_segment *its_segment, enum sk_rebuild_why why,
@@ -117,12 +117,12 @@ static void settle(void)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    config = (struct sk_config){.journal_max_orders = POOL};
-    core = (struct sk_core){.loop = &loop, .config = &config};
-    core.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    core.orders = sk_order_pool_new(POOL);
-    sweeper = sk_sweeper_open(&core, NULL);
-    segment = a_segment(core.catalogue, 1);
+    config = (struct sk_config){.orders_max = POOL};
+    sale = (struct sk_sale){.loop = &loop, .config = &config};
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    sale.orders = sk_order_pool_new(POOL);
+    sweeper = sk_sweeper_open(&sale, NULL);
+    segment = a_segment(sale.catalogue, 1);
     may_judge = true;
     life = SK_LIFE_DEAD;
 }
@@ -135,9 +135,9 @@ static void teardown(void)
     ck_assert_uint_eq(recover_lock.released, recover_lock.taken);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
-    ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
-    sk_order_pool_free(core.orders);
-    sk_catalogue_free(core.catalogue);
+    ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
+    sk_order_pool_free(sale.orders);
+    sk_catalogue_free(sale.catalogue);
     fake_stores_forget();
 }
 
@@ -295,8 +295,8 @@ END_TEST
 START_TEST(only_what_is_not_held_is_an_orphan)
 {
     static const char *const sessions[] = {FAKE_SESSION, FAKE_SESSION, FAKE_SESSION};
-    struct sk_entry *first = sk_entry_new(&core, segment, SK_ENTRY_OWN, "1-0");
-    struct sk_entry *third = sk_entry_new(&core, segment, SK_ENTRY_OWN, "3-0");
+    struct sk_entry *first = sk_entry_new(&sale, segment, SK_ENTRY_OWN, "1-0");
+    struct sk_entry *third = sk_entry_new(&sale, segment, SK_ENTRY_OWN, "3-0");
     sweep();
     journal_shows("-", 3, sessions);
     journal_shows("(1-0", 3, sessions);
@@ -311,7 +311,7 @@ END_TEST
 START_TEST(orphans_are_looked_for_from_the_start)
 {
     static const char *const sessions[] = {FAKE_SESSION};
-    struct sk_entry *entry = sk_entry_new(&core, segment, SK_ENTRY_OWN, "1-0");
+    struct sk_entry *entry = sk_entry_new(&sale, segment, SK_ENTRY_OWN, "1-0");
     sweep();
     journal_shows("-", 1, sessions);
     ck_assert(is_over());
@@ -331,7 +331,7 @@ START_TEST(many_segments_with_orphans_take_turns)
     static const struct sk_reply nothing = {.kind = REPLY_LIST};
     bool seen[MANY + 1] = {false};
     for (int id = 1; id <= MANY; id++)
-        sk_sweep_orphans(sweeper, a_segment(core.catalogue, id));
+        sk_sweep_orphans(sweeper, a_segment(sale.catalogue, id));
     for (int round = 0; round < 2; round++) {
         WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), fake_redis.count > fake_redis.answered));
         ck_assert_uint_eq(fake_redis.count - fake_redis.answered, AT_A_TIME);

@@ -18,7 +18,7 @@ static const struct sk_rows list = {1, list_rows};
 static void setup(void)
 {
     control_setup();
-    (void)a_segment(core.catalogue, VOUCHER);
+    (void)a_segment(sale.catalogue, VOUCHER);
     fake_follow.newest_id = NEWEST;
 }
 
@@ -32,7 +32,7 @@ static void must_show(uint64_t ticket, const char *rest)
 
 static void a_second_passes(void)
 {
-    struct sk_voucher *voucher = sk_catalogue_find(core.catalogue, VOUCHER);
+    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
     voucher->shown.until_ms = control.list.until_ms = uv_now(&loop);
 }
 
@@ -63,7 +63,7 @@ END_TEST
 
 START_TEST(what_is_kept_lasts_a_second)
 {
-    struct sk_voucher *voucher = sk_catalogue_find(core.catalogue, VOUCHER);
+    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
     sk_query_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
     ck_assert_uint_eq(voucher->shown.until_ms, uv_now(&loop) + 1000);
@@ -122,7 +122,7 @@ START_TEST(a_newer_id_waits_for_the_next_look)
     sk_query_voucher(&control, NEW, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
     ck_assert_uint_eq(told_count, 0);
-    (void)a_segment(core.catalogue, NEW);
+    (void)a_segment(sale.catalogue, NEW);
     follow_ends(true);
     ck_assert_str_eq(the_statement(SK_STATEMENT_FIND_VOUCHER)->argv[0], "9");
     pg_answers(&one_voucher);
@@ -160,7 +160,7 @@ START_TEST(before_the_catalogue_is_known_all_wait_for_it)
     fake_follow.complete = false;
     sk_query_voucher(&control, OLD, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
-    (void)a_segment(core.catalogue, OLD);
+    (void)a_segment(sale.catalogue, OLD);
     follow_ends(true);
     pg_answers(&one_voucher);
     must_be_told(1, SK_VERDICT_FOUND);

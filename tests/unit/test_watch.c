@@ -21,7 +21,7 @@ enum { LIVING_MAX = 4, DONE_MAX = 256, IDLE_ROUNDS = 4, ENOUGH_MS = 2000, RETIRE
 
 static uv_loop_t loop;
 static struct sk_config config;
-static struct sk_core core;
+static struct sk_sale sale;
 static struct sk_watch *watch;
 
 // ---- sessions ----
@@ -94,9 +94,9 @@ static void setup(void)
     living_count = 1;
     rebuilt_count = swept_count = 0;
     config = (struct sk_config){.retire_after_ms = RETIRE_AFTER_MS};
-    core = (struct sk_core){.loop = &loop, .config = &config};
-    core.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    watch = sk_watch_open(&core, NULL, NULL);
+    sale = (struct sk_sale){.loop = &loop, .config = &config};
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    watch = sk_watch_open(&sale, NULL, NULL);
     ck_assert_ptr_nonnull(watch);
 }
 
@@ -105,16 +105,16 @@ static void teardown(void)
     while (fake_redis.answered < fake_redis.count)
         redis_answers(NULL);
     sk_watch_close(watch);
-    for (size_t i = 0; i < sk_catalogue_count(core.catalogue); i++)
-        ck_assert_uint_eq(sk_catalogue_at(core.catalogue, i)->pins, 0);
-    sk_catalogue_free(core.catalogue);
+    for (size_t i = 0; i < sk_catalogue_count(sale.catalogue); i++)
+        ck_assert_uint_eq(sk_catalogue_at(sale.catalogue, i)->pins, 0);
+    sk_catalogue_free(sale.catalogue);
     fake_stores_forget();
 }
 
 // A voucher whose sale goes on.
 static struct sk_segment *on_sale(int64_t id)
 {
-    struct sk_segment *segment = a_segment(core.catalogue, id);
+    struct sk_segment *segment = a_segment(sale.catalogue, id);
     segment->voucher->end_ms = INT64_MAX / 2;
     return segment;
 }
@@ -268,7 +268,7 @@ START_TEST(a_page_is_full)
         (void)snprintf(tag, sizeof tag, "1-%u", i);
         struct sk_catalogue_row row = {
             .change = 1, .voucher_id = 1, .segment_count = SEGMENTS, .segment = i, .tag = tag, .end_ms = INT64_MAX / 2};
-        ck_assert_int_eq(sk_catalogue_put(core.catalogue, &row), SK_OK);
+        ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     }
     for (int64_t id = 2; id <= MANY; id++)
         (void)on_sale(id);
@@ -391,7 +391,7 @@ END_TEST
 START_TEST(a_sale_that_is_long_over_is_retired)
 {
     all_is_well();
-    struct sk_segment *segment = a_segment(core.catalogue, 1); // it ended in 1970
+    struct sk_segment *segment = a_segment(sale.catalogue, 1); // it ended in 1970
     segment->care->retire_at_ms = now_ms + 20000;              // the last try is not long ago
     sk_watch_hurry(watch);
     (void)go_round();
@@ -503,7 +503,7 @@ END_TEST
 START_TEST(own_orders_are_busy_before_any_look)
 {
     struct sk_segment *segment = on_sale(1);
-    struct sk_entry *entry = sk_entry_new(&core, segment, SK_ENTRY_OWN, "10-1");
+    struct sk_entry *entry = sk_entry_new(&sale, segment, SK_ENTRY_OWN, "10-1");
     ck_assert_uint_eq(busy(8), 1);
     ck_assert_ptr_eq(out[0], segment);
     ck_assert(complete);

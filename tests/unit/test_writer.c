@@ -16,7 +16,7 @@ enum { TOLD_MAX = 4096, BATCH_MAX = 4, POOL = 5000 };
 
 static uv_loop_t loop;
 static struct sk_config config;
-static struct sk_core core;
+static struct sk_sale sale;
 static struct sk_writer *writer;
 static int recovered;
 
@@ -59,8 +59,8 @@ static void on_orphaned(void *upkeep, struct sk_segment *segment)
 static void on_stale(void *arg, struct sk_order *order)
 {
     ck_assert_ptr_eq(arg, &stale_count);
-    sk_order_move(core.orders, order, SK_ORDER_LOST, &lost);
-    sk_order_move(core.orders, order, SK_ORDER_REGRANTING, &regranting); // so that it can come back
+    sk_order_move(sale.orders, order, SK_ORDER_LOST, &lost);
+    sk_order_move(sale.orders, order, SK_ORDER_REGRANTING, &regranting); // so that it can come back
     stale[stale_count++] = order;
 }
 
@@ -83,11 +83,11 @@ static void must_be_told(uint64_t ticket, enum sk_verdict verdict)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    config = (struct sk_config){.batch_max = BATCH_MAX, .journal_max_orders = POOL, .sold_out_mark_ms = 200};
-    core = (struct sk_core){.loop = &loop, .config = &config, .on_outcome = on_outcome, .orphaned = on_orphaned};
-    core.catalogue = sk_catalogue_new(1);
-    core.orders = sk_order_pool_new(POOL);
-    writer = sk_writer_open(&core, &events);
+    config = (struct sk_config){.batch_max = BATCH_MAX, .orders_max = POOL, .sold_out_mark_ms = 200};
+    sale = (struct sk_sale){.loop = &loop, .config = &config, .on_outcome = on_outcome, .orphaned = on_orphaned};
+    sale.catalogue = sk_catalogue_new(1);
+    sale.orders = sk_order_pool_new(POOL);
+    writer = sk_writer_open(&sale, &events);
     ck_assert_ptr_nonnull(writer);
 }
 
@@ -105,9 +105,9 @@ static void teardown(void)
     sk_writer_close(writer);
     (void)uv_run(&loop, UV_RUN_DEFAULT); // lets the handle close
     ck_assert_int_eq(uv_loop_close(&loop), 0);
-    ck_assert_uint_eq(sk_order_pool_out(core.orders), 0);
-    sk_order_pool_free(core.orders);
-    sk_catalogue_free(core.catalogue);
+    ck_assert_uint_eq(sk_order_pool_out(sale.orders), 0);
+    sk_order_pool_free(sale.orders);
+    sk_catalogue_free(sale.catalogue);
     fake_stores_forget();
 }
 
@@ -116,16 +116,16 @@ static void teardown(void)
 
 static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
 {
-    struct sk_segment *voucher = a_segment(core.catalogue, voucher_id);
-    return sk_entry_new(&core, voucher, SK_ENTRY_OWN, journal_id);
+    struct sk_segment *voucher = a_segment(sale.catalogue, voucher_id);
+    return sk_entry_new(&sale, voucher, SK_ENTRY_OWN, journal_id);
 }
 
 // Orders of user-<ticket> for tickets from `first` on; they belong to one entry.
 static void grant_under(int64_t epoch, struct sk_entry *entry, uint64_t first, uint64_t count, bool patient)
 {
     for (uint64_t ticket = first; ticket < first + count; ticket++) {
-        struct sk_order *order = sk_order_take(core.orders);
-        sk_order_name(core.orders, order, 0, 0);
+        struct sk_order *order = sk_order_take(sale.orders);
+        sk_order_name(sale.orders, order, 0, 0);
         order->ticket = ticket;
         order->epoch = epoch;
         order->patient = patient;
@@ -192,7 +192,7 @@ START_TEST(an_order_goes_to_its_commit)
     ck_assert_uint_eq(fake_pg.count, 0); // nothing starts before the turn ends
     pump();
     must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
-    ck_assert_uint_eq(sk_order_pool_count(core.orders, SK_ORDER_WRITING), 2);
+    ck_assert_uint_eq(sk_order_pool_count(sale.orders, SK_ORDER_WRITING), 2);
     ck_assert_uint_eq(told_count, 0);
     ck_assert_uint_eq(fake_redis.count, 0); // the journal has them until after the commit, and no lock was taken
     OUTCOMES({"1", "placed"}, {"2", "placed"});
@@ -395,7 +395,7 @@ START_TEST(postgres_learns_the_newest_journal_id_of_a_batch)
     pump();
     ck_assert_str_eq(fake_pg.asked[0].argv[5], "10-10");
     OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"});
-    grant(sk_entry_new(&core, a_segment(core.catalogue, 1), SK_ENTRY_LOOSE, ""), 4, 1, false);
+    grant(sk_entry_new(&sale, a_segment(sale.catalogue, 1), SK_ENTRY_LOOSE, ""), 4, 1, false);
     pump();
     ck_assert_ptr_null(fake_pg.asked[1].argv[5]);
     OUTCOMES({"1", "placed"});
@@ -589,8 +589,8 @@ END_TEST
 // Recovery settles orders that nobody waits for.
 START_TEST(recovered_entries_are_reported_when_settled)
 {
-    struct sk_segment *voucher = a_segment(core.catalogue, 1);
-    struct sk_entry *entry = sk_entry_new(&core, voucher, SK_ENTRY_RECOVERED, "10-1");
+    struct sk_segment *voucher = a_segment(sale.catalogue, 1);
+    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_RECOVERED, "10-1");
     grant(entry, 0, 1, true);
     ck_assert_ptr_null(voucher->entries.oldest); // it is not one of ours
     pump();
@@ -737,10 +737,10 @@ START_TEST(an_entry_is_held_until_it_is_dropped)
     grant(entry, 1, 1, false);
     pump();
     OUTCOMES({"1", "placed"});
-    ck_assert(sk_entry_holds(&core, segment, &at, "10-1"));
+    ck_assert(sk_entry_holds(&sale, segment, &at, "10-1"));
     redis_answers(answers[_i]);
     at = NULL;
-    ck_assert(!sk_entry_holds(&core, segment, &at, "10-1"));
+    ck_assert(!sk_entry_holds(&sale, segment, &at, "10-1"));
     ck_assert_int_eq(orphans, _i == 0 ? 0 : 1);
 }
 END_TEST
@@ -755,10 +755,10 @@ START_TEST(own_entries_are_told_from_others_along_the_journal)
     grant(entry_of(1, "10-1"), 1, 1, false);
     grant(entry_of(1, "10-3"), 2, 1, false);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        ck_assert(sk_entry_holds(&core, a_segment(core.catalogue, 1), &at, rows[i].id) == rows[i].held);
+        ck_assert(sk_entry_holds(&sale, a_segment(sale.catalogue, 1), &at, rows[i].id) == rows[i].held);
     fake_redis.run_number++; // another process: its entries are others'
     at = NULL;
-    ck_assert(!sk_entry_holds(&core, a_segment(core.catalogue, 1), &at, "10-1"));
+    ck_assert(!sk_entry_holds(&sale, a_segment(sale.catalogue, 1), &at, "10-1"));
 }
 END_TEST
 
@@ -773,7 +773,7 @@ START_TEST(the_largest_entry_refused_as_a_whole_can_be_settled)
     config.batch_max = LARGEST;
     sk_writer_close(writer);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
-    writer = sk_writer_open(&core, &events);
+    writer = sk_writer_open(&sale, &events);
     grant(entry_of(1, "10-1"), 1, LARGEST, false);
     pump();
     for (int i = 0; i < LARGEST; i++) {
@@ -836,7 +836,7 @@ START_TEST(what_is_left_is_counted_by_who_keeps_it)
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump(); // these are written, the rest waits
     grant(entry_of(1, "10-2"), 3, 5, false);
-    grant(sk_entry_new(&core, a_segment(core.catalogue, 2), SK_ENTRY_LOOSE, ""), 8, 3, false);
+    grant(sk_entry_new(&sale, a_segment(sale.catalogue, 2), SK_ENTRY_LOOSE, ""), 8, 3, false);
     pump();
     sk_writer_count(writer, &left);
     ck_assert_uint_eq(left.in_journal, 7);
@@ -859,9 +859,9 @@ START_TEST(closing_forgets_what_is_under_way)
     grant(entry_of(1, "10-2"), 3, 6, false);
     grant(entry_of(2, "10-1"), 9, 1, false);
     pump(); // four are written, the rest waits
-    ck_assert_uint_eq(sk_order_pool_count(core.orders, SK_ORDER_DELAYED), 1);
-    ck_assert_uint_eq(sk_order_pool_count(core.orders, SK_ORDER_WRITING), 4);
-    ck_assert_uint_eq(sk_order_pool_count(core.orders, SK_ORDER_GRANTED), 3);
+    ck_assert_uint_eq(sk_order_pool_count(sale.orders, SK_ORDER_DELAYED), 1);
+    ck_assert_uint_eq(sk_order_pool_count(sale.orders, SK_ORDER_WRITING), 4);
+    ck_assert_uint_eq(sk_order_pool_count(sale.orders, SK_ORDER_GRANTED), 3);
     ck_assert_uint_eq(told_count, 0);
 }
 END_TEST

@@ -1,6 +1,6 @@
 // What the modules of a reactor's sale share: the loop, the stores, the orders, and who wants to know.
-#ifndef SK_SALE_CORE_H
-#define SK_SALE_CORE_H
+#ifndef SK_SALE_SALE_H
+#define SK_SALE_SALE_H
 
 #include <uv.h>
 
@@ -28,7 +28,7 @@ enum sk_doubt {
     SK_DOUBT_DAMAGED, // Redis cannot work with it
 };
 
-struct sk_core {
+struct sk_sale {
     uv_loop_t *loop; // borrowed, as all below
     const struct sk_config *config;
     // The road's links: orders, and nothing that could hold them up. Replies come in order.
@@ -54,12 +54,12 @@ struct sk_core {
 };
 
 // Tells the client that waits for the order, if one does.
-static inline void sk_core_tell(const struct sk_core *core, const struct sk_order *order, enum sk_verdict verdict,
+static inline void sk_sale_tell(const struct sk_sale *sale, const struct sk_order *order, enum sk_verdict verdict,
                                 const char *order_id, uint64_t retry_after_ms)
 {
     struct sk_outcome outcome = {.verdict = verdict, .order_id = order_id, .retry_after_ms = retry_after_ms};
     if (order->ticket != 0)
-        core->on_outcome(core->arg, order->ticket, &outcome);
+        sale->on_outcome(sale->arg, order->ticket, &outcome);
 }
 
 #endif
