@@ -49,6 +49,8 @@ def units_are_held_meanwhile(world: World) -> list[str]:
         units = world.vouchers[sample.voucher].units
         if sample.state == "open" and (sample.stock < 0 or sample.stock + sample.buyers > units):
             complaints.append(f"{sample.stock} for sale and {sample.buyers} buyers of {units} units: {sample}")
+    if world.samples and not any(sample.state == "open" for sample in world.samples):
+        complaints.append("no voucher was seen open at any moment: this assertion saw nothing")
     return complaints
 
 

@@ -160,6 +160,7 @@ def corruptions() -> dict[str, list]:
         "units_are_held_meanwhile": [
             lambda world: world.samples.append(Sample("1", "open", 3, 3, "1")),
             lambda world: world.samples.append(Sample("1", "open", -1, 5, "1")),
+            lambda world: world.samples.pop(0),
         ],
         "buyers_are_the_orders": [
             voucher(lambda v: v.buyers.update(u0="o8")),

@@ -16,7 +16,8 @@ local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local found = {}
 for _, tag in ipairs(ARGV) do
   local v = redis.call('HMGET', 'seckill:{' .. tag .. '}:voucher', 'state', 'stock', 'epoch', 'run')
-  local state = v[4] == run and v[1] or 'unsure'
+  local opened_under = string.match(v[4] or '', '^%d+%-(%x+)$') -- the protocol's version stands before it
+  local state = opened_under == run and v[1] or 'unsure'
   local buyers = redis.call('HLEN', 'seckill:{' .. tag .. '}:buyers')
   for _, value in ipairs({ tag, state or '', v[2] or '', buyers, v[3] or '' }) do
     found[#found + 1] = tostring(value)
