@@ -80,7 +80,7 @@ CONTROLS = [
         "src/sale/writer.c",
         '        SK_FAILPOINT("writer.sent");',
         "        for (size_t i = 0; i < batch->n; i++)\n"
-        "            sk_core_tell(writer->core, batch->rows[i], SK_VERDICT_PLACED, batch->rows[i]->id, 0);",
+        "            sk_sale_tell(writer->sale, batch->rows[i], SK_VERDICT_PLACED, batch->rows[i]->id, 0);",
         "16b",
     ),
     Control(

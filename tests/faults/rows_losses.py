@@ -167,7 +167,7 @@ STOPPED_COUNTING = {
     "SECKILL_REDIS_TIMEOUT_MS": "5000",  # longer than it is stopped
     "SECKILL_SOLD_OUT_MARK_MS": "2000",
 }
-STOPPED_RECONCILING = {"SECKILL_FAILPOINTS": "reconcile.buyers=stop"}
+STOPPED_RECONCILING = {"SECKILL_FAILPOINTS": "rebuild.buyers=stop"}
 
 ROWS = [
     Fault("4a", "Redis killed, appendfsync always", redis_killed, short=True, rebuilds=2, unknown=0.35),
