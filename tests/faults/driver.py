@@ -142,7 +142,12 @@ class Run:
             "begin_at": (now - timedelta(hours=3)).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "end_at": (now + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
-        status, document = self.stack.instances[-1].ask("POST", "/admin/vouchers", body=terms)
+        headers, deadline = {"Idempotency-Key": f"{self.fault.name}-{len(self.vouchers)}"}, time.monotonic() + 5
+        while True:  # an instance may have a reactor that is not ready yet
+            status, document = self.stack.instances[-1].ask("POST", "/admin/vouchers", body=terms, headers=headers)
+            if status not in (0, 503) or time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
         if status != 201 or document["state"] != "open":
             raise Broken(f"no voucher: {status} {document}")
         self.vouchers.append(document["id"])
