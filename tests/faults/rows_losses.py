@@ -200,7 +200,7 @@ ROWS = [
     ),
     Fault(
         "6g", "FLUSHALL while the buyers are read", flushed_while_buyers_are_read,
-        units=100, first_env=STOPPED_COUNTING, rebuilds=2, unknown=0.45,
+        units=100, first_env=STOPPED_COUNTING, refused_202=25, rebuilds=2, unknown=0.45,
     ),
     Fault(
         "6h",
