@@ -1,13 +1,17 @@
-// An order that PostgreSQL does not know yet, as the interface shows it. What PostgreSQL knows it shows by itself
-// (order_json).
+// An order as the interface shows it while its request, or Redis alone, knows of it. What PostgreSQL knows it shows by
+// itself, in the same form (order_json() in sql/).
 #ifndef SK_CONTROL_ORDER_JSON_H
 #define SK_CONTROL_ORDER_JSON_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
+// Room for the longest order, and for one more character.
+enum { SK_ORDER_JSON_SIZE = 256 };
 
-// Any thread. The texts need no escape: an id, and a user as text.h has it.
-void sk_order_json(struct sk_buf *out, const char *order_id, int64_t voucher_id, const char *user, const char *status);
+// Any thread. Writes the JSON text and NUL, and returns its length. The texts need no escape: a UUID, a user as text.h
+// has it, and a constant.
+size_t sk_order_json(char out[SK_ORDER_JSON_SIZE], const char *order_id, int64_t voucher_id, const char *user,
+                     const char *status);
 
 #endif

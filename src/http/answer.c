@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text.h"
+#include "order_json.h"
 
 enum { RETRY_AFTER_MS = 1000, BODY_SIZE = 512, LOCATION_SIZE = 64, SECONDS_SIZE = 24 };
 
@@ -179,12 +179,11 @@ void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *requ
 void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                      const struct sk_answer_order *order)
 {
-    char body[BODY_SIZE], location[LOCATION_SIZE];
+    char body[SK_ORDER_JSON_SIZE], location[LOCATION_SIZE];
     bool accepted = verdict == SK_VERDICT_ACCEPTED;
-    int n = snprintf(body, sizeof body,
-                     "{\"id\":\"%s\",\"voucher_id\":\"%" PRId64 "\",\"user_id\":\"%.*s\",\"status\":\"%s\"}\n",
-                     order->id, order->voucher_id, (int)SK_USER_MAX, order->user, accepted ? "pending" : "unpaid");
-    struct sk_response *response = sk_response_new(type_json, body, (size_t)n);
+    size_t n = sk_order_json(body, order->id, order->voucher_id, order->user, accepted ? "pending" : "unpaid");
+    body[n++] = '\n';
+    struct sk_response *response = sk_response_new(type_json, body, n);
     (void)snprintf(location, sizeof location, "/orders/%s", order->id);
     sk_response_header(response, "Location", location);
     if (accepted && order->respond_async)

@@ -7,9 +7,10 @@
 #include "commands.h"
 #include "create.h"
 #include "letters.h"
-#include "order_queries.h"
+#include "order_lookup.h"
 #include "prefer.h"
 #include "terms.h"
+#include "user_orders.h"
 #include "voucher_queries.h"
 
 enum { KEY_MAX = 255 };
@@ -86,12 +87,12 @@ static void handle_answer_order(const struct sk_context *context, struct sk_requ
 void sk_handle_order(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
-    sk_query_order(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
+    sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
 }
 
 void sk_handle_orders(const struct sk_context *context, struct sk_request *request)
 {
-    sk_query_orders(sk_shop_control(context->shop), sk_call_of(request)->user, request->ticket);
+    sk_user_orders(sk_shop_control(context->shop), sk_call_of(request)->user, request->ticket);
 }
 
 // ---- vouchers ----

@@ -1,4 +1,4 @@
-// Pure judgement, no stores: watch.c, rebuild.c and order_queries.c bring both sides.
+// Pure judgement, no stores: watch.c, rebuild.c and order_lookup.c bring both sides.
 #include "audit.h"
 
 #include <inttypes.h>

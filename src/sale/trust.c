@@ -1,7 +1,10 @@
 // The same limits stand in place_orders.lua.
 #include "trust.h"
 
+#include <inttypes.h>
 #include <string.h>
+
+#include "log.h"
 
 enum { TRUSTED_DIGITS = 15, MOST_DIGITS = 20 };
 
@@ -39,6 +42,20 @@ bool sk_trust_is_version(const char *text)
         return trust_is_id(text, TRUSTED_DIGITS);
     const char *end = trust_after_digits(text + sizeof label - 1, TRUSTED_DIGITS);
     return end != NULL && *end == '\0';
+}
+
+bool sk_trust_order_id(const struct sk_reply *reply, int64_t voucher_id, char id[SK_UUID_SIZE])
+{
+    size_t len = 0;
+    const char *text = sk_reply_text(reply, &len);
+    if (text != NULL && len == SK_UUID_CHARS && sk_uuid_valid(text)) {
+        memcpy(id, text, SK_UUID_SIZE);
+        return true;
+    }
+    if (text != NULL && len > 0)
+        sk_log(SK_LOG_WARN, "a buyer's order id is none", "voucher=%" PRId64, voucher_id);
+    id[0] = '\0';
+    return false;
 }
 
 bool sk_trust_is_damage(const char *error)

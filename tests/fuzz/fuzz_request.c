@@ -27,9 +27,10 @@
 #include "letters.h"
 #include "listener.h"
 #include "log.h"
-#include "order_queries.h"
+#include "order_lookup.h"
 #include "routes.h"
 #include "text.h"
+#include "user_orders.h"
 #include "voucher_queries.h"
 
 enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, PATIENCE_TURNS = 3, BACKLOG = 16 };
@@ -222,7 +223,7 @@ bool sk_shop_ready(const struct sk_shop *shop)
     return true;
 }
 
-void sk_query_order(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
 {
     (void)control;
     MUST(sk_uuid_valid(order_id));
@@ -231,7 +232,7 @@ void sk_query_order(struct sk_control *control, const char *order_id, const char
     inquire(order_id[SK_UUID_CHARS - 1], ticket);
 }
 
-void sk_query_orders(struct sk_control *control, const char *user, uint64_t ticket)
+void sk_user_orders(struct sk_control *control, const char *user, uint64_t ticket)
 {
     (void)control;
     must_be_a_user(user);

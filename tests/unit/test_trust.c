@@ -84,6 +84,29 @@ START_TEST(damage_is_what_a_rebuild_mends)
 }
 END_TEST
 
+START_TEST(an_order_id_has_a_form)
+{
+    static const struct {
+        struct sk_reply reply;
+        bool good;
+    } rows[] = {
+        {TEXT("00000000-0000-7000-8000-00000000000a"), true},
+        {TEXT("00000000-0000-7000-8000-00000000000A"), false},
+        {TEXT("00000000-0000-7000-8000-0000000000000"), false},
+        {{.kind = REPLY_TEXT, .text = "00000000-0000-7000-8000-00000000000a\0", .len = 37}, false},
+        {TEXT("x"), false},
+        {TEXT(""), false},
+        {NUMBER(1), false},
+        {NIL, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char id[SK_UUID_SIZE] = "before";
+        ck_assert_msg(sk_trust_order_id(&rows[i].reply, 7, id) == rows[i].good, "row %zu", i);
+        ck_assert_str_eq(id, rows[i].good ? "00000000-0000-7000-8000-00000000000a" : "");
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("trust");
@@ -91,5 +114,6 @@ int main(void)
     tcase_add_test(tcase, numbers_have_a_range);
     tcase_add_test(tcase, ids_and_versions_have_a_form);
     tcase_add_test(tcase, damage_is_what_a_rebuild_mends);
+    tcase_add_test(tcase, an_order_id_has_a_form);
     return harness_main(tcase, CK_FORK);
 }

@@ -1,7 +1,7 @@
 // The list of a user's orders: pending ones from Redis, the others from PostgreSQL, and whether that is all.
 #include "fake_control.h"
 
-#include "order_queries.h"
+#include "user_orders.h"
 
 enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64, ALLOCATIONS_MAX = 60 };
 
@@ -50,7 +50,7 @@ START_TEST(a_list_has_what_is_settled_and_what_is_pending)
     static const rows_t rows[] = {{ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, NULL, "8"}};
     busy[1] = a_segment(sale.catalogue, OTHER);
     busy_count = 2;
-    sk_query_orders(&control, USER, 1);
+    sk_user_orders(&control, USER, 1);
     ck_assert_uint_eq(fake_pg.count, 0); // Redis first: what it has lost by then, PostgreSQL has
     ck_assert_str_eq(fake_redis.asked[0].argv[1], "seckill:{7}:buyers");
     answer_buyer(1, ORDER_B); // in the wrong order
@@ -69,7 +69,7 @@ START_TEST(only_what_is_a_users_is_asked_about)
 {
     busy[1] = a_segment(sale.catalogue, OTHER);
     busy_count = 2;
-    sk_query_orders(&control, USER, 1);
+    sk_user_orders(&control, USER, 1);
     answer_buyer(0, NULL);
     answer_buyer(1, ORDER_B);
     const struct asked *asked = the_statement(SK_STATEMENT_LIST_ORDERS);
@@ -78,7 +78,7 @@ START_TEST(only_what_is_a_users_is_asked_about)
     pg_answers(&no_rows);
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
     busy_count = 0; // nothing is under way
-    sk_query_orders(&control, USER, 1);
+    sk_user_orders(&control, USER, 1);
     ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[1], "{}");
     pg_answers(&no_rows);
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
@@ -92,7 +92,7 @@ START_TEST(a_list_that_may_lack_something_says_so)
     busy_are_all = false;
     for (busy_count = 1; busy_count < BUSY_MAX; busy_count++)
         busy[busy_count] = a_segment(sale.catalogue, 100 + (int64_t)busy_count);
-    sk_query_orders(&control, USER, 1);
+    sk_user_orders(&control, USER, 1);
     ck_assert_uint_eq(fake_redis.count, BUSY_MAX);
     for (size_t i = 0; i < BUSY_MAX; i++)
         answer_buyer(i, i == BUSY_MAX - 1 ? ORDER_B : NULL);
@@ -101,11 +101,11 @@ START_TEST(a_list_that_may_lack_something_says_so)
     must_be_shown(1, "{\"orders\":[],\"complete\":false}");
     busy_are_all = true;
     busy_count = 1;
-    sk_query_orders(&control, USER, 1);
+    sk_user_orders(&control, USER, 1);
     redis_answers(&damage);
     pg_answers(&no_rows);
     must_be_shown(1, "{\"orders\":[],\"complete\":false}");
-    sk_query_orders(&control, USER, 1);
+    sk_user_orders(&control, USER, 1);
     answer_buyer(fake_redis.answered, NULL);
     pg_answers(&no_rows);
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
@@ -116,18 +116,18 @@ START_TEST(half_a_list_is_none)
 {
     busy[1] = a_segment(sale.catalogue, OTHER);
     busy_count = 2;
-    sk_query_orders(&control, USER, 1);
+    sk_user_orders(&control, USER, 1);
     answer_buyer(0, ORDER_B);
     redis_answers_at(1, NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(fake_pg.count, 0);
     fake_redis.down = true;
-    sk_query_orders(&control, USER, 1);
+    sk_user_orders(&control, USER, 1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     fake_redis.down = false;
     fake_stores_forget();
-    sk_query_orders(&control, USER, 1);
-    sk_query_orders(&control, USER, 2);
+    sk_user_orders(&control, USER, 1);
+    sk_user_orders(&control, USER, 2);
     answer_buyer(0, NULL);
     redis_answers_at(1, NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
@@ -136,11 +136,11 @@ START_TEST(half_a_list_is_none)
     pg_answers(&no_rows);
     must_be_shown(2, "{\"orders\":[],\"complete\":true}");
     busy_count = 0;
-    sk_query_orders(&control, USER, 1);
+    sk_user_orders(&control, USER, 1);
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     fake_pg.down = true;
-    sk_query_orders(&control, USER, 1);
+    sk_user_orders(&control, USER, 1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
 END_TEST
@@ -153,7 +153,7 @@ START_TEST(what_is_no_order_id_is_not_asked_about)
                                          "00000000-0000-7000-8000-0000000000000"};
     for (size_t i = 0; i < COUNT(forged); i++) {
         const struct sk_reply field = TEXT(forged[i]);
-        sk_query_orders(&control, USER, 1);
+        sk_user_orders(&control, USER, 1);
         redis_answers(&field);
         ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[1], "{}");
         pg_answers(&no_rows);
@@ -168,7 +168,7 @@ END_TEST
 static void converse(void)
 {
     static const rows_t list[] = {{ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, NULL, "8"}};
-    sk_query_orders(&control, USER, 1);
+    sk_user_orders(&control, USER, 1);
     while (stores_wait()) {
         if (fake_pg.answered < fake_pg.count)
             pg_answers(&(const struct sk_rows){2, list});
@@ -203,7 +203,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = tcase_create("order lists");
+    TCase *tcase = tcase_create("user_orders");
     tcase_add_checked_fixture(tcase, setup, control_teardown);
     tcase_add_test(tcase, a_list_has_what_is_settled_and_what_is_pending);
     tcase_add_test(tcase, only_what_is_a_users_is_asked_about);

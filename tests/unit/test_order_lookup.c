@@ -3,7 +3,7 @@
 #include "fake_control.h"
 
 #include "order_id.h"
-#include "order_queries.h"
+#include "order_lookup.h"
 
 enum { VOUCHER = 7, OTHER = 8, EPOCH = 3, IN_SLOT_MAX = 16, ALLOCATIONS_MAX = 60, ANSWER_SIZE = 512 };
 
@@ -15,16 +15,6 @@ static struct sk_uuid_gen gen;
 static struct sk_segment *segment;
 static char order[SK_UUID_SIZE];  // of the segment's slot and epoch
 static char pending[ANSWER_SIZE]; // what is shown of it
-
-// Of the lists, which are not asked for here.
-size_t sk_watch_busy(const struct sk_watch *watch, struct sk_segment **out, size_t most, bool *complete)
-{
-    (void)watch;
-    (void)out;
-    (void)most;
-    *complete = false;
-    ck_abort_msg("no list was asked for");
-}
 
 // ---- fixture ----
 
@@ -77,7 +67,7 @@ static void answer_look(const char *id)
 // Asks, up to what Redis says.
 static void ask_up_to_the_look(void)
 {
-    sk_query_order(&control, order, USER, 1);
+    sk_order_lookup(&control, order, USER, 1);
     (void)the_statement(SK_STATEMENT_FIND_ORDER);
     pg_answers(&no_rows);
     (void)the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
@@ -108,7 +98,7 @@ START_TEST(what_postgres_has_is_shown)
 {
     char slot[16];
     (void)snprintf(slot, sizeof slot, "%u", segment->slot);
-    sk_query_order(&control, order, USER, 1);
+    sk_order_lookup(&control, order, USER, 1);
     const struct asked *asked = the_statement(SK_STATEMENT_FIND_ORDER);
     ck_assert_str_eq(asked->argv[0], slot);
     ck_assert_str_eq(asked->argv[1], order);
@@ -124,7 +114,7 @@ START_TEST(what_is_anothers_is_not_found)
 {
     static const rows_t anothers[] = {{NULL}};
     static const struct sk_rows rows = {1, anothers};
-    sk_query_order(&control, order, USER, 1);
+    sk_order_lookup(&control, order, USER, 1);
     pg_answers(&rows);
     must_be_told(1, SK_VERDICT_NOT_FOUND);
     ck_assert_uint_eq(fake_pg.count, 1);
@@ -218,7 +208,7 @@ START_TEST(without_redis_it_is_not_known)
         must_be_told(1, SK_VERDICT_UNAVAILABLE);
         ck_assert_uint_eq(fake_pg.answered, fake_pg.count);
     }
-    sk_query_order(&control, order, USER, 1);
+    sk_order_lookup(&control, order, USER, 1);
     pg_answers(&no_rows);
     fake_redis.down = true;
     pg_answers(&accounts);
@@ -252,10 +242,10 @@ END_TEST
 
 START_TEST(without_postgres_it_is_not_known)
 {
-    sk_query_order(&control, order, USER, 1);
+    sk_order_lookup(&control, order, USER, 1);
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    sk_query_order(&control, order, USER, 1);
+    sk_order_lookup(&control, order, USER, 1);
     pg_answers(&no_rows);
     pg_fails(SK_RESULT_FAILED);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
@@ -267,10 +257,10 @@ START_TEST(without_postgres_it_is_not_known)
     fake_pg.down = true;
     answer_look("");
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    sk_query_order(&control, order, USER, 1);
+    sk_order_lookup(&control, order, USER, 1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     fake_pg.down = false;
-    sk_query_order(&control, order, USER, 1);
+    sk_order_lookup(&control, order, USER, 1);
     pg_answers(&no_rows);
     pg_answers(&no_rows); // it has no account of the segment: what Redis has cannot be judged
     answer_look("");
@@ -288,14 +278,14 @@ START_TEST(an_order_of_a_sale_that_was_retired_may_be_away)
     char id[SK_UUID_SIZE];
     for (size_t i = 0; i < COUNT(epochs); i++) {
         sk_order_id_make(&gen, 11, epochs[i], id); // no segment is there
-        sk_query_order(&control, id, USER, 1);
+        sk_order_lookup(&control, id, USER, 1);
         pg_answers(&no_rows);
         follow_ends(true);
         ck_assert_str_eq(the_statement(SK_STATEMENT_RETIRED_EPOCH)->argv[0], "11");
         pg_answers(&rows);
         must_be_told(1, epochs[i] < 7 ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_NOT_FOUND);
     }
-    sk_query_order(&control, id, USER, 1);
+    sk_order_lookup(&control, id, USER, 1);
     pg_answers(&no_rows);
     follow_ends(true);
     pg_answers(NULL);
@@ -308,11 +298,11 @@ START_TEST(a_voucher_that_is_new_is_found_by_a_look)
     char id[SK_UUID_SIZE];
     struct sk_catalogue_row row = {.change = 9, .voucher_id = 9, .segment_count = 1, .tag = "9"};
     sk_order_id_make(&gen, 11, EPOCH, id); // no segment is there
-    sk_query_order(&control, id, USER, 1);
+    sk_order_lookup(&control, id, USER, 1);
     pg_answers(&no_rows);
     ck_assert_uint_eq(told_count, 0);
     must_not_be_found(1);
-    sk_query_order(&control, id, USER, 1);
+    sk_order_lookup(&control, id, USER, 1);
     pg_answers(&no_rows);
     follow_ends(false);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
@@ -323,7 +313,7 @@ START_TEST(a_voucher_that_is_new_is_found_by_a_look)
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     row.state = SK_VOUCHER_OPEN;
     sk_order_id_make(&gen, slot, EPOCH, id);
-    sk_query_order(&control, id, USER, 1);
+    sk_order_lookup(&control, id, USER, 1);
     pg_answers(&no_rows);
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     follow_ends(true);
@@ -370,7 +360,7 @@ START_TEST(each_segment_of_the_slot_is_asked)
     (void)neighbour(OTHER);
     for (size_t where = 0; where < 3; where++) {
         fake_stores_forget();
-        sk_query_order(&control, order, USER, 1);
+        sk_order_lookup(&control, order, USER, 1);
         pg_answers(&no_rows);
         const struct asked *asked = the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
         ck_assert_str_eq(asked->argv[1], "{8,7}");
@@ -411,7 +401,7 @@ START_TEST(each_segment_of_the_slot_must_be_relied_on)
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     // Only the first one can be asked.
     fake_stores_forget();
-    sk_query_order(&control, order, USER, 1);
+    sk_order_lookup(&control, order, USER, 1);
     pg_answers(&no_rows);
     allocations_left = 2;
     pg_answers(&accounts);
@@ -432,7 +422,7 @@ START_TEST(a_slot_with_more_segments_than_are_asked)
         for (int i = 0; i < IN_SLOT_MAX - 1 + more; i++)
             (void)neighbour(FIRST + i);
         fake_stores_forget();
-        sk_query_order(&control, order, USER, 1);
+        sk_order_lookup(&control, order, USER, 1);
         pg_answers(&no_rows);
         struct sk_segment *asked = sk_catalogue_at_slot(sale.catalogue, segment->slot);
         for (int i = 0; i < IN_SLOT_MAX; i++, asked = asked->next_in_slot) {
@@ -467,8 +457,8 @@ END_TEST
 START_TEST(a_second_round_asks_all_anew)
 {
     ask_up_to_the_look();
-    sk_query_order(&control, order, USER, 2);
-    sk_query_order(&control, order, "bob", 3); // another question
+    sk_order_lookup(&control, order, USER, 2);
+    sk_order_lookup(&control, order, "bob", 3); // another question
     redis_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(told_count, 1);
@@ -503,7 +493,7 @@ END_TEST
 // Asks, and answers whatever the stores are asked.
 static void converse(void)
 {
-    sk_query_order(&control, order, USER, 1);
+    sk_order_lookup(&control, order, USER, 1);
     while (stores_wait()) {
         if (fake_pg.answered < fake_pg.count)
             pg_answers(fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_SEGMENT_ACCOUNTS ? &accounts : &no_rows);

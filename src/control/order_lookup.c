@@ -1,0 +1,311 @@
+// An order is asked for where its id says that it is: in PostgreSQL, and, where that does not know it, in the segments
+// of its slot in Redis, nearly always one. Then PostgreSQL is asked once more: a refusal is written there before the
+// buyer's entry goes. "Not found" needs more than two stores that do not know the order: Redis must be one that can be
+// relied on, the id one that no instance can still hold, and the catalogue one that is newer than the question, because
+// a voucher made since may share the slot. Otherwise the answer is "not known now".
+#include "order_lookup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "audit.h"
+#include "order_id.h"
+#include "order_json.h"
+#include "params.h"
+#include "trust.h"
+
+enum { IN_SLOT_MAX = 16 };
+
+struct lookup;
+
+// What Redis has in one segment.
+struct lookup_segment {
+    struct lookup *lookup;
+    struct sk_segment *segment; // pinned
+    struct sk_account account;  // of voucher 0: PostgreSQL has none
+};
+
+enum lookup_step {
+    LOOKUP_IDLE,         // between two rounds
+    LOOKUP_FIRST_ROW,    // PostgreSQL is asked
+    LOOKUP_ACCOUNTS,     // PostgreSQL is asked for the books of the segments
+    LOOKUP_LOOKS,        // Redis is asked
+    LOOKUP_LOOKS_FAILED, // the same, and one look has failed: the replies that are left may still show the order
+    LOOKUP_LAST_ROW,     // PostgreSQL is asked once more
+    LOOKUP_FOLLOWING,    // the catalogue is awaited
+    LOOKUP_RETIRED,      // PostgreSQL is asked for a retired sale in its slot
+    LOOKUP_STEPS
+};
+
+struct lookup {
+    struct sk_talk talk;
+    enum lookup_step step;
+    char order_id[SK_UUID_SIZE];
+    char user[SK_USER_SIZE];
+    bool followed;      // the catalogue is newer than the question
+    bool unsure;        // Redis may have lost it, or an instance may still hold it
+    int64_t pending_in; // voucher; 0: it is not pending
+    size_t segments, answered;
+    struct lookup_segment looks[IN_SLOT_MAX];
+};
+
+static void lookup_start(struct sk_talk *talk);
+static void lookup_on_row(void *arg, const struct sk_result *result);
+static void lookup_show(struct lookup *lookup, const char *document);
+static void lookup_find_segments(struct lookup *lookup);
+static void lookup_follow(struct lookup *lookup);
+static void lookup_on_followed(struct sk_talk *talk, bool ok);
+static void lookup_on_accounts(void *arg, const struct sk_result *result);
+static void lookup_on_look(void *arg, const struct sk_reply *reply);
+static void lookup_look_at(struct lookup *lookup);
+static void lookup_fail_look(struct lookup *lookup);
+static void lookup_looked(struct lookup *lookup);
+static void lookup_on_last_row(void *arg, const struct sk_result *result);
+static void lookup_ask_retired(struct lookup *lookup);
+static void lookup_on_retired(void *arg, const struct sk_result *result);
+static void lookup_unpin(struct lookup *lookup);
+static void lookup_release(struct sk_talk *talk);
+
+#define TO(step) [LOOKUP_##step] = true
+
+static void lookup_move(struct lookup *lookup, enum lookup_step step)
+{
+    static const bool allowed[LOOKUP_STEPS][LOOKUP_STEPS] = {
+        [LOOKUP_IDLE] = {TO(FIRST_ROW), TO(IDLE)}, // closed before it began
+        [LOOKUP_FIRST_ROW] = {TO(ACCOUNTS), TO(FOLLOWING), TO(IDLE)},
+        [LOOKUP_ACCOUNTS] = {TO(LOOKS), TO(IDLE)},
+        [LOOKUP_LOOKS] = {TO(LAST_ROW), TO(LOOKS_FAILED), TO(IDLE)},
+        [LOOKUP_LOOKS_FAILED] = {TO(IDLE)},
+        [LOOKUP_LAST_ROW] = {TO(FOLLOWING), TO(RETIRED), TO(IDLE)},
+        [LOOKUP_FOLLOWING] = {TO(ACCOUNTS), TO(RETIRED), TO(IDLE)},
+        [LOOKUP_RETIRED] = {TO(IDLE)},
+    };
+    SK_ASSERT(allowed[lookup->step][step]);
+    lookup->step = step;
+}
+
+#undef TO
+
+void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+{
+    char key[SK_TALK_KEY_SIZE];
+    (void)snprintf(key, sizeof key, "order:%s:%s", order_id, user);
+    struct lookup *lookup = sk_talk_new(control, ticket, key, sizeof *lookup, lookup_start);
+    if (lookup == NULL)
+        return;
+    lookup->talk.release = lookup_release;
+    (void)snprintf(lookup->order_id, sizeof lookup->order_id, "%s", order_id);
+    (void)snprintf(lookup->user, sizeof lookup->user, "%s", user);
+    sk_talk_start(&lookup->talk);
+}
+
+static void lookup_ask_pg(struct lookup *lookup, enum lookup_step step, sk_pg_cb *done)
+{
+    char slot[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(lookup->order_id)), lookup->order_id, lookup->user};
+    lookup_move(lookup, step);
+    sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_FIND_ORDER, 3, params, done);
+}
+
+static void lookup_start(struct sk_talk *talk)
+{
+    struct lookup *lookup = (struct lookup *)talk;
+    lookup->followed = lookup->unsure = false;
+    lookup->pending_in = 0;
+    lookup->segments = lookup->answered = 0;
+    lookup_ask_pg(lookup, LOOKUP_FIRST_ROW, lookup_on_row);
+}
+
+static void lookup_on_row(void *arg, const struct sk_result *result)
+{
+    struct lookup *lookup = arg;
+    if (result->rows == NULL)
+        sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (sk_rows_count(result->rows) == 1)
+        lookup_show(lookup, sk_rows_text(result->rows, 0, 0));
+    else
+        lookup_find_segments(lookup);
+}
+
+// PostgreSQL knows it. `document` NULL: it is another user's.
+static void lookup_show(struct lookup *lookup, const char *document)
+{
+    sk_talk_end(&lookup->talk, document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND, document);
+}
+
+// Its voucher may be newer than our catalogue.
+static void lookup_find_segments(struct lookup *lookup)
+{
+    const struct sk_sale *sale = lookup->talk.control->sale;
+    struct sk_segment *segment = sk_catalogue_at_slot(sale->catalogue, sk_order_id_slot(lookup->order_id));
+    struct sk_buf slots = {0}, vouchers = {0};
+    if (segment == NULL) {
+        if (lookup->followed)
+            lookup_ask_retired(lookup);
+        else
+            lookup_follow(lookup);
+        return;
+    }
+    lookup_move(lookup, LOOKUP_ACCOUNTS);
+    sk_params_begin(&slots);
+    sk_params_begin(&vouchers);
+    for (; segment != NULL && lookup->segments < IN_SLOT_MAX; segment = segment->next_in_slot) {
+        char number[SK_PARAM_NUMBER_SIZE];
+        lookup->looks[lookup->segments++] = (struct lookup_segment){.lookup = lookup, .segment = segment};
+        sk_segment_pin(segment);
+        sk_params_add(&slots, sk_params_number(number, segment->slot));
+        sk_params_add(&vouchers, sk_params_number(number, segment->voucher_id));
+    }
+    lookup->unsure = segment != NULL; // more than are looked at
+    const char *params[] = {sk_params_end(&slots), sk_params_end(&vouchers)};
+    if (params[0] == NULL || params[1] == NULL)
+        sk_talk_end(&lookup->talk, SK_VERDICT_OVERLOADED, NULL);
+    else
+        sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, params, lookup_on_accounts);
+    sk_buf_free(&slots);
+    sk_buf_free(&vouchers);
+}
+
+static void lookup_follow(struct lookup *lookup)
+{
+    lookup_move(lookup, LOOKUP_FOLLOWING);
+    sk_talk_follow(&lookup->talk, lookup_on_followed);
+}
+
+static void lookup_on_followed(struct sk_talk *talk, bool ok)
+{
+    struct lookup *lookup = (struct lookup *)talk;
+    struct sk_segment *newest =
+        sk_catalogue_at_slot(talk->control->sale->catalogue, sk_order_id_slot(lookup->order_id));
+    lookup->followed = true;
+    if (!ok) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+    } else if (lookup->segments > 0 && lookup->looks[0].segment == newest) {
+        lookup_ask_retired(lookup); // nothing new in its slot
+    } else {
+        lookup_unpin(lookup);
+        lookup->answered = 0;
+        lookup_find_segments(lookup);
+    }
+}
+
+static void lookup_on_accounts(void *arg, const struct sk_result *result)
+{
+    struct lookup *lookup = arg;
+    if (result->rows == NULL) {
+        sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    for (size_t row = 0; row < sk_rows_count(result->rows); row++) {
+        struct sk_account account;
+        sk_account_read(result->rows, row, &account);
+        for (size_t i = 0; i < lookup->segments; i++) {
+            if (lookup->looks[i].segment->voucher_id == account.voucher_id)
+                lookup->looks[i].account = account;
+        }
+    }
+    lookup_look_at(lookup);
+}
+
+// All questions go out in one write; each answer knows its own.
+static void lookup_look_at(struct lookup *lookup)
+{
+    struct sk_redis *redis = lookup->talk.control->sale->ask_redis;
+    size_t asked = 0;
+    lookup_move(lookup, LOOKUP_LOOKS);
+    for (; asked < lookup->segments; asked++) {
+        struct lookup_segment *look = &lookup->looks[asked];
+        const struct sk_segment_keys *keys = &look->segment->keys;
+        const char *argv[] = {keys->voucher, keys->buyers, keys->journal, lookup->user};
+        if (sk_redis_script(redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 4, argv, NULL, lookup_on_look, look) != SK_OK)
+            break;
+    }
+    if (asked < lookup->segments)
+        lookup_fail_look(lookup);
+    lookup->answered += lookup->segments - asked;
+    if (lookup->answered == lookup->segments)
+        lookup_looked(lookup);
+}
+
+static void lookup_on_look(void *arg, const struct sk_reply *reply)
+{
+    struct lookup_segment *look = arg;
+    struct lookup *lookup = look->lookup;
+    struct sk_look seen, none = {0};
+    char id[SK_UUID_SIZE];
+    if (reply == NULL || !sk_look_read(reply, sk_redis_run(lookup->talk.control->sale->ask_redis), &seen))
+        lookup_fail_look(lookup);
+    else if (look->account.voucher_id == 0 || sk_audit(&look->account, &none, &seen) != SK_BOOKS_AGREE ||
+             sk_order_id_may_be_away(lookup->order_id, seen.epoch))
+        lookup->unsure = true;
+    if (sk_trust_order_id(sk_reply_at(reply, SK_LOOK_ORDER_ID), look->segment->voucher_id, id) &&
+        strcmp(id, lookup->order_id) == 0)
+        lookup->pending_in = look->segment->voucher_id;
+    if (++lookup->answered == lookup->segments)
+        lookup_looked(lookup);
+}
+
+static void lookup_fail_look(struct lookup *lookup)
+{
+    if (lookup->step == LOOKUP_LOOKS)
+        lookup_move(lookup, LOOKUP_LOOKS_FAILED);
+}
+
+static void lookup_looked(struct lookup *lookup)
+{
+    struct sk_talk *talk = &lookup->talk;
+    if (lookup->pending_in != 0) {
+        char pending[SK_ORDER_JSON_SIZE];
+        (void)sk_order_json(pending, lookup->order_id, lookup->pending_in, lookup->user, "pending");
+        sk_talk_end(talk, SK_VERDICT_FOUND, pending);
+    } else if (lookup->step == LOOKUP_LOOKS_FAILED) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+    } else {
+        lookup_ask_pg(lookup, LOOKUP_LAST_ROW, lookup_on_last_row);
+    }
+}
+
+static void lookup_on_last_row(void *arg, const struct sk_result *result)
+{
+    struct lookup *lookup = arg;
+    bool found = result->rows != NULL && sk_rows_count(result->rows) == 1;
+    if (found)
+        lookup_show(lookup, sk_rows_text(result->rows, 0, 0));
+    else if (result->rows == NULL || lookup->unsure)
+        sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (lookup->followed)
+        lookup_ask_retired(lookup);
+    else
+        lookup_follow(lookup);
+}
+
+// No sale that is in the catalogue has it. A retired one in the same slot may have: Redis had lost it, and an instance
+// still holds it, paused, to write it as refused.
+static void lookup_ask_retired(struct lookup *lookup)
+{
+    char slot[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(lookup->order_id))};
+    lookup_move(lookup, LOOKUP_RETIRED);
+    sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_RETIRED_EPOCH, 1, params, lookup_on_retired);
+}
+
+static void lookup_on_retired(void *arg, const struct sk_result *result)
+{
+    struct lookup *lookup = arg;
+    int64_t epoch = result->rows == NULL ? 0 : sk_rows_number(result->rows, 0, 0); // 0: none is retired there
+    bool unsure = result->rows == NULL || (epoch > 0 && sk_order_id_may_be_away(lookup->order_id, epoch));
+    sk_talk_end(&lookup->talk, unsure ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_NOT_FOUND, NULL);
+}
+
+static void lookup_unpin(struct lookup *lookup)
+{
+    while (lookup->segments > 0)
+        sk_segment_unpin(lookup->looks[--lookup->segments].segment);
+}
+
+static void lookup_release(struct sk_talk *talk)
+{
+    struct lookup *lookup = (struct lookup *)talk;
+    lookup_unpin(lookup);
+    lookup_move(lookup, LOOKUP_IDLE);
+}

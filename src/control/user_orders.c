@@ -1,0 +1,178 @@
+// Redis is asked first and PostgreSQL last, which says what of it is still pending: an order that leaves Redis in
+// between is settled by then.
+#include "user_orders.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "order_json.h"
+#include "params.h"
+#include "trust.h"
+
+enum { BUSY_MAX = 64 };
+
+struct user_orders;
+
+struct user_orders_segment {
+    struct user_orders *list;
+    struct sk_segment *segment;  // pinned
+    char order_id[SK_UUID_SIZE]; // empty: none
+};
+
+enum user_orders_step {
+    USER_ORDERS_IDLE,         // between two rounds
+    USER_ORDERS_LOOKS,        // Redis is asked
+    USER_ORDERS_LOOKS_FAILED, // the same, and one look has failed: the replies that are left are awaited
+    USER_ORDERS_ROWS,         // PostgreSQL is asked
+    USER_ORDERS_STEPS
+};
+
+struct user_orders {
+    struct sk_talk talk;
+    enum user_orders_step step;
+    char user[SK_USER_SIZE];
+    bool complete;
+    size_t segments, answered;
+    struct user_orders_segment looks[BUSY_MAX];
+};
+
+static void user_orders_start(struct sk_talk *talk);
+static void user_orders_on_buyer(void *arg, const struct sk_reply *reply);
+static void user_orders_fail_look(struct user_orders *list);
+static void user_orders_ask(struct user_orders *list);
+static void user_orders_on_rows(void *arg, const struct sk_result *result);
+static void user_orders_release(struct sk_talk *talk);
+
+#define TO(step) [USER_ORDERS_##step] = true
+
+static void user_orders_move(struct user_orders *list, enum user_orders_step step)
+{
+    static const bool allowed[USER_ORDERS_STEPS][USER_ORDERS_STEPS] = {
+        [USER_ORDERS_IDLE] = {TO(LOOKS), TO(IDLE)}, // Redis is away
+        [USER_ORDERS_LOOKS] = {TO(ROWS), TO(LOOKS_FAILED), TO(IDLE)},
+        [USER_ORDERS_LOOKS_FAILED] = {TO(IDLE)},
+        [USER_ORDERS_ROWS] = {TO(IDLE)},
+    };
+    SK_ASSERT(allowed[list->step][step]);
+    list->step = step;
+}
+
+#undef TO
+
+void sk_user_orders(struct sk_control *control, const char *user, uint64_t ticket)
+{
+    char key[SK_TALK_KEY_SIZE];
+    (void)snprintf(key, sizeof key, "orders:%s", user);
+    struct user_orders *list = sk_talk_new(control, ticket, key, sizeof *list, user_orders_start);
+    if (list == NULL)
+        return;
+    list->talk.release = user_orders_release;
+    (void)snprintf(list->user, sizeof list->user, "%s", user);
+    sk_talk_start(&list->talk);
+}
+
+static void user_orders_start(struct sk_talk *talk)
+{
+    struct user_orders *list = (struct user_orders *)talk;
+    struct sk_redis *redis = talk->control->sale->ask_redis;
+    struct sk_segment *busy[BUSY_MAX];
+    if (!sk_redis_ready(redis)) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    user_orders_move(list, USER_ORDERS_LOOKS);
+    list->answered = 0;
+    list->segments = sk_watch_busy(talk->control->upkeep->watch, busy, BUSY_MAX, &list->complete);
+    for (size_t i = 0; i < list->segments; i++) {
+        list->looks[i] = (struct user_orders_segment){.list = list, .segment = busy[i]};
+        sk_segment_pin(busy[i]);
+    }
+    size_t asked = 0;
+    for (; asked < list->segments; asked++) {
+        const char *argv[] = {"HGET", busy[asked]->keys.buyers, list->user};
+        if (sk_redis_command(redis, 3, argv, NULL, user_orders_on_buyer, &list->looks[asked]) != SK_OK)
+            break;
+    }
+    if (asked < list->segments)
+        user_orders_fail_look(list);
+    list->answered += list->segments - asked;
+    if (list->answered == list->segments)
+        user_orders_ask(list);
+}
+
+static void user_orders_on_buyer(void *arg, const struct sk_reply *reply)
+{
+    struct user_orders_segment *look = arg;
+    struct user_orders *list = look->list;
+    if (reply == NULL)
+        user_orders_fail_look(list);
+    else if (sk_reply_error(reply) != NULL)
+        list->complete = false;
+    else
+        (void)sk_trust_order_id(reply, look->segment->voucher_id, look->order_id);
+    if (++list->answered == list->segments)
+        user_orders_ask(list);
+}
+
+static void user_orders_fail_look(struct user_orders *list)
+{
+    if (list->step == USER_ORDERS_LOOKS)
+        user_orders_move(list, USER_ORDERS_LOOKS_FAILED);
+}
+
+static void user_orders_ask(struct user_orders *list)
+{
+    struct sk_buf orders = {0}, vouchers = {0};
+    if (list->step == USER_ORDERS_LOOKS_FAILED) {
+        sk_talk_end(&list->talk, SK_VERDICT_UNAVAILABLE, NULL); // half a list would look like a lost order
+        return;
+    }
+    user_orders_move(list, USER_ORDERS_ROWS);
+    sk_params_begin(&orders);
+    sk_params_begin(&vouchers);
+    for (size_t i = 0; i < list->segments; i++) {
+        char number[SK_PARAM_NUMBER_SIZE];
+        if (list->looks[i].order_id[0] == '\0')
+            continue;
+        sk_params_add(&orders, list->looks[i].order_id);
+        sk_params_add(&vouchers, sk_params_number(number, list->looks[i].segment->voucher_id));
+    }
+    const char *params[] = {list->user, sk_params_end(&orders), sk_params_end(&vouchers)};
+    if (params[1] == NULL || params[2] == NULL)
+        sk_talk_end(&list->talk, SK_VERDICT_OVERLOADED, NULL);
+    else
+        sk_talk_ask_pg(&list->talk, SK_STATEMENT_LIST_ORDERS, 3, params, user_orders_on_rows);
+    sk_buf_free(&orders);
+    sk_buf_free(&vouchers);
+}
+
+static void user_orders_on_rows(void *arg, const struct sk_result *result)
+{
+    struct user_orders *list = arg;
+    struct sk_buf *body = &list->talk.body;
+    const struct sk_rows *rows = result->rows;
+    if (rows == NULL) {
+        sk_talk_end(&list->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    sk_buf_puts(body, "{\"orders\":[");
+    for (size_t i = 0; i < sk_rows_count(rows); i++) {
+        const char *document = sk_rows_text(rows, i, 1); // NULL: PostgreSQL does not know the order
+        char pending[SK_ORDER_JSON_SIZE];
+        if (document == NULL)
+            (void)sk_order_json(pending, sk_rows_text(rows, i, 0), sk_rows_number(rows, i, 2), list->user, "pending");
+        if (i > 0)
+            sk_buf_puts(body, ",");
+        sk_buf_puts(body, document == NULL ? pending : document);
+    }
+    sk_buf_printf(body, "],\"complete\":%s}", list->complete ? "true" : "false");
+    sk_talk_end(&list->talk, SK_VERDICT_FOUND, body->data);
+}
+
+static void user_orders_release(struct sk_talk *talk)
+{
+    struct user_orders *list = (struct user_orders *)talk;
+    while (list->segments > 0)
+        sk_segment_unpin(list->looks[--list->segments].segment);
+    user_orders_move(list, USER_ORDERS_IDLE);
+}
