@@ -32,7 +32,7 @@ struct creation {
     char *document, *loading; // the voucher, and the same while it is loading; owned
 };
 
-static bool creation_fill(struct creation *creation, const char *key, const struct sk_offer *offer);
+static bool creation_fill(struct creation *creation, const char *key, const struct sk_terms *terms);
 static void creation_start(struct sk_talk *talk);
 static void creation_on_row(void *arg, const struct sk_result *result);
 static void creation_follow(struct sk_talk *talk);
@@ -57,19 +57,19 @@ static void creation_move(struct creation *creation, enum creation_step step)
 
 #undef TO
 
-void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_offer *offer, uint64_t ticket)
+void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_terms *terms, uint64_t ticket)
 {
     struct creation *creation = sk_talk_new(control, ticket, NULL, sizeof *creation, creation_start);
     if (creation == NULL)
         return;
     creation->talk.release = creation_release;
-    if (creation_fill(creation, key, offer))
+    if (creation_fill(creation, key, terms))
         sk_talk_start(&creation->talk);
     else
         sk_talk_end(&creation->talk, SK_VERDICT_OVERLOADED, NULL);
 }
 
-static bool creation_fill(struct creation *creation, const char *key, const struct sk_offer *offer)
+static bool creation_fill(struct creation *creation, const char *key, const struct sk_terms *terms)
 {
     struct sk_control *control = creation->talk.control;
     const struct sk_config *config = control->sale->config;
@@ -78,12 +78,12 @@ static bool creation_fill(struct creation *creation, const char *key, const stru
     if (key == NULL)
         sk_uuid_next(&control->keys, own_key);
     creation->key = strdup(key == NULL ? own_key : key);
-    creation->title = strdup(offer->title);
+    creation->title = strdup(terms->title);
     creation->timer = sk_timer_open(control->sale->loop, TICK_MS, creation_on_tick, creation);
-    (void)sk_params_number(creation->price, offer->price_cents);
-    (void)sk_params_number(creation->stock, offer->stock);
-    (void)sk_params_number(creation->begin_ms, offer->begin_ms);
-    (void)sk_params_number(creation->end_ms, offer->end_ms);
+    (void)sk_params_number(creation->price, terms->price_cents);
+    (void)sk_params_number(creation->stock, terms->stock);
+    (void)sk_params_number(creation->begin_ms, terms->begin_ms);
+    (void)sk_params_number(creation->end_ms, terms->end_ms);
     creation->ask_until_ms = now + pg_ms;
     creation->answer_until_ms = now + 2 * pg_ms + (uint64_t)config->redis_timeout_ms;
     return creation->key != NULL && creation->title != NULL && creation->timer != NULL;
@@ -111,7 +111,7 @@ static void creation_on_row(void *arg, const struct sk_result *result)
     struct sk_talk *talk = &creation->talk;
     const struct sk_rows *rows = result->rows;
     if (result->kind == SK_RESULT_REFUSED) {
-        sk_talk_end(talk, SK_VERDICT_INTERNAL, NULL); // the offer was checked: nothing in it should be refused
+        sk_talk_end(talk, SK_VERDICT_INTERNAL, NULL); // the terms were checked: nothing in them should be refused
         return;
     }
     if (result->kind == SK_RESULT_LOCKED || (rows == NULL && !creation->repeated)) {

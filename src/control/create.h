@@ -6,15 +6,15 @@
 
 #include "talk.h"
 
-// What is offered.
-struct sk_offer {
+// What the admin sets of a voucher.
+struct sk_terms {
     const char *title; // borrowed for the call
     int64_t stock, price_cents, begin_ms, end_ms;
 };
 
-// The reactor's thread. `key` NULL: one is made, for this call alone. Borrows key and offer for the call. Answers its
+// The reactor's thread. `key` NULL: one is made, for this call alone. Borrows key and terms for the call. Answers its
 // ticket once: CREATED once the row is committed, with the voucher, whose state is "loading" if it cannot sell yet;
 // IDEMPOTENCY_KEY_REUSED; UNAVAILABLE if it is not known whether there is a row now.
-void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_offer *offer, uint64_t ticket);
+void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_terms *terms, uint64_t ticket);
 
 #endif

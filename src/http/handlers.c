@@ -109,7 +109,7 @@ void sk_handle_vouchers(const struct sk_context *context, struct sk_request *req
 
 void sk_handle_create(const struct sk_context *context, struct sk_request *request)
 {
-    struct sk_offer offer;
+    struct sk_terms terms;
     struct sk_terms_body read;
     unsigned keys;
     const char *key = sk_request_header(request, "idempotency-key", &keys);
@@ -117,14 +117,14 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
         sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_IDEMPOTENCY_KEY);
         return;
     }
-    enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &offer, &read);
+    enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &terms, &read);
     if (verdict == SK_VERDICT_FOUND)
-        sk_create_voucher(sk_shop_control(context->shop), key, &offer, request->ticket);
+        sk_create_voucher(sk_shop_control(context->shop), key, &terms, request->ticket);
     else if (read.errors != NULL)
         sk_answer_errors(context->answers, request, verdict, read.errors);
     else
         sk_answer_refusal(context->answers, request, verdict);
-    sk_terms_free(&read);
+    sk_terms_body_free(&read);
 }
 
 // Idempotency-Key: none, or one of 1 to 255 visible ASCII characters.

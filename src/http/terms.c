@@ -28,19 +28,19 @@ static const struct {
     [END_AT] = {"end_at", TIME_DETAIL},
 };
 
-static enum sk_verdict terms_read_all(const char *body, size_t len, struct sk_offer *terms, struct sk_terms_body *read);
+static enum sk_verdict terms_read_all(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read);
 static enum sk_verdict terms_refuse_text(const json_error_t *error, json_t *errors);
 static const char *terms_reason_of(const json_error_t *error);
 static bool terms_check_form(json_t *document, json_t *values[MEMBERS], json_t *errors);
 static bool terms_is_known(const char *name);
-static bool terms_check_values(json_t *const values[MEMBERS], struct sk_offer *terms, json_t *errors);
+static bool terms_check_values(json_t *const values[MEMBERS], struct sk_terms *terms, json_t *errors);
 static bool terms_read_integer(const json_t *value, int64_t most, int64_t *out);
 static bool terms_read_time(const json_t *value, int64_t *out);
 static void terms_add_member_error(json_t *errors, const char *name, const char *detail);
 static void terms_add_error(json_t *errors, const char *pointer, const char *detail);
 static bool terms_put_pointer(const char *name, char out[POINTER_SIZE]);
 
-enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_offer *terms, struct sk_terms_body *read)
+enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read)
 {
     *read = (struct sk_terms_body){.errors = json_array()};
     enum sk_verdict verdict = terms_read_all(body, len, terms, read);
@@ -51,7 +51,7 @@ enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_offer *ter
     return verdict;
 }
 
-static enum sk_verdict terms_read_all(const char *body, size_t len, struct sk_offer *terms, struct sk_terms_body *read)
+static enum sk_verdict terms_read_all(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read)
 {
     json_error_t error;
     json_t *values[MEMBERS];
@@ -71,7 +71,7 @@ static enum sk_verdict terms_read_all(const char *body, size_t len, struct sk_of
     return !form ? SK_VERDICT_BAD_JSON : good ? SK_VERDICT_FOUND : SK_VERDICT_INVALID;
 }
 
-void sk_terms_free(struct sk_terms_body *read)
+void sk_terms_body_free(struct sk_terms_body *read)
 {
     json_decref(read->document);
     json_decref(read->errors);
@@ -150,7 +150,7 @@ static bool terms_is_known(const char *name)
 // ---- the values ----
 
 // A member that is missing has been listed before.
-static bool terms_check_values(json_t *const values[MEMBERS], struct sk_offer *terms, json_t *errors)
+static bool terms_check_values(json_t *const values[MEMBERS], struct sk_terms *terms, json_t *errors)
 {
     size_t title_len = json_string_length(values[TITLE]);
     terms->title = json_string_value(values[TITLE]);

@@ -259,14 +259,14 @@ void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket)
     administer(id, ticket);
 }
 
-void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_offer *offer, uint64_t ticket)
+void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_terms *terms, uint64_t ticket)
 {
     (void)control;
     MUST(key == NULL || (strlen(key) >= 1 && strlen(key) <= 255));
     for (size_t i = 0; key != NULL && key[i] != '\0'; i++)
         MUST(key[i] > ' ' && key[i] <= '~');
-    MUST(offer->title[0] != '\0' && offer->stock >= 0 && offer->begin_ms < offer->end_ms);
-    administer(offer->stock, ticket);
+    MUST(terms->title[0] != '\0' && terms->stock >= 0 && terms->begin_ms < terms->end_ms);
+    administer(terms->stock, ticket);
 }
 
 void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t ticket)

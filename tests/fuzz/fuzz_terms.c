@@ -6,7 +6,7 @@
 #include "fuzz.h"
 #include "terms.h"
 
-static void must_be_within_bounds(const struct sk_offer *terms)
+static void must_be_within_bounds(const struct sk_terms *terms)
 {
     size_t title_len = strlen(terms->title); // to the first NUL, of which there must be none
     json_t *title = json_stringn(terms->title, title_len);
@@ -18,9 +18,9 @@ static void must_be_within_bounds(const struct sk_offer *terms)
     MUST(terms->begin_ms >= 0 && terms->begin_ms < terms->end_ms);
 }
 
-static void must_mean_the_same(const struct sk_offer *terms, const struct json_t *document)
+static void must_mean_the_same(const struct sk_terms *terms, const struct json_t *document)
 {
-    struct sk_offer again;
+    struct sk_terms again;
     struct sk_terms_body second;
     char *body = json_dumps(document, JSON_COMPACT | JSON_ENSURE_ASCII);
     MUST(body != NULL);
@@ -28,7 +28,7 @@ static void must_mean_the_same(const struct sk_offer *terms, const struct json_t
     MUST(strcmp(again.title, terms->title) == 0);
     MUST(again.stock == terms->stock && again.price_cents == terms->price_cents);
     MUST(again.begin_ms == terms->begin_ms && again.end_ms == terms->end_ms);
-    sk_terms_free(&second);
+    sk_terms_body_free(&second);
     free(body);
 }
 
@@ -82,7 +82,7 @@ static void must_be_told(const struct sk_terms_body *read)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct sk_offer terms = {0};
+    struct sk_terms terms = {0};
     struct sk_terms_body read;
     char *body = fuzz_bytes(data, size);
     enum sk_verdict verdict = sk_terms_read(body, size, &terms, &read);
@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         must_be_told(&read);
     }
-    sk_terms_free(&read);
+    sk_terms_body_free(&read);
     free(body);
     return 0;
 }

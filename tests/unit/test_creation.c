@@ -12,7 +12,7 @@
 
 enum { TICKET = 7, SOON_MS = 1, NEVER_MS = 60000 };
 
-static const struct sk_offer offer = {"T", 5, 990, 1000, 2000};
+static const struct sk_terms terms = {"T", 5, 990, 1000, 2000};
 
 static uv_loop_t loop;
 static struct sk_config config;
@@ -83,7 +83,7 @@ static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
 
 static void create(const char *key)
 {
-    sk_create_voucher(&control, key, &offer, TICKET);
+    sk_create_voucher(&control, key, &terms, TICKET);
 }
 
 static void setup(void)
