@@ -6,12 +6,17 @@
 static const struct {
     const char *code;
     const char *title;
-    unsigned http_status;
+    unsigned http_status, retry_after_ms;
 } verdicts[SK_VERDICT_COUNT] = {
-#define SK_VERDICT_ROW(name, status, title) {#name, title, status},
+#define SK_VERDICT_ROW(name, status, retry_after_ms, title) {#name, title, status, retry_after_ms},
     SK_VERDICTS(SK_VERDICT_ROW)
 #undef SK_VERDICT_ROW
 };
+
+#define SK_VERDICT_CHECK(name, status, retry_after_ms, title) \
+    _Static_assert((status) != 503 || (retry_after_ms) > 0, "503 says when to try again");
+SK_VERDICTS(SK_VERDICT_CHECK)
+#undef SK_VERDICT_CHECK
 
 const char *sk_verdict_code(enum sk_verdict verdict)
 {
@@ -29,4 +34,10 @@ unsigned sk_verdict_http_status(enum sk_verdict verdict)
 {
     SK_ASSERT(verdict < SK_VERDICT_COUNT);
     return verdicts[verdict].http_status;
+}
+
+unsigned sk_verdict_retry_after_ms(enum sk_verdict verdict)
+{
+    SK_ASSERT(verdict < SK_VERDICT_COUNT);
+    return verdicts[verdict].retry_after_ms;
 }

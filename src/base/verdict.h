@@ -1,53 +1,55 @@
-// What a request can come to: one list with the stable code, the HTTP status and the title of each.
+// What a request can come to: one list with the stable code, the HTTP status, Retry-After in ms and the title of each.
 // Codes are part of the interface: they are added to, never renamed.
 #ifndef SK_BASE_VERDICT_H
 #define SK_BASE_VERDICT_H
 
-#define SK_VERDICTS(X)                                                          \
-    /* orders */                                                                \
-    X(PLACED, 201, "The order is committed")                                    \
-    X(ACCEPTED, 202, "The order is accepted and will be confirmed or refused")  \
-    X(SOLD_OUT, 409, "Sold out")                                                \
-    X(ALREADY_ORDERED, 409, "You already have an order for this voucher")       \
-    X(NOT_STARTED, 409, "The sale has not started")                             \
-    X(ENDED, 409, "The sale has ended")                                         \
-    X(UNKNOWN_VOUCHER, 404, "No such voucher")                                  \
-    X(RATE_LIMITED, 429, "Too many requests")                                   \
-    X(LOADING, 503, "The voucher is being loaded")                              \
-    X(OVERLOADED, 503, "Too many orders are waiting")                           \
-    X(UNAVAILABLE, 503, "A store is not available; the outcome may be unknown") \
-    X(SHUTTING_DOWN, 503, "This instance is shutting down")                     \
-    /* documents */                                                             \
-    X(FOUND, 200, "Found")                                                      \
-    X(CREATED, 201, "Created")                                                  \
-    /* requests */                                                              \
-    X(BAD_VOUCHER_ID, 400, "A voucher id is a decimal number from 1 to 2^63-1") \
-    X(BAD_ORDER_ID, 400, "An order id is a UUID")                               \
-    X(BAD_REQUEST, 400, "The request is malformed")                             \
-    X(BAD_JSON, 400, "The body is not valid JSON of the expected form")         \
-    X(UNAUTHENTICATED, 401, "The caller is not identified")                     \
-    X(ADMIN_OFF, 403, "Admin calls are off: no admin token is configured")      \
-    X(NOT_FOUND, 404, "No such resource")                                       \
-    X(UNREADABLE, 409, "The dead letter cannot be read, only written off")      \
-    X(METHOD_NOT_ALLOWED, 405, "The method is not allowed here")                \
-    X(BODY_TOO_LARGE, 413, "The body is too large")                             \
-    X(UNSUPPORTED_MEDIA_TYPE, 415, "The body must be application/json")         \
-    X(INVALID, 422, "A value is out of range")                                  \
-    X(BAD_IDEMPOTENCY_KEY, 422, "The Idempotency-Key is malformed or doubled")  \
-    X(IDEMPOTENCY_KEY_REUSED, 422, "This key was used for another request")     \
-    X(INTERNAL, 500, "Internal error")                                          \
-    X(NOT_IMPLEMENTED, 501, "The method is not known")
+#define SK_VERDICTS(X)                                                                \
+    /* orders */                                                                      \
+    X(PLACED, 201, 0, "The order is committed")                                       \
+    X(ACCEPTED, 202, 0, "The order is accepted and will be confirmed or refused")     \
+    X(SOLD_OUT, 409, 0, "Sold out")                                                   \
+    X(ALREADY_ORDERED, 409, 0, "You already have an order for this voucher")          \
+    X(NOT_STARTED, 409, 0, "The sale has not started")                                \
+    X(ENDED, 409, 0, "The sale has ended")                                            \
+    X(UNKNOWN_VOUCHER, 404, 0, "No such voucher")                                     \
+    X(RATE_LIMITED, 429, 0, "Too many requests")                                      \
+    X(LOADING, 503, 1000, "The voucher is being loaded")                              \
+    X(OVERLOADED, 503, 1000, "Too many orders are waiting")                           \
+    X(UNAVAILABLE, 503, 1000, "A store is not available; the outcome may be unknown") \
+    X(SHUTTING_DOWN, 503, 1000, "This instance is shutting down")                     \
+    /* documents */                                                                   \
+    X(FOUND, 200, 0, "Found")                                                         \
+    X(CREATED, 201, 0, "Created")                                                     \
+    /* requests */                                                                    \
+    X(BAD_VOUCHER_ID, 400, 0, "A voucher id is a decimal number from 1 to 2^63-1")    \
+    X(BAD_ORDER_ID, 400, 0, "An order id is a UUID")                                  \
+    X(BAD_REQUEST, 400, 0, "The request is malformed")                                \
+    X(BAD_JSON, 400, 0, "The body is not valid JSON of the expected form")            \
+    X(UNAUTHENTICATED, 401, 0, "The caller is not identified")                        \
+    X(ADMIN_OFF, 403, 0, "Admin calls are off: no admin token is configured")         \
+    X(NOT_FOUND, 404, 0, "No such resource")                                          \
+    X(UNREADABLE, 409, 0, "The dead letter cannot be read, only written off")         \
+    X(METHOD_NOT_ALLOWED, 405, 0, "The method is not allowed here")                   \
+    X(BODY_TOO_LARGE, 413, 0, "The body is too large")                                \
+    X(UNSUPPORTED_MEDIA_TYPE, 415, 0, "The body must be application/json")            \
+    X(INVALID, 422, 0, "A value is out of range")                                     \
+    X(BAD_IDEMPOTENCY_KEY, 422, 0, "The Idempotency-Key is malformed or doubled")     \
+    X(IDEMPOTENCY_KEY_REUSED, 422, 0, "This key was used for another request")        \
+    X(INTERNAL, 500, 0, "Internal error")                                             \
+    X(NOT_IMPLEMENTED, 501, 0, "The method is not known")
 
 enum sk_verdict {
-#define SK_VERDICT_ENUM(name, status, title) SK_VERDICT_##name,
+#define SK_VERDICT_ENUM(name, status, retry_after_ms, title) SK_VERDICT_##name,
     SK_VERDICTS(SK_VERDICT_ENUM)
 #undef SK_VERDICT_ENUM
         SK_VERDICT_COUNT
 };
 
-// Any thread. All three return constants.
+// Any thread. All four return constants.
 const char *sk_verdict_code(enum sk_verdict verdict);
 const char *sk_verdict_title(enum sk_verdict verdict);
 unsigned sk_verdict_http_status(enum sk_verdict verdict);
+// When to try again where nothing better is known; 0: trying again is not what helps.
+unsigned sk_verdict_retry_after_ms(enum sk_verdict verdict);
 
 #endif

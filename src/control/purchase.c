@@ -8,7 +8,7 @@
 #include "beside.h"
 #include "params.h"
 
-enum { RETRY_AFTER_MS = 1000, COLUMN_STATE = 0, COLUMN_ORDER = 1 };
+enum { COLUMN_STATE = 0, COLUMN_ORDER = 1 };
 
 struct late_purchase {
     struct sk_talk talk;
@@ -32,7 +32,7 @@ bool sk_purchase(struct sk_purchases *purchases, int64_t voucher_id, const char 
     const struct sk_sale *sale = purchases->control->sale;
     struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, voucher_id);
     // Without Redis nothing is certain, not even what was remembered a moment ago.
-    *outcome = (struct sk_outcome){.verdict = SK_VERDICT_UNAVAILABLE, .retry_after_ms = RETRY_AFTER_MS};
+    *outcome = (struct sk_outcome){.verdict = SK_VERDICT_UNAVAILABLE};
     if (!sk_redis_ready(sale->redis))
         return false;
     if (voucher != NULL)
@@ -50,7 +50,7 @@ static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *vou
         return false;
     struct sk_order *order = segment == NULL ? NULL : sk_order_take(sale->orders);
     if (order == NULL) {
-        *outcome = (struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = RETRY_AFTER_MS};
+        *outcome = (struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED};
         return false;
     }
     sk_order_name(sale->orders, order, segment->slot, segment->seen.epoch);

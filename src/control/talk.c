@@ -5,7 +5,7 @@
 
 #include "hash.h"
 
-enum { RETRY_AFTER_MS = 1000, BUCKETS = 512 };
+enum { BUCKETS = 512 };
 
 struct sk_asker {
     struct sk_asker *next;
@@ -44,14 +44,6 @@ void sk_talks_close(struct sk_talks *talks)
 }
 
 // ---- beginning ----
-
-static void talk_tell(const struct sk_sale *sale, uint64_t ticket, const struct sk_outcome *outcome)
-{
-    struct sk_outcome told = *outcome;
-    if (told.retry_after_ms == 0 && sk_verdict_http_status(told.verdict) == 503)
-        told.retry_after_ms = RETRY_AFTER_MS;
-    sale->on_outcome(sale->arg, ticket, &told);
-}
 
 static struct sk_talk **talk_bucket(struct sk_talks *talks, const char *key)
 {
@@ -107,7 +99,7 @@ void *sk_talk_new(struct sk_control *control, uint64_t ticket, const char *key, 
     }
     struct sk_talk *talk = talk_make(control, ticket, key == NULL ? "" : key, size, start);
     if (talk == NULL)
-        talk_tell(control->sale, ticket, &(struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED});
+        control->sale->on_outcome(control->sale->arg, ticket, &(struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED});
     return talk;
 }
 
@@ -170,7 +162,7 @@ void sk_talk_answer(struct sk_talk *talk, const struct sk_outcome *outcome)
         talk->askers = asker->next;
         asker->next = control->talks->spare;
         control->talks->spare = asker;
-        talk_tell(control->sale, ticket, outcome);
+        control->sale->on_outcome(control->sale->arg, ticket, outcome);
     }
 }
 

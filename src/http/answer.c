@@ -11,7 +11,7 @@
 
 #include "order_json.h"
 
-enum { RETRY_AFTER_MS = 1000, BODY_SIZE = 512, LOCATION_SIZE = 64, SECONDS_SIZE = 24 };
+enum { BODY_SIZE = 512, LOCATION_SIZE = 64, SECONDS_SIZE = 24 };
 
 #define TYPE_PREFIX "urn:seckill:problem:"
 
@@ -60,7 +60,7 @@ static struct sk_response *answer_make_ok(void)
 
 static struct sk_response *answer_make_refusal(enum sk_verdict verdict)
 {
-    return answer_make_problem(verdict, NULL, sk_verdict_http_status(verdict) == 503 ? RETRY_AFTER_MS : 0);
+    return answer_make_problem(verdict, NULL, 0);
 }
 
 static struct sk_response *answer_make_last(struct sk_response *response)
@@ -129,6 +129,8 @@ static struct sk_response *answer_make_problem(enum sk_verdict verdict, const ch
         code, sk_verdict_title(verdict), sk_verdict_http_status(verdict), code,
         order_id == NULL ? "" : ",\"order_id\":\"", order_id == NULL ? "" : order_id, order_id == NULL ? "" : "\"");
     struct sk_response *response = sk_response_new(type_problem, body, (size_t)n);
+    if (retry_after_ms == 0)
+        retry_after_ms = sk_verdict_retry_after_ms(verdict);
     if (retry_after_ms > 0) {
         char seconds[SECONDS_SIZE];
         (void)snprintf(seconds, sizeof seconds, "%" PRIu64, (retry_after_ms + 999) / 1000);

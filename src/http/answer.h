@@ -15,10 +15,10 @@ void sk_answers_close(struct sk_answers *answers); // NULL is fine
 // Whether connections stay open after their answers.
 void sk_answers_keep_alive(struct sk_answers *answers, bool keep_alive);
 
-// A refusal as it is most often; 503 with Retry-After.
+// A refusal as it is most often: Retry-After is the verdict's own, so every 503 has one.
 void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 
-// A refusal with more to say. `order_id` NULL: none. `retry_after_ms` 0: no Retry-After; otherwise it is rounded up to
+// A refusal with more to say. `order_id` NULL: none. `retry_after_ms` 0: the verdict's own; it is rounded up to
 // seconds.
 void sk_answer_problem(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                        const char *order_id, uint64_t retry_after_ms);

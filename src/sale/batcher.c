@@ -9,10 +9,7 @@
 #include "log.h"
 #include "trust.h"
 
-enum {
-    RUSH_MS = 20, // calls that follow each other closer than this are a rush
-    RETRY_AFTER_MS = 1000,
-};
+enum { RUSH_MS = 20 }; // calls that follow each other closer than this are a rush
 
 struct sk_batcher {
     const struct sk_sale *sale;
@@ -245,7 +242,7 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
             batcher_refuse(batcher, order, SK_VERDICT_ENDED, NULL, 0);
             break;
         case SK_GRANT_FULL:
-            batcher_refuse(batcher, order, SK_VERDICT_OVERLOADED, NULL, RETRY_AFTER_MS);
+            batcher_refuse(batcher, order, SK_VERDICT_OVERLOADED, NULL, 0);
             break;
         case SK_GRANT_RETURNED:
             batcher_refuse(batcher, order, SK_VERDICT_SOLD_OUT, NULL, 0);
@@ -264,8 +261,7 @@ static void batcher_give_up(struct batcher_call *call, struct sk_order *order)
 static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_verdict verdict)
 {
     while (orders->head != NULL)
-        batcher_refuse(batcher, orders->head, verdict, NULL,
-                       sk_verdict_http_status(verdict) == 503 ? RETRY_AFTER_MS : 0);
+        batcher_refuse(batcher, orders->head, verdict, NULL, 0);
 }
 
 static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_verdict verdict,

@@ -19,7 +19,7 @@ struct sk_outcome {
     const char *order_id;    // NULL: none; borrowed for the call
     const char *document;    // FOUND, CREATED: the JSON to show; borrowed for the call
     int64_t voucher_id;      // CREATED: of the voucher
-    uint64_t retry_after_ms; // 0: not said
+    uint64_t retry_after_ms; // 0: the verdict's own
 };
 
 enum sk_doubt {

@@ -145,6 +145,21 @@ START_TEST(a_winner_who_repeats_is_told_the_order_id)
 }
 END_TEST
 
+// Also one that names an order.
+START_TEST(every_503_says_when_to_try_again)
+{
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        enum sk_verdict verdict = (enum sk_verdict)i;
+        sk_answer_problem(answers, &asked, verdict, "018bcfe5-6800-7000-8000-0123456789ab", 0);
+        ck_assert_int_eq(field("Retry-After") != NULL, status_sent == 503);
+        sk_answer_problem(answers, &asked, verdict, NULL, 5000); // what is known better
+        ck_assert_pstr_eq(field("Retry-After"), "5");
+        ck_assert_int_eq(sk_answers_last(answers, verdict)->fields,
+                         1 + (sk_verdict_http_status(verdict) == 503 || verdict == SK_VERDICT_UNAUTHENTICATED));
+    }
+}
+END_TEST
+
 START_TEST(retry_after_is_rounded_up_to_seconds)
 {
     static const struct {
@@ -306,6 +321,7 @@ int main(void)
     tcase_add_test(tcase, every_refusal_is_a_problem_document);
     tcase_add_test(tcase, only_401_asks_for_credentials);
     tcase_add_test(tcase, a_winner_who_repeats_is_told_the_order_id);
+    tcase_add_test(tcase, every_503_says_when_to_try_again);
     tcase_add_test(tcase, retry_after_is_rounded_up_to_seconds);
     tcase_add_test(tcase, an_order_is_shown_with_ids_as_strings_and_its_place);
     tcase_add_test(tcase, errors_are_listed);

@@ -318,7 +318,6 @@ START_TEST(a_full_journal_is_503_but_winners_are_told)
     ANSWER("faf", TEXT("id-of-2"));
     must_be_told(0, 1, SK_VERDICT_OVERLOADED);
     must_be_told(1, 2, SK_VERDICT_ALREADY_ORDERED);
-    ck_assert_uint_gt(told[0].retry_after_ms, 0);
 }
 END_TEST
 
@@ -332,7 +331,6 @@ START_TEST(a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt)
         sk_batcher_flush(batcher);
         ANSWER_WORD(words[i]);
         must_be_told((size_t)i, (uint64_t)i + 1, SK_VERDICT_LOADING);
-        ck_assert_uint_gt(told[i].retry_after_ms, 0);
         ck_assert_int_eq(suspicions, i + 1);
         ck_assert_int_eq(last_doubt, doubts[i]);
     }
@@ -350,7 +348,6 @@ START_TEST(a_dead_link_is_503_and_never_a_refusal)
     request(1, 4, 2);
     sk_batcher_flush(batcher);
     all_must_be_told(4, 2, SK_VERDICT_UNAVAILABLE);
-    ck_assert_uint_gt(told[0].retry_after_ms, 0);
 }
 END_TEST
 
@@ -494,10 +491,8 @@ START_TEST(purchases_are_refused_where_there_will_be_no_session)
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 0);
     ck_assert_uint_eq(told_count, 3);
-    for (size_t i = 0; i < told_count; i++) {
+    for (size_t i = 0; i < told_count; i++)
         ck_assert_int_eq(told[i].verdict, SK_VERDICT_UNAVAILABLE);
-        ck_assert_uint_gt(told[i].retry_after_ms, 0);
-    }
 }
 END_TEST
 

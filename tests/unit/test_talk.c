@@ -136,20 +136,16 @@ END_TEST
 
 // ---- what is told ----
 
-START_TEST(only_503_says_when_to_come_back)
+START_TEST(an_outcome_is_told_as_it_is)
 {
-    static const struct {
-        struct sk_outcome outcome;
-        uint64_t retry_after_ms;
-    } rows[] = {{{.verdict = SK_VERDICT_UNAVAILABLE}, 1000},
-                {{.verdict = SK_VERDICT_LOADING}, 1000},
-                {{.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = 50}, 50},
-                {{.verdict = SK_VERDICT_NOT_FOUND}, 0},
-                {{.verdict = SK_VERDICT_ENDED}, 0}};
+    static const struct sk_outcome rows[] = {{.verdict = SK_VERDICT_LOADING}, // the verdict says when to try again
+                                             {.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = 50},
+                                             {.verdict = SK_VERDICT_ENDED, .order_id = "x"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        sk_talk_end_with(ask(NULL, 1), &rows[i].outcome);
-        must_be_told(1, rows[i].outcome.verdict);
+        sk_talk_end_with(ask(NULL, 1), &rows[i]);
+        must_be_told(1, rows[i].verdict);
         ck_assert_uint_eq(told[1].retry_after_ms, rows[i].retry_after_ms);
+        ck_assert_str_eq(told[1].order_id, rows[i].order_id == NULL ? "" : rows[i].order_id);
     }
 }
 END_TEST
@@ -306,7 +302,7 @@ int main(void)
     tcase_add_test(tcase, other_questions_do_not_share);
     tcase_add_test(tcase, many_at_a_time_end_in_any_order);
     tcase_add_test(tcase, a_round_lets_go_of_its_voucher);
-    tcase_add_test(tcase, only_503_says_when_to_come_back);
+    tcase_add_test(tcase, an_outcome_is_told_as_it_is);
     tcase_add_test(tcase, an_answer_may_come_before_the_end);
     tcase_add_test(tcase, a_ticket_may_be_taken_along);
     tcase_add_test(tcase, a_look_at_the_catalogue_may_be_waited_for);

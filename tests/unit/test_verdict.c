@@ -51,6 +51,7 @@ START_TEST(codes_and_statuses_are_those_of_the_interface)
     for (int i = 0; i < ROWS; i++) {
         ck_assert_str_eq(sk_verdict_code(interface[i].verdict), interface[i].code);
         ck_assert_uint_eq(sk_verdict_http_status(interface[i].verdict), interface[i].http_status);
+        ck_assert_uint_eq(sk_verdict_retry_after_ms(interface[i].verdict), interface[i].http_status == 503 ? 1000 : 0);
     }
     ck_assert_msg(ROWS == (int)SK_VERDICT_COUNT, "a verdict is missing here");
 }
