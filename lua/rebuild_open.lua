@@ -26,11 +26,7 @@ if redis.call('EXISTS', KEYS[3]) == 1 then
     end
   end
 end
--- A new value of `last` tells every instance that what it remembers of the buyers is out of date. The first
--- epoch is the warm-up of a new voucher; later ones rebuild what may have been lost.
+-- A new value of `last` tells every instance that what it remembers of the buyers is out of date.
 redis.call('HSET', KEYS[1], 'stock', ARGV[2], 'begin_ms', ARGV[4], 'end_ms', ARGV[5], 'last', 'epoch-' .. ARGV[1],
   'run', ARGV[7], 'state', ARGV[6])
-if tonumber(ARGV[1]) > 1 then
-  redis.call('HSET', KEYS[1], 'rebuilt_ms', redis.call('TIME')[1] * 1000)
-end
 return 1

@@ -40,8 +40,7 @@ bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look 
     }
     if (state == NULL || opened == NULL || last == NULL ||
         !audit_number(reply, SK_LOOK_BUYERS, SK_TRUST_BUYERS_MAX, &look->buyers) ||
-        !audit_number(reply, SK_LOOK_JOURNAL, SK_TRUST_MAX, &look->journal) ||
-        !sk_reply_number(sk_reply_at(reply, SK_LOOK_REBUILT_AGO), &look->rebuilt_ms_ago))
+        !audit_number(reply, SK_LOOK_JOURNAL, SK_TRUST_MAX, &look->journal))
         return false;
     look->present = state[0] != '\0';
     look->loading = strcmp(state, "open") != 0 && strcmp(state, "closed") != 0;

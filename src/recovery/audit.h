@@ -27,7 +27,6 @@ enum {
     SK_LOOK_RUN,
     SK_LOOK_BUYERS,
     SK_LOOK_JOURNAL,
-    SK_LOOK_REBUILT_AGO,
     SK_LOOK_ORDER_ID
 };
 
@@ -37,7 +36,6 @@ struct sk_look {
     bool loading;
     bool same_run; // opened under the Redis process that answers
     int64_t epoch, stock, buyers, journal;
-    int64_t rebuilt_ms_ago;        // -1: never
     char last[SK_JOURNAL_ID_SIZE]; // newest journal id, or "epoch-<n>"; empty: it is neither
 };
 

@@ -107,14 +107,13 @@ def flushed_while_buyers_are_read(run: Run) -> None:
 
 
 def forgotten_after_a_rebuild(run: Run) -> None:
-    """An instance with accepted orders is stopped, Redis loses its data, another rebuilds; and time goes by."""
+    """An instance with accepted orders is stopped, Redis loses its data, another rebuilds."""
     holder = run.hold_orders(0.6)
     orders = [accepted(run, run.vouchers[0], f"waiting{n}") for n in range(20)]
     run.first.signal(signal.SIGSTOP)
     run.redis.call("FLUSHALL")
     holder.wait()
     wait_for("rebuilt", lambda: is_open(run, run.vouchers[0]))
-    run.redis.call("HINCRBY", run.key("voucher"), "rebuilt_ms", -31000)  # the script's clock
     for order in orders:
         look(run, order, 1)
     run.first.signal(signal.SIGCONT)
@@ -204,7 +203,7 @@ ROWS = [
     ),
     Fault(
         "6h",
-        "an instance with orders away long after a rebuild",
+        "an instance with orders away after a rebuild",
         forgotten_after_a_rebuild,
         units=2000,
         env={"SECKILL_BATCH_MAX": "8"},

@@ -214,8 +214,8 @@ START_TEST(the_admin_sees_what_can_be_read)
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char expected[TEXT_SIZE];
-        const struct sk_reply items[] = {rows[i].state, TEXT("no number"), TEXT("epoch-3"), TEXT("5"), TEXT("run-1"),
-                                         NUMBER(2),     NUMBER(1),         NUMBER(-1),      TEXT("")};
+        const struct sk_reply items[] = {rows[i].state, TEXT("no number"), TEXT("epoch-3"), TEXT("5"),
+                                         TEXT("run-1"), NUMBER(2),         NUMBER(1),       TEXT("")};
         const struct sk_reply reply = LIST_OF(items);
         inspect(&reply);
         (void)snprintf(expected, sizeof expected,

@@ -157,8 +157,8 @@ static void answer_accounts(const struct asked *asked)
 
 static void answer_look(void)
 {
-    const struct sk_reply items[] = {TEXT(state), TEXT(epoch),     TEXT(last), TEXT(stock), TEXT("run-1"),
-                                     NUMBER(2),   NUMBER(journal), NUMBER(-1), TEXT("")};
+    const struct sk_reply items[] = {TEXT(state),   TEXT(epoch), TEXT(last),      TEXT(stock),
+                                     TEXT("run-1"), NUMBER(2),   NUMBER(journal), TEXT("")};
     const struct sk_reply reply = LIST_OF(items);
     looked_at[looked++] = strtol(strchr(fake_redis.asked[fake_redis.answered].argv[0], '{') + 1, NULL, 10);
     redis_answers(&reply);
