@@ -6,28 +6,33 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SK_COUNTERS(X)                                              \
-    X(ORDERS_TRIED)    /* purchases that Redis was asked about */   \
-    X(ORDERS_GRANTED)  /* of them those that got a unit */          \
-    X(ORDERS_PLACED)   /* committed in PostgreSQL */                \
-    X(ORDERS_REFUSED)  /* granted, and refused by PostgreSQL */     \
-    X(REFUSED_MEMORY)  /* refused without asking Redis */           \
-    X(SCRIPT_CALLS)    /* of place_orders.lua */                    \
-    X(BATCHES_WRITTEN) /* calls of place_orders() that were done */ \
-    X(QUESTIONS)       /* conversations of the control plane */     \
-    X(QUESTIONS_FULL)  /* refused because too many waited */        \
-    X(REBUILDS)        /* segments opened anew */                   \
-    X(RETIRED)         /* sales that left Redis */                  \
-    X(ENTRIES_SWEPT)   /* journal entries settled for others */     \
-    X(DEAD_LETTERS)    /* orders and entries set aside */           \
-    X(SESSIONS_LOST)
+#define SK_COUNTERS(X)                                                            \
+    X(ORDERS_TRIED)    /* purchases that Redis was asked about */                 \
+    X(ORDERS_GRANTED)  /* of them those that got a unit */                        \
+    X(ORDERS_PLACED)   /* committed in PostgreSQL */                              \
+    X(ORDERS_REFUSED)  /* granted, and refused by PostgreSQL */                   \
+    X(REFUSED_MEMORY)  /* purchases refused from memory: by rate, or by a mark */ \
+    X(SCRIPT_CALLS)    /* of place_orders.lua, also to grant again */             \
+    X(BATCHES_WRITTEN) /* calls of place_orders() that were done */               \
+    X(QUESTIONS)       /* conversations of the control plane */                   \
+    X(QUESTIONS_FULL)  /* refused because too many waited */                      \
+    X(REBUILDS)        /* segments opened by a rebuild */                         \
+    X(RETIRED)         /* sales that left Redis */                                \
+    X(ENTRIES_SWEPT)   /* journal entries settled for others */                   \
+    X(DEAD_LETTERS)    /* orders and entries set aside */                         \
+    X(SESSIONS_LOST)   /* expired, or lost by Redis */
 
-#define SK_GAUGES(X)                                 \
-    X(ORDERS_ASKING)  /* wait for the next call */   \
-    X(ORDERS_WAITING) /* granted, for a batch */     \
-    X(ORDERS_WRITING) /* in a batch */               \
-    X(ORDERS_LOST)    /* wait to be granted again */ \
-    X(VOUCHERS)       /* in the catalogue */
+#define SK_GAUGES(X)                                                   \
+    X(ORDERS_ASKING)        /* wait for the next script call */        \
+    X(ORDERS_ASKED)         /* in a script call */                     \
+    X(ORDERS_WAITING)       /* granted, for a batch */                 \
+    X(ORDERS_DELAYED)       /* refused alone, wait to be retried */    \
+    X(ORDERS_WRITING)       /* in a batch */                           \
+    X(ORDERS_SETTING_ASIDE) /* become dead letters */                  \
+    X(ORDERS_LOST)          /* fenced off, wait to be granted again */ \
+    X(ORDERS_REGRANTING)    /* Redis is asked again */                 \
+    X(ORDERS_REFUSING)      /* are being written as refused */         \
+    X(VOUCHERS)             /* in the catalogue */
 
 enum sk_metric {
 #define SK_METRIC_ENUM(name) SK_METRIC_##name,

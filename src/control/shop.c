@@ -78,7 +78,7 @@ static enum sk_status shop_open_stores(struct sk_shop *shop)
     sale->ask_pg = sk_pg_open(sale->loop, &pg);
     if (sale->redis == NULL || sale->pg == NULL || sale->ask_redis == NULL || sale->ask_pg == NULL)
         return SK_FAIL;
-    sale->session = sk_session_open(sale->loop, sale->redis, (uint32_t)config->lock_ttl_ms);
+    sale->session = sk_session_open(sale->loop, sale->redis, sale->metrics, (uint32_t)config->lock_ttl_ms);
     if (sale->session != NULL)
         sale->locks = sk_named_locks_open(sale->loop, sale->redis, sale->session, (uint32_t)config->lock_ttl_ms);
     sale->catalogue = sk_catalogue_new(sk_upkeep_care_size());
@@ -177,29 +177,14 @@ struct sk_control *sk_shop_control(struct sk_shop *shop)
     return &shop->control;
 }
 
-static void shop_set_gauges(struct sk_shop *shop)
-{
-    static const struct {
-        enum sk_metric metric;
-        enum sk_order_state state;
-    } gauges[] = {
-        {SK_METRIC_ORDERS_ASKING, SK_ORDER_ASKING},
-        {SK_METRIC_ORDERS_WAITING, SK_ORDER_GRANTED},
-        {SK_METRIC_ORDERS_WRITING, SK_ORDER_WRITING},
-        {SK_METRIC_ORDERS_LOST, SK_ORDER_LOST},
-    };
-    for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++)
-        sk_metrics_set(&shop->metrics, gauges[i].metric, sk_order_pool_count(shop->sale.orders, gauges[i].state));
-    sk_metrics_set(&shop->metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->sale.catalogue));
-}
-
 void sk_shop_turn(struct sk_shop *shop)
 {
     bool asked = sk_batcher_flush(shop->batcher);
     sk_writer_pump(shop->writer, sk_batcher_busy(shop->batcher));
     sk_redis_flush(shop->sale.redis);
     sk_redis_flush(shop->sale.ask_redis);
-    shop_set_gauges(shop);
+    sk_order_pool_measure(shop->sale.orders, &shop->metrics);
+    sk_metrics_set(&shop->metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->sale.catalogue));
     if (asked)
         SK_FAILPOINT("place.sent");
 }

@@ -36,7 +36,9 @@ struct admit_reading {
     char version[SK_VERSION_SIZE];
 };
 
-static bool admit_over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms, uint64_t *wait_ms);
+static bool admit_over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms, struct sk_outcome *outcome);
+static bool admit_is_marked(const struct sk_segment *segment, const char *user, uint64_t now_ms,
+                            struct sk_outcome *outcome);
 static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *version);
 static void admit_on_counted(void *arg, const struct sk_reply *reply);
 static void admit_scan(struct admit_reading *reading, const char *cursor);
@@ -73,26 +75,16 @@ void sk_admit_close(struct sk_admit *admit)
 
 bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const char *user, struct sk_outcome *outcome)
 {
-    uint64_t now = uv_now(admit->sale->loop), wait_ms;
+    uint64_t now = uv_now(admit->sale->loop);
     *outcome = (struct sk_outcome){0};
-    if (admit->places != NULL && admit_over_rate(admit, user, now, &wait_ms)) {
-        outcome->verdict = SK_VERDICT_RATE_LIMITED;
-        outcome->retry_after_ms = wait_ms;
-        return true;
-    }
-    const struct sk_mark *mark = &segment->gate.mark;
-    if (mark->until_ms <= now || segment->gate.filter == NULL ||
-        strcmp(segment->gate.filter_version, mark->version) != 0 ||
-        sk_filter_maybe(segment->gate.filter, user, strlen(user)))
-        return false;
-    outcome->verdict = mark->verdict;
-    if (mark->verdict == SK_VERDICT_NOT_STARTED)
-        outcome->retry_after_ms = mark->begin_at_ms > now ? mark->begin_at_ms - now : 1;
-    return true;
+    bool refuses = (admit->places != NULL && admit_over_rate(admit, user, now, outcome)) ||
+                   admit_is_marked(segment, user, now, outcome);
+    sk_metrics_add(admit->sale->metrics, SK_METRIC_REFUSED_MEMORY, refuses);
+    return refuses;
 }
 
 // A user may spend one second's worth of tries at once; then each try must be paid off first.
-static bool admit_over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms, uint64_t *wait_ms)
+static bool admit_over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms, struct sk_outcome *outcome)
 {
     uint64_t hash = sk_hash(user, strlen(user)), now = now_ms * 1000, burst = 1000000 - admit->cost_us;
     struct admit_place *row = &admit->places[(hash * WAYS) % PLACES], *mine = NULL;
@@ -108,11 +100,26 @@ static bool admit_over_rate(struct sk_admit *admit, const char *user, uint64_t n
         return false;
     uint64_t free_at = mine->user_hash == hash && mine->free_at_us > now ? mine->free_at_us : now;
     if (free_at - now > burst) {
-        *wait_ms = (free_at - now - burst + 999) / 1000;
+        outcome->verdict = SK_VERDICT_RATE_LIMITED;
+        outcome->retry_after_ms = (free_at - now - burst + 999) / 1000;
         return true;
     }
     *mine = (struct admit_place){hash, free_at + admit->cost_us};
     return false;
+}
+
+static bool admit_is_marked(const struct sk_segment *segment, const char *user, uint64_t now_ms,
+                            struct sk_outcome *outcome)
+{
+    const struct sk_mark *mark = &segment->gate.mark;
+    if (mark->until_ms <= now_ms || segment->gate.filter == NULL ||
+        strcmp(segment->gate.filter_version, mark->version) != 0 ||
+        sk_filter_maybe(segment->gate.filter, user, strlen(user)))
+        return false;
+    outcome->verdict = mark->verdict;
+    if (mark->verdict == SK_VERDICT_NOT_STARTED)
+        outcome->retry_after_ms = mark->begin_at_ms > now_ms ? mark->begin_at_ms - now_ms : 1;
+    return true;
 }
 
 // ---- marks ----

@@ -221,6 +221,7 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
         switch ((enum sk_grant_result)grant->results[i]) {
         case SK_GRANT_PLACED:
             order->epoch = grant->epoch;
+            sk_metrics_add(batcher->sale->metrics, SK_METRIC_ORDERS_GRANTED, 1);
             if (entry == NULL)
                 entry = sk_entry_new(batcher->sale, call->segment, SK_ENTRY_OWN, grant->journal_id);
             sk_sale_tell(batcher->sale, order, SK_VERDICT_ACCEPTED, order->id, 0);

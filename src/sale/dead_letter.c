@@ -10,6 +10,7 @@
 #include "params.h"
 
 struct dead_letter_put {
+    const struct sk_sale *sale;
     sk_dead_letter_cb *done;
     void *arg;
     uint16_t slot;
@@ -70,6 +71,7 @@ static enum sk_status dead_letter_put(const struct sk_sale *sale, const struct d
     struct dead_letter_put *put = malloc(sizeof *put);
     if (put != NULL && hex != NULL) {
         *put = *letter;
+        put->sale = sale;
         const char *params[] = {sk_params_number(slot, letter->slot),
                                 sk_params_number(voucher_id, letter->voucher_id),
                                 letter->journal_id,
@@ -105,9 +107,11 @@ static void dead_letter_on_put(void *arg, const struct sk_result *result)
 {
     const struct sk_rows *rows = result->rows;
     struct dead_letter_put *put = arg;
-    if (rows != NULL)
+    if (rows != NULL) {
+        sk_metrics_add(put->sale->metrics, SK_METRIC_DEAD_LETTERS, 1);
         sk_log(SK_LOG_ERROR, "journal entry set aside", "voucher=%" PRId64 " journal_id=%s", put->voucher_id,
                put->journal_id);
+    }
     put->done(put->arg, rows != NULL);
     free(put);
 }

@@ -44,7 +44,12 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment 
         lens[n] = SK_UUID_CHARS;
         argv[n++] = order->id;
     }
-    return sk_redis_script(sale->redis, SK_SCRIPT_PLACE_ORDERS, 3, n, argv, lens, done, arg);
+    enum sk_status status = sk_redis_script(sale->redis, SK_SCRIPT_PLACE_ORDERS, 3, n, argv, lens, done, arg);
+    if (status == SK_OK) {
+        sk_metrics_add(sale->metrics, SK_METRIC_SCRIPT_CALLS, 1);
+        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_TRIED, again ? 0 : orders->count);
+    }
+    return status;
 }
 
 struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)

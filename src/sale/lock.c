@@ -20,6 +20,7 @@ enum session_state { SESSION_NONE, SESSION_TAKING, SESSION_HELD, SESSION_ENDING,
 
 struct sk_session {
     struct sk_redis *redis;
+    struct sk_metrics *metrics;
     struct sk_timer *tick;
     enum session_state state;
     uint32_t ttl_ms;
@@ -61,7 +62,7 @@ static void session_move(struct sk_session *session, enum session_state state)
     session->state = state;
 }
 
-struct sk_session *sk_session_open(uv_loop_t *loop, struct sk_redis *redis, uint32_t ttl_ms)
+struct sk_session *sk_session_open(uv_loop_t *loop, struct sk_redis *redis, struct sk_metrics *metrics, uint32_t ttl_ms)
 {
     struct sk_session *session = calloc(1, sizeof *session);
     struct sk_uuid_gen *ids = calloc(1, sizeof *ids);
@@ -77,6 +78,7 @@ struct sk_session *sk_session_open(uv_loop_t *loop, struct sk_redis *redis, uint
     free(ids);
     sk_random_bytes(random, sizeof random);
     session->redis = redis;
+    session->metrics = metrics;
     session->ttl_ms = ttl_ms;
     session->retry = (struct sk_backoff){.first_ms = 20, .most_ms = 1000};
     (void)snprintf(session->ttl, sizeof session->ttl, "%" PRIu32, ttl_ms);
@@ -186,6 +188,7 @@ static void session_on_taken(struct sk_session *session, bool granted, const str
 
 static void session_lose(struct sk_session *session, const char *why)
 {
+    sk_metrics_add(session->metrics, SK_METRIC_SESSIONS_LOST, 1);
     sk_log(SK_LOG_WARN, "session lost", "session=%s reason=\"%s\"", session->id, why);
     session_move(session, SESSION_NONE);
     session->renew_at_ms = 0;

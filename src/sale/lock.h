@@ -26,13 +26,15 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "metrics.h"
 #include "redis_link.h"
 #include "uuid.h"
 
 struct sk_session;
 
-// Gives a session with a new id, not taken yet; it borrows loop and redis. NULL: out of memory.
-struct sk_session *sk_session_open(uv_loop_t *loop, struct sk_redis *redis, uint32_t ttl_ms);
+// Gives a session with a new id, not taken yet; it borrows loop, redis and metrics. NULL: out of memory.
+struct sk_session *sk_session_open(uv_loop_t *loop, struct sk_redis *redis, struct sk_metrics *metrics,
+                                   uint32_t ttl_ms);
 // Forgets it; Redis frees it by its TTL unless it was ended. Close the Redis link first, so that no reply is under way.
 // NULL is fine.
 void sk_session_close(struct sk_session *session);

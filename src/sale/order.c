@@ -161,9 +161,21 @@ size_t sk_order_pool_out(const struct sk_order_pool *pool)
     return pool->out;
 }
 
-size_t sk_order_pool_count(const struct sk_order_pool *pool, enum sk_order_state state)
+void sk_order_pool_measure(const struct sk_order_pool *pool, struct sk_metrics *metrics)
 {
-    return pool->counts[state];
+    static const struct {
+        enum sk_order_state state;
+        enum sk_metric gauge;
+    } rows[] = {
+        {SK_ORDER_ASKING, SK_METRIC_ORDERS_ASKING},     {SK_ORDER_ASKED, SK_METRIC_ORDERS_ASKED},
+        {SK_ORDER_GRANTED, SK_METRIC_ORDERS_WAITING},   {SK_ORDER_DELAYED, SK_METRIC_ORDERS_DELAYED},
+        {SK_ORDER_WRITING, SK_METRIC_ORDERS_WRITING},   {SK_ORDER_SETTING_ASIDE, SK_METRIC_ORDERS_SETTING_ASIDE},
+        {SK_ORDER_LOST, SK_METRIC_ORDERS_LOST},         {SK_ORDER_REGRANTING, SK_METRIC_ORDERS_REGRANTING},
+        {SK_ORDER_REFUSING, SK_METRIC_ORDERS_REFUSING},
+    };
+    _Static_assert(sizeof rows / sizeof rows[0] == SK_ORDER_STATES - SK_ORDER_ASKING, "each state has a gauge");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        sk_metrics_set(metrics, rows[i].gauge, pool->counts[rows[i].state]);
 }
 
 void sk_order_pool_free(struct sk_order_pool *pool)

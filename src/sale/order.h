@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "metrics.h"
 #include "text.h"
 #include "uuid.h"
 
@@ -72,7 +73,9 @@ void sk_order_move(struct sk_order_pool *pool, struct sk_order *order, enum sk_o
 void sk_order_move_first(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state,
                          struct sk_order_list *to);
 
-size_t sk_order_pool_out(const struct sk_order_pool *pool);                              // all but the free ones
-size_t sk_order_pool_count(const struct sk_order_pool *pool, enum sk_order_state state); // FREE: 0
+size_t sk_order_pool_out(const struct sk_order_pool *pool); // all but the free ones
+
+// Sets the gauge of each state from ASKING on: in the others an order is for a moment only.
+void sk_order_pool_measure(const struct sk_order_pool *pool, struct sk_metrics *metrics);
 
 #endif

@@ -53,7 +53,7 @@ static struct party *open_party(uint32_t ttl_ms)
     struct part *part = parts;
     while (part->session != NULL)
         part++;
-    part->session = sk_session_open(&party->loop, party->redis, ttl_ms);
+    part->session = sk_session_open(&party->loop, party->redis, NULL, ttl_ms);
     part->locks = sk_named_locks_open(&party->loop, party->redis, part->session, ttl_ms);
     must(part->session != NULL && part->locks != NULL, "part");
     party->part = part;

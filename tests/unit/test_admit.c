@@ -14,6 +14,7 @@ enum { MARK_MS = 60000, SHORT_MARK_MS = 30 };
 static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_sale sale;
+static struct sk_metrics metrics;
 static struct sk_admit *admit;
 static struct sk_segment *voucher;
 static struct sk_outcome outcome;
@@ -28,7 +29,7 @@ static void open_admit(int64_t user_rate, int64_t mark_ms)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    sale = (struct sk_sale){.loop = &loop, .config = &config, .catalogue = sk_catalogue_new(1)};
+    sale = (struct sk_sale){.loop = &loop, .config = &config, .metrics = &metrics, .catalogue = sk_catalogue_new(1)};
     voucher = a_segment(sale.catalogue, 1);
 }
 
@@ -94,9 +95,11 @@ START_TEST(a_rate_of_one_is_one)
 {
     open_admit(1, 0);
     must_pass("alice");
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 0);
     must_refuse("alice", SK_VERDICT_RATE_LIMITED);
     ck_assert_uint_le(outcome.retry_after_ms, 1000);
     ck_assert_uint_ge(outcome.retry_after_ms, 1);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 1);
 }
 END_TEST
 
@@ -309,8 +312,10 @@ START_TEST(a_mark_can_be_taken_back)
     answer_count(0);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     must_refuse("bob", SK_VERDICT_SOLD_OUT);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 1);
     sk_admit_forget(voucher);
     must_pass("bob");
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 1);
 }
 END_TEST
 

@@ -14,6 +14,7 @@ enum { TOLD_MAX = 512, GRANTED_MAX = 64, POOL = 1000 };
 static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_sale sale;
+static struct sk_metrics metrics;
 static struct sk_admit *admit;
 static struct sk_batcher *batcher;
 
@@ -76,6 +77,7 @@ static void setup(void)
     config = (struct sk_config){.batch_max = 5};
     sale = (struct sk_sale){.loop = &loop,
                             .config = &config,
+                            .metrics = &metrics,
                             .on_outcome = on_outcome,
                             .suspect = on_suspect,
                             .orphaned = on_orphaned,
@@ -285,6 +287,25 @@ START_TEST(who_comes_too_early_is_told_when_to_come)
     redis_answers(&reply);
     all_must_be_told(1, 2, SK_VERDICT_NOT_STARTED);
     ck_assert_uint_eq(told[0].retry_after_ms, 2500);
+}
+END_TEST
+
+START_TEST(what_is_asked_and_granted_is_counted)
+{
+    request(1, 1, 7); // two calls: a batch is five
+    sk_batcher_flush(batcher);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SCRIPT_CALLS), 2);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_TRIED), 7);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_GRANTED), 0);
+    ANSWER("pspsn");
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_GRANTED), 2);
+    ANSWER_WORD("loading");
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_GRANTED), 2);
+    fake_redis.down = true;
+    request(1, 8, 1); // it is not asked about
+    sk_batcher_flush(batcher);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SCRIPT_CALLS), 2);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_TRIED), 7);
 }
 END_TEST
 
@@ -522,6 +543,7 @@ int main(void)
     tcase_add_test(tcase, each_letter_is_its_users_verdict);
     tcase_add_test(tcase, winners_who_repeat_get_their_own_ids);
     tcase_add_test(tcase, who_comes_too_early_is_told_when_to_come);
+    tcase_add_test(tcase, what_is_asked_and_granted_is_counted);
     tcase_add_test(tcase, winners_go_to_the_writer_as_one_entry);
     tcase_add_test(tcase, a_full_journal_is_503_but_winners_are_told);
     tcase_add_test(tcase, a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt);

@@ -15,6 +15,7 @@ enum { TTL_MS = 400 };
 
 static uv_loop_t loop;
 static struct sk_session *session;
+static struct sk_metrics metrics;
 static struct sk_named_locks *locks;
 
 static const struct sk_reply gone_items[] = {NUMBER(0)};
@@ -24,7 +25,7 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     fake_redis.run_number = 1;
-    session = sk_session_open(&loop, NULL, TTL_MS);
+    session = sk_session_open(&loop, NULL, &metrics, TTL_MS);
     locks = sk_named_locks_open(&loop, NULL, session, TTL_MS);
     ck_assert_ptr_nonnull(session);
     ck_assert_ptr_nonnull(locks);
@@ -120,8 +121,10 @@ START_TEST(a_session_that_redis_has_lost_is_taken_again_at_once)
     link_up();
     KEPT();
     RUN_UNTIL(fake_redis.count == 2);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SESSIONS_LOST), 0);
     redis_answers(&gone);
     ck_assert(!sk_session_held(session));
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SESSIONS_LOST), 1);
     must_ask_to("take");
     KEPT();
     ck_assert(sk_session_held(session));
@@ -129,6 +132,7 @@ START_TEST(a_session_that_redis_has_lost_is_taken_again_at_once)
     ck_assert(!sk_session_held(session));
     ck_assert(sk_session_await(session));
     must_ask_to("take");
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SESSIONS_LOST), 2);
 }
 END_TEST
 

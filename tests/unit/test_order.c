@@ -80,18 +80,39 @@ END_TEST
 
 START_TEST(orders_are_counted_by_state)
 {
-    struct sk_order_list waiting = {0}, asked = {0};
+    // A way through all states that have a gauge.
+    static const struct {
+        enum sk_order_state state;
+        enum sk_metric gauge;
+    } way[] = {
+        {SK_ORDER_ASKING, SK_METRIC_ORDERS_ASKING},     {SK_ORDER_ASKED, SK_METRIC_ORDERS_ASKED},
+        {SK_ORDER_GRANTED, SK_METRIC_ORDERS_WAITING},   {SK_ORDER_WRITING, SK_METRIC_ORDERS_WRITING},
+        {SK_ORDER_DELAYED, SK_METRIC_ORDERS_DELAYED},   {SK_ORDER_GRANTED, SK_METRIC_ORDERS_WAITING},
+        {SK_ORDER_WRITING, SK_METRIC_ORDERS_WRITING},   {SK_ORDER_SETTING_ASIDE, SK_METRIC_ORDERS_SETTING_ASIDE},
+        {SK_ORDER_GRANTED, SK_METRIC_ORDERS_WAITING},   {SK_ORDER_WRITING, SK_METRIC_ORDERS_WRITING},
+        {SK_ORDER_LOST, SK_METRIC_ORDERS_LOST},         {SK_ORDER_REGRANTING, SK_METRIC_ORDERS_REGRANTING},
+        {SK_ORDER_REFUSING, SK_METRIC_ORDERS_REFUSING},
+    };
+    struct sk_order_list lists[SK_ORDER_STATES] = {0};
+    struct sk_metrics metrics = {0};
     pool = sk_order_pool_new(MANY);
-    take_into(&waiting, 3);
-    sk_order_move(pool, waiting.head, SK_ORDER_ASKED, &asked);
-    ck_assert_uint_eq(sk_order_pool_count(pool, SK_ORDER_ASKING), 2);
-    ck_assert_uint_eq(sk_order_pool_count(pool, SK_ORDER_ASKED), 1);
-    ck_assert_uint_eq(sk_order_pool_count(pool, SK_ORDER_NEW), 0);
-    sk_order_give(pool, asked.head);
-    sk_order_give(pool, waiting.head);
-    sk_order_give(pool, waiting.head);
-    for (int state = 0; state < SK_ORDER_STATES; state++)
-        ck_assert_uint_eq(sk_order_pool_count(pool, state), 0);
+    take_into(&lists[SK_ORDER_ASKING], 3);
+    sk_order_pool_measure(pool, &metrics);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_ASKING), 3);
+    struct sk_order *order = lists[SK_ORDER_ASKING].head;
+    for (size_t i = 1; i < sizeof way / sizeof way[0]; i++) {
+        sk_order_move(pool, order, way[i].state, &lists[way[i].state]);
+        sk_order_pool_measure(pool, &metrics);
+        ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_ASKING), 2);
+        ck_assert_uint_eq(sk_metrics_read(&metrics, way[i].gauge), 1);
+        ck_assert_uint_eq(sk_metrics_read(&metrics, way[i - 1].gauge), i == 1 ? 2 : 0);
+    }
+    sk_order_give(pool, order);
+    sk_order_give(pool, lists[SK_ORDER_ASKING].head);
+    sk_order_give(pool, lists[SK_ORDER_ASKING].head);
+    sk_order_pool_measure(pool, &metrics);
+    for (size_t i = 0; i < sizeof way / sizeof way[0]; i++)
+        ck_assert_uint_eq(sk_metrics_read(&metrics, way[i].gauge), 0);
     ck_assert_uint_eq(sk_order_pool_out(pool), 0);
     sk_order_pool_free(pool);
 }

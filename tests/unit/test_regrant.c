@@ -15,6 +15,7 @@ enum { POOL = 100, TOLD_MAX = 32 };
 static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_sale sale;
+static struct sk_metrics metrics;
 static struct sk_regrant *regrant;
 static struct sk_entry *own; // of all orders, before they were lost
 static struct sk_entry *new_entries[TOLD_MAX];
@@ -105,7 +106,8 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.batch_max = 4};
-    sale = (struct sk_sale){.loop = &loop, .config = &config, .on_outcome = on_outcome, .orphaned = on_orphaned};
+    sale = (struct sk_sale){
+        .loop = &loop, .config = &config, .metrics = &metrics, .on_outcome = on_outcome, .orphaned = on_orphaned};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     sale.orders = sk_order_pool_new(POOL);
     regrant = sk_regrant_open(&sale, NULL);
@@ -169,6 +171,8 @@ START_TEST(redis_is_asked_again_for_the_same_orders)
     ck_assert_str_eq(asked->argv[12], ids[2]);
     ck_assert(!sk_regrant_idle(regrant));
     ANSWER("8", "pp");
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SCRIPT_CALLS), 1);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_TRIED), 0); // their purchase was counted before
     ck_assert_uint_eq(added, 2);
     ck_assert_int_eq(added_epoch, 8);
     ck_assert_str_eq(added_journal_id, "20-1");

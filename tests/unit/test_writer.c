@@ -17,6 +17,7 @@ enum { TOLD_MAX = 4096, BATCH_MAX = 4, POOL = 5000 };
 static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_sale sale;
+static struct sk_metrics metrics;
 static struct sk_writer *writer;
 static int recovered;
 
@@ -84,7 +85,8 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.batch_max = BATCH_MAX, .orders_max = POOL, .sold_out_mark_ms = 200};
-    sale = (struct sk_sale){.loop = &loop, .config = &config, .on_outcome = on_outcome, .orphaned = on_orphaned};
+    sale = (struct sk_sale){
+        .loop = &loop, .config = &config, .metrics = &metrics, .on_outcome = on_outcome, .orphaned = on_orphaned};
     sale.catalogue = sk_catalogue_new(1);
     sale.orders = sk_order_pool_new(POOL);
     writer = sk_writer_open(&sale, &events);
@@ -182,6 +184,17 @@ static void must_drop_entry(size_t i, const char *journal_key, const char *journ
     ck_assert_str_eq(asked->argv[2], journal_id);
 }
 
+static uint64_t counted(enum sk_metric metric)
+{
+    return sk_metrics_read(&metrics, metric);
+}
+
+static uint64_t gauge(enum sk_metric metric)
+{
+    sk_order_pool_measure(sale.orders, &metrics);
+    return counted(metric);
+}
+
 // ---- the road of a batch ----
 
 START_TEST(an_order_goes_to_its_commit)
@@ -192,7 +205,7 @@ START_TEST(an_order_goes_to_its_commit)
     ck_assert_uint_eq(fake_pg.count, 0); // nothing starts before the turn ends
     pump();
     must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
-    ck_assert_uint_eq(sk_order_pool_count(sale.orders, SK_ORDER_WRITING), 2);
+    ck_assert_uint_eq(gauge(SK_METRIC_ORDERS_WRITING), 2);
     ck_assert_uint_eq(told_count, 0);
     ck_assert_uint_eq(fake_redis.count, 0); // the journal has them until after the commit, and no lock was taken
     OUTCOMES({"1", "placed"}, {"2", "placed"});
@@ -450,7 +463,9 @@ START_TEST(what_postgres_refuses_for_good_becomes_a_dead_letter)
     (void)snprintf(letter, sizeof letter, "%s user-1", id);
     ck_assert_str_eq(asked->argv[4], letter);
     ck_assert_uint_eq(fake_redis.count, 1); // the good one's entry
+    ck_assert_uint_eq(counted(SK_METRIC_DEAD_LETTERS), 0);
     pg_answers(&done);
+    ck_assert_uint_eq(counted(SK_METRIC_DEAD_LETTERS), 1);
     ck_assert_uint_eq(fake_redis.count, 2);
     must_drop_entry(1, "seckill:{1}:journal", "10-1");
     must_be_told(2, SK_VERDICT_PLACED);
@@ -564,6 +579,7 @@ START_TEST(a_letter_that_is_not_kept_is_tried_again)
     }
     ck_assert_int_eq(fake_pg.asked[fake_pg.count - 1].what, SK_STATEMENT_SET_ASIDE);
     pg_answers(NULL);
+    ck_assert_uint_eq(counted(SK_METRIC_DEAD_LETTERS), 0);
     RUN_UNTIL(fake_pg.count == fake_pg.answered + 1);
     must_ask_pg("1", "7", "{\"user-1\"}");
     refused_for_good();
@@ -859,9 +875,9 @@ START_TEST(closing_forgets_what_is_under_way)
     grant(entry_of(1, "10-2"), 3, 6, false);
     grant(entry_of(2, "10-1"), 9, 1, false);
     pump(); // four are written, the rest waits
-    ck_assert_uint_eq(sk_order_pool_count(sale.orders, SK_ORDER_DELAYED), 1);
-    ck_assert_uint_eq(sk_order_pool_count(sale.orders, SK_ORDER_WRITING), 4);
-    ck_assert_uint_eq(sk_order_pool_count(sale.orders, SK_ORDER_GRANTED), 3);
+    ck_assert_uint_eq(gauge(SK_METRIC_ORDERS_DELAYED), 1);
+    ck_assert_uint_eq(gauge(SK_METRIC_ORDERS_WRITING), 4);
+    ck_assert_uint_eq(gauge(SK_METRIC_ORDERS_WAITING), 3);
     ck_assert_uint_eq(told_count, 0);
 }
 END_TEST
