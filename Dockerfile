@@ -27,7 +27,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
 COPY --from=build /seckill/build/seckill /usr/local/bin/seckill
 # A number, so that an orchestrator can tell that this is not root without looking into the image.
 USER 10001:10001
-# Inside a container 127.0.0.1 would be reached by nobody else.
+# Inside a container 127.0.0.1 could not be reached from outside.
 ENV SECKILL_LISTEN=0.0.0.0:8080
 EXPOSE 8080
 ENTRYPOINT ["seckill"]

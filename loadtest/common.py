@@ -53,7 +53,7 @@ def run(command: list[str], stdin: str = "", env: dict[str, str] | None = None) 
 
 
 class Postgres:
-    """psql on a libpq URI, whose parts travel in the environment: a password is nobody else's to see."""
+    """psql on a libpq URI, whose parts travel in the environment: other users of the machine must not see a password."""
 
     def __init__(self, url: str):
         parts = urllib.parse.urlsplit(url)

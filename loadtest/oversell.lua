@@ -8,7 +8,7 @@
 --   LOAD_METHOD   POST unless given
 --   LOAD_URLS     addresses the threads take in turn, instead of the one on wrk's command line
 --   LOAD_THREADS  number of threads, as given to wrk
---   LOAD_USERS    size of the whole crowd; who has asked asks again. 0: nobody ever comes twice
+--   LOAD_USERS    size of the whole crowd; a user may ask more than once. 0: each user asks once
 --   LOAD_REPEAT   share of requests, 0 to 1, that repeat a recent buyer of any thread
 --   LOAD_ASYNC    1 sends Prefer: respond-async
 --   LOAD_SEED     of all that is random; 0 unless given

@@ -16,7 +16,7 @@ $$;
 
 -- Fences every writer of the segment that is still in flight. The new epoch is newer than Redis's too, should that be
 -- ahead: of a database that was restored, say. One that is a billion ahead was forged: rebuild_begin.lua overrules it.
--- Journal ids are counted anew. No row: there is no such segment, or its voucher is retired.
+-- Journal ids start from the beginning. No row: there is no such segment, or its voucher is retired.
 CREATE FUNCTION rebuild_epoch(p_slot integer, p_voucher bigint, p_seen bigint) RETURNS SETOF bigint
 LANGUAGE sql AS $$
     UPDATE seckill_segment s

@@ -81,7 +81,7 @@ struct sk_connection *sk_connection_of(struct sk_request *request);
 // One that waits or is parked; NULL: it is answered, or its client is gone.
 struct sk_connection *sk_connections_find(struct sk_connections *pool, uint64_t ticket);
 
-// One whose deadline has come; until all were given, which is NULL. Its deadline is set anew, to a moment later.
+// One whose deadline has come; until all were given, which is NULL. Its deadline is set again, to a moment later.
 struct sk_connection *sk_connections_next_overdue(struct sk_connections *pool);
 
 // Makes libmicrohttpd forget the connection until it is resumed. Only while libmicrohttpd asks for its answer.

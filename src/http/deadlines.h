@@ -21,7 +21,7 @@ struct sk_deadline {
 struct sk_deadlines *sk_deadlines_open(uint64_t now_ms);
 void sk_deadlines_close(struct sk_deadlines *deadlines); // NULL is fine
 
-// Sets it, or sets it anew.
+// Sets it, or replaces the one that was set.
 void sk_deadlines_set(struct sk_deadlines *deadlines, struct sk_deadline *deadline, uint64_t at_ms);
 void sk_deadlines_clear(struct sk_deadline *deadline); // may be clear already
 

@@ -6,7 +6,7 @@
 // once. A request that is parked waits too long for that, and is suspended (connection.c).
 //
 // Every phase of a connection has an absolute deadline (connection.h): slow clients must be cut, and the time-out of
-// libmicrohttpd starts anew with each byte.
+// libmicrohttpd restarts with each byte.
 #include "server.h"
 
 #include <microhttpd.h>

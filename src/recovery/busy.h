@@ -13,7 +13,7 @@ struct sk_busy;
 struct sk_busy *sk_busy_open(const struct sk_sale *sale);
 void sk_busy_close(struct sk_busy *busy); // after the links were closed; NULL is fine
 
-// What this reactor finds, in a round: begun anew, found, and told to the other sessions, whose findings are read.
+// What this reactor finds, in a round: begun, found, and told to the other sessions, whose findings are read.
 void sk_busy_begin(struct sk_busy *busy);
 void sk_busy_note(struct sk_busy *busy, const struct sk_segment *segment);
 void sk_busy_publish(struct sk_busy *busy);

@@ -55,7 +55,7 @@ struct sk_swept {
     uint64_t deaths, run_number; // ... after so many deaths, in this Redis process
 };
 
-// What was seen of it. Touched by watch.c; a rebuild begins it anew.
+// What was seen of it. Touched by watch.c; a rebuild resets it.
 struct sk_watched {
     struct sk_look look;      // the last one
     uint64_t looked_at_ms;    // 0: never

@@ -115,8 +115,8 @@ def good_world() -> World:
         stalls=[(30, 31)],
         ends=ends,
         strangers=[
-            heard(20, 21, "stranger", "nobody", 404, "NOT_FOUND", f"{MADE_UP}002"),
-            heard(20, 21, "stranger", "nobody", 503, "UNAVAILABLE", f"{MADE_UP}001"),  # of an earlier epoch
+            heard(20, 21, "stranger", "zoe", 404, "NOT_FOUND", f"{MADE_UP}002"),
+            heard(20, 21, "stranger", "zoe", 503, "UNAVAILABLE", f"{MADE_UP}001"),  # of an earlier epoch
         ],
         lists=[OrderList("u1", 200, True, {"o1"}), OrderList("u4", 200, True, {"o4"})],
         fresh=[Fresh(1, heard(9, 10, "fresh", "new", 201, "", "o5", "unpaid"))],

@@ -196,7 +196,7 @@ CONTROLS = [
     ),
     Control(
         "owner",
-        "an order shown to whoever asks",
+        "an order shown to other users",
         "sql/migrations/004_orders.sql",
         "CASE WHEN o.user_id = p_user THEN",
         "CASE WHEN p_user IS NOT NULL THEN",

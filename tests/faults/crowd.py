@@ -2,7 +2,7 @@
 
 An outcome is `ok` (201, 202, or 409 ALREADY_ORDERED), `refused` (any other definite no), or `unknown`: a
 time-out, a broken connection, a 5xx. Users repeat themselves, some through several instances at once,
-some with Prefer: respond-async; whoever got a 202 looks at the order's URL now and then.
+some with Prefer: respond-async; clients that got a 202 look at the order's URL now and then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REFUSALS = {"SOLD_OUT", "NOT_STARTED", "ENDED"}
 class Event:
     began: float
     ended: float
-    what: str  # buy, look, or hung: a purchase whose answer nobody waited for
+    what: str  # buy, look, or hung: a purchase whose answer no client waited for
     user: str
     voucher: str
     instance: int

@@ -60,7 +60,7 @@ class Run:
         self.vouchers: list[str] = []
         self.leaks: list[str] = []
         self.seen_meanwhile: list[str] = []  # wrong, though nothing of it is left afterwards
-        self.unseen: dict[str, int] = {}  # units that the fault has taken, and nobody in the history; by voucher
+        self.unseen: dict[str, int] = {}  # units taken by the fault, not by a user of the history; by voucher
         self.settled: World | None = None  # the last look
         self.ends: list[Event] | None = None
         self.strangers: list[Event] = []
@@ -89,8 +89,8 @@ class Run:
         return f"seckill:{{{self.vouchers[0]}}}:{part}"
 
     def hold_orders(self, seconds: float, table: str = "voucher_order") -> subprocess.Popen:
-        """Nobody can commit an order for so long; orders pile up in the instances. With the segments' table, nobody
-        can begin a reconcile either."""
+        """No instance can commit an order for so long; orders pile up in the instances. With the segments' table, none
+        can begin a rebuild either."""
         script = f"begin; lock table {table} in share mode; select pg_sleep({seconds}); commit;"
         command = self.postgres.psql("seckill", "-c", script)
         holder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -4,7 +4,7 @@ injects: it breaks something while the crowd buys, and mends it.
 The bounds of a row, for a crowd of 350 a second of whom two in three are new:
 - refused_202: what Redis loses while it is in no other place is asked for again, and may be gone by then. That is what
   waits for PostgreSQL: a tenth of a second's orders at most times, all of half a second's where orders are held. Who
-  bought again in between has another order (6f). Where Redis loses nothing, nobody is refused.
+  bought again in between has another order (6f). Where Redis loses nothing, no user is refused.
 - rebuilds: one for each loss, or restart, of Redis, and one by an instance that looked just before; where a reconcile is
   interrupted, that one too.
 - unknown: the part of the run in which the buyers get no answer though Redis, asked directly, gives one (what it does

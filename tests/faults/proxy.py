@@ -28,7 +28,7 @@ class Proxy:
         self.delay_ms = 0.0
         self.cut_chance = 0.0  # of each chunk: the connection ends instead
         self.cut_after: dict[str, int | None] = {"up": None, "down": None}  # bytes of the next connections
-        self.swallow = {"up": False, "down": False}  # half-open: nothing arrives, nobody is told
+        self.swallow = {"up": False, "down": False}  # half-open: nothing arrives, neither side is told
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)

@@ -1,4 +1,4 @@
-"""Creating a voucher, while what it needs fails: whoever repeats the call with its key has one voucher in the end."""
+"""Creating a voucher, while what it needs fails: a client that repeats the call with its key has one voucher in the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rows_tools import in_background, sells, terms
 
 
 def create_until_it_is(run: Run, name: str, seconds: float = 8.0) -> None:
-    """Says again, with its key, what it wants, at one instance after the other, as a careful client does."""
+    """Retries its call, with its key, at one instance after the other, as a careful client does."""
     title = f"wish {name}"
     wish, headers = terms(run, 20, title=title), {"Idempotency-Key": f"{run.fault.name}-{name}"}
     made: list[str] = []

@@ -16,7 +16,7 @@ from fault import Fault
 from rows_tools import another, buy, terms
 from stack import ADMIN_TOKEN, Broken, Instance, wait_for
 
-NOBODYS = "00000000-0000-7000-8000-000000000000"
+UNKNOWN_ORDER = "00000000-0000-7000-8000-000000000000"
 TORN = -1
 
 
@@ -65,7 +65,7 @@ ROUNDS, EACH, SPREAD_S = 6, 75, 0.045
 
 def routes(run: Run, order: Event) -> list[tuple[str, str]]:
     voucher = run.vouchers[0]
-    gets = ["/orders", f"/orders/{order.order}", f"/orders/{NOBODYS}", "/vouchers", f"/vouchers/{voucher}"]
+    gets = ["/orders", f"/orders/{order.order}", f"/orders/{UNKNOWN_ORDER}", "/vouchers", f"/vouchers/{voucher}"]
     gets += ["/admin/vouchers", f"/admin/vouchers/{voucher}", f"/admin/vouchers/{voucher}/dead-letters"]
     gets += ["/healthz", "/readyz"]
     return [("POST", f"/seckill/{voucher}")] + [("GET", path) for path in gets]
@@ -188,7 +188,7 @@ def every_allocation_of(calls_of, most: int, step_by: int):
 
 def reads(run: Run) -> list[tuple[bytes, tuple[int, ...]]]:
     order, voucher = buy(run, run.vouchers[0], "reader"), run.vouchers[0]
-    paths = {"/orders": 200, f"/orders/{order.order}": 200, f"/orders/{NOBODYS}": 404, "/vouchers": 200}
+    paths = {"/orders": 200, f"/orders/{order.order}": 200, f"/orders/{UNKNOWN_ORDER}": 404, "/vouchers": 200}
     paths |= {f"/vouchers/{voucher}": 200, "/vouchers/999999": 404, "/readyz": 200}
     return [(request("GET", path, "reader", more=LAST), (due,)) for path, due in paths.items()]
 

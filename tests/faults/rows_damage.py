@@ -1,5 +1,5 @@
 """Redis changed by hand: what is read from it may be anything. The voucher must be selling again in seconds, after a
-few rebuilds and no more; whoever was given an order keeps it; nothing goes to the dead letters but what cannot be read.
+few rebuilds and no more; a user who was given an order keeps it; nothing goes to the dead letters but what cannot be read.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def orders_locked(run: Run) -> None:
 
 
 def commits_held(run: Run) -> None:
-    """Nothing can be committed: nobody may hear 201, and whose order is under way stays locked. Each instance has an
+    """Nothing can be committed: no client may get 201, and a user with an order under way stays locked. Each instance has an
     order: one of them looks at the journal, and meets the other's."""
     holder = run.hold_orders(3.8)
     buyers = [threading.Thread(target=run.buy, args=(f"solo{n}", n, 1.0)) for n in (0, 1)]

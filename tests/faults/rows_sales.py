@@ -65,7 +65,7 @@ def buyers_stay(run: Run) -> None:
 
 
 def asked_until_told(run: Run, voucher: str, user: str, instance: int) -> Event:
-    """503 is no answer: whoever hears it asks again."""
+    """503 is no answer: the client retries."""
     deadline = time.monotonic() + 5
     while (event := buy(run, voucher, user, instance)).outcome == "unknown" and time.monotonic() < deadline:
         time.sleep(0.05)

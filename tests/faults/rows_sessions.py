@@ -1,7 +1,7 @@
 """Sessions: whose entries may be settled by another, and when: 33c to 33i.
 
 The session of an instance that is dead ends by its TTL; then others settle what it held. While a session lives, however
-long PostgreSQL is away, nobody else does: the log of the others would say "recovering".
+long PostgreSQL is away, no other instance does: the log of the others would say "recovering".
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def sessions_flushed(run: Run) -> None:
 
 
 def ended_with_orders(run: Run) -> None:
-    """It cannot commit what it has, and ends when its time is over: its session with it, so nobody waits for a TTL."""
+    """It cannot commit what it has, and ends when its time is over: its session with it, so no other instance waits for a TTL."""
     ttl_s = float(run.fault.env["SECKILL_LOCK_TTL_MS"]) / 1000
     time.sleep(ttl_s)  # a session that is younger calls no other one dead
     session, holder = session_of(run.first), run.hold_orders(20)

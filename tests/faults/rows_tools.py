@@ -149,7 +149,7 @@ def sells(run: Run, voucher: str, seconds: float, what: str) -> bool:
 
 
 def set_clock(file: Path, seconds: int) -> None:
-    """Of whoever lives by it. In place: the file is mapped."""
+    """Of the processes that use it. In place: the file is mapped."""
     with open(file, "r+b", buffering=0) as clock:
         clock.write(struct.pack("q", seconds))
 

@@ -34,7 +34,7 @@ def judge_window(run: Run, voucher: str, began: float, begins: float, ends: floa
     heard = {e.code for e in run.history if e.voucher == voucher}
     for code, due in (("NOT_STARTED", begins > began), ("ENDED", ends < time.time())):
         if due and code not in heard:
-            told.append(f"nobody was told {code}")
+            told.append(f"no client was told {code}")
 
 
 def around_the_start(fault):
@@ -49,7 +49,7 @@ def around_the_start(fault):
         buyers.join()
         judge_window(run, voucher, began, begins, time.time() + 60)
         if not any(e.status in (201, 202) and e.voucher == voucher for e in run.history):
-            run.seen_meanwhile.append("nobody bought after the start")
+            run.seen_meanwhile.append("no order was placed after the start")
 
     return inject
 

@@ -9,7 +9,7 @@ from world import Sample
 
 PAUSE_S = 0.02
 SLOW_S = 0.2
-# The process that a voucher was opened under must be the one that answers: else nobody is sold anything, whatever
+# The process that a voucher was opened under must be the one that answers: else no unit is sold, whatever
 # it says.
 LOOK = """
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
@@ -34,7 +34,7 @@ class Watch:
         self.run, self.over = run, threading.Event()
         self.samples: list[Sample] = []
         self.stalls: list[tuple[float, float]] = []  # when Redis did not answer us either
-        self.timed: list[tuple] = []  # the same with their times, for whoever reads them
+        self.timed: list[tuple] = []  # the same with their times, for rows that read them
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
     def start(self) -> None:

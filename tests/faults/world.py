@@ -91,13 +91,13 @@ class World:
     exits: list[str] = field(default_factory=list)  # those that were not expected
     leaks: list[str] = field(default_factory=list)
     may_differ: bool = False
-    unseen: dict[str, int] = field(default_factory=dict)  # units taken by nobody who is in the history, by voucher
+    unseen: dict[str, int] = field(default_factory=dict)  # units taken by no user of the history, by voucher
     refused_most: int = 0
     rebuilds_most: int = 0
     unknown_most: float = 1.0
     samples: list[Sample] = field(default_factory=list)
     stalls: list[tuple[float, float]] = field(default_factory=list)  # when Redis, asked directly, did not answer
-    foreign: list[str] = field(default_factory=list)  # rows and keys that belong to nobody
+    foreign: list[str] = field(default_factory=list)  # rows and keys of no user of the history
     ends: list[Event] | None = None  # each accepted order, read by its user when all is settled; None: not yet
     strangers: list[Event] = field(default_factory=list)  # some of them, read by somebody else
     lists: list[OrderList] = field(default_factory=list)

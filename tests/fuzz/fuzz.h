@@ -1,4 +1,4 @@
-// What the targets share. A target is handed bytes that nobody has checked and must come back, clean under the
+// What the targets share. A target is handed unchecked bytes and must come back, clean under the
 // sanitizers; MUST() says what else has to hold.
 #ifndef FUZZ_FUZZ_H
 #define FUZZ_FUZZ_H

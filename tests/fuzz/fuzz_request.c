@@ -468,7 +468,7 @@ static bool filled_up(const struct client *client)
     return used > (size_t)config.header_max_bytes / 2;
 }
 
-// The server is as it was before: nobody waits, and it answers.
+// The server is as it was before: no request waits, and it answers.
 static void must_be_well(void)
 {
     static const char request[] = "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";

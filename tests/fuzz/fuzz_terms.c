@@ -1,5 +1,5 @@
 // The body of POST /admin/vouchers. What is found acceptable must be within bounds, and be found the same after
-// it has been written anew. What is refused must be told why, in JSON, with pointers that follow RFC 6901 and, where
+// it has been written again. What is refused must be told why, in JSON, with pointers that follow RFC 6901 and, where
 // they name an unknown member, lead to it.
 #include <jansson.h>
 

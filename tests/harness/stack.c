@@ -233,7 +233,7 @@ static void make_cluster(void)
     postgres_folder(folder);
     find_postgres();
     ck_assert_int_eq(mkdir(folder, 0777), 0);
-    ck_assert_int_eq(chmod(folder, 0777), 0); // initdb, as whoever it runs, takes it over
+    ck_assert_int_eq(chmod(folder, 0777), 0); // initdb takes it over, whatever user it runs as
     (void)snprintf(program, sizeof program, "%sinitdb", stack.postgres_bin);
     (void)snprintf(password_file, sizeof password_file, "%s/password", proc_scratch());
     FILE *file = fopen(password_file, "we");
@@ -349,7 +349,7 @@ void service_limit_descriptors(unsigned soft, unsigned hard)
     stack.hard_descriptors = hard;
 }
 
-// One that is gone counts as an answer, so that nobody waits for it in vain.
+// One that is gone counts as an answer, so that no caller waits for it in vain.
 static bool answers_readyz(struct service *service, bool ready)
 {
     struct http_reply reply;

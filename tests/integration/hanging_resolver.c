@@ -1,4 +1,4 @@
-// Preloaded into an instance of the service: whoever looks up the name hangs.test waits for ever.
+// Preloaded into an instance of the service: a look-up of the name hangs.test never ends.
 #include <dlfcn.h>
 #include <netdb.h>
 #include <stddef.h>

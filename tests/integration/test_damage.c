@@ -78,14 +78,14 @@ START_TEST(a_journal_id_out_of_range_stops_no_order)
         must_be_refused(service, voucher, "alice", "ALREADY_ORDERED");
         books_must_balance(voucher);
         ck_assert(redis_text(last, sizeof last, "HGET seckill:{%s}:voucher last", voucher));
-        ck_assert_msg(sk_trust_is_version(last), "%s", last); // the rebuild has begun the journal anew
+        ck_assert_msg(sk_trust_is_version(last), "%s", last); // the rebuild has deleted the journal
         ck_assert_int_le(voucher_epoch(voucher), epoch + REBUILDS_MAX);
         ck_assert_int_eq(letters(voucher), 0);
     }
 }
 END_TEST
 
-// Each POST would take a unit, and nobody could be told of it.
+// Each POST would take a unit, and no client could be told of it.
 START_TEST(an_epoch_out_of_range_costs_no_unit)
 {
     struct service *service = service_start(ENV(HASTY));

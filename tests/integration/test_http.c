@@ -628,7 +628,7 @@ START_TEST(pipelined_requests)
 }
 END_TEST
 
-// What a client that has left would have been told reaches nobody else, not even the one who has taken
+// What a client that has left would have been told reaches no other client, not even the one who has taken
 // its place.
 START_TEST(clients_that_leave)
 {

@@ -327,7 +327,7 @@ START_TEST(all_are_answered_and_go_on)
 }
 END_TEST
 
-// A few at a time: nobody else is, and those who were answered come again and again.
+// A few at a time: the others wait, and those who were answered come again and again.
 START_TEST(some_are_answered)
 {
     enum { ROUNDS = 40, EACH = 25 };

@@ -92,7 +92,7 @@ START_TEST(reconcile_refuses_what_makes_no_sense)
 }
 END_TEST
 
-// Whoever comes second is told that it is being done, or does it again; both are fine.
+// The second caller is told that it is in progress, or does it again; both are fine.
 START_TEST(many_reconcile_at_once)
 {
     struct service *services[] = {service_start(ENV(HASTY)), service_start(ENV(HASTY))};
@@ -196,7 +196,8 @@ static void do_damage(const struct damage *damage, const char *voucher)
     }
 }
 
-// Nobody asks for it: it is seen, and mended, each on a voucher of its own; and the voucher beside them is left alone.
+// No client asks for it: it is found, and rebuilt, each on a voucher of its own; and the voucher beside them is left
+// alone.
 START_TEST(the_audit_mends)
 {
     static char vouchers[DAMAGES][VOUCHER_ID_SIZE];

@@ -171,7 +171,7 @@ START_TEST(what_a_dead_instance_held_is_settled_when_its_session_ends)
 END_TEST
 
 // However old they are.
-START_TEST(nobody_touches_the_orders_of_an_instance_that_lives)
+START_TEST(the_orders_of_a_living_instance_are_left_alone)
 {
     struct service *service = service_start(ENV(KEPT)), *other = service_start(ENV(KEPT));
     struct order orders[ORDERS];
@@ -360,7 +360,7 @@ static struct service *lose_grants(const char *drain_timeout, struct service *ot
     return service;
 }
 
-// Nobody else knows them, so they end as refused before the instance does, whatever time it has.
+// No other instance knows them, so they end as refused before the instance does, whatever time it has.
 START_TEST(service_drains_what_lost_its_grant)
 {
     static const char *const timeouts[] = {"SECKILL_DRAIN_TIMEOUT_MS=1500", "SECKILL_DRAIN_TIMEOUT_MS=0"};
@@ -386,7 +386,7 @@ START_TEST(service_drains_what_lost_its_grant)
 END_TEST
 
 // Without PostgreSQL there is no way to end them, and the log does not say that there is.
-START_TEST(service_ends_and_nobody_knows_what_lost_its_grant)
+START_TEST(service_ends_with_orders_that_lost_their_grant)
 {
     static char log[1 << 18];
     struct service *other = service_start(ENV(HASTY));
@@ -540,7 +540,7 @@ START_TEST(postgres_restarted_under_a_batch)
 }
 END_TEST
 
-// The server process of our connection is frozen: the order is said again on a new connection. When it
+// The server process of our connection is frozen: the order is sent again on a new connection. When it
 // thaws, the first saying is carried out too, late, and changes nothing.
 START_TEST(postgres_answers_too_late)
 {
@@ -621,14 +621,14 @@ int main(void)
     tcase_add_test(tcase, waiting_clients_of_a_killed_service);
     tcase_add_test(tcase, service_paused_while_another_recovers);
     tcase_add_test(tcase, what_a_dead_instance_held_is_settled_when_its_session_ends);
-    tcase_add_test(tcase, nobody_touches_the_orders_of_an_instance_that_lives);
+    tcase_add_test(tcase, the_orders_of_a_living_instance_are_left_alone);
     tcase_add_test(tcase, an_orphan_is_settled_by_its_own_instance);
     tcase_add_test(tcase, a_clean_exit_ends_the_session);
     tcase_add_test(tcase, service_drains);
     tcase_add_test(tcase, draining_waits_for_redis);
     tcase_add_test(tcase, draining_has_a_bound);
     tcase_add_loop_test(tcase, service_drains_what_lost_its_grant, 0, 2);
-    tcase_add_test(tcase, service_ends_and_nobody_knows_what_lost_its_grant);
+    tcase_add_test(tcase, service_ends_with_orders_that_lost_their_grant);
     tcase_add_test(tcase, redis_restarted_with_its_data);
     tcase_add_test(tcase, redis_restarted_empty);
     tcase_add_test(tcase, forgotten_scripts_are_not_noticed);

@@ -278,7 +278,7 @@ START_TEST(sold_out_writes_nothing)
     int64_t before = changes();
     place("alice", "o1", "bob", "o2", NULL);
     must_answer("ss", NULL);
-    ck_assert_str_eq(element(4), "epoch-7"); // nobody has bought since the loading
+    ck_assert_str_eq(element(4), "epoch-7"); // no user has bought since the loading
     ck_assert_str_eq(element(5), "");
     ck_assert_int_eq(changes(), before);
 }
@@ -454,7 +454,7 @@ START_TEST(a_damaged_voucher_sells_nothing)
 }
 END_TEST
 
-// A number that Lua reads, and C does not, would grant a unit in a reply that nobody can read.
+// A number that Lua reads, and C does not, would grant a unit in a reply that cannot be read.
 START_TEST(a_voucher_with_values_that_cannot_be_sells_nothing)
 {
     static const struct {
@@ -765,7 +765,7 @@ START_TEST(a_voucher_is_loaded_in_three_steps_and_sells_then)
 }
 END_TEST
 
-START_TEST(loading_anew_closes_the_voucher_and_forgets_the_buyers)
+START_TEST(loading_again_closes_the_voucher_and_forgets_the_buyers)
 {
     on_sale(5);
     place("alice", "o1", NULL);
@@ -825,7 +825,7 @@ START_TEST(an_epoch_that_is_not_newer_loads_nothing)
 }
 END_TEST
 
-START_TEST(keys_of_a_wrong_type_are_loaded_anew)
+START_TEST(keys_of_a_wrong_type_are_replaced)
 {
     static const char *const keys[] = {VOUCHER, BUYERS, JOURNAL};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -846,12 +846,12 @@ START_TEST(keys_of_a_wrong_type_are_loaded_anew)
 }
 END_TEST
 
-// A journal whose ids are out of range is begun anew; another one keeps its ids, which never go back.
-START_TEST(a_journal_that_was_led_astray_is_begun_anew)
+// A journal whose ids are out of range is deleted; another one keeps its ids, which never go back.
+START_TEST(a_journal_with_ids_out_of_range_is_deleted)
 {
     static const struct {
         const char *id;
-        bool anew;
+        bool deleted;
     } rows[] = {{"999999999999999-5", false}, {"1000000000000000-0", true}, {"18446744073709551615-1", true}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         redis_run("FLUSHALL");
@@ -861,7 +861,7 @@ START_TEST(a_journal_that_was_led_astray_is_begun_anew)
         rebuild_begin("8");
         rebuild_open("8", "5", "open");
         must_return(1);
-        ck_assert_int_eq(redis_number("EXISTS " JOURNAL), !rows[i].anew);
+        ck_assert_int_eq(redis_number("EXISTS " JOURNAL), !rows[i].deleted);
         place("alice", "o1", NULL);
         must_answer("p", NULL);
         ck_assert(sk_trust_is_version(element(5)));
@@ -869,7 +869,7 @@ START_TEST(a_journal_that_was_led_astray_is_begun_anew)
 }
 END_TEST
 
-START_TEST(whoever_loads_later_takes_over)
+START_TEST(the_later_loader_takes_over)
 {
     rebuild_begin("5");
     RECONCILE_BUYERS("5", "alice", "o-old");
@@ -1208,11 +1208,11 @@ int main(void)
     tcase_add_test(tcase, a_unit_that_returns_among_others_sells_at_once);
     tcase_add_test(tcase, the_largest_entry_is_settled_in_one_call);
     tcase_add_test(tcase, a_voucher_is_loaded_in_three_steps_and_sells_then);
-    tcase_add_test(tcase, loading_anew_closes_the_voucher_and_forgets_the_buyers);
+    tcase_add_test(tcase, loading_again_closes_the_voucher_and_forgets_the_buyers);
     tcase_add_test(tcase, an_epoch_that_is_not_newer_loads_nothing);
-    tcase_add_test(tcase, keys_of_a_wrong_type_are_loaded_anew);
-    tcase_add_test(tcase, a_journal_that_was_led_astray_is_begun_anew);
-    tcase_add_test(tcase, whoever_loads_later_takes_over);
+    tcase_add_test(tcase, keys_of_a_wrong_type_are_replaced);
+    tcase_add_test(tcase, a_journal_with_ids_out_of_range_is_deleted);
+    tcase_add_test(tcase, the_later_loader_takes_over);
     tcase_add_test(tcase, no_step_of_a_loading_works_without_its_beginning_or_after_its_end);
     tcase_add_test(tcase, a_closed_voucher_stays_closed_when_loaded);
     tcase_add_test(tcase, a_voucher_does_not_open_while_buyers_are_missing);

@@ -211,7 +211,7 @@ START_TEST(a_later_change_waits_for_an_earlier_one)
 }
 END_TEST
 
-// The negative control: numbers from a sequence, which nobody waits for.
+// The negative control: numbers from a sequence, for which no transaction waits.
 START_TEST(without_the_row_lock_one_is_missed)
 {
     PGconn *conn = db_connect();

@@ -66,7 +66,7 @@ START_TEST(a_dead_letter_holds_its_units_and_buyers_until_it_is_decided)
     PLACE("3", ORDERS({3, "carol"}), ENDS({"placed", 0}));
     must_hold("9", "1");
     set_aside("10-1", SQL_ID1 " alice," SQL_ID2 " bob");
-    set_aside("10-1", SQL_ID1 " alice," SQL_ID2 " bob"); // said again
+    set_aside("10-1", SQL_ID1 " alice," SQL_ID2 " bob"); // repeated
     must_hold("7", "3");
     must_list(1);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0})); // one of them is settled after all
@@ -115,7 +115,7 @@ START_TEST(settled_letters_are_ended)
     sql_make_voucher(10);
     set_aside("10-1", SQL_ID1 " alice," SQL_ID2 " bob");
     set_aside("10-2", SQL_ID2 " bob," SQL_ID3 " carol");
-    set_aside("10-3", NULL); // nobody knows what is in it
+    set_aside("10-3", NULL); // what is in it is not known
     end_settled();
     ck_assert_int_eq(waiting_letters(), 3);
     must_hold("7", "3");
@@ -134,7 +134,7 @@ START_TEST(settled_letters_are_ended)
     ck_assert_int_eq(waiting_letters(), 1);
     must_hold("8", "2");
     must_list(1);
-    set_aside("10-2", SQL_ID2 " bob," SQL_ID3 " carol"); // said again after its end
+    set_aside("10-2", SQL_ID2 " bob," SQL_ID3 " carol"); // repeated after its end
     must_list(1);
     must_hold("8", "2");
 }

@@ -64,7 +64,7 @@ START_TEST(the_newest_hundred_orders_of_a_user_are_listed)
         ck_assert_str_eq(PQgetvalue(listed, i, 0), expected);
     }
     PQclear(listed);
-    listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "nobody", "{}", "{}");
+    listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "zoe", "{}", "{}");
     ck_assert_int_eq(PQntuples(listed), 0);
     PQclear(listed);
 }

@@ -100,7 +100,7 @@ static bool waits_for_a_lock(void)
            1;
 }
 
-// The batch was sent before the voucher was loaded anew, and arrives while that is going on.
+// The batch was sent before the voucher was rebuilt, and arrives while that is going on.
 START_TEST(a_batch_that_waits_out_a_new_epoch_is_fenced_off)
 {
     sql_make_voucher(10);

@@ -38,7 +38,7 @@ static int64_t epoch(void)
     return db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s AND slot = %s", sql_voucher, sql_slot);
 }
 
-// A late order, of whoever still holds it, is fenced off.
+// A late order of an instance that still holds it is fenced off.
 START_TEST(a_sale_that_has_ended_is_retired_under_a_new_epoch)
 {
     sql_make_voucher(10);

@@ -350,7 +350,7 @@ START_TEST(a_voucher_that_cannot_be_loaded_is_not_made_twice)
     char id[VOUCHER_ID_SIZE];
     struct http_reply reply;
     int64_t before = vouchers();
-    // The next id is known before, because nobody else creates vouchers here.
+    // The next id is known before, because no other client creates vouchers here.
     int64_t next =
         db_number("SELECT last_value + 1 FROM pg_sequences"
                   " WHERE sequencename = replace(pg_get_serial_sequence('seckill_voucher', 'id'), 'public.', '')");
@@ -483,7 +483,7 @@ START_TEST(postgres_that_does_not_answer_is_not_waited_for)
 }
 END_TEST
 
-// An instance that is told to stop in the middle of it ends cleanly and leaves nobody without an answer; what became
+// An instance that is told to stop in the middle of it ends cleanly and leaves no client without an answer; what became
 // of the voucher is found out under the same key.
 START_TEST(an_instance_that_stops_answers_and_ends)
 {

@@ -40,11 +40,11 @@ end_waiting:
 #ifdef URLS
 /* GET /orders/{id}: PostgreSQL, then Redis, then PostgreSQL again. 404 if neither knows it and no instance can have it. */
 #if defined(BREAK_404_BY_TIME)
-#define NOBODY_HAS_IT true
+#define NO_INSTANCE_HAS_IT true
 #elif defined(BREAK_404_RETIRED)
-#define NOBODY_HAS_IT (id_epoch[id] >= r_epoch || r_state == AT_AN_END)
+#define NO_INSTANCE_HAS_IT (id_epoch[id] >= r_epoch || r_state == AT_AN_END)
 #else
-#define NOBODY_HAS_IT (id_epoch[id] >= r_epoch)
+#define NO_INSTANCE_HAS_IT (id_epoch[id] >= r_epoch)
 #endif
 
 proctype Client()
@@ -66,9 +66,9 @@ end_content:
 	};
 	atomic {
 		if
-		:: (CAN_SELL || IS_RETIRED) && !journal[id] && buyer[owner[id]] != id && NOBODY_HAS_IT
+		:: (CAN_SELL || IS_RETIRED) && !journal[id] && buyer[owner[id]] != id && NO_INSTANCE_HAS_IT
 		:: else -> /* 202, or 503 with Retry-After */
-			MET(MAYBE, (CAN_SELL || IS_RETIRED) && !journal[id] && buyer[owner[id]] != id && !NOBODY_HAS_IT);
+			MET(MAYBE, (CAN_SELL || IS_RETIRED) && !journal[id] && buyer[owner[id]] != id && !NO_INSTANCE_HAS_IT);
 			goto content
 		fi
 	};

@@ -23,7 +23,7 @@ bit holder_died[IDS];            /* or gave it up, because the reply was lost */
 bit lost_twice[IDS]; /* both, and no other had it: the one case that P5 leaves out */
 byte holders[IDS];
 
-/* Nobody has the order any more, and no journal: two faults at once. */
+/* No instance has the order any more, and no journal: two faults at once. */
 #define NOTE_LOST_TWICE(id) \
 	if \
 	:: status[id] == UNKNOWN && holders[id] == 0 && !journal[id] && entry_lost[id] && holder_died[id] -> lost_twice[id] = 1 \

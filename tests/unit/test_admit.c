@@ -103,7 +103,7 @@ START_TEST(a_rate_of_one_is_one)
 }
 END_TEST
 
-// The table has a fixed size: whoever finds no place in it passes.
+// The table has a fixed size: a user who finds no place in it passes.
 START_TEST(a_crowd_is_never_limited_by_its_size)
 {
     open_admit(10, 0);
@@ -115,7 +115,7 @@ START_TEST(a_crowd_is_never_limited_by_its_size)
 }
 END_TEST
 
-START_TEST(without_a_rate_nobody_is_limited)
+START_TEST(without_a_rate_no_user_is_limited)
 {
     open_admit(0, 0);
     for (int i = 0; i < 100000; i++)
@@ -205,7 +205,7 @@ START_TEST(the_buyers_are_read_once_for_each_state)
 }
 END_TEST
 
-START_TEST(a_reading_that_fails_refuses_nobody_and_is_tried_again)
+START_TEST(a_reading_that_fails_refuses_no_user_and_is_tried_again)
 {
     static const struct sk_reply error = ERROR("LOADING"), nil = NIL, text = TEXT("x");
     static const struct sk_reply *const failures[] = {NULL, &error, &nil, &text};
@@ -395,10 +395,10 @@ int main(void)
     tcase_add_test(tcase, a_user_may_spend_a_seconds_worth_and_then_waits);
     tcase_add_test(tcase, a_rate_of_one_is_one);
     tcase_add_test(tcase, a_crowd_is_never_limited_by_its_size);
-    tcase_add_test(tcase, without_a_rate_nobody_is_limited);
+    tcase_add_test(tcase, without_a_rate_no_user_is_limited);
     tcase_add_test(tcase, sold_out_refuses_strangers_and_never_a_buyer);
     tcase_add_test(tcase, the_buyers_are_read_once_for_each_state);
-    tcase_add_test(tcase, a_reading_that_fails_refuses_nobody_and_is_tried_again);
+    tcase_add_test(tcase, a_reading_that_fails_refuses_no_user_and_is_tried_again);
     tcase_add_test(tcase, buyers_that_go_while_they_are_read);
     tcase_add_test(tcase, a_voucher_may_be_retired_while_its_buyers_are_read);
     tcase_add_test(tcase, a_mark_ends_by_itself);

@@ -1,4 +1,4 @@
-// Who is calling: one X-User-Id of the allowed form, or nobody; for admin calls, the one right token.
+// Who is calling: one X-User-Id of the allowed form, or none; for admin calls, the one right token.
 #include <string.h>
 
 #include "auth.h"

@@ -29,7 +29,7 @@ START_TEST(waits_stay_between_half_a_span_and_all_of_it)
 }
 END_TEST
 
-START_TEST(a_success_starts_anew)
+START_TEST(a_success_resets_it)
 {
     struct sk_backoff backoff = {.first_ms = 10, .most_ms = 1000};
     for (int i = 0; i < 10; i++)
@@ -51,7 +51,7 @@ START_TEST(waits_are_spread_over_their_range)
 }
 END_TEST
 
-// Whoever failed together must not come back together.
+// Clients that failed together must not retry together.
 START_TEST(two_of_a_kind_wait_differently)
 {
     struct sk_backoff one = {.first_ms = 1000000, .most_ms = 1000000}, other = one;
@@ -74,7 +74,7 @@ int main(void)
 {
     TCase *tcase = tcase_create("backoff");
     tcase_add_test(tcase, waits_stay_between_half_a_span_and_all_of_it);
-    tcase_add_test(tcase, a_success_starts_anew);
+    tcase_add_test(tcase, a_success_resets_it);
     tcase_add_test(tcase, waits_are_spread_over_their_range);
     tcase_add_test(tcase, two_of_a_kind_wait_differently);
     tcase_add_test(tcase, a_seed_is_followed);

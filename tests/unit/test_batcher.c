@@ -268,7 +268,7 @@ START_TEST(winners_who_repeat_get_their_own_ids)
                       third[] = "018bcfe5-6800-7000-8000-000000000003";
     request(1, 1, 4);
     sk_batcher_flush(batcher);
-    ANSWER("asaa", TEXT(first), TEXT(third), TEXT("no id")); // what is none is told to nobody
+    ANSWER("asaa", TEXT(first), TEXT(third), TEXT("no id")); // what is none is not shown
     ck_assert_str_eq(told[0].order_id, first);
     ck_assert_str_eq(told[1].order_id, "");
     ck_assert_str_eq(told[2].order_id, third);
@@ -457,7 +457,7 @@ START_TEST(a_journal_id_out_of_range_stops_no_order)
 }
 END_TEST
 
-// All was sold out, and a unit has returned: nobody may remember that there is nothing, since it sells in a moment.
+// All was sold out, and a unit has returned: no reactor may remember that there is nothing, since it sells in a moment.
 START_TEST(a_unit_that_sells_in_a_moment_is_sold_out_and_not_remembered)
 {
     config.sold_out_mark_ms = 60000;
@@ -472,7 +472,7 @@ END_TEST
 
 // ---- closing ----
 
-START_TEST(closing_answers_whoever_still_waits)
+START_TEST(closing_answers_those_that_still_wait)
 {
     fake_redis.busy = true;
     request(1, 1, 2);
@@ -552,7 +552,7 @@ int main(void)
     tcase_add_test(tcase, damage_is_503_and_rebuilt);
     tcase_add_test(tcase, a_journal_id_out_of_range_stops_no_order);
     tcase_add_test(tcase, a_unit_that_sells_in_a_moment_is_sold_out_and_not_remembered);
-    tcase_add_test(tcase, closing_answers_whoever_still_waits);
+    tcase_add_test(tcase, closing_answers_those_that_still_wait);
     tcase_add_test(tcase, purchases_wait_for_the_session_that_was_asked_for);
     tcase_add_test(tcase, purchases_are_refused_where_there_will_be_no_session);
     tcase_add_test(tcase, a_call_without_an_answer_may_leave_an_orphan);

@@ -221,7 +221,7 @@ START_TEST(a_voucher_that_was_loaded_before_is_only_looked_at)
 }
 END_TEST
 
-// ---- there is none, or nobody knows ----
+// ---- there is none, or it is not known ----
 
 START_TEST(a_key_of_other_terms_is_refused)
 {

@@ -41,13 +41,13 @@ START_TEST(buyers_are_never_forgotten_and_strangers_seldom_taken)
 END_TEST
 
 // More names than it was made for cost precision, never a buyer.
-START_TEST(an_overfull_filter_still_forgets_nobody)
+START_TEST(an_overfull_filter_still_forgets_no_user)
 {
     (void)strangers_taken(64, 20000);
 }
 END_TEST
 
-START_TEST(an_empty_filter_knows_nobody)
+START_TEST(an_empty_filter_knows_no_user)
 {
     ck_assert_int_eq(strangers_taken(1000, 0), 0);
     sk_filter_free(NULL);
@@ -84,8 +84,8 @@ int main(void)
     TCase *tcase = tcase_create("filter");
     tcase_set_timeout(tcase, 30);
     tcase_add_test(tcase, buyers_are_never_forgotten_and_strangers_seldom_taken);
-    tcase_add_test(tcase, an_overfull_filter_still_forgets_nobody);
-    tcase_add_test(tcase, an_empty_filter_knows_nobody);
+    tcase_add_test(tcase, an_overfull_filter_still_forgets_no_user);
+    tcase_add_test(tcase, an_empty_filter_knows_no_user);
     tcase_add_test(tcase, names_are_bytes_with_a_length);
     tcase_add_test(tcase, the_hash_spreads_names_that_count_up);
     return harness_main(tcase, CK_FORK);

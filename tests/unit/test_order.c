@@ -1,5 +1,5 @@
 // Lists of orders keep their order, and an order moves only where it can; the pool is bounded, hands out clean
-// orders, and names each anew.
+// orders, and gives each a new id.
 #include <signal.h>
 #include <string.h>
 

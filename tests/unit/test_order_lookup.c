@@ -454,7 +454,7 @@ START_TEST(a_voucher_may_be_retired_while_it_is_asked_about)
 }
 END_TEST
 
-START_TEST(a_second_round_asks_all_anew)
+START_TEST(a_second_round_asks_all_again)
 {
     ask_up_to_the_look();
     sk_order_lookup(&control, order, USER, 2);
@@ -545,7 +545,7 @@ int main(void)
     tcase_add_test(tcase, each_segment_of_the_slot_must_be_relied_on);
     tcase_add_test(tcase, a_slot_with_more_segments_than_are_asked);
     tcase_add_test(tcase, a_voucher_may_be_retired_while_it_is_asked_about);
-    tcase_add_test(tcase, a_second_round_asks_all_anew);
+    tcase_add_test(tcase, a_second_round_asks_all_again);
     tcase_add_test(tcase, what_is_no_order_id_is_not_shown);
     tcase_add_test(tcase, every_allocation_may_fail);
     return harness_main(tcase, CK_FORK);

@@ -227,7 +227,7 @@ START_TEST(after_a_failure_there_is_a_pause)
             now_ms++;
         }
         ck_assert_int_eq(doubt(1), SK_OK);
-        ends(run_count - 1, true); // after a success all begins anew
+        ends(run_count - 1, true); // after a success the pause is the first one again
     }
 }
 END_TEST

@@ -191,7 +191,7 @@ START_TEST(what_redis_still_knows_goes_on_as_it_is)
 }
 END_TEST
 
-START_TEST(what_is_lost_for_good_is_refused_on_record)
+START_TEST(what_is_lost_permanently_is_refused_on_record)
 {
     static const char another[] = "018bcfe5-6800-7000-8000-0123456789ab";
     static const char *const refused[][ROW_COLUMNS] = {{"1", "ended"}, {"2", "ended"}};
@@ -215,7 +215,7 @@ START_TEST(what_is_lost_for_good_is_refused_on_record)
 }
 END_TEST
 
-START_TEST(what_is_no_order_id_is_told_to_nobody)
+START_TEST(what_is_no_order_id_is_not_shown)
 {
     lose(1);
     ANSWER("8", "a", TEXT("x"));
@@ -238,7 +238,7 @@ START_TEST(what_postgres_has_after_all_is_placed)
 }
 END_TEST
 
-// P7: nobody has said no.
+// P7: no store has refused it.
 START_TEST(without_a_clear_answer_orders_wait)
 {
     static const char *const words[] = {"missing", "loading", "unsure"};
@@ -263,7 +263,7 @@ START_TEST(without_a_clear_answer_orders_wait)
 }
 END_TEST
 
-// Whoever was to rebuild Redis under the new epoch has died before it could.
+// The instance that was to rebuild Redis under the new epoch has died before it could.
 START_TEST(an_epoch_that_is_stale_itself_is_no_answer)
 {
     lose(1);
@@ -322,7 +322,7 @@ START_TEST(at_the_end_what_waits_is_refused)
     ck_assert_uint_eq(own->refused_count, 2); // goes to Redis with the end of the entry
     ck_assert_str_eq(own->refused.data, "return");
     ck_assert_str_eq(own->refused.data + sizeof "return", ids[1]);
-    ck_assert_uint_eq(fake_redis.count, 1); // nobody was asked again
+    ck_assert_uint_eq(fake_redis.count, 1); // Redis was not asked again
 }
 END_TEST
 
@@ -406,8 +406,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, redis_is_asked_again_for_the_same_orders);
     tcase_add_test(tcase, what_redis_still_knows_goes_on_as_it_is);
-    tcase_add_test(tcase, what_is_lost_for_good_is_refused_on_record);
-    tcase_add_test(tcase, what_is_no_order_id_is_told_to_nobody);
+    tcase_add_test(tcase, what_is_lost_permanently_is_refused_on_record);
+    tcase_add_test(tcase, what_is_no_order_id_is_not_shown);
     tcase_add_test(tcase, what_postgres_has_after_all_is_placed);
     tcase_add_test(tcase, without_a_clear_answer_orders_wait);
     tcase_add_test(tcase, an_epoch_that_is_stale_itself_is_no_answer);

@@ -228,7 +228,7 @@ START_TEST(an_answer_that_finds_no_memory_is_none)
     must_be_told(1, SK_VERDICT_OVERLOADED);
     ck_assert_str_eq(told_document, "");
     pg_answers(&no_rows);
-    must_be_shown(2, "{\"round\":2}"); // the next round begins anew
+    must_be_shown(2, "{\"round\":2}"); // the next round begins with an empty body
 }
 END_TEST
 

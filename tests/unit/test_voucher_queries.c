@@ -308,7 +308,7 @@ START_TEST(every_allocation_may_fail)
             ck_assert_int_eq(told[1].verdict, SK_VERDICT_FOUND);
         told[1].count = 0;
         fake_stores_forget();
-        converse(ask); // from memory, or anew
+        converse(ask); // from memory, or from the stores
         must_be_told(1, SK_VERDICT_FOUND);
         converse(ask); // from memory
         must_be_told(1, SK_VERDICT_FOUND);

@@ -389,7 +389,7 @@ START_TEST(a_stale_order_is_handed_out)
     must_ask_pg("1", "9", "{\"user-1\"}");
     OUTCOMES({"1", "placed"});
     ck_assert_uint_eq(fake_redis.count, 0);
-    sk_writer_add(writer, entry_of(1, "20-1"), stale[1]); // granted anew: it moves, and its old entry ends
+    sk_writer_add(writer, entry_of(1, "20-1"), stale[1]); // granted again: it moves, and its old entry ends
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
     pump();
     must_ask_pg("1", "9", "{\"user-2\"}");
@@ -430,13 +430,13 @@ START_TEST(entries_of_another_redis_process_are_not_dropped)
 }
 END_TEST
 
-static void refused_for_good(void)
+static void refused_permanently(void)
 {
     pg_fails(SK_RESULT_REFUSED);
 }
 
 // One bad entry: it goes alone, the others are settled; in the end it is set aside.
-START_TEST(what_postgres_refuses_for_good_becomes_a_dead_letter)
+START_TEST(what_postgres_refuses_permanently_becomes_a_dead_letter)
 {
     static const struct sk_rows done = {0};
     char id[SK_UUID_SIZE], letter[128];
@@ -444,7 +444,7 @@ START_TEST(what_postgres_refuses_for_good_becomes_a_dead_letter)
     grant(entry_of(1, "10-2"), 2, 1, false);
     pump();
     must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
-    refused_for_good();
+    refused_permanently();
     for (size_t tries = 0; tries < 5; tries++) {
         RUN_UNTIL(fake_pg.count == fake_pg.answered + 1);
         if (strcmp(fake_pg.asked[fake_pg.count - 1].argv[4], "{\"user-2\"}") == 0) {
@@ -453,7 +453,7 @@ START_TEST(what_postgres_refuses_for_good_becomes_a_dead_letter)
         }
         must_ask_pg("1", "7", "{\"user-1\"}");
         id_at(0, id);
-        refused_for_good();
+        refused_permanently();
     }
     const struct asked *asked = &fake_pg.asked[fake_pg.count - 1];
     ck_assert_int_eq(asked->what, SK_STATEMENT_SET_ASIDE);
@@ -499,7 +499,7 @@ static size_t refuse_users(const char *const *bad, struct sk_buf *letters)
             pg_answers(&done);
         } else if (is_bad(asked->argv[4], bad)) {
             refused += strchr(asked->argv[4], ',') != NULL;
-            refused_for_good();
+            refused_permanently();
         } else {
             size_t n = 1;
             for (const char *comma = asked->argv[4]; (comma = strchr(comma, ',')) != NULL; comma++)
@@ -544,15 +544,15 @@ START_TEST(only_the_bad_orders_of_an_entry_are_set_aside)
 END_TEST
 
 // Only the order itself waits: neither its entry nor other vouchers do.
-START_TEST(nobody_waits_for_a_bad_order)
+START_TEST(no_order_waits_for_a_bad_one)
 {
     grant(entry_of(1, "10-1"), 1, 4, false);
     pump();
-    refused_for_good();
+    refused_permanently();
     must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}"); // at once
-    refused_for_good();
+    refused_permanently();
     must_ask_pg("1", "7", "{\"user-1\"}");
-    refused_for_good();
+    refused_permanently();
     must_ask_pg("1", "7", "{\"user-2\"}");
     OUTCOMES({"1", "placed"});
     must_ask_pg("1", "7", "{\"user-3\",\"user-4\"}"); // a part that is placed lets the next one be larger
@@ -575,14 +575,14 @@ START_TEST(a_letter_that_is_not_kept_is_tried_again)
     pump();
     for (size_t tries = 0; tries < 5; tries++) {
         RUN_UNTIL(fake_pg.count == fake_pg.answered + 1);
-        refused_for_good();
+        refused_permanently();
     }
     ck_assert_int_eq(fake_pg.asked[fake_pg.count - 1].what, SK_STATEMENT_SET_ASIDE);
     pg_answers(NULL);
     ck_assert_uint_eq(counted(SK_METRIC_DEAD_LETTERS), 0);
     RUN_UNTIL(fake_pg.count == fake_pg.answered + 1);
     must_ask_pg("1", "7", "{\"user-1\"}");
-    refused_for_good();
+    refused_permanently();
     ck_assert_int_eq(fake_pg.asked[fake_pg.count - 1].what, SK_STATEMENT_SET_ASIDE);
     ck_assert_uint_eq(fake_redis.count, 0);
     pg_answers(&done);
@@ -602,7 +602,7 @@ START_TEST(a_clash_is_an_internal_error_and_ends)
 }
 END_TEST
 
-// Recovery settles orders that nobody waits for.
+// Recovery settles orders that no request waits for.
 START_TEST(recovered_entries_are_reported_when_settled)
 {
     struct sk_segment *voucher = a_segment(sale.catalogue, 1);
@@ -614,7 +614,7 @@ START_TEST(recovered_entries_are_reported_when_settled)
     ck_assert_int_eq(recovered, 0);
     OUTCOMES({"1", "placed"});
     ck_assert_int_eq(recovered, 1);
-    ck_assert_uint_eq(told_count, 0); // ticket 0 is nobody
+    ck_assert_uint_eq(told_count, 0); // ticket 0: no request
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
 }
 END_TEST
@@ -675,7 +675,7 @@ START_TEST(a_segment_of_nothing_but_bad_orders_pauses)
 }
 END_TEST
 
-// P7: a lost answer says nothing about the commit, so the same ids are said again.
+// P7: a lost answer says nothing about the commit, so the same ids are written again.
 START_TEST(a_failed_batch_is_said_again_under_the_same_ids)
 {
     static const char *const half[1][ROW_COLUMNS] = {{"1", "placed"}};
@@ -827,7 +827,7 @@ START_TEST(patient_orders_give_way_to_a_rush_but_not_for_ever)
 }
 END_TEST
 
-START_TEST(whoever_waits_for_the_commit_is_not_kept_waiting)
+START_TEST(a_request_that_waits_for_the_commit_does_not_wait_longer)
 {
     grant(entry_of(1, "10-1"), 1, 1, true);
     sk_writer_pump(writer, true);
@@ -845,7 +845,7 @@ END_TEST
 
 // ---- closing ----
 
-// Who has what is left when the process ends: the journal, a dead letter, or nobody.
+// Who has what is left when the process ends: the journal, a dead letter, or neither.
 START_TEST(what_is_left_is_counted_by_who_keeps_it)
 {
     struct sk_left left = {0}, later = {0};
@@ -871,7 +871,7 @@ START_TEST(closing_forgets_what_is_under_way)
 {
     grant(entry_of(1, "10-1"), 1, 1, false);
     pump();
-    refused_for_good(); // it waits to be tried again
+    refused_permanently(); // it waits to be tried again
     grant(entry_of(1, "10-2"), 3, 6, false);
     grant(entry_of(2, "10-1"), 9, 1, false);
     pump(); // four are written, the rest waits
@@ -897,9 +897,9 @@ int main(void)
     tcase_add_test(tcase, a_stale_order_is_handed_out);
     tcase_add_test(tcase, postgres_learns_the_newest_journal_id_of_a_batch);
     tcase_add_test(tcase, entries_of_another_redis_process_are_not_dropped);
-    tcase_add_test(tcase, what_postgres_refuses_for_good_becomes_a_dead_letter);
+    tcase_add_test(tcase, what_postgres_refuses_permanently_becomes_a_dead_letter);
     tcase_add_loop_test(tcase, only_the_bad_orders_of_an_entry_are_set_aside, 0, 4);
-    tcase_add_test(tcase, nobody_waits_for_a_bad_order);
+    tcase_add_test(tcase, no_order_waits_for_a_bad_one);
     tcase_add_test(tcase, a_letter_that_is_not_kept_is_tried_again);
     tcase_add_test(tcase, a_clash_is_an_internal_error_and_ends);
     tcase_add_test(tcase, recovered_entries_are_reported_when_settled);
@@ -913,7 +913,7 @@ int main(void)
     tcase_add_test(tcase, an_entry_that_cannot_be_dropped_is_left_to_recovery);
     tcase_add_test(tcase, the_largest_entry_refused_as_a_whole_can_be_settled);
     tcase_add_test(tcase, patient_orders_give_way_to_a_rush_but_not_for_ever);
-    tcase_add_test(tcase, whoever_waits_for_the_commit_is_not_kept_waiting);
+    tcase_add_test(tcase, a_request_that_waits_for_the_commit_does_not_wait_longer);
     tcase_add_test(tcase, what_is_left_is_counted_by_who_keeps_it);
     tcase_add_test(tcase, closing_forgets_what_is_under_way);
     return harness_main(tcase, CK_FORK);
