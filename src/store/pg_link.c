@@ -435,8 +435,8 @@ static void pg_link_free(void *owner)
 
 // ---- watching the socket ----
 
-// libpq may change sockets while it connects, and may get the same number again: so each call registers the socket again,
-// which uv_poll_start() does.
+// libpq may change sockets while it connects, and may get the same number again: so each call registers the socket
+// again, which uv_poll_start() does.
 static enum sk_status pg_link_watch(struct sk_pg *pg, int events)
 {
     int fd = PQsocket(pg->conn);
