@@ -38,9 +38,9 @@ static const struct key keys[] = {
     {"SECKILL_HEADER_MAX_BYTES", NUMBER, AT(header_max_bytes), "8192", 4096, 1048576, "bytes",
      "memory of a connection for request line and header"},
     {"SECKILL_IDLE_TIMEOUT_MS", NUMBER, AT(idle_timeout_ms), "30000", 100, 3600000, "ms",
-     "a connection must bring its next request header within"},
+     "longest wait for the next request header of a connection"},
     {"SECKILL_REQUEST_TIMEOUT_MS", NUMBER, AT(request_timeout_ms), "10000", 100, 600000, "ms",
-     "a client must send its body, and take its answer, within"},
+     "longest time for a client to send its body, and again to take its answer"},
     {"SECKILL_CONFIRM_TIMEOUT_MS", NUMBER, AT(confirm_timeout_ms), "2000", 1, 60000, "ms",
      "wait for the commit before 202 is answered"},
     {"SECKILL_REDIS_TIMEOUT_MS", NUMBER, AT(redis_timeout_ms), "1000", 10, 60000, "ms", "longest wait for Redis"},
@@ -54,7 +54,8 @@ static const struct key keys[] = {
      "a sale that ended so long ago leaves Redis"},
     {"SECKILL_SOLD_OUT_MARK_MS", NUMBER, AT(sold_out_mark_ms), "200", 0, 60000, "ms",
      "how long a refusal is answered from memory"},
-    {"SECKILL_USER_RATE", NUMBER, AT(user_rate), "0", 0, 10000, "1/s", "orders a user may try on a reactor; 0: any"},
+    {"SECKILL_USER_RATE", NUMBER, AT(user_rate), "0", 0, 10000, "1/s",
+     "order attempts of a user on a reactor; 0: unlimited"},
     {"SECKILL_DRAIN_TIMEOUT_MS", NUMBER, AT(drain_timeout_ms), "10000", 0, 600000, "ms",
      "longest wait for open orders at the end"},
     {"SECKILL_LOG_LEVEL", TEXT, AT(log_level), "info", 0, 0, "", "debug, info, warn or error"},
@@ -71,7 +72,7 @@ static void config_option_name(const struct key *key, char out[NAME_MAX_CHARS])
     out[n] = '\0';
 }
 
-static char **text_at(struct sk_config *config, const struct key *key)
+static char **config_text_at(struct sk_config *config, const struct key *key)
 {
     return (char **)(void *)((char *)config + key->offset);
 }
@@ -97,8 +98,8 @@ static enum sk_status config_set_value(struct sk_config *config, const struct ke
         (void)fprintf(err, "seckill: out of memory\n");
         return SK_NO_MEM;
     }
-    free(*text_at(config, key));
-    *text_at(config, key) = copy;
+    free(*config_text_at(config, key));
+    *config_text_at(config, key) = copy;
     return SK_OK;
 }
 
@@ -229,7 +230,7 @@ void sk_config_free(struct sk_config *config)
 {
     for (size_t i = 0; i < KEY_COUNT; i++) {
         if (keys[i].kind != NUMBER)
-            free(*text_at(config, &keys[i]));
+            free(*config_text_at(config, &keys[i]));
     }
     *config = (struct sk_config){0};
 }

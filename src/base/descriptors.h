@@ -2,13 +2,8 @@
 #ifndef SK_BASE_DESCRIPTORS_H
 #define SK_BASE_DESCRIPTORS_H
 
-#include <stdint.h>
-
 #include "config.h"
 #include "status.h"
-
-// Any thread. With every client connection in use.
-uint64_t sk_descriptors_needed(const struct sk_config *config);
 
 // Before the reactors start. Raises the soft limit of the process if it is too low. SK_FAIL, and a log line with the
 // figures: not even the hard limit is enough.

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-static atomic_uint_least64_t *lines_of(struct sk_log_limit *limit, const char *message)
+static atomic_uint_least64_t *log_limit_lines(struct sk_log_limit *limit, const char *message)
 {
     // Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, 6.4): neighbours are spread.
     size_t first = (size_t)((uint64_t)(uintptr_t)message * UINT64_C(0x9e3779b97f4a7c15) >> 32);
@@ -23,7 +23,7 @@ static atomic_uint_least64_t *lines_of(struct sk_log_limit *limit, const char *m
 
 bool sk_log_limit_passes(struct sk_log_limit *limit, const char *message, uint32_t now_s, uint32_t *suppressed)
 {
-    atomic_uint_least64_t *lines = lines_of(limit, message);
+    atomic_uint_least64_t *lines = log_limit_lines(limit, message);
     uint64_t was = atomic_load_explicit(lines, memory_order_relaxed), is;
     uint32_t asked;
     do {

@@ -53,7 +53,7 @@ struct sk_talk {
     struct sk_voucher *voucher; // pinned until the end; NULL: none
     struct sk_follow_waiter waiter;
     void (*on_followed)(struct sk_talk *talk, bool ok);
-    struct sk_finding_voucher {
+    struct {
         int64_t id;
         void (*done)(struct sk_talk *talk, enum sk_beside beside);
         bool beside; // counted in control->beside_catalogue

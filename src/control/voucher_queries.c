@@ -19,11 +19,10 @@ struct voucher_query {
     struct sk_talk talk;
     int64_t id;
     bool inspect;
-    bool beside; // counted among those that are not in the catalogue
 };
 
 static void voucher_start(struct sk_talk *talk);
-static void voucher_on_placed(struct sk_talk *talk, enum sk_beside beside);
+static void voucher_on_found(struct sk_talk *talk, enum sk_beside beside);
 static void voucher_on_row(void *arg, const struct sk_result *result);
 static void voucher_keep(struct voucher_query *query, const char *document);
 static void voucher_end_with_time(struct sk_talk *talk, const char *object);
@@ -81,10 +80,10 @@ void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket)
 
 static void voucher_start(struct sk_talk *talk)
 {
-    sk_beside_find(talk, ((struct voucher_query *)talk)->id, voucher_on_placed);
+    sk_beside_find(talk, ((struct voucher_query *)talk)->id, voucher_on_found);
 }
 
-static void voucher_on_placed(struct sk_talk *talk, enum sk_beside beside)
+static void voucher_on_found(struct sk_talk *talk, enum sk_beside beside)
 {
     struct voucher_query *query = (struct voucher_query *)talk;
     char id[SK_PARAM_NUMBER_SIZE];
@@ -188,24 +187,24 @@ static void voucher_on_look(void *arg, const struct sk_reply *reply)
 
 // ---- the list ----
 
-static void list_start(struct sk_talk *talk);
-static void list_on_row(void *arg, const struct sk_result *result);
+static void voucher_list_start(struct sk_talk *talk);
+static void voucher_list_on_row(void *arg, const struct sk_result *result);
 
 void sk_query_vouchers(struct sk_control *control, uint64_t ticket)
 {
     if (voucher_tell_shown(control, &control->list, ticket))
         return;
-    struct sk_talk *talk = sk_talk_new(control, ticket, "vouchers", sizeof *talk, list_start);
+    struct sk_talk *talk = sk_talk_new(control, ticket, "vouchers", sizeof *talk, voucher_list_start);
     if (talk != NULL)
         sk_talk_start(talk);
 }
 
-static void list_start(struct sk_talk *talk)
+static void voucher_list_start(struct sk_talk *talk)
 {
-    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_VOUCHERS, 0, NULL, list_on_row);
+    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_VOUCHERS, 0, NULL, voucher_list_on_row);
 }
 
-static void list_on_row(void *arg, const struct sk_result *result)
+static void voucher_list_on_row(void *arg, const struct sk_result *result)
 {
     struct sk_talk *talk = arg;
     struct sk_shown *shown = &talk->control->list;

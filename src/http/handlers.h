@@ -1,5 +1,5 @@
 // What each route does with its request: asks the shop, and makes an answer of what it says. The only file of
-// this layer, beside reactor.c, that calls the shop.
+// this floor, beside reactor.c, that calls the shop.
 //
 // The loop's thread, as all functions.
 #ifndef SK_HTTP_HANDLERS_H

@@ -34,7 +34,7 @@ enum route_wait {
 struct route {
     enum route_method method;
     enum route_caller caller;
-    const char *pattern; // {name} stands for one segment, * at the end for everything
+    const char *pattern; // {name} stands for one part of the path, * at the end for everything
     enum route_body body;
     enum route_wait wait;
     sk_handle *handle;
@@ -68,7 +68,7 @@ enum path_id { VOUCHER_ID, LETTER_ID, ORDER_ID, ID_COUNT };
 
 static const char *const id_names[ID_COUNT] = {"{voucher}", "{letter}", "{order}"};
 
-struct segment {
+struct path_part {
     const char *at; // NULL: the path has none of this kind
     size_t len;
 };
@@ -76,7 +76,7 @@ struct segment {
 struct match {
     const struct route *first; // the pattern's first row
     const struct route *route; // the method's row; NULL: not allowed
-    struct segment ids[ID_COUNT];
+    struct path_part ids[ID_COUNT];
 };
 
 enum phase {
@@ -96,11 +96,11 @@ struct sk_routes {
 
 static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct match *match);
 static bool routes_match(const struct sk_request *request, struct match *match);
-static bool routes_fits(const char *pattern, const char *path, struct segment ids[ID_COUNT]);
-static const char *routes_take_id(const char *pattern, struct segment segment, struct segment ids[ID_COUNT]);
+static bool routes_fits(const char *pattern, const char *path, struct path_part ids[ID_COUNT]);
+static const char *routes_take_id(const char *pattern, struct path_part part, struct path_part ids[ID_COUNT]);
 static bool routes_is_json(const struct sk_request *request);
-static bool routes_read_number(struct segment segment, int64_t *id);
-static bool routes_read_order(struct segment segment, char id[SK_UUID_SIZE]);
+static bool routes_read_number(struct path_part part, int64_t *id);
+static bool routes_read_order(struct path_part part, char id[SK_UUID_SIZE]);
 static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct match *match,
                           enum sk_verdict verdict);
 
@@ -119,7 +119,7 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
     routes->context.config = config;
     routes->context.answers = routes->answers;
     routes->wait_ms[FOR_COMMIT] = (uint64_t)config->confirm_timeout_ms;
-    // The longest road of an inquiry asks PostgreSQL three times and Redis once.
+    // Enough to ask PostgreSQL three times and Redis once. A question that takes longer is answered 503.
     routes->wait_ms[FOR_STORES] = (uint64_t)(config->redis_timeout_ms + 3 * config->pg_timeout_ms);
     routes->wait_ms[FOR_REBUILD] = routes->wait_ms[FOR_STORES] + REBUILD_MS;
     return routes;
@@ -218,16 +218,16 @@ static bool routes_match(const struct sk_request *request, struct match *match)
     return true;
 }
 
-static bool routes_fits(const char *pattern, const char *path, struct segment ids[ID_COUNT])
+static bool routes_fits(const char *pattern, const char *path, struct path_part ids[ID_COUNT])
 {
     memset(ids, 0, ID_COUNT * sizeof *ids);
     while (*pattern != '*') {
         if (*pattern == '{') {
-            struct segment segment = {path, strcspn(path, "/")};
-            pattern = routes_take_id(pattern, segment, ids);
+            struct path_part part = {path, strcspn(path, "/")};
+            pattern = routes_take_id(pattern, part, ids);
             if (pattern == NULL)
                 return false;
-            path += segment.len;
+            path += part.len;
         } else if (*pattern != *path) {
             return false;
         } else if (*pattern == '\0') {
@@ -240,40 +240,40 @@ static bool routes_fits(const char *pattern, const char *path, struct segment id
     return true;
 }
 
-// Returns what follows the name in the pattern. NULL: a dot segment, which fits no route.
-static const char *routes_take_id(const char *pattern, struct segment segment, struct segment ids[ID_COUNT])
+// Returns what follows the name in the pattern. NULL: "." or "..", which fits no route.
+static const char *routes_take_id(const char *pattern, struct path_part part, struct path_part ids[ID_COUNT])
 {
-    if ((segment.len == 1 && segment.at[0] == '.') || (segment.len == 2 && memcmp(segment.at, "..", 2) == 0))
+    if ((part.len == 1 && part.at[0] == '.') || (part.len == 2 && memcmp(part.at, "..", 2) == 0))
         return NULL;
     size_t len = strcspn(pattern, "}") + 1;
     for (size_t i = 0; i < ID_COUNT; i++) {
         if (strlen(id_names[i]) == len && memcmp(id_names[i], pattern, len) == 0)
-            ids[i] = segment;
+            ids[i] = part;
     }
     return pattern + len;
 }
 
 // True if there is nothing to read.
-static bool routes_read_number(struct segment segment, int64_t *id)
+static bool routes_read_number(struct path_part part, int64_t *id)
 {
     char text[ID_SIZE];
-    if (segment.at == NULL)
+    if (part.at == NULL)
         return true;
-    if (segment.len >= sizeof text)
+    if (part.len >= sizeof text)
         return false;
-    memcpy(text, segment.at, segment.len);
-    text[segment.len] = '\0';
+    memcpy(text, part.at, part.len);
+    text[part.len] = '\0';
     return sk_text_voucher_id(text, id);
 }
 
-static bool routes_read_order(struct segment segment, char id[SK_UUID_SIZE])
+static bool routes_read_order(struct path_part part, char id[SK_UUID_SIZE])
 {
-    if (segment.at == NULL)
+    if (part.at == NULL)
         return true;
-    if (segment.len != SK_UUID_CHARS)
+    if (part.len != SK_UUID_CHARS)
         return false;
-    memcpy(id, segment.at, segment.len);
-    id[segment.len] = '\0';
+    memcpy(id, part.at, part.len);
+    id[part.len] = '\0';
     return sk_uuid_valid(id);
 }
 

@@ -69,7 +69,7 @@ struct sk_care {
     struct sk_rebuilding rebuilding;
     struct sk_watched watched;
     struct sk_share share;
-    uint64_t retire_at_ms; // not before
+    uint64_t retire_at_ms; // not before, after an attempt: set by rebuilds.c, read by watch.c
 };
 
 #endif

@@ -129,7 +129,7 @@ static void session_keep(struct sk_session *session)
 
 static void session_ask(struct sk_session *session, const char *how)
 {
-    const char *argv[] = {session->key, SK_KEY_OF_SESSIONS, SK_KEY_PROTOCOL, session->token, session->ttl, session->id,
+    const char *argv[] = {session->key, SK_KEY_SESSIONS, SK_KEY_PROTOCOL, session->token, session->ttl, session->id,
                           how,          SK_PROTOCOL};
     uint64_t now = sk_monotonic_ms(); // before it is sent: Redis counts from later on
     if (sk_redis_script(session->redis, SK_SCRIPT_SESSION_KEEP, 3, 8, argv, NULL, session_on_kept, session) != SK_OK)
@@ -211,7 +211,7 @@ bool sk_session_await(struct sk_session *session)
 
 bool sk_session_end(struct sk_session *session)
 {
-    const char *argv[] = {session->key, SK_KEY_OF_SESSIONS, session->token, session->id};
+    const char *argv[] = {session->key, SK_KEY_SESSIONS, session->token, session->id};
     if (session->state == SESSION_ENDED || session->state == SESSION_ENDING)
         return session->state == SESSION_ENDED;
     session_move(session, SESSION_ENDING);

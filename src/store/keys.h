@@ -7,8 +7,13 @@
 
 // The version of what stands in Redis: keys, journal entries, what scripts say to each other. Instances of two versions
 // do not run side by side; the way from one to the next is: drain, migrate, start.
-#define SK_PROTOCOL     "1"
+#define SK_PROTOCOL "1"
+
+// That of the sessions that live: a string.
 #define SK_KEY_PROTOCOL "seckill:protocol"
+
+// The sessions that live: a sorted set, session -> when it expires.
+#define SK_KEY_SESSIONS "seckill:sessions"
 
 // Which segments each session found busy: a hash, session -> "voucher.segment,...".
 #define SK_KEY_BUSY "seckill:busy"
@@ -27,8 +32,7 @@ void sk_keys_of_segment(const char *tag, struct sk_segment_keys *keys);
 // The lock `what` of a segment ("rebuild", "recover" ...).
 void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE]);
 
-// The session of a reactor, by its id, and the sorted set of all that live.
+// The session of a reactor, by its id.
 void sk_key_of_session(const char *id, char key[SK_KEY_SIZE]);
-#define SK_KEY_OF_SESSIONS "seckill:sessions"
 
 #endif

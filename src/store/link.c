@@ -1,7 +1,7 @@
 // One timer drives everything that waits: the next attempt after a loss (back-off with jitter, so that instances do
 // not come back together), the limit of a connection that never becomes ready, and the owner's own deadlines.
 //
-// Memory goes in two steps, because libuv lets go of the timer and of a look-up at times of its own: whichever is
+// Memory goes in two steps, because libuv is done with the timer and with a look-up at times of its own: whichever is
 // last frees link and owner.
 #include "link.h"
 

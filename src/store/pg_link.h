@@ -1,5 +1,5 @@
-// The one PostgreSQL connection of a reactor: non-blocking, one statement at a time in the order of the
-// calls, with time-outs, reconnecting by itself. The only module, besides migrate.c, that includes libpq.
+// A connection to PostgreSQL: non-blocking, one statement at a time in the order of the calls, with time-outs,
+// reconnecting by itself. The only module, besides migrate.c, that includes libpq.
 //
 // All functions: the loop's thread. Results are borrowed for the time of the callback.
 #ifndef SK_STORE_PG_LINK_H

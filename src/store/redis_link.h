@@ -1,5 +1,5 @@
-// The one Redis connection of a reactor: asynchronous, pipelined, with time-outs, reconnecting by
-// itself. With redis_reply, the only module that includes hiredis.
+// A connection to Redis: asynchronous, pipelined, with time-outs, reconnecting by itself. With redis_reply and
+// redis_watch, the only module that includes hiredis.
 //
 // All functions: the loop's thread. Replies are borrowed for the time of the callback.
 #ifndef SK_STORE_REDIS_LINK_H

@@ -5,41 +5,41 @@
 
 #include "text.h"
 
-static const redisReply *raw(const struct sk_reply *reply)
+static const redisReply *reply_raw(const struct sk_reply *reply)
 {
     return (const redisReply *)(const void *)reply;
 }
 
 const char *sk_reply_error(const struct sk_reply *reply)
 {
-    return raw(reply)->type == REDIS_REPLY_ERROR ? raw(reply)->str : NULL;
+    return reply_raw(reply)->type == REDIS_REPLY_ERROR ? reply_raw(reply)->str : NULL;
 }
 
 size_t sk_reply_count(const struct sk_reply *reply)
 {
-    return reply != NULL && raw(reply)->type == REDIS_REPLY_ARRAY ? raw(reply)->elements : 0;
+    return reply != NULL && reply_raw(reply)->type == REDIS_REPLY_ARRAY ? reply_raw(reply)->elements : 0;
 }
 
 const struct sk_reply *sk_reply_at(const struct sk_reply *reply, size_t i)
 {
-    return i < sk_reply_count(reply) ? (const struct sk_reply *)(const void *)raw(reply)->element[i] : NULL;
+    return i < sk_reply_count(reply) ? (const struct sk_reply *)(const void *)reply_raw(reply)->element[i] : NULL;
 }
 
 const char *sk_reply_text(const struct sk_reply *reply, size_t *len)
 {
-    if (reply == NULL || (raw(reply)->type != REDIS_REPLY_STRING && raw(reply)->type != REDIS_REPLY_STATUS))
+    if (reply == NULL || (reply_raw(reply)->type != REDIS_REPLY_STRING && reply_raw(reply)->type != REDIS_REPLY_STATUS))
         return NULL;
     if (len != NULL)
-        *len = (size_t)raw(reply)->len;
-    return raw(reply)->str;
+        *len = (size_t)reply_raw(reply)->len;
+    return reply_raw(reply)->str;
 }
 
 bool sk_reply_number(const struct sk_reply *reply, int64_t *value)
 {
     if (reply == NULL)
         return false;
-    if (raw(reply)->type == REDIS_REPLY_INTEGER) {
-        *value = raw(reply)->integer;
+    if (reply_raw(reply)->type == REDIS_REPLY_INTEGER) {
+        *value = reply_raw(reply)->integer;
         return true;
     }
     const char *text = sk_reply_text(reply, NULL);

@@ -21,13 +21,8 @@ struct sk_timer *sk_timer_open(uv_loop_t *loop, uint32_t every_ms, sk_timer_cb *
     (void)uv_timer_init(loop, &timer->handle);
     timer->handle.data = timer;
     if (every_ms > 0)
-        sk_timer_every(timer, every_ms);
+        (void)uv_timer_start(&timer->handle, timer_on_tick, every_ms, every_ms);
     return timer;
-}
-
-void sk_timer_every(struct sk_timer *timer, uint32_t ms)
-{
-    (void)uv_timer_start(&timer->handle, timer_on_tick, ms, ms);
 }
 
 void sk_timer_once(struct sk_timer *timer, uint32_t ms)

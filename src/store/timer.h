@@ -1,4 +1,4 @@
-// A timer on a loop. It is a block of its own, because libuv lets go of a handle later than its owner goes.
+// A timer on a loop. It is a block of its own, because libuv needs a handle for longer than its owner lives.
 //
 // All functions: the loop's thread.
 #ifndef SK_STORE_TIMER_H
@@ -17,8 +17,7 @@ struct sk_timer *sk_timer_open(uv_loop_t *loop, uint32_t every_ms, sk_timer_cb *
 // `tick` does not run again; the memory goes with the loop's next turn. Also inside `tick`. NULL is fine.
 void sk_timer_close(struct sk_timer *timer);
 
-// From now on, in place of what was set before: every `ms`; or once, in `ms` (0: in the loop's next turn).
-void sk_timer_every(struct sk_timer *timer, uint32_t ms);
+// In place of what was set before: runs `tick` once, in `ms` (0: in the loop's next turn).
 void sk_timer_once(struct sk_timer *timer, uint32_t ms);
 
 #endif
