@@ -1,6 +1,6 @@
 -- The crowd: a wrk script in which every thread is its own set of buyers. `oversell` and `bench` start
 -- it and read the one line it prints at the end; wrk shares the machine with what it measures, so a
--- request is two string joins, and answers are looked at only where somebody asks for them.
+-- request is two string joins, and answers are looked at only where the caller wants them.
 --
 -- Set by the environment, because setup() does not see wrk's arguments:
 --   LOAD_PATH     path of the request; {user} in it stands for the buyer, who is otherwise in X-User-Id;
