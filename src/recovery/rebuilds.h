@@ -15,15 +15,16 @@ enum sk_rebuild_why {
     SK_REBUILD_RETIRE,  // its sale is over: it is settled and leaves Redis, if nothing of it is open
 };
 
-// Runs once, later. `ok` is false when the segment was not opened (or retired): a store failed, or another is at it.
+// Runs once, later. `ok` is false when the segment was not opened (or retired): a store failed, or another
+// instance rebuilds it.
 typedef void sk_rebuild_cb(void *arg, bool ok);
 
 // NULL: out of memory.
 struct sk_rebuilds *sk_rebuilds_open(const struct sk_sale *sale);
 void sk_rebuilds_close(struct sk_rebuilds *rebuilds); // after the links were closed; NULL is fine
 
-// SK_FULL while this reactor is at it, or a moment after it failed: ask again later. With `done`, which runs only after
-// SK_OK, it goes before those without.
+// SK_FULL while this reactor rebuilds it, or a moment after that failed: retry later. With `done`, which runs only
+// after SK_OK, it goes before those without.
 enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_rebuild_why why,
                           sk_rebuild_cb *done, void *arg) SK_MUST_CHECK;
 

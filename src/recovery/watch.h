@@ -1,4 +1,4 @@
-// The watch: a round a second. Looks at segments in both stores and has mended what it finds: a segment that Redis has
+// The watch: a round a second. Looks at segments in both stores and starts what they need: a segment that Redis has
 // lost is rebuilt, a journal is swept, a sale that is over is retired. The living sessions share the segments among
 // them, so the work does not grow with the number of reactors; a segment at rest is looked at every five seconds.
 //

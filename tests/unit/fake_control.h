@@ -19,6 +19,7 @@ enum { TOLD_MAX = 4200, TOLD_DOCUMENT_SIZE = 8192 };
 static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_sale sale;
+static struct sk_metrics metrics;
 static struct sk_upkeep upkeep;
 static struct sk_control control;
 
@@ -53,6 +54,7 @@ static inline void control_setup(void)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     sale = (struct sk_sale){.loop = &loop,
                             .config = &config,
+                            .metrics = &metrics,
                             .redis = (struct sk_redis *)(void *)&links[0],
                             .pg = (struct sk_pg *)(void *)&links[1],
                             .ask_redis = (struct sk_redis *)(void *)&links[2],
@@ -63,6 +65,7 @@ static inline void control_setup(void)
     control = (struct sk_control){.sale = &sale, .upkeep = &upkeep, .talks = sk_talks_open()};
     ck_assert(sale.catalogue != NULL && control.talks != NULL);
     memset(told, 0, sizeof told);
+    memset(&metrics, 0, sizeof metrics);
     told_count = 0;
     fake_follow.waiting = NULL;
     fake_follow.complete = true;

@@ -20,6 +20,7 @@ enum { POOL = 100, TAKEN_MAX = 32, ENTRIES_MAX = 64 };
 static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_sale sale;
+static struct sk_metrics metrics;
 static struct sk_sweeper *sweeper;
 static struct sk_segment *segment;
 
@@ -118,7 +119,7 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     config = (struct sk_config){.orders_max = POOL};
-    sale = (struct sk_sale){.loop = &loop, .config = &config};
+    sale = (struct sk_sale){.loop = &loop, .config = &config, .metrics = &metrics};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     sale.orders = sk_order_pool_new(POOL);
     sweeper = sk_sweeper_open(&sale, NULL);
@@ -227,6 +228,7 @@ START_TEST(entries_of_dead_sessions_are_settled_under_the_lock)
     ck_assert_uint_eq(taken_count, 2);
     ck_assert_str_eq(taken[0]->journal_id, "2-0");
     ck_assert_str_eq(taken[1]->journal_id, "4-0");
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ENTRIES_SWEPT), 2);
     ck_assert(fake_redis.count == fake_redis.answered && recover_lock.released == 0); // until they are settled
     settle();
     journal_shows("(4-0", 4, after);
@@ -238,7 +240,7 @@ START_TEST(entries_of_dead_sessions_are_settled_under_the_lock)
 }
 END_TEST
 
-// Another session is at it, or the entry was settled while the lock was being taken.
+// Another session settles it, or the entry was settled while the lock was being taken.
 START_TEST(what_another_settles_is_left_to_it)
 {
     static const char *const before[] = {""}, *const after[] = {NULL};

@@ -237,6 +237,8 @@ START_TEST(a_conversation_that_finds_no_memory_is_refused)
     allocations_left = 1;
     ck_assert_ptr_null(ask("k", 1));
     must_be_told(1, SK_VERDICT_OVERLOADED);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_QUESTIONS), 0);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_QUESTIONS_FULL), 1);
     allocations_left = 1;
     ck_assert_ptr_null(sk_talk_try_new(&control, 2, sizeof(struct chat), chat_start));
     ck_assert_int_eq(told[2].count, 0); // the caller answers
@@ -245,6 +247,7 @@ START_TEST(a_conversation_that_finds_no_memory_is_refused)
     (void)ask("k", 3);
     pg_answers(&no_rows);
     must_be_told(3, SK_VERDICT_FOUND);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_QUESTIONS), 1);
 }
 END_TEST
 

@@ -212,6 +212,8 @@ START_TEST(an_order_goes_to_its_commit)
     must_be_told(1, SK_VERDICT_PLACED);
     must_be_told(2, SK_VERDICT_PLACED);
     ck_assert_uint_eq(told_count, 2);
+    ck_assert_uint_eq(counted(SK_METRIC_BATCHES_WRITTEN), 1);
+    ck_assert_uint_eq(counted(SK_METRIC_ORDERS_PLACED), 2);
     ck_assert_uint_eq(fake_redis.count, 1);
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
     ck_assert(sk_writer_idle(writer));
@@ -322,6 +324,8 @@ START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
     for (int i = 0; i < 4; i++)
         id_at(i, ids[i]);
     OUTCOMES({"1", "duplicate", live}, {"2", "already_placed"}, {"3", "sold_out"}, {"4", "ended"});
+    ck_assert_uint_eq(counted(SK_METRIC_ORDERS_PLACED), 1);
+    ck_assert_uint_eq(counted(SK_METRIC_ORDERS_REFUSED), 3);
     must_be_told(1, SK_VERDICT_ALREADY_ORDERED);
     ck_assert_str_eq(told[0].order_id, live);
     must_be_told(2, SK_VERDICT_PLACED);
