@@ -124,11 +124,14 @@ enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_segment *seg
     *rebuild = (struct rebuild){.sale = sale, .segment = segment, .why = why, .done = done, .arg = arg};
     rebuild->since_ms = uv_now(sale->loop);
     rebuild->journal = sk_rebuild_journal_new(sale, segment, rebuild_on_journal, rebuild);
+    if (rebuild->journal == NULL) {
+        rebuild_free(rebuild);
+        return SK_NO_MEM;
+    }
     (void)sk_params_number(rebuild->slot, segment->slot);
     (void)sk_params_number(rebuild->id, segment->voucher_id);
     sk_key_of_lock("rebuild", segment->tag, key);
-    if (rebuild->journal != NULL)
-        rebuild->lock = sk_named_lock_take(sale->locks, key, rebuild_on_locked, rebuild);
+    rebuild->lock = sk_named_lock_take(sale->locks, key, rebuild_on_locked, rebuild);
     if (rebuild->lock == NULL) {
         rebuild_free(rebuild);
         return SK_DOWN;
@@ -405,7 +408,7 @@ static void rebuild_on_retired(void *arg, const struct sk_result *result)
     struct rebuild *rebuild = arg;
     const struct sk_segment_keys *keys = &rebuild->segment->keys;
     const char *argv[] = {keys->voucher, keys->buyers, keys->journal, rebuild->epoch};
-    if (result->rows == NULL) {
+    if (result->rows == NULL || sk_rows_count(result->rows) != 1) {
         rebuild_fail(rebuild);
     } else if (strcmp(sk_rows_text(result->rows, 0, 0), "t") != 0) {
         rebuild->why = SK_REBUILD_ORDERED; // something is open after all
