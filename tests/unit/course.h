@@ -1,0 +1,162 @@
+// A course: what a procedure asks of the stores one question after the other, and what it is answered. For units that
+// never have two questions under way. Included by one source of a program, after fake_stores.h.
+#ifndef UNIT_COURSE_H
+#define UNIT_COURSE_H
+
+#include "fake_stores.h"
+#include "sale.h"
+
+enum { QUESTION_SIZE = 64 * 1024 };
+
+// What else a step cannot be answered with.
+enum step_flags {
+    NO_OTHER_NUMBER = 1, // Redis's reply is a word of its own: another number, or none, is a failure
+    ONE_ROW = 2,         // no row is a failure
+    MAY_BE_REFUSED = 4,  // PostgreSQL may refuse it, and that is no failure
+};
+
+struct step {
+    const char *question; // as course_question() gives it
+    struct sk_reply reply;
+    struct sk_rows rows;
+    unsigned flags;
+};
+
+#define ROWS(n, ...)                            \
+    {                                           \
+        (n), (const char *const[][ROW_COLUMNS]) \
+        {                                       \
+            __VA_ARGS__                         \
+        }                                       \
+    }
+#define REPLY_ITEMS(...) LIST_OF(((const struct sk_reply[]){__VA_ARGS__}))
+#define EMPTY_LIST         \
+    {                      \
+        .kind = REPLY_LIST \
+    }
+
+// The links of the sale: only their addresses count.
+static int road_redis, road_pg, ask_redis, ask_pg;
+
+static inline void course_links(struct sk_sale *sale)
+{
+    sale->redis = (struct sk_redis *)(void *)&road_redis;
+    sale->pg = (struct sk_pg *)(void *)&road_pg;
+    sale->ask_redis = (struct sk_redis *)(void *)&ask_redis;
+    sale->ask_pg = (struct sk_pg *)(void *)&ask_pg;
+}
+
+static inline bool course_waits(void)
+{
+    return fake_redis.count > fake_redis.answered || fake_pg.count > fake_pg.answered;
+}
+
+// The question that waits for its answer, of which there must be one.
+static inline const struct asked *course_asked(void)
+{
+    size_t of_redis = fake_redis.count - fake_redis.answered, of_pg = fake_pg.count - fake_pg.answered;
+    ck_assert_uint_eq(of_redis + of_pg, 1);
+    return of_redis == 1 ? &fake_redis.asked[fake_redis.answered] : &fake_pg.asked[fake_pg.answered];
+}
+
+// Its words: the link, the script with its number of keys, or the statement, and the arguments ("null": SQL's NULL).
+static inline const char *course_question(void)
+{
+    static char text[QUESTION_SIZE];
+    const struct asked *asked = course_asked();
+    size_t len = 0;
+    const char *link = asked->link == &ask_redis    ? "ask-redis"
+                       : asked->link == &ask_pg     ? "ask-pg"
+                       : asked->link == &road_redis ? "redis"
+                                                    : "pg";
+    len += (size_t)snprintf(text, sizeof text, "%s", link);
+    if (asked->on_result != NULL)
+        len += (size_t)snprintf(text + len, sizeof text - len, " %s", sk_statements[asked->what].name);
+    else if (asked->what != PLAIN_COMMAND)
+        len += (size_t)snprintf(text + len, sizeof text - len, " %s %d", sk_scripts[asked->what].name, asked->keys);
+    for (int i = 0; i < asked->argc; i++) {
+        len += (size_t)snprintf(text + len, sizeof text - len, " %s", asked->argv[i] == NULL ? "null" : asked->argv[i]);
+        ck_assert_uint_lt(len, sizeof text);
+    }
+    return text;
+}
+
+static inline void course_answer(const struct step *step)
+{
+    ck_assert_str_eq(course_question(), step->question);
+    if (course_asked()->on_result != NULL)
+        pg_answers(&step->rows);
+    else
+        redis_answers(&step->reply);
+}
+
+// ---- what can go wrong at a step ----
+
+enum fault {
+    FAULT_LOST,
+    FAULT_ERROR, // Redis: an error; PostgreSQL: a failure that passes
+    FAULT_LOCKED,
+    FAULT_REFUSED,
+    FAULT_NO_ROW,
+    FAULT_NIL,
+    FAULT_OTHER_NUMBER,
+    FAULT_COUNT
+};
+
+// Answers the question that waits wrongly. False: this fault cannot be at this step; nothing was answered.
+static inline bool course_fail(const struct step *step, enum fault fault)
+{
+    static const struct sk_rows no_rows = {0, NULL};
+    static const struct sk_reply error = ERROR("OOM command not allowed"), nil = NIL, zero = NUMBER(0);
+    ck_assert_str_eq(course_question(), step->question);
+    if (course_asked()->on_result != NULL) {
+        static const enum sk_result_kind kinds[] = {[FAULT_LOST] = SK_RESULT_LOST,
+                                                    [FAULT_ERROR] = SK_RESULT_FAILED,
+                                                    [FAULT_LOCKED] = SK_RESULT_LOCKED,
+                                                    [FAULT_REFUSED] = SK_RESULT_REFUSED};
+        if (fault > FAULT_NO_ROW || (fault == FAULT_NO_ROW && !(step->flags & ONE_ROW)) ||
+            (fault == FAULT_REFUSED && (step->flags & MAY_BE_REFUSED)))
+            return false;
+        if (fault == FAULT_NO_ROW)
+            pg_answers(&no_rows);
+        else
+            pg_fails(kinds[fault]);
+        return true;
+    }
+    switch (fault) {
+    case FAULT_LOST:
+        redis_answers(NULL);
+        return true;
+    case FAULT_ERROR:
+        redis_answers(&error);
+        return true;
+    case FAULT_NIL:
+    case FAULT_OTHER_NUMBER:
+        if (!(step->flags & NO_OTHER_NUMBER))
+            return false;
+        redis_answers(fault == FAULT_NIL ? &nil : &zero);
+        return true;
+    default:
+        return false;
+    }
+}
+
+// The question that waits gets no answer.
+static inline void course_lose(void)
+{
+    if (course_asked()->on_result != NULL)
+        pg_answers(NULL);
+    else
+        redis_answers(NULL);
+}
+
+// ---- calls that a link does not take ----
+
+static size_t calls_left; // the one that comes to 0 is not taken; 0: all are
+
+static inline bool course_call_fails(void)
+{
+    return calls_left > 0 && --calls_left == 0;
+}
+
+#endif

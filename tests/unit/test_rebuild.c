@@ -1,0 +1,638 @@
+// A rebuild: what it says to the stores, in which order and under which epoch, and that it ends with the first answer
+// that is missing or wrong, without another word to either store. The stores and the lock are stand-ins.
+#include "failing_memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fake_catalogue.h"
+#include "fake_stores.h"
+
+#include "admit.h"
+#include "course.h"
+#include "fake_session.h"
+#include "log.h"
+#include "rebuild.h"
+#include "stack.h"
+
+enum { VOUCHER = 7, CHUNK = 500, LINE_SIZE = 256 };
+
+#define SLOT    "1716" // CRC16 of "7" modulo 16384
+#define KEYS    "seckill:{7}:voucher seckill:{7}:buyers seckill:{7}:journal"
+#define JOURNAL "seckill:{7}:journal"
+#define NO_ID   "00000000-0000-0000-0000-000000000000"
+#define A       "018bcfe5-6800-7000-8000-00000000000a"
+#define B       "018bcfe5-6800-7000-8000-00000000000b"
+#define C       "018bcfe5-6800-7000-8000-00000000000c"
+
+static uv_loop_t loop;
+static struct sk_metrics metrics;
+static struct sk_sale sale;
+static struct sk_segment *segment;
+
+// ---- stand-ins ----
+
+static struct {
+    bool down;
+    size_t taken, released;
+    sk_named_lock_cb *asked;
+    void *arg;
+} lock;
+
+struct sk_named_lock *sk_named_lock_take(struct sk_named_locks *locks, const char *key, sk_named_lock_cb *taken,
+                                         void *arg)
+{
+    (void)locks;
+    ck_assert_str_eq(key, "seckill:lock:rebuild:{7}");
+    if (lock.down)
+        return NULL;
+    lock.taken++;
+    lock.asked = taken;
+    lock.arg = arg;
+    return (struct sk_named_lock *)(void *)&lock;
+}
+
+void sk_named_lock_release(struct sk_named_lock *its_lock)
+{
+    ck_assert_ptr_eq(its_lock, &lock);
+    lock.released++;
+}
+
+static char logged[LINE_SIZE]; // the last line
+
+void sk_log(enum sk_log_level level, const char *message, const char *format, ...)
+{
+    char pairs[LINE_SIZE - 64];
+    va_list args;
+    (void)level;
+    va_start(args, format);
+    (void)vsnprintf(pairs, sizeof pairs, format, args);
+    va_end(args);
+    (void)snprintf(logged, sizeof logged, "%.60s: %s", message, pairs);
+}
+
+// ---- fixture ----
+
+static int ends, good;
+
+static void on_end(void *arg, bool ok)
+{
+    ck_assert_ptr_eq(arg, &ends);
+    ck_assert_uint_eq(lock.released, 1); // what asks for it again finds the lock free
+    ends++;
+    good += ok;
+}
+
+static void setup(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    sale = (struct sk_sale){.loop = &loop, .metrics = &metrics};
+    course_links(&sale);
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    segment = a_segment(sale.catalogue, VOUCHER);
+}
+
+static void teardown(void)
+{
+    sk_catalogue_free(sale.catalogue);
+    fake_stores_forget();
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+// As if nothing had happened yet.
+static void forget(void)
+{
+    fake_stores_forget();
+    memset(&lock, 0, sizeof lock);
+    memset(&metrics, 0, sizeof metrics);
+    *segment->care = (struct sk_care){0};
+    segment->seen = (struct sk_seen){0};
+    ends = good = 0;
+    logged[0] = '\0';
+    fake_no_memory = NULL;
+    calls_left = 0;
+}
+
+static void begin(enum sk_rebuild_why why)
+{
+    segment->gate.mark.until_ms = 1;
+    ck_assert_int_eq(sk_rebuild_run(&sale, segment, why, on_end, &ends), SK_OK);
+    ck_assert_uint_eq(lock.taken, 1);
+    ck_assert(!course_waits()); // without the lock nothing is said
+    ck_assert_int_eq(ends, 0);
+    lock.asked(lock.arg, true);
+}
+
+static void must_have_ended(bool ok)
+{
+    ck_assert(!course_waits());
+    ck_assert_int_eq(ends, 1);
+    ck_assert_int_eq(good, ok);
+    ck_assert_uint_eq(lock.released, 1);
+    ck_assert_uint_eq(segment->gate.mark.until_ms, 0); // what was refused from memory is out of date
+}
+
+static void must_be_counted(size_t rebuilds, size_t retired)
+{
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REBUILDS), rebuilds);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_RETIRED), retired);
+}
+
+// ---- whole courses ----
+
+enum { STEPS_MAX = 24 };
+
+#define FENCE(seen)                                                                       \
+    {                                                                                     \
+        "ask-pg rebuild_epoch " SLOT " 7 " seen, .rows = ROWS(1, {"4"}), .flags = ONE_ROW \
+    }
+#define BEGIN                                                                                \
+    {                                                                                        \
+        "ask-redis rebuild_begin 3 " KEYS " 4", .reply = NUMBER(1), .flags = NO_OTHER_NUMBER \
+    }
+#define READ_JOURNAL "ask-redis XRANGE " JOURNAL " - + COUNT 4"
+#define EMPTY_JOURNAL                     \
+    {                                     \
+        READ_JOURNAL, .reply = EMPTY_LIST \
+    }
+#define ENTRY(id, ...) REPLY_ITEMS(TEXT(id), REPLY_ITEMS(__VA_ARGS__))
+#define PLACE(id, user)                                                                                    \
+    {                                                                                                      \
+        "ask-pg place_orders " SLOT " 7 4 {" id "} {\"" user "\"} null", .rows = ROWS(1, {"1", "placed"}), \
+                                                                         .flags = ONE_ROW | MAY_BE_REFUSED \
+    }
+#define REMOVE(id)                                           \
+    {                                                        \
+        "ask-redis XDEL " JOURNAL " " id, .reply = NUMBER(1) \
+    }
+#define STOCK(stock, buyers)                                                                           \
+    {                                                                                                  \
+        "ask-pg rebuild_stock " SLOT " 7 4", .rows = ROWS(1, {stock, "1000", "2000", "open", buyers}), \
+                                             .flags = ONE_ROW                                          \
+    }
+#define CHUNK_OF_2                                                                                 \
+    {"ask-pg rebuild_buyers " SLOT " 7 " NO_ID " 500", .rows = ROWS(2, {A, "alice"}, {B, "bob"})}, \
+    {                                                                                              \
+        "ask-redis rebuild_buyers 2 seckill:{7}:voucher seckill:{7}:buyers 4 alice " A " bob " B,  \
+            .reply = NUMBER(1), .flags = NO_OTHER_NUMBER                                           \
+    }
+#define NO_CHUNK                                                              \
+    {                                                                         \
+        "ask-pg rebuild_buyers " SLOT " 7 " NO_ID " 500", .rows = { 0, NULL } \
+    }
+#define OPEN(stock, buyers)                                                                                       \
+    {                                                                                                             \
+        "ask-redis rebuild_open 3 " KEYS " 4 " stock " " buyers " 1000 2000 open run-1", .reply = NUMBER(1),      \
+                                                                                         .flags = NO_OTHER_NUMBER \
+    }
+
+static const struct course {
+    const char *name;
+    enum sk_rebuild_why why;
+    size_t rebuilds, retired; // are counted
+    const char *line;         // in the log, up to what took time
+    struct step steps[STEPS_MAX];
+    const char *failed_at[STEPS_MAX]; // the log's word for each step
+} courses[] = {
+    {"warm-up",
+     SK_REBUILD_ORDERED,
+     1,
+     0,
+     "voucher rebuilt: voucher=7 epoch=4 stock=100 buyers=0 journal_orders=0 ms=",
+     {FENCE("0"), BEGIN, EMPTY_JOURNAL, STOCK("100", "0"), NO_CHUNK, OPEN("100", "0")},
+     {"epoch", "begin", "journal", "stock", "buyers", "open"}},
+    // Lost by Redis but for one journal entry; and an entry comes while the buyers are being read.
+    {"repair",
+     SK_REBUILD_DOUBT,
+     1,
+     0,
+     "voucher rebuilt: voucher=7 epoch=4 stock=97 buyers=2 journal_orders=2 ms=",
+     {{"ask-pg segment_accounts {" SLOT "} {7}", .rows = ROWS(1, {SLOT, "7", "3", "0", "0", "98", "2"}),
+       .flags = ONE_ROW},
+      {"ask-redis look_at_voucher 3 " KEYS,
+       .reply =
+           REPLY_ITEMS(TEXT(""), TEXT(""), TEXT(""), TEXT(""), TEXT(""), NUMBER(0), NUMBER(1), NUMBER(-1), TEXT("")),
+       .flags = NO_OTHER_NUMBER},
+      FENCE("0"),
+      BEGIN,
+      {READ_JOURNAL, .reply = REPLY_ITEMS(ENTRY("1-0", TEXT("epoch"), TEXT("3"), TEXT("orders"), TEXT(A " alice")))},
+      PLACE(A, "alice"),
+      REMOVE("1-0"),
+      EMPTY_JOURNAL,
+      STOCK("98", "2"),
+      CHUNK_OF_2,
+      {"ask-redis rebuild_open 3 " KEYS " 4 98 2 1000 2000 open run-1", .reply = NUMBER(2), .flags = NO_OTHER_NUMBER},
+      {READ_JOURNAL, .reply = REPLY_ITEMS(ENTRY("2-0", TEXT("epoch"), TEXT("4"), TEXT("orders"), TEXT(B " bob")))},
+      PLACE(B, "bob"),
+      REMOVE("2-0"),
+      EMPTY_JOURNAL,
+      STOCK("97", "2"),
+      CHUNK_OF_2,
+      OPEN("97", "2")},
+     {"account", "look", "epoch",   "begin",   "journal", "journal", "journal", "journal", "stock",  "buyers",
+      "buyers",  "open", "journal", "journal", "journal", "journal", "stock",   "buyers",  "buyers", "open"}},
+    {"dead letter",
+     SK_REBUILD_ORDERED,
+     1,
+     0,
+     "voucher rebuilt: voucher=7 epoch=4 stock=99 buyers=0 journal_orders=0 ms=",
+     {FENCE("0"),
+      BEGIN,
+      {READ_JOURNAL, .reply = REPLY_ITEMS(ENTRY("1-0", TEXT("x"), TEXT("y")))},
+      {"pg set_aside " SLOT " 7 1-0 \\x313a782c313a792c null it cannot be read", .rows = ROWS(1, {""})},
+      REMOVE("1-0"),
+      EMPTY_JOURNAL,
+      STOCK("99", "0"),
+      NO_CHUNK,
+      OPEN("99", "0")},
+     {"epoch", "begin", "journal", "dead letter", "journal", "journal", "stock", "buyers", "open"}},
+    {"retire",
+     SK_REBUILD_RETIRE,
+     0,
+     1,
+     "voucher retired: voucher=7 epoch=4 journal_orders=0",
+     {FENCE("0"),
+      BEGIN,
+      EMPTY_JOURNAL,
+      {"ask-pg retire_voucher 7 " SLOT " 4", .rows = ROWS(1, {"t"}), .flags = ONE_ROW},
+      {"ask-redis retire 3 " KEYS " 4", .reply = NUMBER(1), .flags = NO_OTHER_NUMBER}},
+     {"epoch", "begin", "journal", "retire", "remove"}},
+    {"retire, and something is open",
+     SK_REBUILD_RETIRE,
+     1,
+     0,
+     "voucher rebuilt: voucher=7 epoch=4 stock=0 buyers=2 journal_orders=0 ms=",
+     {FENCE("0"),
+      BEGIN,
+      EMPTY_JOURNAL,
+      {"ask-pg retire_voucher 7 " SLOT " 4", .rows = ROWS(1, {"f"}), .flags = ONE_ROW},
+      STOCK("0", "2"),
+      CHUNK_OF_2,
+      OPEN("0", "2")},
+     {"epoch", "begin", "journal", "retire", "stock", "buyers", "buyers", "open"}},
+};
+enum { COURSES = sizeof courses / sizeof courses[0] };
+
+static size_t steps_of(const struct course *course)
+{
+    size_t n = 0;
+    while (course->steps[n].question != NULL)
+        n++;
+    return n;
+}
+
+START_TEST(a_whole_course)
+{
+    const struct course *course = &courses[_i];
+    begin(course->why);
+    for (size_t i = 0; i < steps_of(course); i++) {
+        ck_assert_int_eq(ends, 0);
+        course_answer(&course->steps[i]);
+    }
+    must_have_ended(true);
+    must_be_counted(course->rebuilds, course->retired);
+    ck_assert_msg(strncmp(logged, course->line, strlen(course->line)) == 0, "%s", logged);
+}
+END_TEST
+
+// Whatever the answer to a step would have been, it is the last one: the segment stays as Redis has it, closed under
+// this epoch since rebuild_begin.
+static void must_have_failed(const struct course *course, size_t step)
+{
+    char line[LINE_SIZE];
+    (void)snprintf(line, sizeof line, "voucher not rebuilt: voucher=7 step=%s", course->failed_at[step]);
+    must_have_ended(false);
+    must_be_counted(0, 0);
+    ck_assert_str_eq(logged, line);
+}
+
+START_TEST(an_answer_that_is_lost_or_wrong_ends_it)
+{
+    const struct course *course = &courses[_i];
+    for (size_t step = 0; step < steps_of(course); step++) {
+        size_t faults = 0;
+        for (int fault = 0; fault < FAULT_COUNT; fault++) {
+            forget();
+            begin(course->why);
+            for (size_t i = 0; i < step; i++)
+                course_answer(&course->steps[i]);
+            if (course_fail(&course->steps[step], (enum fault)fault)) {
+                must_have_failed(course, step);
+                faults++;
+            } else {
+                course_lose(); // cannot be, at this step
+            }
+        }
+        ck_assert_uint_ge(faults, 2);
+    }
+}
+END_TEST
+
+START_TEST(a_call_that_is_not_taken_ends_it)
+{
+    const struct course *course = &courses[_i];
+    for (size_t step = 0; step < steps_of(course); step++) {
+        forget();
+        calls_left = step + 1;
+        fake_no_memory = course_call_fails;
+        begin(course->why);
+        for (size_t i = 0; i < step; i++)
+            course_answer(&course->steps[i]);
+        must_have_failed(course, step);
+        forget();
+        if (step == 0)
+            fake_redis.down = fake_pg.down = true;
+        begin(course->why);
+        for (size_t i = 0; i < step; i++) {
+            if (i + 1 == step)
+                fake_redis.down = fake_pg.down = true;
+            course_answer(&course->steps[i]);
+        }
+        must_have_failed(course, step);
+    }
+}
+END_TEST
+
+// ---- the lock ----
+
+START_TEST(without_the_lock_nothing_is_said)
+{
+    ck_assert_int_eq(sk_rebuild_run(&sale, segment, SK_REBUILD_ORDERED, on_end, &ends), SK_OK);
+    lock.asked(lock.arg, false); // another instance is at it
+    must_have_ended(false);
+    must_be_counted(0, 0);
+    ck_assert_str_eq(logged, ""); // and it says so
+    ck_assert_uint_eq(fake_redis.count + fake_pg.count, 0);
+}
+END_TEST
+
+START_TEST(what_cannot_begin_is_not_told)
+{
+    lock.down = true;
+    ck_assert_int_eq(sk_rebuild_run(&sale, segment, SK_REBUILD_ORDERED, on_end, &ends), SK_DOWN);
+    lock.down = false;
+    for (int i = 1; i <= 2; i++) {
+        allocations_left = i;
+        memory_has_failed = false;
+        ck_assert_int_eq(sk_rebuild_run(&sale, segment, SK_REBUILD_ORDERED, on_end, &ends), SK_NO_MEM);
+        ck_assert(memory_has_failed);
+    }
+    ck_assert_uint_eq(lock.taken, 0);
+    ck_assert_int_eq(ends, 0);
+}
+END_TEST
+
+// ---- the look under the lock ----
+
+#define REDIS(state, epoch, last, stock, run)                                                                   \
+    REPLY_ITEMS(TEXT(state), TEXT(epoch), TEXT(last), TEXT(stock), TEXT(run), NUMBER(2), NUMBER(0), NUMBER(-1), \
+                TEXT(""))
+
+// PostgreSQL: epoch 3, newest journal id 5-1.
+static const struct {
+    const char *name;
+    enum sk_rebuild_why why;
+    int64_t seen; // epoch
+    struct sk_reply reply;
+    bool well;
+} looks[] = {
+    {"well", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "5-1", "98", "run-1"), true},
+    {"a closed one, too", SK_REBUILD_DOUBT, 3, REDIS("closed", "3", "6-0", "98", "run-1"), true},
+    {"orders under way", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "9-1", "90", "run-1"), true},
+    {"not there", SK_REBUILD_DOUBT, 3, REDIS("", "", "", "", ""), false},
+    {"closed by a rebuild that died", SK_REBUILD_DOUBT, 3, REDIS("loading", "3", "5-1", "98", "run-1"), false},
+    {"another process", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "5-1", "98", "run-0"), false},
+    {"an older epoch", SK_REBUILD_DOUBT, 3, REDIS("open", "2", "5-1", "98", "run-1"), false},
+    {"an older journal", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "5-0", "98", "run-1"), false},
+    {"stock that cannot be", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "5-1", "-1", "run-1"), false},
+    {"damage", SK_REBUILD_DOUBT, 3, ERROR("WRONGTYPE it is no hash"), false},
+    {"behind what was seen", SK_REBUILD_BEHIND, 3, REDIS("open", "3", "5-1", "98", "run-1"), false},
+    {"rebuilt since", SK_REBUILD_BEHIND, 2, REDIS("open", "3", "5-1", "98", "run-1"), true},
+};
+enum { LOOKS = sizeof looks / sizeof looks[0] };
+
+static const struct sk_rows account_3 = ROWS(1, {SLOT, "7", "3", "5", "1", "98", "2"});
+
+START_TEST(what_is_well_is_left_alone)
+{
+    segment->seen.epoch = looks[_i].seen;
+    begin(looks[_i].why);
+    pg_answers(&account_3);
+    redis_answers(&looks[_i].reply);
+    if (looks[_i].well) {
+        must_have_ended(true);
+        must_be_counted(0, 0);
+        ck_assert_str_eq(logged, "");
+        ck_assert_int_eq(segment->seen.epoch, looks[_i].seen);
+    } else {
+        ck_assert_msg(strncmp(course_question(), "ask-pg rebuild_epoch ", 21) == 0, "%s", looks[_i].name);
+        course_lose();
+        must_have_ended(false);
+    }
+}
+END_TEST
+
+// ---- epochs ----
+
+static const struct sk_rows epoch_4 = ROWS(1, {"4"});
+
+// The new epoch is to be newer than any that this reactor has seen.
+START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
+{
+    static const struct {
+        int64_t looked, seen;
+        const char *question;
+    } cases[] = {{0, 0, "ask-pg rebuild_epoch " SLOT " 7 0"},
+                 {5, 3, "ask-pg rebuild_epoch " SLOT " 7 5"},
+                 {3, 999999999999999, "ask-pg rebuild_epoch " SLOT " 7 999999999999999"}};
+    segment->care->watched.look.epoch = cases[_i].looked;
+    segment->seen.epoch = cases[_i].seen;
+    begin(SK_REBUILD_ORDERED);
+    ck_assert_str_eq(course_question(), cases[_i].question);
+    course_lose();
+    must_have_ended(false);
+}
+END_TEST
+
+// ... and is all that is known once both stores have it; not earlier.
+START_TEST(what_was_seen_is_forgotten_once_it_is_closed)
+{
+    static const struct sk_reply replies[] = {NUMBER(0), NUMBER(1)};
+    for (int begun = 0; begun <= 1; begun++) {
+        forget();
+        segment->seen = (struct sk_seen){.epoch = 9, .last = "99-1"};
+        segment->care->watched.look = (struct sk_look){.present = true, .epoch = 8};
+        segment->care->lost.stale_epoch = 9;
+        begin(SK_REBUILD_ORDERED);
+        pg_answers(&epoch_4);
+        redis_answers(&replies[begun]);
+        ck_assert_int_eq(segment->seen.epoch, begun ? 4 : 9);
+        ck_assert_str_eq(segment->seen.last, begun ? "" : "99-1");
+        ck_assert_int_eq(segment->care->watched.look.present, !begun);
+        ck_assert_int_eq(segment->care->lost.stale_epoch, begun ? 3 : 9); // orders of 4 are not stale
+        if (begun)
+            course_lose();
+        must_have_ended(false);
+    }
+}
+END_TEST
+
+// ---- many buyers ----
+
+enum { BUYERS_MAX = 1001 };
+
+static const char *buyer_rows[BUYERS_MAX][ROW_COLUMNS];
+
+static void make_buyers(void)
+{
+    static char ids[BUYERS_MAX][SK_UUID_SIZE], users[BUYERS_MAX][16];
+    for (int i = 0; i < BUYERS_MAX; i++) {
+        (void)snprintf(ids[i], sizeof ids[i], "018bcfe5-6800-7000-8000-%012d", i);
+        (void)snprintf(users[i], sizeof users[i], "user-%d", i);
+        buyer_rows[i][0] = ids[i];
+        buyer_rows[i][1] = users[i];
+    }
+}
+
+// A rebuild of a segment with so many buyers, up to the question for the first chunk.
+static void begin_with(size_t count)
+{
+    static const struct sk_reply one = NUMBER(1), empty = EMPTY_LIST;
+    char buyers[8];
+    (void)snprintf(buyers, sizeof buyers, "%zu", count);
+    const char *const stock[][ROW_COLUMNS] = {{"7", "1000", "2000", "closed", buyers}};
+    const struct sk_rows stock_rows = {1, stock};
+    begin(SK_REBUILD_ORDERED);
+    pg_answers(&epoch_4);
+    redis_answers(&one);
+    redis_answers(&empty);
+    pg_answers(&stock_rows);
+}
+
+// Answers the question for a chunk. Returns how many there are after it.
+static size_t chunk_is_read(size_t from, size_t count)
+{
+    char question[128];
+    size_t n = count - from < CHUNK ? count - from : CHUNK;
+    const struct sk_rows rows = {n, &buyer_rows[from]};
+    (void)snprintf(question, sizeof question, "ask-pg rebuild_buyers " SLOT " 7 %s 500",
+                   from == 0 ? NO_ID : buyer_rows[from - 1][0]);
+    ck_assert_str_eq(course_question(), question);
+    pg_answers(&rows);
+    return from + n;
+}
+
+static void chunk_must_be_stored(size_t from, size_t to)
+{
+    const struct asked *asked = course_asked();
+    ck_assert_int_eq(asked->what, SK_SCRIPT_REBUILD_BUYERS);
+    ck_assert_int_eq(asked->argc, (int)(3 + 2 * (to - from)));
+    ck_assert_str_eq(asked->argv[2], "4");
+    for (size_t i = from; i < to; i++) {
+        ck_assert_str_eq(asked->argv[3 + 2 * (i - from)], buyer_rows[i][1]);
+        ck_assert_str_eq(asked->argv[4 + 2 * (i - from)], buyer_rows[i][0]);
+    }
+}
+
+static const size_t crowds[] = {0, 1, 499, 500, 501, 1000, 1001};
+
+START_TEST(buyers_come_in_chunks)
+{
+    static const struct sk_reply one = NUMBER(1);
+    size_t count = crowds[_i], read = 0;
+    char question[256], counted[32];
+    make_buyers();
+    begin_with(count);
+    for (bool more = true; more;) {
+        size_t from = read;
+        read = chunk_is_read(from, count);
+        more = read - from == CHUNK;
+        if (read > from) {
+            chunk_must_be_stored(from, read);
+            redis_answers(&one);
+        }
+    }
+    (void)snprintf(question, sizeof question, "ask-redis rebuild_open 3 " KEYS " 4 7 %zu 1000 2000 closed run-1",
+                   count);
+    ck_assert_str_eq(course_question(), question);
+    redis_answers(&one);
+    must_have_ended(true);
+    (void)snprintf(counted, sizeof counted, " buyers=%zu ", count);
+    ck_assert_ptr_nonnull(strstr(logged, counted));
+}
+END_TEST
+
+// The first chunk of three, the second, the last: memory is short, or the answer is lost.
+START_TEST(a_chunk_that_is_not_stored_ends_it)
+{
+    static const struct sk_reply one = NUMBER(1), zero = NUMBER(0);
+    make_buyers();
+    for (int fault = 0; fault < 3; fault++) {
+        size_t read = 0;
+        forget();
+        begin_with(BUYERS_MAX);
+        for (int chunk = 0; chunk < _i; chunk++) {
+            read = chunk_is_read(read, BUYERS_MAX);
+            redis_answers(&one);
+        }
+        fake_no_memory = course_call_fails;
+        calls_left = fault == 0;
+        (void)chunk_is_read(read, BUYERS_MAX);
+        if (fault > 0)
+            redis_answers(fault == 1 ? NULL : &zero);
+        must_have_ended(false);
+        must_be_counted(0, 0);
+        ck_assert_str_eq(logged, "voucher not rebuilt: voucher=7 step=buyers");
+    }
+}
+END_TEST
+
+// ---- memory ----
+
+// ... or does no harm: then the stores are told the whole course, word by word.
+START_TEST(short_memory_ends_it)
+{
+    const struct course *course = &courses[_i];
+    int shortages = 0, failures = 0;
+    for (int nth = 1;; nth++) {
+        size_t said = 0;
+        forget();
+        ck_assert_int_eq(sk_rebuild_run(&sale, segment, course->why, on_end, &ends), SK_OK);
+        allocations_left = nth;
+        memory_has_failed = false;
+        lock.asked(lock.arg, true);
+        while (ends == 0)
+            course_answer(&course->steps[said++]);
+        allocations_left = 0;
+        must_have_ended(good);
+        failures += !good;
+        if (good)
+            ck_assert_uint_eq(said, steps_of(course));
+        if (!memory_has_failed)
+            break;
+        shortages++;
+    }
+    ck_assert_int_ge(shortages, 2);
+    ck_assert_int_ge(failures, course->why == SK_REBUILD_DOUBT ? 4 : 0);
+}
+END_TEST
+
+int main(void)
+{
+    enum { CROWDS = sizeof crowds / sizeof crowds[0] };
+    TCase *tcase = tcase_create("rebuild");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, a_whole_course, 0, COURSES);
+    tcase_add_loop_test(tcase, an_answer_that_is_lost_or_wrong_ends_it, 0, COURSES);
+    tcase_add_loop_test(tcase, a_call_that_is_not_taken_ends_it, 0, COURSES);
+    tcase_add_test(tcase, without_the_lock_nothing_is_said);
+    tcase_add_test(tcase, what_cannot_begin_is_not_told);
+    tcase_add_loop_test(tcase, what_is_well_is_left_alone, 0, LOOKS);
+    tcase_add_loop_test(tcase, what_was_seen_goes_with_the_question_for_an_epoch, 0, 3);
+    tcase_add_test(tcase, what_was_seen_is_forgotten_once_it_is_closed);
+    tcase_add_loop_test(tcase, buyers_come_in_chunks, 0, CROWDS);
+    tcase_add_loop_test(tcase, a_chunk_that_is_not_stored_ends_it, 0, 3);
+    tcase_add_loop_test(tcase, short_memory_ends_it, 0, COURSES);
+    return harness_main(tcase, CK_FORK);
+}
