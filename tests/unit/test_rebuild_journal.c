@@ -1,0 +1,587 @@
+// The journal of a segment that is being rebuilt: pages, what cannot be read or is refused, and that nothing leaves the
+// journal that PostgreSQL has not got. The stores are stand-ins.
+#include "failing_memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "course.h"
+#include "fake_catalogue.h"
+#include "fake_stores.h"
+#include "rebuild_journal.h"
+#include "stack.h"
+
+enum { VOUCHER = 7, PAGE = 64, ORDERS_MAX = SK_JOURNAL_ORDERS_MAX };
+
+#define SLOT    "1716" // CRC16 of "7" modulo 16384
+#define JOURNAL "seckill:{7}:journal"
+#define A       "018bcfe5-6800-7000-8000-00000000000a"
+#define B       "018bcfe5-6800-7000-8000-00000000000b"
+#define C       "018bcfe5-6800-7000-8000-00000000000c"
+#define SESSION "018bcfe5-6800-7000-8000-00000000005e"
+
+static struct sk_sale sale;
+static struct sk_segment *segment;
+static struct sk_rebuild_journal *journal;
+
+// ---- fixture ----
+
+static int ends;
+static enum sk_rebuild_journal_end end;
+
+static void on_end(void *arg, enum sk_rebuild_journal_end how)
+{
+    ck_assert_ptr_eq(arg, &ends);
+    ends++;
+    end = how;
+}
+
+static void setup(void)
+{
+    course_links(&sale);
+    sale.catalogue = sk_catalogue_new(1);
+    segment = a_segment(sale.catalogue, VOUCHER);
+}
+
+static void forget(void)
+{
+    sk_rebuild_journal_free(journal);
+    fake_stores_forget();
+    fake_no_memory = NULL;
+    calls_left = 0;
+    ends = 0;
+    journal = sk_rebuild_journal_new(&sale, segment, on_end, &ends);
+    ck_assert_ptr_nonnull(journal);
+}
+
+static void teardown(void)
+{
+    sk_rebuild_journal_free(journal);
+    sk_catalogue_free(sale.catalogue);
+    fake_stores_forget();
+}
+
+static void must_have_ended(enum sk_rebuild_journal_end how)
+{
+    ck_assert(!course_waits());
+    ck_assert_int_eq(ends, 1);
+    ck_assert_int_eq(end, how);
+}
+
+// ---- courses ----
+
+enum { STEPS_MAX = 16 };
+
+#define ENTRY(id, ...) REPLY_ITEMS(TEXT(id), REPLY_ITEMS(__VA_ARGS__))
+#define ORDERS(id, orders) \
+    ENTRY(id, TEXT("epoch"), TEXT("3"), TEXT("orders"), TEXT(orders), TEXT("session"), TEXT(SESSION))
+#define READ(count, ...)                                                                   \
+    {                                                                                      \
+        "ask-redis XRANGE " JOURNAL " - + COUNT " count, .reply = REPLY_ITEMS(__VA_ARGS__) \
+    }
+#define READ_NOTHING(count)                                                  \
+    {                                                                        \
+        "ask-redis XRANGE " JOURNAL " - + COUNT " count, .reply = EMPTY_LIST \
+    }
+#define PLACE(ids, users) "ask-pg place_orders " SLOT " 7 4 {" ids "} {" users "} null"
+#define PLACED(n)   \
+    {               \
+        n, "placed" \
+    }
+#define REMOVE(ids)                                           \
+    {                                                         \
+        "ask-redis XDEL " JOURNAL " " ids, .reply = NUMBER(1) \
+    }
+#define SET_ASIDE(id, raw, orders, why)                                                    \
+    {                                                                                      \
+        "pg set_aside " SLOT " 7 " id " \\x" raw " " orders " " why, .rows = ROWS(1, {""}) \
+    }
+#define LETTER(id, raw) SET_ASIDE(id, raw, "null", "it cannot be read")
+
+#define ALICE_HEX "30313862636665352d363830302d373030302d383030302d30303030303030303030306120616c696365" // A and alice
+#define LAST_ID   "18446744073709551615-18446744073709551615"
+
+static const struct course {
+    const char *name;
+    size_t settled;
+    struct step steps[STEPS_MAX];
+} courses[] = {
+    {"nothing", 0, {READ_NOTHING("4")}},
+    {"one entry",
+     1,
+     {READ("4", ORDERS("1-0", A " alice")),
+      {PLACE(A, "\"alice\""), .rows = ROWS(1, PLACED("1"))},
+      REMOVE("1-0"),
+      READ_NOTHING("4")}},
+    // Whatever became of an order: PostgreSQL knows it.
+    {"orders that are live, ended or refused",
+     3,
+     {READ("4", ORDERS("1-0", A " alice," B " bob"), ORDERS("1-1", C " alice")),
+      {PLACE(A "," B "," C, "\"alice\",\"bob\",\"alice\""),
+       .rows = ROWS(3, {"1", "already_placed"}, {"2", "ended"}, {"3", "duplicate", A})},
+      REMOVE("1-0 1-1"),
+      READ_NOTHING("4")}},
+    {"an entry without a session",
+     1,
+     {READ("4", ENTRY("1-0", TEXT("orders"), TEXT(A " alice"), TEXT("epoch"), TEXT("3"))),
+      {PLACE(A, "\"alice\""), .rows = ROWS(1, {"1", "sold_out"})},
+      REMOVE("1-0"),
+      READ_NOTHING("4")}},
+    // No order can be granted behind it; opening begins the journal afresh once it is empty (rebuild_open.lua).
+    {"an id that is out of range",
+     1,
+     {READ("4", ORDERS(LAST_ID, A " alice")),
+      {PLACE(A, "\"alice\""), .rows = ROWS(1, PLACED("1"))},
+      REMOVE(LAST_ID),
+      READ_NOTHING("4")}},
+    {"an entry that cannot be read",
+     0,
+     {READ("4", ENTRY("1-0", TEXT("x"), TEXT("y"))), LETTER("1-0", "313a782c313a792c"), REMOVE("1-0"),
+      READ_NOTHING("4")}},
+    {"an entry without fields",
+     0,
+     {READ("4", REPLY_ITEMS(TEXT("1-0"), NIL)), LETTER("1-0", ""), REMOVE("1-0"), READ_NOTHING("4")}},
+    {"one between two that can be read",
+     2,
+     {READ("4", ORDERS("1-0", A " alice"), ENTRY("2-0", TEXT("x"), TEXT("y")), ORDERS("3-0", B " bob")),
+      {PLACE(A, "\"alice\""), .rows = ROWS(1, PLACED("1"))},
+      REMOVE("1-0"),
+      READ("1", ENTRY("2-0", TEXT("x"), TEXT("y"))),
+      LETTER("2-0", "313a782c313a792c"),
+      REMOVE("2-0"),
+      READ("1", ORDERS("3-0", B " bob")),
+      {PLACE(B, "\"bob\""), .rows = ROWS(1, PLACED("1"))},
+      REMOVE("3-0"),
+      READ_NOTHING("2")}},
+};
+enum { COURSES = sizeof courses / sizeof courses[0] };
+
+static size_t steps_of(const struct course *course)
+{
+    size_t n = 0;
+    while (course->steps[n].question != NULL)
+        n++;
+    return n;
+}
+
+START_TEST(a_whole_course)
+{
+    const struct course *course = &courses[_i];
+    forget();
+    sk_rebuild_journal_settle(journal, "4");
+    for (size_t i = 0; i < steps_of(course); i++)
+        course_answer(&course->steps[i]);
+    must_have_ended(SK_REBUILD_JOURNAL_EMPTY);
+    ck_assert_uint_eq(sk_rebuild_journal_settled(journal), course->settled);
+}
+END_TEST
+
+static enum sk_rebuild_journal_end failure_at(const struct step *step)
+{
+    return strncmp(step->question, "pg set_aside", 12) == 0 ? SK_REBUILD_JOURNAL_NOT_KEPT : SK_REBUILD_JOURNAL_FAILED;
+}
+
+START_TEST(an_answer_that_is_lost_ends_it)
+{
+    const struct course *course = &courses[_i];
+    for (size_t step = 0; step < steps_of(course); step++) {
+        for (int fault = FAULT_LOST; fault <= FAULT_NO_ROW; fault++) {
+            struct step wrong = course->steps[step];
+            bool places = strncmp(wrong.question, "ask-pg", 6) == 0;
+            wrong.flags = places ? ONE_ROW | MAY_BE_REFUSED : 0;
+            forget();
+            sk_rebuild_journal_settle(journal, "4");
+            for (size_t i = 0; i < step; i++)
+                course_answer(&course->steps[i]);
+            if (!course_fail(&wrong, (enum fault)fault))
+                course_lose();
+            must_have_ended(failure_at(&wrong));
+        }
+    }
+}
+END_TEST
+
+START_TEST(a_call_that_is_not_taken_ends_it)
+{
+    const struct course *course = &courses[_i];
+    for (size_t step = 0; step < steps_of(course); step++) {
+        forget();
+        calls_left = step + 1;
+        fake_no_memory = course_call_fails;
+        sk_rebuild_journal_settle(journal, "4"); // ends inside if its first call is not taken
+        for (size_t i = 0; i < step; i++)
+            course_answer(&course->steps[i]);
+        must_have_ended(failure_at(&course->steps[step]));
+    }
+}
+END_TEST
+
+// It fails, or goes on as if nothing had happened: no entry is removed that was not settled or set aside whole.
+START_TEST(short_memory_loses_nothing)
+{
+    const struct course *course = &courses[_i];
+    int failures = 0;
+    for (int nth = 1;; nth++) {
+        size_t said = 0;
+        forget();
+        allocations_left = nth;
+        memory_has_failed = false;
+        sk_rebuild_journal_settle(journal, "4");
+        while (ends == 0)
+            course_answer(&course->steps[said++]);
+        allocations_left = 0;
+        ck_assert(!course_waits());
+        if (end == SK_REBUILD_JOURNAL_EMPTY)
+            ck_assert_uint_eq(said, steps_of(course));
+        failures += end != SK_REBUILD_JOURNAL_EMPTY;
+        if (!memory_has_failed)
+            break;
+    }
+    ck_assert_int_ge(failures, steps_of(course) > 1 ? 1 : 0);
+}
+END_TEST
+
+START_TEST(it_needs_memory_to_begin)
+{
+    allocations_left = 1;
+    ck_assert_ptr_null(sk_rebuild_journal_new(&sale, segment, on_end, &ends));
+    ck_assert_int_eq(ends, 0);
+    sk_rebuild_journal_free(NULL);
+}
+END_TEST
+
+// ---- what PostgreSQL and Redis say that is no answer ----
+
+static const struct {
+    const char *name;
+    struct sk_rows rows;
+} wrong_rows[] = {{"stale", ROWS(2, {"1", "stale"}, {"2", "stale"})},
+                  {"one order", ROWS(1, PLACED("1"))},
+                  {"three orders", ROWS(3, PLACED("1"), PLACED("2"), PLACED("3"))}};
+
+static const struct sk_reply page_of_two = REPLY_ITEMS(ORDERS("1-0", A " alice," B " bob"));
+
+START_TEST(what_postgres_has_not_taken_stays)
+{
+    forget();
+    sk_rebuild_journal_settle(journal, "4");
+    redis_answers(&page_of_two);
+    pg_answers(&wrong_rows[_i].rows);
+    must_have_ended(SK_REBUILD_JOURNAL_FAILED);
+    ck_assert_uint_eq(sk_rebuild_journal_settled(journal), 0);
+}
+END_TEST
+
+static const struct sk_reply no_entries[] = {
+    REPLY_ITEMS(NIL),
+    REPLY_ITEMS(TEXT("1-0")),
+    REPLY_ITEMS(REPLY_ITEMS(TEXT("x"), REPLY_ITEMS(TEXT("orders"), TEXT(A " alice")))),
+    REPLY_ITEMS(ORDERS("1-0", A " alice"), ORDERS("1", B " bob")),
+};
+
+START_TEST(what_has_no_journal_id_is_no_entry)
+{
+    forget();
+    sk_rebuild_journal_settle(journal, "4");
+    redis_answers(&no_entries[_i]);
+    must_have_ended(SK_REBUILD_JOURNAL_FAILED);
+}
+END_TEST
+
+START_TEST(it_may_be_run_again)
+{
+    for (int run = 0; run < 3; run++) {
+        if (run == 0)
+            forget();
+        ends = 0;
+        sk_rebuild_journal_settle(journal, "4");
+        for (size_t i = 0; i < steps_of(&courses[1]); i++)
+            course_answer(&courses[1].steps[i]);
+        must_have_ended(SK_REBUILD_JOURNAL_EMPTY);
+        ck_assert_uint_eq(sk_rebuild_journal_settled(journal), (size_t)run + 1); // of all runs
+    }
+}
+END_TEST
+
+// ---- a store that plays along ----
+
+enum { ENTRIES_MAX = 300, ORDERS_OF_STREAM_MAX = 8000, USER_CHARS = 8 };
+
+// The journal: entries[first] to entries[count - 1], each with its orders; order n is of user "u<n>".
+static struct {
+    size_t count, first;
+    size_t orders[ENTRIES_MAX]; // 0: it cannot be read
+    size_t from[ENTRIES_MAX];   // its first order
+    char *text[ENTRIES_MAX];
+    char ids[ENTRIES_MAX][24];
+} stream;
+
+// What has become of order n.
+static struct fate {
+    bool bad, placed, aside;
+    int tried_alone; // and refused, while its entry was taken apart
+} fates[ORDERS_OF_STREAM_MAX];
+static size_t order_count, statements, largest, pages[ENTRIES_MAX], page_count;
+static size_t letters, unreadable_letters;
+
+static void make_stream(size_t count, const size_t *orders)
+{
+    stream.count = count;
+    stream.first = 0;
+    order_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t len = 0, room = orders[i] * (SK_UUID_SIZE + USER_CHARS + 1) + 1;
+        stream.orders[i] = orders[i];
+        stream.from[i] = order_count;
+        stream.text[i] = calloc(1, room);
+        (void)snprintf(stream.ids[i], sizeof stream.ids[i], "%zu-0", i + 1);
+        for (size_t j = 0; j < orders[i]; j++, order_count++)
+            len += (size_t)snprintf(stream.text[i] + len, room - len, "%s018bcfe5-6800-7000-8000-%012zu u%zu",
+                                    j == 0 ? "" : ",", order_count, order_count);
+    }
+    ck_assert_uint_le(order_count, ORDERS_OF_STREAM_MAX);
+    memset(fates, 0, sizeof fates);
+    statements = largest = page_count = letters = unreadable_letters = 0;
+}
+
+static void drop_stream(void)
+{
+    for (size_t i = 0; i < stream.count; i++)
+        free(stream.text[i]);
+}
+
+static void play_xrange(const struct asked *asked)
+{
+    static struct sk_reply fields[PAGE][4], parts[PAGE][2], elements[PAGE];
+    size_t most = strtoul(asked->argv[5], NULL, 10), n = 0;
+    ck_assert_uint_le(most, PAGE);
+    pages[page_count++] = most;
+    for (size_t i = stream.first; i < stream.count && n < most; i++, n++) {
+        fields[n][0] = (struct sk_reply)TEXT("epoch");
+        fields[n][1] = (struct sk_reply)TEXT("3");
+        fields[n][2] = (struct sk_reply)TEXT("orders");
+        fields[n][3] = (struct sk_reply)TEXT(stream.text[i]);
+        parts[n][0] = (struct sk_reply)TEXT(stream.ids[i]);
+        parts[n][1] = (struct sk_reply){.kind = REPLY_LIST, .count = 4, .items = fields[n]};
+        elements[n] = (struct sk_reply){.kind = REPLY_LIST, .count = 2, .items = parts[n]};
+    }
+    const struct sk_reply reply = {.kind = REPLY_LIST, .count = n, .items = elements};
+    redis_answers(&reply);
+}
+
+// Entries go in their order, and only with all their orders placed or set aside.
+static void play_xdel(const struct asked *asked)
+{
+    static const struct sk_reply one = NUMBER(1);
+    for (int i = 2; i < asked->argc; i++, stream.first++) {
+        ck_assert_str_eq(asked->argv[i], stream.ids[stream.first]);
+        for (size_t j = 0; j < stream.orders[stream.first]; j++) {
+            size_t n = stream.from[stream.first] + j;
+            ck_assert_msg(fates[n].placed != fates[n].aside, "order %zu was removed", n);
+        }
+        ck_assert(stream.orders[stream.first] > 0 || unreadable_letters > 0);
+    }
+    redis_answers(&one);
+}
+
+// Refuses the whole statement if it has a bad order, as PostgreSQL does.
+static void play_place(const struct asked *asked)
+{
+    static const char *placed[ORDERS_MAX][ROW_COLUMNS];
+    size_t count = 0;
+    bool bad = false;
+    for (const char *at = strchr(asked->argv[4], 'u'); at != NULL; at = strchr(at + 1, 'u'), count++)
+        bad = bad || fates[strtoul(at + 1, NULL, 10)].bad;
+    ck_assert_uint_gt(count, 0);
+    ck_assert_uint_le(count, ORDERS_MAX);
+    statements++;
+    largest = count > largest ? count : largest;
+    for (const char *at = strchr(asked->argv[4], 'u'); at != NULL; at = strchr(at + 1, 'u')) {
+        size_t n = strtoul(at + 1, NULL, 10);
+        fates[n].placed = fates[n].placed || !bad;
+        fates[n].tried_alone += bad && count == 1 && pages[page_count - 1] == 1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        placed[i][0] = i == 0 ? "1" : "2";
+        placed[i][1] = "placed";
+    }
+    const struct sk_rows rows = {count, placed};
+    if (bad)
+        pg_fails(SK_RESULT_REFUSED);
+    else
+        pg_answers(&rows);
+}
+
+static void play_set_aside(const struct asked *asked)
+{
+    static const char *const done[][ROW_COLUMNS] = {{""}};
+    const struct sk_rows row = {1, done};
+    ck_assert_str_eq(asked->argv[2], stream.ids[stream.first]);
+    letters++;
+    if (asked->argv[4] == NULL) {
+        ck_assert_uint_eq(stream.orders[stream.first], 0);
+        unreadable_letters++;
+    } else {
+        char order[96];
+        size_t n = strtoul(strchr(asked->argv[4], 'u') + 1, NULL, 10);
+        ck_assert_uint_lt(n, order_count);
+        (void)snprintf(order, sizeof order, "018bcfe5-6800-7000-8000-%012zu u%zu", n, n);
+        ck_assert_str_eq(asked->argv[4], order);
+        fates[n].aside = true;
+    }
+    pg_answers(&row);
+}
+
+static void play(void)
+{
+    forget();
+    sk_rebuild_journal_settle(journal, "4");
+    while (ends == 0) {
+        const struct asked *asked = course_asked();
+        if (asked->on_result != NULL && asked->what == SK_STATEMENT_PLACE_ORDERS)
+            play_place(asked);
+        else if (asked->on_result != NULL)
+            play_set_aside(asked);
+        else if (strcmp(asked->argv[0], "XRANGE") == 0)
+            play_xrange(asked);
+        else
+            play_xdel(asked);
+    }
+    must_have_ended(SK_REBUILD_JOURNAL_EMPTY);
+    ck_assert_uint_eq(stream.first, stream.count);
+}
+
+// ---- pages ----
+
+static const struct {
+    const char *name;
+    size_t count, orders; // entries, and orders in each
+    size_t pages[10];     // how many entries were asked for
+} streams[] = {
+    {"one page", 4, 1, {4, 8}},
+    {"small entries come in larger and larger pages", 200, 2, {4, 8, 16, 32, 64, 64, 64, 64}},
+    {"as many orders as a statement may have", 3, ORDERS_MAX, {4, 1, 1, 1}},
+    {"a page is cut where they are too many", 6, 1000, {4, 2, 2, 2}},
+    {"a page that is half full does not grow", 8, 300, {4, 4, 4}},
+};
+enum { STREAMS = sizeof streams / sizeof streams[0] };
+
+START_TEST(many_entries_are_settled_page_by_page)
+{
+    size_t orders[ENTRIES_MAX];
+    for (size_t i = 0; i < streams[_i].count; i++)
+        orders[i] = streams[_i].orders;
+    make_stream(streams[_i].count, orders);
+    play();
+    ck_assert_uint_eq(sk_rebuild_journal_settled(journal), order_count);
+    ck_assert_uint_le(largest, ORDERS_MAX);
+    for (size_t i = 0; i < page_count; i++)
+        ck_assert_uint_eq(pages[i], streams[_i].pages[i]);
+    ck_assert_uint_eq(streams[_i].pages[page_count], 0);
+    drop_stream();
+}
+END_TEST
+
+// ---- orders that PostgreSQL refuses ----
+
+enum { TRIES_MAX = 3 };
+
+static const struct {
+    const char *name;
+    size_t count, orders[4]; // entries, and orders in each; 0: it cannot be read
+    size_t bad_count, bad[6];
+} refusals[] = {
+    {"the only one", 1, {1}, 1, {0}},
+    {"the first", 1, {8}, 1, {0}},
+    {"the last", 1, {8}, 1, {7}},
+    {"one in the middle of an odd number", 1, {7}, 1, {3}},
+    {"two side by side", 1, {8}, 2, {3, 4}},
+    {"all", 1, {4}, 4, {0, 1, 2, 3}},
+    {"in a second entry", 3, {4, 4, 4}, 1, {5}},
+    {"in each entry", 3, {2, 3, 2}, 3, {1, 2, 6}},
+    {"beside an entry that cannot be read", 3, {2, 0, 2}, 2, {0, 3}},
+    {"in a full statement", 2, {ORDERS_MAX, 1}, 1, {1023}},
+};
+enum { REFUSALS = sizeof refusals / sizeof refusals[0] };
+
+START_TEST(an_order_that_is_refused_is_found_and_set_aside)
+{
+    size_t unreadable = 0, parts = 0;
+    make_stream(refusals[_i].count, refusals[_i].orders);
+    for (size_t i = 0; i < refusals[_i].count; i++)
+        unreadable += refusals[_i].orders[i] == 0;
+    for (size_t i = 0; i < refusals[_i].bad_count; i++)
+        fates[refusals[_i].bad[i]].bad = true;
+    play();
+    for (size_t n = 0; n < order_count; n++) {
+        ck_assert_msg(fates[n].aside == fates[n].bad && fates[n].placed != fates[n].bad, "order %zu", n);
+        ck_assert_int_eq(fates[n].tried_alone, fates[n].bad ? TRIES_MAX : 0);
+    }
+    ck_assert_uint_eq(unreadable_letters, unreadable);
+    ck_assert_uint_eq(letters, refusals[_i].bad_count + unreadable);
+    ck_assert_uint_eq(sk_rebuild_journal_settled(journal), order_count - refusals[_i].bad_count);
+    for (size_t n = order_count; n > 0; n /= 2) // it is a bisection: not one statement for each order
+        parts += 4;
+    ck_assert_uint_le(statements, refusals[_i].bad_count * (parts + TRIES_MAX) + 2 * refusals[_i].count);
+    drop_stream();
+}
+END_TEST
+
+static const struct sk_reply page_of_one = REPLY_ITEMS(ORDERS("1-0", A " alice"));
+
+// Each question on the way to the letter is lost in turn.
+START_TEST(a_refusal_that_cannot_be_set_aside_ends_it)
+{
+    for (int lost = 1; lost <= TRIES_MAX + 2; lost++) {
+        forget();
+        sk_rebuild_journal_settle(journal, "4");
+        redis_answers(&page_of_one);
+        pg_fails(SK_RESULT_REFUSED);
+        ck_assert_str_eq(course_question(), "ask-redis XRANGE " JOURNAL " - + COUNT 1");
+        if (lost > 1)
+            redis_answers(&page_of_one);
+        for (int i = 2; i < lost; i++) {
+            ck_assert_str_eq(course_question(), PLACE(A, "\"alice\""));
+            pg_fails(SK_RESULT_REFUSED);
+        }
+        if (lost == TRIES_MAX + 2)
+            ck_assert_str_eq(course_question(),
+                             "pg set_aside " SLOT " 7 1-0 \\x" ALICE_HEX " " A " alice PostgreSQL refuses it");
+        course_lose();
+        must_have_ended(lost == TRIES_MAX + 2 ? SK_REBUILD_JOURNAL_NOT_KEPT : SK_REBUILD_JOURNAL_FAILED);
+        ck_assert_uint_eq(sk_rebuild_journal_settled(journal), 0);
+    }
+}
+END_TEST
+
+// Another has settled the entry in between.
+START_TEST(a_refused_page_may_be_gone)
+{
+    static const struct sk_reply empty = EMPTY_LIST;
+    forget();
+    sk_rebuild_journal_settle(journal, "4");
+    redis_answers(&page_of_one);
+    pg_fails(SK_RESULT_REFUSED);
+    redis_answers(&empty);
+    must_have_ended(SK_REBUILD_JOURNAL_EMPTY);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("rebuild_journal");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, a_whole_course, 0, COURSES);
+    tcase_add_loop_test(tcase, an_answer_that_is_lost_ends_it, 0, COURSES);
+    tcase_add_loop_test(tcase, a_call_that_is_not_taken_ends_it, 0, COURSES);
+    tcase_add_loop_test(tcase, short_memory_loses_nothing, 0, COURSES);
+    tcase_add_test(tcase, it_needs_memory_to_begin);
+    tcase_add_loop_test(tcase, what_postgres_has_not_taken_stays, 0, sizeof wrong_rows / sizeof wrong_rows[0]);
+    tcase_add_loop_test(tcase, what_has_no_journal_id_is_no_entry, 0, sizeof no_entries / sizeof no_entries[0]);
+    tcase_add_test(tcase, it_may_be_run_again);
+    tcase_add_loop_test(tcase, many_entries_are_settled_page_by_page, 0, STREAMS);
+    tcase_add_loop_test(tcase, an_order_that_is_refused_is_found_and_set_aside, 0, REFUSALS);
+    tcase_add_test(tcase, a_refusal_that_cannot_be_set_aside_ends_it);
+    tcase_add_test(tcase, a_refused_page_may_be_gone);
+    return harness_main(tcase, CK_FORK);
+}
