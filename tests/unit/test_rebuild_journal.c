@@ -305,7 +305,7 @@ END_TEST
 
 // ---- a store that plays along ----
 
-enum { ENTRIES_MAX = 300, ORDERS_OF_STREAM_MAX = 8000, USER_CHARS = 8 };
+enum { ENTRIES_MAX = 300, ORDERS_OF_STREAM_MAX = 8000, STATEMENTS_MAX = 300, USER_CHARS = 8 };
 
 // The journal: entries[first] to entries[count - 1], each with its orders; order n is of user "u<n>".
 static struct {
@@ -321,7 +321,7 @@ static struct fate {
     bool bad, placed, aside;
     int tried_alone; // and refused, while its entry was taken apart
 } fates[ORDERS_OF_STREAM_MAX];
-static size_t order_count, statements, largest, pages[ENTRIES_MAX], page_count;
+static size_t order_count, statements, sizes[STATEMENTS_MAX], largest, pages[ENTRIES_MAX], page_count;
 static size_t letters, unreadable_letters;
 
 static void make_stream(size_t count, const size_t *orders)
@@ -394,7 +394,8 @@ static void play_place(const struct asked *asked)
         bad = bad || fates[strtoul(at + 1, NULL, 10)].bad;
     ck_assert_uint_gt(count, 0);
     ck_assert_uint_le(count, ORDERS_MAX);
-    statements++;
+    ck_assert_uint_lt(statements, STATEMENTS_MAX);
+    sizes[statements++] = count;
     largest = count > largest ? count : largest;
     for (const char *at = strchr(asked->argv[4], 'u'); at != NULL; at = strchr(at + 1, 'u')) {
         size_t n = strtoul(at + 1, NULL, 10);
@@ -434,7 +435,6 @@ static void play_set_aside(const struct asked *asked)
 
 static void play(void)
 {
-    forget();
     sk_rebuild_journal_settle(journal, "4");
     while (ends == 0) {
         const struct asked *asked = course_asked();
@@ -447,6 +447,12 @@ static void play(void)
         else
             play_xdel(asked);
     }
+}
+
+static void play_to_the_end(void)
+{
+    forget();
+    play();
     must_have_ended(SK_REBUILD_JOURNAL_EMPTY);
     ck_assert_uint_eq(stream.first, stream.count);
 }
@@ -472,7 +478,7 @@ START_TEST(many_entries_are_settled_page_by_page)
     for (size_t i = 0; i < streams[_i].count; i++)
         orders[i] = streams[_i].orders;
     make_stream(streams[_i].count, orders);
-    play();
+    play_to_the_end();
     ck_assert_uint_eq(sk_rebuild_journal_settled(journal), order_count);
     ck_assert_uint_le(largest, ORDERS_MAX);
     for (size_t i = 0; i < page_count; i++)
@@ -506,13 +512,13 @@ enum { REFUSALS = sizeof refusals / sizeof refusals[0] };
 
 START_TEST(an_order_that_is_refused_is_found_and_set_aside)
 {
-    size_t unreadable = 0, parts = 0;
+    size_t unreadable = 0;
     make_stream(refusals[_i].count, refusals[_i].orders);
     for (size_t i = 0; i < refusals[_i].count; i++)
         unreadable += refusals[_i].orders[i] == 0;
     for (size_t i = 0; i < refusals[_i].bad_count; i++)
         fates[refusals[_i].bad[i]].bad = true;
-    play();
+    play_to_the_end();
     for (size_t n = 0; n < order_count; n++) {
         ck_assert_msg(fates[n].aside == fates[n].bad && fates[n].placed != fates[n].bad, "order %zu", n);
         ck_assert_int_eq(fates[n].tried_alone, fates[n].bad ? TRIES_MAX : 0);
@@ -520,14 +526,55 @@ START_TEST(an_order_that_is_refused_is_found_and_set_aside)
     ck_assert_uint_eq(unreadable_letters, unreadable);
     ck_assert_uint_eq(letters, refusals[_i].bad_count + unreadable);
     ck_assert_uint_eq(sk_rebuild_journal_settled(journal), order_count - refusals[_i].bad_count);
-    for (size_t n = order_count; n > 0; n /= 2) // it is a bisection: not one statement for each order
-        parts += 4;
-    ck_assert_uint_le(statements, refusals[_i].bad_count * (parts + TRIES_MAX) + 2 * refusals[_i].count);
     drop_stream();
 }
 END_TEST
 
 static const struct sk_reply page_of_one = REPLY_ITEMS(ORDERS("1-0", A " alice"));
+
+// ... by halves, and in larger parts again behind it.
+static const struct {
+    size_t orders, bad, sizes[16]; // of the statements, the page first
+} searches[] = {
+    {8, 0, {8, 8, 4, 2, 1, 1, 1, 1, 2, 4}},
+    {8, 7, {8, 8, 4, 4, 2, 2, 1, 1, 1, 1}},
+    {7, 3, {7, 7, 3, 4, 2, 1, 1, 1, 1, 2}},
+    {1, 0, {1, 1, 1, 1}},
+};
+enum { SEARCHES = sizeof searches / sizeof searches[0] };
+
+START_TEST(a_refused_order_is_searched_by_halves)
+{
+    make_stream(1, &searches[_i].orders);
+    fates[searches[_i].bad].bad = true;
+    play_to_the_end();
+    for (size_t i = 0; i < statements; i++)
+        ck_assert_uint_eq(sizes[i], searches[_i].sizes[i]);
+    ck_assert_uint_eq(searches[_i].sizes[statements], 0);
+    drop_stream();
+}
+END_TEST
+
+START_TEST(short_memory_loses_nothing_of_what_is_refused)
+{
+    int failures = 0;
+    memory_has_failed = true;
+    for (int nth = 1; memory_has_failed; nth++) {
+        make_stream(2, (const size_t[]){12, 12}); // more text than the first piece of a buffer takes
+        fates[13].bad = true;
+        forget();
+        allocations_left = nth;
+        memory_has_failed = false;
+        play();
+        allocations_left = 0;
+        ck_assert(!course_waits());
+        ck_assert_uint_eq(end == SK_REBUILD_JOURNAL_EMPTY, stream.first == stream.count);
+        failures += end != SK_REBUILD_JOURNAL_EMPTY;
+        drop_stream();
+    }
+    ck_assert_int_ge(failures, 5);
+}
+END_TEST
 
 // Each question on the way to the letter is lost in turn.
 START_TEST(a_refusal_that_cannot_be_set_aside_ends_it)
@@ -581,6 +628,8 @@ int main(void)
     tcase_add_test(tcase, it_may_be_run_again);
     tcase_add_loop_test(tcase, many_entries_are_settled_page_by_page, 0, STREAMS);
     tcase_add_loop_test(tcase, an_order_that_is_refused_is_found_and_set_aside, 0, REFUSALS);
+    tcase_add_loop_test(tcase, a_refused_order_is_searched_by_halves, 0, SEARCHES);
+    tcase_add_test(tcase, short_memory_loses_nothing_of_what_is_refused);
     tcase_add_test(tcase, a_refusal_that_cannot_be_set_aside_ends_it);
     tcase_add_test(tcase, a_refused_page_may_be_gone);
     return harness_main(tcase, CK_FORK);
