@@ -17,12 +17,16 @@ end
 if redis.call('HLEN', KEYS[2]) ~= tonumber(ARGV[3]) then
   return 0
 end
--- Journal ids never go back by themselves: after a forged one they would stay out of range for ever.
+-- Journal ids never go back by themselves: after a forged one, in either of its numbers, they would stay out of range
+-- for ever.
 if redis.call('EXISTS', KEYS[3]) == 1 then
   local info = redis.call('XINFO', 'STREAM', KEYS[3])
   for i = 1, #info, 2 do
-    if info[i] == 'last-generated-id' and #string.match(info[i + 1], '^%d+') > 15 then
-      redis.call('DEL', KEYS[3])
+    if info[i] == 'last-generated-id' then
+      local ms, seq = string.match(info[i + 1], '^(%d+)-(%d+)$')
+      if #ms > 15 or #seq > 15 then
+        redis.call('DEL', KEYS[3])
+      end
     end
   end
 end

@@ -63,7 +63,7 @@ END_TEST
 // Redis counts on from the largest id it has had.
 START_TEST(a_journal_id_out_of_range_stops_no_order)
 {
-    static const char *const ids[] = {"9999999999999999999-0", "1000000000000000-7",
+    static const char *const ids[] = {"9999999999999999999-0", "1000000000000000-7", "999999999999999-9999999999999999",
                                       "18446744073709551615-18446744073709551615"};
     struct service *service = service_start(ENV(HASTY));
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
