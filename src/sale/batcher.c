@@ -87,7 +87,6 @@ bool sk_batcher_flush(struct sk_batcher *batcher)
     if (batcher->first == NULL || sk_redis_busy(batcher->sale->redis) || !batcher_may_ask(batcher))
         return false;
     struct sk_segment *segment = batcher->first;
-    bool asked = segment != NULL;
     batcher->first = NULL;
     while (segment != NULL) {
         struct sk_segment *next = segment->asking.next;
@@ -97,9 +96,10 @@ bool sk_batcher_flush(struct sk_batcher *batcher)
         sk_segment_unpin(segment);
         segment = next;
     }
-    return asked;
+    return true;
 }
 
+// Not while the session is being taken. Where none can be had all that gathered is refused, and nothing is left to ask.
 static bool batcher_may_ask(struct sk_batcher *batcher)
 {
     if (sk_session_held(batcher->sale->session))

@@ -16,7 +16,8 @@ void sk_batcher_close(struct sk_batcher *batcher); // after the links were close
 // Takes over the order (user, id and ticket are set). Its outcome comes later, never inside this call.
 void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, struct sk_order *order);
 
-// At the end of a loop turn: sends what has gathered, unless Redis is busy. True: something was sent.
+// At the end of a loop turn: sends what has gathered, unless Redis is busy. True: something was sent, or
+// refused.
 bool sk_batcher_flush(struct sk_batcher *batcher);
 
 // Whether requests are being placed: some wait, or Redis was asked a moment ago.
