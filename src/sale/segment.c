@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "slot.h"
+#include "voucher.h"
 
 struct sk_segment *sk_segment_new(struct sk_voucher *voucher, int64_t voucher_id, unsigned number, const char *tag,
                                   size_t care_size)
@@ -33,4 +34,14 @@ void sk_segment_free(struct sk_segment *segment)
     sk_filter_free(segment->gate.filter);
     free(segment->care);
     free(segment);
+}
+
+void sk_segment_pin(struct sk_segment *segment)
+{
+    sk_voucher_pin(segment->voucher);
+}
+
+void sk_segment_unpin(struct sk_segment *segment)
+{
+    sk_voucher_unpin(segment->voucher);
 }

@@ -51,13 +51,3 @@ void sk_voucher_unpin(struct sk_voucher *voucher)
     if (--voucher->pins == 0 && voucher->left)
         sk_voucher_free(voucher);
 }
-
-void sk_segment_pin(struct sk_segment *segment)
-{
-    sk_voucher_pin(segment->voucher);
-}
-
-void sk_segment_unpin(struct sk_segment *segment)
-{
-    sk_voucher_unpin(segment->voucher);
-}
