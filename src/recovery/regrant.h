@@ -13,7 +13,8 @@ struct sk_regrant;
 // The reactor's thread, as all functions. NULL: out of memory. The writer is set once it exists.
 struct sk_regrant *sk_regrant_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds);
 void sk_regrant_set_writer(struct sk_regrant *regrant, struct sk_writer *writer);
-void sk_regrant_close(struct sk_regrant *regrant); // after the links were closed, before the writer is
+// After the links were closed, before the writer is; NULL is fine.
+void sk_regrant_close(struct sk_regrant *regrant);
 
 // Takes over an order that the writer found stale. `arg` is the sk_regrant.
 void sk_regrant_add(void *arg, struct sk_order *order);

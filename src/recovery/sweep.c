@@ -36,7 +36,7 @@ struct sk_sweeper {
 };
 
 // READING -> JUDGING -> READING, -> LOCKING -> READING (with the lock) -> SETTLING -> READING ...
-enum sweep_state { SWEEP_READING, SWEEP_JUDGING, SWEEP_LOCKING, SWEEP_SETTLING, SWEEP_ENDED };
+enum sweep_state { SWEEP_READING, SWEEP_JUDGING, SWEEP_LOCKING, SWEEP_SETTLING, SWEEP_ENDED, SWEEP_STATES };
 
 struct sweep {
     struct sweep *prev, *next;
@@ -84,21 +84,21 @@ static void sweep_end(struct sweep *sweep);
 static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *found);
 static void sweep_set_aside(struct sweep *sweep, const char *id, const struct sk_reply *element);
 
+#define TO(state) [SWEEP_##state] = true
+
 static void sweep_move(struct sweep *sweep, enum sweep_state state)
 {
-    static const bool allowed[SWEEP_ENDED + 1][SWEEP_ENDED + 1] = {
-        [SWEEP_READING] = {[SWEEP_READING] = true,
-                           [SWEEP_JUDGING] = true,
-                           [SWEEP_LOCKING] = true,
-                           [SWEEP_SETTLING] = true,
-                           [SWEEP_ENDED] = true},
-        [SWEEP_JUDGING] = {[SWEEP_READING] = true, [SWEEP_ENDED] = true},
-        [SWEEP_LOCKING] = {[SWEEP_READING] = true, [SWEEP_ENDED] = true},
-        [SWEEP_SETTLING] = {[SWEEP_READING] = true, [SWEEP_ENDED] = true},
+    static const bool allowed[SWEEP_STATES][SWEEP_STATES] = {
+        [SWEEP_READING] = {TO(READING), TO(JUDGING), TO(LOCKING), TO(SETTLING), TO(ENDED)},
+        [SWEEP_JUDGING] = {TO(READING), TO(ENDED)},
+        [SWEEP_LOCKING] = {TO(READING), TO(ENDED)},
+        [SWEEP_SETTLING] = {TO(READING), TO(ENDED)},
     };
     SK_ASSERT(allowed[sweep->state][state]);
     sweep->state = state;
 }
+
+#undef TO
 
 struct sk_sweeper *sk_sweeper_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds)
 {

@@ -16,7 +16,7 @@ struct sk_sweeper;
 // The reactor's thread, as all functions. NULL: out of memory. The writer is set once it exists.
 struct sk_sweeper *sk_sweeper_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds);
 void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer);
-void sk_sweeper_close(struct sk_sweeper *sweeper); // after the links were closed
+void sk_sweeper_close(struct sk_sweeper *sweeper); // after the links were closed; NULL is fine
 
 // Begins a sweep of the segment, which goes on by itself until all is settled that can be: no caller has to wait for
 // it. To be called about once a second for a segment whose journal is not empty: each entry is read once as long as no
