@@ -1,3 +1,12 @@
+// A look is one or more pages. Those who wait when it begins are told at its end; who comes later waits for the next
+// one, because a change that is committed while a page is read may not be in it.
+//
+//   DUE -> LOOKING -> WAITING (for its time) -> LOOKING ...
+//             | a notification comes
+//             v
+//          LOOKING_AGAIN -> DUE
+//
+// A page that cannot be read ends the look, and the next one goes on behind what was taken over.
 #include "follow.h"
 
 #include <inttypes.h>
@@ -6,6 +15,7 @@
 
 #include "log.h"
 #include "params.h"
+#include "timer.h"
 
 enum {
     POLL_MS = 1000,
@@ -38,7 +48,7 @@ enum follow_state {
 struct sk_follow {
     enum follow_state state;
     const struct sk_sale *sale;
-    uv_timer_t *timer; // a block of its own: libuv frees it later than this goes
+    struct sk_timer *timer; // owned
     bool complete;
     uint64_t looked_at_ms; // when the last look began
     int64_t change;        // up to this number all changes are known
@@ -48,7 +58,7 @@ struct sk_follow {
     struct sk_follow_waiter *answered; // by this look, when it ends
 };
 
-static void follow_on_time(uv_timer_t *timer);
+static void follow_on_time(void *arg);
 static void follow_look(struct sk_follow *follow);
 static void follow_ask_page(struct sk_follow *follow);
 static void follow_on_page(void *arg, const struct sk_result *result);
@@ -85,20 +95,13 @@ struct sk_follow *sk_follow_open(const struct sk_sale *sale)
     if (follow == NULL)
         return NULL;
     follow->sale = sale;
-    follow->timer = calloc(1, sizeof *follow->timer);
+    follow->timer = sk_timer_open(sale->loop, 0, follow_on_time, follow);
     if (follow->timer == NULL) {
         free(follow);
         return NULL;
     }
-    (void)uv_timer_init(sale->loop, follow->timer);
-    follow->timer->data = follow;
     follow_plan(follow);
     return follow;
-}
-
-static void follow_free_timer(uv_handle_t *handle)
-{
-    free(handle);
 }
 
 static void follow_tell(struct sk_follow_waiter **list, bool ok)
@@ -118,7 +121,7 @@ void sk_follow_close(struct sk_follow *follow)
         return;
     follow_tell(&follow->answered, false);
     follow_tell(&follow->waiting, false);
-    uv_close((uv_handle_t *)follow->timer, follow_free_timer);
+    sk_timer_close(follow->timer);
     free(follow);
 }
 
@@ -148,12 +151,12 @@ static void follow_plan(struct sk_follow *follow)
     uint64_t pause_ms = follow->waiting != NULL ? SHARED_LOOK_MS : POLL_MS, due = follow->looked_at_ms + pause_ms;
     if (follow->state == FOLLOW_DUE)
         due = now;
-    (void)uv_timer_start(follow->timer, follow_on_time, due > now ? due - now : 0, 0);
+    sk_timer_once(follow->timer, due > now ? (uint32_t)(due - now) : 0);
 }
 
-static void follow_on_time(uv_timer_t *timer)
+static void follow_on_time(void *arg)
 {
-    struct sk_follow *follow = timer->data;
+    struct sk_follow *follow = arg;
     if (!follow_is_looking(follow))
         follow_look(follow);
 }
