@@ -292,6 +292,7 @@ START_TEST(a_whole_course)
     }
     must_have_ended(true);
     must_be_counted(course->rebuilds, course->retired);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_DEAD_LETTERS), strcmp(course->name, "dead letter") == 0);
     ck_assert_msg(strncmp(logged, course->line, strlen(course->line)) == 0, "%s", logged);
 }
 END_TEST
