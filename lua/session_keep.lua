@@ -1,8 +1,11 @@
 -- Takes a session, or gives it a new TTL, only if it is the caller's; and keeps a list of the living ones, which can be
--- read without a scan.
+-- read without a scan. Who is in that list lives, and nobody else.
+--
+-- A clock that is set back would prolong them all. So the newest time that was seen is kept: what lies ahead by more
+-- than it should comes back by as much as the clock was set back.
 --
 -- KEYS  1 session   2 living sessions (sorted set: session id -> when it expires, in ms by Redis's clock)
---       3 protocol version of the living sessions
+--       3 protocol version of the living sessions   4 the newest time seen, in ms
 -- ARGV  1 token   2 ttl_ms   3 session id   4 'take' or 'renew': a session that is gone is not renewed
 --       5 protocol version of the caller: no two of them run side by side
 --
@@ -17,10 +20,23 @@ local function drop_wrong_type(key, wanted)
 end
 
 drop_wrong_type(KEYS[1], 'string')
+drop_wrong_type(KEYS[2], 'zset')
 drop_wrong_type(KEYS[3], 'string')
+drop_wrong_type(KEYS[4], 'string')
+
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local seen_ms = tonumber(string.match(redis.call('GET', KEYS[4]) or '', '^%d+$') or now_ms)
+local back_ms = math.max(0, seen_ms - now_ms)
+
 local protocol = redis.call('GET', KEYS[3])
-if protocol and protocol ~= ARGV[5] then
+if protocol and protocol ~= ARGV[5] and redis.call('ZCOUNT', KEYS[2], '(' .. now_ms + back_ms, '+inf') > 0 then
   return { 0, protocol }
+end
+local expires_ms = redis.call('ZSCORE', KEYS[2], ARGV[3])
+local lives = expires_ms and tonumber(expires_ms) > now_ms + back_ms
+if ARGV[4] ~= 'take' and not lives then
+  return { 0 }
 end
 local owner = redis.call('GET', KEYS[1])
 if owner == ARGV[1] then
@@ -32,12 +48,15 @@ else
 end
 
 -- After the write above these are carried out also when memory is full.
-if redis.call('PTTL', KEYS[3]) < tonumber(ARGV[2]) then
-  redis.call('SET', KEYS[3], ARGV[5], 'PX', ARGV[2])
+if protocol ~= ARGV[5] then
+  redis.call('SET', KEYS[3], ARGV[5])
 end
-drop_wrong_type(KEYS[2], 'zset')
-local time = redis.call('TIME')
-local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+if back_ms > 0 then
+  for _, id in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+    redis.call('ZINCRBY', KEYS[2], -back_ms, id)
+  end
+end
+redis.call('SET', KEYS[4], string.format('%.0f', now_ms))
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)
 redis.call('ZADD', KEYS[2], now_ms + tonumber(ARGV[2]), ARGV[3])
 return { 1, unpack(redis.call('ZRANGE', KEYS[2], 0, 4095)) }

@@ -129,10 +129,11 @@ static void session_keep(struct sk_session *session)
 
 static void session_ask(struct sk_session *session, const char *how)
 {
-    const char *argv[] = {session->key, SK_KEY_SESSIONS, SK_KEY_PROTOCOL, session->token, session->ttl, session->id,
-                          how,          SK_PROTOCOL};
+    const char *argv[] = {session->key,   SK_KEY_SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK,
+                          session->token, session->ttl,       session->id,     how,
+                          SK_PROTOCOL};
     uint64_t now = sk_monotonic_ms(); // before it is sent: Redis counts from later on
-    if (sk_redis_script(session->redis, SK_SCRIPT_SESSION_KEEP, 3, 8, argv, NULL, session_on_kept, session) != SK_OK)
+    if (sk_redis_script(session->redis, SK_SCRIPT_SESSION_KEEP, 4, 9, argv, NULL, session_on_kept, session) != SK_OK)
         return; // the next tick tries again
     session->asking = true;
     session->asked_at_ms = now;
@@ -304,8 +305,7 @@ static bool session_may_judge(const struct sk_session *session)
 enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const char (*ids)[SK_UUID_SIZE],
                                  sk_sessions_judged_cb *done, void *arg)
 {
-    const char *argv[SK_SESSIONS_JUDGED_MAX + 2] = {"MGET", session->key};
-    char keys[SK_SESSIONS_JUDGED_MAX][SK_KEY_SIZE];
+    const char *argv[SK_SESSIONS_JUDGED_MAX + 2] = {SK_KEY_SESSIONS, session->id};
     SK_ASSERT(n > 0 && n <= SK_SESSIONS_JUDGED_MAX);
     if (!session_may_judge(session))
         return SK_DOWN;
@@ -313,11 +313,10 @@ enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const cha
     if (judgement == NULL)
         return SK_NO_MEM;
     *judgement = (struct judgement){session, done, arg, n};
-    for (size_t i = 0; i < n; i++) {
-        sk_key_of_session(ids[i], keys[i]);
-        argv[i + 2] = keys[i];
-    }
-    enum sk_status status = sk_redis_command(session->redis, (int)n + 2, argv, NULL, session_on_judged, judgement);
+    for (size_t i = 0; i < n; i++)
+        argv[i + 2] = ids[i];
+    enum sk_status status = sk_redis_script(session->redis, SK_SCRIPT_SESSIONS_JUDGE, 1, (int)n + 2, argv, NULL,
+                                            session_on_judged, judgement);
     if (status != SK_OK)
         free(judgement);
     return status;
@@ -329,12 +328,13 @@ static void session_on_judged(void *arg, const struct sk_reply *reply)
     struct judgement *judgement = arg;
     struct sk_session *session = judgement->session;
     enum sk_life lives[SK_SESSIONS_JUDGED_MAX];
-    const char *own = reply == NULL ? NULL : sk_reply_text(sk_reply_at(reply, 0), NULL);
-    bool may = own != NULL && strcmp(own, session->token) == 0 && session_may_judge(session) &&
-               sk_reply_count(reply) == judgement->n + 1;
+    int64_t own = 0;
+    bool may = sk_reply_count(reply) == judgement->n + 1 && sk_reply_number(sk_reply_at(reply, 0), &own) && own == 1 &&
+               session_may_judge(session);
     for (size_t i = 0; i < judgement->n; i++) {
-        bool there = may && sk_reply_text(sk_reply_at(reply, i + 1), NULL) != NULL;
-        lives[i] = !may ? SK_LIFE_UNKNOWN : there ? SK_LIFE_LIVING : SK_LIFE_DEAD;
+        int64_t there = -1;
+        bool said = may && sk_reply_number(sk_reply_at(reply, i + 1), &there);
+        lives[i] = !said ? SK_LIFE_UNKNOWN : there == 0 ? SK_LIFE_DEAD : SK_LIFE_LIVING;
     }
     judgement->done(judgement->arg, lives, judgement->n);
     free(judgement);

@@ -10,8 +10,10 @@
 //            the claim goes in the same step (settle_entry.lua).
 //   expiry   The session's TTL. What a dead session held is settled by others: sweep_classify() in recovery/sweep.c.
 //
-// The session: a key of its own with a TTL, whose value is a token that only its owner knows. No purchase is sent to
-// Redis before Redis has acknowledged it (sk_session_held). By its owner's monotonic clock it ends a TTL after the last
+// The session: a key of its own with a TTL, whose value is a token that only its owner knows, and its place in the list
+// of the living ones, by which the others judge it (sk_sessions_judge). That list follows a clock of Redis that is set
+// back; where it is set forward all sessions end, and are taken again. No purchase is sent to Redis before Redis has
+// acknowledged the session (sk_session_held). By its owner's monotonic clock it ends a TTL after the last
 // acknowledged renewal was *asked for*, so the owner gives up before Redis does. After a break - a pause, a restart of
 // Redis - it is taken again under the same id; meanwhile another session may have settled its entries, and both may
 // write the same orders: that is one settlement, because ids and epoch are the same. So nothing that is promised leans

@@ -9,7 +9,7 @@
 #include "keys.h"
 #include "timer.h"
 
-enum { TOKEN_SIZE = 64 };
+enum { TOKEN_SIZE = 72 };
 
 // TAKING -> HELD or MISSED -> RELEASED. HELD also stands for a lock that has been lost meanwhile: its owner is not
 // told.
@@ -38,8 +38,9 @@ struct sk_named_lock {
 static void lock_on_taken(void *arg, const struct sk_reply *reply);
 static void lock_on_tick(void *arg);
 static void lock_on_renewed(void *arg, const struct sk_reply *reply);
+static void lock_send_cut(const struct sk_named_lock *lock);
 static void lock_send_release(const struct sk_named_lock *lock);
-static void lock_on_released(void *arg, const struct sk_reply *reply);
+static void lock_on_sent(void *arg, const struct sk_reply *reply);
 static void lock_free_if_done(struct sk_named_lock *lock);
 
 static void lock_move(struct sk_named_lock *lock, enum lock_state state)
@@ -79,7 +80,8 @@ struct sk_named_lock *sk_named_lock_take(struct sk_named_locks *locks, const cha
     SK_ASSERT(len < sizeof lock->key);
     memcpy(lock->key, key, len + 1);
     // No two takings share a token, so that one that came too late cannot release the next.
-    (void)snprintf(lock->token, sizeof lock->token, "%s-%" PRIu64, sk_session_id(locks->owner), ++locks->counter);
+    (void)snprintf(lock->token, sizeof lock->token, "%s-%" PRIu64 "/%s", sk_session_id(locks->owner), ++locks->counter,
+                   locks->ttl);
     lock->locks = locks;
     lock->taken = taken;
     lock->arg = arg;
@@ -101,6 +103,8 @@ static void lock_on_taken(void *arg, const struct sk_reply *reply)
     struct sk_named_lock *lock = arg;
     const char *text = reply == NULL ? NULL : sk_reply_text(reply, NULL);
     bool held = text != NULL && sk_reply_error(reply) == NULL && strcmp(text, "OK") == 0;
+    if (!held && reply != NULL && sk_reply_error(reply) == NULL)
+        lock_send_cut(lock);
     if (lock->state == LOCK_TAKING) {
         lock_move(lock, held ? LOCK_HELD : LOCK_MISSED);
         lock->taken(lock->arg, held); // may release it
@@ -140,17 +144,25 @@ void sk_named_lock_release(struct sk_named_lock *lock)
     lock_free_if_done(lock);
 }
 
+// Another has it. If that one is dead its TTL frees it, unless the clock was set back since.
+static void lock_send_cut(const struct sk_named_lock *lock)
+{
+    const char *argv[] = {lock->key, lock->locks->ttl};
+    if (sk_redis_script(lock->locks->redis, SK_SCRIPT_LOCK_CUT, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
+        return; // the next taking sends it
+}
+
 static void lock_send_release(const struct sk_named_lock *lock)
 {
     const char *argv[] = {lock->key, lock->token};
-    if (sk_redis_script(lock->locks->redis, SK_SCRIPT_LOCK_RELEASE, 1, 2, argv, NULL, lock_on_released, NULL) != SK_OK)
+    if (sk_redis_script(lock->locks->redis, SK_SCRIPT_LOCK_RELEASE, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
         return; // Redis is away: the TTL frees it
 }
 
-static void lock_on_released(void *arg, const struct sk_reply *reply)
+static void lock_on_sent(void *arg, const struct sk_reply *reply)
 {
     (void)arg;
-    (void)reply; // if it failed, the TTL frees it
+    (void)reply; // if it failed, the TTL frees the lock
 }
 
 static void lock_free_if_done(struct sk_named_lock *lock)

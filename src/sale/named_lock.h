@@ -1,7 +1,8 @@
 // Named locks of upkeep (rebuilding a segment, settling what a dead session left ...): SET key token NX PX ttl, renewed
 // and released only under the same token (Redis documentation, "Distributed locks with Redis", the single-instance
-// algorithm). The token begins with the id of the owner's session. A lock saves work; it never carries a promise,
-// because its owner may be paused past the TTL, and is not told.
+// algorithm). The token begins with the id of the owner's session and ends with the TTL, to which the next one that
+// finds the lock taken cuts what is left of it (lock_cut.lua): a clock that is set back prolongs no lock. A lock saves
+// work; it never carries a promise, because its owner may be paused past the TTL, and is not told.
 //
 // A lock is tried once; there is no waiting, no re-entrancy and no numbering. All functions: the loop's thread.
 #ifndef SK_SALE_NAMED_LOCK_H

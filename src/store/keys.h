@@ -35,4 +35,7 @@ void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE]);
 // The session of a reactor, by its id.
 void sk_key_of_session(const char *id, char key[SK_KEY_SIZE]);
 
+// The newest time that a session has seen on Redis's clock.
+#define SK_KEY_CLOCK "seckill:clock"
+
 #endif

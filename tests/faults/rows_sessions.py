@@ -26,13 +26,15 @@ for _, entry in ipairs(redis.call('XRANGE', KEYS[2], '-', '+')) do
     held = held + ((entry[2][i] == 'session' and entry[2][i + 1] == ARGV[1]) and 1 or 0)
   end
 end
-return { redis.call('EXISTS', KEYS[1]), held }
+local time, ends_ms = redis.call('TIME'), redis.call('ZSCORE', KEYS[1], ARGV[1])
+local lives = ends_ms and tonumber(ends_ms) > time[1] * 1000 + math.floor(time[2] / 1000)
+return { lives and 1 or 0, held }
 """
 
 
 def held_by(run: Run, session: str) -> tuple[bool, int]:
     """Whether it lives, and how many entries name it."""
-    keys = [f"seckill:session:{session}", run.key("journal")]
+    keys = ["seckill:sessions", run.key("journal")]
     lives, held = run.redis.call("EVAL", HELD, 2, *keys, session)
     return lives == 1, held
 

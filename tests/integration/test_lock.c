@@ -530,6 +530,27 @@ START_TEST(a_named_lock_has_one_owner_until_it_is_released)
 }
 END_TEST
 
+// Its owner is dead, and the clock was set back before the TTL was over.
+START_TEST(a_named_lock_is_free_after_a_ttl_whatever_the_clock)
+{
+    struct party *dead = open_party(KEPT_TTL_MS), *heir = open_party(LONG_TTL_MS);
+    struct view view;
+    ck_assert(take(dead, &view, "key"));
+    dead->paused = true;
+    redis_run("PEXPIRE key 3600000");
+    uint64_t since_ms = sk_monotonic_ms();
+    bool taken = false;
+    while (!taken) {
+        ck_assert_uint_lt(sk_monotonic_ms(), since_ms + LONG_TTL_MS);
+        taken = take(heir, &view, "key");
+        give(heir, &view);
+    }
+    ck_assert_uint_ge(sk_monotonic_ms(), since_ms + KEPT_TTL_MS); // its own TTL, not the heir's
+    party_close(heir);
+    party_close(dead);
+}
+END_TEST
+
 START_TEST(a_paused_owner_of_a_named_lock_releases_nothing_of_anothers)
 {
     struct party *slow = open_party(SHORT_TTL_MS), *other = open_party(LONG_TTL_MS);
@@ -570,6 +591,7 @@ int main(void)
     tcase_add_test(tcase, a_restart_of_redis_kills_no_session);
     tcase_add_test(tcase, a_session_that_redis_loses_is_found_lost_and_taken_again);
     tcase_add_test(tcase, a_named_lock_has_one_owner_until_it_is_released);
+    tcase_add_test(tcase, a_named_lock_is_free_after_a_ttl_whatever_the_clock);
     tcase_add_test(tcase, a_paused_owner_of_a_named_lock_releases_nothing_of_anothers);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -1064,7 +1064,7 @@ static void keep(const char *id, const char *token, const char *ttl_ms, const ch
 {
     char key[TEXT_SIZE];
     (void)snprintf(key, sizeof key, "session:%s", id);
-    CALL(SK_SCRIPT_SESSION_KEEP, 3, key, SESSIONS, SK_KEY_PROTOCOL, token, ttl_ms, id, how, protocol);
+    CALL(SK_SCRIPT_SESSION_KEEP, 4, key, SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK, token, ttl_ms, id, how, protocol);
     ck_assert_msg(reply->type == REDIS_REPLY_ARRAY, "%s", reply->str);
 }
 
@@ -1110,16 +1110,19 @@ START_TEST(two_protocol_versions_do_not_run_side_by_side)
     ck_assert_int_eq(reply->element[0]->integer, 0);
     ck_assert_str_eq(element(1), SK_PROTOCOL);
     ck_assert_int_eq(redis_number("EXISTS session:b"), 0);
-    ck_assert_int_gt(redis_number("PTTL " SK_KEY_PROTOCOL), 50000); // as long as the last session may live
     keep("c", "third", "120000", "take");
-    ck_assert_int_gt(redis_number("PTTL " SK_KEY_PROTOCOL), 110000);
-    keep("a", "mine", "60000", "renew");
-    ck_assert_int_gt(redis_number("PTTL " SK_KEY_PROTOCOL), 110000);
-    redis_run("DEL " SK_KEY_PROTOCOL); // they have ended
+    redis_run("ZADD " SESSIONS " %lld a", (long long)now_ms()); // its time is over
     protocol = "other";
+    keep("b", "other", "60000", "take"); // another one lives
+    ck_assert_int_eq(reply->element[0]->integer, 0);
+    CALL(SK_SCRIPT_SESSION_END, 2, "session:c", SESSIONS, "third", "c");
+    must_return(1);
     keep("b", "other", "60000", "take");
+    must_be_kept(true, 1);
     protocol = SK_PROTOCOL;
-    ck_assert_int_eq(reply->element[0]->integer, 1);
+    keep("a", "mine", "60000", "take");
+    ck_assert_int_eq(reply->element[0]->integer, 0);
+    ck_assert_str_eq(element(1), "other");
 }
 END_TEST
 
@@ -1131,6 +1134,139 @@ START_TEST(the_list_drops_who_has_expired)
     must_be_kept(true, 2);
     ck_assert_str_eq(element(1), "soon"); // the next to expire
     ck_assert_str_eq(element(2), "a");
+}
+END_TEST
+
+// ---- ... and a clock that steps ----
+
+// As after Redis's clock was set back by an hour, or forward if `ms` is negative: what it has lies so much ahead.
+static void set_clock_back(int64_t ms)
+{
+    static const char *const ids[] = {"a", "b"};
+    int64_t seen = redis_number("GET " SK_KEY_CLOCK);
+    ck_assert_int_gt(seen, 1600000000000);
+    redis_run("SET " SK_KEY_CLOCK " %lld", (long long)(seen + ms));
+    for (size_t i = 0; i < 2; i++) {
+        redis_run("ZINCRBY " SESSIONS " %lld %s", (long long)ms, ids[i]);
+        redis_run("PEXPIRE session:%s %lld", ids[i], (long long)(redis_number("PTTL session:%s", ids[i]) + ms));
+    }
+}
+
+static bool is_judged_living(const char *id)
+{
+    CALL(SK_SCRIPT_SESSIONS_JUDGE, 1, SESSIONS, id);
+    ck_assert_uint_eq(reply->elements, 1);
+    return reply->element[0]->integer == 1;
+}
+
+START_TEST(a_session_lives_until_its_time_is_over)
+{
+    keep("a", "mine", "60000", "take");
+    ck_assert(is_judged_living("a"));
+    ck_assert(!is_judged_living("b"));
+    redis_run("ZADD " SESSIONS " %lld a", (long long)now_ms());
+    ck_assert(!is_judged_living("a"));
+    keep("a", "mine", "60000", "renew");
+    must_be_kept(false, 0); // others may have taken it for dead
+    keep("a", "mine", "60000", "take");
+    must_be_kept(true, 1);
+    redis_run("DEL " SESSIONS);
+    keep("a", "mine", "60000", "renew");
+    must_be_kept(false, 0);
+}
+END_TEST
+
+START_TEST(a_clock_that_is_set_back_prolongs_no_session)
+{
+    keep("a", "mine", "60000", "take");
+    keep("b", "other", "240000", "take");
+    set_clock_back(HOUR_MS);
+    keep("a", "mine", "60000", "renew"); // `b` died in the meantime
+    must_be_kept(true, 2);
+    int64_t left = redis_number("ZSCORE " SESSIONS " b") - now_ms();
+    ck_assert_int_le(left, 240000);
+    ck_assert_int_gt(left, 200000); // of its own TTL
+    left = redis_number("ZSCORE " SESSIONS " a") - now_ms();
+    ck_assert_int_le(left, 60000);
+    ck_assert_int_gt(left, 50000);
+    ck_assert_int_le(redis_number("PTTL session:a"), 60000);
+    keep("a", "mine", "60000", "renew"); // once
+    ck_assert_int_gt(redis_number("ZSCORE " SESSIONS " b") - now_ms(), 200000);
+}
+END_TEST
+
+// All that lived have died, and what they left would keep a new version out for an hour.
+START_TEST(a_clock_that_is_set_back_prolongs_no_protocol)
+{
+    keep("a", "mine", "60000", "take");
+    keep("b", "other", "60000", "take");
+    set_clock_back(HOUR_MS);
+    protocol = "other";
+    keep("c", "third", "60000", "take");
+    ck_assert_int_eq(reply->element[0]->integer, 0); // they may live
+    redis_run("ZINCRBY " SESSIONS " -60000 a");
+    redis_run("ZINCRBY " SESSIONS " -60000 b");
+    keep("c", "third", "60000", "take");
+    protocol = SK_PROTOCOL;
+    must_be_kept(true, 1);
+    ck_assert_str_eq(element(1), "c");
+}
+END_TEST
+
+START_TEST(a_clock_that_is_set_forward_ends_all_sessions)
+{
+    keep("a", "mine", "60000", "take");
+    keep("b", "other", "60000", "take");
+    set_clock_back(-HOUR_MS);
+    ck_assert_int_eq(redis_number("EXISTS session:a session:b"), 0);
+    ck_assert(!is_judged_living("a"));
+    keep("a", "mine", "60000", "renew");
+    must_be_kept(false, 0);
+    keep("a", "mine", "60000", "take");
+    must_be_kept(true, 1);
+    keep("b", "other", "60000", "take");
+    must_be_kept(true, 2);
+}
+END_TEST
+
+START_TEST(a_time_that_cannot_be_does_no_harm)
+{
+    static const char *const times[] = {"nan", "-1", "x", "99999999999999999999999999"};
+    for (size_t i = 0; i < 4; i++) {
+        keep("a", "mine", "60000", "take");
+        redis_run("SET " SK_KEY_CLOCK " %s", times[i]);
+        keep("a", "mine", "60000", "take");
+        must_be_kept(true, 1);
+        ck_assert_int_le(redis_number("GET " SK_KEY_CLOCK), now_ms());
+        int64_t left = redis_number("ZSCORE " SESSIONS " a") - now_ms();
+        ck_assert_int_gt(left, 50000);
+    }
+    redis_run("DEL " SK_KEY_CLOCK);
+    redis_run("RPUSH " SK_KEY_CLOCK " x");
+    keep("a", "mine", "60000", "renew");
+    must_be_kept(true, 1);
+}
+END_TEST
+
+START_TEST(a_lock_is_cut_to_its_ttl)
+{
+    redis_run("SET lock:1 token-1/60000 PX 3600000"); // the clock was set back
+    CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:1", "1000");
+    must_return(1);
+    ck_assert_int_le(redis_number("PTTL lock:1"), 60000);
+    ck_assert_int_gt(redis_number("PTTL lock:1"), 50000);
+    CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:1", "1000");
+    must_return(0);
+    redis_run("SET lock:2 hand"); // without an end
+    CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:2", "60000");
+    must_return(1);
+    ck_assert_int_gt(redis_number("PTTL lock:2"), 50000);
+    redis_run("RPUSH lock:3 hand");
+    CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:3", "60000");
+    must_return(1);
+    CALL(SK_SCRIPT_LOCK_CUT, 1, "lock:3", "60000");
+    must_return(0);
+    ck_assert_int_eq(redis_number("EXISTS lock:3"), 0);
 }
 END_TEST
 
@@ -1223,6 +1359,12 @@ int main(void)
     tcase_add_test(tcase, a_session_is_its_owners_and_is_listed_while_it_lives);
     tcase_add_test(tcase, two_protocol_versions_do_not_run_side_by_side);
     tcase_add_test(tcase, the_list_drops_who_has_expired);
+    tcase_add_test(tcase, a_session_lives_until_its_time_is_over);
+    tcase_add_test(tcase, a_clock_that_is_set_back_prolongs_no_session);
+    tcase_add_test(tcase, a_clock_that_is_set_back_prolongs_no_protocol);
+    tcase_add_test(tcase, a_clock_that_is_set_forward_ends_all_sessions);
+    tcase_add_test(tcase, a_time_that_cannot_be_does_no_harm);
+    tcase_add_test(tcase, a_lock_is_cut_to_its_ttl);
     tcase_add_test(tcase, keys_of_a_wrong_type_give_way_to_a_session);
     tcase_add_test(tcase, a_session_is_renewed_though_memory_is_full);
     tcase_add_test(tcase, a_session_is_ended_by_its_owner_alone);

@@ -58,9 +58,9 @@ static void must_ask_to(const char *how)
     ck_assert_uint_eq(fake_redis.count, fake_redis.answered + 1);
     const struct asked *asked = &fake_redis.asked[fake_redis.count - 1];
     ck_assert_int_eq(asked->what, SK_SCRIPT_SESSION_KEEP);
-    ck_assert_str_eq(asked->argv[5], sk_session_id(session));
-    ck_assert_str_eq(asked->argv[6], how);
-    ck_assert_str_eq(asked->argv[7], SK_PROTOCOL);
+    ck_assert_str_eq(asked->argv[6], sk_session_id(session));
+    ck_assert_str_eq(asked->argv[7], how);
+    ck_assert_str_eq(asked->argv[8], SK_PROTOCOL);
 }
 
 #define KEPT(...)                                                    \
@@ -195,8 +195,9 @@ START_TEST(only_a_session_that_has_lived_for_a_ttl_judges)
     ck_assert_int_eq(judge(), SK_DOWN);
     wait_for_the_right_to_judge();
     const struct asked *asked = &fake_redis.asked[fake_redis.count - 1];
-    ck_assert_str_eq(asked->argv[0], "MGET");
-    ck_assert_str_eq(asked->argv[2], "seckill:session:" OTHER);
+    ck_assert_int_eq(asked->what, SK_SCRIPT_SESSIONS_JUDGE);
+    ck_assert_str_eq(asked->argv[1], sk_session_id(session));
+    ck_assert_str_eq(asked->argv[2], OTHER);
     redis_answers(NULL);
     link_up(); // the link was away: others may not have renewed theirs yet
     ck_assert_int_eq(judge(), SK_DOWN);
@@ -207,24 +208,36 @@ END_TEST
 
 START_TEST(only_what_redis_does_not_have_is_dead)
 {
-    const char *token;
+    static const struct sk_reply items[] = {NUMBER(1), NUMBER(0), NUMBER(1)};
+    static const struct sk_reply reply = LIST_OF(items);
     link_up();
-    token = fake_redis.asked[0].argv[3];
     KEPT();
     wait_for_the_right_to_judge();
-    const struct sk_reply items[] = {TEXT(token), NIL, TEXT("a token")};
-    const struct sk_reply reply = LIST_OF(items);
     redis_answers(&reply);
     ck_assert_int_eq(said[0], SK_LIFE_DEAD);
     ck_assert_int_eq(said[1], SK_LIFE_LIVING);
 }
 END_TEST
 
+START_TEST(what_is_no_number_says_nothing_of_a_session)
+{
+    static const struct sk_reply items[] = {NUMBER(1), NIL, TEXT("dead")};
+    static const struct sk_reply reply = LIST_OF(items);
+    link_up();
+    KEPT();
+    wait_for_the_right_to_judge();
+    redis_answers(&reply);
+    ck_assert_int_eq(said[0], SK_LIFE_UNKNOWN);
+    ck_assert_int_eq(said[1], SK_LIFE_UNKNOWN);
+}
+END_TEST
+
 // Where Redis has lost this session it may have lost all.
 START_TEST(a_judge_that_is_gone_itself_says_nothing)
 {
-    static const struct sk_reply gone_too[] = {NIL, NIL, NIL}, others[] = {TEXT("another's"), NIL, NIL}, few[] = {NIL};
-    static const struct sk_reply replies[] = {LIST_OF(gone_too), LIST_OF(others), LIST_OF(few), ERROR("WRONGTYPE")};
+    static const struct sk_reply gone_too[] = {NUMBER(0), NUMBER(0), NUMBER(0)};
+    static const struct sk_reply unclear[] = {NIL, NUMBER(0), NUMBER(0)}, few[] = {NUMBER(1)};
+    static const struct sk_reply replies[] = {LIST_OF(gone_too), LIST_OF(unclear), LIST_OF(few), ERROR("WRONGTYPE")};
     link_up();
     KEPT();
     wait_for_the_right_to_judge();
@@ -274,15 +287,22 @@ START_TEST(a_lock_is_held_if_redis_says_ok)
 {
     static const struct sk_reply ok = TEXT("OK"), nil = NIL;
     static const struct sk_reply *const answers[] = {&ok, &nil, &error, NULL};
+    static const size_t asked_after[] = {2, 2, 1, 1};
     struct sk_named_lock *lock = sk_named_lock_take(locks, "key", on_taken, &taken);
     const struct asked *asked = &fake_redis.asked[0];
     ck_assert_str_eq(asked->argv[1], "key");
     ck_assert_int_eq(strncmp(asked->argv[2], sk_session_id(session), SK_UUID_CHARS), 0); // its owner
+    ck_assert_str_eq(strrchr(asked->argv[2], '/'), "/400");                              // its TTL
     redis_answers(answers[_i]);
     ck_assert_int_eq(taken, 1);
     ck_assert_int_eq(held, _i == 0);
     sk_named_lock_release(lock);
-    ck_assert_uint_eq(fake_redis.count, _i == 0 ? 2 : 1);
+    ck_assert_uint_eq(fake_redis.count, asked_after[_i]);
+    if (_i == 1) { // another has it, who may be dead
+        ck_assert_int_eq(fake_redis.asked[1].what, SK_SCRIPT_LOCK_CUT);
+        ck_assert_str_eq(fake_redis.asked[1].argv[0], "key");
+        ck_assert_str_eq(fake_redis.asked[1].argv[1], "400");
+    }
     if (_i == 0) {
         ck_assert_int_eq(fake_redis.asked[1].what, SK_SCRIPT_LOCK_RELEASE);
         ck_assert_str_eq(fake_redis.asked[1].argv[1], fake_redis.asked[0].argv[2]);
@@ -368,6 +388,7 @@ int main(void)
     tcase_add_test(tcase, the_living_are_known_and_deaths_are_counted);
     tcase_add_test(tcase, only_a_session_that_has_lived_for_a_ttl_judges);
     tcase_add_test(tcase, only_what_redis_does_not_have_is_dead);
+    tcase_add_test(tcase, what_is_no_number_says_nothing_of_a_session);
     tcase_add_loop_test(tcase, a_judge_that_is_gone_itself_says_nothing, 0, 5);
     tcase_add_loop_test(tcase, a_session_ends_once, 0, 2);
     tcase_add_test(tcase, without_redis_a_session_ends_by_its_ttl);
