@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from pathlib import Path
@@ -50,7 +51,7 @@ def clock_back_with_a_dead_instance(run: Run) -> None:
     wait_for("selling", lambda: last() and not last().startswith("epoch"))
     set_clock(file, 3600)
     future = (time.time() + 3000) * 1000
-    wait_for("an entry of the future", lambda: last()[:1].isdigit() and float(last().split("-")[0]) > future)
+    wait_for("an entry of the future", lambda: float((re.match(r"\d+", last()) or ["0"])[0]) > future)
     session = session_of(run.first)
     holder = run.hold_orders(20)
     for n in range(20):
