@@ -54,7 +54,7 @@ struct rebuild {
     const struct sk_sale *sale;
     struct sk_segment *segment;
     enum sk_rebuild_why why;
-    sk_rebuild_cb *done;
+    sk_rebuild_run_cb *done;
     void *arg;
     struct sk_named_lock *lock;
     struct sk_rebuild_journal *journal; // owned
@@ -86,7 +86,7 @@ static void rebuild_retire(struct rebuild *rebuild);
 static void rebuild_on_retired(void *arg, const struct sk_result *result);
 static void rebuild_on_removed(void *arg, const struct sk_reply *reply);
 static void rebuild_fail(struct rebuild *rebuild);
-static void rebuild_end(struct rebuild *rebuild, bool ok);
+static void rebuild_end(struct rebuild *rebuild, enum sk_rebuild_end end);
 static void rebuild_free(struct rebuild *rebuild);
 
 #define TO(step) [REBUILD_##step] = true
@@ -115,7 +115,7 @@ static void rebuild_move(struct rebuild *rebuild, enum rebuild_step step)
 #undef TO
 
 enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_segment *segment, enum sk_rebuild_why why,
-                              sk_rebuild_cb *done, void *arg)
+                              sk_rebuild_run_cb *done, void *arg)
 {
     char key[SK_KEY_SIZE];
     struct rebuild *rebuild = calloc(1, sizeof *rebuild);
@@ -158,7 +158,7 @@ static void rebuild_on_locked(void *arg, bool held)
 {
     struct rebuild *rebuild = arg;
     if (!held)
-        rebuild_fail(rebuild); // another instance rebuilds it
+        rebuild_end(rebuild, SK_REBUILD_MISSED); // another instance rebuilds it
     else if (rebuild->why == SK_REBUILD_DOUBT || rebuild->why == SK_REBUILD_BEHIND)
         rebuild_look(rebuild);
     else
@@ -208,7 +208,7 @@ static void rebuild_on_look(void *arg, const struct sk_reply *reply)
         rebuild_fail(rebuild);
     else if (sk_audit(&rebuild->account, &none, &seen) == SK_BOOKS_AGREE &&
              (rebuild->why == SK_REBUILD_DOUBT || seen.epoch > rebuild->segment->seen.epoch))
-        rebuild_end(rebuild, true);
+        rebuild_end(rebuild, SK_REBUILD_OPENED);
     else
         rebuild_fence(rebuild);
 }
@@ -388,7 +388,7 @@ static void rebuild_on_opened(void *arg, const struct sk_reply *reply)
     if (rebuild_answers(reply, 2)) // something is in the journal again
         rebuild_settle_journal(rebuild);
     else if (rebuild_answers(reply, 1))
-        rebuild_end(rebuild, true);
+        rebuild_end(rebuild, SK_REBUILD_OPENED);
     else
         rebuild_fail(rebuild);
 }
@@ -425,7 +425,7 @@ static void rebuild_on_removed(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
     if (rebuild_answers(reply, 1))
-        rebuild_end(rebuild, true);
+        rebuild_end(rebuild, SK_REBUILD_OPENED);
     else
         rebuild_fail(rebuild);
 }
@@ -434,10 +434,10 @@ static void rebuild_on_removed(void *arg, const struct sk_reply *reply)
 
 static void rebuild_fail(struct rebuild *rebuild)
 {
-    rebuild_end(rebuild, false);
+    rebuild_end(rebuild, SK_REBUILD_FAILED);
 }
 
-static void rebuild_log(const struct rebuild *rebuild, bool ok)
+static void rebuild_log(const struct rebuild *rebuild, enum sk_rebuild_end end)
 {
     static const char *const names[REBUILD_STEPS] = {
         [REBUILD_LOCK] = "lock",
@@ -454,7 +454,7 @@ static void rebuild_log(const struct rebuild *rebuild, bool ok)
         [REBUILD_RETIRE] = "retire",
         [REBUILD_REMOVE] = "remove",
     };
-    bool rebuilt = rebuild->epoch[0] != '\0';
+    bool ok = end == SK_REBUILD_OPENED, rebuilt = rebuild->epoch[0] != '\0';
     if (ok && rebuilt && rebuild->why == SK_REBUILD_RETIRE)
         sk_log(SK_LOG_INFO, "voucher retired", "voucher=%s epoch=%s journal_orders=%zu", rebuild->id, rebuild->epoch,
                sk_rebuild_journal_settled(rebuild->journal));
@@ -462,20 +462,20 @@ static void rebuild_log(const struct rebuild *rebuild, bool ok)
         sk_log(SK_LOG_INFO, "voucher rebuilt", "voucher=%s epoch=%s stock=%s buyers=%zu journal_orders=%zu ms=%" PRIu64,
                rebuild->id, rebuild->epoch, rebuild->stock, rebuild->buyers,
                sk_rebuild_journal_settled(rebuild->journal), uv_now(rebuild->sale->loop) - rebuild->since_ms);
-    else if (!ok && rebuild->step != REBUILD_LOCK) // without the lock another instance rebuilds it
+    else if (end == SK_REBUILD_FAILED)
         sk_log(SK_LOG_WARN, "voucher not rebuilt", "voucher=%s step=%s", rebuild->id, names[rebuild->step]);
 }
 
-static void rebuild_end(struct rebuild *rebuild, bool ok)
+static void rebuild_end(struct rebuild *rebuild, enum sk_rebuild_end end)
 {
     bool rebuilt = rebuild->epoch[0] != '\0', retired = rebuild->why == SK_REBUILD_RETIRE;
     sk_admit_forget(rebuild->segment);
-    if (ok && rebuilt)
+    if (end == SK_REBUILD_OPENED && rebuilt)
         sk_metrics_add(rebuild->sale->metrics, retired ? SK_METRIC_RETIRED : SK_METRIC_REBUILDS, 1);
-    rebuild_log(rebuild, ok);
+    rebuild_log(rebuild, end);
     rebuild_move(rebuild, REBUILD_ENDED);
     sk_named_lock_release(rebuild->lock);
-    rebuild->done(rebuild->arg, ok);
+    rebuild->done(rebuild->arg, end);
     rebuild_free(rebuild);
 }
 

@@ -7,9 +7,17 @@
 #include "care.h"
 #include "sale.h"
 
+enum sk_rebuild_end {
+    SK_REBUILD_OPENED, // or retired, or found well
+    SK_REBUILD_FAILED,
+    SK_REBUILD_MISSED, // nothing was done: the lock is another's
+};
+
+typedef void sk_rebuild_run_cb(void *arg, enum sk_rebuild_end end);
+
 // The reactor's thread. At most one at a time for a segment, which the caller has pinned: see rebuilds.h. `done` runs
 // only after SK_OK, later.
 enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_segment *segment, enum sk_rebuild_why why,
-                              sk_rebuild_cb *done, void *arg) SK_MUST_CHECK;
+                              sk_rebuild_run_cb *done, void *arg) SK_MUST_CHECK;
 
 #endif

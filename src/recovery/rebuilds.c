@@ -34,8 +34,8 @@ static void rebuilds_push(struct rebuilds_line *line, struct sk_segment *segment
 static struct sk_segment *rebuilds_pop(struct rebuilds_line *line);
 static void rebuilds_remove(struct rebuilds_line *line, struct sk_segment *segment);
 static void rebuilds_start(void *arg);
-static void rebuilds_on_done(void *arg, bool ok);
-static void rebuilds_end(struct sk_segment *segment, bool ok);
+static void rebuilds_on_done(void *arg, enum sk_rebuild_end end);
+static void rebuilds_end(struct sk_segment *segment, enum sk_rebuild_end end);
 
 #define TO(state) [SK_REBUILDING_##state] = true
 
@@ -76,7 +76,7 @@ void sk_rebuilds_close(struct sk_rebuilds *rebuilds)
         return;
     SK_ASSERT(rebuilds->active == 0); // the links' last callbacks have ended them
     while ((segment = rebuilds_pop(&rebuilds->urgent)) != NULL || (segment = rebuilds_pop(&rebuilds->others)) != NULL)
-        rebuilds_end(segment, false);
+        rebuilds_end(segment, SK_REBUILD_FAILED);
     sk_timer_close(rebuilds->timer);
     free(rebuilds);
 }
@@ -153,26 +153,38 @@ static void rebuilds_start(void *arg)
     }
 }
 
-static void rebuilds_on_done(void *arg, bool ok)
+static void rebuilds_on_done(void *arg, enum sk_rebuild_end end)
 {
     struct sk_segment *segment = arg;
     struct sk_rebuilds *rebuilds = segment->care->rebuilding.rebuilds;
     rebuilds->active--;
-    rebuilds_end(segment, ok);
+    rebuilds_end(segment, end);
     rebuilds_start(rebuilds);
 }
 
-static void rebuilds_end(struct sk_segment *segment, bool ok)
+// How long until the next one. Each failure doubles it, but to miss the lock is none: who has it may have died.
+static uint64_t rebuilds_pause(const struct sk_rebuilding *ended, enum sk_rebuild_end end)
+{
+    if (end == SK_REBUILD_OPENED)
+        return 0;
+    if (end == SK_REBUILD_MISSED || ended->pause_ms == 0)
+        return FAILED_PAUSE_MS;
+    return ended->pause_ms * 2 < FAILED_PAUSE_MOST_MS ? ended->pause_ms * 2 : FAILED_PAUSE_MOST_MS;
+}
+
+static void rebuilds_end(struct sk_segment *segment, enum sk_rebuild_end end)
 {
     struct sk_rebuilding *rebuilding = &segment->care->rebuilding;
     const struct sk_rebuilding ended = *rebuilding;
     uint64_t now = ended.rebuilds == NULL ? 0 : uv_now(ended.rebuilds->sale->loop);
-    uint64_t pause_ms = ended.pause_ms == 0 ? FAILED_PAUSE_MS : ended.pause_ms * 2;
-    if (pause_ms > FAILED_PAUSE_MOST_MS)
-        pause_ms = FAILED_PAUSE_MOST_MS;
+    uint64_t pause_ms = rebuilds_pause(&ended, end);
+    bool ok = end == SK_REBUILD_OPENED;
     rebuilds_move(rebuilding, SK_REBUILDING_NOT);
     *rebuilding = (struct sk_rebuilding){
-        .state = rebuilding->state, .pause_ms = ok ? 0 : pause_ms, .not_before_ms = ok ? 0 : now + pause_ms};
+        .state = rebuilding->state,
+        .pause_ms = end == SK_REBUILD_MISSED ? ended.pause_ms : pause_ms,
+        .not_before_ms = ok ? 0 : now + pause_ms,
+    };
     if (ended.why == SK_REBUILD_RETIRE && !ok)
         segment->care->retire_at_ms = now + RETIRE_PAUSE_MS;
     if (ended.done != NULL)

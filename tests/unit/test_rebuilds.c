@@ -19,14 +19,14 @@ static struct sk_rebuilds *rebuilds;
 static struct run {
     struct sk_segment *segment;
     enum sk_rebuild_why why;
-    sk_rebuild_cb *done;
+    sk_rebuild_run_cb *done;
     void *arg;
 } runs[RUNS_MAX];
 static size_t run_count;
 static enum sk_status run_status;
 
 enum sk_status sk_rebuild_run(const struct sk_sale *its_sale, struct sk_segment *segment, enum sk_rebuild_why why,
-                              sk_rebuild_cb *done, void *arg)
+                              sk_rebuild_run_cb *done, void *arg)
 {
     ck_assert_ptr_eq(its_sale, &sale);
     ck_assert_uint_gt(segment->voucher->pins, 0);
@@ -37,11 +37,16 @@ enum sk_status sk_rebuild_run(const struct sk_sale *its_sale, struct sk_segment 
     return SK_OK;
 }
 
-static void ends(size_t run, bool ok)
+static void ends_so(size_t run, enum sk_rebuild_end end)
 {
     ck_assert_uint_lt(run, run_count);
-    runs[run].done(runs[run].arg, ok);
+    runs[run].done(runs[run].arg, end);
     runs[run].done = NULL;
+}
+
+static void ends(size_t run, bool ok)
+{
+    ends_so(run, ok ? SK_REBUILD_OPENED : SK_REBUILD_FAILED);
 }
 
 static void must_run(size_t run, int64_t voucher_id)
@@ -232,6 +237,35 @@ START_TEST(after_a_failure_there_is_a_pause)
 }
 END_TEST
 
+// Another instance has the lock; should it die, the pause is not to have grown meanwhile.
+START_TEST(a_lock_that_is_missed_is_no_failure)
+{
+    ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_OK);
+    ends_so(0, SK_REBUILD_MISSED);
+    must_be_told(0, false);
+    for (size_t i = 1; i < 5; i++) {
+        now_ms += 499;
+        ck_assert_int_eq(doubt(1), SK_FULL);
+        now_ms++;
+        ck_assert_int_eq(doubt(1), SK_OK);
+        ends_so(i, SK_REBUILD_MISSED);
+    }
+    now_ms += 500;
+    ck_assert_int_eq(doubt(1), SK_OK);
+    ends(5, false); // the first failure
+    now_ms += 500;
+    ck_assert_int_eq(doubt(1), SK_OK);
+    ends_so(6, SK_REBUILD_MISSED);
+    now_ms += 500;
+    ck_assert_int_eq(doubt(1), SK_OK);
+    ends(7, false); // the second
+    now_ms += 999;
+    ck_assert_int_eq(doubt(1), SK_FULL);
+    now_ms++;
+    ck_assert_int_eq(doubt(1), SK_OK);
+}
+END_TEST
+
 START_TEST(what_cannot_be_retired_is_left_alone_for_a_minute)
 {
     struct sk_segment *segment = segment_of(1);
@@ -339,6 +373,7 @@ int main(void)
     tcase_add_test(tcase, who_comes_while_it_runs_may_wait_for_its_end);
     tcase_add_test(tcase, who_is_told_may_ask_again);
     tcase_add_test(tcase, after_a_failure_there_is_a_pause);
+    tcase_add_test(tcase, a_lock_that_is_missed_is_no_failure);
     tcase_add_test(tcase, what_cannot_be_retired_is_left_alone_for_a_minute);
     tcase_add_test(tcase, a_retired_segment_goes_with_its_last_pin);
     tcase_add_test(tcase, without_the_stores_nothing_begins);
