@@ -1,10 +1,14 @@
-// One hash: session -> "voucher.segment,...". What a dead session has left there is not read.
+// One hash: session -> "voucher.segment,...". What a dead session has left there is not read, and removed. It may be of
+// one that is not in our list yet: it tells its own again in its next round.
 #include "busy.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { BUSY_MAX = 1024 }; // that are told and remembered
+enum {
+    BUSY_MAX = 1024, // that are told and remembered
+    GONE_MAX = 64,   // fields that are removed at once
+};
 
 // A segment by name: it may leave the catalogue.
 struct busy_name {
@@ -85,6 +89,8 @@ static void busy_on_told(void *arg, const struct sk_reply *reply)
 
 static void busy_on_read(void *arg, const struct sk_reply *reply)
 {
+    const char *gone[2 + GONE_MAX] = {"HDEL", SK_KEY_BUSY};
+    int words = 2;
     struct sk_busy *busy = arg;
     busy->told_count = 0;
     busy->complete = reply != NULL && sk_reply_error(reply) == NULL;
@@ -93,7 +99,11 @@ static void busy_on_read(void *arg, const struct sk_reply *reply)
         const char *text = sk_reply_text(sk_reply_at(reply, i + 1), NULL);
         if (session != NULL && text != NULL && sk_session_lives(busy->sale->session, session))
             busy_read(busy, text);
+        else if (session != NULL && words < 2 + GONE_MAX)
+            gone[words++] = session;
     }
+    if (words > 2 && sk_redis_command(busy->sale->ask_redis, words, gone, NULL, busy_on_told, NULL) != SK_OK)
+        return; // the next round removes them
 }
 
 static void busy_read(struct sk_busy *busy, const char *text)

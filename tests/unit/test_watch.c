@@ -446,7 +446,8 @@ START_TEST(what_is_busy_is_told_and_read)
 }
 END_TEST
 
-START_TEST(a_dead_session_tells_nothing)
+// What it has told would stay as long as any other session lives.
+START_TEST(a_dead_session_tells_nothing_and_is_removed)
 {
     all_is_well();
     (void)on_sale(1);
@@ -454,6 +455,18 @@ START_TEST(a_dead_session_tells_nothing)
     others_tell(DEAD, "1.0");
     ck_assert_uint_eq(busy(8), 0);
     ck_assert(complete);
+    ck_assert_uint_eq(fake_redis.count, fake_redis.answered + 1);
+    const struct asked *asked = &fake_redis.asked[fake_redis.answered];
+    ck_assert_int_eq(asked->argc, 3);
+    ck_assert_str_eq(asked->argv[0], "HDEL");
+    ck_assert_str_eq(asked->argv[1], SK_KEY_BUSY);
+    ck_assert_str_eq(asked->argv[2], DEAD);
+    redis_answers(NULL); // the next round removes it
+    another_session_comes();
+    (void)go_round();
+    others_tell(OTHER, "1.0");
+    ck_assert_uint_eq(fake_redis.count, fake_redis.answered); // that one lives
+    ck_assert_uint_eq(busy(8), 1);
 }
 END_TEST
 
@@ -529,7 +542,7 @@ int main(void)
     tcase_add_test(tcase, books_that_differ_are_believed_the_second_time);
     tcase_add_test(tcase, a_sale_that_is_long_over_is_retired);
     tcase_add_test(tcase, what_is_busy_is_told_and_read);
-    tcase_add_test(tcase, a_dead_session_tells_nothing);
+    tcase_add_test(tcase, a_dead_session_tells_nothing_and_is_removed);
     tcase_add_test(tcase, without_redis_it_is_not_complete);
     tcase_add_test(tcase, two_sessions_may_tell_of_the_same_segment);
     tcase_add_test(tcase, own_orders_are_busy_before_any_look);
