@@ -1,6 +1,10 @@
 // Paused segments stay in the line: there are few, and passing over one is a comparison.
 #include "line.h"
 
+#include <inttypes.h>
+
+#include "log.h"
+
 enum { LOCKED_MS = 200, FAILED_MS = 20, MOST_MS = 2000, REFUSALS_MAX = 12 };
 
 void sk_line_add(struct sk_line *line, struct sk_segment *segment)
@@ -40,7 +44,12 @@ void sk_line_pause(struct sk_segment *segment, enum sk_pause why, uint64_t now_m
     struct sk_backoff *backoff = why == SK_PAUSE_LOCKED ? &segment->granted.locked : &segment->granted.failed;
     backoff->first_ms = why == SK_PAUSE_LOCKED ? LOCKED_MS : FAILED_MS; // at least half of it is waited
     backoff->most_ms = MOST_MS;
-    segment->granted.not_before_ms = now_ms + sk_backoff_next(backoff);
+    bool grows = backoff->span_ms < MOST_MS;
+    uint32_t pause_ms = sk_backoff_next(backoff);
+    segment->granted.not_before_ms = now_ms + pause_ms;
+    if (why == SK_PAUSE_LOCKED && grows)
+        sk_log(SK_LOG_WARN, "another transaction holds the row of a segment; its orders wait",
+               "voucher=%" PRId64 " segment=%u pause_ms=%" PRIu32, segment->voucher_id, segment->number, pause_ms);
 }
 
 void sk_line_refused(struct sk_segment *segment, uint64_t now_ms)

@@ -21,7 +21,8 @@ enum sk_pause {
     SK_PAUSE_FAILED, // any other failure of a statement
 };
 
-// Pauses the segment, longer each time until a batch of it was settled: up to 2 s.
+// Pauses the segment, longer each time until a batch of it was settled: up to 2 s. Logs that its row is locked, unless
+// the pauses have stopped growing.
 void sk_line_pause(struct sk_segment *segment, enum sk_pause why, uint64_t now_ms);
 
 // A batch of it was refused permanently. Pauses it if that has happened too often in a row: more often than it takes to

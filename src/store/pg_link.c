@@ -48,6 +48,7 @@ struct sk_pg {
 static enum sk_status pg_link_find_host(struct sk_pg *pg);
 static struct pg_call *pg_call_new(enum sk_statement statement, int n, const char *const *params);
 static void pg_link_connect(void *owner, const char *address);
+static void pg_link_on_notice(void *arg, const char *message);
 static void pg_link_on_poll(uv_poll_t *poll, int status, int events);
 static void pg_link_connecting(struct sk_pg *pg);
 static void pg_link_pump(struct sk_pg *pg);
@@ -196,8 +197,18 @@ static void pg_link_connect(void *owner, const char *address)
         pg_link_drop(pg, pg->conn == NULL ? "out of memory" : PQerrorMessage(pg->conn));
         return;
     }
+    (void)PQsetNoticeProcessor(pg->conn, pg_link_on_notice, pg);
     if (pg_link_watch(pg, UV_WRITABLE) != SK_OK)
         pg_link_drop(pg, "cannot watch the socket");
+}
+
+// libpq would print it, in lines of its own.
+static void pg_link_on_notice(void *arg, const char *message)
+{
+    const struct sk_pg *pg = arg;
+    char text[512];
+    (void)snprintf(text, sizeof text, "%s: %.*s", pg->options.name, (int)strcspn(message, "\n"), message);
+    sk_log_text(SK_LOG_DEBUG, "PostgreSQL gives notice", "text", text);
 }
 
 static void pg_link_on_poll(uv_poll_t *poll, int status, int events)
@@ -314,8 +325,10 @@ static void pg_link_take_result(struct sk_pg *pg, PGresult *result)
     PQclear(pg->result);
     pg->result = result;
     pg->kind = pg_link_kind(result);
+    // A locked row is the caller's to tell: it knows which, and how long it waits.
     if (pg->kind != SK_RESULT_ROWS)
-        sk_log_text(SK_LOG_WARN, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
+        sk_log_text(pg->kind == SK_RESULT_LOCKED ? SK_LOG_DEBUG : SK_LOG_WARN, "PostgreSQL refused a statement",
+                    "reason", PQresultErrorMessage(result));
 }
 
 // Permanent errors are those of the data: bad values, violated constraints, raised exceptions. All others are of

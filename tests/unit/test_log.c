@@ -2,45 +2,23 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "clock.h"
+#include "listening.h"
 #include "log.h"
 #include "log_limit.h"
 #include "stack.h"
 
-enum { SEEN_SIZE = 8192, LINE_MAX_BYTES = 1024, THREADS = 8, LINES_EACH = 20000 };
-
-static char seen[SEEN_SIZE];
-static int memory_fd, real_stderr;
-
-// What is logged between the two calls ends up in `seen`.
-static void begin_listening(void)
-{
-    memory_fd = memfd_create("log", MFD_CLOEXEC);
-    real_stderr = dup(STDERR_FILENO);
-    ck_assert_int_ge(memory_fd, 0);
-    ck_assert_int_eq(dup2(memory_fd, STDERR_FILENO), STDERR_FILENO);
-}
-
-static void end_listening(void)
-{
-    (void)dup2(real_stderr, STDERR_FILENO);
-    ssize_t n = pread(memory_fd, seen, sizeof seen - 1, 0);
-    ck_assert_int_ge(n, 0);
-    seen[n] = '\0';
-    (void)close(memory_fd);
-    (void)close(real_stderr);
-}
+enum { LINE_MAX_BYTES = 1024, THREADS = 8, LINES_EACH = 20000 };
 
 // What follows the time stamp, whose form is checked.
 static const char *after_time(void)
 {
     static const char form[] = "ts=0000-00-00T00:00:00.000Z ";
     for (size_t i = 0; form[i] != '\0'; i++)
-        ck_assert_msg(form[i] == '0' ? seen[i] >= '0' && seen[i] <= '9' : seen[i] == form[i], "time stamp of %s", seen);
-    return seen + sizeof form - 1;
+        ck_assert_msg(form[i] == '0' ? heard[i] >= '0' && heard[i] <= '9' : heard[i] == form[i], "time stamp of %s",
+                      heard);
+    return heard + sizeof form - 1;
 }
 
 static int count_lines(const char *text)
@@ -100,11 +78,11 @@ END_TEST
 // Whether the line is one line, not too long, and its last value ends with a quote that is not escaped.
 static void must_be_whole(size_t value_len)
 {
-    size_t n = strlen(seen), slashes = 0;
+    size_t n = strlen(heard), slashes = 0;
     ck_assert_uint_le(n, LINE_MAX_BYTES);
-    ck_assert_msg(strchr(seen, '\n') == seen + n - 1, "one line for %zu bytes", value_len);
-    ck_assert_int_eq(seen[n - 2], '"');
-    while (seen[n - 3 - slashes] == '\\')
+    ck_assert_msg(strchr(heard, '\n') == heard + n - 1, "one line for %zu bytes", value_len);
+    ck_assert_int_eq(heard[n - 2], '"');
+    while (heard[n - 3 - slashes] == '\\')
         slashes++;
     ck_assert_msg(slashes % 2 == 0, "the closing quote is escaped for %zu bytes", value_len);
 }
@@ -143,9 +121,9 @@ START_TEST(long_formats_are_cut_within_the_line)
     begin_listening();
     sk_log(SK_LOG_WARN, "long", "value=%s", value);
     end_listening();
-    size_t n = strlen(seen);
+    size_t n = strlen(heard);
     ck_assert_uint_le(n, LINE_MAX_BYTES);
-    ck_assert_ptr_eq(strchr(seen, '\n'), seen + n - 1);
+    ck_assert_ptr_eq(strchr(heard, '\n'), heard + n - 1);
 }
 END_TEST
 
@@ -160,7 +138,7 @@ START_TEST(lines_below_the_level_are_dropped)
             sk_log_text((enum sk_log_level)at, messages[at], "key", "value");
         }
         end_listening();
-        ck_assert_int_eq(count_lines(seen), 2 * (SK_LOG_ERROR - level + 1));
+        ck_assert_int_eq(count_lines(heard), 2 * (SK_LOG_ERROR - level + 1));
     }
 }
 END_TEST
@@ -257,7 +235,7 @@ START_TEST(warnings_and_errors_are_limited_and_work_done_is_not)
                 sk_log((enum sk_log_level)level, message, "");
             end_listening();
         } while (sk_monotonic_ms() / 1000 != second);
-        ck_assert_int_eq(count_lines(seen), level < SK_LOG_WARN ? 50 : SK_LOG_LINES_PER_S);
+        ck_assert_int_eq(count_lines(heard), level < SK_LOG_WARN ? 50 : SK_LOG_LINES_PER_S);
     }
 }
 END_TEST

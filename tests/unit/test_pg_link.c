@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "clock.h"
+#include "listening.h"
+#include "log.h"
 #include "pg_link.h"
 #include "stack.h"
 #include "stub.h"
@@ -269,6 +271,52 @@ START_TEST(a_result_says_of_which_kind_it_is)
 }
 END_TEST
 
+static void give_notice(void)
+{
+    static const char notice[] = "SNOTICE\0C00000\0Msomething \"odd\"\0";
+    send_message('N', notice, sizeof notice);
+}
+
+// A notice is a line of the log as any other, for those who ask for them.
+START_TEST(a_notice_is_logged)
+{
+    connect_link(1, false);
+    for (int i = 0; i < 2; i++) {
+        sk_log_set_level(i == 0 ? SK_LOG_INFO : SK_LOG_DEBUG);
+        begin_listening();
+        give_notice();
+        ck_assert_int_eq(call(i), SK_OK);
+        RUN_UNTIL(seen.results[i] == 1);
+        end_listening();
+        if (i == 0)
+            ck_assert_str_eq(heard, "");
+    }
+    ck_assert_ptr_nonnull(strstr(heard, "level=debug msg=\"PostgreSQL gives notice\""));
+    ck_assert_ptr_nonnull(strstr(heard, " text=\"test: NOTICE:  something \\\"odd\\\"\"\n"));
+    close_all();
+}
+END_TEST
+
+// The caller knows the row, and tells.
+START_TEST(a_locked_row_is_no_warning)
+{
+    connect_link(1, false);
+    sk_log_set_level(SK_LOG_INFO);
+    begin_listening();
+    server.sqlstate = "55P03";
+    ck_assert_int_eq(call(0), SK_OK);
+    RUN_UNTIL(seen.results[0] == 1);
+    server.sqlstate = "40001";
+    ck_assert_int_eq(call(1), SK_OK);
+    RUN_UNTIL(seen.results[1] == 1);
+    end_listening();
+    const char *first = strstr(heard, "refused a statement");
+    ck_assert_ptr_nonnull(first);
+    ck_assert_ptr_null(strstr(first + 1, "refused a statement"));
+    close_all();
+}
+END_TEST
+
 START_TEST(no_more_wait_than_the_options_allow)
 {
     connect_link(2, false);
@@ -348,6 +396,8 @@ int main(void)
     tcase_add_test(tcase, a_long_queue_costs_no_connection);
     tcase_add_test(tcase, an_overdue_result_costs_the_connection);
     tcase_add_test(tcase, a_result_says_of_which_kind_it_is);
+    tcase_add_test(tcase, a_notice_is_logged);
+    tcase_add_test(tcase, a_locked_row_is_no_warning);
     tcase_add_test(tcase, no_more_wait_than_the_options_allow);
     tcase_add_test(tcase, changes_are_told_again_after_a_reconnect);
     tcase_add_test(tcase, who_did_not_ask_is_not_told);

@@ -7,6 +7,8 @@
 
 #include "fake_catalogue.h"
 #include "fake_stores.h"
+#include "line.h"
+#include "listening.h"
 #include "slot.h"
 #include "stack.h"
 #include "wait.h"
@@ -660,6 +662,29 @@ START_TEST(a_segment_that_cannot_be_written_pauses_alone)
 }
 END_TEST
 
+// One line for each pause that is longer than those before.
+START_TEST(a_locked_row_is_told_until_the_pauses_stop_growing)
+{
+    struct sk_segment *segment = a_segment(sale.catalogue, 1);
+    size_t lines = 0;
+    begin_listening();
+    for (int tries = 0; tries < 20; tries++)
+        sk_line_pause(segment, SK_PAUSE_LOCKED, 0);
+    for (int tries = 0; tries < 20; tries++)
+        sk_line_pause(segment, SK_PAUSE_FAILED, 0);
+    end_listening();
+    for (const char *at = heard; (at = strstr(at, "another transaction holds the row")) != NULL; at++)
+        lines++;
+    ck_assert_uint_eq(lines, 4);
+    ck_assert_ptr_nonnull(strstr(heard, "voucher=1 segment=0 pause_ms="));
+    sk_line_settled(segment);
+    begin_listening();
+    sk_line_pause(segment, SK_PAUSE_LOCKED, 0);
+    end_listening();
+    ck_assert_ptr_nonnull(strstr(heard, "voucher=1 segment=0 pause_ms="));
+}
+END_TEST
+
 // PostgreSQL refuses whatever it gets of one segment: bisecting must not keep the link from the others.
 START_TEST(a_segment_of_nothing_but_bad_orders_pauses)
 {
@@ -908,6 +933,7 @@ int main(void)
     tcase_add_test(tcase, a_clash_is_an_internal_error_and_ends);
     tcase_add_test(tcase, recovered_entries_are_reported_when_settled);
     tcase_add_loop_test(tcase, a_segment_that_cannot_be_written_pauses_alone, 0, 2);
+    tcase_add_test(tcase, a_locked_row_is_told_until_the_pauses_stop_growing);
     tcase_add_test(tcase, a_segment_of_nothing_but_bad_orders_pauses);
     tcase_add_loop_test(tcase, an_entry_is_held_until_it_is_dropped, 0, 3);
     tcase_add_test(tcase, own_entries_are_told_from_others_along_the_journal);
