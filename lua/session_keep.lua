@@ -1,5 +1,5 @@
 -- Takes a session, or gives it a new TTL, only if it is the caller's; and keeps a list of the living ones, which can be
--- read without a scan. Who is in that list lives, and nobody else.
+-- read without a scan. A session lives if it is in that list, and only then.
 --
 -- A clock that is set back would prolong them all. So the newest time that was seen is kept: what lies ahead by more
 -- than it should comes back by as much as the clock was set back.

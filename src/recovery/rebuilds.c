@@ -162,7 +162,7 @@ static void rebuilds_on_done(void *arg, enum sk_rebuild_end end)
     rebuilds_start(rebuilds);
 }
 
-// How long until the next one. Each failure doubles it, but to miss the lock is none: who has it may have died.
+// How long until the next one. Each failure doubles it, but to miss the lock is none: its owner may have died.
 static uint64_t rebuilds_pause(const struct sk_rebuilding *ended, enum sk_rebuild_end end)
 {
     if (end == SK_REBUILD_OPENED)
