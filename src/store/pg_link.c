@@ -48,7 +48,6 @@ struct sk_pg {
 static enum sk_status pg_link_find_host(struct sk_pg *pg);
 static struct pg_call *pg_call_new(enum sk_statement statement, int n, const char *const *params);
 static void pg_link_connect(void *owner, const char *address);
-static void pg_link_on_notice(void *arg, const char *message);
 static void pg_link_on_poll(uv_poll_t *poll, int status, int events);
 static void pg_link_connecting(struct sk_pg *pg);
 static void pg_link_pump(struct sk_pg *pg);
@@ -85,9 +84,8 @@ struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options)
     pg->fd = -1;
     pg->url = strdup(options->url);
     if (pg->url != NULL && pg_link_find_host(pg) == SK_OK) {
-        struct sk_link_options link = {
-            loop, pg->host, options->timeout_ms, options->on_change, options->arg, &steps, pg,
-        };
+        struct sk_link_options link = {loop,   pg->host, options->timeout_ms, options->on_change, options->arg,
+                                       &steps, pg};
         pg->link = sk_link_open(&link);
     }
     if (pg->link == NULL) {
@@ -107,16 +105,15 @@ static enum sk_status pg_link_find_host(struct sk_pg *pg)
         PQfreemem(error);
         return SK_FAIL;
     }
-    const char *host = NULL;
-    bool has_address = false;
+    const char *host = NULL, *address = NULL;
     for (PQconninfoOption *o = options; o->keyword != NULL; o++) {
         if (strcmp(o->keyword, "host") == 0)
             host = o->val;
         if (strcmp(o->keyword, "hostaddr") == 0)
-            has_address = o->val != NULL;
+            address = o->val;
     }
     enum sk_status status = SK_OK;
-    if (host != NULL && host[0] != '\0' && host[0] != '/' && strchr(host, ',') == NULL && !has_address) {
+    if (host != NULL && host[0] != '\0' && host[0] != '/' && strchr(host, ',') == NULL && address == NULL) {
         pg->host = strdup(host);
         status = pg->host == NULL ? SK_NO_MEM : SK_OK;
     }
@@ -186,6 +183,14 @@ static struct pg_call *pg_call_new(enum sk_statement statement, int n, const cha
 
 // ---- connecting ----
 
+static void pg_link_on_notice(void *arg, const char *message)
+{
+    const struct sk_pg *pg = arg;
+    char text[512]; // libpq would print it, in lines of its own
+    (void)snprintf(text, sizeof text, "%s: %.*s", pg->options.name, (int)strcspn(message, "\n"), message);
+    sk_log_text(SK_LOG_DEBUG, "PostgreSQL gives notice", "text", text);
+}
+
 static void pg_link_connect(void *owner, const char *address)
 {
     struct sk_pg *pg = owner;
@@ -200,15 +205,6 @@ static void pg_link_connect(void *owner, const char *address)
     (void)PQsetNoticeProcessor(pg->conn, pg_link_on_notice, pg);
     if (pg_link_watch(pg, UV_WRITABLE) != SK_OK)
         pg_link_drop(pg, "cannot watch the socket");
-}
-
-// libpq would print it, in lines of its own.
-static void pg_link_on_notice(void *arg, const char *message)
-{
-    const struct sk_pg *pg = arg;
-    char text[512];
-    (void)snprintf(text, sizeof text, "%s: %.*s", pg->options.name, (int)strcspn(message, "\n"), message);
-    sk_log_text(SK_LOG_DEBUG, "PostgreSQL gives notice", "text", text);
 }
 
 static void pg_link_on_poll(uv_poll_t *poll, int status, int events)
@@ -326,9 +322,9 @@ static void pg_link_take_result(struct sk_pg *pg, PGresult *result)
     pg->result = result;
     pg->kind = pg_link_kind(result);
     // A locked row is the caller's to tell: it knows which, and how long it waits.
+    enum sk_log_level level = pg->kind == SK_RESULT_LOCKED ? SK_LOG_DEBUG : SK_LOG_WARN;
     if (pg->kind != SK_RESULT_ROWS)
-        sk_log_text(pg->kind == SK_RESULT_LOCKED ? SK_LOG_DEBUG : SK_LOG_WARN, "PostgreSQL refused a statement",
-                    "reason", PQresultErrorMessage(result));
+        sk_log_text(level, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
 }
 
 // Permanent errors are those of the data: bad values, violated constraints, raised exceptions. All others are of
