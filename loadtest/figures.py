@@ -16,7 +16,10 @@ WANTED = {
     "sold_out_vs_ceiling": 0.95,
     "respond_async_vs_webdis": 1.6,
     "respond_async_vs_nginx_lua": 3.0,
+    "durable_vs_go": 15,
+    "durable_vs_node": 15,
 }
+BASES = ("ceiling", "h2o", "webdis", "nginx_lua", "go", "node")  # that others are compared with
 
 
 @dataclass
@@ -38,7 +41,7 @@ def find_ratios(contenders: list[Contender]) -> dict[str, float]:
     rates = {contender.name: contender.median(lambda sample: sample.rps) for contender in contenders}
     return {
         f"{name}_vs_{base}": rate / rates[base]
-        for base in ("ceiling", "webdis", "nginx_lua")
+        for base in BASES
         for name, rate in rates.items()
         if base in rates and name != base
     }
@@ -91,6 +94,8 @@ def show_settings(settings: dict[str, object]) -> None:
 def show_contenders(result: dict) -> None:
     contenders = result["contenders"]
     show_rates(contenders)
+    for name, lacks in result["not_run"].items():
+        print(f"{name:<17}   not run: {lacks} is not here; ./dev setup bench")
     show_cpu((one["name"], one["cpu_s_per_1000"]) for one in contenders)
     for one in contenders:
         if "server_bytes" in one:
@@ -125,11 +130,11 @@ def show_cpu(rows: Iterable[tuple[str, dict[str, float]]]) -> None:
 
 
 def show_ratios(contenders: list[dict], ratios: dict[str, float]) -> None:
-    print(f"\n\nratios           {'vs ceiling':>12}{'vs webdis':>12}{'vs nginx_lua':>14}")
+    bases = [base for base in BASES if any(one["name"] == base for one in contenders)]
+    print(f"\n\n{'ratios':<17}" + "".join(f"{f'vs {base}':>14}" for base in bases))
     for one in contenders:
-        cells = [ratios.get(f"{one['name']}_vs_{base}") for base in ("ceiling", "webdis", "nginx_lua")]
-        shown = ["-" if cell is None else f"{cell:.2f}" for cell in cells]
-        print(f"{one['name']:<17}{shown[0]:>12}{shown[1]:>12}{shown[2]:>14}")
+        cells = [ratios.get(f"{one['name']}_vs_{base}") for base in bases]
+        print(f"{one['name']:<17}" + "".join(f"{'-' if cell is None else f'{cell:.2f}':>14}" for cell in cells))
 
 
 # ---- two builds ----

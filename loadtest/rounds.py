@@ -64,7 +64,7 @@ def everybody_wins(side: Side, seconds: int, respond_async: int) -> Sample:
         empty_bytes = stores.redis_bytes()
         load, cpu = service.crowd(seconds, path=f"/seckill/{voucher.id}", **{"async": respond_async})
         sample, buyers = winners(load, cpu), stores.buyers()
-        agree_on_buyers(load, buyers, side.options.connections)
+        agree_on_buyers("service", load, buyers, side.options.connections)
         rows, last_order_at = stores.orders(voucher.id)
         if rows != buyers:
             raise Failure(f"{buyers} buyers in Redis, {rows} rows in PostgreSQL")
@@ -89,18 +89,18 @@ def winners(load: common.Load, cpu: dict[str, float]) -> Sample:
     return Sample((load.requests - load.not_ok) / load.seconds, load.p50_ms, load.p99_ms, refused, cpu)
 
 
-def agree_on_buyers(load: common.Load, buyers: int, connections: int) -> None:
+def agree_on_buyers(name: str, load: common.Load, buyers: int, connections: int) -> None:
     """The buyers in Redis: those who were told so, and at most the requests wrk left unanswered."""
     told, unanswered = load.requests - load.not_ok, connections + sum(load.broken.values())
     if not told <= buyers <= told + unanswered:
-        raise Failure(f"service: {told} won of {load.requests} ({load.broken}), {buyers} buyers in Redis")
+        raise Failure(f"{name}: {told} won of {load.requests} ({load.broken}), {buyers} buyers in Redis")
 
 
 # ---- the others ----
 
 
 class Others:
-    """The ceiling, and servers that run this tree's script on Redis alone: no journal is settled, no
+    """The ceilings, and servers that run this tree's script on Redis alone: no journal is settled, no
     row is written. They run from the beginning to the end."""
 
     def __init__(self, build: Build, stores: StoreServers, options: argparse.Namespace, folder: Path):
@@ -119,6 +119,8 @@ class Others:
     def start_servers(self, names: set[str]) -> None:
         if "ceiling" in names:
             self.start_ceiling()
+        if "h2o" in names:
+            self.start_h2o()
         if "webdis" in names:
             self.start_webdis()
         if "nginx_lua" in names:
@@ -133,6 +135,12 @@ class Others:
         command = [str(self.build.binary("seckill-ceiling")), "--listen", f"127.0.0.1:{port}"]
         command += ["--reactors", str(self.options.reactors)]
         self.servers["ceiling"] = start_server(command, port, "/", self.folder / "ceiling.log")
+
+    def start_h2o(self) -> None:
+        port, threads = free_port(), self.options.reactors
+        config = fill_in("h2o.conf.in", self.folder / "h2o.conf", FOLDER=self.folder, PORT=port, THREADS=threads)
+        command = ["h2o", "-m", "worker", "-c", str(config)]
+        self.servers["h2o"] = start_server(command, port, "/ready", self.folder / "h2o.out")
 
     def start_webdis(self) -> None:
         port = free_port()
@@ -172,6 +180,9 @@ class Others:
 
     def ceiling(self, seconds: int) -> Sample:
         return winners(*self.crowd("ceiling", seconds, path="/seckill/1"))
+
+    def h2o(self, seconds: int) -> Sample:
+        return winners(*self.crowd("h2o", seconds, path="/seckill/1"))
 
     def webdis(self, seconds: int) -> Sample:
         words = self.script_call()

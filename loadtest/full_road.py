@@ -1,0 +1,149 @@
+"""What others would write: servers in Go and Node that take an order to its row in PostgreSQL, as the service does.
+
+They meet fresh stores in every turn, as the service: a copy of its migrated database, an empty Redis database. A round
+counts only if the books balance: the 201 that wrk saw are rows, each with its buyer, and units are what is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator
+
+import common
+from common import Failure, Voucher
+from rounds import Sample, agree_on_buyers, winners
+from servers import CONTENDERS, Server, free_port, start_server
+from service import UNITS, measure_crowd
+from stores import Stores
+from tools import GOPATH
+
+PG_POOL = {"go": 16, "node": 16}
+REDIS_POOL = 64  # Go's; Node pipelines on one connection a process
+NODE_WORKERS = 2
+FEW = 300  # units of the sale that must sell out
+MANY = 2 * FEW  # its buyers, who come again and again
+DAY_MS = 24 * 3600 * 1000
+
+
+class FullRoad:
+    def __init__(self, stores: Stores, options: argparse.Namespace, folder: Path):
+        self.stores, self.options, self.folder = stores, options, folder
+        self.commands = {
+            "go": [str(folder / "contender-go")],
+            "node": ["node", str(CONTENDERS / "node" / "server.js")],
+        }
+
+    def prepare(self, names: set[str]) -> None:
+        """Builds what must be built, and lets nobody run who sells too much."""
+        if "go" in names:
+            self.build_go()
+        for name in self.commands:
+            if name in names:
+                self.prove(name)
+
+    def build_go(self) -> None:
+        env = {"GO111MODULE": "off", "GOPATH": str(GOPATH), "GOFLAGS": ""}
+        common.run(["go", "build", "-o", str(self.folder / "contender-go"), str(CONTENDERS / "go/main.go")], env=env)
+
+    # -- rounds --
+
+    def go(self, seconds: int) -> Sample:
+        return self.everybody_wins("go", seconds)
+
+    def node(self, seconds: int) -> Sample:
+        return self.everybody_wins("node", seconds)
+
+    def everybody_wins(self, name: str, seconds: int) -> Sample:
+        with self.serving(name) as server:
+            voucher, pids = put_on_sale(self.stores, UNITS), self.pids(server)
+            path = f"/seckill/{voucher.id}"
+            load, cpu = measure_crowd(server.url, pids, self.options, seconds, self.stores, path=path, count=1)
+            if load.answers["placed"] != load.requests - load.not_ok:
+                raise Failure(f"{name}: answers that are neither 201 nor an error: {load.others}")
+            rows, last_order_at = self.balance(name, voucher)
+            agree_on_buyers(name, load, rows, self.options.connections)
+            sample = winners(load, cpu)
+            sample.committed_rps = rows / (last_order_at - load.started_at)
+        return sample
+
+    def pids(self, server: Server) -> dict[str, int]:
+        return {"server": server.process.pid} | self.stores.servers.pids
+
+    @contextmanager
+    def serving(self, name: str) -> Iterator[Server]:
+        """The contender on fresh stores, until the turn is over."""
+        port = free_port()
+        self.stores.renew()
+        env = {
+            "LISTEN": f"127.0.0.1:{port}",
+            "REDIS_URL": self.stores.redis.url,
+            "DATABASE_URL": self.stores.service_url,
+            "SCRIPTS": str(CONTENDERS),
+            "PG_POOL": str(PG_POOL[name]),
+            "REDIS_POOL": str(REDIS_POOL),
+            "WORKERS": str(NODE_WORKERS),
+            "NODE_ENV": "production",
+        }
+        server = start_server(self.commands[name], port, "/ready", self.folder / f"{name}.log", env)
+        try:
+            yield server
+        finally:
+            server.stop()
+
+    # -- proof --
+
+    def prove(self, name: str) -> None:
+        """A small sale, before anything is measured: each unit is sold once, each user buys once."""
+        with self.serving(name) as server:
+            voucher = put_on_sale(self.stores, FEW)
+            self.prove_one(name, server, voucher)
+            settings = {"path": f"/seckill/{voucher.id}", "users": MANY, "count": 1}
+            load = common.run_wrk([server.url], self.options.connections, self.options.wrk_threads, 2, **settings)
+            self.stores.wait_until_settled()
+            rows, _ = self.balance(name, voucher)
+            sold, refused = load.answers["placed"], (load.answers["sold_out"], load.answers["already_ordered"])
+            if (sold, rows) != (FEW - 1, FEW) or not all(refused) or load.others or any(load.broken.values()):
+                raise Failure(f"{name}: {FEW} units, {rows} rows; answers {load.answers} {load.others} {load.broken}")
+
+    def prove_one(self, name: str, server: Server, voucher: Voucher) -> None:
+        """The first buyer is told where his order is, and its row is there."""
+        headers = {"X-User-Id": "first"}
+        request = urllib.request.Request(f"{server.url}/seckill/{voucher.id}", method="POST", headers=headers)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            order, status, location = json.load(answer), answer.status, answer.headers["Location"]
+        rows = self.stores.postgres.rows(f"SELECT id FROM voucher_order WHERE voucher_id = {voucher.id}")
+        if (status, location, rows) != (201, f"/orders/{order['id']}", [[order["id"]]]):
+            raise Failure(f"{name} answered {status}, {location}, {order}; rows {rows}")
+
+    def balance(self, name: str, voucher: Voucher) -> tuple[int, float]:
+        """Gives the rows, and when the last one was written. Both stores must have sold the same, and no more than
+        there was."""
+        rows, last_order_at = self.stores.orders(voucher.id)
+        [[left]] = self.stores.postgres.rows(f"SELECT stock FROM seckill_segment WHERE voucher_id = {voucher.id}")
+        books = {
+            "buyers": self.stores.buyers(),
+            "taken in Redis": voucher.units - self.stores.redis.number("HGET", voucher.key("voucher"), "stock"),
+            "taken in PostgreSQL": voucher.units - int(left),
+        }
+        if rows > voucher.units or set(books.values()) != {rows}:
+            raise Failure(f"{name}: {rows} rows of {voucher.units} units, {books}")
+        return rows, last_order_at
+
+
+def put_on_sale(stores: Stores, units: int) -> Voucher:
+    """A voucher of one segment in both stores, without the service."""
+    now_ms = int(time.time() * 1000)
+    begin_ms, end_ms = now_ms - 60_000, now_ms + DAY_MS
+    terms = f"'bench-{os.urandom(8).hex()}', 'bench', 100, {units}, {begin_ms}, {end_ms}"
+    [[number]] = stores.postgres.rows(f"SELECT id FROM create_voucher({terms})")
+    voucher = Voucher(number, units)
+    [[slot, epoch]] = stores.postgres.rows(f"SELECT slot, epoch FROM seckill_segment WHERE voucher_id = {number}")
+    fields = {"state": "open", "stock": units, "begin_ms": begin_ms, "end_ms": end_ms, "epoch": epoch, "slot": slot}
+    stores.redis.call("HSET", voucher.key("voucher"), *(word for field in fields.items() for word in field))
+    return voucher
