@@ -138,7 +138,7 @@ class Others:
 
     def start_h2o(self) -> None:
         port, threads = free_port(), self.options.reactors
-        config = fill_in("h2o.conf.in", self.folder / "h2o.conf", FOLDER=self.folder, PORT=port, THREADS=threads)
+        config = fill_in("h2o.conf.in", self.folder / "h2o.conf", PORT=port, THREADS=threads)
         command = ["h2o", "-m", "worker", "-c", str(config)]
         self.servers["h2o"] = start_server(command, port, "/ready", self.folder / "h2o.out")
 
