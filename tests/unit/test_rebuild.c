@@ -74,14 +74,15 @@ void sk_log(enum sk_log_level level, const char *message, const char *format, ..
 
 // ---- fixture ----
 
-static int ends, good;
+static int ends;
+static enum sk_rebuild_end last_end;
 
-static void on_end(void *arg, bool ok)
+static void on_end(void *arg, enum sk_rebuild_end end)
 {
     ck_assert_ptr_eq(arg, &ends);
     ck_assert_uint_eq(lock.released, 1); // what asks for it again finds the lock free
     ends++;
-    good += ok;
+    last_end = end;
 }
 
 static void setup(void)
@@ -108,7 +109,7 @@ static void forget(void)
     memset(&metrics, 0, sizeof metrics);
     *segment->care = (struct sk_care){0};
     segment->seen = (struct sk_seen){0};
-    ends = good = 0;
+    ends = 0;
     logged[0] = '\0';
     fake_no_memory = NULL;
     calls_left = 0;
@@ -124,11 +125,11 @@ static void begin(enum sk_rebuild_why why)
     lock.asked(lock.arg, true);
 }
 
-static void must_have_ended(bool ok)
+static void must_have_ended(enum sk_rebuild_end end)
 {
     ck_assert(!course_waits());
     ck_assert_int_eq(ends, 1);
-    ck_assert_int_eq(good, ok);
+    ck_assert_int_eq(last_end, end);
     ck_assert_uint_eq(lock.released, 1);
     ck_assert_uint_eq(segment->gate.mark.until_ms, 0); // what was refused from memory is out of date
 }
@@ -290,7 +291,7 @@ START_TEST(a_whole_course)
         ck_assert_int_eq(ends, 0);
         course_answer(&course->steps[i]);
     }
-    must_have_ended(true);
+    must_have_ended(SK_REBUILD_OPENED);
     must_be_counted(course->rebuilds, course->retired);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_DEAD_LETTERS), strcmp(course->name, "dead letter") == 0);
     ck_assert_msg(strncmp(logged, course->line, strlen(course->line)) == 0, "%s", logged);
@@ -303,7 +304,7 @@ static void must_have_failed(const struct course *course, size_t step)
 {
     char line[LINE_SIZE];
     (void)snprintf(line, sizeof line, "voucher not rebuilt: voucher=7 step=%s", course->failed_at[step]);
-    must_have_ended(false);
+    must_have_ended(SK_REBUILD_FAILED);
     must_be_counted(0, 0);
     ck_assert_str_eq(logged, line);
 }
@@ -361,7 +362,7 @@ START_TEST(without_the_lock_nothing_is_said)
 {
     ck_assert_int_eq(sk_rebuild_run(&sale, segment, SK_REBUILD_ORDERED, on_end, &ends), SK_OK);
     lock.asked(lock.arg, false); // another instance is at it
-    must_have_ended(false);
+    must_have_ended(SK_REBUILD_MISSED);
     must_be_counted(0, 0);
     ck_assert_str_eq(logged, ""); // and it says so
     ck_assert_uint_eq(fake_redis.count + fake_pg.count, 0);
@@ -422,14 +423,14 @@ START_TEST(what_is_well_is_left_alone)
     pg_answers(&account_3);
     redis_answers(&looks[_i].reply);
     if (looks[_i].well) {
-        must_have_ended(true);
+        must_have_ended(SK_REBUILD_OPENED);
         must_be_counted(0, 0);
         ck_assert_str_eq(logged, "");
         ck_assert_int_eq(segment->seen.epoch, looks[_i].seen);
     } else {
         ck_assert_msg(strncmp(course_question(), "ask-pg rebuild_epoch ", 21) == 0, "%s", looks[_i].name);
         course_lose();
-        must_have_ended(false);
+        must_have_ended(SK_REBUILD_FAILED);
     }
 }
 END_TEST
@@ -452,7 +453,7 @@ START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
     begin(SK_REBUILD_ORDERED);
     ck_assert_str_eq(course_question(), cases[_i].question);
     course_lose();
-    must_have_ended(false);
+    must_have_ended(SK_REBUILD_FAILED);
 }
 END_TEST
 
@@ -474,7 +475,7 @@ START_TEST(what_was_seen_is_forgotten_once_it_is_closed)
         ck_assert_int_eq(segment->care->lost.stale_epoch, begun ? 3 : 9); // orders of 4 are not stale
         if (begun)
             course_lose();
-        must_have_ended(false);
+        must_have_ended(SK_REBUILD_FAILED);
     }
 }
 END_TEST
@@ -558,7 +559,7 @@ START_TEST(buyers_come_in_chunks)
                    count);
     ck_assert_str_eq(course_question(), question);
     redis_answers(&one);
-    must_have_ended(true);
+    must_have_ended(SK_REBUILD_OPENED);
     (void)snprintf(counted, sizeof counted, " buyers=%zu ", count);
     ck_assert_ptr_nonnull(strstr(logged, counted));
 }
@@ -582,7 +583,7 @@ START_TEST(a_chunk_that_is_not_stored_ends_it)
         (void)chunk_is_read(read, BUYERS_MAX);
         if (fault > 0)
             redis_answers(fault == 1 ? NULL : &zero);
-        must_have_ended(false);
+        must_have_ended(SK_REBUILD_FAILED);
         must_be_counted(0, 0);
         ck_assert_str_eq(logged, "voucher not rebuilt: voucher=7 step=buyers");
     }
@@ -606,7 +607,8 @@ START_TEST(short_memory_ends_it)
         while (ends == 0)
             course_answer(&course->steps[said++]);
         allocations_left = 0;
-        must_have_ended(good);
+        bool good = last_end == SK_REBUILD_OPENED;
+        must_have_ended(good ? SK_REBUILD_OPENED : SK_REBUILD_FAILED);
         failures += !good;
         if (good)
             ck_assert_uint_eq(said, steps_of(course));
