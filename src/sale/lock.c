@@ -130,7 +130,7 @@ static void session_keep(struct sk_session *session)
 static void session_ask(struct sk_session *session, const char *how)
 {
     const char *argv[] = {session->key,   SK_KEY_SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK,
-                          session->token, session->ttl,       session->id,     how,
+                          session->token, session->ttl,    session->id,     how,
                           SK_PROTOCOL};
     uint64_t now = sk_monotonic_ms(); // before it is sent: Redis counts from later on
     if (sk_redis_script(session->redis, SK_SCRIPT_SESSION_KEEP, 4, 9, argv, NULL, session_on_kept, session) != SK_OK)

@@ -56,7 +56,6 @@ static int pg_link_send_call(struct sk_pg *pg, enum sk_statement statement, int 
 static int pg_link_send_step(struct sk_pg *pg);
 static void pg_link_receive(struct sk_pg *pg);
 static void pg_link_take_result(struct sk_pg *pg, PGresult *result);
-static enum sk_result_kind pg_link_kind(const PGresult *result);
 static void pg_link_finish_step(struct sk_pg *pg);
 static void pg_link_finish_call(struct sk_pg *pg);
 static void pg_link_take_notifications(struct sk_pg *pg);
@@ -320,28 +319,11 @@ static void pg_link_take_result(struct sk_pg *pg, PGresult *result)
 {
     PQclear(pg->result);
     pg->result = result;
-    pg->kind = pg_link_kind(result);
+    pg->kind = sk_result_kind_of((const struct sk_rows *)(const void *)result);
     // A locked row is the caller's to tell: it knows which, and how long it waits.
     enum sk_log_level level = pg->kind == SK_RESULT_LOCKED ? SK_LOG_DEBUG : SK_LOG_WARN;
     if (pg->kind != SK_RESULT_ROWS)
         sk_log_text(level, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
-}
-
-// Permanent errors are those of the data: bad values, violated constraints, raised exceptions. All others are of
-// the server (connections, conflicts, resources, rights, read-only) and may pass.
-static enum sk_result_kind pg_link_kind(const PGresult *result)
-{
-    static const char *const permanent[] = {"21", "22", "23", "44", "P0"};
-    if (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK)
-        return SK_RESULT_ROWS;
-    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    if (sqlstate != NULL && strcmp(sqlstate, "55P03") == 0)
-        return SK_RESULT_LOCKED;
-    for (size_t i = 0; sqlstate != NULL && i < sizeof permanent / sizeof permanent[0]; i++) {
-        if (strncmp(sqlstate, permanent[i], 2) == 0)
-            return SK_RESULT_REFUSED;
-    }
-    return SK_RESULT_FAILED;
 }
 
 static void pg_link_finish_step(struct sk_pg *pg)
@@ -479,23 +461,4 @@ static void pg_link_unwatch(struct sk_pg *pg)
 static void pg_link_free_poll(uv_handle_t *handle)
 {
     free(handle);
-}
-
-// ---- rows: struct sk_rows is libpq's PGresult under a name of ours ----
-
-size_t sk_rows_count(const struct sk_rows *rows)
-{
-    return (size_t)PQntuples((const PGresult *)(const void *)rows);
-}
-
-const char *sk_rows_text(const struct sk_rows *rows, size_t row, int column)
-{
-    const PGresult *result = (const PGresult *)(const void *)rows;
-    return PQgetisnull(result, (int)row, column) ? NULL : PQgetvalue(result, (int)row, column);
-}
-
-int64_t sk_rows_number(const struct sk_rows *rows, size_t row, int column)
-{
-    const char *text = sk_rows_text(rows, row, column);
-    return text == NULL ? 0 : strtoll(text, NULL, 10);
 }

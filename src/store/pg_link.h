@@ -1,5 +1,5 @@
 // A connection to PostgreSQL: non-blocking, one statement at a time in the order of the calls, with time-outs,
-// reconnecting by itself. The only module, besides migrate.c, that includes libpq.
+// reconnecting by itself.
 //
 // All functions: the loop's thread. Results are borrowed for the time of the callback.
 #ifndef SK_STORE_PG_LINK_H
@@ -11,24 +11,10 @@
 #include <uv.h>
 
 #include "embedded.h"
+#include "pg_result.h"
 #include "status.h"
 
 struct sk_pg;
-struct sk_rows;
-
-enum sk_result_kind {
-    SK_RESULT_ROWS,
-    SK_RESULT_LOST,    // the link died or the result came too late: the outcome is unknown
-    SK_RESULT_FAILED,  // the server said no, for a reason that passes (conflict, resources, rights, read-only)
-    SK_RESULT_LOCKED,  // another transaction holds the row (SQLSTATE 55P03)
-    SK_RESULT_REFUSED, // permanent: the same statement would fail again
-};
-
-struct sk_result {
-    enum sk_result_kind kind;
-    const struct sk_rows *rows; // NULL unless SK_RESULT_ROWS
-};
-
 // Runs exactly once for each accepted call, in order. Every statement is idempotent, so that it may be retried
 // when its outcome is unknown.
 typedef void sk_pg_cb(void *arg, const struct sk_result *result);
@@ -60,9 +46,5 @@ enum { SK_PG_PARAMS_MAX = 8 };
 // when too many wait, SK_NO_MEM: then `done` does not run.
 enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
                           sk_pg_cb *done, void *arg) SK_MUST_CHECK;
-
-size_t sk_rows_count(const struct sk_rows *rows);
-const char *sk_rows_text(const struct sk_rows *rows, size_t row, int column); // NULL: SQL's NULL
-int64_t sk_rows_number(const struct sk_rows *rows, size_t row, int column);   // NULL reads as 0
 
 #endif
