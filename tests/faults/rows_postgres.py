@@ -143,6 +143,7 @@ def row_locked(run: Run) -> None:
     run.seen_meanwhile.append(f"twice: {slower}")
 
 
+AUDITED_S = 7  # every 5 s where nothing moves, and a round of the watch
 DEAD = "01a1fbe1-0c46-72f8-bdd2-587980274000"  # a session that never was
 
 
@@ -150,10 +151,10 @@ def recovery_held_up(run: Run) -> None:
     """An entry of one voucher cannot be settled, because its row is locked; another voucher is missing in Redis."""
     stuck, missing = open_voucher(run, 100), open_voucher(run, 100)
     entry_by_hand(run, stuck, "eve", "01a1fbe1-0c46-72f8-bdd2-587980274994", DEAD)
-    holder = lock_row(run, stuck, 8)
+    holder = lock_row(run, stuck, 10)
     wait_for("recovery", lambda: "recovering journal entries" in run.first.text())
     run.redis.call("DEL", key(missing, "voucher"))
-    within(run, "a missing voucher rebuilt, though another's row is locked", lambda: is_open(run, missing), 5)
+    within(run, "a missing voucher rebuilt, though another's row is locked", lambda: is_open(run, missing), AUDITED_S)
     run.postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where query like '%for update%'"
                      " and pid <> pg_backend_pid()")
     holder.wait()
