@@ -138,7 +138,7 @@ static void lookup_find_segments(struct lookup *lookup)
 {
     const struct sk_sale *sale = lookup->talk.control->sale;
     struct sk_segment *segment = sk_catalogue_at_slot(sale->catalogue, sk_order_id_slot(lookup->order_id));
-    struct sk_buf slots = {0}, vouchers = {0};
+    struct sk_account_query query;
     if (segment == NULL) {
         if (lookup->followed)
             lookup_ask_retired(lookup);
@@ -147,23 +147,18 @@ static void lookup_find_segments(struct lookup *lookup)
         return;
     }
     lookup_move(lookup, LOOKUP_ACCOUNTS);
-    sk_params_begin(&slots);
-    sk_params_begin(&vouchers);
+    sk_account_query_begin(&query);
     for (; segment != NULL && lookup->segments < IN_SLOT_MAX; segment = segment->next_in_slot) {
-        char number[SK_PARAM_NUMBER_SIZE];
         lookup->looks[lookup->segments++] = (struct lookup_segment){.lookup = lookup, .segment = segment};
         sk_segment_pin(segment);
-        sk_params_add(&slots, sk_params_number(number, segment->slot));
-        sk_params_add(&vouchers, sk_params_number(number, segment->voucher_id));
+        sk_account_query_add(&query, segment);
     }
     lookup->unsure = segment != NULL; // more than are looked at
-    const char *params[] = {sk_params_end(&slots), sk_params_end(&vouchers)};
-    if (params[0] == NULL || params[1] == NULL)
+    if (!sk_account_query_end(&query))
         sk_talk_end(&lookup->talk, SK_VERDICT_OVERLOADED, NULL);
     else
-        sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, params, lookup_on_accounts);
-    sk_buf_free(&slots);
-    sk_buf_free(&vouchers);
+        sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, query.params, lookup_on_accounts);
+    sk_account_query_free(&query);
 }
 
 static void lookup_follow(struct lookup *lookup)

@@ -1,10 +1,11 @@
-// Pure judgement, no stores: watch.c, rebuild.c and order_lookup.c bring both sides.
+// Pure judgement, no stores: watch.c, rebuild.c and order_lookup.c ask for both sides.
 #include "audit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "params.h"
 #include "trust.h"
 
 // The columns of segment_accounts.sql.
@@ -13,6 +14,33 @@ enum { COLUMN_SLOT, COLUMN_VOUCHER, COLUMN_EPOCH, COLUMN_JOURNAL_MS, COLUMN_JOUR
 static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value);
 static bool audit_is_behind(const struct sk_account *account, const struct sk_look *now);
 static bool audit_is_at_rest(const struct sk_look *before, const struct sk_look *now);
+
+void sk_account_query_begin(struct sk_account_query *query)
+{
+    *query = (struct sk_account_query){0};
+    sk_params_begin(&query->slots);
+    sk_params_begin(&query->vouchers);
+}
+
+void sk_account_query_add(struct sk_account_query *query, const struct sk_segment *segment)
+{
+    char number[SK_PARAM_NUMBER_SIZE];
+    sk_params_add(&query->slots, sk_params_number(number, segment->slot));
+    sk_params_add(&query->vouchers, sk_params_number(number, segment->voucher_id));
+}
+
+bool sk_account_query_end(struct sk_account_query *query)
+{
+    query->params[0] = sk_params_end(&query->slots);
+    query->params[1] = sk_params_end(&query->vouchers);
+    return query->params[0] != NULL && query->params[1] != NULL;
+}
+
+void sk_account_query_free(struct sk_account_query *query)
+{
+    sk_buf_free(&query->slots);
+    sk_buf_free(&query->vouchers);
+}
 
 void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *account)
 {

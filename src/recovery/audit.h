@@ -5,8 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "buf.h"
 #include "journal.h"
 #include "pg_link.h"
+#include "segment.h"
 
 // PostgreSQL's side.
 struct sk_account {
@@ -39,7 +41,18 @@ struct sk_look {
     char last[SK_JOURNAL_ID_SIZE]; // newest journal id, or "epoch-<n>"; empty: it is neither
 };
 
-// A row of segment_accounts.sql.
+// The question of segment_accounts.sql: which segments. Begin it, add some, end it, free it.
+struct sk_account_query {
+    struct sk_buf slots, vouchers;
+    const char *params[2]; // both arrays, from the end to the freeing
+};
+
+void sk_account_query_begin(struct sk_account_query *query);
+void sk_account_query_add(struct sk_account_query *query, const struct sk_segment *segment);
+bool sk_account_query_end(struct sk_account_query *query); // false: memory was short
+void sk_account_query_free(struct sk_account_query *query);
+
+// A row of its answer.
 void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *account);
 
 enum sk_finding {

@@ -167,19 +167,15 @@ static void rebuild_on_locked(void *arg, bool held)
 
 static void rebuild_look(struct rebuild *rebuild)
 {
-    struct sk_buf slots = {0}, vouchers = {0};
+    struct sk_account_query query;
     enum sk_status status = SK_NO_MEM;
     rebuild_move(rebuild, REBUILD_ACCOUNT);
-    sk_params_begin(&slots);
-    sk_params_begin(&vouchers);
-    sk_params_add(&slots, rebuild->slot);
-    sk_params_add(&vouchers, rebuild->id);
-    const char *params[] = {sk_params_end(&slots), sk_params_end(&vouchers)};
-    if (params[0] != NULL && params[1] != NULL)
-        status =
-            sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, params, rebuild_on_account, rebuild);
-    sk_buf_free(&slots);
-    sk_buf_free(&vouchers);
+    sk_account_query_begin(&query);
+    sk_account_query_add(&query, rebuild->segment);
+    if (sk_account_query_end(&query))
+        status = sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, query.params, rebuild_on_account,
+                            rebuild);
+    sk_account_query_free(&query);
     if (status != SK_OK)
         rebuild_fail(rebuild);
 }

@@ -214,21 +214,16 @@ static void watch_next_page(struct sk_watch *watch)
 
 static void watch_ask_accounts(struct sk_watch *watch)
 {
-    struct sk_buf slots = {0}, vouchers = {0};
-    watch_move(watch, WATCH_ACCOUNTS);
+    struct sk_account_query query;
     enum sk_status status = SK_NO_MEM;
-    sk_params_begin(&slots);
-    sk_params_begin(&vouchers);
-    for (size_t i = 0; i < watch->count; i++) {
-        char number[SK_PARAM_NUMBER_SIZE];
-        sk_params_add(&slots, sk_params_number(number, watch->page[i].segment->slot));
-        sk_params_add(&vouchers, sk_params_number(number, watch->page[i].segment->voucher_id));
-    }
-    const char *params[] = {sk_params_end(&slots), sk_params_end(&vouchers)};
-    if (params[0] != NULL && params[1] != NULL)
-        status = sk_pg_call(watch->sale->ask_pg, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, params, watch_on_accounts, watch);
-    sk_buf_free(&slots);
-    sk_buf_free(&vouchers);
+    watch_move(watch, WATCH_ACCOUNTS);
+    sk_account_query_begin(&query);
+    for (size_t i = 0; i < watch->count; i++)
+        sk_account_query_add(&query, watch->page[i].segment);
+    if (sk_account_query_end(&query))
+        status =
+            sk_pg_call(watch->sale->ask_pg, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, query.params, watch_on_accounts, watch);
+    sk_account_query_free(&query);
     if (status != SK_OK)
         watch_end_page(watch);
 }

@@ -121,4 +121,29 @@ static inline bool stores_wait(void)
 
 static const struct sk_rows no_rows;
 
+// Each allocation of a conversation fails once. Its answer to ticket 1 is then 503, or the right one, the voucher is
+// not kept, and the next question is as ever.
+static inline void must_survive_short_memory(void (*converse)(void), const struct sk_voucher *voucher)
+{
+    static const int most = 60;
+    int n = 1;
+    do {
+        memory_has_failed = false;
+        allocations_left = n;
+        converse();
+        allocations_left = 0;
+        ck_assert_msg(told[1].count == 1, "told %d times when allocation %d failed", told[1].count, n);
+        if (memory_has_failed)
+            ck_assert_uint_eq(sk_verdict_http_status(told[1].verdict), 503);
+        must_be_told(1, memory_has_failed ? told[1].verdict : SK_VERDICT_FOUND);
+        ck_assert_uint_eq(voucher->pins, 0);
+        fake_stores_forget();
+        converse();
+        must_be_told(1, SK_VERDICT_FOUND);
+        fake_stores_forget();
+    } while (memory_has_failed && n++ < most);
+    ck_assert_int_gt(n, 3); // some were there to fail
+    ck_assert_int_lt(n, most);
+}
+
 #endif
