@@ -55,7 +55,7 @@ CREATE TYPE order_status AS ENUM ('unpaid', 'paid', 'cancelled', 'refused');
 -- No foreign key: place_orders() holds the segment's row lock while it inserts, so the segment exists, and a check of
 -- every row would be work that cannot fail.
 CREATE TABLE voucher_order (
-    id         uuid PRIMARY KEY, -- UUIDv7, made by the service
+    id         uuid         NOT NULL, -- UUIDv7, made by the service; carries the slot
     slot       smallint     NOT NULL,
     user_id    text         NOT NULL COLLATE "C",
     voucher_id bigint       NOT NULL,
@@ -63,6 +63,9 @@ CREATE TABLE voucher_order (
     reason     text, -- why a refused order was refused
     created_at timestamptz  NOT NULL DEFAULT now(),
     updated_at timestamptz  NOT NULL DEFAULT now(),
+    -- One index for two uses: an order is found by its id, for the id's slot leads to its segment; and rebuilding walks
+    -- along a segment's orders. Ids grow with time, so each segment's inserts stay at its right edge.
+    PRIMARY KEY (slot, voucher_id, id),
     CHECK ((status = 'refused') = (reason IS NOT NULL))
 );
 
@@ -73,9 +76,6 @@ CREATE UNIQUE INDEX voucher_order_live ON voucher_order (user_id, voucher_id, sl
 -- The rest of a user's orders; the two indexes together serve GET /orders.
 CREATE INDEX voucher_order_ended ON voucher_order (user_id)
     WHERE status IN ('cancelled', 'refused');
--- Rebuilding walks along this. Ids grow with time, so inserts stay at the right edge.
-CREATE INDEX voucher_order_by_segment ON voucher_order (slot, voucher_id, id)
-    WHERE status IN ('unpaid', 'paid');
 
 -- Journal entries that could not be settled, as they were. They are never deleted.
 CREATE TABLE dead_letter (

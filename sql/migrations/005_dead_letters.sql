@@ -9,7 +9,9 @@ SELECT DISTINCT ON (d.voucher_id, d.slot, id)
        split_part(o, ' ', 2) COLLATE "C" AS user_id
   FROM dead_letter d, unnest(string_to_array(d.orders, ',')) AS o
  WHERE d.ended_at IS NULL
-   AND NOT EXISTS (SELECT FROM voucher_order own WHERE own.id = split_part(o, ' ', 1)::uuid OFFSET 0)
+   AND NOT EXISTS (SELECT FROM voucher_order own
+                    WHERE own.slot = d.slot AND own.voucher_id = d.voucher_id
+                      AND own.id = split_part(o, ' ', 1)::uuid OFFSET 0)
    AND NOT EXISTS (SELECT FROM voucher_order live
                     WHERE live.user_id = split_part(o, ' ', 2) AND live.voucher_id = d.voucher_id
                       AND live.slot + 0 = d.slot AND live.status IN ('unpaid', 'paid')
@@ -81,7 +83,10 @@ BEGIN
     RETURN QUERY
     SELECT own.id, own.user_id
       FROM unnest(string_to_array(v_orders, ',')) AS o
-      JOIN voucher_order own ON own.id = split_part(o, ' ', 1)::uuid AND own.reason = 'WRITTEN_OFF';
+     CROSS JOIN LATERAL (SELECT w.id, w.user_id, w.reason FROM voucher_order w
+                          WHERE w.slot = p_slot AND w.voucher_id = p_voucher
+                            AND w.id = split_part(o, ' ', 1)::uuid OFFSET 0) own
+     WHERE own.reason = 'WRITTEN_OFF';
 END
 $$;
 
@@ -98,7 +103,8 @@ LANGUAGE sql AS $$
                             FROM dead_letter d, unnest(string_to_array(d.orders, ',')) AS o
                            WHERE d.ended_at IS NULL
                              AND NOT EXISTS (SELECT FROM voucher_order own
-                                              WHERE own.id = split_part(o, ' ', 1)::uuid OFFSET 0)
+                                              WHERE own.slot = d.slot AND own.voucher_id = d.voucher_id
+                                                AND own.id = split_part(o, ' ', 1)::uuid OFFSET 0)
                            ORDER BY d.voucher_id, d.slot, o, d.id)
         RETURNING id)
     SELECT count(*) FROM ended

@@ -76,18 +76,18 @@ START_TEST(orders_without_a_row_are_listed_as_pending)
 {
     enum { ORDERS_MADE = 130, LISTED = 100, OLD = 5, JUST_SETTLED = 130, ANOTHERS = 200, PENDING = 300 };
     const struct sql_order asked[] = {{OLD, ""}, {JUST_SETTLED, ""}, {PENDING, ""}, {ANOTHERS, ""}, {PENDING + 1, ""}};
-    struct sk_buf ids = {0}, users = {0};
+    struct sk_buf ids = {0}, users = {0}, vouchers = {0};
     char expected[SK_UUID_SIZE];
-    db_run(
-        "INSERT INTO voucher_order (id, slot, user_id, voucher_id)"
-        " SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 1, 'alice', n FROM generate_series(1, "
-        "%d) n",
-        ORDERS_MADE);
-    db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id)"
-           " VALUES ('00000000-0000-7000-8000-000000000%d', 1, 'bob', 1)",
-           ANOTHERS);
+    sql_make_voucher(ORDERS_MADE);
+    db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id, status)"
+           " SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, %s, CASE n WHEN %d THEN 'bob' ELSE"
+           "        'alice' END, CASE WHEN n IN (%d, %d, %d) THEN %s ELSE -n END,"
+           "        CASE n WHEN %d THEN 'cancelled'::order_status ELSE 'unpaid' END"
+           "   FROM (SELECT generate_series(1, %d) UNION ALL SELECT %d) AS made (n)",
+           sql_slot, ANOTHERS, OLD, JUST_SETTLED, ANOTHERS, sql_voucher, OLD, ORDERS_MADE, ANOTHERS);
+    sk_buf_printf(&vouchers, "{%s,%s,-13,%s,-15}", sql_voucher, sql_voucher, sql_voucher);
     sql_put_arrays(&ids, &users, sizeof asked / sizeof asked[0], asked);
-    PGresult *listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", ids.data, "{11,12,13,14,15}");
+    PGresult *listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", ids.data, vouchers.data);
     ck_assert_int_eq(PQntuples(listed), LISTED + 2);
     for (int i = 0; i < LISTED; i++) {
         sql_put_id(expected, ORDERS_MADE - i);
@@ -98,11 +98,12 @@ START_TEST(orders_without_a_row_are_listed_as_pending)
         sql_put_id(expected, PENDING + 1 - i);
         ck_assert_str_eq(PQgetvalue(listed, LISTED + i, 0), expected);
         ck_assert(PQgetisnull(listed, LISTED + i, 1));
-        ck_assert_str_eq(PQgetvalue(listed, LISTED + i, 2), i == 0 ? "15" : "13");
+        ck_assert_str_eq(PQgetvalue(listed, LISTED + i, 2), i == 0 ? "-15" : "-13");
     }
     PQclear(listed);
     sk_buf_free(&ids);
     sk_buf_free(&users);
+    sk_buf_free(&vouchers);
 }
 END_TEST
 

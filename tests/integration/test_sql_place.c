@@ -1,6 +1,7 @@
 // Every outcome of place_orders() and refuse_orders().
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "sql.h"
 #include "stack.h"
@@ -222,9 +223,52 @@ START_TEST(an_id_of_somebody_elses_order_clashes)
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
     PLACE("3", ORDERS({1, "carol"}), ENDS({"clash", 0}));
     sql_must_have(2, 8);
-    sql_make_voucher(10); // of another voucher
-    PLACE("3", ORDERS({1, "alice"}, {3, "alice"}), ENDS({"clash", 3}, {"placed", 0}));
+}
+END_TEST
+
+// An id carries its slot, so two sales can meet in one only if it was forged. Each then has its own order.
+START_TEST(an_id_is_looked_for_in_its_segment)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    sql_cancel(1);
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "bob"}), ENDS({"placed", 0}));
     sql_must_have(1, 9);
+}
+END_TEST
+
+// Rows of voucher_order that a batch reads, itself included.
+static int64_t rows_read_by(size_t n, const struct sql_order *orders, const struct sql_end *ends)
+{
+    PQclear(PQexec(sql_service, "BEGIN"));
+    sql_place("3", n, orders, ends);
+    PGresult *result = PQexec(sql_service, "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables"
+                                           " WHERE relname = 'voucher_order'");
+    ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQresultErrorMessage(result));
+    int64_t rows = atoll(PQgetvalue(result, 0, 0));
+    PQclear(result);
+    PQclear(PQexec(sql_service, "COMMIT"));
+    return rows;
+}
+
+// Plans live as long as a session. Those that were made while the table was small must do when it is not.
+START_TEST(an_outcome_costs_the_same_however_many_orders_there_are)
+{
+    enum { MANY = 20000, PLANNED = 10, ROWS_MOST = 1000 };
+    static const struct sql_order orders[] = {{1, "alice"}, {2, "alice"}, {3, "bob"}};
+    static const struct sql_end first[] = {{"placed", 0}, {"duplicate", 1}, {"placed", 0}},
+                                again[] = {{"already_placed", 0}, {"ended", 1}, {"already_placed", 0}};
+    sql_make_voucher(MANY + 10);
+    sql_place("3", 3, orders, first);
+    for (int i = 0; i < PLANNED; i++)
+        (void)rows_read_by(3, orders, again);
+    db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id)"
+           " SELECT gen_random_uuid(), %s, 'u' || n, %s FROM generate_series(1, %d) n",
+           sql_slot, sql_voucher, MANY);
+    ck_assert_int_le(rows_read_by(3, orders, again), ROWS_MOST);
 }
 END_TEST
 
@@ -326,6 +370,8 @@ int main(void)
     tcase_add_test(tcase, the_newest_journal_id_is_remembered_until_the_next_epoch);
     tcase_add_test(tcase, a_missing_voucher_is_stale);
     tcase_add_test(tcase, an_id_of_somebody_elses_order_clashes);
+    tcase_add_test(tcase, an_id_is_looked_for_in_its_segment);
+    tcase_add_test(tcase, an_outcome_costs_the_same_however_many_orders_there_are);
     tcase_add_test(tcase, one_batch_may_hold_every_outcome);
     tcase_add_test(tcase, of_one_users_orders_in_a_batch_the_first_is_placed);
     tcase_add_test(tcase, of_one_users_orders_past_the_last_unit_all_are_sold_out);
