@@ -257,9 +257,9 @@ static void journal_on_settled(void *arg, const struct sk_result *result)
         journal_on_refused(journal);
         return;
     }
-    size_t first;
-    if (rows == NULL || sk_rows_count(rows) != journal->orders ||
-        sk_settlement_read(rows, 0, &first, NULL) == SK_SETTLEMENT_STALE) {
+    enum sk_settlement settlement;
+    if (rows == NULL || (sk_settlement_of_all(rows, &settlement) ? settlement != SK_SETTLEMENT_PLACED // stale
+                                                                 : sk_rows_count(rows) != journal->orders)) {
         journal_fail(journal);
         return;
     }

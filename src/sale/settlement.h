@@ -2,6 +2,7 @@
 #ifndef SK_SALE_SETTLEMENT_H
 #define SK_SALE_SETTLEMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "pg_link.h"
@@ -15,6 +16,9 @@ enum sk_settlement {
     SK_SETTLEMENT_STALE,          // the epoch has moved on: nothing was done
     SK_SETTLEMENT_CLASH,          // its id is another order's
 };
+
+// True: one row stands for all orders of the call, *settlement for each of them.
+bool sk_settlement_of_all(const struct sk_rows *rows, enum sk_settlement *settlement);
 
 // Reads a row (n, outcome, live_id). *n: which order of the call, from 0. *live_id: the user's live order if it is
 // another one, else NULL; borrowed from the rows. live_id NULL: the rows do not have that column. A word that is not

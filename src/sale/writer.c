@@ -64,6 +64,8 @@ static bool writer_may_rest(const struct sk_writer *writer);
 static void writer_collect(struct sk_writer *writer, struct sk_segment *segment);
 static void writer_write(struct sk_writer *writer);
 static void writer_on_written(void *arg, const struct sk_result *result);
+static void writer_settle_all(struct sk_writer *writer, enum sk_settlement settlement);
+static void writer_settle_each(struct sk_writer *writer, const struct sk_rows *rows);
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
                           const char *live_id);
 static void writer_leave_entry(struct sk_writer *writer, struct sk_entry *entry);
@@ -229,7 +231,9 @@ static void writer_on_written(void *arg, const struct sk_result *result)
         writer_on_refused(writer);
         return;
     }
-    if (rows == NULL || sk_rows_count(rows) != batch->n) {
+    enum sk_settlement settlement;
+    bool of_all = rows != NULL && sk_settlement_of_all(rows, &settlement);
+    if (rows == NULL || (!of_all && sk_rows_count(rows) != batch->n)) {
         writer_put_back(writer, rows == NULL ? result->kind : SK_RESULT_FAILED);
         writer_pump(writer);
         return;
@@ -237,6 +241,25 @@ static void writer_on_written(void *arg, const struct sk_result *result)
     sk_backoff_reset(&writer->failure);
     sk_line_settled(batch->segment);
     sk_bisect_settled(batch->orders.head);
+    if (of_all)
+        writer_settle_all(writer, settlement);
+    else
+        writer_settle_each(writer, rows);
+    SK_ASSERT(batch->orders.count == 0);
+    sk_metrics_add(writer->sale->metrics, SK_METRIC_BATCHES_WRITTEN, 1);
+    batch->n = 0;
+    writer_pump(writer);
+}
+
+static void writer_settle_all(struct sk_writer *writer, enum sk_settlement settlement)
+{
+    while (writer->batch.orders.head != NULL)
+        writer_settle(writer, writer->batch.orders.head, settlement, NULL);
+}
+
+static void writer_settle_each(struct sk_writer *writer, const struct sk_rows *rows)
+{
+    struct batch *batch = &writer->batch;
     for (size_t row = 0; row < batch->n; row++) {
         size_t i;
         const char *live_id;
@@ -246,10 +269,6 @@ static void writer_on_written(void *arg, const struct sk_result *result)
         batch->rows[i] = NULL;
         writer_settle(writer, order, settlement, live_id);
     }
-    SK_ASSERT(batch->orders.count == 0);
-    sk_metrics_add(writer->sale->metrics, SK_METRIC_BATCHES_WRITTEN, 1);
-    batch->n = 0;
-    writer_pump(writer);
 }
 
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,

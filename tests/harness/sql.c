@@ -104,7 +104,15 @@ PGresult *sql_receive(PGconn *conn)
 
 void sql_must_end(PGresult *result, size_t n, const struct sql_end *ends)
 {
-    ck_assert_int_eq(PQntuples(result), (int)n); // one answer for each order
+    if (PQntuples(result) == 1 && PQgetisnull(result, 0, 0)) { // one answer for all orders
+        for (size_t i = 0; i < n; i++) {
+            ck_assert_str_eq(PQgetvalue(result, 0, 1), ends[i].outcome);
+            ck_assert_int_eq(ends[i].live_id, 0);
+        }
+        PQclear(result);
+        return;
+    }
+    ck_assert_int_eq(PQntuples(result), (int)n); // one for each
     for (int row = 0; row < (int)n; row++) {
         int i = atoi(PQgetvalue(result, row, 0)) - 1;
         char live_id[SK_UUID_SIZE] = "";

@@ -121,6 +121,12 @@ static const struct course {
        .rows = ROWS(3, {"1", "already_placed"}, {"2", "ended"}, {"3", "duplicate", A})},
       REMOVE("1-0 1-1"),
       READ_NOTHING("4")}},
+    {"one answer for all",
+     2,
+     {READ("4", ORDERS("1-0", A " alice," B " bob")),
+      {PLACE(A "," B, "\"alice\",\"bob\""), .rows = ROWS(1, {NULL, "placed"})},
+      REMOVE("1-0"),
+      READ_NOTHING("4")}},
     {"an entry without a session",
      1,
      {READ("4", ENTRY("1-0", TEXT("orders"), TEXT(A " alice"), TEXT("epoch"), TEXT("3"))),
@@ -255,7 +261,8 @@ END_TEST
 static const struct {
     const char *name;
     struct sk_rows rows;
-} wrong_rows[] = {{"stale", ROWS(2, {"1", "stale"}, {"2", "stale"})},
+} wrong_rows[] = {{"stale", ROWS(1, {NULL, "stale"})},
+                  {"a word that is not known", ROWS(1, {NULL, "place"})},
                   {"one order", ROWS(1, PLACED("1"))},
                   {"three orders", ROWS(3, PLACED("1"), PLACED("2"), PLACED("3"))}};
 

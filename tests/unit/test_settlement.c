@@ -36,6 +36,23 @@ START_TEST(what_is_not_known_is_a_clash)
 }
 END_TEST
 
+START_TEST(one_row_may_stand_for_all)
+{
+    static const char *const words[][ROW_COLUMNS] = {{NULL, "placed"}, {NULL, "stale"}, {NULL, "?"}, {"1", "placed"}};
+    static const enum sk_settlement wanted[] = {SK_SETTLEMENT_PLACED, SK_SETTLEMENT_STALE, SK_SETTLEMENT_CLASH};
+    enum sk_settlement settlement;
+    for (size_t i = 0; i < 3; i++) {
+        const struct sk_rows rows = {1, words + i};
+        ck_assert(sk_settlement_of_all(&rows, &settlement));
+        ck_assert_uint_eq(settlement, wanted[i]);
+    }
+    const struct sk_rows one = {1, words + 3}, two = {2, words}, none = {0, words};
+    ck_assert(!sk_settlement_of_all(&one, &settlement));
+    ck_assert(!sk_settlement_of_all(&two, &settlement));
+    ck_assert(!sk_settlement_of_all(&none, &settlement));
+}
+END_TEST
+
 START_TEST(arrays_are_written)
 {
     struct sk_buf array = {0};
@@ -68,6 +85,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, NULL, fake_stores_forget);
     tcase_add_test(tcase, each_word_has_its_meaning);
     tcase_add_test(tcase, what_is_not_known_is_a_clash);
+    tcase_add_test(tcase, one_row_may_stand_for_all);
     tcase_add_test(tcase, arrays_are_written);
     tcase_add_test(tcase, numbers_are_written);
     return harness_main(tcase, CK_FORK);

@@ -222,6 +222,32 @@ START_TEST(an_order_goes_to_its_commit)
 }
 END_TEST
 
+START_TEST(one_answer_may_stand_for_the_batch)
+{
+    grant(entry_of(1, "10-1"), 1, 3, false);
+    pump();
+    OUTCOMES({NULL, "placed"});
+    for (uint64_t ticket = 1; ticket <= 3; ticket++)
+        must_be_told(ticket, SK_VERDICT_PLACED);
+    ck_assert_uint_eq(counted(SK_METRIC_ORDERS_PLACED), 3);
+    must_drop_entry(0, "seckill:{1}:journal", "10-1");
+    answer_all_of_redis();
+    grant(entry_of(1, "10-2"), 4, 2, false);
+    pump();
+    OUTCOMES({NULL, "stale"}); // they are regrant's now
+    ck_assert_uint_eq(told_count, 3);
+    for (int i = 0; i < 2; i++) {
+        stale[i]->epoch = 8;
+        sk_writer_resume(writer, stale[i]);
+    }
+    pump();
+    OUTCOMES({NULL, "placed"});
+    ck_assert_uint_eq(counted(SK_METRIC_ORDERS_PLACED), 5);
+    answer_all_of_redis();
+    ck_assert(sk_writer_idle(writer));
+}
+END_TEST
+
 START_TEST(while_one_batch_commits_the_next_gathers)
 {
     grant(entry_of(1, "10-1"), 1, 1, false);
@@ -917,6 +943,7 @@ int main(void)
     tcase_set_timeout(tcase, 30);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, an_order_goes_to_its_commit);
+    tcase_add_test(tcase, one_answer_may_stand_for_the_batch);
     tcase_add_test(tcase, while_one_batch_commits_the_next_gathers);
     tcase_add_test(tcase, a_batch_is_of_one_voucher_and_one_epoch_and_has_its_bound);
     tcase_add_test(tcase, an_entry_is_dropped_when_the_last_of_its_orders_is_settled);
