@@ -84,7 +84,7 @@ def cost_of(service: Service, seconds: int) -> Cost:
 
 def counters(service: Service) -> Cost:
     """Ever since the start. The question for them counts as one statement and one command."""
-    cpu = {name: fine_cpu_ms(pid) for name, pid in service.pids.items()}
+    cpu = {name: fine_cpu_ms(pids) for name, pids in service.pids.items()}
     [[statements]] = service.stores.postgres.rows(
         "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
     )

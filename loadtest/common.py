@@ -19,9 +19,11 @@ import urllib.request
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Iterable
 
 ROOT = Path(__file__).resolve().parent.parent
 WRK_SCRIPT = ROOT / "loadtest" / "oversell.lua"
+RECONCILE_S = 120
 WRK_STOP_S = 20  # wrk ends within its own time-out of 10 s
 PSQL = ["psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1"]
 
@@ -93,10 +95,15 @@ class Redis:
         return other
 
     def call(self, *words: object, stdin: str = "") -> list[str]:
-        """One command; the reply's elements, or the lines of a text."""
+        """One command; the reply's elements, or the lines of a text. Standard input is its last word."""
         command = ["redis-cli", "-e", "-h", self.host, "-p", str(self.port), "-n", self.db or "0"]
-        command += ["-x"] if stdin else []
+        command += ["-x"] if stdin and words else []
         return run(command + [str(word) for word in words], stdin, self.env).splitlines()
+
+    def each(self, commands: Iterable[str]) -> list[str]:
+        """Many commands over one connection; the elements of all replies."""
+        lines = "\n".join(commands)
+        return self.call(stdin=lines) if lines else []
 
     def number(self, *words: object) -> int:
         return int(self.call(*words)[0] or 0)
@@ -145,6 +152,18 @@ def create_voucher(url: str, token: str, title: str, units: int) -> Voucher:
     if voucher["state"] != "open":
         raise Failure(f"{url}: voucher {voucher['id']} is {voucher['state']}")
     return Voucher(voucher["id"], units)
+
+
+def reconcile(url: str, token: str, voucher: Voucher) -> None:
+    """Loads the voucher into Redis again. It is open when this returns."""
+    request = urllib.request.Request(
+        f"{url}/admin/vouchers/{voucher.id}/reconcile", b"", {"Authorization": f"Bearer {token}"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=RECONCILE_S) as answer:
+            answer.read()
+    except OSError as error:
+        raise Failure(f"{url}: reconciling voucher {voucher.id}: {error}") from error
 
 
 @dataclass

@@ -69,6 +69,7 @@ def contender_figures(contender: Contender) -> dict[str, object]:
         "server_bytes": contender.median(lambda sample: sample.server_bytes),
         "buyer_bytes": contender.median(lambda sample: sample.buyer_bytes),
         "redis_buyer_bytes": contender.median(lambda sample: sample.redis_buyer_bytes),
+        "journal_bytes": contender.median(lambda sample: sample.journal_bytes),
     }
     cpu = {process: contender.median(lambda sample: sample.cpu[process]) for process in processes}
     return (

@@ -4,7 +4,8 @@
 --
 -- Set by the environment, because setup() does not see wrk's arguments:
 --   LOAD_PATH     path of the request; {user} in it stands for the buyer, who is otherwise in X-User-Id;
---                 {random} for 18 digits that are others each time
+--                 {random} for 18 digits that are others each time; {voucher} for the vouchers in their turn
+--   LOAD_VOUCHERS their ids, with spaces between
 --   LOAD_METHOD   POST unless given
 --   LOAD_URLS     addresses the threads take in turn, instead of the one on wrk's command line
 --   LOAD_THREADS  number of threads, as given to wrk
@@ -50,6 +51,7 @@ local repeat_ratio = tonumber(setting('REPEAT', '0'))
 local ids_prefix = setting('IDS')
 local number, mine, own, head, tail, ids = 0, 0, nil, nil, nil, nil
 local before -- of the random digits; nil where there are none
+local beginnings -- of a request, one a voucher; nil where the path names none
 
 function init(args)
   local path, headers = setting('PATH', '/'), {}
@@ -67,6 +69,14 @@ function init(args)
   first, last = text:find('{user}', 1, true)
   head, tail = text:sub(1, first - 1) .. 'u', text:sub(last + 1)
   own = head .. thread_id .. '-'
+  first, last = own:find('{voucher}', 1, true)
+  if first then
+    assert(repeat_ratio == 0 and not before, 'a crowd over several vouchers repeats nothing and makes up nothing')
+    beginnings = {}
+    for id in setting('VOUCHERS', ''):gmatch('%d+') do
+      beginnings[#beginnings + 1] = own:sub(1, first - 1) .. id .. own:sub(last + 1)
+    end
+  end
   mine = crowd > 0 and math.max(1, math.floor((crowd + thread_count - thread_id) / thread_count)) or 0
   math.randomseed(thread_id + tonumber(setting('SEED', '0')))
   if ids_prefix then
@@ -81,6 +91,9 @@ function request()
   number = number + 1
   if number > asked then
     asked = number
+  end
+  if beginnings then
+    own = beginnings[number % #beginnings + 1]
   end
   local text = own .. number .. tail
   if number == mine then

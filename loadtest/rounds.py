@@ -45,6 +45,7 @@ class Sample:
     server_bytes: int | None = None
     buyer_bytes: float | None = None  # the buyers' hash alone
     redis_buyer_bytes: float | None = None  # all that Redis has grown by
+    journal_bytes: int | None = None  # when all is settled
 
 
 # ---- the service ----
@@ -200,20 +201,20 @@ class Others:
 
     def crowd(self, name: str, seconds: int, **settings: object) -> tuple[common.Load, dict[str, float]]:
         server = self.servers[name]
-        pids = self.stores.pids | {"server": server.process.pid}
-        return measure_crowd(server.url, pids, self.options, seconds, None, **settings)
+        pids = self.stores.pids | {"server": [server.process.pid]}
+        return measure_crowd([server.url], pids, self.options, seconds, None, **settings)
 
     def redis_benchmark(self, seconds: int) -> Sample:
         self.open_bare_voucher()
-        number, redis_pid = seconds * 100_000, self.stores.pids["redis"]
+        number, redis_pids = seconds * 100_000, self.stores.pids["redis"]
         command = ["redis-benchmark", "-h", self.redis.host, "-p", str(self.redis.port), "--csv", "-n", str(number)]
         command += ["-a", self.redis.password] if self.redis.password else []
         command += ["-c", str(max(1, self.options.connections // PIPELINE)), "-P", str(PIPELINE), "-r", "2000000000"]
         command += ["EVALSHA", *self.script_call(), "__rand_int__", ORDER_ID]
-        before, client_before = cpu_seconds(redis_pid), common.child_cpu_seconds()
+        before, client_before = cpu_seconds(redis_pids), common.child_cpu_seconds()
         output = common.run(command)
         cpu = {
-            "redis": (cpu_seconds(redis_pid) - before) * 1000 / number,
+            "redis": (cpu_seconds(redis_pids) - before) * 1000 / number,
             "client": (common.child_cpu_seconds() - client_before) * 1000 / number,
         }
         figures = list(csv.DictReader(io.StringIO(output)))[-1]

@@ -33,24 +33,24 @@ def process_table() -> dict[int, tuple[int, float]]:
     return table
 
 
-def family_of(root: int, table: dict[int, tuple[int, float]]) -> list[int]:
-    """A process and everything below it."""
-    family = [root] if root in table else []
+def family_of(roots: list[int], table: dict[int, tuple[int, float]]) -> list[int]:
+    """Processes and everything below them."""
+    family = [root for root in roots if root in table]
     for pid in family:
         family += [child for child, (parent, _) in table.items() if parent == pid]
     return family
 
 
-def cpu_seconds(root: int) -> float:
-    """CPU time of a process and of everything below it."""
+def cpu_seconds(roots: list[int]) -> float:
+    """CPU time of processes and of everything below them."""
     table = process_table()
-    return sum(table[pid][1] for pid in family_of(root, table))
+    return sum(table[pid][1] for pid in family_of(roots, table))
 
 
-def fine_cpu_ms(root: int) -> float:
+def fine_cpu_ms(roots: list[int]) -> float:
     """The same by the scheduler's clock, which counts nanoseconds; of processes that still live only."""
     total_ns = 0
-    for pid in family_of(root, process_table()):
+    for pid in family_of(roots, process_table()):
         for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
             try:
                 total_ns += int(file.read_text().split()[0])

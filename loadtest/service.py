@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator
 
 import common
 from common import Failure, Voucher
@@ -23,37 +23,45 @@ UNITS = 100_000_000  # more than any turn can sell: everybody wins
 MAKERS = 8  # connections that make vouchers
 VOUCHERS_TIMEOUT_S = 10
 
+Pids = dict[str, list[int]]  # processes, by what they are
+
 
 @dataclass
 class Service:
     stores: Stores
-    server: Server
+    servers: list[Server]  # its instances
     token: str
     options: argparse.Namespace
 
     @property
     def url(self) -> str:
-        return self.server.url
+        return self.servers[0].url
 
     @property
-    def pids(self) -> dict[str, int]:
-        return {"server": self.server.process.pid} | self.stores.servers.pids
+    def urls(self) -> list[str]:
+        return [server.url for server in self.servers]
+
+    @property
+    def pids(self) -> Pids:
+        return {"server": [server.process.pid for server in self.servers]} | self.stores.servers.pids
 
     def resident_bytes(self) -> int:
-        return resident_bytes(self.server.process.pid)
+        return sum(resident_bytes(pid) for pid in self.pids["server"])
 
     def voucher(self, units: int = UNITS) -> Voucher:
         return common.create_voucher(self.url, self.token, "bench", units)
 
-    def vouchers(self, number: int) -> None:
-        """Makes many, over a few connections: they share the stores' fsync."""
+    def vouchers(self, number: int, units: int = 10) -> list[str]:
+        """Makes many, over a few connections: they share the stores' fsync. Gives their ids."""
         shares = [number // MAKERS + (maker < number % MAKERS) for maker in range(MAKERS)]
         with ThreadPoolExecutor(MAKERS) as makers:
-            list(makers.map(self.make_vouchers, shares))  # raises what a maker raised
+            made = list(makers.map(self.make_vouchers, shares, [units] * MAKERS))  # raises what a maker raised
+        return [voucher_id for ids in made for voucher_id in ids]
 
-    def make_vouchers(self, number: int) -> None:
+    def make_vouchers(self, number: int, units: int) -> list[str]:
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=VOUCHERS_TIMEOUT_S)
-        body, headers = json.dumps(common.voucher_terms("bench", 10)), common.admin_headers(self.token)
+        body, headers = json.dumps(common.voucher_terms("bench", units)), common.admin_headers(self.token)
+        ids = []
         try:
             for _ in range(number):
                 connection.request("POST", "/admin/vouchers", body, headers)
@@ -61,10 +69,12 @@ class Service:
                 text = answer.read().decode()
                 if answer.status != 201:
                     raise Failure(f"{self.url}/admin/vouchers answered {answer.status}: {text}")
+                ids.append(json.loads(text)["id"])
         except OSError as error:
             raise Failure(f"{self.url}/admin/vouchers: {error}") from error
         finally:
             connection.close()
+        return ids
 
     def sold_out_voucher(self) -> Voucher:
         voucher = self.voucher(units=1)
@@ -77,7 +87,7 @@ class Service:
         return ask(f"{self.url}/seckill/{voucher.id}", "POST", {"X-User-Id": user} | headers)
 
     def crowd(self, seconds: int, **settings: object) -> tuple[common.Load, dict[str, float]]:
-        return measure_crowd(self.url, self.pids, self.options, seconds, self.stores, **settings)
+        return measure_crowd(self.urls, self.pids, self.options, seconds, self.stores.wait_until_settled, **settings)
 
 
 @dataclass
@@ -89,39 +99,46 @@ class Side:
     folder: Path
 
     @contextmanager
-    def serving(self, **env: object) -> Iterator[Service]:
-        """The service on fresh stores, until the turn is over."""
-        build, token, port = self.stores.build, secrets.token_hex(16), free_port()
-        self.stores.renew()
+    def serving(self, template: str = "", instances: int = 1, **env: object) -> Iterator[Service]:
+        """The service on fresh stores (or on those that the template makes), until the turn is over."""
+        token = secrets.token_hex(16)
+        self.stores.renew(template)
         settings = {
             "SECKILL_DATABASE_URL": self.stores.service_url,
             "SECKILL_REDIS_URL": self.stores.redis.url,
             "SECKILL_ADMIN_TOKEN": token,
         } | {name: str(value) for name, value in env.items()}
+        service = Service(self.stores, [], token, self.options)
+        try:
+            for number in range(instances):
+                service.servers.append(self.start(number, settings))
+            yield service
+        finally:
+            for server in service.servers:
+                server.stop()
+
+    def start(self, number: int, settings: dict[str, str]) -> Server:
+        build, port = self.stores.build, free_port()
         command = [str(build.binary("seckill")), "--listen", f"127.0.0.1:{port}"]
         command += ["--reactors", str(self.options.reactors)]
-        server = start_server(command, port, "/readyz", self.folder / f"{build.name}.log", settings)
-        try:
-            yield Service(self.stores, server, token, self.options)
-        finally:
-            server.stop()
+        return start_server(command, port, "/readyz", self.folder / f"{build.name}-{number}.log", settings)
 
 
 def measure_crowd(
-    url: str,
-    pids: dict[str, int],
+    urls: list[str],
+    pids: Pids,
     options: argparse.Namespace,
     seconds: int,
-    journalled: Stores | None,
+    settle: Callable[[], None] | None,
     **settings: object,
 ) -> tuple[common.Load, dict[str, float]]:
-    """Runs wrk against a server, and waits for what it left to settle: that work is the server's as
+    """Runs wrk against servers, and waits for what it left to settle: that work is the servers' as
     well. Gives what wrk saw and the CPU seconds for 1,000 answers."""
-    before = {process: cpu_seconds(pid) for process, pid in pids.items()}
-    load = common.run_wrk([url], options.connections, options.wrk_threads, seconds, **settings)
-    if journalled:
-        journalled.wait_until_settled()
-    spent = {process: cpu_seconds(pid) - before[process] for process, pid in pids.items()}
+    before = {process: cpu_seconds(group) for process, group in pids.items()}
+    load = common.run_wrk(urls, options.connections, options.wrk_threads, seconds, **settings)
+    if settle:
+        settle()
+    spent = {process: cpu_seconds(group) - before[process] for process, group in pids.items()}
     spent["client"] = load.cpu_seconds
     return load, {process: cpu * 1000 / load.requests for process, cpu in spent.items()}
 

@@ -19,6 +19,7 @@ REDIS_DATABASES = range(1, 16)  # of a Redis as it is shipped; 0 is where other 
 REDIS_SETTINGS = {"appendonly": "yes", "save": "", "auto-aof-rewrite-percentage": "0"}
 SETTLE_S = 60
 QUIET_LOOKS = 3
+JOURNAL_FIELDS = ("length", "last-generated-id")  # of XINFO STREAM
 
 
 class StoreServers:
@@ -31,7 +32,7 @@ class StoreServers:
             raise Failure(f"no Redis and PostgreSQL to run on: run ./dev up, or set {', '.join(missing)}")
         self.owner_url, self.service_url = env["DATABASE_URL"], env["SECKILL_DATABASE_URL"]
         self.redis, self.postgres = Redis(env["REDIS_URL"]), Postgres(self.owner_url)
-        self.pids = {"redis": int(self.redis_server("process_id")), "postgres": self.postgres_pid()}
+        self.pids = {"redis": [int(self.redis_server("process_id"))], "postgres": [self.postgres_pid()]}
         self.free_databases = [number for number in REDIS_DATABASES if self.is_empty(number)]
 
     def redis_server(self, field: str) -> str:
@@ -80,6 +81,8 @@ class Stores:
         self.redis = servers.take_redis_database()
         self.name = f"seckill_bench_{os.getpid()}_{build.name}"
         self.template = f"{self.name}_template"
+        self.kept: list[str] = []  # other databases for turns to begin with
+        self.empty_bytes = 0  # of Redis's memory, when the turn began
         self.owner_url = database_url(servers.owner_url, self.name)
         self.service_url = database_url(servers.service_url, self.name)
         self.postgres = Postgres(self.owner_url)
@@ -94,21 +97,33 @@ class Stores:
             yield self
         finally:
             self.redis.call("FLUSHDB")
-            self.drop(self.name)
-            self.drop(self.template)
+            for database in (self.name, self.template, *self.kept):
+                self.drop(database)
 
     def drop(self, database: str) -> None:
         self.servers.postgres.rows(f"DROP DATABASE IF EXISTS {database}")
 
-    def renew(self) -> None:
-        """As if nothing had ever been sold. The checkpoint that comes with DROP DATABASE is welcome: every turn
-        begins right after one."""
+    def renew(self, template: str = "") -> None:
+        """As if nothing had ever been sold, or what was kept as a template. The checkpoint that comes with DROP
+        DATABASE is welcome: every turn begins right after one."""
         self.redis.call("FLUSHDB")
         self.drop(self.name)
-        self.servers.postgres.rows(f"CREATE DATABASE {self.name} TEMPLATE {self.template}")
+        self.servers.postgres.rows(f"CREATE DATABASE {self.name} TEMPLATE {template or self.template}")
         self.servers.rewrite_append_only_file()
+        self.empty_bytes = self.redis_bytes()
+
+    def keep_as_template(self) -> str:
+        """Sets the database aside, to which nobody may be connected; gives what renew() takes."""
+        template = f"{self.name}_{len(self.kept)}"
+        self.servers.postgres.rows(f"ALTER DATABASE {self.name} RENAME TO {template}")
+        self.kept.append(template)
+        return template
 
     # -- what they hold --
+
+    def all_orders(self) -> int:
+        """Those of all vouchers that were not refused."""
+        return int(self.postgres.rows("SELECT count(*) FROM voucher_order WHERE status::text <> 'refused'")[0][0])
 
     def orders(self, voucher_id: str) -> tuple[int, float]:
         """Orders that were not refused, and when the last one was written."""
@@ -130,11 +145,14 @@ class Stores:
         return self.keys("seckill:*:buyers")
 
     def buyers(self) -> int:
-        return sum(self.redis.number("HLEN", key) for key in self.buyers_keys())
+        return sum(map(int, self.redis.each(f"HLEN {key}" for key in self.buyers_keys())))
 
     def buyers_bytes(self) -> int:
         """The hashes of the buyers alone."""
-        return sum(self.redis.number("MEMORY", "USAGE", key, "SAMPLES", "0") for key in self.buyers_keys())
+        return sum(map(int, self.redis.each(f"MEMORY USAGE {key} SAMPLES 0" for key in self.buyers_keys())))
+
+    def journal_bytes(self) -> int:
+        return sum(map(int, self.redis.each(f"MEMORY USAGE {key} SAMPLES 0" for key in self.keys("seckill:*:journal"))))
 
     def redis_bytes(self) -> int:
         return next(int(line.partition(":")[2]) for line in self.redis.call("INFO", "memory") if "used_memory:" in line)
@@ -149,19 +167,18 @@ class Stores:
 
         def at_rest() -> bool:
             nonlocal before, quiet
-            journals = [self.journal(key) for key in self.keys("seckill:*:journal")]
+            journals = self.journals()
             still = journals == before and not any(length for length, _ in journals)
             before, quiet = journals, quiet + 1 if still else 0
             return quiet >= QUIET_LOOKS
 
         common.wait_for(f"{self.build.name}: empty journals", at_rest, SETTLE_S)
 
-    def journal(self, key: str) -> tuple[int, str]:
-        """Number of entries, and the id of the last one ever written."""
-        if self.redis.number("EXISTS", key) == 0:
-            return 0, ""
-        words = self.redis.call("XINFO", "STREAM", key)
-        return int(words[words.index("length") + 1]), words[words.index("last-generated-id") + 1]
+    def journals(self) -> list[tuple[int, str]]:
+        """Of each the number of entries, and the id of the last one ever written."""
+        words = self.redis.each(f"XINFO STREAM {key}" for key in sorted(self.keys("seckill:*:journal")))
+        lengths, newest = ([words[i + 1] for i, word in enumerate(words) if word == name] for name in JOURNAL_FIELDS)
+        return list(zip(map(int, lengths), newest))
 
 
 def database_url(url: str, name: str) -> str:

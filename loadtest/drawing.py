@@ -1,0 +1,67 @@
+"""Pieces of an SVG chart, for whatever draws one here: text, boxes, lines, a legend, and the page around them.
+
+Colours are classes, so that a chart follows the reader's light or dark mode.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Iterable
+
+# class: its colour on light ground, and on dark
+COLOURS = {
+    "blue": ("#2f6db3", "#6aa5e8"),
+    "orange": ("#d9822b", "#e8a352"),
+    "green": ("#3a8f5c", "#58b881"),
+    "red": ("#c0392b", "#e0675a"),
+    "yellow": ("#d9a441", "#d9ae55"),
+    "ink": ("#222222", "#e6e6e6"),
+    "faint": ("#555555", "#a8a8a8"),
+    "rule": ("#dddddd", "#3d444d"),
+    "ground": ("#ffffff", "#0d1117"),
+}
+FONT = "system-ui, sans-serif"
+
+
+def style() -> str:
+    def rules(shade: int) -> str:
+        return " ".join(
+            f".{name} {{ fill: {pair[shade]} }} .line-{name} {{ stroke: {pair[shade]}; fill: none }}"
+            for name, pair in COLOURS.items()
+        )
+
+    return (
+        f"<style>text {{ font-size: 12px }} .faint {{ font-size: 11px }} .title {{ font-size: 15px; font-weight: 600 }}"
+        f" .dashed {{ stroke-dasharray: 4 3 }}\n{rules(0)}\n@media (prefers-color-scheme: dark) {{ {rules(1)} }}</style>"
+    )
+
+
+def page(width: float, height: float, parts: Iterable[str]) -> str:
+    body = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" font-family="{FONT}">\n{style()}\n'
+        f'<rect width="100%" height="100%" class="ground"/>\n{body}\n</svg>\n'
+    )
+
+
+def text(x: float, y: float, words: str, kind: str = "ink", anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{html.escape(words)}</text>'
+
+
+def box(x: float, y: float, width: float, height: float, kind: str, radius: float = 2) -> str:
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{radius:g}" class="{kind}"/>'
+
+
+def line(points: Iterable[tuple[float, float]], kind: str = "rule", width: float = 1, dashed: bool = False) -> str:
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    more = " dashed" if dashed else ""
+    return f'<polyline points="{path}" class="line-{kind}{more}" stroke-width="{width:g}"/>'
+
+
+def dot(x: float, y: float, kind: str, radius: float = 3) -> str:
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" class="{kind}"/>'
+
+
+def swatch(x: float, y: float, kind: str, words: str) -> str:
+    """One entry of a legend; y is that of its words."""
+    return box(x, y - 10, 12, 12, kind) + text(x + 18, y, words)
