@@ -24,16 +24,16 @@ FONT = "system-ui, sans-serif"
 
 
 def style() -> str:
-    def rules(shade: int) -> str:
-        return " ".join(
+    light, dark = (
+        " ".join(
             f".{name} {{ fill: {pair[shade]} }} .line-{name} {{ stroke: {pair[shade]}; fill: none }}"
             for name, pair in COLOURS.items()
         )
-
-    return (
-        f"<style>text {{ font-size: 12px }} .faint {{ font-size: 11px }} .title {{ font-size: 15px; font-weight: 600 }}"
-        f" .dashed {{ stroke-dasharray: 4 3 }}\n{rules(0)}\n@media (prefers-color-scheme: dark) {{ {rules(1)} }}</style>"
+        for shade in (0, 1)
     )
+    sizes = "text { font-size: 12px } .faint { font-size: 11px } .title { font-size: 15px; font-weight: 600 }"
+    dashed = ".dashed { stroke-dasharray: 4 3 }"
+    return f"<style>{sizes} {dashed}\n{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}</style>"
 
 
 def page(width: float, height: float, parts: Iterable[str]) -> str:

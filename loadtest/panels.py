@@ -7,17 +7,16 @@ import math
 
 from drawing import box, dot, line, page, swatch, text
 
-COLUMNS, PANEL_WIDTH, PANEL_HEIGHT, TOP = 3, 330, 300, 70
+COLUMNS, PANEL_WIDTH, PANEL_HEIGHT, TOP = 3, 330, 310, 70
 LEFT, RIGHT = 48, 14  # of a panel: room for its scale
-CPU_TOP, CPU_HEIGHT = 36, 130
-WAIT_TOP, WAIT_HEIGHT = 206, 56
+CPU_TOP, CPU_HEIGHT = 46, 130
+WAIT_TOP, WAIT_HEIGHT = 228, 56
 BARS = (("server", "blue", "service"), ("redis", "orange", "Redis"), ("postgres", "green", "PostgreSQL"))
 
 
 def draw(tables: list[dict]) -> str:
     columns, rows = min(COLUMNS, len(tables)), math.ceil(len(tables) / COLUMNS)
-    parts = [text(16, 24, "What an order costs: CPU ms for 1,000 answers, and the wait of the slowest in a hundred", "ink title")]
-    parts += legend()
+    parts = [text(16, 24, "What a durable order costs as one thing grows", "ink title"), *legend()]
     for number, table in enumerate(tables):
         parts += panel(table, number % COLUMNS * PANEL_WIDTH, TOP + number // COLUMNS * PANEL_HEIGHT)
     return page(max(columns * PANEL_WIDTH, 2 * PANEL_WIDTH), TOP + rows * PANEL_HEIGHT, parts)
@@ -25,8 +24,8 @@ def draw(tables: list[dict]) -> str:
 
 def legend() -> list[str]:
     parts = [swatch(16 + 90 * i, 50, kind, words) for i, (_, kind, words) in enumerate(BARS)]
-    parts += [line([(306, 46), (330, 46)], "faint", 1.5, dashed=True), text(336, 50, "client (wrk)")]
-    parts += [line([(426, 46), (450, 46)], "red", 1.5), dot(438, 46, "red"), text(456, 50, "p99, on a scale of its own")]
+    parts += [line([(306, 46), (330, 46)], "ink", 1.5, dashed=True), text(336, 50, "client (wrk)")]
+    parts += [line([(426, 46), (450, 46)], "red", 1.5), dot(438, 46, "red"), text(456, 50, "p99")]
     return parts
 
 
@@ -34,7 +33,8 @@ def panel(table: dict, x: float, y: float) -> list[str]:
     rows = table["rows"]
     left, width = x + LEFT, PANEL_WIDTH - LEFT - RIGHT
     places = [left + width * (i + 0.5) / len(rows) for i in range(len(rows))]
-    labels = [text(at, y + WAIT_TOP - 22, f"{row['value']:,}", "faint", "middle") for at, row in zip(places, rows)]
+    below = y + CPU_TOP + CPU_HEIGHT + 18
+    labels = [text(at, below, f"{row['value']:,}", "faint", "middle") for at, row in zip(places, rows)]
     title = text(left, y + 18, table["title"], "ink title")
     return [title, *labels, *cpu_plot(rows, places, left, width, y), *wait_plot(rows, places, left, width, y)]
 
@@ -43,7 +43,7 @@ def cpu_plot(rows: list[dict], places: list[float], left: float, width: float, y
     costs = [{name: seconds * 1000 for name, seconds in row["cpu_s_per_1000"].items()} for row in rows]
     step = step_for(max(max(sum(cost[name] for name, _, _ in BARS), cost["client"]) for cost in costs))
     bottom, unit = y + CPU_TOP + CPU_HEIGHT, CPU_HEIGHT / (4 * step)
-    parts = scale("ms CPU", left, width, bottom, CPU_HEIGHT, step, 4)
+    parts = scale("CPU, ms for 1,000 answers", left, width, bottom, CPU_HEIGHT, step, 4)
     bar = min(34.0, width / len(rows) * 0.6)
     for at, cost in zip(places, costs):
         top = bottom
@@ -59,14 +59,14 @@ def wait_plot(rows: list[dict], places: list[float], left: float, width: float, 
     bottom, unit = y + WAIT_TOP + WAIT_HEIGHT, WAIT_HEIGHT / (2 * step)
     points = [(at, bottom - row["p99_ms"] * unit) for at, row in zip(places, rows)]
     return [
-        *scale("ms p99", left, width, bottom, WAIT_HEIGHT, step, 2),
+        *scale("p99, ms", left, width, bottom, WAIT_HEIGHT, step, 2),
         line(points, "red", 1.5),
         *(dot(*point, "red") for point in points),
     ]
 
 
 def scale(name: str, left: float, width: float, bottom: float, height: float, step: float, steps: int) -> list[str]:
-    parts = [text(left - 6, bottom - height - 8, name, "faint", "end")]
+    parts = [text(left, bottom - height - 7, name, "faint")]
     for i in range(steps + 1):
         at = bottom - height * i / steps
         parts += [line([(left, at), (left + width, at)]), text(left - 6, at + 4, f"{step * i:,g}", "faint", "end")]
