@@ -41,9 +41,9 @@ def panel(table: dict, x: float, y: float) -> list[str]:
 
 def cpu_plot(rows: list[dict], places: list[float], left: float, width: float, y: float) -> list[str]:
     costs = [{name: seconds * 1000 for name, seconds in row["cpu_s_per_1000"].items()} for row in rows]
-    step = step_for(max(max(sum(cost[name] for name, _, _ in BARS), cost["client"]) for cost in costs))
-    bottom, unit = y + CPU_TOP + CPU_HEIGHT, CPU_HEIGHT / (4 * step)
-    parts = scale("CPU, ms for 1,000 answers", left, width, bottom, CPU_HEIGHT, step, 4)
+    step, steps = steps_to(max(max(sum(cost[name] for name, _, _ in BARS), cost["client"]) for cost in costs), 4)
+    bottom, unit = y + CPU_TOP + CPU_HEIGHT, CPU_HEIGHT / (steps * step)
+    parts = scale("CPU, ms for 1,000 answers", left, width, bottom, CPU_HEIGHT, step, steps)
     bar = min(34.0, width / len(rows) * 0.6)
     for at, cost in zip(places, costs):
         top = bottom
@@ -55,11 +55,11 @@ def cpu_plot(rows: list[dict], places: list[float], left: float, width: float, y
 
 
 def wait_plot(rows: list[dict], places: list[float], left: float, width: float, y: float) -> list[str]:
-    step = step_for(max(row["p99_ms"] for row in rows), 2)
-    bottom, unit = y + WAIT_TOP + WAIT_HEIGHT, WAIT_HEIGHT / (2 * step)
+    step, steps = steps_to(max(row["p99_ms"] for row in rows), 2)
+    bottom, unit = y + WAIT_TOP + WAIT_HEIGHT, WAIT_HEIGHT / (steps * step)
     points = [(at, bottom - row["p99_ms"] * unit) for at, row in zip(places, rows)]
     return [
-        *scale("p99, ms", left, width, bottom, WAIT_HEIGHT, step, 2),
+        *scale("p99, ms", left, width, bottom, WAIT_HEIGHT, step, steps),
         line(points, "red", 1.5),
         *(dot(*point, "red") for point in points),
     ]
@@ -73,7 +73,8 @@ def scale(name: str, left: float, width: float, bottom: float, height: float, st
     return parts
 
 
-def step_for(most: float, steps: int = 4) -> float:
-    """The smallest round step of which so many reach it."""
+def steps_to(most: float, steps: int) -> tuple[float, int]:
+    """The smallest round step of which so many reach it, and how many do."""
     power = 10 ** math.floor(math.log10(max(most, 1e-9) / steps))
-    return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor * steps >= most)
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor * steps >= most)
+    return step, max(1, math.ceil(most / step))
