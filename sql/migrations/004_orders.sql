@@ -116,6 +116,28 @@ BEGIN
 END
 $$;
 
+-- Batches of several segments in one transaction: a commit costs the same for one order as for hundreds. Batch i has the
+-- next p_counts[i] of p_ids and p_users. Segments are locked in one order by all callers. All slots are those of one server.
+-- The outcomes of place_orders(), and which batch (from 1) they are about.
+CREATE FUNCTION place_batches(p_slots integer[], p_vouchers bigint[], p_epochs bigint[], p_counts integer[],
+                              p_ids uuid[], p_users text[], p_journals text[])
+RETURNS TABLE (n integer, outcome text, live_id uuid, batch integer)
+LANGUAGE plpgsql AS $$
+DECLARE
+    b record;
+BEGIN
+    FOR b IN SELECT o.i, o.slot, o.voucher, o.epoch, o.journal, sum(o.count) OVER (ORDER BY o.i) - o.count + 1 AS first,
+                    sum(o.count) OVER (ORDER BY o.i) AS last
+               FROM unnest(p_slots, p_vouchers, p_epochs, p_counts, p_journals)
+                    WITH ORDINALITY AS o (slot, voucher, epoch, count, journal, i)
+              ORDER BY o.voucher, o.slot LOOP
+        RETURN QUERY SELECT p.n, p.outcome, p.live_id, b.i::integer
+                       FROM place_orders(b.slot, b.voucher, b.epoch, p_ids[b.first:b.last], p_users[b.first:b.last],
+                                         b.journal) p;
+    END LOOP;
+END
+$$;
+
 -- Keeps orders as refused that were accepted once and hold no unit any more, each with its reason. An order
 -- that PostgreSQL knows already stays what it is. Returns what each one is now: already_placed or ended.
 CREATE FUNCTION refuse_orders(p_slot integer, p_voucher bigint, p_ids uuid[], p_users text[], p_reasons text[])

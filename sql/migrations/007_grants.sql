@@ -22,6 +22,7 @@ DECLARE
         'retire_voucher(bigint, integer, bigint), recall_voucher(bigint), find_retired(bigint, text),'
         'retired_epoch(integer),'
         'place_orders(integer, bigint, bigint, uuid[], text[], text),'
+        'place_batches(integer[], bigint[], bigint[], integer[], uuid[], text[], text[]),'
         'refuse_orders(integer, bigint, uuid[], text[], text[]),'
         'find_order(integer, uuid, text), list_orders(text, uuid[], bigint[]),'
         'set_aside(integer, bigint, text, bytea, text, text),'

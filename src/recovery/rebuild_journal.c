@@ -249,6 +249,14 @@ static void journal_settle(struct sk_rebuild_journal *journal, enum journal_stat
         journal_fail(journal);
 }
 
+// One row for all, or one for each; stale is for all.
+static bool journal_is_settled(const struct sk_rebuild_journal *journal, const struct sk_rows *rows)
+{
+    size_t n = 0, count = sk_rows_count(rows);
+    enum sk_settlement first = count == 0 ? SK_SETTLEMENT_CLASH : sk_settlement_read(rows, 0, &n, NULL);
+    return n == SK_SETTLEMENT_OF_ALL ? first == SK_SETTLEMENT_PLACED : count == journal->orders;
+}
+
 static void journal_on_settled(void *arg, const struct sk_result *result)
 {
     const struct sk_rows *rows = result->rows;
@@ -257,9 +265,7 @@ static void journal_on_settled(void *arg, const struct sk_result *result)
         journal_on_refused(journal);
         return;
     }
-    enum sk_settlement settlement;
-    if (rows == NULL || (sk_settlement_of_all(rows, &settlement) ? settlement != SK_SETTLEMENT_PLACED // stale
-                                                                 : sk_rows_count(rows) != journal->orders)) {
+    if (rows == NULL || !journal_is_settled(journal, rows)) {
         journal_fail(journal);
         return;
     }

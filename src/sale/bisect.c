@@ -12,6 +12,11 @@ bool sk_bisect_may_follow(const struct sk_order_list *batch, const struct sk_ord
            last->refusals == 0;
 }
 
+bool sk_bisect_is_suspect(const struct sk_order *order)
+{
+    return order->entry->part != 0;
+}
+
 void sk_bisect_refused(const struct sk_order_list *batch)
 {
     struct sk_entry *first = batch->head->entry;

@@ -10,6 +10,9 @@
 // to themselves, and a suspect order too.
 bool sk_bisect_may_follow(const struct sk_order_list *batch, const struct sk_order *order);
 
+// Whether it is of an entry that PostgreSQL has refused.
+bool sk_bisect_is_suspect(const struct sk_order *order);
+
 // PostgreSQL has refused a batch of several orders: the next ones are smaller.
 void sk_bisect_refused(const struct sk_order_list *batch);
 

@@ -20,10 +20,10 @@ void sk_line_add(struct sk_line *line, struct sk_segment *segment)
     line->last = segment;
 }
 
-struct sk_segment *sk_line_take(struct sk_line *line, uint64_t now_ms)
+struct sk_segment *sk_line_take(struct sk_line *line, uint64_t now_ms, bool (*may)(const struct sk_segment *segment))
 {
     struct sk_segment *before = NULL, *segment = line->first;
-    while (segment != NULL && segment->granted.not_before_ms > now_ms) {
+    while (segment != NULL && (segment->granted.not_before_ms > now_ms || (may != NULL && !may(segment)))) {
         before = segment;
         segment = segment->granted.next;
     }
@@ -47,6 +47,7 @@ void sk_line_pause(struct sk_segment *segment, enum sk_pause why, uint64_t now_m
     bool grows = backoff->span_ms < MOST_MS;
     uint32_t pause_ms = sk_backoff_next(backoff);
     segment->granted.not_before_ms = now_ms + pause_ms;
+    segment->granted.alone = true;
     if (why == SK_PAUSE_LOCKED && grows)
         sk_log(SK_LOG_WARN, "another transaction holds the row of a segment; its orders wait",
                "voucher=%" PRId64 " segment=%u pause_ms=%" PRIu32, segment->voucher_id, segment->number, pause_ms);
@@ -54,12 +55,19 @@ void sk_line_pause(struct sk_segment *segment, enum sk_pause why, uint64_t now_m
 
 void sk_line_refused(struct sk_segment *segment, uint64_t now_ms)
 {
+    segment->granted.alone = true;
     if (++segment->granted.refusals >= REFUSALS_MAX)
         sk_line_pause(segment, SK_PAUSE_FAILED, now_ms);
 }
 
+void sk_line_part(struct sk_segment *segment)
+{
+    segment->granted.alone = true;
+}
+
 void sk_line_settled(struct sk_segment *segment)
 {
+    segment->granted.alone = false;
     sk_backoff_reset(&segment->granted.locked);
     sk_backoff_reset(&segment->granted.failed);
     segment->granted.refusals = 0;

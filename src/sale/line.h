@@ -13,8 +13,8 @@ struct sk_line {
 
 void sk_line_add(struct sk_line *line, struct sk_segment *segment); // at the end, unless it is in it
 
-// The first that is not paused leaves the line. NULL: there is none.
-struct sk_segment *sk_line_take(struct sk_line *line, uint64_t now_ms);
+// The first that is not paused leaves the line; `may` NULL: any. NULL: there is none.
+struct sk_segment *sk_line_take(struct sk_line *line, uint64_t now_ms, bool (*may)(const struct sk_segment *segment));
 
 enum sk_pause {
     SK_PAUSE_LOCKED, // another transaction holds its row
@@ -28,6 +28,9 @@ void sk_line_pause(struct sk_segment *segment, enum sk_pause why, uint64_t now_m
 // A batch of it was refused permanently. Pauses it if that has happened too often in a row: more often than it takes to
 // find one bad order among good ones.
 void sk_line_refused(struct sk_segment *segment, uint64_t now_ms);
+
+// A batch that it shared with others has failed, perhaps for another's sake: the next one is of it alone.
+void sk_line_part(struct sk_segment *segment);
 
 void sk_line_settled(struct sk_segment *segment);
 

@@ -45,11 +45,12 @@ struct sk_gate {
     bool filtering; // the filter is being read
 };
 
-// Orders that wait for a database batch. Touched by writer.c alone.
+// Orders that wait for a batch of PostgreSQL. Touched by writer.c, line.c and batch.c.
 struct sk_granted {
     struct sk_order_list orders;
     struct sk_segment *next;
     bool listed;
+    bool alone;               // the last batch with its orders failed: the next one is of it alone
     uint64_t not_before_ms;   // PostgreSQL is not asked before that; other segments go on
     struct sk_backoff locked; // of that pause, while another transaction holds the segment's row
     struct sk_backoff failed; // of that pause, after any other failure

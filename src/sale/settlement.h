@@ -2,8 +2,8 @@
 #ifndef SK_SALE_SETTLEMENT_H
 #define SK_SALE_SETTLEMENT_H
 
-#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "pg_link.h"
 
@@ -17,8 +17,8 @@ enum sk_settlement {
     SK_SETTLEMENT_CLASH,          // its id is another order's
 };
 
-// True: one row stands for all orders of the call, *settlement for each of them.
-bool sk_settlement_of_all(const struct sk_rows *rows, enum sk_settlement *settlement);
+// For *n: the row stands for all orders of the call.
+#define SK_SETTLEMENT_OF_ALL SIZE_MAX
 
 // Reads a row (n, outcome, live_id). *n: which order of the call, from 0. *live_id: the user's live order if it is
 // another one, else NULL; borrowed from the rows. live_id NULL: the rows do not have that column. A word that is not

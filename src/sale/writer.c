@@ -1,5 +1,5 @@
-// One batch is in PostgreSQL at a time, and what is granted meanwhile gathers for the next. All orders of a batch are
-// of one segment and one epoch, because one call of place_orders() is. Segments take turns.
+// One batch (batch.h) is in PostgreSQL at a time, and what is granted meanwhile gathers for the next. Segments take
+// turns.
 //
 // Orders that no request waits for (Prefer: respond-async, and recovered ones) are patient: during a rush they are
 // written only now and then, so that the rush has the machine to itself, and the more of them there are the more
@@ -7,18 +7,19 @@
 //
 // No failure is final: if the answer is lost the batch goes back and is retried under the same ids, which settles
 // it whatever became of the first try (P7). A failure of the link pauses the writer; one of a statement - the segment's
-// row is locked, its orders are refused - pauses that segment alone. What is refused permanently is bisected
+// row is locked, its orders are refused - pauses that segment alone: where several shared the batch, each goes alone
+// first. What is refused permanently is bisected
 // (bisect.h); only a single order that was refused waits before it is tried again, and after TRIES_MAX times it becomes
 // a dead letter.
 #include "writer.h"
 
 #include "backoff.h"
+#include "batch.h"
 #include "bisect.h"
 #include "dead_letter.h"
 #include "failpoint.h"
 #include "line.h"
 #include "log.h"
-#include "params.h"
 #include "settlement.h"
 #include "timer.h"
 
@@ -30,15 +31,6 @@ enum {
     PAUSE_MOST_MS = 2000,
 };
 
-// The one that PostgreSQL has; n 0: none.
-struct batch {
-    struct sk_segment *segment;
-    int64_t epoch;
-    struct sk_order_list orders; // WRITING
-    struct sk_order **rows;      // the same in the order of the call's parameters; batch_max of them
-    size_t n;
-};
-
 struct sk_writer {
     const struct sk_sale *sale;
     struct sk_writer_events events;
@@ -48,12 +40,11 @@ struct sk_writer {
     size_t impatient;             // GRANTED and DELAYED orders that a request waits for
     uint64_t patient_at_ms;       // when a batch of patient ones was last made
     bool rush;
-    struct batch batch;
+    struct sk_batch batch;     // that PostgreSQL has
     struct sk_backoff failure; // of the link
     struct sk_backoff refusal; // of single orders
     uint64_t pause_until_ms;   // after a failure of the link
     struct sk_timer *tick;
-    struct sk_buf ids, users; // the parameters of the call being made
 };
 
 static void writer_on_tick(void *arg);
@@ -62,10 +53,9 @@ static void writer_enqueue(struct sk_writer *writer, struct sk_order *order);
 static void writer_pump(struct sk_writer *writer);
 static bool writer_may_rest(const struct sk_writer *writer);
 static void writer_collect(struct sk_writer *writer, struct sk_segment *segment);
-static void writer_write(struct sk_writer *writer);
 static void writer_on_written(void *arg, const struct sk_result *result);
-static void writer_settle_all(struct sk_writer *writer, enum sk_settlement settlement);
-static void writer_settle_each(struct sk_writer *writer, const struct sk_rows *rows);
+static void writer_settle_row(struct sk_writer *writer, const struct sk_rows *rows, size_t row);
+static void writer_end_batch(struct sk_writer *writer);
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
                           const char *live_id);
 static void writer_leave_entry(struct sk_writer *writer, struct sk_entry *entry);
@@ -86,9 +76,9 @@ struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_wri
     writer->events = *events;
     writer->failure = (struct sk_backoff){.first_ms = FAILURE_MS, .most_ms = PAUSE_MOST_MS};
     writer->refusal = writer->failure;
-    writer->batch.rows = calloc((size_t)sale->config->batch_max, sizeof(struct sk_order *));
+    enum sk_status opened = sk_batch_open(&writer->batch, (size_t)sale->config->batch_max);
     writer->tick = sk_timer_open(sale->loop, TICK_MS, writer_on_tick, writer);
-    if (writer->batch.rows == NULL || writer->tick == NULL) {
+    if (opened != SK_OK || writer->tick == NULL) {
         sk_writer_close(writer);
         return NULL;
     }
@@ -150,17 +140,20 @@ void sk_writer_pump(struct sk_writer *writer, bool rush)
 static void writer_pump(struct sk_writer *writer)
 {
     uint64_t now = uv_now(writer->sale->loop);
-    if (writer->line.first == NULL || writer->batch.n > 0 || now < writer->pause_until_ms ||
+    if (writer->line.first == NULL || writer->batch.part_count > 0 || now < writer->pause_until_ms ||
         !sk_pg_ready(writer->sale->pg) || writer_may_rest(writer))
         return;
-    struct sk_segment *segment = sk_line_take(&writer->line, now);
+    struct sk_segment *segment = sk_line_take(&writer->line, now, NULL);
     if (segment == NULL)
         return;
     if (writer->impatient == 0)
         writer->patient_at_ms = now;
     writer_collect(writer, segment);
     SK_FAILPOINT("writer.collected");
-    writer_write(writer);
+    if (sk_batch_send(&writer->batch, writer->sale->pg, writer_on_written, writer) != SK_OK)
+        writer_put_back(writer, SK_RESULT_LOST);
+    else
+        SK_FAILPOINT("writer.sent");
 }
 
 // Whether the orders that wait may wait some more: no request waits for them, there is a rush, and the last
@@ -175,48 +168,20 @@ static bool writer_may_rest(const struct sk_writer *writer)
 
 static void writer_collect(struct sk_writer *writer, struct sk_segment *segment)
 {
-    struct batch *batch = &writer->batch;
-    size_t most = (size_t)writer->sale->config->batch_max;
-    struct sk_order *order = segment->granted.orders.head;
-    batch->segment = segment;
-    batch->epoch = order->epoch;
-    for (; order != NULL && batch->n < most; order = segment->granted.orders.head) {
-        if (order->epoch != batch->epoch || !sk_bisect_may_follow(&batch->orders, order))
-            break;
-        writer->impatient -= !order->patient;
-        sk_order_move(writer->sale->orders, order, SK_ORDER_WRITING, &batch->orders);
-        batch->rows[batch->n++] = order;
+    struct sk_batch *batch = &writer->batch;
+    uint64_t now = uv_now(writer->sale->loop);
+    bool share = sk_batch_may_share(segment);
+    struct sk_segment *taken[SK_BATCH_PARTS_MAX];
+    size_t n = 0;
+    while (segment != NULL) {
+        taken[n++] = segment;
+        writer->impatient -= sk_batch_add(batch, writer->sale->orders, segment);
+        segment = share && sk_batch_has_room(batch) ? sk_line_take(&writer->line, now, sk_batch_may_share) : NULL;
     }
-    if (segment->granted.orders.head != NULL)
-        sk_line_add(&writer->line, segment);
-}
-
-static void writer_write(struct sk_writer *writer)
-{
-    const struct batch *batch = &writer->batch;
-    char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], epoch[SK_PARAM_NUMBER_SIZE];
-    const char *newest = NULL; // journal id
-    sk_params_begin(&writer->ids);
-    sk_params_begin(&writer->users);
-    for (const struct sk_order *order = batch->orders.head; order != NULL; order = order->next) {
-        sk_params_add(&writer->ids, order->id);
-        sk_params_add_text(&writer->users, order->user);
-        const char *journal_id = order->entry->journal_id;
-        if (journal_id[0] != '\0' && journal_id != newest &&
-            (newest == NULL || sk_journal_compare(journal_id, newest) > 0))
-            newest = journal_id;
+    for (size_t i = 0; i < n; i++) {
+        if (taken[i]->granted.orders.head != NULL)
+            sk_line_add(&writer->line, taken[i]);
     }
-    const char *params[] = {sk_params_number(slot, batch->segment->slot),
-                            sk_params_number(voucher, batch->segment->voucher_id),
-                            sk_params_number(epoch, batch->epoch),
-                            sk_params_end(&writer->ids),
-                            sk_params_end(&writer->users),
-                            newest};
-    if (params[3] == NULL || params[4] == NULL ||
-        sk_pg_call(writer->sale->pg, SK_STATEMENT_PLACE_ORDERS, 6, params, writer_on_written, writer) != SK_OK)
-        writer_put_back(writer, SK_RESULT_LOST);
-    else
-        SK_FAILPOINT("writer.sent");
 }
 
 // ---- results ----
@@ -225,50 +190,51 @@ static void writer_on_written(void *arg, const struct sk_result *result)
 {
     const struct sk_rows *rows = result->rows;
     struct sk_writer *writer = arg;
-    struct batch *batch = &writer->batch;
+    struct sk_batch *batch = &writer->batch;
     SK_FAILPOINT("writer.committed");
-    if (result->kind == SK_RESULT_REFUSED) {
+    if (result->kind == SK_RESULT_REFUSED && batch->part_count == 1) {
         writer_on_refused(writer);
         return;
     }
-    enum sk_settlement settlement;
-    bool of_all = rows != NULL && sk_settlement_of_all(rows, &settlement);
-    if (rows == NULL || (!of_all && sk_rows_count(rows) != batch->n)) {
+    if (rows == NULL || !sk_batch_is_answered(batch, rows)) {
         writer_put_back(writer, rows == NULL ? result->kind : SK_RESULT_FAILED);
         writer_pump(writer);
         return;
     }
     sk_backoff_reset(&writer->failure);
-    sk_line_settled(batch->segment);
-    sk_bisect_settled(batch->orders.head);
-    if (of_all)
-        writer_settle_all(writer, settlement);
-    else
-        writer_settle_each(writer, rows);
-    SK_ASSERT(batch->orders.count == 0);
+    for (size_t i = 0; i < batch->part_count; i++) {
+        sk_line_settled(batch->parts[i].segment);
+        sk_bisect_settled(batch->parts[i].orders.head);
+    }
+    for (size_t row = 0; row < sk_rows_count(rows); row++)
+        writer_settle_row(writer, rows, row);
     sk_metrics_add(writer->sale->metrics, SK_METRIC_BATCHES_WRITTEN, 1);
-    batch->n = 0;
+    writer_end_batch(writer);
     writer_pump(writer);
 }
 
-static void writer_settle_all(struct sk_writer *writer, enum sk_settlement settlement)
+static void writer_settle_row(struct sk_writer *writer, const struct sk_rows *rows, size_t row)
 {
-    while (writer->batch.orders.head != NULL)
-        writer_settle(writer, writer->batch.orders.head, settlement, NULL);
+    struct sk_batch_part *part = sk_batch_part_of(&writer->batch, rows, row);
+    size_t n;
+    const char *live_id;
+    enum sk_settlement settlement = sk_settlement_read(rows, row, &n, &live_id);
+    if (n == SK_SETTLEMENT_OF_ALL) {
+        while (part->orders.head != NULL)
+            writer_settle(writer, part->orders.head, settlement, NULL);
+        return;
+    }
+    SK_ASSERT(n < part->count && writer->batch.rows[part->first + n] != NULL); // each order is answered for once
+    struct sk_order *order = writer->batch.rows[part->first + n];
+    writer->batch.rows[part->first + n] = NULL;
+    writer_settle(writer, order, settlement, live_id);
 }
 
-static void writer_settle_each(struct sk_writer *writer, const struct sk_rows *rows)
+static void writer_end_batch(struct sk_writer *writer)
 {
-    struct batch *batch = &writer->batch;
-    for (size_t row = 0; row < batch->n; row++) {
-        size_t i;
-        const char *live_id;
-        enum sk_settlement settlement = sk_settlement_read(rows, row, &i, &live_id);
-        SK_ASSERT(i < batch->n && batch->rows[i] != NULL); // the function answers for each order once
-        struct sk_order *order = batch->rows[i];
-        batch->rows[i] = NULL;
-        writer_settle(writer, order, settlement, live_id);
-    }
+    for (size_t i = 0; i < writer->batch.part_count; i++)
+        SK_ASSERT(writer->batch.parts[i].orders.count == 0);
+    writer->batch.part_count = writer->batch.n = 0;
 }
 
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
@@ -330,41 +296,44 @@ static void writer_leave_entry(struct sk_writer *writer, struct sk_entry *entry)
 // The batch goes back where it came from, before what has gathered since.
 static void writer_return_batch(struct sk_writer *writer)
 {
-    struct batch *batch = &writer->batch;
-    struct sk_order *order;
-    while ((order = batch->orders.tail) != NULL) {
-        writer->impatient += !order->patient;
-        sk_order_move_first(writer->sale->orders, order, SK_ORDER_GRANTED, &batch->segment->granted.orders);
+    for (size_t i = 0; i < writer->batch.part_count; i++) {
+        struct sk_batch_part *part = &writer->batch.parts[i];
+        struct sk_order *order;
+        while ((order = part->orders.tail) != NULL) {
+            writer->impatient += !order->patient;
+            sk_order_move_first(writer->sale->orders, order, SK_ORDER_GRANTED, &part->segment->granted.orders);
+        }
+        sk_line_add(&writer->line, part->segment);
     }
-    batch->n = 0;
-    sk_line_add(&writer->line, batch->segment);
 }
 
 static void writer_put_back(struct sk_writer *writer, enum sk_result_kind kind)
 {
+    struct sk_batch *batch = &writer->batch;
     uint64_t now = uv_now(writer->sale->loop);
     writer_return_batch(writer);
     if (kind == SK_RESULT_LOST)
         writer->pause_until_ms = now + sk_backoff_next(&writer->failure);
+    else if (batch->part_count == 1)
+        sk_line_pause(batch->parts[0].segment, kind == SK_RESULT_LOCKED ? SK_PAUSE_LOCKED : SK_PAUSE_FAILED, now);
     else
-        sk_line_pause(writer->batch.segment, kind == SK_RESULT_LOCKED ? SK_PAUSE_LOCKED : SK_PAUSE_FAILED, now);
+        for (size_t i = 0; i < batch->part_count; i++)
+            sk_line_part(batch->parts[i].segment);
+    writer_end_batch(writer);
 }
 
 // Each step makes the parts smaller, so there is no pause between them, unless the segment has nothing but bad orders.
 static void writer_on_refused(struct sk_writer *writer)
 {
-    struct batch *batch = &writer->batch;
-    struct sk_segment *segment = batch->segment;
-    bool is_single = batch->n == 1;
-    struct sk_order *single = batch->orders.head;
-    sk_line_refused(segment, uv_now(writer->sale->loop));
-    sk_bisect_refused(&batch->orders);
-    if (is_single) {
-        batch->n = 0;
+    struct sk_batch_part *part = &writer->batch.parts[0];
+    struct sk_order *single = part->count == 1 ? part->orders.head : NULL;
+    sk_line_refused(part->segment, uv_now(writer->sale->loop));
+    sk_bisect_refused(&part->orders);
+    if (single != NULL)
         writer_on_single_refused(writer, single);
-    } else {
+    else
         writer_return_batch(writer);
-    }
+    writer_end_batch(writer);
     writer_pump(writer);
 }
 
@@ -421,7 +390,8 @@ static void writer_on_set_aside(void *arg, bool kept)
 
 void sk_writer_count(const struct sk_writer *writer, struct sk_left *left)
 {
-    writer_count_list(writer, &writer->batch.orders, left);
+    for (size_t i = 0; i < writer->batch.part_count; i++)
+        writer_count_list(writer, &writer->batch.parts[i].orders, left);
     writer_count_list(writer, &writer->delayed, left);
     writer_count_list(writer, &writer->letters, left);
     for (const struct sk_segment *segment = writer->line.first; segment != NULL; segment = segment->granted.next)
@@ -444,7 +414,7 @@ static void writer_count_list(const struct sk_writer *writer, const struct sk_or
 
 bool sk_writer_idle(const struct sk_writer *writer)
 {
-    return writer->line.first == NULL && writer->batch.n == 0 && writer->delayed.count == 0 &&
+    return writer->line.first == NULL && writer->batch.part_count == 0 && writer->delayed.count == 0 &&
            writer->letters.count == 0;
 }
 
@@ -468,16 +438,15 @@ void sk_writer_close(struct sk_writer *writer)
 {
     if (writer == NULL)
         return;
-    writer_forget_list(writer, &writer->batch.orders);
+    for (size_t i = 0; i < writer->batch.part_count; i++)
+        writer_forget_list(writer, &writer->batch.parts[i].orders);
     writer_forget_list(writer, &writer->delayed);
     writer_forget_list(writer, &writer->letters);
     for (struct sk_segment *segment = writer->line.first, *next; segment != NULL; segment = next) {
         next = segment->granted.next;
         writer_forget_list(writer, &segment->granted.orders);
     }
-    sk_buf_free(&writer->ids);
-    sk_buf_free(&writer->users);
     sk_timer_close(writer->tick);
-    free(writer->batch.rows);
+    sk_batch_close(&writer->batch);
     free(writer);
 }

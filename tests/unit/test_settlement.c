@@ -39,17 +39,14 @@ END_TEST
 START_TEST(one_row_may_stand_for_all)
 {
     static const char *const words[][ROW_COLUMNS] = {{NULL, "placed"}, {NULL, "stale"}, {NULL, "?"}, {"1", "placed"}};
-    static const enum sk_settlement wanted[] = {SK_SETTLEMENT_PLACED, SK_SETTLEMENT_STALE, SK_SETTLEMENT_CLASH};
-    enum sk_settlement settlement;
-    for (size_t i = 0; i < 3; i++) {
-        const struct sk_rows rows = {1, words + i};
-        ck_assert(sk_settlement_of_all(&rows, &settlement));
-        ck_assert_uint_eq(settlement, wanted[i]);
+    static const enum sk_settlement wanted[] = {SK_SETTLEMENT_PLACED, SK_SETTLEMENT_STALE, SK_SETTLEMENT_CLASH,
+                                                SK_SETTLEMENT_PLACED};
+    const struct sk_rows rows = {4, words};
+    for (size_t row = 0; row < 4; row++) {
+        size_t n = 99;
+        ck_assert_uint_eq(sk_settlement_read(&rows, row, &n, NULL), wanted[row]);
+        ck_assert_uint_eq(n, row < 3 ? SK_SETTLEMENT_OF_ALL : 0);
     }
-    const struct sk_rows one = {1, words + 3}, two = {2, words}, none = {0, words};
-    ck_assert(!sk_settlement_of_all(&one, &settlement));
-    ck_assert(!sk_settlement_of_all(&two, &settlement));
-    ck_assert(!sk_settlement_of_all(&none, &settlement));
 }
 END_TEST
 

@@ -267,35 +267,130 @@ START_TEST(while_one_batch_commits_the_next_gathers)
 }
 END_TEST
 
-START_TEST(a_batch_is_of_one_voucher_and_one_epoch_and_has_its_bound)
+// A batch of several segments.
+static void must_ask_pg_of_many(const char *vouchers, const char *epochs, const char *counts, const char *users,
+                                const char *journals)
 {
-    static const struct {
-        const char *voucher, *epoch, *users;
-    } batches[] = {
-        {"1", "7", "{\"user-1\",\"user-2\"}"},
-        {"2", "7", "{\"user-4\"}"}, // vouchers take turns
-        {"3", "1", "{\"user-5\",\"user-6\",\"user-7\",\"user-8\"}"},
-        {"1", "8", "{\"user-3\"}"},
-        {"3", "1", "{\"user-9\"}"},
-    };
+    ck_assert_uint_gt(fake_pg.count, fake_pg.answered);
+    const struct asked *asked = &fake_pg.asked[fake_pg.count - 1];
+    ck_assert_int_eq(asked->what, SK_STATEMENT_PLACE_BATCHES);
+    ck_assert_str_eq(asked->argv[1], vouchers);
+    ck_assert_str_eq(asked->argv[2], epochs);
+    ck_assert_str_eq(asked->argv[3], counts);
+    ck_assert_str_eq(asked->argv[5], users);
+    ck_assert_str_eq(asked->argv[6], journals);
+}
+
+START_TEST(a_part_is_of_one_segment_and_one_epoch_and_a_batch_has_its_bound)
+{
     grant(entry_of(1, "10-1"), 1, 2, false);
     grant_under(8, entry_of(1, "10-2"), 3, 1, false);
     grant(entry_of(2, "10-1"), 4, 1, false);
-    grant_under(1, entry_of(3, "10-1"), 5, 5, false);
+    grant_under(1, sk_entry_new(&sale, a_segment(sale.catalogue, 3), SK_ENTRY_LOOSE, ""), 5, 6, false);
     pump();
-    for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {
-        must_ask_pg(batches[i].voucher, batches[i].epoch, batches[i].users);
-        switch (i) {
-        case 0:
-            OUTCOMES({"1", "placed"}, {"2", "placed"});
-            break;
-        case 2:
-            OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"}, {"4", "placed"});
-            break;
-        default:
-            OUTCOMES({"1", "placed"});
-        }
+    must_ask_pg_of_many("{1,2,3}", "{7,7,1}", "{2,1,1}", "{\"user-1\",\"user-2\",\"user-4\",\"user-5\"}",
+                        "{10-1,10-1,NULL}");
+    ck_assert_str_eq(fake_pg.asked[0].argv[0], "{9842,5649,1584}");
+    OUTCOMES({NULL, "placed", NULL, "2"}, {NULL, "placed", NULL, "1"}, {"1", "placed", NULL, "3"}); // in any order
+    ck_assert_uint_eq(told_count, 4);
+    must_ask_pg_of_many("{1,3}", "{8,1}", "{1,3}", "{\"user-3\",\"user-6\",\"user-7\",\"user-8\"}", "{10-2,NULL}");
+    OUTCOMES({NULL, "placed", NULL, "1"}, {"3", "placed", NULL, "2"}, {"1", "sold_out", NULL, "2"},
+             {"2", "placed", NULL, "2"});
+    must_be_told(6, SK_VERDICT_SOLD_OUT);
+    must_be_told(8, SK_VERDICT_PLACED);
+    must_ask_pg("3", "1", "{\"user-9\",\"user-10\"}"); // one part alone
+    OUTCOMES({NULL, "placed"});
+    ck_assert_uint_eq(told_count, 10);
+    ck_assert_uint_eq(counted(SK_METRIC_BATCHES_WRITTEN), 3);
+    ck_assert(sk_writer_idle(writer));
+}
+END_TEST
+
+static const char *const misfits[][4][ROW_COLUMNS] = {
+    {{NULL, "placed", NULL, "1"}},                                                          // one part of three
+    {{NULL, "placed", NULL, "1"}, {NULL, "placed", NULL, "2"}, {"1", "placed", NULL, "0"}}, // no such part
+    {{NULL, "placed", NULL, "1"}, {NULL, "placed", NULL, "2"}, {"1", "placed", NULL, "4"}},
+    {{NULL, "placed", NULL, "1"}, {NULL, "placed", NULL, "2"}, {"1", "placed", NULL, "3"}, {"1", "placed", NULL, "3"}},
+};
+
+// What failed is found by writing each part alone. The others are written, and share again.
+START_TEST(a_shared_batch_that_failed_is_parted)
+{
+    static const enum sk_result_kind kinds[] = {SK_RESULT_LOCKED, SK_RESULT_FAILED, SK_RESULT_REFUSED};
+    static const size_t counts[] = {1, 3, 3, 4};
+    grant(entry_of(1, "10-1"), 1, 1, false);
+    grant(entry_of(2, "10-1"), 2, 1, false);
+    grant(entry_of(3, "10-1"), 3, 1, false);
+    pump();
+    must_ask_pg_of_many("{1,2,3}", "{7,7,7}", "{1,1,1}", "{\"user-1\",\"user-2\",\"user-3\"}", "{10-1,10-1,10-1}");
+    if (_i < 3) {
+        pg_fails(kinds[_i]);
+    } else {
+        const struct sk_rows rows = {counts[_i - 3], misfits[_i - 3]};
+        pg_answers(&rows);
     }
+    ck_assert_uint_eq(told_count, 0);
+    must_ask_pg("1", "7", "{\"user-1\"}"); // at once
+    OUTCOMES({NULL, "placed"});
+    must_ask_pg("2", "7", "{\"user-2\"}");
+    pg_fails(SK_RESULT_LOCKED);
+    must_ask_pg("3", "7", "{\"user-3\"}");
+    grant(entry_of(1, "10-2"), 4, 1, false);
+    OUTCOMES({NULL, "placed"});
+    must_ask_pg("1", "7", "{\"user-4\"}"); // 2 pauses
+    grant(entry_of(3, "10-2"), 5, 1, false);
+    grant(entry_of(1, "10-3"), 6, 1, false);
+    OUTCOMES({NULL, "placed"});
+    must_ask_pg_of_many("{3,1}", "{7,7}", "{1,1}", "{\"user-5\",\"user-6\"}", "{10-2,10-3}");
+    OUTCOMES({NULL, "placed", NULL, "1"}, {NULL, "placed", NULL, "2"});
+    RUN_UNTIL(fake_pg.count > fake_pg.answered);
+    must_ask_pg("2", "7", "{\"user-2\"}");
+    OUTCOMES({NULL, "placed"});
+    ck_assert_uint_eq(told_count, 6);
+    ck_assert(sk_writer_idle(writer));
+}
+END_TEST
+
+START_TEST(a_shared_batch_that_is_lost_is_written_again)
+{
+    char first[SK_UUID_SIZE], again[SK_UUID_SIZE];
+    grant(entry_of(1, "10-1"), 1, 1, false);
+    grant(entry_of(2, "10-1"), 2, 1, false);
+    pump();
+    memcpy(first, fake_pg.asked[0].argv[4] + 1, SK_UUID_CHARS);
+    pg_answers(NULL);
+    ck_assert_uint_eq(fake_pg.count, fake_pg.answered); // the link pauses
+    RUN_UNTIL(fake_pg.count > fake_pg.answered);
+    must_ask_pg_of_many("{1,2}", "{7,7}", "{1,1}", "{\"user-1\",\"user-2\"}", "{10-1,10-1}");
+    memcpy(again, fake_pg.asked[1].argv[4] + 1, SK_UUID_CHARS);
+    ck_assert_mem_eq(first, again, SK_UUID_CHARS);
+    OUTCOMES({NULL, "placed", NULL, "1"}, {NULL, "stale", NULL, "2"});
+    ck_assert_uint_eq(told_count, 1);
+    ck_assert_uint_eq(stale_count, 1);
+    stale[0]->epoch = 8;
+    sk_writer_resume(writer, stale[0]);
+    pump();
+    OUTCOMES({NULL, "placed"});
+    ck_assert(sk_writer_idle(writer));
+}
+END_TEST
+
+// Orders that PostgreSQL has refused once are searched alone.
+START_TEST(a_suspect_shares_no_batch)
+{
+    grant(entry_of(1, "10-1"), 1, 4, false);
+    pump();
+    grant(entry_of(2, "10-1"), 5, 1, false);
+    pg_fails(SK_RESULT_REFUSED);
+    must_ask_pg("2", "7", "{\"user-5\"}"); // it was first in line
+    OUTCOMES({NULL, "placed"});
+    grant(entry_of(2, "10-2"), 6, 1, false);
+    must_ask_pg("1", "7", "{\"user-1\",\"user-2\"}");
+    OUTCOMES({NULL, "placed"}); // not alone any more, but its next orders are suspects
+    must_ask_pg("1", "7", "{\"user-3\",\"user-4\"}");
+    OUTCOMES({NULL, "placed"});
+    must_ask_pg("2", "7", "{\"user-6\"}");
+    OUTCOMES({NULL, "placed"});
     ck_assert(sk_writer_idle(writer));
 }
 END_TEST
@@ -945,7 +1040,10 @@ int main(void)
     tcase_add_test(tcase, an_order_goes_to_its_commit);
     tcase_add_test(tcase, one_answer_may_stand_for_the_batch);
     tcase_add_test(tcase, while_one_batch_commits_the_next_gathers);
-    tcase_add_test(tcase, a_batch_is_of_one_voucher_and_one_epoch_and_has_its_bound);
+    tcase_add_test(tcase, a_part_is_of_one_segment_and_one_epoch_and_a_batch_has_its_bound);
+    tcase_add_loop_test(tcase, a_shared_batch_that_failed_is_parted, 0, 3 + sizeof misfits / sizeof misfits[0]);
+    tcase_add_test(tcase, a_shared_batch_that_is_lost_is_written_again);
+    tcase_add_test(tcase, a_suspect_shares_no_batch);
     tcase_add_test(tcase, an_entry_is_dropped_when_the_last_of_its_orders_is_settled);
     tcase_add_test(tcase, entries_are_kept_in_their_order_until_they_are_settled);
     tcase_add_test(tcase, refused_orders_correct_redis_with_the_end_of_their_entry);

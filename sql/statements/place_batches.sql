@@ -1,0 +1,2 @@
+SELECT n, outcome, live_id, batch
+  FROM place_batches($1::integer[], $2::bigint[], $3::bigint[], $4::integer[], $5::uuid[], $6::text[], $7::text[])

@@ -1,0 +1,55 @@
+// What PostgreSQL has at a time: granted orders of one segment and one epoch, or, where many segments have a few orders
+// each, parts of several. It is one transaction: a commit costs the same for one order as for all.
+//
+// One segment's failure would be the failure of all, so after one a segment goes alone, until that has succeeded.
+#ifndef SK_SALE_BATCH_H
+#define SK_SALE_BATCH_H
+
+#include <stdbool.h>
+
+#include "buf.h"
+#include "order.h"
+#include "pg_link.h"
+#include "segment.h"
+
+// Each part is a subtransaction in PostgreSQL, which keeps up to 64 of them at hand.
+enum { SK_BATCH_PARTS_MAX = 32 };
+
+struct sk_batch_part {
+    struct sk_segment *segment;
+    int64_t epoch;
+    struct sk_order_list orders; // WRITING
+    size_t first, count;         // of the batch's rows
+};
+
+struct sk_batch {
+    struct sk_batch_part parts[SK_BATCH_PARTS_MAX];
+    size_t part_count;       // 0: there is no batch
+    struct sk_order **rows;  // owned: all orders, in the order of the call's parameters; NULL: settled
+    size_t n, most;          // rows
+    struct sk_buf arrays[7]; // the parameters of the call being made
+};
+
+// The reactor's thread, as all functions. At most `most` orders. SK_NO_MEM.
+enum sk_status sk_batch_open(struct sk_batch *batch, size_t most) SK_MUST_CHECK;
+void sk_batch_close(struct sk_batch *batch); // its orders were given back
+
+// Whether granted orders of the segment may be written together with those of others.
+bool sk_batch_may_share(const struct sk_segment *segment);
+
+// Moves granted orders of the segment into the batch, which has room, as a part of its own; those of its first epoch
+// that may go together. Returns how many of them a request waits for.
+size_t sk_batch_add(struct sk_batch *batch, struct sk_order_pool *pool, struct sk_segment *segment);
+
+bool sk_batch_has_room(const struct sk_batch *batch);
+
+// Asks PostgreSQL. Anything but SK_OK: `done` does not run.
+enum sk_status sk_batch_send(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg) SK_MUST_CHECK;
+
+// Whether the rows answer for each order.
+bool sk_batch_is_answered(const struct sk_batch *batch, const struct sk_rows *rows);
+
+// Which part a row is about.
+struct sk_batch_part *sk_batch_part_of(struct sk_batch *batch, const struct sk_rows *rows, size_t row);
+
+#endif
