@@ -293,6 +293,23 @@ CONTROLS = [
         "44",
         "seen_meanwhile",
     ),
+    Control(
+        "shared",
+        "a batch of several vouchers that failed tried again as it is",
+        "src/sale/line.c",
+        "void sk_line_part(struct sk_segment *segment)\n{\n    segment->granted.alone = true;",
+        "void sk_line_part(struct sk_segment *segment)\n{\n    segment->granted.alone = false;",
+        "16c",
+        "seen_meanwhile",
+    ),
+    Control(
+        "parts",
+        "of several vouchers in a batch the orders mixed up",
+        "sql/migrations/004_orders.sql",
+        "p_ids[b.first:b.last], p_users[b.first:b.last],",
+        "p_ids[b.first:b.last], p_users[:b.last - b.first + 1],",
+        "1p",
+    ),
 ]
 
 

@@ -151,6 +151,10 @@ ROWS = [
         first_env=STOPPED_CORRECTING, units=2000,
     ),
     Fault("1o", "an order that Redis does not know, bought again", bought_twice, units=2000),
+    Fault(
+        "1p", "killed: COMMIT sent, of 12 vouchers at once", killed_at,
+        first_env=at("writer.sent", 40), vouchers=12, units=60, short=True, unknown=0.15,
+    ),
     Fault("2", "stopped for 2.5 s, another instance recovers", stopped_and_continued, seconds=4.0, short=True),
     Fault("3a", "2 instances, each user at all of them at once", nothing, spread=True, short=True),
     Fault("3b", "3 instances, each user at all of them at once", nothing, spread=True, instances=3),

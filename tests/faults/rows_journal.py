@@ -60,6 +60,10 @@ def refused_by_postgres(run: Run) -> None:
 ROWS = [
     Fault("24a", "broken journal entries among good ones", broken_entries, letters=7, short=True),
     Fault("24b", "an entry that PostgreSQL refuses permanently", refused_by_postgres, seconds=6.0, units=2000, rebuilds=1),
+    Fault(
+        "24c", "one that PostgreSQL refuses, beside 12 other vouchers", refused_by_postgres,
+        seconds=6.0, vouchers=13, units=200, rebuilds=1,
+    ),
     Fault("25a", "the journal deleted while orders wait", journal_deleted),
     Fault("25b", "the journal trimmed while orders wait", journal_trimmed),
 ]

@@ -164,6 +164,7 @@ ROWS = [
     Fault("13a", "PostgreSQL stopped immediately, restarted", postgres_restarted, short=True),
     Fault("13b", "PostgreSQL away for 3 s", postgres_away),
     Fault("13c", "both stores away", both_away, rebuilds=2, unknown=0.85),
+    Fault("13d", "PostgreSQL restarted, 12 vouchers to a batch", postgres_restarted, vouchers=12, units=60),
     Fault("14", "backends terminated every 50 ms", backends_terminated, seconds=4.0),
     Fault("15", "PostgreSQL's disk full", postgres_disk_full),
     Fault("16a", "LOCK TABLE for 30 s", orders_locked),
@@ -184,6 +185,10 @@ ROWS = [
         rebuilds=4,
         unknown=0.3,
     ),
-    Fault("17", "overlapping batches in opposite order, 2 vouchers", nothing, vouchers=2, spread=True, opposite=True),
+    Fault("17a", "overlapping batches in opposite order, 2 vouchers", nothing, vouchers=2, spread=True, opposite=True),
+    Fault(
+        "17b", "overlapping batches in opposite order, 20 vouchers", nothing,
+        vouchers=20, units=40, spread=True, opposite=True,
+    ),
     Fault("18", "PostgreSQL read-only", read_only),
 ]
