@@ -93,7 +93,7 @@ class Turns:
     def agree(self, service: Service, load: Load) -> None:
         """What wrk was told, and both stores."""
         buyers, rows = service.stores.buyers(), service.stores.all_orders()
-        agree_on_buyers(load, buyers - self.point.buyers, self.point.connections)
+        agree_on_buyers("service", load, buyers - self.point.buyers, self.point.connections)
         if rows != buyers:
             raise Failure(f"{buyers} buyers in Redis, {rows} rows in PostgreSQL")
 

@@ -118,22 +118,49 @@ $$;
 
 -- Batches of several segments in one transaction: a commit costs the same for one order as for hundreds. Batch i has the
 -- next p_counts[i] of p_ids and p_users. Segments are locked in one order by all callers. All slots are those of one server.
--- The outcomes of place_orders(), and which batch (from 1) they are about.
+-- Returns the outcomes of place_orders(), and which batch (from 1) they are about.
 CREATE FUNCTION place_batches(p_slots integer[], p_vouchers bigint[], p_epochs bigint[], p_counts integer[],
                               p_ids uuid[], p_users text[], p_journals text[])
 RETURNS TABLE (n integer, outcome text, live_id uuid, batch integer)
 LANGUAGE plpgsql AS $$
 DECLARE
-    b record;
+    v_firsts integer[]; -- of each batch, in p_ids
+    v_ready  bigint;
 BEGIN
-    FOR b IN SELECT o.i, o.slot, o.voucher, o.epoch, o.journal, sum(o.count) OVER (ORDER BY o.i) - o.count + 1 AS first,
-                    sum(o.count) OVER (ORDER BY o.i) AS last
-               FROM unnest(p_slots, p_vouchers, p_epochs, p_counts, p_journals)
-                    WITH ORDINALITY AS o (slot, voucher, epoch, count, journal, i)
-              ORDER BY o.voucher, o.slot LOOP
-        RETURN QUERY SELECT p.n, p.outcome, p.live_id, b.i::integer
-                       FROM place_orders(b.slot, b.voucher, b.epoch, p_ids[b.first:b.last], p_users[b.first:b.last],
-                                         b.journal) p;
+    SELECT array_agg(f.first ORDER BY f.i) INTO v_firsts
+      FROM (SELECT o.i, (sum(o.count) OVER (ORDER BY o.i) - o.count + 1)::integer AS first
+              FROM unnest(p_counts) WITH ORDINALITY AS o (count, i)) f;
+    SELECT count(*) FILTER (WHERE locked.ready) INTO v_ready
+      FROM (SELECT s.epoch = o.epoch AND s.stock >= o.count AS ready
+              FROM unnest(p_slots, p_vouchers, p_epochs, p_counts) AS o (slot, voucher, epoch, count)
+              JOIN seckill_segment s ON s.voucher_id = o.voucher AND s.slot = o.slot
+             ORDER BY s.voucher_id, s.slot
+               FOR UPDATE OF s) locked;
+
+    -- Nearly always all can be placed: then all are, at once.
+    IF v_ready = cardinality(p_slots) THEN
+        BEGIN
+            INSERT INTO voucher_order (id, slot, user_id, voucher_id)
+            SELECT o.id, p_slots[o.i], o.user_id, p_vouchers[o.i]
+              FROM (SELECT p.id, p.user_id, width_bucket(p.k::integer, v_firsts) AS i
+                      FROM unnest(p_ids, p_users) WITH ORDINALITY AS p (id, user_id, k)) o;
+            UPDATE seckill_segment s
+               SET stock = s.stock - o.count, live = s.live + o.count,
+                   journal_ms = CASE WHEN (o.ms, o.seq) > (s.journal_ms, s.journal_seq) THEN o.ms ELSE s.journal_ms END,
+                   journal_seq = CASE WHEN (o.ms, o.seq) > (s.journal_ms, s.journal_seq) THEN o.seq ELSE s.journal_seq END
+              FROM (SELECT u.slot, u.voucher, u.count, journal_number(u.journal, 1) AS ms, journal_number(u.journal, 2) AS seq
+                      FROM unnest(p_slots, p_vouchers, p_counts, p_journals) AS u (slot, voucher, count, journal)) o
+             WHERE s.voucher_id = o.voucher AND s.slot = o.slot;
+            RETURN QUERY SELECT NULL::integer, 'placed'::text, NULL::uuid, i FROM generate_subscripts(p_slots, 1) AS i;
+            RETURN;
+        EXCEPTION WHEN unique_violation THEN -- one by one
+        END;
+    END IF;
+    FOR i IN 1 .. cardinality(p_slots) LOOP
+        RETURN QUERY SELECT p.n, p.outcome, p.live_id, i
+                       FROM place_orders(p_slots[i], p_vouchers[i], p_epochs[i],
+                                         p_ids[v_firsts[i]:v_firsts[i] + p_counts[i] - 1],
+                                         p_users[v_firsts[i]:v_firsts[i] + p_counts[i] - 1], p_journals[i]) p;
     END LOOP;
 END
 $$;

@@ -306,8 +306,8 @@ CONTROLS = [
         "parts",
         "of several vouchers in a batch the orders mixed up",
         "sql/migrations/004_orders.sql",
-        "p_ids[b.first:b.last], p_users[b.first:b.last],",
-        "p_ids[b.first:b.last], p_users[:b.last - b.first + 1],",
+        "SELECT o.id, p_slots[o.i], o.user_id, p_vouchers[o.i]",
+        "SELECT o.id, p_slots[1], o.user_id, p_vouchers[1]",
         "1p",
     ),
 ]
