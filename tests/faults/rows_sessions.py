@@ -1,4 +1,4 @@
-"""Sessions: whose entries may be settled by another, and when: 33c to 33i.
+"""Sessions: whose entries may be settled by another, and when: 33c to 33j.
 
 The session of an instance that is dead ends by its TTL; then others settle what it held. While a session lives, however
 long PostgreSQL is away, no other instance does: the log of the others would say "recovering".
@@ -16,6 +16,7 @@ from rows_tools import accepted, kill, look, recoveries, release, restart, sessi
 from stack import wait_for
 
 TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
+COMMITTED_S = 5.0  # with the defaults
 SETTLED_S = 10.0  # a TTL, a look at the segment and its judgement; a busy machine
 
 # How many entries of a session are in the journal, and whether it lives: at one moment.
@@ -67,6 +68,17 @@ def killed_with_orders(run: Run) -> None:
     within(run, "orders of a dead instance settled", settled, SETTLED_S)
     if not recoveries(run.stack.instances[1]):
         run.seen_meanwhile.append("they were not settled by the other instance")
+
+
+def killed_at_the_defaults(run: Run) -> None:
+    """What the defaults promise to those who were told 202: the time until another instance has committed it."""
+    holder = run.hold_orders(20)
+    orders = stranded_orders(run)
+    kill(run)
+    release(run)
+    holder.wait()
+    rows = "select count(*) from voucher_order where user_id like 'stranded%'"
+    within(run, "the orders of a dead instance committed", lambda: run.postgres.sql(rows) == [[str(len(orders))]], COMMITTED_S)
 
 
 def paused_while_another_settles(run: Run) -> None:
@@ -165,6 +177,7 @@ def ended_with_orders(run: Run) -> None:
     within(run, "its orders settled", lambda: held_by(run, session)[1] == 0, ttl_s * 0.6)
 
 
+DEFAULTS = {"SECKILL_LOCK_TTL_MS": "3000", "SECKILL_PG_TIMEOUT_MS": "5000", "SECKILL_REDIS_TIMEOUT_MS": "1000"}
 LONG_TTL = {"SECKILL_LOCK_TTL_MS": "6000", "SECKILL_DRAIN_TIMEOUT_MS": "1200"}
 
 ROWS = [
@@ -201,6 +214,14 @@ ROWS = [
         one_comes_back_later,
         env={"SECKILL_LOCK_TTL_MS": "2000"},
         units=2000,
+        rate=0,
+        unknown=1.0,
+    ),
+    Fault(
+        "33j",
+        "killed, default settings: its 202s are committed soon",
+        killed_at_the_defaults,
+        env=DEFAULTS,
         rate=0,
         unknown=1.0,
     ),
