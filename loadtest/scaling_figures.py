@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from figures import Contender, contender_figures, show_settings
+from figures import STORES_AND_SERVICE, Contender, contender_figures, show_settings
 from points import Dimension
-
-STORES_AND_SERVICE = ("server", "redis", "postgres")  # without the client, which is wrk
 
 CPU_MORE = 1.3  # of an order at 4,096 connections, to one at 1,024
 RESIDENT_BYTES = 20e6  # of one reactor at 4,096 connections, beyond

@@ -25,8 +25,9 @@ JOURNAL_FIELDS = ("length", "last-generated-id")  # of XINFO STREAM
 class StoreServers:
     """Redis and PostgreSQL of the environment, on this machine."""
 
-    def __init__(self) -> None:
-        env = common.environment()
+    def __init__(self, redis_url: str = "") -> None:
+        """With another Redis than the environment's, if one is named."""
+        env = common.environment() | ({"REDIS_URL": redis_url} if redis_url else {})
         missing = [name for name in ("REDIS_URL", "DATABASE_URL", "SECKILL_DATABASE_URL") if not env.get(name)]
         if missing:
             raise Failure(f"no Redis and PostgreSQL to run on: run ./dev up, or set {', '.join(missing)}")
