@@ -19,7 +19,7 @@ import common
 from common import Failure, Voucher
 from rounds import Sample, agree_on_buyers, winners
 from servers import CONTENDERS, Server, free_port, start_server
-from service import UNITS, measure_crowd
+from service import UNITS, Pids, measure_crowd
 from stores import Stores
 from tools import GOPATH
 
@@ -69,7 +69,8 @@ class FullRoad:
             self.warm_up(server)
             voucher, pids = put_on_sale(self.stores, UNITS), self.pids(server)
             path = f"/seckill/{voucher.id}"
-            load, cpu = measure_crowd(server.url, pids, self.options, seconds, self.stores, path=path, count=1)
+            settle = self.stores.wait_until_settled
+            load, cpu = measure_crowd([server.url], pids, self.options, seconds, settle, path=path, count=1)
             if load.answers["placed"] != load.requests - load.not_ok:
                 raise Failure(f"{name}: answers that are neither 201 nor an error: {load.others}")
             rows, last_order_at = self.balance(name, voucher)
@@ -84,8 +85,8 @@ class FullRoad:
         common.run_wrk([server.url], self.options.connections, self.options.wrk_threads, WARM_UP_S, path=path)
         self.stores.wait_until_settled()
 
-    def pids(self, server: Server) -> dict[str, int]:
-        return {"server": server.process.pid} | self.stores.servers.pids
+    def pids(self, server: Server) -> Pids:
+        return {"server": [server.process.pid]} | self.stores.servers.pids
 
     @contextmanager
     def serving(self, name: str) -> Iterator[Server]:
