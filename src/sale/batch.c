@@ -1,3 +1,5 @@
+// One segment's batch is a call of place_orders(); parts of several are one of place_batches(), whose arrays name each
+// part once and list the orders of all. The answers have the same form, but for the part that a row is about.
 #include "batch.h"
 
 #include <stdlib.h>

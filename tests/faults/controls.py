@@ -79,8 +79,8 @@ CONTROLS = [
         "201 answered before COMMIT",
         "src/sale/writer.c",
         '        SK_FAILPOINT("writer.sent");',
-        "        for (size_t i = 0; i < batch->n; i++)\n"
-        "            sk_sale_tell(writer->sale, batch->rows[i], SK_VERDICT_PLACED, batch->rows[i]->id, 0);",
+        "        for (size_t i = 0; i < writer->batch.n; i++)\n"
+        "            sk_sale_tell(writer->sale, writer->batch.rows[i], SK_VERDICT_PLACED, writer->batch.rows[i]->id, 0);",
         "16b",
     ),
     Control(
@@ -166,14 +166,14 @@ CONTROLS = [
         "unknown",
         "an order given up because its commit was not answered",
         "src/sale/writer.c",
-        "    if (rows == NULL || sk_rows_count(rows) != batch->n) {",
+        "    if (rows == NULL || !sk_batch_is_answered(batch, rows)) {",
         "    if (rows == NULL) {\n"
         "        for (size_t i = 0; i < batch->n; i++)\n"
-        '            writer_settle(writer, batch->rows[i], SK_SETTLEMENT_ENDED, NULL);\n'
-        "        batch->n = 0;\n"
+        "            writer_settle(writer, batch->rows[i], SK_SETTLEMENT_ENDED, NULL);\n"
+        "        writer_end_batch(writer);\n"
         "        return;\n"
         "    }\n"
-        "    if (rows == NULL || sk_rows_count(rows) != batch->n) {",
+        "    if (rows == NULL || !sk_batch_is_answered(batch, rows)) {",
         "19d",
     ),
     Control(
@@ -189,8 +189,8 @@ CONTROLS = [
         "url",
         "a committed order shown as pending",
         "sql/migrations/004_orders.sql",
-        "THEN order_json(o) END",
-        "THEN json_build_object('id', o.id, 'voucher_id', o.voucher_id::text, 'user_id', o.user_id, 'status', 'pending') END",
+        "THEN order_json(own.o) END",
+        "THEN json_build_object('id', p_id, 'voucher_id', (own.o).voucher_id::text, 'user_id', p_user, 'status', 'pending') END",
         "3a",
         "each_url_tells_the_end",
     ),
@@ -198,7 +198,7 @@ CONTROLS = [
         "owner",
         "an order shown to other users",
         "sql/migrations/004_orders.sql",
-        "CASE WHEN o.user_id = p_user THEN",
+        "CASE WHEN own.user_id = p_user THEN",
         "CASE WHEN p_user IS NOT NULL THEN",
         "3a",
         "strangers_see_no_order",
