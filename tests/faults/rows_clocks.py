@@ -52,12 +52,13 @@ def clock_back_with_a_dead_instance(run: Run) -> None:
     set_clock(file, 3600)
     future = (time.time() + 3000) * 1000
     wait_for("an entry of the future", lambda: float((re.match(r"\d+", last()) or ["0"])[0]) > future)
-    session = session_of(run.first)
+    end_ms = lambda: float(run.redis.call("ZSCORE", "seckill:sessions", session_of(run.first)) or 0)
+    wait_for("a session until then", lambda: end_ms() > future)  # taken or renewed once a second
     holder = run.hold_orders(20)
     for n in range(20):
         accepted(run, run.vouchers[0], f"stranded{n}")
     run.first.signal(signal.SIGSTOP)
-    ends_ms = float(run.redis.call("ZSCORE", "seckill:sessions", session) or 0)
+    ends_ms = end_ms()
     set_clock(file, 0)
     if ends_ms < future:
         run.seen_meanwhile.append(f"its session has no hour left ({ends_ms:.0f}), which proves nothing")
