@@ -118,19 +118,28 @@ def show_contenders(result: dict) -> None:
 def show_rates(contenders: list[dict]) -> None:
     print(f"\n{'':<17}{'answers/s':>10}{'(min - max)':>20}{'p50 ms':>9}{'p99 ms':>9}{'refused':>9}{'commits/s':>11}")
     for one in contenders:
-        spread = f"({one['rps_min']:,.0f} - {one['rps_max']:,.0f})"
         committed = f"{one['committed_rps']:,.0f}" if "committed_rps" in one else "-"
         print(
-            f"{one['name']:<17}{one['rps_median']:>10,.0f}{spread:>20}{one['p50_ms']:>9.2f}{one['p99_ms']:>9.2f}"
+            f"{one['name']:<17}{one['rps_median']:>10,.0f}{spread(one):>20}{one['p50_ms']:>9.2f}{one['p99_ms']:>9.2f}"
             f"{one['refused']:>9,.0f}{committed:>11}"
         )
+
+
+def without_client(cpu: dict[str, float]) -> float:
+    """What service, Redis and PostgreSQL cost together."""
+    return sum(cpu.get(process, 0) for process in STORES_AND_SERVICE)
+
+
+def spread(one: dict) -> str:
+    """Of the rates of the rounds."""
+    return f"({one['rps_min']:,.0f} - {one['rps_max']:,.0f})"
 
 
 def show_cpu(rows: Iterable[tuple[str, dict[str, float]]]) -> None:
     print("\nCPU ms for 1,000 answers")
     print(f"{'':<17}" + "".join(f"{name:>10}" for name in (*PROCESSES, "no client")))
     for name, cpu in rows:
-        cells = [cpu.get(process) for process in PROCESSES] + [sum(cpu.get(process, 0) for process in STORES_AND_SERVICE)]
+        cells = [*map(cpu.get, PROCESSES), without_client(cpu)]
         print(f"{name:<17}" + "".join(f"{'-' if cell is None else f'{cell * 1000:.1f}':>10}" for cell in cells))
 
 
@@ -183,10 +192,9 @@ def show_pairs(result: dict) -> None:
     for one in result["against"]:
         cells = ""
         for side in (one["old"], one["new"]):
-            spread = f"({side['rps_min']:,.0f} - {side['rps_max']:,.0f})"
-            cells += f"{side['rps_median']:>10,.0f}{spread:>20}"
-        spread = f"({min(one['rounds']):.2f} - {max(one['rounds']):.2f})"
-        print(f"{one['name']:<17}{cells}{one['new_to_old']:>9.3f}{spread:>15}")
+            cells += f"{side['rps_median']:>10,.0f}{spread(side):>20}"
+        between = f"({min(one['rounds']):.2f} - {max(one['rounds']):.2f})"
+        print(f"{one['name']:<17}{cells}{one['new_to_old']:>9.3f}{between:>15}")
     sides = [(one["name"], name, one[name]) for one in result["against"] for name in ("old", "new")]
     print(f"\n{'':<22}{'p50 ms':>9}{'p99 ms':>9}{'commits/s':>11}")
     for contender, name, side in sides:
@@ -219,12 +227,12 @@ def bound_result(bound: Bound) -> dict[str, object]:
 def show_bounds(results: list[dict]) -> None:
     print(f"\n{'bounds':<17}{'figure':>9}{'(min - max)':>20}  limit")
     for one in results:
-        figure, spread, verdict = "-", "", "not measured"
+        figure, between, verdict = "-", "", "not measured"
         if "figure" in one:
-            figure, spread = f"{one['figure']:.2f}", f"({min(one['figures']):.2f} - {max(one['figures']):.2f})"
+            figure, between = f"{one['figure']:.2f}", f"({min(one['figures']):.2f} - {max(one['figures']):.2f})"
         if "met" in one:
             verdict = "MET" if one["met"] else "MISSED"
-        print(f"{one['name']:<17}{figure:>9}{spread:>20}  {one['limit']:<15} {one['unit']:<10} {verdict}")
+        print(f"{one['name']:<17}{figure:>9}{between:>20}  {one['limit']:<15} {one['unit']:<10} {verdict}")
     for one in results:
         print(f"\n{one['name']}: {one['what']}")
         if "told" in one:

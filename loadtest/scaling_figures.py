@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from figures import STORES_AND_SERVICE, Contender, contender_figures, show_settings
+from figures import Contender, contender_figures, show_settings, spread, without_client
 from points import Dimension
 
 CPU_MORE = 1.3  # of an order at 4,096 connections, to one at 1,024
@@ -19,7 +19,7 @@ def table_of(dimension: Dimension, contenders: list[Contender]) -> dict[str, obj
 
 def cpu_ms(row: dict) -> float:
     """Of service, Redis and PostgreSQL for 1,000 answers."""
-    return sum(row["cpu_s_per_1000"][process] for process in STORES_AND_SERVICE) * 1000
+    return without_client(row["cpu_s_per_1000"]) * 1000
 
 
 # ---- bounds ----
@@ -67,8 +67,7 @@ def show_table(table: dict) -> None:
     print(heads + (f"{'bytes a buyer':>22}" if "buyer_bytes" in table["rows"][0] else ""))
     for row in table["rows"]:
         cpu = {process: seconds * 1000 for process, seconds in row["cpu_s_per_1000"].items()}
-        spread = f"({row['rps_min']:,.0f} - {row['rps_max']:,.0f})"
-        cells = f"{row['value']:<10,}{row['rps_median']:>10,.0f}{spread:>18}{row['p50_ms']:>9.1f}{row['p99_ms']:>9.1f}"
+        cells = f"{row['value']:<10,}{row['rps_median']:>10,.0f}{spread(row):>18}{row['p50_ms']:>9.1f}{row['p99_ms']:>9.1f}"
         cells += f"{cpu['server']:>10.1f}{cpu['redis']:>8.1f}{cpu['postgres']:>10.1f}{cpu_ms(row):>8.1f}"
         cells += f"{cpu['client']:>9.1f}{row['server_bytes'] / 1e6:>12.1f}"
         if "buyer_bytes" in row:

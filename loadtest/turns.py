@@ -1,4 +1,4 @@
-"""A run of the benchmark or of the scaling tables: what it has started, and the turns that are taken in it."""
+"""A run of the benchmark, of the scaling tables or of the settings: what it has started, and the turns that are taken in it."""
 
 from __future__ import annotations
 
