@@ -16,7 +16,10 @@ INSERT INTO seckill_catalogue DEFAULT VALUES;
 CREATE TABLE seckill_voucher (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     title        text        NOT NULL,
-    price_cents  bigint      NOT NULL CHECK (price_cents >= 0),
+    price_cents  bigint      NOT NULL CHECK (price_cents >= 0), -- of one unit
+    currency     text        NOT NULL DEFAULT 'CNY' CHECK (currency ~ '^[A-Z]{3}$'),
+    user_limit   smallint    NOT NULL DEFAULT 1 CHECK (user_limit BETWEEN 1 AND 1000), -- units in a user's one order
+    pay_within_s integer     NOT NULL DEFAULT 900 CHECK (pay_within_s >= 0), -- an unpaid order expires; 0: never
     begin_at     timestamptz NOT NULL,
     end_at       timestamptz NOT NULL,
     state        text        NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'paused', 'closed', 'retired')),
@@ -42,6 +45,8 @@ CREATE TABLE seckill_segment (
     -- lost data.
     journal_ms  bigint   NOT NULL DEFAULT 0,
     journal_seq bigint   NOT NULL DEFAULT 0,
+    -- No order up to this id is unpaid: where the search for orders that are due begins (due_orders()).
+    due_after   uuid     NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
     PRIMARY KEY (voucher_id, segment),
     UNIQUE (voucher_id, slot),
     CHECK (stock <= units)
@@ -50,23 +55,38 @@ CREATE TABLE seckill_segment (
 -- Which sales were in a slot: asked for an order that is not known.
 CREATE INDEX seckill_segment_slot ON seckill_segment (slot);
 
-CREATE TYPE order_status AS ENUM ('unpaid', 'paid', 'cancelled', 'refused');
+CREATE TYPE order_status AS ENUM ('unpaid', 'paid', 'cancelled', 'expired', 'refused', 'refunded');
+
+-- Which moves there are, beside placing and refusing: docs/internals.md has the same table.
+CREATE TABLE order_move (
+    from_status order_status NOT NULL,
+    to_status   order_status NOT NULL,
+    moved_by    text NOT NULL, -- who may ask for it
+    PRIMARY KEY (from_status, to_status)
+);
+INSERT INTO order_move VALUES
+    ('unpaid', 'paid',      'payments'),
+    ('unpaid', 'cancelled', 'user'),
+    ('unpaid', 'expired',   'expiry'),
+    ('paid',   'refunded',  'operate');
 
 -- No foreign key: place_orders() holds the segment's row lock while it inserts, so the segment exists, and a check of
 -- every row would be work that cannot fail.
 CREATE TABLE voucher_order (
     id         uuid         NOT NULL, -- UUIDv7, made by the service; carries the slot
     slot       smallint     NOT NULL,
+    quantity   smallint     NOT NULL DEFAULT 1, -- units
     user_id    text         NOT NULL COLLATE "C",
     voucher_id bigint       NOT NULL,
     status     order_status NOT NULL DEFAULT 'unpaid',
-    reason     text, -- why a refused order was refused
+    reason     text, -- why a refused order was refused; of a refunded one: RESTOCKED, or KEPT, then its units are gone
     created_at timestamptz  NOT NULL DEFAULT now(),
     updated_at timestamptz  NOT NULL DEFAULT now(),
+    request_key text COLLATE "C", -- fingerprint of the Idempotency-Key, 16 hex digits
     -- One index for two uses: an order is found by its id, for the id's slot leads to its segment; and rebuilding walks
     -- along a segment's orders. Ids grow with time, so each segment's inserts stay at its right edge.
     PRIMARY KEY (slot, voucher_id, id),
-    CHECK ((status = 'refused') = (reason IS NOT NULL))
+    CHECK ((status IN ('refused', 'refunded')) = (reason IS NOT NULL))
 );
 
 -- One live order per user and voucher: a user belongs to one segment of a voucher, always the same. The user stands
@@ -75,7 +95,75 @@ CREATE UNIQUE INDEX voucher_order_live ON voucher_order (user_id, voucher_id, sl
     WHERE status IN ('unpaid', 'paid');
 -- The rest of a user's orders; the two indexes together serve GET /orders.
 CREATE INDEX voucher_order_ended ON voucher_order (user_id)
-    WHERE status IN ('cancelled', 'refused');
+    WHERE status IN ('cancelled', 'expired', 'refused', 'refunded');
+-- The first order under an Idempotency-Key, live or ended; a refused one has lost its key. Orders without one cost
+-- nothing here.
+CREATE UNIQUE INDEX voucher_order_key ON voucher_order (user_id, voucher_id, request_key)
+    WHERE request_key IS NOT NULL;
+
+-- What became of orders after they were placed: each move is a row, made in the transaction of the move.
+--
+-- (tx, seq) is the order of the feed (order_events()): a reader that takes only rows of transactions older than all that
+-- still run has missed nothing before them. No row is ever changed.
+CREATE TABLE order_event (
+    tx         xid8         NOT NULL DEFAULT pg_current_xact_id(),
+    seq        bigint       GENERATED ALWAYS AS IDENTITY,
+    slot       smallint     NOT NULL,
+    voucher_id bigint       NOT NULL,
+    order_id   uuid         NOT NULL,
+    at         timestamptz  NOT NULL DEFAULT now(),
+    status     order_status NOT NULL, -- what it became; the same as before where only a payment was noted
+    by_whom    text         NOT NULL, -- 'user', 'expiry', 'payment callback', or the name of an admin's token
+    why        text,
+    PRIMARY KEY (tx, seq)
+);
+CREATE INDEX order_event_order ON order_event (order_id);
+
+-- Money that the shop's payment side told of, by its reference. What came for an order that had ended is to be refunded.
+CREATE TABLE payment (
+    reference    text COLLATE "C" PRIMARY KEY,
+    slot         smallint    NOT NULL,
+    voucher_id   bigint      NOT NULL,
+    order_id     uuid        NOT NULL,
+    amount_cents bigint      NOT NULL,
+    currency     text        NOT NULL,
+    state        text        NOT NULL CHECK (state IN ('accepted', 'to_refund', 'refunded')),
+    by_whom      text        NOT NULL,
+    at           timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX payment_order ON payment (order_id);
+
+-- What operators did: each row with the change number that it got, if it changed a voucher.
+CREATE TABLE admin_event (
+    tx         xid8        NOT NULL DEFAULT pg_current_xact_id(),
+    seq        bigint      GENERATED ALWAYS AS IDENTITY,
+    at         timestamptz NOT NULL DEFAULT now(),
+    by_whom    text        NOT NULL,
+    what       text        NOT NULL, -- 'created', 'changed', 'paused', 'resumed', 'closed', 'stock' ...
+    voucher_id bigint      NOT NULL,
+    change     bigint,
+    detail     jsonb       NOT NULL DEFAULT '{}',
+    PRIMARY KEY (tx, seq)
+);
+CREATE INDEX admin_event_voucher ON admin_event (voucher_id, tx, seq);
+
+-- Units that were added to a segment (below 0: taken away) under a change number. Redis is brought up to date by these
+-- rows, once for each change number; what is taken away has left Redis before.
+CREATE TABLE stock_change (
+    voucher_id bigint   NOT NULL,
+    segment    smallint NOT NULL,
+    change     bigint   NOT NULL,
+    units      integer  NOT NULL CHECK (units <> 0),
+    PRIMARY KEY (voucher_id, segment, change)
+);
+
+-- The answers of admin calls that were sent with an Idempotency-Key, but for creating a voucher, which keeps its own.
+CREATE TABLE admin_request (
+    key     text COLLATE "C" PRIMARY KEY,
+    request bytea       NOT NULL, -- SHA-256 of what was asked
+    change  bigint,               -- what it made
+    at      timestamptz NOT NULL DEFAULT now()
+);
 
 -- Journal entries that could not be settled, as they were. They are never deleted.
 CREATE TABLE dead_letter (

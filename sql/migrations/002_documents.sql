@@ -10,20 +10,28 @@ LANGUAGE sql STABLE AS $$
     SELECT (extract(epoch FROM p_at) * 1000)::bigint
 $$;
 
+-- When an unpaid order of these terms expires; NULL: never.
+CREATE FUNCTION expires_at(p_created_at timestamptz, p_pay_within_s integer) RETURNS timestamptz
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN p_pay_within_s > 0 THEN p_created_at + make_interval(secs => p_pay_within_s) END
+$$;
+
 CREATE FUNCTION order_json(o voucher_order) RETURNS json
 LANGUAGE sql STABLE AS $$
     SELECT json_strip_nulls(json_build_object(
-        'id', o.id, 'voucher_id', o.voucher_id::text, 'user_id', o.user_id, 'status', o.status,
-        'reason', o.reason, 'created_at', rfc3339(o.created_at)))
+        'id', o.id, 'voucher_id', o.voucher_id::text, 'user_id', o.user_id, 'quantity', o.quantity,
+        'status', o.status, 'reason', o.reason, 'created_at', rfc3339(o.created_at),
+        'expires_at', (SELECT rfc3339(expires_at(o.created_at, v.pay_within_s))
+                         FROM seckill_voucher v WHERE v.id = o.voucher_id)))
 $$;
 
 -- `remaining` is what PostgreSQL has not given out.
 CREATE FUNCTION voucher_json(v seckill_voucher) RETURNS json
 LANGUAGE sql STABLE AS $$
     SELECT json_strip_nulls(json_build_object(
-        'id', v.id::text, 'title', v.title, 'price_cents', v.price_cents, 'stock', sum(s.units),
-        'remaining', sum(s.stock), 'begin_at', rfc3339(v.begin_at), 'end_at', rfc3339(v.end_at),
-        'state', v.state))
+        'id', v.id::text, 'title', v.title, 'price_cents', v.price_cents, 'currency', v.currency,
+        'stock', sum(s.units), 'remaining', sum(s.stock), 'limit', v.user_limit, 'pay_within_s', v.pay_within_s,
+        'begin_at', rfc3339(v.begin_at), 'end_at', rfc3339(v.end_at), 'state', v.state, 'version', v.change))
       FROM seckill_segment s
      WHERE s.voucher_id = v.id
 $$;

@@ -60,10 +60,12 @@ CREATE TRIGGER number_change BEFORE INSERT OR UPDATE ON seckill_voucher
 -- later ones tell in p_first the newest change of the first page: what was retired up to then is left out as well.
 CREATE FUNCTION catalogue_changes(p_after bigint, p_most integer, p_first bigint DEFAULT 0)
 RETURNS TABLE (newest_change bigint, newest_voucher bigint, change bigint, voucher_id bigint, state text,
-               begin_ms bigint, end_ms bigint, segments smallint, segment smallint, tag text, slot smallint)
+               begin_ms bigint, end_ms bigint, segments smallint, segment smallint, tag text, slot smallint,
+               user_limit smallint, pay_within_s integer)
 LANGUAGE sql STABLE AS $$
     SELECT c.change, coalesce((SELECT max(id) FROM seckill_voucher), 0), v.change, v.id, v.state,
-           unix_ms(v.begin_at), unix_ms(v.end_at), v.segments, s.segment, s.tag, s.slot
+           unix_ms(v.begin_at), unix_ms(v.end_at), v.segments, s.segment, s.tag, s.slot,
+           v.user_limit, v.pay_within_s
       FROM seckill_catalogue c
       LEFT JOIN ((SELECT * FROM seckill_voucher changed
                    WHERE changed.change > p_after

@@ -208,7 +208,8 @@ LANGUAGE sql STABLE AS $$
       FROM (SELECT o.id, order_json(o) AS document, o.voucher_id
               FROM (SELECT * FROM voucher_order WHERE user_id = p_user AND status IN ('unpaid', 'paid')
                     UNION ALL
-                    SELECT * FROM voucher_order WHERE user_id = p_user AND status IN ('cancelled', 'refused')
+                    SELECT * FROM voucher_order
+                     WHERE user_id = p_user AND status IN ('cancelled', 'expired', 'refused', 'refunded')
                     ORDER BY id DESC
                     LIMIT 100) o
             UNION ALL

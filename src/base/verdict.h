@@ -11,6 +11,13 @@
     X(ALREADY_ORDERED, 409, 0, "You already have an order for this voucher")          \
     X(NOT_STARTED, 409, 0, "The sale has not started")                                \
     X(ENDED, 409, 0, "The sale has ended")                                            \
+    X(PAUSED, 409, 0, "The sale is paused")                                           \
+    X(NOT_ENOUGH, 409, 0, "Fewer units are left than were asked for")                 \
+    X(PENDING, 409, 1000, "The order is not settled yet")                             \
+    X(WRONG_STATE, 409, 0, "The order's status does not allow that")                  \
+    X(ALREADY_PAID, 409, 0, "The order is paid under another reference")              \
+    X(REFERENCE_USED, 409, 0, "This payment reference belongs to another order")      \
+    X(WRONG_AMOUNT, 422, 0, "The amount or the currency is not the order's")          \
     X(UNKNOWN_VOUCHER, 404, 0, "No such voucher")                                     \
     X(RATE_LIMITED, 429, 0, "Too many requests")                                      \
     X(LOADING, 503, 1000, "The voucher is being loaded")                              \
@@ -28,6 +35,12 @@
     X(UNAUTHENTICATED, 401, 0, "The caller is not identified")                        \
     X(ADMIN_OFF, 403, 0, "Admin calls are off: no admin token is configured")         \
     X(NOT_FOUND, 404, 0, "No such resource")                                          \
+    X(STARTED, 409, 0, "The sale has started: these terms stay as they are")          \
+    X(BELOW_SOLD, 409, 0, "More units are sold than would be left")                   \
+    X(VERSION_CHANGED, 412, 0, "The voucher has changed since that version")          \
+    X(FORBIDDEN, 403, 0, "The token's role does not allow that")                      \
+    X(BAD_SIGNATURE, 401, 0, "The signature is missing, wrong or too old")            \
+    X(BAD_PARAMETER, 422, 0, "A query parameter is malformed or out of range")        \
     X(UNREADABLE, 409, 0, "The dead letter cannot be read, only written off")         \
     X(METHOD_NOT_ALLOWED, 405, 0, "The method is not allowed here")                   \
     X(BODY_TOO_LARGE, 413, 0, "The body is too large")                                \

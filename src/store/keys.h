@@ -7,7 +7,7 @@
 
 // The version of what stands in Redis: keys, journal entries, what scripts say to each other. Instances of two versions
 // do not run side by side; the way from one to the next is: drain, migrate, start.
-#define SK_PROTOCOL "1"
+#define SK_PROTOCOL "2"
 
 // That of the sessions that live: a string.
 #define SK_KEY_PROTOCOL "seckill:protocol"

@@ -9,9 +9,10 @@ BEGIN
 END
 $$;
 
-GRANT SELECT, INSERT, UPDATE ON seckill_voucher, seckill_segment, voucher_order, dead_letter TO seckill_service;
+GRANT SELECT, INSERT, UPDATE ON seckill_voucher, seckill_segment, voucher_order, dead_letter, payment TO seckill_service;
 GRANT SELECT, UPDATE ON seckill_catalogue TO seckill_service;
-GRANT SELECT ON held_order TO seckill_service;
+GRANT SELECT, INSERT ON order_event, admin_event, stock_change, admin_request TO seckill_service;
+GRANT SELECT ON held_order, order_move TO seckill_service;
 
 -- What only reads or computes does so with the caller's rights, too; still, nothing is for everyone.
 DO $$
