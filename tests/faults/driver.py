@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 
 import checker
-from crowd import Event, ask_all, write_history
+from crowd import REFUSALS, Event, ask_all, write_history
 from fault import Fault, Result, Terms
 from feed import Feed
 from life import Shoppers
@@ -32,7 +32,7 @@ OVERDUE_S = 5.0  # how late an order may expire when all is quiet: 2 s, a TTL, a
 STRAY_KEYS = """
 local own, stray = {}, {}
 for _, id in ipairs(ARGV) do
-  for _, part in ipairs({ 'voucher', 'buyers', 'journal' }) do
+  for _, part in ipairs({ 'voucher', 'buyers', 'journal', 'repeats' }) do
     own['seckill:{' .. id .. '}:' .. part] = true
   end
 end
@@ -55,9 +55,9 @@ union all select 'dead letter of voucher ' || voucher_id from dead_letter where 
 BOOKS = """
 begin isolation level repeatable read read only;
 select 'order', voucher_id, o.id, user_id, status, coalesce(reason, ''), quantity, coalesce(request_key, ''),
-       coalesce(extract(epoch from expires_at(o.created_at, pay_within_s)), 0)
+       case when pay_within_s > 0 then extract(epoch from o.created_at) + pay_within_s else 0 end
   from voucher_order o join seckill_voucher v on v.id = voucher_id;
-select 'held', voucher_id, user_id, id from held_order;
+select 'held', voucher_id, user_id, id, quantity from held_order;
 select 'voucher', id, units, stock, epoch - 1, live, user_limit, price_cents,
        case when now() < begin_at then 'NOT_STARTED' when now() >= end_at or state = 'closed' then 'ENDED'
             when state = 'paused' then 'PAUSED' else 'open' end, state
@@ -69,7 +69,8 @@ select 'payment', reference, order_id, state, amount_cents from payment;
 select 'change', voucher_id, change, sum(units) over (partition by voucher_id order by change desc) from stock_change
  order by change desc;
 select 'overdue', o.id from voucher_order o join seckill_voucher v on v.id = o.voucher_id
- where o.status = 'unpaid' and expires_at(o.created_at, v.pay_within_s) < now() - make_interval(secs => %s);
+ where o.status = 'unpaid' and v.pay_within_s > 0
+   and o.created_at + make_interval(secs => v.pay_within_s + %s) < now();
 commit;
 """
 
@@ -224,7 +225,7 @@ class Run:
                 n += 1
                 voucher = self.vouchers[n % len(self.vouchers)]
                 event = self.buy(f"back{instance.number}-{n}", instance, 5.0, voucher)
-                if event.status == 201 or event.code == "SOLD_OUT":
+                if event.status == 201 or event.code in REFUSALS:
                     break
                 if time.monotonic() > deadline:
                     self.seen_meanwhile.append(f"{instance.name} is not back: {event.status} {event.code}")
@@ -259,8 +260,9 @@ class Run:
                 pg_live=live,
                 orders=orders.get(id, []),
                 held={one[1]: one[2] for one in held},
+                held_units=sum(int(one[3]) for one in held),
                 redis_stock=int(state[1] or -1),
-                buyers=dict(zip(pairs[::2], pairs[1::2])),
+                buyers={user: order[:36] for user, order in zip(pairs[::2], pairs[1::2])},  # a key may follow the id
                 journal=journal,
                 state=state[0] or "missing",
                 window=row[7],

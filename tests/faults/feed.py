@@ -18,7 +18,7 @@ class Feed:
         self.thread = threading.Thread(target=self._follow, daemon=True)
 
     def start(self) -> None:
-        if self.run.fault.habits.moves:
+        if self.run.fault.habits.followed:
             self.thread.start()
 
     def stop(self) -> None:
@@ -28,7 +28,7 @@ class Feed:
 
     def catch_up(self) -> list[tuple[str, str]] | None:
         """All that it has been told by now; None: it follows nothing."""
-        if not self.run.fault.habits.moves:
+        if not self.run.fault.habits.followed:
             return None
         with self.lock:
             for _ in range(PAGES):

@@ -28,6 +28,7 @@ class Habits:
     limit: int = 1  # units that a user asks for at most
     price: int = 1  # of a unit, in cents
     pay_within_s: int = 0  # until an unpaid order expires; 0: not while the run lasts
+    followed: bool = True  # another system reads the feed of their orders meanwhile
 
 
 def request_of(event: Event, signs: bool = False) -> tuple[str, dict[str, str], dict | None]:
