@@ -61,7 +61,7 @@ class Event:
         if status in (200, 201, 202):
             self.shown = [document.get(name, "") for name in ("id", "user_id", "voucher_id")]
         if not isinstance(self.state, str):
-            self.state = ""  # a problem document has its HTTP status there
+            self.state = document.get("state", "")  # a problem document has its HTTP status there
 
 
 async def ask(port: int, method: str, path: str, user: str, headers: str = "", timeout: float = PATIENCE_S, body=None):
