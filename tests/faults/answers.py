@@ -9,6 +9,8 @@ from world import ENDED, LIVE, Voucher, World
 
 MARK_S = 0.3  # SECKILL_SOLD_OUT_MARK_MS, and a little
 EPOCHS = 1024  # that an order id tells apart
+WITH_ANOTHER = {"ALREADY_ORDERED", "REPEATED"}  # refused because of another order of the user
+KEY_REASON = "REPEATED"  # its Idempotency-Key had made another one
 FEW = 20  # of fewer purchases no share is taken
 # What an order may be once it was something; while it is pending it may become anything.
 AFTER = {
@@ -53,9 +55,14 @@ def accepted_is_the_users_own(world: World) -> list[str]:
 
 
 def accepted_is_mostly_confirmed(world: World) -> list[str]:
-    """How many accepted orders may end as refused is for each fault to say: none where nothing is lost."""
+    """How many accepted orders may end as refused is for each fault to say: none where nothing is lost, but those that
+    came under a key that had been used before, when only PostgreSQL knew of it."""
     refused = {o.id: o.reason for v in world.vouchers.values() for o in v.orders if o.status == "refused"}
-    reasons = [refused[order] for order, _ in world.accepted() if order in refused]
+    reasons = [
+        refused[order]
+        for (order, _), event in world.accepted().items()
+        if order in refused and not (event.key and refused[order] == KEY_REASON)
+    ]
     if len(reasons) <= world.refused_most:
         return []
     return [f"{len(reasons)} accepted orders were refused, {world.refused_most} at most: {sorted(set(reasons))}"]
@@ -152,14 +159,14 @@ def sold_out_is_true(world: World) -> list[str]:
 
 
 def reasons_are_true(world: World) -> list[str]:
-    """ALREADY_ORDERED needs another order; that no unit was left needs that they all may have been gone."""
+    """ALREADY_ORDERED and its like need another order; that no unit was left needs that they all may have been gone."""
     holders, complaints = world.holders(), []
     for voucher in world.vouchers.values():
         placed = voucher.kept.keys() | {order.user for order in voucher.orders if order.status in ENDED}
         gone = world.could_be_gone(voucher, holders[voucher.id], float("inf"))
         for order in voucher.orders:
-            if order.status == "refused" and order.reason == "ALREADY_ORDERED" and order.user not in placed:
-                complaints.append(f"{order.id} was refused as ALREADY_ORDERED, but {order.user} had no order")
+            if order.status == "refused" and order.reason in WITH_ANOTHER and order.user not in placed:
+                complaints.append(f"{order.id} was refused as {order.reason}, but {order.user} had no order")
             enough = gone + order.quantity <= voucher.units_least
             if order.status == "refused" and order.reason in ("GRANT_LOST", "SOLD_OUT") and enough:
                 complaints.append(f"{order.id}: {order.reason} when at most {gone} of {voucher.units_least} were gone")
@@ -204,9 +211,10 @@ def repeats_name_the_order(world: World) -> list[str]:
 
 
 def states_never_go_back(world: World) -> list[str]:
+    """A request repeated under its key has the first answer again, as it was then."""
     told, complaints = defaultdict(list), []
     for event in [*world.history, *(world.ends or [])]:
-        if event.order and event.state:
+        if event.order and event.state and not (event.what == "buy" and event.key):
             told[event.order].append(event)
     for order, events in told.items():
         for before in events:

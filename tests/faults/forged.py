@@ -326,7 +326,7 @@ def corruptions() -> dict[str, list]:
         "keys_made_one_order": [
             order("n1", key="f1"),
             other(9, 10, "buy", "u21", 201, "", "n1", "unpaid", key="k"),
-            other(9, 10, "buy", "u21", 409, "ALREADY_ORDERED", "n1", key="k"),
+            other(9, 10, "buy", "u21", 409, "ALREADY_ORDERED", "c1", key="k"),
             other(9, 10, "buy", "u21", 201, "", "c1", "unpaid", key="k", quantity=2),
         ],
         "feed_tells_each_move_once": [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from answers import KEY_REASON
 from crowd import Event
 from world import ENDED, FORGIVEN_S, World
 
@@ -166,7 +167,8 @@ def expiry_is_in_time(world: World) -> list[str]:
 
 
 def keys_made_one_order(world: World) -> list[str]:
-    """The same Idempotency-Key has the first answer again, whatever has become of the order, and makes no other."""
+    """The same Idempotency-Key has the first answer again, whatever has become of the order, and makes no other. Who has
+    bought again since may be told of that order; and a 202 that was given before PostgreSQL was asked ends as refused."""
     complaints, orders = [], world.orders()
     rows: dict[tuple[str, str, str], int] = defaultdict(int)
     for voucher in world.vouchers.values():
@@ -184,12 +186,16 @@ def keys_made_one_order(world: World) -> list[str]:
         one = first.get((event.voucher, event.user, event.key))
         if one is None or event.began <= one.ended or event.outcome == "unknown":
             continue
+        said, named = f"{event.status} {event.code} {event.order}", orders.get(event.order)
+        later = event.code == "ALREADY_ORDERED" and orders[one.order].status in ENDED and event.order > one.order
+        refused = event.status == 202 and named and named.reason == KEY_REASON
+        if later or refused:
+            continue
         if event.quantity == orders[one.order].quantity:
             if event.status not in (201, 202) or event.order != one.order:
-                said = f"{event.status} {event.code} {event.order}"
                 complaints.append(f"{event.user} repeated {event.key} of {one.order} and was told {said}")
         elif event.code != "IDEMPOTENCY_KEY_REUSED":
-            complaints.append(f"{event.user} used {event.key} for {event.quantity}: {event.status} {event.code}")
+            complaints.append(f"{event.user} used {event.key} for {event.quantity} and was told {said}")
     return complaints
 
 
