@@ -11,6 +11,7 @@ from driver import Run
 from fault import Fault
 from life import Habits, move, tell
 from rows_instances import at, killed_at
+from rows_pairs import flushed, gone, pair
 from rows_tools import accepted, buy, clock_env, in_background, key, kill, lock_row, open_voucher, release, restart
 from rows_tools import set_clock, within
 from stack import Broken, wait_for
@@ -19,6 +20,7 @@ TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
 IN_TIME_S = 3.0  # how late an order may expire: 2 s, and a busy machine
 TAKEN_OVER_S = IN_TIME_S + TTL_S
 SETTLED_S = 10.0
+RETIRED_S = 14.0  # a look at a segment at rest comes after five seconds at most, and it takes two
 BACK_S = 0.6  # a unit that has returned sells within 300 ms; a busy machine
 LIVELY = Habits(moves=1.0, keyed=0.3, limit=3, price=5, pay_within_s=2)
 STEADY = Habits(moves=0.4, limit=2, price=5, pay_within_s=1)  # from the second second on orders expire all the time
@@ -128,6 +130,33 @@ def returned_under_an_old_epoch(run: Run) -> None:
     again = lambda: tell(run, move("cancel", order, 1)).status == 200  # its links come back
     within(run, "returned under the new epoch", again, SETTLED_S)
     within(run, "its units back", lambda: not run.redis.call("HGET", key(voucher, "buyers"), "ann"), SETTLED_S)
+
+
+def stopped_expiring(run: Run) -> None:
+    """It has found what is due and stops; the other lets it expire, and the units sell again. Then it goes on with what it
+    has found."""
+    stopped_at(run, "expiry.found")
+    before = expired(run)
+    within(run, "expiry goes on without it", lambda: expired(run) > before, TAKEN_OVER_S + 1)
+    time.sleep(1.0)
+    run.first.signal(signal.SIGCONT)
+
+
+def moved_when_retired(run: Run) -> None:
+    """Redis has forgotten the buyers of a sale that is over. Its orders are moved all the same, and those that are not paid
+    expire."""
+    voucher = open_voucher(run, 20, end_s=2.5, pay_within_s=8, limit=2)
+    orders = [bought(run, voucher, f"ann{n}", n % 2, quantity=2) for n in range(5)]
+    expect(run, tell(run, move("pay", orders[0], 0, reference="before", amount=2)), 200, state="paid")
+    state = f"select state from seckill_voucher where id = {voucher}"
+    within(run, "retired", lambda: run.postgres.sql(state) == [["retired"]], RETIRED_S)
+    expect(run, tell(run, move("refund", orders[0], 1, restock=True)), 200, state="refunded")
+    expect(run, tell(run, move("cancel", orders[1], 0)), 200, state="cancelled")
+    expect(run, tell(run, move("cancel", orders[1], 1)), 200, state="cancelled")
+    expect(run, tell(run, move("pay", orders[2], 0, reference="after", amount=2)), 200, state="paid")
+    expect(run, tell(run, move("refund", orders[2], 1)), 200, state="refunded")
+    expect(run, tell(run, move("pay", orders[3], 1, reference="kept", amount=2)), 200, state="paid")
+    within(run, "expired", lambda: status_of(run, orders[4].order) == "expired", 8 + IN_TIME_S)
 
 
 # ---- races whose both ends are due ----
@@ -275,9 +304,9 @@ def postgres_restarted(run: Run) -> None:
     run.postgres.run()
 
 
-def flushed(run: Run) -> None:
+def flushed_expiring(run: Run) -> None:
     wait_for("expiry", lambda: expired(run) > 0)
-    run.redis.call("FLUSHALL")
+    flushed(run)
 
 
 def clocks_differ(run: Run) -> None:
@@ -351,7 +380,7 @@ ROWS = [
     Fault("34h", "Redis killed amid steady expiry", redis_restarted, habits=STEADY, seconds=5.0, **REBUILT),
     Fault("34i", "PostgreSQL restarted amid steady expiry", postgres_restarted, habits=STEADY, seconds=5.0),
     Fault(
-        "34j", "FLUSHALL amid steady expiry", flushed,
+        "34j", "FLUSHALL amid steady expiry", flushed_expiring,
         habits=STEADY, seconds=5.0, refused_202=25, rebuilds=3, unknown=0.2,
     ),
     Fault(
@@ -371,4 +400,16 @@ ROWS = [
         habits=QUIET, rate=0, rebuilds=4, unknown=0.9,
     ),
     Fault("34r", "the feed, while a payment takes long to commit", told_late, habits=QUIET, rate=0, unknown=0.9),
+    Fault(
+        "34s", "orders of a sale that is retired", moved_when_retired,
+        habits=QUIET, rate=0, env={"SECKILL_RETIRE_AFTER_MS": "0"}, rebuilds=2, unknown=0.9,
+    ),
+    Fault(
+        "34t", "who lets orders expire stopped beyond its TTL", stopped_expiring,
+        habits=STEADY, first_env=stop("expiry.found"), late_s=TAKEN_OVER_S + 1, vouchers=6, units=60, seconds=6.0, unknown=0.4,
+    ),
+    Fault(
+        "34u", "FLUSHALL, and an instance killed, amid returns", pair(gone, flushed),
+        habits=LIVELY, seconds=2.5, units=2000, lost_202=60, refused_202=30, rebuilds=4, unknown=0.4,
+    ),
 ]
