@@ -322,7 +322,7 @@ CONTROLS = [
         "if held and string.sub(held, 1, 36) == order then",
         "if held then",
         "34k",
-        "buyers_are_the_orders",
+        "units_are_held_meanwhile",
     ),
     Control(
         "return-epoch",
@@ -377,7 +377,7 @@ CONTROLS = [
         "if live == '-' and string.find(held, '^%S+ %d+ %x+$') then",
         "if false then",
         "34q",
-        "keys_made_one_order",
+        "seen_meanwhile",
     ),
     Control(
         "clocks",
