@@ -26,13 +26,13 @@ class Feed:
         if self.thread.is_alive():
             self.thread.join()
 
-    def catch_up(self) -> list[tuple[str, str]] | None:
-        """All that it has been told by now; None: it follows nothing."""
+    def catch_up(self, instance: int | None = None) -> list[tuple[str, str]] | None:
+        """All that it has been told by now, by that instance or by all of them; None: it follows nothing."""
         if not self.run.fault.habits.followed:
             return None
         with self.lock:
             for _ in range(PAGES):
-                if not self._read():
+                if not self._read(instance):
                     break
             return list(self.told)
 
@@ -41,10 +41,11 @@ class Feed:
             with self.lock:
                 self._read()
 
-    def _read(self) -> bool:
+    def _read(self, number: int | None = None) -> bool:
         """One page. Whether there was anything in it."""
         self.turn += 1
-        instance = self.run.stack.instances[self.turn % len(self.run.stack.instances)]
+        number = self.turn % len(self.run.stack.instances) if number is None else number
+        instance = self.run.stack.instances[number]
         after = f"&after={self.cursor}" if self.cursor else ""
         status, document = instance.ask("GET", f"/admin/events?limit=100{after}", timeout=1.0)
         events = document.get("events", []) if status == 200 else []

@@ -285,7 +285,7 @@ def told_late(run: Run) -> None:
         time.sleep(0.2)
         for n, order in enumerate(orders[1:]):  # at the other instance: payments do not wait for each other there
             expect(run, tell(run, move("pay", order, 1, reference=f"quick{n}", amount=1)), 200, state="paid")
-            run.feed.catch_up()
+            run.feed.catch_up(1)
         slow.join()
     finally:
         run.postgres.sql("drop trigger sleep_a_while on payment; drop function sleep_a_while()")
