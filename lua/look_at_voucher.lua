@@ -19,5 +19,5 @@ if not (is_number(voucher[6]) and is_number(voucher[7])) then
 end
 voucher[6] = redis.call('HLEN', KEYS[2])
 voucher[7] = redis.call('XLEN', KEYS[3])
-voucher[8] = ARGV[1] and redis.call('HGET', KEYS[2], ARGV[1]) or ''
+voucher[8] = ARGV[1] and string.sub(redis.call('HGET', KEYS[2], ARGV[1]) or '', 1, 36)
 return voucher

@@ -48,9 +48,11 @@ bool sk_trust_order_id(const struct sk_reply *reply, int64_t voucher_id, char id
 {
     size_t len = 0;
     const char *text = sk_reply_text(reply, &len);
-    if (text != NULL && len == SK_UUID_CHARS && sk_uuid_valid(text)) {
-        memcpy(id, text, SK_UUID_SIZE);
-        return true;
+    if (text != NULL && len >= SK_UUID_CHARS && (text[SK_UUID_CHARS] == '\0' || text[SK_UUID_CHARS] == ' ')) {
+        memcpy(id, text, SK_UUID_CHARS);
+        id[SK_UUID_CHARS] = '\0';
+        if (sk_uuid_valid(id))
+            return true;
     }
     if (text != NULL && len > 0)
         sk_log(SK_LOG_WARN, "a buyer's order id is none", "voucher=%" PRId64, voucher_id);
