@@ -18,7 +18,7 @@ GRANT SELECT ON held_order, order_move TO seckill_service;
 DO $$
 DECLARE
     v_functions text := 'catalogue_changes(bigint, integer, bigint),'
-        'create_voucher(text, text, bigint, integer, bigint, bigint),'
+        'create_voucher(text, text, bigint, integer, bigint, bigint, smallint, integer, text, text),'
         'find_voucher(bigint), list_vouchers(),'
         'retire_voucher(bigint, integer, bigint), recall_voucher(bigint), find_retired(bigint, text),'
         'retired_epoch(integer),'

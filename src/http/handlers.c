@@ -119,7 +119,7 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
     }
     enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &terms, &read);
     if (verdict == SK_VERDICT_FOUND)
-        sk_create_voucher(sk_shop_control(context->shop), key, &terms, request->ticket);
+        sk_create_voucher(sk_shop_control(context->shop), key, "admin", &terms, request->ticket);
     else if (read.errors != NULL)
         sk_answer_errors(context->answers, request, verdict, read.errors);
     else

@@ -1,5 +1,5 @@
-// Strict: every member must be there, once, and nothing else. jansson refuses duplicate members, trailing
-// bytes, \u0000 and what nests too deep; it stops at the first of these, everything else is listed.
+// Strict: every member that is required must be there, once, and nothing that is not known. jansson refuses duplicate
+// members, trailing bytes, \u0000 and what nests too deep; it stops at the first of these, everything else is listed.
 //
 // Nothing of a body that is not JSON is repeated to the client, only where it went wrong. Names of unknown members
 // are: they are UTF-8 then, and jansson escapes them.
@@ -13,19 +13,27 @@
 
 #define TIME_DETAIL "must be a time of RFC 3339 from 1970 to 9999, such as 2030-01-31T20:00:00+08:00"
 
-enum { TITLE_MAX_BYTES = 200, STOCK_MAX = 100000000, POINTER_SIZE = 2 * SK_TERMS_NAME_MAX + 2, DETAIL_SIZE = 160 };
+enum { TITLE_MAX_BYTES = 200, STOCK_MAX = 100000000, LIMIT_MAX = 1000, LIMIT_DEFAULT = 1 };
+enum { PAY_WITHIN_MAX_S = 31536000, PAY_WITHIN_DEFAULT_S = 900 };
+enum { POINTER_SIZE = 2 * SK_TERMS_NAME_MAX + 2, DETAIL_SIZE = 160 };
 static const int64_t price_max_cents = INT64_C(100000000000);
 
-enum member { TITLE, STOCK, PRICE, BEGIN_AT, END_AT, MEMBERS };
+static const char currency_default[] = "CNY";
+
+enum member { TITLE, STOCK, PRICE, BEGIN_AT, END_AT, LIMIT, PAY_WITHIN, CURRENCY, MEMBERS };
 
 static const struct {
     const char *name, *detail;
+    bool optional;
 } members[MEMBERS] = {
-    [TITLE] = {"title", "must be a string of 1 to 200 bytes"},
-    [STOCK] = {"stock", "must be an integer from 0 to 100000000"},
-    [PRICE] = {"price_cents", "must be an integer from 0 to 100000000000"},
-    [BEGIN_AT] = {"begin_at", TIME_DETAIL},
-    [END_AT] = {"end_at", TIME_DETAIL},
+    [TITLE] = {"title", "must be a string of 1 to 200 bytes", false},
+    [STOCK] = {"stock", "must be an integer from 0 to 100000000", false},
+    [PRICE] = {"price_cents", "must be an integer from 0 to 100000000000", false},
+    [BEGIN_AT] = {"begin_at", TIME_DETAIL, false},
+    [END_AT] = {"end_at", TIME_DETAIL, false},
+    [LIMIT] = {"limit", "must be an integer from 1 to 1000", true},
+    [PAY_WITHIN] = {"pay_within_s", "must be an integer from 0 to 31536000", true},
+    [CURRENCY] = {"currency", "must be three letters from A to Z", true},
 };
 
 static enum sk_verdict terms_read_all(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read);
@@ -34,7 +42,8 @@ static const char *terms_reason_of(const json_error_t *error);
 static bool terms_check_form(json_t *document, json_t *values[MEMBERS], json_t *errors);
 static bool terms_is_known(const char *name);
 static bool terms_check_values(json_t *const values[MEMBERS], struct sk_terms *terms, json_t *errors);
-static bool terms_read_integer(const json_t *value, int64_t most, int64_t *out);
+static bool terms_read_integer(const json_t *value, int64_t least, int64_t most, int64_t *out);
+static bool terms_is_currency(const json_t *value);
 static bool terms_read_time(const json_t *value, int64_t *out);
 static void terms_add_member_error(json_t *errors, const char *name, const char *detail);
 static void terms_add_error(json_t *errors, const char *pointer, const char *detail);
@@ -121,7 +130,7 @@ static bool terms_check_form(json_t *document, json_t *values[MEMBERS], json_t *
     json_t *value;
     for (int i = 0; i < MEMBERS; i++) {
         values[i] = json_object_get(document, members[i].name);
-        if (values[i] == NULL) {
+        if (values[i] == NULL && !members[i].optional) {
             terms_add_member_error(errors, members[i].name, "is required");
             right = false;
         }
@@ -149,21 +158,29 @@ static bool terms_is_known(const char *name)
 
 // ---- the values ----
 
-// A member that is missing has been listed before.
+// A required member that is missing has been listed before.
 static bool terms_check_values(json_t *const values[MEMBERS], struct sk_terms *terms, json_t *errors)
 {
     size_t title_len = json_string_length(values[TITLE]);
     terms->title = json_string_value(values[TITLE]);
+    terms->currency = values[CURRENCY] == NULL ? currency_default : json_string_value(values[CURRENCY]);
     const bool good[MEMBERS] = {
         [TITLE] = title_len >= 1 && title_len <= TITLE_MAX_BYTES,
-        [STOCK] = terms_read_integer(values[STOCK], STOCK_MAX, &terms->stock),
-        [PRICE] = terms_read_integer(values[PRICE], price_max_cents, &terms->price_cents),
+        [STOCK] = terms_read_integer(values[STOCK], 0, STOCK_MAX, &terms->stock),
+        [PRICE] = terms_read_integer(values[PRICE], 0, price_max_cents, &terms->price_cents),
         [BEGIN_AT] = terms_read_time(values[BEGIN_AT], &terms->begin_ms),
         [END_AT] = terms_read_time(values[END_AT], &terms->end_ms),
+        [LIMIT] = terms_read_integer(values[LIMIT], 1, LIMIT_MAX, &terms->user_limit),
+        [PAY_WITHIN] = terms_read_integer(values[PAY_WITHIN], 0, PAY_WITHIN_MAX_S, &terms->pay_within_s),
+        [CURRENCY] = terms_is_currency(values[CURRENCY]),
     };
+    if (values[LIMIT] == NULL)
+        terms->user_limit = LIMIT_DEFAULT;
+    if (values[PAY_WITHIN] == NULL)
+        terms->pay_within_s = PAY_WITHIN_DEFAULT_S;
     bool all = true;
     for (int i = 0; i < MEMBERS; i++) {
-        all = all && good[i];
+        all = all && (good[i] || (members[i].optional && values[i] == NULL));
         if (values[i] != NULL && !good[i])
             terms_add_member_error(errors, members[i].name, members[i].detail);
     }
@@ -174,10 +191,17 @@ static bool terms_check_values(json_t *const values[MEMBERS], struct sk_terms *t
     return all;
 }
 
-static bool terms_read_integer(const json_t *value, int64_t most, int64_t *out)
+static bool terms_read_integer(const json_t *value, int64_t least, int64_t most, int64_t *out)
 {
     *out = json_integer_value(value);
-    return json_is_integer(value) && *out >= 0 && *out <= most;
+    return json_is_integer(value) && *out >= least && *out <= most;
+}
+
+static bool terms_is_currency(const json_t *value)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const char *text = json_string_value(value);
+    return text != NULL && json_string_length(value) == 3 && strspn(text, letters) == 3;
 }
 
 static bool terms_read_time(const json_t *value, int64_t *out)
