@@ -6,6 +6,9 @@
 
 #include "talk.h"
 
+// Where terms are to be changed: this one is not.
+enum { SK_TERM_AS_IT_IS = -1 };
+
 // What the admin sets of a voucher.
 struct sk_terms {
     const char *title;    // borrowed for the call

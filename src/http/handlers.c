@@ -110,7 +110,7 @@ void sk_handle_vouchers(const struct sk_context *context, struct sk_request *req
 void sk_handle_create(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_terms terms;
-    struct sk_terms_body read;
+    struct sk_fields read;
     unsigned keys;
     const char *key = sk_request_header(request, "idempotency-key", &keys);
     if (!handle_key_is_good(key, keys)) {
@@ -124,7 +124,7 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
         sk_answer_errors(context->answers, request, verdict, read.errors);
     else
         sk_answer_refusal(context->answers, request, verdict);
-    sk_terms_body_free(&read);
+    sk_fields_free(&read);
 }
 
 // Idempotency-Key: none, or one of 1 to 255 visible ASCII characters.
