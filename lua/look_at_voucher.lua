@@ -3,7 +3,7 @@
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)
 -- ARGV  1 user, or nothing
 --
--- Returns { state, epoch, last, stock, run, number of buyers, entries in the journal, the user's order id }; what is
+-- Returns { state, epoch, last, stock, run, number of buyers, entries in the journal, the user's order }; what is
 -- missing is empty, and so is `run` where the window is no two numbers.
 
 local function is_number(text)
@@ -19,5 +19,5 @@ if not (is_number(voucher[6]) and is_number(voucher[7])) then
 end
 voucher[6] = redis.call('HLEN', KEYS[2])
 voucher[7] = redis.call('XLEN', KEYS[3])
-voucher[8] = ARGV[1] and string.sub(redis.call('HGET', KEYS[2], ARGV[1]) or '', 1, 36)
+voucher[8] = ARGV[1] and redis.call('HGET', KEYS[2], ARGV[1]) or ''
 return voucher

@@ -23,7 +23,8 @@
 -- opened under another Redis process, which may have lost what came after, it has gone backwards, or what is in it
 -- cannot be.
 --
--- An order in the hashes is its id, and behind it " quantity key" if it came with an Idempotency-Key.
+-- An order in the hashes is "id[ quantity[ key]]", as behind the user in the journal: quantity where it is more than one,
+-- or where the order came with an Idempotency-Key.
 --
 -- A winner is told so before anything else is looked at, even after sell-out or the end (P6). What was
 -- granted once in time is granted again at any time, and needs no new room.
@@ -146,17 +147,12 @@ for i, user in ipairs(users) do
     letters[i] = 'p'
     stock = stock - quantity
     order = ARGV[2 * i + 7]
-    local text = order .. ' ' .. user
-    if key then
-      order = order .. ' ' .. quantity .. ' ' .. key
-      text = text .. ' ' .. quantity .. ' ' .. key
-    elseif quantity > 1 then
-      text = text .. ' ' .. quantity
-    end
+    local detail = key and ' ' .. quantity .. ' ' .. key or quantity > 1 and ' ' .. quantity or ''
+    journal_orders[#journal_orders + 1] = order .. ' ' .. user .. detail
+    order = order .. detail
     seen[user] = order
     winners[#winners + 1] = user
     winners[#winners + 1] = order
-    journal_orders[#journal_orders + 1] = text
   end
 end
 

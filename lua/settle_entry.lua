@@ -26,7 +26,7 @@ for i = 3, #ARGV, 4 do
     else
       redis.call('HDEL', KEYS[2], user)
     end
-    if live == '-' and #held > 36 then
+    if live == '-' and string.find(held, '^%S+ %d+ %x+$') then
       redis.call('HSET', KEYS[4], user, held)
       redis.call('EXPIRE', KEYS[4], day_s)
     end

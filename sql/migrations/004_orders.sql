@@ -28,7 +28,7 @@ $$;
 CREATE FUNCTION place_orders(p_slot integer, p_voucher bigint, p_epoch bigint, p_ids uuid[], p_users text[],
                              p_journal text DEFAULT NULL, p_quantities smallint[] DEFAULT NULL,
                              p_keys text[] DEFAULT NULL)
-RETURNS TABLE (n integer, outcome text, live_id uuid, first_id uuid)
+RETURNS TABLE (n integer, outcome text, live_id uuid, first_id uuid, created_ms bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -47,7 +47,7 @@ BEGIN
     SELECT s.stock, s.epoch, s.due_after INTO v_stock, v_epoch, v_due
       FROM seckill_segment s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
     IF NOT FOUND OR p_epoch <> v_epoch THEN
-        RETURN QUERY VALUES (NULL::integer, 'stale', NULL::uuid, NULL::uuid);
+        RETURN QUERY VALUES (NULL::integer, 'stale', NULL::uuid, NULL::uuid, NULL::bigint);
         RETURN;
     END IF;
 
@@ -108,7 +108,7 @@ BEGIN
          WHERE s.voucher_id = p_voucher AND s.slot = p_slot;
     END IF;
     IF v_taken = cardinality(p_ids) THEN
-        RETURN QUERY VALUES (NULL::integer, 'placed', NULL::uuid, NULL::uuid);
+        RETURN QUERY VALUES (NULL::integer, 'placed', NULL::uuid, NULL::uuid, unix_ms(now()));
         RETURN;
     END IF;
 
@@ -151,9 +151,10 @@ BEGIN
                 WHEN own.reason = 'REPEATED' THEN 'repeated'
                 ELSE 'duplicate'
            END,
-           live.id, first.id
+           live.id, first.id, unix_ms(own.created_at)
       FROM unnest(p_ids, p_users, p_keys) WITH ORDINALITY AS o (id, user_id, key, n)
-     CROSS JOIN LATERAL (SELECT w.user_id, w.status, w.reason, w.id, w.quantity FROM voucher_order w
+     CROSS JOIN LATERAL (SELECT w.user_id, w.status, w.reason, w.id, w.quantity, w.created_at
+                           FROM voucher_order w
                           WHERE w.slot = p_slot AND w.voucher_id = p_voucher AND w.id = o.id OFFSET 0) own
       LEFT JOIN LATERAL (SELECT l.id FROM voucher_order l
                           WHERE l.user_id = o.user_id AND l.voucher_id = p_voucher AND l.slot + 0 = p_slot
@@ -171,7 +172,7 @@ $$;
 CREATE FUNCTION place_batches(p_slots integer[], p_vouchers bigint[], p_epochs bigint[], p_counts integer[],
                               p_ids uuid[], p_users text[], p_journals text[],
                               p_quantities smallint[] DEFAULT NULL, p_keys text[] DEFAULT NULL)
-RETURNS TABLE (n integer, outcome text, live_id uuid, first_id uuid, batch integer)
+RETURNS TABLE (n integer, outcome text, live_id uuid, first_id uuid, created_ms bigint, batch integer)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_firsts integer[]; -- of each batch, in p_ids
@@ -213,13 +214,14 @@ BEGIN
                            AS u (slot, voucher, count, units, journal)) o
              WHERE s.voucher_id = o.voucher AND s.slot = o.slot;
             RETURN QUERY
-            SELECT NULL::integer, 'placed'::text, NULL::uuid, NULL::uuid, i FROM generate_subscripts(p_slots, 1) AS i;
+            SELECT NULL::integer, 'placed'::text, NULL::uuid, NULL::uuid, unix_ms(now()), i
+              FROM generate_subscripts(p_slots, 1) AS i;
             RETURN;
         EXCEPTION WHEN unique_violation THEN -- one by one
         END;
     END IF;
     FOR i IN 1 .. cardinality(p_slots) LOOP
-        RETURN QUERY SELECT p.n, p.outcome, p.live_id, p.first_id, i
+        RETURN QUERY SELECT p.n, p.outcome, p.live_id, p.first_id, p.created_ms, i
                        FROM place_orders(p_slots[i], p_vouchers[i], p_epochs[i], p_ids[v_firsts[i]:v_lasts[i]],
                                          p_users[v_firsts[i]:v_lasts[i]], p_journals[i],
                                          p_quantities[v_firsts[i]:v_lasts[i]], p_keys[v_firsts[i]:v_lasts[i]]) p;

@@ -38,13 +38,14 @@ LANGUAGE sql STABLE AS $$
      WHERE a.epoch = p_epoch
 $$;
 
--- One chunk of a segment's buyers, live orders and held ones, in the order of their ids: what Redis keeps of each, the id,
--- and behind it quantity and key where it came with an Idempotency-Key. Between them the orders that have ended, of the
+-- One chunk of a segment's buyers, live orders and held ones, in the order of their ids: what Redis keeps of each, as
+-- place_orders.lua writes it. Between them the orders that have ended, of the
 -- last day, if they had such a key (`ended`).
 CREATE FUNCTION rebuild_buyers(p_slot integer, p_voucher bigint, p_after uuid, p_most integer)
 RETURNS TABLE (id uuid, user_id text, value text, ended boolean)
 LANGUAGE sql STABLE AS $$
-    SELECT o.id, o.user_id, concat_ws(' ', o.id, CASE WHEN o.request_key IS NOT NULL THEN o.quantity END, o.request_key),
+    SELECT o.id, o.user_id, concat_ws(' ', o.id, CASE WHEN o.quantity > 1 OR o.request_key IS NOT NULL THEN o.quantity END,
+                                      o.request_key),
            o.ended
       FROM ((SELECT w.id, w.user_id, w.quantity, w.request_key, w.status NOT IN ('unpaid', 'paid') AS ended
                FROM voucher_order w

@@ -102,8 +102,8 @@ static enum sk_status shop_open_parts(struct sk_shop *shop)
         return SK_NO_MEM;
     sk_upkeep_set_writer(upkeep, shop->writer, shop->returns);
     shop->batcher = sk_batcher_open(sale, shop->admit, shop->writer);
-    shop->control = (struct sk_control){
-        .sale = sale, .upkeep = upkeep, .returns = shop->returns, .talks = sk_talks_open()};
+    shop->control =
+        (struct sk_control){.sale = sale, .upkeep = upkeep, .returns = shop->returns, .talks = sk_talks_open()};
     shop->purchases = (struct sk_purchases){&shop->control, shop->admit, shop->batcher};
     return shop->batcher != NULL && shop->control.talks != NULL ? SK_OK : SK_NO_MEM;
 }
@@ -171,10 +171,14 @@ static void shop_on_notified(void *arg)
 
 // ---- the calls ----
 
-bool sk_shop_buy(struct sk_shop *shop, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
-                 struct sk_outcome *outcome)
+bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome)
 {
-    return sk_purchase(&shop->purchases, voucher_id, user, ticket, patient, outcome);
+    return sk_purchase(&shop->purchases, ask, ticket, outcome);
+}
+
+void sk_shop_drain(struct sk_shop *shop)
+{
+    sk_expiry_stop(shop->upkeep.expiry);
 }
 
 struct sk_control *sk_shop_control(struct sk_shop *shop)
@@ -223,5 +227,6 @@ struct sk_left sk_shop_left(const struct sk_shop *shop)
 
 bool sk_shop_idle(const struct sk_shop *shop)
 {
-    return sk_writer_idle(shop->writer) && sk_returns_idle(shop->returns) && sk_regrant_idle(shop->upkeep.regrant) && sk_redis_idle(shop->sale.redis);
+    return sk_writer_idle(shop->writer) && sk_returns_idle(shop->returns) && sk_regrant_idle(shop->upkeep.regrant) &&
+           sk_redis_idle(shop->sale.redis);
 }

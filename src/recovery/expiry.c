@@ -49,6 +49,7 @@ struct sk_expiry {
     size_t budget; // orders that may be ended in this tick
     size_t at;     // in the catalogue: the first voucher of the next tick
     bool apart;    // the clocks are
+    bool stopped;
 };
 
 static void expiry_on_tick(void *arg);
@@ -92,6 +93,11 @@ struct sk_expiry *sk_expiry_open(const struct sk_sale *sale)
 void sk_expiry_set_returns(struct sk_expiry *expiry, struct sk_returns *returns)
 {
     expiry->returns = returns;
+}
+
+void sk_expiry_stop(struct sk_expiry *expiry)
+{
+    expiry->stopped = true;
 }
 
 void sk_expiry_close(struct sk_expiry *expiry)
@@ -140,7 +146,7 @@ static void expiry_on_tick(void *arg)
         if (run->state == EXPIRY_PACING)
             expiry_go_on(run);
     }
-    if (sk_session_held(sale->session) && sk_pg_ready(sale->ask_pg) && sk_redis_ready(sale->redis))
+    if (!expiry->stopped && sk_session_held(sale->session) && sk_pg_ready(sale->ask_pg) && sk_redis_ready(sale->redis))
         expiry_start_due(expiry);
 }
 
@@ -289,7 +295,7 @@ static void expiry_go_on(struct expiry_run *run)
     struct sk_expiry *expiry = run->expiry;
     if (expiry->budget == 0)
         return;
-    if (run->goes_on) {
+    if (run->goes_on && !expiry->stopped) {
         expiry_look(run);
         return;
     }

@@ -213,7 +213,8 @@ static bool journal_take_page(struct sk_rebuild_journal *journal, const struct s
         if (!sk_journal_read(element, &entry))
             return false;
         bool readable = entry.orders != NULL;
-        if (journal->entries > 0 && (!readable || entry.move != NULL || journal->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
+        if (journal->entries > 0 &&
+            (!readable || entry.move != NULL || journal->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
             break;
         memcpy(journal->ids[journal->entries++], entry.id, strlen(entry.id) + 1);
         if (!readable) {
@@ -355,11 +356,16 @@ static void journal_take_return(struct sk_rebuild_journal *journal, const struct
 // Redis gets what PostgreSQL says of stock and buyers, with these orders ended: nothing of it has to be corrected.
 static void journal_return(struct sk_rebuild_journal *journal)
 {
-    const char *params[] = {journal->slot, journal->id, journal->epoch, sk_params_end(&journal->order_ids),
-                            journal->move, journal->by, journal->why[0] == '\0' ? NULL : journal->why};
+    const char *params[] = {journal->slot,
+                            journal->id,
+                            journal->epoch,
+                            sk_params_end(&journal->order_ids),
+                            journal->move,
+                            journal->by,
+                            journal->why[0] == '\0' ? NULL : journal->why};
     journal_move(journal, JOURNAL_RETURNING);
-    if (params[3] == NULL || sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 7, params,
-                                        journal_on_returned, journal) != SK_OK)
+    if (params[3] == NULL ||
+        sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 7, params, journal_on_returned, journal) != SK_OK)
         journal_fail(journal);
 }
 

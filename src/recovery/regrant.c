@@ -287,8 +287,11 @@ static void regrant_refuse(struct regrant_call *call, struct sk_buf *reasons)
         sk_params_add(&quantities, sk_params_number(slot, order->quantity));
     }
     const char *params[] = {sk_params_number(slot, call->segment->slot),
-                            sk_params_number(voucher, call->segment->voucher_id), sk_params_end(&ids),
-                            sk_params_end(&users), sk_params_end(reasons), sk_params_end(&quantities)};
+                            sk_params_number(voucher, call->segment->voucher_id),
+                            sk_params_end(&ids),
+                            sk_params_end(&users),
+                            sk_params_end(reasons),
+                            sk_params_end(&quantities)};
     if (params[2] != NULL && params[3] != NULL && params[4] != NULL && params[5] != NULL)
         status = sk_pg_call(call->regrant->sale->pg, SK_STATEMENT_REFUSE_ORDERS, 6, params, regrant_on_refused, call);
     sk_buf_free(&ids);

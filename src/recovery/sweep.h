@@ -8,8 +8,8 @@
 #define SK_RECOVERY_SWEEP_H
 
 #include "care.h"
-#include "sale.h"
 #include "returns.h"
+#include "sale.h"
 #include "writer.h"
 
 struct sk_sweeper;

@@ -23,7 +23,7 @@ struct sk_upkeep {
 enum sk_status sk_upkeep_open(struct sk_upkeep *upkeep, const struct sk_sale *sale) SK_MUST_CHECK;
 void sk_upkeep_set_writer(struct sk_upkeep *upkeep, struct sk_writer *writer,
                           struct sk_returns *returns); // once they exist
-void sk_upkeep_close(struct sk_upkeep *upkeep); // after the links were closed, before the writer is
+void sk_upkeep_close(struct sk_upkeep *upkeep);        // after the links were closed, before the writer is
 
 // The size of what upkeep remembers of a segment: for the catalogue.
 size_t sk_upkeep_care_size(void);

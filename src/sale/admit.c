@@ -15,7 +15,7 @@
 #include "trust.h"
 
 enum { PLACES = 1 << 16, WAYS = 4, MAYBE_MORE = 1000 };
-enum { PAUSES = 9 }; // for each ms that a reading took
+enum { PAUSES = 9 };                         // for each ms that a reading took
 enum { PAGES_MIN = 1000, PAGE_LEAST = 100 }; // far fewer than HSCAN gives
 
 struct admit_place {

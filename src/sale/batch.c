@@ -8,7 +8,7 @@
 #include "journal.h"
 #include "params.h"
 
-enum { COLUMN_N = 0, COLUMN_PART = 4 }; // of place_orders() and place_batches(); the rest is settlement.h's
+enum { COLUMN_N = 0, COLUMN_PART = 5 }; // of place_orders() and place_batches(); the rest is settlement.h's
 
 // The arrays of place_batches(), in its order; place_orders() has one part's, and of the first ones a value.
 enum { SLOTS, VOUCHERS, EPOCHS, COUNTS, IDS, USERS, JOURNALS, QUANTITIES, KEYS, ARRAYS };
@@ -89,11 +89,14 @@ static enum sk_status batch_send_one(struct sk_batch *batch, struct sk_pg *pg, s
 {
     const struct sk_batch_part *part = &batch->parts[0];
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], epoch[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {
-        sk_params_number(slot, part->segment->slot), sk_params_number(voucher, part->segment->voucher_id),
-        sk_params_number(epoch, part->epoch),        sk_params_end(&batch->arrays[IDS]),
-        sk_params_end(&batch->arrays[USERS]),        batch_newest_journal(part),
-        batch_details(batch, QUANTITIES),            batch_details(batch, KEYS)};
+    const char *params[] = {sk_params_number(slot, part->segment->slot),
+                            sk_params_number(voucher, part->segment->voucher_id),
+                            sk_params_number(epoch, part->epoch),
+                            sk_params_end(&batch->arrays[IDS]),
+                            sk_params_end(&batch->arrays[USERS]),
+                            batch_newest_journal(part),
+                            batch_details(batch, QUANTITIES),
+                            batch_details(batch, KEYS)};
     if (params[3] == NULL || params[4] == NULL || (!batch->plain && (params[6] == NULL || params[7] == NULL)))
         return SK_NO_MEM;
     return sk_pg_call(pg, SK_STATEMENT_PLACE_ORDERS, 8, params, done, arg);

@@ -267,8 +267,8 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
     }
 }
 
-// An order that has ended was committed, so its first answer can be given again at once; of a live one it has to be asked
-// whether it is.
+// An order that has ended was committed, so its first answer can be given again at once; of a live one it has to be
+// asked whether it is.
 static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char result, const char *first_id)
 {
     if (first_id == NULL)

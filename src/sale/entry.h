@@ -17,9 +17,9 @@ struct sk_entry {
     const struct sk_sale *sale;
     struct sk_segment *segment;
     enum sk_entry_kind kind;
-    uint64_t run_number;   // the Redis process that has it
-    size_t open;           // orders not settled
-    size_t part;           // most of its orders in one batch, of it alone; 0: PostgreSQL has refused none, no limit
+    uint64_t run_number;       // the Redis process that has it
+    size_t open;               // orders not settled
+    size_t part;               // most of its orders in one batch, of it alone; 0: PostgreSQL has refused none, no limit
     struct sk_buf corrections; // what settle_entry.lua needs: units, id, user, live id, NUL after each
     size_t correction_count;
     char journal_id[SK_JOURNAL_ID_SIZE]; // LOOSE: empty

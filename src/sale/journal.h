@@ -9,7 +9,7 @@
 
 enum {
     SK_JOURNAL_BY_MAX = 64,
-    SK_JOURNAL_WHY_MAX = 200, // bytes
+    SK_JOURNAL_WHY_MAX = 200,     // bytes
     SK_JOURNAL_ID_SIZE = 44,      // "<ms>-<sequence>", two 64-bit numbers, and NUL
     SK_JOURNAL_ORDERS_MAX = 2048, // in one entry: as many as the largest batch
 };

@@ -76,8 +76,8 @@ static void returns_move(struct returns_call *call, enum returns_state state)
     call->state = state;
 }
 
-struct sk_returns *sk_returns_open(const struct sk_sale *sale,
-                                   void (*recovered)(void *arg, struct sk_segment *segment), void *arg)
+struct sk_returns *sk_returns_open(const struct sk_sale *sale, void (*recovered)(void *arg, struct sk_segment *segment),
+                                   void *arg)
 {
     struct sk_returns *returns = calloc(1, sizeof *returns);
     if (returns == NULL)
@@ -241,8 +241,9 @@ static void returns_note(struct returns_call *call)
     enum sk_status status = SK_NO_MEM;
     for (size_t i = 0; i < call->count; i++)
         sk_buf_printf(&ids, "%s%s", i == 0 ? "" : ",", call->items[i].id);
-    const char *argv[] = {keys->voucher, keys->journal, sk_redis_run(sale->redis), sk_session_id(sale->session),
-                          ids.data,      call->move,    call->by,                  call->why};
+    const char *argv[] = {
+        keys->voucher, keys->journal, sk_redis_run(sale->redis), sk_session_id(sale->session), ids.data, call->move,
+        call->by,      call->why};
     returns_move(call, RETURNS_NOTING);
     if (!ids.failed && sk_session_held(sale->session))
         status = sk_redis_script(sale->redis, SK_SCRIPT_NOTE_RETURN, 2, 8, argv, NULL, returns_on_noted, call);
@@ -308,8 +309,8 @@ static void returns_write(struct returns_call *call)
                             call->why[0] == '\0' ? NULL : call->why};
     returns_move(call, RETURNS_WRITING);
     if (params[3] != NULL)
-        status = sk_pg_call(call->returns->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 7, params, returns_on_written,
-                            call);
+        status =
+            sk_pg_call(call->returns->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 7, params, returns_on_written, call);
     sk_buf_free(&ids);
     if (status != SK_OK)
         returns_on_written(call, &(struct sk_result){.kind = SK_RESULT_FAILED});

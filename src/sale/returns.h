@@ -1,9 +1,9 @@
 // Orders that end after they were placed, and whose units return: cancelled, expired, refunded.
 //
 // A return takes the road of a purchase backwards. It is noted in the journal (note_return.lua), decided by PostgreSQL
-// (return_orders(), under the epoch), and carried out in Redis by the end of the entry (settle_entry.lua), which gives the
-// units back only while the buyer's field holds that very order. So each step may be repeated by anyone: a crash leaves an
-// entry that a sweep or a rebuild settles.
+// (return_orders(), under the epoch), and carried out in Redis by the end of the entry (settle_entry.lua), which gives
+// the units back only while the buyer's field holds that very order. So each step may be repeated by anyone: a crash
+// leaves an entry that a sweep or a rebuild settles.
 //
 // Returns of one segment follow each other; those that come meanwhile gather. They use the links of the control plane,
 // but for the journal.
@@ -39,10 +39,10 @@ typedef void sk_return_cb(void *arg, enum sk_return_end end);
 typedef void sk_returns_cb(void *arg, enum sk_return_end end, size_t ended);
 
 // The reactor's thread, as all functions. `recovered` runs when a recovered entry is settled. NULL: out of memory.
-struct sk_returns *sk_returns_open(const struct sk_sale *sale,
-                                   void (*recovered)(void *arg, struct sk_segment *segment), void *arg);
-// Forgets what is under way: the journal has it. Those who wait are told UNAVAILABLE. After the links were closed; NULL is
-// fine.
+struct sk_returns *sk_returns_open(const struct sk_sale *sale, void (*recovered)(void *arg, struct sk_segment *segment),
+                                   void *arg);
+// Forgets what is under way: the journal has it. Those who wait are told UNAVAILABLE. After the links were closed; NULL
+// is fine.
 void sk_returns_close(struct sk_returns *returns);
 
 // Ends one order. `by` is shown in the order's events; `why`, too, and may be NULL; both are cut at

@@ -11,13 +11,14 @@ static const char *const settlement_words[] = {
 };
 
 enum sk_settlement sk_settlement_read(const struct sk_rows *rows, size_t row, size_t *n,
-                                      struct sk_settlement_others *others)
+                                      struct sk_settlement_more *more)
 {
     const char *word = sk_rows_text(rows, row, 1);
     enum sk_settlement settlement = SK_SETTLEMENT_PLACED;
     *n = sk_rows_text(rows, row, 0) == NULL ? SK_SETTLEMENT_OF_ALL : (size_t)sk_rows_number(rows, row, 0) - 1;
-    if (others != NULL)
-        *others = (struct sk_settlement_others){sk_rows_text(rows, row, 2), sk_rows_text(rows, row, 3)};
+    if (more != NULL)
+        *more = (struct sk_settlement_more){sk_rows_text(rows, row, 2), sk_rows_text(rows, row, 3),
+                                            sk_rows_number(rows, row, 4)};
     while (settlement < SK_SETTLEMENT_CLASH && (word == NULL || strcmp(word, settlement_words[settlement]) != 0))
         settlement++;
     return settlement;

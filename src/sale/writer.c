@@ -22,6 +22,7 @@
 #include "log.h"
 #include "settlement.h"
 #include "timer.h"
+#include "voucher.h"
 
 enum {
     TICK_MS = 10,
@@ -57,7 +58,7 @@ static void writer_on_written(void *arg, const struct sk_result *result);
 static void writer_settle_row(struct sk_writer *writer, const struct sk_rows *rows, size_t row);
 static void writer_end_batch(struct sk_writer *writer);
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
-                          const struct sk_settlement_others *others);
+                          const struct sk_settlement_more *more);
 static void writer_leave_entry(struct sk_writer *writer, struct sk_entry *entry);
 static void writer_put_back(struct sk_writer *writer, enum sk_result_kind kind);
 static void writer_on_refused(struct sk_writer *writer);
@@ -217,17 +218,17 @@ static void writer_settle_row(struct sk_writer *writer, const struct sk_rows *ro
 {
     struct sk_batch_part *part = sk_batch_part_of(&writer->batch, rows, row);
     size_t n;
-    struct sk_settlement_others others;
-    enum sk_settlement settlement = sk_settlement_read(rows, row, &n, &others);
+    struct sk_settlement_more more;
+    enum sk_settlement settlement = sk_settlement_read(rows, row, &n, &more);
     if (n == SK_SETTLEMENT_OF_ALL) {
         while (part->orders.head != NULL)
-            writer_settle(writer, part->orders.head, settlement, &others);
+            writer_settle(writer, part->orders.head, settlement, &more);
         return;
     }
     SK_ASSERT(n < part->count && writer->batch.rows[part->first + n] != NULL); // each order is answered for once
     struct sk_order *order = writer->batch.rows[part->first + n];
     writer->batch.rows[part->first + n] = NULL;
-    writer_settle(writer, order, settlement, &others);
+    writer_settle(writer, order, settlement, &more);
 }
 
 static void writer_end_batch(struct sk_writer *writer)
@@ -237,15 +238,26 @@ static void writer_end_batch(struct sk_writer *writer)
     writer->batch.part_count = writer->batch.n = 0;
 }
 
+static void writer_tell_placed(const struct sk_writer *writer, const struct sk_order *order, int64_t created_ms)
+{
+    int64_t within_s = order->entry->segment->voucher->pay_within_s;
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_PLACED,
+                                 .order_id = order->id,
+                                 .created_ms = created_ms,
+                                 .expires_ms = within_s > 0 ? created_ms + within_s * 1000 : 0};
+    if (order->ticket != 0)
+        writer->sale->on_outcome(writer->sale->arg, order->ticket, &outcome);
+}
+
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
-                          const struct sk_settlement_others *others)
+                          const struct sk_settlement_more *more)
 {
     const struct sk_sale *sale = writer->sale;
-    const char *live_id = others->live_id;
+    const char *live_id = more->live_id;
     switch (settlement) {
     case SK_SETTLEMENT_PLACED:
     case SK_SETTLEMENT_ALREADY_PLACED:
-        sk_sale_tell(sale, order, SK_VERDICT_PLACED, order->id, 0);
+        writer_tell_placed(writer, order, more->created_ms);
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_PLACED, 1);
         break;
     case SK_SETTLEMENT_ENDED:
@@ -259,7 +271,7 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
         sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, live_id);
         if (settlement == SK_SETTLEMENT_REPEATED)
-            sk_sale_tell(sale, order, SK_VERDICT_PLACED, others->first_id, 0);
+            sk_sale_tell(sale, order, SK_VERDICT_PLACED, more->first_id, 0);
         else
             sk_sale_tell(sale, order, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL, 0);
         break;
