@@ -12,6 +12,7 @@
 #include "fields.h"
 #include "hash.h"
 #include "letters.h"
+#include "media_type.h"
 #include "order_lookup.h"
 #include "prefer.h"
 #include "purchase.h"
@@ -69,7 +70,7 @@ static bool handle_read_quantity(const struct sk_context *context, struct sk_req
     struct sk_fields read;
     const json_t *value;
     int64_t quantity = 1;
-    if (!sk_request_is_json(request)) {
+    if (!sk_media_type_is_json(sk_request_header(request, "content-type", NULL))) {
         sk_answer_refusal(context->answers, request, SK_VERDICT_UNSUPPORTED_MEDIA_TYPE);
         return false;
     }
@@ -125,15 +126,17 @@ static void handle_answer_outcome(const struct sk_context *context, struct sk_re
                                   const struct sk_outcome *outcome)
 {
     struct sk_call *call = sk_call_of(request);
+    if (outcome->verdict == SK_VERDICT_ALREADY_ORDERED && outcome->repeats) {
+        // 201 again if it is committed, 202 if it is not.
+        call->repeats = true;
+        (void)snprintf(call->order_id, sizeof call->order_id, "%s", outcome->order_id);
+        sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
+        return;
+    }
     switch (outcome->verdict) {
     case SK_VERDICT_PLACED:
     case SK_VERDICT_ACCEPTED:
         handle_answer_order(context, request, outcome->verdict, outcome);
-        break;
-    case SK_VERDICT_REPEATED: // 201 if it is committed, 202 if it is not
-        call->repeats = true;
-        (void)snprintf(call->order_id, sizeof call->order_id, "%s", outcome->order_id);
-        sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
         break;
     case SK_VERDICT_INVALID:
         handle_refuse_quantity(context, request, outcome->left);

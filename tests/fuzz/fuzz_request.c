@@ -28,6 +28,7 @@
 #include "listener.h"
 #include "log.h"
 #include "order_lookup.h"
+#include "purchase.h"
 #include "routes.h"
 #include "text.h"
 #include "user_orders.h"
@@ -196,14 +197,13 @@ static void administer(int64_t number, uint64_t ticket)
     answer_with((size_t)(INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)), ticket);
 }
 
-bool sk_shop_buy(struct sk_shop *shop, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
-                 struct sk_outcome *outcome)
+bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome)
 {
-    size_t scene = (size_t)(voucher_id % PLACE_END);
+    size_t scene = (size_t)(ask->voucher_id % PLACE_END);
     (void)shop;
-    (void)patient;
-    must_be_a_voucher(voucher_id);
-    must_be_a_user(user);
+    must_be_a_voucher(ask->voucher_id);
+    must_be_a_user(ask->user);
+    MUST(ask->quantity >= 1 && ask->quantity <= SK_QUANTITY_MAX);
     if (scenes[scene].later)
         keep(ticket, &scenes[scene].outcome);
     else

@@ -61,7 +61,7 @@ START_TEST(a_list_has_what_is_settled_and_what_is_pending)
     ck_assert_str_eq(asked->argv[2], "{7,8}");
     pg_answers(&(const struct sk_rows){2, rows});
     must_be_shown(1, "{\"orders\":[{\"id\":\"c\"},{\"id\":\"" ORDER_B "\",\"voucher_id\":\"8\",\"user_id\":\"" USER
-                     "\",\"status\":\"pending\"}],\"complete\":true}");
+                     "\",\"quantity\":1,\"status\":\"pending\"}],\"complete\":true}");
 }
 END_TEST
 
