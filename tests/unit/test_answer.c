@@ -211,15 +211,19 @@ START_TEST(an_order_is_shown_with_ids_as_strings_and_its_place)
     for (size_t i = 0; i < sizeof vouchers / sizeof vouchers[0]; i++) {
         const char *shown_id, *voucher, *shown_user, *status;
         char expected[24], location[FIELD_SIZE];
-        struct sk_answer_order order = {id, user, vouchers[i], i == 0};
+        int quantity;
+        const struct sk_answer_order order = {
+            .order = {.id = id, .user = user, .voucher_id = vouchers[i], .quantity = 1, .status = "pending"},
+            .respond_async = i == 0};
         sk_answer_order(answers, &asked, SK_VERDICT_ACCEPTED, &order);
         ck_assert_uint_eq(status_sent, 202);
         ck_assert_int_eq(field("Preference-Applied") != NULL, i == 0);
         ck_assert_str_eq(made.type, "application/json");
         json_t *json = read_body();
-        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:s!}", "id", &shown_id, "voucher_id", &voucher, "user_id",
-                                     &shown_user, "status", &status),
+        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:i,s:s!}", "id", &shown_id, "voucher_id", &voucher, "user_id",
+                                     &shown_user, "quantity", &quantity, "status", &status),
                          0);
+        ck_assert_int_eq(quantity, 1);
         (void)snprintf(expected, sizeof expected, "%" PRId64, vouchers[i]);
         ck_assert_str_eq(shown_id, id);
         ck_assert_str_eq(voucher, expected);
@@ -344,10 +348,20 @@ END_TEST
 
 START_TEST(an_order_that_is_committed_is_unpaid)
 {
-    const struct sk_answer_order order = {"018bcfe5-6800-7000-8000-0123456789ab", "u", 1, true};
+    const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
+                                                    .user = "u",
+                                                    .voucher_id = 1,
+                                                    .quantity = 2,
+                                                    .status = "unpaid",
+                                                    .created_ms = 1,
+                                                    .expires_ms = 900001},
+                                          .respond_async = true};
     sk_answer_order(answers, &asked, SK_VERDICT_PLACED, &order);
     ck_assert_uint_eq(status_sent, 201);
     ck_assert_ptr_nonnull(strstr(made.body, "\"status\":\"unpaid\""));
+    ck_assert_ptr_nonnull(strstr(made.body, "\"quantity\":2,"));
+    ck_assert_ptr_nonnull(strstr(made.body, "\"created_at\":\"1970-01-01T00:00:00.001Z\""));
+    ck_assert_ptr_nonnull(strstr(made.body, "\"expires_at\":\"1970-01-01T00:15:00.001Z\""));
     ck_assert_ptr_null(field("Preference-Applied"));
 }
 END_TEST
@@ -364,7 +378,14 @@ END_TEST
 START_TEST(the_last_answers_end_their_connections)
 {
     json_t *errors = json_array();
-    const struct sk_answer_order order = {"018bcfe5-6800-7000-8000-0123456789ab", "u", 1, true};
+    const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
+                                                    .user = "u",
+                                                    .voucher_id = 1,
+                                                    .quantity = 2,
+                                                    .status = "unpaid",
+                                                    .created_ms = 1,
+                                                    .expires_ms = 900001},
+                                          .respond_async = true};
     const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
     sk_answers_keep_alive(answers, false);
     for (int i = 0; i < 8; i++) {
@@ -393,7 +414,14 @@ END_TEST
 START_TEST(out_of_memory_gives_no_response)
 {
     json_t *errors = json_array();
-    const struct sk_answer_order order = {"018bcfe5-6800-7000-8000-0123456789ab", "u", 1, true};
+    const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
+                                                    .user = "u",
+                                                    .voucher_id = 1,
+                                                    .quantity = 2,
+                                                    .status = "unpaid",
+                                                    .created_ms = 1,
+                                                    .expires_ms = 900001},
+                                          .respond_async = true};
     const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
     no_memory = true;
     answer_problem(SK_VERDICT_UNAUTHENTICATED, NULL, 1000);
