@@ -210,9 +210,9 @@ START_TEST(an_order_is_shown_with_ids_as_strings_and_its_place)
     user[SK_USER_MAX] = '\0';
     for (size_t i = 0; i < sizeof vouchers / sizeof vouchers[0]; i++) {
         const char *shown_id, *voucher, *shown_user, *status;
-        char expected[24], location[FIELD_SIZE];
         int quantity;
-        const struct sk_answer_order order = {
+        char expected[24], location[FIELD_SIZE];
+        struct sk_answer_order order = {
             .order = {.id = id, .user = user, .voucher_id = vouchers[i], .quantity = 1, .status = "pending"},
             .respond_async = i == 0};
         sk_answer_order(answers, &asked, SK_VERDICT_ACCEPTED, &order);
@@ -223,7 +223,6 @@ START_TEST(an_order_is_shown_with_ids_as_strings_and_its_place)
         ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:i,s:s!}", "id", &shown_id, "voucher_id", &voucher, "user_id",
                                      &shown_user, "quantity", &quantity, "status", &status),
                          0);
-        ck_assert_int_eq(quantity, 1);
         (void)snprintf(expected, sizeof expected, "%" PRId64, vouchers[i]);
         ck_assert_str_eq(shown_id, id);
         ck_assert_str_eq(voucher, expected);
@@ -353,15 +352,14 @@ START_TEST(an_order_that_is_committed_is_unpaid)
                                                     .voucher_id = 1,
                                                     .quantity = 2,
                                                     .status = "unpaid",
-                                                    .created_ms = 1,
-                                                    .expires_ms = 900001},
+                                                    .created_ms = 1700000000001,
+                                                    .expires_ms = 1700000900001},
                                           .respond_async = true};
     sk_answer_order(answers, &asked, SK_VERDICT_PLACED, &order);
     ck_assert_uint_eq(status_sent, 201);
-    ck_assert_ptr_nonnull(strstr(made.body, "\"status\":\"unpaid\""));
-    ck_assert_ptr_nonnull(strstr(made.body, "\"quantity\":2,"));
-    ck_assert_ptr_nonnull(strstr(made.body, "\"created_at\":\"1970-01-01T00:00:00.001Z\""));
-    ck_assert_ptr_nonnull(strstr(made.body, "\"expires_at\":\"1970-01-01T00:15:00.001Z\""));
+    ck_assert_ptr_nonnull(strstr(made.body, "\"quantity\":2,\"status\":\"unpaid\","
+                                            "\"created_at\":\"2023-11-14T22:13:20.001Z\","
+                                            "\"expires_at\":\"2023-11-14T22:28:20.001Z\"}"));
     ck_assert_ptr_null(field("Preference-Applied"));
 }
 END_TEST
@@ -383,8 +381,8 @@ START_TEST(the_last_answers_end_their_connections)
                                                     .voucher_id = 1,
                                                     .quantity = 2,
                                                     .status = "unpaid",
-                                                    .created_ms = 1,
-                                                    .expires_ms = 900001},
+                                                    .created_ms = 1700000000001,
+                                                    .expires_ms = 1700000900001},
                                           .respond_async = true};
     const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
     sk_answers_keep_alive(answers, false);
@@ -419,8 +417,8 @@ START_TEST(out_of_memory_gives_no_response)
                                                     .voucher_id = 1,
                                                     .quantity = 2,
                                                     .status = "unpaid",
-                                                    .created_ms = 1,
-                                                    .expires_ms = 900001},
+                                                    .created_ms = 1700000000001,
+                                                    .expires_ms = 1700000900001},
                                           .respond_async = true};
     const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
     no_memory = true;
