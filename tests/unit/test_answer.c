@@ -26,6 +26,7 @@ static unsigned status_sent;
 static struct sk_answers *answers;
 static struct sk_request asked;
 static const char *query = ""; // what is put of it
+static const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
 
 struct sk_response *sk_response_new(const char *type, const char *body, size_t len)
 {
@@ -384,7 +385,6 @@ START_TEST(the_last_answers_end_their_connections)
                                                     .created_ms = 1700000000001,
                                                     .expires_ms = 1700000900001},
                                           .respond_async = true};
-    const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
     sk_answers_keep_alive(answers, false);
     for (int i = 0; i < 8; i++) {
         if (i == 0)
@@ -420,7 +420,6 @@ START_TEST(out_of_memory_gives_no_response)
                                                     .created_ms = 1700000000001,
                                                     .expires_ms = 1700000900001},
                                           .respond_async = true};
-    const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
     no_memory = true;
     answer_problem(SK_VERDICT_UNAUTHENTICATED, NULL, 1000);
     ck_assert(!was_made);
