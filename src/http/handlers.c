@@ -12,7 +12,7 @@
 #include "fields.h"
 #include "hash.h"
 #include "letters.h"
-#include "media_type.h"
+#include "media.h"
 #include "order_lookup.h"
 #include "prefer.h"
 #include "purchase.h"
@@ -24,6 +24,7 @@ enum { KEY_MAX = 255 };
 
 static void handle_answer_outcome(const struct sk_context *context, struct sk_request *request,
                                   const struct sk_outcome *outcome);
+static bool handle_is_plain(const struct sk_outcome *outcome);
 static void handle_answer_order(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
                                 const struct sk_outcome *outcome);
 static uint64_t handle_fingerprint(const char *key);
@@ -70,7 +71,7 @@ static bool handle_read_quantity(const struct sk_context *context, struct sk_req
     struct sk_fields read;
     const json_t *value;
     int64_t quantity = 1;
-    if (!sk_media_type_is_json(sk_request_header(request, "content-type", NULL))) {
+    if (!sk_request_is_json(request)) {
         sk_answer_refusal(context->answers, request, SK_VERDICT_UNSUPPORTED_MEDIA_TYPE);
         return false;
     }
@@ -145,17 +146,24 @@ static void handle_answer_outcome(const struct sk_context *context, struct sk_re
         if (call->repeats)
             sk_answer_repeated(context->answers, request, call->order_id, outcome);
         else
-            sk_answer_document(context->answers, request, outcome->verdict, outcome->document);
+            sk_answer_document(context->answers, request, outcome);
         break;
     case SK_VERDICT_CREATED:
-        sk_answer_voucher(context->answers, request, outcome->voucher_id, outcome->document);
+        sk_answer_voucher(context->answers, request, outcome);
         break;
     default:
-        if (outcome->order_id == NULL && outcome->retry_after_ms == 0)
+        if (handle_is_plain(outcome))
             sk_answer_refusal(context->answers, request, outcome->verdict);
         else
-            sk_answer_problem(context->answers, request, outcome->verdict, outcome->order_id, outcome->retry_after_ms);
+            sk_answer_problem(context->answers, request, outcome);
     }
+}
+
+// Whether the refusal is as it is most often.
+static bool handle_is_plain(const struct sk_outcome *outcome)
+{
+    return outcome->order_id == NULL && outcome->retry_after_ms == 0 && outcome->status == NULL &&
+           outcome->verdict != SK_VERDICT_NOT_ENOUGH && outcome->verdict != SK_VERDICT_BELOW_SOLD;
 }
 
 static void handle_answer_order(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,

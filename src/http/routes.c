@@ -13,7 +13,7 @@
 #include "auth.h"
 #include "failpoint.h"
 #include "handlers.h"
-#include "media_type.h"
+#include "media.h"
 
 enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
 
@@ -215,7 +215,7 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return verdict;
     if (!routes_read_order(match->ids[ORDER_ID], call->order_id))
         return SK_VERDICT_BAD_ORDER_ID;
-    if (match->route->body == JSON && !sk_media_type_is_json(sk_request_header(request, "content-type", NULL)))
+    if (match->route->body == JSON && !sk_request_is_json(request))
         return SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
     if (match->route->caller == OPERATE && !routes_read_if_match(request, &call->if_match))
         return SK_VERDICT_BAD_REQUEST;
