@@ -38,6 +38,29 @@ bool sk_request_header_any(const struct sk_request *request, const char *name, b
     return search.matched;
 }
 
+static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                            const char *value, size_t value_len)
+{
+    struct search *search = arg;
+    (void)kind;
+    (void)value_len;
+    if (name_len != search->name_len || memcmp(name, search->name, name_len) != 0)
+        return MHD_YES;
+    search->value = value == NULL ? "" : value;
+    search->count++;
+    return MHD_YES;
+}
+
+const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    struct search search = {.name = name, .name_len = strlen(name)};
+    (void)MHD_get_connection_values_n(connection->library, MHD_GET_ARGUMENT_KIND, request_on_parameter, &search);
+    if (count != NULL)
+        *count = search.count;
+    return search.value;
+}
+
 static void request_search(const struct sk_request *request, struct search *search)
 {
     const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;

@@ -37,6 +37,10 @@ struct sk_request {
 // it is wanted: how often it was sent. Borrowed; lives as long as the request.
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count);
 
+// The value of a parameter of the target's query, of several with this name the last; NULL: it was not sent. *count, if
+// it is wanted: how often it was sent. Borrowed; lives as long as the request.
+const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count);
+
 // Whether the value of any field with this name does match.
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value));
 
