@@ -57,19 +57,34 @@ static int read_page(const char *path, const char *headers, const char *list, co
     return count;
 }
 
-// Goes through a list, and returns how many pages it has. `path` ends with what takes another parameter.
+// The target that the answer's Link names as the next page; false: it has none.
+static bool next_of(char path[PATH_SIZE])
+{
+    char link[HTTP_FIELD_SIZE];
+    if (!http_header(&reply, "Link", link))
+        return false;
+    char *end = strchr(link, '>');
+    ck_assert_msg(link[0] == '<' && end != NULL && strcmp(end, ">; rel=\"next\"") == 0, "%s", link);
+    (void)snprintf(path, PATH_SIZE, "%.*s", (int)(end - link - 1), link + 1);
+    return true;
+}
+
+// Goes through a list, from link to link, and returns how many pages it has. `path` ends with what takes another
+// parameter.
 static int read_list(const char *path, const char *headers, const char *list, const char *name, int limit,
                      char ids[IDS_SIZE])
 {
-    char page[PATH_SIZE], cursor[CURSOR_SIZE] = "";
+    char page[PATH_SIZE], cursor[CURSOR_SIZE];
     int pages = 0, count;
     ids[0] = '\0';
+    (void)snprintf(page, sizeof page, "%slimit=%d", path, limit);
     do {
-        (void)snprintf(page, sizeof page, "%slimit=%d%s%s", path, limit, cursor[0] == '\0' ? "" : "&cursor=", cursor);
         count = read_page(page, headers, list, name, ids, cursor);
         ck_assert_int_le(count, limit);
         ck_assert(count == limit || cursor[0] == '\0');
         pages++;
+        ck_assert(next_of(page) == (cursor[0] != '\0'));
+        ck_assert_ptr_nonnull(strstr(page, cursor));
     } while (cursor[0] != '\0');
     return pages;
 }
@@ -167,6 +182,9 @@ START_TEST(an_admin_sees_a_vouchers_orders)
     (void)snprintf(path, sizeof path, "/admin/orders?voucher=%s&from=%s&", voucher, now);
     ck_assert_int_eq(read_list(path, ADMIN, "orders", "id", 2, ids), 1);
     ck_assert_str_eq(ids, "");
+    (void)snprintf(path, sizeof path, "/admin/orders?voucher=%s&from=2026-01-01T00%%3A00%%3A00%%2B08:00&", voucher);
+    ck_assert_int_eq(read_list(path, ADMIN, "orders", "id", 2, ids), 3);
+    must_be_all(ids, sql);
     (void)snprintf(path, sizeof path, "/admin/orders?voucher=%s&status=paid&", voucher);
     (void)read_list(path, ADMIN, "orders", "id", 2, ids);
     ck_assert_str_eq(ids, "");
@@ -211,6 +229,8 @@ START_TEST(the_operators_record_and_the_feed_are_read)
     (void)snprintf(path, sizeof path, "/admin/events?limit=3&after=%s", cursor);
     ck_assert_int_eq(read_page(path, ADMIN, "events", "why", ids, cursor), 2);
     ck_assert_str_eq(ids, "why-1 why-2 why-3 why-4 why-5 ");
+    char page[PATH_SIZE];
+    ck_assert(!next_of(page));                // the feed has no last page
     for (int times = 0; times < 2; times++) { // at its end the feed leads to itself
         (void)snprintf(path, sizeof path, "/admin/events?after=%s", cursor);
         ck_assert_int_eq(read_page(path, ADMIN, "events", "why", ids, after), 0);
@@ -288,6 +308,8 @@ START_TEST(what_is_no_page_is_refused)
         "/admin/orders?voucher=1&from=",
         "/admin/orders?voucher=1&from=1",
         "/admin/orders?voucher=1&from=2026-11-11",
+        "/admin/orders?voucher=1&from=2026-11-11T00:00:00+08:00", // + is a blank
+        "/admin/orders?voucher=1&x=%zz",
         "/admin/orders?voucher=1&to=x",
         "/admin/orders?voucher=1&to=2026-11-11T00:00:00Z&to=2026-11-11T00:00:00Z",
     };
