@@ -57,7 +57,7 @@ static void orders_put_time(char out[SK_PARAM_NUMBER_SIZE], const int64_t *unix_
 }
 
 void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
-                        const struct sk_page_asked *asked, uint64_t ticket)
+                        const struct sk_page_asked *ask, uint64_t ticket)
 {
     char scope[SK_CURSOR_SCOPE_MAX + 1], from[SK_PARAM_NUMBER_SIZE], to[SK_PARAM_NUMBER_SIZE];
     struct sk_page page;
@@ -66,7 +66,7 @@ void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter
     orders_put_time(from, filter->from);
     orders_put_time(to, filter->to);
     (void)snprintf(scope, sizeof scope, "%" PRId64 ":%s:%s:%s", filter->voucher_id, status, from, to);
-    if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_ORDERS, scope, asked, ticket))
+    if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_ORDERS, scope, ask, ticket))
         return;
     struct admin_list *list = sk_talk_new(control, ticket, NULL, sizeof *list, orders_start);
     if (list == NULL)
@@ -109,12 +109,12 @@ static void orders_on_rows(void *arg, const struct sk_result *result)
 
 // ---- what operators did ----
 
-void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *asked,
+void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
                           uint64_t ticket)
 {
     char scope[SK_PARAM_NUMBER_SIZE];
     struct sk_page page;
-    if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_EVENTS, sk_params_number(scope, voucher_id), asked, ticket))
+    if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_EVENTS, sk_params_number(scope, voucher_id), ask, ticket))
         return;
     struct admin_list *list = sk_talk_new(control, ticket, NULL, sizeof *list, admin_events_start);
     if (list == NULL)
@@ -144,10 +144,10 @@ static void admin_events_on_rows(void *arg, const struct sk_result *result)
 
 // ---- the feed ----
 
-void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *asked, uint64_t ticket)
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket)
 {
     struct sk_page page;
-    if (!sk_page_begin(&page, control, SK_CURSOR_ORDER_EVENTS, "", asked, ticket))
+    if (!sk_page_begin(&page, control, SK_CURSOR_ORDER_EVENTS, "", ask, ticket))
         return;
     struct admin_list *list = sk_talk_new(control, ticket, NULL, sizeof *list, order_events_start);
     if (list == NULL)

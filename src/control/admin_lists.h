@@ -18,12 +18,12 @@ struct sk_order_filter {
 bool sk_order_status_valid(const char *status);
 
 void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
-                        const struct sk_page_asked *asked, uint64_t ticket);
+                        const struct sk_page_asked *ask, uint64_t ticket);
 
-void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *asked,
+void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
                           uint64_t ticket);
 
 // The cursor is what follows the last event that the reader has. `next` is always there: where the reader goes on.
-void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *asked, uint64_t ticket);
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket);
 
 #endif

@@ -2,6 +2,7 @@
 // without a bit to spare, so each cursor has one text.
 #include "cursor.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "hash.h"
@@ -29,11 +30,11 @@ static uint64_t cursor_number(const unsigned char *bytes, int count)
 // Over all that is before the check, and the scope.
 static uint64_t cursor_check(const unsigned char bytes[BYTES], const char *scope)
 {
-    char checked[AT_CHECK + SK_CURSOR_SCOPE_MAX];
+    char checked[AT_CHECK + SK_CURSOR_SCOPE_MAX + 1];
     size_t len = strlen(scope);
     SK_ASSERT(len <= SK_CURSOR_SCOPE_MAX);
     memcpy(checked, bytes, AT_CHECK);
-    memcpy(checked + AT_CHECK, scope, len);
+    (void)snprintf(checked + AT_CHECK, SK_CURSOR_SCOPE_MAX + 1, "%s", scope);
     return sk_hash(checked, AT_CHECK + len);
 }
 

@@ -31,11 +31,11 @@ static void list_start(struct sk_talk *talk);
 static void list_on_voucher(struct sk_talk *talk, enum sk_beside beside);
 static void list_on_rows(void *arg, const struct sk_result *result);
 
-void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *asked, uint64_t ticket)
+void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t ticket)
 {
     char scope[SK_PARAM_NUMBER_SIZE];
     struct sk_page page;
-    if (!sk_page_begin(&page, control, SK_CURSOR_LETTERS, sk_params_number(scope, voucher_id), asked, ticket))
+    if (!sk_page_begin(&page, control, SK_CURSOR_LETTERS, sk_params_number(scope, voucher_id), ask, ticket))
         return;
     struct letter_talk *letter = sk_talk_new(control, ticket, NULL, sizeof *letter, list_start);
     if (letter == NULL)

@@ -9,13 +9,13 @@ static bool page_is_of_uuids(const struct sk_page *page)
 }
 
 bool sk_page_begin(struct sk_page *page, const struct sk_control *control, enum sk_cursor_kind kind, const char *scope,
-                   const struct sk_page_asked *asked, uint64_t ticket)
+                   const struct sk_page_asked *ask, uint64_t ticket)
 {
     const struct sk_sale *sale = control->sale;
-    SK_ASSERT(asked->limit >= 1 && asked->limit <= SK_PAGE_MOST);
-    *page = (struct sk_page){.kind = kind, .limit = asked->limit, .first = asked->cursor == NULL};
+    SK_ASSERT(ask->limit >= 1 && ask->limit <= SK_PAGE_MOST);
+    *page = (struct sk_page){.kind = kind, .limit = ask->limit, .first = ask->cursor == NULL};
     (void)snprintf(page->scope, sizeof page->scope, "%s", scope);
-    if (page->first || sk_cursor_read(asked->cursor, kind, scope, &page->after))
+    if (page->first || sk_cursor_read(ask->cursor, kind, scope, &page->after))
         return true;
     sale->on_outcome(sale->arg, ticket, &(struct sk_outcome){.verdict = SK_VERDICT_BAD_PARAMETER});
     return false;

@@ -34,26 +34,26 @@ static void list_begin(struct sk_control *control, uint64_t ticket, const char *
     sk_talk_start(&list->talk);
 }
 
-void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *asked, uint64_t ticket)
+void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket)
 {
     char key[SK_TALK_KEY_SIZE];
     struct sk_page page;
     const char *next = control->list_next[0] == '\0' ? NULL : control->list_next;
-    if (!sk_page_begin(&page, control, SK_CURSOR_VOUCHERS, "", asked, ticket))
+    if (!sk_page_begin(&page, control, SK_CURSOR_VOUCHERS, "", ask, ticket))
         return;
     if (page.first && page.limit == SK_PAGE_MOST && sk_voucher_tell_shown(control, &control->list, next, ticket))
         return;
-    (void)snprintf(key, sizeof key, "vouchers:%u:%s", page.limit, page.first ? "" : asked->cursor);
+    (void)snprintf(key, sizeof key, "vouchers:%u:%s", page.limit, page.first ? "" : ask->cursor);
     list_begin(control, ticket, key, &page, "open");
 }
 
-void sk_list_admin_vouchers(struct sk_control *control, const char *state, const struct sk_page_asked *asked,
+void sk_list_admin_vouchers(struct sk_control *control, const char *state, const struct sk_page_asked *ask,
                             uint64_t ticket)
 {
     struct sk_page page;
     if (state == NULL)
         state = "";
-    if (sk_page_begin(&page, control, SK_CURSOR_ADMIN_VOUCHERS, state, asked, ticket))
+    if (sk_page_begin(&page, control, SK_CURSOR_ADMIN_VOUCHERS, state, ask, ticket))
         list_begin(control, ticket, NULL, &page, state);
 }
 

@@ -47,8 +47,8 @@ static int read_page(const char *path, const char *headers, const char *list, co
     {
         const char *id = json_string_value(json_object_get(row, name));
         ck_assert_msg(id != NULL, "%s: %s", path, reply.body);
-        ck_assert_uint_lt(strlen(ids) + strlen(id) + 2, IDS_SIZE);
-        (void)strcat(strcat(ids, id), " ");
+        size_t len = strlen(ids);
+        ck_assert_int_lt(snprintf(ids + len, IDS_SIZE - len, "%s ", id), (int)(IDS_SIZE - len));
     }
     const char *next = json_string_value(json_object_get(json, "next"));
     (void)snprintf(cursor, CURSOR_SIZE, "%s", next == NULL ? "" : next);

@@ -368,7 +368,13 @@ START_TEST(admins_have_roles)
             must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", 3100);
             ck_assert_str_eq(sk_call_of(&asked)->by, rows[i].by);
             must_come_to(SK_METHOD_GET, "/admin/vouchers/7/x", "not_found", 0);
+            must_come_to(SK_METHOD_GET, "/admin/orders", "admin_orders", 3100);
+            must_come_to(SK_METHOD_GET, "/admin/events", "order_events", 3100);
+            must_come_to(SK_METHOD_GET, "/admin/vouchers/7/audit", "admin_events", 3100);
         } else {
+            must_be_refused(SK_METHOD_GET, "/admin/orders", 403);
+            must_be_refused(SK_METHOD_GET, "/admin/events", 403);
+            must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/audit", 403);
             must_be_refused(SK_METHOD_GET, "/admin/vouchers/7", 403);
             must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/x", 403);
         }
