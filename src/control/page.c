@@ -1,3 +1,5 @@
+// The statements differ in their columns only; what they are is said in a table beside each list. The cursor of a page
+// is made of the last row that it shows, which is read, not counted.
 #include "page.h"
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+// A made-up cursor is refused before anything is asked, and a real one costs a statement: so those under way are
+// counted, and equal ones share. The first page costs a statement a second.
 #include "voucher_list.h"
 
 #include <stdio.h>
