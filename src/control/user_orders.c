@@ -17,6 +17,7 @@ struct user_orders_segment {
     struct user_orders *list;
     struct sk_segment *segment;  // pinned
     char order_id[SK_UUID_SIZE]; // empty: none
+    unsigned quantity;
 };
 
 enum user_orders_step {
@@ -120,7 +121,7 @@ static void user_orders_on_buyer(void *arg, const struct sk_reply *reply)
     else if (sk_reply_error(reply) != NULL)
         list->complete = false;
     else
-        (void)sk_trust_order_id(reply, look->segment->voucher_id, look->order_id);
+        (void)sk_trust_order(reply, look->segment->voucher_id, look->order_id, &look->quantity);
     if (++list->answered == list->segments)
         user_orders_ask(list);
 }
@@ -159,6 +160,21 @@ static void user_orders_ask(struct user_orders *list)
     sk_buf_free(&vouchers);
 }
 
+static void user_orders_put_pending(const struct user_orders *list, const struct sk_rows *rows, size_t row,
+                                    char out[SK_ORDER_JSON_SIZE])
+{
+    struct sk_order_shown shown = {.id = sk_rows_text(rows, row, COLUMN_ID),
+                                   .user = list->user,
+                                   .voucher_id = sk_rows_number(rows, row, COLUMN_VOUCHER),
+                                   .quantity = 1,
+                                   .status = "pending"};
+    for (size_t i = 0; i < list->segments; i++) {
+        if (strcmp(list->looks[i].order_id, shown.id) == 0)
+            shown.quantity = list->looks[i].quantity;
+    }
+    (void)sk_order_json(out, &shown);
+}
+
 static void user_orders_on_rows(void *arg, const struct sk_result *result)
 {
     struct user_orders *list = arg;
@@ -175,8 +191,7 @@ static void user_orders_on_rows(void *arg, const struct sk_result *result)
     sk_page_add(&list->page, body, rows, settled, &(struct sk_page_columns){.document = COLUMN_DOCUMENT});
     for (size_t i = settled; i < sk_rows_count(rows); i++) { // PostgreSQL does not know these
         char pending[SK_ORDER_JSON_SIZE];
-        (void)sk_order_json(pending, sk_rows_text(rows, i, COLUMN_ID), sk_rows_number(rows, i, COLUMN_VOUCHER),
-                            list->user, "pending");
+        user_orders_put_pending(list, rows, i, pending);
         if (i > 0)
             sk_buf_puts(body, ",");
         sk_buf_puts(body, pending);

@@ -29,6 +29,7 @@
 #include "listener.h"
 #include "log.h"
 #include "order_lookup.h"
+#include "purchase.h"
 #include "routes.h"
 #include "text.h"
 #include "user_orders.h"
@@ -199,14 +200,13 @@ static void administer(int64_t number, uint64_t ticket)
     answer_with((size_t)(INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)), ticket);
 }
 
-bool sk_shop_buy(struct sk_shop *shop, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
-                 struct sk_outcome *outcome)
+bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome)
 {
-    size_t scene = (size_t)(voucher_id % PLACE_END);
+    size_t scene = (size_t)(ask->voucher_id % PLACE_END);
     (void)shop;
-    (void)patient;
-    must_be_a_voucher(voucher_id);
-    must_be_a_user(user);
+    must_be_a_voucher(ask->voucher_id);
+    must_be_a_user(ask->user);
+    MUST(ask->quantity >= 1 && ask->quantity <= SK_QUANTITY_MAX);
     if (scenes[scene].later)
         keep(ticket, &scenes[scene].outcome);
     else
@@ -303,13 +303,15 @@ void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket)
     administer(id, ticket);
 }
 
-void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_terms *terms, uint64_t ticket)
+void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
+                       uint64_t ticket)
 {
     (void)control;
     MUST(key == NULL || (strlen(key) >= 1 && strlen(key) <= 255));
     for (size_t i = 0; key != NULL && key[i] != '\0'; i++)
         MUST(key[i] > ' ' && key[i] <= '~');
     MUST(terms->title[0] != '\0' && terms->stock >= 0 && terms->begin_ms < terms->end_ms);
+    MUST(by[0] != '\0' && strlen(terms->currency) == 3 && terms->user_limit >= 1 && terms->pay_within_s >= 0);
     administer(terms->stock, ticket);
 }
 

@@ -69,7 +69,7 @@ START_TEST(a_list_has_what_is_settled_and_what_is_pending)
     ck_assert_str_eq(asked->argv[4], "{7,8}");
     pg_answers(&(const struct sk_rows){2, rows});
     must_be_shown(1, "{\"orders\":[{\"id\":\"c\"},{\"id\":\"" ORDER_B "\",\"voucher_id\":\"8\",\"user_id\":\"" USER
-                     "\",\"status\":\"pending\"}],\"complete\":true}");
+                     "\",\"quantity\":1,\"status\":\"pending\"}],\"complete\":true}");
 }
 END_TEST
 
@@ -190,7 +190,7 @@ START_TEST(a_list_goes_on_where_it_ended)
     pg_answers(&(const struct sk_rows){3, first});
     (void)snprintf(expected, sizeof expected,
                    "{\"orders\":[{\"id\":\"c\"},{\"id\":\"" ORDER_D "\",\"voucher_id\":\"8\",\"user_id\":\"" USER
-                   "\",\"status\":\"pending\"}],\"complete\":true,\"next\":\"%s\"}",
+                   "\",\"quantity\":1,\"status\":\"pending\"}],\"complete\":true,\"next\":\"%s\"}",
                    told_next);
     must_be_shown(1, expected);
     (void)snprintf(cursor, sizeof cursor, "%s", told_next);
