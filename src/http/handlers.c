@@ -17,7 +17,6 @@
 #include "prefer.h"
 #include "purchase.h"
 #include "terms.h"
-#include "user_orders.h"
 #include "voucher_queries.h"
 
 enum { KEY_MAX = 255 };
@@ -189,21 +188,11 @@ void sk_handle_order(const struct sk_context *context, struct sk_request *reques
     sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
 }
 
-void sk_handle_orders(const struct sk_context *context, struct sk_request *request)
-{
-    sk_user_orders(sk_shop_control(context->shop), sk_call_of(request)->user, request->ticket);
-}
-
 // ---- vouchers ----
 
 void sk_handle_voucher(const struct sk_context *context, struct sk_request *request)
 {
     sk_query_voucher(sk_shop_control(context->shop), sk_call_of(request)->voucher_id, request->ticket);
-}
-
-void sk_handle_vouchers(const struct sk_context *context, struct sk_request *request)
-{
-    sk_query_vouchers(sk_shop_control(context->shop), request->ticket);
 }
 
 void sk_handle_create(const struct sk_context *context, struct sk_request *request)
@@ -248,11 +237,6 @@ void sk_handle_rebuild(const struct sk_context *context, struct sk_request *requ
 }
 
 // ---- dead letters ----
-
-void sk_handle_letters(const struct sk_context *context, struct sk_request *request)
-{
-    sk_letters_list(sk_shop_control(context->shop), sk_call_of(request)->voucher_id, request->ticket);
-}
 
 void sk_handle_requeue(const struct sk_context *context, struct sk_request *request)
 {

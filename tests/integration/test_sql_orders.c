@@ -61,14 +61,14 @@ START_TEST(the_newest_hundred_orders_of_a_user_are_listed)
            "   FROM generate_series(1, %d) n",
            ORDERS_MADE);
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES (gen_random_uuid(), 1, 'bob', 1)");
-    PGresult *listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", "{}", "{}");
+    PGresult *listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", NULL, "100", "{}", "{}");
     ck_assert_int_eq(PQntuples(listed), LISTED);
     for (int i = 0; i < LISTED; i++) {
         sql_put_id(expected, ORDERS_MADE - i);
         ck_assert_str_eq(PQgetvalue(listed, i, 0), expected);
     }
     PQclear(listed);
-    listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "zoe", "{}", "{}");
+    listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "zoe", NULL, "100", "{}", "{}");
     ck_assert_int_eq(PQntuples(listed), 0);
     PQclear(listed);
 }
@@ -91,7 +91,7 @@ START_TEST(orders_without_a_row_are_listed_as_pending)
            sql_slot, ANOTHERS, OLD, JUST_SETTLED, ANOTHERS, sql_voucher, OLD, ORDERS_MADE, ANOTHERS);
     sk_buf_printf(&vouchers, "{%s,%s,-13,%s,-15}", sql_voucher, sql_voucher, sql_voucher);
     sql_put_arrays(&ids, &users, sizeof asked / sizeof asked[0], asked);
-    PGresult *listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", ids.data, vouchers.data);
+    PGresult *listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", NULL, "100", ids.data, vouchers.data);
     ck_assert_int_eq(PQntuples(listed), LISTED + 2);
     for (int i = 0; i < LISTED; i++) {
         sql_put_id(expected, ORDERS_MADE - i);
