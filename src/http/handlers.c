@@ -12,7 +12,6 @@
 #include "fields.h"
 #include "hash.h"
 #include "letters.h"
-#include "media.h"
 #include "order_lookup.h"
 #include "prefer.h"
 #include "purchase.h"

@@ -13,7 +13,6 @@
 #include "auth.h"
 #include "failpoint.h"
 #include "handlers.h"
-#include "media.h"
 
 enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
 
