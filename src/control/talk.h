@@ -21,6 +21,7 @@ enum {
     SK_TALK_ASKERS_MAX = 4096, // questions of a reactor that wait at a time; past it OVERLOADED
 };
 
+struct sk_returns;
 struct sk_talk;
 struct sk_talks;
 
@@ -29,6 +30,7 @@ struct sk_control {
     const struct sk_sale *sale; // borrowed
     struct sk_upkeep *upkeep;   // borrowed
     struct sk_talks *talks;     // owned
+    struct sk_returns *returns; // borrowed
     struct sk_shown list;       // of vouchers; voucher_queries.c
     unsigned beside_catalogue;  // questions under way about vouchers that are not in it
     struct sk_uuid_gen keys;    // create.c
