@@ -17,7 +17,6 @@ void sk_handle_cancel(const struct sk_context *context, struct sk_request *reque
     sk_move_cancel(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
 }
 
-// A request without a token was signed.
 void sk_handle_pay(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
@@ -25,8 +24,7 @@ void sk_handle_pay(const struct sk_context *context, struct sk_request *request)
     struct sk_fields read;
     enum sk_verdict verdict = sk_payment_read(request->body.data, request->body.len, &payment, &read);
     if (verdict == SK_VERDICT_FOUND)
-        sk_move_pay(sk_shop_control(context->shop), call->order_id, &payment,
-                    call->by[0] == '\0' ? "payment callback" : call->by, request->ticket);
+        sk_move_pay(sk_shop_control(context->shop), call->order_id, &payment, call->by, request->ticket);
     else
         handle_refuse_body(context, request, verdict, &read);
     sk_fields_free(&read);
