@@ -120,7 +120,7 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "ALTER ROLE seckill SUPERUSER",
         "DROP TABLE voucher_order",
         "DROP INDEX voucher_order_live",
-        "DROP FUNCTION place_orders(integer, bigint, bigint, uuid[], text[], text)",
+        "DROP FUNCTION place_orders(integer, bigint, bigint, uuid[], text[], text, smallint[], text[])",
         "CREATE OR REPLACE FUNCTION rfc3339(p_at timestamptz) RETURNS text LANGUAGE sql STABLE AS 'SELECT ''x'''",
         "TRUNCATE voucher_order",
         "TRUNCATE seckill_voucher",

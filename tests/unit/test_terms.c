@@ -80,6 +80,22 @@ START_TEST(good_terms_are_read)
     ck_assert_int_eq(terms.price_cents, 9900);
     ck_assert_int_eq(terms.begin_ms, INT64_C(1794326400000));
     ck_assert_int_eq(terms.end_ms, INT64_C(1794330000500));
+    ck_assert_int_eq(terms.user_limit, 1);
+    ck_assert_int_eq(terms.pay_within_s, 900);
+    ck_assert_str_eq(terms.currency, "CNY");
+    sk_fields_free(&read);
+}
+END_TEST
+
+START_TEST(what_may_be_left_out_is_read)
+{
+    static const char body[] = STOCK("1,\"limit\":1000,\"pay_within_s\":0,\"currency\":\"EUR\"");
+    struct sk_terms terms;
+    struct sk_fields read;
+    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, &terms, &read), SK_VERDICT_FOUND);
+    ck_assert_int_eq(terms.user_limit, 1000);
+    ck_assert_int_eq(terms.pay_within_s, 0);
+    ck_assert_str_eq(terms.currency, "EUR");
     sk_fields_free(&read);
 }
 END_TEST
@@ -178,6 +194,25 @@ START_TEST(wrong_values_are_told_apart)
         {PRICE("-1"), SK_VERDICT_INVALID},
         {PRICE("9.99"), SK_VERDICT_INVALID},
         {PRICE("\"999\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":1"), SK_VERDICT_FOUND},
+        {STOCK("1,\"limit\":0"), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":-1"), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":1001"), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":2147483648"), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":1.5"), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":\"1\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":null"), SK_VERDICT_INVALID}, // left out is one thing, null another
+        {STOCK("1,\"pay_within_s\":31536000"), SK_VERDICT_FOUND},
+        {STOCK("1,\"pay_within_s\":31536001"), SK_VERDICT_INVALID},
+        {STOCK("1,\"pay_within_s\":-1"), SK_VERDICT_INVALID},
+        {STOCK("1,\"pay_within_s\":0.5"), SK_VERDICT_INVALID},
+        {STOCK("1,\"currency\":\"CNY\""), SK_VERDICT_FOUND},
+        {STOCK("1,\"currency\":\"cny\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"currency\":\"CN\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"currency\":\"CNYY\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"currency\":\"\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"currency\":1"), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":1,\"limit\":1"), SK_VERDICT_BAD_JSON},
         {TITLE("\"\""), SK_VERDICT_INVALID},
         {TITLE("null"), SK_VERDICT_INVALID},
         {TITLE("1"), SK_VERDICT_INVALID},
@@ -298,6 +333,9 @@ START_TEST(a_wrong_value_is_pointed_to)
         {PRICE("-1"), SK_VERDICT_INVALID, PRICE_ERROR},
         {PRICE("100000000001"), SK_VERDICT_INVALID, PRICE_ERROR},
         {PRICE("true"), SK_VERDICT_INVALID, PRICE_ERROR},
+        {STOCK("1,\"limit\":0"), SK_VERDICT_INVALID, "/limit must be an integer from 1 to 1000\n"},
+        {STOCK("1,\"pay_within_s\":-1"), SK_VERDICT_INVALID, "/pay_within_s must be an integer from 0 to 31536000\n"},
+        {STOCK("1,\"currency\":null"), SK_VERDICT_INVALID, "/currency must be three letters from A to Z\n"},
         {TITLE("\"\""), SK_VERDICT_INVALID, TITLE_ERROR},
         {TITLE("7"), SK_VERDICT_INVALID, TITLE_ERROR},
         {TIMES("\"yesterday\"", "\"2026-11-11T00:00:00Z\""), SK_VERDICT_INVALID, "/begin_at" TIME_ERROR},
@@ -429,6 +467,7 @@ int main(void)
 {
     TCase *tcase = tcase_create("terms");
     tcase_add_test(tcase, good_terms_are_read);
+    tcase_add_test(tcase, what_may_be_left_out_is_read);
     tcase_add_test(tcase, what_is_not_json_is_refused);
     tcase_add_test(tcase, json_of_another_form_is_refused);
     tcase_add_test(tcase, wrong_values_are_told_apart);
