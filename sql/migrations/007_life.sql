@@ -27,7 +27,7 @@ BEGIN
                   WHERE o.slot = p_slot AND o.voucher_id = voucher_of_order(p_slot, p_id) AND o.id = p_id;
     IF NOT FOUND THEN
         RETURN QUERY SELECT json_build_object('id', h.id, 'voucher_id', h.voucher_id::text, 'user_id', h.user_id,
-                                              'status', 'pending')
+                                              'quantity', h.quantity, 'status', 'pending')
                        FROM held_order h WHERE h.slot = p_slot AND h.id = p_id LIMIT 1;
     END IF;
 END

@@ -370,6 +370,29 @@ START_TEST(what_is_paid_too_late_is_given_back)
 }
 END_TEST
 
+START_TEST(who_pays_after_the_expiry_gets_the_money_back)
+{
+    struct service *service = service_start(NULL);
+    char id[ORDER_ID_SIZE], next[ORDER_ID_SIZE];
+    voucher_on_sale(service, 1, voucher);
+    db_run("UPDATE seckill_voucher SET pay_within_s = 1 WHERE id = %s", voucher);
+    buy(service, "alice", id);
+    WAIT_FOR(sales_order_is(service, id, "alice", "expired"));
+    db_run("UPDATE seckill_voucher SET pay_within_s = 900 WHERE id = %s", voucher);
+    buy(service, "bob", next); // her unit
+    (void)pay(service, id, "late-2");
+    must_be_order("expired", "late-2 to_refund", "expired expiry,expired admin PAYMENT_TO_REFUND");
+    (void)cancel(service, id, "alice");
+    must_be_wrong_state("expired");
+    (void)refund(service, id, "{}");
+    must_be_order("expired", "late-2 refunded",
+                  "expired expiry,expired admin PAYMENT_TO_REFUND,expired admin PAYMENT_REFUNDED");
+    (void)pay(service, next, "in-time");
+    must_be_order("paid", "in-time accepted", "paid admin");
+    books_must_balance(voucher);
+}
+END_TEST
+
 // ---- pending orders ----
 
 START_TEST(a_pending_order_cannot_be_moved)
@@ -551,6 +574,7 @@ int main(void)
     tcase_add_test(tcase, a_paid_order_is_refunded);
     tcase_add_test(tcase, a_refund_keeps_its_unit_unless_asked);
     tcase_add_test(tcase, what_is_paid_too_late_is_given_back);
+    tcase_add_test(tcase, who_pays_after_the_expiry_gets_the_money_back);
     tcase_add_test(tcase, a_pending_order_cannot_be_moved);
     tcase_add_test(tcase, an_order_in_a_dead_letter_is_pending);
     tcase_add_test(tcase, without_postgres_nothing_is_moved);
