@@ -22,6 +22,7 @@ enum {
     SK_TALK_ASKERS_MAX = 4096, // questions of a reactor that wait at a time; past it OVERLOADED
 };
 
+struct sk_returns;
 struct sk_talk;
 struct sk_talks;
 
