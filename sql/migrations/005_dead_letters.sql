@@ -6,7 +6,9 @@
 CREATE VIEW held_order AS
 SELECT DISTINCT ON (d.voucher_id, d.slot, id)
        d.id AS letter, d.slot, d.voucher_id, split_part(o, ' ', 1)::uuid AS id,
-       split_part(o, ' ', 2) COLLATE "C" AS user_id
+       split_part(o, ' ', 2) COLLATE "C" AS user_id,
+       coalesce(nullif(split_part(o, ' ', 3), ''), '1')::smallint AS quantity,
+       nullif(split_part(o, ' ', 4), '') AS request_key
   FROM dead_letter d, unnest(string_to_array(d.orders, ',')) AS o
  WHERE d.ended_at IS NULL
    AND NOT EXISTS (SELECT FROM voucher_order own
@@ -37,26 +39,6 @@ BEGIN
 END
 $$;
 
--- The oldest dead letters of a segment that wait for a decision, as many as fit into an answer of about 2 MB, and whether
--- there are more. 4096 is what dead_letter_json() shows of the raw bytes, in hex; an order's JSON is about twice as long
--- as its text.
-CREATE FUNCTION list_dead_letters(p_slot integer, p_voucher bigint) RETURNS TABLE (letters json, more boolean)
-LANGUAGE sql STABLE AS $$
-    SELECT coalesce(json_agg(dead_letter_json(letter) ORDER BY (letter).id) FILTER (WHERE shown), '[]'),
-           coalesce(bool_or(NOT shown), false)
-      FROM (SELECT letter, place = 1 OR (place <= 1000 AND bytes <= 2000000) AS shown
-              FROM (SELECT d AS letter, row_number() OVER by_age AS place,
-                           sum(300 + 2 * least(octet_length(d.raw), 4096) + 2 * coalesce(octet_length(d.orders), 0))
-                               OVER by_age AS bytes
-                      FROM dead_letter d
-                     WHERE d.voucher_id = p_voucher AND d.slot = p_slot AND d.ended_at IS NULL
-                       AND (d.orders IS NULL
-                            OR d.id IN (SELECT h.letter FROM held_order h
-                                         WHERE h.voucher_id = p_voucher AND h.slot = p_slot))
-                    WINDOW by_age AS (ORDER BY d.id)
-                     LIMIT 1001) oldest) listed
-$$;
-
 -- A letter's orders, and whether it waits for a decision.
 CREATE FUNCTION find_dead_letter(p_slot integer, p_voucher bigint, p_letter bigint)
 RETURNS TABLE (orders text, waits boolean)
@@ -67,7 +49,8 @@ $$;
 
 -- Ends a dead letter: its orders are refused. Returns those that are, because they may have to be taken out of Redis;
 -- repeated, it returns the same.
-CREATE FUNCTION write_off(p_slot integer, p_voucher bigint, p_letter bigint) RETURNS TABLE (id uuid, user_id text)
+CREATE FUNCTION write_off(p_slot integer, p_voucher bigint, p_letter bigint)
+RETURNS TABLE (id uuid, user_id text, quantity smallint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -76,14 +59,15 @@ BEGIN
     UPDATE dead_letter d SET ended_at = coalesce(ended_at, now())
      WHERE d.id = p_letter AND d.voucher_id = p_voucher AND d.slot = p_slot
     RETURNING orders INTO v_orders;
-    INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)
-    SELECT split_part(o, ' ', 1)::uuid, p_slot, split_part(o, ' ', 2), p_voucher, 'refused', 'WRITTEN_OFF'
+    INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, status, reason)
+    SELECT split_part(o, ' ', 1)::uuid, p_slot, split_part(o, ' ', 2), p_voucher,
+           coalesce(nullif(split_part(o, ' ', 3), ''), '1')::smallint, 'refused', 'WRITTEN_OFF'
       FROM unnest(string_to_array(v_orders, ',')) AS o
     ON CONFLICT DO NOTHING;
     RETURN QUERY
-    SELECT own.id, own.user_id
+    SELECT own.id, own.user_id, own.quantity
       FROM unnest(string_to_array(v_orders, ',')) AS o
-     CROSS JOIN LATERAL (SELECT w.id, w.user_id, w.reason FROM voucher_order w
+     CROSS JOIN LATERAL (SELECT w.id, w.user_id, w.quantity, w.reason FROM voucher_order w
                           WHERE w.slot = p_slot AND w.voucher_id = p_voucher
                             AND w.id = split_part(o, ' ', 1)::uuid OFFSET 0) own
      WHERE own.reason = 'WRITTEN_OFF';

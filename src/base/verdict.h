@@ -14,7 +14,7 @@
     X(PAUSED, 409, 0, "The sale is paused")                                           \
     X(NOT_ENOUGH, 409, 0, "Fewer units are left than were asked for")                 \
     X(PENDING, 409, 1000, "The order is not settled yet")                             \
-    X(WRONG_STATE, 409, 0, "The order's status does not allow that")                  \
+    X(WRONG_STATE, 409, 0, "Its state does not allow that")                           \
     X(ALREADY_PAID, 409, 0, "The order is paid under another reference")              \
     X(REFERENCE_USED, 409, 0, "This payment reference belongs to another order")      \
     X(WRONG_AMOUNT, 422, 0, "The amount or the currency is not the order's")          \

@@ -41,17 +41,20 @@ struct lookup {
     struct sk_talk talk;
     enum lookup_step step;
     char order_id[SK_UUID_SIZE];
-    char user[SK_USER_SIZE];
-    bool followed;      // the catalogue is newer than the question
-    bool unsure;        // Redis may have lost it, or an instance may still hold it
-    int64_t pending_in; // voucher; 0: it is not pending
+    char user[SK_USER_SIZE]; // whose order it must be; empty: anyone's
+    bool for_move;           // what is found is pending
+    bool followed;           // the catalogue is newer than the question
+    bool unsure;             // Redis may have lost it, or an instance may still hold it
+    bool journalled;         // a journal is not empty: without a user that may be it
+    int64_t pending_in;      // voucher; 0: it is not pending
+    unsigned pending_quantity;
     size_t segments, answered;
     struct lookup_segment looks[IN_SLOT_MAX];
 };
 
 static void lookup_start(struct sk_talk *talk);
 static void lookup_on_row(void *arg, const struct sk_result *result);
-static void lookup_show(struct lookup *lookup, const char *document);
+static void lookup_show(struct lookup *lookup, const char *document, const char *status);
 static void lookup_find_segments(struct lookup *lookup);
 static void lookup_follow(struct lookup *lookup);
 static void lookup_on_followed(struct sk_talk *talk, bool ok);
@@ -86,31 +89,45 @@ static void lookup_move(struct lookup *lookup, enum lookup_step step)
 
 #undef TO
 
-void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+static void lookup_begin(struct sk_control *control, const char *order_id, const char *user, bool for_move,
+                         uint64_t ticket)
 {
     char key[SK_TALK_KEY_SIZE];
-    (void)snprintf(key, sizeof key, "order:%s:%s", order_id, user);
+    (void)snprintf(key, sizeof key, "%s:%s:%s", for_move ? "move" : "order", order_id, user);
     struct lookup *lookup = sk_talk_new(control, ticket, key, sizeof *lookup, lookup_start);
     if (lookup == NULL)
         return;
     lookup->talk.release = lookup_release;
+    lookup->for_move = for_move;
     (void)snprintf(lookup->order_id, sizeof lookup->order_id, "%s", order_id);
     (void)snprintf(lookup->user, sizeof lookup->user, "%s", user);
     sk_talk_start(&lookup->talk);
+}
+
+void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+{
+    lookup_begin(control, order_id, user, false, ticket);
+}
+
+void sk_order_lookup_pending(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+{
+    lookup_begin(control, order_id, user, true, ticket);
 }
 
 static void lookup_ask_pg(struct lookup *lookup, enum lookup_step step, sk_pg_cb *done)
 {
     char slot[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(lookup->order_id)), lookup->order_id, lookup->user};
+    bool any = lookup->user[0] == '\0';
     lookup_move(lookup, step);
-    sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_FIND_ORDER, 3, params, done);
+    sk_talk_ask_pg(&lookup->talk, any ? SK_STATEMENT_FIND_ANY_ORDER : SK_STATEMENT_FIND_ORDER, any ? 2 : 3, params,
+                   done);
 }
 
 static void lookup_start(struct sk_talk *talk)
 {
     struct lookup *lookup = (struct lookup *)talk;
-    lookup->followed = lookup->unsure = false;
+    lookup->followed = lookup->unsure = lookup->journalled = false;
     lookup->pending_in = 0;
     lookup->segments = lookup->answered = 0;
     lookup_ask_pg(lookup, LOOKUP_FIRST_ROW, lookup_on_row);
@@ -122,15 +139,21 @@ static void lookup_on_row(void *arg, const struct sk_result *result)
     if (result->rows == NULL)
         sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
     else if (sk_rows_count(result->rows) == 1)
-        lookup_show(lookup, sk_rows_text(result->rows, 0, 0));
+        lookup_show(lookup, sk_rows_text(result->rows, 0, 0), NULL);
     else
         lookup_find_segments(lookup);
 }
 
-// PostgreSQL knows it. `document` NULL: it is another user's.
-static void lookup_show(struct lookup *lookup, const char *document)
+// A store knows it. `document` NULL: it is another user's. `status` NULL: it is not pending. What a move finds here has
+// come since it found nothing.
+static void lookup_show(struct lookup *lookup, const char *document, const char *status)
 {
-    sk_talk_end(&lookup->talk, document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND, document);
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND, .document = document, .status = status};
+    if (document == NULL)
+        outcome = (struct sk_outcome){.verdict = SK_VERDICT_NOT_FOUND};
+    else if (lookup->for_move)
+        outcome = (struct sk_outcome){.verdict = SK_VERDICT_PENDING};
+    sk_talk_end_with(&lookup->talk, &outcome);
 }
 
 // Its voucher may be newer than our catalogue.
@@ -228,14 +251,19 @@ static void lookup_on_look(void *arg, const struct sk_reply *reply)
     struct lookup *lookup = look->lookup;
     struct sk_look seen, none = {0};
     char id[SK_UUID_SIZE];
+    unsigned quantity;
     if (reply == NULL || !sk_look_read(reply, sk_redis_run(lookup->talk.control->sale->ask_redis), &seen))
         lookup_fail_look(lookup);
     else if (look->account.voucher_id == 0 || sk_audit(&look->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(lookup->order_id, seen.epoch))
         lookup->unsure = true;
-    if (sk_trust_order_id(sk_reply_at(reply, SK_LOOK_ORDER_ID), look->segment->voucher_id, id) &&
-        strcmp(id, lookup->order_id) == 0)
+    else if (lookup->user[0] == '\0' && seen.journal > 0)
+        lookup->journalled = true;
+    if (sk_trust_order(sk_reply_at(reply, SK_LOOK_ORDER), look->segment->voucher_id, id, &quantity) &&
+        strcmp(id, lookup->order_id) == 0) {
         lookup->pending_in = look->segment->voucher_id;
+        lookup->pending_quantity = quantity;
+    }
     if (++lookup->answered == lookup->segments)
         lookup_looked(lookup);
 }
@@ -251,8 +279,13 @@ static void lookup_looked(struct lookup *lookup)
     struct sk_talk *talk = &lookup->talk;
     if (lookup->pending_in != 0) {
         char pending[SK_ORDER_JSON_SIZE];
-        (void)sk_order_json(pending, lookup->order_id, lookup->pending_in, lookup->user, "pending");
-        sk_talk_end(talk, SK_VERDICT_FOUND, pending);
+        const struct sk_order_shown shown = {.id = lookup->order_id,
+                                             .user = lookup->user,
+                                             .voucher_id = lookup->pending_in,
+                                             .quantity = lookup->pending_quantity,
+                                             .status = "pending"};
+        (void)sk_order_json(pending, &shown);
+        lookup_show(lookup, pending, shown.status);
     } else if (lookup->step == LOOKUP_LOOKS_FAILED) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
     } else {
@@ -265,9 +298,11 @@ static void lookup_on_last_row(void *arg, const struct sk_result *result)
     struct lookup *lookup = arg;
     bool found = result->rows != NULL && sk_rows_count(result->rows) == 1;
     if (found)
-        lookup_show(lookup, sk_rows_text(result->rows, 0, 0));
+        lookup_show(lookup, sk_rows_text(result->rows, 0, 0), NULL);
     else if (result->rows == NULL || lookup->unsure)
         sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (lookup->journalled)
+        sk_talk_end(&lookup->talk, SK_VERDICT_PENDING, NULL);
     else if (lookup->followed)
         lookup_ask_retired(lookup);
     else

@@ -20,10 +20,14 @@ struct sk_context {
 // What is remembered of a request while it is handled: in its note. The routes have filled in what the path and the
 // caller's fields say, as far as the route has it.
 struct sk_call {
-    char user[SK_USER_SIZE];     // who asks
+    char user[SK_USER_SIZE];     // who asks; "" where that is no user
+    char by[SK_ADMIN_NAME_SIZE]; // which admin asks: the name of the token; "" where that is none
     char order_id[SK_UUID_SIZE]; // of the path; or of the order, once one is accepted
     int64_t voucher_id, letter_id;
+    int64_t if_match;   // OPERATE: the version that the change is meant for; 0: whichever it is
+    uint16_t quantity;  // units that are asked for
     bool accepted;      // the order waits for its commit
+    bool repeats;       // an order that came with the same Idempotency-Key: its first answer is given again
     bool respond_async; // and the client does not
 };
 
@@ -37,9 +41,13 @@ static inline struct sk_call *sk_call_of(struct sk_request *request)
 // Each answers the request, or leaves it waiting for an outcome. It waits already, unless its route never does.
 typedef void sk_handle(const struct sk_context *context, struct sk_request *request);
 
-sk_handle sk_handle_buy, sk_handle_order, sk_handle_orders, sk_handle_voucher, sk_handle_vouchers;
+sk_handle sk_handle_buy, sk_handle_order, sk_handle_voucher;
 sk_handle sk_handle_create, sk_handle_inspect, sk_handle_rebuild;
-sk_handle sk_handle_letters, sk_handle_requeue, sk_handle_write_off;
+sk_handle sk_handle_requeue, sk_handle_write_off;
+sk_handle sk_handle_cancel, sk_handle_pay, sk_handle_refund; // handle_moves.c
+// handle_lists.c
+sk_handle sk_handle_orders, sk_handle_vouchers, sk_handle_admin_vouchers, sk_handle_admin_orders;
+sk_handle sk_handle_letters, sk_handle_admin_events, sk_handle_order_events;
 sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found;
 
 // The shop has answered a request that waits.

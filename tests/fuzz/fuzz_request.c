@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "admin_lists.h"
 #include "buf.h"
 #include "commands.h"
 #include "create.h"
@@ -28,16 +29,19 @@
 #include "listener.h"
 #include "log.h"
 #include "order_lookup.h"
+#include "purchase.h"
 #include "routes.h"
 #include "text.h"
 #include "user_orders.h"
+#include "voucher_list.h"
 #include "voucher_queries.h"
 
 enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, PATIENCE_TURNS = 3, BACKLOG = 16 };
 enum { READ_SIZE = 65536, MINUTE_MS = 60000, PER_HEADER = 64 };
 
-#define ADMIN_TOKEN "t0ken"
-#define ORDER_ID    "018bcfe5-6800-7000-8000-00000000000a"
+#define ADMIN_TOKEN  "t0ken"
+#define READER_TOKEN "t0ken-that-reads"
+#define ORDER_ID     "018bcfe5-6800-7000-8000-00000000000a"
 
 struct client {
     int fd;
@@ -125,7 +129,7 @@ static const struct {
     {true, {.verdict = SK_VERDICT_LOADING}},
     {false, {.verdict = SK_VERDICT_OVERLOADED}},
     {true, {.verdict = SK_VERDICT_UNAVAILABLE}},
-    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}"}},
+    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "a/b+c"}},
     {false, {.verdict = SK_VERDICT_NOT_FOUND}},
     {true, {.verdict = SK_VERDICT_CREATED, .document = "{}"}},
 };
@@ -196,14 +200,13 @@ static void administer(int64_t number, uint64_t ticket)
     answer_with((size_t)(INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)), ticket);
 }
 
-bool sk_shop_buy(struct sk_shop *shop, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
-                 struct sk_outcome *outcome)
+bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome)
 {
-    size_t scene = (size_t)(voucher_id % PLACE_END);
+    size_t scene = (size_t)(ask->voucher_id % PLACE_END);
     (void)shop;
-    (void)patient;
-    must_be_a_voucher(voucher_id);
-    must_be_a_user(user);
+    must_be_a_voucher(ask->voucher_id);
+    must_be_a_user(ask->user);
+    MUST(ask->quantity >= 1 && ask->quantity <= SK_QUANTITY_MAX);
     if (scenes[scene].later)
         keep(ticket, &scenes[scene].outcome);
     else
@@ -228,13 +231,23 @@ void sk_order_lookup(struct sk_control *control, const char *order_id, const cha
     (void)control;
     MUST(sk_uuid_valid(order_id));
     MUST(was_sent(order_id));
-    must_be_a_user(user);
+    if (user[0] == '\0')
+        MUST(was_sent(ADMIN_TOKEN) || was_sent(READER_TOKEN));
+    else
+        must_be_a_user(user);
     inquire(order_id[SK_UUID_CHARS - 1], ticket);
 }
 
-void sk_user_orders(struct sk_control *control, const char *user, uint64_t ticket)
+static void must_be_a_page(const struct sk_page_asked *ask)
+{
+    MUST(ask->limit >= 1 && ask->limit <= SK_PAGE_MOST);
+    MUST(ask->cursor == NULL || was_sent("cursor") || was_sent("after") || was_sent("%"));
+}
+
+void sk_user_orders(struct sk_control *control, const char *user, const struct sk_page_asked *ask, uint64_t ticket)
 {
     (void)control;
+    must_be_a_page(ask);
     must_be_a_user(user);
     inquire(user[0], ticket);
 }
@@ -246,10 +259,41 @@ void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t ticket)
     inquire(id, ticket);
 }
 
-void sk_query_vouchers(struct sk_control *control, uint64_t ticket)
+void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket)
 {
     (void)control;
+    must_be_a_page(ask);
     inquire((int64_t)(ticket >> 32), ticket);
+}
+
+void sk_list_admin_vouchers(struct sk_control *control, const char *state, const struct sk_page_asked *ask,
+                            uint64_t ticket)
+{
+    (void)control;
+    must_be_a_page(ask);
+    MUST(state == NULL || (state[0] != '\0' && strlen(state) <= strlen("retired")));
+    administer((int64_t)(ticket >> 32), ticket);
+}
+
+bool sk_order_status_valid(const char *status)
+{
+    return strcmp(status, "paid") == 0;
+}
+
+void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
+                        const struct sk_page_asked *ask, uint64_t ticket)
+{
+    (void)control;
+    must_be_a_page(ask);
+    MUST(filter->voucher_id > 0);
+    MUST(filter->status == NULL || strcmp(filter->status, "paid") == 0);
+    MUST((filter->from == NULL || *filter->from >= 0) && (filter->to == NULL || *filter->to >= 0));
+    administer(filter->voucher_id, ticket);
+}
+
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket)
+{
+    sk_list_admin_vouchers(control, NULL, ask, ticket);
 }
 
 void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket)
@@ -259,13 +303,15 @@ void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket)
     administer(id, ticket);
 }
 
-void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_terms *terms, uint64_t ticket)
+void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
+                       uint64_t ticket)
 {
     (void)control;
     MUST(key == NULL || (strlen(key) >= 1 && strlen(key) <= 255));
     for (size_t i = 0; key != NULL && key[i] != '\0'; i++)
         MUST(key[i] > ' ' && key[i] <= '~');
     MUST(terms->title[0] != '\0' && terms->stock >= 0 && terms->begin_ms < terms->end_ms);
+    MUST(by[0] != '\0' && strlen(terms->currency) == 3 && terms->user_limit >= 1 && terms->pay_within_s >= 0);
     administer(terms->stock, ticket);
 }
 
@@ -276,9 +322,16 @@ void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t
     administer(voucher_id, ticket);
 }
 
-void sk_letters_list(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t ticket)
 {
+    must_be_a_page(ask);
     sk_command_rebuild(control, voucher_id, ticket);
+}
+
+void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
+                          uint64_t ticket)
+{
+    sk_letters_list(control, voucher_id, ask, ticket);
 }
 
 void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t ticket)
@@ -324,9 +377,25 @@ static void turn(void)
     (void)sk_server_turn(server);
 }
 
+// Whatever the query is, what comes of it fits into a log or a header.
+static void must_be_a_good_query(const struct sk_request *request)
+{
+    struct sk_buf query = {0};
+    unsigned count;
+    const char *value = sk_request_query(request, "cursor", &count);
+    MUST((value != NULL) == (count > 0) && (value == NULL || !request->query_bad));
+    for (; value != NULL && *value != '\0'; value++)
+        MUST((unsigned char)*value >= ' ' && *value != 0x7f);
+    sk_request_put_query(request, "cursor", &query);
+    for (size_t i = 0; i < query.len; i++)
+        MUST(query.data[i] > ' ' && query.data[i] <= '~' && strchr("\"<>", query.data[i]) == NULL);
+    sk_buf_free(&query);
+}
+
 static void handle(void *arg, struct sk_request *request)
 {
     handled++;
+    must_be_a_good_query(request);
     if (strncmp(request->path, "/park", 5) == 0) {
         parked[parked_count++ % PARKED_MAX] = request->ticket;
         sk_request_park(request, MINUTE_MS);
@@ -491,6 +560,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)signal(SIGPIPE, SIG_IGN);
     sk_log_set_level((enum sk_log_level)(SK_LOG_ERROR + 1));
     MUST(setenv("SECKILL_DATABASE_URL", "none", 1) == 0 && setenv("SECKILL_ADMIN_TOKEN", ADMIN_TOKEN, 1) == 0);
+    MUST(setenv("SECKILL_ADMIN_TOKENS", "reader read " READER_TOKEN, 1) == 0);
     MUST(sk_config_read(&config, &command, 1, words, stderr) == SK_OK);
     config.max_connections = 4;
     config.body_max_bytes = 300;

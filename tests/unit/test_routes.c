@@ -15,13 +15,18 @@
 enum { ALLOW_SIZE = 64 };
 
 static char the_token[] = TOKEN;
+static char the_tokens[] = "reader read reader-token-0001\n"
+                           "operator operate operator-token-01\n"
+                           "shop payments payments-token-01\n";
 static struct sk_config config;
 static struct sk_routes *routes;
 static struct sk_request asked;
-static const char *user, *token, *type; // the fields of the request; NULL: not sent
+static const char *user, *token, *type, *if_match; // the fields of the request; NULL: not sent
+static unsigned if_matches;
 static const char *handled;
 static uint64_t waits_ms;
 static char allow[ALLOW_SIZE];
+static bool query_bad;
 static unsigned status;
 
 #define HANDLER(name)                                                                   \
@@ -35,12 +40,19 @@ static unsigned status;
 HANDLER(buy)
 HANDLER(order)
 HANDLER(orders)
+HANDLER(cancel)
+HANDLER(pay)
+HANDLER(refund)
 HANDLER(voucher)
 HANDLER(vouchers)
 HANDLER(create)
 HANDLER(inspect)
 HANDLER(rebuild)
 HANDLER(letters)
+HANDLER(admin_vouchers)
+HANDLER(admin_orders)
+HANDLER(admin_events)
+HANDLER(order_events)
 HANDLER(requeue)
 HANDLER(write_off)
 HANDLER(health)
@@ -60,11 +72,25 @@ const char *sk_request_header(const struct sk_request *request, const char *name
     const char *value = strcmp(name, "x-user-id") == 0       ? user
                         : strcmp(name, "authorization") == 0 ? token
                         : strcmp(name, "content-type") == 0  ? type
+                        : strcmp(name, "if-match") == 0      ? if_match
                                                              : NULL;
     (void)request;
     if (count != NULL)
-        *count = value != NULL;
+        *count = value == NULL ? 0 : value == if_match ? if_matches : 1;
     return value;
+}
+
+void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out)
+{
+    (void)request;
+    (void)but;
+    (void)out;
+}
+
+bool sk_request_is_json(const struct sk_request *request)
+{
+    (void)request;
+    return type != NULL && strcmp(type, "application/json") == 0;
 }
 
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value))
@@ -120,6 +146,7 @@ static void setup(void)
 {
     config = (struct sk_config){
         .admin_token = the_token, .confirm_timeout_ms = 7, .redis_timeout_ms = 100, .pg_timeout_ms = 1000};
+    config.admin_tokens = the_tokens;
     routes = sk_routes_open(&config);
     ck_assert_ptr_nonnull(routes);
     sk_routes_connect(routes, NULL, NULL);
@@ -135,7 +162,7 @@ static void teardown(void)
 
 static const struct sk_call *ask(enum sk_method method, const char *path)
 {
-    asked = (struct sk_request){.method = method, .path = path};
+    asked = (struct sk_request){.method = method, .path = path, .query_bad = query_bad};
     handled = "";
     status = 0;
     waits_ms = 0;
@@ -161,13 +188,19 @@ static void must_be_refused(enum sk_method method, const char *path, unsigned wi
 
 START_TEST(each_route_has_its_handler_and_its_wait)
 {
-    enum { COMMIT = 7, STORES = 3100, REBUILD = 63100 };
+    enum { COMMIT = 7, STORES = 3100, RETURN = 6200, REBUILD = 63100 };
     must_come_to(SK_METHOD_POST, "/seckill/7", "buy", COMMIT);
     must_come_to(SK_METHOD_GET, "/orders", "orders", STORES);
     must_come_to(SK_METHOD_GET, "/orders/" ORDER, "order", STORES);
+    must_come_to(SK_METHOD_POST, "/orders/" ORDER "/cancel", "cancel", RETURN);
+    must_come_to(SK_METHOD_POST, "/orders/" ORDER "/pay", "pay", STORES);
+    must_come_to(SK_METHOD_POST, "/orders/" ORDER "/refund", "refund", RETURN);
     must_come_to(SK_METHOD_GET, "/vouchers", "vouchers", STORES);
     must_come_to(SK_METHOD_GET, "/vouchers/7", "voucher", STORES);
-    must_come_to(SK_METHOD_GET, "/admin/vouchers", "vouchers", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers", "admin_vouchers", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/orders", "admin_orders", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/events", "order_events", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers/7/audit", "admin_events", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "rebuild", REBUILD);
@@ -230,10 +263,16 @@ START_TEST(methods_that_are_not_allowed)
         {"/seckill/7", "POST", SK_METHOD_GET},
         {"/orders", "GET, HEAD", SK_METHOD_POST},
         {"/orders/" ORDER, "GET, HEAD", SK_METHOD_POST},
+        {"/orders/" ORDER "/cancel", "POST", SK_METHOD_GET},
+        {"/orders/" ORDER "/pay", "POST", SK_METHOD_GET},
+        {"/orders/" ORDER "/refund", "POST", SK_METHOD_GET},
         {"/vouchers", "GET, HEAD", SK_METHOD_POST},
         {"/vouchers/7", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers", "GET, HEAD, POST", SK_METHOD_OTHER},
         {"/admin/vouchers/7", "GET, HEAD", SK_METHOD_POST},
+        {"/admin/orders", "GET, HEAD", SK_METHOD_POST},
+        {"/admin/events", "GET, HEAD", SK_METHOD_POST},
+        {"/admin/vouchers/7/audit", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/reconcile", "POST", SK_METHOD_GET},
         {"/admin/vouchers/7/dead-letters", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/dead-letters/8/requeue", "POST", SK_METHOD_GET},
@@ -264,6 +303,10 @@ START_TEST(bad_ids)
     must_be_refused(SK_METHOD_GET, "/orders/", 400);
     must_be_refused(SK_METHOD_GET, "/orders/x", 400);
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER "0", 400);
+    must_be_refused(SK_METHOD_POST, "/orders/x/cancel", 400);
+    must_be_refused(SK_METHOD_POST, "/orders//cancel", 400);
+    must_be_refused(SK_METHOD_POST, "/orders/" ORDER "0/pay", 400);
+    must_be_refused(SK_METHOD_POST, "/orders/x/refund", 400);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/", 400);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 400);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/x/y", 400);
@@ -279,7 +322,10 @@ START_TEST(what_is_checked_first)
     must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
     must_be_refused(SK_METHOD_POST, "/seckill/x", 400);
     must_be_refused(SK_METHOD_GET, "/seckill/x", 405);
+    must_be_refused(SK_METHOD_GET, "/orders/x", 400); // an admin's token
+    token = NULL;
     must_be_refused(SK_METHOD_GET, "/orders/x", 401);
+    token = "Bearer " TOKEN;
     must_be_refused(SK_METHOD_POST, "/orders/x", 405);
     must_be_refused(SK_METHOD_GET, "/orders", 401);
     type = NULL;
@@ -290,35 +336,207 @@ START_TEST(what_is_checked_first)
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 401);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/x", 401);
     must_be_refused(SK_METHOD_GET, "/admin/vouchersx", 401);
+    must_be_refused(SK_METHOD_GET, "/admin/orders", 401);
+    must_be_refused(SK_METHOD_GET, "/admin/events", 401);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/audit", 401);
     must_be_refused(SK_METHOD_GET, "/admin/voucher", 404);
-    config.admin_token = NULL;
+    token = "Bearer reader-token-0001";
+    must_be_refused(SK_METHOD_POST, "/admin/vouchers/x/reconcile", 403);
+    must_be_refused(SK_METHOD_OTHER, "/admin/vouchers/x/reconcile", 405);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 400);
+}
+END_TEST
+
+// Each move has its own caller, and nothing but that.
+START_TEST(moves_have_callers)
+{
+    static const char *const moves[] = {"/orders/" ORDER "/cancel", "/orders/" ORDER "/pay",
+                                        "/orders/" ORDER "/refund"};
+    static const struct {
+        const char *user, *token;
+        unsigned refused[3]; // 0: it comes to its handler
+        const char *by;
+    } rows[] = {
+        {"alice", NULL, {0, 401, 401}, ""},
+        {NULL, NULL, {401, 401, 401}, ""},
+        {NULL, "Bearer " TOKEN, {401, 0, 0}, "admin"},
+        {NULL, "Bearer reader-token-0001", {401, 403, 403}, "reader"},
+        {NULL, "Bearer operator-token-01", {401, 403, 0}, "operator"},
+        {NULL, "Bearer payments-token-01", {401, 0, 403}, "shop"},
+        {"alice", "Bearer payments-token-01", {0, 0, 403}, "shop"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (int move = 0; move < 3; move++) {
+            user = rows[i].user;
+            token = rows[i].token;
+            const struct sk_call *call = ask(SK_METHOD_POST, moves[move]);
+            ck_assert_msg(status == rows[i].refused[move], "%s of row %d: %u", moves[move], (int)i, status);
+            ck_assert_int_eq(handled[0] == '\0', rows[i].refused[move] != 0);
+            if (move > 0 && status == 0)
+                ck_assert_str_eq(call->by, rows[i].by);
+        }
+    }
+    type = "text/plain";
+    token = "Bearer " TOKEN;
+    user = "alice";
+    must_be_refused(SK_METHOD_POST, moves[1], 415);
+    must_be_refused(SK_METHOD_POST, moves[2], 415);
+    must_come_to(SK_METHOD_POST, moves[0], "cancel", 6200); // it has no body
+}
+END_TEST
+
+START_TEST(without_tokens_admin_calls_are_off)
+{
+    sk_routes_close(routes);
+    config = (struct sk_config){0};
+    routes = sk_routes_open(&config);
+    sk_routes_connect(routes, NULL, NULL);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 403);
+    must_be_refused(SK_METHOD_OTHER, "/admin/vouchers", 403);
+    user = NULL;
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 403);
+    token = NULL;
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+}
+END_TEST
+
+START_TEST(tokens_that_are_wrong_are_no_start)
+{
+    char wrong[] = "reader read short";
+    struct sk_config refused = {.admin_tokens = wrong};
+    ck_assert_ptr_null(sk_routes_open(&refused));
+}
+END_TEST
+
+START_TEST(admins_have_roles)
+{
+    static const struct {
+        const char *token, *by;
+        bool reads, operates;
+    } rows[] = {
+        {"Bearer " TOKEN, "admin", true, true},
+        {"Bearer reader-token-0001", "reader", true, false},
+        {"Bearer operator-token-01", "operator", true, true},
+        {"Bearer payments-token-01", "shop", false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        token = rows[i].token;
+        if (rows[i].reads) {
+            must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", 3100);
+            ck_assert_str_eq(sk_call_of(&asked)->by, rows[i].by);
+            must_come_to(SK_METHOD_GET, "/admin/vouchers/7/x", "not_found", 0);
+            must_come_to(SK_METHOD_GET, "/admin/orders", "admin_orders", 3100);
+            must_come_to(SK_METHOD_GET, "/admin/events", "order_events", 3100);
+            must_come_to(SK_METHOD_GET, "/admin/vouchers/7/audit", "admin_events", 3100);
+        } else {
+            must_be_refused(SK_METHOD_GET, "/admin/orders", 403);
+            must_be_refused(SK_METHOD_GET, "/admin/events", 403);
+            must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/audit", 403);
+            must_be_refused(SK_METHOD_GET, "/admin/vouchers/7", 403);
+            must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/x", 403);
+        }
+        if (rows[i].operates) {
+            must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "rebuild", 63100);
+            ck_assert_str_eq(sk_call_of(&asked)->by, rows[i].by);
+        } else {
+            must_be_refused(SK_METHOD_POST, "/admin/vouchers/7/reconcile", 403);
+        }
+        must_be_refused(SK_METHOD_PATCH, "/admin/vouchers/7/reconcile", 405);
+    }
+}
+END_TEST
+
+// A user who is named is the one who asks, whatever token stands beside.
+START_TEST(who_may_read_may_see_an_order)
+{
+    const struct sk_call *call = ask(SK_METHOD_GET, "/orders/" ORDER);
+    ck_assert_str_eq(handled, "order");
+    ck_assert_str_eq(call->user, "alice");
+    ck_assert_str_eq(call->by, "");
+    user = NULL;
+    call = ask(SK_METHOD_GET, "/orders/" ORDER);
+    ck_assert_str_eq(handled, "order");
+    ck_assert_str_eq(call->user, "");
+    ck_assert_str_eq(call->by, "admin");
+    must_be_refused(SK_METHOD_GET, "/orders", 401);
+    must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
+    token = "Bearer payments-token-01";
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 403);
+    token = "Bearer x";
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+    token = "Bearer " TOKEN;
+    user = "not a user";
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+    user = "";
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+}
+END_TEST
+
+START_TEST(a_change_may_be_meant_for_a_version)
+{
+    static const struct {
+        const char *value;
+        unsigned count;
+        int64_t version; // below 0: refused
+    } rows[] = {
+        {NULL, 0, 0},
+        {"*", 1, 0},
+        {"\"1\"", 1, 1},
+        {"\"9223372036854775807\"", 1, INT64_MAX},
+        {"\"9223372036854775808\"", 1, -1},
+        {"\"0\"", 1, -1},
+        {"\"-1\"", 1, -1},
+        {"\"01\"", 1, -1},
+        {"\"1.0\"", 1, -1},
+        {"\" 1\"", 1, -1},
+        {"\"x\"", 1, -1},
+        {"\"\"", 1, -1},
+        {"\"", 1, -1},
+        {"", 1, -1},
+        {"1", 1, -1},
+        {"\"1", 1, -1},
+        {"1\"", 1, -1},
+        {"'1'", 1, -1},
+        {"W/\"1\"", 1, -1}, // If-Match compares strongly
+        {"\"1\", \"2\"", 1, -1},
+        {"\"1\" ", 1, -1},
+        {"*,*", 1, -1},
+        {"\"1\"", 2, -1},
+        {"*", 2, -1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if_match = rows[i].value;
+        if_matches = rows[i].count;
+        const struct sk_call *call = ask(SK_METHOD_POST, "/admin/vouchers/7/reconcile");
+        ck_assert_msg(status == (rows[i].version < 0 ? 400 : 0), "%s: %u", rows[i].value, status);
+        if (rows[i].version >= 0)
+            ck_assert_int_eq(call->if_match, rows[i].version);
+        must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", 3100); // changes nothing, so it does not look
+        ck_assert_int_eq(sk_call_of(&asked)->if_match, 0);
+    }
+}
+END_TEST
+
+START_TEST(a_bad_query_is_refused_where_one_is_read)
+{
+    query_bad = true;
+    must_be_refused(SK_METHOD_GET, "/vouchers", 422);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers/7", 422);
+    must_be_refused(SK_METHOD_GET, "/nowhere", 404);
+    must_be_refused(SK_METHOD_GET, "/vouchers/x", 400);
+    must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
+    user = NULL;
+    must_be_refused(SK_METHOD_GET, "/orders", 401);
 }
 END_TEST
 
 START_TEST(json_is_asked_for)
 {
-    static const struct {
-        const char *type;
-        bool good;
-    } rows[] = {
-        {"application/json", true},
-        {"APPLICATION/JSON", true},
-        {"application/json;charset=utf-8", true},
-        {"application/json ; x", true},
-        {"application/jsonx", false},
-        {"text/json", false},
-        {"application/json,text", false},
-        {"", false},
-        {NULL, false},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        type = rows[i].type;
-        if (rows[i].good)
-            must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", 3100);
-        else
-            must_be_refused(SK_METHOD_POST, "/admin/vouchers", 415);
-    }
+    must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", 3100);
+    type = "text/json";
+    must_be_refused(SK_METHOD_POST, "/admin/vouchers", 415);
+    type = NULL;
+    must_be_refused(SK_METHOD_POST, "/admin/vouchers", 415);
 }
 END_TEST
 
@@ -349,6 +567,13 @@ int main(void)
     tcase_add_test(tcase, methods_that_are_not_allowed);
     tcase_add_test(tcase, bad_ids);
     tcase_add_test(tcase, what_is_checked_first);
+    tcase_add_test(tcase, moves_have_callers);
+    tcase_add_test(tcase, without_tokens_admin_calls_are_off);
+    tcase_add_test(tcase, tokens_that_are_wrong_are_no_start);
+    tcase_add_test(tcase, admins_have_roles);
+    tcase_add_test(tcase, who_may_read_may_see_an_order);
+    tcase_add_test(tcase, a_change_may_be_meant_for_a_version);
+    tcase_add_test(tcase, a_bad_query_is_refused_where_one_is_read);
     tcase_add_test(tcase, json_is_asked_for);
     tcase_add_test(tcase, before_and_after_there_is_a_sale);
     return harness_main(tcase, CK_FORK);
