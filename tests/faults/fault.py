@@ -9,6 +9,7 @@ from life import Habits
 
 # Where a row does not say otherwise, the crowd of every fault pays, cancels and refunds.
 USUAL = Habits(moves=0.25, keyed=0.1)
+PLAIN = Habits()  # for rows that count on what moves and repeated requests do, too: corrections, above all
 
 
 @dataclass(frozen=True)

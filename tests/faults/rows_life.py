@@ -8,7 +8,7 @@ import time
 
 from crowd import Event
 from driver import Run
-from fault import Fault
+from fault import PLAIN, Fault
 from life import Habits, move, tell
 from rows_instances import at, killed_at
 from rows_pairs import flushed, gone, pair
@@ -24,7 +24,6 @@ RETIRED_S = 14.0  # a look at a segment at rest comes after five seconds at most
 BACK_S = 0.6  # a unit that has returned sells within 300 ms; a busy machine
 LIVELY = Habits(moves=1.0, keyed=0.3, limit=3, price=5, pay_within_s=2)
 STEADY = Habits(moves=0.4, limit=2, price=5, pay_within_s=1)  # from the second second on orders expire all the time
-QUIET = Habits()
 
 
 def nothing(_run: Run) -> None:
@@ -393,18 +392,18 @@ ROWS = [
         "34l", "a return of an older epoch, a rebuild under way", returned_under_an_old_epoch,
         habits=Habits(limit=3), first_env=stop("return.noted"), rate=0, units=50, rebuilds=4, unknown=0.9,
     ),
-    Fault("34m", "paid while it expires", paid_while_it_expires, habits=QUIET, rate=0, unknown=0.9),
-    Fault("34n", "paid after it expired", paid_after_it_expired, habits=QUIET, rate=0, unknown=0.9),
-    Fault("34o", "moves of an order that is pending", pending_is_not_moved, habits=QUIET, rate=0, unknown=0.9),
-    Fault("34p", "a unit of a sold-out voucher returns", sold_again_everywhere, habits=QUIET, rate=0, unknown=0.9),
+    Fault("34m", "paid while it expires", paid_while_it_expires, habits=PLAIN, rate=0, unknown=0.9),
+    Fault("34n", "paid after it expired", paid_after_it_expired, habits=PLAIN, rate=0, unknown=0.9),
+    Fault("34o", "moves of an order that is pending", pending_is_not_moved, habits=PLAIN, rate=0, unknown=0.9),
+    Fault("34p", "a unit of a sold-out voucher returns", sold_again_everywhere, habits=PLAIN, rate=0, unknown=0.9),
     Fault(
         "34q", "the same Idempotency-Key, whatever happens", asked_again,
-        habits=QUIET, rate=0, rebuilds=4, unknown=0.9,
+        habits=PLAIN, rate=0, rebuilds=4, unknown=0.9,
     ),
-    Fault("34r", "the feed, while a payment takes long to commit", told_late, habits=QUIET, rate=0, unknown=0.9),
+    Fault("34r", "the feed, while a payment takes long to commit", told_late, habits=PLAIN, rate=0, unknown=0.9),
     Fault(
         "34s", "orders of a sale that is retired", moved_when_retired,
-        habits=QUIET, rate=0, env={"SECKILL_RETIRE_AFTER_MS": "0"}, rebuilds=2, unknown=0.9,
+        habits=PLAIN, rate=0, env={"SECKILL_RETIRE_AFTER_MS": "0"}, rebuilds=2, unknown=0.9,
     ),
     Fault(
         "34t", "who lets orders expire stopped beyond its TTL", stopped_expiring,
