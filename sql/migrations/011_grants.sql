@@ -30,7 +30,12 @@ DECLARE
         'list_dead_letters(integer, bigint), find_dead_letter(integer, bigint, bigint),'
         'write_off(integer, bigint, bigint), end_settled_letters(),'
         'segment_accounts(integer[], bigint[]), rebuild_epoch(integer, bigint, bigint),'
-        'rebuild_stock(integer, bigint, bigint), rebuild_buyers(integer, bigint, uuid, integer)';
+        'rebuild_stock(integer, bigint, bigint), rebuild_buyers(integer, bigint, uuid, integer),'
+        'begin_operation(bigint, bigint, text, bytea), end_operation(text, bigint, text, bytea, bigint),'
+        'change_voucher(bigint, bigint, text, text, text, bigint, text, bigint, bigint, smallint, integer),'
+        'set_voucher_state(bigint, bigint, text, text, text), add_units(bigint, bigint, text, text, integer),'
+        'may_remove_units(bigint, bigint, text, integer),'
+        'remove_units(integer, bigint, bigint, bigint, text, text, integer), segment_changes(integer, bigint, bigint)';
 BEGIN
     EXECUTE 'REVOKE EXECUTE ON FUNCTION ' || v_functions || ' FROM PUBLIC';
     EXECUTE 'GRANT EXECUTE ON FUNCTION ' || v_functions || ' TO seckill_service';
