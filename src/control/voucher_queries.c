@@ -159,7 +159,7 @@ static void voucher_add_number(struct sk_buf *body, const char *name, const stru
 // Only states that there are.
 static const char *voucher_state_shown(const struct sk_reply *reply)
 {
-    static const char *const states[] = {"loading", "open", "closed", "retired"};
+    static const char *const states[] = {"loading", "open", "paused", "closed", "retired"};
     const char *state = sk_reply_text(sk_reply_at(reply, SK_LOOK_STATE), NULL);
     if (reply == NULL)
         return "unknown";

@@ -122,7 +122,7 @@ static struct sk_segment *on_sale(int64_t id)
 // ---- rounds ----
 
 // What Redis and PostgreSQL say of all segments.
-static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock;
+static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *change, *pg_change;
 static int64_t journal;
 static size_t looked; // at segments, in this round
 static int64_t looked_at[DONE_MAX];
@@ -133,6 +133,7 @@ static void all_is_well(void)
     epoch = pg_epoch = "3";
     last = "epoch-3";
     stock = pg_stock = "5";
+    change = pg_change = "9";
     journal = 0;
 }
 
@@ -149,7 +150,8 @@ static void answer_accounts(const struct asked *asked)
         slots = end + 1;
         (void)snprintf(texts[count][1], 24, "%ld", strtol(vouchers, &end, 10));
         vouchers = end + 1;
-        const char *row[] = {texts[count][0], texts[count][1], pg_epoch, "0", "0", pg_stock, "2"};
+        const char *row[] = {texts[count][0], texts[count][1], pg_epoch, "0",   "0", pg_stock, "2",
+                             pg_change,       "open",          "1000",   "2000"};
         memcpy((void *)rows[count], (void *)row, sizeof row);
     }
     pg_answers(&(const struct sk_rows){count, (const char *const(*)[ROW_COLUMNS])rows});
@@ -157,8 +159,8 @@ static void answer_accounts(const struct asked *asked)
 
 static void answer_look(void)
 {
-    const struct sk_reply items[] = {TEXT(state),   TEXT(epoch), TEXT(last),      TEXT(stock),
-                                     TEXT("run-1"), NUMBER(2),   NUMBER(journal), TEXT("")};
+    const struct sk_reply items[] = {TEXT(state),     TEXT(epoch), TEXT(last),   TEXT(stock),  TEXT("run-1"), NUMBER(2),
+                                     NUMBER(journal), TEXT(""),    TEXT(change), TEXT("1000"), TEXT("2000")};
     const struct sk_reply reply = LIST_OF(items);
     looked_at[looked++] = strtol(strchr(fake_redis.asked[fake_redis.answered].argv[0], '{') + 1, NULL, 10);
     redis_answers(&reply);
