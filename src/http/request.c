@@ -1,5 +1,5 @@
-// Answering. libmicrohttpd keeps the header of a request for as long as the request lives, and knows the names in it;
-// here they are only asked for.
+// Answering. libmicrohttpd keeps the header and the query of a request for as long as the request lives, and knows the
+// names in them; here they are only asked for.
 #include "request.h"
 
 #include <microhttpd.h>
@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "connection.h"
+#include "query.h"
 
 struct search {
     const char *name;
@@ -18,9 +19,18 @@ struct search {
     bool matched;
 };
 
+struct query {
+    const char *but;
+    struct sk_buf *out;
+};
+
 static void request_search(const struct sk_request *request, struct search *search);
 static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
                                         const char *value, size_t value_len);
+static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                            const char *value, size_t value_len);
+static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                             const char *value, size_t value_len);
 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
 {
@@ -29,6 +39,43 @@ const char *sk_request_header(const struct sk_request *request, const char *name
     if (count != NULL)
         *count = search.count;
     return search.value;
+}
+
+const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    struct search search = {.name = name, .name_len = strlen(name)};
+    if (!request->query_bad)
+        (void)MHD_get_connection_values_n(connection->library, MHD_GET_ARGUMENT_KIND, request_on_parameter, &search);
+    if (count != NULL)
+        *count = search.count;
+    return search.value;
+}
+
+void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    struct query query = {but, out};
+    if (!request->query_bad)
+        (void)MHD_get_connection_values_n(connection->library, MHD_GET_ARGUMENT_KIND, request_put_parameter, &query);
+}
+
+static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                             const char *value, size_t value_len)
+{
+    struct query *query = arg;
+    (void)kind;
+    (void)name_len;
+    (void)value_len;
+    if (strcmp(name, query->but) == 0)
+        return MHD_YES;
+    sk_query_put(query->out, name);
+    if (value != NULL) {
+        sk_buf_puts(query->out, "=");
+        sk_query_put(query->out, value);
+    }
+    sk_buf_puts(query->out, "&");
+    return MHD_YES;
 }
 
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value))
@@ -57,6 +104,19 @@ static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, cons
     search->count++;
     search->matched = search->matches != NULL && search->matches(value);
     return search->matched ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                            const char *value, size_t value_len)
+{
+    struct search *search = arg;
+    (void)kind;
+    (void)value_len;
+    if (name_len != search->name_len || memcmp(name, search->name, name_len) != 0)
+        return MHD_YES;
+    search->value = value == NULL ? "" : value;
+    search->count++;
+    return MHD_YES;
 }
 
 void sk_request_wait(struct sk_request *request, uint64_t ms)
