@@ -321,7 +321,7 @@ static void operate_end_done(struct operate *operate)
 {
     sk_follow_hurry(operate->talk.control->upkeep->follow);
     operate_tell_done(operate);
-    sk_talk_end(&operate->talk, SK_VERDICT_FOUND, operate->document);
+    sk_talk_end(&operate->talk, SK_VERDICT_FOUND, NULL);
 }
 
 // Brings the next segment up to date. A retired voucher has none.

@@ -19,6 +19,7 @@ enum { SK_SEGMENTS_MAX = 64 };
 // The last document that was shown of it. Touched by voucher_queries.c alone.
 struct sk_shown {
     char *document; // owned
+    int64_t version;
     uint64_t until_ms;
 };
 

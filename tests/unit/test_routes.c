@@ -45,6 +45,11 @@ HANDLER(vouchers)
 HANDLER(create)
 HANDLER(inspect)
 HANDLER(rebuild)
+HANDLER(change)
+HANDLER(pause)
+HANDLER(resume)
+HANDLER(close)
+HANDLER(stock)
 HANDLER(letters)
 HANDLER(requeue)
 HANDLER(write_off)
@@ -184,6 +189,11 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/admin/vouchers", "vouchers", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", STORES);
+    must_come_to(SK_METHOD_PATCH, "/admin/vouchers/7", "change", STORES);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/pause", "pause", STORES);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/resume", "resume", STORES);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/close", "close", STORES);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/stock", "stock", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "rebuild", REBUILD);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/dead-letters", "letters", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/requeue", "requeue", STORES);
@@ -247,7 +257,9 @@ START_TEST(methods_that_are_not_allowed)
         {"/vouchers", "GET, HEAD", SK_METHOD_POST},
         {"/vouchers/7", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers", "GET, HEAD, POST", SK_METHOD_OTHER},
-        {"/admin/vouchers/7", "GET, HEAD", SK_METHOD_POST},
+        {"/admin/vouchers/7", "GET, HEAD, PATCH", SK_METHOD_POST},
+        {"/admin/vouchers/7/pause", "POST", SK_METHOD_GET},
+        {"/admin/vouchers/7/stock", "POST", SK_METHOD_PATCH},
         {"/admin/vouchers/7/reconcile", "POST", SK_METHOD_GET},
         {"/admin/vouchers/7/dead-letters", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/dead-letters/8/requeue", "POST", SK_METHOD_GET},
