@@ -140,8 +140,8 @@ static void newest_entry(char out[TEXT_SIZE])
 static void on_sale(int units)
 {
     int64_t now = now_ms();
-    redis_run("HSET " VOUCHER " state open stock %d begin_ms %lld end_ms %lld epoch 7 last epoch-7 run " RUN, units,
-              (long long)(now - HOUR_MS), (long long)(now + HOUR_MS));
+    redis_run("HSET " VOUCHER " state open stock %d begin_ms %lld end_ms %lld epoch 7 last epoch-7 change 9 run " RUN,
+              units, (long long)(now - HOUR_MS), (long long)(now + HOUR_MS));
 }
 
 // ---- place_orders ----
@@ -989,6 +989,23 @@ START_TEST(what_redis_holds_is_shown)
 }
 END_TEST
 
+// Of the terms that it was opened with.
+START_TEST(an_opened_voucher_has_its_change_number)
+{
+    rebuild_begin("3");
+    rebuild_open("3", "5", "paused");
+    must_return(1);
+    must_be(VOUCHER, "change", "9");
+    CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    must_look(0, "paused");
+    must_look(4, RUN);
+    must_look(8, "9");
+    redis_run("HDEL " VOUCHER " change");
+    CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    must_look(4, "");
+}
+END_TEST
+
 START_TEST(a_closed_voucher_stays_closed_when_loaded)
 {
     rebuild_begin("3");
@@ -1350,6 +1367,7 @@ int main(void)
     tcase_add_test(tcase, a_journal_with_ids_out_of_range_is_deleted);
     tcase_add_test(tcase, the_later_loader_takes_over);
     tcase_add_test(tcase, no_step_of_a_loading_works_without_its_beginning_or_after_its_end);
+    tcase_add_test(tcase, an_opened_voucher_has_its_change_number);
     tcase_add_test(tcase, a_closed_voucher_stays_closed_when_loaded);
     tcase_add_test(tcase, a_voucher_does_not_open_while_buyers_are_missing);
     tcase_add_test(tcase, what_redis_holds_is_shown);
