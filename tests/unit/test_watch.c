@@ -313,6 +313,54 @@ START_TEST(sessions_share_the_segments)
 }
 END_TEST
 
+static void changes_to(int64_t id, int64_t number)
+{
+    struct sk_catalogue_row row = {.change = number,
+                                   .voucher_id = id,
+                                   .segment_count = 1,
+                                   .tag = sk_catalogue_find(sale.catalogue, id)->segments[0]->tag,
+                                   .end_ms = INT64_MAX / 2};
+    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
+}
+
+// What an operator changed is looked at in a moment, also by a session that the segment is not of: that one may have
+// died over it. It is brought up to date, and looked at until it is.
+START_TEST(what_was_changed_is_looked_at_soon)
+{
+    all_is_well();
+    for (int64_t id = 1; id <= 8; id++)
+        (void)on_sale(id);
+    another_session_comes();
+    while (go_round() > 0) {}
+    for (int64_t id = 1; id <= 8; id++) {
+        changes_to(id, 20);
+        sk_watch_soon(watch);
+        ck_assert_uint_eq(due_ms, now_ms + 100); // who changed it may be bringing it there
+        pg_change = "20";
+        now_ms = due_ms;
+        fake_stores_forget();
+        time_comes();
+        looked = 0;
+        answer_round();
+        bool seen = false, asked = false;
+        for (size_t i = 0; i < looked; i++)
+            seen = seen || looked_at[i] == id;
+        ck_assert(seen);
+        for (size_t i = 0; i < fake_redis.count; i++)
+            asked = asked || strcmp(fake_redis.asked[i].argv[0], "HMGET") == 0;
+        ck_assert(asked); // it is old: changes.c
+        while (fake_redis.answered < fake_redis.count)
+            redis_answers(NULL);
+        change = "20";
+        ck_assert_uint_ge(go_round(), 1); // now it is there
+        while (go_round() > 0) {}
+        change = pg_change = "9";
+        sk_catalogue_find(sale.catalogue, id)->change = 9;
+    }
+    ck_assert_uint_eq(rebuilt_count, 0);
+}
+END_TEST
+
 // Before the first list of the living is there, all are looked at.
 START_TEST(a_session_that_knows_of_none_looks_at_all)
 {
@@ -538,6 +586,7 @@ int main(void)
     tcase_add_test(tcase, a_store_that_came_back_is_looked_at_as_a_whole);
     tcase_add_test(tcase, a_page_is_full);
     tcase_add_test(tcase, sessions_share_the_segments);
+    tcase_add_test(tcase, what_was_changed_is_looked_at_soon);
     tcase_add_test(tcase, a_session_that_knows_of_none_looks_at_all);
     tcase_add_test(tcase, without_a_store_a_round_ends);
     tcase_add_test(tcase, what_redis_has_lost_is_rebuilt);
