@@ -99,7 +99,6 @@ bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look 
     return true;
 }
 
-static bool audit_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms);
 static bool audit_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms)
 {
     terms->state = sk_voucher_state_of(state);

@@ -1,7 +1,8 @@
 // An operator's call step by step: what PostgreSQL is asked, and how its word reaches Redis (changes.c goes with it);
 // answers that are lost, rebuilds in between, units that were taken out of Redis and PostgreSQL does not take.
+#include "fake_timer.h" // before the loop of the next one
+
 #include "fake_control.h"
-#include "fake_timer.h"
 
 #include "operate.h"
 
