@@ -1,8 +1,8 @@
 -- Last step of rebuilding a voucher: writes its stock and terms and opens it, if it is still ours.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)
--- ARGV  1 epoch   2 stock   3 number of buyers   4 begin_ms   5 end_ms   6 state ('open' or 'closed')
---       7 run id of this Redis process
+-- ARGV  1 epoch   2 stock   3 number of buyers   4 begin_ms   5 end_ms   6 state ('open', 'paused' or 'closed')
+--       7 run id of this Redis process   8 change number that stock and terms are up to date with
 --
 -- Returns 1; 2 if the journal is not empty: what is in it must be settled first; or 0 if another has taken
 -- over, or buyers are missing because Redis has lost some since.
@@ -32,5 +32,5 @@ if redis.call('EXISTS', KEYS[3]) == 1 then
 end
 -- A new value of `last` tells every instance that what it remembers of the buyers is out of date.
 redis.call('HSET', KEYS[1], 'stock', ARGV[2], 'begin_ms', ARGV[4], 'end_ms', ARGV[5], 'last', 'epoch-' .. ARGV[1],
-  'run', ARGV[7], 'state', ARGV[6])
+  'run', ARGV[7], 'state', ARGV[6], 'change', ARGV[8])
 return 1

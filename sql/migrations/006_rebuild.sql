@@ -1,14 +1,17 @@
 -- What Redis is compared with, and rebuilt from.
 
 -- What Redis must agree with, for each of these segments: epoch, newest journal id, units neither in live orders nor held
--- by dead letters, users with a live or held order. Costs the same however many orders there are.
+-- by dead letters, users with a live or held order; and of their vouchers, at the same moment, state, window and the
+-- change number. Costs the same however many orders there are.
 CREATE FUNCTION segment_accounts(p_slots integer[], p_vouchers bigint[])
 RETURNS TABLE (slot smallint, voucher_id bigint, epoch bigint, journal_ms bigint, journal_seq bigint, stock bigint,
-               buyers bigint)
+               buyers bigint, change bigint, state text, begin_ms bigint, end_ms bigint)
 LANGUAGE sql STABLE AS $$
-    SELECT s.slot, s.voucher_id, s.epoch, s.journal_ms, s.journal_seq, greatest(s.stock - h.units, 0), s.live + h.users
+    SELECT s.slot, s.voucher_id, s.epoch, s.journal_ms, s.journal_seq, greatest(s.stock - h.units, 0), s.live + h.users,
+           v.change, v.state, unix_ms(v.begin_at), unix_ms(v.end_at)
       FROM unnest(p_slots, p_vouchers) AS asked (slot, voucher_id)
       JOIN seckill_segment s ON s.voucher_id = asked.voucher_id AND s.slot = asked.slot
+      JOIN seckill_voucher v ON v.id = s.voucher_id
      CROSS JOIN LATERAL (SELECT coalesce(sum(held.quantity), 0) AS units, count(DISTINCT held.user_id) AS users
                            FROM held_order held
                           WHERE held.voucher_id = s.voucher_id AND held.slot = s.slot) h
@@ -32,9 +35,8 @@ $$;
 CREATE FUNCTION rebuild_stock(p_slot integer, p_voucher bigint, p_epoch bigint)
 RETURNS TABLE (stock bigint, begin_ms bigint, end_ms bigint, state text, buyers bigint, change bigint)
 LANGUAGE sql STABLE AS $$
-    SELECT a.stock, unix_ms(v.begin_at), unix_ms(v.end_at), v.state, a.buyers, v.change
+    SELECT a.stock, a.begin_ms, a.end_ms, a.state, a.buyers, a.change
       FROM segment_accounts(ARRAY[p_slot], ARRAY[p_voucher]) a
-      JOIN seckill_voucher v ON v.id = a.voucher_id
      WHERE a.epoch = p_epoch
 $$;
 

@@ -174,7 +174,7 @@ static void creation_on_followed(struct sk_talk *talk, bool ok)
 static void creation_on_state(void *arg, const struct sk_reply *reply)
 {
     const char *state = reply == NULL ? NULL : sk_reply_text(reply, NULL);
-    creation_on_loaded(arg, state != NULL && (strcmp(state, "open") == 0 || strcmp(state, "closed") == 0));
+    creation_on_loaded(arg, state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED);
 }
 
 static void creation_on_loaded(void *arg, bool ok)

@@ -13,11 +13,11 @@
 #include "params.h"
 #include "text.h"
 
-enum { COLUMN_DOCUMENT = 3 };
+enum { COLUMN_DOCUMENT = 3, COLUMN_VERSION = 4 };
 
 struct voucher_query {
     struct sk_talk talk;
-    int64_t id;
+    int64_t id, version;
     bool inspect;
 };
 
@@ -25,7 +25,7 @@ static void voucher_start(struct sk_talk *talk);
 static void voucher_on_found(struct sk_talk *talk, enum sk_beside beside);
 static void voucher_on_row(void *arg, const struct sk_result *result);
 static void voucher_keep(struct voucher_query *query, const char *document);
-static void voucher_end_with_time(struct sk_talk *talk, const char *object);
+static void voucher_end(struct voucher_query *query);
 static void voucher_look(struct voucher_query *query, const char *document);
 static void voucher_on_look(void *arg, const struct sk_reply *reply);
 
@@ -44,8 +44,10 @@ bool sk_voucher_tell_shown(const struct sk_control *control, const struct sk_sho
     if (shown->document == NULL || shown->until_ms <= uv_now(sale->loop))
         return false;
     sk_voucher_put_time(&body, shown->document);
-    struct sk_outcome outcome = {
-        .verdict = body.failed ? SK_VERDICT_OVERLOADED : SK_VERDICT_FOUND, .document = body.data, .next = next};
+    struct sk_outcome outcome = {.verdict = body.failed ? SK_VERDICT_OVERLOADED : SK_VERDICT_FOUND,
+                                 .document = body.data,
+                                 .version = shown->version,
+                                 .next = next};
     sale->on_outcome(sale->arg, ticket, &outcome);
     sk_buf_free(&body);
     return true;
@@ -103,12 +105,14 @@ static void voucher_on_row(void *arg, const struct sk_result *result)
         return;
     }
     const char *document = sk_rows_text(result->rows, 0, COLUMN_DOCUMENT);
+    query->version = sk_rows_number(result->rows, 0, COLUMN_VERSION);
     if (query->inspect) {
         voucher_look(query, document);
         return;
     }
     voucher_keep(query, document);
-    voucher_end_with_time(talk, document);
+    sk_voucher_put_time(&talk->body, document);
+    voucher_end(query);
 }
 
 // For the questions of the next second. Without memory each asks by itself.
@@ -120,13 +124,15 @@ static void voucher_keep(struct voucher_query *query, const char *document)
         return;
     free(voucher->shown.document);
     voucher->shown.document = copy;
+    voucher->shown.version = query->version;
     voucher->shown.until_ms = uv_now(query->talk.control->sale->loop) + SK_VOUCHER_SHOWN_MS;
 }
 
-static void voucher_end_with_time(struct sk_talk *talk, const char *object)
+static void voucher_end(struct voucher_query *query)
 {
-    sk_voucher_put_time(&talk->body, object);
-    sk_talk_end(talk, SK_VERDICT_FOUND, talk->body.data);
+    struct sk_outcome outcome = {
+        .verdict = SK_VERDICT_FOUND, .document = query->talk.body.data, .version = query->version};
+    sk_talk_end_with(&query->talk, &outcome);
 }
 
 // ---- what Redis has, for the admin ----
@@ -139,7 +145,7 @@ static void voucher_look(struct voucher_query *query, const char *document)
     const struct sk_segment *segment = talk->voucher == NULL ? NULL : talk->voucher->segments[0];
     if (segment == NULL) {
         sk_buf_puts(&talk->body, "\"state\":\"retired\"}}");
-        sk_talk_end(talk, SK_VERDICT_FOUND, talk->body.data);
+        voucher_end(query);
         return;
     }
     const char *keys[] = {segment->keys.voucher, segment->keys.buyers, segment->keys.journal};
@@ -158,7 +164,7 @@ static void voucher_add_number(struct sk_buf *body, const char *name, const stru
 // Only states that there are.
 static const char *voucher_state_shown(const struct sk_reply *reply)
 {
-    static const char *const states[] = {"loading", "open", "closed", "retired"};
+    static const char *const states[] = {"loading", "open", "paused", "closed", "retired"};
     const char *state = sk_reply_text(sk_reply_at(reply, SK_LOOK_STATE), NULL);
     if (reply == NULL)
         return "unknown";
@@ -180,6 +186,7 @@ static void voucher_on_look(void *arg, const struct sk_reply *reply)
     voucher_add_number(body, "epoch", sk_reply_at(reply, SK_LOOK_EPOCH));
     voucher_add_number(body, "buyers", sk_reply_at(reply, SK_LOOK_BUYERS));
     voucher_add_number(body, "journal", sk_reply_at(reply, SK_LOOK_JOURNAL));
+    voucher_add_number(body, "version", sk_reply_at(reply, SK_LOOK_CHANGE));
     sk_buf_puts(body, "}}");
-    sk_talk_end(&query->talk, SK_VERDICT_FOUND, body->data);
+    voucher_end(query);
 }

@@ -28,7 +28,6 @@ static void handle_answer_order(const struct sk_context *context, struct sk_requ
 static uint64_t handle_fingerprint(const char *key);
 static bool handle_read_quantity(const struct sk_context *context, struct sk_request *request);
 static void handle_refuse_quantity(const struct sk_context *context, struct sk_request *request, int64_t limit);
-static bool handle_key_is_good(const char *key, unsigned count);
 
 // ---- orders ----
 
@@ -36,19 +35,17 @@ void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_call *call = sk_call_of(request);
     struct sk_outcome outcome;
-    unsigned keys;
-    const char *key = sk_request_header(request, "idempotency-key", &keys);
+    const char *key;
     call->respond_async = sk_request_header_any(request, "prefer", sk_prefer_async);
     call->quantity = 1;
     if (context->draining) {
         sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
-    } else if (!handle_key_is_good(key, keys)) {
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_IDEMPOTENCY_KEY);
-    } else if (request->body.len == 0 || handle_read_quantity(context, request)) {
+    } else if (sk_handle_read_key(context, request, &key) &&
+               (request->body.len == 0 || handle_read_quantity(context, request))) {
         const struct sk_ask ask = {.voucher_id = call->voucher_id,
                                    .user = call->user,
                                    .quantity = call->quantity,
-                                   .key = keys == 0 ? 0 : handle_fingerprint(key),
+                                   .key = key == NULL ? 0 : handle_fingerprint(key),
                                    .patient = call->respond_async};
         if (!sk_shop_buy(context->shop, &ask, request->ticket, &outcome))
             handle_answer_outcome(context, request, &outcome);
@@ -79,10 +76,8 @@ static bool handle_read_quantity(const struct sk_context *context, struct sk_req
     enum sk_verdict verdict = sk_fields_end(&read);
     if (verdict == SK_VERDICT_FOUND)
         sk_call_of(request)->quantity = (uint16_t)quantity;
-    else if (read.errors != NULL)
-        sk_answer_errors(context->answers, request, verdict, read.errors);
     else
-        sk_answer_refusal(context->answers, request, verdict);
+        sk_handle_bad_body(context, request, verdict, &read);
     sk_fields_free(&read);
     return verdict == SK_VERDICT_FOUND;
 }
@@ -198,31 +193,39 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
 {
     struct sk_terms terms;
     struct sk_fields read;
-    unsigned keys;
-    const char *key = sk_request_header(request, "idempotency-key", &keys);
-    if (!handle_key_is_good(key, keys)) {
-        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_IDEMPOTENCY_KEY);
+    const char *key;
+    if (!sk_handle_read_key(context, request, &key))
         return;
-    }
     enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &terms, &read);
     if (verdict == SK_VERDICT_FOUND)
-        sk_create_voucher(sk_shop_control(context->shop), key, "admin", &terms, request->ticket);
-    else if (read.errors != NULL)
-        sk_answer_errors(context->answers, request, verdict, read.errors);
+        sk_create_voucher(sk_shop_control(context->shop), key, sk_call_of(request)->by, &terms, request->ticket);
     else
-        sk_answer_refusal(context->answers, request, verdict);
+        sk_handle_bad_body(context, request, verdict, &read);
     sk_fields_free(&read);
 }
 
-// Idempotency-Key: none, or one of 1 to 255 visible ASCII characters.
-static bool handle_key_is_good(const char *key, unsigned count)
+bool sk_handle_read_key(const struct sk_context *context, struct sk_request *request, const char **key)
 {
+    unsigned count;
     size_t n = 0;
+    *key = sk_request_header(request, "idempotency-key", &count);
     if (count == 0)
         return true;
-    while (key[n] > ' ' && key[n] <= '~' && n <= KEY_MAX)
+    while ((*key)[n] > ' ' && (*key)[n] <= '~' && n <= KEY_MAX)
         n++;
-    return count == 1 && key[n] == '\0' && n >= 1 && n <= KEY_MAX;
+    bool good = count == 1 && (*key)[n] == '\0' && n >= 1 && n <= KEY_MAX;
+    if (!good)
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_IDEMPOTENCY_KEY);
+    return good;
+}
+
+void sk_handle_bad_body(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
+                        const struct sk_fields *read)
+{
+    if (read->errors != NULL)
+        sk_answer_errors(context->answers, request, verdict, read->errors);
+    else
+        sk_answer_refusal(context->answers, request, verdict);
 }
 
 void sk_handle_inspect(const struct sk_context *context, struct sk_request *request)

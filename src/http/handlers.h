@@ -44,11 +44,19 @@ typedef void sk_handle(const struct sk_context *context, struct sk_request *requ
 sk_handle sk_handle_buy, sk_handle_order, sk_handle_voucher;
 sk_handle sk_handle_create, sk_handle_inspect, sk_handle_rebuild;
 sk_handle sk_handle_requeue, sk_handle_write_off;
+sk_handle sk_handle_change, sk_handle_pause, sk_handle_resume, sk_handle_close, sk_handle_stock; // handle_operate.c
 sk_handle sk_handle_cancel, sk_handle_pay, sk_handle_refund; // handle_moves.c
 // handle_lists.c
 sk_handle sk_handle_orders, sk_handle_vouchers, sk_handle_admin_vouchers, sk_handle_admin_orders;
 sk_handle sk_handle_letters, sk_handle_admin_events, sk_handle_order_events;
 sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found;
+
+// Idempotency-Key: none, which is NULL, or one of 1 to 255 visible ASCII characters. False: the request was refused.
+bool sk_handle_read_key(const struct sk_context *context, struct sk_request *request, const char **key);
+// Refuses a body, with all that is wrong with it.
+struct sk_fields;
+void sk_handle_bad_body(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
+                        const struct sk_fields *read);
 
 // The shop has answered a request that waits.
 void sk_handle_outcome(const struct sk_context *context, struct sk_request *request, const struct sk_outcome *outcome);

@@ -9,10 +9,24 @@
 #include "trust.h"
 
 // The columns of segment_accounts.sql.
-enum { COLUMN_SLOT, COLUMN_VOUCHER, COLUMN_EPOCH, COLUMN_JOURNAL_MS, COLUMN_JOURNAL_SEQ, COLUMN_STOCK, COLUMN_BUYERS };
+enum {
+    COLUMN_SLOT,
+    COLUMN_VOUCHER,
+    COLUMN_EPOCH,
+    COLUMN_JOURNAL_MS,
+    COLUMN_JOURNAL_SEQ,
+    COLUMN_STOCK,
+    COLUMN_BUYERS,
+    COLUMN_CHANGE,
+    COLUMN_STATE,
+    COLUMN_BEGIN_MS,
+    COLUMN_END_MS
+};
 
+static bool audit_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms);
 static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value);
 static bool audit_is_behind(const struct sk_account *account, const struct sk_look *now);
+static bool audit_has_terms(const struct sk_account *account, const struct sk_look *now);
 static bool audit_is_at_rest(const struct sk_look *before, const struct sk_look *now);
 
 void sk_account_query_begin(struct sk_account_query *query)
@@ -50,6 +64,10 @@ void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *
         .epoch = sk_rows_number(rows, row, COLUMN_EPOCH),
         .stock = sk_rows_number(rows, row, COLUMN_STOCK),
         .buyers = sk_rows_number(rows, row, COLUMN_BUYERS),
+        .terms = {.change = sk_rows_number(rows, row, COLUMN_CHANGE),
+                  .begin_ms = sk_rows_number(rows, row, COLUMN_BEGIN_MS),
+                  .end_ms = sk_rows_number(rows, row, COLUMN_END_MS),
+                  .state = sk_voucher_state_of(sk_rows_text(rows, row, COLUMN_STATE))},
     };
     (void)snprintf(account->newest, sizeof account->newest, "%" PRId64 "-%" PRId64,
                    sk_rows_number(rows, row, COLUMN_JOURNAL_MS), sk_rows_number(rows, row, COLUMN_JOURNAL_SEQ));
@@ -71,13 +89,22 @@ bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look 
         !audit_number(reply, SK_LOOK_JOURNAL, SK_TRUST_MAX, &look->journal))
         return false;
     look->present = state[0] != '\0';
-    look->loading = strcmp(state, "open") != 0 && strcmp(state, "closed") != 0;
+    look->loading = sk_voucher_state_of(state) == SK_VOUCHER_RETIRED; // it sells to no one, and has no terms
     // What cannot be is as good as lost.
     look->same_run = strcmp(opened, run) == 0 && audit_number(reply, SK_LOOK_EPOCH, SK_TRUST_MAX, &look->epoch) &&
-                     audit_number(reply, SK_LOOK_STOCK, SK_TRUST_MAX, &look->stock) && sk_trust_is_version(last);
+                     audit_number(reply, SK_LOOK_STOCK, SK_TRUST_MAX, &look->stock) && sk_trust_is_version(last) &&
+                     audit_read_terms(reply, state, &look->terms);
     if (sk_trust_is_version(last))
         memcpy(look->last, last, strlen(last) + 1);
     return true;
+}
+
+static bool audit_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms)
+{
+    terms->state = sk_voucher_state_of(state);
+    return audit_number(reply, SK_LOOK_CHANGE, SK_TRUST_MAX, &terms->change) &&
+           audit_number(reply, SK_LOOK_BEGIN_MS, SK_TRUST_MAX, &terms->begin_ms) &&
+           audit_number(reply, SK_LOOK_END_MS, SK_TRUST_MAX, &terms->end_ms);
 }
 
 static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value)
@@ -107,6 +134,12 @@ enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look 
     // A new epoch is PostgreSQL's before it is Redis's: one that Redis had before cannot be unknown to it.
     if (now->epoch > account->epoch)
         return before->present && before->epoch == now->epoch ? SK_BOOKS_DIFFER : SK_BOOKS_AGREE;
+    if (now->terms.change < account->terms.change)
+        return SK_BOOKS_OLD;
+    if (now->terms.change > account->terms.change) // it was brought there in between; or PostgreSQL has lost it
+        return before->present && before->terms.change == now->terms.change ? SK_BOOKS_DIFFER : SK_BOOKS_AGREE;
+    if (!audit_has_terms(account, now))
+        return SK_BOOKS_DIFFER;
     if (audit_is_at_rest(before, now) && (now->stock != account->stock || now->buyers != account->buyers))
         return SK_BOOKS_DIFFER;
     return SK_BOOKS_AGREE;
@@ -120,15 +153,21 @@ static bool audit_is_behind(const struct sk_account *account, const struct sk_lo
     return sk_journal_compare(last, account->newest) < 0;
 }
 
+static bool audit_has_terms(const struct sk_account *account, const struct sk_look *now)
+{
+    const struct sk_terms_seen *wanted = &account->terms, *seen = &now->terms;
+    return seen->state == wanted->state && seen->begin_ms == wanted->begin_ms && seen->end_ms == wanted->end_ms;
+}
+
 static bool audit_is_at_rest(const struct sk_look *before, const struct sk_look *now)
 {
-    return before->present && !before->loading && before->journal == 0 && now->journal == 0 &&
-           before->epoch == now->epoch && before->stock == now->stock && before->buyers == now->buyers &&
-           strcmp(before->last, now->last) == 0;
+    return before->terms.change == now->terms.change && before->present && !before->loading && before->journal == 0 &&
+           now->journal == 0 && before->epoch == now->epoch && before->stock == now->stock &&
+           before->buyers == now->buyers && strcmp(before->last, now->last) == 0;
 }
 
 const char *sk_finding_name(enum sk_finding finding)
 {
-    static const char *const names[] = {"agree", "missing", "loading", "unsure", "behind", "differ"};
+    static const char *const names[] = {"agree", "missing", "loading", "unsure", "behind", "differ", "old"};
     return names[finding];
 }

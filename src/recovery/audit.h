@@ -8,7 +8,14 @@
 #include "buf.h"
 #include "journal.h"
 #include "pg_link.h"
-#include "segment.h"
+#include "voucher.h"
+
+// What operators set of a voucher, as far as a store has it.
+struct sk_terms_seen {
+    int64_t change; // the number that it is up to date with; of Redis's side, its stock, too
+    int64_t begin_ms, end_ms;
+    enum sk_voucher_state state;
+};
 
 // PostgreSQL's side.
 struct sk_account {
@@ -18,6 +25,7 @@ struct sk_account {
     char newest[SK_JOURNAL_ID_SIZE]; // journal id of an order written under this epoch; "0-0": none
     int64_t stock;                   // units neither in live orders nor held by dead letters
     int64_t buyers;
+    struct sk_terms_seen terms;
 };
 
 // The elements of look_at_voucher.lua's reply.
@@ -29,7 +37,10 @@ enum {
     SK_LOOK_RUN,
     SK_LOOK_BUYERS,
     SK_LOOK_JOURNAL,
-    SK_LOOK_ORDER
+    SK_LOOK_ORDER,
+    SK_LOOK_CHANGE,
+    SK_LOOK_BEGIN_MS,
+    SK_LOOK_END_MS
 };
 
 // Redis's side, as look_at_voucher.lua sees it. Zeroed: nothing has been seen.
@@ -39,6 +50,7 @@ struct sk_look {
     bool same_run; // opened under the Redis process that answers
     int64_t epoch, stock, buyers, journal;
     char last[SK_JOURNAL_ID_SIZE]; // newest journal id, or "epoch-<n>"; empty: it is neither
+    struct sk_terms_seen terms;
 };
 
 // The question of segment_accounts.sql: which segments. Begin it, add some, end it, free it.
@@ -61,7 +73,9 @@ enum sk_finding {
     SK_BOOKS_LOADING, // a rebuild is under way, or died
     SK_BOOKS_UNSURE,  // Redis was restarted or failed over since the segment was opened
     SK_BOOKS_BEHIND,  // Redis has lost what it had: epoch or newest journal id went backwards
-    SK_BOOKS_DIFFER,  // nothing moves, and yet stock or buyers are not the same
+    SK_BOOKS_DIFFER,  // nothing moves, and yet stock or buyers are not the same; or the terms of one change number are
+                      // not
+    SK_BOOKS_OLD,     // an operator's change has not reached Redis: changes.h brings it there
 };
 
 // Reads look_at_voucher.lua's reply; `run` is the run id of the Redis that gave it. What cannot be counts as of another

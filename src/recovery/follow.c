@@ -57,6 +57,8 @@ struct sk_follow {
     int64_t change;        // up to this number all changes are known
     int64_t first_newest;  // while the whole is read: the newest change of its first page
     int64_t newest_id;
+    sk_follow_changed *changed; // NULL: no one is told
+    void *arg;
     struct sk_follow_waiter *waiting;  // for the next look
     struct sk_follow_waiter *answered; // by this look, when it ends
 };
@@ -65,6 +67,7 @@ static void follow_on_time(void *arg);
 static void follow_look(struct sk_follow *follow);
 static void follow_ask_page(struct sk_follow *follow);
 static void follow_on_page(void *arg, const struct sk_result *result);
+static enum sk_status follow_put(struct sk_follow *follow, const struct sk_catalogue_row *row);
 static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *rows, size_t *vouchers);
 static void follow_end_look(struct sk_follow *follow, bool ok);
 static void follow_plan(struct sk_follow *follow);
@@ -105,6 +108,12 @@ struct sk_follow *sk_follow_open(const struct sk_sale *sale)
     }
     follow_plan(follow);
     return follow;
+}
+
+void sk_follow_tell(struct sk_follow *follow, sk_follow_changed *changed, void *arg)
+{
+    follow->changed = changed;
+    follow->arg = arg;
 }
 
 static void follow_tell(struct sk_follow_waiter **list, bool ok)
@@ -196,14 +205,16 @@ static void follow_on_page(void *arg, const struct sk_result *result)
         follow_end_look(follow, true);
 }
 
-static enum sk_voucher_state follow_read_state(const char *state)
+// Takes over a row, and tells of it once: with the first row of a change.
+static enum sk_status follow_put(struct sk_follow *follow, const struct sk_catalogue_row *row)
 {
-    static const char *const names[] = {"open", "paused", "closed", "retired"};
-    for (int i = 0; i < SK_VOUCHER_RETIRED; i++) {
-        if (strcmp(state, names[i]) == 0)
-            return (enum sk_voucher_state)i;
-    }
-    return SK_VOUCHER_RETIRED;
+    struct sk_catalogue *catalogue = follow->sale->catalogue;
+    struct sk_voucher *voucher = sk_catalogue_find(catalogue, row->voucher_id);
+    bool changes = voucher != NULL && row->change > voucher->change && row->state != SK_VOUCHER_RETIRED;
+    enum sk_status status = sk_catalogue_put(catalogue, row);
+    if (changes && status == SK_OK && follow->changed != NULL)
+        follow->changed(follow->arg, voucher);
+    return status;
 }
 
 // Takes over the rows of a page. False: memory is short, and the rest comes with the next look.
@@ -223,14 +234,14 @@ static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *row
             .voucher_id = sk_rows_number(rows, i, COLUMN_VOUCHER),
             .begin_ms = sk_rows_number(rows, i, COLUMN_BEGIN_MS),
             .end_ms = sk_rows_number(rows, i, COLUMN_END_MS),
-            .state = follow_read_state(sk_rows_text(rows, i, COLUMN_STATE)),
+            .state = sk_voucher_state_of(sk_rows_text(rows, i, COLUMN_STATE)),
             .segment_count = (unsigned)sk_rows_number(rows, i, COLUMN_SEGMENTS),
             .segment = (unsigned)sk_rows_number(rows, i, COLUMN_SEGMENT),
             .tag = sk_rows_text(rows, i, COLUMN_TAG),
             .user_limit = (unsigned)sk_rows_number(rows, i, COLUMN_USER_LIMIT),
             .pay_within_s = sk_rows_number(rows, i, COLUMN_PAY_WITHIN_S),
         };
-        enum sk_status status = sk_catalogue_put(follow->sale->catalogue, &row);
+        enum sk_status status = follow_put(follow, &row);
         if (status == SK_NO_MEM)
             return false;
         if (status != SK_OK)

@@ -18,10 +18,16 @@ struct sk_follow_waiter {
     void (*done)(struct sk_follow_waiter *waiter, bool ok);
 };
 
+// Upkeep is to know of a voucher that has changed.
+typedef void sk_follow_changed(void *arg, struct sk_voucher *voucher);
+
 // Starts to read. NULL: out of memory.
 struct sk_follow *sk_follow_open(const struct sk_sale *sale);
 // All that still wait are told false. After the links were closed; NULL is fine.
 void sk_follow_close(struct sk_follow *follow);
+
+// `changed` runs for each voucher that was known before and is another now.
+void sk_follow_tell(struct sk_follow *follow, sk_follow_changed *changed, void *arg);
 
 // Whether the whole catalogue has been read once.
 bool sk_follow_complete(const struct sk_follow *follow);

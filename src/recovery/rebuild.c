@@ -64,7 +64,7 @@ struct rebuild {
     size_t buyers;
     struct sk_account account;
     char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the segment's name
-    char epoch[24], stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16];
+    char epoch[24], stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16], change[24];
     char after[SK_UUID_SIZE]; // the last order id read
 };
 
@@ -202,9 +202,13 @@ static void rebuild_on_look(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
     struct sk_look seen, none = {0};
-    if (reply == NULL || !sk_look_read(reply, sk_redis_run(rebuild->sale->ask_redis), &seen))
+    enum sk_finding finding = SK_BOOKS_MISSING;
+    bool read = reply != NULL && sk_look_read(reply, sk_redis_run(rebuild->sale->ask_redis), &seen);
+    if (read)
+        finding = sk_audit(&rebuild->account, &none, &seen);
+    if (!read)
         rebuild_fail(rebuild);
-    else if (sk_audit(&rebuild->account, &none, &seen) == SK_BOOKS_AGREE &&
+    else if ((finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD) && // which the watch brings up to date
              (rebuild->why == SK_REBUILD_DOUBT || seen.epoch > rebuild->segment->seen.epoch))
         rebuild_end(rebuild, SK_REBUILD_OPENED);
     else
@@ -302,8 +306,9 @@ static void rebuild_on_stock(void *arg, const struct sk_result *result)
                    {rebuild->begin_ms, sizeof rebuild->begin_ms},
                    {rebuild->end_ms, sizeof rebuild->end_ms},
                    {rebuild->state, sizeof rebuild->state},
-                   {rebuild->buyer_count, sizeof rebuild->buyer_count}};
-    for (int i = 0; i < 5; i++)
+                   {rebuild->buyer_count, sizeof rebuild->buyer_count},
+                   {rebuild->change, sizeof rebuild->change}};
+    for (int i = 0; i < 6; i++)
         (void)snprintf(columns[i].out, columns[i].size, "%s", sk_rows_text(result->rows, 0, i));
     rebuild->buyers = 0;
     memcpy(rebuild->after, "00000000-0000-0000-0000-000000000000", SK_UUID_SIZE);
@@ -385,10 +390,11 @@ static void rebuild_open(struct rebuild *rebuild)
                           keys->journal,     rebuild->epoch,
                           rebuild->stock,    rebuild->buyer_count,
                           rebuild->begin_ms, rebuild->end_ms,
-                          rebuild->state,    sk_redis_run(rebuild->sale->ask_redis)};
+                          rebuild->state,    sk_redis_run(rebuild->sale->ask_redis),
+                          rebuild->change};
     rebuild_move(rebuild, REBUILD_OPEN);
     SK_FAILPOINT("rebuild.opening");
-    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_OPEN, 3, 10, argv, NULL, rebuild_on_opened,
+    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_OPEN, 3, 11, argv, NULL, rebuild_on_opened,
                         rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }

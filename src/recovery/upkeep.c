@@ -1,6 +1,18 @@
 #include "upkeep.h"
 
+#include "admit.h"
 #include "care.h"
+
+// An operator has changed it: what is remembered of it may be wrong now, and Redis may not know it yet.
+static void upkeep_on_changed(void *arg, struct sk_voucher *voucher)
+{
+    const struct sk_upkeep *upkeep = arg;
+    for (unsigned i = 0; i < voucher->segment_count; i++) {
+        if (voucher->segments[i] != NULL)
+            sk_admit_forget(voucher->segments[i]);
+    }
+    sk_watch_soon(upkeep->watch);
+}
 
 enum sk_status sk_upkeep_open(struct sk_upkeep *upkeep, const struct sk_sale *sale)
 {
@@ -11,6 +23,8 @@ enum sk_status sk_upkeep_open(struct sk_upkeep *upkeep, const struct sk_sale *sa
     upkeep->regrant = sk_regrant_open(sale, upkeep->rebuilds);
     upkeep->watch = sk_watch_open(sale, upkeep->rebuilds, upkeep->sweeper);
     upkeep->expiry = sk_expiry_open(sale);
+    if (upkeep->follow != NULL && upkeep->watch != NULL)
+        sk_follow_tell(upkeep->follow, upkeep_on_changed, upkeep);
     bool complete = upkeep->follow != NULL && upkeep->rebuilds != NULL && upkeep->sweeper != NULL &&
                     upkeep->regrant != NULL && upkeep->watch != NULL && upkeep->expiry != NULL;
     return complete ? SK_OK : SK_NO_MEM;

@@ -13,6 +13,7 @@
 
 #include "backoff.h"
 #include "busy.h"
+#include "changes.h"
 #include "clock.h"
 #include "log.h"
 #include "params.h"
@@ -20,6 +21,7 @@
 
 enum {
     ROUND_MS = 1000,
+    SOON_MS = 100,             // so long who changed a voucher has to bring it to Redis
     IDLE_ROUNDS = 4,           // between two looks at a segment at rest: about five seconds
     PAGE = 100,                // segments, and never less than one voucher has
     LETTERS_ROUNDS = 5,        // settled dead letters are ended in every fifth round
@@ -52,6 +54,7 @@ struct sk_watch {
     struct sk_timer *timer; // owned
     struct sk_backoff jitter;
     uint64_t round;
+    bool soon;          // the next round begins in a moment
     bool hurry;         // the next round begins at once, and looks at all segments
     bool all;           // this round looks at all segments
     uint64_t all_round; // the last one that did
@@ -131,9 +134,19 @@ void sk_watch_hurry(struct sk_watch *watch)
         sk_timer_once(watch->timer, 0);
 }
 
+void sk_watch_soon(struct sk_watch *watch)
+{
+    if (watch->soon || watch->hurry)
+        return;
+    watch->soon = true;
+    if (watch->state == WATCH_IDLE)
+        sk_timer_once(watch->timer, SOON_MS);
+}
+
 static void watch_on_time(void *arg)
 {
     struct sk_watch *watch = arg;
+    watch->soon = false;
     watch->all = watch->hurry;
     watch->hurry = false;
     watch->round++;
@@ -165,7 +178,10 @@ static void watch_end_round(struct sk_watch *watch)
     watch_end_letters(watch);
     sk_busy_publish(watch->busy);
     watch_move(watch, WATCH_IDLE);
-    sk_timer_once(watch->timer, watch->hurry ? 0 : ROUND_MS / 2 + sk_backoff_next(&watch->jitter));
+    uint32_t pause_ms = ROUND_MS / 2 + sk_backoff_next(&watch->jitter);
+    if (watch->soon)
+        pause_ms = SOON_MS;
+    sk_timer_once(watch->timer, watch->hurry ? 0 : pause_ms);
 }
 
 // ---- which segments ----
@@ -179,9 +195,21 @@ static bool watch_is_at_rest(const struct sk_segment *segment)
            !sk_look_is_behind(&watched->look, segment->seen.epoch, segment->seen.last);
 }
 
+// Whether an operator's change has not been seen in Redis yet. All sessions look then, whoever's the segment is: that
+// session may have died over the change.
+static bool watch_is_old(struct sk_segment *segment)
+{
+    struct sk_watched *watched = &segment->care->watched;
+    if (watched->change == 0)
+        watched->change = segment->voucher->change; // as it was when it came
+    return segment->voucher->change > watched->change;
+}
+
 // Segments at rest take turns, so each round sees some of them.
 static bool watch_is_due(struct sk_watch *watch, struct sk_segment *segment)
 {
+    if (watch_is_old(segment))
+        return true;
     if (!sk_share_has_segment(watch->sale->session, watch->share_version, segment))
         return false;
     return watch->all || !watch_is_at_rest(segment) || (watch->round + segment->slot) % IDLE_ROUNDS == 0;
@@ -310,14 +338,27 @@ static void watch_rebuild(struct sk_watch *watch, struct sk_segment *segment, en
         sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, segment->voucher_id);
 }
 
+static void watch_on_carried_out(void *arg, bool ok)
+{
+    (void)arg;
+    (void)ok; // the next look shows it
+}
+
+static void watch_carry_out(struct sk_watch *watch, struct sk_segment *segment)
+{
+    if (sk_changes_carry_out(watch->sale, segment, watch_on_carried_out, NULL) != SK_OK)
+        sk_log(SK_LOG_DEBUG, "not brought up to date now", "voucher=%" PRId64, segment->voucher_id);
+}
+
 static void watch_log_finding(const struct watch_look *look, const struct sk_look *seen, enum sk_finding finding)
 {
     const struct sk_account *account = &look->account;
     sk_log(SK_LOG_WARN, finding == SK_BOOKS_DIFFER ? "books differ" : "Redis cannot be relied on",
            "voucher=%" PRId64 " finding=%s epoch=%" PRId64 "/%" PRId64 " stock=%" PRId64 "/%" PRId64 " buyers=%" PRId64
-           "/%" PRId64 " newest=%s/%s",
+           "/%" PRId64 " newest=%s/%s change=%" PRId64 "/%" PRId64,
            look->segment->voucher_id, sk_finding_name(finding), seen->epoch, account->epoch, seen->stock,
-           account->stock, seen->buyers, account->buyers, seen->last, account->newest);
+           account->stock, seen->buyers, account->buyers, seen->last, account->newest, seen->terms.change,
+           account->terms.change);
 }
 
 // Its sale is long over, and nothing of it is under way.
@@ -344,6 +385,8 @@ static void watch_judge(struct watch_look *look, const struct sk_look *seen)
     enum sk_finding finding = sk_audit(&look->account, &watched->look, seen);
     watched->look = *seen;
     watched->looked_at_ms = now;
+    if (seen->terms.change > watched->change)
+        watched->change = seen->terms.change;
     if (finding != SK_BOOKS_DIFFER)
         watched->differing = 0;
     if (seen->journal > 0)
@@ -353,6 +396,8 @@ static void watch_judge(struct watch_look *look, const struct sk_look *seen)
             watch_log_finding(look, seen, finding);
             watch_rebuild(watch, segment, SK_REBUILD_ORDERED);
         }
+    } else if (finding == SK_BOOKS_OLD) {
+        watch_carry_out(watch, segment);
     } else if (finding != SK_BOOKS_AGREE) {
         if (finding != SK_BOOKS_LOADING) {
             watch_log_finding(look, seen, finding);

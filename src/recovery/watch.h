@@ -1,6 +1,7 @@
 // The watch: a round a second. Looks at segments in both stores and starts what they need: a segment that Redis has
-// lost is rebuilt, a journal is swept, a sale that is over is retired. The living sessions share the segments among
-// them, so the work does not grow with the number of reactors; a segment at rest is looked at every five seconds.
+// lost is rebuilt, one that an operator's change has not reached is brought up to date, a journal is swept, a sale that
+// is over is retired. The living sessions share the segments among them, so the work does not grow with the number of
+// reactors; a segment at rest is looked at every five seconds.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_WATCH_H
@@ -18,6 +19,9 @@ void sk_watch_close(struct sk_watch *watch); // after the links were closed; NUL
 
 // A store has come (back): looks at all segments now.
 void sk_watch_hurry(struct sk_watch *watch);
+
+// A voucher has changed: the next round comes in a moment, and looks at its segments.
+void sk_watch_soon(struct sk_watch *watch);
 
 // The segments in which orders were under way: those of this reactor now, and those of all sessions at their last
 // looks. At most `most`; *complete says whether these are all.

@@ -232,8 +232,8 @@ static void admit_on_confirmed(void *arg, const struct sk_reply *reply)
     struct admit_reading *reading = arg;
     const char *state = sk_reply_text(sk_reply_at(reply, 0), NULL);
     const char *version = sk_reply_text(sk_reply_at(reply, 1), NULL);
-    admit_end_reading(reading, state != NULL && (strcmp(state, "open") == 0 || strcmp(state, "closed") == 0) &&
-                                   version != NULL && strcmp(version, reading->version) == 0);
+    admit_end_reading(reading, state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED && version != NULL &&
+                                   strcmp(version, reading->version) == 0);
 }
 
 static void admit_end_reading(struct admit_reading *reading, bool complete)

@@ -5,6 +5,22 @@
 
 #include "hash.h"
 
+static const char *const state_names[] = {"open", "paused", "closed", "retired"};
+
+enum sk_voucher_state sk_voucher_state_of(const char *name)
+{
+    for (int i = 0; i < SK_VOUCHER_RETIRED; i++) {
+        if (strcmp(name, state_names[i]) == 0)
+            return (enum sk_voucher_state)i;
+    }
+    return SK_VOUCHER_RETIRED;
+}
+
+const char *sk_voucher_state_name(enum sk_voucher_state state)
+{
+    return state_names[state];
+}
+
 struct sk_voucher *sk_voucher_new(int64_t id, unsigned segment_count)
 {
     struct sk_voucher *voucher = calloc(1, sizeof *voucher + segment_count * sizeof(struct sk_segment *));

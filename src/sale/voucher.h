@@ -10,11 +10,16 @@
 
 enum sk_voucher_state { SK_VOUCHER_OPEN, SK_VOUCHER_PAUSED, SK_VOUCHER_CLOSED, SK_VOUCHER_RETIRED };
 
+// By its name. What is no state counts as retired: it is not sold.
+enum sk_voucher_state sk_voucher_state_of(const char *name);
+const char *sk_voucher_state_name(enum sk_voucher_state state);
+
 enum { SK_SEGMENTS_MAX = 64 };
 
 // The last document that was shown of it. Touched by voucher_queries.c alone.
 struct sk_shown {
     char *document; // owned
+    int64_t version;
     uint64_t until_ms;
 };
 

@@ -28,6 +28,7 @@
 #include "letters.h"
 #include "listener.h"
 #include "log.h"
+#include "operate.h"
 #include "order_lookup.h"
 #include "purchase.h"
 #include "routes.h"
@@ -313,6 +314,39 @@ void sk_create_voucher(struct sk_control *control, const char *key, const char *
     MUST(terms->title[0] != '\0' && terms->stock >= 0 && terms->begin_ms < terms->end_ms);
     MUST(by[0] != '\0' && strlen(terms->currency) == 3 && terms->user_limit >= 1 && terms->pay_within_s >= 0);
     administer(terms->stock, ticket);
+}
+
+static void operate(const struct sk_operation *operation, uint64_t ticket)
+{
+    must_be_a_voucher(operation->voucher_id);
+    MUST(operation->key == NULL || (strlen(operation->key) >= 1 && strlen(operation->key) <= 255));
+    MUST(operation->by[0] != '\0' && operation->if_match >= 0);
+    administer(operation->voucher_id, ticket);
+}
+
+void sk_operate_change(struct sk_control *control, const struct sk_operation *operation, const struct sk_terms *terms,
+                       uint64_t ticket)
+{
+    (void)control;
+    MUST(terms->title == NULL || terms->title[0] != '\0');
+    MUST(terms->price_cents >= -1 && terms->begin_ms >= -1 && terms->end_ms >= -1 && terms->pay_within_s >= -1);
+    MUST(terms->user_limit == -1 || terms->user_limit >= 1);
+    operate(operation, ticket);
+}
+
+void sk_operate_state(struct sk_control *control, const struct sk_operation *operation, enum sk_voucher_state state,
+                      uint64_t ticket)
+{
+    (void)control;
+    MUST(state != SK_VOUCHER_RETIRED);
+    operate(operation, ticket);
+}
+
+void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t ticket)
+{
+    (void)control;
+    MUST(units != 0 && units >= -100000000 && units <= 100000000);
+    operate(operation, ticket);
 }
 
 void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t ticket)

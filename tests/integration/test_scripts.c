@@ -142,8 +142,8 @@ static void newest_entry(char out[TEXT_SIZE])
 static void on_sale(int units)
 {
     int64_t now = now_ms();
-    redis_run("HSET " VOUCHER " state open stock %d begin_ms %lld end_ms %lld epoch 7 last epoch-7 run " RUN, units,
-              (long long)(now - HOUR_MS), (long long)(now + HOUR_MS));
+    redis_run("HSET " VOUCHER " state open stock %d begin_ms %lld end_ms %lld epoch 7 last epoch-7 change 9 run " RUN,
+              units, (long long)(now - HOUR_MS), (long long)(now + HOUR_MS));
 }
 
 // ---- place_orders ----
@@ -756,7 +756,7 @@ static void rebuild_open(const char *epoch, const char *units, const char *state
     (void)snprintf(begin_ms, sizeof begin_ms, "%lld", (long long)(now_ms() - HOUR_MS));
     (void)snprintf(end_ms, sizeof end_ms, "%lld", (long long)(now_ms() + HOUR_MS));
     (void)snprintf(buyers, sizeof buyers, "%lld", (long long)redis_number("HLEN " BUYERS));
-    CALL(SK_SCRIPT_REBUILD_OPEN, 3, VOUCHER, BUYERS, JOURNAL, epoch, units, buyers, begin_ms, end_ms, state, RUN);
+    CALL(SK_SCRIPT_REBUILD_OPEN, 3, VOUCHER, BUYERS, JOURNAL, epoch, units, buyers, begin_ms, end_ms, state, RUN, "9");
 }
 
 START_TEST(a_voucher_is_loaded_in_three_steps_and_sells_then)
@@ -934,7 +934,7 @@ START_TEST(a_voucher_does_not_open_while_buyers_are_missing)
     rebuild_begin("3");
     RECONCILE_BUYERS("3", "alice", "o1", "bob", "o2");
     redis_run("HDEL " BUYERS " alice");
-    CALL(SK_SCRIPT_REBUILD_OPEN, 3, VOUCHER, BUYERS, JOURNAL, "3", "5", "2", "0", "1", "open", RUN);
+    CALL(SK_SCRIPT_REBUILD_OPEN, 3, VOUCHER, BUYERS, JOURNAL, "3", "5", "2", "0", "1", "open", RUN, "9");
     must_return(0);
     must_be(VOUCHER, "state", "loading");
 }
@@ -982,12 +982,12 @@ static void must_look(size_t i, const char *text)
 
 START_TEST(what_redis_holds_is_shown)
 {
-    static const char *const nothing[] = {"", "", "", "", "", "0", "0", ""};
+    static const char *const nothing[] = {"", "", "", "", "", "0", "0", "", "", "", ""};
     static const char *const terms[][2] = {{"begin_ms", "x"}, {"end_ms", "-1"}, {"end_ms", "1e9"}};
     static const char *const sold_one[] = {"open", "7", NULL, "4", RUN, "1", "1", "o1"};
     CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
-    ck_assert_uint_eq(reply->elements, 8);
-    for (size_t i = 0; i < 8; i++)
+    ck_assert_uint_eq(reply->elements, 11);
+    for (size_t i = 0; i < 11; i++)
         must_look(i, nothing[i]);
     on_sale(5);
     place("alice", "o1", NULL);
@@ -1002,6 +1002,23 @@ START_TEST(what_redis_holds_is_shown)
         CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
         must_look(4, "");
     }
+}
+END_TEST
+
+// Of the terms that it was opened with.
+START_TEST(an_opened_voucher_has_its_change_number)
+{
+    rebuild_begin("3");
+    rebuild_open("3", "5", "paused");
+    must_return(1);
+    must_be(VOUCHER, "change", "9");
+    CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    must_look(0, "paused");
+    must_look(4, RUN);
+    must_look(8, "9");
+    redis_run("HDEL " VOUCHER " change");
+    CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    must_look(4, "");
 }
 END_TEST
 
@@ -1366,6 +1383,7 @@ int main(void)
     tcase_add_test(tcase, a_journal_with_ids_out_of_range_is_deleted);
     tcase_add_test(tcase, the_later_loader_takes_over);
     tcase_add_test(tcase, no_step_of_a_loading_works_without_its_beginning_or_after_its_end);
+    tcase_add_test(tcase, an_opened_voucher_has_its_change_number);
     tcase_add_test(tcase, a_closed_voucher_stays_closed_when_loaded);
     tcase_add_test(tcase, a_voucher_does_not_open_while_buyers_are_missing);
     tcase_add_test(tcase, what_redis_holds_is_shown);

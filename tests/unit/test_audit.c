@@ -7,14 +7,19 @@
 
 #define RUN "run-1"
 
-static const struct sk_account account = {.epoch = 7, .newest = "100-5", .stock = 4, .buyers = 6};
+#define TERMS                            \
+    {                                    \
+        9, 1000, 2000, SK_VOUCHER_PAUSED \
+    }
+
+static const struct sk_account account = {.epoch = 7, .newest = "100-5", .stock = 4, .buyers = 6, .terms = TERMS};
 static const struct sk_look at_rest = {
-    .present = true, .same_run = true, .epoch = 7, .stock = 4, .buyers = 6, .last = "100-5"};
+    .present = true, .same_run = true, .epoch = 7, .stock = 4, .buyers = 6, .last = "100-5", .terms = TERMS};
 
 START_TEST(a_look_is_read)
 {
-    const struct sk_reply items[] = {TEXT("open"), TEXT("7"), TEXT("100-5"), TEXT("4"),
-                                     TEXT(RUN),    NUMBER(6), NUMBER(0),     TEXT("")};
+    const struct sk_reply items[] = {TEXT("paused"), TEXT("7"), TEXT("100-5"), TEXT("4"),    TEXT(RUN),   NUMBER(6),
+                                     NUMBER(0),      TEXT(""),  TEXT("9"),     TEXT("1000"), TEXT("2000")};
     const struct sk_reply reply = LIST_OF(items);
     struct sk_look look;
     ck_assert(sk_look_read(&reply, RUN, &look));
@@ -23,13 +28,17 @@ START_TEST(a_look_is_read)
     ck_assert_int_eq(look.stock, 4);
     ck_assert_int_eq(look.buyers, 6);
     ck_assert_str_eq(look.last, "100-5");
+    ck_assert_int_eq(look.terms.state, SK_VOUCHER_PAUSED);
+    ck_assert_int_eq(look.terms.change, 9);
+    ck_assert_int_eq(look.terms.begin_ms, 1000);
+    ck_assert_int_eq(look.terms.end_ms, 2000);
 }
 END_TEST
 
 START_TEST(what_cannot_be_read_is_not_relied_on)
 {
-    static const struct sk_reply good[] = {TEXT("open"), TEXT("7"), TEXT("100-5"), TEXT("4"),
-                                           TEXT(RUN),    NUMBER(6), NUMBER(0),     TEXT("")};
+    static const struct sk_reply good[] = {TEXT("open"), TEXT("7"), TEXT("100-5"), TEXT("4"),    TEXT(RUN),   NUMBER(6),
+                                           NUMBER(0),    TEXT(""),  TEXT("9"),     TEXT("1000"), TEXT("2000")};
     static const struct {
         size_t at;
         struct sk_reply instead;
@@ -38,6 +47,12 @@ START_TEST(what_cannot_be_read_is_not_relied_on)
         {0, TEXT(""), true, true, true, false},
         {0, TEXT("loading"), true, true, true, true},
         {0, TEXT("closed"), true, true, false, true},
+        {0, TEXT("paused"), true, true, false, true},
+        {0, TEXT("retired"), true, true, true, true},
+        {8, TEXT(""), true, false, false, true},
+        {8, TEXT("-1"), true, false, false, true},
+        {9, TEXT("x"), true, false, false, true},
+        {10, NIL, true, false, false, true},
         {0, TEXT("odd"), true, true, true, true},
         {4, TEXT("run-2"), true, false, false, true},
         {4, TEXT(""), true, false, false, true},
@@ -60,7 +75,7 @@ START_TEST(what_cannot_be_read_is_not_relied_on)
         {6, NUMBER(-1), false, false, false, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct sk_reply items[8];
+        struct sk_reply items[11];
         struct sk_look look;
         memcpy(items, good, sizeof good);
         items[rows[i].at] = rows[i].instead;
@@ -87,12 +102,19 @@ START_TEST(each_finding_has_its_cause)
         struct sk_look before, now;
         enum sk_finding finding;
     } rows[] = {
-#define LOOK(epoch, stock, buyers, journal, last) {true, false, true, epoch, stock, buyers, journal, last}
-#define WELL                                      LOOK(7, 4, 6, 0, "100-5")
+#define LOOK(epoch, stock, buyers, journal, last) {true, false, true, epoch, stock, buyers, journal, last, TERMS}
+#define WITH(...)                               \
+    {                                           \
+        true, false, true, 7, 4, 6, 0, "100-5", \
+        {                                       \
+            __VA_ARGS__                         \
+        }                                       \
+    }
+#define WELL LOOK(7, 4, 6, 0, "100-5")
         {WELL, WELL, SK_BOOKS_AGREE},
-        {WELL, {false, true, false, 0, 0, 0, 0, ""}, SK_BOOKS_MISSING},
-        {WELL, {true, true, true, 7, 4, 6, 0, "100-5"}, SK_BOOKS_LOADING},
-        {WELL, {true, false, false, 7, 4, 6, 0, "100-5"}, SK_BOOKS_UNSURE},
+        {WELL, {false, true, false, 0, 0, 0, 0, "", TERMS}, SK_BOOKS_MISSING},
+        {WELL, {true, true, true, 7, 4, 6, 0, "100-5", TERMS}, SK_BOOKS_LOADING},
+        {WELL, {true, false, false, 7, 4, 6, 0, "100-5", TERMS}, SK_BOOKS_UNSURE},
         {WELL, LOOK(6, 4, 6, 0, "100-5"), SK_BOOKS_BEHIND},
         {WELL, LOOK(7, 4, 6, 0, "100-4"), SK_BOOKS_BEHIND},
         {WELL, LOOK(7, 4, 6, 0, "99-9"), SK_BOOKS_BEHIND},
@@ -109,8 +131,21 @@ START_TEST(each_finding_has_its_cause)
         {LOOK(7, 9, 6, 1, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
         {LOOK(7, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 1, "100-5"), SK_BOOKS_AGREE},
         {LOOK(6, 9, 6, 0, "100-5"), LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
-        {{true, true, true, 7, 9, 6, 0, "100-5"}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
-        {{false, false, false, 0, 0, 0, 0, ""}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE}, // the first look
+        {{true, true, true, 7, 9, 6, 0, "100-5", TERMS}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
+        {{false, false, false, 0, 0, 0, 0, "", TERMS}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE}, // the first look
+        // What operators set.
+        {WELL, WITH(8, 1000, 2000, SK_VOUCHER_OPEN), SK_BOOKS_OLD},
+        {WITH(8, 1000, 2000, SK_VOUCHER_OPEN), WITH(8, 1000, 2000, SK_VOUCHER_OPEN), SK_BOOKS_OLD},
+        {WITH(8, 500, 900, SK_VOUCHER_OPEN), WELL, SK_BOOKS_AGREE},
+        {WELL, WITH(10, 1000, 3000, SK_VOUCHER_OPEN), SK_BOOKS_AGREE}, // it was brought there since
+        {WITH(10, 1, 2, SK_VOUCHER_OPEN), WITH(10, 1, 2, SK_VOUCHER_OPEN), SK_BOOKS_DIFFER}, // PostgreSQL has lost it
+        {WELL, WITH(9, 1000, 2000, SK_VOUCHER_OPEN), SK_BOOKS_DIFFER},                       // changed by hand
+        {WELL, WITH(9, 1000, 2001, SK_VOUCHER_PAUSED), SK_BOOKS_DIFFER},
+        {WELL, WITH(9, 999, 2000, SK_VOUCHER_PAUSED), SK_BOOKS_DIFFER},
+        // Units came between the looks: what is there does not rest.
+        {{true, false, true, 7, 9, 6, 0, "100-5", {8, 1000, 2000, SK_VOUCHER_PAUSED}},
+         LOOK(7, 9, 6, 0, "100-5"),
+         SK_BOOKS_AGREE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         enum sk_finding finding = sk_audit(&account, &rows[i].before, &rows[i].now);
@@ -122,7 +157,7 @@ END_TEST
 
 START_TEST(a_new_voucher_has_no_newest_entry)
 {
-    struct sk_account fresh = {.epoch = 1, .newest = "0-0", .stock = 10};
+    struct sk_account fresh = {.epoch = 1, .newest = "0-0", .stock = 10, .terms = TERMS};
     struct sk_look look = at_rest;
     look.epoch = 1;
     look.stock = 10;

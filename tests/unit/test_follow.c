@@ -258,6 +258,39 @@ START_TEST(a_page_may_have_more_rows_than_vouchers)
 }
 END_TEST
 
+static size_t changed_count;
+static int64_t changed_id;
+
+static void on_changed(void *arg, struct sk_voucher *voucher)
+{
+    ck_assert_ptr_eq(arg, &changed_count);
+    changed_count++;
+    changed_id = voucher->id;
+}
+
+// Upkeep is told once of each voucher that is another now, with its new terms; not of new ones, nor of those that
+// leave.
+START_TEST(what_has_changed_is_told)
+{
+    pass(0);
+    sk_follow_tell(follow, on_changed, &changed_count);
+    add(1, 7, "open");
+    add_segment(2, 8, "open", 0, 2);
+    add_segment(2, 8, "open", 1, 2);
+    answer();
+    ck_assert_uint_eq(changed_count, 0);
+    pass(POLL_MS);
+    add(3, 9, "open");
+    add_segment(4, 8, "paused", 0, 2);
+    add_segment(4, 8, "paused", 1, 2);
+    add(5, 7, "retired");
+    answer();
+    ck_assert_uint_eq(changed_count, 1);
+    ck_assert_int_eq(changed_id, 8);
+    ck_assert_int_eq(sk_catalogue_find(sale.catalogue, 8)->state, SK_VOUCHER_PAUSED);
+}
+END_TEST
+
 START_TEST(changes_are_taken_over)
 {
     static const char *const states[] = {"open", "paused", "closed"};
@@ -515,6 +548,7 @@ int main(void)
     tcase_add_test(tcase, the_whole_is_read_at_start);
     tcase_add_test(tcase, it_is_read_in_pages);
     tcase_add_test(tcase, a_page_may_have_more_rows_than_vouchers);
+    tcase_add_test(tcase, what_has_changed_is_told);
     tcase_add_test(tcase, changes_are_taken_over);
     tcase_add_test(tcase, a_row_that_cannot_be_stops_no_other);
     tcase_add_test(tcase, memory_that_is_short);

@@ -43,12 +43,14 @@ typedef const char *const rows_t[ROW_COLUMNS];
 static const rows_t one_order[] = {{"{\"id\":\"x\"}"}};
 static const struct sk_rows found = {1, one_order};
 // slot, voucher, epoch, newest journal id, stock, buyers
-static const rows_t account_rows[] = {{"0", "7", "3", "10", "5", "5", "2"}, {"0", "8", "3", "0", "0", "5", "2"}};
+static const rows_t account_rows[] = {{"0", "7", "3", "10", "5", "5", "2", "9", "open", "1000", "2000"},
+                                      {"0", "8", "3", "0", "0", "5", "2", "9", "open", "1000", "2000"}};
 static const struct sk_rows accounts = {2, account_rows};
 
-#define LOOK(state, epoch, last, run, id)                                                          \
-    {                                                                                              \
-        TEXT(state), TEXT(epoch), TEXT(last), TEXT("5"), TEXT(run), NUMBER(2), NUMBER(1), TEXT(id) \
+#define LOOK(state, epoch, last, run, id)                                                                      \
+    {                                                                                                          \
+        TEXT(state), TEXT(epoch), TEXT(last), TEXT("5"), TEXT(run), NUMBER(2), NUMBER(1), TEXT(id), TEXT("9"), \
+            TEXT("1000"), TEXT("2000")                                                                         \
     }
 #define GOOD_LOOK(id) LOOK("open", "3", "10-5", "run-1", id)
 
@@ -197,7 +199,7 @@ END_TEST
 // A store that has lost something, or may have, is no witness that there is no order (P5).
 START_TEST(not_found_needs_a_redis_that_can_be_relied_on)
 {
-    static const struct sk_reply looks[][8] = {
+    static const struct sk_reply looks[][11] = {
         LOOK("loading", "3", "10-5", "run-1", ""), // it is being rebuilt
         LOOK("", "3", "10-5", "run-1", ""),        // it is not there
         LOOK("open", "3", "10-5", "run-0", ""),    // another process
@@ -208,7 +210,7 @@ START_TEST(not_found_needs_a_redis_that_can_be_relied_on)
         LOOK("open", "3", "x", "run-1", ""),
     };
     for (size_t i = 0; i < COUNT(looks); i++) {
-        struct sk_reply reply = {.kind = REPLY_LIST, .count = 8, .items = looks[i]}, with_order[8];
+        struct sk_reply reply = {.kind = REPLY_LIST, .count = 11, .items = looks[i]}, with_order[11];
         ask_up_to_the_look();
         redis_answers(&reply);
         pg_answers(&no_rows);
@@ -418,7 +420,7 @@ END_TEST
 
 START_TEST(each_segment_of_the_slot_must_be_relied_on)
 {
-    static const struct sk_reply bad[8] = LOOK("loading", "3", "10-5", "run-1", "");
+    static const struct sk_reply bad[11] = LOOK("loading", "3", "10-5", "run-1", "");
     static const struct sk_reply loading = LIST_OF(bad);
     (void)neighbour(OTHER);
     ask_up_to_the_look();

@@ -169,10 +169,10 @@ enum { STEPS_MAX = 24 };
     {                                                        \
         "ask-redis XDEL " JOURNAL " " id, .reply = NUMBER(1) \
     }
-#define STOCK(stock, buyers)                                                                           \
-    {                                                                                                  \
-        "ask-pg rebuild_stock " SLOT " 7 4", .rows = ROWS(1, {stock, "1000", "2000", "open", buyers}), \
-                                             .flags = ONE_ROW                                          \
+#define STOCK(stock, buyers)                                                                                 \
+    {                                                                                                        \
+        "ask-pg rebuild_stock " SLOT " 7 4", .rows = ROWS(1, {stock, "1000", "2000", "open", buyers, "31"}), \
+                                             .flags = ONE_ROW                                                \
     }
 #define CHUNK_OF_2                                                                                           \
     {"ask-pg rebuild_buyers " SLOT " 7 " NO_ID " 500",                                                       \
@@ -186,10 +186,10 @@ enum { STEPS_MAX = 24 };
     {                                                                         \
         "ask-pg rebuild_buyers " SLOT " 7 " NO_ID " 500", .rows = { 0, NULL } \
     }
-#define OPEN(stock, buyers)                                                                                       \
-    {                                                                                                             \
-        "ask-redis rebuild_open 3 " KEYS " 4 " stock " " buyers " 1000 2000 open run-1", .reply = NUMBER(1),      \
-                                                                                         .flags = NO_OTHER_NUMBER \
+#define OPEN(stock, buyers)                                                                                          \
+    {                                                                                                                \
+        "ask-redis rebuild_open 3 " KEYS " 4 " stock " " buyers " 1000 2000 open run-1 31", .reply = NUMBER(1),      \
+                                                                                            .flags = NO_OTHER_NUMBER \
     }
 
 static const struct course {
@@ -213,8 +213,8 @@ static const struct course {
      1,
      0,
      "voucher rebuilt: voucher=7 epoch=4 stock=97 buyers=2 journal_orders=2 ms=",
-     {{"ask-pg segment_accounts {" SLOT "} {7}", .rows = ROWS(1, {SLOT, "7", "3", "0", "0", "98", "2"}),
-       .flags = ONE_ROW},
+     {{"ask-pg segment_accounts {" SLOT "} {7}",
+       .rows = ROWS(1, {SLOT, "7", "3", "0", "0", "98", "2", "31", "open", "1000", "2000"}), .flags = ONE_ROW},
       {"ask-redis look_at_voucher 3 " KEYS,
        .reply =
            REPLY_ITEMS(TEXT(""), TEXT(""), TEXT(""), TEXT(""), TEXT(""), NUMBER(0), NUMBER(1), NUMBER(-1), TEXT("")),
@@ -227,7 +227,8 @@ static const struct course {
       EMPTY_JOURNAL,
       STOCK("98", "2"),
       CHUNK_OF_2,
-      {"ask-redis rebuild_open 3 " KEYS " 4 98 2 1000 2000 open run-1", .reply = NUMBER(2), .flags = NO_OTHER_NUMBER},
+      {"ask-redis rebuild_open 3 " KEYS " 4 98 2 1000 2000 open run-1 31", .reply = NUMBER(2),
+       .flags = NO_OTHER_NUMBER},
       {READ_JOURNAL, .reply = REPLY_ITEMS(ENTRY("2-0", TEXT("epoch"), TEXT("4"), TEXT("orders"), TEXT(B " bob")))},
       PLACE(B, "bob"),
       REMOVE("2-0"),
@@ -391,9 +392,10 @@ END_TEST
 
 // ---- the look under the lock ----
 
-#define REDIS(state, epoch, last, stock, run)                                                                   \
-    REPLY_ITEMS(TEXT(state), TEXT(epoch), TEXT(last), TEXT(stock), TEXT(run), NUMBER(2), NUMBER(0), NUMBER(-1), \
-                TEXT(""))
+#define REDIS(state, epoch, last, stock, run) REDIS_OF("31", state, epoch, last, stock, run)
+#define REDIS_OF(change, state, epoch, last, stock, run)                                                      \
+    REPLY_ITEMS(TEXT(state), TEXT(epoch), TEXT(last), TEXT(stock), TEXT(run), NUMBER(2), NUMBER(0), TEXT(""), \
+                TEXT(change), TEXT("1000"), TEXT("2000"))
 
 // PostgreSQL: epoch 3, newest journal id 5-1.
 static const struct {
@@ -404,7 +406,8 @@ static const struct {
     bool well;
 } looks[] = {
     {"well", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "5-1", "98", "run-1"), true},
-    {"a closed one, too", SK_REBUILD_DOUBT, 3, REDIS("closed", "3", "6-0", "98", "run-1"), true},
+    {"a change that has not come", SK_REBUILD_DOUBT, 3, REDIS_OF("30", "closed", "3", "6-0", "98", "run-1"), true},
+    {"another state of the same change", SK_REBUILD_DOUBT, 3, REDIS("closed", "3", "6-0", "98", "run-1"), false},
     {"orders under way", SK_REBUILD_DOUBT, 3, REDIS("open", "3", "9-1", "90", "run-1"), true},
     {"not there", SK_REBUILD_DOUBT, 3, REDIS("", "", "", "", ""), false},
     {"closed by a rebuild that died", SK_REBUILD_DOUBT, 3, REDIS("loading", "3", "5-1", "98", "run-1"), false},
@@ -418,7 +421,7 @@ static const struct {
 };
 enum { LOOKS = sizeof looks / sizeof looks[0] };
 
-static const struct sk_rows account_3 = ROWS(1, {SLOT, "7", "3", "5", "1", "98", "2"});
+static const struct sk_rows account_3 = ROWS(1, {SLOT, "7", "3", "5", "1", "98", "2", "31", "open", "1000", "2000"});
 
 START_TEST(what_is_well_is_left_alone)
 {
@@ -509,7 +512,7 @@ static void begin_with(size_t count)
     static const struct sk_reply one = NUMBER(1), empty = EMPTY_LIST;
     char buyers[8];
     (void)snprintf(buyers, sizeof buyers, "%zu", count);
-    const char *const stock[][ROW_COLUMNS] = {{"7", "1000", "2000", "closed", buyers}};
+    const char *const stock[][ROW_COLUMNS] = {{"7", "1000", "2000", "closed", buyers, "31"}};
     const struct sk_rows stock_rows = {1, stock};
     begin(SK_REBUILD_ORDERED);
     pg_answers(&epoch_4);
@@ -561,7 +564,7 @@ START_TEST(buyers_come_in_chunks)
             redis_answers(&one);
         }
     }
-    (void)snprintf(question, sizeof question, "ask-redis rebuild_open 3 " KEYS " 4 7 %zu 1000 2000 closed run-1",
+    (void)snprintf(question, sizeof question, "ask-redis rebuild_open 3 " KEYS " 4 7 %zu 1000 2000 closed run-1 31",
                    count);
     ck_assert_str_eq(course_question(), question);
     redis_answers(&one);

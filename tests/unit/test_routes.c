@@ -48,6 +48,11 @@ HANDLER(vouchers)
 HANDLER(create)
 HANDLER(inspect)
 HANDLER(rebuild)
+HANDLER(change)
+HANDLER(pause)
+HANDLER(resume)
+HANDLER(close)
+HANDLER(stock)
 HANDLER(letters)
 HANDLER(admin_vouchers)
 HANDLER(admin_orders)
@@ -203,6 +208,11 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/audit", "admin_events", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", STORES);
+    must_come_to(SK_METHOD_PATCH, "/admin/vouchers/7", "change", STORES);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/pause", "pause", STORES);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/resume", "resume", STORES);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/close", "close", STORES);
+    must_come_to(SK_METHOD_POST, "/admin/vouchers/7/stock", "stock", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "rebuild", REBUILD);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/dead-letters", "letters", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/requeue", "requeue", STORES);
@@ -269,10 +279,12 @@ START_TEST(methods_that_are_not_allowed)
         {"/vouchers", "GET, HEAD", SK_METHOD_POST},
         {"/vouchers/7", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers", "GET, HEAD, POST", SK_METHOD_OTHER},
-        {"/admin/vouchers/7", "GET, HEAD", SK_METHOD_POST},
         {"/admin/orders", "GET, HEAD", SK_METHOD_POST},
         {"/admin/events", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/audit", "GET, HEAD", SK_METHOD_POST},
+        {"/admin/vouchers/7", "GET, HEAD, PATCH", SK_METHOD_POST},
+        {"/admin/vouchers/7/pause", "POST", SK_METHOD_GET},
+        {"/admin/vouchers/7/stock", "POST", SK_METHOD_PATCH},
         {"/admin/vouchers/7/reconcile", "POST", SK_METHOD_GET},
         {"/admin/vouchers/7/dead-letters", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/dead-letters/8/requeue", "POST", SK_METHOD_GET},

@@ -122,7 +122,7 @@ static struct sk_segment *on_sale(int64_t id)
 // ---- rounds ----
 
 // What Redis and PostgreSQL say of all segments.
-static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock;
+static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *change, *pg_change;
 static int64_t journal;
 static size_t looked; // at segments, in this round
 static int64_t looked_at[DONE_MAX];
@@ -133,6 +133,7 @@ static void all_is_well(void)
     epoch = pg_epoch = "3";
     last = "epoch-3";
     stock = pg_stock = "5";
+    change = pg_change = "9";
     journal = 0;
 }
 
@@ -149,7 +150,8 @@ static void answer_accounts(const struct asked *asked)
         slots = end + 1;
         (void)snprintf(texts[count][1], 24, "%ld", strtol(vouchers, &end, 10));
         vouchers = end + 1;
-        const char *row[] = {texts[count][0], texts[count][1], pg_epoch, "0", "0", pg_stock, "2"};
+        const char *row[] = {texts[count][0], texts[count][1], pg_epoch, "0",   "0", pg_stock, "2",
+                             pg_change,       "open",          "1000",   "2000"};
         memcpy((void *)rows[count], (void *)row, sizeof row);
     }
     pg_answers(&(const struct sk_rows){count, (const char *const(*)[ROW_COLUMNS])rows});
@@ -157,8 +159,8 @@ static void answer_accounts(const struct asked *asked)
 
 static void answer_look(void)
 {
-    const struct sk_reply items[] = {TEXT(state),   TEXT(epoch), TEXT(last),      TEXT(stock),
-                                     TEXT("run-1"), NUMBER(2),   NUMBER(journal), TEXT("")};
+    const struct sk_reply items[] = {TEXT(state),     TEXT(epoch), TEXT(last),   TEXT(stock),  TEXT("run-1"), NUMBER(2),
+                                     NUMBER(journal), TEXT(""),    TEXT(change), TEXT("1000"), TEXT("2000")};
     const struct sk_reply reply = LIST_OF(items);
     looked_at[looked++] = strtol(strchr(fake_redis.asked[fake_redis.answered].argv[0], '{') + 1, NULL, 10);
     redis_answers(&reply);
@@ -308,6 +310,57 @@ START_TEST(sessions_share_the_segments)
     another_session_comes();
     sk_watch_hurry(watch);
     ck_assert_uint_eq(go_round(), mine);
+}
+END_TEST
+
+static void changes_to(int64_t id, int64_t number)
+{
+    struct sk_catalogue_row row = {.change = number,
+                                   .voucher_id = id,
+                                   .segment_count = 1,
+                                   .tag = sk_catalogue_find(sale.catalogue, id)->segments[0]->tag,
+                                   .end_ms = INT64_MAX / 2};
+    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
+}
+
+// What an operator changed is looked at in a moment, also by a session that the segment is not of: that one may have
+// died over it. It is brought up to date, and looked at until it is.
+START_TEST(what_was_changed_is_looked_at_soon)
+{
+    all_is_well();
+    for (int64_t id = 1; id <= 8; id++)
+        (void)on_sale(id);
+    another_session_comes();
+    while (go_round() > 0) {}
+    for (int64_t id = 1; id <= 8; id++) {
+        static char numbers[9][8];
+        (void)snprintf(numbers[id], sizeof numbers[id], "%d", 20 + (int)id);
+        changes_to(id, 20 + id);
+        sk_watch_soon(watch);
+        ck_assert_uint_eq(due_ms, now_ms + 100); // who changed it may be bringing it there
+        pg_change = numbers[id];
+        now_ms = due_ms;
+        fake_stores_forget();
+        time_comes();
+        looked = 0;
+        answer_round();
+        char key[SK_KEY_SIZE];
+        bool seen = false, asked = false;
+        (void)snprintf(key, sizeof key, "seckill:{%" PRId64 "}:voucher", id);
+        for (size_t i = 0; i < fake_redis.count; i++) {
+            const struct asked *one = &fake_redis.asked[i];
+            seen = seen || (one->what == SK_SCRIPT_LOOK_AT_VOUCHER && strcmp(one->argv[0], key) == 0);
+            asked = asked || strcmp(one->argv[0], "HMGET") == 0;
+        }
+        ck_assert(seen);
+        ck_assert(asked); // it is old: changes.c
+        while (fake_redis.answered < fake_redis.count)
+            redis_answers(NULL);
+        change = pg_change;
+        ck_assert_uint_ge(go_round(), 1); // now it is there
+        while (go_round() > 0) {}
+    }
+    ck_assert_uint_eq(rebuilt_count, 0);
 }
 END_TEST
 
@@ -536,6 +589,7 @@ int main(void)
     tcase_add_test(tcase, a_store_that_came_back_is_looked_at_as_a_whole);
     tcase_add_test(tcase, a_page_is_full);
     tcase_add_test(tcase, sessions_share_the_segments);
+    tcase_add_test(tcase, what_was_changed_is_looked_at_soon);
     tcase_add_test(tcase, a_session_that_knows_of_none_looks_at_all);
     tcase_add_test(tcase, without_a_store_a_round_ends);
     tcase_add_test(tcase, what_redis_has_lost_is_rebuilt);

@@ -1,0 +1,129 @@
+// The steps, each one call to a store:
+//   1 Redis       epoch and change number that the segment has
+//   2 PostgreSQL  the newest change number and its terms, and what was added since Redis's: all of one moment
+//   3 Redis       apply_change: unless another has changed it in between; then from the beginning
+// A rebuild in between opens the segment with the terms and the stock of PostgreSQL, and the change number they have:
+// so step 3 finds another number, or another epoch, and does nothing.
+#include "changes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admit.h"
+#include "failpoint.h"
+#include "log.h"
+#include "params.h"
+#include "trust.h"
+
+enum { ROUNDS_MAX = 3 };
+
+enum { COLUMN_CHANGE, COLUMN_STATE, COLUMN_BEGIN_MS, COLUMN_END_MS, COLUMN_ADDED };
+
+struct changes {
+    const struct sk_sale *sale;
+    struct sk_segment *segment; // pinned
+    sk_changes_cb *done;
+    void *arg;
+    unsigned rounds;
+    char epoch[SK_PARAM_NUMBER_SIZE], from[SK_PARAM_NUMBER_SIZE], to[SK_PARAM_NUMBER_SIZE];
+};
+
+static enum sk_status changes_look(struct changes *changes);
+static void changes_on_look(void *arg, const struct sk_reply *reply);
+static void changes_on_row(void *arg, const struct sk_result *result);
+static void changes_on_applied(void *arg, const struct sk_reply *reply);
+static void changes_end(struct changes *changes, bool ok);
+
+enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_segment *segment, sk_changes_cb *done,
+                                    void *arg)
+{
+    struct changes *changes = calloc(1, sizeof *changes);
+    if (changes == NULL)
+        return SK_NO_MEM;
+    *changes = (struct changes){.sale = sale, .segment = segment, .done = done, .arg = arg};
+    enum sk_status status = changes_look(changes);
+    if (status != SK_OK)
+        free(changes);
+    else
+        sk_segment_pin(segment);
+    return status;
+}
+
+static enum sk_status changes_look(struct changes *changes)
+{
+    const char *argv[] = {"HMGET", changes->segment->keys.voucher, "epoch", "change"};
+    changes->rounds++;
+    return sk_redis_command(changes->sale->ask_redis, 4, argv, NULL, changes_on_look, changes);
+}
+
+static void changes_on_look(void *arg, const struct sk_reply *reply)
+{
+    struct changes *changes = arg;
+    const struct sk_segment *segment = changes->segment;
+    int64_t epoch, change;
+    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE];
+    if (reply == NULL || !sk_trust_number(sk_reply_at(reply, 0), SK_TRUST_MAX, &epoch) ||
+        !sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &change)) {
+        changes_end(changes, false);
+        return;
+    }
+    (void)sk_params_number(changes->epoch, epoch);
+    const char *params[] = {sk_params_number(slot, segment->slot), sk_params_number(id, segment->voucher_id),
+                            sk_params_number(changes->from, change)};
+    if (sk_pg_call(changes->sale->ask_pg, SK_STATEMENT_SEGMENT_CHANGES, 3, params, changes_on_row, changes) != SK_OK)
+        changes_end(changes, false);
+}
+
+static void changes_on_row(void *arg, const struct sk_result *result)
+{
+    struct changes *changes = arg;
+    const struct sk_sale *sale = changes->sale;
+    const struct sk_rows *rows = result->rows;
+    char hold_ms[SK_PARAM_NUMBER_SIZE];
+    if (rows == NULL || sk_rows_count(rows) != 1) {
+        changes_end(changes, false);
+        return;
+    }
+    (void)snprintf(changes->to, sizeof changes->to, "%s", sk_rows_text(rows, 0, COLUMN_CHANGE));
+    const char *argv[] = {changes->segment->keys.voucher,
+                          sk_redis_run(sale->ask_redis),
+                          changes->epoch,
+                          changes->from,
+                          changes->to,
+                          sk_rows_text(rows, 0, COLUMN_STATE),
+                          sk_rows_text(rows, 0, COLUMN_BEGIN_MS),
+                          sk_rows_text(rows, 0, COLUMN_END_MS),
+                          sk_rows_text(rows, 0, COLUMN_ADDED),
+                          sk_params_number(hold_ms, sale->config->sold_out_mark_ms)};
+    SK_FAILPOINT("changes.apply");
+    if (sk_redis_script(sale->ask_redis, SK_SCRIPT_APPLY_CHANGE, 1, sizeof argv / sizeof argv[0], argv, NULL,
+                        changes_on_applied, changes) != SK_OK)
+        changes_end(changes, false);
+}
+
+static void changes_on_applied(void *arg, const struct sk_reply *reply)
+{
+    struct changes *changes = arg;
+    const char *word = reply == NULL ? NULL : sk_reply_text(sk_reply_at(reply, 0), NULL);
+    bool applied = word != NULL && strcmp(word, "applied") == 0;
+    if (applied) {
+        sk_log(SK_LOG_INFO, "voucher brought up to date", "voucher=%" PRId64 " epoch=%s change=%s from=%s",
+               changes->segment->voucher_id, changes->epoch, changes->to, changes->from);
+        sk_admit_forget(changes->segment);
+        changes_end(changes, true);
+    } else if (word != NULL && strcmp(word, "other") == 0 && changes->rounds < ROUNDS_MAX) {
+        if (changes_look(changes) != SK_OK)
+            changes_end(changes, false);
+    } else {
+        changes_end(changes, word != NULL && strcmp(word, "already") == 0);
+    }
+}
+
+static void changes_end(struct changes *changes, bool ok)
+{
+    changes->done(changes->arg, ok);
+    sk_segment_unpin(changes->segment);
+    free(changes);
+}

@@ -1,0 +1,247 @@
+// The scripts by which operators' changes reach a voucher in Redis: apply_change and take_units, on a real Redis.
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "embedded.h"
+#include "stack.h"
+#include "stores.h"
+
+#define VOUCHER "seckill:{1}:voucher"
+#define RUN     "run-1"
+#define HOLD_MS "60000"
+
+enum { TEXT_SIZE = 256, ARGS_MAX = 12 };
+
+static redisContext *redis;
+static redisReply *reply; // of the latest script call
+
+static void start(void)
+{
+    stack_start(STACK_REDIS);
+}
+
+static void setup(void)
+{
+    redis = redis_connect();
+    redis_run("FLUSHALL");
+}
+
+static void teardown(void)
+{
+    freeReplyObject(reply);
+    reply = NULL;
+    redisFree(redis);
+}
+
+static void call(enum sk_script script, int argc, const char *const *argv)
+{
+    const char *words[ARGS_MAX + 4] = {"EVAL", sk_scripts[script].text, "1", VOUCHER};
+    ck_assert_int_le(argc, ARGS_MAX);
+    memcpy((void *)(words + 4), (const void *)argv, (size_t)argc * sizeof *argv);
+    freeReplyObject(reply);
+    reply = redisCommandArgv(redis, argc + 4, words, NULL);
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_msg(reply->type == REDIS_REPLY_ARRAY, "%s", reply->str);
+}
+
+#define CALL(script, ...)                                       \
+    do {                                                        \
+        const char *const words_[] = {__VA_ARGS__};             \
+        call(script, sizeof words_ / sizeof words_[0], words_); \
+    } while (0)
+#define APPLY(run, epoch, from, to, units) \
+    CALL(SK_SCRIPT_APPLY_CHANGE, run, epoch, from, to, "paused", "1000", "2000", units, HOLD_MS)
+#define TAKE(run, units) CALL(SK_SCRIPT_TAKE_UNITS, run, units)
+
+static void must_say(const char *first, const char *second, const char *third)
+{
+    const char *const words[] = {first, second, third};
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_msg((i < reply->elements) == (words[i] != NULL), "%zu words: %s", reply->elements,
+                      reply->element[0]->str);
+        if (words[i] != NULL)
+            ck_assert_str_eq(reply->element[i]->str, words[i]);
+    }
+}
+
+// Under epoch 7 and change number 9.
+static void on_sale(const char *state, int stock)
+{
+    redis_run("DEL " VOUCHER);
+    redis_run("HSET " VOUCHER " state %s stock %d begin_ms 10 end_ms 20 epoch 7 last epoch-7 run " RUN " change 9",
+              state, stock);
+}
+
+static void must_be(const char *field, const char *value)
+{
+    char now[TEXT_SIZE];
+    bool found = redis_text(now, sizeof now, "HGET " VOUCHER " %s", field);
+    ck_assert_msg(found == (value != NULL), "%s is '%s'", field, now);
+    if (value != NULL)
+        ck_assert_str_eq(now, value);
+}
+
+static void must_be_untouched(const char *state, const char *stock)
+{
+    must_be("state", state);
+    must_be("stock", stock);
+    must_be("begin_ms", "10");
+    must_be("end_ms", "20");
+}
+
+// ---- apply_change ----
+
+START_TEST(a_change_is_applied_once)
+{
+    static const char *const states[] = {"open", "paused", "closed"};
+    for (int i = 0; i < 3; i++) {
+        on_sale(states[i], 5);
+        APPLY(RUN, "7", "9", "12", "3");
+        must_say("applied", NULL, NULL);
+        APPLY(RUN, "7", "9", "12", "3"); // its answer was lost
+        must_say("already", NULL, NULL);
+        APPLY(RUN, "7", "9", "11", "3"); // an older one comes late
+        must_say("already", NULL, NULL);
+        APPLY(RUN, "7", "9", "13", "3"); // it was summed up from a number that is not there any more
+        must_say("other", "12", NULL);
+        must_be("state", "paused");
+        must_be("stock", "8");
+        must_be("begin_ms", "1000");
+        must_be("end_ms", "2000");
+        must_be("change", "12");
+        must_be("epoch", "7");
+        must_be("last", "epoch-7"); // there is no new buyer
+        must_be("returned_ms", NULL);
+    }
+}
+END_TEST
+
+// Instances may refuse from memory while it was sold out: the first of the new units sells after that.
+START_TEST(units_of_a_voucher_that_was_sold_out_are_held_for_a_moment)
+{
+    on_sale("open", 0);
+    APPLY(RUN, "7", "9", "10", "0");
+    must_say("applied", NULL, NULL);
+    must_be("returned_ms", NULL);
+    APPLY(RUN, "7", "10", "11", "3");
+    must_say("applied", NULL, NULL);
+    must_be("stock", "3");
+    must_be("hold_ms", HOLD_MS);
+    ck_assert_int_gt(redis_number("HGET " VOUCHER " returned_ms"), 0);
+}
+END_TEST
+
+START_TEST(a_large_stock_stays_a_number)
+{
+    on_sale("open", 99999999);
+    APPLY(RUN, "7", "9", "10", "1");
+    must_be("stock", "100000000");
+    TAKE(RUN, "99999999");
+    must_say("taken", "1", "7");
+}
+END_TEST
+
+// Each row is another voucher than the one that the caller looked at, or none to rely on.
+START_TEST(another_voucher_than_was_looked_at_is_left_alone)
+{
+    static const struct {
+        const char *field, *value, *says, *has;
+    } rows[] = {
+        {"epoch", "8", "other", "9"},          {"epoch", "6", "other", "9"},
+        {"change", "8", "other", "8"},         {"change", "10", "other", "10"},
+        {"run", "run-0", "unsure", NULL},      {"run", "", "unsure", NULL},
+        {"change", "x", "unsure", NULL},       {"change", "-1", "unsure", NULL},
+        {"change", "09", "unsure", NULL},      {"change", "9999999999999999", "unsure", NULL},
+        {"stock", "x", "unsure", NULL},        {"stock", "-5", "unsure", NULL},
+        {"epoch", "x", "unsure", NULL},        {"state", "loading", "loading", NULL},
+        {"state", "retired", "loading", NULL}, {"state", "odd", "loading", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        on_sale("open", 5);
+        redis_run("HSET " VOUCHER " %s %s", rows[i].field, rows[i].value);
+        APPLY(RUN, "7", "9", "12", "3");
+        must_say(rows[i].says, rows[i].has, NULL);
+        must_be(rows[i].field, rows[i].value);
+        must_be("begin_ms", "10");
+        if (strcmp(rows[i].field, "stock") != 0)
+            must_be("stock", "5");
+    }
+    on_sale("open", 5);
+    redis_run("HDEL " VOUCHER " change");
+    APPLY(RUN, "7", "9", "12", "3");
+    must_say("unsure", NULL, NULL);
+    redis_run("DEL " VOUCHER);
+    APPLY(RUN, "7", "9", "12", "3");
+    must_say("missing", NULL, NULL);
+    ck_assert_int_eq(redis_number("EXISTS " VOUCHER), 0);
+}
+END_TEST
+
+// A newer number of another epoch is not this one's: whatever it has came from PostgreSQL as a whole.
+START_TEST(a_rebuilt_voucher_is_not_added_to)
+{
+    on_sale("open", 8);
+    redis_run("HSET " VOUCHER " epoch 8 change 12");
+    APPLY(RUN, "7", "9", "12", "3");
+    must_say("other", "12", NULL);
+    must_be_untouched("open", "8");
+}
+END_TEST
+
+// ---- take_units ----
+
+START_TEST(units_are_taken_all_or_none)
+{
+    static const char *const states[] = {"open", "paused", "closed"};
+    for (int i = 0; i < 3; i++) {
+        on_sale(states[i], 5);
+        TAKE(RUN, "6");
+        must_say("short", "5", NULL);
+        must_be_untouched(states[i], "5");
+        TAKE(RUN, "2");
+        must_say("taken", "3", "7");
+        TAKE(RUN, "3");
+        must_say("taken", "0", "7");
+        TAKE(RUN, "1");
+        must_say("short", "0", NULL);
+        must_be_untouched(states[i], "0");
+        must_be("change", "9"); // PostgreSQL gives the number
+    }
+}
+END_TEST
+
+START_TEST(nothing_is_taken_from_what_cannot_be_relied_on)
+{
+    static const char *const rows[][3] = {
+        {"run", "run-0", "unsure"}, {"stock", "x", "unsure"},        {"stock", "-1", "unsure"},
+        {"epoch", "x", "unsure"},   {"state", "loading", "loading"}, {"state", "retired", "loading"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        on_sale("open", 5);
+        redis_run("HSET " VOUCHER " %s %s", rows[i][0], rows[i][1]);
+        TAKE(RUN, "1");
+        must_say(rows[i][2], NULL, NULL);
+        must_be(rows[i][0], rows[i][1]);
+    }
+    redis_run("DEL " VOUCHER);
+    TAKE(RUN, "1");
+    must_say("missing", NULL, NULL);
+    ck_assert_int_eq(redis_number("EXISTS " VOUCHER), 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("scripts_changes");
+    tcase_add_unchecked_fixture(tcase, start, NULL);
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_change_is_applied_once);
+    tcase_add_test(tcase, units_of_a_voucher_that_was_sold_out_are_held_for_a_moment);
+    tcase_add_test(tcase, a_large_stock_stays_a_number);
+    tcase_add_test(tcase, another_voucher_than_was_looked_at_is_left_alone);
+    tcase_add_test(tcase, a_rebuilt_voucher_is_not_added_to);
+    tcase_add_test(tcase, units_are_taken_all_or_none);
+    tcase_add_test(tcase, nothing_is_taken_from_what_cannot_be_relied_on);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,384 @@
+// An operator's call step by step: what PostgreSQL is asked, and how its word reaches Redis (changes.c goes with it);
+// answers that are lost, rebuilds in between, units that were taken out of Redis and PostgreSQL does not take.
+#include "fake_timer.h" // before the loop of the next one
+
+#include "fake_control.h"
+
+#include "operate.h"
+
+enum { VOUCHER = 7, PG_MS = 1000, REDIS_MS = 500, MANY = 5000 };
+
+#define DOCUMENT     "{\"id\":\"7\"}"
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static struct sk_segment *segment;
+static char slot[16];
+
+static void setup(void)
+{
+    config = (struct sk_config){.pg_timeout_ms = PG_MS, .redis_timeout_ms = REDIS_MS, .sold_out_mark_ms = 200};
+    now_ms = 100000;
+    control_setup();
+    segment = a_segment(sale.catalogue, VOUCHER);
+    (void)snprintf(slot, sizeof slot, "%u", segment->slot);
+    fake_rebuild.count = 0;
+    fake_follow.hurries = 0;
+    told_document[0] = '\0';
+}
+
+// ---- the stores ----
+
+typedef const char *const rows_t[ROW_COLUMNS];
+
+static void pg_says(const char *outcome, const char *state, const char *left)
+{
+    const rows_t rows[] = {{outcome, DOCUMENT, "31", state, left}};
+    const struct sk_rows one = {1, rows};
+    pg_answers(&one);
+}
+
+static const struct asked *the_question_of_redis(void)
+{
+    ck_assert_uint_lt(fake_redis.answered, fake_redis.count);
+    return &fake_redis.asked[fake_redis.answered];
+}
+
+static void arguments_must_be(const struct asked *asked, int argc, const char *const *argv)
+{
+    ck_assert_int_eq(asked->argc, argc);
+    for (int i = 0; i < argc; i++) {
+        ck_assert_msg((asked->argv[i] == NULL) == (argv[i] == NULL), "argument %d", i);
+        if (argv[i] != NULL)
+            ck_assert_str_eq(asked->argv[i], argv[i]);
+    }
+}
+
+#define ARGUMENTS_MUST_BE(asked, ...) \
+    arguments_must_be(asked, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *const[]){__VA_ARGS__})
+
+static void redis_says(const char *first, const char *second, const char *third)
+{
+    const struct sk_reply items[] = {TEXT(first), TEXT(second), TEXT(third)};
+    const struct sk_reply reply = LIST_OF(items);
+    redis_answers(&reply);
+}
+
+// Redis has change 30 of epoch 4, PostgreSQL 31: up to the question that brings it there.
+static void bring_up_to_the_change(void)
+{
+    const rows_t rows[] = {{"31", "paused", "1000", "2000", "5"}};
+    const struct sk_rows one = {1, rows};
+    ARGUMENTS_MUST_BE(the_question_of_redis(), "HMGET", "seckill:{7}:voucher", "epoch", "change");
+    redis_says("4", "30", "");
+    ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_SEGMENT_CHANGES), slot, "7", "30");
+    pg_answers(&one);
+    ck_assert_int_eq(the_question_of_redis()->what, SK_SCRIPT_APPLY_CHANGE);
+    ARGUMENTS_MUST_BE(the_question_of_redis(), "seckill:{7}:voucher", "run-1", "4", "30", "31", "paused", "1000",
+                      "2000", "5", "200");
+}
+
+static void bring(const char *word)
+{
+    bring_up_to_the_change();
+    redis_says(word, "", "");
+}
+
+static void tick(uint64_t after_ms)
+{
+    now_ms += after_ms;
+    time_comes();
+}
+
+// ---- one question ----
+
+static void pause_it(const char *key)
+{
+    const struct sk_operation operation = {.voucher_id = VOUCHER, .key = key, .by = "ann", .if_match = 12};
+    sk_operate_state(&control, &operation, SK_VOUCHER_PAUSED, 1);
+}
+
+START_TEST(a_change_is_told_when_redis_has_it)
+{
+    pause_it("k");
+    ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_SET_VOUCHER_STATE), "7", "12", "k", "ann", "paused");
+    pg_says("done", "paused", NULL);
+    segment->gate.mark.until_ms = MANY;
+    bring_up_to_the_change();
+    ck_assert_uint_eq(told_count, 0);
+    redis_says("applied", "", "");
+    must_be_shown(1, DOCUMENT);
+    ck_assert_uint_eq(segment->gate.mark.until_ms, 0); // what was refused from memory is out of date
+    ck_assert_uint_eq(fake_follow.hurries, 1);
+    ck_assert_uint_eq(fake_rebuild.count, 0);
+}
+END_TEST
+
+START_TEST(terms_are_asked_for_as_they_are_given)
+{
+    const struct sk_operation operation = {.voucher_id = VOUCHER, .key = "k", .by = "ann"};
+    const struct sk_terms all = {"T", "EUR", 5, 990, 1000, 2000, 3, 60};
+    const struct sk_terms none = {NULL, NULL, -1, -1, -1, -1, -1, -1};
+    sk_operate_change(&control, &operation, &all, 1);
+    ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_CHANGE_VOUCHER), "7", "0", "k", "ann", "T", "990", "EUR", "1000",
+                      "2000", "3", "60");
+    pg_says("started", "open", NULL);
+    must_be_told(1, SK_VERDICT_STARTED);
+    sk_operate_change(&control, &operation, &none, 1);
+    ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_CHANGE_VOUCHER), "7", "0", "k", "ann", NULL, NULL, NULL, NULL, NULL,
+                      NULL, NULL);
+    pg_says("invalid", "open", NULL);
+    must_be_told(1, SK_VERDICT_INVALID);
+}
+END_TEST
+
+START_TEST(each_refusal_has_its_verdict)
+{
+    static const struct {
+        const char *outcome;
+        enum sk_verdict verdict;
+    } rows[] = {{"reused", SK_VERDICT_IDEMPOTENCY_KEY_REUSED},
+                {"unknown", SK_VERDICT_UNKNOWN_VOUCHER},
+                {"changed", SK_VERDICT_VERSION_CHANGED},
+                {"state", SK_VERDICT_WRONG_STATE},
+                {"odd", SK_VERDICT_INTERNAL}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        pause_it("k");
+        pg_says(rows[i].outcome, "closed", NULL);
+        must_be_told(1, rows[i].verdict);
+        ck_assert_uint_eq(fake_redis.count, 0);
+    }
+    pause_it("k");
+    pg_fails(SK_RESULT_REFUSED);
+    must_be_told(1, SK_VERDICT_INTERNAL);
+}
+END_TEST
+
+START_TEST(an_answer_that_is_lost_is_asked_for_again_under_the_same_key)
+{
+    static const enum sk_result_kind kinds[] = {SK_RESULT_LOST, SK_RESULT_FAILED, SK_RESULT_LOCKED};
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        pause_it(NULL);
+        size_t first = fake_pg.answered;
+        pg_fails(kinds[i]);
+        fake_pg.down = true;
+        tick(50);
+        ck_assert_uint_eq(fake_pg.count, first + 1);
+        fake_pg.down = false;
+        tick(50);
+        ck_assert_str_eq(fake_pg.asked[first + 1].argv[2], fake_pg.asked[first].argv[2]);
+        pg_says("known", "paused", NULL);
+        bring("already");
+        must_be_shown(1, DOCUMENT);
+    }
+    pause_it("k");
+    pg_answers(NULL);
+    tick(PG_MS);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+// What is done is told, Redis or no Redis; the watch goes on.
+START_TEST(what_redis_cannot_have_now_is_told_later)
+{
+    static const char *const words[] = {"missing", "loading", "unsure", "other", "odd"};
+    for (size_t i = 0; i < COUNT(words); i++) {
+        pause_it("k");
+        pg_says("done", "paused", NULL);
+        for (int round = 0; round < (strcmp(words[i], "other") == 0 ? 3 : 1); round++)
+            bring(words[i]);
+        tick(50); // and once more
+        bring(words[i]);
+        if (strcmp(words[i], "other") == 0) {
+            bring("other");
+            bring("other");
+        }
+        ck_assert_uint_eq(told_count, i);
+        tick(2 * PG_MS + REDIS_MS);
+        must_be_shown(1, DOCUMENT);
+    }
+    pause_it("k");
+    pg_says("done", "paused", NULL);
+    fake_redis.down = true;
+    redis_answers(NULL);
+    tick(50);
+    tick(2 * PG_MS + REDIS_MS);
+    must_be_shown(1, DOCUMENT);
+}
+END_TEST
+
+// Late answers find the conversation; the client does not wait for them.
+START_TEST(a_slow_redis_is_not_waited_for)
+{
+    pause_it("k");
+    pg_says("done", "paused", NULL);
+    tick(2 * PG_MS + REDIS_MS);
+    must_be_shown(1, DOCUMENT);
+    bring("applied");
+    ck_assert_uint_eq(told_count, 1);
+}
+END_TEST
+
+// What is not in the catalogue is PostgreSQL's to judge: it may be a repeated call.
+START_TEST(a_retired_voucher_has_nothing_to_bring)
+{
+    const struct sk_operation old = {.voucher_id = 3, .key = "k", .by = "ann"};
+    fake_follow.newest_id = 8;
+    sk_operate_state(&control, &old, SK_VOUCHER_CLOSED, 1);
+    pg_says("known", "retired", NULL);
+    must_be_shown(1, DOCUMENT);
+    const struct sk_operation unknown = {.voucher_id = 9, .key = "k", .by = "ann"};
+    sk_operate_state(&control, &unknown, SK_VOUCHER_CLOSED, 1);
+    follow_ends(true);
+    must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
+    ck_assert_uint_eq(fake_redis.count, 0);
+}
+END_TEST
+
+// ---- stock ----
+
+static void stock(int64_t units)
+{
+    const struct sk_operation operation = {.voucher_id = VOUCHER, .key = "k", .by = "ann"};
+    sk_operate_stock(&control, &operation, units, 1);
+}
+
+// Up to the question that takes them out of Redis.
+static void reduce_up_to_taking(void)
+{
+    stock(-3);
+    ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_MAY_REMOVE_UNITS), "7", "0", "k", "3");
+    pg_says("ready", "open", NULL);
+    bring("already"); // so that Redis has all that was added
+    ck_assert_int_eq(the_question_of_redis()->what, SK_SCRIPT_TAKE_UNITS);
+    ARGUMENTS_MUST_BE(the_question_of_redis(), "seckill:{7}:voucher", "run-1", "3");
+}
+
+static void reduce_up_to_removing(void)
+{
+    reduce_up_to_taking();
+    redis_says("taken", "2", "4");
+    ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_REMOVE_UNITS), slot, "7", "4", "0", "k", "ann", "3");
+}
+
+START_TEST(units_leave_redis_before_postgres)
+{
+    stock(3);
+    ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_ADD_UNITS), "7", "0", "k", "ann", "3");
+    pg_says("done", "open", NULL);
+    bring("applied");
+    must_be_shown(1, DOCUMENT);
+    reduce_up_to_removing();
+    pg_says("done", "open", NULL);
+    bring("applied");
+    must_be_shown(1, DOCUMENT);
+    ck_assert_uint_eq(fake_rebuild.count, 0);
+}
+END_TEST
+
+START_TEST(nothing_is_taken_that_may_not_be)
+{
+    static const char *const words[] = {"missing", "loading", "unsure"};
+    stock(-3);
+    pg_says("state", "closed", NULL);
+    must_be_told(1, SK_VERDICT_WRONG_STATE);
+    stock(-3);
+    pg_says("known", "open", NULL); // it was done
+    bring("already");
+    must_be_shown(1, DOCUMENT);
+    reduce_up_to_taking();
+    redis_says("short", "2", "");
+    must_be_told(1, SK_VERDICT_BELOW_SOLD);
+    for (size_t i = 0; i < COUNT(words); i++) {
+        reduce_up_to_taking();
+        redis_says(words[i], "", "");
+        must_be_told(1, SK_VERDICT_LOADING);
+    }
+    ck_assert_uint_eq(fake_rebuild.count, 0); // nothing is out of Redis
+}
+END_TEST
+
+// Redis has fewer units than PostgreSQL then, or may have: a rebuild mends it.
+START_TEST(what_postgres_does_not_take_is_mended)
+{
+    static const struct {
+        const char *outcome;
+        enum sk_verdict verdict;
+    } rows[] = {{"below", SK_VERDICT_BELOW_SOLD},
+                {"state", SK_VERDICT_WRONG_STATE},
+                {"changed", SK_VERDICT_VERSION_CHANGED},
+                {"reused", SK_VERDICT_IDEMPOTENCY_KEY_REUSED}};
+    size_t rebuilds = 0;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        reduce_up_to_removing();
+        pg_says(rows[i].outcome, "closed", "1");
+        must_be_told(1, rows[i].verdict);
+        ck_assert_uint_eq(fake_rebuild.count, ++rebuilds);
+        ck_assert_int_eq(fake_rebuild.why, SK_REBUILD_ORDERED);
+        ck_assert_ptr_eq(fake_rebuild.segment, segment);
+    }
+    reduce_up_to_removing();
+    pg_says("known", "open", NULL); // the same call was faster: they were taken twice
+    bring("already");
+    must_be_shown(1, DOCUMENT);
+    ck_assert_uint_eq(fake_rebuild.count, ++rebuilds);
+    reduce_up_to_taking();
+    redis_answers(NULL); // whether they are out is not known
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ck_assert_uint_eq(fake_rebuild.count, ++rebuilds);
+    reduce_up_to_removing();
+    pg_answers(NULL);
+    tick(PG_MS);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ck_assert_uint_eq(fake_rebuild.count, ++rebuilds);
+}
+END_TEST
+
+START_TEST(a_lost_answer_does_not_take_them_twice)
+{
+    reduce_up_to_removing();
+    size_t first = fake_pg.answered;
+    pg_answers(NULL);
+    tick(50);
+    ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_REMOVE_UNITS), slot, "7", "4", "0", "k", "ann", "3");
+    ck_assert_uint_eq(fake_pg.count, first + 2);
+    pg_says("known", "open", NULL); // our own
+    bring("already");
+    must_be_shown(1, DOCUMENT);
+    ck_assert_uint_eq(fake_rebuild.count, 0);
+}
+END_TEST
+
+// A rebuild in between gave Redis what PostgreSQL has: they are taken once more, a few times at most.
+START_TEST(a_new_epoch_begins_again)
+{
+    reduce_up_to_removing();
+    for (int i = 0; i < 2; i++) {
+        pg_says("stale", "open", NULL);
+        bring("already");
+        redis_says("taken", "2", "5");
+        ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_REMOVE_UNITS), slot, "7", "5", "0", "k", "ann", "3");
+    }
+    pg_says("stale", "open", NULL);
+    must_be_told(1, SK_VERDICT_LOADING);
+    ck_assert_uint_eq(fake_rebuild.count, 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("operation");
+    tcase_add_checked_fixture(tcase, setup, control_teardown);
+    tcase_add_test(tcase, a_change_is_told_when_redis_has_it);
+    tcase_add_test(tcase, terms_are_asked_for_as_they_are_given);
+    tcase_add_test(tcase, each_refusal_has_its_verdict);
+    tcase_add_test(tcase, an_answer_that_is_lost_is_asked_for_again_under_the_same_key);
+    tcase_add_test(tcase, what_redis_cannot_have_now_is_told_later);
+    tcase_add_test(tcase, a_slow_redis_is_not_waited_for);
+    tcase_add_test(tcase, a_retired_voucher_has_nothing_to_bring);
+    tcase_add_test(tcase, units_leave_redis_before_postgres);
+    tcase_add_test(tcase, nothing_is_taken_that_may_not_be);
+    tcase_add_test(tcase, what_postgres_does_not_take_is_mended);
+    tcase_add_test(tcase, a_lost_answer_does_not_take_them_twice);
+    tcase_add_test(tcase, a_new_epoch_begins_again);
+    return harness_main(tcase, CK_FORK);
+}
