@@ -237,7 +237,9 @@ class Instance(Process):
         super().__init__(f"instance {number}", folder / f"instance-{number}.log")
         self.number, self.binary, self.port = number, binary, free_port()
         tokens = folder / "tokens"
-        tokens.write_text(TOKENS)
+        if not tokens.exists():  # another may be reading it
+            tokens.with_suffix(".new").write_text(TOKENS)
+            tokens.with_suffix(".new").rename(tokens)
         own = {
             "SECKILL_LISTEN": f"127.0.0.1:{self.port}",
             "SECKILL_ADMIN_TOKEN": ADMIN_TOKEN,
