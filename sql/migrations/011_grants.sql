@@ -26,6 +26,7 @@ DECLARE
         'place_batches(integer[], bigint[], bigint[], integer[], uuid[], text[], text[]),'
         'refuse_orders(integer, bigint, uuid[], text[], text[]),'
         'find_order(integer, uuid, text), list_orders(text, uuid[], bigint[]),'
+        'orders_moved(text), orders_changed(integer[], uuid[], text[], text[]),'
         'set_aside(integer, bigint, text, bytea, text, text),'
         'list_dead_letters(integer, bigint), find_dead_letter(integer, bigint, bigint),'
         'write_off(integer, bigint, bigint), end_settled_letters(),'

@@ -14,7 +14,7 @@
 #include "params.h"
 #include "trust.h"
 
-enum { IN_SLOT_MAX = 16 };
+enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1 };
 
 struct lookup;
 
@@ -51,7 +51,7 @@ struct lookup {
 
 static void lookup_start(struct sk_talk *talk);
 static void lookup_on_row(void *arg, const struct sk_result *result);
-static void lookup_show(struct lookup *lookup, const char *document);
+static void lookup_show(struct lookup *lookup, const struct sk_rows *rows);
 static void lookup_find_segments(struct lookup *lookup);
 static void lookup_follow(struct lookup *lookup);
 static void lookup_on_followed(struct sk_talk *talk, bool ok);
@@ -122,15 +122,18 @@ static void lookup_on_row(void *arg, const struct sk_result *result)
     if (result->rows == NULL)
         sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
     else if (sk_rows_count(result->rows) == 1)
-        lookup_show(lookup, sk_rows_text(result->rows, 0, 0));
+        lookup_show(lookup, result->rows);
     else
         lookup_find_segments(lookup);
 }
 
-// PostgreSQL knows it. `document` NULL: it is another user's.
-static void lookup_show(struct lookup *lookup, const char *document)
+// PostgreSQL knows it. Without a document it is another user's.
+static void lookup_show(struct lookup *lookup, const struct sk_rows *rows)
 {
-    sk_talk_end(&lookup->talk, document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND, document);
+    struct sk_outcome outcome = {.document = sk_rows_text(rows, 0, COLUMN_DOCUMENT),
+                                 .status = sk_rows_text(rows, 0, COLUMN_STATUS)};
+    outcome.verdict = outcome.document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND;
+    sk_talk_end_with(&lookup->talk, &outcome);
 }
 
 // Its voucher may be newer than our catalogue.
@@ -251,8 +254,9 @@ static void lookup_looked(struct lookup *lookup)
     struct sk_talk *talk = &lookup->talk;
     if (lookup->pending_in != 0) {
         char pending[SK_ORDER_JSON_SIZE];
-        (void)sk_order_json(pending, lookup->order_id, lookup->pending_in, lookup->user, "pending");
-        sk_talk_end(talk, SK_VERDICT_FOUND, pending);
+        struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND, .document = pending, .status = "pending"};
+        (void)sk_order_json(pending, lookup->order_id, lookup->pending_in, lookup->user, outcome.status);
+        sk_talk_end_with(talk, &outcome);
     } else if (lookup->step == LOOKUP_LOOKS_FAILED) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
     } else {
@@ -265,7 +269,7 @@ static void lookup_on_last_row(void *arg, const struct sk_result *result)
     struct lookup *lookup = arg;
     bool found = result->rows != NULL && sk_rows_count(result->rows) == 1;
     if (found)
-        lookup_show(lookup, sk_rows_text(result->rows, 0, 0));
+        lookup_show(lookup, result->rows);
     else if (result->rows == NULL || lookup->unsure)
         sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
     else if (lookup->followed)

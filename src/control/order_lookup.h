@@ -5,8 +5,8 @@
 #include "talk.h"
 
 // The reactor's thread. Answers the ticket once, which may be before it returns: FOUND and the caller's own order,
-// settled or pending; NOT_FOUND, never while it may be pending (P5), and also for another user's order; UNAVAILABLE
-// where that is not known now; OVERLOADED.
+// settled or pending, with its status; NOT_FOUND, never while it may be pending (P5), and also for another user's
+// order; UNAVAILABLE where that is not known now; OVERLOADED.
 void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket);
 
 #endif
