@@ -1,23 +1,59 @@
-// Who is calling: one X-User-Id of the allowed form, or none; for admin calls, the one right token.
+// Who is calling: one X-User-Id of the allowed form, or none; for admin calls, a token with the right role.
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <string.h>
 
 #include "auth.h"
+#include "clock.h"
 #include "stack.h"
 
-static const char token[] = "s3cret-token";
+static char token[] = "s3cret-token";
+static char lines[] = "reader read reader-token-0001\n"
+                      "operator operate operator-token-01\n"
+                      "shop payments payments-token-01\n";
+static struct sk_tokens *tokens;
 
-// The one field that the request has.
-static struct {
+struct field {
     const char *name, *value;
     unsigned count;
-} sent;
+};
+
+// The fields that the request has.
+static struct field sent, stamp, signature;
 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
 {
     (void)request;
-    bool found = sent.name != NULL && strcmp(sent.name, name) == 0;
-    *count = found ? sent.count : 0;
-    return found ? sent.value : NULL;
+    const struct field *const fields[] = {&sent, &stamp, &signature};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (fields[i]->name == NULL || strcmp(fields[i]->name, name) != 0)
+            continue;
+        *count = fields[i]->count;
+        return fields[i]->value;
+    }
+    *count = 0;
+    return NULL;
+}
+
+static void setup(void)
+{
+    struct sk_config config = {.admin_token = token, .admin_tokens = lines};
+    tokens = sk_tokens_open(&config, stderr);
+    ck_assert_ptr_nonnull(tokens);
+}
+
+static void teardown(void)
+{
+    sk_tokens_close(tokens);
+}
+
+static enum sk_verdict ask(const char *value, unsigned count, enum sk_role role, char name[SK_ADMIN_NAME_SIZE])
+{
+    struct sk_request request = {0};
+    sent.name = "authorization";
+    sent.value = value;
+    sent.count = count;
+    return sk_auth_admin(&request, tokens, role, name);
 }
 
 START_TEST(a_user_is_one_field_of_the_allowed_form)
@@ -88,11 +124,10 @@ START_TEST(an_admin_has_the_one_token)
         {"Bearer \xff", 1, SK_VERDICT_UNAUTHENTICATED},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct sk_request request = {0};
-        sent.name = "authorization";
-        sent.value = rows[i].value;
-        sent.count = rows[i].count;
-        ck_assert_msg(sk_auth_admin(&request, token) == rows[i].verdict, "'%s'", rows[i].value);
+        char name[SK_ADMIN_NAME_SIZE] = "";
+        ck_assert_msg(ask(rows[i].value, rows[i].count, SK_ROLE_OPERATE, name) == rows[i].verdict, "'%s'",
+                      rows[i].value);
+        ck_assert_str_eq(name, rows[i].verdict == SK_VERDICT_FOUND ? "admin" : "");
     }
 }
 END_TEST
@@ -100,38 +135,156 @@ END_TEST
 // Every single bit of every character counts, so the comparison cannot stop early with "equal".
 START_TEST(a_token_wrong_in_one_bit_is_wrong)
 {
-    char value[64] = "Bearer ";
-    struct sk_request request = {0};
-    sent.name = "authorization";
-    sent.value = value;
-    sent.count = 1;
+    char value[64] = "Bearer ", name[SK_ADMIN_NAME_SIZE];
     for (size_t at = 0; at < sizeof token - 1; at++) {
         for (int bit = 0; bit < 8; bit++) {
             memcpy(value + 7, token, sizeof token);
             value[7 + at] = (char)(value[7 + at] ^ 1 << bit);
-            ck_assert_int_eq(sk_auth_admin(&request, token), SK_VERDICT_UNAUTHENTICATED);
+            ck_assert_int_eq(ask(value, 1, SK_ROLE_READ, name), SK_VERDICT_UNAUTHENTICATED);
         }
+    }
+}
+END_TEST
+
+START_TEST(a_role_allows_what_it_names)
+{
+    static const struct {
+        const char *value, *name;
+        bool reads, operates, pays;
+    } rows[] = {
+        {"Bearer reader-token-0001", "reader", true, false, false},
+        {"Bearer operator-token-01", "operator", true, true, false},
+        {"Bearer payments-token-01", "shop", false, false, true},
+        {"Bearer s3cret-token", "admin", true, true, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char name[SK_ADMIN_NAME_SIZE];
+        const enum sk_verdict verdicts[] = {SK_VERDICT_FORBIDDEN, SK_VERDICT_FOUND};
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_READ, name), verdicts[rows[i].reads]);
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_OPERATE, name), verdicts[rows[i].operates]);
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_PAYMENTS, name), verdicts[rows[i].pays]);
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_ANY, name), SK_VERDICT_FOUND);
+        ck_assert_str_eq(name, rows[i].name);
+        ck_assert_int_eq(ask(rows[i].value, 2, SK_ROLE_ANY, name), SK_VERDICT_UNAUTHENTICATED);
     }
 }
 END_TEST
 
 START_TEST(without_a_token_admin_calls_are_off)
 {
-    struct sk_request request = {0};
-    ck_assert_int_eq(sk_auth_admin(&request, NULL), SK_VERDICT_ADMIN_OFF);
-    sent.name = "authorization";
-    sent.value = "Bearer x";
-    sent.count = 1;
-    ck_assert_int_eq(sk_auth_admin(&request, NULL), SK_VERDICT_ADMIN_OFF);
+    struct sk_config config = {0};
+    char name[SK_ADMIN_NAME_SIZE];
+    sk_tokens_close(tokens);
+    tokens = sk_tokens_open(&config, stderr);
+    ck_assert_int_eq(ask(NULL, 0, SK_ROLE_ANY, name), SK_VERDICT_ADMIN_OFF);
+    ck_assert_int_eq(ask("Bearer x", 1, SK_ROLE_ANY, name), SK_VERDICT_ADMIN_OFF);
+}
+END_TEST
+
+// ---- the payment side ----
+
+static char secret[] = "0123456789abcdef", body[] = "{}";
+static const struct field no_field;
+
+static enum sk_verdict pay(const char *with, char name[SK_ADMIN_NAME_SIZE])
+{
+    struct sk_request request = {.path = "/p", .body = {.data = body, .len = sizeof body - 1}};
+    name[0] = '\0';
+    return sk_auth_payment(&request, tokens, with, name);
+}
+
+// Fields with a signature that was good some seconds ago.
+static void sign(int64_t ago_s)
+{
+    static char stamped[24], mac[65];
+    unsigned char made[EVP_MAX_MD_SIZE];
+    char text[64];
+    (void)snprintf(stamped, sizeof stamped, "%lld", (long long)(sk_wall_ms() / 1000) - (long long)ago_s);
+    int n = snprintf(text, sizeof text, "%s./p.%s", stamped, body);
+    ck_assert_ptr_nonnull(
+        HMAC(EVP_sha256(), secret, sizeof secret - 1, (const unsigned char *)text, (size_t)n, made, NULL));
+    for (size_t i = 0; i < 32; i++)
+        (void)snprintf(mac + 2 * i, 3, "%02x", made[i]);
+    stamp = (struct field){"x-seckill-timestamp", stamped, 1};
+    signature = (struct field){"x-seckill-signature", mac, 1};
+}
+
+START_TEST(the_payment_side_signs_or_has_a_token)
+{
+    char name[SK_ADMIN_NAME_SIZE];
+    sent = (struct field){"authorization", "Bearer payments-token-01", 1};
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    ck_assert_str_eq(name, "shop");
+    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_FOUND);
+    sent.value = "Bearer operator-token-01";
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FORBIDDEN);
+    sent = no_field;
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_UNAUTHENTICATED);
+    sign(0);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    ck_assert_str_eq(name, "payment callback");
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND); // and once more
+    sign(250);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    sign(-250);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+}
+END_TEST
+
+// Whatever token stands beside.
+START_TEST(a_signature_that_is_not_good_is_refused)
+{
+    char name[SK_ADMIN_NAME_SIZE], other[] = "0123456789abcdeg";
+    sent = (struct field){"authorization", "Bearer payments-token-01", 1};
+    sign(400);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    sign(-400);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    sign(0);
+    ck_assert_int_eq(pay(other, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_BAD_SIGNATURE);
+    body[0] = '[';
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    body[0] = '{';
+    signature.count = 2;
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    signature.count = 1;
+    stamp.count = 2;
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    stamp = no_field;
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    sign(0);
+    signature = no_field;
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_str_eq(name, "");
+}
+END_TEST
+
+START_TEST(with_a_secret_alone_a_signature_is_asked_for)
+{
+    struct sk_config config = {0};
+    char name[SK_ADMIN_NAME_SIZE];
+    sk_tokens_close(tokens);
+    tokens = sk_tokens_open(&config, stderr);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_ADMIN_OFF);
+    sign(0);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_BAD_SIGNATURE);
 }
 END_TEST
 
 int main(void)
 {
     TCase *tcase = tcase_create("auth");
+    tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_user_is_one_field_of_the_allowed_form);
     tcase_add_test(tcase, an_admin_has_the_one_token);
     tcase_add_test(tcase, a_token_wrong_in_one_bit_is_wrong);
+    tcase_add_test(tcase, a_role_allows_what_it_names);
     tcase_add_test(tcase, without_a_token_admin_calls_are_off);
+    tcase_add_test(tcase, the_payment_side_signs_or_has_a_token);
+    tcase_add_test(tcase, a_signature_that_is_not_good_is_refused);
+    tcase_add_test(tcase, with_a_secret_alone_a_signature_is_asked_for);
     return harness_main(tcase, CK_FORK);
 }
