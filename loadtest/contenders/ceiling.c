@@ -43,6 +43,12 @@ static void handle(void *arg, struct sk_request *request)
         answer(arg, request);
 }
 
+static void gone(void *arg, struct sk_request *request)
+{
+    (void)arg;
+    (void)request;
+}
+
 static struct sk_response *malformed(void *arg, enum sk_verdict verdict)
 {
     struct ceiling *ceiling = arg;
@@ -77,7 +83,7 @@ int main(int argc, char **argv)
     ceiling.constant = sk_response_new("application/json", body, sizeof body - 1);
     if (ceiling.constant == NULL || uv_loop_init(&ceiling.loop) != 0)
         return 1;
-    struct sk_handler handler = {handle, answer, malformed, &ceiling};
+    struct sk_handler handler = {handle, answer, malformed, gone, gone, &ceiling};
     ceiling.server = sk_server_open(&ceiling.loop, &config, &handler);
     if (ceiling.server == NULL)
         return 1;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
 #include "order_id.h"
 #include "order_lookup.h"
 #include "params.h"

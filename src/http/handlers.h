@@ -14,7 +14,18 @@ struct sk_context {
     const struct sk_config *config; // borrowed, as all
     struct sk_shop *shop;           // there as long as requests reach a handler
     struct sk_answers *answers;
-    bool draining; // no new orders
+    uint64_t stores_ms; // enough to ask the stores
+    bool draining;      // no new orders
+};
+
+// A request that takes its time, and for what (handle_live.c).
+enum sk_call_wait {
+    SK_CALL_AT_ONCE,
+    SK_CALL_ASKS,   // whether the order is as its client has it
+    SK_CALL_PARKED, // it is, and may change
+    SK_CALL_OVER,   // it has not changed in time, and is asked about once more
+    SK_CALL_FINDS,  // the voucher that it wants to listen to
+    SK_CALL_STREAMS,
 };
 
 // What is remembered of a request while it is handled: in its note. The routes have filled in what the path and the
@@ -27,6 +38,9 @@ struct sk_call {
     int64_t if_match;   // OPERATE: the version that the change is meant for; 0: whichever it is
     bool accepted;      // the order waits for its commit
     bool respond_async; // and the client does not
+    enum sk_call_wait waits;
+    unsigned wait_s;
+    const char *only_while; // the request's; NULL: any status that may change
 };
 
 _Static_assert(sizeof(struct sk_call) <= SK_REQUEST_NOTE_SIZE, "a call is a request's note");
@@ -42,11 +56,24 @@ typedef void sk_handle(const struct sk_context *context, struct sk_request *requ
 sk_handle sk_handle_buy, sk_handle_order, sk_handle_orders, sk_handle_voucher, sk_handle_vouchers;
 sk_handle sk_handle_create, sk_handle_inspect, sk_handle_rebuild;
 sk_handle sk_handle_letters, sk_handle_requeue, sk_handle_write_off;
+sk_handle sk_handle_events;
 sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found;
 
 // The shop has answered a request that waits.
 void sk_handle_outcome(const struct sk_context *context, struct sk_request *request, const struct sk_outcome *outcome);
 // It has not, in time.
 void sk_handle_expired(const struct sk_context *context, struct sk_request *request);
+// A stream is open; a parked request's client is gone, or a stream ends.
+void sk_handle_streams(const struct sk_context *context, struct sk_request *request);
+void sk_handle_gone(const struct sk_context *context, struct sk_request *request);
+
+// ---- for handlers.c, in handle_live.c ----
+
+// What of the query says how long to wait. False: it is bad.
+bool sk_handle_read_wait(struct sk_request *request);
+// Whether the outcome is no answer yet: the request is parked, or becomes a stream.
+bool sk_handle_goes_on(const struct sk_context *context, struct sk_request *request, const struct sk_outcome *outcome);
+// Whether a request whose time is up is asked about once more.
+bool sk_handle_overtime(const struct sk_context *context, struct sk_request *request);
 
 #endif
