@@ -44,8 +44,14 @@ const char *sk_request_header(const struct sk_request *request, const char *name
 // byte in them. *count, if it is wanted: how often it was sent. Borrowed; lives as long as the request.
 const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count);
 
+// Appends the parameters of the target's query, escaped, each followed by `&`, but for those with this name.
+void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out);
+
 // Whether the value of any field with this name does match.
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value));
+
+// Whether its body is said to be JSON.
+bool sk_request_is_json(const struct sk_request *request);
 
 // The request is answered later, at the latest after `ms`, when it expires. For waits of milliseconds: the server asks
 // after each waiting request in each turn of the loop.
