@@ -280,7 +280,7 @@ BEGIN
     SELECT v.state, v.pay_within_s INTO v_state, v_within FROM seckill_voucher v WHERE v.id = p_voucher;
     SELECT s.epoch INTO v_epoch
       FROM seckill_segment s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
-    IF NOT FOUND OR p_epoch IS DISTINCT FROM CASE WHEN v_state = 'retired' THEN NULL ELSE v_epoch END THEN
+    IF NOT FOUND OR p_epoch IS DISTINCT FROM (CASE WHEN v_state = 'retired' THEN NULL ELSE v_epoch END) THEN
         RETURN QUERY VALUES (NULL::integer, 'stale', NULL::text, NULL::integer);
         RETURN;
     END IF;
