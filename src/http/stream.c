@@ -17,7 +17,7 @@
 
 #include "connection.h"
 
-enum { BLOCK_SIZE = 512, SOCKET_BUFFER = 2304 }; // of which the kernel makes twice as much
+enum { BLOCK_SIZE = 512, SOCKET_BUFFER = 4096 }; // of which the kernel makes twice as much
 
 static ssize_t stream_on_read(void *arg, uint64_t pos, char *out, size_t room);
 static ssize_t stream_open(struct sk_connection *connection);
