@@ -25,6 +25,27 @@ LANGUAGE sql STABLE AS $$
                          FROM seckill_voucher v WHERE v.id = o.voucher_id)))
 $$;
 
+-- An order with what happened to it: `events`, oldest first, and `payments`, where there are some.
+CREATE FUNCTION order_details_json(o voucher_order) RETURNS json
+LANGUAGE sql STABLE AS $$
+    SELECT json_object_agg(m.name, m.value ORDER BY m.n)
+      FROM (SELECT j.key, j.value, j.n FROM json_each(order_json(o)) WITH ORDINALITY AS j (key, value, n)
+            UNION ALL
+            -- Moves of one order follow each other, and so do their numbers.
+            SELECT 'events', json_agg(json_strip_nulls(json_build_object(
+                                 'at', rfc3339(e.at), 'status', e.status, 'by', e.by_whom, 'why', e.why))
+                             ORDER BY e.seq), 1000
+              FROM order_event e WHERE e.order_id = o.id AND e.slot = o.slot AND e.voucher_id = o.voucher_id
+            UNION ALL
+            SELECT 'payments', json_agg(json_build_object(
+                                   'reference', p.reference, 'amount_cents', p.amount_cents, 'currency', p.currency,
+                                   'state', p.state, 'at', rfc3339(p.at))
+                               ORDER BY p.at, p.reference), 1001
+              FROM payment p WHERE p.order_id = o.id AND p.slot = o.slot AND p.voucher_id = o.voucher_id
+           ) AS m (name, value, n)
+     WHERE m.value IS NOT NULL
+$$;
+
 -- `remaining` is what PostgreSQL has not given out.
 CREATE FUNCTION voucher_json(v seckill_voucher) RETURNS json
 LANGUAGE sql STABLE AS $$

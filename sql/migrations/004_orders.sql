@@ -388,7 +388,7 @@ $$;
 -- A user's own order; NULL if it is another's. No row: there is no such order. Normally one sale was in the slot.
 CREATE FUNCTION find_order(p_slot integer, p_id uuid, p_user text) RETURNS SETOF json
 LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN own.user_id = p_user THEN order_json(own.o) END
+    SELECT CASE WHEN own.user_id = p_user THEN order_details_json(own.o) END
       FROM seckill_segment s
      CROSS JOIN LATERAL (SELECT o, o.user_id FROM voucher_order o
                           WHERE o.slot = s.slot AND o.voucher_id = s.voucher_id AND o.id = p_id OFFSET 0) own

@@ -41,10 +41,12 @@ struct lookup {
     struct sk_talk talk;
     enum lookup_step step;
     char order_id[SK_UUID_SIZE];
-    char user[SK_USER_SIZE];
-    bool followed;      // the catalogue is newer than the question
-    bool unsure;        // Redis may have lost it, or an instance may still hold it
-    int64_t pending_in; // voucher; 0: it is not pending
+    char user[SK_USER_SIZE]; // whose order it must be; empty: anyone's
+    bool for_move;           // what is found is pending
+    bool followed;           // the catalogue is newer than the question
+    bool unsure;             // Redis may have lost it, or an instance may still hold it
+    bool journalled;         // a journal is not empty: without a user that may be it
+    int64_t pending_in;      // voucher; 0: it is not pending
     unsigned pending_quantity;
     size_t segments, answered;
     struct lookup_segment looks[IN_SLOT_MAX];
@@ -52,7 +54,7 @@ struct lookup {
 
 static void lookup_start(struct sk_talk *talk);
 static void lookup_on_row(void *arg, const struct sk_result *result);
-static void lookup_show(struct lookup *lookup, const struct sk_rows *rows);
+static void lookup_show(struct lookup *lookup, const char *document, const char *status);
 static void lookup_find_segments(struct lookup *lookup);
 static void lookup_follow(struct lookup *lookup);
 static void lookup_on_followed(struct sk_talk *talk, bool ok);
@@ -87,31 +89,45 @@ static void lookup_move(struct lookup *lookup, enum lookup_step step)
 
 #undef TO
 
-void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+static void lookup_begin(struct sk_control *control, const char *order_id, const char *user, bool for_move,
+                         uint64_t ticket)
 {
     char key[SK_TALK_KEY_SIZE];
-    (void)snprintf(key, sizeof key, "order:%s:%s", order_id, user);
+    (void)snprintf(key, sizeof key, "%s:%s:%s", for_move ? "move" : "order", order_id, user);
     struct lookup *lookup = sk_talk_new(control, ticket, key, sizeof *lookup, lookup_start);
     if (lookup == NULL)
         return;
     lookup->talk.release = lookup_release;
+    lookup->for_move = for_move;
     (void)snprintf(lookup->order_id, sizeof lookup->order_id, "%s", order_id);
     (void)snprintf(lookup->user, sizeof lookup->user, "%s", user);
     sk_talk_start(&lookup->talk);
+}
+
+void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+{
+    lookup_begin(control, order_id, user, false, ticket);
+}
+
+void sk_order_lookup_pending(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+{
+    lookup_begin(control, order_id, user, true, ticket);
 }
 
 static void lookup_ask_pg(struct lookup *lookup, enum lookup_step step, sk_pg_cb *done)
 {
     char slot[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(lookup->order_id)), lookup->order_id, lookup->user};
+    bool any = lookup->user[0] == '\0';
     lookup_move(lookup, step);
-    sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_FIND_ORDER, 3, params, done);
+    sk_talk_ask_pg(&lookup->talk, any ? SK_STATEMENT_FIND_ANY_ORDER : SK_STATEMENT_FIND_ORDER, any ? 2 : 3, params,
+                   done);
 }
 
 static void lookup_start(struct sk_talk *talk)
 {
     struct lookup *lookup = (struct lookup *)talk;
-    lookup->followed = lookup->unsure = false;
+    lookup->followed = lookup->unsure = lookup->journalled = false;
     lookup->pending_in = 0;
     lookup->segments = lookup->answered = 0;
     lookup_ask_pg(lookup, LOOKUP_FIRST_ROW, lookup_on_row);
@@ -123,17 +139,20 @@ static void lookup_on_row(void *arg, const struct sk_result *result)
     if (result->rows == NULL)
         sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
     else if (sk_rows_count(result->rows) == 1)
-        lookup_show(lookup, result->rows);
+        lookup_show(lookup, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT),
+                    sk_rows_text(result->rows, 0, COLUMN_STATUS));
     else
         lookup_find_segments(lookup);
 }
 
-// PostgreSQL knows it. Without a document it is another user's.
-static void lookup_show(struct lookup *lookup, const struct sk_rows *rows)
+// A store knows it. `document` NULL: it is another user's. What a move finds here has come since it found nothing.
+static void lookup_show(struct lookup *lookup, const char *document, const char *status)
 {
-    struct sk_outcome outcome = {.document = sk_rows_text(rows, 0, COLUMN_DOCUMENT),
-                                 .status = sk_rows_text(rows, 0, COLUMN_STATUS)};
-    outcome.verdict = outcome.document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND;
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND, .document = document, .status = status};
+    if (document == NULL)
+        outcome = (struct sk_outcome){.verdict = SK_VERDICT_NOT_FOUND};
+    else if (lookup->for_move)
+        outcome = (struct sk_outcome){.verdict = SK_VERDICT_PENDING};
     sk_talk_end_with(&lookup->talk, &outcome);
 }
 
@@ -238,6 +257,8 @@ static void lookup_on_look(void *arg, const struct sk_reply *reply)
     else if (look->account.voucher_id == 0 || sk_audit(&look->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(lookup->order_id, seen.epoch))
         lookup->unsure = true;
+    else if (lookup->user[0] == '\0' && seen.journal > 0)
+        lookup->journalled = true;
     if (sk_trust_order(sk_reply_at(reply, SK_LOOK_ORDER), look->segment->voucher_id, id, &quantity) &&
         strcmp(id, lookup->order_id) == 0) {
         lookup->pending_in = look->segment->voucher_id;
@@ -264,8 +285,7 @@ static void lookup_looked(struct lookup *lookup)
                                              .quantity = lookup->pending_quantity,
                                              .status = "pending"};
         (void)sk_order_json(pending, &shown);
-        const struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND, .document = pending, .status = shown.status};
-        sk_talk_end_with(talk, &outcome);
+        lookup_show(lookup, pending, shown.status);
     } else if (lookup->step == LOOKUP_LOOKS_FAILED) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
     } else {
@@ -278,9 +298,12 @@ static void lookup_on_last_row(void *arg, const struct sk_result *result)
     struct lookup *lookup = arg;
     bool found = result->rows != NULL && sk_rows_count(result->rows) == 1;
     if (found)
-        lookup_show(lookup, result->rows);
+        lookup_show(lookup, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT),
+                    sk_rows_text(result->rows, 0, COLUMN_STATUS));
     else if (result->rows == NULL || lookup->unsure)
         sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (lookup->journalled)
+        sk_talk_end(&lookup->talk, SK_VERDICT_PENDING, NULL);
     else if (lookup->followed)
         lookup_ask_retired(lookup);
     else

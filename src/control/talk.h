@@ -21,6 +21,7 @@ enum {
     SK_TALK_ASKERS_MAX = 4096, // questions of a reactor that wait at a time; past it OVERLOADED
 };
 
+struct sk_returns;
 struct sk_talk;
 struct sk_talks;
 struct sk_waiting;
@@ -30,8 +31,8 @@ struct sk_live;
 struct sk_control {
     const struct sk_sale *sale; // borrowed
     struct sk_upkeep *upkeep;   // borrowed
-    struct sk_returns *returns; // borrowed
     struct sk_talks *talks;     // owned
+    struct sk_returns *returns; // borrowed
     struct sk_shown list;       // of vouchers; voucher_queries.c
     unsigned beside_catalogue;  // questions under way about vouchers that are not in it
     struct sk_uuid_gen keys;    // create.c

@@ -57,6 +57,7 @@ typedef void sk_handle(const struct sk_context *context, struct sk_request *requ
 
 sk_handle sk_handle_buy, sk_handle_order, sk_handle_orders, sk_handle_voucher, sk_handle_vouchers;
 sk_handle sk_handle_create, sk_handle_inspect, sk_handle_rebuild;
+sk_handle sk_handle_cancel, sk_handle_pay, sk_handle_refund; // handle_moves.c
 sk_handle sk_handle_letters, sk_handle_requeue, sk_handle_write_off;
 sk_handle sk_handle_events;
 sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found;

@@ -38,6 +38,7 @@ enum route_wait {
     AT_ONCE,
     FOR_COMMIT,  // confirm_timeout_ms
     FOR_STORES,  // the longest way to ask them
+    FOR_RETURN,  // the same, once more while an order is returned
     FOR_REBUILD, // the same, and a long journal to settle
     WAIT_COUNT
 };
@@ -56,6 +57,9 @@ static const struct route table[] = {
     {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, sk_handle_buy},
     {GET, USER, "/orders", NO_BODY, FOR_STORES, sk_handle_orders},
     {GET, USER_OR_READ, "/orders/{order}", NO_BODY, FOR_STORES, sk_handle_order},
+    {POST, USER, "/orders/{order}/cancel", NO_BODY, FOR_RETURN, sk_handle_cancel},
+    {POST, PAYMENTS, "/orders/{order}/pay", JSON, FOR_STORES, sk_handle_pay},
+    {POST, OPERATE, "/orders/{order}/refund", JSON, FOR_RETURN, sk_handle_refund},
     {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers},
     {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_voucher},
     {GET, ANYONE, "/vouchers/{voucher}/events", NO_BODY, FOR_STORES, sk_handle_events},
@@ -140,6 +144,7 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
     // Enough to ask PostgreSQL three times and Redis once. A question that takes longer is answered 503.
     routes->wait_ms[FOR_STORES] = (uint64_t)(config->redis_timeout_ms + 3 * config->pg_timeout_ms);
     routes->context.stores_ms = routes->wait_ms[FOR_STORES];
+    routes->wait_ms[FOR_RETURN] = 2 * routes->wait_ms[FOR_STORES];
     routes->wait_ms[FOR_REBUILD] = routes->wait_ms[FOR_STORES] + REBUILD_MS;
     return routes;
 }

@@ -41,6 +41,10 @@ static void must_fail(PGconn *conn, const char *sql, const char *sqlstate)
     "INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)" \
     " VALUES ('00000000-0000-7000-8000-00000000000" id "', 5, " user ", 1, '" status "', " reason ")"
 
+#define PAYMENT_ROW(reference, state)                                                                     \
+    "INSERT INTO payment (reference, slot, voucher_id, order_id, amount_cents, currency, state, by_whom)" \
+    " VALUES ('" reference "', 5, 1, '00000000-0000-7000-8000-000000000001', 1, 'CNY', '" state "', 'till')"
+
 START_TEST(the_tables_refuse_what_must_not_be)
 {
     static const struct {
@@ -74,10 +78,14 @@ START_TEST(the_tables_refuse_what_must_not_be)
         {ORDER_ROW("3", "'bob'", "unpaid", "'SOLD_OUT'"), CHECK_VIOLATION},
         {ORDER_ROW("3", "NULL", "unpaid", "NULL"), NOT_NULL_VIOLATION},
         {ORDER_ROW("3", "'bob'", "pending", "NULL"), NO_SUCH_VALUE},
+        {ORDER_ROW("3", "'bob'", "refunded", "NULL"), CHECK_VIOLATION}, // its units are somewhere
+        {PAYMENT_ROW("r", "accepted"), UNIQUE_VIOLATION},               // a reference twice
+        {PAYMENT_ROW("s", "returned"), CHECK_VIOLATION},
     };
     PGconn *superuser = db_connect(); // not even they may
     sql_make_voucher(10);
     db_run(ORDER_ROW("1", "'alice'", "unpaid", "NULL"));
+    db_run(PAYMENT_ROW("r", "accepted"));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         must_fail(superuser, rows[i].sql, rows[i].sqlstate);
         must_fail(sql_service, rows[i].sql, rows[i].sqlstate);
@@ -112,7 +120,7 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "ALTER ROLE seckill SUPERUSER",
         "DROP TABLE voucher_order",
         "DROP INDEX voucher_order_live",
-        "DROP FUNCTION place_orders(integer, bigint, bigint, uuid[], text[], text)",
+        "DROP FUNCTION place_orders(integer, bigint, bigint, uuid[], text[], text, smallint[], text[])",
         "CREATE OR REPLACE FUNCTION rfc3339(p_at timestamptz) RETURNS text LANGUAGE sql STABLE AS 'SELECT ''x'''",
         "TRUNCATE voucher_order",
         "TRUNCATE seckill_voucher",
@@ -124,6 +132,12 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "DROP TRIGGER number_change ON seckill_voucher",
         "ALTER TABLE seckill_voucher DISABLE TRIGGER USER",
         "DELETE FROM dead_letter",
+        "DELETE FROM payment",
+        "UPDATE order_event SET why = 'x'",
+        "DELETE FROM order_event",
+        "INSERT INTO order_move VALUES ('expired', 'paid', 'user')",
+        "UPDATE order_move SET to_status = 'paid'",
+        "DELETE FROM order_move",
         "SELECT * FROM seckill_migration",
         "INSERT INTO seckill_migration (name) VALUES ('other')",
         "SET ROLE owner",
@@ -145,12 +159,15 @@ START_TEST(other_roles_may_do_nothing_at_all)
         // Whatever reads or writes a table; what only computes is everybody's.
         "(SELECT count(*) > 0 FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
         " AND has_function_privilege('stranger', oid, 'EXECUTE') AND proname NOT IN ('slot_of', 'segment_tag',"
-        " 'rfc3339', 'unix_ms', 'expires_at', 'journal_number', 'order_json', 'voucher_json', 'dead_letter_json',"
-        " 'number_voucher_change'))",
+        " 'rfc3339', 'unix_ms', 'journal_number', 'expires_at', 'order_json', 'order_details_json',"
+        " 'voucher_json', 'dead_letter_json', 'number_voucher_change'))",
         "has_table_privilege('stranger', 'seckill_catalogue', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'seckill_segment', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'held_order', 'SELECT')",
         "has_table_privilege('stranger', 'dead_letter', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
+        "has_table_privilege('stranger', 'payment', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
+        "has_table_privilege('stranger', 'order_event', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
+        "has_table_privilege('stranger', 'order_move', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'voucher_order', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'seckill_voucher', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_schema_privilege('stranger', 'public', 'CREATE')",

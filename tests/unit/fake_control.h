@@ -31,6 +31,7 @@ static struct {
     char order_id[SK_UUID_SIZE];
 } told[TOLD_MAX];
 static char told_document[TOLD_DOCUMENT_SIZE]; // the last one; empty: none
+static char told_status[16];                   // of the last one; empty: none
 static size_t told_count;                      // of all
 
 static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
@@ -45,6 +46,7 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
     told[ticket].retry_after_ms = outcome->retry_after_ms;
     (void)snprintf(told[ticket].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
     (void)snprintf(told_document, sizeof told_document, "%s", outcome->document == NULL ? "" : outcome->document);
+    (void)snprintf(told_status, sizeof told_status, "%s", outcome->status == NULL ? "" : outcome->status);
     told_count++;
 }
 

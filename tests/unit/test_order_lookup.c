@@ -23,8 +23,9 @@ static void setup(void)
     control_setup();
     segment = a_segment(sale.catalogue, VOUCHER);
     sk_order_id_make(&gen, segment->slot, EPOCH, order);
-    (void)snprintf(pending, sizeof pending,
-                   "{\"id\":\"%s\",\"voucher_id\":\"7\",\"user_id\":\"" USER "\",\"status\":\"pending\"}", order);
+    (void)snprintf(
+        pending, sizeof pending,
+        "{\"id\":\"%s\",\"voucher_id\":\"7\",\"user_id\":\"" USER "\",\"quantity\":1,\"status\":\"pending\"}", order);
 }
 
 // Another voucher whose segment is in the same slot.
@@ -122,6 +123,40 @@ START_TEST(what_is_anothers_is_not_found)
     answer_look("");
     pg_answers(&rows); // it has been settled meanwhile
     must_be_told(1, SK_VERDICT_NOT_FOUND);
+}
+END_TEST
+
+// A caller without a user sees everyone's. Redis finds an order by its user: without one, what is in the journal may be
+// it.
+START_TEST(who_may_see_all_is_shown_all)
+{
+    for (int64_t journal = 0; journal < 2; journal++) {
+        const struct sk_reply items[] = {TEXT("open"),  TEXT("3"), TEXT("10-5"),    TEXT("5"),
+                                         TEXT("run-1"), NUMBER(2), NUMBER(journal), TEXT("")};
+        const struct sk_reply reply = LIST_OF(items);
+        sk_order_lookup(&control, order, "", 1);
+        const struct asked *asked = the_statement(SK_STATEMENT_FIND_ANY_ORDER);
+        ck_assert_int_eq(asked->argc, 2);
+        ck_assert_str_eq(asked->argv[1], order);
+        pg_answers(&found);
+        must_be_shown(1, "{\"id\":\"x\"}");
+        sk_order_lookup(&control, order, "", 1);
+        pg_answers(&no_rows);
+        pg_answers(&accounts);
+        redis_answers(&reply);
+        (void)the_statement(SK_STATEMENT_FIND_ANY_ORDER);
+        pg_answers(&found); // it has been settled, or set aside, meanwhile
+        must_be_shown(1, "{\"id\":\"x\"}");
+        sk_order_lookup(&control, order, "", 1);
+        pg_answers(&no_rows);
+        pg_answers(&accounts);
+        redis_answers(&reply);
+        pg_answers(&no_rows);
+        if (journal == 0)
+            must_not_be_found(1);
+        else
+            must_be_told(1, SK_VERDICT_PENDING);
+    }
 }
 END_TEST
 
@@ -514,6 +549,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, control_teardown);
     tcase_add_test(tcase, what_postgres_has_is_shown);
     tcase_add_test(tcase, what_is_anothers_is_not_found);
+    tcase_add_test(tcase, who_may_see_all_is_shown_all);
     tcase_add_test(tcase, what_only_redis_has_is_pending);
     tcase_add_test(tcase, what_no_store_has_is_not_found);
     tcase_add_test(tcase, not_found_needs_a_redis_that_can_be_relied_on);

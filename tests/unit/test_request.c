@@ -21,7 +21,7 @@ static socklen_t here_len;
 
 // What the handler saw of the last request, of its parameter `a`.
 static struct {
-    bool handled, bad, sent;
+    bool handled, bad, sent, json;
     enum sk_method method;
     char path[TEXT_SIZE], value[TEXT_SIZE], again[TEXT_SIZE];
     unsigned count;
@@ -48,6 +48,7 @@ static void handle(void *arg, struct sk_request *request)
     seen.handled = true;
     seen.bad = request->query_bad;
     seen.method = request->method;
+    seen.json = sk_request_is_json(request);
     seen.sent = value != NULL;
     ck_assert_ptr_eq(sk_request_query(request, "a", NULL), value);
     ck_assert_ptr_null(sk_request_query(request, "absent", NULL));
@@ -100,15 +101,15 @@ static void teardown(void)
     sk_response_free(malformed);
 }
 
-// Sends one request and takes its answer; the status.
-static long ask(const char *method, const char *target)
+// Sends one request and takes its answer; the status. `field`: a line of the head with its CRLF, or "".
+static long ask_with(const char *method, const char *target, const char *field)
 {
     char text[TEXT_SIZE * 2], reply[REPLY_SIZE];
     ssize_t n = -1;
     memset(&seen, 0, sizeof seen);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&here, here_len), 0);
-    int len = snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: h\r\n\r\n", method, target);
+    int len = snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: h\r\n%s\r\n", method, target, field);
     ck_assert_int_eq(send(fd, text, (size_t)len, MSG_NOSIGNAL), len);
     for (int turns = 0; n < 0; turns++) {
         ck_assert_int_lt(turns, TURNS_MAX);
@@ -120,6 +121,11 @@ static long ask(const char *method, const char *target)
     ck_assert_int_gt(n, 12);
     reply[n] = '\0';
     return strtol(reply + strlen("HTTP/1.1 "), NULL, 10);
+}
+
+static long ask(const char *method, const char *target)
+{
+    return ask_with(method, target, "");
 }
 
 START_TEST(parameters_are_told)
@@ -212,6 +218,29 @@ START_TEST(methods_are_told_apart)
 }
 END_TEST
 
+START_TEST(json_is_told_apart)
+{
+    static const struct {
+        const char *field;
+        bool json;
+    } rows[] = {
+        {"Content-Type: application/json\r\n", true},
+        {"Content-Type: APPLICATION/JSON\r\n", true},
+        {"Content-Type: application/json;charset=utf-8\r\n", true},
+        {"Content-Type: application/json ; x\r\n", true},
+        {"Content-Type: application/jsonx\r\n", false},
+        {"Content-Type: text/json\r\n", false},
+        {"Content-Type: application/json,text\r\n", false},
+        {"Content-Type: \r\n", false},
+        {"", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert_int_eq(ask_with("POST", "/", rows[i].field), 200);
+        ck_assert_msg(seen.json == rows[i].json, "%s", rows[i].field);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("request");
@@ -220,5 +249,6 @@ int main(void)
     tcase_add_test(tcase, a_bad_query_gives_nothing);
     tcase_add_test(tcase, an_absolute_target_has_a_query_as_well);
     tcase_add_test(tcase, methods_are_told_apart);
+    tcase_add_test(tcase, json_is_told_apart);
     return harness_main(tcase, CK_FORK);
 }

@@ -1,0 +1,314 @@
+// A payment is noted by one statement. A move that returns units asks what the order is, lets sale/returns.c return it,
+// and then asks again: what is answered is always what PostgreSQL says, so a repeated call, or one that another call
+// has overtaken, gets the same answer as the first.
+//
+// The units of a retired voucher are PostgreSQL's alone: they are returned there.
+//
+// An order that PostgreSQL does not know is looked for as a question for it would be.
+#include "moves.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "beside.h"
+#include "order_id.h"
+#include "order_lookup.h"
+#include "params.h"
+#include "returns.h"
+
+struct move {
+    struct sk_talk talk;
+    char order_id[SK_UUID_SIZE];
+    char user[SK_USER_SIZE]; // whose order it must be; "": anyone's
+    char by[SK_ADMIN_NAME_SIZE];
+    char why[SK_WHY_MAX + 1]; // "": nothing is said
+    char reference[SK_REFERENCE_MAX + 1], currency[SK_CURRENCY_CHARS + 1];
+    int64_t amount_cents;
+    enum sk_return_move returned_as;
+    bool returned; // and now it is asked what the order is
+};
+
+// The columns of pay_order.sql, find_for_move.sql and note_refunds.sql.
+enum { PAY_OUTCOME, PAY_DOCUMENT };
+enum { FOUND_VOUCHER, FOUND_STATUS, FOUND_ALLOWED, FOUND_DOCUMENT };
+enum { REFUND_OUTCOME, REFUND_VOUCHER, REFUND_STATUS, REFUND_DOCUMENT };
+
+static struct move *move_new(struct sk_control *control, const char *order_id, const char *by, uint64_t ticket,
+                             void (*start)(struct sk_talk *talk));
+static void move_look_further(struct move *move);
+static void move_end_wrong(struct move *move, const char *status);
+static void pay_start(struct sk_talk *talk);
+static void pay_on_row(void *arg, const struct sk_result *result);
+static void cancel_start(struct sk_talk *talk);
+static void cancel_on_row(void *arg, const struct sk_result *result);
+static void refund_start(struct sk_talk *talk);
+static void refund_on_row(void *arg, const struct sk_result *result);
+static void return_begin(struct move *move, int64_t voucher_id);
+static void return_on_voucher(struct sk_talk *talk, enum sk_beside beside);
+static void return_in(struct move *move, struct sk_segment *segment);
+static void return_on_end(void *arg, enum sk_return_end end);
+static void return_retired(struct move *move);
+static void return_on_retired(void *arg, const struct sk_result *result);
+
+// ---- all moves ----
+
+static void move_put(char *out, size_t size, const char *text)
+{
+    size_t len = strlen(text);
+    SK_ASSERT(len < size);
+    memcpy(out, text, len + 1);
+}
+
+// NULL: it was answered.
+static struct move *move_new(struct sk_control *control, const char *order_id, const char *by, uint64_t ticket,
+                             void (*start)(struct sk_talk *talk))
+{
+    struct move *move = sk_talk_new(control, ticket, NULL, sizeof *move, start);
+    if (move == NULL)
+        return NULL;
+    move_put(move->order_id, sizeof move->order_id, order_id);
+    move_put(move->by, sizeof move->by, by);
+    return move;
+}
+
+// PostgreSQL does not know it: the question for it answers.
+static void move_look_further(struct move *move)
+{
+    struct sk_control *control = move->talk.control;
+    char order_id[SK_UUID_SIZE], user[SK_USER_SIZE];
+    uint64_t ticket = sk_talk_take_ticket(&move->talk);
+    memcpy(order_id, move->order_id, sizeof order_id);
+    memcpy(user, move->user, sizeof user);
+    sk_talk_end(&move->talk, SK_VERDICT_PENDING, NULL);
+    sk_order_lookup_pending(control, order_id, user, ticket);
+}
+
+static void move_end_wrong(struct move *move, const char *status)
+{
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_WRONG_STATE, .status = status};
+    sk_talk_end_with(&move->talk, &outcome);
+}
+
+// ---- pay ----
+
+void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
+                 uint64_t ticket)
+{
+    struct move *move = move_new(control, order_id, by, ticket, pay_start);
+    if (move == NULL)
+        return;
+    move_put(move->reference, sizeof move->reference, payment->reference);
+    move_put(move->currency, sizeof move->currency, payment->currency);
+    move->amount_cents = payment->amount_cents;
+    sk_talk_start(&move->talk);
+}
+
+static void pay_start(struct sk_talk *talk)
+{
+    struct move *move = (struct move *)talk;
+    char slot[SK_PARAM_NUMBER_SIZE], cents[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)),
+                            move->order_id,
+                            move->reference,
+                            sk_params_number(cents, move->amount_cents),
+                            move->currency,
+                            move->by};
+    sk_talk_ask_pg(talk, SK_STATEMENT_PAY_ORDER, 6, params, pay_on_row);
+}
+
+static void pay_on_row(void *arg, const struct sk_result *result)
+{
+    static const struct {
+        const char *outcome;
+        enum sk_verdict verdict;
+    } ends[] = {
+        {"paid", SK_VERDICT_FOUND},
+        {"already", SK_VERDICT_FOUND},
+        {"to_refund", SK_VERDICT_FOUND},
+        {"already_paid", SK_VERDICT_ALREADY_PAID},
+        {"reference_used", SK_VERDICT_REFERENCE_USED},
+        {"wrong_amount", SK_VERDICT_WRONG_AMOUNT},
+    };
+    struct move *move = arg;
+    size_t i = 0;
+    if (result->rows == NULL) {
+        sk_talk_end(&move->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    const char *outcome = sk_rows_text(result->rows, 0, PAY_OUTCOME);
+    while (i < sizeof ends / sizeof ends[0] && strcmp(ends[i].outcome, outcome) != 0)
+        i++;
+    if (i == sizeof ends / sizeof ends[0]) // unknown
+        move_look_further(move);
+    else
+        sk_talk_end(&move->talk, ends[i].verdict, sk_rows_text(result->rows, 0, PAY_DOCUMENT));
+}
+
+// ---- cancel ----
+
+void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+{
+    struct move *move = move_new(control, order_id, "user", ticket, cancel_start);
+    if (move == NULL)
+        return;
+    move_put(move->user, sizeof move->user, user);
+    move->returned_as = SK_RETURN_CANCELLED;
+    sk_talk_start(&move->talk);
+}
+
+static void cancel_start(struct sk_talk *talk)
+{
+    struct move *move = (struct move *)talk;
+    char slot[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)), move->order_id, move->user,
+                            "cancelled"};
+    sk_talk_ask_pg(talk, SK_STATEMENT_FIND_FOR_MOVE, 4, params, cancel_on_row);
+}
+
+static void cancel_on_row(void *arg, const struct sk_result *result)
+{
+    struct move *move = arg;
+    const struct sk_rows *rows = result->rows;
+    if (rows == NULL) {
+        sk_talk_end(&move->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    if (sk_rows_count(rows) == 0) {
+        move_look_further(move);
+        return;
+    }
+    const char *document = sk_rows_text(rows, 0, FOUND_DOCUMENT), *status = sk_rows_text(rows, 0, FOUND_STATUS);
+    bool allowed = strcmp(sk_rows_text(rows, 0, FOUND_ALLOWED), "t") == 0;
+    if (document == NULL) // another user's
+        sk_talk_end(&move->talk, SK_VERDICT_NOT_FOUND, NULL);
+    else if (strcmp(status, "cancelled") == 0)
+        sk_talk_end(&move->talk, SK_VERDICT_FOUND, document);
+    else if (!allowed)
+        move_end_wrong(move, status);
+    else
+        return_begin(move, sk_rows_number(rows, 0, FOUND_VOUCHER));
+}
+
+// ---- refund ----
+
+void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
+                    uint64_t ticket)
+{
+    struct move *move = move_new(control, order_id, by, ticket, refund_start);
+    if (move == NULL)
+        return;
+    if (refund->why != NULL)
+        move_put(move->why, sizeof move->why, refund->why);
+    move->returned_as = refund->restock ? SK_RETURN_REFUNDED : SK_RETURN_REFUNDED_KEPT;
+    sk_talk_start(&move->talk);
+}
+
+static const char *move_why(const struct move *move)
+{
+    return move->why[0] == '\0' ? NULL : move->why;
+}
+
+static void refund_start(struct sk_talk *talk)
+{
+    struct move *move = (struct move *)talk;
+    char slot[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)), move->order_id, move->by,
+                            move_why(move)};
+    sk_talk_ask_pg(talk, SK_STATEMENT_NOTE_REFUNDS, 4, params, refund_on_row);
+}
+
+static void refund_on_row(void *arg, const struct sk_result *result)
+{
+    struct move *move = arg;
+    const struct sk_rows *rows = result->rows;
+    if (rows == NULL) {
+        sk_talk_end(&move->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    const char *outcome = sk_rows_text(rows, 0, REFUND_OUTCOME);
+    if (strcmp(outcome, "unknown") == 0)
+        move_look_further(move);
+    else if (strcmp(outcome, "refunded") == 0)
+        sk_talk_end(&move->talk, SK_VERDICT_FOUND, sk_rows_text(rows, 0, REFUND_DOCUMENT));
+    else if (strcmp(outcome, "returns") == 0)
+        return_begin(move, sk_rows_number(rows, 0, REFUND_VOUCHER));
+    else
+        move_end_wrong(move, sk_rows_text(rows, 0, REFUND_STATUS));
+}
+
+// ---- returning units ----
+
+// The order's status allows it. If it still does after a return, that has not been made.
+static void return_begin(struct move *move, int64_t voucher_id)
+{
+    if (move->returned)
+        sk_talk_end(&move->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else
+        sk_beside_find(&move->talk, voucher_id, return_on_voucher);
+}
+
+static void return_on_voucher(struct sk_talk *talk, enum sk_beside beside)
+{
+    struct move *move = (struct move *)talk;
+    unsigned slot = sk_order_id_slot(move->order_id);
+    struct sk_segment *segment = NULL;
+    if (beside == SK_BESIDE_OLD) {
+        return_retired(move);
+        return;
+    }
+    for (unsigned i = 0; beside == SK_BESIDE_FOUND && i < talk->voucher->segment_count; i++) {
+        if (talk->voucher->segments[i] != NULL && talk->voucher->segments[i]->slot == slot)
+            segment = talk->voucher->segments[i];
+    }
+    if (segment == NULL) // not all of the voucher is known yet
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else
+        return_in(move, segment);
+}
+
+static void return_in(struct move *move, struct sk_segment *segment)
+{
+    enum sk_status status = sk_return_order(move->talk.control->returns, segment, move->order_id, move->returned_as,
+                                            move->by, move_why(move), return_on_end, move);
+    if (status != SK_OK)
+        sk_talk_end(&move->talk, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
+}
+
+static void return_on_end(void *arg, enum sk_return_end end)
+{
+    struct move *move = arg;
+    if (end == SK_RETURN_LOADING || end == SK_RETURN_UNAVAILABLE) {
+        sk_talk_end(&move->talk, end == SK_RETURN_LOADING ? SK_VERDICT_LOADING : SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    move->returned = true;
+    move->talk.start(&move->talk);
+}
+
+static void return_retired(struct move *move)
+{
+    static const char *const names[] = {[SK_RETURN_CANCELLED] = "cancelled",
+                                        [SK_RETURN_REFUNDED] = "refunded",
+                                        [SK_RETURN_REFUNDED_KEPT] = "refunded-kept"};
+    char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)),
+                            sk_params_number(voucher, move->talk.finding.id),
+                            move->order_id,
+                            names[move->returned_as],
+                            move->by,
+                            move_why(move)};
+    sk_talk_ask_pg(&move->talk, SK_STATEMENT_RETURN_RETIRED, 6, params, return_on_retired);
+}
+
+// Stale: the voucher is not retired any more, or not yet.
+static void return_on_retired(void *arg, const struct sk_result *result)
+{
+    struct move *move = arg;
+    const char *outcome = result->rows == NULL ? NULL : sk_rows_text(result->rows, 0, 0);
+    if (outcome == NULL || strcmp(outcome, "stale") == 0) {
+        sk_talk_end(&move->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    move->returned = true;
+    move->talk.start(&move->talk);
+}

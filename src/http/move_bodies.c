@@ -1,0 +1,62 @@
+// Names, types and bounds of the members; what every body goes through is in fields.c.
+#include "move_bodies.h"
+
+// The most that an order can cost: 1,000 units of the highest price.
+static const int64_t amount_max_cents = INT64_C(100000000000000);
+
+enum payment_member { REFERENCE, AMOUNT, CURRENCY, PAYMENT_MEMBERS };
+
+static const struct sk_field payment_members[PAYMENT_MEMBERS] = {
+    [REFERENCE] = {.name = "reference", .detail = "must be a string of 1 to 64 visible ASCII characters"},
+    [AMOUNT] = {.name = "amount_cents", .detail = "must be an integer from 0 to 100000000000000"},
+    [CURRENCY] = {.name = "currency", .detail = "must be a string of three letters from A to Z"},
+};
+
+enum refund_member { RESTOCK, WHY, REFUND_MEMBERS };
+
+static const struct sk_field refund_members[REFUND_MEMBERS] = {
+    [RESTOCK] = {.name = "restock", .detail = "must be true or false", .optional = true},
+    [WHY] = {.name = "why", .detail = "must be a string of at most 200 bytes", .optional = true},
+};
+
+static bool bodies_are_all_in(const char *text, char first, char last);
+
+enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read)
+{
+    const json_t *values[PAYMENT_MEMBERS];
+    if (sk_fields_open(read, body, len, payment_members, PAYMENT_MEMBERS, values)) {
+        const bool good[PAYMENT_MEMBERS] = {
+            [REFERENCE] = sk_fields_text(values[REFERENCE], 1, SK_REFERENCE_MAX, &payment->reference) &&
+                          bodies_are_all_in(payment->reference, '!', '~'),
+            [AMOUNT] = sk_fields_integer(values[AMOUNT], 0, amount_max_cents, &payment->amount_cents),
+            [CURRENCY] = sk_fields_text(values[CURRENCY], SK_CURRENCY_CHARS, SK_CURRENCY_CHARS, &payment->currency) &&
+                         bodies_are_all_in(payment->currency, 'A', 'Z'),
+        };
+        for (int i = 0; i < PAYMENT_MEMBERS; i++) {
+            if (values[i] != NULL && !good[i])
+                sk_fields_refuse(read, payment_members[i].name, payment_members[i].detail);
+        }
+    }
+    return sk_fields_end(read);
+}
+
+static bool bodies_are_all_in(const char *text, char first, char last)
+{
+    while (*text >= first && *text <= last)
+        text++;
+    return *text == '\0';
+}
+
+enum sk_verdict sk_refund_read(const char *body, size_t len, struct sk_refund *refund, struct sk_fields *read)
+{
+    const json_t *values[REFUND_MEMBERS];
+    *refund = (struct sk_refund){0};
+    if (sk_fields_open(read, body, len, refund_members, REFUND_MEMBERS, values)) {
+        if (values[RESTOCK] != NULL && !json_is_boolean(values[RESTOCK]))
+            sk_fields_refuse(read, refund_members[RESTOCK].name, refund_members[RESTOCK].detail);
+        if (values[WHY] != NULL && !sk_fields_text(values[WHY], 0, SK_WHY_MAX, &refund->why))
+            sk_fields_refuse(read, refund_members[WHY].name, refund_members[WHY].detail);
+        refund->restock = json_is_true(values[RESTOCK]);
+    }
+    return sk_fields_end(read);
+}

@@ -1,0 +1,170 @@
+// The bodies of POST /orders/{id}/pay and /refund: 400 for what has not the expected members, 422 for a value of the
+// wrong type or out of range, and either with a list of all that is wrong. What holds for every body is in
+// test_terms.c.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "move_bodies.h"
+#include "stack.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+#define PAYMENT(reference, cents, currency) \
+    "{\"reference\":" reference ",\"amount_cents\":" cents ",\"currency\":" currency "}"
+#define REFERENCE(value) PAYMENT(value, "100", "\"CNY\"")
+#define CENTS(value)     PAYMENT("\"ref-1\"", value, "\"CNY\"")
+#define CURRENCY(value)  PAYMENT("\"ref-1\"", "100", value)
+#define CHARS_64         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+struct row {
+    const char *body;
+    enum sk_verdict verdict;
+    const char *wrong; // the pointers, each after a blank
+};
+
+static enum sk_verdict read_payment(const char *body, size_t len, struct sk_fields *read)
+{
+    struct sk_payment payment;
+    return sk_payment_read(body, len, &payment, read);
+}
+
+static enum sk_verdict read_refund(const char *body, size_t len, struct sk_fields *read)
+{
+    struct sk_refund refund;
+    return sk_refund_read(body, len, &refund, read);
+}
+
+static void must_read_all(enum sk_verdict (*read_body)(const char *body, size_t len, struct sk_fields *read),
+                          const struct row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct sk_fields read;
+        char wrong[256] = "", *copy = strdup(rows[i].body); // of its very size, and a NUL
+        size_t at, len = strlen(copy);
+        json_t *error;
+        enum sk_verdict is = read_body(copy, len, &read);
+        json_array_foreach(read.errors, at, error)
+        {
+            size_t n = strlen(wrong);
+            ck_assert_str_ne(json_string_value(json_object_get(error, "detail")), "");
+            (void)snprintf(wrong + n, sizeof wrong - n, " %s", json_string_value(json_object_get(error, "pointer")));
+        }
+        ck_assert_msg(is == rows[i].verdict && strcmp(wrong, rows[i].wrong) == 0, "%s '%s': %s", sk_verdict_code(is),
+                      wrong, rows[i].body);
+        sk_fields_free(&read);
+        free(copy);
+    }
+}
+
+START_TEST(a_payment_is_read)
+{
+    static const char body[] = "{\"currency\":\"EUR\",\"amount_cents\":100000000000000,\"reference\":\"!~\\u0041\"}";
+    struct sk_payment payment;
+    struct sk_fields read;
+    ck_assert_int_eq(sk_payment_read(body, sizeof body - 1, &payment, &read), SK_VERDICT_FOUND);
+    ck_assert_ptr_null(read.errors);
+    ck_assert_str_eq(payment.reference, "!~A");
+    ck_assert_int_eq(payment.amount_cents, INT64_C(100000000000000));
+    ck_assert_str_eq(payment.currency, "EUR");
+    sk_fields_free(&read);
+}
+END_TEST
+
+START_TEST(payments_that_are_wrong_are_refused)
+{
+    static const struct row rows[] = {
+        {"", SK_VERDICT_BAD_JSON, " "},
+        {"{", SK_VERDICT_BAD_JSON, " "},
+        {"[]", SK_VERDICT_BAD_JSON, " "},
+        {"null", SK_VERDICT_BAD_JSON, " "},
+        {"{}", SK_VERDICT_BAD_JSON, " /reference /amount_cents /currency"},
+        {"{\"reference\":\"a\",\"amount_cents\":1}", SK_VERDICT_BAD_JSON, " /currency"},
+        {"{\"reference\":\"a\",\"reference\":\"b\",\"amount_cents\":1,\"currency\":\"CNY\"}", SK_VERDICT_BAD_JSON, " "},
+        {"{\"reference\":\"a\",\"amount_cents\":1,\"currency\":\"CNY\",\"status\":\"paid\"}", SK_VERDICT_BAD_JSON,
+         " /status"},
+        {"{\"reference\":\"\",\"amount_cents\":1,\"currency\":\"CNY\",\"x\":1}", SK_VERDICT_BAD_JSON, " /x /reference"},
+        {REFERENCE("\"" CHARS_64 "\""), SK_VERDICT_FOUND, ""},
+        {REFERENCE("\"" CHARS_64 "x\""), SK_VERDICT_INVALID, " /reference"},
+        {REFERENCE("\"\""), SK_VERDICT_INVALID, " /reference"},
+        {REFERENCE("\"a b\""), SK_VERDICT_INVALID, " /reference"},
+        {REFERENCE("\"a\\u007f\""), SK_VERDICT_INVALID, " /reference"},
+        {REFERENCE("\"a\\n\""), SK_VERDICT_INVALID, " /reference"},
+        {REFERENCE("\"\\u4ed8\""), SK_VERDICT_INVALID, " /reference"},
+        {REFERENCE("\"a\\u0000\""), SK_VERDICT_BAD_JSON, " "},
+        {REFERENCE("7"), SK_VERDICT_INVALID, " /reference"},
+        {REFERENCE("null"), SK_VERDICT_INVALID, " /reference"},
+        {CENTS("0"), SK_VERDICT_FOUND, ""}, // what is free is paid as such
+        {CENTS("-1"), SK_VERDICT_INVALID, " /amount_cents"},
+        {CENTS("1.0"), SK_VERDICT_INVALID, " /amount_cents"},
+        {CENTS("1e2"), SK_VERDICT_INVALID, " /amount_cents"},
+        {CENTS("\"100\""), SK_VERDICT_INVALID, " /amount_cents"},
+        {CENTS("true"), SK_VERDICT_INVALID, " /amount_cents"},
+        {CENTS("100000000000001"), SK_VERDICT_INVALID, " /amount_cents"},
+        {CENTS("9223372036854775808"), SK_VERDICT_BAD_JSON, " "},
+        {CENTS("1e999"), SK_VERDICT_BAD_JSON, " "},
+        {CURRENCY("\"cny\""), SK_VERDICT_INVALID, " /currency"},
+        {CURRENCY("\"CN\""), SK_VERDICT_INVALID, " /currency"},
+        {CURRENCY("\"CNYX\""), SK_VERDICT_INVALID, " /currency"},
+        {CURRENCY("\"C Y\""), SK_VERDICT_INVALID, " /currency"},
+        {CURRENCY("156"), SK_VERDICT_INVALID, " /currency"},
+        {PAYMENT("1", "-1", "\"\""), SK_VERDICT_INVALID, " /reference /amount_cents /currency"},
+    };
+    must_read_all(read_payment, rows, COUNT(rows));
+}
+END_TEST
+
+START_TEST(a_refund_is_read)
+{
+    static const struct {
+        const char *body;
+        bool restock;
+        const char *why;
+    } rows[] = {
+        {"{}", false, NULL},
+        {"{\"restock\":true}", true, NULL},
+        {"{\"restock\":false,\"why\":\"\\u574f\\n\"}", false, "\xe5\x9d\x8f\n"},
+        {"{\"why\":\"\"}", false, ""},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct sk_refund refund;
+        struct sk_fields read;
+        ck_assert_int_eq(sk_refund_read(rows[i].body, strlen(rows[i].body), &refund, &read), SK_VERDICT_FOUND);
+        ck_assert_int_eq(refund.restock, rows[i].restock);
+        ck_assert_pstr_eq(refund.why, rows[i].why);
+        sk_fields_free(&read);
+    }
+}
+END_TEST
+
+START_TEST(refunds_that_are_wrong_are_refused)
+{
+#define FIFTY "01234567890123456789012345678901234567890123456789"
+    static const struct row rows[] = {
+        {"", SK_VERDICT_BAD_JSON, " "},
+        {"true", SK_VERDICT_BAD_JSON, " "},
+        {"{\"restock\":true,\"restock\":false}", SK_VERDICT_BAD_JSON, " "},
+        {"{\"Restock\":true}", SK_VERDICT_BAD_JSON, " /Restock"},
+        {"{\"amount_cents\":1}", SK_VERDICT_BAD_JSON, " /amount_cents"},
+        {"{\"restock\":1}", SK_VERDICT_INVALID, " /restock"},
+        {"{\"restock\":\"true\"}", SK_VERDICT_INVALID, " /restock"},
+        {"{\"restock\":null}", SK_VERDICT_INVALID, " /restock"},
+        {"{\"why\":null}", SK_VERDICT_INVALID, " /why"},
+        {"{\"why\":[\"a\"],\"restock\":0}", SK_VERDICT_INVALID, " /restock /why"},
+        {"{\"why\":\"" FIFTY FIFTY FIFTY FIFTY "\"}", SK_VERDICT_FOUND, ""},
+        {"{\"why\":\"" FIFTY FIFTY FIFTY FIFTY "x\"}", SK_VERDICT_INVALID, " /why"},
+        {"{\"why\":\"a\\u0000\"}", SK_VERDICT_BAD_JSON, " "},
+    };
+    must_read_all(read_refund, rows, COUNT(rows));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("move_bodies");
+    tcase_add_test(tcase, a_payment_is_read);
+    tcase_add_test(tcase, payments_that_are_wrong_are_refused);
+    tcase_add_test(tcase, a_refund_is_read);
+    tcase_add_test(tcase, refunds_that_are_wrong_are_refused);
+    return harness_main(tcase, CK_FORK);
+}
