@@ -16,10 +16,10 @@ uint64_t uv_now(const uv_loop_t *of)
     return now_ms;
 }
 
-struct sk_timer *sk_timer_open(uv_loop_t *on, uint32_t every_ms, sk_timer_cb *tick, void *arg)
+struct sk_timer *sk_timer_open(uv_loop_t *loop, uint32_t every_ms, sk_timer_cb *tick, void *arg)
 {
     static int one;
-    (void)on;
+    (void)loop;
     on_time = tick;
     on_time_arg = arg;
     due_ms = every_ms > 0 ? now_ms + every_ms : 0;

@@ -1,6 +1,7 @@
 // Listeners of vouchers: what they cost Redis, how often each is told, and what.
-#include "fake_control.h"
 #include "fake_timer.h"
+
+#include "fake_control.h"
 
 #include "live.h"
 

@@ -1,7 +1,8 @@
 // Requests that wait for an order's change: what all of them together ask, and that a change is told once whatever is
 // lost between.
-#include "fake_control.h"
 #include "fake_timer.h"
+
+#include "fake_control.h"
 
 #include "waiting.h"
 
