@@ -407,8 +407,10 @@ static void server_expire(struct sk_server *server, bool waiting_too)
         struct sk_connection *connection = &server->connections.all[i];
         if (connection->phase == SK_PHASE_PARKED || (waiting_too && connection->phase == SK_PHASE_WAITING))
             server->handler.expired(server->handler.arg, &connection->request);
-        else if (connection->phase == SK_PHASE_STREAMING || connection->phase == SK_PHASE_STUCK)
+        else if (connection->phase == SK_PHASE_STREAMING)
             server_end_stream(server, connection);
+        else if (connection->phase == SK_PHASE_STUCK)
+            sk_connection_drop(connection); // it would hold up the end until its time is over
     }
 }
 
