@@ -28,6 +28,7 @@
 #include "listener.h"
 #include "live.h"
 #include "log.h"
+#include "moves.h"
 #include "order_lookup.h"
 #include "purchase.h"
 #include "routes.h"
@@ -300,6 +301,41 @@ void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t 
 void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t ticket)
 {
     sk_letters_requeue(control, voucher_id, letter, ticket);
+}
+
+// ---- an order's moves ----
+
+static void move(const char *order_id, uint64_t ticket)
+{
+    MUST(sk_uuid_valid(order_id) && was_sent(order_id));
+    inquire(order_id[SK_UUID_CHARS - 1], ticket);
+}
+
+void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+{
+    (void)control;
+    must_be_a_user(user);
+    move(order_id, ticket);
+}
+
+void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
+                 uint64_t ticket)
+{
+    (void)control;
+    (void)by;
+    MUST(was_sent(ADMIN_TOKEN));
+    MUST(payment->reference[0] != '\0' && strlen(payment->currency) == SK_CURRENCY_CHARS);
+    move(order_id, ticket);
+}
+
+void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
+                    uint64_t ticket)
+{
+    (void)control;
+    (void)by;
+    MUST(was_sent(ADMIN_TOKEN));
+    MUST(refund->why == NULL || strlen(refund->why) <= SK_WHY_MAX);
+    move(order_id, ticket);
 }
 
 // ---- requests that take their time ----
