@@ -27,6 +27,7 @@ DECLARE
         'refuse_orders(integer, bigint, uuid[], text[], text[], smallint[]),'
         'return_orders(integer, bigint, bigint, uuid[], text, text, text), due_orders(integer, bigint, uuid, integer),'
         'find_order(integer, uuid, text),'
+        'orders_moved(text), orders_changed(integer[], uuid[], text[], text[]),'
         'find_any_order(integer, uuid), find_for_move(integer, uuid, text, order_status),'
         'voucher_of_order(integer, uuid), pay_order(integer, uuid, text, bigint, text, text),'
         'note_refunds(integer, uuid, text, text), return_retired(integer, bigint, uuid, text, text, text),'

@@ -104,12 +104,15 @@ void sk_handle_outcome(const struct sk_context *context, struct sk_request *requ
         if (!call->respond_async)
             return; // the commit answers, or the deadline
     }
-    handle_answer_outcome(context, request, outcome);
+    if (!sk_handle_goes_on(context, request, outcome))
+        handle_answer_outcome(context, request, outcome);
 }
 
 void sk_handle_expired(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_outcome accepted = {.order_id = sk_call_of(request)->order_id};
+    if (sk_handle_overtime(context, request))
+        return;
     if (sk_call_of(request)->accepted)
         handle_answer_order(context, request, SK_VERDICT_ACCEPTED, &accepted);
     else
@@ -179,7 +182,10 @@ static void handle_answer_order(const struct sk_context *context, struct sk_requ
 void sk_handle_order(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
-    sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
+    if (!sk_handle_read_wait(request))
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+    else
+        sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
 }
 
 // ---- vouchers ----
