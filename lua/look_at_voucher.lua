@@ -3,7 +3,7 @@
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)
 -- ARGV  1 user, or nothing
 --
--- Returns { state, epoch, last, stock, run, number of buyers, entries in the journal, the user's order id, change number,
+-- Returns { state, epoch, last, stock, run, number of buyers, entries in the journal, the user's order, change number,
 -- begin_ms, end_ms }; what is missing is empty, and so is `run` where change number and window are not three numbers.
 
 local function is_number(text)

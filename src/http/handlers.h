@@ -25,7 +25,9 @@ struct sk_call {
     char order_id[SK_UUID_SIZE]; // of the path; or of the order, once one is accepted
     int64_t voucher_id, letter_id;
     int64_t if_match;   // OPERATE: the version that the change is meant for; 0: whichever it is
+    uint16_t quantity;  // units that are asked for
     bool accepted;      // the order waits for its commit
+    bool repeats;       // an order that came with the same Idempotency-Key: its first answer is given again
     bool respond_async; // and the client does not
 };
 
