@@ -136,7 +136,10 @@ static void handle_answer_outcome(const struct sk_context *context, struct sk_re
         handle_answer_order(context, request, outcome->verdict, outcome);
         break;
     case SK_VERDICT_INVALID:
-        handle_refuse_quantity(context, request, outcome->left);
+        if (outcome->left > 0)
+            handle_refuse_quantity(context, request, outcome->left);
+        else
+            sk_answer_refusal(context->answers, request, outcome->verdict);
         break;
     case SK_VERDICT_FOUND:
         if (call->repeats)
