@@ -29,7 +29,7 @@ DECLARE
         'set_aside(integer, bigint, text, bytea, text, text),'
         'list_dead_letters(integer, bigint), find_dead_letter(integer, bigint, bigint),'
         'write_off(integer, bigint, bigint), end_settled_letters(),'
-        'segment_accounts(integer[], bigint[]), rebuild_epoch(integer, bigint, bigint),'
+        'segment_accounts(integer[], bigint[]), settlement(bigint), rebuild_epoch(integer, bigint, bigint),'
         'rebuild_stock(integer, bigint, bigint), rebuild_buyers(integer, bigint, uuid, integer)';
 BEGIN
     EXECUTE 'REVOKE EXECUTE ON FUNCTION ' || v_functions || ' FROM PUBLIC';
