@@ -13,7 +13,6 @@ enum { COLUMN_SLOT, COLUMN_VOUCHER, COLUMN_EPOCH, COLUMN_JOURNAL_MS, COLUMN_JOUR
 
 static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value);
 static bool audit_is_behind(const struct sk_account *account, const struct sk_look *now);
-static bool audit_is_at_rest(const struct sk_look *before, const struct sk_look *now);
 
 void sk_account_query_begin(struct sk_account_query *query)
 {
@@ -107,7 +106,7 @@ enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look 
     // A new epoch is PostgreSQL's before it is Redis's: one that Redis had before cannot be unknown to it.
     if (now->epoch > account->epoch)
         return before->present && before->epoch == now->epoch ? SK_BOOKS_DIFFER : SK_BOOKS_AGREE;
-    if (audit_is_at_rest(before, now) && (now->stock != account->stock || now->buyers != account->buyers))
+    if (sk_look_is_at_rest(before, now) && (now->stock != account->stock || now->buyers != account->buyers))
         return SK_BOOKS_DIFFER;
     return SK_BOOKS_AGREE;
 }
@@ -120,7 +119,7 @@ static bool audit_is_behind(const struct sk_account *account, const struct sk_lo
     return sk_journal_compare(last, account->newest) < 0;
 }
 
-static bool audit_is_at_rest(const struct sk_look *before, const struct sk_look *now)
+bool sk_look_is_at_rest(const struct sk_look *before, const struct sk_look *now)
 {
     return before->present && !before->loading && before->journal == 0 && now->journal == 0 &&
            before->epoch == now->epoch && before->stock == now->stock && before->buyers == now->buyers &&
