@@ -32,7 +32,11 @@ static const struct key keys[] = {
     {"SECKILL_DATABASE_URL", SECRET, AT(database_url), NULL, 0, 0, "URI", "PostgreSQL, as libpq reads it; required"},
     {"SECKILL_REDIS_URL", SECRET, AT(redis_url), "redis://127.0.0.1:6379", 0, 0, "URI",
      "redis://[:password@]host[:port][/db] or unix:///path"},
-    {"SECKILL_ADMIN_TOKEN", SECRET, AT(admin_token), NULL, 0, 0, "", "bearer token of admin calls; off without one"},
+    {"SECKILL_ADMIN_TOKEN", SECRET, AT(admin_token), NULL, 0, 0, "", "bearer token of admin calls, with all roles"},
+    {"SECKILL_ADMIN_TOKENS", SECRET, AT(admin_tokens), NULL, 0, 0, "",
+     "more of them, a line each: name role[,role...] token; roles: read, operate, payments"},
+    {"SECKILL_PAYMENT_SECRET", SECRET, AT(payment_secret), NULL, 0, 0, "",
+     "signs payment callbacks (HMAC-SHA256); 16 bytes at least"},
     {"SECKILL_MAX_CONNECTIONS", NUMBER, AT(max_connections), "4096", 1, 65536, "", "client connections of a reactor"},
     {"SECKILL_BODY_MAX_BYTES", NUMBER, AT(body_max_bytes), "16384", 0, 1048576, "bytes", "largest request body"},
     {"SECKILL_HEADER_MAX_BYTES", NUMBER, AT(header_max_bytes), "8192", 4096, 1048576, "bytes",
@@ -61,7 +65,12 @@ static const struct key keys[] = {
     {"SECKILL_LOG_LEVEL", TEXT, AT(log_level), "info", 0, 0, "", "debug, info, warn or error"},
 };
 
-enum { KEY_COUNT = sizeof keys / sizeof keys[0], SECRET_MAX_BYTES = 4096, NAME_MAX_CHARS = 64 };
+enum {
+    KEY_COUNT = sizeof keys / sizeof keys[0],
+    SECRET_MAX_BYTES = 32768,
+    PAYMENT_SECRET_MIN = 16,
+    NAME_MAX_CHARS = 64
+};
 
 // SECKILL_BATCH_MAX -> batch-max
 static void config_option_name(const struct key *key, char out[NAME_MAX_CHARS])
@@ -199,6 +208,10 @@ static enum sk_status config_check_together(const struct sk_config *config, FILE
     if (config->orders_max < config->batch_max) {
         (void)fprintf(err, "seckill: SECKILL_ORDERS_MAX: %" PRId64 " is less than SECKILL_BATCH_MAX, %" PRId64 "\n",
                       config->orders_max, config->batch_max);
+        return SK_FAIL;
+    }
+    if (config->payment_secret != NULL && strlen(config->payment_secret) < PAYMENT_SECRET_MIN) {
+        (void)fprintf(err, "seckill: SECKILL_PAYMENT_SECRET: is shorter than %d bytes\n", PAYMENT_SECRET_MIN);
         return SK_FAIL;
     }
     return SK_OK;

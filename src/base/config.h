@@ -9,10 +9,12 @@
 #include "status.h"
 
 struct sk_config {
-    char *listen;       // host:port
-    char *database_url; // secret
-    char *redis_url;    // secret
-    char *admin_token;  // secret; NULL: admin calls are off
+    char *listen;         // host:port
+    char *database_url;   // secret
+    char *redis_url;      // secret
+    char *admin_token;    // secret; NULL: none
+    char *admin_tokens;   // secret: lines (http/tokens.h); NULL: none
+    char *payment_secret; // secret; NULL: payment callbacks are not taken
     char *log_level;
     int64_t reactors;
     int64_t max_connections;

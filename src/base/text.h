@@ -9,6 +9,9 @@
 
 enum { SK_USER_MAX = 64, SK_USER_SIZE = SK_USER_MAX + 1 };
 
+// The name of an admin's token, or of what else makes admin calls.
+enum { SK_ADMIN_NAME_MAX = 64, SK_ADMIN_NAME_SIZE = SK_ADMIN_NAME_MAX + 1 };
+
 // A decimal number of the whole text: no sign, no leading zero, at most `most`.
 bool sk_text_number(const char *text, uint64_t most, uint64_t *value);
 

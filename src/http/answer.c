@@ -136,7 +136,7 @@ static struct sk_response *answer_make_problem(enum sk_verdict verdict, const ch
         (void)snprintf(seconds, sizeof seconds, "%" PRIu64, (retry_after_ms + 999) / 1000);
         sk_response_header(response, "Retry-After", seconds);
     }
-    if (verdict == SK_VERDICT_UNAUTHENTICATED)
+    if (sk_verdict_http_status(verdict) == 401)
         sk_response_header(response, "WWW-Authenticate", "Bearer");
     return response;
 }

@@ -4,8 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-static bool auth_equal_in_constant_time(const char *a, const char *b);
-
 bool sk_auth_user(const struct sk_request *request, char user[SK_USER_SIZE])
 {
     unsigned count;
@@ -16,25 +14,18 @@ bool sk_auth_user(const struct sk_request *request, char user[SK_USER_SIZE])
     return true;
 }
 
-enum sk_verdict sk_auth_admin(const struct sk_request *request, const char *token)
+enum sk_verdict sk_auth_admin(const struct sk_request *request, const struct sk_tokens *tokens, enum sk_role role,
+                              char name[SK_ADMIN_NAME_SIZE])
 {
     static const char scheme[] = "Bearer ";
     unsigned count;
-    if (token == NULL)
+    if (!sk_tokens_any(tokens))
         return SK_VERDICT_ADMIN_OFF;
     const char *value = sk_request_header(request, "authorization", &count);
-    if (count != 1 || strncasecmp(value, scheme, sizeof scheme - 1) != 0 ||
-        !auth_equal_in_constant_time(value + sizeof scheme - 1, token))
+    if (count != 1 || strncasecmp(value, scheme, sizeof scheme - 1) != 0)
         return SK_VERDICT_UNAUTHENTICATED;
-    return SK_VERDICT_FOUND;
-}
-
-// Takes as long for a wrong token as for the right one; only the length can be learnt.
-static bool auth_equal_in_constant_time(const char *a, const char *b)
-{
-    size_t a_len = strlen(a), b_len = strlen(b);
-    unsigned char difference = a_len != b_len;
-    for (size_t i = 0; i < a_len; i++)
-        difference |= (unsigned char)(a[i] ^ b[b_len == 0 ? 0 : i % b_len]);
-    return difference == 0;
+    unsigned roles = sk_tokens_find(tokens, value + sizeof scheme - 1, name);
+    if (roles == 0)
+        return SK_VERDICT_UNAUTHENTICATED;
+    return (roles & role) != 0 ? SK_VERDICT_FOUND : SK_VERDICT_FORBIDDEN;
 }

@@ -20,9 +20,11 @@ struct sk_context {
 // What is remembered of a request while it is handled: in its note. The routes have filled in what the path and the
 // caller's fields say, as far as the route has it.
 struct sk_call {
-    char user[SK_USER_SIZE];     // who asks
+    char user[SK_USER_SIZE];     // who asks; "" where that is no user
+    char by[SK_ADMIN_NAME_SIZE]; // which admin asks: the name of the token; "" where that is none
     char order_id[SK_UUID_SIZE]; // of the path; or of the order, once one is accepted
     int64_t voucher_id, letter_id;
+    int64_t if_match;   // OPERATE: the version that the change is meant for; 0: whichever it is
     bool accepted;      // the order waits for its commit
     bool respond_async; // and the client does not
 };

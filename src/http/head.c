@@ -4,26 +4,40 @@
 #include <string.h>
 #include <strings.h>
 
+#include "query.h"
 #include "text.h"
 
 static enum sk_method head_method(const char *method);
 
 void sk_head_target(struct sk_head *head, const char *target)
 {
+    head->target = target;
+    head->query_bad = false;
     sk_header_bytes_target(&head->bytes, target);
+}
+
+size_t sk_head_unescape(struct sk_head *head, char *text)
+{
+    size_t len = strlen(text);
+    if (text != head->target && !sk_query_unescape(text, &len))
+        head->query_bad = true;
+    return len;
 }
 
 void sk_head_begin(struct sk_head *head, const char *method, const char *target, const char *version)
 {
-    *head = (struct sk_head){.bytes = head->bytes, .method = head_method(method)};
+    *head = (struct sk_head){
+        .bytes = head->bytes, .method = head_method(method), .target = head->target, .query_bad = head->query_bad};
     sk_header_bytes_begin(&head->bytes, method, target, version);
 }
 
 static enum sk_method head_method(const char *method)
 {
-    static const char *const others[] = {"PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"};
+    static const char *const others[] = {"PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT"};
     if (strcmp(method, "POST") == 0)
         return SK_METHOD_POST;
+    if (strcmp(method, "PATCH") == 0)
+        return SK_METHOD_PATCH;
     if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
         return SK_METHOD_GET;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {

@@ -21,11 +21,24 @@ struct search {
 static void request_search(const struct sk_request *request, struct search *search);
 static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
                                         const char *value, size_t value_len);
+static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                            const char *value, size_t value_len);
 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
 {
     struct search search = {.name = name};
     request_search(request, &search);
+    if (count != NULL)
+        *count = search.count;
+    return search.value;
+}
+
+const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    struct search search = {.name = name, .name_len = strlen(name)};
+    if (!request->query_bad)
+        (void)MHD_get_connection_values_n(connection->library, MHD_GET_ARGUMENT_KIND, request_on_parameter, &search);
     if (count != NULL)
         *count = search.count;
     return search.value;
@@ -57,6 +70,19 @@ static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, cons
     search->count++;
     search->matched = search->matches != NULL && search->matches(value);
     return search->matched ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                            const char *value, size_t value_len)
+{
+    struct search *search = arg;
+    (void)kind;
+    (void)value_len;
+    if (name_len != search->name_len || memcmp(name, search->name, name_len) != 0)
+        return MHD_YES;
+    search->value = value == NULL ? "" : value;
+    search->count++;
+    return MHD_YES;
 }
 
 void sk_request_wait(struct sk_request *request, uint64_t ms)

@@ -15,15 +15,17 @@
 enum sk_method {
     SK_METHOD_GET, // and HEAD
     SK_METHOD_POST,
+    SK_METHOD_PATCH,
     SK_METHOD_OTHER, // known to HTTP, and used by no route
     SK_METHOD_UNKNOWN,
 };
 
-enum { SK_REQUEST_NOTE_SIZE = 160 };
+enum { SK_REQUEST_NOTE_SIZE = 320 };
 
 struct sk_request {
     enum sk_method method;
     const char *path; // as sent: nothing is unescaped; without the scheme and host of an absolute target
+    bool query_bad;   // the target's query has an escape that is none, or stands for a control byte
     struct sk_buf body;
     uint64_t ticket; // names this request as long as it lives; never 0
     // What the handlers remember of the request until it is answered. Zeroed at first; nothing frees what it points to.
@@ -36,6 +38,11 @@ struct sk_request {
 // The value of a field of the request's header, of several with this name the last; NULL: it was not sent. *count, if
 // it is wanted: how often it was sent. Borrowed; lives as long as the request.
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count);
+
+// The value of a parameter of the target's query, of several with this name the last; NULL: it was not sent, or the
+// query is bad. What has no value has "". Names and values are without escapes, `+` is a blank, and there is no control
+// byte in them. *count, if it is wanted: how often it was sent. Borrowed; lives as long as the request.
+const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count);
 
 // Whether the value of any field with this name does match.
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value));

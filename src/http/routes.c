@@ -1,9 +1,9 @@
 // One table. To add a call: a row here, a handler in handlers.h and handlers.c, its row in the README; the rest, also
 // 405 and Allow, falls out of the table.
 //
-// A request is refused by the first that does not fit, in this order: the path (404), the admin's token (401, 403),
-// the method (405, 501), a voucher's or a letter's id (400, 404), the user (401), an order's id (400), the body's
-// type (415).
+// A request is refused by the first that does not fit, in this order: the path (404), the admin's token and its role
+// (401, 403), the method (405, 501), a voucher's or a letter's id (400, 404), the user (401), an order's id (400), the
+// body's type (415), If-Match (400), the query (422).
 #include "routes.h"
 
 #include <stdio.h>
@@ -16,10 +16,19 @@
 
 enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
 
-enum route_method { GET, POST, ANY }; // the first two as sk_method
-_Static_assert((int)GET == (int)SK_METHOD_GET && (int)POST == (int)SK_METHOD_POST, "methods of routes and requests");
+enum route_method { GET, POST, PATCH, ANY }; // all but the last as sk_method
+_Static_assert((int)GET == (int)SK_METHOD_GET && (int)POST == (int)SK_METHOD_POST && (int)PATCH == (int)SK_METHOD_PATCH,
+               "methods of routes and requests");
 
-enum route_caller { ANYONE, USER, ADMIN };
+// Who may call. The last three are roles of an admin's token.
+enum route_caller {
+    ANYONE,
+    USER,
+    USER_OR_READ, // without a user: a token that may read
+    READ,
+    OPERATE,
+    PAYMENTS,
+};
 enum route_body { NO_BODY, JSON }; // without one: whatever comes is not read
 
 // How long an answer may take.
@@ -44,20 +53,20 @@ struct route {
 static const struct route table[] = {
     {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, sk_handle_buy},
     {GET, USER, "/orders", NO_BODY, FOR_STORES, sk_handle_orders},
-    {GET, USER, "/orders/{order}", NO_BODY, FOR_STORES, sk_handle_order},
+    {GET, USER_OR_READ, "/orders/{order}", NO_BODY, FOR_STORES, sk_handle_order},
     {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers},
     {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_voucher},
-    {GET, ADMIN, "/admin/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers},
-    {POST, ADMIN, "/admin/vouchers", JSON, FOR_STORES, sk_handle_create},
-    {GET, ADMIN, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_inspect},
-    {POST, ADMIN, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, sk_handle_rebuild},
-    {GET, ADMIN, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, sk_handle_letters},
-    {POST, ADMIN, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, sk_handle_requeue},
-    {POST, ADMIN, "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off", NO_BODY, FOR_STORES,
+    {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers},
+    {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, sk_handle_create},
+    {GET, READ, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_inspect},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, sk_handle_rebuild},
+    {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, sk_handle_letters},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, sk_handle_requeue},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off", NO_BODY, FOR_STORES,
      sk_handle_write_off},
     // Without the token nothing is told about what there is.
-    {ANY, ADMIN, "/admin/vouchers/{voucher}/*", NO_BODY, AT_ONCE, sk_handle_not_found},
-    {ANY, ADMIN, "/admin/vouchers*", NO_BODY, AT_ONCE, sk_handle_not_found},
+    {ANY, READ, "/admin/vouchers/{voucher}/*", NO_BODY, AT_ONCE, sk_handle_not_found},
+    {ANY, READ, "/admin/vouchers*", NO_BODY, AT_ONCE, sk_handle_not_found},
     {GET, ANYONE, "/healthz", NO_BODY, AT_ONCE, sk_handle_health},
     {GET, ANYONE, "/readyz", NO_BODY, AT_ONCE, sk_handle_ready},
 };
@@ -89,18 +98,24 @@ enum phase {
 struct sk_routes {
     struct sk_context context;
     struct sk_answers *answers; // owned; as the context has it
+    struct sk_tokens *tokens;   // owned
     struct sk_server *server;
     enum phase phase;
     uint64_t wait_ms[WAIT_COUNT];
 };
 
 static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct match *match);
+static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
+                                          const struct match *match);
+static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
+                                         enum route_caller caller);
 static bool routes_match(const struct sk_request *request, struct match *match);
 static bool routes_fits(const char *pattern, const char *path, struct path_part ids[ID_COUNT]);
 static const char *routes_take_id(const char *pattern, struct path_part part, struct path_part ids[ID_COUNT]);
 static bool routes_is_json(const struct sk_request *request);
 static bool routes_read_number(struct path_part part, int64_t *id);
 static bool routes_read_order(struct path_part part, char id[SK_UUID_SIZE]);
+static bool routes_read_if_match(const struct sk_request *request, int64_t *version);
 static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct match *match,
                           enum sk_verdict verdict);
 
@@ -112,8 +127,9 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
     if (routes == NULL)
         return NULL;
     routes->answers = sk_answers_open();
-    if (routes->answers == NULL) {
-        free(routes);
+    routes->tokens = sk_tokens_open(config, stderr);
+    if (routes->answers == NULL || routes->tokens == NULL) {
+        sk_routes_close(routes);
         return NULL;
     }
     routes->context.config = config;
@@ -152,6 +168,7 @@ void sk_routes_close(struct sk_routes *routes)
     if (routes == NULL)
         return;
     sk_answers_close(routes->answers);
+    sk_tokens_close(routes->tokens);
     free(routes);
 }
 
@@ -183,24 +200,50 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return SK_VERDICT_SHUTTING_DOWN;
     if (!routes_match(request, match))
         return SK_VERDICT_NOT_FOUND;
-    if (match->first->caller == ADMIN) {
-        enum sk_verdict allowed = sk_auth_admin(request, routes->context.config->admin_token);
-        if (allowed != SK_VERDICT_FOUND)
-            return allowed;
-    }
+    enum sk_verdict verdict = routes_admit_admin(routes, request, match);
+    if (verdict != SK_VERDICT_FOUND)
+        return verdict;
     if (match->route == NULL)
         return request->method == SK_METHOD_UNKNOWN ? SK_VERDICT_NOT_IMPLEMENTED : SK_VERDICT_METHOD_NOT_ALLOWED;
     if (!routes_read_number(match->ids[VOUCHER_ID], &call->voucher_id))
         return SK_VERDICT_BAD_VOUCHER_ID;
     if (!routes_read_number(match->ids[LETTER_ID], &call->letter_id))
         return SK_VERDICT_NOT_FOUND;
-    if (match->route->caller == USER && !sk_auth_user(request, call->user))
-        return SK_VERDICT_UNAUTHENTICATED;
+    verdict = routes_admit_user(routes, request, match->route->caller);
+    if (verdict != SK_VERDICT_FOUND)
+        return verdict;
     if (!routes_read_order(match->ids[ORDER_ID], call->order_id))
         return SK_VERDICT_BAD_ORDER_ID;
     if (match->route->body == JSON && !routes_is_json(request))
         return SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
-    return SK_VERDICT_FOUND;
+    if (match->route->caller == OPERATE && !routes_read_if_match(request, &call->if_match))
+        return SK_VERDICT_BAD_REQUEST;
+    return match->route->method == GET && request->query_bad ? SK_VERDICT_BAD_PARAMETER : SK_VERDICT_FOUND;
+}
+
+// A method that the path does not have is refused to those only that have a token.
+static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
+                                          const struct match *match)
+{
+    static const enum sk_role roles[] = {
+        [READ] = SK_ROLE_READ, [OPERATE] = SK_ROLE_OPERATE, [PAYMENTS] = SK_ROLE_PAYMENTS};
+    if (match->first->caller < READ)
+        return SK_VERDICT_FOUND;
+    enum sk_role role = match->route == NULL ? SK_ROLE_ANY : roles[match->route->caller];
+    return sk_auth_admin(request, routes->tokens, role, sk_call_of(request)->by);
+}
+
+static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
+                                         enum route_caller caller)
+{
+    struct sk_call *call = sk_call_of(request);
+    if ((caller != USER && caller != USER_OR_READ) || sk_auth_user(request, call->user))
+        return SK_VERDICT_FOUND;
+    // One that identifies no user, or more than one, is none that a token makes good.
+    if (caller == USER || sk_request_header(request, "x-user-id", NULL) != NULL ||
+        sk_request_header(request, "authorization", NULL) == NULL)
+        return SK_VERDICT_UNAUTHENTICATED;
+    return sk_auth_admin(request, routes->tokens, SK_ROLE_READ, call->by);
 }
 
 static bool routes_match(const struct sk_request *request, struct match *match)
@@ -277,6 +320,19 @@ static bool routes_read_order(struct path_part part, char id[SK_UUID_SIZE])
     return sk_uuid_valid(id);
 }
 
+// What an ETag of ours said, "<number>"; `*` and none say nothing.
+static bool routes_read_if_match(const struct sk_request *request, int64_t *version)
+{
+    unsigned count;
+    const char *value = sk_request_header(request, "if-match", &count);
+    if (count == 0 || (count == 1 && strcmp(value, "*") == 0))
+        return true;
+    size_t len = strlen(value);
+    if (count != 1 || len < 2 || value[0] != '"' || value[len - 1] != '"')
+        return false;
+    return routes_read_number((struct path_part){value + 1, len - 2}, version);
+}
+
 static bool routes_is_json(const struct sk_request *request)
 {
     static const char json[] = "application/json";
@@ -290,7 +346,7 @@ static bool routes_is_json(const struct sk_request *request)
 static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct match *match,
                           enum sk_verdict verdict)
 {
-    static const char *const names[] = {[GET] = "GET, HEAD", [POST] = "POST"};
+    static const char *const names[] = {[GET] = "GET, HEAD", [POST] = "POST", [PATCH] = "PATCH"};
     char allow[ALLOW_SIZE] = "";
     if (verdict != SK_VERDICT_METHOD_NOT_ALLOWED && verdict != SK_VERDICT_NOT_IMPLEMENTED) {
         sk_answer_refusal(routes->answers, request, verdict);

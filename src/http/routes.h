@@ -8,7 +8,8 @@
 
 struct sk_routes;
 
-// The reactor's thread, as all functions. NULL: out of memory. Borrows config.
+// The reactor's thread, as all functions. NULL: out of memory, or the tokens of the configuration are wrong, which is
+// said on standard error. Borrows config.
 struct sk_routes *sk_routes_open(const struct sk_config *config);
 void sk_routes_close(struct sk_routes *routes); // after server and shop; NULL is fine
 

@@ -52,7 +52,7 @@ static void server_log_library(void *arg, const char *format, va_list args);
 static void server_on_connection(void *arg, struct MHD_Connection *connection, void **context,
                                  enum MHD_ConnectionNotificationCode code);
 static void *server_on_target(void *arg, const char *target, struct MHD_Connection *connection);
-static size_t server_keep_escapes(void *arg, struct MHD_Connection *connection, char *text);
+static size_t server_on_escaped(void *arg, struct MHD_Connection *connection, char *text);
 static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *library, const char *url, const char *method,
                                          const char *version, const char *upload, size_t *upload_len, void **context);
 static enum MHD_Result server_on_head(struct sk_server *server, struct sk_connection *connection);
@@ -119,7 +119,7 @@ static struct MHD_Daemon *server_start_daemon(struct sk_server *server)
                             MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_INCREMENT,               //
                             MHD_OPTION_STRICT_FOR_CLIENT, 1,                                              //
                             MHD_OPTION_URI_LOG_CALLBACK, server_on_target, NULL,                          //
-                            MHD_OPTION_UNESCAPE_CALLBACK, server_keep_escapes, NULL,                      //
+                            MHD_OPTION_UNESCAPE_CALLBACK, server_on_escaped, NULL,                        //
                             MHD_OPTION_NOTIFY_CONNECTION, server_on_connection, server,                   //
                             MHD_OPTION_NOTIFY_COMPLETED, server_on_completed, server,                     //
                             MHD_OPTION_END);
@@ -248,12 +248,10 @@ static void *server_on_target(void *arg, const char *target, struct MHD_Connecti
     return NULL; // what server_on_request finds as *context
 }
 
-// The path must reach the handlers as it was sent: "/seckill/1%00x" is not "/seckill/1".
-static size_t server_keep_escapes(void *arg, struct MHD_Connection *connection, char *text)
+static size_t server_on_escaped(void *arg, struct MHD_Connection *connection, char *text)
 {
     (void)arg;
-    (void)connection;
-    return strlen(text);
+    return sk_head_unescape(&server_connection_at(connection)->head, text);
 }
 
 // Called with the head, with each piece of the body, once the request is whole, and then again until it is answered.
@@ -268,6 +266,7 @@ static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *libra
         sk_connection_begin_request(connection);
         connection->request.path = sk_target_path(url);
         sk_head_begin(&connection->head, method, url, version);
+        connection->request.query_bad = connection->head.query_bad;
         return server_on_head(server, connection);
     }
     *upload_len = 0;

@@ -40,6 +40,8 @@ static const struct secret {
     {"SECKILL_DATABASE_URL", "SECKILL_DATABASE_URL_FILE", "--database-url", AT(database_url)},
     {"SECKILL_REDIS_URL", "SECKILL_REDIS_URL_FILE", "--redis-url", AT(redis_url)},
     {"SECKILL_ADMIN_TOKEN", "SECKILL_ADMIN_TOKEN_FILE", "--admin-token", AT(admin_token)},
+    {"SECKILL_ADMIN_TOKENS", "SECKILL_ADMIN_TOKENS_FILE", "--admin-tokens", AT(admin_tokens)},
+    {"SECKILL_PAYMENT_SECRET", "SECKILL_PAYMENT_SECRET_FILE", "--payment-secret", AT(payment_secret)},
 };
 
 enum {
@@ -148,6 +150,8 @@ START_TEST(there_are_defaults)
     ck_assert_str_eq(config.redis_url, "redis://127.0.0.1:6379");
     ck_assert_str_eq(config.log_level, "info");
     ck_assert_ptr_null(config.admin_token);
+    ck_assert_ptr_null(config.admin_tokens);
+    ck_assert_ptr_null(config.payment_secret);
     ck_assert_int_eq(command, SK_COMMAND_SERVE);
 }
 END_TEST
@@ -258,6 +262,17 @@ START_TEST(settings_that_do_not_fit_each_other_are_refused)
 }
 END_TEST
 
+START_TEST(a_payment_secret_can_not_be_guessed)
+{
+    (void)setenv("SECKILL_PAYMENT_SECRET", "0123456789abcde", 1);
+    must_refuse(NO_WORDS, "SECKILL_PAYMENT_SECRET");
+    ck_assert_ptr_null(strstr(said, "0123"));
+    must_accept(WORDS("--migrate"));
+    (void)setenv("SECKILL_PAYMENT_SECRET", "0123456789abcdef", 1);
+    must_accept(NO_WORDS);
+}
+END_TEST
+
 START_TEST(wrong_words_are_refused_by_name)
 {
     must_refuse(WORDS("--no-such-option", "1"), "--no-such-option");
@@ -314,8 +329,13 @@ START_TEST(secrets_come_from_files_without_the_newline_at_their_end)
     static const struct {
         const char *content, *secret;
     } rows[] = {
-        {"token", "token"},         {"token\n", "token"},     {"token\r\n", "token"},     {"token\n\n", "token"},
-        {" to ken \n", " to ken "}, {"to\nken\n", "to\nken"}, {"\xc3\xbc\n", "\xc3\xbc"},
+        {"token-of-16-char", "token-of-16-char"},
+        {"token-of-16-char\n", "token-of-16-char"},
+        {"token-of-16-char\r\n", "token-of-16-char"},
+        {"token-of-16-char\n\n", "token-of-16-char"},
+        {" to ken of 16 ch \n", " to ken of 16 ch "},
+        {"to\nken-of-16-char\n", "to\nken-of-16-char"},
+        {"token-of-16-chars\xc3\xbc\n", "token-of-16-chars\xc3\xbc"},
     };
     for (int i = 0; i < SECRETS; i++) {
         for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++) {
@@ -412,6 +432,7 @@ int main(void)
     tcase_add_test(tcase, bounds_are_kept);
     tcase_add_test(tcase, a_wrong_value_is_refused_with_its_name);
     tcase_add_test(tcase, settings_that_do_not_fit_each_other_are_refused);
+    tcase_add_test(tcase, a_payment_secret_can_not_be_guessed);
     tcase_add_test(tcase, wrong_words_are_refused_by_name);
     tcase_add_test(tcase, commands_are_told_apart);
     tcase_add_test(tcase, the_database_is_required_where_it_is_used);

@@ -15,13 +15,18 @@
 enum { ALLOW_SIZE = 64 };
 
 static char the_token[] = TOKEN;
+static char the_tokens[] = "reader read reader-token-0001\n"
+                           "operator operate operator-token-01\n"
+                           "shop payments payments-token-01\n";
 static struct sk_config config;
 static struct sk_routes *routes;
 static struct sk_request asked;
-static const char *user, *token, *type; // the fields of the request; NULL: not sent
+static const char *user, *token, *type, *if_match; // the fields of the request; NULL: not sent
+static unsigned if_matches;
 static const char *handled;
 static uint64_t waits_ms;
 static char allow[ALLOW_SIZE];
+static bool query_bad;
 static unsigned status;
 
 #define HANDLER(name)                                                                   \
@@ -60,10 +65,11 @@ const char *sk_request_header(const struct sk_request *request, const char *name
     const char *value = strcmp(name, "x-user-id") == 0       ? user
                         : strcmp(name, "authorization") == 0 ? token
                         : strcmp(name, "content-type") == 0  ? type
+                        : strcmp(name, "if-match") == 0      ? if_match
                                                              : NULL;
     (void)request;
     if (count != NULL)
-        *count = value != NULL;
+        *count = value == NULL ? 0 : value == if_match ? if_matches : 1;
     return value;
 }
 
@@ -120,6 +126,7 @@ static void setup(void)
 {
     config = (struct sk_config){
         .admin_token = the_token, .confirm_timeout_ms = 7, .redis_timeout_ms = 100, .pg_timeout_ms = 1000};
+    config.admin_tokens = the_tokens;
     routes = sk_routes_open(&config);
     ck_assert_ptr_nonnull(routes);
     sk_routes_connect(routes, NULL, NULL);
@@ -135,7 +142,7 @@ static void teardown(void)
 
 static const struct sk_call *ask(enum sk_method method, const char *path)
 {
-    asked = (struct sk_request){.method = method, .path = path};
+    asked = (struct sk_request){.method = method, .path = path, .query_bad = query_bad};
     handled = "";
     status = 0;
     waits_ms = 0;
@@ -279,7 +286,10 @@ START_TEST(what_is_checked_first)
     must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
     must_be_refused(SK_METHOD_POST, "/seckill/x", 400);
     must_be_refused(SK_METHOD_GET, "/seckill/x", 405);
+    must_be_refused(SK_METHOD_GET, "/orders/x", 400); // an admin's token
+    token = NULL;
     must_be_refused(SK_METHOD_GET, "/orders/x", 401);
+    token = "Bearer " TOKEN;
     must_be_refused(SK_METHOD_POST, "/orders/x", 405);
     must_be_refused(SK_METHOD_GET, "/orders", 401);
     type = NULL;
@@ -291,8 +301,149 @@ START_TEST(what_is_checked_first)
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/x", 401);
     must_be_refused(SK_METHOD_GET, "/admin/vouchersx", 401);
     must_be_refused(SK_METHOD_GET, "/admin/voucher", 404);
-    config.admin_token = NULL;
+    token = "Bearer reader-token-0001";
+    must_be_refused(SK_METHOD_POST, "/admin/vouchers/x/reconcile", 403);
+    must_be_refused(SK_METHOD_OTHER, "/admin/vouchers/x/reconcile", 405);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 400);
+}
+END_TEST
+
+START_TEST(without_tokens_admin_calls_are_off)
+{
+    sk_routes_close(routes);
+    config = (struct sk_config){0};
+    routes = sk_routes_open(&config);
+    sk_routes_connect(routes, NULL, NULL);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 403);
+    must_be_refused(SK_METHOD_OTHER, "/admin/vouchers", 403);
+    user = NULL;
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 403);
+    token = NULL;
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+}
+END_TEST
+
+START_TEST(tokens_that_are_wrong_are_no_start)
+{
+    char wrong[] = "reader read short";
+    struct sk_config refused = {.admin_tokens = wrong};
+    ck_assert_ptr_null(sk_routes_open(&refused));
+}
+END_TEST
+
+START_TEST(admins_have_roles)
+{
+    static const struct {
+        const char *token, *by;
+        bool reads, operates;
+    } rows[] = {
+        {"Bearer " TOKEN, "admin", true, true},
+        {"Bearer reader-token-0001", "reader", true, false},
+        {"Bearer operator-token-01", "operator", true, true},
+        {"Bearer payments-token-01", "shop", false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        token = rows[i].token;
+        if (rows[i].reads) {
+            must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", 3100);
+            ck_assert_str_eq(sk_call_of(&asked)->by, rows[i].by);
+            must_come_to(SK_METHOD_GET, "/admin/vouchers/7/x", "not_found", 0);
+        } else {
+            must_be_refused(SK_METHOD_GET, "/admin/vouchers/7", 403);
+            must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/x", 403);
+        }
+        if (rows[i].operates) {
+            must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "rebuild", 63100);
+            ck_assert_str_eq(sk_call_of(&asked)->by, rows[i].by);
+        } else {
+            must_be_refused(SK_METHOD_POST, "/admin/vouchers/7/reconcile", 403);
+        }
+        must_be_refused(SK_METHOD_PATCH, "/admin/vouchers/7/reconcile", 405);
+    }
+}
+END_TEST
+
+// A user who is named is the one who asks, whatever token stands beside.
+START_TEST(who_may_read_may_see_an_order)
+{
+    const struct sk_call *call = ask(SK_METHOD_GET, "/orders/" ORDER);
+    ck_assert_str_eq(handled, "order");
+    ck_assert_str_eq(call->user, "alice");
+    ck_assert_str_eq(call->by, "");
+    user = NULL;
+    call = ask(SK_METHOD_GET, "/orders/" ORDER);
+    ck_assert_str_eq(handled, "order");
+    ck_assert_str_eq(call->user, "");
+    ck_assert_str_eq(call->by, "admin");
+    must_be_refused(SK_METHOD_GET, "/orders", 401);
+    must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
+    token = "Bearer payments-token-01";
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 403);
+    token = "Bearer x";
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+    token = "Bearer " TOKEN;
+    user = "not a user";
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+    user = "";
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+}
+END_TEST
+
+START_TEST(a_change_may_be_meant_for_a_version)
+{
+    static const struct {
+        const char *value;
+        unsigned count;
+        int64_t version; // below 0: refused
+    } rows[] = {
+        {NULL, 0, 0},
+        {"*", 1, 0},
+        {"\"1\"", 1, 1},
+        {"\"9223372036854775807\"", 1, INT64_MAX},
+        {"\"9223372036854775808\"", 1, -1},
+        {"\"0\"", 1, -1},
+        {"\"-1\"", 1, -1},
+        {"\"01\"", 1, -1},
+        {"\"1.0\"", 1, -1},
+        {"\" 1\"", 1, -1},
+        {"\"x\"", 1, -1},
+        {"\"\"", 1, -1},
+        {"\"", 1, -1},
+        {"", 1, -1},
+        {"1", 1, -1},
+        {"\"1", 1, -1},
+        {"1\"", 1, -1},
+        {"'1'", 1, -1},
+        {"W/\"1\"", 1, -1}, // If-Match compares strongly
+        {"\"1\", \"2\"", 1, -1},
+        {"\"1\" ", 1, -1},
+        {"*,*", 1, -1},
+        {"\"1\"", 2, -1},
+        {"*", 2, -1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if_match = rows[i].value;
+        if_matches = rows[i].count;
+        const struct sk_call *call = ask(SK_METHOD_POST, "/admin/vouchers/7/reconcile");
+        ck_assert_msg(status == (rows[i].version < 0 ? 400 : 0), "%s: %u", rows[i].value, status);
+        if (rows[i].version >= 0)
+            ck_assert_int_eq(call->if_match, rows[i].version);
+        must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", 3100); // changes nothing, so it does not look
+        ck_assert_int_eq(sk_call_of(&asked)->if_match, 0);
+    }
+}
+END_TEST
+
+START_TEST(a_bad_query_is_refused_where_one_is_read)
+{
+    query_bad = true;
+    must_be_refused(SK_METHOD_GET, "/vouchers", 422);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers/7", 422);
+    must_be_refused(SK_METHOD_GET, "/nowhere", 404);
+    must_be_refused(SK_METHOD_GET, "/vouchers/x", 400);
+    must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
+    user = NULL;
+    must_be_refused(SK_METHOD_GET, "/orders", 401);
 }
 END_TEST
 
@@ -349,6 +500,12 @@ int main(void)
     tcase_add_test(tcase, methods_that_are_not_allowed);
     tcase_add_test(tcase, bad_ids);
     tcase_add_test(tcase, what_is_checked_first);
+    tcase_add_test(tcase, without_tokens_admin_calls_are_off);
+    tcase_add_test(tcase, tokens_that_are_wrong_are_no_start);
+    tcase_add_test(tcase, admins_have_roles);
+    tcase_add_test(tcase, who_may_read_may_see_an_order);
+    tcase_add_test(tcase, a_change_may_be_meant_for_a_version);
+    tcase_add_test(tcase, a_bad_query_is_refused_where_one_is_read);
     tcase_add_test(tcase, json_is_asked_for);
     tcase_add_test(tcase, before_and_after_there_is_a_sale);
     return harness_main(tcase, CK_FORK);

@@ -18,6 +18,13 @@ static const struct {
     {SK_VERDICT_ALREADY_ORDERED, "ALREADY_ORDERED", 409},
     {SK_VERDICT_NOT_STARTED, "NOT_STARTED", 409},
     {SK_VERDICT_ENDED, "ENDED", 409},
+    {SK_VERDICT_PAUSED, "PAUSED", 409},
+    {SK_VERDICT_NOT_ENOUGH, "NOT_ENOUGH", 409},
+    {SK_VERDICT_PENDING, "PENDING", 409},
+    {SK_VERDICT_WRONG_STATE, "WRONG_STATE", 409},
+    {SK_VERDICT_ALREADY_PAID, "ALREADY_PAID", 409},
+    {SK_VERDICT_REFERENCE_USED, "REFERENCE_USED", 409},
+    {SK_VERDICT_WRONG_AMOUNT, "WRONG_AMOUNT", 422},
     {SK_VERDICT_UNKNOWN_VOUCHER, "UNKNOWN_VOUCHER", 404},
     {SK_VERDICT_RATE_LIMITED, "RATE_LIMITED", 429},
     {SK_VERDICT_LOADING, "LOADING", 503},
@@ -33,6 +40,12 @@ static const struct {
     {SK_VERDICT_UNAUTHENTICATED, "UNAUTHENTICATED", 401},
     {SK_VERDICT_ADMIN_OFF, "ADMIN_OFF", 403},
     {SK_VERDICT_NOT_FOUND, "NOT_FOUND", 404},
+    {SK_VERDICT_STARTED, "STARTED", 409},
+    {SK_VERDICT_BELOW_SOLD, "BELOW_SOLD", 409},
+    {SK_VERDICT_VERSION_CHANGED, "VERSION_CHANGED", 412},
+    {SK_VERDICT_FORBIDDEN, "FORBIDDEN", 403},
+    {SK_VERDICT_BAD_SIGNATURE, "BAD_SIGNATURE", 401},
+    {SK_VERDICT_BAD_PARAMETER, "BAD_PARAMETER", 422},
     {SK_VERDICT_UNREADABLE, "UNREADABLE", 409},
     {SK_VERDICT_METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", 405},
     {SK_VERDICT_BODY_TOO_LARGE, "BODY_TOO_LARGE", 413},
@@ -51,7 +64,8 @@ START_TEST(codes_and_statuses_are_those_of_the_interface)
     for (int i = 0; i < ROWS; i++) {
         ck_assert_str_eq(sk_verdict_code(interface[i].verdict), interface[i].code);
         ck_assert_uint_eq(sk_verdict_http_status(interface[i].verdict), interface[i].http_status);
-        ck_assert_uint_eq(sk_verdict_retry_after_ms(interface[i].verdict), interface[i].http_status == 503 ? 1000 : 0);
+        bool again = interface[i].http_status == 503 || interface[i].verdict == SK_VERDICT_PENDING;
+        ck_assert_uint_eq(sk_verdict_retry_after_ms(interface[i].verdict), again ? 1000 : 0);
     }
     ck_assert_msg(ROWS == (int)SK_VERDICT_COUNT, "a verdict is missing here");
 }

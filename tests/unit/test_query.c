@@ -1,0 +1,94 @@
+// The escapes of a query: undone as they should be, and refused as a whole where one is none.
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "query.h"
+#include "stack.h"
+
+enum { TEXT_SIZE = 64 };
+
+START_TEST(escapes_are_undone)
+{
+    static const struct {
+        const char *text, *plain;
+    } rows[] = {
+        {"", ""},
+        {"abc", "abc"},
+        {"%61", "a"},
+        {"%61%62c%64", "abcd"},
+        {"%2f%2F", "//"},
+        {"100%25", "100%"},
+        {"%2561", "%61"}, // once
+        {"%20", " "},
+        {"%7e~", "~~"},
+        {"%c3%A9\xc3\xa9", "\xc3\xa9\xc3\xa9"},
+        {"%ff%80", "\xff\x80"},
+        {"a b+c", "a b+c"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[TEXT_SIZE];
+        size_t len = TEXT_SIZE;
+        (void)snprintf(text, sizeof text, "%s", rows[i].text);
+        ck_assert_msg(sk_query_unescape(text, &len), "%s", rows[i].text);
+        ck_assert_str_eq(text, rows[i].plain);
+        ck_assert_uint_eq(len, strlen(rows[i].plain));
+    }
+}
+END_TEST
+
+START_TEST(what_is_no_escape_is_refused_and_left_alone)
+{
+    static const char *const rows[] = {
+        "%",      "%4",  "a%",    "a%4",   "%%",  "%g1", "%1g", "%zz", "%-1", "%+1",    "% 1",       "%0x",
+        "%u0041", "%00", "a%00b", "%61%0", "%0a", "%0D", "%09", "%1f", "%7f", "%61%7F", "%\xff\x31", "\xc3%",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[TEXT_SIZE];
+        size_t len = TEXT_SIZE;
+        (void)snprintf(text, sizeof text, "%s", rows[i]);
+        ck_assert_msg(!sk_query_unescape(text, &len), "%s", rows[i]);
+        ck_assert_str_eq(text, rows[i]);
+        ck_assert_uint_eq(len, TEXT_SIZE);
+    }
+}
+END_TEST
+
+// Whatever is put can be read back, and has no byte in it that means something in a URL or in a header.
+START_TEST(every_byte_comes_back)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~%";
+    for (int byte = 1; byte < 256; byte++) {
+        struct sk_buf out = {0};
+        char text[] = {'x', (char)byte, 'y', '\0'};
+        size_t len = 0;
+        bool control = byte < ' ' || byte == 0x7f;
+        sk_query_put(&out, text);
+        ck_assert(!out.failed);
+        ck_assert_uint_eq(strspn(out.data, plain), out.len);
+        ck_assert_int_eq(sk_query_unescape(out.data, &len), !control);
+        if (!control)
+            ck_assert_str_eq(out.data, text);
+        sk_buf_free(&out);
+    }
+}
+END_TEST
+
+START_TEST(what_needs_no_escape_has_none)
+{
+    struct sk_buf out = {0};
+    sk_query_put(&out, "aZ09-._~ /?&=+\"<>\xc3");
+    ck_assert_str_eq(out.data, "aZ09-._~%20%2F%3F%26%3D%2B%22%3C%3E%C3");
+    sk_buf_free(&out);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("query");
+    tcase_add_test(tcase, escapes_are_undone);
+    tcase_add_test(tcase, what_is_no_escape_is_refused_and_left_alone);
+    tcase_add_test(tcase, every_byte_comes_back);
+    tcase_add_test(tcase, what_needs_no_escape_has_none);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,189 @@
+// The tokens' list: what is read from it, by which line it is refused, and that no message repeats a token.
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "stack.h"
+#include "tokens.h"
+
+#define A16  "0123456789abcdef"
+#define A64  A16 A16 A16 A16
+#define A256 A64 A64 A64 A64
+
+static struct sk_tokens *tokens;
+static char *said; // on the error stream
+
+static bool open_tokens(const char *single, const char *lines)
+{
+    // The configuration's texts are not written to; they only lack the const.
+    union {
+        const char *in;
+        char *out;
+    } one = {.in = single}, all = {.in = lines};
+    struct sk_config config = {.admin_token = one.out, .admin_tokens = all.out};
+    size_t size;
+    free(said);
+    sk_tokens_close(tokens);
+    FILE *err = open_memstream(&said, &size);
+    tokens = sk_tokens_open(&config, err);
+    (void)fclose(err);
+    return tokens != NULL;
+}
+
+static void teardown(void)
+{
+    sk_tokens_close(tokens);
+    free(said);
+}
+
+static void must_have(const char *token, unsigned roles, const char *name)
+{
+    char found[SK_ADMIN_NAME_SIZE] = "none";
+    ck_assert_msg(sk_tokens_find(tokens, token, found) == roles, "%s", token);
+    ck_assert_str_eq(found, roles == 0 ? "none" : name);
+}
+
+START_TEST(without_tokens_there_are_none)
+{
+    static const char *const rows[] = {NULL, "\n", "#", "# a name read " A16 "\n\n \t\n\r\n\t# b\r\n"};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert_msg(open_tokens(NULL, rows[i]), "%s", said);
+        ck_assert(!sk_tokens_any(tokens));
+        must_have("", 0, NULL);
+        must_have(A16, 0, NULL);
+        ck_assert_str_eq(said, "");
+    }
+}
+END_TEST
+
+START_TEST(the_single_token_has_all_roles)
+{
+    ck_assert(open_tokens("short", NULL));
+    ck_assert(sk_tokens_any(tokens));
+    must_have("short", SK_ROLE_READ | SK_ROLE_OPERATE | SK_ROLE_PAYMENTS, "admin");
+    must_have("shorT", 0, NULL);
+    must_have("shor", 0, NULL);
+    must_have("shorts", 0, NULL);
+    must_have("", 0, NULL);
+}
+END_TEST
+
+START_TEST(lines_are_read)
+{
+    ck_assert(open_tokens("single", "# of the shop\n"
+                                    "alice read " A16 "0\n"
+                                    "\n"
+                                    "  bob\toperate \t " A16 "#1 \t\r\n"
+                                    "shop.side-2_X payments " A256 "\n"
+                                    "carol payments,operate,read " A16 "3\n"
+                                    "dave read,payments,read !~" A16));
+    must_have("single", SK_ROLE_ANY, "admin");
+    must_have(A16 "0", SK_ROLE_READ, "alice");
+    must_have(A16 "#1", SK_ROLE_READ | SK_ROLE_OPERATE, "bob");
+    must_have(A256, SK_ROLE_PAYMENTS, "shop.side-2_X");
+    must_have(A16 "3", SK_ROLE_ANY, "carol");
+    must_have("!~" A16, SK_ROLE_READ | SK_ROLE_PAYMENTS, "dave");
+    must_have(A16, 0, NULL);
+    must_have(A16 "2", 0, NULL);
+    must_have("alice", 0, NULL);
+    must_have(A256 "0", 0, NULL);
+}
+END_TEST
+
+// Also where a token is the beginning of another one, or its repetition.
+START_TEST(every_bit_of_a_token_counts)
+{
+    static const char *const texts[] = {A16, A16 A16, "fedcba9876543210"};
+    ck_assert(open_tokens(NULL, "a read " A16 "\nb operate " A16 A16 "\nc payments fedcba9876543210"));
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char text[64];
+        for (size_t at = 0; texts[i][at] != '\0'; at++) {
+            for (int bit = 0; bit < 8; bit++) {
+                (void)snprintf(text, sizeof text, "%s", texts[i]);
+                text[at] = (char)(text[at] ^ 1 << bit);
+                must_have(text, 0, NULL);
+            }
+        }
+    }
+    must_have(A16, SK_ROLE_READ, "a");
+    must_have(A16 A16, SK_ROLE_OPERATE | SK_ROLE_READ, "b");
+    must_have("fedcba9876543210", SK_ROLE_PAYMENTS, "c");
+}
+END_TEST
+
+START_TEST(wrong_lines_are_refused_by_number)
+{
+    static const struct {
+        const char *lines, *line, *reason;
+    } rows[] = {
+        {"alice", "line 1:", "form"},
+        {"alice read", "line 1:", "form"},
+        {"alice " A16, "line 1:", "form"},
+        {"alice read " A16 " more", "line 1:", "form"},
+        {"alice read " A16 " # more", "line 1:", "form"},
+        {"alice read, payments " A16, "line 1:", "form"},
+        {"# x\n\nalice read " A16 "\nbob\n", "line 4:", "form"},
+        {"al:ice read " A16, "line 1:", "name"},
+        {"al\xc3\xa9 read " A16, "line 1:", "name"},
+        {A64 "0 read " A16, "line 1:", "name"},
+        {"alice write " A16, "line 1:", "roles"},
+        {"alice READ " A16, "line 1:", "roles"},
+        {"alice reads " A16, "line 1:", "roles"},
+        {"alice rea " A16, "line 1:", "roles"},
+        {"alice read,, " A16, "line 1:", "roles"},
+        {"alice ,read " A16, "line 1:", "roles"},
+        {"alice read, " A16, "line 1:", "roles"},
+        {"alice , " A16, "line 1:", "roles"},
+        {"alice read;operate " A16, "line 1:", "roles"},
+        {"alice read 0123456789abcde", "line 1:", "shorter than 16"},
+        {"alice read " A256 "0", "line 1:", "longer than 256"},
+        {"alice read 0123456789abcde\xc3\xa9", "line 1:", "visible ASCII"},
+        {"alice read 0123456789abcde\x7f", "line 1:", "visible ASCII"},
+        {"alice read 01234567\r89abcdef", "line 1:", "visible ASCII"},
+        {"alice read " A16 "\nalice read " A16 "1", "line 2:", "name is taken"},
+        {"alice read " A16 "\nbob read " A16, "line 2:", "token is taken"},
+        {"bob read the-single-token-1", "line 1:", "token is taken"},
+        {"admin read " A16, "line 1:", "name is taken"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert_msg(!open_tokens("the-single-token-1", rows[i].lines), "%s", rows[i].lines);
+        ck_assert_msg(strstr(said, "SECKILL_ADMIN_TOKENS: ") != NULL, "%s", said);
+        ck_assert_msg(strstr(said, rows[i].line) != NULL, "%s -> %s", rows[i].lines, said);
+        ck_assert_msg(strstr(said, rows[i].reason) != NULL, "%s -> %s", rows[i].lines, said);
+        ck_assert_ptr_null(strstr(said, "0123"));
+        ck_assert_ptr_null(strstr(said, "the-single"));
+        ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
+    }
+}
+END_TEST
+
+START_TEST(there_is_a_most)
+{
+    struct sk_buf lines = {0};
+    for (int i = 0; i < SK_TOKENS_MAX; i++)
+        sk_buf_printf(&lines, "n%d read token-of-number-%03d\n", i, i);
+    ck_assert(open_tokens(NULL, lines.data));
+    must_have("token-of-number-000", SK_ROLE_READ, "n0");
+    must_have("token-of-number-063", SK_ROLE_READ, "n63");
+    ck_assert(!open_tokens("single", lines.data));
+    ck_assert_ptr_nonnull(strstr(said, "line 64: there are more than 64"));
+    sk_buf_puts(&lines, "one-more read token-of-number-999\n");
+    ck_assert(!open_tokens(NULL, lines.data));
+    ck_assert_ptr_nonnull(strstr(said, "line 65: there are more than 64"));
+    sk_buf_free(&lines);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("tokens");
+    tcase_add_checked_fixture(tcase, NULL, teardown);
+    tcase_add_test(tcase, without_tokens_there_are_none);
+    tcase_add_test(tcase, the_single_token_has_all_roles);
+    tcase_add_test(tcase, lines_are_read);
+    tcase_add_test(tcase, every_bit_of_a_token_counts);
+    tcase_add_test(tcase, wrong_lines_are_refused_by_number);
+    tcase_add_test(tcase, there_is_a_most);
+    return harness_main(tcase, CK_FORK);
+}
