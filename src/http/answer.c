@@ -168,6 +168,11 @@ void sk_answer_document(const struct sk_answers *answers, struct sk_request *req
     answer_once(answers, request, verdict, sk_response_new(type_json, document, strlen(document)));
 }
 
+void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text)
+{
+    answer_once(answers, request, SK_VERDICT_FOUND, sk_response_new(type, text, strlen(text)));
+}
+
 void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *request, int64_t voucher_id,
                        const char *document)
 {

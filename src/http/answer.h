@@ -36,6 +36,9 @@ void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request);
 void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         const char *document);
 
+// A text of another media type. `type` is a constant.
+void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text);
+
 // A voucher that was created, with its place.
 void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *request, int64_t voucher_id,
                        const char *document);

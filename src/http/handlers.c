@@ -63,7 +63,10 @@ static void handle_answer_outcome(const struct sk_context *context, struct sk_re
         handle_answer_order(context, request, outcome->verdict, outcome->order_id);
         break;
     case SK_VERDICT_FOUND:
-        sk_answer_document(context->answers, request, outcome->verdict, outcome->document);
+        if (sk_call_of(request)->type != NULL)
+            sk_answer_text(context->answers, request, sk_call_of(request)->type, outcome->document);
+        else
+            sk_answer_document(context->answers, request, outcome->verdict, outcome->document);
         break;
     case SK_VERDICT_CREATED:
         sk_answer_voucher(context->answers, request, outcome->voucher_id, outcome->document);

@@ -25,6 +25,7 @@ struct sk_call {
     char order_id[SK_UUID_SIZE]; // of the path; or of the order, once one is accepted
     int64_t voucher_id, letter_id;
     int64_t if_match;   // OPERATE: the version that the change is meant for; 0: whichever it is
+    const char *type;   // of the document that is asked for, a constant; NULL: JSON
     bool accepted;      // the order waits for its commit
     bool respond_async; // and the client does not
 };
@@ -41,6 +42,7 @@ typedef void sk_handle(const struct sk_context *context, struct sk_request *requ
 
 sk_handle sk_handle_buy, sk_handle_order, sk_handle_orders, sk_handle_voucher, sk_handle_vouchers;
 sk_handle sk_handle_create, sk_handle_inspect, sk_handle_rebuild;
+sk_handle sk_handle_settlement;
 sk_handle sk_handle_letters, sk_handle_requeue, sk_handle_write_off;
 sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found;
 

@@ -45,6 +45,7 @@ HANDLER(vouchers)
 HANDLER(create)
 HANDLER(inspect)
 HANDLER(rebuild)
+HANDLER(settlement)
 HANDLER(letters)
 HANDLER(requeue)
 HANDLER(write_off)
@@ -178,6 +179,7 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "rebuild", REBUILD);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers/7/settlement", "settlement", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/dead-letters", "letters", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/requeue", "requeue", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/write-off", "write_off", STORES);
@@ -242,6 +244,7 @@ START_TEST(methods_that_are_not_allowed)
         {"/admin/vouchers", "GET, HEAD, POST", SK_METHOD_OTHER},
         {"/admin/vouchers/7", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/reconcile", "POST", SK_METHOD_GET},
+        {"/admin/vouchers/7/settlement", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/dead-letters", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/dead-letters/8/requeue", "POST", SK_METHOD_GET},
         {"/admin/vouchers/7/dead-letters/8/write-off", "POST", SK_METHOD_GET},
