@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
+
 struct sk_histogram {
     struct sk_histogram *previous, *next;
     int64_t what;
@@ -15,6 +17,12 @@ struct sk_histogram {
 
 static pthread_mutex_t histogram_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sk_histogram *histogram_first; // under the lock
+static int64_t histogram_since_ms;           // set before main()
+
+__attribute__((constructor)) static void histogram_begin(void)
+{
+    histogram_since_ms = (int64_t)sk_wall_ms();
+}
 
 struct sk_histogram *sk_histogram_open(int64_t what)
 {
@@ -100,6 +108,11 @@ uint64_t sk_durations_at(const struct sk_durations *durations, double share)
         }
     }
     return durations->most_ns;
+}
+
+int64_t sk_durations_since_ms(void)
+{
+    return histogram_since_ms;
 }
 
 uint64_t sk_durations_end_ns(size_t bucket)

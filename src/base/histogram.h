@@ -45,6 +45,9 @@ void sk_durations_read(int64_t what, struct sk_durations *durations);
 // there are none.
 uint64_t sk_durations_at(const struct sk_durations *durations, double share);
 
+// When this process began to measure, by the wall clock. Any thread.
+int64_t sk_durations_since_ms(void);
+
 // The end of a bucket: no value in it is greater. Of the last one UINT64_MAX.
 uint64_t sk_durations_end_ns(size_t bucket);
 

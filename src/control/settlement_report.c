@@ -48,7 +48,7 @@ void sk_settlement_report(struct sk_control *control, int64_t voucher_id, enum s
 static void report_start(struct sk_talk *talk)
 {
     struct report_talk *report = (struct report_talk *)talk;
-    report->report = (struct sk_report){.voucher_id = report->report.voucher_id, .since_ms = talk->control->since_ms};
+    report->report = (struct sk_report){.voucher_id = report->report.voucher_id, .since_ms = sk_durations_since_ms()};
     report->counted = false;
     report->segment = 0;
     if (talk->control->settling) {

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "clock.h"
 #include "failpoint.h"
 #include "purchase.h"
 #include "talk.h"
@@ -100,8 +99,7 @@ static enum sk_status shop_open_parts(struct sk_shop *shop)
         return SK_NO_MEM;
     sk_upkeep_set_writer(upkeep, shop->writer);
     shop->batcher = sk_batcher_open(sale, shop->admit, shop->writer);
-    shop->control = (struct sk_control){
-        .sale = sale, .upkeep = upkeep, .talks = sk_talks_open(), .since_ms = (int64_t)sk_wall_ms()};
+    shop->control = (struct sk_control){.sale = sale, .upkeep = upkeep, .talks = sk_talks_open()};
     shop->purchases = (struct sk_purchases){&shop->control, shop->admit, shop->batcher};
     return shop->batcher != NULL && shop->control.talks != NULL ? SK_OK : SK_NO_MEM;
 }

@@ -33,7 +33,6 @@ struct sk_control {
     unsigned beside_catalogue;  // questions under way about vouchers that are not in it
     struct sk_uuid_gen keys;    // create.c
     bool settling;              // a settlement is being counted; settlement_report.c
-    int64_t since_ms;           // wall clock: when this was opened
 };
 
 struct sk_asker;

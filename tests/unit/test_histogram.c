@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "clock.h"
 #include "histogram.h"
 #include "stack.h"
 
@@ -118,6 +119,14 @@ START_TEST(percentiles_are_those_of_the_samples)
 }
 END_TEST
 
+START_TEST(it_is_known_since_when)
+{
+    int64_t now_ms = (int64_t)sk_wall_ms();
+    ck_assert_int_le(sk_durations_since_ms(), now_ms);
+    ck_assert_int_gt(sk_durations_since_ms(), now_ms - 60000);
+}
+END_TEST
+
 START_TEST(of_nothing_there_are_none)
 {
     struct sk_histogram *histogram = sk_histogram_open(MINE);
@@ -196,6 +205,7 @@ int main(void)
     tcase_add_test(tcase, a_value_is_in_its_bucket);
     tcase_add_test(tcase, the_last_bucket_has_no_end);
     tcase_add_loop_test(tcase, percentiles_are_those_of_the_samples, 0, 5);
+    tcase_add_test(tcase, it_is_known_since_when);
     tcase_add_test(tcase, of_nothing_there_are_none);
     tcase_add_test(tcase, all_of_the_same_thing_are_read_as_one);
     tcase_add_test(tcase, others_read_while_one_adds);
