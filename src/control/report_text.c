@@ -30,6 +30,7 @@ struct paper {
     enum sk_report_format format;
     struct sk_buf *out;
     const char *section; // NULL: none has begun
+    bool empty;          // nothing stands in the section yet
 };
 
 static void paper_put(struct paper *paper, const struct line *line);
@@ -174,6 +175,7 @@ static void paper_put(struct paper *paper, const struct line *line)
 static void paper_put_value(struct paper *paper, const struct line *line)
 {
     char time[SK_TIME_SIZE];
+    int64_t us;
     switch (line->kind) {
     case WORD:
         sk_buf_puts(paper->out, line->text);
@@ -183,7 +185,8 @@ static void paper_put_value(struct paper *paper, const struct line *line)
         sk_buf_puts(paper->out, time);
         break;
     case MS:
-        sk_buf_printf(paper->out, "%" PRIi64 ".%03" PRIi64, line->a / 1000000, line->a % 1000000 / 1000);
+        us = (line->a + 999) / 1000; // never less than it was
+        sk_buf_printf(paper->out, "%" PRIi64 ".%03" PRIi64, us / 1000, us % 1000);
         break;
     default:
         sk_buf_printf(paper->out, "%" PRIi64, line->a);
@@ -216,6 +219,8 @@ static void paper_put_text(struct paper *paper, const struct line *line)
 {
     struct sk_buf *out = paper->out;
     if (line->kind == SECTION) {
+        sk_buf_puts(out, paper->empty ? "  -\n" : "");
+        paper->empty = true;
         bool counts =
             strcmp(line->item, "units") == 0 || strcmp(line->item, "orders") == 0 || strcmp(line->item, "refused") == 0;
         sk_buf_printf(out, "\n%-20s%12s%12s", line->item, counts ? "orders" : "", counts ? "units" : "");
@@ -225,6 +230,7 @@ static void paper_put_text(struct paper *paper, const struct line *line)
         paper->section = line->item;
         return;
     }
+    paper->empty = false;
     sk_buf_printf(out, "%s%-*s", paper->section == NULL ? "" : "  ", paper->section == NULL ? 20 : 18, line->item);
     switch (line->kind) {
     case BOTH:

@@ -297,9 +297,9 @@ START_TEST(the_json_has_it_all)
         "\"held\":{\"orders\":0,\"units\":0}},\"refused\":{\"SOLD_OUT\":{\"orders\":8,\"units\":9}},"
         "\"checks\":{\"duplicates\":0,\"dead_letters\":0},"
         "\"redis\":{\"books\":\"compared\",\"stock\":40,\"buyers\":50,\"journal\":0},"
-        "\"time_to_durable\":{\"instance_since\":\"2026-01-01T00:00:00.000Z\",\"count\":4,\"p50_ms\":0.012,"
+        "\"time_to_durable\":{\"instance_since\":\"2026-01-01T00:00:00.000Z\",\"count\":4,\"p50_ms\":0.013,"
         "\"p90_ms\":200000.000,\"p99_ms\":200000.000,\"p99_9_ms\":200000.000,\"max_ms\":200000.000,"
-        "\"buckets\":[[0.0125,2],[0.1125,1],[200000.0000,1]]}}");
+        "\"buckets\":[[0.0135,2],[0.1125,1],[200000.0000,1]]}}");
 }
 END_TEST
 
@@ -362,7 +362,7 @@ START_TEST(the_text_is_aligned)
                     "\ntime_to_durable\n"
                     "  instance_since     2026-01-01T00:00:00.000Z\n"
                     "  count                        4\n"
-                    "  p50_ms             0.012\n"
+                    "  p50_ms             0.013\n"
                     "  p90_ms             200000.000\n"
                     "  p99_ms             200000.000\n"
                     "  p99_9_ms           200000.000\n"
@@ -371,6 +371,15 @@ START_TEST(the_text_is_aligned)
 END_TEST
 
 // Five fields in each record, which ends as RFC 4180 says, and none that would need quotes.
+START_TEST(a_section_without_lines_is_seen_to_be_empty)
+{
+    sk_report_put(&report, SK_REPORT_TEXT, &out);
+    ck_assert_ptr_nonnull(strstr(out.data, "\nmissing\n  -\n\nwrong\n  -\n\nunits"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\nrefused                   orders       units\n  -\n\nchecks\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\nchecks\n  duplicates         0\n"));
+}
+END_TEST
+
 START_TEST(the_csv_is_a_table)
 {
     fill();
@@ -382,7 +391,7 @@ START_TEST(the_csv_is_a_table)
     ck_assert_ptr_nonnull(strstr(out.data, "\r\norders,paid,30,36,\r\n"));
     ck_assert_ptr_nonnull(strstr(out.data, "\r\nrefused,SOLD_OUT,8,9,\r\n"));
     ck_assert_ptr_nonnull(strstr(out.data, "\r\nredis,buyers,50,,\r\n"));
-    ck_assert_ptr_nonnull(strstr(out.data, "\r\ntime_to_durable,p50_ms,,,0.012\r\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\r\ntime_to_durable,p50_ms,,,0.013\r\n"));
     ck_assert_str_eq(out.data + out.len - 2, "\r\n");
     ck_assert_ptr_null(strchr(out.data, '"'));
     int commas = 0;
@@ -411,6 +420,7 @@ int main(void)
     tcase_add_test(tcase, the_json_has_it_all);
     tcase_add_test(tcase, the_json_is_valid);
     tcase_add_test(tcase, the_text_is_aligned);
+    tcase_add_test(tcase, a_section_without_lines_is_seen_to_be_empty);
     tcase_add_test(tcase, the_csv_is_a_table);
     return harness_main(tcase, CK_FORK);
 }
