@@ -3,7 +3,7 @@
 FROM debian:12-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
         build-essential cmake pkg-config \
-        libmicrohttpd-dev libhiredis-dev libpq-dev libjansson-dev libuv1-dev
+        libmicrohttpd-dev libhiredis-dev libpq-dev libjansson-dev libuv1-dev libssl-dev
 WORKDIR /seckill
 COPY . .
 # Tests are not part of the image, and neither are the libraries that only they need.
@@ -22,7 +22,7 @@ ENTRYPOINT ["loadtest/oversell"]
 
 FROM debian:12-slim AS run
 RUN apt-get update && apt-get install -y --no-install-recommends \
-        libmicrohttpd12 libhiredis0.14 libpq5 libjansson4 libuv1 \
+        libmicrohttpd12 libhiredis0.14 libpq5 libjansson4 libuv1 libssl3 \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /seckill/build/seckill /usr/local/bin/seckill
 # A number, so that an orchestrator can tell that this is not root without looking into the image.

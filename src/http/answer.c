@@ -10,8 +10,18 @@
 #include <string.h>
 
 #include "order_json.h"
+#include "query.h"
+#include "sale.h"
 
-enum { BODY_SIZE = 512, LOCATION_SIZE = 64, SECONDS_SIZE = 24 };
+enum {
+    BODY_SIZE = 512,
+    MEMBERS_SIZE = 192,
+    LOCATION_SIZE = 64,
+    SECONDS_SIZE = 24,
+    TAG_SIZE = 32,
+    STATE_MAX = 32,
+    LINK_MAX = 1024
+};
 
 #define TYPE_PREFIX "urn:seckill:problem:"
 
@@ -25,10 +35,13 @@ struct sk_answers {
 
 static struct sk_response *answer_make_refusal(enum sk_verdict verdict);
 static struct sk_response *answer_make_ok(void);
-static struct sk_response *answer_make_problem(enum sk_verdict verdict, const char *order_id, uint64_t retry_after_ms);
+static struct sk_response *answer_make_problem(enum sk_verdict verdict, const char *members, uint64_t retry_after_ms);
+static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_outcome *outcome);
 static struct sk_response *answer_make_last(struct sk_response *response);
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response);
+static struct sk_response *answer_make_document(const struct sk_request *request, const struct sk_outcome *outcome);
+static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor);
 
 // ---- made at start ----
 
@@ -60,7 +73,7 @@ static struct sk_response *answer_make_ok(void)
 
 static struct sk_response *answer_make_refusal(enum sk_verdict verdict)
 {
-    return answer_make_problem(verdict, NULL, 0);
+    return answer_make_problem(verdict, "", 0);
 }
 
 static struct sk_response *answer_make_last(struct sk_response *response)
@@ -114,20 +127,21 @@ static void answer_once(const struct sk_answers *answers, struct sk_request *req
     sk_response_free(response);
 }
 
-void sk_answer_problem(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
-                       const char *order_id, uint64_t retry_after_ms)
+void sk_answer_problem(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome)
 {
-    answer_once(answers, request, verdict, answer_make_problem(verdict, order_id, retry_after_ms));
+    char members[MEMBERS_SIZE];
+    answer_put_members(members, outcome);
+    answer_once(answers, request, outcome->verdict,
+                answer_make_problem(outcome->verdict, members, outcome->retry_after_ms));
 }
 
-static struct sk_response *answer_make_problem(enum sk_verdict verdict, const char *order_id, uint64_t retry_after_ms)
+static struct sk_response *answer_make_problem(enum sk_verdict verdict, const char *members, uint64_t retry_after_ms)
 {
     char body[BODY_SIZE];
     const char *code = sk_verdict_code(verdict);
-    int n = snprintf(
-        body, sizeof body, "{\"type\":\"" TYPE_PREFIX "%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"%s%s%s}\n",
-        code, sk_verdict_title(verdict), sk_verdict_http_status(verdict), code,
-        order_id == NULL ? "" : ",\"order_id\":\"", order_id == NULL ? "" : order_id, order_id == NULL ? "" : "\"");
+    int n = snprintf(body, sizeof body,
+                     "{\"type\":\"" TYPE_PREFIX "%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"%s}\n", code,
+                     sk_verdict_title(verdict), sk_verdict_http_status(verdict), code, members);
     struct sk_response *response = sk_response_new(type_problem, body, (size_t)n);
     if (retry_after_ms == 0)
         retry_after_ms = sk_verdict_retry_after_ms(verdict);
@@ -139,6 +153,19 @@ static struct sk_response *answer_make_problem(enum sk_verdict verdict, const ch
     if (sk_verdict_http_status(verdict) == 401)
         sk_response_header(response, "WWW-Authenticate", "Bearer");
     return response;
+}
+
+static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_outcome *outcome)
+{
+    bool has_left = outcome->verdict == SK_VERDICT_NOT_ENOUGH || outcome->verdict == SK_VERDICT_BELOW_SOLD;
+    int n = 0;
+    members[0] = '\0';
+    if (outcome->order_id != NULL)
+        n += snprintf(members, MEMBERS_SIZE, ",\"order_id\":\"%.*s\"", SK_UUID_CHARS, outcome->order_id);
+    if (has_left)
+        n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"left\":%" PRId64, outcome->left);
+    if (outcome->status != NULL)
+        (void)snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"state\":\"%.*s\"", STATE_MAX, outcome->status);
 }
 
 void sk_answer_errors(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
@@ -157,15 +184,14 @@ void sk_answer_errors(const struct sk_answers *answers, struct sk_request *reque
 void sk_answer_allow(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                      const char *allow)
 {
-    struct sk_response *response = answer_make_problem(verdict, NULL, 0);
+    struct sk_response *response = answer_make_refusal(verdict);
     sk_response_header(response, "Allow", allow);
     answer_once(answers, request, verdict, response);
 }
 
-void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
-                        const char *document)
+void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome)
 {
-    answer_once(answers, request, verdict, sk_response_new(type_json, document, strlen(document)));
+    answer_once(answers, request, outcome->verdict, answer_make_document(request, outcome));
 }
 
 void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text)
@@ -173,14 +199,39 @@ void sk_answer_text(const struct sk_answers *answers, struct sk_request *request
     answer_once(answers, request, SK_VERDICT_FOUND, sk_response_new(type, text, strlen(text)));
 }
 
-void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *request, int64_t voucher_id,
-                       const char *document)
+static struct sk_response *answer_make_document(const struct sk_request *request, const struct sk_outcome *outcome)
+{
+    struct sk_response *response = sk_response_new(type_json, outcome->document, strlen(outcome->document));
+    if (outcome->version != 0) {
+        char tag[TAG_SIZE];
+        (void)snprintf(tag, sizeof tag, "\"%" PRId64 "\"", outcome->version);
+        sk_response_header(response, "ETag", tag);
+    }
+    if (outcome->next != NULL)
+        answer_add_next(response, request, outcome->next);
+    return response;
+}
+
+static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor)
+{
+    struct sk_buf link = {0};
+    sk_buf_printf(&link, "<%s?", request->path);
+    sk_request_put_query(request, "cursor", &link);
+    sk_buf_puts(&link, "cursor=");
+    sk_query_put(&link, cursor);
+    sk_buf_puts(&link, ">; rel=\"next\"");
+    if (!link.failed && link.len <= LINK_MAX)
+        sk_response_header(response, "Link", link.data);
+    sk_buf_free(&link);
+}
+
+void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome)
 {
     char location[LOCATION_SIZE];
-    struct sk_response *response = sk_response_new(type_json, document, strlen(document));
-    (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, voucher_id);
+    struct sk_response *response = answer_make_document(request, outcome);
+    (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, outcome->voucher_id);
     sk_response_header(response, "Location", location);
-    answer_once(answers, request, SK_VERDICT_CREATED, response);
+    answer_once(answers, request, outcome->verdict, response);
 }
 
 void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,

@@ -7,6 +7,7 @@
 
 struct json_t;
 struct sk_answers;
+struct sk_outcome;
 
 // The loop's thread, as all functions. NULL: out of memory. At first every answer ends its connection.
 struct sk_answers *sk_answers_open(void);
@@ -18,10 +19,9 @@ void sk_answers_keep_alive(struct sk_answers *answers, bool keep_alive);
 // A refusal as it is most often: Retry-After is the verdict's own, so every 503 has one.
 void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 
-// A refusal with more to say. `order_id` NULL: none. `retry_after_ms` 0: the verdict's own; it is rounded up to
-// seconds.
-void sk_answer_problem(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
-                       const char *order_id, uint64_t retry_after_ms);
+// A refusal with more to say: order_id, left (where the verdict has one) and status, which is the member `state` since
+// a problem's `status` is HTTP's. Retry-After is rounded up to seconds.
+void sk_answer_problem(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome);
 // One with the member `errors`: a list, borrowed.
 void sk_answer_errors(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                       struct json_t *errors);
@@ -32,16 +32,15 @@ void sk_answer_allow(const struct sk_answers *answers, struct sk_request *reques
 // 200: there is nothing to say beyond that.
 void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request);
 
-// A JSON text.
-void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
-                        const char *document);
+// An outcome's document; with its version as ETag, and a Link to the list's next page: the request's target with
+// another cursor, unless that would be too long.
+void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome);
 
 // A text of another media type. `type` is a constant.
 void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text);
 
-// A voucher that was created, with its place.
-void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *request, int64_t voucher_id,
-                       const char *document);
+// A voucher that was created: the same, with its place.
+void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome);
 
 struct sk_answer_order {
     const char *id, *user;

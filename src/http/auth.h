@@ -15,4 +15,9 @@ bool sk_auth_user(const struct sk_request *request, char user[SK_USER_SIZE]);
 enum sk_verdict sk_auth_admin(const struct sk_request *request, const struct sk_tokens *tokens, enum sk_role role,
                               char name[SK_ADMIN_NAME_SIZE]);
 
+// Whether the request comes from the shop's payment side: a token with the role PAYMENTS, or a signature, by the name
+// of "payment callback". A request with a signature stands or falls with it. `secret` NULL: none is good.
+enum sk_verdict sk_auth_payment(const struct sk_request *request, const struct sk_tokens *tokens, const char *secret,
+                                char name[SK_ADMIN_NAME_SIZE]);
+
 #endif

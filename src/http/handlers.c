@@ -17,6 +17,7 @@ enum { KEY_MAX = 255 };
 
 static void handle_answer_outcome(const struct sk_context *context, struct sk_request *request,
                                   const struct sk_outcome *outcome);
+static bool handle_is_plain(const struct sk_outcome *outcome);
 static void handle_answer_order(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
                                 const char *order_id);
 static bool handle_key_is_good(const char *key, unsigned count);
@@ -66,17 +67,24 @@ static void handle_answer_outcome(const struct sk_context *context, struct sk_re
         if (sk_call_of(request)->type != NULL)
             sk_answer_text(context->answers, request, sk_call_of(request)->type, outcome->document);
         else
-            sk_answer_document(context->answers, request, outcome->verdict, outcome->document);
+            sk_answer_document(context->answers, request, outcome);
         break;
     case SK_VERDICT_CREATED:
-        sk_answer_voucher(context->answers, request, outcome->voucher_id, outcome->document);
+        sk_answer_voucher(context->answers, request, outcome);
         break;
     default:
-        if (outcome->order_id == NULL && outcome->retry_after_ms == 0)
+        if (handle_is_plain(outcome))
             sk_answer_refusal(context->answers, request, outcome->verdict);
         else
-            sk_answer_problem(context->answers, request, outcome->verdict, outcome->order_id, outcome->retry_after_ms);
+            sk_answer_problem(context->answers, request, outcome);
     }
+}
+
+// Whether the refusal is as it is most often.
+static bool handle_is_plain(const struct sk_outcome *outcome)
+{
+    return outcome->order_id == NULL && outcome->retry_after_ms == 0 && outcome->status == NULL &&
+           outcome->verdict != SK_VERDICT_NOT_ENOUGH && outcome->verdict != SK_VERDICT_BELOW_SOLD;
 }
 
 static void handle_answer_order(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,

@@ -1,5 +1,5 @@
-// Answering. libmicrohttpd keeps the header of a request for as long as the request lives, and knows the names in it;
-// here they are only asked for.
+// Answering. libmicrohttpd keeps the header and the query of a request for as long as the request lives, and knows the
+// names in them; here they are only asked for.
 #include "request.h"
 
 #include <microhttpd.h>
@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "connection.h"
+#include "query.h"
 
 struct search {
     const char *name;
@@ -18,11 +19,18 @@ struct search {
     bool matched;
 };
 
+struct query {
+    const char *but;
+    struct sk_buf *out;
+};
+
 static void request_search(const struct sk_request *request, struct search *search);
 static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
                                         const char *value, size_t value_len);
 static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
                                             const char *value, size_t value_len);
+static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                             const char *value, size_t value_len);
 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
 {
@@ -42,6 +50,32 @@ const char *sk_request_query(const struct sk_request *request, const char *name,
     if (count != NULL)
         *count = search.count;
     return search.value;
+}
+
+void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    struct query query = {but, out};
+    if (!request->query_bad)
+        (void)MHD_get_connection_values_n(connection->library, MHD_GET_ARGUMENT_KIND, request_put_parameter, &query);
+}
+
+static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                             const char *value, size_t value_len)
+{
+    struct query *query = arg;
+    (void)kind;
+    (void)name_len;
+    (void)value_len;
+    if (strcmp(name, query->but) == 0)
+        return MHD_YES;
+    sk_query_put(query->out, name);
+    if (value != NULL) {
+        sk_buf_puts(query->out, "=");
+        sk_query_put(query->out, value);
+    }
+    sk_buf_puts(query->out, "&");
+    return MHD_YES;
 }
 
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value))

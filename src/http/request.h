@@ -44,6 +44,9 @@ const char *sk_request_header(const struct sk_request *request, const char *name
 // byte in them. *count, if it is wanted: how often it was sent. Borrowed; lives as long as the request.
 const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count);
 
+// Appends the parameters of the target's query, escaped, each followed by `&`, but for those with this name.
+void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out);
+
 // Whether the value of any field with this name does match.
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value));
 

@@ -20,7 +20,8 @@ enum route_method { GET, POST, PATCH, ANY }; // all but the last as sk_method
 _Static_assert((int)GET == (int)SK_METHOD_GET && (int)POST == (int)SK_METHOD_POST && (int)PATCH == (int)SK_METHOD_PATCH,
                "methods of routes and requests");
 
-// Who may call. The last three are roles of an admin's token.
+// Who may call. The last three are roles of an admin's token; PAYMENTS also takes a signature instead, and is of all
+// rows of its pattern.
 enum route_caller {
     ANYONE,
     USER,
@@ -226,10 +227,12 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
 static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
                                           const struct match *match)
 {
-    static const enum sk_role roles[] = {
-        [READ] = SK_ROLE_READ, [OPERATE] = SK_ROLE_OPERATE, [PAYMENTS] = SK_ROLE_PAYMENTS};
+    static const enum sk_role roles[] = {[READ] = SK_ROLE_READ, [OPERATE] = SK_ROLE_OPERATE};
     if (match->first->caller < READ)
         return SK_VERDICT_FOUND;
+    if (match->first->caller == PAYMENTS)
+        return sk_auth_payment(request, routes->tokens, routes->context.config->payment_secret,
+                               sk_call_of(request)->by);
     enum sk_role role = match->route == NULL ? SK_ROLE_ANY : roles[match->route->caller];
     return sk_auth_admin(request, routes->tokens, role, sk_call_of(request)->by);
 }

@@ -58,6 +58,8 @@ static void must_be_whole(const struct sk_config *config, enum sk_command comman
     MUST(config->orders_max >= (command == SK_COMMAND_SERVE ? config->batch_max : 1));
     MUST(config->redis_timeout_ms >= 10 && config->pg_timeout_ms >= 10 && config->lock_ttl_ms >= 100);
     MUST(config->admin_token == NULL || config->admin_token[0] != '\0');
+    MUST(config->admin_tokens == NULL || config->admin_tokens[0] != '\0');
+    MUST(config->payment_secret == NULL || command != SK_COMMAND_SERVE || strlen(config->payment_secret) >= 16);
 }
 
 struct input {

@@ -36,8 +36,9 @@
 enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, PATIENCE_TURNS = 3, BACKLOG = 16 };
 enum { READ_SIZE = 65536, MINUTE_MS = 60000, PER_HEADER = 64 };
 
-#define ADMIN_TOKEN "t0ken"
-#define ORDER_ID    "018bcfe5-6800-7000-8000-00000000000a"
+#define ADMIN_TOKEN  "t0ken"
+#define READER_TOKEN "t0ken-that-reads"
+#define ORDER_ID     "018bcfe5-6800-7000-8000-00000000000a"
 
 struct client {
     int fd;
@@ -125,7 +126,7 @@ static const struct {
     {true, {.verdict = SK_VERDICT_LOADING}},
     {false, {.verdict = SK_VERDICT_OVERLOADED}},
     {true, {.verdict = SK_VERDICT_UNAVAILABLE}},
-    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}"}},
+    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "a/b+c"}},
     {false, {.verdict = SK_VERDICT_NOT_FOUND}},
     {true, {.verdict = SK_VERDICT_CREATED, .document = "{}"}},
 };
@@ -228,7 +229,10 @@ void sk_order_lookup(struct sk_control *control, const char *order_id, const cha
     (void)control;
     MUST(sk_uuid_valid(order_id));
     MUST(was_sent(order_id));
-    must_be_a_user(user);
+    if (user[0] == '\0')
+        MUST(was_sent(ADMIN_TOKEN) || was_sent(READER_TOKEN));
+    else
+        must_be_a_user(user);
     inquire(order_id[SK_UUID_CHARS - 1], ticket);
 }
 
@@ -324,9 +328,25 @@ static void turn(void)
     (void)sk_server_turn(server);
 }
 
+// Whatever the query is, what comes of it fits into a log or a header.
+static void must_be_a_good_query(const struct sk_request *request)
+{
+    struct sk_buf query = {0};
+    unsigned count;
+    const char *value = sk_request_query(request, "cursor", &count);
+    MUST((value != NULL) == (count > 0) && (value == NULL || !request->query_bad));
+    for (; value != NULL && *value != '\0'; value++)
+        MUST((unsigned char)*value >= ' ' && *value != 0x7f);
+    sk_request_put_query(request, "cursor", &query);
+    for (size_t i = 0; i < query.len; i++)
+        MUST(query.data[i] > ' ' && query.data[i] <= '~' && strchr("\"<>", query.data[i]) == NULL);
+    sk_buf_free(&query);
+}
+
 static void handle(void *arg, struct sk_request *request)
 {
     handled++;
+    must_be_a_good_query(request);
     if (strncmp(request->path, "/park", 5) == 0) {
         parked[parked_count++ % PARKED_MAX] = request->ticket;
         sk_request_park(request, MINUTE_MS);
@@ -491,6 +511,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)signal(SIGPIPE, SIG_IGN);
     sk_log_set_level((enum sk_log_level)(SK_LOG_ERROR + 1));
     MUST(setenv("SECKILL_DATABASE_URL", "none", 1) == 0 && setenv("SECKILL_ADMIN_TOKEN", ADMIN_TOKEN, 1) == 0);
+    MUST(setenv("SECKILL_ADMIN_TOKENS", "reader read " READER_TOKEN, 1) == 0);
     MUST(sk_config_read(&config, &command, 1, words, stderr) == SK_OK);
     config.max_connections = 4;
     config.body_max_bytes = 300;

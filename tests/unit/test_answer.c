@@ -7,14 +7,15 @@
 #include <string.h>
 
 #include "answer.h"
+#include "sale.h"
 #include "stack.h"
 #include "text.h"
 
-enum { BODY_SIZE = 1024, FIELD_SIZE = 64, FIELDS = 4, RESPONSES = 128 };
+enum { BODY_SIZE = 1024, FIELD_SIZE = 64, VALUE_SIZE = 2048, FIELDS = 5, RESPONSES = 128 };
 
 struct sk_response {
     char type[FIELD_SIZE], body[BODY_SIZE];
-    char names[FIELDS][FIELD_SIZE], values[FIELDS][FIELD_SIZE];
+    char names[FIELDS][FIELD_SIZE], values[FIELDS][VALUE_SIZE];
     int fields;
     bool used;
 };
@@ -24,6 +25,7 @@ static bool no_memory, was_made;
 static unsigned status_sent;
 static struct sk_answers *answers;
 static struct sk_request asked;
+static const char *query = ""; // what is put of it
 
 struct sk_response *sk_response_new(const char *type, const char *body, size_t len)
 {
@@ -46,7 +48,7 @@ void sk_response_header(struct sk_response *response, const char *name, const ch
         return;
     ck_assert_int_lt(response->fields, FIELDS);
     (void)snprintf(response->names[response->fields], FIELD_SIZE, "%s", name);
-    (void)snprintf(response->values[response->fields++], FIELD_SIZE, "%s", value);
+    (void)snprintf(response->values[response->fields++], VALUE_SIZE, "%s", value);
 }
 
 void sk_response_free(struct sk_response *response)
@@ -62,6 +64,19 @@ void sk_request_answer(struct sk_request *request, unsigned http_status, struct 
     was_made = response != NULL;
     if (was_made)
         made = *response;
+}
+
+void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out)
+{
+    ck_assert_ptr_eq(request, &asked);
+    ck_assert_str_eq(but, "cursor");
+    sk_buf_puts(out, query);
+}
+
+static void answer_problem(enum sk_verdict verdict, const char *order_id, uint64_t retry_after_ms)
+{
+    struct sk_outcome outcome = {.verdict = verdict, .order_id = order_id, .retry_after_ms = retry_after_ms};
+    sk_answer_problem(answers, &asked, &outcome);
 }
 
 static void setup(void)
@@ -131,7 +146,7 @@ END_TEST
 START_TEST(only_401_asks_for_credentials)
 {
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
-        sk_answer_problem(answers, &asked, (enum sk_verdict)i, NULL, 0);
+        answer_problem((enum sk_verdict)i, NULL, 0);
         ck_assert_int_eq(field("WWW-Authenticate") != NULL, sk_verdict_http_status((enum sk_verdict)i) == 401);
     }
 }
@@ -141,7 +156,7 @@ START_TEST(a_winner_who_repeats_is_told_the_order_id)
 {
     static const char id[] = "018bcfe5-6800-7000-8000-0123456789ab";
     const char *order_id, *code;
-    sk_answer_problem(answers, &asked, SK_VERDICT_ALREADY_ORDERED, id, 0);
+    answer_problem(SK_VERDICT_ALREADY_ORDERED, id, 0);
     json_t *json = read_body();
     ck_assert_int_eq(json_unpack(json, "{s:s,s:s}", "order_id", &order_id, "code", &code), 0);
     ck_assert_str_eq(order_id, id);
@@ -155,9 +170,9 @@ START_TEST(every_503_says_when_to_try_again)
 {
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
         enum sk_verdict verdict = (enum sk_verdict)i;
-        sk_answer_problem(answers, &asked, verdict, "018bcfe5-6800-7000-8000-0123456789ab", 0);
+        answer_problem(verdict, "018bcfe5-6800-7000-8000-0123456789ab", 0);
         ck_assert_int_eq(field("Retry-After") != NULL, says_when_to_try_again(verdict));
-        sk_answer_problem(answers, &asked, verdict, NULL, 5000); // what is known better
+        answer_problem(verdict, NULL, 5000); // what is known better
         ck_assert_pstr_eq(field("Retry-After"), "5");
         ck_assert_int_eq(sk_answers_last(answers, verdict)->fields,
                          1 + (says_when_to_try_again(verdict) || sk_verdict_http_status(verdict) == 401));
@@ -175,7 +190,7 @@ START_TEST(retry_after_is_rounded_up_to_seconds)
         {1999, "2"}, {2000, "2"}, {59001, "60"}, {86400000, "86400"}, {UINT64_C(253402300799999), "253402300800"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        sk_answer_problem(answers, &asked, SK_VERDICT_NOT_STARTED, NULL, rows[i].ms);
+        answer_problem(SK_VERDICT_NOT_STARTED, NULL, rows[i].ms);
         const char *seconds = field("Retry-After");
         if (rows[i].seconds == NULL)
             ck_assert_ptr_null(seconds);
@@ -243,12 +258,87 @@ END_TEST
 START_TEST(a_new_voucher_is_shown_with_its_place)
 {
     char location[FIELD_SIZE];
-    sk_answer_voucher(answers, &asked, INT64_MAX, "{\"id\":\"9223372036854775807\"}");
+    const struct sk_outcome outcome = {.verdict = SK_VERDICT_CREATED,
+                                       .voucher_id = INT64_MAX,
+                                       .version = INT64_MAX,
+                                       .document = "{\"id\":\"9223372036854775807\"}"};
+    sk_answer_voucher(answers, &asked, &outcome);
     ck_assert_uint_eq(status_sent, 201);
     ck_assert_str_eq(made.type, "application/json");
     ck_assert_str_eq(made.body, "{\"id\":\"9223372036854775807\"}");
     (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, INT64_MAX);
     ck_assert_pstr_eq(field("Location"), location);
+    ck_assert_pstr_eq(field("ETag"), "\"9223372036854775807\"");
+}
+END_TEST
+
+START_TEST(a_document_says_its_version_and_its_next_page)
+{
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND, .document = "{}"};
+    asked.path = "/orders";
+    query = "limit=2&";
+    sk_answer_document(answers, &asked, &outcome);
+    ck_assert_uint_eq(status_sent, 200);
+    ck_assert_int_eq(made.fields, 0);
+    outcome.version = 7;
+    outcome.next = "a.b/c+d>\"";
+    sk_answer_document(answers, &asked, &outcome);
+    ck_assert_pstr_eq(field("ETag"), "\"7\"");
+    ck_assert_pstr_eq(field("Link"), "</orders?limit=2&cursor=a.b%2Fc%2Bd%3E%22>; rel=\"next\"");
+    query = "";
+    outcome.version = 0;
+    sk_answer_document(answers, &asked, &outcome); // nothing is left of the one before
+    ck_assert_ptr_null(field("ETag"));
+    ck_assert_pstr_eq(field("Link"), "</orders?cursor=a.b%2Fc%2Bd%3E%22>; rel=\"next\"");
+}
+END_TEST
+
+// The library has little room for a header.
+START_TEST(a_link_that_is_too_long_is_left_out)
+{
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND, .document = "{}", .next = "x"};
+    static char text[1100];
+    asked.path = "/orders";
+    query = text;
+    memset(text, 'y', 1024 - strlen("</orders?cursor=x>; rel=\"next\""));
+    sk_answer_document(answers, &asked, &outcome);
+    ck_assert_ptr_nonnull(field("Link"));
+    ck_assert_uint_eq(strlen(field("Link")), 1024);
+    text[strlen(text)] = 'y';
+    sk_answer_document(answers, &asked, &outcome);
+    ck_assert_ptr_null(field("Link"));
+    ck_assert_str_eq(made.body, "{}");
+}
+END_TEST
+
+START_TEST(a_problem_says_what_is_known)
+{
+    static const struct {
+        struct sk_outcome outcome;
+        const char *members; // the end of the body
+    } rows[] = {
+        {{.verdict = SK_VERDICT_NOT_ENOUGH, .left = 3}, ",\"left\":3}\n"},
+        {{.verdict = SK_VERDICT_NOT_ENOUGH}, ",\"left\":0}\n"},
+        {{.verdict = SK_VERDICT_BELOW_SOLD, .left = INT64_MAX}, ",\"left\":9223372036854775807}\n"},
+        {{.verdict = SK_VERDICT_SOLD_OUT, .left = 3}, ",\"code\":\"SOLD_OUT\"}\n"},
+        {{.verdict = SK_VERDICT_WRONG_STATE, .status = "paid"}, ",\"state\":\"paid\"}\n"},
+        {{.verdict = SK_VERDICT_NOT_ENOUGH,
+          .order_id = "018bcfe5-6800-7000-8000-0123456789ab",
+          .left = INT64_MIN,
+          .status = "a-state-of-as-many-as-32-letters"},
+         ",\"order_id\":\"018bcfe5-6800-7000-8000-0123456789ab\",\"left\":-9223372036854775808,"
+         "\"state\":\"a-state-of-as-many-as-32-letters\"}\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        size_t len = strlen(rows[i].members);
+        sk_answer_problem(answers, &asked, &rows[i].outcome);
+        json_t *json = read_body();
+        ck_assert_uint_gt(strlen(made.body), len);
+        ck_assert_str_eq(made.body + strlen(made.body) - len, rows[i].members);
+        ck_assert_int_eq(json_integer_value(json_object_get(json, "status")),
+                         sk_verdict_http_status(rows[i].outcome.verdict));
+        json_decref(json);
+    }
 }
 END_TEST
 
@@ -288,12 +378,13 @@ START_TEST(the_last_answers_end_their_connections)
 {
     json_t *errors = json_array();
     const struct sk_answer_order order = {"018bcfe5-6800-7000-8000-0123456789ab", "u", 1, true};
+    const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
     sk_answers_keep_alive(answers, false);
     for (int i = 0; i < 8; i++) {
         if (i == 0)
             sk_answer_refusal(answers, &asked, SK_VERDICT_SOLD_OUT);
         else if (i == 1)
-            sk_answer_problem(answers, &asked, SK_VERDICT_NOT_STARTED, NULL, 1);
+            answer_problem(SK_VERDICT_NOT_STARTED, NULL, 1);
         else if (i == 2)
             sk_answer_errors(answers, &asked, SK_VERDICT_INVALID, errors);
         else if (i == 3)
@@ -301,9 +392,9 @@ START_TEST(the_last_answers_end_their_connections)
         else if (i == 4)
             sk_answer_ok(answers, &asked);
         else if (i == 5)
-            sk_answer_document(answers, &asked, SK_VERDICT_FOUND, "{}");
+            sk_answer_document(answers, &asked, &found);
         else if (i == 6)
-            sk_answer_voucher(answers, &asked, 1, "{}");
+            sk_answer_voucher(answers, &asked, &found);
         else
             sk_answer_order(answers, &asked, SK_VERDICT_ACCEPTED, &order);
         ck_assert_pstr_eq(field("Connection"), "close");
@@ -316,12 +407,15 @@ START_TEST(out_of_memory_gives_no_response)
 {
     json_t *errors = json_array();
     const struct sk_answer_order order = {"018bcfe5-6800-7000-8000-0123456789ab", "u", 1, true};
+    const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
     no_memory = true;
-    sk_answer_problem(answers, &asked, SK_VERDICT_UNAUTHENTICATED, NULL, 1000);
+    answer_problem(SK_VERDICT_UNAUTHENTICATED, NULL, 1000);
     ck_assert(!was_made);
     sk_answer_order(answers, &asked, SK_VERDICT_PLACED, &order);
     ck_assert(!was_made);
-    sk_answer_voucher(answers, &asked, 1, "{}");
+    sk_answer_voucher(answers, &asked, &found);
+    ck_assert(!was_made);
+    sk_answer_document(answers, &asked, &found);
     ck_assert(!was_made);
     sk_answer_errors(answers, &asked, SK_VERDICT_INVALID, errors);
     ck_assert(!was_made);
@@ -344,6 +438,9 @@ int main(void)
     tcase_add_test(tcase, an_order_is_shown_with_ids_as_strings_and_its_place);
     tcase_add_test(tcase, errors_are_listed);
     tcase_add_test(tcase, a_new_voucher_is_shown_with_its_place);
+    tcase_add_test(tcase, a_document_says_its_version_and_its_next_page);
+    tcase_add_test(tcase, a_link_that_is_too_long_is_left_out);
+    tcase_add_test(tcase, a_problem_says_what_is_known);
     tcase_add_test(tcase, an_order_that_is_committed_is_unpaid);
     tcase_add_test(tcase, other_methods_are_told_what_is_allowed);
     tcase_add_test(tcase, a_text_has_its_type);

@@ -1,7 +1,10 @@
 // Who is calling: one X-User-Id of the allowed form, or none; for admin calls, a token with the right role.
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <string.h>
 
 #include "auth.h"
+#include "clock.h"
 #include "stack.h"
 
 static char token[] = "s3cret-token";
@@ -10,18 +13,26 @@ static char lines[] = "reader read reader-token-0001\n"
                       "shop payments payments-token-01\n";
 static struct sk_tokens *tokens;
 
-// The one field that the request has.
-static struct {
+struct field {
     const char *name, *value;
     unsigned count;
-} sent;
+};
+
+// The fields that the request has.
+static struct field sent, stamp, signature;
 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
 {
     (void)request;
-    bool found = sent.name != NULL && strcmp(sent.name, name) == 0;
-    *count = found ? sent.count : 0;
-    return found ? sent.value : NULL;
+    const struct field *const fields[] = {&sent, &stamp, &signature};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (fields[i]->name == NULL || strcmp(fields[i]->name, name) != 0)
+            continue;
+        *count = fields[i]->count;
+        return fields[i]->value;
+    }
+    *count = 0;
+    return NULL;
 }
 
 static void setup(void)
@@ -170,6 +181,99 @@ START_TEST(without_a_token_admin_calls_are_off)
 }
 END_TEST
 
+// ---- the payment side ----
+
+static char secret[] = "0123456789abcdef", body[] = "{}";
+static const struct field no_field;
+
+static enum sk_verdict pay(const char *with, char name[SK_ADMIN_NAME_SIZE])
+{
+    struct sk_request request = {.path = "/p", .body = {.data = body, .len = sizeof body - 1}};
+    name[0] = '\0';
+    return sk_auth_payment(&request, tokens, with, name);
+}
+
+// Fields with a signature that was good some seconds ago.
+static void sign(int64_t ago_s)
+{
+    static char stamped[24], mac[65];
+    unsigned char made[EVP_MAX_MD_SIZE];
+    char text[64];
+    (void)snprintf(stamped, sizeof stamped, "%lld", (long long)(sk_wall_ms() / 1000) - (long long)ago_s);
+    int n = snprintf(text, sizeof text, "%s./p.%s", stamped, body);
+    ck_assert_ptr_nonnull(
+        HMAC(EVP_sha256(), secret, sizeof secret - 1, (const unsigned char *)text, (size_t)n, made, NULL));
+    for (size_t i = 0; i < 32; i++)
+        (void)snprintf(mac + 2 * i, 3, "%02x", made[i]);
+    stamp = (struct field){"x-seckill-timestamp", stamped, 1};
+    signature = (struct field){"x-seckill-signature", mac, 1};
+}
+
+START_TEST(the_payment_side_signs_or_has_a_token)
+{
+    char name[SK_ADMIN_NAME_SIZE];
+    sent = (struct field){"authorization", "Bearer payments-token-01", 1};
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    ck_assert_str_eq(name, "shop");
+    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_FOUND);
+    sent.value = "Bearer operator-token-01";
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FORBIDDEN);
+    sent = no_field;
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_UNAUTHENTICATED);
+    sign(0);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    ck_assert_str_eq(name, "payment callback");
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND); // and once more
+    sign(250);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    sign(-250);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+}
+END_TEST
+
+// Whatever token stands beside.
+START_TEST(a_signature_that_is_not_good_is_refused)
+{
+    char name[SK_ADMIN_NAME_SIZE], other[] = "0123456789abcdeg";
+    sent = (struct field){"authorization", "Bearer payments-token-01", 1};
+    sign(400);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    sign(-400);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    sign(0);
+    ck_assert_int_eq(pay(other, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_BAD_SIGNATURE);
+    body[0] = '[';
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    body[0] = '{';
+    signature.count = 2;
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    signature.count = 1;
+    stamp.count = 2;
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    stamp = no_field;
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    sign(0);
+    signature = no_field;
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_str_eq(name, "");
+}
+END_TEST
+
+START_TEST(with_a_secret_alone_a_signature_is_asked_for)
+{
+    struct sk_config config = {0};
+    char name[SK_ADMIN_NAME_SIZE];
+    sk_tokens_close(tokens);
+    tokens = sk_tokens_open(&config, stderr);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
+    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_ADMIN_OFF);
+    sign(0);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_BAD_SIGNATURE);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("auth");
@@ -179,5 +283,8 @@ int main(void)
     tcase_add_test(tcase, a_token_wrong_in_one_bit_is_wrong);
     tcase_add_test(tcase, a_role_allows_what_it_names);
     tcase_add_test(tcase, without_a_token_admin_calls_are_off);
+    tcase_add_test(tcase, the_payment_side_signs_or_has_a_token);
+    tcase_add_test(tcase, a_signature_that_is_not_good_is_refused);
+    tcase_add_test(tcase, with_a_secret_alone_a_signature_is_asked_for);
     return harness_main(tcase, CK_FORK);
 }

@@ -74,6 +74,13 @@ const char *sk_request_header(const struct sk_request *request, const char *name
     return value;
 }
 
+void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out)
+{
+    (void)request;
+    (void)but;
+    (void)out;
+}
+
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value))
 {
     (void)request;
