@@ -3,7 +3,7 @@
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)
 -- ARGV  1 user, or nothing
 --
--- Returns { state, epoch, last, stock, run, number of buyers, entries in the journal, the user's order id }; what is
+-- Returns { state, epoch, last, stock, run, number of buyers, entries in the journal, the user's order }; what is
 -- missing is empty, and so is `run` where the window is no two numbers.
 
 local function is_number(text)

@@ -1,22 +1,30 @@
--- Places one order for each of many users of one voucher: all or nothing, one call for a batch.
+-- Places one order for each of many users of one voucher, each with all its units or none: one call for a batch.
 --
--- KEYS  1 voucher (hash)   2 buyers (hash: user -> order id)   3 journal (stream)
+-- KEYS  1 voucher (hash)   2 buyers (hash: user -> order)   3 journal (stream)
+--       4 repeats (hash: user -> order): orders that ended, of users who had sent an Idempotency-Key
 -- ARGV  1 most entries the journal may hold
 --       2 run id of the Redis process that the caller is connected to
 --       3 'new', or 'again': orders that were granted before and may have been lost with Redis's data
 --       4 epoch and   5 `last` as the caller has seen them last; 0 and empty: never
 --       6 session that holds what is granted, until it is settled
---       7, 8, 9, 10 ...    user, order id, user, order id ...
+--       7 empty, or for each order what it has more than one unit: "quantity[ key],..."
+--       8, 9, 10, 11 ...    user, order id, user, order id ...
 --
--- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, letters, existing ids ... }, where
--- letters has one character for each user:
---   p placed   a already ordered   s sold out   n not started   e ended   f no room in the journal
+-- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, letters, more ... }, where letters has one character
+-- for each user:
+--   p placed   a already ordered   s sold out   n not started   e ended   u paused   f no room in the journal
 --   r sold out, and the unit that has just returned does not sell yet: for a moment, not to be remembered
--- and one existing order id follows for each 'a', in order. `last` is the newest journal id the
--- voucher has ever had: as long as it stays the same, there is no new buyer.
+--   m fewer units are left than the order asks for
+--   k already ordered under the same key: that order is meant   d the same, and that order has ended
+--   q the key was used for an order of another quantity
+-- and for each 'a', 'k', 'd' and 'q' that order's id follows, and for each 'm' how many are left, in order. `last` is the
+-- newest journal id the voucher has ever had: as long as it stays the same, there is no new buyer.
 -- Where the voucher cannot sell at all it returns { 'missing' }, { 'loading' }, or { 'unsure' }: it was
 -- opened under another Redis process, which may have lost what came after, it has gone backwards, or what is in it
 -- cannot be.
+--
+-- An order in the hashes is "id[ quantity[ key]]", as behind the user in the journal: quantity where it is more than one,
+-- or where the order came with an Idempotency-Key.
 --
 -- A winner is told so before anything else is looked at, even after sell-out or the end (P6). What was
 -- granted once in time is granted again at any time, and needs no new room.
@@ -45,7 +53,7 @@ local epoch, last, again = voucher[5], voucher[6], ARGV[3] == 'again'
 if not state then
   return { 'missing' }
 end
-if state ~= 'open' and state ~= 'closed' then
+if state ~= 'open' and state ~= 'paused' and state ~= 'closed' then
   return { 'loading' }
 end
 if voucher[7] ~= ARGV[2] or not (stock and begin_ms and end_ms and number(epoch) and last) then
@@ -75,6 +83,8 @@ if again then
   refusal = nil
 elseif state == 'closed' or now_ms >= end_ms then
   refusal = 'e'
+elseif state == 'paused' then
+  refusal = 'u'
 elseif now_ms < begin_ms then
   refusal = 'n'
 end
@@ -84,34 +94,65 @@ local held = not again and returned_ms and hold_ms and now_ms >= returned_ms
 local full = not again and redis.call('XLEN', KEYS[3]) >= tonumber(ARGV[1])
 
 local users = {}
-for i = 7, #ARGV, 2 do
+for i = 8, #ARGV, 2 do
   users[#users + 1] = ARGV[i]
 end
 local bought = redis.call('HMGET', KEYS[2], unpack(users))
+local quantities, keys, ended = {}, {}, {}
+if ARGV[7] ~= '' then
+  for detail in string.gmatch(ARGV[7], '[^,]+') do
+    local quantity, key = string.match(detail, '^(%d+) ?(%x*)$')
+    quantities[#quantities + 1] = tonumber(quantity)
+    keys[#quantities] = key ~= '' and key
+  end
+  ended = redis.call('HMGET', KEYS[4], unpack(users))
+end
 
-local letters, existing = {}, {}
+-- What an order is to a request that meets it.
+local function meet(order, quantity, key, same)
+  local its_quantity, its_key = string.match(order, '^%S+ (%d+) (%x+)$')
+  if not key or its_key ~= key then
+    return 'a'
+  end
+  return tonumber(its_quantity) == quantity and same or 'q'
+end
+
+local letters, more = {}, {}
 local winners, journal_orders, seen = {}, {}, {}
 for i, user in ipairs(users) do
   local order = bought[i] or seen[user]
+  local quantity, key = quantities[i] or 1, keys[i]
+  local letter = order and (key and meet(order, quantity, key, 'k') or 'a')
+  if not order and key and ended[i] and not again then
+    local met = meet(ended[i], quantity, key, 'd')
+    if met ~= 'a' then
+      order, letter = ended[i], met
+    end
+  end
   if order then
-    letters[i] = 'a'
-    existing[#existing + 1] = order
+    letters[i] = letter
+    more[#more + 1] = string.sub(order, 1, 36)
   elseif refusal then
     letters[i] = refusal
   elseif stock == 0 then
     letters[i] = 's'
   elseif held then
     letters[i] = 'r'
+  elseif stock < quantity then
+    letters[i] = 'm'
+    more[#more + 1] = stock
   elseif full then
     letters[i] = 'f'
   else
     letters[i] = 'p'
-    stock = stock - 1
-    order = ARGV[2 * i + 6]
+    stock = stock - quantity
+    order = ARGV[2 * i + 7]
+    local detail = key and ' ' .. quantity .. ' ' .. key or quantity > 1 and ' ' .. quantity or ''
+    journal_orders[#journal_orders + 1] = order .. ' ' .. user .. detail
+    order = order .. detail
     seen[user] = order
     winners[#winners + 1] = user
     winners[#winners + 1] = order
-    journal_orders[#journal_orders + 1] = order .. ' ' .. user
   end
 end
 
@@ -124,4 +165,4 @@ if #winners > 0 then
   last = journal_id
 end
 
-return { 'ok', now_ms, begin_ms, epoch, last, journal_id, table.concat(letters), unpack(existing) }
+return { 'ok', now_ms, begin_ms, epoch, last, journal_id, table.concat(letters), unpack(more) }

@@ -45,7 +45,7 @@ CREATE TABLE seckill_segment (
     -- lost data.
     journal_ms  bigint   NOT NULL DEFAULT 0,
     journal_seq bigint   NOT NULL DEFAULT 0,
-    -- No order up to this id is unpaid: where the search for orders that are due begins (due_orders()).
+    -- No order before this id is unpaid: where the search for orders that are due begins (due_orders()).
     due_after   uuid     NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
     PRIMARY KEY (voucher_id, segment),
     UNIQUE (voucher_id, slot),

@@ -86,13 +86,15 @@ $$;
 -- `epoch` is 0 as long as the voucher has not been loaded into Redis. `loading` is the same document for a voucher that
 -- cannot sell yet. Times are Unix ms.
 CREATE FUNCTION create_voucher(p_key text, p_title text, p_price_cents bigint, p_stock integer, p_begin_ms bigint,
-                               p_end_ms bigint)
-RETURNS TABLE (outcome text, id bigint, epoch bigint, document json, loading json)
+                               p_end_ms bigint, p_user_limit smallint DEFAULT 1, p_pay_within_s integer DEFAULT 900,
+                               p_currency text DEFAULT 'CNY', p_by text DEFAULT 'admin')
+RETURNS TABLE (outcome text, id bigint, epoch bigint, document json, loading json, change bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_terms   bytea := sha256(convert_to(
-        concat_ws(' ', p_price_cents, p_stock, p_begin_ms, p_end_ms, p_title), 'UTF8'));
+        concat_ws(' ', p_price_cents, p_currency, p_stock, p_begin_ms, p_end_ms, p_user_limit, p_pay_within_s, p_title),
+        'UTF8'));
     v_voucher seckill_voucher;
 BEGIN
     -- Before the id is taken, so that ids commit in their order. It waits for a call with the same key, too; the
@@ -100,15 +102,21 @@ BEGIN
     PERFORM FROM seckill_catalogue FOR UPDATE;
     SELECT v.* INTO v_voucher FROM seckill_voucher v WHERE v.create_key = p_key;
     IF NOT FOUND THEN
-        INSERT INTO seckill_voucher AS v (title, price_cents, begin_at, end_at, create_key, create_terms)
-        VALUES (p_title, p_price_cents, to_timestamp(p_begin_ms / 1000.0), to_timestamp(p_end_ms / 1000.0), p_key,
-                v_terms)
+        INSERT INTO seckill_voucher AS v (title, price_cents, currency, user_limit, pay_within_s, begin_at, end_at,
+                                          create_key, create_terms)
+        VALUES (p_title, p_price_cents, p_currency, p_user_limit, p_pay_within_s, to_timestamp(p_begin_ms / 1000.0),
+                to_timestamp(p_end_ms / 1000.0), p_key, v_terms)
         RETURNING v.* INTO v_voucher;
         INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock)
         SELECT v_voucher.id, s.segment, s.tag, slot_of(s.tag), s.units, s.units
           FROM (SELECT n AS segment, segment_tag(v_voucher.id, n, v_voucher.segments) AS tag,
                        p_stock / v_voucher.segments + (n < p_stock % v_voucher.segments)::integer AS units
                   FROM generate_series(0, v_voucher.segments - 1) AS n) s;
+        INSERT INTO admin_event (by_whom, what, voucher_id, change, detail)
+        VALUES (p_by, 'created', v_voucher.id, v_voucher.change,
+                jsonb_build_object('title', p_title, 'price_cents', p_price_cents, 'currency', p_currency, 'stock', p_stock,
+                                   'limit', p_user_limit, 'pay_within_s', p_pay_within_s,
+                                   'begin_at', rfc3339(v_voucher.begin_at), 'end_at', rfc3339(v_voucher.end_at)));
     END IF;
     outcome := CASE WHEN v_voucher.create_terms = v_terms THEN 'created' ELSE 'reused' END;
     id := v_voucher.id;
@@ -116,14 +124,15 @@ BEGIN
     document := voucher_json(v_voucher);
     v_voucher.state := 'loading';
     loading := voucher_json(v_voucher);
+    change := v_voucher.change;
     RETURN NEXT;
 END
 $$;
 
 CREATE FUNCTION find_voucher(p_id bigint)
-RETURNS TABLE (id bigint, begin_ms bigint, end_ms bigint, document json)
+RETURNS TABLE (id bigint, begin_ms bigint, end_ms bigint, document json, change bigint)
 LANGUAGE sql STABLE AS $$
-    SELECT v.id, unix_ms(v.begin_at), unix_ms(v.end_at), voucher_json(v) FROM seckill_voucher v WHERE v.id = p_id
+    SELECT v.id, unix_ms(v.begin_at), unix_ms(v.end_at), voucher_json(v), v.change FROM seckill_voucher v WHERE v.id = p_id
 $$;
 
 CREATE FUNCTION list_vouchers() RETURNS json

@@ -8,66 +8,107 @@ $$;
 -- Places a batch of orders for one segment: one round trip, one outcome for each order; n NULL: the same for all of them,
 -- which is the common case, and cheaper to make, send and read.
 --
---   placed          inserted now, one unit taken
+--   placed          inserted now, its units taken
 --   already_placed  this very id is a live order: nothing is taken again
---   ended           this id ended before this call (refused, cancelled): the unit that Redis took for it returns
---   duplicate       the user has another live order, live_id; this id is kept as refused, and its unit returns
---   sold_out        this id is not live, and there is no unit that could return
+--   ended           this id ended before this call (refused, cancelled): the units that Redis took for it return
+--   duplicate       the user has another live order, live_id; this id is kept as refused, and its units return
+--   repeated        the user's Idempotency-Key has led to another order, first_id, live or ended: the same as duplicate
+--   reused          the same, and that order is of another quantity
+--   sold_out        this id is not live, and there are no units that could return
 --   stale           the epoch is not the segment's: the caller has been fenced off, nothing is done
 --   clash           the id belongs to another user's order: only a forged id comes to this
 --
--- An order that ended before this call may have been granted a unit once more by Redis. It returns if PostgreSQL has any
--- left by now; if it has none, Redis has had one too many. tests/model shows both sides of that. `live_id` is the
+-- An order that ended before this call may have been granted units once more by Redis. They return if PostgreSQL has any
+-- left by now; if it has none, Redis has had too many. tests/model shows both sides of that. `live_id` is the
 -- user's live order, if it is another one.
 --
 -- Idempotent by order id: settling a batch again gives the same end and never revives what has ended. The segment's row
 -- lock, taken first and once, orders all batches of a segment. p_journal is the newest journal id of the batch.
+-- p_quantities and p_keys are NULL where every order is of one unit and without an Idempotency-Key.
 CREATE FUNCTION place_orders(p_slot integer, p_voucher bigint, p_epoch bigint, p_ids uuid[], p_users text[],
-                             p_journal text DEFAULT NULL)
-RETURNS TABLE (n integer, outcome text, live_id uuid)
+                             p_journal text DEFAULT NULL, p_quantities smallint[] DEFAULT NULL,
+                             p_keys text[] DEFAULT NULL)
+RETURNS TABLE (n integer, outcome text, live_id uuid, first_id uuid, created_ms bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_stock integer;
     v_epoch bigint;
+    v_due   uuid;
     v_new   uuid[];
-    v_late  uuid;
+    v_order record;
+    v_late  uuid[] := '{}';
     v_kept  uuid[];
     v_taken integer;
+    v_units bigint;
     v_ms    bigint := journal_number(p_journal, 1);
     v_seq   bigint := journal_number(p_journal, 2);
 BEGIN
-    SELECT s.stock, s.epoch INTO v_stock, v_epoch
+    SELECT s.stock, s.epoch, s.due_after INTO v_stock, v_epoch, v_due
       FROM seckill_segment s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
     IF NOT FOUND OR p_epoch <> v_epoch THEN
-        RETURN QUERY VALUES (NULL::integer, 'stale', NULL::uuid);
+        RETURN QUERY VALUES (NULL::integer, 'stale', NULL::uuid, NULL::uuid, NULL::bigint);
         RETURN;
     END IF;
 
     -- Nearly always there is no conflict; then a plain INSERT costs a third less than one that is ready for it.
     BEGIN
-        INSERT INTO voucher_order (id, slot, user_id, voucher_id)
-        SELECT o.id, p_slot, o.user_id, p_voucher FROM unnest(p_ids, p_users) AS o (id, user_id);
+        IF p_quantities IS NULL THEN
+            INSERT INTO voucher_order (id, slot, user_id, voucher_id)
+            SELECT o.id, p_slot, o.user_id, p_voucher FROM unnest(p_ids, p_users) AS o (id, user_id);
+        ELSE
+            INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, request_key)
+            SELECT o.id, p_slot, o.user_id, p_voucher, o.quantity, o.key
+              FROM unnest(p_ids, p_users, p_quantities, p_keys) AS o (id, user_id, quantity, key);
+        END IF;
         v_new := p_ids;
     EXCEPTION WHEN unique_violation THEN
+        -- A key counts for a day.
+        UPDATE voucher_order own SET request_key = NULL
+          FROM unnest(p_users, p_keys) AS o (user_id, key)
+         WHERE own.user_id = o.user_id AND own.voucher_id = p_voucher AND own.request_key = o.key
+           AND own.created_at < now() - interval '1 day';
         WITH inserted AS (
-            INSERT INTO voucher_order (id, slot, user_id, voucher_id)
-            SELECT o.id, p_slot, o.user_id, p_voucher FROM unnest(p_ids, p_users) AS o (id, user_id)
+            INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, request_key)
+            SELECT o.id, p_slot, o.user_id, p_voucher, coalesce(o.quantity, 1), o.key
+              FROM unnest(p_ids, p_users, p_quantities, p_keys) AS o (id, user_id, quantity, key)
             ON CONFLICT DO NOTHING
             RETURNING id)
         SELECT coalesce(array_agg(id), '{}') INTO v_new FROM inserted;
     END;
 
-    v_taken := least(cardinality(v_new), v_stock);
+    -- An order gets all its units or none.
+    v_units := cardinality(v_new);
+    IF p_quantities IS NOT NULL THEN
+        SELECT coalesce(sum(o.quantity), 0) INTO v_units
+          FROM (SELECT DISTINCT ON (p.id) p.quantity FROM unnest(p_ids, p_quantities) AS p (id, quantity)
+                 WHERE p.id = ANY (v_new)) o;
+    END IF;
+    IF v_units > v_stock THEN
+        v_units := 0;
+        FOR v_order IN SELECT o.id, max(coalesce(o.quantity, 1)) AS quantity
+                         FROM unnest(p_ids, p_quantities) WITH ORDINALITY AS o (id, quantity, n)
+                        WHERE o.id = ANY (v_new) GROUP BY o.id ORDER BY min(o.n) LOOP
+            IF v_units + v_order.quantity <= v_stock THEN
+                v_units := v_units + v_order.quantity;
+            ELSE
+                v_late := v_late || v_order.id;
+            END IF;
+        END LOOP;
+    END IF;
+    v_taken := cardinality(v_new) - cardinality(v_late);
     IF v_taken > 0 THEN
+        IF EXISTS (SELECT FROM unnest(v_new) AS id WHERE id < v_due) THEN
+            SELECT id INTO v_due FROM unnest(v_new) AS id ORDER BY id LIMIT 1; -- it was settled late
+        END IF;
         UPDATE seckill_segment s
-           SET stock = stock - v_taken, live = live + v_taken,
+           SET stock = stock - v_units, live = live + v_taken, due_after = v_due,
                journal_ms = CASE WHEN (v_ms, v_seq) > (journal_ms, journal_seq) THEN v_ms ELSE journal_ms END,
                journal_seq = CASE WHEN (v_ms, v_seq) > (journal_ms, journal_seq) THEN v_seq ELSE journal_seq END
          WHERE s.voucher_id = p_voucher AND s.slot = p_slot;
     END IF;
     IF v_taken = cardinality(p_ids) THEN
-        RETURN QUERY VALUES (NULL::integer, 'placed', NULL::uuid);
+        RETURN QUERY VALUES (NULL::integer, 'placed', NULL::uuid, NULL::uuid, unix_ms(now()));
         RETURN;
     END IF;
 
@@ -76,21 +117,24 @@ BEGIN
     -- all the segment's orders for each one of the batch.
     --
     -- First the orders that came after the last unit ...
-    FOR v_late IN SELECT o.id FROM unnest(p_ids) WITH ORDINALITY AS o (id, n)
-                   WHERE o.id = ANY (v_new) GROUP BY o.id ORDER BY min(o.n) OFFSET v_taken LOOP
-        UPDATE voucher_order own SET status = 'refused', reason = 'SOLD_OUT'
-         WHERE own.slot = p_slot AND own.voucher_id = p_voucher AND own.id = v_late;
+    FOR v_order IN SELECT l.id FROM unnest(v_late) AS l (id) LOOP
+        UPDATE voucher_order own SET status = 'refused', reason = 'SOLD_OUT', request_key = NULL
+         WHERE own.slot = p_slot AND own.voucher_id = p_voucher AND own.id = v_order.id;
     END LOOP;
-    -- ... then those that met a live order of their user, or one that was just refused: kept, so that their
-    -- URL can say why.
+    -- ... then those that met a live order of their user, the first order under their key, or one that was just refused:
+    -- kept, so that their URL can say why.
     WITH inserted AS (
-        INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)
-        SELECT o.id, p_slot, o.user_id, p_voucher, 'refused',
-               CASE WHEN EXISTS (SELECT FROM voucher_order live
+        INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, status, reason)
+        SELECT o.id, p_slot, o.user_id, p_voucher, coalesce(o.quantity, 1), 'refused',
+               CASE WHEN EXISTS (SELECT FROM voucher_order first
+                                  WHERE first.user_id = o.user_id AND first.voucher_id = p_voucher
+                                    AND first.request_key = o.key OFFSET 0)
+                    THEN 'REPEATED'
+                    WHEN EXISTS (SELECT FROM voucher_order live
                                   WHERE live.user_id = o.user_id AND live.voucher_id = p_voucher
                                     AND live.slot + 0 = p_slot AND live.status IN ('unpaid', 'paid') OFFSET 0)
                     THEN 'ALREADY_ORDERED' ELSE 'SOLD_OUT' END
-          FROM unnest(p_ids, p_users) AS o (id, user_id)
+          FROM unnest(p_ids, p_users, p_quantities, p_keys) AS o (id, user_id, quantity, key)
         ON CONFLICT DO NOTHING
         RETURNING id)
     SELECT coalesce(array_agg(id), '{}') INTO v_kept FROM inserted;
@@ -100,39 +144,54 @@ BEGIN
            CASE WHEN own.user_id <> o.user_id THEN 'clash'
                 WHEN own.status IN ('unpaid', 'paid') AND own.id = ANY (v_new) THEN 'placed'
                 WHEN own.status IN ('unpaid', 'paid') THEN 'already_placed'
-                WHEN own.id <> ALL (v_new || v_kept) AND v_stock = v_taken THEN 'sold_out'
+                WHEN own.id <> ALL (v_new || v_kept) AND v_stock < v_units + own.quantity THEN 'sold_out'
                 WHEN own.id <> ALL (v_new || v_kept) THEN 'ended'
                 WHEN own.reason = 'SOLD_OUT' THEN 'sold_out'
+                WHEN own.reason = 'REPEATED' AND first.quantity <> own.quantity THEN 'reused'
+                WHEN own.reason = 'REPEATED' THEN 'repeated'
                 ELSE 'duplicate'
            END,
-           live.id
-      FROM unnest(p_ids, p_users) WITH ORDINALITY AS o (id, user_id, n)
-     CROSS JOIN LATERAL (SELECT w.user_id, w.status, w.reason, w.id FROM voucher_order w
+           live.id, first.id, unix_ms(own.created_at)
+      FROM unnest(p_ids, p_users, p_keys) WITH ORDINALITY AS o (id, user_id, key, n)
+     CROSS JOIN LATERAL (SELECT w.user_id, w.status, w.reason, w.id, w.quantity, w.created_at
+                           FROM voucher_order w
                           WHERE w.slot = p_slot AND w.voucher_id = p_voucher AND w.id = o.id OFFSET 0) own
       LEFT JOIN LATERAL (SELECT l.id FROM voucher_order l
                           WHERE l.user_id = o.user_id AND l.voucher_id = p_voucher AND l.slot + 0 = p_slot
                             AND l.status IN ('unpaid', 'paid') AND l.id <> o.id OFFSET 0) live ON true
+      LEFT JOIN LATERAL (SELECT f.id, f.quantity FROM voucher_order f
+                          WHERE f.user_id = o.user_id AND f.voucher_id = p_voucher AND f.request_key = o.key
+                            AND f.id <> o.id OFFSET 0) first ON true
      ORDER BY o.n;
 END
 $$;
 
 -- Batches of several segments in one transaction: a commit costs the same for one order as for hundreds. Batch i has the
--- next p_counts[i] of p_ids and p_users. Segments are locked in one order by all callers. All slots are those of one server.
--- Returns the outcomes of place_orders(), and which batch (from 1) they are about.
+-- next p_counts[i] of p_ids, p_users, p_quantities and p_keys. Segments are locked in one order by all callers. All slots are
+-- those of one server. Returns the outcomes of place_orders(), and which batch (from 1) they are about.
 CREATE FUNCTION place_batches(p_slots integer[], p_vouchers bigint[], p_epochs bigint[], p_counts integer[],
-                              p_ids uuid[], p_users text[], p_journals text[])
-RETURNS TABLE (n integer, outcome text, live_id uuid, batch integer)
+                              p_ids uuid[], p_users text[], p_journals text[],
+                              p_quantities smallint[] DEFAULT NULL, p_keys text[] DEFAULT NULL)
+RETURNS TABLE (n integer, outcome text, live_id uuid, first_id uuid, created_ms bigint, batch integer)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_firsts integer[]; -- of each batch, in p_ids
+    v_lasts  integer[];
+    v_units  integer[] := p_counts;
     v_ready  bigint;
 BEGIN
-    SELECT array_agg(f.first ORDER BY f.i) INTO v_firsts
-      FROM (SELECT o.i, (sum(o.count) OVER (ORDER BY o.i) - o.count + 1)::integer AS first
+    SELECT array_agg(f.last - f.count + 1 ORDER BY f.i), array_agg(f.last ORDER BY f.i) INTO v_firsts, v_lasts
+      FROM (SELECT o.i, o.count, (sum(o.count) OVER (ORDER BY o.i))::integer AS last
               FROM unnest(p_counts) WITH ORDINALITY AS o (count, i)) f;
+    IF p_quantities IS NOT NULL THEN
+        SELECT array_agg((SELECT sum(q) FROM unnest(p_quantities[v_firsts[i]:v_lasts[i]]) AS q) ORDER BY i) INTO v_units
+          FROM generate_subscripts(p_slots, 1) AS i;
+    END IF;
     SELECT count(*) FILTER (WHERE locked.ready) INTO v_ready
-      FROM (SELECT s.epoch = o.epoch AND s.stock >= o.count AS ready
-              FROM unnest(p_slots, p_vouchers, p_epochs, p_counts) AS o (slot, voucher, epoch, count)
+      FROM (SELECT s.epoch = o.epoch AND s.stock >= o.units
+                   AND NOT EXISTS (SELECT FROM unnest(p_ids[o.first:o.last]) AS id WHERE id < s.due_after) AS ready
+              FROM unnest(p_slots, p_vouchers, p_epochs, v_units, v_firsts, v_lasts)
+                   AS o (slot, voucher, epoch, units, first, last)
               JOIN seckill_segment s ON s.voucher_id = o.voucher AND s.slot = o.slot
              ORDER BY s.voucher_id, s.slot
                FOR UPDATE OF s) locked;
@@ -140,41 +199,47 @@ BEGIN
     -- Nearly always all can be placed: then all are, at once.
     IF v_ready = cardinality(p_slots) THEN
         BEGIN
-            INSERT INTO voucher_order (id, slot, user_id, voucher_id)
-            SELECT o.id, p_slots[o.i], o.user_id, p_vouchers[o.i]
-              FROM (SELECT p.id, p.user_id, width_bucket(p.k::integer, v_firsts) AS i
-                      FROM unnest(p_ids, p_users) WITH ORDINALITY AS p (id, user_id, k)) o;
+            INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, request_key)
+            SELECT o.id, p_slots[o.i], o.user_id, p_vouchers[o.i], coalesce(o.quantity, 1), o.key
+              FROM (SELECT p.id, p.user_id, p.quantity, p.key, width_bucket(p.k::integer, v_firsts) AS i
+                      FROM unnest(p_ids, p_users, p_quantities, p_keys)
+                           WITH ORDINALITY AS p (id, user_id, quantity, key, k)) o;
             UPDATE seckill_segment s
-               SET stock = s.stock - o.count, live = s.live + o.count,
+               SET stock = s.stock - o.units, live = s.live + o.count,
                    journal_ms = CASE WHEN (o.ms, o.seq) > (s.journal_ms, s.journal_seq) THEN o.ms ELSE s.journal_ms END,
                    journal_seq = CASE WHEN (o.ms, o.seq) > (s.journal_ms, s.journal_seq) THEN o.seq ELSE s.journal_seq END
-              FROM (SELECT u.slot, u.voucher, u.count, journal_number(u.journal, 1) AS ms, journal_number(u.journal, 2) AS seq
-                      FROM unnest(p_slots, p_vouchers, p_counts, p_journals) AS u (slot, voucher, count, journal)) o
+              FROM (SELECT u.slot, u.voucher, u.count, u.units, journal_number(u.journal, 1) AS ms,
+                           journal_number(u.journal, 2) AS seq
+                      FROM unnest(p_slots, p_vouchers, p_counts, v_units, p_journals)
+                           AS u (slot, voucher, count, units, journal)) o
              WHERE s.voucher_id = o.voucher AND s.slot = o.slot;
-            RETURN QUERY SELECT NULL::integer, 'placed'::text, NULL::uuid, i FROM generate_subscripts(p_slots, 1) AS i;
+            RETURN QUERY
+            SELECT NULL::integer, 'placed'::text, NULL::uuid, NULL::uuid, unix_ms(now()), i
+              FROM generate_subscripts(p_slots, 1) AS i;
             RETURN;
         EXCEPTION WHEN unique_violation THEN -- one by one
         END;
     END IF;
     FOR i IN 1 .. cardinality(p_slots) LOOP
-        RETURN QUERY SELECT p.n, p.outcome, p.live_id, i
-                       FROM place_orders(p_slots[i], p_vouchers[i], p_epochs[i],
-                                         p_ids[v_firsts[i]:v_firsts[i] + p_counts[i] - 1],
-                                         p_users[v_firsts[i]:v_firsts[i] + p_counts[i] - 1], p_journals[i]) p;
+        RETURN QUERY SELECT p.n, p.outcome, p.live_id, p.first_id, p.created_ms, i
+                       FROM place_orders(p_slots[i], p_vouchers[i], p_epochs[i], p_ids[v_firsts[i]:v_lasts[i]],
+                                         p_users[v_firsts[i]:v_lasts[i]], p_journals[i],
+                                         p_quantities[v_firsts[i]:v_lasts[i]], p_keys[v_firsts[i]:v_lasts[i]]) p;
     END LOOP;
 END
 $$;
 
 -- Keeps orders as refused that were accepted once and hold no unit any more, each with its reason. An order
 -- that PostgreSQL knows already stays what it is. Returns what each one is now: already_placed or ended.
-CREATE FUNCTION refuse_orders(p_slot integer, p_voucher bigint, p_ids uuid[], p_users text[], p_reasons text[])
+CREATE FUNCTION refuse_orders(p_slot integer, p_voucher bigint, p_ids uuid[], p_users text[], p_reasons text[],
+                              p_quantities smallint[])
 RETURNS TABLE (n integer, outcome text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)
-    SELECT o.id, p_slot, o.user_id, p_voucher, 'refused', o.reason
-      FROM unnest(p_ids, p_users, p_reasons) AS o (id, user_id, reason)
+    INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, status, reason)
+    SELECT o.id, p_slot, o.user_id, p_voucher, o.quantity, 'refused', o.reason
+      FROM unnest(p_ids, p_users, p_reasons, p_quantities) AS o (id, user_id, reason, quantity)
     ON CONFLICT DO NOTHING;
     RETURN QUERY
     SELECT o.n::integer, CASE WHEN own.status IN ('unpaid', 'paid') THEN 'already_placed' ELSE 'ended' END
@@ -184,6 +249,141 @@ BEGIN
      ORDER BY o.n;
 END
 $$;
+
+-- ---- orders that end after they were placed ----
+
+-- Ends orders of one segment and gives their units back: cancelled, expired, refunded (its units sell again) or
+-- refunded-kept (they do not). One outcome for each order; n NULL: for all of them.
+--
+--   returned  it has ended by such a move, now or before: Redis may forget its buyer, and gets `units` back, if its
+--             buyer's field still holds this id
+--   kept      its status does not allow the move, or it is not due
+--   unknown   there is no such order
+--   stale     the epoch is not the segment's: nothing is done
+--
+-- Idempotent by order id, and under the segment's row lock, as place_orders(). p_epoch NULL: of a retired voucher, of which
+-- Redis has nothing. No seqscan: a plan that was made while the table was small would stay.
+CREATE FUNCTION return_orders(p_slot integer, p_voucher bigint, p_epoch bigint, p_ids uuid[], p_move text, p_by text,
+                              p_why text)
+RETURNS TABLE (n integer, outcome text, user_id text, units integer)
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    v_status  order_status := split_part(p_move, '-', 1)::order_status;
+    v_reason  text := CASE p_move WHEN 'refunded' THEN 'RESTOCKED' WHEN 'refunded-kept' THEN 'KEPT' END;
+    v_epoch   bigint;
+    v_state   text;
+    v_within  integer;
+    v_moved   integer;
+    v_units   integer;
+BEGIN
+    SELECT v.state, v.pay_within_s INTO v_state, v_within FROM seckill_voucher v WHERE v.id = p_voucher;
+    SELECT s.epoch INTO v_epoch
+      FROM seckill_segment s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
+    IF NOT FOUND OR p_epoch IS DISTINCT FROM CASE WHEN v_state = 'retired' THEN NULL ELSE v_epoch END THEN
+        RETURN QUERY VALUES (NULL::integer, 'stale', NULL::text, NULL::integer);
+        RETURN;
+    END IF;
+    WITH moved AS (
+        UPDATE voucher_order o SET status = v_status, reason = v_reason, updated_at = now()
+         WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.id = ANY (p_ids)
+           AND EXISTS (SELECT FROM order_move m WHERE m.from_status = o.status AND m.to_status = v_status)
+           AND (v_status <> 'expired' OR expires_at(o.created_at, v_within) <= now())
+        RETURNING o.id, o.quantity),
+    told AS (
+        INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom, why)
+        SELECT p_slot, p_voucher, m.id, v_status, p_by, p_why FROM moved m),
+    paid_back AS (
+        UPDATE payment p SET state = 'refunded'
+          FROM moved m WHERE v_status = 'refunded' AND p.order_id = m.id AND p.state = 'accepted')
+    SELECT count(*), coalesce(sum(m.quantity), 0) INTO v_moved, v_units FROM moved m;
+    IF v_moved > 0 THEN
+        UPDATE seckill_segment s
+           SET stock = stock + CASE WHEN v_reason = 'KEPT' THEN 0 ELSE v_units END, live = live - v_moved
+         WHERE s.voucher_id = p_voucher AND s.slot = p_slot;
+    END IF;
+    RETURN QUERY
+    SELECT o.n::integer,
+           CASE WHEN own.status IS NULL THEN 'unknown'
+                WHEN own.status IN ('cancelled', 'expired', 'refunded') THEN 'returned'
+                ELSE 'kept' END,
+           own.user_id,
+           CASE WHEN own.status IN ('cancelled', 'expired', 'refunded') AND own.reason IS DISTINCT FROM 'KEPT'
+                THEN own.quantity ELSE 0 END::integer
+      FROM unnest(p_ids) WITH ORDINALITY AS o (id, n)
+      LEFT JOIN LATERAL (SELECT w.user_id, w.status, w.reason, w.quantity FROM voucher_order w
+                          WHERE w.slot = p_slot AND w.voucher_id = p_voucher AND w.id = o.id OFFSET 0) own ON true
+     ORDER BY o.n;
+END
+$$;
+
+-- Orders of a segment that are to expire now, at most p_most of them, found by walking along its orders from the first that
+-- may be unpaid; they were made in the order of their ids, so the walk ends where none is due any more. p_from: where
+-- this walk has got to; NULL: it begins. `walked_to` is where it goes on; NULL: it has ended. `next_ms`: when the next of
+-- those that were seen is due; NULL: none will be. Times are Unix ms by this server's clock.
+--
+-- There is no index of what is due: it would cost every purchase. A walk that begins reads what the last one has read
+-- only as far as `due_after` has not been moved since.
+CREATE FUNCTION due_orders(p_slot integer, p_voucher bigint, p_from uuid, p_most integer)
+RETURNS TABLE (due uuid[], walked_to uuid, next_ms bigint, now_ms bigint)
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    v_within  integer;
+    v_after   uuid;
+    v_order   record;
+    v_first   uuid;        -- the first that is unpaid
+    v_last    uuid;
+    v_next    timestamptz;
+    v_at      timestamptz;
+    v_rows    integer := 0;
+    v_waiting integer := 0; -- unpaid and not due
+BEGIN
+    due := '{}';
+    now_ms := unix_ms(clock_timestamp());
+    SELECT v.pay_within_s, s.due_after INTO v_within, v_after
+      FROM seckill_segment s JOIN seckill_voucher v ON v.id = s.voucher_id
+     WHERE s.voucher_id = p_voucher AND s.slot = p_slot;
+    IF v_within > 0 THEN
+        FOR v_order IN SELECT o.id, o.status, o.created_at FROM voucher_order o
+                        WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.id >= coalesce(p_from, v_after)
+                          AND o.id IS DISTINCT FROM p_from
+                        ORDER BY o.slot, o.voucher_id, o.id LIMIT 2000 LOOP
+            v_rows := v_rows + 1;
+            v_last := v_order.id;
+            CONTINUE WHEN v_order.status <> 'unpaid';
+            v_first := coalesce(v_first, v_order.id);
+            v_at := expires_at(v_order.created_at, v_within);
+            IF v_at <= now() THEN
+                due := due || v_order.id;
+                EXIT WHEN cardinality(due) >= p_most;
+            ELSE
+                v_next := least(v_next, v_at);
+                v_waiting := v_waiting + 1;
+                EXIT WHEN v_waiting = 500;
+            END IF;
+        END LOOP;
+        IF v_waiting < 500 AND (v_rows = 2000 OR cardinality(due) >= p_most) THEN
+            walked_to := v_last;
+        END IF;
+        -- Only where it saves much: buyers need this row, too.
+        IF p_from IS NULL AND v_rows >= 500 AND coalesce(v_first, v_last) > v_after THEN
+            PERFORM FROM seckill_segment s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
+            -- What was settled late has come in before the lock, or will see due_after.
+            IF NOT EXISTS (SELECT FROM voucher_order o
+                            WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.id >= v_after
+                              AND o.id < coalesce(v_first, v_last) AND o.status = 'unpaid') THEN
+                UPDATE seckill_segment s SET due_after = coalesce(v_first, v_last)
+                 WHERE s.voucher_id = p_voucher AND s.slot = p_slot AND s.due_after = v_after;
+            END IF;
+        END IF;
+    END IF;
+    next_ms := unix_ms(v_next);
+    RETURN NEXT;
+END
+$$;
+
+-- ---- questions ----
 
 -- A user's own order; NULL if it is another's. No row: there is no such order. Normally one sale was in the slot.
 CREATE FUNCTION find_order(p_slot integer, p_id uuid, p_user text) RETURNS SETOF json

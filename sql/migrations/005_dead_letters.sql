@@ -6,7 +6,9 @@
 CREATE VIEW held_order AS
 SELECT DISTINCT ON (d.voucher_id, d.slot, id)
        d.id AS letter, d.slot, d.voucher_id, split_part(o, ' ', 1)::uuid AS id,
-       split_part(o, ' ', 2) COLLATE "C" AS user_id
+       split_part(o, ' ', 2) COLLATE "C" AS user_id,
+       coalesce(nullif(split_part(o, ' ', 3), ''), '1')::smallint AS quantity,
+       nullif(split_part(o, ' ', 4), '') AS request_key
   FROM dead_letter d, unnest(string_to_array(d.orders, ',')) AS o
  WHERE d.ended_at IS NULL
    AND NOT EXISTS (SELECT FROM voucher_order own
@@ -67,7 +69,8 @@ $$;
 
 -- Ends a dead letter: its orders are refused. Returns those that are, because they may have to be taken out of Redis;
 -- repeated, it returns the same.
-CREATE FUNCTION write_off(p_slot integer, p_voucher bigint, p_letter bigint) RETURNS TABLE (id uuid, user_id text)
+CREATE FUNCTION write_off(p_slot integer, p_voucher bigint, p_letter bigint)
+RETURNS TABLE (id uuid, user_id text, quantity smallint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -76,14 +79,15 @@ BEGIN
     UPDATE dead_letter d SET ended_at = coalesce(ended_at, now())
      WHERE d.id = p_letter AND d.voucher_id = p_voucher AND d.slot = p_slot
     RETURNING orders INTO v_orders;
-    INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)
-    SELECT split_part(o, ' ', 1)::uuid, p_slot, split_part(o, ' ', 2), p_voucher, 'refused', 'WRITTEN_OFF'
+    INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, status, reason)
+    SELECT split_part(o, ' ', 1)::uuid, p_slot, split_part(o, ' ', 2), p_voucher,
+           coalesce(nullif(split_part(o, ' ', 3), ''), '1')::smallint, 'refused', 'WRITTEN_OFF'
       FROM unnest(string_to_array(v_orders, ',')) AS o
     ON CONFLICT DO NOTHING;
     RETURN QUERY
-    SELECT own.id, own.user_id
+    SELECT own.id, own.user_id, own.quantity
       FROM unnest(string_to_array(v_orders, ',')) AS o
-     CROSS JOIN LATERAL (SELECT w.id, w.user_id, w.reason FROM voucher_order w
+     CROSS JOIN LATERAL (SELECT w.id, w.user_id, w.quantity, w.reason FROM voucher_order w
                           WHERE w.slot = p_slot AND w.voucher_id = p_voucher
                             AND w.id = split_part(o, ' ', 1)::uuid OFFSET 0) own
      WHERE own.reason = 'WRITTEN_OFF';

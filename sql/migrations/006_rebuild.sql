@@ -9,7 +9,7 @@ LANGUAGE sql STABLE AS $$
     SELECT s.slot, s.voucher_id, s.epoch, s.journal_ms, s.journal_seq, greatest(s.stock - h.units, 0), s.live + h.users
       FROM unnest(p_slots, p_vouchers) AS asked (slot, voucher_id)
       JOIN seckill_segment s ON s.voucher_id = asked.voucher_id AND s.slot = asked.slot
-     CROSS JOIN LATERAL (SELECT count(*) AS units, count(DISTINCT held.user_id) AS users
+     CROSS JOIN LATERAL (SELECT coalesce(sum(held.quantity), 0) AS units, count(DISTINCT held.user_id) AS users
                            FROM held_order held
                           WHERE held.voucher_id = s.voucher_id AND held.slot = s.slot) h
 $$;
@@ -38,21 +38,29 @@ LANGUAGE sql STABLE AS $$
      WHERE a.epoch = p_epoch
 $$;
 
--- One chunk of a segment's buyers, live orders and held ones, in the order of their ids.
+-- One chunk of a segment's buyers, live orders and held ones, in the order of their ids: what Redis keeps of each, as
+-- place_orders.lua writes it. Between them the orders that have ended, of the
+-- last day, if they had such a key (`ended`).
 CREATE FUNCTION rebuild_buyers(p_slot integer, p_voucher bigint, p_after uuid, p_most integer)
-RETURNS TABLE (id uuid, user_id text)
+RETURNS TABLE (id uuid, user_id text, value text, ended boolean)
 LANGUAGE sql STABLE AS $$
-    (SELECT o.id, o.user_id
-       FROM voucher_order o
-      WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.status IN ('unpaid', 'paid') AND o.id > p_after
-      ORDER BY o.id
-      LIMIT p_most)
-    UNION ALL
-    (SELECT h.id, h.user_id
-       FROM held_order h
-      WHERE h.slot = p_slot AND h.voucher_id = p_voucher AND h.id > p_after
-      ORDER BY h.id
-      LIMIT p_most)
-    ORDER BY id
-    LIMIT p_most
+    SELECT o.id, o.user_id, concat_ws(' ', o.id, CASE WHEN o.quantity > 1 OR o.request_key IS NOT NULL THEN o.quantity END,
+                                      o.request_key),
+           o.ended
+      FROM ((SELECT w.id, w.user_id, w.quantity, w.request_key, w.status NOT IN ('unpaid', 'paid') AS ended
+               FROM voucher_order w
+              WHERE w.slot = p_slot AND w.voucher_id = p_voucher AND w.id > p_after
+                AND (w.status IN ('unpaid', 'paid')
+                     OR (w.request_key IS NOT NULL AND w.created_at > now() - interval '1 day'))
+              ORDER BY w.id
+              LIMIT p_most)
+            UNION ALL
+            (SELECT h.id, h.user_id, h.quantity, h.request_key, false
+               FROM held_order h
+              WHERE h.slot = p_slot AND h.voucher_id = p_voucher AND h.id > p_after
+              ORDER BY h.id
+              LIMIT p_most)
+            ORDER BY id
+            LIMIT p_most) o
+     ORDER BY o.id
 $$;

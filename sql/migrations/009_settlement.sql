@@ -22,12 +22,8 @@ LANGUAGE sql STABLE AS $$
          WHERE s.voucher_id = p_voucher
          GROUP BY o.status, o.reason),
     held AS MATERIALIZED (
-        SELECT h.letter,
-               (SELECT coalesce(max(nullif(split_part(o, ' ', 3), '')::integer), 1)
-                  FROM unnest(string_to_array(d.orders, ',')) AS o
-                 WHERE split_part(o, ' ', 1)::uuid = h.id) AS quantity
+        SELECT h.letter, h.quantity
           FROM held_order h
-          JOIN dead_letter d ON d.id = h.letter
          WHERE h.voucher_id = p_voucher)
     SELECT v.state, refused.reasons,
            unix_ms(now()), unix_ms(v.begin_at), unix_ms(v.end_at), v.pay_within_s,

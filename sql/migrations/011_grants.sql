@@ -18,13 +18,14 @@ GRANT SELECT ON held_order, order_move TO seckill_service;
 DO $$
 DECLARE
     v_functions text := 'catalogue_changes(bigint, integer, bigint),'
-        'create_voucher(text, text, bigint, integer, bigint, bigint),'
+        'create_voucher(text, text, bigint, integer, bigint, bigint, smallint, integer, text, text),'
         'find_voucher(bigint), list_vouchers(),'
         'retire_voucher(bigint, integer, bigint), recall_voucher(bigint), find_retired(bigint, text),'
         'retired_epoch(integer),'
-        'place_orders(integer, bigint, bigint, uuid[], text[], text),'
-        'place_batches(integer[], bigint[], bigint[], integer[], uuid[], text[], text[]),'
-        'refuse_orders(integer, bigint, uuid[], text[], text[]),'
+        'place_orders(integer, bigint, bigint, uuid[], text[], text, smallint[], text[]),'
+        'place_batches(integer[], bigint[], bigint[], integer[], uuid[], text[], text[], smallint[], text[]),'
+        'refuse_orders(integer, bigint, uuid[], text[], text[], smallint[]),'
+        'return_orders(integer, bigint, bigint, uuid[], text, text, text), due_orders(integer, bigint, uuid, integer),'
         'find_order(integer, uuid, text), list_orders(text, uuid[], bigint[]),'
         'set_aside(integer, bigint, text, bytea, text, text),'
         'list_dead_letters(integer, bigint), find_dead_letter(integer, bigint, bigint),'

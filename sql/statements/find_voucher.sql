@@ -1,1 +1,1 @@
-SELECT id, begin_ms, end_ms, document FROM find_voucher($1::bigint)
+SELECT id, begin_ms, end_ms, document, change FROM find_voucher($1::bigint)

@@ -1,1 +1,1 @@
-SELECT id, user_id FROM rebuild_buyers($1::integer, $2::bigint, $3::uuid, $4::integer)
+SELECT id, user_id, value, ended FROM rebuild_buyers($1::integer, $2::bigint, $3::uuid, $4::integer)

@@ -11,6 +11,8 @@
     X(ORDERS_GRANTED)  /* of them those that got a unit */                        \
     X(ORDERS_PLACED)   /* committed in PostgreSQL */                              \
     X(ORDERS_REFUSED)  /* granted, and refused by PostgreSQL */                   \
+    X(ORDERS_RETURNED) /* ended after they were placed */                         \
+    X(ORDERS_EXPIRED)  /* of them those that were not paid in time */             \
     X(REFUSED_MEMORY)  /* purchases refused from memory: by rate, or by a mark */ \
     X(SCRIPT_CALLS)    /* of place_orders.lua, also to grant again */             \
     X(BATCHES_WRITTEN) /* calls of place_orders() that were done */               \

@@ -7,6 +7,7 @@
     /* orders */                                                                      \
     X(PLACED, 201, 0, "The order is committed")                                       \
     X(ACCEPTED, 202, 0, "The order is accepted and will be confirmed or refused")     \
+    X(REPEATED, 409, 0, "This Idempotency-Key has an order already")                  \
     X(SOLD_OUT, 409, 0, "Sold out")                                                   \
     X(ALREADY_ORDERED, 409, 0, "You already have an order for this voucher")          \
     X(NOT_STARTED, 409, 0, "The sale has not started")                                \

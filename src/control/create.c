@@ -22,17 +22,18 @@ struct creation {
     enum creation_step step;
     bool repeated;
     bool loaded_before;
-    uint64_t ask_until_ms;    // no second try later
-    uint64_t answer_until_ms; // "loading" is the answer then
-    struct sk_timer *timer;   // owned
-    char *key, *title;        // owned
+    uint64_t ask_until_ms;             // no second try later
+    uint64_t answer_until_ms;          // "loading" is the answer then
+    struct sk_timer *timer;            // owned
+    char *key, *by, *title, *currency; // owned
     char price[SK_PARAM_NUMBER_SIZE], stock[SK_PARAM_NUMBER_SIZE];
     char begin_ms[SK_PARAM_NUMBER_SIZE], end_ms[SK_PARAM_NUMBER_SIZE];
-    int64_t voucher_id;
+    char user_limit[SK_PARAM_NUMBER_SIZE], pay_within_s[SK_PARAM_NUMBER_SIZE];
+    int64_t voucher_id, change;
     char *document, *loading; // the voucher, and the same while it is loading; owned
 };
 
-static bool creation_fill(struct creation *creation, const char *key, const struct sk_terms *terms);
+static bool creation_fill(struct creation *creation, const char *key, const char *by, const struct sk_terms *terms);
 static void creation_start(struct sk_talk *talk);
 static void creation_on_row(void *arg, const struct sk_result *result);
 static void creation_follow(struct sk_talk *talk);
@@ -57,19 +58,20 @@ static void creation_move(struct creation *creation, enum creation_step step)
 
 #undef TO
 
-void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_terms *terms, uint64_t ticket)
+void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
+                       uint64_t ticket)
 {
     struct creation *creation = sk_talk_new(control, ticket, NULL, sizeof *creation, creation_start);
     if (creation == NULL)
         return;
     creation->talk.release = creation_release;
-    if (creation_fill(creation, key, terms))
+    if (creation_fill(creation, key, by, terms))
         sk_talk_start(&creation->talk);
     else
         sk_talk_end(&creation->talk, SK_VERDICT_OVERLOADED, NULL);
 }
 
-static bool creation_fill(struct creation *creation, const char *key, const struct sk_terms *terms)
+static bool creation_fill(struct creation *creation, const char *key, const char *by, const struct sk_terms *terms)
 {
     struct sk_control *control = creation->talk.control;
     const struct sk_config *config = control->sale->config;
@@ -78,15 +80,20 @@ static bool creation_fill(struct creation *creation, const char *key, const stru
     if (key == NULL)
         sk_uuid_next(&control->keys, own_key);
     creation->key = strdup(key == NULL ? own_key : key);
+    creation->by = strdup(by);
     creation->title = strdup(terms->title);
+    creation->currency = strdup(terms->currency);
     creation->timer = sk_timer_open(control->sale->loop, TICK_MS, creation_on_tick, creation);
     (void)sk_params_number(creation->price, terms->price_cents);
     (void)sk_params_number(creation->stock, terms->stock);
     (void)sk_params_number(creation->begin_ms, terms->begin_ms);
     (void)sk_params_number(creation->end_ms, terms->end_ms);
+    (void)sk_params_number(creation->user_limit, terms->user_limit);
+    (void)sk_params_number(creation->pay_within_s, terms->pay_within_s);
     creation->ask_until_ms = now + pg_ms;
     creation->answer_until_ms = now + 2 * pg_ms + (uint64_t)config->redis_timeout_ms;
-    return creation->key != NULL && creation->title != NULL && creation->timer != NULL;
+    return creation->key != NULL && creation->by != NULL && creation->title != NULL && creation->currency != NULL &&
+           creation->timer != NULL;
 }
 
 // ---- the row ----
@@ -94,10 +101,11 @@ static bool creation_fill(struct creation *creation, const char *key, const stru
 static void creation_start(struct sk_talk *talk)
 {
     struct creation *creation = (struct creation *)talk;
-    const char *params[] = {creation->key,   creation->title,    creation->price,
-                            creation->stock, creation->begin_ms, creation->end_ms};
+    const char *params[] = {creation->key,      creation->title,  creation->price,      creation->stock,
+                            creation->begin_ms, creation->end_ms, creation->user_limit, creation->pay_within_s,
+                            creation->currency, creation->by};
     creation_move(creation, CREATION_ASKING);
-    sk_talk_ask_pg(talk, SK_STATEMENT_CREATE_VOUCHER, 6, params, creation_on_row);
+    sk_talk_ask_pg(talk, SK_STATEMENT_CREATE_VOUCHER, sizeof params / sizeof params[0], params, creation_on_row);
 }
 
 static char *creation_copy(const char *text)
@@ -129,6 +137,7 @@ static void creation_on_row(void *arg, const struct sk_result *result)
     }
     creation->voucher_id = sk_rows_number(rows, 0, 1);
     creation->loaded_before = sk_rows_number(rows, 0, 2) > 0;
+    creation->change = sk_rows_number(rows, 0, 5);
     creation->document = creation_copy(sk_rows_text(rows, 0, 3));
     creation->loading = creation_copy(sk_rows_text(rows, 0, 4));
     creation_move(creation, CREATION_LOADING);
@@ -173,7 +182,8 @@ static void creation_on_loaded(void *arg, bool ok)
     struct creation *creation = arg;
     struct sk_outcome outcome = {.verdict = SK_VERDICT_CREATED,
                                  .document = ok ? creation->document : creation->loading,
-                                 .voucher_id = creation->voucher_id};
+                                 .voucher_id = creation->voucher_id,
+                                 .version = creation->change};
     sk_talk_answer(&creation->talk, &outcome);
     sk_talk_end(&creation->talk, SK_VERDICT_CREATED, NULL);
 }
@@ -186,8 +196,10 @@ static void creation_on_tick(void *arg)
     const struct sk_sale *sale = creation->talk.control->sale;
     uint64_t now = uv_now(sale->loop);
     if (creation->step == CREATION_LOADING && now >= creation->answer_until_ms) {
-        struct sk_outcome outcome = {
-            .verdict = SK_VERDICT_CREATED, .document = creation->loading, .voucher_id = creation->voucher_id};
+        struct sk_outcome outcome = {.verdict = SK_VERDICT_CREATED,
+                                     .document = creation->loading,
+                                     .voucher_id = creation->voucher_id,
+                                     .version = creation->change};
         sk_talk_answer(&creation->talk, &outcome);
     } else if (creation->step == CREATION_WAITING && now >= creation->ask_until_ms) {
         sk_talk_end(&creation->talk, SK_VERDICT_UNAVAILABLE, NULL);
@@ -201,7 +213,9 @@ static void creation_release(struct sk_talk *talk)
     struct creation *creation = (struct creation *)talk;
     sk_timer_close(creation->timer);
     free(creation->key);
+    free(creation->by);
     free(creation->title);
+    free(creation->currency);
     free(creation->document);
     free(creation->loading);
 }

@@ -191,7 +191,8 @@ static void letter_on_written_off(void *arg, const struct sk_result *result)
         return;
     }
     for (size_t i = 0; i < sk_rows_count(rows); i++) {
-        sk_entry_note_refused(entry, sk_rows_text(rows, i, 0), sk_rows_text(rows, i, 1), SK_CORRECTION_RETURN, NULL);
+        sk_entry_note_refused(entry, sk_rows_text(rows, i, 0), sk_rows_text(rows, i, 1),
+                              (unsigned)sk_rows_number(rows, i, 2), NULL);
         letter->orders++;
     }
     sk_entry_end(entry);

@@ -6,12 +6,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct sk_order_shown {
+    const char *id, *user; // borrowed
+    int64_t voucher_id;
+    unsigned quantity;
+    const char *status;
+    int64_t created_ms; // Unix ms, by PostgreSQL's clock; 0: not known yet
+    int64_t expires_ms; // 0: never, or not known yet
+};
+
 // Room for the longest order, and for one more character.
-enum { SK_ORDER_JSON_SIZE = 256 };
+enum { SK_ORDER_JSON_SIZE = 384 };
 
 // Any thread. Writes the JSON text and NUL, and returns its length. The texts need no escape: a UUID, a user as text.h
 // has it, and a constant.
-size_t sk_order_json(char out[SK_ORDER_JSON_SIZE], const char *order_id, int64_t voucher_id, const char *user,
-                     const char *status);
+size_t sk_order_json(char out[SK_ORDER_JSON_SIZE], const struct sk_order_shown *order);
 
 #endif

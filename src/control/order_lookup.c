@@ -45,6 +45,7 @@ struct lookup {
     bool followed;      // the catalogue is newer than the question
     bool unsure;        // Redis may have lost it, or an instance may still hold it
     int64_t pending_in; // voucher; 0: it is not pending
+    unsigned pending_quantity;
     size_t segments, answered;
     struct lookup_segment looks[IN_SLOT_MAX];
 };
@@ -228,14 +229,17 @@ static void lookup_on_look(void *arg, const struct sk_reply *reply)
     struct lookup *lookup = look->lookup;
     struct sk_look seen, none = {0};
     char id[SK_UUID_SIZE];
+    unsigned quantity;
     if (reply == NULL || !sk_look_read(reply, sk_redis_run(lookup->talk.control->sale->ask_redis), &seen))
         lookup_fail_look(lookup);
     else if (look->account.voucher_id == 0 || sk_audit(&look->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(lookup->order_id, seen.epoch))
         lookup->unsure = true;
-    if (sk_trust_order_id(sk_reply_at(reply, SK_LOOK_ORDER_ID), look->segment->voucher_id, id) &&
-        strcmp(id, lookup->order_id) == 0)
+    if (sk_trust_order(sk_reply_at(reply, SK_LOOK_ORDER), look->segment->voucher_id, id, &quantity) &&
+        strcmp(id, lookup->order_id) == 0) {
         lookup->pending_in = look->segment->voucher_id;
+        lookup->pending_quantity = quantity;
+    }
     if (++lookup->answered == lookup->segments)
         lookup_looked(lookup);
 }
@@ -251,8 +255,14 @@ static void lookup_looked(struct lookup *lookup)
     struct sk_talk *talk = &lookup->talk;
     if (lookup->pending_in != 0) {
         char pending[SK_ORDER_JSON_SIZE];
-        (void)sk_order_json(pending, lookup->order_id, lookup->pending_in, lookup->user, "pending");
-        sk_talk_end(talk, SK_VERDICT_FOUND, pending);
+        const struct sk_order_shown shown = {.id = lookup->order_id,
+                                             .user = lookup->user,
+                                             .voucher_id = lookup->pending_in,
+                                             .quantity = lookup->pending_quantity,
+                                             .status = "pending"};
+        (void)sk_order_json(pending, &shown);
+        const struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND, .document = pending, .status = shown.status};
+        sk_talk_end_with(talk, &outcome);
     } else if (lookup->step == LOOKUP_LOOKS_FAILED) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
     } else {

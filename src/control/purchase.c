@@ -13,40 +13,41 @@ enum { COLUMN_STATE = 0, COLUMN_ORDER = 1 };
 struct late_purchase {
     struct sk_talk talk;
     struct sk_purchases *purchases;
-    int64_t voucher_id;
-    bool patient;
-    char user[SK_USER_SIZE];
+    struct sk_ask ask;
+    char user[SK_USER_SIZE]; // ask.user
 };
 
-static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *voucher, const char *user, uint64_t ticket,
-                          bool patient, struct sk_outcome *outcome);
-static bool purchase_later(struct sk_purchases *purchases, int64_t voucher_id, const char *user, uint64_t ticket,
-                           bool patient);
+static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *voucher, const struct sk_ask *ask,
+                          uint64_t ticket, struct sk_outcome *outcome);
+static bool purchase_later(struct sk_purchases *purchases, const struct sk_ask *ask, uint64_t ticket);
 static void purchase_start(struct sk_talk *talk);
 static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside);
 static void purchase_on_retired(void *arg, const struct sk_result *result);
 
-bool sk_purchase(struct sk_purchases *purchases, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
-                 struct sk_outcome *outcome)
+bool sk_purchase(struct sk_purchases *purchases, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome)
 {
     const struct sk_sale *sale = purchases->control->sale;
-    struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, voucher_id);
+    struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, ask->voucher_id);
     // Without Redis nothing is certain, not even what was remembered a moment ago.
     *outcome = (struct sk_outcome){.verdict = SK_VERDICT_UNAVAILABLE};
     if (!sk_redis_ready(sale->redis))
         return false;
     if (voucher != NULL)
-        return purchase_from(purchases, voucher, user, ticket, patient, outcome);
+        return purchase_from(purchases, voucher, ask, ticket, outcome);
     outcome->verdict = SK_VERDICT_OVERLOADED;
-    return purchase_later(purchases, voucher_id, user, ticket, patient);
+    return purchase_later(purchases, ask, ticket);
 }
 
-static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *voucher, const char *user, uint64_t ticket,
-                          bool patient, struct sk_outcome *outcome)
+static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *voucher, const struct sk_ask *ask,
+                          uint64_t ticket, struct sk_outcome *outcome)
 {
     const struct sk_sale *sale = purchases->control->sale;
-    struct sk_segment *segment = sk_voucher_segment_of(voucher, user);
-    if (segment != NULL && sk_admit_refuses(purchases->admit, segment, user, outcome))
+    struct sk_segment *segment = sk_voucher_segment_of(voucher, ask->user);
+    if (ask->quantity > voucher->user_limit) {
+        *outcome = (struct sk_outcome){.verdict = SK_VERDICT_INVALID, .left = voucher->user_limit};
+        return false;
+    }
+    if (segment != NULL && sk_admit_refuses(purchases->admit, segment, ask->user, outcome))
         return false;
     struct sk_order *order = segment == NULL ? NULL : sk_order_take(sale->orders);
     if (order == NULL) {
@@ -55,33 +56,34 @@ static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *vou
     }
     sk_order_name(sale->orders, order, segment->slot, segment->seen.epoch);
     order->ticket = ticket;
-    order->patient = patient;
-    size_t len = strlen(user);
+    order->patient = ask->patient;
+    order->quantity = (uint16_t)ask->quantity;
+    order->key = ask->key;
+    size_t len = strlen(ask->user);
     SK_ASSERT(len < sizeof order->user);
-    memcpy(order->user, user, len + 1);
+    memcpy(order->user, ask->user, len + 1);
     sk_batcher_add(purchases->batcher, segment, order);
     return true;
 }
 
 // ---- a voucher that is not in the catalogue ----
 
-static bool purchase_later(struct sk_purchases *purchases, int64_t voucher_id, const char *user, uint64_t ticket,
-                           bool patient)
+static bool purchase_later(struct sk_purchases *purchases, const struct sk_ask *ask, uint64_t ticket)
 {
     struct late_purchase *late = sk_talk_try_new(purchases->control, ticket, sizeof *late, purchase_start);
     if (late == NULL)
         return false;
     late->purchases = purchases;
-    late->voucher_id = voucher_id;
-    late->patient = patient;
-    (void)snprintf(late->user, sizeof late->user, "%s", user);
+    late->ask = *ask;
+    (void)snprintf(late->user, sizeof late->user, "%s", ask->user);
+    late->ask.user = late->user;
     sk_talk_start(&late->talk);
     return true;
 }
 
 static void purchase_start(struct sk_talk *talk)
 {
-    sk_beside_find_later(talk, ((struct late_purchase *)talk)->voucher_id, purchase_on_found);
+    sk_beside_find_later(talk, ((struct late_purchase *)talk)->ask.voucher_id, purchase_on_found);
 }
 
 static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside)
@@ -90,7 +92,7 @@ static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside)
     struct sk_outcome outcome = {.verdict = SK_VERDICT_UNKNOWN_VOUCHER};
     if (beside == SK_BESIDE_OLD) {
         char id[SK_PARAM_NUMBER_SIZE];
-        const char *params[] = {sk_params_number(id, late->voucher_id), late->user};
+        const char *params[] = {sk_params_number(id, late->ask.voucher_id), late->user};
         sk_talk_ask_pg(talk, SK_STATEMENT_FIND_RETIRED, 2, params, purchase_on_retired);
         return;
     }
@@ -98,7 +100,7 @@ static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside)
         struct sk_purchases *purchases = late->purchases;
         struct sk_voucher *voucher = talk->voucher;
         uint64_t ticket = sk_talk_take_ticket(talk);
-        bool refused = !purchase_from(purchases, voucher, late->user, ticket, late->patient, &outcome);
+        bool refused = !purchase_from(purchases, voucher, &late->ask, ticket, &outcome);
         const struct sk_sale *sale = purchases->control->sale;
         sk_talk_end(talk, SK_VERDICT_FOUND, NULL);
         if (refused)

@@ -13,9 +13,17 @@ struct sk_purchases {
     struct sk_batcher *batcher;
 };
 
+// What a client asks for.
+struct sk_ask {
+    int64_t voucher_id;
+    const char *user;  // borrowed for the call
+    unsigned quantity; // 1 to SK_QUANTITY_MAX
+    uint64_t key;      // fingerprint of the Idempotency-Key; 0: none
+    bool patient;      // the client does not wait for the commit
+};
+
 // Tries to place an order. True: the outcome will come for `ticket`, never inside this call. False: *outcome is
-// final. `patient`: the client does not wait for the commit.
-bool sk_purchase(struct sk_purchases *purchases, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
-                 struct sk_outcome *outcome);
+// final; INVALID, with `left`: the quantity is past the voucher's limit.
+bool sk_purchase(struct sk_purchases *purchases, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "failpoint.h"
 #include "purchase.h"
+#include "returns.h"
 #include "talk.h"
 
 enum { REDIS_WAITING_MAX = 1 << 16, PG_WAITING_MAX = 4096 };
@@ -15,6 +16,7 @@ struct sk_shop {
     struct sk_admit *admit;
     struct sk_batcher *batcher;
     struct sk_writer *writer;
+    struct sk_returns *returns;
     struct sk_upkeep upkeep;
     struct sk_control control;
     struct sk_purchases purchases;
@@ -95,11 +97,13 @@ static enum sk_status shop_open_parts(struct sk_shop *shop)
     struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, upkeep->sweeper, upkeep->regrant};
     shop->admit = sk_admit_open(sale);
     shop->writer = sk_writer_open(sale, &events);
-    if (shop->admit == NULL || shop->writer == NULL)
+    shop->returns = sk_returns_open(sale, sk_sweep_settled, upkeep->sweeper);
+    if (shop->admit == NULL || shop->writer == NULL || shop->returns == NULL)
         return SK_NO_MEM;
-    sk_upkeep_set_writer(upkeep, shop->writer);
+    sk_upkeep_set_writer(upkeep, shop->writer, shop->returns);
     shop->batcher = sk_batcher_open(sale, shop->admit, shop->writer);
-    shop->control = (struct sk_control){.sale = sale, .upkeep = upkeep, .talks = sk_talks_open()};
+    shop->control =
+        (struct sk_control){.sale = sale, .upkeep = upkeep, .returns = shop->returns, .talks = sk_talks_open()};
     shop->purchases = (struct sk_purchases){&shop->control, shop->admit, shop->batcher};
     return shop->batcher != NULL && shop->control.talks != NULL ? SK_OK : SK_NO_MEM;
 }
@@ -120,6 +124,7 @@ void sk_shop_close(struct sk_shop *shop)
     sk_redis_close(shop->sale.redis);
     sk_redis_close(shop->sale.ask_redis);
     sk_batcher_close(shop->batcher);
+    sk_returns_close(shop->returns);
     sk_upkeep_close(&shop->upkeep);
     sk_talks_close(shop->control.talks);
     free(shop->control.list.document);
@@ -166,10 +171,14 @@ static void shop_on_notified(void *arg)
 
 // ---- the calls ----
 
-bool sk_shop_buy(struct sk_shop *shop, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
-                 struct sk_outcome *outcome)
+bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome)
 {
-    return sk_purchase(&shop->purchases, voucher_id, user, ticket, patient, outcome);
+    return sk_purchase(&shop->purchases, ask, ticket, outcome);
+}
+
+void sk_shop_drain(struct sk_shop *shop)
+{
+    sk_expiry_stop(shop->upkeep.expiry);
 }
 
 struct sk_control *sk_shop_control(struct sk_shop *shop)
@@ -212,10 +221,12 @@ struct sk_left sk_shop_left(const struct sk_shop *shop)
     struct sk_left left = {0};
     sk_writer_count(shop->writer, &left);
     sk_regrant_count(shop->upkeep.regrant, &left);
+    left.in_journal += sk_returns_count(shop->returns);
     return left;
 }
 
 bool sk_shop_idle(const struct sk_shop *shop)
 {
-    return sk_writer_idle(shop->writer) && sk_regrant_idle(shop->upkeep.regrant) && sk_redis_idle(shop->sale.redis);
+    return sk_writer_idle(shop->writer) && sk_returns_idle(shop->returns) && sk_regrant_idle(shop->upkeep.regrant) &&
+           sk_redis_idle(shop->sale.redis);
 }

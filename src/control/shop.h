@@ -9,6 +9,7 @@
 
 struct sk_shop;
 struct sk_control;
+struct sk_ask;
 
 struct sk_shop_options {
     uv_loop_t *loop;                // borrowed
@@ -26,10 +27,8 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options);
 // The loop must run until its handles are closed. NULL is fine.
 void sk_shop_close(struct sk_shop *shop);
 
-// Tries to place an order. True: the outcome will come for `ticket`. False: *outcome is final.
-// `patient`: the client does not wait for the commit.
-bool sk_shop_buy(struct sk_shop *shop, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
-                 struct sk_outcome *outcome);
+// Tries to place an order: see sk_purchase().
+bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome);
 
 // For questions and commands.
 struct sk_control *sk_shop_control(struct sk_shop *shop);
@@ -39,6 +38,9 @@ void sk_shop_turn(struct sk_shop *shop);
 
 // Both stores are connected, Redis has acknowledged the session, and the catalogue has been read.
 bool sk_shop_ready(const struct sk_shop *shop);
+
+// The process is to end: nothing begins by itself any more.
+void sk_shop_drain(struct sk_shop *shop);
 
 // Nothing is on its way to a store.
 bool sk_shop_idle(const struct sk_shop *shop);

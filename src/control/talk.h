@@ -28,6 +28,7 @@ struct sk_talks;
 struct sk_control {
     const struct sk_sale *sale; // borrowed
     struct sk_upkeep *upkeep;   // borrowed
+    struct sk_returns *returns; // borrowed
     struct sk_talks *talks;     // owned
     struct sk_shown list;       // of vouchers; voucher_queries.c
     unsigned beside_catalogue;  // questions under way about vouchers that are not in it

@@ -17,6 +17,7 @@ struct user_orders_segment {
     struct user_orders *list;
     struct sk_segment *segment;  // pinned
     char order_id[SK_UUID_SIZE]; // empty: none
+    unsigned quantity;
 };
 
 enum user_orders_step {
@@ -109,7 +110,7 @@ static void user_orders_on_buyer(void *arg, const struct sk_reply *reply)
     else if (sk_reply_error(reply) != NULL)
         list->complete = false;
     else
-        (void)sk_trust_order_id(reply, look->segment->voucher_id, look->order_id);
+        (void)sk_trust_order(reply, look->segment->voucher_id, look->order_id, &look->quantity);
     if (++list->answered == list->segments)
         user_orders_ask(list);
 }
@@ -146,6 +147,21 @@ static void user_orders_ask(struct user_orders *list)
     sk_buf_free(&vouchers);
 }
 
+static void user_orders_put_pending(const struct user_orders *list, const struct sk_rows *rows, size_t row,
+                                    char out[SK_ORDER_JSON_SIZE])
+{
+    struct sk_order_shown shown = {.id = sk_rows_text(rows, row, 0),
+                                   .user = list->user,
+                                   .voucher_id = sk_rows_number(rows, row, 2),
+                                   .quantity = 1,
+                                   .status = "pending"};
+    for (size_t i = 0; i < list->segments; i++) {
+        if (strcmp(list->looks[i].order_id, shown.id) == 0)
+            shown.quantity = list->looks[i].quantity;
+    }
+    (void)sk_order_json(out, &shown);
+}
+
 static void user_orders_on_rows(void *arg, const struct sk_result *result)
 {
     struct user_orders *list = arg;
@@ -160,7 +176,7 @@ static void user_orders_on_rows(void *arg, const struct sk_result *result)
         const char *document = sk_rows_text(rows, i, 1); // NULL: PostgreSQL does not know the order
         char pending[SK_ORDER_JSON_SIZE];
         if (document == NULL)
-            (void)sk_order_json(pending, sk_rows_text(rows, i, 0), sk_rows_number(rows, i, 2), list->user, "pending");
+            user_orders_put_pending(list, rows, i, pending);
         if (i > 0)
             sk_buf_puts(body, ",");
         sk_buf_puts(body, document == NULL ? pending : document);

@@ -234,17 +234,31 @@ void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *requ
     answer_once(answers, request, outcome->verdict, response);
 }
 
+static void answer_order_at(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                            struct sk_response *response, const char *order_id)
+{
+    char location[LOCATION_SIZE];
+    (void)snprintf(location, sizeof location, "/orders/%s", order_id);
+    sk_response_header(response, "Location", location);
+    answer_once(answers, request, verdict, response);
+}
+
 void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                      const struct sk_answer_order *order)
 {
-    char body[SK_ORDER_JSON_SIZE], location[LOCATION_SIZE];
-    bool accepted = verdict == SK_VERDICT_ACCEPTED;
-    size_t n = sk_order_json(body, order->id, order->voucher_id, order->user, accepted ? "pending" : "unpaid");
+    char body[SK_ORDER_JSON_SIZE];
+    size_t n = sk_order_json(body, &order->order);
     body[n++] = '\n';
     struct sk_response *response = sk_response_new(type_json, body, n);
-    (void)snprintf(location, sizeof location, "/orders/%s", order->id);
-    sk_response_header(response, "Location", location);
-    if (accepted && order->respond_async)
+    if (verdict == SK_VERDICT_ACCEPTED && order->respond_async)
         sk_response_header(response, "Preference-Applied", "respond-async");
-    answer_once(answers, request, verdict, response);
+    answer_order_at(answers, request, verdict, response, order->order.id);
+}
+
+void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *request, const char *order_id,
+                        const struct sk_outcome *outcome)
+{
+    bool pending = outcome->status != NULL && strcmp(outcome->status, "pending") == 0;
+    struct sk_response *response = sk_response_new(type_json, outcome->document, strlen(outcome->document));
+    answer_order_at(answers, request, pending ? SK_VERDICT_ACCEPTED : SK_VERDICT_PLACED, response, order_id);
 }

@@ -2,7 +2,9 @@
 #ifndef SK_HTTP_ANSWER_H
 #define SK_HTTP_ANSWER_H
 
+#include "order_json.h"
 #include "request.h"
+#include "sale.h"
 #include "verdict.h"
 
 struct json_t;
@@ -43,14 +45,17 @@ void sk_answer_text(const struct sk_answers *answers, struct sk_request *request
 void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome);
 
 struct sk_answer_order {
-    const char *id, *user;
-    int64_t voucher_id;
+    struct sk_order_shown order;
     bool respond_async; // as the client asked for it
 };
 
 // An order that was placed or accepted just now: PLACED or ACCEPTED.
 void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                      const struct sk_answer_order *order);
+
+// The first answer of an order again: 202 if its status is told and is "pending", else 201.
+void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *request, const char *order_id,
+                        const struct sk_outcome *outcome);
 
 // A refusal that ends its connection, to be sent by others: borrowed.
 struct sk_response *sk_answers_last(const struct sk_answers *answers, enum sk_verdict verdict);

@@ -2,13 +2,19 @@
 // later, when the shop's outcome comes for its ticket. That may be before a call to the shop returns.
 #include "handlers.h"
 
+#include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "commands.h"
 #include "create.h"
+#include "fields.h"
+#include "hash.h"
 #include "letters.h"
 #include "order_lookup.h"
 #include "prefer.h"
+#include "purchase.h"
 #include "terms.h"
 #include "user_orders.h"
 #include "voucher_queries.h"
@@ -19,7 +25,10 @@ static void handle_answer_outcome(const struct sk_context *context, struct sk_re
                                   const struct sk_outcome *outcome);
 static bool handle_is_plain(const struct sk_outcome *outcome);
 static void handle_answer_order(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
-                                const char *order_id);
+                                const struct sk_outcome *outcome);
+static uint64_t handle_fingerprint(const char *key);
+static bool handle_read_quantity(const struct sk_context *context, struct sk_request *request);
+static void handle_refuse_quantity(const struct sk_context *context, struct sk_request *request, int64_t limit);
 static bool handle_key_is_good(const char *key, unsigned count);
 
 // ---- orders ----
@@ -28,11 +37,68 @@ void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_call *call = sk_call_of(request);
     struct sk_outcome outcome;
+    unsigned keys;
+    const char *key = sk_request_header(request, "idempotency-key", &keys);
     call->respond_async = sk_request_header_any(request, "prefer", sk_prefer_async);
-    if (context->draining)
+    call->quantity = 1;
+    if (context->draining) {
         sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
-    else if (!sk_shop_buy(context->shop, call->voucher_id, call->user, request->ticket, call->respond_async, &outcome))
-        handle_answer_outcome(context, request, &outcome);
+    } else if (!handle_key_is_good(key, keys)) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_IDEMPOTENCY_KEY);
+    } else if (request->body.len == 0 || handle_read_quantity(context, request)) {
+        const struct sk_ask ask = {.voucher_id = call->voucher_id,
+                                   .user = call->user,
+                                   .quantity = call->quantity,
+                                   .key = keys == 0 ? 0 : handle_fingerprint(key),
+                                   .patient = call->respond_async};
+        if (!sk_shop_buy(context->shop, &ask, request->ticket, &outcome))
+            handle_answer_outcome(context, request, &outcome);
+    }
+}
+
+// Of a key; never 0.
+static uint64_t handle_fingerprint(const char *key)
+{
+    uint64_t hash = sk_hash(key, strlen(key));
+    return hash == 0 ? 1 : hash;
+}
+
+// False: the request was answered.
+static bool handle_read_quantity(const struct sk_context *context, struct sk_request *request)
+{
+    static const struct sk_field members[] = {{.name = "quantity", .detail = "must be an integer from 1 to the limit"}};
+    struct sk_fields read;
+    const json_t *value;
+    int64_t quantity = 1;
+    if (!sk_request_is_json(request)) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_UNSUPPORTED_MEDIA_TYPE);
+        return false;
+    }
+    if (sk_fields_open(&read, request->body.data, request->body.len, members, 1, &value) && value != NULL &&
+        !sk_fields_integer(value, 1, SK_QUANTITY_MAX, &quantity))
+        sk_fields_refuse(&read, members[0].name, members[0].detail);
+    enum sk_verdict verdict = sk_fields_end(&read);
+    if (verdict == SK_VERDICT_FOUND)
+        sk_call_of(request)->quantity = (uint16_t)quantity;
+    else if (read.errors != NULL)
+        sk_answer_errors(context->answers, request, verdict, read.errors);
+    else
+        sk_answer_refusal(context->answers, request, verdict);
+    sk_fields_free(&read);
+    return verdict == SK_VERDICT_FOUND;
+}
+
+// Past the voucher's limit.
+static void handle_refuse_quantity(const struct sk_context *context, struct sk_request *request, int64_t limit)
+{
+    char detail[64];
+    (void)snprintf(detail, sizeof detail, "must be an integer from 1 to %" PRId64, limit);
+    json_t *errors = json_pack("[{s:s,s:s}]", "pointer", "/quantity", "detail", detail);
+    if (errors != NULL)
+        sk_answer_errors(context->answers, request, SK_VERDICT_INVALID, errors);
+    else
+        sk_answer_refusal(context->answers, request, SK_VERDICT_OVERLOADED);
+    json_decref(errors);
 }
 
 void sk_handle_outcome(const struct sk_context *context, struct sk_request *request, const struct sk_outcome *outcome)
@@ -49,8 +115,9 @@ void sk_handle_outcome(const struct sk_context *context, struct sk_request *requ
 
 void sk_handle_expired(const struct sk_context *context, struct sk_request *request)
 {
+    const struct sk_outcome accepted = {.order_id = sk_call_of(request)->order_id};
     if (sk_call_of(request)->accepted)
-        handle_answer_order(context, request, SK_VERDICT_ACCEPTED, sk_call_of(request)->order_id);
+        handle_answer_order(context, request, SK_VERDICT_ACCEPTED, &accepted);
     else
         sk_answer_refusal(context->answers, request, SK_VERDICT_UNAVAILABLE);
 }
@@ -58,14 +125,25 @@ void sk_handle_expired(const struct sk_context *context, struct sk_request *requ
 static void handle_answer_outcome(const struct sk_context *context, struct sk_request *request,
                                   const struct sk_outcome *outcome)
 {
+    struct sk_call *call = sk_call_of(request);
     switch (outcome->verdict) {
     case SK_VERDICT_PLACED:
     case SK_VERDICT_ACCEPTED:
-        handle_answer_order(context, request, outcome->verdict, outcome->order_id);
+        handle_answer_order(context, request, outcome->verdict, outcome);
+        break;
+    case SK_VERDICT_REPEATED: // 201 if it is committed, 202 if it is not
+        call->repeats = true;
+        (void)snprintf(call->order_id, sizeof call->order_id, "%s", outcome->order_id);
+        sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
+        break;
+    case SK_VERDICT_INVALID:
+        handle_refuse_quantity(context, request, outcome->left);
         break;
     case SK_VERDICT_FOUND:
-        if (sk_call_of(request)->type != NULL)
-            sk_answer_text(context->answers, request, sk_call_of(request)->type, outcome->document);
+        if (call->repeats)
+            sk_answer_repeated(context->answers, request, call->order_id, outcome);
+        else if (call->type != NULL)
+            sk_answer_text(context->answers, request, call->type, outcome->document);
         else
             sk_answer_document(context->answers, request, outcome);
         break;
@@ -88,10 +166,19 @@ static bool handle_is_plain(const struct sk_outcome *outcome)
 }
 
 static void handle_answer_order(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
-                                const char *order_id)
+                                const struct sk_outcome *outcome)
 {
     const struct sk_call *call = sk_call_of(request);
-    struct sk_answer_order order = {order_id, call->user, call->voucher_id, call->respond_async};
+    const struct sk_answer_order order = {
+        .order = {.id = outcome->order_id,
+                  .user = call->user,
+                  .voucher_id = call->voucher_id,
+                  .quantity = call->quantity,
+                  .status = verdict == SK_VERDICT_ACCEPTED ? "pending" : "unpaid",
+                  .created_ms = outcome->created_ms,
+                  .expires_ms = outcome->expires_ms},
+        .respond_async = call->respond_async,
+    };
     sk_answer_order(context->answers, request, verdict, &order);
 }
 
@@ -121,7 +208,7 @@ void sk_handle_vouchers(const struct sk_context *context, struct sk_request *req
 void sk_handle_create(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_terms terms;
-    struct sk_terms_body read;
+    struct sk_fields read;
     unsigned keys;
     const char *key = sk_request_header(request, "idempotency-key", &keys);
     if (!handle_key_is_good(key, keys)) {
@@ -130,12 +217,12 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
     }
     enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &terms, &read);
     if (verdict == SK_VERDICT_FOUND)
-        sk_create_voucher(sk_shop_control(context->shop), key, &terms, request->ticket);
+        sk_create_voucher(sk_shop_control(context->shop), key, "admin", &terms, request->ticket);
     else if (read.errors != NULL)
         sk_answer_errors(context->answers, request, verdict, read.errors);
     else
         sk_answer_refusal(context->answers, request, verdict);
-    sk_terms_body_free(&read);
+    sk_fields_free(&read);
 }
 
 // Idempotency-Key: none, or one of 1 to 255 visible ASCII characters.

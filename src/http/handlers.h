@@ -26,7 +26,9 @@ struct sk_call {
     int64_t voucher_id, letter_id;
     int64_t if_match;   // OPERATE: the version that the change is meant for; 0: whichever it is
     const char *type;   // of the document that is asked for, a constant; NULL: JSON
+    uint16_t quantity;  // units that are asked for
     bool accepted;      // the order waits for its commit
+    bool repeats;       // an order that came with the same Idempotency-Key: its first answer is given again
     bool respond_async; // and the client does not
 };
 

@@ -139,6 +139,7 @@ static void reactor_on_stop(uv_async_t *async)
     reactor->give_up_at_ms = reactor->drain_until_ms - last_ms;
     reactor->give_up_until_ms = now + (time_ms < GIVE_UP_TRY_MS ? GIVE_UP_TRY_MS : time_ms);
     sk_routes_drain(reactor->routes);
+    sk_shop_drain(reactor->shop);
     sk_server_drain(reactor->server);
     (void)uv_timer_start(&reactor->drain, reactor_on_drain_tick, DRAIN_TICK_MS, DRAIN_TICK_MS);
 }

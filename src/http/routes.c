@@ -114,7 +114,6 @@ static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct 
 static bool routes_match(const struct sk_request *request, struct match *match);
 static bool routes_fits(const char *pattern, const char *path, struct path_part ids[ID_COUNT]);
 static const char *routes_take_id(const char *pattern, struct path_part part, struct path_part ids[ID_COUNT]);
-static bool routes_is_json(const struct sk_request *request);
 static bool routes_read_number(struct path_part part, int64_t *id);
 static bool routes_read_order(struct path_part part, char id[SK_UUID_SIZE]);
 static bool routes_read_if_match(const struct sk_request *request, int64_t *version);
@@ -216,7 +215,7 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return verdict;
     if (!routes_read_order(match->ids[ORDER_ID], call->order_id))
         return SK_VERDICT_BAD_ORDER_ID;
-    if (match->route->body == JSON && !routes_is_json(request))
+    if (match->route->body == JSON && !sk_request_is_json(request))
         return SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
     if (match->route->caller == OPERATE && !routes_read_if_match(request, &call->if_match))
         return SK_VERDICT_BAD_REQUEST;
@@ -335,16 +334,6 @@ static bool routes_read_if_match(const struct sk_request *request, int64_t *vers
     if (count != 1 || len < 2 || value[0] != '"' || value[len - 1] != '"')
         return false;
     return routes_read_number((struct path_part){value + 1, len - 2}, version);
-}
-
-static bool routes_is_json(const struct sk_request *request)
-{
-    static const char json[] = "application/json";
-    const char *type = sk_request_header(request, "content-type", NULL);
-    if (type == NULL || strncasecmp(type, json, sizeof json - 1) != 0)
-        return false;
-    char after = type[sizeof json - 1];
-    return after == '\0' || after == ';' || after == ' ';
 }
 
 static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct match *match,

@@ -1,23 +1,21 @@
-// Reads the body of POST /admin/vouchers, and says all that is wrong with it.
+// Reads the bodies of POST /admin/vouchers, PATCH /admin/vouchers/{id} and POST /admin/vouchers/{id}/stock, and says
+// all that is wrong with one.
+//
+// The loop's thread, as all functions. What each came to is as sk_fields_end() says; texts point into `read`, which the
+// caller frees in any case.
 #ifndef SK_HTTP_TERMS_H
 #define SK_HTTP_TERMS_H
 
 #include "create.h"
+#include "fields.h"
 
-struct json_t;
+// All terms of a voucher; limit, pay_within_s and currency have defaults.
+enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_terms *terms, struct sk_fields *read);
 
-// What came out of reading besides the terms. The caller gives it to sk_terms_body_free in any case.
-struct sk_terms_body {
-    struct json_t *document; // what terms->title points into; NULL: not JSON
-    struct json_t *errors;   // a list of {"pointer": RFC 6901, "detail": text}; NULL: nothing is wrong, or no memory
-};
+// Any of the terms but the stock. What is not there is NULL or SK_TERM_AS_IT_IS.
+enum sk_verdict sk_terms_read_change(const char *body, size_t len, struct sk_terms *terms, struct sk_fields *read);
 
-// At most so many problems are listed, then one entry that says so. Names of members are shown up to this length.
-enum { SK_TERMS_ERRORS_MAX = 16, SK_TERMS_NAME_MAX = 64 };
-
-// Any thread. FOUND; BAD_JSON if the form is wrong: not JSON, not an object, a member missing, unknown or doubled;
-// INVALID if the form is right but a value has the wrong type or is out of range; OVERLOADED: out of memory.
-enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read);
-void sk_terms_body_free(struct sk_terms_body *read);
+// {"add": n} or {"reduce": n}: n, or -n.
+enum sk_verdict sk_terms_read_stock(const char *body, size_t len, int64_t *units, struct sk_fields *read);
 
 #endif

@@ -29,7 +29,7 @@ enum {
     SK_LOOK_RUN,
     SK_LOOK_BUYERS,
     SK_LOOK_JOURNAL,
-    SK_LOOK_ORDER_ID
+    SK_LOOK_ORDER
 };
 
 // Redis's side, as look_at_voucher.lua sees it. Zeroed: nothing has been seen.

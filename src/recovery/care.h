@@ -63,12 +63,20 @@ struct sk_watched {
     uint64_t differ_until_ms; // do not act upon it again before
 };
 
+// When it is worth looking for orders that are due. Touched by expiry.c alone.
+struct sk_expiring {
+    uint64_t next_ms; // not before
+    int64_t change;   // of the voucher, under whose terms that was said
+    bool active;      // a run is under way
+};
+
 struct sk_care {
     struct sk_lost lost;
     struct sk_swept swept;
     struct sk_rebuilding rebuilding;
     struct sk_watched watched;
     struct sk_share share;
+    struct sk_expiring expiring;
     uint64_t retire_at_ms; // not before, after an attempt: set by rebuilds.c, read by watch.c
 };
 

@@ -35,6 +35,9 @@ enum {
     COLUMN_SEGMENTS,
     COLUMN_SEGMENT,
     COLUMN_TAG,
+    COLUMN_SLOT, // it follows from the tag
+    COLUMN_USER_LIMIT,
+    COLUMN_PAY_WITHIN_S,
 };
 
 enum follow_state {
@@ -224,6 +227,8 @@ static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *row
             .segment_count = (unsigned)sk_rows_number(rows, i, COLUMN_SEGMENTS),
             .segment = (unsigned)sk_rows_number(rows, i, COLUMN_SEGMENT),
             .tag = sk_rows_text(rows, i, COLUMN_TAG),
+            .user_limit = (unsigned)sk_rows_number(rows, i, COLUMN_USER_LIMIT),
+            .pay_within_s = sk_rows_number(rows, i, COLUMN_PAY_WITHIN_S),
         };
         enum sk_status status = sk_catalogue_put(follow->sale->catalogue, &row);
         if (status == SK_NO_MEM)

@@ -31,6 +31,8 @@
 
 enum { CHUNK = 500 }; // buyers; Redis is busy with them for about half a millisecond
 
+enum { COLUMN_ID, COLUMN_USER, COLUMN_VALUE, COLUMN_ENDED }; // of rebuild_buyers.sql
+
 enum rebuild_step {
     REBUILD_LOCK,
     REBUILD_ACCOUNT,
@@ -232,9 +234,9 @@ static void rebuild_on_epoch(void *arg, const struct sk_result *result)
     SK_FAILPOINT("rebuild.epoch");
     (void)snprintf(rebuild->epoch, sizeof rebuild->epoch, "%s", sk_rows_text(result->rows, 0, 0));
     const struct sk_segment_keys *keys = &rebuild->segment->keys;
-    const char *argv[] = {keys->voucher, keys->buyers, keys->journal, rebuild->epoch};
+    const char *argv[] = {keys->voucher, keys->buyers, keys->journal, keys->repeats, rebuild->epoch};
     rebuild_move(rebuild, REBUILD_BEGIN);
-    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BEGIN, 3, 4, argv, NULL, rebuild_on_begun,
+    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BEGIN, 4, 5, argv, NULL, rebuild_on_begun,
                         rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
@@ -320,12 +322,26 @@ static void rebuild_read_chunk(struct rebuild *rebuild)
         rebuild_fail(rebuild);
 }
 
+// Adds the orders of a chunk that are live, or those that have ended.
+static int rebuild_add_rows(const struct sk_rows *rows, bool ended, const char **argv, int n)
+{
+    for (size_t i = 0; i < sk_rows_count(rows); i++) {
+        if ((strcmp(sk_rows_text(rows, i, COLUMN_ENDED), "t") == 0) != ended)
+            continue;
+        argv[n++] = sk_rows_text(rows, i, COLUMN_USER);
+        argv[n++] = sk_rows_text(rows, i, COLUMN_VALUE);
+    }
+    return n;
+}
+
 static void rebuild_on_chunk(void *arg, const struct sk_result *result)
 {
     struct rebuild *rebuild = arg;
     const struct sk_rows *rows = result->rows;
-    const char *argv[2 * CHUNK + 3] = {rebuild->segment->keys.voucher, rebuild->segment->keys.buyers, rebuild->epoch};
-    int n = 3;
+    const struct sk_segment_keys *keys = &rebuild->segment->keys;
+    char buyers[SK_PARAM_NUMBER_SIZE];
+    const char *argv[2 * CHUNK + 5] = {keys->voucher, keys->buyers, keys->repeats, rebuild->epoch, buyers};
+    int n = 5;
     if (rows == NULL) {
         rebuild_fail(rebuild);
         return;
@@ -339,12 +355,11 @@ static void rebuild_on_chunk(void *arg, const struct sk_result *result)
     SK_ASSERT(count <= CHUNK);
     if (count < CHUNK)
         rebuild_move(rebuild, REBUILD_LAST_BUYERS);
-    for (size_t i = 0; i < count; i++) {
-        argv[n++] = sk_rows_text(rows, i, 1);
-        argv[n++] = sk_rows_text(rows, i, 0);
-    }
-    memcpy(rebuild->after, argv[n - 1], SK_UUID_SIZE);
-    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BUYERS, 2, n, argv, NULL, rebuild_on_chunk_stored,
+    n = rebuild_add_rows(rows, false, argv, n);
+    (void)sk_params_number(buyers, (n - 5) / 2);
+    n = rebuild_add_rows(rows, true, argv, n);
+    memcpy(rebuild->after, sk_rows_text(rows, count - 1, COLUMN_ID), SK_UUID_SIZE);
+    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BUYERS, 3, n, argv, NULL, rebuild_on_chunk_stored,
                         rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
@@ -403,7 +418,7 @@ static void rebuild_on_retired(void *arg, const struct sk_result *result)
 {
     struct rebuild *rebuild = arg;
     const struct sk_segment_keys *keys = &rebuild->segment->keys;
-    const char *argv[] = {keys->voucher, keys->buyers, keys->journal, rebuild->epoch};
+    const char *argv[] = {keys->voucher, keys->buyers, keys->journal, keys->repeats, rebuild->epoch};
     if (result->rows == NULL || sk_rows_count(result->rows) != 1) {
         rebuild_fail(rebuild);
     } else if (strcmp(sk_rows_text(result->rows, 0, 0), "t") != 0) {
@@ -411,7 +426,7 @@ static void rebuild_on_retired(void *arg, const struct sk_result *result)
         rebuild_read_stock(rebuild);
     } else {
         rebuild_move(rebuild, REBUILD_REMOVE);
-        if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_RETIRE, 3, 4, argv, NULL, rebuild_on_removed,
+        if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_RETIRE, 4, 5, argv, NULL, rebuild_on_removed,
                             rebuild) != SK_OK)
             rebuild_fail(rebuild);
     }

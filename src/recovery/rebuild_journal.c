@@ -1,7 +1,9 @@
 // A page at a time: read, settle, remove. A page that PostgreSQL refuses is bisected: one entry at a time, and of that
 // in parts that become smaller, down to the order that is refused; that one becomes a dead letter.
 //
-//   IDLE -> READING -> SETTLING -> REMOVING -> READING ... -> IDLE
+// An entry of orders that end is a page of its own: what was granted before it is settled before it.
+//
+//   IDLE -> READING -> SETTLING or RETURNING -> REMOVING -> READING ... -> IDLE
 //                         | refused
 //                         v
 //                      READING_ONE -> SETTLING_PART -> SETTLING_PART ... -> REMOVING
@@ -30,6 +32,7 @@ enum journal_state {
     JOURNAL_IDLE,
     JOURNAL_READING,
     JOURNAL_SETTLING,
+    JOURNAL_RETURNING,     // an entry of orders that end
     JOURNAL_READING_ONE,   // a page was refused: its first entry alone ...
     JOURNAL_SETTLING_PART, // ... and of that orders[from] to orders[from + part - 1]
     JOURNAL_SETTING_ASIDE,
@@ -52,13 +55,17 @@ struct sk_rebuild_journal {
     int entries;
     int page; // entries to read
     size_t orders;
-    struct sk_buf order_ids, users; // arrays for place_orders()
+    struct sk_buf order_ids, users, quantities, keys; // arrays for place_orders()
+    bool returns;                                     // it is an entry of orders that end, whose move this is:
+    char move[SK_JOURNAL_BY_MAX + 1], by[SK_JOURNAL_BY_MAX + 1], why[SK_JOURNAL_WHY_MAX + 1];
 
     // One entry, in parts.
     struct sk_buf text; // its orders
     size_t count;       // of them; 0 while whole pages are settled
     size_t from, part, next;
     char order[SK_UUID_SIZE], user[SK_USER_SIZE]; // orders[from]
+    unsigned quantity;
+    uint64_t key;
     unsigned tries;
 };
 
@@ -67,13 +74,16 @@ static void journal_on_page(void *arg, const struct sk_reply *reply);
 static bool journal_take_page(struct sk_rebuild_journal *journal, const struct sk_reply *reply,
                               const struct sk_reply **unreadable);
 static void journal_clear_orders(struct sk_rebuild_journal *journal);
-static void journal_add_order(void *arg, const char *id, const char *user);
+static void journal_take_return(struct sk_rebuild_journal *journal, const struct sk_journal_entry *entry);
+static void journal_add_order(void *arg, const struct sk_journal_order *order);
 static void journal_fit_page(struct sk_rebuild_journal *journal, const struct sk_reply *reply);
 static void journal_settle(struct sk_rebuild_journal *journal, enum journal_state state);
 static void journal_on_settled(void *arg, const struct sk_result *result);
 static void journal_on_refused(struct sk_rebuild_journal *journal);
 static void journal_settle_part(struct sk_rebuild_journal *journal);
-static void journal_add_of_part(void *arg, const char *id, const char *user);
+static void journal_add_of_part(void *arg, const struct sk_journal_order *order);
+static void journal_return(struct sk_rebuild_journal *journal);
+static void journal_on_returned(void *arg, const struct sk_result *result);
 static void journal_set_aside_entry(struct sk_rebuild_journal *journal, const struct sk_reply *unreadable);
 static void journal_set_aside_order(struct sk_rebuild_journal *journal);
 static void journal_on_set_aside(void *arg, bool kept);
@@ -87,9 +97,10 @@ static void journal_move(struct sk_rebuild_journal *journal, enum journal_state 
 {
     static const bool allowed[JOURNAL_STATES][JOURNAL_STATES] = {
         [JOURNAL_IDLE] = {TO(READING)},
-        [JOURNAL_READING] = {TO(SETTLING), TO(SETTING_ASIDE), TO(IDLE)},
+        [JOURNAL_READING] = {TO(SETTLING), TO(RETURNING), TO(SETTING_ASIDE), TO(IDLE)},
+        [JOURNAL_RETURNING] = {TO(REMOVING), TO(IDLE)},
         [JOURNAL_SETTLING] = {TO(REMOVING), TO(READING_ONE), TO(IDLE)},
-        [JOURNAL_READING_ONE] = {TO(SETTLING_PART), TO(SETTING_ASIDE), TO(IDLE)},
+        [JOURNAL_READING_ONE] = {TO(SETTLING_PART), TO(RETURNING), TO(SETTING_ASIDE), TO(IDLE)},
         [JOURNAL_SETTLING_PART] = {TO(SETTLING_PART), TO(SETTING_ASIDE), TO(REMOVING), TO(IDLE)},
         [JOURNAL_SETTING_ASIDE] = {TO(SETTLING_PART), TO(REMOVING), TO(IDLE)},
         [JOURNAL_REMOVING] = {TO(READING), TO(IDLE)},
@@ -122,6 +133,8 @@ void sk_rebuild_journal_free(struct sk_rebuild_journal *journal)
         return;
     sk_buf_free(&journal->order_ids);
     sk_buf_free(&journal->users);
+    sk_buf_free(&journal->quantities);
+    sk_buf_free(&journal->keys);
     sk_buf_free(&journal->text);
     free(journal);
 }
@@ -174,6 +187,8 @@ static void journal_on_page(void *arg, const struct sk_reply *reply)
         journal_end(journal);
     } else if (unreadable != NULL) {
         journal_set_aside_entry(journal, unreadable);
+    } else if (journal->returns) {
+        journal_return(journal);
     } else if (journal->state == JOURNAL_READING_ONE) {
         journal_settle_part(journal);
     } else {
@@ -190,6 +205,7 @@ static bool journal_take_page(struct sk_rebuild_journal *journal, const struct s
     journal->entries = 0;
     journal->count = journal->from = 0;
     journal->part = SK_JOURNAL_ORDERS_MAX;
+    journal->returns = false;
     *unreadable = NULL;
     for (size_t i = 0; i < sk_reply_count(reply) && journal->entries < PAGE; i++) {
         const struct sk_reply *element = sk_reply_at(reply, i);
@@ -197,11 +213,16 @@ static bool journal_take_page(struct sk_rebuild_journal *journal, const struct s
         if (!sk_journal_read(element, &entry))
             return false;
         bool readable = entry.orders != NULL;
-        if (journal->entries > 0 && (!readable || journal->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
+        if (journal->entries > 0 &&
+            (!readable || entry.move != NULL || journal->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
             break;
         memcpy(journal->ids[journal->entries++], entry.id, strlen(entry.id) + 1);
         if (!readable) {
             *unreadable = element;
+            break;
+        }
+        if (entry.move != NULL) {
+            journal_take_return(journal, &entry);
             break;
         }
         if (journal->state == JOURNAL_READING_ONE) {
@@ -218,14 +239,17 @@ static void journal_clear_orders(struct sk_rebuild_journal *journal)
 {
     sk_params_begin(&journal->order_ids);
     sk_params_begin(&journal->users);
+    sk_params_begin(&journal->quantities);
+    sk_params_begin(&journal->keys);
     journal->orders = 0;
 }
 
-static void journal_add_order(void *arg, const char *id, const char *user)
+static void journal_add_order(void *arg, const struct sk_journal_order *order)
 {
     struct sk_rebuild_journal *journal = arg;
-    sk_params_add(&journal->order_ids, id);
-    sk_params_add_text(&journal->users, user);
+    sk_params_add(&journal->order_ids, order->id);
+    sk_params_add_text(&journal->users, order->user);
+    sk_journal_add_details(order->quantity, order->key, &journal->quantities, &journal->keys);
     journal->orders++;
 }
 
@@ -240,12 +264,17 @@ static void journal_fit_page(struct sk_rebuild_journal *journal, const struct sk
 
 static void journal_settle(struct sk_rebuild_journal *journal, enum journal_state state)
 {
-    const char *params[] = {
-        journal->slot, journal->id, journal->epoch, sk_params_end(&journal->order_ids), sk_params_end(&journal->users),
-        NULL};
+    const char *params[] = {journal->slot,
+                            journal->id,
+                            journal->epoch,
+                            sk_params_end(&journal->order_ids),
+                            sk_params_end(&journal->users),
+                            NULL,
+                            sk_params_end(&journal->quantities),
+                            sk_params_end(&journal->keys)};
     journal_move(journal, state);
-    if (params[3] == NULL || params[4] == NULL ||
-        sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_PLACE_ORDERS, 6, params, journal_on_settled, journal) != SK_OK)
+    if (params[3] == NULL || params[4] == NULL || params[6] == NULL || params[7] == NULL ||
+        sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_PLACE_ORDERS, 8, params, journal_on_settled, journal) != SK_OK)
         journal_fail(journal);
 }
 
@@ -298,17 +327,56 @@ static void journal_settle_part(struct sk_rebuild_journal *journal)
     journal_settle(journal, JOURNAL_SETTLING_PART);
 }
 
-static void journal_add_of_part(void *arg, const char *id, const char *user)
+static void journal_add_of_part(void *arg, const struct sk_journal_order *order)
 {
     struct sk_rebuild_journal *journal = arg;
     size_t at = journal->next++;
     if (at < journal->from || at >= journal->from + journal->part)
         return;
     if (at == journal->from) {
-        memcpy(journal->order, id, SK_UUID_SIZE);
-        memcpy(journal->user, user, strlen(user) + 1);
+        memcpy(journal->order, order->id, SK_UUID_SIZE);
+        memcpy(journal->user, order->user, strlen(order->user) + 1);
+        journal->quantity = order->quantity;
+        journal->key = order->key;
     }
-    journal_add_order(journal, id, user);
+    journal_add_order(journal, order);
+}
+
+// ---- orders that end ----
+
+static void journal_take_return(struct sk_rebuild_journal *journal, const struct sk_journal_entry *entry)
+{
+    journal->returns = true;
+    (void)snprintf(journal->move, sizeof journal->move, "%s", entry->move);
+    (void)snprintf(journal->by, sizeof journal->by, "%s", entry->by);
+    (void)snprintf(journal->why, sizeof journal->why, "%s", entry->why);
+    (void)sk_journal_parse_returns(entry->orders, entry->orders_len, journal_add_order, journal);
+}
+
+// Redis gets what PostgreSQL says of stock and buyers, with these orders ended: nothing of it has to be corrected.
+static void journal_return(struct sk_rebuild_journal *journal)
+{
+    const char *params[] = {journal->slot,
+                            journal->id,
+                            journal->epoch,
+                            sk_params_end(&journal->order_ids),
+                            journal->move,
+                            journal->by,
+                            journal->why[0] == '\0' ? NULL : journal->why};
+    journal_move(journal, JOURNAL_RETURNING);
+    if (params[3] == NULL ||
+        sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 7, params, journal_on_returned, journal) != SK_OK)
+        journal_fail(journal);
+}
+
+// One row for each, or a single one: stale.
+static void journal_on_returned(void *arg, const struct sk_result *result)
+{
+    struct sk_rebuild_journal *journal = arg;
+    if (result->rows == NULL || sk_rows_count(result->rows) == 0 || sk_rows_text(result->rows, 0, 0) == NULL)
+        journal_fail(journal);
+    else
+        journal_remove_page(journal);
 }
 
 // ---- dead letters ----
@@ -324,8 +392,9 @@ static void journal_set_aside_entry(struct sk_rebuild_journal *journal, const st
 static void journal_set_aside_order(struct sk_rebuild_journal *journal)
 {
     journal_move(journal, JOURNAL_SETTING_ASIDE);
-    if (sk_dead_letter_put_order(journal->sale, journal->segment, journal->ids[0], journal->order, journal->user,
-                                 journal_on_set_aside, journal) != SK_OK)
+    const struct sk_journal_order order = {journal->order, journal->user, journal->quantity, journal->key};
+    if (sk_dead_letter_put_order(journal->sale, journal->segment, journal->ids[0], &order, journal_on_set_aside,
+                                 journal) != SK_OK)
         journal_fail(journal);
 }
 

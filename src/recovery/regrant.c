@@ -234,8 +234,10 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
     sk_params_begin(reasons);
     for (size_t i = 0; (order = call->orders.head) != NULL; i++) {
         char result = grant->results[i];
-        bool already = result == SK_GRANT_ALREADY;
+        bool already = sk_grant_has_existing(result);
         const char *existing = already ? sk_grant_next_existing(grant) : NULL;
+        if (result == SK_GRANT_TOO_FEW)
+            (void)sk_grant_next_left(grant);
         if (result == SK_GRANT_PLACED && entry == NULL)
             entry = sk_entry_new(regrant->sale, call->segment, SK_ENTRY_OWN, grant->journal_id);
         if (result == SK_GRANT_PLACED && entry != NULL) {
@@ -246,7 +248,7 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
             order->epoch = grant->epoch;
             regrant_hand_out(regrant, order);
             sk_writer_resume(regrant->writer, order);
-        } else if (already || result == SK_GRANT_SOLD_OUT) {
+        } else if (already || result == SK_GRANT_SOLD_OUT || result == SK_GRANT_TOO_FEW) {
             if (already) {
                 sk_sale_tell(regrant->sale, order, SK_VERDICT_ALREADY_ORDERED, existing, 0);
                 order->ticket = 0; // has been told
@@ -273,22 +275,28 @@ static void regrant_hand_out(struct sk_regrant *regrant, const struct sk_order *
 // `reasons`: the array of them, not ended yet.
 static void regrant_refuse(struct regrant_call *call, struct sk_buf *reasons)
 {
-    struct sk_buf ids = {0}, users = {0};
+    struct sk_buf ids = {0}, users = {0}, quantities = {0};
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE];
     enum sk_status status = SK_NO_MEM;
     sk_params_begin(&ids);
     sk_params_begin(&users);
+    sk_params_begin(&quantities);
     for (const struct sk_order *order = call->refused.head; order != NULL; order = order->next) {
         sk_params_add(&ids, order->id);
         sk_params_add_text(&users, order->user);
+        sk_params_add(&quantities, sk_params_number(slot, order->quantity));
     }
     const char *params[] = {sk_params_number(slot, call->segment->slot),
-                            sk_params_number(voucher, call->segment->voucher_id), sk_params_end(&ids),
-                            sk_params_end(&users), sk_params_end(reasons)};
-    if (params[2] != NULL && params[3] != NULL && params[4] != NULL)
-        status = sk_pg_call(call->regrant->sale->pg, SK_STATEMENT_REFUSE_ORDERS, 5, params, regrant_on_refused, call);
+                            sk_params_number(voucher, call->segment->voucher_id),
+                            sk_params_end(&ids),
+                            sk_params_end(&users),
+                            sk_params_end(reasons),
+                            sk_params_end(&quantities)};
+    if (params[2] != NULL && params[3] != NULL && params[4] != NULL && params[5] != NULL)
+        status = sk_pg_call(call->regrant->sale->pg, SK_STATEMENT_REFUSE_ORDERS, 6, params, regrant_on_refused, call);
     sk_buf_free(&ids);
     sk_buf_free(&users);
+    sk_buf_free(&quantities);
     if (status != SK_OK) {
         regrant_wait_all(call, &call->refused);
         regrant_end_call(call);
@@ -308,7 +316,7 @@ static void regrant_on_refused(void *arg, const struct sk_result *result)
         sk_sale_tell(regrant->sale, order, placed ? SK_VERDICT_PLACED : SK_VERDICT_SOLD_OUT, placed ? order->id : NULL,
                      0);
         if (!placed && call->segment->care->lost.state == SK_LOST_REFUSING_UNASKED)
-            sk_entry_note_refused(order->entry, order->id, order->user, SK_CORRECTION_RETURN, NULL);
+            sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, NULL);
         regrant_hand_out(regrant, order);
         sk_writer_leave(regrant->writer, order);
     }

@@ -28,6 +28,7 @@ struct sk_sweeper {
     const struct sk_sale *sale;
     struct sk_rebuilds *rebuilds;
     struct sk_writer *writer;
+    struct sk_returns *returns;
     struct sk_timer *timer;
     struct sk_segment *first, *last; // those that may have orphans, in turn
     size_t listed;
@@ -82,6 +83,7 @@ static void sweep_take_lock(struct sweep *sweep);
 static void sweep_on_locked(void *arg, bool held);
 static void sweep_end(struct sweep *sweep);
 static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *found);
+static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *found);
 static void sweep_set_aside(struct sweep *sweep, const char *id, const struct sk_reply *element);
 
 #define TO(state) [SWEEP_##state] = true
@@ -115,9 +117,10 @@ struct sk_sweeper *sk_sweeper_open(const struct sk_sale *sale, struct sk_rebuild
     return sweeper;
 }
 
-void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer)
+void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer, struct sk_returns *returns)
 {
     sweeper->writer = writer;
+    sweeper->returns = returns;
 }
 
 // ---- orphans ----
@@ -379,6 +382,8 @@ static void sweep_end(struct sweep *sweep)
 // False: not now.
 static bool sweep_take(struct sweep *sweep, const struct sk_reply *element, const struct sk_journal_entry *found)
 {
+    if (found->move != NULL)
+        return sweep_return(sweep, found);
     if (found->orders != NULL)
         return sweep_refill(sweep, found);
     sweep_set_aside(sweep, found->id, element);
@@ -422,6 +427,16 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
         return sweep_leave_for_later(sweep, found);
     sweep->unsettled++;
     sk_metrics_add(sale->metrics, SK_METRIC_ENTRIES_SWEPT, 1);
+    return true;
+}
+
+// Of orders that end. It goes on like one that is refilled.
+static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *found)
+{
+    if (!sk_returns_recover(sweep->sweeper->returns, sweep->segment, found))
+        return sweep_leave_for_later(sweep, found);
+    sweep->unsettled++;
+    sk_metrics_add(sweep->sweeper->sale->metrics, SK_METRIC_ENTRIES_SWEPT, 1);
     return true;
 }
 

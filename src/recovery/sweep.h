@@ -8,14 +8,15 @@
 #define SK_RECOVERY_SWEEP_H
 
 #include "care.h"
+#include "returns.h"
 #include "sale.h"
 #include "writer.h"
 
 struct sk_sweeper;
 
-// The reactor's thread, as all functions. NULL: out of memory. The writer is set once it exists.
+// The reactor's thread, as all functions. NULL: out of memory. Writer and returns are set once they exist.
 struct sk_sweeper *sk_sweeper_open(const struct sk_sale *sale, struct sk_rebuilds *rebuilds);
-void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer);
+void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer, struct sk_returns *returns);
 void sk_sweeper_close(struct sk_sweeper *sweeper); // after the links were closed; NULL is fine
 
 // Begins a sweep of the segment, which goes on by itself until all is settled that can be: no caller has to wait for
@@ -27,7 +28,7 @@ enum sk_status sk_sweep_segment(struct sk_sweeper *sweeper, struct sk_segment *s
 // now on, for as long as a script of this reactor may still be on its way.
 void sk_sweep_orphans(struct sk_sweeper *sweeper, struct sk_segment *segment);
 
-// The writer says: one recovered entry of the segment is settled. `arg` is the sweeper.
+// The writer, or the returns, say: one recovered entry of the segment is settled. `arg` is the sweeper.
 void sk_sweep_settled(void *arg, struct sk_segment *segment);
 
 #endif

@@ -10,19 +10,22 @@ enum sk_status sk_upkeep_open(struct sk_upkeep *upkeep, const struct sk_sale *sa
     upkeep->sweeper = sk_sweeper_open(sale, upkeep->rebuilds);
     upkeep->regrant = sk_regrant_open(sale, upkeep->rebuilds);
     upkeep->watch = sk_watch_open(sale, upkeep->rebuilds, upkeep->sweeper);
+    upkeep->expiry = sk_expiry_open(sale);
     bool complete = upkeep->follow != NULL && upkeep->rebuilds != NULL && upkeep->sweeper != NULL &&
-                    upkeep->regrant != NULL && upkeep->watch != NULL;
+                    upkeep->regrant != NULL && upkeep->watch != NULL && upkeep->expiry != NULL;
     return complete ? SK_OK : SK_NO_MEM;
 }
 
-void sk_upkeep_set_writer(struct sk_upkeep *upkeep, struct sk_writer *writer)
+void sk_upkeep_set_writer(struct sk_upkeep *upkeep, struct sk_writer *writer, struct sk_returns *returns)
 {
-    sk_sweeper_set_writer(upkeep->sweeper, writer);
+    sk_sweeper_set_writer(upkeep->sweeper, writer, returns);
+    sk_expiry_set_returns(upkeep->expiry, returns);
     sk_regrant_set_writer(upkeep->regrant, writer);
 }
 
 void sk_upkeep_close(struct sk_upkeep *upkeep)
 {
+    sk_expiry_close(upkeep->expiry);
     sk_watch_close(upkeep->watch);
     sk_regrant_close(upkeep->regrant);
     sk_sweeper_close(upkeep->sweeper);

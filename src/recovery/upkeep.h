@@ -2,6 +2,7 @@
 #ifndef SK_RECOVERY_UPKEEP_H
 #define SK_RECOVERY_UPKEEP_H
 
+#include "expiry.h"
 #include "follow.h"
 #include "rebuilds.h"
 #include "regrant.h"
@@ -15,12 +16,14 @@ struct sk_upkeep {
     struct sk_regrant *regrant;   // orders that were fenced off
     struct sk_sweeper *sweeper;   // what dead sessions left in the journals
     struct sk_watch *watch;       // the round a second
+    struct sk_expiry *expiry;     // orders that are not paid in time
 };
 
 // The reactor's thread, as all functions. SK_NO_MEM: what was opened is closed by sk_upkeep_close.
 enum sk_status sk_upkeep_open(struct sk_upkeep *upkeep, const struct sk_sale *sale) SK_MUST_CHECK;
-void sk_upkeep_set_writer(struct sk_upkeep *upkeep, struct sk_writer *writer); // once it exists
-void sk_upkeep_close(struct sk_upkeep *upkeep); // after the links were closed, before the writer is
+void sk_upkeep_set_writer(struct sk_upkeep *upkeep, struct sk_writer *writer,
+                          struct sk_returns *returns); // once they exist
+void sk_upkeep_close(struct sk_upkeep *upkeep);        // after the links were closed, before the writer is
 
 // The size of what upkeep remembers of a segment: for the catalogue.
 size_t sk_upkeep_care_size(void);

@@ -15,6 +15,7 @@
 #include "trust.h"
 
 enum { PLACES = 1 << 16, WAYS = 4, MAYBE_MORE = 1000 };
+enum { PAUSES = 9 };                         // for each ms that a reading took
 enum { PAGES_MIN = 1000, PAGE_LEAST = 100 }; // far fewer than HSCAN gives
 
 struct admit_place {
@@ -32,6 +33,8 @@ struct admit_reading {
     struct sk_admit *admit;
     struct sk_segment *segment;
     struct sk_filter *filter;
+    uint64_t since_ms;
+    bool repeats;      // the buyers have been read: now those who bought before and may repeat it
     size_t pages_left; // a cursor that never ends is none of Redis's
     char version[SK_VERSION_SIZE];
 };
@@ -135,8 +138,9 @@ void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const
         return;
     segment->gate.mark = *mark;
     segment->gate.mark.until_ms = until;
+    bool may_read = !segment->gate.filtering && now >= segment->gate.read_after_ms;
     bool has_filter = segment->gate.filter != NULL && strcmp(segment->gate.filter_version, mark->version) == 0;
-    if (!has_filter && !segment->gate.filtering)
+    if (!has_filter && may_read)
         admit_read_buyers(admit, segment, mark->version);
 }
 
@@ -156,6 +160,7 @@ static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment
     reading->admit = admit;
     reading->segment = segment;
     memcpy(reading->version, version, strlen(version) + 1);
+    reading->since_ms = uv_now(admit->sale->loop);
     segment->gate.filtering = true;
     sk_segment_pin(segment);
     if (sk_redis_command(admit->sale->redis, 2, argv, NULL, admit_on_counted, reading) != SK_OK)
@@ -181,7 +186,8 @@ static void admit_on_counted(void *arg, const struct sk_reply *reply)
 
 static void admit_scan(struct admit_reading *reading, const char *cursor)
 {
-    const char *argv[] = {"HSCAN", reading->segment->keys.buyers, cursor, "COUNT", "1000"};
+    const struct sk_segment_keys *keys = &reading->segment->keys;
+    const char *argv[] = {"HSCAN", reading->repeats ? keys->repeats : keys->buyers, cursor, "COUNT", "1000"};
     if (sk_redis_command(reading->admit->sale->redis, 5, argv, NULL, admit_on_scanned, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
@@ -203,10 +209,13 @@ static void admit_on_scanned(void *arg, const struct sk_reply *reply)
         if (user != NULL)
             sk_filter_add(reading->filter, user, len);
     }
-    if (strcmp(cursor, "0") == 0)
+    if (strcmp(cursor, "0") == 0 && reading->repeats) {
         admit_confirm(reading);
-    else
-        admit_scan(reading, cursor);
+        return;
+    }
+    // After the buyers: an order that ends while they are read moves from them to the repeats.
+    reading->repeats = reading->repeats || strcmp(cursor, "0") == 0;
+    admit_scan(reading, cursor);
 }
 
 static void admit_confirm(struct admit_reading *reading)
@@ -230,6 +239,9 @@ static void admit_on_confirmed(void *arg, const struct sk_reply *reply)
 static void admit_end_reading(struct admit_reading *reading, bool complete)
 {
     struct sk_segment *segment = reading->segment;
+    // So reading takes at most a tenth of the time, however often the buyers change.
+    uint64_t now = uv_now(reading->admit->sale->loop);
+    segment->gate.read_after_ms = now + PAUSES * (now - reading->since_ms);
     segment->gate.filtering = false;
     if (complete) {
         sk_filter_free(segment->gate.filter);

@@ -8,10 +8,10 @@
 #include "journal.h"
 #include "params.h"
 
-enum { COLUMN_N = 0, COLUMN_PART = 3 }; // of place_orders() and place_batches(); the rest is settlement.h's
+enum { COLUMN_N = 0, COLUMN_PART = 5 }; // of place_orders() and place_batches(); the rest is settlement.h's
 
 // The arrays of place_batches(), in its order; place_orders() has one part's, and of the first ones a value.
-enum { SLOTS, VOUCHERS, EPOCHS, COUNTS, IDS, USERS, JOURNALS, ARRAYS };
+enum { SLOTS, VOUCHERS, EPOCHS, COUNTS, IDS, USERS, JOURNALS, QUANTITIES, KEYS, ARRAYS };
 
 static const char *batch_newest_journal(const struct sk_batch_part *part);
 static enum sk_status batch_send_one(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg);
@@ -66,24 +66,40 @@ enum sk_status sk_batch_send(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb 
 {
     for (int i = 0; i < ARRAYS; i++)
         sk_params_begin(&batch->arrays[i]);
+    batch->plain = true;
     for (size_t i = 0; i < batch->n; i++) {
-        sk_params_add(&batch->arrays[IDS], batch->rows[i]->id);
-        sk_params_add_text(&batch->arrays[USERS], batch->rows[i]->user);
+        const struct sk_order *order = batch->rows[i];
+        sk_params_add(&batch->arrays[IDS], order->id);
+        sk_params_add_text(&batch->arrays[USERS], order->user);
+        batch->plain = batch->plain && order->quantity == 1 && order->key == 0;
     }
+    for (size_t i = 0; i < batch->n && !batch->plain; i++)
+        sk_journal_add_details(batch->rows[i]->quantity, batch->rows[i]->key, &batch->arrays[QUANTITIES],
+                               &batch->arrays[KEYS]);
     return batch->part_count == 1 ? batch_send_one(batch, pg, done, arg) : batch_send_many(batch, pg, done, arg);
+}
+
+// NULL: all orders are of one unit and without a key.
+static const char *batch_details(struct sk_batch *batch, int array)
+{
+    return batch->plain ? NULL : sk_params_end(&batch->arrays[array]);
 }
 
 static enum sk_status batch_send_one(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg)
 {
     const struct sk_batch_part *part = &batch->parts[0];
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], epoch[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {
-        sk_params_number(slot, part->segment->slot), sk_params_number(voucher, part->segment->voucher_id),
-        sk_params_number(epoch, part->epoch),        sk_params_end(&batch->arrays[IDS]),
-        sk_params_end(&batch->arrays[USERS]),        batch_newest_journal(part)};
-    if (params[3] == NULL || params[4] == NULL)
+    const char *params[] = {sk_params_number(slot, part->segment->slot),
+                            sk_params_number(voucher, part->segment->voucher_id),
+                            sk_params_number(epoch, part->epoch),
+                            sk_params_end(&batch->arrays[IDS]),
+                            sk_params_end(&batch->arrays[USERS]),
+                            batch_newest_journal(part),
+                            batch_details(batch, QUANTITIES),
+                            batch_details(batch, KEYS)};
+    if (params[3] == NULL || params[4] == NULL || (!batch->plain && (params[6] == NULL || params[7] == NULL)))
         return SK_NO_MEM;
-    return sk_pg_call(pg, SK_STATEMENT_PLACE_ORDERS, 6, params, done, arg);
+    return sk_pg_call(pg, SK_STATEMENT_PLACE_ORDERS, 8, params, done, arg);
 }
 
 static enum sk_status batch_send_many(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg)
@@ -100,8 +116,9 @@ static enum sk_status batch_send_many(struct sk_batch *batch, struct sk_pg *pg, 
         sk_params_add(&batch->arrays[JOURNALS], newest == NULL ? "NULL" : newest);
     }
     for (int i = 0; i < ARRAYS; i++) {
-        params[i] = sk_params_end(&batch->arrays[i]);
-        if (params[i] == NULL)
+        bool needed = i < QUANTITIES || !batch->plain;
+        params[i] = needed ? sk_params_end(&batch->arrays[i]) : NULL;
+        if (needed && params[i] == NULL)
             return SK_NO_MEM;
     }
     return sk_pg_call(pg, SK_STATEMENT_PLACE_BATCHES, ARRAYS, params, done, arg);

@@ -27,7 +27,8 @@ struct sk_batch {
     size_t part_count;       // 0: there is no batch
     struct sk_order **rows;  // owned: all orders, in the order of the call's parameters; NULL: settled
     size_t n, most;          // rows
-    struct sk_buf arrays[7]; // the parameters of the call being made
+    bool plain;              // all orders are of one unit and without an Idempotency-Key
+    struct sk_buf arrays[9]; // the parameters of the call being made
 };
 
 // The reactor's thread, as all functions. At most `most` orders. SK_NO_MEM.

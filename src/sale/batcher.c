@@ -36,6 +36,8 @@ static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt);
 static void batcher_end_call(struct batcher_call *call);
 static void batcher_remember(const struct batcher_call *call, const struct sk_grant *grant);
 static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call *call, struct sk_grant *grant);
+static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char result, const char *first_id);
+static void batcher_refuse_few(struct sk_batcher *batcher, struct sk_order *order, int64_t left);
 static void batcher_give_up(struct batcher_call *call, struct sk_order *order);
 static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_verdict verdict);
 static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_verdict verdict,
@@ -207,6 +209,8 @@ static void batcher_remember(const struct batcher_call *call, const struct sk_gr
         mark.verdict = SK_VERDICT_SOLD_OUT;
     else if (strchr(grant->results, SK_GRANT_ENDED) != NULL)
         mark.verdict = SK_VERDICT_ENDED;
+    else if (strchr(grant->results, SK_GRANT_PAUSED) != NULL)
+        mark.verdict = SK_VERDICT_PAUSED;
     else if (strchr(grant->results, SK_GRANT_NOT_STARTED) != NULL && grant->begin_ms > grant->now_ms)
         mark.verdict = SK_VERDICT_NOT_STARTED;
     else
@@ -238,6 +242,17 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
         case SK_GRANT_ALREADY:
             batcher_refuse(batcher, order, SK_VERDICT_ALREADY_ORDERED, sk_grant_next_existing(grant), 0);
             break;
+        case SK_GRANT_REPEATED:
+        case SK_GRANT_REPEATED_ENDED:
+        case SK_GRANT_KEY_REUSED:
+            batcher_repeat(batcher, order, grant->results[i], sk_grant_next_existing(grant));
+            break;
+        case SK_GRANT_TOO_FEW:
+            batcher_refuse_few(batcher, order, sk_grant_next_left(grant));
+            break;
+        case SK_GRANT_PAUSED:
+            batcher_refuse(batcher, order, SK_VERDICT_PAUSED, NULL, 0);
+            break;
         case SK_GRANT_SOLD_OUT:
             batcher_refuse(batcher, order, SK_VERDICT_SOLD_OUT, NULL, 0);
             break;
@@ -255,6 +270,27 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
             break;
         }
     }
+}
+
+// An order that has ended was committed, so its first answer can be given again at once; of a live one it has to be
+// asked whether it is.
+static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char result, const char *first_id)
+{
+    if (first_id == NULL)
+        batcher_refuse(batcher, order, SK_VERDICT_UNAVAILABLE, NULL, 0);
+    else if (result == SK_GRANT_KEY_REUSED)
+        batcher_refuse(batcher, order, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL, 0);
+    else
+        batcher_refuse(batcher, order, result == SK_GRANT_REPEATED ? SK_VERDICT_REPEATED : SK_VERDICT_PLACED, first_id,
+                       0);
+}
+
+static void batcher_refuse_few(struct sk_batcher *batcher, struct sk_order *order, int64_t left)
+{
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_NOT_ENOUGH, .left = left};
+    if (order->ticket != 0)
+        batcher->sale->on_outcome(batcher->sale->arg, order->ticket, &outcome);
+    sk_order_give(batcher->sale->orders, order);
 }
 
 static void batcher_give_up(struct batcher_call *call, struct sk_order *order)

@@ -79,6 +79,8 @@ enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_
         voucher->state = row->state;
         voucher->begin_ms = row->begin_ms;
         voucher->end_ms = row->end_ms;
+        voucher->user_limit = row->user_limit;
+        voucher->pay_within_s = row->pay_within_s;
         voucher->shown.until_ms = 0;
     }
     return status;

@@ -15,6 +15,8 @@ struct sk_catalogue_row {
     enum sk_voucher_state state;
     unsigned segment_count, segment;
     const char *tag; // borrowed
+    unsigned user_limit;
+    int64_t pay_within_s;
 };
 
 // NULL: out of memory. `care_size`: of recovery's part of a segment.

@@ -26,12 +26,13 @@ static char *dead_letter_hex(const char *bytes, size_t n);
 static void dead_letter_on_put(void *arg, const struct sk_result *result);
 
 enum sk_status sk_dead_letter_put_order(const struct sk_sale *sale, const struct sk_segment *segment,
-                                        const char *journal_id, const char *order_id, const char *user,
+                                        const char *journal_id, const struct sk_journal_order *order,
                                         sk_dead_letter_cb *done, void *arg)
 {
     struct dead_letter_put letter = dead_letter_of(segment, journal_id, done, arg);
     struct sk_buf orders = {0};
-    sk_buf_printf(&orders, "%s %s", order_id, user);
+    char more[SK_JOURNAL_MORE_SIZE];
+    sk_buf_printf(&orders, "%s %s%s", order->id, order->user, sk_journal_more(order->quantity, order->key, more));
     enum sk_status status = dead_letter_put(sale, &letter, &orders, orders.data, "PostgreSQL refuses it");
     sk_buf_free(&orders);
     return status;

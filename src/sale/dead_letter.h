@@ -13,7 +13,7 @@ typedef void sk_dead_letter_cb(void *arg, bool kept);
 
 // An order that PostgreSQL refuses. `journal_id` is that of its entry, or empty.
 enum sk_status sk_dead_letter_put_order(const struct sk_sale *sale, const struct sk_segment *segment,
-                                        const char *journal_id, const char *order_id, const char *user,
+                                        const char *journal_id, const struct sk_journal_order *order,
                                         sk_dead_letter_cb *done, void *arg) SK_MUST_CHECK;
 
 // A journal entry, an element of XRANGE's reply, that cannot be read. Its first SK_DEAD_LETTER_RAW_MAX bytes are

@@ -7,8 +7,9 @@
 
 #include "failpoint.h"
 #include "log.h"
+#include "params.h"
 
-static void entry_read_order(void *arg, const char *id, const char *user);
+static void entry_read_order(void *arg, const struct sk_journal_order *read);
 static bool entry_is_of_this_run(const struct sk_entry *entry);
 static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char *journal_id);
 static void entry_on_ended(void *arg, const struct sk_reply *reply);
@@ -54,7 +55,7 @@ struct reading {
     bool failed;
 };
 
-static void entry_read_order(void *arg, const char *id, const char *user)
+static void entry_read_order(void *arg, const struct sk_journal_order *read)
 {
     struct reading *reading = arg;
     struct sk_order *order = reading->failed ? NULL : sk_order_take(reading->sale->orders);
@@ -62,8 +63,10 @@ static void entry_read_order(void *arg, const char *id, const char *user)
         reading->failed = true;
         return;
     }
-    memcpy(order->id, id, SK_UUID_SIZE);
-    memcpy(order->user, user, strlen(user) + 1);
+    memcpy(order->id, read->id, SK_UUID_SIZE);
+    memcpy(order->user, read->user, strlen(read->user) + 1);
+    order->quantity = (uint16_t)read->quantity;
+    order->key = read->key;
     order->patient = true;
     sk_order_move(reading->sale->orders, order, SK_ORDER_NEW, reading->out);
 }
@@ -78,14 +81,24 @@ bool sk_entry_read_orders(const struct sk_sale *sale, const char *orders, size_t
     return false;
 }
 
-void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, enum sk_correction correction,
+static void entry_note(struct sk_entry *entry, const char *id, const char *user, unsigned units, const char *live)
+{
+    char number[SK_PARAM_NUMBER_SIZE];
+    const char *parts[] = {sk_params_number(number, units), id, user, live};
+    for (int i = 0; i < 4; i++)
+        sk_buf_add(&entry->corrections, parts[i], strlen(parts[i]) + 1);
+    entry->correction_count++;
+}
+
+void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, unsigned units,
                            const char *live_id)
 {
-    const char *word = correction == SK_CORRECTION_RETURN ? "return" : "drop";
-    const char *parts[] = {word, id, user, live_id == NULL ? "" : live_id};
-    for (int i = 0; i < 4; i++)
-        sk_buf_add(&entry->refused, parts[i], strlen(parts[i]) + 1);
-    entry->refused_count++;
+    entry_note(entry, id, user, units, live_id == NULL ? "" : live_id);
+}
+
+void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units)
+{
+    entry_note(entry, id, user, units, "-");
 }
 
 // ---- the end ----
@@ -98,7 +111,7 @@ void sk_entry_end(struct sk_entry *entry)
     bool same_run = entry_is_of_this_run(entry);
     const char *argv[] = {"XDEL", entry->segment->keys.journal, entry->journal_id};
     enum sk_status status;
-    if (entry->refused_count > 0) {
+    if (entry->correction_count > 0) {
         status = entry_correct_and_drop(entry, same_run ? entry->journal_id : "");
     } else if (same_run && entry->kind != SK_ENTRY_LOOSE) {
         status = sk_redis_command(sale->redis, 3, argv, NULL, entry_on_ended, entry);
@@ -129,15 +142,16 @@ static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char 
     argv[n++] = segment->keys.voucher;
     argv[n++] = segment->keys.buyers;
     argv[n++] = segment->keys.journal;
+    argv[n++] = segment->keys.repeats;
     argv[n++] = journal_id;
     argv[n++] = hold_ms;
-    if (entry->refused.failed || (size_t)n + entry->refused_count * 4 > SK_REDIS_ARGS_MAX)
+    if (entry->corrections.failed || (size_t)n + entry->correction_count * 4 > SK_REDIS_ARGS_MAX)
         return SK_NO_MEM;
-    const char *at = entry->refused.data;
-    for (size_t i = 0; i < entry->refused_count * 4; i++, at += strlen(at) + 1)
+    const char *at = entry->corrections.data;
+    for (size_t i = 0; i < entry->correction_count * 4; i++, at += strlen(at) + 1)
         argv[n++] = at;
     SK_FAILPOINT("writer.correcting");
-    return sk_redis_script(sale->redis, SK_SCRIPT_SETTLE_ENTRY, 3, n, argv, NULL, entry_on_ended, entry);
+    return sk_redis_script(sale->redis, SK_SCRIPT_SETTLE_ENTRY, 4, n, argv, NULL, entry_on_ended, entry);
 }
 
 static void entry_on_ended(void *arg, const struct sk_reply *reply)
@@ -156,7 +170,7 @@ void sk_entry_forget(struct sk_entry *entry)
     struct sk_segment *segment = entry->segment;
     if (entry->kind == SK_ENTRY_OWN)
         entry_unlist(&segment->entries, entry);
-    sk_buf_free(&entry->refused);
+    sk_buf_free(&entry->corrections);
     free(entry);
     sk_segment_unpin(segment);
 }

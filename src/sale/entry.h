@@ -10,12 +10,6 @@ enum sk_entry_kind {
     SK_ENTRY_LOOSE,     // of no journal entry: a dead letter's orders
 };
 
-// What Redis has to do about an order that PostgreSQL did not place.
-enum sk_correction {
-    SK_CORRECTION_RETURN, // the unit that it took returns
-    SK_CORRECTION_DROP,   // no unit returns: PostgreSQL has none left
-};
-
 // An own entry is held from the answer that made it to the answer that dropped it: then what an answer of the same link
 // shows of the journal in between, and is not held, is held by no reactor.
 struct sk_entry {
@@ -23,11 +17,11 @@ struct sk_entry {
     const struct sk_sale *sale;
     struct sk_segment *segment;
     enum sk_entry_kind kind;
-    uint64_t run_number;   // the Redis process that has it
-    size_t open;           // orders not settled
-    size_t part;           // most of its orders in one batch, of it alone; 0: PostgreSQL has refused none, no limit
-    struct sk_buf refused; // what settle_entry.lua needs: correction, id, user, live id, NUL after each
-    size_t refused_count;
+    uint64_t run_number;       // the Redis process that has it
+    size_t open;               // orders not settled
+    size_t part;               // most of its orders in one batch, of it alone; 0: PostgreSQL has refused none, no limit
+    struct sk_buf corrections; // what settle_entry.lua needs: units, id, user, live id, NUL after each
+    size_t correction_count;
     char journal_id[SK_JOURNAL_ID_SIZE]; // LOOSE: empty
 };
 
@@ -39,9 +33,13 @@ struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_segment *seg
 // or memory, none (false).
 bool sk_entry_read_orders(const struct sk_sale *sale, const char *orders, size_t len, struct sk_order_list *out);
 
-// PostgreSQL refused one of its orders: Redis is to be corrected. `live_id`: the user's live order, or NULL.
-void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, enum sk_correction correction,
+// PostgreSQL refused one of its orders: Redis is to be corrected. `units` return; 0: PostgreSQL has none left for it.
+// `live_id`: the user's live order, or NULL.
+void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, unsigned units,
                            const char *live_id);
+
+// An order has ended, cancelled or the like, and its units return.
+void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units);
 
 // Ends it in Redis, when all its orders are settled: corrects what was refused, drops the journal entry, and frees this
 // one with the answer. What fails here is done again by recovery, which finds the entry in the journal.

@@ -9,12 +9,14 @@
 
 enum {
     JOURNAL_ENTRIES_MAX = 100000, // of one voucher; past it nothing new is placed
-    FIRST_EXISTING = 7,           // elements before the existing ids
-    FIXED_ARGS = 9,
+    FIRST_MORE = 7,               // elements before what belongs to single results
+    FIXED_ARGS = 11,
     ARGS_MAX = FIXED_ARGS + 2 * SK_JOURNAL_ORDERS_MAX,
 };
 
 static enum sk_grant_status grant_read_status(const char *text);
+static void grant_put_details(const struct sk_order_list *orders, struct sk_buf *details);
+static bool grant_read_more(const struct sk_grant *grant, size_t i, size_t at);
 static bool grant_read_answers(struct sk_grant *grant, size_t n);
 
 enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment *segment,
@@ -23,6 +25,7 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment 
     const char *argv[ARGS_MAX];
     size_t lens[ARGS_MAX];
     char journal_max[12], seen_epoch[24];
+    struct sk_buf details = {0};
     int n = 0;
     SK_ASSERT(orders->count > 0 && orders->count <= SK_JOURNAL_ORDERS_MAX);
     (void)snprintf(journal_max, sizeof journal_max, "%d", (int)JOURNAL_ENTRIES_MAX);
@@ -30,12 +33,15 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment 
     argv[n++] = segment->keys.voucher;
     argv[n++] = segment->keys.buyers;
     argv[n++] = segment->keys.journal;
+    argv[n++] = segment->keys.repeats;
     argv[n++] = journal_max;
     argv[n++] = sk_redis_run(sale->redis);
     argv[n++] = again ? "again" : "new";
     argv[n++] = seen_epoch;
     argv[n++] = segment->seen.last;
     argv[n++] = sk_session_id(sale->session);
+    grant_put_details(orders, &details);
+    argv[n++] = details.data == NULL ? "" : details.data;
     for (int i = 0; i < n; i++)
         lens[i] = strlen(argv[i]);
     for (const struct sk_order *order = orders->head; order != NULL; order = order->next) {
@@ -44,7 +50,10 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment 
         lens[n] = SK_UUID_CHARS;
         argv[n++] = order->id;
     }
-    enum sk_status status = sk_redis_script(sale->redis, SK_SCRIPT_PLACE_ORDERS, 3, n, argv, lens, done, arg);
+    enum sk_status status = SK_NO_MEM;
+    if (!details.failed)
+        status = sk_redis_script(sale->redis, SK_SCRIPT_PLACE_ORDERS, 4, n, argv, lens, done, arg);
+    sk_buf_free(&details);
     if (status == SK_OK) {
         sk_metrics_add(sale->metrics, SK_METRIC_SCRIPT_CALLS, 1);
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_TRIED, again ? 0 : orders->count);
@@ -52,9 +61,21 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment 
     return status;
 }
 
+// Nothing where each order is of one unit and without a key, as nearly always.
+static void grant_put_details(const struct sk_order_list *orders, struct sk_buf *details)
+{
+    const struct sk_order *order = orders->head;
+    char key[SK_JOURNAL_KEY_SIZE];
+    while (order != NULL && order->quantity == 1 && order->key == 0)
+        order = order->next;
+    for (order = order == NULL ? NULL : orders->head; order != NULL; order = order->next)
+        sk_buf_printf(details, "%s%u%s%s", order == orders->head ? "" : ",", (unsigned)order->quantity,
+                      order->key == 0 ? "" : " ", order->key == 0 ? "" : sk_journal_key(order->key, key));
+}
+
 struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
 {
-    struct sk_grant grant = {.reply = reply, .next_existing = FIRST_EXISTING};
+    struct sk_grant grant = {.reply = reply, .next_more = FIRST_MORE};
     const char *error = sk_reply_error(reply);
     grant.status = grant_read_status(sk_reply_text(sk_reply_at(reply, 0), NULL));
     if (error != NULL && sk_trust_is_damage(error))
@@ -74,28 +95,40 @@ static enum sk_grant_status grant_read_status(const char *text)
     return SK_GRANT_MALFORMED;
 }
 
+static void grant_put_details(const struct sk_order_list *orders, struct sk_buf *details);
+static bool grant_read_more(const struct sk_grant *grant, size_t i, size_t at);
 static bool grant_read_answers(struct sk_grant *grant, size_t n)
 {
     const struct sk_reply *reply = grant->reply;
-    size_t results = 0, existing = 0;
+    size_t results = 0, more = 0;
     grant->last = sk_reply_text(sk_reply_at(reply, 4), NULL);
     grant->journal_id = sk_reply_text(sk_reply_at(reply, 5), NULL);
     grant->results = sk_reply_text(sk_reply_at(reply, 6), &results);
     if (!sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &grant->now_ms) ||
         !sk_trust_number(sk_reply_at(reply, 2), SK_TRUST_MAX, &grant->begin_ms) ||
         !sk_trust_number(sk_reply_at(reply, 3), SK_TRUST_MAX, &grant->epoch) || grant->last == NULL ||
-        grant->journal_id == NULL || grant->results == NULL || results != n || sk_reply_count(reply) < FIRST_EXISTING)
+        grant->journal_id == NULL || grant->results == NULL || results != n || sk_reply_count(reply) < FIRST_MORE)
         return false;
     if (memchr(grant->results, SK_GRANT_PLACED, n) != NULL && !sk_trust_is_journal_id(grant->journal_id))
         return false;
     for (size_t i = 0; i < n; i++) {
-        if (grant->results[i] == '\0' || strchr("pasnefr", grant->results[i]) == NULL)
+        char result = grant->results[i];
+        if (result == '\0' || strchr("pasnefrumkdq", result) == NULL)
             return false;
-        if (grant->results[i] == SK_GRANT_ALREADY &&
-            sk_reply_text(sk_reply_at(reply, FIRST_EXISTING + existing++), NULL) == NULL)
+        if ((sk_grant_has_existing(result) || result == SK_GRANT_TOO_FEW) &&
+            !grant_read_more(grant, i, FIRST_MORE + more++))
             return false;
     }
-    return sk_reply_count(reply) == FIRST_EXISTING + existing;
+    return sk_reply_count(reply) == FIRST_MORE + more;
+}
+
+static bool grant_read_more(const struct sk_grant *grant, size_t i, size_t at)
+{
+    int64_t left;
+    const struct sk_reply *more = sk_reply_at(grant->reply, at);
+    if (grant->results[i] == SK_GRANT_TOO_FEW)
+        return sk_trust_number(more, SK_TRUST_MAX, &left);
+    return sk_reply_text(more, NULL) != NULL;
 }
 
 void sk_grant_remember(const struct sk_grant *grant, struct sk_segment *segment)
@@ -111,8 +144,20 @@ void sk_grant_forget(struct sk_segment *segment, int64_t epoch)
     segment->seen = (struct sk_seen){.epoch = epoch};
 }
 
+bool sk_grant_has_existing(char result)
+{
+    return result != '\0' && strchr("akdq", result) != NULL;
+}
+
 const char *sk_grant_next_existing(struct sk_grant *grant)
 {
-    const char *id = sk_reply_text(sk_reply_at(grant->reply, grant->next_existing++), NULL);
+    const char *id = sk_reply_text(sk_reply_at(grant->reply, grant->next_more++), NULL);
     return id != NULL && sk_uuid_valid(id) ? id : NULL;
+}
+
+int64_t sk_grant_next_left(struct sk_grant *grant)
+{
+    int64_t left;
+    (void)sk_trust_number(sk_reply_at(grant->reply, grant->next_more++), SK_TRUST_MAX, &left);
+    return left;
 }

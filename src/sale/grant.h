@@ -11,8 +11,14 @@ enum sk_grant_result {
     SK_GRANT_SOLD_OUT = 's',
     SK_GRANT_NOT_STARTED = 'n',
     SK_GRANT_ENDED = 'e',
+    SK_GRANT_PAUSED = 'u',
     SK_GRANT_FULL = 'f',     // the journal is
     SK_GRANT_RETURNED = 'r', // sold out, but a returned unit sells in a moment
+    SK_GRANT_TOO_FEW = 'm',  // fewer units are left than asked for
+    // Met an order that came with the same Idempotency-Key:
+    SK_GRANT_REPEATED = 'k',
+    SK_GRANT_REPEATED_ENDED = 'd', // the same, and that order has ended since
+    SK_GRANT_KEY_REUSED = 'q',     // the same, of another quantity
 };
 
 enum sk_grant_status {
@@ -31,7 +37,7 @@ struct sk_grant {
     const char *last, *journal_id, *results; // one result for each order
     int64_t now_ms, begin_ms, epoch;
     const struct sk_reply *reply;
-    size_t next_existing;
+    size_t next_more;
 };
 
 // Asks Redis to grant the orders, at most SK_JOURNAL_ORDERS_MAX, which stay the caller's. `again`: they were granted
@@ -48,8 +54,14 @@ void sk_grant_remember(const struct sk_grant *grant, struct sk_segment *segment)
 // The segment was closed under this epoch a moment ago: what was seen before is out of date.
 void sk_grant_forget(struct sk_segment *segment, int64_t epoch);
 
-// The existing order id that belongs to the next 'a', in the order of the results. NULL: what Redis holds there
-// is no order id, and must not get into an answer.
+// Whether a result comes with an existing order's id.
+bool sk_grant_has_existing(char result);
+
+// The existing order id that belongs to the next such result, in their order. NULL: what Redis holds there is no order
+// id, and must not get into an answer.
 const char *sk_grant_next_existing(struct sk_grant *grant);
+
+// How many units are left, for the next TOO_FEW, in the same order.
+int64_t sk_grant_next_left(struct sk_grant *grant);
 
 #endif

@@ -1,37 +1,128 @@
 // Every client with write access to Redis can write a journal entry, so all of it is checked.
 #include "journal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "order.h"
+#include "params.h"
 #include "text.h"
 #include "trust.h"
 #include "uuid.h"
 
-int sk_journal_parse(const char *orders, size_t len, void (*each)(void *arg, const char *id, const char *user),
-                     void *arg)
+static bool journal_read_key(const char *text, size_t len, uint64_t *key)
+{
+    *key = 0;
+    for (size_t i = 0; i < len; i++) {
+        const char *digits = "0123456789abcdef", *digit = memchr(digits, text[i], 16);
+        if (digit == NULL)
+            return false;
+        *key = *key << 4 | (uint64_t)(digit - digits);
+    }
+    return len == SK_JOURNAL_KEY_SIZE - 1 && *key != 0;
+}
+
+// " quantity[ key]"
+static bool journal_read_more(const char *text, size_t len, struct sk_journal_order *order)
+{
+    size_t at = 1;
+    unsigned quantity = 0;
+    while (at < len && text[at] >= '0' && text[at] <= '9' && quantity <= SK_QUANTITY_MAX)
+        quantity = quantity * 10 + (unsigned)(text[at++] - '0');
+    order->quantity = quantity;
+    if (at == 1 || text[1] == '0' || quantity > SK_QUANTITY_MAX)
+        return false;
+    return at == len || (text[at] == ' ' && journal_read_key(text + at + 1, len - at - 1, &order->key));
+}
+
+// "id user[ quantity[ key]]", all of it.
+static bool journal_read_order(const char *text, size_t len, char id[SK_UUID_SIZE], char user[SK_USER_SIZE],
+                               struct sk_journal_order *order)
+{
+    if (len <= SK_UUID_CHARS + 1 || text[SK_UUID_CHARS] != ' ')
+        return false;
+    const char *name = text + SK_UUID_CHARS + 1;
+    size_t rest = len - SK_UUID_CHARS - 1;
+    const char *space = memchr(name, ' ', rest);
+    size_t n = space == NULL ? rest : (size_t)(space - name);
+    if (n > SK_USER_MAX)
+        return false;
+    memcpy(id, text, SK_UUID_CHARS);
+    id[SK_UUID_CHARS] = '\0';
+    memcpy(user, name, n);
+    user[n] = '\0';
+    *order = (struct sk_journal_order){.id = id, .user = user, .quantity = 1};
+    return sk_uuid_valid(id) && sk_text_user(user) && strlen(user) == n &&
+           (space == NULL || journal_read_more(space, rest - n, order));
+}
+
+static bool journal_read_id(const char *text, size_t len, char id[SK_UUID_SIZE], char user[SK_USER_SIZE],
+                            struct sk_journal_order *order)
+{
+    if (len != SK_UUID_CHARS)
+        return false;
+    memcpy(id, text, SK_UUID_CHARS);
+    id[SK_UUID_CHARS] = user[0] = '\0';
+    *order = (struct sk_journal_order){.id = id, .user = user};
+    return sk_uuid_valid(id);
+}
+
+typedef bool journal_reader(const char *text, size_t len, char id[SK_UUID_SIZE], char user[SK_USER_SIZE],
+                            struct sk_journal_order *order);
+
+static int journal_parse_list(const char *list, size_t len, journal_reader *read, sk_journal_each *each, void *arg)
 {
     int count = 0;
-    const char *at = orders, *end = orders + len;
+    const char *at = list, *end = list + len;
     while (at < end) {
         const char *comma = memchr(at, ',', (size_t)(end - at));
         size_t n = (size_t)((comma == NULL ? end : comma) - at);
         char id[SK_UUID_SIZE], user[SK_USER_SIZE];
-        if (n <= SK_UUID_CHARS + 1 || n - SK_UUID_CHARS - 1 > SK_USER_MAX || at[SK_UUID_CHARS] != ' ')
-            return -1;
-        memcpy(id, at, SK_UUID_CHARS);
-        id[SK_UUID_CHARS] = '\0';
-        memcpy(user, at + SK_UUID_CHARS + 1, n - SK_UUID_CHARS - 1);
-        user[n - SK_UUID_CHARS - 1] = '\0';
-        if (!sk_uuid_valid(id) || !sk_text_user(user) || strlen(user) != n - SK_UUID_CHARS - 1)
+        struct sk_journal_order order;
+        if (!read(at, n, id, user, &order))
             return -1;
         if (each != NULL)
-            each(arg, id, user);
+            each(arg, &order);
         count++;
         at += n + 1;
     }
-    return count > 0 && orders[len - 1] != ',' ? count : -1;
+    return count > 0 && list[len - 1] != ',' ? count : -1;
+}
+
+int sk_journal_parse(const char *orders, size_t len, sk_journal_each *each, void *arg)
+{
+    return journal_parse_list(orders, len, journal_read_order, each, arg);
+}
+
+int sk_journal_parse_returns(const char *returns, size_t len, sk_journal_each *each, void *arg)
+{
+    return journal_parse_list(returns, len, journal_read_id, each, arg);
+}
+
+const char *sk_journal_key(uint64_t key, char out[SK_JOURNAL_KEY_SIZE])
+{
+    (void)snprintf(out, SK_JOURNAL_KEY_SIZE, "%016" PRIx64, key);
+    return out;
+}
+
+const char *sk_journal_more(unsigned quantity, uint64_t key, char out[SK_JOURNAL_MORE_SIZE])
+{
+    char text[SK_JOURNAL_KEY_SIZE];
+    out[0] = '\0';
+    if (key != 0)
+        (void)snprintf(out, SK_JOURNAL_MORE_SIZE, " %u %s", quantity, sk_journal_key(key, text));
+    else if (quantity > 1)
+        (void)snprintf(out, SK_JOURNAL_MORE_SIZE, " %u", quantity);
+    return out;
+}
+
+void sk_journal_add_details(unsigned quantity, uint64_t key, struct sk_buf *quantities, struct sk_buf *keys)
+{
+    char number[SK_PARAM_NUMBER_SIZE], text[SK_JOURNAL_KEY_SIZE];
+    sk_params_add(quantities, sk_params_number(number, quantity));
+    sk_params_add(keys, key == 0 ? "NULL" : sk_journal_key(key, text));
 }
 
 static const struct sk_reply *journal_field(const struct sk_reply *fields, const char *name)
@@ -44,6 +135,27 @@ static const struct sk_reply *journal_field(const struct sk_reply *fields, const
     return NULL;
 }
 
+static bool journal_read_text(const struct sk_reply *fields, const char *name, size_t most, const char **text)
+{
+    size_t len = 0;
+    *text = sk_reply_text(journal_field(fields, name), &len);
+    return *text != NULL && len <= most && strlen(*text) == len;
+}
+
+static bool journal_read_move(const struct sk_reply *fields, struct sk_journal_entry *entry)
+{
+    static const char *const moves[] = {"cancelled", "expired", "refunded", "refunded-kept"};
+    if (!journal_read_text(fields, "move", SK_JOURNAL_BY_MAX, &entry->move) ||
+        !journal_read_text(fields, "by", SK_JOURNAL_BY_MAX, &entry->by) ||
+        !journal_read_text(fields, "why", SK_JOURNAL_WHY_MAX, &entry->why))
+        return false;
+    for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) {
+        if (strcmp(entry->move, moves[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *entry)
 {
     const struct sk_reply *fields = sk_reply_at(element, 1);
@@ -51,12 +163,17 @@ bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *en
     entry->id = sk_reply_text(sk_reply_at(element, 0), NULL);
     if (entry->id == NULL || !sk_trust_is_journal_id(entry->id))
         return false;
-    const char *orders = sk_reply_text(journal_field(fields, "orders"), &entry->orders_len);
-    const struct sk_reply *session = journal_field(fields, "session");
+    const struct sk_reply *returns = journal_field(fields, "returns"), *session = journal_field(fields, "session");
+    const struct sk_reply *list = returns != NULL ? returns : journal_field(fields, "orders");
+    const char *orders = sk_reply_text(list, &entry->orders_len);
     entry->session = sk_reply_text(session, NULL);
     bool is_named = session == NULL || (entry->session != NULL && sk_uuid_valid(entry->session));
-    if (is_named && orders != NULL && sk_trust_number(journal_field(fields, "epoch"), SK_TRUST_MAX, &entry->epoch))
+    if (!is_named || orders == NULL || !sk_trust_number(journal_field(fields, "epoch"), SK_TRUST_MAX, &entry->epoch))
+        return true;
+    if (returns == NULL)
         entry->count = sk_journal_parse(orders, entry->orders_len, NULL, NULL);
+    else if (journal_read_move(fields, entry))
+        entry->count = sk_journal_parse_returns(orders, entry->orders_len, NULL, NULL);
     if (entry->count > SK_JOURNAL_ORDERS_MAX)
         entry->count = -1;
     if (entry->count > 0)

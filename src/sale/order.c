@@ -49,6 +49,8 @@ struct sk_order *sk_order_take(struct sk_order_pool *pool)
     order->ticket = 0;
     order->not_before_ms = 0;
     order->began_ns = 0;
+    order->key = 0;
+    order->quantity = 1;
     order->patient = false;
     order->refusals = 0;
     return order;

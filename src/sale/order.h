@@ -11,6 +11,9 @@
 #include "text.h"
 #include "uuid.h"
 
+// The most units of one order: what a voucher's limit may be.
+enum { SK_QUANTITY_MAX = 1000 };
+
 struct sk_entry;
 struct sk_order_list;
 
@@ -37,9 +40,11 @@ struct sk_order {
     uint64_t ticket;            // of the request that waits for it; 0: none does
     uint64_t not_before_ms;     // DELAYED: until then
     uint64_t began_ns;          // when it was handed to the batcher, by uv_hrtime(); 0: it was read back
+    uint64_t key;               // fingerprint of its Idempotency-Key; 0: none
     enum sk_order_state state;
-    bool patient;     // no request waits for its commit
-    uint8_t refusals; // how often PostgreSQL has refused it when it went alone
+    uint16_t quantity; // units
+    bool patient;      // no request waits for its commit
+    uint8_t refusals;  // how often PostgreSQL has refused it when it went alone
     char id[SK_UUID_SIZE];
     char user[SK_USER_SIZE];
 };
@@ -57,8 +62,8 @@ struct sk_order_pool;
 struct sk_order_pool *sk_order_pool_new(size_t most);
 void sk_order_pool_free(struct sk_order_pool *pool);
 
-// Gives a NEW order of no entry, with no request waiting. `id`, `epoch` and `user` still hold an older order's values:
-// the caller sets them. NULL: the bound is reached, or memory is short.
+// Gives a NEW order of one unit, of no entry, with no request waiting. `id`, `epoch` and `user` still hold an older
+// order's values: the caller sets them. NULL: the bound is reached, or memory is short.
 struct sk_order *sk_order_take(struct sk_order_pool *pool);
 // Gives it a new id, for a segment of this slot, as far as its epoch is known.
 void sk_order_name(struct sk_order_pool *pool, struct sk_order *order, unsigned slot, int64_t epoch);

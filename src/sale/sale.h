@@ -21,9 +21,10 @@ struct sk_outcome {
     int64_t voucher_id;      // CREATED: of the voucher
     uint64_t retry_after_ms; // 0: the verdict's own
     int64_t left;            // NOT_ENOUGH, BELOW_SOLD: units
-    const char *status;      // WRONG_STATE: the order's; borrowed for the call
-    int64_t version;         // FOUND, CREATED: the voucher's, for ETag; 0: it is not about one
-    const char *next;        // FOUND: the cursor of the list's next page; NULL: there is none; borrowed for the call
+    const char *status;      // WRONG_STATE, FOUND of an order: its status, if it is known here; borrowed for the call
+    int64_t created_ms, expires_ms; // PLACED: Unix ms; 0: not known, or never
+    int64_t version;                // FOUND, CREATED: the voucher's, for ETag; 0: it is not about one
+    const char *next; // FOUND: the cursor of the list's next page; NULL: there is none; borrowed for the call
 };
 
 enum sk_doubt {

@@ -42,7 +42,8 @@ struct sk_gate {
     struct sk_mark mark;
     struct sk_filter *filter; // owned: who had bought by filter_version; NULL: not known
     char filter_version[SK_VERSION_SIZE];
-    bool filtering; // the filter is being read
+    bool filtering;         // the filter is being read
+    uint64_t read_after_ms; // the next reading begins no sooner
 };
 
 // Orders that wait for a batch of PostgreSQL. Touched by writer.c, line.c and batch.c.

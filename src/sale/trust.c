@@ -2,9 +2,11 @@
 #include "trust.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
+#include "order.h"
 
 enum { TRUSTED_DIGITS = 15, MOST_DIGITS = 20 };
 
@@ -44,13 +46,20 @@ bool sk_trust_is_version(const char *text)
     return end != NULL && *end == '\0';
 }
 
-bool sk_trust_order_id(const struct sk_reply *reply, int64_t voucher_id, char id[SK_UUID_SIZE])
+bool sk_trust_order(const struct sk_reply *reply, int64_t voucher_id, char id[SK_UUID_SIZE], unsigned *quantity)
 {
     size_t len = 0;
     const char *text = sk_reply_text(reply, &len);
-    if (text != NULL && len == SK_UUID_CHARS && sk_uuid_valid(text)) {
-        memcpy(id, text, SK_UUID_SIZE);
-        return true;
+    *quantity = 1;
+    if (text != NULL && len >= SK_UUID_CHARS && strlen(text) == len) {
+        const char *more = text + SK_UUID_CHARS;
+        memcpy(id, text, SK_UUID_CHARS);
+        id[SK_UUID_CHARS] = '\0';
+        if (sk_uuid_valid(id) && (*more == '\0' || *more == ' ')) {
+            unsigned long units = *more == ' ' ? strtoul(more + 1, NULL, 10) : 1;
+            *quantity = units >= 1 && units <= SK_QUANTITY_MAX ? (unsigned)units : 1;
+            return true;
+        }
     }
     if (text != NULL && len > 0)
         sk_log(SK_LOG_WARN, "a buyer's order id is none", "voucher=%" PRId64, voucher_id);

@@ -24,8 +24,9 @@ bool sk_trust_is_journal_id(const char *text);
 // The version of the buyers, `last`: such an id, or "epoch-<n>", with numbers that can be.
 bool sk_trust_is_version(const char *text);
 
-// An order id of a buyer. False: there is none, and `id` is empty; what is something else is logged with the voucher.
-bool sk_trust_order_id(const struct sk_reply *reply, int64_t voucher_id, char id[SK_UUID_SIZE]);
+// The order id of a buyer, of what place_orders.lua keeps of the order. False: there is none, and `id` is empty; what
+// is something else is logged with the voucher. *quantity: its units.
+bool sk_trust_order(const struct sk_reply *reply, int64_t voucher_id, char id[SK_UUID_SIZE], unsigned *quantity);
 
 // Whether an error says that a key is damaged: of another type than it should be, or a journal whose ids have come to
 // their end. A rebuild mends that, while it would last by itself.

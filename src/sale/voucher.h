@@ -23,6 +23,8 @@ struct sk_voucher {
     int64_t id;
     int64_t change; // the number of the change that made it what it is
     int64_t begin_ms, end_ms;
+    unsigned user_limit;  // units in a user's one order
+    int64_t pay_within_s; // an unpaid order expires then; 0: never
     enum sk_voucher_state state;
     unsigned pins; // kept pointers to it and to its segments
     bool left;     // the catalogue: the last pin frees it

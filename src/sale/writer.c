@@ -23,6 +23,7 @@
 #include "log.h"
 #include "settlement.h"
 #include "timer.h"
+#include "voucher.h"
 
 enum {
     TICK_MS = 10,
@@ -59,7 +60,7 @@ static void writer_on_written(void *arg, const struct sk_result *result);
 static void writer_settle_row(struct sk_writer *writer, const struct sk_rows *rows, size_t row);
 static void writer_end_batch(struct sk_writer *writer);
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
-                          const char *live_id);
+                          const struct sk_settlement_more *more);
 static void writer_leave_entry(struct sk_writer *writer, struct sk_entry *entry);
 static void writer_put_back(struct sk_writer *writer, enum sk_result_kind kind);
 static void writer_on_refused(struct sk_writer *writer);
@@ -220,17 +221,17 @@ static void writer_settle_row(struct sk_writer *writer, const struct sk_rows *ro
 {
     struct sk_batch_part *part = sk_batch_part_of(&writer->batch, rows, row);
     size_t n;
-    const char *live_id;
-    enum sk_settlement settlement = sk_settlement_read(rows, row, &n, &live_id);
+    struct sk_settlement_more more;
+    enum sk_settlement settlement = sk_settlement_read(rows, row, &n, &more);
     if (n == SK_SETTLEMENT_OF_ALL) {
         while (part->orders.head != NULL)
-            writer_settle(writer, part->orders.head, settlement, NULL);
+            writer_settle(writer, part->orders.head, settlement, &more);
         return;
     }
     SK_ASSERT(n < part->count && writer->batch.rows[part->first + n] != NULL); // each order is answered for once
     struct sk_order *order = writer->batch.rows[part->first + n];
     writer->batch.rows[part->first + n] = NULL;
-    writer_settle(writer, order, settlement, live_id);
+    writer_settle(writer, order, settlement, &more);
 }
 
 static void writer_end_batch(struct sk_writer *writer)
@@ -240,26 +241,47 @@ static void writer_end_batch(struct sk_writer *writer)
     writer->batch.part_count = writer->batch.n = 0;
 }
 
+static void writer_tell_placed(const struct sk_writer *writer, const struct sk_order *order, int64_t created_ms)
+{
+    int64_t within_s = order->entry->segment->voucher->pay_within_s;
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_PLACED,
+                                 .order_id = order->id,
+                                 .created_ms = created_ms,
+                                 .expires_ms = within_s > 0 ? created_ms + within_s * 1000 : 0};
+    if (order->ticket != 0)
+        writer->sale->on_outcome(writer->sale->arg, order->ticket, &outcome);
+}
+
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
-                          const char *live_id)
+                          const struct sk_settlement_more *more)
 {
     const struct sk_sale *sale = writer->sale;
+    const char *live_id = more->live_id;
     switch (settlement) {
     case SK_SETTLEMENT_PLACED:
     case SK_SETTLEMENT_ALREADY_PLACED:
-        sk_sale_tell(sale, order, SK_VERDICT_PLACED, order->id, 0);
+        writer_tell_placed(writer, order, more->created_ms);
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_PLACED, 1);
         sk_durable_note(order->entry->segment, order, writer->written_ns);
         break;
     case SK_SETTLEMENT_ENDED:
     case SK_SETTLEMENT_DUPLICATE:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
-        sk_entry_note_refused(order->entry, order->id, order->user, SK_CORRECTION_RETURN, live_id);
+        sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, live_id);
         sk_sale_tell(sale, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_UNAVAILABLE, live_id, 0);
+        break;
+    case SK_SETTLEMENT_REPEATED: // the first answer again: that order was committed
+    case SK_SETTLEMENT_REUSED:
+        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
+        sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, live_id);
+        if (settlement == SK_SETTLEMENT_REPEATED)
+            sk_sale_tell(sale, order, SK_VERDICT_PLACED, more->first_id, 0);
+        else
+            sk_sale_tell(sale, order, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL, 0);
         break;
     case SK_SETTLEMENT_SOLD_OUT:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
-        sk_entry_note_refused(order->entry, order->id, order->user, SK_CORRECTION_DROP, live_id);
+        sk_entry_note_refused(order->entry, order->id, order->user, 0, live_id);
         sk_sale_tell(sale, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_SOLD_OUT, live_id, 0);
         break;
     case SK_SETTLEMENT_STALE:
@@ -268,7 +290,7 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
     case SK_SETTLEMENT_CLASH:
         // Only a forged entry, or a broken clock and random source, comes here.
         sk_log(SK_LOG_ERROR, "order id belongs to another order", "order=%s", order->id);
-        sk_entry_note_refused(order->entry, order->id, order->user, SK_CORRECTION_RETURN, NULL);
+        sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, NULL);
         sk_sale_tell(sale, order, SK_VERDICT_INTERNAL, NULL, 0);
         break;
     }
@@ -362,12 +384,13 @@ struct letter {
 static void writer_set_aside(struct sk_writer *writer, struct sk_order *order)
 {
     const struct sk_entry *entry = order->entry;
+    const struct sk_journal_order lettered = {order->id, order->user, order->quantity, order->key};
     struct letter *letter = malloc(sizeof *letter);
     sk_order_move(writer->sale->orders, order, SK_ORDER_SETTING_ASIDE, &writer->letters);
     if (letter != NULL) {
         *letter = (struct letter){writer, order};
-        if (sk_dead_letter_put_order(writer->sale, entry->segment, entry->journal_id, order->id, order->user,
-                                     writer_on_set_aside, letter) == SK_OK)
+        if (sk_dead_letter_put_order(writer->sale, entry->segment, entry->journal_id, &lettered, writer_on_set_aside,
+                                     letter) == SK_OK)
             return;
         free(letter);
     }

@@ -24,6 +24,7 @@ struct sk_segment_keys {
     char voucher[SK_KEY_SIZE]; // hash: stock, window, state, epoch ...
     char buyers[SK_KEY_SIZE];  // hash: user -> order id
     char journal[SK_KEY_SIZE]; // stream: orders on their way to PostgreSQL
+    char repeats[SK_KEY_SIZE]; // hash: orders that ended and came with an Idempotency-Key
 };
 
 // Any thread. The tag is shorter than SK_TAG_SIZE.

@@ -263,13 +263,15 @@ void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket)
     administer(id, ticket);
 }
 
-void sk_create_voucher(struct sk_control *control, const char *key, const struct sk_terms *terms, uint64_t ticket)
+void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
+                       uint64_t ticket)
 {
     (void)control;
     MUST(key == NULL || (strlen(key) >= 1 && strlen(key) <= 255));
     for (size_t i = 0; key != NULL && key[i] != '\0'; i++)
         MUST(key[i] > ' ' && key[i] <= '~');
     MUST(terms->title[0] != '\0' && terms->stock >= 0 && terms->begin_ms < terms->end_ms);
+    MUST(by[0] != '\0' && strlen(terms->currency) == 3 && terms->user_limit >= 1 && terms->pay_within_s >= 0);
     administer(terms->stock, ticket);
 }
 

@@ -21,14 +21,14 @@ static void must_be_within_bounds(const struct sk_terms *terms)
 static void must_mean_the_same(const struct sk_terms *terms, const struct json_t *document)
 {
     struct sk_terms again;
-    struct sk_terms_body second;
+    struct sk_fields second;
     char *body = json_dumps(document, JSON_COMPACT | JSON_ENSURE_ASCII);
     MUST(body != NULL);
     MUST(sk_terms_read(body, strlen(body), &again, &second) == SK_VERDICT_FOUND);
     MUST(strcmp(again.title, terms->title) == 0);
     MUST(again.stock == terms->stock && again.price_cents == terms->price_cents);
     MUST(again.begin_ms == terms->begin_ms && again.end_ms == terms->end_ms);
-    sk_terms_body_free(&second);
+    sk_fields_free(&second);
     free(body);
 }
 
@@ -57,7 +57,7 @@ static void must_be_an_error(const json_t *error, const json_t *document)
     MUST(detail[0] != '\0' && strlen(detail) < 160);
     if (pointer[0] != '\0') {
         char *name = name_in(pointer);
-        MUST(strlen(name) <= SK_TERMS_NAME_MAX);
+        MUST(strlen(name) <= SK_FIELDS_NAME_MAX);
         bool cut = strstr(detail, "the name is longer") != NULL, missing = strcmp(detail, "is required") == 0;
         MUST(cut || (json_object_get(document, name) == NULL) == missing);
         free(name);
@@ -65,13 +65,13 @@ static void must_be_an_error(const json_t *error, const json_t *document)
     json_decref(copy);
 }
 
-static void must_be_told(const struct sk_terms_body *read)
+static void must_be_told(const struct sk_fields *read)
 {
     char *text = json_dumps(read->errors, JSON_COMPACT);
     MUST(text != NULL);
     json_t *errors = json_loads(text, JSON_REJECT_DUPLICATES, NULL), *error;
     size_t i;
-    MUST(json_array_size(errors) >= 1 && json_array_size(errors) <= SK_TERMS_ERRORS_MAX + 1);
+    MUST(json_array_size(errors) >= 1 && json_array_size(errors) <= SK_FIELDS_ERRORS_MAX + 1);
     json_array_foreach(errors, i, error)
     {
         must_be_an_error(error, read->document);
@@ -83,7 +83,7 @@ static void must_be_told(const struct sk_terms_body *read)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sk_terms terms = {0};
-    struct sk_terms_body read;
+    struct sk_fields read;
     char *body = fuzz_bytes(data, size);
     enum sk_verdict verdict = sk_terms_read(body, size, &terms, &read);
     MUST(verdict == SK_VERDICT_FOUND || verdict == SK_VERDICT_BAD_JSON || verdict == SK_VERDICT_INVALID);
@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         must_be_told(&read);
     }
-    sk_terms_body_free(&read);
+    sk_fields_free(&read);
     free(body);
     return 0;
 }

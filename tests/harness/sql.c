@@ -27,7 +27,9 @@ PGconn *sql_connect(void)
 void sql_setup(void)
 {
     // A test that failed may have left a transaction open.
-    db_run("SET lock_timeout = '10s'; TRUNCATE seckill_voucher, seckill_segment, voucher_order, dead_letter");
+    db_run(
+        "SET lock_timeout = '10s'; TRUNCATE seckill_voucher, seckill_segment, voucher_order, dead_letter, order_event,"
+        " payment, admin_event, stock_change, admin_request");
     sql_journal_id = NULL;
     sql_service = sql_connect();
 }

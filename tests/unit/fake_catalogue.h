@@ -15,7 +15,12 @@ static inline struct sk_segment *a_segment(struct sk_catalogue *catalogue, int64
     if (voucher == NULL) {
         char tag[SK_TAG_SIZE];
         (void)snprintf(tag, sizeof tag, "%" PRId64, voucher_id);
-        struct sk_catalogue_row row = {.change = voucher_id, .voucher_id = voucher_id, .segment_count = 1, .tag = tag};
+        struct sk_catalogue_row row = {.change = voucher_id,
+                                       .voucher_id = voucher_id,
+                                       .segment_count = 1,
+                                       .tag = tag,
+                                       .user_limit = 1,
+                                       .pay_within_s = 900};
         ck_assert_int_eq(sk_catalogue_put(catalogue, &row), SK_OK);
         voucher = sk_catalogue_find(catalogue, voucher_id);
     }

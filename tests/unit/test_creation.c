@@ -12,7 +12,7 @@
 
 enum { TICKET = 7, SOON_MS = 1, NEVER_MS = 60000 };
 
-static const struct sk_terms terms = {"T", 5, 990, 1000, 2000};
+static const struct sk_terms terms = {"T", "EUR", 5, 990, 1000, 2000, 3, 60};
 
 static uv_loop_t loop;
 static struct sk_config config;
@@ -25,7 +25,7 @@ static struct sk_control control;
 static struct {
     size_t count;
     enum sk_verdict verdict;
-    int64_t voucher_id;
+    int64_t voucher_id, version;
     char document[16]; // empty: none
 } told;
 
@@ -36,6 +36,7 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
     told.count++;
     told.verdict = outcome->verdict;
     told.voucher_id = outcome->voucher_id;
+    told.version = outcome->version;
     (void)snprintf(told.document, sizeof told.document, "%s", outcome->document == NULL ? "" : outcome->document);
 }
 
@@ -45,12 +46,13 @@ static void must_be_told(enum sk_verdict verdict, const char *document)
     ck_assert_int_eq(told.verdict, verdict);
     ck_assert_str_eq(told.document, document);
     ck_assert_int_eq(told.voucher_id, verdict == SK_VERDICT_CREATED ? 12 : 0);
+    ck_assert_int_eq(told.version, verdict == SK_VERDICT_CREATED ? 31 : 0);
 }
 
 // ---- what PostgreSQL says ----
 
 #define ROW(outcome, epoch) \
-    ((const struct sk_rows){1, (const char *const[1][ROW_COLUMNS]){{outcome, "12", epoch, "ready", "loading"}}})
+    ((const struct sk_rows){1, (const char *const[1][ROW_COLUMNS]){{outcome, "12", epoch, "ready", "loading", "31"}}})
 
 // The row is there, and the catalogue comes to know it.
 static void answer_row(const struct sk_rows *row)
@@ -82,7 +84,7 @@ static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
 
 static void create(const char *key)
 {
-    sk_create_voucher(&control, key, &terms, TICKET);
+    sk_create_voucher(&control, key, "ann", &terms, TICKET);
 }
 
 static void setup(void)
@@ -111,10 +113,10 @@ static bool turn_until(const size_t *count, size_t wanted)
 
 START_TEST(a_voucher_that_is_loaded_is_shown_as_it_is)
 {
-    static const char *const params[] = {"k1", "T", "990", "5", "1000", "2000"};
+    static const char *const params[] = {"k1", "T", "990", "5", "1000", "2000", "3", "60", "EUR", "ann"};
     create("k1");
-    ck_assert_int_eq(fake_pg.asked[0].argc, 6);
-    for (int i = 0; i < 6; i++)
+    ck_assert_int_eq(fake_pg.asked[0].argc, 10);
+    for (int i = 0; i < 10; i++)
         ck_assert_str_eq(fake_pg.asked[0].argv[i], params[i]);
     answer_row(&ROW("created", "0"));
     ck_assert_uint_eq(told.count, 0); // not before it can sell

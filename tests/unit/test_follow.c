@@ -9,7 +9,7 @@
 #include "follow.h"
 #include "stack.h"
 
-enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 10, TEXT_SIZE = 24 };
+enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 13, TEXT_SIZE = 24 };
 
 static uv_loop_t loop;
 static struct sk_sale sale;
@@ -115,6 +115,8 @@ static void add_segment(int64_t change, int64_t id, const char *state, int segme
     put_number(row, 8, segment);
     (void)snprintf(texts[row][9], TEXT_SIZE, "%" PRId64 ".%d", id, segment);
     page[row][9] = texts[row][9];
+    put_number(row, 11, 3);
+    put_number(row, 12, 60);
 }
 
 static void add(int64_t change, int64_t id, const char *state)
@@ -207,6 +209,8 @@ START_TEST(the_whole_is_read_at_start)
     ck_assert_int_eq(voucher->state, SK_VOUCHER_PAUSED);
     ck_assert_int_eq(voucher->begin_ms, 1004);
     ck_assert_int_eq(voucher->end_ms, 2004);
+    ck_assert_uint_eq(voucher->user_limit, 3);
+    ck_assert_int_eq(voucher->pay_within_s, 60);
     ck_assert_str_eq(voucher->segments[0]->tag, "4.0");
     pass(POLL_MS - 1);
     ck_assert_uint_eq(fake_pg.count, 1);

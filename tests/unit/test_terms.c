@@ -35,11 +35,11 @@ static void errors_must_be_well_formed(const json_t *errors, enum sk_verdict ver
         ck_assert(pointer[0] == '\0' || pointer[0] == '/');
         ck_assert_uint_gt(strlen(detail), 0);
     }
-    ck_assert_uint_le(json_array_size(errors), SK_TERMS_ERRORS_MAX + 1);
+    ck_assert_uint_le(json_array_size(errors), SK_FIELDS_ERRORS_MAX + 1);
 }
 
 // Reads a copy of its very size: reading past its end would be seen. The caller frees *read.
-static enum sk_verdict read_copy(const char *body, size_t len, struct sk_terms *terms, struct sk_terms_body *read)
+static enum sk_verdict read_copy(const char *body, size_t len, struct sk_terms *terms, struct sk_fields *read)
 {
     char *copy = malloc(len == 0 ? 1 : len);
     memcpy(copy, body, len);
@@ -52,10 +52,10 @@ static enum sk_verdict read_copy(const char *body, size_t len, struct sk_terms *
 static void must_read(const char *body, size_t len, enum sk_verdict verdict)
 {
     struct sk_terms terms;
-    struct sk_terms_body read;
+    struct sk_fields read;
     enum sk_verdict is = read_copy(body, len, &terms, &read);
     ck_assert_msg(is == verdict, "%s instead of %s: %.120s", sk_verdict_code(is), sk_verdict_code(verdict), body);
-    sk_terms_body_free(&read);
+    sk_fields_free(&read);
 }
 
 static void must_read_all(const struct row *rows, size_t count)
@@ -72,7 +72,7 @@ START_TEST(good_terms_are_read)
         " {\"end_at\":\"2026-11-11T01:00:00.5+08:00\",\"stock\":100,"
         "\"title\":\"Gr\xc3\xbc\\u00df\\n\\\"e\\ud83d\\ude00\",\"price_cents\":9900, " BEGIN "}\n";
     struct sk_terms terms;
-    struct sk_terms_body read;
+    struct sk_fields read;
     ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, &terms, &read), SK_VERDICT_FOUND);
     ck_assert_ptr_null(read.errors);
     ck_assert_str_eq(terms.title, "Gr\xc3\xbc\xc3\x9f\n\"e\xf0\x9f\x98\x80");
@@ -80,7 +80,23 @@ START_TEST(good_terms_are_read)
     ck_assert_int_eq(terms.price_cents, 9900);
     ck_assert_int_eq(terms.begin_ms, INT64_C(1794326400000));
     ck_assert_int_eq(terms.end_ms, INT64_C(1794330000500));
-    sk_terms_body_free(&read);
+    ck_assert_int_eq(terms.user_limit, 1);
+    ck_assert_int_eq(terms.pay_within_s, 900);
+    ck_assert_str_eq(terms.currency, "CNY");
+    sk_fields_free(&read);
+}
+END_TEST
+
+START_TEST(what_may_be_left_out_is_read)
+{
+    static const char body[] = STOCK("1,\"limit\":1000,\"pay_within_s\":0,\"currency\":\"EUR\"");
+    struct sk_terms terms;
+    struct sk_fields read;
+    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, &terms, &read), SK_VERDICT_FOUND);
+    ck_assert_int_eq(terms.user_limit, 1000);
+    ck_assert_int_eq(terms.pay_within_s, 0);
+    ck_assert_str_eq(terms.currency, "EUR");
+    sk_fields_free(&read);
 }
 END_TEST
 
@@ -121,11 +137,11 @@ START_TEST(what_is_not_json_is_refused)
         {TITLE("T"), SK_VERDICT_BAD_JSON},
     };
     struct sk_terms terms;
-    struct sk_terms_body read;
+    struct sk_fields read;
     MUST_READ_ALL(rows);
     must_read(STOCK("1") "\0", sizeof STOCK("1"), SK_VERDICT_BAD_JSON);
     ck_assert_int_eq(sk_terms_read(NULL, 0, &terms, &read), SK_VERDICT_BAD_JSON); // no body
-    sk_terms_body_free(&read);
+    sk_fields_free(&read);
 }
 END_TEST
 
@@ -178,6 +194,25 @@ START_TEST(wrong_values_are_told_apart)
         {PRICE("-1"), SK_VERDICT_INVALID},
         {PRICE("9.99"), SK_VERDICT_INVALID},
         {PRICE("\"999\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":1"), SK_VERDICT_FOUND},
+        {STOCK("1,\"limit\":0"), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":-1"), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":1001"), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":2147483648"), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":1.5"), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":\"1\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":null"), SK_VERDICT_INVALID}, // left out is one thing, null another
+        {STOCK("1,\"pay_within_s\":31536000"), SK_VERDICT_FOUND},
+        {STOCK("1,\"pay_within_s\":31536001"), SK_VERDICT_INVALID},
+        {STOCK("1,\"pay_within_s\":-1"), SK_VERDICT_INVALID},
+        {STOCK("1,\"pay_within_s\":0.5"), SK_VERDICT_INVALID},
+        {STOCK("1,\"currency\":\"CNY\""), SK_VERDICT_FOUND},
+        {STOCK("1,\"currency\":\"cny\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"currency\":\"CN\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"currency\":\"CNYY\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"currency\":\"\""), SK_VERDICT_INVALID},
+        {STOCK("1,\"currency\":1"), SK_VERDICT_INVALID},
+        {STOCK("1,\"limit\":1,\"limit\":1"), SK_VERDICT_BAD_JSON},
         {TITLE("\"\""), SK_VERDICT_INVALID},
         {TITLE("null"), SK_VERDICT_INVALID},
         {TITLE("1"), SK_VERDICT_INVALID},
@@ -258,7 +293,7 @@ static void errors_must_be(const char *body, size_t len, enum sk_verdict verdict
 {
     static char told[8192];
     struct sk_terms terms;
-    struct sk_terms_body read;
+    struct sk_fields read;
     size_t i, n = 0;
     json_t *error;
     ck_assert_int_eq(read_copy(body, len, &terms, &read), verdict);
@@ -271,7 +306,7 @@ static void errors_must_be(const char *body, size_t len, enum sk_verdict verdict
         ck_assert_uint_lt(n, sizeof told);
     }
     ck_assert_msg(strcmp(told, expected) == 0, "%.200s\nis told\n%sbut should be\n%s", body, told, expected);
-    sk_terms_body_free(&read);
+    sk_fields_free(&read);
 }
 
 static void all_errors_must_be(const struct told *rows, size_t count)
@@ -298,6 +333,9 @@ START_TEST(a_wrong_value_is_pointed_to)
         {PRICE("-1"), SK_VERDICT_INVALID, PRICE_ERROR},
         {PRICE("100000000001"), SK_VERDICT_INVALID, PRICE_ERROR},
         {PRICE("true"), SK_VERDICT_INVALID, PRICE_ERROR},
+        {STOCK("1,\"limit\":0"), SK_VERDICT_INVALID, "/limit must be an integer from 1 to 1000\n"},
+        {STOCK("1,\"pay_within_s\":-1"), SK_VERDICT_INVALID, "/pay_within_s must be an integer from 0 to 31536000\n"},
+        {STOCK("1,\"currency\":null"), SK_VERDICT_INVALID, "/currency must be three letters from A to Z\n"},
         {TITLE("\"\""), SK_VERDICT_INVALID, TITLE_ERROR},
         {TITLE("7"), SK_VERDICT_INVALID, TITLE_ERROR},
         {TIMES("\"yesterday\"", "\"2026-11-11T00:00:00Z\""), SK_VERDICT_INVALID, "/begin_at" TIME_ERROR},
@@ -382,11 +420,11 @@ START_TEST(the_list_of_problems_is_bounded)
         at = stpcpy(at, "{\"stock\":1,\"price_cents\":1," BEGIN "," END);
         for (int i = 0; i < unknown; i++) {
             at += sprintf(at, ",\"u%d\":1", i);
-            if (i < SK_TERMS_ERRORS_MAX - 1)
+            if (i < SK_FIELDS_ERRORS_MAX - 1)
                 to += sprintf(to, "/u%d is not known here\n", i);
         }
         (void)stpcpy(at, "}");
-        if (unknown > SK_TERMS_ERRORS_MAX - 1)
+        if (unknown > SK_FIELDS_ERRORS_MAX - 1)
             (void)stpcpy(to, " has more problems\n");
         errors_must_be(body, strlen(body), SK_VERDICT_BAD_JSON, expected);
     }
@@ -429,6 +467,7 @@ int main(void)
 {
     TCase *tcase = tcase_create("terms");
     tcase_add_test(tcase, good_terms_are_read);
+    tcase_add_test(tcase, what_may_be_left_out_is_read);
     tcase_add_test(tcase, what_is_not_json_is_refused);
     tcase_add_test(tcase, json_of_another_form_is_refused);
     tcase_add_test(tcase, wrong_values_are_told_apart);

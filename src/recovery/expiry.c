@@ -1,0 +1,325 @@
+// A run walks along one segment's orders and ends what is due, a batch at a time:
+//
+//   LOCKING -> CLOCK -> LOOKING -> RETURNING -> PACING -> LOOKING ... -> ended
+//
+// It is paced, for all runs of the reactor together, so that buyers do not feel a million orders that are due at once:
+// a batch holds the segment's row for a few ms.
+#include "expiry.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "failpoint.h"
+#include "log.h"
+#include "params.h"
+#include "timer.h"
+
+enum {
+    TICK_MS = 80,
+    PACE = SK_RETURNS_MAX, // orders in a tick: 1,600 a second
+    RUNS_MAX = 16,         // at a time
+    APART_MOST_MS = 5000,
+    AGAIN_MS = 1000,      // after what could not be done
+    SELDOM_MS = 60 * 1000 // a segment is looked at no less often
+};
+
+enum { COLUMN_DUE, COLUMN_WALKED_TO, COLUMN_NEXT_MS, COLUMN_NOW_MS }; // of due_orders.sql
+
+enum expiry_state { EXPIRY_LOCKING, EXPIRY_CLOCK, EXPIRY_LOOKING, EXPIRY_RETURNING, EXPIRY_PACING, EXPIRY_STATES };
+
+struct expiry_run {
+    struct expiry_run *previous, *next;
+    struct sk_expiry *expiry;
+    struct sk_segment *segment; // pinned
+    struct sk_named_lock *lock;
+    enum expiry_state state;
+    uint64_t redis_ahead_ms; // what Redis's clock showed, less our monotonic one when it was asked
+    uint64_t next_ms;        // when the next order is due, as far as this walk has seen, by our clock
+    char from[SK_UUID_SIZE]; // empty: the walk begins
+    bool goes_on;
+};
+
+struct sk_expiry {
+    const struct sk_sale *sale;
+    struct sk_returns *returns;
+    struct sk_timer *timer; // owned
+    struct expiry_run *runs;
+    unsigned run_count;
+    size_t budget; // orders that may be ended in this tick
+    size_t at;     // in the catalogue: the first voucher of the next tick
+    bool apart;    // the clocks are
+    bool stopped;
+};
+
+static void expiry_on_tick(void *arg);
+static void expiry_start(struct sk_expiry *expiry, struct sk_segment *segment);
+static void expiry_on_locked(void *arg, bool held);
+static void expiry_ask_clock(struct expiry_run *run);
+static void expiry_on_clock(void *arg, const struct sk_reply *reply);
+static void expiry_look(struct expiry_run *run);
+static void expiry_on_due(void *arg, const struct sk_result *result);
+static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended);
+static void expiry_go_on(struct expiry_run *run);
+static void expiry_end(struct expiry_run *run, uint64_t next_ms);
+
+static void expiry_move(struct expiry_run *run, enum expiry_state state)
+{
+    static const bool allowed[EXPIRY_STATES][EXPIRY_STATES] = {
+        [EXPIRY_LOCKING] = {[EXPIRY_CLOCK] = true},
+        [EXPIRY_CLOCK] = {[EXPIRY_LOOKING] = true},
+        [EXPIRY_LOOKING] = {[EXPIRY_RETURNING] = true, [EXPIRY_PACING] = true},
+        [EXPIRY_RETURNING] = {[EXPIRY_PACING] = true},
+        [EXPIRY_PACING] = {[EXPIRY_LOOKING] = true},
+    };
+    SK_ASSERT(allowed[run->state][state]);
+    run->state = state;
+}
+
+struct sk_expiry *sk_expiry_open(const struct sk_sale *sale)
+{
+    struct sk_expiry *expiry = calloc(1, sizeof *expiry);
+    if (expiry == NULL)
+        return NULL;
+    expiry->sale = sale;
+    expiry->timer = sk_timer_open(sale->loop, TICK_MS, expiry_on_tick, expiry);
+    if (expiry->timer == NULL) {
+        free(expiry);
+        return NULL;
+    }
+    return expiry;
+}
+
+void sk_expiry_set_returns(struct sk_expiry *expiry, struct sk_returns *returns)
+{
+    expiry->returns = returns;
+}
+
+void sk_expiry_stop(struct sk_expiry *expiry)
+{
+    expiry->stopped = true;
+}
+
+void sk_expiry_close(struct sk_expiry *expiry)
+{
+    if (expiry == NULL)
+        return;
+    while (expiry->runs != NULL)
+        expiry_end(expiry->runs, 0);
+    sk_timer_close(expiry->timer);
+    free(expiry);
+}
+
+// ---- which segments ----
+
+static bool expiry_is_due(const struct sk_expiry *expiry, uint64_t version, struct sk_segment *segment)
+{
+    struct sk_expiring *expiring = &segment->care->expiring;
+    uint64_t now = uv_now(expiry->sale->loop);
+    if (expiring->change != segment->voucher->change)
+        *expiring = (struct sk_expiring){.change = segment->voucher->change, .active = expiring->active};
+    return segment->voucher->pay_within_s > 0 && !expiring->active && now >= expiring->next_ms &&
+           sk_share_has_segment(expiry->sale->session, version, segment);
+}
+
+static void expiry_start_due(struct sk_expiry *expiry)
+{
+    const struct sk_sale *sale = expiry->sale;
+    uint64_t version = sk_share_version(sale->session);
+    size_t count = sk_catalogue_count(sale->catalogue);
+    for (size_t n = 0; n < count && expiry->run_count < RUNS_MAX; n++) {
+        const struct sk_voucher *voucher = sk_catalogue_at(sale->catalogue, expiry->at++ % count);
+        for (unsigned i = 0; i < voucher->segment_count && expiry->run_count < RUNS_MAX; i++) {
+            if (voucher->segments[i] != NULL && expiry_is_due(expiry, version, voucher->segments[i]))
+                expiry_start(expiry, voucher->segments[i]);
+        }
+    }
+}
+
+static void expiry_on_tick(void *arg)
+{
+    struct sk_expiry *expiry = arg;
+    const struct sk_sale *sale = expiry->sale;
+    expiry->budget = PACE;
+    for (struct expiry_run *run = expiry->runs, *next; run != NULL; run = next) {
+        next = run->next;
+        if (run->state == EXPIRY_PACING)
+            expiry_go_on(run);
+    }
+    if (!expiry->stopped && sk_session_held(sale->session) && sk_pg_ready(sale->ask_pg) && sk_redis_ready(sale->redis))
+        expiry_start_due(expiry);
+}
+
+// ---- a run ----
+
+static void expiry_start(struct sk_expiry *expiry, struct sk_segment *segment)
+{
+    char key[SK_KEY_SIZE];
+    struct expiry_run *run = calloc(1, sizeof *run);
+    if (run == NULL)
+        return;
+    run->expiry = expiry;
+    run->segment = segment;
+    run->next = expiry->runs;
+    if (run->next != NULL)
+        run->next->previous = run;
+    expiry->runs = run;
+    expiry->run_count++;
+    sk_segment_pin(segment);
+    segment->care->expiring.active = true;
+    sk_key_of_lock("expire", segment->tag, key);
+    run->lock = sk_named_lock_take(expiry->sale->locks, key, expiry_on_locked, run);
+    if (run->lock == NULL)
+        expiry_end(run, uv_now(expiry->sale->loop) + AGAIN_MS);
+}
+
+static void expiry_fail(struct expiry_run *run)
+{
+    expiry_end(run, uv_now(run->expiry->sale->loop) + AGAIN_MS);
+}
+
+static void expiry_on_locked(void *arg, bool held)
+{
+    struct expiry_run *run = arg;
+    if (held)
+        expiry_ask_clock(run);
+    else
+        expiry_fail(run); // another has it
+}
+
+static void expiry_ask_clock(struct expiry_run *run)
+{
+    const char *argv[] = {"TIME"};
+    expiry_move(run, EXPIRY_CLOCK);
+    if (sk_redis_command(run->expiry->sale->ask_redis, 1, argv, NULL, expiry_on_clock, run) != SK_OK)
+        expiry_fail(run);
+}
+
+static void expiry_on_clock(void *arg, const struct sk_reply *reply)
+{
+    struct expiry_run *run = arg;
+    int64_t seconds;
+    if (!sk_reply_number(sk_reply_at(reply, 0), &seconds) || seconds < 0) {
+        expiry_fail(run);
+        return;
+    }
+    run->redis_ahead_ms = (uint64_t)seconds * 1000 - uv_now(run->expiry->sale->loop);
+    run->next_ms = UINT64_MAX;
+    expiry_look(run);
+}
+
+static void expiry_look(struct expiry_run *run)
+{
+    char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, run->segment->slot),
+                            sk_params_number(voucher, run->segment->voucher_id),
+                            run->from[0] == '\0' ? NULL : run->from, sk_params_number(most, SK_RETURNS_MAX)};
+    expiry_move(run, EXPIRY_LOOKING);
+    if (sk_pg_call(run->expiry->sale->ask_pg, SK_STATEMENT_DUE_ORDERS, 4, params, expiry_on_due, run) != SK_OK)
+        expiry_fail(run);
+}
+
+// Redis tells whole seconds, and both were asked some ms apart.
+static bool expiry_clocks_agree(struct expiry_run *run, uint64_t pg_ms)
+{
+    struct sk_expiry *expiry = run->expiry;
+    uint64_t redis_ms = run->redis_ahead_ms + uv_now(expiry->sale->loop);
+    uint64_t apart_ms = redis_ms > pg_ms ? redis_ms - pg_ms : pg_ms - redis_ms;
+    bool apart = apart_ms > APART_MOST_MS;
+    if (apart && !expiry->apart)
+        sk_log(SK_LOG_WARN, "expiry pauses: the clocks of PostgreSQL and Redis differ", "apart_ms=%" PRIu64, apart_ms);
+    else if (!apart && expiry->apart)
+        sk_log(SK_LOG_INFO, "expiry goes on: the clocks of PostgreSQL and Redis agree", "apart_ms=%" PRIu64, apart_ms);
+    expiry->apart = apart;
+    return !apart;
+}
+
+static void expiry_on_due(void *arg, const struct sk_result *result)
+{
+    struct expiry_run *run = arg;
+    struct sk_expiry *expiry = run->expiry;
+    char ids[SK_RETURNS_MAX * (SK_UUID_CHARS + 1) + 1];
+    const struct sk_rows *rows = result->rows;
+    if (rows == NULL || sk_rows_count(rows) != 1) {
+        expiry_fail(run);
+        return;
+    }
+    uint64_t now = uv_now(expiry->sale->loop), pg_ms = (uint64_t)sk_rows_number(rows, 0, COLUMN_NOW_MS);
+    const char *walked_to = sk_rows_text(rows, 0, COLUMN_WALKED_TO), *next = sk_rows_text(rows, 0, COLUMN_NEXT_MS);
+    if (!expiry_clocks_agree(run, pg_ms)) {
+        expiry_fail(run);
+        return;
+    }
+    if (next != NULL) {
+        uint64_t next_ms = (uint64_t)sk_rows_number(rows, 0, COLUMN_NEXT_MS);
+        uint64_t due_ms = now + (next_ms > pg_ms ? next_ms - pg_ms : 0);
+        run->next_ms = due_ms < run->next_ms ? due_ms : run->next_ms;
+    }
+    run->goes_on = walked_to != NULL;
+    memcpy(run->from, walked_to == NULL ? "" : walked_to, walked_to == NULL ? 1 : SK_UUID_SIZE);
+    const char *due = sk_rows_text(rows, 0, COLUMN_DUE); // {id,id,...}
+    size_t len = strlen(due);
+    SK_ASSERT(len >= 2 && len - 2 < sizeof ids);
+    memcpy(ids, due + 1, len - 2);
+    ids[len - 2] = '\0';
+    if (ids[0] == '\0') {
+        expiry_move(run, EXPIRY_PACING);
+        expiry_go_on(run);
+        return;
+    }
+    SK_FAILPOINT("expiry.found");
+    size_t count = (len - 1) / (SK_UUID_CHARS + 1);
+    expiry->budget -= count < expiry->budget ? count : expiry->budget;
+    expiry_move(run, EXPIRY_RETURNING);
+    if (sk_return_orders(expiry->returns, run->segment, ids, SK_RETURN_EXPIRED, "expiry", expiry_on_returned, run) !=
+        SK_OK)
+        expiry_fail(run);
+}
+
+static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended)
+{
+    struct expiry_run *run = arg;
+    sk_metrics_add(run->expiry->sale->metrics, SK_METRIC_ORDERS_EXPIRED, ended);
+    if (end != SK_RETURN_DONE) {
+        expiry_fail(run);
+        return;
+    }
+    expiry_move(run, EXPIRY_PACING);
+    expiry_go_on(run);
+}
+
+// The next part of the walk, or the end of it. What was found there was due, so the walk is made again soon: more may
+// have become due meanwhile.
+static void expiry_go_on(struct expiry_run *run)
+{
+    struct sk_expiry *expiry = run->expiry;
+    if (expiry->budget == 0)
+        return;
+    if (run->goes_on && !expiry->stopped) {
+        expiry_look(run);
+        return;
+    }
+    // What is placed from now on is due no sooner than this; the walk may have left out what was settled late.
+    uint64_t now = uv_now(expiry->sale->loop), within_ms = (uint64_t)run->segment->voucher->pay_within_s * 1000;
+    uint64_t latest = now + (within_ms < SELDOM_MS ? within_ms : SELDOM_MS);
+    expiry_end(run, run->next_ms < latest ? run->next_ms : latest);
+}
+
+static void expiry_end(struct expiry_run *run, uint64_t next_ms)
+{
+    struct sk_expiry *expiry = run->expiry;
+    struct sk_expiring *expiring = &run->segment->care->expiring;
+    uint64_t soonest = uv_now(expiry->sale->loop) + TICK_MS;
+    expiring->active = false;
+    expiring->next_ms = next_ms > soonest ? next_ms : soonest;
+    sk_named_lock_release(run->lock);
+    if (run->previous != NULL)
+        run->previous->next = run->next;
+    else
+        expiry->runs = run->next;
+    if (run->next != NULL)
+        run->next->previous = run->previous;
+    expiry->run_count--;
+    sk_segment_unpin(run->segment);
+    free(run);
+}

@@ -1,0 +1,436 @@
+// A call is the orders of one entry:
+//
+//   GATHERING -> NOTING -> WRITING -> (ended)
+//                             | no answer, or a failure
+//                             v
+//                          WAITING -> WRITING ...
+//
+// Until the entry is noted nothing has happened; from then on it is written until PostgreSQL has answered (P7), whoever
+// still waits for it.
+#include "returns.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "failpoint.h"
+#include "log.h"
+#include "params.h"
+#include "timer.h"
+#include "trust.h"
+
+enum { TICK_MS = 20, RETRY_MS = 200 };
+
+enum { COLUMN_N, COLUMN_OUTCOME, COLUMN_USER, COLUMN_UNITS }; // of return_orders.sql
+
+enum returns_state { RETURNS_GATHERING, RETURNS_NOTING, RETURNS_WRITING, RETURNS_WAITING, RETURNS_STATES };
+
+struct returns_item {
+    char id[SK_UUID_SIZE];
+    sk_return_cb *done; // NULL: no one waits, or has been told
+    void *arg;
+};
+
+struct returns_call {
+    struct returns_call *previous, *next;
+    struct sk_returns *returns;
+    struct sk_segment *segment; // pinned
+    enum returns_state state;
+    struct sk_entry *entry; // owned from WRITING on; ending it frees it
+    int64_t epoch;
+    uint64_t not_before_ms; // WAITING
+    bool recovered;         // of a session that is gone
+    sk_returns_cb *done;    // of all; NULL: none, or told
+    void *arg;
+    size_t count;
+    char move[SK_JOURNAL_BY_MAX + 1], by[SK_JOURNAL_BY_MAX + 1], why[SK_JOURNAL_WHY_MAX + 1];
+    struct returns_item items[SK_RETURNS_MAX];
+};
+
+struct sk_returns {
+    const struct sk_sale *sale;
+    void (*recovered)(void *arg, struct sk_segment *segment);
+    void *arg;
+    struct returns_call *first, *last;
+    struct sk_timer *timer; // owned
+};
+
+static void returns_on_tick(void *arg);
+static void returns_note(struct returns_call *call);
+static void returns_on_noted(void *arg, const struct sk_reply *reply);
+static void returns_write(struct returns_call *call);
+static void returns_on_written(void *arg, const struct sk_result *result);
+static void returns_settle(struct returns_call *call, const struct sk_rows *rows);
+static void returns_end(struct returns_call *call, enum sk_return_end end);
+
+static void returns_move(struct returns_call *call, enum returns_state state)
+{
+    static const bool allowed[RETURNS_STATES][RETURNS_STATES] = {
+        [RETURNS_GATHERING] = {[RETURNS_NOTING] = true, [RETURNS_WRITING] = true}, // WRITING: a recovered entry
+        [RETURNS_NOTING] = {[RETURNS_WRITING] = true},
+        [RETURNS_WRITING] = {[RETURNS_WAITING] = true},
+        [RETURNS_WAITING] = {[RETURNS_WRITING] = true},
+    };
+    SK_ASSERT(allowed[call->state][state]);
+    call->state = state;
+}
+
+struct sk_returns *sk_returns_open(const struct sk_sale *sale, void (*recovered)(void *arg, struct sk_segment *segment),
+                                   void *arg)
+{
+    struct sk_returns *returns = calloc(1, sizeof *returns);
+    if (returns == NULL)
+        return NULL;
+    *returns = (struct sk_returns){.sale = sale, .recovered = recovered, .arg = arg};
+    returns->timer = sk_timer_open(sale->loop, 0, returns_on_tick, returns);
+    if (returns->timer == NULL) {
+        free(returns);
+        return NULL;
+    }
+    return returns;
+}
+
+// ---- calls ----
+
+static struct returns_call *returns_add_call(struct sk_returns *returns, struct sk_segment *segment, const char *move,
+                                             const char *by, const char *why)
+{
+    struct returns_call *call = calloc(1, sizeof *call);
+    if (call == NULL)
+        return NULL;
+    call->returns = returns;
+    call->segment = segment;
+    sk_segment_pin(segment);
+    (void)snprintf(call->move, sizeof call->move, "%s", move);
+    (void)snprintf(call->by, sizeof call->by, "%s", by);
+    (void)snprintf(call->why, sizeof call->why, "%s", why);
+    call->previous = returns->last;
+    if (call->previous != NULL)
+        call->previous->next = call;
+    else
+        returns->first = call;
+    returns->last = call;
+    sk_timer_once(returns->timer, TICK_MS);
+    return call;
+}
+
+static void returns_remove_call(struct returns_call *call)
+{
+    struct sk_returns *returns = call->returns;
+    if (call->previous != NULL)
+        call->previous->next = call->next;
+    else
+        returns->first = call->next;
+    if (call->next != NULL)
+        call->next->previous = call->previous;
+    else
+        returns->last = call->previous;
+    sk_segment_unpin(call->segment);
+    free(call);
+}
+
+static const char *returns_move_name(enum sk_return_move move)
+{
+    static const char *const names[] = {"cancelled", "expired", "refunded", "refunded-kept"};
+    return names[move];
+}
+
+// One that gathers for the same move, by the same caller; a new one if there is none. NULL: out of memory.
+static struct returns_call *returns_gathering(struct sk_returns *returns, struct sk_segment *segment, const char *move,
+                                              const char *by, const char *why)
+{
+    struct returns_call *call = returns->first;
+    while (call != NULL && (call->state != RETURNS_GATHERING || call->segment != segment || call->done != NULL ||
+                            call->count == SK_RETURNS_MAX || strcmp(call->move, move) != 0 ||
+                            strcmp(call->by, by) != 0 || strcmp(call->why, why) != 0))
+        call = call->next;
+    return call != NULL ? call : returns_add_call(returns, segment, move, by, why);
+}
+
+static void returns_add_item(void *arg, const struct sk_journal_order *order)
+{
+    struct returns_call *call = arg;
+    memcpy(call->items[call->count++].id, order->id, SK_UUID_SIZE);
+}
+
+enum sk_status sk_return_order(struct sk_returns *returns, struct sk_segment *segment, const char *order_id,
+                               enum sk_return_move move, const char *by, const char *why, sk_return_cb *done, void *arg)
+{
+    if (!sk_session_held(returns->sale->session))
+        return SK_DOWN;
+    struct returns_call *call =
+        returns_gathering(returns, segment, returns_move_name(move), by, why == NULL ? "" : why);
+    if (call == NULL)
+        return SK_NO_MEM;
+    struct returns_item *item = &call->items[call->count++];
+    memcpy(item->id, order_id, SK_UUID_SIZE);
+    item->done = done;
+    item->arg = arg;
+    return SK_OK;
+}
+
+enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_segment *segment, const char *ids,
+                                enum sk_return_move move, const char *by, sk_returns_cb *done, void *arg)
+{
+    int count = sk_journal_parse_returns(ids, strlen(ids), NULL, NULL);
+    SK_ASSERT(count > 0 && count <= SK_RETURNS_MAX);
+    if (!sk_session_held(returns->sale->session))
+        return SK_DOWN;
+    struct returns_call *call = returns_add_call(returns, segment, returns_move_name(move), by, "");
+    if (call == NULL)
+        return SK_NO_MEM;
+    (void)sk_journal_parse_returns(ids, strlen(ids), returns_add_item, call);
+    call->done = done;
+    call->arg = arg;
+    return SK_OK;
+}
+
+bool sk_returns_recover(struct sk_returns *returns, struct sk_segment *segment, const struct sk_journal_entry *found)
+{
+    if (found->count > SK_RETURNS_MAX)
+        return false;
+    struct returns_call *call = returns_add_call(returns, segment, found->move, found->by, found->why);
+    if (call == NULL)
+        return false;
+    call->entry = sk_entry_new(returns->sale, segment, SK_ENTRY_RECOVERED, found->id);
+    if (call->entry == NULL) {
+        returns_remove_call(call);
+        return false;
+    }
+    call->epoch = found->epoch;
+    call->recovered = true;
+    (void)sk_journal_parse_returns(found->orders, found->orders_len, returns_add_item, call);
+    returns_write(call);
+    return true;
+}
+
+// ---- starting ----
+
+static bool returns_is_busy(const struct sk_returns *returns, const struct sk_segment *segment)
+{
+    const struct returns_call *call = returns->first;
+    while (call != NULL && (call->segment != segment || call->state == RETURNS_GATHERING || call->recovered))
+        call = call->next;
+    return call != NULL;
+}
+
+static void returns_on_tick(void *arg)
+{
+    struct sk_returns *returns = arg;
+    uint64_t now = uv_now(returns->sale->loop);
+    for (struct returns_call *call = returns->first, *next; call != NULL; call = next) {
+        next = call->next;
+        if (call->state == RETURNS_WAITING && now >= call->not_before_ms)
+            returns_write(call);
+        else if (call->state == RETURNS_GATHERING && !returns_is_busy(returns, call->segment))
+            returns_note(call);
+    }
+    if (returns->first != NULL)
+        sk_timer_once(returns->timer, TICK_MS);
+}
+
+// ---- noting ----
+
+// On the link of purchases: entries of this reactor are held in the order of their ids.
+static void returns_note(struct returns_call *call)
+{
+    const struct sk_sale *sale = call->returns->sale;
+    const struct sk_segment_keys *keys = &call->segment->keys;
+    struct sk_buf ids = {0};
+    enum sk_status status = SK_NO_MEM;
+    for (size_t i = 0; i < call->count; i++)
+        sk_buf_printf(&ids, "%s%s", i == 0 ? "" : ",", call->items[i].id);
+    const char *argv[] = {
+        keys->voucher, keys->journal, sk_redis_run(sale->redis), sk_session_id(sale->session), ids.data, call->move,
+        call->by,      call->why};
+    returns_move(call, RETURNS_NOTING);
+    if (!ids.failed && sk_session_held(sale->session))
+        status = sk_redis_script(sale->redis, SK_SCRIPT_NOTE_RETURN, 2, 8, argv, NULL, returns_on_noted, call);
+    sk_buf_free(&ids);
+    if (status != SK_OK)
+        returns_end(call, SK_RETURN_UNAVAILABLE);
+}
+
+static bool returns_read_doubt(const struct sk_reply *reply, enum sk_doubt *doubt)
+{
+    const char *error = sk_reply_error(reply), *word = sk_reply_text(sk_reply_at(reply, 0), NULL);
+    if (error != NULL && sk_trust_is_damage(error))
+        *doubt = SK_DOUBT_DAMAGED;
+    else if (word != NULL && strcmp(word, "unsure") == 0)
+        *doubt = SK_DOUBT_BEHIND;
+    else if (word != NULL && strcmp(word, "ok") != 0)
+        *doubt = SK_DOUBT_CLOSED;
+    else
+        return false;
+    return true;
+}
+
+static void returns_on_noted(void *arg, const struct sk_reply *reply)
+{
+    struct returns_call *call = arg;
+    const struct sk_sale *sale = call->returns->sale;
+    enum sk_doubt doubt;
+    SK_FAILPOINT("return.noted");
+    if (reply != NULL && returns_read_doubt(reply, &doubt)) {
+        sale->suspect(sale->upkeep, call->segment, doubt);
+        returns_end(call, SK_RETURN_LOADING);
+        return;
+    }
+    const char *journal_id = sk_reply_text(sk_reply_at(reply, 2), NULL);
+    if (reply != NULL && journal_id != NULL && sk_trust_is_journal_id(journal_id) &&
+        sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &call->epoch))
+        call->entry = sk_entry_new(sale, call->segment, SK_ENTRY_OWN, journal_id);
+    if (call->entry != NULL) {
+        returns_write(call);
+        return;
+    }
+    // It may be carried out, or was, and is not held.
+    sale->orphaned(sale->upkeep, call->segment);
+    returns_end(call, SK_RETURN_UNAVAILABLE);
+}
+
+// ---- writing ----
+
+static void returns_write(struct returns_call *call)
+{
+    char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], epoch[SK_PARAM_NUMBER_SIZE];
+    struct sk_buf ids = {0};
+    enum sk_status status = SK_NO_MEM;
+    sk_params_begin(&ids);
+    for (size_t i = 0; i < call->count; i++)
+        sk_params_add(&ids, call->items[i].id);
+    const char *params[] = {sk_params_number(slot, call->segment->slot),
+                            sk_params_number(voucher, call->segment->voucher_id),
+                            sk_params_number(epoch, call->epoch),
+                            sk_params_end(&ids),
+                            call->move,
+                            call->by,
+                            call->why[0] == '\0' ? NULL : call->why};
+    returns_move(call, RETURNS_WRITING);
+    if (params[3] != NULL)
+        status =
+            sk_pg_call(call->returns->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 7, params, returns_on_written, call);
+    sk_buf_free(&ids);
+    if (status != SK_OK)
+        returns_on_written(call, &(struct sk_result){.kind = SK_RESULT_FAILED});
+}
+
+static void returns_tell(struct returns_call *call, size_t i, enum sk_return_end end)
+{
+    sk_return_cb *done = call->items[i].done;
+    call->items[i].done = NULL;
+    if (done != NULL)
+        done(call->items[i].arg, end);
+}
+
+static void returns_tell_all(struct returns_call *call, enum sk_return_end end, size_t ended)
+{
+    sk_returns_cb *done = call->done;
+    for (size_t i = 0; i < call->count; i++)
+        returns_tell(call, i, end);
+    call->done = NULL;
+    if (done != NULL)
+        done(call->arg, end, ended);
+}
+
+static void returns_on_written(void *arg, const struct sk_result *result)
+{
+    struct returns_call *call = arg;
+    const struct sk_sale *sale = call->returns->sale;
+    const struct sk_rows *rows = result->rows;
+    SK_FAILPOINT("return.committed");
+    if (rows != NULL && sk_rows_count(rows) == 1 && sk_rows_text(rows, 0, COLUMN_N) == NULL) {
+        // Stale: a rebuild settles the entry, or has. One that no rebuild has met was forged; the next one ends it.
+        if (call->recovered)
+            sale->suspect(sale->upkeep, call->segment, SK_DOUBT_BEHIND);
+        returns_end(call, SK_RETURN_LOADING);
+        return;
+    }
+    if (rows != NULL && sk_rows_count(rows) == call->count) {
+        returns_settle(call, rows);
+        return;
+    }
+    if (result->kind == SK_RESULT_REFUSED)
+        sk_log(SK_LOG_ERROR, "PostgreSQL refuses a return", "voucher=%" PRId64 " journal_id=%s",
+               call->segment->voucher_id, call->entry->journal_id);
+    returns_move(call, RETURNS_WAITING);
+    call->not_before_ms = uv_now(sale->loop) + RETRY_MS;
+    if (result->kind != SK_RESULT_LOCKED)
+        returns_tell_all(call, SK_RETURN_UNAVAILABLE, 0);
+}
+
+static enum sk_return_end returns_end_of(const char *outcome)
+{
+    if (outcome != NULL && strcmp(outcome, "returned") == 0)
+        return SK_RETURN_DONE;
+    return outcome != NULL && strcmp(outcome, "kept") == 0 ? SK_RETURN_NOT_ALLOWED : SK_RETURN_UNKNOWN_ORDER;
+}
+
+static void returns_settle(struct returns_call *call, const struct sk_rows *rows)
+{
+    size_t ended = 0;
+    for (size_t row = 0; row < call->count; row++) {
+        size_t i = (size_t)sk_rows_number(rows, row, COLUMN_N) - 1;
+        SK_ASSERT(i < call->count);
+        enum sk_return_end end = returns_end_of(sk_rows_text(rows, row, COLUMN_OUTCOME));
+        if (end == SK_RETURN_DONE) {
+            sk_entry_note_ended(call->entry, call->items[i].id, sk_rows_text(rows, row, COLUMN_USER),
+                                (unsigned)sk_rows_number(rows, row, COLUMN_UNITS));
+            ended++;
+        }
+        returns_tell(call, i, end);
+    }
+    sk_metrics_add(call->returns->sale->metrics, SK_METRIC_ORDERS_RETURNED, ended);
+    returns_tell_all(call, SK_RETURN_DONE, ended);
+    SK_FAILPOINT("return.settling");
+    sk_entry_end(call->entry);
+    call->entry = NULL;
+    returns_end(call, SK_RETURN_DONE);
+}
+
+// ---- the end ----
+
+// Of a call whose entry has ended, or is left to others.
+static void returns_end(struct returns_call *call, enum sk_return_end end)
+{
+    struct sk_returns *returns = call->returns;
+    struct sk_segment *segment = call->segment;
+    bool recovered = call->recovered;
+    returns_tell_all(call, end, 0);
+    if (call->entry != NULL)
+        sk_entry_forget(call->entry);
+    sk_segment_pin(segment);
+    returns_remove_call(call);
+    if (recovered)
+        returns->recovered(returns->arg, segment);
+    sk_segment_unpin(segment);
+}
+
+bool sk_returns_idle(const struct sk_returns *returns)
+{
+    return returns->first == NULL;
+}
+
+size_t sk_returns_count(const struct sk_returns *returns)
+{
+    size_t count = 0;
+    for (const struct returns_call *call = returns->first; call != NULL; call = call->next)
+        count += call->count;
+    return count;
+}
+
+void sk_returns_close(struct sk_returns *returns)
+{
+    if (returns == NULL)
+        return;
+    while (returns->first != NULL) {
+        struct returns_call *call = returns->first;
+        returns_tell_all(call, SK_RETURN_UNAVAILABLE, 0);
+        if (call->entry != NULL)
+            sk_entry_forget(call->entry);
+        returns_remove_call(call);
+    }
+    sk_timer_close(returns->timer);
+    free(returns);
+}
