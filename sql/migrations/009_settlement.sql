@@ -5,7 +5,8 @@
 --
 -- `units` are those of now: what was added is among them, what was taken away is not. `refused` is
 -- 'REASON orders units,REASON orders units,...'. `letters`: those that wait for a decision; they hold `held_...`.
--- `duplicates`: users with more than one live order.
+-- `duplicates`: live orders beyond the first of their user. They are told by a hash of 64 bits: sorting users by name takes
+-- five times as long, and of a million users two have the same hash once in 40 million counts.
 CREATE FUNCTION settlement(p_voucher bigint)
 RETURNS TABLE (state text, refused text, at_ms bigint, begin_ms bigint, end_ms bigint, pay_within_s integer,
                units bigint, added bigint, taken_away bigint, stock bigint, live_counted bigint,
@@ -31,7 +32,7 @@ LANGUAGE sql STABLE AS $$
            o.unpaid_orders, o.unpaid_units, o.paid_orders, o.paid_units,
            o.cancelled_orders, o.cancelled_units, o.expired_orders, o.expired_units,
            o.restocked_orders, o.restocked_units, o.kept_orders, o.kept_units,
-           o.refused_orders, o.refused_units, letters.open, held_now.orders, held_now.units, twice.users
+           o.refused_orders, o.refused_units, letters.open, held_now.orders, held_now.units, second.orders
       FROM seckill_voucher v
      CROSS JOIN LATERAL (SELECT sum(s.units) AS units, sum(s.stock) AS stock, sum(s.live) AS live
                            FROM seckill_segment s WHERE s.voucher_id = v.id) segments
@@ -64,12 +65,9 @@ LANGUAGE sql STABLE AS $$
                    FROM dead_letter d
                   WHERE d.voucher_id = p_voucher AND d.ended_at IS NULL
                     AND (d.orders IS NULL OR d.id IN (SELECT h.letter FROM held h))) letters
-     CROSS JOIN (SELECT count(*) AS users
-                   FROM (SELECT o.user_id
-                           FROM seckill_segment s
-                           JOIN voucher_order o ON o.slot = s.slot AND o.voucher_id = s.voucher_id
-                          WHERE s.voucher_id = p_voucher AND o.status IN ('unpaid', 'paid')
-                          GROUP BY o.user_id
-                         HAVING count(*) > 1) t) twice
+     CROSS JOIN (SELECT count(*) - count(DISTINCT hashtextextended(o.user_id, 0)) AS orders
+                   FROM seckill_segment s
+                   JOIN voucher_order o ON o.slot = s.slot AND o.voucher_id = s.voucher_id
+                  WHERE s.voucher_id = p_voucher AND o.status IN ('unpaid', 'paid')) second
      WHERE v.id = p_voucher
 $$;

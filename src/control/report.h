@@ -35,7 +35,7 @@
     X(letters) /* that wait for a decision */                     \
     X(held_orders)                                                \
     X(held_units)                                                 \
-    X(duplicates) /* users */
+    X(duplicates) /* live orders beyond the first of their user */
 
 enum { SK_REPORT_REASONS_MAX = 16, SK_REPORT_WORD_SIZE = 41 };
 
@@ -85,7 +85,7 @@ enum sk_report_missing {
 enum sk_report_sum {
     SK_REPORT_SUM_UNITS,      // units of live orders, units left, and units that refunded orders kept: those offered
     SK_REPORT_SUM_LIVE,       // live orders as the counters have them: those that were counted
-    SK_REPORT_SUM_DUPLICATES, // users with two live orders: none
+    SK_REPORT_SUM_DUPLICATES, // live orders beyond the first of their user: none
     SK_REPORT_SUM_STOCK,      // Redis's stock: what is left and not held
     SK_REPORT_SUM_BUYERS,     // Redis's buyers: those of live and of held orders
     SK_REPORT_SUM_COUNT

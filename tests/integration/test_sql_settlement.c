@@ -144,7 +144,7 @@ START_TEST(letters_hold_units_until_they_are_decided)
 END_TEST
 
 // The index that forbids it is of a segment, so only a user who came to two of them can have two.
-START_TEST(segments_are_added_up_and_users_with_two_orders_are_found)
+START_TEST(segments_are_added_up_and_second_orders_are_found)
 {
     int other = (atoi(sql_slot) + 1) % 16384;
     db_run("INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock, live) VALUES (%s, 1, 'x', %d, "
@@ -172,6 +172,6 @@ int main(void)
     tcase_add_test(tcase, another_vouchers_orders_are_not_counted);
     tcase_add_test(tcase, changes_of_the_stock_are_told_apart);
     tcase_add_test(tcase, letters_hold_units_until_they_are_decided);
-    tcase_add_test(tcase, segments_are_added_up_and_users_with_two_orders_are_found);
+    tcase_add_test(tcase, segments_are_added_up_and_second_orders_are_found);
     return harness_main(tcase, CK_NOFORK);
 }
