@@ -6,7 +6,7 @@
 #include "worker.h"
 
 #define SESSION      "018bcfe5-6800-7000-8000-00000000005e" // of no one: nothing here outlives its process
-#define SERVICE_KEYS "seckill:{1}:voucher", "seckill:{1}:buyers", "seckill:{1}:journal"
+#define SERVICE_KEYS "seckill:{1}:voucher", "seckill:{1}:buyers", "seckill:{1}:journal", "seckill:{1}:repeats"
 
 bool service_run(struct worker *worker, char out[TOKEN_SIZE]); // Redis's run id
 bool service_prepare(struct worker *worker, long units);

@@ -225,11 +225,11 @@ class Others:
     # -- the voucher that Redis alone knows --
 
     def bare_keys(self) -> list[str]:
-        return [BARE.key(part) for part in ("voucher", "buyers", "journal")]
+        return [BARE.key(part) for part in ("voucher", "buyers", "journal", "repeats")]
 
     def script_call(self) -> list[str]:
         """EVALSHA's words, up to the user."""
-        return [self.script_sha, "3", *self.bare_keys(), str(UNITS), self.redis_run, "new", "0", "0-0", SESSION]
+        return [self.script_sha, "4", *self.bare_keys(), str(UNITS), self.redis_run, "new", "0", "0-0", SESSION, "-"]
 
     def open_bare_voucher(self) -> None:
         self.redis.call("UNLINK", *self.bare_keys())  # what a broken-off run may have left

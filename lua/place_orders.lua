@@ -7,7 +7,7 @@
 --       3 'new', or 'again': orders that were granted before and may have been lost with Redis's data
 --       4 epoch and   5 `last` as the caller has seen them last; 0 and empty: never
 --       6 session that holds what is granted, until it is settled
---       7 empty, or for each order what it has more than one unit: "quantity[ key],..."
+--       7 '-', or for each order what it has more than one unit: "quantity[ key],..."
 --       8, 9, 10, 11 ...    user, order id, user, order id ...
 --
 -- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, letters, more ... }, where letters has one character
@@ -99,7 +99,7 @@ for i = 8, #ARGV, 2 do
 end
 local bought = redis.call('HMGET', KEYS[2], unpack(users))
 local quantities, keys, ended = {}, {}, {}
-if ARGV[7] ~= '' then
+if ARGV[7] ~= '-' then
   for detail in string.gmatch(ARGV[7], '[^,]+') do
     local quantity, key = string.match(detail, '^(%d+) ?(%x*)$')
     quantities[#quantities + 1] = tonumber(quantity)

@@ -93,8 +93,9 @@ CREATE TABLE voucher_order (
 -- first, because this index serves GET /orders, too.
 CREATE UNIQUE INDEX voucher_order_live ON voucher_order (user_id, voucher_id, slot)
     WHERE status IN ('unpaid', 'paid');
--- The rest of a user's orders; the two indexes together serve GET /orders.
-CREATE INDEX voucher_order_ended ON voucher_order (user_id)
+-- The rest of a user's orders, in the order in which they are listed: there may be any number of them. The two indexes
+-- together serve GET /orders.
+CREATE INDEX voucher_order_ended ON voucher_order (user_id, id)
     WHERE status IN ('cancelled', 'expired', 'refused', 'refunded');
 -- The first order under an Idempotency-Key, live or ended; a refused one has lost its key. Orders without one cost
 -- nothing here.

@@ -7,7 +7,7 @@ $$;
 
 CREATE FUNCTION unix_ms(p_at timestamptz) RETURNS bigint
 LANGUAGE sql STABLE AS $$
-    SELECT (extract(epoch FROM p_at) * 1000)::bigint
+    SELECT floor(extract(epoch FROM p_at) * 1000)::bigint
 $$;
 
 -- When an unpaid order of these terms expires; NULL: never.

@@ -135,12 +135,6 @@ LANGUAGE sql STABLE AS $$
     SELECT v.id, unix_ms(v.begin_at), unix_ms(v.end_at), voucher_json(v), v.change FROM seckill_voucher v WHERE v.id = p_id
 $$;
 
-CREATE FUNCTION list_vouchers() RETURNS json
-LANGUAGE sql STABLE AS $$
-    SELECT coalesce(json_agg(voucher_json(v) ORDER BY v.id DESC), '[]')
-      FROM (SELECT * FROM seckill_voucher WHERE state = 'open' ORDER BY id DESC LIMIT 100) v
-$$;
-
 -- ---- the end of a sale ----
 
 -- Retires a voucher whose sale has ended and of which nothing is open, if the segment is still under the epoch that the

@@ -280,7 +280,7 @@ BEGIN
     SELECT v.state, v.pay_within_s INTO v_state, v_within FROM seckill_voucher v WHERE v.id = p_voucher;
     SELECT s.epoch INTO v_epoch
       FROM seckill_segment s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
-    IF NOT FOUND OR p_epoch IS DISTINCT FROM CASE WHEN v_state = 'retired' THEN NULL ELSE v_epoch END THEN
+    IF NOT FOUND OR p_epoch IS DISTINCT FROM (CASE WHEN v_state = 'retired' THEN NULL ELSE v_epoch END) THEN
         RETURN QUERY VALUES (NULL::integer, 'stale', NULL::text, NULL::integer);
         RETURN;
     END IF;
@@ -395,30 +395,4 @@ LANGUAGE sql STABLE AS $$
      WHERE s.slot = p_slot
      ORDER BY own.user_id = p_user DESC
      LIMIT 1
-$$;
-
--- The newest orders of one user: their ids, and the finished text of each. After them, without a text, those of the
--- orders p_pending, of the vouchers p_vouchers, that are pending: Redis has them and PostgreSQL does not. Both are of one
--- moment, so an order that is settled just now is shown once, and one that is older than the newest is not taken for
--- pending.
-CREATE FUNCTION list_orders(p_user text, p_pending uuid[], p_vouchers bigint[])
-RETURNS TABLE (id uuid, document json, voucher_id bigint)
-LANGUAGE sql STABLE AS $$
-    SELECT l.id, l.document, l.voucher_id
-      FROM (SELECT o.id, order_json(o) AS document, o.voucher_id
-              FROM (SELECT * FROM voucher_order WHERE user_id = p_user AND status IN ('unpaid', 'paid')
-                    UNION ALL
-                    SELECT * FROM voucher_order
-                     WHERE user_id = p_user AND status IN ('cancelled', 'expired', 'refused', 'refunded')
-                    ORDER BY id DESC
-                    LIMIT 100) o
-            UNION ALL
-            SELECT p.id, NULL, p.voucher_id
-              FROM unnest(p_pending, p_vouchers) AS p (id, voucher_id)
-             WHERE NOT EXISTS (SELECT FROM seckill_segment s
-                                CROSS JOIN LATERAL (SELECT FROM voucher_order own
-                                                     WHERE own.slot = s.slot AND own.voucher_id = s.voucher_id
-                                                       AND own.id = p.id OFFSET 0) own
-                                WHERE s.voucher_id = p.voucher_id)) l
-     ORDER BY l.document IS NULL, l.id DESC
 $$;

@@ -39,26 +39,6 @@ BEGIN
 END
 $$;
 
--- The oldest dead letters of a segment that wait for a decision, as many as fit into an answer of about 2 MB, and whether
--- there are more. 4096 is what dead_letter_json() shows of the raw bytes, in hex; an order's JSON is about twice as long
--- as its text.
-CREATE FUNCTION list_dead_letters(p_slot integer, p_voucher bigint) RETURNS TABLE (letters json, more boolean)
-LANGUAGE sql STABLE AS $$
-    SELECT coalesce(json_agg(dead_letter_json(letter) ORDER BY (letter).id) FILTER (WHERE shown), '[]'),
-           coalesce(bool_or(NOT shown), false)
-      FROM (SELECT letter, place = 1 OR (place <= 1000 AND bytes <= 2000000) AS shown
-              FROM (SELECT d AS letter, row_number() OVER by_age AS place,
-                           sum(300 + 2 * least(octet_length(d.raw), 4096) + 2 * coalesce(octet_length(d.orders), 0))
-                               OVER by_age AS bytes
-                      FROM dead_letter d
-                     WHERE d.voucher_id = p_voucher AND d.slot = p_slot AND d.ended_at IS NULL
-                       AND (d.orders IS NULL
-                            OR d.id IN (SELECT h.letter FROM held_order h
-                                         WHERE h.voucher_id = p_voucher AND h.slot = p_slot))
-                    WINDOW by_age AS (ORDER BY d.id)
-                     LIMIT 1001) oldest) listed
-$$;
-
 -- A letter's orders, and whether it waits for a decision.
 CREATE FUNCTION find_dead_letter(p_slot integer, p_voucher bigint, p_letter bigint)
 RETURNS TABLE (orders text, waits boolean)

@@ -19,19 +19,23 @@ DO $$
 DECLARE
     v_functions text := 'catalogue_changes(bigint, integer, bigint),'
         'create_voucher(text, text, bigint, integer, bigint, bigint, smallint, integer, text, text),'
-        'find_voucher(bigint), list_vouchers(),'
+        'find_voucher(bigint),'
         'retire_voucher(bigint, integer, bigint), recall_voucher(bigint), find_retired(bigint, text),'
         'retired_epoch(integer),'
         'place_orders(integer, bigint, bigint, uuid[], text[], text, smallint[], text[]),'
         'place_batches(integer[], bigint[], bigint[], integer[], uuid[], text[], text[], smallint[], text[]),'
         'refuse_orders(integer, bigint, uuid[], text[], text[], smallint[]),'
         'return_orders(integer, bigint, bigint, uuid[], text, text, text), due_orders(integer, bigint, uuid, integer),'
-        'find_order(integer, uuid, text), list_orders(text, uuid[], bigint[]),'
+        'find_order(integer, uuid, text),'
         'set_aside(integer, bigint, text, bytea, text, text),'
-        'list_dead_letters(integer, bigint), find_dead_letter(integer, bigint, bigint),'
+        'find_dead_letter(integer, bigint, bigint),'
         'write_off(integer, bigint, bigint), end_settled_letters(),'
         'segment_accounts(integer[], bigint[]), settlement(bigint), rebuild_epoch(integer, bigint, bigint),'
-        'rebuild_stock(integer, bigint, bigint), rebuild_buyers(integer, bigint, uuid, integer)';
+        'rebuild_stock(integer, bigint, bigint), rebuild_buyers(integer, bigint, uuid, integer),'
+        'list_vouchers(text, bigint, integer), list_orders(text, uuid, integer, uuid[], bigint[]),'
+        'list_all_orders(bigint, order_status, timestamptz, timestamptz, integer, uuid, integer),'
+        'list_dead_letters(integer, bigint, bigint, integer), list_admin_events(bigint, xid8, bigint, integer),'
+        'order_events(xid8, bigint, integer)';
 BEGIN
     EXECUTE 'REVOKE EXECUTE ON FUNCTION ' || v_functions || ' FROM PUBLIC';
     EXECUTE 'GRANT EXECUTE ON FUNCTION ' || v_functions || ' TO seckill_service';

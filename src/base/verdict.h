@@ -7,7 +7,6 @@
     /* orders */                                                                      \
     X(PLACED, 201, 0, "The order is committed")                                       \
     X(ACCEPTED, 202, 0, "The order is accepted and will be confirmed or refused")     \
-    X(REPEATED, 409, 0, "This Idempotency-Key has an order already")                  \
     X(SOLD_OUT, 409, 0, "Sold out")                                                   \
     X(ALREADY_ORDERED, 409, 0, "You already have an order for this voucher")          \
     X(NOT_STARTED, 409, 0, "The sale has not started")                                \
@@ -15,7 +14,7 @@
     X(PAUSED, 409, 0, "The sale is paused")                                           \
     X(NOT_ENOUGH, 409, 0, "Fewer units are left than were asked for")                 \
     X(PENDING, 409, 1000, "The order is not settled yet")                             \
-    X(WRONG_STATE, 409, 0, "The order's status does not allow that")                  \
+    X(WRONG_STATE, 409, 0, "Its state does not allow that")                           \
     X(ALREADY_PAID, 409, 0, "The order is paid under another reference")              \
     X(REFERENCE_USED, 409, 0, "This payment reference belongs to another order")      \
     X(WRONG_AMOUNT, 422, 0, "The amount or the currency is not the order's")          \

@@ -11,6 +11,7 @@
 
 struct letter_talk {
     struct sk_talk talk;
+    struct sk_page page; // of the list
     int64_t voucher_id, letter;
     bool write_off;
     struct sk_segment *segment; // the one that was asked for it
@@ -30,11 +31,16 @@ static void list_start(struct sk_talk *talk);
 static void list_on_voucher(struct sk_talk *talk, enum sk_beside beside);
 static void list_on_rows(void *arg, const struct sk_result *result);
 
-void sk_letters_list(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t ticket)
 {
+    char scope[SK_PARAM_NUMBER_SIZE];
+    struct sk_page page;
+    if (!sk_page_begin(&page, control, SK_CURSOR_LETTERS, sk_params_number(scope, voucher_id), ask, ticket))
+        return;
     struct letter_talk *letter = sk_talk_new(control, ticket, NULL, sizeof *letter, list_start);
     if (letter == NULL)
         return;
+    letter->page = page;
     letter->voucher_id = voucher_id;
     sk_talk_start(&letter->talk);
 }
@@ -49,25 +55,29 @@ static void list_on_voucher(struct sk_talk *talk, enum sk_beside beside)
     struct letter_talk *letter = (struct letter_talk *)talk;
     letter->segment = beside == SK_BESIDE_FOUND ? talk->voucher->segments[0] : NULL;
     if (letter->segment == NULL) { // a retired voucher has no open letter
-        sk_talk_end(talk, SK_VERDICT_FOUND, "{\"dead_letters\":[],\"more\":false}");
+        sk_talk_end(talk, SK_VERDICT_FOUND, "{\"dead_letters\":[]}");
         return;
     }
-    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, letter->segment->slot), sk_params_number(id, letter->voucher_id)};
-    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_DEAD_LETTERS, 2, params, list_on_rows);
+    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE], after[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, letter->segment->slot), sk_params_number(id, letter->voucher_id),
+                            sk_page_first(&letter->page, after), sk_page_most(&letter->page, most)};
+    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_DEAD_LETTERS, 4, params, list_on_rows);
 }
 
 static void list_on_rows(void *arg, const struct sk_result *result)
 {
-    struct sk_talk *talk = arg;
+    struct letter_talk *letter = arg;
+    struct sk_talk *talk = &letter->talk;
     const struct sk_rows *rows = result->rows;
     if (rows == NULL) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    bool more = strcmp(sk_rows_text(rows, 0, 1), "t") == 0;
-    sk_buf_printf(&talk->body, "{\"dead_letters\":%s,\"more\":%s}", sk_rows_text(rows, 0, 0), more ? "true" : "false");
-    sk_talk_end(talk, SK_VERDICT_FOUND, talk->body.data);
+    sk_buf_puts(&talk->body, "{\"dead_letters\":[");
+    sk_page_add(&letter->page, &talk->body, rows, sk_rows_count(rows),
+                &(struct sk_page_columns){.first = 0, .document = 1});
+    sk_buf_puts(&talk->body, "]");
+    sk_page_end(&letter->page, talk);
 }
 
 // ---- one letter ----

@@ -2,10 +2,11 @@
 #ifndef SK_CONTROL_LETTERS_H
 #define SK_CONTROL_LETTERS_H
 
-#include "talk.h"
+#include "page.h"
 
-// The reactor's thread, as all calls.
-void sk_letters_list(struct sk_control *control, int64_t voucher_id, uint64_t ticket);
+// The reactor's thread, as all calls. A page of those that wait for a decision, the oldest first; it may be shorter
+// than was asked for where letters are large.
+void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t ticket);
 
 // Tries to settle the letter's orders again. Answers when they are on their way, not when they are settled.
 void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t ticket);

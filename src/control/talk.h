@@ -13,6 +13,7 @@
 #define SK_CONTROL_TALK_H
 
 #include "buf.h"
+#include "cursor.h"
 #include "sale.h"
 #include "upkeep.h"
 
@@ -26,14 +27,16 @@ struct sk_talks;
 
 // What the control plane shares.
 struct sk_control {
-    const struct sk_sale *sale; // borrowed
-    struct sk_upkeep *upkeep;   // borrowed
-    struct sk_returns *returns; // borrowed
-    struct sk_talks *talks;     // owned
-    struct sk_shown list;       // of vouchers; voucher_queries.c
-    unsigned beside_catalogue;  // questions under way about vouchers that are not in it
-    struct sk_uuid_gen keys;    // create.c
-    bool settling;              // a settlement is being counted; settlement_report.c
+    const struct sk_sale *sale;     // borrowed
+    struct sk_upkeep *upkeep;       // borrowed
+    struct sk_returns *returns;     // borrowed
+    struct sk_talks *talks;         // owned
+    struct sk_shown list;           // of vouchers, its first page; voucher_list.c
+    char list_next[SK_CURSOR_SIZE]; // and where the next one begins
+    unsigned pages;                 // of vouchers, other than that one, that are asked for now
+    unsigned beside_catalogue;      // questions under way about vouchers that are not in it
+    struct sk_uuid_gen keys;        // create.c
+    bool settling;                  // a settlement is being counted; settlement_report.c
 };
 
 struct sk_asker;

@@ -1,5 +1,5 @@
 // Redis is asked first and PostgreSQL last, which says what of it is still pending: an order that leaves Redis in
-// between is settled by then.
+// between is settled by then. Pages after the first are of settled orders only, and need no Redis.
 #include "user_orders.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "params.h"
 #include "trust.h"
 
-enum { BUSY_MAX = 64 };
+enum { BUSY_MAX = 64, COLUMN_ID = 0, COLUMN_DOCUMENT, COLUMN_VOUCHER };
 
 struct user_orders;
 
@@ -31,6 +31,7 @@ enum user_orders_step {
 struct user_orders {
     struct sk_talk talk;
     enum user_orders_step step;
+    struct sk_page page;
     char user[SK_USER_SIZE];
     bool complete;
     size_t segments, answered;
@@ -49,7 +50,7 @@ static void user_orders_release(struct sk_talk *talk);
 static void user_orders_move(struct user_orders *list, enum user_orders_step step)
 {
     static const bool allowed[USER_ORDERS_STEPS][USER_ORDERS_STEPS] = {
-        [USER_ORDERS_IDLE] = {TO(LOOKS), TO(IDLE)}, // Redis is away
+        [USER_ORDERS_IDLE] = {TO(LOOKS), TO(ROWS), TO(IDLE)}, // Redis is away
         [USER_ORDERS_LOOKS] = {TO(ROWS), TO(LOOKS_FAILED), TO(IDLE)},
         [USER_ORDERS_LOOKS_FAILED] = {TO(IDLE)},
         [USER_ORDERS_ROWS] = {TO(IDLE)},
@@ -60,14 +61,18 @@ static void user_orders_move(struct user_orders *list, enum user_orders_step ste
 
 #undef TO
 
-void sk_user_orders(struct sk_control *control, const char *user, uint64_t ticket)
+void sk_user_orders(struct sk_control *control, const char *user, const struct sk_page_asked *ask, uint64_t ticket)
 {
     char key[SK_TALK_KEY_SIZE];
-    (void)snprintf(key, sizeof key, "orders:%s", user);
+    struct sk_page page;
+    if (!sk_page_begin(&page, control, SK_CURSOR_ORDERS, user, ask, ticket))
+        return;
+    (void)snprintf(key, sizeof key, "orders:%s:%u:%s", user, page.limit, page.first ? "" : ask->cursor);
     struct user_orders *list = sk_talk_new(control, ticket, key, sizeof *list, user_orders_start);
     if (list == NULL)
         return;
     list->talk.release = user_orders_release;
+    list->page = page;
     (void)snprintf(list->user, sizeof list->user, "%s", user);
     sk_talk_start(&list->talk);
 }
@@ -77,6 +82,12 @@ static void user_orders_start(struct sk_talk *talk)
     struct user_orders *list = (struct user_orders *)talk;
     struct sk_redis *redis = talk->control->sale->ask_redis;
     struct sk_segment *busy[BUSY_MAX];
+    list->page.next[0] = '\0';
+    if (!list->page.first) {
+        list->complete = true;
+        user_orders_ask(list);
+        return;
+    }
     if (!sk_redis_ready(redis)) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
         return;
@@ -138,11 +149,13 @@ static void user_orders_ask(struct user_orders *list)
         sk_params_add(&orders, list->looks[i].order_id);
         sk_params_add(&vouchers, sk_params_number(number, list->looks[i].segment->voucher_id));
     }
-    const char *params[] = {list->user, sk_params_end(&orders), sk_params_end(&vouchers)};
-    if (params[1] == NULL || params[2] == NULL)
+    char before[SK_UUID_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {list->user, sk_page_id(&list->page, before), sk_page_most(&list->page, most),
+                            sk_params_end(&orders), sk_params_end(&vouchers)};
+    if (params[3] == NULL || params[4] == NULL)
         sk_talk_end(&list->talk, SK_VERDICT_OVERLOADED, NULL);
     else
-        sk_talk_ask_pg(&list->talk, SK_STATEMENT_LIST_ORDERS, 3, params, user_orders_on_rows);
+        sk_talk_ask_pg(&list->talk, SK_STATEMENT_LIST_ORDERS, 5, params, user_orders_on_rows);
     sk_buf_free(&orders);
     sk_buf_free(&vouchers);
 }
@@ -150,9 +163,9 @@ static void user_orders_ask(struct user_orders *list)
 static void user_orders_put_pending(const struct user_orders *list, const struct sk_rows *rows, size_t row,
                                     char out[SK_ORDER_JSON_SIZE])
 {
-    struct sk_order_shown shown = {.id = sk_rows_text(rows, row, 0),
+    struct sk_order_shown shown = {.id = sk_rows_text(rows, row, COLUMN_ID),
                                    .user = list->user,
-                                   .voucher_id = sk_rows_number(rows, row, 2),
+                                   .voucher_id = sk_rows_number(rows, row, COLUMN_VOUCHER),
                                    .quantity = 1,
                                    .status = "pending"};
     for (size_t i = 0; i < list->segments; i++) {
@@ -171,18 +184,20 @@ static void user_orders_on_rows(void *arg, const struct sk_result *result)
         sk_talk_end(&list->talk, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
+    size_t settled = 0;
+    while (settled < sk_rows_count(rows) && sk_rows_text(rows, settled, COLUMN_DOCUMENT) != NULL)
+        settled++;
     sk_buf_puts(body, "{\"orders\":[");
-    for (size_t i = 0; i < sk_rows_count(rows); i++) {
-        const char *document = sk_rows_text(rows, i, 1); // NULL: PostgreSQL does not know the order
+    sk_page_add(&list->page, body, rows, settled, &(struct sk_page_columns){.document = COLUMN_DOCUMENT});
+    for (size_t i = settled; i < sk_rows_count(rows); i++) { // PostgreSQL does not know these
         char pending[SK_ORDER_JSON_SIZE];
-        if (document == NULL)
-            user_orders_put_pending(list, rows, i, pending);
+        user_orders_put_pending(list, rows, i, pending);
         if (i > 0)
             sk_buf_puts(body, ",");
-        sk_buf_puts(body, document == NULL ? pending : document);
+        sk_buf_puts(body, pending);
     }
-    sk_buf_printf(body, "],\"complete\":%s}", list->complete ? "true" : "false");
-    sk_talk_end(&list->talk, SK_VERDICT_FOUND, body->data);
+    sk_buf_printf(body, "],\"complete\":%s", list->complete ? "true" : "false");
+    sk_page_end(&list->page, &list->talk);
 }
 
 static void user_orders_release(struct sk_talk *talk)

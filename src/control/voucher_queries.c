@@ -13,7 +13,7 @@
 #include "params.h"
 #include "text.h"
 
-enum { DOCUMENT_MS = 1000, COLUMN_DOCUMENT = 3 };
+enum { COLUMN_DOCUMENT = 3 };
 
 struct voucher_query {
     struct sk_talk talk;
@@ -29,24 +29,23 @@ static void voucher_end_with_time(struct sk_talk *talk, const char *object);
 static void voucher_look(struct voucher_query *query, const char *document);
 static void voucher_on_look(void *arg, const struct sk_reply *reply);
 
-// Puts the server's time in front of an object: {"server_time":"...",<rest of the object>
-static void voucher_put_time(struct sk_buf *out, const char *object)
+void sk_voucher_put_time(struct sk_buf *out, const char *object)
 {
     char now[SK_TIME_SIZE];
     sk_text_put_time((int64_t)sk_wall_ms(), now);
     sk_buf_printf(out, "{\"server_time\":\"%s\",%s", now, object + 1);
 }
 
-// Answers from memory. False: what is there is too old.
-static bool voucher_tell_shown(struct sk_control *control, const struct sk_shown *shown, uint64_t ticket)
+bool sk_voucher_tell_shown(const struct sk_control *control, const struct sk_shown *shown, const char *next,
+                           uint64_t ticket)
 {
     const struct sk_sale *sale = control->sale;
     struct sk_buf body = {0};
     if (shown->document == NULL || shown->until_ms <= uv_now(sale->loop))
         return false;
-    voucher_put_time(&body, shown->document);
-    struct sk_outcome outcome = {.verdict = body.failed ? SK_VERDICT_OVERLOADED : SK_VERDICT_FOUND,
-                                 .document = body.data};
+    sk_voucher_put_time(&body, shown->document);
+    struct sk_outcome outcome = {
+        .verdict = body.failed ? SK_VERDICT_OVERLOADED : SK_VERDICT_FOUND, .document = body.data, .next = next};
     sale->on_outcome(sale->arg, ticket, &outcome);
     sk_buf_free(&body);
     return true;
@@ -69,7 +68,7 @@ static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, ui
 void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t ticket)
 {
     const struct sk_voucher *voucher = sk_catalogue_find(control->sale->catalogue, id);
-    if (voucher == NULL || !voucher_tell_shown(control, &voucher->shown, ticket))
+    if (voucher == NULL || !sk_voucher_tell_shown(control, &voucher->shown, NULL, ticket))
         voucher_ask(control, id, false, ticket);
 }
 
@@ -121,12 +120,12 @@ static void voucher_keep(struct voucher_query *query, const char *document)
         return;
     free(voucher->shown.document);
     voucher->shown.document = copy;
-    voucher->shown.until_ms = uv_now(query->talk.control->sale->loop) + DOCUMENT_MS;
+    voucher->shown.until_ms = uv_now(query->talk.control->sale->loop) + SK_VOUCHER_SHOWN_MS;
 }
 
 static void voucher_end_with_time(struct sk_talk *talk, const char *object)
 {
-    voucher_put_time(&talk->body, object);
+    sk_voucher_put_time(&talk->body, object);
     sk_talk_end(talk, SK_VERDICT_FOUND, talk->body.data);
 }
 
@@ -183,44 +182,4 @@ static void voucher_on_look(void *arg, const struct sk_reply *reply)
     voucher_add_number(body, "journal", sk_reply_at(reply, SK_LOOK_JOURNAL));
     sk_buf_puts(body, "}}");
     sk_talk_end(&query->talk, SK_VERDICT_FOUND, body->data);
-}
-
-// ---- the list ----
-
-static void voucher_list_start(struct sk_talk *talk);
-static void voucher_list_on_row(void *arg, const struct sk_result *result);
-
-void sk_query_vouchers(struct sk_control *control, uint64_t ticket)
-{
-    if (voucher_tell_shown(control, &control->list, ticket))
-        return;
-    struct sk_talk *talk = sk_talk_new(control, ticket, "vouchers", sizeof *talk, voucher_list_start);
-    if (talk != NULL)
-        sk_talk_start(talk);
-}
-
-static void voucher_list_start(struct sk_talk *talk)
-{
-    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_VOUCHERS, 0, NULL, voucher_list_on_row);
-}
-
-static void voucher_list_on_row(void *arg, const struct sk_result *result)
-{
-    struct sk_talk *talk = arg;
-    struct sk_shown *shown = &talk->control->list;
-    struct sk_buf list = {0};
-    if (result->rows == NULL) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
-        return;
-    }
-    sk_buf_printf(&list, "{\"vouchers\":%s}", sk_rows_text(result->rows, 0, 0));
-    if (list.failed) {
-        sk_buf_free(&list);
-        sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
-        return;
-    }
-    free(shown->document);
-    shown->document = list.data; // it owns the buffer's bytes now
-    shown->until_ms = uv_now(talk->control->sale->loop) + DOCUMENT_MS;
-    voucher_end_with_time(talk, shown->document);
 }

@@ -5,12 +5,19 @@
 
 #include "talk.h"
 
-// Vouchers are shown as PostgreSQL had them at most a second ago: a crowd that refreshes its pages costs one statement
+// A voucher is shown as PostgreSQL had it at most so long ago: a crowd that refreshes its pages costs one statement
 // a second.
+enum { SK_VOUCHER_SHOWN_MS = 1000 };
 void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t ticket);
-void sk_query_vouchers(struct sk_control *control, uint64_t ticket);
 
 // What both stores say of a voucher, side by side: for the admin.
 void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket);
+
+// For voucher_list.c. Answers from memory; `next` as in the outcome. False: what is there is too old.
+bool sk_voucher_tell_shown(const struct sk_control *control, const struct sk_shown *shown, const char *next,
+                           uint64_t ticket);
+
+// Puts the server's time in front of an object: {"server_time":"...",<rest of the object>
+void sk_voucher_put_time(struct sk_buf *out, const char *object);
 
 #endif

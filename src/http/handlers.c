@@ -12,11 +12,11 @@
 #include "fields.h"
 #include "hash.h"
 #include "letters.h"
+#include "media.h"
 #include "order_lookup.h"
 #include "prefer.h"
 #include "purchase.h"
 #include "terms.h"
-#include "user_orders.h"
 #include "voucher_queries.h"
 
 enum { KEY_MAX = 255 };
@@ -126,15 +126,17 @@ static void handle_answer_outcome(const struct sk_context *context, struct sk_re
                                   const struct sk_outcome *outcome)
 {
     struct sk_call *call = sk_call_of(request);
+    if (outcome->verdict == SK_VERDICT_ALREADY_ORDERED && outcome->repeats) {
+        // 201 again if it is committed, 202 if it is not.
+        call->repeats = true;
+        (void)snprintf(call->order_id, sizeof call->order_id, "%s", outcome->order_id);
+        sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
+        return;
+    }
     switch (outcome->verdict) {
     case SK_VERDICT_PLACED:
     case SK_VERDICT_ACCEPTED:
         handle_answer_order(context, request, outcome->verdict, outcome);
-        break;
-    case SK_VERDICT_REPEATED: // 201 if it is committed, 202 if it is not
-        call->repeats = true;
-        (void)snprintf(call->order_id, sizeof call->order_id, "%s", outcome->order_id);
-        sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
         break;
     case SK_VERDICT_INVALID:
         handle_refuse_quantity(context, request, outcome->left);
@@ -188,21 +190,11 @@ void sk_handle_order(const struct sk_context *context, struct sk_request *reques
     sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
 }
 
-void sk_handle_orders(const struct sk_context *context, struct sk_request *request)
-{
-    sk_user_orders(sk_shop_control(context->shop), sk_call_of(request)->user, request->ticket);
-}
-
 // ---- vouchers ----
 
 void sk_handle_voucher(const struct sk_context *context, struct sk_request *request)
 {
     sk_query_voucher(sk_shop_control(context->shop), sk_call_of(request)->voucher_id, request->ticket);
-}
-
-void sk_handle_vouchers(const struct sk_context *context, struct sk_request *request)
-{
-    sk_query_vouchers(sk_shop_control(context->shop), request->ticket);
 }
 
 void sk_handle_create(const struct sk_context *context, struct sk_request *request)
@@ -247,11 +239,6 @@ void sk_handle_rebuild(const struct sk_context *context, struct sk_request *requ
 }
 
 // ---- dead letters ----
-
-void sk_handle_letters(const struct sk_context *context, struct sk_request *request)
-{
-    sk_letters_list(sk_shop_control(context->shop), sk_call_of(request)->voucher_id, request->ticket);
-}
 
 void sk_handle_requeue(const struct sk_context *context, struct sk_request *request)
 {

@@ -42,10 +42,13 @@ static inline struct sk_call *sk_call_of(struct sk_request *request)
 // Each answers the request, or leaves it waiting for an outcome. It waits already, unless its route never does.
 typedef void sk_handle(const struct sk_context *context, struct sk_request *request);
 
-sk_handle sk_handle_buy, sk_handle_order, sk_handle_orders, sk_handle_voucher, sk_handle_vouchers;
+sk_handle sk_handle_buy, sk_handle_order, sk_handle_voucher;
 sk_handle sk_handle_create, sk_handle_inspect, sk_handle_rebuild;
 sk_handle sk_handle_settlement;
-sk_handle sk_handle_letters, sk_handle_requeue, sk_handle_write_off;
+sk_handle sk_handle_requeue, sk_handle_write_off;
+// handle_lists.c
+sk_handle sk_handle_orders, sk_handle_vouchers, sk_handle_admin_vouchers, sk_handle_admin_orders;
+sk_handle sk_handle_letters, sk_handle_admin_events, sk_handle_order_events;
 sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found;
 
 // The shop has answered a request that waits.

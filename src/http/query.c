@@ -36,7 +36,10 @@ bool sk_query_unescape(char *text, size_t *len)
     }
     for (const char *at = text; *at != '\0'; n++) {
         bool escape = *at == '%';
-        text[n] = escape ? (char)query_byte(at) : *at; // not ahead of `at`
+        if (escape)
+            text[n] = (char)query_byte(at);
+        else
+            text[n] = *at; // not ahead of `at`
         at += escape ? ESCAPE_LEN : 1;
     }
     text[n] = '\0';

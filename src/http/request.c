@@ -149,13 +149,3 @@ void sk_request_answer(struct sk_request *request, unsigned http_status, struct 
     else if (!pool->running)
         pool->answered = true;
 }
-
-bool sk_request_is_json(const struct sk_request *request)
-{
-    static const char json[] = "application/json";
-    const char *type = sk_request_header(request, "content-type", NULL);
-    if (type == NULL || strncasecmp(type, json, sizeof json - 1) != 0)
-        return false;
-    char after = type[sizeof json - 1];
-    return after == '\0' || after == ';' || after == ' ';
-}

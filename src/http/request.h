@@ -50,9 +50,6 @@ void sk_request_put_query(const struct sk_request *request, const char *but, str
 // Whether the value of any field with this name does match.
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value));
 
-// Whether its body is said to be JSON.
-bool sk_request_is_json(const struct sk_request *request);
-
 // The request is answered later, at the latest after `ms`, when it expires. For waits of milliseconds: the server asks
 // after each waiting request in each turn of the loop.
 void sk_request_wait(struct sk_request *request, uint64_t ms);

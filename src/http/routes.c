@@ -13,6 +13,7 @@
 #include "auth.h"
 #include "failpoint.h"
 #include "handlers.h"
+#include "media.h"
 
 enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
 
@@ -57,18 +58,21 @@ static const struct route table[] = {
     {GET, USER_OR_READ, "/orders/{order}", NO_BODY, FOR_STORES, sk_handle_order},
     {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers},
     {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_voucher},
-    {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers},
+    {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, sk_handle_admin_vouchers},
     {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, sk_handle_create},
     {GET, READ, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_inspect},
     {POST, OPERATE, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, sk_handle_rebuild},
     {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_STORES, sk_handle_settlement},
     {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, sk_handle_letters},
+    {GET, READ, "/admin/vouchers/{voucher}/audit", NO_BODY, FOR_STORES, sk_handle_admin_events},
     {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, sk_handle_requeue},
     {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off", NO_BODY, FOR_STORES,
      sk_handle_write_off},
     // Without the token nothing is told about what there is.
     {ANY, READ, "/admin/vouchers/{voucher}/*", NO_BODY, AT_ONCE, sk_handle_not_found},
     {ANY, READ, "/admin/vouchers*", NO_BODY, AT_ONCE, sk_handle_not_found},
+    {GET, READ, "/admin/orders", NO_BODY, FOR_STORES, sk_handle_admin_orders},
+    {GET, READ, "/admin/events", NO_BODY, FOR_STORES, sk_handle_order_events},
     {GET, ANYONE, "/healthz", NO_BODY, AT_ONCE, sk_handle_health},
     {GET, ANYONE, "/readyz", NO_BODY, AT_ONCE, sk_handle_ready},
 };

@@ -347,7 +347,6 @@ static void rebuild_on_chunk(void *arg, const struct sk_result *result)
         return;
     }
     size_t count = sk_rows_count(rows);
-    rebuild->buyers += count;
     if (count == 0) {
         rebuild_open(rebuild);
         return;
@@ -357,6 +356,7 @@ static void rebuild_on_chunk(void *arg, const struct sk_result *result)
         rebuild_move(rebuild, REBUILD_LAST_BUYERS);
     n = rebuild_add_rows(rows, false, argv, n);
     (void)sk_params_number(buyers, (n - 5) / 2);
+    rebuild->buyers += (size_t)(n - 5) / 2;
     n = rebuild_add_rows(rows, true, argv, n);
     memcpy(rebuild->after, sk_rows_text(rows, count - 1, COLUMN_ID), SK_UUID_SIZE);
     if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BUYERS, 3, n, argv, NULL, rebuild_on_chunk_stored,

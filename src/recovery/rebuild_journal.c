@@ -56,7 +56,8 @@ struct sk_rebuild_journal {
     int page; // entries to read
     size_t orders;
     struct sk_buf order_ids, users, quantities, keys; // arrays for place_orders()
-    bool returns;                                     // it is an entry of orders that end, whose move this is:
+    bool plain;   // all of them are of one unit and without an Idempotency-Key
+    bool returns; // it is an entry of orders that end, whose move this is:
     char move[SK_JOURNAL_BY_MAX + 1], by[SK_JOURNAL_BY_MAX + 1], why[SK_JOURNAL_WHY_MAX + 1];
 
     // One entry, in parts.
@@ -241,6 +242,7 @@ static void journal_clear_orders(struct sk_rebuild_journal *journal)
     sk_params_begin(&journal->users);
     sk_params_begin(&journal->quantities);
     sk_params_begin(&journal->keys);
+    journal->plain = true;
     journal->orders = 0;
 }
 
@@ -250,6 +252,7 @@ static void journal_add_order(void *arg, const struct sk_journal_order *order)
     sk_params_add(&journal->order_ids, order->id);
     sk_params_add_text(&journal->users, order->user);
     sk_journal_add_details(order->quantity, order->key, &journal->quantities, &journal->keys);
+    journal->plain = journal->plain && order->quantity == 1 && order->key == 0;
     journal->orders++;
 }
 
@@ -270,10 +273,11 @@ static void journal_settle(struct sk_rebuild_journal *journal, enum journal_stat
                             sk_params_end(&journal->order_ids),
                             sk_params_end(&journal->users),
                             NULL,
-                            sk_params_end(&journal->quantities),
-                            sk_params_end(&journal->keys)};
+                            journal->plain ? NULL : sk_params_end(&journal->quantities),
+                            journal->plain ? NULL : sk_params_end(&journal->keys)};
     journal_move(journal, state);
-    if (params[3] == NULL || params[4] == NULL || params[6] == NULL || params[7] == NULL ||
+    if (params[3] == NULL || params[4] == NULL ||
+        (!journal->plain && (params[6] == NULL || params[7] == NULL)) ||
         sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_PLACE_ORDERS, 8, params, journal_on_settled, journal) != SK_OK)
         journal_fail(journal);
 }

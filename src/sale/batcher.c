@@ -37,7 +37,7 @@ static void batcher_end_call(struct batcher_call *call);
 static void batcher_remember(const struct batcher_call *call, const struct sk_grant *grant);
 static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call *call, struct sk_grant *grant);
 static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char result, const char *first_id);
-static void batcher_refuse_few(struct sk_batcher *batcher, struct sk_order *order, int64_t left);
+static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order, const struct sk_outcome *outcome);
 static void batcher_give_up(struct batcher_call *call, struct sk_order *order);
 static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_verdict verdict);
 static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_verdict verdict,
@@ -248,7 +248,9 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
             batcher_repeat(batcher, order, grant->results[i], sk_grant_next_existing(grant));
             break;
         case SK_GRANT_TOO_FEW:
-            batcher_refuse_few(batcher, order, sk_grant_next_left(grant));
+            batcher_refuse_with(
+                batcher, order,
+                &(struct sk_outcome){.verdict = SK_VERDICT_NOT_ENOUGH, .left = sk_grant_next_left(grant)});
             break;
         case SK_GRANT_PAUSED:
             batcher_refuse(batcher, order, SK_VERDICT_PAUSED, NULL, 0);
@@ -276,20 +278,20 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
 // asked whether it is.
 static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char result, const char *first_id)
 {
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
     if (first_id == NULL)
-        batcher_refuse(batcher, order, SK_VERDICT_UNAVAILABLE, NULL, 0);
+        outcome.verdict = SK_VERDICT_UNAVAILABLE;
     else if (result == SK_GRANT_KEY_REUSED)
-        batcher_refuse(batcher, order, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL, 0);
-    else
-        batcher_refuse(batcher, order, result == SK_GRANT_REPEATED ? SK_VERDICT_REPEATED : SK_VERDICT_PLACED, first_id,
-                       0);
+        outcome = (struct sk_outcome){.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED};
+    else if (result == SK_GRANT_REPEATED_ENDED)
+        outcome.verdict = SK_VERDICT_PLACED;
+    batcher_refuse_with(batcher, order, &outcome);
 }
 
-static void batcher_refuse_few(struct sk_batcher *batcher, struct sk_order *order, int64_t left)
+static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order, const struct sk_outcome *outcome)
 {
-    struct sk_outcome outcome = {.verdict = SK_VERDICT_NOT_ENOUGH, .left = left};
     if (order->ticket != 0)
-        batcher->sale->on_outcome(batcher->sale->arg, order->ticket, &outcome);
+        batcher->sale->on_outcome(batcher->sale->arg, order->ticket, outcome);
     sk_order_give(batcher->sale->orders, order);
 }
 

@@ -41,7 +41,7 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment 
     argv[n++] = segment->seen.last;
     argv[n++] = sk_session_id(sale->session);
     grant_put_details(orders, &details);
-    argv[n++] = details.data == NULL ? "" : details.data;
+    argv[n++] = details.data == NULL ? "-" : details.data;
     for (int i = 0; i < n; i++)
         lens[i] = strlen(argv[i]);
     for (const struct sk_order *order = orders->head; order != NULL; order = order->next) {

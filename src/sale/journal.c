@@ -34,7 +34,9 @@ static bool journal_read_more(const char *text, size_t len, struct sk_journal_or
     order->quantity = quantity;
     if (at == 1 || text[1] == '0' || quantity > SK_QUANTITY_MAX)
         return false;
-    return at == len || (text[at] == ' ' && journal_read_key(text + at + 1, len - at - 1, &order->key));
+    if (at == len)
+        return quantity > 1; // one is not written, so that there is one form only
+    return text[at] == ' ' && journal_read_key(text + at + 1, len - at - 1, &order->key);
 }
 
 // "id user[ quantity[ key]]", all of it.

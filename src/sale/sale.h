@@ -20,6 +20,7 @@ struct sk_outcome {
     const char *document;    // FOUND, CREATED: the JSON to show; borrowed for the call
     int64_t voucher_id;      // CREATED: of the voucher
     uint64_t retry_after_ms; // 0: the verdict's own
+    bool repeats;            // ALREADY_ORDERED: under the same Idempotency-Key, so it is to be answered as at first
     int64_t left;            // NOT_ENOUGH, BELOW_SOLD: units
     const char *status;      // WRONG_STATE, FOUND of an order: its status, if it is known here; borrowed for the call
     int64_t created_ms, expires_ms; // PLACED: Unix ms; 0: not known, or never

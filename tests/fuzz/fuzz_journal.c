@@ -3,20 +3,25 @@
 //
 // Built with SK_FUZZ_PLANT it holds a bug, which `run --self-test` has to find.
 #include "journal.h"
+#include "order.h"
 
 #include "fuzz.h"
 #include "text.h"
 #include "uuid.h"
 
-static void write_down(void *arg, const char *id, const char *user)
+static void write_down(void *arg, const struct sk_journal_order *order)
 {
+    const char *id = order->id, *user = order->user;
+    char more[SK_JOURNAL_MORE_SIZE];
     struct sk_buf *seen = arg;
     MUST(sk_uuid_valid(id));
     MUST(sk_text_user(user));
 #ifdef SK_FUZZ_PLANT
     MUST(user[0] != 'b' || user[1] == 'o');
 #endif
-    sk_buf_printf(seen, "%s%s %s", seen->len == 0 ? "" : ",", id, user);
+    MUST(order->quantity >= 1 && order->quantity <= SK_QUANTITY_MAX);
+    sk_buf_printf(seen, "%s%s %s%s", seen->len == 0 ? "" : ",", id, user,
+                  sk_journal_more(order->quantity, order->key, more));
 }
 
 static void must_read_as_written(const char *orders, size_t len)

@@ -120,11 +120,12 @@ static void must_hold_every_field(const struct sk_reply *element, const struct s
     MUST(at == raw->data + raw->len);
 }
 
-static void count_order(void *arg, const char *id, const char *user)
+static void count_order(void *arg, const struct sk_journal_order *order)
 {
+    const char *id = order->id, *user = order->user;
     int *count = arg;
     MUST(sk_uuid_valid(id));
-    MUST(sk_text_user(user));
+    MUST(user[0] == '\0' || sk_text_user(user));
     ++*count;
 }
 
@@ -147,8 +148,10 @@ static void read_as_entry(const struct sk_reply *element)
     MUST(entry.orders == NULL || (entry.epoch >= 0 && entry.epoch <= SK_TRUST_MAX));
     MUST((entry.orders != NULL) == (entry.count > 0));
     MUST(entry.orders == NULL || entry.session == NULL || sk_uuid_valid(entry.session));
-    if (entry.orders != NULL)
+    if (entry.orders != NULL && entry.move == NULL)
         MUST(sk_journal_parse(entry.orders, entry.orders_len, count_order, &seen) == entry.count);
+    else if (entry.orders != NULL)
+        MUST(sk_journal_parse_returns(entry.orders, entry.orders_len, count_order, &seen) == entry.count);
     MUST(entry.orders == NULL || (seen == entry.count && seen <= SK_JOURNAL_ORDERS_MAX));
 }
 

@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "admin_lists.h"
 #include "buf.h"
 #include "commands.h"
 #include "create.h"
@@ -28,9 +29,11 @@
 #include "listener.h"
 #include "log.h"
 #include "order_lookup.h"
+#include "purchase.h"
 #include "routes.h"
 #include "text.h"
 #include "user_orders.h"
+#include "voucher_list.h"
 #include "voucher_queries.h"
 
 enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, PATIENCE_TURNS = 3, BACKLOG = 16 };
@@ -197,14 +200,13 @@ static void administer(int64_t number, uint64_t ticket)
     answer_with((size_t)(INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)), ticket);
 }
 
-bool sk_shop_buy(struct sk_shop *shop, int64_t voucher_id, const char *user, uint64_t ticket, bool patient,
-                 struct sk_outcome *outcome)
+bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome)
 {
-    size_t scene = (size_t)(voucher_id % PLACE_END);
+    size_t scene = (size_t)(ask->voucher_id % PLACE_END);
     (void)shop;
-    (void)patient;
-    must_be_a_voucher(voucher_id);
-    must_be_a_user(user);
+    must_be_a_voucher(ask->voucher_id);
+    must_be_a_user(ask->user);
+    MUST(ask->quantity >= 1 && ask->quantity <= SK_QUANTITY_MAX);
     if (scenes[scene].later)
         keep(ticket, &scenes[scene].outcome);
     else
@@ -236,9 +238,16 @@ void sk_order_lookup(struct sk_control *control, const char *order_id, const cha
     inquire(order_id[SK_UUID_CHARS - 1], ticket);
 }
 
-void sk_user_orders(struct sk_control *control, const char *user, uint64_t ticket)
+static void must_be_a_page(const struct sk_page_asked *ask)
+{
+    MUST(ask->limit >= 1 && ask->limit <= SK_PAGE_MOST);
+    MUST(ask->cursor == NULL || was_sent("cursor") || was_sent("after") || was_sent("%"));
+}
+
+void sk_user_orders(struct sk_control *control, const char *user, const struct sk_page_asked *ask, uint64_t ticket)
 {
     (void)control;
+    must_be_a_page(ask);
     must_be_a_user(user);
     inquire(user[0], ticket);
 }
@@ -250,10 +259,41 @@ void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t ticket)
     inquire(id, ticket);
 }
 
-void sk_query_vouchers(struct sk_control *control, uint64_t ticket)
+void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket)
 {
     (void)control;
+    must_be_a_page(ask);
     inquire((int64_t)(ticket >> 32), ticket);
+}
+
+void sk_list_admin_vouchers(struct sk_control *control, const char *state, const struct sk_page_asked *ask,
+                            uint64_t ticket)
+{
+    (void)control;
+    must_be_a_page(ask);
+    MUST(state == NULL || (state[0] != '\0' && strlen(state) <= strlen("retired")));
+    administer((int64_t)(ticket >> 32), ticket);
+}
+
+bool sk_order_status_valid(const char *status)
+{
+    return strcmp(status, "paid") == 0;
+}
+
+void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
+                        const struct sk_page_asked *ask, uint64_t ticket)
+{
+    (void)control;
+    must_be_a_page(ask);
+    MUST(filter->voucher_id > 0);
+    MUST(filter->status == NULL || strcmp(filter->status, "paid") == 0);
+    MUST((filter->from == NULL || *filter->from >= 0) && (filter->to == NULL || *filter->to >= 0));
+    administer(filter->voucher_id, ticket);
+}
+
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket)
+{
+    sk_list_admin_vouchers(control, NULL, ask, ticket);
 }
 
 void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket)
@@ -282,9 +322,16 @@ void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t
     administer(voucher_id, ticket);
 }
 
-void sk_letters_list(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t ticket)
 {
+    must_be_a_page(ask);
     sk_command_rebuild(control, voucher_id, ticket);
+}
+
+void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
+                          uint64_t ticket)
+{
+    sk_letters_list(control, voucher_id, ask, ticket);
 }
 
 void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t ticket)

@@ -1,5 +1,5 @@
-// Ids, numbers, names and times. Each parser is held against a second opinion, written in another way, and what
-// it accepts must come out again as it went in.
+// Ids, numbers, names, times and cursors. Each parser is held against a second opinion, written in another way, and
+// what it accepts must come out again as it went in.
 #include "text.h"
 
 #include <ctype.h>
@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "cursor.h"
 #include "fuzz.h"
 #include "uuid.h"
 
@@ -69,6 +70,37 @@ static void uuid_must_be_right(const char *text)
     MUST(sk_uuid_valid(text) == (strlen(text) == SK_UUID_CHARS && strcmp(printed, text) == 0));
 }
 
+// What is accepted is the only text of its position; and a text that is a cursor of one kind is one of no other.
+static void cursor_must_be_right(const char *text)
+{
+    int kinds = 0;
+    for (int kind = SK_CURSOR_ORDERS; kind < SK_CURSOR_KINDS; kind++) {
+        struct sk_position position;
+        char again[SK_CURSOR_SIZE];
+        if (!sk_cursor_read(text, (enum sk_cursor_kind)kind, "alice", &position))
+            continue;
+        sk_cursor_put(again, (enum sk_cursor_kind)kind, "alice", &position);
+        MUST(strcmp(again, text) == 0);
+        kinds++;
+    }
+    MUST(kinds <= 1);
+}
+
+// Whatever the position, a cursor leads back to it.
+static void position_must_come_back(const uint8_t *data, size_t size)
+{
+    struct sk_position position = {0}, read;
+    char text[SK_CURSOR_SIZE], id[SK_UUID_SIZE];
+    memcpy(&position, data, size < sizeof position ? size : sizeof position);
+    sk_cursor_put(text, SK_CURSOR_ORDERS, "alice", &position);
+    MUST(sk_cursor_read(text, SK_CURSOR_ORDERS, "alice", &read));
+    MUST(read.part == position.part && read.first == position.first && read.second == position.second);
+    sk_position_put_uuid(&position, id);
+    MUST(sk_uuid_valid(id));
+    read = sk_position_of_uuid(id);
+    MUST(read.first == position.first && read.second == position.second);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const uint64_t bounds[] = {0, 1, 9, 10, 65535, INT64_MAX, UINT64_MAX - 1, UINT64_MAX};
@@ -79,6 +111,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     user_must_be_right(text);
     time_must_be_right(text);
     uuid_must_be_right(text);
+    cursor_must_be_right(text);
+    position_must_come_back(data, size);
     free(text);
     return 0;
 }

@@ -89,8 +89,8 @@ void sql_send_batch(PGconn *conn, const char *epoch, size_t n, const struct sql_
 {
     struct sk_buf ids = {0}, users = {0};
     sql_put_arrays(&ids, &users, n, orders);
-    const char *params[] = {sql_slot, sql_voucher, epoch, ids.data, users.data, sql_journal_id};
-    int sent = PQsendQueryParams(conn, sk_statements[SK_STATEMENT_PLACE_ORDERS].text, 6, NULL, params, NULL, NULL, 0);
+    const char *params[8] = {sql_slot, sql_voucher, epoch, ids.data, users.data, sql_journal_id};
+    int sent = PQsendQueryParams(conn, sk_statements[SK_STATEMENT_PLACE_ORDERS].text, 8, NULL, params, NULL, NULL, 0);
     ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
     sk_buf_free(&ids);
     sk_buf_free(&users);
@@ -137,7 +137,7 @@ void sql_place(const char *epoch, size_t n, const struct sql_order *orders, cons
 
 void sql_refuse(const char *ids, const char *users, const char *reasons, const char *outcome)
 {
-    PGresult *result = SQL_RUN(SK_STATEMENT_REFUSE_ORDERS, sql_slot, sql_voucher, ids, users, reasons);
+    PGresult *result = SQL_RUN(SK_STATEMENT_REFUSE_ORDERS, sql_slot, sql_voucher, ids, users, reasons, "{1}");
     ck_assert_int_eq(PQntuples(result), 1);
     ck_assert_str_eq(PQgetvalue(result, 0, 1), outcome);
     PQclear(result);

@@ -29,6 +29,7 @@ enum {
 #define VOUCHER "seckill:{1}:voucher"
 #define BUYERS  "seckill:{1}:buyers"
 #define JOURNAL "seckill:{1}:journal"
+#define REPEATS "seckill:{1}:repeats"
 
 // ---- parties with a session ----
 
@@ -129,11 +130,11 @@ static void use_script(const char *old, const char *new)
 
 static redisReply *eval(const char *text, int argc, const char *const *argv)
 {
-    const char *words[WORDS_MAX] = {"EVAL", text, "3", VOUCHER, BUYERS, JOURNAL};
+    const char *words[WORDS_MAX] = {"EVAL", text, "4", VOUCHER, BUYERS, JOURNAL, REPEATS};
     if (redis == NULL)
         redis = redis_connect();
-    memcpy(words + 6, argv, (size_t)argc * sizeof *argv);
-    redisReply *reply = redisCommandArgv(redis, argc + 6, words, NULL);
+    memcpy(words + 7, argv, (size_t)argc * sizeof *argv);
+    redisReply *reply = redisCommandArgv(redis, argc + 7, words, NULL);
     must(reply != NULL && reply->type != REDIS_REPLY_ERROR, "the script failed");
     return reply;
 }
@@ -141,8 +142,8 @@ static redisReply *eval(const char *text, int argc, const char *const *argv)
 // Tries to take the user's lock for a session, as the service does for a batch. The journal id is for the release.
 static bool claim(const char *session, const char *user, const char *order, char journal_id[TEXT_SIZE])
 {
-    const char *argv[] = {"100000", run, "new", "0", "", session, user, order};
-    redisReply *reply = eval(script, 8, argv);
+    const char *argv[] = {"100000", run, "new", "0", "", session, "-", user, order};
+    redisReply *reply = eval(script, 9, argv);
     bool taken = reply->elements >= 7 && reply->element[6]->str[0] == 'p';
     if (taken)
         (void)snprintf(journal_id, TEXT_SIZE, "%s", reply->element[5]->str);
@@ -153,7 +154,7 @@ static bool claim(const char *session, const char *user, const char *order, char
 // Releases it as a refusal does, so that it can be taken again.
 static void release(const char *user, const char *order, const char *journal_id)
 {
-    const char *argv[] = {journal_id, "0", "return", order, user, ""};
+    const char *argv[] = {journal_id, "0", "1", order, user, ""};
     freeReplyObject(eval(sk_scripts[SK_SCRIPT_SETTLE_ENTRY].text, 6, argv));
 }
 
@@ -256,8 +257,8 @@ END_TEST
 START_TEST(the_locks_of_a_batch_are_taken_and_released_at_once)
 {
     static char users[BATCH][16], orders[BATCH][16];
-    static const char *argv[WORDS_MAX] = {"100000", run, "new", "0", "", "018bcfe5-6800-7000-8000-00000000005e"};
-    int argc = 6;
+    static const char *argv[WORDS_MAX] = {"100000", run, "new", "0", "", "018bcfe5-6800-7000-8000-00000000005e", "-"};
+    int argc = 7;
     open_voucher(1000);
     for (int i = 0; i < BATCH; i++) {
         (void)snprintf(users[i], sizeof users[i], "user-%d", i);

@@ -14,6 +14,7 @@
 #define VOUCHER "seckill:{1}:voucher"
 #define BUYERS  "seckill:{1}:buyers"
 #define JOURNAL "seckill:{1}:journal"
+#define REPEATS "seckill:{1}:repeats"
 #define RUN     "run-1"
 #define HOLD_MS "60000"
 #define SESSION "018bcfe5-6800-7000-8000-00000000005e"
@@ -21,8 +22,8 @@
 enum { WORDS_MAX = 8400, TEXT_SIZE = 256, BATCH_MAX = 2048, HOUR_MS = 3600000 };
 
 static redisContext *redis;
-static redisReply *reply;                                       // of the latest script call
-static const char *mode, *journal_max, *seen_epoch, *seen_last; // of place_orders
+static redisReply *reply;                                                 // of the latest script call
+static const char *mode, *journal_max, *seen_epoch, *seen_last, *details; // of place_orders
 
 static void start(void)
 {
@@ -36,6 +37,7 @@ static void setup(void)
     journal_max = "100";
     seen_epoch = "0";
     seen_last = "";
+    details = "-";
     redis_run("FLUSHALL");
 }
 
@@ -149,14 +151,15 @@ static void on_sale(int units)
 // Users and order ids in turn, ended by NULL.
 static void place(const char *first, ...)
 {
-    const char *argv[9 + 64] = {VOUCHER, BUYERS, JOURNAL, journal_max, RUN, mode, seen_epoch, seen_last, SESSION};
-    int argc = 9;
+    const char *argv[11 + 64] = {VOUCHER, BUYERS,     JOURNAL,   REPEATS, journal_max, RUN,
+                                 mode,    seen_epoch, seen_last, SESSION, details};
+    int argc = 11;
     va_list words;
     va_start(words, first);
     for (const char *word = first; word != NULL; word = va_arg(words, const char *))
         argv[argc++] = word;
     va_end(words);
-    call(SK_SCRIPT_PLACE_ORDERS, 3, argc, argv);
+    call(SK_SCRIPT_PLACE_ORDERS, 4, argc, argv);
 }
 
 // `existing`: the order ids that follow, ended by NULL.
@@ -213,8 +216,9 @@ END_TEST
 START_TEST(the_largest_batch_fits_into_one_call)
 {
     static char users[BATCH_MAX][16], ids[BATCH_MAX][16];
-    const char *argv[9 + 2 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, "100", RUN, "new", "0", "", SESSION};
-    int argc = 9;
+    const char *argv[11 + 2 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, REPEATS, "100", RUN,
+                                            "new",   "0",    "",      SESSION, "-"};
+    int argc = 11;
     on_sale(100000000);
     for (int i = 0; i < BATCH_MAX; i++) {
         (void)snprintf(users[i], sizeof users[i], "user-%d", i);
@@ -222,10 +226,10 @@ START_TEST(the_largest_batch_fits_into_one_call)
         argv[argc++] = users[i];
         argv[argc++] = ids[i];
     }
-    call(SK_SCRIPT_PLACE_ORDERS, 3, argc, argv); // all win
+    call(SK_SCRIPT_PLACE_ORDERS, 4, argc, argv); // all win
     ck_assert_uint_eq(strspn(element(6), "p"), BATCH_MAX);
     ck_assert_int_eq(stock(), 100000000 - BATCH_MAX);
-    call(SK_SCRIPT_PLACE_ORDERS, 3, argc, argv); // all have won
+    call(SK_SCRIPT_PLACE_ORDERS, 4, argc, argv); // all have won
     ck_assert_uint_eq(strspn(element(6), "a"), BATCH_MAX);
     ck_assert_uint_eq(reply->elements, 7 + BATCH_MAX);
     ck_assert_str_eq(element(7 + BATCH_MAX - 1), ids[BATCH_MAX - 1]);
@@ -546,13 +550,14 @@ static void accept_two(char entry[TEXT_SIZE])
     (void)snprintf(entry, TEXT_SIZE, "%s", element(5));
 }
 
-#define SETTLE(entry, ...) CALL(SK_SCRIPT_SETTLE_ENTRY, 3, VOUCHER, BUYERS, JOURNAL, entry, HOLD_MS, __VA_ARGS__)
+#define SETTLE(entry, ...) \
+    CALL(SK_SCRIPT_SETTLE_ENTRY, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, entry, HOLD_MS, __VA_ARGS__)
 
 START_TEST(a_returned_order_becomes_the_live_one_and_its_unit_returns)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
-    SETTLE(entry, "return", "o1", "alice", "o-live");
+    SETTLE(entry, "1", "o1", "alice", "o-live");
     must_return(1);
     must_be(BUYERS, "alice", "o-live");
     must_be(BUYERS, "bob", "o2");
@@ -565,7 +570,7 @@ START_TEST(a_returned_order_without_a_live_one_leaves_no_buyer)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
-    SETTLE(entry, "return", "o1", "alice", "");
+    SETTLE(entry, "1", "o1", "alice", "");
     must_return(1);
     must_be(BUYERS, "alice", NULL);
     ck_assert_int_eq(stock(), 9);
@@ -577,7 +582,7 @@ START_TEST(a_dropped_order_goes_and_its_unit_does_not_return)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
-    SETTLE(entry, "drop", "o2", "bob", "");
+    SETTLE(entry, "0", "o2", "bob", "");
     must_return(1);
     must_be(BUYERS, "bob", NULL);
     must_be(BUYERS, "alice", "o1");
@@ -590,7 +595,7 @@ START_TEST(several_orders_are_corrected_in_one_step)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
-    SETTLE(entry, "drop", "o2", "bob", "", "return", "o1", "alice", "o-live");
+    SETTLE(entry, "0", "o2", "bob", "", "1", "o1", "alice", "o-live");
     must_return(2);
     must_be(BUYERS, "alice", "o-live");
     must_be(BUYERS, "bob", NULL);
@@ -602,17 +607,17 @@ START_TEST(settling_a_second_time_changes_nothing)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
-    SETTLE(entry, "return", "o1", "alice", "", "drop", "o2", "bob", "");
+    SETTLE(entry, "1", "o1", "alice", "", "0", "o2", "bob", "");
     must_return(2);
     int64_t before = changes();
-    SETTLE(entry, "return", "o1", "alice", "", "drop", "o2", "bob", "");
+    SETTLE(entry, "1", "o1", "alice", "", "0", "o2", "bob", "");
     must_return(0);
     ck_assert_int_eq(changes(), before);
     ck_assert_int_eq(stock(), 9);
 
     accept_two(entry);
-    SETTLE(entry, "return", "o1", "alice", "o-live");
-    SETTLE(entry, "return", "o1", "alice", "o-live");
+    SETTLE(entry, "1", "o1", "alice", "o-live");
+    SETTLE(entry, "1", "o1", "alice", "o-live");
     must_return(0);
     must_be(BUYERS, "alice", "o-live");
     ck_assert_int_eq(stock(), 9);
@@ -626,7 +631,7 @@ START_TEST(an_entry_taken_by_another_order_stays_as_it_is)
     accept_two(entry);
     redis_run("HSET " BUYERS " alice o-newer");
     redis_run("HDEL " BUYERS " bob");
-    SETTLE(entry, "return", "o1", "alice", "", "drop", "o2", "bob", "");
+    SETTLE(entry, "1", "o1", "alice", "", "0", "o2", "bob", "");
     must_return(0);
     must_be(BUYERS, "alice", "o-newer");
     must_be(BUYERS, "bob", NULL);
@@ -640,7 +645,7 @@ START_TEST(only_the_entry_that_is_meant_is_dropped)
     char entry[TEXT_SIZE];
     accept_two(entry);
     place("carol", "o3", NULL);
-    CALL(SK_SCRIPT_SETTLE_ENTRY, 3, VOUCHER, BUYERS, JOURNAL, entry, HOLD_MS);
+    CALL(SK_SCRIPT_SETTLE_ENTRY, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, entry, HOLD_MS);
     must_return(0);
     ck_assert_int_eq(journal_length(), 1);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), 3);
@@ -669,7 +674,7 @@ START_TEST(the_first_unit_that_returns_sells_after_a_while)
         (void)snprintf(entry, sizeof entry, "%s", element(5));
         place("carol", "o3", NULL);
         must_answer("s", NULL);
-        SETTLE(entry, "return", "o1", "alice", "");
+        SETTLE(entry, "1", "o1", "alice", "");
         must_be(VOUCHER, "hold_ms", HOLD_MS);
         char command[TEXT_SIZE]; // a format of a table is none that a compiler can check
         const char *gap = strstr(rows[i].what, "%lld");
@@ -695,7 +700,7 @@ START_TEST(a_unit_that_returns_among_others_sells_at_once)
 {
     char entry[TEXT_SIZE];
     accept_two(entry);
-    SETTLE(entry, "return", "o1", "alice", "");
+    SETTLE(entry, "1", "o1", "alice", "");
     must_be(VOUCHER, "returned_ms", NULL);
     place("carol", "o3", NULL);
     must_answer("p", NULL);
@@ -705,19 +710,19 @@ END_TEST
 START_TEST(the_largest_entry_is_settled_in_one_call)
 {
     static char names[BATCH_MAX][16];
-    const char *argv[5 + 4 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, "1-1", HOLD_MS};
-    int argc = 5;
+    const char *argv[6 + 4 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, REPEATS, "1-1", HOLD_MS};
+    int argc = 6;
     on_sale(0);
     redis_run("XADD " JOURNAL " 1-1 epoch 7 orders many");
     for (int i = 0; i < BATCH_MAX; i++) {
         (void)snprintf(names[i], sizeof names[i], "name-%d", i);
         redis_run("HSET " BUYERS " %s %s", names[i], names[i]);
-        argv[argc++] = i % 2 == 0 ? "drop" : "return";
+        argv[argc++] = i % 2 == 0 ? "0" : "1";
         argv[argc++] = names[i];
         argv[argc++] = names[i];
         argv[argc++] = "";
     }
-    call(SK_SCRIPT_SETTLE_ENTRY, 3, argc, argv);
+    call(SK_SCRIPT_SETTLE_ENTRY, 4, argc, argv);
     must_return(BATCH_MAX);
     ck_assert_int_eq(stock(), BATCH_MAX / 2);
     ck_assert_int_eq(redis_number("EXISTS " BUYERS), 0);
@@ -729,10 +734,21 @@ END_TEST
 
 static void rebuild_begin(const char *epoch)
 {
-    CALL(SK_SCRIPT_REBUILD_BEGIN, 3, VOUCHER, BUYERS, JOURNAL, epoch);
+    CALL(SK_SCRIPT_REBUILD_BEGIN, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, epoch);
 }
 
-#define RECONCILE_BUYERS(epoch, ...) CALL(SK_SCRIPT_REBUILD_BUYERS, 2, VOUCHER, BUYERS, epoch, __VA_ARGS__)
+// The number of pairs, as text.
+#define PAIRS(...) count_text(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *) / 2)
+
+static const char *count_text(size_t n)
+{
+    static char text[24];
+    (void)snprintf(text, sizeof text, "%zu", n);
+    return text;
+}
+
+#define RECONCILE_BUYERS(epoch, ...) \
+    CALL(SK_SCRIPT_REBUILD_BUYERS, 3, VOUCHER, BUYERS, REPEATS, epoch, PAIRS(__VA_ARGS__), __VA_ARGS__)
 
 static void rebuild_open(const char *epoch, const char *units, const char *state)
 {
@@ -1003,13 +1019,13 @@ START_TEST(buyers_are_loaded_a_thousand_at_a_time)
 {
     enum { CHUNK = 1000 };
     static char users[CHUNK][16];
-    const char *argv[3 + 2 * CHUNK] = {VOUCHER, BUYERS, "3"};
+    const char *argv[5 + 2 * CHUNK] = {VOUCHER, BUYERS, REPEATS, "3", "1000"};
     rebuild_begin("3");
     for (int i = 0; i < CHUNK; i++) {
         (void)snprintf(users[i], sizeof users[i], "user-%d", i);
-        argv[3 + 2 * i] = argv[4 + 2 * i] = users[i];
+        argv[5 + 2 * i] = argv[6 + 2 * i] = users[i];
     }
-    call(SK_SCRIPT_REBUILD_BUYERS, 2, 3 + 2 * CHUNK, argv);
+    call(SK_SCRIPT_REBUILD_BUYERS, 3, 5 + 2 * CHUNK, argv);
     must_return(1);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), CHUNK);
 }

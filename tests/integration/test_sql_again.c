@@ -98,7 +98,7 @@ static void refuse_one(void)
     struct sk_buf ids = {0}, users = {0};
     struct sql_order order = any_order();
     sql_put_arrays(&ids, &users, 1, &order);
-    PQclear(SQL_RUN(SK_STATEMENT_REFUSE_ORDERS, sql_slot, sql_voucher, ids.data, users.data, "{GRANT_LOST}"));
+    PQclear(SQL_RUN(SK_STATEMENT_REFUSE_ORDERS, sql_slot, sql_voucher, ids.data, users.data, "{GRANT_LOST}", "{1}"));
     sk_buf_free(&ids);
     sk_buf_free(&users);
 }

@@ -19,20 +19,24 @@ START_TEST(an_order_is_shown_to_its_user_alone)
     sql_make_voucher(1);
     PLACE("3", ORDERS({1, "alice"}, {2, "alice"}, {3, "bob"}), ENDS({"placed", 0}, {"duplicate", 1}, {"sold_out", 0}));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const char *id, *voucher_id, *user, *status, *created_at, *reason = NULL;
+        const char *id, *voucher_id, *user, *status, *created_at, *expires_at, *reason = NULL;
+        int quantity;
         char uuid[SK_UUID_SIZE];
         sql_put_id(uuid, rows[i].id);
         PGresult *found = SQL_RUN(SK_STATEMENT_FIND_ORDER, sql_slot, uuid, rows[i].user);
         json_t *json = sql_document(found, 0);
-        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:s,s:s,s?s!}", "id", &id, "voucher_id", &voucher_id,
-                                     "user_id", &user, "status", &status, "created_at", &created_at, "reason", &reason),
+        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:i,s:s,s:s,s:s,s?s!}", "id", &id, "voucher_id", &voucher_id,
+                                     "user_id", &user, "quantity", &quantity, "status", &status, "created_at",
+                                     &created_at, "expires_at", &expires_at, "reason", &reason),
                          0);
         ck_assert_str_eq(id, uuid);
         ck_assert_str_eq(voucher_id, sql_voucher);
         ck_assert_str_eq(user, rows[i].user);
         ck_assert_str_eq(status, rows[i].status);
         ck_assert_pstr_eq(reason, rows[i].reason);
+        ck_assert_int_eq(quantity, 1);
         ck_assert_uint_eq(strlen(created_at), strlen("2026-11-10T16:00:00.123Z"));
+        ck_assert_uint_eq(strlen(expires_at), strlen(created_at));
         json_decref(json);
         PQclear(found);
         found = SQL_RUN(SK_STATEMENT_FIND_ORDER, "1", uuid, rows[i].user); // it is not there
@@ -57,14 +61,14 @@ START_TEST(the_newest_hundred_orders_of_a_user_are_listed)
            "   FROM generate_series(1, %d) n",
            ORDERS_MADE);
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES (gen_random_uuid(), 1, 'bob', 1)");
-    PGresult *listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", "{}", "{}");
+    PGresult *listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", NULL, "100", "{}", "{}");
     ck_assert_int_eq(PQntuples(listed), LISTED);
     for (int i = 0; i < LISTED; i++) {
         sql_put_id(expected, ORDERS_MADE - i);
         ck_assert_str_eq(PQgetvalue(listed, i, 0), expected);
     }
     PQclear(listed);
-    listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "zoe", "{}", "{}");
+    listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "zoe", NULL, "100", "{}", "{}");
     ck_assert_int_eq(PQntuples(listed), 0);
     PQclear(listed);
 }
@@ -87,7 +91,7 @@ START_TEST(orders_without_a_row_are_listed_as_pending)
            sql_slot, ANOTHERS, OLD, JUST_SETTLED, ANOTHERS, sql_voucher, OLD, ORDERS_MADE, ANOTHERS);
     sk_buf_printf(&vouchers, "{%s,%s,-13,%s,-15}", sql_voucher, sql_voucher, sql_voucher);
     sql_put_arrays(&ids, &users, sizeof asked / sizeof asked[0], asked);
-    PGresult *listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", ids.data, vouchers.data);
+    PGresult *listed = SQL_RUN(SK_STATEMENT_LIST_ORDERS, "alice", NULL, "100", ids.data, vouchers.data);
     ck_assert_int_eq(PQntuples(listed), LISTED + 2);
     for (int i = 0; i < LISTED; i++) {
         sql_put_id(expected, ORDERS_MADE - i);

@@ -112,7 +112,7 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "ALTER ROLE seckill SUPERUSER",
         "DROP TABLE voucher_order",
         "DROP INDEX voucher_order_live",
-        "DROP FUNCTION place_orders(integer, bigint, bigint, uuid[], text[], text)",
+        "DROP FUNCTION place_orders(integer, bigint, bigint, uuid[], text[], text, smallint[], text[])",
         "CREATE OR REPLACE FUNCTION rfc3339(p_at timestamptz) RETURNS text LANGUAGE sql STABLE AS 'SELECT ''x'''",
         "TRUNCATE voucher_order",
         "TRUNCATE seckill_voucher",
@@ -124,6 +124,10 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "DROP TRIGGER number_change ON seckill_voucher",
         "ALTER TABLE seckill_voucher DISABLE TRIGGER USER",
         "DELETE FROM dead_letter",
+        "UPDATE order_event SET why = 'other'",
+        "DELETE FROM order_event",
+        "UPDATE admin_event SET by_whom = 'other'",
+        "DELETE FROM admin_event",
         "SELECT * FROM seckill_migration",
         "INSERT INTO seckill_migration (name) VALUES ('other')",
         "SET ROLE owner",
@@ -146,7 +150,9 @@ START_TEST(other_roles_may_do_nothing_at_all)
         "(SELECT count(*) > 0 FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
         " AND has_function_privilege('stranger', oid, 'EXECUTE') AND proname NOT IN ('slot_of', 'segment_tag',"
         " 'rfc3339', 'unix_ms', 'expires_at', 'journal_number', 'order_json', 'voucher_json', 'dead_letter_json',"
-        " 'number_voucher_change'))",
+        " 'number_voucher_change', 'uuid_at'))",
+        "has_table_privilege('stranger', 'order_event', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
+        "has_table_privilege('stranger', 'admin_event', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'seckill_catalogue', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'seckill_segment', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'held_order', 'SELECT')",

@@ -31,6 +31,7 @@ static struct {
     char order_id[SK_UUID_SIZE];
 } told[TOLD_MAX];
 static char told_document[TOLD_DOCUMENT_SIZE]; // the last one; empty: none
+static char told_next[SK_CURSOR_SIZE];         // the same
 static size_t told_count;                      // of all
 
 static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
@@ -45,6 +46,7 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
     told[ticket].retry_after_ms = outcome->retry_after_ms;
     (void)snprintf(told[ticket].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
     (void)snprintf(told_document, sizeof told_document, "%s", outcome->document == NULL ? "" : outcome->document);
+    (void)snprintf(told_next, sizeof told_next, "%s", outcome->next == NULL ? "" : outcome->next);
     told_count++;
 }
 
@@ -84,6 +86,7 @@ static inline void control_teardown(void)
         ck_assert_ptr_eq(fake_redis.asked[i].link, sale.ask_redis);
     sk_talks_close(control.talks);
     ck_assert_uint_eq(control.beside_catalogue, 0);
+    ck_assert_uint_eq(control.pages, 0);
     free(control.list.document);
     for (size_t i = 0; i < sk_catalogue_count(sale.catalogue); i++)
         ck_assert_uint_eq(sk_catalogue_at(sale.catalogue, i)->pins, 0);

@@ -142,12 +142,21 @@ static void answer_count(int64_t buyers)
         redis_answers(&reply_);                                                   \
     } while (0)
 
+// After the buyers those whose orders have ended and may be repeated are read; none, unless a test says so.
+static void answer_repeats(void)
+{
+    const struct asked *asked = &fake_redis.asked[fake_redis.answered];
+    if (strcmp(asked->argv[0], "HSCAN") == 0 && strstr(asked->argv[1], ":repeats") != NULL)
+        ANSWER_PAGE("0");
+}
+
 static void answer_state(const char *state, const char *label)
 {
     static const struct sk_reply nil = NIL;
     const struct sk_reply items[] = {state == NULL ? nil : (struct sk_reply)TEXT(state),
                                      label == NULL ? nil : (struct sk_reply)TEXT(label)};
     const struct sk_reply reply = LIST_OF(items);
+    answer_repeats();
     ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HMGET");
     redis_answers(&reply);
 }
@@ -192,11 +201,11 @@ START_TEST(the_buyers_are_read_once_for_each_state)
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     remember(SK_VERDICT_SOLD_OUT, "10-1");
-    ck_assert_uint_eq(fake_redis.count, 3); // nor again while nothing has changed
+    ck_assert_uint_eq(fake_redis.count, 4); // nor again while nothing has changed
     must_refuse("bob", SK_VERDICT_SOLD_OUT);
     // Somebody has bought since: what is known of the buyers is out of date.
     remember(SK_VERDICT_SOLD_OUT, "10-2");
-    ck_assert_uint_eq(fake_redis.count, 4);
+    ck_assert_uint_eq(fake_redis.count, 5);
     must_pass("bob");
     answer_count(2);
     ANSWER_LAST_PAGE("10-2", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));

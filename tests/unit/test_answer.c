@@ -26,6 +26,7 @@ static unsigned status_sent;
 static struct sk_answers *answers;
 static struct sk_request asked;
 static const char *query = ""; // what is put of it
+static const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
 
 struct sk_response *sk_response_new(const char *type, const char *body, size_t len)
 {
@@ -210,15 +211,18 @@ START_TEST(an_order_is_shown_with_ids_as_strings_and_its_place)
     user[SK_USER_MAX] = '\0';
     for (size_t i = 0; i < sizeof vouchers / sizeof vouchers[0]; i++) {
         const char *shown_id, *voucher, *shown_user, *status;
+        int quantity;
         char expected[24], location[FIELD_SIZE];
-        struct sk_answer_order order = {id, user, vouchers[i], i == 0};
+        struct sk_answer_order order = {
+            .order = {.id = id, .user = user, .voucher_id = vouchers[i], .quantity = 1, .status = "pending"},
+            .respond_async = i == 0};
         sk_answer_order(answers, &asked, SK_VERDICT_ACCEPTED, &order);
         ck_assert_uint_eq(status_sent, 202);
         ck_assert_int_eq(field("Preference-Applied") != NULL, i == 0);
         ck_assert_str_eq(made.type, "application/json");
         json_t *json = read_body();
-        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:s!}", "id", &shown_id, "voucher_id", &voucher, "user_id",
-                                     &shown_user, "status", &status),
+        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:i,s:s!}", "id", &shown_id, "voucher_id", &voucher, "user_id",
+                                     &shown_user, "quantity", &quantity, "status", &status),
                          0);
         (void)snprintf(expected, sizeof expected, "%" PRId64, vouchers[i]);
         ck_assert_str_eq(shown_id, id);
@@ -344,10 +348,19 @@ END_TEST
 
 START_TEST(an_order_that_is_committed_is_unpaid)
 {
-    const struct sk_answer_order order = {"018bcfe5-6800-7000-8000-0123456789ab", "u", 1, true};
+    const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
+                                                    .user = "u",
+                                                    .voucher_id = 1,
+                                                    .quantity = 2,
+                                                    .status = "unpaid",
+                                                    .created_ms = 1700000000001,
+                                                    .expires_ms = 1700000900001},
+                                          .respond_async = true};
     sk_answer_order(answers, &asked, SK_VERDICT_PLACED, &order);
     ck_assert_uint_eq(status_sent, 201);
-    ck_assert_ptr_nonnull(strstr(made.body, "\"status\":\"unpaid\""));
+    ck_assert_ptr_nonnull(strstr(made.body, "\"quantity\":2,\"status\":\"unpaid\","
+                                            "\"created_at\":\"2023-11-14T22:13:20.001Z\","
+                                            "\"expires_at\":\"2023-11-14T22:28:20.001Z\"}"));
     ck_assert_ptr_null(field("Preference-Applied"));
 }
 END_TEST
@@ -377,8 +390,14 @@ END_TEST
 START_TEST(the_last_answers_end_their_connections)
 {
     json_t *errors = json_array();
-    const struct sk_answer_order order = {"018bcfe5-6800-7000-8000-0123456789ab", "u", 1, true};
-    const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
+    const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
+                                                    .user = "u",
+                                                    .voucher_id = 1,
+                                                    .quantity = 2,
+                                                    .status = "unpaid",
+                                                    .created_ms = 1700000000001,
+                                                    .expires_ms = 1700000900001},
+                                          .respond_async = true};
     sk_answers_keep_alive(answers, false);
     for (int i = 0; i < 8; i++) {
         if (i == 0)
@@ -406,8 +425,14 @@ END_TEST
 START_TEST(out_of_memory_gives_no_response)
 {
     json_t *errors = json_array();
-    const struct sk_answer_order order = {"018bcfe5-6800-7000-8000-0123456789ab", "u", 1, true};
-    const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
+    const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
+                                                    .user = "u",
+                                                    .voucher_id = 1,
+                                                    .quantity = 2,
+                                                    .status = "unpaid",
+                                                    .created_ms = 1700000000001,
+                                                    .expires_ms = 1700000900001},
+                                          .respond_async = true};
     no_memory = true;
     answer_problem(SK_VERDICT_UNAUTHENTICATED, NULL, 1000);
     ck_assert(!was_made);

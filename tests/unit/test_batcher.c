@@ -167,20 +167,20 @@ START_TEST(the_requests_of_a_turn_are_one_call)
     ck_assert_uint_eq(fake_redis.count, 1);
     const struct asked *asked = &fake_redis.asked[0];
     ck_assert_int_eq(asked->what, SK_SCRIPT_PLACE_ORDERS);
-    ck_assert_int_eq(asked->keys, 3);
-    ck_assert_int_eq(asked->argc, 9 + 2 * 3);
+    ck_assert_int_eq(asked->keys, 4);
+    ck_assert_int_eq(asked->argc, 11 + 2 * 3);
     ck_assert_str_eq(asked->argv[0], "seckill:{1}:voucher");
     ck_assert_str_eq(asked->argv[1], "seckill:{1}:buyers");
     ck_assert_str_eq(asked->argv[2], "seckill:{1}:journal");
-    ck_assert_str_eq(asked->argv[4], "run-1"); // the Redis we are connected to
-    ck_assert_str_eq(asked->argv[5], "new");
-    ck_assert_str_eq(asked->argv[6], "0"); // nothing seen so far
-    ck_assert_str_eq(asked->argv[8], FAKE_SESSION);
+    ck_assert_str_eq(asked->argv[5], "run-1"); // the Redis we are connected to
+    ck_assert_str_eq(asked->argv[6], "new");
+    ck_assert_str_eq(asked->argv[7], "0"); // nothing seen so far
+    ck_assert_str_eq(asked->argv[9], FAKE_SESSION);
     for (int i = 0; i < 3; i++) { // in the order they came
         char user[16];
         (void)snprintf(user, sizeof user, "user-%d", i + 1);
-        ck_assert_str_eq(asked->argv[9 + 2 * i], user);
-        ck_assert(sk_uuid_valid(asked->argv[10 + 2 * i]));
+        ck_assert_str_eq(asked->argv[11 + 2 * i], user);
+        ck_assert(sk_uuid_valid(asked->argv[12 + 2 * i]));
     }
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 1); // each is asked about once
@@ -223,7 +223,7 @@ START_TEST(vouchers_do_not_mix)
         const struct asked *asked = &fake_redis.asked[i];
         bool first = strcmp(asked->argv[0], "seckill:{1}:voucher") == 0;
         ck_assert_str_eq(asked->argv[0], first ? "seckill:{1}:voucher" : "seckill:{2}:voucher");
-        ck_assert_int_eq(asked->argc, first ? 9 + 2 * 3 : 9 + 2 * 1);
+        ck_assert_int_eq(asked->argc, first ? 11 + 2 * 3 : 11 + 2 * 1);
     }
     redis_answers(NULL);
     redis_answers(NULL);
@@ -238,7 +238,7 @@ START_TEST(a_batch_has_its_bound)
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 3);
     for (size_t i = 0; i < 3; i++)
-        ck_assert_int_eq(fake_redis.asked[i].argc, 9 + 2 * sizes[i]);
+        ck_assert_int_eq(fake_redis.asked[i].argc, 11 + 2 * sizes[i]);
     for (size_t i = 0; i < 3; i++)
         redis_answers(NULL);
     all_must_be_told(1, 12, SK_VERDICT_UNAVAILABLE);
@@ -257,7 +257,7 @@ START_TEST(while_redis_is_busy_requests_gather)
     fake_redis.busy = false;
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 1);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 9 + 2 * 4);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 11 + 2 * 4);
     redis_answers(NULL);
     all_must_be_told(1, 4, SK_VERDICT_UNAVAILABLE);
 }
@@ -277,10 +277,10 @@ START_TEST(each_letter_is_its_users_verdict)
     must_be_told(2, 3, SK_VERDICT_SOLD_OUT);
     must_be_told(3, 4, SK_VERDICT_ENDED);
     must_be_told(4, 5, SK_VERDICT_ACCEPTED);
-    ck_assert_str_eq(told[0].order_id, fake_redis.asked[0].argv[10]); // its own
+    ck_assert_str_eq(told[0].order_id, fake_redis.asked[0].argv[12]); // its own
     ck_assert_str_eq(told[1].order_id, existing);
     ck_assert_str_eq(told[2].order_id, "");
-    ck_assert_str_eq(told[4].order_id, fake_redis.asked[0].argv[18]);
+    ck_assert_str_eq(told[4].order_id, fake_redis.asked[0].argv[20]);
     ck_assert_uint_eq(granted_count, 2);
 }
 END_TEST
@@ -349,8 +349,8 @@ START_TEST(winners_go_to_the_writer_as_one_entry)
     ck_assert_str_eq(granted[2]->user, "user-4");
     request(1, 5, 1); // the next call says how far Redis was
     sk_batcher_flush(batcher);
-    ck_assert_str_eq(fake_redis.asked[1].argv[6], "7");
-    ck_assert_str_eq(fake_redis.asked[1].argv[7], "10-1");
+    ck_assert_str_eq(fake_redis.asked[1].argv[7], "7");
+    ck_assert_str_eq(fake_redis.asked[1].argv[8], "10-1");
     redis_answers(NULL);
 }
 END_TEST

@@ -10,14 +10,17 @@
 #define A "018bcfe5-6800-7000-8000-00000000000a"
 #define B "018bcfe5-6800-7000-8000-00000000000b"
 
+#define KEY "0123456789abcdef"
+
 #define USER_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDE_"
 
-static struct sk_buf seen; // "id user;" for each order
+static struct sk_buf seen; // "id user[ quantity[ key]];" for each order
 
-static void note(void *arg, const char *id, const char *user)
+static void note(void *arg, const struct sk_journal_order *order)
 {
+    char more[SK_JOURNAL_MORE_SIZE];
     ck_assert_ptr_eq(arg, &seen);
-    sk_buf_printf(&seen, "%s %s;", id, user);
+    sk_buf_printf(&seen, "%s %s%s;", order->id, order->user, sk_journal_more(order->quantity, order->key, more));
 }
 
 // Twice, as recovery does: first only counting. The text is a copy of its very size, not terminated:
@@ -45,6 +48,8 @@ START_TEST(orders_come_back_as_they_were_written)
         {A " alice," B " bob", 2, A " alice;" B " bob;"},
         {A " " USER_64 "," B " .-_9", 2, A " " USER_64 ";" B " .-_9;"},
         {A " u," A " u," A " u", 3, A " u;" A " u;" A " u;"},
+        {A " u 2," B " v," B " w 1 " KEY, 3, A " u 2;" B " v;" B " w 1 " KEY ";"},
+        {A " u 1000 " KEY, 1, A " u 1000 " KEY ";"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ck_assert_int_eq(parse(rows[i].orders, strlen(rows[i].orders)), rows[i].count);
@@ -78,6 +83,20 @@ START_TEST(anything_else_is_refused)
         {BYTES("broken")},
         {BYTES(A)},
         {BYTES(A " ")},
+        {BYTES(A " u 1")},
+        {BYTES(A " u 0")},
+        {BYTES(A " u 02")},
+        {BYTES(A " u 1001")},
+        {BYTES(A " u -2")},
+        {BYTES(A " u 2 ")},
+        {BYTES(A " u 2x")},
+        {BYTES(A " u  2")},
+        {BYTES(A " u 99999999999999999999")},
+        {BYTES(A " u 2 0123")},
+        {BYTES(A " u 2 0000000000000000")},
+        {BYTES(A " u 2 0123456789ABCDEF")},
+        {BYTES(A " u 2 " KEY "0")},
+        {BYTES(A " u 2 " KEY " ")},
         {BYTES(A ",")},
         {BYTES(A "  u")},
         {BYTES(A " u ")},

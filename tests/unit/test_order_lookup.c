@@ -23,8 +23,9 @@ static void setup(void)
     control_setup();
     segment = a_segment(sale.catalogue, VOUCHER);
     sk_order_id_make(&gen, segment->slot, EPOCH, order);
-    (void)snprintf(pending, sizeof pending,
-                   "{\"id\":\"%s\",\"voucher_id\":\"7\",\"user_id\":\"" USER "\",\"status\":\"pending\"}", order);
+    (void)snprintf(
+        pending, sizeof pending,
+        "{\"id\":\"%s\",\"voucher_id\":\"7\",\"user_id\":\"" USER "\",\"quantity\":1,\"status\":\"pending\"}", order);
 }
 
 // Another voucher whose segment is in the same slot.

@@ -5,6 +5,7 @@
 
 enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, POOL = 4, BESIDE_MAX = 16, CROWD = 1000 };
 
+#define KEY     UINT64_C(0x0123456789abcdef)
 #define USER    "alice"
 #define ORDER_B "00000000-0000-7000-8000-00000000000b"
 
@@ -36,6 +37,7 @@ void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, stru
 
 static struct sk_purchases purchases;
 static struct sk_outcome outcome;
+static unsigned quantity;
 
 static void setup(void)
 {
@@ -45,6 +47,7 @@ static void setup(void)
     purchases = (struct sk_purchases){.control = &control};
     fake_follow.newest_id = NEWEST;
     refuses = false;
+    quantity = 1;
     added_count = 0;
 }
 
@@ -60,7 +63,9 @@ static void teardown(void)
 static bool buy(int64_t voucher_id, uint64_t ticket)
 {
     size_t before = told_count;
-    bool later = sk_purchase(&purchases, voucher_id, USER, ticket, true, &outcome);
+    const struct sk_ask ask = {
+        .voucher_id = voucher_id, .user = USER, .quantity = quantity, .key = KEY, .patient = true};
+    bool later = sk_purchase(&purchases, &ask, ticket, &outcome);
     ck_assert_uint_eq(told_count, before); // never inside the call
     return later;
 }
@@ -72,6 +77,8 @@ static void must_be_added(size_t i, int64_t voucher_id, uint64_t ticket)
     ck_assert_uint_eq(added[i]->ticket, ticket);
     ck_assert_str_eq(added[i]->user, USER);
     ck_assert(added[i]->patient);
+    ck_assert_uint_eq(added[i]->quantity, quantity);
+    ck_assert_uint_eq(added[i]->key, KEY);
     ck_assert(sk_uuid_valid(added[i]->id));
 }
 
@@ -116,7 +123,8 @@ END_TEST
 // Half of a voucher's segments are known: those of other users sell.
 START_TEST(a_segment_that_is_not_known_yet)
 {
-    struct sk_catalogue_row row = {.change = 20, .voucher_id = 20, .segment_count = 2, .segment = 0, .tag = "20.0"};
+    struct sk_catalogue_row row = {
+        .change = 20, .voucher_id = 20, .segment_count = 2, .segment = 0, .tag = "20.0", .user_limit = 1};
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, 20);
     if (sk_voucher_segment_of(voucher, USER) == NULL) {

@@ -25,6 +25,8 @@ enum { VOUCHER = 7, CHUNK = 500, LINE_SIZE = 256 };
 #define A       "018bcfe5-6800-7000-8000-00000000000a"
 #define B       "018bcfe5-6800-7000-8000-00000000000b"
 #define C       "018bcfe5-6800-7000-8000-00000000000c"
+#define KEY     "0123456789abcdef"
+#define C       "018bcfe5-6800-7000-8000-00000000000c"
 
 static uv_loop_t loop;
 static struct sk_metrics metrics;
@@ -148,9 +150,9 @@ enum { STEPS_MAX = 24 };
     {                                                                                     \
         "ask-pg rebuild_epoch " SLOT " 7 " seen, .rows = ROWS(1, {"4"}), .flags = ONE_ROW \
     }
-#define BEGIN                                                                                \
-    {                                                                                        \
-        "ask-redis rebuild_begin 3 " KEYS " 4", .reply = NUMBER(1), .flags = NO_OTHER_NUMBER \
+#define BEGIN                                                                                                    \
+    {                                                                                                            \
+        "ask-redis rebuild_begin 4 " KEYS " seckill:{7}:repeats 4", .reply = NUMBER(1), .flags = NO_OTHER_NUMBER \
     }
 #define READ_JOURNAL "ask-redis XRANGE " JOURNAL " - + COUNT 4"
 #define EMPTY_JOURNAL                     \
@@ -160,7 +162,7 @@ enum { STEPS_MAX = 24 };
 #define ENTRY(id, ...) REPLY_ITEMS(TEXT(id), REPLY_ITEMS(__VA_ARGS__))
 #define PLACE(id, user)                                                                                    \
     {                                                                                                      \
-        "ask-pg place_orders " SLOT " 7 4 {" id "} {\"" user "\"} null", .rows = ROWS(1, {"1", "placed"}), \
+        "ask-pg place_orders " SLOT " 7 4 {" id "} {\"" user "\"} null null null", .rows = ROWS(1, {"1", "placed"}), \
                                                                          .flags = ONE_ROW | MAY_BE_REFUSED \
     }
 #define REMOVE(id)                                           \
@@ -172,11 +174,13 @@ enum { STEPS_MAX = 24 };
         "ask-pg rebuild_stock " SLOT " 7 4", .rows = ROWS(1, {stock, "1000", "2000", "open", buyers}), \
                                              .flags = ONE_ROW                                          \
     }
-#define CHUNK_OF_2                                                                                 \
-    {"ask-pg rebuild_buyers " SLOT " 7 " NO_ID " 500", .rows = ROWS(2, {A, "alice"}, {B, "bob"})}, \
-    {                                                                                              \
-        "ask-redis rebuild_buyers 2 seckill:{7}:voucher seckill:{7}:buyers 4 alice " A " bob " B,  \
-            .reply = NUMBER(1), .flags = NO_OTHER_NUMBER                                           \
+#define CHUNK_OF_2                                                                                           \
+    {"ask-pg rebuild_buyers " SLOT " 7 " NO_ID " 500",                                                       \
+     .rows = ROWS(3, {A, "alice", A, "f"}, {B, "bob", B " 2 " KEY, "t"}, {C, "carl", C " 2", "f"})},         \
+    {                                                                                                        \
+        "ask-redis rebuild_buyers 3 seckill:{7}:voucher seckill:{7}:buyers seckill:{7}:repeats 4 2 alice " A \
+        " carl " C " 2 bob " B " 2 " KEY,                                                                    \
+            .reply = NUMBER(1), .flags = NO_OTHER_NUMBER                                                     \
     }
 #define NO_CHUNK                                                              \
     {                                                                         \
@@ -257,7 +261,7 @@ static const struct course {
       BEGIN,
       EMPTY_JOURNAL,
       {"ask-pg retire_voucher 7 " SLOT " 4", .rows = ROWS(1, {"t"}), .flags = ONE_ROW},
-      {"ask-redis retire 3 " KEYS " 4", .reply = NUMBER(1), .flags = NO_OTHER_NUMBER}},
+      {"ask-redis retire 4 " KEYS " seckill:{7}:repeats 4", .reply = NUMBER(1), .flags = NO_OTHER_NUMBER}},
      {"epoch", "begin", "journal", "retire", "remove"}},
     {"retire, and something is open",
      SK_REBUILD_RETIRE,
@@ -494,6 +498,8 @@ static void make_buyers(void)
         (void)snprintf(users[i], sizeof users[i], "user-%d", i);
         buyer_rows[i][0] = ids[i];
         buyer_rows[i][1] = users[i];
+        buyer_rows[i][2] = ids[i];
+        buyer_rows[i][3] = "f";
     }
 }
 
@@ -529,11 +535,11 @@ static void chunk_must_be_stored(size_t from, size_t to)
 {
     const struct asked *asked = course_asked();
     ck_assert_int_eq(asked->what, SK_SCRIPT_REBUILD_BUYERS);
-    ck_assert_int_eq(asked->argc, (int)(3 + 2 * (to - from)));
-    ck_assert_str_eq(asked->argv[2], "4");
+    ck_assert_int_eq(asked->argc, (int)(5 + 2 * (to - from)));
+    ck_assert_str_eq(asked->argv[3], "4");
     for (size_t i = from; i < to; i++) {
-        ck_assert_str_eq(asked->argv[3 + 2 * (i - from)], buyer_rows[i][1]);
-        ck_assert_str_eq(asked->argv[4 + 2 * (i - from)], buyer_rows[i][0]);
+        ck_assert_str_eq(asked->argv[5 + 2 * (i - from)], buyer_rows[i][1]);
+        ck_assert_str_eq(asked->argv[6 + 2 * (i - from)], buyer_rows[i][0]);
     }
 }
 

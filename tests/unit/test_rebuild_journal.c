@@ -83,7 +83,7 @@ enum { STEPS_MAX = 16 };
     {                                                                        \
         "ask-redis XRANGE " JOURNAL " - + COUNT " count, .reply = EMPTY_LIST \
     }
-#define PLACE(ids, users) "ask-pg place_orders " SLOT " 7 4 {" ids "} {" users "} null"
+#define PLACE(ids, users) "ask-pg place_orders " SLOT " 7 4 {" ids "} {" users "} null null null"
 #define PLACED(n)   \
     {               \
         n, "placed" \

@@ -165,10 +165,10 @@ START_TEST(redis_is_asked_again_for_the_same_orders)
     lose(2);
     const struct asked *asked = &fake_redis.asked[0];
     ck_assert_int_eq(asked->what, SK_SCRIPT_PLACE_ORDERS);
-    ck_assert_str_eq(asked->argv[5], "again");
-    ck_assert_str_eq(asked->argv[9], "user-1");
-    ck_assert_str_eq(asked->argv[10], ids[1]);
-    ck_assert_str_eq(asked->argv[12], ids[2]);
+    ck_assert_str_eq(asked->argv[6], "again");
+    ck_assert_str_eq(asked->argv[11], "user-1");
+    ck_assert_str_eq(asked->argv[12], ids[1]);
+    ck_assert_str_eq(asked->argv[14], ids[2]);
     ck_assert(!sk_regrant_idle(regrant));
     ANSWER("8", "pp");
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SCRIPT_CALLS), 1);
@@ -255,7 +255,7 @@ START_TEST(without_a_clear_answer_orders_wait)
     const struct sk_reply error = ERROR("OOM");
     redis_answers(&error);
     RUN_UNTIL(fake_redis.count > fake_redis.answered);
-    ck_assert_int_eq(fake_redis.asked[fake_redis.answered].argc, 9 + 2 * 3); // all of them, each time
+    ck_assert_int_eq(fake_redis.asked[fake_redis.answered].argc, 11 + 2 * 3); // all of them, each time
     ck_assert_int_eq(rebuilds, 3);
     ANSWER("8", "ppp");
     ck_assert_uint_eq(added, 3);
@@ -313,15 +313,16 @@ START_TEST(at_the_end_what_waits_is_refused)
     ck_assert_int_eq(asked->what, SK_STATEMENT_REFUSE_ORDERS);
     ck_assert_str_eq(asked->argv[3], "{\"user-1\",\"user-2\"}");
     ck_assert_str_eq(asked->argv[4], "{GRANT_LOST,GRANT_LOST}");
+    ck_assert_str_eq(asked->argv[5], "{1,1}");
     ck_assert(!sk_regrant_idle(regrant));
     pg_answers(&two_refused);
     ck_assert(sk_regrant_idle(regrant));
     ck_assert_uint_eq(left, 2);
     ck_assert_uint_eq(told_count, 2);
     ck_assert_int_eq(told[0].verdict, SK_VERDICT_SOLD_OUT);
-    ck_assert_uint_eq(own->refused_count, 2); // goes to Redis with the end of the entry
-    ck_assert_str_eq(own->refused.data, "return");
-    ck_assert_str_eq(own->refused.data + sizeof "return", ids[1]);
+    ck_assert_uint_eq(own->correction_count, 2); // goes to Redis with the end of the entry
+    ck_assert_str_eq(own->corrections.data, "1");
+    ck_assert_str_eq(own->corrections.data + sizeof "1", ids[1]);
     ck_assert_uint_eq(fake_redis.count, 1); // Redis was not asked again
 }
 END_TEST
@@ -343,7 +344,7 @@ START_TEST(at_the_end_an_answer_still_counts)
     ck_assert_uint_eq(fake_redis.count, 1);
     pg_answers(&one);
     ck_assert_int_eq(told[told_count - 1].verdict, SK_VERDICT_PLACED);
-    ck_assert_uint_eq(own->refused_count, 2);
+    ck_assert_uint_eq(own->correction_count, 2);
 }
 END_TEST
 
@@ -380,7 +381,7 @@ START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
     sk_regrant_give_up(regrant);
     RUN_UNTIL(sk_regrant_idle(regrant));
     ck_assert_uint_eq(left, 2);
-    ck_assert_uint_eq(loose->refused_count, 0);
+    ck_assert_uint_eq(loose->correction_count, 0);
     ck_assert_uint_eq(fake_pg.count, 0);
     sk_entry_forget(loose);
 }
@@ -389,7 +390,7 @@ END_TEST
 START_TEST(batches_have_their_bound_and_closing_forgets)
 {
     lose(6);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 9 + 2 * 4);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 11 + 2 * 4);
     redis_answers(NULL);
     fake_redis.down = true;
     ck_assert(!sk_regrant_idle(regrant));

@@ -47,6 +47,10 @@ HANDLER(inspect)
 HANDLER(rebuild)
 HANDLER(settlement)
 HANDLER(letters)
+HANDLER(admin_vouchers)
+HANDLER(admin_orders)
+HANDLER(admin_events)
+HANDLER(order_events)
 HANDLER(requeue)
 HANDLER(write_off)
 HANDLER(health)
@@ -182,7 +186,10 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/orders/" ORDER, "order", STORES);
     must_come_to(SK_METHOD_GET, "/vouchers", "vouchers", STORES);
     must_come_to(SK_METHOD_GET, "/vouchers/7", "voucher", STORES);
-    must_come_to(SK_METHOD_GET, "/admin/vouchers", "vouchers", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers", "admin_vouchers", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/orders", "admin_orders", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/events", "order_events", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers/7/audit", "admin_events", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "rebuild", REBUILD);
@@ -250,6 +257,9 @@ START_TEST(methods_that_are_not_allowed)
         {"/vouchers/7", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers", "GET, HEAD, POST", SK_METHOD_OTHER},
         {"/admin/vouchers/7", "GET, HEAD", SK_METHOD_POST},
+        {"/admin/orders", "GET, HEAD", SK_METHOD_POST},
+        {"/admin/events", "GET, HEAD", SK_METHOD_POST},
+        {"/admin/vouchers/7/audit", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/reconcile", "POST", SK_METHOD_GET},
         {"/admin/vouchers/7/settlement", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/dead-letters", "GET, HEAD", SK_METHOD_POST},
@@ -310,6 +320,9 @@ START_TEST(what_is_checked_first)
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 401);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/x", 401);
     must_be_refused(SK_METHOD_GET, "/admin/vouchersx", 401);
+    must_be_refused(SK_METHOD_GET, "/admin/orders", 401);
+    must_be_refused(SK_METHOD_GET, "/admin/events", 401);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/audit", 401);
     must_be_refused(SK_METHOD_GET, "/admin/voucher", 404);
     token = "Bearer reader-token-0001";
     must_be_refused(SK_METHOD_POST, "/admin/vouchers/x/reconcile", 403);
@@ -358,7 +371,13 @@ START_TEST(admins_have_roles)
             must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", 3100);
             ck_assert_str_eq(sk_call_of(&asked)->by, rows[i].by);
             must_come_to(SK_METHOD_GET, "/admin/vouchers/7/x", "not_found", 0);
+            must_come_to(SK_METHOD_GET, "/admin/orders", "admin_orders", 3100);
+            must_come_to(SK_METHOD_GET, "/admin/events", "order_events", 3100);
+            must_come_to(SK_METHOD_GET, "/admin/vouchers/7/audit", "admin_events", 3100);
         } else {
+            must_be_refused(SK_METHOD_GET, "/admin/orders", 403);
+            must_be_refused(SK_METHOD_GET, "/admin/events", 403);
+            must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/audit", 403);
             must_be_refused(SK_METHOD_GET, "/admin/vouchers/7", 403);
             must_be_refused(SK_METHOD_GET, "/admin/vouchers/7/x", 403);
         }

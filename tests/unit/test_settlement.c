@@ -5,21 +5,31 @@
 #include "params.h"
 #include "stack.h"
 
-#define LIVE "018bcfe5-6800-7000-8000-0123456789ab"
+#define LIVE  "018bcfe5-6800-7000-8000-0123456789ab"
+#define FIRST "018bcfe5-6800-7000-8000-0123456789ac"
 
 START_TEST(each_word_has_its_meaning)
 {
     static const char *const words[][ROW_COLUMNS] = {
-        {"1", "placed"},   {"2", "already_placed"}, {"3", "ended", LIVE}, {"4", "duplicate", LIVE},
-        {"5", "sold_out"}, {"6", "stale"},          {"7", "clash"},
+        {"1", "placed", NULL, NULL, "1700000000001"},
+        {"2", "already_placed"},
+        {"3", "ended", LIVE},
+        {"4", "duplicate", LIVE},
+        {"5", "repeated", LIVE, FIRST},
+        {"6", "reused", NULL, FIRST},
+        {"7", "sold_out"},
+        {"8", "stale"},
+        {"9", "clash"},
     };
-    const struct sk_rows rows = {7, words};
-    for (size_t row = 0; row < 7; row++) {
+    const struct sk_rows rows = {9, words};
+    for (size_t row = 0; row < 9; row++) {
         size_t n = 99;
-        const char *live_id = "";
-        ck_assert_uint_eq(sk_settlement_read(&rows, row, &n, &live_id), row);
+        struct sk_settlement_more more = {"", "", 1};
+        ck_assert_uint_eq(sk_settlement_read(&rows, row, &n, &more), row);
         ck_assert_uint_eq(n, row);
-        ck_assert_pstr_eq(live_id, words[row][2]);
+        ck_assert_pstr_eq(more.live_id, words[row][2]);
+        ck_assert_pstr_eq(more.first_id, words[row][3]);
+        ck_assert_int_eq(more.created_ms, row == 0 ? 1700000000001 : 0);
     }
 }
 END_TEST

@@ -89,19 +89,27 @@ START_TEST(an_order_id_has_a_form)
     static const struct {
         struct sk_reply reply;
         bool good;
+        unsigned quantity;
     } rows[] = {
-        {TEXT("00000000-0000-7000-8000-00000000000a"), true},
-        {TEXT("00000000-0000-7000-8000-00000000000A"), false},
-        {TEXT("00000000-0000-7000-8000-0000000000000"), false},
-        {{.kind = REPLY_TEXT, .text = "00000000-0000-7000-8000-00000000000a\0", .len = 37}, false},
-        {TEXT("x"), false},
-        {TEXT(""), false},
-        {NUMBER(1), false},
-        {NIL, false},
+        {TEXT("00000000-0000-7000-8000-00000000000a"), true, 1},
+        {TEXT("00000000-0000-7000-8000-00000000000a 3"), true, 3},
+        {TEXT("00000000-0000-7000-8000-00000000000a 3 0123456789abcdef"), true, 3},
+        {TEXT("00000000-0000-7000-8000-00000000000a 1001"), true, 1},
+        {TEXT("00000000-0000-7000-8000-00000000000a x"), true, 1},
+        {TEXT("00000000-0000-7000-8000-00000000000ax"), false, 1},
+        {TEXT("00000000-0000-7000-8000-00000000000A"), false, 1},
+        {TEXT("00000000-0000-7000-8000-0000000000000"), false, 1},
+        {{.kind = REPLY_TEXT, .text = "00000000-0000-7000-8000-00000000000a\0", .len = 37}, false, 1},
+        {TEXT("x"), false, 1},
+        {TEXT(""), false, 1},
+        {NUMBER(1), false, 1},
+        {NIL, false, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char id[SK_UUID_SIZE] = "before";
-        ck_assert_msg(sk_trust_order_id(&rows[i].reply, 7, id) == rows[i].good, "row %zu", i);
+        unsigned quantity;
+        ck_assert_msg(sk_trust_order(&rows[i].reply, 7, id, &quantity) == rows[i].good, "row %zu", i);
+        ck_assert_uint_eq(quantity, rows[i].quantity);
         ck_assert_str_eq(id, rows[i].good ? "00000000-0000-7000-8000-00000000000a" : "");
     }
 }

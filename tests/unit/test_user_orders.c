@@ -3,11 +3,12 @@
 
 #include "user_orders.h"
 
-enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64 };
+enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64, TEXT_SIZE = 512 };
 
 #define USER         "alice"
 #define ORDER_B      "00000000-0000-7000-8000-00000000000b"
 #define ORDER_C      "00000000-0000-7000-8000-00000000000c"
+#define ORDER_D      "00000000-0000-7000-8000-00000000000d"
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 // ---- stand-in of the watch ----
@@ -35,6 +36,11 @@ static void setup(void)
     busy_are_all = true;
 }
 
+static void ask_orders(uint64_t ticket)
+{
+    sk_user_orders(&control, USER, &(struct sk_page_asked){.limit = SK_PAGE_MOST}, ticket);
+}
+
 typedef const char *const rows_t[ROW_COLUMNS];
 
 static void answer_buyer(size_t i, const char *id)
@@ -50,18 +56,20 @@ START_TEST(a_list_has_what_is_settled_and_what_is_pending)
     static const rows_t rows[] = {{ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, NULL, "8"}};
     busy[1] = a_segment(sale.catalogue, OTHER);
     busy_count = 2;
-    sk_user_orders(&control, USER, 1);
+    ask_orders(1);
     ck_assert_uint_eq(fake_pg.count, 0); // Redis first: what it has lost by then, PostgreSQL has
     ck_assert_str_eq(fake_redis.asked[0].argv[1], "seckill:{7}:buyers");
     answer_buyer(1, ORDER_B); // in the wrong order
     answer_buyer(0, ORDER_C);
     const struct asked *asked = the_statement(SK_STATEMENT_LIST_ORDERS);
     ck_assert_str_eq(asked->argv[0], USER);
-    ck_assert_str_eq(asked->argv[1], "{" ORDER_C "," ORDER_B "}");
-    ck_assert_str_eq(asked->argv[2], "{7,8}");
+    ck_assert_ptr_null(asked->argv[1]);
+    ck_assert_str_eq(asked->argv[2], "101");
+    ck_assert_str_eq(asked->argv[3], "{" ORDER_C "," ORDER_B "}");
+    ck_assert_str_eq(asked->argv[4], "{7,8}");
     pg_answers(&(const struct sk_rows){2, rows});
     must_be_shown(1, "{\"orders\":[{\"id\":\"c\"},{\"id\":\"" ORDER_B "\",\"voucher_id\":\"8\",\"user_id\":\"" USER
-                     "\",\"status\":\"pending\"}],\"complete\":true}");
+                     "\",\"quantity\":1,\"status\":\"pending\"}],\"complete\":true}");
 }
 END_TEST
 
@@ -69,17 +77,17 @@ START_TEST(only_what_is_a_users_is_asked_about)
 {
     busy[1] = a_segment(sale.catalogue, OTHER);
     busy_count = 2;
-    sk_user_orders(&control, USER, 1);
+    ask_orders(1);
     answer_buyer(0, NULL);
     answer_buyer(1, ORDER_B);
     const struct asked *asked = the_statement(SK_STATEMENT_LIST_ORDERS);
-    ck_assert_str_eq(asked->argv[1], "{" ORDER_B "}");
-    ck_assert_str_eq(asked->argv[2], "{8}");
+    ck_assert_str_eq(asked->argv[3], "{" ORDER_B "}");
+    ck_assert_str_eq(asked->argv[4], "{8}");
     pg_answers(&no_rows);
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
     busy_count = 0; // nothing is under way
-    sk_user_orders(&control, USER, 1);
-    ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[1], "{}");
+    ask_orders(1);
+    ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[3], "{}");
     pg_answers(&no_rows);
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
     ck_assert_uint_eq(fake_redis.count, 2);
@@ -92,20 +100,20 @@ START_TEST(a_list_that_may_lack_something_says_so)
     busy_are_all = false;
     for (busy_count = 1; busy_count < BUSY_MAX; busy_count++)
         busy[busy_count] = a_segment(sale.catalogue, 100 + (int64_t)busy_count);
-    sk_user_orders(&control, USER, 1);
+    ask_orders(1);
     ck_assert_uint_eq(fake_redis.count, BUSY_MAX);
     for (size_t i = 0; i < BUSY_MAX; i++)
         answer_buyer(i, i == BUSY_MAX - 1 ? ORDER_B : NULL);
-    ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[2], "{163}");
+    ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[4], "{163}");
     pg_answers(&no_rows);
     must_be_shown(1, "{\"orders\":[],\"complete\":false}");
     busy_are_all = true;
     busy_count = 1;
-    sk_user_orders(&control, USER, 1);
+    ask_orders(1);
     redis_answers(&damage);
     pg_answers(&no_rows);
     must_be_shown(1, "{\"orders\":[],\"complete\":false}");
-    sk_user_orders(&control, USER, 1);
+    ask_orders(1);
     answer_buyer(fake_redis.answered, NULL);
     pg_answers(&no_rows);
     must_be_shown(1, "{\"orders\":[],\"complete\":true}");
@@ -116,18 +124,18 @@ START_TEST(half_a_list_is_none)
 {
     busy[1] = a_segment(sale.catalogue, OTHER);
     busy_count = 2;
-    sk_user_orders(&control, USER, 1);
+    ask_orders(1);
     answer_buyer(0, ORDER_B);
     redis_answers_at(1, NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(fake_pg.count, 0);
     fake_redis.down = true;
-    sk_user_orders(&control, USER, 1);
+    ask_orders(1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     fake_redis.down = false;
     fake_stores_forget();
-    sk_user_orders(&control, USER, 1);
-    sk_user_orders(&control, USER, 2);
+    ask_orders(1);
+    ask_orders(2);
     answer_buyer(0, NULL);
     redis_answers_at(1, NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
@@ -136,11 +144,11 @@ START_TEST(half_a_list_is_none)
     pg_answers(&no_rows);
     must_be_shown(2, "{\"orders\":[],\"complete\":true}");
     busy_count = 0;
-    sk_user_orders(&control, USER, 1);
+    ask_orders(1);
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     fake_pg.down = true;
-    sk_user_orders(&control, USER, 1);
+    ask_orders(1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
 END_TEST
@@ -153,12 +161,82 @@ START_TEST(what_is_no_order_id_is_not_asked_about)
                                          "00000000-0000-7000-8000-0000000000000"};
     for (size_t i = 0; i < COUNT(forged); i++) {
         const struct sk_reply field = TEXT(forged[i]);
-        sk_user_orders(&control, USER, 1);
+        ask_orders(1);
         redis_answers(&field);
-        ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[1], "{}");
+        ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[3], "{}");
         pg_answers(&no_rows);
         must_be_shown(1, "{\"orders\":[],\"complete\":true}");
     }
+}
+END_TEST
+
+// ---- pages ----
+
+static void ask_page(unsigned limit, const char *cursor, uint64_t ticket)
+{
+    sk_user_orders(&control, USER, &(struct sk_page_asked){.limit = limit, .cursor = cursor}, ticket);
+}
+
+// The first one has what is pending, whatever its limit; the others need no Redis.
+START_TEST(a_list_goes_on_where_it_ended)
+{
+    static const rows_t first[] = {
+        {ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, "{\"id\":\"b\"}", "8"}, {ORDER_D, NULL, "8"}};
+    static const rows_t second[] = {{ORDER_B, "{\"id\":\"b\"}", "8"}};
+    char cursor[SK_CURSOR_SIZE], expected[TEXT_SIZE];
+    ask_page(1, NULL, 1);
+    answer_buyer(0, ORDER_D);
+    ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_ORDERS)->argv[2], "2");
+    pg_answers(&(const struct sk_rows){3, first});
+    (void)snprintf(expected, sizeof expected,
+                   "{\"orders\":[{\"id\":\"c\"},{\"id\":\"" ORDER_D "\",\"voucher_id\":\"8\",\"user_id\":\"" USER
+                   "\",\"quantity\":1,\"status\":\"pending\"}],\"complete\":true,\"next\":\"%s\"}",
+                   told_next);
+    must_be_shown(1, expected);
+    (void)snprintf(cursor, sizeof cursor, "%s", told_next);
+    fake_redis.down = true;
+    ask_page(1, cursor, 1);
+    const struct asked *asked = the_statement(SK_STATEMENT_LIST_ORDERS);
+    ck_assert_str_eq(asked->argv[1], ORDER_C);
+    ck_assert_str_eq(asked->argv[2], "2");
+    ck_assert_str_eq(asked->argv[3], "{}");
+    pg_answers(&(const struct sk_rows){1, second});
+    must_be_shown(1, "{\"orders\":[{\"id\":\"b\"}],\"complete\":true}");
+    ck_assert_str_eq(told_next, "");
+}
+END_TEST
+
+START_TEST(the_same_page_is_asked_for_once)
+{
+    char cursor[SK_CURSOR_SIZE], other[SK_CURSOR_SIZE];
+    struct sk_position position = sk_position_of_uuid(ORDER_C);
+    sk_cursor_put(cursor, SK_CURSOR_ORDERS, USER, &position);
+    position = sk_position_of_uuid(ORDER_B);
+    sk_cursor_put(other, SK_CURSOR_ORDERS, USER, &position);
+    ask_page(1, cursor, 1);
+    ask_page(1, cursor, 2); // shares a second round
+    ask_page(1, cursor, 3);
+    ask_page(2, cursor, 4);
+    ask_page(1, other, 5);
+    ck_assert_uint_eq(fake_pg.count, 3);
+    for (int i = 0; i < 4; i++)
+        pg_answers(&no_rows);
+    for (uint64_t ticket = 1; ticket <= 5; ticket++)
+        must_be_told(ticket, SK_VERDICT_FOUND);
+    ck_assert_uint_eq(fake_pg.count, 4);
+}
+END_TEST
+
+START_TEST(a_cursor_of_another_list_is_refused)
+{
+    char cursor[SK_CURSOR_SIZE];
+    struct sk_position position = sk_position_of_uuid(ORDER_C);
+    sk_cursor_put(cursor, SK_CURSOR_ORDERS, "mallory", &position);
+    ask_page(1, cursor, 1);
+    must_be_told(1, SK_VERDICT_BAD_PARAMETER);
+    ask_page(1, "", 1);
+    must_be_told(1, SK_VERDICT_BAD_PARAMETER);
+    ck_assert_uint_eq(fake_pg.count + fake_redis.count, 0);
 }
 END_TEST
 
@@ -168,7 +246,7 @@ END_TEST
 static void converse(void)
 {
     static const rows_t list[] = {{ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, NULL, "8"}};
-    sk_user_orders(&control, USER, 1);
+    ask_orders(1);
     while (stores_wait()) {
         if (fake_pg.answered < fake_pg.count)
             pg_answers(&(const struct sk_rows){2, list});
@@ -192,6 +270,9 @@ int main(void)
     tcase_add_test(tcase, a_list_that_may_lack_something_says_so);
     tcase_add_test(tcase, half_a_list_is_none);
     tcase_add_test(tcase, what_is_no_order_id_is_not_asked_about);
+    tcase_add_test(tcase, a_list_goes_on_where_it_ended);
+    tcase_add_test(tcase, the_same_page_is_asked_for_once);
+    tcase_add_test(tcase, a_cursor_of_another_list_is_refused);
     tcase_add_test(tcase, every_allocation_may_fail);
     return harness_main(tcase, CK_FORK);
 }

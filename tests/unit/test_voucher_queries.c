@@ -1,6 +1,7 @@
 // Questions about vouchers: what they cost when a crowd asks, when ids are made up, and what the admin sees.
 #include "fake_control.h"
 
+#include "voucher_list.h"
 #include "voucher_queries.h"
 
 enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, BESIDE_MAX = 16, CROWD = 1000, ALLOCATIONS_MAX = 40 };
@@ -12,14 +13,24 @@ typedef const char *const rows_t[ROW_COLUMNS];
 
 static const rows_t voucher_rows[] = {{"7", "0", "1", "{\"id\":\"7\"}"}};
 static const struct sk_rows one_voucher = {1, voucher_rows};
-static const rows_t list_rows[] = {{"[{\"id\":\"7\"}]"}};
-static const struct sk_rows list = {1, list_rows};
+static const rows_t list_rows[] = {{"7", "{\"id\":\"7\"}"}, {"6", "{\"id\":\"6\"}"}};
+static const struct sk_rows list = {2, list_rows};
 
 static void setup(void)
 {
     control_setup();
     (void)a_segment(sale.catalogue, VOUCHER);
     fake_follow.newest_id = NEWEST;
+}
+
+static void ask_page(unsigned limit, const char *cursor, uint64_t ticket)
+{
+    sk_list_vouchers(&control, &(struct sk_page_asked){.limit = limit, .cursor = cursor}, ticket);
+}
+
+static void ask_list(uint64_t ticket)
+{
+    ask_page(SK_PAGE_MOST, NULL, ticket);
 }
 
 // The document after the server's time.
@@ -67,7 +78,7 @@ START_TEST(what_is_kept_lasts_a_second)
     sk_query_voucher(&control, VOUCHER, 1);
     pg_answers(&one_voucher);
     ck_assert_uint_eq(voucher->shown.until_ms, uv_now(&loop) + 1000);
-    sk_query_vouchers(&control, 2);
+    ask_list(2);
     pg_answers(&list);
     ck_assert_uint_eq(control.list.until_ms, uv_now(&loop) + 1000);
 }
@@ -76,15 +87,94 @@ END_TEST
 START_TEST(the_list_costs_a_statement_a_second)
 {
     for (int times = 1; times <= 2; times++) {
-        sk_query_vouchers(&control, 1);
+        ask_list(1);
         (void)the_statement(SK_STATEMENT_LIST_VOUCHERS);
         pg_answers(&list);
-        must_show(1, "\"vouchers\":[{\"id\":\"7\"}]}");
-        sk_query_vouchers(&control, 2);
-        must_show(2, "\"vouchers\":[{\"id\":\"7\"}]}");
+        must_show(1, "\"vouchers\":[{\"id\":\"7\"},{\"id\":\"6\"}]}");
+        ask_list(2);
+        must_show(2, "\"vouchers\":[{\"id\":\"7\"},{\"id\":\"6\"}]}");
         ck_assert_uint_eq(fake_pg.count, (size_t)times);
         a_second_passes();
     }
+}
+END_TEST
+
+// What is kept says where the next page begins, too.
+START_TEST(a_long_list_is_kept_with_its_next_page)
+{
+    static const rows_t rows[SK_PAGE_MOST + 1] = {[0 ... SK_PAGE_MOST] = {"7", "{}"}};
+    char next[SK_CURSOR_SIZE];
+    struct sk_position last = {.first = 7};
+    sk_cursor_put(next, SK_CURSOR_VOUCHERS, "", &last);
+    for (uint64_t ticket = 1; ticket <= 2; ticket++) {
+        ask_list(ticket);
+        if (ticket == 1)
+            pg_answers(&(const struct sk_rows){SK_PAGE_MOST + 1, rows});
+        must_be_told(ticket, SK_VERDICT_FOUND);
+        ck_assert_str_eq(told_next, next);
+        ck_assert_ptr_nonnull(strstr(told_document, next));
+    }
+    a_second_passes();
+    ask_list(1);
+    pg_answers(&list); // most have gone
+    must_be_told(1, SK_VERDICT_FOUND);
+    ask_list(1);
+    must_be_told(1, SK_VERDICT_FOUND);
+    ck_assert_str_eq(told_next, "");
+}
+END_TEST
+
+START_TEST(other_pages_are_asked_for_a_few_at_a_time)
+{
+    enum { PAGES_MAX = 16 };
+    for (int times = 0; times < 2; times++) { // the places are given back
+        fake_stores_forget();
+        for (unsigned i = 1; i <= PAGES_MAX; i++)
+            ask_page(i, NULL, i);
+        const struct asked *asked = the_statement(SK_STATEMENT_LIST_VOUCHERS);
+        ck_assert_str_eq(asked->argv[0], "open");
+        ck_assert_ptr_null(asked->argv[1]);
+        ck_assert_str_eq(asked->argv[2], "2");
+        ask_page(1, NULL, 20); // shares one that is under way
+        ask_page(50, NULL, 21);
+        must_be_told(21, SK_VERDICT_OVERLOADED);
+        ask_list(22); // the usual one is not counted
+        sk_list_admin_vouchers(&control, "paused", &(struct sk_page_asked){.limit = 5}, 23);
+        ck_assert_uint_eq(fake_pg.count, PAGES_MAX + 2);
+        ck_assert_str_eq(fake_pg.asked[PAGES_MAX + 1].argv[0], "paused");
+        while (fake_pg.answered < fake_pg.count)
+            pg_answers(fake_pg.answered % 2 == 0 ? &list : NULL);
+        for (uint64_t i = 1; i <= PAGES_MAX; i++)
+            must_be_told(i, i % 2 == 1 ? SK_VERDICT_FOUND : SK_VERDICT_UNAVAILABLE);
+        must_be_told(20, SK_VERDICT_FOUND);
+        must_be_told(22, SK_VERDICT_FOUND);
+        must_be_told(23, SK_VERDICT_UNAVAILABLE);
+        a_second_passes();
+    }
+}
+END_TEST
+
+START_TEST(a_page_of_vouchers_goes_on_where_the_last_one_ended)
+{
+    char cursor[SK_CURSOR_SIZE], expected[TEXT_SIZE];
+    ask_page(1, NULL, 1);
+    pg_answers(&list);
+    (void)snprintf(expected, sizeof expected, "\"vouchers\":[{\"id\":\"7\"}],\"next\":\"%s\"}", told_next);
+    must_show(1, expected);
+    (void)snprintf(cursor, sizeof cursor, "%s", told_next);
+    ask_page(1, cursor, 1);
+    ck_assert_str_eq(the_statement(SK_STATEMENT_LIST_VOUCHERS)->argv[1], "7");
+    pg_answers(&no_rows);
+    must_show(1, "\"vouchers\":[]}");
+    sk_list_admin_vouchers(&control, NULL, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+    must_be_told(1, SK_VERDICT_BAD_PARAMETER);
+    sk_list_admin_vouchers(&control, NULL, &(struct sk_page_asked){.limit = 1}, 1);
+    ck_assert_ptr_null(the_statement(SK_STATEMENT_LIST_VOUCHERS)->argv[0]);
+    pg_answers(&list);
+    must_be_told(1, SK_VERDICT_FOUND);
+    (void)snprintf(cursor, sizeof cursor, "%s", told_next);
+    sk_list_admin_vouchers(&control, "open", &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+    must_be_told(1, SK_VERDICT_BAD_PARAMETER); // filtered in another way
 }
 END_TEST
 
@@ -93,7 +183,7 @@ START_TEST(without_postgres_nothing_is_shown)
     sk_query_voucher(&control, VOUCHER, 1);
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    sk_query_vouchers(&control, 1);
+    ask_list(1);
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     sk_query_inspect(&control, VOUCHER, 1);
@@ -102,7 +192,7 @@ START_TEST(without_postgres_nothing_is_shown)
     fake_pg.down = true;
     sk_query_voucher(&control, VOUCHER, 1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
-    sk_query_vouchers(&control, 1);
+    ask_list(1);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
 END_TEST
@@ -268,7 +358,7 @@ static void ask_voucher(void)
 
 static void ask_vouchers(void)
 {
-    sk_query_vouchers(&control, 1);
+    ask_list(1);
 }
 
 static void ask_inspect(void)
@@ -338,6 +428,9 @@ int main(void)
     tcase_add_test(tcase, a_crowd_costs_a_statement_a_second);
     tcase_add_test(tcase, what_is_kept_lasts_a_second);
     tcase_add_test(tcase, the_list_costs_a_statement_a_second);
+    tcase_add_test(tcase, a_long_list_is_kept_with_its_next_page);
+    tcase_add_test(tcase, other_pages_are_asked_for_a_few_at_a_time);
+    tcase_add_test(tcase, a_page_of_vouchers_goes_on_where_the_last_one_ended);
     tcase_add_test(tcase, without_postgres_nothing_is_shown);
     tcase_add_test(tcase, a_voucher_that_has_gone_from_postgres_is_unknown);
     tcase_add_test(tcase, a_newer_id_waits_for_the_next_look);

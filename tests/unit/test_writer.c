@@ -319,11 +319,12 @@ START_TEST(a_part_is_of_one_segment_and_one_epoch_and_a_batch_has_its_bound)
     must_ask_pg_of_many("{1,2,3}", "{7,7,1}", "{2,1,1}", "{\"user-1\",\"user-2\",\"user-4\",\"user-5\"}",
                         "{10-1,10-1,NULL}");
     ck_assert_str_eq(fake_pg.asked[0].argv[0], "{9842,5649,1584}");
-    OUTCOMES({NULL, "placed", NULL, "2"}, {NULL, "placed", NULL, "1"}, {"1", "placed", NULL, "3"}); // in any order
+    OUTCOMES({NULL, "placed", NULL, NULL, NULL, "2"}, {NULL, "placed", NULL, NULL, NULL, "1"},
+             {"1", "placed", NULL, NULL, NULL, "3"}); // in any order
     ck_assert_uint_eq(told_count, 4);
     must_ask_pg_of_many("{1,3}", "{8,1}", "{1,3}", "{\"user-3\",\"user-6\",\"user-7\",\"user-8\"}", "{10-2,NULL}");
-    OUTCOMES({NULL, "placed", NULL, "1"}, {"3", "placed", NULL, "2"}, {"1", "sold_out", NULL, "2"},
-             {"2", "placed", NULL, "2"});
+    OUTCOMES({NULL, "placed", NULL, NULL, NULL, "1"}, {"3", "placed", NULL, NULL, NULL, "2"},
+             {"1", "sold_out", NULL, NULL, NULL, "2"}, {"2", "placed", NULL, NULL, NULL, "2"});
     must_be_told(6, SK_VERDICT_SOLD_OUT);
     must_be_told(8, SK_VERDICT_PLACED);
     must_ask_pg("3", "1", "{\"user-9\",\"user-10\"}"); // one part alone
@@ -335,10 +336,17 @@ START_TEST(a_part_is_of_one_segment_and_one_epoch_and_a_batch_has_its_bound)
 END_TEST
 
 static const char *const misfits[][4][ROW_COLUMNS] = {
-    {{NULL, "placed", NULL, "1"}},                                                          // one part of three
-    {{NULL, "placed", NULL, "1"}, {NULL, "placed", NULL, "2"}, {"1", "placed", NULL, "0"}}, // no such part
-    {{NULL, "placed", NULL, "1"}, {NULL, "placed", NULL, "2"}, {"1", "placed", NULL, "4"}},
-    {{NULL, "placed", NULL, "1"}, {NULL, "placed", NULL, "2"}, {"1", "placed", NULL, "3"}, {"1", "placed", NULL, "3"}},
+    {{NULL, "placed", NULL, NULL, NULL, "1"}}, // one part of three
+    {{NULL, "placed", NULL, NULL, NULL, "1"},
+     {NULL, "placed", NULL, NULL, NULL, "2"},
+     {"1", "placed", NULL, NULL, NULL, "0"}}, // no such part
+    {{NULL, "placed", NULL, NULL, NULL, "1"},
+     {NULL, "placed", NULL, NULL, NULL, "2"},
+     {"1", "placed", NULL, NULL, NULL, "4"}},
+    {{NULL, "placed", NULL, NULL, NULL, "1"},
+     {NULL, "placed", NULL, NULL, NULL, "2"},
+     {"1", "placed", NULL, NULL, NULL, "3"},
+     {"1", "placed", NULL, NULL, NULL, "3"}},
 };
 
 // What failed is found by writing each part alone. The others are written, and share again.
@@ -370,7 +378,7 @@ START_TEST(a_shared_batch_that_failed_is_parted)
     grant(entry_of(1, "10-3"), 6, 1, false);
     OUTCOMES({NULL, "placed"});
     must_ask_pg_of_many("{3,1}", "{7,7}", "{1,1}", "{\"user-5\",\"user-6\"}", "{10-2,10-3}");
-    OUTCOMES({NULL, "placed", NULL, "1"}, {NULL, "placed", NULL, "2"});
+    OUTCOMES({NULL, "placed", NULL, NULL, NULL, "1"}, {NULL, "placed", NULL, NULL, NULL, "2"});
     RUN_UNTIL(fake_pg.count > fake_pg.answered);
     must_ask_pg("2", "7", "{\"user-2\"}");
     OUTCOMES({NULL, "placed"});
@@ -392,7 +400,7 @@ START_TEST(a_shared_batch_that_is_lost_is_written_again)
     must_ask_pg_of_many("{1,2}", "{7,7}", "{1,1}", "{\"user-1\",\"user-2\"}", "{10-1,10-1}");
     memcpy(again, fake_pg.asked[1].argv[4] + 1, SK_UUID_CHARS);
     ck_assert_mem_eq(first, again, SK_UUID_CHARS);
-    OUTCOMES({NULL, "placed", NULL, "1"}, {NULL, "stale", NULL, "2"});
+    OUTCOMES({NULL, "placed", NULL, NULL, NULL, "1"}, {NULL, "stale", NULL, NULL, NULL, "2"});
     ck_assert_uint_eq(told_count, 1);
     ck_assert_uint_eq(stale_count, 1);
     stale[0]->epoch = 8;
@@ -488,23 +496,24 @@ START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
         "seckill:{1}:voucher",
         "seckill:{1}:buyers",
         "seckill:{1}:journal",
+        "seckill:{1}:repeats",
         "10-1",
         "200", //
-        "return",
+        "1",
         ids[0],
         "user-1",
         live, //
-        "drop",
+        "0",
         ids[2],
         "user-3",
         "", //
-        "return",
+        "1",
         ids[3],
         "user-4",
         "", //
     };
     ck_assert_int_eq(asked->what, SK_SCRIPT_SETTLE_ENTRY);
-    ck_assert_int_eq(asked->keys, 3);
+    ck_assert_int_eq(asked->keys, 4);
     ck_assert_int_eq(asked->argc, (int)(sizeof words / sizeof words[0]));
     for (int i = 0; i < asked->argc; i++)
         ck_assert_str_eq(asked->argv[i], words[i]);
@@ -520,9 +529,9 @@ START_TEST(refusals_of_several_batches_gather_in_their_entry)
     ck_assert_uint_eq(fake_redis.count, 0);
     OUTCOMES({"1", "placed"}, {"2", "sold_out"});
     ck_assert_uint_eq(fake_redis.count, 1);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 5 + 2 * 4);
-    ck_assert_str_eq(fake_redis.asked[0].argv[7], "user-1");
-    ck_assert_str_eq(fake_redis.asked[0].argv[11], "user-6");
+    ck_assert_int_eq(fake_redis.asked[0].argc, 6 + 2 * 4);
+    ck_assert_str_eq(fake_redis.asked[0].argv[8], "user-1");
+    ck_assert_str_eq(fake_redis.asked[0].argv[12], "user-6");
 }
 END_TEST
 
@@ -581,7 +590,7 @@ START_TEST(entries_of_another_redis_process_are_not_dropped)
     OUTCOMES({"1", "placed"}, {"2", "sold_out"});
     ck_assert_uint_eq(fake_redis.count, 1);
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY); // the correction looks for itself
-    ck_assert_str_eq(fake_redis.asked[0].argv[3], "");
+    ck_assert_str_eq(fake_redis.asked[0].argv[4], "");
 }
 END_TEST
 
@@ -978,7 +987,7 @@ START_TEST(the_largest_entry_refused_as_a_whole_can_be_settled)
     pg_answers(&result);
     ck_assert_uint_eq(fake_redis.count, 1);
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 5 + 4 * LARGEST);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 6 + 4 * LARGEST);
 }
 END_TEST
 

@@ -1,0 +1,184 @@
+// Each list is one statement. Nothing is shared between askers: admins are few.
+#include "admin_lists.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STATUS_SIZE = 16 };
+
+struct admin_list {
+    struct sk_talk talk;
+    struct sk_page page;
+    int64_t voucher_id;
+    char status[STATUS_SIZE];                                  // empty: any
+    char from[SK_PARAM_NUMBER_SIZE], to[SK_PARAM_NUMBER_SIZE]; // the same
+};
+
+static void orders_start(struct sk_talk *talk);
+static void orders_on_rows(void *arg, const struct sk_result *result);
+static void admin_events_start(struct sk_talk *talk);
+static void admin_events_on_rows(void *arg, const struct sk_result *result);
+static void order_events_start(struct sk_talk *talk);
+static void order_events_on_rows(void *arg, const struct sk_result *result);
+
+// False: there are no rows, and the talk has ended.
+static bool admin_list_add(struct admin_list *list, const struct sk_result *result, const char *name,
+                           const struct sk_page_columns *columns)
+{
+    struct sk_talk *talk = &list->talk;
+    if (result->rows == NULL) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return false;
+    }
+    sk_buf_printf(&talk->body, "{\"%s\":[", name);
+    sk_page_add(&list->page, &talk->body, result->rows, sk_rows_count(result->rows), columns);
+    sk_buf_puts(&talk->body, "]");
+    return true;
+}
+
+// ---- orders ----
+
+bool sk_order_status_valid(const char *status)
+{
+    static const char *const all[] = {"unpaid", "paid", "cancelled", "expired", "refused", "refunded"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (strcmp(status, all[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void orders_put_time(char out[SK_PARAM_NUMBER_SIZE], const int64_t *unix_ms)
+{
+    out[0] = '\0';
+    if (unix_ms != NULL)
+        (void)sk_params_number(out, *unix_ms);
+}
+
+void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
+                        const struct sk_page_asked *ask, uint64_t ticket)
+{
+    char scope[SK_CURSOR_SCOPE_MAX + 1], from[SK_PARAM_NUMBER_SIZE], to[SK_PARAM_NUMBER_SIZE];
+    struct sk_page page;
+    const char *status = filter->status == NULL ? "" : filter->status;
+    SK_ASSERT(filter->status == NULL || sk_order_status_valid(status));
+    orders_put_time(from, filter->from);
+    orders_put_time(to, filter->to);
+    (void)snprintf(scope, sizeof scope, "%" PRId64 ":%s:%s:%s", filter->voucher_id, status, from, to);
+    if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_ORDERS, scope, ask, ticket))
+        return;
+    struct admin_list *list = sk_talk_new(control, ticket, NULL, sizeof *list, orders_start);
+    if (list == NULL)
+        return;
+    list->page = page;
+    list->voucher_id = filter->voucher_id;
+    (void)snprintf(list->status, sizeof list->status, "%s", status);
+    memcpy(list->from, from, sizeof from);
+    memcpy(list->to, to, sizeof to);
+    sk_talk_start(&list->talk);
+}
+
+static const char *orders_or_null(const char *text)
+{
+    return text[0] == '\0' ? NULL : text;
+}
+
+static void orders_start(struct sk_talk *talk)
+{
+    struct admin_list *list = (struct admin_list *)talk;
+    char voucher[SK_PARAM_NUMBER_SIZE], segment[SK_PARAM_NUMBER_SIZE], before[SK_UUID_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(voucher, list->voucher_id),
+                            orders_or_null(list->status),
+                            orders_or_null(list->from),
+                            orders_or_null(list->to),
+                            sk_params_number(segment, list->page.after.part),
+                            sk_page_id(&list->page, before),
+                            sk_page_most(&list->page, most)};
+    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_ALL_ORDERS, 7, params, orders_on_rows);
+}
+
+static void orders_on_rows(void *arg, const struct sk_result *result)
+{
+    enum { ID, DOCUMENT, SEGMENT };
+    static const struct sk_page_columns columns = {.part = SEGMENT, .first = ID, .document = DOCUMENT, .behind = true};
+    struct admin_list *list = arg;
+    if (admin_list_add(list, result, "orders", &columns))
+        sk_page_end(&list->page, &list->talk);
+}
+
+// ---- what operators did ----
+
+void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
+                          uint64_t ticket)
+{
+    char scope[SK_PARAM_NUMBER_SIZE];
+    struct sk_page page;
+    if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_EVENTS, sk_params_number(scope, voucher_id), ask, ticket))
+        return;
+    struct admin_list *list = sk_talk_new(control, ticket, NULL, sizeof *list, admin_events_start);
+    if (list == NULL)
+        return;
+    list->page = page;
+    list->voucher_id = voucher_id;
+    sk_talk_start(&list->talk);
+}
+
+static void admin_events_start(struct sk_talk *talk)
+{
+    struct admin_list *list = (struct admin_list *)talk;
+    char voucher[SK_PARAM_NUMBER_SIZE], tx[SK_PARAM_NUMBER_SIZE], seq[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(voucher, list->voucher_id), sk_page_first(&list->page, tx),
+                            sk_page_second(&list->page, seq), sk_page_most(&list->page, most)};
+    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_ADMIN_EVENTS, 4, params, admin_events_on_rows);
+}
+
+static const struct sk_page_columns event_columns = {.first = 0, .second = 1, .document = 2};
+
+static void admin_events_on_rows(void *arg, const struct sk_result *result)
+{
+    struct admin_list *list = arg;
+    if (admin_list_add(list, result, "events", &event_columns))
+        sk_page_end(&list->page, &list->talk);
+}
+
+// ---- the feed ----
+
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket)
+{
+    struct sk_page page;
+    if (!sk_page_begin(&page, control, SK_CURSOR_ORDER_EVENTS, "", ask, ticket))
+        return;
+    struct admin_list *list = sk_talk_new(control, ticket, NULL, sizeof *list, order_events_start);
+    if (list == NULL)
+        return;
+    list->page = page;
+    sk_talk_start(&list->talk);
+}
+
+static void order_events_start(struct sk_talk *talk)
+{
+    struct admin_list *list = (struct admin_list *)talk;
+    char tx[SK_PARAM_NUMBER_SIZE], seq[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_page_first(&list->page, tx), sk_page_second(&list->page, seq),
+                            sk_params_number(most, list->page.limit)};
+    sk_talk_ask_pg(talk, SK_STATEMENT_ORDER_EVENTS, 3, params, order_events_on_rows);
+}
+
+// A reader goes on behind the last event, also when there is no later one yet.
+static void order_events_on_rows(void *arg, const struct sk_result *result)
+{
+    struct admin_list *list = arg;
+    struct sk_page_columns columns = event_columns;
+    columns.ids = true;
+    if (!admin_list_add(list, result, "events", &columns))
+        return;
+    struct sk_position last = list->page.after;
+    size_t count = sk_rows_count(result->rows);
+    if (count > 0) {
+        last.first = (uint64_t)sk_rows_number(result->rows, count - 1, columns.first);
+        last.second = (uint64_t)sk_rows_number(result->rows, count - 1, columns.second);
+    }
+    sk_cursor_put(list->page.next, list->page.kind, list->page.scope, &last);
+    sk_page_end(&list->page, &list->talk);
+}

@@ -1,0 +1,100 @@
+// The statements differ in their columns only; what they are is said in a table beside each list. The cursor of a page
+// is made of the last row that it shows, which is read, not counted.
+#include "page.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool page_is_of_uuids(const struct sk_page *page)
+{
+    return page->kind == SK_CURSOR_ORDERS || page->kind == SK_CURSOR_ADMIN_ORDERS;
+}
+
+bool sk_page_begin(struct sk_page *page, const struct sk_control *control, enum sk_cursor_kind kind, const char *scope,
+                   const struct sk_page_asked *ask, uint64_t ticket)
+{
+    const struct sk_sale *sale = control->sale;
+    SK_ASSERT(ask->limit >= 1 && ask->limit <= SK_PAGE_MOST);
+    *page = (struct sk_page){.kind = kind, .limit = ask->limit, .first = ask->cursor == NULL};
+    (void)snprintf(page->scope, sizeof page->scope, "%s", scope);
+    if (page->first || sk_cursor_read(ask->cursor, kind, scope, &page->after))
+        return true;
+    sale->on_outcome(sale->arg, ticket, &(struct sk_outcome){.verdict = SK_VERDICT_BAD_PARAMETER});
+    return false;
+}
+
+const char *sk_page_most(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE])
+{
+    return sk_params_number(out, page->limit + 1);
+}
+
+const char *sk_page_first(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE])
+{
+    return sk_params_number(out, (int64_t)page->after.first);
+}
+
+const char *sk_page_second(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE])
+{
+    return sk_params_number(out, (int64_t)page->after.second);
+}
+
+const char *sk_page_id(const struct sk_page *page, char out[SK_UUID_SIZE])
+{
+    if (page->first)
+        return NULL;
+    sk_position_put_uuid(&page->after, out);
+    return out;
+}
+
+// ---- rows ----
+
+static void page_put_cursor(const struct sk_page *page, const struct sk_rows *rows, size_t row,
+                            const struct sk_page_columns *columns, char out[SK_CURSOR_SIZE])
+{
+    struct sk_position position = {.first = (uint64_t)sk_rows_number(rows, row, columns->first)};
+    if (page_is_of_uuids(page))
+        position = sk_position_of_uuid(sk_rows_text(rows, row, columns->first));
+    if (columns->second > 0)
+        position.second = (uint64_t)sk_rows_number(rows, row, columns->second);
+    if (columns->part > 0)
+        position.part = (uint16_t)sk_rows_number(rows, row, columns->part);
+    sk_cursor_put(out, page->kind, page->scope, &position);
+}
+
+void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_rows *rows, size_t count,
+                 const struct sk_page_columns *columns)
+{
+    size_t shown = 0;
+    char cursor[SK_CURSOR_SIZE];
+    for (; shown < count && shown < page->limit; shown++) {
+        const char *document = sk_rows_text(rows, shown, columns->document);
+        if (document == NULL)
+            break;
+        if (shown > 0)
+            sk_buf_puts(body, ",");
+        if (columns->ids) {
+            page_put_cursor(page, rows, shown, columns, cursor);
+            sk_buf_printf(body, "{\"id\":\"%s\",%s", cursor, document + 1);
+        } else {
+            sk_buf_puts(body, document);
+        }
+    }
+    if (shown == count)
+        return;
+    if (columns->behind && sk_rows_text(rows, shown, columns->document) == NULL)
+        page_put_cursor(page, rows, shown, columns, page->next);
+    else if (shown > 0)
+        page_put_cursor(page, rows, shown - 1, columns, page->next);
+}
+
+void sk_page_end(const struct sk_page *page, struct sk_talk *talk)
+{
+    const char *next = page->next[0] == '\0' ? NULL : page->next;
+    if (next != NULL)
+        sk_buf_printf(&talk->body, ",\"next\":\"%s\"", next);
+    sk_buf_puts(&talk->body, "}");
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND,
+                                 .document = talk->body.data,
+                                 .next = page->kind == SK_CURSOR_ORDER_EVENTS ? NULL : next};
+    sk_talk_end_with(talk, &outcome);
+}

@@ -1,0 +1,361 @@
+// Lists over HTTP: pages lead on to each other, and what is no page of the list is refused.
+#include <check.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "books.h"
+#include "http.h"
+#include "stack.h"
+#include "stores.h"
+
+enum { STOCK = 100, PATH_SIZE = 512, CURSOR_SIZE = 64, IDS_SIZE = 8192 };
+
+#define ADMIN "Authorization: Bearer admin-token-of-the-tests\r\n"
+#define ALICE "X-User-Id: alice\r\n"
+#define BOB   "X-User-Id: bob\r\n"
+
+static struct service *service;
+static struct http_reply reply;
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+static void start(void)
+{
+    service = service_start(NULL);
+}
+
+static int get(const char *path, const char *headers)
+{
+    return http_ask(service, "GET", path, headers, NULL, &reply);
+}
+
+// One page: adds the member `name` of its rows, and a blank after each, to `ids`; gives the next page's cursor, or "".
+static int read_page(const char *path, const char *headers, const char *list, const char *name, char *ids,
+                     char cursor[CURSOR_SIZE])
+{
+    json_t *row;
+    size_t i;
+    ck_assert_msg(get(path, headers) == 200, "%s: %d %s", path, reply.status, reply.body);
+    json_t *json = json_loads(reply.body, JSON_REJECT_DUPLICATES, NULL), *rows = json_object_get(json, list);
+    ck_assert_msg(json_is_array(rows), "%s: %s", path, reply.body);
+    json_array_foreach(rows, i, row)
+    {
+        const char *id = json_string_value(json_object_get(row, name));
+        ck_assert_msg(id != NULL, "%s: %s", path, reply.body);
+        size_t len = strlen(ids);
+        ck_assert_int_lt(snprintf(ids + len, IDS_SIZE - len, "%s ", id), (int)(IDS_SIZE - len));
+    }
+    const char *next = json_string_value(json_object_get(json, "next"));
+    (void)snprintf(cursor, CURSOR_SIZE, "%s", next == NULL ? "" : next);
+    int count = (int)json_array_size(rows);
+    json_decref(json);
+    return count;
+}
+
+// The target that the answer's Link names as the next page; false: it has none.
+static bool next_of(char path[PATH_SIZE])
+{
+    char link[HTTP_FIELD_SIZE];
+    if (!http_header(&reply, "Link", link))
+        return false;
+    char *end = strchr(link, '>');
+    ck_assert_msg(link[0] == '<' && end != NULL && strcmp(end, ">; rel=\"next\"") == 0, "%s", link);
+    (void)snprintf(path, PATH_SIZE, "%.*s", (int)(end - link - 1), link + 1);
+    return true;
+}
+
+// Goes through a list, from link to link, and returns how many pages it has. `path` ends with what takes another
+// parameter.
+static int read_list(const char *path, const char *headers, const char *list, const char *name, int limit,
+                     char ids[IDS_SIZE])
+{
+    char page[PATH_SIZE], cursor[CURSOR_SIZE];
+    int pages = 0, count;
+    ids[0] = '\0';
+    (void)snprintf(page, sizeof page, "%slimit=%d", path, limit);
+    do {
+        count = read_page(page, headers, list, name, ids, cursor);
+        ck_assert_int_le(count, limit);
+        ck_assert(count == limit || cursor[0] == '\0');
+        pages++;
+        ck_assert(next_of(page) == (cursor[0] != '\0'));
+        ck_assert_ptr_nonnull(strstr(page, cursor));
+    } while (cursor[0] != '\0');
+    return pages;
+}
+
+// All that one column of a statement gives, in its order.
+static void must_be_all(const char *ids, const char *sql)
+{
+    static char expected[IDS_SIZE];
+    db_text(expected, sizeof expected,
+            "SELECT coalesce(string_agg(id::text || ' ', '' ORDER BY n), '') FROM"
+            " (SELECT id, row_number() OVER () AS n FROM (%s) made (id)) rows",
+            sql);
+    ck_assert_str_eq(ids, expected);
+}
+
+START_TEST(a_users_orders_come_in_pages)
+{
+    enum { MADE = 7 };
+    char voucher[VOUCHER_ID_SIZE], cursor[CURSOR_SIZE], path[PATH_SIZE], ids[IDS_SIZE] = "";
+    for (int i = 0; i < MADE; i++) {
+        voucher_on_sale(service, STOCK, voucher);
+        http_must_buy(service, voucher, "alice");
+        http_must_buy(service, voucher, "bob");
+    }
+    ck_assert_int_eq(read_list("/orders?", ALICE, "orders", "id", 3, ids), 3);
+    must_be_all(ids, "SELECT id FROM voucher_order WHERE user_id = 'alice' ORDER BY id DESC");
+    ck_assert_int_eq(read_list("/orders?", ALICE, "orders", "id", MADE, ids), 1);
+    ck_assert_int_eq(read_list("/orders?", ALICE, "orders", "id", 100, ids), 1);
+
+    // With orders under way: these are on the first page, beyond its limit.
+    ids[0] = '\0';
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    ck_assert_int_eq(http_buy_async(service, voucher, "alice", &reply), 202);
+    ck_assert_int_eq(read_page("/orders?limit=3", ALICE, "orders", "status", ids, cursor), 4);
+    ck_assert_str_eq(ids, "unpaid unpaid unpaid pending ");
+    (void)snprintf(path, sizeof path, "/orders?limit=100&cursor=%s", cursor);
+    ids[0] = '\0';
+    ck_assert_int_eq(read_page(path, ALICE, "orders", "status", ids, cursor), MADE - 3);
+    ck_assert_ptr_null(strstr(ids, "pending"));
+    db_let_orders_go();
+
+    get(path, BOB); // a cursor of hers
+    http_must_be_problem(&reply, 422, "BAD_PARAMETER");
+    get(path, "");
+    http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(vouchers_come_in_pages)
+{
+    static const char *const states[] = {"open", "paused", "closed", "retired"};
+    char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE], path[PATH_SIZE], sql[PATH_SIZE], next[CURSOR_SIZE] = "";
+    for (int i = 0; i < 10; i++)
+        voucher_on_sale(service, STOCK, voucher);
+    db_run("UPDATE seckill_voucher SET state = 'closed' WHERE id %% 3 = 0 AND state = 'open'");
+    (void)read_list("/vouchers?", "", "vouchers", "id", 3, ids);
+    must_be_all(ids, "SELECT id FROM seckill_voucher WHERE state = 'open' ORDER BY id DESC");
+    ids[0] = '\0';
+    (void)read_page("/vouchers", "", "vouchers", "id", ids, next); // as a crowd asks
+    must_be_all(ids, "SELECT id FROM seckill_voucher WHERE state = 'open' ORDER BY id DESC LIMIT 100");
+    (void)read_list("/admin/vouchers?", ADMIN, "vouchers", "id", 3, ids);
+    must_be_all(ids, "SELECT id FROM seckill_voucher ORDER BY id DESC");
+    for (size_t i = 0; i < 4; i++) {
+        (void)snprintf(path, sizeof path, "/admin/vouchers?state=%s&", states[i]);
+        (void)snprintf(sql, sizeof sql, "SELECT id FROM seckill_voucher WHERE state = '%s' ORDER BY id DESC",
+                       states[i]);
+        (void)read_list(path, ADMIN, "vouchers", "id", 3, ids);
+        must_be_all(ids, sql);
+    }
+    get("/vouchers?limit=2", "");
+    char server_time[HTTP_FIELD_SIZE];
+    ck_assert(http_member(&reply, "server_time", server_time));
+}
+END_TEST
+
+START_TEST(an_admin_sees_a_vouchers_orders)
+{
+    char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE], path[PATH_SIZE], sql[PATH_SIZE], now[64], user[16];
+    voucher_on_sale(service, STOCK, voucher);
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(user, sizeof user, "user-%d", i);
+        http_must_buy(service, voucher, user);
+    }
+    db_text(now, sizeof now, "SELECT rfc3339(now() + interval '1 ms')");
+    (void)snprintf(sql, sizeof sql, "SELECT id FROM voucher_order WHERE voucher_id = %s ORDER BY id DESC", voucher);
+    (void)snprintf(path, sizeof path, "/admin/orders?voucher=%s&", voucher);
+    ck_assert_int_eq(read_list(path, ADMIN, "orders", "id", 2, ids), 3);
+    must_be_all(ids, sql);
+    (void)snprintf(path, sizeof path, "/admin/orders?voucher=%s&status=unpaid&from=2026-01-01T00:00:00Z&to=%s&",
+                   voucher, now);
+    ck_assert_int_eq(read_list(path, ADMIN, "orders", "id", 2, ids), 3);
+    must_be_all(ids, sql);
+    (void)snprintf(path, sizeof path, "/admin/orders?voucher=%s&from=%s&", voucher, now);
+    ck_assert_int_eq(read_list(path, ADMIN, "orders", "id", 2, ids), 1);
+    ck_assert_str_eq(ids, "");
+    (void)snprintf(path, sizeof path, "/admin/orders?voucher=%s&from=2026-01-01T00%%3A00%%3A00%%2B08:00&", voucher);
+    ck_assert_int_eq(read_list(path, ADMIN, "orders", "id", 2, ids), 3);
+    must_be_all(ids, sql);
+    (void)snprintf(path, sizeof path, "/admin/orders?voucher=%s&status=paid&", voucher);
+    (void)read_list(path, ADMIN, "orders", "id", 2, ids);
+    ck_assert_str_eq(ids, "");
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(letters_come_in_pages)
+{
+    char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE], path[PATH_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    (void)snprintf(path, sizeof path, "/admin/vouchers/%s/dead-letters?", voucher);
+    ck_assert_int_eq(read_list(path, ADMIN, "dead_letters", "id", 2, ids), 1);
+    db_run("INSERT INTO dead_letter (slot, voucher_id, journal_id, raw, reason)"
+           " SELECT slot, voucher_id, n || '-1', '', 'why' FROM seckill_segment, generate_series(1, 5) n"
+           "  WHERE voucher_id = %s",
+           voucher);
+    ck_assert_int_eq(read_list(path, ADMIN, "dead_letters", "id", 2, ids), 3);
+    must_be_all(ids, "SELECT id FROM dead_letter ORDER BY id");
+    db_run("DELETE FROM dead_letter");
+}
+END_TEST
+
+START_TEST(the_operators_record_and_the_feed_are_read)
+{
+    char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE] = "", path[PATH_SIZE], cursor[CURSOR_SIZE], after[CURSOR_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    db_run("INSERT INTO admin_event (by_whom, what, voucher_id) SELECT 'root', 'what-' || n, %s FROM"
+           " generate_series(1, 5) n",
+           voucher);
+    (void)snprintf(path, sizeof path, "/admin/vouchers/%s/audit?", voucher);
+    (void)read_list(path, ADMIN, "events", "what", 2, ids);
+    ck_assert_ptr_nonnull(strstr(ids, "what-1 what-2 what-3 what-4 what-5 "));
+
+    http_must_buy(service, voucher, "alice");
+    db_run("INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom, why)"
+           " SELECT slot, voucher_id, id, 'paid', 'shop', 'why-' || n FROM voucher_order, generate_series(1, 5) n"
+           "  WHERE voucher_id = %s",
+           voucher);
+    ids[0] = '\0';
+    ck_assert_int_eq(read_page("/admin/events?limit=3", ADMIN, "events", "why", ids, cursor), 3);
+    (void)snprintf(path, sizeof path, "/admin/events?limit=3&after=%s", cursor);
+    ck_assert_int_eq(read_page(path, ADMIN, "events", "why", ids, cursor), 2);
+    ck_assert_str_eq(ids, "why-1 why-2 why-3 why-4 why-5 ");
+    char page[PATH_SIZE];
+    ck_assert(!next_of(page));                // the feed has no last page
+    for (int times = 0; times < 2; times++) { // at its end the feed leads to itself
+        (void)snprintf(path, sizeof path, "/admin/events?after=%s", cursor);
+        ck_assert_int_eq(read_page(path, ADMIN, "events", "why", ids, after), 0);
+        ck_assert_str_eq(after, cursor);
+    }
+    ids[0] = '\0';
+    (void)read_page("/admin/events?limit=3", ADMIN, "events", "id", ids, cursor); // an event's id is a place, too
+    (void)snprintf(path, sizeof path, "/admin/events?limit=1&after=%.36s", ids);
+    ids[0] = '\0';
+    (void)read_page(path, ADMIN, "events", "why", ids, cursor);
+    ck_assert_str_eq(ids, "why-2 ");
+    db_run("TRUNCATE order_event");
+    ck_assert_int_eq(read_page("/admin/events", ADMIN, "events", "id", ids, cursor), 0);
+    ck_assert_uint_eq(strlen(cursor), 36); // also before there is any
+}
+END_TEST
+
+START_TEST(what_is_no_page_is_refused)
+{
+    static const char *const lists[][2] = {
+        {"/orders?", ALICE},
+        {"/vouchers?", ""},
+        {"/admin/vouchers?", ADMIN},
+        {"/admin/orders?voucher=1&", ADMIN},
+        {"/admin/events?", ADMIN},
+        {"/admin/vouchers/1/dead-letters?", ADMIN},
+        {"/admin/vouchers/1/audit?", ADMIN},
+    };
+    static const char *const bad[] = {
+        "limit=0",
+        "limit=101",
+        "limit=1000000000",
+        "limit=18446744073709551617",
+        "limit=-1",
+        "limit=1.0",
+        "limit=1e1",
+        "limit=x",
+        "limit=",
+        "limit",
+        "limit=01",
+        "limit=1&limit=1",
+        "%s=",
+        "%s=x",
+        "%s=AgAAAAAAAAAAAAcAAAAAAAAAAA92rby9-EYP",
+        "%s=AgAAAAAAAAAAAAcAAAAAAAAAAA92rby9-EY",
+        "%s=AgAAAAAAAAAAAAcAAAAAAAAAAA92rby9-EYOA",
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        const char *cursor = strstr(lists[i][0], "events") != NULL ? "after" : "cursor";
+        for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+            char path[PATH_SIZE], asked[PATH_SIZE];
+            const char *rest = strncmp(bad[k], "%s", 2) == 0 ? bad[k] + 2 : NULL;
+            (void)snprintf(asked, sizeof asked, "%s%s", rest == NULL ? bad[k] : cursor, rest == NULL ? "" : rest);
+            (void)snprintf(path, sizeof path, "%s%s", lists[i][0], asked);
+            (void)get(path, lists[i][1]);
+            ck_assert_msg(http_is_problem(&reply, 422, "BAD_PARAMETER"), "%s: %d %s", path, reply.status, reply.body);
+        }
+        (void)get(lists[i][0], lists[i][1]); // without any it is a list
+        ck_assert_int_eq(reply.status, 200);
+    }
+    static const char *const filters[] = {
+        "/admin/vouchers?state=x",
+        "/admin/vouchers?state=",
+        "/admin/vouchers?state=Open",
+        "/admin/vouchers?state=open&state=open",
+        "/admin/orders",
+        "/admin/orders?voucher=",
+        "/admin/orders?voucher=0",
+        "/admin/orders?voucher=x",
+        "/admin/orders?voucher=9223372036854775808",
+        "/admin/orders?voucher=1&voucher=2",
+        "/admin/orders?voucher=1&status=",
+        "/admin/orders?voucher=1&status=pending",
+        "/admin/orders?voucher=1&status=Paid",
+        "/admin/orders?voucher=1&from=",
+        "/admin/orders?voucher=1&from=1",
+        "/admin/orders?voucher=1&from=2026-11-11",
+        "/admin/orders?voucher=1&from=2026-11-11T00:00:00+08:00", // + is a blank
+        "/admin/orders?voucher=1&x=%zz",
+        "/admin/orders?voucher=1&to=x",
+        "/admin/orders?voucher=1&to=2026-11-11T00:00:00Z&to=2026-11-11T00:00:00Z",
+    };
+    for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
+        (void)get(filters[i], ADMIN);
+        ck_assert_msg(http_is_problem(&reply, 422, "BAD_PARAMETER"), "%s: %d %s", filters[i], reply.status, reply.body);
+    }
+}
+END_TEST
+
+START_TEST(a_cursor_belongs_to_its_filter)
+{
+    char voucher[VOUCHER_ID_SIZE], other[VOUCHER_ID_SIZE], path[PATH_SIZE], cursor[CURSOR_SIZE], ids[IDS_SIZE] = "";
+    voucher_on_sale(service, STOCK, voucher);
+    voucher_on_sale(service, STOCK, other);
+    http_must_buy(service, voucher, "alice");
+    http_must_buy(service, voucher, "bob");
+    (void)snprintf(path, sizeof path, "/admin/orders?limit=1&voucher=%s", voucher);
+    (void)read_page(path, ADMIN, "orders", "id", ids, cursor);
+    static const char *const filters[] = {"&status=unpaid", "&from=2026-01-01T00:00:00Z", "&to=2036-01-01T00:00:00Z"};
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof path, "/admin/orders?cursor=%s&voucher=%s%s", cursor, voucher, filters[i]);
+        (void)get(path, ADMIN);
+        http_must_be_problem(&reply, 422, "BAD_PARAMETER");
+    }
+    (void)snprintf(path, sizeof path, "/admin/orders?cursor=%s&voucher=%s", cursor, other);
+    (void)get(path, ADMIN);
+    http_must_be_problem(&reply, 422, "BAD_PARAMETER");
+    (void)snprintf(path, sizeof path, "/admin/orders?cursor=%s&voucher=%s", cursor, voucher);
+    ids[0] = '\0';
+    ck_assert_int_eq(read_page(path, ADMIN, "orders", "id", ids, cursor), 1); // the limit may change
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("lists");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, start, service_stop_all);
+    tcase_add_test(tcase, a_users_orders_come_in_pages);
+    tcase_add_test(tcase, vouchers_come_in_pages);
+    tcase_add_test(tcase, an_admin_sees_a_vouchers_orders);
+    tcase_add_test(tcase, letters_come_in_pages);
+    tcase_add_test(tcase, the_operators_record_and_the_feed_are_read);
+    tcase_add_test(tcase, what_is_no_page_is_refused);
+    tcase_add_test(tcase, a_cursor_belongs_to_its_filter);
+    return harness_main(tcase, CK_NOFORK);
+}

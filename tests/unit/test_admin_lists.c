@@ -1,0 +1,205 @@
+// What an admin reads in pages: which statement each list asks, and where its next page begins.
+#include "fake_control.h"
+
+#include "admin_lists.h"
+
+enum { VOUCHER = 7, TEXT_SIZE = 512 };
+
+#define ORDER_A "00000000-0000-7000-8000-00000000000a"
+#define ORDER_B "00000000-0000-7000-8000-00000000000b"
+#define ORDER_C "00000000-0000-7000-8000-00000000000c"
+
+typedef const char *const rows_t[ROW_COLUMNS];
+
+static char cursor[SK_CURSOR_SIZE];
+
+static const int64_t from_ms = 1700000000000, to_ms = 1800000000000;
+
+static void ask_orders(unsigned limit, const char *from)
+{
+    const struct sk_order_filter filter = {.voucher_id = VOUCHER, .status = "paid", .from = &from_ms, .to = &to_ms};
+    sk_list_all_orders(&control, &filter, &(struct sk_page_asked){.limit = limit, .cursor = from}, 1);
+}
+
+// The document that is shown, but for its end, which is the next page's cursor; that is kept.
+static void must_lead_on(const char *begin)
+{
+    char expected[TEXT_SIZE];
+    (void)snprintf(cursor, sizeof cursor, "%s", told_next);
+    (void)snprintf(expected, sizeof expected, "%s,\"next\":\"%s\"}", begin, cursor);
+    ck_assert_uint_eq(strlen(cursor), SK_CURSOR_CHARS);
+    must_be_shown(1, expected);
+}
+
+START_TEST(a_page_of_orders_goes_on_where_it_ended)
+{
+    static const rows_t first[] = {{ORDER_C, "{\"id\":\"c\"}", "0"}, {ORDER_B, "{\"id\":\"b\"}", "5"}};
+    static const rows_t looked[] = {{ORDER_B, "{\"id\":\"b\"}", "5"}, {ORDER_A, NULL, "6"}};
+    ask_orders(1, NULL);
+    const struct asked *asked = the_statement(SK_STATEMENT_LIST_ALL_ORDERS);
+    static const char *const expected[] = {"7", "paid", "1700000000000", "1800000000000", "0", NULL, "2"};
+    for (int i = 0; i < 7; i++)
+        ck_assert_pstr_eq(asked->argv[i], expected[i]);
+    pg_answers(&(const struct sk_rows){2, first}); // there is another one
+    must_lead_on("{\"orders\":[{\"id\":\"c\"}]");
+    ask_orders(1, cursor);
+    asked = the_statement(SK_STATEMENT_LIST_ALL_ORDERS);
+    ck_assert_str_eq(asked->argv[4], "0");
+    ck_assert_str_eq(asked->argv[5], ORDER_C);
+    pg_answers(&(const struct sk_rows){2, looked}); // it ends after it has looked at A, though its limit is not reached
+    must_lead_on("{\"orders\":[{\"id\":\"b\"}]");
+    ask_orders(100, cursor);
+    asked = the_statement(SK_STATEMENT_LIST_ALL_ORDERS);
+    ck_assert_str_eq(asked->argv[4], "6");
+    ck_assert_str_eq(asked->argv[5], ORDER_A);
+    pg_answers(&(const struct sk_rows){1, &looked[1]}); // it shows nothing, and is not the last
+    must_lead_on("{\"orders\":[]");
+    ask_orders(100, cursor);
+    pg_answers(&no_rows);
+    must_be_shown(1, "{\"orders\":[]}");
+}
+END_TEST
+
+START_TEST(what_is_not_filtered_is_not_said)
+{
+    sk_list_all_orders(&control, &(struct sk_order_filter){.voucher_id = VOUCHER},
+                       &(struct sk_page_asked){.limit = 100}, 1);
+    const struct asked *asked = the_statement(SK_STATEMENT_LIST_ALL_ORDERS);
+    for (int i = 1; i <= 3; i++)
+        ck_assert_ptr_null(asked->argv[i]);
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(a_cursor_belongs_to_its_filter)
+{
+    static const rows_t rows[] = {{ORDER_C, "{}", "0"}, {ORDER_B, "{}", "0"}};
+    struct sk_order_filter filter = {.voucher_id = VOUCHER, .status = "paid", .from = &from_ms, .to = &to_ms};
+    ask_orders(1, NULL);
+    pg_answers(&(const struct sk_rows){2, rows});
+    must_lead_on("{\"orders\":[{}]");
+    for (int i = 0; i < 5; i++) {
+        struct sk_order_filter other = filter;
+        if (i == 0)
+            other.voucher_id = VOUCHER + 1;
+        else if (i == 1)
+            other.status = NULL;
+        else if (i == 2)
+            other.from = NULL;
+        else if (i == 3)
+            other.to = &from_ms;
+        sk_list_all_orders(&control, &other, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+        if (i == 4)
+            pg_answers(&no_rows);
+        must_be_told(1, i == 4 ? SK_VERDICT_FOUND : SK_VERDICT_BAD_PARAMETER);
+    }
+}
+END_TEST
+
+START_TEST(statuses_are_those_of_rows)
+{
+    static const char *const good[] = {"unpaid", "paid", "cancelled", "expired", "refused", "refunded"};
+    static const char *const bad[] = {"", "pending", "Paid", "paid ", "to_refund"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        ck_assert(sk_order_status_valid(good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert(!sk_order_status_valid(bad[i]));
+}
+END_TEST
+
+START_TEST(the_operators_record_is_a_vouchers)
+{
+    static const rows_t rows[] = {{"741", "5", "{\"what\":\"paused\"}"}, {"742", "6", "{}"}};
+    sk_list_admin_events(&control, VOUCHER, &(struct sk_page_asked){.limit = 1}, 1);
+    const struct asked *asked = the_statement(SK_STATEMENT_LIST_ADMIN_EVENTS);
+    static const char *const expected[] = {"7", "0", "0", "2"};
+    for (int i = 0; i < 4; i++)
+        ck_assert_str_eq(asked->argv[i], expected[i]);
+    pg_answers(&(const struct sk_rows){2, rows});
+    must_lead_on("{\"events\":[{\"what\":\"paused\"}]");
+    sk_list_admin_events(&control, VOUCHER + 1, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+    must_be_told(1, SK_VERDICT_BAD_PARAMETER);
+    sk_list_admin_events(&control, VOUCHER, &(struct sk_page_asked){.limit = 1, .cursor = cursor}, 1);
+    asked = the_statement(SK_STATEMENT_LIST_ADMIN_EVENTS);
+    ck_assert_str_eq(asked->argv[1], "741");
+    ck_assert_str_eq(asked->argv[2], "5");
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+static void ask_events(unsigned limit, const char *after)
+{
+    sk_list_order_events(&control, &(struct sk_page_asked){.limit = limit, .cursor = after}, 1);
+}
+
+// It has no last page, and so no link to a next one: a client that follows links would never end.
+START_TEST(the_feed_always_says_where_to_go_on)
+{
+    static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}, {"742", "6", "{\"order_id\":\"b\"}"}};
+    char last[SK_CURSOR_SIZE], first[SK_CURSOR_SIZE], start[SK_CURSOR_SIZE], expected[TEXT_SIZE];
+    sk_cursor_put(start, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){0});
+    sk_cursor_put(first, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){.first = 741, .second = 5});
+    sk_cursor_put(last, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){.first = 742, .second = 6});
+    ask_events(2, NULL);
+    const struct asked *asked = the_statement(SK_STATEMENT_ORDER_EVENTS);
+    ck_assert_str_eq(asked->argv[0], "0");
+    ck_assert_str_eq(asked->argv[1], "0");
+    ck_assert_str_eq(asked->argv[2], "2");
+    pg_answers(&no_rows);
+    (void)snprintf(expected, sizeof expected, "{\"events\":[],\"next\":\"%s\"}", start);
+    ck_assert_str_eq(told_next, "");
+    must_be_shown(1, expected);
+    ask_events(2, start);
+    pg_answers(&(const struct sk_rows){2, rows});
+    (void)snprintf(
+        expected, sizeof expected,
+        "{\"events\":[{\"id\":\"%s\",\"order_id\":\"a\"},{\"id\":\"%s\",\"order_id\":\"b\"}],\"next\":\"%s\"}", first,
+        last, last);
+    ck_assert_str_eq(told_next, "");
+    must_be_shown(1, expected);
+    ask_events(2, last);
+    asked = the_statement(SK_STATEMENT_ORDER_EVENTS);
+    ck_assert_str_eq(asked->argv[0], "742");
+    ck_assert_str_eq(asked->argv[1], "6");
+    pg_answers(&no_rows);
+    (void)snprintf(expected, sizeof expected, "{\"events\":[],\"next\":\"%s\"}", last);
+    must_be_shown(1, expected);
+    ask_events(2, last);
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ask_events(2, "x");
+    must_be_told(1, SK_VERDICT_BAD_PARAMETER);
+}
+END_TEST
+
+// ---- memory that is short ----
+
+static void converse(void)
+{
+    static const rows_t orders[] = {{ORDER_C, "{}", "0"}, {ORDER_B, "{}", "0"}};
+    ask_orders(1, NULL);
+    while (stores_wait())
+        pg_answers(&(const struct sk_rows){2, orders});
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    must_survive_short_memory(converse, a_segment(sale.catalogue, VOUCHER)->voucher);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("admin lists");
+    tcase_add_checked_fixture(tcase, control_setup, control_teardown);
+    tcase_add_test(tcase, a_page_of_orders_goes_on_where_it_ended);
+    tcase_add_test(tcase, what_is_not_filtered_is_not_said);
+    tcase_add_test(tcase, a_cursor_belongs_to_its_filter);
+    tcase_add_test(tcase, statuses_are_those_of_rows);
+    tcase_add_test(tcase, the_operators_record_is_a_vouchers);
+    tcase_add_test(tcase, the_feed_always_says_where_to_go_on);
+    tcase_add_test(tcase, every_allocation_may_fail);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,125 @@
+// Cursors: each comes out as it went in, for its own list only, and nothing else is one.
+#include <stdio.h>
+#include <string.h>
+
+#include "cursor.h"
+#include "stack.h"
+
+#define ID            "018bcfe5-6800-7000-8000-0123456789ab"
+#define LAST_ID       "ffffffff-ffff-ffff-ffff-ffffffffffff"
+#define COUNT(array)  (sizeof(array) / sizeof(array)[0])
+#define POSITION(...) ((const struct sk_position){__VA_ARGS__})
+
+static bool is_same(const struct sk_position *a, const struct sk_position *b)
+{
+    return a->part == b->part && a->first == b->first && a->second == b->second;
+}
+
+START_TEST(a_cursor_comes_out_as_it_went_in)
+{
+    static const struct sk_position positions[] = {
+        {0, 0, 0}, {0, 1, 0}, {0, 0, 1}, {1023, 7, 9}, {65535, INT64_MAX, INT64_MAX},
+    };
+    for (int kind = SK_CURSOR_ORDERS; kind < SK_CURSOR_KINDS; kind++) {
+        for (size_t i = 0; i < COUNT(positions); i++) {
+            char text[SK_CURSOR_SIZE];
+            struct sk_position read = {1, 2, 3};
+            sk_cursor_put(text, (enum sk_cursor_kind)kind, "alice", &positions[i]);
+            ck_assert_uint_eq(strlen(text), SK_CURSOR_CHARS);
+            ck_assert_uint_eq(strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"),
+                              SK_CURSOR_CHARS);
+            ck_assert(sk_cursor_read(text, (enum sk_cursor_kind)kind, "alice", &read));
+            ck_assert(is_same(&read, &positions[i]));
+        }
+    }
+}
+END_TEST
+
+// They are kept by clients, and read by another version and another instance.
+START_TEST(a_cursor_is_what_it_was)
+{
+    char text[SK_CURSOR_SIZE];
+    sk_cursor_put(text, SK_CURSOR_VOUCHERS, "", &POSITION(0, 7, 0));
+    ck_assert_str_eq(text, "AgAAAAAAAAAAAAcAAAAAAAAAAA92rby9-EYO");
+    sk_cursor_put(text, SK_CURSOR_ORDER_EVENTS, "", &POSITION(0, 741, 12));
+    ck_assert_str_eq(text, "BwAAAAAAAAAAAuUAAAAAAAAADJ91ocGMLBpU");
+}
+END_TEST
+
+START_TEST(a_cursor_is_of_one_list_of_one_owner)
+{
+    char text[SK_CURSOR_SIZE];
+    struct sk_position read = {1, 2, 3};
+    sk_cursor_put(text, SK_CURSOR_ORDERS, "alice", &POSITION(0, 5, 6));
+    for (int kind = SK_CURSOR_ORDERS; kind < SK_CURSOR_KINDS; kind++) {
+        ck_assert(sk_cursor_read(text, (enum sk_cursor_kind)kind, "alice", &read) == (kind == SK_CURSOR_ORDERS));
+        ck_assert(!sk_cursor_read(text, (enum sk_cursor_kind)kind, "alicf", &read));
+        ck_assert(!sk_cursor_read(text, (enum sk_cursor_kind)kind, "alic", &read));
+        ck_assert(!sk_cursor_read(text, (enum sk_cursor_kind)kind, "", &read));
+    }
+    ck_assert(is_same(&read, &POSITION(0, 5, 6)));
+}
+END_TEST
+
+START_TEST(what_was_made_up_is_no_cursor)
+{
+    char text[SK_CURSOR_SIZE], changed[SK_CURSOR_SIZE + 1];
+    struct sk_position read = {1, 2, 3};
+    sk_cursor_put(text, SK_CURSOR_LETTERS, "7", &POSITION(0, 5, 0));
+    for (int i = 0; i < SK_CURSOR_CHARS; i++) {
+        for (int c = 0; c < 256; c++) { // also cut there, by a NUL
+            (void)snprintf(changed, sizeof changed, "%s", text);
+            changed[i] = (char)c;
+            ck_assert(sk_cursor_read(changed, SK_CURSOR_LETTERS, "7", &read) == (changed[i] == text[i]));
+        }
+    }
+    (void)snprintf(changed, sizeof changed, "%sA", text);
+    ck_assert(!sk_cursor_read(changed, SK_CURSOR_LETTERS, "7", &read));
+    ck_assert(!sk_cursor_read(text + 1, SK_CURSOR_LETTERS, "7", &read));
+    ck_assert(!sk_cursor_read("", SK_CURSOR_LETTERS, "7", &read));
+    ck_assert(is_same(&read, &POSITION(0, 5, 0)));
+}
+END_TEST
+
+// A number that PostgreSQL cannot take is none, though its check be right; of a UUID every bit is.
+START_TEST(positions_that_cannot_be_are_none)
+{
+    static const struct sk_position positions[] = {{0, UINT64_C(1) << 63, 0}, {0, 0, UINT64_MAX}};
+    for (size_t i = 0; i < COUNT(positions); i++) {
+        for (int kind = SK_CURSOR_ORDERS; kind < SK_CURSOR_KINDS; kind++) {
+            char text[SK_CURSOR_SIZE];
+            struct sk_position read;
+            bool is_uuid = kind == SK_CURSOR_ORDERS || kind == SK_CURSOR_ADMIN_ORDERS;
+            sk_cursor_put(text, (enum sk_cursor_kind)kind, "x", &positions[i]);
+            ck_assert(sk_cursor_read(text, (enum sk_cursor_kind)kind, "x", &read) == is_uuid);
+        }
+    }
+}
+END_TEST
+
+START_TEST(ids_are_positions)
+{
+    static const char *const ids[] = {ID, LAST_ID, "00000000-0000-0000-0000-000000000000"};
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        char id[SK_UUID_SIZE];
+        struct sk_position position = sk_position_of_uuid(ids[i]);
+        sk_position_put_uuid(&position, id);
+        ck_assert_str_eq(id, ids[i]);
+    }
+    struct sk_position position = sk_position_of_uuid(ID);
+    ck_assert_uint_eq(position.first, UINT64_C(0x018bcfe568007000));
+    ck_assert_uint_eq(position.second, UINT64_C(0x80000123456789ab));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("cursor");
+    tcase_add_test(tcase, a_cursor_comes_out_as_it_went_in);
+    tcase_add_test(tcase, a_cursor_is_what_it_was);
+    tcase_add_test(tcase, a_cursor_is_of_one_list_of_one_owner);
+    tcase_add_test(tcase, what_was_made_up_is_no_cursor);
+    tcase_add_test(tcase, positions_that_cannot_be_are_none);
+    tcase_add_test(tcase, ids_are_positions);
+    return harness_main(tcase, CK_FORK);
+}
