@@ -34,7 +34,7 @@ DECLARE
         'set_aside(integer, bigint, text, bytea, text, text),'
         'find_dead_letter(integer, bigint, bigint),'
         'write_off(integer, bigint, bigint), end_settled_letters(),'
-        'segment_accounts(integer[], bigint[]), rebuild_epoch(integer, bigint, bigint),'
+        'segment_accounts(integer[], bigint[]), settlement(bigint), rebuild_epoch(integer, bigint, bigint),'
         'rebuild_stock(integer, bigint, bigint), rebuild_buyers(integer, bigint, uuid, integer),'
         'begin_operation(bigint, bigint, text, bytea), end_operation(text, bigint, text, bytea, bigint),'
         'change_voucher(bigint, bigint, text, text, text, bigint, text, bigint, bigint, smallint, integer),'

@@ -41,6 +41,7 @@ struct sk_control {
     struct sk_uuid_gen keys;        // create.c
     struct sk_waiting *waiting;     // owned: requests that wait for an order's change
     struct sk_live *live;           // owned: listeners of vouchers
+    bool settling;                  // a settlement is being counted; settlement_report.c
 };
 
 struct sk_asker;

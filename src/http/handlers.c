@@ -144,6 +144,8 @@ static void handle_answer_outcome(const struct sk_context *context, struct sk_re
     case SK_VERDICT_FOUND:
         if (call->repeats)
             sk_answer_repeated(context->answers, request, call->order_id, outcome);
+        else if (call->type != NULL)
+            sk_answer_text(context->answers, request, call->type, outcome->document);
         else
             sk_answer_document(context->answers, request, outcome);
         break;

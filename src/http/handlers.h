@@ -36,6 +36,7 @@ struct sk_call {
     char order_id[SK_UUID_SIZE]; // of the path; or of the order, once one is accepted
     int64_t voucher_id, letter_id;
     int64_t if_match;   // OPERATE: the version that the change is meant for; 0: whichever it is
+    const char *type;   // of the document that is asked for, a constant; NULL: JSON
     uint16_t quantity;  // units that are asked for
     bool accepted;      // the order waits for its commit
     bool repeats;       // an order that came with the same Idempotency-Key: its first answer is given again
@@ -57,6 +58,7 @@ typedef void sk_handle(const struct sk_context *context, struct sk_request *requ
 
 sk_handle sk_handle_buy, sk_handle_order, sk_handle_voucher;
 sk_handle sk_handle_create, sk_handle_inspect, sk_handle_rebuild;
+sk_handle sk_handle_settlement;
 sk_handle sk_handle_requeue, sk_handle_write_off;
 sk_handle sk_handle_change, sk_handle_pause, sk_handle_resume, sk_handle_close, sk_handle_stock; // handle_operate.c
 sk_handle sk_handle_cancel, sk_handle_pay, sk_handle_refund; // handle_moves.c

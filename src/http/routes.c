@@ -72,6 +72,7 @@ static const struct route table[] = {
     {POST, OPERATE, "/admin/vouchers/{voucher}/close", NO_BODY, FOR_STORES, sk_handle_close},
     {POST, OPERATE, "/admin/vouchers/{voucher}/stock", JSON, FOR_STORES, sk_handle_stock},
     {POST, OPERATE, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, sk_handle_rebuild},
+    {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_STORES, sk_handle_settlement},
     {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, sk_handle_letters},
     {GET, READ, "/admin/vouchers/{voucher}/audit", NO_BODY, FOR_STORES, sk_handle_admin_events},
     {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, sk_handle_requeue},

@@ -55,6 +55,7 @@ HANDLER(pause)
 HANDLER(resume)
 HANDLER(close)
 HANDLER(stock)
+HANDLER(settlement)
 HANDLER(letters)
 HANDLER(admin_vouchers)
 HANDLER(admin_orders)
@@ -239,6 +240,7 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/close", "close", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/stock", "stock", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "rebuild", REBUILD);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers/7/settlement", "settlement", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/dead-letters", "letters", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/requeue", "requeue", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/write-off", "write_off", STORES);
@@ -311,6 +313,7 @@ START_TEST(methods_that_are_not_allowed)
         {"/admin/vouchers/7/pause", "POST", SK_METHOD_GET},
         {"/admin/vouchers/7/stock", "POST", SK_METHOD_PATCH},
         {"/admin/vouchers/7/reconcile", "POST", SK_METHOD_GET},
+        {"/admin/vouchers/7/settlement", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/dead-letters", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/dead-letters/8/requeue", "POST", SK_METHOD_GET},
         {"/admin/vouchers/7/dead-letters/8/write-off", "POST", SK_METHOD_GET},
