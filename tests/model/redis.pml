@@ -26,11 +26,11 @@ byte s_j_epoch[IDS];
 #endif
 #define CAN_RECOVER (r_state == OPEN && opened == process && !NO_JOURNAL)
 #define NO_PURCHASES (!journal[1] && !journal[2])
-#define NO_JOURNAL  (NO_PURCHASES && NO_RETURNS)
+#define NO_JOURNAL   (NO_PURCHASES && NO_RETURNS)
 #define IS_RETIRED  (RETIRED_IN_PG && r_state == AT_AN_END && opened == process)
 
-/* An order that is granted again has another entry, and who drops the first leaves that one. Without returns the two are one
- * here: an order that is live needs none. */
+/* An order that is granted again has another entry, and who drops the first leaves that one. Without returns the two may be
+ * one: an order that is live needs neither. */
 #if RETURNS > 0
 byte j_number[IDS];
 #define NEW_NUMBER(id)   j_number[id]++

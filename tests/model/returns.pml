@@ -115,7 +115,7 @@ inline returns_forgotten()
 	e = 0
 }
 
-/* A rebuild and the retiring settle the journal's returns; Redis's stock is none of their business. */
+/* A rebuild and the retiring settle the journal's returns. They leave Redis's stock alone, which is read from PostgreSQL after. */
 inline rebuild_drop(id, move, mine)
 {
 	if
@@ -125,6 +125,7 @@ inline rebuild_drop(id, move, mine)
 	id = 0; move = 0
 }
 
+/* Branches of their loops over the journal, with what these have in hand. */
 #define RETURN_IN_HAND byte id, move;
 #ifdef BREAK_DROP_RETURNS
 #define settle_returns(epoch) \
@@ -160,7 +161,7 @@ inline note_return(id, move)
 #endif
 
 /* The field goes and the unit returns, if Redis still holds that very order. */
-inline return_in_redis(id, move)
+inline return_in_redis(id)
 {
 	if
 #ifdef BREAK_RETURN_FIELD
@@ -197,7 +198,7 @@ inline judge_return(id)
 	MET(RETURN, status[id] == CANCELLED)
 }
 
-/* ---- an instance that returns orders; Returner(1) takes entries of others from the journal, also what they have in hand ---- */
+/* ---- an instance that returns orders; Returner(1) only takes entries from the journal ---- */
 
 inline put_down() { returning--; id = 0; move = 0; epoch = 0; grant_run = 0; outcome = 0 }
 
@@ -213,7 +214,7 @@ inline put_down() { returning--; id = 0; move = 0; epoch = 0; grant_run = 0; out
 #define MAY_FAIL
 #endif
 
-/* Two may settle one return at the same time. */
+/* Returner(1) takes also what Returner(0) has in hand. */
 #ifdef BOTH_RETURN
 #define TOGETHER true
 #else
@@ -256,7 +257,7 @@ idle:
 		fi
 	};
 #ifdef BREAK_REDIS_FIRST
-	atomic { return_in_redis(id, move) };
+	atomic { return_in_redis(id) };
 #endif
 #ifdef BREAK_RETURN_CLEARED
 	atomic { drop_return(id, move) };
@@ -277,7 +278,7 @@ write:
 	:: atomic {
 		outcome == RETURNED ->
 #ifndef BREAK_REDIS_FIRST
-		return_in_redis(id, move);
+		return_in_redis(id);
 #endif
 		drop_return(id, move); put_down(); goto idle
 	}

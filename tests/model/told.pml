@@ -7,8 +7,8 @@
 #define RETIRE       11
 #define MAYBE        12
 #define NOT_FOUND    13
-#define RETURN       14
-#define LATE_PAY     15
+#define RETURN       14 /* B, for back */
+#define LATE_PAY     15 /* Y */
 c_decl {
 	static char met[16];
 }
