@@ -47,11 +47,12 @@ bit pg_retired;
 #define GONE_BEFORE SOLD_OUT
 #endif
 
-/* The user's other order may end before Redis hears of this answer: the field goes, and is not given to that one. */
+/* Of an order that was live. The user's other order may end before Redis hears of this answer: the field goes, and is not
+ * given to that one. A refused order says again what it said at first. */
 #ifdef BREAK_INSTEAD
 #define NONE_INSTEAD skip
 #else
-#define NONE_INSTEAD instead = 0
+#define NONE_INSTEAD instead = (status[id] >= CANCELLED -> 0 : instead)
 #endif
 
 /* P1, by PostgreSQL's own books */
