@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 
 from crowd import REFUSALS
-from world import LIVE, Voucher, World
+from world import ENDED, LIVE, Voucher, World
 
 MARK_S = 0.3  # SECKILL_SOLD_OUT_MARK_MS, and a little
 EPOCHS = 1024  # that an order id tells apart
+WITH_ANOTHER = {"ALREADY_ORDERED", "REPEATED"}  # refused because of another order of the user
+KEY_REASON = "REPEATED"  # its Idempotency-Key had made another one
 FEW = 20  # of fewer purchases no share is taken
 # What an order may be once it was something; while it is pending it may become anything.
 AFTER = {
-    "unpaid": {"unpaid", "paid", "cancelled"},
-    "paid": {"paid", "cancelled"},
+    "unpaid": {"unpaid", "paid", "cancelled", "expired", "refunded"},
+    "paid": {"paid", "refunded"},
     "cancelled": {"cancelled"},
+    "expired": {"expired"},
+    "refunded": {"refunded"},
     "refused": {"refused"},
 }
 
@@ -22,10 +26,10 @@ AFTER = {
 def created_is_a_row(world: World) -> list[str]:
     """P3."""
     complaints = []
-    rows = {id: {(o.id, o.user) for o in voucher.live} for id, voucher in world.vouchers.items()}
+    rows = {id: {(o.id, o.user) for o in v.orders if o.status != "refused"} for id, v in world.vouchers.items()}
     for event in world.buys():
         if event.status == 201 and (event.order, event.user) not in rows[event.voucher]:
-            complaints.append(f"201 for {event.order} of {event.user}, but there is no such live order")
+            complaints.append(f"201 for {event.order} of {event.user}, but no such order was ever live")
     return complaints
 
 
@@ -34,7 +38,7 @@ def accepted_ends(world: World) -> list[str]:
     complaints, lost = [], world.forgiven()
     for (order, user), event in world.accepted().items():
         voucher = world.vouchers[event.voucher]
-        ends = {o.id for o in voucher.orders if o.status in LIVE or (o.status == "refused" and o.reason)}
+        ends = {o.id for o in voucher.orders if o.status in LIVE | ENDED or (o.status == "refused" and o.reason)}
         if order not in ends and order not in voucher.held.values() and not (event.status == 202 and order in lost):
             complaints.append(f"{event.status} for {order} of {user} has no end")
     return complaints
@@ -51,9 +55,14 @@ def accepted_is_the_users_own(world: World) -> list[str]:
 
 
 def accepted_is_mostly_confirmed(world: World) -> list[str]:
-    """How many accepted orders may end as refused is for each fault to say: none where nothing is lost."""
+    """How many accepted orders may end as refused is for each fault to say: none where nothing is lost, but those that
+    came under a key that had been used before, when only PostgreSQL knew of it."""
     refused = {o.id: o.reason for v in world.vouchers.values() for o in v.orders if o.status == "refused"}
-    reasons = [refused[order] for order, _ in world.accepted() if order in refused]
+    reasons = [
+        refused[order]
+        for (order, _), event in world.accepted().items()
+        if order in refused and not (event.key and refused[order] == KEY_REASON)
+    ]
     if len(reasons) <= world.refused_most:
         return []
     return [f"{len(reasons)} accepted orders were refused, {world.refused_most} at most: {sorted(set(reasons))}"]
@@ -77,18 +86,18 @@ def each_url_tells_the_end(world: World) -> list[str]:
         due.discard((event.order, event.user))
         if event.order in lost and event.status in (404, 503):
             continue
-        said = event.state, event.reason
-        if event.status != 200 or said != rows.get((event.order, event.user)):
-            row = rows.get((event.order, event.user))
+        said, row = (event.state, event.reason), rows.get((event.order, event.user))
+        has_expired_since = said == ("unpaid", "") and row == ("expired", "")
+        if event.status != 200 or (said != row and not has_expired_since):
             complaints.append(f"GET of {event.order} says {event.status} {event.code} {said}, and its row {row}")
     return complaints + [f"{order} of {user} was not read" for order, user in sorted(due)]
 
 
 def lists_are_complete(world: World) -> list[str]:
     """Each order of a user stands in his list. Where all is quiet it is complete, and says so."""
-    complaints = []
+    complaints, later = [], {fresh.event.order for fresh in world.fresh}  # bought when the lists had been read
     for one in world.lists:
-        own = {o.id for v in world.vouchers.values() for o in v.orders if o.user == one.user}
+        own = {o.id for v in world.vouchers.values() for o in v.orders if o.user == one.user and o.id not in later}
         own |= {v.held[one.user] for v in world.vouchers.values() if one.user in v.held}
         if one.status != 200 or not one.complete or own - one.orders:
             complaints.append(f"{one.user}'s list: {one.status}, complete {one.complete}, lacks {sorted(own - one.orders)}")
@@ -144,22 +153,23 @@ def sold_out_is_true(world: World) -> list[str]:
         if event.code != "SOLD_OUT":
             continue
         gone = world.could_be_gone(voucher, holders[voucher.id], event.ended)
-        if gone < voucher.units:
-            complaints.append(f"{event.user} heard SOLD_OUT when at most {gone} of {voucher.units} were gone")
+        if gone < voucher.units_least:
+            complaints.append(f"{event.user} heard SOLD_OUT when at most {gone} of {voucher.units_least} were gone")
     return complaints
 
 
 def reasons_are_true(world: World) -> list[str]:
-    """ALREADY_ORDERED needs another order; that no unit was left needs that they all may have been gone."""
+    """ALREADY_ORDERED and its like need another order; that no unit was left needs that they all may have been gone."""
     holders, complaints = world.holders(), []
     for voucher in world.vouchers.values():
-        kept = voucher.kept
+        placed = voucher.kept.keys() | {order.user for order in voucher.orders if order.status in ENDED}
         gone = world.could_be_gone(voucher, holders[voucher.id], float("inf"))
         for order in voucher.orders:
-            if order.status == "refused" and order.reason == "ALREADY_ORDERED" and order.user not in kept:
-                complaints.append(f"{order.id} was refused as ALREADY_ORDERED, but {order.user} has no order")
-            if order.status == "refused" and order.reason in ("GRANT_LOST", "SOLD_OUT") and gone < voucher.units:
-                complaints.append(f"{order.id}: {order.reason} when at most {gone} of {voucher.units} were gone")
+            if order.status == "refused" and order.reason in WITH_ANOTHER and order.user not in placed:
+                complaints.append(f"{order.id} was refused as {order.reason}, but {order.user} had no order")
+            enough = gone + order.quantity <= voucher.units_least
+            if order.status == "refused" and order.reason in ("GRANT_LOST", "SOLD_OUT") and enough:
+                complaints.append(f"{order.id}: {order.reason} when at most {gone} of {voucher.units_least} were gone")
     return complaints
 
 
@@ -194,15 +204,17 @@ def repeats_name_the_order(world: World) -> list[str]:
             complaints.append(f"ALREADY_ORDERED named {event.order}, which is not {event.user}'s")
         at = won.get((event.voucher, event.user))
         the = voucher.kept.get(event.user)
-        if at is not None and event.began > at and event.outcome == "ok" and event.order != the:
+        earlier = event.key and event.order in {o.id for o in voucher.orders if o.key and o.status in ENDED}
+        if at is not None and event.began > at and event.outcome == "ok" and event.order != the and not earlier:
             complaints.append(f"{event.user} had {the} and was told {event.status} {event.code} {event.order}")
     return complaints
 
 
 def states_never_go_back(world: World) -> list[str]:
+    """A request repeated under its key has the first answer again, as it was then."""
     told, complaints = defaultdict(list), []
     for event in [*world.history, *(world.ends or [])]:
-        if event.order and event.state:
+        if event.order and event.state and not (event.what == "buy" and event.key):
             told[event.order].append(event)
     for order, events in told.items():
         for before in events:

@@ -9,8 +9,12 @@ from world import World
 
 
 def not_oversold(world: World) -> list[str]:
-    """P1."""
-    return [f"{len(v.live)} live orders of {v.units} units" for v in world.vouchers.values() if len(v.live) > v.units]
+    """P1: in units, those of refunds that did not return them among them."""
+    return [
+        f"{v.live_units} units in live orders and {v.gone_units} in refunded ones, of {v.units}"
+        for v in world.vouchers.values()
+        if v.live_units + v.gone_units > v.units
+    ]
 
 
 def one_live_order_each(world: World) -> list[str]:
@@ -23,21 +27,25 @@ def one_live_order_each(world: World) -> list[str]:
 
 
 def every_unit_is_somewhere(world: World) -> list[str]:
-    """P4: in a live order, held, or for sale; and PostgreSQL counts the same. That is also the end of each
-    purchase whose outcome was unknown (P7): an order, or none; never an order and its unit for sale as well."""
+    """P4: in a live order, held, for sale, or refunded and kept; and PostgreSQL counts the same, units and orders apart.
+    That is also the end of each purchase whose outcome was unknown (P7): an order, or none; never an order and its unit
+    for sale as well."""
     complaints = []
     for v in world.vouchers.values():
-        there = len(v.live) + len(v.held) + v.redis_stock
+        there = v.live_units + v.gone_units + v.held_units + v.redis_stock
         if v.retired:
             complaints += [f"{v.redis_stock} for sale of a retired voucher"] if v.redis_stock >= 0 else []
         elif there != v.units:
-            complaints.append(f"{len(v.live)} live + {len(v.held)} held + {v.redis_stock} for sale of {v.units} units")
-        if v.pg_stock != v.units - len(v.live):
-            complaints.append(f"PostgreSQL has {v.pg_stock} in stock with {len(v.live)} live of {v.units}")
+            parts = f"{v.live_units} live + {v.gone_units} kept + {v.held_units} held + {v.redis_stock} for sale"
+            complaints.append(f"{parts} of {v.units} units")
+        if v.pg_stock != v.units - v.live_units - v.gone_units:
+            complaints.append(
+                f"PostgreSQL has {v.pg_stock} in stock with {v.live_units} live and {v.gone_units} kept of {v.units}"
+            )
         if v.pg_live != len(v.live):
             complaints.append(f"PostgreSQL has counted {v.pg_live} live orders of {len(v.live)}")
-        if v.state != ("retired" if v.retired else "open"):
-            complaints.append(f"the voucher is {v.state}")
+        if v.state != v.due_state:
+            complaints.append(f"the voucher is {v.state}, and {v.due_state} in PostgreSQL")
     return complaints
 
 
@@ -46,7 +54,7 @@ def units_are_held_meanwhile(world: World) -> list[str]:
     this a unit given back too early would be seen only if somebody was quick enough to buy it."""
     complaints = []
     for sample in [] if world.may_differ else world.samples:
-        units = world.vouchers[sample.voucher].units
+        units = world.vouchers[sample.voucher].units_most
         if sample.state == "open" and (sample.stock < 0 or sample.stock + sample.buyers > units):
             complaints.append(f"{sample.stock} for sale and {sample.buyers} buyers of {units} units: {sample}")
     if world.samples and not any(sample.state == "open" for sample in world.samples):

@@ -2,7 +2,8 @@
 
 An outcome is `ok` (201, 202, or 409 ALREADY_ORDERED), `refused` (any other definite no), or `unknown`: a
 time-out, a broken connection, a 5xx. Users repeat themselves, some through several instances at once,
-some with Prefer: respond-async; clients that got a 202 look at the order's URL now and then.
+some with Prefer: respond-async, some with an Idempotency-Key; clients that got a 202 look at the order's URL now and
+then. What is done with an order after that is in life.py, and stands in the same history.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ import time
 from dataclasses import asdict, dataclass, field
 
 PATIENCE_S = 4.0
-REFUSALS = {"SOLD_OUT", "NOT_STARTED", "ENDED"}
+REFUSALS = {"SOLD_OUT", "NOT_ENOUGH", "NOT_STARTED", "PAUSED", "ENDED"}
 
 
 @dataclass
 class Event:
     began: float
     ended: float
-    what: str  # buy, look, or hung: a purchase whose answer no client waited for
-    user: str
+    what: str  # buy, look, hung: a purchase whose answer no client waited for; or pay, cancel, refund
+    user: str  # whose order it is
     voucher: str
     instance: int
     status: int = 0  # 0: no answer
@@ -32,6 +33,12 @@ class Event:
     state: str = ""  # of the order in the answer
     reason: str = ""
     shown: list[str] = field(default_factory=list)  # the order, user and voucher in the answer's body
+    quantity: int = 1  # asked for
+    key: str = ""  # the Idempotency-Key
+    left: int = -1  # of the units, as NOT_ENOUGH says
+    reference: str = ""  # of a payment
+    amount: int = 0
+    restock: bool = False
 
     @property
     def outcome(self) -> str:
@@ -50,26 +57,30 @@ class Event:
         self.state, self.reason = document.get("status", ""), document.get("reason", "")
         if self.what == "buy":
             self.order = document.get("order_id" if status == 409 else "id", "")
+        self.left = document.get("left", -1)
         if status in (200, 201, 202):
             self.shown = [document.get(name, "") for name in ("id", "user_id", "voucher_id")]
         if not isinstance(self.state, str):
-            self.state = ""  # a problem document has its HTTP status there
+            self.state = document.get("state", "")  # a problem document has its HTTP status there
 
 
-async def ask(port: int, method: str, path: str, user: str, headers: str = "", timeout: float = PATIENCE_S):
+async def ask(port: int, method: str, path: str, user: str, headers: str = "", timeout: float = PATIENCE_S, body=None):
     """(status, document) of one request on a connection of its own; (0, {}) without an answer."""
     try:
-        return await asyncio.wait_for(_ask(port, method, path, user, headers), timeout)
+        return await asyncio.wait_for(_ask(port, method, path, user, headers, body), timeout)
     except (OSError, ValueError, IndexError, asyncio.TimeoutError):
         return 0, {}
 
 
-async def _ask(port: int, method: str, path: str, user: str, headers: str):
+async def _ask(port: int, method: str, path: str, user: str, headers: str, body: dict | None):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    sent, who = b"", f"X-User-Id: {user}\r\n" if user else ""
+    if body is not None:
+        sent, headers = json.dumps(body).encode(), headers + "Content-Type: application/json\r\n"
     try:
         writer.write(
-            f"{method} {path} HTTP/1.1\r\nHost: crowd\r\nX-User-Id: {user}\r\n{headers}"
-            "Connection: close\r\nContent-Length: 0\r\n\r\n".encode()
+            f"{method} {path} HTTP/1.1\r\nHost: crowd\r\n{who}{headers}"
+            f"Connection: close\r\nContent-Length: {len(sent)}\r\n\r\n".encode() + sent
         )
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")
         return int(head.split(b" ", 2)[1]), json.loads(body) if body else {}
@@ -121,8 +132,15 @@ class Crowd:
 
     async def _buy(self, voucher: str, user: str, instance: int) -> None:
         event = Event(time.time(), 0, "buy", user, voucher, instance)
+        await self._ask_for(event)
+
+    async def _ask_for(self, event: Event) -> None:
+        """A purchase as the event says it."""
         headers = "Prefer: respond-async\r\n" if self.rng.random() < 0.4 else ""
-        event.hear(*await ask(self.ports[instance], "POST", f"/seckill/{voucher}", user, headers))
+        headers += f"Idempotency-Key: {event.key}\r\n" if event.key else ""
+        body = {"quantity": event.quantity} if event.quantity > 1 else None
+        path = f"/seckill/{event.voucher}"
+        event.hear(*await ask(self.ports[event.instance], "POST", path, event.user, headers, body=body))
         self.history.append(event)
         if event.status == 202:
             self.pending.append(event)

@@ -13,22 +13,26 @@ from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 
 import checker
-from crowd import Crowd, Event, ask_all, write_history
+from crowd import REFUSALS, Event, ask_all, write_history
 from fault import Fault, Result, Terms
+from feed import Feed
+from life import Shoppers
 from stack import Broken, Instance, NotInjectable, Stack, wait_for
 from watch import Watch
-from world import Fresh, Order, OrderList, Voucher, World
+from world import ENDED, Fresh, Move, Order, OrderList, Payment, Voucher, World
 
 SETTLE_S = 30.0
 BACK_S = 30.0
 ASKED = 50  # vouchers, by somebody new
 LISTS = 10  # users who ask for all their orders
 STRANGERS = 10  # orders that another user asks for
+FORMER = 5  # users whose order has ended, who buy again
+OVERDUE_S = 5.0  # how late an order may expire when all is quiet: 2 s, a TTL, and a busy machine
 # Keys that belong to no voucher of the run: those that do not go away soon.
 STRAY_KEYS = """
 local own, stray = {}, {}
 for _, id in ipairs(ARGV) do
-  for _, part in ipairs({ 'voucher', 'buyers', 'journal' }) do
+  for _, part in ipairs({ 'voucher', 'buyers', 'journal', 'repeats' }) do
     own['seckill:{' .. id .. '}:' .. part] = true
   end
 end
@@ -46,6 +50,28 @@ FOREIGN_ROWS = """
 select 'voucher ' || id from seckill_voucher where id <> all (%(own)s)
 union all select 'order ' || id || ' of voucher ' || voucher_id from voucher_order where voucher_id <> all (%(own)s)
 union all select 'dead letter of voucher ' || voucher_id from dead_letter where voucher_id <> all (%(own)s)
+"""
+# What PostgreSQL has; the first column says of what. Of changes of a voucher's units, the sum from each on.
+BOOKS = """
+begin isolation level repeatable read read only;
+select 'order', voucher_id, o.id, user_id, status, coalesce(reason, ''), quantity, coalesce(request_key, ''),
+       case when pay_within_s > 0 then extract(epoch from o.created_at) + pay_within_s else 0 end
+  from voucher_order o join seckill_voucher v on v.id = voucher_id;
+select 'held', voucher_id, user_id, id, quantity from held_order;
+select 'voucher', id, units, stock, epoch - 1, live, user_limit, price_cents,
+       case when now() < begin_at then 'NOT_STARTED' when now() >= end_at or state = 'closed' then 'ENDED'
+            when state = 'paused' then 'PAUSED' else 'open' end, state
+  from seckill_voucher join seckill_segment on voucher_id = id;
+select 'letters', count(*) from dead_letter
+ where ended_at is null and (orders is null or exists (select from held_order h where h.letter = dead_letter.id));
+select 'move', order_id, status, by_whom, extract(epoch from at) from order_event order by tx, seq;
+select 'payment', reference, order_id, state, amount_cents from payment;
+select 'change', voucher_id, change, sum(units) over (partition by voucher_id order by change desc) from stock_change
+ order by change desc;
+select 'overdue', o.id from voucher_order o join seckill_voucher v on v.id = o.voucher_id
+ where o.status = 'unpaid' and v.pay_within_s > 0
+   and o.created_at + make_interval(secs => v.pay_within_s + %s) < now();
+commit;
 """
 
 
@@ -66,7 +92,7 @@ class Run:
         self.strangers: list[Event] = []
         self.lists: list[OrderList] = []
         self.fresh: list[Fresh] = []
-        self.watch = Watch(self)
+        self.watch, self.feed = Watch(self), Feed(self)
 
     # ---- for the faults ----
 
@@ -138,10 +164,14 @@ class Run:
         terms = {
             "title": f"Fault {self.fault.name}",
             "stock": self.fault.units,
-            "price_cents": 1,
+            "price_cents": self.fault.habits.price,
             "begin_at": (now - timedelta(hours=3)).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "end_at": (now + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
+        if self.fault.habits.limit > 1:
+            terms["limit"] = self.fault.habits.limit
+        if self.fault.habits.pay_within_s:
+            terms["pay_within_s"] = self.fault.habits.pay_within_s
         headers, deadline = {"Idempotency-Key": f"{self.fault.name}-{len(self.vouchers)}"}, time.monotonic() + 5
         while True:  # an instance may have a reactor that is not ready yet
             status, document = self.stack.instances[-1].ask("POST", "/admin/vouchers", body=terms, headers=headers)
@@ -167,8 +197,9 @@ class Run:
         """Returns how long after the fault the service was back, in ms."""
         fault = self.fault
         ports = [instance.port for instance in self.stack.instances]
-        crowd = Crowd(ports, self.rng, self.history)
+        crowd = Shoppers(ports, self.rng, self.history, fault.habits)
         self.watch.start()
+        self.feed.start()
         crowd.start(self.vouchers, fault.seconds, fault.rate, fault.users, fault.spread, fault.opposite)
         try:
             time.sleep(fault.seconds * 0.3)
@@ -194,7 +225,7 @@ class Run:
                 n += 1
                 voucher = self.vouchers[n % len(self.vouchers)]
                 event = self.buy(f"back{instance.number}-{n}", instance, 5.0, voucher)
-                if event.status == 201 or event.code == "SOLD_OUT":
+                if event.status == 201 or event.code in REFUSALS:
                     break
                 if time.monotonic() > deadline:
                     self.seen_meanwhile.append(f"{instance.name} is not back: {event.status} {event.code}")
@@ -208,45 +239,45 @@ class Run:
     # ---- what is left ----
 
     def look(self) -> World:
-        rows = self.postgres.sql(
-            "select voucher_id, id, user_id, status, coalesce(reason, '') from voucher_order;"
-            "select 'held', voucher_id, user_id, id from held_order;"
-            "select 'voucher', id, units, stock, epoch - 1,"
-            " case when now() < begin_at then 'NOT_STARTED' when now() >= end_at then 'ENDED' else 'open' end"
-            ", live, state from seckill_voucher join seckill_segment on voucher_id = id;"
-            "select 'letters', count(*) from dead_letter where ended_at is null"
-            " and (orders is null or exists (select from held_order h where h.letter = dead_letter.id));"
-        )
+        rows: dict[str, list[list[str]]] = {}
+        for row in self.postgres.sql(BOOKS % OVERDUE_S):
+            rows.setdefault(row[0], []).append(row[1:])
         orders: dict[str, list[Order]] = {}
-        for row in rows:
-            if row[0] in self.vouchers:
-                orders.setdefault(row[0], []).append(Order(*row[1:]))
-        held = [row for row in rows if row[0] == "held"]
+        for voucher, *row, quantity, request_key, due in rows.get("order", []):
+            orders.setdefault(voucher, []).append(Order(*row, int(quantity), request_key, float(due)))
         vouchers, in_redis = {}, self.look_at_redis()
-        for row in rows:
-            if row[0] != "voucher" or row[1] not in self.vouchers:
+        for row in rows.get("voucher", []):
+            if (id := row[0]) not in self.vouchers:
                 continue
-            id = row[1]
             pairs, state, journal = in_redis[id]
+            units, stock, epochs, live, limit, price = map(int, row[1:7])
+            held = [one for one in rows.get("held", []) if one[0] == id]
+            before = [units - int(one[2]) for one in rows.get("change", []) if one[0] == id]  # each change
             vouchers[id] = Voucher(
                 id,
-                units=int(row[2]),
-                pg_stock=int(row[3]),
-                pg_live=int(row[6]),
+                units=units,
+                pg_stock=stock,
+                pg_live=live,
                 orders=orders.get(id, []),
-                held={one[2]: one[3] for one in held if one[1] == id},
+                held={one[1]: one[2] for one in held},
+                held_units=sum(int(one[3]) for one in held),
                 redis_stock=int(state[1] or -1),
-                buyers=dict(zip(pairs[::2], pairs[1::2])),
+                buyers={user: order[:36] for user, order in zip(pairs[::2], pairs[1::2])},  # a key may follow the id
                 journal=journal,
                 state=state[0] or "missing",
-                window=row[5],
-                retired=row[7] == "retired",
-                rebuilds=int(row[4]),
+                window=row[7],
+                retired=row[8] == "retired",
+                rebuilds=epochs,
+                due_state=row[8],
+                units_least=min([units, *before]),
+                units_most=max([units, *before]),
+                limit=limit,
+                price=price,
             )
         return World(
             list(self.history),
             vouchers,
-            letters=int(next(row[1] for row in rows if row[0] == "letters")),
+            letters=int(rows["letters"][0][0]),
             letters_expected=self.fault.letters,
             logs=self.logs(),
             leaks=self.leaks,
@@ -263,6 +294,11 @@ class Run:
             lists=self.lists,
             fresh=self.fresh,
             lost_202=self.fault.lost_202,
+            moves=[Move(row[0], row[1], row[2], float(row[3])) for row in rows.get("move", [])],
+            payments=[Payment(row[0], row[1], row[2], int(row[3])) for row in rows.get("payment", [])],
+            overdue=[row[0] for row in rows.get("overdue", [])],
+            late_s=self.fault.late_s * (3 if self.terms.sanitized else 1),
+            feed=self.feed.catch_up(),
         )
 
     def unknown_most(self) -> float:
@@ -298,7 +334,9 @@ class Run:
             time.sleep(0.4)
 
     def ask_at_the_end(self) -> dict[str, list[str]]:
-        """All is quiet. Each accepted order is read, and somebody new asks for vouchers; then all is judged again."""
+        """All is quiet. Each accepted order is read, and somebody new asks for vouchers, as do some whose order has ended;
+        then all is judged again."""
+        self.let_expire()
         for instance in self.stack.instances:
             wait_for(f"{instance.name} ready", instance.ready, self.patience(BACK_S))  # its links may be coming back
         self.ends = [Event(0, 0, "end", e.user, e.voucher, 0, order=e.order) for e in self.settled.accepted().values()]
@@ -314,6 +352,10 @@ class Run:
         for id, voucher in self.rng.sample(vouchers, min(ASKED, len(vouchers))):
             event = self.buy(f"fresh{id}", self.rng.choice(self.stack.instances), 5.0, id)
             self.fresh.append(Fresh(voucher.redis_stock, event))
+        for event in self.former_owners():
+            stock = int(self.redis.call("HGET", f"seckill:{{{event.voucher}}}:voucher", "stock") or -1)
+            instance = self.rng.choice(self.stack.instances)
+            self.fresh.append(Fresh(stock, self.buy(event.user, instance, 5.0, event.voucher)))
         bought = [one.event for one in self.fresh if one.event.status in (201, 202)]
         if any(event.status == 202 for event in bought):
             wait_for("commits", lambda: not any(v.journal for v in self.look().vouchers.values()))
@@ -321,6 +363,28 @@ class Run:
         self.read(new)
         self.ends += new
         return self.settle(1)
+
+    def let_expire(self) -> None:
+        """What nobody has paid in time: nothing shall move by itself while the ends are asked for."""
+        if not self.fault.habits.pay_within_s:
+            return
+        soon = time.time() + self.fault.habits.pay_within_s
+        unpaid = lambda: any(o.status == "unpaid" and 0 < o.due < soon for o in self.settled.orders().values())
+        deadline = time.monotonic() + self.patience(self.fault.habits.pay_within_s + OVERDUE_S)
+        while unpaid() and time.monotonic() < deadline:  # what is left then is overdue
+            time.sleep(0.3)
+            self.settled = self.look()
+        self.settle()
+
+    def former_owners(self) -> list[Event]:
+        """Some whose order has ended; they may buy again."""
+        gone = {
+            (id, order.user): Event(0, 0, "buy", order.user, id, 0)
+            for id, voucher in self.settled.vouchers.items()
+            for order in voucher.orders
+            if order.status in ENDED and order.user not in voucher.kept and not voucher.retired
+        }
+        return self.rng.sample([*gone.values()], min(FORMER, len(gone)))
 
     def read(self, questions: list[Event]) -> None:
         """Each of an instance picked at random."""
@@ -364,6 +428,7 @@ def judge(run: Run, result: Result) -> None:
     result.measured = run.measured()
     run.look_for_leaks()
     run.watch.stop()
+    run.feed.stop()
     run.stack.land()
     last = World([], {}, logs=run.logs(), exits=run.unexpected_exits(), leaks=run.leaks)
     if complaints := checker.processes_are_well(last):
@@ -388,6 +453,7 @@ def run_fault(stack: Stack, fault: Fault, seed: int, terms: Terms = Terms()) -> 
             result.complaints["seen_meanwhile"] = run.seen_meanwhile
     finally:
         run.watch.stop()
+        run.feed.stop()
         stack.land()
         stack.unmount()
     events = [*run.history, *(run.ends or []), *run.strangers]

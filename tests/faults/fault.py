@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable
 
+from life import Habits
+
+# Where a row does not say otherwise, the crowd of every fault pays, cancels and refunds.
+USUAL = Habits(moves=0.25, keyed=0.1)
+PLAIN = Habits()  # for rows that count on what moves and repeated requests do, too: corrections, above all
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -29,6 +35,8 @@ class Fault:
     rate: int = 350
     seconds: float = 3.0
     vouchers: int = 1
+    habits: Habits = USUAL
+    late_s: float = 0.0  # how late an order may expire at most while the fault lasts; 0: not judged
     spread: bool = False
     opposite: bool = False
     proxied: bool = False

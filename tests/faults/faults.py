@@ -23,9 +23,11 @@ import rows_clocks
 import rows_damage
 import rows_instances
 import rows_journal
+import rows_life
 import rows_links
 import rows_losses
 import rows_many
+import rows_operators
 import rows_orphans
 import rows_pairs
 import rows_postgres
@@ -45,9 +47,11 @@ MODULES = [
     rows_damage,
     rows_instances,
     rows_journal,
+    rows_life,
     rows_links,
     rows_losses,
     rows_many,
+    rows_operators,
     rows_orphans,
     rows_pairs,
     rows_postgres,

@@ -7,7 +7,7 @@ import threading
 import time
 
 from driver import Run
-from fault import Fault
+from fault import PLAIN, Fault
 from rows_tools import entry_by_hand, release, session_of
 from stack import Broken, wait_for
 
@@ -117,7 +117,7 @@ ROWS = [
         "1e", "killed: committed, journal not cleared", killed_at,
         first_env=at("writer.committed", 40), short=True, unknown=0.15,
     ),
-    Fault("1f", "killed: mid-compensation", killed_correcting, first_env=at("writer.correcting"), units=2000),
+    Fault("1f", "killed: mid-compensation", killed_correcting, habits=PLAIN, first_env=at("writer.correcting"), units=2000),
     Fault(
         "1g", "killed: mid-reconcile, after the new epoch", killed_reconciling,
         first_env=at("rebuild.epoch"), rebuilds=3, unknown=0.15,
@@ -148,7 +148,7 @@ ROWS = [
     ),
     Fault(
         "1n", "stopped mid-compensation, another compensates", compensated_twice,
-        first_env=STOPPED_CORRECTING, units=2000,
+        habits=PLAIN, first_env=STOPPED_CORRECTING, units=2000,
     ),
     Fault("1o", "an order that Redis does not know, bought again", bought_twice, units=2000),
     Fault(

@@ -34,11 +34,11 @@ def terms(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: float = 24 
     }
 
 
-def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: float = 24 * HOUR_S) -> str:
-    """A voucher beside the crowd's; it is judged as theirs is."""
+def open_voucher(run: Run, units: int, begin_s: float = -3 * HOUR_S, end_s: float = 24 * HOUR_S, **more) -> str:
+    """A voucher beside the crowd's; it is judged as theirs is. `more`: terms of its own."""
     last = run.stack.instances[-1]
     wait_for("an instance ready", last.ready)
-    status, document = last.ask("POST", "/admin/vouchers", body=terms(run, units, begin_s, end_s))
+    status, document = last.ask("POST", "/admin/vouchers", body=terms(run, units, begin_s, end_s) | more)
     if status != 201:
         raise Broken(f"no voucher: {status} {document}")
     run.vouchers.append(document["id"])
@@ -80,12 +80,15 @@ def crowd(run: Run, vouchers: list[str], seconds: float, rate: int = 300, users:
     return one
 
 
-def buy(run: Run, voucher: str, user: str, instance: int = 0, later: bool = False, timeout: float = 4.0) -> Event:
+def buy(
+    run: Run, voucher: str, user: str, instance: int = 0, later: bool = False, timeout: float = 4.0, quantity: int = 1,
+    key: str = "",
+) -> Event:
     """One request, kept in the history. `later`: with Prefer: respond-async."""
-    event = Event(time.time(), 0, "buy", user, voucher, instance)
-    headers = {"Prefer": "respond-async"} if later else {}
-    path = f"/seckill/{voucher}"
-    event.hear(*run.stack.instances[instance].ask("POST", path, user, timeout=timeout, headers=headers))
+    event = Event(time.time(), 0, "buy", user, voucher, instance, quantity=quantity, key=key)
+    headers = ({"Prefer": "respond-async"} if later else {}) | ({"Idempotency-Key": key} if key else {})
+    path, body = f"/seckill/{voucher}", {"quantity": quantity} if quantity > 1 else None
+    event.hear(*run.stack.instances[instance].ask("POST", path, user, body, timeout, headers))
     run.history.append(event)
     return event
 
@@ -118,9 +121,9 @@ def lock_row(run: Run, voucher: str, seconds: float) -> subprocess.Popen:
     return holder
 
 
-def release(run: Run) -> None:
-    """Ends what hold_orders began, before its time."""
-    run.postgres.sql("select pg_terminate_backend(pid) from pg_stat_activity where query like 'begin; lock table%'")
+def release(run: Run, what: str = "begin; lock table") -> None:
+    """Ends what hold_orders, or with its text lock_row, began, before its time."""
+    run.postgres.sql(f"select pg_terminate_backend(pid) from pg_stat_activity where query like '{what}%'")
 
 
 def within(run: Run, what: str, condition, seconds: float) -> bool:

@@ -25,6 +25,9 @@ from proxy import Proxy
 
 ROOT = Path(__file__).resolve().parents[2]
 ADMIN_TOKEN = "faults-admin-token"
+OPERATE_TOKEN, OTHER_TOKEN = "faults-olga-token", "faults-otto-token"  # two operators
+PAYMENTS_TOKEN, PAYMENT_SECRET = "faults-payments-token", "faults-payment-secret"
+TOKENS = f"olga operate {OPERATE_TOKEN}\notto operate {OTHER_TOKEN}\nshop payments {PAYMENTS_TOKEN}\n"
 # Short, so that whatever is waited for comes soon; the order of their sizes is that of the defaults.
 PATIENCE = {
     "SECKILL_LOCK_TTL_MS": "800",
@@ -233,7 +236,14 @@ class Instance(Process):
     def __init__(self, number: int, folder: Path, binary: Path, env: dict[str, str]):
         super().__init__(f"instance {number}", folder / f"instance-{number}.log")
         self.number, self.binary, self.port = number, binary, free_port()
-        own = {"SECKILL_LISTEN": f"127.0.0.1:{self.port}", "SECKILL_ADMIN_TOKEN": ADMIN_TOKEN}
+        tokens = folder / "tokens"
+        tokens.write_text(TOKENS)
+        own = {
+            "SECKILL_LISTEN": f"127.0.0.1:{self.port}",
+            "SECKILL_ADMIN_TOKEN": ADMIN_TOKEN,
+            "SECKILL_ADMIN_TOKENS_FILE": str(tokens),
+            "SECKILL_PAYMENT_SECRET": PAYMENT_SECRET,
+        }
         self.env = PATIENCE | env | own
         self.expected_exits: set[int] = {0}
         self.exits: list[int] = []
@@ -261,7 +271,7 @@ class Instance(Process):
     def ask(self, method: str, path: str, user: str = "", body: dict | None = None, timeout: float = 5.0, headers=None):
         """(status, document); (0, {}) when there is no answer."""
         who = {"Authorization": f"Bearer {ADMIN_TOKEN}"} if path.startswith("/admin") else {"X-User-Id": user}
-        headers = who | (headers or {})
+        headers = (headers or {}) if "Authorization" in (headers or {}) else who | (headers or {})
         data = b"" if method == "POST" else None
         if body is not None:
             data = json.dumps(body).encode()
@@ -326,7 +336,10 @@ class Stack:
         self.redis.call("FLUSHALL")
         if not self.postgres.alive():
             self.postgres.run()
-        self.postgres.sql("truncate voucher_order, seckill_voucher, seckill_segment, dead_letter")
+        self.postgres.sql(
+            "truncate voucher_order, seckill_voucher, seckill_segment, dead_letter, order_event, payment, admin_event,"
+            " stock_change, admin_request"
+        )
         self.redis_proxy.reset(self.redis.port)
         self.pg_proxy.reset(self.postgres.port)
 

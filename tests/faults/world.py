@@ -9,6 +9,8 @@ from crowd import Event
 
 AFTER_STALL_S = 0.5
 LIVE = {"unpaid", "paid"}
+ENDED = {"cancelled", "expired", "refunded"}  # after it was placed
+FORGIVEN_S = 0.05  # two clocks, and the rounding of milliseconds
 
 
 @dataclass
@@ -17,6 +19,32 @@ class Order:
     user: str
     status: str
     reason: str
+    quantity: int = 1
+    key: str = ""  # the fingerprint of its Idempotency-Key
+    due: float = 0.0  # when it expires, if it is not paid; 0: never
+
+    @property
+    def is_kept(self) -> bool:
+        """Refunded, and its units are gone."""
+        return self.status == "refunded" and self.reason == "KEPT"
+
+
+@dataclass
+class Move:
+    """A row of order_event."""
+
+    order: str
+    status: str
+    by: str
+    at: float
+
+
+@dataclass
+class Payment:
+    reference: str
+    order: str
+    state: str
+    amount: int
 
 
 @dataclass
@@ -36,6 +64,25 @@ class Voucher:
     window: str = "open"  # or NOT_STARTED, ENDED: by PostgreSQL's clock
     retired: bool = False  # in PostgreSQL; Redis has a mark and no more
     rebuilds: int = 0  # epochs since the first warm-up
+    due_state: str = "open"  # as PostgreSQL has it
+    held_units: int = 0
+    units_least: int = 0  # at any time; as many as now, where no operator changed them
+    units_most: int = 0
+    limit: int = 1
+    price: int = 1
+
+    def __post_init__(self) -> None:
+        self.units_least, self.units_most = self.units_least or self.units, self.units_most or self.units
+        self.held_units = self.held_units or len(self.held)
+
+    @property
+    def live_units(self) -> int:
+        return sum(order.quantity for order in self.live)
+
+    @property
+    def gone_units(self) -> int:
+        """Of refunds that did not return them."""
+        return sum(order.quantity for order in self.orders if order.is_kept)
 
     @property
     def live(self) -> list[Order]:
@@ -103,6 +150,17 @@ class World:
     lists: list[OrderList] = field(default_factory=list)
     fresh: list[Fresh] = field(default_factory=list)
     lost_202: int = 0  # accepted orders that may have no end
+    moves: list[Move] = field(default_factory=list)  # in the order of the feed
+    payments: list[Payment] = field(default_factory=list)
+    overdue: list[str] = field(default_factory=list)  # orders that should have expired by now
+    late_s: float = 0.0  # how late an order may expire at most; 0: not judged
+    feed: list[tuple[str, str]] | None = None  # order and status, as GET /admin/events told; None: not followed
+
+    def asked(self, *what: str):
+        return (event for event in self.history if event.what in what and event.voucher in self.vouchers)
+
+    def orders(self) -> dict[str, Order]:
+        return {order.id: order for voucher in self.vouchers.values() for order in voucher.orders}
 
     def buys(self):
         return (event for event in self.history if event.what == "buy" and event.voucher in self.vouchers)
@@ -132,18 +190,27 @@ class World:
         return lost if len(lost) <= self.lost_202 else set()
 
     def holders(self) -> dict[str, list[float]]:
-        """For each voucher, since when each of its users may have had a unit, sorted: those who heard anything
-        but definite refusals, and those who have a row: a grant that was lost while its user waited ends in a
-        refusal, too. A user has one unit at most."""
-        since: dict[str, dict[str, float]] = {id: {} for id in self.vouchers}
+        """For each voucher, since when each of its units may have been gone, sorted: a user who heard anything but
+        definite refusals, or who has a row, may have had as many as he ever asked for until then (a grant that was
+        lost while its user waited ends in a refusal, too); and what was refunded and kept does not come back. What was
+        returned meanwhile is not counted: it may have been sold again."""
+        most: dict[tuple[str, str], int] = {}
+        gone: dict[str, list[float]] = {id: [] for id in self.vouchers}
         rows = {id: {order.user for order in voucher.orders} for id, voucher in self.vouchers.items()}
-        for event in self.history:
-            if event.what not in ("buy", "hung") or event.voucher not in since:
+        for event in sorted(self.asked("buy", "hung"), key=lambda event: event.began):
+            if event.outcome == "refused" and event.user not in rows[event.voucher]:
                 continue
-            if event.outcome != "refused" or event.user in rows[event.voucher]:
-                users = since[event.voucher]
-                users[event.user] = min(event.began, users.get(event.user, event.began))
-        return {id: sorted(users.values()) for id, users in since.items()}
+            who = event.voucher, event.user
+            gone[event.voucher] += [event.began] * (event.quantity - most.get(who, 0))
+            most[who] = max(event.quantity, most.get(who, 0))
+        kept, orders = {}, self.orders()
+        for event in self.asked("refund"):
+            if event.order in orders and orders[event.order].is_kept:
+                kept[event.order] = min(event.began, kept.get(event.order, event.began))
+        for id, voucher in self.vouchers.items():
+            for order in voucher.orders:
+                gone[id] += [kept[order.id]] * order.quantity if order.id in kept else []
+        return {id: sorted(times) for id, times in gone.items()}
 
     def could_be_gone(self, voucher: Voucher, holders: list[float], at: float) -> int:
         """How many units may have been taken before that moment, at the very most."""

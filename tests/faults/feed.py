@@ -1,0 +1,54 @@
+"""Another system that follows each order by GET /admin/events, at one instance after the other while the fault lasts."""
+
+from __future__ import annotations
+
+import threading
+
+PAUSE_S = 0.3
+PAGES = 1000  # at once: more are not ours
+
+
+class Feed:
+    """Between start() and stop() it reads on a thread of its own; what it was told stays."""
+
+    def __init__(self, run):
+        self.run, self.over, self.lock = run, threading.Event(), threading.Lock()
+        self.told: list[tuple[str, str]] = []  # order and status
+        self.cursor, self.turn = "", 0
+        self.thread = threading.Thread(target=self._follow, daemon=True)
+
+    def start(self) -> None:
+        if self.run.fault.habits.followed:
+            self.thread.start()
+
+    def stop(self) -> None:
+        self.over.set()
+        if self.thread.is_alive():
+            self.thread.join()
+
+    def catch_up(self, instance: int | None = None) -> list[tuple[str, str]] | None:
+        """All that it has been told by now, by that instance or by all of them; None: it follows nothing."""
+        if not self.run.fault.habits.followed:
+            return None
+        with self.lock:
+            for _ in range(PAGES):
+                if not self._read(instance):
+                    break
+            return list(self.told)
+
+    def _follow(self) -> None:
+        while not self.over.wait(PAUSE_S):
+            with self.lock:
+                self._read()
+
+    def _read(self, number: int | None = None) -> bool:
+        """One page. Whether there was anything in it."""
+        self.turn += 1
+        number = self.turn % len(self.run.stack.instances) if number is None else number
+        instance = self.run.stack.instances[number]
+        after = f"&after={self.cursor}" if self.cursor else ""
+        status, document = instance.ask("GET", f"/admin/events?limit=100{after}", timeout=1.0)
+        events = document.get("events", []) if status == 200 else []
+        self.told += [(event["order_id"], event["status"]) for event in events]
+        self.cursor = document.get("next", self.cursor) if status == 200 else self.cursor
+        return bool(events)

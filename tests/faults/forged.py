@@ -1,0 +1,351 @@
+"""A world in which all is well, and for each assertion ways to break it so that it must complain."""
+
+from __future__ import annotations
+
+from crowd import Event
+from world import Fresh, Move, Order, OrderList, Payment, Sample, Voucher, World
+
+MADE_UP = "00000000-0000-7000-8000-000000000"  # and the epoch in hex
+def heard(
+    began: float, ended: float, what: str, user: str, status: int = 0, code: str = "", order: str = "", state="", voucher="1",
+    **more,
+):
+    """An event that shows what was asked for."""
+    event = Event(began, ended, what, user, voucher, 0, status, code, order, state, **more)
+    if status in (200, 201, 202):
+        event.shown = [order, user, voucher]
+    return event
+
+
+def lived(*fields, **more) -> Event:
+    """An event of voucher 2."""
+    return heard(*fields, voucher="2", **more)
+
+
+def lives() -> tuple[Voucher, list[Event], list[Move], list[Payment]]:
+    """Ten units, up to three for each user: one order paid, one cancelled and bought again, one expired and paid too late,
+    two refunded, of which one returned its units."""
+    orders = [
+        Order("p1", "u20", "paid", "", 2, due=100),
+        Order("c1", "u21", "cancelled", "", 1, key="f1", due=100),
+        Order("n1", "u21", "unpaid", "", 1, due=100),
+        Order("e1", "u22", "expired", "", 3, due=10),
+        Order("k1", "u23", "refunded", "KEPT", 1, due=100),
+        Order("s1", "u24", "refunded", "RESTOCKED", 2, due=100),
+    ]
+    history = [
+        lived(1, 2, "buy", "u20", 201, "", "p1", "unpaid", quantity=2),
+        lived(1, 2, "buy", "u21", 201, "", "c1", "unpaid", key="k"),
+        lived(1, 2, "buy", "u22", 202, "", "e1", "pending", quantity=3),
+        lived(1, 2, "buy", "u23", 201, "", "k1", "unpaid"),
+        lived(1, 2, "buy", "u24", 201, "", "s1", "unpaid", quantity=2),
+        lived(3, 4, "pay", "u20", 200, "", "p1", "paid", reference="r1", amount=10),
+        lived(4, 5, "pay", "u20", 409, "ALREADY_PAID", "p1", reference="r9", amount=10),
+        lived(4, 5, "cancel", "u20", 409, "WRONG_STATE", "p1"),
+        lived(3, 4, "cancel", "u21", 200, "", "c1", "cancelled"),
+        lived(5, 6, "buy", "u21", 201, "", "c1", "cancelled", key="k"),
+        lived(5, 6, "buy", "u21", 422, "IDEMPOTENCY_KEY_REUSED", key="k", quantity=2),
+        lived(7, 8, "buy", "u21", 201, "", "n1", "unpaid"),
+        lived(11, 12, "pay", "u22", 200, "", "e1", "expired", reference="r2", amount=15),
+        lived(3, 4, "pay", "u23", 200, "", "k1", "paid", reference="r3", amount=5),
+        lived(4, 5, "refund", "u23", 200, "", "k1", "refunded"),
+        lived(3, 4, "pay", "u24", 200, "", "s1", "paid", reference="r4", amount=10),
+        lived(4, 5, "refund", "u24", 200, "", "s1", "refunded", restock=True),
+        lived(15, 16, "buy", "u25", 409, "NOT_ENOUGH", quantity=3, left=2),
+    ]
+    moves = [
+        Move("p1", "paid", "shop", 3.5),
+        Move("c1", "cancelled", "user", 3.5),
+        Move("k1", "paid", "shop", 3.5),
+        Move("s1", "paid", "shop", 3.5),
+        Move("k1", "refunded", "olga", 4.5),
+        Move("s1", "refunded", "olga", 4.5),
+        Move("e1", "expired", "expiry", 10.5),
+        Move("e1", "expired", "shop", 11.5),  # a payment that was noted
+    ]
+    payments = [
+        Payment("r1", "p1", "accepted", 10),
+        Payment("r2", "e1", "to_refund", 15),
+        Payment("r3", "k1", "refunded", 5),
+        Payment("r4", "s1", "refunded", 10),
+    ]
+    buyers = {"u20": "p1", "u21": "n1"}
+    return Voucher("2", 10, 6, 2, orders, {}, 6, buyers, 0, limit=3, price=5), history, moves, payments
+
+
+def good_world() -> World:
+    """Five units: three live orders, one held by a dead letter, one for sale; a sixth user's grant was lost."""
+    orders = [Order(f"o{n}", f"u{n}", "unpaid", "") for n in range(3)] + [Order("o9", "u9", "refused", "GRANT_LOST")]
+    voucher = Voucher("1", 5, 2, 3, orders, {"u4": "o4"}, 1, {f"u{n}": f"o{n}" for n in (0, 1, 2, 4)}, 0, rebuilds=1)
+    history = [
+        heard(1, 2, "buy", "u0", 201, "", "o0", "unpaid"),
+        heard(1, 2, "buy", "u1", 202, "", "o1", "pending"),
+        heard(3, 4, "look", "u1", 200, "", "o1", "pending"),
+        heard(5, 6, "look", "u1", 200, "", "o1", "unpaid"),
+        heard(5, 6, "buy", "u0", 409, "ALREADY_ORDERED", "o0"),
+        heard(1, 2, "buy", "u2"),  # unknown: it became an order
+        heard(1, 2, "buy", "u9", 202, "", "o9", "pending"),
+        heard(7, 8, "buy", "u7", 409, "SOLD_OUT"),
+        heard(1, 2, "buy", "u4", 202, "", "o4", "pending"),
+        heard(30.5, 32, "buy", "u2", 503),  # Redis did not answer then
+        *(heard(2, 3, "buy", f"v{n}", 409, "ENDED") for n in range(20)),
+    ]
+    ends = [heard(20, 21, "end", f"u{n}", 200, "", f"o{n}", state) for n, state in ((0, "unpaid"), (1, "unpaid"))]
+    other, told, moves, payments = lives()
+    ends += [lived(20, 21, "end", o.user, 200, "", o.id, o.status, reason=o.reason) for o in other.orders]
+    ends += [heard(20, 21, "end", "u4", 200, "", "o4", "pending"), heard(20, 21, "end", "u9", 200, "", "o9", "refused")]
+    ends[-1].reason = "GRANT_LOST"
+    return World(
+        history + told,
+        {"1": voucher, "2": other},
+        letters=1,
+        letters_expected=1,
+        refused_most=1,
+        rebuilds_most=1,
+        unknown_most=0.05,
+        samples=[Sample("1", "open", 2, 3, "1"), Sample("1", "loading", 9, 9, "2")],
+        stalls=[(30, 31)],
+        ends=ends,
+        strangers=[
+            heard(20, 21, "stranger", "zoe", 404, "NOT_FOUND", f"{MADE_UP}002"),
+            heard(20, 21, "stranger", "zoe", 503, "UNAVAILABLE", f"{MADE_UP}001"),  # of an earlier epoch
+        ],
+        lists=[OrderList("u1", 200, True, {"o1"}), OrderList("u4", 200, True, {"o4"})],
+        fresh=[Fresh(1, heard(9, 10, "fresh", "new", 201, "", "o5", "unpaid"))],
+        moves=moves,
+        payments=payments,
+        late_s=1.0,
+        feed=[(move.order, move.status) for move in moves],
+    )
+
+
+def corruptions() -> dict[str, list]:
+    """For each assertion, ways to break a world so that it must complain."""
+
+    def voucher(change):
+        return lambda world: change(world.vouchers["1"])
+
+    def event(*fields, **more):
+        def add(world: World) -> None:
+            world.history.append(heard(*fields))
+            for name, value in more.items():
+                setattr(world.history[-1], name, value)
+
+        return add
+
+    def end(n: int, **more):
+        return lambda world: [setattr(world.ends[n], name, value) for name, value in more.items()]
+
+    def refused(user: str, reason: str):
+        return voucher(lambda v: v.orders.append(Order("o8", user, "refused", reason)))
+
+    def roomy(world: World) -> None:
+        """More units than anybody can have taken."""
+        world.vouchers["1"].units = world.vouchers["1"].units_least = 6
+
+    def order(id: str, **more):
+        return lambda world: [setattr(world.orders()[id], name, value) for name, value in more.items()]
+
+    def moved(*fields):
+        return lambda world: world.moves.append(Move(*fields))
+
+    def other(*fields, **more):
+        return lambda world: world.history.append(lived(*fields, **more))
+
+    def unasked(what: str, id: str):
+        """Each such request for that order was refused."""
+
+        def change(world: World) -> None:
+            for event in world.history:
+                if (event.what, event.order) == (what, id):
+                    event.status, event.code = 409, "PENDING"
+
+        return change
+
+    def payment(n: int, **more):
+        return lambda world: [setattr(world.payments[n], name, value) for name, value in more.items()]
+
+    return {
+        "not_oversold": [
+            order("p1", quantity=10),
+            order("k1", quantity=8),
+            voucher(lambda v: v.orders.extend(Order(f"x{n}", f"x{n}", "paid", "") for n in range(4))),
+        ],
+        "one_live_order_each": [
+            voucher(lambda v: v.orders.append(Order("o7", "u0", "unpaid", ""))),
+            order("c1", status="unpaid"),
+        ],
+        "every_unit_is_somewhere": [
+            voucher(lambda v: setattr(v, "redis_stock", 2)),
+            voucher(lambda v: setattr(v, "pg_stock", 1)),
+            voucher(lambda v: setattr(v, "pg_live", 4)),
+            voucher(lambda v: setattr(v, "state", "loading")),
+            voucher(lambda v: setattr(v, "due_state", "paused")),
+            order("e1", status="unpaid"),
+            order("k1", reason="RESTOCKED"),
+            order("s1", reason="KEPT"),
+            lambda world: setattr(world.vouchers["2"], "redis_stock", 7),
+            lambda world: setattr(world.vouchers["2"], "pg_live", 3),
+            voucher(lambda v: setattr(v, "retired", True)),
+        ],
+        "units_are_held_meanwhile": [
+            lambda world: world.samples.append(Sample("1", "open", 3, 3, "1")),
+            lambda world: world.samples.append(Sample("1", "open", -1, 5, "1")),
+            lambda world: world.samples.pop(0),
+        ],
+        "buyers_are_the_orders": [
+            voucher(lambda v: v.buyers.update(u0="o8")),
+            voucher(lambda v: setattr(v, "retired", True)),
+        ],
+        "journal_is_empty": [voucher(lambda v: setattr(v, "journal", 1))],
+        "letters_are_accounted_for": [lambda world: setattr(world, "letters", 2)],
+        "nothing_is_foreign": [lambda world: world.foreign.append("an order of voucher 99")],
+        "rebuilds_are_few": [voucher(lambda v: setattr(v, "rebuilds", 2))],
+        "processes_are_well": [
+            lambda world: world.logs.append("level=fatal msg=x"),
+            lambda world: world.logs.append("==1==ERROR: LeakSanitizer: detected memory leaks"),
+            lambda world: world.exits.append("instance 0 ended with 86"),
+            lambda world: world.leaks.append("instance 0: 17 descriptors, 16 at start"),
+        ],
+        "the_audit_had_nothing_to_mend": [lambda world: world.logs.append('msg="books differ"')],
+        "created_is_a_row": [event(1, 2, "buy", "u8", 201, "", "o8", "unpaid")],
+        "accepted_ends": [
+            voucher(lambda v: v.orders.remove(v.orders[3])),
+            voucher(lambda v: setattr(v.orders[3], "reason", "")),
+            lambda world: world.vouchers["2"].orders.pop(3),
+        ],
+        "accepted_is_the_users_own": [
+            event(1, 2, "buy", "u8", 202, "", "o0", "pending"),
+            event(1, 2, "buy", "u8", 202, "", "o4", "pending"),
+        ],
+        "accepted_is_mostly_confirmed": [lambda world: setattr(world, "refused_most", 0)],
+        "accepted_is_never_unknown": [event(3, 4, "look", "u1", 404, "NOT_FOUND", "o1")],
+        "each_url_tells_the_end": [
+            end(0, state="pending"),
+            end(0, status=503, state="", code="UNAVAILABLE"),
+            end(-1, reason="SOLD_OUT"),
+            lambda world: world.ends.pop(),
+        ],
+        "lists_are_complete": [
+            lambda world: setattr(world.lists[0], "orders", set()),
+            lambda world: setattr(world.lists[1], "orders", set()),
+            lambda world: setattr(world.lists[0], "status", 503),
+            lambda world: setattr(world.lists[0], "complete", False),
+        ],
+        "strangers_see_no_order": [
+            lambda world: setattr(world.strangers[0], "status", 200),
+            lambda world: setattr(world.strangers[0], "status", 503),
+            lambda world: setattr(world.vouchers["1"], "rebuilds", 0),
+        ],
+        "answers_are_for_who_asked": [
+            event(3, 4, "look", "u1", 200, "", "o1", "unpaid", shown=["o0", "u1", "1"]),
+            event(3, 4, "look", "u1", 200, "", "o1", "unpaid", shown=["o1", "u0", "1"]),
+            event(3, 4, "look", "u1", 200, "", "o1", "unpaid", shown=["o1", "u1", "2"]),
+        ],
+        "refused_left_no_order": [voucher(lambda v: v.orders.append(Order("o7", "u7", "unpaid", "")))],
+        "sold_out_is_true": [
+            roomy,
+            event(0.3, 0.5, "buy", "u8", 409, "SOLD_OUT"),  # before anybody had asked
+        ],
+        "reasons_are_true": [refused("u8", "ALREADY_ORDERED"), roomy],
+        "winners_are_told": [
+            event(5, 6, "buy", "u0", 409, "SOLD_OUT"),
+            event(5, 6, "buy", "u4", 404, "UNKNOWN_VOUCHER"),
+        ],
+        "repeats_name_the_order": [
+            event(5, 6, "buy", "u0", 409, "ALREADY_ORDERED", "o1"),
+            event(5, 6, "buy", "u0", 202, "", "o8", "pending"),
+        ],
+        "states_never_go_back": [
+            event(3, 4, "look", "u0", 200, "", "o0", "pending"),
+            other(9, 10, "look", "u21", 200, "", "c1", "unpaid"),
+            other(13, 14, "look", "u22", 200, "", "e1", "paid"),
+            lambda world: (
+                event(3, 4, "look", "u9", 200, "", "o9", "refused")(world),
+                event(5, 6, "look", "u9", 200, "", "o9", "unpaid")(world),
+            ),
+        ],
+        "unknowns_are_few": [
+            lambda world: [event(3, 4, "buy", f"w{n}", 503)(world) for n in range(3)],
+            lambda world: ([event(3, 4, "buy", f"w{n}", 503)(world) for n in range(3)], world.stalls.append((4.5, 5))),
+        ],
+        "newcomers_are_served": [
+            lambda world: setattr(world.fresh[0], "stock", 0),
+            lambda world: world.fresh.append(Fresh(1, heard(9, 10, "fresh", "new", 409, "SOLD_OUT"))),
+            lambda world: world.fresh.append(Fresh(1, heard(9, 10, "fresh", "new", 503, "LOADING"))),
+            lambda world: world.fresh.append(Fresh(6, lived(9, 10, "buy", "u22", 409, "ALREADY_ORDERED", "e1"))),
+        ],
+        "moves_are_allowed": [
+            moved("e1", "paid", "shop", 12),
+            moved("c1", "unpaid", "user", 12),
+            moved("n1", "paid", "shop", 12),
+            moved("o9", "paid", "shop", 12),
+            moved("x9", "paid", "shop", 12),
+            order("p1", status="expired"),
+            lambda world: world.moves.pop(0),
+        ],
+        "ends_were_asked_for": [
+            lambda world: setattr(world.moves[6], "at", 9.0),
+            order("e1", due=0.0),
+            unasked("cancel", "c1"),
+            unasked("refund", "k1"),
+            unasked("pay", "p1"),
+            order("k1", reason="RESTOCKED"),
+            order("s1", reason="KEPT"),
+        ],
+        "moves_answered_are_done": [
+            order("c1", status="expired"),
+            order("p1", status="unpaid"),
+            order("k1", status="paid"),
+            payment(2, state="accepted"),
+            payment(1, state="accepted"),
+            payment(0, order="n1"),
+            lambda world: world.payments.pop(0),
+            other(3, 4, "cancel", "u26", 200, "", "x1", "cancelled"),
+        ],
+        "refusals_of_moves_are_true": [
+            other(9, 10, "cancel", "u21", 409, "WRONG_STATE", "n1"),
+            other(9, 10, "cancel", "u21", 409, "WRONG_STATE", "c1"),
+            other(9, 10, "refund", "u20", 409, "WRONG_STATE", "p1"),
+            other(9, 10, "pay", "u21", 409, "ALREADY_PAID", "n1", reference="r8"),
+            other(9, 10, "cancel", "u21", 404, "NOT_FOUND", "n1"),
+        ],
+        "payments_are_accounted_for": [
+            payment(0, state="to_refund"),
+            payment(0, state="refunded"),
+            payment(0, amount=9),
+            payment(1, state="accepted"),
+            payment(0, reference="r9"),
+            payment(0, order="x1"),
+            lambda world: world.payments.append(Payment("r9", "p1", "accepted", 10)),
+            lambda world: world.payments.pop(0),
+            lambda world: world.moves.pop(0),
+        ],
+        "nothing_is_overdue": [lambda world: world.overdue.append("n1")],
+        "expiry_is_in_time": [lambda world: setattr(world.moves[6], "at", 11.5)],
+        "keys_made_one_order": [
+            order("n1", key="f1"),
+            other(9, 10, "buy", "u21", 201, "", "n1", "unpaid", key="k"),
+            other(9, 10, "buy", "u21", 409, "ALREADY_ORDERED", "c1", key="k"),
+            other(9, 10, "buy", "u21", 201, "", "c1", "unpaid", key="k", quantity=2),
+        ],
+        "feed_tells_each_move_once": [
+            lambda world: world.feed.pop(),
+            lambda world: world.feed.append(("p1", "paid")),
+            lambda world: world.feed.append(("x1", "paid")),
+            lambda world: world.feed.reverse(),
+        ],
+        "quantities_are_as_asked": [
+            order("p1", quantity=1),
+            order("e1", quantity=0),
+            lambda world: setattr(world.vouchers["2"], "limit", 2),
+        ],
+        "not_enough_is_true": [
+            other(15, 16, "buy", "u25", 409, "NOT_ENOUGH", quantity=3, left=3),
+            other(15, 16, "buy", "u25", 409, "NOT_ENOUGH", quantity=3, left=0),
+            other(0.5, 0.9, "buy", "u25", 409, "NOT_ENOUGH", quantity=3, left=1),
+            lambda world: setattr(world.vouchers["2"], "units_least", 14),
+        ],
+    }
+
+

@@ -1,0 +1,242 @@
+"""What must be true of orders after they were placed: of their moves, the payments, expiry, and repeated requests. Each
+assertion is a function of a World and returns complaints."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from answers import KEY_REASON
+from crowd import Event
+from world import ENDED, FORGIVEN_S, World
+
+# As order_move has them: whoever adds one there must add what it means here.
+ALLOWED = {("unpaid", "paid"), ("unpaid", "cancelled"), ("unpaid", "expired"), ("paid", "refunded")}
+# What an order may be in the end of which a user was told that its state forbids cancelling.
+NOT_CANCELLED = {"paid", "refunded", "expired", "refused"}
+
+
+def paths(world: World) -> dict[str, list[str]]:
+    """Of each order what it became, one after the other; what was only noted is left out."""
+    found: dict[str, list[str]] = defaultdict(lambda: ["unpaid"])
+    refused = {order.id for order in world.orders().values() if order.status == "refused"}
+    for move in world.moves:
+        path = found[move.order]
+        if move.status != path[-1] and not (move.order in refused and move.status == "refused"):
+            path.append(move.status)
+    return found
+
+
+def moves_are_allowed(world: World) -> list[str]:
+    """What the events say is a way that the table of moves allows, and leads to what the order is."""
+    found, complaints = paths(world), []
+    for order in world.orders().values():
+        path = found[order.id]
+        if any(step not in ALLOWED for step in zip(path, path[1:])):
+            complaints.append(f"{order.id} went {' -> '.join(path)}")
+        if order.status != "refused" and path[-1] != order.status:
+            complaints.append(f"{order.id} is {order.status}, and its events end with {path[-1]}")
+        if order.status == "refused" and len(path) > 1:
+            complaints.append(f"{order.id} was refused and is said to have become {path[-1]}")
+    unknown = found.keys() - world.orders().keys()
+    return complaints + [f"events of {order}, which is no order" for order in sorted(unknown)]
+
+
+def ends_were_asked_for(world: World) -> list[str]:
+    """Nothing moves by itself but what is due, and what was definitely refused has not moved."""
+    asked: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    for event in world.asked("pay", "cancel", "refund"):
+        asked[event.what, event.order].append(event)
+    orders, complaints = world.orders(), []
+    for move in world.moves:
+        order = orders.get(move.order)
+        if order is None or (move.status == order.status == "refused"):
+            continue
+        if move.status == "expired":
+            if not order.due or move.at < order.due - FORGIVEN_S:
+                complaints.append(f"{order.id} expired {order.due - move.at:.2f} s before its time")
+            continue
+        what = {"paid": "pay", "cancelled": "cancel", "refunded": "refund"}.get(move.status)
+        if what and not any(event.outcome != "refused" for event in asked[what, order.id]):
+            complaints.append(f"{order.id} became {move.status}, and nobody asked for it in earnest")
+    for order in orders.values():
+        restocks = {event.restock for event in asked["refund", order.id] if event.outcome != "refused"}
+        if order.status == "refunded" and restocks and (order.reason == "RESTOCKED") not in restocks:
+            complaints.append(f"{order.id} was refunded as {order.reason}, asked was restock {restocks}")
+    return complaints
+
+
+def moves_answered_are_done(world: World) -> list[str]:
+    """Each 200 of cancel, pay and refund."""
+    orders, complaints = world.orders(), []
+    payments = {payment.reference: payment for payment in world.payments}
+    for event in world.asked("pay", "cancel", "refund"):
+        order = orders.get(event.order)
+        if event.status != 200:
+            continue
+        if order is None:
+            complaints.append(f"{event.what} of {event.order} answered 200, and there is no such order")
+        elif event.what == "cancel" and order.status != "cancelled":
+            complaints.append(f"cancel of {order.id} answered 200, and it is {order.status}")
+        elif event.what == "refund" and (
+            order.status in ("unpaid", "paid")
+            or any(p.order == order.id and p.state == "accepted" for p in world.payments)
+        ):
+            complaints.append(f"refund of {order.id} answered 200, and it is {order.status}")
+        elif event.what == "pay":
+            complaints += _paid(event, order, payments.get(event.reference))
+    return complaints
+
+
+def _paid(event: Event, order, payment) -> list[str]:
+    if payment is None or payment.order != order.id:
+        return [f"pay of {order.id} with {event.reference} answered 200, and it is not noted"]
+    if event.state == "paid" and order.status not in ("paid", "refunded"):
+        return [f"{order.id} was answered as paid, and is {order.status}"]
+    if event.state in ENDED | {"refused"} and payment.state == "accepted":
+        return [f"{order.id} was answered as {event.state}, and its payment is {payment.state}"]
+    return []
+
+
+def refusals_of_moves_are_true(world: World) -> list[str]:
+    """What was refused for its state was in such a state; and a user's own order is never unknown."""
+    orders, complaints = world.orders(), []
+    paid: dict[str, float] = {}  # since when it was known to be
+    for event in world.asked("pay"):
+        if event.status == 200 and event.state == "paid":
+            paid[event.order] = min(event.ended, paid.get(event.order, event.ended))
+    for event in world.asked("pay", "cancel", "refund"):
+        order = orders.get(event.order)
+        if order is None:
+            continue
+        was_paid = paid.get(order.id, event.began) < event.began
+        if event.code == "WRONG_STATE" and (
+            (event.what == "cancel" and order.status not in NOT_CANCELLED) or (event.what == "refund" and was_paid)
+        ):
+            complaints.append(f"{event.what} of {order.id}: WRONG_STATE, and it is {order.status}")
+        if event.code == "ALREADY_PAID" and order.status not in ("paid", "refunded"):
+            complaints.append(f"{order.id}: ALREADY_PAID, and it is {order.status}")
+        if event.status == 404 and event.user == order.user:
+            complaints.append(f"{event.what} of {order.id}, which is {event.user}'s: 404")
+    return complaints
+
+
+def payments_are_accounted_for(world: World) -> list[str]:
+    """A payment that was accepted belongs to a paid order, one of each; what came too late, to one that has ended."""
+    orders, complaints = world.orders(), []
+    prices = {order.id: order.quantity * v.price for v in world.vouchers.values() for order in v.orders}
+    asked = {event.reference for event in world.asked("pay") if event.outcome != "refused"}
+    paid = [move.order for move in world.moves if move.status == "paid"]
+    accepted: dict[str, int] = defaultdict(int)
+    for one in world.payments:
+        order = orders.get(one.order)
+        if order is None:
+            complaints.append(f"payment {one.reference} is for {one.order}, which is no order")
+            continue
+        if one.state == "accepted":
+            accepted[order.id] += 1
+        if (one.state == "accepted") and (order.status != "paid" or one.amount != prices[order.id]):
+            complaints.append(f"payment {one.reference} of {one.amount} is accepted, its order {order.status}")
+        if one.state == "to_refund" and order.status in ("unpaid", "paid"):
+            complaints.append(f"payment {one.reference} is to be given back, its order {order.status}")
+        if one.state == "refunded" and order.status in ("unpaid", "paid"):
+            complaints.append(f"payment {one.reference} was given back, its order is {order.status}")
+        if one.reference not in asked:
+            complaints.append(f"payment {one.reference} is noted, and nobody asked for it in earnest")
+    for order in orders.values():
+        if order.status == "paid" and (accepted[order.id] != 1 or order.id not in paid):
+            complaints.append(f"{order.id} is paid by {accepted[order.id]} payments")
+    return complaints
+
+
+def nothing_is_overdue(world: World) -> list[str]:
+    return [f"{len(world.overdue)} orders should have expired, as {world.overdue[0]}"] if world.overdue else []
+
+
+def expiry_is_in_time(world: World) -> list[str]:
+    """Also while the fault lasted, as far as its row says so."""
+    orders = world.orders()
+    lateness: dict[str, float] = {}  # what is told of an order later is of a payment that came
+    for move in world.moves:
+        if move.status == "expired" and move.order in orders:
+            lateness.setdefault(move.order, move.at - orders[move.order].due)
+    late = {order: seconds for order, seconds in lateness.items() if world.late_s and seconds > world.late_s}
+    if not late:
+        return []
+    worst = max(late, key=late.get)
+    return [f"{len(late)} of {len(lateness)} expired late, {worst} by {late[worst]:.1f} s, {world.late_s} s at most"]
+
+
+def keys_made_one_order(world: World) -> list[str]:
+    """The same Idempotency-Key has the first answer again, whatever has become of the order, and makes no other. Who has
+    bought again since may be told of that order; and a 202 that was given before PostgreSQL was asked ends as refused."""
+    complaints, orders = [], world.orders()
+    rows: dict[tuple[str, str, str], int] = defaultdict(int)
+    for voucher in world.vouchers.values():
+        for order in voucher.orders:
+            if order.key and order.status != "refused":
+                rows[voucher.id, order.user, order.key] += 1
+    complaints += [f"{n} orders of {who[1]} under one key" for who, n in rows.items() if n > 1]
+    lasting = {order.id for order in orders.values() if order.status != "refused"}
+    first: dict[tuple[str, str, str], Event] = {}
+    keyed = sorted((e for e in world.buys() if e.key), key=lambda event: event.ended)
+    for event in keyed:
+        if event.status in (201, 202) and event.order in lasting:
+            first.setdefault((event.voucher, event.user, event.key), event)
+    for event in keyed:
+        one = first.get((event.voucher, event.user, event.key))
+        if one is None or event.began <= one.ended or event.outcome == "unknown":
+            continue
+        said, named = f"{event.status} {event.code} {event.order}", orders.get(event.order)
+        later = event.code == "ALREADY_ORDERED" and orders[one.order].status in ENDED and event.order > one.order
+        refused = event.status == 202 and named and named.reason == KEY_REASON
+        if later or refused:
+            continue
+        if event.quantity == orders[one.order].quantity:
+            if event.status not in (201, 202) or event.order != one.order:
+                complaints.append(f"{event.user} repeated {event.key} of {one.order} and was told {said}")
+        elif event.code != "IDEMPOTENCY_KEY_REUSED":
+            complaints.append(f"{event.user} used {event.key} for {event.quantity} and was told {said}")
+    return complaints
+
+
+def feed_tells_each_move_once(world: World) -> list[str]:
+    """In commit order for each order, without a gap, whichever instances were asked."""
+    if world.feed is None:
+        return []
+    due, told = defaultdict(list), defaultdict(list)
+    for move in world.moves:
+        due[move.order].append(move.status)
+    for order, status in world.feed:
+        told[order].append(status)
+    wrong = sorted(order for order in due.keys() | told.keys() if due[order] != told[order])
+    if not wrong:
+        return []
+    return [f"the feed differs in {len(wrong)} orders: of {wrong[0]} it told {told[wrong[0]]}, not {due[wrong[0]]}"]
+
+
+def quantities_are_as_asked(world: World) -> list[str]:
+    """All or nothing, and never more than a user may have."""
+    complaints, orders = [], world.orders()
+    for event in world.buys():
+        order = orders.get(event.order)
+        if event.status in (201, 202) and order and order.quantity != event.quantity:
+            complaints.append(f"{event.user} asked for {event.quantity}, {order.id} has {order.quantity}")
+    for voucher in world.vouchers.values():
+        over = [order for order in voucher.orders if not 1 <= order.quantity <= voucher.limit]
+        complaints += [f"{order.id} has {order.quantity} units, {voucher.limit} at most" for order in over]
+    return complaints
+
+
+def not_enough_is_true(world: World) -> list[str]:
+    """NOT_ENOUGH names what is left: less than was asked for, more than none, and no fewer than there may have been."""
+    holders, complaints = world.holders(), []
+    for event in world.buys():
+        if event.code != "NOT_ENOUGH":
+            continue
+        voucher = world.vouchers[event.voucher]
+        gone = world.could_be_gone(voucher, holders[voucher.id], event.ended)
+        if not 0 < event.left < event.quantity:
+            complaints.append(f"{event.user} asked for {event.quantity} and was told that {event.left} are left")
+        elif gone + event.left < voucher.units_least:
+            complaints.append(f"{event.user} was told of {event.left} left, when at most {gone} were gone")
+    return complaints

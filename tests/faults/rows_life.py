@@ -1,0 +1,416 @@
+"""The life of orders: they are paid, cancelled, refunded and expire while buyers race them, each other, rebuilds and
+crashes: 34, 23d."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from crowd import Event
+from driver import Run
+from fault import PLAIN, Fault
+from life import Habits, move, tell
+from rows_instances import at, killed_at
+from rows_pairs import flushed, gone, pair
+from rows_tools import accepted, buy, clock_env, in_background, key, kill, lock_row, open_voucher, release, restart
+from rows_tools import set_clock, within
+from stack import Broken, wait_for
+
+TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
+IN_TIME_S = 3.0  # how late an order may expire: 2 s, and a busy machine
+TAKEN_OVER_S = IN_TIME_S + TTL_S
+SETTLED_S = 10.0
+RETIRED_S = 14.0  # a look at a segment at rest comes after five seconds at most, and it takes two
+BACK_S = 0.6  # a unit that has returned sells within 300 ms; a busy machine
+LIVELY = Habits(moves=1.0, keyed=0.3, limit=3, price=5, pay_within_s=2)
+STEADY = Habits(moves=0.4, limit=2, price=5, pay_within_s=1)  # from the second second on orders expire all the time
+
+
+def nothing(_run: Run) -> None:
+    """What the users do is the fault."""
+
+
+def status_of(run: Run, order: str) -> str:
+    rows = run.postgres.sql(f"select status from voucher_order where id = '{order}'")
+    return rows[0][0] if rows else ""
+
+
+def expired(run: Run) -> int:
+    return int(run.postgres.sql("select count(*) from voucher_order where status = 'expired'")[0][0])
+
+
+def units_for_sale(run: Run, voucher: str) -> int:
+    return int(run.redis.call("HGET", key(voucher, "voucher"), "stock") or -1)
+
+
+def bought(run: Run, voucher: str, user: str, instance: int = 0, quantity: int = 1) -> Event:
+    """An order that is committed."""
+    event = buy(run, voucher, user, instance, quantity=quantity)
+    if event.status not in (201, 202):
+        raise Broken(f"{user} has no order: {event.status} {event.code}")
+    wait_for("committed", lambda: status_of(run, event.order) != "")
+    return event
+
+
+def expect(run: Run, event: Event, status: int, code: str = "", state: str = "") -> Event:
+    if (event.status, event.code) != (status, code) or (state and event.state != state):
+        run.seen_meanwhile.append(f"{event.what} of {event.order}: {event.status} {event.code} {event.state}")
+    return event
+
+
+# ---- a rebuild, and crashes ----
+
+
+def rebuilt_meanwhile(run: Run) -> None:
+    until, n = time.monotonic() + 2.5, 0
+    while time.monotonic() < until:
+        n += 1
+        run.reconcile(n % 2)
+        time.sleep(0.1)
+
+
+def killed_expiring(run: Run) -> None:
+    """The other instance is away until this one has the work, and back before it dies of it."""
+    kill(run, 1)
+    time.sleep(TTL_S + 0.5)
+    run.stack.instances[1].run()
+    killed_at(run)
+
+
+def holders_killed(run: Run) -> None:
+    """One instance after the other: whichever of them lets orders expire, the other goes on."""
+    for number, one in enumerate(run.stack.instances):
+        before = expired(run)
+        kill(run, number)
+        within(run, f"expiry goes on without {one.name}", lambda: expired(run) > before, TAKEN_OVER_S + 1)
+        one.run()
+        wait_for("back", one.ready)
+
+
+def stopped_at(run: Run, point: str) -> None:
+    wait_for(f"stopped at {point}", lambda: f"name={point} " in run.first.text())
+
+
+def returned_twice(run: Run) -> None:
+    """It stops when the return is committed and before Redis knows; the other instance carries it out, and the user buys
+    again. Then it goes on, and carries it out as well."""
+    voucher = run.vouchers[0]
+    order = bought(run, voucher, "ann", quantity=2)
+    asking = in_background(lambda: tell(run, move("cancel", order, 0), timeout=SETTLED_S + 5))
+    stopped_at(run, "return.committed")
+    within(run, "carried out by the other", lambda: not run.redis.call("HGET", key(voucher, "buyers"), "ann"), SETTLED_S)
+    time.sleep(0.5)  # the mark of a sold-out voucher
+    again = bought(run, voucher, "ann", 1, quantity=1)
+    run.first.signal(signal.SIGCONT)
+    asking.join()
+    time.sleep(0.3)
+    if (run.redis.call("HGET", key(voucher, "buyers"), "ann") or "")[:36] != again.order:
+        run.seen_meanwhile.append("the order that its user bought since is gone from Redis")
+
+
+def returned_under_an_old_epoch(run: Run) -> None:
+    """It has noted the return and stops; Redis loses that, and another instance begins a rebuild, under a new epoch. The
+    return is not carried out under the old one."""
+    voucher, second = run.vouchers[0], run.stack.instances[1]
+    restart(second, {"SECKILL_FAILPOINTS": "rebuild.opening=stop"})
+    order = bought(run, voucher, "ann", 0, quantity=2)
+    asking = in_background(lambda: tell(run, move("cancel", order, 0), timeout=SETTLED_S + 5))
+    stopped_at(run, "return.noted")
+    run.redis.call("FLUSHALL")
+    asks = in_background(lambda: run.buy("bob", 1, timeout=SETTLED_S))
+    wait_for("a rebuild under way", lambda: "name=rebuild.opening " in second.text())
+    run.first.signal(signal.SIGCONT)
+    time.sleep(1.0)
+    if status_of(run, order.order) != "unpaid":
+        run.seen_meanwhile.append(f"returned under an old epoch: {status_of(run, order.order)}")
+    second.signal(signal.SIGCONT)
+    asks.join()
+    asking.join()
+    again = lambda: tell(run, move("cancel", order, 1)).status == 200  # its links come back
+    within(run, "returned under the new epoch", again, SETTLED_S)
+    within(run, "its units back", lambda: not run.redis.call("HGET", key(voucher, "buyers"), "ann"), SETTLED_S)
+
+
+def stopped_expiring(run: Run) -> None:
+    """It has found what is due and stops; the other lets it expire, and the units sell again. Then it goes on with what it
+    has found."""
+    stopped_at(run, "expiry.found")
+    before = expired(run)
+    within(run, "expiry goes on without it", lambda: expired(run) > before, TAKEN_OVER_S + 1)
+    time.sleep(1.0)
+    run.first.signal(signal.SIGCONT)
+
+
+def moved_when_retired(run: Run) -> None:
+    """Redis has forgotten the buyers of a sale that is over. Its orders are moved all the same, and those that are not paid
+    expire."""
+    voucher = open_voucher(run, 20, end_s=2.5, pay_within_s=8, limit=2)
+    orders = [bought(run, voucher, f"ann{n}", n % 2, quantity=2) for n in range(5)]
+    expect(run, tell(run, move("pay", orders[0], 0, reference="before", amount=2)), 200, state="paid")
+    state = f"select state from seckill_voucher where id = {voucher}"
+    within(run, "retired", lambda: run.postgres.sql(state) == [["retired"]], RETIRED_S)
+    expect(run, tell(run, move("refund", orders[0], 1, restock=True)), 200, state="refunded")
+    expect(run, tell(run, move("cancel", orders[1], 0)), 200, state="cancelled")
+    expect(run, tell(run, move("cancel", orders[1], 1)), 200, state="cancelled")
+    expect(run, tell(run, move("pay", orders[2], 0, reference="after", amount=2)), 200, state="paid")
+    expect(run, tell(run, move("refund", orders[2], 1)), 200, state="refunded")
+    expect(run, tell(run, move("pay", orders[3], 1, reference="kept", amount=2)), 200, state="paid")
+    within(run, "expired", lambda: status_of(run, orders[4].order) == "expired", 8 + IN_TIME_S)
+
+
+# ---- races whose both ends are due ----
+
+
+def paid_while_it_expires(run: Run) -> None:
+    """The order is found to be due and cannot be moved yet; meanwhile it is paid. It stays so."""
+    voucher = open_voucher(run, 20, pay_within_s=1, limit=3)
+    order = bought(run, voucher, "ann", quantity=3)
+    holder = lock_row(run, voucher, 20)
+    waits = "select count(*) > 0 from pg_stat_activity where wait_event_type = 'Lock' and query like '%return_orders%'"
+    within(run, "expiry at it", lambda: run.postgres.sql(waits) == [["t"]], 1 + IN_TIME_S)
+    paid = tell(run, move("pay", order, 1, reference="in-time", amount=3))
+    expect(run, paid, 200, state="paid")
+    release(run, "begin; select from seckill_segment")
+    holder.wait()
+    time.sleep(1.0)
+    if status_of(run, order.order) != "paid":
+        run.seen_meanwhile.append(f"a paid order is {status_of(run, order.order)}")
+    expect(run, tell(run, move("pay", order, 0, reference="in-time", amount=3)), 200, state="paid")
+    expect(run, tell(run, move("pay", order, 0, reference="another", amount=3)), 409, "ALREADY_PAID")
+    expect(run, tell(run, move("cancel", order, 1)), 409, "WRONG_STATE")
+
+
+def paid_after_it_expired(run: Run) -> None:
+    """The money is noted, to be given back, and the order stays expired; its unit is somebody else's by now."""
+    voucher = open_voucher(run, 1, pay_within_s=1)
+    order = bought(run, voucher, "ann")
+    within(run, "expired", lambda: status_of(run, order.order) == "expired", 1 + IN_TIME_S)
+    within(run, "sold again", lambda: buy(run, voucher, "bob", 1).outcome == "ok", SETTLED_S)
+    expect(run, tell(run, move("pay", order, 1, reference="late", amount=1), signs=True), 200, state="expired")
+    expect(run, tell(run, move("pay", order, 0, reference="late", amount=1)), 200, state="expired")
+    expect(run, tell(run, move("cancel", order, 0)), 409, "WRONG_STATE")
+    payment = lambda: run.postgres.sql("select state from payment where reference = 'late'")
+    if payment() != [["to_refund"]]:
+        run.seen_meanwhile.append(f"a payment that came too late is {payment()}")
+    expect(run, tell(run, move("refund", order, 1)), 200, state="expired")
+    if payment() != [["refunded"]]:
+        run.seen_meanwhile.append(f"a payment that was given back is {payment()}")
+
+
+def pending_is_not_moved(run: Run) -> None:
+    """An order that PostgreSQL does not know yet: no move of it is 404, and none is done."""
+    voucher = run.vouchers[0]
+    for instance in range(2):
+        bought(run, voucher, f"early{instance}", instance)  # from the first answer on it knows the epoch
+    holder = run.hold_orders(20)
+    order = accepted(run, voucher, "ann")
+    for n, what in enumerate(("pay", "cancel", "refund", "pay", "cancel")):
+        expect(run, tell(run, move(what, order, n % 2, reference="early", amount=1)), 409, "PENDING")
+    release(run)
+    holder.wait()
+    wait_for("committed", lambda: status_of(run, order.order) == "unpaid")
+    expect(run, tell(run, move("cancel", order, 1)), 200, state="cancelled")
+
+
+def sold_again_everywhere(run: Run) -> None:
+    """All is sold, and all instances refuse from memory. A unit returns: it sells, at each of them, at once; and its former
+    owner may buy again."""
+    count, slow = len(run.stack.instances), []
+    for n in range(2 * count):
+        voucher = open_voucher(run, 2, limit=2)
+        order = bought(run, voucher, f"owner{n}", n % count, quantity=2)
+        for instance in range(count):
+            expect(run, buy(run, voucher, f"early{n}-{instance}", instance), 409, "SOLD_OUT")
+        expect(run, tell(run, move("cancel", order, (n + 1) % count)), 200, state="cancelled")
+        began, tries = time.monotonic(), 0
+        buyer = f"owner{n}" if n >= count else f"next{n}"
+        while (event := buy(run, voucher, buyer, n % count, quantity=2)).outcome != "ok" and tries < 200:
+            tries += 1
+            time.sleep(0.01)
+        if event.order == order.order or event.outcome != "ok" or time.monotonic() - began > BACK_S:
+            slow.append(f"{buyer} at instance {n % count}: {event.status} {event.code}, {time.monotonic() - began:.2f} s")
+    run.seen_meanwhile += slow
+
+
+def asked_again(run: Run) -> None:
+    """Under one key: the same order, while it is pending, when it is committed, after it was cancelled, and after Redis has
+    lost all it knew; and never another."""
+    voucher = open_voucher(run, 20, limit=3)
+    holder = run.hold_orders(20)
+    first = buy(run, voucher, "ann", 0, later=True, quantity=2, key="wish")
+
+    def repeats(when: str) -> None:
+        for instance in range(2):
+            again = buy(run, voucher, "ann", instance, quantity=2, key="wish")
+            at_once = buy(run, voucher, "ann", instance, later=True, quantity=2, key="wish")
+            for event in (again, at_once):
+                if event.status not in (201, 202) or event.order != first.order:
+                    run.seen_meanwhile.append(f"{when}: {event.status} {event.code} {event.order}, not {first.order}")
+        other = buy(run, voucher, "ann", 0, quantity=1, key="wish")
+        expect(run, other, 422, "IDEMPOTENCY_KEY_REUSED")
+
+    repeats("pending")
+    release(run)
+    holder.wait()
+    wait_for("committed", lambda: status_of(run, first.order) == "unpaid")
+    repeats("committed")
+    expect(run, tell(run, move("cancel", first, 1)), 200, state="cancelled")
+    repeats("cancelled")
+    run.redis.call("FLUSHALL")
+    within(run, "rebuilt", lambda: buy(run, voucher, "bob", 0).status == 201, SETTLED_S)
+    repeats("rebuilt")
+    for number, wish in enumerate(("one", "two")):
+        event = buy(run, voucher, "eve", number, key=wish)
+        wait_for("committed", lambda: status_of(run, event.order) == "unpaid")
+        expect(run, tell(run, move("cancel", event, number)), 200, state="cancelled")
+    buy(run, voucher, "eve", 0, key="one")  # of the two orders that have ended, the older
+
+
+SLOW = """
+create function sleep_a_while() returns trigger language plpgsql as $$ begin
+  if new.reference = 'slow' then perform pg_sleep(1.2); end if; return new; end $$;
+create trigger sleep_a_while after insert on payment for each row execute function sleep_a_while()
+"""
+
+
+def told_late(run: Run) -> None:
+    """A payment whose transaction takes long, while others begin later and end earlier: no reader of the feed passes it
+    by."""
+    voucher = run.vouchers[0]
+    orders = [bought(run, voucher, f"ann{n}", n % 2) for n in range(12)]
+    run.postgres.sql(SLOW)
+    try:
+        slow = in_background(lambda: tell(run, move("pay", orders[0], 0, reference="slow", amount=1)))
+        time.sleep(0.2)
+        for n, order in enumerate(orders[1:]):  # at the other instance: payments do not wait for each other there
+            expect(run, tell(run, move("pay", order, 1, reference=f"quick{n}", amount=1)), 200, state="paid")
+            run.feed.catch_up(1)
+        slow.join()
+    finally:
+        run.postgres.sql("drop trigger sleep_a_while on payment; drop function sleep_a_while()")
+
+
+# ---- the stores, and the clocks ----
+
+
+def redis_restarted(run: Run) -> None:
+    wait_for("expiry", lambda: expired(run) > 0)
+    run.redis.end(signal.SIGKILL)
+    run.redis.run(*run.stack.redis_settings)
+
+
+def postgres_restarted(run: Run) -> None:
+    wait_for("expiry", lambda: expired(run) > 0)
+    run.postgres.stop_immediate()
+    run.postgres.run()
+
+
+def flushed_expiring(run: Run) -> None:
+    wait_for("expiry", lambda: expired(run) > 0)
+    flushed(run)
+
+
+def clocks_differ(run: Run) -> None:
+    """Redis's clock is ahead of PostgreSQL's, then behind it: nothing expires meanwhile, the log says so, and it goes on
+    when the clocks agree."""
+    file = run.stack.folder / "clock"
+    run.redis.preload = clock_env(run, file)
+    run.redis.end(signal.SIGTERM)
+    run.redis.run(*run.stack.redis_settings)
+    run.redis.preload = {}
+    voucher = open_voucher(run, 500, pay_within_s=1)
+    pauses = lambda: sum(one.text().count("expiry pauses") for one in run.stack.instances)
+    for n, seconds in enumerate((10, -10)):
+        before, seen = pauses(), expired(run)
+        buy(run, voucher, f"ann{n}", 0)
+        within(run, "expiry", lambda: expired(run) > seen, 1 + IN_TIME_S + 5)
+        set_clock(file, seconds)
+        within(run, f"said that expiry pauses at {seconds} s", lambda: pauses() > before, SETTLED_S)
+        late = f"late{n}"
+        within(run, "sells all the same", lambda: buy(run, voucher, late, 1).status == 201, SETTLED_S)
+        time.sleep(1 + IN_TIME_S)
+        rows = run.postgres.sql(f"select status from voucher_order where user_id = '{late}'")
+        if rows != [["unpaid"]]:
+            run.seen_meanwhile.append(f"with the clocks {seconds} s apart an order is {rows}")
+        seen = expired(run)
+        set_clock(file, 0)
+        within(run, "expiry goes on", lambda: expired(run) > seen, SETTLED_S)
+
+
+REBUILT = {"rebuilds": 3, "unknown": 0.4}
+STOPPED = {"SECKILL_REDIS_TIMEOUT_MS": "15000", "SECKILL_PG_TIMEOUT_MS": "15000"}  # it goes on with what it has
+
+
+def stop(point: str) -> dict[str, str]:
+    return {"SECKILL_FAILPOINTS": f"{point}=stop"} | STOPPED
+
+
+ROWS = [
+    Fault(
+        "23d", "Redis's clock 10 s ahead and behind: expiry pauses", clocks_differ,
+        rate=0, rebuilds=8, unknown=0.9,
+    ),
+    Fault(
+        "34a", "paid, cancelled, refunded, expired and bought at once", nothing,
+        habits=LIVELY, spread=True, rate=250, late_s=IN_TIME_S, short=True,
+    ),
+    Fault(
+        "34b", "the same, amid one rebuild after the other", rebuilt_meanwhile,
+        habits=LIVELY, rate=250, late_s=IN_TIME_S + 2, rebuilds=100, unknown=0.7, refused_202=5,
+    ),
+    Fault(
+        "34c", "killed: return noted", killed_at,
+        habits=LIVELY, first_env=at("return.noted", 10), late_s=TAKEN_OVER_S, unknown=0.2,
+    ),
+    Fault(
+        "34d", "killed: return committed, not settled", killed_at,
+        habits=LIVELY, first_env=at("return.committed", 10), late_s=TAKEN_OVER_S, unknown=0.2, short=True,
+    ),
+    Fault(
+        "34e", "killed: return being settled", killed_at,
+        habits=LIVELY, first_env=at("return.settling", 10), late_s=TAKEN_OVER_S, unknown=0.2,
+    ),
+    Fault(
+        "34f", "killed: orders found that are due", killed_expiring,
+        habits=STEADY, first_env=at("expiry.found"), late_s=2 * TAKEN_OVER_S, seconds=5.0, unknown=0.5,
+    ),
+    Fault(
+        "34g", "who lets orders expire killed, one after the other", holders_killed,
+        habits=STEADY, late_s=TAKEN_OVER_S + 1, seconds=9.0, users=2000, rate=200, units=3000, unknown=0.4,
+    ),
+    Fault("34h", "Redis killed amid steady expiry", redis_restarted, habits=STEADY, seconds=5.0, **REBUILT),
+    Fault("34i", "PostgreSQL restarted amid steady expiry", postgres_restarted, habits=STEADY, seconds=5.0),
+    Fault(
+        "34j", "FLUSHALL amid steady expiry", flushed_expiring,
+        habits=STEADY, seconds=5.0, refused_202=25, rebuilds=3, unknown=0.2,
+    ),
+    Fault(
+        "34k", "a return carried out twice, its user buys in between", returned_twice,
+        habits=Habits(limit=3), first_env=stop("return.committed"), rate=0, units=50, unknown=0.9,
+    ),
+    Fault(
+        "34l", "a return of an older epoch, a rebuild under way", returned_under_an_old_epoch,
+        habits=Habits(limit=3), first_env=stop("return.noted"), rate=0, units=50, rebuilds=4, unknown=0.9,
+    ),
+    Fault("34m", "paid while it expires", paid_while_it_expires, habits=PLAIN, rate=0, unknown=0.9),
+    Fault("34n", "paid after it expired", paid_after_it_expired, habits=PLAIN, rate=0, unknown=0.9),
+    Fault("34o", "moves of an order that is pending", pending_is_not_moved, habits=PLAIN, rate=0, unknown=0.9),
+    Fault("34p", "a unit of a sold-out voucher returns", sold_again_everywhere, habits=PLAIN, rate=0, unknown=0.9),
+    Fault(
+        "34q", "the same Idempotency-Key, whatever happens", asked_again,
+        habits=PLAIN, rate=0, rebuilds=4, unknown=0.9,
+    ),
+    Fault("34r", "the feed, while a payment takes long to commit", told_late, habits=PLAIN, rate=0, unknown=0.9),
+    Fault(
+        "34s", "orders of a sale that is retired", moved_when_retired,
+        habits=PLAIN, rate=0, env={"SECKILL_RETIRE_AFTER_MS": "0"}, rebuilds=2, unknown=0.9,
+    ),
+    Fault(
+        "34t", "who lets orders expire stopped beyond its TTL", stopped_expiring,
+        habits=STEADY, first_env=stop("expiry.found"), late_s=TAKEN_OVER_S + 1, vouchers=6, units=60, seconds=6.0, unknown=0.4,
+    ),
+    Fault(
+        "34u", "FLUSHALL, and an instance killed, amid returns", pair(gone, flushed),
+        habits=LIVELY, seconds=2.5, units=2000, lost_202=60, refused_202=30, rebuilds=4, unknown=0.4,
+    ),
+]

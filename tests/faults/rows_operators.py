@@ -1,0 +1,300 @@
+"""Operators at work in a rush, while instances are stopped and stores fail: 35."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from driver import Run
+from fault import Fault
+from rows_tools import buy, in_background, instant, key, open_voucher, within
+from stack import OPERATE_TOKEN, OTHER_TOKEN
+
+DEFINITE_S = 15.0  # until a call that is repeated with its key has an answer
+EVERYWHERE_S = 1.0  # a change is effective on all instances
+SLACK_S = 0.5  # a busy machine
+SETTLED_S = 12.0
+
+
+@dataclass
+class Operator:
+    """Repeats a call with its key until the answer is definite, at one instance after the other."""
+
+    run: Run
+    voucher: str
+    name: str
+    token: str
+    rng: random.Random
+    version: int = 0  # as the last answer said
+    done: list[tuple[str, dict]] = field(default_factory=list)  # what was answered with 200
+    heard: Counter = field(default_factory=Counter)
+    calls: int = 0
+
+    def call(self, what: str, body: dict | None = None, method: str = "POST", if_match: int = 0, instance: int = -1):
+        """(status, document) of POST .../what, or of PATCH of the voucher."""
+        self.calls += 1
+        path = f"/admin/vouchers/{self.voucher}" + (f"/{what}" if what else "")
+        headers = {"Authorization": f"Bearer {self.token}", "Idempotency-Key": f"{self.name}-{self.calls}"}
+        if if_match:
+            headers["If-Match"] = f'"{if_match}"'
+        deadline, n = time.monotonic() + DEFINITE_S, max(instance, 0)
+        while True:
+            one = self.run.stack.instances[n % len(self.run.stack.instances)]
+            status, document = one.ask(method, path, body=body, timeout=1.0, headers=headers)
+            if status not in (0, 503):
+                break
+            if time.monotonic() > deadline:
+                self.run.seen_meanwhile.append(f"{self.name} has no answer to {what or method} {body}: {status} {document}")
+                break
+            n += 1
+            time.sleep(0.1)
+        self.heard[f"{status} {document.get('code', '')}"] += 1
+        if status == 200:
+            self.done.append((what, body or {}))
+            self.version = int(document.get("version", 0))
+        return status, document
+
+    def at_random(self) -> None:
+        seen = self.version if self.rng.random() < 0.5 else 0
+        n = self.rng.randrange(2)
+        choice = self.rng.randrange(6)
+        if choice == 0:
+            self.call("pause", if_match=seen, instance=n)
+            time.sleep(0.05)
+            self.call("resume", instance=n + 1)
+        elif choice < 3:
+            self.call("stock", {"add": self.rng.randint(1, 20)}, if_match=seen, instance=n)
+        elif choice < 5:
+            self.call("stock", {"reduce": self.rng.randint(1, 20)}, if_match=seen, instance=n)
+        else:
+            self.call("", {"end_at": instant(100000 + self.calls * 60)}, "PATCH", if_match=seen, instance=n)
+
+    @property
+    def units(self) -> int:
+        """Added, less what was taken away."""
+        return sum(body.get("add", 0) - body.get("reduce", 0) for _, body in self.done)
+
+
+def two(run: Run, voucher: str) -> list[Operator]:
+    names = (("olga", OPERATE_TOKEN), ("otto", OTHER_TOKEN))
+    return [Operator(run, voucher, name, token, random.Random(run.rng.random())) for name, token in names]
+
+
+def work(operators: list[Operator], seconds: float) -> list[threading.Thread]:
+    """Both at once, at random."""
+
+    def until(operator: Operator, end: float) -> None:
+        while time.monotonic() < end:
+            operator.at_random()
+            time.sleep(operator.rng.random() * 0.1)
+
+    return [in_background(lambda one=one: until(one, time.monotonic() + seconds)) for one in operators]
+
+
+def accounted(run: Run, voucher: str, operators: list[Operator], units: int) -> None:
+    """Each change that was answered was made once, and no other; Redis is up to date with the last of them."""
+    due = units + sum(operator.units for operator in operators)
+    now = lambda: int(run.postgres.sql(f"select units from seckill_segment where voucher_id = {voucher}")[0][0])
+    if now() != due:
+        said = [dict(operator.heard) for operator in operators]
+        run.seen_meanwhile.append(f"{now()} units, and {due} by what the operators were told: {said}")
+    for operator in operators:
+        made = run.postgres.sql(
+            f"select count(*) from admin_event where voucher_id = {voucher} and by_whom = '{operator.name}'"
+        )
+        if int(made[0][0]) > len(operator.done):
+            run.seen_meanwhile.append(f"{operator.name} was told of {len(operator.done)} changes and made {made[0][0]}")
+    newest = f"select change from seckill_voucher where id = {voucher}"
+    up_to_date = lambda: run.redis.call("HGET", key(voucher, "voucher"), "change") == run.postgres.sql(newest)[0][0]
+    within(run, "Redis up to date with the last change", up_to_date, SETTLED_S)
+
+
+def resumed(run: Run, operator: Operator) -> None:
+    status, document = operator.call("resume")
+    if status != 200:
+        run.seen_meanwhile.append(f"not resumed: {status} {document}")
+
+
+def operators_in_a_rush(run: Run) -> None:
+    voucher = run.vouchers[0]
+    operators = two(run, voucher)
+    threads = work(operators, 2.5)
+    time.sleep(0.4)
+    run.first.signal(signal.SIGSTOP)
+    time.sleep(1.3)
+    run.first.signal(signal.SIGCONT)
+    for thread in threads:
+        thread.join()
+    resumed(run, operators[0])
+    accounted(run, voucher, operators, run.fault.units)
+
+
+def operators_while(breaks):
+    """The same, while something breaks."""
+
+    def inject(run: Run) -> None:
+        voucher = run.vouchers[0]
+        operators = two(run, voucher)
+        threads = work(operators, 2.5)
+        time.sleep(0.6)
+        breaks(run)
+        for thread in threads:
+            thread.join()
+        resumed(run, operators[0])
+        accounted(run, voucher, operators, run.fault.units)
+
+    return inject
+
+
+def flushall(run: Run) -> None:
+    run.redis.call("FLUSHALL")
+
+
+def killed(run: Run) -> None:
+    run.first.expected_exits.add(-signal.SIGKILL)
+    run.first.end(signal.SIGKILL)
+    run.first.run()
+
+
+def redis_restarted(run: Run) -> None:
+    run.redis.end(signal.SIGKILL)
+    run.redis.run(*run.stack.redis_settings)
+
+
+def one_of_two(run: Run) -> None:
+    """Both have read the voucher and change it at once: one does, the other is told that it has changed."""
+    voucher = run.vouchers[0]
+    operators = two(run, voucher)
+    for n in range(12):
+        seen = run.first.ask("GET", f"/admin/vouchers/{voucher}")[1].get("version", 0)
+        heard: list[int] = []
+
+        def change(operator: Operator, instance: int) -> None:
+            body = {"end_at": instant(200000 + 60 * n + instance)}
+            heard.append(operator.call("", body, "PATCH", if_match=int(seen), instance=instance)[0])
+
+        threads = [in_background(lambda one=one, k=k: change(one, k)) for k, one in enumerate(operators)]
+        for thread in threads:
+            thread.join()
+        if sorted(heard) != [200, 412]:
+            run.seen_meanwhile.append(f"of two changes of version {seen}: {heard}")
+    accounted(run, voucher, operators, run.fault.units)
+
+
+def effective_everywhere(run: Run) -> None:
+    """Each change, at each instance, within a second of its answer."""
+    voucher = open_voucher(run, 2)
+    operator = two(run, voucher)[0]
+    count, names = len(run.stack.instances), iter(range(10000))
+
+    def hears(what: str, code: str, status: int = 0) -> None:
+        began = time.monotonic()
+        for instance in range(count):
+            ask = lambda: buy(run, voucher, f"asker{next(names)}", instance)
+            told = lambda event: event.status == status if status else event.code == code
+            within(run, f"{what}: {code or status} at instance {instance}", lambda: told(ask()), EVERYWHERE_S + SLACK_S)
+        if time.monotonic() - began > EVERYWHERE_S + SLACK_S:
+            run.seen_meanwhile.append(f"{what}: everywhere after {time.monotonic() - began:.1f} s")
+
+    steps = [
+        ("pause", None, "PAUSED", 0),
+        ("resume", None, "", 201),
+        ("stock", {"add": 5}, "", 201),
+    ]
+    for turn in range(2):
+        for what, body, code, status in steps:
+            answer = operator.call(what, body, instance=turn)
+            if answer[0] != 200:
+                run.seen_meanwhile.append(f"{what}: {answer}")
+            hears(what, code, status)
+    while (event := buy(run, voucher, f"asker{next(names)}", 0)).outcome == "ok":
+        pass
+    if event.code != "SOLD_OUT":
+        run.seen_meanwhile.append(f"the last one was told {event.status} {event.code}")
+    for instance in range(count):
+        buy(run, voucher, f"early{instance}", instance)  # each has seen that all is sold
+    operator.call("stock", {"add": 4})
+    hears("added when all was sold", "", 201)
+    for answer, due in (
+        (operator.call("stock", {"reduce": 1000}), 409),
+        (operator.call("stock", {"reduce": 1}), 200),
+        (operator.call("close"), 200),
+    ):
+        if answer[0] != due:
+            run.seen_meanwhile.append(f"answered {answer}, not {due}")
+    hears("close", "ENDED")
+    if operator.call("resume")[0] != 409:
+        run.seen_meanwhile.append("a closed voucher was resumed")
+    accounted(run, voucher, [operator], 2)
+
+
+def reduced_amid_buyers(run: Run) -> None:
+    """Down to what is sold, and never below."""
+    voucher = run.vouchers[0]
+    operators = two(run, voucher)
+    refused: list[dict] = []
+
+    def reduce(operator: Operator, instance: int) -> None:
+        until = time.monotonic() + 8
+        while time.monotonic() < until:
+            status, document = operator.call("stock", {"reduce": operator.rng.randint(1, 9)}, instance=instance)
+            if status == 409:
+                refused.append(document)
+                if document.get("left", 0) == 0:
+                    return
+            time.sleep(0.03)
+
+    threads = [in_background(lambda one=one, k=k: reduce(one, k)) for k, one in enumerate(operators)]
+    for thread in threads:
+        thread.join()
+    if not refused or any(document.get("code") != "BELOW_SOLD" for document in refused):
+        run.seen_meanwhile.append(f"reducing below what is sold: {refused[-1:]}")
+    accounted(run, voucher, operators, run.fault.units)
+
+
+def committed_without_redis(run: Run) -> None:
+    """PostgreSQL has the change and Redis does not answer: it is carried out when Redis is back, once, whether the call is
+    repeated or not."""
+    voucher = run.vouchers[0]
+    operators = two(run, voucher)
+    asked = []
+    run.stack.redis_proxy.swallow.update(up=True, down=True)
+    for operator in operators:
+        asked.append(in_background(lambda one=operator: one.call("stock", {"add": 25})))
+    time.sleep(1.5)
+    run.stack.redis_proxy.swallow.update(up=False, down=False)
+    run.stack.redis_proxy.drop_all()
+    for thread in asked:
+        thread.join()
+    accounted(run, voucher, operators, run.fault.units)
+
+
+ROWS = [
+    Fault(
+        "35a", "two operators in a rush, an instance stopped", operators_in_a_rush,
+        seconds=5.0, unknown=0.4, short=True,
+    ),
+    Fault(
+        "35b", "two operators in a rush, FLUSHALL", operators_while(flushall),
+        seconds=4.0, rebuilds=4, refused_202=25, unknown=0.3,
+    ),
+    Fault(
+        "35c", "two operators in a rush, an instance killed", operators_while(killed),
+        seconds=4.0, rebuilds=2, unknown=0.3,  # units that had left Redis when it died
+    ),
+    Fault(
+        "35d", "two operators in a rush, Redis killed", operators_while(redis_restarted),
+        seconds=4.0, rebuilds=4, unknown=0.5,
+    ),
+    Fault("35e", "two changes of one version at once", one_of_two, rate=50),
+    Fault("35f", "paused, resumed, added, closed: on all instances", effective_everywhere, rate=0, unknown=0.9),
+    Fault("35g", "reduced to what is sold, amid buyers", reduced_amid_buyers, units=1500),
+    Fault(
+        "35h", "stock added while Redis does not answer", committed_without_redis,
+        proxied=True, rate=100, rebuilds=3, unknown=0.7,
+    ),
+]
