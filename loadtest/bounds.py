@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Callable, Iterator, TypeVar
 
 import common
+import listeners
 import parking
 from common import Failure, Load, Postgres, Voucher
 from servers import Server, free_port, start_server
@@ -30,6 +31,8 @@ POLLERS = 256
 CURRENT_VOUCHERS = 1000
 PARKED_CONNECTIONS = 10_000
 PARKED_MAX_CONNECTIONS = 12_288  # of the server
+LONG_POLLS = 5_000
+STREAMS = 5_000
 LEAD_S = 0.5  # the others are under way before the buyers come
 LOCK_S = 10  # to get a row lock
 LOCKED_LEAST_S = 8  # longer than any statement's time-out: who is stuck behind the lock is answered at last
@@ -110,14 +113,15 @@ def order_pollers(side: Side, seconds: int, flip: bool) -> Outcome:
     return kept(pollers, "GET /orders", harmless, "GET /healthz")
 
 
-def everybody_buys(service: Service, users: int) -> None:
+def everybody_buys(service: Service, users: int, seconds: int = 1) -> Voucher:
     """The crowd of as many users: each has an order to ask for."""
     voucher = service.voucher()
-    common.run_wrk([service.url], BUYERS, 1, 1, path=f"/seckill/{voucher.id}", users=users)
+    common.run_wrk([service.url], BUYERS, 1, seconds, path=f"/seckill/{voucher.id}", users=users)
     service.stores.wait_until_settled()
     orders, _ = service.stores.orders(voucher.id)
     if orders != users:
         raise Failure(f"{orders} of {users} users have an order")
+    return voucher
 
 
 # ---- connections that wait ----
@@ -155,6 +159,65 @@ def parking_server(side: Side) -> Iterator[Server]:
 def what_parking_broke(beside: Load) -> str:
     broken = beside.not_ok + sum(beside.broken.values())
     return f"{broken:,} of {beside.requests:,} requests beside parked connections failed" if broken else ""
+
+
+# ---- clients who wait for a change ----
+
+
+def live(side: Side, seconds: int, flip: bool) -> Outcome:
+    """Long-polls of orders that do not change, and streams of the voucher that the buyers buy; beside as many
+    connections to another server that only keeps the former, and sends the latter as many texts: the sending itself."""
+    with side.serving(SECKILL_MAX_CONNECTIONS=PARKED_MAX_CONNECTIONS) as service, parking_server(side) as sender:
+        polls = [(f"/orders/{order}?wait=60", user) for order, user in orders_of_a_crowd(service)]
+        parks = [("/park", "")] * LONG_POLLS
+
+        def beside_live() -> Listened:
+            voucher = service.voucher()
+            streams = [(f"/vouchers/{voucher.id}/events!", "")] * STREAMS
+            return buyers_beside_listeners(service, voucher, seconds, service.url, polls + streams)
+
+        def beside_sending() -> Listened:
+            streams = [("/stream!", "")] * STREAMS
+            return buyers_beside_listeners(service, service.voucher(), seconds, sender.url, parks + streams)
+
+        live, sending = in_turn(flip, beside_live, beside_sending)
+    if sending.committed_rps == 0:
+        raise Failure("buyers get nothing beside the sending itself")
+    told = (
+        f"{live.committed_rps:,.0f} orders/s beside long-polls and streams ({live.heard.events_per_s:,.0f} events/s, "
+        f"{live.heard.cpu_share:.0%} of a CPU to read them), {sending.committed_rps:,.0f} beside the sending itself "
+        f"({sending.heard.events_per_s:,.0f}/s, {sending.heard.cpu_share:.0%})"
+    )
+    wrong = "" if live.heard.ended == 0 else f"{live.heard.ended:,} listeners were answered or cut off"
+    details = {"live": live.details, "sending": sending.details}
+    return Outcome(live.committed_rps / sending.committed_rps, told, wrong, details)
+
+
+@dataclass
+class Listened:
+    committed_rps: float
+    heard: listeners.Heard
+
+    @property
+    def details(self) -> dict[str, object]:
+        return {"committed_rps": self.committed_rps} | self.heard.__dict__
+
+
+def orders_of_a_crowd(service: Service) -> list[list[str]]:
+    voucher = everybody_buys(service, LONG_POLLS, LONG_POLLS // 500)
+    rows = service.stores.postgres.rows(f"SELECT id, user_id FROM voucher_order WHERE voucher_id = {voucher.id}")
+    return rows[:LONG_POLLS]
+
+
+def buyers_beside_listeners(
+    service: Service, voucher: Voucher, seconds: int, url: str, lines: list[tuple[str, str]]
+) -> Listened:
+    with listeners.listening(url, lines) as others:
+        time.sleep(LEAD_S)
+        load = common.run_wrk([service.url], BUYERS, 1, seconds, path=f"/seckill/{voucher.id}")
+        heard = others.stop()
+    service.stores.wait_until_settled()
+    return Listened(committed_rps(service, voucher, load), heard)
 
 
 # ---- buyers, and what becomes of their rate ----

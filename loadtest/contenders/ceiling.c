@@ -2,21 +2,29 @@
 // with a constant. What the service does beyond this is what a sale costs.
 //
 // /park is parked for an hour, and /parked tells how many are: what requests that wait for seconds cost the others.
+// /stream is a stream, and all streams together are sent as many texts a second as the service sends to listeners, each
+// as long as an event: what the sending itself costs the others.
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "descriptors.h"
 #include "log.h"
 #include "server.h"
+#include "stream.h"
+#include "timer.h"
 
 struct ceiling {
     uv_loop_t loop;
     struct sk_server *server;
     struct sk_response *constant;
+    struct sk_timer *slice;
+    uint64_t *streams; // tickets
+    size_t count, next;
 };
 
-enum { PARK_MS = 3600000, NUMBER_SIZE = 24 };
+enum { PARK_MS = 3600000, NUMBER_SIZE = 24, STREAMS_MAX = 20000, SLICE_MS = 25, TEXTS_PER_SLICE = 100 };
 
 static void answer(void *arg, struct sk_request *request)
 {
@@ -37,10 +45,45 @@ static void handle(void *arg, struct sk_request *request)
 {
     if (strcmp(request->path, "/park") == 0)
         sk_request_park(request, PARK_MS);
+    else if (strcmp(request->path, "/stream") == 0)
+        sk_stream_begin(request);
     else if (strcmp(request->path, "/parked") == 0)
         answer_parked(arg, request);
     else
         answer(arg, request);
+}
+
+static void streams(void *arg, struct sk_request *request)
+{
+    struct ceiling *ceiling = arg;
+    if (ceiling->count < STREAMS_MAX)
+        ceiling->streams[ceiling->count++] = request->ticket;
+    else
+        sk_stream_end(request);
+}
+
+// Of streams too: their tickets lead nowhere from now on, and leave the list when their turn comes.
+static void gone(void *arg, struct sk_request *request)
+{
+    (void)arg;
+    (void)request;
+}
+
+static void on_slice(void *arg)
+{
+    static const char text[] = "id: 1793300000123\ndata: {\"remaining\":99990000,\"state\":\"open\",\"rate\":15000,"
+                               "\"server_time\":\"2026-01-01T00:00:00.000Z\"}\n\n";
+    struct ceiling *ceiling = arg;
+    for (int i = 0; i < TEXTS_PER_SLICE && ceiling->count > 0; i++) {
+        ceiling->next = ceiling->next % ceiling->count;
+        struct sk_request *request = sk_server_find_stream(ceiling->server, ceiling->streams[ceiling->next]);
+        if (request == NULL) {
+            ceiling->streams[ceiling->next] = ceiling->streams[--ceiling->count];
+            continue;
+        }
+        (void)sk_stream_send(request, text, sizeof text - 1);
+        ceiling->next++;
+    }
 }
 
 static struct sk_response *malformed(void *arg, enum sk_verdict verdict)
@@ -75,11 +118,15 @@ int main(int argc, char **argv)
         sk_config_read(&config, &command, argc, argv, stderr) != SK_OK || sk_descriptors_reserve(&config) != SK_OK)
         return 2;
     ceiling.constant = sk_response_new("application/json", body, sizeof body - 1);
-    if (ceiling.constant == NULL || uv_loop_init(&ceiling.loop) != 0)
+    ceiling.streams = calloc(STREAMS_MAX, sizeof *ceiling.streams);
+    if (ceiling.constant == NULL || ceiling.streams == NULL || uv_loop_init(&ceiling.loop) != 0)
         return 1;
-    struct sk_handler handler = {handle, answer, malformed, &ceiling};
+    struct sk_handler handler = {handle, answer, malformed, streams, gone, &ceiling};
     ceiling.server = sk_server_open(&ceiling.loop, &config, &handler);
     if (ceiling.server == NULL)
+        return 1;
+    ceiling.slice = sk_timer_open(&ceiling.loop, SLICE_MS, on_slice, &ceiling);
+    if (ceiling.slice == NULL)
         return 1;
     (void)uv_prepare_init(&ceiling.loop, &turn);
     turn.data = &ceiling;
@@ -89,7 +136,9 @@ int main(int argc, char **argv)
     sk_log(SK_LOG_INFO, "serving", "listen=%s", config.listen);
     (void)uv_run(&ceiling.loop, UV_RUN_DEFAULT);
 
+    sk_timer_close(ceiling.slice);
     sk_server_close(ceiling.server);
+    free(ceiling.streams);
     uv_close((uv_handle_t *)&turn, NULL);
     uv_close((uv_handle_t *)&term, NULL);
     (void)uv_run(&ceiling.loop, UV_RUN_DEFAULT);

@@ -14,7 +14,7 @@
 #include "params.h"
 #include "trust.h"
 
-enum { IN_SLOT_MAX = 16 };
+enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1 };
 
 struct lookup;
 
@@ -139,13 +139,13 @@ static void lookup_on_row(void *arg, const struct sk_result *result)
     if (result->rows == NULL)
         sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
     else if (sk_rows_count(result->rows) == 1)
-        lookup_show(lookup, sk_rows_text(result->rows, 0, 0), NULL);
+        lookup_show(lookup, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT),
+                    sk_rows_text(result->rows, 0, COLUMN_STATUS));
     else
         lookup_find_segments(lookup);
 }
 
-// A store knows it. `document` NULL: it is another user's. `status` NULL: it is not pending. What a move finds here has
-// come since it found nothing.
+// A store knows it. `document` NULL: it is another user's. What a move finds here has come since it found nothing.
 static void lookup_show(struct lookup *lookup, const char *document, const char *status)
 {
     struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND, .document = document, .status = status};
@@ -298,7 +298,8 @@ static void lookup_on_last_row(void *arg, const struct sk_result *result)
     struct lookup *lookup = arg;
     bool found = result->rows != NULL && sk_rows_count(result->rows) == 1;
     if (found)
-        lookup_show(lookup, sk_rows_text(result->rows, 0, 0), NULL);
+        lookup_show(lookup, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT),
+                    sk_rows_text(result->rows, 0, COLUMN_STATUS));
     else if (result->rows == NULL || lookup->unsure)
         sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
     else if (lookup->journalled)

@@ -7,6 +7,7 @@
 #include "purchase.h"
 #include "returns.h"
 #include "talk.h"
+#include "waiting.h"
 
 enum { REDIS_WAITING_MAX = 1 << 16, PG_WAITING_MAX = 4096 };
 
@@ -23,7 +24,7 @@ struct sk_shop {
 };
 
 static enum sk_status shop_open_stores(struct sk_shop *shop);
-static enum sk_status shop_open_parts(struct sk_shop *shop);
+static enum sk_status shop_open_parts(struct sk_shop *shop, const struct sk_live_wire *wire);
 static void shop_on_redis(void *arg, bool ready);
 static void shop_on_pg(void *arg, bool ready);
 static void shop_on_ask_link(void *arg, bool ready);
@@ -42,7 +43,7 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
     shop->sale.upkeep = &shop->upkeep;
     shop->sale.on_outcome = options->on_outcome;
     shop->sale.arg = options->arg;
-    if (shop_open_stores(shop) != SK_OK || shop_open_parts(shop) != SK_OK) {
+    if (shop_open_stores(shop) != SK_OK || shop_open_parts(shop, &options->wire) != SK_OK) {
         sk_shop_close(shop);
         return NULL;
     }
@@ -88,7 +89,7 @@ static enum sk_status shop_open_stores(struct sk_shop *shop)
     return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
 }
 
-static enum sk_status shop_open_parts(struct sk_shop *shop)
+static enum sk_status shop_open_parts(struct sk_shop *shop, const struct sk_live_wire *wire)
 {
     const struct sk_sale *sale = &shop->sale;
     struct sk_upkeep *upkeep = &shop->upkeep;
@@ -104,8 +105,13 @@ static enum sk_status shop_open_parts(struct sk_shop *shop)
     shop->batcher = sk_batcher_open(sale, shop->admit, shop->writer);
     shop->control =
         (struct sk_control){.sale = sale, .upkeep = upkeep, .returns = shop->returns, .talks = sk_talks_open()};
+    shop->control.waiting = sk_waiting_open(&shop->control);
+    shop->control.live = sk_live_open(&shop->control, wire);
     shop->purchases = (struct sk_purchases){&shop->control, shop->admit, shop->batcher};
-    return shop->batcher != NULL && shop->control.talks != NULL ? SK_OK : SK_NO_MEM;
+    return shop->batcher != NULL && shop->control.talks != NULL && shop->control.waiting != NULL &&
+                   shop->control.live != NULL
+               ? SK_OK
+               : SK_NO_MEM;
 }
 
 void sk_shop_close(struct sk_shop *shop)
@@ -126,6 +132,8 @@ void sk_shop_close(struct sk_shop *shop)
     sk_batcher_close(shop->batcher);
     sk_returns_close(shop->returns);
     sk_upkeep_close(&shop->upkeep);
+    sk_live_close(shop->control.live);
+    sk_waiting_close(shop->control.waiting);
     sk_talks_close(shop->control.talks);
     free(shop->control.list.document);
     sk_writer_close(shop->writer);

@@ -4,6 +4,7 @@
 #ifndef SK_CONTROL_SHOP_H
 #define SK_CONTROL_SHOP_H
 
+#include "live.h"
 #include "sale.h"
 #include "writer.h"
 
@@ -17,6 +18,7 @@ struct sk_shop_options {
     // As sale.h says. Never runs inside sk_shop_buy; questions and commands may answer at once.
     void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
     void *arg;
+    struct sk_live_wire wire; // to those who listen
 };
 
 // The reactor's thread, as all functions. Starts connecting to both stores. NULL: bad URL or out of

@@ -25,6 +25,8 @@ enum {
 struct sk_returns;
 struct sk_talk;
 struct sk_talks;
+struct sk_waiting;
+struct sk_live;
 
 // What the control plane shares.
 struct sk_control {
@@ -37,6 +39,9 @@ struct sk_control {
     unsigned pages;                 // of vouchers, other than that one, that are asked for now
     unsigned beside_catalogue;      // questions under way about vouchers that are not in it
     struct sk_uuid_gen keys;        // create.c
+    struct sk_waiting *waiting;     // owned: requests that wait for an order's change
+    struct sk_live *live;           // owned: listeners of vouchers
+    bool settling;                  // a settlement is being counted; settlement_report.c
 };
 
 struct sk_asker;

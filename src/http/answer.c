@@ -194,6 +194,11 @@ void sk_answer_document(const struct sk_answers *answers, struct sk_request *req
     answer_once(answers, request, outcome->verdict, answer_make_document(request, outcome));
 }
 
+void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text)
+{
+    answer_once(answers, request, SK_VERDICT_FOUND, sk_response_new(type, text, strlen(text)));
+}
+
 static struct sk_response *answer_make_document(const struct sk_request *request, const struct sk_outcome *outcome)
 {
     struct sk_response *response = sk_response_new(type_json, outcome->document, strlen(outcome->document));

@@ -38,6 +38,9 @@ void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request);
 // another cursor, unless that would be too long.
 void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome);
 
+// A text of another media type. `type` is a constant.
+void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text);
+
 // A voucher that was created: the same, with its place.
 void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome);
 

@@ -109,17 +109,19 @@ void sk_connection_move(struct sk_connection *connection, enum sk_phase phase, u
         [SK_PHASE_HEADER] = {TO(BODY), TO(HEADER), TO(FREE)},
         [SK_PHASE_BODY] = {TO(WAITING), TO(PARKED), TO(SENDING), TO(HEADER), TO(FREE)},
         [SK_PHASE_WAITING] = {TO(WAITING), TO(PARKED), TO(SENDING), TO(HEADER), TO(FREE)},
-        [SK_PHASE_PARKED] = {TO(RESUMING), TO(GONE), TO(SENDING), TO(HEADER), TO(FREE)},
+        [SK_PHASE_PARKED] = {TO(PARKED), TO(RESUMING), TO(GONE), TO(SENDING), TO(HEADER), TO(FREE)},
         [SK_PHASE_RESUMING] = {TO(SENDING)},
         [SK_PHASE_GONE] = {TO(HEADER)},
-        [SK_PHASE_SENDING] = {TO(HEADER), TO(FREE)},
+        [SK_PHASE_SENDING] = {TO(STREAMING), TO(HEADER), TO(FREE)},
+        [SK_PHASE_STREAMING] = {TO(STUCK), TO(RESUMING), TO(GONE)},
+        [SK_PHASE_STUCK] = {TO(STREAMING), TO(RESUMING), TO(GONE)},
     };
     struct sk_connections *pool = connection->pool;
     SK_ASSERT(allowed[connection->phase][phase]);
     pool->in_phase[connection->phase]--;
     pool->in_phase[phase]++;
     connection->phase = phase;
-    if (phase == SK_PHASE_FREE)
+    if (phase == SK_PHASE_FREE || phase == SK_PHASE_STREAMING)
         sk_deadlines_clear(&connection->deadline);
     else
         sk_deadlines_set(pool->deadlines, &connection->deadline, uv_now(pool->loop) + limit_ms);
@@ -137,6 +139,15 @@ struct sk_connection *sk_connections_find(struct sk_connections *pool, uint64_t 
     struct sk_connection *connection = &pool->all[index];
     bool open = connection->phase == SK_PHASE_WAITING || connection->phase == SK_PHASE_PARKED;
     return open && connection->request.ticket == ticket ? connection : NULL;
+}
+
+struct sk_connection *sk_connections_find_stream(struct sk_connections *pool, uint64_t ticket)
+{
+    uint32_t index = (uint32_t)ticket;
+    SK_ASSERT(index < pool->count);
+    struct sk_connection *connection = &pool->all[index];
+    bool streams = connection->phase == SK_PHASE_STREAMING || connection->phase == SK_PHASE_STUCK;
+    return streams && connection->request.ticket == ticket ? connection : NULL;
 }
 
 struct sk_connection *sk_connections_next_overdue(struct sk_connections *pool)
@@ -164,9 +175,17 @@ static void connections_on_hangup(void *arg, uint64_t ticket)
 {
     struct sk_connection *connection = sk_connections_find(arg, ticket);
     if (connection == NULL)
-        return; // answered, and not resumed yet
+        connection = sk_connections_find_stream(arg, ticket);
+    if (connection != NULL) // else it is answered, and not resumed yet
+        sk_connection_drop(connection);
+}
+
+void sk_connection_drop(struct sk_connection *connection)
+{
+    struct sk_connections *pool = connection->pool;
+    pool->hooks.gone(pool->hooks.arg, &connection->request);
     connection->request.ticket = 0;
-    sk_connection_move(connection, SK_PHASE_GONE, (uint64_t)connection->pool->config->request_timeout_ms);
+    sk_connection_move(connection, SK_PHASE_GONE, (uint64_t)pool->config->request_timeout_ms);
     sk_connection_resume_soon(connection);
 }
 

@@ -17,14 +17,16 @@ struct MHD_Connection;
 
 // Each phase has a deadline, counted from its beginning.
 enum sk_phase {
-    SK_PHASE_FREE,     // the slot is not in use
-    SK_PHASE_HEADER,   // the next request's header is not there: idle_timeout_ms
-    SK_PHASE_BODY,     // the header is there, the body is not: request_timeout_ms
-    SK_PHASE_WAITING,  // a handler will answer soon: its own deadline; then it expires
-    SK_PHASE_PARKED,   // a handler will answer some time: the same
-    SK_PHASE_RESUMING, // was parked and is answered, and has its turn to be resumed soon
-    SK_PHASE_GONE,     // was parked, and its client hung up; will be resumed, too, to be closed
-    SK_PHASE_SENDING,  // answered, and the client has not taken all of it: request_timeout_ms
+    SK_PHASE_FREE,      // the slot is not in use
+    SK_PHASE_HEADER,    // the next request's header is not there: idle_timeout_ms
+    SK_PHASE_BODY,      // the header is there, the body is not: request_timeout_ms
+    SK_PHASE_WAITING,   // a handler will answer soon: its own deadline; then it expires
+    SK_PHASE_PARKED,    // a handler will answer some time: the same
+    SK_PHASE_RESUMING,  // was parked and is answered, or streamed and ends, and has its turn to be resumed soon
+    SK_PHASE_GONE,      // was parked or streamed, and its client hung up; will be resumed, too, to be closed
+    SK_PHASE_SENDING,   // answered, and the client has not taken all of it: request_timeout_ms
+    SK_PHASE_STREAMING, // the head of a stream is sent, and texts go as they come: no deadline
+    SK_PHASE_STUCK,     // the same, and the client has not taken the last text: request_timeout_ms
     SK_PHASE_COUNT
 };
 
@@ -38,11 +40,20 @@ struct sk_connection {
     enum sk_phase phase;
     bool suspended;    // libmicrohttpd has it suspended
     bool unanswerable; // there was no memory for an answer: to be closed
+    bool stream_open;  // of a stream: its head is sent
+    size_t unsent_at;  // of a stream: what its client has taken of request.body
     uint32_t generation, index, next_free;
     // While the request is read.
     struct sk_head head;
     bool too_large;
     size_t discarded;
+};
+
+// Upwards, to the handlers (server.h says when).
+struct sk_connection_hooks {
+    void (*streams)(void *arg, struct sk_request *request);
+    void (*gone)(void *arg, struct sk_request *request);
+    void *arg;
 };
 
 struct sk_connections {
@@ -54,6 +65,7 @@ struct sk_connections {
     size_t in_phase[SK_PHASE_COUNT];
     struct sk_deadlines *deadlines;
     struct sk_hangups *hangups;
+    struct sk_connection_hooks hooks;
     struct sk_connection *resume_first, *resume_last; // RESUMING and GONE, in their order
     uint64_t resume_at_ms;
     size_t suspended;
@@ -81,11 +93,16 @@ struct sk_connection *sk_connection_of(struct sk_request *request);
 // One that waits or is parked; NULL: it is answered, or its client is gone.
 struct sk_connection *sk_connections_find(struct sk_connections *pool, uint64_t ticket);
 
+// One that streams; NULL: its stream is at an end, or its client is gone.
+struct sk_connection *sk_connections_find_stream(struct sk_connections *pool, uint64_t ticket);
+
 // One whose deadline has come; until all were given, which is NULL. Its deadline is set again, to a moment later.
 struct sk_connection *sk_connections_next_overdue(struct sk_connections *pool);
 
 // Makes libmicrohttpd forget the connection until it is resumed. Only while libmicrohttpd asks for its answer.
 void sk_connection_suspend(struct sk_connection *connection);
+// The client of one that is parked or streams is gone, or is taken to be.
+void sk_connection_drop(struct sk_connection *connection);
 // A parked one that is answered, or whose client is gone: to be resumed in its turn.
 void sk_connection_resume_soon(struct sk_connection *connection);
 // Resumes those whose turn it is, or all. Whether there were any: then libmicrohttpd must run.

@@ -104,12 +104,15 @@ void sk_handle_outcome(const struct sk_context *context, struct sk_request *requ
         if (!call->respond_async)
             return; // the commit answers, or the deadline
     }
-    handle_answer_outcome(context, request, outcome);
+    if (!sk_handle_goes_on(context, request, outcome))
+        handle_answer_outcome(context, request, outcome);
 }
 
 void sk_handle_expired(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_outcome accepted = {.order_id = sk_call_of(request)->order_id};
+    if (sk_handle_overtime(context, request))
+        return;
     if (sk_call_of(request)->accepted)
         handle_answer_order(context, request, SK_VERDICT_ACCEPTED, &accepted);
     else
@@ -133,11 +136,16 @@ static void handle_answer_outcome(const struct sk_context *context, struct sk_re
         handle_answer_order(context, request, outcome->verdict, outcome);
         break;
     case SK_VERDICT_INVALID:
-        handle_refuse_quantity(context, request, outcome->left);
+        if (outcome->left > 0)
+            handle_refuse_quantity(context, request, outcome->left);
+        else
+            sk_answer_refusal(context->answers, request, outcome->verdict);
         break;
     case SK_VERDICT_FOUND:
         if (call->repeats)
             sk_answer_repeated(context->answers, request, call->order_id, outcome);
+        else if (call->type != NULL)
+            sk_answer_text(context->answers, request, call->type, outcome->document);
         else
             sk_answer_document(context->answers, request, outcome);
         break;
@@ -179,7 +187,10 @@ static void handle_answer_order(const struct sk_context *context, struct sk_requ
 void sk_handle_order(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
-    sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
+    if (!sk_handle_read_wait(request))
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+    else
+        sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
 }
 
 // ---- vouchers ----

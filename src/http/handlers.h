@@ -14,7 +14,18 @@ struct sk_context {
     const struct sk_config *config; // borrowed, as all
     struct sk_shop *shop;           // there as long as requests reach a handler
     struct sk_answers *answers;
-    bool draining; // no new orders
+    uint64_t stores_ms; // enough to ask the stores
+    bool draining;      // no new orders
+};
+
+// A request that takes its time, and for what (handle_live.c).
+enum sk_call_wait {
+    SK_CALL_AT_ONCE,
+    SK_CALL_ASKS,   // whether the order is as its client has it
+    SK_CALL_PARKED, // it is, and may change
+    SK_CALL_OVER,   // it has not changed in time, and is asked about once more
+    SK_CALL_FINDS,  // the voucher that it wants to listen to
+    SK_CALL_STREAMS,
 };
 
 // What is remembered of a request while it is handled: in its note. The routes have filled in what the path and the
@@ -25,10 +36,14 @@ struct sk_call {
     char order_id[SK_UUID_SIZE]; // of the path; or of the order, once one is accepted
     int64_t voucher_id, letter_id;
     int64_t if_match;   // OPERATE: the version that the change is meant for; 0: whichever it is
+    const char *type;   // of the document that is asked for, a constant; NULL: JSON
     uint16_t quantity;  // units that are asked for
     bool accepted;      // the order waits for its commit
     bool repeats;       // an order that came with the same Idempotency-Key: its first answer is given again
     bool respond_async; // and the client does not
+    enum sk_call_wait waits;
+    unsigned wait_s;
+    const char *only_while; // the request's; NULL: any status that may change
 };
 
 _Static_assert(sizeof(struct sk_call) <= SK_REQUEST_NOTE_SIZE, "a call is a request's note");
@@ -43,9 +58,11 @@ typedef void sk_handle(const struct sk_context *context, struct sk_request *requ
 
 sk_handle sk_handle_buy, sk_handle_order, sk_handle_voucher;
 sk_handle sk_handle_create, sk_handle_inspect, sk_handle_rebuild;
+sk_handle sk_handle_settlement;
 sk_handle sk_handle_requeue, sk_handle_write_off;
 sk_handle sk_handle_change, sk_handle_pause, sk_handle_resume, sk_handle_close, sk_handle_stock; // handle_operate.c
 sk_handle sk_handle_cancel, sk_handle_pay, sk_handle_refund; // handle_moves.c
+sk_handle sk_handle_events; // handle_live.c
 // handle_lists.c
 sk_handle sk_handle_orders, sk_handle_vouchers, sk_handle_admin_vouchers, sk_handle_admin_orders;
 sk_handle sk_handle_letters, sk_handle_admin_events, sk_handle_order_events;
@@ -62,5 +79,17 @@ void sk_handle_bad_body(const struct sk_context *context, struct sk_request *req
 void sk_handle_outcome(const struct sk_context *context, struct sk_request *request, const struct sk_outcome *outcome);
 // It has not, in time.
 void sk_handle_expired(const struct sk_context *context, struct sk_request *request);
+// A stream is open; a parked request's client is gone, or a stream ends.
+void sk_handle_streams(const struct sk_context *context, struct sk_request *request);
+void sk_handle_gone(const struct sk_context *context, struct sk_request *request);
+
+// ---- for handlers.c, in handle_live.c ----
+
+// What of the query says how long to wait. False: it is bad.
+bool sk_handle_read_wait(struct sk_request *request);
+// Whether the outcome is no answer yet: the request is parked, or becomes a stream.
+bool sk_handle_goes_on(const struct sk_context *context, struct sk_request *request, const struct sk_outcome *outcome);
+// Whether a request whose time is up is asked about once more.
+bool sk_handle_overtime(const struct sk_context *context, struct sk_request *request);
 
 #endif

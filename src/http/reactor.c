@@ -77,8 +77,13 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
     reactor->routes = sk_routes_open(reactor->config);
     if (reactor->routes == NULL)
         return SK_NO_MEM;
-    struct sk_handler handler = {sk_routes_handle, sk_routes_expired, sk_routes_malformed, reactor->routes};
-    struct sk_shop_options shop = {&reactor->loop, reactor->config, sk_routes_outcome, reactor->routes};
+    struct sk_handler handler = {sk_routes_handle,  sk_routes_expired, sk_routes_malformed,
+                                 sk_routes_streams, sk_routes_gone,    reactor->routes};
+    struct sk_shop_options shop = {.loop = &reactor->loop,
+                                   .config = reactor->config,
+                                   .on_outcome = sk_routes_outcome,
+                                   .arg = reactor->routes,
+                                   .wire = {sk_routes_send, sk_routes_end_stream, reactor->routes}};
     reactor->shop = sk_shop_open(&shop);
     if (reactor->shop == NULL)
         return SK_FAIL;

@@ -133,6 +133,12 @@ void sk_request_park(struct sk_request *request, uint64_t ms)
         sk_connection_move(connection, SK_PHASE_PARKED, ms); // and suspended when libmicrohttpd asks for its answer
 }
 
+void sk_request_extend(struct sk_request *request, uint64_t ms)
+{
+    struct sk_connection *connection = sk_connection_of(request);
+    sk_connection_move(connection, connection->phase, ms);
+}
+
 void sk_request_answer(struct sk_request *request, unsigned http_status, struct sk_response *response)
 {
     struct sk_connection *connection = sk_connection_of(request);

@@ -62,6 +62,9 @@ void sk_request_wait(struct sk_request *request, uint64_t ms);
 // the request is dropped: its ticket leads nowhere from then on. While the server drains, a parked request expires.
 void sk_request_park(struct sk_request *request, uint64_t ms);
 
+// A request that waits, or is parked, goes on to do so for `ms` from now.
+void sk_request_extend(struct sk_request *request, uint64_t ms);
+
 // Answers the request: once. The response stays the caller's.
 void sk_request_answer(struct sk_request *request, unsigned http_status, struct sk_response *response);
 

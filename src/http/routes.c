@@ -13,6 +13,7 @@
 #include "auth.h"
 #include "failpoint.h"
 #include "handlers.h"
+#include "stream.h"
 
 enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
 
@@ -61,6 +62,7 @@ static const struct route table[] = {
     {POST, OPERATE, "/orders/{order}/refund", JSON, FOR_RETURN, sk_handle_refund},
     {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers},
     {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_voucher},
+    {GET, ANYONE, "/vouchers/{voucher}/events", NO_BODY, FOR_STORES, sk_handle_events},
     {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, sk_handle_admin_vouchers},
     {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, sk_handle_create},
     {GET, READ, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_inspect},
@@ -70,6 +72,7 @@ static const struct route table[] = {
     {POST, OPERATE, "/admin/vouchers/{voucher}/close", NO_BODY, FOR_STORES, sk_handle_close},
     {POST, OPERATE, "/admin/vouchers/{voucher}/stock", JSON, FOR_STORES, sk_handle_stock},
     {POST, OPERATE, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, sk_handle_rebuild},
+    {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_STORES, sk_handle_settlement},
     {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, sk_handle_letters},
     {GET, READ, "/admin/vouchers/{voucher}/audit", NO_BODY, FOR_STORES, sk_handle_admin_events},
     {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, sk_handle_requeue},
@@ -149,6 +152,7 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
     routes->wait_ms[FOR_COMMIT] = (uint64_t)config->confirm_timeout_ms;
     // Enough to ask PostgreSQL three times and Redis once. A question that takes longer is answered 503.
     routes->wait_ms[FOR_STORES] = (uint64_t)(config->redis_timeout_ms + 3 * config->pg_timeout_ms);
+    routes->context.stores_ms = routes->wait_ms[FOR_STORES];
     routes->wait_ms[FOR_RETURN] = 2 * routes->wait_ms[FOR_STORES];
     routes->wait_ms[FOR_REBUILD] = routes->wait_ms[FOR_STORES] + REBUILD_MS;
     return routes;
@@ -379,6 +383,33 @@ void sk_routes_expired(void *arg, struct sk_request *request)
 {
     const struct sk_routes *routes = arg;
     sk_handle_expired(&routes->context, request);
+}
+
+void sk_routes_streams(void *arg, struct sk_request *request)
+{
+    const struct sk_routes *routes = arg;
+    sk_handle_streams(&routes->context, request);
+}
+
+void sk_routes_gone(void *arg, struct sk_request *request)
+{
+    const struct sk_routes *routes = arg;
+    sk_handle_gone(&routes->context, request);
+}
+
+bool sk_routes_send(void *arg, uint64_t ticket, const char *text, size_t len)
+{
+    const struct sk_routes *routes = arg;
+    struct sk_request *request = sk_server_find_stream(routes->server, ticket);
+    return request != NULL && sk_stream_send(request, text, len);
+}
+
+void sk_routes_end_stream(void *arg, uint64_t ticket)
+{
+    const struct sk_routes *routes = arg;
+    struct sk_request *request = sk_server_find_stream(routes->server, ticket);
+    if (request != NULL)
+        sk_stream_end(request);
 }
 
 struct sk_response *sk_routes_malformed(void *arg, enum sk_verdict verdict)

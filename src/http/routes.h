@@ -25,6 +25,10 @@ void sk_routes_end(struct sk_routes *routes);
 // The callbacks for struct sk_handler and struct sk_shop_options; arg is the routes.
 void sk_routes_handle(void *arg, struct sk_request *request);
 void sk_routes_expired(void *arg, struct sk_request *request);
+void sk_routes_streams(void *arg, struct sk_request *request);
+void sk_routes_gone(void *arg, struct sk_request *request);
+bool sk_routes_send(void *arg, uint64_t ticket, const char *text, size_t len);
+void sk_routes_end_stream(void *arg, uint64_t ticket);
 struct sk_response *sk_routes_malformed(void *arg, enum sk_verdict verdict);
 void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
 

@@ -20,6 +20,7 @@
 #include "connection.h"
 #include "listener.h"
 #include "log.h"
+#include "stream.h"
 #include "target.h"
 #include "timer.h"
 
@@ -70,6 +71,7 @@ static void server_on_completed(void *arg, struct MHD_Connection *connection, vo
 static void server_stop_accepting(struct sk_server *server);
 static void server_take_backlog(struct sk_server *server);
 static void server_expire(struct sk_server *server, bool waiting_too);
+static void server_end_stream(struct sk_server *server, struct sk_connection *connection);
 static void server_leave_idle(struct sk_server *server);
 
 // ---- opening ----
@@ -86,6 +88,7 @@ struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_config *config
     server->tick = sk_timer_open(loop, SK_DEADLINES_TICK_MS, server_on_tick, server);
     server->listen_fd = sk_listen(config->listen);
     enum sk_status opened = sk_connections_open(&server->connections, loop, config);
+    server->connections.hooks = (struct sk_connection_hooks){handler->streams, handler->gone, handler->arg};
     if (server->poll == NULL || server->tick == NULL || server->listen_fd < 0 || opened != SK_OK ||
         server_start(server) != SK_OK) {
         server_free(server);
@@ -190,6 +193,8 @@ static void server_on_tick(void *arg)
     while ((connection = sk_connections_next_overdue(&server->connections)) != NULL) {
         if (connection->phase == SK_PHASE_WAITING || connection->phase == SK_PHASE_PARKED)
             server->handler.expired(server->handler.arg, &connection->request);
+        else if (connection->phase == SK_PHASE_STUCK)
+            sk_connection_drop(connection);
         else
             (void)shutdown(connection->fd, SHUT_RDWR); // the next run sees the end and closes
     }
@@ -200,6 +205,12 @@ static void server_on_tick(void *arg)
 struct sk_request *sk_server_find(struct sk_server *server, uint64_t ticket)
 {
     struct sk_connection *connection = sk_connections_find(&server->connections, ticket);
+    return connection == NULL ? NULL : &connection->request;
+}
+
+struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t ticket)
+{
+    struct sk_connection *connection = sk_connections_find_stream(&server->connections, ticket);
     return connection == NULL ? NULL : &connection->request;
 }
 
@@ -342,11 +353,14 @@ static enum MHD_Result server_reject(struct sk_server *server, struct sk_connect
 static void server_on_completed(void *arg, struct MHD_Connection *connection, void **context,
                                 enum MHD_RequestTerminationCode code)
 {
-    (void)arg;
+    struct sk_server *server = arg;
     (void)connection;
     (void)code;
-    if (*context != NULL)
-        sk_connection_end_request(*context);
+    struct sk_connection *ended = *context;
+    if (ended != NULL && ended->phase == SK_PHASE_PARKED) // before it was suspended
+        server->handler.gone(server->handler.arg, &ended->request);
+    if (ended != NULL)
+        sk_connection_end_request(ended);
     *context = NULL;
 }
 
@@ -393,7 +407,17 @@ static void server_expire(struct sk_server *server, bool waiting_too)
         struct sk_connection *connection = &server->connections.all[i];
         if (connection->phase == SK_PHASE_PARKED || (waiting_too && connection->phase == SK_PHASE_WAITING))
             server->handler.expired(server->handler.arg, &connection->request);
+        else if (connection->phase == SK_PHASE_STREAMING)
+            server_end_stream(server, connection);
+        else if (connection->phase == SK_PHASE_STUCK)
+            sk_connection_drop(connection); // it would hold up the end until its time is over
     }
+}
+
+static void server_end_stream(struct sk_server *server, struct sk_connection *connection)
+{
+    server->handler.gone(server->handler.arg, &connection->request);
+    sk_stream_end(&connection->request);
 }
 
 void sk_server_close(struct sk_server *server)

@@ -1,5 +1,5 @@
 // The HTTP server of one reactor: libmicrohttpd in external epoll mode on the reactor's loop. Only server.c,
-// connection.c, request.c and response.c include libmicrohttpd.
+// connection.c, request.c, response.c and stream.c include libmicrohttpd.
 //
 // All functions: the loop's thread.
 #ifndef SK_HTTP_SERVER_H
@@ -20,6 +20,11 @@ struct sk_handler {
     void (*expired)(void *arg, struct sk_request *request);
     // A request is broken before it is whole; gives the response, which ends the connection. Borrowed.
     struct sk_response *(*malformed)(void *arg, enum sk_verdict verdict);
+    // The head of a stream is sent: texts may follow (stream.h).
+    void (*streams)(void *arg, struct sk_request *request);
+    // The client of a request that is parked, or streams, is gone, or the server ends the stream: its ticket leads
+    // nowhere when this returns. Not called for streams that the handlers end.
+    void (*gone)(void *arg, struct sk_request *request);
     void *arg;
 };
 
@@ -33,14 +38,17 @@ bool sk_server_turn(struct sk_server *server);
 // A request that waits or is parked; NULL if it is answered or its client is gone.
 struct sk_request *sk_server_find(struct sk_server *server, uint64_t ticket);
 
+// A request that streams; NULL if the stream is at its end, or its client is gone.
+struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t ticket);
+
 // Requests that wait for an answer, parked or not.
 size_t sk_server_waiting(const struct sk_server *server);
 
 // Requests whose answer the client has not taken yet.
 size_t sk_server_sending(const struct sk_server *server);
 
-// Stops accepting; what is open goes on, but parked requests expire, now and from now on. The handlers say
-// "Connection: close" in their answers from now on.
+// Stops accepting; what is open goes on, but parked requests expire and streams end, now and from now on. The handlers
+// say "Connection: close" in their answers from now on.
 void sk_server_drain(struct sk_server *server);
 
 // Every request that waits or is parked has reached its deadline now.

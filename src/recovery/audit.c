@@ -27,7 +27,6 @@ static bool audit_read_terms(const struct sk_reply *reply, const char *state, st
 static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value);
 static bool audit_is_behind(const struct sk_account *account, const struct sk_look *now);
 static bool audit_has_terms(const struct sk_account *account, const struct sk_look *now);
-static bool audit_is_at_rest(const struct sk_look *before, const struct sk_look *now);
 
 void sk_account_query_begin(struct sk_account_query *query)
 {
@@ -140,7 +139,7 @@ enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look 
         return before->present && before->terms.change == now->terms.change ? SK_BOOKS_DIFFER : SK_BOOKS_AGREE;
     if (!audit_has_terms(account, now))
         return SK_BOOKS_DIFFER;
-    if (audit_is_at_rest(before, now) && (now->stock != account->stock || now->buyers != account->buyers))
+    if (sk_look_is_at_rest(before, now) && (now->stock != account->stock || now->buyers != account->buyers))
         return SK_BOOKS_DIFFER;
     return SK_BOOKS_AGREE;
 }
@@ -159,7 +158,7 @@ static bool audit_has_terms(const struct sk_account *account, const struct sk_lo
     return seen->state == wanted->state && seen->begin_ms == wanted->begin_ms && seen->end_ms == wanted->end_ms;
 }
 
-static bool audit_is_at_rest(const struct sk_look *before, const struct sk_look *now)
+bool sk_look_is_at_rest(const struct sk_look *before, const struct sk_look *now)
 {
     return before->terms.change == now->terms.change && before->present && !before->loading && before->journal == 0 &&
            now->journal == 0 && before->epoch == now->epoch && before->stock == now->stock &&

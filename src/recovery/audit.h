@@ -85,6 +85,9 @@ bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look 
 // Whether more is known of the segment than this look saw: a newer epoch, or of the same one a newer `last`.
 bool sk_look_is_behind(const struct sk_look *look, int64_t epoch, const char *last);
 
+// Whether nothing moved between the looks: the same buyers and stock, and no order under way.
+bool sk_look_is_at_rest(const struct sk_look *before, const struct sk_look *now);
+
 // `account` was read after `before` and before `now`: so Redis, which is always ahead, cannot be behind it
 // unless it has lost something; and if both looks are the same, with an empty journal, nothing moved between.
 enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look *before, const struct sk_look *now);

@@ -202,14 +202,13 @@ static void rebuild_on_look(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
     struct sk_look seen, none = {0};
-    enum sk_finding finding = SK_BOOKS_MISSING;
-    bool read = reply != NULL && sk_look_read(reply, sk_redis_run(rebuild->sale->ask_redis), &seen);
-    if (read)
-        finding = sk_audit(&rebuild->account, &none, &seen);
-    if (!read)
+    if (reply == NULL || !sk_look_read(reply, sk_redis_run(rebuild->sale->ask_redis), &seen)) {
         rebuild_fail(rebuild);
-    else if ((finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD) && // which the watch brings up to date
-             (rebuild->why == SK_REBUILD_DOUBT || seen.epoch > rebuild->segment->seen.epoch))
+        return;
+    }
+    enum sk_finding finding = sk_audit(&rebuild->account, &none, &seen);
+    bool well = finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD; // which the watch brings up to date
+    if (well && (rebuild->why == SK_REBUILD_DOUBT || seen.epoch > rebuild->segment->seen.epoch))
         rebuild_end(rebuild, SK_REBUILD_OPENED);
     else
         rebuild_fence(rebuild);
@@ -386,11 +385,9 @@ static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply)
 static void rebuild_open(struct rebuild *rebuild)
 {
     const struct sk_segment_keys *keys = &rebuild->segment->keys;
-    const char *argv[] = {keys->voucher,     keys->buyers,
-                          keys->journal,     rebuild->epoch,
-                          rebuild->stock,    rebuild->buyer_count,
-                          rebuild->begin_ms, rebuild->end_ms,
-                          rebuild->state,    sk_redis_run(rebuild->sale->ask_redis),
+    const char *run = sk_redis_run(rebuild->sale->ask_redis);
+    const char *argv[] = {keys->voucher,        keys->buyers,      keys->journal,   rebuild->epoch, rebuild->stock,
+                          rebuild->buyer_count, rebuild->begin_ms, rebuild->end_ms, rebuild->state, run,
                           rebuild->change};
     rebuild_move(rebuild, REBUILD_OPEN);
     SK_FAILPOINT("rebuild.opening");

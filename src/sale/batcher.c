@@ -17,6 +17,7 @@ struct sk_batcher {
     struct sk_writer *writer;
     struct sk_segment *first; // segments with requests to ask about
     uint64_t asked_at_ms;     // the last script call
+    uint64_t turn_ns;         // when the first purchase of this turn came; 0: none has
 };
 
 // The requests of one script call, in the order of its arguments.
@@ -70,6 +71,9 @@ void sk_batcher_close(struct sk_batcher *batcher)
 
 void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, struct sk_order *order)
 {
+    if (batcher->turn_ns == 0)
+        batcher->turn_ns = uv_hrtime();
+    order->began_ns = batcher->turn_ns;
     sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &segment->asking.orders);
     batcher_line_up(batcher, segment);
 }
@@ -86,6 +90,7 @@ static void batcher_line_up(struct sk_batcher *batcher, struct sk_segment *segme
 
 bool sk_batcher_flush(struct sk_batcher *batcher)
 {
+    batcher->turn_ns = 0;
     if (batcher->first == NULL || sk_redis_busy(batcher->sale->redis) || !batcher_may_ask(batcher))
         return false;
     struct sk_segment *segment = batcher->first;

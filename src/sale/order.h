@@ -39,6 +39,7 @@ struct sk_order {
     int64_t epoch;              // under which Redis granted it
     uint64_t ticket;            // of the request that waits for it; 0: none does
     uint64_t not_before_ms;     // DELAYED: until then
+    uint64_t began_ns;          // when it was handed to the batcher, by uv_hrtime(); 0: it was read back
     uint64_t key;               // fingerprint of its Idempotency-Key; 0: none
     enum sk_order_state state;
     uint16_t quantity; // units

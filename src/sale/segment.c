@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "histogram.h"
 #include "slot.h"
 #include "voucher.h"
 
@@ -32,6 +33,7 @@ void sk_segment_free(struct sk_segment *segment)
     if (segment == NULL)
         return;
     sk_filter_free(segment->gate.filter);
+    sk_histogram_close(segment->durable);
     free(segment->care);
     free(segment);
 }

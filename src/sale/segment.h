@@ -66,6 +66,7 @@ struct sk_entries {
     struct sk_segment *previous, *next;
 };
 
+struct sk_histogram;
 struct sk_care; // recovery's part, in recovery/care.h
 
 struct sk_voucher;
@@ -84,7 +85,8 @@ struct sk_segment {
     struct sk_gate gate;
     struct sk_granted granted;
     struct sk_entries entries;
-    struct sk_care *care; // owned: a block of the size that the catalogue was given, zeroed at first
+    struct sk_histogram *durable; // owned; times to durable, of durable.c alone; NULL: none yet
+    struct sk_care *care;         // owned: a block of the size that the catalogue was given, zeroed at first
 };
 
 // The reactor's thread. `tag` is shorter than SK_TAG_SIZE. NULL: out of memory.

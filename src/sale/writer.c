@@ -17,6 +17,7 @@
 #include "batch.h"
 #include "bisect.h"
 #include "dead_letter.h"
+#include "durable.h"
 #include "failpoint.h"
 #include "line.h"
 #include "log.h"
@@ -42,6 +43,7 @@ struct sk_writer {
     uint64_t patient_at_ms;       // when a batch of patient ones was last made
     bool rush;
     struct sk_batch batch;     // that PostgreSQL has
+    uint64_t written_ns;       // when its answer came
     struct sk_backoff failure; // of the link
     struct sk_backoff refusal; // of single orders
     uint64_t pause_until_ms;   // after a failure of the link
@@ -203,6 +205,7 @@ static void writer_on_written(void *arg, const struct sk_result *result)
         return;
     }
     sk_backoff_reset(&writer->failure);
+    writer->written_ns = uv_hrtime();
     for (size_t i = 0; i < batch->part_count; i++) {
         sk_line_settled(batch->parts[i].segment);
         sk_bisect_settled(batch->parts[i].orders.head);
@@ -259,6 +262,7 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
     case SK_SETTLEMENT_ALREADY_PLACED:
         writer_tell_placed(writer, order, more->created_ms);
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_PLACED, 1);
+        sk_durable_note(order->entry->segment, order, writer->written_ns);
         break;
     case SK_SETTLEMENT_ENDED:
     case SK_SETTLEMENT_DUPLICATE:

@@ -40,7 +40,7 @@ void sk_pg_close(struct sk_pg *pg);
 
 bool sk_pg_ready(const struct sk_pg *pg);
 
-enum { SK_PG_PARAMS_MAX = 10 };
+enum { SK_PG_PARAMS_MAX = 16 };
 
 // Queues a statement with text parameters (copied; NULL is SQL's NULL). SK_DOWN while not ready, SK_FULL
 // when too many wait, SK_NO_MEM: then `done` does not run.

@@ -27,8 +27,10 @@
 #include "fuzz.h"
 #include "letters.h"
 #include "listener.h"
+#include "live.h"
 #include "log.h"
 #include "operate.h"
+#include "moves.h"
 #include "order_lookup.h"
 #include "purchase.h"
 #include "routes.h"
@@ -36,6 +38,7 @@
 #include "user_orders.h"
 #include "voucher_list.h"
 #include "voucher_queries.h"
+#include "waiting.h"
 
 enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, PATIENCE_TURNS = 3, BACKLOG = 16 };
 enum { READ_SIZE = 65536, MINUTE_MS = 60000, PER_HEADER = 64 };
@@ -59,7 +62,7 @@ static socklen_t here_len;
 static struct client clients[CLIENTS];
 static struct client probe;         // asks whether the server is still there
 static uint64_t parked[PARKED_MAX]; // the last ones
-static size_t handled, hung_up, parked_count;
+static size_t handled, hung_up, parked_count, streamed;
 
 // ---- time ----
 
@@ -130,7 +133,7 @@ static const struct {
     {true, {.verdict = SK_VERDICT_LOADING}},
     {false, {.verdict = SK_VERDICT_OVERLOADED}},
     {true, {.verdict = SK_VERDICT_UNAVAILABLE}},
-    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "a/b+c"}},
+    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}", .status = "unpaid", .version = 1, .next = "a/b+c"}},
     {false, {.verdict = SK_VERDICT_NOT_FOUND}},
     {true, {.verdict = SK_VERDICT_CREATED, .document = "{}"}},
 };
@@ -217,8 +220,9 @@ bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket
 
 struct sk_control *sk_shop_control(struct sk_shop *shop)
 {
+    static struct sk_control control;
     (void)shop;
-    return NULL;
+    return &control;
 }
 
 bool sk_shop_ready(const struct sk_shop *shop)
@@ -379,6 +383,94 @@ void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_
     sk_letters_requeue(control, voucher_id, letter, ticket);
 }
 
+// ---- an order's moves ----
+
+static void move(const char *order_id, uint64_t ticket)
+{
+    MUST(sk_uuid_valid(order_id) && was_sent(order_id));
+    inquire(order_id[SK_UUID_CHARS - 1], ticket);
+}
+
+void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+{
+    (void)control;
+    must_be_a_user(user);
+    move(order_id, ticket);
+}
+
+void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
+                 uint64_t ticket)
+{
+    (void)control;
+    (void)by;
+    MUST(was_sent(ADMIN_TOKEN));
+    MUST(payment->reference[0] != '\0' && strlen(payment->currency) == SK_CURRENCY_CHARS);
+    move(order_id, ticket);
+}
+
+void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
+                    uint64_t ticket)
+{
+    (void)control;
+    (void)by;
+    MUST(was_sent(ADMIN_TOKEN));
+    MUST(refund->why == NULL || strlen(refund->why) <= SK_WHY_MAX);
+    move(order_id, ticket);
+}
+
+// ---- requests that take their time ----
+
+bool sk_waiting_may_change(const char *status)
+{
+    return strcmp(status, "pending") == 0 || strcmp(status, "unpaid") == 0;
+}
+
+bool sk_waiting_add(struct sk_waiting *waiting, const char *order_id, const char *user, const char *status,
+                    uint64_t ticket)
+{
+    (void)waiting;
+    (void)user;
+    MUST(was_sent(order_id));
+    MUST(was_sent("wait") && sk_waiting_may_change(status));
+    parked[parked_count++ % PARKED_MAX] = ticket;
+    return true;
+}
+
+void sk_waiting_over(struct sk_waiting *waiting, uint64_t ticket)
+{
+    (void)waiting;
+    MUST(sk_server_find(server, ticket) != NULL);
+}
+
+void sk_waiting_leave(struct sk_waiting *waiting, uint64_t ticket)
+{
+    sk_waiting_over(waiting, ticket);
+}
+
+void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+{
+    sk_query_voucher(control, voucher_id, ticket);
+}
+
+// Every other one ends at once.
+bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, uint64_t ticket)
+{
+    static const char text[] = ":\n\n";
+    (void)live;
+    (void)last_id;
+    must_be_a_voucher(voucher_id);
+    MUST(sk_server_find_stream(server, ticket) != NULL);
+    MUST(sk_routes_send(routes, ticket, text, sizeof text - 1));
+    streamed++;
+    return streamed % 2 == 0;
+}
+
+void sk_live_leave(struct sk_live *live, uint64_t ticket)
+{
+    (void)live;
+    MUST(sk_server_find_stream(server, ticket) != NULL);
+}
+
 static void answer_parked(void)
 {
     struct sk_outcome outcome = {.verdict = SK_VERDICT_SOLD_OUT};
@@ -528,6 +620,11 @@ static const char *read_answer(const char *at, bool *final)
     const char *length = field(at, end, "Content-Length"), *type = field(at, end, "Content-Type");
     const char *body = end + 4;
     size_t len = length == NULL ? 0 : strtoul(length, NULL, 10);
+    if (type != NULL && strncmp(type, "text/event-stream\r", 18) == 0) { // to the end of the connection
+        MUST(status == 200 && length == NULL);
+        MUST(*body == '\0' || *body == ':');
+        return body + strlen(body);
+    }
     bool problem = type != NULL && strncmp(type, "application/problem+json\r", 25) == 0;
     MUST(length != NULL);
     if (problem)
@@ -602,7 +699,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     MUST(uv_loop_init(&loop) == 0);
     routes = sk_routes_open(&config);
     MUST(routes != NULL);
-    struct sk_handler handler = {handle, sk_routes_expired, sk_routes_malformed, routes};
+    struct sk_handler handler = {handle, sk_routes_expired, sk_routes_malformed, sk_routes_streams, sk_routes_gone,
+                                 routes};
     server = sk_server_open(&loop, &config, &handler);
     MUST(server != NULL);
     sk_routes_connect(routes, server, NULL);

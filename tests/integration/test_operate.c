@@ -121,14 +121,20 @@ static int buy_all(struct service *service, const char *name, int most)
 
 START_TEST(a_pause_counts_on_every_instance)
 {
+    struct http_reply reply;
     put_on_sale(5);
     http_must_buy(other, voucher, "alice");
     int64_t change = must_do("/pause", NULL);
     ck_assert(redis_field("change") == change);
-    ck_assert(!buys(other, "bob"));                    // at once, since Redis has it
+    (void)http_buy(other, voucher, "bob", &reply); // at once, since Redis has it
+    http_must_be_problem(&reply, 409, "PAUSED");
+    (void)http_buy(other, voucher, "alice", &reply); // P6
+    http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
     ck_assert_int_eq(must_do("/pause", NULL), change); // it is so already
     ck_assert(must_do("/resume", NULL) > change);
-    http_must_buy(other, voucher, "bob");
+    uint64_t since_ms = sk_monotonic_ms();
+    WAIT_FOR(buys(other, "bob"));
+    ck_assert_uint_lt(sk_monotonic_ms() - since_ms, WITHIN_MS);
     books_must_balance(voucher);
     ck_assert_int_eq(db_number("SELECT count(*) FROM admin_event WHERE voucher_id = %s AND by_whom = 'admin'"
                                " AND what IN ('created', 'paused', 'resumed')",

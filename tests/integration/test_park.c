@@ -154,6 +154,21 @@ static void on_expired(void *arg, struct sk_request *request)
     answer(request, 504, "expired", *number_of(request));
 }
 
+static void on_streams(void *arg, struct sk_request *request)
+{
+    (void)arg;
+    (void)request;
+    _exit(5); // nothing streams
+}
+
+// It is still found by its ticket, for the last time.
+static void on_gone(void *arg, struct sk_request *request)
+{
+    (void)arg;
+    if (sk_server_find(park.server, request->ticket) != request)
+        _exit(4);
+}
+
 static struct sk_response *on_malformed(void *arg, enum sk_verdict verdict)
 {
     (void)arg;
@@ -184,7 +199,7 @@ static int serve(void)
 {
     char name[] = "park", *words[] = {name, NULL};
     enum sk_command command;
-    struct sk_handler handler = {on_request, on_expired, on_malformed, NULL};
+    struct sk_handler handler = {on_request, on_expired, on_malformed, on_streams, on_gone, NULL};
     struct rlimit limit;
     sk_log_set_level(SK_LOG_ERROR);
     if (setenv("SECKILL_DATABASE_URL", "none", 1) != 0 ||

@@ -22,17 +22,17 @@ bit waits[3];
 	atomic { \
 		crashes > 0 -> crashes--; holder_died[id] = 1; holders[id]--; \
 		NOTE_LOST_TWICE(id); \
-		LOCK_DIES; WAITS_NOT; FORGETS; id = 0; goto idle \
+		LOCK_DIES; WAITS_NOT; FORGETS; FORGET_NUMBER; id = 0; goto idle \
 	}
 
-inline take_up() { user = owner[id]; epoch = j_epoch[id]; grant_run = process; holders[id]++ }
-inline let_go() { WAITS_NOT; holders[id]--; id = 0 }
+inline take_up() { user = owner[id]; epoch = j_epoch[id]; grant_run = process; NOTE_NUMBER; holders[id]++ }
+inline let_go() { WAITS_NOT; FORGET_NUMBER; holders[id]--; id = 0 }
 
 /* XDEL, unless Redis is another process than the one that granted it */
 inline clear_journal()
 {
 	if
-	:: grant_run == process -> journal[id] = 0
+	:: grant_run == process && HAS_NUMBER(id) -> journal[id] = 0
 	:: else
 	fi
 }
@@ -48,7 +48,7 @@ bit marked[2], known[4];
 #endif
 
 /* Marks are set while there is no unit. One that returns sells when they are over: its buyer is in no filter. */
-#if defined(MARKS) && CANCELS > 0 && !defined(BREAK_HOLD)
+#if defined(MARKS) && RETURNS > 0 && !defined(BREAK_HOLD)
 #define HELD (marked[0] || marked[1])
 #else
 #define HELD false
@@ -71,6 +71,9 @@ byte id_epoch[IDS]; /* the epoch in an order's id */
 proctype Holder(byte me)
 {
 	byte id, user, epoch, grant_run, outcome, instead;
+#if RETURNS > 0
+	byte number;
+#endif
 #ifdef SESSIONS
 	byte name = me;
 #endif
@@ -109,7 +112,7 @@ idle:
 				accepted[id] = 1;
 				if
 				:: true ->
-					holders[id]++; epoch = r_epoch; grant_run = process;
+					holders[id]++; epoch = r_epoch; grant_run = process; NOTE_NUMBER;
 					goto granted
 				:: lost_replies > 0 -> lost_replies--; holder_died[id] = 1; id = 0 /* given up: it does not know that it has it */
 				fi
@@ -148,7 +151,7 @@ idle:
 			take_up()
 #endif
 #else
-		:: me == 2 && CAN_RECOVER ->
+		:: me == 2 && CAN_RECOVER && !NO_PURCHASES ->
 			/* scan_journal.lua: whatever is there, also what its owner has in hand */
 			if
 			:: journal[1] -> id = 1
@@ -202,7 +205,7 @@ correct: /* settle_entry.lua */
 		:: else
 #endif
 		fi;
-		assert(r_stock <= UNITS);
+		assert_not_too_many();
 		clear_journal(); let_go(); goto idle
 	}
 	fi;
@@ -224,7 +227,7 @@ again: /* fenced off: granted again, by place_orders.lua in its other mode; once
 			clear_journal();
 			redis_grant(id, user); entry_lost[id] = 0;
 			if
-			:: true -> epoch = r_epoch; grant_run = process; goto write
+			:: true -> epoch = r_epoch; grant_run = process; NOTE_NUMBER; goto write
 			:: lost_replies > 0 -> lost_replies--; grant_run = 0; goto again /* it does not know that it has it */
 			fi
 		fi
@@ -249,9 +252,9 @@ drain: /* the instance ends in order: what still waits is refused, and Redis cor
 		true ->
 		if
 #ifdef BREAK_DRAIN_ID
-		:: status[id] != LIVE -> correct_redis(id, user, DUPLICATE, 0)
+		:: !IS_LIVE(id) -> correct_redis(id, user, DUPLICATE, 0)
 #else
-		:: status[id] != LIVE && buyer[user] == id -> correct_redis(id, user, DUPLICATE, 0)
+		:: !IS_LIVE(id) && buyer[user] == id -> correct_redis(id, user, DUPLICATE, 0)
 #endif
 		:: else
 		:: true -> skip /* Redis is away */

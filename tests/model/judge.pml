@@ -2,12 +2,13 @@
 
 inline judge(id)
 {
-	assert(!created[id] || status[id] == LIVE || status[id] == CANCELLED); /* P3 */
+	assert(!created[id] || IS_LIVE(id) || status[id] >= CANCELLED); /* P3 */
 	MET(3, created[id]);
 	/* P5, P7: only what was lost twice has no end */
 	assert(!accepted[id] || status[id] != UNKNOWN || lost_twice[id]);
 	MET(5, accepted[id] && (entry_lost[id] || holder_died[id]) && status[id] != UNKNOWN);
-	unended = unended + (accepted[id] && status[id] == UNKNOWN)
+	unended = unended + (accepted[id] && status[id] == UNKNOWN);
+	judge_return(id)
 }
 
 #define IS_WHOLE ((CAN_SELL && r_epoch == pg_epoch) || IS_RETIRED)
@@ -18,7 +19,7 @@ proctype Judge()
 end_waiting:
 	do
 	:: atomic {
-		losses == 0 && !telling && holders[1] == 0 && holders[2] == 0 && NO_JOURNAL && IS_WHOLE ->
+		losses == 0 && NONE_RETURNING && holders[1] == 0 && holders[2] == 0 && NO_JOURNAL && IS_WHOLE ->
 		judge(1); judge(2);
 		/* ... and of those no more than instances have died or given up, and none while Redis loses nothing */
 		assert(unended <= CRASHES - crashes + LOST_REPLIES - lost_replies && (unended == 0 || LOSSES > 0));

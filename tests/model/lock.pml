@@ -11,7 +11,7 @@
 #if defined(WITHOUT_L2) || defined(IN_PLACE)
 #define assert_claim(id, user) skip
 #else
-#define UNDER_WAY(id) (status[id] <= LIVE && (journal[id] || (holders[id] > 0 && status[id] == UNKNOWN)))
+#define UNDER_WAY(id) (status[id] <= PAID && (journal[id] || (holders[id] > 0 && status[id] == UNKNOWN)))
 #define assert_claim(id, user) \
 	assert(!(owner[IDS - (id)] == user && j_epoch[IDS - (id)] == r_epoch && UNDER_WAY(IDS - (id))))
 #endif

@@ -31,7 +31,8 @@ inline remember()
 	s_buyer[0] = buyer[0]; s_buyer[1] = buyer[1];
 	s_journal[1] = journal[1]; s_j_epoch[1] = j_epoch[1];
 	s_journal[2] = journal[2]; s_j_epoch[2] = j_epoch[2];
-	COPY_NAMES(s_j_session, j_session)
+	COPY_NAMES(s_j_session, j_session);
+	returns_saved()
 }
 
 inline forget()
@@ -40,7 +41,8 @@ inline forget()
 	:: losses == 0 ->
 		s_state = 0; s_epoch = 0; s_stock = 0; s_opened = 0; s_buyer[0] = 0; s_buyer[1] = 0;
 		s_journal[1] = 0; s_j_epoch[1] = 0; s_journal[2] = 0; s_j_epoch[2] = 0;
-		CLEAR_NAMES(s_j_session)
+		CLEAR_NAMES(s_j_session);
+		returns_forgotten()
 	:: else
 	fi
 }
@@ -49,7 +51,8 @@ inline redis_emptied()
 {
 	r_state = MISSING; r_epoch = 0; r_stock = 0; opened = 0;
 	buyer[0] = 0; buyer[1] = 0; journal[1] = 0; journal[2] = 0; j_epoch[1] = 0; j_epoch[2] = 0;
-	CLEAR_NAMES(j_session)
+	CLEAR_NAMES(j_session);
+	returns_lost(0)
 }
 
 hidden byte n;
@@ -68,6 +71,7 @@ end_quiet:
 		journal[1] = s_journal[1]; j_epoch[1] = s_j_epoch[1];
 		journal[2] = s_journal[2]; j_epoch[2] = s_j_epoch[2];
 		COPY_NAMES(j_session, s_j_session);
+		returns_lost(1);
 #ifdef IN_PLACE
 		lock_lost(false);
 #else

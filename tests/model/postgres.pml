@@ -1,10 +1,13 @@
 /* PostgreSQL: what it knows, and its functions. Each is one statement and one commit. */
 
 #define UNKNOWN   0
-#define LIVE      1
-#define REFUSED   2
-#define NO_UNIT   3 /* refused, because there was no unit */
-#define CANCELLED 4
+#define UNPAID    1
+#define PAID      2
+#define REFUSED   3
+#define NO_UNIT   4 /* refused, because there was no unit */
+#define CANCELLED 5 /* was live: cancelled, expired or refunded, and its unit returned */
+#define UNIT_GONE 6 /* was live: refunded, and its unit did not return */
+#define IS_LIVE(id) (status[id] == UNPAID || status[id] == PAID)
 byte pg_stock = UNITS;
 byte pg_epoch = 1;
 byte status[IDS];
@@ -22,17 +25,39 @@ bit pg_retired;
 #define SOLD_OUT  3
 #define STALE     4
 #define ENDED     5
+#define RETURNED  6
+#define NOT_MOVED 7
 
 /* The answer for an order that had ended before this call. Redis may have granted it once more since: then the unit
- * returns, unless PostgreSQL has none that it could be. ENDED_RETURNS is the simpler rule, right only while Redis never
- * goes backwards unnoticed. */
+ * returns. Not if there never was one, and PostgreSQL has none now that it could be; nor if it is gone for good.
+ * ENDED_RETURNS is the simpler rule, right only while Redis never goes backwards unnoticed. */
+#define NONE_FOR_IT(id) (status[id] == NO_UNIT && pg_stock == 0)
 #if defined(BREAK_ENDED_KEEPS)
 #define ENDED_BEFORE (status[id] == CANCELLED && pg_stock > 0 -> ENDED : SOLD_OUT)
+#elif defined(BREAK_ENDED_BY_STOCK)
+#define ENDED_BEFORE (pg_stock > 0 -> ENDED : SOLD_OUT)
 #elif defined(ENDED_RETURNS)
 #define ENDED_BEFORE ENDED
 #else
-#define ENDED_BEFORE (pg_stock > 0 -> ENDED : SOLD_OUT)
+#define ENDED_BEFORE (NONE_FOR_IT(id) -> SOLD_OUT : ENDED)
 #endif
+#ifdef BREAK_GONE_RETURNS
+#define GONE_BEFORE ENDED
+#else
+#define GONE_BEFORE SOLD_OUT
+#endif
+
+/* Of an order that was live. The user's other order may end before Redis hears of this answer: the field goes, and is not
+ * given to that one. A refused order says again what it said at first. */
+#ifdef BREAK_INSTEAD
+#define NONE_INSTEAD skip
+#else
+#define NONE_INSTEAD instead = (status[id] >= CANCELLED -> 0 : instead)
+#endif
+
+/* P1, by PostgreSQL's own books */
+#define assert_books() \
+	assert(pg_stock + IS_LIVE(1) + IS_LIVE(2) + (status[1] == UNIT_GONE) + (status[2] == UNIT_GONE) == UNITS)
 
 /* place_orders() */
 inline pg_place(id, epoch, outcome, instead)
@@ -45,14 +70,15 @@ inline pg_place(id, epoch, outcome, instead)
 	:: else ->
 		instead = live[owner[id]];
 		if
-		:: status[id] == LIVE -> outcome = PLACED; MET(7, true)
+		:: IS_LIVE(id) -> outcome = PLACED; MET(7, true)
 #if defined(BREAK_CANCELLED)
 		:: status[id] == CANCELLED -> outcome = PLACED
-		:: status[id] == REFUSED || status[id] == NO_UNIT -> outcome = ENDED_BEFORE
+		:: status[id] == REFUSED || status[id] == NO_UNIT -> outcome = ENDED_BEFORE; NONE_INSTEAD
 #elif defined(BREAK_REVIVE)
-		:: status[id] == REFUSED || status[id] == NO_UNIT -> outcome = ENDED_BEFORE
+		:: status[id] == REFUSED || status[id] == NO_UNIT -> outcome = ENDED_BEFORE; NONE_INSTEAD
 #else
-		:: status[id] >= REFUSED -> outcome = ENDED_BEFORE
+		:: status[id] >= REFUSED && status[id] != UNIT_GONE -> outcome = ENDED_BEFORE; NONE_INSTEAD
+		:: status[id] == UNIT_GONE -> outcome = GONE_BEFORE; NONE_INSTEAD
 #endif
 #ifndef BREAK_UNIQUE
 		:: status[id] == UNKNOWN && live[owner[id]] != 0 ->
@@ -66,7 +92,7 @@ inline pg_place(id, epoch, outcome, instead)
 			:: else ->
 				assert(live[owner[id]] == 0); /* P2 */
 				assert(!RETIRED_IN_PG);       /* a retired voucher sells nothing */
-				pg_stock--; status[id] = LIVE; outcome = PLACED;
+				pg_stock--; status[id] = UNPAID; outcome = PLACED;
 				live[owner[id]] = id
 			fi
 		fi

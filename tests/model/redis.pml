@@ -25,14 +25,32 @@ byte s_j_epoch[IDS];
 #define CAN_SELL (r_state == OPEN && opened == process)
 #endif
 #define CAN_RECOVER (r_state == OPEN && opened == process && !NO_JOURNAL)
-#define NO_JOURNAL  (!journal[1] && !journal[2])
+#define NO_PURCHASES (!journal[1] && !journal[2])
+#define NO_JOURNAL   (NO_PURCHASES && NO_RETURNS)
 #define IS_RETIRED  (RETIRED_IN_PG && r_state == AT_AN_END && opened == process)
+
+/* An order that is granted again has another entry, and who drops the first leaves that one. Without returns the two may be
+ * one: an order that is live needs neither. */
+#if RETURNS > 0
+byte j_number[IDS];
+#define NEW_NUMBER(id)   j_number[id]++
+#define NOTE_NUMBER      number = j_number[id]
+#define HAS_NUMBER(id)   (j_number[id] == number)
+#define FORGET_NUMBER    number = 0
+#define STILL_OURS(mine) (r_epoch == mine)
+#else
+#define NEW_NUMBER(id)   skip
+#define NOTE_NUMBER      skip
+#define HAS_NUMBER(id)   true
+#define FORGET_NUMBER    skip
+#define STILL_OURS(mine) true
+#endif
 
 /* place_orders.lua, new or again: claims the user, takes the unit, notes both in the journal */
 inline redis_grant(id, user)
 {
 	assert_claim(id, user);
-	r_stock--; buyer[user] = id; journal[id] = 1; j_epoch[id] = r_epoch; lock_name(id)
+	r_stock--; buyer[user] = id; journal[id] = 1; NEW_NUMBER(id); j_epoch[id] = r_epoch; lock_name(id)
 }
 
 /* settle_entry.lua: the unit returns, and the user's other order takes the place of this one, or nothing does */
@@ -41,7 +59,7 @@ inline correct_redis(id, user, outcome, instead)
 	buyer[user] = instead;
 	if
 	:: outcome == DUPLICATE || outcome == ENDED ->
-		assert(CANCELS > 0 || status[id] != NO_UNIT); /* there was none, and none came */
+		assert(RETURNS > 0 || status[id] != NO_UNIT); /* there was none, and none came */
 		r_stock++
 	:: else
 	fi

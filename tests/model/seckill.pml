@@ -27,8 +27,11 @@
 #ifndef RECONCILES
 #define RECONCILES 2 /* on top of those that are needed */
 #endif
-#ifndef CANCELS
-#define CANCELS 0
+#ifndef RETURNS
+#define RETURNS 0 /* returns that are asked for */
+#endif
+#ifndef PAYS
+#define PAYS 0 /* payments that come */
 #endif
 #ifndef FORGERIES
 #define FORGERIES 0 /* epochs written into Redis by hand */
@@ -39,20 +42,21 @@
 
 #define FAR_AHEAD 9  /* an epoch that was never used, and */
 #define CANNOT_BE 40 /* one that is out of range: it is overwritten, not outdone */
+#define NO_EPOCH  41 /* what a return says once the voucher is retired */
 #define EPOCHS    20 /* fewer are used in every run, or reconciles never end */
 #define USERS     2
 #define IDS       3 /* order ids from 1; 0 is none */
 
 byte asks = ASKS, crashes = CRASHES, ends = ENDS, losses = LOSSES, lost_replies = LOST_REPLIES, reconciles = RECONCILES;
-byte cancels = CANCELS, forgeries = FORGERIES, pauses = PAUSES;
+byte returns = RETURNS, pays = PAYS, forgeries = FORGERIES, pauses = PAUSES;
 byte next_id = 1;
-byte busy;   /* reconciles under way: more than one only while `reconciles` lasts */
-bit telling; /* a cancel that Redis does not know yet */
+byte busy; /* reconciles under way: more than one only while `reconciles` lasts */
 
 #include "told.pml"
 #include "postgres.pml"
 #include "lock.pml"
 #include "redis.pml"
+#include "returns.pml"
 #include "instance.pml"
 #include "upkeep.pml"
 #include "misfortune.pml"
@@ -62,8 +66,11 @@ init {
 	atomic {
 		lock_init();
 		run Holder(0); run Holder(1); run Holder(2); run Reconciler(0); run Reconciler(1); run Misfortune(); run Judge();
-#if CANCELS
-		run Admin();
+#if RETURNS
+		run Returner(0); run Returner(1);
+#endif
+#if PAYS
+		run Payer();
 #endif
 #ifdef RETIRES
 		run Retirer();

@@ -7,12 +7,14 @@
 #define RETIRE       11
 #define MAYBE        12
 #define NOT_FOUND    13
+#define RETURN       14 /* B, for back */
+#define LATE_PAY     15 /* Y */
 c_decl {
-	static char met[14];
+	static char met[16];
 }
 #define MET(promise, when) \
 	if \
-	:: when -> c_code { if (!met[promise]) met[promise] = printf("met %c\n", "..234567SCORUN"[promise]); } \
+	:: when -> c_code { if (!met[promise]) met[promise] = printf("met %c\n", "..234567SCORUNBY"[promise]); } \
 	:: else \
 	fi
 

@@ -1,37 +1,4 @@
-/* Upkeep: an admin who cancels, the reconcile, the retiring. */
-
-/* ---- an admin cancels a live order: in PostgreSQL, under the epoch that Redis is open in, then in Redis ---- */
-
-proctype Admin()
-{
-	byte id, epoch;
-end_rest:
-	do
-	:: atomic {
-		cancels > 0 && CAN_SELL && (status[1] == LIVE || status[2] == LIVE) ->
-		cancels--;
-		if
-		:: status[1] == LIVE -> id = 1
-		:: status[2] == LIVE -> id = 2
-		fi;
-		epoch = r_epoch
-	};
-	atomic {
-		if
-		:: epoch == pg_epoch && status[id] == LIVE ->
-			status[id] = CANCELLED; live[owner[id]] = 0; won[owner[id]] = 0; pg_stock++; telling = 1
-		:: else
-		fi
-	};
-	atomic {
-		if
-		:: telling && buyer[owner[id]] == id -> buyer[owner[id]] = 0; r_stock++
-		:: else
-		fi;
-		telling = 0; id = 0; epoch = 0
-	}
-	od
-}
+/* Upkeep: the reconcile, and the retiring. */
 
 /* ---- reconcile ---- */
 
@@ -47,9 +14,19 @@ inline redis_begin(mine)
 	fi
 }
 
+/* XDEL. One that was overtaken drops what is gone already. */
+inline rebuild_xdel(id, mine)
+{
+	if
+	:: STILL_OURS(mine) -> journal[id] = 0
+	:: else
+	fi
+}
+
 proctype Reconciler(bit me)
 {
 	byte mine, stock, outcome, count, instead, whose;
+	RETURN_IN_HAND
 	byte had[USERS];
 	goto end_rest;
 rest:
@@ -89,13 +66,14 @@ settle:
 	:: atomic { journal[1] -> pg_place(1, mine, outcome, instead) };
 		if
 		:: outcome == STALE -> goto rest
-		:: else -> journal[1] = 0; goto settle
+		:: else -> atomic { rebuild_xdel(1, mine) }; goto settle
 		fi
 	:: atomic { journal[2] -> pg_place(2, mine, outcome, instead) };
 		if
 		:: outcome == STALE -> goto rest
-		:: else -> journal[2] = 0; goto settle
+		:: else -> atomic { rebuild_xdel(2, mine) }; goto settle
 		fi
+	settle_returns(mine)
 	:: atomic { NO_JOURNAL -> skip }
 #else
 	:: true
@@ -153,6 +131,7 @@ settle:
 proctype Retirer()
 {
 	byte mine, outcome, instead;
+	RETURN_IN_HAND
 	goto end_rest;
 rest:
 	busy--;
@@ -179,13 +158,14 @@ settle:
 	:: atomic { journal[1] -> pg_place(1, mine, outcome, instead) };
 		if
 		:: outcome == STALE -> goto rest
-		:: else -> journal[1] = 0; goto settle
+		:: else -> atomic { rebuild_xdel(1, mine) }; goto settle
 		fi
 	:: atomic { journal[2] -> pg_place(2, mine, outcome, instead) };
 		if
 		:: outcome == STALE -> goto rest
-		:: else -> journal[2] = 0; goto settle
+		:: else -> atomic { rebuild_xdel(2, mine) }; goto settle
 		fi
+	settle_returns(mine)
 	:: atomic { NO_JOURNAL -> skip }
 	fi;
 #endif
@@ -208,6 +188,7 @@ drop: /* What is in the journal is known to PostgreSQL, or is refused. */
 	:: GIVES_UP
 	:: atomic { journal[1] -> pg_refuse(1) }; atomic { journal[1] = 0; goto drop }
 	:: atomic { journal[2] -> pg_refuse(2) }; atomic { journal[2] = 0; goto drop }
+	return_retired()
 	:: atomic { NO_JOURNAL ->
 		r_state = AT_AN_END; r_epoch = pg_epoch; r_stock = 0; opened = process;
 		buyer[0] = 0; buyer[1] = 0; j_epoch[1] = 0; j_epoch[2] = 0;

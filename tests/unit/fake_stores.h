@@ -203,7 +203,7 @@ static inline void redis_answers(const struct sk_reply *reply)
 
 // ---- PostgreSQL ----
 
-enum { ROW_COLUMNS = 14 };
+enum { ROW_COLUMNS = 32 };
 
 struct sk_rows {
     size_t count;

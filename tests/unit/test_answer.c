@@ -374,6 +374,19 @@ START_TEST(other_methods_are_told_what_is_allowed)
 }
 END_TEST
 
+START_TEST(a_text_has_its_type)
+{
+    sk_answer_text(answers, &asked, "text/csv", "a,b\r\n");
+    ck_assert_uint_eq(status_sent, 200);
+    ck_assert_str_eq(made.type, "text/csv");
+    ck_assert_str_eq(made.body, "a,b\r\n");
+    ck_assert_ptr_null(field("Connection"));
+    sk_answers_keep_alive(answers, false);
+    sk_answer_text(answers, &asked, "text/csv", "");
+    ck_assert_pstr_eq(field("Connection"), "close");
+}
+END_TEST
+
 START_TEST(the_last_answers_end_their_connections)
 {
     json_t *errors = json_array();
@@ -455,6 +468,7 @@ int main(void)
     tcase_add_test(tcase, a_problem_says_what_is_known);
     tcase_add_test(tcase, an_order_that_is_committed_is_unpaid);
     tcase_add_test(tcase, other_methods_are_told_what_is_allowed);
+    tcase_add_test(tcase, a_text_has_its_type);
     tcase_add_test(tcase, the_last_answers_end_their_connections);
     tcase_add_test(tcase, out_of_memory_gives_no_response);
     return harness_main(tcase, CK_FORK);

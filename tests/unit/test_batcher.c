@@ -189,6 +189,29 @@ START_TEST(the_requests_of_a_turn_are_one_call)
 }
 END_TEST
 
+START_TEST(the_clock_is_read_once_a_turn)
+{
+    uint64_t before = uv_hrtime(), first;
+    request(1, 1, 2);
+    request(2, 3, 1);
+    const struct sk_order *order = voucher(1)->asking.orders.head;
+    first = order->began_ns;
+    ck_assert_uint_ge(first, before);
+    ck_assert_uint_eq(order->next->began_ns, first);
+    ck_assert_uint_eq(voucher(2)->asking.orders.head->began_ns, first);
+    fake_redis.busy = true;
+    sk_batcher_flush(batcher); // the turn ends, though nothing can be asked
+    while (uv_hrtime() == first) {}
+    request(1, 4, 1);
+    ck_assert_uint_gt(voucher(1)->asking.orders.tail->began_ns, first);
+    ck_assert_uint_le(voucher(1)->asking.orders.tail->began_ns, uv_hrtime());
+    fake_redis.busy = false;
+    sk_batcher_flush(batcher);
+    redis_answers(NULL);
+    redis_answers(NULL);
+}
+END_TEST
+
 START_TEST(vouchers_do_not_mix)
 {
     request(1, 1, 2);
@@ -537,6 +560,7 @@ int main(void)
     TCase *tcase = tcase_create("batcher");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, the_requests_of_a_turn_are_one_call);
+    tcase_add_test(tcase, the_clock_is_read_once_a_turn);
     tcase_add_test(tcase, vouchers_do_not_mix);
     tcase_add_test(tcase, a_batch_has_its_bound);
     tcase_add_test(tcase, while_redis_is_busy_requests_gather);

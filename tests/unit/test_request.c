@@ -88,7 +88,8 @@ static void setup(void)
                                 .request_timeout_ms = 60000};
     malformed = sk_response_new("text/plain", "malformed", 9);
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    struct sk_handler handler = {handle, on_expired, on_malformed, malformed};
+    const struct sk_handler handler = {
+        .handle = handle, .expired = on_expired, .malformed = on_malformed, .arg = malformed};
     server = sk_server_open(&loop, &config, &handler);
     ck_assert_ptr_nonnull(server);
 }

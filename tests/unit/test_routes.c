@@ -8,6 +8,7 @@
 #include "handlers.h"
 #include "routes.h"
 #include "stack.h"
+#include "stream.h"
 
 #define ORDER "018bcfe5-6800-7000-8000-0123456789ab"
 #define TOKEN "s3cret"
@@ -44,6 +45,7 @@ HANDLER(cancel)
 HANDLER(pay)
 HANDLER(refund)
 HANDLER(voucher)
+HANDLER(events)
 HANDLER(vouchers)
 HANDLER(create)
 HANDLER(inspect)
@@ -53,6 +55,7 @@ HANDLER(pause)
 HANDLER(resume)
 HANDLER(close)
 HANDLER(stock)
+HANDLER(settlement)
 HANDLER(letters)
 HANDLER(admin_vouchers)
 HANDLER(admin_orders)
@@ -64,6 +67,8 @@ HANDLER(health)
 HANDLER(ready)
 HANDLER(not_found)
 HANDLER(expired)
+HANDLER(streams)
+HANDLER(gone)
 
 void sk_handle_outcome(const struct sk_context *context, struct sk_request *request, const struct sk_outcome *outcome)
 {
@@ -147,6 +152,26 @@ struct sk_request *sk_server_find(struct sk_server *server, uint64_t ticket)
     return NULL;
 }
 
+struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t ticket)
+{
+    (void)server;
+    (void)ticket;
+    return NULL;
+}
+
+bool sk_stream_send(struct sk_request *request, const char *text, size_t len)
+{
+    (void)request;
+    (void)text;
+    (void)len;
+    return false;
+}
+
+void sk_stream_end(struct sk_request *request)
+{
+    (void)request;
+}
+
 static void setup(void)
 {
     config = (struct sk_config){
@@ -206,6 +231,7 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/admin/orders", "admin_orders", STORES);
     must_come_to(SK_METHOD_GET, "/admin/events", "order_events", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/audit", "admin_events", STORES);
+    must_come_to(SK_METHOD_GET, "/vouchers/7/events", "events", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", STORES);
     must_come_to(SK_METHOD_PATCH, "/admin/vouchers/7", "change", STORES);
@@ -214,6 +240,7 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/close", "close", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/stock", "stock", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/reconcile", "rebuild", REBUILD);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers/7/settlement", "settlement", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/dead-letters", "letters", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/requeue", "requeue", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers/7/dead-letters/8/write-off", "write_off", STORES);
@@ -286,6 +313,7 @@ START_TEST(methods_that_are_not_allowed)
         {"/admin/vouchers/7/pause", "POST", SK_METHOD_GET},
         {"/admin/vouchers/7/stock", "POST", SK_METHOD_PATCH},
         {"/admin/vouchers/7/reconcile", "POST", SK_METHOD_GET},
+        {"/admin/vouchers/7/settlement", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/dead-letters", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/dead-letters/8/requeue", "POST", SK_METHOD_GET},
         {"/admin/vouchers/7/dead-letters/8/write-off", "POST", SK_METHOD_GET},

@@ -7,6 +7,7 @@
 
 #include "fake_catalogue.h"
 #include "fake_stores.h"
+#include "histogram.h"
 #include "line.h"
 #include "listening.h"
 #include "slot.h"
@@ -219,6 +220,33 @@ START_TEST(an_order_goes_to_its_commit)
     ck_assert_uint_eq(fake_redis.count, 1);
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
     ck_assert(sk_writer_idle(writer));
+}
+END_TEST
+
+// From the batcher to the commit; what was read back began elsewhere.
+START_TEST(the_time_to_durable_is_noted)
+{
+    static const uint64_t ages_ms[] = {0, 40, 5000, 700};
+    struct sk_durations durations;
+    uint64_t now_ns = uv_hrtime();
+    grant(entry_of(1, "10-1"), 1, 4, false);
+    struct sk_order *order = a_segment(sale.catalogue, 1)->granted.orders.head;
+    for (size_t i = 0; i < 4; i++, order = order->next)
+        order->began_ns = ages_ms[i] == 0 ? 0 : now_ns - ages_ms[i] * 1000000;
+    grant(entry_of(2, "10-1"), 5, 1, false);
+    a_segment(sale.catalogue, 2)->granted.orders.head->began_ns = now_ns;
+    pump();
+    OUTCOMES({"1", "placed"}, {"2", "already_placed"}, {"3", "placed"}, {"4", "ended"});
+    sk_durations_read(1, &durations);
+    ck_assert_uint_eq(durations.count, 2); // neither the refused one
+    ck_assert_uint_ge(sk_durations_at(&durations, 0.5), UINT64_C(40000000));
+    ck_assert_uint_lt(sk_durations_at(&durations, 0.5), UINT64_C(5000000000));
+    ck_assert_uint_ge(durations.most_ns, UINT64_C(5000000000));
+    OUTCOMES({NULL, "placed"});
+    sk_durations_read(2, &durations);
+    ck_assert_uint_eq(durations.count, 1);
+    sk_durations_read(3, &durations);
+    ck_assert_uint_eq(durations.count, 0);
 }
 END_TEST
 
@@ -1047,6 +1075,7 @@ int main(void)
     tcase_set_timeout(tcase, 30);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, an_order_goes_to_its_commit);
+    tcase_add_test(tcase, the_time_to_durable_is_noted);
     tcase_add_test(tcase, one_answer_may_stand_for_the_batch);
     tcase_add_test(tcase, while_one_batch_commits_the_next_gathers);
     tcase_add_test(tcase, a_part_is_of_one_segment_and_one_epoch_and_a_batch_has_its_bound);

@@ -1,0 +1,1 @@
+SELECT seen, id FROM orders_moved($1)

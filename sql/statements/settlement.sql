@@ -1,0 +1,1 @@
+SELECT * FROM settlement($1)

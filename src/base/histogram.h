@@ -1,0 +1,54 @@
+// How long things took: a histogram that is written by one thread and read by any, with the same relative precision
+// from microseconds to minutes. The idea is HdrHistogram's (hdrhistogram.org): buckets that grow with the value, a few
+// of the same width for each octave, so that a value's bucket is found by its highest bit.
+//
+// All histograms of the process that are open stand in one list, by a number that says what they are of: what several
+// threads have measured of the same thing is read as one. Beside log and failpoints this list is all that the threads
+// share.
+#ifndef SK_BASE_HISTOGRAM_H
+#define SK_BASE_HISTOGRAM_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Steps of 12.5 us up to 0.2 ms, and from there 8 to each octave, so that a bucket is at most an eighth wider than what
+// is in it; the last one is for all above 104 s.
+enum {
+    SK_HISTOGRAM_STEP_NS = 12500,
+    SK_HISTOGRAM_OCTAVE_BITS = 3,
+    SK_HISTOGRAM_VALUE_BITS = 23, // a value of more steps than this has bits is in the last bucket
+    SK_HISTOGRAM_LAST = (SK_HISTOGRAM_VALUE_BITS - SK_HISTOGRAM_OCTAVE_BITS + 1) << SK_HISTOGRAM_OCTAVE_BITS,
+    SK_HISTOGRAM_BUCKETS,
+};
+
+struct sk_histogram;
+
+// Gives a histogram of `what`, empty. NULL: out of memory. Any thread, as the closing; NULL is fine.
+struct sk_histogram *sk_histogram_open(int64_t what);
+void sk_histogram_close(struct sk_histogram *histogram);
+
+// Its thread: the one that writes it.
+void sk_histogram_add(struct sk_histogram *histogram, uint64_t ns);
+
+// What was added up to now.
+struct sk_durations {
+    uint64_t counts[SK_HISTOGRAM_BUCKETS];
+    uint64_t count, most_ns;
+};
+
+// All of the process that are open and of `what`, as one. Any thread; while others add, each of their additions is in
+// it or is not.
+void sk_durations_read(int64_t what, struct sk_durations *durations);
+
+// The least time that at least this share of them did not exceed (0 to 1), rounded up to the end of its bucket. 0:
+// there are none.
+uint64_t sk_durations_at(const struct sk_durations *durations, double share);
+
+// When this process began to measure, by the wall clock. Any thread.
+int64_t sk_durations_since_ms(void);
+
+// The end of a bucket: no value in it is greater. Of the last one UINT64_MAX.
+uint64_t sk_durations_end_ns(size_t bucket);
+
+#endif

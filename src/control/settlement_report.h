@@ -1,0 +1,14 @@
+// The settlement report of a voucher, in one document.
+#ifndef SK_CONTROL_SETTLEMENT_REPORT_H
+#define SK_CONTROL_SETTLEMENT_REPORT_H
+
+#include "report.h"
+#include "talk.h"
+
+// Answers the ticket once, with FOUND and the document in this format, or with a refusal; it may do so before it
+// returns. Counting takes PostgreSQL a second or two for a million orders, so a reactor does it for one voucher and
+// format at a time: past that OVERLOADED.
+void sk_settlement_report(struct sk_control *control, int64_t voucher_id, enum sk_report_format format,
+                          uint64_t ticket);
+
+#endif

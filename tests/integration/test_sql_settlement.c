@@ -1,0 +1,177 @@
+// What settlement() counts, each by itself, and that it counts all of one voucher and nothing of another.
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql.h"
+#include "stack.h"
+#include "stores.h"
+
+static void setup(void)
+{
+    sql_setup();
+    db_run("TRUNCATE stock_change");
+    sql_make_voucher(1000);
+}
+
+// The fields of the one row that are not 0, and these alone, but for the voucher's terms.
+static void must_be_settled(const char *const *fields)
+{
+    static const char *const terms[] = {"state", "at_ms", "begin_ms", "end_ms", "pay_within_s"};
+    PGresult *row = SQL_RUN(SK_STATEMENT_SETTLEMENT, sql_voucher);
+    size_t told = 0, wanted = 0;
+    ck_assert_int_eq(PQntuples(row), 1);
+    for (int column = 0; column < PQnfields(row); column++) {
+        const char *name = PQfname(row, column), *value = PQgetvalue(row, 0, column);
+        bool skipped = strcmp(value, "") == 0 || strcmp(value, "0") == 0;
+        for (size_t i = 0; i < sizeof terms / sizeof terms[0]; i++)
+            skipped = skipped || strcmp(name, terms[i]) == 0;
+        if (skipped)
+            continue;
+        char is[128];
+        bool found = false;
+        (void)snprintf(is, sizeof is, "%s=%s", name, value);
+        for (size_t i = 0; fields[i] != NULL; i++)
+            found = found || strcmp(fields[i], is) == 0;
+        ck_assert_msg(found, "unexpected: %s", is);
+        told++;
+    }
+    while (fields[wanted] != NULL)
+        wanted++;
+    ck_assert_uint_eq(told, wanted);
+    PQclear(row);
+}
+
+#define MUST_BE_SETTLED(...) must_be_settled((const char *const[]){__VA_ARGS__, NULL})
+
+// `n` orders of `quantity` units each, with ids and users of their own.
+static void insert(int n, const char *status, const char *reason, int quantity)
+{
+    db_run("INSERT INTO voucher_order (id, slot, quantity, user_id, voucher_id, status, reason)"
+           " SELECT gen_random_uuid(), %s, %d, gen_random_uuid()::text, %s, '%s', %s FROM generate_series(1, %d)",
+           sql_slot, quantity, sql_voucher, status, reason, n);
+}
+
+START_TEST(a_new_voucher_has_units_only)
+{
+    MUST_BE_SETTLED("units=1000", "stock=1000");
+    PGresult *row = SQL_RUN(SK_STATEMENT_SETTLEMENT, sql_voucher);
+    ck_assert_str_eq(PQgetvalue(row, 0, PQfnumber(row, "state")), "open");
+    ck_assert_str_eq(PQgetvalue(row, 0, PQfnumber(row, "pay_within_s")), "900");
+    int64_t at_ms = atoll(PQgetvalue(row, 0, PQfnumber(row, "at_ms")));
+    ck_assert_int_lt(atoll(PQgetvalue(row, 0, PQfnumber(row, "begin_ms"))), at_ms);
+    ck_assert_int_gt(atoll(PQgetvalue(row, 0, PQfnumber(row, "end_ms"))), at_ms);
+    PQclear(row);
+}
+END_TEST
+
+START_TEST(an_unknown_voucher_has_no_row)
+{
+    PGresult *none = SQL_RUN(SK_STATEMENT_SETTLEMENT, "999999999");
+    ck_assert_int_eq(PQntuples(none), 0);
+    PQclear(none);
+}
+END_TEST
+
+START_TEST(orders_and_units_are_counted_apart)
+{
+    static const struct {
+        const char *status, *reason, *orders, *units;
+    } rows[] = {
+        {"unpaid", "NULL", "unpaid_orders=2", "unpaid_units=6"},
+        {"paid", "NULL", "paid_orders=2", "paid_units=6"},
+        {"cancelled", "NULL", "cancelled_orders=2", "cancelled_units=6"},
+        {"expired", "NULL", "expired_orders=2", "expired_units=6"},
+        {"refunded", "'RESTOCKED'", "restocked_orders=2", "restocked_units=6"},
+        {"refunded", "'KEPT'", "kept_orders=2", "kept_units=6"},
+    };
+    insert(2, rows[_i].status, rows[_i].reason, 3);
+    MUST_BE_SETTLED("units=1000", "stock=1000", rows[_i].orders, rows[_i].units);
+}
+END_TEST
+
+START_TEST(refusals_are_counted_by_reason)
+{
+    insert(2, "refused", "'SOLD_OUT'", 1);
+    insert(1, "refused", "'ALREADY_ORDERED'", 5);
+    insert(1, "refused", "'no, such reason'", 1); // another tool's: the list stays readable
+    insert(1, "refused", "''", 1);
+    MUST_BE_SETTLED("units=1000", "stock=1000", "refused_orders=5", "refused_units=9",
+                    "refused=ALREADY_ORDERED 1 5,OTHER 2 2,SOLD_OUT 2 2");
+}
+END_TEST
+
+START_TEST(another_vouchers_orders_are_not_counted)
+{
+    insert(3, "unpaid", "NULL", 1);
+    sql_make_voucher(7);
+    MUST_BE_SETTLED("units=7", "stock=7");
+    db_run("UPDATE voucher_order SET slot = %s", sql_slot); // in the same slot
+    MUST_BE_SETTLED("units=7", "stock=7");
+}
+END_TEST
+
+START_TEST(changes_of_the_stock_are_told_apart)
+{
+    db_run(
+        "INSERT INTO stock_change VALUES (%s, 0, 1, 30), (%s, 0, 2, -4), (%s, 0, 3, 5), (%s, 0, 4, -1), (%s, 0, 5, 9)",
+        sql_voucher, sql_voucher, sql_voucher, sql_voucher, "0");
+    MUST_BE_SETTLED("units=1000", "stock=1000", "added=35", "taken_away=5");
+}
+END_TEST
+
+static void set_aside(const char *journal, const char *orders)
+{
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, journal, "\\x00ff", orders, "why"));
+}
+
+START_TEST(letters_hold_units_until_they_are_decided)
+{
+    set_aside("10-1", SQL_ID1 " alice," SQL_ID2 " bob 4");
+    set_aside("10-2", SQL_ID3 " carol 2 0123456789abcdef");
+    MUST_BE_SETTLED("units=1000", "stock=1000", "letters=2", "held_orders=3", "held_units=7");
+    set_aside("10-3", NULL); // cannot be read: it is to be decided, and holds nothing that has a name
+    MUST_BE_SETTLED("units=1000", "stock=1000", "letters=3", "held_orders=3", "held_units=7");
+    // One that is settled after all, one of a user who has a live order, and one that is decided.
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    PLACE("3", ORDERS({4, "carol"}), ENDS({"placed", 0}));
+    MUST_BE_SETTLED("units=1000", "stock=998", "live_counted=2", "unpaid_orders=2", "unpaid_units=2", "letters=2",
+                    "held_orders=1", "held_units=4");
+    db_run("UPDATE dead_letter SET ended_at = now()");
+    MUST_BE_SETTLED("units=1000", "stock=998", "live_counted=2", "unpaid_orders=2", "unpaid_units=2");
+}
+END_TEST
+
+// The index that forbids it is of a segment, so only a user who came to two of them can have two.
+START_TEST(segments_are_added_up_and_second_orders_are_found)
+{
+    int other = (atoi(sql_slot) + 1) % 16384;
+    db_run("INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock, live) VALUES (%s, 1, 'x', %d, "
+           "50, 40, 2)",
+           sql_voucher, other);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}, {3, "carol"}), ENDS({"placed", 0}, {"placed", 0}, {"placed", 0}));
+    db_run(
+        "INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, status)"
+        " VALUES (gen_random_uuid(), %d, 'alice', %s, 4, 'paid'), (gen_random_uuid(), %d, 'bob', %s, 6, 'cancelled')",
+        other, sql_voucher, other, sql_voucher);
+    MUST_BE_SETTLED("units=1050", "stock=1037", "live_counted=5", "unpaid_orders=3", "unpaid_units=3", "paid_orders=1",
+                    "paid_units=4", "cancelled_orders=1", "cancelled_units=6", "duplicates=1");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("sql settlement");
+    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
+    tcase_add_checked_fixture(tcase, setup, sql_teardown);
+    tcase_add_test(tcase, a_new_voucher_has_units_only);
+    tcase_add_test(tcase, an_unknown_voucher_has_no_row);
+    tcase_add_loop_test(tcase, orders_and_units_are_counted_apart, 0, 6);
+    tcase_add_test(tcase, refusals_are_counted_by_reason);
+    tcase_add_test(tcase, another_vouchers_orders_are_not_counted);
+    tcase_add_test(tcase, changes_of_the_stock_are_told_apart);
+    tcase_add_test(tcase, letters_hold_units_until_they_are_decided);
+    tcase_add_test(tcase, segments_are_added_up_and_second_orders_are_found);
+    return harness_main(tcase, CK_NOFORK);
+}

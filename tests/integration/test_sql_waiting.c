@@ -1,0 +1,172 @@
+// What requests that wait ask of PostgreSQL: which orders have moved, and which have another status than is known.
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql.h"
+#include "stack.h"
+#include "stores.h"
+
+enum { SEEN_SIZE = 1024, MOST = 5001, STATEMENT_SIZE = 512 };
+
+static char seen[SEEN_SIZE]; // empty: nothing yet
+
+// What has moved since the last time must be these: their ids, one after the other.
+static void must_have_moved(size_t count, const char *const *ids)
+{
+    PGresult *moved = SQL_RUN(SK_STATEMENT_ORDERS_MOVED, seen[0] == '\0' ? NULL : seen);
+    ck_assert_uint_eq((size_t)PQntuples(moved), count + 1);
+    ck_assert(PQgetisnull(moved, 0, 1));
+    (void)snprintf(seen, sizeof seen, "%s", PQgetvalue(moved, 0, 0));
+    for (size_t i = 0; i < count; i++)
+        ck_assert_str_eq(PQgetvalue(moved, (int)i + 1, 1), ids[i]);
+    PQclear(moved);
+}
+
+#define MUST_HAVE_MOVED(...) \
+    must_have_moved(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), (const char *const[]){__VA_ARGS__})
+
+static void run(PGconn *conn, const char *statement)
+{
+    PGresult *result = PQexec(conn, statement);
+    ck_assert_msg(PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK, "%s",
+                  PQerrorMessage(conn));
+    PQclear(result);
+}
+
+static void move(PGconn *conn, const char *id)
+{
+    char statement[STATEMENT_SIZE];
+    (void)snprintf(statement, sizeof statement,
+                   "INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom)"
+                   " VALUES (%s, %s, '%s', 'paid', 'test')",
+                   sql_slot, sql_voucher, id);
+    run(conn, statement);
+}
+
+static void setup(void)
+{
+    sql_setup();
+    seen[0] = '\0';
+    sql_make_voucher(10);
+}
+
+START_TEST(a_move_is_told_once)
+{
+    PGconn *shop = db_connect();
+    move(shop, SQL_ID1); // before anyone asked
+    must_have_moved(0, NULL);
+    must_have_moved(0, NULL);
+    move(shop, SQL_ID2);
+    move(shop, SQL_ID1);
+    MUST_HAVE_MOVED(SQL_ID2, SQL_ID1);
+    must_have_moved(0, NULL);
+    PQfinish(shop);
+}
+END_TEST
+
+// Transactions commit in another order than they began in: none is missed, and none waits for another.
+START_TEST(transactions_overlap)
+{
+    PGconn *first = db_connect(), *second = db_connect(), *third = db_connect();
+    must_have_moved(0, NULL);
+    run(first, "BEGIN");
+    move(first, SQL_ID1);
+    run(second, "BEGIN");
+    move(second, SQL_ID2);
+    move(third, SQL_ID3);
+    MUST_HAVE_MOVED(SQL_ID3);
+    run(second, "COMMIT");
+    MUST_HAVE_MOVED(SQL_ID2);
+    move(third, SQL_ID3);
+    MUST_HAVE_MOVED(SQL_ID3);
+    run(first, "COMMIT");
+    MUST_HAVE_MOVED(SQL_ID1);
+    run(first, "BEGIN");
+    move(first, SQL_ID1);
+    run(first, "ROLLBACK");
+    must_have_moved(0, NULL);
+    PQfinish(first);
+    PQfinish(second);
+    PQfinish(third);
+}
+END_TEST
+
+START_TEST(there_is_a_most)
+{
+    must_have_moved(0, NULL);
+    db_run("INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom)"
+           " SELECT %s, %s, '" SQL_ID1 "', 'paid', 'test' FROM generate_series(1, %d)",
+           sql_slot, sql_voucher, MOST * 2);
+    PGresult *moved = SQL_RUN(SK_STATEMENT_ORDERS_MOVED, seen);
+    ck_assert_int_eq(PQntuples(moved), MOST + 1);
+    PQclear(moved);
+}
+END_TEST
+
+// Whatever the number of events: the newest are found by the index.
+START_TEST(it_costs_what_has_moved)
+{
+    db_run("INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom)"
+           " SELECT %s, %s, '" SQL_ID1 "', 'paid', 'test' FROM generate_series(1, 50000)",
+           sql_slot, sql_voucher);
+    db_run("ANALYZE order_event");
+    must_have_moved(0, NULL);
+    run(sql_service, "BEGIN");
+    must_have_moved(0, NULL);
+    PGresult *read = PQexec(sql_service, "SELECT coalesce(sum(seq_tup_read), 0)::text, coalesce(sum(idx_tup_fetch), 0)"
+                                         " FROM pg_stat_xact_user_tables WHERE relname = 'order_event'");
+    ck_assert_str_eq(PQgetvalue(read, 0, 0), "0");
+    ck_assert_int_lt(atoi(PQgetvalue(read, 0, 1)), 10);
+    PQclear(read);
+    run(sql_service, "COMMIT");
+}
+END_TEST
+
+// Rows of what has changed: which one, and its status, or "" where it is another user's.
+static void must_have_changed(const char *known, size_t count, const char *const (*rows)[2])
+{
+    char slots[SEEN_SIZE];
+    (void)snprintf(slots, sizeof slots, "{%s,%s,%s}", sql_slot, sql_slot, sql_slot);
+    PGresult *changed =
+        SQL_RUN(SK_STATEMENT_ORDERS_CHANGED, slots, "{" SQL_ID1 "," SQL_ID2 "," SQL_ID3 "}", "{alice,eve,carl}", known);
+    ck_assert_uint_eq((size_t)PQntuples(changed), count);
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_str_eq(PQgetvalue(changed, (int)i, 0), rows[i][0]);
+        if (rows[i][1][0] == '\0')
+            ck_assert(PQgetisnull(changed, (int)i, 1));
+        else
+            ck_assert_ptr_nonnull(strstr(PQgetvalue(changed, (int)i, 1), rows[i][1]));
+    }
+    PQclear(changed);
+}
+
+START_TEST(what_has_changed)
+{
+    db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id)"
+           " VALUES ('" SQL_ID1 "', %s, 'alice', %s), ('" SQL_ID2 "', %s, 'bob', %s)",
+           sql_slot, sql_voucher, sql_slot, sql_voucher);
+    must_have_changed("{unpaid,unpaid,pending}", 0, NULL);
+    must_have_changed("{pending,pending,pending}", 2,
+                      (const char *const[][2]){{"1", "\"unpaid\""}, {"2", ""}}); // and no row of the third
+    must_have_changed("{unpaid,unpaid,\"\"}", 0, NULL);
+    must_have_changed("{\"\",unpaid,pending}", 1, (const char *const[][2]){{"1", "\"unpaid\""}});
+    db_run("UPDATE voucher_order SET status = 'cancelled' WHERE id = '" SQL_ID1 "'");
+    must_have_changed("{unpaid,unpaid,pending}", 1, (const char *const[][2]){{"1", "\"cancelled\""}});
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("sql_waiting");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
+    tcase_add_checked_fixture(tcase, setup, sql_teardown);
+    tcase_add_test(tcase, a_move_is_told_once);
+    tcase_add_test(tcase, transactions_overlap);
+    tcase_add_test(tcase, there_is_a_most);
+    tcase_add_test(tcase, it_costs_what_has_moved);
+    tcase_add_test(tcase, what_has_changed);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,213 @@
+// What a histogram says of samples, against the samples themselves; and that others may read it meanwhile.
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "clock.h"
+#include "histogram.h"
+#include "stack.h"
+
+enum { SAMPLES = 100000, OTHERS = 7, MINE = 3, MANY = 200000 };
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+#define MS           UINT64_C(1000000)
+#define S            (1000 * MS)
+
+static uint64_t samples[SAMPLES];
+static struct sk_durations durations;
+
+static uint64_t random_bits(uint64_t *state) // xorshift64*
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717);
+}
+
+static int by_size(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+// ---- buckets ----
+
+// Each value is in the first bucket whose end is not before it, and no bucket is wider than an eighth of what is in it,
+// or one step.
+START_TEST(a_bucket_is_narrow)
+{
+    uint64_t previous_end = 0;
+    for (size_t i = 0; i < SK_HISTOGRAM_LAST; i++) {
+        uint64_t end = sk_durations_end_ns(i), begin = i == 0 ? 0 : previous_end + 1;
+        ck_assert_uint_gt(end, previous_end);
+        ck_assert_uint_eq((end + 1) % SK_HISTOGRAM_STEP_NS, 0);
+        if (end + 1 - begin > SK_HISTOGRAM_STEP_NS)
+            ck_assert_uint_le((end + 1 - begin) * 8, begin);
+        previous_end = end;
+    }
+    ck_assert_uint_gt(previous_end, 100 * S);
+    ck_assert_uint_eq(sk_durations_end_ns(SK_HISTOGRAM_LAST), UINT64_MAX);
+}
+END_TEST
+
+START_TEST(a_value_is_in_its_bucket)
+{
+    for (size_t i = 0; i < SK_HISTOGRAM_LAST; i++) {
+        struct sk_histogram *histogram = sk_histogram_open(MINE);
+        uint64_t end = sk_durations_end_ns(i);
+        sk_histogram_add(histogram, i == 0 ? 0 : sk_durations_end_ns(i - 1) + 1);
+        sk_histogram_add(histogram, end);
+        sk_histogram_add(histogram, end + 1);
+        sk_durations_read(MINE, &durations);
+        ck_assert_msg(durations.counts[i] == 2 && durations.counts[i + 1] == 1, "bucket %zu", i);
+        ck_assert_uint_eq(durations.count, 3);
+        sk_histogram_close(histogram);
+    }
+}
+END_TEST
+
+START_TEST(the_last_bucket_has_no_end)
+{
+    struct sk_histogram *histogram = sk_histogram_open(MINE);
+    sk_histogram_add(histogram, 3600 * S);
+    sk_histogram_add(histogram, UINT64_MAX);
+    sk_histogram_add(histogram, MS);
+    sk_durations_read(MINE, &durations);
+    ck_assert_uint_eq(durations.counts[SK_HISTOGRAM_LAST], 2);
+    ck_assert_uint_eq(durations.most_ns, UINT64_MAX);
+    ck_assert_uint_eq(sk_durations_at(&durations, 0.5), UINT64_MAX);
+    sk_histogram_close(histogram);
+}
+END_TEST
+
+// ---- percentiles ----
+
+static uint64_t exact_at(double share)
+{
+    size_t rank = 0;
+    while ((double)(rank + 1) < share * SAMPLES)
+        rank++;
+    return samples[rank];
+}
+
+// Never less than the exact one, and at most a bucket more.
+START_TEST(percentiles_are_those_of_the_samples)
+{
+    static const struct {
+        uint64_t least, most;
+    } ranges[] = {{0, 50 * MS}, {0, MS}, {MS / 10, 100 * S}, {5 * MS, 5 * MS}, {80 * S, 104 * S}};
+    static const double shares[] = {0.001, 0.5, 0.9, 0.99, 0.999, 1};
+    uint64_t state = UINT64_C(88172645463325252) + (uint64_t)_i;
+    struct sk_histogram *histogram = sk_histogram_open(MINE);
+    for (size_t i = 0; i < SAMPLES; i++) {
+        uint64_t span = ranges[_i].most - ranges[_i].least;
+        // Small ones and large ones in the same number: each octave has its share.
+        uint64_t value = span == 0 ? 0 : random_bits(&state) % span >> random_bits(&state) % 20;
+        samples[i] = ranges[_i].least + value;
+        sk_histogram_add(histogram, samples[i]);
+    }
+    qsort(samples, SAMPLES, sizeof samples[0], by_size);
+    sk_durations_read(MINE, &durations);
+    ck_assert_uint_eq(durations.count, SAMPLES);
+    ck_assert_uint_eq(durations.most_ns, samples[SAMPLES - 1]);
+    for (size_t i = 0; i < COUNT(shares); i++) {
+        uint64_t is = sk_durations_at(&durations, shares[i]), exact = exact_at(shares[i]);
+        ck_assert_msg(is >= exact && is <= exact + exact / 8 + SK_HISTOGRAM_STEP_NS, "%g: %llu instead of %llu",
+                      shares[i], (unsigned long long)is, (unsigned long long)exact);
+    }
+    ck_assert_uint_eq(sk_durations_at(&durations, 1), samples[SAMPLES - 1]);
+    sk_histogram_close(histogram);
+}
+END_TEST
+
+START_TEST(it_is_known_since_when)
+{
+    int64_t now_ms = (int64_t)sk_wall_ms();
+    ck_assert_int_le(sk_durations_since_ms(), now_ms);
+    ck_assert_int_gt(sk_durations_since_ms(), now_ms - 60000);
+}
+END_TEST
+
+START_TEST(of_nothing_there_are_none)
+{
+    struct sk_histogram *histogram = sk_histogram_open(MINE);
+    sk_durations_read(MINE, &durations);
+    ck_assert_uint_eq(durations.count, 0);
+    ck_assert_uint_eq(sk_durations_at(&durations, 0.5), 0);
+    sk_histogram_close(histogram);
+    sk_histogram_close(NULL);
+}
+END_TEST
+
+// ---- the list ----
+
+START_TEST(all_of_the_same_thing_are_read_as_one)
+{
+    struct sk_histogram *mine[3], *other = sk_histogram_open(OTHERS);
+    for (size_t i = 0; i < COUNT(mine); i++) {
+        mine[i] = sk_histogram_open(MINE);
+        sk_histogram_add(mine[i], (i + 1) * MS);
+    }
+    sk_histogram_add(other, 9 * MS);
+    sk_durations_read(MINE, &durations);
+    ck_assert_uint_eq(durations.count, 3);
+    ck_assert_uint_eq(durations.most_ns, 3 * MS);
+    // From the middle, the front and the end.
+    for (size_t i = 0; i < COUNT(mine); i++) {
+        sk_histogram_close(mine[(i + 1) % COUNT(mine)]);
+        sk_durations_read(MINE, &durations);
+        ck_assert_uint_eq(durations.count, 2 - i);
+        sk_durations_read(OTHERS, &durations);
+        ck_assert_uint_eq(durations.count, 1);
+    }
+    sk_histogram_close(other);
+    sk_durations_read(OTHERS, &durations);
+    ck_assert_uint_eq(durations.count, 0);
+}
+END_TEST
+
+static void *add_and_close(void *arg)
+{
+    (void)arg;
+    struct sk_histogram *histogram = sk_histogram_open(MINE);
+    for (uint64_t i = 0; i < MANY; i++) {
+        sk_histogram_add(histogram, i);
+        if (i % 1000 == 0) { // others come and go beside it
+            struct sk_histogram *beside = sk_histogram_open(OTHERS);
+            sk_histogram_add(beside, i);
+            sk_histogram_close(beside);
+        }
+    }
+    return histogram;
+}
+
+START_TEST(others_read_while_one_adds)
+{
+    pthread_t thread;
+    void *histogram;
+    uint64_t seen = 0;
+    ck_assert_int_eq(pthread_create(&thread, NULL, add_and_close, NULL), 0);
+    while (seen < MANY) {
+        sk_durations_read(OTHERS, &durations);
+        sk_durations_read(MINE, &durations);
+        ck_assert_uint_ge(durations.count, seen);
+        seen = durations.count;
+    }
+    ck_assert_int_eq(pthread_join(thread, &histogram), 0);
+    ck_assert_uint_eq(seen, MANY);
+    sk_histogram_close(histogram);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("histogram");
+    tcase_add_test(tcase, a_bucket_is_narrow);
+    tcase_add_test(tcase, a_value_is_in_its_bucket);
+    tcase_add_test(tcase, the_last_bucket_has_no_end);
+    tcase_add_loop_test(tcase, percentiles_are_those_of_the_samples, 0, 5);
+    tcase_add_test(tcase, it_is_known_since_when);
+    tcase_add_test(tcase, of_nothing_there_are_none);
+    tcase_add_test(tcase, all_of_the_same_thing_are_read_as_one);
+    tcase_add_test(tcase, others_read_while_one_adds);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,334 @@
+// Listeners of vouchers: what they cost Redis, how often each is told, and what.
+#include "fake_timer.h"
+
+#include "fake_control.h"
+
+#include "live.h"
+
+enum { VOUCHER = 7, LISTENERS_MAX = 20001, TEXT_SIZE = 256, SLICE_MS = 25, LOOKS_PER_S = 400, TOGETHER = 20 };
+
+static struct sk_live *live;
+static struct sk_voucher *voucher;
+
+// By ticket.
+static struct {
+    size_t texts, events;
+    bool ended;
+    char last[TEXT_SIZE];
+} heard[LISTENERS_MAX];
+static size_t events; // of all
+static bool takes;
+
+static bool on_send(void *arg, uint64_t ticket, const char *text, size_t len)
+{
+    ck_assert_ptr_eq(arg, &control);
+    ck_assert_uint_lt(ticket, LISTENERS_MAX);
+    ck_assert_uint_lt(len, TEXT_SIZE);
+    ck_assert(len > 2 && memcmp(text + len - 2, "\n\n", 2) == 0 && !heard[ticket].ended);
+    if (!takes)
+        return false;
+    memcpy(heard[ticket].last, text, len);
+    heard[ticket].last[len] = '\0';
+    heard[ticket].texts++;
+    if (strncmp(text, "id: ", 4) == 0) {
+        heard[ticket].events++;
+        events++;
+    }
+    return true;
+}
+
+static void on_end(void *arg, uint64_t ticket)
+{
+    ck_assert_ptr_eq(arg, &control);
+    heard[ticket].ended = true;
+}
+
+static void open_live(int64_t reactors)
+{
+    struct sk_live_wire wire = {on_send, on_end, &control};
+    config.reactors = reactors;
+    control.live = live = sk_live_open(&control, &wire);
+    ck_assert_ptr_nonnull(live);
+}
+
+static void setup(void)
+{
+    now_ms = 1000000;
+    control_setup();
+    voucher = a_segment(sale.catalogue, VOUCHER)->voucher;
+    memset(heard, 0, sizeof heard);
+    events = 0;
+    takes = true;
+    open_live(1);
+}
+
+static void teardown(void)
+{
+    while (fake_redis.answered < fake_redis.count)
+        redis_answers(NULL);
+    sk_live_close(live);
+    control_teardown();
+}
+
+static void redis_has(const char *state, int64_t stock)
+{
+    struct sk_reply items[] = {TEXT(state),   TEXT("1"), TEXT("5-1"), NUMBER(stock),
+                               TEXT("run-1"), NUMBER(0), NUMBER(0),   TEXT("")};
+    struct sk_reply reply = LIST_OF(items);
+    const struct asked *asked = &fake_redis.asked[fake_redis.answered];
+    ck_assert_uint_lt(fake_redis.answered, fake_redis.count);
+    ck_assert_int_eq(asked->what, SK_SCRIPT_LOOK_AT_VOUCHER);
+    redis_answers(&reply);
+}
+
+// Time passes, and Redis always has this stock; NOT: it does not answer. Returns the number of looks.
+enum { NOT = -1 };
+static size_t pass(uint64_t ms, int64_t stock, int64_t goes_by)
+{
+    size_t looks = 0;
+    for (uint64_t until_ms = now_ms + ms; now_ms < until_ms;) {
+        now_ms = due_ms == 0 || due_ms > until_ms ? until_ms : due_ms;
+        if (due_ms == now_ms && due_ms != 0)
+            time_comes();
+        for (; fake_redis.answered < fake_redis.count; looks++) {
+            stock -= goes_by;
+            if (stock >= 0)
+                redis_has("open", stock);
+            else
+                redis_answers(NULL);
+        }
+        fake_stores_forget();
+    }
+    return looks;
+}
+
+static void let_listen(uint64_t from, uint64_t to)
+{
+    for (uint64_t ticket = from; ticket <= to; ticket++)
+        ck_assert(sk_live_listen(live, VOUCHER, 0, ticket));
+}
+
+static void must_say(uint64_t ticket, const char *what)
+{
+    ck_assert_msg(strstr(heard[ticket].last, what) != NULL, "%s, not %s", heard[ticket].last, what);
+}
+
+START_TEST(all_share_a_look)
+{
+    ck_assert_uint_eq(due_ms, 0);
+    let_listen(1, TOGETHER);
+    ck_assert_uint_le(pass(1000, 50, 0), 5);
+    for (uint64_t ticket = 1; ticket <= TOGETHER; ticket++) {
+        ck_assert_uint_eq(heard[ticket].texts, 2); // `retry`, and the state
+        must_say(ticket, "data: {\"remaining\":50,\"state\":\"open\",\"rate\":0.0,\"server_time\":\"");
+    }
+    ck_assert_uint_le(pass(1000, 49, 0), 4);
+    must_say(TOGETHER, "\"remaining\":49,");
+    for (uint64_t ticket = 1; ticket <= TOGETHER; ticket++)
+        sk_live_leave(live, ticket);
+    sk_live_leave(live, 1);
+    (void)pass(SLICE_MS * 2, 49, 0);
+    ck_assert_uint_eq(pass(10000, 49, 0), 0);
+    ck_assert_uint_eq(due_ms, 0);
+}
+END_TEST
+
+// Each is told of every change, but four times a second at most.
+START_TEST(a_few_are_told_often)
+{
+    let_listen(1, TOGETHER);
+    (void)pass(10000, 1000000, 100);
+    for (uint64_t ticket = 1; ticket <= TOGETHER; ticket++) {
+        ck_assert_uint_ge(heard[ticket].events, 30);
+        ck_assert_uint_le(heard[ticket].events, 41);
+        must_say(ticket, "\"rate\":39"); // of 400, nearly
+    }
+}
+END_TEST
+
+// More than the pace has events for are told less often, all of them alike.
+START_TEST(many_are_told_less_often)
+{
+    enum { SECONDS = 20 };
+    static const struct {
+        int64_t reactors;
+        uint64_t listeners;
+    } cases[] = {{1, 4000}, {1, 10000}, {4, 2000}, {1, 20000}};
+    sk_live_close(live);
+    open_live(cases[_i].reactors);
+    let_listen(1, cases[_i].listeners);
+    (void)pass(5000, 10000000, 100);
+    size_t before = events, first[2] = {heard[1].events, heard[cases[_i].listeners].events};
+    (void)pass(SECONDS * 1000, 5000000, 100);
+    size_t most = (size_t)(4000 / cases[_i].reactors) * SECONDS, each = most / cases[_i].listeners;
+    ck_assert_uint_le(events - before, most + 101);
+    ck_assert_uint_ge(events - before, most * 8 / 10);
+    ck_assert_uint_le(heard[1].events - first[0], each + 1);
+    ck_assert_uint_ge(heard[1].events - first[0], each * 7 / 10);
+    ck_assert_uint_ge(heard[cases[_i].listeners].events - first[1], each * 7 / 10);
+}
+END_TEST
+
+START_TEST(many_vouchers_share_the_looks)
+{
+    enum { VOUCHERS = 1000 };
+    for (int64_t id = 100; id < 100 + VOUCHERS; id++) {
+        (void)a_segment(sale.catalogue, id);
+        ck_assert(sk_live_listen(live, id, 0, (uint64_t)id));
+    }
+    (void)pass(5000, 10, 0);
+    size_t looks = pass(5000, 10, 0);
+    ck_assert_uint_le(looks, LOOKS_PER_S * 5 + 11);
+    ck_assert_uint_ge(looks, LOOKS_PER_S * 4);
+    for (uint64_t ticket = 100; ticket < 100 + VOUCHERS; ticket++)
+        must_say(ticket, "\"remaining\":10,");
+}
+END_TEST
+
+START_TEST(a_comment_when_there_is_nothing_else)
+{
+    let_listen(1, 1);
+    (void)pass(14000, 5, 0);
+    ck_assert_uint_eq(heard[1].texts, 2);
+    (void)pass(2000, 5, 0);
+    ck_assert_uint_eq(heard[1].texts, 3);
+    must_say(1, ":\n\n");
+    (void)pass(16000, NOT, 0); // Redis is away
+    ck_assert_uint_eq(heard[1].texts, 4);
+    ck_assert_uint_eq(heard[1].events, 1);
+}
+END_TEST
+
+START_TEST(the_last_event_id)
+{
+    let_listen(1, 1);
+    (void)pass(1000, 5, 0);
+    uint64_t id = strtoull(heard[1].last + 4, NULL, 10);
+    ck_assert(sk_live_listen(live, VOUCHER, id, 2) && sk_live_listen(live, VOUCHER, id - 1, 3));
+    (void)pass(1000, 5, 0);
+    ck_assert_uint_eq(heard[2].events, 0);
+    ck_assert_uint_eq(heard[3].events, 1);
+    (void)pass(1000, 4, 0);
+    ck_assert_uint_ge(heard[2].events, 1);
+    ck_assert_uint_gt(strtoull(heard[2].last + 4, NULL, 10), id);
+}
+END_TEST
+
+// What it misses is not kept for it: it hears the newest state once it takes something.
+START_TEST(a_slow_one_hears_the_newest)
+{
+    let_listen(1, 1);
+    (void)pass(1000, 5, 0);
+    takes = false;
+    (void)pass(3000, 4, 0);
+    (void)pass(3000, 3, 0);
+    takes = true;
+    size_t before = heard[1].events;
+    (void)pass(SLICE_MS * 11, 3, 0);
+    ck_assert_uint_eq(heard[1].events, before + 1);
+    must_say(1, "\"remaining\":3,");
+}
+END_TEST
+
+// Units that come back are shown, and sell nothing.
+START_TEST(the_rate)
+{
+    let_listen(1, 1);
+    (void)pass(20000, 100000, 10);
+    must_say(1, "\"rate\":40,"); // 10 each 250 ms
+    (void)pass(40000, 1000, 0);
+    must_say(1, "\"remaining\":1000,\"state\":\"open\",\"rate\":0.0");
+    size_t before = heard[1].events;
+    (void)pass(1000, 2000, 0);
+    must_say(1, "\"remaining\":2000,\"state\":\"open\",\"rate\":0.0");
+    ck_assert_uint_eq(heard[1].events, before + 1);
+}
+END_TEST
+
+START_TEST(what_redis_says_is_checked)
+{
+    static const char *const states[] = {"", "loading", "retired", "nonsense"};
+    let_listen(1, 1);
+    (void)pass(1000, 5, 0);
+    size_t before = heard[1].events;
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
+        now_ms += 250;
+        time_comes();
+        redis_has(states[i], 4);
+        fake_stores_forget();
+    }
+    now_ms += 250;
+    time_comes();
+    redis_has("open", -4);
+    fake_stores_forget();
+    (void)pass(1000, NOT, 0);
+    ck_assert_uint_eq(heard[1].events, before);
+}
+END_TEST
+
+START_TEST(a_sale_that_is_over)
+{
+    let_listen(1, 2);
+    (void)pass(1000, 5, 0);
+    voucher->state = SK_VOUCHER_PAUSED;
+    (void)pass(1000, 5, 0);
+    must_say(1, "\"state\":\"paused\"");
+    voucher->state = SK_VOUCHER_CLOSED;
+    (void)pass(1000, NOT, 0); // which needs no Redis
+    for (uint64_t ticket = 1; ticket <= 2; ticket++) {
+        must_say(ticket, "\"remaining\":5,\"state\":\"closed\"");
+        ck_assert(heard[ticket].ended);
+    }
+    ck_assert(sk_live_listen(live, VOUCHER + 1, 0, 3)); // not in the catalogue
+    (void)pass(1000, NOT, 0);
+    must_say(3, "\"remaining\":null,\"state\":\"retired\"");
+    ck_assert(heard[3].ended);
+    ck_assert_uint_eq(sk_live_count(live), 0);
+}
+END_TEST
+
+START_TEST(memory_is_short)
+{
+    for (int n = 1; n <= 2; n++) {
+        allocations_left = n;
+        ck_assert(!sk_live_listen(live, VOUCHER, 0, 1));
+        allocations_left = 0;
+        ck_assert_uint_eq(sk_live_count(live), 0);
+    }
+}
+END_TEST
+
+START_TEST(whether_there_is_such_a_voucher)
+{
+    static const char *const rows[][ROW_COLUMNS] = {{"5"}};
+    fake_follow.newest_id = VOUCHER;
+    sk_live_find(&control, VOUCHER - 1, 1);
+    (void)the_statement(SK_STATEMENT_FIND_VOUCHER);
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
+    sk_live_find(&control, VOUCHER - 1, 2);
+    pg_answers(NULL);
+    must_be_told(2, SK_VERDICT_UNAVAILABLE);
+    (void)rows;
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("listeners");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, all_share_a_look);
+    tcase_add_test(tcase, a_few_are_told_often);
+    tcase_add_loop_test(tcase, many_are_told_less_often, 0, 4);
+    tcase_add_test(tcase, many_vouchers_share_the_looks);
+    tcase_add_test(tcase, a_comment_when_there_is_nothing_else);
+    tcase_add_test(tcase, the_last_event_id);
+    tcase_add_test(tcase, a_slow_one_hears_the_newest);
+    tcase_add_test(tcase, the_rate);
+    tcase_add_test(tcase, what_redis_says_is_checked);
+    tcase_add_test(tcase, a_sale_that_is_over);
+    tcase_add_test(tcase, memory_is_short);
+    tcase_add_test(tcase, whether_there_is_such_a_voucher);
+    return harness_main(tcase, CK_FORK);
+}

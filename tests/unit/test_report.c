@@ -1,0 +1,426 @@
+// What a settlement report says of numbers: the verdict and the reasons for it, and the same in each format.
+#include <jansson.h>
+#include <string.h>
+
+#include "report.h"
+#include "stack.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+#define MS           UINT64_C(1000000)
+
+enum { COLUMNS = 29, TEXT_SIZE = 32 };
+
+// ---- rows as PostgreSQL gives them ----
+
+struct sk_rows {
+    const char *columns[COLUMNS];
+};
+
+const char *sk_rows_text(const struct sk_rows *rows, size_t row, int column)
+{
+    ck_assert_uint_eq(row, 0);
+    ck_assert_int_lt(column, COLUMNS);
+    return rows->columns[column];
+}
+
+int64_t sk_rows_number(const struct sk_rows *rows, size_t row, int column)
+{
+    const char *text = sk_rows_text(rows, row, column);
+    return text == NULL ? 0 : strtoll(text, NULL, 10);
+}
+
+static struct sk_report report;
+static struct sk_judgement judgement;
+static struct sk_buf out;
+
+// A sale that is over: of 100 units, 5 of them added and 2 taken away before, 60 are in 50 orders and 40 are left, of
+// which 3 are held by a letter.
+static void setup(void)
+{
+    report = (struct sk_report){.voucher_id = 7,
+                                .state = "closed",
+                                .at_ms = 2000,
+                                .end_ms = 1000,
+                                .units = 101,
+                                .added = 5,
+                                .taken_away = 2,
+                                .stock = 40,
+                                .live_counted = 50,
+                                .unpaid_orders = 20,
+                                .unpaid_units = 24,
+                                .paid_orders = 30,
+                                .paid_units = 36,
+                                .kept_orders = 1,
+                                .kept_units = 1,
+                                .redis_stock = 40,
+                                .redis_buyers = 50};
+    sk_buf_clear(&out);
+}
+
+static void teardown(void)
+{
+    sk_buf_free(&out);
+}
+
+// Check's messages have a bound that these texts are past: where they part is shown.
+static void must_be_written(const char *text)
+{
+    size_t same = 0;
+    while (text[same] != '\0' && text[same] == out.data[same])
+        same++;
+    ck_assert_msg(strcmp(text, out.data) == 0, "'%.60s' instead of '%.60s'", out.data + same, text + same);
+}
+
+static void must_be(enum sk_report_verdict verdict)
+{
+    sk_report_judge(&report, &judgement);
+    ck_assert_int_eq(judgement.verdict, verdict);
+}
+
+// Only this is missing.
+static void must_miss(enum sk_report_missing what, int64_t number)
+{
+    must_be(SK_REPORT_OPEN);
+    for (int i = 0; i < SK_REPORT_MISSING_COUNT; i++)
+        ck_assert_msg(judgement.missing[i] == (i == (int)what ? number : 0), "%d: %d", i, (int)judgement.missing[i]);
+}
+
+// Only this does not come to the same.
+static void must_be_wrong(enum sk_report_sum sum, int64_t is, int64_t should_be)
+{
+    must_be(SK_REPORT_WRONG);
+    for (int i = 0; i < SK_REPORT_SUM_COUNT; i++)
+        ck_assert_int_eq(judgement.sums[i].is != judgement.sums[i].should_be, i == (int)sum);
+    ck_assert_int_eq(judgement.sums[sum].is, is);
+    ck_assert_int_eq(judgement.sums[sum].should_be, should_be);
+}
+
+// ---- reading ----
+
+START_TEST(a_row_is_read)
+{
+    char numbers[COLUMNS][TEXT_SIZE];
+    struct sk_rows rows = {.columns = {"open", "GRANT_LOST 1 2,SOLD_OUT 30 40"}};
+    for (int i = 2; i < COLUMNS; i++) {
+        (void)snprintf(numbers[i], TEXT_SIZE, "%d", 100 + i);
+        rows.columns[i] = numbers[i];
+    }
+    rows.columns[7] = NULL; // a sum of nothing
+    ck_assert(sk_report_read(&rows, &report));
+    ck_assert_str_eq(report.state, "open");
+    ck_assert_int_eq(report.at_ms, 102);
+    ck_assert_int_eq(report.units, 106);
+    ck_assert_int_eq(report.added, 0);
+    ck_assert_int_eq(report.unpaid_orders, 111);
+    ck_assert_int_eq(report.duplicates, 128);
+    ck_assert_int_eq(report.voucher_id, 7); // stays
+    ck_assert_uint_eq(report.reasons, 2);
+    ck_assert_str_eq(report.refused[0].reason, "GRANT_LOST");
+    ck_assert_int_eq(report.refused[0].orders, 1);
+    ck_assert_int_eq(report.refused[0].units, 2);
+    ck_assert_str_eq(report.refused[1].reason, "SOLD_OUT");
+    ck_assert_int_eq(report.refused[1].orders, 30);
+    ck_assert_int_eq(report.refused[1].units, 40);
+    rows.columns[1] = NULL;
+    ck_assert(sk_report_read(&rows, &report));
+    rows.columns[0] = NULL;
+    ck_assert(!sk_report_read(&rows, &report));
+}
+END_TEST
+
+START_TEST(reasons_that_cannot_be_read_are_refused)
+{
+    static const struct {
+        const char *text;
+        bool good;
+        size_t reasons;
+    } rows[] = {
+        {"", true, 0},
+        {"A 1 2", true, 1},
+        {"A 1 2,", true, 1},
+        {"A", false, 0},
+        {"A 1", false, 0},
+        {"A 1 ", false, 0},
+        {"A x 2", false, 0},
+        {"A 1 x", false, 0},
+        {"A 1,B 2", false, 0},
+        {"ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMN 1 2", true, 1},
+        {"ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNO 1 2", false, 0},
+        {"A 1 2,A 1 2,A 1 2,A 1 2,A 1 2,A 1 2,A 1 2,A 1 2,A 1 2,A 1 2,A 1 2,A 1 2,A 1 2,A 1 2,A 1 2,A 1 2,A 1 2", true,
+         SK_REPORT_REASONS_MAX},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct sk_rows row = {.columns = {"open", rows[i].text}};
+        ck_assert_msg(sk_report_read(&row, &report) == rows[i].good, "%s", rows[i].text);
+        if (rows[i].good)
+            ck_assert_uint_eq(report.reasons, rows[i].reasons);
+    }
+}
+END_TEST
+
+// ---- judging ----
+
+START_TEST(what_is_over_and_agrees_is_balanced)
+{
+    must_be(SK_REPORT_BALANCED);
+    strcpy(report.state, "open"); // its time is over
+    must_be(SK_REPORT_BALANCED);
+    strcpy(report.state, "closed"); // before its end
+    report.end_ms = 9000;
+    must_be(SK_REPORT_BALANCED);
+    report.pay_within_s = 900; // and all are paid
+    report.paid_orders += report.unpaid_orders;
+    report.paid_units += report.unpaid_units;
+    report.unpaid_orders = report.unpaid_units = 0;
+    must_be(SK_REPORT_BALANCED);
+    report.books = SK_REPORT_RETIRED;
+    report.redis_stock = report.redis_buyers = 0;
+    must_be(SK_REPORT_BALANCED);
+}
+END_TEST
+
+START_TEST(what_may_still_change_keeps_it_open)
+{
+    report.pay_within_s = 900;
+    must_miss(SK_REPORT_UNPAID, 20);
+    report.pay_within_s = 0;
+    report.letters = 1;
+    report.held_orders = 2;
+    report.held_units = 3;
+    report.redis_stock -= 3;
+    report.redis_buyers += 2;
+    must_miss(SK_REPORT_DEAD_LETTERS, 1);
+    setup();
+    strcpy(report.state, "open");
+    report.end_ms = 12001;
+    must_miss(SK_REPORT_SALE_ON, 11);
+    strcpy(report.state, "paused");
+    must_miss(SK_REPORT_SALE_ON, 11);
+}
+END_TEST
+
+START_TEST(redis_that_cannot_be_compared_keeps_it_open)
+{
+    static const enum sk_report_books all[] = {SK_REPORT_MOVING, SK_REPORT_UNSURE, SK_REPORT_LOADING, SK_REPORT_MISSING,
+                                               SK_REPORT_UNKNOWN};
+    for (size_t i = 0; i < COUNT(all); i++) {
+        setup();
+        report.books = all[i];
+        must_miss(SK_REPORT_REDIS, 1);
+        report.redis_stock = 99; // of another moment
+        must_miss(SK_REPORT_REDIS, 1);
+    }
+    report.books = SK_REPORT_MOVING;
+    report.redis_journal = 3;
+    report.redis_buyers = 57;
+    must_be(SK_REPORT_OPEN);
+    ck_assert_int_eq(judgement.missing[SK_REPORT_JOURNAL], 3);
+    ck_assert_int_eq(judgement.missing[SK_REPORT_PENDING], 7);
+}
+END_TEST
+
+START_TEST(each_sum_is_seen_by_itself)
+{
+    report.stock++;
+    report.redis_stock++;
+    must_be_wrong(SK_REPORT_SUM_UNITS, 102, 101);
+    setup();
+    report.kept_units = 0;
+    must_be_wrong(SK_REPORT_SUM_UNITS, 100, 101);
+    setup();
+    report.live_counted--;
+    must_be_wrong(SK_REPORT_SUM_LIVE, 49, 50);
+    setup();
+    report.duplicates = 1;
+    must_be_wrong(SK_REPORT_SUM_DUPLICATES, 1, 0);
+    setup();
+    report.redis_stock--;
+    must_be_wrong(SK_REPORT_SUM_STOCK, 39, 40);
+    setup();
+    report.held_units = 1; // and Redis still sells it
+    must_be_wrong(SK_REPORT_SUM_STOCK, 40, 39);
+    setup();
+    report.redis_buyers++;
+    must_be_wrong(SK_REPORT_SUM_BUYERS, 51, 50);
+    setup();
+    report.held_orders = 1;
+    must_be_wrong(SK_REPORT_SUM_BUYERS, 50, 51);
+}
+END_TEST
+
+START_TEST(what_is_wrong_is_told_while_it_is_open)
+{
+    strcpy(report.state, "open");
+    report.end_ms = 9000;
+    report.duplicates = 2;
+    must_be(SK_REPORT_WRONG);
+    ck_assert_int_eq(judgement.missing[SK_REPORT_SALE_ON], 7);
+    setup();
+    report.books = SK_REPORT_RETIRED; // what PostgreSQL has is judged without Redis, too
+    report.stock--;
+    must_be(SK_REPORT_WRONG);
+}
+END_TEST
+
+// ---- writing ----
+
+// Something of everything.
+static void fill(void)
+{
+    strcpy(report.state, "open");
+    report.end_ms = 5000;
+    report.live_counted = 51;
+    report.reasons = 1;
+    strcpy(report.refused[0].reason, "SOLD_OUT");
+    report.refused[0].orders = report.refused_orders = 8;
+    report.refused[0].units = report.refused_units = 9;
+    report.since_ms = INT64_C(1767225600000);
+    report.durable.count = 4;
+    report.durable.counts[0] = 2;
+    report.durable.counts[8] = 1;
+    report.durable.counts[SK_HISTOGRAM_LAST] = 1;
+    report.durable.most_ns = 200000 * MS;
+}
+
+START_TEST(the_json_has_it_all)
+{
+    fill();
+    sk_report_put(&report, SK_REPORT_JSON, &out);
+    must_be_written(
+        "{\"voucher_id\":\"7\",\"at\":\"1970-01-01T00:00:02.000Z\",\"state\":\"open\",\"verdict\":\"wrong\","
+        "\"missing\":{\"SALE_ON\":3},\"wrong\":{\"LIVE_ORDERS\":{\"is\":51,\"should_be\":50}},"
+        "\"units\":{\"offered\":103,\"added\":5,\"taken_away\":2,\"sold\":60,\"kept\":1,\"held\":0,\"remaining\":40},"
+        "\"orders\":{\"sold\":{\"orders\":50,\"units\":60},\"unpaid\":{\"orders\":20,\"units\":24},"
+        "\"paid\":{\"orders\":30,\"units\":36},\"cancelled\":{\"orders\":0,\"units\":0},"
+        "\"expired\":{\"orders\":0,\"units\":0},\"refunded_restocked\":{\"orders\":0,\"units\":0},"
+        "\"refunded_kept\":{\"orders\":1,\"units\":1},\"refused\":{\"orders\":8,\"units\":9},"
+        "\"held\":{\"orders\":0,\"units\":0}},\"refused\":{\"SOLD_OUT\":{\"orders\":8,\"units\":9}},"
+        "\"checks\":{\"duplicates\":0,\"dead_letters\":0},"
+        "\"redis\":{\"books\":\"compared\",\"stock\":40,\"buyers\":50,\"journal\":0},"
+        "\"time_to_durable\":{\"instance_since\":\"2026-01-01T00:00:00.000Z\",\"count\":4,\"p50_ms\":0.013,"
+        "\"p90_ms\":200000.000,\"p99_ms\":200000.000,\"p99_9_ms\":200000.000,\"max_ms\":200000.000,"
+        "\"buckets\":[[0.0125,2],[0.1125,1],[200000.0000,1]]}}");
+}
+END_TEST
+
+// Each state of Redis, and a report of nothing, is valid JSON without a member that stands twice.
+START_TEST(the_json_is_valid)
+{
+    for (int i = 0; i < 8; i++) {
+        json_error_t error;
+        report = i == 7 ? (struct sk_report){.state = "open"} : report;
+        report.books = (enum sk_report_books)(i % 7);
+        sk_buf_clear(&out);
+        sk_report_put(&report, SK_REPORT_JSON, &out);
+        json_t *json = json_loads(out.data, JSON_REJECT_DUPLICATES, &error);
+        ck_assert_msg(json != NULL, "not JSON (%s): %s", error.text, out.data);
+        json_decref(json);
+    }
+}
+END_TEST
+
+START_TEST(the_text_is_aligned)
+{
+    fill();
+    sk_report_put(&report, SK_REPORT_TEXT, &out);
+    must_be_written("voucher_id           7\n"
+                    "at                   1970-01-01T00:00:02.000Z\n"
+                    "state                open\n"
+                    "verdict              wrong\n"
+                    "\nmissing\n"
+                    "  SALE_ON            3\n"
+                    "\nwrong\n"
+                    "  LIVE_ORDERS        51, should be 50\n"
+                    "\nunits                     orders       units\n"
+                    "  offered                                103\n"
+                    "  added                                    5\n"
+                    "  taken_away                               2\n"
+                    "  sold                                    60\n"
+                    "  kept                                     1\n"
+                    "  held                                     0\n"
+                    "  remaining                               40\n"
+                    "\norders                    orders       units\n"
+                    "  sold                        50          60\n"
+                    "  unpaid                      20          24\n"
+                    "  paid                        30          36\n"
+                    "  cancelled                    0           0\n"
+                    "  expired                      0           0\n"
+                    "  refunded_restocked           0           0\n"
+                    "  refunded_kept                1           1\n"
+                    "  refused                      8           9\n"
+                    "  held                         0           0\n"
+                    "\nrefused                   orders       units\n"
+                    "  SOLD_OUT                     8           9\n"
+                    "\nchecks\n"
+                    "  duplicates         0\n"
+                    "  dead_letters       0\n"
+                    "\nredis\n"
+                    "  books              compared\n"
+                    "  stock                                   40\n"
+                    "  buyers                      50\n"
+                    "  journal            0\n"
+                    "\ntime_to_durable\n"
+                    "  instance_since     2026-01-01T00:00:00.000Z\n"
+                    "  count                        4\n"
+                    "  p50_ms             0.013\n"
+                    "  p90_ms             200000.000\n"
+                    "  p99_ms             200000.000\n"
+                    "  p99_9_ms           200000.000\n"
+                    "  max_ms             200000.000\n");
+}
+END_TEST
+
+// Five fields in each record, which ends as RFC 4180 says, and none that would need quotes.
+START_TEST(a_section_without_lines_is_seen_to_be_empty)
+{
+    sk_report_put(&report, SK_REPORT_TEXT, &out);
+    ck_assert_ptr_nonnull(strstr(out.data, "\nmissing\n  -\n\nwrong\n  -\n\nunits"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\nrefused                   orders       units\n  -\n\nchecks\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\nchecks\n  duplicates         0\n"));
+}
+END_TEST
+
+START_TEST(the_csv_is_a_table)
+{
+    fill();
+    sk_report_put(&report, SK_REPORT_CSV, &out);
+    ck_assert_ptr_nonnull(strstr(out.data, "section,item,orders,units,value\r\nsettlement,voucher_id,,,7\r\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\r\nmissing,SALE_ON,,,3\r\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\r\nwrong,LIVE_ORDERS,,,51 instead of 50\r\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\r\nunits,offered,,103,\r\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\r\norders,paid,30,36,\r\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\r\nrefused,SOLD_OUT,8,9,\r\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\r\nredis,buyers,50,,\r\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\r\ntime_to_durable,p50_ms,,,0.013\r\n"));
+    ck_assert_str_eq(out.data + out.len - 2, "\r\n");
+    ck_assert_ptr_null(strchr(out.data, '"'));
+    int commas = 0;
+    for (const char *at = out.data; *at != '\0'; at++) {
+        commas += *at == ',';
+        if (*at == '\n') {
+            ck_assert_int_eq(at[-1], '\r');
+            ck_assert_int_eq(commas, 4);
+            commas = 0;
+        }
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("report");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_row_is_read);
+    tcase_add_test(tcase, reasons_that_cannot_be_read_are_refused);
+    tcase_add_test(tcase, what_is_over_and_agrees_is_balanced);
+    tcase_add_test(tcase, what_may_still_change_keeps_it_open);
+    tcase_add_test(tcase, redis_that_cannot_be_compared_keeps_it_open);
+    tcase_add_test(tcase, each_sum_is_seen_by_itself);
+    tcase_add_test(tcase, what_is_wrong_is_told_while_it_is_open);
+    tcase_add_test(tcase, the_json_has_it_all);
+    tcase_add_test(tcase, the_json_is_valid);
+    tcase_add_test(tcase, the_text_is_aligned);
+    tcase_add_test(tcase, a_section_without_lines_is_seen_to_be_empty);
+    tcase_add_test(tcase, the_csv_is_a_table);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,327 @@
+// The conversation of a settlement report: what is asked in which order, when Redis counts as compared, and how many
+// counts there are at a time.
+#include "fake_control.h"
+
+#include "histogram.h"
+#include "settlement_report.h"
+
+enum { VOUCHER = 7, OTHER = 6, OLD = 5, NEW = 9, NEWEST = 8 };
+
+typedef const char *const rows_t[ROW_COLUMNS];
+
+// 10 units, 8 left, and 2 paid orders; of the rest of the columns each is NULL, which is 0.
+#define ROW(state)                                                                              \
+    {                                                                                           \
+        state, NULL, "5000", "0", "4000", "0", "10", NULL, NULL, "8", "2", NULL, NULL, "2", "2" \
+    }
+
+static const rows_t open_rows[] = {ROW("open")}, retired_rows[] = {ROW("retired")}, bad_rows[] = {{NULL}};
+static const struct sk_rows counted = {1, open_rows}, counted_retired = {1, retired_rows}, unreadable = {1, bad_rows};
+
+static void setup(void)
+{
+    control_setup();
+    (void)a_segment(sale.catalogue, VOUCHER);
+    (void)a_segment(sale.catalogue, OTHER);
+    fake_follow.newest_id = NEWEST;
+}
+
+static void teardown(void)
+{
+    ck_assert(!control.settling);
+    control_teardown();
+}
+
+static void ask(int64_t voucher, uint64_t ticket)
+{
+    sk_settlement_report(&control, voucher, SK_REPORT_JSON, ticket);
+}
+
+#define LOOK(state, last, stock, run, buyers, journal)                        \
+    redis_answers(&(const struct sk_reply)LIST_OF(((const struct sk_reply[]){ \
+        TEXT(state), TEXT("3"), TEXT(last), TEXT(stock), TEXT(run), NUMBER(buyers), NUMBER(journal), TEXT("")})))
+
+static void a_look(void)
+{
+    LOOK("open", "10-1", "8", "run-1", 2, 0);
+}
+
+static void must_say(uint64_t ticket, const char *what)
+{
+    must_be_told(ticket, SK_VERDICT_FOUND);
+    ck_assert_msg(strstr(told_document, what) != NULL, "%s", told_document);
+}
+
+// ---- the course ----
+
+START_TEST(redis_is_looked_at_before_and_after_the_count)
+{
+    char since[SK_TIME_SIZE], expected[64];
+    struct sk_histogram *durable = sk_histogram_open(VOUCHER);
+    sk_text_put_time(sk_durations_since_ms(), since);
+    (void)snprintf(expected, sizeof expected, "\"instance_since\":\"%s\",\"count\":1,", since);
+    sk_histogram_add(durable, 3000000);
+    ask(VOUCHER, 1);
+    ck_assert_uint_eq(fake_pg.count, 0);
+    ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_LOOK_AT_VOUCHER);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 3);
+    ck_assert_str_eq(fake_redis.asked[0].argv[0], "seckill:{7}:voucher");
+    ck_assert_str_eq(fake_redis.asked[0].argv[1], "seckill:{7}:buyers");
+    ck_assert_str_eq(fake_redis.asked[0].argv[2], "seckill:{7}:journal");
+    a_look();
+    ck_assert_str_eq(the_statement(SK_STATEMENT_SETTLEMENT)->argv[0], "7");
+    ck_assert_uint_eq(fake_redis.count, 1);
+    pg_answers(&counted);
+    ck_assert_uint_eq(told_count, 0);
+    a_look();
+    must_say(1, "\"verdict\":\"balanced\",\"missing\":{},\"wrong\":{},");
+    ck_assert_ptr_nonnull(strstr(told_document, "{\"voucher_id\":\"7\","));
+    ck_assert_ptr_nonnull(strstr(told_document, "\"books\":\"compared\",\"stock\":8,\"buyers\":2,\"journal\":0}"));
+    ck_assert_ptr_nonnull(strstr(told_document, expected));
+    ck_assert_ptr_nonnull(strstr(told_document, "\"max_ms\":3.000"));
+    sk_histogram_close(durable);
+}
+END_TEST
+
+START_TEST(what_does_not_agree_is_wrong)
+{
+    for (int i = 0; i < 2; i++) {
+        ask(VOUCHER, 1);
+        LOOK("open", "10-1", i == 0 ? "9" : "8", "run-1", 2 + i, 0);
+        pg_answers(&counted);
+        LOOK("open", "10-1", i == 0 ? "9" : "8", "run-1", 2 + i, 0);
+        must_say(1, "\"verdict\":\"wrong\"");
+        ck_assert_ptr_nonnull(strstr(told_document, i == 0 ? "\"REDIS_STOCK\":{\"is\":9,\"should_be\":8}"
+                                                           : "\"REDIS_BUYERS\":{\"is\":3,\"should_be\":2}"));
+    }
+}
+END_TEST
+
+// The second look; the first is a_look().
+START_TEST(what_moves_is_not_compared)
+{
+    static const struct {
+        const char *state, *last, *stock, *run;
+        int64_t buyers, journal;
+        const char *books;
+    } rows[] = {
+        {"open", "10-2", "8", "run-1", 2, 0, "moving"},     {"open", "10-1", "7", "run-1", 2, 0, "moving"},
+        {"open", "10-1", "8", "run-1", 3, 0, "moving"},     {"open", "10-1", "8", "run-1", 2, 1, "moving"},
+        {"loading", "10-1", "8", "run-1", 2, 0, "loading"}, {"open", "10-1", "8", "run-2", 2, 0, "unsure"},
+        {"open", "10-1", "x", "run-1", 2, 0, "unsure"},     {"", "", "", "", 0, 0, "missing"},
+    };
+    char books[64];
+    ask(VOUCHER, 1);
+    a_look();
+    pg_answers(&counted);
+    LOOK(rows[_i].state, rows[_i].last, rows[_i].stock, rows[_i].run, rows[_i].buyers, rows[_i].journal);
+    (void)snprintf(books, sizeof books, "\"books\":\"%s\"", rows[_i].books);
+    must_say(1, books);
+    ck_assert_ptr_nonnull(strstr(told_document, "\"verdict\":\"open\""));
+    ck_assert_ptr_nonnull(strstr(told_document, "\"REDIS\":1"));
+    ck_assert_ptr_nonnull(strstr(told_document, "\"wrong\":{}"));
+}
+END_TEST
+
+START_TEST(a_first_look_that_was_not_at_rest_does_not_count)
+{
+    for (int i = 0; i < 3; i++) {
+        ask(VOUCHER, 1);
+        LOOK(i == 0 ? "loading" : i == 1 ? "" : "open", "10-1", "8", "run-1", 2, i == 2);
+        pg_answers(&counted);
+        a_look();
+        must_say(1, "\"books\":\"moving\"");
+    }
+}
+END_TEST
+
+START_TEST(without_redis_the_rest_is_told)
+{
+    static const struct sk_reply error = ERROR("LOADING"), nil = NIL;
+    static const struct sk_reply *const bad[] = {NULL, &error, &nil};
+    for (int i = 0; i < 6; i++) {
+        ask(VOUCHER, 1);
+        if (i >= 3)
+            a_look();
+        else
+            redis_answers(bad[i]);
+        pg_answers(&counted);
+        if (i >= 3)
+            redis_answers(bad[i - 3]);
+        must_say(1, "\"verdict\":\"open\",\"missing\":{\"REDIS\":1}");
+        ck_assert_ptr_nonnull(strstr(told_document, "\"redis\":{\"books\":\"unknown\"}"));
+        ck_assert(!stores_wait());
+    }
+    fake_redis.down = true;
+    ask(VOUCHER, 1);
+    pg_answers(&counted);
+    must_say(1, "\"books\":\"unknown\"");
+}
+END_TEST
+
+START_TEST(without_postgres_there_is_no_report)
+{
+    ask(VOUCHER, 1);
+    a_look();
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ask(VOUCHER, 1);
+    a_look();
+    pg_fails(SK_RESULT_FAILED); // it took too long
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ask(VOUCHER, 1);
+    a_look();
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
+    ask(VOUCHER, 1);
+    a_look();
+    pg_answers(&unreadable);
+    must_be_told(1, SK_VERDICT_INTERNAL);
+    fake_pg.down = true;
+    ask(VOUCHER, 1);
+    a_look();
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+// ---- beside the catalogue ----
+
+START_TEST(a_retired_voucher_is_settled_without_redis)
+{
+    fake_redis.down = true;
+    ask(OLD, 1);
+    ck_assert_str_eq(the_statement(SK_STATEMENT_SETTLEMENT)->argv[0], "5");
+    pg_answers(&counted_retired);
+    must_say(1, "\"verdict\":\"balanced\"");
+    ck_assert_ptr_nonnull(strstr(told_document, "\"redis\":{\"books\":\"retired\"}"));
+    ask(OLD, 1); // recalled just now
+    pg_answers(&counted);
+    must_say(1, "\"books\":\"unknown\"");
+    ask(OLD, 1);
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
+    fake_redis.down = false;
+    ask(VOUCHER, 1); // retired just now
+    a_look();
+    pg_answers(&counted_retired);
+    must_say(1, "\"books\":\"retired\"");
+    ck_assert(!stores_wait());
+}
+END_TEST
+
+START_TEST(a_newer_id_waits_for_the_next_look)
+{
+    ask(NEW, 1);
+    follow_ends(true);
+    must_be_told(1, SK_VERDICT_UNKNOWN_VOUCHER);
+    ask(NEW, 1);
+    follow_ends(false);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ck_assert(!stores_wait());
+}
+END_TEST
+
+// ---- one at a time ----
+
+START_TEST(there_is_one_count_at_a_time)
+{
+    for (int times = 0; times < 2; times++) {
+        ask(VOUCHER, 1);
+        ask(VOUCHER, 2);
+        ask(OTHER, 3);
+        must_be_told(3, SK_VERDICT_OVERLOADED);
+        sk_settlement_report(&control, VOUCHER, SK_REPORT_CSV, 4); // another document
+        must_be_told(4, SK_VERDICT_OVERLOADED);
+        for (uint64_t ticket = 1; ticket <= 2; ticket++) { // what came meanwhile has a count of its own
+            a_look();
+            ask(OTHER, 3);
+            must_be_told(3, SK_VERDICT_OVERLOADED);
+            pg_answers(&counted);
+            a_look();
+            must_say(ticket, "\"books\":\"compared\",\"stock\":8,\"buyers\":2,\"journal\":0}");
+        }
+        ask(OTHER, 3);
+        redis_answers(NULL);
+        pg_answers(NULL);
+        must_be_told(3, SK_VERDICT_UNAVAILABLE);
+    }
+}
+END_TEST
+
+START_TEST(each_format_is_told)
+{
+    static const struct {
+        enum sk_report_format format;
+        const char *begin;
+    } rows[] = {{SK_REPORT_JSON, "{\"voucher_id\":\"7\""},
+                {SK_REPORT_TEXT, "voucher_id           7\n"},
+                {SK_REPORT_CSV, "section,item,orders,units,value\r\n"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sk_settlement_report(&control, VOUCHER, rows[i].format, 1);
+        a_look();
+        pg_answers(&counted);
+        a_look();
+        must_say(1, "balanced");
+        ck_assert_int_eq(strncmp(told_document, rows[i].begin, strlen(rows[i].begin)), 0);
+    }
+}
+END_TEST
+
+// ---- memory that is short ----
+
+static void converse(void)
+{
+    ask(VOUCHER, 1);
+    while (stores_wait()) {
+        if (fake_pg.answered < fake_pg.count)
+            pg_answers(&counted);
+        else
+            a_look();
+    }
+}
+
+// The answer is then 503, or one without Redis, or the right one; and the next question is as ever.
+START_TEST(every_allocation_may_fail)
+{
+    static const int most = 60;
+    int n = 1, refused = 0;
+    do {
+        memory_has_failed = false;
+        allocations_left = n;
+        converse();
+        allocations_left = 0;
+        ck_assert_msg(told[1].count == 1, "told %d times when allocation %d failed", told[1].count, n);
+        if (told[1].verdict != SK_VERDICT_FOUND) {
+            ck_assert(memory_has_failed);
+            ck_assert_uint_eq(sk_verdict_http_status(told[1].verdict), 503);
+            refused++;
+        }
+        ck_assert(!control.settling);
+        told[1].count = 0;
+        fake_stores_forget();
+        converse();
+        must_say(1, "\"books\":\"compared\"");
+        fake_stores_forget();
+    } while (memory_has_failed && n++ < most);
+    ck_assert_int_gt(refused, 2);
+    ck_assert_int_lt(n, most);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("settlement report");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, redis_is_looked_at_before_and_after_the_count);
+    tcase_add_test(tcase, what_does_not_agree_is_wrong);
+    tcase_add_loop_test(tcase, what_moves_is_not_compared, 0, 8);
+    tcase_add_test(tcase, a_first_look_that_was_not_at_rest_does_not_count);
+    tcase_add_test(tcase, without_redis_the_rest_is_told);
+    tcase_add_test(tcase, without_postgres_there_is_no_report);
+    tcase_add_test(tcase, a_retired_voucher_is_settled_without_redis);
+    tcase_add_test(tcase, a_newer_id_waits_for_the_next_look);
+    tcase_add_test(tcase, there_is_one_count_at_a_time);
+    tcase_add_test(tcase, each_format_is_told);
+    tcase_add_test(tcase, every_allocation_may_fail);
+    return harness_main(tcase, CK_FORK);
+}

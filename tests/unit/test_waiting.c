@@ -1,0 +1,305 @@
+// Requests that wait for an order's change: what all of them together ask, and that a change is told once whatever is
+// lost between.
+#include "fake_timer.h"
+
+#include "fake_control.h"
+
+#include "waiting.h"
+
+enum { TICK_MS = 200, ASK_MAX = 1000, MOVED_MAX = 5000, CROWD = 1500, DOCUMENT_SIZE = 64 };
+
+#define ID  "018bcfe5-6800-7000-8000-0123456789ab"
+#define ID2 "018bcfe5-6800-7000-8000-0123456789ac"
+
+typedef const char *const rows_t[ROW_COLUMNS];
+
+static struct sk_waiting *waiting;
+
+static void setup(void)
+{
+    now_ms = 1000000;
+    control_setup();
+    control.waiting = waiting = sk_waiting_open(&control);
+    ck_assert_ptr_nonnull(waiting);
+}
+
+static void teardown(void)
+{
+    sk_waiting_close(waiting);
+    control_teardown();
+}
+
+static void wait_for(const char *id, const char *status, uint64_t ticket)
+{
+    ck_assert(sk_waiting_add(waiting, id, "alice", status, ticket));
+}
+
+// What has moved since: none but the snapshot, or one order.
+static void moved(const char *since, const char *seen, const char *id)
+{
+    rows_t rows[] = {{seen, NULL}, {NULL, id}};
+    const struct asked *asked = the_statement(SK_STATEMENT_ORDERS_MOVED);
+    if (since == NULL)
+        ck_assert_ptr_null(asked->argv[0]);
+    else
+        ck_assert_str_eq(asked->argv[0], since);
+    pg_answers(&(struct sk_rows){id == NULL ? 1 : 2, rows});
+}
+
+static void must_ask(const char *ids, const char *known)
+{
+    const struct asked *asked = the_statement(SK_STATEMENT_ORDERS_CHANGED);
+    ck_assert_str_eq(asked->argv[1], ids);
+    ck_assert_str_eq(asked->argv[3], known);
+}
+
+static void changed(const char *n, const char *document)
+{
+    rows_t rows[] = {{n, document}};
+    pg_answers(&(struct sk_rows){1, rows});
+}
+
+static void must_be_at_rest(void)
+{
+    ck_assert_uint_eq(sk_waiting_count(waiting), 0);
+    ck_assert(!stores_wait());
+    if (due_ms != 0)
+        time_comes();
+    ck_assert(!stores_wait());
+    ck_assert_uint_eq(due_ms, 0);
+}
+
+START_TEST(a_change_is_told_once)
+{
+    ck_assert_uint_eq(due_ms, 0);
+    wait_for(ID, "unpaid", 1);
+    wait_for(ID2, "unpaid", 2);
+    ck_assert_uint_eq(due_ms, now_ms + TICK_MS);
+    time_comes();
+    moved(NULL, "7:9:", NULL);
+    must_ask("{" ID "," ID2 "}", "{\"unpaid\",\"unpaid\"}");
+    pg_answers(&no_rows);
+    ck_assert_uint_eq(due_ms, now_ms + TICK_MS);
+    time_comes();
+    moved("7:9:", "9:9:", NULL);
+    ck_assert(!stores_wait()); // nothing has moved: that was all
+    time_comes();
+    moved("9:9:", "9:12:", ID);
+    must_ask("{" ID "}", "{\"unpaid\"}");
+    changed("1", "{\"id\":1}");
+    must_be_shown(1, "{\"id\":1}");
+    ck_assert_uint_eq(told_count, 1);
+    time_comes();
+    moved("9:12:", "12:12:", ID); // of no interest any more
+    ck_assert(!stores_wait());
+    sk_waiting_leave(waiting, 2);
+    must_be_at_rest();
+}
+END_TEST
+
+// It changed between the look of its client and the first question.
+START_TEST(what_changed_before_is_told)
+{
+    wait_for(ID, "unpaid", 1);
+    time_comes();
+    moved(NULL, "7:9:", NULL);
+    changed("1", "{}");
+    must_be_shown(1, "{}");
+    must_be_at_rest();
+}
+END_TEST
+
+static size_t asked_now(void)
+{
+    const struct asked *asked = the_statement(SK_STATEMENT_ORDERS_CHANGED);
+    size_t commas = 0;
+    for (const char *c = asked->argv[1]; *c != '\0'; c++)
+        commas += *c == ',';
+    return commas + 1;
+}
+
+START_TEST(pending_ones_have_their_turns)
+{
+    for (uint64_t ticket = 1; ticket <= CROWD; ticket++)
+        wait_for(ID, "pending", ticket);
+    time_comes();
+    moved(NULL, "7:9:", NULL);
+    ck_assert_uint_eq(asked_now(), ASK_MAX);
+    pg_answers(&no_rows);
+    while (stores_wait()) {
+        ck_assert_uint_le(asked_now(), ASK_MAX);
+        pg_answers(&no_rows);
+    }
+    for (int i = 0; i < 3; i++) {
+        time_comes();
+        moved("7:9:", "7:9:", NULL);
+        ck_assert_uint_eq(asked_now(), ASK_MAX);
+        if (i < 2)
+            pg_answers(&no_rows);
+    }
+    changed("1000", "{}"); // the last one that was asked about
+    ck_assert_uint_eq(told_count, 1);
+    ck_assert_uint_eq(sk_waiting_count(waiting), CROWD - 1);
+    ck_assert(!stores_wait());
+}
+END_TEST
+
+START_TEST(nothing_is_missed_when_answers_are_lost)
+{
+    wait_for(ID, "unpaid", 1);
+    time_comes();
+    moved(NULL, "7:9:", NULL);
+    pg_answers(&no_rows);
+    time_comes();
+    pg_answers(NULL); // orders_moved
+    must_ask("{" ID "}", "{\"unpaid\"}");
+    pg_answers(NULL);
+    time_comes();
+    moved(NULL, "9:9:", NULL); // from the beginning
+    must_ask("{" ID "}", "{\"unpaid\"}");
+    pg_answers(&no_rows);
+    fake_pg.down = true;
+    time_comes();
+    fake_pg.down = false;
+    ck_assert_uint_eq(due_ms, now_ms + TICK_MS);
+    time_comes();
+    moved(NULL, "9:9:", NULL);
+    changed("1", "{}");
+    must_be_shown(1, "{}");
+    must_be_at_rest();
+}
+END_TEST
+
+START_TEST(too_many_have_moved)
+{
+    static const char *rows[MOVED_MAX + 2][ROW_COLUMNS];
+    wait_for(ID, "unpaid", 1);
+    time_comes();
+    moved(NULL, "7:9:", NULL);
+    pg_answers(&no_rows);
+    for (size_t i = 1; i < MOVED_MAX + 2; i++)
+        rows[i][1] = ID2;
+    rows[0][0] = "9:9:";
+    time_comes();
+    (void)the_statement(SK_STATEMENT_ORDERS_MOVED);
+    pg_answers(&(struct sk_rows){MOVED_MAX + 2, (rows_t *)rows});
+    must_ask("{" ID "}", "{\"unpaid\"}");
+    changed("1", "{}");
+    must_be_shown(1, "{}");
+    must_be_at_rest();
+}
+END_TEST
+
+START_TEST(the_time_is_up)
+{
+    wait_for(ID, "unpaid", 1);
+    time_comes();
+    moved(NULL, "7:9:", NULL);
+    pg_answers(&no_rows);
+    sk_waiting_over(waiting, 1);
+    time_comes();
+    moved("7:9:", "9:9:", NULL);
+    must_ask("{" ID "}", "{\"\"}"); // whatever it is
+    sk_waiting_over(waiting, 1);    // also while it is asked about
+    changed("1", "{\"status\":\"unpaid\"}");
+    must_be_shown(1, "{\"status\":\"unpaid\"}");
+    sk_waiting_over(waiting, 1); // told already
+    must_be_at_rest();
+}
+END_TEST
+
+// PostgreSQL has no row: it is looked up as any order.
+START_TEST(the_time_is_up_and_it_is_pending)
+{
+    wait_for(ID, "pending", 1);
+    sk_waiting_over(waiting, 1);
+    time_comes();
+    moved(NULL, "7:9:", NULL);
+    pg_answers(&no_rows);
+    ck_assert_uint_eq(sk_waiting_count(waiting), 0);
+    (void)the_statement(SK_STATEMENT_FIND_ORDER);
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    wait_for(ID, "pending", 2);
+    sk_waiting_over(waiting, 2);
+    time_comes();
+    pg_answers(NULL);
+    pg_answers(NULL);
+    (void)the_statement(SK_STATEMENT_FIND_ORDER);
+    pg_answers(NULL);
+    must_be_told(2, SK_VERDICT_UNAVAILABLE);
+    must_be_at_rest();
+}
+END_TEST
+
+START_TEST(clients_leave)
+{
+    wait_for(ID, "unpaid", 1);
+    wait_for(ID, "unpaid", 2);
+    wait_for(ID, "unpaid", 3);
+    sk_waiting_leave(waiting, 2);
+    time_comes();
+    moved(NULL, "7:9:", NULL);
+    must_ask("{" ID "," ID "}", "{\"unpaid\",\"unpaid\"}");
+    sk_waiting_leave(waiting, 1); // in the middle of it
+    sk_waiting_leave(waiting, 1);
+    changed("1", "{}");
+    ck_assert_uint_eq(told_count, 0);
+    sk_waiting_leave(waiting, 3);
+    must_be_at_rest();
+}
+END_TEST
+
+START_TEST(another_users_order)
+{
+    wait_for(ID, "pending", 1);
+    time_comes();
+    moved(NULL, "7:9:", NULL);
+    changed("1", NULL);
+    must_be_told(1, SK_VERDICT_NOT_FOUND);
+    must_be_at_rest();
+}
+END_TEST
+
+START_TEST(memory_is_short)
+{
+    allocations_left = 1;
+    ck_assert(!sk_waiting_add(waiting, ID, "alice", "unpaid", 1));
+    allocations_left = 0;
+    ck_assert_uint_eq(told_count, 0);
+    must_be_at_rest();
+}
+END_TEST
+
+START_TEST(the_end)
+{
+    wait_for(ID, "unpaid", 1);
+    wait_for(ID2, "pending", 2);
+    time_comes();
+    pg_answers(NULL); // as the links do when they are closed
+    pg_answers(NULL);
+    wait_for(ID, "unpaid", 3);
+    sk_waiting_close(waiting);
+    for (uint64_t ticket = 1; ticket <= 3; ticket++)
+        must_be_told(ticket, SK_VERDICT_UNAVAILABLE);
+    waiting = NULL;
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("waiting");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_change_is_told_once);
+    tcase_add_test(tcase, what_changed_before_is_told);
+    tcase_add_test(tcase, pending_ones_have_their_turns);
+    tcase_add_test(tcase, nothing_is_missed_when_answers_are_lost);
+    tcase_add_test(tcase, too_many_have_moved);
+    tcase_add_test(tcase, the_time_is_up);
+    tcase_add_test(tcase, the_time_is_up_and_it_is_pending);
+    tcase_add_test(tcase, clients_leave);
+    tcase_add_test(tcase, another_users_order);
+    tcase_add_test(tcase, memory_is_short);
+    tcase_add_test(tcase, the_end);
+    return harness_main(tcase, CK_FORK);
+}
