@@ -423,6 +423,5 @@ ROWS = [
     Fault(
         "34v", "an unpaid order of a sale that has ended", unpaid_when_it_ends,
         habits=PLAIN, rate=0, env=RETIRED_AT_ONCE, rebuilds=4, unknown=0.9,
-        known="a retired voucher's unpaid orders stay", known_by=("nothing_is_overdue", "seen_meanwhile"),
     ),
 ]

@@ -46,7 +46,7 @@ def retired(run: Run, voucher: str) -> bool:
 
 def buyers_stay(run: Run) -> None:
     """A sale is over and all of it is settled: Redis need not know its buyers any more. PostgreSQL does."""
-    voucher = open_voucher(run, 200, end_s=2.0)
+    voucher = open_voucher(run, 200, end_s=2.0, pay_within_s=0)  # nothing of it is to expire first
     buyers = crowd(run, [voucher], 1.2, 300, 300)
     buyers.join()
     winners = {e.user: e.order for e in run.history if e.voucher == voucher and e.status in (201, 202)}
@@ -134,7 +134,7 @@ def asked_for_what_is_not(run: Run) -> None:
 def retired_meanwhile(run: Run) -> None:
     """Redis has lost the grants of an instance that stands still; the sale ends and is retired without them. When the
     instance goes on its orders have no grant and can have none, so they end as refused."""
-    voucher = open_voucher(run, 500, end_s=4.0)
+    voucher = open_voucher(run, 500, end_s=4.0, pay_within_s=0)
     holder = run.hold_orders(0.8)
     orders = [accepted(run, voucher, f"waiting{n}") for n in range(10)]
     run.first.signal(signal.SIGSTOP)
