@@ -397,6 +397,24 @@ CONTROLS = [
         "34r",
         "feed_tells_each_move_once",
     ),
+    Control(
+        "if-match",
+        "a change made although it was meant for another version",
+        "sql/migrations/008_terms.sql",
+        " WHEN p_if_match NOT IN (0, v_change) THEN 'changed' END;",
+        " END;",
+        "35e",
+        "seen_meanwhile",
+    ),
+    Control(
+        "added-twice",
+        "units added again under the same change number",
+        "lua/apply_change.lua",
+        "if voucher[2] == ARGV[2] and change >= tonumber(ARGV[4]) then",
+        "if false then",
+        "35a",
+        more=(("if voucher[2] ~= ARGV[2] or voucher[3] ~= ARGV[3] then", "if voucher[2] ~= ARGV[2] then"),),
+    ),
 ]
 
 
