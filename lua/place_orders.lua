@@ -1,7 +1,7 @@
 -- Places one order for each of many users of one voucher, each with all its units or none: one call for a batch.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash: user -> order)   3 journal (stream)
---       4 repeats (hash: user -> order): orders that ended, of users who had sent an Idempotency-Key
+--       4 repeats (hash: "user key" -> order): orders that ended and had come with an Idempotency-Key
 -- ARGV  1 most entries the journal may hold
 --       2 run id of the Redis process that the caller is connected to
 --       3 'new', or 'again': orders that were granted before and may have been lost with Redis's data
@@ -105,7 +105,11 @@ if ARGV[7] ~= '-' then
     quantities[#quantities + 1] = tonumber(quantity)
     keys[#quantities] = key ~= '' and key
   end
-  ended = redis.call('HMGET', KEYS[4], unpack(users))
+  local fields = {}
+  for i, user in ipairs(users) do
+    fields[i] = user .. ' ' .. (keys[i] or '')
+  end
+  ended = not again and redis.call('HMGET', KEYS[4], unpack(fields)) or {}
 end
 
 -- What an order is to a request that meets it.
@@ -123,11 +127,8 @@ for i, user in ipairs(users) do
   local order = bought[i] or seen[user]
   local quantity, key = quantities[i] or 1, keys[i]
   local letter = order and (key and meet(order, quantity, key, 'k') or 'a')
-  if not order and key and ended[i] and not again then
-    local met = meet(ended[i], quantity, key, 'd')
-    if met ~= 'a' then
-      order, letter = ended[i], met
-    end
+  if key and ended[i] and (not order or letter == 'a') then
+    order, letter = ended[i], meet(ended[i], quantity, key, 'd')
   end
   if order then
     letters[i] = letter

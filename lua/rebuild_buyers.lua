@@ -2,7 +2,8 @@
 -- voucher is still ours.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 repeats (hash)
--- ARGV  1 epoch   2 number of buyers in the chunk   then user, order, user, order ...: the buyers first
+-- ARGV  1 epoch   2 number of buyers in the chunk   then user, order, user, order ...: the buyers first, then
+--       "user key", order ... of those that ended
 --
 -- Returns 1, or 0 if another has taken over.
 

@@ -26,8 +26,9 @@ for i = 3, #ARGV, 4 do
     else
       redis.call('HDEL', KEYS[2], user)
     end
-    if live == '-' and string.find(held, '^%S+ %d+ %x+$') then
-      redis.call('HSET', KEYS[4], user, held)
+    local key = live == '-' and string.match(held, '^%S+ %d+ (%x+)$')
+    if key then
+      redis.call('HSET', KEYS[4], user .. ' ' .. key, held)
       redis.call('EXPIRE', KEYS[4], day_s)
     end
     if units > 0 and redis.call('HINCRBY', KEYS[1], 'stock', units) == units then

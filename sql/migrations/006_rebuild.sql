@@ -42,11 +42,11 @@ $$;
 
 -- One chunk of a segment's buyers, live orders and held ones, in the order of their ids: what Redis keeps of each, as
 -- place_orders.lua writes it. Between them the orders that have ended, of the
--- last day, if they had such a key (`ended`).
+-- last day, if they had such a key (`ended`): their field is the user and the key.
 CREATE FUNCTION rebuild_buyers(p_slot integer, p_voucher bigint, p_after uuid, p_most integer)
 RETURNS TABLE (id uuid, user_id text, value text, ended boolean)
 LANGUAGE sql STABLE AS $$
-    SELECT o.id, o.user_id, concat_ws(' ', o.id, CASE WHEN o.quantity > 1 OR o.request_key IS NOT NULL THEN o.quantity END,
+    SELECT o.id, CASE WHEN o.ended THEN o.user_id || ' ' || o.request_key ELSE o.user_id END, concat_ws(' ', o.id, CASE WHEN o.quantity > 1 OR o.request_key IS NOT NULL THEN o.quantity END,
                                       o.request_key),
            o.ended
       FROM ((SELECT w.id, w.user_id, w.quantity, w.request_key, w.status NOT IN ('unpaid', 'paid') AS ended

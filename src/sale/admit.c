@@ -204,10 +204,9 @@ static void admit_on_scanned(void *arg, const struct sk_reply *reply)
         return;
     }
     for (size_t i = 0; i + 1 < sk_reply_count(pairs); i += 2) {
-        size_t len = 0;
-        const char *user = sk_reply_text(sk_reply_at(pairs, i), &len);
+        const char *user = sk_reply_text(sk_reply_at(pairs, i), NULL);
         if (user != NULL)
-            sk_filter_add(reading->filter, user, len);
+            sk_filter_add(reading->filter, user, strcspn(user, " ")); // of "user key" the user
     }
     if (strcmp(cursor, "0") == 0 && reading->repeats) {
         admit_confirm(reading);

@@ -167,8 +167,8 @@ def expiry_is_in_time(world: World) -> list[str]:
 
 
 def keys_made_one_order(world: World) -> list[str]:
-    """The same Idempotency-Key has the first answer again, whatever has become of the order, and makes no other. Who has
-    bought again since may be told of that order; and a 202 that was given before PostgreSQL was asked ends as refused."""
+    """The same Idempotency-Key has the first answer again, whatever has become of the order, and makes no other. A 202
+    that was given before PostgreSQL was asked may end as refused."""
     complaints, orders = [], world.orders()
     rows: dict[tuple[str, str, str], int] = defaultdict(int)
     for voucher in world.vouchers.values():
@@ -187,9 +187,8 @@ def keys_made_one_order(world: World) -> list[str]:
         if one is None or event.began <= one.ended or event.outcome == "unknown":
             continue
         said, named = f"{event.status} {event.code} {event.order}", orders.get(event.order)
-        later = event.code == "ALREADY_ORDERED" and orders[one.order].status in ENDED and event.order > one.order
         refused = event.status == 202 and named and named.reason == KEY_REASON
-        if later or refused:
+        if refused:
             continue
         if event.quantity == orders[one.order].quantity:
             if event.status not in (201, 202) or event.order != one.order:
