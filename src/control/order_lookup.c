@@ -300,10 +300,10 @@ static void lookup_on_last_row(void *arg, const struct sk_result *result)
     if (found)
         lookup_show(lookup, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT),
                     sk_rows_text(result->rows, 0, COLUMN_STATUS));
+    else if (result->rows != NULL && lookup->journalled)
+        sk_talk_end(&lookup->talk, SK_VERDICT_PENDING, NULL);
     else if (result->rows == NULL || lookup->unsure)
         sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
-    else if (lookup->journalled)
-        sk_talk_end(&lookup->talk, SK_VERDICT_PENDING, NULL);
     else if (lookup->followed)
         lookup_ask_retired(lookup);
     else
