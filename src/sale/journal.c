@@ -16,7 +16,7 @@ static bool journal_read_key(const char *text, size_t len, uint64_t *key)
 {
     *key = 0;
     for (size_t i = 0; i < len; i++) {
-        const char *digits = "0123456789abcdef", *digit = memchr(digits, text[i], 16);
+        const char *digits = "0123456789abcdef", *digit = text[i] == '\0' ? NULL : strchr(digits, text[i]);
         if (digit == NULL)
             return false;
         *key = *key << 4 | (uint64_t)(digit - digits);
