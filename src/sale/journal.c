@@ -149,7 +149,8 @@ static bool journal_read_move(const struct sk_reply *fields, struct sk_journal_e
     static const char *const moves[] = {"cancelled", "expired", "refunded", "refunded-kept"};
     if (!journal_read_text(fields, "move", SK_JOURNAL_BY_MAX, &entry->move) ||
         !journal_read_text(fields, "by", SK_JOURNAL_BY_MAX, &entry->by) ||
-        !journal_read_text(fields, "why", SK_JOURNAL_WHY_MAX, &entry->why))
+        !journal_read_text(fields, "why", SK_JOURNAL_WHY_MAX, &entry->why) || !sk_text_user(entry->by) ||
+        !sk_text_utf8(entry->why))
         return false;
     for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) {
         if (strcmp(entry->move, moves[i]) == 0)
