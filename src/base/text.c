@@ -46,6 +46,38 @@ bool sk_text_user(const char *text)
     return n > 0;
 }
 
+// How many bytes a character has that begins like this, and from where to where the second one may be; 0: none does.
+static int text_utf8_head(unsigned char head, unsigned char *least, unsigned char *most)
+{
+    *least = head == 0xe0 ? 0xa0 : head == 0xf0 ? 0x90 : 0x80;
+    *most = head == 0xed ? 0x9f : head == 0xf4 ? 0x8f : 0xbf;
+    if (head < 0x80)
+        return 1;
+    if (head >= 0xc2 && head <= 0xdf)
+        return 2;
+    if (head >= 0xe0 && head <= 0xef)
+        return 3;
+    return head >= 0xf0 && head <= 0xf4 ? 4 : 0;
+}
+
+bool sk_text_utf8(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at != '\0') {
+        unsigned char least, most;
+        int n = text_utf8_head(*at++, &least, &most);
+        if (n == 0)
+            return false;
+        for (int i = 1; i < n; i++, at++) {
+            if (*at < least || *at > most)
+                return false;
+            least = 0x80;
+            most = 0xbf;
+        }
+    }
+    return true;
+}
+
 static bool text_digits(const char **at, int n, int least, int most, int *value)
 {
     int v = 0;

@@ -121,8 +121,8 @@ static void list_keep(struct voucher_list *list, struct sk_buf *document)
     if (document->failed)
         return;
     free(control->list.document);
-    control->list = (struct sk_shown){.document = document->data,
-                                     .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS};
+    control->list =
+        (struct sk_shown){.document = document->data, .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS};
     (void)snprintf(control->list_next, sizeof control->list_next, "%s", next);
     *document = (struct sk_buf){0}; // its bytes belong to the list now
 }

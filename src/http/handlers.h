@@ -61,8 +61,8 @@ sk_handle sk_handle_create, sk_handle_inspect, sk_handle_rebuild;
 sk_handle sk_handle_settlement;
 sk_handle sk_handle_requeue, sk_handle_write_off;
 sk_handle sk_handle_change, sk_handle_pause, sk_handle_resume, sk_handle_close, sk_handle_stock; // handle_operate.c
-sk_handle sk_handle_cancel, sk_handle_pay, sk_handle_refund; // handle_moves.c
-sk_handle sk_handle_events; // handle_live.c
+sk_handle sk_handle_cancel, sk_handle_pay, sk_handle_refund;                                     // handle_moves.c
+sk_handle sk_handle_events;                                                                      // handle_live.c
 // handle_lists.c
 sk_handle sk_handle_orders, sk_handle_vouchers, sk_handle_admin_vouchers, sk_handle_admin_orders;
 sk_handle sk_handle_letters, sk_handle_admin_events, sk_handle_order_events;

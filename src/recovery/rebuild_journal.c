@@ -56,8 +56,8 @@ struct sk_rebuild_journal {
     int page; // entries to read
     size_t orders;
     struct sk_buf order_ids, users, quantities, keys; // arrays for place_orders()
-    bool plain;   // all of them are of one unit and without an Idempotency-Key
-    bool returns; // it is an entry of orders that end, whose move this is:
+    bool plain;                                       // all of them are of one unit and without an Idempotency-Key
+    bool returns;                                     // it is an entry of orders that end, whose move this is:
     char move[SK_JOURNAL_BY_MAX + 1], by[SK_JOURNAL_BY_MAX + 1], why[SK_JOURNAL_WHY_MAX + 1];
 
     // One entry, in parts.
@@ -276,8 +276,7 @@ static void journal_settle(struct sk_rebuild_journal *journal, enum journal_stat
                             journal->plain ? NULL : sk_params_end(&journal->quantities),
                             journal->plain ? NULL : sk_params_end(&journal->keys)};
     journal_move(journal, state);
-    if (params[3] == NULL || params[4] == NULL ||
-        (!journal->plain && (params[6] == NULL || params[7] == NULL)) ||
+    if (params[3] == NULL || params[4] == NULL || (!journal->plain && (params[6] == NULL || params[7] == NULL)) ||
         sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_PLACE_ORDERS, 8, params, journal_on_settled, journal) != SK_OK)
         journal_fail(journal);
 }

@@ -16,7 +16,7 @@ static bool journal_read_key(const char *text, size_t len, uint64_t *key)
 {
     *key = 0;
     for (size_t i = 0; i < len; i++) {
-        const char *digits = "0123456789abcdef", *digit = memchr(digits, text[i], 16);
+        const char *digits = "0123456789abcdef", *digit = text[i] == '\0' ? NULL : strchr(digits, text[i]);
         if (digit == NULL)
             return false;
         *key = *key << 4 | (uint64_t)(digit - digits);
@@ -149,7 +149,8 @@ static bool journal_read_move(const struct sk_reply *fields, struct sk_journal_e
     static const char *const moves[] = {"cancelled", "expired", "refunded", "refunded-kept"};
     if (!journal_read_text(fields, "move", SK_JOURNAL_BY_MAX, &entry->move) ||
         !journal_read_text(fields, "by", SK_JOURNAL_BY_MAX, &entry->by) ||
-        !journal_read_text(fields, "why", SK_JOURNAL_WHY_MAX, &entry->why))
+        !journal_read_text(fields, "why", SK_JOURNAL_WHY_MAX, &entry->why) || !sk_text_user(entry->by) ||
+        !sk_text_utf8(entry->why))
         return false;
     for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) {
         if (strcmp(entry->move, moves[i]) == 0)

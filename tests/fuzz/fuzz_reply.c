@@ -78,8 +78,12 @@ static void must_be_a_grant(struct sk_grant *grant, size_t users)
     MUST(grant->epoch >= 0 && grant->epoch <= SK_TRUST_MAX);
     MUST(strchr(grant->results, 'p') == NULL || sk_trust_is_journal_id(grant->journal_id));
     for (size_t i = 0; i < users; i++) {
-        MUST(strchr("pasnefr", grant->results[i]) != NULL);
-        if (grant->results[i] != SK_GRANT_ALREADY)
+        MUST(strchr("pasnefrumkdq", grant->results[i]) != NULL);
+        if (grant->results[i] == SK_GRANT_TOO_FEW) {
+            int64_t left = sk_grant_next_left(grant);
+            MUST(left >= 0 && left <= SK_TRUST_MAX);
+        }
+        if (!sk_grant_has_existing(grant->results[i]))
             continue;
         // It goes into an answer as it is.
         const char *existing = sk_grant_next_existing(grant);
@@ -126,6 +130,7 @@ static void count_order(void *arg, const struct sk_journal_order *order)
     int *count = arg;
     MUST(sk_uuid_valid(id));
     MUST(user[0] == '\0' || sk_text_user(user));
+    MUST(user[0] == '\0' ? order->quantity == 0 : order->quantity >= 1 && order->quantity <= SK_QUANTITY_MAX);
     ++*count;
 }
 
@@ -152,6 +157,8 @@ static void read_as_entry(const struct sk_reply *element)
         MUST(sk_journal_parse(entry.orders, entry.orders_len, count_order, &seen) == entry.count);
     else if (entry.orders != NULL)
         MUST(sk_journal_parse_returns(entry.orders, entry.orders_len, count_order, &seen) == entry.count);
+    if (entry.orders != NULL && entry.move != NULL)
+        MUST(sk_text_user(entry.by) && sk_text_utf8(entry.why));
     MUST(entry.orders == NULL || (seen == entry.count && seen <= SK_JOURNAL_ORDERS_MAX));
 }
 

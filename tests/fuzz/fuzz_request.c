@@ -29,8 +29,8 @@
 #include "listener.h"
 #include "live.h"
 #include "log.h"
-#include "operate.h"
 #include "moves.h"
+#include "operate.h"
 #include "order_lookup.h"
 #include "purchase.h"
 #include "routes.h"
@@ -117,11 +117,13 @@ struct asked {
 static struct asked asked[ASKED_MAX];
 static size_t asked_count;
 
-// What a voucher of this number, modulo their number, brings.
-static const struct {
+struct scene {
     bool later;
     struct sk_outcome outcome;
-} scenes[] = {
+};
+
+// What a voucher of this number, modulo their number, brings.
+static const struct scene scenes[] = {
     {false, {.verdict = SK_VERDICT_SOLD_OUT}},
     {true, {.verdict = SK_VERDICT_PLACED, .order_id = ORDER_ID}},
     {true, {.verdict = SK_VERDICT_ACCEPTED, .order_id = ORDER_ID}},
@@ -138,7 +140,41 @@ static const struct {
     {true, {.verdict = SK_VERDICT_CREATED, .document = "{}"}},
 };
 
-// Which of them a purchase, an inquiry and an admin's call may bring.
+// The same where several units are asked for or an Idempotency-Key is sent.
+static const struct scene unit_scenes[] = {
+    {true, {.verdict = SK_VERDICT_NOT_ENOUGH, .left = 2}},
+    {true, {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = ORDER_ID, .repeats = true}},
+    {false, {.verdict = SK_VERDICT_INVALID, .left = 3}}, // past the limit
+    {false, {.verdict = SK_VERDICT_PAUSED}},
+    {true, {.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED, .order_id = ORDER_ID}},
+    {true, {.verdict = SK_VERDICT_ACCEPTED, .order_id = ORDER_ID}},
+};
+
+// The same for a move of an order, by its id's last digit.
+static const struct scene move_scenes[] = {
+    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}"}},
+    {true, {.verdict = SK_VERDICT_PENDING}},
+    {true, {.verdict = SK_VERDICT_WRONG_STATE, .status = "expired"}},
+    {false, {.verdict = SK_VERDICT_UNAVAILABLE}},
+    {true, {.verdict = SK_VERDICT_ALREADY_PAID}},
+    {true, {.verdict = SK_VERDICT_WRONG_AMOUNT}},
+    {true, {.verdict = SK_VERDICT_NOT_FOUND}},
+};
+
+// The same for an operator's call.
+static const struct scene operate_scenes[] = {
+    {true, {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 7}},
+    {true, {.verdict = SK_VERDICT_BELOW_SOLD, .left = 4}},
+    {true, {.verdict = SK_VERDICT_WRONG_STATE, .status = "closed"}},
+    {true, {.verdict = SK_VERDICT_VERSION_CHANGED}},
+    {false, {.verdict = SK_VERDICT_STARTED}},
+    {true, {.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED}},
+    {true, {.verdict = SK_VERDICT_LOADING}},
+};
+
+#define SCENE_OF(list, number) (&(list)[(uint64_t)(number) % (sizeof(list) / sizeof(list)[0])])
+
+// Which of the first ones a purchase, an inquiry and an admin's call may bring.
 enum { SCENES = sizeof scenes / sizeof scenes[0], PLACE_END = 11, INQUIRY_BEGIN = 3, INQUIRY_END = SCENES - 1 };
 
 // Whether one of the clients has sent it.
@@ -185,37 +221,38 @@ static void keep(uint64_t ticket, const struct sk_outcome *outcome)
     asked[asked_count++] = (struct asked){ticket, *outcome};
 }
 
-static void answer_with(size_t scene, uint64_t ticket)
+static void answer_with(const struct scene *scene, uint64_t ticket)
 {
-    if (scenes[scene].later)
-        keep(ticket, &scenes[scene].outcome);
+    if (scene->later)
+        keep(ticket, &scene->outcome);
     else
-        sk_routes_outcome(routes, ticket, &scenes[scene].outcome);
+        sk_routes_outcome(routes, ticket, &scene->outcome);
 }
 
 static void inquire(int64_t number, uint64_t ticket)
 {
-    answer_with((size_t)(INQUIRY_BEGIN + number % (INQUIRY_END - INQUIRY_BEGIN)), ticket);
+    answer_with(&scenes[INQUIRY_BEGIN + number % (INQUIRY_END - INQUIRY_BEGIN)], ticket);
 }
 
 static void administer(int64_t number, uint64_t ticket)
 {
     MUST(was_sent(ADMIN_TOKEN));
-    answer_with((size_t)(INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)), ticket);
+    answer_with(&scenes[INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)], ticket);
 }
 
 bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome)
 {
-    size_t scene = (size_t)(ask->voucher_id % PLACE_END);
+    bool plain = ask->quantity == 1 && ask->key == 0;
+    const struct scene *scene = plain ? &scenes[ask->voucher_id % PLACE_END] : SCENE_OF(unit_scenes, ask->voucher_id);
     (void)shop;
     must_be_a_voucher(ask->voucher_id);
     must_be_a_user(ask->user);
     MUST(ask->quantity >= 1 && ask->quantity <= SK_QUANTITY_MAX);
-    if (scenes[scene].later)
-        keep(ticket, &scenes[scene].outcome);
+    if (scene->later)
+        keep(ticket, &scene->outcome);
     else
-        *outcome = scenes[scene].outcome;
-    return scenes[scene].later;
+        *outcome = scene->outcome;
+    return scene->later;
 }
 
 struct sk_control *sk_shop_control(struct sk_shop *shop)
@@ -235,7 +272,8 @@ void sk_order_lookup(struct sk_control *control, const char *order_id, const cha
 {
     (void)control;
     MUST(sk_uuid_valid(order_id));
-    MUST(was_sent(order_id));
+    // Of a repeated purchase the order is the one that its key has made.
+    MUST(was_sent(order_id) || (strcmp(order_id, ORDER_ID) == 0 && was_sent("POST")));
     if (user[0] == '\0')
         MUST(was_sent(ADMIN_TOKEN) || was_sent(READER_TOKEN));
     else
@@ -325,7 +363,8 @@ static void operate(const struct sk_operation *operation, uint64_t ticket)
     must_be_a_voucher(operation->voucher_id);
     MUST(operation->key == NULL || (strlen(operation->key) >= 1 && strlen(operation->key) <= 255));
     MUST(operation->by[0] != '\0' && operation->if_match >= 0);
-    administer(operation->voucher_id, ticket);
+    MUST(was_sent(ADMIN_TOKEN));
+    answer_with(SCENE_OF(operate_scenes, operation->voucher_id), ticket);
 }
 
 void sk_operate_change(struct sk_control *control, const struct sk_operation *operation, const struct sk_terms *terms,
@@ -388,7 +427,7 @@ void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_
 static void move(const char *order_id, uint64_t ticket)
 {
     MUST(sk_uuid_valid(order_id) && was_sent(order_id));
-    inquire(order_id[SK_UUID_CHARS - 1], ticket);
+    answer_with(SCENE_OF(move_scenes, order_id[SK_UUID_CHARS - 1]), ticket);
 }
 
 void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)

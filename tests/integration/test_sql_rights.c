@@ -161,7 +161,8 @@ START_TEST(other_roles_may_do_nothing_at_all)
         // Whatever reads or writes a table; what only computes is everybody's.
         "(SELECT count(*) > 0 FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
         " AND has_function_privilege('stranger', oid, 'EXECUTE') AND proname NOT IN ('slot_of', 'segment_tag',"
-        " 'rfc3339', 'unix_ms', 'expires_at', 'journal_number', 'operation_request', 'order_json', 'order_details_json', 'voucher_json', 'dead_letter_json',"
+        " 'rfc3339', 'unix_ms', 'expires_at', 'journal_number', 'operation_request', 'order_json', "
+        "'order_details_json', 'voucher_json', 'dead_letter_json',"
         " 'number_voucher_change', 'uuid_at'))",
         "has_table_privilege('stranger', 'order_event', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'admin_event', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",

@@ -186,6 +186,47 @@ START_TEST(an_entry_names_its_holder)
 }
 END_TEST
 
+// Of orders that end. What PostgreSQL would refuse cannot be read, so that it becomes a dead letter: written again and
+// again it would keep the voucher closed.
+START_TEST(an_entry_of_returns_says_which_move_by_whom_and_why)
+{
+    static const struct {
+        const char *ids, *move, *by, *why;
+        int count; // 0: it cannot be read
+    } rows[] = {
+        {A, "cancelled", "user", "", 1},
+        {A "," B, "expired", "expiry", "", 2},
+        {A, "refunded", "Ann.1", "zu sp\xc3\xa4t", 1},
+        {A, "refunded-kept", "ann", "\xe5\x9d\x8f \xf0\x9f\x93\xa6\n", 1},
+        {A, "paid", "user", "", 0},
+        {A, "", "user", "", 0},
+        {A " u", "expired", "expiry", "", 0},
+        {A, "expired", "", "", 0},
+        {A, "expired", "\xff", "", 0},
+        {A, "expired", "a b", "", 0},
+        {A, "refunded", "ann", "\xff", 0},
+        {A, "refunded", "ann", "cut \xe5\x9d", 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct sk_reply fields[] = {TEXT("epoch"), TEXT("7"),          TEXT("returns"), TEXT(rows[i].ids),
+                                          TEXT("move"),  TEXT(rows[i].move), TEXT("by"),      TEXT(rows[i].by),
+                                          TEXT("why"),   TEXT(rows[i].why),  TEXT("session"), TEXT(B)};
+        const struct sk_reply list = LIST_OF(fields);
+        const struct sk_reply items[] = {TEXT("10-1"), list};
+        const struct sk_reply element = LIST_OF(items);
+        struct sk_journal_entry entry;
+        ck_assert(sk_journal_read(&element, &entry));
+        ck_assert_msg((entry.orders != NULL) == (rows[i].count > 0), "row %zu", i);
+        if (rows[i].count == 0)
+            continue;
+        ck_assert_int_eq(entry.count, rows[i].count);
+        ck_assert_str_eq(entry.move, rows[i].move);
+        ck_assert_str_eq(entry.by, rows[i].by);
+        ck_assert_str_eq(entry.why, rows[i].why);
+    }
+}
+END_TEST
+
 static void teardown(void)
 {
     fake_stores_forget();
@@ -201,6 +242,7 @@ int main(void)
     tcase_add_test(tcase, anything_else_is_refused);
     tcase_add_test(tcase, truncated_entries_are_refused);
     tcase_add_test(tcase, an_entry_names_its_holder);
+    tcase_add_test(tcase, an_entry_of_returns_says_which_move_by_whom_and_why);
     tcase_add_test(tcase, a_flipped_byte_never_makes_more_of_an_entry);
     return harness_main(tcase, CK_FORK);
 }

@@ -421,13 +421,13 @@ END_TEST
 
 // ---- an order that PostgreSQL does not know ----
 
-static const rows_t account_rows[] = {{"0", "7", "3", "10", "5", "5", "2"}};
+static const rows_t account_rows[] = {{"0", "7", "3", "10", "5", "5", "2", "9", "open", "1000", "2000"}};
 static const struct sk_rows accounts = {1, account_rows};
 
 static void look(const char *id, int64_t journal, const char *state)
 {
-    const struct sk_reply items[] = {TEXT(state),   TEXT("3"), TEXT("10-5"),    TEXT("5"),
-                                     TEXT("run-1"), NUMBER(2), NUMBER(journal), TEXT(id)};
+    const struct sk_reply items[] = {TEXT(state),     TEXT("3"), TEXT("10-5"), TEXT("5"),    TEXT("run-1"), NUMBER(2),
+                                     NUMBER(journal), TEXT(id),  TEXT("9"),    TEXT("1000"), TEXT("2000")};
     const struct sk_reply reply = LIST_OF(items);
     ck_assert_int_eq(fake_redis.asked[fake_redis.answered].what, SK_SCRIPT_LOOK_AT_VOUCHER);
     redis_answers(&reply);

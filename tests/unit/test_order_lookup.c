@@ -133,8 +133,9 @@ END_TEST
 START_TEST(who_may_see_all_is_shown_all)
 {
     for (int64_t journal = 0; journal < 2; journal++) {
-        const struct sk_reply items[] = {TEXT("open"),  TEXT("3"), TEXT("10-5"),    TEXT("5"),
-                                         TEXT("run-1"), NUMBER(2), NUMBER(journal), TEXT("")};
+        const struct sk_reply items[] = {TEXT("open"),  TEXT("3"),    TEXT("10-5"),    TEXT("5"),
+                                         TEXT("run-1"), NUMBER(2),    NUMBER(journal), TEXT(""),
+                                         TEXT("9"),     TEXT("1000"), TEXT("2000")};
         const struct sk_reply reply = LIST_OF(items);
         sk_order_lookup(&control, order, "", 1);
         const struct asked *asked = the_statement(SK_STATEMENT_FIND_ANY_ORDER);

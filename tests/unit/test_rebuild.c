@@ -160,10 +160,10 @@ enum { STEPS_MAX = 24 };
         READ_JOURNAL, .reply = EMPTY_LIST \
     }
 #define ENTRY(id, ...) REPLY_ITEMS(TEXT(id), REPLY_ITEMS(__VA_ARGS__))
-#define PLACE(id, user)                                                                                    \
-    {                                                                                                      \
+#define PLACE(id, user)                                                                                              \
+    {                                                                                                                \
         "ask-pg place_orders " SLOT " 7 4 {" id "} {\"" user "\"} null null null", .rows = ROWS(1, {"1", "placed"}), \
-                                                                         .flags = ONE_ROW | MAY_BE_REFUSED \
+                                                                                   .flags = ONE_ROW | MAY_BE_REFUSED \
     }
 #define REMOVE(id)                                           \
     {                                                        \

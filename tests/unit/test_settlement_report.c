@@ -37,9 +37,10 @@ static void ask(int64_t voucher, uint64_t ticket)
     sk_settlement_report(&control, voucher, SK_REPORT_JSON, ticket);
 }
 
-#define LOOK(state, last, stock, run, buyers, journal)                        \
-    redis_answers(&(const struct sk_reply)LIST_OF(((const struct sk_reply[]){ \
-        TEXT(state), TEXT("3"), TEXT(last), TEXT(stock), TEXT(run), NUMBER(buyers), NUMBER(journal), TEXT("")})))
+#define LOOK(state, last, stock, run, buyers, journal)                                                         \
+    redis_answers(&(const struct sk_reply)LIST_OF(                                                             \
+        ((const struct sk_reply[]){TEXT(state), TEXT("3"), TEXT(last), TEXT(stock), TEXT(run), NUMBER(buyers), \
+                                   NUMBER(journal), TEXT(""), TEXT("1"), TEXT("4000"), TEXT("5000")})))
 
 static void a_look(void)
 {

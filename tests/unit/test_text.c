@@ -121,6 +121,49 @@ START_TEST(numbers_end_at_their_bound_and_never_overflow)
 }
 END_TEST
 
+// ---- text ----
+
+START_TEST(text_is_utf8)
+{
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {
+        {"", true},
+        {"\x01 a~\x7f\n", true},
+        {"\xc2\x80", true},
+        {"\xdf\xbf", true},
+        {"\xe0\xa0\x80", true},
+        {"\xed\x9f\xbf", true},
+        {"\xef\xbf\xbf", true},
+        {"\xf0\x90\x80\x80", true},
+        {"\xf4\x8f\xbf\xbf", true},
+        {"\xe5\x9d\x8fx\xc3\xa4", true},
+        {"\x80", false},
+        {"\xbf", false},
+        {"\xc0\x80", false}, // overlong
+        {"\xc1\xbf", false},
+        {"\xe0\x9f\xbf", false},
+        {"\xf0\x8f\xbf\xbf", false},
+        {"\xed\xa0\x80", false}, // a surrogate
+        {"\xed\xbf\xbf", false},
+        {"\xf4\x90\x80\x80", false}, // past the last character
+        {"\xf5\x80\x80\x80", false},
+        {"\xff", false},
+        {"\xc3", false}, // cut
+        {"\xe5\x9d", false},
+        {"\xf0\x9f\x93", false},
+        {"\xc3x", false},
+        {"\xe5\x9dx", false},
+        {"\xe5x\x8f", false},
+        {"\xf0\x9f\x93x", false},
+        {"\xc3\xc3\xa4", false},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        ck_assert_msg(sk_text_utf8(rows[i].text) == rows[i].good, "row %zu", i);
+}
+END_TEST
+
 // ---- users ----
 
 START_TEST(users_are_1_to_64_harmless_characters)
@@ -266,6 +309,7 @@ int main(void)
     tcase_add_test(tcase, voucher_ids_are_numbers_from_1_to_the_largest);
     tcase_add_test(tcase, anything_else_is_no_voucher_id);
     tcase_add_test(tcase, numbers_end_at_their_bound_and_never_overflow);
+    tcase_add_test(tcase, text_is_utf8);
     tcase_add_test(tcase, users_are_1_to_64_harmless_characters);
     tcase_add_test(tcase, times_are_read_with_any_offset);
     tcase_add_test(tcase, leap_days_exist_in_leap_years_only);
