@@ -172,7 +172,7 @@ static void must_ask(const char *question)
 // All `n` orders of the call have ended: of user-1, user-2 ...
 static void all_returned(size_t n)
 {
-    static char numbers[SK_RETURNS_MAX][8], users[SK_RETURNS_MAX][16];
+    static char numbers[SK_RETURNS_MAX][24], users[SK_RETURNS_MAX][32];
     static const char *cells[SK_RETURNS_MAX][ROW_COLUMNS];
     for (size_t i = 0; i < n; i++) {
         (void)snprintf(numbers[i], sizeof numbers[i], "%zu", i + 1);
