@@ -46,6 +46,34 @@ bool sk_text_user(const char *text)
     return n > 0;
 }
 
+bool sk_text_utf8(const char *text)
+{
+    // Of a sequence's first byte: how many follow, and where the next one begins and ends.
+    static const struct {
+        unsigned char from, to, more, least, most;
+    } forms[] = {{0x01, 0x7f, 0, 0, 0},       {0xc2, 0xdf, 1, 0x80, 0xbf}, {0xe0, 0xe0, 2, 0xa0, 0xbf},
+                 {0xe1, 0xec, 2, 0x80, 0xbf}, {0xed, 0xed, 2, 0x80, 0x9f}, {0xee, 0xef, 2, 0x80, 0xbf},
+                 {0xf0, 0xf0, 3, 0x90, 0xbf}, {0xf1, 0xf3, 3, 0x80, 0xbf}, {0xf4, 0xf4, 3, 0x80, 0x8f}};
+    const size_t count = sizeof forms / sizeof forms[0];
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at != '\0') {
+        size_t form = 0;
+        while (form < count && (*at < forms[form].from || *at > forms[form].to))
+            form++;
+        if (form == count)
+            return false;
+        unsigned char least = forms[form].least, most = forms[form].most;
+        at++;
+        for (int more = forms[form].more; more > 0; more--, at++) {
+            if (*at < least || *at > most)
+                return false;
+            least = 0x80;
+            most = 0xbf;
+        }
+    }
+    return true;
+}
+
 static bool text_digits(const char **at, int n, int least, int most, int *value)
 {
     int v = 0;

@@ -790,16 +790,6 @@ START_TEST(a_recovered_entry_of_an_older_epoch_is_suspect)
 }
 END_TEST
 
-START_TEST(an_entry_that_is_too_large_is_not_recovered)
-{
-    struct sk_journal_entry large = found;
-    large.count = SK_RETURNS_MAX + 1;
-    ck_assert(!sk_returns_recover(returns, segment, &large));
-    ck_assert_int_eq(recoveries, 0);
-    ck_assert(nothing_is_under_way());
-}
-END_TEST
-
 // ---- memory ----
 
 // One order's way, answered as far as it goes.
@@ -981,7 +971,6 @@ int main(void)
     tcase_add_test(tcase, a_recovered_entry_keeps_its_words);
     tcase_add_loop_test(tcase, a_recovered_entry_is_written_until_it_is_answered, 0, FAILURES);
     tcase_add_test(tcase, a_recovered_entry_of_an_older_epoch_is_suspect);
-    tcase_add_test(tcase, an_entry_that_is_too_large_is_not_recovered);
     tcase_add_test(tcase, short_memory_loses_no_entry);
     tcase_add_test(tcase, short_memory_leaves_an_entry_to_a_later_sweep);
     tcase_add_test(tcase, several_need_memory);
