@@ -46,29 +46,25 @@ bool sk_text_user(const char *text)
     return n > 0;
 }
 
-// How many bytes a character has that begins like this, and from where to where the second one may be; 0: none does.
-static int text_utf8_head(unsigned char head, unsigned char *least, unsigned char *most)
-{
-    *least = head == 0xe0 ? 0xa0 : head == 0xf0 ? 0x90 : 0x80;
-    *most = head == 0xed ? 0x9f : head == 0xf4 ? 0x8f : 0xbf;
-    if (head < 0x80)
-        return 1;
-    if (head >= 0xc2 && head <= 0xdf)
-        return 2;
-    if (head >= 0xe0 && head <= 0xef)
-        return 3;
-    return head >= 0xf0 && head <= 0xf4 ? 4 : 0;
-}
-
 bool sk_text_utf8(const char *text)
 {
+    // Of a sequence's first byte: how many follow, and where the next one begins and ends.
+    static const struct {
+        unsigned char from, to, more, least, most;
+    } forms[] = {{0x01, 0x7f, 0, 0, 0},       {0xc2, 0xdf, 1, 0x80, 0xbf}, {0xe0, 0xe0, 2, 0xa0, 0xbf},
+                 {0xe1, 0xec, 2, 0x80, 0xbf}, {0xed, 0xed, 2, 0x80, 0x9f}, {0xee, 0xef, 2, 0x80, 0xbf},
+                 {0xf0, 0xf0, 3, 0x90, 0xbf}, {0xf1, 0xf3, 3, 0x80, 0xbf}, {0xf4, 0xf4, 3, 0x80, 0x8f}};
+    const size_t count = sizeof forms / sizeof forms[0];
     const unsigned char *at = (const unsigned char *)text;
     while (*at != '\0') {
-        unsigned char least, most;
-        int n = text_utf8_head(*at++, &least, &most);
-        if (n == 0)
+        size_t form = 0;
+        while (form < count && (*at < forms[form].from || *at > forms[form].to))
+            form++;
+        if (form == count)
             return false;
-        for (int i = 1; i < n; i++, at++) {
+        unsigned char least = forms[form].least, most = forms[form].most;
+        at++;
+        for (int more = forms[form].more; more > 0; more--, at++) {
             if (*at < least || *at > most)
                 return false;
             least = 0x80;

@@ -21,7 +21,7 @@ bool sk_text_voucher_id(const char *text, int64_t *id);
 // A user id: 1 to 64 of [A-Za-z0-9_.-].
 bool sk_text_user(const char *text);
 
-// Whether PostgreSQL takes it as text: UTF-8 without overlong forms and surrogates.
+// UTF-8 as PostgreSQL takes it: no overlong form, no surrogate, nothing past U+10FFFF.
 bool sk_text_utf8(const char *text);
 
 // A time stamp of RFC 3339, with any offset, to Unix ms. Fractions beyond ms are dropped; leap seconds

@@ -1,9 +1,9 @@
 // A run walks along one segment's orders and ends what is due, a batch at a time:
 //
-//   LOCKING -> CLOCK -> LOOKING -> RETURNING -> PACING -> LOOKING ... -> ended
+//   LOCKING -> CLOCK -> LOOKING -> PACING -> RETURNING -> PACING -> LOOKING ... -> ended
 //
 // It is paced, for all runs of the reactor together, so that buyers do not feel a million orders that are due at once:
-// a batch holds the segment's row for a few ms.
+// a batch holds the segment's row for a few ms. A run that has found some waits for its turn.
 #include "expiry.h"
 
 #include <inttypes.h>
@@ -38,6 +38,8 @@ struct expiry_run {
     uint64_t next_ms;        // when the next order is due, as far as this walk has seen, by our clock
     char from[SK_UUID_SIZE]; // empty: the walk begins
     bool goes_on;
+    uint64_t turn;                                      // PACING: the lowest is next
+    char due[SK_RETURNS_MAX * (SK_UUID_CHARS + 1) + 1]; // found, and to be ended: "id,id,..."
 };
 
 struct sk_expiry {
@@ -46,9 +48,10 @@ struct sk_expiry {
     struct sk_timer *timer; // owned
     struct expiry_run *runs;
     unsigned run_count;
-    size_t budget; // orders that may be ended in this tick
-    size_t at;     // in the catalogue: the first voucher of the next tick
-    bool apart;    // the clocks are
+    int budget;     // orders that may be ended in this tick; below 0: so many more were
+    uint64_t turns; // so many have waited for one
+    size_t at;      // in the catalogue: the first voucher of the next tick
+    bool apart;     // the clocks are
     bool stopped;
 };
 
@@ -59,7 +62,9 @@ static void expiry_ask_clock(struct expiry_run *run);
 static void expiry_on_clock(void *arg, const struct sk_reply *reply);
 static void expiry_look(struct expiry_run *run);
 static void expiry_on_due(void *arg, const struct sk_result *result);
+static void expiry_return(struct expiry_run *run);
 static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended);
+static void expiry_pace(struct expiry_run *run);
 static void expiry_go_on(struct expiry_run *run);
 static void expiry_end(struct expiry_run *run, uint64_t next_ms);
 
@@ -68,9 +73,9 @@ static void expiry_move(struct expiry_run *run, enum expiry_state state)
     static const bool allowed[EXPIRY_STATES][EXPIRY_STATES] = {
         [EXPIRY_LOCKING] = {[EXPIRY_CLOCK] = true},
         [EXPIRY_CLOCK] = {[EXPIRY_LOOKING] = true},
-        [EXPIRY_LOOKING] = {[EXPIRY_RETURNING] = true, [EXPIRY_PACING] = true},
+        [EXPIRY_LOOKING] = {[EXPIRY_PACING] = true},
         [EXPIRY_RETURNING] = {[EXPIRY_PACING] = true},
-        [EXPIRY_PACING] = {[EXPIRY_LOOKING] = true},
+        [EXPIRY_PACING] = {[EXPIRY_RETURNING] = true, [EXPIRY_LOOKING] = true},
     };
     SK_ASSERT(allowed[run->state][state]);
     run->state = state;
@@ -137,16 +142,24 @@ static void expiry_start_due(struct sk_expiry *expiry)
     }
 }
 
+// NULL: none waits.
+static struct expiry_run *expiry_longest_waiting(const struct sk_expiry *expiry)
+{
+    struct expiry_run *longest = NULL;
+    for (struct expiry_run *run = expiry->runs; run != NULL; run = run->next) {
+        if (run->state == EXPIRY_PACING && (longest == NULL || run->turn < longest->turn))
+            longest = run;
+    }
+    return longest;
+}
+
 static void expiry_on_tick(void *arg)
 {
     struct sk_expiry *expiry = arg;
     const struct sk_sale *sale = expiry->sale;
-    expiry->budget = PACE;
-    for (struct expiry_run *run = expiry->runs, *next; run != NULL; run = next) {
-        next = run->next;
-        if (run->state == EXPIRY_PACING)
-            expiry_go_on(run);
-    }
+    expiry->budget = expiry->budget < 0 ? expiry->budget + PACE : PACE;
+    for (struct expiry_run *run; expiry->budget > 0 && (run = expiry_longest_waiting(expiry)) != NULL;)
+        expiry_go_on(run);
     if (!expiry->stopped && sk_session_held(sale->session) && sk_pg_ready(sale->ask_pg) && sk_redis_ready(sale->redis))
         expiry_start_due(expiry);
 }
@@ -240,7 +253,6 @@ static void expiry_on_due(void *arg, const struct sk_result *result)
 {
     struct expiry_run *run = arg;
     struct sk_expiry *expiry = run->expiry;
-    char ids[SK_RETURNS_MAX * (SK_UUID_CHARS + 1) + 1];
     const struct sk_rows *rows = result->rows;
     if (rows == NULL || sk_rows_count(rows) != 1) {
         expiry_fail(run);
@@ -261,20 +273,20 @@ static void expiry_on_due(void *arg, const struct sk_result *result)
     memcpy(run->from, walked_to == NULL ? "" : walked_to, walked_to == NULL ? 1 : SK_UUID_SIZE);
     const char *due = sk_rows_text(rows, 0, COLUMN_DUE); // {id,id,...}
     size_t len = strlen(due);
-    SK_ASSERT(len >= 2 && len - 2 < sizeof ids);
-    memcpy(ids, due + 1, len - 2);
-    ids[len - 2] = '\0';
-    if (ids[0] == '\0') {
-        expiry_move(run, EXPIRY_PACING);
-        expiry_go_on(run);
-        return;
-    }
+    SK_ASSERT(len >= 2 && len - 2 < sizeof run->due);
+    memcpy(run->due, due + 1, len - 2);
+    run->due[len - 2] = '\0';
+    expiry_pace(run);
+}
+
+static void expiry_return(struct expiry_run *run)
+{
+    struct sk_expiry *expiry = run->expiry;
     SK_FAILPOINT("expiry.found");
-    size_t count = (len - 1) / (SK_UUID_CHARS + 1);
-    expiry->budget -= count < expiry->budget ? count : expiry->budget;
+    expiry->budget -= (int)((strlen(run->due) + 1) / (SK_UUID_CHARS + 1));
     expiry_move(run, EXPIRY_RETURNING);
-    if (sk_return_orders(expiry->returns, run->segment, ids, SK_RETURN_EXPIRED, "expiry", expiry_on_returned, run) !=
-        SK_OK)
+    if (sk_return_orders(expiry->returns, run->segment, run->due, SK_RETURN_EXPIRED, "expiry", expiry_on_returned,
+                         run) != SK_OK)
         expiry_fail(run);
 }
 
@@ -286,17 +298,27 @@ static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended)
         expiry_fail(run);
         return;
     }
-    expiry_move(run, EXPIRY_PACING);
-    expiry_go_on(run);
+    run->due[0] = '\0';
+    expiry_pace(run);
 }
 
-// The next part of the walk, or the end of it. What was found there was due, so the walk is made again soon: more may
-// have become due meanwhile.
+static void expiry_pace(struct expiry_run *run)
+{
+    expiry_move(run, EXPIRY_PACING);
+    run->turn = ++run->expiry->turns;
+    if (run->expiry->budget > 0)
+        expiry_go_on(run);
+}
+
+// The run's turn: what was found, then the next part of the walk, or the end of it. What was found there was due, so
+// the walk is made again soon: more may have become due meanwhile.
 static void expiry_go_on(struct expiry_run *run)
 {
     struct sk_expiry *expiry = run->expiry;
-    if (expiry->budget == 0)
+    if (run->due[0] != '\0' && !expiry->stopped) {
+        expiry_return(run);
         return;
+    }
     if (run->goes_on && !expiry->stopped) {
         expiry_look(run);
         return;

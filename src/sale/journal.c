@@ -141,7 +141,7 @@ static bool journal_read_text(const struct sk_reply *fields, const char *name, s
 {
     size_t len = 0;
     *text = sk_reply_text(journal_field(fields, name), &len);
-    return *text != NULL && len <= most && strlen(*text) == len;
+    return *text != NULL && len <= most && strlen(*text) == len && sk_text_utf8(*text);
 }
 
 static bool journal_read_move(const struct sk_reply *fields, struct sk_journal_entry *entry)
@@ -149,8 +149,7 @@ static bool journal_read_move(const struct sk_reply *fields, struct sk_journal_e
     static const char *const moves[] = {"cancelled", "expired", "refunded", "refunded-kept"};
     if (!journal_read_text(fields, "move", SK_JOURNAL_BY_MAX, &entry->move) ||
         !journal_read_text(fields, "by", SK_JOURNAL_BY_MAX, &entry->by) ||
-        !journal_read_text(fields, "why", SK_JOURNAL_WHY_MAX, &entry->why) || !sk_text_user(entry->by) ||
-        !sk_text_utf8(entry->why))
+        !journal_read_text(fields, "why", SK_JOURNAL_WHY_MAX, &entry->why) || !sk_text_user(entry->by))
         return false;
     for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) {
         if (strcmp(entry->move, moves[i]) == 0)
@@ -177,7 +176,7 @@ bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *en
         entry->count = sk_journal_parse(orders, entry->orders_len, NULL, NULL);
     else if (journal_read_move(fields, entry))
         entry->count = sk_journal_parse_returns(orders, entry->orders_len, NULL, NULL);
-    if (entry->count > SK_JOURNAL_ORDERS_MAX)
+    if (entry->count > (returns != NULL ? SK_JOURNAL_RETURNS_MAX : SK_JOURNAL_ORDERS_MAX))
         entry->count = -1;
     if (entry->count > 0)
         entry->orders = orders;

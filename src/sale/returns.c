@@ -188,8 +188,7 @@ enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_segment *s
 
 bool sk_returns_recover(struct sk_returns *returns, struct sk_segment *segment, const struct sk_journal_entry *found)
 {
-    if (found->count > SK_RETURNS_MAX)
-        return false;
+    SK_ASSERT(found->count > 0 && found->count <= SK_RETURNS_MAX);
     struct returns_call *call = returns_add_call(returns, segment, found->move, found->by, found->why);
     if (call == NULL)
         return false;

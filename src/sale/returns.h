@@ -29,8 +29,8 @@ enum sk_return_end {
     SK_RETURN_UNAVAILABLE,   // a store is away; it may still be carried out
 };
 
-// Most orders in one entry: as many as hold the segment's row for a few ms.
-enum { SK_RETURNS_MAX = 128 };
+// Most orders in one entry.
+enum { SK_RETURNS_MAX = SK_JOURNAL_RETURNS_MAX };
 
 // Runs once, later.
 typedef void sk_return_cb(void *arg, enum sk_return_end end);

@@ -25,6 +25,8 @@ static struct told {
     enum sk_verdict verdict;
     char order_id[SK_UUID_SIZE];
     uint64_t retry_after_ms;
+    int64_t left;
+    bool repeats;
 } told[TOLD_MAX];
 static size_t told_count;
 
@@ -33,7 +35,11 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
     (void)arg;
     ck_assert_uint_lt(told_count, TOLD_MAX);
     struct told *one = &told[told_count++];
-    *one = (struct told){.ticket = ticket, .verdict = outcome->verdict, .retry_after_ms = outcome->retry_after_ms};
+    *one = (struct told){.ticket = ticket,
+                         .verdict = outcome->verdict,
+                         .retry_after_ms = outcome->retry_after_ms,
+                         .left = outcome->left,
+                         .repeats = outcome->repeats};
     if (outcome->order_id != NULL)
         (void)snprintf(one->order_id, sizeof one->order_id, "%s", outcome->order_id);
 }
@@ -493,6 +499,164 @@ START_TEST(a_unit_that_sells_in_a_moment_is_sold_out_and_not_remembered)
 }
 END_TEST
 
+// ---- quantity and Idempotency-Key ----
+
+// One request more, of user-<ticket>.
+static void request_of(uint64_t ticket, unsigned quantity, uint64_t key)
+{
+    request(1, ticket, 1);
+    voucher(1)->asking.orders.tail->quantity = (uint16_t)quantity;
+    voucher(1)->asking.orders.tail->key = key;
+}
+
+START_TEST(quantity_and_key_are_asked_with_all_or_none)
+{
+    request(1, 1, 3);
+    sk_batcher_flush(batcher);
+    ck_assert_str_eq(fake_redis.asked[0].argv[10], "-");
+    redis_answers(NULL);
+    request_of(4, 1, 0);
+    request_of(5, 3, 0);
+    request_of(6, 1, 0xabc);
+    request_of(7, 1000, UINT64_MAX);
+    sk_batcher_flush(batcher);
+    ck_assert_str_eq(fake_redis.asked[1].argv[10], "1,3,1 0000000000000abc,1000 ffffffffffffffff");
+    ck_assert_int_eq(fake_redis.asked[1].argc, 11 + 2 * 4);
+    redis_answers(NULL);
+    request_of(8, 1, 1); // a key alone is no plain order either
+    sk_batcher_flush(batcher);
+    ck_assert_str_eq(fake_redis.asked[2].argv[10], "1 0000000000000001");
+    redis_answers(NULL);
+    ck_assert_uint_eq(told_count, 8);
+}
+END_TEST
+
+#define FIRST  "018bcfe5-6800-7000-8000-000000000001"
+#define SECOND "018bcfe5-6800-7000-8000-000000000002"
+
+static const struct {
+    const char *letter;
+    struct sk_reply more;
+    enum sk_verdict verdict;
+    const char *order_id;
+    int64_t left;
+    bool repeats;
+} letters[] = {
+    {"m", NUMBER(2), SK_VERDICT_NOT_ENOUGH, "", 2, false},
+    {"m", TEXT("99999"), SK_VERDICT_NOT_ENOUGH, "", 99999, false},
+    {"k", TEXT(FIRST), SK_VERDICT_ALREADY_ORDERED, FIRST, 0, true},
+    {"d", TEXT(FIRST), SK_VERDICT_PLACED, FIRST, 0, false},
+    {"q", TEXT(FIRST), SK_VERDICT_IDEMPOTENCY_KEY_REUSED, "", 0, false},
+    {"a", TEXT(FIRST), SK_VERDICT_ALREADY_ORDERED, FIRST, 0, false},
+    // The order is there, and what it is cannot be said.
+    {"k", TEXT("no id"), SK_VERDICT_UNAVAILABLE, "", 0, false},
+    {"d", TEXT("no id"), SK_VERDICT_UNAVAILABLE, "", 0, false},
+    {"q", TEXT("no id"), SK_VERDICT_UNAVAILABLE, "", 0, false},
+};
+enum { LETTERS = sizeof letters / sizeof letters[0] };
+
+START_TEST(each_letter_with_more_is_told_with_it)
+{
+    request_of(1, 3, 7);
+    sk_batcher_flush(batcher);
+    ANSWER(letters[_i].letter, letters[_i].more);
+    must_be_told(0, 1, letters[_i].verdict);
+    ck_assert_str_eq(told[0].order_id, letters[_i].order_id);
+    ck_assert_int_eq(told[0].left, letters[_i].left);
+    if (letters[_i].verdict == SK_VERDICT_ALREADY_ORDERED)
+        ck_assert_int_eq(told[0].repeats, letters[_i].repeats);
+    ck_assert_uint_eq(told_count, 1);
+    ck_assert_uint_eq(voucher(1)->gate.mark.until_ms, 0); // none of it is a refusal of others
+}
+END_TEST
+
+START_TEST(what_belongs_to_letters_comes_in_their_order)
+{
+    request(1, 1, 5);
+    sk_batcher_flush(batcher);
+    ANSWER("mkpma", NUMBER(4), TEXT(FIRST), NUMBER(3), TEXT(SECOND));
+    ck_assert_int_eq(told[0].left, 4);
+    ck_assert_str_eq(told[1].order_id, FIRST);
+    ck_assert(told[1].repeats);
+    must_be_told(2, 3, SK_VERDICT_ACCEPTED);
+    ck_assert_int_eq(told[3].left, 3);
+    ck_assert_str_eq(told[4].order_id, SECOND);
+    ck_assert(!told[4].repeats);
+}
+END_TEST
+
+static const struct {
+    const char *letters;
+    struct sk_reply more[2];
+    size_t count;
+} shapes[] = {
+    {"m", {NIL}, 0},
+    {"m", {NIL}, 1},
+    {"m", {TEXT(FIRST)}, 1},
+    {"m", {NUMBER(-1)}, 1},
+    {"m", {NUMBER(1000000000000000)}, 1},
+    {"m", {NUMBER(1), NUMBER(1)}, 2},
+    {"k", {NIL}, 0},
+    {"k", {NIL}, 1},
+    {"k", {NUMBER(1)}, 1},
+    {"d", {NIL}, 0},
+    {"q", {NIL}, 0},
+    {"u", {TEXT(FIRST)}, 1},
+    {"r", {TEXT(FIRST)}, 1},
+    {"M", {NUMBER(1)}, 1},
+};
+
+START_TEST(letters_without_what_belongs_to_them_are_no_answer)
+{
+    struct sk_reply items[9] = {
+        TEXT("ok"), NUMBER(5000), NUMBER(4000), TEXT("7"), TEXT("10-1"), TEXT("10-1"), TEXT(shapes[_i].letters)};
+    struct sk_reply reply = {.kind = REPLY_LIST, .count = 7 + shapes[_i].count, .items = items};
+    memcpy(items + 7, shapes[_i].more, sizeof shapes[_i].more);
+    request(1, 1, 1);
+    sk_batcher_flush(batcher);
+    redis_answers(&reply);
+    all_must_be_told(1, 1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+// A pause is remembered, as a sell-out is.
+START_TEST(a_paused_voucher_refuses_from_memory)
+{
+    config.sold_out_mark_ms = 60000;
+    request(1, 1, 2);
+    sk_batcher_flush(batcher);
+    ANSWER("uu");
+    all_must_be_told(1, 2, SK_VERDICT_PAUSED);
+    ck_assert_int_eq(voucher(1)->gate.mark.verdict, SK_VERDICT_PAUSED);
+    ck_assert_uint_ne(voucher(1)->gate.mark.until_ms, 0);
+    while (fake_redis.answered < fake_redis.count) // the reading of the buyers
+        redis_answers(NULL);
+}
+END_TEST
+
+// Who asks for fewer may still get them.
+START_TEST(too_few_units_are_not_remembered)
+{
+    config.sold_out_mark_ms = 60000;
+    request_of(1, 3, 0);
+    sk_batcher_flush(batcher);
+    ANSWER("m", NUMBER(2));
+    ck_assert_uint_eq(voucher(1)->gate.mark.until_ms, 0);
+    ck_assert_uint_eq(fake_redis.count, 1);
+}
+END_TEST
+
+START_TEST(winners_keep_quantity_and_key)
+{
+    request_of(1, 3, 0xabc);
+    sk_batcher_flush(batcher);
+    ANSWER("p");
+    ck_assert_uint_eq(granted[0]->quantity, 3);
+    ck_assert_uint_eq(granted[0]->key, 0xabc);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_GRANTED), 1); // orders, not units
+}
+END_TEST
+
 // ---- closing ----
 
 START_TEST(closing_answers_those_that_still_wait)
@@ -576,6 +740,13 @@ int main(void)
     tcase_add_test(tcase, damage_is_503_and_rebuilt);
     tcase_add_test(tcase, a_journal_id_out_of_range_stops_no_order);
     tcase_add_test(tcase, a_unit_that_sells_in_a_moment_is_sold_out_and_not_remembered);
+    tcase_add_test(tcase, quantity_and_key_are_asked_with_all_or_none);
+    tcase_add_loop_test(tcase, each_letter_with_more_is_told_with_it, 0, LETTERS);
+    tcase_add_test(tcase, what_belongs_to_letters_comes_in_their_order);
+    tcase_add_loop_test(tcase, letters_without_what_belongs_to_them_are_no_answer, 0, sizeof shapes / sizeof shapes[0]);
+    tcase_add_test(tcase, a_paused_voucher_refuses_from_memory);
+    tcase_add_test(tcase, too_few_units_are_not_remembered);
+    tcase_add_test(tcase, winners_keep_quantity_and_key);
     tcase_add_test(tcase, closing_answers_those_that_still_wait);
     tcase_add_test(tcase, purchases_wait_for_the_session_that_was_asked_for);
     tcase_add_test(tcase, purchases_are_refused_where_there_will_be_no_session);

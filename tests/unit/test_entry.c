@@ -1,6 +1,7 @@
 // A journal entry's orders are taken as a whole or not at all. The stores are stand-ins.
 
 #include "entry.h"
+#include "fake_catalogue.h"
 #include "fake_stores.h"
 #include "stack.h"
 
@@ -56,11 +57,100 @@ START_TEST(without_room_none_is_taken)
 }
 END_TEST
 
+// ... with all that an order has.
+START_TEST(quantity_and_key_are_read)
+{
+    struct sk_order_list list = {0};
+    ck_assert(take(A " alice 3," B " bob 1 0123456789abcdef," C " carol", &list));
+    ck_assert_uint_eq(list.head->quantity, 3);
+    ck_assert_uint_eq(list.head->key, 0);
+    ck_assert_uint_eq(list.head->next->quantity, 1);
+    ck_assert_uint_eq(list.head->next->key, UINT64_C(0x0123456789abcdef));
+    ck_assert_str_eq(list.head->next->user, "bob");
+    ck_assert_uint_eq(list.tail->quantity, 1);
+    ck_assert_uint_eq(list.tail->key, 0);
+    while (list.head != NULL)
+        sk_order_give(sale.orders, list.head);
+    ck_assert(!take(A " alice 1001", &list));
+    ck_assert(!take(A " alice 3," B " bob 1 0", &list));
+    ck_assert_uint_eq(list.count, 0);
+}
+END_TEST
+
+// ---- the end ----
+
+static int orphans;
+
+static void on_orphaned(void *upkeep, struct sk_segment *segment)
+{
+    (void)upkeep;
+    ck_assert_ptr_nonnull(segment);
+    orphans++;
+}
+
+static void must_be_asked(const char *const *words, int count)
+{
+    const struct asked *asked = &fake_redis.asked[fake_redis.count - 1];
+    ck_assert_int_eq(asked->argc, count);
+    for (int i = 0; i < count; i++)
+        ck_assert_str_eq(asked->argv[i], words[i]);
+}
+
+// Units, id, user, and what becomes of the buyer: his live order, none, or none though the order is remembered.
+START_TEST(what_is_not_placed_is_corrected_with_its_units)
+{
+    static const char *const words[] = {"seckill:{1}:voucher",
+                                        "seckill:{1}:buyers",
+                                        "seckill:{1}:journal",
+                                        "seckill:{1}:repeats",
+                                        "10-1",
+                                        "250",
+                                        "3",
+                                        A,
+                                        "alice",
+                                        B,
+                                        "0",
+                                        B,
+                                        "bob",
+                                        "",
+                                        "2",
+                                        C,
+                                        "carol",
+                                        "-",
+                                        "0",
+                                        D,
+                                        "dave",
+                                        "-"};
+    struct sk_config config = {.sold_out_mark_ms = 250};
+    sale.config = &config;
+    sale.orphaned = on_orphaned;
+    sale.catalogue = sk_catalogue_new(1);
+    struct sk_segment *segment = a_segment(sale.catalogue, 1);
+    const struct sk_reply four = NUMBER(4);
+    struct sk_entry *entry = sk_entry_new(&sale, segment, SK_ENTRY_OWN, "10-1");
+    sk_entry_note_refused(entry, A, "alice", 3, B);
+    sk_entry_note_refused(entry, B, "bob", 0, NULL);
+    sk_entry_note_ended(entry, C, "carol", 2);
+    sk_entry_note_ended(entry, D, "dave", 0);
+    sk_entry_end(entry);
+    ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY);
+    ck_assert_int_eq(fake_redis.asked[0].keys, 4);
+    must_be_asked(words, sizeof words / sizeof words[0]);
+    ck_assert_ptr_eq(segment->entries.oldest, entry); // held until the answer
+    redis_answers(&four);
+    ck_assert_ptr_null(segment->entries.oldest);
+    ck_assert_int_eq(orphans, 0);
+    sk_catalogue_free(sale.catalogue);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("entry");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, orders_are_read);
     tcase_add_test(tcase, without_room_none_is_taken);
+    tcase_add_test(tcase, quantity_and_key_are_read);
+    tcase_add_test(tcase, what_is_not_placed_is_corrected_with_its_units);
     return harness_main(tcase, CK_FORK);
 }

@@ -5,6 +5,7 @@
 #include "buf.h"
 #include "fake_stores.h"
 #include "journal.h"
+#include "params.h"
 #include "stack.h"
 
 #define A "018bcfe5-6800-7000-8000-00000000000a"
@@ -227,6 +228,223 @@ START_TEST(an_entry_of_returns_says_which_move_by_whom_and_why)
 }
 END_TEST
 
+// ---- orders that end ----
+
+// As `parse`.
+static int parse_returns(const char *returns, size_t len)
+{
+    char *copy = malloc(len == 0 ? 1 : len);
+    memcpy(copy, returns, len);
+    sk_buf_clear(&seen);
+    int count = sk_journal_parse_returns(copy, len, NULL, NULL);
+    if (count >= 0)
+        ck_assert_int_eq(sk_journal_parse_returns(copy, len, note, &seen), count);
+    free(copy);
+    return count;
+}
+
+START_TEST(ids_of_returns_come_back)
+{
+    ck_assert_int_eq(parse_returns(BYTES(A)), 1);
+    ck_assert_str_eq(seen.data, A " ;");
+    ck_assert_int_eq(parse_returns(BYTES(A "," B "," A)), 3);
+    ck_assert_str_eq(seen.data, A " ;" B " ;" A " ;");
+}
+END_TEST
+
+START_TEST(other_lists_of_returns_are_refused)
+{
+    static const struct {
+        const char *returns;
+        size_t len;
+    } bad[] = {
+        {BYTES("")},
+        {BYTES(",")},
+        {BYTES(A ",")},
+        {BYTES("," A)},
+        {BYTES(A ",," B)},
+        {BYTES(A " ")},
+        {BYTES(" " A)},
+        {BYTES(A " u")},
+        {BYTES(A ";" B)},
+        {BYTES(A ", " B)},
+        {BYTES(A "\0")},
+        {BYTES(A "," B "\n")},
+        {BYTES(A B)},
+        {BYTES(A "," B "0")},
+        {BYTES("018BCFE5-6800-7000-8000-00000000000A")},
+        {BYTES("018bcfe5-6800-7000-8000-00000000000")},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(parse_returns(bad[i].returns, bad[i].len) == -1, "row %zu: '%s'", i, bad[i].returns);
+}
+END_TEST
+
+#define IDS_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// One field of an entry is replaced, or, without a text, left out.
+static const struct change {
+    const char *field;
+    struct sk_reply value;
+    bool readable;
+} changes[] = {
+    {NULL, NIL, true},
+    {"returns", TEXT(A "," B), true},
+    {"returns", TEXT(A " user"), false},
+    {"returns", TEXT(""), false},
+    {"returns", NUMBER(7), false},
+    {"returns", {.kind = REPLY_TEXT, .text = A "\0" A, .len = 73}, false},
+    {"returns", NIL, false},
+    {"move", TEXT("expired"), true},
+    {"move", TEXT("refunded"), true},
+    {"move", TEXT("refunded-kept"), true},
+    {"move", TEXT("paid"), false},
+    {"move", TEXT("unpaid"), false},
+    {"move", TEXT("refunded-"), false},
+    {"move", TEXT("Cancelled"), false},
+    {"move", TEXT("cancelled "), false},
+    {"move", {.kind = REPLY_TEXT, .text = "cancelled\0x", .len = 11}, false},
+    {"move", TEXT(""), false},
+    {"move", NUMBER(1), false},
+    {"move", NIL, false},
+    {"by", TEXT(""), true},
+    {"by", TEXT("payment callback"), true},
+    {"by", TEXT(IDS_64), true},
+    {"by", TEXT(IDS_64 "0"), false},
+    {"by", {.kind = REPLY_TEXT, .text = "us\0er", .len = 5}, false},
+    {"by", TEXT("\xff"), false}, // PostgreSQL would refuse it, each time
+    {"by", NIL, false},
+    {"why", TEXT("no need"), true},
+    {"why",
+     TEXT("gr\xc3\xb6\xc3\x9f"
+          "er \xe5\xae\xa2\xe6\x88\xb7 \xf0\x9f\x98\x80"),
+     true},
+    {"why", TEXT(IDS_64 IDS_64 IDS_64 "01234567"), true},
+    {"why", TEXT(IDS_64 IDS_64 IDS_64 "012345678"), false},
+    {"why", {.kind = REPLY_TEXT, .text = "\0", .len = 1}, false},
+    {"why", TEXT("cut \xe5\xae"), false},
+    {"why", TEXT("\xc0\x80"), false},
+    {"why", NIL, false},
+    {"epoch", TEXT("0"), true},
+    {"epoch", TEXT("-1"), false},
+    {"epoch", TEXT("x"), false},
+    {"epoch", NIL, false},
+    {"session", NIL, true}, // none holds it
+    {"session", TEXT("somebody"), false},
+};
+
+// The rest of the fields, in another order than they are written.
+static size_t return_fields(const struct change *change, struct sk_reply out[12])
+{
+    static const struct {
+        const char *name, *value;
+    } whole[] = {{"session", B}, {"why", ""}, {"by", "user"}, {"move", "cancelled"}, {"returns", A}, {"epoch", "7"}};
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        bool changed = change->field != NULL && strcmp(change->field, whole[i].name) == 0;
+        if (changed && change->value.kind == REPLY_NIL)
+            continue;
+        out[n++] = (struct sk_reply)TEXT(whole[i].name);
+        out[n++] = changed ? change->value : (struct sk_reply)TEXT(whole[i].value);
+    }
+    return n;
+}
+
+START_TEST(an_entry_of_returns_is_read_whole_or_not_at_all)
+{
+    struct sk_reply fields[12];
+    struct sk_journal_entry entry;
+    const struct sk_reply list = {.kind = REPLY_LIST, .count = return_fields(&changes[_i], fields), .items = fields};
+    const struct sk_reply items[] = {TEXT("10-1"), list};
+    const struct sk_reply element = LIST_OF(items);
+    ck_assert(sk_journal_read(&element, &entry));
+    ck_assert_str_eq(entry.id, "10-1");
+    ck_assert_int_eq(entry.orders != NULL, changes[_i].readable);
+    if (_i == 0) {
+        ck_assert_int_eq(entry.count, 1);
+        ck_assert_int_eq(entry.epoch, 7);
+        ck_assert_str_eq(entry.session, B);
+        ck_assert_uint_eq(entry.orders_len, strlen(A));
+        ck_assert_str_eq(entry.orders, A);
+        ck_assert_str_eq(entry.move, "cancelled");
+        ck_assert_str_eq(entry.by, "user");
+        ck_assert_str_eq(entry.why, "");
+    }
+}
+END_TEST
+
+// With both it is of returns; an entry of purchases has no move, whatever else it has.
+START_TEST(a_field_says_what_an_entry_is_of)
+{
+    const struct sk_reply both[] = {TEXT("epoch"),   TEXT("7"), TEXT("orders"), TEXT(A " u"),
+                                    TEXT("returns"), TEXT(B),   TEXT("move"),   TEXT("expired"),
+                                    TEXT("by"),      TEXT("x"), TEXT("why"),    TEXT("")};
+    const struct sk_reply purchase[] = {TEXT("epoch"), TEXT("7"),    TEXT("orders"),
+                                        TEXT(A " u"),  TEXT("move"), TEXT("expired")};
+    const struct sk_reply lists[] = {LIST_OF(both), LIST_OF(purchase)};
+    struct sk_journal_entry entry;
+    for (size_t i = 0; i < 2; i++) {
+        const struct sk_reply items[] = {TEXT("10-1"), lists[i]};
+        const struct sk_reply element = LIST_OF(items);
+        ck_assert(sk_journal_read(&element, &entry));
+        ck_assert_int_eq(entry.count, 1);
+        ck_assert_str_eq(entry.orders, i == 0 ? B : A " u");
+        ck_assert_pstr_eq(entry.move, i == 0 ? "expired" : NULL);
+    }
+}
+END_TEST
+
+// ... which are as many as can be carried out at once.
+START_TEST(an_entry_of_returns_has_its_bound)
+{
+    for (int count = SK_JOURNAL_RETURNS_MAX; count <= SK_JOURNAL_RETURNS_MAX + 1; count++) {
+        struct sk_buf ids = {0};
+        for (int i = 0; i < count; i++)
+            sk_buf_printf(&ids, "%s018bcfe5-6800-7000-8000-%012d", i == 0 ? "" : ",", i);
+        const struct change change = {"returns", TEXT(ids.data), false};
+        struct sk_reply fields[12];
+        struct sk_journal_entry entry;
+        const struct sk_reply list = {.kind = REPLY_LIST, .count = return_fields(&change, fields), .items = fields};
+        const struct sk_reply items[] = {TEXT("10-1"), list};
+        const struct sk_reply element = LIST_OF(items);
+        ck_assert(sk_journal_read(&element, &entry));
+        ck_assert_int_eq(entry.orders != NULL, count == SK_JOURNAL_RETURNS_MAX);
+        sk_buf_free(&ids);
+    }
+}
+END_TEST
+
+// ---- what stands behind the user ----
+
+START_TEST(quantity_and_key_are_written_only_where_they_say_something)
+{
+    static const struct {
+        unsigned quantity;
+        uint64_t key;
+        const char *more, *key_text;
+    } rows[] = {
+        {1, 0, "", "NULL"},
+        {2, 0, " 2", "NULL"},
+        {1000, 0, " 1000", "NULL"},
+        {1, 1, " 1 0000000000000001", "0000000000000001"},
+        {3, UINT64_MAX, " 3 ffffffffffffffff", "ffffffffffffffff"},
+        {1000, UINT64_C(0x0123456789abcdef), " 1000 " KEY, KEY},
+    };
+    struct sk_buf quantities = {0}, keys = {0};
+    char more[SK_JOURNAL_MORE_SIZE];
+    sk_params_begin(&quantities);
+    sk_params_begin(&keys);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert_str_eq(sk_journal_more(rows[i].quantity, rows[i].key, more), rows[i].more);
+        sk_journal_add_details(rows[i].quantity, rows[i].key, &quantities, &keys);
+    }
+    ck_assert_str_eq(sk_params_end(&quantities), "{1,2,1000,1,3,1000}");
+    ck_assert_str_eq(sk_params_end(&keys), "{NULL,NULL,NULL,0000000000000001,ffffffffffffffff," KEY "}");
+    sk_buf_free(&quantities);
+    sk_buf_free(&keys);
+}
+END_TEST
+
 static void teardown(void)
 {
     fake_stores_forget();
@@ -244,5 +462,11 @@ int main(void)
     tcase_add_test(tcase, an_entry_names_its_holder);
     tcase_add_test(tcase, an_entry_of_returns_says_which_move_by_whom_and_why);
     tcase_add_test(tcase, a_flipped_byte_never_makes_more_of_an_entry);
+    tcase_add_test(tcase, ids_of_returns_come_back);
+    tcase_add_test(tcase, other_lists_of_returns_are_refused);
+    tcase_add_loop_test(tcase, an_entry_of_returns_is_read_whole_or_not_at_all, 0, sizeof changes / sizeof changes[0]);
+    tcase_add_test(tcase, a_field_says_what_an_entry_is_of);
+    tcase_add_test(tcase, an_entry_of_returns_has_its_bound);
+    tcase_add_test(tcase, quantity_and_key_are_written_only_where_they_say_something);
     return harness_main(tcase, CK_FORK);
 }

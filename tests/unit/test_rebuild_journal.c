@@ -84,6 +84,13 @@ enum { STEPS_MAX = 16 };
         "ask-redis XRANGE " JOURNAL " - + COUNT " count, .reply = EMPTY_LIST \
     }
 #define PLACE(ids, users) "ask-pg place_orders " SLOT " 7 4 {" ids "} {" users "} null null null"
+#define PLACE_DETAILED(ids, users, quantities, keys) \
+    "ask-pg place_orders " SLOT " 7 4 {" ids "} {" users "} null {" quantities "} {" keys "}"
+#define KEY "0123456789abcdef"
+#define RETURNS(id, ids, move, by, why)                                                                             \
+    ENTRY(id, TEXT("epoch"), TEXT("3"), TEXT("returns"), TEXT(ids), TEXT("move"), TEXT(move), TEXT("by"), TEXT(by), \
+          TEXT("why"), TEXT(why), TEXT("session"), TEXT(SESSION))
+#define RETURN(ids, move, by, why) "ask-pg return_orders " SLOT " 7 4 {" ids "} " move " " by " " why
 #define PLACED(n)   \
     {               \
         n, "placed" \
@@ -144,6 +151,57 @@ static const struct course {
      0,
      {READ("4", ENTRY("1-0", TEXT("x"), TEXT("y"))), LETTER("1-0", "313a782c313a792c"), REMOVE("1-0"),
       READ_NOTHING("4")}},
+    {"quantities and keys",
+     3,
+     {READ("4", ORDERS("1-0", A " alice 3"), ORDERS("2-0", B " bob," C " carol 1 " KEY)),
+      {PLACE_DETAILED(A "," B "," C, "\"alice\",\"bob\",\"carol\"", "3,1,1", "NULL,NULL," KEY),
+       .rows = ROWS(3, PLACED("1"), PLACED("2"), PLACED("3"))},
+      REMOVE("1-0 2-0"),
+      READ_NOTHING("4")}},
+    {"orders that end",
+     0,
+     {READ("4", RETURNS("1-0", A "," B, "expired", "expiry", "")),
+      {RETURN(A "," B, "expired", "expiry", "null"),
+       .rows = ROWS(2, {"1", "returned", "alice", "1"}, {"2", "kept", "bob", "0"})},
+      REMOVE("1-0"),
+      READ_NOTHING("4")}},
+    {"orders that end, one entry after the other",
+     0,
+     {READ("4", RETURNS("1-0", A, "refunded-kept", "boss", "it is broken"), RETURNS("2-0", B, "cancelled", "user", "")),
+      {RETURN(A, "refunded-kept", "boss", "it is broken"), .rows = ROWS(1, {"1", "returned", "alice", "0"})},
+      REMOVE("1-0"),
+      READ("4", RETURNS("2-0", B, "cancelled", "user", "")),
+      {RETURN(B, "cancelled", "user", "null"), .rows = ROWS(1, {"1", "unknown", NULL, "0"})},
+      REMOVE("2-0"),
+      READ_NOTHING("4")}},
+    // In their order: a purchase may be the one that ends.
+    {"a purchase, its end, and the next purchase",
+     2,
+     {READ("4", ORDERS("1-0", A " alice 2"), RETURNS("2-0", A, "cancelled", "user", ""), ORDERS("3-0", B " alice")),
+      {PLACE_DETAILED(A, "\"alice\"", "2", "NULL"), .rows = ROWS(1, PLACED("1"))},
+      REMOVE("1-0"),
+      READ("1", RETURNS("2-0", A, "cancelled", "user", "")),
+      {RETURN(A, "cancelled", "user", "null"), .rows = ROWS(1, {"1", "returned", "alice", "2"})},
+      REMOVE("2-0"),
+      READ("1", ORDERS("3-0", B " alice")),
+      {PLACE(B, "\"alice\""), .rows = ROWS(1, PLACED("1"))},
+      REMOVE("3-0"),
+      READ_NOTHING("2")}},
+    {"an end before a purchase",
+     1,
+     {READ("4", RETURNS("1-0", A, "expired", "expiry", ""), ORDERS("2-0", B " bob")),
+      {RETURN(A, "expired", "expiry", "null"), .rows = ROWS(1, {"1", "returned", "alice", "1"})},
+      REMOVE("1-0"),
+      READ("4", ORDERS("2-0", B " bob")),
+      {PLACE(B, "\"bob\""), .rows = ROWS(1, PLACED("1"))},
+      REMOVE("2-0"),
+      READ_NOTHING("4")}},
+    {"an end that cannot be read",
+     0,
+     {READ("4", ENTRY("1-0", TEXT("returns"), TEXT(A), TEXT("move"), TEXT("paid"))),
+      LETTER("1-0", "373a72657475726e732c33363a30313862636665352d363830302d373030302d383030302d303030303030303030303061"
+                    "2c343a6d6f76652c343a706169642c"),
+      REMOVE("1-0"), READ_NOTHING("4")}},
     {"an entry without fields",
      0,
      {READ("4", REPLY_ITEMS(TEXT("1-0"), NIL)), LETTER("1-0", ""), REMOVE("1-0"), READ_NOTHING("4")}},
@@ -193,8 +251,9 @@ START_TEST(an_answer_that_is_lost_ends_it)
     for (size_t step = 0; step < steps_of(course); step++) {
         for (int fault = FAULT_LOST; fault <= FAULT_NO_ROW; fault++) {
             struct step wrong = course->steps[step];
-            bool places = strncmp(wrong.question, "ask-pg", 6) == 0;
-            wrong.flags = places ? ONE_ROW | MAY_BE_REFUSED : 0;
+            bool places = strncmp(wrong.question, "ask-pg place", 12) == 0;
+            bool returns = strncmp(wrong.question, "ask-pg return", 13) == 0;
+            wrong.flags = places ? ONE_ROW | MAY_BE_REFUSED : returns ? ONE_ROW : 0;
             forget();
             sk_rebuild_journal_settle(journal, "4");
             for (size_t i = 0; i < step; i++)
@@ -276,6 +335,19 @@ START_TEST(what_postgres_has_not_taken_stays)
     pg_answers(&wrong_rows[_i].rows);
     must_have_ended(SK_REBUILD_JOURNAL_FAILED);
     ck_assert_uint_eq(sk_rebuild_journal_settled(journal), 0);
+}
+END_TEST
+
+// Another rebuild has begun.
+START_TEST(returns_of_an_older_epoch_stay)
+{
+    const struct sk_reply page = REPLY_ITEMS(RETURNS("1-0", A "," B, "expired", "expiry", ""));
+    const struct sk_rows stale = ROWS(1, {NULL, "stale"});
+    forget();
+    sk_rebuild_journal_settle(journal, "4");
+    redis_answers(&page);
+    pg_answers(&stale);
+    must_have_ended(SK_REBUILD_JOURNAL_FAILED);
 }
 END_TEST
 
@@ -608,6 +680,25 @@ START_TEST(a_refusal_that_cannot_be_set_aside_ends_it)
 }
 END_TEST
 
+// Once it can be settled, it is of as many units, and a repeat meets it.
+START_TEST(an_order_that_is_set_aside_keeps_quantity_and_key)
+{
+    const struct sk_reply page = REPLY_ITEMS(ORDERS("1-0", A " alice 3 " KEY));
+    forget();
+    sk_rebuild_journal_settle(journal, "4");
+    redis_answers(&page);
+    pg_fails(SK_RESULT_REFUSED);
+    redis_answers(&page);
+    for (int tries = 0; tries < TRIES_MAX; tries++) {
+        ck_assert_str_eq(course_question(), PLACE_DETAILED(A, "\"alice\"", "3", KEY));
+        pg_fails(SK_RESULT_REFUSED);
+    }
+    ck_assert_str_eq(course_asked()->argv[4], A " alice 3 " KEY);
+    course_lose();
+    must_have_ended(SK_REBUILD_JOURNAL_NOT_KEPT);
+}
+END_TEST
+
 // Another has settled the entry in between.
 START_TEST(a_refused_page_may_be_gone)
 {
@@ -632,6 +723,8 @@ int main(void)
     tcase_add_test(tcase, it_needs_memory_to_begin);
     tcase_add_loop_test(tcase, what_postgres_has_not_taken_stays, 0, sizeof wrong_rows / sizeof wrong_rows[0]);
     tcase_add_loop_test(tcase, what_has_no_journal_id_is_no_entry, 0, sizeof no_entries / sizeof no_entries[0]);
+    tcase_add_test(tcase, returns_of_an_older_epoch_stay);
+    tcase_add_test(tcase, an_order_that_is_set_aside_keeps_quantity_and_key);
     tcase_add_test(tcase, it_may_be_run_again);
     tcase_add_loop_test(tcase, many_entries_are_settled_page_by_page, 0, STREAMS);
     tcase_add_loop_test(tcase, an_order_that_is_refused_is_found_and_set_aside, 0, REFUSALS);

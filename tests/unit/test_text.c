@@ -302,6 +302,40 @@ START_TEST(every_day_is_written_as_the_calendar_has_it_and_read_back)
 }
 END_TEST
 
+START_TEST(utf8_has_one_form_for_each_character)
+{
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {
+        {"", true},
+        {"plain\x01\x7f", true},
+        {"\xc2\x80\xdf\xbf", true},
+        {"\xe0\xa0\x80\xec\xbf\xbf\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf", true},
+        {"\xf0\x90\x80\x80\xf1\x80\x80\x80\xf4\x8f\xbf\xbf", true},
+        {"\x80", false}, // a byte that follows
+        {"\xbf.", false},
+        {"\xc2", false}, // cut
+        {"\xe5\xae", false},
+        {"\xf0\x9f\x98", false},
+        {"\xe5.\x80", false},
+        {"\xf0\x9f.\x80", false},
+        {"\xc0\x80", false}, // overlong
+        {"\xc1\xbf", false},
+        {"\xe0\x9f\xbf", false},
+        {"\xf0\x8f\xbf\xbf", false},
+        {"\xed\xa0\x80", false}, // a surrogate
+        {"\xed\xbf\xbf", false},
+        {"\xf4\x90\x80\x80", false}, // past the last character
+        {"\xf5\x80\x80\x80", false},
+        {"\xfe", false},
+        {"\xff", false},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        ck_assert_msg(sk_text_utf8(rows[i].text) == rows[i].good, "row %zu", i);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("text");
@@ -315,5 +349,6 @@ int main(void)
     tcase_add_test(tcase, leap_days_exist_in_leap_years_only);
     tcase_add_test(tcase, malformed_times_are_refused);
     tcase_add_test(tcase, every_day_is_written_as_the_calendar_has_it_and_read_back);
+    tcase_add_test(tcase, utf8_has_one_form_for_each_character);
     return harness_main(tcase, CK_FORK);
 }

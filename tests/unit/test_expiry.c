@@ -1,0 +1,729 @@
+// Which segments are looked at for orders that are due, and when; the walk along one, its pace, and what stops it. The
+// stores, the locks, the returns and the time are stand-ins.
+#include "failing_memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "course.h"
+#include "expiry.h"
+#include "fake_catalogue.h"
+#include "fake_session.h"
+#include "fake_stores.h"
+#include "fake_timer.h"
+#include "listening.h"
+#include "stack.h"
+
+enum {
+    VOUCHER = 7,
+    TICK_MS = 80,
+    AGAIN_MS = 1000,
+    SELDOM_MS = 60000,
+    RUNS_MAX = 16,
+    LOCKS_MAX = 256,
+    CALLS_MAX = 1024
+};
+
+#define OTHER "018bcfe5-6800-7000-8000-0000000000b2"
+#define A     "018bcfe5-6800-7000-8000-000000000001"
+#define B     "018bcfe5-6800-7000-8000-000000000002"
+#define C     "018bcfe5-6800-7000-8000-000000000003"
+
+static struct sk_sale sale;
+static struct sk_metrics metrics;
+static struct sk_expiry *expiry;
+static struct sk_segment *segment;
+
+// ---- stand-ins ----
+
+static char living[2][SK_UUID_SIZE] = {FAKE_SESSION, OTHER};
+static size_t living_count;
+
+const char (*sk_session_living(const struct sk_session *session, size_t *count))[SK_UUID_SIZE]
+{
+    (void)session;
+    *count = living_count;
+    return (const char(*)[SK_UUID_SIZE])living;
+}
+
+static struct {
+    bool cannot; // be asked for
+    size_t count, released;
+    char key[SK_KEY_SIZE]; // the last
+    sk_named_lock_cb *taken[LOCKS_MAX];
+    void *args[LOCKS_MAX];
+} locks;
+
+struct sk_named_lock *sk_named_lock_take(struct sk_named_locks *its_locks, const char *key, sk_named_lock_cb *taken,
+                                         void *arg)
+{
+    (void)its_locks;
+    if (locks.cannot)
+        return NULL;
+    ck_assert_uint_lt(locks.count, LOCKS_MAX);
+    (void)snprintf(locks.key, sizeof locks.key, "%s", key);
+    locks.taken[locks.count] = taken;
+    locks.args[locks.count] = arg;
+    return (struct sk_named_lock *)(void *)&locks.args[locks.count++];
+}
+
+void sk_named_lock_release(struct sk_named_lock *lock)
+{
+    locks.released += lock != NULL;
+}
+
+static void lock_is(bool held)
+{
+    locks.taken[locks.count - 1](locks.args[locks.count - 1], held);
+}
+
+static struct call {
+    struct sk_segment *segment;
+    size_t count;
+    char first[SK_UUID_SIZE];
+    sk_returns_cb *done;
+    void *arg;
+} calls[CALLS_MAX];
+static size_t call_count, call_ended, order_count;
+static enum sk_status calls_status;
+
+enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_segment *its_segment, const char *ids,
+                                enum sk_return_move move, const char *by, sk_returns_cb *done, void *arg)
+{
+    ck_assert_ptr_eq((void *)returns, &calls);
+    ck_assert_int_eq(move, SK_RETURN_EXPIRED);
+    ck_assert_str_eq(by, "expiry");
+    if (calls_status != SK_OK)
+        return calls_status;
+    ck_assert_uint_lt(call_count, CALLS_MAX);
+    struct call *call = &calls[call_count++];
+    *call = (struct call){.segment = its_segment, .count = (strlen(ids) + 1) / SK_UUID_SIZE, .done = done, .arg = arg};
+    ck_assert_uint_eq(strlen(ids), call->count * SK_UUID_SIZE - 1);
+    (void)snprintf(call->first, sizeof call->first, "%.*s", SK_UUID_CHARS, ids);
+    order_count += call->count;
+    return SK_OK;
+}
+
+static void call_ends(enum sk_return_end end, size_t ended)
+{
+    ck_assert_uint_lt(call_ended, call_count);
+    const struct call *call = &calls[call_ended++];
+    call->done(call->arg, end, ended);
+}
+
+// ---- fixture ----
+
+static void put_voucher(int64_t id, int64_t change, int64_t pay_within_s, enum sk_voucher_state state)
+{
+    char tag[SK_TAG_SIZE];
+    (void)snprintf(tag, sizeof tag, "%" PRId64, id);
+    struct sk_catalogue_row row = {.change = change,
+                                   .voucher_id = id,
+                                   .state = state,
+                                   .segment_count = 1,
+                                   .tag = tag,
+                                   .user_limit = 1,
+                                   .pay_within_s = pay_within_s};
+    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
+}
+
+static void setup(void)
+{
+    sale = (struct sk_sale){.metrics = &metrics};
+    course_links(&sale);
+    sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
+    segment = a_segment(sale.catalogue, VOUCHER);
+    living_count = 1;
+    now_ms = 5000000;
+    expiry = sk_expiry_open(&sale);
+    ck_assert_ptr_nonnull(expiry);
+    sk_expiry_set_returns(expiry, (struct sk_returns *)(void *)&calls);
+}
+
+static void teardown(void)
+{
+    sk_expiry_close(expiry);
+    ck_assert_uint_eq(locks.released, locks.count);
+    sk_catalogue_free(sale.catalogue);
+    fake_stores_forget();
+}
+
+static void tick(void)
+{
+    now_ms += TICK_MS;
+    time_comes();
+}
+
+// The ticks of so many ms, in which nothing is begun.
+static void nothing_for(uint64_t ms)
+{
+    size_t before = locks.count;
+    for (uint64_t passed = 0; passed + TICK_MS < ms; passed += TICK_MS)
+        tick();
+    ck_assert_uint_eq(locks.count, before);
+}
+
+// No run is under way, and the next one begins so many ms after now.
+static void must_begin_again_in(uint64_t ms)
+{
+    size_t before = locks.count;
+    ck_assert(!course_waits());
+    ck_assert_uint_eq(locks.released, before);
+    nothing_for(ms);
+    tick();
+    ck_assert_uint_eq(locks.count, before + 1);
+}
+
+// ---- the course of a run ----
+
+// The time by both clocks.
+#define REDIS_S "1000000"
+#define PG_MS   "1000000000"
+
+static const struct sk_reply redis_time = REPLY_ITEMS(TEXT(REDIS_S), TEXT("0"));
+
+#define LOOK_FROM(from) "ask-pg due_orders 1716 7 " from " 128"
+
+// PostgreSQL's answer: what is due, where to go on, when the next is due.
+#define DUE(due, walked_to, next)                                            \
+    do {                                                                     \
+        const struct sk_rows rows_ = ROWS(1, {due, walked_to, next, PG_MS}); \
+        pg_answers(&rows_);                                                  \
+    } while (0)
+
+// A run begins, and has looked at the clock.
+static void begin(void)
+{
+    tick();
+    ck_assert_str_eq(locks.key, "seckill:lock:expire:{7}");
+    lock_is(true);
+    ck_assert_str_eq(course_question(), "ask-redis TIME");
+    redis_answers(&redis_time);
+    ck_assert_str_eq(course_question(), LOOK_FROM("null"));
+}
+
+START_TEST(what_is_due_is_ended)
+{
+    begin();
+    DUE("{" A "," B "}", NULL, NULL);
+    ck_assert(!course_waits());
+    ck_assert_uint_eq(call_count, 1);
+    ck_assert_ptr_eq(calls[0].segment, segment);
+    ck_assert_uint_eq(calls[0].count, 2);
+    ck_assert_str_eq(calls[0].first, A);
+    nothing_for(5000); // while they are being ended, no other run begins
+    ck_assert_uint_eq(locks.released, 0);
+    call_ends(SK_RETURN_DONE, 1); // one was paid meanwhile
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_EXPIRED), 1);
+    must_begin_again_in(SELDOM_MS);
+}
+END_TEST
+
+START_TEST(a_walk_goes_on_where_it_got_to)
+{
+    begin();
+    DUE("{" A "}", B, NULL);
+    call_ends(SK_RETURN_DONE, 1);
+    ck_assert_str_eq(course_question(), LOOK_FROM(B));
+    DUE("{}", C, NULL); // nothing in that part
+    ck_assert_str_eq(course_question(), LOOK_FROM(C));
+    DUE("{}", NULL, NULL);
+    ck_assert_uint_eq(call_count, 1);
+    must_begin_again_in(SELDOM_MS);
+    lock_is(true);
+    redis_answers(&redis_time);
+    ck_assert_str_eq(course_question(), LOOK_FROM("null")); // from the beginning
+    DUE("{}", NULL, NULL);
+}
+END_TEST
+
+// ---- when it is looked again ----
+
+static const struct {
+    const char *name;
+    int64_t pay_within_s;
+    const char *next[2]; // of two parts
+    uint64_t again_in_ms;
+} looks[] = {
+    {"nothing waits", 900, {NULL, NULL}, SELDOM_MS},
+    {"nothing waits, and what comes may be due soon", 10, {NULL, NULL}, 10000},
+    {"one waits", 900, {NULL, "1000030000"}, 30000},
+    {"the first of two", 900, {"1000020000", "1000030000"}, 20000},
+    {"the second of two", 900, {"1000030000", "1000020000"}, 20000},
+    {"only in the first part", 900, {"1000030000", NULL}, 30000},
+    {"one that is far away", 900, {"1000800000", NULL}, SELDOM_MS},
+    {"one that is due by now", 900, {NULL, PG_MS}, TICK_MS},
+    {"one that was due", 900, {NULL, "999999000"}, TICK_MS},
+};
+enum { LOOKS = sizeof looks / sizeof looks[0] };
+
+START_TEST(the_next_look_is_when_one_is_due)
+{
+    put_voucher(VOUCHER, VOUCHER + 1, looks[_i].pay_within_s, SK_VOUCHER_OPEN);
+    begin();
+    DUE("{}", A, looks[_i].next[0]);
+    ck_assert_str_eq(course_question(), LOOK_FROM(A));
+    DUE("{}", NULL, looks[_i].next[1]);
+    must_begin_again_in(looks[_i].again_in_ms);
+}
+END_TEST
+
+START_TEST(new_terms_are_looked_at_at_once)
+{
+    begin();
+    DUE("{}", NULL, NULL);
+    nothing_for(1000);
+    put_voucher(VOUCHER, VOUCHER + 1, 60, SK_VOUCHER_OPEN);
+    tick();
+    ck_assert_uint_eq(locks.count, 2);
+}
+END_TEST
+
+// ---- which segments ----
+
+START_TEST(a_voucher_that_may_be_paid_at_any_time_is_left_alone)
+{
+    put_voucher(VOUCHER, VOUCHER + 1, 0, SK_VOUCHER_OPEN);
+    nothing_for(SELDOM_MS * 2);
+    put_voucher(VOUCHER, VOUCHER + 2, 1, SK_VOUCHER_OPEN);
+    tick();
+    ck_assert_uint_eq(locks.count, 1);
+}
+END_TEST
+
+START_TEST(each_session_has_its_share)
+{
+    enum { MANY = 100 };
+    size_t own = 0;
+    living_count = 2;
+    for (int id = VOUCHER + 1; id < VOUCHER + MANY; id++)
+        (void)a_segment(sale.catalogue, id);
+    for (int id = VOUCHER; id < VOUCHER + MANY; id++)
+        own += sk_share_has(NULL, a_segment(sale.catalogue, id)->tag);
+    ck_assert_uint_gt(own, MANY / 4);
+    ck_assert_uint_lt(own, MANY * 3 / 4);
+    for (int i = 0; i < MANY; i++) {
+        size_t before = locks.count;
+        tick();
+        for (size_t lock = before; lock < locks.count; lock++)
+            locks.taken[lock](locks.args[lock], false);
+        now_ms -= TICK_MS; // what was looked at is not looked at again
+    }
+    ck_assert_uint_eq(locks.count, own);
+    living_count = 1; // the other has died
+    for (int i = 0; i < MANY; i++) {
+        size_t before = locks.count;
+        tick();
+        for (size_t lock = before; lock < locks.count; lock++)
+            locks.taken[lock](locks.args[lock], false);
+        now_ms -= TICK_MS;
+    }
+    ck_assert_uint_eq(locks.count, MANY);
+}
+END_TEST
+
+START_TEST(runs_have_their_bound_and_all_have_their_turn)
+{
+    enum { MANY = 40 };
+    for (int id = VOUCHER + 1; id < VOUCHER + MANY; id++)
+        (void)a_segment(sale.catalogue, id);
+    tick();
+    ck_assert_uint_eq(locks.count, RUNS_MAX);
+    tick();
+    ck_assert_uint_eq(locks.count, RUNS_MAX);
+    for (size_t i = 0; i < MANY; i++) {
+        locks.taken[i](locks.args[i], false);
+        if (locks.released == locks.count)
+            tick();
+    }
+    ck_assert_uint_eq(locks.count, MANY);
+}
+END_TEST
+
+START_TEST(nothing_begins_without_session_or_stores)
+{
+    fake_session.lost = true;
+    nothing_for(SELDOM_MS);
+    fake_session.lost = false;
+    fake_redis.down = true;
+    nothing_for(SELDOM_MS);
+    fake_redis.down = false;
+    fake_pg.down = true;
+    nothing_for(SELDOM_MS);
+    fake_pg.down = false;
+    tick();
+    ck_assert_uint_eq(locks.count, 1);
+}
+END_TEST
+
+// ---- the clocks ----
+
+static const char *const agreeing[] = {"999995000", "1000000000", "1000005000"};
+static const char *const differing[] = {"0", "999994999", "1000005001", "2000000000"};
+
+START_TEST(while_the_clocks_agree_orders_expire)
+{
+    begin();
+    const struct sk_rows rows = ROWS(1, {"{" A "}", NULL, NULL, agreeing[_i]});
+    pg_answers(&rows);
+    ck_assert_uint_eq(call_count, 1);
+    call_ends(SK_RETURN_DONE, 1);
+}
+END_TEST
+
+START_TEST(while_the_clocks_differ_nothing_expires)
+{
+    const struct sk_rows apart = ROWS(1, {"{" A "}", NULL, NULL, differing[_i]});
+    for (int i = 0; i < 3; i++) {
+        if (i == 0)
+            begin();
+        begin_listening();
+        pg_answers(&apart);
+        end_listening();
+        ck_assert_uint_eq(call_count, 0);
+        // It is said once.
+        ck_assert_int_eq(strstr(heard, "level=warn msg=\"expiry pauses: the clocks of PostgreSQL and Redis differ\"") !=
+                             NULL,
+                         i == 0);
+        must_begin_again_in(AGAIN_MS);
+        lock_is(true);
+        redis_answers(&redis_time);
+    }
+    for (int i = 0; i < 2; i++) {
+        begin_listening();
+        DUE("{" A "}", NULL, NULL);
+        end_listening();
+        ck_assert_int_eq(strstr(heard, "level=info msg=\"expiry goes on: the clocks of PostgreSQL and Redis agree\"") !=
+                             NULL,
+                         i == 0);
+        ck_assert_uint_eq(call_count, (size_t)i + 1);
+        call_ends(SK_RETURN_DONE, 1);
+        must_begin_again_in(SELDOM_MS);
+        lock_is(true);
+        redis_answers(&redis_time);
+    }
+    DUE("{}", NULL, NULL);
+}
+END_TEST
+
+START_TEST(how_far_the_clocks_are_apart_is_said)
+{
+    const struct sk_rows apart = ROWS(1, {"{}", NULL, NULL, "1000007000"});
+    begin();
+    begin_listening();
+    pg_answers(&apart);
+    end_listening();
+    ck_assert_ptr_nonnull(strstr(heard, " apart_ms=7000\n"));
+}
+END_TEST
+
+// Redis is asked once in a walk, PostgreSQL with each part of it.
+START_TEST(a_long_walk_compares_with_the_time_that_has_passed)
+{
+    const struct sk_rows later = ROWS(1, {"{" A "}", B, NULL, "1000020000"});
+    begin();
+    now_ms += 20000;
+    pg_answers(&later);
+    ck_assert_uint_eq(call_count, 1);
+    call_ends(SK_RETURN_DONE, 1);
+    now_ms += 20000;
+    pg_answers(&later); // by then it has not gone on
+    ck_assert_uint_eq(call_count, 1);
+    ck_assert(!course_waits());
+}
+END_TEST
+
+// ---- pace ----
+
+// A segment that has so many orders due, and the batch of it that is being ended.
+struct load {
+    int64_t voucher;
+    size_t left, ended;
+};
+
+static const char *ids_of(size_t count)
+{
+    static char text[SK_RETURNS_MAX * SK_UUID_SIZE + 3];
+    size_t len = 1;
+    text[0] = '{';
+    for (size_t i = 0; i < count; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s018bcfe5-6800-7000-8000-%012d", i == 0 ? "" : ",",
+                                (int)i);
+    (void)snprintf(text + len, sizeof text - len, "}");
+    return text;
+}
+
+// Answers all that is asked, and ends what is to be ended; each answer comes with at most `part` orders.
+static void play(struct load *loads, size_t count, size_t part)
+{
+    static size_t locked;
+    while (locked < locks.count || call_ended < call_count || fake_redis.answered < fake_redis.count ||
+           fake_pg.answered < fake_pg.count) {
+        if (locked < locks.count) {
+            locks.taken[locked](locks.args[locked], true);
+            locked++;
+        }
+        while (fake_redis.answered < fake_redis.count)
+            redis_answers(&redis_time);
+        for (; call_ended < call_count;) {
+            const struct call *call = &calls[call_ended];
+            for (size_t i = 0; i < count; i++)
+                loads[i].ended += loads[i].voucher == call->segment->voucher_id ? call->count : 0;
+            call_ends(SK_RETURN_DONE, call->count);
+        }
+        while (fake_pg.answered < fake_pg.count) {
+            struct load *load = loads;
+            while (load->voucher != strtoll(fake_pg.asked[fake_pg.answered].argv[1], NULL, 10))
+                load++;
+            size_t n = load->left < part ? load->left : part;
+            load->left -= n;
+            const struct sk_rows rows = ROWS(1, {ids_of(n), load->left > 0 ? A : NULL, NULL, PG_MS});
+            pg_answers(&rows);
+        }
+    }
+}
+
+static const struct {
+    const char *name;
+    size_t segments, part, ticks;
+} paces[] = {
+    {"one segment", 1, SK_RETURNS_MAX, 40}, {"two", 2, SK_RETURNS_MAX, 40},
+    {"many", 8, SK_RETURNS_MAX, 40},        {"parts that do not fill the pace", 4, 100, 40},
+    {"... nor a half of it", 3, 50, 20},
+};
+enum { PACES = sizeof paces / sizeof paces[0] };
+
+// 128 orders in a tick, for all segments together, each of which has its turn.
+START_TEST(all_runs_together_have_one_pace)
+{
+    struct load loads[16];
+    for (size_t i = 0; i < paces[_i].segments; i++) {
+        loads[i] = (struct load){.voucher = VOUCHER + (int64_t)i, .left = 1000000};
+        (void)a_segment(sale.catalogue, loads[i].voucher);
+    }
+    for (size_t i = 1; i <= paces[_i].ticks; i++) {
+        tick();
+        play(loads, paces[_i].segments, paces[_i].part);
+        ck_assert_msg(order_count <= i * SK_RETURNS_MAX + paces[_i].part, "%zu orders in %zu ticks", order_count, i);
+    }
+    ck_assert_uint_ge(order_count, paces[_i].ticks * SK_RETURNS_MAX - SK_RETURNS_MAX);
+    for (size_t i = 0; i < paces[_i].segments; i++)
+        ck_assert_msg(loads[i].ended >= order_count / paces[_i].segments / 2, "%zu of %zu orders are of segment %zu",
+                      loads[i].ended, order_count, i);
+}
+END_TEST
+
+// ---- failures ----
+
+static const struct sk_reply no_times[] = {
+    NIL,
+    NUMBER(1),
+    TEXT("1000000"),
+    EMPTY_LIST,
+    ERROR("LOADING"),
+    REPLY_ITEMS(NIL),
+    REPLY_ITEMS(TEXT("x"), TEXT("0")),
+    REPLY_ITEMS(NUMBER(-1), NUMBER(0)),
+};
+enum { NO_TIMES = sizeof no_times / sizeof no_times[0] };
+
+START_TEST(without_redis_time_it_is_tried_again)
+{
+    tick();
+    lock_is(true);
+    redis_answers(_i == NO_TIMES ? NULL : &no_times[_i]);
+    must_begin_again_in(AGAIN_MS);
+}
+END_TEST
+
+START_TEST(a_lock_of_another_is_tried_again)
+{
+    tick();
+    lock_is(false);
+    ck_assert_uint_eq(fake_redis.count + fake_pg.count, 0);
+    must_begin_again_in(AGAIN_MS);
+}
+END_TEST
+
+START_TEST(a_lock_that_cannot_be_asked_for_is_tried_again)
+{
+    locks.cannot = true;
+    tick();
+    locks.cannot = false;
+    must_begin_again_in(AGAIN_MS);
+}
+END_TEST
+
+static const enum sk_result_kind kinds[] = {SK_RESULT_LOST, SK_RESULT_FAILED, SK_RESULT_LOCKED, SK_RESULT_REFUSED};
+
+START_TEST(a_look_that_fails_is_tried_again)
+{
+    begin();
+    pg_fails(kinds[_i]);
+    must_begin_again_in(AGAIN_MS);
+}
+END_TEST
+
+START_TEST(a_look_without_a_row_is_tried_again)
+{
+    static const struct sk_rows no_rows = {0, NULL};
+    begin();
+    pg_answers(&no_rows);
+    must_begin_again_in(AGAIN_MS);
+}
+END_TEST
+
+static const enum sk_return_end ends[] = {SK_RETURN_LOADING, SK_RETURN_UNAVAILABLE};
+
+START_TEST(a_return_that_fails_is_tried_again)
+{
+    begin();
+    DUE("{" A "}", B, PG_MS);
+    call_ends(ends[_i], 0);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_EXPIRED), 0);
+    must_begin_again_in(AGAIN_MS);
+}
+END_TEST
+
+START_TEST(a_return_that_is_not_taken_is_tried_again)
+{
+    calls_status = _i == 0 ? SK_DOWN : SK_NO_MEM;
+    begin();
+    DUE("{" A "}", B, NULL);
+    must_begin_again_in(AGAIN_MS);
+}
+END_TEST
+
+START_TEST(a_question_that_is_not_taken_is_tried_again)
+{
+    fake_no_memory = course_call_fails;
+    calls_left = (size_t)_i + 1;
+    tick();
+    lock_is(true);
+    if (_i > 0)
+        redis_answers(&redis_time);
+    must_begin_again_in(AGAIN_MS);
+    fake_no_memory = NULL;
+}
+END_TEST
+
+START_TEST(short_memory_only_delays)
+{
+    allocations_left = 1;
+    tick();
+    ck_assert_uint_eq(locks.count, 0);
+    tick();
+    ck_assert_uint_eq(locks.count, 1);
+    allocations_left = 1;
+    ck_assert_ptr_null(sk_expiry_open(&sale));
+}
+END_TEST
+
+// ---- the end ----
+
+START_TEST(after_the_stop_nothing_begins)
+{
+    sk_expiry_stop(expiry);
+    nothing_for(SELDOM_MS);
+}
+END_TEST
+
+START_TEST(at_the_stop_a_walk_does_not_go_on)
+{
+    begin();
+    DUE("{" A "}", B, NULL);
+    sk_expiry_stop(expiry);
+    call_ends(SK_RETURN_DONE, 1); // which is counted
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_EXPIRED), 1);
+    ck_assert(!course_waits());
+    ck_assert_uint_eq(locks.released, 1);
+    nothing_for(SELDOM_MS);
+}
+END_TEST
+
+// The second has found some, and waits for its turn.
+START_TEST(at_the_stop_what_waits_for_its_turn_is_left)
+{
+    (void)a_segment(sale.catalogue, VOUCHER + 1);
+    tick();
+    for (size_t i = 0; i < 2; i++)
+        locks.taken[i](locks.args[i], true);
+    redis_answers(&redis_time);
+    redis_answers(&redis_time);
+    for (size_t i = 0; i < 2; i++)
+        DUE(ids_of(SK_RETURNS_MAX), A, NULL);
+    ck_assert_uint_eq(call_count, 1);
+    sk_expiry_stop(expiry);
+    call_ends(SK_RETURN_DONE, SK_RETURNS_MAX);
+    tick();
+    ck_assert_uint_eq(call_count, 1);
+    ck_assert(!course_waits());
+    ck_assert_uint_eq(locks.released, 2);
+}
+END_TEST
+
+START_TEST(closing_in_every_state_leaks_nothing)
+{
+    tick();
+    if (_i > 0)
+        lock_is(true);
+    if (_i > 1)
+        redis_answers(&redis_time);
+    if (_i > 2)
+        DUE(ids_of(SK_RETURNS_MAX), A, NULL);
+    if (_i == 3)
+        call_ends(SK_RETURN_DONE, SK_RETURNS_MAX); // it waits for its turn
+    if (_i == 4)
+        call_ends(SK_RETURN_UNAVAILABLE, 0); // as the returns tell when they are closed
+    sk_expiry_close(expiry);
+    ck_assert_uint_eq(locks.released, 1);
+    sk_expiry_close(NULL);
+    expiry = sk_expiry_open(&sale); // for the teardown
+}
+END_TEST
+
+START_TEST(a_voucher_that_leaves_ends_its_walk_first)
+{
+    begin();
+    put_voucher(VOUCHER, VOUCHER + 1, 900, SK_VOUCHER_RETIRED);
+    ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, VOUCHER));
+    DUE("{" A "}", NULL, NULL);
+    call_ends(SK_RETURN_UNAVAILABLE, 0);
+    ck_assert_uint_eq(locks.released, 1);
+    nothing_for(SELDOM_MS);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("expiry");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, what_is_due_is_ended);
+    tcase_add_test(tcase, a_walk_goes_on_where_it_got_to);
+    tcase_add_loop_test(tcase, the_next_look_is_when_one_is_due, 0, LOOKS);
+    tcase_add_test(tcase, new_terms_are_looked_at_at_once);
+    tcase_add_test(tcase, a_voucher_that_may_be_paid_at_any_time_is_left_alone);
+    tcase_add_test(tcase, each_session_has_its_share);
+    tcase_add_test(tcase, runs_have_their_bound_and_all_have_their_turn);
+    tcase_add_test(tcase, nothing_begins_without_session_or_stores);
+    tcase_add_loop_test(tcase, while_the_clocks_agree_orders_expire, 0, sizeof agreeing / sizeof agreeing[0]);
+    tcase_add_loop_test(tcase, while_the_clocks_differ_nothing_expires, 0, sizeof differing / sizeof differing[0]);
+    tcase_add_test(tcase, how_far_the_clocks_are_apart_is_said);
+    tcase_add_test(tcase, a_long_walk_compares_with_the_time_that_has_passed);
+    tcase_add_loop_test(tcase, all_runs_together_have_one_pace, 0, PACES);
+    tcase_add_loop_test(tcase, without_redis_time_it_is_tried_again, 0, NO_TIMES + 1);
+    tcase_add_test(tcase, a_lock_of_another_is_tried_again);
+    tcase_add_test(tcase, a_lock_that_cannot_be_asked_for_is_tried_again);
+    tcase_add_loop_test(tcase, a_look_that_fails_is_tried_again, 0, sizeof kinds / sizeof kinds[0]);
+    tcase_add_test(tcase, a_look_without_a_row_is_tried_again);
+    tcase_add_loop_test(tcase, a_return_that_fails_is_tried_again, 0, sizeof ends / sizeof ends[0]);
+    tcase_add_loop_test(tcase, a_return_that_is_not_taken_is_tried_again, 0, 2);
+    tcase_add_loop_test(tcase, a_question_that_is_not_taken_is_tried_again, 0, 2);
+    tcase_add_test(tcase, short_memory_only_delays);
+    tcase_add_test(tcase, after_the_stop_nothing_begins);
+    tcase_add_test(tcase, at_the_stop_a_walk_does_not_go_on);
+    tcase_add_test(tcase, at_the_stop_what_waits_for_its_turn_is_left);
+    tcase_add_loop_test(tcase, closing_in_every_state_leaks_nothing, 0, 5);
+    tcase_add_test(tcase, a_voucher_that_leaves_ends_its_walk_first);
+    return harness_main(tcase, CK_FORK);
+}

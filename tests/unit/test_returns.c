@@ -1,0 +1,981 @@
+// Orders that end: what is said to the stores, what those who wait are told, and that an entry which was noted is
+// written until PostgreSQL has answered. The stores, the session and the time are stand-ins.
+#include "failing_memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "course.h"
+#include "fake_catalogue.h"
+#include "fake_session.h"
+#include "fake_stores.h"
+#include "fake_timer.h"
+#include "returns.h"
+#include "stack.h"
+
+enum { VOUCHER = 7, WAITERS_MAX = 300, RETRY_MS = 200 };
+
+#define SLOT    "1716" // CRC16 of "7" modulo 16384
+#define KEYS_7  "seckill:{7}:voucher seckill:{7}:buyers seckill:{7}:journal seckill:{7}:repeats"
+#define A       "018bcfe5-6800-7000-8000-000000000001"
+#define B       "018bcfe5-6800-7000-8000-000000000002"
+#define C       "018bcfe5-6800-7000-8000-000000000003"
+#define XDEL_IT "redis XDEL seckill:{7}:journal 10-1"
+
+static struct sk_config config;
+static struct sk_sale sale;
+static struct sk_metrics metrics;
+static struct sk_returns *returns;
+static struct sk_segment *segment;
+
+// ---- what comes out ----
+
+static struct waiter {
+    int told;
+    enum sk_return_end end;
+    bool asks_again; // once, from within the callback
+} waiters[WAITERS_MAX];
+
+static int suspicions, orphans, recoveries;
+static enum sk_doubt last_doubt;
+
+static void on_suspect(void *upkeep, struct sk_segment *its_segment, enum sk_doubt doubt)
+{
+    ck_assert_ptr_eq(upkeep, &suspicions);
+    ck_assert_ptr_eq(its_segment, segment);
+    last_doubt = doubt;
+    suspicions++;
+}
+
+static void on_orphaned(void *upkeep, struct sk_segment *its_segment)
+{
+    ck_assert_ptr_eq(upkeep, &suspicions);
+    ck_assert_ptr_eq(its_segment, segment);
+    orphans++;
+}
+
+static void on_recovered(void *arg, struct sk_segment *its_segment)
+{
+    ck_assert_ptr_eq(arg, &recoveries);
+    ck_assert_ptr_eq(its_segment, segment);
+    recoveries++;
+}
+
+// ---- fixture ----
+
+static void start(void)
+{
+    returns = sk_returns_open(&sale, on_recovered, &recoveries);
+    ck_assert_ptr_nonnull(returns);
+}
+
+static void setup(void)
+{
+    config = (struct sk_config){.sold_out_mark_ms = 5000};
+    sale = (struct sk_sale){
+        .config = &config, .metrics = &metrics, .suspect = on_suspect, .orphaned = on_orphaned, .upkeep = &suspicions};
+    course_links(&sale);
+    sale.catalogue = sk_catalogue_new(1);
+    segment = a_segment(sale.catalogue, VOUCHER);
+    now_ms = 1000;
+    start();
+}
+
+static void teardown(void)
+{
+    sk_returns_close(returns);
+    ck_assert_ptr_null(segment->entries.oldest);
+    sk_catalogue_free(sale.catalogue);
+    fake_stores_forget();
+}
+
+// ---- asking ----
+
+static const char *order_id(int i)
+{
+    static char id[SK_UUID_SIZE];
+    (void)snprintf(id, sizeof id, "018bcfe5-6800-7000-8000-%012d", i);
+    return id;
+}
+
+static enum sk_status ask_for(struct sk_segment *of, int i, enum sk_return_move move, const char *by, const char *why);
+
+static void on_done(void *arg, enum sk_return_end end)
+{
+    struct waiter *waiter = arg;
+    waiter->told++;
+    waiter->end = end;
+    if (waiter->asks_again) {
+        waiter->asks_again = false;
+        ck_assert_int_eq(ask_for(segment, (int)(waiter - waiters), SK_RETURN_CANCELLED, "user", NULL), SK_OK);
+    }
+}
+
+static enum sk_status ask_for(struct sk_segment *of, int i, enum sk_return_move move, const char *by, const char *why)
+{
+    return sk_return_order(returns, of, order_id(i), move, by, why, on_done, &waiters[i]);
+}
+
+// User i's order is cancelled.
+static void cancel(int i)
+{
+    ck_assert_int_eq(ask_for(segment, i, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
+}
+
+static struct {
+    int told;
+    enum sk_return_end end;
+    size_t ended;
+} all;
+
+static void on_all_done(void *arg, enum sk_return_end end, size_t ended)
+{
+    ck_assert_ptr_eq(arg, &all);
+    all.told++;
+    all.end = end;
+    all.ended = ended;
+}
+
+static void tick(void)
+{
+    ck_assert_uint_ne(due_ms, 0);
+    now_ms = due_ms > now_ms ? due_ms : now_ms;
+    time_comes();
+}
+
+static void must_be_told(int i, enum sk_return_end end)
+{
+    ck_assert_int_eq(waiters[i].told, 1);
+    ck_assert_int_eq(waiters[i].end, end);
+}
+
+// ---- answering ----
+
+static const struct sk_reply noted = REPLY_ITEMS(TEXT("ok"), TEXT("7"), TEXT("10-1")), one = NUMBER(1);
+
+#define NOTE(ids, move, by, why) \
+    "redis note_return 2 seckill:{7}:voucher seckill:{7}:journal run-1 " FAKE_SESSION " " ids " " move " " by " " why
+#define WRITE(epoch, ids, move, by, why) "ask-pg return_orders " SLOT " 7 " epoch " {" ids "} " move " " by " " why
+#define SETTLE(orders)                   "redis settle_entry 4 " KEYS_7 " 10-1 5000 " orders
+
+static void must_ask(const char *question)
+{
+    ck_assert_str_eq(course_question(), question);
+}
+
+#define PG_ROWS(n, ...)                                    \
+    do {                                                   \
+        const struct sk_rows rows_ = ROWS(n, __VA_ARGS__); \
+        pg_answers(&rows_);                                \
+    } while (0)
+
+// All `n` orders of the call have ended: of user-1, user-2 ...
+static void all_returned(size_t n)
+{
+    static char numbers[SK_RETURNS_MAX][24], users[SK_RETURNS_MAX][32];
+    static const char *cells[SK_RETURNS_MAX][ROW_COLUMNS];
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(numbers[i], sizeof numbers[i], "%zu", i + 1);
+        (void)snprintf(users[i], sizeof users[i], "user-%zu", i + 1);
+        cells[i][0] = numbers[i];
+        cells[i][1] = "returned";
+        cells[i][2] = users[i];
+        cells[i][3] = "1";
+    }
+    const struct sk_rows rows = {n, (const char *const(*)[ROW_COLUMNS])cells};
+    pg_answers(&rows);
+}
+
+static bool nothing_is_under_way(void)
+{
+    return sk_returns_idle(returns) && sk_returns_count(returns) == 0 && segment->entries.oldest == NULL &&
+           !course_waits();
+}
+
+// ---- the way of one order ----
+
+START_TEST(a_return_is_noted_then_written_then_settled)
+{
+    ck_assert(sk_returns_idle(returns));
+    ck_assert_int_eq(ask_for(segment, 1, SK_RETURN_CANCELLED, "user", "no need"), SK_OK);
+    ck_assert(!sk_returns_idle(returns));
+    ck_assert_uint_eq(sk_returns_count(returns), 1);
+    ck_assert(!course_waits()); // nothing is said before the tick
+    tick();
+    must_ask(NOTE(A, "cancelled", "user", "no need"));
+    redis_answers(&noted);
+    must_ask(WRITE("7", A, "cancelled", "user", "no need"));
+    ck_assert_str_eq(segment->entries.oldest->journal_id, "10-1"); // it is held
+    ck_assert_int_eq(waiters[1].told, 0);
+    ck_assert_uint_eq(sk_returns_count(returns), 1);
+    PG_ROWS(1, {"1", "returned", "alice", "1"});
+    must_be_told(1, SK_RETURN_DONE);
+    must_ask(SETTLE("1 " A " alice -"));
+    ck_assert_ptr_nonnull(segment->entries.oldest); // until Redis has dropped it
+    redis_answers(&one);
+    ck_assert(nothing_is_under_way());
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_RETURNED), 1);
+    ck_assert_int_eq(waiters[1].told, 1);
+    ck_assert_int_eq(suspicions + orphans + recoveries, 0);
+}
+END_TEST
+
+static const struct {
+    enum sk_return_move move;
+    const char *name;
+} moves[] = {{SK_RETURN_CANCELLED, "cancelled"},
+             {SK_RETURN_EXPIRED, "expired"},
+             {SK_RETURN_REFUNDED, "refunded"},
+             {SK_RETURN_REFUNDED_KEPT, "refunded-kept"}};
+
+START_TEST(each_move_has_its_name)
+{
+    char question[512];
+    ck_assert_int_eq(ask_for(segment, 1, moves[_i].move, "boss", NULL), SK_OK);
+    tick();
+    (void)snprintf(question, sizeof question, NOTE(A, "%s", "boss", ""), moves[_i].name);
+    must_ask(question);
+    redis_answers(&noted);
+    (void)snprintf(question, sizeof question, WRITE("7", A, "%s", "boss", "null"), moves[_i].name);
+    must_ask(question);
+    all_returned(1);
+    redis_answers(&one);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// ... which sk_journal_read would not read otherwise.
+START_TEST(long_words_are_cut)
+{
+    static char by[SK_JOURNAL_BY_MAX + 10], why[SK_JOURNAL_WHY_MAX + 10];
+    memset(by, 'b', sizeof by - 1);
+    memset(why, 'w', sizeof why - 1);
+    ck_assert_int_eq(ask_for(segment, 1, SK_RETURN_REFUNDED, by, why), SK_OK);
+    tick();
+    ck_assert_uint_eq(strlen(fake_redis.asked[0].argv[6]), SK_JOURNAL_BY_MAX);
+    ck_assert_uint_eq(strlen(fake_redis.asked[0].argv[7]), SK_JOURNAL_WHY_MAX);
+    redis_answers(NULL);
+}
+END_TEST
+
+// ---- what PostgreSQL says of an order ----
+
+static const struct {
+    const char *name;
+    struct sk_rows rows; // about A, B and C
+    enum sk_return_end ends[3];
+    const char *question; // the end of the entry
+    unsigned returned;
+} outcomes[] = {
+    {"all ended",
+     ROWS(3, {"1", "returned", "u1", "1"}, {"2", "returned", "u2", "1"}, {"3", "returned", "u3", "1"}),
+     {SK_RETURN_DONE, SK_RETURN_DONE, SK_RETURN_DONE},
+     SETTLE("1 " A " u1 - 1 " B " u2 - 1 " C " u3 -"),
+     3},
+    {"rows in another order",
+     ROWS(3, {"3", "returned", "u3", "1"}, {"1", "kept", "u1", "0"}, {"2", "unknown", NULL, "0"}),
+     {SK_RETURN_NOT_ALLOWED, SK_RETURN_UNKNOWN_ORDER, SK_RETURN_DONE},
+     SETTLE("1 " C " u3 -"),
+     1},
+    {"more than one unit",
+     ROWS(3, {"1", "returned", "u1", "3"}, {"2", "returned", "u2", "1000"}, {"3", "kept", "u3", "0"}),
+     {SK_RETURN_DONE, SK_RETURN_DONE, SK_RETURN_NOT_ALLOWED},
+     SETTLE("3 " A " u1 - 1000 " B " u2 -"),
+     2},
+    {"a refund that keeps its units",
+     ROWS(3, {"1", "returned", "u1", "0"}, {"2", "unknown", NULL, "0"}, {"3", "unknown", NULL, "0"}),
+     {SK_RETURN_DONE, SK_RETURN_UNKNOWN_ORDER, SK_RETURN_UNKNOWN_ORDER},
+     SETTLE("0 " A " u1 -"),
+     1},
+    {"none is allowed to",
+     ROWS(3, {"1", "kept", "u1", "0"}, {"2", "kept", "u2", "0"}, {"3", "kept", "u3", "0"}),
+     {SK_RETURN_NOT_ALLOWED, SK_RETURN_NOT_ALLOWED, SK_RETURN_NOT_ALLOWED},
+     XDEL_IT,
+     0},
+    {"none is known",
+     ROWS(3, {"1", "unknown", NULL, "0"}, {"2", "unknown", NULL, "0"}, {"3", "a new word", NULL, "0"}),
+     {SK_RETURN_UNKNOWN_ORDER, SK_RETURN_UNKNOWN_ORDER, SK_RETURN_UNKNOWN_ORDER},
+     XDEL_IT,
+     0},
+};
+enum { OUTCOMES = sizeof outcomes / sizeof outcomes[0] };
+
+START_TEST(each_order_has_its_outcome)
+{
+    for (int i = 1; i <= 3; i++)
+        cancel(i);
+    tick();
+    must_ask(NOTE(A "," B "," C, "cancelled", "user", ""));
+    redis_answers(&noted);
+    must_ask(WRITE("7", A "," B "," C, "cancelled", "user", "null"));
+    pg_answers(&outcomes[_i].rows);
+    for (int i = 1; i <= 3; i++)
+        must_be_told(i, outcomes[_i].ends[i - 1]);
+    must_ask(outcomes[_i].question);
+    redis_answers(&one);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_RETURNED), outcomes[_i].returned);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// Two requests for the same order: both are told, and settle_entry.lua gives its units back once.
+START_TEST(an_order_may_be_in_an_entry_twice)
+{
+    cancel(1);
+    ck_assert_int_eq(sk_return_order(returns, segment, A, SK_RETURN_CANCELLED, "user", NULL, on_done, &waiters[2]),
+                     SK_OK);
+    tick();
+    redis_answers(&noted);
+    must_ask(WRITE("7", A "," A, "cancelled", "user", "null"));
+    PG_ROWS(2, {"1", "returned", "alice", "1"}, {"2", "returned", "alice", "1"});
+    must_be_told(1, SK_RETURN_DONE);
+    must_be_told(2, SK_RETURN_DONE);
+    must_ask(SETTLE("1 " A " alice - 1 " A " alice -"));
+    redis_answers(&one);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// ---- gathering ----
+
+START_TEST(what_comes_meanwhile_is_one_entry)
+{
+    cancel(1);
+    tick();
+    cancel(2);
+    tick();
+    must_ask(NOTE(A, "cancelled", "user", "")); // the first goes on alone
+    redis_answers(&noted);
+    cancel(3);
+    tick();
+    must_ask(WRITE("7", A, "cancelled", "user", "null"));
+    ck_assert_uint_eq(sk_returns_count(returns), 3);
+    all_returned(1);
+    redis_answers(&one);
+    ck_assert(!course_waits());
+    tick();
+    must_ask(NOTE(B "," C, "cancelled", "user", ""));
+    redis_answers(&noted);
+    all_returned(2);
+    redis_answers(&one);
+    must_be_told(1, SK_RETURN_DONE);
+    must_be_told(3, SK_RETURN_DONE);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+static size_t orders_of(const struct asked *asked)
+{
+    return (strlen(asked->argv[4]) + 1) / SK_UUID_SIZE;
+}
+
+START_TEST(an_entry_has_its_bound)
+{
+    for (int i = 1; i <= SK_RETURNS_MAX + 2; i++)
+        cancel(i);
+    ck_assert_uint_eq(sk_returns_count(returns), SK_RETURNS_MAX + 2);
+    tick();
+    ck_assert_uint_eq(orders_of(course_asked()), SK_RETURNS_MAX); // alone: one entry of a segment after the other
+    redis_answers(&noted);
+    tick();
+    ck_assert_int_eq(course_asked()->what, SK_STATEMENT_RETURN_ORDERS);
+    all_returned(SK_RETURNS_MAX);
+    ck_assert_int_eq(fake_redis.asked[1].argc, 6 + 4 * SK_RETURNS_MAX);
+    redis_answers(&one);
+    ck_assert_uint_eq(sk_returns_count(returns), 2);
+    tick();
+    ck_assert_uint_eq(orders_of(course_asked()), 2);
+    redis_answers(&noted);
+    all_returned(2);
+    redis_answers(&one);
+    for (int i = 1; i <= SK_RETURNS_MAX + 2; i++)
+        must_be_told(i, SK_RETURN_DONE);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+static const struct {
+    enum sk_return_move move;
+    const char *by, *why;
+} others[] = {
+    {SK_RETURN_EXPIRED, "user", NULL},
+    {SK_RETURN_CANCELLED, "admin", NULL},
+    {SK_RETURN_CANCELLED, "user", "too late"},
+};
+
+START_TEST(different_moves_do_not_mix)
+{
+    cancel(1);
+    ck_assert_int_eq(ask_for(segment, 2, others[_i].move, others[_i].by, others[_i].why), SK_OK);
+    cancel(3); // goes with the first
+    tick();
+    must_ask(NOTE(A "," C, "cancelled", "user", ""));
+    redis_answers(&noted);
+    all_returned(2);
+    redis_answers(&one);
+    tick();
+    ck_assert_str_eq(course_asked()->argv[4], B);
+    redis_answers(&noted);
+    all_returned(1);
+    redis_answers(&one);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+START_TEST(segments_do_not_wait_for_each_other)
+{
+    struct sk_segment *other = a_segment(sale.catalogue, VOUCHER + 1);
+    cancel(1);
+    ck_assert_int_eq(ask_for(other, 2, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
+    tick();
+    ck_assert_uint_eq(fake_redis.count, 2);
+    ck_assert_str_eq(fake_redis.asked[0].argv[4], A);
+    ck_assert_str_eq(fake_redis.asked[1].argv[0], "seckill:{8}:voucher");
+    ck_assert_str_eq(fake_redis.asked[1].argv[4], B);
+    redis_answers(&noted);
+    redis_answers(&noted);
+    ck_assert_str_eq(fake_pg.asked[1].argv[1], "8");
+    all_returned(1);
+    all_returned(1);
+    redis_answers(&one);
+    redis_answers(&one);
+    must_be_told(2, SK_RETURN_DONE);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+START_TEST(who_is_told_may_ask_again_at_once)
+{
+    waiters[1].asks_again = true;
+    cancel(1);
+    tick();
+    redis_answers(&noted);
+    all_returned(1);
+    redis_answers(&one);
+    ck_assert_int_eq(waiters[1].told, 1);
+    ck_assert_uint_eq(sk_returns_count(returns), 1);
+    tick();
+    redis_answers(NULL);
+    ck_assert_int_eq(waiters[1].told, 2);
+    ck_assert_int_eq(waiters[1].end, SK_RETURN_UNAVAILABLE);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// ---- several in one call ----
+
+START_TEST(a_call_of_several_is_told_how_many_ended)
+{
+    ck_assert_int_eq(sk_return_orders(returns, segment, A "," B "," C, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
+                     SK_OK);
+    ck_assert_int_eq(ask_for(segment, 4, SK_RETURN_EXPIRED, "expiry", NULL), SK_OK); // an entry of its own
+    ck_assert_uint_eq(sk_returns_count(returns), 4);
+    tick();
+    must_ask(NOTE(A "," B "," C, "expired", "expiry", ""));
+    redis_answers(&noted);
+    PG_ROWS(3, {"1", "returned", "u1", "1"}, {"2", "kept", "u2", "0"}, {"3", "returned", "u3", "1"});
+    ck_assert_int_eq(all.told, 1);
+    ck_assert_int_eq(all.end, SK_RETURN_DONE);
+    ck_assert_uint_eq(all.ended, 2);
+    redis_answers(&one);
+    tick();
+    ck_assert_uint_eq(orders_of(course_asked()), 1);
+    redis_answers(NULL);
+    must_be_told(4, SK_RETURN_UNAVAILABLE);
+    ck_assert_int_eq(all.told, 1);
+}
+END_TEST
+
+START_TEST(a_call_of_several_that_fails_is_told_once)
+{
+    ck_assert_int_eq(sk_return_orders(returns, segment, A "," B, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
+                     SK_OK);
+    tick();
+    redis_answers(&noted);
+    pg_answers(NULL);
+    ck_assert_int_eq(all.told, 1);
+    ck_assert_int_eq(all.end, SK_RETURN_UNAVAILABLE);
+    ck_assert_uint_eq(all.ended, 0);
+    now_ms += RETRY_MS;
+    tick();
+    all_returned(2);
+    redis_answers(&one);
+    ck_assert_int_eq(all.told, 1);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// ---- noting fails ----
+
+static const struct {
+    struct sk_reply reply;
+    enum sk_doubt doubt;
+} doubts[] = {
+    {REPLY_ITEMS(TEXT("missing")), SK_DOUBT_CLOSED},
+    {REPLY_ITEMS(TEXT("loading")), SK_DOUBT_CLOSED},
+    {REPLY_ITEMS(TEXT("unsure")), SK_DOUBT_BEHIND},
+    {ERROR("WRONGTYPE Operation against a key holding the wrong kind of value"), SK_DOUBT_DAMAGED},
+    {ERROR("ERR The stream has exhausted the last possible ID"), SK_DOUBT_DAMAGED},
+};
+
+START_TEST(a_voucher_that_cannot_be_relied_on_is_loading)
+{
+    cancel(1);
+    cancel(2);
+    tick();
+    redis_answers(&doubts[_i].reply);
+    must_be_told(1, SK_RETURN_LOADING);
+    must_be_told(2, SK_RETURN_LOADING);
+    ck_assert_int_eq(suspicions, 1);
+    ck_assert_int_eq(last_doubt, doubts[_i].doubt);
+    ck_assert_int_eq(orphans, 0); // nothing was noted
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// It may have been carried out all the same: then the entry is of this session, and not held.
+static const struct sk_reply no_notes[] = {
+    NIL,
+    NUMBER(1),
+    TEXT("ok"),
+    EMPTY_LIST,
+    ERROR("OOM command not allowed"),
+    REPLY_ITEMS(TEXT("ok")),
+    REPLY_ITEMS(TEXT("ok"), TEXT("7")),
+    REPLY_ITEMS(TEXT("ok"), TEXT("x"), TEXT("10-1")),
+    REPLY_ITEMS(TEXT("ok"), TEXT("1000000000000000"), TEXT("10-1")),
+    REPLY_ITEMS(TEXT("ok"), TEXT("7"), TEXT("10")),
+    REPLY_ITEMS(TEXT("ok"), TEXT("7"), NIL),
+    REPLY_ITEMS(NIL, TEXT("7"), TEXT("x")),
+};
+
+START_TEST(a_note_without_an_answer_may_leave_an_orphan)
+{
+    cancel(1);
+    tick();
+    redis_answers(_i == 0 ? NULL : &no_notes[_i - 1]);
+    must_be_told(1, SK_RETURN_UNAVAILABLE);
+    ck_assert_int_eq(orphans, 1);
+    ck_assert_int_eq(suspicions, 0);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+START_TEST(what_is_not_asked_leaves_nothing)
+{
+    fake_session.lost = true;
+    ck_assert_int_eq(ask_for(segment, 1, SK_RETURN_CANCELLED, "user", NULL), SK_DOWN);
+    ck_assert_int_eq(sk_return_orders(returns, segment, A, SK_RETURN_EXPIRED, "expiry", on_all_done, &all), SK_DOWN);
+    fake_session.lost = false;
+    cancel(2);
+    fake_session.lost = true; // meanwhile
+    tick();
+    must_be_told(2, SK_RETURN_UNAVAILABLE);
+    fake_session.lost = false;
+    fake_redis.down = true;
+    cancel(3);
+    tick();
+    must_be_told(3, SK_RETURN_UNAVAILABLE);
+    ck_assert_int_eq(waiters[1].told + all.told + orphans + suspicions, 0);
+    ck_assert_uint_eq(fake_redis.count, 0);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// ---- writing fails ----
+
+static const struct {
+    const char *name;
+    enum sk_result_kind kind;
+    struct sk_rows rows; // SK_RESULT_ROWS
+    bool told;           // at once
+} failures[] = {
+    {"lost", SK_RESULT_LOST, {0}, true},
+    {"failed", SK_RESULT_FAILED, {0}, true},
+    {"refused", SK_RESULT_REFUSED, {0}, true},
+    {"locked", SK_RESULT_LOCKED, {0}, false}, // a moment: it keeps waiting
+    {"no row", SK_RESULT_ROWS, {0}, true},
+    {"too few rows", SK_RESULT_ROWS, ROWS(1, {"1", "returned", "u1", "1"}), true},
+    {"too many rows", SK_RESULT_ROWS,
+     ROWS(3, {"1", "returned", "u1", "1"}, {"2", "returned", "u2", "1"}, {"3", "returned", "u3", "1"}), true},
+};
+enum { FAILURES = sizeof failures / sizeof failures[0] };
+
+static void fail_to_write(int i)
+{
+    pg_gives((struct sk_result){.kind = failures[i].kind,
+                                .rows = failures[i].kind == SK_RESULT_ROWS ? &failures[i].rows : NULL});
+}
+
+// P7: who waits is told once; the entry is written again, the same words, until there is an answer.
+START_TEST(what_is_noted_is_written_until_it_is_answered)
+{
+    cancel(1);
+    cancel(2);
+    tick();
+    redis_answers(&noted);
+    for (int tries = 0; tries < 5; tries++) {
+        must_ask(WRITE("7", A "," B, "cancelled", "user", "null"));
+        fail_to_write(_i);
+        uint64_t failed_at = now_ms;
+        ck_assert_int_eq(waiters[1].told, failures[_i].told);
+        ck_assert_uint_eq(sk_returns_count(returns), 2);
+        while (!course_waits())
+            tick();
+        ck_assert_uint_ge(now_ms, failed_at + RETRY_MS);
+        ck_assert_uint_lt(now_ms, failed_at + 2 * RETRY_MS);
+    }
+    all_returned(2);
+    must_ask(SETTLE("1 " A " user-1 - 1 " B " user-2 -")); // the same entry
+    redis_answers(&one);
+    must_be_told(1, failures[_i].told ? SK_RETURN_UNAVAILABLE : SK_RETURN_DONE);
+    must_be_told(2, failures[_i].told ? SK_RETURN_UNAVAILABLE : SK_RETURN_DONE);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_RETURNED), 2);
+    ck_assert_int_eq(orphans + suspicions, 0);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+START_TEST(without_postgres_a_noted_entry_waits)
+{
+    cancel(1);
+    tick();
+    fake_pg.down = true;
+    redis_answers(&noted);
+    must_be_told(1, SK_RETURN_UNAVAILABLE);
+    cancel(2); // of the same segment: waits for it
+    for (int i = 0; i < 50; i++)
+        tick();
+    ck_assert(!course_waits());
+    ck_assert_uint_eq(sk_returns_count(returns), 2);
+    fake_pg.down = false;
+    while (!course_waits())
+        tick();
+    must_ask(WRITE("7", A, "cancelled", "user", "null"));
+    all_returned(1);
+    redis_answers(&one);
+    tick();
+    must_ask(NOTE(B, "cancelled", "user", ""));
+    redis_answers(NULL);
+}
+END_TEST
+
+START_TEST(an_entry_of_an_older_epoch_is_left_to_the_rebuild)
+{
+    cancel(1);
+    cancel(2);
+    tick();
+    redis_answers(&noted);
+    PG_ROWS(1, {NULL, "stale"});
+    must_be_told(1, SK_RETURN_LOADING);
+    must_be_told(2, SK_RETURN_LOADING);
+    ck_assert_uint_eq(fake_redis.count, 1); // it is not dropped here
+    ck_assert_int_eq(suspicions + orphans, 0);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// ---- settling fails ----
+
+START_TEST(an_entry_that_is_not_dropped_is_looked_for)
+{
+    static const struct sk_reply error = ERROR("READONLY You can't write against a read only replica.");
+    for (int i = 0; i < 3; i++) {
+        cancel(1);
+        tick();
+        redis_answers(&noted);
+        fake_redis.down = i == 0;
+        all_returned(1);
+        fake_redis.down = false;
+        if (i > 0)
+            redis_answers(i == 1 ? NULL : &error);
+        ck_assert_int_eq(orphans, i + 1);
+        ck_assert_int_eq(waiters[1].told, i + 1);
+        ck_assert_int_eq(waiters[1].end, SK_RETURN_DONE); // PostgreSQL has it
+        ck_assert(nothing_is_under_way());
+    }
+}
+END_TEST
+
+// It is not there, and one of that id may be another's.
+START_TEST(in_another_redis_process_no_entry_is_dropped)
+{
+    cancel(1);
+    tick();
+    redis_answers(&noted);
+    fake_redis.run_number++;
+    all_returned(1);
+    must_ask("redis settle_entry 4 " KEYS_7 "  5000 1 " A " user-1 -");
+    redis_answers(&one);
+    fake_redis.run_number = 0;
+}
+END_TEST
+
+// ---- recovered entries ----
+
+static const struct sk_journal_entry found = {.id = "10-1",
+                                              .epoch = 3,
+                                              .orders = A "," B,
+                                              .orders_len = sizeof A "," B - 1,
+                                              .count = 2,
+                                              .move = "expired",
+                                              .by = "expiry",
+                                              .why = ""};
+
+START_TEST(a_recovered_entry_is_written_at_once)
+{
+    cancel(4); // beside an own one
+    tick();
+    must_ask(NOTE("018bcfe5-6800-7000-8000-000000000004", "cancelled", "user", ""));
+    redis_answers(NULL);
+    ck_assert(sk_returns_recover(returns, segment, &found));
+    must_ask(WRITE("3", A "," B, "expired", "expiry", "null"));
+    cancel(3);
+    tick();
+    ck_assert_uint_eq(fake_redis.count, 2); // which does not wait for it
+    redis_answers(NULL);
+    ck_assert_uint_eq(sk_returns_count(returns), 2);
+    ck_assert_int_eq(recoveries, 0);
+    PG_ROWS(2, {"1", "returned", "u1", "2"}, {"2", "kept", "u2", "0"});
+    must_ask(SETTLE("2 " A " u1 -"));
+    ck_assert_int_eq(recoveries, 1);
+    redis_answers(&one);
+    ck_assert_int_eq(recoveries, 1);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+START_TEST(a_recovered_entry_keeps_its_words)
+{
+    struct sk_journal_entry refund = found;
+    refund.move = "refunded-kept";
+    refund.by = "boss";
+    refund.why = "broken";
+    ck_assert(sk_returns_recover(returns, segment, &refund));
+    must_ask(WRITE("3", A "," B, "refunded-kept", "boss", "broken"));
+    PG_ROWS(2, {"1", "returned", "u1", "0"}, {"2", "returned", "u2", "0"});
+    must_ask(SETTLE("0 " A " u1 - 0 " B " u2 -"));
+    redis_answers(&one);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+START_TEST(a_recovered_entry_is_written_until_it_is_answered)
+{
+    ck_assert(sk_returns_recover(returns, segment, &found));
+    for (int tries = 0; tries < 3; tries++) {
+        must_ask(WRITE("3", A "," B, "expired", "expiry", "null"));
+        fail_to_write(_i);
+        ck_assert_int_eq(recoveries, 0);
+        while (!course_waits())
+            tick();
+    }
+    all_returned(2);
+    redis_answers(&one);
+    ck_assert_int_eq(recoveries, 1);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// Its rebuild should have settled it. One that was forged is ended by the next.
+START_TEST(a_recovered_entry_of_an_older_epoch_is_suspect)
+{
+    ck_assert(sk_returns_recover(returns, segment, &found));
+    PG_ROWS(1, {NULL, "stale"});
+    ck_assert_int_eq(suspicions, 1);
+    ck_assert_int_eq(last_doubt, SK_DOUBT_BEHIND);
+    ck_assert_int_eq(recoveries, 1);
+    ck_assert_uint_eq(fake_redis.count, 0);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// ---- memory ----
+
+// One order's way, answered as far as it goes.
+static void play(void)
+{
+    while (!sk_returns_idle(returns) || course_waits()) {
+        if (!course_waits())
+            tick();
+        else if (course_asked()->on_result != NULL)
+            all_returned(sk_returns_count(returns));
+        else
+            redis_answers(course_asked()->what == SK_SCRIPT_NOTE_RETURN ? &noted : &one);
+    }
+}
+
+static bool was_asked(int script)
+{
+    for (size_t i = 0; i < fake_redis.count; i++) {
+        if (fake_redis.asked[i].what == script)
+            return true;
+    }
+    return false;
+}
+
+// Told once, if it was taken; and what is in the journal is settled, or looked for.
+START_TEST(short_memory_loses_no_entry)
+{
+    int refused = 0, not_noted = 0, looked_for = 0, written_again = 0;
+    memory_has_failed = true;
+    for (int nth = 1; memory_has_failed; nth++) {
+        fake_stores_forget();
+        waiters[1].told = orphans = 0;
+        memory_has_failed = false;
+        allocations_left = nth;
+        enum sk_status status = ask_for(segment, 1, SK_RETURN_CANCELLED, "user", "no need");
+        play();
+        allocations_left = 0;
+        ck_assert(status == SK_OK || status == SK_NO_MEM);
+        ck_assert_int_eq(waiters[1].told, status == SK_OK);
+        if (was_asked(SK_SCRIPT_NOTE_RETURN))
+            ck_assert_int_eq(was_asked(SK_SCRIPT_SETTLE_ENTRY), orphans == 0);
+        refused += status != SK_OK;
+        not_noted += status == SK_OK && !was_asked(SK_SCRIPT_NOTE_RETURN);
+        looked_for += orphans;
+        written_again += was_asked(SK_SCRIPT_SETTLE_ENTRY) && waiters[1].end == SK_RETURN_UNAVAILABLE;
+        ck_assert(nothing_is_under_way());
+    }
+    ck_assert_int_ge(refused, 1);
+    ck_assert_int_ge(not_noted, 1);
+    ck_assert_int_ge(looked_for, 2); // as it is to be held, and as it is to be settled
+    ck_assert_int_ge(written_again, 1);
+}
+END_TEST
+
+START_TEST(short_memory_leaves_an_entry_to_a_later_sweep)
+{
+    int left = 0;
+    memory_has_failed = true;
+    for (int nth = 1; memory_has_failed; nth++) {
+        fake_stores_forget();
+        recoveries = orphans = 0;
+        memory_has_failed = false;
+        allocations_left = nth;
+        bool taken = sk_returns_recover(returns, segment, &found);
+        play();
+        allocations_left = 0;
+        ck_assert_int_eq(recoveries, taken);
+        ck_assert_int_eq(was_asked(SK_SCRIPT_SETTLE_ENTRY), taken && orphans == 0);
+        left += !taken;
+        ck_assert(nothing_is_under_way());
+    }
+    ck_assert_int_eq(left, 2);
+}
+END_TEST
+
+START_TEST(several_need_memory)
+{
+    allocations_left = 1;
+    ck_assert_int_eq(sk_return_orders(returns, segment, A, SK_RETURN_EXPIRED, "expiry", on_all_done, &all), SK_NO_MEM);
+    ck_assert_int_eq(all.told, 0);
+    ck_assert(nothing_is_under_way());
+    allocations_left = 1;
+    ck_assert_ptr_null(sk_returns_open(&sale, on_recovered, &recoveries));
+}
+END_TEST
+
+static bool refuses_calls(void)
+{
+    return true;
+}
+
+START_TEST(a_link_that_is_short_of_memory_loses_no_entry)
+{
+    cancel(1);
+    fake_no_memory = refuses_calls;
+    tick();
+    must_be_told(1, SK_RETURN_UNAVAILABLE);
+    fake_no_memory = NULL;
+    cancel(2);
+    tick();
+    fake_no_memory = refuses_calls;
+    redis_answers(&noted);
+    must_be_told(2, SK_RETURN_UNAVAILABLE);
+    fake_no_memory = NULL;
+    play();
+    ck_assert(was_asked(SK_SCRIPT_SETTLE_ENTRY));
+    ck_assert_int_eq(orphans, 0);
+}
+END_TEST
+
+// ---- closing ----
+
+// The journal has what was noted. (The links were closed before.)
+static void close_now(void)
+{
+    sk_returns_close(returns);
+    ck_assert_ptr_null(segment->entries.oldest);
+    start();
+}
+
+START_TEST(closing_tells_in_every_state)
+{
+    static const int told_before[] = {0, 0, 0, 1};
+    cancel(1);
+    if (_i > 0)
+        tick();
+    if (_i > 1)
+        redis_answers(&noted);
+    if (_i > 2)
+        pg_answers(NULL);
+    ck_assert_int_eq(waiters[1].told, told_before[_i]);
+    cancel(2); // gathers, or goes with it
+    close_now();
+    must_be_told(1, SK_RETURN_UNAVAILABLE);
+    must_be_told(2, SK_RETURN_UNAVAILABLE);
+    ck_assert_int_eq(recoveries, 0);
+}
+END_TEST
+
+START_TEST(closing_tells_who_waits_for_several)
+{
+    ck_assert_int_eq(sk_return_orders(returns, segment, A "," B, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
+                     SK_OK);
+    ck_assert(sk_returns_recover(returns, segment, &found));
+    close_now();
+    ck_assert_int_eq(all.told, 1);
+    ck_assert_int_eq(all.end, SK_RETURN_UNAVAILABLE);
+    ck_assert_int_eq(recoveries, 0); // it is not settled
+    sk_returns_close(NULL);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("returns");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_return_is_noted_then_written_then_settled);
+    tcase_add_loop_test(tcase, each_move_has_its_name, 0, sizeof moves / sizeof moves[0]);
+    tcase_add_test(tcase, long_words_are_cut);
+    tcase_add_loop_test(tcase, each_order_has_its_outcome, 0, OUTCOMES);
+    tcase_add_test(tcase, an_order_may_be_in_an_entry_twice);
+    tcase_add_test(tcase, what_comes_meanwhile_is_one_entry);
+    tcase_add_test(tcase, an_entry_has_its_bound);
+    tcase_add_loop_test(tcase, different_moves_do_not_mix, 0, sizeof others / sizeof others[0]);
+    tcase_add_test(tcase, segments_do_not_wait_for_each_other);
+    tcase_add_test(tcase, who_is_told_may_ask_again_at_once);
+    tcase_add_test(tcase, a_call_of_several_is_told_how_many_ended);
+    tcase_add_test(tcase, a_call_of_several_that_fails_is_told_once);
+    tcase_add_loop_test(tcase, a_voucher_that_cannot_be_relied_on_is_loading, 0, sizeof doubts / sizeof doubts[0]);
+    tcase_add_loop_test(tcase, a_note_without_an_answer_may_leave_an_orphan, 0,
+                        1 + sizeof no_notes / sizeof no_notes[0]);
+    tcase_add_test(tcase, what_is_not_asked_leaves_nothing);
+    tcase_add_loop_test(tcase, what_is_noted_is_written_until_it_is_answered, 0, FAILURES);
+    tcase_add_test(tcase, without_postgres_a_noted_entry_waits);
+    tcase_add_test(tcase, an_entry_of_an_older_epoch_is_left_to_the_rebuild);
+    tcase_add_test(tcase, an_entry_that_is_not_dropped_is_looked_for);
+    tcase_add_test(tcase, in_another_redis_process_no_entry_is_dropped);
+    tcase_add_test(tcase, a_recovered_entry_is_written_at_once);
+    tcase_add_test(tcase, a_recovered_entry_keeps_its_words);
+    tcase_add_loop_test(tcase, a_recovered_entry_is_written_until_it_is_answered, 0, FAILURES);
+    tcase_add_test(tcase, a_recovered_entry_of_an_older_epoch_is_suspect);
+    tcase_add_test(tcase, short_memory_loses_no_entry);
+    tcase_add_test(tcase, short_memory_leaves_an_entry_to_a_later_sweep);
+    tcase_add_test(tcase, several_need_memory);
+    tcase_add_test(tcase, a_link_that_is_short_of_memory_loses_no_entry);
+    tcase_add_loop_test(tcase, closing_tells_in_every_state, 0, 4);
+    tcase_add_test(tcase, closing_tells_who_waits_for_several);
+    return harness_main(tcase, CK_FORK);
+}
