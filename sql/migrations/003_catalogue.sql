@@ -137,7 +137,7 @@ $$;
 
 -- ---- the end of a sale ----
 
--- Retires a voucher whose sale has ended and of which nothing is open, if the segment is still under the epoch that the
+-- Retires a voucher whose sale has ended and of which nothing is open, no order that is still to expire either, if the segment is still under the epoch that the
 -- caller saw. All its segments get a new epoch, so an instance that still holds an order of it is fenced off.
 CREATE FUNCTION retire_voucher(p_voucher bigint, p_slot integer, p_epoch bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -146,7 +146,13 @@ BEGIN
     PERFORM FROM seckill_segment s WHERE s.voucher_id = p_voucher ORDER BY s.segment FOR UPDATE;
     IF NOT EXISTS (SELECT FROM seckill_segment s
                     WHERE s.voucher_id = p_voucher AND s.slot = p_slot AND s.epoch = p_epoch)
-       OR EXISTS (SELECT FROM dead_letter d WHERE d.voucher_id = p_voucher AND d.ended_at IS NULL) THEN
+       OR EXISTS (SELECT FROM dead_letter d WHERE d.voucher_id = p_voucher AND d.ended_at IS NULL)
+       OR EXISTS (SELECT FROM seckill_voucher v
+                    JOIN seckill_segment s ON s.voucher_id = v.id
+                   CROSS JOIN LATERAL (SELECT FROM voucher_order o
+                                        WHERE o.slot = s.slot AND o.voucher_id = s.voucher_id AND o.id >= s.due_after
+                                          AND o.status = 'unpaid' LIMIT 1 OFFSET 0) unpaid
+                   WHERE v.id = p_voucher AND v.pay_within_s > 0) THEN
         RETURN false;
     END IF;
     UPDATE seckill_voucher v SET state = 'retired'

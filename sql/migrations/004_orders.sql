@@ -10,7 +10,7 @@ $$;
 --
 --   placed          inserted now, its units taken
 --   already_placed  this very id is a live order: nothing is taken again
---   ended           this id ended before this call (refused, cancelled): the units that Redis took for it return
+--   ended           this id ended before this call (refused, cancelled ...): the units that Redis took for it return
 --   duplicate       the user has another live order, live_id; this id is kept as refused, and its units return
 --   repeated        the user's Idempotency-Key has led to another order, first_id, live or ended: the same as duplicate
 --   reused          the same, and that order is of another quantity
@@ -18,9 +18,10 @@ $$;
 --   stale           the epoch is not the segment's: the caller has been fenced off, nothing is done
 --   clash           the id belongs to another user's order: only a forged id comes to this
 --
--- An order that ended before this call may have been granted units once more by Redis. They return if PostgreSQL has any
--- left by now; if it has none, Redis has had too many. tests/model shows both sides of that. `live_id` is the
--- user's live order, if it is another one.
+-- An order that ended before this call may have been granted units once more by Redis. They return; but not those of one
+-- that was sold out, if PostgreSQL still has none, because then Redis has had too many, nor those of a refund that keeps
+-- them. `live_id` is the user's live order, if it is another one: of an order that was never live, since the claim of one
+-- that was has been given up. tests/model shows each side of this.
 --
 -- Idempotent by order id: settling a batch again gives the same end and never revives what has ended. The segment's row
 -- lock, taken first and once, orders all batches of a segment. p_journal is the newest journal id of the batch.
@@ -144,14 +145,16 @@ BEGIN
            CASE WHEN own.user_id <> o.user_id THEN 'clash'
                 WHEN own.status IN ('unpaid', 'paid') AND own.id = ANY (v_new) THEN 'placed'
                 WHEN own.status IN ('unpaid', 'paid') THEN 'already_placed'
-                WHEN own.id <> ALL (v_new || v_kept) AND v_stock < v_units + own.quantity THEN 'sold_out'
+                WHEN own.id <> ALL (v_new || v_kept)
+                     AND (own.reason = 'KEPT' OR (own.reason = 'SOLD_OUT' AND v_stock < v_units + own.quantity))
+                THEN 'sold_out'
                 WHEN own.id <> ALL (v_new || v_kept) THEN 'ended'
                 WHEN own.reason = 'SOLD_OUT' THEN 'sold_out'
                 WHEN own.reason = 'REPEATED' AND first.quantity <> own.quantity THEN 'reused'
                 WHEN own.reason = 'REPEATED' THEN 'repeated'
                 ELSE 'duplicate'
            END,
-           live.id, first.id, unix_ms(own.created_at)
+           CASE WHEN own.status IN ('unpaid', 'paid', 'refused') THEN live.id END, first.id, unix_ms(own.created_at)
       FROM unnest(p_ids, p_users, p_keys) WITH ORDINALITY AS o (id, user_id, key, n)
      CROSS JOIN LATERAL (SELECT w.user_id, w.status, w.reason, w.id, w.quantity, w.created_at
                            FROM voucher_order w

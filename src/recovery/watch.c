@@ -361,11 +361,13 @@ static void watch_log_finding(const struct watch_look *look, const struct sk_loo
            account->terms.change);
 }
 
-// Its sale is long over, and nothing of it is under way.
+// Its sale is long over, its orders have been paid or have expired, and nothing of it is under way.
 static bool watch_may_retire(const struct sk_watch *watch, const struct sk_segment *segment)
 {
     const struct sk_sale *sale = watch->sale;
-    return sk_wall_ms() >= (uint64_t)(segment->voucher->end_ms + sale->config->retire_after_ms) &&
+    const struct sk_voucher *voucher = segment->voucher;
+    int64_t over_ms = voucher->end_ms + voucher->pay_within_s * 1000;
+    return sk_wall_ms() >= (uint64_t)(over_ms + sale->config->retire_after_ms) &&
            segment->care->lost.orders.count == 0 && watch_is_at_rest(segment) &&
            uv_now(sale->loop) >= segment->care->retire_at_ms;
 }

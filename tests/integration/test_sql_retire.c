@@ -8,7 +8,7 @@
 
 static void end_sale(void)
 {
-    db_run("UPDATE seckill_voucher SET begin_at = begin_at - interval '1 day', end_at = end_at - interval '1 day'"
+    db_run("UPDATE seckill_voucher SET begin_at = begin_at - interval '1 day', end_at = end_at - interval '1 day', pay_within_s = 0"
            " WHERE id = %s",
            sql_voucher);
 }
@@ -37,6 +37,20 @@ static int64_t epoch(void)
 {
     return db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s AND slot = %s", sql_voucher, sql_slot);
 }
+
+// An order that is still to expire would do so never: only vouchers of the catalogue are walked.
+START_TEST(an_unpaid_order_that_may_expire_keeps_it)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"placed", 0}, {"placed", 0}));
+    end_sale();
+    db_run("UPDATE seckill_voucher SET pay_within_s = 900 WHERE id = %s", sql_voucher);
+    ck_assert(!retires("3"));
+    db_run("UPDATE voucher_order SET status = 'paid' WHERE voucher_id = %s", sql_voucher);
+    ck_assert(retires("3"));
+    state_must_be("retired");
+}
+END_TEST
 
 // A late order of an instance that still holds it is fenced off.
 START_TEST(a_sale_that_has_ended_is_retired_under_a_new_epoch)
@@ -182,6 +196,7 @@ int main(void)
     TCase *tcase = tcase_create("sql_retire");
     tcase_add_unchecked_fixture(tcase, sql_start, NULL);
     tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
+    tcase_add_test(tcase, an_unpaid_order_that_may_expire_keeps_it);
     tcase_add_test(tcase, a_sale_that_has_ended_is_retired_under_a_new_epoch);
     tcase_add_test(tcase, a_sale_that_goes_on_is_not_retired);
     tcase_add_test(tcase, another_epoch_is_not_retired);
