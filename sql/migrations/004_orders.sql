@@ -265,7 +265,8 @@ $$;
 --   stale     the epoch is not the segment's: nothing is done
 --
 -- Idempotent by order id, and under the segment's row lock, as place_orders(). p_epoch NULL: of a retired voucher, of which
--- Redis has nothing. No seqscan: a plan that was made while the table was small would stay.
+-- Redis has nothing. Order by order: a plan for all of them that was made while the segment was small would read all its
+-- orders, and stay. No seqscan for the same reason.
 CREATE FUNCTION return_orders(p_slot integer, p_voucher bigint, p_epoch bigint, p_ids uuid[], p_move text, p_by text,
                               p_why text)
 RETURNS TABLE (n integer, outcome text, user_id text, units integer)
@@ -277,8 +278,11 @@ DECLARE
     v_epoch   bigint;
     v_state   text;
     v_within  integer;
-    v_moved   integer;
-    v_units   integer;
+    v_from    order_status[] := ARRAY(SELECT m.from_status FROM order_move m WHERE m.to_status = v_status);
+    v_id      uuid;
+    v_moved   uuid[] := '{}';
+    v_units   integer := 0;
+    v_more    integer;
 BEGIN
     SELECT v.state, v.pay_within_s INTO v_state, v_within FROM seckill_voucher v WHERE v.id = p_voucher;
     SELECT s.epoch INTO v_epoch
@@ -287,22 +291,25 @@ BEGIN
         RETURN QUERY VALUES (NULL::integer, 'stale', NULL::text, NULL::integer);
         RETURN;
     END IF;
-    WITH moved AS (
+    FOREACH v_id IN ARRAY p_ids LOOP
         UPDATE voucher_order o SET status = v_status, reason = v_reason, updated_at = now()
-         WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.id = ANY (p_ids)
-           AND EXISTS (SELECT FROM order_move m WHERE m.from_status = o.status AND m.to_status = v_status)
+         WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.id = v_id AND o.status = ANY (v_from)
            AND (v_status <> 'expired' OR expires_at(o.created_at, v_within) <= now())
-        RETURNING o.id, o.quantity),
-    told AS (
+        RETURNING o.quantity INTO v_more;
+        IF FOUND THEN
+            v_moved := v_moved || v_id;
+            v_units := v_units + v_more;
+        END IF;
+    END LOOP;
+    IF v_moved <> '{}' THEN
         INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom, why)
-        SELECT p_slot, p_voucher, m.id, v_status, p_by, p_why FROM moved m),
-    paid_back AS (
-        UPDATE payment p SET state = 'refunded'
-          FROM moved m WHERE v_status = 'refunded' AND p.order_id = m.id AND p.state = 'accepted')
-    SELECT count(*), coalesce(sum(m.quantity), 0) INTO v_moved, v_units FROM moved m;
-    IF v_moved > 0 THEN
+        SELECT p_slot, p_voucher, m.id, v_status, p_by, p_why FROM unnest(v_moved) AS m (id);
+        IF v_status = 'refunded' THEN
+            UPDATE payment p SET state = 'refunded' WHERE p.order_id = ANY (v_moved) AND p.state = 'accepted';
+        END IF;
         UPDATE seckill_segment s
-           SET stock = stock + CASE WHEN v_reason = 'KEPT' THEN 0 ELSE v_units END, live = live - v_moved
+           SET stock = stock + CASE WHEN v_reason = 'KEPT' THEN 0 ELSE v_units END,
+               live = live - cardinality(v_moved)
          WHERE s.voucher_id = p_voucher AND s.slot = p_slot;
     END IF;
     RETURN QUERY
