@@ -65,10 +65,14 @@ BEGIN
         v_new := p_ids;
     EXCEPTION WHEN unique_violation THEN
         -- A key counts for a day.
-        UPDATE voucher_order own SET request_key = NULL
-          FROM unnest(p_users, p_keys) AS o (user_id, key)
-         WHERE own.user_id = o.user_id AND own.voucher_id = p_voucher AND own.request_key = o.key
-           AND own.created_at < now() - interval '1 day';
+        FOR v_order IN SELECT old.id FROM unnest(p_users, p_keys) AS o (user_id, key)
+                        CROSS JOIN LATERAL (SELECT w.id FROM voucher_order w
+                                             WHERE w.user_id = o.user_id AND w.voucher_id = p_voucher
+                                               AND w.request_key = o.key
+                                               AND w.created_at < now() - interval '1 day' OFFSET 0) old LOOP
+            UPDATE voucher_order own SET request_key = NULL
+             WHERE own.slot = p_slot AND own.voucher_id = p_voucher AND own.id = v_order.id;
+        END LOOP;
         WITH inserted AS (
             INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, request_key)
             SELECT o.id, p_slot, o.user_id, p_voucher, coalesce(o.quantity, 1), o.key

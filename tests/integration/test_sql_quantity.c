@@ -359,6 +359,39 @@ START_TEST(a_refused_order_loses_its_key)
 }
 END_TEST
 
+// Rows of voucher_order that a batch reads, itself included.
+static int64_t rows_read_by(size_t n, const struct wish *wishes, const struct end *ends)
+{
+    PQclear(PQexec(sql_service, "BEGIN"));
+    place(n, wishes, ends);
+    PGresult *result = PQexec(sql_service, "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables"
+                                           " WHERE relname = 'voucher_order'");
+    ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQresultErrorMessage(result));
+    int64_t rows = atoll(PQgetvalue(result, 0, 0));
+    PQclear(result);
+    PQclear(PQexec(sql_service, "COMMIT"));
+    return rows;
+}
+
+// Plans live as long as a session. Those that were made while the table was small must do when it is not.
+START_TEST(a_key_costs_the_same_however_many_there_are)
+{
+    enum { MANY = 20000, PLANNED = 10, ROWS_MOST = 1000 };
+    sql_make_voucher(MANY + 10);
+    PLACE_UNITS(WISHES({1, "alice", 1, KEY1}, {2, "bob", 2, KEY1}), COME_TO({"placed", 0, 0}, {"placed", 0, 0}));
+    PLACE_UNITS(WISHES({3, "alice", 1, KEY1}), COME_TO({"repeated", 1, 1}));
+    for (int i = 0; i < PLANNED; i++)
+        (void)rows_read_by(2, WISHES({2, "bob", 2, KEY1}, {3, "alice", 1, KEY1}),
+                           COME_TO({"already_placed", 0, 0}, {"ended", 1, 1}));
+    db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id, request_key)"
+           " SELECT gen_random_uuid(), %s, 'u' || n, %s, 'key' || n FROM generate_series(1, %d) n",
+           sql_slot, sql_voucher, MANY);
+    ck_assert_int_le(rows_read_by(2, WISHES({2, "bob", 2, KEY1}, {3, "alice", 1, KEY1}),
+                                  COME_TO({"already_placed", 0, 0}, {"ended", 1, 1})),
+                     ROWS_MOST);
+}
+END_TEST
+
 // ---- several batches ----
 
 struct batch {
@@ -574,6 +607,7 @@ int main(void)
     tcase_add_test(tcase, a_key_belongs_to_its_user_and_voucher);
     tcase_add_test(tcase, a_key_counts_for_a_day);
     tcase_add_test(tcase, a_refused_order_loses_its_key);
+    tcase_add_test(tcase, a_key_costs_the_same_however_many_there_are);
     tcase_add_test(tcase, batches_have_their_own_units_and_keys);
     tcase_add_test(tcase, batches_without_quantities_are_of_one_unit_each);
     tcase_add_test(tcase, letters_hold_the_units_of_their_orders);
