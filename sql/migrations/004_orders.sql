@@ -332,9 +332,10 @@ END
 $$;
 
 -- Orders of a segment that are to expire now, at most p_most of them, found by walking along its orders from the first that
--- may be unpaid; they were made in the order of their ids, so the walk ends where none is due any more. p_from: where
--- this walk has got to; NULL: it begins. `walked_to` is where it goes on; NULL: it has ended. `next_ms`: when the next of
--- those that were seen is due; NULL: none will be. Times are Unix ms by this server's clock.
+-- may be unpaid. An id tells when its order was made, and the order is due no sooner than that long after, so the walk ends
+-- among ids that are too new, where many orders wait. (Not before: many that were settled late may wait in front of others
+-- that are due.) p_from: where this walk has got to; NULL: it begins. `walked_to` is where it goes on; NULL: it has ended.
+-- `next_ms`: when the next of those that were seen is due; NULL: none will be. Times are Unix ms by this server's clock.
 --
 -- There is no index of what is due: it would cost every purchase. A walk that begins reads what the last one has read
 -- only as far as `due_after` has not been moved since.
@@ -352,6 +353,8 @@ DECLARE
     v_at      timestamptz;
     v_rows    integer := 0;
     v_waiting integer := 0; -- unpaid and not due
+    v_young   uuid;         -- ids from this one on are too new, but for the clocks
+    v_ended   boolean := false;
 BEGIN
     due := '{}';
     now_ms := unix_ms(clock_timestamp());
@@ -359,6 +362,7 @@ BEGIN
       FROM seckill_segment s JOIN seckill_voucher v ON v.id = s.voucher_id
      WHERE s.voucher_id = p_voucher AND s.slot = p_slot;
     IF v_within > 0 THEN
+        v_young := uuid_at(now() - make_interval(secs => v_within));
         FOR v_order IN SELECT o.id, o.status, o.created_at FROM voucher_order o
                         WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.id >= coalesce(p_from, v_after)
                           AND o.id IS DISTINCT FROM p_from
@@ -374,10 +378,11 @@ BEGIN
             ELSE
                 v_next := least(v_next, v_at);
                 v_waiting := v_waiting + 1;
-                EXIT WHEN v_waiting = 500;
+                v_ended := v_waiting >= 500 AND v_order.id >= v_young;
+                EXIT WHEN v_ended;
             END IF;
         END LOOP;
-        IF v_waiting < 500 AND (v_rows = 2000 OR cardinality(due) >= p_most) THEN
+        IF NOT v_ended AND (v_rows = 2000 OR cardinality(due) >= p_most) THEN
             walked_to := v_last;
         END IF;
         -- Only where it saves much: buyers need this row, too.

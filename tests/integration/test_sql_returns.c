@@ -536,19 +536,48 @@ START_TEST(an_order_that_is_settled_during_a_walk_is_not_passed_by)
 }
 END_TEST
 
+// Their ids are of this time.
+static void make_ids_of(const char *at)
+{
+    db_run("UPDATE voucher_order SET id = (left(uuid_at(%s)::text, 13) || right(id::text, 23))::uuid"
+           " WHERE voucher_id = %s AND id < '00000001-0000-0000-0000-000000000000'",
+           at, sql_voucher);
+}
+
 START_TEST(a_walk_ends_where_orders_are_not_due)
 {
     make_orders(1, WAITING + 10, 1);
+    make_orders(90000, 1, 1);
     set(1, 1, LONG_AGO);
     set(20, 20, "created_at = now() - interval '5 min'");
+    set(90000, 90000, LONG_AGO); // by a clock that is far ahead
+    make_ids_of("now()");
     struct due due = look(NULL, "128");
     must_be_due(&due, 1, 1, 1, 0);
     ck_assert_int_eq(due.next_ms,
                      db_number("SELECT unix_ms(created_at) + 900000 FROM voucher_order WHERE user_id = 'u20'"));
-    set(1, 1, "status = 'paid'");
+    db_run("UPDATE voucher_order SET status = 'paid' WHERE user_id = 'u1'");
     due = look(NULL, "128");
     must_be_due(&due, 0, 0, 0, 0);
     ck_assert_int_eq(due_after(), 2);
+}
+END_TEST
+
+// Of dead letters, say: written just now, they are not due for long. What is due behind them does not wait for that.
+START_TEST(orders_that_were_settled_late_hide_none)
+{
+    make_orders(11, WALK + 100, 1);
+    make_ids_of("now() - interval '2 h'");
+    make_orders(90000, 2, 1);
+    set(90000, 90001, LONG_AGO);
+    make_ids_of("now() - interval '1 h'");
+    make_orders(90002, WAITING + 10, 1);
+    make_ids_of("now()");
+    struct due due = look(NULL, "128");
+    must_be_due(&due, 0, 0, 0, WALK + 10);
+    ck_assert_int_gt(due.next_ms, due.now_ms);
+    due = look(due.walked_to, "128");
+    must_be_due(&due, 2, 90000, 90001, 0); // and there it ends
 }
 END_TEST
 
@@ -772,6 +801,7 @@ int main(void)
     tcase_add_test(tcase, an_order_that_is_settled_late_is_found);
     tcase_add_test(tcase, an_order_that_is_settled_during_a_walk_is_not_passed_by);
     tcase_add_test(tcase, a_walk_ends_where_orders_are_not_due);
+    tcase_add_test(tcase, orders_that_were_settled_late_hide_none);
     tcase_add_test(tcase, nothing_costs_more_with_many_orders);
     tcase_add_test(tcase, purchases_payments_and_returns_at_random_keep_the_books);
     return harness_main(tcase, CK_NOFORK);
