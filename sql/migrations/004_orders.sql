@@ -65,10 +65,14 @@ BEGIN
         v_new := p_ids;
     EXCEPTION WHEN unique_violation THEN
         -- A key counts for a day.
-        UPDATE voucher_order own SET request_key = NULL
-          FROM unnest(p_users, p_keys) AS o (user_id, key)
-         WHERE own.user_id = o.user_id AND own.voucher_id = p_voucher AND own.request_key = o.key
-           AND own.created_at < now() - interval '1 day';
+        FOR v_order IN SELECT old.id FROM unnest(p_users, p_keys) AS o (user_id, key)
+                        CROSS JOIN LATERAL (SELECT w.id FROM voucher_order w
+                                             WHERE w.user_id = o.user_id AND w.voucher_id = p_voucher
+                                               AND w.request_key = o.key
+                                               AND w.created_at < now() - interval '1 day' OFFSET 0) old LOOP
+            UPDATE voucher_order own SET request_key = NULL
+             WHERE own.slot = p_slot AND own.voucher_id = p_voucher AND own.id = v_order.id;
+        END LOOP;
         WITH inserted AS (
             INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, request_key)
             SELECT o.id, p_slot, o.user_id, p_voucher, coalesce(o.quantity, 1), o.key
@@ -265,7 +269,8 @@ $$;
 --   stale     the epoch is not the segment's: nothing is done
 --
 -- Idempotent by order id, and under the segment's row lock, as place_orders(). p_epoch NULL: of a retired voucher, of which
--- Redis has nothing. No seqscan: a plan that was made while the table was small would stay.
+-- Redis has nothing. Order by order: a plan for all of them that was made while the segment was small would read all its
+-- orders, and stay. No seqscan for the same reason.
 CREATE FUNCTION return_orders(p_slot integer, p_voucher bigint, p_epoch bigint, p_ids uuid[], p_move text, p_by text,
                               p_why text)
 RETURNS TABLE (n integer, outcome text, user_id text, units integer)
@@ -277,8 +282,11 @@ DECLARE
     v_epoch   bigint;
     v_state   text;
     v_within  integer;
-    v_moved   integer;
-    v_units   integer;
+    v_from    order_status[] := ARRAY(SELECT m.from_status FROM order_move m WHERE m.to_status = v_status);
+    v_id      uuid;
+    v_moved   uuid[] := '{}';
+    v_units   integer := 0;
+    v_more    integer;
 BEGIN
     SELECT v.state, v.pay_within_s INTO v_state, v_within FROM seckill_voucher v WHERE v.id = p_voucher;
     SELECT s.epoch INTO v_epoch
@@ -287,22 +295,25 @@ BEGIN
         RETURN QUERY VALUES (NULL::integer, 'stale', NULL::text, NULL::integer);
         RETURN;
     END IF;
-    WITH moved AS (
+    FOREACH v_id IN ARRAY p_ids LOOP
         UPDATE voucher_order o SET status = v_status, reason = v_reason, updated_at = now()
-         WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.id = ANY (p_ids)
-           AND EXISTS (SELECT FROM order_move m WHERE m.from_status = o.status AND m.to_status = v_status)
+         WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.id = v_id AND o.status = ANY (v_from)
            AND (v_status <> 'expired' OR expires_at(o.created_at, v_within) <= now())
-        RETURNING o.id, o.quantity),
-    told AS (
+        RETURNING o.quantity INTO v_more;
+        IF FOUND THEN
+            v_moved := v_moved || v_id;
+            v_units := v_units + v_more;
+        END IF;
+    END LOOP;
+    IF v_moved <> '{}' THEN
         INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom, why)
-        SELECT p_slot, p_voucher, m.id, v_status, p_by, p_why FROM moved m),
-    paid_back AS (
-        UPDATE payment p SET state = 'refunded'
-          FROM moved m WHERE v_status = 'refunded' AND p.order_id = m.id AND p.state = 'accepted')
-    SELECT count(*), coalesce(sum(m.quantity), 0) INTO v_moved, v_units FROM moved m;
-    IF v_moved > 0 THEN
+        SELECT p_slot, p_voucher, m.id, v_status, p_by, p_why FROM unnest(v_moved) AS m (id);
+        IF v_status = 'refunded' THEN
+            UPDATE payment p SET state = 'refunded' WHERE p.order_id = ANY (v_moved) AND p.state = 'accepted';
+        END IF;
         UPDATE seckill_segment s
-           SET stock = stock + CASE WHEN v_reason = 'KEPT' THEN 0 ELSE v_units END, live = live - v_moved
+           SET stock = stock + CASE WHEN v_reason = 'KEPT' THEN 0 ELSE v_units END,
+               live = live - cardinality(v_moved)
          WHERE s.voucher_id = p_voucher AND s.slot = p_slot;
     END IF;
     RETURN QUERY
@@ -321,9 +332,10 @@ END
 $$;
 
 -- Orders of a segment that are to expire now, at most p_most of them, found by walking along its orders from the first that
--- may be unpaid; they were made in the order of their ids, so the walk ends where none is due any more. p_from: where
--- this walk has got to; NULL: it begins. `walked_to` is where it goes on; NULL: it has ended. `next_ms`: when the next of
--- those that were seen is due; NULL: none will be. Times are Unix ms by this server's clock.
+-- may be unpaid. An id tells when its order was made, and the order is due no sooner than that long after, so the walk ends
+-- among ids that are too new, where many orders wait. (Not before: many that were settled late may wait in front of others
+-- that are due.) p_from: where this walk has got to; NULL: it begins. `walked_to` is where it goes on; NULL: it has ended.
+-- `next_ms`: when the next of those that were seen is due; NULL: none will be. Times are Unix ms by this server's clock.
 --
 -- There is no index of what is due: it would cost every purchase. A walk that begins reads what the last one has read
 -- only as far as `due_after` has not been moved since.
@@ -341,6 +353,8 @@ DECLARE
     v_at      timestamptz;
     v_rows    integer := 0;
     v_waiting integer := 0; -- unpaid and not due
+    v_young   uuid;         -- ids from this one on are too new, but for the clocks
+    v_ended   boolean := false;
 BEGIN
     due := '{}';
     now_ms := unix_ms(clock_timestamp());
@@ -348,6 +362,7 @@ BEGIN
       FROM seckill_segment s JOIN seckill_voucher v ON v.id = s.voucher_id
      WHERE s.voucher_id = p_voucher AND s.slot = p_slot;
     IF v_within > 0 THEN
+        v_young := uuid_at(now() - make_interval(secs => v_within));
         FOR v_order IN SELECT o.id, o.status, o.created_at FROM voucher_order o
                         WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.id >= coalesce(p_from, v_after)
                           AND o.id IS DISTINCT FROM p_from
@@ -363,10 +378,11 @@ BEGIN
             ELSE
                 v_next := least(v_next, v_at);
                 v_waiting := v_waiting + 1;
-                EXIT WHEN v_waiting = 500;
+                v_ended := v_waiting >= 500 AND v_order.id >= v_young;
+                EXIT WHEN v_ended;
             END IF;
         END LOOP;
-        IF v_waiting < 500 AND (v_rows = 2000 OR cardinality(due) >= p_most) THEN
+        IF NOT v_ended AND (v_rows = 2000 OR cardinality(due) >= p_most) THEN
             walked_to := v_last;
         END IF;
         -- Only where it saves much: buyers need this row, too.

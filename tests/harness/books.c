@@ -15,7 +15,8 @@ static bool wrong(char why[BOOKS_WHY_SIZE], const char *what, int64_t is, int64_
     return false;
 }
 
-// Every order, live or held, is its user's entry in Redis. With as many entries as orders, they are the same.
+// Every order, live or held, is its user's entry in Redis, with its quantity and key. With as many entries as orders,
+// they are the same.
 static bool same_buyers(const char *voucher, PGresult *orders, redisContext *redis, char why[BOOKS_WHY_SIZE])
 {
     for (int i = 0; i < PQntuples(orders); i++) {
@@ -35,11 +36,14 @@ static bool check_buyers(const char *voucher, char why[BOOKS_WHY_SIZE])
 {
     PGconn *conn = db_connect();
     redisContext *redis = redis_connect();
-    PGresult *orders = PQexecParams(conn,
-                                    "SELECT user_id, id FROM voucher_order"
-                                    " WHERE voucher_id = $1::bigint AND status IN ('unpaid', 'paid')"
-                                    " UNION ALL SELECT user_id, id FROM held_order WHERE voucher_id = $1::bigint",
-                                    1, NULL, &voucher, NULL, NULL, 0);
+    PGresult *orders = PQexecParams(
+        conn,
+        "SELECT user_id, concat_ws(' ', id, CASE WHEN quantity > 1 OR request_key IS NOT NULL THEN quantity END,"
+        "                          request_key)"
+        "  FROM (SELECT user_id, id, quantity, request_key FROM voucher_order"
+        "         WHERE voucher_id = $1::bigint AND status IN ('unpaid', 'paid')"
+        "        UNION ALL SELECT user_id, id, quantity, request_key FROM held_order WHERE voucher_id = $1::bigint) o",
+        1, NULL, &voucher, NULL, NULL, 0);
     ck_assert_int_eq(PQresultStatus(orders), PGRES_TUPLES_OK);
     bool same = same_buyers(voucher, orders, redis, why);
     PQclear(orders);
@@ -48,34 +52,58 @@ static bool check_buyers(const char *voucher, char why[BOOKS_WHY_SIZE])
     return same;
 }
 
+// What PostgreSQL has, all at one moment.
+struct account {
+    int64_t units, stock, counted;                           // the segments' own numbers
+    int64_t live, live_units, users, held, held_units, kept; // of their orders; kept: units of refunds that stay away
+};
+
+static struct account read_account(const char *voucher)
+{
+    struct account account;
+    int64_t *const numbers[] = {&account.units, &account.stock, &account.counted,    &account.live, &account.live_units,
+                                &account.users, &account.held,  &account.held_units, &account.kept};
+    PGconn *conn = db_connect();
+    PGresult *row = PQexecParams(
+        conn,
+        "SELECT s.*, l.*, h.*, k.*"
+        "  FROM (SELECT sum(units), sum(stock), sum(live) FROM seckill_segment WHERE voucher_id = $1::bigint) s,"
+        "       (SELECT count(*), coalesce(sum(quantity), 0), count(DISTINCT user_id) FROM voucher_order"
+        "         WHERE voucher_id = $1::bigint AND status IN ('unpaid', 'paid')) l,"
+        "       (SELECT count(*), coalesce(sum(quantity), 0) FROM held_order WHERE voucher_id = $1::bigint) h,"
+        "       (SELECT coalesce(sum(quantity), 0) FROM voucher_order"
+        "         WHERE voucher_id = $1::bigint AND status = 'refunded' AND reason = 'KEPT') k",
+        1, NULL, &voucher, NULL, NULL, 0);
+    ck_assert_msg(PQntuples(row) == 1, "%s", PQerrorMessage(conn));
+    for (int i = 0; i < PQnfields(row); i++)
+        *numbers[i] = strtoll(PQgetvalue(row, 0, i), NULL, 10);
+    PQclear(row);
+    PQfinish(conn);
+    return account;
+}
+
 bool books_balance(const char *voucher, char why[BOOKS_WHY_SIZE])
 {
-    static const char live_orders[] =
-        "SELECT %s FROM voucher_order WHERE voucher_id = %s AND status IN ('unpaid', 'paid')";
     why[0] = '\0';
     int64_t journal = redis_number("XLEN seckill:{%s}:journal", voucher);
     if (journal != 0)
         return wrong(why, "journal entries", journal, 0);
-    int64_t units = db_number("SELECT units FROM seckill_segment WHERE voucher_id = %s", voucher);
-    int64_t stock = db_number("SELECT stock FROM seckill_segment WHERE voucher_id = %s", voucher);
-    int64_t counted = db_number("SELECT live FROM seckill_segment WHERE voucher_id = %s", voucher);
-    int64_t live = db_number(live_orders, "count(*)", voucher);
-    int64_t held = db_number("SELECT count(*) FROM held_order WHERE voucher_id = %s", voucher);
-    int64_t users = db_number(live_orders, "count(DISTINCT user_id)", voucher);
+    struct account account = read_account(voucher);
+    int64_t left = account.units - account.live_units - account.kept;
     int64_t redis_stock = redis_number("HGET seckill:{%s}:voucher stock", voucher);
     int64_t buyers = redis_number("HLEN seckill:{%s}:buyers", voucher);
-    if (live > units)
-        return wrong(why, "oversold: live orders", live, units);
-    if (users != live)
-        return wrong(why, "users with a live order", users, live);
-    if (counted != live)
-        return wrong(why, "live orders counted", counted, live);
-    if (stock != units - live)
-        return wrong(why, "stock in PostgreSQL", stock, units - live);
-    if (redis_stock != units - live - held)
-        return wrong(why, "stock in Redis", redis_stock, units - live - held);
-    if (buyers != live + held)
-        return wrong(why, "buyers in Redis", buyers, live + held);
+    if (left < 0)
+        return wrong(why, "oversold: units in live orders", account.live_units, account.units - account.kept);
+    if (account.users != account.live)
+        return wrong(why, "users with a live order", account.users, account.live);
+    if (account.counted != account.live)
+        return wrong(why, "live orders counted", account.counted, account.live);
+    if (account.stock != left)
+        return wrong(why, "stock in PostgreSQL", account.stock, left);
+    if (redis_stock != left - account.held_units)
+        return wrong(why, "stock in Redis", redis_stock, left - account.held_units);
+    if (buyers != account.live + account.held)
+        return wrong(why, "buyers in Redis", buyers, account.live + account.held);
     return check_buyers(voucher, why);
 }
 

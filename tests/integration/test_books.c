@@ -25,12 +25,25 @@ static const struct corruption corruptions[] = {
     {"INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES (gen_random_uuid(), 1, 'alice', %s)", NULL,
      "users with a live order"},
     {"UPDATE seckill_segment SET stock = stock - 1 WHERE voucher_id = %s", NULL, "stock in PostgreSQL"},
+    {"UPDATE voucher_order SET quantity = 4 WHERE voucher_id = %s", NULL, "oversold"},
+    {"UPDATE voucher_order SET quantity = 2 WHERE voucher_id = %s", NULL, "stock in PostgreSQL"},
+    {"INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)"
+     " VALUES (gen_random_uuid(), 1, 'bob', %s, 'refunded', 'KEPT')",
+     NULL, "stock in PostgreSQL"},
+    {"INSERT INTO dead_letter (slot, voucher_id, journal_id, raw, orders, reason)"
+     " SELECT slot, voucher_id, '1-1', '', gen_random_uuid() || ' bob 2', 'x' FROM seckill_segment WHERE voucher_id = "
+     "%s",
+     NULL, "stock in Redis"},
+    {"UPDATE voucher_order SET request_key = '0123456789abcdef' WHERE voucher_id = %s", NULL, "buyer in Redis: alice"},
     {"DELETE FROM voucher_order WHERE user_id = 'alice' AND voucher_id = %s", NULL, "live orders counted"},
     {NULL, "HINCRBY seckill:{%s}:voucher stock 1", "stock in Redis"},
     {NULL, "DEL seckill:{%s}:voucher", "stock in Redis"},
     {NULL, "HSET seckill:{%s}:buyers mallory 00000000-0000-7000-8000-000000000000", "buyers in Redis"},
     {NULL, "HDEL seckill:{%s}:buyers alice", "buyers in Redis"},
     {NULL, "HSET seckill:{%s}:buyers alice 00000000-0000-7000-8000-000000000000", "buyer in Redis: alice"},
+    {NULL, // the same order, of two units
+     "EVAL redis.call('HSET',KEYS[1],'alice',redis.call('HGET',KEYS[1],'alice')..'\\0322') 1 seckill:{%s}:buyers",
+     "buyer in Redis: alice"},
     {NULL, "XADD seckill:{%s}:journal * epoch 1 orders broken", "journal entries"},
 };
 
