@@ -123,7 +123,7 @@ for i, user in ipairs(users) do
   local order = bought[i] or seen[user]
   local quantity, key = quantities[i] or 1, keys[i]
   local letter = order and (key and meet(order, quantity, key, 'k') or 'a')
-  if not order and key and ended[i] and not again then
+  if key and ended[i] and not again and letter ~= 'k' then -- the first answer again, also where another order lives
     local met = meet(ended[i], quantity, key, 'd')
     if met ~= 'a' then
       order, letter = ended[i], met
