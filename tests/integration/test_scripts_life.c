@@ -1,0 +1,741 @@
+// The scripts where orders are of several units, come with an Idempotency-Key, or end: place_orders, note_return,
+// settle_entry and the rebuild's, on a real Redis.
+#include <check.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embedded.h"
+#include "stack.h"
+#include "stores.h"
+
+#define VOUCHER "seckill:{1}:voucher"
+#define BUYERS  "seckill:{1}:buyers"
+#define JOURNAL "seckill:{1}:journal"
+#define REPEATS "seckill:{1}:repeats"
+#define RUN     "run-1"
+#define HOLD_MS "60000"
+#define SESSION "018bcfe5-6800-7000-8000-00000000005e"
+#define A       "018bcfe5-6800-7000-8000-00000000000a"
+#define B       "018bcfe5-6800-7000-8000-00000000000b"
+#define C       "018bcfe5-6800-7000-8000-00000000000c"
+#define D       "018bcfe5-6800-7000-8000-00000000000d"
+#define KEY     "0123456789abcdef"
+#define KEY_2   "fedcba9876543210"
+
+enum { TEXT_SIZE = 512, ARGS_MAX = 40, HOUR_MS = 3600000, DAY_S = 86400 };
+
+static redisContext *redis;
+static redisReply *reply; // of the latest script call
+
+static void start(void)
+{
+    stack_start(STACK_REDIS);
+}
+
+static void setup(void)
+{
+    redis = redis_connect();
+    redis_run("FLUSHALL");
+}
+
+static void teardown(void)
+{
+    freeReplyObject(reply);
+    reply = NULL;
+    redisFree(redis);
+}
+
+// ---- calling scripts ----
+
+static void call(enum sk_script script, int keys, int argc, const char *const *argv)
+{
+    char count[8];
+    const char *words[ARGS_MAX + 3] = {"EVAL", sk_scripts[script].text, count};
+    ck_assert_int_le(argc, ARGS_MAX);
+    (void)snprintf(count, sizeof count, "%d", keys);
+    memcpy((void *)(words + 3), (const void *)argv, (size_t)argc * sizeof *argv);
+    freeReplyObject(reply);
+    reply = redisCommandArgv(redis, argc + 3, words, NULL);
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_msg(reply->type != REDIS_REPLY_ERROR, "%s", reply->str);
+}
+
+#define CALL(script, keys, ...)                                     \
+    do {                                                            \
+        const char *const words_[] = {__VA_ARGS__};                 \
+        call(script, keys, sizeof words_ / sizeof *words_, words_); \
+    } while (0)
+
+// `details`: as place_orders.lua has them; then user and id of each order.
+#define PLACE_AS(mode, details, ...)                                                                                \
+    CALL(SK_SCRIPT_PLACE_ORDERS, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, "100", RUN, mode, "0", "", SESSION, details, \
+         __VA_ARGS__)
+#define PLACE(details, ...) PLACE_AS("new", details, __VA_ARGS__)
+#define SETTLE(entry, ...) \
+    CALL(SK_SCRIPT_SETTLE_ENTRY, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, entry, HOLD_MS, __VA_ARGS__)
+#define NOTE_IN(run, ids, move, by, why) \
+    CALL(SK_SCRIPT_NOTE_RETURN, 2, VOUCHER, JOURNAL, run, SESSION, ids, move, by, why)
+
+static void must_return(int64_t number)
+{
+    ck_assert_int_eq(reply->type, REDIS_REPLY_INTEGER);
+    ck_assert_int_eq(reply->integer, number);
+}
+
+static const char *element(size_t i)
+{
+    ck_assert_int_eq(reply->type, REDIS_REPLY_ARRAY);
+    ck_assert_uint_lt(i, reply->elements);
+    ck_assert_ptr_nonnull(reply->element[i]->str);
+    return reply->element[i]->str;
+}
+
+// Letters, and what belongs to them: ids, or numbers as text; ended by NULL.
+static void must_answer(const char *letters, ...)
+{
+    size_t at = 7;
+    va_list more;
+    ck_assert_str_eq(element(0), "ok");
+    ck_assert_str_eq(element(6), letters);
+    va_start(more, letters);
+    for (const char *one = va_arg(more, const char *); one != NULL; one = va_arg(more, const char *), at++) {
+        ck_assert_uint_lt(at, reply->elements);
+        if (reply->element[at]->type == REDIS_REPLY_INTEGER)
+            ck_assert_int_eq(reply->element[at]->integer, strtoll(one, NULL, 10));
+        else
+            ck_assert_str_eq(element(at), one);
+    }
+    va_end(more);
+    ck_assert_uint_eq(reply->elements, at);
+}
+
+// ---- what Redis holds ----
+
+static int64_t now_ms(void)
+{
+    redisReply *time = redisCommand(redis, "TIME");
+    int64_t ms = strtoll(time->element[0]->str, NULL, 10) * 1000 + strtoll(time->element[1]->str, NULL, 10) / 1000;
+    freeReplyObject(time);
+    return ms;
+}
+
+// Changes of the data set so far, of any kind.
+static int64_t changes(void)
+{
+    static const char name[] = "rdb_changes_since_last_save:";
+    char info[8192];
+    ck_assert(redis_text(info, sizeof info, "INFO persistence"));
+    const char *at = strstr(info, name);
+    ck_assert_ptr_nonnull(at);
+    return strtoll(at + sizeof name - 1, NULL, 10);
+}
+
+static void must_be(const char *key, const char *field, const char *value)
+{
+    char now[TEXT_SIZE];
+    bool found = redis_text(now, sizeof now, "HGET %s %s", key, field);
+    ck_assert_msg(found == (value != NULL), "%s of %s is '%s'", field, key, now);
+    if (value != NULL)
+        ck_assert_str_eq(now, value);
+}
+
+static int64_t stock(void)
+{
+    return redis_number("HGET " VOUCHER " stock");
+}
+
+// The newest journal entry: its fields and values, with a space between.
+static void newest_entry(char out[TEXT_SIZE])
+{
+    size_t len = 0;
+    redisReply *entries = redisCommand(redis, "XREVRANGE " JOURNAL " + - COUNT 1");
+    ck_assert_uint_eq(entries->elements, 1);
+    const redisReply *fields = entries->element[0]->element[1];
+    for (size_t i = 0; i < fields->elements; i++)
+        len += (size_t)snprintf(out + len, TEXT_SIZE - len, "%s%s", i == 0 ? "" : " ", fields->element[i]->str);
+    ck_assert_uint_lt(len, TEXT_SIZE);
+    freeReplyObject(entries);
+}
+
+static void in_state(const char *state, int units)
+{
+    int64_t now = now_ms();
+    redis_run("HSET " VOUCHER " state %s stock %d begin_ms %lld end_ms %lld epoch 7 last epoch-7 change 9 run " RUN,
+              state, units, (long long)(now - HOUR_MS), (long long)(now + HOUR_MS));
+}
+
+static void on_sale(int units)
+{
+    in_state("open", units);
+}
+
+// ---- quantity ----
+
+START_TEST(an_order_takes_all_its_units)
+{
+    char entry[TEXT_SIZE];
+    on_sale(10);
+    PLACE("3,1,2", "alice", A, "bob", B, "carol", C);
+    must_answer("ppp", NULL);
+    ck_assert_int_eq(stock(), 4);
+    must_be(BUYERS, "alice", A " 3");
+    must_be(BUYERS, "bob", B);
+    must_be(BUYERS, "carol", C " 2");
+    newest_entry(entry);
+    ck_assert_str_eq(entry, "epoch 7 orders " A " alice 3," B " bob," C " carol 2 session " SESSION);
+}
+END_TEST
+
+START_TEST(where_too_few_are_left_an_order_gets_none)
+{
+    on_sale(5);
+    PLACE("3,3,2,1", "alice", A, "bob", B, "carol", C, "dave", D);
+    must_answer("pmps", "2", NULL); // after alice two are left, which carol gets
+    ck_assert_int_eq(stock(), 0);
+    must_be(BUYERS, "bob", NULL);
+    must_be(BUYERS, "carol", C " 2");
+}
+END_TEST
+
+START_TEST(what_gets_none_writes_nothing)
+{
+    on_sale(2);
+    int64_t before = changes();
+    PLACE("3,1000", "alice", A, "bob", B);
+    must_answer("mm", "2", "2", NULL);
+    ck_assert_str_eq(element(5), "");
+    ck_assert_int_eq(changes(), before);
+}
+END_TEST
+
+// ... nor is it said how many there are: they do not sell yet.
+START_TEST(units_that_are_held_are_not_too_few)
+{
+    on_sale(2);
+    redis_run("HSET " VOUCHER " returned_ms %lld hold_ms " HOLD_MS, (long long)now_ms());
+    PLACE("3,1", "alice", A, "bob", B);
+    must_answer("rr", NULL);
+    ck_assert_int_eq(stock(), 2);
+}
+END_TEST
+
+START_TEST(who_has_bought_is_told_so_whatever_the_quantity)
+{
+    on_sale(3);
+    PLACE("3", "alice", A);
+    PLACE("2,1", "alice", B, "alice", C);
+    must_answer("aa", A, A, NULL);
+    PLACE("-", "alice", B);
+    must_answer("a", A, NULL);
+    PLACE("2,3", "bob", B, "bob", C);
+    must_answer("ss", NULL);
+    ck_assert_int_eq(stock(), 0);
+}
+END_TEST
+
+START_TEST(a_user_twice_in_a_batch_gets_one_order)
+{
+    on_sale(10);
+    PLACE("3,2", "alice", A, "alice", B);
+    must_answer("pa", A, NULL);
+    ck_assert_int_eq(stock(), 7);
+    must_be(BUYERS, "alice", A " 3");
+}
+END_TEST
+
+START_TEST(what_was_granted_is_granted_again_with_its_units)
+{
+    in_state("closed", 4);
+    PLACE_AS("again", "3,2 " KEY ",1", "alice", A, "bob", B, "carol", C);
+    must_answer("pmp", "1", NULL);
+    ck_assert_int_eq(stock(), 0);
+    must_be(BUYERS, "alice", A " 3");
+    PLACE_AS("again", "3", "alice", A);
+    must_answer("a", A, NULL);
+}
+END_TEST
+
+// ---- Idempotency-Key ----
+
+START_TEST(a_key_is_kept_with_its_order)
+{
+    char entry[TEXT_SIZE];
+    on_sale(10);
+    PLACE("1 " KEY ",3 " KEY_2 ",2", "alice", A, "bob", B, "carol", C);
+    must_answer("ppp", NULL);
+    must_be(BUYERS, "alice", A " 1 " KEY);
+    must_be(BUYERS, "bob", B " 3 " KEY_2);
+    must_be(BUYERS, "carol", C " 2");
+    newest_entry(entry);
+    ck_assert_str_eq(entry,
+                     "epoch 7 orders " A " alice 1 " KEY "," B " bob 3 " KEY_2 "," C " carol 2 session " SESSION);
+    ck_assert_int_eq(stock(), 4);
+}
+END_TEST
+
+static const struct {
+    const char *name;
+    const char *has, *details, *letter; // alice's order, what she asks for, and what she is told
+} meetings[] = {
+    {"the same key", A " 1 " KEY, "1 " KEY, "k"},
+    {"the same key and quantity", A " 3 " KEY, "3 " KEY, "k"},
+    {"the same key, another quantity", A " 3 " KEY, "1 " KEY, "q"},
+    {"another key", A " 1 " KEY, "1 " KEY_2, "a"},
+    {"another key and quantity", A " 1 " KEY, "2 " KEY_2, "a"},
+    {"an order without a key", A, "1 " KEY, "a"},
+    {"an order of several without a key", A " 3", "3 " KEY, "a"},
+    {"a request without a key", A " 1 " KEY, "1", "a"},
+    {"a request without a key of several", A " 2 " KEY, "2", "a"},
+    {"... in a batch without details", A " 1 " KEY, "-", "a"},
+    {"a damaged order", A " x " KEY, "1 " KEY, "a"},
+};
+enum { MEETINGS = sizeof meetings / sizeof meetings[0] };
+
+START_TEST(a_request_meets_a_live_order)
+{
+    redisReply *set;
+    on_sale(10);
+    set = redisCommand(redis, "HSET " BUYERS " alice %s", meetings[_i].has);
+    freeReplyObject(set);
+    int64_t before = changes();
+    PLACE(meetings[_i].details, "alice", B);
+    must_answer(meetings[_i].letter, A, NULL);
+    ck_assert_int_eq(changes(), before);
+}
+END_TEST
+
+START_TEST(a_request_meets_an_order_that_has_ended)
+{
+    const char *letter = meetings[_i].letter;
+    redisReply *set;
+    on_sale(10);
+    set = redisCommand(redis, "HSET " REPEATS " alice %s", meetings[_i].has);
+    freeReplyObject(set);
+    PLACE(meetings[_i].details, "alice", B);
+    if (strcmp(letter, "a") == 0)
+        must_answer("p", NULL); // a new order
+    else
+        must_answer(strcmp(letter, "k") == 0 ? "d" : "q", A, NULL);
+    ck_assert_int_eq(stock(), strcmp(letter, "a") == 0
+                                  ? 10 - strtol(meetings[_i].details, NULL, 10) - (meetings[_i].details[0] == '-')
+                                  : 10);
+}
+END_TEST
+
+START_TEST(a_key_is_its_users)
+{
+    on_sale(10);
+    PLACE("1 " KEY, "alice", A);
+    redis_run("HSET " REPEATS " carol ignored");
+    PLACE("1 " KEY ",2 " KEY, "bob", B, "carol", C);
+    must_answer("pp", NULL);
+    must_be(BUYERS, "bob", B " 1 " KEY);
+}
+END_TEST
+
+// The first answer is given again, also behind a sell-out or the end, and while another order lives.
+START_TEST(an_order_that_has_ended_is_met_whatever_has_happened_since)
+{
+    static const char *const states[] = {"open", "paused", "closed"};
+    in_state(states[_i], 0);
+    redisReply *set = redisCommand(redis, "HSET " REPEATS " alice %s", A " 2 " KEY);
+    freeReplyObject(set);
+    PLACE("2 " KEY ",3 " KEY, "alice", B, "alice", C);
+    must_answer("dq", A, A, NULL);
+    redis_run("HSET " BUYERS " alice " D);
+    PLACE("2 " KEY ",3 " KEY ",1 " KEY_2 ",1", "alice", B, "alice", B, "alice", C, "alice", C);
+    must_answer("dqaa", A, A, D, D, NULL);
+}
+END_TEST
+
+// A granted order is no repeat of itself.
+START_TEST(what_is_granted_again_meets_no_order_that_has_ended)
+{
+    on_sale(10);
+    redisReply *set = redisCommand(redis, "HSET " REPEATS " alice %s", A " 1 " KEY);
+    freeReplyObject(set);
+    PLACE_AS("again", "1 " KEY, "alice", B);
+    must_answer("p", NULL);
+}
+END_TEST
+
+START_TEST(a_key_twice_in_a_batch_is_one_order)
+{
+    on_sale(10);
+    PLACE("2 " KEY ",2 " KEY ",1 " KEY ",2 " KEY_2, "alice", A, "alice", B, "alice", C, "alice", D);
+    must_answer("pkqa", A, A, A, NULL);
+    ck_assert_int_eq(stock(), 8);
+}
+END_TEST
+
+// ---- paused ----
+
+START_TEST(a_paused_voucher_sells_nothing)
+{
+    in_state("paused", 10);
+    redis_run("HSET " BUYERS " bob " B);
+    int64_t before = changes();
+    PLACE("1,1,3", "alice", A, "bob", C, "carol", D);
+    must_answer("uau", B, NULL);
+    ck_assert_int_eq(changes(), before);
+    redis_run("HSET " VOUCHER " end_ms 1"); // over is over
+    PLACE("-", "alice", A);
+    must_answer("e", NULL);
+}
+END_TEST
+
+// ---- note_return ----
+
+static const char *const states[] = {"open", "paused", "closed"};
+
+START_TEST(a_return_is_noted_and_nothing_else)
+{
+    char entry[TEXT_SIZE], id[64];
+    in_state(states[_i], 3);
+    redis_run("HSET " BUYERS " alice " A " bob " B);
+    int64_t before = changes();
+    NOTE_IN(RUN, A "," B, "cancelled", "user", "no need");
+    ck_assert_uint_eq(reply->elements, 3);
+    ck_assert_str_eq(element(0), "ok");
+    ck_assert_str_eq(element(1), "7");
+    (void)snprintf(id, sizeof id, "%s", element(2));
+    newest_entry(entry);
+    ck_assert_str_eq(entry, "epoch 7 returns " A "," B " move cancelled by user why no need session " SESSION);
+    ck_assert_int_eq(changes(), before + 1);
+    must_be(VOUCHER, "last", "epoch-7"); // the buyers are those that were
+    must_be(BUYERS, "alice", A);
+    ck_assert_int_eq(stock(), 3);
+    ck_assert_int_eq(redis_number("XLEN " JOURNAL), 1);
+    ck_assert_int_eq(redis_number("XDEL " JOURNAL " %s", id), 1);
+}
+END_TEST
+
+static const struct {
+    const char *change; // of the voucher's hash; NULL: it is not there
+    const char *run, *word;
+} unsold[] = {
+    {NULL, RUN, "missing"},      {"state loading", RUN, "loading"}, {"state retired", RUN, "loading"},
+    {"state x", RUN, "loading"}, {"state open", "run-2", "unsure"}, {"run other", RUN, "unsure"},
+    {"epoch x", RUN, "unsure"},  {"epoch -7", RUN, "unsure"},       {"epoch 1000000000000000", RUN, "unsure"},
+};
+
+START_TEST(no_return_is_noted_where_nothing_can_be_relied_on)
+{
+    if (unsold[_i].change != NULL) {
+        on_sale(3);
+        char field[32], value[32];
+        ck_assert_int_eq(sscanf(unsold[_i].change, "%31s %31s", field, value), 2);
+        redis_run("HSET " VOUCHER " %s %s", field, value);
+    }
+    int64_t before = changes();
+    NOTE_IN(unsold[_i].run, A, "expired", "expiry", "");
+    ck_assert_uint_eq(reply->elements, 1);
+    ck_assert_str_eq(element(0), unsold[_i].word);
+    ck_assert_int_eq(changes(), before);
+}
+END_TEST
+
+// Returns need no room in the journal: they make room.
+START_TEST(a_full_journal_takes_returns)
+{
+    on_sale(3);
+    for (int i = 0; i < 100; i++)
+        redis_run("XADD " JOURNAL " * x y");
+    PLACE("-", "alice", A);
+    must_answer("f", NULL);
+    NOTE_IN(RUN, A, "expired", "expiry", "");
+    ck_assert_str_eq(element(0), "ok");
+}
+END_TEST
+
+// ---- settle_entry ----
+
+// Alice's order A of 3 units and bob's order B of 2 under KEY, of 10 units; their end is noted in an entry.
+static void note_the_end(char entry[64])
+{
+    on_sale(10);
+    PLACE("3,2 " KEY, "alice", A, "bob", B);
+    must_answer("pp", NULL);
+    redis_run("DEL " JOURNAL);
+    NOTE_IN(RUN, A "," B, "cancelled", "user", "");
+    (void)snprintf(entry, 64, "%s", element(2));
+}
+
+static const struct {
+    const char *units;
+    int64_t stock;
+} given[] = {{"0", 5}, {"1", 6}, {"3", 8}};
+
+START_TEST(units_return_with_the_order)
+{
+    char entry[64];
+    note_the_end(entry);
+    SETTLE(entry, given[_i].units, A, "alice", "-");
+    must_return(1);
+    ck_assert_int_eq(stock(), given[_i].stock);
+    must_be(BUYERS, "alice", NULL);
+    must_be(BUYERS, "bob", B " 2 " KEY);
+    ck_assert_int_eq(redis_number("EXISTS " REPEATS), 0); // she sent no key
+    ck_assert_int_eq(redis_number("XLEN " JOURNAL), 0);
+    must_be(VOUCHER, "returned_ms", NULL); // there were others
+    PLACE("3", "alice", C);                // she may buy again
+    must_answer("p", NULL);
+}
+END_TEST
+
+START_TEST(an_order_with_a_key_stays_known_for_a_day)
+{
+    char entry[64];
+    note_the_end(entry);
+    SETTLE(entry, "3", A, "alice", "-", "2", B, "bob", "-");
+    must_return(2);
+    ck_assert_int_eq(stock(), 10);
+    ck_assert_int_eq(redis_number("HLEN " BUYERS), 0);
+    ck_assert_int_eq(redis_number("HLEN " REPEATS), 1);
+    must_be(REPEATS, "bob", B " 2 " KEY);
+    int64_t ttl = redis_number("TTL " REPEATS);
+    ck_assert_int_gt(ttl, DAY_S - 60);
+    ck_assert_int_le(ttl, DAY_S);
+    PLACE("2 " KEY, "bob", D);
+    must_answer("d", B, NULL);
+    PLACE("2", "bob", D);
+    must_answer("p", NULL);
+}
+END_TEST
+
+// It was never an order that can be met again, as PostgreSQL refused it.
+START_TEST(a_refused_order_with_a_key_is_forgotten)
+{
+    char entry[64];
+    note_the_end(entry);
+    SETTLE(entry, "2", B, "bob", "");
+    must_return(1);
+    must_be(BUYERS, "bob", NULL);
+    ck_assert_int_eq(redis_number("EXISTS " REPEATS), 0);
+    ck_assert_int_eq(stock(), 7);
+}
+END_TEST
+
+START_TEST(a_live_order_keeps_its_units_and_key)
+{
+    char entry[64];
+    note_the_end(entry);
+    SETTLE(entry, "2", B, "bob", D " 5 " KEY_2);
+    must_return(1);
+    must_be(BUYERS, "bob", D " 5 " KEY_2);
+    ck_assert_int_eq(redis_number("EXISTS " REPEATS), 0);
+}
+END_TEST
+
+START_TEST(the_end_is_carried_out_once)
+{
+    char entry[64];
+    note_the_end(entry);
+    SETTLE(entry, "3", A, "alice", "-", "2", B, "bob", "-");
+    redis_run("PERSIST " REPEATS);
+    int64_t before = changes();
+    SETTLE(entry, "3", A, "alice", "-", "2", B, "bob", "-");
+    must_return(0);
+    ck_assert_int_eq(changes(), before);
+    ck_assert_int_eq(stock(), 10);
+    PLACE("1,2", "alice", C, "bob", D); // they have bought again since
+    SETTLE(entry, "3", A, "alice", "-", "2", B, "bob", "-");
+    must_return(0);
+    must_be(BUYERS, "alice", C);
+    must_be(BUYERS, "bob", D " 2");
+    ck_assert_int_eq(stock(), 7);
+}
+END_TEST
+
+START_TEST(an_order_twice_in_an_entry_returns_once)
+{
+    char entry[64];
+    note_the_end(entry);
+    SETTLE(entry, "3", A, "alice", "-", "3", A, "alice", "-");
+    must_return(1);
+    ck_assert_int_eq(stock(), 8);
+}
+END_TEST
+
+// Only the whole id counts, not what it begins with.
+START_TEST(the_order_of_another_stays)
+{
+    char entry[64];
+    note_the_end(entry);
+    SETTLE(entry, "3", C, "alice", "-", "2", A, "bob", "-", "2", "018bcfe5", "bob", "-", "1", A, "erin", "-");
+    must_return(0);
+    must_be(BUYERS, "alice", A " 3");
+    must_be(BUYERS, "bob", B " 2 " KEY);
+    ck_assert_int_eq(stock(), 5);
+    ck_assert_int_eq(redis_number("XLEN " JOURNAL), 0); // the entry is settled all the same
+}
+END_TEST
+
+// What is left over from a sell-out is held, however many units come back at once.
+START_TEST(the_first_units_that_return_are_held)
+{
+    on_sale(5);
+    PLACE("3,2", "alice", A, "bob", B);
+    int64_t before = now_ms();
+    SETTLE("", "3", A, "alice", "-");
+    must_return(1);
+    must_be(VOUCHER, "hold_ms", HOLD_MS);
+    int64_t held = redis_number("HGET " VOUCHER " returned_ms");
+    ck_assert_int_ge(held, before);
+    ck_assert_int_le(held, now_ms());
+    PLACE("1", "carol", C);
+    must_answer("r", NULL);
+    redis_run("HSET " VOUCHER " returned_ms 1");
+    SETTLE("", "2", B, "bob", "-");
+    must_be(VOUCHER, "returned_ms", "1"); // there were some
+    ck_assert_int_eq(stock(), 5);
+    PLACE("4", "carol", C);
+    must_answer("p", NULL);
+}
+END_TEST
+
+START_TEST(an_order_whose_units_are_kept_holds_nothing)
+{
+    on_sale(3);
+    PLACE("3", "alice", A);
+    SETTLE("", "0", A, "alice", "-");
+    must_return(1);
+    must_be(VOUCHER, "returned_ms", NULL);
+    PLACE("1", "carol", C);
+    must_answer("s", NULL);
+}
+END_TEST
+
+// ---- rebuilding and retiring ----
+
+static void begin(const char *epoch)
+{
+    CALL(SK_SCRIPT_REBUILD_BEGIN, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, epoch);
+    must_return(1);
+}
+
+#define LOAD(epoch, buyers, ...) CALL(SK_SCRIPT_REBUILD_BUYERS, 3, VOUCHER, BUYERS, REPEATS, epoch, buyers, __VA_ARGS__)
+
+START_TEST(a_rebuild_forgets_what_had_ended)
+{
+    on_sale(3);
+    redis_run("HSET " REPEATS " alice " A);
+    begin("8");
+    ck_assert_int_eq(redis_number("EXISTS " REPEATS), 0);
+}
+END_TEST
+
+START_TEST(a_rebuild_that_is_not_ours_forgets_nothing)
+{
+    on_sale(3);
+    redis_run("HSET " REPEATS " alice " A);
+    CALL(SK_SCRIPT_REBUILD_BEGIN, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, "7");
+    must_return(0);
+    ck_assert_int_eq(redis_number("HLEN " REPEATS), 1);
+}
+END_TEST
+
+START_TEST(buyers_and_what_has_ended_are_loaded_apart)
+{
+    begin("8");
+    LOAD("8", "2", "alice", A " 3", "bob", B, "carol", C " 1 " KEY);
+    must_return(1);
+    ck_assert_int_eq(redis_number("HLEN " BUYERS), 2);
+    must_be(BUYERS, "alice", A " 3");
+    must_be(BUYERS, "bob", B);
+    ck_assert_int_eq(redis_number("HLEN " REPEATS), 1);
+    must_be(REPEATS, "carol", C " 1 " KEY);
+    int64_t ttl = redis_number("TTL " REPEATS);
+    ck_assert_int_gt(ttl, DAY_S - 60);
+    ck_assert_int_le(ttl, DAY_S);
+    ck_assert_int_eq(redis_number("TTL " BUYERS), -1);
+}
+END_TEST
+
+START_TEST(a_chunk_may_be_of_one_kind)
+{
+    begin("8");
+    LOAD("8", "0", "carol", C " 1 " KEY);
+    must_return(1);
+    ck_assert_int_eq(redis_number("EXISTS " BUYERS), 0);
+    must_be(REPEATS, "carol", C " 1 " KEY);
+    LOAD("8", "1", "alice", A);
+    must_return(1);
+    ck_assert_int_eq(redis_number("HLEN " REPEATS), 1);
+    must_be(BUYERS, "alice", A);
+    CALL(SK_SCRIPT_REBUILD_BUYERS, 3, VOUCHER, BUYERS, REPEATS, "8", "0"); // none at all
+    must_return(1);
+}
+END_TEST
+
+START_TEST(a_chunk_of_another_rebuild_is_not_loaded)
+{
+    begin("8");
+    int64_t before = changes();
+    LOAD("7", "1", "alice", A, "carol", C " 1 " KEY);
+    must_return(0);
+    ck_assert_int_eq(changes(), before);
+    redis_run("HSET " VOUCHER " epoch 8 state open");
+    before = changes();
+    LOAD("8", "0", "carol", C " 1 " KEY);
+    must_return(0);
+    ck_assert_int_eq(changes(), before);
+}
+END_TEST
+
+START_TEST(retiring_forgets_what_had_ended)
+{
+    begin("8");
+    LOAD("8", "1", "alice", A, "carol", C " 1 " KEY);
+    CALL(SK_SCRIPT_RETIRE, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, "8");
+    must_return(1);
+    ck_assert_int_eq(redis_number("EXISTS " BUYERS " " JOURNAL " " REPEATS), 0);
+    must_be(VOUCHER, "state", "retired");
+    NOTE_IN(RUN, A, "cancelled", "user", "");
+    ck_assert_str_eq(element(0), "loading");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("scripts_life");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_unchecked_fixture(tcase, start, NULL);
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, an_order_takes_all_its_units);
+    tcase_add_test(tcase, where_too_few_are_left_an_order_gets_none);
+    tcase_add_test(tcase, what_gets_none_writes_nothing);
+    tcase_add_test(tcase, units_that_are_held_are_not_too_few);
+    tcase_add_test(tcase, who_has_bought_is_told_so_whatever_the_quantity);
+    tcase_add_test(tcase, a_user_twice_in_a_batch_gets_one_order);
+    tcase_add_test(tcase, what_was_granted_is_granted_again_with_its_units);
+    tcase_add_test(tcase, a_key_is_kept_with_its_order);
+    tcase_add_loop_test(tcase, a_request_meets_a_live_order, 0, MEETINGS);
+    tcase_add_loop_test(tcase, a_request_meets_an_order_that_has_ended, 0, MEETINGS);
+    tcase_add_test(tcase, a_key_is_its_users);
+    tcase_add_loop_test(tcase, an_order_that_has_ended_is_met_whatever_has_happened_since, 0, 3);
+    tcase_add_test(tcase, what_is_granted_again_meets_no_order_that_has_ended);
+    tcase_add_test(tcase, a_key_twice_in_a_batch_is_one_order);
+    tcase_add_test(tcase, a_paused_voucher_sells_nothing);
+    tcase_add_loop_test(tcase, a_return_is_noted_and_nothing_else, 0, 3);
+    tcase_add_loop_test(tcase, no_return_is_noted_where_nothing_can_be_relied_on, 0, sizeof unsold / sizeof unsold[0]);
+    tcase_add_test(tcase, a_full_journal_takes_returns);
+    tcase_add_loop_test(tcase, units_return_with_the_order, 0, 3);
+    tcase_add_test(tcase, an_order_with_a_key_stays_known_for_a_day);
+    tcase_add_test(tcase, a_refused_order_with_a_key_is_forgotten);
+    tcase_add_test(tcase, a_live_order_keeps_its_units_and_key);
+    tcase_add_test(tcase, the_end_is_carried_out_once);
+    tcase_add_test(tcase, an_order_twice_in_an_entry_returns_once);
+    tcase_add_test(tcase, the_order_of_another_stays);
+    tcase_add_test(tcase, the_first_units_that_return_are_held);
+    tcase_add_test(tcase, an_order_whose_units_are_kept_holds_nothing);
+    tcase_add_test(tcase, a_rebuild_forgets_what_had_ended);
+    tcase_add_test(tcase, a_rebuild_that_is_not_ours_forgets_nothing);
+    tcase_add_test(tcase, buyers_and_what_has_ended_are_loaded_apart);
+    tcase_add_test(tcase, a_chunk_may_be_of_one_kind);
+    tcase_add_test(tcase, a_chunk_of_another_rebuild_is_not_loaded);
+    tcase_add_test(tcase, retiring_forgets_what_had_ended);
+    return harness_main(tcase, CK_NOFORK);
+}
