@@ -413,6 +413,16 @@ START_TEST(the_same_key_gets_the_first_answer_after_a_cancel)
     WAIT_FOR(buy_units(other, "alice", KEY("k-2"), 1) == 201); // another key is another order
     take_id(next);
     ck_assert_str_ne(next, id);
+    for (int i = 0; i < 4; i++) { // each has its own, live or ended
+        (void)buy_units(i % 2 == 0 ? one : other, "alice", KEY("k-1"), 2);
+        must_answer(201, id, "2", NULL);
+        (void)buy_units(i % 2 == 0 ? one : other, "alice", KEY("k-2"), 1);
+        must_answer(201, next, "1", "unpaid");
+        (void)buy_units(i % 2 == 0 ? one : other, "alice", KEY("k-2"), 2);
+        http_must_be_problem(&reply, 422, "IDEMPOTENCY_KEY_REUSED");
+        if (i == 1)
+            WAIT_FOR(sales_admin(one, "POST", voucher, "/reconcile", &reply) == 200);
+    }
     books_must_balance(voucher);
 }
 END_TEST

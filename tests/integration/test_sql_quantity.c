@@ -547,7 +547,7 @@ START_TEST(letters_may_hold_more_than_there_is)
 }
 END_TEST
 
-// What a chunk has: "id value user" of buyers, with an "-" before those that have ended.
+// What a chunk has: "id value field" of buyers, with an "-" before those that have ended.
 static int put_chunk(struct sk_buf *told, char after[SK_UUID_SIZE], const char *most)
 {
     PGresult *chunk = SQL_RUN(SK_STATEMENT_REBUILD_BUYERS, sql_slot, sql_voucher, after, most);
@@ -565,8 +565,8 @@ static int put_chunk(struct sk_buf *told, char after[SK_UUID_SIZE], const char *
 
 START_TEST(buyers_have_what_redis_keeps_of_them)
 {
-    static const char *const expected = "1 alice,2 2 bob,3 1 " KEY1 " carol,4 3 " KEY1 " dave,-5 2 " KEY1 " erin,"
-                                        "9 held,10 4 " KEY2 " kept,";
+    static const char *const expected =
+        "1 alice,2 2 bob,3 1 " KEY1 " carol,4 3 " KEY1 " dave,-5 2 " KEY1 " erin " KEY1 ",9 held,10 4 " KEY2 " kept,";
     static const char *const sizes[] = {"1", "2", "3", "7", "8", "1000"};
     sql_make_voucher(100);
     PLACE_UNITS(WISHES({1, "alice", 1, NULL}, {2, "bob", 2, NULL}, {3, "carol", 1, KEY1}, {4, "dave", 3, KEY1},
