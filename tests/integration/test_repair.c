@@ -332,7 +332,8 @@ START_TEST(an_entry_of_returns_that_cannot_be_written)
     voucher_on_sale(service, STOCK, voucher);
     redis_run("XADD seckill:{%s}:journal * epoch 1 returns %s move expired by %b why late", voucher,
               "018bcfe5-6800-7000-8000-00000000000a", "\xff", (size_t)1);
-    ck_assert_int_eq(admin(service, "POST", voucher, "/reconcile", &reply), 200);
+    if (_i == 1)
+        ck_assert_int_eq(admin(service, "POST", voucher, "/reconcile", &reply), 200);
     WAIT_FOR(one_letter(service, voucher, letter, NULL));
     http_must_buy(service, voucher, "alice");
     ck_assert_int_eq(decide(service, voucher, letter, "write-off", &reply), 200);
@@ -682,7 +683,7 @@ int main(void)
     tcase_add_test(tcase, the_audit_mends);
     tcase_add_test(tcase, grants_that_redis_has_forgotten);
     tcase_add_test(tcase, an_entry_that_cannot_be_read);
-    tcase_add_test(tcase, an_entry_of_returns_that_cannot_be_written);
+    tcase_add_loop_test(tcase, an_entry_of_returns_that_cannot_be_written, 0, 2); // by recovery, by a rebuild
     tcase_add_test(tcase, an_entry_of_a_megabyte_that_cannot_be_read);
     tcase_add_test(tcase, a_batch_with_bad_orders);
     tcase_add_test(tcase, the_journal_of_a_killed_instance_with_bad_orders);
