@@ -382,10 +382,8 @@ static void sweep_end(struct sweep *sweep)
 // False: not now.
 static bool sweep_take(struct sweep *sweep, const struct sk_reply *element, const struct sk_journal_entry *found)
 {
-    if (found->move != NULL)
-        return sweep_return(sweep, found);
     if (found->orders != NULL)
-        return sweep_refill(sweep, found);
+        return found->move != NULL ? sweep_return(sweep, found) : sweep_refill(sweep, found);
     sweep_set_aside(sweep, found->id, element);
     return true;
 }

@@ -180,6 +180,8 @@ bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *en
         entry->count = -1;
     if (entry->count > 0)
         entry->orders = orders;
+    else
+        entry->move = entry->by = entry->why = NULL;
     return true;
 }
 

@@ -44,7 +44,7 @@ struct sk_journal_entry {
     const char *orders;  // of purchases, or the ids of those that end; NULL: the entry cannot be read
     size_t orders_len;
     int count;
-    const char *move, *by, *why; // of orders that end; NULL: of purchases
+    const char *move, *by, *why; // of orders that end; NULL: of purchases, or the entry cannot be read
 };
 
 // Adds quantity and key, or NULL, to the arrays of place_orders().

@@ -157,7 +157,8 @@ static void read_as_entry(const struct sk_reply *element)
         MUST(sk_journal_parse(entry.orders, entry.orders_len, count_order, &seen) == entry.count);
     else if (entry.orders != NULL)
         MUST(sk_journal_parse_returns(entry.orders, entry.orders_len, count_order, &seen) == entry.count);
-    if (entry.orders != NULL && entry.move != NULL)
+    MUST(entry.orders != NULL || entry.move == NULL);
+    if (entry.move != NULL)
         MUST(sk_text_user(entry.by) && sk_text_utf8(entry.why));
     MUST(entry.orders == NULL || (seen == entry.count && seen <= SK_JOURNAL_ORDERS_MAX));
 }

@@ -323,6 +323,24 @@ START_TEST(an_entry_that_cannot_be_read)
 }
 END_TEST
 
+// The same of orders that end: PostgreSQL would refuse what is no text, at each try, and the voucher would not open.
+START_TEST(an_entry_of_returns_that_cannot_be_written)
+{
+    struct service *service = service_start(ENV(HASTY));
+    char voucher[VOUCHER_ID_SIZE], letter[NAME_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    redis_run("XADD seckill:{%s}:journal * epoch 1 returns %s move expired by %b why late", voucher,
+              "018bcfe5-6800-7000-8000-00000000000a", "\xff", (size_t)1);
+    if (_i == 1)
+        ck_assert_int_eq(admin(service, "POST", voucher, "/reconcile", &reply), 200);
+    WAIT_FOR(one_letter(service, voucher, letter, NULL));
+    http_must_buy(service, voucher, "alice");
+    ck_assert_int_eq(decide(service, voucher, letter, "write-off", &reply), 200);
+    books_must_balance(voucher);
+}
+END_TEST
+
 // It may be of any size, and is seen by one request: both what is kept and what is shown has a bound.
 START_TEST(an_entry_of_a_megabyte_that_cannot_be_read)
 {
@@ -665,6 +683,7 @@ int main(void)
     tcase_add_test(tcase, the_audit_mends);
     tcase_add_test(tcase, grants_that_redis_has_forgotten);
     tcase_add_test(tcase, an_entry_that_cannot_be_read);
+    tcase_add_loop_test(tcase, an_entry_of_returns_that_cannot_be_written, 0, 2); // by recovery, by a rebuild
     tcase_add_test(tcase, an_entry_of_a_megabyte_that_cannot_be_read);
     tcase_add_test(tcase, a_batch_with_bad_orders);
     tcase_add_test(tcase, the_journal_of_a_killed_instance_with_bad_orders);

@@ -218,6 +218,7 @@ START_TEST(an_entry_of_returns_says_which_move_by_whom_and_why)
         struct sk_journal_entry entry;
         ck_assert(sk_journal_read(&element, &entry));
         ck_assert_msg((entry.orders != NULL) == (rows[i].count > 0), "row %zu", i);
+        ck_assert_msg((entry.move != NULL) == (rows[i].count > 0), "row %zu", i);
         if (rows[i].count == 0)
             continue;
         ck_assert_int_eq(entry.count, rows[i].count);
