@@ -127,8 +127,11 @@ for i, user in ipairs(users) do
   local order = bought[i] or seen[user]
   local quantity, key = quantities[i] or 1, keys[i]
   local letter = order and (key and meet(order, quantity, key, 'k') or 'a')
-  if key and ended[i] and (not order or letter == 'a') then
-    order, letter = ended[i], meet(ended[i], quantity, key, 'd')
+  if key and ended[i] and (not order or letter == 'a') then -- the first answer again, also where another order lives
+    local met = meet(ended[i], quantity, key, 'd')
+    if met ~= 'a' then
+      order, letter = ended[i], met
+    end
   end
   if order then
     letters[i] = letter
