@@ -21,7 +21,7 @@ START_TEST(a_cancelled_order_is_never_revived)
     sql_must_be(1, "cancelled", "");
     sql_must_have(1, 9);
     PLACE("3", ORDERS({3, "alice"}), ENDS({"placed", 0})); // she may buy again
-    PLACE("3", ORDERS({1, "alice"}), ENDS({"ended", 0})); // its claim has been given up: it names no other order
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"ended", 0}));  // its claim has been given up: it names no other order
     sql_must_have(2, 8);
 }
 END_TEST
@@ -35,7 +35,8 @@ START_TEST(an_ended_order_takes_no_unit_from_its_batch)
     sql_return_unit();
     PLACE("3", ORDERS({1, "alice"}, {2, "bob"}), ENDS({"ended", 0}, {"placed", 0}));
     sql_must_have(1, 1);
-    PLACE("3", ORDERS({1, "alice"}, {3, "carol"}), ENDS({"ended", 0}, {"placed", 0})); // the unit of its batch is another's
+    PLACE("3", ORDERS({1, "alice"}, {3, "carol"}),
+          ENDS({"ended", 0}, {"placed", 0})); // the unit of its batch is another's
     sql_must_have(2, 0);
     sql_must_be(1, "cancelled", "");
 }

@@ -137,9 +137,9 @@ static void must_have_key(int id, const char *key)
 // As a canceller does, with the units.
 static void end_order(int id, const char *move)
 {
-    char ids[SK_UUID_SIZE + 2] = "{";
-    sql_put_id(ids + 1, id);
-    (void)strcat(ids, "}");
+    char uuid[SK_UUID_SIZE], ids[SK_UUID_SIZE + 2];
+    sql_put_id(uuid, id);
+    (void)snprintf(ids, sizeof ids, "{%s}", uuid);
     PGresult *result =
         SQL_RUN(SK_STATEMENT_RETURN_ORDERS, sql_slot, sql_voucher, "3", ids, move, "test", (const char *)NULL);
     ck_assert_str_eq(PQgetvalue(result, 0, 1), "returned");

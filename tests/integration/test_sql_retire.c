@@ -8,7 +8,8 @@
 
 static void end_sale(void)
 {
-    db_run("UPDATE seckill_voucher SET begin_at = begin_at - interval '1 day', end_at = end_at - interval '1 day', pay_within_s = 0"
+    db_run("UPDATE seckill_voucher SET begin_at = begin_at - interval '1 day', end_at = end_at - interval '1 day', "
+           "pay_within_s = 0"
            " WHERE id = %s",
            sql_voucher);
 }

@@ -633,7 +633,7 @@ static unsigned dice = 1;
 
 static int roll(int sides)
 {
-    dice = dice * 1103515245u + 12345u;
+    dice = dice * 1103515245U + 12345U;
     return (int)(dice >> 16) % sides;
 }
 
@@ -674,9 +674,10 @@ static void send_purchase(PGconn *conn, int *last_id)
     sk_buf_free(&keys);
 }
 
+// One of the last 60 orders.
 static int recent(int last_id)
 {
-    return 1 + last_id - (roll(60) % last_id) - 1 + (last_id == 0);
+    return last_id - roll(60) % last_id;
 }
 
 static void send_payment(PGconn *conn, int last_id)
