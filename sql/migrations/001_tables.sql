@@ -75,7 +75,7 @@ INSERT INTO order_move VALUES
 CREATE TABLE voucher_order (
     id         uuid         NOT NULL, -- UUIDv7, made by the service; carries the slot
     slot       smallint     NOT NULL,
-    quantity   smallint     NOT NULL DEFAULT 1, -- units
+    quantity   smallint     NOT NULL DEFAULT 1 CHECK (quantity > 0), -- units
     user_id    text         NOT NULL COLLATE "C",
     voucher_id bigint       NOT NULL,
     status     order_status NOT NULL DEFAULT 'unpaid',

@@ -274,8 +274,7 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
     }
 }
 
-// An order that has ended was committed, so its first answer can be given again at once; of a live one it has to be
-// asked whether it is.
+// The first answer is made of what PostgreSQL says of the order now: it may be pending still, or have ended.
 static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char result, const char *first_id)
 {
     struct sk_outcome outcome = {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
@@ -283,8 +282,6 @@ static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, c
         outcome.verdict = SK_VERDICT_UNAVAILABLE;
     else if (result == SK_GRANT_KEY_REUSED)
         outcome = (struct sk_outcome){.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED};
-    else if (result == SK_GRANT_REPEATED_ENDED)
-        outcome.verdict = SK_VERDICT_PLACED;
     batcher_refuse_with(batcher, order, &outcome);
 }
 

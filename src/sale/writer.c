@@ -252,6 +252,16 @@ static void writer_tell_placed(const struct sk_writer *writer, const struct sk_o
         writer->sale->on_outcome(writer->sale->arg, order->ticket, &outcome);
 }
 
+// `first_id` NULL: the key was used for another quantity.
+static void writer_tell_repeated(const struct sk_writer *writer, const struct sk_order *order, const char *first_id)
+{
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED};
+    if (first_id != NULL)
+        outcome = (struct sk_outcome){.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
+    if (order->ticket != 0)
+        writer->sale->on_outcome(writer->sale->arg, order->ticket, &outcome);
+}
+
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
                           const struct sk_settlement_more *more)
 {
@@ -270,14 +280,11 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
         sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, live_id);
         sk_sale_tell(sale, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_UNAVAILABLE, live_id, 0);
         break;
-    case SK_SETTLEMENT_REPEATED: // the first answer again: that order was committed
+    case SK_SETTLEMENT_REPEATED: // the first answer again
     case SK_SETTLEMENT_REUSED:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
         sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, live_id);
-        if (settlement == SK_SETTLEMENT_REPEATED)
-            sk_sale_tell(sale, order, SK_VERDICT_PLACED, more->first_id, 0);
-        else
-            sk_sale_tell(sale, order, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL, 0);
+        writer_tell_repeated(writer, order, settlement == SK_SETTLEMENT_REPEATED ? more->first_id : NULL);
         break;
     case SK_SETTLEMENT_SOLD_OUT:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);

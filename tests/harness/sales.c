@@ -43,7 +43,8 @@ void sales_add_orders(int64_t first, int vouchers, int each)
 
 void sales_end(const char *voucher)
 {
-    db_run("UPDATE seckill_voucher SET begin_at = now() - interval '4 days', end_at = now() - interval '3 days', pay_within_s = 0"
+    db_run("UPDATE seckill_voucher SET begin_at = now() - interval '4 days', end_at = now() - interval '3 days', "
+           "pay_within_s = 0"
            " WHERE id = %s",
            voucher);
 }
