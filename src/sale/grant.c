@@ -95,8 +95,6 @@ static enum sk_grant_status grant_read_status(const char *text)
     return SK_GRANT_MALFORMED;
 }
 
-static void grant_put_details(const struct sk_order_list *orders, struct sk_buf *details);
-static bool grant_read_more(const struct sk_grant *grant, size_t i, size_t at);
 static bool grant_read_answers(struct sk_grant *grant, size_t n)
 {
     const struct sk_reply *reply = grant->reply;
