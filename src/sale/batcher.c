@@ -279,7 +279,7 @@ static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, c
 {
     struct sk_outcome outcome = {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
     if (first_id == NULL)
-        outcome.verdict = SK_VERDICT_UNAVAILABLE;
+        outcome = (struct sk_outcome){.verdict = SK_VERDICT_UNAVAILABLE};
     else if (result == SK_GRANT_KEY_REUSED)
         outcome = (struct sk_outcome){.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED};
     batcher_refuse_with(batcher, order, &outcome);

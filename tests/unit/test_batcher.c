@@ -545,7 +545,7 @@ static const struct {
     {"m", NUMBER(2), SK_VERDICT_NOT_ENOUGH, "", 2, false},
     {"m", TEXT("99999"), SK_VERDICT_NOT_ENOUGH, "", 99999, false},
     {"k", TEXT(FIRST), SK_VERDICT_ALREADY_ORDERED, FIRST, 0, true},
-    {"d", TEXT(FIRST), SK_VERDICT_PLACED, FIRST, 0, false},
+    {"d", TEXT(FIRST), SK_VERDICT_ALREADY_ORDERED, FIRST, 0, true},
     {"q", TEXT(FIRST), SK_VERDICT_IDEMPOTENCY_KEY_REUSED, "", 0, false},
     {"a", TEXT(FIRST), SK_VERDICT_ALREADY_ORDERED, FIRST, 0, false},
     // The order is there, and what it is cannot be said.
