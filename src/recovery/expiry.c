@@ -16,8 +16,8 @@
 #include "timer.h"
 
 enum {
-    TICK_MS = 80,
-    PACE = SK_RETURNS_MAX, // orders in a tick: 1,600 a second
+    TICK_MS = 100,
+    PACE = SK_RETURNS_MAX, // orders in a tick: 1,280 a second
     RUNS_MAX = 16,         // at a time
     APART_MOST_MS = 5000,
     AGAIN_MS = 1000,      // after what could not be done

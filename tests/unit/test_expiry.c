@@ -16,7 +16,7 @@
 
 enum {
     VOUCHER = 7,
-    TICK_MS = 80,
+    TICK_MS = 100,
     AGAIN_MS = 1000,
     SELDOM_MS = 60000,
     RUNS_MAX = 16,
