@@ -496,7 +496,7 @@ enum { PACES = sizeof paces / sizeof paces[0] };
 // 128 orders in a tick, for all segments together, each of which has its turn.
 START_TEST(all_runs_together_have_one_pace)
 {
-    struct load loads[16];
+    struct load loads[16] = {0};
     for (size_t i = 0; i < paces[_i].segments; i++) {
         loads[i] = (struct load){.voucher = VOUCHER + (int64_t)i, .left = 1000000};
         (void)a_segment(sale.catalogue, loads[i].voucher);
