@@ -488,7 +488,7 @@ END_TEST
 static void buy_many(struct service *service, int first, int count)
 {
     for (int i = first; i < first + count; i++) {
-        char user[16];
+        char user[32];
         (void)snprintf(user, sizeof user, "user-%d", i);
         (void)buy_units(service, user, i % 2 == 0 ? KEY("k") : "", 1 + i % 3);
         ck_assert_msg(reply.status == 201, "%s", reply.body);
