@@ -54,7 +54,7 @@ START_TEST(corruption_is_noticed)
     struct http_reply reply;
     char voucher[VOUCHER_ID_SIZE], why[BOOKS_WHY_SIZE];
     voucher_on_sale(service, 3, voucher);
-    ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
+    ck_assert_msg(http_buy(service, voucher, "alice", &reply) == 201, "%s", reply.body);
     books_must_balance(voucher);
     service_stop_all(); // or the audit may mend it before it is looked at
 
