@@ -22,9 +22,11 @@ struct creation {
     enum creation_step step;
     bool repeated;
     bool loaded_before;
-    uint64_t ask_until_ms;             // no second try later
-    uint64_t answer_until_ms;          // "loading" is the answer then
-    struct sk_timer *timer;            // owned
+    bool waits;               // for a rebuild that the watch has begun: the next tick asks Redis whether it is done ...
+    bool polls;               // ... and has asked
+    uint64_t ask_until_ms;    // no second try later
+    uint64_t answer_until_ms; // "loading" is the answer then
+    struct sk_timer *timer;   // owned
     char *key, *by, *title, *currency; // owned
     char price[SK_PARAM_NUMBER_SIZE], stock[SK_PARAM_NUMBER_SIZE];
     char begin_ms[SK_PARAM_NUMBER_SIZE], end_ms[SK_PARAM_NUMBER_SIZE];
@@ -38,6 +40,7 @@ static void creation_start(struct sk_talk *talk);
 static void creation_on_row(void *arg, const struct sk_result *result);
 static void creation_follow(struct sk_talk *talk);
 static void creation_on_followed(struct sk_talk *talk, bool ok);
+static enum sk_status creation_ask_state(struct creation *creation);
 static void creation_on_state(void *arg, const struct sk_reply *reply);
 static void creation_on_loaded(void *arg, bool ok);
 static void creation_on_tick(void *arg);
@@ -161,20 +164,31 @@ static void creation_on_followed(struct sk_talk *talk, bool ok)
     struct sk_voucher *voucher = ok ? sk_talk_find_voucher(talk, creation->voucher_id) : NULL;
     struct sk_segment *segment = voucher == NULL ? NULL : voucher->segments[0];
     enum sk_status status = SK_FAIL;
-    if (segment != NULL && creation->loaded_before) {
-        const char *state[] = {"HGET", segment->keys.voucher, "state"};
-        status = sk_redis_command(talk->control->sale->ask_redis, 3, state, NULL, creation_on_state, creation);
-    } else if (segment != NULL) {
+    if (segment != NULL && creation->loaded_before)
+        status = creation_ask_state(creation);
+    else if (segment != NULL)
         status = sk_rebuild(talk->control->upkeep->rebuilds, segment, SK_REBUILD_DOUBT, creation_on_loaded, creation);
-    }
-    if (status != SK_OK)
+    creation->waits = status == SK_FULL; // the watch has found it first
+    if (status != SK_OK && !creation->waits)
         creation_on_loaded(creation, false);
+}
+
+static enum sk_status creation_ask_state(struct creation *creation)
+{
+    const struct sk_talk *talk = &creation->talk;
+    const char *state[] = {"HGET", talk->voucher->segments[0]->keys.voucher, "state"};
+    return sk_redis_command(talk->control->sale->ask_redis, 3, state, NULL, creation_on_state, creation);
 }
 
 static void creation_on_state(void *arg, const struct sk_reply *reply)
 {
+    struct creation *creation = arg;
     const char *state = reply == NULL ? NULL : sk_reply_text(reply, NULL);
-    creation_on_loaded(arg, state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED);
+    bool ok = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED;
+    creation->waits = !ok && creation->polls && uv_now(creation->talk.control->sale->loop) < creation->answer_until_ms;
+    creation->polls = false;
+    if (!creation->waits)
+        creation_on_loaded(creation, ok);
 }
 
 static void creation_on_loaded(void *arg, bool ok)
@@ -195,7 +209,12 @@ static void creation_on_tick(void *arg)
     struct creation *creation = arg;
     const struct sk_sale *sale = creation->talk.control->sale;
     uint64_t now = uv_now(sale->loop);
-    if (creation->step == CREATION_LOADING && now >= creation->answer_until_ms) {
+    if (creation->waits) {
+        creation->waits = false;
+        creation->polls = true;
+        if (now >= creation->answer_until_ms || creation_ask_state(creation) != SK_OK)
+            creation_on_loaded(creation, false);
+    } else if (creation->step == CREATION_LOADING && now >= creation->answer_until_ms) {
         struct sk_outcome outcome = {.verdict = SK_VERDICT_CREATED,
                                      .document = creation->loading,
                                      .voucher_id = creation->voucher_id,
