@@ -287,8 +287,7 @@ static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, c
 
 static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order, const struct sk_outcome *outcome)
 {
-    if (order->ticket != 0)
-        batcher->sale->on_outcome(batcher->sale->arg, order->ticket, outcome);
+    sk_sale_tell_with(batcher->sale, order, outcome);
     sk_order_give(batcher->sale->orders, order);
 }
 

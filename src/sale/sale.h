@@ -60,12 +60,19 @@ struct sk_sale {
 };
 
 // Tells the client that waits for the order, if one does.
+static inline void sk_sale_tell_with(const struct sk_sale *sale, const struct sk_order *order,
+                                     const struct sk_outcome *outcome)
+{
+    if (order->ticket != 0)
+        sale->on_outcome(sale->arg, order->ticket, outcome);
+}
+
+// The same, with no more to say than this.
 static inline void sk_sale_tell(const struct sk_sale *sale, const struct sk_order *order, enum sk_verdict verdict,
                                 const char *order_id, uint64_t retry_after_ms)
 {
     struct sk_outcome outcome = {.verdict = verdict, .order_id = order_id, .retry_after_ms = retry_after_ms};
-    if (order->ticket != 0)
-        sale->on_outcome(sale->arg, order->ticket, &outcome);
+    sk_sale_tell_with(sale, order, &outcome);
 }
 
 #endif

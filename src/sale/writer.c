@@ -248,8 +248,7 @@ static void writer_tell_placed(const struct sk_writer *writer, const struct sk_o
                                  .order_id = order->id,
                                  .created_ms = created_ms,
                                  .expires_ms = within_s > 0 ? created_ms + within_s * 1000 : 0};
-    if (order->ticket != 0)
-        writer->sale->on_outcome(writer->sale->arg, order->ticket, &outcome);
+    sk_sale_tell_with(writer->sale, order, &outcome);
 }
 
 // `first_id` NULL: the key was used for another quantity.
@@ -258,8 +257,7 @@ static void writer_tell_repeated(const struct sk_writer *writer, const struct sk
     struct sk_outcome outcome = {.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED};
     if (first_id != NULL)
         outcome = (struct sk_outcome){.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
-    if (order->ticket != 0)
-        writer->sale->on_outcome(writer->sale->arg, order->ticket, &outcome);
+    sk_sale_tell_with(writer->sale, order, &outcome);
 }
 
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
