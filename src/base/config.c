@@ -65,8 +65,23 @@ static const struct key keys[] = {
     {"SECKILL_LOG_LEVEL", TEXT, AT(log_level), "info", 0, 0, "", "debug, info, warn or error"},
 };
 
+struct command {
+    const char *name;
+    enum sk_command command;
+    int least_words, most_words;
+    const char *words; // as the usage shows them
+    const char *help;
+};
+
+static const struct command commands[] = {
+    {"--migrate", SK_COMMAND_MIGRATE, 0, 0, "", "brings the database's tables and functions up to date and ends"},
+    {"--help", SK_COMMAND_HELP, 0, 0, "", "shows this and ends"},
+    {"--version", SK_COMMAND_VERSION, 0, 0, "", "shows the version and ends"},
+};
+
 enum {
     KEY_COUNT = sizeof keys / sizeof keys[0],
+    COMMAND_COUNT = sizeof commands / sizeof commands[0],
     SECRET_MAX_BYTES = 32768,
     PAYMENT_SECRET_MIN = 16,
     NAME_MAX_CHARS = 64
@@ -179,25 +194,44 @@ static enum sk_status config_read_option(struct sk_config *config, int argc, cha
     return SK_FAIL;
 }
 
+// Whether the word names a command, whose words follow.
+static bool config_take_command(const char *word, const struct command **out)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].name, word) == 0) {
+            *out = &commands[i];
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum sk_status config_read_command_line(struct sk_config *config, enum sk_command *command, int argc,
                                                char **argv, FILE *err)
 {
+    const struct command *taken = NULL;
+    int words = 0;
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
-            *command = SK_COMMAND_HELP;
-        } else if (strcmp(argv[i], "--version") == 0) {
-            *command = SK_COMMAND_VERSION;
-        } else if (strcmp(argv[i], "--migrate") == 0) {
-            *command = SK_COMMAND_MIGRATE;
-        } else if (strncmp(argv[i], "--", 2) == 0) {
+        bool option = strncmp(argv[i], "--", 2) == 0;
+        if ((option || taken == NULL) && config_take_command(argv[i], &taken))
+            continue;
+        if (option) {
             enum sk_status status = config_read_option(config, argc, argv, &i, err);
             if (status != SK_OK)
                 return status;
+        } else if (taken != NULL && words < taken->most_words) {
+            config->words[words++] = argv[i];
         } else {
             (void)fprintf(err, "seckill: unexpected word '%s'; see --help\n", argv[i]);
             return SK_FAIL;
         }
     }
+    if (taken != NULL && words < taken->least_words) {
+        (void)fprintf(err, "seckill: %s needs %s; see --help\n", taken->name, taken->words);
+        return SK_FAIL;
+    }
+    if (taken != NULL)
+        *command = taken->command;
     return SK_OK;
 }
 
@@ -250,10 +284,12 @@ void sk_config_free(struct sk_config *config)
 
 void sk_config_help(FILE *out)
 {
-    (void)fprintf(out, "usage: seckill [--migrate | --help | --version] [options]\n\n"
-                       "Serves flash-sale orders over HTTP until SIGTERM or SIGINT.\n"
-                       "--migrate brings the database's tables and functions up to date and ends.\n\n"
-                       "Each setting is an environment variable or the option below it.\n\n");
+    (void)fprintf(out, "usage: seckill [COMMAND] [options]\n\n"
+                       "Serves flash-sale orders over HTTP until SIGTERM or SIGINT; with a command:\n\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        (void)fprintf(out, "  %s%s%s\n      %s\n", commands[i].name, commands[i].words[0] == '\0' ? "" : " ",
+                      commands[i].words, commands[i].help);
+    (void)fprintf(out, "\nEach setting is an environment variable or the option below it.\n\n");
     for (size_t i = 0; i < KEY_COUNT; i++) {
         const struct key *key = &keys[i];
         char name[NAME_MAX_CHARS];

@@ -8,13 +8,16 @@
 
 #include "status.h"
 
+enum { SK_CONFIG_WORDS_MAX = 4 };
+
 struct sk_config {
-    char *listen;         // host:port
-    char *database_url;   // secret
-    char *redis_url;      // secret
-    char *admin_token;    // secret; NULL: none
-    char *admin_tokens;   // secret: lines (http/tokens.h); NULL: none
-    char *payment_secret; // secret; NULL: payment callbacks are not taken
+    const char *words[SK_CONFIG_WORDS_MAX + 1]; // what the command is told; borrowed from argv; NULL after the last
+    char *listen;                               // host:port
+    char *database_url;                         // secret
+    char *redis_url;                            // secret
+    char *admin_token;                          // secret; NULL: none
+    char *admin_tokens;                         // secret: lines (http/tokens.h); NULL: none
+    char *payment_secret;                       // secret; NULL: payment callbacks are not taken
     char *log_level;
     int64_t reactors;
     int64_t max_connections;

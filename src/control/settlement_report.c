@@ -93,7 +93,9 @@ static void report_count(struct report_talk *report)
 {
     char id[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(id, report->report.voucher_id)};
-    sk_talk_ask_pg(&report->talk, SK_STATEMENT_SETTLEMENT, 1, params, report_on_counted);
+    struct sk_pg *pg = report->talk.control->report_pg;
+    if (sk_pg_call(pg, SK_STATEMENT_SETTLEMENT, 1, params, report_on_counted, report) != SK_OK)
+        sk_talk_end(&report->talk, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
 static void report_on_counted(void *arg, const struct sk_result *result)

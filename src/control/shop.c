@@ -6,6 +6,7 @@
 #include "failpoint.h"
 #include "purchase.h"
 #include "returns.h"
+#include "settlement_report.h"
 #include "talk.h"
 #include "waiting.h"
 
@@ -14,6 +15,7 @@ enum { REDIS_WAITING_MAX = 1 << 16, PG_WAITING_MAX = 4096 };
 struct sk_shop {
     struct sk_sale sale;
     struct sk_metrics metrics;
+    struct sk_pg *report_pg;
     struct sk_admit *admit;
     struct sk_batcher *batcher;
     struct sk_writer *writer;
@@ -50,7 +52,8 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
     return shop;
 }
 
-// Two links to each store: orders have theirs for themselves.
+// Two links to each store: orders have theirs for themselves. Reports have a third one to PostgreSQL, since they take
+// seconds.
 static enum sk_status shop_open_stores(struct sk_shop *shop)
 {
     struct sk_sale *sale = &shop->sale;
@@ -79,7 +82,13 @@ static enum sk_status shop_open_stores(struct sk_shop *shop)
     pg.on_notified = shop_on_notified;
     sale->ask_redis = sk_redis_open(sale->loop, &redis);
     sale->ask_pg = sk_pg_open(sale->loop, &pg);
-    if (sale->redis == NULL || sale->pg == NULL || sale->ask_redis == NULL || sale->ask_pg == NULL)
+    pg.on_change = NULL; // nothing waits for it: a report that finds it away says so
+    pg.name = "seckill-reports";
+    pg.listen = false;
+    pg.statement_ms = SK_REPORT_MS;
+    shop->report_pg = sk_pg_open(sale->loop, &pg);
+    if (sale->redis == NULL || sale->pg == NULL || sale->ask_redis == NULL || sale->ask_pg == NULL ||
+        shop->report_pg == NULL)
         return SK_FAIL;
     sale->session = sk_session_open(sale->loop, sale->redis, sale->metrics, (uint32_t)config->lock_ttl_ms);
     if (sale->session != NULL)
@@ -103,8 +112,11 @@ static enum sk_status shop_open_parts(struct sk_shop *shop, const struct sk_live
         return SK_NO_MEM;
     sk_upkeep_set_writer(upkeep, shop->writer, shop->returns);
     shop->batcher = sk_batcher_open(sale, shop->admit, shop->writer);
-    shop->control =
-        (struct sk_control){.sale = sale, .upkeep = upkeep, .returns = shop->returns, .talks = sk_talks_open()};
+    shop->control = (struct sk_control){.sale = sale,
+                                        .upkeep = upkeep,
+                                        .returns = shop->returns,
+                                        .report_pg = shop->report_pg,
+                                        .talks = sk_talks_open()};
     shop->control.waiting = sk_waiting_open(&shop->control);
     shop->control.live = sk_live_open(&shop->control, wire);
     shop->purchases = (struct sk_purchases){&shop->control, shop->admit, shop->batcher};
@@ -127,6 +139,7 @@ void sk_shop_close(struct sk_shop *shop)
     // The links go first: their last callbacks still find everything in place.
     sk_pg_close(shop->sale.pg);
     sk_pg_close(shop->sale.ask_pg);
+    sk_pg_close(shop->report_pg);
     sk_redis_close(shop->sale.redis);
     sk_redis_close(shop->sale.ask_redis);
     sk_batcher_close(shop->batcher);

@@ -33,6 +33,7 @@ struct sk_control {
     const struct sk_sale *sale;     // borrowed
     struct sk_upkeep *upkeep;       // borrowed
     struct sk_returns *returns;     // borrowed
+    struct sk_pg *report_pg;        // borrowed: the link of what takes PostgreSQL seconds
     struct sk_talks *talks;         // owned
     struct sk_shown list;           // of vouchers, its first page; voucher_list.c
     char list_next[SK_CURSOR_SIZE]; // and where the next one begins

@@ -13,6 +13,7 @@
 #include "auth.h"
 #include "failpoint.h"
 #include "handlers.h"
+#include "settlement_report.h"
 #include "stream.h"
 
 enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
@@ -40,6 +41,7 @@ enum route_wait {
     FOR_STORES,  // the longest way to ask them
     FOR_RETURN,  // the same, once more while an order is returned
     FOR_REBUILD, // the same, and a long journal to settle
+    FOR_REPORT,  // the same, and many orders to count
     WAIT_COUNT
 };
 
@@ -72,7 +74,7 @@ static const struct route table[] = {
     {POST, OPERATE, "/admin/vouchers/{voucher}/close", NO_BODY, FOR_STORES, sk_handle_close},
     {POST, OPERATE, "/admin/vouchers/{voucher}/stock", JSON, FOR_STORES, sk_handle_stock},
     {POST, OPERATE, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, sk_handle_rebuild},
-    {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_STORES, sk_handle_settlement},
+    {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_REPORT, sk_handle_settlement},
     {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, sk_handle_letters},
     {GET, READ, "/admin/vouchers/{voucher}/audit", NO_BODY, FOR_STORES, sk_handle_admin_events},
     {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, sk_handle_requeue},
@@ -155,6 +157,7 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
     routes->context.stores_ms = routes->wait_ms[FOR_STORES];
     routes->wait_ms[FOR_RETURN] = 2 * routes->wait_ms[FOR_STORES];
     routes->wait_ms[FOR_REBUILD] = routes->wait_ms[FOR_STORES] + REBUILD_MS;
+    routes->wait_ms[FOR_REPORT] = routes->wait_ms[FOR_STORES] + SK_REPORT_MS;
     return routes;
 }
 

@@ -104,7 +104,7 @@ void sk_link_move(struct sk_link *link, enum sk_link_state state)
     link->since_ms = sk_monotonic_ms();
     if (is_ready)
         sk_backoff_reset(&link->backoff);
-    if (was_ready != is_ready)
+    if (was_ready != is_ready && link->options.on_change != NULL)
         link->options.on_change(link->options.arg, is_ready);
 }
 

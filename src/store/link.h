@@ -28,7 +28,7 @@ struct sk_link_options {
     uv_loop_t *loop;
     const char *host;    // resolved for each connection; NULL: nothing to resolve. Borrowed until `free` runs
     uint32_t timeout_ms; // of connecting and of preparing, each; resolving has no limit but the resolver's
-    void (*on_change)(void *arg, bool ready);
+    void (*on_change)(void *arg, bool ready); // NULL: not wanted
     void *arg;
     const struct sk_link_steps *steps;
     void *owner;

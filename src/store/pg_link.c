@@ -80,6 +80,8 @@ struct sk_pg *sk_pg_open(uv_loop_t *loop, const struct sk_pg_options *options)
         return NULL;
     pg->loop = loop;
     pg->options = *options;
+    if (options->statement_ms == 0)
+        pg->options.statement_ms = options->timeout_ms;
     pg->fd = -1;
     pg->url = strdup(options->url);
     if (pg->url != NULL && pg_link_find_host(pg) == SK_OK) {
@@ -280,7 +282,7 @@ static int pg_link_send_step(struct sk_pg *pg)
 {
     char ms[16];
     const char *params[] = {ms, pg->options.name};
-    (void)snprintf(ms, sizeof ms, "%u", pg->options.timeout_ms);
+    (void)snprintf(ms, sizeof ms, "%u", pg->options.statement_ms);
     if (pg->prepared < SK_STATEMENT_COUNT)
         return PQsendPrepare(pg->conn, sk_statements[pg->prepared].name, sk_statements[pg->prepared].text, 0, NULL);
     if (pg->prepared == SK_STATEMENT_COUNT)
@@ -378,7 +380,7 @@ static const char *pg_link_tick(void *owner)
         return PQerrorMessage(pg->conn);
     // The server's own time-out comes first; ours is for a server that no longer answers at all.
     if (sk_pg_ready(pg) && pg->busy &&
-        sk_monotonic_ms() >= pg->sent_ms + pg->options.timeout_ms + pg->options.timeout_ms / 2)
+        sk_monotonic_ms() >= pg->sent_ms + pg->options.statement_ms + pg->options.statement_ms / 2)
         return "result overdue";
     return NULL;
 }

@@ -20,10 +20,12 @@ struct sk_pg;
 typedef void sk_pg_cb(void *arg, const struct sk_result *result);
 
 struct sk_pg_options {
-    const char *url;     // libpq URI; borrowed for sk_pg_open
-    const char *name;    // PostgreSQL shows it as application_name; a constant
-    uint32_t timeout_ms; // from when a statement is sent to its result; one that takes longer costs the connection
-    void (*on_change)(void *arg, bool ready);
+    const char *url;       // libpq URI; borrowed for sk_pg_open
+    const char *name;      // PostgreSQL shows it as application_name; a constant
+    uint32_t timeout_ms;   // for connecting, and from when a statement is sent to its result; what takes longer costs
+                           // the connection
+    uint32_t statement_ms; // the same of statements alone; 0: they have no time of their own
+    void (*on_change)(void *arg, bool ready); // NULL: not wanted
     void *arg;
     size_t most_waiting;            // calls without a result; SK_FULL beyond
     bool listen;                    // for NOTIFY seckill_catalogue

@@ -53,8 +53,15 @@ static void start(void)
 
 static void setup(void)
 {
-    struct sk_pg_options options = {stack_database_url(), "test", TIMEOUT_MS, on_change, NULL,
-                                    MOST_WAITING,         true,   on_notified};
+    struct sk_pg_options options = {
+        .url = stack_database_url(),
+        .name = "test",
+        .timeout_ms = TIMEOUT_MS,
+        .on_change = on_change,
+        .most_waiting = MOST_WAITING,
+        .listen = true,
+        .on_notified = on_notified,
+    };
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     pg = sk_pg_open(&loop, &options);
     ck_assert_ptr_nonnull(pg);

@@ -1,7 +1,9 @@
 // GET /admin/vouchers/{id}/settlement of real sales: in each verdict, in each format, and for who may not ask.
 #include <jansson.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "books.h"
 #include "http.h"
@@ -248,6 +250,35 @@ START_TEST(without_a_store_it_says_what_it_can)
 }
 END_TEST
 
+// It may take longer than any other statement, and others are answered meanwhile.
+START_TEST(a_long_count_holds_up_no_other)
+{
+    char voucher[VOUCHER_ID_SIZE], order[HTTP_FIELD_SIZE], request[2 * PATH_SIZE], path[PATH_SIZE + HTTP_FIELD_SIZE];
+    struct service *service = service_start(ENV("SECKILL_PG_TIMEOUT_MS=500"));
+    sell(service, voucher);
+    ck_assert_int_eq(http_buy(service, voucher, "user-0", &reply), 409);
+    ck_assert(http_member(&reply, "order_id", order));
+    db_run("ALTER TABLE stock_change RENAME TO stock_changed");
+    db_run("CREATE VIEW stock_change AS SELECT * FROM stock_changed"
+           " WHERE (SELECT pg_sleep(2)) IS NOT NULL");
+    db_run("GRANT SELECT ON stock_change TO PUBLIC");
+    int fd = http_connect(service);
+    struct pollfd counting = {.fd = fd, .events = POLLIN};
+    (void)snprintf(request, sizeof request, "GET /admin/vouchers/%s/settlement HTTP/1.1\r\nHost: test\r\n" ADMIN "\r\n",
+                   voucher);
+    ck_assert(http_send_text(fd, request));
+    (void)snprintf(path, sizeof path, "/orders/%s", order);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(http_get(service, path, "user-0", &reply), 200);
+    ck_assert_int_eq(poll(&counting, 1, 0), 0);
+    ck_assert(http_receive(fd, &reply));
+    ck_assert_msg(reply.status == 200, "%d: %s", reply.status, reply.body);
+    (void)close(fd);
+    db_run("DROP VIEW stock_change");
+    db_run("ALTER TABLE stock_changed RENAME TO stock_change");
+}
+END_TEST
+
 // ---- the call ----
 
 START_TEST(text_and_csv_say_the_same)
@@ -315,6 +346,7 @@ int main(void)
     tcase_add_test(tcase, a_sum_that_is_wrong_is_told);
     tcase_add_test(tcase, a_retired_voucher_is_settled_from_postgres);
     tcase_add_test(tcase, without_a_store_it_says_what_it_can);
+    tcase_add_test(tcase, a_long_count_holds_up_no_other);
     tcase_add_test(tcase, text_and_csv_say_the_same);
     tcase_add_test(tcase, what_is_asked_wrongly_is_refused);
     return harness_main(tcase, CK_NOFORK);

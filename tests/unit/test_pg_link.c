@@ -38,7 +38,8 @@ static struct {
     bool silent;          // no answers
     const char *sqlstate; // an error is the answer; NULL: success
     int listened;
-    int asked; // calls that have come
+    int asked;             // calls that have come
+    uint32_t statement_ms; // of the link's options
 } server;
 
 static void send_message(char type, const void *body, size_t n)
@@ -186,7 +187,16 @@ static void connect_link(size_t most_waiting, bool listen)
 {
     char url[URL_SIZE];
     (void)snprintf(url, sizeof url, "postgresql://u@127.0.0.1:%d/d?sslmode=disable&gssencmode=disable", stub.port);
-    struct sk_pg_options options = {url, "test", TIMEOUT_MS, on_change, NULL, most_waiting, listen, on_notified};
+    struct sk_pg_options options = {
+        .url = url,
+        .name = "test",
+        .timeout_ms = TIMEOUT_MS,
+        .statement_ms = server.statement_ms,
+        .on_change = on_change,
+        .most_waiting = most_waiting,
+        .listen = listen,
+        .on_notified = on_notified,
+    };
     pg = sk_pg_open(&loop, &options);
     ck_assert_ptr_nonnull(pg);
     ck_assert_int_eq(call(0), SK_DOWN);
@@ -244,6 +254,24 @@ START_TEST(an_overdue_result_costs_the_connection)
     ck_assert_int_eq(call(3), SK_OK);
     RUN_UNTIL(seen.results[3] == 1);
     ck_assert_int_eq(seen.kinds[SK_RESULT_ROWS], 1);
+    close_all();
+}
+END_TEST
+
+START_TEST(statements_may_have_a_time_of_their_own)
+{
+    server.statement_ms = 4 * TIMEOUT_MS;
+    connect_link(1, false);
+    server.delay_ms = 2 * TIMEOUT_MS;
+    ck_assert_int_eq(call(0), SK_OK);
+    RUN_UNTIL(seen.results[0] == 1);
+    ck_assert_int_eq(seen.kinds[SK_RESULT_ROWS], 1);
+    ck_assert_int_eq(seen.lost, 0);
+    server.silent = true;
+    uint64_t since_ms = sk_monotonic_ms();
+    ck_assert_int_eq(call(1), SK_OK);
+    RUN_UNTIL(seen.lost == 1);
+    ck_assert_uint_ge(sk_monotonic_ms() - since_ms, 4 * TIMEOUT_MS);
     close_all();
 }
 END_TEST
@@ -395,6 +423,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, a_long_queue_costs_no_connection);
     tcase_add_test(tcase, an_overdue_result_costs_the_connection);
+    tcase_add_test(tcase, statements_may_have_a_time_of_their_own);
     tcase_add_test(tcase, a_result_says_of_which_kind_it_is);
     tcase_add_test(tcase, a_notice_is_logged);
     tcase_add_test(tcase, a_locked_row_is_no_warning);

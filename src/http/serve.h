@@ -1,0 +1,14 @@
+// The service from its start to its end: starts the reactors, waits for a signal, stops them.
+#ifndef SK_HTTP_SERVE_H
+#define SK_HTTP_SERVE_H
+
+#include <stdbool.h>
+
+#include "config.h"
+#include "status.h"
+
+// The main thread, before there are others. Returns after SIGTERM or SIGINT, or when it could not start, which it logs.
+// *left_behind: a reactor still waits for an answer of the resolver, so the process must leave with _exit.
+enum sk_status sk_serve(const struct sk_config *config, bool *left_behind) SK_MUST_CHECK;
+
+#endif
