@@ -116,6 +116,7 @@ CREATE TABLE order_event (
     status     order_status NOT NULL, -- what it became; the same as before where only a payment was noted
     by_whom    text         NOT NULL, -- 'user', 'expiry', 'payment callback', or the name of an admin's token
     why        text,
+    journal    text COLLATE "C", -- of a refund that keeps the units: its journal entry
     PRIMARY KEY (tx, seq)
 );
 CREATE INDEX order_event_order ON order_event (order_id);

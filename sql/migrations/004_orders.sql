@@ -14,13 +14,14 @@ $$;
 --   duplicate       the user has another live order, live_id; this id is kept as refused, and its units return
 --   repeated        the user's Idempotency-Key has led to another order, first_id, live or ended: the same as duplicate
 --   reused          the same, and that order is of another quantity
+--   gone            a refund has kept its units; those that Redis has granted it after gone_by, which is the journal entry
+--                   of the refund, return
 --   sold_out        this id is not live, and there are no units that could return
 --   stale           the epoch is not the segment's: the caller has been fenced off, nothing is done
 --   clash           the id belongs to another user's order: only a forged id comes to this
 --
 -- An order that ended before this call may have been granted units once more by Redis. They return; but not those of one
--- that was sold out, if PostgreSQL still has none, because then Redis has had too many, nor those of a refund that keeps
--- them. `live_id` is the user's live order, if it is another one: of an order that was never live, since the claim of one
+-- that was sold out, if PostgreSQL still has none, because then Redis has had too many. `live_id` is the user's live order, if it is another one: of an order that was never live, since the claim of one
 -- that was has been given up. tests/model shows each side of this.
 --
 -- Idempotent by order id: settling a batch again gives the same end and never revives what has ended. The segment's row
@@ -29,7 +30,7 @@ $$;
 CREATE FUNCTION place_orders(p_slot integer, p_voucher bigint, p_epoch bigint, p_ids uuid[], p_users text[],
                              p_journal text DEFAULT NULL, p_quantities smallint[] DEFAULT NULL,
                              p_keys text[] DEFAULT NULL)
-RETURNS TABLE (n integer, outcome text, live_id uuid, first_id uuid, created_ms bigint)
+RETURNS TABLE (n integer, outcome text, live_id uuid, first_id uuid, created_ms bigint, gone_by text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -48,7 +49,7 @@ BEGIN
     SELECT s.stock, s.epoch, s.due_after INTO v_stock, v_epoch, v_due
       FROM seckill_segment s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
     IF NOT FOUND OR p_epoch <> v_epoch THEN
-        RETURN QUERY VALUES (NULL::integer, 'stale', NULL::uuid, NULL::uuid, NULL::bigint);
+        RETURN QUERY VALUES (NULL::integer, 'stale', NULL::uuid, NULL::uuid, NULL::bigint, NULL::text);
         RETURN;
     END IF;
 
@@ -113,7 +114,7 @@ BEGIN
          WHERE s.voucher_id = p_voucher AND s.slot = p_slot;
     END IF;
     IF v_taken = cardinality(p_ids) THEN
-        RETURN QUERY VALUES (NULL::integer, 'placed', NULL::uuid, NULL::uuid, unix_ms(now()));
+        RETURN QUERY VALUES (NULL::integer, 'placed', NULL::uuid, NULL::uuid, unix_ms(now()), NULL::text);
         RETURN;
     END IF;
 
@@ -149,16 +150,18 @@ BEGIN
            CASE WHEN own.user_id <> o.user_id THEN 'clash'
                 WHEN own.status IN ('unpaid', 'paid') AND own.id = ANY (v_new) THEN 'placed'
                 WHEN own.status IN ('unpaid', 'paid') THEN 'already_placed'
+                WHEN own.reason = 'KEPT' THEN 'gone'
                 WHEN own.id <> ALL (v_new || v_kept)
-                     AND (own.reason = 'KEPT' OR (own.reason = 'SOLD_OUT' AND v_stock < v_units + own.quantity))
-                THEN 'sold_out'
+                     AND own.reason = 'SOLD_OUT' AND v_stock < v_units + own.quantity THEN 'sold_out'
                 WHEN own.id <> ALL (v_new || v_kept) THEN 'ended'
                 WHEN own.reason = 'SOLD_OUT' THEN 'sold_out'
                 WHEN own.reason = 'REPEATED' AND first.quantity <> own.quantity THEN 'reused'
                 WHEN own.reason = 'REPEATED' THEN 'repeated'
                 ELSE 'duplicate'
            END,
-           CASE WHEN own.status IN ('unpaid', 'paid', 'refused') THEN live.id END, first.id, unix_ms(own.created_at)
+           CASE WHEN own.status IN ('unpaid', 'paid', 'refused') THEN live.id END, first.id, unix_ms(own.created_at),
+           CASE WHEN own.reason = 'KEPT'
+                THEN (SELECT e.journal FROM order_event e WHERE e.order_id = own.id AND e.journal IS NOT NULL) END
       FROM unnest(p_ids, p_users, p_keys) WITH ORDINALITY AS o (id, user_id, key, n)
      CROSS JOIN LATERAL (SELECT w.user_id, w.status, w.reason, w.id, w.quantity, w.created_at
                            FROM voucher_order w
@@ -179,7 +182,7 @@ $$;
 CREATE FUNCTION place_batches(p_slots integer[], p_vouchers bigint[], p_epochs bigint[], p_counts integer[],
                               p_ids uuid[], p_users text[], p_journals text[],
                               p_quantities smallint[] DEFAULT NULL, p_keys text[] DEFAULT NULL)
-RETURNS TABLE (n integer, outcome text, live_id uuid, first_id uuid, created_ms bigint, batch integer)
+RETURNS TABLE (n integer, outcome text, live_id uuid, first_id uuid, created_ms bigint, gone_by text, batch integer)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_firsts integer[]; -- of each batch, in p_ids
@@ -221,14 +224,14 @@ BEGIN
                            AS u (slot, voucher, count, units, journal)) o
              WHERE s.voucher_id = o.voucher AND s.slot = o.slot;
             RETURN QUERY
-            SELECT NULL::integer, 'placed'::text, NULL::uuid, NULL::uuid, unix_ms(now()), i
+            SELECT NULL::integer, 'placed'::text, NULL::uuid, NULL::uuid, unix_ms(now()), NULL::text, i
               FROM generate_subscripts(p_slots, 1) AS i;
             RETURN;
         EXCEPTION WHEN unique_violation THEN -- one by one
         END;
     END IF;
     FOR i IN 1 .. cardinality(p_slots) LOOP
-        RETURN QUERY SELECT p.n, p.outcome, p.live_id, p.first_id, p.created_ms, i
+        RETURN QUERY SELECT p.n, p.outcome, p.live_id, p.first_id, p.created_ms, p.gone_by, i
                        FROM place_orders(p_slots[i], p_vouchers[i], p_epochs[i], p_ids[v_firsts[i]:v_lasts[i]],
                                          p_users[v_firsts[i]:v_lasts[i]], p_journals[i],
                                          p_quantities[v_firsts[i]:v_lasts[i]], p_keys[v_firsts[i]:v_lasts[i]]) p;
@@ -263,16 +266,18 @@ $$;
 -- refunded-kept (they do not). One outcome for each order; n NULL: for all of them.
 --
 --   returned  it has ended by such a move, now or before: Redis may forget its buyer, and gets `units` back, if its
---             buyer's field still holds this id
+--             buyer's field still holds this id. `units` NULL: a refund by another journal entry has kept them, and that
+--             one sees to Redis
 --   kept      its status does not allow the move, or it is not due
 --   unknown   there is no such order
 --   stale     the epoch is not the segment's: nothing is done
 --
--- Idempotent by order id, and under the segment's row lock, as place_orders(). p_epoch NULL: of a retired voucher, of which
+-- p_journal is the journal entry that asks for it; NULL: none, or one that ends before Redis is filled. Idempotent by order id, and under the segment's row lock,
+-- as place_orders(). p_epoch NULL: of a retired voucher, of which
 -- Redis has nothing. Order by order: a plan for all of them that was made while the segment was small would read all its
 -- orders, and stay. No seqscan for the same reason.
 CREATE FUNCTION return_orders(p_slot integer, p_voucher bigint, p_epoch bigint, p_ids uuid[], p_move text, p_by text,
-                              p_why text)
+                              p_why text, p_journal text)
 RETURNS TABLE (n integer, outcome text, user_id text, units integer)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
@@ -306,8 +311,9 @@ BEGIN
         END IF;
     END LOOP;
     IF v_moved <> '{}' THEN
-        INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom, why)
-        SELECT p_slot, p_voucher, m.id, v_status, p_by, p_why FROM unnest(v_moved) AS m (id);
+        INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom, why, journal)
+        SELECT p_slot, p_voucher, m.id, v_status, p_by, p_why, CASE WHEN v_reason = 'KEPT' THEN p_journal END
+          FROM unnest(v_moved) AS m (id);
         IF v_status = 'refunded' THEN
             UPDATE payment p SET state = 'refunded' WHERE p.order_id = ANY (v_moved) AND p.state = 'accepted';
         END IF;
@@ -322,10 +328,12 @@ BEGIN
                 WHEN own.status IN ('cancelled', 'expired', 'refunded') THEN 'returned'
                 ELSE 'kept' END,
            own.user_id,
-           CASE WHEN own.status IN ('cancelled', 'expired', 'refunded') AND own.reason IS DISTINCT FROM 'KEPT'
-                THEN own.quantity ELSE 0 END::integer
+           CASE WHEN own.reason = 'KEPT' THEN
+                    (SELECT 0 FROM order_event e WHERE e.order_id = own.id AND e.journal = p_journal)
+                WHEN own.status IN ('cancelled', 'expired', 'refunded') THEN own.quantity
+                ELSE 0 END::integer
       FROM unnest(p_ids) WITH ORDINALITY AS o (id, n)
-      LEFT JOIN LATERAL (SELECT w.user_id, w.status, w.reason, w.quantity FROM voucher_order w
+      LEFT JOIN LATERAL (SELECT w.id, w.user_id, w.status, w.reason, w.quantity FROM voucher_order w
                           WHERE w.slot = p_slot AND w.voucher_id = p_voucher AND w.id = o.id OFFSET 0) own ON true
      ORDER BY o.n;
 END

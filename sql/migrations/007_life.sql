@@ -161,6 +161,6 @@ CREATE FUNCTION return_retired(p_slot integer, p_voucher bigint, p_id uuid, p_mo
 RETURNS text
 LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN (SELECT r.outcome FROM return_orders(p_slot, p_voucher, NULL, ARRAY[p_id], p_move, p_by, p_why) r);
+    RETURN (SELECT r.outcome FROM return_orders(p_slot, p_voucher, NULL, ARRAY[p_id], p_move, p_by, p_why, NULL) r);
 END
 $$;

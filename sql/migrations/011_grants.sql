@@ -25,7 +25,7 @@ DECLARE
         'place_orders(integer, bigint, bigint, uuid[], text[], text, smallint[], text[]),'
         'place_batches(integer[], bigint[], bigint[], integer[], uuid[], text[], text[], smallint[], text[]),'
         'refuse_orders(integer, bigint, uuid[], text[], text[], smallint[]),'
-        'return_orders(integer, bigint, bigint, uuid[], text, text, text), due_orders(integer, bigint, uuid, integer),'
+        'return_orders(integer, bigint, bigint, uuid[], text, text, text, text), due_orders(integer, bigint, uuid, integer),'
         'find_order(integer, uuid, text),'
         'orders_moved(text), orders_changed(integer[], uuid[], text[], text[]),'
         'find_any_order(integer, uuid), find_for_move(integer, uuid, text, order_status),'

@@ -1,2 +1,2 @@
-SELECT n, outcome, live_id, first_id, created_ms
+SELECT n, outcome, live_id, first_id, created_ms, gone_by
   FROM place_orders($1::integer, $2::bigint, $3::bigint, $4::uuid[], $5::text[], $6, $7::smallint[], $8::text[])

@@ -365,10 +365,11 @@ static void journal_return(struct sk_rebuild_journal *journal)
                             sk_params_end(&journal->order_ids),
                             journal->move,
                             journal->by,
-                            journal->why[0] == '\0' ? NULL : journal->why};
+                            journal->why[0] == '\0' ? NULL : journal->why,
+                            NULL}; // no entry has to be told from it: Redis will have nothing out for these orders
     journal_move(journal, JOURNAL_RETURNING);
     if (params[3] == NULL ||
-        sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 7, params, journal_on_returned, journal) != SK_OK)
+        sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 8, params, journal_on_returned, journal) != SK_OK)
         journal_fail(journal);
 }
 

@@ -8,7 +8,7 @@
 #include "journal.h"
 #include "params.h"
 
-enum { COLUMN_N = 0, COLUMN_PART = 5 }; // of place_orders() and place_batches(); the rest is settlement.h's
+enum { COLUMN_N = 0, COLUMN_PART = 6 }; // of place_orders() and place_batches(); the rest is settlement.h's
 
 // The arrays of place_batches(), in its order; place_orders() has one part's, and of the first ones a value.
 enum { SLOTS, VOUCHERS, EPOCHS, COUNTS, IDS, USERS, JOURNALS, QUANTITIES, KEYS, ARRAYS };

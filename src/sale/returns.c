@@ -305,11 +305,12 @@ static void returns_write(struct returns_call *call)
                             sk_params_end(&ids),
                             call->move,
                             call->by,
-                            call->why[0] == '\0' ? NULL : call->why};
+                            call->why[0] == '\0' ? NULL : call->why,
+                            call->entry->journal_id};
     returns_move(call, RETURNS_WRITING);
     if (params[3] != NULL)
         status =
-            sk_pg_call(call->returns->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 7, params, returns_on_written, call);
+            sk_pg_call(call->returns->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 8, params, returns_on_written, call);
     sk_buf_free(&ids);
     if (status != SK_OK)
         returns_on_written(call, &(struct sk_result){.kind = SK_RESULT_FAILED});
@@ -373,7 +374,9 @@ static void returns_settle(struct returns_call *call, const struct sk_rows *rows
         size_t i = (size_t)sk_rows_number(rows, row, COLUMN_N) - 1;
         SK_ASSERT(i < call->count);
         enum sk_return_end end = returns_end_of(sk_rows_text(rows, row, COLUMN_OUTCOME));
-        if (end == SK_RETURN_DONE) {
+        if (end == SK_RETURN_DONE && sk_rows_text(rows, row, COLUMN_UNITS) == NULL) {
+            ended++; // another entry sees to Redis
+        } else if (end == SK_RETURN_DONE) {
             sk_entry_note_ended(call->entry, call->items[i].id, sk_rows_text(rows, row, COLUMN_USER),
                                 (unsigned)sk_rows_number(rows, row, COLUMN_UNITS));
             ended++;

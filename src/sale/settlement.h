@@ -14,6 +14,7 @@ enum sk_settlement {
     SK_SETTLEMENT_DUPLICATE,      // refused: the user has another live order; its unit returns
     SK_SETTLEMENT_REPEATED,       // refused: its Idempotency-Key has led to another order before; its unit returns
     SK_SETTLEMENT_REUSED,         // the same, and that order is of another quantity
+    SK_SETTLEMENT_GONE,           // a refund has kept its units; those that were granted after that return
     SK_SETTLEMENT_SOLD_OUT,       // refused: PostgreSQL has no unit for it, and none that could return
     SK_SETTLEMENT_STALE,          // the epoch has moved on: nothing was done
     SK_SETTLEMENT_CLASH,          // its id is another order's
@@ -27,9 +28,10 @@ struct sk_settlement_more {
     const char *live_id;  // the user's live order, if it is another one
     const char *first_id; // the order of the same Idempotency-Key
     int64_t created_ms;   // Unix ms
+    const char *gone_by;  // GONE: the journal id of the refund; NULL: it is not known
 };
 
-// Reads a row (n, outcome, live_id, first_id, created_ms). *n: which order of the call, from 0. `more` NULL: the rows
+// Reads a row (n, outcome, live_id, first_id, created_ms, gone_by). *n: which order of the call, from 0. `more` NULL: the rows
 // do not have those columns. A word that is not known counts as a clash: such an order is never taken for placed.
 enum sk_settlement sk_settlement_read(const struct sk_rows *rows, size_t row, size_t *n,
                                       struct sk_settlement_more *more);

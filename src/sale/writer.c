@@ -260,6 +260,14 @@ static void writer_tell_repeated(const struct sk_writer *writer, const struct sk
     sk_sale_tell_with(writer->sale, order, &outcome);
 }
 
+// What Redis had out for the order when it was refunded is the refund's own business.
+static void writer_note_gone(const struct sk_order *order, const char *gone_by)
+{
+    struct sk_entry *entry = order->entry;
+    if (gone_by == NULL || (entry->kind != SK_ENTRY_LOOSE && sk_journal_compare(entry->journal_id, gone_by) > 0))
+        sk_entry_note_refused(entry, order->id, order->user, order->quantity, NULL);
+}
+
 static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum sk_settlement settlement,
                           const struct sk_settlement_more *more)
 {
@@ -283,6 +291,11 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
         sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, live_id);
         writer_tell_repeated(writer, order, settlement == SK_SETTLEMENT_REPEATED ? more->first_id : NULL);
+        break;
+    case SK_SETTLEMENT_GONE:
+        sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
+        writer_note_gone(order, more->gone_by);
+        sk_sale_tell(sale, order, SK_VERDICT_UNAVAILABLE, NULL, 0);
         break;
     case SK_SETTLEMENT_SOLD_OUT:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from answers import KEY_REASON
-from crowd import Event
+from answers import KEY_REASON, MARK_S
+from crowd import REFUSALS, Event
 from world import ENDED, FORGIVEN_S, World
 
 # As order_move has them: whoever adds one there must add what it means here.
@@ -190,6 +190,8 @@ def keys_made_one_order(world: World) -> list[str]:
         refused = event.status == 202 and named and named.reason == KEY_REASON
         if refused:
             continue
+        if event.code in REFUSALS and event.began <= one.ended + MARK_S:
+            continue  # by an instance that did not know of the order yet, as winners_are_told() has it
         if event.quantity == orders[one.order].quantity:
             if event.status not in (201, 202) or event.order != one.order:
                 complaints.append(f"{event.user} repeated {event.key} of {one.order} and was told {said}")

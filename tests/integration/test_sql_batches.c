@@ -75,7 +75,7 @@ static const char *outcomes(PGconn *conn)
     for (int batch = 1; batch <= SEGMENTS; batch++) {
         for (int row = 0; row < PQntuples(result); row++) {
             size_t len = strlen(text);
-            if (atoi(PQgetvalue(result, row, 5)) == batch)
+            if (atoi(PQgetvalue(result, row, 6)) == batch)
                 (void)snprintf(text + len, sizeof text - len, "%d:%s:%s%s%.36s;", batch, PQgetvalue(result, row, 0),
                                PQgetvalue(result, row, 1), PQgetisnull(result, row, 2) ? "" : ":",
                                PQgetvalue(result, row, 2));

@@ -82,7 +82,7 @@ static void send_return(PGconn *conn, const char *id, const char *move)
     const char *params[] = {sql_slot, sql_voucher, id, move};
     int sent = PQsendQueryParams(conn,
                                  "SELECT outcome FROM return_orders($1::integer, $2::bigint, 3, ARRAY[$3::uuid], $4,"
-                                 " 'expiry', NULL)",
+                                 " 'expiry', NULL, '7-1')",
                                  4, NULL, params, NULL, NULL, 0);
     ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
 }

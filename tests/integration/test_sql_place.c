@@ -38,6 +38,16 @@ START_TEST(a_second_run_takes_nothing_again)
 }
 END_TEST
 
+static void must_be_gone_by(const char *journal)
+{
+    const struct sql_order bob[] = {{2, "bob"}};
+    sql_send_batch(sql_service, "3", 1, bob);
+    PGresult *result = sql_receive(sql_service);
+    ck_assert_str_eq(PQgetvalue(result, 0, 1), "gone");
+    ck_assert_str_eq(PQgetvalue(result, 0, 5), journal);
+    PQclear(result);
+}
+
 START_TEST(a_paid_or_cancelled_order_is_not_placed_again)
 {
     sql_make_voucher(10);
@@ -51,9 +61,14 @@ START_TEST(a_paid_or_cancelled_order_is_not_placed_again)
     // Also with nothing left: its unit has been sold to another since, and what Redis took for it once more returns.
     db_run("UPDATE seckill_segment SET stock = 0 WHERE voucher_id = %s", sql_voucher);
     PLACE("3", ORDERS({2, "bob"}), ENDS({"ended", 0}));
-    // But not where a refund keeps its units.
+    // Where a refund has kept its units it says when: what was granted after that returns.
     db_run("UPDATE voucher_order SET status = 'refunded', reason = 'KEPT' WHERE id = '" SQL_ID2 "'");
-    PLACE("3", ORDERS({2, "bob"}), ENDS({"sold_out", 0}));
+    PLACE("3", ORDERS({2, "bob"}), ENDS({"gone", 0}));
+    must_be_gone_by("");
+    db_run("INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom, journal)"
+           " VALUES (%s, %s, '" SQL_ID2 "', 'refunded', 'olga', '7-1')",
+           sql_slot, sql_voucher);
+    must_be_gone_by("7-1");
 }
 END_TEST
 

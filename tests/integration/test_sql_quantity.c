@@ -141,7 +141,7 @@ static void end_order(int id, const char *move)
     sql_put_id(uuid, id);
     (void)snprintf(ids, sizeof ids, "{%s}", uuid);
     PGresult *result =
-        SQL_RUN(SK_STATEMENT_RETURN_ORDERS, sql_slot, sql_voucher, "3", ids, move, "test", (const char *)NULL);
+        SQL_RUN(SK_STATEMENT_RETURN_ORDERS, sql_slot, sql_voucher, "3", ids, move, "test", (const char *)NULL, "7-1");
     ck_assert_str_eq(PQgetvalue(result, 0, 1), "returned");
     PQclear(result);
 }
@@ -429,7 +429,7 @@ static void place_batches(const struct batch batches[2], const struct wish *wish
     for (int row = 0; row < PQntuples(result); row++) {
         const char *live = PQgetvalue(result, row, 2), *first = PQgetvalue(result, row, 3);
         ck_assert(atoll(PQgetvalue(result, row, 4)) > 0);
-        sk_buf_printf(&told, "%s%s %s %s %d %d", row == 0 ? "" : ",", PQgetvalue(result, row, 5),
+        sk_buf_printf(&told, "%s%s %s %s %d %d", row == 0 ? "" : ",", PQgetvalue(result, row, 6),
                       PQgetisnull(result, row, 0) ? "-" : PQgetvalue(result, row, 0), PQgetvalue(result, row, 1),
                       live[0] == '\0' ? 0 : atoi(live + SK_UUID_CHARS - 12),
                       first[0] == '\0' ? 0 : atoi(first + SK_UUID_CHARS - 12));

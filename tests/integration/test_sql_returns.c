@@ -47,12 +47,14 @@ static void put_ids(char out[IDS_SIZE], size_t n, const int *ids)
     out[len] = '\0';
 }
 
+static const char *journal = "7-1"; // the entry that asks
+
 static PGresult *ask(const char *epoch, size_t n, const int *ids, const char *move, const char *by, const char *why)
 {
     char text[IDS_SIZE];
     put_ids(text, n, ids);
-    const char *params[] = {sql_slot, sql_voucher, epoch, text, move, by, why};
-    return sql_run(SK_STATEMENT_RETURN_ORDERS, 7, params);
+    const char *params[] = {sql_slot, sql_voucher, epoch, text, move, by, why, journal};
+    return sql_run(SK_STATEMENT_RETURN_ORDERS, 8, params);
 }
 
 // What it comes to: "outcome user units,...".
@@ -204,6 +206,22 @@ START_TEST(kept_units_stay_away)
     must_come_to(ask("3", IDS(2), "refunded-kept", "olga", NULL), "returned u2 2");
     sql_must_be(2, "refunded", "RESTOCKED");
     must_balance(STOCK - 2);
+}
+END_TEST
+
+// Redis is put right by the entry that refunds, and by those that were granted after it: not by another refund.
+START_TEST(another_refund_leaves_kept_units_to_the_first)
+{
+    make_orders(1, 1, 3);
+    set(1, 1, "status = 'paid'");
+    must_come_to(ask("3", IDS(1), "refunded-kept", "olga", NULL), "returned u1 0");
+    journal = "7-2";
+    must_come_to(ask("3", IDS(1), "refunded-kept", "olga", NULL), "returned u1 "); // NULL
+    journal = NULL;                                                                // of a rebuild
+    must_come_to(ask("3", IDS(1), "refunded-kept", "olga", NULL), "returned u1 ");
+    journal = "7-1";
+    must_come_to(ask("3", IDS(1), "refunded", "olga", NULL), "returned u1 0");
+    must_balance(STOCK - 3);
 }
 END_TEST
 
@@ -698,8 +716,8 @@ static void send_return(PGconn *conn, int last_id)
     for (int i = 0; i < n; i++)
         which[i] = recent(last_id);
     put_ids(ids, (size_t)n, which);
-    const char *params[] = {sql_slot, sql_voucher, "3", ids, moves[roll((int)COUNT(moves))][0], "olga", NULL};
-    send_call(conn, SK_STATEMENT_RETURN_ORDERS, 7, params);
+    const char *params[] = {sql_slot, sql_voucher, "3", ids, moves[roll((int)COUNT(moves))][0], "olga", NULL, "7-1"};
+    send_call(conn, SK_STATEMENT_RETURN_ORDERS, 8, params);
 }
 
 static void send_any(PGconn *conn, int *last_id)
@@ -786,6 +804,7 @@ int main(void)
     tcase_add_loop_test(tcase, the_table_decides_which_moves_are_made, 0, COUNT(statuses) * COUNT(moves));
     tcase_add_test(tcase, a_move_is_made_once);
     tcase_add_test(tcase, kept_units_stay_away);
+    tcase_add_test(tcase, another_refund_leaves_kept_units_to_the_first);
     tcase_add_test(tcase, a_refund_gives_the_accepted_payment_back);
     tcase_add_test(tcase, each_order_has_its_own_outcome);
     tcase_add_test(tcase, an_empty_call_does_nothing);

@@ -185,6 +185,10 @@ write:
 	:: DIES
 	:: outcome == PLACED -> atomic { created[id] = 1; won[user] = won[user] || (live[user] == id) }
 	:: outcome == DUPLICATE || outcome == SOLD_OUT || outcome == ENDED -> goto correct
+#ifdef KEEPS
+	:: outcome == GONE && IS_LATE(id) -> goto correct
+	:: atomic { outcome == GONE && !IS_LATE(id) -> clear_journal(); let_go(); goto idle }
+#endif
 	:: atomic { outcome == STALE -> NOTE_STALE; goto again }
 	fi;
 	if

@@ -13,6 +13,9 @@ byte pg_epoch = 1;
 byte status[IDS];
 byte owner[IDS];  /* the user of an order */
 byte live[USERS]; /* their live order */
+#ifdef KEEPS
+byte gone_number[IDS]; /* of UNIT_GONE: the newest purchase's entry when it was refunded; 0: a reconcile settled the refund */
+#endif
 #ifdef RETIRES
 bit pg_retired;
 #define RETIRED_IN_PG pg_retired
@@ -27,9 +30,11 @@ bit pg_retired;
 #define ENDED     5
 #define RETURNED  6
 #define NOT_MOVED 7
+#define GONE      8
 
 /* The answer for an order that had ended before this call. Redis may have granted it once more since: then the unit
- * returns. Not if there never was one, and PostgreSQL has none now that it could be; nor if it is gone for good.
+ * returns. Not if there never was one, and PostgreSQL has none now that it could be. If it is gone: what was granted after
+ * the refund returns, and what was out before is the refund's own business.
  * ENDED_RETURNS is the simpler rule, right only while Redis never goes backwards unnoticed. */
 #define NONE_FOR_IT(id) (status[id] == NO_UNIT && pg_stock == 0)
 #if defined(BREAK_ENDED_KEEPS)
@@ -40,11 +45,6 @@ bit pg_retired;
 #define ENDED_BEFORE ENDED
 #else
 #define ENDED_BEFORE (NONE_FOR_IT(id) -> SOLD_OUT : ENDED)
-#endif
-#ifdef BREAK_GONE_RETURNS
-#define GONE_BEFORE ENDED
-#else
-#define GONE_BEFORE SOLD_OUT
 #endif
 
 /* Of an order that was live. The user's other order may end before Redis hears of this answer: the field goes, and is not
@@ -78,7 +78,7 @@ inline pg_place(id, epoch, outcome, instead)
 		:: status[id] == REFUSED || status[id] == NO_UNIT -> outcome = ENDED_BEFORE; NONE_INSTEAD
 #else
 		:: status[id] >= REFUSED && status[id] != UNIT_GONE -> outcome = ENDED_BEFORE; NONE_INSTEAD
-		:: status[id] == UNIT_GONE -> outcome = GONE_BEFORE; NONE_INSTEAD
+		:: status[id] == UNIT_GONE -> outcome = GONE; NONE_INSTEAD
 #endif
 #ifndef BREAK_UNIQUE
 		:: status[id] == UNKNOWN && live[owner[id]] != 0 ->

@@ -58,7 +58,7 @@ inline correct_redis(id, user, outcome, instead)
 {
 	buyer[user] = instead;
 	if
-	:: outcome == DUPLICATE || outcome == ENDED ->
+	:: outcome == DUPLICATE || outcome == ENDED || outcome == GONE ->
 		assert(RETURNS > 0 || status[id] != NO_UNIT); /* there was none, and none came */
 		r_stock++
 	:: else

@@ -17,6 +17,15 @@
 #define MAY_END(id, move) (status[id] == (move == CANCEL -> UNPAID : PAID))
 #endif
 
+/* Was it granted after its unit was gone? By the entry that the holder has in hand. */
+#if defined(BREAK_GONE_RETURNS)
+#define IS_LATE(id) true
+#elif defined(BREAK_GONE_KEEPS)
+#define IS_LATE(id) false
+#elif MOVES > 2
+#define IS_LATE(id) (number > gone_number[id])
+#endif
+
 #if RETURNS > 0
 
 /* return_orders(): an order ends by the move, has ended before, or is left as it is */
@@ -31,6 +40,9 @@ inline pg_return(id, move, epoch, outcome)
 		:: MAY_END(id, move) ->
 			assert(status[id] != PAID || move != CANCEL); /* a paid order does not expire */
 			status[id] = (move == KEEP -> UNIT_GONE : CANCELLED);
+#if MOVES > 2
+			gone_number[id] = (move == KEEP -> j_number[id] : 0);
+#endif
 			pg_stock = pg_stock + (move != KEEP);
 			live[owner[id]] = 0; won[owner[id]] = 0;
 			outcome = RETURNED
@@ -115,6 +127,13 @@ inline returns_forgotten()
 	e = 0
 }
 
+/* The stock that a rebuild takes from PostgreSQL is without what is gone by then. */
+#if MOVES > 2
+#define gone_before(id) gone_number[id] = (outcome == STALE -> gone_number[id] : 0)
+#else
+#define gone_before(id) skip
+#endif
+
 /* A rebuild and the retiring settle the journal's returns. They leave Redis's stock alone, which is read from PostgreSQL after. */
 inline rebuild_drop(id, move, mine)
 {
@@ -132,7 +151,7 @@ inline rebuild_drop(id, move, mine)
 	:: atomic { !NO_RETURNS -> choose_entry(); noted[e] = 0; n_epoch[e] = 0; goto settle }
 #else
 #define settle_returns(epoch) \
-	:: atomic { !NO_RETURNS -> read_entry(); pg_return(id, move, epoch, outcome) }; \
+	:: atomic { !NO_RETURNS -> read_entry(); pg_return(id, move, epoch, outcome); gone_before(id) }; \
 		if \
 		:: outcome == STALE -> id = 0; move = 0; goto rest \
 		:: atomic { else -> rebuild_drop(id, move, epoch); goto settle } \
@@ -160,14 +179,21 @@ inline note_return(id, move)
 #define assert_not_too_many() assert(r_stock <= UNITS)
 #endif
 
-/* The field goes and the unit returns, if Redis still holds that very order. */
+/* The field goes and the unit returns, if Redis still holds that very order. Not if another refund has kept the unit: that one
+ * sees to the field. */
+#if MOVES > 2
+#define GONE_BY_ANOTHER(id, move) (status[id] == UNIT_GONE && (move != KEEP || gone_number[id] == 0))
+#else
+#define GONE_BY_ANOTHER(id, move) false
+#endif
 inline return_in_redis(id)
 {
 	if
+	:: GONE_BY_ANOTHER(id, move)
 #ifdef BREAK_RETURN_FIELD
-	:: true -> buyer[owner[id]] = 0; r_stock = r_stock + (status[id] != UNIT_GONE)
+	:: !GONE_BY_ANOTHER(id, move) -> buyer[owner[id]] = 0; r_stock = r_stock + (status[id] != UNIT_GONE)
 #else
-	:: buyer[owner[id]] == id -> buyer[owner[id]] = 0; r_stock = r_stock + (status[id] != UNIT_GONE)
+	:: !GONE_BY_ANOTHER(id, move) && buyer[owner[id]] == id -> buyer[owner[id]] = 0; r_stock = r_stock + (status[id] != UNIT_GONE)
 	:: else
 #endif
 	fi;

@@ -54,7 +54,7 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
 
 static inline void control_setup(void)
 {
-    static char links[4];
+    static char links[5];
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     sale = (struct sk_sale){.loop = &loop,
                             .config = &config,
@@ -66,7 +66,10 @@ static inline void control_setup(void)
                             .on_outcome = on_outcome,
                             .arg = &control};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    control = (struct sk_control){.sale = &sale, .upkeep = &upkeep, .talks = sk_talks_open()};
+    control = (struct sk_control){.sale = &sale,
+                                  .upkeep = &upkeep,
+                                  .report_pg = (struct sk_pg *)(void *)&links[4],
+                                  .talks = sk_talks_open()};
     ck_assert(sale.catalogue != NULL && control.talks != NULL);
     memset(told, 0, sizeof told);
     memset(&metrics, 0, sizeof metrics);
@@ -78,12 +81,13 @@ static inline void control_setup(void)
     fake_no_memory = memory_fails;
 }
 
-// All that was asked went over the links for questions, and nothing is pinned any more.
+// All that was asked went over the links for questions and reports, and nothing is pinned any more.
 static inline void control_teardown(void)
 {
     allocations_left = 0;
     for (size_t i = 0; i < fake_pg.count; i++)
-        ck_assert_ptr_eq(fake_pg.asked[i].link, sale.ask_pg);
+        ck_assert_ptr_eq(fake_pg.asked[i].link,
+                         fake_pg.asked[i].what == SK_STATEMENT_SETTLEMENT ? control.report_pg : sale.ask_pg);
     for (size_t i = 0; i < fake_redis.count; i++)
         ck_assert_ptr_eq(fake_redis.asked[i].link, sale.ask_redis);
     sk_talks_close(control.talks);

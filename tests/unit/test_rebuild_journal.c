@@ -90,7 +90,7 @@ enum { STEPS_MAX = 16 };
 #define RETURNS(id, ids, move, by, why)                                                                             \
     ENTRY(id, TEXT("epoch"), TEXT("3"), TEXT("returns"), TEXT(ids), TEXT("move"), TEXT(move), TEXT("by"), TEXT(by), \
           TEXT("why"), TEXT(why), TEXT("session"), TEXT(SESSION))
-#define RETURN(ids, move, by, why) "ask-pg return_orders " SLOT " 7 4 {" ids "} " move " " by " " why
+#define RETURN(ids, move, by, why) "ask-pg return_orders " SLOT " 7 4 {" ids "} " move " " by " " why " null"
 #define PLACED(n)   \
     {               \
         n, "placed" \

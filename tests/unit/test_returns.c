@@ -155,8 +155,9 @@ static const struct sk_reply noted = REPLY_ITEMS(TEXT("ok"), TEXT("7"), TEXT("10
 
 #define NOTE(ids, move, by, why) \
     "redis note_return 2 seckill:{7}:voucher seckill:{7}:journal run-1 " FAKE_SESSION " " ids " " move " " by " " why
-#define WRITE(epoch, ids, move, by, why) "ask-pg return_orders " SLOT " 7 " epoch " {" ids "} " move " " by " " why
-#define SETTLE(orders)                   "redis settle_entry 4 " KEYS_7 " 10-1 5000 " orders
+#define WRITE(epoch, ids, move, by, why) \
+    "ask-pg return_orders " SLOT " 7 " epoch " {" ids "} " move " " by " " why " 10-1"
+#define SETTLE(orders) "redis settle_entry 4 " KEYS_7 " 10-1 5000 " orders
 
 static void must_ask(const char *question)
 {
@@ -287,6 +288,11 @@ static const struct {
      {SK_RETURN_DONE, SK_RETURN_UNKNOWN_ORDER, SK_RETURN_UNKNOWN_ORDER},
      SETTLE("0 " A " u1 -"),
      1},
+    {"another refund has kept the units",
+     ROWS(3, {"1", "returned", "u1", NULL}, {"2", "returned", "u2", "1"}, {"3", "unknown", NULL, "0"}),
+     {SK_RETURN_DONE, SK_RETURN_DONE, SK_RETURN_UNKNOWN_ORDER},
+     SETTLE("1 " B " u2 -"),
+     2},
     {"none is allowed to",
      ROWS(3, {"1", "kept", "u1", "0"}, {"2", "kept", "u2", "0"}, {"3", "kept", "u3", "0"}),
      {SK_RETURN_NOT_ALLOWED, SK_RETURN_NOT_ALLOWED, SK_RETURN_NOT_ALLOWED},

@@ -17,19 +17,21 @@ START_TEST(each_word_has_its_meaning)
         {"4", "duplicate", LIVE},
         {"5", "repeated", LIVE, FIRST},
         {"6", "reused", NULL, FIRST},
-        {"7", "sold_out"},
-        {"8", "stale"},
-        {"9", "clash"},
+        {"7", "gone", NULL, NULL, "1700000000001", "7-1"},
+        {"8", "sold_out"},
+        {"9", "stale"},
+        {"10", "clash"},
     };
-    const struct sk_rows rows = {9, words};
-    for (size_t row = 0; row < 9; row++) {
+    const struct sk_rows rows = {10, words};
+    for (size_t row = 0; row < 10; row++) {
         size_t n = 99;
-        struct sk_settlement_more more = {"", "", 1};
+        struct sk_settlement_more more = {"", "", 1, ""};
         ck_assert_uint_eq(sk_settlement_read(&rows, row, &n, &more), row);
         ck_assert_uint_eq(n, row);
         ck_assert_pstr_eq(more.live_id, words[row][2]);
         ck_assert_pstr_eq(more.first_id, words[row][3]);
-        ck_assert_int_eq(more.created_ms, row == 0 ? 1700000000001 : 0);
+        ck_assert_int_eq(more.created_ms, row == 0 || row == 6 ? 1700000000001 : 0);
+        ck_assert_pstr_eq(more.gone_by, words[row][5]);
     }
 }
 END_TEST

@@ -319,12 +319,12 @@ START_TEST(a_part_is_of_one_segment_and_one_epoch_and_a_batch_has_its_bound)
     must_ask_pg_of_many("{1,2,3}", "{7,7,1}", "{2,1,1}", "{\"user-1\",\"user-2\",\"user-4\",\"user-5\"}",
                         "{10-1,10-1,NULL}");
     ck_assert_str_eq(fake_pg.asked[0].argv[0], "{9842,5649,1584}");
-    OUTCOMES({NULL, "placed", NULL, NULL, NULL, "2"}, {NULL, "placed", NULL, NULL, NULL, "1"},
-             {"1", "placed", NULL, NULL, NULL, "3"}); // in any order
+    OUTCOMES({NULL, "placed", NULL, NULL, NULL, NULL, "2"}, {NULL, "placed", NULL, NULL, NULL, NULL, "1"},
+             {"1", "placed", NULL, NULL, NULL, NULL, "3"}); // in any order
     ck_assert_uint_eq(told_count, 4);
     must_ask_pg_of_many("{1,3}", "{8,1}", "{1,3}", "{\"user-3\",\"user-6\",\"user-7\",\"user-8\"}", "{10-2,NULL}");
-    OUTCOMES({NULL, "placed", NULL, NULL, NULL, "1"}, {"3", "placed", NULL, NULL, NULL, "2"},
-             {"1", "sold_out", NULL, NULL, NULL, "2"}, {"2", "placed", NULL, NULL, NULL, "2"});
+    OUTCOMES({NULL, "placed", NULL, NULL, NULL, NULL, "1"}, {"3", "placed", NULL, NULL, NULL, NULL, "2"},
+             {"1", "sold_out", NULL, NULL, NULL, NULL, "2"}, {"2", "placed", NULL, NULL, NULL, NULL, "2"});
     must_be_told(6, SK_VERDICT_SOLD_OUT);
     must_be_told(8, SK_VERDICT_PLACED);
     must_ask_pg("3", "1", "{\"user-9\",\"user-10\"}"); // one part alone
@@ -336,17 +336,17 @@ START_TEST(a_part_is_of_one_segment_and_one_epoch_and_a_batch_has_its_bound)
 END_TEST
 
 static const char *const misfits[][4][ROW_COLUMNS] = {
-    {{NULL, "placed", NULL, NULL, NULL, "1"}}, // one part of three
-    {{NULL, "placed", NULL, NULL, NULL, "1"},
-     {NULL, "placed", NULL, NULL, NULL, "2"},
-     {"1", "placed", NULL, NULL, NULL, "0"}}, // no such part
-    {{NULL, "placed", NULL, NULL, NULL, "1"},
-     {NULL, "placed", NULL, NULL, NULL, "2"},
-     {"1", "placed", NULL, NULL, NULL, "4"}},
-    {{NULL, "placed", NULL, NULL, NULL, "1"},
-     {NULL, "placed", NULL, NULL, NULL, "2"},
-     {"1", "placed", NULL, NULL, NULL, "3"},
-     {"1", "placed", NULL, NULL, NULL, "3"}},
+    {{NULL, "placed", NULL, NULL, NULL, NULL, "1"}}, // one part of three
+    {{NULL, "placed", NULL, NULL, NULL, NULL, "1"},
+     {NULL, "placed", NULL, NULL, NULL, NULL, "2"},
+     {"1", "placed", NULL, NULL, NULL, NULL, "0"}}, // no such part
+    {{NULL, "placed", NULL, NULL, NULL, NULL, "1"},
+     {NULL, "placed", NULL, NULL, NULL, NULL, "2"},
+     {"1", "placed", NULL, NULL, NULL, NULL, "4"}},
+    {{NULL, "placed", NULL, NULL, NULL, NULL, "1"},
+     {NULL, "placed", NULL, NULL, NULL, NULL, "2"},
+     {"1", "placed", NULL, NULL, NULL, NULL, "3"},
+     {"1", "placed", NULL, NULL, NULL, NULL, "3"}},
 };
 
 // What failed is found by writing each part alone. The others are written, and share again.
@@ -378,7 +378,7 @@ START_TEST(a_shared_batch_that_failed_is_parted)
     grant(entry_of(1, "10-3"), 6, 1, false);
     OUTCOMES({NULL, "placed"});
     must_ask_pg_of_many("{3,1}", "{7,7}", "{1,1}", "{\"user-5\",\"user-6\"}", "{10-2,10-3}");
-    OUTCOMES({NULL, "placed", NULL, NULL, NULL, "1"}, {NULL, "placed", NULL, NULL, NULL, "2"});
+    OUTCOMES({NULL, "placed", NULL, NULL, NULL, NULL, "1"}, {NULL, "placed", NULL, NULL, NULL, NULL, "2"});
     RUN_UNTIL(fake_pg.count > fake_pg.answered);
     must_ask_pg("2", "7", "{\"user-2\"}");
     OUTCOMES({NULL, "placed"});
@@ -400,7 +400,7 @@ START_TEST(a_shared_batch_that_is_lost_is_written_again)
     must_ask_pg_of_many("{1,2}", "{7,7}", "{1,1}", "{\"user-1\",\"user-2\"}", "{10-1,10-1}");
     memcpy(again, fake_pg.asked[1].argv[4] + 1, SK_UUID_CHARS);
     ck_assert_mem_eq(first, again, SK_UUID_CHARS);
-    OUTCOMES({NULL, "placed", NULL, NULL, NULL, "1"}, {NULL, "stale", NULL, NULL, NULL, "2"});
+    OUTCOMES({NULL, "placed", NULL, NULL, NULL, NULL, "1"}, {NULL, "stale", NULL, NULL, NULL, NULL, "2"});
     ck_assert_uint_eq(told_count, 1);
     ck_assert_uint_eq(stale_count, 1);
     stale[0]->epoch = 8;
@@ -473,6 +473,37 @@ START_TEST(entries_are_kept_in_their_order_until_they_are_settled)
 END_TEST
 
 // ---- outcomes ----
+
+// Of orders whose units a refund has kept, those that were granted after it get back what Redis has out for them.
+START_TEST(what_was_granted_after_its_units_were_gone_returns)
+{
+    char ids[4][SK_UUID_SIZE];
+    grant(entry_of(1, "10-2"), 1, 4, false);
+    pump();
+    for (int i = 0; i < 4; i++)
+        id_at(i, ids[i]);
+    OUTCOMES({"1", "gone", NULL, NULL, NULL, "10-1"}, {"2", "gone", NULL, NULL, NULL, "10-3"},
+             {"3", "gone", NULL, NULL, NULL, NULL}, {"4", "gone", NULL, NULL, NULL, "9-99"});
+    for (int i = 1; i <= 4; i++)
+        must_be_told(i, SK_VERDICT_UNAVAILABLE);
+    ck_assert_uint_eq(fake_redis.count, 1);
+    const struct asked *asked = &fake_redis.asked[0];
+    const char *const words[] = {"1", ids[0], "user-1", "", "1", ids[2], "user-3", "", "1", ids[3], "user-4", ""};
+    ck_assert_int_eq(asked->argc, 6 + 12);
+    for (int i = 0; i < 12; i++)
+        ck_assert_str_eq(asked->argv[6 + i], words[i]);
+}
+END_TEST
+
+START_TEST(a_loose_order_whose_units_are_gone_is_left_to_others)
+{
+    grant(sk_entry_new(&sale, a_segment(sale.catalogue, 1), SK_ENTRY_LOOSE, ""), 1, 1, false);
+    pump();
+    OUTCOMES({"1", "gone", NULL, NULL, NULL, "10-1"});
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    ck_assert_uint_eq(fake_redis.count, 0);
+}
+END_TEST
 
 START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
 {
@@ -1084,6 +1115,8 @@ int main(void)
     tcase_add_test(tcase, a_suspect_shares_no_batch);
     tcase_add_test(tcase, an_entry_is_dropped_when_the_last_of_its_orders_is_settled);
     tcase_add_test(tcase, entries_are_kept_in_their_order_until_they_are_settled);
+    tcase_add_test(tcase, what_was_granted_after_its_units_were_gone_returns);
+    tcase_add_test(tcase, a_loose_order_whose_units_are_gone_is_left_to_others);
     tcase_add_test(tcase, refused_orders_correct_redis_with_the_end_of_their_entry);
     tcase_add_test(tcase, refusals_of_several_batches_gather_in_their_entry);
     tcase_add_test(tcase, a_stale_order_is_handed_out);
