@@ -5,7 +5,10 @@
 #ifndef SK_HTTP_ROUTE_TABLE_H
 #define SK_HTTP_ROUTE_TABLE_H
 
+#include <stdint.h>
+
 #include "handlers.h"
+#include "verdict.h"
 
 enum sk_route_method { SK_ROUTE_GET, SK_ROUTE_POST, SK_ROUTE_PATCH, SK_ROUTE_ANY }; // all but the last as sk_method
 
@@ -32,6 +35,21 @@ enum sk_route_wait {
     SK_ROUTE_WAIT_COUNT
 };
 
+// What the OpenAPI document says of a call beyond what follows from the other columns (openapi.h).
+struct sk_route_doc {
+    const char *id; // operationId; NULL: not a call, so not in the document
+    const char *summary;
+    const char *params; // besides those of the path: names in openapi/parameters.json, with blanks between
+    const char *takes;  // the body: a name in openapi/request_bodies.json; NULL: none
+    // Names in openapi/responses.json: one for each verdict of success, in the order of their statuses; then, for what
+    // no verdict says, such as "304:Unchanged".
+    const char *gives;
+    uint64_t verdicts; // SK_VERDICT_BIT of each, besides those of sk_route_verdicts()
+};
+
+#define SK_VERDICT_BIT(verdict) (UINT64_C(1) << (verdict))
+_Static_assert(SK_VERDICT_COUNT <= 64, "all verdicts in one word");
+
 struct sk_route {
     enum sk_route_method method;
     enum sk_route_caller caller;
@@ -39,6 +57,7 @@ struct sk_route {
     enum sk_route_body body;
     enum sk_route_wait wait;
     sk_handle *handle;
+    struct sk_route_doc doc;
 };
 
 // Rows of one pattern follow each other.
@@ -61,6 +80,9 @@ struct sk_match {
 
 // False: no pattern fits the path.
 bool sk_route_match(enum sk_method method, const char *path, struct sk_match *match);
+
+// All verdicts that a call can come to: its own, and those that the other columns bring with them.
+uint64_t sk_route_verdicts(const struct sk_route *route);
 
 // The row after this one, if it is of the same pattern; else NULL.
 const struct sk_route *sk_route_next_method(const struct sk_route *route);

@@ -9,6 +9,7 @@
 
 #include "auth.h"
 #include "failpoint.h"
+#include "openapi.h"
 #include "route_table.h"
 #include "settlement_report.h"
 #include "stream.h"
@@ -24,8 +25,9 @@ enum phase {
 
 struct sk_routes {
     struct sk_context context;
-    struct sk_answers *answers; // owned; as the context has it
-    struct sk_tokens *tokens;   // owned
+    struct sk_answers *answers;  // owned; as the context has it
+    struct sk_tokens *tokens;    // owned
+    struct sk_document *openapi; // owned
     struct sk_server *server;
     enum phase phase;
     uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
@@ -51,12 +53,14 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
         return NULL;
     routes->answers = sk_answers_open();
     routes->tokens = sk_tokens_open(config, stderr);
-    if (routes->answers == NULL || routes->tokens == NULL) {
+    routes->openapi = sk_openapi_open();
+    if (routes->answers == NULL || routes->tokens == NULL || routes->openapi == NULL) {
         sk_routes_close(routes);
         return NULL;
     }
     routes->context.config = config;
     routes->context.answers = routes->answers;
+    routes->context.openapi = routes->openapi;
     routes->wait_ms[SK_ROUTE_FOR_COMMIT] = (uint64_t)config->confirm_timeout_ms;
     // Enough to ask PostgreSQL three times and Redis once. A question that takes longer is answered 503.
     routes->wait_ms[SK_ROUTE_FOR_STORES] = (uint64_t)(config->redis_timeout_ms + 3 * config->pg_timeout_ms);
@@ -95,6 +99,7 @@ void sk_routes_close(struct sk_routes *routes)
         return;
     sk_answers_close(routes->answers);
     sk_tokens_close(routes->tokens);
+    sk_document_close(routes->openapi);
     free(routes);
 }
 
