@@ -105,7 +105,9 @@ class Checker:
     def judge(self, row: Row, answers: list[Answer], most: int, link: Link) -> None:
         self.answers += len(answers)
         first = answers[0].status if answers else 0
-        allowed = row.direct + (row.gateway if self.road.gateway else ())
+        allowed = row.direct
+        if self.road.gateway:
+            allowed = row.gateway if row.instead else row.direct + row.gateway
         if first not in allowed and not (self.road.gateway and row.gateway == ANY):
             self.finding("status", row, f"{first}, not {allowed}: {answers[:1]}")
         if row.code and answers and self.road.gateway is False and self.code(answers[0]) != row.code:

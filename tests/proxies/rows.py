@@ -46,6 +46,7 @@ class Row:
     make: Callable[[Ask], bytes]
     direct: tuple[int, ...]  # statuses of the first answer; 0: the connection ends, or is left waiting, without one
     gateway: tuple[int, ...] = ()  # besides those; (-1,): any
+    instead: bool = False  # those of `gateway` are instead of the others
     most: int = 1  # answers, of all that can be read as a request
     most_gateway: int = 0  # the same behind a gateway; 0: as above
     closes: bool = False  # without a gateway the connection ends
@@ -142,7 +143,8 @@ def admins() -> list[Row]:
     rows += [Row(f"terms {n}", lambda a, body=body: a.create(body), (400, 422), operators=True) for n, body in enumerate(bodies)]
     rows += [
         Row("an older version", lambda a: a.head("PATCH", f"/admin/vouchers/{a.voucher}", b'If-Match: "424242"\r\nContent-Type: application/json\r\nContent-Length: 13\r\n', a.admin) + b'{"title":"x"}', (412,), operators=True),
-        Row("admin calls at the buyers' address", lambda a: a.head("GET", "/admin/vouchers", who=b"Authorization: Bearer x\r\n"), (401,), (404,)),
+        Row("admin calls at the buyers' address", lambda a: a.head("GET", "/admin/vouchers", who=b"Authorization: Bearer x\r\n"), (401,), (404,), instead=True),
+        Row("payments at the buyers' address", lambda a: a.head("POST", f"/orders/{a.others['ORDER']}/pay", b"Content-Length: 0\r\n", b"Authorization: Bearer x\r\n"), (401,), (404,), instead=True),
         Row("a cursor that was made up", lambda a: a.head("GET", "/vouchers?cursor=" + "A" * 36), (422,)),
         Row("limit 0", lambda a: a.head("GET", "/vouchers?limit=0"), (422,)),
         Row("limit 10^9", lambda a: a.head("GET", "/vouchers?limit=1000000000"), (422,)),
