@@ -75,6 +75,7 @@ struct command {
 
 static const struct command commands[] = {
     {"--migrate", SK_COMMAND_MIGRATE, 0, 0, "", "brings the database's tables and functions up to date and ends"},
+    {"--openapi", SK_COMMAND_OPENAPI, 0, 0, "", "prints the interface as an OpenAPI document and ends"},
     {"--help", SK_COMMAND_HELP, 0, 0, "", "shows this and ends"},
     {"--version", SK_COMMAND_VERSION, 0, 0, "", "shows the version and ends"},
 };

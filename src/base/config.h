@@ -37,7 +37,13 @@ struct sk_config {
     int64_t drain_timeout_ms;
 };
 
-enum sk_command { SK_COMMAND_SERVE, SK_COMMAND_MIGRATE, SK_COMMAND_HELP, SK_COMMAND_VERSION };
+enum sk_command {
+    SK_COMMAND_SERVE,
+    SK_COMMAND_MIGRATE,
+    SK_COMMAND_OPENAPI,
+    SK_COMMAND_HELP,
+    SK_COMMAND_VERSION,
+};
 
 // Before the threads start. Fills *config (owned: give it to sk_config_free in any case) and *command.
 // On a wrong key or value it says which on `err` and returns SK_FAIL.

@@ -23,8 +23,6 @@ enum {
     LINK_MAX = 1024
 };
 
-#define TYPE_PREFIX "urn:seckill:problem:"
-
 static const char type_json[] = "application/json", type_problem[] = "application/problem+json";
 
 struct sk_answers {
@@ -100,15 +98,22 @@ void sk_answers_keep_alive(struct sk_answers *answers, bool keep_alive)
     answers->keep_alive = keep_alive;
 }
 
+// Whether the connection stays open after the answer.
+static bool answer_stays(const struct sk_answers *answers, const struct sk_request *request)
+{
+    return answers->keep_alive && !request->last;
+}
+
 void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
-    struct sk_response *response = answers->keep_alive ? answers->refusals[verdict] : answers->last_refusals[verdict];
+    bool stays = answer_stays(answers, request);
+    struct sk_response *response = stays ? answers->refusals[verdict] : answers->last_refusals[verdict];
     sk_request_answer(request, sk_verdict_http_status(verdict), response);
 }
 
 void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request)
 {
-    sk_request_answer(request, 200, answers->keep_alive ? answers->ok : answers->last_ok);
+    sk_request_answer(request, 200, answer_stays(answers, request) ? answers->ok : answers->last_ok);
 }
 
 struct sk_response *sk_answers_last(const struct sk_answers *answers, enum sk_verdict verdict)
@@ -121,7 +126,7 @@ struct sk_response *sk_answers_last(const struct sk_answers *answers, enum sk_ve
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response)
 {
-    if (!answers->keep_alive)
+    if (!answer_stays(answers, request))
         response = answer_make_last(response);
     sk_request_answer(request, sk_verdict_http_status(verdict), response);
     sk_response_free(response);
@@ -140,7 +145,7 @@ static struct sk_response *answer_make_problem(enum sk_verdict verdict, const ch
     char body[BODY_SIZE];
     const char *code = sk_verdict_code(verdict);
     int n = snprintf(body, sizeof body,
-                     "{\"type\":\"" TYPE_PREFIX "%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"%s}\n", code,
+                     "{\"type\":\"" SK_PROBLEM_TYPE "%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"%s}\n", code,
                      sk_verdict_title(verdict), sk_verdict_http_status(verdict), code, members);
     struct sk_response *response = sk_response_new(type_problem, body, (size_t)n);
     if (retry_after_ms == 0)
@@ -173,7 +178,7 @@ void sk_answer_errors(const struct sk_answers *answers, struct sk_request *reque
 {
     const char *code = sk_verdict_code(verdict);
     json_t *document =
-        json_pack("{s:s+,s:s,s:i,s:s,s:O}", "type", TYPE_PREFIX, code, "title", sk_verdict_title(verdict), "status",
+        json_pack("{s:s+,s:s,s:i,s:s,s:O}", "type", SK_PROBLEM_TYPE, code, "title", sk_verdict_title(verdict), "status",
                   (int)sk_verdict_http_status(verdict), "code", code, "errors", errors);
     char *body = json_dumps(document, JSON_COMPACT);
     answer_once(answers, request, verdict, body == NULL ? NULL : sk_response_new(type_problem, body, strlen(body)));

@@ -7,6 +7,9 @@
 #include "sale.h"
 #include "verdict.h"
 
+// A problem's type is this and its code.
+#define SK_PROBLEM_TYPE "urn:seckill:problem:"
+
 struct json_t;
 struct sk_answers;
 struct sk_outcome;

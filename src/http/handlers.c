@@ -9,6 +9,7 @@
 
 #include "commands.h"
 #include "create.h"
+#include "document.h"
 #include "fields.h"
 #include "hash.h"
 #include "letters.h"
@@ -276,6 +277,11 @@ void sk_handle_ready(const struct sk_context *context, struct sk_request *reques
         sk_answer_ok(context->answers, request);
     else
         sk_answer_refusal(context->answers, request, SK_VERDICT_UNAVAILABLE);
+}
+
+void sk_handle_openapi(const struct sk_context *context, struct sk_request *request)
+{
+    sk_document_answer(context->openapi, request, !context->draining && !request->last);
 }
 
 void sk_handle_not_found(const struct sk_context *context, struct sk_request *request)

@@ -10,10 +10,13 @@
 #include "text.h"
 #include "uuid.h"
 
+struct sk_document;
+
 struct sk_context {
     const struct sk_config *config; // borrowed, as all
     struct sk_shop *shop;           // there as long as requests reach a handler
     struct sk_answers *answers;
+    const struct sk_document *openapi;
     uint64_t stores_ms; // enough to ask the stores
     bool draining;      // no new orders
 };
@@ -66,7 +69,7 @@ sk_handle sk_handle_events;                                                     
 // handle_lists.c
 sk_handle sk_handle_orders, sk_handle_vouchers, sk_handle_admin_vouchers, sk_handle_admin_orders;
 sk_handle sk_handle_letters, sk_handle_admin_events, sk_handle_order_events;
-sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found;
+sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found, sk_handle_openapi;
 
 // Idempotency-Key: none, which is NULL, or one of 1 to 255 visible ASCII characters. False: the request was refused.
 bool sk_handle_read_key(const struct sk_context *context, struct sk_request *request, const char **key);

@@ -26,6 +26,9 @@ struct sk_request {
     enum sk_method method;
     const char *path; // as sent: nothing is unescaped; without the scheme and host of an absolute target
     bool query_bad;   // the target's query has an escape that is none, or stands for a control byte
+    // Its answer ends the connection: it is chunked, and libmicrohttpd 0.9.75 reads chunks more leniently than others
+    // (a bare LF ends a line), so what follows may be part of it to a gateway, and must not be taken for a request.
+    bool last;
     struct sk_buf body;
     uint64_t ticket; // names this request as long as it lives; never 0
     // What the handlers remember of the request until it is answered. Zeroed at first; nothing frees what it points to.

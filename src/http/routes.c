@@ -1,9 +1,6 @@
-// One table. To add a call: a row here, a handler in handlers.h and handlers.c, its row in the README; the rest, also
-// 405 and Allow, falls out of the table.
-//
-// A request is refused by the first that does not fit, in this order: the path (404), the admin's token and its role
-// (401, 403), the method (405, 501), a voucher's or a letter's id (400, 404), the user (401), an order's id (400), the
-// body's type (415), If-Match (400), the query (422).
+// A request is matched with the table (route_table.c), and is refused by the first that does not fit, in this order:
+// the path (404), the admin's token and its role (401, 403), the method (405, 501), a voucher's or a letter's id (400,
+// 404), the user (401), an order's id (400), the body's type (415), If-Match (400), the query (422).
 #include "routes.h"
 
 #include <stdio.h>
@@ -12,99 +9,12 @@
 
 #include "auth.h"
 #include "failpoint.h"
-#include "handlers.h"
+#include "openapi.h"
+#include "route_table.h"
 #include "settlement_report.h"
 #include "stream.h"
 
 enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
-
-enum route_method { GET, POST, PATCH, ANY }; // all but the last as sk_method
-_Static_assert((int)GET == (int)SK_METHOD_GET && (int)POST == (int)SK_METHOD_POST && (int)PATCH == (int)SK_METHOD_PATCH,
-               "methods of routes and requests");
-
-// Who may call. The last three are roles of an admin's token; PAYMENTS also takes a signature instead, and is of all
-// rows of its pattern.
-enum route_caller {
-    ANYONE,
-    USER,
-    USER_OR_READ, // without a user: a token that may read
-    READ,
-    OPERATE,
-    PAYMENTS,
-};
-enum route_body { NO_BODY, JSON }; // without one: whatever comes is not read
-
-// How long an answer may take.
-enum route_wait {
-    AT_ONCE,
-    FOR_COMMIT,  // confirm_timeout_ms
-    FOR_STORES,  // the longest way to ask them
-    FOR_RETURN,  // the same, once more while an order is returned
-    FOR_REBUILD, // the same, and a long journal to settle
-    FOR_REPORT,  // the same, and many orders to count
-    WAIT_COUNT
-};
-
-struct route {
-    enum route_method method;
-    enum route_caller caller;
-    const char *pattern; // {name} stands for one part of the path, * at the end for everything
-    enum route_body body;
-    enum route_wait wait;
-    sk_handle *handle;
-};
-
-// The first pattern that fits the path is the one; its methods follow each other.
-static const struct route table[] = {
-    {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, sk_handle_buy},
-    {GET, USER, "/orders", NO_BODY, FOR_STORES, sk_handle_orders},
-    {GET, USER_OR_READ, "/orders/{order}", NO_BODY, FOR_STORES, sk_handle_order},
-    {POST, USER, "/orders/{order}/cancel", NO_BODY, FOR_RETURN, sk_handle_cancel},
-    {POST, PAYMENTS, "/orders/{order}/pay", JSON, FOR_STORES, sk_handle_pay},
-    {POST, OPERATE, "/orders/{order}/refund", JSON, FOR_RETURN, sk_handle_refund},
-    {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers},
-    {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_voucher},
-    {GET, ANYONE, "/vouchers/{voucher}/events", NO_BODY, FOR_STORES, sk_handle_events},
-    {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, sk_handle_admin_vouchers},
-    {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, sk_handle_create},
-    {GET, READ, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_inspect},
-    {PATCH, OPERATE, "/admin/vouchers/{voucher}", JSON, FOR_STORES, sk_handle_change},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/pause", NO_BODY, FOR_STORES, sk_handle_pause},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/resume", NO_BODY, FOR_STORES, sk_handle_resume},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/close", NO_BODY, FOR_STORES, sk_handle_close},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/stock", JSON, FOR_STORES, sk_handle_stock},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, sk_handle_rebuild},
-    {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_REPORT, sk_handle_settlement},
-    {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, sk_handle_letters},
-    {GET, READ, "/admin/vouchers/{voucher}/audit", NO_BODY, FOR_STORES, sk_handle_admin_events},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, sk_handle_requeue},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off", NO_BODY, FOR_STORES,
-     sk_handle_write_off},
-    // Without the token nothing is told about what there is.
-    {ANY, READ, "/admin/vouchers/{voucher}/*", NO_BODY, AT_ONCE, sk_handle_not_found},
-    {ANY, READ, "/admin/vouchers*", NO_BODY, AT_ONCE, sk_handle_not_found},
-    {GET, READ, "/admin/orders", NO_BODY, FOR_STORES, sk_handle_admin_orders},
-    {GET, READ, "/admin/events", NO_BODY, FOR_STORES, sk_handle_order_events},
-    {GET, ANYONE, "/healthz", NO_BODY, AT_ONCE, sk_handle_health},
-    {GET, ANYONE, "/readyz", NO_BODY, AT_ONCE, sk_handle_ready},
-};
-
-enum { ROUTES = sizeof table / sizeof table[0] };
-
-enum path_id { VOUCHER_ID, LETTER_ID, ORDER_ID, ID_COUNT };
-
-static const char *const id_names[ID_COUNT] = {"{voucher}", "{letter}", "{order}"};
-
-struct path_part {
-    const char *at; // NULL: the path has none of this kind
-    size_t len;
-};
-
-struct match {
-    const struct route *first; // the pattern's first row
-    const struct route *route; // the method's row; NULL: not allowed
-    struct path_part ids[ID_COUNT];
-};
 
 enum phase {
     PHASE_STARTING, // there is no shop yet; a client may be faster
@@ -115,25 +25,23 @@ enum phase {
 
 struct sk_routes {
     struct sk_context context;
-    struct sk_answers *answers; // owned; as the context has it
-    struct sk_tokens *tokens;   // owned
+    struct sk_answers *answers;  // owned; as the context has it
+    struct sk_tokens *tokens;    // owned
+    struct sk_document *openapi; // owned
     struct sk_server *server;
     enum phase phase;
-    uint64_t wait_ms[WAIT_COUNT];
+    uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
 };
 
-static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct match *match);
+static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct sk_match *match);
 static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
-                                          const struct match *match);
+                                          const struct sk_match *match);
 static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
-                                         enum route_caller caller);
-static bool routes_match(const struct sk_request *request, struct match *match);
-static bool routes_fits(const char *pattern, const char *path, struct path_part ids[ID_COUNT]);
-static const char *routes_take_id(const char *pattern, struct path_part part, struct path_part ids[ID_COUNT]);
-static bool routes_read_number(struct path_part part, int64_t *id);
-static bool routes_read_order(struct path_part part, char id[SK_UUID_SIZE]);
+                                         enum sk_route_caller caller);
+static bool routes_read_number(struct sk_route_part part, int64_t *id);
+static bool routes_read_order(struct sk_route_part part, char id[SK_UUID_SIZE]);
 static bool routes_read_if_match(const struct sk_request *request, int64_t *version);
-static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct match *match,
+static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct sk_match *match,
                           enum sk_verdict verdict);
 
 // ---- opening and closing ----
@@ -145,19 +53,21 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
         return NULL;
     routes->answers = sk_answers_open();
     routes->tokens = sk_tokens_open(config, stderr);
-    if (routes->answers == NULL || routes->tokens == NULL) {
+    routes->openapi = sk_openapi_open();
+    if (routes->answers == NULL || routes->tokens == NULL || routes->openapi == NULL) {
         sk_routes_close(routes);
         return NULL;
     }
     routes->context.config = config;
     routes->context.answers = routes->answers;
-    routes->wait_ms[FOR_COMMIT] = (uint64_t)config->confirm_timeout_ms;
+    routes->context.openapi = routes->openapi;
+    routes->wait_ms[SK_ROUTE_FOR_COMMIT] = (uint64_t)config->confirm_timeout_ms;
     // Enough to ask PostgreSQL three times and Redis once. A question that takes longer is answered 503.
-    routes->wait_ms[FOR_STORES] = (uint64_t)(config->redis_timeout_ms + 3 * config->pg_timeout_ms);
-    routes->context.stores_ms = routes->wait_ms[FOR_STORES];
-    routes->wait_ms[FOR_RETURN] = 2 * routes->wait_ms[FOR_STORES];
-    routes->wait_ms[FOR_REBUILD] = routes->wait_ms[FOR_STORES] + REBUILD_MS;
-    routes->wait_ms[FOR_REPORT] = routes->wait_ms[FOR_STORES] + SK_REPORT_MS;
+    routes->wait_ms[SK_ROUTE_FOR_STORES] = (uint64_t)(config->redis_timeout_ms + 3 * config->pg_timeout_ms);
+    routes->context.stores_ms = routes->wait_ms[SK_ROUTE_FOR_STORES];
+    routes->wait_ms[SK_ROUTE_FOR_RETURN] = 2 * routes->wait_ms[SK_ROUTE_FOR_STORES];
+    routes->wait_ms[SK_ROUTE_FOR_REBUILD] = routes->wait_ms[SK_ROUTE_FOR_STORES] + REBUILD_MS;
+    routes->wait_ms[SK_ROUTE_FOR_REPORT] = routes->wait_ms[SK_ROUTE_FOR_STORES] + SK_REPORT_MS;
     return routes;
 }
 
@@ -189,6 +99,7 @@ void sk_routes_close(struct sk_routes *routes)
         return;
     sk_answers_close(routes->answers);
     sk_tokens_close(routes->tokens);
+    sk_document_close(routes->openapi);
     free(routes);
 }
 
@@ -197,7 +108,7 @@ void sk_routes_close(struct sk_routes *routes)
 void sk_routes_handle(void *arg, struct sk_request *request)
 {
     struct sk_routes *routes = arg;
-    struct match match = {0};
+    struct sk_match match = {0};
     SK_FAILPOINT("http.request");
     enum sk_verdict verdict = routes_admit(routes, request, &match);
     if (verdict != SK_VERDICT_FOUND) {
@@ -205,50 +116,50 @@ void sk_routes_handle(void *arg, struct sk_request *request)
         return;
     }
     // It waits from now on: the outcome may come before the handler returns.
-    if (match.route->wait != AT_ONCE)
+    if (match.route->wait != SK_ROUTE_AT_ONCE)
         sk_request_wait(request, routes->wait_ms[match.route->wait]);
     match.route->handle(&routes->context, request);
 }
 
 // FOUND: the request may go to its handler, and its call is filled in.
-static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct match *match)
+static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct sk_match *match)
 {
     struct sk_call *call = sk_call_of(request);
     if (routes->phase == PHASE_STARTING)
         return SK_VERDICT_UNAVAILABLE;
     if (routes->phase == PHASE_ENDED)
         return SK_VERDICT_SHUTTING_DOWN;
-    if (!routes_match(request, match))
+    if (!sk_route_match(request->method, request->path, match))
         return SK_VERDICT_NOT_FOUND;
     enum sk_verdict verdict = routes_admit_admin(routes, request, match);
     if (verdict != SK_VERDICT_FOUND)
         return verdict;
     if (match->route == NULL)
         return request->method == SK_METHOD_UNKNOWN ? SK_VERDICT_NOT_IMPLEMENTED : SK_VERDICT_METHOD_NOT_ALLOWED;
-    if (!routes_read_number(match->ids[VOUCHER_ID], &call->voucher_id))
+    if (!routes_read_number(match->ids[SK_ROUTE_VOUCHER], &call->voucher_id))
         return SK_VERDICT_BAD_VOUCHER_ID;
-    if (!routes_read_number(match->ids[LETTER_ID], &call->letter_id))
+    if (!routes_read_number(match->ids[SK_ROUTE_LETTER], &call->letter_id))
         return SK_VERDICT_NOT_FOUND;
     verdict = routes_admit_user(routes, request, match->route->caller);
     if (verdict != SK_VERDICT_FOUND)
         return verdict;
-    if (!routes_read_order(match->ids[ORDER_ID], call->order_id))
+    if (!routes_read_order(match->ids[SK_ROUTE_ORDER], call->order_id))
         return SK_VERDICT_BAD_ORDER_ID;
-    if (match->route->body == JSON && !sk_request_is_json(request))
+    if (match->route->body == SK_ROUTE_JSON && !sk_request_is_json(request))
         return SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
-    if (match->route->caller == OPERATE && !routes_read_if_match(request, &call->if_match))
+    if (match->route->caller == SK_ROUTE_OPERATE && !routes_read_if_match(request, &call->if_match))
         return SK_VERDICT_BAD_REQUEST;
-    return match->route->method == GET && request->query_bad ? SK_VERDICT_BAD_PARAMETER : SK_VERDICT_FOUND;
+    return match->route->method == SK_ROUTE_GET && request->query_bad ? SK_VERDICT_BAD_PARAMETER : SK_VERDICT_FOUND;
 }
 
 // A method that the path does not have is refused to those only that have a token.
 static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
-                                          const struct match *match)
+                                          const struct sk_match *match)
 {
-    static const enum sk_role roles[] = {[READ] = SK_ROLE_READ, [OPERATE] = SK_ROLE_OPERATE};
-    if (match->first->caller < READ)
+    static const enum sk_role roles[] = {[SK_ROUTE_READ] = SK_ROLE_READ, [SK_ROUTE_OPERATE] = SK_ROLE_OPERATE};
+    if (match->first->caller < SK_ROUTE_READ)
         return SK_VERDICT_FOUND;
-    if (match->first->caller == PAYMENTS)
+    if (match->first->caller == SK_ROUTE_PAYMENTS)
         return sk_auth_payment(request, routes->tokens, routes->context.config->payment_secret,
                                sk_call_of(request)->by);
     enum sk_role role = match->route == NULL ? SK_ROLE_ANY : roles[match->route->caller];
@@ -256,70 +167,20 @@ static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct
 }
 
 static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
-                                         enum route_caller caller)
+                                         enum sk_route_caller caller)
 {
     struct sk_call *call = sk_call_of(request);
-    if ((caller != USER && caller != USER_OR_READ) || sk_auth_user(request, call->user))
+    if ((caller != SK_ROUTE_USER && caller != SK_ROUTE_USER_OR_READ) || sk_auth_user(request, call->user))
         return SK_VERDICT_FOUND;
     // One that identifies no user, or more than one, is none that a token makes good.
-    if (caller == USER || sk_request_header(request, "x-user-id", NULL) != NULL ||
+    if (caller == SK_ROUTE_USER || sk_request_header(request, "x-user-id", NULL) != NULL ||
         sk_request_header(request, "authorization", NULL) == NULL)
         return SK_VERDICT_UNAUTHENTICATED;
     return sk_auth_admin(request, routes->tokens, SK_ROLE_READ, call->by);
 }
 
-static bool routes_match(const struct sk_request *request, struct match *match)
-{
-    size_t i = 0;
-    while (i < ROUTES && !routes_fits(table[i].pattern, request->path, match->ids))
-        i++;
-    if (i == ROUTES)
-        return false;
-    match->first = &table[i];
-    for (; i < ROUTES && strcmp(table[i].pattern, match->first->pattern) == 0; i++) {
-        if (table[i].method == ANY || (int)table[i].method == (int)request->method)
-            match->route = &table[i];
-    }
-    return true;
-}
-
-static bool routes_fits(const char *pattern, const char *path, struct path_part ids[ID_COUNT])
-{
-    memset(ids, 0, ID_COUNT * sizeof *ids);
-    while (*pattern != '*') {
-        if (*pattern == '{') {
-            struct path_part part = {path, strcspn(path, "/")};
-            pattern = routes_take_id(pattern, part, ids);
-            if (pattern == NULL)
-                return false;
-            path += part.len;
-        } else if (*pattern != *path) {
-            return false;
-        } else if (*pattern == '\0') {
-            return true;
-        } else {
-            pattern++;
-            path++;
-        }
-    }
-    return true;
-}
-
-// Returns what follows the name in the pattern. NULL: "." or "..", which fits no route.
-static const char *routes_take_id(const char *pattern, struct path_part part, struct path_part ids[ID_COUNT])
-{
-    if ((part.len == 1 && part.at[0] == '.') || (part.len == 2 && memcmp(part.at, "..", 2) == 0))
-        return NULL;
-    size_t len = strcspn(pattern, "}") + 1;
-    for (size_t i = 0; i < ID_COUNT; i++) {
-        if (strlen(id_names[i]) == len && memcmp(id_names[i], pattern, len) == 0)
-            ids[i] = part;
-    }
-    return pattern + len;
-}
-
 // True if there is nothing to read.
-static bool routes_read_number(struct path_part part, int64_t *id)
+static bool routes_read_number(struct sk_route_part part, int64_t *id)
 {
     char text[ID_SIZE];
     if (part.at == NULL)
@@ -331,7 +192,7 @@ static bool routes_read_number(struct path_part part, int64_t *id)
     return sk_text_voucher_id(text, id);
 }
 
-static bool routes_read_order(struct path_part part, char id[SK_UUID_SIZE])
+static bool routes_read_order(struct sk_route_part part, char id[SK_UUID_SIZE])
 {
     if (part.at == NULL)
         return true;
@@ -352,20 +213,20 @@ static bool routes_read_if_match(const struct sk_request *request, int64_t *vers
     size_t len = strlen(value);
     if (count != 1 || len < 2 || value[0] != '"' || value[len - 1] != '"')
         return false;
-    return routes_read_number((struct path_part){value + 1, len - 2}, version);
+    return routes_read_number((struct sk_route_part){value + 1, len - 2}, version);
 }
 
-static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct match *match,
+static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct sk_match *match,
                           enum sk_verdict verdict)
 {
-    static const char *const names[] = {[GET] = "GET, HEAD", [POST] = "POST", [PATCH] = "PATCH"};
+    static const char *const names[] = {
+        [SK_ROUTE_GET] = "GET, HEAD", [SK_ROUTE_POST] = "POST", [SK_ROUTE_PATCH] = "PATCH"};
     char allow[ALLOW_SIZE] = "";
     if (verdict != SK_VERDICT_METHOD_NOT_ALLOWED && verdict != SK_VERDICT_NOT_IMPLEMENTED) {
         sk_answer_refusal(routes->answers, request, verdict);
         return;
     }
-    for (const struct route *route = match->first;
-         route < table + ROUTES && strcmp(route->pattern, match->first->pattern) == 0; route++) {
+    for (const struct sk_route *route = match->first; route != NULL; route = sk_route_next_method(route)) {
         size_t len = strlen(allow);
         (void)snprintf(allow + len, sizeof allow - len, "%s%s", len == 0 ? "" : ", ", names[route->method]);
     }

@@ -291,6 +291,7 @@ static enum MHD_Result server_on_head(struct sk_server *server, struct sk_connec
     sk_connection_move(connection, SK_PHASE_BODY, (uint64_t)server->config->request_timeout_ms);
     (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, server_on_field, connection);
     connection->request.method = connection->head.method;
+    connection->request.last = connection->head.encodings > 0;
     size_t len = MHD_get_connection_info(connection->library, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
     if (connection->request.path == NULL || !sk_head_good(&connection->head, len))
         return server_reject(server, connection, SK_VERDICT_BAD_REQUEST);

@@ -398,8 +398,10 @@ START_TEST(the_last_answers_end_their_connections)
                                                     .created_ms = 1700000000001,
                                                     .expires_ms = 1700000900001},
                                           .respond_async = true};
-    sk_answers_keep_alive(answers, false);
-    for (int i = 0; i < 8; i++) {
+    for (int n = 0; n < 16; n++) {
+        int i = n % 8;
+        sk_answers_keep_alive(answers, n < 8);
+        asked.last = n < 8;
         if (i == 0)
             sk_answer_refusal(answers, &asked, SK_VERDICT_SOLD_OUT);
         else if (i == 1)

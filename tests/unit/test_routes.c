@@ -66,6 +66,7 @@ HANDLER(write_off)
 HANDLER(health)
 HANDLER(ready)
 HANDLER(not_found)
+HANDLER(openapi)
 HANDLER(expired)
 HANDLER(streams)
 HANDLER(gone)
@@ -247,6 +248,7 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/x", "not_found", 0);
     must_come_to(SK_METHOD_OTHER, "/admin/vouchers/7/", "not_found", 0);
     must_come_to(SK_METHOD_UNKNOWN, "/admin/vouchersx", "not_found", 0);
+    must_come_to(SK_METHOD_GET, "/openapi.json", "openapi", 0);
     must_come_to(SK_METHOD_GET, "/healthz", "health", 0);
     must_come_to(SK_METHOD_GET, "/readyz", "ready", 0);
 }

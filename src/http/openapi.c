@@ -1,0 +1,281 @@
+// The text is put together in one pass, without a tree: all that is printed into it is a constant of ours which needs
+// no escaping in JSON (tests/unit/test_openapi.c reads it).
+#include "openapi.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embedded_openapi.h"
+#include "route_table.h"
+
+#ifndef SK_VERSION
+#define SK_VERSION "0"
+#endif
+
+enum { STATUS_FIRST = 200, STATUS_PROBLEM = 400, STATUS_END = 600 };
+
+static void openapi_put_paths(struct sk_buf *out);
+static void openapi_put_operation(struct sk_buf *out, const struct sk_route *route);
+static void openapi_put_security(struct sk_buf *out, enum sk_route_caller caller);
+static void openapi_put_params(struct sk_buf *out, const struct sk_route *route);
+static void openapi_put_responses(struct sk_buf *out, const struct sk_route *route);
+static void openapi_put_status(struct sk_buf *out, unsigned status);
+static const char *openapi_put_success(struct sk_buf *out, unsigned status, const char *gives);
+static void openapi_put_problem(struct sk_buf *out, uint64_t verdicts, unsigned status);
+static void openapi_put_headers(struct sk_buf *out, uint64_t verdicts, unsigned status);
+static void openapi_put_components(struct sk_buf *out);
+static void openapi_put_examples(struct sk_buf *out);
+static void openapi_put_text(struct sk_buf *out, const char *text);
+
+struct sk_document *sk_openapi_open(void)
+{
+    struct sk_buf text = {0};
+    sk_openapi_put(&text);
+    return sk_document_open("application/json", &text);
+}
+
+enum sk_status sk_openapi_print(FILE *out)
+{
+    struct sk_buf text = {0};
+    sk_openapi_put(&text);
+    bool ok = !text.failed && fwrite(text.data, 1, text.len, out) == text.len;
+    sk_buf_free(&text);
+    return ok ? SK_OK : SK_FAIL;
+}
+
+void sk_openapi_put(struct sk_buf *out)
+{
+    sk_buf_puts(out, "{\"openapi\":\"3.1.0\",\"info\":{\"version\":\"" SK_VERSION "\",");
+    openapi_put_text(out, strchr(sk_openapis[SK_OPENAPI_INFO].text, '{') + 1);
+    sk_buf_puts(out, ",\"paths\":{");
+    openapi_put_paths(out);
+    sk_buf_puts(out, "},\"components\":{");
+    openapi_put_components(out);
+    sk_buf_puts(out, "}}\n");
+}
+
+// ---- calls ----
+
+static void openapi_put_paths(struct sk_buf *out)
+{
+    const struct sk_route *end = sk_route_table + sk_route_count;
+    const char *pattern = "", *comma = "";
+    for (const struct sk_route *route = sk_route_table; route < end; route++) {
+        if (route->doc.id == NULL)
+            continue;
+        if (strcmp(pattern, route->pattern) != 0)
+            sk_buf_printf(out, "%s\"%s\":{", comma, route->pattern);
+        else
+            sk_buf_puts(out, ",");
+        openapi_put_operation(out, route);
+        pattern = route->pattern;
+        const struct sk_route *next = sk_route_next_method(route);
+        sk_buf_puts(out, next == NULL ? "}" : "");
+        comma = ",";
+    }
+}
+
+static void openapi_put_operation(struct sk_buf *out, const struct sk_route *route)
+{
+    static const char *const methods[] = {[SK_ROUTE_GET] = "get", [SK_ROUTE_POST] = "post", [SK_ROUTE_PATCH] = "patch"};
+    const struct sk_route_doc *doc = &route->doc;
+    SK_ASSERT(route->method != SK_ROUTE_ANY);
+    sk_buf_printf(out, "\"%s\":{\"operationId\":\"%s\",\"summary\":\"%s\",\"tags\":[\"%.*s\"]", methods[route->method],
+                  doc->id, doc->summary, (int)strcspn(route->pattern + 1, "/."), route->pattern + 1);
+    openapi_put_security(out, route->caller);
+    openapi_put_params(out, route);
+    if (doc->takes != NULL)
+        sk_buf_printf(out, ",\"requestBody\":{\"$ref\":\"#/components/requestBodies/%s\"}", doc->takes);
+    openapi_put_responses(out, route);
+    sk_buf_puts(out, "}");
+}
+
+static void openapi_put_security(struct sk_buf *out, enum sk_route_caller caller)
+{
+    static const char *const schemes[] = {
+        [SK_ROUTE_ANYONE] = "",
+        [SK_ROUTE_USER] = "{\"gatewayUser\":[]}",
+        [SK_ROUTE_USER_OR_READ] = "{\"gatewayUser\":[]},{\"adminToken\":[\"read\"]}",
+        [SK_ROUTE_READ] = "{\"adminToken\":[\"read\"]}",
+        [SK_ROUTE_OPERATE] = "{\"adminToken\":[\"operate\"]}",
+        [SK_ROUTE_PAYMENTS] = "{\"adminToken\":[\"payments\"]},{\"paymentSignature\":[],\"paymentTimestamp\":[]}",
+    };
+    sk_buf_printf(out, ",\"security\":[%s]", schemes[caller]);
+}
+
+static void openapi_put_param(struct sk_buf *out, const char *name, size_t len)
+{
+    bool first = out->len > 0 && out->data[out->len - 1] == '[';
+    sk_buf_printf(out, "%s{\"$ref\":\"#/components/parameters/%.*s\"}", first ? "" : ",", (int)len, name);
+}
+
+static void openapi_put_params(struct sk_buf *out, const struct sk_route *route)
+{
+    sk_buf_puts(out, ",\"parameters\":[");
+    for (const char *at = strchr(route->pattern, '{'); at != NULL; at = strchr(at + 1, '{'))
+        openapi_put_param(out, at + 1, strcspn(at + 1, "}"));
+    for (const char *at = route->doc.params; *at != '\0';) {
+        size_t len = strcspn(at, " ");
+        openapi_put_param(out, at, len);
+        at += len + strspn(at + len, " ");
+    }
+    sk_buf_puts(out, "]");
+}
+
+// ---- answers ----
+
+// Those of `verdicts` with this status.
+static uint64_t openapi_of_status(uint64_t verdicts, unsigned status)
+{
+    uint64_t found = 0;
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        if (sk_verdict_http_status((enum sk_verdict)i) == status)
+            found |= verdicts & SK_VERDICT_BIT(i);
+    }
+    return found;
+}
+
+static void openapi_put_responses(struct sk_buf *out, const struct sk_route *route)
+{
+    uint64_t verdicts = sk_route_verdicts(route);
+    const char *gives = route->doc.gives;
+    sk_buf_puts(out, ",\"responses\":{");
+    for (unsigned status = STATUS_FIRST; status < STATUS_END; status++) {
+        uint64_t these = openapi_of_status(verdicts, status);
+        if (these == 0)
+            continue;
+        if (status >= STATUS_PROBLEM)
+            openapi_put_problem(out, these, status);
+        else
+            gives = openapi_put_success(out, status, gives);
+    }
+    while (*gives != '\0') // "304:Name", beside the verdicts
+        gives = openapi_put_success(out, (unsigned)strtoul(gives, NULL, 10), strchr(gives, ':') + 1);
+    sk_buf_puts(out, "}");
+}
+
+static void openapi_put_status(struct sk_buf *out, unsigned status)
+{
+    bool first = out->len > 0 && out->data[out->len - 1] == '{';
+    sk_buf_printf(out, "%s\"%u\":", first ? "" : ",", status);
+}
+
+// Returns the names that are left.
+static const char *openapi_put_success(struct sk_buf *out, unsigned status, const char *gives)
+{
+    size_t len = strcspn(gives, " ");
+    openapi_put_status(out, status);
+    sk_buf_printf(out, "{\"$ref\":\"#/components/responses/%.*s\"}", (int)len, gives);
+    return gives + len + strspn(gives + len, " ");
+}
+
+static void openapi_put_codes(struct sk_buf *out, uint64_t verdicts, const char *format, const char *between)
+{
+    const char *comma = "";
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        if ((verdicts & SK_VERDICT_BIT(i)) == 0)
+            continue;
+        sk_buf_puts(out, comma);
+        for (const char *at = format; *at != '\0'; at++) {
+            if (*at == '%')
+                sk_buf_puts(out, sk_verdict_code((enum sk_verdict)i));
+            else
+                sk_buf_add(out, at, 1);
+        }
+        comma = between;
+    }
+}
+
+static void openapi_put_problem(struct sk_buf *out, uint64_t verdicts, unsigned status)
+{
+    openapi_put_status(out, status);
+    sk_buf_puts(out, "{\"description\":\"");
+    openapi_put_codes(out, verdicts, "`%`", ", ");
+    sk_buf_puts(out, "\"");
+    openapi_put_headers(out, verdicts, status);
+    sk_buf_printf(out,
+                  ",\"content\":{\"application/problem+json\":{\"schema\":{\"$ref\":\"#/components/schemas/Problem\","
+                  "\"properties\":{\"status\":{\"const\":%u},\"code\":{\"enum\":[",
+                  status);
+    openapi_put_codes(out, verdicts, "\"%\"", ",");
+    sk_buf_puts(out, "]}}},\"examples\":{");
+    openapi_put_codes(out, verdicts, "\"%\":{\"$ref\":\"#/components/examples/%\"}", ",");
+    sk_buf_puts(out, "}}}}");
+}
+
+static void openapi_put_headers(struct sk_buf *out, uint64_t verdicts, unsigned status)
+{
+    static const struct {
+        unsigned status;
+        const char *name, *header;
+    } always[] = {{401, "WWW-Authenticate", "WWWAuthenticate"},
+                  {405, "Allow", "Allow"},
+                  {501, "Allow", "Allow"},
+                  {503, "Retry-After", "RetryAfter"}};
+    static const uint64_t later = SK_VERDICT_BIT(SK_VERDICT_NOT_STARTED) | SK_VERDICT_BIT(SK_VERDICT_PENDING) |
+                                  SK_VERDICT_BIT(SK_VERDICT_RATE_LIMITED);
+    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
+        if (always[i].status == status)
+            sk_buf_printf(out, ",\"headers\":{\"%s\":{\"$ref\":\"#/components/headers/%s\"}}", always[i].name,
+                          always[i].header);
+    }
+    if ((verdicts & later) != 0)
+        sk_buf_puts(out, ",\"headers\":{\"Retry-After\":{\"$ref\":\"#/components/headers/MayRetryAfter\"}}");
+}
+
+// ---- what they refer to ----
+
+static void openapi_put_components(struct sk_buf *out)
+{
+    static const struct {
+        const char *name;
+        enum sk_openapi file;
+    } files[] = {{"schemas", SK_OPENAPI_SCHEMAS},     {"parameters", SK_OPENAPI_PARAMETERS},
+                 {"headers", SK_OPENAPI_HEADERS},     {"requestBodies", SK_OPENAPI_REQUEST_BODIES},
+                 {"responses", SK_OPENAPI_RESPONSES}, {"securitySchemes", SK_OPENAPI_SECURITY_SCHEMES}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        sk_buf_printf(out, "\"%s\":", files[i].name);
+        openapi_put_text(out, sk_openapis[files[i].file].text);
+        sk_buf_puts(out, ",");
+    }
+    sk_buf_puts(out, "\"examples\":{");
+    openapi_put_examples(out);
+    sk_buf_puts(out, "}");
+}
+
+// A problem of each code.
+static void openapi_put_examples(struct sk_buf *out)
+{
+    const char *comma = "";
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        enum sk_verdict verdict = (enum sk_verdict)i;
+        const char *code = sk_verdict_code(verdict), *title = sk_verdict_title(verdict);
+        unsigned status = sk_verdict_http_status(verdict);
+        if (status < STATUS_PROBLEM)
+            continue;
+        sk_buf_printf(out,
+                      "%s\"%s\":{\"value\":{\"type\":\"" SK_PROBLEM_TYPE
+                      "%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"}}",
+                      comma, code, code, title, status, code);
+        comma = ",";
+    }
+}
+
+// JSON without the white space that is there for its readers.
+static void openapi_put_text(struct sk_buf *out, const char *text)
+{
+    bool in_string = false;
+    const char *from = text;
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == '"')
+            in_string = !in_string;
+        else if (in_string && *at == '\\')
+            at++;
+        else if (!in_string && isspace((unsigned char)*at)) {
+            sk_buf_add(out, from, (size_t)(at - from));
+            from = at + 1;
+        }
+    }
+    sk_buf_add(out, from, strlen(from));
+}

@@ -1,0 +1,242 @@
+"""What to send: for each call, what the document allows, and what it forbids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from document import Document, Exchange, Operation, examples_of
+from service import PAYMENTS_TOKEN, READ_TOKEN, Shop, bearer, signed, user
+
+BAD_NUMBERS = ("", "abc", "0", "-1", "%2B1", "01", "1.0", "1e3", "9223372036854775808", "4" * 400, "1%00x", "%FF")
+BAD_ORDERS = ("", "x", "01a1ff71-fdd4-746e-a972-2a140b58440", "01A1FF71-FDD4-746E-A972-2A140B584401")
+ODD_BODIES = (b"", b"{", b"[]", b"null", b'"x"', b"1", b"{}x", b'{"a":1,"a":2}', b"{\"a\":NaN}", b"[" * 10000, b'{"a":"\\u0000"}')
+ODD_BODIES += (b'{"a":"\\ud800"}', b'{"a":1e999}', b'{"a":"\xff"}')
+TEXTS = ("wait", "while")  # parameters that mean something only together
+
+
+class Caller:
+    """Makes requests of an operation, each on things of its own where it changes them."""
+
+    def __init__(self, document: Document, shop: Shop):
+        self.document, self.shop = document, shop
+
+    # ---- where ----
+
+    def place(self, operation: Operation) -> str:
+        """The path, with things that are there."""
+        values: dict[str, str] = {}
+        voucher = self.shop.voucher()
+        values["voucher"] = voucher
+        if "{letter}" in operation.path:
+            values["letter"] = self.shop.letter(voucher, "01a1ff71-fdd4-746e-a972-2a140b584401 carol")
+        if "{order}" in operation.path:
+            values["order"] = self.shop.order(voucher)
+        if operation.id == "refundOrder":
+            self.pay(values["order"])
+        if operation.id == "resumeVoucher":
+            self.shop.main.ask("POST", f"/admin/vouchers/{voucher}/pause", bearer())
+        self.voucher = voucher
+        return operation.path.format(**values)
+
+    def pay(self, order: str) -> None:
+        self.shop.main.ask(
+            "POST",
+            f"/orders/{order}/pay",
+            bearer(PAYMENTS_TOKEN),
+            {"reference": f"r-{order[-12:]}-{order[:8]}", "amount_cents": 990, "currency": "CNY"},
+        )
+
+    # ---- who ----
+
+    def callers(self, operation: Operation, path: str, body: bytes = b"") -> list[list[tuple[str, str]]]:
+        """One set of headers for each way of the document to identify."""
+        ways = {
+            "gatewayUser": lambda roles: user("alice"),
+            "adminToken": lambda roles: bearer({"read": READ_TOKEN, "payments": PAYMENTS_TOKEN}.get(roles[0], "")
+                                               or bearer()[0][1].removeprefix("Bearer ")),
+            "paymentSignature": lambda roles: signed(path, body),
+        }
+        found = []
+        for requirement in operation.raw["security"]:
+            scheme, roles = next(iter(requirement.items()))
+            if scheme in ways:
+                found.append(ways[scheme](roles))
+        return found or [[]]
+
+    # ---- allowed ----
+
+    def allowed(self, operation: Operation) -> Iterator[Exchange]:
+        ask = self.shop.main.ask
+        body = self.document.body(operation)
+        bodies: list[bytes | None] = [None]
+        if body is not None:
+            media = body["content"]["application/json"]
+            bodies = [json.dumps(example).encode() for example in examples_of(self.document, media)]
+            bodies += [] if body.get("required") else [None]
+        for one in bodies:
+            path = self.place(operation)
+            for who in self.callers(operation, path, one or b""):
+                path = self.place(operation)
+                if who and who[0][0].startswith("X-Seckill"):
+                    who = signed(path, one or b"")
+                kind = [] if one is None else [("Content-Type", "application/json")]
+                yield ask(operation.method, self.with_query(operation, path), who + kind, one)
+        for name, query, headers in self.parameter_sets(operation):
+            path = self.place(operation)
+            who = self.callers(operation, path, bodies[0] or b"")[0]
+            kind = [] if bodies[0] is None else [("Content-Type", "application/json")]
+            yield ask(operation.method, self.with_query(operation, path, query), who + kind + headers, bodies[0])
+        if operation.method == "GET" and operation.id != "followSale":
+            yield ask("HEAD", self.with_query(operation, self.place(operation)), self.callers(operation, "")[0])
+
+    def with_query(self, operation: Operation, path: str, more: dict[str, str] | None = None) -> str:
+        query = {p["name"]: self.voucher for p in self.query(operation) if p.get("required")} | (more or {})
+        return path + ("?" + "&".join(f"{name}={quote(value)}" for name, value in query.items()) if query else "")
+
+    def query(self, operation: Operation) -> list[dict]:
+        return [p for p in self.document.parameters(operation) if p["in"] == "query"]
+
+    def parameter_sets(self, operation: Operation) -> Iterator[tuple[str, dict[str, str], list[tuple[str, str]]]]:
+        """Each optional parameter alone, and all of them."""
+        query, headers = {}, []
+        for parameter in self.document.parameters(operation):
+            if "example" not in parameter or parameter["in"] == "path" or parameter.get("required"):
+                continue
+            name, value = parameter["name"], str(parameter["example"])
+            if parameter["in"] == "query":
+                query[name] = value
+                if name not in TEXTS:
+                    yield name, {name: value}, []
+            else:
+                headers.append((name, value))
+                yield name, {}, [(name, value)]
+        if query or headers:
+            yield "all", query, [(n, v) for n, v in headers if n != "Idempotency-Key"]
+
+    # ---- forbidden: none of these may succeed ----
+
+    def forbidden(self, operation: Operation) -> Iterator[Exchange]:
+        path = self.place(operation)
+        yield from self.without_right(operation, path)
+        yield from self.bad_places(operation)
+        yield from self.bad_parameters(operation, path)
+        if self.document.body(operation) is not None:
+            yield from self.bad_bodies(operation, path)
+        yield from self.bad_heads(operation, path)
+
+    def without_right(self, operation: Operation, path: str) -> Iterator[Exchange]:
+        if not operation.raw["security"]:
+            return
+        target, ask = self.with_query(operation, path), self.shop.main.ask
+        wrong = [[], bearer("wrong-token"), [("Authorization", "Basic YTpi")], user("a b"), user(""), user("a") + user("b")]
+        wrong += [signed(path, b"", at=1.0), [("X-Seckill-Signature", "00"), ("X-Seckill-Timestamp", "0")], bearer() + bearer()]
+        for headers in wrong:
+            if self.callers(operation, path)[0][:1] == headers[:1] and len(headers) == 1:
+                continue
+            yield ask(operation.method, target, headers)
+        if "adminToken" in operation.raw["security"][0]:
+            other = PAYMENTS_TOKEN if operation.raw["security"][0]["adminToken"] != ["payments"] else READ_TOKEN
+            yield ask(operation.method, target, bearer(other))
+            yield ask(operation.method, target, user("alice"))
+
+    def bad_places(self, operation: Operation) -> Iterator[Exchange]:
+        for name, bad in (("voucher", BAD_NUMBERS), ("letter", BAD_NUMBERS), ("order", BAD_ORDERS)):
+            if f"{{{name}}}" not in operation.path:
+                continue
+            good = {"voucher": self.voucher, "letter": "1", "order": "01a1ff71-fdd4-746e-a972-2a140b584401"}
+            for value in bad:
+                path = operation.path.format(**(good | {name: value}))
+                body = b"{}" if self.document.body(operation) else None
+                kind = [("Content-Type", "application/json")] if body else []
+                who = self.callers(operation, path, body or b"")[0]
+                yield self.shop.main.ask(operation.method, self.with_query(operation, path), who + kind, body)
+
+    def bad_parameters(self, operation: Operation, path: str) -> Iterator[Exchange]:
+        ask, who = self.shop.main.ask, self.callers(operation, path)[0]
+        for parameter in self.document.parameters(operation):
+            if parameter["in"] == "path":
+                continue
+            for value in bad_values(self.document.follow(parameter["schema"])):
+                if parameter["in"] == "query":
+                    yield ask(operation.method, self.with_query(operation, path, {parameter["name"]: value}), who)
+                elif value.isascii():
+                    kind = [("Content-Type", "application/json")] if self.document.body(operation) else []
+                    body = b"{}" if kind else None
+                    yield ask(operation.method, path, who + kind + [(parameter["name"], value)], body)
+            if parameter["in"] == "query":
+                twice = self.with_query(operation, path) + ("&" if parameter.get("required") else "?")
+                value = quote(str(parameter.get("example", "A" * 36)))
+                yield ask(operation.method, f"{twice}{parameter['name']}={value}&{parameter['name']}={value}", who)
+        if operation.method == "GET":
+            yield ask("GET", self.with_query(operation, path, {"x": "\x00"}), who)
+
+    def bad_bodies(self, operation: Operation, path: str) -> Iterator[Exchange]:
+        ask = self.shop.main.ask
+        media = self.document.body(operation)["content"]["application/json"]
+        schema = self.document.follow(media["schema"])
+        optional = not self.document.body(operation).get("required")
+        for body in [*ODD_BODIES, *mutations(schema, examples_of(self.document, media)[0])]:
+            if body == b"" and optional:
+                continue
+            who = self.callers(operation, path, body)[0]
+            yield ask(operation.method, path, who + [("Content-Type", "application/json")], body)
+        for kind in ([], [("Content-Type", "text/plain")], [("Content-Type", "application/jsonx")]):
+            who = self.callers(operation, path, b"{}")[0]
+            yield ask(operation.method, path, who + kind, b'{"quantity":1}')
+
+    def bad_heads(self, operation: Operation, path: str) -> Iterator[Exchange]:
+        who, ask = self.callers(operation, path)[0], self.shop.main.ask
+        yield ask(operation.method, path, who + [("Host", "other")])
+        yield ask(operation.method, path, who + [("Content-Length", "99999999")])
+        for method in ("DELETE", "TRACE", "BREW"):
+            yield ask(method, path, who)
+
+
+def bad_values(schema: dict) -> list[str]:
+    """Texts that a parameter of this schema cannot be."""
+    if schema.get("type") == "integer":
+        return ["", "x", "-1", "1.5", "%31", "+1", str(schema["minimum"] - 1), str(schema["maximum"] + 1), "9" * 30]
+    if "enum" in schema:
+        return ["", "nothing", schema["enum"][0].upper()]
+    if schema.get("format") == "date-time":
+        return ["", "yesterday", "2026-02-30T00:00:00Z", "2026-01-31"]
+    if "pattern" in schema:
+        return ["", "a b", "\u00e9", "x" * 300, "A" * 36 if "36" in schema["pattern"] else ""]
+    return []
+
+
+def mutations(schema: dict, example: dict) -> Iterator[bytes]:
+    """Bodies that are an object, and not what the schema says."""
+    full = dict(example)
+    for name in schema.get("required", []):
+        yield json.dumps({n: v for n, v in full.items() if n != name}).encode()
+    yield json.dumps(full | {"unknown_member": 1}).encode()
+    if "minProperties" in schema:
+        yield b"{}"
+    if "maxProperties" in schema:
+        yield json.dumps({name: 1 for name in schema["properties"]}).encode()
+    for name, member in schema["properties"].items():
+        base = {n: v for n, v in full.items() if n in schema.get("required", [])}
+        for value in bad_members(member):
+            yield json.dumps(base | {name: value}).encode()
+        text = json.dumps(base | {name: full.get(name, 1)})
+        yield (text[:-1] + f', "{name}": 1}}').encode()
+
+
+def bad_members(schema: dict) -> list:
+    if schema.get("type") == "integer":
+        return [schema["minimum"] - 1, schema["maximum"] + 1, 1.5, "1", True, None, [], {}, 2**63, -(2**70)]
+    if schema.get("type") == "boolean":
+        return ["true", 1, None, []]
+    if schema.get("format") == "date-time":
+        return ["", "yesterday", 1767225600, None, "2026-02-30T00:00:00Z", "1969-12-31T23:59:59Z"]
+    found: list = [1, None, True, [], {}]
+    if schema.get("minLength") or "pattern" in schema:
+        found.append("")
+    if "maxLength" in schema:
+        found.append("x" * (schema["maxLength"] + 1))
+    if "pattern" in schema:
+        found += ["\u00e9\u00e9\u00e9", "x" * 65, "a b"]
+    return found

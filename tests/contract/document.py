@@ -1,0 +1,287 @@
+"""An OpenAPI document: whether it is one, what it says of a request, and whether an answer is as it says.
+
+The schemas are closed here: a member of an answer that the document does not name is an error, too, though its readers
+are free to pass over it.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jsonschema
+
+FOLDER = Path(__file__).resolve().parent
+METHODS = ("get", "post", "patch", "put", "delete")
+PROBLEM = "application/problem+json"
+
+
+@dataclass
+class Exchange:
+    """A request as it was sent, and what came back."""
+
+    method: str
+    target: str
+    headers: list[tuple[str, str]]
+    body: bytes | None
+    status: int = 0
+    fields: dict[str, str] = field(default_factory=dict)  # of the answer, in lower case
+    answer: bytes = b""
+
+    def code(self) -> str:
+        if self.fields.get("content-type") != PROBLEM:
+            return ""
+        try:
+            return json.loads(self.answer).get("code", "")
+        except ValueError:
+            return ""
+
+    def __str__(self) -> str:
+        sent = "" if self.body is None else f" {self.body[:200]!r}"
+        return f"{self.method} {self.target[:120]}{sent} -> {self.status} {self.answer[:300]!r}"
+
+
+@dataclass
+class Operation:
+    id: str
+    method: str
+    path: str
+    raw: dict  # as the document has it
+
+    def matches(self, method: str, path: str) -> bool:
+        pattern = re.sub(r"\\?\{\w+\\?\}", "[^/]*", re.escape(self.path).replace(r"\{", "{").replace(r"\}", "}"))
+        return method == self.method and re.fullmatch(pattern, path) is not None
+
+
+class Document:
+    def __init__(self, tree: dict):
+        self.tree = tree
+        self.closed = copy.deepcopy(tree)
+        close(self.closed["components"]["schemas"])
+        self.operations = [
+            Operation(raw["operationId"], method.upper(), path, raw)
+            for path, item in tree["paths"].items()
+            for method, raw in item.items()
+            if method in METHODS
+        ]
+
+    # ---- what it refers to ----
+
+    def follow(self, value: dict) -> dict:
+        while "$ref" in value and len(value) == 1:
+            at = self.tree
+            for part in value["$ref"].removeprefix("#/").split("/"):
+                at = at[part]
+            value = at
+        return value
+
+    def operation(self, name: str) -> Operation:
+        return next(operation for operation in self.operations if operation.id == name)
+
+    def operation_of(self, method: str, target: str) -> Operation | None:
+        """A path without names is taken before one with."""
+        path = target.partition("?")[0]
+        method = "GET" if method == "HEAD" else method
+        fits = [operation for operation in self.operations if operation.matches(method, path)]
+        return min(fits, key=lambda operation: operation.path.count("{"), default=None)
+
+    def parameters(self, operation: Operation) -> list[dict]:
+        return [self.follow(parameter) for parameter in operation.raw["parameters"]]
+
+    def body(self, operation: Operation) -> dict | None:
+        raw = operation.raw.get("requestBody")
+        return None if raw is None else self.follow(raw)
+
+    def codes(self, operation: Operation) -> set[str]:
+        found: set[str] = set()
+        for response in operation.raw["responses"].values():
+            media = self.follow(response).get("content", {}).get(PROBLEM)
+            if media:
+                found |= set(media["schema"]["properties"]["code"]["enum"])
+        return found
+
+    # ---- schemas ----
+
+    def validator(self, schema: dict) -> jsonschema.Draft202012Validator:
+        return jsonschema.Draft202012Validator({**self._local(schema), "components": self.closed["components"]})
+
+    @staticmethod
+    def _local(schema: dict) -> dict:
+        return schema if isinstance(schema, dict) else {}
+
+    def wrong(self, schema: dict, value: object) -> list[str]:
+        return [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}" for e in self.validator(schema).iter_errors(value)]
+
+    # ---- is it a document ----
+
+    def faults(self) -> list[str]:
+        schema = json.loads((FOLDER / "openapi-3.1.schema.json").read_text())
+        found = [
+            f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}"
+            for e in jsonschema.Draft202012Validator(schema).iter_errors(self.tree)
+        ]
+        for name, part in self.tree["components"]["schemas"].items():
+            try:
+                jsonschema.Draft202012Validator.check_schema(part)
+            except jsonschema.SchemaError as error:
+                found.append(f"schema {name}: {error.message[:200]}")
+        found += self._dead_references(self.tree)
+        if found:
+            return found
+        for operation in self.operations:
+            found += self._faults_of(operation)
+        return found + self._faults_of_examples()
+
+    def _dead_references(self, value: object) -> list[str]:
+        if isinstance(value, list):
+            return [fault for one in value for fault in self._dead_references(one)]
+        if not isinstance(value, dict):
+            return []
+        found = [fault for one in value.values() for fault in self._dead_references(one)]
+        reference = value.get("$ref")
+        if isinstance(reference, str):
+            try:
+                self.follow({"$ref": reference})
+            except (KeyError, TypeError):
+                found.append(f"{reference} leads nowhere")
+        return found
+
+    def _faults_of(self, operation: Operation) -> list[str]:
+        found = []
+        named = set(re.findall(r"\{(\w+)\}", operation.path))
+        declared = {p["name"] for p in self.parameters(operation) if p["in"] == "path"}
+        if named != declared:
+            found.append(f"{operation.id}: its path names {named}, its parameters {declared}")
+        if not any(status.startswith("2") for status in operation.raw["responses"]):
+            found.append(f"{operation.id}: no way to succeed")
+        for requirement in operation.raw["security"]:
+            for scheme in requirement:
+                if scheme not in self.tree["components"]["securitySchemes"]:
+                    found.append(f"{operation.id}: no security scheme {scheme}")
+        if sum(other.id == operation.id for other in self.operations) != 1:
+            found.append(f"{operation.id}: its name is not its own")
+        return found
+
+    def _faults_of_examples(self) -> list[str]:
+        found = []
+        parts = self.tree["components"]
+        media = [
+            (f"{kind} {name}", one)
+            for kind in ("requestBodies", "responses")
+            for name, part in parts[kind].items()
+            for one in part.get("content", {}).values()
+        ]
+        media += [
+            (f"{operation.id} {status}", one)
+            for operation in self.operations
+            for status, response in operation.raw["responses"].items()
+            for one in self.follow(response).get("content", {}).values()
+        ]
+        for where, one in media:
+            for value in examples_of(self, one):
+                found += [f"{where}: example: {fault}" for fault in self.wrong(one["schema"], value)]
+        for name, parameter in parts["parameters"].items():
+            if "example" in parameter:
+                found += [f"{name}: example: {fault}" for fault in self.wrong(parameter["schema"], parameter["example"])]
+        return found
+
+    # ---- is the answer as it says ----
+
+    def judge(self, exchange: Exchange) -> list[str]:
+        operation = self.operation_of(exchange.method, exchange.target)
+        if operation is None:
+            return self._judge_stranger(exchange)
+        response = operation.raw["responses"].get(str(exchange.status))
+        if response is None:
+            return [f"{operation.id} does not name {exchange.status}"]
+        response = self.follow(response)
+        return (
+            self._judge_fields(exchange, response)
+            + (self._judge_body(exchange, response) if exchange.method != "HEAD" else [])
+            + self._judge_request(exchange, operation)
+        )
+
+    def _judge_stranger(self, exchange: Exchange) -> list[str]:
+        """No such call: a problem that says so, of the method or of the path."""
+        known = any(one.matches(one.method, exchange.target.partition("?")[0]) for one in self.operations)
+        fine = (405, 501) if known else (401, 403, 404)
+        found = self.wrong({"$ref": "#/components/schemas/Problem"}, parse(exchange.answer))
+        return found + ([] if exchange.status in fine else [f"{exchange.status} of what is no call"])
+
+    def _judge_fields(self, exchange: Exchange, response: dict) -> list[str]:
+        found = []
+        for name, header in response.get("headers", {}).items():
+            header, value = self.follow(header), exchange.fields.get(name.lower())
+            if value is None and header.get("required"):
+                found.append(f"no {name}")
+            if value is not None:
+                found += [f"{name}: {fault}" for fault in self.wrong(header["schema"], value)]
+        return found
+
+    def _judge_body(self, exchange: Exchange, response: dict) -> list[str]:
+        kind = exchange.fields.get("content-type", "")
+        if "content" not in response:
+            return [] if exchange.answer == b"" else ["a body, where none is named"]
+        media = response["content"].get(kind)
+        if media is None:
+            return [f"{kind or 'no type'} is not named"]
+        value = parse(exchange.answer) if kind.endswith("json") else exchange.answer.decode(errors="replace")
+        return self.wrong(media["schema"], value)
+
+    def _judge_request(self, exchange: Exchange, operation: Operation) -> list[str]:
+        """What the document forbids is not done, and what it allows is not called malformed."""
+        body = self.body(operation)
+        if body is None or not exchange.body or exchange.status >= 500:
+            return []
+        schema = body["content"]["application/json"]["schema"]
+        try:
+            value = json.loads(exchange.body, parse_constant=lambda _: None)
+        except (ValueError, RecursionError):
+            return []
+        faults = self.wrong(schema, value)
+        if faults and exchange.status < 300:
+            return [f"{exchange.body[:100]!r} is forbidden ({faults[0]}), and was taken"]
+        if not faults and exchange.code() == "BAD_JSON" and no_member_twice(exchange.body):
+            return [f"{exchange.body[:100]!r} is allowed, and was called malformed"]
+        return []
+
+
+def parse(text: bytes) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return f"no JSON: {text[:60]!r}"
+
+
+def no_member_twice(text: bytes) -> bool:
+    def once(pairs):
+        if len({name for name, _ in pairs}) != len(pairs):
+            raise ValueError
+        return dict(pairs)
+
+    try:
+        json.loads(text, object_pairs_hook=once)
+    except ValueError:
+        return False
+    return rb"\u0000" not in text
+
+
+def close(schema: object) -> None:
+    """Objects whose members are named have no others. Of a map the document says so."""
+    if isinstance(schema, list):
+        for one in schema:
+            close(one)
+    if not isinstance(schema, dict):
+        return
+    if "properties" in schema and "$ref" not in schema and isinstance(schema["properties"], dict):
+        schema.setdefault("additionalProperties", False)
+    for one in schema.values():
+        close(one)
+
+
+def examples_of(document: Document, media: dict) -> list:
+    named = [document.follow(one)["value"] for one in media.get("examples", {}).values()]
+    return named + ([media["example"]] if "example" in media else [])

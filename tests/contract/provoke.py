@@ -1,0 +1,232 @@
+"""A way to each code: what has to be done so that the service answers with it.
+
+A code of the document that nothing here, and no call that is merely allowed or forbidden, leads to fails the test: give
+it a way, or a reason in NOT_PROVOKED.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import threading
+import time
+from contextlib import contextmanager
+
+from service import READ_TOKEN, Exchange, Service, Shop, bearer, signed, user, wait_for
+
+NOT_PROVOKED: dict[str, str] = {}
+
+UNKNOWN_ORDER = "018bcfe5-6800-7000-8000-0123456789ab"
+JSON = [("Content-Type", "application/json")]
+
+
+def buy(service: Service, voucher: str, who: str = "alice", quantity: int | None = None, *more: tuple[str, str]) -> Exchange:
+    body = None if quantity is None else {"quantity": quantity}
+    return service.ask("POST", f"/seckill/{voucher}", user(who) + list(more), body)
+
+
+def until(code: str, ask, seconds: float = 15.0) -> None:
+    """Asks until the code comes: of what is so only for a while."""
+    wait_for(f"{code}", lambda: ask().code() == code, seconds)
+
+
+@contextmanager
+def held_orders(shop: Shop):
+    """No order can be written, all can be read."""
+    command = shop.stack.postgres.psql("seckill")
+    session = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    session.stdin.write("begin; lock table voucher_order in share mode; select 'held';\n")
+    session.stdin.flush()
+    while "held" not in session.stdout.readline():
+        pass
+    try:
+        yield
+    finally:
+        session.stdin.close()
+        session.wait()
+
+
+# ---- purchases ----
+
+
+def purchases(shop: Shop) -> None:
+    main = shop.main
+    buy(main, shop.voucher(stock=0))  # SOLD_OUT
+    buy(main, shop.voucher(begin_s=3600, end_s=7200))  # NOT_STARTED
+    buy(main, shop.voucher(begin_s=-7200, end_s=-3600))  # ENDED
+    buy(main, shop.voucher(stock=1), "alice", 2)  # NOT_ENOUGH
+    buy(main, "999999")  # UNKNOWN_VOUCHER
+    paused = shop.voucher()
+    main.ask("POST", f"/admin/vouchers/{paused}/pause", bearer())
+    buy(main, paused)  # PAUSED
+    voucher = shop.voucher()
+    buy(main, voucher)
+    buy(main, voucher)  # ALREADY_ORDERED
+    buy(main, voucher, "bob", 3)  # past the voucher's limit
+    for quantity in (1, 2):  # the first answer again; IDEMPOTENCY_KEY_REUSED
+        for _ in range(2):
+            buy(main, voucher, "carol", quantity, ("Idempotency-Key", "k-1"))
+    buy(main, voucher, "dave", None, ("Prefer", "respond-async"))  # 202
+
+
+def loading(shop: Shop) -> None:
+    """A rebuild that does not end: its lock belongs to another."""
+    voucher = shop.voucher()
+    redis = shop.stack.redis
+    redis.call("SET", f"seckill:lock:rebuild:{{{voucher}}}", "another", "PX", 5000)
+    redis.call("HSET", f"seckill:{{{voucher}}}:voucher", "state", "loading")
+    until("LOADING", lambda: buy(shop.main, voucher))
+    shop.main.ask("POST", f"/admin/vouchers/{voucher}/reconcile", bearer())
+    redis.call("DEL", f"seckill:lock:rebuild:{{{voucher}}}")
+
+
+# ---- orders ----
+
+
+def moves(shop: Shop) -> None:
+    main, voucher = shop.main, shop.voucher()
+    order, other = shop.order(voucher, "erin"), shop.order(voucher, "frank")
+
+    def pay(order: str, reference: str, amount: int = 990) -> None:
+        body = json.dumps({"reference": reference, "amount_cents": amount, "currency": "CNY"}).encode()
+        path = f"/orders/{order}/pay"
+        main.ask("POST", path, signed(path, body) + JSON, body)
+
+    pay(order, "m-1", 1)  # WRONG_AMOUNT
+    pay(order, "m-1")
+    pay(order, "m-1")
+    pay(order, "m-2")  # ALREADY_PAID
+    pay(other, "m-1")  # REFERENCE_USED
+    pay(UNKNOWN_ORDER, "m-3")  # NOT_FOUND
+    main.ask("POST", f"/orders/{order}/cancel", user("erin"))  # WRONG_STATE
+    main.ask("POST", f"/orders/{order}/cancel", user("grace"))  # NOT_FOUND
+    main.ask("POST", f"/orders/{other}/refund", bearer(), {})  # WRONG_STATE
+    main.ask("POST", f"/orders/{other}/cancel", user("frank"))
+    pay(other, "m-4")  # to be refunded
+    main.ask("GET", f"/orders/{other}", user("frank"))
+    main.ask("GET", f"/orders/{order}", bearer(READ_TOKEN))
+    main.ask("GET", f"/orders/{order}?wait=1", user("erin"))
+    main.ask("GET", "/orders", user("frank"))
+    path = f"/orders/{order}/pay"
+    main.ask("POST", path, signed(path, b"other") + JSON, b"{}")  # BAD_SIGNATURE
+    main.ask("POST", path, bearer(READ_TOKEN) + JSON, b"{}")  # FORBIDDEN
+
+
+def pending(shop: Shop) -> None:
+    main, voucher = shop.main, shop.voucher()
+    with held_orders(shop):
+        placed = buy(main, voucher, "heidi", None, ("Prefer", "respond-async"))
+        order = json.loads(placed.answer)["id"]
+        main.ask("GET", f"/orders/{order}", user("heidi"))
+        main.ask("GET", "/orders", user("heidi"))
+        until("PENDING", lambda: main.ask("POST", f"/orders/{order}/cancel", user("heidi")))
+        until("PENDING", lambda: main.ask("GET", f"/orders/{order}", bearer(READ_TOKEN)))
+
+
+# ---- operators ----
+
+
+def operators(shop: Shop) -> None:
+    main, voucher = shop.main, shop.voucher(stock=10)
+    at = f"/admin/vouchers/{voucher}"
+    main.ask("PATCH", at, bearer(), {"price_cents": 1})  # STARTED
+    main.ask("PATCH", at, bearer() + [("If-Match", '"1"')], {"title": "x"})  # VERSION_CHANGED
+    main.ask("POST", f"{at}/stock", bearer(), {"reduce": 11})  # BELOW_SOLD
+    for add in (1, 2):  # IDEMPOTENCY_KEY_REUSED
+        main.ask("POST", f"{at}/stock", bearer() + [("Idempotency-Key", f"s-{voucher}")], {"add": add})
+    main.ask("POST", f"{at}/close", bearer())
+    main.ask("POST", f"{at}/resume", bearer())  # WRONG_STATE
+    main.ask("GET", f"{at}/audit?limit=1", bearer())
+    main.ask("GET", "/admin/vouchers/999999", bearer())
+    main.ask("POST", "/admin/vouchers/999999/pause", bearer())
+    letter = shop.letter(voucher)
+    main.ask("GET", f"{at}/dead-letters", bearer())
+    main.ask("POST", f"{at}/dead-letters/{letter}/requeue", bearer())  # UNREADABLE
+    main.ask("POST", f"{at}/dead-letters/999999/requeue", bearer())  # NOT_FOUND
+    main.ask("GET", "/admin/nothing", bearer())
+    main.ask("GET", f"{at}/nothing", bearer())
+    for form in ("json", "text", "csv"):
+        main.ask("GET", f"{at}/settlement?format={form}", bearer())
+
+
+def pages(shop: Shop) -> None:
+    """The next page of each list, and its cursor in another's place."""
+    voucher = shop.voucher()
+    for name in ("ivan", "judy", "kim"):
+        shop.order(voucher, name)
+    shop.order(shop.voucher(), "ivan")
+    targets = ("/vouchers", "/admin/vouchers", f"/admin/orders?voucher={voucher}", "/orders", "/admin/events")
+    cursors = []
+    for target in targets:
+        who = user("ivan") if target == "/orders" else bearer()
+        mark = "&" if "?" in target else "?"
+        name = "after" if target == "/admin/events" else "cursor"
+        first = shop.main.ask("GET", f"{target}{mark}limit=1", who)
+        cursors.append(json.loads(first.answer)["next"])
+        shop.main.ask("GET", f"{target}{mark}limit=1&{name}={cursors[-1]}", who)
+        shop.main.ask("GET", f"{target}{mark}{name}={cursors[0 if len(cursors) > 1 else -1]}x", who)
+
+
+# ---- trouble ----
+
+
+def trouble(shop: Shop) -> None:
+    """INTERNAL: PostgreSQL refuses what it should take. ADMIN_OFF, RATE_LIMITED, OVERLOADED: by configuration."""
+    shop.sql("alter table seckill_voucher add constraint odd check (title <> 'odd')")
+    terms = {"title": "odd", "stock": 1, "price_cents": 1, "begin_at": "2026-01-01T00:00:00Z", "end_at": "2099-01-01T00:00:00Z"}
+    shop.main.ask("POST", "/admin/vouchers", bearer(), terms)
+    shop.sql("alter table seckill_voucher drop constraint odd")
+
+    closed = shop.another(SECKILL_ADMIN_TOKEN="", SECKILL_ADMIN_TOKENS_FILE="")
+    closed.ask("GET", "/admin/vouchers", bearer())
+    limited = shop.another(SECKILL_USER_RATE="1")
+    voucher = shop.voucher()
+    until("RATE_LIMITED", lambda: buy(limited, voucher, "leo"))
+    small = shop.another(SECKILL_ORDERS_MAX="1", SECKILL_BATCH_MAX="1")
+    names = (f"m{n}" for n in range(10**6))
+    with held_orders(shop):
+        until("OVERLOADED", lambda: buy(small, voucher, next(names), None, ("Prefer", "respond-async")))
+
+
+def ending(shop: Shop) -> None:
+    """SHUTTING_DOWN: an order holds the end up, and one more comes on a connection that is there."""
+    last = shop.another(SECKILL_CONFIRM_TIMEOUT_MS="10000", SECKILL_DRAIN_TIMEOUT_MS="8000", SECKILL_PG_TIMEOUT_MS="9000")
+    voucher = shop.voucher()
+    link = last.link()
+    last.ask("GET", "/healthz", link=link)
+    with held_orders(shop):
+        first = threading.Thread(target=buy, args=(last, voucher, "nina"))
+        first.start()
+        wait_for("a buyer", lambda: shop.stack.redis.call("HLEN", f"seckill:{{{voucher}}}:buyers") == 1)
+        last.instance.signal(signal.SIGTERM)
+        wait_for("the end of listening", lambda: not listens(last.instance.port))
+        last.ask("POST", f"/seckill/{voucher}", user("olaf"), link=link)
+    first.join()
+    link.close()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def away(shop: Shop) -> None:
+    """UNAVAILABLE. Last, since what comes after it would meet a service that looks for its stores."""
+    voucher = shop.voucher()
+    order = shop.order(voucher, "pia")
+    shop.stack.redis.end(signal.SIGKILL)
+    until("UNAVAILABLE", lambda: buy(shop.main, voucher, "quentin"))
+    shop.stack.postgres.end(signal.SIGQUIT)
+    main = shop.main
+    until("UNAVAILABLE", lambda: main.ask("GET", "/readyz"))
+    for target in ("/orders", f"/orders/{order}"):
+        main.ask("GET", target, user("pia"))
+    main.ask("GET", f"/admin/orders?voucher={voucher}", bearer())
+    main.ask("GET", f"/admin/vouchers/{voucher}/settlement", bearer())
+    main.ask("POST", f"/orders/{order}/cancel", user("pia"))
+    time.sleep(0)
+
+
+ALL = (purchases, loading, moves, pending, operators, pages, trouble, ending, away)

@@ -1,0 +1,197 @@
+"""The roads to the service: without a gateway, through nginx and through HAProxy, each with the settings of deploy/.
+
+A buyer is identified by X-User-Id where there is no gateway, and by a token everywhere else: HAProxy verifies it itself,
+nginx asks the session service, which is a stub here.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
+
+from stack import ADMIN_TOKEN, Process, free_port, wait_for  # noqa: E402
+from wire import Link  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+KEY = b"key-of-the-tests-of-32-bytes-and"
+
+
+def token(user: str, key: bytes = KEY) -> str:
+    def part(data: bytes) -> bytes:
+        return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+    text = part(b'{"alg":"HS256","typ":"JWT"}') + b"."
+    text += part(json.dumps({"sub": user, "exp": int(time.time()) + 3600}).encode())
+    return (text + b"." + part(hmac.new(key, text, hashlib.sha256).digest())).decode()
+
+
+def user_of(authorization: str) -> str | None:
+    try:
+        scheme, text = authorization.split(" ", 1)
+        body, _, mac = text.rpartition(".")
+        head, _, middle = body.partition(".")
+        good = base64.urlsafe_b64encode(hmac.new(KEY, body.encode(), hashlib.sha256).digest()).rstrip(b"=").decode()
+        if scheme != "Bearer" or not hmac.compare_digest(good, mac) or b"HS256" not in base64.urlsafe_b64decode(head + "=="):
+            return None
+        return json.loads(base64.urlsafe_b64decode(middle + "=="))["sub"]
+    except (ValueError, KeyError):
+        return None
+
+
+class Road:
+    """Where requests are sent to, and how a buyer says who he is."""
+
+    def __init__(self, name: str, port: int, operators: int, gateway: bool):
+        self.name, self.port, self.operators, self.gateway = name, port, operators, gateway
+
+    def who(self, user: str) -> bytes:
+        """The line of a head, with its end."""
+        if self.gateway:
+            return f"Authorization: Bearer {token(user)}\r\n".encode()
+        return f"X-User-Id: {user}\r\n".encode()
+
+    def admin(self) -> bytes:
+        return f"Authorization: Bearer {ADMIN_TOKEN}\r\n".encode()
+
+
+class Sessions:
+    """The session service that nginx asks."""
+
+    def __init__(self) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                user = user_of(self.headers.get("Authorization", ""))
+                self.send_response(204 if user else 401)
+                if user:
+                    self.send_header("X-User-Id", user)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 128
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def replaced(text: str, changes: dict[str, str]) -> str:
+    """The settings with this machine's addresses; each of them must be there once."""
+    for old, new in changes.items():
+        if text.count(old) != 1:
+            raise RuntimeError(f"{old!r} is there {text.count(old)} times")
+        text = text.replace(old, new)
+    return text
+
+
+class Gateways:
+    """nginx and HAProxy in front of a port, until closed."""
+
+    def __init__(self, folder: Path, backend: int):
+        self.folder, self.backend = folder, backend
+        self.processes: list[Process] = []
+        self.sessions = Sessions()
+
+    def nginx(self) -> Road:
+        public, operators = free_port(), free_port()
+        folder = self.folder / "nginx"
+        folder.mkdir()
+        user = "www-data" if os.geteuid() == 0 else ""
+        if user:
+            shutil.chown(folder, user)
+        paths = "\n    ".join(
+            f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
+        settings = replaced(
+            (ROOT / "deploy" / "nginx.conf").read_text(),
+            {
+                "user              www-data;": f"daemon off; {'user www-data;' if user else ''}",
+                "worker_processes  auto;": "worker_processes 1;",  # so that all connections share its pool
+                "/run/nginx.pid": f"{folder}/pid",
+                "error_log         /var/log/nginx/error.log warn;": "error_log stderr warn;",
+                "access_log    off;": f"access_log off;\n    {paths}",
+                "server 127.0.0.1:8080 fail_timeout=2s;": f"server 127.0.0.1:{self.backend} max_fails=0;",
+                "127.0.0.1:9000": f"127.0.0.1:{self.sessions.port}",
+                "listen 80 default_server;": f"listen 127.0.0.1:{public} default_server;",
+                "127.0.0.1:8081": f"127.0.0.1:{operators}",
+            },
+        )
+        (folder / "nginx.conf").write_text(settings)
+        self._start("nginx", ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", "stderr"], public)
+        return Road("nginx", public, operators, True)
+
+    def haproxy(self) -> Road:
+        public, operators = free_port(), free_port()
+        folder = self.folder / "haproxy"
+        folder.mkdir()
+        settings = replaced(
+            (ROOT / "deploy" / "haproxy.cfg").read_text(),
+            {
+                "    maxconn 20000\n": "    maxconn 2000\n",
+                "    log     127.0.0.1:514 local0 notice\n": "    nbthread 1\n",
+                "    log     global\n": "",
+                "bind :80\n": f"bind 127.0.0.1:{public}\n",
+                "bind 127.0.0.1:8081\n": f"bind 127.0.0.1:{operators}\n",
+                "server one 127.0.0.1:8080\n": f"server one 127.0.0.1:{self.backend}\n",
+            },
+        )
+        (folder / "haproxy.cfg").write_text(settings)
+        self._start("haproxy", ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")], public, {"SECRET": KEY.decode()})
+        return Road("HAProxy", public, operators, True)
+
+    def _start(self, name: str, command: list[str], port: int, env: dict[str, str] | None = None) -> None:
+        process = Process(name, self.folder / f"{name}.log")
+        self.processes.append(process)
+        process.start(command, env)
+
+        def answers() -> bool:
+            if not process.alive():
+                raise RuntimeError(f"{name} has ended: {process.log.read_text()[-500:]}")
+            try:
+                link = Link(port, 1)
+            except OSError:
+                return False
+            link.send(b"GET /vouchers HTTP/1.1\r\nHost: x\r\n\r\n")
+            answer = link.one()
+            link.close()
+            return answer is not None and answer.status == 200
+
+        wait_for(name, answers)
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.end(15)
+        self.sessions.close()
+
+
+def kept_open(backend: int) -> int:
+    """Connections to the service that are open now."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    ends = [line.split()[2:4] for line in lines]
+    return sum(remote.endswith(f":{backend:04X}") and state == "01" for remote, state in ends)
+
+
+def missing() -> list[str]:
+    return [name for name in ("nginx", "haproxy") if shutil.which(name, path="/usr/sbin:/usr/bin") is None]
+
