@@ -27,7 +27,8 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
 COPY --from=build /seckill/build/seckill /usr/local/bin/seckill
 # A number, so that an orchestrator can tell that this is not root without looking into the image.
 USER 10001:10001
-# Inside a container 127.0.0.1 could not be reached from outside.
+# Inside a container 127.0.0.1 could not be reached from outside. So it starts with SECKILL_GATEWAY_TRUSTED=yes, where only
+# the gateway can reach it, or with SECKILL_AUTH=token.
 ENV SECKILL_LISTEN=0.0.0.0:8080
 EXPOSE 8080
 ENTRYPOINT ["seckill"]

@@ -10,6 +10,9 @@
 --   LOAD_URLS     addresses the threads take in turn, instead of the one on wrk's command line
 --   LOAD_THREADS  number of threads, as given to wrk
 --   LOAD_USERS    size of the whole crowd; a user may ask more than once. 0: each user asks once
+--   LOAD_FIELDS   a file with a field of the header on each line, all lines of one length, which says who asks instead
+--                 of X-User-Id: each request has the next one. With LOAD_VOUCHERS each round of the file goes
+--                 to the next voucher
 --   LOAD_REPEAT   share of requests, 0 to 1, that repeat a recent buyer of any thread
 --   LOAD_ASYNC    1 sends Prefer: respond-async
 --   LOAD_SEED     of all that is random; 0 unless given
@@ -50,11 +53,50 @@ local crowd = tonumber(setting('USERS', '0'))
 local repeat_ratio = tonumber(setting('REPEAT', '0'))
 local ids_prefix = setting('IDS')
 local number, mine, own, head, tail, ids = 0, 0, nil, nil, nil, nil
+local fields -- of the file: where they are, how many, and the length of one; nil where there are none
 local before -- of the random digits; nil where there are none
 local beginnings -- of a request, one a voucher; nil where the path names none
 
+-- Mapped, not read: as texts of Lua they would take the garbage collector's time from the crowd.
+local function map_fields(name)
+  local ffi = require('ffi')
+  ffi.cdef([[
+    int open(const char *path, int flags);
+    long lseek(int fd, long offset, int whence);
+    void *mmap(void *at, size_t len, int protection, int flags, int fd, long offset);
+  ]])
+  local fd = ffi.C.open(name, 0)
+  local size = fd >= 0 and tonumber(ffi.C.lseek(fd, 0, 2)) or 0
+  assert(size > 0, 'there are no fields in ' .. name)
+  local bytes = ffi.cast('const char *', ffi.C.mmap(nil, size, 1, 2, fd, 0))
+  local file = assert(io.open(name))
+  local len = #file:read('*l')
+  file:close()
+  fields = { bytes = bytes, count = size / (len + 1), len = len, text = ffi.string }
+end
+
+-- Stands for the field in the text that is sent.
+local FIELD = 'X-Field: {field}'
+
+local function init_fields(text)
+  local first, last = text:find(FIELD, 1, true)
+  tail = text:sub(last + 1)
+  head = text:sub(1, first - 1)
+  first, last = head:find('{voucher}', 1, true)
+  beginnings = {}
+  for id in (first and setting('VOUCHERS', '') or '0'):gmatch('%d+') do
+    beginnings[#beginnings + 1] = first and head:sub(1, first - 1) .. id .. head:sub(last + 1) or head
+  end
+end
+
 function init(args)
   local path, headers = setting('PATH', '/'), {}
+  if setting('FIELDS') then
+    map_fields(setting('FIELDS'))
+    headers['X-Field'] = '{field}'
+    init_fields(wrk.format(setting('METHOD', 'POST'), path, headers))
+    return
+  end
   if not path:find('{user}', 1, true) then
     headers['X-User-Id'] = '{user}'
   end
@@ -84,7 +126,17 @@ function init(args)
   end
 end
 
+local function request_with_field()
+  local turn = asked * thread_count + thread_id - 1
+  asked = asked + 1
+  local at, round = turn % fields.count, math.floor(turn / fields.count)
+  return beginnings[round % #beginnings + 1] .. fields.text(fields.bytes + at * (fields.len + 1), fields.len) .. tail
+end
+
 function request()
+  if fields then
+    return request_with_field()
+  end
   if repeat_ratio > 0 and number > 0 and math.random() < repeat_ratio then
     return head .. math.random(thread_count) .. '-' .. math.random(math.max(1, number - RECENT), number) .. tail
   end

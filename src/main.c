@@ -5,6 +5,7 @@
 #include "config.h"
 #include "log.h"
 #include "migrate.h"
+#include "mint.h"
 #include "openapi.h"
 #include "serve.h"
 
@@ -34,6 +35,9 @@ int main(int argc, char **argv)
         break;
     case SK_COMMAND_MIGRATE:
         status = sk_migrate(config.database_url);
+        break;
+    case SK_COMMAND_TOKEN:
+        status = sk_mint_run(&config, stdout, stderr);
         break;
     case SK_COMMAND_OPENAPI:
         status = sk_openapi_print(stdout);

@@ -12,7 +12,7 @@
 #include "log.h"
 #include "text.h"
 
-enum kind { TEXT, SECRET, NUMBER };
+enum kind { TEXT, SECRET, NUMBER, CHOICE };
 
 struct key {
     const char *env;
@@ -20,7 +20,7 @@ struct key {
     size_t offset;
     const char *fallback; // NULL: none
     int64_t least, most;
-    const char *unit;
+    const char *unit; // of a choice: its words, with | between; what is kept is the number of the word
     const char *help;
 };
 
@@ -37,6 +37,18 @@ static const struct key keys[] = {
      "more of them, a line each: name role[,role...] token; roles: read, operate, payments"},
     {"SECKILL_PAYMENT_SECRET", SECRET, AT(payment_secret), NULL, 0, 0, "",
      "signs payment callbacks (HMAC-SHA256); 16 bytes at least"},
+    {"SECKILL_AUTH", CHOICE, AT(auth), "gateway", 0, 0, "gateway|token",
+     "who says which user asks: X-User-Id of a trusted gateway, or the user's token"},
+    {"SECKILL_GATEWAY_TRUSTED", CHOICE, AT(gateway_trusted), "no", 0, 0, "no|yes",
+     "only the gateway can reach SECKILL_LISTEN; needed where that is no loopback address"},
+    {"SECKILL_TOKEN_KEYS", TEXT, AT(token_keys), NULL, 0, 0, "path",
+     "file with the keys of users' tokens, a JWK Set or lines: kid algorithm key; read again on SIGHUP"},
+    {"SECKILL_TOKEN_ISSUER", TEXT, AT(token_issuer), NULL, 0, 0, "", "what a user's token has as iss"},
+    {"SECKILL_TOKEN_AUDIENCE", TEXT, AT(token_audience), NULL, 0, 0, "", "what a user's token has as or in aud"},
+    {"SECKILL_TOKEN_LEEWAY_S", NUMBER, AT(token_leeway_s), "30", 0, 3600, "s",
+     "by so much the issuer's clock may differ"},
+    {"SECKILL_TOKEN_CACHE", NUMBER, AT(token_cache), "65536", 0, 4194304, "tokens",
+     "tokens signed with EdDSA that a reactor remembers, so that each is checked once"},
     {"SECKILL_MAX_CONNECTIONS", NUMBER, AT(max_connections), "4096", 1, 65536, "", "client connections of a reactor"},
     {"SECKILL_BODY_MAX_BYTES", NUMBER, AT(body_max_bytes), "16384", 0, 1048576, "bytes", "largest request body"},
     {"SECKILL_HEADER_MAX_BYTES", NUMBER, AT(header_max_bytes), "8192", 4096, 1048576, "bytes",
@@ -76,6 +88,8 @@ struct command {
 static const struct command commands[] = {
     {"--migrate", SK_COMMAND_MIGRATE, 0, 0, "", "brings the database's tables and functions up to date and ends"},
     {"--openapi", SK_COMMAND_OPENAPI, 0, 0, "", "prints the interface as an OpenAPI document and ends"},
+    {"token", SK_COMMAND_TOKEN, 1, 2, "USER [SECONDS]",
+     "prints a token of this user to try things with, good for 3600 s, and ends"},
     {"--help", SK_COMMAND_HELP, 0, 0, "", "shows this and ends"},
     {"--version", SK_COMMAND_VERSION, 0, 0, "", "shows the version and ends"},
 };
@@ -102,8 +116,30 @@ static char **config_text_at(struct sk_config *config, const struct key *key)
     return (char **)(void *)((char *)config + key->offset);
 }
 
+static int64_t *config_number_at(struct sk_config *config, const struct key *key)
+{
+    return (int64_t *)(void *)((char *)config + key->offset);
+}
+
+static enum sk_status config_set_choice(struct sk_config *config, const struct key *key, const char *value, FILE *err)
+{
+    int64_t number = 0;
+    for (const char *word = key->unit; *word != '\0'; number++) {
+        size_t len = strcspn(word, "|");
+        if (strlen(value) == len && strncmp(word, value, len) == 0) {
+            *config_number_at(config, key) = number;
+            return SK_OK;
+        }
+        word += len + (word[len] == '|');
+    }
+    (void)fprintf(err, "seckill: %s: '%s' is none of %s\n", key->env, value, key->unit);
+    return SK_FAIL;
+}
+
 static enum sk_status config_set_value(struct sk_config *config, const struct key *key, const char *value, FILE *err)
 {
+    if (key->kind == CHOICE)
+        return config_set_choice(config, key, value, err);
     if (key->kind == NUMBER) {
         uint64_t number;
         if (!sk_text_number(value, (uint64_t)key->most, &number) || (int64_t)number < key->least) {
@@ -111,7 +147,7 @@ static enum sk_status config_set_value(struct sk_config *config, const struct ke
                           key->least, key->most);
             return SK_FAIL;
         }
-        *(int64_t *)(void *)((char *)config + key->offset) = (int64_t)number;
+        *config_number_at(config, key) = (int64_t)number;
         return SK_OK;
     }
     if (value[0] == '\0') {
@@ -249,6 +285,12 @@ static enum sk_status config_check_together(const struct sk_config *config, FILE
         (void)fprintf(err, "seckill: SECKILL_PAYMENT_SECRET: is shorter than %d bytes\n", PAYMENT_SECRET_MIN);
         return SK_FAIL;
     }
+    if (config->auth == SK_AUTH_TOKEN &&
+        (config->token_keys == NULL || config->token_issuer == NULL || config->token_audience == NULL)) {
+        (void)fprintf(err, "seckill: SECKILL_AUTH: token needs SECKILL_TOKEN_KEYS, SECKILL_TOKEN_ISSUER and "
+                           "SECKILL_TOKEN_AUDIENCE\n");
+        return SK_FAIL;
+    }
     return SK_OK;
 }
 
@@ -277,7 +319,7 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
 void sk_config_free(struct sk_config *config)
 {
     for (size_t i = 0; i < KEY_COUNT; i++) {
-        if (keys[i].kind != NUMBER)
+        if (keys[i].kind == TEXT || keys[i].kind == SECRET)
             free(*config_text_at(config, &keys[i]));
     }
     *config = (struct sk_config){0};

@@ -10,6 +10,9 @@
 
 enum { SK_CONFIG_WORDS_MAX = 4 };
 
+// Who says which user asks: X-User-Id of a gateway, or the user's token.
+enum sk_auth { SK_AUTH_GATEWAY, SK_AUTH_TOKEN };
+
 struct sk_config {
     const char *words[SK_CONFIG_WORDS_MAX + 1]; // what the command is told; borrowed from argv; NULL after the last
     char *listen;                               // host:port
@@ -19,6 +22,13 @@ struct sk_config {
     char *admin_tokens;                         // secret: lines (http/tokens.h); NULL: none
     char *payment_secret;                       // secret; NULL: payment callbacks are not taken
     char *log_level;
+    char *token_keys;        // the path of a file (http/token_keys.h); NULL: none
+    char *token_issuer;      // NULL: none
+    char *token_audience;    // NULL: none
+    int64_t auth;            // enum sk_auth
+    int64_t gateway_trusted; // 0 or 1
+    int64_t token_leeway_s;
+    int64_t token_cache;
     int64_t reactors;
     int64_t max_connections;
     int64_t body_max_bytes;
@@ -41,6 +51,7 @@ enum sk_command {
     SK_COMMAND_SERVE,
     SK_COMMAND_MIGRATE,
     SK_COMMAND_OPENAPI,
+    SK_COMMAND_TOKEN,
     SK_COMMAND_HELP,
     SK_COMMAND_VERSION,
 };

@@ -22,7 +22,10 @@
     X(RETIRED)         /* sales that left Redis */                                \
     X(ENTRIES_SWEPT)   /* journal entries settled for others */                   \
     X(DEAD_LETTERS)    /* orders and entries set aside */                         \
-    X(SESSIONS_LOST)   /* expired, or lost by Redis */
+    X(SESSIONS_LOST)   /* expired, or lost by Redis */                            \
+    X(TOKENS_TAKEN)    /* users' tokens that were good */                         \
+    X(TOKENS_REFUSED)  /* those that were not */                                  \
+    X(SIGNATURES)      /* of users' tokens: all but those of the cache */
 
 #define SK_GAUGES(X)                                                   \
     X(ORDERS_ASKING)        /* wait for the next script call */        \

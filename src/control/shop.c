@@ -207,6 +207,11 @@ struct sk_control *sk_shop_control(struct sk_shop *shop)
     return &shop->control;
 }
 
+struct sk_metrics *sk_shop_metrics(struct sk_shop *shop)
+{
+    return &shop->metrics;
+}
+
 void sk_shop_turn(struct sk_shop *shop)
 {
     bool asked = sk_batcher_flush(shop->batcher);

@@ -35,6 +35,9 @@ bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket
 // For questions and commands.
 struct sk_control *sk_shop_control(struct sk_shop *shop);
 
+// What the reactor counts. Lives as long as the shop.
+struct sk_metrics *sk_shop_metrics(struct sk_shop *shop);
+
 // The end of a loop turn: sends what has gathered.
 void sk_shop_turn(struct sk_shop *shop);
 

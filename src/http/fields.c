@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json_memory.h"
+
 enum { POINTER_SIZE = 2 * SK_FIELDS_NAME_MAX + 2, DETAIL_SIZE = 160 };
 
 static void fields_refuse_text(struct sk_fields *read, const json_error_t *error);
@@ -29,7 +31,12 @@ bool sk_fields_open(struct sk_fields *read, const char *body, size_t len, const 
         fields_refuse_form(read, "", "must be a JSON object, but there is no body");
         return false;
     }
+    sk_json_memory_begin();
     read->document = json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (sk_json_memory_failed()) {
+        read->verdict = SK_VERDICT_OVERLOADED;
+        return false;
+    }
     if (json_is_object(read->document)) {
         fields_take(read, fields, count, values);
         return true;

@@ -3,14 +3,12 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "log.h"
-#include "text.h"
 
 enum { BACKLOG = 4096 };
 
@@ -32,24 +30,12 @@ static int listener_try(const struct addrinfo *at)
 
 int sk_listen(const char *address)
 {
-    char host[256];
-    const char *colon = strrchr(address, ':');
-    uint64_t port; // the resolver would cut a larger number down to size
-    if (colon == NULL || (size_t)(colon - address) >= sizeof host || !sk_text_number(colon + 1, UINT16_MAX, &port)) {
-        sk_log_text(SK_LOG_ERROR, "SECKILL_LISTEN is not of the form host:port", "value", address);
+    struct addrinfo *found = sk_address_resolve(address);
+    if (found == NULL)
         return -1;
-    }
-    bool bracketed = address[0] == '[' && colon > address && colon[-1] == ']';
-    size_t n = (size_t)(colon - address) - (bracketed ? 2 : 0);
-    memcpy(host, address + bracketed, n);
-    host[n] = '\0';
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    int error = getaddrinfo(n == 0 ? NULL : host, colon + 1, &hints, &found);
-    int fd = error == 0 ? listener_try(found) : -1;
+    int fd = listener_try(found);
     if (fd < 0)
-        sk_log_text(SK_LOG_ERROR, "cannot listen", "reason", error != 0 ? gai_strerror(error) : strerror(errno));
-    if (found != NULL)
-        freeaddrinfo(found);
+        sk_log_text(SK_LOG_ERROR, "cannot listen", "reason", strerror(errno));
+    freeaddrinfo(found);
     return fd;
 }

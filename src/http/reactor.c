@@ -19,6 +19,7 @@ enum {
 };
 
 struct sk_reactor {
+    struct sk_reactor_options options;
     const struct sk_config *config;
     uv_thread_t thread;
     uv_loop_t loop;
@@ -33,6 +34,7 @@ struct sk_reactor {
     struct sk_routes *routes;
     struct sk_server *server;
     struct sk_shop *shop;
+    struct sk_user_tokens *users; // NULL: the gateway says who the user is
 };
 
 static enum sk_status reactor_open_parts(struct sk_reactor *reactor);
@@ -44,13 +46,14 @@ static void reactor_on_drain_tick(uv_timer_t *timer);
 static void reactor_close_all(struct sk_reactor *reactor);
 static void reactor_on_last_wait_over(uv_timer_t *timer);
 
-enum sk_status sk_reactor_start(const struct sk_config *config, struct sk_reactor **out)
+enum sk_status sk_reactor_start(const struct sk_reactor_options *options, struct sk_reactor **out)
 {
     struct sk_reactor *reactor = calloc(1, sizeof *reactor);
     *out = NULL;
     if (reactor == NULL)
         return SK_NO_MEM;
-    reactor->config = config;
+    reactor->options = *options;
+    reactor->config = options->config;
     if (uv_loop_init(&reactor->loop) != 0) {
         free(reactor);
         return SK_FAIL;
@@ -87,6 +90,13 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
     reactor->shop = sk_shop_open(&shop);
     if (reactor->shop == NULL)
         return SK_FAIL;
+    if (reactor->options.ring != NULL) {
+        reactor->users = sk_user_tokens_open(reactor->config, reactor->options.ring, reactor->options.number,
+                                             sk_shop_metrics(reactor->shop));
+        if (reactor->users == NULL)
+            return SK_NO_MEM;
+        sk_routes_trust_tokens(reactor->routes, reactor->users);
+    }
     reactor->server = sk_server_open(&reactor->loop, reactor->config, &handler);
     if (reactor->server == NULL)
         return SK_FAIL;
@@ -116,6 +126,8 @@ static void reactor_on_turn(uv_prepare_t *prepare)
     struct sk_reactor *reactor = prepare->data;
     if (reactor->server == NULL)
         return;
+    if (reactor->users != NULL)
+        sk_user_tokens_turn(reactor->users);
     // Sending answers may bring new requests, and sending requests may bring refusals.
     for (int i = 0; i < TURN_ROUNDS_MAX; i++) {
         bool answered = sk_server_turn(reactor->server);
@@ -182,6 +194,8 @@ static void reactor_close_all(struct sk_reactor *reactor)
     reactor->shop = NULL;
     sk_server_close(reactor->server);
     reactor->server = NULL;
+    sk_user_tokens_close(reactor->users); // no request comes any more
+    reactor->users = NULL;
     uv_close((uv_handle_t *)&reactor->turn, NULL);
     uv_close((uv_handle_t *)&reactor->stop, NULL);
     // A look-up of a host name keeps the loop alive for as long as the resolver likes.

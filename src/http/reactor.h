@@ -7,12 +7,19 @@
 
 #include "config.h"
 #include "status.h"
+#include "token_ring.h"
 
 struct sk_reactor;
 
+struct sk_reactor_options {
+    const struct sk_config *config; // borrowed
+    struct sk_token_ring *ring;     // borrowed until it is joined; NULL: the gateway says who the user is
+    unsigned number;                // among the process's, from 0 on
+};
+
 // The main thread, as all functions. Gives a reactor, whose thread runs; on failure, whose reason is logged, NULL or
-// one that only wants to be joined. Borrows config.
-enum sk_status sk_reactor_start(const struct sk_config *config, struct sk_reactor **out) SK_MUST_CHECK;
+// one that only wants to be joined.
+enum sk_status sk_reactor_start(const struct sk_reactor_options *options, struct sk_reactor **out) SK_MUST_CHECK;
 
 // Asks it to end: it stops accepting, answers what waits, writes what was granted, within
 // drain_timeout_ms.

@@ -25,9 +25,10 @@ enum phase {
 
 struct sk_routes {
     struct sk_context context;
-    struct sk_answers *answers;  // owned; as the context has it
-    struct sk_tokens *tokens;    // owned
-    struct sk_document *openapi; // owned
+    struct sk_answers *answers;   // owned; as the context has it
+    struct sk_tokens *tokens;     // owned
+    struct sk_user_tokens *users; // NULL: the gateway says who the user is
+    struct sk_document *openapi;  // owned
     struct sk_server *server;
     enum phase phase;
     uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
@@ -77,6 +78,11 @@ void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struc
     routes->context.shop = shop;
     routes->phase = PHASE_SERVING;
     sk_answers_keep_alive(routes->answers, true);
+}
+
+void sk_routes_trust_tokens(struct sk_routes *routes, struct sk_user_tokens *users)
+{
+    routes->users = users;
 }
 
 void sk_routes_drain(struct sk_routes *routes)
@@ -157,26 +163,38 @@ static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct
                                           const struct sk_match *match)
 {
     static const enum sk_role roles[] = {[SK_ROUTE_READ] = SK_ROLE_READ, [SK_ROUTE_OPERATE] = SK_ROLE_OPERATE};
+    char user[SK_USER_SIZE];
+    struct sk_call *call = sk_call_of(request);
     if (match->first->caller < SK_ROUTE_READ)
         return SK_VERDICT_FOUND;
+    enum sk_verdict verdict;
     if (match->first->caller == SK_ROUTE_PAYMENTS)
-        return sk_auth_payment(request, routes->tokens, routes->context.config->payment_secret,
-                               sk_call_of(request)->by);
-    enum sk_role role = match->route == NULL ? SK_ROLE_ANY : roles[match->route->caller];
-    return sk_auth_admin(request, routes->tokens, role, sk_call_of(request)->by);
+        verdict = sk_auth_payment(request, routes->tokens, routes->context.config->payment_secret, call->by);
+    else
+        verdict = sk_auth_admin(request, routes->tokens,
+                                match->route == NULL ? SK_ROLE_ANY : roles[match->route->caller], call->by);
+    // A user's token is good, but not for that.
+    if (verdict == SK_VERDICT_UNAUTHENTICATED && routes->users != NULL &&
+        sk_auth_user(request, routes->users, user) == SK_VERDICT_FOUND)
+        return SK_VERDICT_FORBIDDEN;
+    return verdict;
 }
 
 static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
                                          enum sk_route_caller caller)
 {
     struct sk_call *call = sk_call_of(request);
-    if ((caller != SK_ROUTE_USER && caller != SK_ROUTE_USER_OR_READ) || sk_auth_user(request, call->user))
+    if (caller != SK_ROUTE_USER && caller != SK_ROUTE_USER_OR_READ)
         return SK_VERDICT_FOUND;
-    // One that identifies no user, or more than one, is none that a token makes good.
-    if (caller == SK_ROUTE_USER || sk_request_header(request, "x-user-id", NULL) != NULL ||
-        sk_request_header(request, "authorization", NULL) == NULL)
+    enum sk_verdict verdict = sk_auth_user(request, routes->users, call->user);
+    if (verdict != SK_VERDICT_UNAUTHENTICATED || caller == SK_ROUTE_USER)
+        return verdict;
+    // By X-User-Id: one that identifies no user, or more than one, is none that a token makes good.
+    if (routes->users == NULL && (sk_request_header(request, "x-user-id", NULL) != NULL ||
+                                  sk_request_header(request, "authorization", NULL) == NULL))
         return SK_VERDICT_UNAUTHENTICATED;
-    return sk_auth_admin(request, routes->tokens, SK_ROLE_READ, call->by);
+    verdict = sk_auth_admin(request, routes->tokens, SK_ROLE_READ, call->by);
+    return routes->users != NULL && verdict == SK_VERDICT_ADMIN_OFF ? SK_VERDICT_UNAUTHENTICATED : verdict;
 }
 
 // True if there is nothing to read.

@@ -5,6 +5,7 @@
 
 #include "server.h"
 #include "shop.h"
+#include "user_tokens.h"
 
 struct sk_routes;
 
@@ -15,6 +16,9 @@ void sk_routes_close(struct sk_routes *routes); // after server and shop; NULL i
 
 // The two ends it connects; set once both exist.
 void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_shop *shop);
+
+// Users have tokens from now on, and X-User-Id says nothing. Before any request comes. Borrowed.
+void sk_routes_trust_tokens(struct sk_routes *routes, struct sk_user_tokens *users);
 
 // The last two phases. Draining: new orders are refused with SHUTTING_DOWN, /readyz says 503, all else is served; every
 // answer ends its connection. Ended: the shop may go, since no request reaches it any more; every one is refused

@@ -3,34 +3,36 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "address.h"
 #include "descriptors.h"
+#include "json_memory.h"
 #include "log.h"
 #include "reactor.h"
+#include "token_ring.h"
+
+static void serve_block_signals(sigset_t *signals);
+static enum sk_status serve_prepare(const struct sk_config *config, struct sk_token_ring **ring);
+static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring);
 
 enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
 {
     sigset_t signals;
-    // Blocked before any thread starts, so that sigwait is the one place that sees them.
-    (void)sigemptyset(&signals);
-    (void)sigaddset(&signals, SIGTERM);
-    (void)sigaddset(&signals, SIGINT);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    (void)signal(SIGPIPE, SIG_IGN);
-
-    enum sk_status status = sk_descriptors_reserve(config);
+    struct sk_token_ring *ring = NULL;
+    serve_block_signals(&signals);
+    sk_json_memory_watch();
+    enum sk_status status = serve_prepare(config, &ring);
     struct sk_reactor **reactors = calloc((size_t)config->reactors, sizeof(struct sk_reactor *));
     int64_t started = 0;
     if (status == SK_OK && reactors == NULL)
         status = SK_NO_MEM;
     while (status == SK_OK && started < config->reactors) {
-        status = sk_reactor_start(config, &reactors[started]);
+        struct sk_reactor_options options = {config, ring, (unsigned)started};
+        status = sk_reactor_start(&options, &reactors[started]);
         started += reactors[started] != NULL;
     }
     if (status == SK_OK) {
-        int caught = 0;
         sk_log(SK_LOG_INFO, "serving", "listen=%s reactors=%d", config->listen, (int)config->reactors);
-        (void)sigwait(&signals, &caught);
-        sk_log(SK_LOG_INFO, "stopping", "signal=%d", caught);
+        sk_log(SK_LOG_INFO, "stopping", "signal=%d", serve_until_signal(&signals, ring));
     } else {
         sk_log(SK_LOG_ERROR, "cannot start", "reactors=%d of=%d", (int)started, (int)config->reactors);
     }
@@ -39,5 +41,47 @@ enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
     for (int64_t i = 0; i < started; i++)
         *left_behind = !sk_reactor_join(reactors[i]) || *left_behind;
     free(reactors);
+    if (!*left_behind)
+        sk_token_ring_close(ring);
     return status;
+}
+
+// Blocked before any thread starts, so that sigwait is the one place that sees them.
+static void serve_block_signals(sigset_t *signals)
+{
+    (void)sigemptyset(signals);
+    (void)sigaddset(signals, SIGTERM);
+    (void)sigaddset(signals, SIGINT);
+    (void)sigaddset(signals, SIGHUP);
+    (void)pthread_sigmask(SIG_BLOCK, signals, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+static enum sk_status serve_prepare(const struct sk_config *config, struct sk_token_ring **ring)
+{
+    if (config->auth == SK_AUTH_TOKEN) {
+        *ring = sk_token_ring_open(config->token_keys, (unsigned)config->reactors);
+        if (*ring == NULL)
+            return SK_FAIL;
+    } else if (config->gateway_trusted == 0 && !sk_address_is_loopback(config->listen)) {
+        sk_log_text(SK_LOG_ERROR,
+                    "SECKILL_LISTEN can be reached from other machines, and SECKILL_AUTH=gateway believes every "
+                    "X-User-Id: set SECKILL_GATEWAY_TRUSTED=yes if only your gateway can, or SECKILL_AUTH=token",
+                    "value", config->listen);
+        return SK_FAIL;
+    }
+    return sk_descriptors_reserve(config);
+}
+
+// Gives the signal to end.
+static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring)
+{
+    int caught = 0;
+    while (sigwait(signals, &caught) == 0 && caught == SIGHUP) {
+        if (ring == NULL)
+            sk_log(SK_LOG_INFO, "nothing to read again", "signal=%d", caught);
+        else
+            (void)sk_token_ring_reload(ring); // or the keys stay as they were, which is logged
+    }
+    return caught;
 }

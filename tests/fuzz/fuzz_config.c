@@ -50,7 +50,7 @@ static char *with_path(const char *line)
 static void must_be_whole(const struct sk_config *config, enum sk_command command)
 {
     MUST(config->listen != NULL && config->redis_url != NULL && config->log_level != NULL);
-    MUST(config->database_url != NULL || command == SK_COMMAND_HELP || command == SK_COMMAND_VERSION);
+    MUST(config->database_url != NULL || (command != SK_COMMAND_SERVE && command != SK_COMMAND_MIGRATE));
     MUST(config->reactors >= 1 && config->reactors <= 64);
     MUST(config->max_connections >= 1 && config->max_connections <= 65536);
     MUST(config->header_max_bytes >= 4096 && config->body_max_bytes >= 0);
@@ -59,6 +59,11 @@ static void must_be_whole(const struct sk_config *config, enum sk_command comman
     MUST(config->redis_timeout_ms >= 10 && config->pg_timeout_ms >= 10 && config->lock_ttl_ms >= 100);
     MUST(config->admin_token == NULL || config->admin_token[0] != '\0');
     MUST(config->admin_tokens == NULL || config->admin_tokens[0] != '\0');
+    MUST(config->auth == SK_AUTH_GATEWAY || config->auth == SK_AUTH_TOKEN);
+    MUST(config->auth == SK_AUTH_GATEWAY || command != SK_COMMAND_SERVE ||
+         (config->token_keys != NULL && config->token_issuer != NULL && config->token_audience != NULL));
+    MUST(config->gateway_trusted == 0 || config->gateway_trusted == 1);
+    MUST(command != SK_COMMAND_TOKEN || config->words[0] != NULL);
     MUST(config->payment_secret == NULL || command != SK_COMMAND_SERVE || strlen(config->payment_secret) >= 16);
 }
 

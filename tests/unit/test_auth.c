@@ -85,9 +85,78 @@ START_TEST(a_user_is_one_field_of_the_allowed_form)
         sent.name = "x-user-id";
         sent.value = rows[i].value;
         sent.count = rows[i].count;
-        ck_assert_msg(sk_auth_user(&request, user) == rows[i].good, "'%s'", rows[i].value);
+        enum sk_verdict verdict = rows[i].good ? SK_VERDICT_FOUND : SK_VERDICT_UNAUTHENTICATED;
+        ck_assert_msg(sk_auth_user(&request, NULL, user) == verdict, "'%s'", rows[i].value);
         if (rows[i].good)
             ck_assert_str_eq(user, rows[i].value);
+    }
+}
+END_TEST
+
+// ---- users with tokens ----
+
+// The verifier's place: which token it was asked about, and what it says.
+static char asked_about[64];
+static enum sk_jwt_result finding;
+
+enum sk_jwt_result sk_user_tokens_check(struct sk_user_tokens *users, const char *text, int64_t now_s,
+                                        char id[SK_USER_SIZE])
+{
+    (void)users;
+    ck_assert_int_gt(now_s, 1700000000);
+    (void)snprintf(asked_about, sizeof asked_about, "%s", text);
+    if (finding == SK_JWT_GOOD)
+        memcpy(id, "alice", sizeof "alice");
+    return finding;
+}
+
+static enum sk_verdict ask_user(const char *name, const char *value, unsigned count)
+{
+    static char verifier; // any will do
+    struct sk_request request = {0};
+    char user[SK_USER_SIZE] = "";
+    sent = (struct field){name, value, count};
+    asked_about[0] = '\0';
+    enum sk_verdict verdict = sk_auth_user(&request, (struct sk_user_tokens *)(void *)&verifier, user);
+    ck_assert_str_eq(user, verdict == SK_VERDICT_FOUND ? "alice" : "");
+    return verdict;
+}
+
+START_TEST(a_user_has_one_bearer_token)
+{
+    static const struct {
+        const char *name, *value;
+        unsigned count;
+        const char *asked; // NULL: refused without a look
+    } rows[] = {
+        {"authorization", "Bearer a.b.c", 1, "a.b.c"},
+        {"authorization", "bEARER a.b.c", 1, "a.b.c"},
+        {"authorization", "Bearer ", 1, ""},
+        {"authorization", "Bearer  a", 1, " a"},
+        {"authorization", "Bearer a.b.c", 2, NULL},
+        {"authorization", "Basic a.b.c", 1, NULL},
+        {"authorization", "Bearer", 1, NULL},
+        {"authorization", "a.b.c", 1, NULL},
+        {"authorization", "", 1, NULL},
+        {"authorization", NULL, 0, NULL},
+        {"x-user-id", "alice", 1, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        finding = SK_JWT_GOOD;
+        ck_assert_int_eq(ask_user(rows[i].name, rows[i].value, rows[i].count),
+                         rows[i].asked == NULL ? SK_VERDICT_UNAUTHENTICATED : SK_VERDICT_FOUND);
+        ck_assert_str_eq(asked_about, rows[i].asked == NULL ? "" : rows[i].asked);
+    }
+}
+END_TEST
+
+START_TEST(every_refusal_of_a_token_is_the_same)
+{
+    for (int result = SK_JWT_GOOD + 1; result < SK_JWT_RESULT_COUNT; result++) {
+        finding = (enum sk_jwt_result)result;
+        ck_assert_int_eq(ask_user("authorization", "Bearer a.b.c", 1),
+                         result == SK_JWT_NO_MEM ? SK_VERDICT_OVERLOADED : SK_VERDICT_UNAUTHENTICATED);
+        ck_assert_ptr_nonnull(sk_jwt_reason(finding));
     }
 }
 END_TEST
@@ -279,6 +348,8 @@ int main(void)
     TCase *tcase = tcase_create("auth");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_user_is_one_field_of_the_allowed_form);
+    tcase_add_test(tcase, a_user_has_one_bearer_token);
+    tcase_add_test(tcase, every_refusal_of_a_token_is_the_same);
     tcase_add_test(tcase, an_admin_has_the_one_token);
     tcase_add_test(tcase, a_token_wrong_in_one_bit_is_wrong);
     tcase_add_test(tcase, a_role_allows_what_it_names);

@@ -23,6 +23,8 @@ static const struct number {
     {"SECKILL_IDLE_TIMEOUT_MS", "--idle-timeout-ms", AT(idle_timeout_ms), 30000, 100, 3600000},
     {"SECKILL_REQUEST_TIMEOUT_MS", "--request-timeout-ms", AT(request_timeout_ms), 10000, 100, 600000},
     {"SECKILL_CONFIRM_TIMEOUT_MS", "--confirm-timeout-ms", AT(confirm_timeout_ms), 2000, 1, 60000},
+    {"SECKILL_TOKEN_LEEWAY_S", "--token-leeway-s", AT(token_leeway_s), 30, 0, 3600},
+    {"SECKILL_TOKEN_CACHE", "--token-cache", AT(token_cache), 65536, 0, 4194304},
     {"SECKILL_REDIS_TIMEOUT_MS", "--redis-timeout-ms", AT(redis_timeout_ms), 1000, 10, 60000},
     {"SECKILL_PG_TIMEOUT_MS", "--pg-timeout-ms", AT(pg_timeout_ms), 5000, 10, 60000},
     {"SECKILL_BATCH_MAX", "--batch-max", AT(batch_max), 512, 1, 2048},
@@ -262,6 +264,45 @@ START_TEST(settings_that_do_not_fit_each_other_are_refused)
 }
 END_TEST
 
+START_TEST(a_choice_is_one_of_its_words)
+{
+    static const char *const wrong[] = {"",  "Gateway", "gatewa", "gateways", "gateway|token",
+                                        "|", "0",       "tokens", " token"};
+    ck_assert_int_eq(config.auth, SK_AUTH_GATEWAY);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        (void)setenv("SECKILL_AUTH", wrong[i], 1);
+        must_refuse(NO_WORDS, "SECKILL_AUTH");
+    }
+    (void)setenv("SECKILL_AUTH", "gateway", 1);
+    must_accept(WORDS("--gateway-trusted", "yes"));
+    ck_assert_int_eq(config.auth, SK_AUTH_GATEWAY);
+    ck_assert_int_eq(config.gateway_trusted, 1);
+    must_accept(WORDS("--gateway-trusted=no"));
+    ck_assert_int_eq(config.gateway_trusted, 0);
+    must_accept(NO_WORDS);
+    ck_assert_int_eq(config.gateway_trusted, 0);
+    must_refuse(WORDS("--gateway-trusted=true"), "SECKILL_GATEWAY_TRUSTED");
+}
+END_TEST
+
+START_TEST(tokens_need_keys_an_issuer_and_an_audience)
+{
+    static const char *const needed[] = {"SECKILL_TOKEN_KEYS", "SECKILL_TOKEN_ISSUER", "SECKILL_TOKEN_AUDIENCE"};
+    (void)setenv("SECKILL_AUTH", "token", 1);
+    must_refuse(NO_WORDS, "SECKILL_TOKEN_KEYS");
+    must_accept(WORDS("--migrate")); // serves nobody
+    for (size_t left = 0; left < 3; left++) {
+        for (size_t i = 0; i < 3; i++)
+            (void)(i == left ? unsetenv(needed[i]) : setenv(needed[i], "x", 1));
+        must_refuse(NO_WORDS, needed[left]);
+    }
+    (void)setenv(needed[2], "x", 1);
+    must_accept(NO_WORDS);
+    ck_assert_int_eq(config.auth, SK_AUTH_TOKEN);
+    ck_assert_str_eq(config.token_keys, "x");
+}
+END_TEST
+
 START_TEST(a_payment_secret_can_not_be_guessed)
 {
     (void)setenv("SECKILL_PAYMENT_SECRET", "0123456789abcde", 1);
@@ -296,6 +337,13 @@ START_TEST(commands_are_told_apart)
     ck_assert_int_eq(command, SK_COMMAND_HELP);
     must_accept(WORDS("--version"));
     ck_assert_int_eq(command, SK_COMMAND_VERSION);
+    must_accept(WORDS("token", "alice", "--token-keys", "k", "60"));
+    ck_assert_int_eq(command, SK_COMMAND_TOKEN);
+    ck_assert_str_eq(config.words[0], "alice");
+    ck_assert_str_eq(config.words[1], "60");
+    ck_assert_ptr_null(config.words[2]);
+    must_refuse(WORDS("token"), "USER");
+    must_refuse(WORDS("token", "alice", "60", "more"), "more");
 }
 END_TEST
 
@@ -432,6 +480,8 @@ int main(void)
     tcase_add_test(tcase, bounds_are_kept);
     tcase_add_test(tcase, a_wrong_value_is_refused_with_its_name);
     tcase_add_test(tcase, settings_that_do_not_fit_each_other_are_refused);
+    tcase_add_test(tcase, a_choice_is_one_of_its_words);
+    tcase_add_test(tcase, tokens_need_keys_an_issuer_and_an_audience);
     tcase_add_test(tcase, a_payment_secret_can_not_be_guessed);
     tcase_add_test(tcase, wrong_words_are_refused_by_name);
     tcase_add_test(tcase, commands_are_told_apart);

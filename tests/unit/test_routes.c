@@ -173,6 +173,20 @@ void sk_stream_end(struct sk_request *request)
     (void)request;
 }
 
+// The verifier's place: one token is good.
+enum sk_jwt_result sk_user_tokens_check(struct sk_user_tokens *users, const char *text, int64_t now_s,
+                                        char id[SK_USER_SIZE])
+{
+    (void)users;
+    (void)now_s;
+    if (strcmp(text, "no.memory.now") == 0)
+        return SK_JWT_NO_MEM;
+    if (strcmp(text, "good.user.token") != 0)
+        return SK_JWT_SIGNATURE;
+    memcpy(id, "bob", sizeof "bob");
+    return SK_JWT_GOOD;
+}
+
 static void setup(void)
 {
     config = (struct sk_config){
@@ -514,6 +528,61 @@ START_TEST(who_may_read_may_see_an_order)
 }
 END_TEST
 
+START_TEST(users_may_have_tokens)
+{
+    static char verifier; // any will do
+    static const struct {
+        const char *token;
+        enum sk_method method;
+        const char *path;
+        unsigned status; // 0: it comes to its handler
+    } rows[] = {
+        {"Bearer good.user.token", SK_METHOD_POST, "/seckill/7", 0},
+        {"Bearer good.user.token", SK_METHOD_GET, "/orders", 0},
+        {"Bearer good.user.token", SK_METHOD_GET, "/orders/" ORDER, 0},
+        {"Bearer good.user.token", SK_METHOD_POST, "/orders/" ORDER "/cancel", 0},
+        {"Bearer good.user.token", SK_METHOD_GET, "/vouchers", 0},
+        {"Bearer good.user.token", SK_METHOD_GET, "/admin/vouchers", 403},
+        {"Bearer good.user.token", SK_METHOD_POST, "/admin/vouchers", 403},
+        {"Bearer good.user.token", SK_METHOD_OTHER, "/admin/vouchers", 403},
+        {"Bearer good.user.token", SK_METHOD_POST, "/orders/" ORDER "/refund", 403},
+        {"Bearer good.user.token", SK_METHOD_POST, "/orders/" ORDER "/pay", 403},
+        {"Bearer other.user.token", SK_METHOD_POST, "/seckill/7", 401},
+        {"Bearer other.user.token", SK_METHOD_GET, "/orders/" ORDER, 401},
+        {"Bearer other.user.token", SK_METHOD_GET, "/admin/vouchers", 401},
+        {"Bearer no.memory.now", SK_METHOD_POST, "/seckill/7", 503},
+        {"Bearer " TOKEN, SK_METHOD_POST, "/seckill/7", 401},
+        {"Bearer " TOKEN, SK_METHOD_GET, "/orders", 401},
+        {"Bearer " TOKEN, SK_METHOD_GET, "/orders/" ORDER, 0}, // it may read
+        {"Bearer payments-token-01", SK_METHOD_GET, "/orders/" ORDER, 403},
+        {"Bearer " TOKEN, SK_METHOD_GET, "/admin/vouchers", 0},
+        {NULL, SK_METHOD_POST, "/seckill/7", 401},
+        {NULL, SK_METHOD_GET, "/orders/" ORDER, 401},
+    };
+    sk_routes_trust_tokens(routes, (struct sk_user_tokens *)(void *)&verifier);
+    user = "alice"; // which counts for nothing
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        token = rows[i].token;
+        const struct sk_call *call = ask(rows[i].method, rows[i].path);
+        ck_assert_msg(status == rows[i].status, "row %zu: %u", i, status);
+        ck_assert_msg((handled[0] == '\0') == (status != 0), "row %zu: %s", i, handled);
+        ck_assert_msg(strcmp(call->user, "alice") != 0, "row %zu", i);
+        if (status == 0 && i < 4)
+            ck_assert_str_eq(call->user, "bob");
+    }
+    // Without admins, too, all that identifies no user gets the same answer.
+    struct sk_config none = config;
+    none.admin_token = none.admin_tokens = NULL;
+    sk_routes_close(routes);
+    routes = sk_routes_open(&none);
+    sk_routes_connect(routes, NULL, NULL);
+    sk_routes_trust_tokens(routes, (struct sk_user_tokens *)(void *)&verifier);
+    token = "Bearer other.user.token";
+    must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers", 403); // they are off
+}
+END_TEST
+
 START_TEST(a_change_may_be_meant_for_a_version)
 {
     static const struct {
@@ -614,6 +683,7 @@ int main(void)
     tcase_add_test(tcase, tokens_that_are_wrong_are_no_start);
     tcase_add_test(tcase, admins_have_roles);
     tcase_add_test(tcase, who_may_read_may_see_an_order);
+    tcase_add_test(tcase, users_may_have_tokens);
     tcase_add_test(tcase, a_change_may_be_meant_for_a_version);
     tcase_add_test(tcase, a_bad_query_is_refused_where_one_is_read);
     tcase_add_test(tcase, json_is_asked_for);

@@ -1,0 +1,57 @@
+#include "address.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "log.h"
+#include "text.h"
+
+struct addrinfo *sk_address_resolve(const char *address)
+{
+    char host[256];
+    const char *colon = strrchr(address, ':');
+    uint64_t port; // the resolver would cut a larger number down to size
+    if (colon == NULL || (size_t)(colon - address) >= sizeof host || !sk_text_number(colon + 1, UINT16_MAX, &port)) {
+        sk_log_text(SK_LOG_ERROR, "SECKILL_LISTEN is not of the form host:port", "value", address);
+        return NULL;
+    }
+    bool bracketed = address[0] == '[' && colon > address && colon[-1] == ']';
+    size_t n = (size_t)(colon - address) - (bracketed ? 2 : 0);
+    memcpy(host, address + bracketed, n);
+    host[n] = '\0';
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    int error = getaddrinfo(n == 0 ? NULL : host, colon + 1, &hints, &found);
+    if (error != 0)
+        sk_log_text(SK_LOG_ERROR, "cannot listen", "reason", gai_strerror(error));
+    return error == 0 ? found : NULL;
+}
+
+static bool address_is_loopback(const struct sockaddr *at)
+{
+    if (at->sa_family == AF_INET) {
+        struct sockaddr_in in;
+        memcpy(&in, at, sizeof in);
+        return ntohl(in.sin_addr.s_addr) >> 24 == 127;
+    }
+    if (at->sa_family != AF_INET6)
+        return false;
+    struct sockaddr_in6 in6;
+    memcpy(&in6, at, sizeof in6);
+    return IN6_IS_ADDR_LOOPBACK(&in6.sin6_addr) ||
+           (IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr) && in6.sin6_addr.s6_addr[12] == 127);
+}
+
+bool sk_address_is_loopback(const char *address)
+{
+    struct addrinfo *found = sk_address_resolve(address);
+    bool all = found != NULL;
+    for (const struct addrinfo *at = found; at != NULL; at = at->ai_next)
+        all = all && address_is_loopback(at->ai_addr);
+    if (found != NULL)
+        freeaddrinfo(found);
+    return all;
+}

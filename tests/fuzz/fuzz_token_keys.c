@@ -1,0 +1,54 @@
+// The file with the keys of users' tokens. What is accepted has a good key id and a key for each of its keys, and can
+// be read again to the same; what is refused is refused in words of our own.
+#include "fuzz.h"
+#include "token_keys.h"
+
+// A place, which is a number of ours, and words of ours: nothing of the text.
+static void must_be_a_refusal(const char *wrong)
+{
+    static const char *const places[] = {"line ", "keys["};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (strncmp(wrong, places[i], strlen(places[i])) == 0) {
+            wrong += strlen(places[i]);
+            wrong += strspn(wrong, "0123456789]");
+            MUST(strncmp(wrong, ": ", 2) == 0);
+            wrong += 2;
+        }
+    }
+    MUST(strlen(wrong) > 10 &&
+         wrong[strspn(wrong, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ,-:.`()[]")] == '\0');
+}
+
+static void must_be_keys(const struct sk_token_keys *keys, const struct sk_token_keys *again)
+{
+    MUST(sk_token_keys_count(keys) >= 1 && sk_token_keys_count(keys) <= SK_TOKEN_KEYS_MAX);
+    MUST(again != NULL && sk_token_keys_count(again) == sk_token_keys_count(keys));
+    for (size_t i = 0; i < sk_token_keys_count(keys); i++) {
+        const struct sk_token_key *key = sk_token_keys_at(keys, i), *same = sk_token_keys_find(again, key->kid);
+        unsigned char signature[SK_JWS_SIGNATURE_MAX];
+        size_t kid_len = strlen(key->kid);
+        MUST(kid_len >= 1 && kid_len <= SK_JWT_KID_MAX && sk_token_keys_find(keys, key->kid) == key);
+        MUST(same != NULL && same->number == key->number && sk_jws_same(same->jws, key->jws));
+        size_t len = sk_jws_sign(key->jws, "x", 1, signature);
+        MUST((len > 0) == sk_jws_can_sign(key->jws));
+        MUST(len == 0 || sk_jws_verify(key->jws, 0, "x", 1, (struct sk_jws_bytes){signature, len}) == SK_JWS_GOOD);
+        signature[0] ^= 1;
+        MUST(len == 0 || sk_jws_verify(key->jws, 0, "x", 1, (struct sk_jws_bytes){signature, len}) == SK_JWS_BAD);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char wrong[SK_TOKEN_KEYS_WRONG_SIZE] = "", *text = fuzz_bytes(data, size);
+    struct sk_token_keys *keys = sk_token_keys_read(text, size, 1, NULL, wrong);
+    if (keys == NULL) {
+        must_be_a_refusal(wrong);
+    } else {
+        struct sk_token_keys *again = sk_token_keys_read(text, size, 1, keys, wrong);
+        must_be_keys(keys, again);
+        sk_token_keys_free(again);
+    }
+    sk_token_keys_free(keys);
+    free(text);
+    return 0;
+}

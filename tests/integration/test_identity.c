@@ -1,0 +1,580 @@
+// Who the user is, over HTTP: tokens instead of X-User-Id, all that is refused with one and the same answer, keys that
+// are changed under load, and the addresses that a gateway's word is good for.
+#include <check.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "books.h"
+#include "http.h"
+#include "identity.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+#define ADMIN       "Authorization: Bearer admin-token-of-the-tests\r\n"
+#define READER      "Authorization: Bearer reader-token-0001\r\n"
+#define HEADER_A    "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"a\"}"
+#define HEADER_ED   "{\"alg\":\"EdDSA\",\"kid\":\"ed\"}"
+#define KEY_A       "a HS256 " SECRET_A "\n"
+#define KEY_B       "b HS256 " SECRET_B "\n"
+#define KEY_ED      "ed EdDSA " ED_PUBLIC "\n"
+#define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
+#define WORDS(...)  ((const char *const[]){__VA_ARGS__, NULL})
+#define NO_WORDS    ((const char *const[]){NULL})
+#define DATABASE    "SECKILL_DATABASE_URL=postgresql://nobody@127.0.0.1:1/none"
+
+enum { STOCK = 50, PATH_SIZE = 256, TEXT_SIZE = 8192, LOG_SIZE = 65536, LOADERS = 4, RELOADS = 40 };
+
+static const struct token_key key_a = {SK_JWS_HS256, SECRET_A, NULL}, key_b = {SK_JWS_HS256, SECRET_B, NULL},
+                              key_ed = {SK_JWS_EDDSA, ED_PUBLIC, ED_PRIVATE},
+                              confused = {SK_JWS_HS256, ED_PUBLIC, NULL};
+static char keys_path[] = "/tmp/seckill-keys-XXXXXX", keys_env[PATH_SIZE];
+
+// ---- keys and tokens ----
+
+// In one step, as an operator should.
+static void write_keys(const char *text)
+{
+    char beside[PATH_SIZE];
+    (void)snprintf(beside, sizeof beside, "%s.new", keys_path);
+    FILE *file = fopen(beside, "we");
+    ck_assert_ptr_nonnull(file);
+    (void)fputs(text, file);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(rename(beside, keys_path), 0);
+}
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+    int fd = mkstemp(keys_path);
+    ck_assert_int_ge(fd, 0);
+    (void)close(fd);
+    (void)snprintf(keys_env, sizeof keys_env, "SECKILL_TOKEN_KEYS=%s", keys_path);
+}
+
+static void remove_keys(void)
+{
+    (void)unlink(keys_path);
+}
+
+#define BY_TOKEN "SECKILL_AUTH=token", "SECKILL_TOKEN_ISSUER=" ISSUER, "SECKILL_TOKEN_AUDIENCE=" AUDIENCE, keys_env
+
+static struct service *start_by_token(const char *keys)
+{
+    write_keys(keys);
+    return service_start(ENV(BY_TOKEN, "SECKILL_REACTORS=2", "SECKILL_ADMIN_TOKENS=reader read reader-token-0001"));
+}
+
+// `from_now_s`: when it ends.
+static void claims_of(char out[TEXT_SIZE], const char *user, long from_now_s, const char *more)
+{
+    (void)snprintf(out, TEXT_SIZE, "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"%s\",\"exp\":%ld%s}",
+                   user, (long)time(NULL) + from_now_s, more);
+}
+
+static void field_of(char out[TEXT_SIZE], const char *token)
+{
+    int n = snprintf(out, TEXT_SIZE, "Authorization: Bearer %s\r\n", token);
+    ck_assert(n > 0 && n < TEXT_SIZE);
+}
+
+// The field with a token of the key.
+static void token_of(char out[TEXT_SIZE], const struct token_key *key, const char *header, const char *claims)
+{
+    char *token = token_make(key, header, claims);
+    field_of(out, token);
+    free(token);
+}
+
+static void good_token(char out[TEXT_SIZE], const char *user)
+{
+    char claims[TEXT_SIZE];
+    claims_of(claims, user, 600, "");
+    token_of(out, &key_a, HEADER_A, claims);
+}
+
+static int buy(const struct service *service, const char *voucher, const char *headers, struct http_reply *reply)
+{
+    char path[PATH_SIZE];
+    (void)snprintf(path, sizeof path, "/seckill/%s", voucher);
+    return http_ask(service, "POST", path, headers, NULL, reply);
+}
+
+// ---- what is good ----
+
+START_TEST(a_token_is_a_user)
+{
+    struct service *service = start_by_token(KEY_A KEY_ED);
+    char voucher[VOUCHER_ID_SIZE], alice[TEXT_SIZE], bob[TEXT_SIZE], claims[TEXT_SIZE], path[PATH_SIZE];
+    char user[HTTP_FIELD_SIZE], order[HTTP_FIELD_SIZE], both[TEXT_SIZE + PATH_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    good_token(alice, "alice");
+    claims_of(claims, "bob", 600, ",\"nbf\":1,\"name\":\"B\\u00f6b\"");
+    token_of(bob, &key_ed, HEADER_ED, claims);
+    // What the client says beside it does not count.
+    (void)snprintf(both, sizeof both, "X-User-Id: mallory\r\nX-User-Id: eve\r\nX_User_Id: eve\r\n%s", alice);
+    WAIT_FOR(buy(service, voucher, both, &reply) != 503);
+    ck_assert_msg(reply.status == 201, "%s", reply.body);
+    ck_assert(http_member(&reply, "user_id", user) && http_member(&reply, "id", order));
+    ck_assert_str_eq(user, "alice");
+    ck_assert_int_eq(buy(service, voucher, bob, &reply), 201);
+    ck_assert_int_eq(buy(service, voucher, bob, &reply), 409);
+    ck_assert(http_is_problem(&reply, 409, "ALREADY_ORDERED"));
+    (void)snprintf(path, sizeof path, "/orders/%.64s", order);
+    ck_assert_int_eq(http_ask(service, "GET", path, alice, NULL, &reply), 200);
+    ck_assert_int_eq(http_ask(service, "GET", path, bob, NULL, &reply), 404); // another user's
+    ck_assert_int_eq(http_ask(service, "GET", path, READER, NULL, &reply), 200);
+    ck_assert_int_eq(http_ask(service, "GET", path, ADMIN, NULL, &reply), 200);
+    ck_assert_int_eq(http_ask(service, "GET", "/orders", bob, NULL, &reply), 200);
+    ck_assert_ptr_null(strstr(reply.body, order));
+    // A scheme has no case.
+    strstr(alice, "Bearer")[1] = 'E';
+    ck_assert_int_eq(http_ask(service, "GET", path, alice, NULL, &reply), 200);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 2);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE user_id IN ('mallory', 'eve')"), 0);
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(a_minted_token_is_good)
+{
+    struct service *service = start_by_token(KEY_ED KEY_A);
+    char said[TEXT_SIZE], voucher[VOUCHER_ID_SIZE], field[TEXT_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    ck_assert_int_eq(service_run(WORDS("token", "carol", "60"), ENV(BY_TOKEN), said, sizeof said), 0);
+    ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1); // and nothing else
+    said[strlen(said) - 1] = '\0';
+    field_of(field, said);
+    WAIT_FOR(buy(service, voucher, field, &reply) != 503);
+    ck_assert_msg(reply.status == 201 && strstr(reply.body, "\"carol\"") != NULL, "%s", reply.body);
+    static const struct {
+        const char *user, *seconds, *says;
+    } rows[] = {{"a b", NULL, "USER"},  {"", NULL, "USER"},      {"a", "0", "SECONDS"},
+                {"a", "-1", "SECONDS"}, {"a", "1e3", "SECONDS"}, {"a", "31536001", "SECONDS"}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const char *const words[] = {"token", rows[i].user, rows[i].seconds, NULL};
+        ck_assert_int_eq(service_run(words, ENV(BY_TOKEN), said, sizeof said), 1);
+        ck_assert_msg(strstr(said, rows[i].says) != NULL, "%s", said);
+    }
+    ck_assert_int_eq(service_run(WORDS("token", "carol"), ENV("SECKILL_TOKEN_ISSUER=x"), said, sizeof said), 1);
+    ck_assert_msg(strstr(said, "SECKILL_TOKEN_KEYS") != NULL, "%s", said);
+    write_keys(KEY_ED); // without its private key
+    ck_assert_int_eq(service_run(WORDS("token", "carol"), ENV(BY_TOKEN), said, sizeof said), 1);
+    ck_assert_msg(strstr(said, "no key can sign") != NULL, "%s", said);
+    ck_assert_int_eq(service_run(WORDS("token"), ENV(BY_TOKEN), said, sizeof said), 2);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// ---- what is not ----
+
+struct refused {
+    const char *name;
+    char field[TEXT_SIZE];
+};
+
+static struct refused refused[64];
+static size_t refused_count;
+
+static char *refuse(const char *name)
+{
+    ck_assert_uint_lt(refused_count, COUNT(refused));
+    refused[refused_count].name = name;
+    return refused[refused_count++].field;
+}
+
+static void refuse_claims(const char *name, const char *format, long seconds)
+{
+    char claims[TEXT_SIZE];
+    (void)snprintf(claims, sizeof claims, format, (long)time(NULL) + seconds);
+    token_of(refuse(name), &key_a, HEADER_A, claims);
+}
+
+static void refuse_fields(void)
+{
+    char alice[TEXT_SIZE];
+    int n;
+    good_token(alice, "alice");
+    refuse("no field")[0] = '\0';
+    (void)snprintf(refuse("X-User-Id alone"), TEXT_SIZE, "X-User-Id: alice\r\n");
+    (void)snprintf(refuse("X-User-Id twice"), TEXT_SIZE, "X-User-Id: alice\r\nX-User-Id: alice\r\n");
+    (void)snprintf(refuse("with an underscore"), TEXT_SIZE, "X_User_Id: alice\r\n");
+    (void)snprintf(refuse("Basic"), TEXT_SIZE, "Authorization: Basic YWxpY2U6YWxpY2U=\r\n");
+    (void)snprintf(refuse("a token as Basic"), TEXT_SIZE, "Authorization: Basic%s", strstr(alice, "Bearer") + 6);
+    (void)snprintf(refuse("no scheme"), TEXT_SIZE, "Authorization:%s", strstr(alice, "Bearer") + 6);
+    n = snprintf(refuse("the same field twice"), TEXT_SIZE, "%s%s", alice, alice);
+    ck_assert_int_lt(n, TEXT_SIZE);
+    (void)snprintf(refuse("two tokens in one field"), TEXT_SIZE, "%.*s, %s", (int)strlen(alice) - 2, alice,
+                   strstr(alice, "Bearer"));
+    (void)snprintf(refuse("an admin's token"), TEXT_SIZE, "Authorization: Bearer admin-token-of-the-testz\r\n");
+    (void)snprintf(refuse("a blank behind it"), TEXT_SIZE, "%.*s \r\n", (int)strlen(alice) - 2, alice);
+    (void)snprintf(refuse("nothing"), TEXT_SIZE, "Authorization: Bearer \r\n");
+}
+
+static void refuse_headers(void)
+{
+    static const char none[] = "{\"alg\":\"none\",\"kid\":\"a\"}";
+    char claims[TEXT_SIZE], *token;
+    claims_of(claims, "alice", 600, "");
+    token_of(refuse("alg none, signed"), &key_a, none, claims);
+    token = token_make(&key_a, none, claims);
+    strrchr(token, '.')[1] = '\0';
+    field_of(refuse("alg none, without a signature"), token);
+    *strrchr(token, '.') = '\0';
+    field_of(refuse("1 dot"), token);
+    free(token);
+    token_of(refuse("HS256 with the public key, under its kid"), &confused, "{\"alg\":\"HS256\",\"kid\":\"ed\"}",
+             claims);
+    token_of(refuse("the same, said to be EdDSA"), &confused, HEADER_ED, claims);
+    token_of(refuse("HS512"), &key_a, "{\"alg\":\"HS512\",\"kid\":\"a\"}", claims);
+    token_of(refuse("wrong kid"), &key_a, "{\"alg\":\"HS256\",\"kid\":\"z\"}", claims);
+    token_of(refuse("another key's kid"), &key_a, "{\"alg\":\"HS256\",\"kid\":\"b\"}", claims);
+    token_of(refuse("no kid"), &key_a, "{\"alg\":\"HS256\"}", claims);
+    token_of(refuse("no alg"), &key_a, "{\"kid\":\"a\"}", claims);
+    token_of(refuse("crit"), &key_a, "{\"alg\":\"HS256\",\"kid\":\"a\",\"crit\":[\"exp\"]}", claims);
+    token_of(refuse("alg twice"), &key_a, "{\"alg\":\"HS256\",\"kid\":\"a\",\"alg\":\"HS256\"}", claims);
+    token_of(refuse("a header that is no JSON"), &key_a, "alg HS256 kid a", claims);
+}
+
+static void refuse_forms(void)
+{
+    char claims[TEXT_SIZE], long_claims[TEXT_SIZE], filler[4200], *token;
+    claims_of(claims, "alice", 600, "");
+    token = token_make(&key_a, HEADER_A, claims);
+    (void)snprintf(refuse("3 dots"), TEXT_SIZE, "Authorization: Bearer %s.\r\n", token);
+    (void)snprintf(refuse("4 dots"), TEXT_SIZE, "Authorization: Bearer %s.AAAA.AAAA\r\n", token);
+    (void)snprintf(refuse("padding"), TEXT_SIZE, "Authorization: Bearer %s=\r\n", token);
+    token[strlen(token) - 5] = '+';
+    field_of(refuse("bad base64 in the signature"), token);
+    token[strlen(token) - 5] = token[5] = '!';
+    field_of(refuse("bad base64 in the header"), token);
+    free(token);
+    token = token_make(&key_a, HEADER_A, claims);
+    token[strlen(token) - 5] = token[strlen(token) - 5] == 'A' ? 'B' : 'A';
+    field_of(refuse("a bit of the signature"), token);
+    free(token);
+    token = token_make(&key_a, HEADER_A, claims);
+    char *second = strchr(token, '.') + 1;
+    second[9] = second[9] == 'A' ? 'B' : 'A';
+    field_of(refuse("a bit of the claims"), token);
+    free(token);
+    memset(filler, 'x', sizeof filler - 1);
+    filler[sizeof filler - 1] = '\0';
+    claims_of(long_claims, "alice", 600, ",\"x\":\"");
+    (void)snprintf(claims, sizeof claims, "%.*s%s\"}", (int)strlen(long_claims) - 1, long_claims, filler);
+    token = token_make(&key_a, HEADER_A, claims);
+    ck_assert_uint_gt(strlen(token), 5700); // 6 KB
+    field_of(refuse("6 KB"), token);
+    free(token);
+}
+
+#define CLAIMS_BUT_EXP "\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\""
+
+static void refuse_all_claims(void)
+{
+    char long_sub[TEXT_SIZE];
+    refuse_claims("expired", "{" CLAIMS_BUT_EXP ",\"exp\":%ld}", -31);
+    refuse_claims("future nbf", "{" CLAIMS_BUT_EXP ",\"exp\":99999999999,\"nbf\":%ld}", 60);
+    refuse_claims("wrong iss", "{\"iss\":\"evil\",\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\",\"exp\":%ld}", 600);
+    refuse_claims("no iss", "{\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\",\"exp\":%ld}", 600);
+    refuse_claims("wrong aud", "{\"iss\":\"" ISSUER "\",\"aud\":\"evil\",\"sub\":\"alice\",\"exp\":%ld}", 600);
+    refuse_claims("no aud", "{\"iss\":\"" ISSUER "\",\"sub\":\"alice\",\"exp\":%ld}", 600);
+    refuse_claims("exp as string", "{" CLAIMS_BUT_EXP ",\"exp\":\"%ld\"}", 600);
+    refuse_claims("no exp", "{" CLAIMS_BUT_EXP "}", 600);
+    refuse_claims("sub twice", "{" CLAIMS_BUT_EXP ",\"exp\":%ld,\"sub\":\"bob\"}", 600);
+    refuse_claims("exp twice", "{" CLAIMS_BUT_EXP ",\"exp\":%ld,\"exp\":99999999999}", 600);
+    refuse_claims("sub twice, escaped", "{" CLAIMS_BUT_EXP ",\"exp\":%ld,\"\\u0073ub\":\"bob\"}", 600);
+    refuse_claims("no sub", "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"exp\":%ld}", 600);
+    claims_of(long_sub, "", 600, "");
+    token_of(refuse("empty sub"), &key_a, HEADER_A, long_sub);
+    claims_of(long_sub, "01234567890123456789012345678901234567890123456789012345678901234", 600, "");
+    token_of(refuse("sub of 65"), &key_a, HEADER_A, long_sub);
+    claims_of(long_sub, "alice@example.org", 600, "");
+    token_of(refuse("sub of other characters"), &key_a, HEADER_A, long_sub);
+    refuse_claims("claims that are a list", "[%ld]", 600);
+}
+
+// All of an answer but when it was given.
+static void without_date(const struct http_reply *reply, struct sk_buf *out)
+{
+    const char *date = strstr(reply->text, "\r\nDate: ");
+    ck_assert_ptr_nonnull(date);
+    sk_buf_clear(out);
+    sk_buf_add(out, reply->text, (size_t)(date - reply->text));
+    sk_buf_puts(out, date + 2 + strcspn(date + 2, "\r"));
+    sk_buf_puts(out, reply->body);
+    ck_assert(!out->failed);
+}
+
+START_TEST(all_refusals_are_one)
+{
+    static const char *const asks[][2] = {{"POST", "/seckill/%s"},
+                                          {"GET", "/orders"},
+                                          {"GET", "/orders/018bcfe5-6800-7000-8000-0123456789ab"},
+                                          {"POST", "/orders/018bcfe5-6800-7000-8000-0123456789ab/cancel"}};
+    struct service *service = start_by_token(KEY_A KEY_B KEY_ED);
+    char voucher[VOUCHER_ID_SIZE], path[PATH_SIZE], alice[TEXT_SIZE];
+    struct sk_buf first = {0}, text = {0};
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    refuse_fields();
+    refuse_headers();
+    refuse_forms();
+    refuse_all_claims();
+    for (size_t i = 0; i < refused_count; i++) {
+        for (size_t j = 0; j < COUNT(asks); j++) {
+            (void)snprintf(path, sizeof path, asks[j][1], voucher);
+            int status = http_ask(service, asks[j][0], path, refused[i].field, NULL, &reply);
+            ck_assert_msg(status == 401, "%s: %s %s: %d %s", refused[i].name, asks[j][0], path, status, reply.body);
+            ck_assert(http_is_problem(&reply, 401, "UNAUTHENTICATED"));
+            without_date(&reply, first.len == 0 ? &first : &text);
+            ck_assert_msg(text.len == 0 || strcmp(first.data, text.data) == 0, "%s: %s", refused[i].name, text.data);
+        }
+    }
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 0);
+    sk_buf_free(&first);
+    sk_buf_free(&text);
+    // The control: with the same claims, rightly signed, it is good.
+    good_token(alice, "alice");
+    WAIT_FOR(buy(service, voucher, alice, &reply) != 503);
+    ck_assert_int_eq(reply.status, 201);
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(a_user_is_no_admin)
+{
+    static const struct {
+        const char *method, *path, *body;
+    } rows[] = {
+        {"GET", "/admin/vouchers", NULL},
+        {"GET", "/admin/vouchers/%s", NULL},
+        {"GET", "/admin/orders?voucher=1", NULL},
+        {"GET", "/admin/vouchers/%s/nowhere", NULL},
+        {"DELETE", "/admin/vouchers/%s", NULL},
+        {"POST", "/admin/vouchers", "{}"},
+        {"POST", "/admin/vouchers/%s/pause", NULL},
+        {"POST", "/admin/vouchers/%s/reconcile", NULL},
+        {"POST", "/orders/018bcfe5-6800-7000-8000-0123456789ab/pay", "{}"},
+        {"POST", "/orders/018bcfe5-6800-7000-8000-0123456789ab/refund", "{}"},
+    };
+    struct service *service = start_by_token(KEY_A KEY_ED);
+    char voucher[VOUCHER_ID_SIZE], path[PATH_SIZE], alice[TEXT_SIZE], late[TEXT_SIZE], claims[TEXT_SIZE];
+    struct http_reply reply;
+    voucher_on_sale(service, STOCK, voucher);
+    int64_t epoch = db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s", voucher);
+    good_token(alice, "admin");
+    claims_of(claims, "admin", -31, ",\"roles\":[\"operate\"]");
+    token_of(late, &key_a, HEADER_A, claims);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        (void)snprintf(path, sizeof path, rows[i].path, voucher);
+        (void)http_ask(service, rows[i].method, path, alice, rows[i].body, &reply);
+        ck_assert_msg(http_is_problem(&reply, 403, "FORBIDDEN"), "%s: %s", path, reply.body);
+        (void)http_ask(service, rows[i].method, path, late, rows[i].body, &reply);
+        ck_assert_msg(http_is_problem(&reply, 401, "UNAUTHENTICATED"), "%s: %s", path, reply.body);
+    }
+    ck_assert_int_eq(db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s", voucher), epoch);
+    ck_assert_int_eq(http_ask(service, "GET", "/admin/vouchers", ADMIN, NULL, &reply), 200);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// ---- new keys ----
+
+struct load {
+    const struct service *service;
+    char request[TEXT_SIZE];
+    atomic_bool *stop;
+    long answers, lost;
+};
+
+// One connection, one request after the other.
+static void *keep_asking(void *arg)
+{
+    struct load *load = arg;
+    static _Thread_local struct http_reply reply;
+    int fd = http_connect(load->service);
+    while (fd >= 0 && !atomic_load(load->stop)) {
+        bool answered = http_send_text(fd, load->request) && http_receive(fd, &reply);
+        load->answers += answered && reply.status == 200;
+        load->lost += !answered || reply.status != 200;
+        if (!answered)
+            break;
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return NULL;
+}
+
+static bool log_has(const struct service *service, const char *text, int times)
+{
+    static char log[LOG_SIZE];
+    service_read_log(service, log, sizeof log);
+    for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
+        times--;
+    return times <= 0;
+}
+
+START_TEST(new_keys_lose_no_request)
+{
+    struct service *service = start_by_token(KEY_A KEY_ED);
+    static struct load loads[LOADERS];
+    pthread_t threads[LOADERS];
+    atomic_bool stop = false;
+    char claims[TEXT_SIZE], field[TEXT_SIZE];
+    claims_of(claims, "alice", 600, "");
+    for (int i = 0; i < LOADERS; i++) {
+        token_of(field, i % 2 == 0 ? &key_a : &key_ed, i % 2 == 0 ? HEADER_A : HEADER_ED, claims);
+        loads[i] = (struct load){.service = service, .stop = &stop};
+        int n = snprintf(loads[i].request, TEXT_SIZE, "GET /orders HTTP/1.1\r\nHost: test\r\n%s\r\n", field);
+        ck_assert(n > 0 && n < TEXT_SIZE);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, keep_asking, &loads[i]), 0);
+    }
+    for (int i = 1; i <= RELOADS; i++) {
+        write_keys(i % 2 == 0 ? KEY_A KEY_ED : KEY_B KEY_ED KEY_A);
+        service_signal(service, SIGHUP);
+        WAIT_FOR(log_has(service, "msg=\"keys of users' tokens\"", i + 1));
+        if (i % 10 == 0) {
+            write_keys("a HS256 broken\n");
+            service_signal(service, SIGHUP);
+            WAIT_FOR(log_has(service, "the old ones stay", i / 10));
+        }
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < LOADERS; i++) {
+        (void)pthread_join(threads[i], NULL);
+        ck_assert_int_eq(loads[i].lost, 0);
+        ck_assert_int_gt(loads[i].answers, 0);
+    }
+}
+END_TEST
+
+START_TEST(keys_rotate)
+{
+    struct service *service = start_by_token(KEY_A);
+    char claims[TEXT_SIZE], old[TEXT_SIZE], new[TEXT_SIZE], point[TEXT_SIZE];
+    struct http_reply reply;
+    claims_of(claims, "alice", 600, "");
+    token_of(old, &key_a, HEADER_A, claims);
+    token_of(new, &key_b, "{\"alg\":\"HS256\",\"kid\":\"b\"}", claims);
+    token_of(point, &key_ed, HEADER_ED, claims);
+    ck_assert_int_eq(http_ask(service, "GET", "/orders", old, NULL, &reply), 200);
+    ck_assert_int_eq(http_ask(service, "GET", "/orders", new, NULL, &reply), 401);
+    write_keys(KEY_A KEY_B KEY_ED);
+    service_signal(service, SIGHUP);
+    WAIT_FOR(http_ask(service, "GET", "/orders", new, NULL, &reply) == 200);
+    ck_assert_int_eq(http_ask(service, "GET", "/orders", old, NULL, &reply), 200);
+    for (int i = 0; i < 8; i++) // both reactors remember it
+        ck_assert_int_eq(http_ask(service, "GET", "/orders", point, NULL, &reply), 200);
+    // Garbage, and no file at all: what was there counts.
+    write_keys("{\"keys\":[");
+    service_signal(service, SIGHUP);
+    WAIT_FOR(log_has(service, "the old ones stay", 1));
+    (void)unlink(keys_path);
+    service_signal(service, SIGHUP);
+    WAIT_FOR(log_has(service, "the old ones stay", 2));
+    ck_assert_int_eq(http_ask(service, "GET", "/orders", old, NULL, &reply), 200);
+    write_keys("{\"keys\":[{\"kty\":\"oct\",\"kid\":\"b\",\"alg\":\"HS256\",\"k\":\"" SECRET_B "\"}]}");
+    service_signal(service, SIGHUP);
+    WAIT_FOR(log_has(service, "keys=1 version=3", 1));
+    for (int i = 0; i < 16; i++) { // at whichever reactor
+        ck_assert_int_eq(http_ask(service, "GET", "/orders", old, NULL, &reply), 401);
+        ck_assert_int_eq(http_ask(service, "GET", "/orders", point, NULL, &reply), 401);
+        ck_assert_int_eq(http_ask(service, "GET", "/orders", new, NULL, &reply), 200);
+    }
+    ck_assert(!log_has(service, SECRET_B, 1));
+}
+END_TEST
+
+// ---- at the start ----
+
+START_TEST(wrong_identity_is_refused)
+{
+    static const struct {
+        const char *keys, *env[4];
+        int code;
+        const char *says;
+    } rows[] = {
+        {KEY_A, {"SECKILL_AUTH=jwt"}, 2, "SECKILL_AUTH"},
+        {KEY_A, {"SECKILL_AUTH="}, 2, "SECKILL_AUTH"},
+        {KEY_A, {"SECKILL_GATEWAY_TRUSTED=maybe"}, 2, "SECKILL_GATEWAY_TRUSTED"},
+        {KEY_A, {"SECKILL_AUTH=token"}, 2, "SECKILL_TOKEN_ISSUER"},
+        {KEY_A, {"SECKILL_AUTH=token", "SECKILL_TOKEN_ISSUER=x"}, 2, "SECKILL_TOKEN_AUDIENCE"},
+        {"a HS256 short", {"SECKILL_AUTH=token", "SECKILL_TOKEN_ISSUER=x", "SECKILL_TOKEN_AUDIENCE=y"}, 1, "line 1"},
+        {"a " SECRET_A, {"SECKILL_AUTH=token", "SECKILL_TOKEN_ISSUER=x", "SECKILL_TOKEN_AUDIENCE=y"}, 1, "line 1"},
+        {"{\"keys\":[{\"kty\":\"oct\",\"kid\":\"a\",\"k\":\"" SECRET_A "\"}]}",
+         {"SECKILL_AUTH=token", "SECKILL_TOKEN_ISSUER=x", "SECKILL_TOKEN_AUDIENCE=y"},
+         1,
+         "no `alg`"},
+    };
+    char out[LOG_SIZE];
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        write_keys(rows[i].keys);
+        const char *const env[] = {DATABASE, keys_env, rows[i].env[0], rows[i].env[1], rows[i].env[2], NULL};
+        int code = service_run(NO_WORDS, env, out, sizeof out);
+        ck_assert_msg(code == rows[i].code && strstr(out, rows[i].says) != NULL, "row %zu: %d: %s", i, code, out);
+        ck_assert_ptr_null(strstr(out, SECRET_A));
+    }
+}
+END_TEST
+
+// 192.0.2.1 is no address of any machine: who gets as far as to listen there fails.
+START_TEST(a_gateways_word_is_good_on_loopback)
+{
+    static const struct {
+        const char *listen, *more;
+        const char *says;
+    } rows[] = {
+        {"SECKILL_LISTEN=0.0.0.0:1", "SECKILL_AUTH=gateway", "SECKILL_GATEWAY_TRUSTED"},
+        {"SECKILL_LISTEN=:1", "SECKILL_AUTH=gateway", "SECKILL_GATEWAY_TRUSTED"},
+        {"SECKILL_LISTEN=[::]:1", "SECKILL_AUTH=gateway", "SECKILL_GATEWAY_TRUSTED"},
+        {"SECKILL_LISTEN=[::ffff:192.0.2.1]:1", "SECKILL_AUTH=gateway", "SECKILL_GATEWAY_TRUSTED"},
+        {"SECKILL_LISTEN=192.0.2.1:1", "SECKILL_AUTH=gateway", "SECKILL_GATEWAY_TRUSTED"},
+        {"SECKILL_LISTEN=192.0.2.1:1", "SECKILL_GATEWAY_TRUSTED=no", "SECKILL_GATEWAY_TRUSTED"},
+        {"SECKILL_LISTEN=192.0.2.1:1", "SECKILL_GATEWAY_TRUSTED=yes", "cannot listen"},
+        {"SECKILL_LISTEN=192.0.2.1:1", "SECKILL_AUTH=token", "cannot listen"},
+    };
+    char out[LOG_SIZE];
+    write_keys(KEY_A);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int code = service_run(
+            NO_WORDS,
+            ENV(DATABASE, keys_env, "SECKILL_TOKEN_ISSUER=x", "SECKILL_TOKEN_AUDIENCE=y", rows[i].listen, rows[i].more),
+            out, sizeof out);
+        ck_assert_msg(code == 1 && strstr(out, rows[i].says) != NULL, "row %zu: %d: %s", i, code, out);
+    }
+    // Nothing to be read again is no reason to end.
+    struct service *service = service_start(NULL);
+    service_signal(service, SIGHUP);
+    WAIT_FOR(log_has(service, "nothing to read again", 1));
+    struct http_reply reply;
+    ck_assert_int_eq(http_get(service, "/orders", "alice", &reply), 200);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("identity");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_unchecked_fixture(tcase, setup, remove_keys);
+    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
+    tcase_add_test(tcase, a_token_is_a_user);
+    tcase_add_test(tcase, a_minted_token_is_good);
+    tcase_add_test(tcase, all_refusals_are_one);
+    tcase_add_test(tcase, a_user_is_no_admin);
+    tcase_add_test(tcase, new_keys_lose_no_request);
+    tcase_add_test(tcase, keys_rotate);
+    tcase_add_test(tcase, wrong_identity_is_refused);
+    tcase_add_test(tcase, a_gateways_word_is_good_on_loopback);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,78 @@
+// base64url: one form for each text of bytes, and nothing else is read.
+#include <check.h>
+#include <string.h>
+
+#include "base64url.h"
+#include "stack.h"
+
+enum { ROOM = 64 };
+
+static const struct {
+    const char *bytes, *text;
+} pairs[] = {
+    // RFC 4648, 10, without padding
+    {"", ""},
+    {"f", "Zg"},
+    {"fo", "Zm8"},
+    {"foo", "Zm9v"},
+    {"foob", "Zm9vYg"},
+    {"fooba", "Zm9vYmE"},
+    {"foobar", "Zm9vYmFy"},
+    // the two that differ from base64
+    {"\xfb\xff\xfe", "-__-"},
+    {"\xff\xef", "_-8"},
+};
+
+START_TEST(what_is_put_can_be_read)
+{
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        char text[ROOM];
+        unsigned char bytes[ROOM];
+        size_t size = strlen(pairs[i].bytes), len = 99;
+        size_t chars = sk_base64url_put((const unsigned char *)pairs[i].bytes, size, text);
+        ck_assert_uint_eq(chars, SK_BASE64URL_CHARS(size));
+        ck_assert_uint_eq(chars, strlen(pairs[i].text));
+        ck_assert_mem_eq(text, pairs[i].text, chars);
+        ck_assert(sk_base64url_read(text, chars, bytes, size, &len));
+        ck_assert_uint_eq(len, size);
+        ck_assert_mem_eq(bytes, pairs[i].bytes, size);
+        ck_assert(size == 0 || !sk_base64url_read(text, chars, bytes, size - 1, &len));
+    }
+}
+END_TEST
+
+START_TEST(every_byte_has_its_place)
+{
+    unsigned char bytes[ROOM];
+    size_t len;
+    for (unsigned c = 0; c < 256; c++) {
+        bool digit = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+        for (size_t at = 0; at < 4; at++) {
+            char text[] = "AAAA";
+            text[at] = (char)c;
+            ck_assert_msg(sk_base64url_read(text, 4, bytes, ROOM, &len) == digit, "%u", c);
+        }
+    }
+}
+END_TEST
+
+START_TEST(nothing_else_is_read)
+{
+    static const char *const texts[] = {"Z",      "Zm9vZ", "Zg==", "Zm8=", "Zm9v=",  "Zm 9v",
+                                        "Zm9v\n", " Zm9v", "Zm+v", "Zm/v", "Zh",     "Zn",
+                                        "Zm9",    "Zm-",   "=",    "====", "Zm9vZ.", "Z\xc3\xa9"};
+    unsigned char bytes[ROOM];
+    size_t len;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        ck_assert_msg(!sk_base64url_read(texts[i], strlen(texts[i]), bytes, ROOM, &len), "%s", texts[i]);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("base64url");
+    tcase_add_test(tcase, what_is_put_can_be_read);
+    tcase_add_test(tcase, every_byte_has_its_place);
+    tcase_add_test(tcase, nothing_else_is_read);
+    return harness_main(tcase, CK_FORK);
+}

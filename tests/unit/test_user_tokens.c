@@ -1,0 +1,479 @@
+// Users' tokens, from text to user: each refusal by its reason, keys that change under way, the cache, and memory that
+// is short.
+#include "failing_memory.h"
+
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "identity.h"
+#include "json_memory.h"
+#include "mint.h"
+#include "stack.h"
+#include "user_tokens.h"
+
+#define HEADER_A  "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"a\"}"
+#define HEADER_ED "{\"alg\":\"EdDSA\",\"typ\":\"JWT\",\"kid\":\"ed\"}"
+#define CLAIMS    "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\",\"exp\":2000}"
+#define LINES     "a HS256 " SECRET_A "\nb HS256 " SECRET_B "\ned EdDSA " ED_PUBLIC "\n"
+
+enum { NOW_S = 1000, LEEWAY_S = 30 };
+
+static const struct token_key key_a = {SK_JWS_HS256, SECRET_A, NULL}, key_b = {SK_JWS_HS256, SECRET_B, NULL},
+                              key_ed = {SK_JWS_EDDSA, ED_PUBLIC, ED_PRIVATE};
+static char issuer[] = ISSUER, audience[] = AUDIENCE, path[32];
+static struct sk_config config = {
+    .token_issuer = issuer, .token_audience = audience, .token_leeway_s = LEEWAY_S, .token_cache = 16};
+static struct sk_token_ring *ring;
+static struct sk_user_tokens *tokens;
+static struct sk_metrics metrics;
+
+static void write_keys(const char *text)
+{
+    FILE *file = fopen(path, "we");
+    ck_assert_ptr_nonnull(file);
+    (void)fputs(text, file);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void reload(const char *text)
+{
+    write_keys(text);
+    ck_assert(sk_token_ring_reload(ring));
+}
+
+static void setup(void)
+{
+    (void)snprintf(path, sizeof path, "/tmp/seckill-keys-XXXXXX");
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    (void)close(fd);
+    write_keys(LINES);
+    ring = sk_token_ring_open(path, 1);
+    ck_assert_ptr_nonnull(ring);
+    tokens = sk_user_tokens_open(&config, ring, 0, &metrics);
+    ck_assert_ptr_nonnull(tokens);
+}
+
+static void teardown(void)
+{
+    sk_user_tokens_close(tokens);
+    sk_token_ring_close(ring);
+    (void)unlink(path);
+}
+
+static enum sk_jwt_result check_at(const char *token, int64_t now_s)
+{
+    char user[SK_USER_SIZE] = "";
+    enum sk_jwt_result result = sk_user_tokens_check(tokens, token, now_s, user);
+    ck_assert_str_eq(user, result == SK_JWT_GOOD ? "alice" : "");
+    return result;
+}
+
+static enum sk_jwt_result check(const struct token_key *key, const char *header, const char *claims)
+{
+    char *token = token_make(key, header, claims);
+    enum sk_jwt_result result = check_at(token, NOW_S);
+    free(token);
+    return result;
+}
+
+START_TEST(a_good_token_names_its_user)
+{
+    ck_assert_int_eq(check(&key_a, HEADER_A, CLAIMS), SK_JWT_GOOD);
+    ck_assert_int_eq(check(&key_b, "{\"alg\":\"HS256\",\"kid\":\"b\"}", CLAIMS), SK_JWT_GOOD);
+    ck_assert_int_eq(check(&key_ed, HEADER_ED, CLAIMS), SK_JWT_GOOD);
+}
+END_TEST
+
+START_TEST(each_refusal_has_its_reason)
+{
+    static const struct {
+        const struct token_key *key;
+        const char *header, *claims;
+        enum sk_jwt_result result;
+    } rows[] = {
+        {&key_a, "{\"alg\":\"none\",\"kid\":\"a\"}", CLAIMS, SK_JWT_ALGORITHM},
+        {&key_a, "{\"alg\":\"HS512\",\"kid\":\"a\"}", CLAIMS, SK_JWT_ALGORITHM},
+        {&key_a, "{\"alg\":\"EdDSA\",\"kid\":\"a\"}", CLAIMS, SK_JWT_ALGORITHM},
+        {&key_a, "{\"alg\":\"HS256\",\"kid\":\"c\"}", CLAIMS, SK_JWT_UNKNOWN_KEY},
+        {&key_a, "{\"alg\":\"HS256\",\"kid\":\"b\"}", CLAIMS, SK_JWT_SIGNATURE},
+        {&key_a, "{\"alg\":\"HS256\"}", CLAIMS, SK_JWT_HEADER},
+        {&key_a, HEADER_A, "{\"iss\":\"x\",\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\",\"exp\":2000}", SK_JWT_ISSUER},
+        {&key_a, HEADER_A, "{\"iss\":\"" ISSUER "\",\"aud\":\"x\",\"sub\":\"alice\",\"exp\":2000}", SK_JWT_AUDIENCE},
+        {&key_a, HEADER_A, "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"\",\"exp\":2000}",
+         SK_JWT_SUBJECT},
+        {&key_a, HEADER_A, "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\",\"exp\":\"2000\"}",
+         SK_JWT_CLAIMS},
+        {&key_a, HEADER_A, "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\",\"exp\":970}",
+         SK_JWT_EXPIRED},
+        {&key_ed, HEADER_ED,
+         "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\",\"exp\":2000,\"nbf\":1031}", SK_JWT_EARLY},
+        {&key_ed, HEADER_ED,
+         "{\"iss\":\"" ISSUER "\",\"aud\":\"" AUDIENCE "\",\"sub\":\"alice\",\"exp\":2000,\"nbf\":1030}", SK_JWT_GOOD},
+        {&key_a, HEADER_A, "{}", SK_JWT_CLAIMS},
+    };
+    // The public key as the secret of HS256, under its own key id and under another.
+    static const struct token_key confused = {SK_JWS_HS256, ED_PUBLIC, NULL};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_msg(check(rows[i].key, rows[i].header, rows[i].claims) == rows[i].result, "row %zu", i);
+    ck_assert_int_eq(check(&confused, "{\"alg\":\"HS256\",\"kid\":\"ed\"}", CLAIMS), SK_JWT_ALGORITHM);
+    ck_assert_int_eq(check(&confused, HEADER_ED, CLAIMS), SK_JWT_SIGNATURE);
+    ck_assert_int_eq(check(&confused, HEADER_A, CLAIMS), SK_JWT_SIGNATURE);
+    ck_assert_int_eq(check_at("", NOW_S), SK_JWT_FORM);
+    ck_assert_int_eq(check_at("x", NOW_S), SK_JWT_FORM);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_TOKENS_TAKEN), 1);
+    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_TOKENS_REFUSED), sizeof rows / sizeof rows[0] - 1 + 5);
+}
+END_TEST
+
+START_TEST(any_byte_that_differs_is_refused)
+{
+    const struct token_key *const all[] = {&key_a, &key_ed};
+    const char *const headers[] = {HEADER_A, HEADER_ED};
+    for (size_t i = 0; i < 2; i++) {
+        char *token = token_make(all[i], headers[i], CLAIMS);
+        for (size_t at = 0; token[at] != '\0'; at++) {
+            char kept = token[at];
+            token[at] = kept == 'A' ? 'B' : 'A';
+            ck_assert_int_ne(check_at(token, NOW_S), SK_JWT_GOOD);
+            token[at] = kept;
+        }
+        ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD);
+        free(token);
+    }
+}
+END_TEST
+
+static uint64_t checked(void)
+{
+    return sk_metrics_read(&metrics, SK_METRIC_SIGNATURES);
+}
+
+START_TEST(what_is_signed_with_eddsa_is_checked_once)
+{
+    char *token = token_make(&key_ed, HEADER_ED, CLAIMS), *mac = token_make(&key_a, HEADER_A, CLAIMS);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD);
+    ck_assert_uint_eq(checked(), 1);
+    ck_assert_int_eq(check_at(token, 2000 + LEEWAY_S - 1), SK_JWT_GOOD);
+    ck_assert_int_eq(check_at(token, 2000 + LEEWAY_S), SK_JWT_EXPIRED);
+    ck_assert_uint_eq(checked(), 1);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(check_at(mac, NOW_S), SK_JWT_GOOD);
+    ck_assert_uint_eq(checked(), 6);
+    free(token);
+    free(mac);
+}
+END_TEST
+
+START_TEST(what_is_refused_is_not_kept)
+{
+    char *token = token_make(&key_ed, HEADER_ED, CLAIMS);
+    ck_assert_int_eq(check_at(token, 3000), SK_JWT_EXPIRED);
+    ck_assert_int_eq(check_at(token, 3000), SK_JWT_EXPIRED);
+    ck_assert_uint_eq(checked(), 2);
+    ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD); // a clock that was wrong
+    ck_assert_uint_eq(checked(), 3);
+    token[strlen(token) - 4] ^= 1;
+    ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_SIGNATURE);
+    ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_SIGNATURE);
+    ck_assert_uint_eq(checked(), 5);
+    free(token);
+}
+END_TEST
+
+START_TEST(a_key_that_is_removed_takes_its_tokens_along)
+{
+    char *token = token_make(&key_ed, HEADER_ED, CLAIMS), *mac = token_make(&key_a, HEADER_A, CLAIMS);
+    ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD);
+    ck_assert_int_eq(check_at(mac, NOW_S), SK_JWT_GOOD);
+    // One key more: what is known stays known.
+    reload(LINES "c HS256 " SECRET_B);
+    ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD);
+    ck_assert_uint_eq(checked(), 2);
+    reload("b HS256 " SECRET_B);
+    ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_UNKNOWN_KEY);
+    ck_assert_int_eq(check_at(mac, NOW_S), SK_JWT_UNKNOWN_KEY);
+    ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
+    // The same key id with another key, and of another algorithm.
+    reload("a HS256 " SECRET_B "\ned EdDSA AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8\n");
+    ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_SIGNATURE);
+    ck_assert_int_eq(check_at(mac, NOW_S), SK_JWT_SIGNATURE);
+    reload("ed HS256 " SECRET_B);
+    ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_ALGORITHM);
+    // And back: it has to be checked again.
+    reload(LINES);
+    uint64_t before = checked();
+    ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD);
+    ck_assert_uint_eq(checked(), before + 1);
+    free(token);
+    free(mac);
+}
+END_TEST
+
+START_TEST(a_file_that_is_wrong_changes_nothing)
+{
+    ck_assert_int_eq(check(&key_a, HEADER_A, CLAIMS), SK_JWT_GOOD);
+    write_keys("a HS256 short");
+    ck_assert(!sk_token_ring_reload(ring));
+    ck_assert_int_eq(check(&key_a, HEADER_A, CLAIMS), SK_JWT_GOOD);
+    ck_assert_int_eq(check(&key_ed, HEADER_ED, CLAIMS), SK_JWT_GOOD);
+}
+END_TEST
+
+// An idle reactor holds no key that was replaced.
+START_TEST(a_turn_lets_go_of_old_keys)
+{
+    reload("b HS256 " SECRET_B);
+    ck_assert_uint_eq(sk_token_ring_sets(ring), 2);
+    sk_user_tokens_turn(tokens);
+    ck_assert_uint_eq(sk_token_ring_sets(ring), 1);
+}
+END_TEST
+
+START_TEST(without_a_cache_each_is_checked)
+{
+    sk_user_tokens_close(tokens);
+    config.token_cache = 0;
+    tokens = sk_user_tokens_open(&config, ring, 0, NULL);
+    ck_assert_ptr_nonnull(tokens);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(check(&key_ed, HEADER_ED, CLAIMS), SK_JWT_GOOD);
+}
+END_TEST
+
+START_TEST(what_is_minted_is_good)
+{
+    static const char *const files[] = {"a HS256 " SECRET_A, "ed EdDSA " ED_PUBLIC " " ED_PRIVATE};
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t version;
+        struct sk_mint mint = {ISSUER, AUDIENCE, "alice", NOW_S, NOW_S + 60};
+        reload(files[i]);
+        const struct sk_token_keys *keys = sk_token_ring_take(ring, &version);
+        char *token = sk_mint(sk_token_keys_at(keys, 0), &mint);
+        ck_assert_ptr_nonnull(token);
+        ck_assert_int_eq(check_at(token, NOW_S), SK_JWT_GOOD);
+        ck_assert_int_eq(check_at(token, NOW_S + 60 + LEEWAY_S), SK_JWT_EXPIRED);
+        free(token);
+        sk_token_ring_give_back(ring, keys);
+    }
+}
+END_TEST
+
+// ---- memory ----
+
+// Every allocation of an opening fails, one after the other.
+START_TEST(no_memory_to_open)
+{
+    int failed = 0;
+    for (bool more = true; more; failed += more) {
+        allocations_left = failed + 1;
+        memory_has_failed = false;
+        struct sk_token_ring *other = sk_token_ring_open(path, 2);
+        struct sk_user_tokens *user = other == NULL ? NULL : sk_user_tokens_open(&config, other, 1, NULL);
+        allocations_left = 0;
+        more = memory_has_failed;
+        ck_assert((user == NULL) == more);
+        sk_user_tokens_close(user);
+        sk_token_ring_close(other);
+    }
+    ck_assert_int_ge(failed, 6);
+}
+END_TEST
+
+START_TEST(no_memory_to_reload)
+{
+    int failed = 0;
+    for (bool more = true; more; failed += more) {
+        write_keys("b HS256 " SECRET_B);
+        allocations_left = failed + 1;
+        memory_has_failed = false;
+        bool done = sk_token_ring_reload(ring);
+        allocations_left = 0;
+        more = memory_has_failed;
+        ck_assert(done != more);
+        ck_assert_int_eq(check(&key_a, HEADER_A, CLAIMS), more ? SK_JWT_GOOD : SK_JWT_UNKNOWN_KEY);
+    }
+    ck_assert_int_ge(failed, 3);
+}
+END_TEST
+
+START_TEST(no_memory_to_mint)
+{
+    uint64_t version;
+    struct sk_mint mint = {ISSUER, AUDIENCE, "alice", NOW_S, NOW_S + 60};
+    const struct sk_token_keys *keys = sk_token_ring_take(ring, &version);
+    int failed = 0;
+    for (bool more = true; more; failed += more) {
+        allocations_left = failed + 1;
+        memory_has_failed = false;
+        char *token = sk_mint(sk_token_keys_at(keys, 0), &mint);
+        allocations_left = 0;
+        more = memory_has_failed;
+        ck_assert((token == NULL) == more);
+        free(token);
+    }
+    ck_assert_int_ge(failed, 3);
+    sk_token_ring_give_back(ring, keys);
+}
+END_TEST
+
+// Nothing of ours is allocated to check a token.
+START_TEST(a_check_needs_no_memory)
+{
+    char *token = token_make(&key_a, HEADER_A, CLAIMS), *signed_token = token_make(&key_ed, HEADER_ED, CLAIMS);
+    allocations_left = 1;
+    enum sk_jwt_result first = check_at(token, NOW_S), second = check_at(signed_token, NOW_S);
+    allocations_left = 0;
+    ck_assert_int_eq(first, SK_JWT_GOOD);
+    ck_assert_int_eq(second, SK_JWT_GOOD);
+    ck_assert(!memory_has_failed);
+    free(token);
+    free(signed_token);
+}
+END_TEST
+
+// ---- memory of the libraries ----
+
+static int library_allocations_left; // the one that comes to 0 fails; 0: none does
+static bool library_memory_has_failed;
+
+static bool library_memory_fails(void)
+{
+    if (library_allocations_left == 0 || --library_allocations_left > 0)
+        return false;
+    library_memory_has_failed = true;
+    return true;
+}
+
+// jansson's, through json_memory.c; the linker's names.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+void *__wrap_reallocarray(void *old, size_t n, size_t size);
+
+void *__wrap_reallocarray(void *old, size_t n, size_t size)
+{
+    ck_assert_ptr_null(old);
+    return library_memory_fails() ? NULL : calloc(n, size);
+}
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
+
+static void *crypto_malloc(size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return library_memory_fails() ? NULL : malloc(size);
+}
+
+static void *crypto_realloc(void *old, size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return library_memory_fails() ? NULL : realloc(old, size);
+}
+
+static void crypto_free(void *old, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    free(old);
+}
+
+// What is not of the usual form is jansson's. It does not always tell that it has no memory: without json_memory.c the
+// 18th allocation would cut the issuer short, and a later one the user.
+START_TEST(no_memory_for_jansson)
+{
+    char *token = token_make(&key_a, "{\"alg\":\"HS256\",\"kid\":\"\\u0061\"}",
+                             "{\"iss\":\"" ISSUER "\",\"aud\":[\"x\",\"" AUDIENCE
+                             "\"],\"sub\":\"\\u0061lice\",\"exp\":2e3,\"more\":{\"a\":[{}]}}");
+    int failed = 0;
+    sk_json_memory_watch();
+    for (bool more = true; more; failed += more) {
+        library_allocations_left = failed + 1;
+        library_memory_has_failed = false;
+        enum sk_jwt_result result = check_at(token, NOW_S);
+        library_allocations_left = 0;
+        more = library_memory_has_failed;
+        ck_assert_msg(result == (more ? SK_JWT_NO_MEM : SK_JWT_GOOD), "allocation %d: %s", failed + 1,
+                      sk_jwt_reason(result));
+    }
+    ck_assert_int_ge(failed, 20);
+    free(token);
+}
+END_TEST
+
+static int failures_of(void (*step)(bool *done))
+{
+    int failed = 0;
+    for (bool more = true; more; failed += more) {
+        bool done;
+        library_allocations_left = failed + 1;
+        library_memory_has_failed = false;
+        step(&done);
+        library_allocations_left = 0;
+        more = library_memory_has_failed;
+        ck_assert(done || more);
+    }
+    return failed;
+}
+
+static char *mac, *point;
+
+static void open_and_check(bool *done)
+{
+    struct sk_token_ring *other = sk_token_ring_open(path, 1);
+    struct sk_user_tokens *user = other == NULL ? NULL : sk_user_tokens_open(&config, other, 0, NULL);
+    char name[SK_USER_SIZE];
+    *done = user != NULL && sk_user_tokens_check(user, mac, NOW_S, name) == SK_JWT_GOOD &&
+            sk_user_tokens_check(user, point, NOW_S, name) == SK_JWT_GOOD;
+    sk_user_tokens_close(user);
+    sk_token_ring_close(other);
+}
+
+static void check_again(bool *done)
+{
+    enum sk_jwt_result first = check_at(mac, NOW_S), second = check_at(point, NOW_S);
+    ck_assert(first == SK_JWT_GOOD || first == SK_JWT_NO_MEM);
+    ck_assert(second == SK_JWT_GOOD || second == SK_JWT_NO_MEM || second == SK_JWT_SIGNATURE);
+    *done = first == SK_JWT_GOOD && second == SK_JWT_GOOD;
+}
+
+// OpenSSL's: nothing is good that is not, and nothing is left behind.
+START_TEST(no_memory_for_openssl)
+{
+    sk_user_tokens_close(tokens);
+    config.token_cache = 0;
+    tokens = sk_user_tokens_open(&config, ring, 0, NULL);
+    mac = token_make(&key_a, HEADER_A, CLAIMS);
+    point = token_make(&key_ed, HEADER_ED, CLAIMS);
+    ck_assert_int_ge(failures_of(open_and_check), 10);
+    ck_assert_int_ge(failures_of(check_again), 2);
+    free(mac);
+    free(point);
+}
+END_TEST
+
+int main(void)
+{
+    if (CRYPTO_set_mem_functions(crypto_malloc, crypto_realloc, crypto_free) != 1)
+        return EXIT_FAILURE;
+    TCase *tcase = tcase_create("user_tokens");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, a_good_token_names_its_user);
+    tcase_add_test(tcase, each_refusal_has_its_reason);
+    tcase_add_test(tcase, any_byte_that_differs_is_refused);
+    tcase_add_test(tcase, what_is_signed_with_eddsa_is_checked_once);
+    tcase_add_test(tcase, what_is_refused_is_not_kept);
+    tcase_add_test(tcase, a_key_that_is_removed_takes_its_tokens_along);
+    tcase_add_test(tcase, a_file_that_is_wrong_changes_nothing);
+    tcase_add_test(tcase, a_turn_lets_go_of_old_keys);
+    tcase_add_test(tcase, without_a_cache_each_is_checked);
+    tcase_add_test(tcase, what_is_minted_is_good);
+    tcase_add_test(tcase, no_memory_to_open);
+    tcase_add_test(tcase, no_memory_to_reload);
+    tcase_add_test(tcase, no_memory_to_mint);
+    tcase_add_test(tcase, a_check_needs_no_memory);
+    tcase_add_test(tcase, no_memory_for_jansson);
+    tcase_add_test(tcase, no_memory_for_openssl);
+    return harness_main(tcase, CK_FORK);
+}
