@@ -1,5 +1,5 @@
 // One reactor: a thread with a loop, an HTTP server, and a shop with its own connections to the stores.
-// Reactors share the port and nothing else on the hot path.
+// Reactors share the port and, on the hot path, nothing else but the limits of clients where some are set.
 #ifndef SK_HTTP_REACTOR_H
 #define SK_HTTP_REACTOR_H
 
@@ -8,11 +8,13 @@
 #include "config.h"
 #include "status.h"
 
+struct sk_limits;
 struct sk_reactor;
 
 // The main thread, as all functions. Gives a reactor, whose thread runs; on failure, whose reason is logged, NULL or
-// one that only wants to be joined. Borrows config.
-enum sk_status sk_reactor_start(const struct sk_config *config, struct sk_reactor **out) SK_MUST_CHECK;
+// one that only wants to be joined. Borrows config and limits.
+enum sk_status sk_reactor_start(const struct sk_config *config, struct sk_limits *limits,
+                                struct sk_reactor **out) SK_MUST_CHECK;
 
 // Asks it to end: it stops accepting, answers what waits, writes what was granted, within
 // drain_timeout_ms.

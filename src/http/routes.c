@@ -1,9 +1,9 @@
 // One table. To add a call: a row here, a handler in handlers.h and handlers.c, its row in the README; the rest, also
 // 405 and Allow, falls out of the table.
 //
-// A request is refused by the first that does not fit, in this order: the path (404), the admin's token and its role
-// (401, 403), the method (405, 501), a voucher's or a letter's id (400, 404), the user (401), an order's id (400), the
-// body's type (415), If-Match (400), the query (422).
+// A request is refused by the first that does not fit, in this order: the rate of its address (429), the path (404),
+// the admin's token and its role (401, 403), the method (405, 501), a voucher's or a letter's id (400, 404), the user
+// (401) and its rate (429), an order's id (400), the body's type (415), If-Match (400), the query (422).
 #include "routes.h"
 
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "auth.h"
+#include "client_limits.h"
 #include "failpoint.h"
 #include "handlers.h"
 #include "settlement_report.h"
@@ -117,6 +118,7 @@ struct sk_routes {
     struct sk_context context;
     struct sk_answers *answers; // owned; as the context has it
     struct sk_tokens *tokens;   // owned
+    struct sk_limits *limits;   // borrowed; NULL: no client has a rate
     struct sk_server *server;
     enum phase phase;
     uint64_t wait_ms[WAIT_COUNT];
@@ -127,6 +129,10 @@ static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct
                                           const struct match *match);
 static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
                                          enum route_caller caller);
+static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
+                                            const struct route *first);
+static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct sk_request *request,
+                                         const struct route *route);
 static bool routes_match(const struct sk_request *request, struct match *match);
 static bool routes_fits(const char *pattern, const char *path, struct path_part ids[ID_COUNT]);
 static const char *routes_take_id(const char *pattern, struct path_part part, struct path_part ids[ID_COUNT]);
@@ -138,7 +144,7 @@ static void routes_refuse(struct sk_routes *routes, struct sk_request *request, 
 
 // ---- opening and closing ----
 
-struct sk_routes *sk_routes_open(const struct sk_config *config)
+struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limits *limits)
 {
     struct sk_routes *routes = calloc(1, sizeof *routes);
     if (routes == NULL)
@@ -148,6 +154,10 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
     if (routes->answers == NULL || routes->tokens == NULL) {
         sk_routes_close(routes);
         return NULL;
+    }
+    if (limits != NULL && sk_limits_rated(limits)) {
+        routes->limits = limits;
+        sk_answers_limit(routes->answers, sk_limits_policy(limits));
     }
     routes->context.config = config;
     routes->context.answers = routes->answers;
@@ -218,9 +228,13 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return SK_VERDICT_UNAVAILABLE;
     if (routes->phase == PHASE_ENDED)
         return SK_VERDICT_SHUTTING_DOWN;
-    if (!routes_match(request, match))
+    bool known = routes_match(request, match);
+    enum sk_verdict verdict = routes_limit_address(routes, request, match->first);
+    if (verdict != SK_VERDICT_FOUND)
+        return verdict;
+    if (!known)
         return SK_VERDICT_NOT_FOUND;
-    enum sk_verdict verdict = routes_admit_admin(routes, request, match);
+    verdict = routes_admit_admin(routes, request, match);
     if (verdict != SK_VERDICT_FOUND)
         return verdict;
     if (match->route == NULL)
@@ -230,6 +244,8 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     if (!routes_read_number(match->ids[LETTER_ID], &call->letter_id))
         return SK_VERDICT_NOT_FOUND;
     verdict = routes_admit_user(routes, request, match->route->caller);
+    if (verdict == SK_VERDICT_FOUND)
+        verdict = routes_limit_user(routes, request, match->route);
     if (verdict != SK_VERDICT_FOUND)
         return verdict;
     if (!routes_read_order(match->ids[ORDER_ID], call->order_id))
@@ -239,6 +255,26 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     if (match->route->caller == OPERATE && !routes_read_if_match(request, &call->if_match))
         return SK_VERDICT_BAD_REQUEST;
     return match->route->method == GET && request->query_bad ? SK_VERDICT_BAD_PARAMETER : SK_VERDICT_FOUND;
+}
+
+// Probes, admin calls and payments are the shop's own. What is not found counts, too.
+static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
+                                            const struct route *first)
+{
+    bool own = first != NULL && (first->caller >= READ || first->wait == AT_ONCE);
+    return routes->limits == NULL || own ? SK_VERDICT_FOUND : sk_limits_address(routes->limits, request);
+}
+
+// Of purchases. The answers to all else say nothing of limits, unless one refuses them.
+static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct sk_request *request,
+                                         const struct route *route)
+{
+    if (routes->limits == NULL)
+        return SK_VERDICT_FOUND;
+    if (route->handle == sk_handle_buy)
+        return sk_limits_user(routes->limits, request, sk_call_of(request)->user);
+    request->limit.policy = SK_POLICY_NONE;
+    return SK_VERDICT_FOUND;
 }
 
 // A method that the path does not have is refused to those only that have a token.

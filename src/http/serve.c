@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "client_limits.h"
 #include "descriptors.h"
 #include "log.h"
 #include "reactor.h"
@@ -18,12 +19,13 @@ enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
     (void)signal(SIGPIPE, SIG_IGN);
 
     enum sk_status status = sk_descriptors_reserve(config);
+    struct sk_limits *limits = sk_limits_open(config, stderr);
     struct sk_reactor **reactors = calloc((size_t)config->reactors, sizeof(struct sk_reactor *));
     int64_t started = 0;
-    if (status == SK_OK && reactors == NULL)
+    if (status == SK_OK && (reactors == NULL || limits == NULL))
         status = SK_NO_MEM;
     while (status == SK_OK && started < config->reactors) {
-        status = sk_reactor_start(config, &reactors[started]);
+        status = sk_reactor_start(config, limits, &reactors[started]);
         started += reactors[started] != NULL;
     }
     if (status == SK_OK) {
@@ -39,5 +41,7 @@ enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
     for (int64_t i = 0; i < started; i++)
         *left_behind = !sk_reactor_join(reactors[i]) || *left_behind;
     free(reactors);
+    if (!*left_behind) // else a thread may still run that has them
+        sk_limits_close(limits);
     return status;
 }
