@@ -21,7 +21,7 @@
 
 #define HOST "Host: test\r\n"
 
-enum { REQUEST_SIZE = 1024, CROWD = 80000, PIPELINED = 200 };
+enum { REQUEST_SIZE = 1024, CROWD = 70000, PIPELINED = 50 };
 
 static struct http_reply reply;
 

@@ -1,11 +1,12 @@
 // The limits of clients together: which address counts, what is told of them, and which are off.
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "address.h"
 #include "client_limits.h"
+#include "failing_memory.h"
 #include "stack.h"
+#include "still_clock.h"
 
 enum { SAID_SIZE = 256 };
 
@@ -14,14 +15,6 @@ static struct sk_limits *limits;
 static struct sk_request asked;
 static const char *peer, *forwarded, *forwarded_for; // NULL: none
 static char proxies[] = "10.0.0.0/8";
-
-// Time stands still.
-int clock_gettime(clockid_t clock, struct timespec *now)
-{
-    (void)clock;
-    *now = (struct timespec){.tv_sec = 5};
-    return 0;
-}
 
 bool sk_request_peer(const struct sk_request *request, struct sk_address *address)
 {
@@ -186,9 +179,27 @@ START_TEST(connections_of_an_address)
 }
 END_TEST
 
+START_TEST(without_memory_there_is_no_start)
+{
+    int failed = 0;
+    config.user_rate = config.address_rate = config.address_connections = 1;
+    do {
+        sk_limits_close(limits);
+        memory_has_failed = false;
+        allocations_left = failed + 1;
+        limits = sk_limits_open(&config, stderr);
+        allocations_left = 0;
+        ck_assert_int_eq(limits == NULL, memory_has_failed);
+        failed += memory_has_failed;
+    } while (memory_has_failed);
+    ck_assert_int_ge(failed, 4);
+}
+END_TEST
+
 START_TEST(a_wrong_list_of_proxies_is_no_start)
 {
-    char said[SAID_SIZE] = "", wrong[] = "10.0.0.0/8, 10.0.0.0/33, ::1";
+    static char wrong[] = "10.0.0.0/8, 10.0.0.0/33, ::1";
+    char said[SAID_SIZE] = "";
     config.trusted_proxies = wrong;
     FILE *err = fmemopen(said, sizeof said, "w");
     ck_assert_ptr_null(sk_limits_open(&config, err));
@@ -208,6 +219,7 @@ int main(void)
     tcase_add_test(tcase, a_client_cannot_say_who_it_is);
     tcase_add_test(tcase, a_trusted_proxy_says_who_the_client_is);
     tcase_add_test(tcase, connections_of_an_address);
+    tcase_add_test(tcase, without_memory_there_is_no_start);
     tcase_add_test(tcase, a_wrong_list_of_proxies_is_no_start);
     return harness_main(tcase, CK_FORK);
 }
