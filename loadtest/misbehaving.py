@@ -28,7 +28,8 @@ MISBEHAVING = 200
 BUYERS = CONNECTIONS - MISBEHAVING
 LIMIT_MS = 2000  # of header, body and reader: short, so that connections are cut while it is measured
 LISTED = 50  # vouchers: what those who do not read ask for
-TICK_S = 0.1
+TICK_S = 0.2  # between two bytes of one who is slow, and the time that one stays who comes and goes
+WARM_S = 1
 LEAD_S = LIMIT_MS / 1000 + 0.5  # the first have been cut when the buyers come
 READY_S = END_S = 20
 
@@ -40,6 +41,7 @@ def misbehaving(side: Side, seconds: int, flip: bool) -> Outcome:
     limits = {"SECKILL_IDLE_TIMEOUT_MS": LIMIT_MS, "SECKILL_REQUEST_TIMEOUT_MS": LIMIT_MS}
     with side.serving(SECKILL_MAX_CONNECTIONS=CONNECTIONS, **limits) as service:
         service.vouchers(LISTED)
+        buyers_rate(service, WARM_S)
         seen: list[dict[str, int]] = []
 
         def beside() -> float:
