@@ -12,6 +12,13 @@ static inline uint64_t sk_clock_ms(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+static inline uint64_t sk_clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    (void)clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 static inline uint64_t sk_wall_ms(void)
 {
     return sk_clock_ms(CLOCK_REALTIME);

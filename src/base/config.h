@@ -21,6 +21,7 @@ struct sk_config {
     char *admin_token;                          // secret; NULL: none
     char *admin_tokens;                         // secret: lines (http/tokens.h); NULL: none
     char *payment_secret;                       // secret; NULL: payment callbacks are not taken
+    char *trusted_proxies;                      // networks (address.h), checked by http/client_limits.c; NULL: none
     char *log_level;
     char *token_keys;        // the path of a file (http/token_keys.h); NULL: none
     char *token_issuer;      // NULL: none
@@ -44,6 +45,10 @@ struct sk_config {
     int64_t retire_after_ms;
     int64_t sold_out_mark_ms;
     int64_t user_rate;
+    int64_t address_rate;
+    int64_t address_connections;
+    int64_t purchase_rate;
+    int64_t purchases_max;
     int64_t drain_timeout_ms;
 };
 

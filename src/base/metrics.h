@@ -13,7 +13,7 @@
     X(ORDERS_REFUSED)  /* granted, and refused by PostgreSQL */                   \
     X(ORDERS_RETURNED) /* ended after they were placed */                         \
     X(ORDERS_EXPIRED)  /* of them those that were not paid in time */             \
-    X(REFUSED_MEMORY)  /* purchases refused from memory: by rate, or by a mark */ \
+    X(REFUSED_MEMORY)  /* purchases refused from memory: by a mark, or by load */ \
     X(SCRIPT_CALLS)    /* of place_orders.lua, also to grant again */             \
     X(BATCHES_WRITTEN) /* calls of place_orders() that were done */               \
     X(QUESTIONS)       /* conversations of the control plane */                   \

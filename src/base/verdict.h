@@ -19,7 +19,7 @@
     X(REFERENCE_USED, 409, 0, "This payment reference belongs to another order")      \
     X(WRONG_AMOUNT, 422, 0, "The amount or the currency is not the order's")          \
     X(UNKNOWN_VOUCHER, 404, 0, "No such voucher")                                     \
-    X(RATE_LIMITED, 429, 0, "Too many requests")                                      \
+    X(RATE_LIMITED, 429, 1000, "Too many requests")                                   \
     X(LOADING, 503, 1000, "The voucher is being loaded")                              \
     X(OVERLOADED, 503, 1000, "Too many orders are waiting")                           \
     X(UNAVAILABLE, 503, 1000, "A store is not available; the outcome may be unknown") \

@@ -39,6 +39,7 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
         return NULL;
     shop->sale.loop = options->loop;
     shop->sale.config = options->config;
+    shop->sale.purchases = options->purchases;
     shop->sale.metrics = &shop->metrics;
     shop->sale.suspect = sk_upkeep_suspect;
     shop->sale.orphaned = sk_upkeep_orphaned;

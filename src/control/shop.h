@@ -15,6 +15,7 @@ struct sk_ask;
 struct sk_shop_options {
     uv_loop_t *loop;                // borrowed
     const struct sk_config *config; // borrowed
+    struct sk_rate *purchases;      // borrowed: of all reactors together; NULL: no limit
     // As sale.h says. Never runs inside sk_shop_buy; questions and commands may answer at once.
     void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
     void *arg;

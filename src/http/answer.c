@@ -19,14 +19,25 @@ enum {
     LOCATION_SIZE = 64,
     SECONDS_SIZE = 24,
     TAG_SIZE = 32,
+    LIMIT_SIZE = 40,
+    LIMITED_MAX = 1024,
     STATE_MAX = 32,
     LINK_MAX = 1024
 };
 
 static const char type_json[] = "application/json", type_problem[] = "application/problem+json";
 
+// A refusal that tells what a limit leaves.
+struct limited {
+    struct sk_response *response; // owned; NULL: none yet
+    enum sk_verdict verdict;
+    struct sk_limit limit;
+};
+
 struct sk_answers {
     bool keep_alive;
+    const char *policy;                                            // NULL: no limit is set
+    struct limited *limited;                                       // owned: LIMITED_MAX of them; NULL: none yet
     struct sk_response *refusals[SK_VERDICT_COUNT], *ok;           // owned
     struct sk_response *last_refusals[SK_VERDICT_COUNT], *last_ok; // owned; the same with "Connection: close"
 };
@@ -36,6 +47,8 @@ static struct sk_response *answer_make_ok(void);
 static struct sk_response *answer_make_problem(enum sk_verdict verdict, const char *members, uint64_t retry_after_ms);
 static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_outcome *outcome);
 static struct sk_response *answer_make_last(struct sk_response *response);
+static void answer_limited(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
+static void answer_add_limit(struct sk_response *response, const char *policy, const struct sk_limit *limit);
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response);
 static struct sk_response *answer_make_document(const struct sk_request *request, const struct sk_outcome *outcome);
@@ -88,8 +101,11 @@ void sk_answers_close(struct sk_answers *answers)
         sk_response_free(answers->refusals[i]);
         sk_response_free(answers->last_refusals[i]);
     }
+    for (int i = 0; answers->limited != NULL && i < LIMITED_MAX; i++)
+        sk_response_free(answers->limited[i].response);
     sk_response_free(answers->ok);
     sk_response_free(answers->last_ok);
+    free(answers->limited);
     free(answers);
 }
 
@@ -106,6 +122,10 @@ static bool answer_stays(const struct sk_answers *answers, const struct sk_reque
 
 void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
+    if (request->limit.policy != SK_POLICY_NONE) {
+        answer_limited(answers, request, verdict);
+        return;
+    }
     bool stays = answer_stays(answers, request);
     struct sk_response *response = stays ? answers->refusals[verdict] : answers->last_refusals[verdict];
     sk_request_answer(request, sk_verdict_http_status(verdict), response);
@@ -121,6 +141,45 @@ struct sk_response *sk_answers_last(const struct sk_answers *answers, enum sk_ve
     return answers->last_refusals[verdict];
 }
 
+// ---- made when it is first needed ----
+
+void sk_answers_limit(struct sk_answers *answers, const char *policy)
+{
+    answers->policy = policy;
+    answers->limited = calloc(LIMITED_MAX, sizeof *answers->limited); // NULL: each is made for its request
+}
+
+// Most of a crowd have as much left as each other, so the last ones that were made are kept: one for each place, by
+// what they say.
+static void answer_limited(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
+{
+    const struct sk_limit *limit = &request->limit;
+    if (!answers->keep_alive || answers->limited == NULL) {
+        answer_once(answers, request, verdict, answer_make_refusal(verdict));
+        return;
+    }
+    size_t at =
+        (verdict + (size_t)SK_VERDICT_COUNT * (limit->left + (size_t)limit->policy * (LIMITED_MAX / 2))) % LIMITED_MAX;
+    struct limited *kept = &answers->limited[at];
+    if (kept->response == NULL || kept->verdict != verdict || kept->limit.policy != limit->policy ||
+        kept->limit.left != limit->left) {
+        sk_response_free(kept->response);
+        *kept = (struct limited){answer_make_refusal(verdict), verdict, *limit};
+        answer_add_limit(kept->response, answers->policy, limit);
+    }
+    sk_request_answer(request, sk_verdict_http_status(verdict), kept->response);
+}
+
+// draft-ietf-httpapi-ratelimit-headers-11. What was used up comes back within a second (rates.h).
+static void answer_add_limit(struct sk_response *response, const char *policy, const struct sk_limit *limit)
+{
+    static const char *const names[] = {[SK_POLICY_USER] = "user", [SK_POLICY_ADDRESS] = "address"};
+    char left[LIMIT_SIZE];
+    (void)snprintf(left, sizeof left, "\"%s\";r=%" PRIu32 ";t=1", names[limit->policy], limit->left);
+    sk_response_header(response, "RateLimit-Policy", policy);
+    sk_response_header(response, "RateLimit", left);
+}
+
 // ---- made for one request ----
 
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
@@ -128,6 +187,8 @@ static void answer_once(const struct sk_answers *answers, struct sk_request *req
 {
     if (!answer_stays(answers, request))
         response = answer_make_last(response);
+    if (request->limit.policy != SK_POLICY_NONE)
+        answer_add_limit(response, answers->policy, &request->limit);
     sk_request_answer(request, sk_verdict_http_status(verdict), response);
     sk_response_free(response);
 }

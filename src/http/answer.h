@@ -18,6 +18,10 @@ struct sk_outcome;
 struct sk_answers *sk_answers_open(void);
 void sk_answers_close(struct sk_answers *answers); // NULL is fine
 
+// Answers to requests with a limit (request.h) say what it leaves, and `policy`, which is borrowed, in RateLimit and
+// RateLimit-Policy.
+void sk_answers_limit(struct sk_answers *answers, const char *policy);
+
 // Whether connections stay open after their answers.
 void sk_answers_keep_alive(struct sk_answers *answers, bool keep_alive);
 

@@ -6,9 +6,12 @@
 //   their answers over several turns, in which others are served.
 #include "connection.h"
 
+#include <linux/sockios.h>
 #include <microhttpd.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include "log.h"
 
@@ -187,6 +190,19 @@ void sk_connection_drop(struct sk_connection *connection)
     connection->request.ticket = 0;
     sk_connection_move(connection, SK_PHASE_GONE, (uint64_t)pool->config->request_timeout_ms);
     sk_connection_resume_soon(connection);
+}
+
+// Without the reset the kernel would keep what is unsent, and offer it for many minutes.
+void sk_connection_cut(struct sk_connection *connection)
+{
+    const struct linger none = {.l_onoff = 1, .l_linger = 0};
+    int unsent = 0;
+    if (ioctl(connection->fd, SIOCOUTQ, &unsent) == 0 && unsent > 0)
+        (void)setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    if (connection->phase == SK_PHASE_STUCK)
+        sk_connection_drop(connection);
+    else
+        (void)shutdown(connection->fd, SHUT_RDWR); // the next run of libmicrohttpd sees the end and closes
 }
 
 void sk_connection_resume_soon(struct sk_connection *connection)

@@ -18,7 +18,7 @@ struct MHD_Connection;
 // Each phase has a deadline, counted from its beginning.
 enum sk_phase {
     SK_PHASE_FREE,      // the slot is not in use
-    SK_PHASE_HEADER,    // the next request's header is not there: idle_timeout_ms
+    SK_PHASE_HEADER,    // the next request's header is not there: idle_timeout_ms; its rest: request_timeout_ms
     SK_PHASE_BODY,      // the header is there, the body is not: request_timeout_ms
     SK_PHASE_WAITING,   // a handler will answer soon: its own deadline; then it expires
     SK_PHASE_PARKED,    // a handler will answer some time: the same
@@ -103,6 +103,8 @@ struct sk_connection *sk_connections_next_overdue(struct sk_connections *pool);
 void sk_connection_suspend(struct sk_connection *connection);
 // The client of one that is parked or streams is gone, or is taken to be.
 void sk_connection_drop(struct sk_connection *connection);
+// One whose client has been too slow: to be closed. What it has not taken yet it does not get.
+void sk_connection_cut(struct sk_connection *connection);
 // A parked one that is answered, or whose client is gone: to be resumed in its turn.
 void sk_connection_resume_soon(struct sk_connection *connection);
 // Resumes those whose turn it is, or all. Whether there were any: then libmicrohttpd must run.

@@ -5,6 +5,7 @@
 
 #include <uv.h>
 
+#include "client_limits.h"
 #include "log.h"
 #include "routes.h"
 #include "server.h"
@@ -21,6 +22,7 @@ enum {
 struct sk_reactor {
     struct sk_reactor_options options;
     const struct sk_config *config;
+    struct sk_limits *limits;
     uv_thread_t thread;
     uv_loop_t loop;
     uv_prepare_t turn;
@@ -54,6 +56,7 @@ enum sk_status sk_reactor_start(const struct sk_reactor_options *options, struct
         return SK_NO_MEM;
     reactor->options = *options;
     reactor->config = options->config;
+    reactor->limits = options->limits;
     if (uv_loop_init(&reactor->loop) != 0) {
         free(reactor);
         return SK_FAIL;
@@ -77,13 +80,19 @@ enum sk_status sk_reactor_start(const struct sk_reactor_options *options, struct
 
 static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
 {
-    reactor->routes = sk_routes_open(reactor->config);
+    reactor->routes = sk_routes_open(reactor->config, reactor->limits);
     if (reactor->routes == NULL)
         return SK_NO_MEM;
-    struct sk_handler handler = {sk_routes_handle,  sk_routes_expired, sk_routes_malformed,
-                                 sk_routes_streams, sk_routes_gone,    reactor->routes};
+    struct sk_handler handler = {sk_routes_handle,
+                                 sk_routes_expired,
+                                 sk_routes_malformed,
+                                 sk_routes_streams,
+                                 sk_routes_gone,
+                                 reactor->routes,
+                                 sk_limits_peers(reactor->limits)};
     struct sk_shop_options shop = {.loop = &reactor->loop,
                                    .config = reactor->config,
+                                   .purchases = sk_limits_purchases(reactor->limits),
                                    .on_outcome = sk_routes_outcome,
                                    .arg = reactor->routes,
                                    .wire = {sk_routes_send, sk_routes_end_stream, reactor->routes}};

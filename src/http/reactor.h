@@ -1,5 +1,5 @@
 // One reactor: a thread with a loop, an HTTP server, and a shop with its own connections to the stores.
-// Reactors share the port and nothing else on the hot path.
+// Reactors share the port and, on the hot path, nothing else but the limits of clients where some are set.
 #ifndef SK_HTTP_REACTOR_H
 #define SK_HTTP_REACTOR_H
 
@@ -9,11 +9,13 @@
 #include "status.h"
 #include "token_ring.h"
 
+struct sk_limits;
 struct sk_reactor;
 
 struct sk_reactor_options {
     const struct sk_config *config; // borrowed
     struct sk_token_ring *ring;     // borrowed until it is joined; NULL: the gateway says who the user is
+    struct sk_limits *limits;       // borrowed; NULL: no client has a rate
     unsigned number;                // among the process's, from 0 on
 };
 

@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "address.h"
 #include "connection.h"
 #include "query.h"
 
@@ -17,6 +18,13 @@ struct search {
     const char *value;
     unsigned count;
     bool matched;
+};
+
+struct gathering {
+    const char *name;
+    size_t name_len;
+    const char **values;
+    size_t count, most;
 };
 
 struct query {
@@ -31,6 +39,8 @@ static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, 
                                             const char *value, size_t value_len);
 static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
                                              const char *value, size_t value_len);
+static enum MHD_Result request_gather(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                      const char *value, size_t value_len);
 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
 {
@@ -117,6 +127,36 @@ static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, 
     search->value = value == NULL ? "" : value;
     search->count++;
     return MHD_YES;
+}
+
+size_t sk_request_header_values(const struct sk_request *request, const char *name, const char **values, size_t most)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    struct gathering gathering = {.name = name, .name_len = strlen(name), .values = values, .most = most};
+    (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, request_gather, &gathering);
+    return gathering.count;
+}
+
+static enum MHD_Result request_gather(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                      const char *value, size_t value_len)
+{
+    struct gathering *gathering = arg;
+    (void)kind;
+    (void)value_len;
+    if (name_len != gathering->name_len || strcasecmp(name, gathering->name) != 0)
+        return MHD_YES;
+    if (gathering->count == gathering->most)
+        memmove(gathering->values, gathering->values + 1, --gathering->count * sizeof *gathering->values);
+    gathering->values[gathering->count++] = value;
+    return MHD_YES;
+}
+
+bool sk_request_peer(const struct sk_request *request, struct sk_address *peer)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection->library, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    return info != NULL && sk_address_of(info->client_addr, peer);
 }
 
 void sk_request_wait(struct sk_request *request, uint64_t ms)

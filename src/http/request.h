@@ -22,6 +22,16 @@ enum sk_method {
 
 enum { SK_REQUEST_NOTE_SIZE = 320 };
 
+struct sk_address;
+
+// Which limit of a client is nearest to its end, and what it leaves: for the answer's RateLimit.
+enum sk_policy { SK_POLICY_NONE, SK_POLICY_USER, SK_POLICY_ADDRESS };
+
+struct sk_limit {
+    enum sk_policy policy; // NONE: there is nothing to tell
+    uint32_t left;
+};
+
 struct sk_request {
     enum sk_method method;
     const char *path; // as sent: nothing is unescaped; without the scheme and host of an absolute target
@@ -31,6 +41,7 @@ struct sk_request {
     bool last;
     struct sk_buf body;
     uint64_t ticket; // names this request as long as it lives; never 0
+    struct sk_limit limit;
     // What the handlers remember of the request until it is answered. Zeroed at first; nothing frees what it points to.
     union {
         unsigned char bytes[SK_REQUEST_NOTE_SIZE];
@@ -52,6 +63,12 @@ void sk_request_put_query(const struct sk_request *request, const char *but, str
 
 // Whether the value of any field with this name does match.
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value));
+
+// The values of all fields with this name, in their order: the last `most` of them. Gives how many. Borrowed.
+size_t sk_request_header_values(const struct sk_request *request, const char *name, const char **values, size_t most);
+
+// The other end of its connection. False: it has no address.
+bool sk_request_peer(const struct sk_request *request, struct sk_address *peer);
 
 // Whether its body is said to be JSON.
 bool sk_request_is_json(const struct sk_request *request);

@@ -1,6 +1,7 @@
 // A request is matched with the table (route_table.c), and is refused by the first that does not fit, in this order:
-// the path (404), the admin's token and its role (401, 403), the method (405, 501), a voucher's or a letter's id (400,
-// 404), the user (401), an order's id (400), the body's type (415), If-Match (400), the query (422).
+// the rate of its address (429), the path (404), the admin's token and its role (401, 403), the method (405, 501), a
+// voucher's or a letter's id (400, 404), the user (401) and its rate (429), an order's id (400), the body's type (415),
+// If-Match (400), the query (422).
 #include "routes.h"
 
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <strings.h>
 
 #include "auth.h"
+#include "client_limits.h"
 #include "failpoint.h"
 #include "openapi.h"
 #include "route_table.h"
@@ -29,6 +31,7 @@ struct sk_routes {
     struct sk_tokens *tokens;     // owned
     struct sk_user_tokens *users; // NULL: the gateway says who the user is
     struct sk_document *openapi;  // owned
+    struct sk_limits *limits;     // borrowed; NULL: no client has a rate
     struct sk_server *server;
     enum phase phase;
     uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
@@ -39,6 +42,10 @@ static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct
                                           const struct sk_match *match);
 static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
                                          enum sk_route_caller caller);
+static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
+                                            const struct sk_route *first);
+static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct sk_request *request,
+                                         const struct sk_route *route);
 static bool routes_read_number(struct sk_route_part part, int64_t *id);
 static bool routes_read_order(struct sk_route_part part, char id[SK_UUID_SIZE]);
 static bool routes_read_if_match(const struct sk_request *request, int64_t *version);
@@ -47,7 +54,7 @@ static void routes_refuse(struct sk_routes *routes, struct sk_request *request, 
 
 // ---- opening and closing ----
 
-struct sk_routes *sk_routes_open(const struct sk_config *config)
+struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limits *limits)
 {
     struct sk_routes *routes = calloc(1, sizeof *routes);
     if (routes == NULL)
@@ -58,6 +65,10 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
     if (routes->answers == NULL || routes->tokens == NULL || routes->openapi == NULL) {
         sk_routes_close(routes);
         return NULL;
+    }
+    if (limits != NULL && sk_limits_rated(limits)) {
+        routes->limits = limits;
+        sk_answers_limit(routes->answers, sk_limits_policy(limits));
     }
     routes->context.config = config;
     routes->context.answers = routes->answers;
@@ -135,9 +146,13 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return SK_VERDICT_UNAVAILABLE;
     if (routes->phase == PHASE_ENDED)
         return SK_VERDICT_SHUTTING_DOWN;
-    if (!sk_route_match(request->method, request->path, match))
+    bool known = sk_route_match(request->method, request->path, match);
+    enum sk_verdict verdict = routes_limit_address(routes, request, match->first);
+    if (verdict != SK_VERDICT_FOUND)
+        return verdict;
+    if (!known)
         return SK_VERDICT_NOT_FOUND;
-    enum sk_verdict verdict = routes_admit_admin(routes, request, match);
+    verdict = routes_admit_admin(routes, request, match);
     if (verdict != SK_VERDICT_FOUND)
         return verdict;
     if (match->route == NULL)
@@ -147,6 +162,8 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     if (!routes_read_number(match->ids[SK_ROUTE_LETTER], &call->letter_id))
         return SK_VERDICT_NOT_FOUND;
     verdict = routes_admit_user(routes, request, match->route->caller);
+    if (verdict == SK_VERDICT_FOUND)
+        verdict = routes_limit_user(routes, request, match->route);
     if (verdict != SK_VERDICT_FOUND)
         return verdict;
     if (!routes_read_order(match->ids[SK_ROUTE_ORDER], call->order_id))
@@ -156,6 +173,26 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     if (match->route->caller == SK_ROUTE_OPERATE && !routes_read_if_match(request, &call->if_match))
         return SK_VERDICT_BAD_REQUEST;
     return match->route->method == SK_ROUTE_GET && request->query_bad ? SK_VERDICT_BAD_PARAMETER : SK_VERDICT_FOUND;
+}
+
+// Probes, admin calls and payments are the shop's own. What is not found counts, too.
+static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
+                                            const struct sk_route *first)
+{
+    bool own = first != NULL && (first->caller >= SK_ROUTE_READ || first->wait == SK_ROUTE_AT_ONCE);
+    return routes->limits == NULL || own ? SK_VERDICT_FOUND : sk_limits_address(routes->limits, request);
+}
+
+// Of purchases. The answers to all else say nothing of limits, unless one refuses them.
+static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct sk_request *request,
+                                         const struct sk_route *route)
+{
+    if (routes->limits == NULL)
+        return SK_VERDICT_FOUND;
+    if (route->handle == sk_handle_buy)
+        return sk_limits_user(routes->limits, request, sk_call_of(request)->user);
+    request->limit.policy = SK_POLICY_NONE;
+    return SK_VERDICT_FOUND;
 }
 
 // A method that the path does not have is refused to those only that have a token.

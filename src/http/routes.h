@@ -7,11 +7,12 @@
 #include "shop.h"
 #include "user_tokens.h"
 
+struct sk_limits;
 struct sk_routes;
 
 // The reactor's thread, as all functions. NULL: out of memory, or the tokens of the configuration are wrong, which is
-// said on standard error. Borrows config.
-struct sk_routes *sk_routes_open(const struct sk_config *config);
+// said on standard error. Borrows config and limits (NULL: no client is limited).
+struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limits *limits);
 void sk_routes_close(struct sk_routes *routes); // after server and shop; NULL is fine
 
 // The two ends it connects; set once both exist.

@@ -3,9 +3,10 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "address.h"
+#include "client_limits.h"
 #include "descriptors.h"
 #include "json_memory.h"
+#include "listen_address.h"
 #include "log.h"
 #include "reactor.h"
 #include "token_ring.h"
@@ -21,12 +22,13 @@ enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
     serve_block_signals(&signals);
     sk_json_memory_watch();
     enum sk_status status = serve_prepare(config, &ring);
+    struct sk_limits *limits = sk_limits_open(config, stderr);
     struct sk_reactor **reactors = calloc((size_t)config->reactors, sizeof(struct sk_reactor *));
     int64_t started = 0;
-    if (status == SK_OK && reactors == NULL)
+    if (status == SK_OK && (reactors == NULL || limits == NULL))
         status = SK_NO_MEM;
     while (status == SK_OK && started < config->reactors) {
-        struct sk_reactor_options options = {config, ring, (unsigned)started};
+        struct sk_reactor_options options = {config, ring, limits, (unsigned)started};
         status = sk_reactor_start(&options, &reactors[started]);
         started += reactors[started] != NULL;
     }
@@ -41,8 +43,10 @@ enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
     for (int64_t i = 0; i < started; i++)
         *left_behind = !sk_reactor_join(reactors[i]) || *left_behind;
     free(reactors);
-    if (!*left_behind)
+    if (!*left_behind) { // else a thread may still run that has them
         sk_token_ring_close(ring);
+        sk_limits_close(limits);
+    }
     return status;
 }
 
@@ -63,7 +67,7 @@ static enum sk_status serve_prepare(const struct sk_config *config, struct sk_to
         *ring = sk_token_ring_open(config->token_keys, (unsigned)config->reactors);
         if (*ring == NULL)
             return SK_FAIL;
-    } else if (config->gateway_trusted == 0 && !sk_address_is_loopback(config->listen)) {
+    } else if (config->gateway_trusted == 0 && !sk_listen_address_is_loopback(config->listen)) {
         sk_log_text(SK_LOG_ERROR,
                     "SECKILL_LISTEN can be reached from other machines, and SECKILL_AUTH=gateway believes every "
                     "X-User-Id: set SECKILL_GATEWAY_TRUSTED=yes if only your gateway can, or SECKILL_AUTH=token",

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "connection.h"
 #include "listener.h"
 #include "log.h"
@@ -37,6 +38,8 @@ struct sk_server {
     uv_poll_t *poll; // a block of its own: libuv lets go of it later than the server goes
     struct sk_timer *tick;
     bool progress; // a body arrived in pieces: there may be more to read
+    bool counted;  // `newest` was told to handler.peers, and is no connection yet
+    struct sk_address newest;
 };
 
 static enum sk_status server_start(struct sk_server *server);
@@ -50,9 +53,10 @@ static void server_run(struct sk_server *server);
 static bool server_has_more_to_do(struct sk_server *server);
 
 static void server_log_library(void *arg, const char *format, va_list args);
+static enum MHD_Result server_may_connect(void *arg, const struct sockaddr *from, socklen_t len);
 static void server_on_connection(void *arg, struct MHD_Connection *connection, void **context,
                                  enum MHD_ConnectionNotificationCode code);
-static void *server_on_target(void *arg, const char *target, struct MHD_Connection *connection);
+static void *server_on_target(void *arg, const char *target, struct MHD_Connection *library);
 static size_t server_on_escaped(void *arg, struct MHD_Connection *connection, char *text);
 static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *library, const char *url, const char *method,
                                          const char *version, const char *upload, size_t *upload_len, void **context);
@@ -114,14 +118,15 @@ static enum sk_status server_start(struct sk_server *server)
 static struct MHD_Daemon *server_start_daemon(struct sk_server *server)
 {
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    return MHD_start_daemon(flags, 0, NULL, NULL, server_on_request, server,                              //
+    MHD_AcceptPolicyCallback may_connect = server->handler.peers == NULL ? NULL : server_may_connect;
+    return MHD_start_daemon(flags, 0, may_connect, server, server_on_request, server,                     //
                             MHD_OPTION_EXTERNAL_LOGGER, server_log_library, NULL,                         //
                             MHD_OPTION_LISTEN_SOCKET, server->listen_fd,                                  //
                             MHD_OPTION_CONNECTION_LIMIT, (unsigned)server->connections.count,             //
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)server->config->header_max_bytes, //
                             MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_INCREMENT,               //
                             MHD_OPTION_STRICT_FOR_CLIENT, 1,                                              //
-                            MHD_OPTION_URI_LOG_CALLBACK, server_on_target, NULL,                          //
+                            MHD_OPTION_URI_LOG_CALLBACK, server_on_target, server,                        //
                             MHD_OPTION_UNESCAPE_CALLBACK, server_on_escaped, NULL,                        //
                             MHD_OPTION_NOTIFY_CONNECTION, server_on_connection, server,                   //
                             MHD_OPTION_NOTIFY_COMPLETED, server_on_completed, server,                     //
@@ -193,10 +198,8 @@ static void server_on_tick(void *arg)
     while ((connection = sk_connections_next_overdue(&server->connections)) != NULL) {
         if (connection->phase == SK_PHASE_WAITING || connection->phase == SK_PHASE_PARKED)
             server->handler.expired(server->handler.arg, &connection->request);
-        else if (connection->phase == SK_PHASE_STUCK)
-            sk_connection_drop(connection);
         else
-            (void)shutdown(connection->fd, SHUT_RDWR); // the next run sees the end and closes
+            sk_connection_cut(connection);
     }
     (void)sk_connections_resume(&server->connections, false);
     server_run(server);
@@ -234,14 +237,34 @@ static void server_log_library(void *arg, const char *format, va_list args)
     sk_log_text(SK_LOG_DEBUG, "libmicrohttpd", "said", line);
 }
 
+// Only with handler.peers. One that is accepted becomes a connection at once, or there is no memory for it.
+static enum MHD_Result server_may_connect(void *arg, const struct sockaddr *from, socklen_t len)
+{
+    struct sk_server *server = arg;
+    const struct sk_peers *peers = server->handler.peers;
+    (void)len;
+    if (server->counted)
+        peers->disconnects(peers->arg, &server->newest);
+    server->counted = false;
+    if (!sk_address_of(from, &server->newest))
+        return MHD_YES; // is none that could be counted
+    server->counted = peers->connects(peers->arg, &server->newest);
+    return server->counted ? MHD_YES : MHD_NO;
+}
+
 static void server_on_connection(void *arg, struct MHD_Connection *connection, void **context,
                                  enum MHD_ConnectionNotificationCode code)
 {
     struct sk_server *server = arg;
+    const struct sk_peers *peers = server->handler.peers;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
         *context = sk_connection_take(&server->connections, connection, fd);
+        server->counted = false;
     } else {
+        struct sk_address peer;
+        if (peers != NULL && sk_request_peer(*context, &peer))
+            peers->disconnects(peers->arg, &peer);
         sk_connection_free(*context);
     }
 }
@@ -252,10 +275,12 @@ static struct sk_connection *server_connection_at(struct MHD_Connection *connect
 }
 
 // The request line was read. Only here the target is still as it was sent: its query is taken apart next.
-static void *server_on_target(void *arg, const char *target, struct MHD_Connection *connection)
+static void *server_on_target(void *arg, const char *target, struct MHD_Connection *library)
 {
-    (void)arg;
-    sk_head_target(&server_connection_at(connection)->head, target);
+    const struct sk_server *server = arg;
+    struct sk_connection *connection = server_connection_at(library);
+    sk_connection_move(connection, SK_PHASE_HEADER, (uint64_t)server->config->request_timeout_ms);
+    sk_head_target(&connection->head, target);
     return NULL; // what server_on_request finds as *context
 }
 

@@ -12,6 +12,14 @@
 #include "verdict.h"
 
 struct sk_server;
+struct sk_address;
+
+// Who may connect. Each that may is told of again when it is gone.
+struct sk_peers {
+    bool (*connects)(void *arg, const struct sk_address *peer); // false: it is closed at once
+    void (*disconnects)(void *arg, const struct sk_address *peer);
+    void *arg;
+};
 
 struct sk_handler {
     // A whole request: answer it, or keep it with sk_request_wait or sk_request_park.
@@ -26,6 +34,7 @@ struct sk_handler {
     // nowhere when this returns. Not called for streams that the handlers end.
     void (*gone)(void *arg, struct sk_request *request);
     void *arg;
+    const struct sk_peers *peers; // borrowed; NULL: all may connect
 };
 
 // Listens and serves. NULL on failure; the reason is logged. Borrows loop and config.

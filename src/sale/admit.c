@@ -1,32 +1,23 @@
-// Two gates. The rate gate is a table of theoretical arrival times (the "virtual scheduling" form of the
-// generic cell rate algorithm, ITU-T I.371): two words per user, a fixed number of places, and a user
-// who finds no place passes. It is a courtesy to the stores, not a promise.
-//
-// The mark gate answers SOLD_OUT, ENDED and NOT_STARTED for a short time after Redis has answered so. A
+// Two gates. The mark gate answers SOLD_OUT, ENDED and NOT_STARTED for a short time after Redis has answered so. A
 // mark expires by itself, so that returned units sell. It needs to know who has bought, because winners must be told
 // so (also before the start: Redis's clock may go back): a filter of the buyers, read from Redis once for each
 // state of the buyers, which the voucher's `last` names. While there is no such filter, all ask Redis.
+//
+// The load gate stands behind it, since what memory refuses is no load: it answers OVERLOADED to those who would ask
+// the stores when too many do already, or in this second.
 #include "admit.h"
 
 #include <string.h>
 
 #include "failpoint.h"
-#include "hash.h"
 #include "trust.h"
 
-enum { PLACES = 1 << 16, WAYS = 4, MAYBE_MORE = 1000 };
+enum { MAYBE_MORE = 1000, NS_PER_MS = 1000000 };
 enum { PAUSES = 9 };                         // for each ms that a reading took
 enum { PAGES_MIN = 1000, PAGE_LEAST = 100 }; // far fewer than HSCAN gives
 
-struct admit_place {
-    uint64_t user_hash;
-    uint64_t free_at_us; // when the user's tries are paid off
-};
-
 struct sk_admit {
     const struct sk_sale *sale;
-    struct admit_place *places; // NULL: no rate is set
-    uint64_t cost_us;           // of one try
 };
 
 struct admit_reading {
@@ -39,7 +30,7 @@ struct admit_reading {
     char version[SK_VERSION_SIZE];
 };
 
-static bool admit_over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms, struct sk_outcome *outcome);
+static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_outcome *outcome);
 static bool admit_is_marked(const struct sk_segment *segment, const char *user, uint64_t now_ms,
                             struct sk_outcome *outcome);
 static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *version);
@@ -56,21 +47,11 @@ struct sk_admit *sk_admit_open(const struct sk_sale *sale)
     if (admit == NULL)
         return NULL;
     admit->sale = sale;
-    if (sale->config->user_rate > 0) {
-        admit->cost_us = 1000000 / (uint64_t)sale->config->user_rate;
-        admit->places = calloc(PLACES, sizeof *admit->places);
-        if (admit->places == NULL) {
-            free(admit);
-            return NULL;
-        }
-    }
     return admit;
 }
 
 void sk_admit_close(struct sk_admit *admit)
 {
-    if (admit != NULL)
-        free(admit->places);
     free(admit);
 }
 
@@ -80,35 +61,9 @@ bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const 
 {
     uint64_t now = uv_now(admit->sale->loop);
     *outcome = (struct sk_outcome){0};
-    bool refuses = (admit->places != NULL && admit_over_rate(admit, user, now, outcome)) ||
-                   admit_is_marked(segment, user, now, outcome);
+    bool refuses = admit_is_marked(segment, user, now, outcome) || admit_is_loaded(admit->sale, now, outcome);
     sk_metrics_add(admit->sale->metrics, SK_METRIC_REFUSED_MEMORY, refuses);
     return refuses;
-}
-
-// A user may spend one second's worth of tries at once; then each try must be paid off first.
-static bool admit_over_rate(struct sk_admit *admit, const char *user, uint64_t now_ms, struct sk_outcome *outcome)
-{
-    uint64_t hash = sk_hash(user, strlen(user)), now = now_ms * 1000, burst = 1000000 - admit->cost_us;
-    struct admit_place *row = &admit->places[(hash * WAYS) % PLACES], *mine = NULL;
-    for (int i = 0; i < WAYS; i++) {
-        if (row[i].user_hash == hash) {
-            mine = &row[i];
-            break;
-        }
-        if (row[i].free_at_us <= now && mine == NULL)
-            mine = &row[i];
-    }
-    if (mine == NULL)
-        return false;
-    uint64_t free_at = mine->user_hash == hash && mine->free_at_us > now ? mine->free_at_us : now;
-    if (free_at - now > burst) {
-        outcome->verdict = SK_VERDICT_RATE_LIMITED;
-        outcome->retry_after_ms = (free_at - now - burst + 999) / 1000;
-        return true;
-    }
-    *mine = (struct admit_place){hash, free_at + admit->cost_us};
-    return false;
 }
 
 static bool admit_is_marked(const struct sk_segment *segment, const char *user, uint64_t now_ms,
@@ -122,6 +77,16 @@ static bool admit_is_marked(const struct sk_segment *segment, const char *user, 
     outcome->verdict = mark->verdict;
     if (mark->verdict == SK_VERDICT_NOT_STARTED)
         outcome->retry_after_ms = mark->begin_at_ms > now_ms ? mark->begin_at_ms - now_ms : 1;
+    return true;
+}
+
+static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_outcome *outcome)
+{
+    uint64_t most = (uint64_t)sale->config->purchases_max;
+    bool full = most > 0 && sk_order_pool_out(sale->orders) >= most;
+    if (!full && (sale->purchases == NULL || sk_rate_take(sale->purchases, now_ms * NS_PER_MS)))
+        return false;
+    outcome->verdict = SK_VERDICT_OVERLOADED;
     return true;
 }
 

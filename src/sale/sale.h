@@ -11,6 +11,7 @@
 #include "named_lock.h"
 #include "order.h"
 #include "pg_link.h"
+#include "rates.h"
 #include "redis_link.h"
 #include "verdict.h"
 
@@ -37,6 +38,7 @@ enum sk_doubt {
 struct sk_sale {
     uv_loop_t *loop; // borrowed, as all below
     const struct sk_config *config;
+    struct sk_rate *purchases; // how many a second may ask the stores; NULL: any
     // The road's links: orders, and nothing that could hold them up. Replies come in order.
     struct sk_redis *redis;
     struct sk_pg *pg;

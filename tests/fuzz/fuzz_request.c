@@ -736,10 +736,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     config.body_max_bytes = 300;
     config.header_max_bytes = 4096;
     MUST(uv_loop_init(&loop) == 0);
-    routes = sk_routes_open(&config);
+    routes = sk_routes_open(&config, NULL);
     MUST(routes != NULL);
-    struct sk_handler handler = {handle, sk_routes_expired, sk_routes_malformed, sk_routes_streams, sk_routes_gone,
-                                 routes};
+    struct sk_handler handler = {
+        handle, sk_routes_expired, sk_routes_malformed, sk_routes_streams, sk_routes_gone, routes, NULL};
     server = sk_server_open(&loop, &config, &handler);
     MUST(server != NULL);
     sk_routes_connect(routes, server, NULL);

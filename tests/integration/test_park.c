@@ -199,7 +199,7 @@ static int serve(void)
 {
     char name[] = "park", *words[] = {name, NULL};
     enum sk_command command;
-    struct sk_handler handler = {on_request, on_expired, on_malformed, on_streams, on_gone, NULL};
+    struct sk_handler handler = {on_request, on_expired, on_malformed, on_streams, on_gone, NULL, NULL};
     struct rlimit limit;
     sk_log_set_level(SK_LOG_ERROR);
     if (setenv("SECKILL_DATABASE_URL", "none", 1) != 0 ||

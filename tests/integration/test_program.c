@@ -41,6 +41,11 @@ START_TEST(help_lists_every_key)
         {"SECKILL_LOCK_TTL_MS", "--lock-ttl-ms VALUE"},
         {"SECKILL_SOLD_OUT_MARK_MS", "--sold-out-mark-ms VALUE"},
         {"SECKILL_USER_RATE", "--user-rate VALUE"},
+        {"SECKILL_ADDRESS_RATE", "--address-rate VALUE"},
+        {"SECKILL_ADDRESS_CONNECTIONS", "--address-connections VALUE"},
+        {"SECKILL_TRUSTED_PROXIES", "--trusted-proxies VALUE"},
+        {"SECKILL_PURCHASE_RATE", "--purchase-rate VALUE"},
+        {"SECKILL_PURCHASES_MAX", "--purchases-max VALUE"},
         {"SECKILL_DRAIN_TIMEOUT_MS", "--drain-timeout-ms VALUE"},
         {"SECKILL_LOG_LEVEL", "--log-level VALUE"},
     };
@@ -98,6 +103,9 @@ START_TEST(wrong_addresses_are_refused)
         {"SECKILL_REDIS_URL=http://127.0.0.1", "SECKILL_REDIS_URL"},
         {"SECKILL_REDIS_URL=redis://127.0.0.1:99999", "SECKILL_REDIS_URL"},
         {"SECKILL_DATABASE_URL=nonsense=1", "SECKILL_DATABASE_URL"},
+        {"SECKILL_TRUSTED_PROXIES=10.0.0.0/33", "SECKILL_TRUSTED_PROXIES"},
+        {"SECKILL_TRUSTED_PROXIES=0.0.0.0/0", "SECKILL_TRUSTED_PROXIES"},
+        {"SECKILL_TRUSTED_PROXIES=gateway", "SECKILL_TRUSTED_PROXIES"},
     };
     char out[OUTPUT_SIZE];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -165,7 +165,7 @@ static int serve(void)
 {
     char name[] = "site", *words[] = {name, NULL};
     enum sk_command command;
-    struct sk_handler handler = {on_request, on_expired, on_malformed, on_streams, on_gone, NULL};
+    struct sk_handler handler = {on_request, on_expired, on_malformed, on_streams, on_gone, NULL, NULL};
     sk_log_set_level(SK_LOG_ERROR);
     if (setenv("SECKILL_DATABASE_URL", "none", 1) != 0 ||
         sk_config_read(&site.config, &command, 1, words, stderr) != SK_OK || uv_loop_init(&site.loop) != 0)

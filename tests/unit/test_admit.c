@@ -1,5 +1,5 @@
-// The gates before Redis: the rate of a user, and refusals from memory, which must never hit a buyer whom the
-// filter knows, and end by themselves.
+// The gates before Redis: refusals from memory, which must never hit a buyer whom the filter knows, and end by
+// themselves; and load.
 #include <stdio.h>
 #include <string.h>
 
@@ -19,9 +19,9 @@ static struct sk_admit *admit;
 static struct sk_segment *voucher;
 static struct sk_outcome outcome;
 
-static void open_admit(int64_t user_rate, int64_t mark_ms)
+static void open_admit(int64_t mark_ms)
 {
-    config = (struct sk_config){.user_rate = user_rate, .sold_out_mark_ms = mark_ms};
+    config = (struct sk_config){.sold_out_mark_ms = mark_ms};
     admit = sk_admit_open(&sale);
     ck_assert_ptr_nonnull(admit);
 }
@@ -72,54 +72,36 @@ static void remember(enum sk_verdict verdict, const char *label)
     remember_from(uv_now(&loop), verdict, label, 2 * MARK_MS);
 }
 
-// ---- rate ----
+// ---- load ----
 
-START_TEST(a_user_may_spend_a_seconds_worth_and_then_waits)
+START_TEST(so_many_a_second_ask_the_stores)
 {
-    enum { RATE = 100 };
-    open_admit(RATE, 0);
+    enum { RATE = 10 };
+    struct sk_rate rate;
+    sk_rate_begin(&rate, RATE);
+    sale.purchases = &rate;
+    open_admit(MARK_MS);
     for (int i = 0; i < RATE; i++)
         must_pass("alice");
-    must_refuse("alice", SK_VERDICT_RATE_LIMITED);
-    ck_assert_uint_ge(outcome.retry_after_ms, 1);
-    ck_assert_uint_le(outcome.retry_after_ms, 1000 / RATE);
-    must_refuse("alice", SK_VERDICT_RATE_LIMITED); // refusals cost nothing
-    must_pass("bob");                              // and it is alice's alone
-    uint64_t until_ms = uv_now(&loop) + outcome.retry_after_ms + 1000 / RATE;
-    WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= until_ms));
-    must_pass("alice");
-}
-END_TEST
-
-START_TEST(a_rate_of_one_is_one)
-{
-    open_admit(1, 0);
-    must_pass("alice");
-    ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 0);
-    must_refuse("alice", SK_VERDICT_RATE_LIMITED);
-    ck_assert_uint_le(outcome.retry_after_ms, 1000);
-    ck_assert_uint_ge(outcome.retry_after_ms, 1);
+    must_refuse("alice", SK_VERDICT_OVERLOADED);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_REFUSED_MEMORY), 1);
+    WAIT_FOR((uv_update_time(&loop), !refuses("bob")));
 }
 END_TEST
 
-// The table has a fixed size: a user who finds no place in it passes.
-START_TEST(a_crowd_is_never_limited_by_its_size)
+START_TEST(so_many_are_under_way)
 {
-    open_admit(10, 0);
-    for (int i = 0; i < 200000; i++) {
-        char user[16];
-        (void)snprintf(user, sizeof user, "user-%d", i);
-        must_pass(user);
-    }
-}
-END_TEST
-
-START_TEST(without_a_rate_no_user_is_limited)
-{
-    open_admit(0, 0);
-    for (int i = 0; i < 100000; i++)
-        must_pass("alice");
+    sale.orders = sk_order_pool_new(10);
+    open_admit(MARK_MS);
+    config.purchases_max = 2;
+    struct sk_order *first = sk_order_take(sale.orders);
+    must_pass("alice");
+    struct sk_order *second = sk_order_take(sale.orders);
+    must_refuse("alice", SK_VERDICT_OVERLOADED);
+    sk_order_give(sale.orders, first);
+    must_pass("alice");
+    sk_order_give(sale.orders, second);
+    sk_order_pool_free(sale.orders);
 }
 END_TEST
 
@@ -172,7 +154,7 @@ START_TEST(sold_out_refuses_strangers_and_never_a_buyer)
 {
     // Before the start there are buyers where Redis's clock has gone back.
     static const enum sk_verdict verdicts[] = {SK_VERDICT_SOLD_OUT, SK_VERDICT_ENDED, SK_VERDICT_NOT_STARTED};
-    open_admit(0, MARK_MS);
+    open_admit(MARK_MS);
     for (size_t i = 0; i < 3; i++) {
         char label[16];
         (void)snprintf(label, sizeof label, "10-%zu", i);
@@ -192,9 +174,26 @@ START_TEST(sold_out_refuses_strangers_and_never_a_buyer)
 }
 END_TEST
 
+START_TEST(what_memory_refuses_is_no_load)
+{
+    struct sk_rate rate;
+    sk_rate_begin(&rate, 1);
+    sale.purchases = &rate;
+    open_admit(MARK_MS);
+    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    answer_count(1);
+    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
+    for (int i = 0; i < 100; i++)
+        must_refuse("stranger", SK_VERDICT_SOLD_OUT);
+    must_pass("alice");
+    must_refuse("alice", SK_VERDICT_OVERLOADED);
+    must_refuse("stranger", SK_VERDICT_SOLD_OUT);
+}
+END_TEST
+
 START_TEST(the_buyers_are_read_once_for_each_state)
 {
-    open_admit(0, MARK_MS);
+    open_admit(MARK_MS);
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     ck_assert_uint_eq(fake_redis.count, 1); // not twice at a time
@@ -218,7 +217,7 @@ START_TEST(a_reading_that_fails_refuses_no_user_and_is_tried_again)
 {
     static const struct sk_reply error = ERROR("LOADING"), nil = NIL, text = TEXT("x");
     static const struct sk_reply *const failures[] = {NULL, &error, &nil, &text};
-    open_admit(0, MARK_MS);
+    open_admit(MARK_MS);
     for (size_t i = 0; i < 4; i++) {
         remember(SK_VERDICT_SOLD_OUT, "10-1");
         redis_answers(failures[i]); // to HLEN
@@ -252,7 +251,7 @@ START_TEST(buyers_that_go_while_they_are_read)
         const char *state, *label;
     } rows[] = {{NULL, NULL},     {"loading", "10-1"}, {"open", "epoch-2"},
                 {"open", "10-2"}, {"open", NULL},      {NULL, "10-1"}};
-    open_admit(0, MARK_MS);
+    open_admit(MARK_MS);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         remember(SK_VERDICT_SOLD_OUT, "10-1");
         answer_count(2);
@@ -274,7 +273,7 @@ START_TEST(a_voucher_may_be_retired_while_its_buyers_are_read)
 {
     struct sk_catalogue_row row = {
         .change = 2, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .segment_count = 1, .tag = "1"};
-    open_admit(0, MARK_MS);
+    open_admit(MARK_MS);
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(1);
     ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
@@ -287,7 +286,7 @@ END_TEST
 
 START_TEST(a_mark_ends_by_itself)
 {
-    open_admit(0, SHORT_MARK_MS);
+    open_admit(SHORT_MARK_MS);
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
@@ -301,7 +300,7 @@ END_TEST
 // A unit that returns sells once all refusals of before are forgotten: they count from the question, not the answer.
 START_TEST(a_mark_counts_from_the_question)
 {
-    open_admit(0, MARK_MS);
+    open_admit(MARK_MS);
     WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= 2));
     remember_from(uv_now(&loop) - 1, SK_VERDICT_SOLD_OUT, "10-1", 0);
     ck_assert_uint_eq(voucher->gate.mark.until_ms, uv_now(&loop) - 1 + MARK_MS);
@@ -316,7 +315,7 @@ END_TEST
 
 START_TEST(a_mark_can_be_taken_back)
 {
-    open_admit(0, MARK_MS);
+    open_admit(MARK_MS);
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(0);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
@@ -330,7 +329,7 @@ END_TEST
 
 START_TEST(not_started_says_when_and_does_not_outlive_the_wait)
 {
-    open_admit(0, MARK_MS);
+    open_admit(MARK_MS);
     remember_from(uv_now(&loop), SK_VERDICT_NOT_STARTED, "epoch-1", 2 * MARK_MS);
     answer_count(0);
     ANSWER_PAGE("0");
@@ -348,7 +347,7 @@ END_TEST
 
 START_TEST(without_a_time_nothing_is_remembered)
 {
-    open_admit(0, 0);
+    open_admit(0);
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     must_pass("alice");
     ck_assert_uint_eq(fake_redis.count, 0);
@@ -359,7 +358,7 @@ END_TEST
 START_TEST(a_number_of_buyers_that_cannot_be_is_not_believed)
 {
     static const int64_t counts[] = {INT64_C(1000000000000000000), INT64_MAX, -1, -2000, INT64_MIN, 100000001};
-    open_admit(0, MARK_MS);
+    open_admit(MARK_MS);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         remember(SK_VERDICT_SOLD_OUT, "10-1");
         answer_count(counts[i]);
@@ -382,7 +381,7 @@ static void forget_answered(void)
 
 START_TEST(a_reading_that_never_ends_is_given_up)
 {
-    open_admit(0, MARK_MS);
+    open_admit(MARK_MS);
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(1);
     int pages = 0;
@@ -401,10 +400,9 @@ int main(void)
     TCase *tcase = tcase_create("admit");
     tcase_set_timeout(tcase, 30);
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_user_may_spend_a_seconds_worth_and_then_waits);
-    tcase_add_test(tcase, a_rate_of_one_is_one);
-    tcase_add_test(tcase, a_crowd_is_never_limited_by_its_size);
-    tcase_add_test(tcase, without_a_rate_no_user_is_limited);
+    tcase_add_test(tcase, so_many_a_second_ask_the_stores);
+    tcase_add_test(tcase, so_many_are_under_way);
+    tcase_add_test(tcase, what_memory_refuses_is_no_load);
     tcase_add_test(tcase, sold_out_refuses_strangers_and_never_a_buyer);
     tcase_add_test(tcase, the_buyers_are_read_once_for_each_state);
     tcase_add_test(tcase, a_reading_that_fails_refuses_no_user_and_is_tried_again);

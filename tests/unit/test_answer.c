@@ -11,7 +11,9 @@
 #include "stack.h"
 #include "text.h"
 
-enum { BODY_SIZE = 1024, FIELD_SIZE = 64, VALUE_SIZE = 2048, FIELDS = 5, RESPONSES = 128 };
+enum { BODY_SIZE = 1024, FIELD_SIZE = 64, VALUE_SIZE = 2048, FIELDS = 5, RESPONSES = 2048 };
+
+#define POLICY "\"user\";q=10;w=1, \"address\";q=5000;w=1"
 
 struct sk_response {
     char type[FIELD_SIZE], body[BODY_SIZE];
@@ -115,7 +117,8 @@ static json_t *read_body(void)
 
 static bool says_when_to_try_again(enum sk_verdict verdict)
 {
-    return sk_verdict_http_status(verdict) == 503 || verdict == SK_VERDICT_PENDING;
+    return sk_verdict_http_status(verdict) == 503 || verdict == SK_VERDICT_PENDING ||
+           verdict == SK_VERDICT_RATE_LIMITED;
 }
 
 START_TEST(every_refusal_is_a_problem_document)
@@ -424,6 +427,63 @@ START_TEST(the_last_answers_end_their_connections)
 }
 END_TEST
 
+static void must_tell(const char *left)
+{
+    ck_assert_pstr_eq(field("RateLimit-Policy"), POLICY);
+    ck_assert_pstr_eq(field("RateLimit"), left);
+}
+
+START_TEST(what_a_limit_leaves_is_told)
+{
+    const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
+                                                    .user = "u",
+                                                    .voucher_id = 1,
+                                                    .quantity = 1,
+                                                    .status = "unpaid"}};
+    sk_answers_limit(answers, POLICY);
+    sk_answer_refusal(answers, &asked, SK_VERDICT_SOLD_OUT);
+    ck_assert_ptr_null(field("RateLimit"));
+    ck_assert_ptr_null(field("RateLimit-Policy"));
+    asked.limit = (struct sk_limit){SK_POLICY_USER, 3};
+    sk_answer_order(answers, &asked, SK_VERDICT_PLACED, &order);
+    must_tell("\"user\";r=3;t=1");
+    answer_problem(SK_VERDICT_ALREADY_ORDERED, order.order.id, 0);
+    must_tell("\"user\";r=3;t=1");
+    asked.limit = (struct sk_limit){SK_POLICY_ADDRESS, 0};
+    sk_answer_refusal(answers, &asked, SK_VERDICT_RATE_LIMITED);
+    must_tell("\"address\";r=0;t=1");
+    ck_assert_pstr_eq(field("Retry-After"), "1");
+    sk_answers_keep_alive(answers, false);
+    sk_answer_refusal(answers, &asked, SK_VERDICT_RATE_LIMITED);
+    must_tell("\"address\";r=0;t=1");
+    ck_assert_pstr_eq(field("Connection"), "close");
+    asked.limit = (struct sk_limit){0};
+}
+END_TEST
+
+// They are kept by what they say, a thousand of them.
+START_TEST(kept_refusals_are_not_mixed_up)
+{
+    static const enum sk_verdict verdicts[] = {SK_VERDICT_SOLD_OUT, SK_VERDICT_ENDED, SK_VERDICT_RATE_LIMITED};
+    sk_answers_limit(answers, POLICY);
+    for (unsigned i = 0; i < 6000; i++) {
+        char left[FIELD_SIZE];
+        enum sk_verdict verdict = verdicts[i % 3];
+        asked.limit =
+            (struct sk_limit){i / 3 % 2 == 0 ? SK_POLICY_USER : SK_POLICY_ADDRESS, i * 7919 % 5000 / (1 + i % 50)};
+        (void)snprintf(left, sizeof left, "\"%s\";r=%u;t=1", asked.limit.policy == SK_POLICY_USER ? "user" : "address",
+                       asked.limit.left);
+        for (int again = 0; again < 2; again++) {
+            sk_answer_refusal(answers, &asked, verdict);
+            must_tell(left);
+            ck_assert_uint_eq(status_sent, sk_verdict_http_status(verdict));
+            ck_assert_ptr_nonnull(strstr(made.body, sk_verdict_code(verdict)));
+        }
+    }
+    asked.limit = (struct sk_limit){0};
+}
+END_TEST
+
 START_TEST(out_of_memory_gives_no_response)
 {
     json_t *errors = json_array();
@@ -472,6 +532,8 @@ int main(void)
     tcase_add_test(tcase, other_methods_are_told_what_is_allowed);
     tcase_add_test(tcase, a_text_has_its_type);
     tcase_add_test(tcase, the_last_answers_end_their_connections);
+    tcase_add_test(tcase, what_a_limit_leaves_is_told);
+    tcase_add_test(tcase, kept_refusals_are_not_mixed_up);
     tcase_add_test(tcase, out_of_memory_gives_no_response);
     return harness_main(tcase, CK_FORK);
 }

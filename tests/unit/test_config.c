@@ -32,6 +32,10 @@ static const struct number {
     {"SECKILL_LOCK_TTL_MS", "--lock-ttl-ms", AT(lock_ttl_ms), 3000, 100, 600000},
     {"SECKILL_SOLD_OUT_MARK_MS", "--sold-out-mark-ms", AT(sold_out_mark_ms), 200, 0, 60000},
     {"SECKILL_USER_RATE", "--user-rate", AT(user_rate), 0, 0, 10000},
+    {"SECKILL_ADDRESS_RATE", "--address-rate", AT(address_rate), 0, 0, 1000000},
+    {"SECKILL_ADDRESS_CONNECTIONS", "--address-connections", AT(address_connections), 0, 0, 65536},
+    {"SECKILL_PURCHASE_RATE", "--purchase-rate", AT(purchase_rate), 0, 0, 10000000},
+    {"SECKILL_PURCHASES_MAX", "--purchases-max", AT(purchases_max), 0, 0, 10000000},
     {"SECKILL_DRAIN_TIMEOUT_MS", "--drain-timeout-ms", AT(drain_timeout_ms), 10000, 0, 600000},
 };
 
@@ -154,6 +158,7 @@ START_TEST(there_are_defaults)
     ck_assert_ptr_null(config.admin_token);
     ck_assert_ptr_null(config.admin_tokens);
     ck_assert_ptr_null(config.payment_secret);
+    ck_assert_ptr_null(config.trusted_proxies);
     ck_assert_int_eq(command, SK_COMMAND_SERVE);
 }
 END_TEST
@@ -166,7 +171,9 @@ START_TEST(the_environment_sets_every_key)
         (void)setenv(secrets[i].env, secrets[i].env, 1);
     (void)setenv("SECKILL_LISTEN", "[::1]:1", 1);
     (void)setenv("SECKILL_LOG_LEVEL", "debug", 1);
+    (void)setenv("SECKILL_TRUSTED_PROXIES", "10.0.0.0/8", 1);
     must_accept(NO_WORDS);
+    ck_assert_str_eq(config.trusted_proxies, "10.0.0.0/8");
     for (int i = 0; i < NUMBERS; i++)
         ck_assert_msg(number_at(&numbers[i]) == numbers[i].most - i, "%s", numbers[i].env);
     for (int i = 0; i < SECRETS; i++)

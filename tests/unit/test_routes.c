@@ -5,9 +5,12 @@
 #include <check.h>
 #include <string.h>
 
+#include "address.h"
+#include "client_limits.h"
 #include "handlers.h"
 #include "routes.h"
 #include "stack.h"
+#include "still_clock.h"
 #include "stream.h"
 
 #define ORDER "018bcfe5-6800-7000-8000-0123456789ab"
@@ -21,6 +24,7 @@ static char the_tokens[] = "reader read reader-token-0001\n"
                            "shop payments payments-token-01\n";
 static struct sk_config config;
 static struct sk_routes *routes;
+static struct sk_limits *limits; // NULL: none
 static struct sk_request asked;
 static const char *user, *token, *type, *if_match; // the fields of the request; NULL: not sent
 static unsigned if_matches;
@@ -89,6 +93,22 @@ const char *sk_request_header(const struct sk_request *request, const char *name
     if (count != NULL)
         *count = value == NULL ? 0 : value == if_match ? if_matches : 1;
     return value;
+}
+
+size_t sk_request_header_values(const struct sk_request *request, const char *name, const char **values, size_t most)
+{
+    (void)request;
+    (void)name;
+    (void)values;
+    (void)most;
+    return 0;
+}
+
+bool sk_request_peer(const struct sk_request *request, struct sk_address *peer)
+{
+    (void)request;
+    *peer = (struct sk_address){0};
+    return true;
 }
 
 void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out)
@@ -192,7 +212,7 @@ static void setup(void)
     config = (struct sk_config){
         .admin_token = the_token, .confirm_timeout_ms = 7, .redis_timeout_ms = 100, .pg_timeout_ms = 1000};
     config.admin_tokens = the_tokens;
-    routes = sk_routes_open(&config);
+    routes = sk_routes_open(&config, limits);
     ck_assert_ptr_nonnull(routes);
     sk_routes_connect(routes, NULL, NULL);
     user = "alice";
@@ -200,9 +220,22 @@ static void setup(void)
     type = "application/json";
 }
 
+static void limit(int64_t user_rate, int64_t address_rate)
+{
+    sk_routes_close(routes);
+    config.user_rate = user_rate;
+    config.address_rate = address_rate;
+    config.reactors = config.max_connections = 1;
+    limits = sk_limits_open(&config, stderr);
+    ck_assert_ptr_nonnull(limits);
+    routes = sk_routes_open(&config, limits);
+    sk_routes_connect(routes, NULL, NULL);
+}
+
 static void teardown(void)
 {
     sk_routes_close(routes);
+    sk_limits_close(limits);
 }
 
 static const struct sk_call *ask(enum sk_method method, const char *path)
@@ -445,7 +478,7 @@ START_TEST(without_tokens_admin_calls_are_off)
 {
     sk_routes_close(routes);
     config = (struct sk_config){0};
-    routes = sk_routes_open(&config);
+    routes = sk_routes_open(&config, limits);
     sk_routes_connect(routes, NULL, NULL);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 403);
     must_be_refused(SK_METHOD_OTHER, "/admin/vouchers", 403);
@@ -460,7 +493,7 @@ START_TEST(tokens_that_are_wrong_are_no_start)
 {
     char wrong[] = "reader read short";
     struct sk_config refused = {.admin_tokens = wrong};
-    ck_assert_ptr_null(sk_routes_open(&refused));
+    ck_assert_ptr_null(sk_routes_open(&refused, NULL));
 }
 END_TEST
 
@@ -574,7 +607,7 @@ START_TEST(users_may_have_tokens)
     struct sk_config none = config;
     none.admin_token = none.admin_tokens = NULL;
     sk_routes_close(routes);
-    routes = sk_routes_open(&none);
+    routes = sk_routes_open(&none, NULL);
     sk_routes_connect(routes, NULL, NULL);
     sk_routes_trust_tokens(routes, (struct sk_user_tokens *)(void *)&verifier);
     token = "Bearer other.user.token";
@@ -651,9 +684,52 @@ START_TEST(json_is_asked_for)
 }
 END_TEST
 
+// Of purchases alone, and only of those of the user who made them.
+START_TEST(a_user_has_a_rate)
+{
+    limit(2, 0);
+    must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
+    ck_assert_int_eq(asked.limit.policy, SK_POLICY_USER);
+    ck_assert_uint_eq(asked.limit.left, 1);
+    must_be_refused(SK_METHOD_POST, "/seckill/x", 400); // is no try
+    must_come_to(SK_METHOD_POST, "/seckill/8", "buy", 7);
+    must_be_refused(SK_METHOD_POST, "/seckill/7", 429);
+    must_come_to(SK_METHOD_GET, "/orders", "orders", 3100);
+    ck_assert_int_eq(asked.limit.policy, SK_POLICY_NONE);
+    user = "bob";
+    must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
+    user = NULL;
+    must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
+}
+END_TEST
+
+// Of all that clients ask for: also for nothing, and without a name.
+START_TEST(an_address_has_a_rate)
+{
+    limit(0, 5);
+    must_come_to(SK_METHOD_POST, "/seckill/7", "buy", 7);
+    ck_assert_int_eq(asked.limit.policy, SK_POLICY_ADDRESS);
+    must_come_to(SK_METHOD_GET, "/vouchers", "vouchers", 3100);
+    ck_assert_int_eq(asked.limit.policy, SK_POLICY_NONE);
+    must_be_refused(SK_METHOD_GET, "/nowhere", 404);
+    must_be_refused(SK_METHOD_OTHER, "/seckill/7", 405);
+    user = NULL;
+    must_be_refused(SK_METHOD_POST, "/seckill/7", 401);
+    must_be_refused(SK_METHOD_POST, "/seckill/7", 429);
+    must_be_refused(SK_METHOD_GET, "/nowhere", 429);
+    must_be_refused(SK_METHOD_GET, "/vouchers/7", 429);
+    ck_assert_int_eq(asked.limit.policy, SK_POLICY_ADDRESS);
+    ck_assert_uint_eq(asked.limit.left, 0);
+    must_come_to(SK_METHOD_GET, "/healthz", "health", 0);
+    must_come_to(SK_METHOD_GET, "/readyz", "ready", 0);
+    must_come_to(SK_METHOD_GET, "/admin/vouchers", "admin_vouchers", 3100);
+    must_come_to(SK_METHOD_POST, "/orders/" ORDER "/pay", "pay", 3100);
+}
+END_TEST
+
 START_TEST(before_and_after_there_is_a_sale)
 {
-    struct sk_routes *early = sk_routes_open(&config);
+    struct sk_routes *early = sk_routes_open(&config, limits);
     asked = (struct sk_request){.path = "/healthz"};
     handled = "";
     sk_routes_handle(early, &asked);
@@ -687,6 +763,8 @@ int main(void)
     tcase_add_test(tcase, a_change_may_be_meant_for_a_version);
     tcase_add_test(tcase, a_bad_query_is_refused_where_one_is_read);
     tcase_add_test(tcase, json_is_asked_for);
+    tcase_add_test(tcase, a_user_has_a_rate);
+    tcase_add_test(tcase, an_address_has_a_rate);
     tcase_add_test(tcase, before_and_after_there_is_a_sale);
     return harness_main(tcase, CK_FORK);
 }

@@ -64,7 +64,8 @@ START_TEST(codes_and_statuses_are_those_of_the_interface)
     for (int i = 0; i < ROWS; i++) {
         ck_assert_str_eq(sk_verdict_code(interface[i].verdict), interface[i].code);
         ck_assert_uint_eq(sk_verdict_http_status(interface[i].verdict), interface[i].http_status);
-        bool again = interface[i].http_status == 503 || interface[i].verdict == SK_VERDICT_PENDING;
+        bool again = interface[i].http_status == 503 || interface[i].verdict == SK_VERDICT_PENDING ||
+                     interface[i].verdict == SK_VERDICT_RATE_LIMITED;
         ck_assert_uint_eq(sk_verdict_retry_after_ms(interface[i].verdict), again ? 1000 : 0);
     }
     ck_assert_msg(ROWS == (int)SK_VERDICT_COUNT, "a verdict is missing here");

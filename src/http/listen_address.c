@@ -1,4 +1,4 @@
-#include "address.h"
+#include "listen_address.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -9,7 +9,7 @@
 #include "log.h"
 #include "text.h"
 
-struct addrinfo *sk_address_resolve(const char *address)
+struct addrinfo *sk_listen_address_resolve(const char *address)
 {
     char host[256];
     const char *colon = strrchr(address, ':');
@@ -45,9 +45,9 @@ static bool address_is_loopback(const struct sockaddr *at)
            (IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr) && in6.sin6_addr.s6_addr[12] == 127);
 }
 
-bool sk_address_is_loopback(const char *address)
+bool sk_listen_address_is_loopback(const char *address)
 {
-    struct addrinfo *found = sk_address_resolve(address);
+    struct addrinfo *found = sk_listen_address_resolve(address);
     bool all = found != NULL;
     for (const struct addrinfo *at = found; at != NULL; at = at->ai_next)
         all = all && address_is_loopback(at->ai_addr);

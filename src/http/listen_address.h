@@ -1,6 +1,6 @@
 // The address to serve on, host:port ([host] for IPv6).
-#ifndef SK_HTTP_ADDRESS_H
-#define SK_HTTP_ADDRESS_H
+#ifndef SK_HTTP_LISTEN_ADDRESS_H
+#define SK_HTTP_LISTEN_ADDRESS_H
 
 #include <stdbool.h>
 
@@ -8,9 +8,9 @@ struct addrinfo;
 
 // Any thread, as both. What the address stands for: the caller frees it with freeaddrinfo. NULL and a log line on
 // failure.
-struct addrinfo *sk_address_resolve(const char *address);
+struct addrinfo *sk_listen_address_resolve(const char *address);
 
 // Whether no other machine can reach it. False also if it stands for nothing, which is logged.
-bool sk_address_is_loopback(const char *address);
+bool sk_listen_address_is_loopback(const char *address);
 
 #endif

@@ -1,0 +1,41 @@
+// What a client may ask for: tries of a user and of an address in a second, connections of an address, purchases of all
+// together. One for the process: its reactors share it, so that a client has no more of it with more of them.
+#ifndef SK_HTTP_CLIENT_LIMITS_H
+#define SK_HTTP_CLIENT_LIMITS_H
+
+#include <stdio.h>
+
+#include "config.h"
+#include "rates.h"
+#include "server.h"
+
+struct sk_limits;
+
+// The main thread, before and after the others, as sk_limits_close. NULL: out of memory, or the list of trusted proxies
+// is wrong, which is said on `err`.
+struct sk_limits *sk_limits_open(const struct sk_config *config, FILE *err);
+void sk_limits_close(struct sk_limits *limits); // NULL is fine
+
+// Any thread, as all below.
+
+// Whether users or addresses have rates: if not, there is no need to ask.
+bool sk_limits_rated(const struct sk_limits *limits);
+
+// RateLimit-Policy, for as long as the limits live; NULL: no rate is set.
+const char *sk_limits_policy(const struct sk_limits *limits);
+
+// Takes one try of the request's address, or of its user: FOUND, or RATE_LIMITED. Of the limits that were asked, the
+// one that leaves least is kept in request->limit.
+enum sk_verdict sk_limits_address(struct sk_limits *limits, struct sk_request *request);
+enum sk_verdict sk_limits_user(struct sk_limits *limits, struct sk_request *request, const char *user);
+
+// The address from which the client asks, as far as trusted proxies say it. False: the connection has none.
+bool sk_limits_client(const struct sk_limits *limits, const struct sk_request *request, struct sk_address *client);
+
+// For the server: connections of an address. NULL: they are not limited.
+const struct sk_peers *sk_limits_peers(const struct sk_limits *limits);
+
+// For the shop: purchases of all clients in a second.
+struct sk_rate *sk_limits_purchases(struct sk_limits *limits);
+
+#endif

@@ -1,0 +1,391 @@
+// Clients that want too much: each limit on a running instance, also of several reactors, what it answers, and to whom.
+// Loopback has many addresses, so a client may come from any 127.x.y.z.
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "books.h"
+#include "buf.h"
+#include "clock.h"
+#include "http.h"
+#include "sales.h"
+#include "stores.h"
+#include "wait.h"
+
+#define HOST "Host: test\r\n"
+
+enum { REQUEST_SIZE = 1024, CROWD = 70000, PIPELINED = 50 };
+
+static struct http_reply reply;
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+static int connect_from(const struct service *service, const char *address)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)service_port(service))};
+    struct timeval limit = {.tv_sec = WAIT_DEADLINE_MS / 1000};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ck_assert_int_eq(inet_pton(AF_INET, address, &from.sin_addr), 1);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+// One request from this address, with these lines of its header; gives the status.
+static int ask_from(const struct service *service, const char *address, const char *line, const char *headers)
+{
+    char request[REQUEST_SIZE];
+    int fd = connect_from(service, address);
+    (void)snprintf(request, sizeof request, "%s HTTP/1.1\r\n" HOST "%s\r\n", line, headers);
+    ck_assert(http_send_text(fd, request));
+    (void)http_receive(fd, &reply);
+    (void)close(fd);
+    return reply.status;
+}
+
+static void field_must_be(const char *name, const char *expected)
+{
+    char value[HTTP_FIELD_SIZE];
+    (void)http_header(&reply, name, value);
+    ck_assert_msg(strcmp(value, expected) == 0, "%s is '%s', not '%s'", name, value, expected);
+}
+
+// How many of `tries` pass; that is what a rate allows in the time that they took. At least one must be refused.
+static int pass(const struct service *service, const char *line, const char *headers, int tries, int rate)
+{
+    uint64_t began_ms = sk_monotonic_ms();
+    int passed = 0, refused = 0;
+    for (int i = 0; i < tries; i++) {
+        if (ask_from(service, "127.0.0.1", line, headers) == 429)
+            refused++;
+        else
+            passed++;
+    }
+    uint64_t took_ms = sk_monotonic_ms() - began_ms;
+    ck_assert_int_ge(passed, rate);
+    ck_assert_int_le(passed, rate + (int)((took_ms * (uint64_t)rate + 999) / 1000));
+    ck_assert_int_eq(passed + refused, tries);
+    return refused;
+}
+
+// ---- rates ----
+
+// Each request comes on a connection of its own, and so to any of the reactors.
+START_TEST(a_user_has_one_rate_at_all_reactors)
+{
+    enum { RATE = 5 };
+    struct service *service = service_start(ENV("SECKILL_REACTORS=4", "SECKILL_USER_RATE=5"));
+    char voucher[VOUCHER_ID_SIZE], line[REQUEST_SIZE];
+    voucher_on_sale(service, 1, voucher);
+    (void)snprintf(line, sizeof line, "POST /seckill/%s", voucher);
+    WAIT_FOR(pass(service, line, "X-User-Id: alice\r\n", 40, RATE) > 0);
+    WAIT_FOR(ask_from(service, "127.0.0.1", line, "X-User-Id: alice\r\n") == 429);
+    http_must_be_problem(&reply, 429, "RATE_LIMITED");
+    field_must_be("Retry-After", "1");
+    field_must_be("RateLimit-Policy", "\"user\";q=5;w=1");
+    field_must_be("RateLimit", "\"user\";r=0;t=1");
+    (void)ask_from(service, "127.0.0.1", line, "X-User-Id: bob\r\n"); // others are not held up
+    http_must_be_problem(&reply, 409, "SOLD_OUT");
+    field_must_be("RateLimit", "\"user\";r=4;t=1");
+    ck_assert_int_eq(ask_from(service, "127.0.0.1", "GET /orders", "X-User-Id: alice\r\n"), 200);
+    field_must_be("RateLimit", "");
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(an_address_has_one_rate)
+{
+    enum { RATE = 5 };
+    struct service *service = service_start(ENV("SECKILL_REACTORS=2", "SECKILL_ADDRESS_RATE=5"));
+    WAIT_FOR(pass(service, "GET /vouchers", "", 40, RATE) > 0);
+    WAIT_FOR(ask_from(service, "127.0.0.1", "GET /nowhere", "") == 429);
+    http_must_be_problem(&reply, 429, "RATE_LIMITED");
+    field_must_be("RateLimit-Policy", "\"address\";q=5;w=1");
+    field_must_be("RateLimit", "\"address\";r=0;t=1");
+    // What a client says of itself changes nothing: no proxy is trusted.
+    WAIT_FOR(ask_from(service, "127.0.0.1", "GET /vouchers", "X-Forwarded-For: 192.0.2.1\r\n") == 429);
+    WAIT_FOR(ask_from(service, "127.0.0.1", "GET /vouchers", "Forwarded: for=192.0.2.1\r\n") == 429);
+    ck_assert_int_eq(ask_from(service, "127.0.0.2", "GET /vouchers", ""), 200);
+    field_must_be("RateLimit", "");
+    for (int i = 0; i < 3 * RATE; i++) { // probes and operators are not clients
+        ck_assert_int_eq(ask_from(service, "127.0.0.1", "GET /readyz", ""), 200);
+        ck_assert_int_eq(ask_from(service, "127.0.0.1", "GET /admin/vouchers", ""), 401);
+    }
+}
+END_TEST
+
+// The answer to a purchase tells of the limit that is nearest to its end.
+START_TEST(purchases_are_told_what_is_left)
+{
+    struct service *service = service_start(ENV("SECKILL_ADDRESS_RATE=1000000", "SECKILL_USER_RATE=2"));
+    char voucher[VOUCHER_ID_SIZE], line[REQUEST_SIZE];
+    voucher_on_sale(service, 1, voucher);
+    (void)snprintf(line, sizeof line, "POST /seckill/%s", voucher);
+    WAIT_FOR(ask_from(service, "127.0.0.1", line, "X-User-Id: alice\r\n") != 503);
+    ck_assert_int_eq(reply.status, 201);
+    field_must_be("RateLimit-Policy", "\"user\";q=2;w=1, \"address\";q=1000000;w=1");
+    ck_assert_ptr_nonnull(strstr(reply.text, "RateLimit: \"user\";r="));
+    (void)ask_from(service, "127.0.0.1", line, "X-User-Id: bob\r\n");
+    http_must_be_problem(&reply, 409, "SOLD_OUT");
+    field_must_be("RateLimit", "\"user\";r=1;t=1");
+    books_must_balance(voucher);
+    service_stop_all();
+    service = service_start(NULL); // nothing is said of limits that are off
+    (void)ask_from(service, "127.0.0.1", line, "X-User-Id: bob\r\n");
+    ck_assert_ptr_null(strstr(reply.text, "RateLimit"));
+}
+END_TEST
+
+// ---- proxies ----
+
+static int ask_through(const struct service *service, const char *proxy, const char *said)
+{
+    char headers[REQUEST_SIZE];
+    (void)snprintf(headers, sizeof headers, "%s\r\n", said);
+    return ask_from(service, proxy, "GET /vouchers", headers);
+}
+
+START_TEST(behind_proxies_the_client_counts)
+{
+    static const char *const same[] = {
+        // all of them 192.0.2.1, behind 127.0.0.1
+        "X-Forwarded-For: 192.0.2.1",
+        "X-Forwarded-For: 203.0.113.9, 192.0.2.1",
+        "X-Forwarded-For: 192.0.2.1:4711, 127.0.1.1",
+        "X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-For: 192.0.2.1",
+        "X-Forwarded-For: \"\\, for=1.1.1.1\"=;, 192.0.2.1",
+        "Forwarded: for=192.0.2.1;proto=https",
+        "Forwarded: for=\", for=\"192.0.2.1:99\"",
+        "Forwarded: for=192.0.2.1\r\nX-Forwarded-For: 192.0.2.1",
+    };
+    struct service *service =
+        service_start(ENV("SECKILL_ADDRESS_RATE=1", "SECKILL_TRUSTED_PROXIES=127.0.0.1, 127.0.1.0/24"));
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
+        WAIT_FOR(ask_through(service, "127.0.0.1", "X-Forwarded-For: 192.0.2.1") == 200 &&
+                 ask_through(service, "127.0.0.1", same[i]) == 429);
+    ck_assert_int_eq(ask_through(service, "127.0.0.1", "X-Forwarded-For: 192.0.2.2"), 200);
+    ck_assert_int_eq(ask_through(service, "127.0.0.1", "Forwarded: for=\"[2001:db8::1]\""), 200);
+    WAIT_FOR(ask_through(service, "127.0.0.1", "Forwarded: for=\"[2001:db8::2]:80\"") == 429);
+    // One that is not trusted speaks for itself alone, whatever it says.
+    WAIT_FOR(ask_through(service, "127.0.0.2", "X-Forwarded-For: 192.0.2.77") == 429);
+    WAIT_FOR(ask_through(service, "127.0.0.2", "Forwarded: for=192.0.2.78") == 429);
+    ck_assert_int_eq(ask_through(service, "127.0.0.1", "X-Forwarded-For: 192.0.2.77"), 200);
+}
+END_TEST
+
+// What the two fields do not agree on counts for the proxy, as what says nothing.
+START_TEST(what_cannot_be_believed_counts_for_the_proxy)
+{
+    static const char *const same[] = {
+        "Forwarded: for=192.0.2.5\r\nX-Forwarded-For: 192.0.2.6",
+        "X-Forwarded-For: unknown",
+        "Forwarded: for=_hidden",
+        "X-Forwarded-For: ,",
+        "X-Nothing: x",
+    };
+    struct service *service = service_start(ENV("SECKILL_ADDRESS_RATE=1", "SECKILL_TRUSTED_PROXIES=127.0.0.1"));
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
+        WAIT_FOR(ask_through(service, "127.0.0.1", same[i]) == 200 &&
+                 ask_through(service, "127.0.0.1", same[(i + 1) % (sizeof same / sizeof same[0])]) == 429);
+}
+END_TEST
+
+// More addresses than there are places to remember them: none is refused for that.
+START_TEST(a_crowd_of_addresses_is_not_refused)
+{
+    struct service *service = service_start(ENV("SECKILL_ADDRESS_RATE=1", "SECKILL_TRUSTED_PROXIES=127.0.0.0/8"));
+    int fd = http_connect(service), crowd = sales_full() ? 4 * CROWD : CROWD;
+    struct sk_buf all = {0};
+    for (int i = 0; i < crowd; i += PIPELINED) {
+        sk_buf_clear(&all);
+        for (int n = i; n < i + PIPELINED; n++)
+            sk_buf_printf(&all, "GET /nowhere HTTP/1.1\r\n" HOST "X-Forwarded-For: 10.%d.%d.%d\r\n\r\n", n >> 16,
+                          n >> 8 & 255, n & 255);
+        ck_assert(http_send(fd, all.data, all.len));
+        for (int n = 0; n < PIPELINED; n++) {
+            ck_assert(http_receive(fd, &reply));
+            ck_assert_int_eq(reply.status, 404);
+        }
+    }
+    sk_buf_free(&all);
+    (void)close(fd);
+}
+END_TEST
+
+// ---- connections ----
+
+static bool answers(int fd)
+{
+    return http_send_text(fd, "GET /healthz HTTP/1.1\r\n" HOST "\r\n") && http_receive(fd, &reply) &&
+           reply.status == 200;
+}
+
+// Closed at once: the end may come as a reset, since what was sent was not read.
+static bool is_turned_away(const struct service *service, const char *address)
+{
+    int fd = connect_from(service, address);
+    char byte;
+    (void)http_send_text(fd, "GET /healthz HTTP/1.1\r\n" HOST "\r\n");
+    ssize_t n = recv(fd, &byte, 1, 0);
+    ck_assert_msg(n >= 0 || errno == ECONNRESET, "no end before the deadline");
+    (void)close(fd);
+    return n <= 0;
+}
+
+// One that is let in: until those that were closed are forgotten, a moment may pass.
+static int connect_patiently(const struct service *service, const char *address)
+{
+    int fd;
+    WAIT_FOR((fd = connect_from(service, address), answers(fd)) || (close(fd), false));
+    return fd;
+}
+
+START_TEST(an_address_has_so_many_connections)
+{
+    enum { MOST = 3, ROUNDS = 3, GATEWAYS = 12 };
+    struct service *service = service_start(
+        ENV("SECKILL_REACTORS=3", "SECKILL_ADDRESS_CONNECTIONS=3", "SECKILL_TRUSTED_PROXIES=127.0.9.0/24"));
+    int fds[MOST], gateway[GATEWAYS];
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < MOST; i++)
+            fds[i] = connect_patiently(service, "127.0.0.2");
+        for (int i = 0; i < 10; i++)
+            ck_assert(is_turned_away(service, "127.0.0.2"));
+        ck_assert(!is_turned_away(service, "127.0.0.3"));
+        for (int i = 0; i < MOST; i++) { // those that were there are not disturbed
+            ck_assert(answers(fds[i]));
+            (void)close(fds[i]);
+        }
+    }
+    for (int i = 0; i < GATEWAYS; i++) // what proxies have is not counted
+        gateway[i] = connect_from(service, "127.0.9.1");
+    for (int i = 0; i < GATEWAYS; i++) {
+        ck_assert(answers(gateway[i]));
+        (void)close(gateway[i]);
+    }
+}
+END_TEST
+
+// ---- all together ----
+
+START_TEST(so_many_purchases_a_second)
+{
+    struct service *service = service_start(ENV("SECKILL_REACTORS=2", "SECKILL_PURCHASE_RATE=1"));
+    char voucher[VOUCHER_ID_SIZE], user[32];
+    int placed = 0, refused = 0;
+    uint64_t began_ms = sk_monotonic_ms();
+    voucher_on_sale(service, 1000, voucher);
+    for (int i = 0; placed == 0 || refused < 20; i++) {
+        ck_assert_uint_lt(sk_monotonic_ms() - began_ms, WAIT_DEADLINE_MS);
+        (void)snprintf(user, sizeof user, "user-%d", i);
+        (void)http_buy(service, voucher, user, &reply);
+        if (reply.status == 503 && http_is_problem(&reply, 503, "OVERLOADED")) {
+            field_must_be("Retry-After", "1");
+            refused++;
+        }
+        placed += reply.status == 201;
+    }
+    ck_assert_uint_le((uint64_t)placed, 2 + (sk_monotonic_ms() - began_ms) / 1000);
+    ck_assert_int_eq(http_get(service, "/vouchers", NULL, &reply), 200); // is no purchase
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(so_many_purchases_under_way)
+{
+    struct service *service = service_start(ENV("SECKILL_PURCHASES_MAX=2"));
+    char voucher[VOUCHER_ID_SIZE], user[16], id[ORDER_ID_SIZE];
+    voucher_on_sale(service, 10, voucher);
+    http_must_buy(service, voucher, "first");
+    db_hold_orders();
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(user, sizeof user, "user-%d", i);
+        sales_accept(service, voucher, user, id); // patiently: the first may not be done with yet
+    }
+    (void)http_buy(service, voucher, "one-too-many", &reply);
+    http_must_be_problem(&reply, 503, "OVERLOADED");
+    field_must_be("Retry-After", "1");
+    db_let_orders_go();
+    WAIT_FOR(http_buy(service, voucher, "one-too-many", &reply) == 201);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// ---- time ----
+
+// It has begun, so the time to be idle does not count any more, and each byte extends nothing.
+START_TEST(a_header_ends_in_time_or_never)
+{
+    struct service *service = service_start(ENV("SECKILL_IDLE_TIMEOUT_MS=3600000", "SECKILL_REQUEST_TIMEOUT_MS=300"));
+    int fd = http_connect(service), idle = http_connect(service);
+    ck_assert(http_send_text(fd, "GET /healthz HTTP/1.1\r\nX-Slow: "));
+    WAIT_FOR(!http_send_text(fd, "x"));
+    (void)close(fd);
+    ck_assert(answers(idle));
+    fd = http_connect(service); // in the second request of a connection, too
+    ck_assert(answers(fd));
+    ck_assert(http_send_text(fd, "GET /healthz HTTP/1.1\r\nX-Slow: "));
+    WAIT_FOR(!http_send_text(fd, "x"));
+    (void)close(fd);
+    ck_assert(answers(idle));
+    (void)close(idle);
+}
+END_TEST
+
+// What it has not taken in time it never gets: the service keeps none of it, and neither does the kernel.
+START_TEST(a_reader_that_was_cut_gets_no_rest)
+{
+    struct service *service = service_start(ENV("SECKILL_REQUEST_TIMEOUT_MS=300"));
+    char voucher[VOUCHER_ID_SIZE], bytes[4096];
+    static const char request[] = "GET /vouchers HTTP/1.1\r\n" HOST "\r\n";
+    int least = 1;
+    ssize_t n = 1;
+    for (int i = 0; i < 20; i++)
+        voucher_on_sale(service, 1, voucher); // so that there is something to say
+    int fd = http_connect(service);
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
+    WAIT_FOR((send(fd, request, sizeof request - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN));
+    ck_assert(errno == ECONNRESET || errno == EPIPE);
+    uint64_t left = 0;
+    while ((n = recv(fd, bytes, sizeof bytes, 0)) > 0)
+        left += (uint64_t)n;
+    ck_assert_uint_lt(left, 1 << 20);
+    (void)close(fd);
+    ck_assert_int_eq(http_get(service, "/healthz", NULL, &reply), 200);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("clients");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
+    tcase_add_test(tcase, a_user_has_one_rate_at_all_reactors);
+    tcase_add_test(tcase, an_address_has_one_rate);
+    tcase_add_test(tcase, purchases_are_told_what_is_left);
+    tcase_add_test(tcase, behind_proxies_the_client_counts);
+    tcase_add_test(tcase, what_cannot_be_believed_counts_for_the_proxy);
+    tcase_add_test(tcase, a_crowd_of_addresses_is_not_refused);
+    tcase_add_test(tcase, an_address_has_so_many_connections);
+    tcase_add_test(tcase, so_many_purchases_a_second);
+    tcase_add_test(tcase, so_many_purchases_under_way);
+    tcase_add_test(tcase, a_header_ends_in_time_or_never);
+    tcase_add_test(tcase, a_reader_that_was_cut_gets_no_rest);
+    return harness_main(tcase, CK_NOFORK);
+}

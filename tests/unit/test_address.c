@@ -1,0 +1,199 @@
+// Addresses as proxies and operators write them, networks, and what counts as one client.
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "address.h"
+#include "stack.h"
+
+#define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
+
+static struct sk_address address(const char *text)
+{
+    struct sk_address made;
+    ck_assert_msg(sk_address_parse(text, strlen(text), &made), "%s", text);
+    return made;
+}
+
+START_TEST(good_addresses)
+{
+    static const char *const same[][2] = {
+        {"192.0.2.1", "::ffff:192.0.2.1"},
+        {"192.0.2.1", "::FFFF:c000:0201"},
+        {"0.0.0.0", "::ffff:0:0"},
+        {"255.255.255.255", "::ffff:255.255.255.255"},
+        {"::1", "0:0:0:0:0:0:0:1"},
+        {"2001:db8::", "2001:DB8:0::0"},
+        {"::", "0::0"},
+    };
+    for (size_t i = 0; i < COUNT(same); i++) {
+        struct sk_address one = address(same[i][0]), other = address(same[i][1]);
+        ck_assert_msg(memcmp(&one, &other, sizeof one) == 0, "%s is not %s", same[i][0], same[i][1]);
+    }
+    struct sk_address cut;
+    ck_assert(sk_address_parse("192.0.2.1, 10.0.0.1", 9, &cut)); // no more than its length
+}
+END_TEST
+
+START_TEST(bad_addresses)
+{
+    static const char *const rows[] = {
+        "",
+        " ",
+        "1",
+        "1.2.3",
+        "1.2.3.4.5",
+        "1.2.3.256",
+        "01.2.3.4",
+        "1.2.3.4 ",
+        " 1.2.3.4",
+        "1.2.3.-4",
+        "0x1.2.3.4",
+        "1.2.3.4/32",
+        "1.2.3.4:80",
+        "1.2..4",
+        "a.b.c.d",
+        "localhost",
+        "unknown",
+        "_hidden",
+        ":",
+        ":::",
+        "1::2::3",
+        "fe80::1%eth0",
+        "[::1]",
+        "::1/128",
+        "12345::",
+        "1:2:3:4:5:6:7",
+        "1:2:3:4:5:6:7:8:9",
+        "::g",
+        "::1.2.3",
+        "::ffff:1.2.3.4.5",
+        "\xef\xbc\x91.2.3.4",
+        "1.2.3.4,5.6.7.8",
+        "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc:dddd:eeee",
+    };
+    struct sk_address none;
+    for (size_t i = 0; i < COUNT(rows); i++)
+        ck_assert_msg(!sk_address_parse(rows[i], strlen(rows[i]), &none), "%s", rows[i]);
+    ck_assert(!sk_address_parse("1.2.3.4\0x", 9, &none));
+    ck_assert(!sk_address_parse("::1\0", 4, &none));
+}
+END_TEST
+
+START_TEST(the_other_end_of_a_connection)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    struct sockaddr_un local = {.sun_family = AF_UNIX};
+    struct sk_address made, expected = address("192.0.2.1");
+    ck_assert(sk_address_of((struct sockaddr *)&v4, &made));
+    ck_assert_mem_eq(&made, &expected, sizeof made);
+    ck_assert_int_eq(inet_pton(AF_INET6, "::ffff:192.0.2.1", &v6.sin6_addr), 1);
+    ck_assert(sk_address_of((struct sockaddr *)&v6, &made)); // one that came to a socket for both
+    ck_assert_mem_eq(&made, &expected, sizeof made);
+    ck_assert(!sk_address_of((struct sockaddr *)&local, &made));
+    ck_assert(!sk_address_of(NULL, &made));
+}
+END_TEST
+
+static uint64_t key(const char *text)
+{
+    struct sk_address one = address(text);
+    return sk_address_key(&one);
+}
+
+START_TEST(what_counts_as_one_client)
+{
+    ck_assert_uint_eq(key("192.0.2.1"), key("::ffff:192.0.2.1"));
+    ck_assert_uint_ne(key("192.0.2.1"), key("192.0.2.2"));
+    ck_assert_uint_eq(key("2001:db8:1:2::1"), key("2001:db8:1:2:ffff:ffff:ffff:ffff"));
+    ck_assert_uint_ne(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
+    ck_assert_uint_ne(key("::1"), key("0.0.0.0"));
+    ck_assert_uint_ne(key("::1"), key("0.0.0.1"));
+}
+END_TEST
+
+static void must_have(const char *list, const char *one, bool has)
+{
+    struct sk_networks networks;
+    struct sk_address looked_for = address(one);
+    size_t bad_len;
+    const char *bad = sk_networks_parse(list, &networks, &bad_len);
+    ck_assert_msg(bad == NULL, "%s: bad from %s", list, bad);
+    ck_assert_msg(sk_networks_have(&networks, &looked_for) == has, "%s has %s", list, one);
+}
+
+START_TEST(networks_have_addresses)
+{
+    must_have("", "127.0.0.1", false);
+    must_have(" , ,", "127.0.0.1", false);
+    must_have("127.0.0.1", "127.0.0.1", true);
+    must_have("127.0.0.1", "127.0.0.2", false);
+    must_have("127.0.0.1/32", "127.0.0.1", true);
+    must_have("10.0.0.0/8", "10.255.255.255", true);
+    must_have("10.0.0.0/8", "11.0.0.0", false);
+    must_have("10.0.0.0/8", "9.255.255.255", false);
+    must_have("192.0.2.128/25", "192.0.2.128", true);
+    must_have("192.0.2.128/25", "192.0.2.127", false);
+    must_have("128.0.0.0/1", "255.0.0.1", true);
+    must_have("128.0.0.0/1", "127.0.0.1", false);
+    must_have("::ffff:10.0.0.0/104", "10.1.2.3", true);
+    must_have("::/1", "127.0.0.1", true);
+    must_have("2001:db8::/32", "2001:db8:ffff::1", true);
+    must_have("2001:db8::/32", "2001:db9::", false);
+    must_have("2001:db8::/33", "2001:db8:8000::", false);
+    must_have("::1", "127.0.0.1", false);
+    must_have("10.0.0.0/8,\t192.168.0.0/16\n2001:db8::1", "192.168.3.4", true);
+    must_have("10.0.0.0/8,\t192.168.0.0/16\n2001:db8::1", "2001:db8::1", true);
+    must_have("10.0.0.0/8,\t192.168.0.0/16\n2001:db8::1", "2001:db8::2", false);
+}
+END_TEST
+
+START_TEST(bad_networks_are_named)
+{
+    static const char *const rows[] = {
+        "10.0.0.0/0",   "::/0",          "10.0.0.0/33",        "::1/129",
+        "10.0.0.0/",    "10.0.0.0/08",   "10.0.0.0/+8",        "10.0.0.0/-1",
+        "10.0.0.0/8/8", "10.0.0.1/8",    "192.0.2.129/25",     "2001:db8::1/64",
+        "/8",           "gateway",       "10.0.0.0/255.0.0.0", "10.*",
+        "[::1]",        "10.0.0.0/1000", "10.0.0.0-10.0.0.9",  "10.0.0.1;",
+    };
+    struct sk_networks networks;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char list[64];
+        size_t len = 0;
+        (void)snprintf(list, sizeof list, "127.0.0.1, %s,::1", rows[i]);
+        const char *bad = sk_networks_parse(list, &networks, &len);
+        ck_assert_msg(bad == list + 11 && len == strlen(rows[i]), "%s", rows[i]);
+    }
+}
+END_TEST
+
+START_TEST(there_is_room_for_so_many_networks)
+{
+    char list[SK_NETWORKS_MAX * 16 + 32] = "";
+    struct sk_networks networks;
+    size_t len;
+    for (int i = 0; i < SK_NETWORKS_MAX; i++)
+        (void)snprintf(list + strlen(list), 16, "10.0.0.%d ", i);
+    ck_assert_ptr_null(sk_networks_parse(list, &networks, &len));
+    ck_assert_uint_eq(networks.count, SK_NETWORKS_MAX);
+    size_t full = strlen(list);
+    (void)snprintf(list + full, 16, "10.0.1.1");
+    ck_assert_ptr_eq(sk_networks_parse(list, &networks, &len), list + full);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("address");
+    tcase_add_test(tcase, good_addresses);
+    tcase_add_test(tcase, bad_addresses);
+    tcase_add_test(tcase, the_other_end_of_a_connection);
+    tcase_add_test(tcase, what_counts_as_one_client);
+    tcase_add_test(tcase, networks_have_addresses);
+    tcase_add_test(tcase, bad_networks_are_named);
+    tcase_add_test(tcase, there_is_room_for_so_many_networks);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,216 @@
+// Rates: a second's worth at once, then as often as it is paid off; in a table that may be full; and of threads
+// together.
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rates.h"
+#include "siphash.h"
+#include "stack.h"
+
+enum { PLACES = 1 << 16, SMALL = 256, THREADS = 4, TRIES = 20000 };
+
+#define SECOND UINT64_C(1000000000)
+#define START  (5 * SECOND)
+
+static struct sk_rates *rates;
+static uint64_t left;
+
+static void open_rates(uint64_t per_s, size_t places)
+{
+    rates = sk_rates_open(per_s, places);
+    ck_assert_ptr_nonnull(rates);
+}
+
+static void teardown(void)
+{
+    sk_rates_close(rates);
+    rates = NULL;
+}
+
+static bool may(const char *client, uint64_t now_ns)
+{
+    return sk_rates_take(rates, client, strlen(client), now_ns, &left);
+}
+
+// The reference's own examples: the key 00 01 .. 0f, and messages 00 01 02 .. of these lengths.
+START_TEST(the_hash_is_siphash)
+{
+    static const struct sk_siphash_key reference = {{UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)}};
+    static const unsigned char message[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
+    struct sk_siphash_key one, other;
+    ck_assert_uint_eq(sk_siphash(&reference, message, 0), UINT64_C(0x726fdb47dd0e0e31));
+    ck_assert_uint_eq(sk_siphash(&reference, message, 1), UINT64_C(0x74f839c593dc67fd));
+    ck_assert_uint_eq(sk_siphash(&reference, message, 8), UINT64_C(0x93f5f5799a932462));
+    ck_assert_uint_eq(sk_siphash(&reference, message, 15), UINT64_C(0xa129ca6149be45e5));
+    ck_assert_int_eq(sk_siphash_new_key(&one), SK_OK);
+    ck_assert_int_eq(sk_siphash_new_key(&other), SK_OK);
+    ck_assert_mem_ne(&one, &other, sizeof one);
+}
+END_TEST
+
+START_TEST(a_seconds_worth_may_come_at_once)
+{
+    static const uint64_t values[] = {1, 2, 3, 7, 10, 100, 999, 1000, 100000};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        uint64_t per_s = values[i];
+        open_rates(per_s, SMALL);
+        for (uint64_t n = per_s; n > 0; n--) {
+            ck_assert_msg(may("alice", START), "%d of %d", (int)(per_s - n), (int)per_s);
+            ck_assert_uint_eq(left, n - 1);
+        }
+        ck_assert(!may("alice", START));
+        ck_assert_uint_eq(left, 0);
+        ck_assert(!may("alice", START + SECOND / per_s - SECOND / per_s / 10 - 1)); // a refusal costs nothing,
+        ck_assert(may("alice", START + SECOND / per_s));                            // so one is paid off by then
+        ck_assert(!may("alice", START + SECOND / per_s));
+        ck_assert(may("bob", START)); // and it is alice's alone
+        ck_assert(may("alice", START + 10 * SECOND));
+        ck_assert_uint_eq(left, per_s - 1); // what was not used does not add up
+        teardown();
+    }
+}
+END_TEST
+
+START_TEST(over_a_long_time_it_is_the_rate)
+{
+    enum { RATE = 50, SECONDS = 20 };
+    int passed = 0;
+    open_rates(RATE, SMALL);
+    for (uint64_t now = START; now < START + SECONDS * SECOND; now += SECOND / 1000)
+        passed += may("alice", now);
+    ck_assert_int_ge(passed, RATE * SECONDS);
+    ck_assert_int_le(passed, RATE * (SECONDS + 1));
+}
+END_TEST
+
+// Reactors look at the clock at different moments.
+START_TEST(a_clock_that_is_a_little_behind_does_no_harm)
+{
+    open_rates(3, SMALL);
+    ck_assert(may("alice", START + 1000000));
+    ck_assert(may("alice", START));
+    ck_assert(!may("alice", START - 1000000));
+    ck_assert(may("alice", START + SECOND));
+}
+END_TEST
+
+START_TEST(a_crowd_larger_than_the_table_is_not_refused)
+{
+    char user[16];
+    open_rates(1, SMALL);
+    for (int i = 0; i < 100 * SMALL; i++) {
+        (void)snprintf(user, sizeof user, "user-%d", i);
+        ck_assert_msg(may(user, START), "%s", user);
+    }
+}
+END_TEST
+
+// Those that owe least go first, so a client at its limit stays there, whatever crowd comes.
+START_TEST(a_crowd_does_not_wash_away_who_is_at_the_limit)
+{
+    char user[16];
+    uint64_t passed = 0;
+    open_rates(100, SMALL);
+    for (int i = 0; i < 100; i++)
+        ck_assert(may("mallory", START));
+    for (int i = 0; i < 100 * SMALL; i++) {
+        (void)snprintf(user, sizeof user, "user-%d", i);
+        ck_assert(may(user, START));
+        passed += may("mallory", START);
+    }
+    ck_assert_uint_eq(passed, 0);
+}
+END_TEST
+
+START_TEST(names_are_bytes_with_a_length)
+{
+    open_rates(1, SMALL);
+    ck_assert(sk_rates_take(rates, "a\0b", 3, START, &left));
+    ck_assert(sk_rates_take(rates, "a\0c", 3, START, &left));
+    ck_assert(sk_rates_take(rates, "a", 1, START, &left));
+    ck_assert(sk_rates_take(rates, "", 0, START, &left));
+    ck_assert(!sk_rates_take(rates, "a\0b", 3, START, &left));
+}
+END_TEST
+
+// ---- threads ----
+
+static void *try_often(void *arg)
+{
+    static _Thread_local uint64_t mine;
+    uint64_t *passed = arg;
+    for (int i = 0; i < TRIES; i++)
+        *passed += sk_rates_take(rates, "alice", 5, START, &mine);
+    return NULL;
+}
+
+START_TEST(threads_share_a_rate)
+{
+    enum { RATE = 5000 };
+    pthread_t threads[THREADS];
+    uint64_t passed[THREADS] = {0}, sum = 0;
+    open_rates(RATE, PLACES);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, try_often, &passed[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        (void)pthread_join(threads[i], NULL);
+        sum += passed[i];
+    }
+    ck_assert_uint_eq(sum, RATE);
+}
+END_TEST
+
+static struct sk_rate all;
+
+static void *take_often(void *arg)
+{
+    uint64_t *passed = arg;
+    for (int i = 0; i < TRIES; i++)
+        *passed += sk_rate_take(&all, START);
+    return NULL;
+}
+
+START_TEST(threads_share_what_is_of_all)
+{
+    enum { RATE = 5000 };
+    pthread_t threads[THREADS];
+    uint64_t passed[THREADS] = {0}, sum = 0;
+    sk_rate_begin(&all, RATE);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, take_often, &passed[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        (void)pthread_join(threads[i], NULL);
+        sum += passed[i];
+    }
+    ck_assert_uint_eq(sum, RATE);
+    ck_assert(sk_rate_take(&all, START + SECOND / RATE));
+    ck_assert(!sk_rate_take(&all, START + SECOND / RATE));
+}
+END_TEST
+
+START_TEST(without_a_limit_all_pass)
+{
+    sk_rate_begin(&all, 0);
+    for (int i = 0; i < TRIES; i++)
+        ck_assert(sk_rate_take(&all, START));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("rates");
+    tcase_set_timeout(tcase, 30);
+    tcase_add_checked_fixture(tcase, NULL, teardown);
+    tcase_add_test(tcase, the_hash_is_siphash);
+    tcase_add_test(tcase, a_seconds_worth_may_come_at_once);
+    tcase_add_test(tcase, over_a_long_time_it_is_the_rate);
+    tcase_add_test(tcase, a_clock_that_is_a_little_behind_does_no_harm);
+    tcase_add_test(tcase, a_crowd_larger_than_the_table_is_not_refused);
+    tcase_add_test(tcase, a_crowd_does_not_wash_away_who_is_at_the_limit);
+    tcase_add_test(tcase, names_are_bytes_with_a_length);
+    tcase_add_test(tcase, threads_share_a_rate);
+    tcase_add_test(tcase, threads_share_what_is_of_all);
+    tcase_add_test(tcase, without_a_limit_all_pass);
+    return harness_main(tcase, CK_FORK);
+}

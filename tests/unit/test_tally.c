@@ -1,0 +1,87 @@
+// Counts of each: against a plain list, with a table so small that places are shared all the time.
+#include <stdint.h>
+
+#include "stack.h"
+#include "tally.h"
+
+enum { KEYS = 16, MOST = 3, STEPS = 200000, DIFFERENT = 40 };
+
+static struct sk_tally *tally;
+static uint64_t seed;
+
+// The same numbers in each run: xorshift (Marsaglia).
+static uint64_t draw(uint64_t below)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed % below;
+}
+
+static void setup(void)
+{
+    tally = sk_tally_open(KEYS, MOST);
+    ck_assert_ptr_nonnull(tally);
+}
+
+static void teardown(void)
+{
+    sk_tally_close(tally);
+}
+
+START_TEST(so_many_of_each)
+{
+    for (int i = 0; i < MOST; i++)
+        ck_assert(sk_tally_add(tally, 7));
+    ck_assert(!sk_tally_add(tally, 7));
+    ck_assert(sk_tally_add(tally, 0)); // a key like others
+    sk_tally_remove(tally, 7);
+    ck_assert(sk_tally_add(tally, 7));
+    ck_assert(!sk_tally_add(tally, 7));
+}
+END_TEST
+
+// What there is no place for is refused, and what is there already is not.
+START_TEST(a_full_table_refuses_new_keys)
+{
+    for (uint64_t key = 0; key < KEYS; key++)
+        ck_assert(sk_tally_add(tally, key));
+    ck_assert(!sk_tally_add(tally, KEYS));
+    ck_assert(sk_tally_add(tally, KEYS - 1));
+    sk_tally_remove(tally, 3);
+    ck_assert(sk_tally_add(tally, KEYS));
+    ck_assert(!sk_tally_add(tally, 3));
+}
+END_TEST
+
+START_TEST(many_at_random)
+{
+    unsigned counts[DIFFERENT] = {0}, used = 0, refused = 0;
+    seed = (uint64_t)_i + 1;
+    for (int step = 0; step < STEPS; step++) {
+        unsigned key = (unsigned)draw(DIFFERENT);
+        if (draw(2) == 0) {
+            bool expected = counts[key] < MOST && (counts[key] > 0 || used < KEYS);
+            ck_assert_int_eq(sk_tally_add(tally, key), expected);
+            used += expected && counts[key] == 0;
+            counts[key] += expected;
+            refused += !expected;
+        } else if (counts[key] > 0) {
+            sk_tally_remove(tally, key);
+            counts[key]--;
+            used -= counts[key] == 0;
+        }
+    }
+    ck_assert_uint_gt(refused, 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("tally");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, so_many_of_each);
+    tcase_add_test(tcase, a_full_table_refuses_new_keys);
+    tcase_add_loop_test(tcase, many_at_random, 0, 5);
+    return harness_main(tcase, CK_FORK);
+}
