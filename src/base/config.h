@@ -21,6 +21,7 @@ struct sk_config {
     char *admin_token;                          // secret; NULL: none
     char *admin_tokens;                         // secret: lines (http/tokens.h); NULL: none
     char *payment_secret;                       // secret; NULL: payment callbacks are not taken
+    char *ticket_secret;                        // secret: one or two lines (http/ticket.h); NULL: there are no tickets
     char *log_level;
     char *token_keys;        // the path of a file (http/token_keys.h); NULL: none
     char *token_issuer;      // NULL: none
@@ -30,6 +31,7 @@ struct sk_config {
     int64_t token_leeway_s;
     int64_t token_cache;
     int64_t reactors;
+    int64_t ticket_ttl_s;
     int64_t max_connections;
     int64_t body_max_bytes;
     int64_t header_max_bytes;

@@ -204,6 +204,13 @@ void sk_answer_text(const struct sk_answers *answers, struct sk_request *request
     answer_once(answers, request, SK_VERDICT_FOUND, sk_response_new(type, text, strlen(text)));
 }
 
+void sk_answer_private(const struct sk_answers *answers, struct sk_request *request, const char *document)
+{
+    struct sk_response *response = sk_response_new(type_json, document, strlen(document));
+    sk_response_header(response, "Cache-Control", "no-store");
+    answer_once(answers, request, SK_VERDICT_FOUND, response);
+}
+
 static struct sk_response *answer_make_document(const struct sk_request *request, const struct sk_outcome *outcome)
 {
     struct sk_response *response = sk_response_new(type_json, outcome->document, strlen(outcome->document));

@@ -41,6 +41,9 @@ void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request);
 // another cursor, unless that would be too long.
 void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome);
 
+// A JSON document that is for this client alone, and of this moment.
+void sk_answer_private(const struct sk_answers *answers, struct sk_request *request, const char *document);
+
 // A text of another media type. `type` is a constant.
 void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text);
 

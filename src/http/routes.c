@@ -29,6 +29,7 @@ struct sk_routes {
     struct sk_tokens *tokens;     // owned
     struct sk_user_tokens *users; // NULL: the gateway says who the user is
     struct sk_document *openapi;  // owned
+    struct sk_tickets *tickets;   // owned; as the context has it
     struct sk_server *server;
     enum phase phase;
     uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
@@ -55,13 +56,15 @@ struct sk_routes *sk_routes_open(const struct sk_config *config)
     routes->answers = sk_answers_open();
     routes->tokens = sk_tokens_open(config, stderr);
     routes->openapi = sk_openapi_open();
-    if (routes->answers == NULL || routes->tokens == NULL || routes->openapi == NULL) {
+    routes->tickets = sk_tickets_open(config, stderr);
+    if (routes->answers == NULL || routes->tokens == NULL || routes->openapi == NULL || routes->tickets == NULL) {
         sk_routes_close(routes);
         return NULL;
     }
     routes->context.config = config;
     routes->context.answers = routes->answers;
     routes->context.openapi = routes->openapi;
+    routes->context.tickets = routes->tickets;
     routes->wait_ms[SK_ROUTE_FOR_COMMIT] = (uint64_t)config->confirm_timeout_ms;
     // Enough to ask PostgreSQL three times and Redis once. A question that takes longer is answered 503.
     routes->wait_ms[SK_ROUTE_FOR_STORES] = (uint64_t)(config->redis_timeout_ms + 3 * config->pg_timeout_ms);
@@ -106,6 +109,7 @@ void sk_routes_close(struct sk_routes *routes)
     sk_answers_close(routes->answers);
     sk_tokens_close(routes->tokens);
     sk_document_close(routes->openapi);
+    sk_tickets_close(routes->tickets);
     free(routes);
 }
 

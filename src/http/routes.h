@@ -9,8 +9,8 @@
 
 struct sk_routes;
 
-// The reactor's thread, as all functions. NULL: out of memory, or the tokens of the configuration are wrong, which is
-// said on standard error. Borrows config.
+// The reactor's thread, as all functions. NULL: out of memory, or the tokens or the ticket secret of the configuration
+// are wrong, which is said on standard error. Borrows config.
 struct sk_routes *sk_routes_open(const struct sk_config *config);
 void sk_routes_close(struct sk_routes *routes); // after server and shop; NULL is fine
 

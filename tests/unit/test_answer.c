@@ -424,6 +424,20 @@ START_TEST(the_last_answers_end_their_connections)
 }
 END_TEST
 
+static void answer_a_ticket(void)
+{
+    sk_answer_private(answers, &asked, "{}");
+}
+
+START_TEST(a_ticket_is_kept_by_no_cache)
+{
+    answer_a_ticket();
+    ck_assert_uint_eq(status_sent, 200);
+    ck_assert_str_eq(made.type, "application/json");
+    ck_assert_pstr_eq(field("Cache-Control"), "no-store");
+}
+END_TEST
+
 START_TEST(out_of_memory_gives_no_response)
 {
     json_t *errors = json_array();
@@ -472,6 +486,7 @@ int main(void)
     tcase_add_test(tcase, other_methods_are_told_what_is_allowed);
     tcase_add_test(tcase, a_text_has_its_type);
     tcase_add_test(tcase, the_last_answers_end_their_connections);
+    tcase_add_test(tcase, a_ticket_is_kept_by_no_cache);
     tcase_add_test(tcase, out_of_memory_gives_no_response);
     return harness_main(tcase, CK_FORK);
 }

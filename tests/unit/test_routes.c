@@ -46,6 +46,7 @@ HANDLER(pay)
 HANDLER(refund)
 HANDLER(voucher)
 HANDLER(events)
+HANDLER(ticket)
 HANDLER(vouchers)
 HANDLER(create)
 HANDLER(inspect)
@@ -247,6 +248,8 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/admin/events", "order_events", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/audit", "admin_events", STORES);
     must_come_to(SK_METHOD_GET, "/vouchers/7/events", "events", STORES);
+    must_come_to(SK_METHOD_GET, "/vouchers/7/ticket", "ticket", STORES);
+    must_come_to(SK_METHOD_POST, "/vouchers/7/ticket", "ticket", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", STORES);
     must_come_to(SK_METHOD_PATCH, "/admin/vouchers/7", "change", STORES);
@@ -321,6 +324,7 @@ START_TEST(methods_that_are_not_allowed)
         {"/orders/" ORDER "/refund", "POST", SK_METHOD_GET},
         {"/vouchers", "GET, HEAD", SK_METHOD_POST},
         {"/vouchers/7", "GET, HEAD", SK_METHOD_POST},
+        {"/vouchers/7/ticket", "GET, HEAD, POST", SK_METHOD_PATCH},
         {"/admin/vouchers", "GET, HEAD, POST", SK_METHOD_OTHER},
         {"/admin/orders", "GET, HEAD", SK_METHOD_POST},
         {"/admin/events", "GET, HEAD", SK_METHOD_POST},
@@ -384,6 +388,9 @@ START_TEST(what_is_checked_first)
     token = "Bearer " TOKEN;
     must_be_refused(SK_METHOD_POST, "/orders/x", 405);
     must_be_refused(SK_METHOD_GET, "/orders", 401);
+    must_be_refused(SK_METHOD_GET, "/vouchers/7/ticket", 401); // tickets are a user's
+    must_be_refused(SK_METHOD_POST, "/vouchers/7/ticket", 401);
+    must_be_refused(SK_METHOD_POST, "/vouchers/x/ticket", 400);
     type = NULL;
     must_be_refused(SK_METHOD_POST, "/admin/vouchers", 415);
     token = "Bearer x";
@@ -453,6 +460,14 @@ START_TEST(without_tokens_admin_calls_are_off)
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 403);
     token = NULL;
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+}
+END_TEST
+
+START_TEST(a_ticket_secret_that_is_wrong_is_no_start)
+{
+    char secret[] = "short";
+    const struct sk_config refused = {.ticket_secret = secret};
+    ck_assert_ptr_null(sk_routes_open(&refused));
 }
 END_TEST
 
@@ -680,6 +695,7 @@ int main(void)
     tcase_add_test(tcase, what_is_checked_first);
     tcase_add_test(tcase, moves_have_callers);
     tcase_add_test(tcase, without_tokens_admin_calls_are_off);
+    tcase_add_test(tcase, a_ticket_secret_that_is_wrong_is_no_start);
     tcase_add_test(tcase, tokens_that_are_wrong_are_no_start);
     tcase_add_test(tcase, admins_have_roles);
     tcase_add_test(tcase, who_may_read_may_see_an_order);
