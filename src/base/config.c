@@ -52,6 +52,8 @@ static const struct key keys[] = {
     {"SECKILL_TICKET_SECRET", SECRET, AT(ticket_secret), NULL, 0, 0, "",
      "signs purchase tickets (HMAC-SHA256); 16 bytes at least; a second line is the one before it"},
     {"SECKILL_TICKET_TTL_S", NUMBER, AT(ticket_ttl_s), "300", 1, 86400, "s", "life of a purchase ticket"},
+    {"SECKILL_CORS_ORIGINS", TEXT, AT(cors_origins), NULL, 0, 0, "",
+     "origins whose web pages may call, as scheme://host[:port], parted by commas"},
     {"SECKILL_MAX_CONNECTIONS", NUMBER, AT(max_connections), "4096", 1, 65536, "", "client connections of a reactor"},
     {"SECKILL_BODY_MAX_BYTES", NUMBER, AT(body_max_bytes), "16384", 0, 1048576, "bytes", "largest request body"},
     {"SECKILL_HEADER_MAX_BYTES", NUMBER, AT(header_max_bytes), "8192", 4096, 1048576, "bytes",

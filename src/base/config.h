@@ -22,6 +22,7 @@ struct sk_config {
     char *admin_tokens;                         // secret: lines (http/tokens.h); NULL: none
     char *payment_secret;                       // secret; NULL: payment callbacks are not taken
     char *ticket_secret;                        // secret: one or two lines (http/ticket.h); NULL: there are no tickets
+    char *cors_origins;                         // http/cors.h; NULL: none
     char *log_level;
     char *token_keys;        // the path of a file (http/token_keys.h); NULL: none
     char *token_issuer;      // NULL: none

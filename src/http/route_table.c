@@ -50,8 +50,8 @@ const struct sk_route sk_route_table[] = {
     {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, sk_handle_buy,
      {"buy", "Buys units of a voucher", "Prefer IdempotencyKey Ticket", "Purchase", "OrderPlaced OrderAccepted",
       V(PLACED) | V(ACCEPTED) | V(SOLD_OUT) | V(ALREADY_ORDERED) | V(NOT_STARTED) | V(ENDED) | V(PAUSED) | V(NOT_ENOUGH)
-          | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(RATE_LIMITED) | V(LOADING) | V(INTERNAL) | MEMBERS | KEY |
-          V(UNSUPPORTED_MEDIA_TYPE)}},
+          | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(RATE_LIMITED) | V(LOADING)
+          | V(INTERNAL) | MEMBERS | KEY | V(UNSUPPORTED_MEDIA_TYPE)}},
     {GET, USER, "/orders", NO_BODY, FOR_STORES, sk_handle_orders,
      {"listOrders", "Lists the caller's orders", "limit cursor", NULL, "Orders", V(FOUND)}},
     {GET, USER_OR_READ, "/orders/{order}", NO_BODY, FOR_STORES, sk_handle_order,

@@ -46,6 +46,7 @@ enum { READ_SIZE = 65536, MINUTE_MS = 60000, PER_HEADER = 64 };
 
 #define ADMIN_TOKEN  "t0ken"
 #define READER_TOKEN "t0ken-that-reads"
+#define ORIGIN       "https://shop.example"
 #define ORDER_ID     "018bcfe5-6800-7000-8000-00000000000a"
 
 struct client {
@@ -671,6 +672,13 @@ static const char *read_answer(const char *at, bool *final)
     MUST(status >= 200 && status < 600 && (status < 300 || status >= 400));
     const char *length = field(at, end, "Content-Length"), *type = field(at, end, "Content-Type");
     const char *body = end + 4;
+    if (field(at, end, "Access-Control-Allow-Origin") != NULL)
+        MUST(strncmp(field(at, end, "Access-Control-Allow-Origin"), ORIGIN "\r", sizeof ORIGIN) == 0 &&
+             was_sent(ORIGIN));
+    if (status == 204) {
+        MUST(field(at, end, "Access-Control-Allow-Origin") != NULL && was_sent("OPTIONS"));
+        return body;
+    }
     size_t len = length == NULL ? 0 : strtoul(length, NULL, 10);
     if (type != NULL && strncmp(type, "text/event-stream\r", 18) == 0) { // to the end of the connection
         MUST(status == 200 && length == NULL);
@@ -745,6 +753,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     MUST(setenv("SECKILL_DATABASE_URL", "none", 1) == 0 && setenv("SECKILL_ADMIN_TOKEN", ADMIN_TOKEN, 1) == 0);
     MUST(setenv("SECKILL_ADMIN_TOKENS", "reader read " READER_TOKEN, 1) == 0);
     MUST(setenv("SECKILL_TICKET_SECRET", "the-secret-of-tickets", 1) == 0);
+    MUST(setenv("SECKILL_CORS_ORIGINS", ORIGIN, 1) == 0);
     MUST(sk_config_read(&config, &command, 1, words, stderr) == SK_OK);
     config.max_connections = 4;
     config.body_max_bytes = 300;

@@ -24,6 +24,8 @@ static struct sk_routes *routes;
 static struct sk_request asked;
 static const char *user, *token, *type, *if_match; // the fields of the request; NULL: not sent
 static unsigned if_matches;
+static const char *origin, *asked_method; // of a browser; NULL: not sent
+static const char method_asked[] = "access-control-request-method";
 static const char *handled;
 static uint64_t waits_ms;
 static char allow[ALLOW_SIZE];
@@ -85,6 +87,8 @@ const char *sk_request_header(const struct sk_request *request, const char *name
                         : strcmp(name, "authorization") == 0 ? token
                         : strcmp(name, "content-type") == 0  ? type
                         : strcmp(name, "if-match") == 0      ? if_match
+                        : strcmp(name, "origin") == 0        ? origin
+                        : strcmp(name, method_asked) == 0    ? asked_method
                                                              : NULL;
     (void)request;
     if (count != NULL)
@@ -345,6 +349,8 @@ START_TEST(methods_that_are_not_allowed)
         ck_assert_str_eq(allow, rows[i].allow);
         must_be_refused(SK_METHOD_OTHER, rows[i].path, 405);
         ck_assert_str_eq(allow, rows[i].allow);
+        must_be_refused(SK_METHOD_OPTIONS, rows[i].path, 405);
+        ck_assert_str_eq(allow, rows[i].allow);
         must_be_refused(SK_METHOD_UNKNOWN, rows[i].path, 501);
         ck_assert_str_eq(allow, rows[i].allow);
     }
@@ -463,10 +469,40 @@ START_TEST(without_tokens_admin_calls_are_off)
 }
 END_TEST
 
-START_TEST(a_ticket_secret_that_is_wrong_is_no_start)
+// A page of a listed origin is told what it may send, wherever it leads; any other OPTIONS is a method like others.
+START_TEST(browsers_ask_first)
 {
-    char secret[] = "short";
-    const struct sk_config refused = {.ticket_secret = secret};
+    static const char *const paths[] = {"/seckill/7", "/seckill/x", "/nowhere", "/admin/vouchers", "*"};
+    static const unsigned refused[] = {405, 405, 404, 401, 404};
+    static char origins[] = "https://shop.example";
+    sk_routes_close(routes);
+    config.cors_origins = origins;
+    routes = sk_routes_open(&config);
+    sk_routes_connect(routes, NULL, NULL);
+    user = token = NULL;
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        origin = "https://shop.example";
+        asked_method = "POST";
+        must_be_refused(SK_METHOD_OPTIONS, paths[i], 204);
+        asked_method = NULL;
+        must_be_refused(SK_METHOD_OPTIONS, paths[i], refused[i]);
+        origin = "https://other.example";
+        asked_method = "POST";
+        must_be_refused(SK_METHOD_OPTIONS, paths[i], refused[i]);
+        origin = NULL;
+        must_be_refused(SK_METHOD_OPTIONS, paths[i], refused[i]);
+    }
+    origin = "https://shop.example";
+    must_be_refused(SK_METHOD_OTHER, "/seckill/7", 405);
+}
+END_TEST
+
+START_TEST(tickets_and_origins_that_are_wrong_are_no_start)
+{
+    char secret[] = "short", origins[] = "*";
+    struct sk_config refused = {.ticket_secret = secret};
+    ck_assert_ptr_null(sk_routes_open(&refused));
+    refused = (struct sk_config){.cors_origins = origins};
     ck_assert_ptr_null(sk_routes_open(&refused));
 }
 END_TEST
@@ -695,7 +731,8 @@ int main(void)
     tcase_add_test(tcase, what_is_checked_first);
     tcase_add_test(tcase, moves_have_callers);
     tcase_add_test(tcase, without_tokens_admin_calls_are_off);
-    tcase_add_test(tcase, a_ticket_secret_that_is_wrong_is_no_start);
+    tcase_add_test(tcase, browsers_ask_first);
+    tcase_add_test(tcase, tickets_and_origins_that_are_wrong_are_no_start);
     tcase_add_test(tcase, tokens_that_are_wrong_are_no_start);
     tcase_add_test(tcase, admins_have_roles);
     tcase_add_test(tcase, who_may_read_may_see_an_order);
