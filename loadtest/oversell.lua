@@ -15,6 +15,7 @@
 --                 to the next voucher
 --   LOAD_REPEAT   share of requests, 0 to 1, that repeat a recent buyer of any thread
 --   LOAD_ASYNC    1 sends Prefer: respond-async
+--   LOAD_TICKETS  file with a purchase ticket a line, for the buyers of the only thread in their order; sent by each
 --   LOAD_SEED     of all that is random; 0 unless given
 --   LOAD_COUNT    1 counts the answers by code. Without it, or LOAD_IDS, answers are not looked at.
 --   LOAD_IDS      prefix of the files, one a thread, that take "<status> <order id>" of every order
@@ -55,6 +56,7 @@ local ids_prefix = setting('IDS')
 local number, mine, own, head, tail, ids = 0, 0, nil, nil, nil, nil
 local fields -- of the file: where they are, how many, and the length of one; nil where there are none
 local before -- of the random digits; nil where there are none
+local tickets -- by number; nil where none are sent
 local beginnings -- of a request, one a voucher; nil where the path names none
 
 -- Mapped, not read: as texts of Lua they would take the garbage collector's time from the crowd.
@@ -111,6 +113,14 @@ function init(args)
   first, last = text:find('{user}', 1, true)
   head, tail = text:sub(1, first - 1) .. 'u', text:sub(last + 1)
   own = head .. thread_id .. '-'
+  if setting('TICKETS') then
+    assert(thread_count == 1 and repeat_ratio == 0, 'tickets are those of one thread, and none are repeated')
+    tickets = {}
+    for line in io.lines(setting('TICKETS')) do
+      tickets[#tickets + 1] = line .. '\r\n\r\n'
+    end
+    tail = tail:sub(1, -3) .. 'X-Seckill-Ticket: ' -- before the empty line
+  end
   first, last = own:find('{voucher}', 1, true)
   if first then
     assert(repeat_ratio == 0 and not before, 'a crowd over several vouchers repeats nothing and makes up nothing')
@@ -148,6 +158,9 @@ function request()
     own = beginnings[number % #beginnings + 1]
   end
   local text = own .. number .. tail
+  if tickets then
+    text = text .. tickets[number]
+  end
   if number == mine then
     number = 0
   end

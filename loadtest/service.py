@@ -48,8 +48,8 @@ class Service:
     def resident_bytes(self) -> int:
         return sum(resident_bytes(pid) for pid in self.pids["server"])
 
-    def voucher(self, units: int = UNITS) -> Voucher:
-        return common.create_voucher(self.url, self.token, "bench", units)
+    def voucher(self, units: int = UNITS, **terms: object) -> Voucher:
+        return common.create_voucher(self.url, self.token, "bench", units, **terms)
 
     def vouchers(self, number: int, units: int = 10) -> list[str]:
         """Makes many, over a few connections: they share the stores' fsync. Gives their ids."""

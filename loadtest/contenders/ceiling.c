@@ -41,12 +41,19 @@ static void answer_parked(const struct ceiling *ceiling, struct sk_request *requ
     sk_response_free(response);
 }
 
+static void begin_stream(struct sk_request *request)
+{
+    struct sk_response *head = sk_stream_new(request);
+    sk_request_answer(request, 200, head);
+    sk_response_free(head);
+}
+
 static void handle(void *arg, struct sk_request *request)
 {
     if (strcmp(request->path, "/park") == 0)
         sk_request_park(request, PARK_MS);
     else if (strcmp(request->path, "/stream") == 0)
-        sk_stream_begin(request);
+        begin_stream(request);
     else if (strcmp(request->path, "/parked") == 0)
         answer_parked(arg, request);
     else
@@ -86,9 +93,10 @@ static void on_slice(void *arg)
     }
 }
 
-static struct sk_response *malformed(void *arg, enum sk_verdict verdict)
+static struct sk_response *malformed(void *arg, const struct sk_request *request, enum sk_verdict verdict)
 {
     struct ceiling *ceiling = arg;
+    (void)request;
     (void)verdict;
     return ceiling->constant;
 }

@@ -20,6 +20,9 @@ CREATE TABLE seckill_voucher (
     currency     text        NOT NULL DEFAULT 'CNY' CHECK (currency ~ '^[A-Z]{3}$'),
     user_limit   smallint    NOT NULL DEFAULT 1 CHECK (user_limit BETWEEN 1 AND 1000), -- units in a user's one order
     pay_within_s integer     NOT NULL DEFAULT 900 CHECK (pay_within_s >= 0), -- an unpaid order expires; 0: never
+    ticket       boolean     NOT NULL DEFAULT false, -- a purchase needs a ticket
+    work_bits    smallint    NOT NULL DEFAULT 0 CHECK (work_bits BETWEEN 0 AND 24), -- of the work for one; 0: none
+    offer        integer     NOT NULL DEFAULT 1, -- which price, window, limit and tickets: counted up by a trigger
     begin_at     timestamptz NOT NULL,
     end_at       timestamptz NOT NULL,
     state        text        NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'paused', 'closed', 'retired')),

@@ -52,7 +52,7 @@ LANGUAGE sql STABLE AS $$
     SELECT json_strip_nulls(json_build_object(
         'id', v.id::text, 'title', v.title, 'price_cents', v.price_cents, 'currency', v.currency,
         'stock', sum(s.units), 'remaining', sum(s.stock), 'limit', v.user_limit, 'pay_within_s', v.pay_within_s,
-        'begin_at', rfc3339(v.begin_at), 'end_at', rfc3339(v.end_at), 'state', v.state, 'version', v.change))
+        'ticket', v.ticket, 'work_bits', v.work_bits, 'offer', v.offer, 'begin_at', rfc3339(v.begin_at), 'end_at', rfc3339(v.end_at), 'state', v.state, 'version', v.change))
       FROM seckill_segment s
      WHERE s.voucher_id = v.id
 $$;

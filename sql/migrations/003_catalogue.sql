@@ -40,10 +40,17 @@ $$;
 
 -- ---- changes ----
 
+-- A new offer makes tickets of the one before it void. What leaves the offer as it is: the title, the state, the stock,
+-- a rebuild, which does not touch the voucher's row at all.
 CREATE FUNCTION number_voucher_change() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE seckill_catalogue SET change = change + 1 RETURNING change INTO NEW.change;
+    IF TG_OP = 'UPDATE'
+       AND (NEW.price_cents, NEW.currency, NEW.begin_at, NEW.end_at, NEW.user_limit, NEW.ticket, NEW.work_bits)
+           <> (OLD.price_cents, OLD.currency, OLD.begin_at, OLD.end_at, OLD.user_limit, OLD.ticket, OLD.work_bits) THEN
+        NEW.offer := OLD.offer + 1;
+    END IF;
     PERFORM pg_notify('seckill_catalogue', '');
     RETURN NEW;
 END
@@ -61,11 +68,11 @@ CREATE TRIGGER number_change BEFORE INSERT OR UPDATE ON seckill_voucher
 CREATE FUNCTION catalogue_changes(p_after bigint, p_most integer, p_first bigint DEFAULT 0)
 RETURNS TABLE (newest_change bigint, newest_voucher bigint, change bigint, voucher_id bigint, state text,
                begin_ms bigint, end_ms bigint, segments smallint, segment smallint, tag text, slot smallint,
-               user_limit smallint, pay_within_s integer)
+               user_limit smallint, pay_within_s integer, ticket integer, work_bits smallint, offer integer)
 LANGUAGE sql STABLE AS $$
     SELECT c.change, coalesce((SELECT max(id) FROM seckill_voucher), 0), v.change, v.id, v.state,
            unix_ms(v.begin_at), unix_ms(v.end_at), v.segments, s.segment, s.tag, s.slot,
-           v.user_limit, v.pay_within_s
+           v.user_limit, v.pay_within_s, v.ticket::integer, v.work_bits, v.offer
       FROM seckill_catalogue c
       LEFT JOIN ((SELECT * FROM seckill_voucher changed
                    WHERE changed.change > p_after
@@ -87,14 +94,15 @@ $$;
 -- cannot sell yet. Times are Unix ms.
 CREATE FUNCTION create_voucher(p_key text, p_title text, p_price_cents bigint, p_stock integer, p_begin_ms bigint,
                                p_end_ms bigint, p_user_limit smallint DEFAULT 1, p_pay_within_s integer DEFAULT 900,
-                               p_currency text DEFAULT 'CNY', p_by text DEFAULT 'admin')
+                               p_currency text DEFAULT 'CNY', p_by text DEFAULT 'admin',
+                               p_ticket boolean DEFAULT false, p_work_bits smallint DEFAULT 0)
 RETURNS TABLE (outcome text, id bigint, epoch bigint, document json, loading json, change bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_terms   bytea := sha256(convert_to(
-        concat_ws(' ', p_price_cents, p_currency, p_stock, p_begin_ms, p_end_ms, p_user_limit, p_pay_within_s, p_title),
-        'UTF8'));
+        concat_ws(' ', p_price_cents, p_currency, p_stock, p_begin_ms, p_end_ms, p_user_limit, p_pay_within_s, p_ticket,
+                  p_work_bits, p_title), 'UTF8'));
     v_voucher seckill_voucher;
 BEGIN
     -- Before the id is taken, so that ids commit in their order. It waits for a call with the same key, too; the
@@ -102,10 +110,10 @@ BEGIN
     PERFORM FROM seckill_catalogue FOR UPDATE;
     SELECT v.* INTO v_voucher FROM seckill_voucher v WHERE v.create_key = p_key;
     IF NOT FOUND THEN
-        INSERT INTO seckill_voucher AS v (title, price_cents, currency, user_limit, pay_within_s, begin_at, end_at,
-                                          create_key, create_terms)
-        VALUES (p_title, p_price_cents, p_currency, p_user_limit, p_pay_within_s, to_timestamp(p_begin_ms / 1000.0),
-                to_timestamp(p_end_ms / 1000.0), p_key, v_terms)
+        INSERT INTO seckill_voucher AS v (title, price_cents, currency, user_limit, pay_within_s, ticket, work_bits,
+                                          begin_at, end_at, create_key, create_terms)
+        VALUES (p_title, p_price_cents, p_currency, p_user_limit, p_pay_within_s, p_ticket, p_work_bits,
+                to_timestamp(p_begin_ms / 1000.0), to_timestamp(p_end_ms / 1000.0), p_key, v_terms)
         RETURNING v.* INTO v_voucher;
         INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock)
         SELECT v_voucher.id, s.segment, s.tag, slot_of(s.tag), s.units, s.units
@@ -116,6 +124,7 @@ BEGIN
         VALUES (p_by, 'created', v_voucher.id, v_voucher.change,
                 jsonb_build_object('title', p_title, 'price_cents', p_price_cents, 'currency', p_currency, 'stock', p_stock,
                                    'limit', p_user_limit, 'pay_within_s', p_pay_within_s,
+                                   'ticket', p_ticket, 'work_bits', p_work_bits,
                                    'begin_at', rfc3339(v_voucher.begin_at), 'end_at', rfc3339(v_voucher.end_at)));
     END IF;
     outcome := CASE WHEN v_voucher.create_terms = v_terms THEN 'created' ELSE 'reused' END;

@@ -58,15 +58,18 @@ BEGIN
 END
 $$;
 
--- NULL leaves a term as it is. Before the start all may change; after it only the title, and the end to a later time.
+-- NULL leaves a term as it is. Before the start all may change; after it only the title, the end to a later time, and
+-- what tickets take, since robots come when a sale is on.
 CREATE FUNCTION change_voucher(p_id bigint, p_if_match bigint, p_key text, p_by text, p_title text,
                                p_price_cents bigint, p_currency text, p_begin_ms bigint, p_end_ms bigint,
-                               p_user_limit smallint, p_pay_within_s integer)
+                               p_user_limit smallint, p_pay_within_s integer, p_ticket boolean DEFAULT NULL,
+                               p_work_bits smallint DEFAULT NULL)
 RETURNS operation_end
 LANGUAGE plpgsql AS $$
 DECLARE
     v_request bytea := operation_request('change', p_id::text, p_title, p_price_cents::text, p_currency,
-                                         p_begin_ms::text, p_end_ms::text, p_user_limit::text, p_pay_within_s::text);
+                                         p_begin_ms::text, p_end_ms::text, p_user_limit::text, p_pay_within_s::text,
+                                         p_ticket::text, p_work_bits::text);
     v_outcome text := begin_operation(p_id, p_if_match, p_key, v_request);
     v_old     seckill_voucher;
     v_new     seckill_voucher;
@@ -83,6 +86,8 @@ BEGIN
     v_new.end_at := coalesce(to_timestamp(p_end_ms / 1000.0), v_old.end_at);
     v_new.user_limit := coalesce(p_user_limit, v_old.user_limit);
     v_new.pay_within_s := coalesce(p_pay_within_s, v_old.pay_within_s);
+    v_new.ticket := coalesce(p_ticket, v_old.ticket);
+    v_new.work_bits := coalesce(p_work_bits, v_old.work_bits);
     v_outcome := CASE
         WHEN v_old.state NOT IN ('open', 'paused') THEN 'state'
         WHEN v_old.begin_at <= clock_timestamp()
@@ -95,7 +100,7 @@ BEGIN
         UPDATE seckill_voucher v
            SET title = v_new.title, price_cents = v_new.price_cents, currency = v_new.currency,
                begin_at = v_new.begin_at, end_at = v_new.end_at, user_limit = v_new.user_limit,
-               pay_within_s = v_new.pay_within_s
+               pay_within_s = v_new.pay_within_s, ticket = v_new.ticket, work_bits = v_new.work_bits
          WHERE v.id = p_id RETURNING v.change INTO v_new.change;
         INSERT INTO admin_event (by_whom, what, voucher_id, change, detail)
         VALUES (p_by, 'changed', p_id, v_new.change,
@@ -103,7 +108,8 @@ BEGIN
                     'title', p_title, 'price_cents', p_price_cents, 'currency', p_currency,
                     'begin_at', rfc3339(to_timestamp(p_begin_ms / 1000.0)),
                     'end_at', rfc3339(to_timestamp(p_end_ms / 1000.0)),
-                    'limit', p_user_limit, 'pay_within_s', p_pay_within_s)));
+                    'limit', p_user_limit, 'pay_within_s', p_pay_within_s, 'ticket', p_ticket,
+                    'work_bits', p_work_bits)));
     END IF;
     RETURN end_operation(v_outcome, p_id, p_key, v_request);
 END

@@ -18,7 +18,8 @@ GRANT SELECT ON held_order, order_move TO seckill_service;
 DO $$
 DECLARE
     v_functions text := 'catalogue_changes(bigint, integer, bigint),'
-        'create_voucher(text, text, bigint, integer, bigint, bigint, smallint, integer, text, text),'
+        'create_voucher(text, text, bigint, integer, bigint, bigint, smallint, integer, text, text, boolean,'
+        'smallint),'
         'find_voucher(bigint),'
         'retire_voucher(bigint, integer, bigint), recall_voucher(bigint), find_retired(bigint, text),'
         'retired_epoch(integer),'
@@ -37,7 +38,8 @@ DECLARE
         'segment_accounts(integer[], bigint[]), settlement(bigint), rebuild_epoch(integer, bigint, bigint),'
         'rebuild_stock(integer, bigint, bigint), rebuild_buyers(integer, bigint, uuid, integer),'
         'begin_operation(bigint, bigint, text, bytea), end_operation(text, bigint, text, bytea, bigint),'
-        'change_voucher(bigint, bigint, text, text, text, bigint, text, bigint, bigint, smallint, integer),'
+        'change_voucher(bigint, bigint, text, text, text, bigint, text, bigint, bigint, smallint, integer, boolean,'
+        'smallint),'
         'set_voucher_state(bigint, bigint, text, text, text), add_units(bigint, bigint, text, text, integer),'
         'may_remove_units(bigint, bigint, text, integer),'
         'remove_units(integer, bigint, bigint, bigint, text, text, integer), segment_changes(integer, bigint, bigint),'

@@ -22,6 +22,8 @@ struct sk_config {
     char *admin_tokens;                         // secret: lines (http/tokens.h); NULL: none
     char *payment_secret;                       // secret; NULL: payment callbacks are not taken
     char *trusted_proxies;                      // networks (address.h), checked by http/client_limits.c; NULL: none
+    char *ticket_secret;                        // secret: one or two lines (http/ticket.h); NULL: there are no tickets
+    char *cors_origins;                         // http/cors.h; NULL: none
     char *log_level;
     char *token_keys;        // the path of a file (http/token_keys.h); NULL: none
     char *token_issuer;      // NULL: none
@@ -31,6 +33,7 @@ struct sk_config {
     int64_t token_leeway_s;
     int64_t token_cache;
     int64_t reactors;
+    int64_t ticket_ttl_s;
     int64_t max_connections;
     int64_t body_max_bytes;
     int64_t header_max_bytes;

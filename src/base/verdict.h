@@ -19,6 +19,11 @@
     X(REFERENCE_USED, 409, 0, "This payment reference belongs to another order")      \
     X(WRONG_AMOUNT, 422, 0, "The amount or the currency is not the order's")          \
     X(UNKNOWN_VOUCHER, 404, 0, "No such voucher")                                     \
+    X(TICKET_REQUIRED, 403, 0, "This voucher is sold to holders of a ticket only")    \
+    X(TICKET_INVALID, 403, 0, "The ticket is not valid for this purchase")            \
+    X(WORK_REQUIRED, 403, 0, "A ticket for this voucher takes a proof of work")       \
+    X(WORK_INVALID, 403, 0, "The proof of work is not valid")                         \
+    X(TICKETS_OFF, 503, 1000, "Tickets are off: no ticket secret is configured here") \
     X(RATE_LIMITED, 429, 1000, "Too many requests")                                   \
     X(LOADING, 503, 1000, "The voucher is being loaded")                              \
     X(OVERLOADED, 503, 1000, "Too many orders are waiting")                           \

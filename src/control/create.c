@@ -31,6 +31,7 @@ struct creation {
     char price[SK_PARAM_NUMBER_SIZE], stock[SK_PARAM_NUMBER_SIZE];
     char begin_ms[SK_PARAM_NUMBER_SIZE], end_ms[SK_PARAM_NUMBER_SIZE];
     char user_limit[SK_PARAM_NUMBER_SIZE], pay_within_s[SK_PARAM_NUMBER_SIZE];
+    char ticket[SK_PARAM_NUMBER_SIZE], work_bits[SK_PARAM_NUMBER_SIZE];
     int64_t voucher_id, change;
     char *document, *loading; // the voucher, and the same while it is loading; owned
 };
@@ -93,6 +94,8 @@ static bool creation_fill(struct creation *creation, const char *key, const char
     (void)sk_params_number(creation->end_ms, terms->end_ms);
     (void)sk_params_number(creation->user_limit, terms->user_limit);
     (void)sk_params_number(creation->pay_within_s, terms->pay_within_s);
+    (void)sk_params_number(creation->ticket, terms->ticket);
+    (void)sk_params_number(creation->work_bits, terms->work_bits);
     creation->ask_until_ms = now + pg_ms;
     creation->answer_until_ms = now + 2 * pg_ms + (uint64_t)config->redis_timeout_ms;
     return creation->key != NULL && creation->by != NULL && creation->title != NULL && creation->currency != NULL &&
@@ -106,7 +109,7 @@ static void creation_start(struct sk_talk *talk)
     struct creation *creation = (struct creation *)talk;
     const char *params[] = {creation->key,      creation->title,  creation->price,      creation->stock,
                             creation->begin_ms, creation->end_ms, creation->user_limit, creation->pay_within_s,
-                            creation->currency, creation->by};
+                            creation->currency, creation->by,     creation->ticket,     creation->work_bits};
     creation_move(creation, CREATION_ASKING);
     sk_talk_ask_pg(talk, SK_STATEMENT_CREATE_VOUCHER, sizeof params / sizeof params[0], params, creation_on_row);
 }

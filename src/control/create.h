@@ -16,6 +16,8 @@ struct sk_terms {
     int64_t stock, price_cents, begin_ms, end_ms;
     int64_t user_limit;   // units in a user's one order
     int64_t pay_within_s; // an unpaid order expires then; 0: never
+    int64_t ticket;       // 1: a purchase needs a ticket; 0
+    int64_t work_bits;    // of the work that a ticket takes; 0: none
 };
 
 // The reactor's thread. `key` NULL: one is made, for this call alone. `by`: who creates it, for the record. Borrows

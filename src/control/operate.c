@@ -22,7 +22,7 @@
 #include "params.h"
 #include "timer.h"
 
-enum { TICK_MS = 50, TAKES_MAX = 3, PARAMS_MAX = 11, NUMBERS_MAX = 8 };
+enum { TICK_MS = 50, TAKES_MAX = 3, PARAMS_MAX = 13, NUMBERS_MAX = 10 };
 
 // The columns of each question's answer.
 enum { COLUMN_OUTCOME, COLUMN_DOCUMENT, COLUMN_CHANGE, COLUMN_STATE, COLUMN_LEFT };
@@ -140,6 +140,8 @@ void sk_operate_change(struct sk_control *control, const struct sk_operation *op
     operate_add_term(operate, terms->end_ms);
     operate_add_term(operate, terms->user_limit);
     operate_add_term(operate, terms->pay_within_s);
+    operate_add_term(operate, terms->ticket);
+    operate_add_term(operate, terms->work_bits);
     operate_begin(operate, ready);
 }
 

@@ -13,6 +13,14 @@ struct sk_purchases {
     struct sk_batcher *batcher;
 };
 
+// What became of the ticket that a client sent with its purchase, or did not.
+enum sk_ask_ticket {
+    SK_ASK_TICKETS_OFF, // none can be checked here
+    SK_ASK_NO_TICKET,
+    SK_ASK_BAD_TICKET,
+    SK_ASK_GOOD_TICKET, // it is for this user and this voucher; for which offer of it, `offer` says
+};
+
 // What a client asks for.
 struct sk_ask {
     int64_t voucher_id;
@@ -20,10 +28,13 @@ struct sk_ask {
     unsigned quantity; // 1 to SK_QUANTITY_MAX
     uint64_t key;      // fingerprint of the Idempotency-Key; 0: none
     bool patient;      // the client does not wait for the commit
+    enum sk_ask_ticket ticket;
+    int64_t offer;
 };
 
 // Tries to place an order. True: the outcome will come for `ticket`, never inside this call. False: *outcome is
-// final; INVALID, with `left`: the quantity is past the voucher's limit.
+// final; INVALID, with `left`: the quantity is past the voucher's limit. What the ticket has to do with it is looked at
+// before all else.
 bool sk_purchase(struct sk_purchases *purchases, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome);
 
 #endif

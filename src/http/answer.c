@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cors.h"
 #include "order_json.h"
 #include "query.h"
 #include "sale.h"
@@ -34,16 +35,27 @@ struct limited {
     struct sk_limit limit;
 };
 
-struct sk_answers {
-    bool keep_alive;
-    const char *policy;                                            // NULL: no limit is set
-    struct limited *limited;                                       // owned: LIMITED_MAX of them; NULL: none yet
-    struct sk_response *refusals[SK_VERDICT_COUNT], *ok;           // owned
-    struct sk_response *last_refusals[SK_VERDICT_COUNT], *last_ok; // owned; the same with "Connection: close"
+// All owned. In the second of each pair is the same with "Connection: close".
+struct answer_set {
+    struct sk_response *refusals[SK_VERDICT_COUNT], *last_refusals[SK_VERDICT_COUNT];
+    struct sk_response *ok, *last_ok;
+    struct sk_response *preflight, *last_preflight; // of an origin
 };
 
+struct sk_answers {
+    bool keep_alive;
+    const char *policy;         // NULL: no limit is set
+    struct limited *limited;    // owned: LIMITED_MAX of them, for all but the origins; NULL: none yet
+    const struct sk_cors *cors; // borrowed; NULL: there are no origins
+    unsigned count;
+    struct answer_set sets[]; // the first is for all others, then one for each origin
+};
+
+static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct answer_set *set);
+static void answer_free_set(struct answer_set *set);
 static struct sk_response *answer_make_refusal(enum sk_verdict verdict);
 static struct sk_response *answer_make_ok(void);
+static const struct answer_set *answer_set_for(const struct sk_answers *answers, const struct sk_request *request);
 static struct sk_response *answer_make_problem(enum sk_verdict verdict, const char *members, uint64_t retry_after_ms);
 static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_outcome *outcome);
 static struct sk_response *answer_make_last(struct sk_response *response);
@@ -56,24 +68,47 @@ static void answer_add_next(struct sk_response *response, const struct sk_reques
 
 // ---- made at start ----
 
-struct sk_answers *sk_answers_open(void)
+struct sk_answers *sk_answers_open(const struct sk_cors *cors)
 {
-    struct sk_answers *answers = calloc(1, sizeof *answers);
-    if (answers == NULL)
-        return NULL;
-    answers->ok = answer_make_ok();
-    answers->last_ok = answer_make_last(answer_make_ok());
-    bool complete = answers->ok != NULL && answers->last_ok != NULL;
-    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
-        answers->refusals[i] = answer_make_refusal((enum sk_verdict)i);
-        answers->last_refusals[i] = answer_make_last(answer_make_refusal((enum sk_verdict)i));
-        complete = complete && answers->refusals[i] != NULL && answers->last_refusals[i] != NULL;
+    unsigned count = 1 + (cors == NULL ? 0 : sk_cors_count(cors));
+    struct sk_answers *answers = calloc(1, sizeof *answers + count * sizeof answers->sets[0]);
+    bool complete = answers != NULL;
+    if (complete && count > 1)
+        answers->cors = cors;
+    for (unsigned i = 0; complete && i < count; i++) {
+        answers->count = i + 1;
+        complete = answer_make_set(answers->cors, i, &answers->sets[i]);
     }
     if (!complete) {
         sk_answers_close(answers);
         return NULL;
     }
     return answers;
+}
+
+static struct sk_response *answer_for(const struct sk_cors *cors, unsigned origin, struct sk_response *response)
+{
+    if (cors != NULL)
+        sk_cors_mark(cors, origin, response);
+    return response;
+}
+
+static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct answer_set *set)
+{
+    set->ok = answer_for(cors, origin, answer_make_ok());
+    set->last_ok = answer_make_last(answer_for(cors, origin, answer_make_ok()));
+    bool complete = set->ok != NULL && set->last_ok != NULL;
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        set->refusals[i] = answer_for(cors, origin, answer_make_refusal((enum sk_verdict)i));
+        set->last_refusals[i] = answer_make_last(answer_for(cors, origin, answer_make_refusal((enum sk_verdict)i)));
+        complete = complete && set->refusals[i] != NULL && set->last_refusals[i] != NULL;
+    }
+    if (origin > 0) {
+        set->preflight = sk_cors_preflight(cors, origin);
+        set->last_preflight = answer_make_last(sk_cors_preflight(cors, origin));
+        complete = complete && set->preflight != NULL && set->last_preflight != NULL;
+    }
+    return complete;
 }
 
 static struct sk_response *answer_make_ok(void)
@@ -95,18 +130,25 @@ static struct sk_response *answer_make_last(struct sk_response *response)
 
 void sk_answers_close(struct sk_answers *answers)
 {
-    if (answers == NULL)
-        return;
-    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
-        sk_response_free(answers->refusals[i]);
-        sk_response_free(answers->last_refusals[i]);
-    }
-    for (int i = 0; answers->limited != NULL && i < LIMITED_MAX; i++)
+    for (unsigned i = 0; answers != NULL && i < answers->count; i++)
+        answer_free_set(&answers->sets[i]);
+    for (int i = 0; answers != NULL && answers->limited != NULL && i < LIMITED_MAX; i++)
         sk_response_free(answers->limited[i].response);
-    sk_response_free(answers->ok);
-    sk_response_free(answers->last_ok);
-    free(answers->limited);
+    if (answers != NULL)
+        free(answers->limited);
     free(answers);
+}
+
+static void answer_free_set(struct answer_set *set)
+{
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        sk_response_free(set->refusals[i]);
+        sk_response_free(set->last_refusals[i]);
+    }
+    sk_response_free(set->ok);
+    sk_response_free(set->last_ok);
+    sk_response_free(set->preflight);
+    sk_response_free(set->last_preflight);
 }
 
 void sk_answers_keep_alive(struct sk_answers *answers, bool keep_alive)
@@ -120,25 +162,41 @@ static bool answer_stays(const struct sk_answers *answers, const struct sk_reque
     return answers->keep_alive && !request->last;
 }
 
+static const struct answer_set *answer_set_for(const struct sk_answers *answers, const struct sk_request *request)
+{
+    return &answers->sets[answers->cors == NULL ? 0 : sk_cors_origin_of(answers->cors, request)];
+}
+
 void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
     if (request->limit.policy != SK_POLICY_NONE) {
         answer_limited(answers, request, verdict);
         return;
     }
-    bool stays = answer_stays(answers, request);
-    struct sk_response *response = stays ? answers->refusals[verdict] : answers->last_refusals[verdict];
-    sk_request_answer(request, sk_verdict_http_status(verdict), response);
+    const struct answer_set *set = answer_set_for(answers, request);
+    sk_request_answer(request, sk_verdict_http_status(verdict),
+                      answer_stays(answers, request) ? set->refusals[verdict] : set->last_refusals[verdict]);
 }
 
 void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request)
 {
-    sk_request_answer(request, 200, answer_stays(answers, request) ? answers->ok : answers->last_ok);
+    const struct answer_set *set = answer_set_for(answers, request);
+    sk_request_answer(request, 200, answer_stays(answers, request) ? set->ok : set->last_ok);
 }
 
-struct sk_response *sk_answers_last(const struct sk_answers *answers, enum sk_verdict verdict)
+bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *request)
 {
-    return answers->last_refusals[verdict];
+    const struct answer_set *set = answer_set_for(answers, request);
+    if (set->preflight == NULL || !sk_cors_is_preflight(request))
+        return false;
+    sk_request_answer(request, 204, answer_stays(answers, request) ? set->preflight : set->last_preflight);
+    return true;
+}
+
+struct sk_response *sk_answers_last(const struct sk_answers *answers, const struct sk_request *request,
+                                    enum sk_verdict verdict)
+{
+    return answer_set_for(answers, request)->last_refusals[verdict];
 }
 
 // ---- made when it is first needed ----
@@ -154,7 +212,8 @@ void sk_answers_limit(struct sk_answers *answers, const char *policy)
 static void answer_limited(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
     const struct sk_limit *limit = &request->limit;
-    if (!answers->keep_alive || answers->limited == NULL) {
+    if (!answer_stays(answers, request) || answers->limited == NULL ||
+        answer_set_for(answers, request) != answers->sets) {
         answer_once(answers, request, verdict, answer_make_refusal(verdict));
         return;
     }
@@ -164,7 +223,7 @@ static void answer_limited(const struct sk_answers *answers, struct sk_request *
     if (kept->response == NULL || kept->verdict != verdict || kept->limit.policy != limit->policy ||
         kept->limit.left != limit->left) {
         sk_response_free(kept->response);
-        *kept = (struct limited){answer_make_refusal(verdict), verdict, *limit};
+        *kept = (struct limited){answer_for(answers->cors, 0, answer_make_refusal(verdict)), verdict, *limit};
         answer_add_limit(kept->response, answers->policy, limit);
     }
     sk_request_answer(request, sk_verdict_http_status(verdict), kept->response);
@@ -185,12 +244,24 @@ static void answer_add_limit(struct sk_response *response, const char *policy, c
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response)
 {
+    sk_answer_mark(answers, request, response);
     if (!answer_stays(answers, request))
         response = answer_make_last(response);
     if (request->limit.policy != SK_POLICY_NONE)
         answer_add_limit(response, answers->policy, &request->limit);
     sk_request_answer(request, sk_verdict_http_status(verdict), response);
     sk_response_free(response);
+}
+
+bool sk_answers_mark(const struct sk_answers *answers)
+{
+    return answers->cors != NULL;
+}
+
+void sk_answer_mark(const struct sk_answers *answers, const struct sk_request *request, struct sk_response *response)
+{
+    if (answers->cors != NULL)
+        sk_cors_mark(answers->cors, sk_cors_origin_of(answers->cors, request), response);
 }
 
 void sk_answer_problem(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome)
@@ -263,6 +334,20 @@ void sk_answer_document(const struct sk_answers *answers, struct sk_request *req
 void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text)
 {
     answer_once(answers, request, SK_VERDICT_FOUND, sk_response_new(type, text, strlen(text)));
+}
+
+void sk_answer_private(const struct sk_answers *answers, struct sk_request *request, const char *document)
+{
+    struct sk_response *response = sk_response_new(type_json, document, strlen(document));
+    sk_response_header(response, "Cache-Control", "no-store");
+    answer_once(answers, request, SK_VERDICT_FOUND, response);
+}
+
+void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head)
+{
+    sk_answer_mark(answers, request, head);
+    sk_request_answer(request, 200, head);
+    sk_response_free(head);
 }
 
 static struct sk_response *answer_make_document(const struct sk_request *request, const struct sk_outcome *outcome)

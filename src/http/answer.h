@@ -11,11 +11,13 @@
 #define SK_PROBLEM_TYPE "urn:seckill:problem:"
 
 struct json_t;
+struct sk_cors;
 struct sk_answers;
 struct sk_outcome;
 
-// The loop's thread, as all functions. NULL: out of memory. At first every answer ends its connection.
-struct sk_answers *sk_answers_open(void);
+// The loop's thread, as all functions. NULL: out of memory. At first every answer ends its connection. Borrows cors:
+// where it has origins, each answer says what their pages may do with it.
+struct sk_answers *sk_answers_open(const struct sk_cors *cors);
 void sk_answers_close(struct sk_answers *answers); // NULL is fine
 
 // Answers to requests with a limit (request.h) say what it leaves, and `policy`, which is borrowed, in RateLimit and
@@ -45,6 +47,19 @@ void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request);
 // another cursor, unless that would be too long.
 void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome);
 
+// A JSON document that is for this client alone, and of this moment.
+void sk_answer_private(const struct sk_answers *answers, struct sk_request *request, const char *document);
+
+// A stream, whose head this is: taken.
+void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head);
+
+// For answers that are made elsewhere: whether they are marked for the pages of an origin, and marks one.
+bool sk_answers_mark(const struct sk_answers *answers);
+void sk_answer_mark(const struct sk_answers *answers, const struct sk_request *request, struct sk_response *response);
+
+// 204 to a browser that asks what a page of one of the origins may send. False: it does not ask, or is of none of them.
+bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *request);
+
 // A text of another media type. `type` is a constant.
 void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text);
 
@@ -64,7 +79,8 @@ void sk_answer_order(const struct sk_answers *answers, struct sk_request *reques
 void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *request, const char *order_id,
                         const struct sk_outcome *outcome);
 
-// A refusal that ends its connection, to be sent by others: borrowed.
-struct sk_response *sk_answers_last(const struct sk_answers *answers, enum sk_verdict verdict);
+// A refusal of this request that ends its connection, to be sent by others: borrowed.
+struct sk_response *sk_answers_last(const struct sk_answers *answers, const struct sk_request *request,
+                                    enum sk_verdict verdict);
 
 #endif

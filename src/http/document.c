@@ -61,14 +61,18 @@ void sk_document_close(struct sk_document *document)
     free(document);
 }
 
-void sk_document_answer(const struct sk_document *document, struct sk_request *request, bool keep_alive)
+void sk_document_answer(const struct sk_document *document, const struct sk_answers *answers,
+                        struct sk_request *request, bool keep_alive)
 {
-    bool known = document_is_known(document, request);
+    bool known = document_is_known(document, request), plain = keep_alive && !sk_answers_mark(answers);
     struct sk_response *kept = known ? document->same : document->whole;
-    struct sk_response *last = keep_alive ? NULL : document_make(document, !known);
-    sk_response_header(last, "Connection", "close");
-    sk_request_answer(request, known ? NOT_MODIFIED : OK, keep_alive ? kept : last);
-    sk_response_free(last);
+    struct sk_response *own = plain ? NULL : document_make(document, !known);
+    if (!plain)
+        sk_answer_mark(answers, request, own);
+    if (!keep_alive)
+        sk_response_header(own, "Connection", "close");
+    sk_request_answer(request, known ? NOT_MODIFIED : OK, plain ? kept : own);
+    sk_response_free(own);
 }
 
 // If-None-Match is `*`, or a list with our tag in it; quotes are part of a tag, so nothing longer is mistaken for it.

@@ -5,8 +5,8 @@
 #ifndef SK_HTTP_DOCUMENT_H
 #define SK_HTTP_DOCUMENT_H
 
+#include "answer.h"
 #include "buf.h"
-#include "request.h"
 
 struct sk_document;
 
@@ -15,6 +15,7 @@ struct sk_document *sk_document_open(const char *type, struct sk_buf *text);
 void sk_document_close(struct sk_document *document); // NULL is fine
 
 // 200 with the text, or 304. Without keep_alive the answer ends its connection.
-void sk_document_answer(const struct sk_document *document, struct sk_request *request, bool keep_alive);
+void sk_document_answer(const struct sk_document *document, const struct sk_answers *answers,
+                        struct sk_request *request, bool keep_alive);
 
 #endif

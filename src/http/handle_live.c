@@ -40,7 +40,7 @@ bool sk_handle_goes_on(const struct sk_context *context, struct sk_request *requ
     if (call->waits != SK_CALL_FINDS)
         return false;
     call->waits = SK_CALL_STREAMS;
-    sk_stream_begin(request);
+    sk_answer_stream(context->answers, request, sk_stream_new(request));
     return true;
 }
 

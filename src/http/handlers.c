@@ -43,11 +43,12 @@ void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
         sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
     } else if (sk_handle_read_key(context, request, &key) &&
                (request->body.len == 0 || handle_read_quantity(context, request))) {
-        const struct sk_ask ask = {.voucher_id = call->voucher_id,
-                                   .user = call->user,
-                                   .quantity = call->quantity,
-                                   .key = key == NULL ? 0 : handle_fingerprint(key),
-                                   .patient = call->respond_async};
+        struct sk_ask ask = {.voucher_id = call->voucher_id,
+                             .user = call->user,
+                             .quantity = call->quantity,
+                             .key = key == NULL ? 0 : handle_fingerprint(key),
+                             .patient = call->respond_async};
+        sk_handle_read_ticket(context, request, call, &ask);
         if (!sk_shop_buy(context->shop, &ask, request->ticket, &outcome))
             handle_answer_outcome(context, request, &outcome);
     }
@@ -143,7 +144,9 @@ static void handle_answer_outcome(const struct sk_context *context, struct sk_re
             sk_answer_refusal(context->answers, request, outcome->verdict);
         break;
     case SK_VERDICT_FOUND:
-        if (call->repeats)
+        if (outcome->voucher != NULL)
+            sk_handle_offer(context, request, outcome->voucher);
+        else if (call->repeats)
             sk_answer_repeated(context->answers, request, call->order_id, outcome);
         else if (call->type != NULL)
             sk_answer_text(context->answers, request, call->type, outcome->document);
@@ -281,7 +284,7 @@ void sk_handle_ready(const struct sk_context *context, struct sk_request *reques
 
 void sk_handle_openapi(const struct sk_context *context, struct sk_request *request)
 {
-    sk_document_answer(context->openapi, request, !context->draining && !request->last);
+    sk_document_answer(context->openapi, context->answers, request, !context->draining && !request->last);
 }
 
 void sk_handle_not_found(const struct sk_context *context, struct sk_request *request)

@@ -8,6 +8,7 @@
 #include "answer.h"
 #include "shop.h"
 #include "text.h"
+#include "ticket.h"
 #include "uuid.h"
 
 struct sk_document;
@@ -17,6 +18,7 @@ struct sk_context {
     struct sk_shop *shop;           // there as long as requests reach a handler
     struct sk_answers *answers;
     const struct sk_document *openapi;
+    struct sk_tickets *tickets;
     uint64_t stores_ms; // enough to ask the stores
     bool draining;      // no new orders
 };
@@ -64,6 +66,7 @@ sk_handle sk_handle_create, sk_handle_inspect, sk_handle_rebuild;
 sk_handle sk_handle_settlement;
 sk_handle sk_handle_requeue, sk_handle_write_off;
 sk_handle sk_handle_change, sk_handle_pause, sk_handle_resume, sk_handle_close, sk_handle_stock; // handle_operate.c
+sk_handle sk_handle_ticket;                                                                      // handle_ticket.c
 sk_handle sk_handle_cancel, sk_handle_pay, sk_handle_refund;                                     // handle_moves.c
 sk_handle sk_handle_events;                                                                      // handle_live.c
 // handle_lists.c
@@ -77,6 +80,15 @@ bool sk_handle_read_key(const struct sk_context *context, struct sk_request *req
 struct sk_fields;
 void sk_handle_bad_body(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
                         const struct sk_fields *read);
+
+// ---- for handlers.c, in handle_ticket.c ----
+
+// What became of the purchase's ticket.
+struct sk_ask;
+void sk_handle_read_ticket(const struct sk_context *context, const struct sk_request *request,
+                           const struct sk_call *call, struct sk_ask *ask);
+// Answers a request for a ticket, or for the challenge that one takes.
+void sk_handle_offer(const struct sk_context *context, struct sk_request *request, const struct sk_voucher *voucher);
 
 // The shop has answered a request that waits.
 void sk_handle_outcome(const struct sk_context *context, struct sk_request *request, const struct sk_outcome *outcome);

@@ -33,13 +33,15 @@ void sk_head_begin(struct sk_head *head, const char *method, const char *target,
 
 static enum sk_method head_method(const char *method)
 {
-    static const char *const others[] = {"PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT"};
+    static const char *const others[] = {"PUT", "DELETE", "TRACE", "CONNECT"};
     if (strcmp(method, "POST") == 0)
         return SK_METHOD_POST;
     if (strcmp(method, "PATCH") == 0)
         return SK_METHOD_PATCH;
     if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
         return SK_METHOD_GET;
+    if (strcmp(method, "OPTIONS") == 0)
+        return SK_METHOD_OPTIONS;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (strcmp(method, others[i]) == 0)
             return SK_METHOD_OTHER;

@@ -16,6 +16,7 @@ enum sk_method {
     SK_METHOD_GET, // and HEAD
     SK_METHOD_POST,
     SK_METHOD_PATCH,
+    SK_METHOD_OPTIONS,
     SK_METHOD_OTHER, // known to HTTP, and used by no route
     SK_METHOD_UNKNOWN,
 };

@@ -48,10 +48,10 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
 // The first pattern that fits the path is the one; its methods follow each other.
 const struct sk_route sk_route_table[] = {
     {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, sk_handle_buy,
-     {"buy", "Buys units of a voucher", "Prefer IdempotencyKey", "Purchase", "OrderPlaced OrderAccepted",
+     {"buy", "Buys units of a voucher", "Prefer IdempotencyKey Ticket", "Purchase", "OrderPlaced OrderAccepted",
       V(PLACED) | V(ACCEPTED) | V(SOLD_OUT) | V(ALREADY_ORDERED) | V(NOT_STARTED) | V(ENDED) | V(PAUSED) | V(NOT_ENOUGH)
-          | V(UNKNOWN_VOUCHER) | V(RATE_LIMITED) | V(LOADING) | V(INTERNAL) | MEMBERS | KEY |
-          V(UNSUPPORTED_MEDIA_TYPE)}},
+          | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(RATE_LIMITED) | V(LOADING)
+          | V(INTERNAL) | MEMBERS | KEY | V(UNSUPPORTED_MEDIA_TYPE)}},
     {GET, USER, "/orders", NO_BODY, FOR_STORES, sk_handle_orders,
      {"listOrders", "Lists the caller's orders", "limit cursor", NULL, "Orders", V(FOUND)}},
     {GET, USER_OR_READ, "/orders/{order}", NO_BODY, FOR_STORES, sk_handle_order,
@@ -71,6 +71,13 @@ const struct sk_route sk_route_table[] = {
      {"getVoucher", "Shows a voucher", "", NULL, "Voucher", VOUCHER}},
     {GET, ANYONE, "/vouchers/{voucher}/events", NO_BODY, FOR_STORES, sk_handle_events,
      {"followSale", "Follows a sale: server-sent events", "LastEventId", NULL, "SaleEvents", VOUCHER}},
+    {GET, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, sk_handle_ticket,
+     {"getChallenge", "Shows what a purchase ticket takes", "", NULL, "TicketChallenge",
+      VOUCHER | V(ENDED) | V(TICKETS_OFF)}},
+    {POST, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, sk_handle_ticket,
+     {"getTicket", "Gives the caller a purchase ticket", "", "TicketWork", "Ticket",
+      VOUCHER | V(ENDED) | V(TICKETS_OFF) | V(WORK_REQUIRED) | V(WORK_INVALID) | MEMBERS |
+          V(UNSUPPORTED_MEDIA_TYPE)}},
     {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, sk_handle_admin_vouchers,
      {"listAllVouchers", "Lists vouchers of this or any state", "state limit cursor", NULL, "Vouchers", V(FOUND)}},
     {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, sk_handle_create,

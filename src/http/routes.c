@@ -1,7 +1,8 @@
-// A request is matched with the table (route_table.c), and is refused by the first that does not fit, in this order:
-// the rate of its address (429), the path (404), the admin's token and its role (401, 403), the method (405, 501), a
-// voucher's or a letter's id (400, 404), the user (401) and its rate (429), an order's id (400), the body's type (415),
-// If-Match (400), the query (422).
+// A browser that asks what a page may send is told so, whatever the path (cors.h). Any other request is matched with
+// the table (route_table.c), and is refused by the first that does not fit, in this order: the rate of its address
+// (429), the path (404), the admin's token and its role (401, 403), the method (405, 501), a voucher's or a letter's id
+// (400, 404), the user (401) and its rate (429), an order's id (400), the body's type (415), If-Match (400), the query
+// (422).
 #include "routes.h"
 
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #include "auth.h"
 #include "client_limits.h"
+#include "cors.h"
 #include "failpoint.h"
 #include "openapi.h"
 #include "route_table.h"
@@ -32,6 +34,8 @@ struct sk_routes {
     struct sk_user_tokens *users; // NULL: the gateway says who the user is
     struct sk_document *openapi;  // owned
     struct sk_limits *limits;     // borrowed; NULL: no client has a rate
+    struct sk_tickets *tickets;   // owned; as the context has it
+    struct sk_cors *cors;         // owned
     struct sk_server *server;
     enum phase phase;
     uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
@@ -59,10 +63,13 @@ struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limit
     struct sk_routes *routes = calloc(1, sizeof *routes);
     if (routes == NULL)
         return NULL;
-    routes->answers = sk_answers_open();
     routes->tokens = sk_tokens_open(config, stderr);
     routes->openapi = sk_openapi_open();
-    if (routes->answers == NULL || routes->tokens == NULL || routes->openapi == NULL) {
+    routes->tickets = sk_tickets_open(config, stderr);
+    routes->cors = sk_cors_open(config->cors_origins, stderr);
+    if (routes->cors != NULL)
+        routes->answers = sk_answers_open(routes->cors);
+    if (routes->answers == NULL || routes->tokens == NULL || routes->openapi == NULL || routes->tickets == NULL) {
         sk_routes_close(routes);
         return NULL;
     }
@@ -73,6 +80,7 @@ struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limit
     routes->context.config = config;
     routes->context.answers = routes->answers;
     routes->context.openapi = routes->openapi;
+    routes->context.tickets = routes->tickets;
     routes->wait_ms[SK_ROUTE_FOR_COMMIT] = (uint64_t)config->confirm_timeout_ms;
     // Enough to ask PostgreSQL three times and Redis once. A question that takes longer is answered 503.
     routes->wait_ms[SK_ROUTE_FOR_STORES] = (uint64_t)(config->redis_timeout_ms + 3 * config->pg_timeout_ms);
@@ -117,6 +125,8 @@ void sk_routes_close(struct sk_routes *routes)
     sk_answers_close(routes->answers);
     sk_tokens_close(routes->tokens);
     sk_document_close(routes->openapi);
+    sk_tickets_close(routes->tickets);
+    sk_cors_close(routes->cors);
     free(routes);
 }
 
@@ -127,6 +137,8 @@ void sk_routes_handle(void *arg, struct sk_request *request)
     struct sk_routes *routes = arg;
     struct sk_match match = {0};
     SK_FAILPOINT("http.request");
+    if (request->method == SK_METHOD_OPTIONS && sk_answer_preflight(routes->answers, request))
+        return;
     enum sk_verdict verdict = routes_admit(routes, request, &match);
     if (verdict != SK_VERDICT_FOUND) {
         routes_refuse(routes, request, &match, verdict);
@@ -331,8 +343,8 @@ void sk_routes_end_stream(void *arg, uint64_t ticket)
         sk_stream_end(request);
 }
 
-struct sk_response *sk_routes_malformed(void *arg, enum sk_verdict verdict)
+struct sk_response *sk_routes_malformed(void *arg, const struct sk_request *request, enum sk_verdict verdict)
 {
     const struct sk_routes *routes = arg;
-    return sk_answers_last(routes->answers, verdict);
+    return sk_answers_last(routes->answers, request, verdict);
 }

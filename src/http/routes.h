@@ -10,8 +10,8 @@
 struct sk_limits;
 struct sk_routes;
 
-// The reactor's thread, as all functions. NULL: out of memory, or the tokens of the configuration are wrong, which is
-// said on standard error. Borrows config and limits (NULL: no client is limited).
+// The reactor's thread, as all functions. NULL: out of memory, or the tokens, the ticket secret or the origins of the
+// configuration are wrong, which is said on standard error. Borrows config and limits (NULL: no client is limited).
 struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limits *limits);
 void sk_routes_close(struct sk_routes *routes); // after server and shop; NULL is fine
 
@@ -34,7 +34,7 @@ void sk_routes_streams(void *arg, struct sk_request *request);
 void sk_routes_gone(void *arg, struct sk_request *request);
 bool sk_routes_send(void *arg, uint64_t ticket, const char *text, size_t len);
 void sk_routes_end_stream(void *arg, uint64_t ticket);
-struct sk_response *sk_routes_malformed(void *arg, enum sk_verdict verdict);
+struct sk_response *sk_routes_malformed(void *arg, const struct sk_request *request, enum sk_verdict verdict);
 void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
 
 #endif

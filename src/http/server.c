@@ -371,7 +371,7 @@ static enum MHD_Result server_on_asked_again(struct sk_connection *connection)
 static enum MHD_Result server_reject(struct sk_server *server, struct sk_connection *connection,
                                      enum sk_verdict verdict)
 {
-    struct sk_response *response = server->handler.malformed(server->handler.arg, verdict);
+    struct sk_response *response = server->handler.malformed(server->handler.arg, &connection->request, verdict);
     sk_request_answer(&connection->request, sk_verdict_http_status(verdict), response);
     return response == NULL ? MHD_NO : MHD_YES;
 }

@@ -3,8 +3,7 @@
 //
 //   HMAC-SHA256(secret, timestamp "." path "." body)
 //
-// The path is that of the target, as it was sent and without a query. The only file that includes OpenSSL is
-// signature.c.
+// The path is that of the target, as it was sent and without a query.
 #ifndef SK_HTTP_SIGNATURE_H
 #define SK_HTTP_SIGNATURE_H
 

@@ -24,7 +24,7 @@ static ssize_t stream_open(struct sk_connection *connection);
 static bool stream_flush(struct sk_connection *connection);
 static size_t stream_write(struct sk_connection *connection, const char *text, size_t len);
 
-void sk_stream_begin(struct sk_request *request)
+struct sk_response *sk_stream_new(struct sk_request *request)
 {
     struct sk_connection *connection = sk_connection_of(request);
     struct MHD_Response *response =
@@ -36,9 +36,9 @@ void sk_stream_begin(struct sk_request *request)
     sk_buf_clear(&request->body); // for what a client takes later
     connection->unsent_at = 0;
     connection->stream_open = false;
-    sk_request_answer(request, 200, made ? (struct sk_response *)(void *)response : NULL);
-    if (response != NULL)
+    if (!made && response != NULL)
         MHD_destroy_response(response);
+    return made ? (struct sk_response *)(void *)response : NULL;
 }
 
 // Called when the head was sent, and after the connection was resumed, to end.

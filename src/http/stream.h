@@ -9,9 +9,10 @@
 
 #include "request.h"
 
-// Answers the request, which waits or is handled, with 200 and the head of a stream of events. Once the client has the
-// head, `streams` of struct sk_handler is called; to HEAD there is nothing more, and it is not.
-void sk_stream_begin(struct sk_request *request);
+// Gives the head of a stream of events, for the request, which waits or is handled and is answered with it, and 200,
+// next. Once the client has it, `streams` of struct sk_handler is called; to HEAD there is nothing more, and it is not.
+// NULL: out of memory.
+struct sk_response *sk_stream_new(struct sk_request *request);
 
 // Sends a text. False: it is not sent, and nothing of it will be, because the client has not taken what it was sent
 // before, or is gone. A client that takes nothing for request_timeout_ms is dropped. Of each stream one text at most is

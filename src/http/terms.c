@@ -7,12 +7,19 @@
 
 #define TIME_DETAIL "must be a time of RFC 3339 from 1970 to 9999, such as 2030-01-31T20:00:00+08:00"
 
-enum { TITLE_MAX_BYTES = 200, STOCK_MAX = 100000000, LIMIT_MAX = 1000, PAY_WITHIN_MAX_S = 31536000, CURRENCY_LEN = 3 };
+enum {
+    TITLE_MAX_BYTES = 200,
+    STOCK_MAX = 100000000,
+    LIMIT_MAX = 1000,
+    PAY_WITHIN_MAX_S = 31536000,
+    CURRENCY_LEN = 3,
+    WORK_BITS_MAX = 24
+};
 enum { LIMIT_DEFAULT = 1, PAY_WITHIN_DEFAULT_S = 900 };
 static const char currency_default[] = "CNY";
 static const int64_t price_max_cents = INT64_C(100000000000);
 
-enum member { TITLE, STOCK, PRICE, BEGIN_AT, END_AT, LIMIT, PAY_WITHIN, CURRENCY, MEMBERS };
+enum member { TITLE, STOCK, PRICE, BEGIN_AT, END_AT, LIMIT, PAY_WITHIN, CURRENCY, TICKET, WORK_BITS, MEMBERS };
 
 static const struct sk_field members[MEMBERS] = {
     [TITLE] = {.name = "title", .detail = "must be a string of 1 to 200 bytes"},
@@ -23,11 +30,14 @@ static const struct sk_field members[MEMBERS] = {
     [LIMIT] = {.name = "limit", .detail = "must be an integer from 1 to 1000", .optional = true},
     [PAY_WITHIN] = {.name = "pay_within_s", .detail = "must be an integer from 0 to 31536000", .optional = true},
     [CURRENCY] = {.name = "currency", .detail = "must be three letters from A to Z", .optional = true},
+    [TICKET] = {.name = "ticket", .detail = "must be true or false", .optional = true},
+    [WORK_BITS] = {.name = "work_bits", .detail = "must be an integer from 0 to 24", .optional = true},
 };
 
 static void terms_check(const json_t *const values[MEMBERS], struct sk_terms *terms, struct sk_fields *read);
 static bool terms_read_time(const json_t *value, int64_t *out);
 static bool terms_read_currency(const json_t *value, const char **out);
+static bool terms_read_flag(const json_t *value, int64_t *out);
 
 enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_terms *terms, struct sk_fields *read)
 {
@@ -57,8 +67,9 @@ enum sk_verdict sk_terms_read_change(const char *body, size_t len, struct sk_ter
     if (sk_fields_open(read, body, len, optional, MEMBERS, values)) {
         terms_check(values, terms, read);
         int64_t *const numbers[MEMBERS] = {
-            [STOCK] = &terms->stock,   [PRICE] = &terms->price_cents, [BEGIN_AT] = &terms->begin_ms,
-            [END_AT] = &terms->end_ms, [LIMIT] = &terms->user_limit,  [PAY_WITHIN] = &terms->pay_within_s};
+            [STOCK] = &terms->stock,   [PRICE] = &terms->price_cents,  [BEGIN_AT] = &terms->begin_ms,
+            [END_AT] = &terms->end_ms, [LIMIT] = &terms->user_limit,   [PAY_WITHIN] = &terms->pay_within_s,
+            [TICKET] = &terms->ticket, [WORK_BITS] = &terms->work_bits};
         for (int i = 0; i < MEMBERS; i++) {
             if (values[i] == NULL && numbers[i] != NULL)
                 *numbers[i] = SK_TERM_AS_IT_IS;
@@ -81,6 +92,8 @@ static void terms_check(const json_t *const values[MEMBERS], struct sk_terms *te
         [LIMIT] = sk_fields_integer(values[LIMIT], 1, LIMIT_MAX, &terms->user_limit),
         [PAY_WITHIN] = sk_fields_integer(values[PAY_WITHIN], 0, PAY_WITHIN_MAX_S, &terms->pay_within_s),
         [CURRENCY] = terms_read_currency(values[CURRENCY], &terms->currency),
+        [TICKET] = terms_read_flag(values[TICKET], &terms->ticket),
+        [WORK_BITS] = sk_fields_integer(values[WORK_BITS], 0, WORK_BITS_MAX, &terms->work_bits),
     };
     for (int i = 0; i < MEMBERS; i++) {
         if (values[i] != NULL && !good[i])
@@ -99,6 +112,12 @@ static bool terms_read_currency(const json_t *value, const char **out)
 {
     return sk_fields_text(value, CURRENCY_LEN, CURRENCY_LEN, out) &&
            strspn(*out, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == CURRENCY_LEN;
+}
+
+static bool terms_read_flag(const json_t *value, int64_t *out)
+{
+    *out = json_is_true(value);
+    return json_is_boolean(value);
 }
 
 // ---- stock ----

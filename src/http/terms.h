@@ -9,7 +9,7 @@
 #include "create.h"
 #include "fields.h"
 
-// All terms of a voucher; limit, pay_within_s and currency have defaults.
+// All terms of a voucher; limit, pay_within_s, currency, ticket and work_bits have defaults.
 enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_terms *terms, struct sk_fields *read);
 
 // Any of the terms but the stock. What is not there is NULL or SK_TERM_AS_IT_IS.

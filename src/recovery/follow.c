@@ -38,6 +38,9 @@ enum {
     COLUMN_SLOT, // it follows from the tag
     COLUMN_USER_LIMIT,
     COLUMN_PAY_WITHIN_S,
+    COLUMN_TICKET,
+    COLUMN_WORK_BITS,
+    COLUMN_OFFER,
 };
 
 enum follow_state {
@@ -240,6 +243,9 @@ static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *row
             .tag = sk_rows_text(rows, i, COLUMN_TAG),
             .user_limit = (unsigned)sk_rows_number(rows, i, COLUMN_USER_LIMIT),
             .pay_within_s = sk_rows_number(rows, i, COLUMN_PAY_WITHIN_S),
+            .ticket = sk_rows_number(rows, i, COLUMN_TICKET) != 0,
+            .work_bits = (unsigned)sk_rows_number(rows, i, COLUMN_WORK_BITS),
+            .offer = sk_rows_number(rows, i, COLUMN_OFFER),
         };
         enum sk_status status = follow_put(follow, &row);
         if (status == SK_NO_MEM)

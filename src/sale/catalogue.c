@@ -81,6 +81,9 @@ enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_
         voucher->end_ms = row->end_ms;
         voucher->user_limit = row->user_limit;
         voucher->pay_within_s = row->pay_within_s;
+        voucher->ticket = row->ticket;
+        voucher->work_bits = row->work_bits;
+        voucher->offer = row->offer;
         voucher->shown.until_ms = 0;
     }
     return status;

@@ -17,6 +17,9 @@ struct sk_catalogue_row {
     const char *tag; // borrowed
     unsigned user_limit;
     int64_t pay_within_s;
+    bool ticket;
+    unsigned work_bits;
+    int64_t offer;
 };
 
 // NULL: out of memory. `care_size`: of recovery's part of a segment.

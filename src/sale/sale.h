@@ -24,8 +24,9 @@ struct sk_outcome {
     bool repeats;            // ALREADY_ORDERED: under the same Idempotency-Key, so it is to be answered as at first
     int64_t left;            // NOT_ENOUGH, BELOW_SOLD: units
     const char *status;      // WRONG_STATE, FOUND of an order: its status, if it is known here; borrowed for the call
-    int64_t created_ms, expires_ms; // PLACED: Unix ms; 0: not known, or never
-    int64_t version;                // FOUND, CREATED: the voucher's, for ETag; 0: it is not about one
+    int64_t created_ms, expires_ms;   // PLACED: Unix ms; 0: not known, or never
+    int64_t version;                  // FOUND, CREATED: the voucher's, for ETag; 0: it is not about one
+    const struct sk_voucher *voucher; // FOUND of a voucher itself: it; borrowed for the call
     const char *next; // FOUND: the cursor of the list's next page; NULL: there is none; borrowed for the call
 };
 

@@ -169,6 +169,26 @@ def pages(shop: Shop) -> None:
         shop.main.ask("GET", f"{target}{mark}{name}={cursors[0 if len(cursors) > 1 else -1]}x", who)
 
 
+def tickets(shop: Shop) -> None:
+    main, voucher = shop.main, shop.voucher(ticket=True)
+    at = f"/vouchers/{voucher}/ticket"
+    buy(main, voucher)  # TICKET_REQUIRED
+    given = json.loads(main.ask("POST", at, user("alice")).answer)["ticket"]
+    buy(main, voucher, "bob", None, ("X-Seckill-Ticket", given))  # TICKET_INVALID
+    buy(main, voucher, "alice", None, ("X-Seckill-Ticket", given))
+    bare = shop.another(SECKILL_TICKET_SECRET="")
+    for method, path in (("POST", f"/seckill/{voucher}"), ("POST", at), ("GET", at)):  # TICKETS_OFF
+        bare.ask(method, path, user("carol"))
+    working = shop.voucher(ticket=True, work_bits=4)
+    at = f"/vouchers/{working}/ticket"
+    main.ask("POST", at, user("alice"))  # WORK_REQUIRED
+    challenge = json.loads(main.ask("GET", at, user("alice")).answer)["challenge"]
+    main.ask("POST", at, user("alice"), {"challenge": challenge[::-1], "nonce": "1"})  # WORK_INVALID
+    for nonce in range(10**6):
+        if main.ask("POST", at, user("alice"), {"challenge": challenge, "nonce": str(nonce)}).status == 200:
+            break
+
+
 # ---- trouble ----
 
 
@@ -229,4 +249,4 @@ def away(shop: Shop) -> None:
     time.sleep(0)
 
 
-ALL = (purchases, loading, moves, pending, operators, pages, trouble, ending, away)
+ALL = (purchases, loading, moves, pending, operators, pages, tickets, trouble, ending, away)

@@ -90,7 +90,7 @@ class Shop:
         tokens.write_text(f"reader read {READ_TOKEN}\nshop payments {PAYMENTS_TOKEN}\n")
         self.stack.prepare("always")
         self.made = 0
-        self.main = self.another()
+        self.main = self.another(SECKILL_TICKET_SECRET="the-ticket-secret-of-the-contract")
 
     def another(self, **env: str) -> Service:
         """One more instance. An empty value unsets."""

@@ -30,6 +30,7 @@
 #include "live.h"
 #include "log.h"
 #include "moves.h"
+#include "offer.h"
 #include "operate.h"
 #include "order_lookup.h"
 #include "purchase.h"
@@ -45,6 +46,7 @@ enum { READ_SIZE = 65536, MINUTE_MS = 60000, PER_HEADER = 64 };
 
 #define ADMIN_TOKEN  "t0ken"
 #define READER_TOKEN "t0ken-that-reads"
+#define ORIGIN       "https://shop.example"
 #define ORDER_ID     "018bcfe5-6800-7000-8000-00000000000a"
 
 struct client {
@@ -248,6 +250,8 @@ bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket
     must_be_a_voucher(ask->voucher_id);
     must_be_a_user(ask->user);
     MUST(ask->quantity >= 1 && ask->quantity <= SK_QUANTITY_MAX);
+    // No ticket can be guessed.
+    MUST(ask->ticket == SK_ASK_NO_TICKET || (ask->ticket == SK_ASK_BAD_TICKET && ask->offer == 0));
     if (scene->later)
         keep(ticket, &scene->outcome);
     else
@@ -300,6 +304,16 @@ void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t ticket)
     (void)control;
     must_be_a_voucher(id);
     inquire(id, ticket);
+}
+
+// Of every other voucher a ticket takes work, and of every third it is known later.
+void sk_query_offer(struct sk_control *control, int64_t id, uint64_t ticket)
+{
+    static const struct sk_voucher vouchers[] = {{.id = 1, .work_bits = 8}, {.id = 2}};
+    const struct scene found = {id % 3 == 0, {.verdict = SK_VERDICT_FOUND, .voucher = &vouchers[id % 2]}};
+    (void)control;
+    must_be_a_voucher(id);
+    answer_with(&found, ticket);
 }
 
 void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket)
@@ -658,6 +672,13 @@ static const char *read_answer(const char *at, bool *final)
     MUST(status >= 200 && status < 600 && (status < 300 || status >= 400));
     const char *length = field(at, end, "Content-Length"), *type = field(at, end, "Content-Type");
     const char *body = end + 4;
+    if (field(at, end, "Access-Control-Allow-Origin") != NULL)
+        MUST(strncmp(field(at, end, "Access-Control-Allow-Origin"), ORIGIN "\r", sizeof ORIGIN) == 0 &&
+             was_sent(ORIGIN));
+    if (status == 204) {
+        MUST(field(at, end, "Access-Control-Allow-Origin") != NULL && was_sent("OPTIONS"));
+        return body;
+    }
     size_t len = length == NULL ? 0 : strtoul(length, NULL, 10);
     if (type != NULL && strncmp(type, "text/event-stream\r", 18) == 0) { // to the end of the connection
         MUST(status == 200 && length == NULL);
@@ -731,6 +752,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     sk_log_set_level((enum sk_log_level)(SK_LOG_ERROR + 1));
     MUST(setenv("SECKILL_DATABASE_URL", "none", 1) == 0 && setenv("SECKILL_ADMIN_TOKEN", ADMIN_TOKEN, 1) == 0);
     MUST(setenv("SECKILL_ADMIN_TOKENS", "reader read " READER_TOKEN, 1) == 0);
+    MUST(setenv("SECKILL_TICKET_SECRET", "the-secret-of-tickets", 1) == 0);
+    MUST(setenv("SECKILL_CORS_ORIGINS", ORIGIN, 1) == 0);
     MUST(sk_config_read(&config, &command, 1, words, stderr) == SK_OK);
     config.max_connections = 4;
     config.body_max_bytes = 300;

@@ -16,6 +16,8 @@ static void must_be_within_bounds(const struct sk_terms *terms)
     MUST(terms->stock >= 0 && terms->stock <= 100000000);
     MUST(terms->price_cents >= 0 && terms->price_cents <= INT64_C(100000000000));
     MUST(terms->begin_ms >= 0 && terms->begin_ms < terms->end_ms);
+    MUST(terms->ticket == 0 || terms->ticket == 1);
+    MUST(terms->work_bits >= 0 && terms->work_bits <= 24);
 }
 
 static void must_mean_the_same(const struct sk_terms *terms, const struct json_t *document)
@@ -28,6 +30,7 @@ static void must_mean_the_same(const struct sk_terms *terms, const struct json_t
     MUST(strcmp(again.title, terms->title) == 0);
     MUST(again.stock == terms->stock && again.price_cents == terms->price_cents);
     MUST(again.begin_ms == terms->begin_ms && again.end_ms == terms->end_ms);
+    MUST(again.ticket == terms->ticket && again.work_bits == terms->work_bits);
     sk_fields_free(&second);
     free(body);
 }

@@ -169,9 +169,10 @@ static void on_gone(void *arg, struct sk_request *request)
         _exit(4);
 }
 
-static struct sk_response *on_malformed(void *arg, enum sk_verdict verdict)
+static struct sk_response *on_malformed(void *arg, const struct sk_request *request, enum sk_verdict verdict)
 {
     (void)arg;
+    (void)request;
     (void)verdict;
     return NULL;
 }

@@ -11,10 +11,10 @@
 START_TEST(a_voucher_is_shown_with_its_terms)
 {
     const char *id, *title, *currency, *begin_at, *end_at, *state;
-    int price, units, remaining, limit, pay_within_s, version;
+    int price, units, remaining, limit, pay_within_s, version, ticket, work_bits, offer;
     PQclear(PQexec(sql_service, "SET timezone = 'Asia/Kathmandu'")); // the session's zone does not show
     PGresult *created = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "Gr\xc3\xbc\xc3\x9f \"e\"\n", "9900", "5",
-                                "1794326400123", "1794330000000", "3", "60", "EUR", "ann");
+                                "1794326400123", "1794330000000", "3", "60", "EUR", "ann", "1", "18");
     (void)snprintf(sql_voucher, sizeof sql_voucher, "%s", PQgetvalue(created, 0, 1));
     db_run("UPDATE seckill_segment SET epoch = 3 WHERE voucher_id = %s", sql_voucher);
     db_text(sql_slot, sizeof sql_slot, "SELECT slot FROM seckill_segment WHERE voucher_id = %s", sql_voucher);
@@ -30,10 +30,11 @@ START_TEST(a_voucher_is_shown_with_its_terms)
     } shown[] = {{created, 3, 5, "open"}, {created, 4, 5, "loading"}, {found, 3, 4, "open"}};
     for (int i = 0; i < 3; i++) {
         json_t *json = sql_document(shown[i].result, shown[i].column);
-        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:i,s:s,s:i,s:i,s:i,s:i,s:s,s:s,s:s,s:i!}", "id", &id, "title",
-                                     &title, "price_cents", &price, "currency", &currency, "stock", &units, "remaining",
-                                     &remaining, "limit", &limit, "pay_within_s", &pay_within_s, "begin_at", &begin_at,
-                                     "end_at", &end_at, "state", &state, "version", &version),
+        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:i,s:s,s:i,s:i,s:i,s:i,s:s,s:s,s:s,s:i,s:b,s:i,s:i!}", "id", &id,
+                                     "title", &title, "price_cents", &price, "currency", &currency, "stock", &units,
+                                     "remaining", &remaining, "limit", &limit, "pay_within_s", &pay_within_s,
+                                     "begin_at", &begin_at, "end_at", &end_at, "state", &state, "version", &version,
+                                     "ticket", &ticket, "work_bits", &work_bits, "offer", &offer),
                          0);
         ck_assert_str_eq(id, sql_voucher);
         ck_assert_str_eq(title, "Gr\xc3\xbc\xc3\x9f \"e\"\n");
@@ -42,6 +43,9 @@ START_TEST(a_voucher_is_shown_with_its_terms)
         ck_assert_int_eq(units, 5);
         ck_assert_int_eq(limit, 3);
         ck_assert_int_eq(pay_within_s, 60);
+        ck_assert_int_eq(ticket, 1);
+        ck_assert_int_eq(work_bits, 18);
+        ck_assert_int_eq(offer, 1);
         ck_assert_int_eq(version, (int)db_number("SELECT change FROM seckill_catalogue"));
         ck_assert_int_eq(remaining, shown[i].remaining);
         ck_assert_str_eq(begin_at, "2026-11-10T16:00:00.123Z");
@@ -59,7 +63,7 @@ END_TEST
 
 // ---- create_voucher ----
 
-#define CREATE(key, title) key, title, "100", "5", "1000", "2000", "1", "900", "CNY", "ann"
+#define CREATE(key, title) key, title, "100", "5", "1000", "2000", "1", "900", "CNY", "ann", "0", "0"
 
 static void must_be_created(PGresult *result, const char *outcome, const char *id, const char *epoch)
 {
@@ -80,20 +84,22 @@ START_TEST(a_voucher_is_created_once_for_each_key)
     PQclear(PQexec(sql_service, "SET timezone = 'Asia/Kathmandu'")); // the terms are the same everywhere
     must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T")), "created", sql_voucher, "3");
     must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "changed")), "reused", sql_voucher, "3");
-    static const char *const others[][5] = {
-        {"101", "5", "1", "900", "CNY"}, {"100", "6", "1", "900", "CNY"}, {"100", "5", "2", "900", "CNY"},
-        {"100", "5", "1", "0", "CNY"},   {"100", "5", "1", "900", "EUR"},
+    static const char *const others[][7] = {
+        {"101", "5", "1", "900", "CNY", "0", "0"}, {"100", "6", "1", "900", "CNY", "0", "0"},
+        {"100", "5", "2", "900", "CNY", "0", "0"}, {"100", "5", "1", "0", "CNY", "0", "0"},
+        {"100", "5", "1", "900", "EUR", "0", "0"}, {"100", "5", "1", "900", "CNY", "1", "0"},
+        {"100", "5", "1", "900", "CNY", "0", "1"},
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", others[i][0], others[i][1], "1000", "2000",
-                                others[i][2], others[i][3], others[i][4], "ann"),
+                                others[i][2], others[i][3], others[i][4], "ann", others[i][5], others[i][6]),
                         "reused", sql_voucher, "3");
     must_be_created(
-        SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", "100", "5", "1000", "2001", "1", "900", "CNY", "ann"), "reused",
-        sql_voucher, "3");
+        SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", "100", "5", "1000", "2001", "1", "900", "CNY", "ann", "0", "0"),
+        "reused", sql_voucher, "3");
     must_be_created(
-        SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", "100", "5", "1000", "2000", "1", "900", "CNY", "bob"), "created",
-        sql_voucher, "3"); // who asks again does not matter
+        SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "T", "100", "5", "1000", "2000", "1", "900", "CNY", "bob", "0", "0"),
+        "created", sql_voucher, "3"); // who asks again does not matter
     ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_voucher"), 1);
     ck_assert_int_eq(db_number("SELECT count(*) FROM admin_event WHERE what = 'created' AND by_whom = 'ann'"
                                " AND voucher_id = %s AND detail->>'limit' = '1'",

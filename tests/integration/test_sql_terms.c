@@ -29,10 +29,14 @@ static void must_come_to(PGresult *result, const char *outcome)
     PQclear(result);
 }
 
-#define STATE(match, key, state)  SQL_RUN(SK_STATEMENT_SET_VOUCHER_STATE, sql_voucher, match, key, "ann", state)
-#define ADD(match, key, units)    SQL_RUN(SK_STATEMENT_ADD_UNITS, sql_voucher, match, key, "ann", units)
-#define MAY(match, key, units)    SQL_RUN(SK_STATEMENT_MAY_REMOVE_UNITS, sql_voucher, match, key, units)
-#define CHANGE(match, key, ...)   SQL_RUN(SK_STATEMENT_CHANGE_VOUCHER, sql_voucher, match, key, "ann", __VA_ARGS__)
+#define STATE(match, key, state) SQL_RUN(SK_STATEMENT_SET_VOUCHER_STATE, sql_voucher, match, key, "ann", state)
+#define ADD(match, key, units)   SQL_RUN(SK_STATEMENT_ADD_UNITS, sql_voucher, match, key, "ann", units)
+#define MAY(match, key, units)   SQL_RUN(SK_STATEMENT_MAY_REMOVE_UNITS, sql_voucher, match, key, units)
+#define CHANGE(match, key, ...) \
+    SQL_RUN(SK_STATEMENT_CHANGE_VOUCHER, sql_voucher, match, key, "ann", __VA_ARGS__, NULL, NULL)
+#define CHANGE_TICKETS(ticket, bits)                                                                                   \
+    SQL_RUN(SK_STATEMENT_CHANGE_VOUCHER, sql_voucher, "0", new_key(), "ann", NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+            ticket, bits)
 #define REMOVE(epoch, key, units) remove_units(epoch, "0", key, units)
 
 static PGresult *remove_units(const char *epoch, const char *match, const char *request_key, const char *units)
@@ -208,6 +212,68 @@ START_TEST(after_the_start_only_title_and_a_later_end)
 }
 END_TEST
 
+// ---- the offer: what tickets are for ----
+
+static int64_t offer(void)
+{
+    return db_number("SELECT offer FROM seckill_voucher WHERE id = %s", sql_voucher);
+}
+
+START_TEST(what_tickets_take_changes_at_any_time)
+{
+    sql_make_voucher(5); // has started
+    must_come_to(CHANGE_TICKETS("1", NULL), "done");
+    must_come_to(CHANGE_TICKETS(NULL, "24"), "done");
+    ck_assert_int_eq(db_number("SELECT work_bits FROM seckill_voucher WHERE id = %s AND ticket AND change = %s",
+                               sql_voucher, change),
+                     24);
+    ck_assert_int_eq(db_number("SELECT (detail->>'work_bits')::int FROM admin_event WHERE change = %s", change), 24);
+    int64_t before = changes();
+    must_come_to(CHANGE_TICKETS("1", "24"), "done"); // it is so already
+    ck_assert_int_eq(changes(), before);
+    must_come_to(CHANGE_TICKETS("0", "0"), "done");
+    ck_assert_int_eq(offer(), 4);
+}
+END_TEST
+
+START_TEST(the_offer_counts_what_a_buyer_agrees_to)
+{
+    sql_make_voucher(5);
+    db_run("UPDATE seckill_voucher SET begin_at = now() + interval '1 h', end_at = now() + interval '2 h'"
+           " WHERE id = %s",
+           sql_voucher);
+    int64_t now = offer();
+    must_come_to(CHANGE("0", new_key(), NULL, "7", NULL, NULL, NULL, NULL, NULL), "done");
+    ck_assert_int_eq(offer(), now + 1);
+    must_come_to(CHANGE("0", new_key(), NULL, NULL, "EUR", NULL, NULL, NULL, NULL), "done");
+    ck_assert_int_eq(offer(), now + 2);
+    must_come_to(CHANGE("0", new_key(), NULL, NULL, NULL, NULL, MS_AFTER, NULL, NULL), "done");
+    ck_assert_int_eq(offer(), now + 3);
+    must_come_to(CHANGE("0", new_key(), NULL, NULL, NULL, NULL, NULL, "3", NULL), "done");
+    ck_assert_int_eq(offer(), now + 4);
+    must_come_to(CHANGE("0", new_key(), NULL, NULL, NULL, MS_BEFORE, NULL, NULL, NULL), "done");
+    ck_assert_int_eq(offer(), now + 5);
+}
+END_TEST
+
+// Neither do they make tickets void: the title, the state, the stock, a rebuild, and what is as it was.
+START_TEST(the_offer_stays_through_all_else)
+{
+    sql_make_voucher(5);
+    must_come_to(CHANGE("0", new_key(), "New title", "100", NULL, NULL, NULL, "1", NULL), "done");
+    must_come_to(STATE("0", new_key(), "paused"), "done");
+    must_come_to(STATE("0", new_key(), "open"), "done");
+    must_come_to(ADD("0", new_key(), "3"), "done");
+    PGresult *rebuild = SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "3");
+    ck_assert_int_eq(PQntuples(rebuild), 1);
+    PQclear(rebuild);
+    must_come_to(STATE("0", new_key(), "closed"), "done");
+    db_run("UPDATE seckill_voucher SET state = 'retired' WHERE id = %s", sql_voucher);
+    PQclear(SQL_RUN(SK_STATEMENT_RECALL_VOUCHER, sql_voucher));
+    ck_assert_int_eq(offer(), 1);
+}
+END_TEST
+
 // ---- stock ----
 
 START_TEST(units_are_added_to_all_segments)
@@ -349,6 +415,9 @@ int main(void)
     tcase_add_test(tcase, before_the_start_all_terms_change);
     tcase_add_test(tcase, what_would_end_before_it_begins_is_refused);
     tcase_add_test(tcase, after_the_start_only_title_and_a_later_end);
+    tcase_add_test(tcase, what_tickets_take_changes_at_any_time);
+    tcase_add_test(tcase, the_offer_counts_what_a_buyer_agrees_to);
+    tcase_add_test(tcase, the_offer_stays_through_all_else);
     tcase_add_test(tcase, units_are_added_to_all_segments);
     tcase_add_test(tcase, units_go_under_the_epoch_of_which_they_were_taken);
     tcase_add_test(tcase, what_a_dead_letter_holds_is_not_taken_away);

@@ -101,7 +101,9 @@ static void on_request(void *arg, struct sk_request *request)
 {
     (void)arg;
     if (strcmp(request->path, "/stream") == 0) {
-        sk_stream_begin(request);
+        struct sk_response *head = sk_stream_new(request);
+        sk_request_answer(request, 200, head);
+        sk_response_free(head);
     } else if (strncmp(request->path, "/send/", 6) == 0) {
         answer(request, send_to_all(strtoul(request->path + 6, NULL, 10)));
     } else {
@@ -118,9 +120,10 @@ static void on_expired(void *arg, struct sk_request *request)
     must(false);
 }
 
-static struct sk_response *on_malformed(void *arg, enum sk_verdict verdict)
+static struct sk_response *on_malformed(void *arg, const struct sk_request *request, enum sk_verdict verdict)
 {
     (void)arg;
+    (void)request;
     (void)verdict;
     return NULL;
 }

@@ -33,6 +33,7 @@ static struct {
 static char told_document[TOLD_DOCUMENT_SIZE]; // the last one; empty: none
 static char told_next[SK_CURSOR_SIZE];         // the same
 static char told_status[16];                   // of the last one; empty: none
+static const struct sk_voucher *told_voucher;  // of the last one; NULL: none
 static size_t told_count;                      // of all
 
 static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
@@ -41,7 +42,7 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
     ck_assert_uint_lt(ticket, TOLD_MAX);
     ck_assert_uint_gt(ticket, 0);
     if (outcome->verdict == SK_VERDICT_FOUND)
-        ck_assert_ptr_nonnull(outcome->document); // it is shown as it is
+        ck_assert(outcome->document != NULL || outcome->voucher != NULL); // it is shown as it is
     told[ticket].count++;
     told[ticket].verdict = outcome->verdict;
     told[ticket].retry_after_ms = outcome->retry_after_ms;
@@ -49,6 +50,7 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
     (void)snprintf(told_document, sizeof told_document, "%s", outcome->document == NULL ? "" : outcome->document);
     (void)snprintf(told_next, sizeof told_next, "%s", outcome->next == NULL ? "" : outcome->next);
     (void)snprintf(told_status, sizeof told_status, "%s", outcome->status == NULL ? "" : outcome->status);
+    told_voucher = outcome->voucher;
     told_count++;
 }
 

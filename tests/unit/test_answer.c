@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "answer.h"
+#include "cors.h"
 #include "sale.h"
 #include "stack.h"
 #include "text.h"
 
-enum { BODY_SIZE = 1024, FIELD_SIZE = 64, VALUE_SIZE = 2048, FIELDS = 5, RESPONSES = 2048 };
+enum { BODY_SIZE = 1024, FIELD_SIZE = 64, VALUE_SIZE = 2048, FIELDS = 12, RESPONSES = 2048 };
 
 #define POLICY "\"user\";q=10;w=1, \"address\";q=5000;w=1"
 
@@ -28,6 +29,8 @@ static unsigned status_sent;
 static struct sk_answers *answers;
 static struct sk_request asked;
 static const char *query = ""; // what is put of it
+static const char *origin;     // where it comes from; NULL: it does not say
+static int fields_read;        // of requests, by now
 static const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
 
 struct sk_response *sk_response_new(const char *type, const char *body, size_t len)
@@ -69,6 +72,16 @@ void sk_request_answer(struct sk_request *request, unsigned http_status, struct 
         made = *response;
 }
 
+const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
+{
+    const char *value = strcmp(name, "origin") == 0 ? origin : "POST";
+    ck_assert_ptr_eq(request, &asked);
+    fields_read++;
+    if (count != NULL)
+        *count = value != NULL;
+    return value;
+}
+
 void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out)
 {
     ck_assert_ptr_eq(request, &asked);
@@ -84,7 +97,8 @@ static void answer_problem(enum sk_verdict verdict, const char *order_id, uint64
 
 static void setup(void)
 {
-    answers = sk_answers_open();
+    origin = NULL;
+    answers = sk_answers_open(NULL);
     ck_assert_ptr_nonnull(answers);
     sk_answers_keep_alive(answers, true);
 }
@@ -178,7 +192,7 @@ START_TEST(every_503_says_when_to_try_again)
         ck_assert_int_eq(field("Retry-After") != NULL, says_when_to_try_again(verdict));
         answer_problem(verdict, NULL, 5000); // what is known better
         ck_assert_pstr_eq(field("Retry-After"), "5");
-        ck_assert_int_eq(sk_answers_last(answers, verdict)->fields,
+        ck_assert_int_eq(sk_answers_last(answers, &asked, verdict)->fields,
                          1 + (says_when_to_try_again(verdict) || sk_verdict_http_status(verdict) == 401));
     }
 }
@@ -484,6 +498,131 @@ START_TEST(kept_refusals_are_not_mixed_up)
 }
 END_TEST
 
+// ---- origins ----
+
+#define SHOP  "https://shop.example"
+#define OTHER "https://other.example"
+
+typedef void answer_any(void);
+
+static void answer_a_refusal(void)
+{
+    sk_answer_refusal(answers, &asked, SK_VERDICT_SOLD_OUT);
+}
+
+static void answer_that_is_fine(void)
+{
+    sk_answer_ok(answers, &asked);
+}
+
+static void answer_a_problem(void)
+{
+    answer_problem(SK_VERDICT_ALREADY_ORDERED, "018bcfe5-6800-7000-8000-0123456789ab", 0);
+}
+
+static void answer_a_document(void)
+{
+    sk_answer_document(answers, &asked, &found);
+}
+
+static void answer_another_method(void)
+{
+    sk_answer_allow(answers, &asked, SK_VERDICT_METHOD_NOT_ALLOWED, "POST");
+}
+
+static void answer_a_ticket(void)
+{
+    sk_answer_private(answers, &asked, "{}");
+}
+
+static void answer_a_stream(void)
+{
+    sk_answer_stream(answers, &asked, sk_response_new("text/event-stream", "", 0));
+}
+
+static void answer_one_that_is_broken(void)
+{
+    sk_request_answer(&asked, 400, sk_answers_last(answers, &asked, SK_VERDICT_BAD_REQUEST));
+}
+
+static answer_any *const all_answers[] = {answer_a_refusal,  answer_that_is_fine,      answer_a_problem,
+                                          answer_a_document, answer_another_method,    answer_a_ticket,
+                                          answer_a_stream,   answer_one_that_is_broken};
+enum { ALL_ANSWERS = sizeof all_answers / sizeof all_answers[0] };
+
+START_TEST(each_answer_says_what_pages_of_an_origin_may_do_with_it)
+{
+    struct sk_cors *cors = sk_cors_open("https://m.shop.example, " SHOP, stderr);
+    int plain[ALL_ANSWERS];
+    for (int i = 0; i < ALL_ANSWERS; i++) {
+        all_answers[i]();
+        plain[i] = made.fields;
+        ck_assert_ptr_null(field("Vary"));
+    }
+    ck_assert_int_eq(fields_read, 0); // without origins it is not looked where a request comes from
+    sk_answers_close(answers);
+    answers = sk_answers_open(cors);
+    for (int last = 0; last < 2; last++) {
+        sk_answers_keep_alive(answers, last == 0);
+        for (int i = 0; i < ALL_ANSWERS; i++) {
+            origin = SHOP;
+            all_answers[i]();
+            ck_assert_pstr_eq(field("Access-Control-Allow-Origin"), SHOP);
+            ck_assert_pstr_eq(field("Vary"), "Origin");
+            ck_assert_ptr_nonnull(field("Access-Control-Expose-Headers"));
+            origin = last == 0 ? OTHER : NULL;
+            all_answers[i]();
+            ck_assert_ptr_null(field("Access-Control-Allow-Origin"));
+            ck_assert_ptr_null(field("Access-Control-Expose-Headers"));
+            ck_assert_pstr_eq(field("Vary"), "Origin");
+            if (last == 0)
+                ck_assert_int_eq(made.fields, plain[i] + 1);
+        }
+    }
+    sk_answers_close(answers);
+    answers = sk_answers_open(NULL);
+    sk_cors_close(cors);
+}
+END_TEST
+
+START_TEST(browsers_are_told_what_they_may_send)
+{
+    struct sk_cors *cors = sk_cors_open(SHOP, stderr);
+    sk_answers_close(answers);
+    answers = sk_answers_open(cors);
+    sk_answers_keep_alive(answers, true);
+    asked.method = SK_METHOD_OPTIONS;
+    origin = OTHER;
+    ck_assert(!sk_answer_preflight(answers, &asked));
+    origin = NULL;
+    ck_assert(!sk_answer_preflight(answers, &asked));
+    origin = SHOP;
+    ck_assert(sk_answer_preflight(answers, &asked));
+    ck_assert_uint_eq(status_sent, 204);
+    ck_assert_pstr_eq(field("Access-Control-Allow-Origin"), SHOP);
+    ck_assert_ptr_null(field("Connection"));
+    sk_answers_keep_alive(answers, false);
+    ck_assert(sk_answer_preflight(answers, &asked));
+    ck_assert_pstr_eq(field("Connection"), "close");
+    asked.method = SK_METHOD_POST;
+    ck_assert(!sk_answer_preflight(answers, &asked));
+    sk_answers_close(answers);
+    answers = sk_answers_open(NULL);
+    asked.method = SK_METHOD_OPTIONS;
+    ck_assert(!sk_answer_preflight(answers, &asked)); // there are no origins
+    sk_cors_close(cors);
+}
+END_TEST
+
+START_TEST(a_ticket_is_kept_by_no_cache)
+{
+    answer_a_ticket();
+    ck_assert_uint_eq(status_sent, 200);
+    ck_assert_str_eq(made.type, "application/json");
+    ck_assert_pstr_eq(field("Cache-Control"), "no-store");
+}
+END_TEST
+
 START_TEST(out_of_memory_gives_no_response)
 {
     json_t *errors = json_array();
@@ -508,7 +647,7 @@ START_TEST(out_of_memory_gives_no_response)
     ck_assert(!was_made);
     sk_answer_allow(answers, &asked, SK_VERDICT_METHOD_NOT_ALLOWED, "POST");
     ck_assert(!was_made);
-    ck_assert_ptr_null(sk_answers_open());
+    ck_assert_ptr_null(sk_answers_open(NULL));
     json_decref(errors);
 }
 END_TEST
@@ -534,6 +673,9 @@ int main(void)
     tcase_add_test(tcase, the_last_answers_end_their_connections);
     tcase_add_test(tcase, what_a_limit_leaves_is_told);
     tcase_add_test(tcase, kept_refusals_are_not_mixed_up);
+    tcase_add_test(tcase, each_answer_says_what_pages_of_an_origin_may_do_with_it);
+    tcase_add_test(tcase, browsers_are_told_what_they_may_send);
+    tcase_add_test(tcase, a_ticket_is_kept_by_no_cache);
     tcase_add_test(tcase, out_of_memory_gives_no_response);
     return harness_main(tcase, CK_FORK);
 }

@@ -17,6 +17,7 @@ static const struct number {
     int64_t fallback, least, most;
 } numbers[] = {
     {"SECKILL_REACTORS", "--reactors", AT(reactors), 1, 1, 64},
+    {"SECKILL_TICKET_TTL_S", "--ticket-ttl-s", AT(ticket_ttl_s), 300, 1, 86400},
     {"SECKILL_MAX_CONNECTIONS", "--max-connections", AT(max_connections), 4096, 1, 65536},
     {"SECKILL_BODY_MAX_BYTES", "--body-max-bytes", AT(body_max_bytes), 16384, 0, 1048576},
     {"SECKILL_HEADER_MAX_BYTES", "--header-max-bytes", AT(header_max_bytes), 8192, 4096, 1048576},
@@ -48,6 +49,7 @@ static const struct secret {
     {"SECKILL_ADMIN_TOKEN", "SECKILL_ADMIN_TOKEN_FILE", "--admin-token", AT(admin_token)},
     {"SECKILL_ADMIN_TOKENS", "SECKILL_ADMIN_TOKENS_FILE", "--admin-tokens", AT(admin_tokens)},
     {"SECKILL_PAYMENT_SECRET", "SECKILL_PAYMENT_SECRET_FILE", "--payment-secret", AT(payment_secret)},
+    {"SECKILL_TICKET_SECRET", "SECKILL_TICKET_SECRET_FILE", "--ticket-secret", AT(ticket_secret)},
 };
 
 enum {

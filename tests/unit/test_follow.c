@@ -9,7 +9,7 @@
 #include "follow.h"
 #include "stack.h"
 
-enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 13, TEXT_SIZE = 24 };
+enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 16, TEXT_SIZE = 24 };
 
 static uv_loop_t loop;
 static struct sk_sale sale;
@@ -117,6 +117,9 @@ static void add_segment(int64_t change, int64_t id, const char *state, int segme
     page[row][9] = texts[row][9];
     put_number(row, 11, 3);
     put_number(row, 12, 60);
+    put_number(row, 13, id % 2 == 0);
+    put_number(row, 14, 18);
+    put_number(row, 15, change * 2);
 }
 
 static void add(int64_t change, int64_t id, const char *state)
@@ -211,6 +214,10 @@ START_TEST(the_whole_is_read_at_start)
     ck_assert_int_eq(voucher->end_ms, 2004);
     ck_assert_uint_eq(voucher->user_limit, 3);
     ck_assert_int_eq(voucher->pay_within_s, 60);
+    ck_assert(voucher->ticket);
+    ck_assert_uint_eq(voucher->work_bits, 18);
+    ck_assert_int_eq(voucher->offer, 22);
+    ck_assert(!sk_catalogue_find(sale.catalogue, 7)->ticket);
     ck_assert_str_eq(voucher->segments[0]->tag, "4.0");
     pass(POLL_MS - 1);
     ck_assert_uint_eq(fake_pg.count, 1);

@@ -38,6 +38,8 @@ void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, stru
 static struct sk_purchases purchases;
 static struct sk_outcome outcome;
 static unsigned quantity;
+static enum sk_ask_ticket its_ticket;
+static int64_t its_offer;
 
 static void setup(void)
 {
@@ -48,6 +50,8 @@ static void setup(void)
     fake_follow.newest_id = NEWEST;
     refuses = false;
     quantity = 1;
+    its_ticket = SK_ASK_TICKETS_OFF;
+    its_offer = 0;
     added_count = 0;
 }
 
@@ -63,8 +67,13 @@ static void teardown(void)
 static bool buy(int64_t voucher_id, uint64_t ticket)
 {
     size_t before = told_count;
-    const struct sk_ask ask = {
-        .voucher_id = voucher_id, .user = USER, .quantity = quantity, .key = KEY, .patient = true};
+    const struct sk_ask ask = {.voucher_id = voucher_id,
+                               .user = USER,
+                               .quantity = quantity,
+                               .key = KEY,
+                               .patient = true,
+                               .ticket = its_ticket,
+                               .offer = its_offer};
     bool later = sk_purchase(&purchases, &ask, ticket, &outcome);
     ck_assert_uint_eq(told_count, before); // never inside the call
     return later;
@@ -134,6 +143,85 @@ START_TEST(a_segment_that_is_not_known_yet)
     }
     ck_assert(buy(20, 1));
     must_be_added(0, 20, 1);
+}
+END_TEST
+
+// ---- tickets ----
+
+enum { OFFER = 5 };
+
+static void must_come_to_with(enum sk_ask_ticket ticket, int64_t offer, enum sk_verdict verdict)
+{
+    its_ticket = ticket;
+    its_offer = offer;
+    must_be_refused(VOUCHER, verdict);
+}
+
+// Before all else: nothing is asked of the rate, the mark or the quantity.
+START_TEST(a_voucher_with_tickets_takes_a_good_one_only)
+{
+    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
+    voucher->ticket = true;
+    voucher->offer = OFFER;
+    refuses = true;
+    quantity = 2;
+    must_come_to_with(SK_ASK_TICKETS_OFF, OFFER, SK_VERDICT_TICKETS_OFF);
+    must_come_to_with(SK_ASK_NO_TICKET, OFFER, SK_VERDICT_TICKET_REQUIRED);
+    must_come_to_with(SK_ASK_BAD_TICKET, OFFER, SK_VERDICT_TICKET_INVALID);
+    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER - 1, SK_VERDICT_TICKET_INVALID);
+    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER, SK_VERDICT_INVALID); // the quantity
+    quantity = 1;
+    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER, SK_VERDICT_SOLD_OUT);
+    ck_assert_uint_eq(fake_follow.hurries, 0);
+    ck_assert_uint_eq(added_count, 0);
+    refuses = false;
+    ck_assert(buy(VOUCHER, 3));
+    must_be_added(0, VOUCHER, 3);
+}
+END_TEST
+
+START_TEST(a_ticket_for_an_offer_to_come_is_no_refusal)
+{
+    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
+    voucher->ticket = true;
+    voucher->offer = OFFER;
+    must_come_to_with(SK_ASK_GOOD_TICKET, OFFER + 1, SK_VERDICT_LOADING);
+    ck_assert_uint_eq(fake_follow.hurries, 1);
+    must_come_to_with(SK_ASK_BAD_TICKET, OFFER + 1, SK_VERDICT_TICKET_INVALID);
+    ck_assert_uint_eq(fake_follow.hurries, 1);
+    ck_assert_uint_eq(added_count, 0);
+}
+END_TEST
+
+START_TEST(other_vouchers_take_any)
+{
+    its_ticket = SK_ASK_BAD_TICKET;
+    ck_assert(buy(VOUCHER, 1));
+    its_ticket = SK_ASK_NO_TICKET;
+    ck_assert(buy(VOUCHER, 2));
+    ck_assert_uint_eq(added_count, 2);
+}
+END_TEST
+
+// What was found of the ticket when the request came is remembered until its voucher is found.
+START_TEST(tickets_of_a_new_voucher_wait_with_their_purchase)
+{
+    static const enum sk_ask_ticket tickets[] = {SK_ASK_TICKETS_OFF, SK_ASK_NO_TICKET, SK_ASK_BAD_TICKET,
+                                                 SK_ASK_GOOD_TICKET};
+    its_offer = OFFER;
+    for (uint64_t i = 0; i < 4; i++) {
+        its_ticket = tickets[i];
+        ck_assert(buy(NEW, i + 1));
+    }
+    (void)a_segment(sale.catalogue, NEW);
+    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, NEW);
+    voucher->ticket = true;
+    voucher->offer = OFFER;
+    follow_ends(true);
+    must_be_told(1, SK_VERDICT_TICKETS_OFF);
+    must_be_told(2, SK_VERDICT_TICKET_REQUIRED);
+    must_be_told(3, SK_VERDICT_TICKET_INVALID);
+    must_be_added(0, NEW, 4);
 }
 END_TEST
 
@@ -289,6 +377,10 @@ int main(void)
     tcase_add_test(tcase, a_purchase_comes_to_its_segment);
     tcase_add_test(tcase, refusals_come_at_once);
     tcase_add_test(tcase, a_segment_that_is_not_known_yet);
+    tcase_add_test(tcase, a_voucher_with_tickets_takes_a_good_one_only);
+    tcase_add_test(tcase, a_ticket_for_an_offer_to_come_is_no_refusal);
+    tcase_add_test(tcase, other_vouchers_take_any);
+    tcase_add_test(tcase, tickets_of_a_new_voucher_wait_with_their_purchase);
     tcase_add_test(tcase, a_new_voucher_is_found_by_the_next_look);
     tcase_add_test(tcase, a_look_that_fails_is_no_refusal);
     tcase_add_test(tcase, made_up_ids_cost_no_statement);

@@ -68,8 +68,9 @@ static void on_expired(void *arg, struct sk_request *request)
     ck_abort_msg("nothing waits here");
 }
 
-static struct sk_response *on_malformed(void *arg, enum sk_verdict verdict)
+static struct sk_response *on_malformed(void *arg, const struct sk_request *request, enum sk_verdict verdict)
 {
+    (void)request;
     (void)verdict;
     return arg;
 }
@@ -207,9 +208,9 @@ START_TEST(methods_are_told_apart)
         const char *name;
         enum sk_method method;
     } rows[] = {
-        {"GET", SK_METHOD_GET},       {"HEAD", SK_METHOD_GET},      {"POST", SK_METHOD_POST},
-        {"PATCH", SK_METHOD_PATCH},   {"PUT", SK_METHOD_OTHER},     {"DELETE", SK_METHOD_OTHER},
-        {"OPTIONS", SK_METHOD_OTHER}, {"patch", SK_METHOD_UNKNOWN}, {"PATCHX", SK_METHOD_UNKNOWN},
+        {"GET", SK_METHOD_GET},         {"HEAD", SK_METHOD_GET},      {"POST", SK_METHOD_POST},
+        {"PATCH", SK_METHOD_PATCH},     {"PUT", SK_METHOD_OTHER},     {"DELETE", SK_METHOD_OTHER},
+        {"OPTIONS", SK_METHOD_OPTIONS}, {"patch", SK_METHOD_UNKNOWN}, {"PATCHX", SK_METHOD_UNKNOWN},
         {"PATC", SK_METHOD_UNKNOWN},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -28,6 +28,8 @@ static struct sk_limits *limits; // NULL: none
 static struct sk_request asked;
 static const char *user, *token, *type, *if_match; // the fields of the request; NULL: not sent
 static unsigned if_matches;
+static const char *origin, *asked_method; // of a browser; NULL: not sent
+static const char method_asked[] = "access-control-request-method";
 static const char *handled;
 static uint64_t waits_ms;
 static char allow[ALLOW_SIZE];
@@ -50,6 +52,7 @@ HANDLER(pay)
 HANDLER(refund)
 HANDLER(voucher)
 HANDLER(events)
+HANDLER(ticket)
 HANDLER(vouchers)
 HANDLER(create)
 HANDLER(inspect)
@@ -88,6 +91,8 @@ const char *sk_request_header(const struct sk_request *request, const char *name
                         : strcmp(name, "authorization") == 0 ? token
                         : strcmp(name, "content-type") == 0  ? type
                         : strcmp(name, "if-match") == 0      ? if_match
+                        : strcmp(name, "origin") == 0        ? origin
+                        : strcmp(name, method_asked) == 0    ? asked_method
                                                              : NULL;
     (void)request;
     if (count != NULL)
@@ -280,6 +285,8 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/admin/events", "order_events", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/audit", "admin_events", STORES);
     must_come_to(SK_METHOD_GET, "/vouchers/7/events", "events", STORES);
+    must_come_to(SK_METHOD_GET, "/vouchers/7/ticket", "ticket", STORES);
+    must_come_to(SK_METHOD_POST, "/vouchers/7/ticket", "ticket", STORES);
     must_come_to(SK_METHOD_POST, "/admin/vouchers", "create", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7", "inspect", STORES);
     must_come_to(SK_METHOD_PATCH, "/admin/vouchers/7", "change", STORES);
@@ -354,6 +361,7 @@ START_TEST(methods_that_are_not_allowed)
         {"/orders/" ORDER "/refund", "POST", SK_METHOD_GET},
         {"/vouchers", "GET, HEAD", SK_METHOD_POST},
         {"/vouchers/7", "GET, HEAD", SK_METHOD_POST},
+        {"/vouchers/7/ticket", "GET, HEAD, POST", SK_METHOD_PATCH},
         {"/admin/vouchers", "GET, HEAD, POST", SK_METHOD_OTHER},
         {"/admin/orders", "GET, HEAD", SK_METHOD_POST},
         {"/admin/events", "GET, HEAD", SK_METHOD_POST},
@@ -373,6 +381,8 @@ START_TEST(methods_that_are_not_allowed)
         must_be_refused(rows[i].other, rows[i].path, 405);
         ck_assert_str_eq(allow, rows[i].allow);
         must_be_refused(SK_METHOD_OTHER, rows[i].path, 405);
+        ck_assert_str_eq(allow, rows[i].allow);
+        must_be_refused(SK_METHOD_OPTIONS, rows[i].path, 405);
         ck_assert_str_eq(allow, rows[i].allow);
         must_be_refused(SK_METHOD_UNKNOWN, rows[i].path, 501);
         ck_assert_str_eq(allow, rows[i].allow);
@@ -417,6 +427,9 @@ START_TEST(what_is_checked_first)
     token = "Bearer " TOKEN;
     must_be_refused(SK_METHOD_POST, "/orders/x", 405);
     must_be_refused(SK_METHOD_GET, "/orders", 401);
+    must_be_refused(SK_METHOD_GET, "/vouchers/7/ticket", 401); // tickets are a user's
+    must_be_refused(SK_METHOD_POST, "/vouchers/7/ticket", 401);
+    must_be_refused(SK_METHOD_POST, "/vouchers/x/ticket", 400);
     type = NULL;
     must_be_refused(SK_METHOD_POST, "/admin/vouchers", 415);
     token = "Bearer x";
@@ -486,6 +499,44 @@ START_TEST(without_tokens_admin_calls_are_off)
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 403);
     token = NULL;
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
+}
+END_TEST
+
+// A page of a listed origin is told what it may send, wherever it leads; any other OPTIONS is a method like others.
+START_TEST(browsers_ask_first)
+{
+    static const char *const paths[] = {"/seckill/7", "/seckill/x", "/nowhere", "/admin/vouchers", "*"};
+    static const unsigned refused[] = {405, 405, 404, 401, 404};
+    static char origins[] = "https://shop.example";
+    sk_routes_close(routes);
+    config.cors_origins = origins;
+    routes = sk_routes_open(&config, NULL);
+    sk_routes_connect(routes, NULL, NULL);
+    user = token = NULL;
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        origin = "https://shop.example";
+        asked_method = "POST";
+        must_be_refused(SK_METHOD_OPTIONS, paths[i], 204);
+        asked_method = NULL;
+        must_be_refused(SK_METHOD_OPTIONS, paths[i], refused[i]);
+        origin = "https://other.example";
+        asked_method = "POST";
+        must_be_refused(SK_METHOD_OPTIONS, paths[i], refused[i]);
+        origin = NULL;
+        must_be_refused(SK_METHOD_OPTIONS, paths[i], refused[i]);
+    }
+    origin = "https://shop.example";
+    must_be_refused(SK_METHOD_OTHER, "/seckill/7", 405);
+}
+END_TEST
+
+START_TEST(tickets_and_origins_that_are_wrong_are_no_start)
+{
+    char secret[] = "short", origins[] = "*";
+    struct sk_config refused = {.ticket_secret = secret};
+    ck_assert_ptr_null(sk_routes_open(&refused, NULL));
+    refused = (struct sk_config){.cors_origins = origins};
+    ck_assert_ptr_null(sk_routes_open(&refused, NULL));
 }
 END_TEST
 
@@ -756,6 +807,8 @@ int main(void)
     tcase_add_test(tcase, what_is_checked_first);
     tcase_add_test(tcase, moves_have_callers);
     tcase_add_test(tcase, without_tokens_admin_calls_are_off);
+    tcase_add_test(tcase, browsers_ask_first);
+    tcase_add_test(tcase, tickets_and_origins_that_are_wrong_are_no_start);
     tcase_add_test(tcase, tokens_that_are_wrong_are_no_start);
     tcase_add_test(tcase, admins_have_roles);
     tcase_add_test(tcase, who_may_read_may_see_an_order);

@@ -83,19 +83,24 @@ START_TEST(good_terms_are_read)
     ck_assert_int_eq(terms.user_limit, 1);
     ck_assert_int_eq(terms.pay_within_s, 900);
     ck_assert_str_eq(terms.currency, "CNY");
+    ck_assert_int_eq(terms.ticket, 0);
+    ck_assert_int_eq(terms.work_bits, 0);
     sk_fields_free(&read);
 }
 END_TEST
 
 START_TEST(what_may_be_left_out_is_read)
 {
-    static const char body[] = STOCK("1,\"limit\":1000,\"pay_within_s\":0,\"currency\":\"EUR\"");
+    static const char body[] =
+        STOCK("1,\"limit\":1000,\"pay_within_s\":0,\"currency\":\"EUR\",\"ticket\":true,\"work_bits\":24");
     struct sk_terms terms;
     struct sk_fields read;
     ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, &terms, &read), SK_VERDICT_FOUND);
     ck_assert_int_eq(terms.user_limit, 1000);
     ck_assert_int_eq(terms.pay_within_s, 0);
     ck_assert_str_eq(terms.currency, "EUR");
+    ck_assert_int_eq(terms.ticket, 1);
+    ck_assert_int_eq(terms.work_bits, 24);
     sk_fields_free(&read);
 }
 END_TEST
@@ -335,6 +340,12 @@ START_TEST(a_wrong_value_is_pointed_to)
         {PRICE("true"), SK_VERDICT_INVALID, PRICE_ERROR},
         {STOCK("1,\"limit\":0"), SK_VERDICT_INVALID, "/limit must be an integer from 1 to 1000\n"},
         {STOCK("1,\"pay_within_s\":-1"), SK_VERDICT_INVALID, "/pay_within_s must be an integer from 0 to 31536000\n"},
+        {STOCK("1,\"ticket\":1"), SK_VERDICT_INVALID, "/ticket must be true or false\n"},
+        {STOCK("1,\"ticket\":null"), SK_VERDICT_INVALID, "/ticket must be true or false\n"},
+        {STOCK("1,\"ticket\":false"), SK_VERDICT_FOUND, ""},
+        {STOCK("1,\"work_bits\":25"), SK_VERDICT_INVALID, "/work_bits must be an integer from 0 to 24\n"},
+        {STOCK("1,\"work_bits\":-1"), SK_VERDICT_INVALID, "/work_bits must be an integer from 0 to 24\n"},
+        {STOCK("1,\"work_bits\":\"8\""), SK_VERDICT_INVALID, "/work_bits must be an integer from 0 to 24\n"},
         {STOCK("1,\"currency\":null"), SK_VERDICT_INVALID, "/currency must be three letters from A to Z\n"},
         {TITLE("\"\""), SK_VERDICT_INVALID, TITLE_ERROR},
         {TITLE("7"), SK_VERDICT_INVALID, TITLE_ERROR},

@@ -1,0 +1,262 @@
+// What the wire makes of tickets: what is found of the one that a purchase carries, and what is answered to those who
+// ask for one.
+#include <check.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "fields.h"
+#include "handlers.h"
+#include "offer.h"
+#include "purchase.h"
+#include "stack.h"
+
+enum { VOUCHER = 7, OFFER = 5, TTL_S = 60, BITS = 8, SLOW_S = 30, WORK_SIZE = 256 };
+
+static char secret[] = "the-secret-of-tickets";
+static struct sk_config config;
+static struct sk_context the_context;
+static struct sk_request asked;
+static struct sk_voucher voucher;
+static const char *header; // X-Seckill-Ticket; NULL: not sent
+static unsigned headers;
+static int fields_read, offers_asked;
+static enum sk_verdict refused;
+static char answered[512]; // as it was answered; empty: none
+
+// ---- stand-ins ----
+
+const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
+{
+    ck_assert_ptr_eq(request, &asked);
+    ck_assert_str_eq(name, "x-seckill-ticket");
+    fields_read++;
+    *count = header == NULL ? 0 : headers;
+    return header;
+}
+
+bool sk_request_is_json(const struct sk_request *request)
+{
+    (void)request;
+    return true;
+}
+
+struct sk_control *sk_shop_control(struct sk_shop *shop)
+{
+    (void)shop;
+    return NULL;
+}
+
+void sk_query_offer(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+{
+    (void)control;
+    (void)ticket;
+    ck_assert_int_eq(voucher_id, VOUCHER);
+    offers_asked++;
+}
+
+void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
+{
+    (void)answers;
+    ck_assert_ptr_eq(request, &asked);
+    refused = verdict;
+}
+
+void sk_handle_bad_body(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
+                        const struct sk_fields *read)
+{
+    (void)context;
+    (void)request;
+    (void)read;
+    refused = verdict;
+}
+
+void sk_answer_private(const struct sk_answers *answers, struct sk_request *request, const char *document)
+{
+    (void)answers;
+    (void)request;
+    (void)snprintf(answered, sizeof answered, "%s", document);
+}
+
+// ---- fixture ----
+
+static void open_with(char *lines)
+{
+    sk_tickets_close(the_context.tickets);
+    config = (struct sk_config){.ticket_ttl_s = TTL_S};
+    config.ticket_secret = lines;
+    the_context = (struct sk_context){.config = &config, .tickets = sk_tickets_open(&config, stderr)};
+    ck_assert_ptr_nonnull(the_context.tickets);
+}
+
+static void setup(void)
+{
+    open_with(secret);
+    asked = (struct sk_request){.method = SK_METHOD_POST};
+    sk_call_of(&asked)->voucher_id = VOUCHER;
+    (void)snprintf(sk_call_of(&asked)->user, SK_USER_SIZE, "alice");
+    voucher = (struct sk_voucher){.id = VOUCHER, .ticket = true, .offer = OFFER};
+    header = NULL;
+    headers = 1;
+    refused = SK_VERDICT_FOUND;
+    answered[0] = '\0';
+    fields_read = offers_asked = 0;
+}
+
+static void teardown(void)
+{
+    sk_tickets_close(the_context.tickets);
+    the_context.tickets = NULL;
+    sk_buf_free(&asked.body);
+}
+
+static struct sk_ask found(void)
+{
+    struct sk_ask ask = {.voucher_id = VOUCHER, .user = "alice"};
+    sk_handle_read_ticket(&the_context, &asked, sk_call_of(&asked), &ask);
+    return ask;
+}
+
+// A member of what was answered, which is a text.
+static void take(const char *name, char out[64])
+{
+    json_t *json = json_loads(answered, 0, NULL);
+    const char *value = json_string_value(json_object_get(json, name));
+    ck_assert_msg(value != NULL && strlen(value) < 64, "%s", answered);
+    (void)snprintf(out, 64, "%s", value);
+    json_decref(json);
+}
+
+static void say(const char *body)
+{
+    sk_buf_clear(&asked.body);
+    sk_buf_puts(&asked.body, body);
+    refused = SK_VERDICT_FOUND;
+    answered[0] = '\0';
+    sk_handle_offer(&the_context, &asked, &voucher);
+}
+
+// ---- sent with a purchase ----
+
+START_TEST(without_a_secret_nothing_is_looked_at)
+{
+    header = "x";
+    open_with(NULL);
+    ck_assert_int_eq(found().ticket, SK_ASK_TICKETS_OFF);
+    ck_assert_int_eq(fields_read, 0);
+    sk_handle_ticket(&the_context, &asked);
+    ck_assert_int_eq(refused, SK_VERDICT_TICKETS_OFF);
+    ck_assert_int_eq(offers_asked, 0);
+}
+END_TEST
+
+START_TEST(what_a_purchase_carries)
+{
+    char ticket[64];
+    ck_assert_int_eq(found().ticket, SK_ASK_NO_TICKET);
+    header = "";
+    ck_assert_int_eq(found().ticket, SK_ASK_BAD_TICKET);
+    sk_handle_ticket(&the_context, &asked);
+    ck_assert_int_eq(offers_asked, 1);
+    sk_handle_offer(&the_context, &asked, &voucher);
+    take("ticket", ticket);
+    header = ticket;
+    struct sk_ask ask = found();
+    ck_assert_int_eq(ask.ticket, SK_ASK_GOOD_TICKET);
+    ck_assert_int_eq(ask.offer, OFFER);
+    headers = 2; // the last of two
+    ask = found();
+    ck_assert_int_eq(ask.ticket, SK_ASK_BAD_TICKET);
+    ck_assert_int_eq(ask.offer, 0);
+    headers = 1;
+    sk_call_of(&asked)->voucher_id = VOUCHER + 1;
+    ck_assert_int_eq(found().ticket, SK_ASK_BAD_TICKET);
+}
+END_TEST
+
+START_TEST(a_ticket_lives_as_long_as_is_set)
+{
+    char expires_at[64];
+    int64_t expires_ms, before_ms = (int64_t)sk_wall_ms();
+    sk_handle_offer(&the_context, &asked, &voucher);
+    take("expires_at", expires_at);
+    ck_assert(sk_text_time(expires_at, &expires_ms));
+    ck_assert_int_ge(expires_ms, before_ms - 1000 + TTL_S * 1000);
+    ck_assert_int_le(expires_ms, before_ms + (TTL_S + SLOW_S) * 1000);
+}
+END_TEST
+
+// ---- the work ----
+
+START_TEST(a_challenge_is_given_where_there_is_work)
+{
+    char challenge[64];
+    asked.method = SK_METHOD_GET;
+    sk_handle_offer(&the_context, &asked, &voucher);
+    ck_assert_str_eq(answered, "{\"work_bits\":0}\n");
+    voucher.work_bits = BITS;
+    sk_handle_offer(&the_context, &asked, &voucher);
+    take("challenge", challenge);
+    ck_assert_ptr_nonnull(strstr(answered, "\"work_bits\":8,"));
+    header = challenge;
+    ck_assert_int_eq(found().ticket, SK_ASK_BAD_TICKET); // it buys nothing
+}
+END_TEST
+
+// With the first number that is a solution, or that is none.
+static void put_work(const char *challenge, bool solves, char body[WORK_SIZE])
+{
+    char nonce[16];
+    unsigned number = 0;
+    do
+        (void)snprintf(nonce, sizeof nonce, "%u", number++);
+    while (sk_work_done(challenge, nonce, BITS) != solves);
+    (void)snprintf(body, WORK_SIZE, "{\"challenge\":\"%s\",\"nonce\":\"%s\"}", challenge, nonce);
+}
+
+START_TEST(a_ticket_takes_its_work)
+{
+    char challenge[64], body[WORK_SIZE];
+    voucher.work_bits = BITS;
+    asked.method = SK_METHOD_GET;
+    sk_handle_offer(&the_context, &asked, &voucher);
+    take("challenge", challenge);
+    asked.method = SK_METHOD_POST;
+    sk_handle_offer(&the_context, &asked, &voucher);
+    ck_assert_int_eq(refused, SK_VERDICT_WORK_REQUIRED);
+    put_work(challenge, false, body);
+    say(body);
+    ck_assert_int_eq(refused, SK_VERDICT_WORK_INVALID);
+    put_work(challenge, true, body);
+    voucher.offer = OFFER + 1; // another price: other work
+    say(body);
+    ck_assert_int_eq(refused, SK_VERDICT_WORK_INVALID);
+    voucher.offer = OFFER;
+    say(body);
+    ck_assert_int_eq(refused, SK_VERDICT_FOUND);
+    take("ticket", challenge);
+    say("{\"challenge\":\"x\"}");
+    ck_assert_int_eq(refused, SK_VERDICT_BAD_JSON);
+    say("{\"challenge\":\"x\",\"nonce\":7}");
+    ck_assert_int_eq(refused, SK_VERDICT_INVALID);
+    ck_assert_str_eq(answered, "");
+    voucher.work_bits = 0; // of what comes only the form counts
+    say("{");
+    ck_assert_int_eq(refused, SK_VERDICT_BAD_JSON);
+    say("{\"challenge\":\"x\",\"nonce\":\"y\"}");
+    ck_assert_int_eq(refused, SK_VERDICT_FOUND);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("handle_ticket");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, without_a_secret_nothing_is_looked_at);
+    tcase_add_test(tcase, what_a_purchase_carries);
+    tcase_add_test(tcase, a_ticket_lives_as_long_as_is_set);
+    tcase_add_test(tcase, a_challenge_is_given_where_there_is_work);
+    tcase_add_test(tcase, a_ticket_takes_its_work);
+    return harness_main(tcase, CK_FORK);
+}
