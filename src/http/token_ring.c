@@ -32,15 +32,15 @@ static void ring_free_sets(struct held *sets);
 struct sk_token_ring *sk_token_ring_open(const char *path, unsigned readers)
 {
     struct sk_token_ring *ring = calloc(1, sizeof *ring);
-    if (ring == NULL)
-        return NULL;
-    ring->path = strdup(path);
-    ring->readers = readers;
-    if (ring->path == NULL || pthread_mutex_init(&ring->lock, NULL) != 0) {
-        free(ring->path);
+    char *copy = strdup(path);
+    if (ring == NULL || copy == NULL || pthread_mutex_init(&ring->lock, NULL) != 0) {
+        sk_log(SK_LOG_ERROR, "no memory for the keys of users' tokens", "");
+        free(copy);
         free(ring);
         return NULL;
     }
+    ring->path = copy;
+    ring->readers = readers;
     if (!sk_token_ring_reload(ring)) {
         sk_token_ring_close(ring);
         return NULL;
