@@ -350,11 +350,11 @@ END_TEST
 // Bytes that the kernel keeps for the client of this connection; -1: there is no such connection.
 static long queued_for(const struct service *service, int fd)
 {
-    struct sockaddr_in mine;
+    struct sockaddr_in mine = {0};
     socklen_t len = sizeof mine;
     char line[256];
-    unsigned local, remote;
-    unsigned long queue;
+    unsigned local = 0, remote = 0;
+    unsigned long queue = 0;
     long found = -1;
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&mine, &len), 0);
     FILE *table = fopen("/proc/net/tcp", "re");
