@@ -347,6 +347,54 @@ START_TEST(a_header_ends_in_time_or_never)
 }
 END_TEST
 
+// Bytes that the kernel keeps for the client of this connection; -1: there is no such connection.
+static long queued_for(const struct service *service, int fd)
+{
+    struct sockaddr_in mine = {0};
+    socklen_t len = sizeof mine;
+    char line[256];
+    unsigned local = 0, remote = 0;
+    unsigned long queue = 0;
+    long found = -1;
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&mine, &len), 0);
+    FILE *table = fopen("/proc/net/tcp", "re");
+    ck_assert_ptr_nonnull(table);
+    while (fgets(line, sizeof line, table) != NULL) {
+        if (sscanf(line, "%*d: %*x:%x %*x:%x %*x %lx:", &local, &remote, &queue) == 3 &&
+            (int)local == service_port(service) && remote == ntohs(mine.sin_port))
+            found = (long)queue;
+    }
+    (void)fclose(table);
+    return found;
+}
+
+// Sends as long as the other end reads; false when it does not.
+static bool is_read(int fd, const char *text)
+{
+    ssize_t first = send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT), n = first;
+    while (n > 0)
+        n = send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+    ck_assert_int_eq(errno, EAGAIN);
+    return first > 0;
+}
+
+// It asks as long as it is let, and takes nothing. More is answered only when some of it is on its way.
+START_TEST(little_is_kept_for_a_client_that_does_not_read)
+{
+    enum { LEAST = 32768, MOST = 131072 };
+    static const char request[] = "GET /vouchers HTTP/1.1\r\n" HOST "\r\n";
+    struct service *service = service_start(NULL);
+    char voucher[VOUCHER_ID_SIZE];
+    for (int i = 0; i < 50; i++)
+        voucher_on_sale(service, 1, voucher);
+    int fd = http_connect(service);
+    // Until its requests stay where they are: the service does not read on while it has something to send.
+    WAIT_FOR(!is_read(fd, request) && queued_for(service, fd) > LEAST);
+    ck_assert_int_lt(queued_for(service, fd), MOST);
+    (void)close(fd);
+}
+END_TEST
+
 // What it has not taken in time it never gets: the service keeps none of it, and neither does the kernel.
 START_TEST(a_reader_that_was_cut_gets_no_rest)
 {
@@ -386,6 +434,7 @@ int main(void)
     tcase_add_test(tcase, so_many_purchases_a_second);
     tcase_add_test(tcase, so_many_purchases_under_way);
     tcase_add_test(tcase, a_header_ends_in_time_or_never);
+    tcase_add_test(tcase, little_is_kept_for_a_client_that_does_not_read);
     tcase_add_test(tcase, a_reader_that_was_cut_gets_no_rest);
     return harness_main(tcase, CK_NOFORK);
 }
