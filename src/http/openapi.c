@@ -95,8 +95,8 @@ static void openapi_put_security(struct sk_buf *out, enum sk_route_caller caller
 {
     static const char *const schemes[] = {
         [SK_ROUTE_ANYONE] = "",
-        [SK_ROUTE_USER] = "{\"gatewayUser\":[]}",
-        [SK_ROUTE_USER_OR_READ] = "{\"gatewayUser\":[]},{\"adminToken\":[\"read\"]}",
+        [SK_ROUTE_USER] = "{\"gatewayUser\":[]},{\"userToken\":[]}",
+        [SK_ROUTE_USER_OR_READ] = "{\"gatewayUser\":[]},{\"userToken\":[]},{\"adminToken\":[\"read\"]}",
         [SK_ROUTE_READ] = "{\"adminToken\":[\"read\"]}",
         [SK_ROUTE_OPERATE] = "{\"adminToken\":[\"operate\"]}",
         [SK_ROUTE_PAYMENTS] = "{\"adminToken\":[\"payments\"]},{\"paymentSignature\":[],\"paymentTimestamp\":[]}",

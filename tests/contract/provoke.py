@@ -14,6 +14,7 @@ import threading
 from contextlib import contextmanager
 
 from service import READ_TOKEN, Exchange, Service, Shop, bearer, signed, user, wait_for
+from user_tokens import ENV, KEYS, bad_tokens, token
 
 NOT_PROVOKED: dict[str, str] = {}
 
@@ -194,6 +195,28 @@ def trouble(shop: Shop) -> None:
         until("OVERLOADED", lambda: buy(small, voucher, next(names), None, ("Prefer", "respond-async")))
 
 
+def tokens(shop: Shop) -> None:
+    """An instance that takes users' tokens."""
+    keys = shop.stack.folder / "user-keys"
+    keys.write_text(KEYS)
+    service, voucher = shop.another(SECKILL_TOKEN_KEYS=str(keys), **ENV), shop.voucher()
+    path = f"/seckill/{voucher}"
+    placed = service.ask("POST", path, bearer(token("rupert")))
+    if placed.status != 201:
+        raise RuntimeError(f"a good token: {placed}")
+    order = json.loads(placed.answer)["id"]
+    service.ask("GET", "/orders", bearer(token("rupert")))
+    for who in (token("rupert"), token("sybil"), READ_TOKEN):
+        service.ask("GET", f"/orders/{order}", bearer(who))
+    service.ask("POST", f"/orders/{order}/cancel", bearer(token("rupert")))
+    service.ask("GET", "/admin/vouchers", bearer(token("rupert")))  # FORBIDDEN
+    refused = [service.ask("POST", path, bearer(bad)) for bad in bad_tokens("trudy").values()]
+    refused += [service.ask("POST", path, user("trudy")), service.ask("POST", path)]
+    bodies = {exchange.answer for exchange in refused if exchange.status == 401}
+    if len(bodies) != 1 or any(exchange.status != 401 for exchange in refused):
+        raise RuntimeError(f"bad tokens: {[e.status for e in refused]}, {bodies}")
+
+
 def ending(shop: Shop) -> None:
     """SHUTTING_DOWN: an order holds the end up, and one more comes on a connection that is there."""
     last = shop.another(SECKILL_CONFIRM_TIMEOUT_MS="10000", SECKILL_DRAIN_TIMEOUT_MS="8000", SECKILL_PG_TIMEOUT_MS="9000")
@@ -233,4 +256,4 @@ def away(shop: Shop, ready: list[tuple]) -> None:
         thread.join()
 
 
-ALL = (purchases, loading, moves, pending, operators, pages, trouble, ending)
+ALL = (purchases, loading, moves, pending, operators, pages, trouble, tokens, ending)
