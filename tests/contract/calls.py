@@ -91,6 +91,15 @@ class Caller:
         if operation.method == "GET" and operation.id != "followSale":
             yield ask("HEAD", self.with_query(operation, self.place(operation)), self.callers(operation, "")[0])
 
+    def ready(self, operation: Operation) -> tuple[str, str, list[tuple[str, str]], bytes | None]:
+        """A request that is allowed, to be sent later."""
+        path, body = self.place(operation), self.document.body(operation)
+        text = None
+        if body is not None:
+            text = json.dumps(examples_of(self.document, body["content"]["application/json"])[0]).encode()
+        kind = [] if text is None else [("Content-Type", "application/json")]
+        return operation.method, self.with_query(operation, path), self.callers(operation, path, text or b"")[0] + kind, text
+
     def with_query(self, operation: Operation, path: str, more: dict[str, str] | None = None) -> str:
         query = {p["name"]: self.voucher for p in self.query(operation) if p.get("required")} | (more or {})
         return path + ("?" + "&".join(f"{name}={quote(value)}" for name, value in query.items()) if query else "")

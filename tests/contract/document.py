@@ -88,6 +88,10 @@ class Document:
         fits = [operation for operation in self.operations if operation.matches(method, path)]
         return min(fits, key=lambda operation: operation.path.count("{"), default=None)
 
+    def operations_at(self, target: str) -> list[Operation]:
+        path = target.partition("?")[0]
+        return [one for one in self.operations if one.matches(one.method, path)]
+
     def parameters(self, operation: Operation) -> list[dict]:
         return [self.follow(parameter) for parameter in operation.raw["parameters"]]
 
@@ -206,8 +210,7 @@ class Document:
 
     def _judge_stranger(self, exchange: Exchange) -> list[str]:
         """No such call: a problem that says so, of the method or of the path."""
-        known = any(one.matches(one.method, exchange.target.partition("?")[0]) for one in self.operations)
-        fine = (405, 501) if known else (401, 403, 404)
+        fine = (405, 501) if self.operations_at(exchange.target) else (401, 403, 404)
         found = self.wrong({"$ref": "#/components/schemas/Problem"}, parse(exchange.answer))
         return found + ([] if exchange.status in fine else [f"{exchange.status} of what is no call"])
 

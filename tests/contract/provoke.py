@@ -11,10 +11,10 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from contextlib import contextmanager
 
 from service import READ_TOKEN, Exchange, Service, Shop, bearer, signed, user, wait_for
+from user_tokens import ENV, KEYS, bad_tokens, token
 
 NOT_PROVOKED: dict[str, str] = {}
 
@@ -157,7 +157,12 @@ def pages(shop: Shop) -> None:
     for name in ("ivan", "judy", "kim"):
         shop.order(voucher, name)
     shop.order(shop.voucher(), "ivan")
+    at = f"/admin/vouchers/{voucher}"
+    for _ in range(2):
+        shop.letter(voucher)
+        shop.main.ask("POST", f"{at}/stock", bearer(), {"add": 1})
     targets = ("/vouchers", "/admin/vouchers", f"/admin/orders?voucher={voucher}", "/orders", "/admin/events")
+    targets += (f"{at}/dead-letters", f"{at}/audit")
     cursors = []
     for target in targets:
         who = user("ivan") if target == "/orders" else bearer()
@@ -210,6 +215,28 @@ def trouble(shop: Shop) -> None:
         until("OVERLOADED", lambda: buy(small, voucher, next(names), None, ("Prefer", "respond-async")))
 
 
+def tokens(shop: Shop) -> None:
+    """An instance that takes users' tokens."""
+    keys = shop.stack.folder / "user-keys"
+    keys.write_text(KEYS)
+    service, voucher = shop.another(SECKILL_TOKEN_KEYS=str(keys), **ENV), shop.voucher()
+    path = f"/seckill/{voucher}"
+    placed = service.ask("POST", path, bearer(token("rupert")))
+    if placed.status != 201:
+        raise RuntimeError(f"a good token: {placed}")
+    order = json.loads(placed.answer)["id"]
+    service.ask("GET", "/orders", bearer(token("rupert")))
+    for who in (token("rupert"), token("sybil"), READ_TOKEN):
+        service.ask("GET", f"/orders/{order}", bearer(who))
+    service.ask("POST", f"/orders/{order}/cancel", bearer(token("rupert")))
+    service.ask("GET", "/admin/vouchers", bearer(token("rupert")))  # FORBIDDEN
+    refused = [service.ask("POST", path, bearer(bad)) for bad in bad_tokens("trudy").values()]
+    refused += [service.ask("POST", path, user("trudy")), service.ask("POST", path)]
+    bodies = {exchange.answer for exchange in refused if exchange.status == 401}
+    if len(bodies) != 1 or any(exchange.status != 401 for exchange in refused):
+        raise RuntimeError(f"bad tokens: {[e.status for e in refused]}, {bodies}")
+
+
 def ending(shop: Shop) -> None:
     """SHUTTING_DOWN: an order holds the end up, and one more comes on a connection that is there."""
     last = shop.another(SECKILL_CONFIRM_TIMEOUT_MS="10000", SECKILL_DRAIN_TIMEOUT_MS="8000", SECKILL_PG_TIMEOUT_MS="9000")
@@ -232,8 +259,8 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def away(shop: Shop) -> None:
-    """UNAVAILABLE. Last, since what comes after it would meet a service that looks for its stores."""
+def away(shop: Shop, ready: list[tuple]) -> None:
+    """UNAVAILABLE, of all calls. Last, since what comes after it would meet a service that looks for its stores."""
     voucher = shop.voucher()
     order = shop.order(voucher, "pia")
     shop.stack.redis.end(signal.SIGKILL)
@@ -241,12 +268,12 @@ def away(shop: Shop) -> None:
     shop.stack.postgres.end(signal.SIGQUIT)
     main = shop.main
     until("UNAVAILABLE", lambda: main.ask("GET", "/readyz"))
-    for target in ("/orders", f"/orders/{order}"):
-        main.ask("GET", target, user("pia"))
-    main.ask("GET", f"/admin/orders?voucher={voucher}", bearer())
-    main.ask("GET", f"/admin/vouchers/{voucher}/settlement", bearer())
-    main.ask("POST", f"/orders/{order}/cancel", user("pia"))
-    time.sleep(0)
+    main.ask("GET", f"/orders/{order}", user("pia"))
+    asking = [threading.Thread(target=main.ask, args=one) for one in ready]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
 
 
-ALL = (purchases, loading, moves, pending, operators, pages, tickets, trouble, ending, away)
+ALL = (purchases, loading, moves, pending, operators, pages, tickets, trouble, tokens, ending)

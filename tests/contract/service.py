@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / other) for other in ("faults", "proxies")]
 
 from document import Exchange  # noqa: E402
 from stack import ADMIN_TOKEN, PAYMENT_SECRET, PAYMENTS_TOKEN, Instance, Stack, wait_for  # noqa: E402

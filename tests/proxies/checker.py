@@ -50,6 +50,7 @@ class Checker:
     def __init__(self, road: Road, target: Target, findings: Findings, patience_s: float = 2.0):
         self.road, self.target, self.findings, self.patience_s = road, target, findings, patience_s
         self.acknowledged: set[str] = set()
+        self.bodies: dict[str, set[bytes]] = {}
         self.answers = 0
         self.number = 0
 
@@ -76,7 +77,7 @@ class Checker:
             f"POST /seckill/{self.target.voucher} HTTP/1.1\r\nHost: test\r\nX-User-Id: smuggled-{user}\r\n"
             "Content-Length: 0\r\n\r\n"
         )
-        return Ask(self.target.voucher, self.target.others, self.road.who(user), self.road.admin(), smuggled.encode())
+        return Ask(self.target.voucher, self.target.others, user, self.road.who(user), self.road.admin(), smuggled.encode())
 
     def name(self) -> str:
         return "".join(c for c in self.road.name.lower() if c.isalnum())
@@ -112,6 +113,10 @@ class Checker:
             self.finding("status", row, f"{first}, not {allowed}: {answers[:1]}")
         if row.code and answers and self.road.gateway is False and self.code(answers[0]) != row.code:
             self.finding("code", row, f"{self.code(answers[0])}, not {row.code}")
+        if row.same and answers and answers[0].fields.get("content-type") == "application/problem+json":
+            self.bodies.setdefault(row.same, set()).add(answers[0].body)
+            if len(self.bodies[row.same]) > 1:
+                self.finding("another body", row, f"{answers[0].body!r}")
         if len(answers) > most:
             self.finding("too many answers", row, f"{[a.status for a in answers]}")
         if not self.road.gateway and row.closes and answers and not link.ended and not answers[-1].closes():

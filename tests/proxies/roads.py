@@ -6,58 +6,32 @@ nginx asks the session service, which is a stub here.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
-import json
 import os
 import shutil
 import sys
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
 
 from stack import ADMIN_TOKEN, Process, free_port, wait_for  # noqa: E402
+from user_tokens import KEY, token, user_of  # noqa: E402
 from wire import Link  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-KEY = b"key-of-the-tests-of-32-bytes-and"
-
-
-def token(user: str, key: bytes = KEY) -> str:
-    def part(data: bytes) -> bytes:
-        return base64.urlsafe_b64encode(data).rstrip(b"=")
-
-    text = part(b'{"alg":"HS256","typ":"JWT"}') + b"."
-    text += part(json.dumps({"sub": user, "exp": int(time.time()) + 3600}).encode())
-    return (text + b"." + part(hmac.new(key, text, hashlib.sha256).digest())).decode()
-
-
-def user_of(authorization: str) -> str | None:
-    try:
-        scheme, text = authorization.split(" ", 1)
-        body, _, mac = text.rpartition(".")
-        head, _, middle = body.partition(".")
-        good = base64.urlsafe_b64encode(hmac.new(KEY, body.encode(), hashlib.sha256).digest()).rstrip(b"=").decode()
-        if scheme != "Bearer" or not hmac.compare_digest(good, mac) or b"HS256" not in base64.urlsafe_b64decode(head + "=="):
-            return None
-        return json.loads(base64.urlsafe_b64decode(middle + "=="))["sub"]
-    except (ValueError, KeyError):
-        return None
 
 
 class Road:
     """Where requests are sent to, and how a buyer says who he is."""
 
-    def __init__(self, name: str, port: int, operators: int, gateway: bool):
+    def __init__(self, name: str, port: int, operators: int, gateway: bool, tokens: bool = False):
         self.name, self.port, self.operators, self.gateway = name, port, operators, gateway
+        self.tokens = tokens  # the service itself takes users' tokens
 
     def who(self, user: str) -> bytes:
         """The line of a head, with its end."""
-        if self.gateway:
+        if self.gateway or self.tokens:
             return f"Authorization: Bearer {token(user)}\r\n".encode()
         return f"X-User-Id: {user}\r\n".encode()
 
@@ -109,6 +83,7 @@ class Gateways:
     """nginx and HAProxy in front of a port, until closed."""
 
     def __init__(self, folder: Path, backend: int):
+        folder.mkdir(mode=0o755)
         self.folder, self.backend = folder, backend
         self.processes: list[Process] = []
         self.sessions = Sessions()
@@ -183,6 +158,11 @@ class Gateways:
         for process in self.processes:
             process.end(15)
         self.sessions.close()
+
+
+def handing_tokens_on(name: str, road: Road) -> Road:
+    """The operators' address hands Authorization on, as a gateway does before a service that takes users' tokens."""
+    return Road(name, road.operators, road.operators, True, True)
 
 
 def kept_open(backend: int) -> int:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from user_tokens import bad_tokens
+
 PLACED, ASYNC = 201, 202
 
 
@@ -20,6 +22,7 @@ class Ask:
 
     voucher: str
     others: dict[str, str]  # vouchers by what is the matter with them
+    user: str
     who: bytes  # the line of the head that says who it is
     admin: bytes
     smuggled: bytes  # a whole purchase by another user
@@ -54,6 +57,7 @@ class Row:
     library: bool = False  # refused by libmicrohttpd itself, whose version 0.9.75 writes the head of that answer twice
     operators: bool = False  # at the operators' address
     code: str = ""  # of the problem, where the service answers
+    same: str = ""  # rows with this mark get the same body, if they get the service's answer
 
 
 ANY = (-1,)
@@ -322,6 +326,34 @@ def chunks() -> list[Row]:
         # who is none without a token.
         placed = (PLACED,) if name == "a last extension that ends with a bare LF" else ()  # read as no body
         rows.append(Row(f"chunk: {name}", make, (400, 415, 413, 0, *placed), ANY, most=1, most_gateway=2, closes=True))
+    return rows
+
+
+def tokens() -> list[Row]:
+    """Where the service takes users' tokens itself."""
+    plain = b"Content-Length: 0\r\n"
+
+    def bearer(text: str) -> bytes:
+        return f"Authorization: Bearer {text}\r\n".encode()
+
+    rows = [
+        Row(f"token: {name}", lambda a, name=name: a.buy(plain, who=bearer(bad_tokens(a.user)[name])), (401,), (400, 431), same="401")
+        for name in bad_tokens("x")
+    ]
+    rows += [
+        Row("token: none", lambda a: a.buy(plain, who=b""), (401,), same="401"),
+        Row("token: Basic", lambda a: a.buy(plain, who=b"Authorization: Basic YTpi\r\n"), (401,), same="401"),
+        Row("token: two fields", lambda a: a.buy(plain, who=a.who + a.who), (401,), (400,), same="401"),
+        Row("token: two, one of another", lambda a: a.buy(plain, who=a.who + bearer("x")), (401,), (400,), same="401"),
+        Row("token: an admin's", lambda a: a.buy(plain, who=a.admin), (401,), same="401"),
+        Row("token: X-User-Id alone", lambda a: a.buy(plain, who=b"X-User-Id: smuggled\r\n"), (401,), same="401"),
+        Row("token: good", lambda a: a.buy(plain), (PLACED,)),
+        Row("token: X-User-Id beside it", lambda a: a.buy(plain, who=b"X-User-Id: smuggled\r\n" + a.who), (PLACED,)),
+        Row("token: X-User-Id twice", lambda a: a.buy(plain, who=a.who + b"X-User-Id: smuggled\r\n" * 2), (PLACED,)),
+        Row("token: X_User_Id", lambda a: a.buy(plain, who=a.who + b"X_User_Id: smuggled\r\n"), (PLACED,)),
+        Row("token: for admin calls", lambda a: a.head("GET", "/admin/vouchers"), (403,)),
+        Row("token: another user's order", lambda a: a.head("GET", f"/orders/{a.others['ORDER']}"), (404,)),
+    ]
     return rows
 
 
