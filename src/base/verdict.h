@@ -18,6 +18,7 @@
     X(ALREADY_PAID, 409, 0, "The order is paid under another reference")              \
     X(REFERENCE_USED, 409, 0, "This payment reference belongs to another order")      \
     X(WRONG_AMOUNT, 422, 0, "The amount or the currency is not the order's")          \
+    X(ARCHIVED, 410, 0, "The sale is over, and its orders have been archived")        \
     X(UNKNOWN_VOUCHER, 404, 0, "No such voucher")                                     \
     X(RATE_LIMITED, 429, 1000, "Too many requests")                                   \
     X(LOADING, 503, 1000, "The voucher is being loaded")                              \
