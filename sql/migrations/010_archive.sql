@@ -99,9 +99,9 @@ BEGIN
      CROSS JOIN LATERAL (SELECT * FROM voucher_order w
                           WHERE w.slot = archive_lines.slot AND w.voucher_id = p_voucher AND w.id = moved.id
                          OFFSET 0) o;
-    SELECT E'tx,seq,order_id,voucher_id,at,status,by,why\n' ||
+    SELECT E'tx,seq,order_id,voucher_id,at,status,by,why,journal\n' ||
            coalesce(string_agg(concat_ws(',', e.tx, e.seq, e.order_id, e.voucher_id, csv_time(e.at), e.status,
-                                         csv_field(e.by_whom), csv_field(e.why)) || E'\n', '' ORDER BY e.tx, e.seq), '')
+                                         csv_field(e.by_whom), csv_field(e.why), csv_field(e.journal)) || E'\n', '' ORDER BY e.tx, e.seq), '')
       INTO events
       FROM unnest(ids) AS moved (id)
      CROSS JOIN LATERAL (SELECT * FROM order_event w

@@ -64,13 +64,13 @@ static void empty_folder(void)
 
 static void keep_copies(void)
 {
-    db_run(
-        "DROP TABLE IF EXISTS kept_orders, kept_events, kept_payments;"
-        " CREATE TABLE kept_orders AS SELECT id, slot, voucher_id, user_id, quantity, status, reason, created_at,"
-        " updated_at, request_key FROM voucher_order;"
-        " CREATE TABLE kept_events AS SELECT tx, seq, order_id, voucher_id, at, status, by_whom, why FROM order_event;"
-        " CREATE TABLE kept_payments AS SELECT reference, order_id, voucher_id, amount_cents, currency, state,"
-        " by_whom, at FROM payment");
+    db_run("DROP TABLE IF EXISTS kept_orders, kept_events, kept_payments;"
+           " CREATE TABLE kept_orders AS SELECT id, slot, voucher_id, user_id, quantity, status, reason, created_at,"
+           " updated_at, request_key FROM voucher_order;"
+           " CREATE TABLE kept_events AS SELECT tx, seq, order_id, voucher_id, at, status, by_whom, why, journal FROM "
+           "order_event;"
+           " CREATE TABLE kept_payments AS SELECT reference, order_id, voucher_id, amount_cents, currency, state,"
+           " by_whom, at FROM payment");
 }
 
 static void setup(void)
@@ -185,6 +185,20 @@ static void settlement_now(char out[TEXT_SIZE])
 {
     db_text(out, TEXT_SIZE, "SELECT (to_jsonb(s) - 'at_ms')::text FROM settlement(%s) s", sql_voucher);
 }
+
+// A column that is added to a table must come into its file, too. The slot is that of the order.
+START_TEST(files_have_all_columns)
+{
+    static const char *const tables[][3] = {
+        {"voucher_order", "kept_orders", "0"}, {"order_event", "kept_events", "1"}, {"payment", "kept_payments", "1"}};
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(db_number("SELECT (SELECT count(*) FROM pg_attribute WHERE attrelid = '%s'::regclass"
+                                   " AND attnum > 0) - (SELECT count(*) FROM pg_attribute"
+                                   " WHERE attrelid = '%s'::regclass AND attnum > 0) - %s",
+                                   tables[i][0], tables[i][1], tables[i][2]),
+                         0);
+}
+END_TEST
 
 START_TEST(all_is_moved_and_counted_as_before)
 {
@@ -352,6 +366,7 @@ int main(void)
     tcase_set_timeout(tcase, 170);
     tcase_add_unchecked_fixture(tcase, sql_start, NULL);
     tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, files_have_all_columns);
     tcase_add_test(tcase, all_is_moved_and_counted_as_before);
     tcase_add_test(tcase, what_changed_after_it_was_written_is_not_removed);
     tcase_add_test(tcase, what_is_not_over_stays);
