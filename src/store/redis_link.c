@@ -377,8 +377,7 @@ static enum sk_status redis_link_greet(struct sk_redis *redis)
     enum sk_status status = SK_OK;
     redis->greetings_left = SK_SCRIPT_COUNT + 2 + (password != NULL);
     if (password != NULL)
-        status =
-            redis_link_send_argv(redis, NO_SCRIPT, user == NULL ? 2 : 3, auth, NULL, redis_link_on_greeting, redis);
+        status = redis_link_send_argv(redis, NO_SCRIPT, 2 + (user != NULL), auth, NULL, redis_link_on_greeting, redis);
     if (status == SK_OK)
         status = redis_link_send_argv(redis, NO_SCRIPT, 2, select, NULL, redis_link_on_greeting, redis);
     if (status == SK_OK)
