@@ -80,12 +80,13 @@ class Redis:
     def __init__(self, url: str):
         parts = urllib.parse.urlsplit(url)
         self.host, self.port, self.db = parts.hostname or "127.0.0.1", parts.port or 6379, parts.path.lstrip("/")
+        self.user = parts.username or ""
         self.password = urllib.parse.unquote(parts.password) if parts.password else None
         self.env = {"REDISCLI_AUTH": self.password} if self.password else {}
 
     @property
     def url(self) -> str:
-        login = f":{urllib.parse.quote(self.password, safe='')}@" if self.password else ""
+        login = f"{self.user}:{urllib.parse.quote(self.password, safe='')}@" if self.password else ""
         return f"redis://{login}{self.host}:{self.port}/{self.db or 0}"
 
     def database(self, number: int) -> Redis:
@@ -97,6 +98,7 @@ class Redis:
     def call(self, *words: object, stdin: str = "") -> list[str]:
         """One command; the reply's elements, or the lines of a text. Standard input is its last word."""
         command = ["redis-cli", "-e", "-h", self.host, "-p", str(self.port), "-n", self.db or "0"]
+        command += ["--user", self.user] if self.user else []
         command += ["-x"] if stdin and words else []
         return run(command + [str(word) for word in words], stdin, self.env).splitlines()
 

@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "archive.h"
 #include "config.h"
+#include "erase.h"
 #include "log.h"
 #include "migrate.h"
 #include "mint.h"
@@ -41,6 +43,12 @@ int main(int argc, char **argv)
         break;
     case SK_COMMAND_OPENAPI:
         status = sk_openapi_print(stdout);
+        break;
+    case SK_COMMAND_ARCHIVE:
+        status = sk_archive_run(&config);
+        break;
+    case SK_COMMAND_ERASE:
+        status = sk_erase_run(&config);
         break;
     case SK_COMMAND_SERVE:
         status = sk_serve(&config, &left_behind);

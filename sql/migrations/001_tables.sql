@@ -184,3 +184,40 @@ CREATE TABLE dead_letter (
 );
 CREATE UNIQUE INDEX dead_letter_once ON dead_letter (voucher_id, slot, journal_id, md5(raw));
 CREATE INDEX dead_letter_open ON dead_letter (voucher_id, slot) WHERE ended_at IS NULL;
+
+-- Retired vouchers whose orders were moved out to files, or are being moved (010_archive.sql). They are never recalled.
+CREATE TABLE archived_voucher (
+    voucher_id bigint PRIMARY KEY,
+    duplicates bigint      NOT NULL, -- live orders beyond the first of their user, as settlement() counts them
+    began_at   timestamptz NOT NULL DEFAULT now(),
+    ended_at   timestamptz -- all that was there is moved
+);
+
+-- One row for each part that was moved: three files, what is in them, and their SHA-256.
+CREATE TABLE archived_part (
+    voucher_id      bigint      NOT NULL,
+    part            integer     NOT NULL,
+    orders          integer     NOT NULL,
+    events          integer     NOT NULL,
+    payments        integer     NOT NULL,
+    orders_sha256   bytea       NOT NULL,
+    events_sha256   bytea       NOT NULL,
+    payments_sha256 bytea       NOT NULL,
+    at              timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (voucher_id, part)
+);
+
+-- How many orders were moved out of each segment, so that reports count them; and the first and the last of their ids, so
+-- that an id between them is not taken for one that never was.
+CREATE TABLE archived_orders (
+    slot       smallint     NOT NULL,
+    voucher_id bigint       NOT NULL,
+    status     order_status NOT NULL,
+    reason     text         NOT NULL, -- '': none
+    orders     bigint       NOT NULL,
+    units      bigint       NOT NULL,
+    first_id   uuid         NOT NULL,
+    last_id    uuid         NOT NULL,
+    PRIMARY KEY (slot, voucher_id, status, reason)
+);
+CREATE INDEX archived_orders_voucher ON archived_orders (voucher_id);

@@ -174,29 +174,39 @@ BEGIN
 END
 $$;
 
--- The newest epoch at which a sale in this slot was retired; 0: none was.
-CREATE FUNCTION retired_epoch(p_slot integer) RETURNS bigint
+-- What is to be known of an order that no sale of the catalogue has: the newest epoch at which a sale in its slot was
+-- retired (0: none was), and whether the order may be one that was moved out to a file.
+CREATE FUNCTION retired_epoch(p_slot integer, p_id uuid) RETURNS TABLE (epoch bigint, archived boolean)
 LANGUAGE sql STABLE AS $$
-    SELECT coalesce(max(s.epoch), 0)
-      FROM seckill_segment s
-      JOIN seckill_voucher v ON v.id = s.voucher_id
-     WHERE s.slot = p_slot AND v.state = 'retired'
+    SELECT (SELECT coalesce(max(s.epoch), 0)
+              FROM seckill_segment s
+              JOIN seckill_voucher v ON v.id = s.voucher_id
+             WHERE s.slot = p_slot AND v.state = 'retired'),
+           EXISTS (SELECT FROM archived_orders a
+                    WHERE a.slot = p_slot AND p_id BETWEEN a.first_id AND a.last_id)
 $$;
 
--- Makes a retired voucher one of the catalogue again, closed. False: it is not retired.
-CREATE FUNCTION recall_voucher(p_voucher bigint) RETURNS boolean
+-- Makes a retired voucher one of the catalogue again, closed: 'recalled'; or 'archived': its orders are not all here;
+-- or 'none': it is not retired.
+CREATE FUNCTION recall_voucher(p_voucher bigint) RETURNS text
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM seckill_catalogue FOR UPDATE;
+    IF EXISTS (SELECT FROM archived_voucher a WHERE a.voucher_id = p_voucher) THEN
+        RETURN 'archived';
+    END IF;
     UPDATE seckill_voucher v SET state = 'closed' WHERE v.id = p_voucher AND v.state = 'retired';
-    RETURN FOUND;
+    RETURN CASE WHEN FOUND THEN 'recalled' ELSE 'none' END;
 END
 $$;
 
--- A voucher that is not in the catalogue: its state (NULL: there is none), and the live order that the user has of it.
+-- A voucher that is not in the catalogue: its state (NULL: there is none; 'archived': retired, and orders of it are in
+-- files), and the live order that the user has of it.
 CREATE FUNCTION find_retired(p_voucher bigint, p_user text) RETURNS TABLE (state text, live_id uuid)
 LANGUAGE sql STABLE AS $$
-    SELECT (SELECT v.state FROM seckill_voucher v WHERE v.id = p_voucher),
+    SELECT (SELECT CASE WHEN EXISTS (SELECT FROM archived_orders a WHERE a.voucher_id = p_voucher) THEN 'archived'
+                        ELSE v.state END
+              FROM seckill_voucher v WHERE v.id = p_voucher),
            (SELECT o.id FROM voucher_order o
              WHERE o.user_id = p_user AND o.voucher_id = p_voucher AND o.status IN ('unpaid', 'paid')
              LIMIT 1)

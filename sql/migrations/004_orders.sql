@@ -240,7 +240,8 @@ END
 $$;
 
 -- Keeps orders as refused that were accepted once and hold no unit any more, each with its reason. An order
--- that PostgreSQL knows already stays what it is. Returns what each one is now: already_placed or ended.
+-- that PostgreSQL knows already stays what it is; one of a voucher that was archived may be in a file, and is not written
+-- once more. Returns what each one is now: already_placed or ended.
 CREATE FUNCTION refuse_orders(p_slot integer, p_voucher bigint, p_ids uuid[], p_users text[], p_reasons text[],
                               p_quantities smallint[])
 RETURNS TABLE (n integer, outcome text)
@@ -250,12 +251,13 @@ BEGIN
     INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, status, reason)
     SELECT o.id, p_slot, o.user_id, p_voucher, o.quantity, 'refused', o.reason
       FROM unnest(p_ids, p_users, p_reasons, p_quantities) AS o (id, user_id, reason, quantity)
+     WHERE NOT EXISTS (SELECT FROM archived_voucher a WHERE a.voucher_id = p_voucher)
     ON CONFLICT DO NOTHING;
     RETURN QUERY
     SELECT o.n::integer, CASE WHEN own.status IN ('unpaid', 'paid') THEN 'already_placed' ELSE 'ended' END
       FROM unnest(p_ids) WITH ORDINALITY AS o (id, n)
-     CROSS JOIN LATERAL (SELECT w.status FROM voucher_order w
-                          WHERE w.slot = p_slot AND w.voucher_id = p_voucher AND w.id = o.id OFFSET 0) own
+      LEFT JOIN LATERAL (SELECT w.status FROM voucher_order w
+                          WHERE w.slot = p_slot AND w.voucher_id = p_voucher AND w.id = o.id OFFSET 0) own ON true
      ORDER BY o.n;
 END
 $$;
@@ -412,14 +414,18 @@ $$;
 
 -- ---- questions ----
 
--- A user's own order; NULL if it is another's. No row: there is no such order. Normally one sale was in the slot.
+-- A user's own order; NULL if it is another's. No row: there is no such order. Normally one sale was in the slot. What is
+-- asked as often as this is PL/pgSQL, which keeps its plan; SQL that runs as its owner is planned in each call.
 CREATE FUNCTION find_order(p_slot integer, p_id uuid, p_user text) RETURNS SETOF json
-LANGUAGE sql STABLE AS $$
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN QUERY
     SELECT CASE WHEN own.user_id = p_user THEN order_details_json(own.o) END
       FROM seckill_segment s
      CROSS JOIN LATERAL (SELECT o, o.user_id FROM voucher_order o
                           WHERE o.slot = s.slot AND o.voucher_id = s.voucher_id AND o.id = p_id OFFSET 0) own
      WHERE s.slot = p_slot
      ORDER BY own.user_id = p_user DESC
-     LIMIT 1
+     LIMIT 1;
+END
 $$;

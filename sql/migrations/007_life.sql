@@ -37,12 +37,16 @@ $$;
 -- the order as it is shown. `document` NULL: it is another user's. No row: PostgreSQL does not know it.
 CREATE FUNCTION find_for_move(p_slot integer, p_id uuid, p_user text, p_to order_status)
 RETURNS TABLE (voucher_id bigint, status order_status, allowed boolean, document json)
-LANGUAGE sql STABLE AS $$
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     SELECT o.voucher_id, o.status,
            EXISTS (SELECT FROM order_move m WHERE m.from_status = o.status AND m.to_status = p_to),
            CASE WHEN o.user_id = p_user THEN order_details_json(o) END
       FROM voucher_order o
-     WHERE o.slot = p_slot AND o.voucher_id = voucher_of_order(p_slot, p_id) AND o.id = p_id
+     WHERE o.slot = p_slot AND o.voucher_id = voucher_of_order(p_slot, p_id) AND o.id = p_id;
+END
 $$;
 
 -- ---- paying ----

@@ -1,7 +1,17 @@
 -- What became of a voucher's units and orders: the account that is shown when a sale is over.
 
+-- Live orders beyond the first of their user.
+CREATE FUNCTION duplicate_orders(p_voucher bigint) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+    SELECT count(*) - count(DISTINCT hashtextextended(o.user_id, 0))
+      FROM seckill_segment s
+      JOIN voucher_order o ON o.slot = s.slot AND o.voucher_id = s.voucher_id
+     WHERE s.voucher_id = p_voucher AND o.status IN ('unpaid', 'paid')
+$$;
+
 -- All of one moment, and counted: nothing is taken from a counter but the stock and `live_counted`, which are to be held
--- against what was counted. A sum of nothing is NULL. No row: there is no such voucher.
+-- against what was counted; orders that were moved out to files were counted then. A sum of nothing is NULL. No row:
+-- there is no such voucher.
 --
 -- `units` are those of now: what was added is among them, what was taken away is not. `refused` is
 -- 'REASON orders units,REASON orders units,...'. `letters`: those that wait for a decision; they hold `held_...`.
@@ -21,7 +31,11 @@ LANGUAGE sql STABLE AS $$
           FROM seckill_segment s
           JOIN voucher_order o ON o.slot = s.slot AND o.voucher_id = s.voucher_id
          WHERE s.voucher_id = p_voucher
-         GROUP BY o.status, o.reason),
+         GROUP BY o.status, o.reason
+         UNION ALL
+        SELECT a.status, nullif(a.reason, ''), a.orders, a.units
+          FROM archived_orders a
+         WHERE a.voucher_id = p_voucher),
     held AS MATERIALIZED (
         SELECT h.letter, h.quantity
           FROM held_order h
@@ -65,9 +79,7 @@ LANGUAGE sql STABLE AS $$
                    FROM dead_letter d
                   WHERE d.voucher_id = p_voucher AND d.ended_at IS NULL
                     AND (d.orders IS NULL OR d.id IN (SELECT h.letter FROM held h))) letters
-     CROSS JOIN (SELECT count(*) - count(DISTINCT hashtextextended(o.user_id, 0)) AS orders
-                   FROM seckill_segment s
-                   JOIN voucher_order o ON o.slot = s.slot AND o.voucher_id = s.voucher_id
-                  WHERE s.voucher_id = p_voucher AND o.status IN ('unpaid', 'paid')) second
+     CROSS JOIN (SELECT coalesce((SELECT a.duplicates FROM archived_voucher a WHERE a.voucher_id = p_voucher),
+                                 duplicate_orders(p_voucher)) AS orders) second
      WHERE v.id = p_voucher
 $$;

@@ -1,1 +1,1 @@
-SELECT retired_epoch($1::integer)
+SELECT epoch, archived FROM retired_epoch($1::integer, $2::uuid)

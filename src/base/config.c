@@ -31,7 +31,7 @@ static const struct key keys[] = {
     {"SECKILL_REACTORS", NUMBER, AT(reactors), "1", 1, 64, "threads", "event loops; they share the port"},
     {"SECKILL_DATABASE_URL", SECRET, AT(database_url), NULL, 0, 0, "URI", "PostgreSQL, as libpq reads it; required"},
     {"SECKILL_REDIS_URL", SECRET, AT(redis_url), "redis://127.0.0.1:6379", 0, 0, "URI",
-     "redis://[:password@]host[:port][/db] or unix:///path"},
+     "redis://[[user]:password@]host[:port][/db] or unix://[[user]:password@]/path"},
     {"SECKILL_ADMIN_TOKEN", SECRET, AT(admin_token), NULL, 0, 0, "", "bearer token of admin calls, with all roles"},
     {"SECKILL_ADMIN_TOKENS", SECRET, AT(admin_tokens), NULL, 0, 0, "",
      "more of them, a line each: name role[,role...] token; roles: read, operate, payments"},
@@ -104,6 +104,10 @@ static const struct command commands[] = {
     {"--openapi", SK_COMMAND_OPENAPI, 0, 0, "", "prints the interface as an OpenAPI document and ends"},
     {"token", SK_COMMAND_TOKEN, 1, 2, "USER [SECONDS]",
      "prints a token of this user to try things with, good for 3600 s, and ends"},
+    {"archive", SK_COMMAND_ARCHIVE, 1, 3, "FOLDER [DAYS [ORDERS]]",
+     "moves the orders of vouchers that are retired, and whose sale ended DAYS (30) days ago, into files of at most "
+     "ORDERS"},
+    {"erase", SK_COMMAND_ERASE, 1, 1, "USER", "replaces the user's id by a pseudonym, unless orders of it are open"},
     {"--help", SK_COMMAND_HELP, 0, 0, "", "shows this and ends"},
     {"--version", SK_COMMAND_VERSION, 0, 0, "", "shows the version and ends"},
 };
@@ -308,6 +312,12 @@ static enum sk_status config_check_together(const struct sk_config *config, FILE
     return SK_OK;
 }
 
+static bool config_needs_database(enum sk_command command)
+{
+    return command == SK_COMMAND_SERVE || command == SK_COMMAND_MIGRATE || command == SK_COMMAND_ARCHIVE ||
+           command == SK_COMMAND_ERASE;
+}
+
 enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command, int argc, char **argv, FILE *err)
 {
     *config = (struct sk_config){0};
@@ -323,7 +333,7 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
         (void)fprintf(err, "seckill: SECKILL_LOG_LEVEL: '%s' is none of debug, info, warn, error\n", config->log_level);
         return SK_FAIL;
     }
-    if (config->database_url == NULL && (*command == SK_COMMAND_SERVE || *command == SK_COMMAND_MIGRATE)) {
+    if (config->database_url == NULL && config_needs_database(*command)) {
         (void)fprintf(err, "seckill: SECKILL_DATABASE_URL: is required\n");
         return SK_FAIL;
     }

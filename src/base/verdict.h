@@ -18,6 +18,7 @@
     X(ALREADY_PAID, 409, 0, "The order is paid under another reference")              \
     X(REFERENCE_USED, 409, 0, "This payment reference belongs to another order")      \
     X(WRONG_AMOUNT, 422, 0, "The amount or the currency is not the order's")          \
+    X(ARCHIVED, 410, 0, "The sale is over, and its orders have been archived")        \
     X(UNKNOWN_VOUCHER, 404, 0, "No such voucher")                                     \
     X(TICKET_REQUIRED, 403, 0, "This voucher is sold to holders of a ticket only")    \
     X(TICKET_INVALID, 403, 0, "The ticket is not valid for this purchase")            \

@@ -1,5 +1,7 @@
 #include "commands.h"
 
+#include <string.h>
+
 #include "beside.h"
 #include "params.h"
 
@@ -54,8 +56,11 @@ static void rebuild_on_found(struct sk_talk *talk, enum sk_beside beside)
 static void rebuild_on_recalled(void *arg, const struct sk_result *result)
 {
     struct rebuild_talk *rebuild = arg;
-    if (result->rows == NULL)
+    const char *end = result->rows == NULL ? NULL : sk_rows_text(result->rows, 0, 0);
+    if (end == NULL)
         sk_talk_end(&rebuild->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (strcmp(end, "archived") == 0)
+        sk_talk_end(&rebuild->talk, SK_VERDICT_ARCHIVED, NULL);
     else
         sk_beside_find_later(&rebuild->talk, rebuild->voucher_id, rebuild_on_found_again);
 }

@@ -6,7 +6,7 @@
 
 // The reactor's thread. Rebuilds the voucher in Redis from PostgreSQL, which closes it for a moment. One that was
 // retired is loaded again, closed. Answers its ticket once: FOUND with the voucher; LOADING if a rebuild is in progress
-// elsewhere or has failed; UNKNOWN_VOUCHER; UNAVAILABLE; OVERLOADED.
+// elsewhere or has failed; ARCHIVED; UNKNOWN_VOUCHER; UNAVAILABLE; OVERLOADED.
 void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t ticket);
 
 #endif

@@ -14,7 +14,7 @@
 #include "params.h"
 #include "trust.h"
 
-enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1 };
+enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1, COLUMN_EPOCH = 0, COLUMN_ARCHIVED = 1 };
 
 struct lookup;
 
@@ -311,21 +311,28 @@ static void lookup_on_last_row(void *arg, const struct sk_result *result)
 }
 
 // No sale that is in the catalogue has it. A retired one in the same slot may have: Redis had lost it, and an instance
-// still holds it, paused, to write it as refused.
+// still holds it, paused, to write it as refused; or it was moved out to a file.
 static void lookup_ask_retired(struct lookup *lookup)
 {
     char slot[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, sk_order_id_slot(lookup->order_id))};
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(lookup->order_id)), lookup->order_id};
     lookup_move(lookup, LOOKUP_RETIRED);
-    sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_RETIRED_EPOCH, 1, params, lookup_on_retired);
+    sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_RETIRED_EPOCH, 2, params, lookup_on_retired);
 }
 
 static void lookup_on_retired(void *arg, const struct sk_result *result)
 {
     struct lookup *lookup = arg;
-    int64_t epoch = result->rows == NULL ? 0 : sk_rows_number(result->rows, 0, 0); // 0: none is retired there
-    bool unsure = result->rows == NULL || (epoch > 0 && sk_order_id_may_be_away(lookup->order_id, epoch));
-    sk_talk_end(&lookup->talk, unsure ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_NOT_FOUND, NULL);
+    enum sk_verdict verdict = SK_VERDICT_UNAVAILABLE;
+    if (result->rows != NULL) {
+        int64_t epoch = sk_rows_number(result->rows, 0, COLUMN_EPOCH); // 0: none is retired there
+        const char *archived = sk_rows_text(result->rows, 0, COLUMN_ARCHIVED);
+        if (archived != NULL && archived[0] == 't')
+            verdict = SK_VERDICT_ARCHIVED;
+        else if (epoch == 0 || !sk_order_id_may_be_away(lookup->order_id, epoch))
+            verdict = SK_VERDICT_NOT_FOUND;
+    }
+    sk_talk_end(&lookup->talk, verdict, NULL);
 }
 
 static void lookup_unpin(struct lookup *lookup)

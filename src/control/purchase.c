@@ -1,5 +1,6 @@
 // A voucher that is not in the catalogue is newer than it, retired, or made up. Who has won a retired one and asks
-// again is told so from PostgreSQL (P6), and all others that it has ended.
+// again is told so from PostgreSQL (P6), and all others that it has ended. When its orders have been archived nothing
+// is said of the user any more, but that.
 #include "purchase.h"
 
 #include <stdio.h>
@@ -147,9 +148,11 @@ static void purchase_on_retired(void *arg, const struct sk_result *result)
     }
     if (state == NULL)
         outcome.verdict = SK_VERDICT_UNKNOWN_VOUCHER;
-    else if (strcmp(state, "retired") != 0)
+    else if (strcmp(state, "retired") != 0 && strcmp(state, "archived") != 0)
         outcome.verdict = SK_VERDICT_LOADING; // recalled a moment ago
     else if (outcome.order_id != NULL)
         outcome.verdict = SK_VERDICT_ALREADY_ORDERED;
+    else if (state[0] == 'a')
+        outcome.verdict = SK_VERDICT_ARCHIVED;
     sk_talk_end_with(talk, &outcome);
 }

@@ -36,7 +36,7 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
 
 // Verdicts that come together.
 #define VOUCHER  (V(FOUND) | V(UNKNOWN_VOUCHER))
-#define MOVED    (V(FOUND) | V(NOT_FOUND) | V(PENDING) | V(WRONG_STATE))
+#define MOVED    (V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING) | V(WRONG_STATE))
 #define KEY      (V(BAD_IDEMPOTENCY_KEY) | V(IDEMPOTENCY_KEY_REUSED))
 #define MEMBERS  (V(BAD_JSON) | V(INVALID))
 #define OPERATED (VOUCHER | KEY | V(VERSION_CHANGED) | V(WRONG_STATE) | V(INTERNAL))
@@ -50,18 +50,18 @@ const struct sk_route sk_route_table[] = {
     {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, sk_handle_buy,
      {"buy", "Buys units of a voucher", "Prefer IdempotencyKey Ticket", "Purchase", "OrderPlaced OrderAccepted",
       V(PLACED) | V(ACCEPTED) | V(SOLD_OUT) | V(ALREADY_ORDERED) | V(NOT_STARTED) | V(ENDED) | V(PAUSED) | V(NOT_ENOUGH)
-          | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(RATE_LIMITED) | V(LOADING)
+          | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(ARCHIVED) | V(RATE_LIMITED) | V(LOADING)
           | V(INTERNAL) | MEMBERS | KEY | V(UNSUPPORTED_MEDIA_TYPE)}},
     {GET, USER, "/orders", NO_BODY, FOR_STORES, sk_handle_orders,
      {"listOrders", "Lists the caller's orders", "limit cursor", NULL, "Orders", V(FOUND)}},
     {GET, USER_OR_READ, "/orders/{order}", NO_BODY, FOR_STORES, sk_handle_order,
      {"getOrder", "Shows an order, at once or after its next change", "wait while", NULL, "Order",
-      V(FOUND) | V(NOT_FOUND) | V(PENDING)}},
+      V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING)}},
     {POST, USER, "/orders/{order}/cancel", NO_BODY, FOR_RETURN, sk_handle_cancel,
      {"cancelOrder", "Gives the caller's unpaid order back", "", NULL, "Order", MOVED | V(LOADING)}},
     {POST, PAYMENTS, "/orders/{order}/pay", JSON, FOR_STORES, sk_handle_pay,
      {"payOrder", "Notes a payment", "", "Payment", "Order",
-      V(FOUND) | V(NOT_FOUND) | V(PENDING) | V(ALREADY_PAID) | V(REFERENCE_USED) | V(WRONG_AMOUNT)}},
+      V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING) | V(ALREADY_PAID) | V(REFERENCE_USED) | V(WRONG_AMOUNT)}},
     {POST, OPERATE, "/orders/{order}/refund", JSON, FOR_RETURN, sk_handle_refund,
      {"refundOrder", "Refunds a paid order, or notes that what came too late was given back", "", "Refund", "Order",
       MOVED | V(LOADING)}},
@@ -98,7 +98,8 @@ const struct sk_route sk_route_table[] = {
      {"changeStock", "Adds units, or takes some away", "IfMatch IdempotencyKey", "StockChange", "Voucher",
       OPERATED | V(BELOW_SOLD) | V(LOADING)}},
     {POST, OPERATE, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, sk_handle_rebuild,
-     {"reconcileVoucher", "Rebuilds the voucher in Redis from PostgreSQL", "", NULL, "Voucher", VOUCHER | V(LOADING)}},
+     {"reconcileVoucher", "Rebuilds the voucher in Redis from PostgreSQL", "", NULL, "Voucher",
+      VOUCHER | V(ARCHIVED) | V(LOADING)}},
     {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_REPORT, sk_handle_settlement,
      {"settleVoucher", "Accounts for a voucher's units and orders", "format", NULL, "Settlement",
       VOUCHER | V(INTERNAL)}},

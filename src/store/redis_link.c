@@ -106,7 +106,7 @@ struct sk_redis *sk_redis_open(uv_loop_t *loop, const struct sk_redis_options *o
         redis->link = sk_link_open(&link);
     } else {
         sk_log(SK_LOG_ERROR,
-               "SECKILL_REDIS_URL is not of the form redis://[:password@]host[:port][/db] or unix:///path", "");
+               "SECKILL_REDIS_URL is not of the form redis://[[user]:password@]host[:port][/db] or unix:///path", "");
     }
     if (redis->link == NULL) {
         redis_link_free(redis);
@@ -267,6 +267,7 @@ static void redis_link_on_reply(redisAsyncContext *context, void *reply, void *d
         return;
     if (redis_link_is_error(reply, "READONLY"))
         redis->demoted = true; // the tick drops it: not inside its callback
+    sk_reply_log_denial(reply);
     bool unasked = reply != NULL && redis->oldest == NULL && context->c.reader->pos < context->c.reader->len;
     call->done(call->arg, reply);
     redis_call_free(call);
@@ -369,13 +370,14 @@ static void redis_link_on_connect(const redisAsyncContext *context, int status)
 
 static enum sk_status redis_link_greet(struct sk_redis *redis)
 {
-    const char *auth[] = {"AUTH", redis->endpoint.password};
+    const char *user = redis->endpoint.user, *password = redis->endpoint.password;
+    const char *auth[] = {"AUTH", user == NULL ? password : user, password};
     const char *select[] = {"SELECT", redis->endpoint.db};
     const char *info[] = {"INFO"};
     enum sk_status status = SK_OK;
-    redis->greetings_left = SK_SCRIPT_COUNT + 2 + (redis->endpoint.password != NULL);
-    if (redis->endpoint.password != NULL)
-        status = redis_link_send_argv(redis, NO_SCRIPT, 2, auth, NULL, redis_link_on_greeting, redis);
+    redis->greetings_left = SK_SCRIPT_COUNT + 2 + (password != NULL);
+    if (password != NULL)
+        status = redis_link_send_argv(redis, NO_SCRIPT, 2 + (user != NULL), auth, NULL, redis_link_on_greeting, redis);
     if (status == SK_OK)
         status = redis_link_send_argv(redis, NO_SCRIPT, 2, select, NULL, redis_link_on_greeting, redis);
     if (status == SK_OK)

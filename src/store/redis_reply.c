@@ -2,7 +2,9 @@
 #include "redis_reply.h"
 
 #include <hiredis/hiredis.h>
+#include <string.h>
 
+#include "log.h"
 #include "text.h"
 
 static const redisReply *reply_raw(const struct sk_reply *reply)
@@ -13,6 +15,14 @@ static const redisReply *reply_raw(const struct sk_reply *reply)
 const char *sk_reply_error(const struct sk_reply *reply)
 {
     return reply_raw(reply)->type == REDIS_REPLY_ERROR ? reply_raw(reply)->str : NULL;
+}
+
+void sk_reply_log_denial(const struct sk_reply *reply)
+{
+    const char *error = reply == NULL ? NULL : sk_reply_error(reply);
+    if (error != NULL && (strstr(error, "NOPERM") != NULL || strstr(error, "ACL failure") != NULL ||
+                          strstr(error, "The user executing the script can't") != NULL))
+        sk_log_text(SK_LOG_ERROR, "Redis denies what the service needs; see deploy/redis.acl", "reason", error);
 }
 
 size_t sk_reply_count(const struct sk_reply *reply)

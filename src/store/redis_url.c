@@ -1,4 +1,4 @@
-// Strict, and without allocation but for the password.
+// Strict, and without allocation but for user and password.
 #include "redis_url.h"
 
 #include <stdbool.h>
@@ -7,27 +7,48 @@
 
 #include "text.h"
 
+// Takes "[user]:password" of n bytes. A user without a password could not log in.
+static enum sk_status redis_url_take_login(const char *login, size_t n, struct sk_redis_url *endpoint)
+{
+    const char *colon = memchr(login, ':', n);
+    if (colon == NULL)
+        return SK_FAIL;
+    size_t user_len = (size_t)(colon - login);
+    endpoint->password = strndup(colon + 1, n - user_len - 1);
+    if (user_len > 0)
+        endpoint->user = strndup(login, user_len);
+    return endpoint->password == NULL || (user_len > 0 && endpoint->user == NULL) ? SK_NO_MEM : SK_OK;
+}
+
+static enum sk_status redis_url_take_path(const char *rest, struct sk_redis_url *endpoint)
+{
+    const char *at = rest[0] == '/' ? NULL : strstr(rest, "@/");
+    if (at != NULL) {
+        enum sk_status status = redis_url_take_login(rest, (size_t)(at - rest), endpoint);
+        if (status != SK_OK)
+            return status;
+        rest = at + 1;
+    }
+    int n = snprintf(endpoint->host, sizeof endpoint->host, "%s", rest);
+    // hiredis would cut a longer path and connect to another.
+    bool fits = (size_t)n < sizeof((struct sockaddr_un *)NULL)->sun_path;
+    return fits && endpoint->host[0] == '/' ? SK_OK : SK_FAIL;
+}
+
 enum sk_status sk_redis_url_parse(const char *url, struct sk_redis_url *endpoint)
 {
     static const char tcp[] = "redis://", local[] = "unix://";
     memcpy(endpoint->db, "0", 2);
-    if (strncmp(url, local, sizeof local - 1) == 0) {
-        int n = snprintf(endpoint->host, sizeof endpoint->host, "%s", url + sizeof local - 1);
-        // hiredis would cut a longer path and connect to another.
-        bool fits = (size_t)n < sizeof((struct sockaddr_un *)NULL)->sun_path;
-        return fits && endpoint->host[0] == '/' ? SK_OK : SK_FAIL;
-    }
+    if (strncmp(url, local, sizeof local - 1) == 0)
+        return redis_url_take_path(url + sizeof local - 1, endpoint);
     if (strncmp(url, tcp, sizeof tcp - 1) != 0)
         return SK_FAIL;
     const char *rest = url + sizeof tcp - 1;
     const char *at = strrchr(rest, '@');
     if (at != NULL) {
-        const char *password = memchr(rest, ':', (size_t)(at - rest));
-        if (password == NULL)
-            return SK_FAIL;
-        endpoint->password = strndup(password + 1, (size_t)(at - password - 1));
-        if (endpoint->password == NULL)
-            return SK_NO_MEM;
+        enum sk_status status = redis_url_take_login(rest, (size_t)(at - rest), endpoint);
+        if (status != SK_OK)
+            return status;
         rest = at + 1;
     }
     size_t host_len = rest[0] == '[' ? strcspn(rest, "]") : strcspn(rest, ":/");
@@ -63,6 +84,7 @@ enum sk_status sk_redis_url_parse(const char *url, struct sk_redis_url *endpoint
 
 void sk_redis_url_free(struct sk_redis_url *endpoint)
 {
+    free(endpoint->user);
     free(endpoint->password);
     *endpoint = (struct sk_redis_url){0};
 }

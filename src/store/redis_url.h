@@ -1,4 +1,4 @@
-// SECKILL_REDIS_URL, taken apart: redis://[:password@]host[:port][/db] or unix:///path
+// SECKILL_REDIS_URL, taken apart: redis://[[user]:password@]host[:port][/db] or unix://[[user]:password@]/path
 #ifndef SK_STORE_REDIS_URL_H
 #define SK_STORE_REDIS_URL_H
 
@@ -9,6 +9,7 @@ enum { SK_REDIS_HOST_SIZE = 256 };
 struct sk_redis_url {
     char host[SK_REDIS_HOST_SIZE]; // or the path of a unix socket
     int port;                      // 0: unix socket
+    char *user;                    // owned; NULL: Redis's `default`, or none
     char *password;                // owned; NULL: none
     char db[8];
 };

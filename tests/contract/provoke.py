@@ -125,6 +125,26 @@ def pending(shop: Shop) -> None:
         until("PENDING", lambda: main.ask("GET", f"/orders/{order}", bearer(READ_TOKEN)))
 
 
+def archived(shop: Shop) -> None:
+    """ARCHIVED: retired, and moved out of PostgreSQL as `seckill archive` does it."""
+    main, voucher = shop.main, shop.voucher()
+    order = shop.order(voucher, "rita")
+    shop.sql(
+        "update seckill_voucher set state = 'retired', begin_at = now() - interval '3 days',"
+        f" end_at = now() - interval '2 days' where id = {voucher}"
+    )
+    shop.sql(
+        "select archive_next(0, 1); select archive_drop(p.voucher, p.part, 100, p.digest) from"
+        f" (select {voucher}::bigint as voucher, * from archive_part({voucher}, 100)) p"
+    )
+    until("ARCHIVED", lambda: buy(main, voucher, "rita"))
+    until("ARCHIVED", lambda: main.ask("GET", f"/orders/{order}", user("rita")))
+    main.ask("POST", f"/orders/{order}/cancel", user("rita"))
+    main.ask("POST", f"/orders/{order}/refund", bearer(), {})
+    main.ask("POST", f"/orders/{order}/pay", bearer(), {"reference": "m-9", "amount_cents": 990, "currency": "CNY"})
+    main.ask("POST", f"/admin/vouchers/{voucher}/reconcile", bearer())
+
+
 # ---- operators ----
 
 
@@ -276,4 +296,4 @@ def away(shop: Shop, ready: list[tuple]) -> None:
         thread.join()
 
 
-ALL = (purchases, loading, moves, pending, operators, pages, tickets, trouble, tokens, ending)
+ALL = (purchases, loading, moves, pending, archived, operators, pages, tickets, trouble, tokens, ending)

@@ -11,7 +11,7 @@ import time
 from driver import Run
 from fault import Fault
 from rows_tools import buy, recoveries, restart, within
-from stack import Broken, wait_for
+from stack import Broken, redis_url, wait_for
 
 BUYERS = 8
 SETTLED_S = 8.0  # the reactor looks once a second, once it has its link back
@@ -68,7 +68,7 @@ def nothing_under_way(run: Run) -> None:
 def link_cut(run: Run) -> None:
     """Redis does at once what it is told, and its answers do not arrive."""
     own = run.stack.another_proxy(run.redis.port)
-    restart(run.first, {"SECKILL_REDIS_URL": f"redis://127.0.0.1:{own.port}"})
+    restart(run.first, {"SECKILL_REDIS_URL": redis_url(own.port)})
     nothing_under_way(run)
     own.swallow["down"] = True
     threads = buyers_meanwhile(run, 0)

@@ -10,7 +10,7 @@ from driver import Run
 from fault import Fault
 from hostile import HostileRedis
 from rows_tools import another, fill, restart
-from stack import free_port, wait_for
+from stack import free_port, redis_url, wait_for
 
 
 def scripts_flushed(run: Run) -> None:
@@ -85,7 +85,7 @@ def both_masters(run: Run) -> None:
     """A replica is promoted and only one instance follows; both sell for a while. Then all follow."""
     second = run.stack.instances[1]
     own = run.stack.another_proxy(run.redis.port)
-    restart(second, {"SECKILL_REDIS_URL": f"redis://127.0.0.1:{own.port}"})
+    restart(second, {"SECKILL_REDIS_URL": redis_url(own.port)})
     old, replica = run.redis, run.stack.new_redis()
     replica.run("always")
     run.stack.others.append(replica)
@@ -101,14 +101,14 @@ def both_masters(run: Run) -> None:
     run.stack.redis_settings = ()  # the next fault starts its own
     run.healed()
     old.end(signal.SIGKILL)
-    second.env |= {"SECKILL_REDIS_URL": f"redis://127.0.0.1:{own.port}"}
+    second.env |= {"SECKILL_REDIS_URL": redis_url(own.port)}
 
 
 def hostile_redis(run: Run) -> None:
     """An instance of its own meets a Redis that lies; it must not crash, and sell nothing."""
     for lie in HostileRedis.LIES:
         with HostileRedis(lie) as server:
-            one = another(run, {"SECKILL_REDIS_URL": f"redis://127.0.0.1:{server.port}"})
+            one = another(run, {"SECKILL_REDIS_URL": redis_url(server.port)})
             statuses = set()
             for n in range(8):
                 statuses.add(one.ask("POST", f"/seckill/{run.vouchers[0]}", f"liar-{n}", timeout=2)[0])

@@ -13,7 +13,7 @@ import time
 from driver import Run
 from fault import Fault
 from rows_tools import accepted, kill, look, recoveries, release, restart, session_of, within
-from stack import wait_for
+from stack import redis_url, wait_for
 
 TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
 COMMITTED_S = 5.0  # with the defaults
@@ -123,7 +123,7 @@ def one_comes_back_later(run: Run) -> None:
     but within a TTL: until then its session is gone, and it is not dead."""
     second, ttl_s = run.stack.instances[1], float(run.fault.env["SECKILL_LOCK_TTL_MS"]) / 1000
     own = run.stack.another_proxy(run.redis.port)
-    restart(second, {"SECKILL_REDIS_URL": f"redis://127.0.0.1:{own.port}"})
+    restart(second, {"SECKILL_REDIS_URL": redis_url(own.port)})
     wait_for("selling", lambda: run.buy("early", 1).outcome == "ok")
     holder = run.hold_orders(20)
     for n in range(10):

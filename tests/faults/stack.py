@@ -25,6 +25,7 @@ from proxy import Proxy
 
 ROOT = Path(__file__).resolve().parents[2]
 ADMIN_TOKEN = "faults-admin-token"
+REDIS_PASSWORD = "faults-redis-password"
 OPERATE_TOKEN, OTHER_TOKEN = "faults-olga-token", "faults-otto-token"  # two operators
 PAYMENTS_TOKEN, PAYMENT_SECRET = "faults-payments-token", "faults-payment-secret"
 TOKENS = f"olga operate {OPERATE_TOKEN}\notto operate {OTHER_TOKEN}\nshop payments {PAYMENTS_TOKEN}\n"
@@ -112,17 +113,31 @@ def as_user(user: str | None) -> dict:
     return {"user": user, "group": user, "extra_groups": []} if user else {}
 
 
+def rights() -> str:
+    """The service's are those of deploy/redis.acl; the suite itself, Redis's user `default`, has all."""
+    service = (ROOT / "deploy/redis.acl").read_text().replace("SECKILL_REDIS_PASSWORD", REDIS_PASSWORD)
+    service = "".join(line for line in service.splitlines(True) if not line.startswith("user default "))
+    return service + "user default on nopass ~* &* +@all\n"
+
+
+def redis_url(port: int) -> str:
+    """The service's."""
+    return f"redis://seckill:{REDIS_PASSWORD}@127.0.0.1:{port}"
+
+
 class RedisServer(Process):
     def __init__(self, folder: Path, name: str = "redis"):
         super().__init__(name, folder / f"{name}.log")
         self.dir, self.port, self.preload = folder / name, free_port(), {}
         self.dir.mkdir()
+        self.acl = folder / f"{name}.acl"
+        self.acl.write_text(rights())
 
     def run(self, appendfsync: str = "always", *extra: str) -> None:
         self.start(
             ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.dir), "--save", ""]
             + ["--appendonly", "yes", "--appendfsync", appendfsync, "--maxmemory-policy", "noeviction"]
-            + ["--auto-aof-rewrite-percentage", "0", *extra],
+            + ["--auto-aof-rewrite-percentage", "0", "--aclfile", str(self.acl), *extra],
             self.preload,
         )
         wait_for("Redis", self.answers)
@@ -349,7 +364,7 @@ class Stack:
         redis_port = self.redis_proxy.port if proxied else self.redis.port
         pg_port = self.pg_proxy.port if proxied else self.postgres.port
         return {
-            "SECKILL_REDIS_URL": f"redis://127.0.0.1:{redis_port}",
+            "SECKILL_REDIS_URL": redis_url(redis_port),
             "SECKILL_DATABASE_URL": self.postgres.url("seckill", pg_port),
         }
 

@@ -10,18 +10,19 @@ enum { URL_ROOM = SK_REDIS_HOST_SIZE + 64 };
 
 static char *write_down(const struct sk_redis_url *endpoint)
 {
-    size_t password_len = endpoint->password == NULL ? 0 : strlen(endpoint->password);
-    size_t room = URL_ROOM + password_len;
+    const char *user = endpoint->user == NULL ? "" : endpoint->user;
+    const char *password = endpoint->password == NULL ? "" : endpoint->password;
+    const char *colon = endpoint->password == NULL ? "" : ":", *at = endpoint->password == NULL ? "" : "@";
+    size_t room = URL_ROOM + strlen(user) + strlen(password);
     // Brackets may hold anything but a closing one.
     const char *open = strchr(endpoint->host, ']') == NULL ? "[" : "", *close = open[0] == '[' ? "]" : "";
     char *url = malloc(room);
     MUST(url != NULL);
     if (endpoint->port == 0)
-        (void)snprintf(url, room, "unix://%s", endpoint->host);
+        (void)snprintf(url, room, "unix://%s%s%s%s%s", user, colon, password, at, endpoint->host);
     else
-        (void)snprintf(url, room, "redis://%s%s%s%s%s%s:%d/%s", endpoint->password == NULL ? "" : ":",
-                       endpoint->password == NULL ? "" : endpoint->password, endpoint->password == NULL ? "" : "@",
-                       open, endpoint->host, close, endpoint->port, endpoint->db);
+        (void)snprintf(url, room, "redis://%s%s%s%s%s%s%s:%d/%s", user, colon, password, at, open, endpoint->host,
+                       close, endpoint->port, endpoint->db);
     return url;
 }
 
@@ -43,6 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         char *again = write_down(&first);
         MUST(sk_redis_url_parse(again, &second) == SK_OK);
         MUST(strcmp(first.host, second.host) == 0 && first.port == second.port && strcmp(first.db, second.db) == 0);
+        MUST((first.user == NULL) == (second.user == NULL));
+        MUST(first.user == NULL || strcmp(first.user, second.user) == 0);
         MUST((first.password == NULL) == (second.password == NULL));
         MUST(first.password == NULL || strcmp(first.password, second.password) == 0);
         free(again);

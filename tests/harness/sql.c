@@ -29,7 +29,7 @@ void sql_setup(void)
     // A test that failed may have left a transaction open.
     db_run(
         "SET lock_timeout = '10s'; TRUNCATE seckill_voucher, seckill_segment, voucher_order, dead_letter, order_event,"
-        " payment, admin_event, stock_change, admin_request");
+        " payment, admin_event, stock_change, admin_request, archived_voucher, archived_part, archived_orders");
     sql_journal_id = NULL;
     sql_service = sql_connect();
 }
@@ -54,6 +54,18 @@ PGresult *sql_run(enum sk_statement statement, int n, const char *const *params)
     PGresult *result = PQexecParams(sql_service, sk_statements[statement].text, n, NULL, params, NULL, NULL, 0);
     ck_assert_msg(PQresultStatus(result) == PGRES_TUPLES_OK, "%s", PQerrorMessage(sql_service));
     return result;
+}
+
+void sql_see_through(PGconn *conn)
+{
+    PQclear(PQexec(conn, "BEGIN"));
+    PGresult *done =
+        PQexec(conn, "DO $$ DECLARE f regprocedure; BEGIN"
+                     " FOR f IN SELECT p.oid FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE p.prosecdef"
+                     " AND l.lanname = 'sql' AND p.pronamespace = 'public'::regnamespace LOOP"
+                     " EXECUTE format('ALTER FUNCTION %s SECURITY INVOKER RESET ALL', f); END LOOP; END $$");
+    ck_assert_msg(PQresultStatus(done) == PGRES_COMMAND_OK, "%s", PQerrorMessage(conn));
+    PQclear(done);
 }
 
 json_t *sql_document(const PGresult *result, int column)

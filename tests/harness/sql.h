@@ -36,6 +36,9 @@ PGresult *sql_run(enum sk_statement statement, int n, const char *const *params)
 // The JSON in the only row of a result; the caller gives it up.
 json_t *sql_document(const PGresult *result, int column);
 
+// Begins a transaction in which functions run as their caller: only then does a plan show what they do.
+void sql_see_through(PGconn *conn);
+
 // ---- batches ----
 
 struct sql_order {

@@ -29,6 +29,7 @@ enum {
     URL_SIZE = 128,
     READY_IN_A_ROW = 8,
     OUTPUT_NAME_SIZE = 24,
+    ACL_SIZE = 4096,
 };
 
 const char stack_admin_token[] = "admin-token-of-the-tests";
@@ -48,7 +49,8 @@ static struct {
     struct proc redis, postgres;
     int redis_port, postgres_port, next_port;
     char postgres_bin[URL_SIZE];
-    char redis_url[URL_SIZE], database_url[URL_SIZE], owner_url[URL_SIZE], superuser_url[URL_SIZE];
+    char redis_url[URL_SIZE], database_url[URL_SIZE], keeper_url[URL_SIZE], owner_url[URL_SIZE],
+        superuser_url[URL_SIZE];
     struct service services[SERVICES_MAX];
     int service_count; // of this test
     unsigned soft_descriptors, hard_descriptors;
@@ -67,6 +69,11 @@ int stack_redis_port(void)
 const char *stack_database_url(void)
 {
     return stack.database_url;
+}
+
+const char *stack_keeper_url(void)
+{
+    return stack.keeper_url;
 }
 
 const char *stack_owner_url(void)
@@ -123,39 +130,47 @@ static bool says_status(redisContext *redis, const char *command)
 static bool redis_answers(void)
 {
     char auth[URL_SIZE];
-    (void)snprintf(auth, sizeof auth, "AUTH %s", stack_redis_password);
+    (void)snprintf(auth, sizeof auth, "AUTH tests %s", stack_redis_password);
     redisContext *redis = redisConnect("127.0.0.1", stack.redis_port);
     bool answers = redis != NULL && redis->err == 0 && says_status(redis, auth) && says_status(redis, "PING");
     redisFree(redis);
     return answers;
 }
 
+// The service has the rights of deploy/redis.acl; the tests, under a name of their own, all.
+static void write_acl(const char *path)
+{
+    static const char placeholder[] = "SECKILL_REDIS_PASSWORD";
+    char text[ACL_SIZE];
+    FILE *from = fopen(SECKILL_ACL, "re"), *to = fopen(path, "we");
+    ck_assert(from != NULL && to != NULL);
+    size_t n = fread(text, 1, sizeof text - 1, from);
+    ck_assert_uint_lt(n, sizeof text - 1);
+    text[n] = '\0';
+    char *at = strstr(text, placeholder);
+    ck_assert_ptr_nonnull(at);
+    (void)fprintf(to, "%.*s%s%s", (int)(at - text), text, stack_redis_password, at + sizeof placeholder - 1);
+    (void)fprintf(to, "user tests on >%s ~* &* +@all\n", stack_redis_password);
+    (void)fclose(from);
+    ck_assert_int_eq(fclose(to), 0);
+}
+
 void redis_start(void)
 {
-    char folder[PROC_PATH_SIZE], port[8];
+    char folder[PROC_PATH_SIZE], acl[PROC_PATH_SIZE], port[8];
     (void)snprintf(folder, sizeof folder, "%s/redis", proc_scratch());
+    (void)snprintf(acl, sizeof acl, "%s/redis.acl", proc_scratch());
+    write_acl(acl);
     if (stack.redis_port == 0) {
         stack.redis_port = take_port();
-        (void)snprintf(stack.redis_url, URL_SIZE, "redis://:%s@127.0.0.1:%d", stack_redis_password, stack.redis_port);
+        (void)snprintf(stack.redis_url, URL_SIZE, "redis://seckill:%s@127.0.0.1:%d", stack_redis_password,
+                       stack.redis_port);
     }
     (void)mkdir(folder, 0700);
     (void)snprintf(port, sizeof port, "%d", stack.redis_port);
-    const char *const argv[] = {"redis-server",
-                                "--bind",
-                                "127.0.0.1",
-                                "--port",
-                                port,
-                                "--dir",
-                                folder,
-                                "--save",
-                                "",
-                                "--appendonly",
-                                "yes",
-                                "--appendfsync",
-                                "always",
-                                "--requirepass",
-                                stack_redis_password,
-                                NULL};
+    const char *const argv[] = {
+        "redis-server", "--bind", "127.0.0.1",     "--port", port,        "--dir", folder, "--save", "",
+        "--appendonly", "yes",    "--appendfsync", "always", "--aclfile", acl,     NULL};
     struct proc_options options = {.name = "redis", .argv = argv, .death_signal = SIGKILL};
     proc_start(&stack.redis, &options);
     await_server(&stack.redis, redis_answers);
@@ -288,6 +303,7 @@ static void make_database(void)
     const char *const argv[] = {SECKILL_BINARY, "--migrate", NULL};
     run_to_end("migrate", argv, ENV(env), false);
     run_as(stack.owner_url, "CREATE ROLE seckill LOGIN PASSWORD 'db-password' IN ROLE seckill_service");
+    run_as(stack.owner_url, "CREATE ROLE keeper LOGIN PASSWORD 'db-password' IN ROLE seckill_keeper");
 }
 
 static void set_db_url(char out[URL_SIZE], const char *user, const char *database)
@@ -302,6 +318,7 @@ static void make_postgres(void)
     set_db_url(stack.superuser_url, "postgres", "postgres"); // until there is a better one
     set_db_url(stack.owner_url, "owner", "seckill");
     set_db_url(stack.database_url, "seckill", "seckill");
+    set_db_url(stack.keeper_url, "keeper", "seckill");
     make_cluster();
     postgres_start();
     make_database();

@@ -22,12 +22,14 @@ void stack_start(unsigned parts);
 int harness_main(TCase *tcase, enum fork_status fork_status);
 
 // Addresses. The strings live as long as the stack.
-const char *stack_redis_url(void);
+const char *stack_redis_url(void);    // with the rights of deploy/redis.acl
 const char *stack_database_url(void); // of the service's login
+const char *stack_keeper_url(void);   // of the login that archives and erases
 const char *stack_owner_url(void);    // of the owner of the tables, who may do what the service may not
 const char *stack_superuser_url(void);
 int stack_redis_port(void);
-extern const char stack_redis_password[], stack_admin_token[];
+extern const char stack_redis_password[],
+    stack_admin_token[]; // of Redis's users `seckill` and `tests`, who has all rights
 
 // Faults. What is stopped or killed keeps its data.
 void redis_kill(void);

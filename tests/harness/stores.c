@@ -105,7 +105,7 @@ redisContext *redis_connect(void)
 {
     redisContext *redis = redisConnect("127.0.0.1", stack_redis_port());
     ck_assert_msg(redis != NULL && redis->err == 0, "cannot connect to Redis");
-    redisReply *reply = redisCommand(redis, "AUTH %s", stack_redis_password);
+    redisReply *reply = redisCommand(redis, "AUTH tests %s", stack_redis_password);
     ck_assert(reply != NULL && reply->type == REDIS_REPLY_STATUS);
     freeReplyObject(reply);
     return redis;

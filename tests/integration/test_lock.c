@@ -16,6 +16,8 @@
 #include "stack.h"
 #include "stores.h"
 
+#define LOCK_KEY "seckill:lock:rebuild:{1}"
+
 enum {
     REDIS_TIMEOUT_MS = 5000,
     LONG_TTL_MS = 10000, // does not run out within a test
@@ -516,15 +518,15 @@ START_TEST(a_named_lock_has_one_owner_until_it_is_released)
 {
     struct party *one = open_party(KEPT_TTL_MS), *two = open_party(KEPT_TTL_MS);
     struct view first, second;
-    ck_assert(take(one, &first, "key"));
+    ck_assert(take(one, &first, LOCK_KEY));
     uint64_t until_ms = sk_monotonic_ms() + (uint64_t)3 * KEPT_TTL_MS; // it is renewed
     while (sk_monotonic_ms() < until_ms) {
-        ck_assert(!take(two, &second, "key"));
+        ck_assert(!take(two, &second, LOCK_KEY));
         give(two, &second); // holds nothing, so nothing goes
     }
     give(one, &first);
-    ck_assert_int_eq(redis_number("EXISTS key"), 0);
-    ck_assert(take(two, &second, "key"));
+    ck_assert_int_eq(redis_number("EXISTS " LOCK_KEY), 0);
+    ck_assert(take(two, &second, LOCK_KEY));
     give(two, &second);
     party_close(one);
     party_close(two);
@@ -536,14 +538,14 @@ START_TEST(a_named_lock_is_free_after_a_ttl_whatever_the_clock)
 {
     struct party *dead = open_party(KEPT_TTL_MS), *heir = open_party(LONG_TTL_MS);
     struct view view;
-    ck_assert(take(dead, &view, "key"));
+    ck_assert(take(dead, &view, LOCK_KEY));
     dead->paused = true;
-    redis_run("PEXPIRE key 3600000");
+    redis_run("PEXPIRE " LOCK_KEY " 3600000");
     uint64_t since_ms = sk_monotonic_ms();
     bool taken = false;
     while (!taken) {
         ck_assert_uint_lt(sk_monotonic_ms(), since_ms + LONG_TTL_MS);
-        taken = take(heir, &view, "key");
+        taken = take(heir, &view, LOCK_KEY);
         give(heir, &view);
     }
     ck_assert_uint_ge(sk_monotonic_ms(), since_ms + KEPT_TTL_MS); // its own TTL, not the heir's
@@ -556,17 +558,17 @@ START_TEST(a_paused_owner_of_a_named_lock_releases_nothing_of_anothers)
 {
     struct party *slow = open_party(SHORT_TTL_MS), *other = open_party(LONG_TTL_MS);
     struct view slow_view, view;
-    ck_assert(take(slow, &slow_view, "key"));
+    ck_assert(take(slow, &slow_view, LOCK_KEY));
     slow->paused = true;
-    WAIT_FOR(redis_number("EXISTS key") == 0);
-    ck_assert(take(other, &view, "key"));
+    WAIT_FOR(redis_number("EXISTS " LOCK_KEY) == 0);
+    ck_assert(take(other, &view, LOCK_KEY));
     slow->paused = false;
     uint64_t until_ms = sk_monotonic_ms() + SHORT_TTL_MS;
     RUN_UNTIL(sk_monotonic_ms() >= until_ms); // it renews, too
     give(slow, &slow_view);
-    ck_assert_int_gt(redis_number("PTTL key"), SHORT_TTL_MS);
+    ck_assert_int_gt(redis_number("PTTL " LOCK_KEY), SHORT_TTL_MS);
     give(other, &view);
-    ck_assert_int_eq(redis_number("EXISTS key"), 0);
+    ck_assert_int_eq(redis_number("EXISTS " LOCK_KEY), 0);
     party_close(slow);
     party_close(other);
 }

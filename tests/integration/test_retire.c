@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "books.h"
+#include "proc.h"
 #include "sales.h"
 #include "stores.h"
 #include "wait.h"
@@ -129,6 +130,66 @@ START_TEST(an_admin_loads_it_again)
     must_be_refused(service, voucher, "alice", "ALREADY_ORDERED", id);
     must_be_refused(other, voucher, "late", "ENDED", NULL);
     ck_assert(sales_order_is(other, id, "alice", "unpaid"));
+}
+END_TEST
+
+// ---- when its orders have been moved out ----
+
+static void archive_all(void)
+{
+    char url[256], output[4096];
+    (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_keeper_url());
+    const char *const words[] = {"archive", proc_scratch(), "0", NULL};
+    int code = service_run(words, ENV(url), output, sizeof output);
+    ck_assert_msg(code == 0, "%s", output);
+}
+
+// The report's lines on units and orders.
+static void account_of(const struct service *service, const char *voucher, char out[HTTP_FIELD_SIZE])
+{
+    char verdict[HTTP_FIELD_SIZE];
+    struct http_reply reply;
+    WAIT_FOR(sales_admin(service, "GET", voucher, "/settlement", &reply) == 200);
+    ck_assert(http_member(&reply, "verdict", verdict));
+    json_t *json = json_loads(reply.body, 0, NULL);
+    char *units = json_dumps(json_object_get(json, "units"), JSON_SORT_KEYS | JSON_COMPACT);
+    char *orders = json_dumps(json_object_get(json, "orders"), JSON_SORT_KEYS | JSON_COMPACT);
+    (void)snprintf(out, HTTP_FIELD_SIZE, "%.20s %.100s %.100s", verdict, units == NULL ? "" : units,
+                   orders == NULL ? "" : orders);
+    free(units);
+    free(orders);
+    json_decref(json);
+}
+
+START_TEST(late_callers_are_told_that_its_orders_are_archived)
+{
+    struct service *service = service_start(ENV(SOON)), *other = service_start(ENV(SOON));
+    char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE], before[HTTP_FIELD_SIZE], after[HTTP_FIELD_SIZE], path[PATH_SIZE];
+    struct http_reply reply;
+    sell_and_retire(service, voucher, id);
+    account_of(other, voucher, before);
+    archive_all();
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 0);
+    account_of(other, voucher, after);
+    ck_assert_str_eq(after, before);
+    for (int i = 0; i < 2; i++) {
+        const struct service *asked = i == 0 ? service : other;
+        static const char *const users[] = {"alice", "late"};
+        for (size_t user = 0; user < 2; user++) {
+            WAIT_FOR(http_buy(asked, voucher, users[user], &reply) != 503);
+            http_must_be_problem(&reply, 410, "ARCHIVED");
+        }
+        (void)snprintf(path, sizeof path, "/orders/%s", id);
+        WAIT_FOR(http_get(asked, path, "alice", &reply) != 503);
+        http_must_be_problem(&reply, 410, "ARCHIVED");
+        (void)snprintf(path, sizeof path, "/orders/%s/cancel", id);
+        WAIT_FOR(http_ask(asked, "POST", path, "X-User-Id: alice\r\n", NULL, &reply) != 503);
+        http_must_be_problem(&reply, 410, "ARCHIVED");
+        ck_assert_int_eq(sales_admin(asked, "POST", voucher, "/reconcile", &reply), 410);
+        WAIT_FOR(http_get(asked, "/orders", "alice", &reply) == 200);
+        ck_assert_ptr_null(strstr(reply.body, id));
+    }
+    ck_assert(is_retired(voucher));
 }
 END_TEST
 
@@ -267,6 +328,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, NULL, teardown);
     tcase_add_test(tcase, a_sale_that_is_over_leaves_redis);
     tcase_add_test(tcase, an_admin_loads_it_again);
+    tcase_add_test(tcase, late_callers_are_told_that_its_orders_are_archived);
     tcase_add_test(tcase, a_dead_letter_keeps_it);
     tcase_add_test(tcase, a_journal_that_is_not_empty_keeps_it);
     tcase_add_test(tcase, an_order_that_comes_back_too_late);

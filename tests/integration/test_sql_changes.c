@@ -183,7 +183,7 @@ END_TEST
 // One takes its number and commits late, another takes the next one meanwhile; a reader looks in between.
 static void overtake(bool must_wait)
 {
-    PGconn *late = sql_connect(), *early = sql_connect();
+    PGconn *late = db_connect(), *early = db_connect(); // the service itself writes by functions
     forget();
     PQclear(PQexec(late, "BEGIN"));
     PGresult *result = PQexec(late, INSERT_ONE);

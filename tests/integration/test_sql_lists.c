@@ -115,6 +115,7 @@ static int rows_read(const char *sql, const char *index)
 {
     PGconn *conn = db_connect();
     int rows = 0;
+    sql_see_through(conn);
     PQclear(PQexec(conn, "SET plan_cache_mode = force_generic_plan")); // as the service's, after some calls
     PGresult *prepared = PQexec(conn, sql);
     ck_assert_msg(PQresultStatus(prepared) == PGRES_COMMAND_OK, "%s", PQerrorMessage(conn));
@@ -376,7 +377,7 @@ START_TEST(the_feed_has_no_gap_and_nothing_twice)
     unsigned chance = 1;
     sql_make_voucher(10);
     for (int w = 0; w < WRITERS; w++)
-        writers[w] = sql_connect();
+        writers[w] = db_connect(); // the service itself writes by functions
     for (int round = 0; round < ROUNDS * WRITERS; round++) {
         chance = chance * 1103515245 + 12345;
         int w = (int)(chance >> 16) % WRITERS;
@@ -417,7 +418,7 @@ START_TEST(the_feed_keeps_up_with_concurrent_writers)
         " PERFORM pg_sleep(random() / 500); COMMIT; END LOOP; END $$",
         ROUNDS, sql_slot, sql_voucher, EVENTS);
     for (int w = 0; w < WRITERS; w++) {
-        writers[w] = sql_connect();
+        writers[w] = db_connect(); // the service itself writes by functions
         ck_assert_int_eq(PQsendQuery(writers[w], sql), 1);
     }
     while (left > 0) {
@@ -443,21 +444,22 @@ END_TEST
 // It waits for a transaction that has written something, be it elsewhere; not for one that reads.
 START_TEST(an_open_transaction_holds_the_feed_back)
 {
-    PGconn *other = db_connect();
+    PGconn *other = db_connect(), *shop = db_connect();
     sql_make_voucher(10);
     run_on(other, "BEGIN");
     PQclear(PQexec(other, "SELECT count(*) FROM voucher_order"));
-    note_move(sql_service, 1);
+    note_move(shop, 1);
     read_feed();
     ck_assert_int_eq(seen.count, 1);
     run_on(other, "CREATE TEMP TABLE x ()");
-    note_move(sql_service, 2);
+    note_move(shop, 2);
     read_feed();
     ck_assert_int_eq(seen.count, 1);
     run_on(other, "COMMIT");
     read_feed();
     ck_assert_int_eq(seen.count, 2);
     PQfinish(other);
+    PQfinish(shop);
     must_have_seen(FEED);
 }
 END_TEST

@@ -125,13 +125,13 @@ END_TEST
 START_TEST(nothing_loads_a_retired_voucher_until_it_is_recalled)
 {
     sql_make_voucher(10);
-    ck_assert(says(SQL_RUN(SK_STATEMENT_RECALL_VOUCHER, sql_voucher), "f")); // it is not retired
+    ck_assert(says(SQL_RUN(SK_STATEMENT_RECALL_VOUCHER, sql_voucher), "none")); // it is not retired
     end_sale();
     ck_assert(retires("3"));
     PGresult *refused = SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "9");
     ck_assert_int_eq(PQntuples(refused), 0);
     PQclear(refused);
-    ck_assert(says(SQL_RUN(SK_STATEMENT_RECALL_VOUCHER, sql_voucher), "t"));
+    ck_assert(says(SQL_RUN(SK_STATEMENT_RECALL_VOUCHER, sql_voucher), "recalled"));
     state_must_be("closed");
     ck_assert(says(SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "9"), "10"));
     PGresult *opened = SQL_RUN(SK_STATEMENT_REBUILD_STOCK, sql_slot, sql_voucher, "10");

@@ -88,7 +88,9 @@ START_TEST(the_tables_refuse_what_must_not_be)
     db_run(PAYMENT_ROW("r", "accepted"));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         must_fail(superuser, rows[i].sql, rows[i].sqlstate);
-        must_fail(sql_service, rows[i].sql, rows[i].sqlstate);
+        // What is no value of the type at all is found before any right is asked for.
+        must_fail(sql_service, rows[i].sql,
+                  strcmp(rows[i].sqlstate, NO_SUCH_VALUE) == 0 ? NO_SUCH_VALUE : NO_PRIVILEGE);
     }
     // What has ended does not count, and another voucher's do not.
     db_run(ORDER_ROW("4", "'alice'", "cancelled", "NULL"));
@@ -144,12 +146,76 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "INSERT INTO seckill_migration (name) VALUES ('other')",
         "SET ROLE owner",
         "SELECT pg_read_file('PG_VERSION')",
+        // Nor does it see or write a row but by a function.
+        "SELECT FROM voucher_order",
+        "SELECT FROM seckill_segment",
+        "SELECT FROM held_order",
+        "SELECT FROM admin_event",
+        "INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES (gen_random_uuid(), 1, 'a', 1)",
+        "INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom) VALUES (1, 1, gen_random_uuid(), "
+        "'paid', 'x')",
+        "INSERT INTO admin_event (by_whom, what, voucher_id) VALUES ('x', 'closed', 1)",
+        "UPDATE voucher_order SET status = 'paid'",
+        "UPDATE seckill_segment SET stock = stock + 1",
+        "UPDATE seckill_segment SET epoch = epoch + 1",
+        "UPDATE seckill_voucher SET price_cents = 0",
+        "UPDATE payment SET state = 'refunded'",
+        "UPDATE dead_letter SET ended_at = now()",
+        // What only functions call, and what only the keeper may.
+        "SELECT begin_operation(1, 0, 'k', 'r')",
+        "SELECT voucher_of_order(1, gen_random_uuid())",
+        "SELECT archive_next(0, 0)",
+        "SELECT archive_part(1, 1)",
+        "SELECT archive_drop(1, 1, 1, '')",
+        "SELECT archive_end(1)",
+        "SELECT archive_lines(1, 1, true)",
+        "SELECT erase_user('alice')",
         "COPY voucher_order TO PROGRAM 'true'",
     };
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     for (size_t i = 0; i < sizeof denied / sizeof denied[0]; i++)
         must_fail(sql_service, denied[i], NO_PRIVILEGE);
+    sql_must_have(1, 9);
+}
+END_TEST
+
+START_TEST(the_keepers_role_moves_and_erases_and_nothing_else)
+{
+    static const char *const denied[] = {
+        "SELECT FROM voucher_order",
+        "DELETE FROM voucher_order",
+        "DELETE FROM order_event",
+        "UPDATE voucher_order SET user_id = 'x'",
+        "UPDATE dead_letter SET orders = NULL",
+        "INSERT INTO admin_event (by_whom, what, voucher_id) VALUES ('x', 'erased', 1)",
+        "SELECT archive_lines(1, 1, true)",
+        "SELECT find_order(1, gen_random_uuid(), 'alice')",
+        "SELECT set_voucher_state(1, 0, 'k', 'x', 'paused')",
+        "CREATE TABLE other (n int)",
+    };
+    PGconn *keeper = PQconnectdb(stack_keeper_url());
+    for (size_t i = 0; i < sizeof denied / sizeof denied[0]; i++)
+        must_fail(keeper, denied[i], NO_PRIVILEGE);
+    PQfinish(keeper);
+}
+END_TEST
+
+// What runs with the owner's rights is led by no caller to tables of its own.
+START_TEST(functions_look_nowhere_but_in_their_schema)
+{
+    ck_assert_int_eq(db_number("SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef"
+                               " AND NOT ('search_path=public, pg_temp' = ANY (proconfig))"),
+                     0);
+    ck_assert_int_eq(
+        db_number("SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND NOT prosecdef"
+                  " AND has_function_privilege('seckill_service', oid, 'EXECUTE')"
+                  " AND NOT has_function_privilege('public', oid, 'EXECUTE')"),
+        0);
+    sql_make_voucher(10);
+    PQclear(PQexec(sql_service, "CREATE TEMPORARY TABLE seckill_voucher (id bigint, state text)"));
+    PQclear(PQexec(sql_service, "CREATE TEMPORARY TABLE voucher_order (id uuid)"));
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     sql_must_have(1, 9);
 }
 END_TEST
@@ -161,7 +227,8 @@ START_TEST(other_roles_may_do_nothing_at_all)
         // Whatever reads or writes a table; what only computes is everybody's.
         "(SELECT count(*) > 0 FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
         " AND has_function_privilege('stranger', oid, 'EXECUTE') AND proname NOT IN ('slot_of', 'segment_tag',"
-        " 'rfc3339', 'unix_ms', 'expires_at', 'journal_number', 'operation_request', 'order_json', "
+        " 'csv_field', 'csv_time', 'erase_in_bytes', 'erase_in_orders', 'rfc3339', 'unix_ms', 'expires_at', "
+        "'journal_number', 'operation_request', 'order_json', "
         "'order_details_json', 'voucher_json', 'dead_letter_json',"
         " 'number_voucher_change', 'uuid_at'))",
         "has_table_privilege('stranger', 'order_event', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
@@ -268,6 +335,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
     tcase_add_test(tcase, the_tables_refuse_what_must_not_be);
     tcase_add_test(tcase, the_services_role_defines_and_deletes_nothing);
+    tcase_add_test(tcase, the_keepers_role_moves_and_erases_and_nothing_else);
+    tcase_add_test(tcase, functions_look_nowhere_but_in_their_schema);
     tcase_add_test(tcase, other_roles_may_do_nothing_at_all);
     tcase_add_test(tcase, migrating_again_changes_nothing);
     tcase_add_test(tcase, several_may_migrate_at_once);

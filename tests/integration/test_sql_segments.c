@@ -86,6 +86,7 @@ static int reads_of_orders(bool *whole)
     char sql[256];
     int executed = 0;
     PGconn *conn = db_connect();
+    sql_see_through(conn);
     (void)snprintf(sql, sizeof sql,
                    "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT * FROM segment_accounts('{%s}', '{%s}')", sql_slot,
                    sql_voucher);

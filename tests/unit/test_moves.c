@@ -464,7 +464,7 @@ static void unknown_up_to_the_look(int move)
 
 static void must_not_be_found(void)
 {
-    static const rows_t none[] = {{"0"}};
+    static const rows_t none[] = {{"0", "f"}};
     static const struct sk_rows rows = {1, none};
     follow_ends(true);
     (void)the_statement(SK_STATEMENT_RETIRED_EPOCH);

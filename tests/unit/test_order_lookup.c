@@ -80,7 +80,7 @@ static void ask_up_to_the_look(void)
 
 static void no_retired_sale_has_it(void)
 {
-    static const rows_t none[] = {{"0"}};
+    static const rows_t none[] = {{"0", "f"}};
     static const struct sk_rows rows = {1, none};
     (void)the_statement(SK_STATEMENT_RETIRED_EPOCH);
     pg_answers(&rows);
@@ -310,7 +310,7 @@ END_TEST
 // Redis had lost it, and an instance that was paused may still come to write it as refused.
 START_TEST(an_order_of_a_sale_that_was_retired_may_be_away)
 {
-    static const rows_t row[] = {{"7"}};
+    static const rows_t row[] = {{"7", "f"}};
     static const struct sk_rows rows = {1, row};
     static const int64_t epochs[] = {0, 6, 7, 8};
     char id[SK_UUID_SIZE];
@@ -328,6 +328,18 @@ START_TEST(an_order_of_a_sale_that_was_retired_may_be_away)
     follow_ends(true);
     pg_answers(NULL);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    // One that may have been moved out to a file is not said to be unknown, whatever its epoch.
+    static const rows_t moved[] = {{"7", "t"}};
+    static const struct sk_rows archived = {1, moved};
+    for (size_t i = 0; i < COUNT(epochs); i++) {
+        sk_order_id_make(&gen, 11, epochs[i], id);
+        sk_order_lookup(&control, id, USER, 1);
+        pg_answers(&no_rows);
+        follow_ends(true);
+        ck_assert_str_eq(the_statement(SK_STATEMENT_RETIRED_EPOCH)->argv[1], id);
+        pg_answers(&archived);
+        must_be_told(1, SK_VERDICT_ARCHIVED);
+    }
 }
 END_TEST
 

@@ -284,7 +284,8 @@ typedef const char *const rows_t[ROW_COLUMNS];
 START_TEST(what_was_retired)
 {
     static const rows_t won[] = {{"retired", ORDER_B}}, lost[] = {{"retired", NULL}}, none[] = {{NULL, NULL}},
-                        recalled[] = {{"closed", NULL}}, open_again[] = {{"open", ORDER_B}};
+                        recalled[] = {{"closed", NULL}}, open_again[] = {{"open", ORDER_B}},
+                        archived[] = {{"archived", NULL}}, not_yet[] = {{"archived", ORDER_B}};
     static const struct {
         struct sk_rows rows;
         enum sk_verdict verdict;
@@ -293,6 +294,7 @@ START_TEST(what_was_retired)
         {{1, won}, SK_VERDICT_ALREADY_ORDERED, ORDER_B}, {{1, lost}, SK_VERDICT_ENDED, ""},
         {{1, none}, SK_VERDICT_UNKNOWN_VOUCHER, ""},     {{0, NULL}, SK_VERDICT_UNKNOWN_VOUCHER, ""},
         {{1, recalled}, SK_VERDICT_LOADING, ""},         {{1, open_again}, SK_VERDICT_LOADING, ORDER_B},
+        {{1, archived}, SK_VERDICT_ARCHIVED, ""},        {{1, not_yet}, SK_VERDICT_ALREADY_ORDERED, ORDER_B},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ck_assert(buy(OLD, 3));

@@ -9,25 +9,31 @@ START_TEST(addresses_are_taken_apart)
     static const struct {
         const char *url, *host;
         int port; // 0: a unix socket
-        const char *password, *db;
+        const char *password, *db, *user;
     } rows[] = {
-        {"redis://127.0.0.1", "127.0.0.1", 6379, NULL, "0"},
-        {"redis://127.0.0.1/", "127.0.0.1", 6379, NULL, "0"},
-        {"redis://redis.example:1", "redis.example", 1, NULL, "0"},
-        {"redis://redis:65535/15", "redis", 65535, NULL, "15"},
-        {"redis://redis/99999", "redis", 6379, NULL, "99999"},
-        {"redis://[::1]", "::1", 6379, NULL, "0"},
-        {"redis://[fe80::1]:7000/3", "fe80::1", 7000, NULL, "3"},
-        {"redis://:secret@redis", "redis", 6379, "secret", "0"},
-        {"redis://:s:e/c@r?e#t@redis:7000/2", "redis", 7000, "s:e/c@r?e#t", "2"},
-        {"redis://user:secret@redis", "redis", 6379, "secret", "0"},
-        {"unix:///run/redis.sock", "/run/redis.sock", 0, NULL, "0"},
+        {"redis://127.0.0.1", "127.0.0.1", 6379, NULL, "0", NULL},
+        {"redis://127.0.0.1/", "127.0.0.1", 6379, NULL, "0", NULL},
+        {"redis://redis.example:1", "redis.example", 1, NULL, "0", NULL},
+        {"redis://redis:65535/15", "redis", 65535, NULL, "15", NULL},
+        {"redis://redis/99999", "redis", 6379, NULL, "99999", NULL},
+        {"redis://[::1]", "::1", 6379, NULL, "0", NULL},
+        {"redis://[fe80::1]:7000/3", "fe80::1", 7000, NULL, "3", NULL},
+        {"redis://:secret@redis", "redis", 6379, "secret", "0", NULL},
+        {"redis://:s:e/c@r?e#t@redis:7000/2", "redis", 7000, "s:e/c@r?e#t", "2", NULL},
+        {"redis://user:secret@redis", "redis", 6379, "secret", "0", "user"},
+        {"redis://a.b-c_d:s:e@c@redis:1/2", "redis", 1, "s:e@c", "2", "a.b-c_d"},
+        {"redis://user:@redis", "redis", 6379, "", "0", "user"},
+        {"unix://user:s@cret@/run/redis.sock", "/run/redis.sock", 0, "s@cret", "0", "user"},
+        {"unix://:secret@/run/redis.sock", "/run/redis.sock", 0, "secret", "0", NULL},
+        {"unix:///run/a:b@/redis.sock", "/run/a:b@/redis.sock", 0, NULL, "0", NULL},
+        {"unix:///run/redis.sock", "/run/redis.sock", 0, NULL, "0", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct sk_redis_url endpoint = {0};
         ck_assert_msg(sk_redis_url_parse(rows[i].url, &endpoint) == SK_OK, "refused: %s", rows[i].url);
         ck_assert_str_eq(endpoint.host, rows[i].host);
         ck_assert_int_eq(endpoint.port, rows[i].port);
+        ck_assert_pstr_eq(endpoint.user, rows[i].user);
         ck_assert_pstr_eq(endpoint.password, rows[i].password);
         ck_assert_str_eq(endpoint.db, rows[i].db);
         sk_redis_url_free(&endpoint);
@@ -80,6 +86,9 @@ START_TEST(wrong_addresses_are_refused)
         "redis://[::1]x",
         "unix://",
         "unix://relative/path",
+        "unix://password@/run/redis.sock", // a user name alone
+        "unix://user:secret@relative/path",
+        "unix://user:secret@",
         "unix:/run/redis.sock",
     };
     char url[600] = "redis://";

@@ -1,0 +1,1 @@
+SELECT outcome, pseudonym, orders, letters, vouchers FROM erase_user($1)

@@ -1,0 +1,38 @@
+#include "erase.h"
+
+#include <inttypes.h>
+
+#include "log.h"
+#include "pg_once.h"
+#include "text.h"
+
+enum { COLUMN_OUTCOME, COLUMN_PSEUDONYM, COLUMN_ORDERS, COLUMN_LETTERS, COLUMN_VOUCHERS };
+
+static enum sk_status erase_report(const struct sk_rows *rows)
+{
+    if (sk_rows_text(rows, 0, COLUMN_OUTCOME)[0] == 'r') { // refused
+        sk_log_text(SK_LOG_ERROR, "the user has orders of vouchers that are not retired", "vouchers",
+                    sk_rows_text(rows, 0, COLUMN_VOUCHERS));
+        return SK_FAIL;
+    }
+    sk_log(SK_LOG_INFO, "user erased", "pseudonym=%s orders=%" PRId64 " letters=%" PRId64,
+           sk_rows_text(rows, 0, COLUMN_PSEUDONYM), sk_rows_number(rows, 0, COLUMN_ORDERS),
+           sk_rows_number(rows, 0, COLUMN_LETTERS));
+    return SK_OK;
+}
+
+enum sk_status sk_erase_run(const struct sk_config *config)
+{
+    const char *params[] = {config->words[0]};
+    const struct sk_rows *rows;
+    if (!sk_text_user(params[0])) {
+        sk_log(SK_LOG_ERROR, "a user's id has 1 to 64 of A-Z a-z 0-9 _ . -", "");
+        return SK_FAIL;
+    }
+    struct sk_pg_once *pg = sk_pg_once_open(config->database_url);
+    enum sk_status status = pg == NULL ? SK_FAIL : sk_pg_once_run(pg, SK_KEEPING_ERASE_USER, 1, params, &rows);
+    if (status == SK_OK)
+        status = erase_report(rows);
+    sk_pg_once_close(pg);
+    return status;
+}

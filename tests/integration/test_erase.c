@@ -1,0 +1,162 @@
+// A user whose id is erased: it is nowhere any more, counts and one order per user stay, and what is open is refused.
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sql.h"
+#include "stack.h"
+#include "stores.h"
+
+enum { OUTPUT_SIZE = 1 << 14, URL_SIZE = 256, TEXT_SIZE = 2048 };
+
+static char output[OUTPUT_SIZE];
+
+static int erase_as(const char *login_url, const char *user)
+{
+    char url[URL_SIZE];
+    (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", login_url);
+    return service_run((const char *const[]){"erase", user, NULL}, ENV(url), output, sizeof output);
+}
+
+static void erase(const char *user)
+{
+    int code = erase_as(stack_keeper_url(), user);
+    ck_assert_msg(code == 0, "%s", output);
+    ck_assert_ptr_null(strstr(output, user)); // nor in the log
+}
+
+// In whichever column of whichever table.
+static int64_t places_of(const char *user)
+{
+    return db_number("SELECT (SELECT count(*) FROM voucher_order o WHERE o.user_id = '%s')"
+                     " + (SELECT count(*) FROM dead_letter d WHERE d::text ~ '(^|[^a-zA-Z0-9_.-])%s([^a-zA-Z0-9_.-]|$)'"
+                     " OR position(convert_to(' %s', 'UTF8') IN d.raw) > 0)"
+                     " + (SELECT count(*) FROM admin_event e WHERE e::text ~ '[^a-zA-Z0-9_.-]%s[^a-zA-Z0-9_.-]')"
+                     " + (SELECT count(*) FROM order_event e WHERE e::text ~ '[^a-zA-Z0-9_.-]%s[^a-zA-Z0-9_.-]')",
+                     user, user, user, user, user);
+}
+
+static void retire(void)
+{
+    db_run("UPDATE seckill_voucher SET state = 'retired' WHERE id = %s", sql_voucher);
+}
+
+static void settlement_now(char out[TEXT_SIZE])
+{
+    db_text(out, TEXT_SIZE, "SELECT (to_jsonb(s) - 'at_ms')::text FROM settlement(%s) s", sql_voucher);
+}
+
+START_TEST(an_id_is_erased_everywhere_and_counts_stay)
+{
+    char before[TEXT_SIZE], after[TEXT_SIZE];
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}, {2, "al"}, {3, "alice2"}), ENDS({"placed", 0}, {"placed", 0}, {"placed", 0}));
+    PLACE("3", ORDERS({4, "alice"}), ENDS({"duplicate", 1})); // refused, and kept
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "6:orders,10:x alice 2 k,",
+                    SQL_ID1 " alice 2 0123456789abcdef," SQL_ID2 " al", "why"));
+    db_run("UPDATE dead_letter SET ended_at = now()");
+    retire();
+    settlement_now(before);
+    erase("alice");
+    ck_assert_int_eq(places_of("alice"), 0);
+    settlement_now(after);
+    ck_assert_str_eq(after, before);
+    // One pseudonym for all; others are as they were.
+    ck_assert_int_eq(
+        db_number("SELECT count(DISTINCT user_id) FROM voucher_order WHERE user_id ~ '^erased-[0-9a-f]{32}$'"
+                  " AND id IN ('" SQL_ID1 "', '00000000-0000-7000-8000-000000000004')"),
+        1);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_order WHERE user_id IN ('al', 'alice2')"), 2);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM dead_letter WHERE orders ~ ('^" SQL_ID1
+                               " erased-[0-9a-f]{32} 2," SQL_ID2 " al$') AND raw = '6:orders,10:x ***** 2 k,'"),
+                     1);
+    ck_assert_int_eq(
+        db_number("SELECT count(*) FROM admin_event WHERE what = 'erased' AND by_whom = 'keeper'"
+                  " AND voucher_id = %s AND (detail->>'orders')::int = 2 AND (detail->>'letters')::int = 1",
+                  sql_voucher),
+        1);
+    // Once more: nothing is left to be done, and nothing is noted.
+    erase("alice");
+    ck_assert_int_eq(db_number("SELECT count(*) FROM admin_event WHERE what = 'erased'"), 1);
+}
+END_TEST
+
+START_TEST(orders_of_a_voucher_that_is_not_retired_refuse_it)
+{
+    static const char *const statuses[] = {"unpaid", "paid", "cancelled"};
+    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
+        sql_teardown();
+        sql_setup();
+        sql_make_voucher(10);
+        PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+        retire();
+        sql_make_voucher(10);
+        PLACE("3", ORDERS({2, "alice"}), ENDS({"placed", 0}));
+        db_run("UPDATE voucher_order SET status = '%s' WHERE voucher_id = %s", statuses[i], sql_voucher);
+        ck_assert_int_eq(erase_as(stack_keeper_url(), "alice"), 1);
+        ck_assert_ptr_nonnull(strstr(output, sql_voucher));
+        ck_assert_int_eq(places_of("alice"), 2); // not of the other one either
+    }
+    retire();
+    erase("alice");
+    ck_assert_int_eq(places_of("alice"), 0);
+}
+END_TEST
+
+START_TEST(an_open_letter_refuses_it)
+{
+    sql_make_voucher(10);
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "\\x00", SQL_ID1 " alice", "why"));
+    ck_assert_int_eq(erase_as(stack_keeper_url(), "alice"), 1);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM dead_letter WHERE orders ~ 'alice'"), 1);
+}
+END_TEST
+
+// Ids that are part of others, or of the form around them; a dot is no wildcard.
+START_TEST(only_whole_ids_are_erased)
+{
+    static const struct {
+        const char *user, *raw, *erased;
+    } rows[] = {
+        {"a", "6:orders,8:x a,y aa,", "6:orders,8:x *,y aa,"},
+        {"1", "6:orders,9:1 1 1 1,1 11,", "6:orders,9:1 * * *,1 11,"}, // a quantity may go with it
+        {"a.b", "x a.b,y acb", "x ***,y acb"},
+        {"b", "a b", "a *"},
+        {"b", "b b c", "b * c"},
+        {"b", "bb", "bb"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_msg(db_number("SELECT (erase_in_bytes('%s', '%s') = '%s')::int", rows[i].raw, rows[i].user,
+                                rows[i].erased) == 1,
+                      "%s in %s", rows[i].user, rows[i].raw);
+}
+END_TEST
+
+START_TEST(wrong_words_and_rights_are_refused)
+{
+    sql_make_voucher(10);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    retire();
+    ck_assert_int_eq(erase_as(stack_keeper_url(), "not a user"), 1);
+    ck_assert_int_eq(erase_as(stack_keeper_url(), ""), 1);
+    ck_assert_int_eq(erase_as(stack_keeper_url(), NULL), 2);
+    ck_assert_int_eq(erase_as(stack_database_url(), "alice"), 1);
+    ck_assert_ptr_nonnull(strstr(output, "permission denied"));
+    ck_assert_int_eq(places_of("alice"), 1);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("erase");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
+    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
+    tcase_add_test(tcase, an_id_is_erased_everywhere_and_counts_stay);
+    tcase_add_test(tcase, orders_of_a_voucher_that_is_not_retired_refuse_it);
+    tcase_add_test(tcase, an_open_letter_refuses_it);
+    tcase_add_test(tcase, only_whole_ids_are_erased);
+    tcase_add_test(tcase, wrong_words_and_rights_are_refused);
+    return harness_main(tcase, CK_NOFORK);
+}

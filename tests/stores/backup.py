@@ -1,0 +1,209 @@
+"""Backup and restore of both stores while a crowd buys: PostgreSQL first, then Redis, empty or older. With the write-ahead
+log kept elsewhere nothing is lost that was promised; with a base backup alone, nothing of before it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from driver import Run, run_fault
+from fault import Fault
+from stack import Broken, Process, Stack, as_user, wait_for
+from tls import sells
+
+UNITS = 60
+
+
+def run_as_postgres(stack: Stack, *command: str) -> None:
+    postgres = stack.postgres
+    done = subprocess.run([str(postgres.bin / command[0]), *command[1:]], capture_output=True, text=True,
+                          cwd=postgres.dir, **as_user(postgres.user))
+    if done.returncode != 0:
+        raise Broken(f"{command[0]}: {done.stderr.strip()[-300:]}")
+
+
+def base_backup(stack: Stack, name: str, wal: str) -> Path:
+    """Of the running server."""
+    folder = stack.postgres.dir / name
+    run_as_postgres(stack, "pg_basebackup", "-h", str(stack.postgres.dir), "-p", str(stack.postgres.port), "-U", "postgres",
+                    "-D", str(folder), "-X", wal, "-c", "fast", "--no-sync")
+    return folder
+
+
+def start_restored(stack: Stack) -> None:
+    """It syncs all its files first, which takes long where disks are busy."""
+    try:
+        stack.postgres.run()
+    except Broken:
+        wait_for("PostgreSQL", stack.postgres.answers, 120)
+
+
+def owned_folder(stack: Stack, name: str) -> Path:
+    folder = stack.postgres.dir / name
+    folder.mkdir()
+    if stack.postgres.user:
+        owner = pwd.getpwnam(stack.postgres.user)
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
+    return folder
+
+
+def replace_data(stack: Stack, backup: Path) -> Path:
+    """The server's data are the backup's now; a copy, so that it can be restored again."""
+    data = stack.postgres.dir / "data"
+    shutil.rmtree(data)
+    subprocess.run(["cp", "-a", str(backup), str(data)], check=True)
+    return data
+
+
+# ---- with the write-ahead log ----
+
+
+class LogKeeper(Process):
+    """pg_receivewal: PostgreSQL tells of no commit before this has it on disk."""
+
+    def __init__(self, stack: Stack):
+        super().__init__("pg_receivewal", stack.folder / "receivewal.log")
+        self.stack, self.folder = stack, owned_folder(stack, "wal")
+        postgres = stack.postgres
+        self.start([str(postgres.bin / "pg_receivewal"), "-h", str(postgres.dir), "-p", str(postgres.port), "-U", "postgres",
+                    "-D", str(self.folder), "--synchronous", "--no-loop"], {"PGAPPNAME": "keeper"}, postgres.user)
+        stack.others.append(self)
+        postgres.sql("alter system set synchronous_standby_names = 'keeper'", "postgres")
+        postgres.sql("select pg_reload_conf()", "postgres")
+        in_step = "select 1 from pg_stat_replication where application_name = 'keeper' and sync_state = 'sync'"
+        wait_for("pg_receivewal in step", lambda: postgres.sql(in_step, "postgres") == [["1"]])
+
+    def finish(self) -> None:
+        """The segment that was being received counts as far as it goes."""
+        self.end(signal.SIGINT)
+        for path in self.folder.glob("*.partial"):
+            path.rename(path.with_suffix(""))
+
+
+def lost_and_restored(run: Run) -> None:
+    """Both stores are lost while the crowd buys."""
+    stack = run.stack
+    keeper = LogKeeper(stack)
+    backup = base_backup(stack, "base", "none")
+    time.sleep(1.0)  # what is sold now is in the log alone
+    before = stack.postgres.sql("select count(*) from voucher_order")[0][0]
+    stack.redis.end(signal.SIGKILL)
+    stack.postgres.stop_immediate()
+    keeper.finish()
+    data = replace_data(stack, backup)
+    with open(data / "postgresql.auto.conf", "a", encoding="utf-8") as file:
+        file.write(f"restore_command = 'cp {keeper.folder}/%f %p'\nsynchronous_standby_names = ''\n")
+    (data / "recovery.signal").touch()
+    start_restored(stack)
+    writes = lambda: stack.postgres.sql("select pg_is_in_recovery()", "postgres") == [["f"]]
+    wait_for("the end of PostgreSQL's recovery", writes)
+    after = stack.postgres.sql("select count(*) from voucher_order")[0][0]
+    stack.redis.erase()
+    stack.redis.run(*stack.redis_settings)
+    print(f"    {before} orders before, {after} restored")
+    if int(after) < int(before):
+        run.seen_meanwhile.append(f"{before} orders before, {after} restored")
+    run.healed()
+
+
+def with_the_log(stack: Stack) -> list[str]:
+    fault = Fault(
+        "restore", "both stores lost and restored", lost_and_restored, seconds=9.0, users=900, units=500, rate=150,
+        rebuilds=6, unknown=0.9, refused_202=100, fresh_redis=True,
+    )
+    result = run_fault(stack, fault, 1)
+    for name, complaints in result.complaints.items():
+        print(f"    {name}: {complaints[:3]}")
+    return [] if result.held else [f"{name}: {some[0]}" for name, some in result.complaints.items()] or [result.why]
+
+
+# ---- with a base backup alone ----
+
+
+def buy_all(stack: Stack, voucher: str, users: list[str]) -> dict[str, str]:
+    """Who was told 201 -> the order."""
+    told = {}
+    for user in users:
+        status, document = stack.instances[0].ask("POST", f"/seckill/{voucher}", user)
+        if status == 201:
+            told[user] = document["id"]
+    return told
+
+
+def stop_all(stack: Stack) -> None:
+    stack.land()
+    stack.redis.end(signal.SIGTERM)
+    stack.postgres.end(signal.SIGINT)
+
+
+def judge(stack: Stack, voucher: str, early: dict[str, str], late: dict[str, str], redis: str) -> list[str]:
+    """What was promised before the backup stands; what came after it is gone, and its users may buy; nothing is oversold."""
+    one, wrong = stack.instances[0], []
+    wait_for("the voucher open", lambda: one.ask("POST", f"/seckill/{voucher}", "first")[0] in (201, 409), 30)
+    for user, order in early.items():
+        if one.ask("GET", f"/orders/{order}", user)[0] != 200:
+            wrong.append(f"Redis {redis}: {user}'s order of before the backup is lost")
+        status, document = one.ask("POST", f"/seckill/{voucher}", user)
+        if document.get("order_id") != order:
+            wrong.append(f"Redis {redis}: {user} is told {status} {document}")
+    again = buy_all(stack, voucher, list(late))
+    if set(again.values()) & set(late.values()) or len(again) != len(late):
+        wrong.append(f"Redis {redis}: of {len(late)} who bought after the backup {len(again)} could buy again")
+    buy_all(stack, voucher, [f"more{n}" for n in range(UNITS)])
+    live, users = stack.postgres.sql(
+        "select count(*), count(distinct user_id) from voucher_order"
+        f" where voucher_id = {voucher} and status in ('unpaid', 'paid')"
+    )[0]
+    if int(live) != UNITS or live != users:
+        wrong.append(f"Redis {redis}: {live} live orders of {users} users, of {UNITS} units")
+    journal = lambda: stack.redis.call("XLEN", f"seckill:{{{voucher}}}:journal") == 0
+    wait_for("an empty journal", journal)
+    status, report = one.ask("GET", f"/admin/vouchers/{voucher}/settlement")
+    if status != 200 or report.get("wrong"):
+        wrong.append(f"Redis {redis}: the settlement says {report.get('wrong')}")
+    print(f"    Redis {redis}: {len(early)} orders kept, {len(late)} bought again, {live} of {UNITS} live")
+    return wrong
+
+
+def with_a_backup_alone(stack: Stack) -> list[str]:
+    stack.prepare("always", fresh_redis=True)
+    stack.launch(1, {}, {}, False)
+    voucher: list[str] = []
+    wait_for("a sale", lambda: sells(stack.instances[0], voucher))
+    id, redis = voucher[0], stack.redis.dir
+    stack.postgres.sql(f"update seckill_segment set units = {UNITS}, stock = {UNITS} - live where voucher_id = {id}")
+    stack.instances[0].ask("POST", f"/admin/vouchers/{id}/reconcile")
+    shutil.copytree(redis, stack.folder / "older")
+    early = buy_all(stack, id, [f"early{n}" for n in range(15)])
+    backup = base_backup(stack, "alone", "stream")
+    late = buy_all(stack, id, [f"late{n}" for n in range(10)])
+    if len(early) != 15 or len(late) != 10:
+        raise Broken(f"{len(early)} and {len(late)} bought")
+    stop_all(stack)
+    shutil.copytree(redis, stack.folder / "newer")
+    wrong = []
+    for name in ("empty", "older", "newer"):
+        replace_data(stack, backup)
+        start_restored(stack)
+        shutil.rmtree(redis)
+        redis.mkdir() if name == "empty" else shutil.copytree(stack.folder / name, redis)
+        stack.redis.run(*stack.redis_settings)
+        stack.launch(1, {}, {}, False)
+        wrong += judge(stack, id, early, late, name)
+        stop_all(stack)
+    stack.postgres.run()
+    return wrong
+
+
+def run(binary) -> list[str]:
+    stack = Stack(binary)
+    try:
+        return with_a_backup_alone(stack) + with_the_log(stack)
+    finally:
+        stack.land()
+        stack.close()

@@ -1,0 +1,283 @@
+"""The rights of deploy/redis.acl are those that the service needs: each one is taken away, the service is brought to
+where it needs it, and must be seen to fail; and what is not permitted is denied."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from datetime import datetime, timedelta, timezone
+
+from stack import ROOT, Broken, Instance, Stack, redis_url, wait_for
+
+SEEN_S = 4.0  # until a denial is noted: upkeep goes round once a second
+WITHOUT_RIGHTS = {"auth", "hello", "quit", "reset"}  # Redis lets each connection say these
+STRANGE_KEYS = ["other", "seckill", "seckill:", "seckill:{1}:other", "seckill:other", "{1}:voucher", "seckill:lock:{1}"]
+ENV = {"SECKILL_SOLD_OUT_MARK_MS": "100", "SECKILL_RETIRE_AFTER_MS": "600000"}
+
+
+def permissions() -> list[str]:
+    """The words of the service's user that give something."""
+    for line in (ROOT / "deploy/redis.acl").read_text().splitlines():
+        if line.startswith("user seckill "):
+            return [word for word in line.split() if word[0] in "+~"]
+    raise Broken("deploy/redis.acl has no user seckill")
+
+
+class Shop:
+    """An instance, and what brings it to use each right."""
+
+    def __init__(self, stack: Stack):
+        self.stack, self.redis, self.sales = stack, stack.redis, 0
+        stack.launch(1, ENV, {}, False)
+        self.voucher = ""
+
+    @property
+    def instance(self) -> Instance:
+        return self.stack.instances[0]
+
+    def ask(self, *what, **how):
+        return self.instance.ask(*what, timeout=1.5, **how)
+
+    def sale(self, pay_within_s: int = 900) -> None:
+        """A new voucher of two units, which loads it."""
+        self.sales += 1
+        now = datetime.now(timezone.utc)
+        terms = {
+            "title": "Rights", "stock": 2, "price_cents": 1, "pay_within_s": pay_within_s,
+            "begin_at": (now - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "end_at": (now + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        status, document = self.ask("POST", "/admin/vouchers", body=terms)
+        self.voucher = document.get("id", self.voucher) if status == 201 else self.voucher
+
+    def key(self, part: str) -> str:
+        return f"seckill:{{{self.voucher}}}:{part}"
+
+    def buy(self, user: str, **headers):
+        return self.ask("POST", f"/seckill/{self.voucher}", user, headers=headers)
+
+    # ---- the ways to rights ----
+
+    def purchases(self) -> None:
+        """Sold, repeated, sold out, refused from memory, listed."""
+        self.sale()
+        for user in ("anna", "ben", "anna", "carla", "dora", "emil"):
+            self.buy(user)
+        time.sleep(0.15)
+        for user in ("fritz", "gina", "anna", "hugo"):
+            self.buy(user)
+        self.ask("GET", "/orders", "anna")
+
+    def returns(self) -> None:
+        """Bought with a key, cancelled, and loaded anew with what was."""
+        self.sale()
+        status, order = self.buy("anna", **{"Idempotency-Key": "k"})
+        self.ask("POST", f"/orders/{order.get('id', '')}/cancel", "anna")
+        self.buy("anna", **{"Idempotency-Key": "k"})
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        self.ask("POST", f"/admin/vouchers/{self.voucher}/reconcile")
+
+    def lock_of_another(self) -> None:
+        self.redis.call("SET", f"seckill:lock:rebuild:{{{self.voucher}}}", "strange/100", "PX", "60000")
+        self.rebuild()
+        self.redis.call("DEL", f"seckill:lock:rebuild:{{{self.voucher}}}")
+
+    def orphan(self) -> None:
+        """An entry of a session that does not live."""
+        voucher = self.redis.call("HGET", self.key("voucher"), "epoch") or "1"
+        self.redis.call("XADD", self.key("journal"), "*", "epoch", voucher, "orders", "", "session", "gone")
+        time.sleep(1.5)
+
+    def expiry(self) -> None:
+        self.sale(pay_within_s=1)
+        self.buy("anna")
+        time.sleep(2.5)
+
+    def another_version(self) -> None:
+        self.redis.call("SET", "seckill:protocol", "0")
+        time.sleep(0.6)
+
+    def clock_set_back(self) -> None:
+        self.redis.call("SET", "seckill:clock", str(int(time.time() * 1000) + 5000))
+        time.sleep(0.6)
+
+    def reconnect(self) -> None:
+        self.redis.call("CLIENT", "KILL", "USER", "seckill")
+        time.sleep(0.6)
+
+    def restart(self) -> None:
+        self.instance.end(signal.SIGTERM)
+        self.instance.run()
+
+    def ways(self) -> list:
+        return [
+            self.purchases, self.returns, self.rebuild, self.reconnect, self.lock_of_another, self.orphan, self.restart,
+            self.another_version, self.clock_set_back, self.expiry,
+        ]
+
+    def well(self) -> None:
+        """Ready, and sells."""
+        self.instance.note_exit()
+        if not self.instance.alive():
+            self.instance.run()
+        wait_for("the instance", self.instance.ready)
+
+        def sells() -> bool:
+            self.sale()
+            return self.buy("anna")[0] == 201
+
+        wait_for("a sale", sells)
+
+
+# Where to begin, for the rights that few ways lead to; all others are met by purchases.
+BEGIN = {
+    "+select": "reconnect", "+info": "reconnect", "+script|load": "reconnect", "+pttl": "lock_of_another",
+    "+zcount": "another_version", "+zincrby": "clock_set_back", "+zrem": "restart", "+del": "rebuild",
+    "+expire": "returns", "+hincrby": "returns", "~seckill:{*}:repeats": "returns", "+exists": "rebuild",
+    "+xinfo|stream": "returns", "~seckill:lock:recover:{*}": "orphan", "~seckill:lock:expire:{*}": "expiry",
+    "~seckill:lock:rebuild:{*}": "rebuild", "+unlink": "rebuild",
+}
+
+
+def denials(stack: Stack) -> list[dict[str, str]]:
+    """What was denied to the service, by Redis's own log."""
+    entries = [dict(zip(entry[::2], entry[1::2])) for entry in stack.redis.call("ACL", "LOG", "128")]
+    return [entry for entry in entries if entry["username"] == "seckill"]
+
+
+def is_of(entry: dict[str, str], permission: str) -> bool:
+    if permission[0] == "+":
+        return entry["reason"] == "command" and entry["object"] == permission[1:]
+    head, _, tail = permission[1:].partition("*")
+    return entry["reason"] == "key" and entry["object"].startswith(head) and entry["object"].endswith(tail.rpartition("*")[2])
+
+
+def without(words: list[str], permission: str) -> list[str]:
+    return [word for word in words if word != permission]
+
+
+def give(stack: Stack, words: list[str]) -> None:
+    """These rights and no others, at once and on connections that are open."""
+    stack.redis.call("ACL", "SETUSER", "seckill", "resetkeys", "-@all", *words)
+
+
+def log_says(text: str) -> str:
+    lines = [line for line in text.splitlines() if "Redis denies" in line or "refused the greeting" in line]
+    return lines[-1].partition('reason="')[2].rstrip('"') if lines else ""
+
+
+def try_without(shop: Shop, words: list[str], permission: str) -> str:
+    """'' if the service was seen to fail without it, else what is wrong."""
+    stack = shop.stack
+    stack.redis.call("ACL", "LOG", "RESET")
+    shop.instance.log.write_text("")
+    ways = shop.ways()
+    first = BEGIN.get(permission, "purchases")
+    ways.sort(key=lambda way: way.__name__ != first)
+    give(stack, without(words, permission))
+    denied, used = None, ""
+    for way in ways:
+        way()
+        used = way.__name__
+        denied = next((entry for entry in denials(stack) if is_of(entry, permission)), None)
+        if denied:
+            break
+    told = ""
+    deadline = time.monotonic() + SEEN_S
+    while denied and not (told := log_says(shop.instance.text())) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    give(stack, words)
+    shop.well()
+    print(f"{permission:<28}{used:<18}{told[:100]}", flush=True)
+    if not denied:
+        return f"{permission} is not needed"
+    return "" if told else f"{permission}: denied, and the service did not say so"
+
+
+def nothing_else(stack: Stack, words: list[str]) -> list[str]:
+    """Of all commands of this Redis, and of strange keys."""
+    wrong, tried = [], 0
+    permitted = {word[1:] for word in words if word[0] == "+"}
+
+    def dry_run(*command: str) -> bool:
+        return stack.redis.call("ACL", "DRYRUN", "seckill", *command) == "OK"
+
+    def look(info: list) -> None:
+        nonlocal tried
+        name, arity, subcommands = info[0], info[1], info[9] if len(info) > 9 else []
+        for sub in subcommands or []:
+            look(sub)
+        if subcommands and arity < 0 and name not in ("command",):
+            return  # a container: its subcommands are commands
+        tried += 1
+        arguments = ["seckill:sessions"] * (abs(arity) - len(name.split("|")))
+        try:
+            may = dry_run(*name.split("|"), *arguments)
+        except RuntimeError as error:
+            if "Unknown" in str(error) or "wrong number" in str(error):
+                return
+            raise
+        if may and name not in permitted | WITHOUT_RIGHTS:
+            wrong.append(f"{name} is permitted")
+
+    for info in stack.redis.call("COMMAND"):
+        look(info)
+    for key in STRANGE_KEYS:
+        if dry_run("GET", key) or dry_run("DEL", key) or dry_run("EVALSHA", "x", "1", key):
+            wrong.append(f"the key {key} is permitted")
+    print(f"{tried} commands looked at, {len(permitted)} of them permitted", flush=True)
+    return wrong
+
+
+def really_denied() -> list[tuple[str, ...]]:
+    return [
+        ("FLUSHALL",), ("FLUSHDB",), ("KEYS", "*"), ("CONFIG", "SET", "appendonly", "no"), ("CONFIG", "GET", "*"),
+        ("SHUTDOWN", "NOSAVE"), ("EVAL", "return 1", "0"), ("SCRIPT", "FLUSH"), ("ACL", "LIST"),
+        ("CLIENT", "KILL", "TYPE", "normal"), ("REPLICAOF", "NO", "ONE"), ("MONITOR",), ("GET", "other"),
+        ("XTRIM", "seckill:{1}:journal", "MAXLEN", "0"), ("SUBSCRIBE", "x"), ("SCAN", "0"), ("BGREWRITEAOF",),
+    ]
+
+
+def as_service(stack: Stack) -> list[str]:
+    """The same over the service's own login."""
+    wrong = []
+    password = redis_url(0).partition("seckill:")[2].partition("@")[0]
+    for command in really_denied():
+        try:
+            stack.redis.calls([("AUTH", "seckill", password), command])
+            wrong.append(f"{' '.join(command)} was carried out")
+        except RuntimeError as error:
+            if "NOPERM" not in str(error):
+                wrong.append(f"{' '.join(command)}: {error}")
+    return wrong
+
+
+def all_in_use(stack: Stack, words: list[str]) -> list[str]:
+    """The control: with all rights nothing is denied, and each command is called."""
+    stats = {line.partition(":")[0][len("cmdstat_") :] for line in stack.redis.call("INFO", "commandstats").split("\r\n")}
+    wrong = [f"{word} was never called" for word in words if word[0] == "+" and word[1:] not in stats]
+    return wrong + [f"denied with all rights: {json.dumps(entry)}" for entry in denials(stack)]
+
+
+def run(binary) -> list[str]:
+    words = permissions()
+    stack = Stack(binary)
+    try:
+        stack.prepare("always")
+        shop = Shop(stack)
+        shop.well()
+        for way in shop.ways():
+            way()
+            shop.well()
+        wrong = all_in_use(stack, words) + nothing_else(stack, words) + as_service(stack)
+        print(f"\n{'without':<28}{'met by':<18}what the service says")
+        for permission in words:
+            told = try_without(shop, words, permission)
+            wrong += [told] if told else []
+        return wrong
+    finally:
+        stack.land()
+        stack.close()
