@@ -211,15 +211,21 @@ static void openapi_put_headers(struct sk_buf *out, uint64_t verdicts, unsigned 
         const char *name, *header;
     } always[] = {{401, "WWW-Authenticate", "WWWAuthenticate"},
                   {405, "Allow", "Allow"},
+                  {429, "Retry-After", "RetryAfter"},
+                  {429, "RateLimit", "RateLimit"},
+                  {429, "RateLimit-Policy", "RateLimitPolicy"},
                   {501, "Allow", "Allow"},
                   {503, "Retry-After", "RetryAfter"}};
-    static const uint64_t later = SK_VERDICT_BIT(SK_VERDICT_NOT_STARTED) | SK_VERDICT_BIT(SK_VERDICT_PENDING) |
-                                  SK_VERDICT_BIT(SK_VERDICT_RATE_LIMITED);
+    static const uint64_t later = SK_VERDICT_BIT(SK_VERDICT_NOT_STARTED) | SK_VERDICT_BIT(SK_VERDICT_PENDING);
+    const char *before = ",\"headers\":{", *end = "";
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
-        if (always[i].status == status)
-            sk_buf_printf(out, ",\"headers\":{\"%s\":{\"$ref\":\"#/components/headers/%s\"}}", always[i].name,
-                          always[i].header);
+        if (always[i].status != status)
+            continue;
+        sk_buf_printf(out, "%s\"%s\":{\"$ref\":\"#/components/headers/%s\"}", before, always[i].name, always[i].header);
+        before = ",";
+        end = "}";
     }
+    sk_buf_puts(out, end);
     if ((verdicts & later) != 0)
         sk_buf_puts(out, ",\"headers\":{\"Retry-After\":{\"$ref\":\"#/components/headers/MayRetryAfter\"}}");
 }
