@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base64url.h"
+
 enum { VERSION = 1, SECRETS_MAX = 2, SECRET_MIN = 16, BLOCK_SIZE = 64, DIGEST_SIZE = 32, MAC_SIZE = 16 };
 enum { KIND_AT = 0, VERSION_AT = 1, EXPIRY_AT = 2, VOUCHER_AT = 6, OFFER_AT = 14, MAC_AT = 22 };
 enum { RAW_SIZE = MAC_AT + MAC_SIZE };
-_Static_assert(SK_TICKET_CHARS == (RAW_SIZE * 8 + 5) / 6, "a ticket's characters");
+_Static_assert(SK_TICKET_CHARS == SK_BASE64URL_CHARS(RAW_SIZE), "a ticket's characters");
 
 struct secret {
     SHA256_CTX inner, outer; // behind the padded key
@@ -29,8 +31,6 @@ static void ticket_sign(const struct secret *secret, const unsigned char raw[MAC
                         unsigned char mac[DIGEST_SIZE]);
 static void ticket_put(unsigned char *at, size_t bytes, uint64_t number);
 static uint64_t ticket_get(const unsigned char *at, size_t bytes);
-static void ticket_encode(const unsigned char raw[RAW_SIZE], char out[SK_TICKET_SIZE]);
-static bool ticket_decode(const char *text, unsigned char raw[RAW_SIZE]);
 
 // ---- opening and closing ----
 
@@ -125,14 +125,17 @@ bool sk_tickets_make(const struct sk_tickets *tickets, const struct sk_ticket *t
         return false;
     ticket_sign(&tickets->secret[0], raw, ticket->user, mac);
     memcpy(raw + MAC_AT, mac, MAC_SIZE);
-    ticket_encode(raw, out);
+    out[sk_base64url_put(raw, RAW_SIZE, out)] = '\0';
     return true;
 }
 
 bool sk_tickets_check(const struct sk_tickets *tickets, const char *text, uint32_t now_s, struct sk_ticket *ticket)
 {
     unsigned char raw[RAW_SIZE], mac[DIGEST_SIZE];
-    if (!ticket_decode(text, raw) || raw[KIND_AT] != (unsigned char)ticket->kind || raw[VERSION_AT] != VERSION ||
+    size_t len;
+    if (strnlen(text, SK_TICKET_SIZE) != SK_TICKET_CHARS ||
+        !sk_base64url_read(text, SK_TICKET_CHARS, raw, RAW_SIZE, &len) || raw[KIND_AT] != (unsigned char)ticket->kind ||
+        raw[VERSION_AT] != VERSION ||
         ticket_get(raw + VOUCHER_AT, OFFER_AT - VOUCHER_AT) != (uint64_t)ticket->voucher_id)
         return false;
     ticket->expires_s = (uint32_t)ticket_get(raw + EXPIRY_AT, VOUCHER_AT - EXPIRY_AT);
@@ -157,7 +160,7 @@ bool sk_work_done(const char *challenge, const char *nonce, unsigned bits)
     return bits <= SK_WORK_BITS_MAX && (bits == 0 || ticket_get(digest, 4) >> (32 - bits) == 0);
 }
 
-// ---- the text ----
+// ---- numbers ----
 
 static void ticket_put(unsigned char *at, size_t bytes, uint64_t number)
 {
@@ -171,50 +174,4 @@ static uint64_t ticket_get(const unsigned char *at, size_t bytes)
     for (size_t i = 0; i < bytes; i++)
         number = number << 8 | at[i];
     return number;
-}
-
-static void ticket_encode(const unsigned char raw[RAW_SIZE], char out[SK_TICKET_SIZE])
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    unsigned held = 0, bits = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < RAW_SIZE; i++) {
-        held = held << 8 | raw[i];
-        for (bits += 8; bits >= 6; bits -= 6)
-            out[n++] = digits[held >> (bits - 6) & 63];
-    }
-    out[n++] = digits[held << (6 - bits) & 63]; // two bits are left over
-    out[n] = '\0';
-}
-
-// -1: none.
-static int ticket_digit(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '-' ? 62 : c == '_' ? 63 : -1;
-}
-
-// One text for each 38 bytes: the bits that are left over are 0.
-static bool ticket_decode(const char *text, unsigned char raw[RAW_SIZE])
-{
-    unsigned held = 0, bits = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < SK_TICKET_CHARS; i++) {
-        int digit = ticket_digit(text[i]); // NUL is none
-        if (digit < 0)
-            return false;
-        held = held << 6 | (unsigned)digit;
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            raw[n++] = (unsigned char)(held >> bits);
-        }
-        held &= (1U << bits) - 1;
-    }
-    return text[SK_TICKET_CHARS] == '\0' && held == 0;
 }
