@@ -213,8 +213,10 @@ static void openapi_put_headers(struct sk_buf *out, uint64_t verdicts, unsigned 
                   {405, "Allow", "Allow"},
                   {501, "Allow", "Allow"},
                   {503, "Retry-After", "RetryAfter"}};
-    static const uint64_t later = SK_VERDICT_BIT(SK_VERDICT_NOT_STARTED) | SK_VERDICT_BIT(SK_VERDICT_PENDING) |
-                                  SK_VERDICT_BIT(SK_VERDICT_RATE_LIMITED);
+    static const char limits[] = ",\"headers\":{\"Retry-After\":{\"$ref\":\"#/components/headers/RetryAfter\"},"
+                                 "\"RateLimit\":{\"$ref\":\"#/components/headers/RateLimit\"},"
+                                 "\"RateLimit-Policy\":{\"$ref\":\"#/components/headers/RateLimitPolicy\"}}";
+    static const uint64_t later = SK_VERDICT_BIT(SK_VERDICT_NOT_STARTED) | SK_VERDICT_BIT(SK_VERDICT_PENDING);
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
         if (always[i].status == status)
             sk_buf_printf(out, ",\"headers\":{\"%s\":{\"$ref\":\"#/components/headers/%s\"}}", always[i].name,
@@ -222,6 +224,8 @@ static void openapi_put_headers(struct sk_buf *out, uint64_t verdicts, unsigned 
     }
     if ((verdicts & later) != 0)
         sk_buf_puts(out, ",\"headers\":{\"Retry-After\":{\"$ref\":\"#/components/headers/MayRetryAfter\"}}");
+    if (status == 429)
+        sk_buf_puts(out, limits);
 }
 
 // ---- what they refer to ----

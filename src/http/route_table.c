@@ -50,7 +50,7 @@ const struct sk_route sk_route_table[] = {
     {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, sk_handle_buy,
      {"buy", "Buys units of a voucher", "Prefer IdempotencyKey Ticket", "Purchase", "OrderPlaced OrderAccepted",
       V(PLACED) | V(ACCEPTED) | V(SOLD_OUT) | V(ALREADY_ORDERED) | V(NOT_STARTED) | V(ENDED) | V(PAUSED) | V(NOT_ENOUGH)
-          | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(RATE_LIMITED) | V(LOADING)
+          | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(LOADING)
           | V(INTERNAL) | MEMBERS | KEY | V(UNSUPPORTED_MEDIA_TYPE)}},
     {GET, USER, "/orders", NO_BODY, FOR_STORES, sk_handle_orders,
      {"listOrders", "Lists the caller's orders", "limit cursor", NULL, "Orders", V(FOUND)}},
@@ -190,6 +190,11 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
     return pattern + len;
 }
 
+bool sk_route_is_limited(const struct sk_route *route)
+{
+    return route->caller < READ && route->wait != AT_ONCE;
+}
+
 uint64_t sk_route_verdicts(const struct sk_route *route)
 {
     static const uint64_t of_callers[] = {
@@ -210,5 +215,6 @@ uint64_t sk_route_verdicts(const struct sk_route *route)
     verdicts |= route->method == GET ? V(BAD_PARAMETER) : 0;
     verdicts |= route->body == JSON ? V(UNSUPPORTED_MEDIA_TYPE) | MEMBERS : 0;
     verdicts |= route->wait != AT_ONCE ? V(OVERLOADED) : 0;
+    verdicts |= sk_route_is_limited(route) ? V(RATE_LIMITED) : 0;
     return verdicts | route->doc.verdicts;
 }

@@ -81,6 +81,9 @@ struct sk_match {
 // False: no pattern fits the path.
 bool sk_route_match(enum sk_method method, const char *path, struct sk_match *match);
 
+// Whether it counts for its client's address. Probes, admin calls and payments are the shop's own.
+bool sk_route_is_limited(const struct sk_route *route);
+
 // All verdicts that a call can come to: its own, and those that the other columns bring with them.
 uint64_t sk_route_verdicts(const struct sk_route *route);
 

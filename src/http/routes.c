@@ -187,11 +187,11 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     return match->route->method == SK_ROUTE_GET && request->query_bad ? SK_VERDICT_BAD_PARAMETER : SK_VERDICT_FOUND;
 }
 
-// Probes, admin calls and payments are the shop's own. What is not found counts, too.
+// What is not found counts, too.
 static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
                                             const struct sk_route *first)
 {
-    bool own = first != NULL && (first->caller >= SK_ROUTE_READ || first->wait == SK_ROUTE_AT_ONCE);
+    bool own = first != NULL && !sk_route_is_limited(first);
     return routes->limits == NULL || own ? SK_VERDICT_FOUND : sk_limits_address(routes->limits, request);
 }
 
