@@ -215,6 +215,24 @@ def trouble(shop: Shop) -> None:
         until("OVERLOADED", lambda: buy(small, voucher, next(names), None, ("Prefer", "respond-async")))
 
 
+def tickets(shop: Shop) -> None:
+    main, without = shop.main, shop.another(SECKILL_TICKET_SECRET="")
+    voucher, hard = shop.voucher(ticket=True), shop.voucher(ticket=True, work_bits=4)
+    buy(main, voucher, "uma")  # TICKET_REQUIRED
+    buy(main, voucher, "uma", None, ("X-Seckill-Ticket", "A" * 51))  # TICKET_INVALID
+    for who in ("uma", "victor"):  # its own, and another's
+        given = main.ask("POST", f"/vouchers/{voucher}/ticket", user("uma"))
+        buy(main, voucher, who, None, ("X-Seckill-Ticket", json.loads(given.answer)["ticket"]))
+    path = f"/vouchers/{hard}/ticket"
+    main.ask("POST", path, user("uma"))  # WORK_REQUIRED
+    challenge = json.loads(main.ask("GET", path, user("uma")).answer)["challenge"]
+    for nonce in map(str, range(200)):  # WORK_INVALID, until one is good
+        if main.ask("POST", path, user("uma"), {"challenge": challenge, "nonce": nonce}).status == 200:
+            break
+    without.ask("POST", f"/vouchers/{voucher}/ticket", user("uma"))  # TICKETS_OFF
+    buy(without, voucher, "wanda")
+
+
 def limited(shop: Shop, ready: list[tuple]) -> None:
     """RATE_LIMITED, of all calls that count for an address; the others are the shop's own."""
     service = shop.another(SECKILL_ADDRESS_RATE="1", SECKILL_USER_RATE="5")
@@ -284,4 +302,4 @@ def away(shop: Shop, ready: list[tuple]) -> None:
         thread.join()
 
 
-ALL = (purchases, loading, moves, pending, operators, pages, tickets, trouble, tokens, ending)
+ALL = (purchases, loading, moves, pending, operators, pages, tickets, trouble, tokens, tickets, ending)
