@@ -235,6 +235,14 @@ def trouble(shop: Shop) -> None:
         until("OVERLOADED", lambda: buy(small, voucher, next(names), None, ("Prefer", "respond-async")))
 
 
+def limited(shop: Shop, ready: list[tuple]) -> None:
+    """RATE_LIMITED, of all calls that count for an address; the others are the shop's own."""
+    service = shop.another(SECKILL_ADDRESS_RATE="1", SECKILL_USER_RATE="5")
+    for one in ready:
+        for _ in range(3):
+            service.ask(*one)
+
+
 def tokens(shop: Shop) -> None:
     """An instance that takes users' tokens."""
     keys = shop.stack.folder / "user-keys"

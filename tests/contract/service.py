@@ -96,6 +96,7 @@ class Shop:
         """One more instance. An empty value unsets."""
         instance = Instance(len(self.stack.instances), self.stack.folder, self.stack.binary, self.stack.store_urls(False))
         instance.env |= {"SECKILL_IDLE_TIMEOUT_MS": "30000", "SECKILL_REQUEST_TIMEOUT_MS": "10000"}
+        instance.env |= {"SECKILL_TICKET_SECRET": "secret-of-the-tickets"}
         instance.env |= {name: value for name, value in env.items() if value}
         for name, value in env.items():
             if not value:

@@ -471,6 +471,13 @@ START_TEST(what_a_limit_leaves_is_told)
     sk_answer_refusal(answers, &asked, SK_VERDICT_RATE_LIMITED);
     must_tell("\"address\";r=0;t=1");
     ck_assert_pstr_eq(field("Connection"), "close");
+    sk_answers_keep_alive(answers, true);
+    for (int n = 0; n < 4; n++) { // one that is kept is not for a request that is the last one
+        asked.last = n % 2 == 1;
+        sk_answer_refusal(answers, &asked, SK_VERDICT_RATE_LIMITED);
+        ck_assert_pstr_eq(field("Connection"), n % 2 == 1 ? "close" : NULL);
+    }
+    asked.last = false;
     asked.limit = (struct sk_limit){0};
 }
 END_TEST
