@@ -21,6 +21,7 @@
 #include "connection.h"
 #include "listener.h"
 #include "log.h"
+#include "probe.h"
 #include "stream.h"
 #include "target.h"
 #include "timer.h"
@@ -357,6 +358,7 @@ static enum MHD_Result server_on_whole(struct sk_server *server, struct sk_conne
 {
     if (connection->too_large)
         return server_reject(server, connection, SK_VERDICT_BODY_TOO_LARGE);
+    SK_PROBE3(request_read, connection->request.ticket, connection->request.path, connection->request.body.len);
     server->handler.handle(server->handler.arg, &connection->request);
     if (connection->phase == SK_PHASE_BODY)
         return MHD_NO; // neither answered nor kept: there was no memory
