@@ -3,7 +3,7 @@
 FROM debian:12-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
         build-essential cmake pkg-config \
-        libmicrohttpd-dev libhiredis-dev libpq-dev libjansson-dev libuv1-dev libssl-dev
+        libmicrohttpd-dev libhiredis-dev libpq-dev libjansson-dev libuv1-dev libssl-dev systemtap-sdt-dev
 WORKDIR /seckill
 COPY . .
 # Tests are not part of the image, and neither are the libraries that only they need.

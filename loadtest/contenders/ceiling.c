@@ -93,12 +93,10 @@ static void on_slice(void *arg)
     }
 }
 
-static struct sk_response *malformed(void *arg, const struct sk_request *request, enum sk_verdict verdict)
+static void malformed(void *arg, struct sk_request *request, enum sk_verdict verdict)
 {
-    struct ceiling *ceiling = arg;
-    (void)request;
     (void)verdict;
-    return ceiling->constant;
+    answer(arg, request);
 }
 
 static void on_turn(uv_prepare_t *turn)

@@ -89,6 +89,10 @@ static const struct key keys[] = {
     {"SECKILL_DRAIN_TIMEOUT_MS", NUMBER, AT(drain_timeout_ms), "10000", 0, 600000, "ms",
      "longest wait for open orders at the end"},
     {"SECKILL_LOG_LEVEL", TEXT, AT(log_level), "info", 0, 0, "", "debug, info, warn or error"},
+    {"SECKILL_ACCESS_LOG", NUMBER, AT(access_log), "0", 0, 1000000, "requests",
+     "one of so many has a line on standard output; 0: none"},
+    {"SECKILL_TRACE", CHOICE, AT(trace), "auto", 0, 0, "auto|off|on",
+     "requests that have a trace: auto: those with a traceparent; on: all; off: none"},
 };
 
 struct command {

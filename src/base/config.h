@@ -13,6 +13,9 @@ enum { SK_CONFIG_WORDS_MAX = 4 };
 // Who says which user asks: X-User-Id of a gateway, or the user's token.
 enum sk_auth { SK_AUTH_GATEWAY, SK_AUTH_TOKEN };
 
+// Which requests have a trace (http/trace.h): those that come with one, none, or all.
+enum sk_trace_mode { SK_TRACE_AUTO, SK_TRACE_OFF, SK_TRACE_ON };
+
 struct sk_config {
     const char *words[SK_CONFIG_WORDS_MAX + 1]; // what the command is told; borrowed from argv; NULL after the last
     char *listen;                               // host:port
@@ -32,6 +35,7 @@ struct sk_config {
     int64_t gateway_trusted; // 0 or 1
     int64_t token_leeway_s;
     int64_t token_cache;
+    int64_t trace; // enum sk_trace_mode
     int64_t reactors;
     int64_t ticket_ttl_s;
     int64_t max_connections;
@@ -53,6 +57,7 @@ struct sk_config {
     int64_t purchase_rate;
     int64_t purchases_max;
     int64_t drain_timeout_ms;
+    int64_t access_log; // one line for so many requests; 0: none
 };
 
 enum sk_command {

@@ -20,6 +20,7 @@ enum { LINE_MAX_BYTES = 1024 };
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static enum sk_log_level lowest = SK_LOG_INFO;
 static struct sk_log_limit limit;
+static _Thread_local const char *about; // of sk_log_about()
 
 void sk_log_set_level(enum sk_log_level level)
 {
@@ -35,6 +36,13 @@ bool sk_log_parse_level(const char *name, enum sk_log_level *level)
         }
     }
     return false;
+}
+
+const char *sk_log_about(const char *trace_id)
+{
+    const char *before = about;
+    about = trace_id;
+    return before;
 }
 
 static size_t log_clip(int printed, size_t room)
@@ -67,6 +75,8 @@ static size_t log_put_head(char *line, size_t room, enum sk_log_level level, con
     n += log_clip(
         snprintf(line + n, room - n, ".%03ldZ level=%s msg=\"%s\"", now.tv_nsec / 1000000, level_names[level], message),
         room - n);
+    if (about != NULL)
+        n += log_clip(snprintf(line + n, room - n, " trace_id=%s", about), room - n);
     if (suppressed > 0)
         n += log_clip(snprintf(line + n, room - n, " suppressed=%" PRIu32, suppressed), room - n);
     return n;

@@ -21,6 +21,10 @@ bool sk_log_parse_level(const char *name, enum sk_log_level *level);
 void sk_log(enum sk_log_level level, const char *message, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+// Lines of this thread carry this trace id, as the pair `trace_id`, from now on; NULL: none. Borrowed, as long as it is
+// set. Gives the one from before.
+const char *sk_log_about(const char *trace_id);
+
 // Any thread. As sk_log, with one pair whose value comes from outside: it is quoted and escaped, bytes that are not
 // printable ASCII as \xNN.
 void sk_log_text(enum sk_log_level level, const char *message, const char *key, const char *value);

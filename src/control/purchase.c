@@ -8,6 +8,7 @@
 
 #include "beside.h"
 #include "params.h"
+#include "probe.h"
 
 enum { COLUMN_STATE = 0, COLUMN_ORDER = 1 };
 
@@ -52,8 +53,10 @@ static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *vou
         *outcome = (struct sk_outcome){.verdict = SK_VERDICT_INVALID, .left = voucher->user_limit};
         return false;
     }
-    if (segment != NULL && sk_admit_refuses(purchases->admit, segment, ask->user, outcome))
+    if (segment != NULL && sk_admit_refuses(purchases->admit, segment, ask->user, outcome)) {
+        SK_PROBE3(refused, ticket, sk_verdict_code(outcome->verdict), "memory");
         return false;
+    }
     struct sk_order *order = segment == NULL ? NULL : sk_order_take(sale->orders);
     if (order == NULL) {
         *outcome = (struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED};
@@ -67,6 +70,7 @@ static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *vou
     size_t len = strlen(ask->user);
     SK_ASSERT(len < sizeof order->user);
     memcpy(order->user, ask->user, len + 1);
+    SK_PROBE3(admitted, ticket, order->id, ask->voucher_id);
     sk_batcher_add(purchases->batcher, segment, order);
     return true;
 }

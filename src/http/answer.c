@@ -1,4 +1,5 @@
-// What is answered most often is made at start. The rest is made for its request alone: every value that is printed
+// What is answered most often is made at start. The rest is made for its request alone, and so is every answer of a
+// request that has a trace or a line in the access log (trace.h): every value that is printed
 // into such a body is a constant or has been checked to need no escaping; a list of errors, which may name what a
 // client has sent, is written by jansson.
 #include "answer.h"
@@ -16,7 +17,7 @@
 
 enum {
     BODY_SIZE = 512,
-    MEMBERS_SIZE = 192,
+    MEMBERS_SIZE = 256,
     LOCATION_SIZE = 64,
     SECONDS_SIZE = 24,
     TAG_SIZE = 32,
@@ -53,17 +54,21 @@ struct sk_answers {
 
 static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct answer_set *set);
 static void answer_free_set(struct answer_set *set);
-static struct sk_response *answer_make_refusal(enum sk_verdict verdict);
-static struct sk_response *answer_make_ok(void);
 static const struct answer_set *answer_set_for(const struct sk_answers *answers, const struct sk_request *request);
-static struct sk_response *answer_make_problem(enum sk_verdict verdict, const char *members, uint64_t retry_after_ms);
+static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len);
+static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict);
+static struct sk_response *answer_make_ok(struct sk_request *request);
+static struct sk_response *answer_make_problem(struct sk_request *request, enum sk_verdict verdict, const char *members,
+                                               uint64_t retry_after_ms);
 static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_outcome *outcome);
 static struct sk_response *answer_make_last(struct sk_response *response);
 static void answer_limited(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 static void answer_add_limit(struct sk_response *response, const char *policy, const struct sk_limit *limit);
+static bool answer_is_noted(const struct sk_request *request);
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response);
-static struct sk_response *answer_make_document(const struct sk_request *request, const struct sk_outcome *outcome);
+static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response);
+static struct sk_response *answer_make_document(struct sk_request *request, const struct sk_outcome *outcome);
 static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor);
 
 // ---- made at start ----
@@ -95,12 +100,13 @@ static struct sk_response *answer_for(const struct sk_cors *cors, unsigned origi
 
 static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct answer_set *set)
 {
-    set->ok = answer_for(cors, origin, answer_make_ok());
-    set->last_ok = answer_make_last(answer_for(cors, origin, answer_make_ok()));
+    set->ok = answer_for(cors, origin, answer_make_ok(NULL));
+    set->last_ok = answer_make_last(answer_for(cors, origin, answer_make_ok(NULL)));
     bool complete = set->ok != NULL && set->last_ok != NULL;
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
-        set->refusals[i] = answer_for(cors, origin, answer_make_refusal((enum sk_verdict)i));
-        set->last_refusals[i] = answer_make_last(answer_for(cors, origin, answer_make_refusal((enum sk_verdict)i)));
+        set->refusals[i] = answer_for(cors, origin, answer_make_refusal(NULL, (enum sk_verdict)i));
+        set->last_refusals[i] =
+            answer_make_last(answer_for(cors, origin, answer_make_refusal(NULL, (enum sk_verdict)i)));
         complete = complete && set->refusals[i] != NULL && set->last_refusals[i] != NULL;
     }
     if (origin > 0) {
@@ -111,15 +117,23 @@ static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct 
     return complete;
 }
 
-static struct sk_response *answer_make_ok(void)
+// `request` NULL: for any.
+static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len)
 {
-    static const char body[] = "{\"status\":\"ok\"}\n";
-    return sk_response_new(type_json, body, sizeof body - 1);
+    if (request != NULL)
+        request->trace.bytes = len;
+    return sk_response_new(type, body, len);
 }
 
-static struct sk_response *answer_make_refusal(enum sk_verdict verdict)
+static struct sk_response *answer_make_ok(struct sk_request *request)
 {
-    return answer_make_problem(verdict, "", 0);
+    static const char body[] = "{\"status\":\"ok\"}\n";
+    return answer_make(request, type_json, body, sizeof body - 1);
+}
+
+static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict)
+{
+    return answer_make_problem(request, verdict, "", 0);
 }
 
 static struct sk_response *answer_make_last(struct sk_response *response)
@@ -169,19 +183,25 @@ static const struct answer_set *answer_set_for(const struct sk_answers *answers,
 
 void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
-    if (request->limit.policy != SK_POLICY_NONE) {
+    if (answer_is_noted(request))
+        answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
+    else if (request->limit.policy != SK_POLICY_NONE)
         answer_limited(answers, request, verdict);
-        return;
+    else {
+        const struct answer_set *set = answer_set_for(answers, request);
+        answer_send(request, verdict,
+                    answer_stays(answers, request) ? set->refusals[verdict] : set->last_refusals[verdict]);
     }
-    const struct answer_set *set = answer_set_for(answers, request);
-    sk_request_answer(request, sk_verdict_http_status(verdict),
-                      answer_stays(answers, request) ? set->refusals[verdict] : set->last_refusals[verdict]);
 }
 
 void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request)
 {
+    if (answer_is_noted(request)) {
+        answer_once(answers, request, SK_VERDICT_FOUND, answer_make_ok(request));
+        return;
+    }
     const struct answer_set *set = answer_set_for(answers, request);
-    sk_request_answer(request, 200, answer_stays(answers, request) ? set->ok : set->last_ok);
+    answer_send(request, SK_VERDICT_FOUND, answer_stays(answers, request) ? set->ok : set->last_ok);
 }
 
 bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *request)
@@ -193,10 +213,16 @@ bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *re
     return true;
 }
 
-struct sk_response *sk_answers_last(const struct sk_answers *answers, const struct sk_request *request,
-                                    enum sk_verdict verdict)
+void sk_answer_last(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
-    return answer_set_for(answers, request)->last_refusals[verdict];
+    if (!answer_is_noted(request)) {
+        answer_send(request, verdict, answer_set_for(answers, request)->last_refusals[verdict]);
+        return;
+    }
+    struct sk_response *response = answer_make_last(answer_make_refusal(request, verdict));
+    sk_answer_mark(answers, request, response);
+    answer_send(request, verdict, response);
+    sk_response_free(response);
 }
 
 // ---- made when it is first needed ----
@@ -214,7 +240,7 @@ static void answer_limited(const struct sk_answers *answers, struct sk_request *
     const struct sk_limit *limit = &request->limit;
     if (!answer_stays(answers, request) || answers->limited == NULL ||
         answer_set_for(answers, request) != answers->sets) {
-        answer_once(answers, request, verdict, answer_make_refusal(verdict));
+        answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
         return;
     }
     size_t at =
@@ -223,10 +249,10 @@ static void answer_limited(const struct sk_answers *answers, struct sk_request *
     if (kept->response == NULL || kept->verdict != verdict || kept->limit.policy != limit->policy ||
         kept->limit.left != limit->left) {
         sk_response_free(kept->response);
-        *kept = (struct limited){answer_for(answers->cors, 0, answer_make_refusal(verdict)), verdict, *limit};
+        *kept = (struct limited){answer_for(answers->cors, 0, answer_make_refusal(NULL, verdict)), verdict, *limit};
         answer_add_limit(kept->response, answers->policy, limit);
     }
-    sk_request_answer(request, sk_verdict_http_status(verdict), kept->response);
+    answer_send(request, verdict, kept->response);
 }
 
 // draft-ietf-httpapi-ratelimit-headers-11. What was used up comes back within a second (rates.h).
@@ -241,6 +267,11 @@ static void answer_add_limit(struct sk_response *response, const char *policy, c
 
 // ---- made for one request ----
 
+static bool answer_is_noted(const struct sk_request *request)
+{
+    return request->trace.tracer != NULL;
+}
+
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response)
 {
@@ -249,8 +280,16 @@ static void answer_once(const struct sk_answers *answers, struct sk_request *req
         response = answer_make_last(response);
     if (request->limit.policy != SK_POLICY_NONE)
         answer_add_limit(response, answers->policy, &request->limit);
-    sk_request_answer(request, sk_verdict_http_status(verdict), response);
+    answer_send(request, verdict, response);
     sk_response_free(response);
+}
+
+// The one way out. A response for all is sent only to those of whom nothing is noted.
+static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response)
+{
+    if (answer_is_noted(request))
+        sk_trace_answer(request, sk_verdict_http_status(verdict), verdict, response);
+    sk_request_answer(request, sk_verdict_http_status(verdict), response);
 }
 
 bool sk_answers_mark(const struct sk_answers *answers)
@@ -269,17 +308,20 @@ void sk_answer_problem(const struct sk_answers *answers, struct sk_request *requ
     char members[MEMBERS_SIZE];
     answer_put_members(members, outcome);
     answer_once(answers, request, outcome->verdict,
-                answer_make_problem(outcome->verdict, members, outcome->retry_after_ms));
+                answer_make_problem(request, outcome->verdict, members, outcome->retry_after_ms));
 }
 
-static struct sk_response *answer_make_problem(enum sk_verdict verdict, const char *members, uint64_t retry_after_ms)
+static struct sk_response *answer_make_problem(struct sk_request *request, enum sk_verdict verdict, const char *members,
+                                               uint64_t retry_after_ms)
 {
     char body[BODY_SIZE];
-    const char *code = sk_verdict_code(verdict);
+    const char *code = sk_verdict_code(verdict), *trace_id = request == NULL ? NULL : sk_trace_id(request);
     int n = snprintf(body, sizeof body,
-                     "{\"type\":\"" SK_PROBLEM_TYPE "%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"%s}\n", code,
-                     sk_verdict_title(verdict), sk_verdict_http_status(verdict), code, members);
-    struct sk_response *response = sk_response_new(type_problem, body, (size_t)n);
+                     "{\"type\":\"" SK_PROBLEM_TYPE "%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"%s%s%s%s}\n",
+                     code, sk_verdict_title(verdict), sk_verdict_http_status(verdict), code, members,
+                     trace_id == NULL ? "" : ",\"trace_id\":\"", trace_id == NULL ? "" : trace_id,
+                     trace_id == NULL ? "" : "\"");
+    struct sk_response *response = answer_make(request, type_problem, body, (size_t)n);
     if (retry_after_ms == 0)
         retry_after_ms = sk_verdict_retry_after_ms(verdict);
     if (retry_after_ms > 0) {
@@ -309,11 +351,12 @@ void sk_answer_errors(const struct sk_answers *answers, struct sk_request *reque
                       struct json_t *errors)
 {
     const char *code = sk_verdict_code(verdict);
-    json_t *document =
-        json_pack("{s:s+,s:s,s:i,s:s,s:O}", "type", SK_PROBLEM_TYPE, code, "title", sk_verdict_title(verdict), "status",
-                  (int)sk_verdict_http_status(verdict), "code", code, "errors", errors);
+    json_t *document = json_pack("{s:s+,s:s,s:i,s:s,s:O,s:s*}", "type", SK_PROBLEM_TYPE, code, "title",
+                                 sk_verdict_title(verdict), "status", (int)sk_verdict_http_status(verdict), "code",
+                                 code, "errors", errors, "trace_id", sk_trace_id(request));
     char *body = json_dumps(document, JSON_COMPACT);
-    answer_once(answers, request, verdict, body == NULL ? NULL : sk_response_new(type_problem, body, strlen(body)));
+    answer_once(answers, request, verdict,
+                body == NULL ? NULL : answer_make(request, type_problem, body, strlen(body)));
     free(body);
     json_decref(document);
 }
@@ -321,7 +364,7 @@ void sk_answer_errors(const struct sk_answers *answers, struct sk_request *reque
 void sk_answer_allow(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                      const char *allow)
 {
-    struct sk_response *response = answer_make_refusal(verdict);
+    struct sk_response *response = answer_make_refusal(request, verdict);
     sk_response_header(response, "Allow", allow);
     answer_once(answers, request, verdict, response);
 }
@@ -333,12 +376,12 @@ void sk_answer_document(const struct sk_answers *answers, struct sk_request *req
 
 void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text)
 {
-    answer_once(answers, request, SK_VERDICT_FOUND, sk_response_new(type, text, strlen(text)));
+    answer_once(answers, request, SK_VERDICT_FOUND, answer_make(request, type, text, strlen(text)));
 }
 
 void sk_answer_private(const struct sk_answers *answers, struct sk_request *request, const char *document)
 {
-    struct sk_response *response = sk_response_new(type_json, document, strlen(document));
+    struct sk_response *response = answer_make(request, type_json, document, strlen(document));
     sk_response_header(response, "Cache-Control", "no-store");
     answer_once(answers, request, SK_VERDICT_FOUND, response);
 }
@@ -346,13 +389,13 @@ void sk_answer_private(const struct sk_answers *answers, struct sk_request *requ
 void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head)
 {
     sk_answer_mark(answers, request, head);
-    sk_request_answer(request, 200, head);
+    answer_send(request, SK_VERDICT_FOUND, head);
     sk_response_free(head);
 }
 
-static struct sk_response *answer_make_document(const struct sk_request *request, const struct sk_outcome *outcome)
+static struct sk_response *answer_make_document(struct sk_request *request, const struct sk_outcome *outcome)
 {
-    struct sk_response *response = sk_response_new(type_json, outcome->document, strlen(outcome->document));
+    struct sk_response *response = answer_make(request, type_json, outcome->document, strlen(outcome->document));
     if (outcome->version != 0) {
         char tag[TAG_SIZE];
         (void)snprintf(tag, sizeof tag, "\"%" PRId64 "\"", outcome->version);
@@ -400,7 +443,7 @@ void sk_answer_order(const struct sk_answers *answers, struct sk_request *reques
     char body[SK_ORDER_JSON_SIZE];
     size_t n = sk_order_json(body, &order->order);
     body[n++] = '\n';
-    struct sk_response *response = sk_response_new(type_json, body, n);
+    struct sk_response *response = answer_make(request, type_json, body, n);
     if (verdict == SK_VERDICT_ACCEPTED && order->respond_async)
         sk_response_header(response, "Preference-Applied", "respond-async");
     answer_order_at(answers, request, verdict, response, order->order.id);
@@ -410,6 +453,6 @@ void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *req
                         const struct sk_outcome *outcome)
 {
     bool pending = outcome->status != NULL && strcmp(outcome->status, "pending") == 0;
-    struct sk_response *response = sk_response_new(type_json, outcome->document, strlen(outcome->document));
+    struct sk_response *response = answer_make(request, type_json, outcome->document, strlen(outcome->document));
     answer_order_at(answers, request, pending ? SK_VERDICT_ACCEPTED : SK_VERDICT_PLACED, response, order_id);
 }

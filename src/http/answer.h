@@ -79,8 +79,7 @@ void sk_answer_order(const struct sk_answers *answers, struct sk_request *reques
 void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *request, const char *order_id,
                         const struct sk_outcome *outcome);
 
-// A refusal of this request that ends its connection, to be sent by others: borrowed.
-struct sk_response *sk_answers_last(const struct sk_answers *answers, const struct sk_request *request,
-                                    enum sk_verdict verdict);
+// A refusal that ends its connection.
+void sk_answer_last(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 
 #endif

@@ -64,14 +64,19 @@ void sk_document_close(struct sk_document *document)
 void sk_document_answer(const struct sk_document *document, const struct sk_answers *answers,
                         struct sk_request *request, bool keep_alive)
 {
-    bool known = document_is_known(document, request), plain = keep_alive && !sk_answers_mark(answers);
+    bool known = document_is_known(document, request), noted = request->trace.tracer != NULL;
+    bool plain = keep_alive && !sk_answers_mark(answers) && !noted;
+    unsigned status = known ? NOT_MODIFIED : OK;
     struct sk_response *kept = known ? document->same : document->whole;
     struct sk_response *own = plain ? NULL : document_make(document, !known);
     if (!plain)
         sk_answer_mark(answers, request, own);
     if (!keep_alive)
         sk_response_header(own, "Connection", "close");
-    sk_request_answer(request, known ? NOT_MODIFIED : OK, plain ? kept : own);
+    request->trace.bytes = known ? 0 : document->text.len;
+    if (noted)
+        sk_trace_answer(request, status, SK_VERDICT_FOUND, own);
+    sk_request_answer(request, status, plain ? kept : own);
     sk_response_free(own);
 }
 

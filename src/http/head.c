@@ -7,6 +7,8 @@
 #include "query.h"
 #include "text.h"
 
+enum { TRACEPARENT_CHARS = 11 };
+
 static enum sk_method head_method(const char *method);
 
 void sk_head_target(struct sk_head *head, const char *target)
@@ -28,6 +30,7 @@ void sk_head_begin(struct sk_head *head, const char *method, const char *target,
 {
     *head = (struct sk_head){
         .bytes = head->bytes, .method = head_method(method), .target = head->target, .query_bad = head->query_bad};
+    head->is_head = head->method == SK_METHOD_GET && method[0] == 'H';
     sk_header_bytes_begin(&head->bytes, method, target, version);
 }
 
@@ -63,6 +66,8 @@ void sk_head_field(struct sk_head *head, const char *name, size_t name_len, cons
         head->chunked = strcasecmp(value, "chunked") == 0;
     } else if (strcasecmp(name, "expect") == 0) {
         head->expects = true;
+    } else if (name_len == TRACEPARENT_CHARS && strcasecmp(name, "traceparent") == 0) {
+        head->traceparent = head->traceparent == NULL ? value : "";
     }
 }
 

@@ -13,6 +13,8 @@ struct sk_head {
     uint64_t length; // of the body; 0: none, or not known before
     bool chunked, expects, bad;
     bool query_bad; // the query has an escape that is none, or stands for a control byte
+    bool is_head;
+    const char *traceparent; // as request.h has it
 };
 
 // The loop's thread. In the order of header_bytes.h: the target when its line was read, then the names and values of

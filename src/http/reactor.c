@@ -83,6 +83,7 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
     reactor->routes = sk_routes_open(reactor->config, reactor->limits);
     if (reactor->routes == NULL)
         return SK_NO_MEM;
+    sk_routes_write_log(reactor->routes, reactor->options.lane);
     struct sk_handler handler = {sk_routes_handle,
                                  sk_routes_expired,
                                  sk_routes_malformed,

@@ -9,6 +9,7 @@
 
 #include "address.h"
 #include "connection.h"
+#include "probe.h"
 #include "query.h"
 
 struct search {
@@ -183,6 +184,7 @@ void sk_request_answer(struct sk_request *request, unsigned http_status, struct 
 {
     struct sk_connection *connection = sk_connection_of(request);
     struct sk_connections *pool = connection->pool;
+    SK_PROBE3(answered, request->ticket, http_status, request->route);
     sk_connection_move(connection, connection->suspended ? SK_PHASE_RESUMING : SK_PHASE_SENDING,
                        (uint64_t)pool->config->request_timeout_ms);
     if (response == NULL ||

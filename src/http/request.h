@@ -11,6 +11,7 @@
 
 #include "buf.h"
 #include "response.h"
+#include "trace.h"
 
 enum sk_method {
     SK_METHOD_GET, // and HEAD
@@ -35,11 +36,15 @@ struct sk_limit {
 
 struct sk_request {
     enum sk_method method;
-    const char *path; // as sent: nothing is unescaped; without the scheme and host of an absolute target
-    bool query_bad;   // the target's query has an escape that is none, or stands for a control byte
+    const char *path;  // as sent: nothing is unescaped; without the scheme and host of an absolute target
+    const char *route; // the pattern that the path fits; NULL: none, or the routes have not seen it
+    bool is_head;      // a GET whose answer has no body
+    bool query_bad;    // the target's query has an escape that is none, or stands for a control byte
     // Its answer ends the connection: it is chunked, and libmicrohttpd 0.9.75 reads chunks more leniently than others
     // (a bare LF ends a line), so what follows may be part of it to a gateway, and must not be taken for a request.
     bool last;
+    const char *traceparent; // the field, as sent; "" where it was sent twice; NULL: not sent. As long as the request
+    struct sk_trace trace;
     struct sk_buf body;
     uint64_t ticket; // names this request as long as it lives; never 0
     struct sk_limit limit;

@@ -36,11 +36,13 @@ struct sk_routes {
     struct sk_limits *limits;     // borrowed; NULL: no client has a rate
     struct sk_tickets *tickets;   // owned; as the context has it
     struct sk_cors *cors;         // owned
+    struct sk_tracer *tracer;     // owned
     struct sk_server *server;
     enum phase phase;
     uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
 };
 
+static void routes_dispatch(struct sk_routes *routes, struct sk_request *request);
 static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct sk_match *match);
 static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
                                           const struct sk_match *match);
@@ -69,7 +71,9 @@ struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limit
     routes->cors = sk_cors_open(config->cors_origins, stderr);
     if (routes->cors != NULL)
         routes->answers = sk_answers_open(routes->cors);
-    if (routes->answers == NULL || routes->tokens == NULL || routes->openapi == NULL || routes->tickets == NULL) {
+    routes->tracer = sk_tracer_open(config);
+    if (routes->answers == NULL || routes->tokens == NULL || routes->openapi == NULL || routes->tickets == NULL ||
+        routes->tracer == NULL) {
         sk_routes_close(routes);
         return NULL;
     }
@@ -97,6 +101,11 @@ void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struc
     routes->context.shop = shop;
     routes->phase = PHASE_SERVING;
     sk_answers_keep_alive(routes->answers, true);
+}
+
+void sk_routes_write_log(struct sk_routes *routes, struct sk_spool_lane *lane)
+{
+    sk_tracer_write(routes->tracer, lane);
 }
 
 void sk_routes_trust_tokens(struct sk_routes *routes, struct sk_user_tokens *users)
@@ -127,6 +136,7 @@ void sk_routes_close(struct sk_routes *routes)
     sk_document_close(routes->openapi);
     sk_tickets_close(routes->tickets);
     sk_cors_close(routes->cors);
+    sk_tracer_close(routes->tracer);
     free(routes);
 }
 
@@ -135,6 +145,14 @@ void sk_routes_close(struct sk_routes *routes)
 void sk_routes_handle(void *arg, struct sk_request *request)
 {
     struct sk_routes *routes = arg;
+    sk_trace_begin(routes->tracer, request);
+    const char *before = sk_trace_enter(request);
+    routes_dispatch(routes, request);
+    sk_trace_leave(before);
+}
+
+static void routes_dispatch(struct sk_routes *routes, struct sk_request *request)
+{
     struct sk_match match = {0};
     SK_FAILPOINT("http.request");
     if (request->method == SK_METHOD_OPTIONS && sk_answer_preflight(routes->answers, request))
@@ -159,6 +177,7 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     if (routes->phase == PHASE_ENDED)
         return SK_VERDICT_SHUTTING_DOWN;
     bool known = sk_route_match(request->method, request->path, match);
+    request->route = known ? match->first->pattern : NULL;
     enum sk_verdict verdict = routes_limit_address(routes, request, match->first);
     if (verdict != SK_VERDICT_FOUND)
         return verdict;
@@ -306,14 +325,19 @@ void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
 {
     struct sk_routes *routes = arg;
     struct sk_request *request = sk_server_find(routes->server, ticket);
-    if (request != NULL) // or it was answered with 202 before, or its client is gone
-        sk_handle_outcome(&routes->context, request, outcome);
+    if (request == NULL) // it was answered with 202 before, or its client is gone
+        return;
+    const char *before = sk_trace_enter(request);
+    sk_handle_outcome(&routes->context, request, outcome);
+    sk_trace_leave(before);
 }
 
 void sk_routes_expired(void *arg, struct sk_request *request)
 {
     const struct sk_routes *routes = arg;
+    const char *before = sk_trace_enter(request);
     sk_handle_expired(&routes->context, request);
+    sk_trace_leave(before);
 }
 
 void sk_routes_streams(void *arg, struct sk_request *request)
@@ -343,8 +367,9 @@ void sk_routes_end_stream(void *arg, uint64_t ticket)
         sk_stream_end(request);
 }
 
-struct sk_response *sk_routes_malformed(void *arg, const struct sk_request *request, enum sk_verdict verdict)
+void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict)
 {
     const struct sk_routes *routes = arg;
-    return sk_answers_last(routes->answers, request, verdict);
+    sk_trace_begin(routes->tracer, request);
+    sk_answer_last(routes->answers, request, verdict);
 }

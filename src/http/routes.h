@@ -9,6 +9,7 @@
 
 struct sk_limits;
 struct sk_routes;
+struct sk_spool_lane;
 
 // The reactor's thread, as all functions. NULL: out of memory, or the tokens, the ticket secret or the origins of the
 // configuration are wrong, which is said on standard error. Borrows config and limits (NULL: no client is limited).
@@ -17,6 +18,9 @@ void sk_routes_close(struct sk_routes *routes); // after server and shop; NULL i
 
 // The two ends it connects; set once both exist.
 void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_shop *shop);
+
+// Where the access log goes; NULL: nowhere. Before any request comes. Borrowed.
+void sk_routes_write_log(struct sk_routes *routes, struct sk_spool_lane *lane);
 
 // Users have tokens from now on, and X-User-Id says nothing. Before any request comes. Borrowed.
 void sk_routes_trust_tokens(struct sk_routes *routes, struct sk_user_tokens *users);
@@ -34,7 +38,7 @@ void sk_routes_streams(void *arg, struct sk_request *request);
 void sk_routes_gone(void *arg, struct sk_request *request);
 bool sk_routes_send(void *arg, uint64_t ticket, const char *text, size_t len);
 void sk_routes_end_stream(void *arg, uint64_t ticket);
-struct sk_response *sk_routes_malformed(void *arg, const struct sk_request *request, enum sk_verdict verdict);
+void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict);
 void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "client_limits.h"
 #include "descriptors.h"
@@ -9,16 +10,22 @@
 #include "listen_address.h"
 #include "log.h"
 #include "reactor.h"
+#include "spool.h"
 #include "token_ring.h"
+
+enum { LAST_LINES_MS = 1000 };
 
 static void serve_block_signals(sigset_t *signals);
 static enum sk_status serve_prepare(const struct sk_config *config, struct sk_token_ring **ring);
+static enum sk_status serve_open_log(const struct sk_config *config, struct sk_spool **log);
 static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring);
+static bool serve_close_log(struct sk_spool *log);
 
 enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
 {
     sigset_t signals;
     struct sk_token_ring *ring = NULL;
+    struct sk_spool *log = NULL;
     serve_block_signals(&signals);
     sk_json_memory_watch();
     enum sk_status status = serve_prepare(config, &ring);
@@ -27,8 +34,11 @@ enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
     int64_t started = 0;
     if (status == SK_OK && (reactors == NULL || limits == NULL))
         status = SK_NO_MEM;
+    if (status == SK_OK)
+        status = serve_open_log(config, &log);
     while (status == SK_OK && started < config->reactors) {
-        struct sk_reactor_options options = {config, ring, limits, (unsigned)started};
+        struct sk_spool_lane *lane = log == NULL ? NULL : sk_spool_lane(log, (size_t)started);
+        struct sk_reactor_options options = {config, ring, limits, (unsigned)started, lane};
         status = sk_reactor_start(&options, &reactors[started]);
         started += reactors[started] != NULL;
     }
@@ -46,7 +56,10 @@ enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
     if (!*left_behind) { // else a thread may still run that has them
         sk_token_ring_close(ring);
         sk_limits_close(limits);
+    } else {
+        sk_log(SK_LOG_WARN, "the resolver does not answer; not waiting for it", "");
     }
+    *left_behind = !serve_close_log(log) || *left_behind;
     return status;
 }
 
@@ -88,4 +101,22 @@ static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *rin
             (void)sk_token_ring_reload(ring); // or the keys stay as they were, which is logged
     }
     return caught;
+}
+
+// The access log; none, which is NULL, unless it is asked for.
+static enum sk_status serve_open_log(const struct sk_config *config, struct sk_spool **log)
+{
+    *log = NULL;
+    if (config->access_log == 0)
+        return SK_OK;
+    *log = sk_spool_open(STDOUT_FILENO, (size_t)config->reactors, "access log: lines dropped");
+    return *log == NULL ? SK_NO_MEM : SK_OK;
+}
+
+static bool serve_close_log(struct sk_spool *log)
+{
+    bool closed = sk_spool_close(log, LAST_LINES_MS);
+    if (!closed)
+        sk_log(SK_LOG_WARN, "standard output does not take the access log; not waiting for it", "");
+    return closed;
 }

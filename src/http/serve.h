@@ -9,7 +9,8 @@
 
 // The main thread, before there are others. Returns after SIGTERM or SIGINT, or when it could not start, which it logs.
 // SIGHUP reads the keys of users' tokens again.
-// *left_behind: a reactor still waits for an answer of the resolver, so the process must leave with _exit.
+// *left_behind: a reactor still waits for an answer of the resolver, or standard output does not take the last lines
+// of the access log, so the process must leave with _exit.
 enum sk_status sk_serve(const struct sk_config *config, bool *left_behind) SK_MUST_CHECK;
 
 #endif

@@ -21,6 +21,7 @@
 #include "connection.h"
 #include "listener.h"
 #include "log.h"
+#include "probe.h"
 #include "stream.h"
 #include "target.h"
 #include "timer.h"
@@ -317,6 +318,8 @@ static enum MHD_Result server_on_head(struct sk_server *server, struct sk_connec
     (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, server_on_field, connection);
     connection->request.method = connection->head.method;
     connection->request.last = connection->head.encodings > 0;
+    connection->request.is_head = connection->head.is_head;
+    connection->request.traceparent = connection->head.traceparent;
     size_t len = MHD_get_connection_info(connection->library, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
     if (connection->request.path == NULL || !sk_head_good(&connection->head, len))
         return server_reject(server, connection, SK_VERDICT_BAD_REQUEST);
@@ -355,6 +358,7 @@ static enum MHD_Result server_on_whole(struct sk_server *server, struct sk_conne
 {
     if (connection->too_large)
         return server_reject(server, connection, SK_VERDICT_BODY_TOO_LARGE);
+    SK_PROBE3(request_read, connection->request.ticket, connection->request.path, connection->request.body.len);
     server->handler.handle(server->handler.arg, &connection->request);
     if (connection->phase == SK_PHASE_BODY)
         return MHD_NO; // neither answered nor kept: there was no memory
@@ -371,9 +375,8 @@ static enum MHD_Result server_on_asked_again(struct sk_connection *connection)
 static enum MHD_Result server_reject(struct sk_server *server, struct sk_connection *connection,
                                      enum sk_verdict verdict)
 {
-    struct sk_response *response = server->handler.malformed(server->handler.arg, &connection->request, verdict);
-    sk_request_answer(&connection->request, sk_verdict_http_status(verdict), response);
-    return response == NULL ? MHD_NO : MHD_YES;
+    server->handler.malformed(server->handler.arg, &connection->request, verdict);
+    return connection->unanswerable ? MHD_NO : MHD_YES;
 }
 
 static void server_on_completed(void *arg, struct MHD_Connection *connection, void **context,

@@ -26,8 +26,8 @@ struct sk_handler {
     void (*handle)(void *arg, struct sk_request *request);
     // A request that waits or is parked has reached its deadline: answer it.
     void (*expired)(void *arg, struct sk_request *request);
-    // A request is broken before it is whole; gives the response, which ends the connection. Borrowed.
-    struct sk_response *(*malformed)(void *arg, const struct sk_request *request, enum sk_verdict verdict);
+    // A request is broken before it is whole: answer it, which ends the connection.
+    void (*malformed)(void *arg, struct sk_request *request, enum sk_verdict verdict);
     // The head of a stream is sent: texts may follow (stream.h).
     void (*streams)(void *arg, struct sk_request *request);
     // The client of a request that is parked, or streams, is gone, or the server ends the stream: its ticket leads

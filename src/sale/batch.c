@@ -7,6 +7,7 @@
 #include "bisect.h"
 #include "journal.h"
 #include "params.h"
+#include "probe.h"
 
 enum { COLUMN_N = 0, COLUMN_PART = 6 }; // of place_orders() and place_batches(); the rest is settlement.h's
 
@@ -76,7 +77,11 @@ enum sk_status sk_batch_send(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb 
     for (size_t i = 0; i < batch->n && !batch->plain; i++)
         sk_journal_add_details(batch->rows[i]->quantity, batch->rows[i]->key, &batch->arrays[QUANTITIES],
                                &batch->arrays[KEYS]);
-    return batch->part_count == 1 ? batch_send_one(batch, pg, done, arg) : batch_send_many(batch, pg, done, arg);
+    enum sk_status status =
+        batch->part_count == 1 ? batch_send_one(batch, pg, done, arg) : batch_send_many(batch, pg, done, arg);
+    if (status == SK_OK)
+        SK_PROBE2(written, batch->n, batch->part_count);
+    return status;
 }
 
 // NULL: all orders are of one unit and without a key.

@@ -7,6 +7,7 @@
 #include "failpoint.h"
 #include "grant.h"
 #include "log.h"
+#include "probe.h"
 #include "trust.h"
 
 enum { RUSH_MS = 20 }; // calls that follow each other closer than this are a rush
@@ -135,8 +136,11 @@ static void batcher_ask(struct sk_batcher *batcher, struct sk_segment *segment)
     sk_segment_pin(segment);
     call->asked_at_ms = uv_now(batcher->sale->loop);
     size_t most = (size_t)batcher->sale->config->batch_max;
-    while (call->orders.count < most && segment->asking.orders.count > 0)
+    while (call->orders.count < most && segment->asking.orders.count > 0) {
+        SK_PROBE2(order_asked, segment->asking.orders.head->ticket, segment->asking.orders.head->id);
         sk_order_move(batcher->sale->orders, segment->asking.orders.head, SK_ORDER_ASKED, &call->orders);
+    }
+    SK_PROBE3(asked, segment->voucher_id, segment->number, call->orders.count);
     if (sk_grant_ask(batcher->sale, segment, &call->orders, false, batcher_on_reply, call) != SK_OK) {
         batcher_refuse_all(batcher, &call->orders, SK_VERDICT_UNAVAILABLE);
         batcher_end_call(call);
@@ -230,6 +234,7 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
         switch ((enum sk_grant_result)grant->results[i]) {
         case SK_GRANT_PLACED:
             order->epoch = grant->epoch;
+            SK_PROBE3(granted, order->ticket, order->id, call->segment->voucher_id);
             sk_metrics_add(batcher->sale->metrics, SK_METRIC_ORDERS_GRANTED, 1);
             if (entry == NULL)
                 entry = sk_entry_new(batcher->sale, call->segment, SK_ENTRY_OWN, grant->journal_id);

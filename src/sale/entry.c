@@ -8,6 +8,7 @@
 #include "failpoint.h"
 #include "log.h"
 #include "params.h"
+#include "probe.h"
 
 static void entry_read_order(void *arg, const struct sk_journal_order *read);
 static bool entry_is_of_this_run(const struct sk_entry *entry);
@@ -160,6 +161,8 @@ static void entry_on_ended(void *arg, const struct sk_reply *reply)
     const struct sk_sale *sale = entry->sale;
     if (reply == NULL || sk_reply_error(reply) != NULL)
         sale->orphaned(sale->upkeep, entry->segment);
+    else
+        SK_PROBE3(settled, entry->segment->voucher_id, entry->journal_id, entry->correction_count);
     if (reply != NULL && sk_reply_error(reply) != NULL)
         sk_log_text(SK_LOG_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
     sk_entry_forget(entry);

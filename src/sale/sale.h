@@ -11,6 +11,7 @@
 #include "named_lock.h"
 #include "order.h"
 #include "pg_link.h"
+#include "probe.h"
 #include "rates.h"
 #include "redis_link.h"
 #include "verdict.h"
@@ -66,8 +67,12 @@ struct sk_sale {
 static inline void sk_sale_tell_with(const struct sk_sale *sale, const struct sk_order *order,
                                      const struct sk_outcome *outcome)
 {
-    if (order->ticket != 0)
-        sale->on_outcome(sale->arg, order->ticket, outcome);
+    if (order->ticket == 0)
+        return;
+    if (outcome->verdict != SK_VERDICT_PLACED && outcome->verdict != SK_VERDICT_ACCEPTED)
+        SK_PROBE3(refused, order->ticket, sk_verdict_code(outcome->verdict),
+                  order->entry == NULL ? "redis" : "postgres");
+    sale->on_outcome(sale->arg, order->ticket, outcome);
 }
 
 // The same, with no more to say than this.

@@ -276,9 +276,9 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
     switch (settlement) {
     case SK_SETTLEMENT_PLACED:
     case SK_SETTLEMENT_ALREADY_PLACED:
+        sk_durable_note(order->entry->segment, order, writer->written_ns);
         writer_tell_placed(writer, order, more->created_ms);
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_PLACED, 1);
-        sk_durable_note(order->entry->segment, order, writer->written_ns);
         break;
     case SK_SETTLEMENT_ENDED:
     case SK_SETTLEMENT_DUPLICATE:

@@ -52,6 +52,8 @@ static void must_be_whole(const struct sk_config *config, enum sk_command comman
     MUST(config->listen != NULL && config->redis_url != NULL && config->log_level != NULL);
     MUST(config->database_url != NULL || (command != SK_COMMAND_SERVE && command != SK_COMMAND_MIGRATE));
     MUST(config->reactors >= 1 && config->reactors <= 64);
+    MUST(config->access_log >= 0 && config->access_log <= 1000000);
+    MUST(config->trace >= SK_TRACE_AUTO && config->trace <= SK_TRACE_ON);
     MUST(config->max_connections >= 1 && config->max_connections <= 65536);
     MUST(config->header_max_bytes >= 4096 && config->body_max_bytes >= 0);
     MUST(config->batch_max >= 1 && config->batch_max <= 2048);

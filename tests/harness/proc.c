@@ -163,7 +163,7 @@ static void become(const struct proc_options *options, int log_fd, pid_t parent)
         char *const *out;
     } words = {.in = options->argv};
     sigset_t none;
-    (void)dup2(log_fd, STDOUT_FILENO);
+    (void)dup2(options->out_fd == 0 ? log_fd : options->out_fd, STDOUT_FILENO);
     (void)dup2(log_fd, STDERR_FILENO);
     if (options->as_postgres && !become_postgres()) {
         (void)fprintf(stderr, "cannot become the user postgres\n");

@@ -20,6 +20,7 @@ struct proc_options {
     int death_signal;       // what the kernel sends it when we die
     // Its limits of file descriptors; 0: as ours.
     unsigned soft_descriptors, hard_descriptors;
+    int out_fd; // its standard output; 0: the log, too
 };
 
 // A folder of our own, made when first asked for; it goes when the program ends, crashes included.

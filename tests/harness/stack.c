@@ -54,6 +54,7 @@ static struct {
     struct service services[SERVICES_MAX];
     int service_count; // of this test
     unsigned soft_descriptors, hard_descriptors;
+    int out_fd;
 } stack;
 
 const char *stack_redis_url(void)
@@ -355,7 +356,8 @@ struct service *service_launch(const char *const *env)
         all[count++] = env[extra];
     }
     const char *const argv[] = {SECKILL_BINARY, NULL};
-    struct proc_options options = {name, argv, all, false, SIGKILL, stack.soft_descriptors, stack.hard_descriptors};
+    struct proc_options options = {
+        name, argv, all, false, SIGKILL, stack.soft_descriptors, stack.hard_descriptors, stack.out_fd};
     proc_start(&service->proc, &options);
     return service;
 }
@@ -364,6 +366,11 @@ void service_limit_descriptors(unsigned soft, unsigned hard)
 {
     stack.soft_descriptors = soft;
     stack.hard_descriptors = hard;
+}
+
+void service_direct_output(int fd)
+{
+    stack.out_fd = fd;
 }
 
 // One that is gone counts as an answer, so that no caller waits for it in vain.
@@ -450,6 +457,7 @@ void service_stop_all(void)
     }
     stack.service_count = 0;
     service_limit_descriptors(0, 0);
+    service_direct_output(0);
     ck_assert_msg(bad == 0, "%d instances did not end with exit code 0", bad);
 }
 
@@ -464,7 +472,7 @@ int service_run(const char *const *words, const char *const *env, char *out, siz
     }
     (void)snprintf(name, sizeof name, "run-%d", ++runs);
     struct proc proc = {0};
-    struct proc_options options = {name, argv, env, false, SIGKILL, stack.soft_descriptors, stack.hard_descriptors};
+    struct proc_options options = {name, argv, env, false, SIGKILL, stack.soft_descriptors, stack.hard_descriptors, 0};
     proc_start(&proc, &options);
     int status = proc_wait(&proc);
     proc_read_log(name, out, size);

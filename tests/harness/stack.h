@@ -58,6 +58,9 @@ struct service *service_start(const char *const *env);
 // The limits of file descriptors of instances from now on, until the end of the test; 0: as ours.
 void service_limit_descriptors(unsigned soft, unsigned hard);
 
+// The standard output of instances from now on, until the end of the test, which keeps it open; 0: their log.
+void service_direct_output(int fd);
+
 // Asks /readyz until the answer is (or is not) 200.
 void service_await(struct service *service, bool ready);
 

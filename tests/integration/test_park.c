@@ -169,12 +169,10 @@ static void on_gone(void *arg, struct sk_request *request)
         _exit(4);
 }
 
-static struct sk_response *on_malformed(void *arg, const struct sk_request *request, enum sk_verdict verdict)
+static void on_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict)
 {
     (void)arg;
-    (void)request;
-    (void)verdict;
-    return NULL;
+    sk_request_answer(request, sk_verdict_http_status(verdict), NULL);
 }
 
 static void on_turn(uv_prepare_t *turn)

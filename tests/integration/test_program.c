@@ -48,6 +48,8 @@ START_TEST(help_lists_every_key)
         {"SECKILL_PURCHASES_MAX", "--purchases-max VALUE"},
         {"SECKILL_DRAIN_TIMEOUT_MS", "--drain-timeout-ms VALUE"},
         {"SECKILL_LOG_LEVEL", "--log-level VALUE"},
+        {"SECKILL_ACCESS_LOG", "--access-log VALUE"},
+        {"SECKILL_TRACE", "--trace VALUE"},
     };
     char out[OUTPUT_SIZE];
     ck_assert_int_eq(service_run(WORDS("--help"), NULL, out, sizeof out), 0);
@@ -73,6 +75,10 @@ START_TEST(wrong_settings_are_refused)
         {NULL, "SECKILL_PG_TIMEOUT_MS=1e3", "SECKILL_PG_TIMEOUT_MS"},
         {NULL, "SECKILL_LOCK_TTL_MS=99999999999999999999", "SECKILL_LOCK_TTL_MS"},
         {NULL, "SECKILL_LOG_LEVEL=loud", "SECKILL_LOG_LEVEL"},
+        {NULL, "SECKILL_ACCESS_LOG=all", "SECKILL_ACCESS_LOG"},
+        {NULL, "SECKILL_ACCESS_LOG=1000001", "SECKILL_ACCESS_LOG"},
+        {NULL, "SECKILL_TRACE=yes", "SECKILL_TRACE"},
+        {NULL, "SECKILL_TRACE=", "SECKILL_TRACE"},
         {NULL, "SECKILL_LISTEN=", "SECKILL_LISTEN"},
         {NULL, "SECKILL_ADMIN_TOKEN_FILE=/nowhere", "SECKILL_ADMIN_TOKEN_FILE"},
         {NULL, "SECKILL_ADMIN_TOKENS_FILE=/nowhere", "SECKILL_ADMIN_TOKENS_FILE"},

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "config.h"
 #include "cors.h"
 #include "sale.h"
 #include "stack.h"
@@ -192,8 +193,8 @@ START_TEST(every_503_says_when_to_try_again)
         ck_assert_int_eq(field("Retry-After") != NULL, says_when_to_try_again(verdict));
         answer_problem(verdict, NULL, 5000); // what is known better
         ck_assert_pstr_eq(field("Retry-After"), "5");
-        ck_assert_int_eq(sk_answers_last(answers, &asked, verdict)->fields,
-                         1 + (says_when_to_try_again(verdict) || sk_verdict_http_status(verdict) == 401));
+        sk_answer_last(answers, &asked, verdict);
+        ck_assert_int_eq(made.fields, 1 + (says_when_to_try_again(verdict) || sk_verdict_http_status(verdict) == 401));
     }
 }
 END_TEST
@@ -549,7 +550,7 @@ static void answer_a_stream(void)
 
 static void answer_one_that_is_broken(void)
 {
-    sk_request_answer(&asked, 400, sk_answers_last(answers, &asked, SK_VERDICT_BAD_REQUEST));
+    sk_answer_last(answers, &asked, SK_VERDICT_BAD_REQUEST);
 }
 
 static answer_any *const all_answers[] = {answer_a_refusal,  answer_that_is_fine,      answer_a_problem,
@@ -630,6 +631,77 @@ START_TEST(a_ticket_is_kept_by_no_cache)
 }
 END_TEST
 
+// In whichever way it is answered: the answers in the order of the_last_answers_end_their_connections.
+static void answer_in_way(int way)
+{
+    json_t *errors = json_array();
+    const struct sk_answer_order order = {
+        .order = {.id = "018bcfe5-6800-7000-8000-0123456789ab", .user = "u", .voucher_id = 1, .status = "pending"}};
+    if (way == 0)
+        sk_answer_refusal(answers, &asked, SK_VERDICT_SOLD_OUT);
+    else if (way == 1)
+        answer_problem(SK_VERDICT_NOT_STARTED, NULL, 1);
+    else if (way == 2)
+        sk_answer_errors(answers, &asked, SK_VERDICT_INVALID, errors);
+    else if (way == 3)
+        sk_answer_allow(answers, &asked, SK_VERDICT_METHOD_NOT_ALLOWED, "POST");
+    else if (way == 4)
+        sk_answer_last(answers, &asked, SK_VERDICT_BAD_REQUEST);
+    else if (way == 5)
+        sk_answer_ok(answers, &asked);
+    else if (way == 6)
+        sk_answer_document(answers, &asked, &found);
+    else if (way == 7)
+        sk_answer_voucher(answers, &asked, &found);
+    else if (way == 8)
+        sk_answer_text(answers, &asked, "text/csv", "a");
+    else if (way == 9)
+        sk_answer_repeated(answers, &asked, order.order.id, &found);
+    else
+        sk_answer_order(answers, &asked, SK_VERDICT_ACCEPTED, &order);
+    json_decref(errors);
+}
+
+enum { WAYS = 11, PROBLEM_WAYS = 5 };
+
+START_TEST(an_answer_carries_the_trace)
+{
+    static const char sent[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    struct sk_config config = {.trace = SK_TRACE_AUTO};
+    struct sk_tracer *tracer = sk_tracer_open(&config);
+    ck_assert_ptr_nonnull(tracer);
+    for (int way = 0; way < WAYS; way++) {
+        asked = (struct sk_request){.path = "/", .traceparent = sent};
+        sk_trace_begin(tracer, &asked);
+        answer_in_way(way);
+        const char *given = field("traceparent");
+        ck_assert_msg(given != NULL, "way %d", way);
+        ck_assert_uint_eq(strlen(given), strlen(sent));
+        ck_assert_int_eq(strncmp(given, sent, strlen("00-0af7651916cd43dd8448eb211c80319c-")), 0);
+        ck_assert_ptr_null(strstr(given, "b7ad6b7169203331")); // that is the client's span
+        ck_assert_str_eq(given + strlen(given) - 3, "-01");
+        ck_assert_uint_eq(asked.trace.bytes, strlen(made.body));
+        if (way < PROBLEM_WAYS) {
+            json_t *json = read_body();
+            ck_assert_pstr_eq(json_string_value(json_object_get(json, "trace_id")), "0af7651916cd43dd8448eb211c80319c");
+            json_decref(json);
+        }
+    }
+    sk_tracer_close(tracer);
+}
+END_TEST
+
+START_TEST(an_answer_without_a_trace_does_not)
+{
+    for (int way = 0; way < WAYS; way++) {
+        asked = (struct sk_request){.path = "/"};
+        answer_in_way(way);
+        ck_assert_ptr_null(field("traceparent"));
+        ck_assert_ptr_null(strstr(made.body, "trace_id"));
+    }
+}
+END_TEST
+
 START_TEST(out_of_memory_gives_no_response)
 {
     json_t *errors = json_array();
@@ -683,6 +755,8 @@ int main(void)
     tcase_add_test(tcase, each_answer_says_what_pages_of_an_origin_may_do_with_it);
     tcase_add_test(tcase, browsers_are_told_what_they_may_send);
     tcase_add_test(tcase, a_ticket_is_kept_by_no_cache);
+    tcase_add_test(tcase, an_answer_carries_the_trace);
+    tcase_add_test(tcase, an_answer_without_a_trace_does_not);
     tcase_add_test(tcase, out_of_memory_gives_no_response);
     return harness_main(tcase, CK_FORK);
 }

@@ -68,11 +68,9 @@ static void on_expired(void *arg, struct sk_request *request)
     ck_abort_msg("nothing waits here");
 }
 
-static struct sk_response *on_malformed(void *arg, const struct sk_request *request, enum sk_verdict verdict)
+static void on_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict)
 {
-    (void)request;
-    (void)verdict;
-    return arg;
+    sk_request_answer(request, sk_verdict_http_status(verdict), arg);
 }
 
 static struct sk_response *malformed;

@@ -1,0 +1,28 @@
+// Probes (USDT): named places at which bpftrace, perf or SystemTap can look into a running instance. Each is one `nop`
+// and a note in the binary, so one that is not in use costs nothing but its arguments, which must be at hand.
+// docs/operations.md lists them, tests/probes compares; deploy/trace/ has scripts that use them.
+//
+// Without <sys/sdt.h> at build time there are none.
+#ifndef SK_BASE_PROBE_H
+#define SK_BASE_PROBE_H
+
+#ifdef SK_PROBES
+#include <sys/sdt.h>
+#define SK_PROBE2(name, a, b)       STAP_PROBE2(seckill, name, a, b)
+#define SK_PROBE3(name, a, b, c)    STAP_PROBE3(seckill, name, a, b, c)
+#define SK_PROBE4(name, a, b, c, d) STAP_PROBE4(seckill, name, a, b, c, d)
+#else
+#define SK_PROBE4(name, a, b, c, d) \
+    do {                            \
+        if (0) {                    \
+            (void)(a);              \
+            (void)(b);              \
+            (void)(c);              \
+            (void)(d);              \
+        }                           \
+    } while (0)
+#define SK_PROBE3(name, a, b, c) SK_PROBE4(name, a, b, c, 0)
+#define SK_PROBE2(name, a, b)    SK_PROBE4(name, a, b, 0, 0)
+#endif
+
+#endif

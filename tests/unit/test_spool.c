@@ -1,0 +1,217 @@
+// The spool: lines come out whole and in the order of each lane, also where several threads put them and the other side
+// is slow; what has no room is dropped and counted, and no thread that puts ever waits.
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "listening.h"
+#include "spool.h"
+#include "stack.h"
+#include "wait.h"
+
+enum { LANES = 3, EACH = 10000, MANY = 10000, PATIENCE_MS = 20000, TEXT_SIZE = 1 << 16 };
+
+static const char what[] = "lines dropped";
+
+static struct sk_spool *spool;
+static int ends[2]; // of a pipe
+
+static void setup(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+}
+
+static void close_end(int i)
+{
+    if (ends[i] >= 0)
+        (void)close(ends[i]);
+    ends[i] = -1;
+}
+
+static void teardown(void)
+{
+    close_end(0);
+    close_end(1);
+}
+
+static void put(size_t lane, int number)
+{
+    char line[SK_SPOOL_LINE_MAX];
+    // Of different lengths, up to the longest.
+    int n = snprintf(line, sizeof line, "lane=%zu number=%d %*s\n", lane, number, number % 480, "x");
+    if (n >= (int)sizeof line) {
+        n = sizeof line - 1;
+        line[n - 1] = '\n';
+    }
+    sk_spool_put(sk_spool_lane(spool, lane), line, (size_t)n);
+}
+
+// ---- readers ----
+
+struct reader {
+    pthread_t thread;
+    int last[LANES]; // of each lane; -1: none yet
+    uint64_t lines, bad;
+};
+
+// Not by assertions: those are for the main thread.
+static void read_line(struct reader *reader, const char *line)
+{
+    size_t lane = LANES, len = strlen(line);
+    int number = 0;
+    bool whole = sscanf(line, "lane=%zu number=%d ", &lane, &number) == 2 && lane < LANES && line[len - 1] == '\n' &&
+                 (strchr(line, 'x') != NULL || len == SK_SPOOL_LINE_MAX - 1);
+    if (!whole || number <= reader->last[lane]) {
+        reader->bad++;
+        return;
+    }
+    reader->last[lane] = number;
+    reader->lines++;
+}
+
+static void *read_all(void *arg)
+{
+    struct reader *reader = arg;
+    char line[2 * SK_SPOOL_LINE_MAX];
+    FILE *file = fdopen(dup(ends[0]), "re");
+    for (int i = 0; i < LANES; i++)
+        reader->last[i] = -1;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        read_line(reader, line);
+    if (file != NULL)
+        (void)fclose(file);
+    return NULL;
+}
+
+static void *put_all(void *arg)
+{
+    size_t lane = (size_t)((char *)arg - (char *)NULL);
+    for (int number = 0; number < EACH; number++)
+        put(lane, number);
+    return NULL;
+}
+
+START_TEST(lines_of_all_threads_come_out_whole)
+{
+    struct reader reader = {0};
+    pthread_t threads[LANES];
+    spool = sk_spool_open(ends[1], LANES, what);
+    ck_assert_ptr_nonnull(spool);
+    ck_assert_int_eq(pthread_create(&reader.thread, NULL, read_all, &reader), 0);
+    for (size_t i = 0; i < LANES; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, put_all, (char *)NULL + i), 0);
+    for (size_t i = 0; i < LANES; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    // What is in the rings is written before the end; only what had no room is missing.
+    uint64_t dropped = sk_spool_dropped(spool);
+    ck_assert(sk_spool_close(spool, PATIENCE_MS));
+    close_end(1);
+    ck_assert_int_eq(pthread_join(reader.thread, NULL), 0);
+    ck_assert_uint_gt(reader.lines, 0);
+    ck_assert_uint_eq(reader.bad, 0);
+    ck_assert_uint_eq(reader.lines + dropped, (uint64_t)LANES * EACH);
+}
+END_TEST
+
+START_TEST(few_lines_are_all_written)
+{
+    char text[TEXT_SIZE];
+    size_t n = 0;
+    spool = sk_spool_open(ends[1], 1, what);
+    for (int number = 0; number < 10; number++) {
+        static const char line[] = "a line\n";
+        sk_spool_put(sk_spool_lane(spool, 0), line, sizeof line - 1);
+    }
+    while (n < strlen("a line\n") * 10) {
+        ssize_t got = read(ends[0], text + n, sizeof text - n);
+        ck_assert_int_gt(got, 0);
+        n += (size_t)got;
+    }
+    ck_assert_uint_eq(n, strlen("a line\n") * 10);
+    ck_assert_uint_eq(sk_spool_dropped(spool), 0);
+    ck_assert(sk_spool_close(spool, PATIENCE_MS));
+}
+END_TEST
+
+// If putting waited, this would never end. What does not fit into the pipe and the ring is dropped, and that is said.
+START_TEST(a_reader_that_does_not_read_holds_up_nobody)
+{
+    struct reader reader = {0};
+    begin_listening();
+    spool = sk_spool_open(ends[1], LANES, what);
+    for (int number = 0; number < MANY; number++)
+        put(0, number);
+    uint64_t dropped = sk_spool_dropped(spool);
+    ck_assert_uint_gt(dropped, 0);
+    WAIT_FOR(poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, 0) == 1); // the pipe has some
+    ck_assert(sk_spool_close(spool, 1));                                          // what is in the ring is dropped, too
+    end_listening();
+    close_end(1);
+    (void)read_all(&reader);
+    ck_assert_uint_gt(reader.lines, 0);
+    ck_assert_uint_eq(reader.bad, 0);
+    ck_assert_uint_lt(reader.lines, MANY - dropped);
+    char all[64]; // the last report has them all
+    (void)snprintf(all, sizeof all, "dropped_in_all=%" PRIu64 "\n", MANY - reader.lines);
+    ck_assert_ptr_nonnull(strstr(heard, "level=warn msg=\"lines dropped\" dropped="));
+    ck_assert_msg(strstr(heard, all) != NULL, "%s is not in %s", all, heard);
+}
+END_TEST
+
+START_TEST(where_nothing_can_be_written_all_is_dropped)
+{
+    begin_listening();
+    close_end(0);
+    spool = sk_spool_open(ends[1], 1, what);
+    for (int number = 0; number < 100; number++)
+        put(0, number);
+    WAIT_FOR(sk_spool_dropped(spool) == 100);
+    ck_assert(sk_spool_close(spool, PATIENCE_MS));
+    end_listening();
+    ck_assert_ptr_nonnull(strstr(heard, "dropped_in_all=100\n"));
+}
+END_TEST
+
+START_TEST(a_descriptor_that_does_not_block_is_waited_for)
+{
+    struct reader reader = {0};
+    ck_assert_int_eq(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+    spool = sk_spool_open(ends[1], 1, what);
+    int number = 0;
+    for (; number < 1000; number++) // more than the pipe holds, less than the ring does
+        put(0, number);
+    ck_assert_int_eq(pthread_create(&reader.thread, NULL, read_all, &reader), 0);
+    ck_assert_uint_eq(sk_spool_dropped(spool), 0);
+    ck_assert(sk_spool_close(spool, PATIENCE_MS));
+    close_end(1);
+    ck_assert_int_eq(pthread_join(reader.thread, NULL), 0);
+    ck_assert_uint_eq(reader.lines, 1000);
+    ck_assert_uint_eq(reader.bad, 0);
+}
+END_TEST
+
+START_TEST(none_is_closed)
+{
+    ck_assert(sk_spool_close(NULL, 0));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("spool");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, lines_of_all_threads_come_out_whole);
+    tcase_add_test(tcase, few_lines_are_all_written);
+    tcase_add_test(tcase, a_reader_that_does_not_read_holds_up_nobody);
+    tcase_add_test(tcase, where_nothing_can_be_written_all_is_dropped);
+    tcase_add_test(tcase, a_descriptor_that_does_not_block_is_waited_for);
+    tcase_add_test(tcase, none_is_closed);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,293 @@
+// What is noted of a request: whether it has a trace, whose, and its line in the access log. The lines are kept here
+// instead of being written.
+#include <inttypes.h>
+#include <regex.h>
+#include <string.h>
+
+#include "config.h"
+#include "listening.h"
+#include "log.h"
+#include "request.h"
+#include "spool.h"
+#include "stack.h"
+
+#define TRACE "0af7651916cd43dd8448eb211c80319c"
+#define SPAN  "b7ad6b7169203331"
+#define SENT  "00-" TRACE "-" SPAN "-01"
+
+enum { ASKED = 20000 };
+
+static struct sk_request asked;
+static char written[SK_SPOOL_LINE_MAX + 1]; // the line
+static int lines;
+static char given[SK_TRACEPARENT_SIZE]; // in the answer; "": nothing
+
+void sk_spool_put(struct sk_spool_lane *lane, const char *line, size_t len)
+{
+    if (lane != (struct sk_spool_lane *)(void *)written || len > SK_SPOOL_LINE_MAX)
+        ck_abort_msg("%zu bytes in another lane", len);
+    memcpy(written, line, len);
+    written[len] = '\0';
+    lines++;
+}
+
+void sk_response_header(struct sk_response *response, const char *name, const char *value)
+{
+    (void)response;
+    if (strcmp(name, "traceparent") != 0)
+        ck_abort_msg("%s", name);
+    (void)snprintf(given, sizeof given, "%s", value);
+}
+
+static struct sk_tracer *open_tracer(enum sk_trace_mode mode, int64_t access_log)
+{
+    static struct sk_config config;
+    config = (struct sk_config){.trace = mode, .access_log = access_log};
+    struct sk_tracer *tracer = sk_tracer_open(&config);
+    ck_assert_ptr_nonnull(tracer);
+    sk_tracer_write(tracer, (struct sk_spool_lane *)(void *)written);
+    return tracer;
+}
+
+static void ask(struct sk_tracer *tracer, const char *traceparent)
+{
+    asked = (struct sk_request){.method = SK_METHOD_POST, .route = "/seckill/{voucher}", .traceparent = traceparent};
+    given[0] = written[0] = '\0';
+    lines = 0;
+    sk_trace_begin(tracer, &asked);
+}
+
+static void answer(enum sk_verdict verdict)
+{
+    if (asked.trace.tracer != NULL)
+        sk_trace_answer(&asked, sk_verdict_http_status(verdict), verdict, NULL);
+}
+
+START_TEST(which_requests_have_a_trace)
+{
+    static const struct {
+        enum sk_trace_mode mode;
+        int64_t access_log;
+        const char *sent;
+        bool has, theirs;
+    } rows[] = {
+        {SK_TRACE_AUTO, 0, NULL, false, false},
+        {SK_TRACE_AUTO, 0, SENT, true, true},
+        {SK_TRACE_AUTO, 0, "01-" TRACE "-" SPAN "-01-more", true, true},
+        {SK_TRACE_AUTO, 0, "nonsense", true, false}, // it is followed, but under an id of ours
+        {SK_TRACE_AUTO, 0, "", true, false},
+        {SK_TRACE_AUTO, 1, NULL, true, false},
+        {SK_TRACE_AUTO, 1, SENT, true, true},
+        {SK_TRACE_ON, 0, NULL, true, false},
+        {SK_TRACE_ON, 0, SENT, true, true},
+        {SK_TRACE_ON, 0, "nonsense", true, false},
+        {SK_TRACE_OFF, 0, NULL, false, false},
+        {SK_TRACE_OFF, 0, SENT, false, false},
+        {SK_TRACE_OFF, 1, SENT, false, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_tracer *tracer = open_tracer(rows[i].mode, rows[i].access_log);
+        ask(tracer, rows[i].sent);
+        const char *id = sk_trace_id(&asked);
+        ck_assert_msg((id != NULL) == rows[i].has, "row %zu", i);
+        ck_assert_msg((id != NULL && strcmp(id, TRACE) == 0) == rows[i].theirs, "row %zu", i);
+        ck_assert_int_eq(asked.trace.tracer != NULL, rows[i].has || rows[i].access_log > 0);
+        answer(SK_VERDICT_PLACED);
+        struct sk_traceparent read;
+        ck_assert_int_eq(sk_traceparent_read(given, &read), rows[i].has);
+        ck_assert_int_eq(lines, rows[i].access_log == 1);
+        if (rows[i].has) {
+            ck_assert_str_eq(read.trace_id, id);
+            ck_assert_str_ne(read.span_id, SPAN); // ours
+            ck_assert_uint_eq(read.flags, rows[i].theirs ? SK_TRACE_SAMPLED : SK_TRACE_RANDOM);
+        }
+        sk_tracer_close(tracer);
+    }
+}
+END_TEST
+
+START_TEST(each_request_has_ids_of_its_own)
+{
+    struct sk_tracer *tracer = open_tracer(SK_TRACE_ON, 0);
+    static struct sk_traceparent before;
+    for (int i = 0; i < 1000; i++) {
+        ask(tracer, NULL);
+        ck_assert_str_ne(asked.trace.own.trace_id, before.trace_id);
+        ck_assert_str_ne(asked.trace.own.span_id, before.span_id);
+        before = asked.trace.own;
+    }
+    sk_tracer_close(tracer);
+}
+END_TEST
+
+// By chance: the bounds are 6 standard deviations away.
+START_TEST(one_of_n_has_a_line)
+{
+    static const struct {
+        int64_t one_in;
+        int least, most;
+    } rows[] = {{0, 0, 0}, {1, ASKED, ASKED}, {10, 1745, 2255}, {100, 115, 285}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_tracer *tracer = open_tracer(SK_TRACE_AUTO, rows[i].one_in);
+        int count = 0, odd = 0; // an assertion for each would take minutes
+        for (int k = 0; k < ASKED; k++) {
+            ask(tracer, NULL);
+            odd += asked.trace.logged != (sk_trace_id(&asked) != NULL);
+            answer(SK_VERDICT_SOLD_OUT);
+            count += lines;
+        }
+        ck_assert_int_eq(odd, 0);
+        ck_assert_int_ge(count, rows[i].least);
+        ck_assert_int_le(count, rows[i].most);
+        sk_tracer_close(tracer);
+    }
+}
+END_TEST
+
+static void must_be(const char *pattern)
+{
+    char all[512];
+    regex_t regex;
+    (void)snprintf(all, sizeof all,
+                   "^ts=[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z level=info msg=\"request\" "
+                   "%s\n$",
+                   pattern);
+    ck_assert_int_eq(regcomp(&regex, all, REG_EXTENDED | REG_NOSUB), 0);
+    ck_assert_msg(regexec(&regex, written, 0, NULL, 0) == 0, "%s is not %s", written, all);
+    regfree(&regex);
+}
+
+START_TEST(what_a_line_says)
+{
+    struct sk_tracer *tracer = open_tracer(SK_TRACE_AUTO, 1);
+    ask(tracer, SENT);
+    asked.trace.bytes = 263;
+    answer(SK_VERDICT_PLACED);
+    must_be("method=POST route=/seckill/\\{voucher\\} status=201 code=PLACED bytes=263 us=[0-9]+ trace_id=" TRACE);
+    ask(tracer, NULL);
+    answer(SK_VERDICT_SOLD_OUT);
+    must_be(
+        "method=POST route=/seckill/\\{voucher\\} status=409 code=SOLD_OUT bytes=0 us=[0-9]+ trace_id=[0-9a-f]{32}");
+    sk_tracer_close(tracer);
+    tracer = open_tracer(SK_TRACE_OFF, 1);
+    ask(tracer, SENT);
+    answer(SK_VERDICT_FOUND);
+    must_be("method=POST route=/seckill/\\{voucher\\} status=200 code=FOUND bytes=0 us=[0-9]+ trace_id=-");
+    sk_tracer_close(tracer);
+}
+END_TEST
+
+// Nothing that a client has sent is in it.
+START_TEST(a_line_holds_nothing_from_outside)
+{
+    static const struct {
+        enum sk_method method;
+        bool is_head;
+        const char *shown;
+    } rows[] = {
+        {SK_METHOD_GET, false, "GET"}, {SK_METHOD_GET, true, "HEAD"},   {SK_METHOD_PATCH, false, "PATCH"},
+        {SK_METHOD_OTHER, false, "-"}, {SK_METHOD_UNKNOWN, false, "-"},
+    };
+    struct sk_tracer *tracer = open_tracer(SK_TRACE_AUTO, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char pattern[128];
+        ask(tracer, "00-\"\n forged=1-" SPAN "-01");
+        asked.method = rows[i].method;
+        asked.is_head = rows[i].is_head;
+        asked.path = "/seckill/\"\\ \n forged=1";
+        asked.route = NULL;
+        asked.trace.bytes = 7;
+        answer(SK_VERDICT_NOT_FOUND);
+        (void)snprintf(pattern, sizeof pattern,
+                       "method=%s route=- status=404 code=NOT_FOUND bytes=%d us=[0-9]+ trace_id=[0-9a-f]{32}",
+                       rows[i].shown, rows[i].is_head ? 0 : 7);
+        must_be(pattern);
+    }
+    sk_tracer_close(tracer);
+}
+END_TEST
+
+// The longest of each.
+START_TEST(the_longest_line_fits)
+{
+    struct sk_tracer *tracer = open_tracer(SK_TRACE_ON, 1);
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        ask(tracer, NULL);
+        asked.method = SK_METHOD_PATCH;
+        asked.route = "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off";
+        asked.trace.bytes = SIZE_MAX;
+        asked.trace.began_ns = 0;
+        answer((enum sk_verdict)i);
+        ck_assert_uint_lt(strlen(written), SK_SPOOL_LINE_MAX / 2);
+    }
+    sk_tracer_close(tracer);
+}
+END_TEST
+
+START_TEST(log_lines_carry_the_trace)
+{
+    struct sk_tracer *tracer = open_tracer(SK_TRACE_AUTO, 0);
+    begin_listening();
+    sk_log_set_level(SK_LOG_DEBUG);
+    ask(tracer, SENT);
+    const char *before = sk_trace_enter(&asked);
+    sk_log(SK_LOG_DEBUG, "of this request", "a=%d", 1);
+    struct sk_request other = {.path = "/"}; // without one, answered in between
+    const char *between = sk_trace_enter(&other);
+    sk_log(SK_LOG_INFO, "of another", "");
+    sk_trace_leave(between);
+    sk_log_text(SK_LOG_WARN, "of this one, too", "b", "c d");
+    sk_trace_leave(before);
+    sk_log(SK_LOG_INFO, "of none", "");
+    end_listening();
+    sk_tracer_close(tracer);
+    ck_assert_ptr_nonnull(strstr(heard, "msg=\"of this request\" trace_id=" TRACE " a=1\n"));
+    ck_assert_ptr_nonnull(strstr(heard, "msg=\"of another\"\n"));
+    ck_assert_ptr_nonnull(strstr(heard, "msg=\"of this one, too\" trace_id=" TRACE " b=\"c d\"\n"));
+    ck_assert_ptr_nonnull(strstr(heard, "msg=\"of none\"\n"));
+}
+END_TEST
+
+START_TEST(what_goes_wrong_is_logged)
+{
+    static const struct {
+        enum sk_verdict verdict;
+        const char *logged; // NULL: nothing
+    } rows[] = {
+        {SK_VERDICT_PLACED, NULL},
+        {SK_VERDICT_SOLD_OUT,
+         "level=debug msg=\"a request was refused\" trace_id=" TRACE " route=/seckill/{voucher} code=SOLD_OUT\n"},
+        {SK_VERDICT_UNAVAILABLE,
+         "level=debug msg=\"a request was refused\" trace_id=" TRACE " route=/seckill/{voucher} code=UNAVAILABLE\n"},
+        {SK_VERDICT_INTERNAL,
+         "level=warn msg=\"a request failed\" trace_id=" TRACE " route=/seckill/{voucher} code=INTERNAL\n"},
+    };
+    struct sk_tracer *tracer = open_tracer(SK_TRACE_AUTO, 0);
+    sk_log_set_level(SK_LOG_DEBUG);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        begin_listening();
+        ask(tracer, SENT);
+        answer(rows[i].verdict);
+        end_listening();
+        if (rows[i].logged == NULL)
+            ck_assert_str_eq(heard, "");
+        else
+            ck_assert_msg(strstr(heard, rows[i].logged) != NULL, "%s", heard);
+    }
+    sk_tracer_close(tracer);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("trace");
+    tcase_add_test(tcase, which_requests_have_a_trace);
+    tcase_add_test(tcase, each_request_has_ids_of_its_own);
+    tcase_add_test(tcase, one_of_n_has_a_line);
+    tcase_add_test(tcase, what_a_line_says);
+    tcase_add_test(tcase, a_line_holds_nothing_from_outside);
+    tcase_add_test(tcase, the_longest_line_fits);
+    tcase_add_test(tcase, log_lines_carry_the_trace);
+    tcase_add_test(tcase, what_goes_wrong_is_logged);
+    return harness_main(tcase, CK_FORK);
+}

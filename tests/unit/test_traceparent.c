@@ -1,0 +1,140 @@
+// The field `traceparent`: what is taken up, what is not, and what is given. The first rows are those of the test suite
+// of W3C Trace Context.
+#include <string.h>
+
+#include "stack.h"
+#include "traceparent.h"
+
+#define TRACE "12345678901234567890123456789012"
+#define SPAN  "1234567890123456"
+
+START_TEST(what_is_taken_up)
+{
+    static const struct {
+        const char *text;
+        uint8_t flags;
+    } rows[] = {
+        {"00-" TRACE "-" SPAN "-01", 1},
+        {"00-" TRACE "-" SPAN "-00", 0},
+        {"00-" TRACE "-" SPAN "-03", 3},
+        {"00-" TRACE "-" SPAN "-ff", 3}, // flags that are not known are dropped
+        {"00-" TRACE "-" SPAN "-fc", 0},
+        // Versions to come: what is added does not count, and of the flags the one that is known for sure.
+        {"cc-" TRACE "-" SPAN "-01", 1},
+        {"cc-" TRACE "-" SPAN "-01-what-the-future-will-be-like", 1},
+        {"01-" TRACE "-" SPAN "-03", 1},
+        {"fe-" TRACE "-" SPAN "-fe-", 0},
+        // Blanks around it are none of the value's.
+        {"  00-" TRACE "-" SPAN "-01", 1},
+        {"\t00-" TRACE "-" SPAN "-01", 1},
+        {"00-" TRACE "-" SPAN "-01 \t", 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_traceparent read;
+        memset(&read, 'x', sizeof read);
+        ck_assert_msg(sk_traceparent_read(rows[i].text, &read), "%s", rows[i].text);
+        ck_assert_str_eq(read.trace_id, TRACE);
+        ck_assert_str_eq(read.span_id, SPAN);
+        ck_assert_uint_eq(read.flags, rows[i].flags);
+    }
+}
+END_TEST
+
+START_TEST(what_is_not)
+{
+    static const char *const rows[] = {
+        "", "-", "   ", "00", "00-" TRACE "-" SPAN "-01.", "00-" TRACE "-" SPAN "-01-what-the-future-will-be-like",
+        "00-" TRACE "-" SPAN "-01-", "cc-" TRACE "-" SPAN "-01.what-the-future-will-be-like",
+        "ff-" TRACE "-" SPAN "-01", "FF-" TRACE "-" SPAN "-01", ".0-" TRACE "-" SPAN "-01", "0.-" TRACE "-" SPAN "-01",
+        "000-" TRACE "-" SPAN "-01", "0000-" TRACE "-" SPAN "-01", "0-" TRACE "-" SPAN "-01",
+        "00-00000000000000000000000000000000-" SPAN "-01", "cc-00000000000000000000000000000000-" SPAN "-01",
+        "00-.2345678901234567890123456789012-" SPAN "-01", "00-1234567890123456789012345678901.-" SPAN "-01",
+        "00-123456789012345678901234567890123-" SPAN "-01", "00-1234567890123456789012345678901-" SPAN "-01",
+        "00-" TRACE "-0000000000000000-01", "00-" TRACE "-.234567890123456-01", "00-" TRACE "-123456789012345.-01",
+        "00-" TRACE "-12345678901234567-01", "00-" TRACE "-123456789012345-01", "00-" TRACE "-" SPAN "-.0",
+        "00-" TRACE "-" SPAN "-0.", "00-" TRACE "-" SPAN "-001", "00-" TRACE "-" SPAN "-1", "00-" TRACE "-" SPAN "-",
+        "00-" TRACE "-" SPAN,
+        // Upper case.
+        "00-1234567890123456789012345678901A-" SPAN "-01", "00-" TRACE "-123456789012345A-01",
+        "00-" TRACE "-" SPAN "-0A",
+        // Elsewhere than at the dashes.
+        "00_" TRACE "-" SPAN "-01", "00-" TRACE "_" SPAN "-01", "00-" TRACE "-" SPAN "_01", "00 -" TRACE "-" SPAN "-01",
+        "00-" TRACE "-" SPAN "-01 00-" TRACE "-" SPAN "-01",
+        "00-" TRACE "-" SPAN "-01,00-" TRACE "-" SPAN "-01", // two fields that a proxy has joined
+        "\xef\xbc\x90\xef\xbc\x90-" TRACE "-" SPAN "-01",    // full-width digits
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_traceparent read = {.flags = 7};
+        ck_assert_msg(!sk_traceparent_read(rows[i], &read), "%s", rows[i]);
+        ck_assert_str_eq(read.trace_id, ""); // nothing of it is kept
+        ck_assert_uint_eq(read.flags, 7);
+    }
+}
+END_TEST
+
+// Each byte of a good one, replaced by each other byte: hexadecimal digits stay good where they stand, and nothing else
+// does.
+START_TEST(no_byte_may_be_another)
+{
+    static const char good[] = "00-" TRACE "-" SPAN "-01", digits[] = "0123456789abcdef";
+    for (size_t at = 0; at < sizeof good - 1; at++) {
+        for (int byte = 1; byte < 256; byte++) {
+            char text[sizeof good];
+            struct sk_traceparent read;
+            memcpy(text, good, sizeof good);
+            text[at] = (char)byte;
+            bool taken = sk_traceparent_read(text, &read);
+            // Of another version it is good, too, but for ff, which takes two.
+            bool may = good[at] == '-' ? byte == '-' : strchr(digits, byte) != NULL;
+            ck_assert_msg(taken == may, "%s", text);
+        }
+    }
+}
+END_TEST
+
+START_TEST(what_is_made)
+{
+    static const struct {
+        uint64_t random[3];
+        const char *text;
+    } rows[] = {
+        {{UINT64_C(0x0af7651916cd43dd), UINT64_C(0x8448eb211c80319c), UINT64_C(0xb7ad6b7169203331)},
+         "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-02"},
+        {{UINT64_MAX, UINT64_MAX, UINT64_MAX}, "00-ffffffffffffffffffffffffffffffff-ffffffffffffffff-02"},
+        {{0, 0, 0}, "00-00000000000000000000000000000001-0000000000000001-02"}, // all zeros are no id
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_traceparent made, read;
+        char text[SK_TRACEPARENT_SIZE];
+        sk_traceparent_make(&made, rows[i].random);
+        sk_traceparent_put(&made, text);
+        ck_assert_str_eq(text, rows[i].text);
+        ck_assert(sk_traceparent_read(text, &read));
+        ck_assert_str_eq(read.trace_id, made.trace_id);
+        ck_assert_str_eq(read.span_id, made.span_id);
+        ck_assert_uint_eq(read.flags, made.flags);
+    }
+}
+END_TEST
+
+START_TEST(a_later_version_is_given_on_as_00)
+{
+    struct sk_traceparent read;
+    char text[SK_TRACEPARENT_SIZE];
+    ck_assert(sk_traceparent_read("cc-" TRACE "-" SPAN "-ff-more", &read));
+    sk_traceparent_new_span(&read, 0xabc);
+    sk_traceparent_put(&read, text);
+    ck_assert_str_eq(text, "00-" TRACE "-0000000000000abc-01");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("traceparent");
+    tcase_add_test(tcase, what_is_taken_up);
+    tcase_add_test(tcase, what_is_not);
+    tcase_add_test(tcase, no_byte_may_be_another);
+    tcase_add_test(tcase, what_is_made);
+    tcase_add_test(tcase, a_later_version_is_given_on_as_00);
+    return harness_main(tcase, CK_FORK);
+}
