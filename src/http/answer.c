@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cors.h"
+#include "measure.h"
 #include "order_json.h"
 #include "query.h"
 #include "sale.h"
@@ -61,6 +62,7 @@ static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_outco
 static struct sk_response *answer_make_last(struct sk_response *response);
 static void answer_limited(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 static void answer_add_limit(struct sk_response *response, const char *policy, const struct sk_limit *limit);
+static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response);
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response);
 static struct sk_response *answer_make_document(const struct sk_request *request, const struct sk_outcome *outcome);
@@ -174,14 +176,14 @@ void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *requ
         return;
     }
     const struct answer_set *set = answer_set_for(answers, request);
-    sk_request_answer(request, sk_verdict_http_status(verdict),
-                      answer_stays(answers, request) ? set->refusals[verdict] : set->last_refusals[verdict]);
+    answer_send(request, verdict,
+                answer_stays(answers, request) ? set->refusals[verdict] : set->last_refusals[verdict]);
 }
 
 void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request)
 {
     const struct answer_set *set = answer_set_for(answers, request);
-    sk_request_answer(request, 200, answer_stays(answers, request) ? set->ok : set->last_ok);
+    answer_send(request, SK_VERDICT_FOUND, answer_stays(answers, request) ? set->ok : set->last_ok);
 }
 
 bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *request)
@@ -189,6 +191,7 @@ bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *re
     const struct answer_set *set = answer_set_for(answers, request);
     if (set->preflight == NULL || !sk_cors_is_preflight(request))
         return false;
+    sk_measure_answered(request, SK_VERDICT_FOUND, NULL);
     sk_request_answer(request, 204, answer_stays(answers, request) ? set->preflight : set->last_preflight);
     return true;
 }
@@ -226,7 +229,7 @@ static void answer_limited(const struct sk_answers *answers, struct sk_request *
         *kept = (struct limited){answer_for(answers->cors, 0, answer_make_refusal(verdict)), verdict, *limit};
         answer_add_limit(kept->response, answers->policy, limit);
     }
-    sk_request_answer(request, sk_verdict_http_status(verdict), kept->response);
+    answer_send(request, verdict, kept->response);
 }
 
 // draft-ietf-httpapi-ratelimit-headers-11. What was used up comes back within a second (rates.h).
@@ -249,8 +252,15 @@ static void answer_once(const struct sk_answers *answers, struct sk_request *req
         response = answer_make_last(response);
     if (request->limit.policy != SK_POLICY_NONE)
         answer_add_limit(response, answers->policy, &request->limit);
-    sk_request_answer(request, sk_verdict_http_status(verdict), response);
+    answer_send(request, verdict, response);
     sk_response_free(response);
+}
+
+// The one way out, but for preflights.
+static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response)
+{
+    sk_measure_answered(request, verdict, NULL); // no trace id is known
+    sk_request_answer(request, sk_verdict_http_status(verdict), response);
 }
 
 bool sk_answers_mark(const struct sk_answers *answers)
@@ -346,7 +356,7 @@ void sk_answer_private(const struct sk_answers *answers, struct sk_request *requ
 void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head)
 {
     sk_answer_mark(answers, request, head);
-    sk_request_answer(request, 200, head);
+    answer_send(request, SK_VERDICT_FOUND, head);
     sk_response_free(head);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hash.h"
+#include "measure.h"
 
 enum { TAG_SIZE = 24, OK = 200, NOT_MODIFIED = 304 };
 
@@ -71,6 +72,7 @@ void sk_document_answer(const struct sk_document *document, const struct sk_answ
         sk_answer_mark(answers, request, own);
     if (!keep_alive)
         sk_response_header(own, "Connection", "close");
+    sk_measure_answered(request, SK_VERDICT_FOUND, NULL);
     sk_request_answer(request, known ? NOT_MODIFIED : OK, plain ? kept : own);
     sk_response_free(own);
 }
