@@ -4,7 +4,8 @@
 -- ARGV  1 user, or nothing
 --
 -- Returns { state, epoch, last, stock, run, number of buyers, entries in the journal, the user's order, change number,
--- begin_ms, end_ms }; what is missing is empty, and so is `run` where change number and window are not three numbers.
+-- begin_ms, end_ms, age of the journal's oldest entry in ms }; what is missing is empty, and so is `run` where change
+-- number and window are not three numbers. An empty journal's age is 0.
 
 local function is_number(text)
   return text and #text <= 15 and string.find(text, '^%d+$')
@@ -22,4 +23,10 @@ voucher[9], voucher[10], voucher[11] = voucher[6], voucher[7], voucher[8]
 voucher[6] = redis.call('HLEN', KEYS[2])
 voucher[7] = redis.call('XLEN', KEYS[3])
 voucher[8] = ARGV[1] and redis.call('HGET', KEYS[2], ARGV[1]) or ''
+voucher[12] = 0
+if voucher[7] > 0 then
+  local made_ms = string.match(redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', 1)[1][1], '^(%d+)-')
+  local now = redis.call('TIME')
+  voucher[12] = math.max(0, now[1] * 1000 + math.floor(now[2] / 1000) - tonumber(made_ms))
+end
 return voucher

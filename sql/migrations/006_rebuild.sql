@@ -5,10 +5,12 @@
 -- change number. Costs the same however many orders there are.
 CREATE FUNCTION segment_accounts(p_slots integer[], p_vouchers bigint[])
 RETURNS TABLE (slot smallint, voucher_id bigint, epoch bigint, journal_ms bigint, journal_seq bigint, stock bigint,
-               buyers bigint, change bigint, state text, begin_ms bigint, end_ms bigint)
+               buyers bigint, change bigint, state text, begin_ms bigint, end_ms bigint, letters bigint)
 LANGUAGE sql STABLE AS $$
     SELECT s.slot, s.voucher_id, s.epoch, s.journal_ms, s.journal_seq, greatest(s.stock - h.units, 0), s.live + h.users,
-           v.change, v.state, unix_ms(v.begin_at), unix_ms(v.end_at)
+           v.change, v.state, unix_ms(v.begin_at), unix_ms(v.end_at),
+           (SELECT count(*) FROM dead_letter d
+             WHERE d.voucher_id = s.voucher_id AND d.slot = s.slot AND d.ended_at IS NULL)
       FROM unnest(p_slots, p_vouchers) AS asked (slot, voucher_id)
       JOIN seckill_segment s ON s.voucher_id = asked.voucher_id AND s.slot = asked.slot
       JOIN seckill_voucher v ON v.id = s.voucher_id

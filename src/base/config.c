@@ -88,6 +88,7 @@ static const struct key keys[] = {
      "orders of a reactor under way past which a purchase gets 503; 0: only past orders-max"},
     {"SECKILL_DRAIN_TIMEOUT_MS", NUMBER, AT(drain_timeout_ms), "10000", 0, 600000, "ms",
      "longest wait for open orders at the end"},
+    {"SECKILL_METRICS_OPEN", CHOICE, AT(metrics_open), "no", 0, 0, "no|yes", "/metrics needs no token"},
     {"SECKILL_LOG_LEVEL", TEXT, AT(log_level), "info", 0, 0, "", "debug, info, warn or error"},
     {"SECKILL_ACCESS_LOG", NUMBER, AT(access_log), "0", 0, 1000000, "requests",
      "one of so many has a line on standard output; 0: none"},

@@ -57,7 +57,8 @@ struct sk_config {
     int64_t purchase_rate;
     int64_t purchases_max;
     int64_t drain_timeout_ms;
-    int64_t access_log; // one line for so many requests; 0: none
+    int64_t access_log;   // one line for so many requests; 0: none
+    int64_t metrics_open; // 0: no, 1: yes
 };
 
 enum sk_command {

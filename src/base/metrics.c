@@ -1,12 +1,71 @@
-// One writer for each block, so adding needs no locked instruction: a relaxed load and a relaxed store.
+// One writer for each block, so adding needs no locked instruction: a relaxed load and a relaxed store. The mutex keeps
+// the list, and what stands in it from being freed while it is read: no thread takes it to add.
 #include "metrics.h"
 
-#include <stddef.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t metrics_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sk_metrics *metrics_first; // under the lock
+
+static const struct sk_metric_row metric_rows[SK_METRIC_COUNT] = {
+#define METRICS_COUNTER(id, name, labels, help) {name, labels, help, true, SK_MERGE_SUM, SK_SCALE_ORDERS},
+    SK_COUNTERS(METRICS_COUNTER)
+#undef METRICS_COUNTER
+#define METRICS_GAUGE(id, name, labels, merge, help) {name, labels, help, false, SK_MERGE_##merge, SK_SCALE_ORDERS},
+        SK_GAUGES(METRICS_GAUGE)
+#undef METRICS_GAUGE
+};
+
+static const struct sk_metric_row distribution_rows[SK_DISTRIBUTION_COUNT] = {
+#define METRICS_DISTRIBUTION(id, name, labels, scale, help) {name, labels, help, false, SK_MERGE_SUM, SK_SCALE_##scale},
+    SK_DISTRIBUTIONS(METRICS_DISTRIBUTION)
+#undef METRICS_DISTRIBUTION
+};
+
+// ---- opening and closing ----
+
+struct sk_metrics *sk_metrics_open(void)
+{
+    struct sk_metrics *metrics = calloc(1, sizeof *metrics);
+    if (metrics == NULL)
+        return NULL;
+    (void)pthread_mutex_lock(&metrics_lock);
+    metrics->next = metrics_first;
+    if (metrics->next != NULL)
+        metrics->next->previous = metrics;
+    metrics_first = metrics;
+    (void)pthread_mutex_unlock(&metrics_lock);
+    return metrics;
+}
+
+void sk_metrics_close(struct sk_metrics *metrics)
+{
+    if (metrics == NULL)
+        return;
+    (void)pthread_mutex_lock(&metrics_lock);
+    if (metrics->previous != NULL)
+        metrics->previous->next = metrics->next;
+    else
+        metrics_first = metrics->next;
+    if (metrics->next != NULL)
+        metrics->next->previous = metrics->previous;
+    (void)pthread_mutex_unlock(&metrics_lock);
+    free(metrics);
+}
+
+// ---- adding ----
+
+static void metrics_raise(_Atomic uint64_t *value, uint64_t n)
+{
+    atomic_store_explicit(value, atomic_load_explicit(value, memory_order_relaxed) + n, memory_order_relaxed);
+}
 
 void sk_metrics_add(struct sk_metrics *metrics, enum sk_metric metric, uint64_t n)
 {
     if (metrics != NULL)
-        sk_metrics_set(metrics, metric, sk_metrics_read(metrics, metric) + n);
+        metrics_raise(&metrics->values[metric], n);
 }
 
 void sk_metrics_set(struct sk_metrics *metrics, enum sk_metric metric, uint64_t value)
@@ -15,17 +74,77 @@ void sk_metrics_set(struct sk_metrics *metrics, enum sk_metric metric, uint64_t 
         atomic_store_explicit(&metrics->values[metric], value, memory_order_relaxed);
 }
 
+void sk_metrics_observe(struct sk_metrics *metrics, enum sk_distribution_id id, uint64_t value, uint64_t n)
+{
+    if (metrics != NULL)
+        sk_distribution_add(&metrics->distributions[id], distribution_rows[id].scale, value, n);
+}
+
+void sk_metrics_answered(struct sk_metrics *metrics, unsigned route, enum sk_verdict verdict)
+{
+    SK_ASSERT(route < SK_METRICS_ROUTES);
+    if (metrics != NULL)
+        metrics_raise(&metrics->answers[route][verdict], 1);
+}
+
+void sk_metrics_took(struct sk_metrics *metrics, unsigned route, uint64_t ns, uint64_t n)
+{
+    SK_ASSERT(route < SK_METRICS_ROUTES);
+    if (metrics != NULL)
+        sk_distribution_add(&metrics->durations[route], SK_SCALE_SECONDS, ns, n);
+}
+
+// ---- reading ----
+
 uint64_t sk_metrics_read(const struct sk_metrics *metrics, enum sk_metric metric)
 {
     return atomic_load_explicit(&metrics->values[metric], memory_order_relaxed);
 }
 
-const char *sk_metric_name(enum sk_metric metric)
+const struct sk_metric_row *sk_metric_row(enum sk_metric metric)
 {
-    static const char *const names[] = {
-#define SK_METRIC_NAME(name) #name,
-        SK_COUNTERS(SK_METRIC_NAME) SK_GAUGES(SK_METRIC_NAME)
-#undef SK_METRIC_NAME
-    };
-    return names[metric];
+    return &metric_rows[metric];
+}
+
+const struct sk_metric_row *sk_distribution_row(enum sk_distribution_id id)
+{
+    return &distribution_rows[id];
+}
+
+static uint64_t metrics_merge(enum sk_merge merge, uint64_t sum, uint64_t value)
+{
+    if (merge == SK_MERGE_SUM)
+        return sum + value;
+    if (merge == SK_MERGE_MOST)
+        return value > sum ? value : sum;
+    return value != 0 && (sum == 0 || value < sum) ? value : sum;
+}
+
+static void metrics_add_block(struct sk_metrics *metrics, struct sk_metrics_sum *sum)
+{
+    for (int i = 0; i < SK_METRIC_COUNT; i++)
+        sum->values[i] =
+            metrics_merge(metric_rows[i].merge, sum->values[i], sk_metrics_read(metrics, (enum sk_metric)i));
+    for (int i = 0; i < SK_DISTRIBUTION_COUNT; i++)
+        sk_distribution_read(&metrics->distributions[i], &sum->distributions[i]);
+    for (int route = 0; route < SK_METRICS_ROUTES; route++) {
+        for (int i = 0; i < SK_VERDICT_COUNT; i++)
+            sum->answers[route][i] += atomic_load_explicit(&metrics->answers[route][i], memory_order_relaxed);
+        sk_distribution_read(&metrics->durations[route], &sum->durations[route]);
+    }
+    sk_remaining_read(&metrics->remaining, &sum->remaining);
+}
+
+void sk_metrics_sum(struct sk_metrics_sum *sum, uint64_t now_ms)
+{
+    memset(sum, 0, sizeof *sum);
+    (void)pthread_mutex_lock(&metrics_lock);
+    for (struct sk_metrics *metrics = metrics_first; metrics != NULL; metrics = metrics->next)
+        metrics_add_block(metrics, sum);
+    (void)pthread_mutex_unlock(&metrics_lock);
+    for (int i = 0; i < SK_METRIC_COUNT; i++) {
+        uint64_t since_ms = sum->values[i];
+        if (metric_rows[i].merge == SK_MERGE_AGE)
+            sum->values[i] = since_ms == 0 || since_ms > now_ms ? 0 : now_ms - since_ms;
+    }
 }

@@ -1,62 +1,169 @@
-// What a reactor counts: one block for each, written by its thread alone and read by any. Counters only grow; gauges
-// say how it is now.
+// What a reactor counts and measures: one block for each, written by its thread alone and read by any. All blocks of
+// the process that are open stand in one list, and are read as one. The names are those of /metrics; docs/metrics.md
+// has each of them, which tests/lint checks.
 #ifndef SK_BASE_METRICS_H
 #define SK_BASE_METRICS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-#define SK_COUNTERS(X)                                                            \
-    X(ORDERS_TRIED)    /* purchases that Redis was asked about */                 \
-    X(ORDERS_GRANTED)  /* of them those that got a unit */                        \
-    X(ORDERS_PLACED)   /* committed in PostgreSQL */                              \
-    X(ORDERS_REFUSED)  /* granted, and refused by PostgreSQL */                   \
-    X(ORDERS_RETURNED) /* ended after they were placed */                         \
-    X(ORDERS_EXPIRED)  /* of them those that were not paid in time */             \
-    X(REFUSED_MEMORY)  /* purchases refused from memory: by a mark, or by load */ \
-    X(SCRIPT_CALLS)    /* of place_orders.lua, also to grant again */             \
-    X(BATCHES_WRITTEN) /* calls of place_orders() that were done */               \
-    X(QUESTIONS)       /* conversations of the control plane */                   \
-    X(QUESTIONS_FULL)  /* refused because too many waited */                      \
-    X(REBUILDS)        /* segments opened by a rebuild */                         \
-    X(RETIRED)         /* sales that left Redis */                                \
-    X(ENTRIES_SWEPT)   /* journal entries settled for others */                   \
-    X(DEAD_LETTERS)    /* orders and entries set aside */                         \
-    X(SESSIONS_LOST)   /* expired, or lost by Redis */                            \
-    X(TOKENS_TAKEN)    /* users' tokens that were good */                         \
-    X(TOKENS_REFUSED)  /* those that were not */                                  \
-    X(SIGNATURES)      /* of users' tokens: all but those of the cache */
+#include "distribution.h"
+#include "remaining.h"
+#include "status.h"
+#include "verdict.h"
 
-#define SK_GAUGES(X)                                                   \
-    X(ORDERS_ASKING)        /* wait for the next script call */        \
-    X(ORDERS_ASKED)         /* in a script call */                     \
-    X(ORDERS_WAITING)       /* granted, for a batch */                 \
-    X(ORDERS_DELAYED)       /* refused alone, wait to be retried */    \
-    X(ORDERS_WRITING)       /* in a batch */                           \
-    X(ORDERS_SETTING_ASIDE) /* become dead letters */                  \
-    X(ORDERS_LOST)          /* fenced off, wait to be granted again */ \
-    X(ORDERS_REGRANTING)    /* Redis is asked again */                 \
-    X(ORDERS_REFUSING)      /* are being written as refused */         \
-    X(VOUCHERS)             /* in the catalogue */
+// Counters only grow: id, name, labels, help. Rows of one name follow each other.
+#define SK_COUNTERS(X)                                                                                           \
+    X(ORDERS_TRIED, "seckill_orders_tried_total", "", "Purchases that Redis was asked about")                    \
+    X(ORDERS_GRANTED, "seckill_orders_granted_total", "", "Of them those that got a unit in Redis")              \
+    X(ORDERS_PLACED, "seckill_orders_placed_total", "", "Orders committed in PostgreSQL")                        \
+    X(ORDERS_REFUSED, "seckill_orders_refused_total", "", "Orders that were granted, and refused by PostgreSQL") \
+    X(ORDERS_RETURNED, "seckill_orders_returned_total", "", "Orders that ended after they were placed")          \
+    X(ORDERS_EXPIRED, "seckill_orders_expired_total", "", "Of them those that were not paid in time")            \
+    X(REFUSED_MEMORY, "seckill_refused_from_memory_total", "", "Purchases refused without asking a store")       \
+    X(SCRIPT_CALLS, "seckill_script_calls_total", "", "Calls of place_orders.lua")                               \
+    X(BATCHES_WRITTEN, "seckill_batches_written_total", "", "Batches that PostgreSQL has committed")             \
+    X(BATCHES_PUT_BACK, "seckill_batches_put_back_total", "", "Batches that failed, and are tried again")        \
+    X(QUESTIONS, "seckill_questions_total", "", "Questions and commands beside the road")                        \
+    X(QUESTIONS_FULL, "seckill_questions_refused_total", "", "Of them those refused because too many waited")    \
+    X(REBUILDS, "seckill_rebuilds_total", "", "Segments that a rebuild has opened in Redis")                     \
+    X(REBUILDS_FAILED, "seckill_rebuilds_failed_total", "", "Rebuilds that ended before that")                   \
+    X(RETIRED, "seckill_segments_retired_total", "", "Segments of ended sales that left Redis")                  \
+    X(ENTRIES_SWEPT, "seckill_entries_swept_total", "", "Journal entries settled for other sessions")            \
+    X(DEAD_LETTERS, "seckill_dead_letters_total", "", "Orders and journal entries set aside")                    \
+    X(SESSIONS_LOST, "seckill_sessions_lost_total", "", "Sessions that expired, or that Redis lost")             \
+    X(TOKENS_TAKEN, "seckill_user_tokens_total", "result=\"taken\"", "Users' tokens that were checked")          \
+    X(TOKENS_REFUSED, "seckill_user_tokens_total", "result=\"refused\"", "")                                     \
+    X(SIGNATURES, "seckill_user_token_signatures_total", "", "Signatures of users' tokens that were computed")   \
+    X(FINDING_AGREE, "seckill_audit_findings_total", "finding=\"agree\"", "What looks at segments have found")   \
+    X(FINDING_MISSING, "seckill_audit_findings_total", "finding=\"missing\"", "")                                \
+    X(FINDING_LOADING, "seckill_audit_findings_total", "finding=\"loading\"", "")                                \
+    X(FINDING_UNSURE, "seckill_audit_findings_total", "finding=\"unsure\"", "")                                  \
+    X(FINDING_BEHIND, "seckill_audit_findings_total", "finding=\"behind\"", "")                                  \
+    X(FINDING_DIFFER, "seckill_audit_findings_total", "finding=\"differ\"", "")                                  \
+    X(FINDING_OLD, "seckill_audit_findings_total", "finding=\"old\"", "")                                        \
+    X(LOST_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"orders\"",                                  \
+      "Connections to the stores that ended")                                                                    \
+    X(LOST_ASK_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"questions\"", "")                       \
+    X(LOST_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"orders\"", "")                            \
+    X(LOST_ASK_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"questions\"", "")                     \
+    X(LOST_REPORT_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"reports\"", "")
+
+// Gauges say how it is now: id, name, labels, how those of several reactors come together, help.
+#define SK_GAUGES(X)                                                                                                   \
+    X(ORDERS_ASKING, "seckill_orders", "state=\"asking\"", SUM, "Orders on their way, by state")                       \
+    X(ORDERS_ASKED, "seckill_orders", "state=\"asked\"", SUM, "")                                                      \
+    X(ORDERS_WAITING, "seckill_orders", "state=\"granted\"", SUM, "")                                                  \
+    X(ORDERS_DELAYED, "seckill_orders", "state=\"delayed\"", SUM, "")                                                  \
+    X(ORDERS_WRITING, "seckill_orders", "state=\"writing\"", SUM, "")                                                  \
+    X(ORDERS_SETTING_ASIDE, "seckill_orders", "state=\"setting_aside\"", SUM, "")                                      \
+    X(ORDERS_LOST, "seckill_orders", "state=\"lost\"", SUM, "")                                                        \
+    X(ORDERS_REGRANTING, "seckill_orders", "state=\"regranting\"", SUM, "")                                            \
+    X(ORDERS_REFUSING, "seckill_orders", "state=\"refusing\"", SUM, "")                                                \
+    X(ORDERS_MAX, "seckill_orders_max", "", SUM, "Most orders that may be on their way")                               \
+    X(REACTORS, "seckill_reactors", "", SUM, "Reactors of this instance")                                              \
+    X(REACTORS_READY, "seckill_reactors_ready", "", SUM, "Of them those that can sell")                                \
+    X(SESSIONS_HELD, "seckill_sessions_held", "", SUM, "Of them those whose session Redis has acknowledged")           \
+    X(UP_REDIS, "seckill_link_up", "store=\"redis\",link=\"orders\"", SUM, "Connections to the stores that are ready") \
+    X(UP_ASK_REDIS, "seckill_link_up", "store=\"redis\",link=\"questions\"", SUM, "")                                  \
+    X(UP_PG, "seckill_link_up", "store=\"postgresql\",link=\"orders\"", SUM, "")                                       \
+    X(UP_ASK_PG, "seckill_link_up", "store=\"postgresql\",link=\"questions\"", SUM, "")                                \
+    X(UP_REPORT_PG, "seckill_link_up", "store=\"postgresql\",link=\"reports\"", SUM, "")                               \
+    X(CONNECTIONS_IDLE, "seckill_connections", "state=\"idle\"", SUM, "Connections of clients, by state")              \
+    X(CONNECTIONS_READING, "seckill_connections", "state=\"reading\"", SUM, "")                                        \
+    X(CONNECTIONS_WAITING, "seckill_connections", "state=\"waiting\"", SUM, "")                                        \
+    X(CONNECTIONS_PARKED, "seckill_connections", "state=\"parked\"", SUM, "")                                          \
+    X(CONNECTIONS_SENDING, "seckill_connections", "state=\"sending\"", SUM, "")                                        \
+    X(CONNECTIONS_STREAMING, "seckill_connections", "state=\"streaming\"", SUM, "")                                    \
+    X(CONNECTIONS_MAX, "seckill_connections_max", "", SUM, "Most connections of clients")                              \
+    X(VOUCHERS, "seckill_vouchers", "", MOST, "Vouchers in the catalogue")                                             \
+    X(VOUCHERS_ON_SALE, "seckill_vouchers_on_sale", "", MOST, "Of them those that can be bought now")                  \
+    X(JOURNAL_ENTRIES, "seckill_journal_entries", "", SUM, "Journal entries, of the segments this instance looks at")  \
+    X(JOURNAL_OLDEST, "seckill_journal_oldest_seconds", "", AGE, "Age of the oldest of them; 0: there is none")        \
+    X(BOOKS_DIFFER, "seckill_books_differ", "", SUM, "Segments at rest whose stores do not agree")                     \
+    X(LETTERS_WAITING, "seckill_dead_letters_waiting", "", SUM, "Dead letters that wait for a decision")               \
+    X(ROUND_AT, "seckill_audit_round_age_seconds", "", AGE, "Since the last round of looks that was complete")
+
+// Distributions: id, name, labels, scale, help.
+#define SK_DISTRIBUTIONS(X)                                                                                            \
+    X(LEG_GATHER, "seckill_order_leg_seconds", "leg=\"gather\"", SECONDS,                                              \
+      "How long purchases are on each leg of the road")                                                                \
+    X(LEG_REDIS, "seckill_order_leg_seconds", "leg=\"redis\"", SECONDS, "")                                            \
+    X(LEG_QUEUE, "seckill_order_leg_seconds", "leg=\"queue\"", SECONDS, "")                                            \
+    X(LEG_COMMIT, "seckill_order_leg_seconds", "leg=\"commit\"", SECONDS, "")                                          \
+    X(DURABLE, "seckill_order_durable_seconds", "", SECONDS, "From taking a purchase to its commit")                   \
+    X(BATCH_REDIS, "seckill_batch_orders", "store=\"redis\"", ORDERS, "Orders in a script call, and in a transaction") \
+    X(BATCH_PG, "seckill_batch_orders", "store=\"postgresql\"", ORDERS, "")
 
 enum sk_metric {
-#define SK_METRIC_ENUM(name) SK_METRIC_##name,
+#define SK_METRIC_ENUM(name, ...) SK_METRIC_##name,
     SK_COUNTERS(SK_METRIC_ENUM) SK_GAUGES(SK_METRIC_ENUM)
 #undef SK_METRIC_ENUM
         SK_METRIC_COUNT
 };
 
-// Starts zeroed.
-struct sk_metrics {
-    _Atomic uint64_t values[SK_METRIC_COUNT];
+enum sk_distribution_id {
+#define SK_METRIC_ENUM(name, ...) SK_DISTRIBUTION_##name,
+    SK_DISTRIBUTIONS(SK_METRIC_ENUM)
+#undef SK_METRIC_ENUM
+        SK_DISTRIBUTION_COUNT
 };
+
+// Of several reactors.
+enum sk_merge {
+    SK_MERGE_SUM,
+    SK_MERGE_MOST,
+    SK_MERGE_AGE, // a moment by sk_monotonic_ms(), 0: none; the oldest one counts, and what is shown is its age
+};
+
+struct sk_metric_row {
+    const char *name, *labels; // labels as they stand between the braces
+    const char *help;          // of the first row of a name; "" in the others
+    bool counter;
+    enum sk_merge merge;
+    enum sk_scale scale; // of a distribution
+};
+
+// Of requests: route 0 is that of those that fit none, and from 1 on they are whatever the caller numbers.
+enum { SK_METRICS_ROUTES = 64 };
+
+// Starts zeroed, if it is to be in no list.
+struct sk_metrics {
+    struct sk_metrics *previous, *next;
+    _Atomic uint64_t values[SK_METRIC_COUNT];
+    struct sk_distribution distributions[SK_DISTRIBUTION_COUNT];
+    _Atomic uint64_t answers[SK_METRICS_ROUTES][SK_VERDICT_COUNT];
+    struct sk_distribution durations[SK_METRICS_ROUTES];
+    struct sk_remaining remaining;
+};
+
+// Gives a block that is in the list. NULL: out of memory. Any thread, as the closing; NULL is fine.
+struct sk_metrics *sk_metrics_open(void);
+void sk_metrics_close(struct sk_metrics *metrics);
 
 // The reactor's thread. `metrics` NULL: nothing is counted.
 void sk_metrics_add(struct sk_metrics *metrics, enum sk_metric metric, uint64_t n);
 void sk_metrics_set(struct sk_metrics *metrics, enum sk_metric metric, uint64_t value);
+void sk_metrics_observe(struct sk_metrics *metrics, enum sk_distribution_id id, uint64_t value, uint64_t n);
+void sk_metrics_answered(struct sk_metrics *metrics, unsigned route, enum sk_verdict verdict);
+void sk_metrics_took(struct sk_metrics *metrics, unsigned route, uint64_t ns, uint64_t n);
 
 // Any thread.
 uint64_t sk_metrics_read(const struct sk_metrics *metrics, enum sk_metric metric);
-const char *sk_metric_name(enum sk_metric metric); // as above, a constant
+const struct sk_metric_row *sk_metric_row(enum sk_metric metric); // constants, both
+const struct sk_metric_row *sk_distribution_row(enum sk_distribution_id id);
+
+// All blocks as one, when they were read: while others count, each of their additions is in it or is not.
+struct sk_metrics_sum {
+    uint64_t values[SK_METRIC_COUNT]; // of an age: ms
+    struct sk_distributed distributions[SK_DISTRIBUTION_COUNT];
+    uint64_t answers[SK_METRICS_ROUTES][SK_VERDICT_COUNT];
+    struct sk_distributed durations[SK_METRICS_ROUTES];
+    struct sk_remaining_rows remaining;
+};
+
+// Any thread. Large: not for the stack. Takes no lock that a reactor waits for.
+void sk_metrics_sum(struct sk_metrics_sum *sum, uint64_t now_ms);
 
 #endif

@@ -14,7 +14,6 @@ enum { REDIS_WAITING_MAX = 1 << 16, PG_WAITING_MAX = 4096 };
 
 struct sk_shop {
     struct sk_sale sale;
-    struct sk_metrics metrics;
     struct sk_pg *report_pg;
     struct sk_admit *admit;
     struct sk_batcher *batcher;
@@ -29,7 +28,9 @@ static enum sk_status shop_open_stores(struct sk_shop *shop);
 static enum sk_status shop_open_parts(struct sk_shop *shop, const struct sk_live_wire *wire);
 static void shop_on_redis(void *arg, bool ready);
 static void shop_on_pg(void *arg, bool ready);
-static void shop_on_ask_link(void *arg, bool ready);
+static void shop_on_ask_redis(void *arg, bool ready);
+static void shop_on_ask_pg(void *arg, bool ready);
+static void shop_on_report_pg(void *arg, bool ready);
 static void shop_on_notified(void *arg);
 
 struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
@@ -40,7 +41,7 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
     shop->sale.loop = options->loop;
     shop->sale.config = options->config;
     shop->sale.purchases = options->purchases;
-    shop->sale.metrics = &shop->metrics;
+    shop->sale.metrics = options->metrics;
     shop->sale.suspect = sk_upkeep_suspect;
     shop->sale.orphaned = sk_upkeep_orphaned;
     shop->sale.upkeep = &shop->upkeep;
@@ -76,14 +77,14 @@ static enum sk_status shop_open_stores(struct sk_shop *shop)
     };
     sale->redis = sk_redis_open(sale->loop, &redis);
     sale->pg = sk_pg_open(sale->loop, &pg);
-    redis.on_change = shop_on_ask_link;
-    pg.on_change = shop_on_ask_link;
+    redis.on_change = shop_on_ask_redis;
+    pg.on_change = shop_on_ask_pg;
     pg.name = "seckill-questions";
     pg.listen = true;
     pg.on_notified = shop_on_notified;
     sale->ask_redis = sk_redis_open(sale->loop, &redis);
     sale->ask_pg = sk_pg_open(sale->loop, &pg);
-    pg.on_change = NULL; // nothing waits for it: a report that finds it away says so
+    pg.on_change = shop_on_report_pg; // nothing waits for it: a report that finds it away says so
     pg.name = "seckill-reports";
     pg.listen = false;
     pg.statement_ms = SK_REPORT_MS;
@@ -161,9 +162,16 @@ void sk_shop_close(struct sk_shop *shop)
 
 // ---- the links ----
 
+static void shop_count_link(const struct sk_shop *shop, enum sk_metric up, enum sk_metric lost, bool ready)
+{
+    sk_metrics_set(shop->sale.metrics, up, ready);
+    sk_metrics_add(shop->sale.metrics, lost, !ready);
+}
+
 static void shop_on_redis(void *arg, bool ready)
 {
     struct sk_shop *shop = arg;
+    shop_count_link(shop, SK_METRIC_UP_REDIS, SK_METRIC_LOST_REDIS, ready);
     if (shop->sale.session != NULL)
         sk_session_link(shop->sale.session, ready);
     if (ready)
@@ -173,15 +181,30 @@ static void shop_on_redis(void *arg, bool ready)
 static void shop_on_pg(void *arg, bool ready)
 {
     struct sk_shop *shop = arg;
+    shop_count_link(shop, SK_METRIC_UP_PG, SK_METRIC_LOST_PG, ready);
     if (ready && shop->writer != NULL)
         sk_writer_pump(shop->writer, false);
 }
 
-static void shop_on_ask_link(void *arg, bool ready)
+static void shop_on_ask_redis(void *arg, bool ready)
 {
     struct sk_shop *shop = arg;
+    shop_count_link(shop, SK_METRIC_UP_ASK_REDIS, SK_METRIC_LOST_ASK_REDIS, ready);
     if (ready)
         sk_upkeep_hurry(&shop->upkeep);
+}
+
+static void shop_on_ask_pg(void *arg, bool ready)
+{
+    struct sk_shop *shop = arg;
+    shop_count_link(shop, SK_METRIC_UP_ASK_PG, SK_METRIC_LOST_ASK_PG, ready);
+    if (ready)
+        sk_upkeep_hurry(&shop->upkeep);
+}
+
+static void shop_on_report_pg(void *arg, bool ready)
+{
+    shop_count_link(arg, SK_METRIC_UP_REPORT_PG, SK_METRIC_LOST_REPORT_PG, ready);
 }
 
 static void shop_on_notified(void *arg)
@@ -210,7 +233,16 @@ struct sk_control *sk_shop_control(struct sk_shop *shop)
 
 struct sk_metrics *sk_shop_metrics(struct sk_shop *shop)
 {
-    return &shop->metrics;
+    return shop->sale.metrics;
+}
+
+static void shop_measure(const struct sk_shop *shop)
+{
+    struct sk_metrics *metrics = shop->sale.metrics;
+    sk_order_pool_measure(shop->sale.orders, metrics);
+    sk_metrics_set(metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->sale.catalogue));
+    sk_metrics_set(metrics, SK_METRIC_SESSIONS_HELD, sk_session_held(shop->sale.session));
+    sk_metrics_set(metrics, SK_METRIC_REACTORS_READY, sk_shop_ready(shop));
 }
 
 void sk_shop_turn(struct sk_shop *shop)
@@ -219,8 +251,7 @@ void sk_shop_turn(struct sk_shop *shop)
     sk_writer_pump(shop->writer, sk_batcher_busy(shop->batcher));
     sk_redis_flush(shop->sale.redis);
     sk_redis_flush(shop->sale.ask_redis);
-    sk_order_pool_measure(shop->sale.orders, &shop->metrics);
-    sk_metrics_set(&shop->metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->sale.catalogue));
+    shop_measure(shop);
     if (asked)
         SK_FAILPOINT("place.sent");
 }

@@ -19,7 +19,8 @@ struct sk_shop_options {
     // As sale.h says. Never runs inside sk_shop_buy; questions and commands may answer at once.
     void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
     void *arg;
-    struct sk_live_wire wire; // to those who listen
+    struct sk_live_wire wire;   // to those who listen
+    struct sk_metrics *metrics; // borrowed; NULL: nothing is counted
 };
 
 // The reactor's thread, as all functions. Starts connecting to both stores. NULL: bad URL or out of

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cors.h"
+#include "measure.h"
 #include "order_json.h"
 #include "query.h"
 #include "sale.h"
@@ -209,6 +210,7 @@ bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *re
     const struct answer_set *set = answer_set_for(answers, request);
     if (set->preflight == NULL || !sk_cors_is_preflight(request))
         return false;
+    sk_measure_answered(request, SK_VERDICT_FOUND, NULL);
     sk_request_answer(request, 204, answer_stays(answers, request) ? set->preflight : set->last_preflight);
     return true;
 }
@@ -287,6 +289,7 @@ static void answer_once(const struct sk_answers *answers, struct sk_request *req
 // The one way out. A response for all is sent only to those of whom nothing is noted.
 static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response)
 {
+    sk_measure_answered(request, verdict, sk_trace_id(request));
     if (answer_is_noted(request))
         sk_trace_answer(request, sk_verdict_http_status(verdict), verdict, response);
     sk_request_answer(request, sk_verdict_http_status(verdict), response);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hash.h"
+#include "measure.h"
 
 enum { TAG_SIZE = 24, OK = 200, NOT_MODIFIED = 304 };
 
@@ -73,6 +74,7 @@ void sk_document_answer(const struct sk_document *document, const struct sk_answ
         sk_answer_mark(answers, request, own);
     if (!keep_alive)
         sk_response_header(own, "Connection", "close");
+    sk_measure_answered(request, SK_VERDICT_FOUND, sk_trace_id(request));
     request->trace.bytes = known ? 0 : document->text.len;
     if (noted)
         sk_trace_answer(request, status, SK_VERDICT_FOUND, own);

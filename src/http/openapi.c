@@ -99,6 +99,7 @@ static void openapi_put_security(struct sk_buf *out, enum sk_route_caller caller
         [SK_ROUTE_USER_OR_READ] = "{\"gatewayUser\":[]},{\"userToken\":[]},{\"adminToken\":[\"read\"]}",
         [SK_ROUTE_READ] = "{\"adminToken\":[\"read\"]}",
         [SK_ROUTE_OPERATE] = "{\"adminToken\":[\"operate\"]}",
+        [SK_ROUTE_SCRAPER] = "{\"adminToken\":[\"read\"]}",
         [SK_ROUTE_PAYMENTS] = "{\"adminToken\":[\"payments\"]},{\"paymentSignature\":[],\"paymentTimestamp\":[]}",
     };
     sk_buf_printf(out, ",\"security\":[%s]", schemes[caller]);

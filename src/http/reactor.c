@@ -7,6 +7,7 @@
 
 #include "client_limits.h"
 #include "log.h"
+#include "measure.h"
 #include "routes.h"
 #include "server.h"
 #include "shop.h"
@@ -33,6 +34,8 @@ struct sk_reactor {
     bool draining;
     bool has_thread;
     bool left_behind; // a look-up that goes on
+    struct sk_metrics *metrics;
+    struct sk_measure *measure;
     struct sk_routes *routes;
     struct sk_server *server;
     struct sk_shop *shop;
@@ -80,10 +83,13 @@ enum sk_status sk_reactor_start(const struct sk_reactor_options *options, struct
 
 static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
 {
+    reactor->metrics = sk_metrics_open();
+    reactor->measure = sk_measure_open(reactor->metrics);
     reactor->routes = sk_routes_open(reactor->config, reactor->limits);
-    if (reactor->routes == NULL)
+    if (reactor->metrics == NULL || reactor->measure == NULL || reactor->routes == NULL)
         return SK_NO_MEM;
     sk_routes_write_log(reactor->routes, reactor->options.lane);
+    sk_routes_measure(reactor->routes, reactor->measure);
     struct sk_handler handler = {sk_routes_handle,
                                  sk_routes_expired,
                                  sk_routes_malformed,
@@ -96,7 +102,8 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
                                    .purchases = sk_limits_purchases(reactor->limits),
                                    .on_outcome = sk_routes_outcome,
                                    .arg = reactor->routes,
-                                   .wire = {sk_routes_send, sk_routes_end_stream, reactor->routes}};
+                                   .wire = {sk_routes_send, sk_routes_end_stream, reactor->routes},
+                                   .metrics = reactor->metrics};
     reactor->shop = sk_shop_open(&shop);
     if (reactor->shop == NULL)
         return SK_FAIL;
@@ -111,6 +118,8 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
     if (reactor->server == NULL)
         return SK_FAIL;
     sk_routes_connect(reactor->routes, reactor->server, reactor->shop);
+    sk_metrics_set(reactor->metrics, SK_METRIC_REACTORS, 1);
+    sk_metrics_set(reactor->metrics, SK_METRIC_ORDERS_MAX, (uint64_t)reactor->config->orders_max);
     return SK_OK;
 }
 
@@ -145,6 +154,8 @@ static void reactor_on_turn(uv_prepare_t *prepare)
         if (!answered)
             break;
     }
+    sk_server_measure(reactor->server, reactor->metrics);
+    sk_measure_turn(reactor->measure);
 }
 
 void sk_reactor_stop(struct sk_reactor *reactor)
@@ -227,6 +238,8 @@ bool sk_reactor_join(struct sk_reactor *reactor)
     int left = uv_loop_close(&reactor->loop);
     SK_ASSERT(left == 0); // every handle was closed
     sk_routes_close(reactor->routes);
+    sk_measure_close(reactor->measure);
+    sk_metrics_close(reactor->metrics);
     free(reactor);
     return true;
 }

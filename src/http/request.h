@@ -22,6 +22,8 @@ enum sk_method {
     SK_METHOD_UNKNOWN,
 };
 
+struct sk_measure;
+
 enum { SK_REQUEST_NOTE_SIZE = 320 };
 
 struct sk_address;
@@ -48,6 +50,10 @@ struct sk_request {
     struct sk_buf body;
     uint64_t ticket; // names this request as long as it lives; never 0
     struct sk_limit limit;
+    // For measure.h: where it is measured, when it was whole, and the number of its route.
+    struct sk_measure *measure;
+    uint64_t began_ns;
+    unsigned row;
     // What the handlers remember of the request until it is answered. Zeroed at first; nothing frees what it points to.
     union {
         unsigned char bytes[SK_REQUEST_NOTE_SIZE];

@@ -23,6 +23,7 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
 #define READ         SK_ROUTE_READ
 #define OPERATE      SK_ROUTE_OPERATE
 #define PAYMENTS     SK_ROUTE_PAYMENTS
+#define SCRAPER      SK_ROUTE_SCRAPER
 #define NO_BODY      SK_ROUTE_NO_BODY
 #define JSON         SK_ROUTE_JSON
 #define AT_ONCE      SK_ROUTE_AT_ONCE
@@ -125,8 +126,12 @@ const struct sk_route sk_route_table[] = {
      {"isAlive", "Whether the process is alive", "", NULL, "Ok", V(FOUND)}},
     {GET, ANYONE, "/readyz", NO_BODY, AT_ONCE, sk_handle_ready,
      {"isReady", "Whether the instance can sell", "", NULL, "Ok", V(FOUND)}},
+    {GET, SCRAPER, "/metrics", NO_BODY, AT_ONCE, sk_handle_metrics,
+     {"getMetrics", "Counters, gauges and histograms, for Prometheus", "", NULL, "Metrics", V(FOUND) | V(OVERLOADED)}},
 };
 // clang-format on
+
+_Static_assert(sizeof sk_route_table / sizeof sk_route_table[0] < SK_METRICS_ROUTES, "each route is measured");
 
 const size_t sk_route_count = sizeof sk_route_table / sizeof sk_route_table[0];
 
@@ -203,6 +208,7 @@ uint64_t sk_route_verdicts(const struct sk_route *route)
         [USER_OR_READ] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
         [READ] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
         [OPERATE] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
+        [SCRAPER] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
         [PAYMENTS] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF) | V(BAD_SIGNATURE),
     };
     static const uint64_t of_ids[SK_ROUTE_ID_COUNT] = {

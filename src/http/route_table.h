@@ -12,7 +12,7 @@
 
 enum sk_route_method { SK_ROUTE_GET, SK_ROUTE_POST, SK_ROUTE_PATCH, SK_ROUTE_ANY }; // all but the last as sk_method
 
-// Who may call. The last three are roles of an admin's token; PAYMENTS also takes a signature instead, and is of all
+// Who may call. From READ on they are roles of an admin's token; PAYMENTS also takes a signature instead, and is of all
 // rows of its pattern.
 enum sk_route_caller {
     SK_ROUTE_ANYONE,
@@ -21,6 +21,7 @@ enum sk_route_caller {
     SK_ROUTE_READ,
     SK_ROUTE_OPERATE,
     SK_ROUTE_PAYMENTS,
+    SK_ROUTE_SCRAPER, // READ, unless the configuration has the metrics open
 };
 enum sk_route_body { SK_ROUTE_NO_BODY, SK_ROUTE_JSON }; // without one: whatever comes is not read
 

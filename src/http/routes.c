@@ -13,6 +13,7 @@
 #include "client_limits.h"
 #include "cors.h"
 #include "failpoint.h"
+#include "measure.h"
 #include "openapi.h"
 #include "route_table.h"
 #include "settlement_report.h"
@@ -37,6 +38,7 @@ struct sk_routes {
     struct sk_tickets *tickets;   // owned; as the context has it
     struct sk_cors *cors;         // owned
     struct sk_tracer *tracer;     // owned
+    struct sk_measure *measure;   // borrowed; NULL: none
     struct sk_server *server;
     enum phase phase;
     uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
@@ -93,6 +95,11 @@ struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limit
     routes->wait_ms[SK_ROUTE_FOR_REBUILD] = routes->wait_ms[SK_ROUTE_FOR_STORES] + REBUILD_MS;
     routes->wait_ms[SK_ROUTE_FOR_REPORT] = routes->wait_ms[SK_ROUTE_FOR_STORES] + SK_REPORT_MS;
     return routes;
+}
+
+void sk_routes_measure(struct sk_routes *routes, struct sk_measure *measure)
+{
+    routes->measure = measure;
 }
 
 void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_shop *shop)
@@ -155,6 +162,7 @@ static void routes_dispatch(struct sk_routes *routes, struct sk_request *request
 {
     struct sk_match match = {0};
     SK_FAILPOINT("http.request");
+    sk_measure_began(routes->measure, request);
     if (request->method == SK_METHOD_OPTIONS && sk_answer_preflight(routes->answers, request))
         return;
     enum sk_verdict verdict = routes_admit(routes, request, &match);
@@ -178,6 +186,7 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return SK_VERDICT_SHUTTING_DOWN;
     bool known = sk_route_match(request->method, request->path, match);
     request->route = known ? match->first->pattern : NULL;
+    request->row = !known || match->route == NULL ? 0 : (unsigned)(match->route - sk_route_table) + 1;
     enum sk_verdict verdict = routes_limit_address(routes, request, match->first);
     if (verdict != SK_VERDICT_FOUND)
         return verdict;
@@ -230,10 +239,12 @@ static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct 
 static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
                                           const struct sk_match *match)
 {
-    static const enum sk_role roles[] = {[SK_ROUTE_READ] = SK_ROLE_READ, [SK_ROUTE_OPERATE] = SK_ROLE_OPERATE};
+    static const enum sk_role roles[] = {
+        [SK_ROUTE_READ] = SK_ROLE_READ, [SK_ROUTE_OPERATE] = SK_ROLE_OPERATE, [SK_ROUTE_SCRAPER] = SK_ROLE_READ};
     char user[SK_USER_SIZE];
     struct sk_call *call = sk_call_of(request);
-    if (match->first->caller < SK_ROUTE_READ)
+    bool open = match->first->caller == SK_ROUTE_SCRAPER && routes->context.config->metrics_open != 0;
+    if (match->first->caller < SK_ROUTE_READ || open)
         return SK_VERDICT_FOUND;
     enum sk_verdict verdict;
     if (match->first->caller == SK_ROUTE_PAYMENTS)
@@ -371,5 +382,6 @@ void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_verdict 
 {
     const struct sk_routes *routes = arg;
     sk_trace_begin(routes->tracer, request);
+    sk_measure_began(routes->measure, request);
     sk_answer_last(routes->answers, request, verdict);
 }

@@ -8,6 +8,7 @@
 #include "user_tokens.h"
 
 struct sk_limits;
+struct sk_measure;
 struct sk_routes;
 struct sk_spool_lane;
 
@@ -30,6 +31,9 @@ void sk_routes_trust_tokens(struct sk_routes *routes, struct sk_user_tokens *use
 // with SHUTTING_DOWN. Outcomes for requests that wait are still answered.
 void sk_routes_drain(struct sk_routes *routes);
 void sk_routes_end(struct sk_routes *routes);
+
+// Where requests are measured, from now on; borrowed.
+void sk_routes_measure(struct sk_routes *routes, struct sk_measure *measure);
 
 // The callbacks for struct sk_handler and struct sk_shop_options; arg is the routes.
 void sk_routes_handle(void *arg, struct sk_request *request);

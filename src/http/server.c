@@ -228,6 +228,18 @@ size_t sk_server_sending(const struct sk_server *server)
     return server->connections.in_phase[SK_PHASE_RESUMING] + server->connections.in_phase[SK_PHASE_SENDING];
 }
 
+void sk_server_measure(const struct sk_server *server, struct sk_metrics *metrics)
+{
+    const size_t *in_phase = server->connections.in_phase;
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_MAX, server->connections.count);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_IDLE, in_phase[SK_PHASE_HEADER]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_READING, in_phase[SK_PHASE_BODY]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_WAITING, in_phase[SK_PHASE_WAITING]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_PARKED, in_phase[SK_PHASE_PARKED]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_SENDING, sk_server_sending(server) + in_phase[SK_PHASE_GONE]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_STREAMING, in_phase[SK_PHASE_STREAMING] + in_phase[SK_PHASE_STUCK]);
+}
+
 // ---- called by libmicrohttpd, in the order of a connection's life ----
 
 static void server_log_library(void *arg, const char *format, va_list args)

@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "config.h"
+#include "metrics.h"
 #include "request.h"
 #include "verdict.h"
 
@@ -55,6 +56,9 @@ size_t sk_server_waiting(const struct sk_server *server);
 
 // Requests whose answer the client has not taken yet.
 size_t sk_server_sending(const struct sk_server *server);
+
+// Sets the gauges of connections.
+void sk_server_measure(const struct sk_server *server, struct sk_metrics *metrics);
 
 // Stops accepting; what is open goes on, but parked requests expire and streams end, now and from now on. The handlers
 // say "Connection: close" in their answers from now on.

@@ -20,7 +20,8 @@ enum {
     COLUMN_CHANGE,
     COLUMN_STATE,
     COLUMN_BEGIN_MS,
-    COLUMN_END_MS
+    COLUMN_END_MS,
+    COLUMN_LETTERS
 };
 
 static bool audit_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms);
@@ -72,6 +73,11 @@ void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *
                    sk_rows_number(rows, row, COLUMN_JOURNAL_MS), sk_rows_number(rows, row, COLUMN_JOURNAL_SEQ));
 }
 
+int64_t sk_account_letters(const struct sk_rows *rows, size_t row)
+{
+    return sk_rows_number(rows, row, COLUMN_LETTERS);
+}
+
 bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look)
 {
     const char *state = sk_reply_text(sk_reply_at(reply, SK_LOOK_STATE), NULL),
@@ -96,6 +102,12 @@ bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look 
     if (sk_trust_is_version(last))
         memcpy(look->last, last, strlen(last) + 1);
     return true;
+}
+
+int64_t sk_look_age_ms(const struct sk_reply *reply)
+{
+    int64_t age_ms = 0;
+    return audit_number(reply, SK_LOOK_AGE_MS, SK_TRUST_MAX, &age_ms) ? age_ms : 0;
 }
 
 static bool audit_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms)

@@ -40,7 +40,8 @@ enum {
     SK_LOOK_ORDER,
     SK_LOOK_CHANGE,
     SK_LOOK_BEGIN_MS,
-    SK_LOOK_END_MS
+    SK_LOOK_END_MS,
+    SK_LOOK_AGE_MS
 };
 
 // Redis's side, as look_at_voucher.lua sees it. Zeroed: nothing has been seen.
@@ -66,6 +67,8 @@ void sk_account_query_free(struct sk_account_query *query);
 
 // A row of its answer.
 void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *account);
+// How many dead letters of the segment wait for a decision.
+int64_t sk_account_letters(const struct sk_rows *rows, size_t row);
 
 enum sk_finding {
     SK_BOOKS_AGREE,   // as far as can be told while orders are under way
@@ -81,6 +84,9 @@ enum sk_finding {
 // Reads look_at_voucher.lua's reply; `run` is the run id of the Redis that gave it. What cannot be counts as of another
 // process: not to be relied on. False: it is no such reply.
 bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look);
+
+// The age of the journal's oldest entry, by Redis's clock; 0: it is empty, or that cannot be.
+int64_t sk_look_age_ms(const struct sk_reply *reply);
 
 // Whether more is known of the segment than this look saw: a newer epoch, or of the same one a newer `last`.
 bool sk_look_is_behind(const struct sk_look *look, int64_t epoch, const char *last);

@@ -57,10 +57,12 @@ struct sk_swept {
 
 // What was seen of it. Touched by watch.c; a rebuild resets it.
 struct sk_watched {
-    struct sk_look look;   // the last one
-    uint64_t looked_at_ms; // 0: never
-    int64_t change;        // the newest change number that Redis was seen to have; 0: the voucher was never due by it
-    unsigned differing;    // looks in a row whose books differ though nothing moves
+    struct sk_look look;    // the last one
+    uint64_t looked_at_ms;  // 0: never
+    int64_t letters;        // dead letters that wait for a decision
+    int64_t journal_age_ms; // of its oldest entry
+    int64_t change;         // the newest change number that Redis was seen to have; 0: the voucher was never due by it
+    unsigned differing;     // looks in a row whose books differ though nothing moves
     uint64_t differ_until_ms; // do not act upon it again before
 };
 

@@ -179,6 +179,8 @@ static void rebuilds_end(struct sk_segment *segment, enum sk_rebuild_end end)
     uint64_t now = ended.rebuilds == NULL ? 0 : uv_now(ended.rebuilds->sale->loop);
     uint64_t pause_ms = rebuilds_pause(&ended, end);
     bool ok = end == SK_REBUILD_OPENED;
+    if (ended.rebuilds != NULL)
+        sk_metrics_add(ended.rebuilds->sale->metrics, SK_METRIC_REBUILDS_FAILED, end == SK_REBUILD_FAILED);
     rebuilds_move(rebuilding, SK_REBUILDING_NOT);
     *rebuilding = (struct sk_rebuilding){
         .state = rebuilding->state,

@@ -16,6 +16,7 @@
 #include "changes.h"
 #include "clock.h"
 #include "log.h"
+#include "overview.h"
 #include "params.h"
 #include "timer.h"
 
@@ -33,6 +34,7 @@ struct watch_look {
     struct sk_watch *watch;
     struct sk_segment *segment; // pinned
     struct sk_account account;
+    int64_t letters;
     bool known; // PostgreSQL has told
 };
 
@@ -63,6 +65,8 @@ struct sk_watch {
     struct watch_look page[PAGE];
     size_t count, answered;
     struct sk_busy *busy; // owned
+    struct sk_overview overview;
+    bool missed; // this round has not seen all that was due
 };
 
 static void watch_on_time(void *arg);
@@ -72,7 +76,7 @@ static void watch_ask_accounts(struct sk_watch *watch);
 static void watch_on_accounts(void *arg, const struct sk_result *result);
 static void watch_look(struct sk_watch *watch);
 static void watch_on_look(void *arg, const struct sk_reply *reply);
-static void watch_judge(struct watch_look *look, const struct sk_look *seen);
+static void watch_judge(struct watch_look *look, const struct sk_look *seen, int64_t age_ms);
 static void watch_answered(struct sk_watch *watch);
 static void watch_end_page(struct sk_watch *watch);
 static void watch_end_round(struct sk_watch *watch);
@@ -154,6 +158,8 @@ static void watch_on_time(void *arg)
     watch->at = 0;
     watch->share_version = sk_share_version(watch->sale->session);
     sk_busy_begin(watch->busy);
+    sk_overview_begin(&watch->overview);
+    watch->missed = false;
     watch_next_page(watch);
 }
 
@@ -177,6 +183,8 @@ static void watch_end_round(struct sk_watch *watch)
 {
     watch_end_letters(watch);
     sk_busy_publish(watch->busy);
+    if (!watch->missed)
+        sk_overview_publish(&watch->overview, watch->sale->metrics);
     watch_move(watch, WATCH_IDLE);
     uint32_t pause_ms = ROUND_MS / 2 + sk_backoff_next(&watch->jitter);
     if (watch->soon)
@@ -215,6 +223,16 @@ static bool watch_is_due(struct sk_watch *watch, struct sk_segment *segment)
     return watch->all || !watch_is_at_rest(segment) || (watch->round + segment->slot) % IDLE_ROUNDS == 0;
 }
 
+static void watch_note(struct sk_watch *watch, const struct sk_voucher *voucher)
+{
+    sk_overview_voucher(&watch->overview, voucher);
+    for (unsigned i = 0; i < voucher->segment_count; i++) {
+        struct sk_segment *segment = voucher->segments[i];
+        if (segment != NULL && sk_share_has_segment(watch->sale->session, watch->share_version, segment))
+            sk_overview_segment(&watch->overview, segment, segment->care->watched.differing >= DIFFERING_MAX);
+    }
+}
+
 // ---- a page ----
 
 static void watch_next_page(struct sk_watch *watch)
@@ -226,6 +244,7 @@ static void watch_next_page(struct sk_watch *watch)
         struct sk_voucher *voucher = sk_catalogue_at(catalogue, watch->at);
         if (watch->count + voucher->segment_count > PAGE)
             break;
+        watch_note(watch, voucher);
         for (unsigned i = 0; i < voucher->segment_count; i++) {
             struct sk_segment *segment = voucher->segments[i];
             if (segment == NULL || !watch_is_due(watch, segment))
@@ -234,7 +253,9 @@ static void watch_next_page(struct sk_watch *watch)
             sk_segment_pin(segment);
         }
     }
-    if (watch->count == 0 || !sk_redis_ready(watch->sale->redis))
+    bool away = !sk_redis_ready(watch->sale->redis) || !sk_pg_ready(watch->sale->ask_pg);
+    watch->missed |= away;
+    if (watch->count == 0 || away)
         watch_end_page(watch);
     else
         watch_ask_accounts(watch);
@@ -252,6 +273,7 @@ static void watch_ask_accounts(struct sk_watch *watch)
         status =
             sk_pg_call(watch->sale->ask_pg, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, query.params, watch_on_accounts, watch);
     sk_account_query_free(&query);
+    watch->missed |= status != SK_OK;
     if (status != SK_OK)
         watch_end_page(watch);
 }
@@ -260,6 +282,7 @@ static void watch_on_accounts(void *arg, const struct sk_result *result)
 {
     struct sk_watch *watch = arg;
     if (result->rows == NULL) {
+        watch->missed = true;
         watch_end_page(watch);
         return;
     }
@@ -271,6 +294,7 @@ static void watch_on_accounts(void *arg, const struct sk_result *result)
             if (look->segment->voucher_id != account.voucher_id || look->segment->slot != account.slot)
                 continue;
             look->account = account;
+            look->letters = sk_account_letters(result->rows, row);
             look->known = true;
             break;
         }
@@ -286,9 +310,11 @@ static void watch_look(struct sk_watch *watch)
         struct watch_look *look = &watch->page[i];
         const struct sk_segment_keys *keys = &look->segment->keys;
         const char *argv[] = {keys->voucher, keys->buyers, keys->journal};
-        if (!look->known || sk_redis_script(watch->sale->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL,
-                                            watch_on_look, look) != SK_OK)
-            watch->answered++;
+        if (look->known && sk_redis_script(watch->sale->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL,
+                                           watch_on_look, look) == SK_OK)
+            continue;
+        watch->missed |= look->known;
+        watch->answered++;
     }
     watch_answered(watch);
 }
@@ -299,7 +325,9 @@ static void watch_on_look(void *arg, const struct sk_reply *reply)
     struct sk_watch *watch = look->watch;
     struct sk_look seen;
     if (reply != NULL && sk_look_read(reply, sk_redis_run(watch->sale->redis), &seen))
-        watch_judge(look, &seen);
+        watch_judge(look, &seen, sk_look_age_ms(reply));
+    else
+        watch->missed = true;
     watch->answered++;
     watch_answered(watch);
 }
@@ -378,7 +406,7 @@ static void watch_sweep(struct sk_watch *watch, struct sk_segment *segment)
         sk_log(SK_LOG_DEBUG, "not swept now", "voucher=%" PRId64, segment->voucher_id);
 }
 
-static void watch_judge(struct watch_look *look, const struct sk_look *seen)
+static void watch_judge(struct watch_look *look, const struct sk_look *seen, int64_t age_ms)
 {
     struct sk_watch *watch = look->watch;
     struct sk_segment *segment = look->segment;
@@ -387,6 +415,9 @@ static void watch_judge(struct watch_look *look, const struct sk_look *seen)
     enum sk_finding finding = sk_audit(&look->account, &watched->look, seen);
     watched->look = *seen;
     watched->looked_at_ms = now;
+    watched->letters = look->letters;
+    watched->journal_age_ms = age_ms;
+    sk_metrics_add(watch->sale->metrics, (enum sk_metric)(SK_METRIC_FINDING_AGREE + (int)finding), 1);
     if (seen->terms.change > watched->change)
         watched->change = seen->terms.change;
     if (finding != SK_BOOKS_DIFFER)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "durable.h"
 #include "failpoint.h"
 #include "grant.h"
 #include "log.h"
@@ -26,7 +27,7 @@ struct batcher_call {
     struct sk_batcher *batcher;
     struct sk_segment *segment;
     struct sk_order_list orders;
-    uint64_t asked_at_ms;
+    uint64_t asked_at_ms, asked_ns, answered_ns;
 };
 
 static void batcher_line_up(struct sk_batcher *batcher, struct sk_segment *segment);
@@ -147,6 +148,7 @@ static void batcher_ask(struct sk_batcher *batcher, struct sk_segment *segment)
         return;
     }
     batcher->asked_at_ms = call->asked_at_ms;
+    call->asked_ns = sk_durable_asked(batcher->sale, &call->orders);
 }
 
 // ---- the reply ----
@@ -163,6 +165,7 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
         batcher_end_call(call);
         return;
     }
+    call->answered_ns = sk_durable_answered(batcher->sale, call->orders.count, call->asked_ns);
     struct sk_grant grant = sk_grant_read(reply, call->orders.count);
     switch (grant.status) {
     case SK_GRANT_OK:
@@ -234,6 +237,7 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
         switch ((enum sk_grant_result)grant->results[i]) {
         case SK_GRANT_PLACED:
             order->epoch = grant->epoch;
+            order->granted_ns = call->answered_ns;
             SK_PROBE3(granted, order->ticket, order->id, call->segment->voucher_id);
             sk_metrics_add(batcher->sale->metrics, SK_METRIC_ORDERS_GRANTED, 1);
             if (entry == NULL)

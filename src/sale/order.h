@@ -40,6 +40,7 @@ struct sk_order {
     uint64_t ticket;            // of the request that waits for it; 0: none does
     uint64_t not_before_ms;     // DELAYED: until then
     uint64_t began_ns;          // when it was handed to the batcher, by uv_hrtime(); 0: it was read back
+    uint64_t granted_ns;        // when Redis had granted it; 0: it was read back, or has been in a batch since
     uint64_t key;               // fingerprint of its Idempotency-Key; 0: none
     enum sk_order_state state;
     uint16_t quantity; // units

@@ -43,6 +43,7 @@ struct sk_writer {
     uint64_t patient_at_ms;       // when a batch of patient ones was last made
     bool rush;
     struct sk_batch batch;     // that PostgreSQL has
+    uint64_t sent_ns;          // when it was sent
     uint64_t written_ns;       // when its answer came
     struct sk_backoff failure; // of the link
     struct sk_backoff refusal; // of single orders
@@ -153,6 +154,7 @@ static void writer_pump(struct sk_writer *writer)
         writer->patient_at_ms = now;
     writer_collect(writer, segment);
     SK_FAILPOINT("writer.collected");
+    writer->sent_ns = sk_durable_sent(writer->sale, &writer->batch);
     if (sk_batch_send(&writer->batch, writer->sale->pg, writer_on_written, writer) != SK_OK)
         writer_put_back(writer, SK_RESULT_LOST);
     else
@@ -205,7 +207,7 @@ static void writer_on_written(void *arg, const struct sk_result *result)
         return;
     }
     sk_backoff_reset(&writer->failure);
-    writer->written_ns = uv_hrtime();
+    writer->written_ns = sk_durable_written(writer->sale, batch, writer->sent_ns);
     for (size_t i = 0; i < batch->part_count; i++) {
         sk_line_settled(batch->parts[i].segment);
         sk_bisect_settled(batch->parts[i].orders.head);
@@ -276,9 +278,9 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
     switch (settlement) {
     case SK_SETTLEMENT_PLACED:
     case SK_SETTLEMENT_ALREADY_PLACED:
-        sk_durable_note(order->entry->segment, order, writer->written_ns);
         writer_tell_placed(writer, order, more->created_ms);
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_PLACED, 1);
+        sk_durable_note(sale, order->entry->segment, order, writer->written_ns);
         break;
     case SK_SETTLEMENT_ENDED:
     case SK_SETTLEMENT_DUPLICATE:
@@ -356,6 +358,7 @@ static void writer_put_back(struct sk_writer *writer, enum sk_result_kind kind)
     struct sk_batch *batch = &writer->batch;
     uint64_t now = uv_now(writer->sale->loop);
     writer_return_batch(writer);
+    sk_metrics_add(writer->sale->metrics, SK_METRIC_BATCHES_PUT_BACK, 1);
     if (kind == SK_RESULT_LOST)
         writer->pause_until_ms = now + sk_backoff_next(&writer->failure);
     else if (batch->part_count == 1)

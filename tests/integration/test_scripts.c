@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "embedded.h"
 #include "keys.h"
 #include "stack.h"
@@ -982,12 +983,12 @@ static void must_look(size_t i, const char *text)
 
 START_TEST(what_redis_holds_is_shown)
 {
-    static const char *const nothing[] = {"", "", "", "", "", "0", "0", "", "", "", ""};
+    static const char *const nothing[] = {"", "", "", "", "", "0", "0", "", "", "", "", "0"};
     static const char *const terms[][2] = {{"begin_ms", "x"}, {"end_ms", "-1"}, {"end_ms", "1e9"}};
     static const char *const sold_one[] = {"open", "7", NULL, "4", RUN, "1", "1", "o1"};
     CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
-    ck_assert_uint_eq(reply->elements, 11);
-    for (size_t i = 0; i < 11; i++)
+    ck_assert_uint_eq(reply->elements, 12);
+    for (size_t i = 0; i < 12; i++)
         must_look(i, nothing[i]);
     on_sale(5);
     place("alice", "o1", NULL);
@@ -1002,6 +1003,32 @@ START_TEST(what_redis_holds_is_shown)
         CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
         must_look(4, "");
     }
+}
+END_TEST
+
+static long long journal_age_with(const char *id)
+{
+    redis_run("DEL " JOURNAL);
+    redis_run("XADD " JOURNAL " %s epoch 7", id);
+    redis_run("XADD " JOURNAL " 18446744073709551615-2 epoch 7");
+    CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
+    ck_assert_int_eq(reply->element[11]->type, REDIS_REPLY_INTEGER);
+    return reply->element[11]->integer;
+}
+
+// Of the oldest entry, by Redis's clock. An entry of the future is none that is old.
+START_TEST(a_journals_age_is_shown)
+{
+    char id[32];
+    on_sale(5);
+    long long now_ms = (long long)sk_wall_ms();
+    (void)snprintf(id, sizeof id, "%lld-1", now_ms - 60000);
+    long long age_ms = journal_age_with(id);
+    ck_assert_int_ge(age_ms, 60000);
+    ck_assert_int_le(age_ms, 60000 + ((long long)sk_wall_ms() - now_ms));
+    (void)snprintf(id, sizeof id, "%lld-1", now_ms + 3600000);
+    ck_assert_int_eq(journal_age_with(id), 0);
+    ck_assert_int_eq(journal_age_with("18446744073709551615-1"), 0);
 }
 END_TEST
 
@@ -1387,6 +1414,7 @@ int main(void)
     tcase_add_test(tcase, a_closed_voucher_stays_closed_when_loaded);
     tcase_add_test(tcase, a_voucher_does_not_open_while_buyers_are_missing);
     tcase_add_test(tcase, what_redis_holds_is_shown);
+    tcase_add_test(tcase, a_journals_age_is_shown);
     tcase_add_test(tcase, buyers_are_loaded_a_thousand_at_a_time);
     tcase_add_test(tcase, only_locks_under_the_token_are_released);
     tcase_add_test(tcase, only_locks_under_the_token_are_renewed);

@@ -338,6 +338,45 @@ START_TEST(what_is_asked_and_granted_is_counted)
 }
 END_TEST
 
+static struct sk_distributed measured(enum sk_distribution_id id, uint64_t *count)
+{
+    struct sk_distributed values = {.sum = 0};
+    *count = 0;
+    sk_distribution_read(&metrics.distributions[id], &values);
+    for (size_t i = 0; i <= SK_DISTRIBUTION_BOUNDS; i++)
+        *count += values.counts[i];
+    return values;
+}
+
+// Of each order, whatever becomes of it; of a call without an answer only how long its orders had waited for it.
+START_TEST(the_legs_are_measured)
+{
+    uint64_t count, before = uv_hrtime();
+    request(1, 1, 2);
+    voucher(1)->asking.orders.head->began_ns -= UINT64_C(5000000000);
+    sk_batcher_flush(batcher);
+    ck_assert_uint_eq(measured(SK_DISTRIBUTION_BATCH_REDIS, &count).sum, 2);
+    ck_assert_uint_eq(count, 1);
+    ck_assert_uint_ge(measured(SK_DISTRIBUTION_LEG_GATHER, &count).sum, UINT64_C(5000000000));
+    ck_assert_uint_eq(count, 2);
+    ck_assert_uint_eq(measured(SK_DISTRIBUTION_LEG_GATHER, &count).counts[16], 1);
+    (void)measured(SK_DISTRIBUTION_LEG_REDIS, &count);
+    ck_assert_uint_eq(count, 0);
+    ANSWER("ps");
+    ck_assert_uint_gt(measured(SK_DISTRIBUTION_LEG_REDIS, &count).sum, 0);
+    ck_assert_uint_eq(count, 2);
+    ck_assert_uint_ge(granted[0]->granted_ns, before);
+    ck_assert_uint_le(granted[0]->granted_ns, uv_hrtime());
+    request(1, 3, 1);
+    sk_batcher_flush(batcher);
+    redis_answers(NULL);
+    (void)measured(SK_DISTRIBUTION_LEG_REDIS, &count);
+    ck_assert_uint_eq(count, 2);
+    (void)measured(SK_DISTRIBUTION_LEG_GATHER, &count);
+    ck_assert_uint_eq(count, 3);
+}
+END_TEST
+
 START_TEST(winners_go_to_the_writer_as_one_entry)
 {
     request(1, 1, 4);
@@ -732,6 +771,7 @@ int main(void)
     tcase_add_test(tcase, winners_who_repeat_get_their_own_ids);
     tcase_add_test(tcase, who_comes_too_early_is_told_when_to_come);
     tcase_add_test(tcase, what_is_asked_and_granted_is_counted);
+    tcase_add_test(tcase, the_legs_are_measured);
     tcase_add_test(tcase, winners_go_to_the_writer_as_one_entry);
     tcase_add_test(tcase, a_full_journal_is_503_but_winners_are_told);
     tcase_add_test(tcase, a_voucher_that_cannot_be_relied_on_is_503_and_rebuilt);

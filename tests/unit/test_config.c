@@ -312,6 +312,24 @@ START_TEST(tokens_need_keys_an_issuer_and_an_audience)
 }
 END_TEST
 
+START_TEST(a_flag_is_yes_or_no)
+{
+    must_accept(NO_WORDS);
+    ck_assert_int_eq(config.metrics_open, 0);
+    must_accept(WORDS("--metrics-open", "yes"));
+    ck_assert_int_eq(config.metrics_open, 1);
+    (void)setenv("SECKILL_METRICS_OPEN", "yes", 1);
+    must_accept(NO_WORDS);
+    ck_assert_int_eq(config.metrics_open, 1);
+    must_accept(WORDS("--metrics-open=no"));
+    ck_assert_int_eq(config.metrics_open, 0);
+    must_refuse(WORDS("--metrics-open=1"), "SECKILL_METRICS_OPEN");
+    must_refuse(WORDS("--metrics-open=YES"), "SECKILL_METRICS_OPEN");
+    must_refuse(WORDS("--metrics-open="), "SECKILL_METRICS_OPEN");
+    (void)unsetenv("SECKILL_METRICS_OPEN");
+}
+END_TEST
+
 START_TEST(a_payment_secret_can_not_be_guessed)
 {
     (void)setenv("SECKILL_PAYMENT_SECRET", "0123456789abcde", 1);
@@ -491,6 +509,7 @@ int main(void)
     tcase_add_test(tcase, settings_that_do_not_fit_each_other_are_refused);
     tcase_add_test(tcase, a_choice_is_one_of_its_words);
     tcase_add_test(tcase, tokens_need_keys_an_issuer_and_an_audience);
+    tcase_add_test(tcase, a_flag_is_yes_or_no);
     tcase_add_test(tcase, a_payment_secret_can_not_be_guessed);
     tcase_add_test(tcase, wrong_words_are_refused_by_name);
     tcase_add_test(tcase, commands_are_told_apart);

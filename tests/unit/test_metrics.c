@@ -1,10 +1,11 @@
-// What a reactor counts can be read while it counts.
+// What a reactor counts can be read while it counts, and together with what others count.
 #include <pthread.h>
+#include <string.h>
 
 #include "metrics.h"
 #include "stack.h"
 
-enum { MANY = 200000 };
+enum { MANY = 200000, THREADS = 4 };
 
 static struct sk_metrics metrics;
 
@@ -38,8 +39,96 @@ START_TEST(a_gauge_is_what_was_set_last)
     sk_metrics_set(&metrics, SK_METRIC_VOUCHERS, 3);
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_VOUCHERS), 3);
     sk_metrics_add(NULL, SK_METRIC_REBUILDS, 1); // units that count nothing
-    ck_assert_str_eq(sk_metric_name(SK_METRIC_VOUCHERS), "VOUCHERS");
-    ck_assert_str_eq(sk_metric_name(SK_METRIC_ORDERS_TRIED), "ORDERS_TRIED");
+    sk_metrics_set(NULL, SK_METRIC_REBUILDS, 1);
+    sk_metrics_observe(NULL, SK_DISTRIBUTION_DURABLE, 1, 1);
+    sk_metrics_answered(NULL, 1, SK_VERDICT_PLACED);
+    sk_metrics_took(NULL, 1, 1, 1);
+}
+END_TEST
+
+// Samples of one name follow each other, as both formats want it, and the first one has the help.
+START_TEST(names_stand_together)
+{
+    const char *seen[SK_METRIC_COUNT + SK_DISTRIBUTION_COUNT];
+    size_t count = 0;
+    for (int i = 0; i < SK_METRIC_COUNT + SK_DISTRIBUTION_COUNT; i++) {
+        const struct sk_metric_row *row = i < SK_METRIC_COUNT
+                                              ? sk_metric_row((enum sk_metric)i)
+                                              : sk_distribution_row((enum sk_distribution_id)(i - SK_METRIC_COUNT));
+        bool first = row->help[0] != '\0';
+        ck_assert_msg(first || (count > 0 && strcmp(seen[count - 1], row->name) == 0), "%s", row->name);
+        for (size_t j = 0; first && j < count; j++)
+            ck_assert_str_ne(seen[j], row->name);
+        if (first)
+            seen[count++] = row->name;
+        ck_assert_int_eq(strncmp(row->name, "seckill_", 8), 0);
+        size_t len = strlen(row->name);
+        ck_assert_msg(row->counter == (strcmp(row->name + len - 6, "_total") == 0), "%s", row->name);
+    }
+}
+END_TEST
+
+static struct sk_metrics_sum sum;
+
+START_TEST(blocks_are_read_as_one)
+{
+    struct sk_metrics *one = sk_metrics_open(), *other = sk_metrics_open();
+    sk_metrics_sum(&sum, 1000);
+    ck_assert_uint_eq(sum.values[SK_METRIC_JOURNAL_OLDEST], 0); // there is none
+    sk_metrics_add(one, SK_METRIC_ORDERS_PLACED, 5);
+    sk_metrics_add(other, SK_METRIC_ORDERS_PLACED, 7);
+    sk_metrics_set(one, SK_METRIC_VOUCHERS, 3);
+    sk_metrics_set(other, SK_METRIC_VOUCHERS, 2);
+    sk_metrics_set(one, SK_METRIC_JOURNAL_OLDEST, 400);
+    sk_metrics_set(other, SK_METRIC_JOURNAL_OLDEST, 600);
+    sk_metrics_set(other, SK_METRIC_ROUND_AT, 5000); // later than it is read
+    sk_metrics_observe(one, SK_DISTRIBUTION_BATCH_PG, 3, 1);
+    sk_metrics_observe(other, SK_DISTRIBUTION_BATCH_PG, 4, 2);
+    sk_metrics_answered(one, 1, SK_VERDICT_PLACED);
+    sk_metrics_answered(other, 1, SK_VERDICT_PLACED);
+    sk_metrics_took(other, SK_METRICS_ROUTES - 1, 1, 9);
+    sk_metrics_sum(&sum, 1000);
+    ck_assert_uint_eq(sum.values[SK_METRIC_ORDERS_PLACED], 12);
+    ck_assert_uint_eq(sum.values[SK_METRIC_VOUCHERS], 3);
+    ck_assert_uint_eq(sum.values[SK_METRIC_JOURNAL_OLDEST], 600);
+    ck_assert_uint_eq(sum.values[SK_METRIC_ROUND_AT], 0);
+    ck_assert_uint_eq(sum.distributions[SK_DISTRIBUTION_BATCH_PG].counts[2], 3);
+    ck_assert_uint_eq(sum.distributions[SK_DISTRIBUTION_BATCH_PG].sum, 11);
+    ck_assert_uint_eq(sum.answers[1][SK_VERDICT_PLACED], 2);
+    ck_assert_uint_eq(sum.durations[SK_METRICS_ROUTES - 1].counts[0], 9);
+    sk_metrics_close(one);
+    sk_metrics_sum(&sum, 1000);
+    ck_assert_uint_eq(sum.values[SK_METRIC_ORDERS_PLACED], 7);
+    sk_metrics_close(other);
+    sk_metrics_close(NULL);
+}
+END_TEST
+
+static void *come_and_go(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < MANY / 1000; i++) {
+        struct sk_metrics *block = sk_metrics_open();
+        sk_metrics_add(block, SK_METRIC_ORDERS_PLACED, 2);
+        sk_metrics_close(block);
+    }
+    return NULL;
+}
+
+START_TEST(blocks_may_come_and_go_while_they_are_read)
+{
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
+    for (int i = 0; i < MANY / 1000; i++) {
+        sk_metrics_sum(&sum, 1000);
+        ck_assert_uint_eq(sum.values[SK_METRIC_ORDERS_PLACED] % 2, 0);
+        ck_assert_uint_le(sum.values[SK_METRIC_ORDERS_PLACED], 2 * THREADS);
+    }
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    sk_metrics_sum(&sum, 1000);
+    ck_assert_uint_eq(sum.values[SK_METRIC_ORDERS_PLACED], 0);
 }
 END_TEST
 
@@ -48,5 +137,8 @@ int main(void)
     TCase *tcase = tcase_create("metrics");
     tcase_add_test(tcase, a_counter_only_grows_for_its_readers);
     tcase_add_test(tcase, a_gauge_is_what_was_set_last);
+    tcase_add_test(tcase, names_stand_together);
+    tcase_add_test(tcase, blocks_are_read_as_one);
+    tcase_add_test(tcase, blocks_may_come_and_go_while_they_are_read);
     return harness_main(tcase, CK_FORK);
 }

@@ -8,6 +8,7 @@
 #include "address.h"
 #include "client_limits.h"
 #include "handlers.h"
+#include "route_table.h"
 #include "routes.h"
 #include "stack.h"
 #include "still_clock.h"
@@ -70,6 +71,7 @@ HANDLER(admin_events)
 HANDLER(order_events)
 HANDLER(requeue)
 HANDLER(write_off)
+HANDLER(metrics)
 HANDLER(health)
 HANDLER(ready)
 HANDLER(not_found)
@@ -305,6 +307,43 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/openapi.json", "openapi", 0);
     must_come_to(SK_METHOD_GET, "/healthz", "health", 0);
     must_come_to(SK_METHOD_GET, "/readyz", "ready", 0);
+    must_come_to(SK_METHOD_GET, "/metrics", "metrics", 0);
+}
+END_TEST
+
+START_TEST(metrics_are_for_those_who_may_read)
+{
+    token = "Bearer reader-token-0001";
+    must_come_to(SK_METHOD_GET, "/metrics", "metrics", 0);
+    must_be_refused(SK_METHOD_POST, "/metrics", 405);
+    token = "Bearer payments-token-01";
+    must_be_refused(SK_METHOD_GET, "/metrics", 403);
+    token = NULL;
+    must_be_refused(SK_METHOD_GET, "/metrics", 401);
+    must_be_refused(SK_METHOD_POST, "/metrics", 401);
+    config.metrics_open = 1;
+    must_come_to(SK_METHOD_GET, "/metrics", "metrics", 0);
+    must_be_refused(SK_METHOD_POST, "/metrics", 405);
+    must_be_refused(SK_METHOD_GET, "/admin/vouchers", 401); // nothing else is open
+}
+END_TEST
+
+// By which its answer is counted: that of its row; 0 if it fits none.
+START_TEST(a_request_knows_its_row)
+{
+    (void)ask(SK_METHOD_POST, "/seckill/7");
+    ck_assert_ptr_eq(sk_route_table[asked.row - 1].handle, sk_handle_buy);
+    (void)ask(SK_METHOD_PATCH, "/admin/vouchers/7");
+    ck_assert_ptr_eq(sk_route_table[asked.row - 1].handle, sk_handle_change);
+    (void)ask(SK_METHOD_OTHER, "/admin/vouchers/7/x");
+    ck_assert_int_eq(sk_route_table[asked.row - 1].method, SK_ROUTE_ANY);
+    (void)ask(SK_METHOD_GET, "/seckill/7"); // 405
+    ck_assert_uint_eq(asked.row, 0);
+    (void)ask(SK_METHOD_GET, "/made/up");
+    ck_assert_uint_eq(asked.row, 0);
+    user = NULL;
+    (void)ask(SK_METHOD_POST, "/seckill/7"); // 401, of this row
+    ck_assert_uint_ne(asked.row, 0);
 }
 END_TEST
 
@@ -800,6 +839,8 @@ int main(void)
     TCase *tcase = tcase_create("routes");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, each_route_has_its_handler_and_its_wait);
+    tcase_add_test(tcase, metrics_are_for_those_who_may_read);
+    tcase_add_test(tcase, a_request_knows_its_row);
     tcase_add_test(tcase, ids_and_callers_are_read);
     tcase_add_test(tcase, paths_that_lead_nowhere);
     tcase_add_test(tcase, methods_that_are_not_allowed);

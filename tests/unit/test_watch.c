@@ -23,6 +23,7 @@ static uv_loop_t loop;
 static struct sk_config config;
 static struct sk_sale sale;
 static struct sk_watch *watch;
+static struct sk_metrics metrics;
 
 // ---- sessions ----
 
@@ -94,7 +95,8 @@ static void setup(void)
     living_count = 1;
     rebuilt_count = swept_count = 0;
     config = (struct sk_config){.retire_after_ms = RETIRE_AFTER_MS};
-    sale = (struct sk_sale){.loop = &loop, .config = &config};
+    memset(&metrics, 0, sizeof metrics);
+    sale = (struct sk_sale){.loop = &loop, .config = &config, .metrics = &metrics};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     watch = sk_watch_open(&sale, NULL, NULL);
     ck_assert_ptr_nonnull(watch);
@@ -122,8 +124,8 @@ static struct sk_segment *on_sale(int64_t id)
 // ---- rounds ----
 
 // What Redis and PostgreSQL say of all segments.
-static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *change, *pg_change;
-static int64_t journal;
+static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *change, *pg_change, *letters;
+static int64_t journal, age_ms;
 static size_t looked; // at segments, in this round
 static int64_t looked_at[DONE_MAX];
 
@@ -134,7 +136,8 @@ static void all_is_well(void)
     last = "epoch-3";
     stock = pg_stock = "5";
     change = pg_change = "9";
-    journal = 0;
+    letters = "0";
+    journal = age_ms = 0;
 }
 
 static void answer_accounts(const struct asked *asked)
@@ -150,8 +153,8 @@ static void answer_accounts(const struct asked *asked)
         slots = end + 1;
         (void)snprintf(texts[count][1], 24, "%ld", strtol(vouchers, &end, 10));
         vouchers = end + 1;
-        const char *row[] = {texts[count][0], texts[count][1], pg_epoch, "0",   "0", pg_stock, "2",
-                             pg_change,       "open",          "1000",   "2000"};
+        const char *row[] = {texts[count][0], texts[count][1], pg_epoch, "0",    "0",    pg_stock, "2",
+                             pg_change,       "open",          "1000",   "2000", letters};
         memcpy((void *)rows[count], (void *)row, sizeof row);
     }
     pg_answers(&(const struct sk_rows){count, (const char *const(*)[ROW_COLUMNS])rows});
@@ -159,8 +162,9 @@ static void answer_accounts(const struct asked *asked)
 
 static void answer_look(void)
 {
-    const struct sk_reply items[] = {TEXT(state),     TEXT(epoch), TEXT(last),   TEXT(stock),  TEXT("run-1"), NUMBER(2),
-                                     NUMBER(journal), TEXT(""),    TEXT(change), TEXT("1000"), TEXT("2000")};
+    const struct sk_reply items[] = {TEXT(state),   TEXT(epoch),  TEXT(last),      TEXT(stock),
+                                     TEXT("run-1"), NUMBER(2),    NUMBER(journal), TEXT(""),
+                                     TEXT(change),  TEXT("1000"), TEXT("2000"),    NUMBER(age_ms)};
     const struct sk_reply reply = LIST_OF(items);
     looked_at[looked++] = strtol(strchr(fake_redis.asked[fake_redis.answered].argv[0], '{') + 1, NULL, 10);
     redis_answers(&reply);
@@ -310,6 +314,118 @@ START_TEST(sessions_share_the_segments)
     another_session_comes();
     sk_watch_hurry(watch);
     ck_assert_uint_eq(go_round(), mine);
+}
+END_TEST
+
+static uint64_t told(enum sk_metric metric)
+{
+    return sk_metrics_read(&metrics, metric);
+}
+
+// A round tells what its segments' last looks saw, so what a look sees is told a round later.
+static void look_at_all_twice(void)
+{
+    for (int i = 0; i < 2; i++) {
+        sk_watch_hurry(watch);
+        (void)go_round();
+    }
+}
+
+START_TEST(what_it_saw_is_told)
+{
+    struct sk_remaining_rows left = {.count = 0};
+    all_is_well();
+    (void)on_sale(1);
+    (void)on_sale(2);
+    on_sale(3)->voucher->state = SK_VOUCHER_PAUSED;
+    look_at_all_twice();
+    ck_assert_uint_eq(told(SK_METRIC_VOUCHERS_ON_SALE), 2);
+    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), 0);
+    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_OLDEST), 0);
+    ck_assert_uint_eq(told(SK_METRIC_LETTERS_WAITING), 0);
+    ck_assert_uint_eq(told(SK_METRIC_FINDING_AGREE), 6);
+    ck_assert_uint_ne(told(SK_METRIC_ROUND_AT), 0);
+    sk_remaining_read(&metrics.remaining, &left);
+    ck_assert_uint_eq(left.count, 2);
+    ck_assert_int_eq(left.rows[0].voucher_id, 2);
+    ck_assert_int_eq(left.rows[0].units, 5);
+    journal = 4;
+    age_ms = 700;
+    letters = "2";
+    look_at_all_twice();
+    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), 12);
+    ck_assert_uint_le(told(SK_METRIC_JOURNAL_OLDEST), now_ms - 700);
+    ck_assert_uint_ge(told(SK_METRIC_JOURNAL_OLDEST), now_ms - 700 - ENOUGH_MS);
+    ck_assert_uint_eq(told(SK_METRIC_LETTERS_WAITING), 6);
+    age_ms = INT64_C(1) << 40; // longer than the machine runs
+    look_at_all_twice();
+    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_OLDEST), 1);
+}
+END_TEST
+
+START_TEST(of_the_others_segments_they_tell)
+{
+    enum { MANY = 50 };
+    all_is_well();
+    for (int64_t id = 1; id <= MANY; id++)
+        (void)on_sale(id);
+    journal = 1;
+    look_at_all_twice();
+    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), MANY);
+    another_session_comes();
+    look_at_all_twice();
+    ck_assert_uint_gt(told(SK_METRIC_JOURNAL_ENTRIES), 0);
+    ck_assert_uint_lt(told(SK_METRIC_JOURNAL_ENTRIES), MANY);
+    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), looked);
+}
+END_TEST
+
+START_TEST(books_that_differ_are_told)
+{
+    all_is_well();
+    (void)on_sale(1);
+    look_at_all_twice();
+    stock = "6";
+    look_at_all_twice();
+    look_at_all_twice();
+    ck_assert_uint_eq(told(SK_METRIC_BOOKS_DIFFER), 1);
+    ck_assert_uint_ge(told(SK_METRIC_FINDING_DIFFER), 2);
+    stock = "5";
+    look_at_all_twice();
+    ck_assert_uint_eq(told(SK_METRIC_BOOKS_DIFFER), 0);
+}
+END_TEST
+
+// A round that could not see all says nothing: what was told stays, and grows old.
+START_TEST(what_it_could_not_see_is_not_told)
+{
+    all_is_well();
+    (void)on_sale(1);
+    journal = 4;
+    look_at_all_twice();
+    metrics.values[SK_METRIC_ROUND_AT] = 1;
+    journal = 0;
+    for (int i = 0; i < 4; i++) {
+        sk_watch_hurry(watch);
+        now_ms = due_ms;
+        fake_stores_forget();
+        fake_pg.down = i == 0;
+        fake_redis.down = i == 1;
+        time_comes();
+        if (i == 2)
+            pg_answers(NULL);
+        if (i == 3) {
+            answer_accounts(&fake_pg.asked[fake_pg.answered]);
+            redis_answers(NULL);
+        }
+        ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), 4);
+        ck_assert_uint_eq(told(SK_METRIC_ROUND_AT), 1);
+        while (fake_redis.answered < fake_redis.count)
+            redis_answers(NULL); // what it tells the others
+    }
+    look_at_all_twice();
+    ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), 0);
+    ck_assert_uint_ne(told(SK_METRIC_ROUND_AT), 1);
 }
 END_TEST
 
@@ -589,6 +705,10 @@ int main(void)
     tcase_add_test(tcase, a_store_that_came_back_is_looked_at_as_a_whole);
     tcase_add_test(tcase, a_page_is_full);
     tcase_add_test(tcase, sessions_share_the_segments);
+    tcase_add_test(tcase, what_it_saw_is_told);
+    tcase_add_test(tcase, of_the_others_segments_they_tell);
+    tcase_add_test(tcase, books_that_differ_are_told);
+    tcase_add_test(tcase, what_it_could_not_see_is_not_told);
     tcase_add_test(tcase, what_was_changed_is_looked_at_soon);
     tcase_add_test(tcase, a_session_that_knows_of_none_looks_at_all);
     tcase_add_test(tcase, without_a_store_a_round_ends);

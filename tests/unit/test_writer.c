@@ -198,6 +198,22 @@ static uint64_t gauge(enum sk_metric metric)
     return counted(metric);
 }
 
+static struct sk_distributed measured(enum sk_distribution_id id)
+{
+    struct sk_distributed values = {.sum = 0};
+    sk_distribution_read(&metrics.distributions[id], &values);
+    return values;
+}
+
+static uint64_t measured_count(enum sk_distribution_id id)
+{
+    struct sk_distributed values = measured(id);
+    uint64_t count = 0;
+    for (size_t i = 0; i <= SK_DISTRIBUTION_BOUNDS; i++)
+        count += values.counts[i];
+    return count;
+}
+
 // ---- the road of a batch ----
 
 START_TEST(an_order_goes_to_its_commit)
@@ -239,6 +255,7 @@ START_TEST(the_time_to_durable_is_noted)
     OUTCOMES({"1", "placed"}, {"2", "already_placed"}, {"3", "placed"}, {"4", "ended"});
     sk_durations_read(1, &durations);
     ck_assert_uint_eq(durations.count, 2); // neither the refused one
+    ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_DURABLE), 2);
     ck_assert_uint_ge(sk_durations_at(&durations, 0.5), UINT64_C(40000000));
     ck_assert_uint_lt(sk_durations_at(&durations, 0.5), UINT64_C(5000000000));
     ck_assert_uint_ge(durations.most_ns, UINT64_C(5000000000));
@@ -247,6 +264,33 @@ START_TEST(the_time_to_durable_is_noted)
     ck_assert_uint_eq(durations.count, 1);
     sk_durations_read(3, &durations);
     ck_assert_uint_eq(durations.count, 0);
+}
+END_TEST
+
+// Each order in its first batch alone; what was read back was granted elsewhere.
+START_TEST(the_legs_are_measured)
+{
+    uint64_t now_ns = uv_hrtime();
+    grant(entry_of(1, "10-1"), 1, 3, false);
+    struct sk_order *order = a_segment(sale.catalogue, 1)->granted.orders.head;
+    order->granted_ns = now_ns - UINT64_C(5000000000);
+    order->next->granted_ns = now_ns - UINT64_C(5000000000);
+    pump();
+    ck_assert_uint_eq(measured(SK_DISTRIBUTION_BATCH_PG).sum, 3);
+    ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_LEG_QUEUE), 2);
+    ck_assert_uint_ge(measured(SK_DISTRIBUTION_LEG_QUEUE).sum, UINT64_C(10000000000));
+    ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_LEG_COMMIT), 0);
+    pg_answers(NULL); // lost: it goes back
+    ck_assert_uint_eq(counted(SK_METRIC_BATCHES_PUT_BACK), 1);
+    ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_LEG_COMMIT), 0);
+    RUN_UNTIL(fake_pg.count == 2);
+    OUTCOMES({NULL, "placed"});
+    ck_assert_uint_eq(measured(SK_DISTRIBUTION_BATCH_PG).sum, 6);
+    ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_BATCH_PG), 2);
+    ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_LEG_QUEUE), 2);
+    ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_LEG_COMMIT), 3);
+    ck_assert_uint_lt(measured(SK_DISTRIBUTION_LEG_COMMIT).sum, UINT64_C(3) * (uv_hrtime() - now_ns));
+    ck_assert_uint_eq(measured_count(SK_DISTRIBUTION_DURABLE), 0); // none began here
 }
 END_TEST
 
@@ -1107,6 +1151,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, an_order_goes_to_its_commit);
     tcase_add_test(tcase, the_time_to_durable_is_noted);
+    tcase_add_test(tcase, the_legs_are_measured);
     tcase_add_test(tcase, one_answer_may_stand_for_the_batch);
     tcase_add_test(tcase, while_one_batch_commits_the_next_gathers);
     tcase_add_test(tcase, a_part_is_of_one_segment_and_one_epoch_and_a_batch_has_its_bound);

@@ -1,0 +1,12 @@
+// Which form of /metrics a client wants, by its field Accept.
+#ifndef SK_HTTP_ACCEPT_H
+#define SK_HTTP_ACCEPT_H
+
+#include <stdbool.h>
+
+// Any thread. `value` may be anything; NULL: it was not sent. Whether it prefers OpenMetrics 1.0 to Prometheus's text,
+// or takes it as well: by the weights of the two, of which a range without a version, or with ours, speaks. What is
+// malformed counts for nothing.
+bool sk_accept_openmetrics(const char *value);
+
+#endif

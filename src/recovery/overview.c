@@ -1,0 +1,53 @@
+// Of a segment at rest the last look may be five seconds old: nothing has moved there since.
+#include "overview.h"
+
+#include "clock.h"
+#include "voucher.h"
+
+static bool overview_is_on_sale(const struct sk_voucher *voucher)
+{
+    int64_t now_ms = (int64_t)sk_wall_ms();
+    return voucher->state == SK_VOUCHER_OPEN && voucher->begin_ms <= now_ms && now_ms < voucher->end_ms;
+}
+
+void sk_overview_begin(struct sk_overview *overview)
+{
+    *overview = (struct sk_overview){0};
+}
+
+void sk_overview_voucher(struct sk_overview *overview, const struct sk_voucher *voucher)
+{
+    overview->on_sale += overview_is_on_sale(voucher);
+}
+
+void sk_overview_segment(struct sk_overview *overview, const struct sk_segment *segment, bool differs)
+{
+    const struct sk_watched *watched = &segment->care->watched;
+    const struct sk_look *look = &watched->look;
+    if (watched->looked_at_ms == 0)
+        return;
+    overview->differ += differs;
+    overview->letters += (uint64_t)watched->letters;
+    if (look->journal > 0) {
+        uint64_t age_ms = (uint64_t)watched->journal_age_ms;
+        uint64_t oldest_ms = age_ms < watched->looked_at_ms ? watched->looked_at_ms - age_ms : 1;
+        overview->entries += (uint64_t)look->journal;
+        if (overview->oldest_ms == 0 || oldest_ms < overview->oldest_ms)
+            overview->oldest_ms = oldest_ms;
+    }
+    if (look->present && !look->loading && look->same_run && overview_is_on_sale(segment->voucher))
+        sk_remaining_note(&overview->remaining, segment->voucher_id, look->stock);
+}
+
+void sk_overview_publish(const struct sk_overview *overview, struct sk_metrics *metrics)
+{
+    if (metrics == NULL)
+        return;
+    sk_metrics_set(metrics, SK_METRIC_JOURNAL_ENTRIES, overview->entries);
+    sk_metrics_set(metrics, SK_METRIC_JOURNAL_OLDEST, overview->oldest_ms);
+    sk_metrics_set(metrics, SK_METRIC_BOOKS_DIFFER, overview->differ);
+    sk_metrics_set(metrics, SK_METRIC_LETTERS_WAITING, overview->letters);
+    sk_metrics_set(metrics, SK_METRIC_VOUCHERS_ON_SALE, overview->on_sale);
+    sk_metrics_set(metrics, SK_METRIC_ROUND_AT, sk_monotonic_ms());
+    sk_remaining_publish(&metrics->remaining, &overview->remaining);
+}

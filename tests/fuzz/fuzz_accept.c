@@ -1,0 +1,34 @@
+// The field Accept of a scrape. Whatever it says, OpenMetrics is chosen only where it is named; a range that wants it
+// and nothing else, put behind, is heard, unless quotes are open.
+#include <stdbool.h>
+#include <strings.h>
+
+#include "accept.h"
+#include "fuzz.h"
+
+static bool names(const char *text, const char *name)
+{
+    size_t len = strlen(name);
+    for (; *text != '\0'; text++) {
+        if (strncasecmp(text, name, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char wanted[] = ",application/openmetrics-text;version=1.0.0;q=1";
+    char *value = fuzz_text(data, size);
+    size_t len = strlen(value);
+    bool chosen = sk_accept_openmetrics(value);
+    MUST(!chosen || names(value, "application/openmetrics-text"));
+    char *more = malloc(len + sizeof wanted);
+    MUST(more != NULL);
+    memcpy(more, value, len);
+    memcpy(more + len, wanted, sizeof wanted);
+    MUST(sk_accept_openmetrics(more) || strchr(value, '"') != NULL);
+    free(more);
+    free(value);
+    return 0;
+}

@@ -1,0 +1,157 @@
+// GET /metrics of a running service: who may read it, in which form, and that its figures are those of what was done.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "books.h"
+#include "sales.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+#define ADMIN  "Authorization: Bearer admin-token-of-the-tests\r\n"
+#define READER "Authorization: Bearer reader-token-0001\r\n"
+#define SHOP   "Authorization: Bearer payments-token-01\r\n"
+#define LINES  "reader read reader-token-0001\nshop payments payments-token-01\n"
+#define OPEN   "Accept: application/openmetrics-text;version=1.0.0\r\n"
+
+enum { STOCK = 3, NAME_SIZE = 256 };
+
+static struct http_reply reply;
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+}
+
+// The value of a sample, which is there once; -1: it is not there.
+static double sample(const struct service *service, const char *name)
+{
+    char line[NAME_SIZE];
+    ck_assert_int_eq(http_ask(service, "GET", "/metrics", ADMIN, NULL, &reply), 200);
+    (void)snprintf(line, sizeof line, "\n%s ", name);
+    const char *at = strstr(reply.body, line);
+    ck_assert_msg(at == NULL || strstr(at + 1, line) == NULL, "%s is there twice", name);
+    return at == NULL ? -1 : strtod(at + strlen(line), NULL);
+}
+
+static void becomes(const struct service *service, const char *name, double value)
+{
+    WAIT_FOR(sample(service, name) == value);
+}
+
+START_TEST(readers_may_read_it)
+{
+    struct service *service = service_start(ENV("SECKILL_ADMIN_TOKENS=" LINES));
+    ck_assert_int_eq(http_ask(service, "GET", "/metrics", READER, NULL, &reply), 200);
+    http_ask(service, "GET", "/metrics", SHOP, NULL, &reply);
+    http_must_be_problem(&reply, 403, "FORBIDDEN");
+    http_ask(service, "GET", "/metrics", "", NULL, &reply);
+    http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
+}
+END_TEST
+
+START_TEST(it_may_be_open)
+{
+    struct service *service = service_start(ENV("SECKILL_METRICS_OPEN=yes"));
+    ck_assert_int_eq(http_ask(service, "GET", "/metrics", "", NULL, &reply), 200);
+    http_ask(service, "GET", "/admin/vouchers", "", NULL, &reply);
+    http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
+}
+END_TEST
+
+START_TEST(forms)
+{
+    struct service *service = service_start(NULL);
+    char type[HTTP_FIELD_SIZE];
+    ck_assert_int_eq(http_ask(service, "GET", "/metrics", ADMIN, NULL, &reply), 200);
+    ck_assert(http_header(&reply, "Content-Type", type));
+    ck_assert_str_eq(type, "text/plain; version=0.0.4; charset=utf-8");
+    ck_assert_ptr_nonnull(strstr(reply.body, "\n# TYPE seckill_orders_placed_total counter\n"));
+    ck_assert_ptr_null(strstr(reply.body, "# EOF"));
+    ck_assert_int_eq(http_ask(service, "GET", "/metrics", ADMIN OPEN, NULL, &reply), 200);
+    ck_assert(http_header(&reply, "Content-Type", type));
+    ck_assert_str_eq(type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    ck_assert_ptr_nonnull(strstr(reply.body, "\n# TYPE seckill_orders_placed counter\n"));
+    ck_assert_str_eq(reply.body + reply.body_len - 6, "# EOF\n");
+}
+END_TEST
+
+#define BUY "method=\"POST\",route=\"/seckill/{voucher}\""
+
+// With two reactors: whichever is asked tells of both.
+START_TEST(a_sale_is_counted)
+{
+    struct service *service = service_start(ENV("SECKILL_REACTORS=2"));
+    char voucher[VOUCHER_ID_SIZE], user[NAME_SIZE], name[NAME_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    ck_assert(sample(service, "seckill_http_requests_total{" BUY ",status=\"201\",code=\"PLACED\"}") == 0);
+    for (int i = 0; i < STOCK; i++) {
+        (void)snprintf(user, sizeof user, "u%d", i);
+        http_must_buy(service, voucher, user);
+    }
+    ck_assert_int_eq(http_buy(service, voucher, "late", &reply), 409);
+    ck_assert_int_eq(http_buy(service, voucher, "u0", &reply), 409);
+    ck_assert_int_eq(http_ask(service, "GET", "/made/up", "", NULL, &reply), 404);
+    ck_assert_int_eq(http_ask(service, "GET", "/seckill/1", "", NULL, &reply), 405);
+    ck_assert(sample(service, "seckill_http_requests_total{" BUY ",status=\"201\",code=\"PLACED\"}") == STOCK);
+    ck_assert(sample(service, "seckill_http_requests_total{" BUY ",status=\"409\",code=\"SOLD_OUT\"}") == 1);
+    ck_assert(sample(service, "seckill_http_requests_total{" BUY ",status=\"409\",code=\"ALREADY_ORDERED\"}") == 1);
+    ck_assert(sample(service, "seckill_http_requests_total{method=\"other\",route=\"none\",status=\"404\","
+                              "code=\"NOT_FOUND\"}") == 1);
+    ck_assert(sample(service, "seckill_http_requests_total{method=\"other\",route=\"none\",status=\"405\","
+                              "code=\"METHOD_NOT_ALLOWED\"}") == 1);
+    ck_assert(sample(service, "seckill_orders_placed_total") == STOCK);
+    ck_assert(sample(service, "seckill_order_durable_seconds_count") == STOCK);
+    ck_assert(sample(service, "seckill_order_leg_seconds_count{leg=\"queue\"}") == STOCK);
+    ck_assert(sample(service, "seckill_order_leg_seconds_count{leg=\"commit\"}") == STOCK);
+    ck_assert(sample(service, "seckill_order_leg_seconds_count{leg=\"redis\"}") >= STOCK);
+    ck_assert(sample(service, "seckill_batch_orders_sum{store=\"postgresql\"}") == STOCK);
+    WAIT_FOR(sample(service, "seckill_http_request_duration_seconds_count{" BUY "}") >= STOCK + 2);
+    ck_assert(sample(service, "seckill_reactors") == 2);
+    ck_assert(sample(service, "seckill_reactors_ready") == 2);
+    ck_assert(sample(service, "seckill_link_up{store=\"postgresql\",link=\"orders\"}") == 2);
+    ck_assert(sample(service, "process_cpu_seconds_total") > 0);
+    ck_assert(sample(service, "process_open_fds") > 10);
+    (void)snprintf(name, sizeof name, "seckill_voucher_remaining{voucher=\"%s\"}", voucher);
+    becomes(service, name, 0);
+    books_must_balance(voucher);
+}
+END_TEST
+
+// What the watch saw last is shown, and its age grows while it sees nothing more.
+START_TEST(a_journal_that_waits_is_seen)
+{
+    struct service *service = service_start(ENV(HASTY));
+    char voucher[VOUCHER_ID_SIZE], id[ORDER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    http_must_buy(service, voucher, "first");
+    postgres_stop();
+    becomes(service, "seckill_link_up{store=\"postgresql\",link=\"orders\"}", 0);
+    ck_assert(sample(service, "seckill_link_lost_total{store=\"postgresql\",link=\"orders\"}") == 1);
+    ck_assert(sample(service, "seckill_reactors_ready") == 0);
+    sales_accept(service, voucher, "second", id);
+    becomes(service, "seckill_orders{state=\"granted\"}", 1);
+    WAIT_FOR(sample(service, "seckill_audit_round_age_seconds") > 2.0);
+    postgres_start();
+    WAIT_FOR(sales_order_is(service, id, "second", "unpaid"));
+    becomes(service, "seckill_orders{state=\"granted\"}", 0);
+    WAIT_FOR(sample(service, "seckill_audit_round_age_seconds") < 2.0);
+    becomes(service, "seckill_journal_entries", 0);
+    becomes(service, "seckill_journal_oldest_seconds", 0);
+    books_must_balance(voucher);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("metrics_page");
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, NULL, service_stop_all);
+    tcase_add_test(tcase, readers_may_read_it);
+    tcase_add_test(tcase, it_may_be_open);
+    tcase_add_test(tcase, forms);
+    tcase_add_test(tcase, a_sale_is_counted);
+    tcase_add_test(tcase, a_journal_that_waits_is_seen);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,132 @@
+// In which bucket a value is, and that a reader never sees half of an exemplar.
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "distribution.h"
+#include "stack.h"
+
+enum { MANY = 100000 };
+
+#define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
+#define MS          UINT64_C(1000000)
+
+static struct sk_distribution distribution;
+static struct sk_distributed seen;
+
+static size_t bucket_of(enum sk_scale scale, uint64_t value)
+{
+    size_t found = SK_DISTRIBUTION_BOUNDS + 1;
+    memset(&distribution, 0, sizeof distribution);
+    memset(&seen, 0, sizeof seen);
+    sk_distribution_add(&distribution, scale, value, 3);
+    sk_distribution_read(&distribution, &seen);
+    for (size_t i = 0; i <= SK_DISTRIBUTION_BOUNDS; i++) {
+        if (seen.counts[i] == 0)
+            continue;
+        ck_assert_uint_eq(seen.counts[i], 3);
+        ck_assert_uint_gt(found, SK_DISTRIBUTION_BOUNDS); // in one alone
+        found = i;
+    }
+    ck_assert_uint_eq(seen.sum, 3 * value);
+    return found;
+}
+
+// A value is in the first bucket whose bound is not less: as Prometheus reads `le`.
+START_TEST(values_are_in_their_buckets)
+{
+    static const struct {
+        enum sk_scale scale;
+        uint64_t value;
+        size_t bucket;
+    } rows[] = {
+        {SK_SCALE_SECONDS, 0, 0},
+        {SK_SCALE_SECONDS, MS / 10, 0},
+        {SK_SCALE_SECONDS, MS / 10 + 1, 1},
+        {SK_SCALE_SECONDS, MS / 5, 1},
+        {SK_SCALE_SECONDS, MS / 5 + 1, 2},
+        {SK_SCALE_SECONDS, 10 * MS, 7},
+        {SK_SCALE_SECONDS, UINT64_C(13107200000), 17},
+        {SK_SCALE_SECONDS, UINT64_C(13107200001), 18},
+        {SK_SCALE_SECONDS, UINT64_C(1) << 60, 18},
+        {SK_SCALE_ORDERS, 1, 0},
+        {SK_SCALE_ORDERS, 2, 1},
+        {SK_SCALE_ORDERS, 3, 2},
+        {SK_SCALE_ORDERS, 512, 9},
+        {SK_SCALE_ORDERS, 2048, 11},
+        {SK_SCALE_ORDERS, 2049, 12},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        ck_assert_msg(bucket_of(rows[i].scale, rows[i].value) == rows[i].bucket, "row %zu", i);
+}
+END_TEST
+
+// The texts are what the buckets do.
+START_TEST(bounds_are_what_they_say)
+{
+    for (int scale = SK_SCALE_SECONDS; scale <= SK_SCALE_ORDERS; scale++) {
+        for (size_t i = 0; i < sk_scale_bounds((enum sk_scale)scale); i++) {
+            double bound = strtod(sk_scale_bound((enum sk_scale)scale, i), NULL);
+            uint64_t value = (uint64_t)(scale == SK_SCALE_SECONDS ? bound * 1e9 + 0.5 : bound);
+            ck_assert_uint_eq(bucket_of((enum sk_scale)scale, value), i);
+            ck_assert_uint_eq(bucket_of((enum sk_scale)scale, value + 1), i + 1);
+        }
+    }
+}
+END_TEST
+
+START_TEST(the_newest_exemplar_counts)
+{
+    static const char first[] = "11111111111111111111111111111111", second[] = "22222222222222222222222222222222",
+                      third[] = "33333333333333333333333333333333";
+    struct sk_distribution other = {0};
+    memset(&distribution, 0, sizeof distribution);
+    memset(&seen, 0, sizeof seen);
+    sk_distribution_mark(&distribution, SK_SCALE_SECONDS, 5 * MS, first, 1000);
+    sk_distribution_mark(&distribution, SK_SCALE_SECONDS, 6 * MS, second, 3000);
+    sk_distribution_mark(&other, SK_SCALE_SECONDS, 5 * MS, third, 2000);
+    sk_distribution_read(&distribution, &seen);
+    sk_distribution_read(&other, &seen);
+    ck_assert_uint_eq(seen.exemplars[6].at_ms, 3000);
+    ck_assert_uint_eq(seen.exemplars[6].value, 6 * MS);
+    ck_assert_str_eq(seen.exemplars[6].trace_id, second);
+    ck_assert_uint_eq(seen.exemplars[5].at_ms, 0);
+}
+END_TEST
+
+static void *mark(void *arg)
+{
+    char trace[SK_EXEMPLAR_CHARS];
+    (void)arg;
+    for (uint64_t i = 1; i <= MANY; i++) {
+        memset(trace, (int)('!' + i % 91), sizeof trace);
+        sk_distribution_mark(&distribution, SK_SCALE_ORDERS, 1, trace, i);
+    }
+    return NULL;
+}
+
+START_TEST(an_exemplar_is_read_whole)
+{
+    pthread_t thread;
+    memset(&distribution, 0, sizeof distribution);
+    ck_assert_int_eq(pthread_create(&thread, NULL, mark, NULL), 0);
+    memset(&seen, 0, sizeof seen);
+    while (seen.exemplars[0].at_ms < MANY) {
+        sk_distribution_read(&distribution, &seen);
+        const struct sk_exemplar *exemplar = &seen.exemplars[0];
+        for (size_t i = 0; exemplar->at_ms != 0 && i < SK_EXEMPLAR_CHARS; i++)
+            ck_assert_int_eq(exemplar->trace_id[i], (int)('!' + exemplar->at_ms % 91));
+    }
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("distribution");
+    tcase_add_test(tcase, values_are_in_their_buckets);
+    tcase_add_test(tcase, bounds_are_what_they_say);
+    tcase_add_test(tcase, the_newest_exemplar_counts);
+    tcase_add_test(tcase, an_exemplar_is_read_whole);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,160 @@
+// What requests come to and how long they take: each is counted once, under its route, and its time is not too short.
+#include <string.h>
+#include <uv.h>
+
+#include "measure.h"
+#include "stack.h"
+
+enum { BUY = 1, ORDER = 3, MANY = 1000 };
+
+static uint64_t now_ns;
+static unsigned looks; // at the clock
+static struct sk_metrics metrics;
+static struct sk_measure *measure;
+static struct sk_distributed took;
+
+uint64_t uv_hrtime(void)
+{
+    looks++;
+    return now_ns;
+}
+
+static void setup(void)
+{
+    memset(&metrics, 0, sizeof metrics);
+    now_ns = UINT64_C(5000000000);
+    looks = 0;
+    measure = sk_measure_open(&metrics);
+    ck_assert_ptr_nonnull(measure);
+}
+
+static void teardown(void)
+{
+    sk_measure_close(measure);
+}
+
+static struct sk_request request_of(unsigned route)
+{
+    struct sk_request request = {.row = route};
+    sk_measure_began(measure, &request);
+    return request;
+}
+
+static uint64_t times_of(unsigned route, size_t bucket)
+{
+    memset(&took, 0, sizeof took);
+    sk_distribution_read(&metrics.durations[route], &took);
+    return took.counts[bucket];
+}
+
+START_TEST(answers_are_counted_by_route_and_code)
+{
+    struct sk_request buy = request_of(BUY), order = request_of(ORDER);
+    sk_measure_answered(&buy, SK_VERDICT_SOLD_OUT, NULL);
+    sk_measure_answered(&buy, SK_VERDICT_SOLD_OUT, NULL);
+    sk_measure_answered(&order, SK_VERDICT_SOLD_OUT, NULL);
+    struct sk_request none = request_of(0);
+    sk_measure_answered(&none, SK_VERDICT_BAD_REQUEST, NULL);
+    ck_assert_uint_eq(metrics.answers[BUY][SK_VERDICT_SOLD_OUT], 2);
+    ck_assert_uint_eq(metrics.answers[BUY][SK_VERDICT_PLACED], 0);
+    ck_assert_uint_eq(metrics.answers[ORDER][SK_VERDICT_SOLD_OUT], 1);
+    ck_assert_uint_eq(metrics.answers[0][SK_VERDICT_BAD_REQUEST], 1);
+}
+END_TEST
+
+// Answers are sent in the turn in which they are given, and a turn's time counts from its first request.
+START_TEST(time_is_that_up_to_the_turns_end)
+{
+    struct sk_request waits = request_of(BUY);
+    now_ns += 100000;
+    struct sk_request at_once = request_of(BUY);
+    sk_measure_answered(&at_once, SK_VERDICT_SOLD_OUT, NULL);
+    now_ns += 50000;
+    sk_measure_turn(measure);
+    ck_assert_uint_eq(times_of(BUY, 1), 1); // 0.15 ms
+    now_ns += 2000000;
+    sk_measure_answered(&waits, SK_VERDICT_PLACED, NULL);
+    sk_measure_turn(measure);
+    ck_assert_uint_eq(times_of(BUY, 5), 1); // 2.15 ms
+    ck_assert_uint_eq(times_of(BUY, 1), 1);
+    ck_assert_uint_eq(took.sum, 150000 + 2150000);
+    sk_measure_turn(measure);
+    ck_assert_uint_eq(took.sum, 150000 + 2150000);
+}
+END_TEST
+
+START_TEST(a_turn_looks_at_the_clock_twice)
+{
+    struct sk_request request;
+    for (int i = 0; i < MANY; i++) {
+        request = request_of(BUY);
+        sk_measure_answered(&request, SK_VERDICT_SOLD_OUT, NULL);
+    }
+    sk_measure_turn(measure);
+    ck_assert_uint_eq(looks, 2);
+    ck_assert_uint_eq(times_of(BUY, 0), MANY);
+    sk_measure_turn(measure); // nothing happened
+    ck_assert_uint_eq(looks, 2);
+}
+END_TEST
+
+// Room is kept for some kinds of answers a turn; more are measured at once.
+START_TEST(none_is_lost_for_want_of_room)
+{
+    struct sk_request buy = request_of(BUY), order = request_of(ORDER);
+    for (int i = 0; i < MANY; i++) {
+        sk_measure_answered(&buy, SK_VERDICT_SOLD_OUT, NULL);
+        sk_measure_answered(&order, SK_VERDICT_FOUND, NULL);
+    }
+    sk_measure_turn(measure);
+    ck_assert_uint_eq(times_of(BUY, 0), MANY);
+    ck_assert_uint_eq(times_of(ORDER, 0), MANY);
+}
+END_TEST
+
+START_TEST(a_traced_request_is_an_exemplar)
+{
+    static const char trace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
+    struct sk_request request = request_of(BUY);
+    sk_measure_answered(&request, SK_VERDICT_PLACED, trace);
+    sk_measure_answered(&request, SK_VERDICT_PLACED, NULL); // of the same kind, without one
+    now_ns += 10000000;
+    sk_measure_turn(measure);
+    ck_assert_uint_eq(times_of(BUY, 7), 2);
+    ck_assert_uint_ne(took.exemplars[7].at_ms, 0);
+    ck_assert_uint_eq(took.exemplars[7].value, 10000000);
+    ck_assert_str_eq(took.exemplars[7].trace_id, trace);
+    request = request_of(BUY);
+    now_ns += 100000000;
+    sk_measure_answered(&request, SK_VERDICT_PLACED, NULL);
+    sk_measure_turn(measure);
+    ck_assert_uint_eq(times_of(BUY, 10), 1);
+    ck_assert_uint_eq(took.exemplars[10].at_ms, 0);
+}
+END_TEST
+
+START_TEST(without_one_nothing_is_counted)
+{
+    struct sk_request request = {0};
+    sk_measure_began(NULL, &request);
+    sk_measure_answered(&request, SK_VERDICT_PLACED, NULL);
+    sk_measure_turn(NULL);
+    ck_assert_uint_eq(request.began_ns, 0);
+    sk_measure_turn(measure);
+    ck_assert_uint_eq(metrics.answers[0][SK_VERDICT_PLACED], 0);
+    ck_assert_uint_eq(looks, 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("measure");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, answers_are_counted_by_route_and_code);
+    tcase_add_test(tcase, time_is_that_up_to_the_turns_end);
+    tcase_add_test(tcase, a_turn_looks_at_the_clock_twice);
+    tcase_add_test(tcase, none_is_lost_for_want_of_room);
+    tcase_add_test(tcase, a_traced_request_is_an_exemplar);
+    tcase_add_test(tcase, without_one_nothing_is_counted);
+    return harness_main(tcase, CK_FORK);
+}

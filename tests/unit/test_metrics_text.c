@@ -1,0 +1,127 @@
+// The two forms of the text, byte by byte.
+#include <stdio.h>
+#include <string.h>
+
+#include "metrics_text.h"
+#include "stack.h"
+
+static struct sk_buf out;
+static struct sk_distributed values;
+
+static void setup(void)
+{
+    memset(&values, 0, sizeof values);
+}
+
+static void teardown(void)
+{
+    sk_buf_free(&out);
+}
+
+static void write_all(const struct sk_metrics_text *text)
+{
+    sk_metrics_text_family(text, "a_total", SK_FAMILY_COUNTER, "What is counted");
+    sk_metrics_text_number(text, "a_total", "", 5);
+    sk_metrics_text_family(text, "b_seconds_total", SK_FAMILY_COUNTER, "Time");
+    sk_metrics_text_decimal(text, "b_seconds_total", "c=\"d\"", 1000002, 6);
+    sk_metrics_text_family(text, "e", SK_FAMILY_GAUGE, "A gauge");
+    sk_metrics_text_signed(text, "e", "f=\"1\"", -3);
+    sk_metrics_text_signed(text, "e", "f=\"2\"", 3);
+    sk_metrics_text_family(text, "g_bytes", SK_FAMILY_GAUGE, "Bytes");
+    sk_metrics_text_number(text, "g_bytes", "", UINT64_MAX);
+    sk_metrics_text_family(text, "h_info", SK_FAMILY_INFO, "Info");
+    sk_metrics_text_number(text, "h_info", "v=\"1\"", 1);
+    sk_metrics_text_end(text);
+}
+
+START_TEST(prometheus)
+{
+    write_all(&(const struct sk_metrics_text){&out, false});
+    ck_assert_str_eq(out.data, "# HELP a_total What is counted\n# TYPE a_total counter\na_total 5\n"
+                               "# HELP b_seconds_total Time\n# TYPE b_seconds_total counter\n"
+                               "b_seconds_total{c=\"d\"} 1.000002\n"
+                               "# HELP e A gauge\n# TYPE e gauge\ne{f=\"1\"} -3\ne{f=\"2\"} 3\n"
+                               "# HELP g_bytes Bytes\n# TYPE g_bytes gauge\ng_bytes 18446744073709551615\n"
+                               "# HELP h_info Info\n# TYPE h_info gauge\nh_info{v=\"1\"} 1\n");
+}
+END_TEST
+
+START_TEST(open_metrics)
+{
+    write_all(&(const struct sk_metrics_text){&out, true});
+    ck_assert_str_eq(out.data, "# HELP a What is counted\n# TYPE a counter\na_total 5\n"
+                               "# HELP b_seconds Time\n# TYPE b_seconds counter\n# UNIT b_seconds seconds\n"
+                               "b_seconds_total{c=\"d\"} 1.000002\n"
+                               "# HELP e A gauge\n# TYPE e gauge\ne{f=\"1\"} -3\ne{f=\"2\"} 3\n"
+                               "# HELP g_bytes Bytes\n# TYPE g_bytes gauge\n# UNIT g_bytes bytes\n"
+                               "g_bytes 18446744073709551615\n"
+                               "# HELP h Info\n# TYPE h info\nh_info{v=\"1\"} 1\n"
+                               "# EOF\n");
+}
+END_TEST
+
+static const char sizes[] = "n_bucket{l=\"1\",le=\"1.0\"} 2\nn_bucket{l=\"1\",le=\"2.0\"} 2\n"
+                            "n_bucket{l=\"1\",le=\"4.0\"} 5%s\nn_bucket{l=\"1\",le=\"8.0\"} 5\n"
+                            "n_bucket{l=\"1\",le=\"16.0\"} 5\nn_bucket{l=\"1\",le=\"32.0\"} 5\n"
+                            "n_bucket{l=\"1\",le=\"64.0\"} 5\nn_bucket{l=\"1\",le=\"128.0\"} 5\n"
+                            "n_bucket{l=\"1\",le=\"256.0\"} 5\nn_bucket{l=\"1\",le=\"512.0\"} 5\n"
+                            "n_bucket{l=\"1\",le=\"1024.0\"} 5\nn_bucket{l=\"1\",le=\"2048.0\"} 5\n"
+                            "n_bucket{l=\"1\",le=\"+Inf\"} 6\nn_sum{l=\"1\"} 4000\nn_count{l=\"1\"} 6\n";
+
+static void fill(void)
+{
+    values.counts[0] = 2;
+    values.counts[2] = 3;
+    values.counts[12] = 1;
+    values.sum = 4000;
+    values.exemplars[2] =
+        (struct sk_exemplar){.value = 3, .at_ms = 1700000000123, .trace_id = "01ab0000000000000000000000000000"};
+}
+
+START_TEST(a_histogram_is_cumulative)
+{
+    char expected[2048];
+    fill();
+    sk_metrics_text_histogram(&(const struct sk_metrics_text){&out, false}, "n", "l=\"1\"", SK_SCALE_ORDERS, &values);
+    (void)snprintf(expected, sizeof expected, sizes, "");
+    ck_assert_str_eq(out.data, expected);
+}
+END_TEST
+
+START_TEST(exemplars_are_for_open_metrics)
+{
+    char expected[2048];
+    fill();
+    sk_metrics_text_histogram(&(const struct sk_metrics_text){&out, true}, "n", "l=\"1\"", SK_SCALE_ORDERS, &values);
+    (void)snprintf(expected, sizeof expected, sizes,
+                   " # {trace_id=\"01ab0000000000000000000000000000\"} 3.0 1700000000.123");
+    ck_assert_str_eq(out.data, expected);
+}
+END_TEST
+
+START_TEST(times_are_seconds)
+{
+    values.counts[18] = 1;
+    values.sum = UINT64_C(20000000001);
+    values.exemplars[18] = (struct sk_exemplar){
+        .value = UINT64_C(20000000001), .at_ms = 1, .trace_id = "00000000000000000000000000000000"};
+    sk_metrics_text_histogram(&(const struct sk_metrics_text){&out, true}, "n", "", SK_SCALE_SECONDS, &values);
+    ck_assert_ptr_nonnull(strstr(out.data, "n_bucket{le=\"0.0001\"} 0\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "n_bucket{le=\"13.1072\"} 0\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "n_bucket{le=\"+Inf\"} 1 # {trace_id=\"00000000000000000000000000000000\"} "
+                                           "20.000000001 0.001\n"
+                                           "n_sum 20.000000001\nn_count 1\n"));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("metrics_text");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, prometheus);
+    tcase_add_test(tcase, open_metrics);
+    tcase_add_test(tcase, a_histogram_is_cumulative);
+    tcase_add_test(tcase, exemplars_are_for_open_metrics);
+    tcase_add_test(tcase, times_are_seconds);
+    return harness_main(tcase, CK_FORK);
+}
