@@ -108,7 +108,7 @@ CREATE UNIQUE INDEX voucher_order_key ON voucher_order (user_id, voucher_id, req
 -- What became of orders after they were placed: each move is a row, made in the transaction of the move.
 --
 -- (tx, seq) is the order of the feed (order_events()): a reader that takes only rows of transactions older than all that
--- still run has missed nothing before them. No row is ever changed.
+-- still run has missed nothing before them. No row is ever changed; those of a retired voucher are moved out with its orders.
 CREATE TABLE order_event (
     tx         xid8         NOT NULL DEFAULT pg_current_xact_id(),
     seq        bigint       GENERATED ALWAYS AS IDENTITY,
