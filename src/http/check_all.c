@@ -1,0 +1,83 @@
+// What a start would refuse comes first, then each store, then both together.
+#include "check_all.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "check_postgres.h"
+#include "check_redis.h"
+#include "descriptors.h"
+#include "findings.h"
+#include "tokens.h"
+
+// Where expiry stops (recovery/expiry.c), and where one may begin to wonder.
+enum { APART_MOST_MS = 5000, APART_MUCH_MS = 1000 };
+
+static void check_start(struct sk_findings *findings, const struct sk_config *config);
+static void check_clocks(struct sk_findings *findings, const struct sk_clock_seen *redis,
+                         const struct sk_clock_seen *postgres);
+
+int sk_check_run(const struct sk_config *config, FILE *out)
+{
+    struct sk_findings findings = {.out = out};
+    struct sk_clock_seen redis, postgres;
+    check_start(&findings, config);
+    sk_check_redis(&findings, config, &redis);
+    sk_check_postgres(&findings, config, &postgres);
+    check_clocks(&findings, &redis, &postgres);
+    (void)fprintf(out, "%zu ok, %zu warn, %zu fail\n", findings.counts[SK_FINDING_OK], findings.counts[SK_FINDING_WARN],
+                  findings.counts[SK_FINDING_FAIL]);
+    return findings.counts[SK_FINDING_FAIL] > 0   ? SK_CHECK_FAILS
+           : findings.counts[SK_FINDING_WARN] > 0 ? SK_CHECK_WARNS
+                                                  : SK_CHECK_GOOD;
+}
+
+static void check_descriptors(struct sk_findings *findings, const struct sk_config *config)
+{
+    struct rlimit limit = {0};
+    uint64_t needed = sk_descriptors_needed(config);
+    (void)getrlimit(RLIMIT_NOFILE, &limit); // cannot fail with these arguments
+    SK_FIND_UNLESS(findings, limit.rlim_max >= needed, SK_FINDING_FAIL, "file descriptors",
+                   "%" PRIu64 " needed, the hard limit here is %" PRIu64, needed, (uint64_t)limit.rlim_max);
+}
+
+// Reads what may be wrong in it; its own words go to standard error.
+static void check_tokens(struct sk_findings *findings, const struct sk_config *config)
+{
+    struct sk_tokens *tokens = sk_tokens_open(config, stderr);
+    if (tokens == NULL)
+        sk_find(findings, SK_FINDING_FAIL, "admin tokens", "cannot be read");
+    else
+        sk_find(findings, SK_FINDING_OK, "admin tokens", "%s",
+                sk_tokens_any(tokens) ? "there are some" : "none, so admin calls are off");
+    sk_tokens_close(tokens);
+}
+
+static void check_start(struct sk_findings *findings, const struct sk_config *config)
+{
+    sk_find(findings, SK_FINDING_OK, "configuration", "is read");
+    check_descriptors(findings, config);
+    check_tokens(findings, config);
+}
+
+static void check_clocks(struct sk_findings *findings, const struct sk_clock_seen *redis,
+                         const struct sk_clock_seen *postgres)
+{
+    if (!redis->known || !postgres->known)
+        return;
+    int64_t apart_ms = llabs(redis->ahead_ms - postgres->ahead_ms);
+    int64_t within_ms = (int64_t)((redis->within_ms + postgres->within_ms) / 2);
+    int64_t surely_ms = apart_ms > within_ms ? apart_ms - within_ms : 0;
+    if (surely_ms > APART_MOST_MS)
+        sk_find(findings, SK_FINDING_FAIL, "clocks",
+                "Redis and PostgreSQL differ by %" PRId64 " ms: past %d no unpaid order expires, and its units do not"
+                " sell again (P4 waits)",
+                apart_ms, APART_MOST_MS);
+    else
+        SK_FIND_UNLESS(findings, surely_ms <= APART_MUCH_MS, SK_FINDING_WARN, "clocks",
+                       "Redis and PostgreSQL differ by %" PRId64 " ms; sales open and end by Redis's clock", apart_ms);
+    int64_t ours_ms = llabs(redis->ahead_ms);
+    SK_FIND_UNLESS(findings, ours_ms <= APART_MUCH_MS + (int64_t)redis->within_ms, SK_FINDING_WARN,
+                   "clock of this machine", "differs from Redis's by %" PRId64 " ms; order ids carry it", ours_ms);
+}

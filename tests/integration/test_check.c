@@ -1,0 +1,375 @@
+// seckill --check against real stores: each setting, right and role is broken in turn, must be found, and is not found
+// any more once it is mended.
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+enum {
+    OUTPUT_SIZE = 1 << 15,
+    ENV_SIZE = 320,
+    NAME_SIZE = 128,
+    RIGHTS_MAX = 200,
+    AT_ONCE = 8,
+    GOOD = 0,
+    WARNS = 1,
+    FAILS = 2
+};
+
+#define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
+#define CHECK       ((const char *const[]){"--check", NULL})
+
+static char out[OUTPUT_SIZE], database[ENV_SIZE], redis[ENV_SIZE];
+
+static int check_with(const char *one, const char *two)
+{
+    const char *const env[] = {database, redis, one, one == NULL ? NULL : two, NULL};
+    return service_run(CHECK, env, out, sizeof out);
+}
+
+static int check_now(void)
+{
+    return check_with(NULL, NULL);
+}
+
+// A line that begins so.
+static bool found(const char *line)
+{
+    for (const char *at = out; at != NULL; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, line, strlen(line)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void must_find(int code, const char *line)
+{
+    int got = check_now();
+    ck_assert_msg(found(line), "not found: %s\n%s", line, out);
+    ck_assert_msg(got == code, "%d instead of %d: %s", got, code, out);
+}
+
+static void must_be_good(void)
+{
+    int got = check_now();
+    ck_assert_msg(got == GOOD && !found("warn") && !found("fail"), "%d: %s", got, out);
+}
+
+// New sessions have what was set: the server reads its files a moment after it is told to.
+static void reload(const char *name, const char *value)
+{
+    char is[NAME_SIZE];
+    db_run("SELECT pg_reload_conf()");
+    WAIT_FOR((db_text(is, sizeof is, "SELECT current_setting('%s')", name), strcmp(is, value) == 0));
+}
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+    (void)snprintf(database, sizeof database, "SECKILL_DATABASE_URL=%s", stack_database_url());
+    (void)snprintf(redis, sizeof redis, "SECKILL_REDIS_URL=%s", stack_redis_url());
+    db_run("ALTER SYSTEM SET fsync = on");
+    reload("fsync", "on");
+}
+
+START_TEST(what_is_right_is_good)
+{
+    must_be_good();
+    static const char *const lines[] = {
+        "ok   configuration: ",
+        "ok   file descriptors: ",
+        "ok   redis reachable: ",
+        "ok   redis version: ",
+        "ok   redis role: master",
+        "ok   redis appendonly: yes",
+        "ok   redis appendfsync: always",
+        "ok   redis maxmemory-policy: noeviction",
+        "ok   redis commands: ",
+        "ok   postgresql version: ",
+        "ok   postgresql fsync: on",
+        "ok   postgresql full_page_writes: on",
+        "ok   postgresql rights: ",
+        "ok   postgresql schema: ",
+        "ok   postgresql commits of the service: wait as `on` says",
+        "ok   clocks: ",
+    };
+    for (size_t i = 0; i < COUNT(lines); i++)
+        ck_assert_msg(found(lines[i]), "%s is missing:\n%s", lines[i], out);
+    // Nothing stays of what was tried.
+    ck_assert_int_eq(redis_number("DBSIZE"), 0);
+    // Beside a service that sells, too.
+    struct service *service = service_start(NULL);
+    must_be_good();
+    service_await(service, true);
+    service_stop_all();
+}
+END_TEST
+
+// ---- Redis ----
+
+START_TEST(settings_of_redis_are_found)
+{
+    static const struct {
+        const char *name, *bad, *good;
+        int code;
+        const char *line;
+    } rows[] = {
+        {"appendonly", "no", "yes", FAILS, "fail redis appendonly: no"},
+        {"appendfsync", "everysec", "always", WARNS, "warn redis appendfsync: everysec"},
+        {"appendfsync", "no", "always", FAILS, "fail redis appendfsync: no"},
+        {"no-appendfsync-on-rewrite", "yes", "no", WARNS, "warn redis no-appendfsync-on-rewrite: yes"},
+        {"maxmemory-policy", "allkeys-lru", "noeviction", WARNS, "warn redis maxmemory-policy: allkeys-lru"},
+        {"maxmemory-policy", "volatile-ttl", "noeviction", WARNS, "warn redis maxmemory-policy: volatile-ttl"},
+        {"maxmemory", "1", "0", FAILS, "fail redis commands: HSET: OOM"},
+        {"maxmemory", "1", "0", FAILS, "warn redis memory: "},
+        {"min-replicas-to-write", "1", "0", FAILS, "fail redis commands: HSET: NOREPLICAS"},
+        {"maxclients", "2", "10000", WARNS, "warn redis connections: "},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        redis_run("CONFIG SET %s %s", rows[i].name, rows[i].bad);
+        must_find(rows[i].code, rows[i].line);
+        redis_run("CONFIG SET %s %s", rows[i].name, rows[i].good);
+    }
+    redis_run("CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru");
+    must_find(FAILS, "fail redis maxmemory-policy: allkeys-lru");
+    redis_run("CONFIG SET maxmemory 0 maxmemory-policy noeviction");
+    redis_run("REPLICAOF 127.0.0.1 1");
+    must_find(FAILS, "fail redis role: slave");
+    redis_run("REPLICAOF NO ONE");
+    must_be_good();
+}
+END_TEST
+
+// Each command that is taken from the login is missed, and no other. The list is that of lua/check_commands.lua, which
+// `./dev lint` compares with what the service uses.
+START_TEST(commands_of_redis_are_found)
+{
+    static const char *const commands[] = {
+        "HSET",   "PEXPIRE", "XADD",  "EXPIRE",  "SET",    "HGET",   "HMGET",  "HLEN", "HGETALL",
+        "HSCAN",  "HINCRBY", "HDEL",  "XLEN",    "XRANGE", "XDEL",   "GET",    "PTTL", "TYPE",
+        "EXISTS", "TIME",    "ZADD",  "ZINCRBY", "ZSCORE", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYSCORE",
+        "DEL",    "UNLINK",  "XINFO",
+    };
+    char line[NAME_SIZE];
+    for (size_t first = 0; first < COUNT(commands); first += AT_ONCE) {
+        size_t after = first + AT_ONCE < COUNT(commands) ? first + AT_ONCE : COUNT(commands);
+        for (size_t i = first; i < after; i++)
+            redis_run("ACL SETUSER default -%s", commands[i]);
+        ck_assert_int_eq(check_now(), FAILS);
+        redis_run("ACL SETUSER default +@all");
+        for (size_t i = 0; i < COUNT(commands); i++) {
+            (void)snprintf(line, sizeof line, "fail redis commands: %s: ", commands[i]);
+            ck_assert_msg(found(line) == (i >= first && i < after), "%s: %s", commands[i], out);
+        }
+    }
+    static const char *const others[][2] = {
+        {"-INFO", "fail redis info: "},           {"-SELECT", "fail redis database: "},
+        {"-SCRIPT|LOAD", "fail redis scripts: "}, {"-EVALSHA", "fail redis scripts: "},
+        {"resetkeys", "fail redis scripts: "},
+    };
+    for (size_t i = 0; i < COUNT(others); i++) {
+        redis_run("ACL SETUSER default %s", others[i][0]);
+        must_find(FAILS, others[i][1]);
+        redis_run("ACL SETUSER default +@all allkeys");
+    }
+    redis_run("ACL SETUSER default -CONFIG|GET");
+    must_find(WARNS, "warn redis appendfsync: cannot be read");
+    redis_run("ACL SETUSER default +@all");
+    must_be_good();
+    ck_assert_int_eq(redis_number("EXISTS seckill:sessions"), 0);
+}
+END_TEST
+
+START_TEST(other_redises_are_found)
+{
+    char url[ENV_SIZE];
+    (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=redis://:wrong@127.0.0.1:%d", stack_redis_port());
+    ck_assert_int_eq(check_with(url, NULL), FAILS);
+    ck_assert_msg(found("fail redis login: "), "%s", out);
+    (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=%s/99", stack_redis_url());
+    ck_assert_int_eq(check_with(url, NULL), FAILS);
+    ck_assert_msg(found("fail redis database: "), "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_REDIS_URL=redis://127.0.0.1:1", NULL), FAILS);
+    ck_assert_msg(found("fail redis reachable: ") && found("ok   postgresql schema: "), "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_REDIS_URL=http://127.0.0.1", NULL), FAILS);
+    ck_assert_msg(found("fail redis url: "), "%s", out);
+    redis_pause(); // takes connections, and answers nothing
+    int code = check_with("SECKILL_REDIS_TIMEOUT_MS=200", NULL);
+    redis_resume();
+    ck_assert_int_eq(code, FAILS);
+    ck_assert_msg(found("fail redis login: "), "%s", out);
+}
+END_TEST
+
+// ---- PostgreSQL ----
+
+START_TEST(settings_of_postgresql_are_found)
+{
+    static const struct {
+        const char *name, *bad, *good;
+        int code;
+        const char *line;
+    } rows[] = {
+        {"fsync", "off", "on", FAILS, "fail postgresql fsync: off"},
+        {"full_page_writes", "off", "on", FAILS, "fail postgresql full_page_writes: off"},
+        {"synchronous_commit", "off", "on", WARNS, "warn postgresql synchronous_commit: off"},
+        {"synchronous_commit", "local", "on", WARNS, "warn postgresql synchronous_commit: local"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        db_run("ALTER SYSTEM SET %s = %s", rows[i].name, rows[i].bad);
+        reload(rows[i].name, rows[i].bad);
+        must_find(rows[i].code, rows[i].line);
+        ck_assert_msg(found("ok   postgresql commits of the service: wait as `on` says"), "%s", out);
+        db_run("ALTER SYSTEM SET %s = %s", rows[i].name, rows[i].good);
+        reload(rows[i].name, rows[i].good);
+    }
+    must_be_good();
+}
+END_TEST
+
+START_TEST(a_wrong_login_is_found)
+{
+    static const struct {
+        const char *bad, *good;
+        int code;
+        const char *line;
+    } rows[] = {
+        {"ALTER ROLE seckill SET default_transaction_read_only = on",
+         "ALTER ROLE seckill RESET default_transaction_read_only", FAILS,
+         "fail postgresql default_transaction_read_only: on"},
+        {"REVOKE seckill_service FROM seckill", "GRANT seckill_service TO seckill", FAILS,
+         "fail postgresql role of the login: seckill has not the role"},
+        {"ALTER ROLE seckill SUPERUSER", "ALTER ROLE seckill NOSUPERUSER", WARNS,
+         "warn postgresql role of the login: seckill is a superuser"},
+        {"GRANT owner TO seckill", "REVOKE owner FROM seckill", WARNS,
+         "warn postgresql role of the login: seckill owns the tables"},
+        {"ALTER ROLE seckill CONNECTION LIMIT 3", "ALTER ROLE seckill CONNECTION LIMIT -1", GOOD,
+         "ok   postgresql connections of the login: 3 more"},
+        {"ALTER ROLE seckill CONNECTION LIMIT 2", "ALTER ROLE seckill CONNECTION LIMIT -1", WARNS,
+         "warn postgresql connections of the login: 2 more"},
+        {"ALTER DATABASE seckill CONNECTION LIMIT 2", "ALTER DATABASE seckill CONNECTION LIMIT -1", WARNS,
+         "warn postgresql connections of the database: 2 more"},
+        {"ALTER ROLE seckill NOLOGIN", "ALTER ROLE seckill LOGIN", FAILS, "fail postgresql reachable: "},
+        {"ALTER FUNCTION pay_order RENAME TO pay_order_of_old", "ALTER FUNCTION pay_order_of_old RENAME TO pay_order",
+         FAILS, "fail postgresql schema: pay_order: "},
+        {"ALTER TABLE voucher_order RENAME TO orders_of_old", "ALTER TABLE orders_of_old RENAME TO voucher_order",
+         FAILS, "fail postgresql schema: "},
+        {"ALTER SCHEMA public RENAME TO other", "ALTER SCHEMA other RENAME TO public", FAILS,
+         "fail postgresql schema: "},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        db_run("%s", rows[i].bad);
+        int code = check_now();
+        db_run("%s", rows[i].good);
+        ck_assert_msg(found(rows[i].line), "not found: %s\n%s", rows[i].line, out);
+        ck_assert_msg(code == rows[i].code, "%d instead of %d: %s", code, rows[i].code, out);
+    }
+    must_be_good();
+}
+END_TEST
+
+struct right {
+    char take[NAME_SIZE * 2], give[NAME_SIZE * 2], line[NAME_SIZE];
+};
+
+// Each right that the service's role has, some at a time: those that lack are found, and no other.
+START_TEST(rights_that_lack_are_found)
+{
+    static struct right rights[RIGHTS_MAX];
+    PGconn *conn = db_connect();
+    PGresult *result = PQexec(
+        conn,
+        "SELECT format('%s ON %I', privilege_type, table_name), format('%s on %I', privilege_type, table_name)"
+        "  FROM information_schema.role_table_grants WHERE grantee = 'seckill_service'"
+        " UNION ALL SELECT 'EXECUTE ON FUNCTION ' || oid::regprocedure, 'EXECUTE on ' || proname FROM pg_proc"
+        "  WHERE pronamespace = 'public'::regnamespace AND has_function_privilege('seckill_service', oid, 'EXECUTE')"
+        "    AND NOT EXISTS (SELECT FROM aclexplode(coalesce(proacl, acldefault('f', proowner))) WHERE grantee = 0)");
+    int count = PQntuples(result);
+    ck_assert_int_gt(count, 50);
+    ck_assert_int_le(count, RIGHTS_MAX);
+    for (int i = 0; i < count; i++) {
+        const char *right = PQgetvalue(result, i, 0);
+        (void)snprintf(rights[i].take, sizeof rights[i].take, "REVOKE %s FROM seckill_service", right);
+        (void)snprintf(rights[i].give, sizeof rights[i].give, "GRANT %s TO seckill_service", right);
+        (void)snprintf(rights[i].line, sizeof rights[i].line, "fail postgresql rights: the login has not %s",
+                       PQgetvalue(result, i, 1));
+    }
+    PQclear(result);
+    PQfinish(conn);
+    for (int first = 0; first < count; first += AT_ONCE) {
+        int after = first + AT_ONCE < count ? first + AT_ONCE : count;
+        for (int i = first; i < after; i++)
+            db_run("%s", rights[i].take);
+        int code = check_now();
+        for (int i = first; i < after; i++)
+            db_run("%s", rights[i].give);
+        ck_assert_int_eq(code, FAILS);
+        for (int i = 0; i < count; i++)
+            ck_assert_msg(found(rights[i].line) == (i >= first && i < after), "%s: %s", rights[i].take, out);
+    }
+    must_be_good();
+}
+END_TEST
+
+START_TEST(other_databases_are_found)
+{
+    char url[ENV_SIZE];
+    (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_owner_url());
+    ck_assert_int_eq(check_with(url, NULL), WARNS);
+    ck_assert_msg(found("warn postgresql role of the login: owner owns the tables"), "%s", out);
+    db_run("CREATE DATABASE other");
+    (void)snprintf(url, sizeof url, "%.*s/other", (int)(strrchr(database, '/') - database), database);
+    ck_assert_int_eq(check_with(url, NULL), FAILS);
+    ck_assert_msg(found("fail postgresql schema: ") && strstr(out, "--migrate") != NULL, "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_DATABASE_URL=postgresql://nobody@127.0.0.1:1/none", NULL), FAILS);
+    ck_assert_msg(found("fail postgresql reachable: ") && found("ok   redis commands: "), "%s", out);
+    db_run("CREATE DATABASE latin ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+    (void)snprintf(url, sizeof url, "%.*s/latin", (int)(strrchr(database, '/') - database), database);
+    ck_assert_int_eq(check_with(url, NULL), FAILS);
+    ck_assert_msg(found("fail postgresql encoding: SQL_ASCII"), "%s", out);
+    db_run("DROP DATABASE other");
+    db_run("DROP DATABASE latin");
+}
+END_TEST
+
+// ---- this machine ----
+
+START_TEST(a_wrong_configuration_is_found)
+{
+    ck_assert_int_eq(check_with("SECKILL_REACTORS=64", "SECKILL_MAX_CONNECTIONS=16"), WARNS);
+    ck_assert_msg(found("warn postgresql connections: ") && strstr(out, "needs 192") != NULL, "%s", out);
+    service_limit_descriptors(0, 300);
+    int code = check_now();
+    service_limit_descriptors(0, 0);
+    ck_assert_int_eq(code, FAILS);
+    ck_assert_msg(found("fail file descriptors: 4176 needed, the hard limit here is 300"), "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_ADMIN_TOKENS=nonsense", NULL), FAILS);
+    ck_assert_msg(found("fail admin tokens: ") && strstr(out, "nonsense") == NULL, "%s", out);
+    // What --help shows is refused before anything is tried.
+    ck_assert_int_eq(check_with("SECKILL_BATCH_MAX=many", NULL), FAILS);
+    ck_assert_msg(strstr(out, "SECKILL_BATCH_MAX") != NULL && !found("ok"), "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_ORDERS_MAX=1", NULL), FAILS);
+    ck_assert_msg(strstr(out, "SECKILL_ORDERS_MAX") != NULL && !found("ok"), "%s", out);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("check");
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase, what_is_right_is_good);
+    tcase_add_test(tcase, settings_of_redis_are_found);
+    tcase_add_test(tcase, commands_of_redis_are_found);
+    tcase_add_test(tcase, other_redises_are_found);
+    tcase_add_test(tcase, settings_of_postgresql_are_found);
+    tcase_add_test(tcase, a_wrong_login_is_found);
+    tcase_add_test(tcase, rights_that_lack_are_found);
+    tcase_add_test(tcase, other_databases_are_found);
+    tcase_add_test(tcase, a_wrong_configuration_is_found);
+    tcase_set_timeout(tcase, 150);
+    return harness_main(tcase, CK_NOFORK);
+}
