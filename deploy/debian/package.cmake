@@ -24,13 +24,13 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "redis-server (>= 5:7), postgresql (>= 15), nginx")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "flash-sale order service on Redis and PostgreSQL
- Sells N units to a crowd of 100 x N in seconds: Redis decides fast, PostgreSQL
- decides last. A voucher is never oversold, each user gets one order, and an
- order that was answered with 201 is committed.
- .
- The service runs behind a gateway that says who the user is, in as many
- instances as are needed on one Redis and one PostgreSQL. The package starts
- nothing by itself: it has to be told where the stores are.")
+Sells N units to a crowd of 100 x N in seconds: Redis decides fast, PostgreSQL
+decides last. A voucher is never oversold, each user gets one order, and an
+order that was answered with 201 is committed.
+
+The service runs behind a gateway, in as many instances as are needed on one
+Redis and one PostgreSQL. The package starts nothing by itself: it has to be
+told where the stores are.")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${debian}/conffiles ${debian}/postinst ${debian}/prerm ${debian}/postrm)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 include(CPack)
