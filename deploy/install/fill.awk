@@ -55,12 +55,12 @@ function roff(text) {
     return text
 }
 
-function is_secret(i) { return option[i] ~ / PATH$/ }
+function is_secret(i) { return option[i] ~ / PATH$/ || setting_help[i] ~ /\[path\]/ }
 
 function credential(i,   name) {
     name = option[i]
     sub(/^--/, "", name)
-    sub(/-file PATH$/, "", name)
+    sub(/(-file PATH| VALUE)$/, "", name)
     return "seckill." name
 }
 
@@ -89,7 +89,7 @@ $0 == "@ASSIGNMENTS@" {
     for (i = 1; i <= settings; i++) {
         printf "\n# %s\n", setting_help[i]
         if (is_secret(i))
-            printf "# A secret: as the credential %s, not here.\n", credential(i)
+            printf "# As the credential %s, not here.\n", credential(i)
         else
             printf "#%s=%s\n", setting[i], default_of(i)
     }

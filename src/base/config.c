@@ -211,7 +211,8 @@ static enum sk_status config_set_from_file(struct sk_config *config, const struc
     return config_set_value(config, key, secret, err);
 }
 
-// systemd's way of handing a secret on (LoadCredential): a file of a known name in a folder that only we may read.
+// systemd's way of handing a secret on (LoadCredential): a file of a known name in a folder that only we may read. Of a
+// setting that names a file, it is that file.
 static bool config_find_credential(const struct key *key, char path[CREDENTIAL_SIZE])
 {
     char name[NAME_MAX_CHARS];
@@ -236,6 +237,8 @@ static enum sk_status config_read_environment(struct sk_config *config, FILE *er
             status = config_set_from_file(config, key, path, err);
         else if (key->kind == SECRET && config_find_credential(key, credential))
             status = config_set_from_file(config, key, credential, err);
+        else if (strcmp(key->unit, "path") == 0 && config_find_credential(key, credential))
+            status = config_set_value(config, key, credential, err);
         else if (key->fallback != NULL)
             status = config_set_value(config, key, key->fallback, err);
         if (status != SK_OK)

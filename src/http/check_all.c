@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "address.h"
 #include "check_postgres.h"
 #include "check_redis.h"
 #include "descriptors.h"
 #include "findings.h"
+#include "token_ring.h"
 #include "tokens.h"
 
 // Where expiry stops (recovery/expiry.c), and where one may begin to wonder.
@@ -54,11 +56,31 @@ static void check_tokens(struct sk_findings *findings, const struct sk_config *c
     sk_tokens_close(tokens);
 }
 
+// Who says who the user is: what serve.c refuses to start with.
+static void check_users(struct sk_findings *findings, const struct sk_config *config)
+{
+    if (config->auth == SK_AUTH_TOKEN) {
+        struct sk_token_ring *ring = sk_token_ring_open(config->token_keys, (unsigned)config->reactors);
+        SK_FIND_UNLESS(findings, ring != NULL, SK_FINDING_FAIL, "users' tokens", "%s",
+                       ring != NULL ? "their keys are read" : "their keys cannot be read");
+        sk_token_ring_close(ring);
+        return;
+    }
+    bool near = sk_address_is_loopback(config->listen);
+    SK_FIND_UNLESS(findings, near || config->gateway_trusted != 0, SK_FINDING_FAIL, "gateway",
+                   near ? "%s is this machine's alone"
+                        : "%s can be reached from other machines; without"
+                          " SECKILL_GATEWAY_TRUSTED=yes or SECKILL_AUTH=token it does"
+                          " not start",
+                   config->listen);
+}
+
 static void check_start(struct sk_findings *findings, const struct sk_config *config)
 {
     sk_find(findings, SK_FINDING_OK, "configuration", "is read");
     check_descriptors(findings, config);
     check_tokens(findings, config);
+    check_users(findings, config);
 }
 
 static void check_clocks(struct sk_findings *findings, const struct sk_clock_seen *redis,

@@ -338,6 +338,20 @@ END_TEST
 
 // ---- this machine ----
 
+START_TEST(keys_of_users_that_cannot_be_read_are_found)
+{
+    const char *const env[] = {database,
+                               redis,
+                               "SECKILL_AUTH=token",
+                               "SECKILL_TOKEN_KEYS=/nowhere",
+                               "SECKILL_TOKEN_ISSUER=i",
+                               "SECKILL_TOKEN_AUDIENCE=a",
+                               NULL};
+    ck_assert_int_eq(service_run(CHECK, env, out, sizeof out), FAILS);
+    ck_assert_msg(found("fail users' tokens: "), "%s", out);
+}
+END_TEST
+
 START_TEST(a_wrong_configuration_is_found)
 {
     ck_assert_int_eq(check_with("SECKILL_REACTORS=64", "SECKILL_MAX_CONNECTIONS=16"), WARNS);
@@ -349,6 +363,9 @@ START_TEST(a_wrong_configuration_is_found)
     ck_assert_msg(found("fail file descriptors: 4176 needed, the hard limit here is 300"), "%s", out);
     ck_assert_int_eq(check_with("SECKILL_ADMIN_TOKENS=nonsense", NULL), FAILS);
     ck_assert_msg(found("fail admin tokens: ") && strstr(out, "nonsense") == NULL, "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_LISTEN=0.0.0.0:1", NULL), FAILS);
+    ck_assert_msg(found("fail gateway: 0.0.0.0:1 can be reached"), "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_LISTEN=0.0.0.0:1", "SECKILL_GATEWAY_TRUSTED=yes"), GOOD);
     // What --help shows is refused before anything is tried.
     ck_assert_int_eq(check_with("SECKILL_BATCH_MAX=many", NULL), FAILS);
     ck_assert_msg(strstr(out, "SECKILL_BATCH_MAX") != NULL && !found("ok"), "%s", out);
@@ -370,6 +387,7 @@ int main(void)
     tcase_add_test(tcase, rights_that_lack_are_found);
     tcase_add_test(tcase, other_databases_are_found);
     tcase_add_test(tcase, a_wrong_configuration_is_found);
+    tcase_add_test(tcase, keys_of_users_that_cannot_be_read_are_found);
     tcase_set_timeout(tcase, 150);
     return harness_main(tcase, CK_NOFORK);
 }

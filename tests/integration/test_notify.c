@@ -110,6 +110,19 @@ START_TEST(ready_is_what_readyz_says)
 }
 END_TEST
 
+START_TEST(a_reload_is_told)
+{
+    char lines[LINES_SIZE];
+    listen_for_news(true);
+    struct service *service = service_start(ENV(socket_env));
+    WAIT_FOR(heard("READY=1"));
+    service_signal(service, SIGHUP);
+    WAIT_FOR(hear(lines) &&
+             strncmp(lines, "RELOADING=1\nMONOTONIC_USEC=", strlen("RELOADING=1\nMONOTONIC_USEC=")) == 0);
+    WAIT_FOR(heard("READY=1"));
+}
+END_TEST
+
 START_TEST(the_end_is_told_and_watched)
 {
     struct http_reply reply;
@@ -225,6 +238,7 @@ int main(void)
     tcase_add_unchecked_fixture(tcase, setup, NULL);
     tcase_add_checked_fixture(tcase, NULL, teardown);
     tcase_add_loop_test(tcase, ready_is_what_readyz_says, 0, 2);
+    tcase_add_test(tcase, a_reload_is_told);
     tcase_add_test(tcase, the_end_is_told_and_watched);
     tcase_add_test(tcase, a_loop_that_hangs_ends_the_pings);
     tcase_add_test(tcase, the_watchdog_of_another_process_is_none);

@@ -1,5 +1,6 @@
 // Configuration: defaults, where values come from and which of them wins, bounds, and that a secret never
 // comes from the command line nor goes into a message.
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -414,6 +415,13 @@ START_TEST(secrets_come_from_credentials)
         ck_assert_int_eq(unlink(path), 0);
         (void)setenv(secrets[i].env, "sixteen bytes of it", 1);
     }
+    (void)snprintf(path, sizeof path, "%s/seckill.token-keys", folder); // of what names a file, that file
+    ck_assert_int_eq(close(creat(path, 0600)), 0);
+    must_accept(NO_WORDS);
+    ck_assert_str_eq(config.token_keys, path);
+    ck_assert_int_eq(unlink(path), 0);
+    must_accept(NO_WORDS);
+    ck_assert_ptr_null(config.token_keys);
     ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST
