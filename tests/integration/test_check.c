@@ -1,9 +1,16 @@
 // seckill --check against real stores: each setting, right and role is broken in turn, must be found, and is not found
 // any more once it is mended.
 #include <check.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include "clock.h"
+#include "proc.h"
 #include "stack.h"
 #include "stores.h"
 #include "wait.h"
@@ -205,6 +212,130 @@ START_TEST(other_redises_are_found)
 }
 END_TEST
 
+// ---- a Redis that says what no real one can be brought to say ----
+
+enum { FAKE_SIZE = 1 << 14, COMMAND_SIZE = 32 };
+
+static const struct fake {
+    const char *info;  // NULL: an error
+    const char *tried; // the reply of the script
+    int64_t ahead_ms;  // its clock
+} * fake;
+
+static int fake_listener = -1;
+
+// The length of the whole command at `bytes`, and its first word; 0: it is not there yet.
+static size_t fake_take(const char *bytes, char word[COMMAND_SIZE])
+{
+    char *at = NULL;
+    long words = bytes[0] == '*' ? strtol(bytes + 1, &at, 10) : 0;
+    for (long i = 0; i < words && at != NULL; i++) {
+        if (strncmp(at, "\r\n$", 3) != 0)
+            return 0;
+        size_t n = strtoul(at + 3, &at, 10);
+        if (strlen(at) < 2 + n + 2)
+            return 0;
+        if (i == 0)
+            (void)snprintf(word, COMMAND_SIZE, "%.*s", (int)n, at + 2);
+        at += 2 + n;
+    }
+    return at == NULL || strncmp(at, "\r\n", 2) != 0 ? 0 : (size_t)(at + 2 - bytes);
+}
+
+static void fake_answer(int fd, const char *word)
+{
+    char text[FAKE_SIZE], seconds[24];
+    uint64_t now_ms = sk_wall_ms() + (uint64_t)fake->ahead_ms;
+    if (strcmp(word, "INFO") == 0 && fake->info != NULL)
+        (void)snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(fake->info), fake->info);
+    else if (strcmp(word, "CONFIG") == 0)
+        (void)snprintf(text, sizeof text, "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n");
+    else if (strcmp(word, "SCRIPT") == 0)
+        (void)snprintf(text, sizeof text, "$3\r\nsha\r\n");
+    else if (strcmp(word, "EVALSHA") == 0)
+        (void)snprintf(text, sizeof text, "%s", fake->tried);
+    else if (strcmp(word, "TIME") == 0)
+        (void)snprintf(text, sizeof text, "*2\r\n$%d\r\n%s\r\n$6\r\n%06d\r\n",
+                       snprintf(seconds, sizeof seconds, "%d", (int)(now_ms / 1000)), seconds,
+                       (int)(now_ms % 1000) * 1000);
+    else
+        (void)snprintf(text, sizeof text, strcmp(word, "INFO") == 0 ? "-NOPERM no\r\n" : "+OK\r\n");
+    (void)!write(fd, text, strlen(text));
+}
+
+static void *fake_run(void *arg)
+{
+    static char bytes[FAKE_SIZE];
+    char word[COMMAND_SIZE];
+    int fd;
+    while ((fd = accept(fake_listener, NULL, NULL)) >= 0) {
+        size_t len = 0;
+        ssize_t n;
+        while ((n = read(fd, bytes + len, sizeof bytes - 1 - len)) > 0) {
+            len += (size_t)n;
+            bytes[len] = '\0';
+            for (size_t took; (took = fake_take(bytes, word)) > 0;) {
+                fake_answer(fd, word);
+                memmove(bytes, bytes + took, len - took + 1);
+                len -= took;
+            }
+        }
+        (void)close(fd);
+    }
+    return arg;
+}
+
+#define FAKE_INFO(version, cluster, written, rewritten, saved)                                                      \
+    "# Server\r\nredis_version:" version "\r\nrole:master\r\ncluster_enabled:" cluster "\r\naof_enabled:1\r\n"      \
+    "aof_last_write_status:" written "\r\naof_last_bgrewrite_status:" rewritten "\r\nrdb_last_bgsave_status:" saved \
+    "\r\nmaxmemory_policy:noeviction\r\nused_memory:1\r\nmaxmemory:0\r\nmaxclients:100\r\nconnected_clients:1\r\n"
+#define FAKE_GOOD FAKE_INFO("7.0.0", "0", "ok", "ok", "ok")
+
+START_TEST(what_no_redis_of_ours_says_is_found)
+{
+    static const struct {
+        struct fake fake;
+        int code;
+        const char *line;
+    } rows[] = {
+        {{FAKE_GOOD, "*0\r\n", 0}, GOOD, "ok   redis version: 7.0.0"}, // the control
+        {{FAKE_INFO("6.2.14", "0", "ok", "ok", "ok"), "*0\r\n", 0}, FAILS, "fail redis version: 6.2.14"},
+        {{FAKE_INFO("none", "0", "ok", "ok", "ok"), "*0\r\n", 0}, FAILS, "fail redis version: none"},
+        {{FAKE_INFO("7.0.0", "1", "ok", "ok", "ok"), "*0\r\n", 0}, FAILS, "fail redis cluster: on"},
+        {{FAKE_INFO("7.0.0", "0", "err", "ok", "ok"), "*0\r\n", 0}, FAILS, "fail redis file written: err"},
+        {{FAKE_INFO("7.0.0", "0", "ok", "err", "ok"), "*0\r\n", 0}, WARNS, "warn redis file rewritten: err"},
+        {{FAKE_INFO("7.0.0", "0", "ok", "ok", "err"), "*0\r\n", 0}, WARNS, "warn redis snapshot: err"},
+        {{"", "*0\r\n", 0}, FAILS, "fail redis version: unknown"},
+        {{NULL, "*0\r\n", 0}, FAILS, "fail redis info: NOPERM"},
+        {{FAKE_GOOD, "*2\r\n$4\r\nHSET\r\n$4\r\nnot \r\n", 0}, FAILS, "fail redis commands: HSET: not"},
+        {{FAKE_GOOD, "*2\r\n:1\r\n$-1\r\n", 0}, FAILS, "fail redis commands: one: is refused"},
+        {{FAKE_GOOD, ":1\r\n", 0}, FAILS, "fail redis scripts: "},
+        {{FAKE_GOOD, "*0\r\n", 3000}, WARNS, "warn clocks: "},
+        {{FAKE_GOOD, "*0\r\n", -3000}, WARNS, "warn clock of this machine: "},
+        {{FAKE_GOOD, "*0\r\n", 60000}, FAILS, "fail clocks: "},
+        {{FAKE_GOOD, "*0\r\n", -60000}, FAILS, "fail clocks: "},
+    };
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char url[ENV_SIZE];
+    pthread_t thread;
+    (void)snprintf(at.sun_path, sizeof at.sun_path, "%s/fake", proc_scratch());
+    (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=unix://%s", at.sun_path);
+    fake_listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(fake_listener, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(fake_listener, 1), 0);
+    fake = &rows[0].fake;
+    ck_assert_int_eq(pthread_create(&thread, NULL, fake_run, NULL), 0);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        fake = &rows[i].fake;
+        int code = check_with(url, NULL);
+        ck_assert_msg(found(rows[i].line) && code == rows[i].code, "%s: %d: %s", rows[i].line, code, out);
+    }
+    (void)shutdown(fake_listener, SHUT_RDWR);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    (void)close(fake_listener);
+}
+END_TEST
+
 // ---- PostgreSQL ----
 
 START_TEST(settings_of_postgresql_are_found)
@@ -382,6 +513,7 @@ int main(void)
     tcase_add_test(tcase, settings_of_redis_are_found);
     tcase_add_test(tcase, commands_of_redis_are_found);
     tcase_add_test(tcase, other_redises_are_found);
+    tcase_add_test(tcase, what_no_redis_of_ours_says_is_found);
     tcase_add_test(tcase, settings_of_postgresql_are_found);
     tcase_add_test(tcase, a_wrong_login_is_found);
     tcase_add_test(tcase, rights_that_lack_are_found);
