@@ -6,7 +6,7 @@ WITH relations AS (
            string_to_table(found[1], ',') AS privilege,
            string_to_table(replace(found[2], E'\n', ' '), ',') AS name
 ), functions AS (
-    SELECT DISTINCT found[1] AS name FROM regexp_matches($1, '([a-z_]+)\([^()'']*\)', 'g') AS found
+    SELECT DISTINCT found[1] AS name FROM regexp_matches($1, '([a-z_]+)\([^()]*\)', 'g') AS found
 )
 SELECT privilege || ' on ' || name AS missing
   FROM relations

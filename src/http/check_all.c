@@ -5,11 +5,14 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "address.h"
 #include "check_postgres.h"
 #include "check_redis.h"
+#include "client_limits.h"
+#include "cors.h"
 #include "descriptors.h"
 #include "findings.h"
+#include "listen_address.h"
+#include "ticket.h"
 #include "token_ring.h"
 #include "tokens.h"
 
@@ -44,16 +47,26 @@ static void check_descriptors(struct sk_findings *findings, const struct sk_conf
                    "%" PRIu64 " needed, the hard limit here is %" PRIu64, needed, (uint64_t)limit.rlim_max);
 }
 
-// Reads what may be wrong in it; its own words go to standard error.
-static void check_tokens(struct sk_findings *findings, const struct sk_config *config)
+static void check_read(struct sk_findings *findings, const char *what, const void *part)
+{
+    sk_find(findings, part == NULL ? SK_FINDING_FAIL : SK_FINDING_OK, what, "%s", part == NULL ? "wrong" : "read");
+}
+
+// Settings with a form of their own, read as a start reads them; what is wrong they say on standard error.
+static void check_forms(struct sk_findings *findings, const struct sk_config *config)
 {
     struct sk_tokens *tokens = sk_tokens_open(config, stderr);
-    if (tokens == NULL)
-        sk_find(findings, SK_FINDING_FAIL, "admin tokens", "cannot be read");
-    else
-        sk_find(findings, SK_FINDING_OK, "admin tokens", "%s",
-                sk_tokens_any(tokens) ? "there are some" : "none, so admin calls are off");
+    struct sk_tickets *tickets = sk_tickets_open(config, stderr);
+    struct sk_cors *cors = sk_cors_open(config->cors_origins, stderr);
+    struct sk_limits *limits = sk_limits_open(config, stderr);
+    check_read(findings, "admin tokens", tokens);
+    check_read(findings, "ticket secrets", tickets);
+    check_read(findings, "CORS origins", cors);
+    check_read(findings, "trusted proxies", limits);
     sk_tokens_close(tokens);
+    sk_tickets_close(tickets);
+    sk_cors_close(cors);
+    sk_limits_close(limits);
 }
 
 // Who says who the user is: what serve.c refuses to start with.
@@ -61,12 +74,11 @@ static void check_users(struct sk_findings *findings, const struct sk_config *co
 {
     if (config->auth == SK_AUTH_TOKEN) {
         struct sk_token_ring *ring = sk_token_ring_open(config->token_keys, (unsigned)config->reactors);
-        SK_FIND_UNLESS(findings, ring != NULL, SK_FINDING_FAIL, "users' tokens", "%s",
-                       ring != NULL ? "their keys are read" : "their keys cannot be read");
+        check_read(findings, "keys of users' tokens", ring);
         sk_token_ring_close(ring);
         return;
     }
-    bool near = sk_address_is_loopback(config->listen);
+    bool near = sk_listen_address_is_loopback(config->listen);
     SK_FIND_UNLESS(findings, near || config->gateway_trusted != 0, SK_FINDING_FAIL, "gateway",
                    near ? "%s is this machine's alone"
                         : "%s can be reached from other machines; without"
@@ -79,7 +91,7 @@ static void check_start(struct sk_findings *findings, const struct sk_config *co
 {
     sk_find(findings, SK_FINDING_OK, "configuration", "is read");
     check_descriptors(findings, config);
-    check_tokens(findings, config);
+    check_forms(findings, config);
     check_users(findings, config);
 }
 

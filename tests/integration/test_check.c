@@ -479,7 +479,7 @@ START_TEST(keys_of_users_that_cannot_be_read_are_found)
                                "SECKILL_TOKEN_AUDIENCE=a",
                                NULL};
     ck_assert_int_eq(service_run(CHECK, env, out, sizeof out), FAILS);
-    ck_assert_msg(found("fail users' tokens: "), "%s", out);
+    ck_assert_msg(found("fail keys of users' tokens: "), "%s", out);
 }
 END_TEST
 
@@ -492,8 +492,16 @@ START_TEST(a_wrong_configuration_is_found)
     service_limit_descriptors(0, 0);
     ck_assert_int_eq(code, FAILS);
     ck_assert_msg(found("fail file descriptors: 4176 needed, the hard limit here is 300"), "%s", out);
-    ck_assert_int_eq(check_with("SECKILL_ADMIN_TOKENS=nonsense", NULL), FAILS);
-    ck_assert_msg(found("fail admin tokens: ") && strstr(out, "nonsense") == NULL, "%s", out);
+    static const char *const forms[][2] = {
+        {"SECKILL_ADMIN_TOKENS=nonsense", "fail admin tokens: "},
+        {"SECKILL_TICKET_SECRET=nonsense", "fail ticket secrets: "},
+        {"SECKILL_CORS_ORIGINS=nowhere", "fail CORS origins: "},
+        {"SECKILL_TRUSTED_PROXIES=nowhere", "fail trusted proxies: "},
+    };
+    for (size_t i = 0; i < COUNT(forms); i++) {
+        ck_assert_int_eq(check_with(forms[i][0], NULL), FAILS);
+        ck_assert_msg(found(forms[i][1]) && strstr(out, "nonsense") == NULL, "%s", out);
+    }
     ck_assert_int_eq(check_with("SECKILL_LISTEN=0.0.0.0:1", NULL), FAILS);
     ck_assert_msg(found("fail gateway: 0.0.0.0:1 can be reached"), "%s", out);
     ck_assert_int_eq(check_with("SECKILL_LISTEN=0.0.0.0:1", "SECKILL_GATEWAY_TRUSTED=yes"), GOOD);
