@@ -243,7 +243,7 @@ static redisReply *redis_check_try_commands(const struct redis_check *check, con
     struct sk_segment_keys segment;
     char lock[SK_KEY_SIZE], session[SK_KEY_SIZE];
     sk_keys_of_segment(SCRATCH_TAG, &segment);
-    sk_key_of_lock(SCRATCH_TAG, SCRATCH_TAG, lock);
+    sk_key_of_lock("rebuild", SCRATCH_TAG, lock);
     sk_key_of_session(SCRATCH_TAG, session);
     const char *argv[] = {"EVALSHA",       sha,  "10",    segment.voucher, segment.buyers, segment.journal,
                           segment.repeats, lock, session, SK_KEY_SESSIONS, SK_KEY_BUSY,    SK_KEY_PROTOCOL,
