@@ -5,6 +5,7 @@
 #   @COMMANDS@ @SETTINGS@      of a manual page
 #   @ASSIGNMENTS@              of a settings file: each setting with its default, commented out
 #   @CREDENTIALS@              of a unit: each secret
+#   @CHOICES@                  of a completion: the words that an option with a choice takes
 #   @WORDS@ @WITH_VALUE@ @WITH_PATH@   of a completion: all words; the options with a value, with a path, divided by |
 #   @VERSION@ @BINDIR@ @DEFAULTS@
 
@@ -100,6 +101,17 @@ $0 == "@CREDENTIALS@" {
     for (i = 1; i <= settings; i++)
         if (is_secret(i))
             printf "LoadCredential=%s\n", credential(i)
+    next
+}
+
+$0 == "@CHOICES@" {
+    for (i = 1; i <= settings; i++)
+        if (match(setting_help[i], /\[[a-z]+(\|[a-z]+)+\]/)) {
+            choice = substr(setting_help[i], RSTART + 1, RLENGTH - 2)
+            gsub(/\|/, " ", choice)
+            split(option[i], part, " ")
+            printf "        %s) words=\"%s\" ;;\n", part[1], choice
+        }
     next
 }
 
