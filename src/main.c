@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "archive.h"
+#include "check_all.h"
 #include "config.h"
 #include "erase.h"
 #include "log.h"
@@ -20,6 +21,7 @@ int main(int argc, char **argv)
     struct sk_config config;
     enum sk_command command;
     bool left_behind = false;
+    int found = 0;
     enum sk_status status = sk_config_read(&config, &command, argc, argv, stderr);
     if (status != SK_OK) {
         sk_config_free(&config);
@@ -34,6 +36,9 @@ int main(int argc, char **argv)
         break;
     case SK_COMMAND_VERSION:
         (void)printf("seckill %s\n", SK_VERSION);
+        break;
+    case SK_COMMAND_CHECK:
+        found = sk_check_run(&config, stdout);
         break;
     case SK_COMMAND_MIGRATE:
         status = sk_migrate(config.database_url);
@@ -55,7 +60,7 @@ int main(int argc, char **argv)
         break;
     }
     sk_config_free(&config);
-    int code = status == SK_OK ? 0 : 1;
+    int code = status == SK_OK ? found : 1;
     if (left_behind) {
         (void)fflush(NULL);
         _exit(code);

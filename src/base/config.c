@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "log.h"
 #include "text.h"
@@ -105,6 +106,9 @@ struct command {
 };
 
 static const struct command commands[] = {
+    {"--check", SK_COMMAND_CHECK, 0, 0, "",
+     "tries configuration, stores, roles and settings, says which promise each breaks, and ends: 0 good, 1 warnings, 2 "
+     "failures"},
     {"--migrate", SK_COMMAND_MIGRATE, 0, 0, "", "brings the database's tables and functions up to date and ends"},
     {"--openapi", SK_COMMAND_OPENAPI, 0, 0, "", "prints the interface as an OpenAPI document and ends"},
     {"token", SK_COMMAND_TOKEN, 1, 2, "USER [SECONDS]",
@@ -122,7 +126,8 @@ enum {
     COMMAND_COUNT = sizeof commands / sizeof commands[0],
     SECRET_MAX_BYTES = 32768,
     PAYMENT_SECRET_MIN = 16,
-    NAME_MAX_CHARS = 64
+    NAME_MAX_CHARS = 64,
+    CREDENTIAL_SIZE = 256
 };
 
 // SECKILL_BATCH_MAX -> batch-max
@@ -207,11 +212,22 @@ static enum sk_status config_set_from_file(struct sk_config *config, const struc
     return config_set_value(config, key, secret, err);
 }
 
+// systemd's way of handing a secret on (LoadCredential): a file of a known name in a folder that only we may read. Of a
+// setting that names a file, it is that file.
+static bool config_find_credential(const struct key *key, char path[CREDENTIAL_SIZE])
+{
+    char name[NAME_MAX_CHARS];
+    const char *folder = getenv("CREDENTIALS_DIRECTORY");
+    config_option_name(key, name);
+    int n = folder == NULL ? -1 : snprintf(path, CREDENTIAL_SIZE, "%s/seckill.%s", folder, name);
+    return n > 0 && n < CREDENTIAL_SIZE && access(path, F_OK) == 0;
+}
+
 static enum sk_status config_read_environment(struct sk_config *config, FILE *err)
 {
     for (size_t i = 0; i < KEY_COUNT; i++) {
         const struct key *key = &keys[i];
-        char file_env[NAME_MAX_CHARS];
+        char file_env[NAME_MAX_CHARS], credential[CREDENTIAL_SIZE];
         (void)snprintf(file_env, sizeof file_env, "%s_FILE", key->env);
         const char *value = getenv(key->env);
         const char *path = key->kind == SECRET ? getenv(file_env) : NULL;
@@ -220,6 +236,10 @@ static enum sk_status config_read_environment(struct sk_config *config, FILE *er
             status = config_set_value(config, key, value, err);
         else if (path != NULL)
             status = config_set_from_file(config, key, path, err);
+        else if (key->kind == SECRET && config_find_credential(key, credential))
+            status = config_set_from_file(config, key, credential, err);
+        else if (strcmp(key->unit, "path") == 0 && config_find_credential(key, credential))
+            status = config_set_value(config, key, credential, err);
         else if (key->fallback != NULL)
             status = config_set_value(config, key, key->fallback, err);
         if (status != SK_OK)
@@ -338,11 +358,12 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
         (void)fprintf(err, "seckill: SECKILL_LOG_LEVEL: '%s' is none of debug, info, warn, error\n", config->log_level);
         return SK_FAIL;
     }
-    if (config->database_url == NULL && config_needs_database(*command)) {
+    bool serves = *command == SK_COMMAND_SERVE || *command == SK_COMMAND_CHECK;
+    if (config->database_url == NULL && (serves || config_needs_database(*command))) {
         (void)fprintf(err, "seckill: SECKILL_DATABASE_URL: is required\n");
         return SK_FAIL;
     }
-    return *command == SK_COMMAND_SERVE ? config_check_together(config, err) : SK_OK;
+    return serves ? config_check_together(config, err) : SK_OK;
 }
 
 void sk_config_free(struct sk_config *config)

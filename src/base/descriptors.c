@@ -15,15 +15,14 @@
 // streams, and what a look-up of a host name opens for a moment in each of libuv's threads.
 enum { PER_REACTOR = 16, PER_PROCESS = 64 };
 
-// With every client connection in use.
-static uint64_t descriptors_needed(const struct sk_config *config)
+uint64_t sk_descriptors_needed(const struct sk_config *config)
 {
     return (uint64_t)config->reactors * ((uint64_t)config->max_connections + PER_REACTOR) + PER_PROCESS;
 }
 
 enum sk_status sk_descriptors_reserve(const struct sk_config *config)
 {
-    uint64_t needed = descriptors_needed(config);
+    uint64_t needed = sk_descriptors_needed(config);
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         sk_log_text(SK_LOG_ERROR, "cannot read the limit of file descriptors", "reason", strerror(errno));

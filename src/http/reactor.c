@@ -3,6 +3,7 @@
 // one write, and the writer starts its next batch.
 #include "reactor.h"
 
+#include <stdatomic.h>
 #include <uv.h>
 
 #include "client_limits.h"
@@ -18,6 +19,7 @@ enum {
     GIVE_UP_MS = 2000,     // before the end: a question to Redis that is not answered, and a statement
     GIVE_UP_TRY_MS = 1000, // also where draining may take no time
     LAST_WAIT_MS = 200,
+    PULSE_MS = 100,
 };
 
 struct sk_reactor {
@@ -29,6 +31,9 @@ struct sk_reactor {
     uv_prepare_t turn;
     uv_async_t stop;
     uv_timer_t drain;
+    uv_timer_t pulse;
+    _Atomic uint64_t beats; // these three are read by the main thread
+    atomic_bool ready, ended;
     uint64_t drain_until_ms;
     uint64_t give_up_at_ms, give_up_until_ms; // while draining: orders that no journal has end as refused
     bool draining;
@@ -46,6 +51,7 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor);
 static void reactor_run(void *arg);
 static void reactor_must_be_closed(uv_handle_t *handle, void *arg);
 static void reactor_on_turn(uv_prepare_t *prepare);
+static void reactor_on_pulse(uv_timer_t *timer);
 static void reactor_on_stop(uv_async_t *async);
 static void reactor_on_drain_tick(uv_timer_t *timer);
 static void reactor_close_all(struct sk_reactor *reactor);
@@ -68,8 +74,10 @@ enum sk_status sk_reactor_start(const struct sk_reactor_options *options, struct
     (void)uv_prepare_init(&reactor->loop, &reactor->turn);
     (void)uv_async_init(&reactor->loop, &reactor->stop, reactor_on_stop);
     (void)uv_timer_init(&reactor->loop, &reactor->drain);
-    reactor->turn.data = reactor->stop.data = reactor->drain.data = reactor;
+    (void)uv_timer_init(&reactor->loop, &reactor->pulse);
+    reactor->turn.data = reactor->stop.data = reactor->drain.data = reactor->pulse.data = reactor;
     (void)uv_prepare_start(&reactor->turn, reactor_on_turn);
+    (void)uv_timer_start(&reactor->pulse, reactor_on_pulse, PULSE_MS, PULSE_MS);
     enum sk_status status = reactor_open_parts(reactor);
     if (status == SK_OK && uv_thread_create(&reactor->thread, reactor_run, reactor) != 0)
         status = SK_FAIL;
@@ -132,6 +140,7 @@ static void reactor_run(void *arg)
     (void)uv_run(&reactor->loop, UV_RUN_NOWAIT);
     uv_walk(&reactor->loop, reactor_must_be_closed, NULL);
     reactor->left_behind = uv_loop_alive(&reactor->loop) != 0;
+    atomic_store(&reactor->ended, true);
 }
 
 static void reactor_must_be_closed(uv_handle_t *handle, void *arg)
@@ -156,6 +165,18 @@ static void reactor_on_turn(uv_prepare_t *prepare)
     }
     sk_server_measure(reactor->server, reactor->metrics);
     sk_measure_turn(reactor->measure);
+}
+
+static void reactor_on_pulse(uv_timer_t *timer)
+{
+    struct sk_reactor *reactor = timer->data;
+    atomic_store(&reactor->ready, !reactor->draining && sk_shop_ready(reactor->shop));
+    atomic_fetch_add(&reactor->beats, 1);
+}
+
+struct sk_pulse sk_reactor_pulse(const struct sk_reactor *reactor)
+{
+    return (struct sk_pulse){atomic_load(&reactor->beats), atomic_load(&reactor->ready), atomic_load(&reactor->ended)};
 }
 
 void sk_reactor_stop(struct sk_reactor *reactor)
@@ -219,6 +240,7 @@ static void reactor_close_all(struct sk_reactor *reactor)
     reactor->users = NULL;
     uv_close((uv_handle_t *)&reactor->turn, NULL);
     uv_close((uv_handle_t *)&reactor->stop, NULL);
+    uv_close((uv_handle_t *)&reactor->pulse, NULL);
     // A look-up of a host name keeps the loop alive for as long as the resolver likes.
     (void)uv_timer_start(&reactor->drain, reactor_on_last_wait_over, LAST_WAIT_MS, 0);
     uv_unref((uv_handle_t *)&reactor->drain);

@@ -4,6 +4,7 @@
 #define SK_HTTP_REACTOR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "config.h"
 #include "status.h"
@@ -28,6 +29,13 @@ enum sk_status sk_reactor_start(const struct sk_reactor_options *options, struct
 // Asks it to end: it stops accepting, answers what waits, writes what was granted, within
 // drain_timeout_ms.
 void sk_reactor_stop(struct sk_reactor *reactor);
+
+struct sk_pulse {
+    uint64_t beats; // grows ten times a second while the loop turns
+    bool ready;     // what /readyz says; as of the last beat
+    bool ended;     // its loop is over: only to be joined
+};
+struct sk_pulse sk_reactor_pulse(const struct sk_reactor *reactor);
 
 // Waits for its end and frees it. False: one of libuv's threads still looks up a host name, which cannot be called
 // off. What it needs is left behind, and the process must leave with _exit: exit() would wait for that thread.

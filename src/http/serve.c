@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client_limits.h"
@@ -11,6 +12,7 @@
 #include "log.h"
 #include "reactor.h"
 #include "spool.h"
+#include "supervise.h"
 #include "token_ring.h"
 
 enum { LAST_LINES_MS = 1000 };
@@ -18,17 +20,20 @@ enum { LAST_LINES_MS = 1000 };
 static void serve_block_signals(sigset_t *signals);
 static enum sk_status serve_prepare(const struct sk_config *config, struct sk_token_ring **ring);
 static enum sk_status serve_open_log(const struct sk_config *config, struct sk_spool **log);
-static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring);
 static bool serve_close_log(struct sk_spool *log);
+static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring, struct sk_supervisor *supervisor);
 
 enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
 {
     sigset_t signals;
     struct sk_token_ring *ring = NULL;
     struct sk_spool *log = NULL;
+    struct sk_supervisor supervisor;
     serve_block_signals(&signals);
     sk_json_memory_watch();
-    enum sk_status status = serve_prepare(config, &ring);
+    enum sk_status status = sk_supervise_open(&supervisor);
+    if (status == SK_OK)
+        status = serve_prepare(config, &ring);
     struct sk_limits *limits = sk_limits_open(config, stderr);
     struct sk_reactor **reactors = calloc((size_t)config->reactors, sizeof(struct sk_reactor *));
     int64_t started = 0;
@@ -42,17 +47,21 @@ enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
         status = sk_reactor_start(&options, &reactors[started]);
         started += reactors[started] != NULL;
     }
+    sk_supervise_reactors(&supervisor, reactors, (size_t)started);
     if (status == SK_OK) {
         sk_log(SK_LOG_INFO, "serving", "listen=%s reactors=%d", config->listen, (int)config->reactors);
-        sk_log(SK_LOG_INFO, "stopping", "signal=%d", serve_until_signal(&signals, ring));
+        sk_log(SK_LOG_INFO, "stopping", "signal=%d", serve_until_signal(&signals, ring, &supervisor));
     } else {
         sk_log(SK_LOG_ERROR, "cannot start", "reactors=%d of=%d", (int)started, (int)config->reactors);
     }
+    sk_supervise_stopping(&supervisor);
     for (int64_t i = 0; i < started; i++)
         sk_reactor_stop(reactors[i]);
+    sk_supervise_end(&supervisor);
     for (int64_t i = 0; i < started; i++)
         *left_behind = !sk_reactor_join(reactors[i]) || *left_behind;
     free(reactors);
+    sk_supervise_close(&supervisor);
     if (!*left_behind) { // else a thread may still run that has them
         sk_token_ring_close(ring);
         sk_limits_close(limits);
@@ -91,16 +100,23 @@ static enum sk_status serve_prepare(const struct sk_config *config, struct sk_to
 }
 
 // Gives the signal to end.
-static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring)
+static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring, struct sk_supervisor *supervisor)
 {
-    int caught = 0;
-    while (sigwait(signals, &caught) == 0 && caught == SIGHUP) {
+    for (;;) {
+        int64_t ms = sk_supervise(supervisor);
+        const struct timespec most = {ms / 1000, ms % 1000 * 1000000};
+        int caught = ms < 0 ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &most);
+        if (caught > 0 && caught != SIGHUP)
+            return caught;
+        if (caught != SIGHUP)
+            continue; // the time is over, or a debugger has stopped us
+        sk_supervise_reloading(supervisor);
         if (ring == NULL)
             sk_log(SK_LOG_INFO, "nothing to read again", "signal=%d", caught);
         else
             (void)sk_token_ring_reload(ring); // or the keys stay as they were, which is logged
+        sk_supervise_reloaded(supervisor);
     }
-    return caught;
 }
 
 // The access log; none, which is NULL, unless it is asked for.

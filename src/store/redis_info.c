@@ -1,7 +1,6 @@
 // INFO is lines "name:value", ended by CR LF.
 #include "redis_info.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +21,14 @@ static const char *info_find(const char *info, const char *name, size_t *len)
         line = line == NULL ? NULL : line + 1;
     }
     return NULL;
+}
+
+bool sk_redis_info_value(const char *info, const char *name, char *out, size_t size)
+{
+    size_t len = 0;
+    const char *value = info_find(info, name, &len);
+    (void)snprintf(out, size, "%.*s", (int)len, value == NULL ? "" : value);
+    return value != NULL;
 }
 
 bool sk_redis_info_read(const char *info, struct sk_redis_info *out)

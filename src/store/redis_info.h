@@ -3,6 +3,7 @@
 #define SK_STORE_REDIS_INFO_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { SK_RUN_SIZE = 48 };
 
@@ -12,6 +13,9 @@ struct sk_redis_info {
     char run[SK_RUN_SIZE];
     bool replica;
 };
+
+// Any thread, as both. The value of a line, cut at `size`; false, and "", if there is no such line.
+bool sk_redis_info_value(const char *info, const char *name, char *out, size_t size);
 
 // False if the text says nothing of run_id or role. `info` is NUL-terminated.
 bool sk_redis_info_read(const char *info, struct sk_redis_info *out);

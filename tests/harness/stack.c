@@ -257,12 +257,18 @@ static void make_cluster(void)
     (void)fprintf(file, "%s\n", db_password);
     (void)fclose(file);
     ck_assert_int_eq(chmod(password_file, 0644), 0);
-    char data[PROC_PATH_SIZE + 8];
+    char data[PROC_PATH_SIZE + 32];
     (void)snprintf(data, sizeof data, "%s/data", folder);
     const char *const argv[] = {program,         "-D",          data,       "--username", "postgres",
                                 "--pwfile",      password_file, "--locale", "C.UTF-8",    "--auth",
                                 "scram-sha-256", "--no-sync",   NULL};
     run_to_end("initdb", argv, NULL, true);
+    // No fsync: what is tested are crashes of processes, not of the machine. In the file, where a test may change it.
+    (void)snprintf(data, sizeof data, "%s/data/postgresql.conf", folder);
+    file = fopen(data, "ae");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs("fsync = off\n", file), 0);
+    ck_assert_int_eq(fclose(file), 0);
 }
 
 void postgres_start(void)
@@ -272,9 +278,7 @@ void postgres_start(void)
     (void)snprintf(program, sizeof program, "%spostgres", stack.postgres_bin);
     (void)snprintf(data, sizeof data, "%s/data", folder);
     (void)snprintf(port, sizeof port, "%d", stack.postgres_port);
-    // No fsync: what is tested are crashes of processes, not of the machine.
-    const char *const argv[] = {program,     "-D", data, "-k", folder,      "-h",
-                                "127.0.0.1", "-p", port, "-c", "fsync=off", NULL};
+    const char *const argv[] = {program, "-D", data, "-k", folder, "-h", "127.0.0.1", "-p", port, NULL};
     struct proc_options options = {.name = "postgres", .argv = argv, .as_postgres = true, .death_signal = SIGQUIT};
     proc_start(&stack.postgres, &options);
     await_server(&stack.postgres, postgres_answers);

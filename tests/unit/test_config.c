@@ -1,5 +1,6 @@
 // Configuration: defaults, where values come from and which of them wins, bounds, and that a secret never
 // comes from the command line nor goes into a message.
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,6 +269,7 @@ START_TEST(settings_that_do_not_fit_each_other_are_refused)
     must_accept(WORDS("--batch-max", "511"));
     must_accept(WORDS("--orders-max", "512"));
     must_refuse(WORDS("--batch-max", "511", "--orders-max", "510"), "SECKILL_ORDERS_MAX");
+    must_refuse(WORDS("--check"), "SECKILL_ORDERS_MAX"); // as a start would
     must_accept(WORDS("--help"));
     must_accept(WORDS("--migrate")); // does not use them
 }
@@ -360,6 +362,8 @@ START_TEST(commands_are_told_apart)
 {
     must_accept(WORDS("--migrate"));
     ck_assert_int_eq(command, SK_COMMAND_MIGRATE);
+    must_accept(WORDS("--check"));
+    ck_assert_int_eq(command, SK_COMMAND_CHECK);
     must_accept(WORDS("--help"));
     ck_assert_int_eq(command, SK_COMMAND_HELP);
     must_accept(WORDS("--version"));
@@ -379,6 +383,7 @@ START_TEST(the_database_is_required_where_it_is_used)
     (void)unsetenv("SECKILL_DATABASE_URL");
     must_refuse(NO_WORDS, "SECKILL_DATABASE_URL");
     must_refuse(WORDS("--migrate"), "SECKILL_DATABASE_URL");
+    must_refuse(WORDS("--check"), "SECKILL_DATABASE_URL");
     must_accept(WORDS("--help"));
     must_accept(WORDS("--version"));
     (void)setenv("SECKILL_DATABASE_URL", "", 1);
@@ -396,6 +401,46 @@ START_TEST(a_secret_has_no_option_and_is_not_repeated_in_a_message)
         must_refuse(WORDS(joined), secrets[i].option);
         ck_assert_ptr_null(strstr(said, "hunter2"));
     }
+}
+END_TEST
+
+// As systemd hands them over: files of known names in a folder. What is named otherwise wins.
+START_TEST(secrets_come_from_credentials)
+{
+    char folder[] = "/tmp/seckill-credentials.XXXXXX", path[128], other[PATH_SIZE];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    (void)setenv("CREDENTIALS_DIRECTORY", folder, 1);
+    must_accept(NO_WORDS); // it is empty
+    ck_assert_ptr_null(config.admin_token);
+    make_file(other, "the secret of a file", strlen("the secret of a file"));
+    for (int i = 0; i < SECRETS; i++) {
+        (void)unsetenv(secrets[i].env);
+        (void)snprintf(path, sizeof path, "%s/seckill.%s", folder, secrets[i].option + 2);
+        FILE *file = fopen(path, "we");
+        ck_assert_ptr_nonnull(file);
+        (void)fprintf(file, "credential of %s\n", secrets[i].env);
+        (void)fclose(file);
+        char wanted[64];
+        (void)snprintf(wanted, sizeof wanted, "credential of %s", secrets[i].env);
+        must_accept(NO_WORDS);
+        ck_assert_str_eq(text_at(secrets[i].offset), wanted);
+        (void)setenv(secrets[i].file_env, other, 1);
+        must_accept(NO_WORDS);
+        ck_assert_str_eq(text_at(secrets[i].offset), "the secret of a file");
+        (void)unsetenv(secrets[i].file_env);
+        ck_assert_int_eq(truncate(path, 0), 0);
+        must_refuse(NO_WORDS, secrets[i].env); // one that is there and says nothing is no default
+        ck_assert_int_eq(unlink(path), 0);
+        (void)setenv(secrets[i].env, "sixteen bytes of it", 1);
+    }
+    (void)snprintf(path, sizeof path, "%s/seckill.token-keys", folder); // of what names a file, that file
+    ck_assert_int_eq(close(creat(path, 0600)), 0);
+    must_accept(NO_WORDS);
+    ck_assert_str_eq(config.token_keys, path);
+    ck_assert_int_eq(unlink(path), 0);
+    must_accept(NO_WORDS);
+    ck_assert_ptr_null(config.token_keys);
+    ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST
 
@@ -515,6 +560,7 @@ int main(void)
     tcase_add_test(tcase, commands_are_told_apart);
     tcase_add_test(tcase, the_database_is_required_where_it_is_used);
     tcase_add_test(tcase, a_secret_has_no_option_and_is_not_repeated_in_a_message);
+    tcase_add_test(tcase, secrets_come_from_credentials);
     tcase_add_test(tcase, secrets_come_from_files_without_the_newline_at_their_end);
     tcase_add_test(tcase, a_file_that_holds_no_secret_is_refused_with_its_name);
     tcase_add_test(tcase, a_plain_setting_is_not_read_from_a_file);

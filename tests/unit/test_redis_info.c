@@ -36,9 +36,28 @@ START_TEST(run_id_and_role_are_found)
 }
 END_TEST
 
+START_TEST(a_value_is_found_by_its_whole_name)
+{
+    static const char info[] = "# Memory\r\nused_memory_rss:7\r\nused_memory:123\r\nempty:\r\nlast:x";
+    char value[4];
+    ck_assert(sk_redis_info_value(info, "used_memory", value, sizeof value));
+    ck_assert_str_eq(value, "123");
+    ck_assert(sk_redis_info_value(info, "empty", value, sizeof value));
+    ck_assert_str_eq(value, "");
+    ck_assert(sk_redis_info_value(info, "last", value, sizeof value));
+    ck_assert_str_eq(value, "x");
+    ck_assert(sk_redis_info_value("long:abcdef\r\n", "long", value, sizeof value));
+    ck_assert_str_eq(value, "abc"); // cut
+    ck_assert(!sk_redis_info_value(info, "memory", value, sizeof value));
+    ck_assert_str_eq(value, "");
+    ck_assert(!sk_redis_info_value("", "used_memory", value, sizeof value));
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("redis_info");
     tcase_add_test(tcase, run_id_and_role_are_found);
+    tcase_add_test(tcase, a_value_is_found_by_its_whole_name);
     return harness_main(tcase, CK_FORK);
 }

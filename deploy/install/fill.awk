@@ -1,0 +1,126 @@
+# Fills a template with what `seckill --help` says, so that manual, completion, unit and settings file name the same
+# commands and settings as the program.
+#   awk -v version=... -v bindir=... -v defaults=... -f fill.awk HELP TEMPLATE
+# A line of the template that is one of these words becomes a list; in other lines they are replaced:
+#   @COMMANDS@ @SETTINGS@      of a manual page
+#   @ASSIGNMENTS@              of a settings file: each setting with its default, commented out
+#   @CREDENTIALS@              of a unit: each secret
+#   @CHOICES@                  of a completion: the words that an option with a choice takes
+#   @WORDS@ @WITH_VALUE@ @WITH_PATH@   of a completion: all words; the options with a value, with a path, divided by |
+#   @VERSION@ @BINDIR@ @DEFAULTS@
+
+# ---- the help ----
+
+FNR == 1 { file++ }
+
+file == 1 && /^Each setting/ { in_settings = 1 }
+
+file == 1 && !in_settings && /^  [^ ]/ {
+    command[++commands] = substr($0, 3)
+    words = words (words == "" ? "" : " ") $1
+    next
+}
+
+file == 1 && !in_settings && /^      / && commands > 0 {
+    command_help[commands] = substr($0, 7)
+    next
+}
+
+file == 1 && /^  SECKILL_/ {
+    setting[++settings] = $1
+    next
+}
+
+file == 1 && in_settings && /^  --/ {
+    option[settings] = substr($0, 3)
+    words = words " " $1
+    if ($2 == "PATH")
+        with_path = with_path (with_path == "" ? "" : "|") $1
+    else
+        with_value = with_value (with_value == "" ? "" : "|") $1
+    next
+}
+
+file == 1 && in_settings && /^      / { setting_help[settings] = substr($0, 7) }
+
+file == 1 { next }
+
+# ---- the template ----
+
+# As roff reads it: no hyphen for a minus, no escape, no request at the begin of a line.
+function roff(text) {
+    gsub(/\\/, "\\e", text)
+    gsub(/-/, "\\-", text)
+    if (text ~ /^[.']/)
+        text = "\\&" text
+    return text
+}
+
+function is_secret(i) { return option[i] ~ / PATH$/ || setting_help[i] ~ /\[path\]/ }
+
+function credential(i,   name) {
+    name = option[i]
+    sub(/^--/, "", name)
+    sub(/(-file PATH| VALUE)$/, "", name)
+    return "seckill." name
+}
+
+function default_of(i,   text) {
+    text = setting_help[i]
+    if (!match(text, /\(default [^)]*\)/))
+        return ""
+    return substr(text, RSTART + 9, RLENGTH - 10)
+}
+
+$0 == "@COMMANDS@" {
+    for (i = 1; i <= commands; i++)
+        printf ".TP\n.B %s\n%s\n", roff(command[i]), roff(command_help[i])
+    next
+}
+
+$0 == "@SETTINGS@" {
+    for (i = 1; i <= settings; i++) {
+        split(option[i], part, " ")
+        printf ".TP\n.B %s\n.TQ\n.BI %s \" %s\"\n%s\n", roff(setting[i]), roff(part[1]), part[2], roff(setting_help[i])
+    }
+    next
+}
+
+$0 == "@ASSIGNMENTS@" {
+    for (i = 1; i <= settings; i++) {
+        printf "\n# %s\n", setting_help[i]
+        if (is_secret(i))
+            printf "# As the credential %s, not here.\n", credential(i)
+        else
+            printf "#%s=%s\n", setting[i], default_of(i)
+    }
+    next
+}
+
+$0 == "@CREDENTIALS@" {
+    for (i = 1; i <= settings; i++)
+        if (is_secret(i))
+            printf "LoadCredential=%s\n", credential(i)
+    next
+}
+
+$0 == "@CHOICES@" {
+    for (i = 1; i <= settings; i++)
+        if (match(setting_help[i], /\[[a-z]+(\|[a-z]+)+\]/)) {
+            choice = substr(setting_help[i], RSTART + 1, RLENGTH - 2)
+            gsub(/\|/, " ", choice)
+            split(option[i], part, " ")
+            printf "        %s) words=\"%s\" ;;\n", part[1], choice
+        }
+    next
+}
+
+{
+    gsub(/@WORDS@/, words)
+    gsub(/@WITH_VALUE@/, with_value)
+    gsub(/@WITH_PATH@/, with_path)
+    gsub(/@VERSION@/, version)
+    gsub(/@BINDIR@/, bindir)
+    gsub(/@DEFAULTS@/, defaults)
+    print
+}

@@ -1,0 +1,72 @@
+-- Tries every command that the service uses, each on keys that only this script has: what is denied, or refused for
+-- another reason, is returned. Nothing stays.
+--
+-- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)   5 lock   6 session
+--       7 living sessions   8 busy segments   9 protocol version   10 the newest time seen
+--       Of 1 to 6 such as no voucher and no session has. 7 to 10 are the real ones, of which nothing is changed.
+--
+-- Returns { command, error ... }, each command once.
+
+local refused, seen = {}, {}
+
+local function try(command, ...)
+  local answer = redis.pcall(command, ...)
+  local failed = type(answer) == 'table' and answer.err
+  -- A key of another type is for a rebuild to see to; one that is not there could not be made: it is told already. Both
+  -- show that the command may be given.
+  local harmless = failed and (string.find(failed, 'WRONGTYPE', 1, true) or string.find(failed, 'no such key', 1, true))
+  if failed and not harmless and not seen[command] then
+    seen[command] = true
+    refused[#refused + 1] = command
+    refused[#refused + 1] = failed
+  end
+end
+
+local ttl_ms = '1000' -- should the last lines be refused
+
+for _, key in ipairs({ 1, 2, 4 }) do
+  try('HSET', KEYS[key], 'a', '1', 'b', '2')
+  try('PEXPIRE', KEYS[key], ttl_ms)
+end
+try('XADD', KEYS[3], '*', 'a', '1')
+try('EXPIRE', KEYS[3], '1')
+try('SET', KEYS[5], 'a', 'NX', 'PX', ttl_ms)
+try('SET', KEYS[6], 'a', 'NX', 'PX', ttl_ms)
+
+try('HGET', KEYS[1], 'a')
+try('HMGET', KEYS[1], 'a', 'b')
+try('HLEN', KEYS[2])
+try('HGETALL', KEYS[2])
+try('HSCAN', KEYS[4], '0', 'COUNT', '10')
+try('HINCRBY', KEYS[1], 'a', '1')
+try('HDEL', KEYS[2], 'a')
+try('XLEN', KEYS[3])
+try('XINFO', 'STREAM', KEYS[3])
+try('XRANGE', KEYS[3], '-', '+', 'COUNT', '1')
+try('XDEL', KEYS[3], '1-1')
+try('GET', KEYS[5])
+try('PTTL', KEYS[5])
+try('EXISTS', KEYS[5])
+try('TYPE', KEYS[6])
+try('TIME')
+
+-- A member that no session is, and that would have expired long ago should it stay.
+try('ZINCRBY', KEYS[7], '1', 'check')
+try('ZADD', KEYS[7], 'XX', '1', 'check')
+try('ZSCORE', KEYS[7], 'check')
+try('ZCOUNT', KEYS[7], '1', '1')
+try('ZRANGE', KEYS[7], '0', '0')
+try('ZREM', KEYS[7], 'check')
+try('ZREMRANGEBYSCORE', KEYS[7], '1', '1')
+
+try('HDEL', KEYS[8], 'check')
+for key = 9, 10 do
+  try('GET', KEYS[key])
+  try('HDEL', KEYS[key], 'check') -- they are strings: this asks only whether they may be written
+end
+
+try('DEL', KEYS[5])
+for key = 1, 6 do
+  try('UNLINK', KEYS[key])
+end
+return refused

@@ -1,0 +1,2 @@
+-- As the service's session has it.
+SELECT current_setting('synchronous_commit')

@@ -1,0 +1,20 @@
+-- The rights that this login lacks, a row each. $1 is the migration that gives them to the service's role: so there is
+-- one list of them. What stands behind `v_keeper` there is for others.
+WITH relations AS (
+    SELECT DISTINCT btrim(name) AS name, btrim(privilege) AS privilege
+      FROM regexp_matches($1, 'GRANT ([A-Z, ]+) ON ([a-z_, \n]+) TO seckill_service', 'g') AS found,
+           string_to_table(found[1], ',') AS privilege,
+           string_to_table(replace(found[2], E'\n', ' '), ',') AS name
+), functions AS (
+    SELECT DISTINCT found[1] AS name FROM regexp_matches(split_part($1, 'v_keeper', 1), '([a-z_]+)\([^()]*\)', 'g') AS found
+)
+SELECT privilege || ' on ' || name AS missing
+  FROM relations
+ WHERE NOT coalesce(has_table_privilege(to_regclass(name), privilege), false)
+UNION ALL
+SELECT 'EXECUTE on ' || p.proname
+  FROM functions AS f
+  JOIN pg_proc AS p ON p.proname = f.name
+   AND p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('voucher_order'))
+ WHERE NOT has_function_privilege(p.oid, 'EXECUTE')
+ ORDER BY 1

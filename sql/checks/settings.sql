@@ -1,0 +1,29 @@
+-- What of the server and of the login the service's promises hang on (seckill --check). One row; before the session is
+-- set up, so that synchronous_commit is what other sessions get.
+SELECT current_setting('server_version')                                         AS version,
+       current_setting('server_version_num')                                     AS version_number,
+       current_setting('fsync')                                                  AS fsync,
+       current_setting('full_page_writes')                                       AS full_page_writes,
+       current_setting('synchronous_commit')                                     AS synchronous_commit,
+       current_setting('default_transaction_read_only')                          AS read_only,
+       pg_is_in_recovery()::int                                                  AS standby,
+       getdatabaseencoding()                                                     AS encoding,
+       current_user                                                              AS login,
+       me.rolsuper::int                                                          AS superuser,
+       coalesce((SELECT pg_has_role(me.oid, c.relowner, 'USAGE') FROM pg_class AS c
+                  WHERE c.oid = to_regclass('voucher_order')), false)::int       AS owner,
+       (to_regclass('voucher_order') IS NOT NULL)::int                           AS has_tables,
+       EXISTS (SELECT FROM pg_roles AS r
+                WHERE r.rolname = 'seckill_service' AND pg_has_role(me.oid, r.oid, 'USAGE'))::int AS has_role,
+       -- Connections that this login can still open: of the server, of the role, of the database.
+       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+         - (SELECT count(*) FROM pg_stat_activity
+             WHERE backend_type = 'client backend' AND pid <> pg_backend_pid())  AS free_server,
+       CASE WHEN me.rolconnlimit < 0 THEN NULL
+            ELSE me.rolconnlimit - (SELECT count(*) FROM pg_stat_activity
+                                     WHERE usesysid = me.oid AND pid <> pg_backend_pid()) END AS free_role,
+       CASE WHEN d.datconnlimit < 0 THEN NULL
+            ELSE d.datconnlimit - (SELECT count(*) FROM pg_stat_activity
+                                    WHERE datid = d.oid AND pid <> pg_backend_pid()) END      AS free_database
+  FROM pg_roles AS me, pg_database AS d
+ WHERE me.rolname = current_user AND d.datname = current_database()

@@ -1,0 +1,117 @@
+// What a start would refuse comes first, then each store, then both together.
+#include "check_all.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "check_postgres.h"
+#include "check_redis.h"
+#include "client_limits.h"
+#include "cors.h"
+#include "descriptors.h"
+#include "findings.h"
+#include "listen_address.h"
+#include "ticket.h"
+#include "token_ring.h"
+#include "tokens.h"
+
+// Where expiry stops (recovery/expiry.c), and where one may begin to wonder.
+enum { APART_MOST_MS = 5000, APART_MUCH_MS = 1000 };
+
+static void check_start(struct sk_findings *findings, const struct sk_config *config);
+static void check_clocks(struct sk_findings *findings, const struct sk_clock_seen *redis,
+                         const struct sk_clock_seen *postgres);
+
+int sk_check_run(const struct sk_config *config, FILE *out)
+{
+    struct sk_findings findings = {.out = out};
+    struct sk_clock_seen redis, postgres;
+    check_start(&findings, config);
+    sk_check_redis(&findings, config, &redis);
+    sk_check_postgres(&findings, config, &postgres);
+    check_clocks(&findings, &redis, &postgres);
+    (void)fprintf(out, "%zu ok, %zu warn, %zu fail\n", findings.counts[SK_FINDING_OK], findings.counts[SK_FINDING_WARN],
+                  findings.counts[SK_FINDING_FAIL]);
+    return findings.counts[SK_FINDING_FAIL] > 0   ? SK_CHECK_FAILS
+           : findings.counts[SK_FINDING_WARN] > 0 ? SK_CHECK_WARNS
+                                                  : SK_CHECK_GOOD;
+}
+
+static void check_descriptors(struct sk_findings *findings, const struct sk_config *config)
+{
+    struct rlimit limit = {0};
+    uint64_t needed = sk_descriptors_needed(config);
+    (void)getrlimit(RLIMIT_NOFILE, &limit); // cannot fail with these arguments
+    SK_FIND_UNLESS(findings, limit.rlim_max >= needed, SK_FINDING_FAIL, "file descriptors",
+                   "%" PRIu64 " needed, the hard limit here is %" PRIu64, needed, (uint64_t)limit.rlim_max);
+}
+
+static void check_read(struct sk_findings *findings, const char *what, const void *part)
+{
+    sk_find(findings, part == NULL ? SK_FINDING_FAIL : SK_FINDING_OK, what, "%s", part == NULL ? "wrong" : "read");
+}
+
+// Settings with a form of their own, read as a start reads them; what is wrong they say on standard error.
+static void check_forms(struct sk_findings *findings, const struct sk_config *config)
+{
+    struct sk_tokens *tokens = sk_tokens_open(config, stderr);
+    struct sk_tickets *tickets = sk_tickets_open(config, stderr);
+    struct sk_cors *cors = sk_cors_open(config->cors_origins, stderr);
+    struct sk_limits *limits = sk_limits_open(config, stderr);
+    check_read(findings, "admin tokens", tokens);
+    check_read(findings, "ticket secrets", tickets);
+    check_read(findings, "CORS origins", cors);
+    check_read(findings, "trusted proxies", limits);
+    sk_tokens_close(tokens);
+    sk_tickets_close(tickets);
+    sk_cors_close(cors);
+    sk_limits_close(limits);
+}
+
+// Who says who the user is: what serve.c refuses to start with.
+static void check_users(struct sk_findings *findings, const struct sk_config *config)
+{
+    if (config->auth == SK_AUTH_TOKEN) {
+        struct sk_token_ring *ring = sk_token_ring_open(config->token_keys, (unsigned)config->reactors);
+        check_read(findings, "keys of users' tokens", ring);
+        sk_token_ring_close(ring);
+        return;
+    }
+    bool near = sk_listen_address_is_loopback(config->listen);
+    SK_FIND_UNLESS(findings, near || config->gateway_trusted != 0, SK_FINDING_FAIL, "gateway",
+                   near ? "%s is this machine's alone"
+                        : "%s can be reached from other machines; without"
+                          " SECKILL_GATEWAY_TRUSTED=yes or SECKILL_AUTH=token it does"
+                          " not start",
+                   config->listen);
+}
+
+static void check_start(struct sk_findings *findings, const struct sk_config *config)
+{
+    sk_find(findings, SK_FINDING_OK, "configuration", "is read");
+    check_descriptors(findings, config);
+    check_forms(findings, config);
+    check_users(findings, config);
+}
+
+static void check_clocks(struct sk_findings *findings, const struct sk_clock_seen *redis,
+                         const struct sk_clock_seen *postgres)
+{
+    if (!redis->known || !postgres->known)
+        return;
+    int64_t apart_ms = llabs(redis->ahead_ms - postgres->ahead_ms);
+    int64_t within_ms = (int64_t)((redis->within_ms + postgres->within_ms) / 2);
+    int64_t surely_ms = apart_ms > within_ms ? apart_ms - within_ms : 0;
+    if (surely_ms > APART_MOST_MS)
+        sk_find(findings, SK_FINDING_FAIL, "clocks",
+                "Redis and PostgreSQL differ by %" PRId64 " ms: past %d no unpaid order expires, and its units do not"
+                " sell again (P4 waits)",
+                apart_ms, APART_MOST_MS);
+    else
+        SK_FIND_UNLESS(findings, surely_ms <= APART_MUCH_MS, SK_FINDING_WARN, "clocks",
+                       "Redis and PostgreSQL differ by %" PRId64 " ms; sales open and end by Redis's clock", apart_ms);
+    int64_t ours_ms = llabs(redis->ahead_ms);
+    SK_FIND_UNLESS(findings, ours_ms <= APART_MUCH_MS + (int64_t)redis->within_ms, SK_FINDING_WARN,
+                   "clock of this machine", "differs from Redis's by %" PRId64 " ms; order ids carry it", ours_ms);
+}

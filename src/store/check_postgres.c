@@ -1,0 +1,241 @@
+// libpq's blocking calls: nothing else runs in this process. Nothing is written: what the rights and statements
+// would do is asked of the catalogue, and by preparing.
+#include "check_postgres.h"
+
+#include <inttypes.h>
+#include <libpq-fe.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "embedded.h"
+#include "text.h"
+
+enum { VERSION_LEAST = 15, VERSION_PARTS = 10000, LINKS_PER_REACTOR = 3, MS_SIZE = 24, NUMBER_SIZE = 16 };
+
+struct postgres_check {
+    struct sk_findings *findings;
+    const struct sk_config *config;
+    PGconn *conn;
+    const PGresult *settings; // the row of sql/checks/settings.sql; borrowed
+};
+
+static bool postgres_check_connect(struct postgres_check *check);
+static PGresult *postgres_check_ask(const struct postgres_check *check, const char *what, const char *sql, int n,
+                                    const char *const *params);
+static void postgres_check_server(const struct postgres_check *check);
+static void postgres_check_durability(const struct postgres_check *check);
+static void postgres_check_connections(const struct postgres_check *check);
+static void postgres_check_login(const struct postgres_check *check);
+static void postgres_check_statements(const struct postgres_check *check);
+static void postgres_check_rights(const struct postgres_check *check);
+static void postgres_check_commit(const struct postgres_check *check);
+static struct sk_clock_seen postgres_check_clock(const struct postgres_check *check);
+
+void sk_check_postgres(struct sk_findings *findings, const struct sk_config *config, struct sk_clock_seen *clock)
+{
+    struct postgres_check check = {findings, config, NULL, NULL};
+    PGresult *settings = NULL;
+    *clock = (struct sk_clock_seen){0};
+    if (!postgres_check_connect(&check))
+        goto out;
+    settings = postgres_check_ask(&check, "postgresql settings", sk_checks[SK_CHECK_SETTINGS].text, 0, NULL);
+    if (settings == NULL || PQntuples(settings) != 1)
+        goto out;
+    check.settings = settings;
+    *clock = postgres_check_clock(&check);
+    postgres_check_server(&check);
+    postgres_check_durability(&check);
+    postgres_check_connections(&check);
+    postgres_check_login(&check);
+    postgres_check_rights(&check);
+    postgres_check_statements(&check);
+    postgres_check_commit(&check);
+out:
+    PQclear(settings);
+    PQfinish(check.conn);
+}
+
+// ---- talking ----
+
+static bool postgres_check_connect(struct postgres_check *check)
+{
+    char seconds[NUMBER_SIZE], patience[MS_SIZE];
+    int64_t ms = check->config->pg_timeout_ms;
+    (void)snprintf(seconds, sizeof seconds, "%d", (int)(ms / 1000) + 1);
+    (void)snprintf(patience, sizeof patience, "%" PRId64, ms);
+    const char *names[] = {"dbname", "application_name", "connect_timeout", NULL};
+    const char *values[] = {check->config->database_url, "seckill-check", seconds, NULL};
+    const char *const params[] = {patience};
+    check->conn = PQconnectdbParams(names, values, 1);
+    if (check->conn == NULL || PQstatus(check->conn) != CONNECTION_OK) {
+        sk_find(check->findings, SK_FINDING_FAIL, "postgresql reachable", "%s: purchases end as 202, then 503",
+                check->conn == NULL ? "out of memory" : PQerrorMessage(check->conn));
+        return false;
+    }
+    PGresult *set =
+        postgres_check_ask(check, "postgresql session", "SELECT set_config('statement_timeout', $1, false)", 1, params);
+    if (set == NULL)
+        return false;
+    PQclear(set);
+    sk_find(check->findings, SK_FINDING_OK, "postgresql reachable", "%s, database %s", PQhost(check->conn),
+            PQdb(check->conn));
+    return true;
+}
+
+// NULL, and a finding: it was refused. The caller clears the result.
+static PGresult *postgres_check_ask(const struct postgres_check *check, const char *what, const char *sql, int n,
+                                    const char *const *params)
+{
+    PGresult *result = PQexecParams(check->conn, sql, n, NULL, params, NULL, NULL, 0);
+    if (PQresultStatus(result) == PGRES_TUPLES_OK)
+        return result;
+    sk_find(check->findings, SK_FINDING_FAIL, what, "%s", PQerrorMessage(check->conn));
+    PQclear(result);
+    return NULL;
+}
+
+// "": NULL, or no such column.
+static const char *postgres_check_value(const struct postgres_check *check, const char *column)
+{
+    int at = PQfnumber(check->settings, column);
+    return at < 0 ? "" : PQgetvalue(check->settings, 0, at);
+}
+
+static bool postgres_check_is(const struct postgres_check *check, const char *column, const char *value)
+{
+    return strcmp(postgres_check_value(check, column), value) == 0;
+}
+
+// ---- the server ----
+
+static void postgres_check_server(const struct postgres_check *check)
+{
+    struct sk_findings *findings = check->findings;
+    long version = strtol(postgres_check_value(check, "version_number"), NULL, 10);
+    SK_FIND_UNLESS(findings, version >= (long)VERSION_LEAST * VERSION_PARTS, SK_FINDING_FAIL, "postgresql version",
+                   "%s; %d or newer is needed", postgres_check_value(check, "version"), VERSION_LEAST);
+    SK_FIND_UNLESS(findings, postgres_check_is(check, "encoding", "UTF8"), SK_FINDING_FAIL, "postgresql encoding",
+                   "%s; titles are UTF-8", postgres_check_value(check, "encoding"));
+    bool standby = postgres_check_is(check, "standby", "1");
+    SK_FIND_UNLESS(findings, !standby, SK_FINDING_FAIL, "postgresql role", "%s",
+                   standby ? "a standby; only a primary takes orders" : "primary");
+    bool read_only = !postgres_check_is(check, "read_only", "off");
+    SK_FIND_UNLESS(findings, !read_only, SK_FINDING_FAIL, "postgresql default_transaction_read_only", "%s",
+                   read_only ? "on: no order can be written" : "off");
+}
+
+static void postgres_check_durability(const struct postgres_check *check)
+{
+    struct sk_findings *findings = check->findings;
+    bool synced = postgres_check_is(check, "fsync", "on"), whole = postgres_check_is(check, "full_page_writes", "on");
+    SK_FIND_UNLESS(findings, synced, SK_FINDING_FAIL, "postgresql fsync", "%s",
+                   synced ? "on" : "off: a crash of the machine loses committed orders, or the database (P3)");
+    SK_FIND_UNLESS(findings, whole, SK_FINDING_FAIL, "postgresql full_page_writes", "%s",
+                   whole ? "on" : "off: a crash of the machine may leave half a page, and orders on it (P3)");
+    const char *commit = postgres_check_value(check, "synchronous_commit");
+    bool waits = strcmp(commit, "off") != 0 && strcmp(commit, "local") != 0;
+    SK_FIND_UNLESS(findings, waits, SK_FINDING_WARN, "postgresql synchronous_commit",
+                   waits ? "%s" : "%s: the service commits as `on` all the same (P3 holds), your own tools do not",
+                   commit);
+}
+
+static void postgres_check_room(const struct postgres_check *check, const char *what, const char *column)
+{
+    int64_t needed = check->config->reactors * LINKS_PER_REACTOR;
+    const char *text = postgres_check_value(check, column);
+    if (text[0] != '\0')
+        SK_FIND_UNLESS(check->findings, strtoll(text, NULL, 10) >= needed, SK_FINDING_WARN, what,
+                       "%s more may be opened; this instance needs %" PRId64, text, needed);
+}
+
+static void postgres_check_connections(const struct postgres_check *check)
+{
+    postgres_check_room(check, "postgresql connections", "free_server");
+    postgres_check_room(check, "postgresql connections of the login", "free_role");
+    postgres_check_room(check, "postgresql connections of the database", "free_database");
+}
+
+// ---- the login ----
+
+static void postgres_check_login(const struct postgres_check *check)
+{
+    const char *login = postgres_check_value(check, "login");
+    bool superuser = postgres_check_is(check, "superuser", "1"), owner = postgres_check_is(check, "owner", "1");
+    if (superuser || owner)
+        sk_find(check->findings, SK_FINDING_WARN, "postgresql role of the login",
+                "%s %s: the service needs the role seckill_service only", login,
+                superuser ? "is a superuser" : "owns the tables");
+    else if (!postgres_check_is(check, "has_role", "1"))
+        sk_find(check->findings, SK_FINDING_FAIL, "postgresql role of the login",
+                "%s has not the role seckill_service: GRANT seckill_service TO it", login);
+    else
+        sk_find(check->findings, SK_FINDING_OK, "postgresql role of the login", "%s has seckill_service", login);
+}
+
+static void postgres_check_rights(const struct postgres_check *check)
+{
+    const char *const params[] = {sk_migrations[SK_MIGRATION_011_GRANTS].text};
+    if (!postgres_check_is(check, "has_tables", "1")) {
+        sk_find(check->findings, SK_FINDING_FAIL, "postgresql schema",
+                "there is no table voucher_order: run --migrate");
+        return;
+    }
+    PGresult *missing = postgres_check_ask(check, "postgresql rights", sk_checks[SK_CHECK_RIGHTS].text, 1, params);
+    for (int i = 0; i < PQntuples(missing); i++)
+        sk_find(check->findings, SK_FINDING_FAIL, "postgresql rights", "the login has not %s",
+                PQgetvalue(missing, i, 0));
+    if (missing != NULL && PQntuples(missing) == 0)
+        sk_find(check->findings, SK_FINDING_OK, "postgresql rights", "all that are used are there");
+    PQclear(missing);
+}
+
+// As the service's links do when they connect: a database that was not migrated, or is of another version, refuses one
+// of the statements.
+static void postgres_check_statements(const struct postgres_check *check)
+{
+    int refused = 0;
+    for (int i = 0; i < SK_STATEMENT_COUNT; i++) {
+        PGresult *result = PQprepare(check->conn, sk_statements[i].name, sk_statements[i].text, 0, NULL);
+        if (PQresultStatus(result) != PGRES_COMMAND_OK && refused++ == 0)
+            sk_find(check->findings, SK_FINDING_FAIL, "postgresql schema", "%s: %s: run --migrate of this version",
+                    sk_statements[i].name, PQerrorMessage(check->conn));
+        PQclear(result);
+    }
+    if (refused == 0)
+        sk_find(check->findings, SK_FINDING_OK, "postgresql schema", "all %d statements fit", (int)SK_STATEMENT_COUNT);
+    else if (refused > 1)
+        sk_find(check->findings, SK_FINDING_FAIL, "postgresql schema", "%d more statements do not fit", refused - 1);
+}
+
+// What the service's own commits wait for.
+static void postgres_check_commit(const struct postgres_check *check)
+{
+    char ms[MS_SIZE];
+    const char *const params[] = {ms, "seckill-check"};
+    (void)snprintf(ms, sizeof ms, "%" PRId64, check->config->pg_timeout_ms);
+    PGresult *set =
+        postgres_check_ask(check, "postgresql session", sk_statements[SK_STATEMENT_SESSION].text, 2, params);
+    PGresult *now =
+        set == NULL ? NULL : postgres_check_ask(check, "postgresql session", sk_checks[SK_CHECK_COMMIT].text, 0, NULL);
+    if (now != NULL && PQntuples(now) == 1) {
+        const char *commit = PQgetvalue(now, 0, 0);
+        bool waits = strcmp(commit, "off") != 0 && strcmp(commit, "local") != 0;
+        SK_FIND_UNLESS(check->findings, waits, SK_FINDING_FAIL, "postgresql commits of the service",
+                       "wait as `%s` says%s", commit, waits ? "" : ": committed is not durable (P3)");
+    }
+    PQclear(now);
+    PQclear(set);
+}
+
+static struct sk_clock_seen postgres_check_clock(const struct postgres_check *check)
+{
+    struct sk_clock_seen seen = {0};
+    uint64_t asked_ms = sk_wall_ms();
+    PGresult *result = postgres_check_ask(check, "postgresql clock", sk_checks[SK_CHECK_CLOCK].text, 0, NULL);
+    uint64_t answered_ms = sk_wall_ms(), says_ms;
+    if (result != NULL && PQntuples(result) == 1 && sk_text_number(PQgetvalue(result, 0, 0), INT64_MAX, &says_ms))
+        seen = sk_clock_compare((int64_t)says_ms, asked_ms, answered_ms);
+    PQclear(result);
+    return seen;
+}

@@ -1,0 +1,11 @@
+// Whether PostgreSQL is set as the promises need it (seckill --check).
+#ifndef SK_STORE_CHECK_POSTGRES_H
+#define SK_STORE_CHECK_POSTGRES_H
+
+#include "config.h"
+#include "findings.h"
+
+// Blocks; each statement within pg_timeout_ms. Logs in as the service does, and changes nothing.
+void sk_check_postgres(struct sk_findings *findings, const struct sk_config *config, struct sk_clock_seen *clock);
+
+#endif

@@ -1,0 +1,296 @@
+// hiredis's blocking calls: nothing else runs in this process. Each setting is judged from what INFO says where it can
+// be, since a login of least privilege may not read the configuration; appendfsync is in the configuration alone.
+#include "check_redis.h"
+
+#include <hiredis/hiredis.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "embedded.h"
+#include "keys.h"
+#include "redis_info.h"
+#include "redis_url.h"
+#include "text.h"
+
+enum { VERSION_LEAST = 7, LINKS_PER_REACTOR = 2, VALUE_SIZE = 64 };
+
+#define SCRATCH_TAG "check" // no voucher's: theirs begin with a digit
+
+struct redis_check {
+    struct sk_findings *findings;
+    const struct sk_config *config;
+    redisContext *context;
+    const char *info; // borrowed for as long as its reply
+};
+
+static bool redis_check_connect(struct redis_check *check);
+static void redis_check_server(const struct redis_check *check);
+static void redis_check_file(const struct redis_check *check);
+static void redis_check_fsync(const struct redis_check *check);
+static void redis_check_memory(const struct redis_check *check);
+static void redis_check_clients(const struct redis_check *check);
+static void redis_check_commands(const struct redis_check *check);
+static struct sk_clock_seen redis_check_clock(const struct redis_check *check);
+
+void sk_check_redis(struct sk_findings *findings, const struct sk_config *config, struct sk_clock_seen *clock)
+{
+    struct redis_check check = {findings, config, NULL, NULL};
+    *clock = (struct sk_clock_seen){0};
+    if (!redis_check_connect(&check))
+        goto out;
+    redisReply *info = redisCommand(check.context, "INFO");
+    if (info == NULL || info->type != REDIS_REPLY_STRING) {
+        sk_find(findings, SK_FINDING_FAIL, "redis info", "%s",
+                info == NULL                      ? check.context->errstr
+                : info->type == REDIS_REPLY_ERROR ? info->str
+                                                  : "is no text");
+        freeReplyObject(info);
+        goto out;
+    }
+    check.info = info->str;
+    redis_check_server(&check);
+    redis_check_file(&check);
+    redis_check_fsync(&check);
+    redis_check_memory(&check);
+    redis_check_clients(&check);
+    freeReplyObject(info);
+    redis_check_commands(&check);
+    *clock = redis_check_clock(&check);
+out:
+    redisFree(check.context);
+}
+
+// ---- logging in ----
+
+// A reply that is an error, or none, is a finding.
+static bool redis_check_greet(const struct redis_check *check, const char *what, int argc, const char **argv)
+{
+    redisReply *reply = redisCommandArgv(check->context, argc, argv, NULL);
+    bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+    if (!good)
+        sk_find(check->findings, SK_FINDING_FAIL, what, "%s", reply == NULL ? check->context->errstr : reply->str);
+    freeReplyObject(reply);
+    return good;
+}
+
+static bool redis_check_connect(struct redis_check *check)
+{
+    struct sk_redis_url at = {0};
+    int64_t ms = check->config->redis_timeout_ms;
+    struct timeval patience = {ms / 1000, ms % 1000 * 1000};
+    bool good = sk_redis_url_parse(check->config->redis_url, &at) == SK_OK;
+    if (!good) {
+        sk_find(check->findings, SK_FINDING_FAIL, "redis url", "is not of the form that --help shows");
+        goto out;
+    }
+    check->context = at.port == 0 ? redisConnectUnixWithTimeout(at.host, patience)
+                                  : redisConnectWithTimeout(at.host, at.port, patience);
+    good = check->context != NULL && check->context->err == 0 && redisSetTimeout(check->context, patience) == REDIS_OK;
+    if (!good) {
+        sk_find(check->findings, SK_FINDING_FAIL, "redis reachable", "%s: purchases are answered 503",
+                check->context == NULL ? "out of memory" : check->context->errstr);
+        goto out;
+    }
+    const char *auth[] = {"AUTH", at.user == NULL ? at.password : at.user, at.password}, *select[] = {"SELECT", at.db};
+    good = (at.password == NULL || redis_check_greet(check, "redis login", 2 + (at.user != NULL), auth)) &&
+           redis_check_greet(check, "redis database", 2, select);
+    if (good)
+        sk_find(check->findings, SK_FINDING_OK, "redis reachable", "%s, database %s", at.host, at.db);
+out:
+    sk_redis_url_free(&at);
+    return good;
+}
+
+// ---- what INFO says ----
+
+static const char *redis_check_value(const struct redis_check *check, const char *name, char out[VALUE_SIZE])
+{
+    if (!sk_redis_info_value(check->info, name, out, VALUE_SIZE))
+        (void)snprintf(out, VALUE_SIZE, "unknown");
+    return out;
+}
+
+static uint64_t redis_check_number(const struct redis_check *check, const char *name)
+{
+    char text[VALUE_SIZE];
+    uint64_t number = 0;
+    return sk_text_number(redis_check_value(check, name, text), UINT64_MAX / 2, &number) ? number : 0;
+}
+
+static void redis_check_server(const struct redis_check *check)
+{
+    char value[VALUE_SIZE];
+    struct sk_findings *findings = check->findings;
+    redis_check_value(check, "redis_version", value);
+    SK_FIND_UNLESS(findings, strtol(value, NULL, 10) >= VERSION_LEAST, SK_FINDING_FAIL, "redis version",
+                   "%s; %d or newer is needed", value, VERSION_LEAST);
+    redis_check_value(check, "role", value);
+    SK_FIND_UNLESS(findings, strcmp(value, "master") == 0, SK_FINDING_FAIL, "redis role",
+                   "%s; only a master takes orders", value);
+    bool cluster = redis_check_number(check, "cluster_enabled") != 0;
+    SK_FIND_UNLESS(findings, !cluster, SK_FINDING_FAIL, "redis cluster", "%s; a cluster is not supported",
+                   cluster ? "on" : "off");
+}
+
+static void redis_check_file(const struct redis_check *check)
+{
+    char value[VALUE_SIZE];
+    struct sk_findings *findings = check->findings;
+    bool on = redis_check_number(check, "aof_enabled") == 1;
+    if (on)
+        sk_find(findings, SK_FINDING_OK, "redis appendonly", "yes");
+    else
+        sk_find(findings, SK_FINDING_FAIL, "redis appendonly",
+                "no: a restart of Redis loses what it has granted; a 202 whose instance dies, too, never ends (P5)");
+    if (on) {
+        redis_check_value(check, "aof_last_write_status", value);
+        SK_FIND_UNLESS(findings, strcmp(value, "ok") == 0, SK_FINDING_FAIL, "redis file written",
+                       "%s; while it cannot be written purchases are answered 503", value);
+        redis_check_value(check, "aof_last_bgrewrite_status", value);
+        SK_FIND_UNLESS(findings, strcmp(value, "ok") == 0, SK_FINDING_WARN, "redis file rewritten",
+                       "%s; a file that is never rewritten grows until the disk is full", value);
+    }
+    redis_check_value(check, "rdb_last_bgsave_status", value);
+    SK_FIND_UNLESS(findings, strcmp(value, "ok") == 0, SK_FINDING_WARN, "redis snapshot",
+                   "%s; with `save` set Redis refuses writes after a snapshot that failed", value);
+}
+
+static void redis_check_memory(const struct redis_check *check)
+{
+    char policy[VALUE_SIZE];
+    uint64_t used = redis_check_number(check, "used_memory"), most = redis_check_number(check, "maxmemory");
+    bool evicts = strcmp(redis_check_value(check, "maxmemory_policy", policy), "noeviction") != 0;
+    if (evicts)
+        sk_find(check->findings, most > 0 ? SK_FINDING_FAIL : SK_FINDING_WARN, "redis maxmemory-policy",
+                "%s instead of noeviction: a full memory throws away buyers or the journal (P2 and P6 lean on"
+                " PostgreSQL then, P5 breaks)%s",
+                policy, most > 0 ? "" : "; maxmemory is not set, so it has no effect yet");
+    else
+        sk_find(check->findings, SK_FINDING_OK, "redis maxmemory-policy", "noeviction");
+    if (most == 0)
+        sk_find(check->findings, SK_FINDING_OK, "redis memory", "%" PRIu64 " bytes used, no limit", used);
+    else
+        SK_FIND_UNLESS(check->findings, used <= most / 2, SK_FINDING_WARN, "redis memory",
+                       "%" PRIu64 " of %" PRIu64
+                       " bytes used; when it is full purchases are answered 503, and a rewrite"
+                       " of the file may need as much again",
+                       used, most);
+}
+
+static void redis_check_clients(const struct redis_check *check)
+{
+    uint64_t most = redis_check_number(check, "maxclients"), used = redis_check_number(check, "connected_clients");
+    uint64_t needed = (uint64_t)check->config->reactors * LINKS_PER_REACTOR, room = most > used ? most - used : 0;
+    if (most > 0)
+        SK_FIND_UNLESS(check->findings, room >= needed, SK_FINDING_WARN, "redis connections",
+                       "%" PRIu64 " of %" PRIu64 " are free; this instance needs %" PRIu64, room, most, needed);
+}
+
+// ---- what the configuration says ----
+
+// CONFIG GET answers name and value; "": it does not say.
+static void redis_check_setting(const redisReply *reply, const char *name, char out[VALUE_SIZE])
+{
+    out[0] = '\0';
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        if (reply->element[i]->type == REDIS_REPLY_STRING && reply->element[i + 1]->type == REDIS_REPLY_STRING &&
+            strcmp(reply->element[i]->str, name) == 0)
+            (void)snprintf(out, VALUE_SIZE, "%s", reply->element[i + 1]->str);
+    }
+}
+
+static void redis_check_fsync(const struct redis_check *check)
+{
+    char value[VALUE_SIZE];
+    struct sk_findings *findings = check->findings;
+    if (redis_check_number(check, "aof_enabled") != 1)
+        return; // nothing is synced
+    redisReply *reply = redisCommand(check->context, "CONFIG GET %s", "*append*");
+    if (reply == NULL || reply->type != REDIS_REPLY_ARRAY) {
+        sk_find(findings, SK_FINDING_WARN, "redis appendfsync",
+                "cannot be read (%s): check again with a login that may CONFIG GET",
+                reply == NULL                      ? check->context->errstr
+                : reply->type == REDIS_REPLY_ERROR ? reply->str
+                                                   : "no list");
+        freeReplyObject(reply);
+        return;
+    }
+    redis_check_setting(reply, "appendfsync", value);
+    if (strcmp(value, "always") == 0)
+        sk_find(findings, SK_FINDING_OK, "redis appendfsync", "always");
+    else if (strcmp(value, "everysec") == 0)
+        sk_find(findings, SK_FINDING_WARN, "redis appendfsync",
+                "everysec: a 202 of the last 2 s is lost if Redis's machine and the instance that gave it die together"
+                " (P5)");
+    else
+        sk_find(findings, SK_FINDING_FAIL, "redis appendfsync",
+                "%s: a crash of Redis's machine loses what was granted, for as long as the kernel likes; a 202 whose"
+                " instance dies, too, never ends (P5)",
+                value[0] == '\0' ? "unknown" : value);
+    redis_check_setting(reply, "no-appendfsync-on-rewrite", value);
+    SK_FIND_UNLESS(findings, strcmp(value, "yes") != 0, SK_FINDING_WARN, "redis no-appendfsync-on-rewrite",
+                   "%s; with yes nothing is synced while the file is rewritten (P5)", value);
+    freeReplyObject(reply);
+}
+
+// ---- what may be done ----
+
+// EVALSHA as the service calls it: all keys, no arguments.
+static redisReply *redis_check_try_commands(const struct redis_check *check, const char *sha)
+{
+    struct sk_segment_keys segment;
+    char lock[SK_KEY_SIZE], session[SK_KEY_SIZE];
+    sk_keys_of_segment(SCRATCH_TAG, &segment);
+    sk_key_of_lock("rebuild", SCRATCH_TAG, lock);
+    sk_key_of_session(SCRATCH_TAG, session);
+    const char *argv[] = {"EVALSHA",       sha,  "10",    segment.voucher, segment.buyers, segment.journal,
+                          segment.repeats, lock, session, SK_KEY_SESSIONS, SK_KEY_BUSY,    SK_KEY_PROTOCOL,
+                          SK_KEY_CLOCK};
+    return redisCommandArgv(check->context, sizeof argv / sizeof *argv, argv, NULL);
+}
+
+static void redis_check_refused(const struct redis_check *check, const redisReply *reply)
+{
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *command = reply->element[i], *error = reply->element[i + 1];
+        sk_find(check->findings, SK_FINDING_FAIL, "redis commands", "%s: %s",
+                command->type == REDIS_REPLY_STRING ? command->str : "one",
+                error->type == REDIS_REPLY_STRING ? error->str : "is refused");
+    }
+    if (reply->elements == 0)
+        sk_find(check->findings, SK_FINDING_OK, "redis commands", "all that are used may be used");
+}
+
+static void redis_check_commands(const struct redis_check *check)
+{
+    const char *load[] = {"SCRIPT", "LOAD", sk_scripts[SK_SCRIPT_CHECK_COMMANDS].text};
+    redisReply *sha = redisCommandArgv(check->context, 3, load, NULL);
+    redisReply *reply = NULL;
+    if (sha != NULL && sha->type == REDIS_REPLY_STRING)
+        reply = redis_check_try_commands(check, sha->str);
+    if (reply != NULL && reply->type == REDIS_REPLY_ARRAY) {
+        redis_check_refused(check, reply);
+    } else {
+        const redisReply *last = reply != NULL ? reply : sha;
+        sk_find(check->findings, SK_FINDING_FAIL, "redis scripts", "%s",
+                last != NULL && last->type == REDIS_REPLY_ERROR ? last->str : check->context->errstr);
+    }
+    freeReplyObject(reply);
+    freeReplyObject(sha);
+}
+
+static struct sk_clock_seen redis_check_clock(const struct redis_check *check)
+{
+    struct sk_clock_seen seen = {0};
+    uint64_t asked_ms = sk_wall_ms(), seconds, micros;
+    redisReply *reply = redisCommand(check->context, "TIME");
+    if (reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+        reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING &&
+        sk_text_number(reply->element[0]->str, UINT32_MAX, &seconds) &&
+        sk_text_number(reply->element[1]->str, 999999, &micros))
+        seen = sk_clock_compare((int64_t)(seconds * 1000 + micros / 1000), asked_ms, sk_wall_ms());
+    freeReplyObject(reply);
+    return seen;
+}

@@ -1,0 +1,541 @@
+// seckill --check against real stores: each setting, right and role is broken in turn, must be found, and is not found
+// any more once it is mended.
+#include <check.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "proc.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+enum {
+    OUTPUT_SIZE = 1 << 15,
+    ENV_SIZE = 320,
+    NAME_SIZE = 128,
+    RIGHTS_MAX = 200,
+    AT_ONCE = 8,
+    GOOD = 0,
+    WARNS = 1,
+    FAILS = 2
+};
+
+#define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
+#define PASSWORD    "password-of-the-check"
+#define CHECK       ((const char *const[]){"--check", NULL})
+
+static char out[OUTPUT_SIZE], database[ENV_SIZE], redis[ENV_SIZE];
+
+static int check_with(const char *one, const char *two)
+{
+    const char *const env[] = {database, redis, one, one == NULL ? NULL : two, NULL};
+    return service_run(CHECK, env, out, sizeof out);
+}
+
+static int check_now(void)
+{
+    return check_with(NULL, NULL);
+}
+
+// A line that begins so.
+static bool found(const char *line)
+{
+    for (const char *at = out; at != NULL; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, line, strlen(line)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void must_find(int code, const char *line)
+{
+    int got = check_now();
+    ck_assert_msg(found(line), "not found: %s\n%s", line, out);
+    ck_assert_msg(got == code, "%d instead of %d: %s", got, code, out);
+}
+
+static void must_be_good(void)
+{
+    int got = check_now();
+    ck_assert_msg(got == GOOD && !found("warn") && !found("fail"), "%d: %s", got, out);
+}
+
+// New sessions have what was set: the server reads its files a moment after it is told to.
+static void reload(const char *name, const char *value)
+{
+    char is[NAME_SIZE];
+    db_run("SELECT pg_reload_conf()");
+    WAIT_FOR((db_text(is, sizeof is, "SELECT current_setting('%s')", name), strcmp(is, value) == 0));
+}
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+    (void)snprintf(database, sizeof database, "SECKILL_DATABASE_URL=%s", stack_database_url());
+    // A login with all rights, which the tests then take away one by one.
+    redis_run("ACL SETUSER default on >" PASSWORD " ~* &* +@all");
+    (void)snprintf(redis, sizeof redis, "SECKILL_REDIS_URL=redis://:" PASSWORD "@127.0.0.1:%d", stack_redis_port());
+    db_run("ALTER SYSTEM SET fsync = on");
+    reload("fsync", "on");
+}
+
+START_TEST(what_is_right_is_good)
+{
+    must_be_good();
+    static const char *const lines[] = {
+        "ok   configuration: ",
+        "ok   file descriptors: ",
+        "ok   redis reachable: ",
+        "ok   redis version: ",
+        "ok   redis role: master",
+        "ok   redis appendonly: yes",
+        "ok   redis appendfsync: always",
+        "ok   redis maxmemory-policy: noeviction",
+        "ok   redis commands: ",
+        "ok   postgresql version: ",
+        "ok   postgresql fsync: on",
+        "ok   postgresql full_page_writes: on",
+        "ok   postgresql rights: ",
+        "ok   postgresql schema: ",
+        "ok   postgresql commits of the service: wait as `on` says",
+        "ok   clocks: ",
+    };
+    for (size_t i = 0; i < COUNT(lines); i++)
+        ck_assert_msg(found(lines[i]), "%s is missing:\n%s", lines[i], out);
+    // Nothing stays of what was tried.
+    ck_assert_int_eq(redis_number("DBSIZE"), 0);
+    // The service's own login may do all that the service does.
+    char url[ENV_SIZE];
+    (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=%s", stack_redis_url());
+    ck_assert_int_ne(check_with(url, NULL), FAILS);
+    ck_assert_msg(found("ok   redis commands: ") && !found("fail"), "%s", out);
+    // Beside a service that sells, too.
+    struct service *service = service_start(NULL);
+    must_be_good();
+    service_await(service, true);
+    service_stop_all();
+}
+END_TEST
+
+// ---- Redis ----
+
+START_TEST(settings_of_redis_are_found)
+{
+    static const struct {
+        const char *name, *bad, *good;
+        int code;
+        const char *line;
+    } rows[] = {
+        {"appendonly", "no", "yes", FAILS, "fail redis appendonly: no"},
+        {"appendfsync", "everysec", "always", WARNS, "warn redis appendfsync: everysec"},
+        {"appendfsync", "no", "always", FAILS, "fail redis appendfsync: no"},
+        {"no-appendfsync-on-rewrite", "yes", "no", WARNS, "warn redis no-appendfsync-on-rewrite: yes"},
+        {"maxmemory-policy", "allkeys-lru", "noeviction", WARNS, "warn redis maxmemory-policy: allkeys-lru"},
+        {"maxmemory-policy", "volatile-ttl", "noeviction", WARNS, "warn redis maxmemory-policy: volatile-ttl"},
+        {"maxmemory", "1", "0", FAILS, "fail redis commands: HSET: OOM"},
+        {"maxmemory", "1", "0", FAILS, "warn redis memory: "},
+        {"min-replicas-to-write", "1", "0", FAILS, "fail redis commands: HSET: NOREPLICAS"},
+        {"maxclients", "2", "10000", WARNS, "warn redis connections: "},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        redis_run("CONFIG SET %s %s", rows[i].name, rows[i].bad);
+        must_find(rows[i].code, rows[i].line);
+        redis_run("CONFIG SET %s %s", rows[i].name, rows[i].good);
+    }
+    redis_run("CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru");
+    must_find(FAILS, "fail redis maxmemory-policy: allkeys-lru");
+    redis_run("CONFIG SET maxmemory 0 maxmemory-policy noeviction");
+    redis_run("REPLICAOF 127.0.0.1 1");
+    must_find(FAILS, "fail redis role: slave");
+    redis_run("REPLICAOF NO ONE");
+    must_be_good();
+}
+END_TEST
+
+// Each command that is taken from the login is missed, and no other. The list is that of lua/check_commands.lua, which
+// `./dev lint` compares with what the service uses.
+START_TEST(commands_of_redis_are_found)
+{
+    static const char *const commands[] = {
+        "HSET",   "PEXPIRE", "XADD",  "EXPIRE",  "SET",    "HGET",   "HMGET",  "HLEN", "HGETALL",
+        "HSCAN",  "HINCRBY", "HDEL",  "XLEN",    "XRANGE", "XDEL",   "GET",    "PTTL", "TYPE",
+        "EXISTS", "TIME",    "ZADD",  "ZINCRBY", "ZSCORE", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYSCORE",
+        "DEL",    "UNLINK",  "XINFO",
+    };
+    char line[NAME_SIZE];
+    for (size_t first = 0; first < COUNT(commands); first += AT_ONCE) {
+        size_t after = first + AT_ONCE < COUNT(commands) ? first + AT_ONCE : COUNT(commands);
+        for (size_t i = first; i < after; i++)
+            redis_run("ACL SETUSER default -%s", commands[i]);
+        ck_assert_int_eq(check_now(), FAILS);
+        redis_run("ACL SETUSER default +@all");
+        for (size_t i = 0; i < COUNT(commands); i++) {
+            (void)snprintf(line, sizeof line, "fail redis commands: %s: ", commands[i]);
+            ck_assert_msg(found(line) == (i >= first && i < after), "%s: %s", commands[i], out);
+        }
+    }
+    static const char *const others[][2] = {
+        {"-INFO", "fail redis info: "},           {"-SELECT", "fail redis database: "},
+        {"-SCRIPT|LOAD", "fail redis scripts: "}, {"-EVALSHA", "fail redis scripts: "},
+        {"resetkeys", "fail redis scripts: "},
+    };
+    for (size_t i = 0; i < COUNT(others); i++) {
+        redis_run("ACL SETUSER default %s", others[i][0]);
+        must_find(FAILS, others[i][1]);
+        redis_run("ACL SETUSER default +@all allkeys");
+    }
+    redis_run("ACL SETUSER default -CONFIG|GET");
+    must_find(WARNS, "warn redis appendfsync: cannot be read");
+    redis_run("ACL SETUSER default +@all");
+    must_be_good();
+    ck_assert_int_eq(redis_number("EXISTS seckill:sessions"), 0);
+}
+END_TEST
+
+START_TEST(other_redises_are_found)
+{
+    char url[ENV_SIZE];
+    (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=redis://:wrong@127.0.0.1:%d", stack_redis_port());
+    ck_assert_int_eq(check_with(url, NULL), FAILS);
+    ck_assert_msg(found("fail redis login: "), "%s", out);
+    (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=%s/99", stack_redis_url());
+    ck_assert_int_eq(check_with(url, NULL), FAILS);
+    ck_assert_msg(found("fail redis database: "), "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_REDIS_URL=redis://127.0.0.1:1", NULL), FAILS);
+    ck_assert_msg(found("fail redis reachable: ") && found("ok   postgresql schema: "), "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_REDIS_URL=http://127.0.0.1", NULL), FAILS);
+    ck_assert_msg(found("fail redis url: "), "%s", out);
+    redis_pause(); // takes connections, and answers nothing
+    int code = check_with("SECKILL_REDIS_TIMEOUT_MS=200", NULL);
+    redis_resume();
+    ck_assert_int_eq(code, FAILS);
+    ck_assert_msg(found("fail redis login: "), "%s", out);
+}
+END_TEST
+
+// ---- a Redis that says what no real one can be brought to say ----
+
+enum { FAKE_SIZE = 1 << 14, COMMAND_SIZE = 32 };
+
+static const struct fake {
+    const char *info;  // NULL: an error
+    const char *tried; // the reply of the script
+    int64_t ahead_ms;  // its clock
+} * fake;
+
+static int fake_listener = -1;
+
+// The length of the whole command at `bytes`, and its first word; 0: it is not there yet.
+static size_t fake_take(const char *bytes, char word[COMMAND_SIZE])
+{
+    char *at = NULL;
+    long words = bytes[0] == '*' ? strtol(bytes + 1, &at, 10) : 0;
+    for (long i = 0; i < words && at != NULL; i++) {
+        if (strncmp(at, "\r\n$", 3) != 0)
+            return 0;
+        size_t n = strtoul(at + 3, &at, 10);
+        if (strlen(at) < 2 + n + 2)
+            return 0;
+        if (i == 0)
+            (void)snprintf(word, COMMAND_SIZE, "%.*s", (int)n, at + 2);
+        at += 2 + n;
+    }
+    return at == NULL || strncmp(at, "\r\n", 2) != 0 ? 0 : (size_t)(at + 2 - bytes);
+}
+
+static void fake_answer(int fd, const char *word)
+{
+    char text[FAKE_SIZE], seconds[24];
+    uint64_t now_ms = sk_wall_ms() + (uint64_t)fake->ahead_ms;
+    if (strcmp(word, "INFO") == 0 && fake->info != NULL)
+        (void)snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(fake->info), fake->info);
+    else if (strcmp(word, "CONFIG") == 0)
+        (void)snprintf(text, sizeof text, "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n");
+    else if (strcmp(word, "SCRIPT") == 0)
+        (void)snprintf(text, sizeof text, "$3\r\nsha\r\n");
+    else if (strcmp(word, "EVALSHA") == 0)
+        (void)snprintf(text, sizeof text, "%s", fake->tried);
+    else if (strcmp(word, "TIME") == 0)
+        (void)snprintf(text, sizeof text, "*2\r\n$%d\r\n%s\r\n$6\r\n%06d\r\n",
+                       snprintf(seconds, sizeof seconds, "%d", (int)(now_ms / 1000)), seconds,
+                       (int)(now_ms % 1000) * 1000);
+    else
+        (void)snprintf(text, sizeof text, strcmp(word, "INFO") == 0 ? "-NOPERM no\r\n" : "+OK\r\n");
+    (void)!write(fd, text, strlen(text));
+}
+
+static void *fake_run(void *arg)
+{
+    static char bytes[FAKE_SIZE];
+    char word[COMMAND_SIZE];
+    int fd;
+    while ((fd = accept(fake_listener, NULL, NULL)) >= 0) {
+        size_t len = 0;
+        ssize_t n;
+        while ((n = read(fd, bytes + len, sizeof bytes - 1 - len)) > 0) {
+            len += (size_t)n;
+            bytes[len] = '\0';
+            for (size_t took; (took = fake_take(bytes, word)) > 0;) {
+                fake_answer(fd, word);
+                memmove(bytes, bytes + took, len - took + 1);
+                len -= took;
+            }
+        }
+        (void)close(fd);
+    }
+    return arg;
+}
+
+#define FAKE_INFO(version, cluster, written, rewritten, saved)                                                      \
+    "# Server\r\nredis_version:" version "\r\nrole:master\r\ncluster_enabled:" cluster "\r\naof_enabled:1\r\n"      \
+    "aof_last_write_status:" written "\r\naof_last_bgrewrite_status:" rewritten "\r\nrdb_last_bgsave_status:" saved \
+    "\r\nmaxmemory_policy:noeviction\r\nused_memory:1\r\nmaxmemory:0\r\nmaxclients:100\r\nconnected_clients:1\r\n"
+#define FAKE_GOOD FAKE_INFO("7.0.0", "0", "ok", "ok", "ok")
+
+START_TEST(what_no_redis_of_ours_says_is_found)
+{
+    static const struct {
+        struct fake fake;
+        int code;
+        const char *line;
+    } rows[] = {
+        {{FAKE_GOOD, "*0\r\n", 0}, GOOD, "ok   redis version: 7.0.0"}, // the control
+        {{FAKE_INFO("6.2.14", "0", "ok", "ok", "ok"), "*0\r\n", 0}, FAILS, "fail redis version: 6.2.14"},
+        {{FAKE_INFO("none", "0", "ok", "ok", "ok"), "*0\r\n", 0}, FAILS, "fail redis version: none"},
+        {{FAKE_INFO("7.0.0", "1", "ok", "ok", "ok"), "*0\r\n", 0}, FAILS, "fail redis cluster: on"},
+        {{FAKE_INFO("7.0.0", "0", "err", "ok", "ok"), "*0\r\n", 0}, FAILS, "fail redis file written: err"},
+        {{FAKE_INFO("7.0.0", "0", "ok", "err", "ok"), "*0\r\n", 0}, WARNS, "warn redis file rewritten: err"},
+        {{FAKE_INFO("7.0.0", "0", "ok", "ok", "err"), "*0\r\n", 0}, WARNS, "warn redis snapshot: err"},
+        {{"", "*0\r\n", 0}, FAILS, "fail redis version: unknown"},
+        {{NULL, "*0\r\n", 0}, FAILS, "fail redis info: NOPERM"},
+        {{FAKE_GOOD, "*2\r\n$4\r\nHSET\r\n$4\r\nnot \r\n", 0}, FAILS, "fail redis commands: HSET: not"},
+        {{FAKE_GOOD, "*2\r\n:1\r\n$-1\r\n", 0}, FAILS, "fail redis commands: one: is refused"},
+        {{FAKE_GOOD, ":1\r\n", 0}, FAILS, "fail redis scripts: "},
+        {{FAKE_GOOD, "*0\r\n", 3000}, WARNS, "warn clocks: "},
+        {{FAKE_GOOD, "*0\r\n", -3000}, WARNS, "warn clock of this machine: "},
+        {{FAKE_GOOD, "*0\r\n", 60000}, FAILS, "fail clocks: "},
+        {{FAKE_GOOD, "*0\r\n", -60000}, FAILS, "fail clocks: "},
+    };
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char url[ENV_SIZE];
+    pthread_t thread;
+    (void)snprintf(at.sun_path, sizeof at.sun_path, "%s/fake", proc_scratch());
+    (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=unix://%s", at.sun_path);
+    fake_listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(fake_listener, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(fake_listener, 1), 0);
+    fake = &rows[0].fake;
+    ck_assert_int_eq(pthread_create(&thread, NULL, fake_run, NULL), 0);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        fake = &rows[i].fake;
+        int code = check_with(url, NULL);
+        ck_assert_msg(found(rows[i].line) && code == rows[i].code, "%s: %d: %s", rows[i].line, code, out);
+    }
+    (void)shutdown(fake_listener, SHUT_RDWR);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    (void)close(fake_listener);
+}
+END_TEST
+
+// ---- PostgreSQL ----
+
+START_TEST(settings_of_postgresql_are_found)
+{
+    static const struct {
+        const char *name, *bad, *good;
+        int code;
+        const char *line;
+    } rows[] = {
+        {"fsync", "off", "on", FAILS, "fail postgresql fsync: off"},
+        {"full_page_writes", "off", "on", FAILS, "fail postgresql full_page_writes: off"},
+        {"synchronous_commit", "off", "on", WARNS, "warn postgresql synchronous_commit: off"},
+        {"synchronous_commit", "local", "on", WARNS, "warn postgresql synchronous_commit: local"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        db_run("ALTER SYSTEM SET %s = %s", rows[i].name, rows[i].bad);
+        reload(rows[i].name, rows[i].bad);
+        must_find(rows[i].code, rows[i].line);
+        ck_assert_msg(found("ok   postgresql commits of the service: wait as `on` says"), "%s", out);
+        db_run("ALTER SYSTEM SET %s = %s", rows[i].name, rows[i].good);
+        reload(rows[i].name, rows[i].good);
+    }
+    must_be_good();
+}
+END_TEST
+
+START_TEST(a_wrong_login_is_found)
+{
+    static const struct {
+        const char *bad, *good;
+        int code;
+        const char *line;
+    } rows[] = {
+        {"ALTER ROLE seckill SET default_transaction_read_only = on",
+         "ALTER ROLE seckill RESET default_transaction_read_only", FAILS,
+         "fail postgresql default_transaction_read_only: on"},
+        {"REVOKE seckill_service FROM seckill", "GRANT seckill_service TO seckill", FAILS,
+         "fail postgresql role of the login: seckill has not the role"},
+        {"ALTER ROLE seckill SUPERUSER", "ALTER ROLE seckill NOSUPERUSER", WARNS,
+         "warn postgresql role of the login: seckill is a superuser"},
+        {"GRANT owner TO seckill", "REVOKE owner FROM seckill", WARNS,
+         "warn postgresql role of the login: seckill owns the tables"},
+        {"ALTER ROLE seckill CONNECTION LIMIT 3", "ALTER ROLE seckill CONNECTION LIMIT -1", GOOD,
+         "ok   postgresql connections of the login: 3 more"},
+        {"ALTER ROLE seckill CONNECTION LIMIT 2", "ALTER ROLE seckill CONNECTION LIMIT -1", WARNS,
+         "warn postgresql connections of the login: 2 more"},
+        {"ALTER DATABASE seckill CONNECTION LIMIT 2", "ALTER DATABASE seckill CONNECTION LIMIT -1", WARNS,
+         "warn postgresql connections of the database: 2 more"},
+        {"ALTER ROLE seckill NOLOGIN", "ALTER ROLE seckill LOGIN", FAILS, "fail postgresql reachable: "},
+        {"ALTER FUNCTION pay_order RENAME TO pay_order_of_old", "ALTER FUNCTION pay_order_of_old RENAME TO pay_order",
+         FAILS, "fail postgresql schema: pay_order: "},
+        {"ALTER TABLE voucher_order RENAME TO orders_of_old", "ALTER TABLE orders_of_old RENAME TO voucher_order",
+         FAILS, "fail postgresql schema: "},
+        {"ALTER SCHEMA public RENAME TO other", "ALTER SCHEMA other RENAME TO public", FAILS,
+         "fail postgresql schema: "},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        db_run("%s", rows[i].bad);
+        int code = check_now();
+        db_run("%s", rows[i].good);
+        ck_assert_msg(found(rows[i].line), "not found: %s\n%s", rows[i].line, out);
+        ck_assert_msg(code == rows[i].code, "%d instead of %d: %s", code, rows[i].code, out);
+    }
+    must_be_good();
+}
+END_TEST
+
+struct right {
+    char take[NAME_SIZE * 2], give[NAME_SIZE * 2], line[NAME_SIZE];
+};
+
+// Each right that the service's role has, some at a time: those that lack are found, and no other.
+START_TEST(rights_that_lack_are_found)
+{
+    static struct right rights[RIGHTS_MAX];
+    PGconn *conn = db_connect();
+    PGresult *result = PQexec(
+        conn,
+        "SELECT format('%s ON %I', privilege_type, table_name), format('%s on %I', privilege_type, table_name)"
+        "  FROM information_schema.role_table_grants WHERE grantee = 'seckill_service'"
+        " UNION ALL SELECT 'EXECUTE ON FUNCTION ' || oid::regprocedure, 'EXECUTE on ' || proname FROM pg_proc"
+        "  WHERE pronamespace = 'public'::regnamespace AND has_function_privilege('seckill_service', oid, 'EXECUTE')"
+        "    AND NOT EXISTS (SELECT FROM aclexplode(coalesce(proacl, acldefault('f', proowner))) WHERE grantee = 0)");
+    int count = PQntuples(result);
+    ck_assert_int_gt(count, 30);
+    ck_assert_int_le(count, RIGHTS_MAX);
+    for (int i = 0; i < count; i++) {
+        const char *right = PQgetvalue(result, i, 0);
+        (void)snprintf(rights[i].take, sizeof rights[i].take, "REVOKE %s FROM seckill_service", right);
+        (void)snprintf(rights[i].give, sizeof rights[i].give, "GRANT %s TO seckill_service", right);
+        (void)snprintf(rights[i].line, sizeof rights[i].line, "fail postgresql rights: the login has not %s",
+                       PQgetvalue(result, i, 1));
+    }
+    PQclear(result);
+    PQfinish(conn);
+    for (int first = 0; first < count; first += AT_ONCE) {
+        int after = first + AT_ONCE < count ? first + AT_ONCE : count;
+        for (int i = first; i < after; i++)
+            db_run("%s", rights[i].take);
+        int code = check_now();
+        for (int i = first; i < after; i++)
+            db_run("%s", rights[i].give);
+        ck_assert_int_eq(code, FAILS);
+        for (int i = 0; i < count; i++)
+            ck_assert_msg(found(rights[i].line) == (i >= first && i < after), "%s: %s", rights[i].take, out);
+    }
+    must_be_good();
+}
+END_TEST
+
+START_TEST(other_databases_are_found)
+{
+    char url[ENV_SIZE];
+    (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_owner_url());
+    ck_assert_int_eq(check_with(url, NULL), WARNS);
+    ck_assert_msg(found("warn postgresql role of the login: owner owns the tables"), "%s", out);
+    db_run("CREATE DATABASE other");
+    (void)snprintf(url, sizeof url, "%.*s/other", (int)(strrchr(database, '/') - database), database);
+    ck_assert_int_eq(check_with(url, NULL), FAILS);
+    ck_assert_msg(found("fail postgresql schema: ") && strstr(out, "--migrate") != NULL, "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_DATABASE_URL=postgresql://nobody@127.0.0.1:1/none", NULL), FAILS);
+    ck_assert_msg(found("fail postgresql reachable: ") && found("ok   redis commands: "), "%s", out);
+    db_run("CREATE DATABASE latin ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+    (void)snprintf(url, sizeof url, "%.*s/latin", (int)(strrchr(database, '/') - database), database);
+    ck_assert_int_eq(check_with(url, NULL), FAILS);
+    ck_assert_msg(found("fail postgresql encoding: SQL_ASCII"), "%s", out);
+    db_run("DROP DATABASE other");
+    db_run("DROP DATABASE latin");
+}
+END_TEST
+
+// ---- this machine ----
+
+START_TEST(keys_of_users_that_cannot_be_read_are_found)
+{
+    const char *const env[] = {database,
+                               redis,
+                               "SECKILL_AUTH=token",
+                               "SECKILL_TOKEN_KEYS=/nowhere",
+                               "SECKILL_TOKEN_ISSUER=i",
+                               "SECKILL_TOKEN_AUDIENCE=a",
+                               NULL};
+    ck_assert_int_eq(service_run(CHECK, env, out, sizeof out), FAILS);
+    ck_assert_msg(found("fail keys of users' tokens: "), "%s", out);
+}
+END_TEST
+
+START_TEST(a_wrong_configuration_is_found)
+{
+    ck_assert_int_eq(check_with("SECKILL_REACTORS=64", "SECKILL_MAX_CONNECTIONS=16"), WARNS);
+    ck_assert_msg(found("warn postgresql connections: ") && strstr(out, "needs 192") != NULL, "%s", out);
+    service_limit_descriptors(0, 300);
+    int code = check_now();
+    service_limit_descriptors(0, 0);
+    ck_assert_int_eq(code, FAILS);
+    ck_assert_msg(found("fail file descriptors: 4176 needed, the hard limit here is 300"), "%s", out);
+    static const char *const forms[][2] = {
+        {"SECKILL_ADMIN_TOKENS=nonsense", "fail admin tokens: "},
+        {"SECKILL_TICKET_SECRET=nonsense", "fail ticket secrets: "},
+        {"SECKILL_CORS_ORIGINS=nowhere", "fail CORS origins: "},
+        {"SECKILL_TRUSTED_PROXIES=nowhere", "fail trusted proxies: "},
+    };
+    for (size_t i = 0; i < COUNT(forms); i++) {
+        ck_assert_int_eq(check_with(forms[i][0], NULL), FAILS);
+        ck_assert_msg(found(forms[i][1]) && strstr(out, "nonsense") == NULL, "%s", out);
+    }
+    ck_assert_int_eq(check_with("SECKILL_LISTEN=0.0.0.0:1", NULL), FAILS);
+    ck_assert_msg(found("fail gateway: 0.0.0.0:1 can be reached"), "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_LISTEN=0.0.0.0:1", "SECKILL_GATEWAY_TRUSTED=yes"), GOOD);
+    // What --help shows is refused before anything is tried.
+    ck_assert_int_eq(check_with("SECKILL_BATCH_MAX=many", NULL), FAILS);
+    ck_assert_msg(strstr(out, "SECKILL_BATCH_MAX") != NULL && !found("ok"), "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_ORDERS_MAX=1", NULL), FAILS);
+    ck_assert_msg(strstr(out, "SECKILL_ORDERS_MAX") != NULL && !found("ok"), "%s", out);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("check");
+    tcase_add_unchecked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase, what_is_right_is_good);
+    tcase_add_test(tcase, settings_of_redis_are_found);
+    tcase_add_test(tcase, commands_of_redis_are_found);
+    tcase_add_test(tcase, other_redises_are_found);
+    tcase_add_test(tcase, what_no_redis_of_ours_says_is_found);
+    tcase_add_test(tcase, settings_of_postgresql_are_found);
+    tcase_add_test(tcase, a_wrong_login_is_found);
+    tcase_add_test(tcase, rights_that_lack_are_found);
+    tcase_add_test(tcase, other_databases_are_found);
+    tcase_add_test(tcase, a_wrong_configuration_is_found);
+    tcase_add_test(tcase, keys_of_users_that_cannot_be_read_are_found);
+    tcase_set_timeout(tcase, 150);
+    return harness_main(tcase, CK_NOFORK);
+}

@@ -1,0 +1,61 @@
+// The lines that a check writes, and how far apart two clocks are.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "findings.h"
+#include "stack.h"
+
+START_TEST(each_finding_is_one_line)
+{
+    char *text = NULL, longest[2000];
+    size_t size = 0;
+    struct sk_findings findings = {.out = open_memstream(&text, &size)};
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    sk_find(&findings, SK_FINDING_OK, "one", "%d", 1);
+    sk_find(&findings, SK_FINDING_WARN, "two", "%s", "a server\n says\t\x1b[31mmuch\xff\n");
+    SK_FIND_UNLESS(&findings, 1 > 2, SK_FINDING_FAIL, "three", "%s; so all is lost", "no");
+    SK_FIND_UNLESS(&findings, 2 > 1, SK_FINDING_FAIL, "four", "%s; so all is lost", "yes");
+    (void)fflush(findings.out);
+    ck_assert_str_eq(
+        text, "ok   one: 1\nwarn two: a server  says  [31mmuch\nfail three: no; so all is lost\nok   four: yes\n");
+    size_t before = size;
+    sk_find(&findings, SK_FINDING_OK, "long", "%s", longest);
+    (void)fclose(findings.out);
+    ck_assert_uint_lt(size - before, 600);
+    ck_assert_int_eq(text[size - 1], '\n');
+    ck_assert_uint_eq(findings.counts[SK_FINDING_OK], 3);
+    ck_assert_uint_eq(findings.counts[SK_FINDING_WARN], 1);
+    ck_assert_uint_eq(findings.counts[SK_FINDING_FAIL], 1);
+    free(text);
+}
+END_TEST
+
+START_TEST(clocks_are_compared_in_the_middle_of_the_question)
+{
+    static const struct {
+        int64_t says_ms;
+        uint64_t asked_ms, answered_ms;
+        int64_t ahead_ms;
+        uint64_t within_ms;
+    } rows[] = {
+        {1000, 1000, 1000, 0, 0},     {1050, 1000, 1100, 0, 100}, {6050, 1000, 1100, 5000, 100},
+        {50, 1000, 1100, -1000, 100}, {1000, 1000, 900, 0, 0}, // ours was set back meanwhile
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_clock_seen seen = sk_clock_compare(rows[i].says_ms, rows[i].asked_ms, rows[i].answered_ms);
+        ck_assert(seen.known);
+        ck_assert_int_eq(seen.ahead_ms, rows[i].ahead_ms);
+        ck_assert_uint_eq(seen.within_ms, rows[i].within_ms);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("findings");
+    tcase_add_test(tcase, each_finding_is_one_line);
+    tcase_add_test(tcase, clocks_are_compared_in_the_middle_of_the_question);
+    return harness_main(tcase, CK_FORK);
+}
