@@ -31,8 +31,9 @@ struct sk_settlement_more {
     const char *gone_by;  // GONE: the journal id of the refund; NULL: it is not known
 };
 
-// Reads a row (n, outcome, live_id, first_id, created_ms, gone_by). *n: which order of the call, from 0. `more` NULL: the rows
-// do not have those columns. A word that is not known counts as a clash: such an order is never taken for placed.
+// Reads a row (n, outcome, live_id, first_id, created_ms, gone_by). *n: which order of the call, from 0. `more` NULL:
+// the rows do not have those columns. A word that is not known counts as a clash: such an order is never taken for
+// placed.
 enum sk_settlement sk_settlement_read(const struct sk_rows *rows, size_t row, size_t *n,
                                       struct sk_settlement_more *more);
 

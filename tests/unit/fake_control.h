@@ -68,10 +68,8 @@ static inline void control_setup(void)
                             .on_outcome = on_outcome,
                             .arg = &control};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    control = (struct sk_control){.sale = &sale,
-                                  .upkeep = &upkeep,
-                                  .report_pg = (struct sk_pg *)(void *)&links[4],
-                                  .talks = sk_talks_open()};
+    control = (struct sk_control){
+        .sale = &sale, .upkeep = &upkeep, .report_pg = (struct sk_pg *)(void *)&links[4], .talks = sk_talks_open()};
     ck_assert(sale.catalogue != NULL && control.talks != NULL);
     memset(told, 0, sizeof told);
     memset(&metrics, 0, sizeof metrics);
