@@ -1,6 +1,7 @@
 // The field Accept of a scrape. Whatever it says, OpenMetrics is chosen only where it is named; a range that wants it
 // and nothing else, put behind, is heard, unless quotes are open.
 #include <stdbool.h>
+#include <stdio.h>
 #include <strings.h>
 
 #include "accept.h"
@@ -20,13 +21,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char wanted[] = ",application/openmetrics-text;version=1.0.0;q=1";
     char *value = fuzz_text(data, size);
-    size_t len = strlen(value);
     bool chosen = sk_accept_openmetrics(value);
     MUST(!chosen || names(value, "application/openmetrics-text"));
-    char *more = malloc(len + sizeof wanted);
+    size_t room = strlen(value) + sizeof wanted;
+    char *more = malloc(room);
     MUST(more != NULL);
-    memcpy(more, value, len);
-    memcpy(more + len, wanted, sizeof wanted);
+    (void)snprintf(more, room, "%s%s", value, wanted);
     MUST(sk_accept_openmetrics(more) || strchr(value, '"') != NULL);
     free(more);
     free(value);

@@ -35,6 +35,7 @@ typedef int renameat_t(int from_folder, const char *from, int to_folder, const c
 typedef PGresult *exec_t(PGconn *conn, const char *command, int n, const Oid *types, const char *const *values,
                          const int *lengths, const int *formats, int format);
 
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the names of libc are reserved ones
 int openat(int folder, const char *path, int flags, ...)
 {
     NEXT(openat_t, "openat");
@@ -69,6 +70,8 @@ int renameat(int from_folder, const char *from, int to_folder, const char *to)
     step();
     return next(from_folder, from, to_folder, to);
 }
+
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
 PGresult *PQexecParams(PGconn *conn, const char *command, int n, const Oid *types, const char *const *values,
                        const int *lengths, const int *formats, int format)
