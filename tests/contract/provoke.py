@@ -22,6 +22,9 @@ UNKNOWN_ORDER = "018bcfe5-6800-7000-8000-0123456789ab"
 JSON = [("Content-Type", "application/json")]
 
 
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
 def buy(service: Service, voucher: str, who: str = "alice", quantity: int | None = None, *more: tuple[str, str]) -> Exchange:
     body = None if quantity is None else {"quantity": quantity}
     return service.ask("POST", f"/seckill/{voucher}", user(who) + list(more), body)
@@ -58,6 +61,7 @@ def purchases(shop: Shop) -> None:
     buy(main, shop.voucher(begin_s=-7200, end_s=-3600))  # ENDED
     buy(main, shop.voucher(stock=1), "alice", 2)  # NOT_ENOUGH
     buy(main, "999999")  # UNKNOWN_VOUCHER
+    buy(main, "999999", "alice", None, ("traceparent", TRACE))  # the same, with trace_id
     paused = shop.voucher()
     main.ask("POST", f"/admin/vouchers/{paused}/pause", bearer())
     buy(main, paused)  # PAUSED
