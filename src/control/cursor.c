@@ -5,13 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base64url.h"
 #include "hash.h"
 #include "status.h"
 
 enum { AT_PART = 1, AT_FIRST = 3, AT_SECOND = 11, AT_CHECK = 19, BYTES = 27 };
 _Static_assert(BYTES * 4 == SK_CURSOR_CHARS * 3, "no bit to spare");
-
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 static void cursor_put_number(unsigned char *out, uint64_t number, int bytes)
 {
@@ -46,29 +45,16 @@ void sk_cursor_put(char out[SK_CURSOR_SIZE], enum sk_cursor_kind kind, const cha
     cursor_put_number(bytes + AT_FIRST, position->first, AT_SECOND - AT_FIRST);
     cursor_put_number(bytes + AT_SECOND, position->second, AT_CHECK - AT_SECOND);
     cursor_put_number(bytes + AT_CHECK, cursor_check(bytes, scope), BYTES - AT_CHECK);
-    for (int i = 0; i < BYTES; i += 3) {
-        uint64_t three = cursor_number(bytes + i, 3);
-        for (int shift = 18; shift >= 0; shift -= 6)
-            *out++ = digits[three >> shift & 63];
-    }
-    *out = '\0';
+    out[sk_base64url_put(bytes, BYTES, out)] = '\0';
 }
 
 bool sk_cursor_read(const char *text, enum sk_cursor_kind kind, const char *scope, struct sk_position *position)
 {
     unsigned char bytes[BYTES];
-    for (int i = 0; i < BYTES; i += 3) {
-        uint64_t three = 0;
-        for (int k = 0; k < 4; k++, text++) {
-            const char *digit = *text == '\0' ? NULL : strchr(digits, *text);
-            if (digit == NULL)
-                return false;
-            three = three << 6 | (uint64_t)(digit - digits);
-        }
-        cursor_put_number(bytes + i, three, 3);
-    }
-    if (*text != '\0' || bytes[0] != kind ||
-        cursor_number(bytes + AT_CHECK, BYTES - AT_CHECK) != cursor_check(bytes, scope))
+    size_t chars = strnlen(text, SK_CURSOR_SIZE), len;
+    if (chars != SK_CURSOR_CHARS || !sk_base64url_read(text, chars, bytes, BYTES, &len))
+        return false;
+    if (bytes[0] != kind || cursor_number(bytes + AT_CHECK, BYTES - AT_CHECK) != cursor_check(bytes, scope))
         return false;
     struct sk_position read = {(uint16_t)cursor_number(bytes + AT_PART, AT_FIRST - AT_PART),
                                cursor_number(bytes + AT_FIRST, AT_SECOND - AT_FIRST),

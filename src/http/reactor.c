@@ -25,7 +25,6 @@ enum {
 struct sk_reactor {
     struct sk_reactor_options options;
     const struct sk_config *config;
-    struct sk_limits *limits;
     uv_thread_t thread;
     uv_loop_t loop;
     uv_prepare_t turn;
@@ -65,7 +64,6 @@ enum sk_status sk_reactor_start(const struct sk_reactor_options *options, struct
         return SK_NO_MEM;
     reactor->options = *options;
     reactor->config = options->config;
-    reactor->limits = options->limits;
     if (uv_loop_init(&reactor->loop) != 0) {
         free(reactor);
         return SK_FAIL;
@@ -93,7 +91,7 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
 {
     reactor->metrics = sk_metrics_open();
     reactor->measure = sk_measure_open(reactor->metrics);
-    reactor->routes = sk_routes_open(reactor->config, reactor->limits);
+    reactor->routes = sk_routes_open(reactor->config, reactor->options.limits);
     if (reactor->metrics == NULL || reactor->measure == NULL || reactor->routes == NULL)
         return SK_NO_MEM;
     sk_routes_write_log(reactor->routes, reactor->options.lane);
@@ -104,10 +102,10 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
                                  sk_routes_streams,
                                  sk_routes_gone,
                                  reactor->routes,
-                                 sk_limits_peers(reactor->limits)};
+                                 sk_limits_peers(reactor->options.limits)};
     struct sk_shop_options shop = {.loop = &reactor->loop,
                                    .config = reactor->config,
-                                   .purchases = sk_limits_purchases(reactor->limits),
+                                   .purchases = sk_limits_purchases(reactor->options.limits),
                                    .on_outcome = sk_routes_outcome,
                                    .arg = reactor->routes,
                                    .wire = {sk_routes_send, sk_routes_end_stream, reactor->routes},
