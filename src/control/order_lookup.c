@@ -45,7 +45,7 @@ struct lookup {
     bool for_move;           // what is found is pending
     bool followed;           // the catalogue is newer than the question
     bool unsure;             // Redis may have lost it, or an instance may still hold it
-    bool journalled;         // a journal is not empty: without a user that may be it
+    bool under_way;          // an order is that PostgreSQL does not know: without a user that may be it
     int64_t pending_in;      // voucher; 0: it is not pending
     unsigned pending_quantity;
     size_t segments, answered;
@@ -127,7 +127,7 @@ static void lookup_ask_pg(struct lookup *lookup, enum lookup_step step, sk_pg_cb
 static void lookup_start(struct sk_talk *talk)
 {
     struct lookup *lookup = (struct lookup *)talk;
-    lookup->followed = lookup->unsure = lookup->journalled = false;
+    lookup->followed = lookup->unsure = lookup->under_way = false;
     lookup->pending_in = 0;
     lookup->segments = lookup->answered = 0;
     lookup_ask_pg(lookup, LOOKUP_FIRST_ROW, lookup_on_row);
@@ -257,8 +257,8 @@ static void lookup_on_look(void *arg, const struct sk_reply *reply)
     else if (look->account.voucher_id == 0 || sk_audit(&look->account, &none, &seen) != SK_BOOKS_AGREE ||
              sk_order_id_may_be_away(lookup->order_id, seen.epoch))
         lookup->unsure = true;
-    else if (lookup->user[0] == '\0' && seen.journal > 0)
-        lookup->journalled = true;
+    else if (lookup->user[0] == '\0' && (seen.journal > 0 || seen.buyers > look->account.buyers))
+        lookup->under_way = true;
     if (sk_trust_order(sk_reply_at(reply, SK_LOOK_ORDER), look->segment->voucher_id, id, &quantity) &&
         strcmp(id, lookup->order_id) == 0) {
         lookup->pending_in = look->segment->voucher_id;
@@ -300,7 +300,7 @@ static void lookup_on_last_row(void *arg, const struct sk_result *result)
     if (found)
         lookup_show(lookup, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT),
                     sk_rows_text(result->rows, 0, COLUMN_STATUS));
-    else if (result->rows != NULL && lookup->journalled)
+    else if (result->rows != NULL && lookup->under_way)
         sk_talk_end(&lookup->talk, SK_VERDICT_PENDING, NULL);
     else if (result->rows == NULL || lookup->unsure)
         sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);

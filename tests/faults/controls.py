@@ -424,7 +424,7 @@ class Copy:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="seckill-broken.", dir="/var/tmp"))
         self.folder.chmod(0o755)
-        for name in ("src", "lua", "sql", "loadtest", "CMakeLists.txt"):
+        for name in ("src", "lua", "sql", "loadtest", "deploy", "web", "CMakeLists.txt"):
             source = ROOT / name
             if source.is_dir():
                 shutil.copytree(source, self.folder / name)

@@ -255,6 +255,10 @@ def corruptions() -> dict[str, list]:
         "repeats_name_the_order": [
             event(5, 6, "buy", "u0", 409, "ALREADY_ORDERED", "o1"),
             event(5, 6, "buy", "u0", 202, "", "o8", "pending"),
+            lambda world: (
+                voucher(lambda v: v.orders.append(Order("x0", "u0", "cancelled", "")))(world),
+                event(5, 6, "buy", "u0", 201, "", "x0", "unpaid")(world),
+            ),
         ],
         "states_never_go_back": [
             event(3, 4, "look", "u0", 200, "", "o0", "pending"),

@@ -422,6 +422,24 @@ START_TEST(a_pending_order_cannot_be_moved)
 }
 END_TEST
 
+// Redis still knows a buyer more than PostgreSQL.
+START_TEST(a_pending_order_without_a_journal_is_pending)
+{
+    struct service *service = service_start(NULL), *other = service_start(NULL);
+    char id[ORDER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    sales_accept(service, voucher, "bob", id);
+    redis_run("DEL seckill:{%s}:journal", voucher);
+    (void)pay(other, id, "ref-j");
+    must_be_pending();
+    db_let_orders_go();
+    WAIT_FOR(pay(other, id, "ref-j") == 200);
+    must_be_order("paid", "ref-j accepted", "paid admin");
+    books_must_balance(voucher);
+}
+END_TEST
+
 // PostgreSQL refuses it: it waits in a dead letter, and nowhere else.
 START_TEST(an_order_in_a_dead_letter_is_pending)
 {
@@ -577,6 +595,7 @@ int main(void)
     tcase_add_test(tcase, what_is_paid_too_late_is_given_back);
     tcase_add_test(tcase, who_pays_after_the_expiry_gets_the_money_back);
     tcase_add_test(tcase, a_pending_order_cannot_be_moved);
+    tcase_add_test(tcase, a_pending_order_without_a_journal_is_pending);
     tcase_add_test(tcase, an_order_in_a_dead_letter_is_pending);
     tcase_add_test(tcase, without_postgres_nothing_is_moved);
     tcase_add_test(tcase, without_redis_orders_are_paid);
