@@ -50,6 +50,7 @@ struct sweep {
     bool more;        // the page was full
     int page;         // entries to read at once
     size_t unsettled; // entries in the writer
+    size_t orphans;   // of them, those of our own session
     char after[SK_JOURNAL_ID_SIZE];
     // Sessions that are not in the list of living ones, and what Redis said of them.
     char sessions[SK_SESSIONS_JUDGED_MAX][SK_UUID_SIZE];
@@ -73,6 +74,7 @@ static void sweep_read(struct sweep *sweep);
 static void sweep_on_read(void *arg, const struct sk_reply *reply);
 static enum sweep_class sweep_classify(struct sweep *sweep, const struct sk_journal_entry *found,
                                        const struct sk_entry **own);
+static bool sweep_is_own(const struct sweep *sweep, const struct sk_journal_entry *found);
 static enum sweep_class sweep_note_session(struct sweep *sweep, const char *session);
 static bool sweep_take(struct sweep *sweep, const struct sk_reply *element, const struct sk_journal_entry *found);
 static void sweep_fit_page(struct sweep *sweep, size_t bytes);
@@ -246,6 +248,7 @@ static void sweep_on_read(void *arg, const struct sk_reply *reply)
         bool is_held = class == SWEEP_HELD || class == SWEEP_NEW;
         if (!is_held && (!sweep->locked || !sweep_take(sweep, element, &found)))
             break;
+        sweep->orphans += !is_held && sweep_is_own(sweep, &found);
         sweep->stays = sweep->stays || class != SWEEP_HELD;
         class = SWEEP_HELD;
         memcpy(sweep->after, found.id, strlen(found.id) + 1);
@@ -265,11 +268,16 @@ static enum sweep_class sweep_classify(struct sweep *sweep, const struct sk_jour
         return SWEEP_UNREADABLE;
     if (found->session == NULL)
         return SWEEP_SETTLE;
-    if (strcmp(found->session, sk_session_id(sale->session)) == 0)
+    if (sweep_is_own(sweep, found))
         return sk_entry_holds(sale, sweep->segment, own, found->id) ? SWEEP_HELD : SWEEP_SETTLE;
     if (sk_session_lives(sale->session, found->session))
         return SWEEP_HELD;
     return sweep_note_session(sweep, found->session);
+}
+
+static bool sweep_is_own(const struct sweep *sweep, const struct sk_journal_entry *found)
+{
+    return found->session != NULL && strcmp(found->session, sk_session_id(sweep->sweeper->sale->session)) == 0;
 }
 
 static enum sweep_class sweep_note_session(struct sweep *sweep, const char *session)
@@ -301,8 +309,9 @@ static void sweep_go_on(struct sweep *sweep, enum sweep_class stopped_at)
 {
     if (sweep->unsettled > 0) {
         sweep_move(sweep, SWEEP_SETTLING);
-        sk_log(SK_LOG_INFO, "recovering journal entries", "voucher=%" PRId64 " entries=%zu", sweep->segment->voucher_id,
-               sweep->unsettled);
+        sk_log(SK_LOG_INFO, "recovering journal entries", "voucher=%" PRId64 " entries=%zu orphans=%zu",
+               sweep->segment->voucher_id, sweep->unsettled, sweep->orphans);
+        sweep->orphans = 0;
     } else if (stopped_at == SWEEP_UNJUDGED) {
         sweep_judge(sweep);
     } else if ((stopped_at == SWEEP_SETTLE || stopped_at == SWEEP_UNREADABLE) && !sweep->locked) {

@@ -306,6 +306,12 @@ CONTROLS = [
         "void sk_line_part(struct sk_segment *segment)\n{\n    segment->granted.alone = false;",
         "16c",
         "seen_meanwhile",
+        more=(
+            (
+                "segment->granted.alone = true;\n    if (why == SK_PAUSE_LOCKED && grows)",
+                "segment->granted.alone = false;\n    if (why == SK_PAUSE_LOCKED && grows)",
+            ),
+        ),
     ),
     Control(
         "parts",

@@ -348,6 +348,7 @@ class Run:
             status, document = self.rng.choice(self.stack.instances).ask("GET", "/orders", user)
             ids = {order["id"] for order in document.get("orders", [])}
             self.lists.append(OrderList(user, status, document.get("complete", False), ids))
+        time.sleep(self.fault.mark_s())  # what came back a moment ago may be sold out at an instance for so long
         vouchers = list(self.settled.vouchers.items())
         for id, voucher in self.rng.sample(vouchers, min(ASKED, len(vouchers))):
             event = self.buy(f"fresh{id}", self.rng.choice(self.stack.instances), 5.0, id)

@@ -54,6 +54,11 @@ class Fault:
     lost_202: int = 0  # accepted orders that may have no end: two faults at once took both places they were in
     full: bool = False  # with --all only
 
+    def mark_s(self) -> float:
+        """For how long an instance may remember that a voucher is sold out, and a little."""
+        settings = self.env | self.first_env
+        return int(settings.get("SECKILL_SOLD_OUT_MARK_MS", 200)) / 1000 + 0.1
+
 
 @dataclass
 class Result:

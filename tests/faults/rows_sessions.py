@@ -12,7 +12,7 @@ import time
 
 from driver import Run
 from fault import Fault
-from rows_tools import accepted, kill, look, recoveries, release, restart, session_of, within
+from rows_tools import accepted, kill, look, recoveries, release, restart, session_of, takeovers, within
 from stack import redis_url, wait_for
 
 TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
@@ -47,7 +47,7 @@ def stranded_orders(run: Run, count: int = 10) -> list:
 
 def none_recovers(run: Run, why: str) -> None:
     for instance in run.stack.instances:
-        if recoveries(instance):
+        if takeovers(instance):
             run.seen_meanwhile.append(f"{instance.name} settled entries of a living session: {why}")
 
 

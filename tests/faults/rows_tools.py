@@ -190,6 +190,12 @@ def recoveries(instance: Instance) -> int:
     return instance.text().count("recovering journal entries")
 
 
+def takeovers(instance: Instance) -> int:
+    """How many entries of others it has settled."""
+    found = re.findall(r'msg="recovering journal entries" .*entries=(\d+) orphans=(\d+)', instance.text())
+    return sum(int(entries) - int(orphans) for entries, orphans in found)
+
+
 def session_of(instance: Instance) -> str:
     """The session of its first reactor."""
     return re.findall('msg="session taken" session=([0-9a-f-]+)', instance.text())[-1]
