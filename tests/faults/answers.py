@@ -186,8 +186,10 @@ def known_orders(world: World, written: bool = False) -> dict[tuple[str, str], f
 
 
 def winners_are_told(world: World) -> list[str]:
-    """P6: who had won before asking again, and still has the order, is not told that there is nothing."""
-    won, complaints = known_orders(world), []
+    """P6: who had won before asking again, and still has the order, is not told that there is nothing. Where Redis may lose
+    what it has granted, an order counts from its commit on: until an accepted one is granted again nothing knows of it
+    but the instance that holds it."""
+    won, complaints = known_orders(world, written=world.refused_most > 0), []
     for event in world.buys():
         at = won.get((event.voucher, event.user))
         if at is not None and event.began > at + MARK_S and (event.code in REFUSALS or event.status == 404):

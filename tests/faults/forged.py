@@ -250,7 +250,10 @@ def corruptions() -> dict[str, list]:
         "reasons_are_true": [refused("u8", "ALREADY_ORDERED"), roomy],
         "winners_are_told": [
             event(5, 6, "buy", "u0", 409, "SOLD_OUT"),
-            event(5, 6, "buy", "u4", 404, "UNKNOWN_VOUCHER"),
+            lambda world: (
+                event(5, 6, "buy", "u4", 404, "UNKNOWN_VOUCHER")(world),
+                setattr(world, "refused_most", 0),  # only accepted so far
+            ),
         ],
         "repeats_name_the_order": [
             event(5, 6, "buy", "u0", 409, "ALREADY_ORDERED", "o1"),

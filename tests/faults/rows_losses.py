@@ -158,6 +158,8 @@ def restarted_behind(run: Run) -> None:
     for winner in winners:
         run.buy(winner)
     run.postgres.run()
+    wait_for("rebuilt", lambda: is_open(run, run.vouchers[0]))
+    time.sleep(run.fault.mark_s())  # a unit that came back while there were none does not sell for so long
 
 
 SMALL_BATCHES = {"SECKILL_BATCH_MAX": "8"}  # many of them wait their turn
