@@ -154,11 +154,12 @@ def restarted_behind(run: Run) -> None:
     copy.rename(run.redis.dir)
     run.redis.run(*run.stack.redis_settings)
     run.redis.call("HSET", run.key("voucher"), "stock", 0)  # others would have bought the rest
+    epoch = run.redis.call("HGET", run.key("voucher"), "epoch")
     time.sleep(0.5)
     for winner in winners:
         run.buy(winner)
     run.postgres.run()
-    wait_for("rebuilt", lambda: is_open(run, run.vouchers[0]))
+    wait_for("rebuilt", lambda: run.redis.call("HGET", run.key("voucher"), "epoch") != epoch and is_open(run, run.vouchers[0]))
     time.sleep(run.fault.mark_s())  # a unit that came back while there were none does not sell for so long
 
 
