@@ -1,4 +1,4 @@
-// Reading the few forms of text that clients and stores send: strict, without allocation, and without
+// Reading, and writing, the few forms of text that clients and stores send: strict, without allocation, and without
 // the locale. Any thread.
 #ifndef SK_BASE_TEXT_H
 #define SK_BASE_TEXT_H
@@ -31,5 +31,9 @@ bool sk_text_time(const char *text, int64_t *unix_ms);
 // Unix ms to RFC 3339 in UTC with ms: 24 characters and NUL.
 enum { SK_TIME_SIZE = 25 };
 void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE]);
+
+// Decimal, and NUL; returns its length.
+enum { SK_NUMBER_SIZE = 21 };
+size_t sk_text_put_number(uint64_t value, char out[SK_NUMBER_SIZE]);
 
 #endif

@@ -1,4 +1,5 @@
 // The readers of ids, numbers and times: what they take, and above all what they refuse.
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -302,6 +303,18 @@ START_TEST(every_day_is_written_as_the_calendar_has_it_and_read_back)
 }
 END_TEST
 
+START_TEST(numbers_are_written_as_they_are_read)
+{
+    static const uint64_t numbers[] = {0, 1, 9, 10, 99, 100, 4294967296, INT64_MAX, UINT64_MAX - 1, UINT64_MAX};
+    for (size_t i = 0; i < COUNT(numbers); i++) {
+        char text[SK_NUMBER_SIZE], expected[SK_NUMBER_SIZE + 1];
+        int n = snprintf(expected, sizeof expected, "%" PRIu64, numbers[i]);
+        ck_assert_uint_eq(sk_text_put_number(numbers[i], text), (size_t)n);
+        ck_assert_str_eq(text, expected);
+    }
+}
+END_TEST
+
 START_TEST(utf8_has_one_form_for_each_character)
 {
     static const struct {
@@ -349,6 +362,7 @@ int main(void)
     tcase_add_test(tcase, leap_days_exist_in_leap_years_only);
     tcase_add_test(tcase, malformed_times_are_refused);
     tcase_add_test(tcase, every_day_is_written_as_the_calendar_has_it_and_read_back);
+    tcase_add_test(tcase, numbers_are_written_as_they_are_read);
     tcase_add_test(tcase, utf8_has_one_form_for_each_character);
     return harness_main(tcase, CK_FORK);
 }
