@@ -73,7 +73,7 @@ sk_handle sk_handle_cancel, sk_handle_pay, sk_handle_refund;                    
 sk_handle sk_handle_events;                                                                      // handle_live.c
 // handle_lists.c
 sk_handle sk_handle_orders, sk_handle_vouchers, sk_handle_admin_vouchers, sk_handle_admin_orders;
-sk_handle sk_handle_letters, sk_handle_admin_events, sk_handle_order_events;
+sk_handle sk_handle_letters, sk_handle_admin_events, sk_handle_order_events, sk_handle_instances;
 sk_handle sk_handle_metrics;                                            // handle_metrics.c
 sk_handle sk_handle_page, sk_handle_demo_page, sk_handle_demo_pay;      // handle_pages.c
 sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found, sk_handle_openapi;
