@@ -56,7 +56,7 @@ static bool instances_add(struct sk_buf *body, const struct sk_reply *reply, siz
     int64_t left_ms;
     if (session == NULL || !sk_uuid_valid(session) || !sk_reply_number(sk_reply_at(reply, row + LEFT), &left_ms))
         return false;
-    sk_buf_printf(body, "%s{\"session\":\"%s\"", first ? "" : ",", session);
+    sk_buf_printf(body, "%s{\"id\":\"%s\"", first ? "" : ",", session);
     if (text != NULL && sk_roster_read(text, &told)) {
         int64_t ago_ms = (int64_t)told.ttl_ms - left_ms;
         sk_text_put_time((int64_t)told.started_ms, started);

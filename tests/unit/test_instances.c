@@ -35,9 +35,9 @@ START_TEST(instances_are_listed)
                                             TEXT(TWO), NUMBER(9), TEXT("")};
     static const struct sk_reply none[] = {NOW};
     const struct sk_reply reply = LIST_OF(items), nobody = LIST_OF(none);
-    must_list(&reply, "{\"session\":\"" ONE "\",\"name\":\"a-1:8080\",\"version\":\"0.1.0\",\"started_at\":"
+    must_list(&reply, "{\"id\":\"" ONE "\",\"name\":\"a-1:8080\",\"version\":\"0.1.0\",\"started_at\":"
                       "\"2025-12-31T23:58:20.000Z\",\"ttl_ms\":3000,\"renewed_ago_ms\":500},"
-                      "{\"session\":\"" TWO "\"}");
+                      "{\"id\":\"" TWO "\"}");
     must_list(&nobody, "");
 }
 END_TEST
@@ -51,8 +51,8 @@ START_TEST(what_is_damaged_is_not_shown)
         TEXT("0.1.0 1 3000 a:1"), // renewed in the future: now
         TEXT(ONE),     NUMBER(5),    TEXT("x \"y\" 1 z"), TEXT(ONE)}; // and the last row is cut
     const struct sk_reply reply = LIST_OF(items);
-    must_list(&reply, "{\"session\":\"" TWO "\",\"name\":\"a:1\",\"version\":\"0.1.0\",\"started_at\":"
-                      "\"1970-01-01T00:00:00.001Z\",\"ttl_ms\":3000,\"renewed_ago_ms\":0},{\"session\":\"" ONE "\"}");
+    must_list(&reply, "{\"id\":\"" TWO "\",\"name\":\"a:1\",\"version\":\"0.1.0\",\"started_at\":"
+                      "\"1970-01-01T00:00:00.001Z\",\"ttl_ms\":3000,\"renewed_ago_ms\":0},{\"id\":\"" ONE "\"}");
 }
 END_TEST
 
