@@ -147,8 +147,10 @@ END_TEST
 
 START_TEST(a_head_has_no_body)
 {
-    char length[24];
+    char wanted[HTTP_FIELD_SIZE];
     service = service_start(NULL);
+    ck_assert_int_eq(get("/", ""), 200);
+    (void)snprintf(wanted, sizeof wanted, "Content-Length: %zu\r\n", reply.body_len);
     for (int known = 0; known < 2; known++) {
         const char *more = known == 0 ? "" : "If-None-Match: *\r\n";
         char request[FIELDS_SIZE];
@@ -164,9 +166,8 @@ START_TEST(a_head_has_no_body)
         ck_assert_int_eq(strncmp(reply.text, known == 0 ? "HTTP/1.1 200" : "HTTP/1.1 304", 12), 0);
         ck_assert_str_eq(reply.text + len - 4, "\r\n\r\n");
         ck_assert_ptr_eq(strstr(reply.text, "\r\n\r\n"), reply.text + len - 4); // and nothing behind it
-        ck_assert_int_eq(get("/", ""), 200);
-        (void)snprintf(length, sizeof length, "Content-Length: %zu", reply.body_len);
-        ck_assert_str_ne(field("ETag"), "");
+        ck_assert_ptr_nonnull(strstr(reply.text, "\r\nETag: \""));
+        ck_assert(known == 1 || strstr(reply.text, wanted) != NULL);
     }
 }
 END_TEST
@@ -209,7 +210,7 @@ START_TEST(pages_and_the_demo_are_switched)
     static const char *const pages[] = {"/", "/admin/ui", "/web/settings.json", "/web/x"};
     static const char pay[] = "/demo/orders/01a1fbe1-0c46-72f8-bdd2-587980274994/pay";
     struct service *off = service_start(ENV("SECKILL_PAGES=off", "SECKILL_DEMO=on"));
-    struct service *plain = service_start(ENV("SECKILL_LISTEN"));
+    struct service *plain = service_start(NULL);
     service = off;
     for (size_t i = 0; i < COUNT(pages); i++) {
         http_must_be_problem((get(pages[i], ""), &reply), 404, "NOT_FOUND");
