@@ -74,8 +74,8 @@ sk_handle sk_handle_events;                                                     
 // handle_lists.c
 sk_handle sk_handle_orders, sk_handle_vouchers, sk_handle_admin_vouchers, sk_handle_admin_orders;
 sk_handle sk_handle_letters, sk_handle_admin_events, sk_handle_order_events, sk_handle_instances;
-sk_handle sk_handle_metrics;                                            // handle_metrics.c
-sk_handle sk_handle_page, sk_handle_demo_page, sk_handle_demo_pay;      // handle_pages.c
+sk_handle sk_handle_metrics;                                       // handle_metrics.c
+sk_handle sk_handle_page, sk_handle_demo_page, sk_handle_demo_pay; // handle_pages.c
 sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found, sk_handle_openapi;
 
 // Idempotency-Key: none, which is NULL, or one of 1 to 255 visible ASCII characters. False: the request was refused.

@@ -46,8 +46,7 @@ enum sk_verdict sk_demo_payment_read(const char *body, size_t len, struct sk_pay
 
 static void bodies_read_amount(struct sk_fields *read, const json_t **values, struct sk_payment *payment)
 {
-    bodies_judge(read, AMOUNT, values,
-                 sk_fields_integer(values[AMOUNT], 0, amount_max_cents, &payment->amount_cents));
+    bodies_judge(read, AMOUNT, values, sk_fields_integer(values[AMOUNT], 0, amount_max_cents, &payment->amount_cents));
     bodies_judge(read, CURRENCY, values,
                  sk_fields_text(values[CURRENCY], SK_CURRENCY_CHARS, SK_CURRENCY_CHARS, &payment->currency) &&
                      bodies_are_all_in(payment->currency, 'A', 'Z'));

@@ -10,7 +10,8 @@ static struct MHD_Response *response_of_library(struct sk_response *response)
     return (struct MHD_Response *)(void *)response;
 }
 
-static struct sk_response *response_make(const char *type, const char *body, size_t len, enum MHD_ResponseMemoryMode mode)
+static struct sk_response *response_make(const char *type, const char *body, size_t len,
+                                         enum MHD_ResponseMemoryMode mode)
 {
     // The library does not write to the buffer; its interface only lacks the const.
     union {

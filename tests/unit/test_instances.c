@@ -23,7 +23,8 @@ static void must_list(const struct sk_reply *reply, const char *instances)
     char wanted[TOLD_DOCUMENT_SIZE];
     list();
     redis_answers(reply);
-    (void)snprintf(wanted, sizeof wanted, "{\"server_time\":\"2026-01-01T00:00:00.000Z\",\"instances\":[%s]}", instances);
+    (void)snprintf(wanted, sizeof wanted, "{\"server_time\":\"2026-01-01T00:00:00.000Z\",\"instances\":[%s]}",
+                   instances);
     must_be_shown(1, wanted);
 }
 
@@ -31,8 +32,8 @@ static void must_list(const struct sk_reply *reply, const char *instances)
 
 START_TEST(instances_are_listed)
 {
-    static const struct sk_reply items[] = {NOW,       TEXT(ONE), NUMBER(2500), TEXT("0.1.0 1767225500000 3000 a-1:8080"),
-                                            TEXT(TWO), NUMBER(9), TEXT("")};
+    static const struct sk_reply items[] = {
+        NOW, TEXT(ONE), NUMBER(2500), TEXT("0.1.0 1767225500000 3000 a-1:8080"), TEXT(TWO), NUMBER(9), TEXT("")};
     static const struct sk_reply none[] = {NOW};
     const struct sk_reply reply = LIST_OF(items), nobody = LIST_OF(none);
     must_list(&reply, "{\"id\":\"" ONE "\",\"name\":\"a-1:8080\",\"version\":\"0.1.0\",\"started_at\":"
@@ -44,12 +45,23 @@ END_TEST
 
 START_TEST(what_is_damaged_is_not_shown)
 {
-    static const struct sk_reply items[] = {
-        NOW,           TEXT("\"}"),  NUMBER(5),         TEXT("0.1.0 1 3000 a:1"), // is no session
-        TEXT(ONE),     TEXT("soon"), TEXT(""),          NUMBER(7),                // nor this
-        NUMBER(7),     TEXT(""),     TEXT(TWO),         NUMBER(5000),
-        TEXT("0.1.0 1 3000 a:1"), // renewed in the future: now
-        TEXT(ONE),     NUMBER(5),    TEXT("x \"y\" 1 z"), TEXT(ONE)}; // and the last row is cut
+    static const struct sk_reply items[] = {NOW,
+                                            TEXT("\"}"),
+                                            NUMBER(5),
+                                            TEXT("0.1.0 1 3000 a:1"), // is no session
+                                            TEXT(ONE),
+                                            TEXT("soon"),
+                                            TEXT(""),
+                                            NUMBER(7), // nor this
+                                            NUMBER(7),
+                                            TEXT(""),
+                                            TEXT(TWO),
+                                            NUMBER(5000),
+                                            TEXT("0.1.0 1 3000 a:1"), // renewed in the future: now
+                                            TEXT(ONE),
+                                            NUMBER(5),
+                                            TEXT("x \"y\" 1 z"),
+                                            TEXT(ONE)}; // and the last row is cut
     const struct sk_reply reply = LIST_OF(items);
     must_list(&reply, "{\"id\":\"" TWO "\",\"name\":\"a:1\",\"version\":\"0.1.0\",\"started_at\":"
                       "\"1970-01-01T00:00:00.001Z\",\"ttl_ms\":3000,\"renewed_ago_ms\":0},{\"id\":\"" ONE "\"}");
@@ -97,14 +109,14 @@ START_TEST(what_a_session_tells_is_read)
         {"0.1.0\n1 2 a", false},
     };
     char longest[3 * SK_ROSTER_WORD_MAX];
-    struct sk_rostered told;
+    struct sk_rostered read;
     for (size_t i = 0; i < COUNT(rows); i++)
-        ck_assert_msg(sk_roster_read(rows[i].text, &told) == rows[i].good, "%s", rows[i].text);
+        ck_assert_msg(sk_roster_read(rows[i].text, &read) == rows[i].good, "%s", rows[i].text);
     for (int more = 0; more < 2; more++) {
         int n = snprintf(longest, sizeof longest, "1 2 3 ");
         memset(longest + n, 'a', SK_ROSTER_WORD_MAX + (size_t)more);
         longest[n + SK_ROSTER_WORD_MAX + more] = '\0';
-        ck_assert(sk_roster_read(longest, &told) == (more == 0));
+        ck_assert(sk_roster_read(longest, &read) == (more == 0));
     }
 }
 END_TEST

@@ -170,8 +170,8 @@ START_TEST(who_has_it_does_not_take_it_again)
         const char *format; // %s: the tag
         bool same;
     } rows[] = {
-        {"%s", true},        {"*", true},       {"W/%s", true},    {"\"a\", %s, \"b\"", true},
-        {"\"a\"", false},    {"", false},       {"\"*\"", false},  {"\"0123456789abcdef\"", false},
+        {"%s", true},     {"*", true}, {"W/%s", true},   {"\"a\", %s, \"b\"", true},
+        {"\"a\"", false}, {"", false}, {"\"*\"", false}, {"\"0123456789abcdef\"", false},
         {"%.17s", false},
     };
     char tags[2][TAG_SIZE], value[2 * TAG_SIZE];
@@ -218,9 +218,9 @@ END_TEST
 
 START_TEST(what_is_no_page_is_not_answered)
 {
-    static const char *const paths[] = {"",           "/x",         "/web/",           "/web",       "/web/a.jsx", "/web/A.js",
-                                        "/web/a.js/", "/web/../",   "/web/%2e%2e/a.js", "/web//a.js", "//",         "/web/a.j",
-                                        "/pay",       "/admin/ui"}; // these are not among the stand-ins
+    static const char *const paths[] = {
+        "",           "/x", "/web/",    "/web", "/web/a.jsx", "/web/A.js", "/web/a.js/", "/web/../", "/web/%2e%2e/a.js",
+        "/web//a.js", "//", "/web/a.j", "/pay", "/admin/ui"}; // these are not among the stand-ins
     for (size_t i = 0; i < COUNT(paths); i++) {
         asked = (struct sk_request){.path = paths[i]};
         sent = NULL;

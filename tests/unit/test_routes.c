@@ -369,8 +369,19 @@ END_TEST
 
 START_TEST(pages_lead_nowhere_else)
 {
-    static const char *const paths[] = {"//", "/index.html", "/web", "/webx", "/admin/ui/", "/admin/u", "/pay/", "/payx",
-                                        "/demo", "/demo/orders/" ORDER, "/demo/orders/../pay", "/./", "/.."};
+    static const char *const paths[] = {"//",
+                                        "/index.html",
+                                        "/web",
+                                        "/webx",
+                                        "/admin/ui/",
+                                        "/admin/u",
+                                        "/pay/",
+                                        "/payx",
+                                        "/demo",
+                                        "/demo/orders/" ORDER,
+                                        "/demo/orders/../pay",
+                                        "/./",
+                                        "/.."};
     open_with(1, 1);
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         must_be_refused(SK_METHOD_GET, paths[i], 404);

@@ -16,7 +16,7 @@
 #define CLOSE "Connection: close\r\n"
 #define GZIP  "Accept-Encoding: gzip, deflate, br\r\n"
 #define JSON  "Content-Type: application/json\r\n"
-#define POLICY                                                                                                    \
+#define POLICY                                                                                                       \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; " \
     "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
@@ -175,11 +175,28 @@ END_TEST
 START_TEST(what_is_no_page_is_not_found)
 {
     static const char *const paths[] = {
-        "/index.html",        "/web",           "/web/",           "/web/index.html",    "/web/admin.html",
-        "/web/pay.html",      "/web/../web/",   "/web/..",         "/web/%2e%2e/",       "/web/%2e%2e/%2e%2e/etc/passwd",
-        "/web/..%2fsecret",   "/web/.gitignore", "//",             "/%2e",               "/./",
-        "/web/settings.json/", "/web/SETTINGS.JSON", "/admin/ui/", "/admin/ui.html",     "/pay/",
-        "/web/settings.json%00", "/web/\\..\\x",
+        "/index.html",
+        "/web",
+        "/web/",
+        "/web/index.html",
+        "/web/admin.html",
+        "/web/pay.html",
+        "/web/../web/",
+        "/web/..",
+        "/web/%2e%2e/",
+        "/web/%2e%2e/%2e%2e/etc/passwd",
+        "/web/..%2fsecret",
+        "/web/.gitignore",
+        "//",
+        "/%2e",
+        "/./",
+        "/web/settings.json/",
+        "/web/SETTINGS.JSON",
+        "/admin/ui/",
+        "/admin/ui.html",
+        "/pay/",
+        "/web/settings.json%00",
+        "/web/\\..\\x",
     };
     service = service_start(ENV("SECKILL_DEMO=on"));
     for (size_t i = 0; i < COUNT(paths); i++) {
@@ -308,7 +325,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = tcase_create("pages");
+    TCase *tcase = tcase_create("served_pages");
     tcase_set_timeout(tcase, 120);
     tcase_add_unchecked_fixture(tcase, setup, NULL);
     tcase_add_checked_fixture(tcase, NULL, service_stop_all);

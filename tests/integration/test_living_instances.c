@@ -112,7 +112,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = tcase_create("instances");
+    TCase *tcase = tcase_create("living_instances");
     tcase_set_timeout(tcase, 120);
     tcase_add_unchecked_fixture(tcase, setup, NULL);
     tcase_add_checked_fixture(tcase, NULL, service_stop_all);
