@@ -2,8 +2,8 @@
 -- another reason, is returned. Nothing stays.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)   5 lock   6 session
---       7 living sessions   8 busy segments   9 protocol version   10 the newest time seen
---       Of 1 to 6 such as no voucher and no session has. 7 to 10 are the real ones, of which nothing is changed.
+--       7 living sessions   8 busy segments   9 protocol version   10 the newest time seen   11 instances
+--       Of 1 to 6 such as no voucher and no session has. 7 to 11 are the real ones, of which nothing is changed.
 --
 -- Returns { command, error ... }, each command once.
 
@@ -60,6 +60,7 @@ try('ZREM', KEYS[7], 'check')
 try('ZREMRANGEBYSCORE', KEYS[7], '1', '1')
 
 try('HDEL', KEYS[8], 'check')
+try('HDEL', KEYS[11], 'check')
 for key = 9, 10 do
   try('GET', KEYS[key])
   try('HDEL', KEYS[key], 'check') -- they are strings: this asks only whether they may be written

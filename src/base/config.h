@@ -59,6 +59,8 @@ struct sk_config {
     int64_t drain_timeout_ms;
     int64_t access_log;   // one line for so many requests; 0: none
     int64_t metrics_open; // 0: no, 1: yes
+    int64_t pages;        // 0: off, 1: on; this one, too
+    int64_t demo;
 };
 
 enum sk_command {

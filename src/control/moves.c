@@ -35,8 +35,12 @@ enum { REFUND_OUTCOME, REFUND_VOUCHER, REFUND_STATUS, REFUND_DOCUMENT };
 
 static struct move *move_new(struct sk_control *control, const char *order_id, const char *by, uint64_t ticket,
                              void (*start)(struct sk_talk *talk));
+static void move_find(struct move *move, const char *status, sk_pg_cb *done);
 static void move_look_further(struct move *move);
 static void move_end_wrong(struct move *move, const char *status);
+static void pay_begin(struct move *move, const struct sk_payment *payment);
+static void pay_own_start(struct sk_talk *talk);
+static void pay_own_on_row(void *arg, const struct sk_result *result);
 static void pay_start(struct sk_talk *talk);
 static void pay_on_row(void *arg, const struct sk_result *result);
 static void cancel_start(struct sk_talk *talk);
@@ -71,6 +75,15 @@ static struct move *move_new(struct sk_control *control, const char *order_id, c
     return move;
 }
 
+// The order, if it is its user's, and whether it may become that.
+static void move_find(struct move *move, const char *status, sk_pg_cb *done)
+{
+    char slot[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)), move->order_id, move->user,
+                            status};
+    sk_talk_ask_pg(&move->talk, SK_STATEMENT_FIND_FOR_MOVE, 4, params, done);
+}
+
 // PostgreSQL does not know it: the question for it answers.
 static void move_look_further(struct move *move)
 {
@@ -95,12 +108,44 @@ void sk_move_pay(struct sk_control *control, const char *order_id, const struct 
                  uint64_t ticket)
 {
     struct move *move = move_new(control, order_id, by, ticket, pay_start);
+    if (move != NULL)
+        pay_begin(move, payment);
+}
+
+void sk_move_pay_own(struct sk_control *control, const char *order_id, const char *user,
+                     const struct sk_payment *payment, uint64_t ticket)
+{
+    struct move *move = move_new(control, order_id, "demo", ticket, pay_own_start);
     if (move == NULL)
         return;
+    move_put(move->user, sizeof move->user, user);
+    pay_begin(move, payment);
+}
+
+static void pay_begin(struct move *move, const struct sk_payment *payment)
+{
     move_put(move->reference, sizeof move->reference, payment->reference);
     move_put(move->currency, sizeof move->currency, payment->currency);
     move->amount_cents = payment->amount_cents;
     sk_talk_start(&move->talk);
+}
+
+static void pay_own_start(struct sk_talk *talk)
+{
+    move_find((struct move *)talk, "paid", pay_own_on_row);
+}
+
+static void pay_own_on_row(void *arg, const struct sk_result *result)
+{
+    struct move *move = arg;
+    if (result->rows == NULL)
+        sk_talk_end(&move->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (sk_rows_count(result->rows) == 0)
+        move_look_further(move);
+    else if (sk_rows_text(result->rows, 0, FOUND_DOCUMENT) == NULL) // another user's
+        sk_talk_end(&move->talk, SK_VERDICT_NOT_FOUND, NULL);
+    else
+        pay_start(&move->talk);
 }
 
 static void pay_start(struct sk_talk *talk)
@@ -158,11 +203,7 @@ void sk_move_cancel(struct sk_control *control, const char *order_id, const char
 
 static void cancel_start(struct sk_talk *talk)
 {
-    struct move *move = (struct move *)talk;
-    char slot[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)), move->order_id, move->user,
-                            "cancelled"};
-    sk_talk_ask_pg(talk, SK_STATEMENT_FIND_FOR_MOVE, 4, params, cancel_on_row);
+    move_find((struct move *)talk, "cancelled", cancel_on_row);
 }
 
 static void cancel_on_row(void *arg, const struct sk_result *result)

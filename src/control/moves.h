@@ -33,6 +33,10 @@ struct sk_refund {
 void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
                  uint64_t ticket);
 
+// The same for one who pays an order of their own, in the demo. Another user's is NOT_FOUND.
+void sk_move_pay_own(struct sk_control *control, const char *order_id, const char *user,
+                     const struct sk_payment *payment, uint64_t ticket);
+
 // Another user's order is NOT_FOUND.
 void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket);
 

@@ -187,6 +187,7 @@ static void voucher_on_look(void *arg, const struct sk_reply *reply)
     voucher_add_number(body, "buyers", sk_reply_at(reply, SK_LOOK_BUYERS));
     voucher_add_number(body, "journal", sk_reply_at(reply, SK_LOOK_JOURNAL));
     voucher_add_number(body, "version", sk_reply_at(reply, SK_LOOK_CHANGE));
+    voucher_add_number(body, "journal_age_ms", sk_reply_at(reply, SK_LOOK_AGE_MS));
     sk_buf_puts(body, "}}");
     voucher_end(query);
 }

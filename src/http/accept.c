@@ -1,5 +1,5 @@
 // RFC 9110, 12.5.1, as far as two media types need it: of the ranges that fit one, the most specific one gives its
-// weight.
+// weight. 12.5.3 is the same for codings, where only what is most specific counts: a name, and then `*`.
 #include "accept.h"
 
 #include <stddef.h>
@@ -113,4 +113,19 @@ bool sk_accept_openmetrics(const char *value)
             open_weight = range.weight;
     }
     return open_weight > 0 && open_weight >= text_weight;
+}
+
+bool sk_accept_gzip(const char *value)
+{
+    int named = -1, any = 0;
+    if (value == NULL)
+        return false;
+    for (const char *end = value + strlen(value); value < end;) {
+        struct range range = accept_read(accept_cut(&value, end, ','));
+        if (accept_is(range.type, "gzip") || accept_is(range.type, "x-gzip"))
+            named = range.weight > named ? range.weight : named;
+        else if (accept_is(range.type, "*"))
+            any = range.weight;
+    }
+    return named >= 0 ? named > 0 : any > 0;
 }

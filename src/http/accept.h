@@ -1,4 +1,4 @@
-// Which form of /metrics a client wants, by its field Accept.
+// Which form of an answer a client wants: of /metrics by its field Accept, of a page by Accept-Encoding.
 #ifndef SK_HTTP_ACCEPT_H
 #define SK_HTTP_ACCEPT_H
 
@@ -8,5 +8,9 @@
 // or takes it as well: by the weights of the two, of which a range without a version, or with ours, speaks. What is
 // malformed counts for nothing.
 bool sk_accept_openmetrics(const char *value);
+
+// The same of Accept-Encoding: whether what is packed by gzip may be sent. Not whether something else would be nicer:
+// there is only that, and the text as it is.
+bool sk_accept_gzip(const char *value);
 
 #endif

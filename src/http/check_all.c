@@ -93,6 +93,8 @@ static void check_start(struct sk_findings *findings, const struct sk_config *co
     check_descriptors(findings, config);
     check_forms(findings, config);
     check_users(findings, config);
+    SK_FIND_UNLESS(findings, config->demo == 0, SK_FINDING_WARN, "demo", "%s",
+                   config->demo == 0 ? "is off" : "SECKILL_DEMO is on: anyone pays their orders without money");
 }
 
 static void check_clocks(struct sk_findings *findings, const struct sk_clock_seen *redis,

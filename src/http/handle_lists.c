@@ -4,6 +4,7 @@
 
 #include "admin_lists.h"
 #include "handlers.h"
+#include "instances.h"
 #include "letters.h"
 #include "user_orders.h"
 #include "voucher_list.h"
@@ -133,4 +134,9 @@ void sk_handle_order_events(const struct sk_context *context, struct sk_request 
         sk_list_order_events(sk_shop_control(context->shop), &asked, request->ticket);
     else
         lists_refuse(context, request);
+}
+
+void sk_handle_instances(const struct sk_context *context, struct sk_request *request)
+{
+    sk_list_instances(sk_shop_control(context->shop), request->ticket);
 }

@@ -12,12 +12,14 @@
 #include "uuid.h"
 
 struct sk_document;
+struct sk_pages;
 
 struct sk_context {
     const struct sk_config *config; // borrowed, as all
     struct sk_shop *shop;           // there as long as requests reach a handler
     struct sk_answers *answers;
     const struct sk_document *openapi;
+    const struct sk_pages *pages; // NULL: they are off
     struct sk_tickets *tickets;
     uint64_t stores_ms; // enough to ask the stores
     bool draining;      // no new orders
@@ -71,8 +73,9 @@ sk_handle sk_handle_cancel, sk_handle_pay, sk_handle_refund;                    
 sk_handle sk_handle_events;                                                                      // handle_live.c
 // handle_lists.c
 sk_handle sk_handle_orders, sk_handle_vouchers, sk_handle_admin_vouchers, sk_handle_admin_orders;
-sk_handle sk_handle_letters, sk_handle_admin_events, sk_handle_order_events;
-sk_handle sk_handle_metrics; // handle_metrics.c
+sk_handle sk_handle_letters, sk_handle_admin_events, sk_handle_order_events, sk_handle_instances;
+sk_handle sk_handle_metrics;                                       // handle_metrics.c
+sk_handle sk_handle_page, sk_handle_demo_page, sk_handle_demo_pay; // handle_pages.c
 sk_handle sk_handle_health, sk_handle_ready, sk_handle_not_found, sk_handle_openapi;
 
 // Idempotency-Key: none, which is NULL, or one of 1 to 255 visible ASCII characters. False: the request was refused.

@@ -4,6 +4,7 @@
 // The most that an order can cost: 1,000 units of the highest price.
 static const int64_t amount_max_cents = INT64_C(100000000000000);
 
+// The demo's payment has all from AMOUNT on.
 enum payment_member { REFERENCE, AMOUNT, CURRENCY, PAYMENT_MEMBERS };
 
 static const struct sk_field payment_members[PAYMENT_MEMBERS] = {
@@ -19,25 +20,43 @@ static const struct sk_field refund_members[REFUND_MEMBERS] = {
     [WHY] = {.name = "why", .detail = "must be a string of at most 200 bytes", .optional = true},
 };
 
+static void bodies_read_amount(struct sk_fields *read, const json_t **values, struct sk_payment *payment);
+static void bodies_judge(struct sk_fields *read, enum payment_member member, const json_t **values, bool good);
 static bool bodies_are_all_in(const char *text, char first, char last);
 
 enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read)
 {
     const json_t *values[PAYMENT_MEMBERS];
     if (sk_fields_open(read, body, len, payment_members, PAYMENT_MEMBERS, values)) {
-        const bool good[PAYMENT_MEMBERS] = {
-            [REFERENCE] = sk_fields_text(values[REFERENCE], 1, SK_REFERENCE_MAX, &payment->reference) &&
-                          bodies_are_all_in(payment->reference, '!', '~'),
-            [AMOUNT] = sk_fields_integer(values[AMOUNT], 0, amount_max_cents, &payment->amount_cents),
-            [CURRENCY] = sk_fields_text(values[CURRENCY], SK_CURRENCY_CHARS, SK_CURRENCY_CHARS, &payment->currency) &&
-                         bodies_are_all_in(payment->currency, 'A', 'Z'),
-        };
-        for (int i = 0; i < PAYMENT_MEMBERS; i++) {
-            if (values[i] != NULL && !good[i])
-                sk_fields_refuse(read, payment_members[i].name, payment_members[i].detail);
-        }
+        bool good = sk_fields_text(values[REFERENCE], 1, SK_REFERENCE_MAX, &payment->reference) &&
+                    bodies_are_all_in(payment->reference, '!', '~');
+        bodies_judge(read, REFERENCE, values, good);
+        bodies_read_amount(read, values, payment);
     }
     return sk_fields_end(read);
+}
+
+enum sk_verdict sk_demo_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read)
+{
+    const json_t *values[PAYMENT_MEMBERS];
+    if (sk_fields_open(read, body, len, &payment_members[AMOUNT], PAYMENT_MEMBERS - AMOUNT, &values[AMOUNT]))
+        bodies_read_amount(read, values, payment);
+    return sk_fields_end(read);
+}
+
+static void bodies_read_amount(struct sk_fields *read, const json_t **values, struct sk_payment *payment)
+{
+    bodies_judge(read, AMOUNT, values, sk_fields_integer(values[AMOUNT], 0, amount_max_cents, &payment->amount_cents));
+    bodies_judge(read, CURRENCY, values,
+                 sk_fields_text(values[CURRENCY], SK_CURRENCY_CHARS, SK_CURRENCY_CHARS, &payment->currency) &&
+                     bodies_are_all_in(payment->currency, 'A', 'Z'));
+}
+
+// Of a member that is there.
+static void bodies_judge(struct sk_fields *read, enum payment_member member, const json_t **values, bool good)
+{
+    if (values[member] != NULL && !good)
+        sk_fields_refuse(read, payment_members[member].name, payment_members[member].detail);
 }
 
 static bool bodies_are_all_in(const char *text, char first, char last)

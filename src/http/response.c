@@ -10,18 +10,29 @@ static struct MHD_Response *response_of_library(struct sk_response *response)
     return (struct MHD_Response *)(void *)response;
 }
 
-struct sk_response *sk_response_new(const char *type, const char *body, size_t len)
+static struct sk_response *response_make(const char *type, const char *body, size_t len,
+                                         enum MHD_ResponseMemoryMode mode)
 {
     // The library does not write to the buffer; its interface only lacks the const.
     union {
         const void *in;
         void *out;
     } text = {.in = body};
-    void *made = MHD_create_response_from_buffer(len, text.out, MHD_RESPMEM_MUST_COPY);
+    void *made = MHD_create_response_from_buffer(len, text.out, mode);
     struct sk_response *response = made;
     if (type != NULL)
         sk_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     return response;
+}
+
+struct sk_response *sk_response_new(const char *type, const char *body, size_t len)
+{
+    return response_make(type, body, len, MHD_RESPMEM_MUST_COPY);
+}
+
+struct sk_response *sk_response_of(const char *type, const char *body, size_t len)
+{
+    return response_make(type, body, len, MHD_RESPMEM_PERSISTENT);
 }
 
 void sk_response_header(struct sk_response *response, const char *name, const char *value)

@@ -120,6 +120,8 @@ const struct sk_route sk_route_table[] = {
       V(FOUND)}},
     {GET, READ, "/admin/events", NO_BODY, FOR_STORES, sk_handle_order_events,
      {"listOrderEvents", "The feed of what became of orders", "limit after", NULL, "OrderFeed", V(FOUND)}},
+    {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, sk_handle_instances,
+     {"listInstances", "Lists the instances that live, a row for each reactor", "", NULL, "Instances", V(FOUND)}},
     {GET, ANYONE, "/openapi.json", NO_BODY, AT_ONCE, sk_handle_openapi,
      {"getInterface", "This document", "IfNoneMatch", NULL, "Document 304:Unchanged", V(FOUND)}},
     {GET, ANYONE, "/healthz", NO_BODY, AT_ONCE, sk_handle_health,
@@ -128,6 +130,12 @@ const struct sk_route sk_route_table[] = {
      {"isReady", "Whether the instance can sell", "", NULL, "Ok", V(FOUND)}},
     {GET, SCRAPER, "/metrics", NO_BODY, AT_ONCE, sk_handle_metrics,
      {"getMetrics", "Counters, gauges and histograms, for Prometheus", "", NULL, "Metrics", V(FOUND) | V(OVERLOADED)}},
+    // What people look at; routes.c knows what turns it off.
+    {GET, ANYONE, "/", NO_BODY, AT_ONCE, sk_handle_page, NOT_A_CALL},
+    {GET, ANYONE, "/web/*", NO_BODY, AT_ONCE, sk_handle_page, NOT_A_CALL},
+    {GET, ANYONE, "/admin/ui", NO_BODY, AT_ONCE, sk_handle_page, NOT_A_CALL},
+    {GET, ANYONE, "/pay", NO_BODY, AT_ONCE, sk_handle_demo_page, NOT_A_CALL},
+    {POST, USER, "/demo/orders/{order}/pay", JSON, FOR_STORES, sk_handle_demo_pay, NOT_A_CALL},
 };
 // clang-format on
 

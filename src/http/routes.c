@@ -15,6 +15,7 @@
 #include "failpoint.h"
 #include "measure.h"
 #include "openapi.h"
+#include "pages.h"
 #include "route_table.h"
 #include "settlement_report.h"
 #include "stream.h"
@@ -34,6 +35,7 @@ struct sk_routes {
     struct sk_tokens *tokens;     // owned
     struct sk_user_tokens *users; // NULL: the gateway says who the user is
     struct sk_document *openapi;  // owned
+    struct sk_pages *pages;       // owned; as the context has it
     struct sk_limits *limits;     // borrowed; NULL: no client has a rate
     struct sk_tickets *tickets;   // owned; as the context has it
     struct sk_cors *cors;         // owned
@@ -46,6 +48,8 @@ struct sk_routes {
 
 static void routes_dispatch(struct sk_routes *routes, struct sk_request *request);
 static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct sk_match *match);
+static bool routes_find(const struct sk_routes *routes, const struct sk_request *request, struct sk_match *match);
+static bool routes_serve(const struct sk_config *config, const struct sk_route *first);
 static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
                                           const struct sk_match *match);
 static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
@@ -69,13 +73,14 @@ struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limit
         return NULL;
     routes->tokens = sk_tokens_open(config, stderr);
     routes->openapi = sk_openapi_open();
+    routes->pages = config->pages == 0 ? NULL : sk_pages_open(config);
     routes->tickets = sk_tickets_open(config, stderr);
     routes->cors = sk_cors_open(config->cors_origins, stderr);
     if (routes->cors != NULL)
         routes->answers = sk_answers_open(routes->cors);
     routes->tracer = sk_tracer_open(config);
     if (routes->answers == NULL || routes->tokens == NULL || routes->openapi == NULL || routes->tickets == NULL ||
-        routes->tracer == NULL) {
+        routes->tracer == NULL || (config->pages != 0 && routes->pages == NULL)) {
         sk_routes_close(routes);
         return NULL;
     }
@@ -86,6 +91,7 @@ struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limit
     routes->context.config = config;
     routes->context.answers = routes->answers;
     routes->context.openapi = routes->openapi;
+    routes->context.pages = routes->pages;
     routes->context.tickets = routes->tickets;
     routes->wait_ms[SK_ROUTE_FOR_COMMIT] = (uint64_t)config->confirm_timeout_ms;
     // Enough to ask PostgreSQL three times and Redis once. A question that takes longer is answered 503.
@@ -141,6 +147,7 @@ void sk_routes_close(struct sk_routes *routes)
     sk_answers_close(routes->answers);
     sk_tokens_close(routes->tokens);
     sk_document_close(routes->openapi);
+    sk_pages_close(routes->pages);
     sk_tickets_close(routes->tickets);
     sk_cors_close(routes->cors);
     sk_tracer_close(routes->tracer);
@@ -184,7 +191,7 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return SK_VERDICT_UNAVAILABLE;
     if (routes->phase == PHASE_ENDED)
         return SK_VERDICT_SHUTTING_DOWN;
-    bool known = sk_route_match(request->method, request->path, match);
+    bool known = routes_find(routes, request, match);
     request->route = known ? match->first->pattern : NULL;
     request->row = !known || match->route == NULL ? 0 : (unsigned)(match->route - sk_route_table) + 1;
     enum sk_verdict verdict = routes_limit_address(routes, request, match->first);
@@ -213,6 +220,25 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     if (match->route->caller == SK_ROUTE_OPERATE && !routes_read_if_match(request, &call->if_match))
         return SK_VERDICT_BAD_REQUEST;
     return match->route->method == SK_ROUTE_GET && request->query_bad ? SK_VERDICT_BAD_PARAMETER : SK_VERDICT_FOUND;
+}
+
+// What the configuration has turned off is as if it were not there.
+static bool routes_find(const struct sk_routes *routes, const struct sk_request *request, struct sk_match *match)
+{
+    bool found = sk_route_match(request->method, request->path, match);
+    if (found && routes_serve(routes->context.config, match->first))
+        return true;
+    match->first = NULL;
+    return false;
+}
+
+static bool routes_serve(const struct sk_config *config, const struct sk_route *first)
+{
+    if (first->handle == sk_handle_page)
+        return config->pages != 0;
+    if (first->handle == sk_handle_demo_page)
+        return config->pages != 0 && config->demo != 0;
+    return first->handle != sk_handle_demo_pay || config->demo != 0;
 }
 
 // What is not found counts, too.

@@ -96,6 +96,8 @@ static enum sk_status serve_prepare(const struct sk_config *config, struct sk_to
                     "value", config->listen);
         return SK_FAIL;
     }
+    if (config->demo != 0)
+        sk_log(SK_LOG_WARN, "SECKILL_DEMO is on: orders are paid without money", "");
     return sk_descriptors_reserve(config);
 }
 

@@ -23,10 +23,12 @@ enum sk_status sk_upkeep_open(struct sk_upkeep *upkeep, const struct sk_sale *sa
     upkeep->regrant = sk_regrant_open(sale, upkeep->rebuilds);
     upkeep->watch = sk_watch_open(sale, upkeep->rebuilds, upkeep->sweeper);
     upkeep->expiry = sk_expiry_open(sale);
+    upkeep->roster = sk_roster_open(sale);
     if (upkeep->follow != NULL && upkeep->watch != NULL)
         sk_follow_tell(upkeep->follow, upkeep_on_changed, upkeep);
     bool complete = upkeep->follow != NULL && upkeep->rebuilds != NULL && upkeep->sweeper != NULL &&
-                    upkeep->regrant != NULL && upkeep->watch != NULL && upkeep->expiry != NULL;
+                    upkeep->regrant != NULL && upkeep->watch != NULL && upkeep->expiry != NULL &&
+                    upkeep->roster != NULL;
     return complete ? SK_OK : SK_NO_MEM;
 }
 
@@ -39,6 +41,7 @@ void sk_upkeep_set_writer(struct sk_upkeep *upkeep, struct sk_writer *writer, st
 
 void sk_upkeep_close(struct sk_upkeep *upkeep)
 {
+    sk_roster_close(upkeep->roster);
     sk_expiry_close(upkeep->expiry);
     sk_watch_close(upkeep->watch);
     sk_regrant_close(upkeep->regrant);

@@ -6,6 +6,7 @@
 #include "follow.h"
 #include "rebuilds.h"
 #include "regrant.h"
+#include "roster.h"
 #include "sweep.h"
 #include "watch.h"
 
@@ -17,6 +18,7 @@ struct sk_upkeep {
     struct sk_sweeper *sweeper;   // what dead sessions left in the journals
     struct sk_watch *watch;       // the round a second
     struct sk_expiry *expiry;     // orders that are not paid in time
+    struct sk_roster *roster;     // who the sessions are
 };
 
 // The reactor's thread, as all functions. SK_NO_MEM: what was opened is closed by sk_upkeep_close.

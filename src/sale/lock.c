@@ -30,6 +30,7 @@ struct sk_session {
     uint64_t held_until_ms; // by the monotonic clock, as all times here
     uint64_t renew_at_ms;
     uint64_t taken_at_ms, ready_at_ms; // no judging within a TTL of either
+    uint64_t takings;
     struct sk_backoff retry;
     char (*living)[SK_UUID_SIZE]; // sorted; owned
     size_t living_count;
@@ -183,6 +184,7 @@ static void session_on_taken(struct sk_session *session, bool granted, const str
     session->run_number = sk_redis_run_number(session->redis);
     session->held_until_ms = session->asked_at_ms + session->ttl_ms;
     session->taken_at_ms = now;
+    session->takings++;
     session_read_living(session, reply);
     sk_log(SK_LOG_INFO, "session taken", "session=%s ttl_ms=%" PRIu32, session->id, session->ttl_ms);
 }
@@ -198,6 +200,11 @@ static void session_lose(struct sk_session *session, const char *why)
 bool sk_session_held(const struct sk_session *session)
 {
     return session_is_acknowledged(session);
+}
+
+uint64_t sk_session_taken(const struct sk_session *session)
+{
+    return session->takings;
 }
 
 bool sk_session_await(struct sk_session *session)

@@ -49,6 +49,9 @@ void sk_session_link(struct sk_session *session, bool ready);
 // Acknowledged by this Redis process, and not expired by our own clock.
 bool sk_session_held(const struct sk_session *session);
 
+// Which taking of it is the last one: grows with each; 0: it was never taken.
+uint64_t sk_session_taken(const struct sk_session *session);
+
 // Takes the session now if it was lost. True: it is held, or Redis has been asked and will answer: purchases may wait.
 // False: they may not, Redis refuses it or is away.
 bool sk_session_await(struct sk_session *session);

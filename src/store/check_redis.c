@@ -245,9 +245,20 @@ static redisReply *redis_check_try_commands(const struct redis_check *check, con
     sk_keys_of_segment(SCRATCH_TAG, &segment);
     sk_key_of_lock("rebuild", SCRATCH_TAG, lock);
     sk_key_of_session(SCRATCH_TAG, session);
-    const char *argv[] = {"EVALSHA",       sha,  "10",    segment.voucher, segment.buyers, segment.journal,
-                          segment.repeats, lock, session, SK_KEY_SESSIONS, SK_KEY_BUSY,    SK_KEY_PROTOCOL,
-                          SK_KEY_CLOCK};
+    const char *argv[] = {"EVALSHA",
+                          sha,
+                          "11",
+                          segment.voucher,
+                          segment.buyers,
+                          segment.journal,
+                          segment.repeats,
+                          lock,
+                          session,
+                          SK_KEY_SESSIONS,
+                          SK_KEY_BUSY,
+                          SK_KEY_PROTOCOL,
+                          SK_KEY_CLOCK,
+                          SK_KEY_INSTANCES};
     return redisCommandArgv(check->context, sizeof argv / sizeof *argv, argv, NULL);
 }
 

@@ -18,6 +18,9 @@
 // Which segments each session found busy: a hash, session -> "voucher.segment,...".
 #define SK_KEY_BUSY "seckill:busy"
 
+// Which instance each session is of: a hash, session -> what it tells (recovery/roster.h).
+#define SK_KEY_INSTANCES "seckill:instances"
+
 enum { SK_TAG_SIZE = 32, SK_KEY_SIZE = 64 };
 
 struct sk_segment_keys {

@@ -1,5 +1,6 @@
 // The field Accept of a scrape. Whatever it says, OpenMetrics is chosen only where it is named; a range that wants it
-// and nothing else, put behind, is heard, unless quotes are open.
+// and nothing else, put behind, is heard, unless quotes are open. The same of Accept-Encoding and gzip, which `*` also
+// names.
 #include <stdbool.h>
 #include <stdio.h>
 #include <strings.h>
@@ -28,6 +29,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(more != NULL);
     (void)snprintf(more, room, "%s%s", value, wanted);
     MUST(sk_accept_openmetrics(more) || strchr(value, '"') != NULL);
+    MUST(!sk_accept_gzip(value) || names(value, "gzip") || strchr(value, '*') != NULL);
+    (void)snprintf(more, room, "%s,gzip;q=1", value);
+    MUST(sk_accept_gzip(more) || strchr(value, '"') != NULL);
     free(more);
     free(value);
     return 0;

@@ -25,6 +25,7 @@
 #include "commands.h"
 #include "create.h"
 #include "fuzz.h"
+#include "instances.h"
 #include "letters.h"
 #include "listener.h"
 #include "live.h"
@@ -353,6 +354,13 @@ void sk_list_order_events(struct sk_control *control, const struct sk_page_asked
     sk_list_admin_vouchers(control, NULL, ask, ticket);
 }
 
+void sk_list_instances(struct sk_control *control, uint64_t ticket)
+{
+    (void)control;
+    MUST(was_sent(ADMIN_TOKEN) || was_sent(READER_TOKEN));
+    inquire((int64_t)(ticket >> 32), ticket);
+}
+
 void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket)
 {
     (void)control;
@@ -458,6 +466,16 @@ void sk_move_pay(struct sk_control *control, const char *order_id, const struct 
     (void)by;
     MUST(was_sent(ADMIN_TOKEN));
     MUST(payment->reference[0] != '\0' && strlen(payment->currency) == SK_CURRENCY_CHARS);
+    move(order_id, ticket);
+}
+
+void sk_move_pay_own(struct sk_control *control, const char *order_id, const char *user,
+                     const struct sk_payment *payment, uint64_t ticket)
+{
+    (void)control;
+    must_be_a_user(user);
+    MUST(strncmp(payment->reference, "demo-", 5) == 0 && strcmp(payment->reference + 5, order_id) == 0);
+    MUST(strlen(payment->currency) == SK_CURRENCY_CHARS);
     move(order_id, ticket);
 }
 
@@ -755,6 +773,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     MUST(setenv("SECKILL_TICKET_SECRET", "the-secret-of-tickets", 1) == 0);
     MUST(setenv("SECKILL_CORS_ORIGINS", ORIGIN, 1) == 0);
     MUST(sk_config_read(&config, &command, 1, words, stderr) == SK_OK);
+    config.pages = 0; // they are not texts, nor JSON
+    config.demo = 1;
     config.max_connections = 4;
     config.body_max_bytes = 300;
     config.header_max_bytes = 4096;

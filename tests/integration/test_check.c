@@ -106,6 +106,7 @@ START_TEST(what_is_right_is_good)
         "ok   postgresql schema: ",
         "ok   postgresql commits of the service: wait as `on` says",
         "ok   clocks: ",
+        "ok   demo: ",
     };
     for (size_t i = 0; i < COUNT(lines); i++)
         ck_assert_msg(found(lines[i]), "%s is missing:\n%s", lines[i], out);
@@ -116,6 +117,8 @@ START_TEST(what_is_right_is_good)
     (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=%s", stack_redis_url());
     ck_assert_int_ne(check_with(url, NULL), FAILS);
     ck_assert_msg(found("ok   redis commands: ") && !found("fail"), "%s", out);
+    ck_assert_int_eq(check_with("SECKILL_DEMO=on", NULL), WARNS);
+    ck_assert_msg(found("warn demo: "), "%s", out);
     // Beside a service that sells, too.
     struct service *service = service_start(NULL);
     must_be_good();

@@ -50,6 +50,8 @@ START_TEST(help_lists_every_key)
         {"SECKILL_LOG_LEVEL", "--log-level VALUE"},
         {"SECKILL_ACCESS_LOG", "--access-log VALUE"},
         {"SECKILL_TRACE", "--trace VALUE"},
+        {"SECKILL_PAGES", "--pages VALUE"},
+        {"SECKILL_DEMO", "--demo VALUE"},
     };
     char out[OUTPUT_SIZE];
     ck_assert_int_eq(service_run(WORDS("--help"), NULL, out, sizeof out), 0);
@@ -78,6 +80,8 @@ START_TEST(wrong_settings_are_refused)
         {NULL, "SECKILL_ACCESS_LOG=all", "SECKILL_ACCESS_LOG"},
         {NULL, "SECKILL_ACCESS_LOG=1000001", "SECKILL_ACCESS_LOG"},
         {NULL, "SECKILL_TRACE=yes", "SECKILL_TRACE"},
+        {NULL, "SECKILL_PAGES=yes", "SECKILL_PAGES"},
+        {NULL, "SECKILL_DEMO=1", "SECKILL_DEMO"},
         {NULL, "SECKILL_TRACE=", "SECKILL_TRACE"},
         {NULL, "SECKILL_LISTEN=", "SECKILL_LISTEN"},
         {NULL, "SECKILL_ADMIN_TOKEN_FILE=/nowhere", "SECKILL_ADMIN_TOKEN_FILE"},

@@ -156,6 +156,22 @@ def admins() -> list[Row]:
     return rows
 
 
+def pages() -> list[Row]:
+    """Paths of pages, and what might lead from them to something else."""
+    there = [Row(f"page {path}", lambda a, path=path: a.head("GET", path), (200,)) for path in ("/", "/?lang=zh", "/web/settings.json")]
+    nowhere = ("/web/", "/web/nothing", "/web/..", "/web/../orders", "/web/%2e%2e/orders", "/web/..%2forders", "/web/%2e%2e/%2e%2e/etc/passwd")
+    nowhere += ("/web/settings.json%00", "/web/\\..\\x", "/web//settings.json", "/index.html", "/pay", "/demo/orders")
+    rows = [Row(f"no page {path}", lambda a, path=path: a.head("GET", path), (404,), (400, 401)) for path in nowhere]
+    rows += [
+        Row("a page is not written", lambda a: a.head("POST", "/", b"Content-Length: 0\r\n"), (405,)),
+        Row("a page with a body", lambda a: a.head("GET", "/web/settings.json", b"Content-Length: 2\r\n") + b"{}", (200,)),
+        Row("the dashboard at the buyers' address", lambda a: a.head("GET", "/admin/ui"), (200,), (404,), instead=True),
+        Row("the dashboard", lambda a: a.head("GET", "/admin/ui"), (200,), operators=True),
+        Row("a payment of the demo", lambda a: a.head("POST", f"/demo/orders/{a.others['ORDER']}/pay", b"Content-Length: 0\r\n"), (404,)),
+    ]
+    return there + rows
+
+
 def bodies() -> list[Row]:
     deep = b"[" * 10000
     odd = (b"{", b"{}x", b'{"quantity":1,"quantity":1}', b'{"quantity":NaN}', b'{"a":"\\u0000"}', b'{"a":"\\ud800"}', b'{"quantity":1e999}')
@@ -358,4 +374,4 @@ def tokens() -> list[Row]:
 
 
 def all_rows() -> list[Row]:
-    return [*ids(), *sale(), *methods(), *users(), *admins(), *bodies(), *heads(), *pairs()]
+    return [*ids(), *sale(), *methods(), *users(), *admins(), *pages(), *bodies(), *heads(), *pairs()]

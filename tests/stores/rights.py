@@ -138,7 +138,7 @@ BEGIN = {
     "+zcount": "another_version", "+zincrby": "clock_set_back", "+zrem": "restart", "+del": "rebuild",
     "+expire": "returns", "+hincrby": "returns", "~seckill:{*}:repeats": "returns", "+exists": "rebuild",
     "+xinfo|stream": "returns", "~seckill:lock:recover:{*}": "orphan", "~seckill:lock:expire:{*}": "expiry",
-    "~seckill:lock:rebuild:{*}": "rebuild", "+unlink": "rebuild",
+    "~seckill:lock:rebuild:{*}": "rebuild", "~seckill:instances": "restart", "+unlink": "rebuild",
 }
 
 

@@ -1,4 +1,4 @@
-// Which form of /metrics a field Accept asks for.
+// Which form of /metrics a field Accept asks for, and whether Accept-Encoding takes what is packed.
 #include "accept.h"
 #include "stack.h"
 
@@ -53,9 +53,46 @@ START_TEST(forms)
 }
 END_TEST
 
+START_TEST(packing)
+{
+    static const struct {
+        const char *value;
+        bool gzip;
+    } rows[] = {
+        {NULL, false},
+        {"", false},
+        {"gzip", true},
+        {"GZip", true},
+        {"x-gzip", true},
+        {"gzip, deflate, br, zstd", true},
+        {"br;q=1.0, gzip;q=0.8, *;q=0.1", true},
+        {"deflate,gzip ; q=0.001", true},
+        {"gzip;q=0", false},
+        {"gzip;q=0.000, *", false}, // a name counts more than all
+        {"*", true},
+        {"*;q=0", false},
+        {"*;q=0, gzip", true},
+        {"identity", false},
+        {"identity;q=0", false},
+        {"br", false},
+        {"gzipped", false},
+        {"gz ip", false},
+        {"gzip;q=2", false}, // malformed
+        {"gzip;q=", false},
+        {"\"gzip\"", false},
+        {"br, \"gzip", false},
+        {",,;;,", false},
+        {" \tgzip\t ", true},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++)
+        ck_assert_msg(sk_accept_gzip(rows[i].value) == rows[i].gzip, "row %zu", i);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("accept");
     tcase_add_test(tcase, forms);
+    tcase_add_test(tcase, packing);
     return harness_main(tcase, CK_FORK);
 }

@@ -71,6 +71,31 @@ START_TEST(a_payment_is_read)
 }
 END_TEST
 
+// A payment of the demo: the same, but the service makes the reference.
+static enum sk_verdict read_demo_payment(const char *body, size_t len, struct sk_fields *read)
+{
+    struct sk_payment payment = {.reference = "as it was"};
+    enum sk_verdict verdict = sk_demo_payment_read(body, len, &payment, read);
+    ck_assert_str_eq(payment.reference, "as it was");
+    if (verdict == SK_VERDICT_FOUND)
+        ck_assert(payment.amount_cents == 100 && strcmp(payment.currency, "CNY") == 0);
+    return verdict;
+}
+
+START_TEST(a_payment_of_the_demo_has_no_reference)
+{
+    static const struct row rows[] = {
+        {"", SK_VERDICT_BAD_JSON, " "},
+        {"{}", SK_VERDICT_BAD_JSON, " /amount_cents /currency"},
+        {"{\"amount_cents\":100,\"currency\":\"CNY\"}", SK_VERDICT_FOUND, ""},
+        {PAYMENT("\"r\"", "100", "\"CNY\""), SK_VERDICT_BAD_JSON, " /reference"},
+        {"{\"amount_cents\":-1,\"currency\":\"CNY\"}", SK_VERDICT_INVALID, " /amount_cents"},
+        {"{\"amount_cents\":\"100\",\"currency\":\"yuan\"}", SK_VERDICT_INVALID, " /amount_cents /currency"},
+    };
+    must_read_all(read_demo_payment, rows, COUNT(rows));
+}
+END_TEST
+
 START_TEST(payments_that_are_wrong_are_refused)
 {
     static const struct row rows[] = {
@@ -162,6 +187,7 @@ END_TEST
 int main(void)
 {
     TCase *tcase = tcase_create("move_bodies");
+    tcase_add_test(tcase, a_payment_of_the_demo_has_no_reference);
     tcase_add_test(tcase, a_payment_is_read);
     tcase_add_test(tcase, payments_that_are_wrong_are_refused);
     tcase_add_test(tcase, a_refund_is_read);

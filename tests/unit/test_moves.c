@@ -132,6 +132,54 @@ START_TEST(a_payment_that_does_not_fit_is_refused)
 }
 END_TEST
 
+static void pay_own(void)
+{
+    sk_move_pay_own(&control, order, USER, &payment, 1);
+}
+
+START_TEST(a_buyer_of_the_demo_pays_an_order_of_their_own)
+{
+    pay_own();
+    const struct asked *asked = the_statement(SK_STATEMENT_FIND_FOR_MOVE);
+    ck_assert_str_eq(asked->argv[1], order);
+    ck_assert_str_eq(asked->argv[2], USER);
+    ck_assert_str_eq(asked->argv[3], "paid");
+    is("unpaid", "t", DOCUMENT);
+    asked = the_statement(SK_STATEMENT_PAY_ORDER);
+    ck_assert_str_eq(asked->argv[2], "ref-1");
+    ck_assert_str_eq(asked->argv[5], "demo");
+    paid("paid", DOCUMENT);
+    must_be_shown(1, DOCUMENT);
+    // What the order has come to, and what the payment is, are for the payment to say.
+    pay_own();
+    is("expired", "f", DOCUMENT);
+    paid("to_refund", DOCUMENT);
+    must_be_shown(1, DOCUMENT);
+    pay_own();
+    is("unpaid", "t", DOCUMENT);
+    paid("wrong_amount", NULL);
+    must_be_told(1, SK_VERDICT_WRONG_AMOUNT);
+}
+END_TEST
+
+START_TEST(a_buyer_of_the_demo_does_not_pay_anothers_order)
+{
+    pay_own();
+    is("unpaid", "t", NULL);
+    must_be_told(1, SK_VERDICT_NOT_FOUND);
+    ck_assert_uint_eq(fake_pg.count, 1);
+    pay_own();
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    pay_own();
+    pg_answers(&no_rows); // PostgreSQL does not know it: it is looked for as any order of this user
+    const struct asked *asked = the_statement(SK_STATEMENT_FIND_ORDER);
+    ck_assert_str_eq(asked->argv[2], USER);
+    pg_answers(NULL);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
 START_TEST(the_longest_texts_fit)
 {
     char reference[SK_REFERENCE_MAX + 1], why[SK_WHY_MAX + 1], by[SK_ADMIN_NAME_SIZE];
@@ -603,6 +651,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_payment_is_one_statement);
     tcase_add_test(tcase, a_payment_that_does_not_fit_is_refused);
+    tcase_add_test(tcase, a_buyer_of_the_demo_pays_an_order_of_their_own);
+    tcase_add_test(tcase, a_buyer_of_the_demo_does_not_pay_anothers_order);
     tcase_add_test(tcase, the_longest_texts_fit);
     tcase_add_test(tcase, an_unpaid_order_is_returned);
     tcase_add_test(tcase, a_cancelled_order_is_shown);

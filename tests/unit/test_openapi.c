@@ -111,6 +111,13 @@ static void successes_are_described(const struct sk_route *route, const json_t *
     ck_assert_msg(named == statuses && named > 0, "%s: %zu names, %zu statuses", route->doc.id, named, statuses);
 }
 
+// Nothing, what people look at, and what only the demo has.
+static bool is_no_call(const struct sk_route *route)
+{
+    return route->handle == sk_handle_not_found || route->handle == sk_handle_page ||
+           route->handle == sk_handle_demo_page || route->handle == sk_handle_demo_pay;
+}
+
 START_TEST(every_call_is_there_with_its_codes)
 {
     size_t calls = 0, found = 0;
@@ -119,7 +126,7 @@ START_TEST(every_call_is_there_with_its_codes)
     for (size_t n = 0; n < sk_route_count; n++) {
         const struct sk_route *route = &sk_route_table[n];
         if (route->doc.id == NULL) {
-            ck_assert_msg(route->handle == sk_handle_not_found, "%s is not documented", route->pattern);
+            ck_assert_msg(is_no_call(route), "%s is not documented", route->pattern);
             continue;
         }
         const json_t *operation = operation_of(route);

@@ -76,6 +76,10 @@ HANDLER(health)
 HANDLER(ready)
 HANDLER(not_found)
 HANDLER(openapi)
+HANDLER(instances)
+HANDLER(page)
+HANDLER(demo_page)
+HANDLER(demo_pay)
 HANDLER(expired)
 HANDLER(streams)
 HANDLER(gone)
@@ -159,6 +163,11 @@ struct sk_response *sk_response_new(const char *media_type, const char *body, si
     (void)body;
     (void)len;
     return (struct sk_response *)(void *)&response;
+}
+
+struct sk_response *sk_response_of(const char *media_type, const char *body, size_t len)
+{
+    return sk_response_new(media_type, body, len);
 }
 
 void sk_response_header(struct sk_response *response, const char *name, const char *value)
@@ -285,6 +294,7 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/admin/vouchers", "admin_vouchers", STORES);
     must_come_to(SK_METHOD_GET, "/admin/orders", "admin_orders", STORES);
     must_come_to(SK_METHOD_GET, "/admin/events", "order_events", STORES);
+    must_come_to(SK_METHOD_GET, "/admin/instances", "instances", STORES);
     must_come_to(SK_METHOD_GET, "/admin/vouchers/7/audit", "admin_events", STORES);
     must_come_to(SK_METHOD_GET, "/vouchers/7/events", "events", STORES);
     must_come_to(SK_METHOD_GET, "/vouchers/7/ticket", "ticket", STORES);
@@ -308,6 +318,73 @@ START_TEST(each_route_has_its_handler_and_its_wait)
     must_come_to(SK_METHOD_GET, "/healthz", "health", 0);
     must_come_to(SK_METHOD_GET, "/readyz", "ready", 0);
     must_come_to(SK_METHOD_GET, "/metrics", "metrics", 0);
+}
+END_TEST
+
+static void open_with(int64_t pages, int64_t demo)
+{
+    sk_routes_close(routes);
+    config.pages = pages;
+    config.demo = demo;
+    routes = sk_routes_open(&config, limits);
+    ck_assert_ptr_nonnull(routes);
+    sk_routes_connect(routes, NULL, NULL);
+}
+
+// A path that is off is like one that never was, whatever the method.
+START_TEST(pages_and_the_demo_may_be_off)
+{
+    static const char *const pages[] = {"/", "/web/shop.css", "/web/", "/web/../x", "/admin/ui"};
+    static const char demo_pay[] = "/demo/orders/" ORDER "/pay";
+    token = NULL;
+    for (int on = 0; on < 4; on++) {
+        bool has_pages = (on & 1) != 0, has_demo = (on & 2) != 0;
+        open_with(has_pages, has_demo);
+        for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+            if (has_pages)
+                must_come_to(SK_METHOD_GET, pages[i], "page", 0);
+            else
+                must_be_refused(SK_METHOD_GET, pages[i], 404);
+            must_be_refused(SK_METHOD_POST, pages[i], has_pages ? 405 : 404);
+        }
+        if (has_pages && has_demo)
+            must_come_to(SK_METHOD_GET, "/pay", "demo_page", 0);
+        else
+            must_be_refused(SK_METHOD_GET, "/pay", 404);
+        if (has_demo)
+            must_come_to(SK_METHOD_POST, demo_pay, "demo_pay", 3100);
+        else
+            must_be_refused(SK_METHOD_POST, demo_pay, 404);
+        must_be_refused(SK_METHOD_GET, demo_pay, has_demo ? 405 : 404);
+    }
+    user = NULL;
+    must_be_refused(SK_METHOD_POST, demo_pay, 401);
+    must_be_refused(SK_METHOD_POST, "/demo/orders/x/pay", 401);
+    user = "alice";
+    must_be_refused(SK_METHOD_POST, "/demo/orders/x/pay", 400);
+    type = NULL;
+    must_be_refused(SK_METHOD_POST, demo_pay, 415);
+}
+END_TEST
+
+START_TEST(pages_lead_nowhere_else)
+{
+    static const char *const paths[] = {"//",
+                                        "/index.html",
+                                        "/web",
+                                        "/webx",
+                                        "/admin/ui/",
+                                        "/admin/u",
+                                        "/pay/",
+                                        "/payx",
+                                        "/demo",
+                                        "/demo/orders/" ORDER,
+                                        "/demo/orders/../pay",
+                                        "/./",
+                                        "/.."};
+    open_with(1, 1);
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        must_be_refused(SK_METHOD_GET, paths[i], 404);
 }
 END_TEST
 
@@ -404,6 +481,7 @@ START_TEST(methods_that_are_not_allowed)
         {"/admin/vouchers", "GET, HEAD, POST", SK_METHOD_OTHER},
         {"/admin/orders", "GET, HEAD", SK_METHOD_POST},
         {"/admin/events", "GET, HEAD", SK_METHOD_POST},
+        {"/admin/instances", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7/audit", "GET, HEAD", SK_METHOD_POST},
         {"/admin/vouchers/7", "GET, HEAD, PATCH", SK_METHOD_POST},
         {"/admin/vouchers/7/pause", "POST", SK_METHOD_GET},
@@ -839,6 +917,8 @@ int main(void)
     TCase *tcase = tcase_create("routes");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, each_route_has_its_handler_and_its_wait);
+    tcase_add_test(tcase, pages_and_the_demo_may_be_off);
+    tcase_add_test(tcase, pages_lead_nowhere_else);
     tcase_add_test(tcase, metrics_are_for_those_who_may_read);
     tcase_add_test(tcase, a_request_knows_its_row);
     tcase_add_test(tcase, ids_and_callers_are_read);

@@ -313,6 +313,12 @@ START_TEST(the_admin_sees_what_can_be_read)
                        rows[i].shown);
         must_be_shown(1, expected);
     }
+    const struct sk_reply all[] = {TEXT("open"), TEXT("3"), TEXT("epoch-3"), TEXT("5"), TEXT("run-1"), NUMBER(2),
+                                   NUMBER(1),    TEXT(""),  TEXT("9"),       TEXT("1"), TEXT("2"),     NUMBER(420)};
+    const struct sk_reply whole = LIST_OF(all);
+    inspect(&whole);
+    must_be_shown(1, "{\"id\":\"7\",\"redis\":{\"state\":\"open\",\"stock\":5,\"epoch\":3,\"buyers\":2,"
+                     "\"journal\":1,\"version\":9,\"journal_age_ms\":420}}");
     inspect(NULL);
     must_be_shown(1, "{\"id\":\"7\",\"redis\":{\"state\":\"unknown\"}}");
     inspect(&(const struct sk_reply)ERROR("WRONGTYPE"));

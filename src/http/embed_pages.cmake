@@ -1,0 +1,48 @@
+# Turns the files of web/ into one C source (embedded_pages.h), so that the service needs no files at run time.
+#   cmake -DSOURCE_DIR=.../web -DOUT=....c -DGZIP=... "-DFILES=index.html;..." -P embed_pages.cmake
+# FILES are below SOURCE_DIR. The pages have URLs of their own; all else is where it lies, below /web/.
+
+set(url_index.html "/")
+set(url_admin.html "/admin/ui")
+set(url_pay.html "/pay")
+set(type_.html "text/html; charset=utf-8")
+set(type_.css "text/css; charset=utf-8")
+set(type_.js "text/javascript; charset=utf-8")
+set(type_.svg "image/svg+xml")
+set(type_.png "image/png")
+
+# Appends the bytes of a file to `source`.
+function(put_bytes name file)
+  file(READ "${file}" hex HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+  set(source "${source}static const unsigned char ${name}[] = {${bytes}};\n" PARENT_SCOPE)
+endfunction()
+
+set(source "#include \"embedded_pages.h\"\n\n")
+set(rows "")
+set(number 0)
+foreach(file IN LISTS FILES)
+  get_filename_component(extension "${file}" LAST_EXT)
+  file(SIZE "${SOURCE_DIR}/${file}" len)
+  if(len EQUAL 0)
+    message(FATAL_ERROR "web/${file} is empty")
+  endif()
+  execute_process(COMMAND "${GZIP}" -9nc "${SOURCE_DIR}/${file}" OUTPUT_FILE "${OUT}.gz" COMMAND_ERROR_IS_FATAL ANY)
+  file(SIZE "${OUT}.gz" packed_len)
+  set(url "${url_${file}}")
+  if(NOT url)
+    set(url "/web/${file}")
+  endif()
+  put_bytes(text_${number} "${SOURCE_DIR}/${file}")
+  set(packed "NULL, 0")
+  if(packed_len LESS len)
+    put_bytes(packed_${number} "${OUT}.gz")
+    set(packed "packed_${number}, sizeof packed_${number}")
+  endif()
+  string(APPEND rows "    {\"${url}\", \"${type_${extension}}\", text_${number}, sizeof text_${number}, ${packed}},\n")
+  math(EXPR number "${number} + 1")
+endforeach()
+file(REMOVE "${OUT}.gz")
+string(APPEND source "\nconst struct sk_embedded_page sk_embedded_pages[] = {\n${rows}};\n\n"
+       "const size_t sk_embedded_page_count = sizeof sk_embedded_pages / sizeof sk_embedded_pages[0];\n")
+file(WRITE "${OUT}" "${source}")

@@ -1,0 +1,119 @@
+// One hash: session -> what it tells. Who tells also removes what is there of sessions that do not live any more; a
+// script does both, so that it goes by the list of that very moment.
+#include "roster.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "histogram.h"
+#include "keys.h"
+#include "text.h"
+#include "timer.h"
+
+enum { TICK_MS = 200, AGAIN_MS = 60000, NUMBER_SIZE = 24, TEXT_SIZE = 2 * SK_ROSTER_WORD_MAX + 2 * NUMBER_SIZE };
+
+static const char word_chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:+~-";
+
+struct sk_roster {
+    const struct sk_sale *sale;
+    struct sk_timer *timer; // owned
+    bool telling;
+    uint64_t told;     // the taking of the session that was told; 0: none
+    uint64_t again_ms; // when to tell it again
+    char text[TEXT_SIZE];
+};
+
+static void roster_put_name(const char *listen, char name[SK_ROSTER_WORD_MAX + 1]);
+static void roster_on_time(void *arg);
+static void roster_on_told(void *arg, const struct sk_reply *reply);
+static const char *roster_take_word(const char *text, char word[SK_ROSTER_WORD_MAX + 1]);
+
+// ---- telling ----
+
+struct sk_roster *sk_roster_open(const struct sk_sale *sale)
+{
+    char name[SK_ROSTER_WORD_MAX + 1];
+    struct sk_roster *roster = calloc(1, sizeof *roster);
+    if (roster != NULL)
+        roster->timer = sk_timer_open(sale->loop, TICK_MS, roster_on_time, roster);
+    if (roster == NULL || roster->timer == NULL) {
+        free(roster);
+        return NULL;
+    }
+    roster->sale = sale;
+    roster_put_name(sale->config->listen, name);
+    (void)snprintf(roster->text, sizeof roster->text, "%.*s %" PRId64 " %" PRId64 " %s", SK_ROSTER_WORD_MAX, SK_VERSION,
+                   sk_durations_since_ms(), sale->config->lock_ttl_ms, name);
+    return roster;
+}
+
+// Where the machine's name has a character that none should have there is a `-`.
+static void roster_put_name(const char *listen, char name[SK_ROSTER_WORD_MAX + 1])
+{
+    char host[SK_ROSTER_WORD_MAX - sizeof ":65535" + 2] = "";
+    const char *port = listen == NULL ? NULL : strrchr(listen, ':');
+    (void)gethostname(host, sizeof host - 1); // cannot fail, but may cut it
+    (void)snprintf(name, SK_ROSTER_WORD_MAX + 1, "%s%.6s", host[0] == '\0' ? "-" : host, port == NULL ? "" : port);
+    for (char *c = name; *c != '\0'; c++)
+        *c = strchr(word_chars, *c) == NULL ? '-' : *c;
+}
+
+void sk_roster_close(struct sk_roster *roster)
+{
+    if (roster == NULL)
+        return;
+    sk_timer_close(roster->timer);
+    free(roster);
+}
+
+static void roster_on_time(void *arg)
+{
+    struct sk_roster *roster = arg;
+    const struct sk_sale *sale = roster->sale;
+    uint64_t taken = sk_session_taken(sale->session);
+    bool due = taken != roster->told || sk_monotonic_ms() >= roster->again_ms;
+    const char *argv[] = {SK_KEY_SESSIONS, SK_KEY_INSTANCES, sk_session_id(sale->session), roster->text};
+    if (roster->telling || !due || !sk_session_held(sale->session) || !sk_redis_ready(sale->ask_redis) ||
+        sk_redis_script(sale->ask_redis, SK_SCRIPT_TELL_INSTANCE, 2, 4, argv, NULL, roster_on_told, roster) != SK_OK)
+        return;
+    roster->telling = true;
+    roster->told = taken;
+    roster->again_ms = sk_monotonic_ms() + AGAIN_MS;
+}
+
+static void roster_on_told(void *arg, const struct sk_reply *reply)
+{
+    struct sk_roster *roster = arg;
+    roster->telling = false;
+    if (reply == NULL) // the link has died
+        roster->told = 0;
+}
+
+// ---- reading ----
+
+bool sk_roster_read(const char *text, struct sk_rostered *rostered)
+{
+    char started[SK_ROSTER_WORD_MAX + 1], ttl[SK_ROSTER_WORD_MAX + 1];
+    text = roster_take_word(text, rostered->version);
+    text = text == NULL ? NULL : roster_take_word(text, started);
+    text = text == NULL ? NULL : roster_take_word(text, ttl);
+    text = text == NULL ? NULL : roster_take_word(text, rostered->name);
+    return text != NULL && text[0] == '\0' &&
+           sk_text_number(started, INT64_C(253402300799999), &rostered->started_ms) &&
+           sk_text_number(ttl, UINT32_MAX, &rostered->ttl_ms);
+}
+
+// Returns what follows the word and a blank. NULL: there is none, or it has other characters.
+static const char *roster_take_word(const char *text, char word[SK_ROSTER_WORD_MAX + 1])
+{
+    size_t len = strspn(text, word_chars);
+    if (len == 0 || len > SK_ROSTER_WORD_MAX || (text[len] != ' ' && text[len] != '\0'))
+        return NULL;
+    memcpy(word, text, len);
+    word[len] = '\0';
+    return text + len + (text[len] == ' ');
+}

@@ -1,0 +1,28 @@
+// Who the living sessions are, for people: each tells in a hash of Redis which instance it is of, once it has taken its
+// session and then once a minute, lest what is lost there stays lost. Nothing depends on it.
+//
+// The reactor's thread, as all functions.
+#ifndef SK_RECOVERY_ROSTER_H
+#define SK_RECOVERY_ROSTER_H
+
+#include "sale.h"
+
+struct sk_roster;
+
+// NULL: out of memory.
+struct sk_roster *sk_roster_open(const struct sk_sale *sale);
+void sk_roster_close(struct sk_roster *roster); // after the links were closed; NULL is fine
+
+// What a session tells: "version start ttl name", with blanks between. Times in ms, the start as Unix time; the name is
+// the machine's with the port that it listens on.
+enum { SK_ROSTER_WORD_MAX = 79 }; // of version and name, characters
+
+struct sk_rostered {
+    char version[SK_ROSTER_WORD_MAX + 1], name[SK_ROSTER_WORD_MAX + 1]; // of A-Z a-z 0-9 . _ : + ~ -
+    uint64_t started_ms, ttl_ms;
+};
+
+// Any thread. False: it is none.
+bool sk_roster_read(const char *text, struct sk_rostered *rostered);
+
+#endif

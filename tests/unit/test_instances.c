@@ -1,0 +1,133 @@
+// The instances that live: what Redis says of them is shown only in the form that we give it, and what a session tells
+// is read back.
+#include "fake_control.h"
+
+#include "instances.h"
+#include "roster.h"
+
+#define ONE "018bcfe5-6800-7000-8000-000000000001"
+#define TWO "018bcfe5-6800-7000-8000-000000000002"
+
+#define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
+
+static void list(void)
+{
+    sk_list_instances(&control, 1);
+    ck_assert_int_eq(fake_redis.asked[fake_redis.answered].what, SK_SCRIPT_LIST_INSTANCES);
+    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "seckill:sessions");
+    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[1], "seckill:instances");
+}
+
+static void must_list(const struct sk_reply *reply, const char *instances)
+{
+    char wanted[TOLD_DOCUMENT_SIZE];
+    list();
+    redis_answers(reply);
+    (void)snprintf(wanted, sizeof wanted, "{\"server_time\":\"2026-01-01T00:00:00.000Z\",\"instances\":[%s]}",
+                   instances);
+    must_be_shown(1, wanted);
+}
+
+#define NOW NUMBER(INT64_C(1767225600000))
+
+START_TEST(instances_are_listed)
+{
+    static const struct sk_reply items[] = {
+        NOW, TEXT(ONE), NUMBER(2500), TEXT("0.1.0 1767225500000 3000 a-1:8080"), TEXT(TWO), NUMBER(9), TEXT("")};
+    static const struct sk_reply none[] = {NOW};
+    const struct sk_reply reply = LIST_OF(items), nobody = LIST_OF(none);
+    must_list(&reply, "{\"id\":\"" ONE "\",\"name\":\"a-1:8080\",\"version\":\"0.1.0\",\"started_at\":"
+                      "\"2025-12-31T23:58:20.000Z\",\"ttl_ms\":3000,\"renewed_ago_ms\":500},"
+                      "{\"id\":\"" TWO "\"}");
+    must_list(&nobody, "");
+}
+END_TEST
+
+START_TEST(what_is_damaged_is_not_shown)
+{
+    static const struct sk_reply items[] = {NOW,
+                                            TEXT("\"}"),
+                                            NUMBER(5),
+                                            TEXT("0.1.0 1 3000 a:1"), // is no session
+                                            TEXT(ONE),
+                                            TEXT("soon"),
+                                            TEXT(""),
+                                            NUMBER(7), // nor this
+                                            NUMBER(7),
+                                            TEXT(""),
+                                            TEXT(TWO),
+                                            NUMBER(5000),
+                                            TEXT("0.1.0 1 3000 a:1"), // renewed in the future: now
+                                            TEXT(ONE),
+                                            NUMBER(5),
+                                            TEXT("x \"y\" 1 z"),
+                                            TEXT(ONE)}; // and the last row is cut
+    const struct sk_reply reply = LIST_OF(items);
+    must_list(&reply, "{\"id\":\"" TWO "\",\"name\":\"a:1\",\"version\":\"0.1.0\",\"started_at\":"
+                      "\"1970-01-01T00:00:00.001Z\",\"ttl_ms\":3000,\"renewed_ago_ms\":0},{\"id\":\"" ONE "\"}");
+}
+END_TEST
+
+START_TEST(without_redis_nothing_is_known)
+{
+    static const struct sk_reply items[] = {TEXT("x")}, error = ERROR("ERR"), number = NUMBER(1);
+    const struct sk_reply odd = LIST_OF(items);
+    const struct sk_reply *const replies[] = {NULL, &error, &number, &odd};
+    for (size_t i = 0; i < COUNT(replies); i++) {
+        list();
+        redis_answers(replies[i]);
+        must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    }
+    fake_redis.down = true;
+    sk_list_instances(&control, 1);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(what_a_session_tells_is_read)
+{
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {
+        {"0.1.0 1767225500000 3000 a-1:8080", true},
+        {"1.0~rc1+b2 0 0 [::1]:8080", false},
+        {"1.0~rc1+b2 0 0 ::1:8080", true},
+        {"", false},
+        {"0.1.0", false},
+        {"0.1.0 1 2", false},
+        {"0.1.0 1 2 ", false},
+        {"0.1.0 1 2 a b", false},
+        {" 0.1.0 1 2 a", false},
+        {"0.1.0  1 2 a", false},
+        {"0.1.0 -1 2 a", false},
+        {"0.1.0 1 2.5 a", false},
+        {"0.1.0 1 4294967296 a", false},
+        {"0.1.0 253402300800000 1 a", false},
+        {"0.1.0 1 2 a\"", false},
+        {"0.1.0 1 2 \xc3\xa4", false},
+        {"0.1.0\n1 2 a", false},
+    };
+    char longest[3 * SK_ROSTER_WORD_MAX];
+    struct sk_rostered read;
+    for (size_t i = 0; i < COUNT(rows); i++)
+        ck_assert_msg(sk_roster_read(rows[i].text, &read) == rows[i].good, "%s", rows[i].text);
+    for (int more = 0; more < 2; more++) {
+        int n = snprintf(longest, sizeof longest, "1 2 3 ");
+        memset(longest + n, 'a', SK_ROSTER_WORD_MAX + (size_t)more);
+        longest[n + SK_ROSTER_WORD_MAX + more] = '\0';
+        ck_assert(sk_roster_read(longest, &read) == (more == 0));
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("instances");
+    tcase_add_checked_fixture(tcase, control_setup, control_teardown);
+    tcase_add_test(tcase, instances_are_listed);
+    tcase_add_test(tcase, what_is_damaged_is_not_shown);
+    tcase_add_test(tcase, without_redis_nothing_is_known);
+    tcase_add_test(tcase, what_a_session_tells_is_read);
+    return harness_main(tcase, CK_FORK);
+}
