@@ -1,0 +1,154 @@
+// The document: sections, cards and rows. It shows what it is given, and hands on what the reader does; it knows no
+// service, and decides nothing.
+import { setAttribute, setText } from '../common/dom.js';
+import { createCard } from './view_voucher.js';
+import { createRow } from './view_order.js';
+
+const ANNOUNCED_MS = 5000;
+
+// `voice` has say(), money(), moment() and language(). `on` has buy(id, quantity), cancel(id), more(), logIn(name),
+// logOut(), language(), seen(), payUrl(order).
+export function createView(voice, on) {
+    const at = (id) => document.getElementById(id);
+    const cards = new Map();
+    const rows = new Map();
+    const seen = new Set(); // ids of vouchers that are on screen
+    const watcher = new IntersectionObserver((entries) => {
+        for (const { target, isIntersecting } of entries) {
+            seen[isIntersecting ? 'add' : 'delete'](target.dataset.voucher);
+        }
+        on.seen();
+    });
+    let announcing;
+
+    at('language').addEventListener('click', on.language);
+    at('more').addEventListener('click', on.more);
+    at('change').addEventListener('click', on.logOut);
+    at('login').addEventListener('submit', (event) => {
+        event.preventDefault();
+        on.logIn(at('name').value.trim());
+    });
+
+    // ---- words that stand in the document ----
+
+    function renderWords(languages) {
+        document.documentElement.lang = languages[voice.language()];
+        document.title = voice.say('page.title');
+        for (const marked of document.querySelectorAll('[data-say]')) {
+            setText(marked, voice.say(marked.dataset.say));
+        }
+        const other = voice.language() === 'en' ? 'zh' : 'en';
+        at('language').lang = languages[other];
+        setText(at('language'), voice.say('language.other'));
+        setAttribute(at('language'), 'aria-label', voice.say('language.label'));
+    }
+
+    // ---- who buys ----
+
+    // `moveFocus`: what had the focus is not shown any more.
+    function renderIdentity({ mode, isThere, user }, moveFocus) {
+        const asks = mode === 'name' && !isThere;
+        at('identity').hidden = false;
+        at('login').hidden = !asks;
+        at('change').hidden = !(mode === 'name' && isThere);
+        at('who').hidden = asks;
+        const key = !isThere ? 'identity.token' : user === null ? 'identity.gateway' : 'identity.hello';
+        setText(at('who'), voice.say(key, { user }));
+        if (moveFocus) {
+            at(asks ? 'name' : mode === 'name' ? 'change' : 'who').focus();
+        }
+    }
+
+    function refuseName() {
+        setText(at('name-hint'), voice.say('identity.bad'));
+        setAttribute(at('name'), 'aria-invalid', 'true');
+        at('name').focus();
+    }
+
+    function askForName() {
+        at('name').focus();
+    }
+
+    // ---- what is on sale ----
+
+    function renderVouchersState(state, command) {
+        at('vouchers').dataset.vouchersState = state;
+        setText(at('vouchers-note'), state === 'ready' ? '' : voice.say(`vouchers.${state}`));
+        at('make').hidden = command === null || state !== 'empty';
+        setText(at('make-command'), command ?? '');
+    }
+
+    // `ids` in the order in which they are wanted. Cards that are there already stay where they are.
+    function renderCards(ids) {
+        let before = null;
+        for (const id of ids) {
+            let card = cards.get(id);
+            if (card === undefined) {
+                card = createCard(id, voice, on.buy);
+                cards.set(id, card);
+                at('cards').insertBefore(card.root, before === null ? at('cards').firstChild : before.nextSibling);
+                watcher.observe(card.root);
+            }
+            before = card.root;
+        }
+    }
+
+    // From top to bottom.
+    function onScreen() {
+        return [...at('cards').children].map((root) => root.dataset.voucher).filter((id) => seen.has(id));
+    }
+
+    // ---- orders ----
+
+    function renderOrders({ orders, state, note, hasMore }) {
+        at('orders').dataset.ordersState = state;
+        setText(at('orders-note'), note);
+        at('more').hidden = !hasMore;
+        const ids = new Set(orders.map((order) => order.id));
+        for (const [id, row] of rows) {
+            if (!ids.has(id)) {
+                row.root.remove();
+                rows.delete(id);
+            }
+        }
+        orders.forEach((order, i) => {
+            if (!rows.has(order.id)) {
+                const row = createRow(order.id, voice, { onCancel: on.cancel, payUrl: on.payUrl });
+                rows.set(order.id, row);
+                at('order-list').insertBefore(row.root, at('order-list').children[i] ?? null);
+            }
+        });
+    }
+
+    // Resolves with whether the reader means it.
+    function confirm(text) {
+        const dialog = at('confirm');
+        setText(at('confirm-text'), text);
+        return new Promise((resolve) => {
+            const end = (answer) => () => {
+                at('confirm-yes').onclick = at('confirm-no').onclick = dialog.oncancel = null;
+                dialog.close();
+                resolve(answer);
+            };
+            at('confirm-yes').onclick = end(true);
+            at('confirm-no').onclick = dialog.oncancel = end(false);
+            dialog.showModal();
+        });
+    }
+
+    // ---- said to screen readers ----
+
+    // Emptied after a while, so that the same can be said again.
+    function announce(text) {
+        setText(at('announcer'), text);
+        clearTimeout(announcing);
+        announcing = setTimeout(() => setText(at('announcer'), ''), ANNOUNCED_MS);
+    }
+
+    return {
+        renderWords, renderIdentity, refuseName, askForName, renderVouchersState, renderCards, onScreen, renderOrders,
+        confirm, announce,
+        card: (id) => cards.get(id),
+        row: (id) => rows.get(id),
+    };
+}
