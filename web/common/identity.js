@@ -8,7 +8,7 @@ const USER_KEY = 'seckill.user';
 const TOKEN_KEY = 'seckill.token';
 
 export function isUserName(name) {
-    return /^[A-Za-z0-9_.-]{1,64}$/.test(name);
+    return typeof name === 'string' && /^[A-Za-z0-9_.-]{1,64}$/.test(name);
 }
 
 // The subject of a token, to show whose it is: the service alone checks it. null: it cannot be read.
@@ -39,7 +39,7 @@ export function createIdentity(settings, { local, session }) {
     const token = () => (byToken ? session.get(TOKEN_KEY) : null);
     const name = () => {
         const kept = byName ? local.get(USER_KEY) : null;
-        return kept !== null && isUserName(kept) ? kept : null;
+        return isUserName(kept) ? kept : null;
     };
 
     return {

@@ -141,6 +141,7 @@ function renderBill() {
     const canPay = isKnown && ['payable', 'failed', 'wrong'].includes(state);
     at('pay').hidden = !canPay;
     if (!isKnown) {
+        setText(at('title'), say('page.title'));
         return;
     }
     const money = formatMoney(amount(), voucher.currency, language);

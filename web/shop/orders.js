@@ -132,6 +132,9 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
                     return body;
                 }
             } catch (problem) {
+                if (!(problem instanceof Problem)) {
+                    throw problem;
+                }
                 if (problem.code === 'NOT_FOUND' || problem.code === 'ARCHIVED') {
                     return null;
                 }
