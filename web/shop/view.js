@@ -78,18 +78,13 @@ export function createView(voice, on) {
         setText(at('make-command'), command ?? '');
     }
 
-    // `ids` in the order in which they are wanted. Cards that are there already stay where they are.
+    // Of those that are new `ids` has the order. They come last: what a reader is about to press does not move.
     function renderCards(ids) {
-        let before = null;
-        for (const id of ids) {
-            let card = cards.get(id);
-            if (card === undefined) {
-                card = createCard(id, voice, on.buy);
-                cards.set(id, card);
-                at('cards').insertBefore(card.root, before === null ? at('cards').firstChild : before.nextSibling);
-                watcher.observe(card.root);
-            }
-            before = card.root;
+        for (const id of ids.filter((one) => !cards.has(one))) {
+            const card = createCard(id, voice, on.buy);
+            cards.set(id, card);
+            at('cards').append(card.root);
+            watcher.observe(card.root);
         }
     }
 
