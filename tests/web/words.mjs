@@ -10,8 +10,8 @@ const WEB = new URL('../../web/', import.meta.url);
 const read = (path) => readFileSync(new URL(path, WEB), 'utf8');
 
 const PAGES = [
-    { name: 'shop', words: SHOP, texts: ['index.html', ...scripts('shop/')] },
-    { name: 'pay', words: PAY, texts: ['pay.html', ...scripts('pay/')] },
+    { name: 'shop', words: SHOP, texts: ['index.html', 'common/voice.js', ...scripts('shop/')] },
+    { name: 'pay', words: PAY, texts: ['pay.html', 'common/voice.js', ...scripts('pay/')] },
 ];
 
 function scripts(folder) {

@@ -4,9 +4,9 @@ import { createApi } from '../common/api.js';
 import { createClock } from '../common/clock.js';
 import { isOff, setAttribute, setOff, setText } from '../common/dom.js';
 import { createIdentity } from '../common/identity.js';
-import { createSay, formatMoney, keepLanguage, LANGUAGES, pageLanguage } from '../common/language.js';
 import { retryDelay, wait } from '../common/retry.js';
 import { createStorage } from '../common/storage.js';
+import { createVoice, renderWords } from '../common/voice.js';
 import { countdown, createTicker, untilNextSecond } from '../shop/countdown.js';
 import { WORDS } from './words.js';
 
@@ -19,8 +19,8 @@ const clock = createClock();
 const at = (id) => document.getElementById(id);
 const orderId = new URLSearchParams(location.search).get('order') ?? '';
 
-let language = pageLanguage(local);
-let say = createSay(WORDS, language);
+const voice = createVoice(WORDS, local);
+const { say } = voice;
 let identity;
 let order;
 let voucher;
@@ -32,9 +32,7 @@ const ticker = createTicker(renderLeft);
 
 at('pay').addEventListener('click', pay);
 at('language').addEventListener('click', () => {
-    language = language === 'en' ? 'zh' : 'en';
-    say = createSay(WORDS, language);
-    keepLanguage(local, language);
+    voice.change();
     render();
 });
 
@@ -121,14 +119,7 @@ function become(next) {
 }
 
 function render() {
-    document.documentElement.lang = LANGUAGES[language];
-    document.title = say('page.title');
-    for (const marked of document.querySelectorAll('[data-say]')) {
-        setText(marked, say(marked.dataset.say));
-    }
-    at('language').lang = LANGUAGES[language === 'en' ? 'zh' : 'en'];
-    setText(at('language'), say('language.other'));
-    setAttribute(at('language'), 'aria-label', say('language.label'));
+    renderWords(voice);
     at('bill').dataset.payState = state;
     renderBill();
     renderOutcome();
@@ -144,10 +135,10 @@ function renderBill() {
         setText(at('title'), say('page.title'));
         return;
     }
-    const money = formatMoney(amount(), voucher.currency, language);
+    const money = voice.money(amount(), voucher.currency);
     setText(at('title'), voucher.title);
     setText(at('order'), order.id);
-    setText(at('quantity'), new Intl.NumberFormat(LANGUAGES[language]).format(order.quantity));
+    setText(at('quantity'), voice.number(order.quantity));
     setText(at('amount'), money);
     setText(at('pay'), say(isPaying ? 'bill.busy' : 'bill.pay', { amount: money }));
     setOff(at('pay'), isPaying);

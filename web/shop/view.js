@@ -5,9 +5,12 @@ import { createCard } from './view_voucher.js';
 import { createRow } from './view_order.js';
 
 const ANNOUNCED_MS = 5000;
+const MAKE = `. .dev/env; curl "$SECKILL_URL/admin/vouchers" -H "Authorization: Bearer $SECKILL_ADMIN_TOKEN" \\
+    -H 'Content-Type: application/json' -d '{"title": "Tea", "stock": 10, "price_cents": 990,
+    "begin_at": "'$(date -u -d '+30 seconds' +%FT%TZ)'", "end_at": "'$(date -u -d '+1 day' +%FT%TZ)'"}'`;
 
-// `voice` has say(), money(), moment() and language(). `on` has buy(id, quantity), cancel(id), more(), logIn(name),
-// logOut(), language(), seen(), payUrl(order).
+// `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), logIn(name), logOut(), language(), seen(),
+// payUrl(order), isDemo().
 export function createView(voice, on) {
     const at = (id) => document.getElementById(id);
     const cards = new Map();
@@ -28,20 +31,6 @@ export function createView(voice, on) {
         event.preventDefault();
         on.logIn(at('name').value.trim());
     });
-
-    // ---- words that stand in the document ----
-
-    function renderWords(languages) {
-        document.documentElement.lang = languages[voice.language()];
-        document.title = voice.say('page.title');
-        for (const marked of document.querySelectorAll('[data-say]')) {
-            setText(marked, voice.say(marked.dataset.say));
-        }
-        const other = voice.language() === 'en' ? 'zh' : 'en';
-        at('language').lang = languages[other];
-        setText(at('language'), voice.say('language.other'));
-        setAttribute(at('language'), 'aria-label', voice.say('language.label'));
-    }
 
     // ---- who buys ----
 
@@ -65,22 +54,24 @@ export function createView(voice, on) {
         at('name').focus();
     }
 
-    function askForName() {
-        at('name').focus();
+    // Someone who is not known wants to buy.
+    function askWho(text) {
+        setText(at('login').hidden ? at('who') : at('name-hint'), text);
+        (at('login').hidden ? at('who') : at('name')).focus();
     }
 
     // ---- what is on sale ----
 
-    function renderVouchersState(state, command) {
+    function renderVouchersState(state) {
         at('vouchers').dataset.vouchersState = state;
         setText(at('vouchers-note'), state === 'ready' ? '' : voice.say(`vouchers.${state}`));
-        at('make').hidden = command === null || state !== 'empty';
-        setText(at('make-command'), command ?? '');
+        at('make').hidden = !on.isDemo() || state !== 'empty';
+        setText(at('make-command'), MAKE);
     }
 
-    // Of those that are new `ids` has the order. They come last: what a reader is about to press does not move.
-    function renderCards(ids) {
-        for (const id of ids.filter((one) => !cards.has(one))) {
+    // New ones come last: what a reader is about to press does not move.
+    function addCards(ids) {
+        for (const id of ids) {
             const card = createCard(id, voice, on.buy);
             cards.set(id, card);
             at('cards').append(card.root);
@@ -141,7 +132,7 @@ export function createView(voice, on) {
     }
 
     return {
-        renderWords, renderIdentity, refuseName, askForName, renderVouchersState, renderCards, onScreen, renderOrders,
+        renderIdentity, refuseName, askWho, renderVouchersState, addCards, onScreen, renderOrders,
         confirm, announce,
         card: (id) => cards.get(id),
         row: (id) => rows.get(id),

@@ -7,7 +7,7 @@ import { PHASE } from './vouchers.js';
 
 const CHOICES_MOST = 20; // of quantities in a list; of more a number is typed
 
-// `voice` has say(), money() and moment() in the language of the page. `onBuy(id, quantity)`.
+// `voice` as of common/voice.js. `onBuy(id, quantity)`.
 export function createCard(id, voice, onBuy) {
     const parts = {
         title: element('h3', { id: `voucher-${id}` }),
