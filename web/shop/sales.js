@@ -17,9 +17,10 @@ const ANNOUNCED = [PHASE.OPEN, PHASE.SOLD_OUT, PHASE.PAUSED, PHASE.ENDED];
 
 // `purchase(id)` gives the buyer's purchase of a voucher, `prepare(id)` gets its ticket. `onRead()` is called after each
 // try to read.
-export function createSales({ api, clock, vouchers, local, view, voice, purchase, prepare, onRead, random = Math.random }) {
+export function createSales({ api, clock, vouchers, local, view, voice, purchase, prepare, onRead,
+    makeLive = createLive, random = Math.random }) {
     const cards = new Map(); // id -> {phase, left, prepareAt, refreshAt}
-    const live = createLive({ wanted, isHot, read, hear });
+    const live = makeLive({ wanted, isHot, read, hear });
     let trouble = 'loading'; // null: the list was read; or 'unreadable', 'stale'
 
     // ---- reading ----
@@ -35,8 +36,9 @@ export function createSales({ api, clock, vouchers, local, view, voice, purchase
             throw problem;
         } finally {
             addCards();
-            onRead();
+            tick();
             renderAll();
+            onRead();
         }
     }
 
