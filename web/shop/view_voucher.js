@@ -120,6 +120,7 @@ export function createCard(id, voice, onBuy) {
         const key = isOver ? 'voucher.over' : isBefore ? 'voucher.opens_in' : 'voucher.ends_in';
         setText(parts.clockLabel, now === undefined ? '' : voice.say(key));
         setText(parts.clock, isOver ? '' : clockText(voice, at - now));
+        setAttribute(parts.clock, 'class', countdown(at - now).days > 0 ? 'clock long' : 'clock');
         setText(parts.when, isOver ? '' : voice.say(isBefore ? 'voucher.opens_at' : 'voucher.ends_at', { at: voice.moment(at, now) }));
         return isOver ? Infinity : at - now;
     }
