@@ -139,6 +139,21 @@ test('already ordered elsewhere: the order comes into the list', async () => {
     assert.equal(here.buyer.purchase('7').outcome().code, 'already_ordered');
 });
 
+test('an order that is won is read again when its time to pay is over', async () => {
+    const won = order('unpaid', { expires_at: new Date(NOW).toISOString() });
+    const here = scene({ answers: { [FIRST]: { orders: [], complete: true }, '/seckill/7': won } });
+    here.vouchers.put(voucher());
+    here.buyer.start();
+    await until(() => here.buyer.orders.state() === LIST.EMPTY);
+    here.answers[FIRST] = { orders: [order('expired')], complete: true };
+    here.buyer.purchase('7').press(1);
+    await until(() => here.buyer.purchase('7').state() === STATE.WON);
+    const before = here.asked.length;
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    assert.equal(here.asked.length, before + 1);
+    assert.equal(here.buyer.purchase('7').state(), STATE.IDLE);
+});
+
 test('giving back: the purchase is over and may be tried again; other tabs are told', async () => {
     const here = scene({ answers: { '/seckill/7': order('unpaid'), [`/orders/${ID}/cancel`]: order('cancelled'), [FIRST]: { orders: [order('unpaid')], complete: true } } });
     here.vouchers.put(voucher());

@@ -21,7 +21,8 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
     const prefix = `seckill.try.${user ?? ''}.`;
     let pause = new AbortController();
     let ended = false;
-    let asked = false; // since the wait began
+    let asked = false; // to read, since it was read
+    let disturbed = false;
 
     // ---- orders ----
 
@@ -30,24 +31,30 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
             await shown();
             asked = false;
             await orders.read();
-            failures = orders.state() === LIST.UNREADABLE ? failures + 1 : 0;
-            const left = untilExpiry();
-            overdue = left <= 0 ? overdue + 1 : 0;
             checkKept();
-            pause = new AbortController();
-            if (!asked && !ended) {
-                await (failures > 0 ? wait(retryDelay(undefined, failures, random), pause.signal) : waitFor(left, overdue));
+            failures = orders.state() === LIST.UNREADABLE ? failures + 1 : 0;
+            overdue = untilExpiry() <= 0 ? overdue + 1 : 0;
+            while (!asked && !ended && (await isDisturbed(failures, overdue))) {
+                // there is something else to wait for
             }
         }
     }
 
-    // The service needs a moment to see that the time is over.
-    function waitFor(left, overdue) {
-        if (overdue > 0) {
-            return wait(retryDelay(undefined, overdue - 1, random), pause.signal);
-        }
+    // Waits until the list is to be read again; true if another order is to be waited for meanwhile. The service needs a
+    // moment to see that a time to pay is over.
+    async function isDisturbed(failures, overdue) {
+        pause = new AbortController();
+        disturbed = false;
+        const left = untilExpiry();
         const most = UNPAID_EVERY_MS * (0.8 + 0.4 * random());
-        return left === Infinity ? aborted(pause.signal) : wait(Math.min(most, left + AFTER_EXPIRY_MS), pause.signal);
+        if (failures > 0 || overdue > 0) {
+            await wait(retryDelay(undefined, Math.max(failures, overdue) - 1, random), pause.signal);
+        } else if (left === Infinity) {
+            await aborted(pause.signal);
+        } else {
+            await wait(Math.min(most, Math.max(0, left) + AFTER_EXPIRY_MS), pause.signal);
+        }
+        return disturbed;
     }
 
     // Of the unpaid order that expires first. Infinity: there is no unpaid one.
@@ -67,6 +74,9 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
             purchases.get(order.voucher_id)?.learn(order);
             if (order.status === 'pending') {
                 follow(order.id);
+            } else if (order.status === 'unpaid') {
+                disturbed = true;
+                pause.abort();
             }
         }
         onOrder(order, before);
