@@ -156,6 +156,7 @@ function orderChanged(order, before) {
 function changeLanguage() {
     voice.change();
     renderWords(voice);
+    view.announce(''); // what was said in the other one
     if (identity !== undefined) {
         renderIdentity(false);
         sales.renderAll();
