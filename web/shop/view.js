@@ -41,6 +41,8 @@ export function createView(voice, on) {
         at('login').hidden = !asks;
         at('change').hidden = !(mode === 'name' && isThere);
         at('who').hidden = asks;
+        setText(at('name-hint'), voice.say('identity.hint'));
+        setAttribute(at('name'), 'aria-invalid', null);
         const key = !isThere ? 'identity.token' : user === null ? 'identity.gateway' : 'identity.hello';
         setText(at('who'), voice.say(key, { user }));
         if (moveFocus) {

@@ -15,7 +15,7 @@ export const WORDS = {
         'identity.use': 'Use this name',
         'identity.bad': 'Only letters, digits and . _ -, up to 64 of them.',
         'identity.token': 'You are not logged in. Open this page from your login, which sends you here with a token.',
-        'identity.first': 'Say first who you are: choose a name above.',
+        'identity.first': 'Say first who you are: choose a name here.',
 
         'vouchers.title': 'On sale',
         'vouchers.loading': 'Looking at what is on sale …',
@@ -140,7 +140,7 @@ export const WORDS = {
         'identity.use': '使用这个名字',
         'identity.bad': '只能用字母、数字和 . _ -，最多 64 个字符。',
         'identity.token': '您尚未登录。请从登录页进入，它会带着令牌把您送到这里。',
-        'identity.first': '请先在上面填写您的名字。',
+        'identity.first': '请先在这里填写您的名字。',
 
         'vouchers.title': '正在销售',
         'vouchers.loading': '正在读取商品……',
