@@ -1,0 +1,261 @@
+// One buyer's purchases and orders together, and what is shown of sales, with a service and a view that a test plays.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+
+import { Problem } from '../../web/common/api.js';
+import { createBuyer } from '../../web/shop/buyer.js';
+import { LIST } from '../../web/shop/orders.js';
+import { STATE } from '../../web/shop/purchase.js';
+import { createSales } from '../../web/shop/sales.js';
+import { createVouchers } from '../../web/shop/vouchers.js';
+
+const NOW = Date.parse('2030-01-01T00:00:00Z');
+const ID = '01a1ff71-fdd4-746e-a972-2a140b584401';
+const FIRST = '/orders?limit=20';
+const order = (status, changes) => ({ id: ID, voucher_id: '7', quantity: 1, status, ...changes });
+const at = (seconds) => new Date(NOW + seconds * 1000).toISOString();
+const voucher = (changes) => ({ id: '7', title: 'Tea', price_cents: 990, currency: 'CNY', stock: 5, remaining: 5, limit: 1, ticket: false,
+    work_bits: 0, offer: 1, begin_at: at(-60), end_at: at(3600), state: 'open', ...changes });
+
+const opened = [];
+after(() => opened.forEach((one) => one.end()));
+
+async function until(condition) {
+    for (let turns = 0; turns < 2000 && !condition(); turns++) {
+        await new Promise(setImmediate);
+    }
+    assert.ok(condition(), String(condition));
+}
+
+function memory(items = {}) {
+    const kept = new Map(Object.entries(items));
+    return {
+        kept,
+        get: (key) => kept.get(key) ?? null,
+        set: (key, value) => kept.set(key, value),
+        remove: (key) => kept.delete(key),
+        getJson: (key) => (kept.has(key) ? JSON.parse(kept.get(key)) : null),
+        setJson: (key, value) => kept.set(key, JSON.stringify(value)),
+    };
+}
+
+// `answers`: path -> body, Problem, or a function that gives one.
+function scene({ answers = {}, local = memory(), now = NOW } = {}) {
+    const here = { answers, local, asked: [], shown: [], changes: [], now };
+    const clock = { now: () => here.now, room: () => 0, monotonic: () => 0, atLeast() {}, hasJumped: () => false };
+    const vouchers = createVouchers(() => 0);
+    const api = { call: async (path, options) => {
+        here.asked.push(path);
+        const found = here.answers[path];
+        const answer = await (typeof found === 'function' ? found(options) : found);
+        if (answer === undefined || answer instanceof Problem) {
+            throw answer ?? new Error(`asked for ${path}`);
+        }
+        return { body: answer };
+    } };
+    here.buyer = createBuyer({ user: 'alice', api, clock, local, vouchers, shown: async () => {}, random: () => 0.5,
+        onPurchase: (id) => here.shown.push(id), onOrder: (one, before) => here.changes.push([one?.status, before?.status]) });
+    opened.push(here.buyer);
+    const cards = new Map();
+    const view = {
+        state: null, said: [], seen: () => [...cards.keys()],
+        addCards: (ids) => ids.forEach((id) => cards.set(id, {
+            render: (what, phase) => Object.assign(cards.get(id), { what, phase }),
+            renderClock: (what, phase, time) => (what.beginMs > time ? what.beginMs : what.endMs) - time,
+        })),
+        card: (id) => cards.get(id),
+        onScreen: () => [],
+        renderVouchersState: (state) => { view.state = state; },
+        announce: (text) => view.said.push(text),
+    };
+    here.vouchers = vouchers;
+    here.view = view;
+    here.cards = cards;
+    here.prepared = [];
+    here.sales = createSales({ api, clock, vouchers, local, view, voice: { say: (key) => key }, random: () => 0.5, onRead() {},
+        purchase: (id) => here.buyer.purchase(id), prepare: (id) => here.prepared.push(id),
+        makeLive: ({ read }) => ({ adjust() {}, hurry: () => { here.hurries = (here.hurries ?? 0) + 1; }, read }) });
+    here.readList = () => here.sales.live.read();
+    return here;
+}
+
+test('a purchase that is kept and whose order the service has', async () => {
+    const record = { key: 'k', quantity: 1, at: NOW, state: 'won', outcome: { code: 'won', orderId: ID } };
+    const here = scene({ local: memory({ 'seckill.try.alice.7': JSON.stringify(record) }), answers: { [FIRST]: { orders: [order('paid')], complete: true } } });
+    here.vouchers.put(voucher());
+    assert.equal(here.buyer.purchase('7').outcome().code, 'won');
+    here.buyer.start();
+    await until(() => here.buyer.orders.state() === LIST.READY);
+    assert.equal(here.buyer.purchase('7').outcome().code, 'won');
+    assert.deepEqual(here.asked, [FIRST]);
+});
+
+test('a purchase that is kept and is not theirs is forgotten, but not while that cannot be known', async () => {
+    const record = { key: 'k', quantity: 1, at: NOW, state: 'won', outcome: { code: 'won', orderId: ID } };
+    const here = scene({ local: memory({ 'seckill.try.alice.7': JSON.stringify(record) }),
+        answers: { [FIRST]: new Problem('UNAVAILABLE', { status: 503 }), [`/orders/${ID}`]: new Problem('NOT_FOUND', { status: 404 }) } });
+    here.vouchers.put(voucher());
+    here.buyer.purchase('7');
+    here.buyer.start();
+    await until(() => here.buyer.orders.state() === LIST.UNREADABLE);
+    assert.equal(here.buyer.purchase('7').state(), STATE.WON);
+    here.answers[FIRST] = { orders: [], complete: true };
+    here.buyer.read();
+    await until(() => here.buyer.purchase('7').state() === STATE.IDLE);
+    assert.equal(here.buyer.orders.state(), LIST.EMPTY);
+});
+
+test('an accepted order is followed once, for the list and for its purchase', async () => {
+    let settle;
+    const path = `/orders/${ID}?wait=20&while=pending`;
+    const here = scene({ answers: {
+        [FIRST]: { orders: [], complete: true },
+        '/seckill/7': order('pending'),
+        [path]: () => new Promise((resolve) => { settle = resolve; }),
+    } });
+    here.vouchers.put(voucher());
+    here.buyer.start();
+    here.buyer.purchase('7').press(1);
+    await until(() => here.buyer.purchase('7').state() === STATE.FOLLOWING && settle !== undefined);
+    assert.equal(here.buyer.orders.get(ID).status, 'pending');
+    settle(order('unpaid'));
+    await until(() => here.buyer.purchase('7').outcome().code === 'won');
+    assert.equal(here.asked.filter((one) => one === path).length, 1);
+    assert.equal(here.buyer.orders.get(ID).status, 'unpaid');
+});
+
+test('already ordered elsewhere: the order comes into the list', async () => {
+    let mine = [];
+    const here = scene({ answers: {
+        [FIRST]: () => ({ orders: mine, complete: true }),
+        '/seckill/7': new Problem('ALREADY_ORDERED', { status: 409, body: { order_id: ID } }),
+    } });
+    here.vouchers.put(voucher());
+    here.buyer.start();
+    await until(() => here.buyer.orders.state() === LIST.EMPTY);
+    mine = [order('unpaid')];
+    here.buyer.purchase('7').press(1);
+    await until(() => here.buyer.orders.get(ID) !== undefined);
+    assert.equal(here.buyer.purchase('7').outcome().code, 'already_ordered');
+});
+
+test('an order that is won is read again when its time to pay is over', async () => {
+    const won = order('unpaid', { expires_at: new Date(NOW).toISOString() });
+    const here = scene({ answers: { [FIRST]: { orders: [], complete: true }, '/seckill/7': won } });
+    here.vouchers.put(voucher());
+    here.buyer.start();
+    await until(() => here.buyer.orders.state() === LIST.EMPTY);
+    here.answers[FIRST] = { orders: [order('expired')], complete: true };
+    here.buyer.purchase('7').press(1);
+    await until(() => here.buyer.purchase('7').state() === STATE.WON);
+    const before = here.asked.length;
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    assert.equal(here.asked.length, before + 1);
+    assert.equal(here.buyer.purchase('7').state(), STATE.IDLE);
+});
+
+test('giving back: the purchase is over and may be tried again; other tabs are told', async () => {
+    const here = scene({ answers: { '/seckill/7': order('unpaid'), [`/orders/${ID}/cancel`]: order('cancelled'), [FIRST]: { orders: [order('unpaid')], complete: true } } });
+    here.vouchers.put(voucher());
+    here.buyer.purchase('7').press(1);
+    await until(() => here.buyer.purchase('7').state() === STATE.WON);
+    assert.equal(await here.buyer.cancel(ID), true);
+    assert.equal(here.buyer.purchase('7').state(), STATE.IDLE);
+    assert.ok(here.local.kept.has('seckill.changed'));
+    assert.ok(!here.local.kept.has('seckill.try.alice.7'));
+    here.answers[`/orders/${ID}/cancel`] = new Problem('UNAVAILABLE', { status: 503 });
+    assert.equal(await here.buyer.cancel(ID), false);
+});
+
+test('what another tab writes is heard', async () => {
+    const here = scene({ answers: { [FIRST]: { orders: [], complete: true } } });
+    here.vouchers.put(voucher());
+    here.buyer.purchase('7');
+    here.local.setJson('seckill.try.alice.7', { key: 'k', quantity: 1, at: NOW, state: 'won', outcome: { code: 'won', orderId: ID } });
+    here.buyer.overhear('seckill.try.alice.7');
+    here.buyer.overhear('seckill.try.bob.7');
+    here.buyer.overhear(null);
+    assert.equal(here.buyer.purchase('7').outcome().code, 'already_ordered');
+});
+
+// ---- sales ----
+
+test('the list: cards, and none is no trouble', async () => {
+    const here = scene({ answers: { '/vouchers': { vouchers: [] } } });
+    await here.readList();
+    assert.equal(here.view.state, 'empty');
+    here.answers['/vouchers'] = { vouchers: [voucher()] };
+    await here.readList();
+    assert.equal(here.view.state, 'ready');
+    assert.equal(here.cards.get('7').phase, 'open');
+    assert.deepEqual(here.local.getJson('seckill.seen'), ['7']);
+});
+
+test('what could not be read is said, and is not "nothing is on sale"', async () => {
+    const here = scene({ answers: { '/vouchers': new Problem('NO_ANSWER') } });
+    await assert.rejects(here.readList());
+    assert.equal(here.view.state, 'unreadable');
+    here.answers['/vouchers'] = { vouchers: [voucher()] };
+    await here.readList();
+    here.answers['/vouchers'] = new Problem('NO_ANSWER');
+    await assert.rejects(here.readList());
+    assert.equal(here.view.state, 'stale');
+    assert.equal(here.cards.get('7').phase, 'open');
+});
+
+test('a voucher that leaves the list is asked for by itself, also after a reload', async () => {
+    const here = scene({ answers: { '/vouchers': { vouchers: [voucher()] }, '/vouchers/7': voucher({ state: 'paused' }) } });
+    await here.readList();
+    here.answers['/vouchers'] = { vouchers: [] };
+    await here.readList();
+    assert.equal(here.cards.get('7').phase, 'paused');
+    assert.deepEqual(here.view.said, ['announce.paused']);
+    const reloaded = scene({ local: here.local, answers: here.answers });
+    await reloaded.readList();
+    assert.equal(reloaded.cards.get('7').phase, 'paused');
+    here.answers['/vouchers/7'] = new Problem('UNKNOWN_VOUCHER', { status: 404 });
+    await here.readList();
+    assert.equal(here.cards.get('7').phase, 'ended');
+    const { length } = here.asked;
+    await here.readList();
+    assert.equal(here.asked.length, length + 1, 'asks for what is over');
+});
+
+test('it opens by time alone, and a moment before that a ticket is got and the list read', async () => {
+    const here = scene({ answers: { '/vouchers': { vouchers: [voucher({ begin_at: at(70), ticket: true })] } } });
+    await here.readList();
+    assert.equal(here.cards.get('7').phase, 'upcoming');
+    here.sales.press('7', 1);
+    assert.equal(here.buyer.purchase('7').outcome().code, 'not_started');
+    assert.deepEqual(here.prepared, []);
+    here.now = NOW + 12000;
+    here.sales.tick();
+    assert.deepEqual(here.view.said, ['announce.minute']);
+    here.now = NOW + 30000;
+    here.sales.tick();
+    here.now = NOW + 31000;
+    here.sales.tick();
+    assert.deepEqual(here.prepared, ['7']);
+    here.now = NOW + 69990;
+    assert.ok(here.sales.tick() <= 10);
+    here.now = NOW + 70000;
+    here.sales.tick();
+    assert.equal(here.cards.get('7').phase, 'open');
+    assert.equal(here.buyer.purchase('7').outcome().code, null);
+    assert.deepEqual(here.view.said, ['announce.minute', 'announce.ten', 'announce.open']);
+    assert.equal(here.hurries, 1);
+    assert.deepEqual(here.asked, ['/vouchers']);
+});
+
+test('a press asks only where the sale is on', async () => {
+    const here = scene({ answers: { '/vouchers': { vouchers: [voucher({ remaining: 0 })] }, '/seckill/7': order('unpaid') } });
+    await here.readList();
+    here.sales.press('7', 1);
+    assert.equal(here.buyer.purchase('7').outcome().code, 'sold_out');
+    assert.deepEqual(here.asked, ['/vouchers']);
+    here.answers['/vouchers'] = { vouchers: [voucher({ remaining: 1 })] };
+    await here.readList();
+    assert.equal(here.buyer.purchase('7').outcome().code, null);
+    here.sales.press('7', 1);
+    await until(() => here.buyer.purchase('7').state() === STATE.WON);
+});

@@ -1,0 +1,316 @@
+// One buyer's try, with a service whose answers each test writes down.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Problem } from '../../web/common/api.js';
+import { createPurchase, judge, STATE } from '../../web/shop/purchase.js';
+
+const NOW = Date.parse('2030-01-01T00:00:00Z');
+const ID = '01a1ff71-fdd4-746e-a972-2a140b584401';
+const order = (status, changes) => ({ id: ID, voucher_id: '7', user_id: 'alice', quantity: 1, status, ...changes });
+const refused = (code, status, details = {}) => new Problem(code, { status, ...details });
+const busy = () => refused('OVERLOADED', 503, { retryAfterMs: 1000 });
+
+// `answers`: what is answered one after the other: an order, a Problem, or a promise of one; the last one again and again.
+function scene({ answers = [], ticket = false, record = null, tickets = [], followed } = {}) {
+    const here = {
+        sent: [], waits: [], states: [], orders: [], record, ticketsAsked: 0, keys: 0, now: NOW,
+        voucher: { id: '7', ticket, offer: 1 },
+    };
+    const next = async (list) => {
+        const answer = await (list.length > 1 ? list.shift() : list[0]);
+        if (answer instanceof Error) {
+            throw answer;
+        }
+        return answer;
+    };
+    here.purchase = createPurchase({
+        voucher: () => here.voucher,
+        now: () => here.now,
+        store: { load: () => here.record, save: (kept) => { here.record = kept === null ? null : structuredClone(kept); } },
+        api: { call: async (path, request) => {
+            here.sent.push({ path, ...request });
+            return { body: await next(answers) };
+        } },
+        getTicket: async () => {
+            here.ticketsAsked++;
+            return next(tickets);
+        },
+        followOrder: async () => followed ?? null,
+        wait: async (ms) => { here.waits.push(ms); },
+        newKey: () => `key-${++here.keys}`,
+        random: () => 0.5,
+        onChange: () => here.states.push(here.purchase.state()),
+        onOrder: (shown) => here.orders.push(shown),
+    });
+    here.settled = async () => {
+        for (let turns = 0; turns < 500; turns++) {
+            await null;
+        }
+        return here.purchase.outcome().code;
+    };
+    here.press = (quantity = 1) => {
+        here.purchase.press(quantity);
+        return here.settled();
+    };
+    return here;
+}
+
+test('won', async () => {
+    const here = scene({ answers: [order('unpaid')] });
+    assert.equal(await here.press(2), 'won');
+    assert.deepEqual(here.states, [STATE.ASKING, STATE.WON]);
+    assert.equal(here.sent[0].path, '/seckill/7');
+    assert.deepEqual(here.sent[0].json, { quantity: 2 });
+    assert.equal(here.sent[0].headers['Idempotency-Key'], 'key-1');
+    assert.equal(here.purchase.outcome().orderId, ID);
+    assert.deepEqual(here.orders, [order('unpaid')]);
+});
+
+test('a press while a try is under way does nothing', async () => {
+    let answer;
+    const here = scene({ answers: [new Promise((resolve) => { answer = resolve; })] });
+    assert.equal(here.purchase.press(1), true);
+    assert.equal(here.purchase.press(1), false);
+    await here.settled();
+    assert.equal(here.purchase.press(1), false);
+    answer(order('unpaid'));
+    assert.equal(await here.settled(), 'won');
+    assert.equal(here.sent.length, 1);
+});
+
+test('a press after a win asks nothing, and says that it is theirs already', async () => {
+    const here = scene({ answers: [order('unpaid')] });
+    await here.press();
+    assert.equal(await here.press(), 'already_ordered');
+    assert.equal(here.sent.length, 1);
+});
+
+for (const [code, status, outcome] of [
+    ['SOLD_OUT', 409, 'sold_out'], ['PAUSED', 409, 'paused'], ['ENDED', 409, 'ended'], ['UNKNOWN_VOUCHER', 404, 'ended'],
+    ['ARCHIVED', 410, 'ended'], ['UNAUTHENTICATED', 401, 'error'], ['INVALID', 422, 'error'], ['SOMETHING_NEW', 400, 'error'],
+]) {
+    test(`refused: ${code}`, async () => {
+        const here = scene({ answers: [refused(code, status)] });
+        assert.equal(await here.press(), outcome);
+        assert.equal(here.purchase.state(), STATE.REFUSED);
+        assert.equal(here.sent.length, 1);
+    });
+}
+
+test('after a refusal a new try has a new key', async () => {
+    const here = scene({ answers: [refused('SOLD_OUT', 409), order('unpaid')] });
+    await here.press();
+    assert.equal(await here.press(), 'won');
+    assert.deepEqual(here.sent.map(({ headers }) => headers['Idempotency-Key']), ['key-1', 'key-2']);
+});
+
+test('too few left: says how many', async () => {
+    const here = scene({ answers: [refused('NOT_ENOUGH', 409, { body: { left: 2 } })] });
+    assert.equal(await here.press(3), 'not_enough');
+    assert.equal(here.purchase.outcome().left, 2);
+});
+
+test('already ordered is a win, with the order', async () => {
+    const here = scene({ answers: [refused('ALREADY_ORDERED', 409, { body: { order_id: ID } })] });
+    assert.equal(await here.press(), 'already_ordered');
+    assert.equal(here.purchase.state(), STATE.WON);
+    assert.equal(here.purchase.outcome().orderId, ID);
+});
+
+test('where the outcome is not known the same try is asked again, after Retry-After', async () => {
+    const here = scene({ answers: [new Problem('NO_ANSWER'), busy(), refused('NOT_OURS', 502), refused('INTERNAL', 500), order('unpaid')] });
+    assert.equal(await here.press(), 'won');
+    assert.equal(new Set(here.sent.map(({ headers }) => headers['Idempotency-Key'])).size, 1);
+    assert.equal(here.sent.length, 5);
+    assert.ok(here.waits[1] >= 1000);
+    assert.ok(here.waits.every((ms) => ms > 0));
+});
+
+test('too fast: waits, then asks again', async () => {
+    const here = scene({ answers: [refused('RATE_LIMITED', 429, { retryAfterMs: 1000 }), order('unpaid')] });
+    here.purchase.press(1);
+    assert.equal(await here.settled(), 'won');
+    assert.ok(here.waits[0] >= 1000);
+});
+
+test('it gives up in the end, and then it is not known; asking again keeps the key', async () => {
+    const here = scene({ answers: [busy()] });
+    assert.equal(await here.press(), 'unknown');
+    const { length } = here.sent;
+    assert.ok(length > 3 && length < 20);
+    await here.press();
+    assert.equal(here.keys, 1);
+    assert.equal(here.sent.length, 2 * length);
+});
+
+test('not started: a moment early is waited for, an hour is not', async () => {
+    const soon = scene({ answers: [refused('NOT_STARTED', 409, { retryAfterMs: 1000 }), order('unpaid')] });
+    assert.equal(await soon.press(), 'won');
+    assert.ok(soon.waits[0] >= 1000);
+    const late = scene({ answers: [refused('NOT_STARTED', 409, { retryAfterMs: 3600000 })] });
+    assert.equal(await late.press(), 'not_started');
+    assert.equal(late.purchase.state(), STATE.REFUSED);
+});
+
+test('accepted: followed to its end', async () => {
+    const won = scene({ answers: [order('pending')], followed: order('unpaid') });
+    assert.equal(await won.press(), 'won');
+    assert.ok(won.states.includes(STATE.FOLLOWING));
+    const lost = scene({ answers: [order('pending')], followed: order('refused', { reason: 'SOLD_OUT' }) });
+    assert.equal(await lost.press(), 'sold_out');
+    const odd = scene({ answers: [order('pending')], followed: order('refused', { reason: 'GRANT_LOST' }) });
+    assert.equal(await odd.press(), 'error');
+    assert.equal(odd.purchase.outcome().why, 'refused');
+});
+
+test('a ticket is got first, and used again', async () => {
+    const ticket = { text: 'T', offer: 1, expiresMs: NOW + 300000 };
+    const here = scene({ ticket: true, tickets: [ticket], answers: [refused('SOLD_OUT', 409), order('unpaid')] });
+    await here.press();
+    assert.equal(await here.press(), 'won');
+    assert.equal(here.ticketsAsked, 1);
+    assert.equal(here.sent[1].headers['X-Seckill-Ticket'], 'T');
+});
+
+test('a ticket that is not good any more is replaced, also where none was known to be needed', async () => {
+    for (const code of ['TICKET_REQUIRED', 'TICKET_INVALID']) {
+        const ticket = { text: 'T', offer: 1, expiresMs: NOW + 300000 };
+        const here = scene({ tickets: [ticket], answers: [refused(code, 403), order('unpaid')] });
+        assert.equal(await here.press(), 'won');
+        assert.equal(here.sent[0].headers['X-Seckill-Ticket'], undefined);
+        assert.equal(here.sent[1].headers['X-Seckill-Ticket'], 'T');
+    }
+});
+
+test('a ticket that cannot be got is tried again', async () => {
+    const ticket = { text: 'T', offer: 1, expiresMs: NOW + 300000 };
+    const here = scene({ ticket: true, tickets: [refused('TICKETS_OFF', 503, { retryAfterMs: 1000 }), ticket], answers: [order('unpaid')] });
+    assert.equal(await here.press(), 'won');
+});
+
+test('a ticket that was got ahead of time is there at the press', async () => {
+    const ticket = { text: 'T', offer: 1, expiresMs: NOW + 300000 };
+    const here = scene({ ticket: true, tickets: [ticket], answers: [order('unpaid')] });
+    await here.purchase.prepare();
+    await here.press();
+    assert.equal(here.ticketsAsked, 1);
+    assert.ok(!here.states.includes(STATE.TICKET));
+});
+
+test('a reload: what was won is still won, and nothing is asked', async () => {
+    const first = scene({ answers: [order('unpaid')] });
+    await first.press();
+    const second = scene({ record: first.record });
+    second.purchase.resume();
+    assert.equal(await second.settled(), 'won');
+    assert.equal(second.purchase.outcome().orderId, ID);
+    assert.deepEqual(second.sent, []);
+});
+
+test('a reload in the middle: the same try goes on under its key', async () => {
+    const first = scene({ answers: [new Promise(() => {})] });
+    await first.press(2);
+    const second = scene({ record: first.record, answers: [order('unpaid')] });
+    second.purchase.resume();
+    assert.equal(await second.settled(), 'won');
+    assert.equal(second.sent[0].headers['Idempotency-Key'], 'key-1');
+    assert.deepEqual(second.sent[0].json, { quantity: 2 });
+});
+
+test('hours later it does not buy by itself, and a day later it has forgotten', async () => {
+    const first = scene({ answers: [new Promise(() => {})] });
+    await first.press();
+    const later = scene({ record: first.record, answers: [order('unpaid')] });
+    later.now = NOW + 3600 * 1000;
+    later.purchase.resume();
+    assert.equal(await later.settled(), 'unknown');
+    assert.deepEqual(later.sent, []);
+    const next = scene({ record: first.record });
+    next.now = NOW + 24 * 3600 * 1000;
+    next.purchase.resume();
+    assert.equal(next.purchase.state(), STATE.IDLE);
+});
+
+test('what is kept may be anything', () => {
+    for (const record of [null, 7, 'x', [], {}, { key: 'k', state: 'flying', quantity: 1, outcome: {} }, { key: 'k', state: 'won', quantity: 1 }]) {
+        const here = scene({ record });
+        here.purchase.resume();
+        here.purchase.overhear();
+        assert.equal(here.purchase.state(), STATE.IDLE);
+    }
+});
+
+test('another tab of the same buyer is told, and joins a try that is under way', async () => {
+    const first = scene({ answers: [order('unpaid')] });
+    await first.press();
+    const second = scene({ record: first.record });
+    second.purchase.overhear();
+    assert.equal(await second.settled(), 'already_ordered');
+    const open = scene({ answers: [new Promise(() => {})] });
+    await open.press();
+    const joins = scene({ record: open.record, answers: [order('unpaid')] });
+    await joins.press();
+    assert.equal(joins.sent[0].headers['Idempotency-Key'], open.record.key);
+    const other = scene({ record: open.record, answers: [refused('ALREADY_ORDERED', 409, { body: { order_id: ID } })] });
+    await other.press(2);
+    assert.equal(other.keys, 1, 'another quantity is another try');
+});
+
+test('the list of orders is the truth', async () => {
+    const elsewhere = scene();
+    elsewhere.purchase.learn(order('paid'));
+    assert.equal(elsewhere.purchase.outcome().code, 'already_ordered');
+    const here = scene({ answers: [order('unpaid'), order('unpaid')] });
+    await here.press();
+    here.purchase.learn(order('paid'));
+    assert.equal(here.purchase.outcome().code, 'won');
+    here.purchase.learn(order('cancelled', { id: 'another' }));
+    assert.equal(here.purchase.state(), STATE.WON);
+    here.purchase.learn(order('expired'));
+    assert.equal(here.purchase.state(), STATE.IDLE);
+    assert.equal(here.record, null);
+    await here.press();
+    here.purchase.forget(ID);
+    assert.equal(here.purchase.state(), STATE.IDLE);
+    const unknown = scene({ answers: [busy()] });
+    await unknown.press();
+    unknown.purchase.learn(order('unpaid'));
+    assert.equal(unknown.purchase.state(), STATE.WON);
+});
+
+test('an order that is settled before its try hears of it', async () => {
+    const here = scene({ answers: [order('pending')], followed: order('unpaid') });
+    here.purchase.press(1);
+    while (here.purchase.state() !== STATE.FOLLOWING) {
+        await null;
+    }
+    here.purchase.learn(order('unpaid'));
+    assert.equal(await here.settled(), 'won');
+});
+
+test('why the button does nothing, until the voucher can be bought', async () => {
+    const here = scene();
+    here.purchase.refuse('not_started');
+    assert.equal(here.purchase.outcome().code, 'not_started');
+    assert.deepEqual(here.sent, []);
+    here.purchase.forgive();
+    assert.equal(here.purchase.state(), STATE.IDLE);
+    const error = scene({ answers: [refused('SOMETHING_NEW', 400)] });
+    await error.press();
+    error.purchase.forgive();
+    assert.equal(error.purchase.outcome().code, 'error');
+});
+
+test('every refusal is judged, and only a clear one ends a try', () => {
+    assert.equal(judge(new Problem('NO_ANSWER')).to, STATE.WAITING);
+    for (const status of [429, 500, 502, 503, 504]) {
+        assert.equal(judge(new Problem('ANY', { status })).to, STATE.WAITING);
+    }
+});
+
+test('an impossible move is a fault, and is thrown', () => {
+    const here = scene();
+    here.purchase.learn(order('unpaid'));
+    assert.throws(() => here.purchase.learn(order('flying')));
+});

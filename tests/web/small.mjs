@@ -1,0 +1,249 @@
+// The small pure parts: countdown, jitter, phases, money and languages, names and tokens, the proof of work.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+
+import { isUserName, subjectOf, takeToken } from '../../web/common/identity.js';
+import { chooseLanguage, createSay, formatMoney } from '../../web/common/language.js';
+import { readRetryAfter, retryDelay, wait } from '../../web/common/retry.js';
+import { createStorage } from '../../web/common/storage.js';
+import { countdown, createTicker, milestone, untilNextSecond } from '../../web/shop/countdown.js';
+import { createHasher } from '../../web/shop/sha256.js';
+import { isTicketGood, solve } from '../../web/shop/ticket.js';
+import { createVouchers, inOrder, PHASE, phaseOf } from '../../web/shop/vouchers.js';
+
+const RANDOMS = [0, 0.25, 0.5, 0.999999];
+const CHALLENGE = 'AwFrSdIAAAAAAAAAAAcAAAAAAAAABXTQVR7g8fS8mJWyq-eFIH4';
+
+// ---- countdown ----
+
+test('figures', () => {
+    const shown = (ms) => `${countdown(ms).days} ${countdown(ms).clock}`;
+    assert.equal(shown(0), '0 00:00');
+    assert.equal(shown(-5), '0 00:00');
+    assert.equal(shown(1), '0 00:01');
+    assert.equal(shown(59000), '0 00:59');
+    assert.equal(shown(59001), '0 01:00');
+    assert.equal(shown(3599000), '0 59:59');
+    assert.equal(shown(3600000), '0 01:00:00');
+    assert.equal(shown(2 * 86400000 + 3 * 3600000 + 4000), '2 03:00:04');
+});
+
+test('after the wait the figures are other ones, and not before', () => {
+    for (const ms of [5, 999, 1000, 1001, 59000.4, 60000]) {
+        const next = untilNextSecond(ms);
+        assert.ok(next > 0 && next <= 1000);
+        assert.notEqual(countdown(ms - next).clock, countdown(ms).clock, `${ms}`);
+        assert.equal(countdown(ms - next + 0.01).clock, countdown(ms).clock, `${ms}`);
+    }
+});
+
+test('milestones are told once, the last one of several', () => {
+    assert.equal(milestone(60500, 59990), 60000);
+    assert.equal(milestone(59990, 59000), undefined);
+    assert.equal(milestone(10001, 10000), 10000);
+    assert.equal(milestone(90000, 5000), 10000);
+    assert.equal(milestone(20, -1), 0);
+    assert.equal(milestone(undefined, 5000), undefined);
+});
+
+test('the ticker rests in a hidden tab and runs at once when it is seen', () => {
+    const page = Object.assign(new EventTarget(), { hidden: false });
+    let ticks = 0;
+    const ticker = createTicker(() => { ticks++; return Infinity; }, page);
+    ticker.run();
+    page.hidden = true;
+    page.dispatchEvent(new Event('visibilitychange'));
+    assert.equal(ticks, 1);
+    page.hidden = false;
+    page.dispatchEvent(new Event('visibilitychange'));
+    assert.equal(ticks, 2);
+    page.hidden = true;
+    page.dispatchEvent(new Event('visibilitychange')); // its timer goes
+});
+
+// ---- trying again ----
+
+test('never sooner than Retry-After, and not all at once', () => {
+    for (const random of RANDOMS) {
+        const delay = retryDelay(1000, 7, () => random);
+        assert.ok(delay >= 1000 && delay <= 1500, `${delay}`);
+    }
+    assert.notEqual(retryDelay(1000, 0, () => 0), retryDelay(1000, 0, () => 0.9));
+    assert.ok(retryDelay(0, 0, () => 0.5) > 0);
+});
+
+test('without it the wait doubles up to a bound', () => {
+    const most = (attempt) => retryDelay(undefined, attempt, () => 1);
+    assert.equal(most(1), 2 * most(0));
+    assert.equal(most(40), most(41));
+    assert.ok(most(40) <= 8000);
+    assert.ok(retryDelay(undefined, 3, () => 0) >= most(3) / 2);
+});
+
+test('Retry-After is a number of seconds', () => {
+    assert.equal(readRetryAfter('3'), 3000);
+    for (const other of [null, undefined, '', '-1', '1.5', 'Wed, 21 Oct 2026 07:28:00 GMT', '9'.repeat(20)]) {
+        assert.equal(readRetryAfter(other), undefined);
+    }
+});
+
+test('a wait can be ended', async () => {
+    const controller = new AbortController();
+    const waited = wait(60000, controller.signal);
+    controller.abort();
+    await waited;
+    await wait(60000, controller.signal);
+});
+
+// ---- phases ----
+
+const VOUCHER = { id: '7', read: true, state: 'open', remaining: 5, beginMs: 10000, endMs: 20000 };
+
+test('phases of a voucher', () => {
+    const phase = (now, changes) => phaseOf({ ...VOUCHER, ...changes }, now);
+    assert.equal(phase(undefined), PHASE.UNKNOWN);
+    assert.equal(phase(9999), PHASE.UPCOMING);
+    assert.equal(phase(10000), PHASE.OPEN);
+    assert.equal(phase(20000), PHASE.ENDED);
+    assert.equal(phase(15000, { remaining: 0 }), PHASE.SOLD_OUT);
+    assert.equal(phase(15000, { remaining: null }), PHASE.OPEN);
+    assert.equal(phase(15000, { state: 'paused' }), PHASE.PAUSED);
+    assert.equal(phase(15000, { state: 'closed' }), PHASE.ENDED);
+    assert.equal(phase(15000, { state: 'loading' }), PHASE.LOADING);
+    assert.equal(phase(15000, { read: false }), PHASE.UNKNOWN);
+});
+
+test('it opens when the clock cannot be early, but waits 100 ms at most for that', () => {
+    assert.equal(phaseOf(VOUCHER, 10019, 20), PHASE.UPCOMING);
+    assert.equal(phaseOf(VOUCHER, 10020, 20), PHASE.OPEN);
+    assert.equal(phaseOf(VOUCHER, 10100, 5000), PHASE.OPEN);
+});
+
+test('what can be bought comes first', () => {
+    const vouchers = [
+        { ...VOUCHER, id: '1', state: 'closed' }, { ...VOUCHER, id: '2', beginMs: 19000 }, { ...VOUCHER, id: '3' },
+        { ...VOUCHER, id: '4', beginMs: 17000 }, { ...VOUCHER, id: '10' }, { ...VOUCHER, id: '5', remaining: 0 },
+    ];
+    const ids = inOrder(vouchers, (voucher) => phaseOf(voucher, 15000)).map((voucher) => voucher.id);
+    assert.deepEqual(ids, ['10', '3', '4', '2', '5', '1']);
+});
+
+test('for a while a stream counts more than the list', () => {
+    let at = 0;
+    const vouchers = createVouchers(() => at);
+    const read = { id: '7', title: 'Tea', stock: 9, remaining: 9, state: 'open', begin_at: '2030-01-01T00:00:00Z', end_at: '2031-01-01T00:00:00Z' };
+    vouchers.put(read);
+    vouchers.hear('7', { remaining: 3, state: 'paused' });
+    vouchers.put(read);
+    assert.equal(vouchers.get('7').remaining, 3);
+    assert.equal(vouchers.get('7').state, 'paused');
+    vouchers.hear('7', { remaining: null, state: 'open' });
+    assert.equal(vouchers.get('7').remaining, 3);
+    at = 60000;
+    vouchers.put(read);
+    assert.equal(vouchers.get('7').remaining, 9);
+    vouchers.hear('8', { remaining: 1, state: 'open' });
+    assert.equal(vouchers.get('8'), undefined);
+});
+
+// ---- languages ----
+
+test('the language is asked for, kept, or the browser\'s', () => {
+    assert.equal(chooseLanguage({ preferred: ['zh-Hans-CN', 'en'] }), 'zh');
+    assert.equal(chooseLanguage({ preferred: ['de-DE', 'zh-TW'] }), 'zh');
+    assert.equal(chooseLanguage({ preferred: ['de'] }), 'en');
+    assert.equal(chooseLanguage({ stored: 'en', preferred: ['zh'] }), 'en');
+    assert.equal(chooseLanguage({ search: '?lang=zh', stored: 'en' }), 'zh');
+    assert.equal(chooseLanguage({ search: '?lang=constructor', stored: 'en' }), 'en');
+});
+
+test('words with values and plurals', () => {
+    const words = { en: { 'a.one': '{count} unit', 'a.other': '{count} units', b: '{x}!' }, zh: { 'a.one': '{count} 件', 'a.other': '{count} 件', b: '{x}！' } };
+    const say = createSay(words, 'en');
+    assert.equal(say('a', { count: 1 }), '1 unit');
+    assert.equal(say('a', { count: 1000 }), '1,000 units');
+    assert.equal(say('b', { x: '<b>{x}' }), '<b>{x}!');
+    assert.equal(createSay(words, 'zh')('a', { count: 1 }), '1 件');
+    assert.throws(() => say('c'));
+});
+
+test('money by its currency', () => {
+    assert.match(formatMoney(1250, 'CNY', 'en'), /12\.50/);
+    assert.match(formatMoney(1250, 'CNY', 'zh'), /¥12\.50/);
+    assert.match(formatMoney(1250, 'JPY', 'en'), /1,250/);
+    assert.equal(formatMoney(1250, '???', 'en'), '12.50 ???');
+});
+
+// ---- who buys ----
+
+test('names and subjects', () => {
+    assert.ok(isUserName('a.B_c-1') && isUserName('x'.repeat(64)));
+    assert.ok(!isUserName('') && !isUserName('x'.repeat(65)) && !isUserName('a b') && !isUserName('ü'));
+    const token = (claims) => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
+    assert.equal(subjectOf(token({ sub: 'alice' })), 'alice');
+    for (const bad of ['', 'a.b.c', 'x', token({}), token({ sub: '<b>' })]) {
+        assert.equal(subjectOf(bad), null);
+    }
+});
+
+test('a token leaves the address at once', () => {
+    const urls = [];
+    const kept = new Map();
+    const session = { set: (key, value) => kept.set(key, value) };
+    const history = { replaceState: (state, title, url) => urls.push(url) };
+    takeToken({ hash: '#token=a.b.c', pathname: '/', search: '?lang=zh' }, history, session);
+    takeToken({ hash: '#orders', pathname: '/', search: '' }, history, session);
+    assert.deepEqual(urls, ['/?lang=zh']);
+    assert.deepEqual([...kept.values()], ['a.b.c']);
+});
+
+test('storage that is not there, or holds something else, is no error', () => {
+    const storage = createStorage('localStorage', { get localStorage() { throw new Error('denied'); } });
+    storage.set('a', 'b');
+    assert.equal(storage.get('a'), null);
+    const odd = createStorage('localStorage', { localStorage: { getItem: () => '{' } });
+    assert.equal(odd.getJson('a'), null);
+});
+
+// ---- proof of work ----
+
+test('SHA-256 is that of others', () => {
+    const hex = (words) => Array.from(words, (word) => word.toString(16).padStart(8, '0')).join('');
+    for (const blocks of [0, 1, 2]) {
+        const prefix = 'x'.repeat(64 * blocks);
+        const digest = createHasher(new TextEncoder().encode(prefix));
+        for (const tail of ['', 'abc', '0123456789'.repeat(5)]) {
+            assert.equal(hex(digest(tail)), createHash('sha256').update(prefix + tail).digest('hex'));
+        }
+    }
+});
+
+test('a nonce is found, and fits into 64 bytes', async () => {
+    for (const bits of [0, 1, 8, 12]) {
+        const { challenge, nonce } = await solve({ challenge: CHALLENGE, work_bits: bits });
+        const digest = createHash('sha256').update(`${challenge}.${nonce}`).digest();
+        assert.ok(digest.readUInt32BE() >>> (32 - bits || 31) === 0 || bits === 0, `${bits}`);
+        assert.ok(nonce.length >= 1 && nonce.length <= 64);
+    }
+});
+
+test('the search leaves room between its slices, and can be ended', async () => {
+    const controller = new AbortController();
+    let breaths = 0;
+    const breathe = async () => {
+        breaths++;
+        controller.abort();
+    };
+    await assert.rejects(solve({ challenge: CHALLENGE, work_bits: 24 }, { signal: controller.signal, breathe }));
+    assert.equal(breaths, 1);
+});
+
+test('a ticket is good for its offer, and not until the last moment', () => {
+    const ticket = { text: 't', offer: 3, expiresMs: 100000 };
+    assert.ok(isTicketGood(ticket, { offer: 3 }, 50000));
+    assert.ok(!isTicketGood(ticket, { offer: 4 }, 50000));
+    assert.ok(!isTicketGood(ticket, { offer: 3 }, 95000));
+    assert.ok(!isTicketGood(ticket, { offer: 3 }, undefined));
+    assert.ok(!isTicketGood(null, { offer: 3 }, 0));
+});

@@ -1,0 +1,89 @@
+// Calls of the service: a time-out for each, problem+json as an Error with the service's code, and every answer's
+// server time to the clock. What to do about a failure is the caller's decision.
+import { readRetryAfter } from './retry.js';
+
+const TIMEOUT_MS = 10000;
+
+// `code` is the service's, or NO_ANSWER (nothing came: the outcome is not known) or NOT_OURS (something else answered,
+// as a gateway's own page does).
+export class Problem extends Error {
+    constructor(code, { status = 0, retryAfterMs, body = {} } = {}) {
+        super(`${code} (${status})`);
+        this.name = 'Problem';
+        this.code = code;
+        this.status = status;
+        this.retryAfterMs = retryAfterMs;
+        this.body = body;
+    }
+}
+
+// `credentials()` gives the headers that say who asks; `clock` may be missing.
+export function createApi({ credentials = () => ({}), clock, fetch = globalThis.fetch.bind(globalThis) } = {}) {
+    // Resolves with {status, body}, rejects with a Problem.
+    async function call(path, { method = 'GET', json, headers = {}, timeoutMs = TIMEOUT_MS, signal } = {}) {
+        const request = { method, cache: 'no-store', headers: { ...credentials(), ...headers } };
+        if (json !== undefined) {
+            request.headers['Content-Type'] = 'application/json';
+            request.body = JSON.stringify(json);
+        }
+        const ending = endsAfter(timeoutMs, signal);
+        try {
+            return await answerOf(path, { ...request, signal: ending.signal });
+        } finally {
+            ending.clear();
+        }
+    }
+
+    async function answerOf(path, request) {
+        let response, received, text;
+        const sent = clock?.monotonic();
+        try {
+            response = await fetch(path, request);
+            received = clock?.monotonic();
+            text = await response.text();
+        } catch {
+            throw new Problem('NO_ANSWER');
+        }
+        const body = readJson(text);
+        if (clock && typeof body?.server_time === 'string') {
+            clock.sample(Date.parse(body.server_time), sent, received);
+        }
+        if (response.ok && body !== undefined) {
+            return { status: response.status, body };
+        }
+        throw problemOf(response, body);
+    }
+
+    return { call };
+}
+
+function problemOf(response, body) {
+    const retryAfterMs = readRetryAfter(response.headers.get('Retry-After'));
+    const ours = !response.ok && typeof body?.code === 'string';
+    return new Problem(ours ? body.code : 'NOT_OURS', { status: response.status, retryAfterMs, body: ours ? body : {} });
+}
+
+function readJson(text) {
+    try {
+        return JSON.parse(text);
+    } catch {
+        return undefined;
+    }
+}
+
+function endsAfter(timeoutMs, signal) {
+    const controller = new AbortController();
+    const abort = () => controller.abort();
+    const timer = setTimeout(abort, timeoutMs);
+    signal?.addEventListener('abort', abort);
+    if (signal?.aborted) {
+        abort();
+    }
+    return {
+        signal: controller.signal,
+        clear() {
+            clearTimeout(timer);
+            signal?.removeEventListener('abort', abort);
+        },
+    };
+}

@@ -1,0 +1,166 @@
+// The shop page: puts the parts together, and lets each hear of what concerns it.
+import { createApi } from '../common/api.js';
+import { createClock } from '../common/clock.js';
+import { createIdentity, isUserName, takeToken } from '../common/identity.js';
+import { retryDelay, wait } from '../common/retry.js';
+import { createStorage } from '../common/storage.js';
+import { createVoice, renderWords } from '../common/voice.js';
+import { createBuyer } from './buyer.js';
+import { createTicker } from './countdown.js';
+import { createOrderList } from './order_list.js';
+import { createSales } from './sales.js';
+import { createView } from './view.js';
+import { createVouchers } from './vouchers.js';
+import { WORDS } from './words.js';
+
+const local = createStorage('localStorage');
+const session = createStorage('sessionStorage');
+takeToken(location, history, session);
+
+let settings = { demo: false };
+let identity; // from when the settings are known on, as the buyer
+let buyer;
+
+const clock = createClock();
+const voice = createVoice(WORDS, local);
+const vouchers = createVouchers(clock.monotonic);
+const api = createApi({ clock, credentials: () => identity?.headers() ?? {} });
+
+const view = createView(voice, {
+    buy,
+    cancel: (id) => orderList.cancel(id),
+    more: () => buyer.orders.readMore(),
+    logIn,
+    logOut,
+    language: changeLanguage,
+    seen: () => sales.live.adjust(),
+    payUrl: (order) => (settings.demo ? `/pay?order=${order.id}` : null),
+    isDemo: () => settings.demo,
+});
+
+const sales = createSales({
+    api, clock, vouchers, local, view, voice,
+    purchase: (id) => buyer.purchase(id),
+    prepare: (id) => identity.isThere() && buyer.purchase(id).prepare(),
+    onRead: () => {
+        orderList.render();
+        ticker.run();
+    },
+});
+const orderList = createOrderList({
+    clock, vouchers, view, voice,
+    buyer: () => buyer,
+    isThere: () => identity.isThere(),
+    readVoucher: sales.readOne,
+});
+const ticker = createTicker(() => Math.min(sales.tick(), orderList.tick()));
+
+start();
+
+async function start() {
+    renderWords(voice);
+    view.renderVouchersState('loading');
+    settings = await readSettings();
+    identity = createIdentity(settings, { local, session });
+    renderIdentity(false);
+    openBuyer();
+    sales.live.start();
+    addEventListener('storage', onStorage);
+    addEventListener('pagehide', () => sales.live.rest());
+    addEventListener('pageshow', (event) => event.persisted && document.dispatchEvent(new Event('visibilitychange')));
+    document.addEventListener('visibilitychange', () => document.hidden || buyer.read());
+}
+
+async function readSettings() {
+    for (let failures = 0; ; failures++) {
+        try {
+            return (await api.call('/web/settings.json')).body;
+        } catch (problem) {
+            view.renderVouchersState('unreadable');
+            await wait(retryDelay(problem.retryAfterMs, failures));
+        }
+    }
+}
+
+// Resolves when the page can be seen.
+function shown() {
+    return new Promise((resolve) => {
+        const look = () => {
+            if (!document.hidden) {
+                document.removeEventListener('visibilitychange', look);
+                resolve();
+            }
+        };
+        document.addEventListener('visibilitychange', look);
+        look();
+    });
+}
+
+// ---- who buys ----
+
+function openBuyer() {
+    buyer?.end();
+    buyer = createBuyer({ user: identity.user(), api, clock, local, vouchers, shown, onPurchase: sales.render, onOrder: orderChanged });
+    if (identity.isThere()) {
+        buyer.start();
+    }
+    orderList.reset();
+    sales.renderAll();
+}
+
+function logIn(name) {
+    if (!isUserName(name)) {
+        view.refuseName();
+        return;
+    }
+    identity.logIn(name);
+    renderIdentity(true);
+    openBuyer();
+}
+
+function logOut() {
+    identity.logOut();
+    renderIdentity(true);
+    openBuyer();
+}
+
+function renderIdentity(moveFocus) {
+    view.renderIdentity({ mode: identity.mode, isThere: identity.isThere(), user: identity.user() }, moveFocus);
+}
+
+// Another tab of this browser has written something.
+function onStorage({ key }) {
+    if (identity.isNameKey(key)) {
+        renderIdentity(false);
+        openBuyer();
+    } else {
+        buyer.overhear(key);
+    }
+}
+
+// ---- what the reader does, and what comes of it ----
+
+function buy(id, quantity) {
+    if (identity.isThere()) {
+        sales.press(id, quantity);
+    } else {
+        view.askWho(voice.say(identity.mode === 'name' ? 'identity.first' : 'identity.token'));
+    }
+}
+
+function orderChanged(order, before) {
+    orderList.changed(order, before);
+    ticker.run();
+}
+
+function changeLanguage() {
+    voice.change();
+    renderWords(voice);
+    view.announce(''); // what was said in the other one
+    if (identity !== undefined) {
+        renderIdentity(false);
+        sales.renderAll();
+        orderList.render();
+        ticker.run();
+    }
+}

@@ -1,0 +1,187 @@
+// The buyer's orders: the list with its pages, what becomes of one, and giving one back.
+//
+// The service's list is the truth. What could not be read is UNREADABLE, with what was read before still there; EMPTY is
+// said only where the service has said so.
+import { Problem } from '../common/api.js';
+import { retryDelay } from '../common/retry.js';
+
+export const LIST = Object.freeze({ LOADING: 'loading', READY: 'ready', EMPTY: 'empty', UNREADABLE: 'unreadable' });
+
+const PAGE = 20;
+const WAIT_S = 20;
+const ASK_AGAIN_MS = 1000;
+const WAIT_TIMEOUT_MS = (WAIT_S + 10) * 1000;
+
+// `shown()` resolves when the page can be seen. `onChange(order, before)` hears of each order that is new (then
+// `before` is undefined) or has changed, or of null where only the list's state has.
+export function createOrders({ api, wait, shown = async () => {}, random = Math.random, onChange = () => {} }) {
+    const known = new Map();
+    let state = LIST.LOADING;
+    let why = null; // of UNREADABLE: the problem's code
+    let complete = true;
+    let next; // cursor
+    let puts = 0;
+    let reading = null;
+    let waiting = false;
+    let ended = false;
+
+    const settled = (order) => order.status !== 'pending';
+    const newestFirst = (one, other) => (one.id < other.id ? 1 : -1); // ids begin with the time
+
+    function tell(order, before) {
+        if (!ended) {
+            onChange(order, before);
+        }
+    }
+
+    // What an answer shows of one order.
+    function put(order) {
+        puts++;
+        keep(order);
+        state = state === LIST.EMPTY ? LIST.READY : state;
+        tell(null);
+    }
+
+    function keep(order) {
+        const before = known.get(order.id);
+        if (before !== undefined && settled(before) && !settled(order)) {
+            return; // an older answer
+        }
+        known.set(order.id, order);
+        if (before?.status !== order.status) {
+            tell(order, before);
+        }
+    }
+
+    // ---- the list ----
+
+    // The first page; two that ask at a time share an answer.
+    function read() {
+        reading ??= readFirst().finally(() => {
+            reading = null;
+        });
+        return reading;
+    }
+
+    async function readFirst() {
+        const before = puts;
+        try {
+            const { body } = await api.call(`/orders?limit=${PAGE}`);
+            if (before === puts) {
+                forgetAll(body);
+            }
+            body.orders.forEach(keep);
+            if (next === undefined || known.size <= PAGE) {
+                next = body.next;
+            }
+            complete = body.complete;
+            why = null;
+            state = known.size > 0 ? LIST.READY : complete ? LIST.EMPTY : LIST.UNREADABLE;
+        } catch (problem) {
+            fail(problem);
+        }
+        tell(null);
+    }
+
+    // What the page would have and does not.
+    function forgetAll({ orders, next: more }) {
+        const ids = new Set(orders.map((order) => order.id));
+        const last = more === undefined ? '' : orders.filter(settled).at(-1)?.id ?? '';
+        for (const order of [...known.values()]) {
+            if (!ids.has(order.id) && order.id > last) {
+                known.delete(order.id);
+            }
+        }
+    }
+
+    async function readMore() {
+        if (next === undefined) {
+            return;
+        }
+        try {
+            const { body } = await api.call(`/orders?limit=${PAGE}&cursor=${encodeURIComponent(next)}`);
+            body.orders.forEach(keep);
+            next = body.next;
+            state = LIST.READY;
+        } catch (problem) {
+            fail(problem);
+        }
+        tell(null);
+    }
+
+    function fail(problem) {
+        if (!(problem instanceof Problem)) {
+            throw problem;
+        }
+        state = LIST.UNREADABLE;
+        why = problem.code;
+    }
+
+    // ---- one order ----
+
+    // Resolves with the order once it is not `pending` any more, which comes by itself (P5); null: nobody waits for it
+    // any more, or there is no such order.
+    async function follow(id) {
+        for (let failures = 0; !ended; ) {
+            await shown();
+            try {
+                const body = await waitFor(id);
+                failures = 0;
+                put(body);
+                if (settled(body)) {
+                    return body;
+                }
+            } catch (problem) {
+                if (!(problem instanceof Problem)) {
+                    throw problem;
+                }
+                if (problem.code === 'NOT_FOUND' || problem.code === 'ARCHIVED') {
+                    return null;
+                }
+                await wait(retryDelay(problem.retryAfterMs, failures++, random));
+            }
+        }
+        return null;
+    }
+
+    // A question that waits takes a connection, of which a browser has few: one at a time.
+    async function waitFor(id) {
+        if (waiting) {
+            await wait(ASK_AGAIN_MS);
+            return (await api.call(`/orders/${id}`)).body;
+        }
+        waiting = true;
+        try {
+            const options = { timeoutMs: WAIT_TIMEOUT_MS };
+            return (await api.call(`/orders/${id}?wait=${WAIT_S}&while=pending`, options)).body;
+        } finally {
+            waiting = false;
+        }
+    }
+
+    async function readOne(id) {
+        const { body } = await api.call(`/orders/${id}`);
+        put(body);
+        return body;
+    }
+
+    // Rejects with a Problem. The service takes it twice without harm.
+    async function cancel(id) {
+        const { body } = await api.call(`/orders/${id}/cancel`, { method: 'POST' });
+        put(body);
+        return body;
+    }
+
+    return {
+        put, read, readMore, readOne, follow, cancel,
+        get: (id) => known.get(id),
+        all: () => [...known.values()].sort(newestFirst),
+        state: () => state,
+        why: () => why,
+        isComplete: () => complete,
+        hasMore: () => next !== undefined,
+        end() {
+            ended = true;
+        },
+    };
+}

@@ -1,0 +1,320 @@
+// One buyer's try to buy one voucher: a state, one function that moves it, and what is kept so that it survives a
+// reload.
+//
+//   IDLE -> ASKING -> WON | FOLLOWING | REFUSED | UNKNOWN     by way of TICKET where the voucher takes one, and of
+//           ASKING <-> WAITING                                WAITING where the same question is to be asked again
+//
+// A try has one Idempotency-Key from its first question to its end, in all tabs and over reloads. So asking again is
+// always safe: it gets the first answer again, and never a second order.
+import { retryDelay } from '../common/retry.js';
+import { isTicketGood } from './ticket.js';
+
+export const STATE = Object.freeze({
+    IDLE: 'idle',
+    TICKET: 'ticket', // getting one
+    ASKING: 'asking',
+    WAITING: 'waiting', // to ask again
+    FOLLOWING: 'following', // accepted, not settled yet
+    WON: 'won',
+    REFUSED: 'refused',
+    UNKNOWN: 'unknown', // there may be an order
+});
+
+const { IDLE, TICKET, ASKING, WAITING, FOLLOWING, WON, REFUSED, UNKNOWN } = STATE;
+
+const ALLOWED = {
+    [IDLE]: [TICKET, ASKING, FOLLOWING, WON, REFUSED, UNKNOWN],
+    [TICKET]: [ASKING, WAITING, WON, REFUSED, UNKNOWN],
+    [ASKING]: [IDLE, WAITING, FOLLOWING, WON, REFUSED, UNKNOWN],
+    [WAITING]: [TICKET, ASKING],
+    [FOLLOWING]: [IDLE, FOLLOWING, WON, REFUSED],
+    [WON]: [IDLE, FOLLOWING, WON, REFUSED],
+    [REFUSED]: [IDLE, TICKET, ASKING, FOLLOWING, WON, REFUSED],
+    [UNKNOWN]: [IDLE, TICKET, ASKING, FOLLOWING, WON, REFUSED],
+};
+
+const UNDER_WAY = [TICKET, ASKING, WAITING, FOLLOWING];
+const TRIES_MOST = 12;
+const START_SOON_MS = 5000; // a start that is no further away is waited for
+const GOES_ON_MS = 2 * 60 * 1000; // a try that was under way so long ago goes on by itself
+const KEY_LASTS_MS = 23 * 3600 * 1000; // the service keeps it a day
+const TIMEOUT_MS = 8000;
+
+const ENDS = { cancelled: IDLE, expired: IDLE, refunded: IDLE, unpaid: WON, paid: WON, pending: FOLLOWING };
+
+// What a refusal means to the buyer. `code` is one of the page's own, of which it has words.
+const MEANS = {
+    SOLD_OUT: { to: REFUSED, code: 'sold_out' },
+    NOT_ENOUGH: { to: REFUSED, code: 'not_enough' },
+    NOT_STARTED: { to: WAITING, code: 'not_started' },
+    PAUSED: { to: REFUSED, code: 'paused' },
+    ENDED: { to: REFUSED, code: 'ended' },
+    ARCHIVED: { to: REFUSED, code: 'ended' },
+    UNKNOWN_VOUCHER: { to: REFUSED, code: 'ended' },
+    ALREADY_ORDERED: { to: WON, code: 'already_ordered' },
+    RATE_LIMITED: { to: WAITING, code: 'too_fast' },
+    TICKET_REQUIRED: { to: WAITING, code: 'retrying', needsTicket: true },
+    TICKET_INVALID: { to: WAITING, code: 'retrying', needsTicket: true },
+    WORK_REQUIRED: { to: WAITING, code: 'retrying', needsTicket: true },
+    WORK_INVALID: { to: WAITING, code: 'retrying', needsTicket: true },
+    UNAUTHENTICATED: { to: REFUSED, code: 'error', why: 'login' },
+    INVALID: { to: REFUSED, code: 'error', why: 'quantity' },
+};
+
+// A Problem, judged. What says nothing about the order is asked again.
+export function judge(problem) {
+    const meaning = MEANS[problem.code];
+    const { order_id: orderId, left } = problem.body;
+    const details = { retryAfterMs: problem.retryAfterMs, orderId, left };
+    if (problem.code === 'NOT_STARTED' && !(problem.retryAfterMs <= START_SOON_MS)) {
+        return { ...details, to: REFUSED, code: 'not_started' };
+    }
+    if (meaning !== undefined) {
+        return { ...details, ...meaning };
+    }
+    if (problem.status === 0 || problem.status === 429 || problem.status >= 500) {
+        return { ...details, to: WAITING, code: 'retrying' };
+    }
+    return { ...details, to: REFUSED, code: 'error' };
+}
+
+// The caller's order, judged. `code` is what a live one is called.
+export function judgeOrder(order, code = 'won') {
+    if (order.status === 'refused') {
+        const meaning = MEANS[order.reason];
+        return meaning?.to === REFUSED ? { ...meaning } : { to: REFUSED, code: 'error', why: 'refused' };
+    }
+    const to = ENDS[order.status];
+    return { to, code: to === WON ? code : to === FOLLOWING ? 'accepted' : null, orderId: order.id };
+}
+
+// `voucher()` gives the voucher as it is known now. `store` has load() and save(record). `followOrder(id)` resolves with
+// the order once it is not pending any more. `onOrder(order)` hears of each order that an answer shows.
+export function createPurchase({ voucher, api, now, store, getTicket, followOrder, wait, newKey = makeKey,
+    random = Math.random, onChange = () => {}, onOrder = () => {} }) {
+    let state = IDLE;
+    let outcome = { code: null }; // with orderId, left, why, retryAfterMs
+    let attempt = { key: null, quantity: 1, at: 0 };
+    let ticket = null;
+    let fetching = null; // the ticket, ahead of time
+    let ended = false;
+
+    // ---- the one function that moves ----
+
+    function move(to, { code = null, orderId, left, why, retryAfterMs } = {}) {
+        if (!ALLOWED[state].includes(to)) {
+            throw new Error(`a purchase cannot go from ${state} to ${to}`);
+        }
+        state = to;
+        outcome = { code, orderId, left, why, retryAfterMs };
+        store.save(to === IDLE ? null : { ...attempt, state, outcome });
+        if (!ended) {
+            onChange();
+        }
+    }
+
+    // ---- from the button to the end ----
+
+    // False: a try is under way, or there is nothing left to try.
+    function press(quantity) {
+        if (UNDER_WAY.includes(state)) {
+            return false;
+        }
+        if (state === WON) {
+            move(WON, { ...outcome, code: 'already_ordered' });
+            return false;
+        }
+        begin(quantity);
+        return true;
+    }
+
+    // A try whose outcome is not known, here or in another tab, goes on and is not replaced by another.
+    function begin(quantity) {
+        const kept = store.load();
+        const isOpen = isRecord(kept) && [...UNDER_WAY, UNKNOWN].includes(kept.state) && isRecent(kept, KEY_LASTS_MS);
+        attempt = isOpen && kept.quantity === quantity ? keyOf(kept) : { key: newKey(), quantity, at: now() ?? 0 };
+        run();
+    }
+
+    async function run() {
+        for (let tries = 0; ; tries++) {
+            const judged = await ask();
+            if (judged.to !== WAITING) {
+                conclude(judged);
+                return;
+            }
+            if (tries + 1 === TRIES_MOST) {
+                conclude(judged.code === 'retrying' ? { to: UNKNOWN, code: 'unknown' } : { ...judged, to: REFUSED });
+                return;
+            }
+            const delay = judged.needsTicket ? 0 : retryDelay(judged.retryAfterMs, tries, random);
+            move(WAITING, { ...judged, retryAfterMs: delay });
+            await wait(delay);
+        }
+    }
+
+    async function ask() {
+        try {
+            const headers = { 'Idempotency-Key': attempt.key };
+            if (voucher().ticket || ticket !== null) {
+                headers['X-Seckill-Ticket'] = await takeTicket();
+            }
+            move(ASKING);
+            const json = { quantity: attempt.quantity };
+            const options = { method: 'POST', headers, json, timeoutMs: TIMEOUT_MS };
+            const { body } = await api.call(`/seckill/${voucher().id}`, options);
+            onOrder(body);
+            return judgeOrder(body);
+        } catch (problem) {
+            return judgeOrThrow(problem);
+        }
+    }
+
+    function judgeOrThrow(problem) {
+        if (typeof problem.code !== 'string') {
+            throw problem; // a fault of ours
+        }
+        const judged = judge(problem);
+        if (judged.needsTicket) {
+            ticket = { text: '', offer: 0, expiresMs: 0 };
+        }
+        return judged;
+    }
+
+    function conclude(judged) {
+        move(judged.to, judged);
+        if (judged.to === FOLLOWING) {
+            follow(judged.orderId);
+        }
+    }
+
+    async function follow(orderId) {
+        const order = await followOrder(orderId); // null: nobody waits any more
+        if (order !== null) {
+            learn(order);
+        }
+    }
+
+    // ---- tickets ----
+
+    async function takeTicket() {
+        if (!isTicketGood(ticket, voucher(), now())) {
+            move(TICKET);
+            ticket = await (fetching ?? getTicket(voucher()));
+        }
+        return ticket.text;
+    }
+
+    // Before the start, so that the work is done by then. What fails here is done when the button is pressed.
+    async function prepare() {
+        if (fetching !== null || state !== IDLE || isTicketGood(ticket, voucher(), now())) {
+            return;
+        }
+        fetching = getTicket(voucher());
+        try {
+            ticket = await fetching;
+        } catch {
+            ticket = null;
+        }
+        fetching = null;
+    }
+
+    // ---- over reloads, and beside other tabs ----
+
+    const isRecent = (record, most) => now() === undefined || record.at === 0 || now() - record.at < most;
+    const keyOf = ({ key, quantity, at }) => ({ key, quantity, at });
+
+    // After a load of the page.
+    function resume() {
+        const kept = store.load();
+        if (state !== IDLE || !isRecord(kept) || !isRecent(kept, KEY_LASTS_MS)) {
+            return;
+        }
+        attempt = keyOf(kept);
+        if (kept.state === WON || kept.state === REFUSED) {
+            move(kept.state, kept.outcome);
+        } else if (kept.state === FOLLOWING) {
+            conclude({ ...kept.outcome, to: FOLLOWING });
+        } else if (isRecent(kept, GOES_ON_MS) && kept.state !== UNKNOWN) {
+            run();
+        } else {
+            move(UNKNOWN, { code: 'unknown' });
+        }
+    }
+
+    // Another tab has written what became of its try.
+    function overhear() {
+        const kept = store.load();
+        if (UNDER_WAY.includes(state) || state === WON || !isRecord(kept)) {
+            return;
+        }
+        if (kept.state === WON) {
+            attempt = keyOf(kept);
+            move(WON, { ...kept.outcome, code: 'already_ordered' });
+        } else if (kept.state === FOLLOWING) {
+            attempt = keyOf(kept);
+            conclude({ ...kept.outcome, to: FOLLOWING });
+        }
+    }
+
+    // An order of this voucher as the service shows it, which is the truth. While a question is under way its own
+    // answer counts.
+    function learn(order) {
+        if ([TICKET, ASKING, WAITING].includes(state)) {
+            return;
+        }
+        const own = outcome.orderId === order.id;
+        const said = outcome.code === 'accepted' ? 'won' : outcome.code;
+        const judged = judgeOrder(order, own ? said : 'already_ordered');
+        const isLive = judged.to === WON || judged.to === FOLLOWING;
+        if (isLive && !(own && judged.to === state)) {
+            conclude(judged);
+        } else if (!isLive && own && (state === WON || state === FOLLOWING)) {
+            move(judged.to, judged);
+        }
+    }
+
+    // There is no such order, whatever was kept here.
+    function forget(orderId) {
+        if ((state === WON || state === FOLLOWING) && outcome.orderId === orderId) {
+            move(IDLE);
+        }
+    }
+
+    // Says why the button does nothing now. Nothing was asked.
+    function refuse(code) {
+        if (state === IDLE || state === REFUSED) {
+            move(REFUSED, { code });
+        }
+    }
+
+    // The voucher can be bought again: a refusal that said otherwise has had its time.
+    function forgive() {
+        if (state === REFUSED && ['sold_out', 'paused', 'not_started', 'not_enough'].includes(outcome.code)) {
+            move(IDLE);
+        }
+    }
+
+    return {
+        press, refuse, prepare, resume, overhear, learn, forget, forgive,
+        state: () => state,
+        outcome: () => outcome,
+        quantity: () => attempt.quantity,
+        isUnderWay: () => UNDER_WAY.includes(state),
+        // Nobody looks at it any more. What is under way is still kept.
+        end() {
+            ended = true;
+        },
+    };
+}
+
+function isRecord(kept) {
+    return kept !== null && typeof kept === 'object' && typeof kept.key === 'string' && kept.state in ALLOWED &&
+        typeof kept.outcome === 'object' && kept.outcome !== null && Number.isInteger(kept.quantity);
+}
+
+// 128 random bits. crypto.randomUUID is there over TLS only.
+function makeKey() {
+    const bytes = crypto.getRandomValues(new Uint8Array(16));
+    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

@@ -1,0 +1,187 @@
+// What is on sale: reads it, keeps a card for each voucher, and shows what time, streams and purchases change of it.
+import { createLive } from './live.js';
+import { milestone, untilNextSecond } from './countdown.js';
+import { STATE } from './purchase.js';
+import { inOrder, opensAt, PHASE, phaseOf } from './vouchers.js';
+
+const SEEN_KEY = 'seckill.seen'; // vouchers of which a reload asks again: a paused one is not in the list
+const SEEN_MOST = 20;
+const SINGLE_MOST = 5; // vouchers that are asked for by themselves, in one round
+const OLD_MS = 3600 * 1000; // a sale that has been over for so long is not shown to those who come now
+const HOT_MS = 60000;
+const PREPARE_MS = 90000; // before the start: at a random moment from then on tickets are got ...
+const REFRESH_FROM_MS = 12000; // ... and terms and clock are read once more
+const REFRESH_TO_MS = 3000;
+const MILESTONES = { 60000: 'announce.minute', 10000: 'announce.ten' };
+const ANNOUNCED = [PHASE.OPEN, PHASE.SOLD_OUT, PHASE.PAUSED, PHASE.ENDED];
+
+// `purchase(id)` gives the buyer's purchase of a voucher, `prepare(id)` gets its ticket. `onRead()` is called after each
+// try to read.
+export function createSales({ api, clock, vouchers, local, view, voice, purchase, prepare, onRead,
+    makeLive = createLive, random = Math.random }) {
+    const cards = new Map(); // id -> {phase, left, prepareAt, refreshAt}
+    const live = makeLive({ wanted, isHot, read, hear });
+    let trouble = 'loading'; // null: the list was read; or 'unreadable', 'stale'
+
+    // ---- reading ----
+
+    async function read() {
+        try {
+            const { body } = await api.call('/vouchers');
+            body.vouchers.forEach((voucher) => vouchers.put(voucher));
+            await Promise.all(unlisted(new Set(body.vouchers.map(({ id }) => id))).map(readOne));
+            trouble = null;
+        } catch (problem) {
+            trouble = cards.size > 0 ? 'stale' : 'unreadable';
+            throw problem;
+        } finally {
+            addCards();
+            tick();
+            renderAll();
+            onRead();
+        }
+    }
+
+    // Those that were on sale and are not listed any more, as paused ones.
+    function unlisted(listed) {
+        const kept = local.getJson(SEEN_KEY);
+        const known = [...cards.keys(), ...(Array.isArray(kept) ? kept : [])].filter((id) => /^[0-9]{1,19}$/.test(id));
+        const isMissed = (id) => !listed.has(id) && cards.get(id)?.phase !== PHASE.ENDED;
+        return [...new Set(known)].filter(isMissed).slice(0, SINGLE_MOST);
+    }
+
+    async function readOne(id) {
+        try {
+            vouchers.put((await api.call(`/vouchers/${id}`)).body);
+        } catch (problem) {
+            if (problem.code === 'UNKNOWN_VOUCHER') {
+                vouchers.hear(id, { state: 'retired', remaining: null }); // of another service that was at this address
+            }
+        }
+    }
+
+    // A stream's event.
+    function hear(id, event) {
+        clock.atLeast(Date.parse(event.server_time));
+        vouchers.hear(id, event);
+        tickCard(id, cards.get(id));
+        render(id);
+    }
+
+    // ---- cards ----
+
+    function addCards() {
+        const now = clock.now();
+        const phase = (voucher) => phaseOf(voucher, now, clock.room());
+        const isOld = (voucher) => phase(voucher) === PHASE.ENDED && (voucher.state !== 'open' || voucher.endMs < now - OLD_MS);
+        const fresh = vouchers.all().filter((voucher) => !cards.has(voucher.id) && !isOld(voucher));
+        const sorted = inOrder(fresh, phase).map(({ id }) => id);
+        view.addCards(sorted);
+        for (const id of sorted) {
+            const refreshAt = REFRESH_TO_MS + random() * (REFRESH_FROM_MS - REFRESH_TO_MS);
+            cards.set(id, { prepareAt: random() * PREPARE_MS, refreshAt });
+            tickCard(id, cards.get(id));
+        }
+        const seen = [...cards].filter(([, card]) => card.phase !== PHASE.ENDED).map(([id]) => id);
+        if (trouble === null) {
+            local.setJson(SEEN_KEY, seen.slice(0, SEEN_MOST));
+        }
+    }
+
+    function render(id) {
+        const card = cards.get(id);
+        if (card?.phase !== undefined) {
+            view.card(id).render(vouchers.get(id), card.phase, purchase(id));
+        }
+    }
+
+    function renderAll() {
+        view.renderVouchersState(trouble ?? (cards.size === 0 ? 'empty' : 'ready'));
+        cards.forEach((_, id) => render(id));
+    }
+
+    // On screen, and what is shown of them may change.
+    function wanted() {
+        return view.onScreen().filter((id) => cards.get(id)?.phase !== PHASE.ENDED);
+    }
+
+    // A sale that is on, or begins soon.
+    function isHot(id) {
+        return vouchers.get(id).beginMs - clock.now() < HOT_MS;
+    }
+
+    // ---- time ----
+
+    // Shows what time has changed, and gives the ms until it changes something again.
+    function tick() {
+        if (clock.hasJumped()) {
+            live.hurry();
+        }
+        let next = Infinity;
+        cards.forEach((card, id) => {
+            next = Math.min(next, tickCard(id, card));
+        });
+        return next;
+    }
+
+    function tickCard(id, card) {
+        const voucher = vouchers.get(id);
+        const now = clock.now();
+        const phase = phaseOf(voucher, now, clock.room());
+        if (phase !== card.phase) {
+            changePhase(voucher, card, phase);
+        }
+        const left = view.card(id).renderClock(voucher, phase, now);
+        if (phase !== PHASE.UPCOMING) {
+            return left === Infinity ? Infinity : untilNextSecond(left);
+        }
+        beforeStart(voucher, card);
+        return Math.min(untilNextSecond(left), opensAt(voucher, clock.room()) - now);
+    }
+
+    function changePhase(voucher, card, phase) {
+        const isFirst = card.phase === undefined;
+        card.phase = phase;
+        if (phase === PHASE.OPEN) {
+            purchase(voucher.id).forgive();
+        }
+        render(voucher.id);
+        if (!isFirst && ANNOUNCED.includes(phase)) {
+            view.announce(voice.say(`announce.${phase}`, { title: voucher.title }));
+        }
+        if (phase === PHASE.ENDED) {
+            live.adjust();
+        }
+    }
+
+    function beforeStart(voucher, card) {
+        const left = voucher.beginMs - clock.now();
+        const passed = milestone(card.left, left);
+        card.left = left;
+        if (MILESTONES[passed] !== undefined) {
+            view.announce(voice.say(MILESTONES[passed], { title: voucher.title }));
+        }
+        if (left < card.refreshAt) {
+            card.refreshAt = 0;
+            live.hurry();
+        }
+        if (left < card.prepareAt && voucher.ticket) {
+            card.prepareAt = 0;
+            prepare(voucher.id);
+        }
+    }
+
+    // ---- the button ----
+
+    function press(id, quantity) {
+        const { phase } = cards.get(id);
+        const own = purchase(id);
+        if (phase === PHASE.OPEN || own.state() === STATE.UNKNOWN || own.state() === STATE.WON) {
+            own.press(quantity);
+        } else {
+            own.refuse({ [PHASE.UPCOMING]: 'not_started', [PHASE.UNKNOWN]: 'loading' }[phase] ?? phase);
+        }
+    }
+
+    return { live, readOne, render, renderAll, tick, press };
+}

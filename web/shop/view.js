@@ -1,0 +1,142 @@
+// The document: sections, cards and rows. It shows what it is given, and hands on what the reader does; it knows no
+// service, and decides nothing.
+import { setAttribute, setText } from '../common/dom.js';
+import { createCard } from './view_voucher.js';
+import { createRow } from './view_order.js';
+
+const ANNOUNCED_MS = 5000;
+const MAKE = `. .dev/env; curl "$SECKILL_URL/admin/vouchers" -H "Authorization: Bearer $SECKILL_ADMIN_TOKEN" \\
+    -H 'Content-Type: application/json' -d '{"title": "Tea", "stock": 10, "price_cents": 990,
+    "begin_at": "'$(date -u -d '+30 seconds' +%FT%TZ)'", "end_at": "'$(date -u -d '+1 day' +%FT%TZ)'"}'`;
+
+// `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), logIn(name), logOut(), language(), seen(),
+// payUrl(order), isDemo().
+export function createView(voice, on) {
+    const at = (id) => document.getElementById(id);
+    const cards = new Map();
+    const rows = new Map();
+    const seen = new Set(); // ids of vouchers that are on screen
+    const watcher = new IntersectionObserver((entries) => {
+        for (const { target, isIntersecting } of entries) {
+            seen[isIntersecting ? 'add' : 'delete'](target.dataset.voucher);
+        }
+        on.seen();
+    });
+    let announcing;
+
+    at('language').addEventListener('click', on.language);
+    at('more').addEventListener('click', on.more);
+    at('change').addEventListener('click', on.logOut);
+    at('login').addEventListener('submit', (event) => {
+        event.preventDefault();
+        on.logIn(at('name').value.trim());
+    });
+
+    // ---- who buys ----
+
+    // `moveFocus`: what had the focus is not shown any more.
+    function renderIdentity({ mode, isThere, user }, moveFocus) {
+        const asks = mode === 'name' && !isThere;
+        at('identity').hidden = false;
+        at('login').hidden = !asks;
+        at('change').hidden = !(mode === 'name' && isThere);
+        at('who').hidden = asks;
+        setText(at('name-hint'), voice.say('identity.hint'));
+        setAttribute(at('name'), 'aria-invalid', null);
+        const key = !isThere ? 'identity.token' : user === null ? 'identity.gateway' : 'identity.hello';
+        setText(at('who'), voice.say(key, { user }));
+        if (moveFocus) {
+            at(asks ? 'name' : mode === 'name' ? 'change' : 'who').focus();
+        }
+    }
+
+    function refuseName() {
+        setText(at('name-hint'), voice.say('identity.bad'));
+        setAttribute(at('name'), 'aria-invalid', 'true');
+        at('name').focus();
+    }
+
+    // Someone who is not known wants to buy.
+    function askWho(text) {
+        setText(at('login').hidden ? at('who') : at('name-hint'), text);
+        (at('login').hidden ? at('who') : at('name')).focus();
+    }
+
+    // ---- what is on sale ----
+
+    function renderVouchersState(state) {
+        at('vouchers').dataset.vouchersState = state;
+        setText(at('vouchers-note'), state === 'ready' ? '' : voice.say(`vouchers.${state}`));
+        at('make').hidden = !on.isDemo() || state !== 'empty';
+        setText(at('make-command'), MAKE);
+    }
+
+    // New ones come last: what a reader is about to press does not move.
+    function addCards(ids) {
+        for (const id of ids) {
+            const card = createCard(id, voice, on.buy);
+            cards.set(id, card);
+            at('cards').append(card.root);
+            watcher.observe(card.root);
+        }
+    }
+
+    // From top to bottom.
+    function onScreen() {
+        return [...at('cards').children].map((root) => root.dataset.voucher).filter((id) => seen.has(id));
+    }
+
+    // ---- orders ----
+
+    function renderOrders({ orders, state, note, hasMore }) {
+        at('orders').dataset.ordersState = state;
+        setText(at('orders-note'), note);
+        at('more').hidden = !hasMore;
+        const ids = new Set(orders.map((order) => order.id));
+        for (const [id, row] of rows) {
+            if (!ids.has(id)) {
+                row.root.remove();
+                rows.delete(id);
+            }
+        }
+        orders.forEach((order, i) => {
+            if (!rows.has(order.id)) {
+                const row = createRow(order.id, voice, { onCancel: on.cancel, payUrl: on.payUrl });
+                rows.set(order.id, row);
+                at('order-list').insertBefore(row.root, at('order-list').children[i] ?? null);
+            }
+        });
+    }
+
+    // Resolves with whether the reader means it.
+    function confirm(text) {
+        const dialog = at('confirm');
+        setText(at('confirm-text'), text);
+        return new Promise((resolve) => {
+            const end = (answer) => () => {
+                at('confirm-yes').onclick = at('confirm-no').onclick = dialog.oncancel = null;
+                dialog.close();
+                resolve(answer);
+            };
+            at('confirm-yes').onclick = end(true);
+            at('confirm-no').onclick = dialog.oncancel = end(false);
+            dialog.showModal();
+        });
+    }
+
+    // ---- said to screen readers ----
+
+    // Emptied after a while, so that the same can be said again.
+    function announce(text) {
+        setText(at('announcer'), text);
+        clearTimeout(announcing);
+        announcing = setTimeout(() => setText(at('announcer'), ''), ANNOUNCED_MS);
+    }
+
+    return {
+        renderIdentity, refuseName, askWho, renderVouchersState, addCards, onScreen, renderOrders,
+        confirm, announce,
+        card: (id) => cards.get(id),
+        row: (id) => rows.get(id),
+    };
+}

@@ -1,0 +1,76 @@
+// A row of "My orders".
+import { element, setAttribute, setOff, setText } from '../common/dom.js';
+import { clockText } from './view_voucher.js';
+
+// `onCancel(id)`. `payUrl(order)` gives where to pay, null where the page does not know.
+export function createRow(id, voice, { onCancel, payUrl }) {
+    const parts = {
+        title: element('h3', { tabindex: '-1' }),
+        badge: element('span', { class: 'badge' }),
+        units: element('p', { class: 'units' }),
+        when: element('p', { class: 'hint' }),
+        leftLabel: element('span', { id: `left-${id}` }),
+        left: element('span', { role: 'timer', 'aria-live': 'off', 'aria-labelledby': `left-${id}`, class: 'clock', data: { left: '' } }),
+        actions: element('div', { class: 'row' }),
+        trouble: element('p', { class: 'outcome', role: 'status' }),
+    };
+    const due = element('p', { class: 'due', hidden: true }, parts.leftLabel, ' ', parts.left);
+    const root = element('li', { id: `order-${id}`, class: 'order', data: { order: id, status: 'pending' } },
+        element('div', { class: 'head' }, parts.title, parts.badge), parts.units, parts.when, due, parts.actions, parts.trouble);
+    const pay = element('a', { class: 'button', data: { pay: '' } });
+    const payElsewhere = element('span', { class: 'hint' });
+    const cancel = element('button', { type: 'button', class: 'quiet', data: { cancel: '' }, onclick: () => onCancel(id) });
+
+    // `voucher` undefined: not known. `doing`: {cancelling, failed}.
+    function render(order, voucher, now, doing) {
+        const title = voucher?.title ?? voice.say('order.of', { id: order.voucher_id });
+        root.dataset.status = order.status;
+        setText(parts.title, title);
+        setText(parts.badge, voice.say(`status.${order.status}`));
+        setText(parts.units, unitsText(order, voucher));
+        setText(parts.when, order.created_at ? voice.say('order.at', { at: voice.moment(Date.parse(order.created_at), now) }) : '');
+        renderActions(order, title, doing);
+        setText(parts.trouble, doing.failed ? voice.say('order.cancel_failed') : '');
+    }
+
+    function unitsText(order, voucher) {
+        return voucher === undefined
+            ? voice.say('order.quantity', { count: order.quantity })
+            : voice.say('order.units', { quantity: order.quantity, price: voice.money(voucher.priceCents, voucher.currency) });
+    }
+
+    function renderActions(order, title, doing) {
+        const isOpen = order.status === 'unpaid';
+        const url = payUrl(order);
+        setAttribute(pay, 'href', url);
+        setText(pay, voice.say('order.pay'));
+        setAttribute(pay, 'aria-label', voice.say('order.pay_of', { title }));
+        setText(payElsewhere, voice.say('order.pay_elsewhere'));
+        setText(cancel, voice.say(doing.cancelling ? 'order.cancel_busy' : 'order.cancel'));
+        setAttribute(cancel, 'aria-label', doing.cancelling ? null : voice.say('order.cancel_of', { title }));
+        setOff(cancel, doing.cancelling);
+        const wanted = isOpen ? [url === null ? payElsewhere : pay, cancel] : [];
+        if (wanted.some((one, i) => parts.actions.children[i] !== one) || parts.actions.children.length !== wanted.length) {
+            const hadFocus = parts.actions.contains(document.activeElement);
+            parts.actions.replaceChildren(...wanted);
+            if (hadFocus && !parts.actions.contains(document.activeElement)) {
+                parts.title.focus();
+            }
+        }
+    }
+
+    // Every second. Gives the ms that are left, or Infinity.
+    function renderLeft(order, now) {
+        const isDue = order.status === 'unpaid' && order.expires_at !== undefined && now !== undefined;
+        due.hidden = !isDue;
+        if (!isDue) {
+            return Infinity;
+        }
+        const left = Date.parse(order.expires_at) - now;
+        setText(parts.leftLabel, voice.say(left > 0 ? 'order.left' : 'order.over'));
+        setText(parts.left, left > 0 ? clockText(voice, left) : '');
+        return left;
+    }
+
+    return { root, render, renderLeft };
+}

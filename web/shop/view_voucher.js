@@ -1,0 +1,171 @@
+// A voucher's card. It is made once; after that only what has changed is written, so that the focus stays, and a screen
+// reader repeats nothing.
+import { element, isOff, setAttribute, setOff, setText } from '../common/dom.js';
+import { countdown } from './countdown.js';
+import { STATE } from './purchase.js';
+import { PHASE } from './vouchers.js';
+
+const CHOICES_MOST = 20; // of quantities in a list; of more a number is typed
+
+// `voice` as of common/voice.js. `onBuy(id, quantity)`.
+export function createCard(id, voice, onBuy) {
+    const parts = {
+        title: element('h3', { id: `voucher-${id}` }),
+        badge: element('span', { class: 'badge' }),
+        price: element('span', { class: 'amount' }),
+        each: element('span', { class: 'hint' }),
+        clockLabel: element('span', { class: 'hint', id: `clock-${id}` }),
+        clock: element('span', { role: 'timer', 'aria-live': 'off', 'aria-labelledby': `clock-${id}`,
+            class: 'clock', data: { countdown: '' } }),
+        when: element('span', { class: 'hint' }),
+        stock: element('p', { class: 'left', data: { remaining: '' } }),
+        bar: element('span', {}),
+        quantity: element('div', { class: 'quantity', hidden: true }),
+        buy: element('button', { type: 'button', class: 'buy', data: { buy: '' } }),
+        outcome: element('p', { class: 'outcome', role: 'status', data: { outcome: '' } }),
+    };
+    const root = element('article', { class: 'card', 'aria-labelledby': `voucher-${id}`,
+        data: { voucher: id, state: PHASE.UNKNOWN } },
+    element('div', { class: 'head' }, parts.title, parts.badge),
+    element('p', { class: 'price' }, parts.price, ' ', parts.each),
+    element('div', { class: 'count' }, parts.clockLabel, parts.clock, parts.when),
+    element('div', { class: 'stock' }, parts.stock, element('div', { class: 'bar', 'aria-hidden': 'true' }, parts.bar)),
+    parts.quantity, parts.buy, parts.outcome);
+    let limit = 1;
+
+    parts.buy.addEventListener('click', () => onBuy(id, chosen()));
+
+    function chosen() {
+        const field = parts.quantity.querySelector('select, input');
+        const value = field === null ? 1 : Math.trunc(Number(field.value));
+        return Math.min(limit, Math.max(1, value || 1));
+    }
+
+    // ---- what there is to show ----
+
+    function render(voucher, phase, purchase) {
+        root.dataset.state = phase;
+        setText(parts.title, voucher.title);
+        setText(parts.badge, voice.say(`phase.${phase}`));
+        setText(parts.price, voice.money(voucher.priceCents, voucher.currency));
+        setText(parts.each, voucher.limit > 1 ? `${voice.say('voucher.each')} · ${voice.say('voucher.limit', { limit: voucher.limit })}` : '');
+        renderStock(voucher, phase);
+        renderQuantity(voucher, phase, purchase);
+        renderButton(voucher, phase, purchase);
+        renderOutcome(purchase);
+    }
+
+    function renderStock(voucher, phase) {
+        const { remaining, stock } = voucher;
+        const isKnown = Number.isInteger(remaining) && phase !== PHASE.UNKNOWN;
+        const part = isKnown && stock > 0 ? Math.min(1, remaining / stock) : 0;
+        setAttribute(parts.stock, 'data-remaining', isKnown ? remaining : '');
+        setText(parts.stock, voice.say(isKnown ? 'voucher.remaining' : 'voucher.unknown', { remaining, stock }));
+        parts.bar.style.setProperty('transform', `scaleX(${part})`);
+        setAttribute(parts.bar, 'class', part > 0.2 ? null : 'few');
+    }
+
+    function renderQuantity(voucher, phase, purchase) {
+        const isAsked = voucher.limit > 1 && phase !== PHASE.ENDED;
+        parts.quantity.hidden = !isAsked;
+        if (isAsked && limit !== voucher.limit) {
+            const field = quantityField(voucher.limit, purchase.quantity());
+            parts.quantity.replaceChildren(element('label', { for: `quantity-${id}` }), field);
+        }
+        limit = voucher.limit;
+        const [label, field] = parts.quantity.children;
+        if (isAsked) {
+            setText(label, voice.say('voucher.quantity'));
+            field.disabled = purchase.isUnderWay() || purchase.state() === STATE.WON;
+        }
+    }
+
+    function quantityField(most, value) {
+        if (most > CHOICES_MOST) {
+            return element('input', { id: `quantity-${id}`, type: 'number', min: 1, max: most, step: 1, value, inputmode: 'numeric' });
+        }
+        const choices = Array.from({ length: most }, (_, i) =>
+            element('option', { value: i + 1, selected: i + 1 === value }, String(i + 1)));
+        return element('select', { id: `quantity-${id}` }, ...choices);
+    }
+
+    // Its name also has the voucher's, for those who hear the buttons of a page without what is around them.
+    function renderButton(voucher, phase, purchase) {
+        const key = buttonKey(phase, purchase);
+        const button = voice.say(`buy.${key}`);
+        setText(parts.buy, button);
+        setAttribute(parts.buy, 'aria-label', voice.say('buy.of', { button, title: voucher.title }));
+        setAttribute(parts.buy, 'aria-busy', key === 'busy' ? 'true' : null);
+        setOff(parts.buy, key !== 'open' && key !== 'again');
+    }
+
+    function renderOutcome(purchase) {
+        const { code, orderId } = purchase.outcome();
+        setAttribute(parts.outcome, 'data-code', code);
+        const text = outcomeText(voice, purchase);
+        const link = text !== '' && orderId !== undefined && purchase.state() === STATE.WON;
+        if (parts.outcome.dataset.said !== `${text}${link}${orderId}`) {
+            parts.outcome.dataset.said = `${text}${link}${orderId}`;
+            parts.outcome.replaceChildren(text, ...(link
+                ? [' ', element('a', { href: `#order-${orderId}` }, voice.say('outcome.order'))]
+                : []));
+        }
+    }
+
+    // Every second, and nothing else of the card.
+    function renderClock(voucher, phase, now) {
+        const isBefore = now !== undefined && now < voucher.beginMs;
+        const isOver = phase === PHASE.ENDED || now === undefined;
+        const at = isBefore ? voucher.beginMs : voucher.endMs;
+        const key = isOver ? 'voucher.over' : isBefore ? 'voucher.opens_in' : 'voucher.ends_in';
+        setText(parts.clockLabel, now === undefined ? '' : voice.say(key));
+        setText(parts.clock, isOver ? '' : clockText(voice, at - now));
+        setAttribute(parts.clock, 'class', countdown(at - now).days > 0 ? 'clock long' : 'clock');
+        setText(parts.when, isOver ? '' : voice.say(isBefore ? 'voucher.opens_at' : 'voucher.ends_at', { at: voice.moment(at, now) }));
+        return isOver ? Infinity : at - now;
+    }
+
+    return { root, render, renderClock, button: parts.buy, isOff: () => isOff(parts.buy) };
+}
+
+export function clockText(voice, ms) {
+    const { days, clock } = countdown(ms);
+    return days > 0 ? `${voice.say('time.days', { count: days })} ${clock}` : clock;
+}
+
+function buttonKey(phase, purchase) {
+    if (purchase.isUnderWay()) {
+        return 'busy';
+    }
+    if (purchase.state() === STATE.WON) {
+        return 'yours';
+    }
+    if (phase === PHASE.OPEN) {
+        return purchase.state() === STATE.UNKNOWN ? 'again' : 'open';
+    }
+    return purchase.state() === STATE.UNKNOWN ? 'again' : phase;
+}
+
+function outcomeText(voice, purchase) {
+    const { code, why, left, retryAfterMs = 0 } = purchase.outcome();
+    if (purchase.state() === STATE.TICKET) {
+        return voice.say('outcome.ticket');
+    }
+    switch (code) {
+    case null:
+    case undefined:
+        return '';
+    case 'not_enough':
+        return voice.say('outcome.not_enough', { count: left ?? 0 });
+    case 'too_fast':
+        return purchase.state() === STATE.WAITING
+            ? voice.say('outcome.too_fast', { count: Math.ceil(retryAfterMs / 1000) })
+            : voice.say('outcome.too_fast_end');
+    case 'retrying':
+        return voice.say('outcome.retrying', { count: Math.ceil(retryAfterMs / 1000) });
+    case 'error':
+        return voice.say(why === undefined ? 'outcome.error' : `outcome.error.${why}`);
+    default:
+        return voice.say(`outcome.${code}`);
+    }
+}
