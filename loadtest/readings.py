@@ -22,6 +22,7 @@ DURABLE = "seckill_order_durable_seconds_bucket{"
 COMMITTED = "seckill_orders_placed_total "
 STARTED = "process_start_time_seconds "
 BUILD = "seckill_build_info{"
+READ = (ANSWERS, WAITS, DURABLE, COMMITTED, STARTED, BUILD)
 
 # Of an answer's code; every other one is `other`. The names are those of oversell.lua.
 KINDS = {
@@ -65,7 +66,7 @@ class Reading:
 
 def page_of(text: str) -> Page:
     counts, started, version = Counts(), "", ""
-    for line in text.splitlines():
+    for line in (line for line in text.splitlines() if line.startswith(READ)):
         if line.startswith(ANSWERS):
             code = re.search(r'code="(\w+)"', line)
             counts["answers", KINDS.get(code[1] if code else "", OTHER)] += number(line)
