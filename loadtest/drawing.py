@@ -1,4 +1,5 @@
-"""Pieces of an SVG chart, for whatever draws one here: text, boxes, lines, a legend, and the page around them.
+"""Pieces of an SVG chart, for whatever draws one here: text, boxes, lines, a legend, and what is around them: a file of
+its own, or a figure within a page.
 
 Colours are classes, so that a chart follows the reader's light or dark mode.
 """
@@ -23,7 +24,8 @@ COLOURS = {
 FONT = "system-ui, sans-serif"
 
 
-def style() -> str:
+def rules(dark_where: str = "(prefers-color-scheme: dark)") -> str:
+    """What the classes look like, in CSS."""
     light, dark = (
         " ".join(
             f".{name} {{ fill: {pair[shade]} }} .line-{name} {{ stroke: {pair[shade]}; fill: none }}"
@@ -33,14 +35,27 @@ def style() -> str:
     )
     sizes = "text { font-size: 12px } .faint { font-size: 11px } .title { font-size: 15px; font-weight: 600 }"
     dashed = ".dashed { stroke-dasharray: 4 3 }"
-    return f"<style>{sizes} {dashed}\n{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}</style>"
+    return f"{sizes} {dashed}\n{light}\n@media {dark_where} {{ {dark} }}"
 
 
 def page(width: float, height: float, parts: Iterable[str]) -> str:
     body = "\n".join(parts)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" font-family="{FONT}">\n{style()}\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" font-family="{FONT}">\n'
+        f"<style>{rules()}</style>\n"
         f'<rect width="100%" height="100%" class="ground"/>\n{body}\n</svg>\n'
+    )
+
+
+def figure(name: str, width: float, height: float, title: str, desc: str, parts: Iterable[str], **data: object) -> str:
+    """For a page that has the rules. The name is its own within the page; with the data a curve can be read back."""
+    body = "\n".join(parts)
+    more = "".join(f' data-{key}="{html.escape(str(value))}"' for key, value in data.items())
+    return (
+        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-labelledby="{name}-title {name}-desc"'
+        f' data-name="{name}"{more}>\n'
+        f'<title id="{name}-title">{html.escape(title)}</title><desc id="{name}-desc">{html.escape(desc)}</desc>\n'
+        f"{body}\n</svg>\n"
     )
 
 

@@ -69,7 +69,7 @@ def scale(name: str, left: float, width: float, bottom: float, height: float, st
     parts = [text(left, bottom - height - 7, name, "faint")]
     for i in range(steps + 1):
         at = bottom - height * i / steps
-        parts += [line([(left, at), (left + width, at)]), text(left - 6, at + 4, f"{step * i:,g}", "faint", "end")]
+        parts += [line([(left, at), (left + width, at)]), text(left - 6, at + 4, f"{step * i:,.10g}", "faint", "end")]
     return parts
 
 

@@ -1,0 +1,126 @@
+"""Books that are wrong, for the judge to notice: each with one promise broken, and all else as it should be."""
+
+from __future__ import annotations
+
+import copy
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import Callable
+
+import common
+from judge import DRIFT, DUPLICATES, ENDLESS, JOURNAL, LOST, OVERSOLD, UNSOLD, Books
+
+
+@dataclass(frozen=True)
+class Plant:
+    """One thing gone wrong: in PostgreSQL (rolled back), in Redis (undone), or in what was answered."""
+
+    what: str
+    expected: str
+    sql: str = ""
+    redis: list[tuple[str, ...]] = field(default_factory=list)
+    undo: list[tuple[str, ...]] = field(default_factory=list)
+    edit: Callable[[Books], Books] = lambda books: books
+
+
+def plants(voucher: common.Voucher, books: Books) -> list[Plant]:
+    """For a voucher that is sold out. Each leaves everything else as it should be, so that a checker
+    that mixes two verdicts up is found out as well."""
+    (order, user), (other_order, other_user) = sorted(books.live)[:2]
+    stranger, terms, buyers = str(uuid.uuid4()), voucher.key("voucher"), voucher.key("buyers")
+    forget, recall = ("HDEL", buyers, user), ("HSET", buyers, user, order)
+    cancel = f"UPDATE voucher_order SET status = 'cancelled' WHERE id = '{order}'"
+    swap = f"UPDATE voucher_order SET id = '{stranger}' WHERE id = '{order}'"
+    return [
+        Plant(
+            "an order more than there are units",
+            OVERSOLD,
+            f"INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES ('{stranger}', 0, 'stranger', {voucher.id})",
+            [("HSET", buyers, "stranger", stranger)],
+            [("HDEL", buyers, "stranger")],
+        ),
+        Plant(
+            "a second order of one user",
+            DUPLICATES,
+            f"DROP INDEX voucher_order_live; UPDATE voucher_order SET user_id = '{user}' WHERE id = '{other_order}'",
+            [("HDEL", buyers, other_user)],
+            [("HSET", buyers, other_user, other_order)],
+        ),
+        Plant("a row missing for a 201", LOST, swap, [("HSET", buyers, user, stranger)], [recall]),
+        Plant(
+            "a row refused after a 201",
+            LOST,
+            f"UPDATE voucher_order SET status = 'refused', reason = 'SOLD_OUT' WHERE id = '{order}';"
+            f"INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES ('{stranger}', 0, '{user}', {voucher.id})",
+            [("HSET", buyers, user, stranger)],
+            [recall],
+        ),
+        Plant(
+            "a row missing for a 202",
+            ENDLESS,
+            swap,
+            [("HSET", buyers, user, stranger)],
+            [recall],
+            lambda seen: replace(seen, placed=seen.placed - {order}, accepted=seen.accepted | {order}),
+        ),
+        Plant("a unit in no order", UNSOLD, cancel, [forget], [recall]),
+        Plant(
+            "a unit left over after SOLD_OUT",
+            UNSOLD,
+            f"{cancel}; UPDATE seckill_segment SET stock = stock + 1 WHERE voucher_id = {voucher.id}",
+            [forget, ("HINCRBY", terms, "stock", "1")],
+            [recall, ("HINCRBY", terms, "stock", "-1")],
+        ),
+        Plant(
+            "a unit too many in Redis",
+            DRIFT,
+            redis=[("HINCRBY", terms, "stock", "1")],
+            undo=[("HINCRBY", terms, "stock", "-1")],
+        ),
+        Plant("a buyer missing in Redis", DRIFT, redis=[forget], undo=[recall]),
+        Plant(
+            "a buyer only in Redis",
+            DRIFT,
+            redis=[("HSET", buyers, "stranger", stranger)],
+            undo=[("HDEL", buyers, "stranger")],
+        ),
+        Plant("a buyer with another order in Redis", DRIFT, redis=[("HSET", buyers, user, stranger)], undo=[recall]),
+        Plant("a voucher missing in Redis", DRIFT, edit=lambda seen: replace(seen, redis_stock=None, buyers={})),
+        Plant(
+            "an entry left in the journal",
+            JOURNAL,
+            redis=[("XADD", voucher.key("journal"), "*", "epoch", "0", "orders", f"{order} {user}")],
+            undo=[("XTRIM", voucher.key("journal"), "MAXLEN", "0")],
+        ),
+    ]
+
+
+def forged(seen: Books, forge: Callable[[dict], None]) -> Books:
+    """One instance's report says something else."""
+    reports = copy.deepcopy(seen.reports)
+    forge(max(reports, key=lambda report: report["time_to_durable"]["count"]))
+    return replace(seen, reports=reports)
+
+
+def forgeries() -> dict[str, Callable[[dict], None]]:
+    """Reports that an honest service would not give of these books."""
+
+    def miscounts(report: dict) -> None:
+        report["orders"]["unpaid"]["orders"] -= 1
+        report["orders"]["paid"]["orders"] += 1
+
+    def hides(report: dict) -> None:
+        report["wrong"] = {"UNITS": {"is": 1, "should_be": 2}}
+
+    return {
+        "a report of a paid order that is not": miscounts,
+        "a report of units that are not": lambda report: report["units"].update(remaining=1),
+        "a report of more units offered": lambda report: report["units"].update(offered=report["units"]["offered"] + 1),
+        "a report that balances too soon": lambda report: report.update(verdict="balanced"),
+        "a report that hides what is wrong": hides,
+        "a report of a duplicate": lambda report: report["checks"].update(duplicates=1),
+        "a report of another Redis": lambda report: report["redis"].update(buyers=0),
+        "a report that has not looked at Redis": lambda report: report.update(redis={"books": "unknown"}),
+        "a report without some times": lambda report: report["time_to_durable"].update(count=0),
+        "a report of too many times": lambda report: report["time_to_durable"].update(count=10**6),
+    }
