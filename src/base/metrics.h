@@ -33,6 +33,15 @@
     X(ENTRIES_SWEPT, "seckill_entries_swept_total", "", "Journal entries settled for other sessions")            \
     X(DEAD_LETTERS, "seckill_dead_letters_total", "", "Orders and journal entries set aside")                    \
     X(SESSIONS_LOST, "seckill_sessions_lost_total", "", "Sessions that expired, or that Redis lost")             \
+    X(CONNECTIONS_REFUSED, "seckill_connections_refused_total", "",                                              \
+      "Connections turned away because their address had too many")                                              \
+    X(CONNECTIONS_FULL, "seckill_connections_full_total", "", "Times a reactor's last free connection was taken") \
+    X(LINES_DROPPED, "seckill_access_log_dropped_total", "", "Lines of the access log that were not written")    \
+    X(TICKETS_OFF, "seckill_tickets_refused_total", "reason=\"off\"", "Purchases refused for lack of a good ticket") \
+    X(TICKETS_MISSING, "seckill_tickets_refused_total", "reason=\"missing\"", "")                                \
+    X(TICKETS_EXPIRED, "seckill_tickets_refused_total", "reason=\"expired\"", "")                                \
+    X(TICKETS_BAD, "seckill_tickets_refused_total", "reason=\"bad\"", "")                                        \
+    X(TICKETS_OLD_OFFER, "seckill_tickets_refused_total", "reason=\"old_offer\"", "")                            \
     X(TOKENS_TAKEN, "seckill_user_tokens_total", "result=\"taken\"", "Users' tokens that were checked")          \
     X(TOKENS_REFUSED, "seckill_user_tokens_total", "result=\"refused\"", "")                                     \
     X(SIGNATURES, "seckill_user_token_signatures_total", "", "Signatures of users' tokens that were computed")   \

@@ -12,6 +12,7 @@
 #include "routes.h"
 #include "server.h"
 #include "shop.h"
+#include "spool.h"
 
 enum {
     DRAIN_TICK_MS = 20,
@@ -162,6 +163,8 @@ static void reactor_on_turn(uv_prepare_t *prepare)
             break;
     }
     sk_server_measure(reactor->server, reactor->metrics);
+    if (reactor->options.lane != NULL)
+        sk_metrics_set(reactor->metrics, SK_METRIC_LINES_DROPPED, sk_spool_lane_dropped(reactor->options.lane));
     sk_measure_turn(reactor->measure);
 }
 

@@ -225,19 +225,12 @@ size_t sk_server_waiting(const struct sk_server *server)
 
 size_t sk_server_sending(const struct sk_server *server)
 {
-    return server->connections.in_phase[SK_PHASE_RESUMING] + server->connections.in_phase[SK_PHASE_SENDING];
+    return sk_connections_sending(&server->connections);
 }
 
 void sk_server_measure(const struct sk_server *server, struct sk_metrics *metrics)
 {
-    const size_t *in_phase = server->connections.in_phase;
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_MAX, server->connections.count);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_IDLE, in_phase[SK_PHASE_HEADER]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_READING, in_phase[SK_PHASE_BODY]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_WAITING, in_phase[SK_PHASE_WAITING]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_PARKED, in_phase[SK_PHASE_PARKED]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_SENDING, sk_server_sending(server) + in_phase[SK_PHASE_GONE]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_STREAMING, in_phase[SK_PHASE_STREAMING] + in_phase[SK_PHASE_STUCK]);
+    sk_connections_measure(&server->connections, metrics);
 }
 
 // ---- called by libmicrohttpd, in the order of a connection's life ----
@@ -262,6 +255,7 @@ static enum MHD_Result server_may_connect(void *arg, const struct sockaddr *from
     if (!sk_address_of(from, &server->newest))
         return MHD_YES; // is none that could be counted
     server->counted = peers->connects(peers->arg, &server->newest);
+    server->connections.refused += !server->counted;
     return server->counted ? MHD_YES : MHD_NO;
 }
 

@@ -175,6 +175,24 @@ START_TEST(what_a_purchase_carries)
 }
 END_TEST
 
+// Only what has the form of this voucher's ticket can say that it has expired.
+START_TEST(a_ticket_that_has_expired_is_told_apart)
+{
+    static char text[SK_TICKET_SIZE];
+    struct sk_ticket ticket = {SK_TICKET_PURCHASE, VOUCHER, sk_call_of(&asked)->user, OFFER, 1};
+    header = text;
+    ck_assert(sk_tickets_make(the_context.tickets, &ticket, text));
+    ck_assert_int_eq(found().ticket, SK_ASK_EXPIRED_TICKET);
+    ck_assert_int_eq(found().offer, 0);
+    sk_call_of(&asked)->voucher_id = VOUCHER + 1;
+    ck_assert_int_eq(found().ticket, SK_ASK_BAD_TICKET);
+    sk_call_of(&asked)->voucher_id = VOUCHER;
+    ticket.kind = SK_TICKET_CHALLENGE;
+    ck_assert(sk_tickets_make(the_context.tickets, &ticket, text));
+    ck_assert_int_eq(found().ticket, SK_ASK_BAD_TICKET);
+}
+END_TEST
+
 START_TEST(a_ticket_lives_as_long_as_is_set)
 {
     char expires_at[64];
@@ -255,6 +273,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, without_a_secret_nothing_is_looked_at);
     tcase_add_test(tcase, what_a_purchase_carries);
+    tcase_add_test(tcase, a_ticket_that_has_expired_is_told_apart);
     tcase_add_test(tcase, a_ticket_lives_as_long_as_is_set);
     tcase_add_test(tcase, a_challenge_is_given_where_there_is_work);
     tcase_add_test(tcase, a_ticket_takes_its_work);
