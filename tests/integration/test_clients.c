@@ -333,6 +333,37 @@ END_TEST
 
 // ---- time ----
 
+// Sends so many requests, `at_once` of them in one piece, and gives how long all their answers took.
+static uint64_t ask_piped(int fd, int requests, int at_once)
+{
+    uint64_t began_ms = sk_monotonic_ms();
+    struct sk_buf some = {0};
+    for (int n = 0; n < at_once; n++)
+        sk_buf_puts(&some, "GET /healthz HTTP/1.1\r\n" HOST "\r\n");
+    for (int n = 0; n < requests; n += at_once) {
+        ck_assert(http_send(fd, some.data, some.len));
+        for (int i = 0; i < at_once; i++) {
+            ck_assert(http_receive(fd, &reply));
+            ck_assert_int_eq(reply.status, 200);
+        }
+    }
+    sk_buf_free(&some);
+    return sk_monotonic_ms() - began_ms;
+}
+
+// All but the first of them lie in the server's memory, where no event tells of them.
+START_TEST(a_long_pipeline_is_no_slower_than_one_by_one)
+{
+    enum { REQUESTS = 2000, MARGIN_MS = 200 };
+    struct service *service = service_start(NULL);
+    int fd = http_connect(service);
+    uint64_t one_by_one_ms = ask_piped(fd, REQUESTS, 1), piped_ms = ask_piped(fd, REQUESTS, REQUESTS);
+    ck_assert_msg(piped_ms <= one_by_one_ms + MARGIN_MS, "%d requests: %d ms, and %d ms in one piece", REQUESTS,
+                  (int)one_by_one_ms, (int)piped_ms);
+    (void)close(fd);
+}
+END_TEST
+
 // It has begun, so the time to be idle does not count any more, and each byte extends nothing.
 START_TEST(a_header_ends_in_time_or_never)
 {
@@ -438,6 +469,7 @@ int main(void)
     tcase_add_test(tcase, an_address_has_so_many_connections);
     tcase_add_test(tcase, so_many_purchases_a_second);
     tcase_add_test(tcase, so_many_purchases_under_way);
+    tcase_add_test(tcase, a_long_pipeline_is_no_slower_than_one_by_one);
     tcase_add_test(tcase, a_header_ends_in_time_or_never);
     tcase_add_test(tcase, little_is_kept_for_a_client_that_does_not_read);
     tcase_add_test(tcase, a_reader_that_was_cut_gets_no_rest);
