@@ -101,6 +101,9 @@ void sk_connection_begin_request(struct sk_connection *connection)
 void sk_connection_end_request(struct sk_connection *connection)
 {
     connection->request.ticket = 0; // late answers do not find it
+    if (connection->request.lease != NULL)
+        *connection->request.lease = false;
+    connection->request.lease = NULL;
     sk_buf_free(&connection->request.body);
     sk_connection_move(connection, SK_PHASE_HEADER, (uint64_t)connection->pool->config->idle_timeout_ms);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "embedded_openapi.h"
+#include "problem.h"
 #include "route_table.h"
 
 #ifndef SK_VERSION

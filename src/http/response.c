@@ -10,6 +10,15 @@ static struct MHD_Response *response_of_library(struct sk_response *response)
     return (struct MHD_Response *)(void *)response;
 }
 
+static struct sk_response *response_make(const char *type, void *body, size_t len, enum MHD_ResponseMemoryMode mode)
+{
+    void *made = MHD_create_response_from_buffer(len, body, mode);
+    struct sk_response *response = made;
+    if (type != NULL)
+        sk_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    return response;
+}
+
 struct sk_response *sk_response_new(const char *type, const char *body, size_t len)
 {
     // The library does not write to the buffer; its interface only lacks the const.
@@ -17,17 +26,29 @@ struct sk_response *sk_response_new(const char *type, const char *body, size_t l
         const void *in;
         void *out;
     } text = {.in = body};
-    void *made = MHD_create_response_from_buffer(len, text.out, MHD_RESPMEM_MUST_COPY);
-    struct sk_response *response = made;
-    if (type != NULL)
-        sk_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    return response;
+    return response_make(type, text.out, len, MHD_RESPMEM_MUST_COPY);
+}
+
+struct sk_response *sk_response_over(const char *type, char *body, size_t len)
+{
+    return response_make(type, body, len, MHD_RESPMEM_PERSISTENT);
 }
 
 void sk_response_header(struct sk_response *response, const char *name, const char *value)
 {
     if (response != NULL && MHD_add_response_header(response_of_library(response), name, value) != MHD_YES)
         sk_log(SK_LOG_WARN, "response header not added", "name=%s", name);
+}
+
+// The library copies values into blocks of their own and reads them when it sends a response; its interface shows them
+// as const, so that their length stays.
+char *sk_response_value(struct sk_response *response, const char *name)
+{
+    union {
+        const char *in;
+        char *out;
+    } value = {.in = response == NULL ? NULL : MHD_get_response_header(response_of_library(response), name)};
+    return value.out;
 }
 
 void sk_response_free(struct sk_response *response)
