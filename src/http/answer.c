@@ -204,13 +204,10 @@ static void answer_noted(const struct sk_answers *answers, struct sk_request *re
 {
     bool plain = answers->cors == NULL && request->limit.policy == SK_POLICY_NONE && answer_stays(answers, request);
     struct sk_response *kept = plain ? sk_traced_take(answers->traced, request, verdict) : NULL;
-    if (kept == NULL) {
+    if (kept == NULL)
         answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
-        return;
-    }
-    sk_measure_answered(request, verdict, sk_trace_id(request));
-    sk_trace_answer(request, sk_verdict_http_status(verdict), verdict, NULL); // its field is there
-    sk_request_answer(request, sk_verdict_http_status(verdict), kept);
+    else
+        answer_send(request, verdict, kept);
 }
 
 void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request)
@@ -304,12 +301,13 @@ static void answer_once(const struct sk_answers *answers, struct sk_request *req
     sk_response_free(response);
 }
 
-// The one way out. A response for all is sent only to those of whom nothing is noted.
+// The one way out. A response for all is sent only to those of whom nothing is noted; one that was kept names the trace
+// already.
 static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response)
 {
     sk_measure_answered(request, verdict, sk_trace_id(request));
     if (answer_is_noted(request))
-        sk_trace_answer(request, sk_verdict_http_status(verdict), verdict, response);
+        sk_trace_answer(request, sk_verdict_http_status(verdict), verdict, request->lease == NULL ? response : NULL);
     sk_request_answer(request, sk_verdict_http_status(verdict), response);
 }
 

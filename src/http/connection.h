@@ -70,11 +70,11 @@ struct sk_connections {
     struct sk_connection *resume_first, *resume_last; // RESUMING and GONE, in their order
     uint64_t resume_at_ms;
     size_t suspended;
-    uint64_t refused;  // by server.c, that never became one
-    uint64_t filled;   // how often the last free one was taken
-    bool running;  // libmicrohttpd runs: it sends what is answered meanwhile by itself
-    bool answered; // outside of such a run, since the last one
-    bool draining; // nothing is parked any more
+    uint64_t refused; // by server.c, that never became one
+    uint64_t filled;  // how often the last free one was taken
+    bool running;     // libmicrohttpd runs: it sends what is answered meanwhile by itself
+    bool answered;    // outside of such a run, since the last one
+    bool draining;    // nothing is parked any more
 };
 
 enum sk_status sk_connections_open(struct sk_connections *pool, uv_loop_t *loop,

@@ -36,11 +36,11 @@ struct sk_server {
     struct sk_connections connections;
     struct MHD_Daemon *daemon;
     int listen_fd;
-    uv_poll_t *poll; // a block of its own: libuv lets go of it later than the server goes
+    uv_poll_t *poll;              // a block of its own: libuv lets go of it later than the server goes
     struct sk_timer *tick, *more; // the second one: a tick before its time
-    bool progress;  // a body arrived in pieces: there may be more to read
-    bool completed; // a request, in this run: the next one of its client may be there already
-    bool counted;   // `newest` was told to handler.peers, and is no connection yet
+    bool progress;                // a body arrived in pieces: there may be more to read
+    bool completed;               // a request, in this run: the next one of its client may be there already
+    bool counted;                 // `newest` was told to handler.peers, and is no connection yet
     struct sk_address newest;
 };
 
@@ -96,8 +96,8 @@ struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_config *config
     server->listen_fd = sk_listen(config->listen);
     enum sk_status opened = sk_connections_open(&server->connections, loop, config);
     server->connections.hooks = (struct sk_connection_hooks){handler->streams, handler->gone, handler->arg};
-    if (server->poll == NULL || server->tick == NULL || server->more == NULL || server->listen_fd < 0 || opened != SK_OK ||
-        server_start(server) != SK_OK) {
+    if (server->poll == NULL || server->tick == NULL || server->more == NULL || server->listen_fd < 0 ||
+        opened != SK_OK || server_start(server) != SK_OK) {
         server_free(server);
         return NULL;
     }

@@ -14,8 +14,8 @@ struct sk_traced;
 struct sk_traced *sk_traced_open(void);
 void sk_traced_close(struct sk_traced *traced); // when no request is left; NULL is fine
 
-// The refusal of this request, with its field `traceparent`. It is the request's until that ends (request->lease). NULL:
-// none is free, or the request has no trace.
+// The refusal of this request, with its field `traceparent`. It is the request's until that ends (request->lease).
+// NULL: none is free, or the request has no trace.
 struct sk_response *sk_traced_take(struct sk_traced *traced, struct sk_request *request, enum sk_verdict verdict);
 
 #endif

@@ -20,7 +20,7 @@ enum {
     PACE = SK_RETURNS_MAX, // orders in a tick: 1,280 a second
     RUNS_MAX = 16,         // at a time
     APART_MOST_MS = 5000,
-    AGAIN_MS = 1000,      // after what could not be done
+    AGAIN_MS = 1000,       // after what could not be done
     SELDOM_MS = 60 * 1000, // a segment with live orders is looked at no less often
     EARLY_MS = 60 * 1000,  // one that had none, so long before one could be due
 };
@@ -124,7 +124,8 @@ void sk_expiry_close(struct sk_expiry *expiry)
 // have thousands of vouchers of which nothing has been sold: they cost no statement of their own.
 static uint64_t expiry_empty_until(const struct sk_segment *segment)
 {
-    uint64_t empty_at_ms = segment->care->watched.empty_at_ms, within_ms = (uint64_t)segment->voucher->pay_within_s * 1000;
+    uint64_t empty_at_ms = segment->care->watched.empty_at_ms,
+             within_ms = (uint64_t)segment->voucher->pay_within_s * 1000;
     return empty_at_ms == 0 ? 0 : empty_at_ms + within_ms - (within_ms / 2 < EARLY_MS ? within_ms / 2 : EARLY_MS);
 }
 

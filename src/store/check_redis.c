@@ -243,9 +243,19 @@ static void redis_check_fsync(const struct redis_check *check)
 // `default`, and leaves out what they do not cover, without a word. These are the commands as they stand there: EXPIRE
 // as PEXPIREAT.
 static const char *const writes[][6] = {
-    {"HSET", "a", "1"},      {"HINCRBY", "a", "1"}, {"HDEL", "a"}, {"XADD", "1-1", "a", "1"},  {"XDEL", "1-1"}, {"SET", "1"},
-    {"PEXPIREAT", "1"},      {"DEL"},               {"UNLINK"},    {"ZADD", "1", "a"},         {"ZREM", "a"},
-    {"ZINCRBY", "1", "a"},   {"ZREMRANGEBYSCORE", "1", "1"},
+    {"HSET", "a", "1"},
+    {"HINCRBY", "a", "1"},
+    {"HDEL", "a"},
+    {"XADD", "1-1", "a", "1"},
+    {"XDEL", "1-1"},
+    {"SET", "1"},
+    {"PEXPIREAT", "1"},
+    {"DEL"},
+    {"UNLINK"},
+    {"ZADD", "1", "a"},
+    {"ZREM", "a"},
+    {"ZINCRBY", "1", "a"},
+    {"ZREMRANGEBYSCORE", "1", "1"},
 };
 
 // ACL DRYRUN, of one write to one key.
@@ -258,8 +268,8 @@ static redisReply *redis_check_try_write(const struct redis_check *check, const 
     return redisCommandArgv(check->context, argc, argv, NULL);
 }
 
-// Tries all commands on one key, and one command on all keys. Gives the first reply that is not "OK", and writes what it
-// is about; NULL: there is none, or no connection.
+// Tries all commands on one key, and one command on all keys. Gives the first reply that is not "OK", and writes what
+// it is about; NULL: there is none, or no connection.
 static redisReply *redis_check_first_denied(const struct redis_check *check, char what[SK_KEY_SIZE * 2])
 {
     struct sk_segment_keys segment;
@@ -293,10 +303,11 @@ static void redis_check_default(const struct redis_check *check)
     if (denied == NULL && check->context->err == 0)
         sk_find(findings, SK_FINDING_OK, "redis user default", "may do all that scripts write");
     else if (denied != NULL && denied->type == REDIS_REPLY_STRING)
-        sk_find(findings, SK_FINDING_FAIL, "redis user default",
-                "is denied %s: a restart of Redis leaves out what scripts have written, and loses what it has granted; a"
-                " 202 whose instance dies, too, never ends (P5). It has to keep `~* +@all`, and may be `off`",
-                what);
+        sk_find(
+            findings, SK_FINDING_FAIL, "redis user default",
+            "is denied %s: a restart of Redis leaves out what scripts have written, and loses what it has granted; a"
+            " 202 whose instance dies, too, never ends (P5). It has to keep `~* +@all`, and may be `off`",
+            what);
     else
         sk_find(findings, SK_FINDING_WARN, "redis user default",
                 "its rights cannot be asked (%s): check again with a login that may ACL DRYRUN",

@@ -212,10 +212,14 @@ END_TEST
 START_TEST(rights_that_loading_lacks_are_found)
 {
     static const char *const lacking[][2] = {
-        {"-@all", "HSET seckill:{check}:voucher"},     {"-@write", "HSET seckill:{check}:voucher"},
-        {"-XADD", "XADD seckill:{check}:voucher"},     {"-PEXPIREAT", "PEXPIREAT seckill:{check}:voucher"},
-        {"-ZADD", "ZADD seckill:{check}:voucher"},     {"-UNLINK", "UNLINK seckill:{check}:voucher"},
-        {"resetkeys", "HSET seckill:{check}:voucher"}, {"resetkeys ~seckill:{*}:*", "HSET seckill:lock:rebuild:{check}"},
+        {"-@all", "HSET seckill:{check}:voucher"},
+        {"-@write", "HSET seckill:{check}:voucher"},
+        {"-XADD", "XADD seckill:{check}:voucher"},
+        {"-PEXPIREAT", "PEXPIREAT seckill:{check}:voucher"},
+        {"-ZADD", "ZADD seckill:{check}:voucher"},
+        {"-UNLINK", "UNLINK seckill:{check}:voucher"},
+        {"resetkeys", "HSET seckill:{check}:voucher"},
+        {"resetkeys ~seckill:{*}:*", "HSET seckill:lock:rebuild:{check}"},
     };
     static const char *const enough[] = {"+@all allkeys", "-@dangerous", "resetkeys ~seckill:*", "off"};
     char url[ENV_SIZE], line[NAME_SIZE];

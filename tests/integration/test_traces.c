@@ -124,8 +124,7 @@ START_TEST(each_refusal_of_many_has_its_own_trace)
         fds[client] = http_connect(service);
         sk_buf_clear(&text);
         for (int i = 0; i < EACH; i++)
-            sk_buf_printf(&text,
-                          "%s HTTP/1.1\r\nHost: h\r\ntraceparent: 00-%016x%016x-b7ad6b7169203331-01\r\n\r\n",
+            sk_buf_printf(&text, "%s HTTP/1.1\r\nHost: h\r\ntraceparent: 00-%016x%016x-b7ad6b7169203331-01\r\n\r\n",
                           i % 3 == 0 ? "PUT /healthz" : "GET /nowhere", client + 1, i);
         ck_assert(http_send(fds[client], text.data, text.len));
     }

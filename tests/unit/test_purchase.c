@@ -189,8 +189,10 @@ START_TEST(reasons_of_refused_tickets_are_counted)
         int64_t offer;
         enum sk_metric counter;
     } rows[] = {
-        {SK_ASK_TICKETS_OFF, OFFER, SK_METRIC_TICKETS_OFF},        {SK_ASK_NO_TICKET, OFFER, SK_METRIC_TICKETS_MISSING},
-        {SK_ASK_BAD_TICKET, OFFER, SK_METRIC_TICKETS_BAD},         {SK_ASK_EXPIRED_TICKET, OFFER, SK_METRIC_TICKETS_EXPIRED},
+        {SK_ASK_TICKETS_OFF, OFFER, SK_METRIC_TICKETS_OFF},
+        {SK_ASK_NO_TICKET, OFFER, SK_METRIC_TICKETS_MISSING},
+        {SK_ASK_BAD_TICKET, OFFER, SK_METRIC_TICKETS_BAD},
+        {SK_ASK_EXPIRED_TICKET, OFFER, SK_METRIC_TICKETS_EXPIRED},
         {SK_ASK_GOOD_TICKET, OFFER - 1, SK_METRIC_TICKETS_OLD_OFFER},
     };
     static struct sk_metrics counted;
@@ -199,8 +201,8 @@ START_TEST(reasons_of_refused_tickets_are_counted)
     voucher->offer = OFFER;
     sale.metrics = &counted;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const struct sk_ask ask = {.voucher_id = VOUCHER, .user = USER, .quantity = 1, .ticket = rows[i].ticket,
-                                   .offer = rows[i].offer};
+        const struct sk_ask ask = {
+            .voucher_id = VOUCHER, .user = USER, .quantity = 1, .ticket = rows[i].ticket, .offer = rows[i].offer};
         ck_assert(!sk_purchase(&purchases, &ask, 1, &outcome));
         for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++)
             ck_assert_uint_eq(sk_metrics_read(&counted, rows[j].counter), j <= i);
