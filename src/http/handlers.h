@@ -18,7 +18,7 @@ struct sk_context {
     struct sk_shop *shop;           // there as long as requests reach a handler
     struct sk_answers *answers;
     const struct sk_document *openapi;
-    struct sk_tickets *tickets;
+    const struct sk_tickets *tickets;
     uint64_t stores_ms; // enough to ask the stores
     bool draining;      // no new orders
 };

@@ -16,6 +16,7 @@ enum { VOUCHER = 7, OFFER = 5, TTL_S = 60, BITS = 8, SLOW_S = 30, WORK_SIZE = 25
 
 static char secret[] = "the-secret-of-tickets";
 static struct sk_config config;
+static struct sk_tickets *tickets;
 static struct sk_context the_context;
 static struct sk_request asked;
 static struct sk_voucher voucher;
@@ -83,11 +84,12 @@ void sk_answer_private(const struct sk_answers *answers, struct sk_request *requ
 
 static void open_with(char *lines)
 {
-    sk_tickets_close(the_context.tickets);
+    sk_tickets_close(tickets);
     config = (struct sk_config){.ticket_ttl_s = TTL_S};
     config.ticket_secret = lines;
-    the_context = (struct sk_context){.config = &config, .tickets = sk_tickets_open(&config, stderr)};
-    ck_assert_ptr_nonnull(the_context.tickets);
+    tickets = sk_tickets_open(&config, stderr);
+    ck_assert_ptr_nonnull(tickets);
+    the_context = (struct sk_context){.config = &config, .tickets = tickets};
 }
 
 static void setup(void)
@@ -106,8 +108,8 @@ static void setup(void)
 
 static void teardown(void)
 {
-    sk_tickets_close(the_context.tickets);
-    the_context.tickets = NULL;
+    sk_tickets_close(tickets);
+    tickets = NULL;
     sk_buf_free(&asked.body);
 }
 
