@@ -37,8 +37,9 @@ struct sk_ticket {
 
 struct sk_tickets;
 
-// The reactor's thread, as all functions. The configuration's ticket_secret: one line, or two: what is made is signed
-// with the first, and what either has signed is good. NULL: a line is wrong, which is said on `err`, or out of memory.
+// One thread, as sk_tickets_close; all others any. The configuration's ticket_secret: one line, or two: what is made is
+// signed with the first, and what either has signed is good. NULL: a line is wrong, which is said on `err`, or out of
+// memory.
 struct sk_tickets *sk_tickets_open(const struct sk_config *config, FILE *err);
 void sk_tickets_close(struct sk_tickets *tickets); // NULL is fine
 
