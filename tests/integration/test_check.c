@@ -370,7 +370,7 @@ START_TEST(what_no_redis_of_ours_says_is_found)
         {{FAKE_GOOD, "*0\r\n", -3000, NULL}, WARNS, "warn clock of this machine: "},
         {{FAKE_GOOD, "*0\r\n", 60000, NULL}, FAILS, "fail clocks: "},
         {{FAKE_GOOD, "*0\r\n", -60000, NULL}, FAILS, "fail clocks: "},
-        {{FAKE_GOOD, "*0\r\n", 0, "$2\r\nno\r\n"}, FAILS, "fail redis user default: no; "},
+        {{FAKE_GOOD, "*0\r\n", 0, "$2\r\nno\r\n"}, FAILS, "fail redis user default: is denied HSET "},
         {{FAKE_GOOD, "*0\r\n", 0, "*-1\r\n"}, WARNS, "warn redis user default: its rights cannot be asked (no text)"},
     };
     struct sockaddr_un at = {.sun_family = AF_UNIX};
