@@ -479,7 +479,7 @@ class Copy:
             source = ROOT / name
             if source.is_dir():
                 shutil.copytree(source, self.folder / name)
-            else:
+            elif source.exists():  # there may be no web
                 shutil.copy(source, self.folder)
         self._quietly("cmake", "-S", ".", "-B", "build", "-DSK_FAILPOINTS=ON", "-DSK_TESTS=OFF")
 
