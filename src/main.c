@@ -56,7 +56,7 @@ int main(int argc, char **argv)
         status = sk_erase_run(&config);
         break;
     case SK_COMMAND_SERVE:
-        status = sk_serve(&config, &left_behind);
+        status = sk_serve(&config, argc, argv, &left_behind);
         break;
     }
     sk_config_free(&config);

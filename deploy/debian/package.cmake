@@ -1,5 +1,7 @@
 # The Debian package: what is installed, with Debian's files beside it, by CPack's DEB generator.
 set(debian ${CMAKE_SOURCE_DIR}/deploy/debian)
+# Who answers for the package: who builds it. dpkg wants a name and an address; this one leads nowhere.
+set(SK_MAINTAINER "seckill packager <packager@seckill.example>" CACHE STRING "Maintainer of the Debian package")
 string(TIMESTAMP SK_DEBIAN_DATE "%a, %d %b %Y %H:%M:%S +0000" UTC) # SOURCE_DATE_EPOCH, if it is set
 configure_file(${debian}/changelog.in ${made}/changelog @ONLY)
 add_custom_command(
@@ -17,7 +19,7 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGE_NAME seckill)
 set(CPACK_PACKAGE_VERSION ${SK_RELEASE})
 set(CPACK_PACKAGE_VENDOR "The seckill authors")
-set(CPACK_PACKAGE_CONTACT "The seckill authors <maintainers@seckill.example>")
+set(CPACK_PACKAGE_CONTACT ${SK_MAINTAINER})
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION httpd)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)

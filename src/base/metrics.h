@@ -14,40 +14,49 @@
 #include "verdict.h"
 
 // Counters only grow: id, name, labels, help. Rows of one name follow each other.
-#define SK_COUNTERS(X)                                                                                           \
-    X(ORDERS_TRIED, "seckill_orders_tried_total", "", "Purchases that Redis was asked about")                    \
-    X(ORDERS_GRANTED, "seckill_orders_granted_total", "", "Of them those that got a unit in Redis")              \
-    X(ORDERS_PLACED, "seckill_orders_placed_total", "", "Orders committed in PostgreSQL")                        \
-    X(ORDERS_REFUSED, "seckill_orders_refused_total", "", "Orders that were granted, and refused by PostgreSQL") \
-    X(ORDERS_RETURNED, "seckill_orders_returned_total", "", "Orders that ended after they were placed")          \
-    X(ORDERS_EXPIRED, "seckill_orders_expired_total", "", "Of them those that were not paid in time")            \
-    X(REFUSED_MEMORY, "seckill_refused_from_memory_total", "", "Purchases refused without asking a store")       \
-    X(SCRIPT_CALLS, "seckill_script_calls_total", "", "Calls of place_orders.lua")                               \
-    X(BATCHES_WRITTEN, "seckill_batches_written_total", "", "Batches that PostgreSQL has committed")             \
-    X(BATCHES_PUT_BACK, "seckill_batches_put_back_total", "", "Batches that failed, and are tried again")        \
-    X(QUESTIONS, "seckill_questions_total", "", "Questions and commands beside the road")                        \
-    X(QUESTIONS_FULL, "seckill_questions_refused_total", "", "Of them those refused because too many waited")    \
-    X(REBUILDS, "seckill_rebuilds_total", "", "Segments that a rebuild has opened in Redis")                     \
-    X(REBUILDS_FAILED, "seckill_rebuilds_failed_total", "", "Rebuilds that ended before that")                   \
-    X(RETIRED, "seckill_segments_retired_total", "", "Segments of ended sales that left Redis")                  \
-    X(ENTRIES_SWEPT, "seckill_entries_swept_total", "", "Journal entries settled for other sessions")            \
-    X(DEAD_LETTERS, "seckill_dead_letters_total", "", "Orders and journal entries set aside")                    \
-    X(SESSIONS_LOST, "seckill_sessions_lost_total", "", "Sessions that expired, or that Redis lost")             \
-    X(TOKENS_TAKEN, "seckill_user_tokens_total", "result=\"taken\"", "Users' tokens that were checked")          \
-    X(TOKENS_REFUSED, "seckill_user_tokens_total", "result=\"refused\"", "")                                     \
-    X(SIGNATURES, "seckill_user_token_signatures_total", "", "Signatures of users' tokens that were computed")   \
-    X(FINDING_AGREE, "seckill_audit_findings_total", "finding=\"agree\"", "What looks at segments have found")   \
-    X(FINDING_MISSING, "seckill_audit_findings_total", "finding=\"missing\"", "")                                \
-    X(FINDING_LOADING, "seckill_audit_findings_total", "finding=\"loading\"", "")                                \
-    X(FINDING_UNSURE, "seckill_audit_findings_total", "finding=\"unsure\"", "")                                  \
-    X(FINDING_BEHIND, "seckill_audit_findings_total", "finding=\"behind\"", "")                                  \
-    X(FINDING_DIFFER, "seckill_audit_findings_total", "finding=\"differ\"", "")                                  \
-    X(FINDING_OLD, "seckill_audit_findings_total", "finding=\"old\"", "")                                        \
-    X(LOST_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"orders\"",                                  \
-      "Connections to the stores that ended")                                                                    \
-    X(LOST_ASK_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"questions\"", "")                       \
-    X(LOST_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"orders\"", "")                            \
-    X(LOST_ASK_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"questions\"", "")                     \
+#define SK_COUNTERS(X)                                                                                               \
+    X(ORDERS_TRIED, "seckill_orders_tried_total", "", "Purchases that Redis was asked about")                        \
+    X(ORDERS_GRANTED, "seckill_orders_granted_total", "", "Of them those that got a unit in Redis")                  \
+    X(ORDERS_PLACED, "seckill_orders_placed_total", "", "Orders committed in PostgreSQL")                            \
+    X(ORDERS_REFUSED, "seckill_orders_refused_total", "", "Orders that were granted, and refused by PostgreSQL")     \
+    X(ORDERS_RETURNED, "seckill_orders_returned_total", "", "Orders that ended after they were placed")              \
+    X(ORDERS_EXPIRED, "seckill_orders_expired_total", "", "Of them those that were not paid in time")                \
+    X(REFUSED_MEMORY, "seckill_refused_from_memory_total", "", "Purchases refused without asking a store")           \
+    X(SCRIPT_CALLS, "seckill_script_calls_total", "", "Calls of place_orders.lua")                                   \
+    X(BATCHES_WRITTEN, "seckill_batches_written_total", "", "Batches that PostgreSQL has committed")                 \
+    X(BATCHES_PUT_BACK, "seckill_batches_put_back_total", "", "Batches that failed, and are tried again")            \
+    X(QUESTIONS, "seckill_questions_total", "", "Questions and commands beside the road")                            \
+    X(QUESTIONS_FULL, "seckill_questions_refused_total", "", "Of them those refused because too many waited")        \
+    X(REBUILDS, "seckill_rebuilds_total", "", "Segments that a rebuild has opened in Redis")                         \
+    X(REBUILDS_FAILED, "seckill_rebuilds_failed_total", "", "Rebuilds that ended before that")                       \
+    X(RETIRED, "seckill_segments_retired_total", "", "Segments of ended sales that left Redis")                      \
+    X(ENTRIES_SWEPT, "seckill_entries_swept_total", "", "Journal entries settled for other sessions")                \
+    X(DEAD_LETTERS, "seckill_dead_letters_total", "", "Orders and journal entries set aside")                        \
+    X(SESSIONS_LOST, "seckill_sessions_lost_total", "", "Sessions that expired, or that Redis lost")                 \
+    X(CONNECTIONS_REFUSED, "seckill_connections_refused_total", "",                                                  \
+      "Connections turned away because their address had too many")                                                  \
+    X(CONNECTIONS_FULL, "seckill_connections_full_total", "", "Times a reactor's last free connection was taken")    \
+    X(LINES_DROPPED, "seckill_access_log_dropped_total", "", "Lines of the access log that were not written")        \
+    X(TICKETS_OFF, "seckill_tickets_refused_total", "reason=\"off\"", "Purchases refused for lack of a good ticket") \
+    X(TICKETS_MISSING, "seckill_tickets_refused_total", "reason=\"missing\"", "")                                    \
+    X(TICKETS_EXPIRED, "seckill_tickets_refused_total", "reason=\"expired\"", "")                                    \
+    X(TICKETS_BAD, "seckill_tickets_refused_total", "reason=\"bad\"", "")                                            \
+    X(TICKETS_OLD_OFFER, "seckill_tickets_refused_total", "reason=\"old_offer\"", "")                                \
+    X(TOKENS_TAKEN, "seckill_user_tokens_total", "result=\"taken\"", "Users' tokens that were checked")              \
+    X(TOKENS_REFUSED, "seckill_user_tokens_total", "result=\"refused\"", "")                                         \
+    X(SIGNATURES, "seckill_user_token_signatures_total", "", "Signatures of users' tokens that were computed")       \
+    X(FINDING_AGREE, "seckill_audit_findings_total", "finding=\"agree\"", "What looks at segments have found")       \
+    X(FINDING_MISSING, "seckill_audit_findings_total", "finding=\"missing\"", "")                                    \
+    X(FINDING_LOADING, "seckill_audit_findings_total", "finding=\"loading\"", "")                                    \
+    X(FINDING_UNSURE, "seckill_audit_findings_total", "finding=\"unsure\"", "")                                      \
+    X(FINDING_BEHIND, "seckill_audit_findings_total", "finding=\"behind\"", "")                                      \
+    X(FINDING_DIFFER, "seckill_audit_findings_total", "finding=\"differ\"", "")                                      \
+    X(FINDING_OLD, "seckill_audit_findings_total", "finding=\"old\"", "")                                            \
+    X(LOST_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"orders\"",                                      \
+      "Connections to the stores that ended")                                                                        \
+    X(LOST_ASK_REDIS, "seckill_link_lost_total", "store=\"redis\",link=\"questions\"", "")                           \
+    X(LOST_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"orders\"", "")                                \
+    X(LOST_ASK_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"questions\"", "")                         \
     X(LOST_REPORT_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"reports\"", "")
 
 // Gauges say how it is now: id, name, labels, how those of several reactors come together, help.

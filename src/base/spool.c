@@ -28,6 +28,7 @@ struct sk_spool_lane {
     _Alignas(64) _Atomic size_t put; // all bytes that were ever put; the ring's index is the rest of it
     _Atomic uint64_t dropped;        // lines
     _Alignas(64) _Atomic size_t taken;
+    _Atomic uint64_t lost; // lines that were taken, and could not be written
     char ring[RING_BYTES];
 };
 
@@ -36,7 +37,6 @@ struct sk_spool {
     const char *what;
     pthread_t thread;
     _Atomic uint64_t end_at_ms; // 0: not asked to end
-    _Atomic uint64_t lost;      // lines that could not be written
     uint64_t reported, report_at_ms;
     size_t count;
     struct sk_spool_lane *lanes;
@@ -45,10 +45,10 @@ struct sk_spool {
 static void *spool_run(void *arg);
 static bool spool_write_all(struct sk_spool *spool);
 static size_t spool_take(struct sk_spool_lane *lane, char *out, size_t room);
-static void spool_write(struct sk_spool *spool, const char *lines, size_t len);
+static void spool_write(struct sk_spool *spool, struct sk_spool_lane *lane, const char *lines, size_t len);
 static bool spool_await(struct sk_spool *spool);
 static bool spool_is_over(const struct sk_spool *spool);
-static void spool_lose(struct sk_spool *spool, const char *lines, size_t len);
+static void spool_lose(struct sk_spool_lane *lane, const char *lines, size_t len);
 static void spool_report(struct sk_spool *spool, bool last);
 
 struct sk_spool *sk_spool_open(int fd, size_t lanes, const char *what)
@@ -80,10 +80,16 @@ struct sk_spool_lane *sk_spool_lane(struct sk_spool *spool, size_t number)
 
 uint64_t sk_spool_dropped(const struct sk_spool *spool)
 {
-    uint64_t lines = atomic_load_explicit(&spool->lost, memory_order_relaxed);
+    uint64_t lines = 0;
     for (size_t i = 0; i < spool->count; i++)
-        lines += atomic_load_explicit(&spool->lanes[i].dropped, memory_order_relaxed);
+        lines += sk_spool_lane_dropped(&spool->lanes[i]);
     return lines;
+}
+
+uint64_t sk_spool_lane_dropped(const struct sk_spool_lane *lane)
+{
+    return atomic_load_explicit(&lane->dropped, memory_order_relaxed) +
+           atomic_load_explicit(&lane->lost, memory_order_relaxed);
 }
 
 // ---- putting ----
@@ -130,7 +136,7 @@ static bool spool_write_all(struct sk_spool *spool)
     for (size_t i = 0; i < spool->count; i++) {
         size_t len = spool_take(&spool->lanes[i], lines, sizeof lines);
         if (len > 0)
-            spool_write(spool, lines, len);
+            spool_write(spool, &spool->lanes[i], lines, len);
         wrote = wrote || len > 0;
     }
     return wrote;
@@ -154,7 +160,7 @@ static size_t spool_take(struct sk_spool_lane *lane, char *out, size_t room)
     return n;
 }
 
-static void spool_write(struct sk_spool *spool, const char *lines, size_t len)
+static void spool_write(struct sk_spool *spool, struct sk_spool_lane *lane, const char *lines, size_t len)
 {
     size_t done = 0;
     while (done < len) {
@@ -165,7 +171,7 @@ static void spool_write(struct sk_spool *spool, const char *lines, size_t len)
             break;
         done += (size_t)n;
     }
-    spool_lose(spool, lines + done, len - done);
+    spool_lose(lane, lines + done, len - done);
 }
 
 // Whether the descriptor takes more. False: the time is over.
@@ -186,12 +192,12 @@ static bool spool_is_over(const struct sk_spool *spool)
     return end_at_ms != 0 && sk_monotonic_ms() >= end_at_ms;
 }
 
-static void spool_lose(struct sk_spool *spool, const char *lines, size_t len)
+static void spool_lose(struct sk_spool_lane *lane, const char *lines, size_t len)
 {
     uint64_t lost = 0;
     for (size_t i = 0; i < len; i++)
         lost += lines[i] == '\n';
-    (void)atomic_fetch_add(&spool->lost, lost);
+    (void)atomic_fetch_add(&lane->lost, lost);
 }
 
 static void spool_report(struct sk_spool *spool, bool last)

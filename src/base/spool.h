@@ -22,8 +22,9 @@ struct sk_spool_lane *sk_spool_lane(struct sk_spool *spool, size_t number);
 // The lane's thread. One whole line, which ends with a newline and is the only one. Never waits.
 void sk_spool_put(struct sk_spool_lane *lane, const char *line, size_t len);
 
-// Any thread: lines that had no room, or could not be written.
+// Any thread: lines that had no room, or could not be written, of all lanes and of one.
 uint64_t sk_spool_dropped(const struct sk_spool *spool);
+uint64_t sk_spool_lane_dropped(const struct sk_spool_lane *lane);
 
 // The main thread, when no lane has a thread any more. Writes what is left, for at most `ms`; what is left then is
 // dropped. False: the thread is stuck in a write that cannot be called off. What it needs is left behind. NULL is fine.

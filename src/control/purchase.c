@@ -83,13 +83,21 @@ static bool purchase_lacks_ticket(const struct sk_purchases *purchases, const st
     static const enum sk_verdict refusals[] = {[SK_ASK_TICKETS_OFF] = SK_VERDICT_TICKETS_OFF,
                                                [SK_ASK_NO_TICKET] = SK_VERDICT_TICKET_REQUIRED,
                                                [SK_ASK_BAD_TICKET] = SK_VERDICT_TICKET_INVALID,
+                                               [SK_ASK_EXPIRED_TICKET] = SK_VERDICT_TICKET_INVALID,
                                                [SK_ASK_GOOD_TICKET] = SK_VERDICT_TICKET_INVALID};
+    static const enum sk_metric reasons[] = {[SK_ASK_TICKETS_OFF] = SK_METRIC_TICKETS_OFF,
+                                             [SK_ASK_NO_TICKET] = SK_METRIC_TICKETS_MISSING,
+                                             [SK_ASK_BAD_TICKET] = SK_METRIC_TICKETS_BAD,
+                                             [SK_ASK_EXPIRED_TICKET] = SK_METRIC_TICKETS_EXPIRED,
+                                             [SK_ASK_GOOD_TICKET] = SK_METRIC_TICKETS_OLD_OFFER};
     if (ask->ticket == SK_ASK_GOOD_TICKET && ask->offer == voucher->offer)
         return false;
     bool behind = ask->ticket == SK_ASK_GOOD_TICKET && ask->offer > voucher->offer;
     *outcome = (struct sk_outcome){.verdict = behind ? SK_VERDICT_LOADING : refusals[ask->ticket]};
     if (behind)
         sk_follow_hurry(purchases->control->upkeep->follow);
+    else
+        sk_metrics_add(purchases->control->sale->metrics, reasons[ask->ticket], 1);
     return true;
 }
 

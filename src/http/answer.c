@@ -1,7 +1,7 @@
-// What is answered most often is made at start. The rest is made for its request alone, and so is every answer of a
-// request that has a trace or a line in the access log (trace.h): every value that is printed
-// into such a body is a constant or has been checked to need no escaping; a list of errors, which may name what a
-// client has sent, is written by jansson.
+// What is answered most often is made at start; for requests that have a trace, when it is first needed (traced.h). The
+// rest is made for its request alone, and so is every other answer of a request that has a trace or a line in the
+// access log (trace.h): every value that is printed into such a body is a constant or has been checked to need no
+// escaping; a list of errors, which may name what a client has sent, is written by jansson.
 #include "answer.h"
 
 #include <inttypes.h>
@@ -13,14 +13,14 @@
 #include "cors.h"
 #include "measure.h"
 #include "order_json.h"
+#include "problem.h"
 #include "query.h"
 #include "sale.h"
+#include "traced.h"
 
 enum {
-    BODY_SIZE = 512,
     MEMBERS_SIZE = 256,
     LOCATION_SIZE = 64,
-    SECONDS_SIZE = 24,
     TAG_SIZE = 32,
     LIMIT_SIZE = 40,
     LIMITED_MAX = 1024,
@@ -28,7 +28,7 @@ enum {
     LINK_MAX = 1024
 };
 
-static const char type_json[] = "application/json", type_problem[] = "application/problem+json";
+static const char type_json[] = "application/json", type_problem[] = SK_PROBLEM_MEDIA;
 
 // A refusal that tells what a limit leaves.
 struct limited {
@@ -48,6 +48,7 @@ struct sk_answers {
     bool keep_alive;
     const char *policy;         // NULL: no limit is set
     struct limited *limited;    // owned: LIMITED_MAX of them, for all but the origins; NULL: none yet
+    struct sk_traced *traced;   // owned; for all but the origins
     const struct sk_cors *cors; // borrowed; NULL: there are no origins
     unsigned count;
     struct answer_set sets[]; // the first is for all others, then one for each origin
@@ -66,6 +67,7 @@ static struct sk_response *answer_make_last(struct sk_response *response);
 static void answer_limited(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 static void answer_add_limit(struct sk_response *response, const char *policy, const struct sk_limit *limit);
 static bool answer_is_noted(const struct sk_request *request);
+static void answer_noted(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response);
 static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response);
@@ -78,7 +80,7 @@ struct sk_answers *sk_answers_open(const struct sk_cors *cors)
 {
     unsigned count = 1 + (cors == NULL ? 0 : sk_cors_count(cors));
     struct sk_answers *answers = calloc(1, sizeof *answers + count * sizeof answers->sets[0]);
-    bool complete = answers != NULL;
+    bool complete = answers != NULL && (answers->traced = sk_traced_open()) != NULL;
     if (complete && count > 1)
         answers->cors = cors;
     for (unsigned i = 0; complete && i < count; i++) {
@@ -149,8 +151,10 @@ void sk_answers_close(struct sk_answers *answers)
         answer_free_set(&answers->sets[i]);
     for (int i = 0; answers != NULL && answers->limited != NULL && i < LIMITED_MAX; i++)
         sk_response_free(answers->limited[i].response);
-    if (answers != NULL)
+    if (answers != NULL) {
+        sk_traced_close(answers->traced);
         free(answers->limited);
+    }
     free(answers);
 }
 
@@ -185,7 +189,7 @@ static const struct answer_set *answer_set_for(const struct sk_answers *answers,
 void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
     if (answer_is_noted(request))
-        answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
+        answer_noted(answers, request, verdict);
     else if (request->limit.policy != SK_POLICY_NONE)
         answer_limited(answers, request, verdict);
     else {
@@ -193,6 +197,17 @@ void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *requ
         answer_send(request, verdict,
                     answer_stays(answers, request) ? set->refusals[verdict] : set->last_refusals[verdict]);
     }
+}
+
+// One that was kept, if it says the same but for the trace.
+static void answer_noted(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
+{
+    bool plain = answers->cors == NULL && request->limit.policy == SK_POLICY_NONE && answer_stays(answers, request);
+    struct sk_response *kept = plain ? sk_traced_take(answers->traced, request, verdict) : NULL;
+    if (kept == NULL)
+        answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
+    else
+        answer_send(request, verdict, kept);
 }
 
 void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request)
@@ -286,12 +301,13 @@ static void answer_once(const struct sk_answers *answers, struct sk_request *req
     sk_response_free(response);
 }
 
-// The one way out. A response for all is sent only to those of whom nothing is noted.
+// The one way out. A response for all is sent only to those of whom nothing is noted; one that was kept names the trace
+// already.
 static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response)
 {
     sk_measure_answered(request, verdict, sk_trace_id(request));
     if (answer_is_noted(request))
-        sk_trace_answer(request, sk_verdict_http_status(verdict), verdict, response);
+        sk_trace_answer(request, sk_verdict_http_status(verdict), verdict, request->lease == NULL ? response : NULL);
     sk_request_answer(request, sk_verdict_http_status(verdict), response);
 }
 
@@ -317,23 +333,10 @@ void sk_answer_problem(const struct sk_answers *answers, struct sk_request *requ
 static struct sk_response *answer_make_problem(struct sk_request *request, enum sk_verdict verdict, const char *members,
                                                uint64_t retry_after_ms)
 {
-    char body[BODY_SIZE];
-    const char *code = sk_verdict_code(verdict), *trace_id = request == NULL ? NULL : sk_trace_id(request);
-    int n = snprintf(body, sizeof body,
-                     "{\"type\":\"" SK_PROBLEM_TYPE "%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"%s%s%s%s}\n",
-                     code, sk_verdict_title(verdict), sk_verdict_http_status(verdict), code, members,
-                     trace_id == NULL ? "" : ",\"trace_id\":\"", trace_id == NULL ? "" : trace_id,
-                     trace_id == NULL ? "" : "\"");
-    struct sk_response *response = answer_make(request, type_problem, body, (size_t)n);
-    if (retry_after_ms == 0)
-        retry_after_ms = sk_verdict_retry_after_ms(verdict);
-    if (retry_after_ms > 0) {
-        char seconds[SECONDS_SIZE];
-        (void)snprintf(seconds, sizeof seconds, "%" PRIu64, (retry_after_ms + 999) / 1000);
-        sk_response_header(response, "Retry-After", seconds);
-    }
-    if (sk_verdict_http_status(verdict) == 401)
-        sk_response_header(response, "WWW-Authenticate", "Bearer");
+    char body[SK_PROBLEM_SIZE];
+    size_t n = sk_problem_put(body, verdict, members, request == NULL ? NULL : sk_trace_id(request));
+    struct sk_response *response = answer_make(request, type_problem, body, n);
+    sk_problem_add_fields(response, verdict, retry_after_ms);
     return response;
 }
 

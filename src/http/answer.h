@@ -7,9 +7,6 @@
 #include "sale.h"
 #include "verdict.h"
 
-// A problem's type is this and its code.
-#define SK_PROBLEM_TYPE "urn:seckill:problem:"
-
 struct json_t;
 struct sk_cors;
 struct sk_answers;

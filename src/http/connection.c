@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "log.h"
+#include "metrics.h"
 
 enum { OVERDUE_AGAIN_MS = 1000, RESUME_MAX = 512, WALKED_PER_MS = 500 };
 
@@ -70,6 +71,7 @@ struct sk_connection *sk_connection_take(struct sk_connections *pool, struct MHD
     connection->fd = fd;
     connection->unanswerable = false;
     sk_connection_move(connection, SK_PHASE_HEADER, (uint64_t)pool->config->idle_timeout_ms);
+    pool->filled += pool->in_phase[SK_PHASE_FREE] == 0;
     return connection;
 }
 
@@ -99,6 +101,9 @@ void sk_connection_begin_request(struct sk_connection *connection)
 void sk_connection_end_request(struct sk_connection *connection)
 {
     connection->request.ticket = 0; // late answers do not find it
+    if (connection->request.lease != NULL)
+        *connection->request.lease = false;
+    connection->request.lease = NULL;
     sk_buf_free(&connection->request.body);
     sk_connection_move(connection, SK_PHASE_HEADER, (uint64_t)connection->pool->config->idle_timeout_ms);
 }
@@ -237,4 +242,25 @@ static void connection_resume(struct sk_connection *connection)
     connection->pool->suspended--;
     if (connection->phase == SK_PHASE_RESUMING)
         sk_connection_move(connection, SK_PHASE_SENDING, (uint64_t)connection->pool->config->request_timeout_ms);
+}
+
+// ---- what they are ----
+
+size_t sk_connections_sending(const struct sk_connections *pool)
+{
+    return pool->in_phase[SK_PHASE_RESUMING] + pool->in_phase[SK_PHASE_SENDING];
+}
+
+void sk_connections_measure(const struct sk_connections *pool, struct sk_metrics *metrics)
+{
+    const size_t *in_phase = pool->in_phase;
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_MAX, pool->count);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_IDLE, in_phase[SK_PHASE_HEADER]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_READING, in_phase[SK_PHASE_BODY]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_WAITING, in_phase[SK_PHASE_WAITING]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_PARKED, in_phase[SK_PHASE_PARKED]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_SENDING, sk_connections_sending(pool) + in_phase[SK_PHASE_GONE]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_STREAMING, in_phase[SK_PHASE_STREAMING] + in_phase[SK_PHASE_STUCK]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_REFUSED, pool->refused);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_FULL, pool->filled);
 }

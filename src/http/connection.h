@@ -14,6 +14,7 @@
 #include "request.h"
 
 struct MHD_Connection;
+struct sk_metrics;
 
 // Each phase has a deadline, counted from its beginning.
 enum sk_phase {
@@ -69,9 +70,11 @@ struct sk_connections {
     struct sk_connection *resume_first, *resume_last; // RESUMING and GONE, in their order
     uint64_t resume_at_ms;
     size_t suspended;
-    bool running;  // libmicrohttpd runs: it sends what is answered meanwhile by itself
-    bool answered; // outside of such a run, since the last one
-    bool draining; // nothing is parked any more
+    uint64_t refused; // by server.c, that never became one
+    uint64_t filled;  // how often the last free one was taken
+    bool running;     // libmicrohttpd runs: it sends what is answered meanwhile by itself
+    bool answered;    // outside of such a run, since the last one
+    bool draining;    // nothing is parked any more
 };
 
 enum sk_status sk_connections_open(struct sk_connections *pool, uv_loop_t *loop,
@@ -98,6 +101,12 @@ struct sk_connection *sk_connections_find_stream(struct sk_connections *pool, ui
 
 // One whose deadline has come; until all were given, which is NULL. Its deadline is set again, to a moment later.
 struct sk_connection *sk_connections_next_overdue(struct sk_connections *pool);
+
+// What is answered, or hung up, and not done with yet.
+size_t sk_connections_sending(const struct sk_connections *pool);
+
+// Sets the gauges and counters of connections.
+void sk_connections_measure(const struct sk_connections *pool, struct sk_metrics *metrics);
 
 // Makes libmicrohttpd forget the connection until it is resumed. Only while libmicrohttpd asks for its answer.
 void sk_connection_suspend(struct sk_connection *connection);

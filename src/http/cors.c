@@ -17,8 +17,8 @@ enum { PORT_MAX = 65535 };
 
 // Everything that the routes have, and every field that they read. A browser keeps that for two hours at most.
 static const char allow_methods[] = "GET, HEAD, POST, PATCH";
-static const char allow_headers[] = "Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Prefer, "
-                                    "X-Seckill-Ticket, X-User-Id, traceparent, tracestate";
+static const char allow_headers[] = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, "
+                                    "Last-Event-ID, Prefer, X-Seckill-Ticket, X-User-Id, traceparent, tracestate";
 static const char max_age_s[] = "7200";
 static const char expose_headers[] = "Allow, ETag, Idempotency-Key, Link, Location, Preference-Applied, RateLimit, "
                                      "RateLimit-Policy, Retry-After, WWW-Authenticate, traceparent";

@@ -42,9 +42,14 @@ void sk_handle_read_ticket(const struct sk_context *context, const struct sk_req
         return;
     const char *text = sk_request_header(request, "x-seckill-ticket", &count);
     ask->ticket = count == 0 ? SK_ASK_NO_TICKET : SK_ASK_BAD_TICKET;
-    if (count == 1 && sk_tickets_check(context->tickets, text, handle_now_s(), &ticket)) {
+    if (count != 1)
+        return;
+    uint32_t now_s = handle_now_s();
+    if (sk_tickets_check(context->tickets, text, now_s, &ticket)) {
         ask->ticket = SK_ASK_GOOD_TICKET;
         ask->offer = ticket.offer;
+    } else if (ticket.expires_s > 0 && ticket.expires_s <= now_s) {
+        ask->ticket = SK_ASK_EXPIRED_TICKET;
     }
 }
 

@@ -20,7 +20,7 @@ struct sk_context {
     struct sk_answers *answers;
     const struct sk_document *openapi;
     const struct sk_pages *pages; // NULL: they are off
-    struct sk_tickets *tickets;
+    const struct sk_tickets *tickets;
     uint64_t stores_ms; // enough to ask the stores
     bool draining;      // no new orders
 };

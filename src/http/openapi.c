@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "embedded_openapi.h"
+#include "problem.h"
 #include "route_table.h"
 
 #ifndef SK_VERSION
@@ -121,6 +122,7 @@ static void openapi_put_params(struct sk_buf *out, const struct sk_route *route)
         openapi_put_param(out, at, len);
         at += len + strspn(at + len, " ");
     }
+    openapi_put_param(out, "Traceparent", strlen("Traceparent")); // each call takes it
     sk_buf_puts(out, "]");
 }
 
@@ -218,17 +220,14 @@ static void openapi_put_headers(struct sk_buf *out, uint64_t verdicts, unsigned 
                   {501, "Allow", "Allow"},
                   {503, "Retry-After", "RetryAfter"}};
     static const uint64_t later = SK_VERDICT_BIT(SK_VERDICT_NOT_STARTED) | SK_VERDICT_BIT(SK_VERDICT_PENDING);
-    const char *before = ",\"headers\":{", *end = "";
+    sk_buf_puts(out, ",\"headers\":{\"traceparent\":{\"$ref\":\"#/components/headers/Traceparent\"}");
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
-        if (always[i].status != status)
-            continue;
-        sk_buf_printf(out, "%s\"%s\":{\"$ref\":\"#/components/headers/%s\"}", before, always[i].name, always[i].header);
-        before = ",";
-        end = "}";
+        if (always[i].status == status)
+            sk_buf_printf(out, ",\"%s\":{\"$ref\":\"#/components/headers/%s\"}", always[i].name, always[i].header);
     }
-    sk_buf_puts(out, end);
     if ((verdicts & later) != 0)
-        sk_buf_puts(out, ",\"headers\":{\"Retry-After\":{\"$ref\":\"#/components/headers/MayRetryAfter\"}}");
+        sk_buf_puts(out, ",\"Retry-After\":{\"$ref\":\"#/components/headers/MayRetryAfter\"}");
+    sk_buf_puts(out, "}");
 }
 
 // ---- what they refer to ----

@@ -12,6 +12,7 @@
 #include "routes.h"
 #include "server.h"
 #include "shop.h"
+#include "spool.h"
 
 enum {
     DRAIN_TICK_MS = 20,
@@ -96,6 +97,7 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
         return SK_NO_MEM;
     sk_routes_write_log(reactor->routes, reactor->options.lane);
     sk_routes_measure(reactor->routes, reactor->measure);
+    sk_routes_renew_secrets(reactor->routes, reactor->options.secrets);
     struct sk_handler handler = {sk_routes_handle,
                                  sk_routes_expired,
                                  sk_routes_malformed,
@@ -154,6 +156,7 @@ static void reactor_on_turn(uv_prepare_t *prepare)
         return;
     if (reactor->users != NULL)
         sk_user_tokens_turn(reactor->users);
+    sk_routes_turn(reactor->routes);
     // Sending answers may bring new requests, and sending requests may bring refusals.
     for (int i = 0; i < TURN_ROUNDS_MAX; i++) {
         bool answered = sk_server_turn(reactor->server);
@@ -162,6 +165,8 @@ static void reactor_on_turn(uv_prepare_t *prepare)
             break;
     }
     sk_server_measure(reactor->server, reactor->metrics);
+    if (reactor->options.lane != NULL)
+        sk_metrics_set(reactor->metrics, SK_METRIC_LINES_DROPPED, sk_spool_lane_dropped(reactor->options.lane));
     sk_measure_turn(reactor->measure);
 }
 

@@ -12,11 +12,13 @@
 
 struct sk_limits;
 struct sk_reactor;
+struct sk_secrets;
 struct sk_spool_lane;
 
 struct sk_reactor_options {
     const struct sk_config *config; // borrowed
     struct sk_token_ring *ring;     // borrowed until it is joined; NULL: the gateway says who the user is
+    struct sk_secrets *secrets;     // borrowed until it is joined
     struct sk_limits *limits;       // borrowed; NULL: no client has a rate
     unsigned number;                // among the process's, from 0 on
     struct sk_spool_lane *lane;     // borrowed, where the access log goes; NULL: nowhere

@@ -50,6 +50,7 @@ struct sk_request {
     struct sk_buf body;
     uint64_t ticket; // names this request as long as it lives; never 0
     struct sk_limit limit;
+    bool *lease; // NULL: none. Set to false when the request has ended: what it was answered with is free again
     // For measure.h: where it is measured, when it was whole, and the number of its route.
     struct sk_measure *measure;
     uint64_t began_ns;

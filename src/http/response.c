@@ -41,6 +41,17 @@ void sk_response_header(struct sk_response *response, const char *name, const ch
         sk_log(SK_LOG_WARN, "response header not added", "name=%s", name);
 }
 
+// The library copies values into blocks of their own and reads them when it sends a response; its interface shows them
+// as const, so that their length stays.
+char *sk_response_value(struct sk_response *response, const char *name)
+{
+    union {
+        const char *in;
+        char *out;
+    } value = {.in = response == NULL ? NULL : MHD_get_response_header(response_of_library(response), name)};
+    return value.out;
+}
+
 void sk_response_free(struct sk_response *response)
 {
     if (response != NULL)

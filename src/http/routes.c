@@ -17,6 +17,7 @@
 #include "openapi.h"
 #include "pages.h"
 #include "route_table.h"
+#include "secrets.h"
 #include "settlement_report.h"
 #include "stream.h"
 
@@ -31,16 +32,20 @@ enum phase {
 
 struct sk_routes {
     struct sk_context context;
-    struct sk_answers *answers;   // owned; as the context has it
-    struct sk_tokens *tokens;     // owned
-    struct sk_user_tokens *users; // NULL: the gateway says who the user is
-    struct sk_document *openapi;  // owned
-    struct sk_pages *pages;       // owned; as the context has it
-    struct sk_limits *limits;     // borrowed; NULL: no client has a rate
-    struct sk_tickets *tickets;   // owned; as the context has it
-    struct sk_cors *cors;         // owned
-    struct sk_tracer *tracer;     // owned
-    struct sk_measure *measure;   // borrowed; NULL: none
+    struct sk_answers *answers;       // owned; as the context has it
+    struct sk_tokens *tokens;         // owned, as the tickets: those of the start
+    struct sk_secret_set checks;      // what requests are checked with: those, or what `held` says
+    struct sk_secrets *secrets;       // borrowed; NULL: those of the start stay
+    const struct sk_secret_set *held; // NULL: nothing was read again
+    uint64_t version;                 // of what is held
+    struct sk_user_tokens *users;     // NULL: the gateway says who the user is
+    struct sk_document *openapi;      // owned
+    struct sk_pages *pages;           // owned; as the context has it
+    struct sk_limits *limits;         // borrowed; NULL: no client has a rate
+    struct sk_tickets *tickets;
+    struct sk_cors *cors;       // owned
+    struct sk_tracer *tracer;   // owned
+    struct sk_measure *measure; // borrowed; NULL: none
     struct sk_server *server;
     enum phase phase;
     uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
@@ -92,6 +97,7 @@ struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limit
     routes->context.answers = routes->answers;
     routes->context.openapi = routes->openapi;
     routes->context.pages = routes->pages;
+    routes->checks = (struct sk_secret_set){routes->tokens, routes->tickets, config->payment_secret};
     routes->context.tickets = routes->tickets;
     routes->wait_ms[SK_ROUTE_FOR_COMMIT] = (uint64_t)config->confirm_timeout_ms;
     // Enough to ask PostgreSQL three times and Redis once. A question that takes longer is answered 503.
@@ -126,6 +132,23 @@ void sk_routes_trust_tokens(struct sk_routes *routes, struct sk_user_tokens *use
     routes->users = users;
 }
 
+void sk_routes_renew_secrets(struct sk_routes *routes, struct sk_secrets *secrets)
+{
+    routes->secrets = secrets;
+}
+
+void sk_routes_turn(struct sk_routes *routes)
+{
+    const struct sk_secret_set *old = routes->held;
+    if (routes->secrets == NULL || sk_secrets_version(routes->secrets) == routes->version)
+        return;
+    routes->held = sk_secrets_take(routes->secrets, &routes->version);
+    routes->checks = *routes->held;
+    routes->context.tickets = routes->held->tickets;
+    if (old != NULL)
+        sk_secrets_give_back(routes->secrets, old);
+}
+
 void sk_routes_drain(struct sk_routes *routes)
 {
     routes->phase = PHASE_DRAINING;
@@ -144,6 +167,8 @@ void sk_routes_close(struct sk_routes *routes)
 {
     if (routes == NULL)
         return;
+    if (routes->held != NULL)
+        sk_secrets_give_back(routes->secrets, routes->held);
     sk_answers_close(routes->answers);
     sk_tokens_close(routes->tokens);
     sk_document_close(routes->openapi);
@@ -274,9 +299,9 @@ static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct
         return SK_VERDICT_FOUND;
     enum sk_verdict verdict;
     if (match->first->caller == SK_ROUTE_PAYMENTS)
-        verdict = sk_auth_payment(request, routes->tokens, routes->context.config->payment_secret, call->by);
+        verdict = sk_auth_payment(request, routes->checks.tokens, routes->checks.payment_secret, call->by);
     else
-        verdict = sk_auth_admin(request, routes->tokens,
+        verdict = sk_auth_admin(request, routes->checks.tokens,
                                 match->route == NULL ? SK_ROLE_ANY : roles[match->route->caller], call->by);
     // A user's token is good, but not for that.
     if (verdict == SK_VERDICT_UNAUTHENTICATED && routes->users != NULL &&
@@ -298,7 +323,7 @@ static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct 
     if (routes->users == NULL && (sk_request_header(request, "x-user-id", NULL) != NULL ||
                                   sk_request_header(request, "authorization", NULL) == NULL))
         return SK_VERDICT_UNAUTHENTICATED;
-    verdict = sk_auth_admin(request, routes->tokens, SK_ROLE_READ, call->by);
+    verdict = sk_auth_admin(request, routes->checks.tokens, SK_ROLE_READ, call->by);
     return routes->users != NULL && verdict == SK_VERDICT_ADMIN_OFF ? SK_VERDICT_UNAUTHENTICATED : verdict;
 }
 

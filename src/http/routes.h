@@ -10,6 +10,7 @@
 struct sk_limits;
 struct sk_measure;
 struct sk_routes;
+struct sk_secrets;
 struct sk_spool_lane;
 
 // The reactor's thread, as all functions. NULL: out of memory, or the tokens, the ticket secret or the origins of the
@@ -25,6 +26,10 @@ void sk_routes_write_log(struct sk_routes *routes, struct sk_spool_lane *lane);
 
 // Users have tokens from now on, and X-User-Id says nothing. Before any request comes. Borrowed.
 void sk_routes_trust_tokens(struct sk_routes *routes, struct sk_user_tokens *users);
+
+// New secrets are taken with the next turn after they were read. Before any request comes. Borrowed.
+void sk_routes_renew_secrets(struct sk_routes *routes, struct sk_secrets *secrets);
+void sk_routes_turn(struct sk_routes *routes);
 
 // The last two phases. Draining: new orders are refused with SHUTTING_DOWN, /readyz says 503, all else is served; every
 // answer ends its connection. Ended: the shop may go, since no request reaches it any more; every one is refused

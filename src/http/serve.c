@@ -11,6 +11,7 @@
 #include "listen_address.h"
 #include "log.h"
 #include "reactor.h"
+#include "secrets.h"
 #include "spool.h"
 #include "supervise.h"
 #include "token_ring.h"
@@ -21,9 +22,10 @@ static void serve_block_signals(sigset_t *signals);
 static enum sk_status serve_prepare(const struct sk_config *config, struct sk_token_ring **ring);
 static enum sk_status serve_open_log(const struct sk_config *config, struct sk_spool **log);
 static bool serve_close_log(struct sk_spool *log);
-static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring, struct sk_supervisor *supervisor);
+static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring, struct sk_secrets *secrets,
+                              struct sk_supervisor *supervisor);
 
-enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
+enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, bool *left_behind)
 {
     sigset_t signals;
     struct sk_token_ring *ring = NULL;
@@ -35,22 +37,23 @@ enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
     if (status == SK_OK)
         status = serve_prepare(config, &ring);
     struct sk_limits *limits = sk_limits_open(config, stderr);
+    struct sk_secrets *secrets = sk_secrets_open(argc, argv);
     struct sk_reactor **reactors = calloc((size_t)config->reactors, sizeof(struct sk_reactor *));
     int64_t started = 0;
-    if (status == SK_OK && (reactors == NULL || limits == NULL))
+    if (status == SK_OK && (reactors == NULL || limits == NULL || secrets == NULL))
         status = SK_NO_MEM;
     if (status == SK_OK)
         status = serve_open_log(config, &log);
     while (status == SK_OK && started < config->reactors) {
         struct sk_spool_lane *lane = log == NULL ? NULL : sk_spool_lane(log, (size_t)started);
-        struct sk_reactor_options options = {config, ring, limits, (unsigned)started, lane};
+        struct sk_reactor_options options = {config, ring, secrets, limits, (unsigned)started, lane};
         status = sk_reactor_start(&options, &reactors[started]);
         started += reactors[started] != NULL;
     }
     sk_supervise_reactors(&supervisor, reactors, (size_t)started);
     if (status == SK_OK) {
         sk_log(SK_LOG_INFO, "serving", "listen=%s reactors=%d", config->listen, (int)config->reactors);
-        sk_log(SK_LOG_INFO, "stopping", "signal=%d", serve_until_signal(&signals, ring, &supervisor));
+        sk_log(SK_LOG_INFO, "stopping", "signal=%d", serve_until_signal(&signals, ring, secrets, &supervisor));
     } else {
         sk_log(SK_LOG_ERROR, "cannot start", "reactors=%d of=%d", (int)started, (int)config->reactors);
     }
@@ -64,6 +67,7 @@ enum sk_status sk_serve(const struct sk_config *config, bool *left_behind)
     sk_supervise_close(&supervisor);
     if (!*left_behind) { // else a thread may still run that has them
         sk_token_ring_close(ring);
+        sk_secrets_close(secrets);
         sk_limits_close(limits);
     } else {
         sk_log(SK_LOG_WARN, "the resolver does not answer; not waiting for it", "");
@@ -102,7 +106,8 @@ static enum sk_status serve_prepare(const struct sk_config *config, struct sk_to
 }
 
 // Gives the signal to end.
-static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring, struct sk_supervisor *supervisor)
+static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring, struct sk_secrets *secrets,
+                              struct sk_supervisor *supervisor)
 {
     for (;;) {
         int64_t ms = sk_supervise(supervisor);
@@ -113,10 +118,9 @@ static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *rin
         if (caught != SIGHUP)
             continue; // the time is over, or a debugger has stopped us
         sk_supervise_reloading(supervisor);
-        if (ring == NULL)
-            sk_log(SK_LOG_INFO, "nothing to read again", "signal=%d", caught);
-        else
-            (void)sk_token_ring_reload(ring); // or the keys stay as they were, which is logged
+        (void)sk_secrets_reload(secrets); // what cannot be read stays as it was, which is logged
+        if (ring != NULL)
+            (void)sk_token_ring_reload(ring);
         sk_supervise_reloaded(supervisor);
     }
 }

@@ -36,10 +36,11 @@ struct sk_server {
     struct sk_connections connections;
     struct MHD_Daemon *daemon;
     int listen_fd;
-    uv_poll_t *poll; // a block of its own: libuv lets go of it later than the server goes
-    struct sk_timer *tick;
-    bool progress; // a body arrived in pieces: there may be more to read
-    bool counted;  // `newest` was told to handler.peers, and is no connection yet
+    uv_poll_t *poll;              // a block of its own: libuv lets go of it later than the server goes
+    struct sk_timer *tick, *more; // the second one: a tick before its time
+    bool progress;                // a body arrived in pieces: there may be more to read
+    bool completed;               // a request, in this run: the next one of its client may be there already
+    bool counted;                 // `newest` was told to handler.peers, and is no connection yet
     struct sk_address newest;
 };
 
@@ -91,11 +92,12 @@ struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_config *config
     server->handler = *handler;
     server->poll = calloc(1, sizeof *server->poll);
     server->tick = sk_timer_open(loop, SK_DEADLINES_TICK_MS, server_on_tick, server);
+    server->more = sk_timer_open(loop, 0, server_on_tick, server);
     server->listen_fd = sk_listen(config->listen);
     enum sk_status opened = sk_connections_open(&server->connections, loop, config);
     server->connections.hooks = (struct sk_connection_hooks){handler->streams, handler->gone, handler->arg};
-    if (server->poll == NULL || server->tick == NULL || server->listen_fd < 0 || opened != SK_OK ||
-        server_start(server) != SK_OK) {
+    if (server->poll == NULL || server->tick == NULL || server->more == NULL || server->listen_fd < 0 ||
+        opened != SK_OK || server_start(server) != SK_OK) {
         server_free(server);
         return NULL;
     }
@@ -143,6 +145,7 @@ static void server_free(struct sk_server *server)
         (void)close(server->listen_fd);
     sk_connections_close(&server->connections);
     sk_timer_close(server->tick);
+    sk_timer_close(server->more);
     free(server->poll);
     free(server);
 }
@@ -158,11 +161,12 @@ static void server_on_readable(uv_poll_t *poll, int status, int events)
 
 // libmicrohttpd moves a connection on by one step in each run: an answer that was queued from outside is sent in one
 // and done with in the next, and a body may have more to read. What is not moved on now would lie until the next
-// event.
+// event. Who pipelines more requests than so many runs serve gets on in the loop's next turn, after the others.
 static void server_run(struct sk_server *server)
 {
     struct sk_connections *connections = &server->connections;
     int runs = 0;
+    server->completed = false;
     connections->running = true;
     do {
         connections->answered = false;
@@ -172,6 +176,8 @@ static void server_run(struct sk_server *server)
     } while (((server->progress || server_has_more_to_do(server)) && runs < RUNS_MAX) ||
              (connections->in_phase[SK_PHASE_SENDING] > 0 && runs < SENDING_RUNS_MAX));
     connections->running = false;
+    if (runs == RUNS_MAX && (server->progress || server->completed))
+        sk_timer_once(server->more, 0);
 }
 
 // A header longer than the library's first read, and the next one of pipelined requests, take more runs. While a
@@ -225,19 +231,12 @@ size_t sk_server_waiting(const struct sk_server *server)
 
 size_t sk_server_sending(const struct sk_server *server)
 {
-    return server->connections.in_phase[SK_PHASE_RESUMING] + server->connections.in_phase[SK_PHASE_SENDING];
+    return sk_connections_sending(&server->connections);
 }
 
 void sk_server_measure(const struct sk_server *server, struct sk_metrics *metrics)
 {
-    const size_t *in_phase = server->connections.in_phase;
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_MAX, server->connections.count);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_IDLE, in_phase[SK_PHASE_HEADER]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_READING, in_phase[SK_PHASE_BODY]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_WAITING, in_phase[SK_PHASE_WAITING]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_PARKED, in_phase[SK_PHASE_PARKED]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_SENDING, sk_server_sending(server) + in_phase[SK_PHASE_GONE]);
-    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_STREAMING, in_phase[SK_PHASE_STREAMING] + in_phase[SK_PHASE_STUCK]);
+    sk_connections_measure(&server->connections, metrics);
 }
 
 // ---- called by libmicrohttpd, in the order of a connection's life ----
@@ -262,6 +261,7 @@ static enum MHD_Result server_may_connect(void *arg, const struct sockaddr *from
     if (!sk_address_of(from, &server->newest))
         return MHD_YES; // is none that could be counted
     server->counted = peers->connects(peers->arg, &server->newest);
+    server->connections.refused += !server->counted;
     return server->counted ? MHD_YES : MHD_NO;
 }
 
@@ -398,6 +398,7 @@ static void server_on_completed(void *arg, struct MHD_Connection *connection, vo
     (void)connection;
     (void)code;
     struct sk_connection *ended = *context;
+    server->completed = true;
     if (ended != NULL && ended->phase == SK_PHASE_PARKED) // before it was suspended
         server->handler.gone(server->handler.arg, &ended->request);
     if (ended != NULL)
@@ -474,6 +475,7 @@ void sk_server_close(struct sk_server *server)
     (void)uv_poll_stop(server->poll);
     uv_close((uv_handle_t *)server->poll, server_free_handle);
     sk_timer_close(server->tick);
+    sk_timer_close(server->more);
     MHD_stop_daemon(server->daemon); // closes the connections, each through server_on_completed
     sk_connections_close(&server->connections);
     free(server);

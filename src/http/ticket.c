@@ -133,6 +133,7 @@ bool sk_tickets_check(const struct sk_tickets *tickets, const char *text, uint32
 {
     unsigned char raw[RAW_SIZE], mac[DIGEST_SIZE];
     size_t len;
+    ticket->expires_s = 0;
     if (strnlen(text, SK_TICKET_SIZE) != SK_TICKET_CHARS ||
         !sk_base64url_read(text, SK_TICKET_CHARS, raw, RAW_SIZE, &len) || raw[KIND_AT] != (unsigned char)ticket->kind ||
         raw[VERSION_AT] != VERSION ||

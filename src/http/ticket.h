@@ -37,8 +37,9 @@ struct sk_ticket {
 
 struct sk_tickets;
 
-// The reactor's thread, as all functions. The configuration's ticket_secret: one line, or two: what is made is signed
-// with the first, and what either has signed is good. NULL: a line is wrong, which is said on `err`, or out of memory.
+// One thread, as sk_tickets_close; all others any. The configuration's ticket_secret: one line, or two: what is made is
+// signed with the first, and what either has signed is good. NULL: a line is wrong, which is said on `err`, or out of
+// memory.
 struct sk_tickets *sk_tickets_open(const struct sk_config *config, FILE *err);
 void sk_tickets_close(struct sk_tickets *tickets); // NULL is fine
 
@@ -49,7 +50,8 @@ bool sk_tickets_on(const struct sk_tickets *tickets);
 bool sk_tickets_make(const struct sk_tickets *tickets, const struct sk_ticket *ticket, char out[SK_TICKET_SIZE]);
 
 // Whether the text is one of the ticket's kind, for its voucher and its user, and has not expired. If so fills in the
-// rest; whether the offer is still the voucher's is the caller's to say. Allocates nothing.
+// rest; whether the offer is still the voucher's is the caller's to say. expires_s is also that of a text which only
+// says so, and 0 if it says nothing of the kind. Allocates nothing.
 bool sk_tickets_check(const struct sk_tickets *tickets, const char *text, uint32_t now_s, struct sk_ticket *ticket);
 
 // Whether the nonce solves the challenge, which is checked apart.

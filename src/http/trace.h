@@ -57,8 +57,8 @@ const char *sk_trace_id(const struct sk_request *request);
 const char *sk_trace_enter(const struct sk_request *request);
 void sk_trace_leave(const char *before);
 
-// It is being answered with this: adds the field to the response, which is for this request alone (NULL: no memory),
-// and writes the lines. Only if request->trace.tracer is not NULL.
+// It is being answered with this: adds the field to the response, which is for this request alone (NULL: there was no
+// memory, or it has the field already), and writes the lines. Only if request->trace.tracer is not NULL.
 void sk_trace_answer(struct sk_request *request, unsigned http_status, enum sk_verdict verdict,
                      struct sk_response *response);
 

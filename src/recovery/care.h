@@ -55,10 +55,11 @@ struct sk_swept {
     uint64_t deaths, run_number; // ... after so many deaths, in this Redis process
 };
 
-// What was seen of it. Touched by watch.c; a rebuild resets it.
+// What was seen of it. Touched by watch.c; a rebuild resets the look. overview.c and expiry.c read it.
 struct sk_watched {
     struct sk_look look;    // the last one
     uint64_t looked_at_ms;  // 0: never
+    uint64_t empty_at_ms;   // when PostgreSQL was asked, and had no live order of it; 0: it had some, or was not asked
     int64_t letters;        // dead letters that wait for a decision
     int64_t journal_age_ms; // of its oldest entry
     int64_t change;         // the newest change number that Redis was seen to have; 0: the voucher was never due by it

@@ -20,8 +20,9 @@ enum {
     PACE = SK_RETURNS_MAX, // orders in a tick: 1,280 a second
     RUNS_MAX = 16,         // at a time
     APART_MOST_MS = 5000,
-    AGAIN_MS = 1000,      // after what could not be done
-    SELDOM_MS = 60 * 1000 // a segment is looked at no less often
+    AGAIN_MS = 1000,       // after what could not be done
+    SELDOM_MS = 60 * 1000, // a segment with live orders is looked at no less often
+    EARLY_MS = 60 * 1000,  // one that had none, so long before one could be due
 };
 
 enum { COLUMN_DUE, COLUMN_WALKED_TO, COLUMN_NEXT_MS, COLUMN_NOW_MS }; // of due_orders.sql
@@ -118,6 +119,16 @@ void sk_expiry_close(struct sk_expiry *expiry)
 
 // ---- which segments ----
 
+// Until when no order can be due: when the watch asked there was none, and one that was committed after that is due a
+// whole `pay_within_s` after its transaction began. That may have been earlier, so as to wait for a lock. A shop may
+// have thousands of vouchers of which nothing has been sold: they cost no statement of their own.
+static uint64_t expiry_empty_until(const struct sk_segment *segment)
+{
+    uint64_t empty_at_ms = segment->care->watched.empty_at_ms,
+             within_ms = (uint64_t)segment->voucher->pay_within_s * 1000;
+    return empty_at_ms == 0 ? 0 : empty_at_ms + within_ms - (within_ms / 2 < EARLY_MS ? within_ms / 2 : EARLY_MS);
+}
+
 static bool expiry_is_due(const struct sk_expiry *expiry, uint64_t version, struct sk_segment *segment)
 {
     struct sk_expiring *expiring = &segment->care->expiring;
@@ -125,7 +136,7 @@ static bool expiry_is_due(const struct sk_expiry *expiry, uint64_t version, stru
     if (expiring->change != segment->voucher->change)
         *expiring = (struct sk_expiring){.change = segment->voucher->change, .active = expiring->active};
     return segment->voucher->pay_within_s > 0 && !expiring->active && now >= expiring->next_ms &&
-           sk_share_has_segment(expiry->sale->session, version, segment);
+           now >= expiry_empty_until(segment) && sk_share_has_segment(expiry->sale->session, version, segment);
 }
 
 static void expiry_start_due(struct sk_expiry *expiry)

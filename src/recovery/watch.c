@@ -64,6 +64,7 @@ struct sk_watch {
     uint64_t share_version;
     struct watch_look page[PAGE];
     size_t count, answered;
+    uint64_t asked_at_ms; // PostgreSQL, of this page
     struct sk_busy *busy; // owned
     struct sk_overview overview;
     bool missed; // this round has not seen all that was due
@@ -266,6 +267,7 @@ static void watch_ask_accounts(struct sk_watch *watch)
     struct sk_account_query query;
     enum sk_status status = SK_NO_MEM;
     watch_move(watch, WATCH_ACCOUNTS);
+    watch->asked_at_ms = uv_now(watch->sale->loop);
     sk_account_query_begin(&query);
     for (size_t i = 0; i < watch->count; i++)
         sk_account_query_add(&query, watch->page[i].segment);
@@ -296,6 +298,7 @@ static void watch_on_accounts(void *arg, const struct sk_result *result)
             look->account = account;
             look->letters = sk_account_letters(result->rows, row);
             look->known = true;
+            look->segment->care->watched.empty_at_ms = account.buyers == 0 ? watch->asked_at_ms : 0;
             break;
         }
     }

@@ -29,6 +29,7 @@ static bool redis_check_connect(struct redis_check *check);
 static void redis_check_server(const struct redis_check *check);
 static void redis_check_file(const struct redis_check *check);
 static void redis_check_fsync(const struct redis_check *check);
+static void redis_check_default(const struct redis_check *check);
 static void redis_check_memory(const struct redis_check *check);
 static void redis_check_clients(const struct redis_check *check);
 static void redis_check_commands(const struct redis_check *check);
@@ -53,6 +54,7 @@ void sk_check_redis(struct sk_findings *findings, const struct sk_config *config
     redis_check_server(&check);
     redis_check_file(&check);
     redis_check_fsync(&check);
+    redis_check_default(&check);
     redis_check_memory(&check);
     redis_check_clients(&check);
     freeReplyObject(info);
@@ -233,6 +235,86 @@ static void redis_check_fsync(const struct redis_check *check)
     SK_FIND_UNLESS(findings, strcmp(value, "yes") != 0, SK_FINDING_WARN, "redis no-appendfsync-on-rewrite",
                    "%s; with yes nothing is synced while the file is rewritten (P5)", value);
     freeReplyObject(reply);
+}
+
+// ---- what the user `default` may do ----
+
+// Redis runs the transactions of its append-only file, which is how scripts stand in it, with the rights of the user
+// `default`, and leaves out what they do not cover, without a word. These are the commands as they stand there: EXPIRE
+// as PEXPIREAT.
+static const char *const writes[][6] = {
+    {"HSET", "a", "1"},
+    {"HINCRBY", "a", "1"},
+    {"HDEL", "a"},
+    {"XADD", "1-1", "a", "1"},
+    {"XDEL", "1-1"},
+    {"SET", "1"},
+    {"PEXPIREAT", "1"},
+    {"DEL"},
+    {"UNLINK"},
+    {"ZADD", "1", "a"},
+    {"ZREM", "a"},
+    {"ZINCRBY", "1", "a"},
+    {"ZREMRANGEBYSCORE", "1", "1"},
+};
+
+// ACL DRYRUN, of one write to one key.
+static redisReply *redis_check_try_write(const struct redis_check *check, const char *const write[], const char *key)
+{
+    const char *argv[10] = {"ACL", "DRYRUN", "default", write[0], key};
+    int argc = 5;
+    for (size_t i = 1; write[i] != NULL; i++)
+        argv[argc++] = write[i];
+    return redisCommandArgv(check->context, argc, argv, NULL);
+}
+
+// Tries all commands on one key, and one command on all keys. Gives the first reply that is not "OK", and writes what
+// it is about; NULL: there is none, or no connection.
+static redisReply *redis_check_first_denied(const struct redis_check *check, char what[SK_KEY_SIZE * 2])
+{
+    struct sk_segment_keys segment;
+    char lock[SK_KEY_SIZE], session[SK_KEY_SIZE];
+    sk_keys_of_segment(SCRATCH_TAG, &segment);
+    sk_key_of_lock("rebuild", SCRATCH_TAG, lock);
+    sk_key_of_session(SCRATCH_TAG, session);
+    const char *keys[] = {segment.voucher, segment.buyers,  segment.journal, segment.repeats, lock,
+                          session,         SK_KEY_SESSIONS, SK_KEY_BUSY,     SK_KEY_PROTOCOL, SK_KEY_CLOCK};
+    size_t commands = sizeof writes / sizeof *writes, all = commands + sizeof keys / sizeof *keys;
+    redisReply *reply = NULL;
+    for (size_t i = 0; i < all && (i == 0 || (reply != NULL && reply->type == REDIS_REPLY_STATUS)); i++) {
+        const char *const *write = writes[i < commands ? i : 0], *key = keys[i < commands ? 0 : i - commands];
+        freeReplyObject(reply);
+        reply = redis_check_try_write(check, write, key);
+        (void)snprintf(what, SK_KEY_SIZE * 2, "%s %s", write[0], key);
+    }
+    if (reply == NULL || reply->type != REDIS_REPLY_STATUS)
+        return reply;
+    freeReplyObject(reply);
+    return NULL;
+}
+
+static void redis_check_default(const struct redis_check *check)
+{
+    struct sk_findings *findings = check->findings;
+    if (redis_check_number(check, "aof_enabled") != 1)
+        return; // nothing is loaded
+    char what[SK_KEY_SIZE * 2];
+    redisReply *denied = redis_check_first_denied(check, what);
+    if (denied == NULL && check->context->err == 0)
+        sk_find(findings, SK_FINDING_OK, "redis user default", "may do all that scripts write");
+    else if (denied != NULL && denied->type == REDIS_REPLY_STRING)
+        sk_find(
+            findings, SK_FINDING_FAIL, "redis user default",
+            "is denied %s: a restart of Redis leaves out what scripts have written, and loses what it has granted; a"
+            " 202 whose instance dies, too, never ends (P5). It has to keep `~* +@all`, and may be `off`",
+            what);
+    else
+        sk_find(findings, SK_FINDING_WARN, "redis user default",
+                "its rights cannot be asked (%s): check again with a login that may ACL DRYRUN",
+                denied == NULL                      ? check->context->errstr
+                : denied->type == REDIS_REPLY_ERROR ? denied->str
+                                                    : "no text");
+    freeReplyObject(denied);
 }
 
 // ---- what may be done ----

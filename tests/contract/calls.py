@@ -121,7 +121,7 @@ class Caller:
             else:
                 headers.append((name, value))
                 yield name, {}, [(name, value)]
-        if query or headers:
+        if len(query) + len(headers) > 1:
             yield "all", query, [(n, v) for n, v in headers if n != "Idempotency-Key"]
 
     # ---- forbidden: none of these may succeed ----

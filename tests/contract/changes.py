@@ -57,7 +57,7 @@ def changed_documents(tree: dict, exchanges: list[Exchange]) -> Iterator[Change]
     """Each is a document, and says something else than one of the exchanges with it."""
     yield from without_what_was_seen(tree, exchanges)
     yield from other_members(tree, different(tree, exchanges))
-    parts = lambda t: t["components"]
+    parts, buy = lambda t: t["components"], lambda t: t["paths"]["/seckill/{voucher}"]["post"]
     odd: list[tuple[str, Callable[[dict], object]]] = [
         ("a quantity that is taken is forbidden", lambda t: parts(t)["schemas"]["Purchase"]["properties"]["quantity"].update(minimum=2)),
         ("an unknown member is allowed", lambda t: parts(t)["schemas"]["NewVoucher"].update(additionalProperties=True)),
@@ -66,6 +66,12 @@ def changed_documents(tree: dict, exchanges: list[Exchange]) -> Iterator[Change]
         ("a purchase has no place", lambda t: parts(t)["responses"]["OrderPlaced"]["headers"].update(
             {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}})),
         ("tags are of another form", lambda t: parts(t)["headers"]["ETag"]["schema"].update(pattern="^W/")),
+        ("traces are of another form", lambda t: parts(t)["headers"]["Traceparent"]["schema"].update(pattern="^01-")),
+        ("an answer is in no trace", lambda t: parts(t)["responses"]["OrderPlaced"]["headers"].pop("traceparent")),
+        ("a problem is in no trace", lambda t: buy(t)["responses"]["404"]["headers"].pop("traceparent")),
+        ("a field that pages do not see", lambda t: parts(t)["responses"]["Ok"]["headers"].update({"X-Odd": {"schema": {}}})),
+        ("a field that pages may not send", lambda t: parts(t)["parameters"]["Prefer"].update(name="X-Odd")),
+        ("a method that pages may not use", lambda t: t["paths"]["/orders"].update(delete=t["paths"]["/orders"].pop("get"))),
         ("reports are of another type", lambda t: parts(t)["responses"]["Settlement"]["content"].pop("text/csv; charset=utf-8; header=present")),
         ("the unchanged document has a body", lambda t: parts(t)["responses"]["Unchanged"].update(content={"text/plain": {"schema": {}}})),
         ("events are of another type", lambda t: parts(t)["responses"]["SaleEvents"].update(content={"text/plain": {"schema": {}}})),

@@ -10,6 +10,7 @@ import copy
 import json
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import jsonschema
@@ -17,6 +18,9 @@ import jsonschema
 FOLDER = Path(__file__).resolve().parent
 METHODS = ("get", "post", "patch", "put", "delete")
 PROBLEM = "application/problem+json"
+SHOWN_ANYWAY = {"cache-control", "content-length", "content-type"}  # to pages, by the Fetch standard
+NOT_FOR_PAGES = {"connection", "date", "transfer-encoding", "vary", "keep-alive"}  # the connection's and the caches'
+SECRETS = {"paymentSignature", "paymentTimestamp"}  # of the shop's payment side, which is no page
 
 
 @dataclass
@@ -30,6 +34,12 @@ class Exchange:
     status: int = 0
     fields: dict[str, str] = field(default_factory=dict)  # of the answer, in lower case
     answer: bytes = b""
+    origins: tuple[str, ...] = ()  # whose pages may call the instance
+
+    def header(self, name: str) -> str:
+        """What was sent; "": nothing, or more than one, which counts as nothing."""
+        values = [value for sent, value in self.headers if sent.lower() == name.lower()]
+        return values[0] if len(values) == 1 else ""
 
     def code(self) -> str:
         if self.fields.get("content-type") != PROBLEM:
@@ -195,6 +205,12 @@ class Document:
     # ---- is the answer as it says ----
 
     def judge(self, exchange: Exchange) -> list[str]:
+        asks = exchange.method == "OPTIONS" and exchange.header("Access-Control-Request-Method")
+        if asks and exchange.header("Origin") in exchange.origins:
+            return self._judge_preflight(exchange)
+        return self._judge_call(exchange) + self._judge_web(exchange)
+
+    def _judge_call(self, exchange: Exchange) -> list[str]:
         operation = self.operation_of(exchange.method, exchange.target)
         if operation is None:
             return self._judge_stranger(exchange)
@@ -222,6 +238,50 @@ class Document:
                 found.append(f"no {name}")
             if value is not None:
                 found += [f"{name}: {fault}" for fault in self.wrong(header["schema"], value)]
+        return found + self._judge_trace(exchange, response)
+
+    def _judge_trace(self, exchange: Exchange, response: dict) -> list[str]:
+        """Who is in a trace is told so, under the same id, and who is not is told of none."""
+        sent, told = exchange.header("traceparent"), exchange.fields.get("traceparent", "")
+        if not sent:
+            return [f"a traceparent of its own: {told}"] if told else []
+        if told and "traceparent" not in response.get("headers", {}):
+            return ["traceparent is not named"]
+        problem = parse(exchange.answer) if exchange.fields.get("content-type") == PROBLEM and exchange.answer else {}
+        ids = {sent[3:35], told[3:35], problem.get("trace_id", told[3:35])}
+        return [] if len(ids) == 1 else [f"sent with the trace {sent}, answered with {told}, {problem.get('trace_id')}"]
+
+    # ---- what pages of other origins may do ----
+
+    def _judge_web(self, exchange: Exchange) -> list[str]:
+        """The page of a listed origin sees each field that the document names, and all others that came; no other page sees
+        anything."""
+        fields, origin = exchange.fields, exchange.header("Origin")
+        if not exchange.origins or origin not in exchange.origins:
+            found = [f"{name} for {origin or 'no origin'}" for name in fields if name.startswith("access-control-")]
+            return found + ([] if not exchange.origins or "origin" in words(fields.get("vary", "")) else ["no Vary: Origin"])
+        if fields.get("access-control-allow-origin") != origin or fields.get("access-control-allow-credentials") != "true":
+            return [f"{origin} may not read it"]
+        shown = words(fields.get("access-control-expose-headers", "")) | SHOWN_ANYWAY
+        came = {name for name in fields if not name.startswith("access-control-")} - NOT_FOR_PAGES
+        return [f"pages do not see {name}" for name in sorted((came | self._named_fields) - shown)]
+
+    @cached_property
+    def _named_fields(self) -> set[str]:
+        responses = [response for one in self.operations for response in one.raw["responses"].values()]
+        return {name.lower() for response in responses for name in self.follow(response).get("headers", {})}
+
+    def _judge_preflight(self, exchange: Exchange) -> list[str]:
+        """All that a page could want to send may be sent."""
+        fields, schemes = exchange.fields, self.tree["components"]["securitySchemes"]
+        named = {p["name"].lower() for one in self.operations for p in self.parameters(one) if p["in"] == "header"}
+        named |= {scheme["name"].lower() for name, scheme in schemes.items() if scheme["type"] == "apiKey" and name not in SECRETS}
+        named |= {"authorization", "content-type"}
+        may, methods = words(fields.get("access-control-allow-headers", "")), words(fields.get("access-control-allow-methods", ""))
+        found = [f"pages may not send {name}" for name in sorted(named - may)]
+        found += [f"pages may not {one.method}" for one in self.operations if one.method.lower() not in methods]
+        if fields.get("access-control-allow-origin") != exchange.header("Origin") or exchange.status != 204:
+            found.append(f"a preflight gets {exchange.status}")
         return found
 
     def _judge_body(self, exchange: Exchange, response: dict) -> list[str]:
@@ -250,6 +310,11 @@ class Document:
         if not faults and exchange.code() == "BAD_JSON" and no_member_twice(exchange.body):
             return [f"{exchange.body[:100]!r} is allowed, and was called malformed"]
         return []
+
+
+def words(text: str) -> set[str]:
+    """Of a field that is a list."""
+    return {word.strip().lower() for word in text.split(",") if word.strip()}
 
 
 def parse(text: bytes) -> object:

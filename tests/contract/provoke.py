@@ -13,7 +13,7 @@ import subprocess
 import threading
 from contextlib import contextmanager
 
-from service import READ_TOKEN, Exchange, Service, Shop, bearer, signed, user, wait_for
+from service import ORIGINS, READ_TOKEN, Exchange, Service, Shop, bearer, signed, user, wait_for
 from user_tokens import ENV, KEYS, bad_tokens, token
 
 NOT_PROVOKED: dict[str, str] = {}
@@ -286,6 +286,18 @@ def ending(shop: Shop) -> None:
     link.close()
 
 
+def pages_of_others(shop: Shop) -> None:
+    """What browsers ask first, for a listed origin and another one, and where no origin is listed."""
+    bare = shop.another()
+    for service in (shop.main, bare):
+        for origin in (*ORIGINS, "https://other.example", "null"):
+            for method in ("GET", "POST", "PATCH"):
+                asks = [("Origin", origin), ("Access-Control-Request-Method", method)]
+                service.ask("OPTIONS", "/seckill/7", asks + [("Access-Control-Request-Headers", "x-user-id,traceparent")])
+    shop.main.ask("GET", "/vouchers", [("Origin", ORIGINS[0]), ("Origin", ORIGINS[0])])
+    shop.main.ask("OPTIONS", "/seckill/7", [("Origin", ORIGINS[0])])  # no browser asks so: METHOD_NOT_ALLOWED
+
+
 def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -308,4 +320,4 @@ def away(shop: Shop, ready: list[tuple]) -> None:
         thread.join()
 
 
-ALL = (purchases, loading, moves, pending, archived, operators, pages, tickets, trouble, tokens, ending)
+ALL = (purchases, loading, moves, pending, archived, operators, pages, pages_of_others, tickets, trouble, tokens, ending)

@@ -17,6 +17,8 @@ from document import Exchange  # noqa: E402
 from stack import ADMIN_TOKEN, PAYMENT_SECRET, PAYMENTS_TOKEN, Instance, Stack, wait_for  # noqa: E402
 
 READ_TOKEN = "contract-reader-token"
+ORIGINS = ("https://shop.example", "http://localhost:3000")  # whose pages may call
+PAGES = (ORIGINS[0], "https://other.example", "", ORIGINS[1])  # where requests come from, in turn; "": from no page
 WAIT_S = 15
 
 
@@ -25,14 +27,18 @@ class Service:
 
     def __init__(self, instance: Instance, exchanges: list[Exchange]):
         self.instance, self.exchanges = instance, exchanges
+        self.origins = tuple(instance.env.get("SECKILL_CORS_ORIGINS", "").split())
 
     def ask(self, method: str, target: str, headers=(), body: bytes | dict | None = None, link=None) -> Exchange:
         """Headers: pairs, of which several may have one name."""
         headers = list(headers)
+        page = PAGES[len(self.exchanges) % len(PAGES)]
+        if page and all(name != "Origin" for name, _ in headers):
+            headers.append(("Origin", page))
         if isinstance(body, dict):
             body = json.dumps(body).encode()
             headers.append(("Content-Type", "application/json"))
-        exchange = Exchange(method, target, headers, body)
+        exchange = Exchange(method, target, headers, body, origins=self.origins)
         own = link is None
         link = link or self.link()
         try:
@@ -90,7 +96,9 @@ class Shop:
         tokens.write_text(f"reader read {READ_TOKEN}\nshop payments {PAYMENTS_TOKEN}\n")
         self.stack.prepare("always")
         self.made = 0
-        self.main = self.another(SECKILL_TICKET_SECRET="the-ticket-secret-of-the-contract")
+        self.main = self.another(
+            SECKILL_TICKET_SECRET="the-ticket-secret-of-the-contract", SECKILL_CORS_ORIGINS=" ".join(ORIGINS)
+        )
 
     def another(self, **env: str) -> Service:
         """One more instance. An empty value unsets."""

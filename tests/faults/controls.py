@@ -421,6 +421,51 @@ CONTROLS = [
         "35a",
         more=(("if voucher[2] ~= ARGV[2] or voucher[3] ~= ARGV[3] then", "if voucher[2] ~= ARGV[2] then"),),
     ),
+    Control(
+        "rate",
+        "a rate that refuses nobody",
+        "src/base/rates.c",
+        "    if (free_at - now_ns > SECOND_NS - cost_ns)\n        return false;",
+        "    if (free_at - now_ns > SECOND_NS - cost_ns)\n        return true;",
+        "50a",
+        "seen_meanwhile",
+    ),
+    Control(
+        "one-rate",
+        "one rate for all users together",
+        "src/base/rates.c",
+        "sk_siphash(&rates->key, client, len);",
+        "sk_siphash(&rates->key, client, len * 0);",
+        "50a",
+        "seen_meanwhile",
+    ),
+    Control(
+        "connections",
+        "connections of an address counted, and not refused",
+        "src/http/client_limits.c",
+        "sk_tally_add(limits->connections, sk_address_key(peer)))",
+        "sk_tally_add(limits->connections, sk_address_key(peer)) || true)",
+        "50b",
+        "seen_meanwhile",
+    ),
+    Control(
+        "second-secret",
+        "tickets good under the first secret alone",
+        "src/http/ticket.c",
+        "i < tickets->secrets && !good",
+        "i < 1 && !good",
+        "50c",
+        "seen_meanwhile",
+    ),
+    Control(
+        "watchdog",
+        "the manager told that all is well though a loop hangs",
+        "src/http/supervise.c",
+        "        if (turning && (notify->",
+        "        if ((turning || stuck < SK_SUPERVISED_MAX) && (notify->",
+        "50d",
+        "seen_meanwhile",
+    ),
 ]
 
 
@@ -434,7 +479,7 @@ class Copy:
             source = ROOT / name
             if source.is_dir():
                 shutil.copytree(source, self.folder / name)
-            else:
+            elif source.exists():  # there may be no web
                 shutil.copy(source, self.folder)
         self._quietly("cmake", "-S", ".", "-B", "build", "-DSK_FAILPOINTS=ON", "-DSK_TESTS=OFF")
 

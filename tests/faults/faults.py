@@ -24,6 +24,7 @@ import rows_damage
 import rows_instances
 import rows_journal
 import rows_life
+import rows_limits
 import rows_links
 import rows_losses
 import rows_many
@@ -48,6 +49,7 @@ MODULES = [
     rows_instances,
     rows_journal,
     rows_life,
+    rows_limits,
     rows_links,
     rows_losses,
     rows_many,

@@ -252,7 +252,8 @@ bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket
     must_be_a_user(ask->user);
     MUST(ask->quantity >= 1 && ask->quantity <= SK_QUANTITY_MAX);
     // No ticket can be guessed.
-    MUST(ask->ticket == SK_ASK_NO_TICKET || (ask->ticket == SK_ASK_BAD_TICKET && ask->offer == 0));
+    MUST(ask->ticket == SK_ASK_NO_TICKET ||
+         ((ask->ticket == SK_ASK_BAD_TICKET || ask->ticket == SK_ASK_EXPIRED_TICKET) && ask->offer == 0));
     if (scene->later)
         keep(ticket, &scene->outcome);
     else

@@ -1,6 +1,7 @@
 // Who may make which admin call, over HTTP: tokens with roles from a file, versions that a change is meant for, and
 // queries. Whatever is refused leaves the voucher as it was.
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "http.h"
 #include "stack.h"
 #include "stores.h"
+#include "wait.h"
 
 #define ADMIN    "Authorization: Bearer admin-token-of-the-tests\r\n"
 #define READER   "Authorization: Bearer reader-token-0001\r\n"
@@ -20,11 +22,21 @@
 #define USER        "X-User-Id: alice\r\n"
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
-enum { STOCK = 5, PATH_SIZE = 256, OUTPUT_SIZE = 16384 };
+enum { STOCK = 5, PATH_SIZE = 256, OUTPUT_SIZE = 16384, TRIES = 12, ROUNDS = 3 };
 
 static void setup(void)
 {
     stack_start(STACK_ALL);
+}
+
+static bool log_says(const struct service *service, const char *text, int times)
+{
+    static char log[OUTPUT_SIZE];
+    int found = 0;
+    service_read_log(service, log, sizeof log);
+    for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
+        found++;
+    return found >= times;
 }
 
 static void path_of(char path[PATH_SIZE], const char *pattern, const char *voucher)
@@ -111,6 +123,55 @@ START_TEST(tokens_come_from_a_file)
 }
 END_TEST
 
+static void write_lines(const char *path, const char *lines)
+{
+    FILE *file = fopen(path, "we");
+    ck_assert_ptr_nonnull(file);
+    (void)fputs(lines, file);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+// All reactors, whichever of them gets the connection.
+static bool all_say(const struct service *service, const char *headers, int status)
+{
+    struct http_reply reply;
+    for (int i = 0; i < TRIES; i++) {
+        if (http_ask(service, "GET", "/admin/vouchers", headers, NULL, &reply) != status)
+            return false;
+    }
+    return true;
+}
+
+// What is wrong changes nothing; what is right holds for all reactors at once, and a token that is gone is none.
+START_TEST(tokens_are_read_again)
+{
+    char path[] = "/tmp/seckill-tokens-XXXXXX", env[PATH_SIZE];
+    (void)close(mkstemp(path));
+    write_lines(path, "reader read reader-token-0001\n");
+    (void)snprintf(env, sizeof env, "SECKILL_ADMIN_TOKENS_FILE=%s", path);
+    struct service *service = service_start(ENV("SECKILL_REACTORS=3", env));
+    for (int round = 0; round < ROUNDS; round++) {
+        ck_assert(all_say(service, READER, 200));
+        write_lines(path, "ops operate operator-token-01\n");
+        ck_assert(all_say(service, OPERATOR, 401)); // nothing is read unasked
+        service_signal(service, SIGHUP);
+        WAIT_FOR(all_say(service, OPERATOR, 200));
+        WAIT_FOR(all_say(service, READER, 401));
+        ck_assert(all_say(service, ADMIN, 200)); // from the environment, which stays
+        write_lines(path, "ops operate odd-secret\n");
+        service_signal(service, SIGHUP);
+        WAIT_FOR(log_says(service, "cannot read the new secrets; the old ones stay", round + 1));
+        ck_assert(all_say(service, OPERATOR, 200));
+        write_lines(path, "reader read reader-token-0001\n");
+        service_signal(service, SIGHUP);
+        WAIT_FOR(all_say(service, READER, 200));
+        WAIT_FOR(all_say(service, OPERATOR, 401));
+    }
+    ck_assert(!log_says(service, "odd-secret", 1));
+    (void)unlink(path);
+}
+END_TEST
+
 START_TEST(odd_versions)
 {
     static const char *const values[] = {"1",
@@ -171,6 +232,7 @@ int main(void)
     tcase_add_unchecked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, roles);
     tcase_add_test(tcase, tokens_come_from_a_file);
+    tcase_add_test(tcase, tokens_are_read_again);
     tcase_add_test(tcase, odd_versions);
     tcase_add_test(tcase, odd_queries);
     return harness_main(tcase, CK_NOFORK);

@@ -97,6 +97,7 @@ START_TEST(what_is_right_is_good)
         "ok   redis role: master",
         "ok   redis appendonly: yes",
         "ok   redis appendfsync: always",
+        "ok   redis user default: may do all that scripts write",
         "ok   redis maxmemory-policy: noeviction",
         "ok   redis commands: ",
         "ok   postgresql version: ",
@@ -162,6 +163,14 @@ START_TEST(settings_of_redis_are_found)
 }
 END_TEST
 
+// `words` are of ACL SETUSER, parted by blanks.
+static void redis_set_default(const char *words)
+{
+    char command[NAME_SIZE];
+    (void)snprintf(command, sizeof command, "ACL SETUSER default %s", words);
+    redis_run(command);
+}
+
 // Each command that is taken from the login is missed, and no other. The list is that of lua/check_commands.lua, which
 // `./dev lint` compares with what the service uses.
 START_TEST(commands_of_redis_are_found)
@@ -202,6 +211,42 @@ START_TEST(commands_of_redis_are_found)
 }
 END_TEST
 
+// What Redis's file is loaded with is no right of the login: another user, who has all, asks.
+START_TEST(rights_that_loading_lacks_are_found)
+{
+    static const char *const lacking[][2] = {
+        {"-@all", "HSET seckill:{check}:voucher"},
+        {"-@write", "HSET seckill:{check}:voucher"},
+        {"-XADD", "XADD seckill:{check}:voucher"},
+        {"-PEXPIREAT", "PEXPIREAT seckill:{check}:voucher"},
+        {"-ZADD", "ZADD seckill:{check}:voucher"},
+        {"-UNLINK", "UNLINK seckill:{check}:voucher"},
+        {"resetkeys", "HSET seckill:{check}:voucher"},
+        {"resetkeys ~seckill:{*}:*", "HSET seckill:lock:rebuild:{check}"},
+    };
+    static const char *const enough[] = {"+@all allkeys", "-@dangerous", "resetkeys ~seckill:*", "off"};
+    char url[ENV_SIZE], line[NAME_SIZE];
+    redis_run("ACL SETUSER operator on >" PASSWORD " ~* &* +@all");
+    (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=redis://operator:" PASSWORD "@127.0.0.1:%d", stack_redis_port());
+    for (size_t i = 0; i < COUNT(lacking); i++) {
+        redis_set_default(lacking[i][0]);
+        ck_assert_int_eq(check_with(url, NULL), FAILS);
+        (void)snprintf(line, sizeof line, "fail redis user default: is denied %s: ", lacking[i][1]);
+        ck_assert_msg(found(line), "%s: %s", line, out);
+        redis_set_default("+@all allkeys");
+    }
+    for (size_t i = 0; i < COUNT(enough); i++) {
+        redis_set_default(enough[i]);
+        ck_assert_msg(check_with(url, NULL) == GOOD && found("ok   redis user default: "), "%s: %s", enough[i], out);
+    }
+    redis_set_default("on +@all allkeys");
+    // The service itself may not ask, and says so.
+    (void)snprintf(url, sizeof url, "SECKILL_REDIS_URL=%s", stack_redis_url());
+    ck_assert_int_eq(check_with(url, NULL), WARNS);
+    ck_assert_msg(found("warn redis user default: its rights cannot be asked (NOPERM"), "%s", out);
+}
+END_TEST
+
 START_TEST(other_redises_are_found)
 {
     char url[ENV_SIZE];
@@ -231,6 +276,7 @@ static const struct fake {
     const char *info;  // NULL: an error
     const char *tried; // the reply of the script
     int64_t ahead_ms;  // its clock
+    const char *may;   // what the user `default` may do; NULL: all
 } * fake;
 
 static int fake_listener = -1;
@@ -261,6 +307,8 @@ static void fake_answer(int fd, const char *word)
         (void)snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(fake->info), fake->info);
     else if (strcmp(word, "CONFIG") == 0)
         (void)snprintf(text, sizeof text, "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n");
+    else if (strcmp(word, "ACL") == 0)
+        (void)snprintf(text, sizeof text, "%s", fake->may != NULL ? fake->may : "+OK\r\n");
     else if (strcmp(word, "SCRIPT") == 0)
         (void)snprintf(text, sizeof text, "$3\r\nsha\r\n");
     else if (strcmp(word, "EVALSHA") == 0)
@@ -309,22 +357,24 @@ START_TEST(what_no_redis_of_ours_says_is_found)
         int code;
         const char *line;
     } rows[] = {
-        {{FAKE_GOOD, "*0\r\n", 0}, GOOD, "ok   redis version: 7.0.0"}, // the control
-        {{FAKE_INFO("6.2.14", "0", "ok", "ok", "ok"), "*0\r\n", 0}, FAILS, "fail redis version: 6.2.14"},
-        {{FAKE_INFO("none", "0", "ok", "ok", "ok"), "*0\r\n", 0}, FAILS, "fail redis version: none"},
-        {{FAKE_INFO("7.0.0", "1", "ok", "ok", "ok"), "*0\r\n", 0}, FAILS, "fail redis cluster: on"},
-        {{FAKE_INFO("7.0.0", "0", "err", "ok", "ok"), "*0\r\n", 0}, FAILS, "fail redis file written: err"},
-        {{FAKE_INFO("7.0.0", "0", "ok", "err", "ok"), "*0\r\n", 0}, WARNS, "warn redis file rewritten: err"},
-        {{FAKE_INFO("7.0.0", "0", "ok", "ok", "err"), "*0\r\n", 0}, WARNS, "warn redis snapshot: err"},
-        {{"", "*0\r\n", 0}, FAILS, "fail redis version: unknown"},
-        {{NULL, "*0\r\n", 0}, FAILS, "fail redis info: NOPERM"},
-        {{FAKE_GOOD, "*2\r\n$4\r\nHSET\r\n$4\r\nnot \r\n", 0}, FAILS, "fail redis commands: HSET: not"},
-        {{FAKE_GOOD, "*2\r\n:1\r\n$-1\r\n", 0}, FAILS, "fail redis commands: one: is refused"},
-        {{FAKE_GOOD, ":1\r\n", 0}, FAILS, "fail redis scripts: "},
-        {{FAKE_GOOD, "*0\r\n", 3000}, WARNS, "warn clocks: "},
-        {{FAKE_GOOD, "*0\r\n", -3000}, WARNS, "warn clock of this machine: "},
-        {{FAKE_GOOD, "*0\r\n", 60000}, FAILS, "fail clocks: "},
-        {{FAKE_GOOD, "*0\r\n", -60000}, FAILS, "fail clocks: "},
+        {{FAKE_GOOD, "*0\r\n", 0, NULL}, GOOD, "ok   redis version: 7.0.0"}, // the control
+        {{FAKE_INFO("6.2.14", "0", "ok", "ok", "ok"), "*0\r\n", 0, NULL}, FAILS, "fail redis version: 6.2.14"},
+        {{FAKE_INFO("none", "0", "ok", "ok", "ok"), "*0\r\n", 0, NULL}, FAILS, "fail redis version: none"},
+        {{FAKE_INFO("7.0.0", "1", "ok", "ok", "ok"), "*0\r\n", 0, NULL}, FAILS, "fail redis cluster: on"},
+        {{FAKE_INFO("7.0.0", "0", "err", "ok", "ok"), "*0\r\n", 0, NULL}, FAILS, "fail redis file written: err"},
+        {{FAKE_INFO("7.0.0", "0", "ok", "err", "ok"), "*0\r\n", 0, NULL}, WARNS, "warn redis file rewritten: err"},
+        {{FAKE_INFO("7.0.0", "0", "ok", "ok", "err"), "*0\r\n", 0, NULL}, WARNS, "warn redis snapshot: err"},
+        {{"", "*0\r\n", 0, NULL}, FAILS, "fail redis version: unknown"},
+        {{NULL, "*0\r\n", 0, NULL}, FAILS, "fail redis info: NOPERM"},
+        {{FAKE_GOOD, "*2\r\n$4\r\nHSET\r\n$4\r\nnot \r\n", 0, NULL}, FAILS, "fail redis commands: HSET: not"},
+        {{FAKE_GOOD, "*2\r\n:1\r\n$-1\r\n", 0, NULL}, FAILS, "fail redis commands: one: is refused"},
+        {{FAKE_GOOD, ":1\r\n", 0, NULL}, FAILS, "fail redis scripts: "},
+        {{FAKE_GOOD, "*0\r\n", 3000, NULL}, WARNS, "warn clocks: "},
+        {{FAKE_GOOD, "*0\r\n", -3000, NULL}, WARNS, "warn clock of this machine: "},
+        {{FAKE_GOOD, "*0\r\n", 60000, NULL}, FAILS, "fail clocks: "},
+        {{FAKE_GOOD, "*0\r\n", -60000, NULL}, FAILS, "fail clocks: "},
+        {{FAKE_GOOD, "*0\r\n", 0, "$2\r\nno\r\n"}, FAILS, "fail redis user default: is denied HSET "},
+        {{FAKE_GOOD, "*0\r\n", 0, "*-1\r\n"}, WARNS, "warn redis user default: its rights cannot be asked (no text)"},
     };
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     char url[ENV_SIZE];
@@ -531,6 +581,7 @@ int main(void)
     tcase_add_test(tcase, what_is_right_is_good);
     tcase_add_test(tcase, settings_of_redis_are_found);
     tcase_add_test(tcase, commands_of_redis_are_found);
+    tcase_add_test(tcase, rights_that_loading_lacks_are_found);
     tcase_add_test(tcase, other_redises_are_found);
     tcase_add_test(tcase, what_no_redis_of_ours_says_is_found);
     tcase_add_test(tcase, settings_of_postgresql_are_found);

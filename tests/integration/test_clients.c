@@ -19,7 +19,8 @@
 #include "stores.h"
 #include "wait.h"
 
-#define HOST "Host: test\r\n"
+#define HOST  "Host: test\r\n"
+#define ADMIN "Authorization: Bearer admin-token-of-the-tests\r\n"
 
 enum { REQUEST_SIZE = 1024, CROWD = 70000, PIPELINED = 50 };
 
@@ -260,7 +261,7 @@ START_TEST(an_address_has_so_many_connections)
     enum { MOST = 3, ROUNDS = 3, GATEWAYS = 12 };
     struct service *service = service_start(
         ENV("SECKILL_REACTORS=3", "SECKILL_ADDRESS_CONNECTIONS=3", "SECKILL_TRUSTED_PROXIES=127.0.9.0/24"));
-    int fds[MOST], gateway[GATEWAYS];
+    int fds[MOST], gateway[GATEWAYS], refused = 0;
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < MOST; i++)
             fds[i] = connect_patiently(service, "127.0.0.2");
@@ -272,6 +273,10 @@ START_TEST(an_address_has_so_many_connections)
             (void)close(fds[i]);
         }
     }
+    WAIT_FOR(http_ask(service, "GET", "/metrics", ADMIN, NULL, &reply) == 200);
+    const char *counted = strstr(reply.body, "\nseckill_connections_refused_total ");
+    ck_assert(counted != NULL && sscanf(counted, "\n%*s %d", &refused) == 1);
+    ck_assert_int_ge(refused, ROUNDS * 10);
     for (int i = 0; i < GATEWAYS; i++) // what proxies have is not counted
         gateway[i] = connect_from(service, "127.0.9.1");
     for (int i = 0; i < GATEWAYS; i++) {
@@ -327,6 +332,37 @@ START_TEST(so_many_purchases_under_way)
 END_TEST
 
 // ---- time ----
+
+// Sends so many requests, `at_once` of them in one piece, and gives how long all their answers took.
+static uint64_t ask_piped(int fd, int requests, int at_once)
+{
+    uint64_t began_ms = sk_monotonic_ms();
+    struct sk_buf some = {0};
+    for (int n = 0; n < at_once; n++)
+        sk_buf_puts(&some, "GET /healthz HTTP/1.1\r\n" HOST "\r\n");
+    for (int n = 0; n < requests; n += at_once) {
+        ck_assert(http_send(fd, some.data, some.len));
+        for (int i = 0; i < at_once; i++) {
+            ck_assert(http_receive(fd, &reply));
+            ck_assert_int_eq(reply.status, 200);
+        }
+    }
+    sk_buf_free(&some);
+    return sk_monotonic_ms() - began_ms;
+}
+
+// All but the first of them lie in the server's memory, where no event tells of them.
+START_TEST(a_long_pipeline_is_no_slower_than_one_by_one)
+{
+    enum { REQUESTS = 2000, MARGIN_MS = 200 };
+    struct service *service = service_start(NULL);
+    int fd = http_connect(service);
+    uint64_t one_by_one_ms = ask_piped(fd, REQUESTS, 1), piped_ms = ask_piped(fd, REQUESTS, REQUESTS);
+    ck_assert_msg(piped_ms <= one_by_one_ms + MARGIN_MS, "%d requests: %d ms, and %d ms in one piece", REQUESTS,
+                  (int)one_by_one_ms, (int)piped_ms);
+    (void)close(fd);
+}
+END_TEST
 
 // It has begun, so the time to be idle does not count any more, and each byte extends nothing.
 START_TEST(a_header_ends_in_time_or_never)
@@ -433,6 +469,7 @@ int main(void)
     tcase_add_test(tcase, an_address_has_so_many_connections);
     tcase_add_test(tcase, so_many_purchases_a_second);
     tcase_add_test(tcase, so_many_purchases_under_way);
+    tcase_add_test(tcase, a_long_pipeline_is_no_slower_than_one_by_one);
     tcase_add_test(tcase, a_header_ends_in_time_or_never);
     tcase_add_test(tcase, little_is_kept_for_a_client_that_does_not_read);
     tcase_add_test(tcase, a_reader_that_was_cut_gets_no_rest);

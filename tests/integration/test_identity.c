@@ -553,10 +553,10 @@ START_TEST(a_gateways_word_is_good_on_loopback)
             out, sizeof out);
         ck_assert_msg(code == 1 && strstr(out, rows[i].says) != NULL, "row %zu: %d: %s", i, code, out);
     }
-    // Nothing to be read again is no reason to end.
+    // A signal for nothing is no reason to end.
     struct service *service = service_start(NULL);
     service_signal(service, SIGHUP);
-    WAIT_FOR(log_has(service, "nothing to read again", 1));
+    WAIT_FOR(log_has(service, "secrets read again", 1));
     struct http_reply reply;
     ck_assert_int_eq(http_get(service, "/orders", "alice", &reply), 200);
 }

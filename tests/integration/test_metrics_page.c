@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "books.h"
 #include "sales.h"
@@ -143,6 +144,25 @@ START_TEST(a_journal_that_waits_is_seen)
 }
 END_TEST
 
+// A client past the most waits, and is served when another one goes.
+START_TEST(that_there_is_no_room_is_counted)
+{
+    enum { MOST = 16 };
+    struct service *service = service_start(ENV("SECKILL_MAX_CONNECTIONS=16"));
+    int fds[MOST + 1];
+    double before = sample(service, "seckill_connections_full_total");
+    for (int i = 0; i <= MOST; i++)
+        fds[i] = http_connect(service);
+    ck_assert(http_send_text(fds[MOST], "GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n"));
+    (void)close(fds[0]);
+    ck_assert(http_receive(fds[MOST], &reply));
+    ck_assert_int_eq(reply.status, 200);
+    for (int i = 1; i <= MOST; i++)
+        (void)close(fds[i]);
+    WAIT_FOR(sample(service, "seckill_connections_full_total") > before);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("metrics_page");
@@ -153,5 +173,6 @@ int main(void)
     tcase_add_test(tcase, forms);
     tcase_add_test(tcase, a_sale_is_counted);
     tcase_add_test(tcase, a_journal_that_waits_is_seen);
+    tcase_add_test(tcase, that_there_is_no_room_is_counted);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -1,8 +1,11 @@
 // Purchases that need a ticket: who gets one, what it takes, and that nothing else in its place buys anything.
 #include <check.h>
 #include <openssl/sha.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "books.h"
 #include "http.h"
@@ -41,6 +44,14 @@ static void make_voucher(const char *terms)
     ck_assert_msg(reply.status == 201, "%s", reply.body);
     ck_assert(http_member(&reply, "id", value));
     (void)snprintf(voucher, sizeof voucher, "%.*s", VOUCHER_ID_SIZE - 1, value);
+}
+
+static void write_secrets(const char *path, const char *lines)
+{
+    FILE *file = fopen(path, "we");
+    ck_assert_ptr_nonnull(file);
+    (void)fputs(lines, file);
+    ck_assert_int_eq(fclose(file), 0);
 }
 
 static void start(void)
@@ -477,6 +488,32 @@ START_TEST(work_that_is_malformed)
 }
 END_TEST
 
+// The way of operations.md, by SIGHUP alone: what was signed with either secret of the file is good.
+START_TEST(a_secret_is_exchanged_without_a_restart)
+{
+    char path[] = "/tmp/seckill-tickets-XXXXXX", env[PATH_SIZE + 32], old[TICKET_SIZE], new[TICKET_SIZE];
+    (void)close(mkstemp(path));
+    write_secrets(path, "the-first-secret-of-tickets\n");
+    (void)snprintf(env, sizeof env, "SECKILL_TICKET_SECRET_FILE=%s", path);
+    here = service_start(ENV(env, "SECKILL_REACTORS=3"));
+    make_voucher(",\"ticket\":true");
+    get_ticket(here, "alice", old);
+    ck_assert(is_good(here, "alice", old));
+    write_secrets(path, NEW_SECRET "\nthe-first-secret-of-tickets\n");
+    service_signal(here, SIGHUP);
+    WAIT_FOR((get_ticket(here, "alice", new), strcmp(new, old) != 0) && is_good(here, "alice", old));
+    write_secrets(path, NEW_SECRET "\n");
+    service_signal(here, SIGHUP);
+    WAIT_FOR(!is_good(here, "alice", old));
+    get_ticket(here, "alice", new);
+    for (int i = 0; i < STOCK; i++)
+        WAIT_FOR(is_good(here, "alice", new) && !is_good(here, "alice", old)); // each reactor
+    must_buy(here, "alice", new);
+    (void)unlink(path);
+    books_must_balance(voucher);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("tickets");
@@ -497,5 +534,6 @@ int main(void)
     tcase_add_test(tcase, a_secret_that_is_too_short_is_no_start);
     tcase_add_test(tcase, a_ticket_may_take_work);
     tcase_add_test(tcase, work_that_is_malformed);
+    tcase_add_test(tcase, a_secret_is_exchanged_without_a_restart);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -9,10 +9,14 @@
 #include <unistd.h>
 
 #include "books.h"
+#include "buf.h"
 #include "http.h"
 #include "sales.h"
 #include "stack.h"
+#include "traceparent.h"
 #include "wait.h"
+
+#define ADMIN "Authorization: Bearer admin-token-of-the-tests\r\n"
 
 enum { STOCK = 100, REQUEST_SIZE = 1024, LOG_SIZE = 1 << 20, MANY = 12000, PIPE_SIZE = 1 << 16 };
 
@@ -105,6 +109,36 @@ START_TEST(every_answer_carries_the_trace)
         ck_assert_msg(!given_trace(given), "%s", rows[i].request);
         ck_assert(!http_member(&reply, "trace_id", given));
     }
+}
+END_TEST
+
+// Refusals are kept and written over for the next request: what is under way at the same time does not mix, also where
+// a client does not read.
+START_TEST(each_refusal_of_many_has_its_own_trace)
+{
+    enum { CLIENTS = 12, EACH = 120 };
+    const struct service *service = service_start(ENV("SECKILL_REACTORS=2"));
+    int fds[CLIENTS];
+    struct sk_buf text = {0};
+    for (int client = 0; client < CLIENTS; client++) {
+        fds[client] = http_connect(service);
+        sk_buf_clear(&text);
+        for (int i = 0; i < EACH; i++)
+            sk_buf_printf(&text, "%s HTTP/1.1\r\nHost: h\r\ntraceparent: 00-%016x%016x-b7ad6b7169203331-01\r\n\r\n",
+                          i % 3 == 0 ? "PUT /healthz" : "GET /nowhere", client + 1, i);
+        ck_assert(http_send(fds[client], text.data, text.len));
+    }
+    for (int client = CLIENTS; client-- > 0;) {
+        for (int i = 0; i < EACH; i++) {
+            char trace_id[SK_TRACE_ID_SIZE];
+            (void)snprintf(trace_id, sizeof trace_id, "%016x%016x", client + 1, i);
+            ck_assert(http_receive(fds[client], &reply));
+            ck_assert_int_eq(reply.status, i % 3 == 0 ? 405 : 404);
+            must_be_traced(trace_id);
+        }
+        (void)close(fds[client]);
+    }
+    sk_buf_free(&text);
 }
 END_TEST
 
@@ -322,6 +356,9 @@ START_TEST(a_slow_output_costs_lines_only)
     }
     (void)close(fd);
     WAIT_FOR(sales_log_has(service, "level=warn msg=\"access log: lines dropped\" dropped="));
+    static const char counter[] = "\nseckill_access_log_dropped_total ";
+    WAIT_FOR(http_ask(service, "GET", "/metrics", ADMIN, NULL, &reply) == 200 && strstr(reply.body, counter) != NULL &&
+             strstr(reply.body, counter)[sizeof counter - 1] != '0');
     service_signal(service, SIGTERM);
     ck_assert_int_eq(service_wait(service), 0);
     (void)close(ends[1]);
@@ -354,6 +391,7 @@ int main(void)
     tcase_add_unchecked_fixture(tcase, setup, NULL);
     tcase_add_checked_fixture(tcase, NULL, service_stop_all);
     tcase_add_test(tcase, every_answer_carries_the_trace);
+    tcase_add_test(tcase, each_refusal_of_many_has_its_own_trace);
     tcase_add_test(tcase, a_purchase_carries_the_trace);
     tcase_add_test(tcase, what_cannot_be_taken_up_gets_a_new_trace);
     tcase_add_test(tcase, traces_may_be_on_or_off);

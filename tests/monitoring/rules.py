@@ -158,6 +158,13 @@ ROWS = [
         HERE,
     ),
     Row(
+        "SeckillAccessLogDrops",
+        "ticket",
+        {"seckill_access_log_dropped_total": grows(0.05)},
+        {"seckill_access_log_dropped_total": still(7)},
+        HERE,
+    ),
+    Row(
         "SeckillFileDescriptors",
         "page",
         {"process_open_fds": still(91), "process_max_fds": still(100)},

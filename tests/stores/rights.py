@@ -1,5 +1,6 @@
 """The rights of deploy/redis.acl are those that the service needs: each one is taken away, the service is brought to
-where it needs it, and must be seen to fail; and what is not permitted is denied."""
+where it needs it, and must be seen to fail; and what is not permitted is denied. What Redis itself needs to load its file
+is tried by loading.py."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import signal
 import time
 from datetime import datetime, timedelta, timezone
 
+import loading
 from stack import ROOT, Broken, Instance, Stack, redis_url, wait_for
 
 SEEN_S = 4.0  # until a denial is noted: upkeep goes round once a second
@@ -277,7 +279,8 @@ def run(binary) -> list[str]:
         for permission in words:
             told = try_without(shop, words, permission)
             wrong += [told] if told else []
-        return wrong
+        stack.land()
+        return wrong + loading.run(stack)
     finally:
         stack.land()
         stack.close()

@@ -21,12 +21,15 @@ struct sk_response {
     char type[FIELD_SIZE], body[BODY_SIZE];
     char names[FIELDS][FIELD_SIZE], values[FIELDS][VALUE_SIZE];
     int fields;
+    const char *over; // its text is there; NULL: in body
+    size_t len;
     bool used;
 };
 
 static struct sk_response responses[RESPONSES], made; // as it was when it was sent
 static bool no_memory, was_made;
 static unsigned status_sent;
+static const struct sk_response *sent_one; // that `made` is a copy of
 static struct sk_answers *answers;
 static struct sk_request asked;
 static const char *query = ""; // what is put of it
@@ -43,7 +46,7 @@ struct sk_response *sk_response_new(const char *type, const char *body, size_t l
     ck_assert_uint_lt(len, sizeof responses[i].body);
     if (no_memory)
         return NULL;
-    responses[i] = (struct sk_response){.used = true};
+    responses[i] = (struct sk_response){.len = len, .used = true};
     (void)snprintf(responses[i].type, sizeof responses[i].type, "%s", type);
     memcpy(responses[i].body, body, len);
     return &responses[i];
@@ -58,6 +61,23 @@ void sk_response_header(struct sk_response *response, const char *name, const ch
     (void)snprintf(response->values[response->fields++], VALUE_SIZE, "%s", value);
 }
 
+struct sk_response *sk_response_over(const char *type, char *body, size_t len)
+{
+    struct sk_response *response = sk_response_new(type, body, len);
+    if (response != NULL)
+        response->over = body;
+    return response;
+}
+
+char *sk_response_value(struct sk_response *response, const char *name)
+{
+    for (int i = 0; response != NULL && i < response->fields; i++) {
+        if (strcmp(response->names[i], name) == 0)
+            return response->values[i];
+    }
+    return NULL;
+}
+
 void sk_response_free(struct sk_response *response)
 {
     if (response != NULL)
@@ -69,8 +89,11 @@ void sk_request_answer(struct sk_request *request, unsigned http_status, struct 
     ck_assert_ptr_eq(request, &asked);
     status_sent = http_status;
     was_made = response != NULL;
+    sent_one = response;
     if (was_made)
         made = *response;
+    if (was_made && made.over != NULL)
+        memcpy(made.body, made.over, made.len);
 }
 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
@@ -691,6 +714,71 @@ START_TEST(an_answer_carries_the_trace)
 }
 END_TEST
 
+// Refuses with a trace that ends with this digit; gives the response.
+static const struct sk_response *refuse_traced(struct sk_tracer *tracer, struct sk_request *request, int digit,
+                                               enum sk_verdict verdict)
+{
+    char field_sent[SK_TRACEPARENT_SIZE], id[SK_TRACE_ID_SIZE];
+    (void)snprintf(id, sizeof id, "0af7651916cd43dd8448eb211c8031%02d", digit);
+    (void)snprintf(field_sent, sizeof field_sent, "00-%s-b7ad6b7169203331-01", id);
+    asked = (struct sk_request){.path = "/", .traceparent = field_sent};
+    sk_trace_begin(tracer, &asked);
+    sk_answer_refusal(answers, &asked, verdict);
+    ck_assert_int_eq(strncmp(field("traceparent") + 3, id, SK_TRACE_ID_CHARS), 0);
+    json_t *json = read_body();
+    ck_assert_pstr_eq(json_string_value(json_object_get(json, "trace_id")), id);
+    ck_assert_str_eq(json_string_value(json_object_get(json, "code")), sk_verdict_code(verdict));
+    json_decref(json);
+    ck_assert_uint_eq(asked.trace.bytes, strlen(made.body));
+    ck_assert((field("Retry-After") != NULL) == (sk_verdict_retry_after_ms(verdict) > 0));
+    *request = asked;
+    return sent_one;
+}
+
+// One that is still being sent is not written over.
+START_TEST(a_traced_refusal_is_kept_for_the_next)
+{
+    enum { MANY = 300 };
+    static struct sk_request requests[MANY];
+    struct sk_config config = {.trace = SK_TRACE_AUTO};
+    struct sk_tracer *tracer = sk_tracer_open(&config);
+    const struct sk_response *first = refuse_traced(tracer, &requests[0], 1, SK_VERDICT_SOLD_OUT);
+    ck_assert(requests[0].lease != NULL && *requests[0].lease);
+    const struct sk_response *second = refuse_traced(tracer, &requests[1], 2, SK_VERDICT_SOLD_OUT);
+    ck_assert_ptr_ne(first, second);
+    ck_assert_ptr_ne(refuse_traced(tracer, &requests[2], 3, SK_VERDICT_OVERLOADED), first);
+    *requests[0].lease = false; // it has ended
+    ck_assert_ptr_eq(refuse_traced(tracer, &requests[3], 4, SK_VERDICT_SOLD_OUT), first);
+    ck_assert(*requests[1].lease);
+    // Past the bound each is made for its request.
+    for (int i = 4; i < MANY; i++)
+        (void)refuse_traced(tracer, &requests[i], i % 100, SK_VERDICT_SOLD_OUT);
+    ck_assert_ptr_null(requests[MANY - 1].lease);
+    ck_assert_ptr_nonnull(requests[200].lease);
+    sk_tracer_close(tracer);
+}
+END_TEST
+
+START_TEST(a_refusal_with_more_to_say_is_not_kept)
+{
+    static const char traced[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    struct sk_config config = {.trace = SK_TRACE_AUTO};
+    struct sk_tracer *tracer = sk_tracer_open(&config);
+    asked = (struct sk_request){.path = "/", .traceparent = traced, .last = true};
+    sk_trace_begin(tracer, &asked);
+    sk_answer_refusal(answers, &asked, SK_VERDICT_SOLD_OUT);
+    ck_assert_pstr_eq(field("Connection"), "close");
+    ck_assert_ptr_null(asked.lease);
+    sk_answers_limit(answers, POLICY);
+    asked = (struct sk_request){.path = "/", .traceparent = traced, .limit = {SK_POLICY_USER, 3}};
+    sk_trace_begin(tracer, &asked);
+    sk_answer_refusal(answers, &asked, SK_VERDICT_SOLD_OUT);
+    ck_assert_pstr_eq(field("RateLimit"), "\"user\";r=3;t=1");
+    ck_assert_ptr_null(asked.lease);
+    sk_tracer_close(tracer);
+}
+END_TEST
+
 START_TEST(an_answer_without_a_trace_does_not)
 {
     for (int way = 0; way < WAYS; way++) {
@@ -756,6 +844,8 @@ int main(void)
     tcase_add_test(tcase, browsers_are_told_what_they_may_send);
     tcase_add_test(tcase, a_ticket_is_kept_by_no_cache);
     tcase_add_test(tcase, an_answer_carries_the_trace);
+    tcase_add_test(tcase, a_traced_refusal_is_kept_for_the_next);
+    tcase_add_test(tcase, a_refusal_with_more_to_say_is_not_kept);
     tcase_add_test(tcase, an_answer_without_a_trace_does_not);
     tcase_add_test(tcase, out_of_memory_gives_no_response);
     return harness_main(tcase, CK_FORK);

@@ -259,8 +259,9 @@ END_TEST
 
 START_TEST(a_preflight_is_told_all_that_may_be_sent)
 {
-    static const char *const headers[] = {"Authorization", "Content-Type",     "Idempotency-Key", "If-Match",
-                                          "Prefer",        "X-Seckill-Ticket", "X-User-Id",       "traceparent"};
+    static const char *const headers[] = {"Authorization", "Content-Type", "Idempotency-Key",
+                                          "If-Match",      "Prefer",       "X-Seckill-Ticket",
+                                          "X-User-Id",     "traceparent",  "If-None-Match"};
     struct sk_cors *cors = open_list(SHOP);
     ck_assert_ptr_eq(sk_cors_preflight(cors, 1), &the_response);
     ck_assert_str_eq(field("Access-Control-Allow-Origin"), SHOP);

@@ -291,6 +291,33 @@ START_TEST(a_voucher_that_may_be_paid_at_any_time_is_left_alone)
 }
 END_TEST
 
+// What was committed after the watch asked could be due a whole time to pay after it began.
+START_TEST(what_the_watch_saw_empty_is_left_alone)
+{
+    static const struct {
+        int64_t pay_within_s;
+        uint64_t from_ms;
+    } rows[] = {{900, 840000}, {120, 60000}, {10, 5000}, {1, 500}};
+    struct sk_watched *watched = &segment->care->watched;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        put_voucher(VOUCHER, VOUCHER + 1 + (int64_t)i, rows[i].pay_within_s, SK_VOUCHER_OPEN);
+        watched->empty_at_ms = now_ms;
+        nothing_for(rows[i].from_ms / 2);
+        watched->empty_at_ms = now_ms; // and once more
+        must_begin_again_in(rows[i].from_ms);
+        lock_is(false);
+    }
+    put_voucher(VOUCHER, VOUCHER + 9, 900, SK_VOUCHER_OPEN);
+    watched->empty_at_ms = now_ms;
+    nothing_for(1000);
+    watched->empty_at_ms = 0; // there are some: looked at at once
+    size_t before = locks.count;
+    tick();
+    ck_assert_uint_eq(locks.count, before + 1);
+    lock_is(false);
+}
+END_TEST
+
 START_TEST(each_session_has_its_share)
 {
     enum { MANY = 100 };
@@ -703,6 +730,7 @@ int main(void)
     tcase_add_loop_test(tcase, the_next_look_is_when_one_is_due, 0, LOOKS);
     tcase_add_test(tcase, new_terms_are_looked_at_at_once);
     tcase_add_test(tcase, a_voucher_that_may_be_paid_at_any_time_is_left_alone);
+    tcase_add_test(tcase, what_the_watch_saw_empty_is_left_alone);
     tcase_add_test(tcase, each_session_has_its_share);
     tcase_add_test(tcase, runs_have_their_bound_and_all_have_their_turn);
     tcase_add_test(tcase, nothing_begins_without_session_or_stores);

@@ -16,6 +16,7 @@ enum { VOUCHER = 7, OFFER = 5, TTL_S = 60, BITS = 8, SLOW_S = 30, WORK_SIZE = 25
 
 static char secret[] = "the-secret-of-tickets";
 static struct sk_config config;
+static struct sk_tickets *tickets;
 static struct sk_context the_context;
 static struct sk_request asked;
 static struct sk_voucher voucher;
@@ -83,11 +84,12 @@ void sk_answer_private(const struct sk_answers *answers, struct sk_request *requ
 
 static void open_with(char *lines)
 {
-    sk_tickets_close(the_context.tickets);
+    sk_tickets_close(tickets);
     config = (struct sk_config){.ticket_ttl_s = TTL_S};
     config.ticket_secret = lines;
-    the_context = (struct sk_context){.config = &config, .tickets = sk_tickets_open(&config, stderr)};
-    ck_assert_ptr_nonnull(the_context.tickets);
+    tickets = sk_tickets_open(&config, stderr);
+    ck_assert_ptr_nonnull(tickets);
+    the_context = (struct sk_context){.config = &config, .tickets = tickets};
 }
 
 static void setup(void)
@@ -106,8 +108,8 @@ static void setup(void)
 
 static void teardown(void)
 {
-    sk_tickets_close(the_context.tickets);
-    the_context.tickets = NULL;
+    sk_tickets_close(tickets);
+    tickets = NULL;
     sk_buf_free(&asked.body);
 }
 
@@ -171,6 +173,24 @@ START_TEST(what_a_purchase_carries)
     ck_assert_int_eq(ask.offer, 0);
     headers = 1;
     sk_call_of(&asked)->voucher_id = VOUCHER + 1;
+    ck_assert_int_eq(found().ticket, SK_ASK_BAD_TICKET);
+}
+END_TEST
+
+// Only what has the form of this voucher's ticket can say that it has expired.
+START_TEST(a_ticket_that_has_expired_is_told_apart)
+{
+    static char text[SK_TICKET_SIZE];
+    struct sk_ticket ticket = {SK_TICKET_PURCHASE, VOUCHER, sk_call_of(&asked)->user, OFFER, 1};
+    header = text;
+    ck_assert(sk_tickets_make(the_context.tickets, &ticket, text));
+    ck_assert_int_eq(found().ticket, SK_ASK_EXPIRED_TICKET);
+    ck_assert_int_eq(found().offer, 0);
+    sk_call_of(&asked)->voucher_id = VOUCHER + 1;
+    ck_assert_int_eq(found().ticket, SK_ASK_BAD_TICKET);
+    sk_call_of(&asked)->voucher_id = VOUCHER;
+    ticket.kind = SK_TICKET_CHALLENGE;
+    ck_assert(sk_tickets_make(the_context.tickets, &ticket, text));
     ck_assert_int_eq(found().ticket, SK_ASK_BAD_TICKET);
 }
 END_TEST
@@ -255,6 +275,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, without_a_secret_nothing_is_looked_at);
     tcase_add_test(tcase, what_a_purchase_carries);
+    tcase_add_test(tcase, a_ticket_that_has_expired_is_told_apart);
     tcase_add_test(tcase, a_ticket_lives_as_long_as_is_set);
     tcase_add_test(tcase, a_challenge_is_given_where_there_is_work);
     tcase_add_test(tcase, a_ticket_takes_its_work);

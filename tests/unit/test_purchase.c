@@ -168,6 +168,7 @@ START_TEST(a_voucher_with_tickets_takes_a_good_one_only)
     must_come_to_with(SK_ASK_TICKETS_OFF, OFFER, SK_VERDICT_TICKETS_OFF);
     must_come_to_with(SK_ASK_NO_TICKET, OFFER, SK_VERDICT_TICKET_REQUIRED);
     must_come_to_with(SK_ASK_BAD_TICKET, OFFER, SK_VERDICT_TICKET_INVALID);
+    must_come_to_with(SK_ASK_EXPIRED_TICKET, OFFER, SK_VERDICT_TICKET_INVALID);
     must_come_to_with(SK_ASK_GOOD_TICKET, OFFER - 1, SK_VERDICT_TICKET_INVALID);
     must_come_to_with(SK_ASK_GOOD_TICKET, OFFER, SK_VERDICT_INVALID); // the quantity
     quantity = 1;
@@ -177,6 +178,42 @@ START_TEST(a_voucher_with_tickets_takes_a_good_one_only)
     refuses = false;
     ck_assert(buy(VOUCHER, 3));
     must_be_added(0, VOUCHER, 3);
+}
+END_TEST
+
+// The client is told one thing, the operator why.
+START_TEST(reasons_of_refused_tickets_are_counted)
+{
+    static const struct {
+        enum sk_ask_ticket ticket;
+        int64_t offer;
+        enum sk_metric counter;
+    } rows[] = {
+        {SK_ASK_TICKETS_OFF, OFFER, SK_METRIC_TICKETS_OFF},
+        {SK_ASK_NO_TICKET, OFFER, SK_METRIC_TICKETS_MISSING},
+        {SK_ASK_BAD_TICKET, OFFER, SK_METRIC_TICKETS_BAD},
+        {SK_ASK_EXPIRED_TICKET, OFFER, SK_METRIC_TICKETS_EXPIRED},
+        {SK_ASK_GOOD_TICKET, OFFER - 1, SK_METRIC_TICKETS_OLD_OFFER},
+    };
+    static struct sk_metrics counted;
+    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
+    voucher->ticket = true;
+    voucher->offer = OFFER;
+    sale.metrics = &counted;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct sk_ask ask = {
+            .voucher_id = VOUCHER, .user = USER, .quantity = 1, .ticket = rows[i].ticket, .offer = rows[i].offer};
+        ck_assert(!sk_purchase(&purchases, &ask, 1, &outcome));
+        for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++)
+            ck_assert_uint_eq(sk_metrics_read(&counted, rows[j].counter), j <= i);
+    }
+    its_ticket = SK_ASK_GOOD_TICKET;
+    its_offer = OFFER + 1; // no refusal
+    must_be_refused(VOUCHER, SK_VERDICT_LOADING);
+    its_offer = OFFER;
+    ck_assert(buy(VOUCHER, 1));
+    ck_assert_uint_eq(sk_metrics_read(&counted, SK_METRIC_TICKETS_OLD_OFFER), 1);
+    sale.metrics = NULL;
 }
 END_TEST
 
@@ -380,6 +417,7 @@ int main(void)
     tcase_add_test(tcase, refusals_come_at_once);
     tcase_add_test(tcase, a_segment_that_is_not_known_yet);
     tcase_add_test(tcase, a_voucher_with_tickets_takes_a_good_one_only);
+    tcase_add_test(tcase, reasons_of_refused_tickets_are_counted);
     tcase_add_test(tcase, a_ticket_for_an_offer_to_come_is_no_refusal);
     tcase_add_test(tcase, other_vouchers_take_any);
     tcase_add_test(tcase, tickets_of_a_new_voucher_wait_with_their_purchase);

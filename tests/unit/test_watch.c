@@ -124,8 +124,8 @@ static struct sk_segment *on_sale(int64_t id)
 // ---- rounds ----
 
 // What Redis and PostgreSQL say of all segments.
-static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *change, *pg_change, *letters;
-static int64_t journal, age_ms;
+static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *pg_buyers, *change, *pg_change, *letters;
+static int64_t buyers, journal, age_ms;
 static size_t looked; // at segments, in this round
 static int64_t looked_at[DONE_MAX];
 
@@ -137,6 +137,8 @@ static void all_is_well(void)
     stock = pg_stock = "5";
     change = pg_change = "9";
     letters = "0";
+    pg_buyers = "2";
+    buyers = 2;
     journal = age_ms = 0;
 }
 
@@ -153,8 +155,8 @@ static void answer_accounts(const struct asked *asked)
         slots = end + 1;
         (void)snprintf(texts[count][1], 24, "%ld", strtol(vouchers, &end, 10));
         vouchers = end + 1;
-        const char *row[] = {texts[count][0], texts[count][1], pg_epoch, "0",    "0",    pg_stock, "2",
-                             pg_change,       "open",          "1000",   "2000", letters};
+        const char *row[] = {texts[count][0], texts[count][1], pg_epoch, "0",    "0",    pg_stock,
+                             pg_buyers,       pg_change,       "open",   "1000", "2000", letters};
         memcpy((void *)rows[count], (void *)row, sizeof row);
     }
     pg_answers(&(const struct sk_rows){count, (const char *const(*)[ROW_COLUMNS])rows});
@@ -162,9 +164,9 @@ static void answer_accounts(const struct asked *asked)
 
 static void answer_look(void)
 {
-    const struct sk_reply items[] = {TEXT(state),   TEXT(epoch),  TEXT(last),      TEXT(stock),
-                                     TEXT("run-1"), NUMBER(2),    NUMBER(journal), TEXT(""),
-                                     TEXT(change),  TEXT("1000"), TEXT("2000"),    NUMBER(age_ms)};
+    const struct sk_reply items[] = {TEXT(state),   TEXT(epoch),    TEXT(last),      TEXT(stock),
+                                     TEXT("run-1"), NUMBER(buyers), NUMBER(journal), TEXT(""),
+                                     TEXT(change),  TEXT("1000"),   TEXT("2000"),    NUMBER(age_ms)};
     const struct sk_reply reply = LIST_OF(items);
     looked_at[looked++] = strtol(strchr(fake_redis.asked[fake_redis.answered].argv[0], '{') + 1, NULL, 10);
     redis_answers(&reply);
@@ -360,6 +362,27 @@ START_TEST(what_it_saw_is_told)
     age_ms = INT64_C(1) << 40; // longer than the machine runs
     look_at_all_twice();
     ck_assert_uint_eq(told(SK_METRIC_JOURNAL_OLDEST), 1);
+}
+END_TEST
+
+// By the time when PostgreSQL was asked, not when Redis or it has answered: expiry counts from it.
+START_TEST(that_there_was_no_live_order_is_remembered)
+{
+    all_is_well();
+    const struct sk_watched *watched = &on_sale(1)->care->watched;
+    look_at_all_twice();
+    ck_assert_uint_eq(watched->empty_at_ms, 0);
+    pg_buyers = "0";
+    buyers = 0;
+    look_at_all_twice();
+    ck_assert_uint_ne(watched->empty_at_ms, 0);
+    ck_assert_uint_le(watched->empty_at_ms, now_ms);
+    uint64_t before = watched->empty_at_ms;
+    (void)go_until_each_had_its_turn();
+    ck_assert_uint_gt(watched->empty_at_ms, before);
+    pg_buyers = "1"; // one was committed; Redis is asked later
+    (void)go_until_each_had_its_turn();
+    ck_assert_uint_eq(watched->empty_at_ms, 0);
 }
 END_TEST
 
@@ -706,6 +729,7 @@ int main(void)
     tcase_add_test(tcase, a_page_is_full);
     tcase_add_test(tcase, sessions_share_the_segments);
     tcase_add_test(tcase, what_it_saw_is_told);
+    tcase_add_test(tcase, that_there_was_no_live_order_is_remembered);
     tcase_add_test(tcase, of_the_others_segments_they_tell);
     tcase_add_test(tcase, books_that_differ_are_told);
     tcase_add_test(tcase, what_it_could_not_see_is_not_told);
