@@ -8,14 +8,11 @@ committed. What a bound costs at rest is in at_rest.py.
 from __future__ import annotations
 
 import itertools
-import os
 import secrets
-import subprocess
 import threading
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Callable, Iterator, TypeVar
 
 import common
@@ -329,7 +326,7 @@ def locked_rows(postgres: Postgres, voucher: Voucher) -> Iterator[None]:
            (('seckill_voucher', 'id'), ('seckill_segment', 'voucher_id'), ('seckill_segment', 'voucher'))
      ORDER BY table_name \\gexec
     """
-    with child_that_says(common.PSQL, "locked seckill_voucher", LOCK_S, script, postgres.env):
+    with common.child_that_says(common.PSQL, "locked seckill_voucher", LOCK_S, script, postgres.env):
         yield
 
 
@@ -358,35 +355,3 @@ def trickle(service: Service, voucher: Voucher) -> Iterator[None]:
     finally:
         done.set()
         thread.join(TRICKLE_END_S)
-
-
-@contextmanager
-def child_that_says(
-    command: list[str], word: str, seconds: float, script: str = "", env: dict[str, str] | None = None
-) -> Iterator[None]:
-    """A process that has said the word, and goes at the end. Its standard input stays open meanwhile."""
-    child = subprocess.Popen(
-        command,
-        env=os.environ | (env or {}),
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    overdue = threading.Timer(seconds, child.kill)
-    try:
-        overdue.start()
-        child.stdin.write(script)
-        child.stdin.flush()
-        heard = ""
-        while not heard.endswith(f"{word}\n"):
-            line = child.stdout.readline()
-            if not line:
-                raise Failure(f"{Path(command[0]).name} did not say {word}: {heard}")
-            heard += line
-        overdue.cancel()
-        yield
-    finally:
-        overdue.cancel()
-        child.terminate()
-        child.communicate()

@@ -12,14 +12,16 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Iterable
+from typing import Iterable, Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 WRK_SCRIPT = ROOT / "loadtest" / "oversell.lua"
@@ -251,6 +253,38 @@ def wait_for(what: str, condition, seconds: float, pause: float = 0.1) -> None:
         if time.monotonic() > deadline:
             raise Failure(f"{what}: not within {seconds:.0f} s")
         time.sleep(pause)
+
+
+@contextmanager
+def child_that_says(
+    command: list[str], word: str, seconds: float, script: str = "", env: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen]:
+    """A process that has said the word, and goes at the end. Its standard input stays open meanwhile."""
+    child = subprocess.Popen(
+        command,
+        env=os.environ | (env or {}),
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    overdue = threading.Timer(seconds, child.kill)
+    try:
+        overdue.start()
+        child.stdin.write(script)
+        child.stdin.flush()
+        heard = ""
+        while not heard.endswith(f"{word}\n"):
+            line = child.stdout.readline()
+            if not line:
+                raise Failure(f"{' '.join(command)} did not say {word}: {heard}")
+            heard += line
+        overdue.cancel()
+        yield child
+    finally:
+        overdue.cancel()
+        child.terminate()
+        child.communicate()
 
 
 def drained(redis: Redis, voucher: Voucher, seconds: float) -> bool:

@@ -14,7 +14,6 @@ import select
 import socket
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,21 +62,9 @@ def listening(url: str, lines: list[tuple[str, str]]) -> Iterator[Listeners]:
     parking.raise_descriptors(len(lines))
     host, port = url.removeprefix("http://").split(":")
     command = [sys.executable, str(Path(__file__).resolve()), host, port]
-    child = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    overdue = threading.Timer(READY_S, child.kill)
-    try:
-        overdue.start()
-        child.stdin.write("".join(f"{path}\t{user}\n" for path, user in lines) + "\n")
-        child.stdin.flush()
-        said = child.stdout.readline()
-        overdue.cancel()
-        if said != "ready\n":
-            raise common.Failure(f"{len(lines)} listeners at {url} did not get ready: {said}")
+    questions = "".join(f"{path}\t{user}\n" for path, user in lines) + "\n"
+    with common.child_that_says(command, "ready", READY_S, questions) as child:
         yield Listeners(child)
-    finally:
-        overdue.cancel()
-        child.kill()
-        child.wait()
 
 
 # ---- the process ----

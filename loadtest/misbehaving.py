@@ -12,7 +12,6 @@ import selectors
 import socket
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,19 +75,8 @@ def buyers_rate(service: Service, seconds: int) -> float:
 def crowd(url: str) -> Iterator[subprocess.Popen]:
     host, port = url.removeprefix("http://").split(":")
     command = [sys.executable, str(Path(__file__).resolve()), host, port]
-    child = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    overdue = threading.Timer(READY_S, child.kill)
-    try:
-        overdue.start()
-        said = child.stdout.readline()
-        overdue.cancel()
-        if said != "ready\n":
-            raise common.Failure(f"{MISBEHAVING} misbehaving clients at {url} did not get ready: {said}")
+    with common.child_that_says(command, "ready", READY_S) as child:
         yield child
-    finally:
-        overdue.cancel()
-        child.kill()
-        child.wait()
 
 
 # ---- the process ----

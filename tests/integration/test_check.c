@@ -301,7 +301,7 @@ static size_t fake_take(const char *bytes, char word[COMMAND_SIZE])
 
 static void fake_answer(int fd, const char *word)
 {
-    char text[FAKE_SIZE], seconds[24];
+    char text[FAKE_SIZE], seconds[24], micros[24];
     uint64_t now_ms = sk_wall_ms() + (uint64_t)fake->ahead_ms;
     if (strcmp(word, "INFO") == 0 && fake->info != NULL)
         (void)snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(fake->info), fake->info);
@@ -314,9 +314,9 @@ static void fake_answer(int fd, const char *word)
     else if (strcmp(word, "EVALSHA") == 0)
         (void)snprintf(text, sizeof text, "%s", fake->tried);
     else if (strcmp(word, "TIME") == 0)
-        (void)snprintf(text, sizeof text, "*2\r\n$%d\r\n%s\r\n$6\r\n%06d\r\n",
+        (void)snprintf(text, sizeof text, "*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n",
                        snprintf(seconds, sizeof seconds, "%d", (int)(now_ms / 1000)), seconds,
-                       (int)(now_ms % 1000) * 1000);
+                       snprintf(micros, sizeof micros, "%d", (int)(now_ms % 1000) * 1000), micros);
     else
         (void)snprintf(text, sizeof text, strcmp(word, "INFO") == 0 ? "-NOPERM no\r\n" : "+OK\r\n");
     (void)!write(fd, text, strlen(text));

@@ -74,40 +74,29 @@ def gauge(name: str, fires: object, quiet: object) -> tuple[dict[str, str], dict
     return {name: still(fires)}, {name: still(quiet)}
 
 
+def counter(name: str, fires: float, quiet: float) -> tuple[dict[str, str], dict[str, str]]:
+    return {name: grows(fires)}, {name: grows(quiet)}
+
+
+def share(part: str, whole: str, fires: int, quiet: int, of: int = 100) -> tuple[dict[str, str], dict[str, str]]:
+    return {part: still(fires), whole: still(of)}, {part: still(quiet), whole: still(of)}
+
+
 ROWS = [
     Row("SeckillDown", "page", *gauge("up", 0, 1), HERE),
-    Row(
-        "SeckillNotReady",
-        "page",
-        {"seckill_reactors_ready": still(1), "seckill_reactors": still(2)},
-        {"seckill_reactors_ready": still(2), "seckill_reactors": still(2)},
-        HERE,
-    ),
+    Row("SeckillNotReady", "page", *share("seckill_reactors_ready", "seckill_reactors", 1, 2, of=2), HERE),
     Row("SeckillRedisAway", "page", links("redis", 1), links("redis", 2) | links("postgresql", 1), HERE),
     Row("SeckillPostgresqlAway", "page", links("postgresql", 0), links("postgresql", 2) | links("redis", 0), HERE),
     Row(
         "SeckillLinksFlap",
         "ticket",
-        {'seckill_link_lost_total{store="redis",link="orders"}': grows(0.5)},
-        {'seckill_link_lost_total{store="redis",link="orders"}': grows(0.2)},
+        *counter('seckill_link_lost_total{store="redis",link="orders"}', 0.5, 0.2),
         HERE | {"store": "redis"},
     ),
     Row("SeckillPurchasesFail", "page", purchases(98, 2), purchases(99.5, 0.5) | overloads(50), HERE),
-    Row(
-        "SeckillOverloaded",
-        "ticket",
-        overloads(1),
-        overloads(0) | purchases(1, 1),
-        HERE,
-    ),
+    Row("SeckillOverloaded", "ticket", overloads(1), overloads(0) | purchases(1, 1), HERE),
     Row("SeckillSlow", "ticket", took("0.8192", "1.6384"), took("0.2048", "0.4096"), HERE),
-    Row(
-        "SeckillOrdersPileUp",
-        "page",
-        {'seckill_orders{state="granted"}': still(81), "seckill_orders_max": still(100)},
-        {'seckill_orders{state="granted"}': still(79), "seckill_orders_max": still(100)},
-        HERE,
-    ),
+    Row("SeckillOrdersPileUp", "page", *share('seckill_orders{state="granted"}', "seckill_orders_max", 81, 79), HERE),
     Row(
         "SeckillOrdersStuck",
         "ticket",
@@ -127,21 +116,9 @@ ROWS = [
         JOB,
         fires_at_once=True,
     ),
-    Row(
-        "SeckillRebuildsFail",
-        "page",
-        {"seckill_rebuilds_failed_total": grows(0.3)},
-        {"seckill_rebuilds_failed_total": grows(0.1)},
-        JOB,
-    ),
+    Row("SeckillRebuildsFail", "page", *counter("seckill_rebuilds_failed_total", 0.3, 0.1), JOB),
     Row("SeckillUpkeepStalls", "ticket", *gauge("seckill_audit_round_age_seconds", 31, 29), HERE),
-    Row(
-        "SeckillSessionsLost",
-        "ticket",
-        {"seckill_sessions_lost_total": grows(0.1)},
-        {"seckill_sessions_lost_total": grows(0.04)},
-        HERE,
-    ),
+    Row("SeckillSessionsLost", "ticket", *counter("seckill_sessions_lost_total", 0.1, 0.04), HERE),
     Row(
         "SeckillConnectionsNearlyFull",
         "page",
@@ -164,13 +141,7 @@ ROWS = [
         {"seckill_access_log_dropped_total": still(7)},
         HERE,
     ),
-    Row(
-        "SeckillFileDescriptors",
-        "page",
-        {"process_open_fds": still(91), "process_max_fds": still(100)},
-        {"process_open_fds": still(89), "process_max_fds": still(100)},
-        HERE,
-    ),
+    Row("SeckillFileDescriptors", "page", *share("process_open_fds", "process_max_fds", 91, 89), HERE),
 ]
 
 

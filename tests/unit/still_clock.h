@@ -5,9 +5,12 @@
 
 #include <time.h>
 
-// The linker's name.
-// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
+// The linker's names. It knows the second one with --wrap alone: without it the program does not link.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+__attribute__((used)) static int (*const wrapped)(clockid_t, struct timespec *) = __real_clock_gettime;
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)

@@ -2,6 +2,7 @@
 #include <check.h>
 
 #include "deadlines.h"
+#include "draw.h"
 #include "stack.h"
 
 enum { MANY = 300, STEPS = 4000, START_MS = 123456789, FAR_MS = 200000, PERIOD = 7 };
@@ -14,16 +15,6 @@ struct thing {
 
 static struct thing things[MANY];
 static struct sk_deadlines *deadlines;
-static uint64_t seed;
-
-// The same numbers in each run: xorshift (Marsaglia).
-static uint64_t draw(uint64_t below)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed % below;
-}
 
 static void setup(void)
 {
@@ -114,7 +105,7 @@ START_TEST(many_at_random)
 {
     uint64_t now_ms = START_MS;
     size_t came = 0;
-    seed = (uint64_t)_i + 1;
+    draw_seed = (uint64_t)_i + 1;
     for (int step = 0; step < STEPS; step++) {
         for (uint64_t n = draw(PERIOD); n > 0; n--)
             set((size_t)draw(MANY), now_ms + draw(draw(2) == 0 ? FAR_MS : 2000));

@@ -1,22 +1,13 @@
 // Counts of each: against a plain list, with a table so small that places are shared all the time.
 #include <stdint.h>
 
+#include "draw.h"
 #include "stack.h"
 #include "tally.h"
 
 enum { KEYS = 16, MOST = 3, STEPS = 200000, DIFFERENT = 40 };
 
 static struct sk_tally *tally;
-static uint64_t seed;
-
-// The same numbers in each run: xorshift (Marsaglia).
-static uint64_t draw(uint64_t below)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed % below;
-}
 
 static void setup(void)
 {
@@ -57,7 +48,7 @@ END_TEST
 START_TEST(many_at_random)
 {
     unsigned counts[DIFFERENT] = {0}, used = 0, refused = 0;
-    seed = (uint64_t)_i + 1;
+    draw_seed = (uint64_t)_i + 1;
     for (int step = 0; step < STEPS; step++) {
         unsigned key = (unsigned)draw(DIFFERENT);
         if (draw(2) == 0) {

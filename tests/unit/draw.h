@@ -1,0 +1,18 @@
+// Numbers at random that are the same in each run. Included by one source of a program.
+#ifndef UNIT_DRAW_H
+#define UNIT_DRAW_H
+
+#include <stdint.h>
+
+static uint64_t draw_seed; // set it before the first draw, and not to 0
+
+// xorshift (Marsaglia)
+static uint64_t draw(uint64_t below)
+{
+    draw_seed ^= draw_seed << 13;
+    draw_seed ^= draw_seed >> 7;
+    draw_seed ^= draw_seed << 17;
+    return draw_seed % below;
+}
+
+#endif
