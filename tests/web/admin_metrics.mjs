@@ -1,0 +1,182 @@
+// What the dashboard makes of /metrics: the text, percentiles, rates between two looks, several processes at one
+// address. A page of text as the service writes it goes in; what comes out is computed here by other means.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+import { between, createProcesses, frameOf, gaugeOf } from '../../web/admin/frame.js';
+import { addBuckets, bucketsBetween, quantile } from '../../web/admin/histogram.js';
+import { bucketsOf, parseMetrics, parseValue, samplesOf, sumOf } from '../../web/admin/prometheus.js';
+
+const PAGE = `# HELP seckill_http_requests_total Requests, by route and by what they came to
+# TYPE seckill_http_requests_total counter
+seckill_http_requests_total{method="POST",route="/seckill/{voucher}",status="201",code="PLACED"} 12
+seckill_http_requests_total{method="POST",route="/seckill/{voucher}",status="409",code="SOLD_OUT"} 300
+seckill_http_requests_total{method="GET",route="/vouchers",status="200",code="FOUND"} 7
+seckill_journal_oldest_seconds 0.250
+seckill_voucher_remaining{voucher="7"} -3
+seckill_order_leg_seconds_bucket{leg="redis",le="0.0001"} 0
+seckill_order_leg_seconds_bucket{leg="redis",le="0.0002"} 10
+seckill_order_leg_seconds_bucket{leg="redis",le="+Inf"} 12
+seckill_order_leg_seconds_sum{leg="redis"} 0.004000000
+odd{path="a\\"b\\\\c\\nd}"} 1
+not a line of metrics
+half{le="1" 2
+`;
+
+test('text is read line by line, and what cannot be read is left out', () => {
+    const metrics = parseMetrics(PAGE);
+    assert.equal(sumOf(metrics, 'seckill_journal_oldest_seconds'), 0.25);
+    assert.equal(sumOf(metrics, 'seckill_voucher_remaining', { voucher: '7' }), -3);
+    assert.deepEqual(samplesOf(metrics, 'odd'), [{ labels: { path: 'a"b\\c\nd}' }, value: 1 }]);
+    assert.equal(metrics.has('not'), false);
+    assert.equal(metrics.has('half'), false);
+    assert.equal(parseMetrics('').size, 0);
+});
+
+test('a pattern with braces is a label like any other', () => {
+    const purchases = samplesOf(parseMetrics(PAGE), 'seckill_http_requests_total', { route: '/seckill/{voucher}' });
+    assert.deepEqual(purchases.map(({ labels }) => labels.code), ['PLACED', 'SOLD_OUT']);
+});
+
+test('nothing there is not 0', () => {
+    assert.equal(sumOf(parseMetrics(PAGE), 'seckill_books_differ'), null);
+    assert.equal(sumOf(parseMetrics('seckill_books_differ 0'), 'seckill_books_differ'), 0);
+});
+
+test('values have both infinities, and nothing that is no number', () => {
+    assert.deepEqual(['+Inf', '-Inf', '1e3', '0'].map(parseValue), [Infinity, -Infinity, 1000, 0]);
+    assert.equal(parseMetrics('a x\nb NaN\n').size, 0);
+});
+
+test('buckets come in the order of their bounds', () => {
+    assert.deepEqual(bucketsOf(parseMetrics(PAGE), 'seckill_order_leg_seconds', { leg: 'redis' }), [
+        [0.0001, 0],
+        [0.0002, 10],
+        [Infinity, 12],
+    ]);
+    assert.deepEqual(bucketsOf(parseMetrics(PAGE), 'nothing', {}), []);
+});
+
+// ---- percentiles ----
+
+const cumulative = (...counts) => {
+    let sum = 0;
+    return counts.map((count, i) => [i === counts.length - 1 ? Infinity : 2 ** i, (sum += count)]);
+};
+
+test('a percentile lies in the bucket that holds it', () => {
+    const buckets = cumulative(0, 10, 80, 10, 0); // bounds 1, 2, 4, 8, +Inf
+    assert.equal(quantile(buckets, 0.5), 3);
+    assert.equal(quantile(buckets, 0.1), 2);
+    assert.equal(quantile(buckets, 0.99), 7.6);
+    assert.equal(quantile(buckets, 1), 8);
+    assert.ok(quantile(buckets, 0) >= 1 && quantile(buckets, 0) <= 2);
+});
+
+test('of a percentile among many values no more is wrong than its bucket is wide', () => {
+    const values = Array.from({ length: 5000 }, (_, i) => ((i * 7919) % 5000) / 100);
+    const bounds = [...Array.from({ length: 8 }, (_, i) => 2 ** i), Infinity];
+    const buckets = bounds.map((bound) => [bound, values.filter((value) => value <= bound).length]);
+    const sorted = [...values].sort((a, b) => a - b);
+    for (const share of [0.01, 0.5, 0.9, 0.99]) {
+        const exact = sorted[Math.ceil(share * sorted.length) - 1];
+        const least = Math.max(0, ...bounds.filter((bound) => bound < exact));
+        const found = quantile(buckets, share);
+        assert.ok(found >= least && found <= bounds.find((bound) => bound >= exact), `${share}: ${found}, not ${exact}`);
+    }
+});
+
+test('past the last bound only that bound is known, and of nothing there is no percentile', () => {
+    assert.equal(quantile(cumulative(1, 0, 9), 0.99), 2);
+    assert.equal(quantile(cumulative(0, 0, 0), 0.5), null);
+    assert.equal(quantile([], 0.5), null);
+});
+
+test('what lies between two looks; none after a restart or with other bounds', () => {
+    assert.deepEqual(bucketsBetween(cumulative(1, 1, 1), cumulative(1, 4, 1)), cumulative(0, 3, 0));
+    assert.equal(bucketsBetween(cumulative(5, 1, 1), cumulative(1, 1, 1)), null);
+    assert.equal(bucketsBetween(cumulative(1, 1), cumulative(1, 1, 1)), null);
+    assert.equal(bucketsBetween([[3, 0], [Infinity, 1]], cumulative(1, 1)), null);
+    assert.deepEqual(bucketsBetween(null, cumulative(1, 1)), cumulative(1, 1));
+});
+
+test('histograms of the same bounds are added up', () => {
+    assert.deepEqual(addBuckets([cumulative(1, 2, 3), null, [], cumulative(1, 1, 1)]), cumulative(2, 3, 4));
+    assert.deepEqual(addBuckets([]), []);
+});
+
+// ---- frames and processes ----
+
+function page({ process, placed = 0, sold_out = 0, limited = 0, failed = 0, early = 0, committed = 0, redis = [0, 0, 0] }) {
+    const purchase = (status, code, n) =>
+        `seckill_http_requests_total{method="POST",route="/seckill/{voucher}",status="${status}",code="${code}"} ${n}`;
+    const buckets = cumulative(...redis).map(([bound, n]) =>
+        `seckill_order_leg_seconds_bucket{leg="redis",le="${bound === Infinity ? '+Inf' : bound}"} ${n}`);
+    return parseMetrics([
+        `process_start_time_seconds ${process}`,
+        `seckill_build_info{version="1.2.3"} 1`,
+        purchase(201, 'PLACED', placed),
+        purchase(409, 'SOLD_OUT', sold_out),
+        purchase(409, 'NOT_STARTED', early),
+        purchase(429, 'RATE_LIMITED', limited),
+        purchase(503, 'UNAVAILABLE', failed),
+        `seckill_orders_placed_total ${committed}`,
+        ...buckets,
+        `seckill_link_up{store="redis",link="sale"} 2`,
+        `seckill_link_up{store="postgresql",link="sale"} 1`,
+    ].join('\n'));
+}
+
+test('rates are differences by time, each outcome apart', () => {
+    const before = frameOf(page({ process: 5, placed: 10, sold_out: 100 }), 1000);
+    const after = { process: 5, placed: 30, sold_out: 1100, limited: 4, failed: 2, early: 6, committed: 18, redis: [0, 4, 0] };
+    const { rates, histograms } = between(before, frameOf(page(after), 3000));
+    assert.deepEqual(rates, { placed: 10, accepted: 0, sold_out: 500, limited: 2, refused: 3, failed: 1, committed: 9 });
+    assert.deepEqual(histograms.redis, cumulative(0, 4, 0));
+});
+
+test('two processes are not compared with each other', () => {
+    const one = frameOf(page({ process: 5, placed: 10 }), 1000);
+    assert.equal(between(one, frameOf(page({ process: 6, placed: 500 }), 2000)), null);
+    assert.equal(between(one, one), null);
+});
+
+test('a process is known from its second look on, in milliseconds', () => {
+    const processes = createProcesses();
+    assert.equal(processes.take(frameOf(page({ process: 5 }), 1000)), null);
+    const now = processes.take(frameOf(page({ process: 5, placed: 7, redis: [0, 10, 0] }), 2000));
+    assert.equal(now.rates.placed, 7);
+    assert.equal(now.legs.redis.p50, 1500);
+    assert.equal(now.legs.commit.p50, null);
+});
+
+test('a restart gives no rate, and the old process is forgotten', () => {
+    const processes = createProcesses();
+    processes.take(frameOf(page({ process: 5, placed: 900 }), 1000));
+    processes.take(frameOf(page({ process: 5, placed: 1000 }), 2000));
+    processes.take(frameOf(page({ process: 9, placed: 3 }), 13000));
+    const now = processes.take(frameOf(page({ process: 9, placed: 4 }), 14000));
+    assert.equal(now.rates.placed, 1);
+    assert.equal(processes.frames().length, 1);
+});
+
+test('several processes by turns are added up', () => {
+    const processes = createProcesses();
+    let now;
+    for (let second = 0; second < 6; second++) {
+        const process = 5 + (second % 2);
+        now = processes.take(frameOf(page({ process, placed: second * 10, redis: [second, 0, 0] }), second * 1000));
+    }
+    assert.equal(now.rates.placed, 20); // each 20 in two seconds
+    assert.equal(gaugeOf(processes.frames(), 'redis_links'), 4);
+    assert.equal(gaugeOf(processes.frames(), 'redis_links', Math.max), 2);
+    assert.equal(gaugeOf([], 'redis_links'), null);
+});
+
+test('however many processes are met, few are kept', () => {
+    const processes = createProcesses();
+    for (let process = 0; process < 100; process++) {
+        processes.take(frameOf(page({ process }), 1000));
+    }
+    assert.ok(processes.frames().length <= 16);
+});

@@ -1,0 +1,342 @@
+// What the dashboard decides without a browser: points that are kept, when something is asked again, whether the stores
+// agree, what a form says, and what an answer means.
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync } from 'node:fs';
+import test from 'node:test';
+
+import { isAway, isGood, mayRepeat, wordsFor } from '../../web/admin/answer.js';
+import { createAdminApi, createKeys } from '../../web/admin/api.js';
+import { booksOf } from '../../web/admin/books.js';
+import { createPoller } from '../../web/admin/poller.js';
+import { instancesOf } from '../../web/admin/roster.js';
+import { POINTS_MAX, createSeries } from '../../web/admin/series.js';
+import { centsOf, digitsOf, localTime, termsOf, timeOf, wholeOf } from '../../web/admin/terms.js';
+import { words } from '../../web/admin/words.js';
+
+// ---- series ----
+
+test('a series keeps its last points, and no more', () => {
+    const series = createSeries(['a', 'b']);
+    for (let at = 1; at <= 2 * POINTS_MAX; at++) {
+        series.push(at, { a: at });
+    }
+    const [times, a, b] = series.columns();
+    assert.deepEqual([times.length, a.length, b.length], [600, 600, 600]);
+    assert.deepEqual([times[0], times[599], a[599], b[599]], [601, 1200, 1200, null]);
+});
+
+test('time goes forward; a gap is a point without values', () => {
+    const series = createSeries(['a']);
+    series.gap(1);
+    series.push(5, { a: 0 });
+    series.push(5, { a: 1 });
+    series.push(4, { a: 2 });
+    series.gap(6);
+    assert.deepEqual(series.columns(), [[5, 6], [0, null]]);
+    series.clear();
+    assert.deepEqual(series.columns(), [[], []]);
+});
+
+// ---- poller ----
+
+// A clock that tests turn. settled(): all promises that can go on have gone on.
+function clockwork() {
+    let now = 0, timers = [];
+    const settled = () => new Promise((resolve) => setImmediate(resolve));
+    return {
+        timers: {
+            now: () => now,
+            set: (f, ms) => (timers.push({ f, at: now + ms }), timers[timers.length - 1]),
+            clear: (timer) => (timers = timers.filter((other) => other !== timer)),
+        },
+        waiting: () => timers.map(({ at }) => at - now),
+        async turn(ms) {
+            now += ms;
+            const due = timers.filter(({ at }) => at <= now);
+            timers = timers.filter(({ at }) => at > now);
+            due.forEach(({ f }) => f());
+            await settled();
+        },
+        settled,
+    };
+}
+
+function asker() {
+    const asked = [];
+    return { asked, ask: () => new Promise((resolve) => asked.push(resolve)) };
+}
+
+test('one question at a time, and a period from its beginning to the next', async () => {
+    const clock = clockwork(), { asked, ask } = asker();
+    const poller = createPoller({ ask, every_ms: 2000, timers: clock.timers });
+    poller.start();
+    poller.wake();
+    await clock.turn(500);
+    assert.equal(asked.length, 1);
+    assert.deepEqual(clock.waiting(), []);
+    asked[0](true);
+    await clock.settled();
+    assert.deepEqual(clock.waiting(), [0]); // it was woken meanwhile
+    await clock.turn(0);
+    await clock.turn(300);
+    asked[1](true);
+    await clock.settled();
+    assert.deepEqual(clock.waiting(), [1700]);
+    await clock.turn(1700);
+    assert.equal(asked.length, 3);
+});
+
+test('never more than once a second', async () => {
+    const clock = clockwork(), { asked, ask } = asker();
+    createPoller({ ask, every_ms: 10, timers: clock.timers }).start();
+    asked[0](true);
+    await clock.settled();
+    assert.deepEqual(clock.waiting(), [1000]);
+});
+
+test('silent while nobody looks, at once when somebody does', async () => {
+    const clock = clockwork(), { asked, ask } = asker();
+    let visible = true;
+    const poller = createPoller({ ask, every_ms: 1000, visible: () => visible, timers: clock.timers });
+    poller.start();
+    asked[0](true);
+    await clock.settled();
+    visible = false;
+    await clock.turn(60000);
+    assert.equal(asked.length, 1);
+    assert.deepEqual(clock.waiting(), []);
+    visible = true;
+    poller.wake();
+    assert.equal(asked.length, 2);
+});
+
+test('less often without answers, as before with one, and an error is none', async () => {
+    const clock = clockwork();
+    let good = false, count = 0;
+    const error = console.error;
+    console.error = () => {};
+    const ask = () => (count++ === 0 ? Promise.reject(new Error('broken')) : Promise.resolve(good));
+    createPoller({ ask, every_ms: 1000, timers: clock.timers }).start();
+    const waits = [];
+    for (let i = 0; i < 6; i++) {
+        await clock.settled();
+        waits.push(clock.waiting()[0]);
+        await clock.turn(clock.waiting()[0]);
+    }
+    console.error = error;
+    assert.deepEqual(waits, [1000, 2000, 4000, 5000, 5000, 5000]);
+    good = true;
+    await clock.turn(clock.waiting()[0]);
+    assert.deepEqual(clock.waiting(), [1000]);
+});
+
+test('what is stopped stays so', async () => {
+    const clock = clockwork(), { asked, ask } = asker();
+    const poller = createPoller({ ask, every_ms: 1000, timers: clock.timers });
+    poller.start();
+    poller.stop();
+    poller.wake();
+    asked[0](true);
+    await clock.settled();
+    poller.wake();
+    assert.deepEqual([asked.length, clock.waiting().length], [1, 0]);
+});
+
+// ---- books ----
+
+const voucher = (remaining, stock, journal, state = 'open') => ({ remaining, redis: { state, stock, journal } });
+
+test('stores that agree are even, with orders on the way they move', () => {
+    assert.deepEqual(booksOf(voucher(5, 5, 0)), { state: 'even', drift: 0, journal: 0 });
+    assert.deepEqual(booksOf(voucher(5, 3, 2)), { state: 'moving', drift: -2, journal: 2 });
+    assert.equal(booksOf(voucher(5, 5, 2)).state, 'moving');
+});
+
+test('drift is what stays in two looks at rest', () => {
+    const first = booksOf(voucher(5, 7, 0));
+    assert.equal(first.state, 'moving');
+    assert.deepEqual(booksOf(voucher(5, 7, 0), first), { state: 'differs', drift: 2, journal: 0 });
+    assert.equal(booksOf(voucher(5, 6, 0), first).state, 'moving');
+    assert.equal(booksOf(voucher(5, 7, 0), booksOf(voucher(5, 7, 1))).state, 'moving');
+});
+
+test('without Redis there is nothing to compare', () => {
+    for (const redis of [undefined, { state: 'unknown' }, { state: 'missing' }, { state: 'loading', stock: 1, journal: 0 }]) {
+        assert.equal(booksOf({ remaining: 5, redis }).state, 'unknown');
+    }
+});
+
+// ---- instances ----
+
+test('the reactors of an instance are one; the one that answers is known by its start', () => {
+    const told = { version: '1', started_at: '2026-01-31T12:00:00.250Z', ttl_ms: 3000 };
+    const rows = [
+        { id: 'c', ...told, name: 'b:2', started_at: '2026-01-31T12:00:30.000Z', renewed_ago_ms: 2000 },
+        { id: 'a', ...told, name: 'a:1', renewed_ago_ms: 100 },
+        { id: 'b', ...told, name: 'a:1', renewed_ago_ms: 400 },
+        { id: 'd' },
+    ];
+    const found = instancesOf({ server_time: '2026-01-31T12:01:00.250Z', instances: rows }, [Date.UTC(2026, 0, 31, 12, 0, 0, 250)]);
+    assert.deepEqual(found.map(({ id, reactors, late, self }) => [id, reactors, late, self]), [
+        ['a:1', 2, false, true],
+        ['b:2', 1, true, false],
+        ['d', 1, false, false],
+    ]);
+    assert.deepEqual([found[0].age_s, found[0].renewed_ms, found[2].age_s, found[2].renewed_ms], [60, 400, undefined, undefined]);
+    assert.deepEqual(instancesOf({ server_time: '2026-01-31T12:00:00.000Z', instances: [] }), []);
+});
+
+// ---- the form ----
+
+test('a price is its digits', () => {
+    const prices = { '9.90': 990, 9.9: 990, 0: 0, '19,99': 1999, ' 5 ': 500, '0.07': 7 };
+    for (const [text, cents] of Object.entries(prices)) {
+        assert.equal(centsOf(text), cents, text);
+    }
+    for (const text of ['', '-1', '1.234', '1e3', '.5', 'x', '12345678901']) {
+        assert.equal(centsOf(text), null, text);
+    }
+});
+
+test('a currency has the digits that it has', () => {
+    assert.deepEqual(['EUR', 'JPY', 'KWD', '', 'NONE'].map(digitsOf), [2, 0, 3, 2, 2]);
+    assert.deepEqual([centsOf('1500', 0), centsOf('1.5', 0), centsOf('1.5', 3)], [1500, null, 1500]);
+});
+
+test('whole numbers from a least one on', () => {
+    assert.deepEqual([wholeOf(' 12 ', 1), wholeOf('0', 0)], [12, 0]);
+    assert.deepEqual(['0', '', '1.5', '-3', '1e2', '9'.repeat(13)].map((text) => wholeOf(text, 1)), Array(6).fill(null));
+});
+
+test('a time goes into the field and out of it', () => {
+    const ms = Date.UTC(2026, 0, 31, 12, 0, 5);
+    assert.equal(timeOf(localTime(ms)), '2026-01-31T12:00:05.000Z');
+    assert.deepEqual([timeOf(''), timeOf('soon')], [null, null]);
+});
+
+const form = (changed) => ({
+    title: 'Tea', stock: '100', price: '1.00', currency: '', begin: '2026-01-31T12:00:00', end: '2026-01-31T13:00:00',
+    limit: '', pay_within: '', ...changed,
+});
+
+test('a form becomes terms; what is empty is left to the service', () => {
+    const { terms } = termsOf(form({}));
+    assert.deepEqual(Object.keys(terms), ['title', 'stock', 'price_cents', 'begin_at', 'end_at']);
+    assert.deepEqual([terms.stock, terms.price_cents], [100, 100]);
+    const more = termsOf(form({ limit: '2', pay_within: '0', currency: ' eur ' })).terms;
+    assert.deepEqual([more.limit, more.pay_within_s, more.currency], [2, 0, 'EUR']);
+});
+
+test('what is wrong in a form is named', () => {
+    assert.deepEqual(termsOf(form({ title: ' ', stock: 'x', limit: '0' })).wrong, ['title', 'stock', 'limit']);
+    assert.deepEqual(termsOf(form({ end: '2026-01-31T12:00:00' })).wrong, ['end_at']);
+});
+
+// ---- answers ----
+
+const answer = (status, code = null, body = {}) => ({ status, code, body });
+
+test('each answer has words in both languages', () => {
+    const codes = ['FORBIDDEN', 'VERSION_CHANGED', 'WRONG_STATE', 'BELOW_SOLD', 'LOADING', 'UNREADABLE', 'ANOTHER'];
+    for (const [key] of [answer(0), answer(502), ...codes.map((code) => answer(409, code))].map(wordsFor)) {
+        assert.ok(words.en[key] && words.zh[key], key);
+    }
+    assert.equal(wordsFor(answer(412, 'VERSION_CHANGED'))[0], 'changed');
+    assert.equal(wordsFor(answer(403, 'FORBIDDEN'))[0], 'forbidden');
+    assert.deepEqual(wordsFor(answer(409, 'BELOW_SOLD', { left: 3 })), ['below_sold', { left: 3 }]);
+    const errors = [{ pointer: '/stock', detail: 'too large' }];
+    assert.deepEqual(wordsFor(answer(422, 'INVALID', { errors })), ['form_refused', { errors: '/stock too large' }]);
+});
+
+test('away is no answer; a refusal is one', () => {
+    assert.ok([answer(0), answer(502), answer(503, 'SHUTTING_DOWN')].every(isAway));
+    assert.ok(![answer(503, 'UNAVAILABLE'), answer(403, 'FORBIDDEN'), answer(200)].some(isAway));
+    assert.ok([answer(0), answer(503, 'LOADING'), answer(504)].every(mayRepeat));
+    assert.ok(![answer(412, 'VERSION_CHANGED'), answer(403, 'FORBIDDEN')].some(mayRepeat));
+    assert.ok(isGood(answer(201)) && !isGood(answer(304)));
+});
+
+test('a key stays with its request', () => {
+    let made = 0;
+    const keyOf = createKeys((bytes) => bytes.fill(++made));
+    const first = keyOf('{"add":1}');
+    assert.match(first, /^[!-~]{1,255}$/);
+    assert.equal(keyOf('{"add":1}'), first);
+    assert.notEqual(keyOf('{"add":2}'), first);
+    assert.notEqual(keyOf('{"add":1}'), first);
+});
+
+test('a call carries the token, the key and the ETag, and never throws', async () => {
+    const sent = [];
+    let ended = 0, next = { ok: true, status: 200, headers: new Map([['ETag', '"3"']]), text: async () => '{"a":1}' };
+    const fetch = async (path, request) => {
+        sent.push({ path, ...request });
+        if (next === null) {
+            throw new TypeError('no network');
+        }
+        return next;
+    };
+    const call = createAdminApi({ token: 'secret', ended: () => ended++, fetch });
+    const good = await call('/x', { method: 'POST', json: '{}', key: 'k', etag: '"2"' });
+    assert.deepEqual([good.status, good.body, good.etag], [200, { a: 1 }, '"3"']);
+    assert.equal(sent[0].headers.Authorization, 'Bearer secret');
+    assert.deepEqual([sent[0].headers['Idempotency-Key'], sent[0].headers['If-Match']], ['k', '"2"']);
+    next = { ok: false, status: 401, headers: new Map(), text: async () => '{"code":"UNAUTHENTICATED"}' };
+    assert.equal((await call('/x')).code, 'UNAUTHENTICATED');
+    assert.equal(ended, 1);
+    assert.ok(!('If-Match' in sent[1].headers));
+    next = { ok: false, status: 502, headers: new Map(), text: async () => '<html>' };
+    assert.equal((await call('/x')).code, null);
+    next = null;
+    assert.equal((await call('/x')).status, 0);
+});
+
+test('both languages have the same words, with the same values in them', () => {
+    const values = (text) => [...text.matchAll(/\{\w+\}/g)].map(([name]) => name).sort();
+    assert.deepEqual(Object.keys(words.zh), Object.keys(words.en));
+    for (const [key, text] of Object.entries(words.en)) {
+        assert.deepEqual(values(words.zh[key]), values(text), key);
+    }
+});
+
+// What is put together at run time ('state_' and a state) is not seen here.
+test('every word that is asked for is there', () => {
+    const web = new URL('../../web/', import.meta.url);
+    const sources = readdirSync(new URL('admin/', web)).map((name) => readFileSync(new URL(`admin/${name}`, web), 'utf8'));
+    const page = readFileSync(new URL('admin.html', web), 'utf8');
+    const asked = [
+        ...sources.flatMap((text) => [...text.matchAll(/\bsay\('(\w+)'/g)]),
+        ...page.matchAll(/data-say="(\w+)"/g),
+    ].map(([, key]) => key);
+    assert.ok(asked.length > 50);
+    const missing = asked.filter((key) => !(key in words.en) && !(`${key}.other` in words.en));
+    assert.deepEqual(missing, []);
+});
+
+test('the page loads ahead all that its script leads to', () => {
+    const web = new URL('../../web/', import.meta.url);
+    const page = readFileSync(new URL('admin.html', web), 'utf8');
+    const ahead = [...page.matchAll(/modulepreload" href="\/web\/([\w/]+\.js)"/g)].map(([, path]) => path).sort();
+    const found = new Set();
+    const visit = (path) => {
+        for (const [, other] of readFileSync(new URL(path, web), 'utf8').matchAll(/from '(\.[^']+)'/g)) {
+            const next = new URL(other, new URL(path, web)).href.slice(web.href.length);
+            if (next.startsWith('admin/') && !found.has(next)) {
+                found.add(next);
+                visit(next);
+            }
+        }
+    };
+    visit('admin/main.js');
+    assert.deepEqual(ahead.filter((path) => path.startsWith('admin/')), [...found].sort());
+});
+
+test('nothing needs what the Content-Security-Policy forbids', () => {
+    const forbidden = /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\sstyle="|\son[a-z]+="|https?:/;
+    const web = new URL('../../web/', import.meta.url);
+    const names = ['admin.html', 'admin.css', ...readdirSync(new URL('admin/', web)).map((name) => `admin/${name}`)];
+    assert.deepEqual(names.filter((name) => forbidden.test(readFileSync(new URL(name, web), 'utf8'))), []);
+    for (const bad of ['a.innerHTML = b', '<p style="a">', '<p onclick="b()">', 'from "https://x"']) {
+        assert.match(bad, forbidden);
+    }
+});

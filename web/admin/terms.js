@@ -1,0 +1,64 @@
+// What a form says as what the service takes. Pure.
+
+// "9.90" -> 990 by the digits alone, since a computer's 9.9 * 100 need not be 990. `digits`: how many the currency has
+// behind the point. null: it is no price.
+export function centsOf(text, digits = 2) {
+    const [, whole, part = ''] = /^(\d{1,9})(?:[.,](\d+))?$/.exec(text.trim()) ?? [];
+    return whole === undefined || part.length > digits ? null : Number(whole + part.padEnd(digits, '0'));
+}
+
+// Of ISO 4217: 2 of the euro, 0 of the yen.
+export function digitsOf(currency) {
+    try {
+        return new Intl.NumberFormat('en', { style: 'currency', currency }).resolvedOptions().maximumFractionDigits;
+    } catch {
+        return 2; // it is none: the service says so
+    }
+}
+
+// A whole number of `least` or more. null: it is none.
+export function wholeOf(text, least) {
+    const trimmed = text.trim();
+    const number = /^\d{1,12}$/.test(trimmed) ? Number(trimmed) : NaN;
+    return number >= least ? number : null;
+}
+
+// What <input type=datetime-local> holds, in the operator's time zone, as RFC 3339. null: it is no time.
+export function timeOf(text) {
+    const time = text === '' ? NaN : new Date(text).getTime();
+    return Number.isNaN(time) ? null : new Date(time).toISOString();
+}
+
+// The same backwards.
+export function localTime(ms) {
+    const at = new Date(ms);
+    const two = (number) => String(number).padStart(2, '0');
+    const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+    return `${day}T${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+// `fields`: the form's texts. Gives {terms} or {wrong: [names of fields]}. A field that may be missing and is empty is
+// left to the service's default.
+export function termsOf(fields) {
+    const terms = {
+        title: fields.title.trim() === '' ? null : fields.title.trim(),
+        stock: wholeOf(fields.stock, 0),
+        price_cents: centsOf(fields.price, digitsOf(fields.currency.trim() || 'CNY')),
+        begin_at: timeOf(fields.begin),
+        end_at: timeOf(fields.end),
+    };
+    if (fields.limit.trim() !== '') {
+        terms.limit = wholeOf(fields.limit, 1);
+    }
+    if (fields.pay_within.trim() !== '') {
+        terms.pay_within_s = wholeOf(fields.pay_within, 0);
+    }
+    if (fields.currency.trim() !== '') {
+        terms.currency = fields.currency.trim().toUpperCase();
+    }
+    const wrong = Object.keys(terms).filter((name) => terms[name] === null);
+    if (wrong.length === 0 && terms.begin_at >= terms.end_at) {
+        wrong.push('end_at');
+    }
+    return wrong.length === 0 ? { terms } : { wrong };
+}
