@@ -10,6 +10,7 @@ import time
 import urllib.parse
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 from common import Failure, Voucher
@@ -19,10 +20,10 @@ PURCHASES = 'method="POST",route="/seckill/{voucher}"'
 ANSWERS = "seckill_http_requests_total{" + PURCHASES
 WAITS = "seckill_http_request_duration_seconds_bucket{" + PURCHASES
 DURABLE = "seckill_order_durable_seconds_bucket{"
-COMMITTED = "seckill_orders_placed_total "
-STARTED = "process_start_time_seconds "
+COMMITTED = "seckill_orders_placed_total"
+STARTED = "process_start_time_seconds"
 BUILD = "seckill_build_info{"
-READ = (ANSWERS, WAITS, DURABLE, COMMITTED, STARTED, BUILD)
+SERIES_MAX = 4096  # whose keys are remembered: the pages of a rush have the same ones again and again
 
 # Of an answer's code; every other one is `other`. The names are those of oversell.lua.
 KINDS = {
@@ -66,29 +67,32 @@ class Reading:
 
 def page_of(text: str) -> Page:
     counts, started, version = Counts(), "", ""
-    for line in (line for line in text.splitlines() if line.startswith(READ)):
-        if line.startswith(ANSWERS):
-            code = re.search(r'code="(\w+)"', line)
-            counts["answers", KINDS.get(code[1] if code else "", OTHER)] += number(line)
-        elif line.startswith(WAITS):
-            counts["waits", bucket_end_ms(line)] += number(line)
-        elif line.startswith(DURABLE):
-            counts["durable", bucket_end_ms(line)] += number(line)
-        elif line.startswith(COMMITTED):
-            counts["committed", ""] += number(line)
-        elif line.startswith(STARTED):
-            started = line.split()[1]
-        elif line.startswith(BUILD):
-            version = line.split('"')[1]
+    for line in text.splitlines():
+        series, _, value = line.rpartition(" ")
+        if key := key_of(series):
+            counts[key] += int(value)
+        elif series == STARTED:
+            started = value
+        elif series.startswith(BUILD):
+            version = series.split('"')[1]
     return Page(started, version, counts)
 
 
-def number(line: str) -> int:
-    return int(line.rpartition(" ")[2])
+@lru_cache(SERIES_MAX)
+def key_of(series: str) -> tuple[str, str | float] | None:
+    """Of those that are counted here."""
+    if series.startswith(ANSWERS):
+        code = re.search(r'code="(\w+)"', series)
+        return "answers", KINDS.get(code[1] if code else "", OTHER)
+    if series.startswith(WAITS):
+        return "waits", bucket_end_ms(series)
+    if series.startswith(DURABLE):
+        return "durable", bucket_end_ms(series)
+    return ("committed", "") if series == COMMITTED else None
 
 
-def bucket_end_ms(line: str) -> float:
-    return float(re.search(r'le="([^"]+)"', line)[1]) * 1000
+def bucket_end_ms(series: str) -> float:
+    return float(re.search(r'le="([^"]+)"', series)[1]) * 1000
 
 
 class Reader:

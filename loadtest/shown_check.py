@@ -258,7 +258,7 @@ def sampler_page(started: str, count: int) -> Page:
         f'{WAITS},le="0.001"}} 0',
         f'{WAITS},le="0.002"}} {count}',
         f'{WAITS},le="+Inf"}} {count}',
-        f"{STARTED}{started}",
+        f"{STARTED} {started}",
     ]
     return page_of("\n".join(lines))
 
