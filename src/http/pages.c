@@ -17,6 +17,9 @@
 #include "hash.h"
 #include "measure.h"
 
+// What draws the dashboard's charts, where it was fetched before the build (./dev setup web).
+#define CHARTS "/web/vendor/uPlot.esm.js"
+
 enum { TAG_SIZE = 24, SETTINGS_SIZE = 128, OK = 200, NOT_MODIFIED = 304 };
 
 // One form of a page. Its text is borrowed, its answers are owned.
@@ -50,18 +53,20 @@ static bool form_is_known(const struct form *form, const struct sk_request *requ
 struct sk_pages *sk_pages_open(const struct sk_config *config)
 {
     struct sk_pages *pages = calloc(1, sizeof *pages + (sk_embedded_page_count + 1) * sizeof pages->all[0]);
-    bool complete = pages != NULL;
+    bool complete = pages != NULL, charts = false;
     for (size_t i = 0; complete && i < sk_embedded_page_count; i++) {
         const struct sk_embedded_page *embedded = &sk_embedded_pages[i];
+        charts = charts || strcmp(embedded->path, CHARTS) == 0;
         pages_add(pages, embedded->path, embedded->type);
         struct page *page = &pages->all[i];
         page->plain = (struct form){.text = (const char *)embedded->text, .len = embedded->len};
         page->packed = (struct form){.text = (const char *)embedded->packed, .len = embedded->packed_len};
     }
     if (complete) {
-        int n = snprintf(pages->settings, sizeof pages->settings, "{\"auth\":\"%s\",\"demo\":%s,\"version\":\"%s\"}\n",
+        int n = snprintf(pages->settings, sizeof pages->settings,
+                         "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"}\n",
                          config->auth == SK_AUTH_TOKEN ? "token" : "gateway", config->demo != 0 ? "true" : "false",
-                         SK_VERSION);
+                         charts ? "true" : "false", SK_VERSION);
         SK_ASSERT(n > 0 && n < SETTINGS_SIZE);
         pages_add(pages, "/web/settings.json", "application/json");
         pages->all[pages->count - 1].plain = (struct form){.text = pages->settings, .len = (size_t)n};

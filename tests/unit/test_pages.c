@@ -11,9 +11,11 @@ enum { FIELDS = 12, FIELD_SIZE = 400, RESPONSES = 64, TAG_SIZE = 32 };
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
 static const unsigned char text[] = "the page as it is", packed[] = "packed", script[] = "a script";
+static char charts_path[] = "/web/vendor/uPlot.esm.js"; // the build may be without it
 const struct sk_embedded_page sk_embedded_pages[] = {
     {"/web/a.js", "text/javascript; charset=utf-8", script, sizeof script, NULL, 0},
     {"/", "text/html; charset=utf-8", text, sizeof text, packed, sizeof packed},
+    {charts_path, "text/javascript; charset=utf-8", script, sizeof script, NULL, 0},
 };
 const size_t sk_embedded_page_count = COUNT(sk_embedded_pages);
 
@@ -235,12 +237,14 @@ START_TEST(the_settings_are_told)
     for (int i = 0; i < 4; i++) {
         char wanted[TAG_SIZE * 4];
         sk_pages_close(pages);
+        charts_path[sizeof charts_path - 2] = i < 2 ? 's' : 'x';
         config.auth = (i & 1) != 0 ? SK_AUTH_TOKEN : SK_AUTH_GATEWAY;
         config.demo = (i & 2) != 0;
         pages = sk_pages_open(&config);
         ask("/web/settings.json", true, 200);
-        (void)snprintf(wanted, sizeof wanted, "{\"auth\":\"%s\",\"demo\":%s,\"version\":\"%s\"}\n",
-                       (i & 1) != 0 ? "token" : "gateway", (i & 2) != 0 ? "true" : "false", SK_VERSION);
+        (void)snprintf(wanted, sizeof wanted, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"}\n",
+                       (i & 1) != 0 ? "token" : "gateway", (i & 2) != 0 ? "true" : "false", i < 2 ? "true" : "false",
+                       SK_VERSION);
         ck_assert_uint_eq(sent->len, strlen(wanted));
         ck_assert_int_eq(memcmp(sent->body, wanted, sent->len), 0);
         ck_assert_str_eq(sent->type, "application/json");
