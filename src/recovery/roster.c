@@ -58,8 +58,10 @@ static void roster_put_name(const char *listen, char name[SK_ROSTER_WORD_MAX + 1
     const char *port = listen == NULL ? NULL : strrchr(listen, ':');
     (void)gethostname(host, sizeof host - 1); // cannot fail, but may cut it
     (void)snprintf(name, SK_ROSTER_WORD_MAX + 1, "%s%.6s", host[0] == '\0' ? "-" : host, port == NULL ? "" : port);
-    for (char *c = name; *c != '\0'; c++)
-        *c = strchr(word_chars, *c) == NULL ? '-' : *c;
+    for (char *c = name; *c != '\0'; c++) {
+        if (strchr(word_chars, *c) == NULL)
+            *c = '-';
+    }
 }
 
 void sk_roster_close(struct sk_roster *roster)

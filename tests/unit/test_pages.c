@@ -81,8 +81,12 @@ void sk_request_answer(struct sk_request *request, unsigned http_status, struct 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
 {
     ck_assert_ptr_eq(request, &asked);
-    ck_assert_ptr_null(count);
-    return strcmp(name, "accept-encoding") == 0 ? accepts : strcmp(name, "if-none-match") == 0 ? has : NULL;
+    const char *value = strcmp(name, "accept-encoding") == 0 ? accepts
+                        : strcmp(name, "if-none-match") == 0 ? has
+                                                             : NULL;
+    if (count != NULL)
+        *count = value != NULL;
+    return value;
 }
 
 static int in_use(void)
