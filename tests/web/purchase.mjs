@@ -289,10 +289,46 @@ test('an order that is settled before its try hears of it', async () => {
     assert.equal(await here.settled(), 'won');
 });
 
+test('when the buyer has changed nothing more is asked in the name of the one before', async () => {
+    let answer;
+    const here = scene({ answers: [new Promise((resolve) => { answer = resolve; }), order('unpaid')] });
+    here.purchase.press(1);
+    await here.settled();
+    here.purchase.end();
+    answer(busy());
+    await here.settled();
+    assert.equal(here.sent.length, 1);
+    assert.equal(here.record.state, STATE.WAITING);
+    let ticket;
+    const slow = scene({ ticket: true, tickets: [new Promise((resolve) => { ticket = resolve; })], answers: [order('unpaid')] });
+    slow.purchase.press(1);
+    await slow.settled();
+    slow.purchase.end();
+    ticket({ text: 'T', offer: 1, expiresMs: NOW + 300000 });
+    await slow.settled();
+    assert.deepEqual(slow.sent, []);
+});
+
+test('an accepted order that there is not, against all promises, is not waited for for ever', async () => {
+    const here = scene({ answers: [order('pending')], followed: null });
+    await here.press();
+    assert.equal(here.purchase.state(), STATE.IDLE);
+});
+
+test('what another tab has written of its own try stays', async () => {
+    const other = scene({ answers: [new Promise(() => {})] });
+    await other.press();
+    const here = scene({ record: other.record });
+    here.purchase.refuse('not_started');
+    here.purchase.forgive();
+    assert.equal(here.record.state, STATE.ASKING);
+});
+
 test('why the button does nothing, until the voucher can be bought', async () => {
     const here = scene();
     here.purchase.refuse('not_started');
     assert.equal(here.purchase.outcome().code, 'not_started');
+    assert.equal(here.record, null);
     assert.deepEqual(here.sent, []);
     here.purchase.forgive();
     assert.equal(here.purchase.state(), STATE.IDLE);

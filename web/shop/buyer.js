@@ -29,6 +29,9 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
     async function keepReading() {
         for (let failures = 0, overdue = 0; !ended; ) {
             await shown();
+            if (ended) {
+                return;
+            }
             asked = false;
             await orders.read();
             checkKept();

@@ -124,6 +124,9 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
     async function follow(id) {
         for (let failures = 0; !ended; ) {
             await shown();
+            if (ended) {
+                return null;
+            }
             try {
                 const body = await waitFor(id);
                 failures = 0;

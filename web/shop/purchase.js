@@ -107,9 +107,18 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
         }
         state = to;
         outcome = { code, orderId, left, why, retryAfterMs };
-        store.save(to === IDLE ? null : { ...attempt, state, outcome });
+        keep();
         if (!ended) {
             onChange();
+        }
+    }
+
+    // Another tab may have written of a try of its own.
+    function keep() {
+        if (state !== IDLE && attempt.key !== null) {
+            store.save({ ...attempt, state, outcome });
+        } else if (attempt.key !== null && store.load()?.key === attempt.key) {
+            store.save(null);
         }
     }
 
@@ -136,8 +145,9 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
         run();
     }
 
+    // After end() nothing is asked any more: it would be asked for another buyer.
     async function run() {
-        for (let tries = 0; ; tries++) {
+        for (let tries = 0; !ended; tries++) {
             const judged = await ask();
             if (judged.to !== WAITING) {
                 conclude(judged);
@@ -158,6 +168,9 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
             const headers = { 'Idempotency-Key': attempt.key };
             if (voucher().ticket || ticket !== null) {
                 headers['X-Seckill-Ticket'] = await takeTicket();
+            }
+            if (ended) {
+                return { to: WAITING, code: 'retrying' };
             }
             move(ASKING);
             const json = { quantity: attempt.quantity };
@@ -189,9 +202,11 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
     }
 
     async function follow(orderId) {
-        const order = await followOrder(orderId); // null: nobody waits any more
+        const order = await followOrder(orderId); // null: there is none, or nobody waits any more
         if (order !== null) {
             learn(order);
+        } else if (!ended) {
+            forget(orderId);
         }
     }
 
@@ -281,9 +296,10 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
         }
     }
 
-    // Says why the button does nothing now. Nothing was asked.
+    // Says why the button does nothing now. Nothing was asked, and nothing is kept.
     function refuse(code) {
         if (state === IDLE || state === REFUSED) {
+            attempt = { ...attempt, key: null };
             move(REFUSED, { code });
         }
     }
@@ -301,7 +317,7 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
         outcome: () => outcome,
         quantity: () => attempt.quantity,
         isUnderWay: () => UNDER_WAY.includes(state),
-        // Nobody looks at it any more. What is under way is still kept.
+        // Nobody looks at it any more. What becomes of a question under way is still kept.
         end() {
             ended = true;
         },
