@@ -40,6 +40,11 @@ const GOES_ON_MS = 2 * 60 * 1000; // a try that was under way so long ago goes o
 const KEY_LASTS_MS = 23 * 3600 * 1000; // the service keeps it a day
 const TIMEOUT_MS = 8000;
 
+// What a buyer is told; the page has words for each.
+const TOLD = ['won', 'accepted', 'sold_out', 'not_enough', 'already_ordered', 'not_started', 'paused', 'too_fast'];
+const CODES = [null, ...TOLD, 'retrying', 'ended', 'loading', 'unknown', 'error'];
+const WHYS = [undefined, 'login', 'quantity', 'refused']; // of an error
+
 const ENDS = { cancelled: IDLE, expired: IDLE, refunded: IDLE, unpaid: WON, paid: WON, pending: FOLLOWING };
 
 // What a refusal means to the buyer. `code` is one of the page's own, of which it has words.
@@ -88,10 +93,21 @@ export function judgeOrder(order, code = 'won') {
     return { to, code: to === WON ? code : to === FOLLOWING ? 'accepted' : null, orderId: order.id };
 }
 
-// `voucher()` gives the voucher as it is known now. `store` has load() and save(record). `followOrder(id)` resolves with
-// the order once it is not pending any more. `onOrder(order)` hears of each order that an answer shows.
-export function createPurchase({ voucher, api, now, store, getTicket, followOrder, wait, newKey = makeKey,
-    random = Math.random, onChange = () => {}, onOrder = () => {} }) {
+// `voucher()` gives the voucher as it is known now. `store` has load() and save(record). `followOrder(id)` resolves
+// with the order once it is not pending any more. `onOrder(order)` hears of each order that an answer shows.
+export function createPurchase({
+    voucher,
+    api,
+    now,
+    store,
+    getTicket,
+    followOrder,
+    wait,
+    newKey = makeKey,
+    random = Math.random,
+    onChange = () => {},
+    onOrder = () => {},
+}) {
     let state = IDLE;
     let outcome = { code: null }; // with orderId, left, why, retryAfterMs
     let attempt = { key: null, quantity: 1, at: 0 };
@@ -312,7 +328,14 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
     }
 
     return {
-        press, refuse, prepare, resume, overhear, learn, forget, forgive,
+        press,
+        refuse,
+        prepare,
+        resume,
+        overhear,
+        learn,
+        forget,
+        forgive,
         state: () => state,
         outcome: () => outcome,
         quantity: () => attempt.quantity,
@@ -324,9 +347,18 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
     };
 }
 
+// What was kept may be another version's, or anything.
 function isRecord(kept) {
-    return kept !== null && typeof kept === 'object' && typeof kept.key === 'string' && kept.state in ALLOWED &&
-        typeof kept.outcome === 'object' && kept.outcome !== null && Number.isInteger(kept.quantity);
+    const { key, quantity, state, outcome } = kept ?? {};
+    return (
+        typeof key === 'string' &&
+        Number.isInteger(quantity) &&
+        Object.hasOwn(ALLOWED, state) &&
+        typeof outcome === 'object' &&
+        outcome !== null &&
+        CODES.includes(outcome.code ?? null) &&
+        WHYS.includes(outcome.why)
+    );
 }
 
 // 128 random bits. crypto.randomUUID is there over TLS only.
