@@ -14,8 +14,22 @@ const ID = '01a1ff71-fdd4-746e-a972-2a140b584401';
 const FIRST = '/orders?limit=20';
 const order = (status, changes) => ({ id: ID, voucher_id: '7', quantity: 1, status, ...changes });
 const at = (seconds) => new Date(NOW + seconds * 1000).toISOString();
-const voucher = (changes) => ({ id: '7', title: 'Tea', price_cents: 990, currency: 'CNY', stock: 5, remaining: 5, limit: 1, ticket: false,
-    work_bits: 0, offer: 1, begin_at: at(-60), end_at: at(3600), state: 'open', ...changes });
+const voucher = (changes) => ({
+    id: '7',
+    title: 'Tea',
+    price_cents: 990,
+    currency: 'CNY',
+    stock: 5,
+    remaining: 5,
+    limit: 1,
+    ticket: false,
+    work_bits: 0,
+    offer: 1,
+    begin_at: at(-60),
+    end_at: at(3600),
+    state: 'open',
+    ...changes,
+});
 
 const opened = [];
 after(() => opened.forEach((one) => one.end()));
@@ -44,44 +58,81 @@ function scene({ answers = {}, local = memory(), now = NOW } = {}) {
     const here = { answers, local, asked: [], shown: [], changes: [], now };
     const clock = { now: () => here.now, room: () => 0, monotonic: () => 0, atLeast() {}, hasJumped: () => false };
     const vouchers = createVouchers(() => 0);
-    const api = { call: async (path, options) => {
-        here.asked.push(path);
-        const found = here.answers[path];
-        const answer = await (typeof found === 'function' ? found(options) : found);
-        if (answer === undefined || answer instanceof Problem) {
-            throw answer ?? new Error(`asked for ${path}`);
-        }
-        return { body: answer };
-    } };
-    here.buyer = createBuyer({ user: 'alice', api, clock, local, vouchers, shown: async () => {}, random: () => 0.5,
-        onPurchase: (id) => here.shown.push(id), onOrder: (one, before) => here.changes.push([one?.status, before?.status]) });
+    const api = {
+        call: async (path, options) => {
+            here.asked.push(path);
+            const found = here.answers[path];
+            const answer = await (typeof found === 'function' ? found(options) : found);
+            if (answer === undefined || answer instanceof Problem) {
+                throw answer ?? new Error(`asked for ${path}`);
+            }
+            return { body: answer };
+        },
+    };
+    here.buyer = createBuyer({
+        user: 'alice',
+        api,
+        clock,
+        local,
+        vouchers,
+        shown: async () => {},
+        random: () => 0.5,
+        onPurchase: (id) => here.shown.push(id),
+        onOrder: (one, before) => here.changes.push([one?.status, before?.status]),
+    });
     opened.push(here.buyer);
     const cards = new Map();
     const view = {
-        state: null, said: [], seen: () => [...cards.keys()],
-        addCards: (ids) => ids.forEach((id) => cards.set(id, {
-            render: (what, phase) => Object.assign(cards.get(id), { what, phase }),
-            renderClock: (what, phase, time) => (what.beginMs > time ? what.beginMs : what.endMs) - time,
-        })),
+        state: null,
+        said: [],
+        seen: () => [...cards.keys()],
+        addCards: (ids) =>
+            ids.forEach((id) =>
+                cards.set(id, {
+                    render: (what, phase) => Object.assign(cards.get(id), { what, phase }),
+                    renderClock: (what, phase, time) => (what.beginMs > time ? what.beginMs : what.endMs) - time,
+                }),
+            ),
         card: (id) => cards.get(id),
         onScreen: () => [],
-        renderVouchersState: (state) => { view.state = state; },
+        renderVouchersState: (state) => {
+            view.state = state;
+        },
         announce: (text) => view.said.push(text),
     };
     here.vouchers = vouchers;
     here.view = view;
     here.cards = cards;
     here.prepared = [];
-    here.sales = createSales({ api, clock, vouchers, local, view, voice: { say: (key) => key }, random: () => 0.5, onRead() {},
-        purchase: (id) => here.buyer.purchase(id), prepare: (id) => here.prepared.push(id),
-        makeLive: ({ read }) => ({ adjust() {}, hurry: () => { here.hurries = (here.hurries ?? 0) + 1; }, read }) });
+    here.sales = createSales({
+        api,
+        clock,
+        vouchers,
+        local,
+        view,
+        voice: { say: (key) => key },
+        random: () => 0.5,
+        onRead() {},
+        purchase: (id) => here.buyer.purchase(id),
+        prepare: (id) => here.prepared.push(id),
+        makeLive: ({ read }) => ({
+            adjust() {},
+            hurry: () => {
+                here.hurries = (here.hurries ?? 0) + 1;
+            },
+            read,
+        }),
+    });
     here.readList = () => here.sales.live.read();
     return here;
 }
 
 test('a purchase that is kept and whose order the service has', async () => {
     const record = { key: 'k', quantity: 1, at: NOW, state: 'won', outcome: { code: 'won', orderId: ID } };
-    const here = scene({ local: memory({ 'seckill.try.alice.7': JSON.stringify(record) }), answers: { [FIRST]: { orders: [order('paid')], complete: true } } });
+    const here = scene({
+        local: memory({ 'seckill.try.alice.7': JSON.stringify(record) }),
+        answers: { [FIRST]: { orders: [order('paid')], complete: true } },
+    });
     here.vouchers.put(voucher());
     assert.equal(here.buyer.purchase('7').outcome().code, 'won');
     here.buyer.start();
@@ -92,8 +143,13 @@ test('a purchase that is kept and whose order the service has', async () => {
 
 test('a purchase that is kept and is not theirs is forgotten, but not while that cannot be known', async () => {
     const record = { key: 'k', quantity: 1, at: NOW, state: 'won', outcome: { code: 'won', orderId: ID } };
-    const here = scene({ local: memory({ 'seckill.try.alice.7': JSON.stringify(record) }),
-        answers: { [FIRST]: new Problem('UNAVAILABLE', { status: 503 }), [`/orders/${ID}`]: new Problem('NOT_FOUND', { status: 404 }) } });
+    const here = scene({
+        local: memory({ 'seckill.try.alice.7': JSON.stringify(record) }),
+        answers: {
+            [FIRST]: new Problem('UNAVAILABLE', { status: 503 }),
+            [`/orders/${ID}`]: new Problem('NOT_FOUND', { status: 404 }),
+        },
+    });
     here.vouchers.put(voucher());
     here.buyer.purchase('7');
     here.buyer.start();
@@ -108,11 +164,16 @@ test('a purchase that is kept and is not theirs is forgotten, but not while that
 test('an accepted order is followed once, for the list and for its purchase', async () => {
     let settle;
     const path = `/orders/${ID}?wait=20&while=pending`;
-    const here = scene({ answers: {
-        [FIRST]: { orders: [], complete: true },
-        '/seckill/7': order('pending'),
-        [path]: () => new Promise((resolve) => { settle = resolve; }),
-    } });
+    const here = scene({
+        answers: {
+            [FIRST]: { orders: [], complete: true },
+            '/seckill/7': order('pending'),
+            [path]: () =>
+                new Promise((resolve) => {
+                    settle = resolve;
+                }),
+        },
+    });
     here.vouchers.put(voucher());
     here.buyer.start();
     here.buyer.purchase('7').press(1);
@@ -126,10 +187,12 @@ test('an accepted order is followed once, for the list and for its purchase', as
 
 test('already ordered elsewhere: the order comes into the list', async () => {
     let mine = [];
-    const here = scene({ answers: {
-        [FIRST]: () => ({ orders: mine, complete: true }),
-        '/seckill/7': new Problem('ALREADY_ORDERED', { status: 409, body: { order_id: ID } }),
-    } });
+    const here = scene({
+        answers: {
+            [FIRST]: () => ({ orders: mine, complete: true }),
+            '/seckill/7': new Problem('ALREADY_ORDERED', { status: 409, body: { order_id: ID } }),
+        },
+    });
     here.vouchers.put(voucher());
     here.buyer.start();
     await until(() => here.buyer.orders.state() === LIST.EMPTY);
@@ -155,7 +218,13 @@ test('an order that is won is read again when its time to pay is over', async ()
 });
 
 test('giving back: the purchase is over and may be tried again; other tabs are told', async () => {
-    const here = scene({ answers: { '/seckill/7': order('unpaid'), [`/orders/${ID}/cancel`]: order('cancelled'), [FIRST]: { orders: [order('unpaid')], complete: true } } });
+    const here = scene({
+        answers: {
+            '/seckill/7': order('unpaid'),
+            [`/orders/${ID}/cancel`]: order('cancelled'),
+            [FIRST]: { orders: [order('unpaid')], complete: true },
+        },
+    });
     here.vouchers.put(voucher());
     here.buyer.purchase('7').press(1);
     await until(() => here.buyer.purchase('7').state() === STATE.WON);
@@ -171,7 +240,13 @@ test('what another tab writes is heard', async () => {
     const here = scene({ answers: { [FIRST]: { orders: [], complete: true } } });
     here.vouchers.put(voucher());
     here.buyer.purchase('7');
-    here.local.setJson('seckill.try.alice.7', { key: 'k', quantity: 1, at: NOW, state: 'won', outcome: { code: 'won', orderId: ID } });
+    here.local.setJson('seckill.try.alice.7', {
+        key: 'k',
+        quantity: 1,
+        at: NOW,
+        state: 'won',
+        outcome: { code: 'won', orderId: ID },
+    });
     here.buyer.overhear('seckill.try.alice.7');
     here.buyer.overhear('seckill.try.bob.7');
     here.buyer.overhear(null);
@@ -204,7 +279,9 @@ test('what could not be read is said, and is not "nothing is on sale"', async ()
 });
 
 test('a voucher that leaves the list is asked for by itself, also after a reload', async () => {
-    const here = scene({ answers: { '/vouchers': { vouchers: [voucher()] }, '/vouchers/7': voucher({ state: 'paused' }) } });
+    const here = scene({
+        answers: { '/vouchers': { vouchers: [voucher()] }, '/vouchers/7': voucher({ state: 'paused' }) },
+    });
     await here.readList();
     here.answers['/vouchers'] = { vouchers: [] };
     await here.readList();
@@ -248,7 +325,9 @@ test('it opens by time alone, and a moment before that a ticket is got and the l
 });
 
 test('a press asks only where the sale is on', async () => {
-    const here = scene({ answers: { '/vouchers': { vouchers: [voucher({ remaining: 0 })] }, '/seckill/7': order('unpaid') } });
+    const here = scene({
+        answers: { '/vouchers': { vouchers: [voucher({ remaining: 0 })] }, '/seckill/7': order('unpaid') },
+    });
     await here.readList();
     here.sales.press('7', 1);
     assert.equal(here.buyer.purchase('7').outcome().code, 'sold_out');

@@ -5,21 +5,33 @@ import { test } from 'node:test';
 import { Problem } from '../../web/common/api.js';
 import { createOrders, LIST } from '../../web/shop/orders.js';
 
-const order = (n, status = 'unpaid') => ({ id: `01a1ff71-0000-7000-8000-${String(n).padStart(12, '0')}`, voucher_id: '7', quantity: 1, status });
+const order = (n, status = 'unpaid') => ({
+    id: `01a1ff71-0000-7000-8000-${String(n).padStart(12, '0')}`,
+    voucher_id: '7',
+    quantity: 1,
+    status,
+});
 
 // `answers`: path -> body, Problem, or a list of them one after the other.
 function scene(answers) {
     const asked = [];
     const told = [];
-    const api = { call: async (path) => {
-        asked.push(path);
-        const answer = await (Array.isArray(answers[path]) ? answers[path].shift() : answers[path]);
-        if (answer === undefined || answer instanceof Error) {
-            throw answer ?? new Error(`asked for ${path}`);
-        }
-        return { body: answer };
-    } };
-    const orders = createOrders({ api, wait: async () => {}, random: () => 0.5, onChange: (one, before) => told.push([one, before]) });
+    const api = {
+        call: async (path) => {
+            asked.push(path);
+            const answer = await (Array.isArray(answers[path]) ? answers[path].shift() : answers[path]);
+            if (answer === undefined || answer instanceof Error) {
+                throw answer ?? new Error(`asked for ${path}`);
+            }
+            return { body: answer };
+        },
+    };
+    const orders = createOrders({
+        api,
+        wait: async () => {},
+        random: () => 0.5,
+        onChange: (one, before) => told.push([one, before]),
+    });
     return { orders, asked, told, answers };
 }
 
@@ -34,7 +46,10 @@ test('before it is read it is loading, then empty or ready', async () => {
     answers[FIRST] = page([order(2), order(1, 'paid')]);
     await orders.read();
     assert.equal(orders.state(), LIST.READY);
-    assert.deepEqual(orders.all().map((one) => one.id), [order(2).id, order(1).id]);
+    assert.deepEqual(
+        orders.all().map((one) => one.id),
+        [order(2).id, order(1).id],
+    );
 });
 
 test('could not be read: is not empty, and keeps what was there', async () => {
@@ -60,7 +75,9 @@ test('an order that was just won is there at once, and an older list does not ta
     const { orders, answers } = scene({ [FIRST]: page([]) });
     await orders.read();
     let answer;
-    answers[FIRST] = new Promise((resolve) => { answer = resolve; });
+    answers[FIRST] = new Promise((resolve) => {
+        answer = resolve;
+    });
     const reading = orders.read();
     orders.put(order(5));
     answer(page([]));
@@ -83,7 +100,10 @@ test('each order is told of once, and when it changes', async () => {
     answers[FIRST] = page([order(1, 'paid')]);
     await orders.read();
     const changes = told.filter(([one]) => one !== null).map(([one, before]) => [one.status, before?.status]);
-    assert.deepEqual(changes, [['unpaid', undefined], ['paid', 'unpaid']]);
+    assert.deepEqual(changes, [
+        ['unpaid', undefined],
+        ['paid', 'unpaid'],
+    ]);
 });
 
 test('pages', async () => {
@@ -101,22 +121,35 @@ test('pages', async () => {
     assert.equal(orders.all().length, 3);
     answers[FIRST] = page([order(9)], { next: 'c2' });
     await orders.read();
-    assert.deepEqual(orders.all().map((one) => one.id), [order(9).id, order(8).id, order(3).id], 'what older pages have brought stays');
+    assert.deepEqual(
+        orders.all().map((one) => one.id),
+        [order(9).id, order(8).id, order(3).id],
+        'what older pages have brought stays',
+    );
 });
 
-test('another user\'s orders go with the list', async () => {
+test("another user's orders go with the list", async () => {
     const { orders, answers } = scene({ [FIRST]: page([order(2), order(1)]) });
     await orders.read();
     answers[FIRST] = page([order(4)]);
     await orders.read();
-    assert.deepEqual(orders.all().map((one) => one.id), [order(4).id]);
+    assert.deepEqual(
+        orders.all().map((one) => one.id),
+        [order(4).id],
+    );
 });
 
 test('one that is pending is followed to its end, whatever fails meanwhile', async () => {
     const { id } = order(1);
     const path = `/orders/${id}?wait=20&while=pending`;
-    const { orders } = scene({ [path]: [
-        new Problem('UNAVAILABLE', { status: 503 }), order(1, 'pending'), new Problem('NO_ANSWER'), order(1, 'unpaid')] });
+    const { orders } = scene({
+        [path]: [
+            new Problem('UNAVAILABLE', { status: 503 }),
+            order(1, 'pending'),
+            new Problem('NO_ANSWER'),
+            order(1, 'unpaid'),
+        ],
+    });
     assert.equal((await orders.follow(id)).status, 'unpaid');
     const gone = scene({ [path]: new Problem('NOT_FOUND', { status: 404 }) });
     assert.equal(await gone.orders.follow(id), null);
@@ -126,7 +159,9 @@ test('a second one that is pending does not take a second connection', async () 
     const [one, other] = [order(1), order(2)];
     let answer;
     const { orders, asked } = scene({
-        [`/orders/${one.id}?wait=20&while=pending`]: new Promise((resolve) => { answer = resolve; }),
+        [`/orders/${one.id}?wait=20&while=pending`]: new Promise((resolve) => {
+            answer = resolve;
+        }),
         [`/orders/${other.id}`]: [order(2, 'pending'), order(2, 'unpaid')],
     });
     const first = orders.follow(one.id);

@@ -1,4 +1,5 @@
-// What the documents promise to browsers: modules are announced, and nothing needs what the Content-Security-Policy forbids.
+// What the documents promise to browsers: modules are announced, and nothing needs what the Content-Security-Policy
+// forbids.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -55,13 +56,22 @@ test('nothing needs what the policy forbids, and nothing comes from outside', ()
 });
 
 test('that check notices', () => {
-    for (const text of ['a.innerHTML = b', '<p onclick="x()">', '<p style="a">', 'from "https://x"', '<script>x()</script>']) {
+    for (const text of [
+        'a.innerHTML = b',
+        '<p onclick="x()">',
+        '<p style="a">',
+        'from "https://x"',
+        '<script>x()</script>',
+    ]) {
         assert.equal(broken(text).length, 1, text);
     }
 });
 
 test('every element that a script asks for by its id is in the document', () => {
-    for (const [page, script] of [['index.html', 'shop/view.js'], ['pay.html', 'pay/main.js']]) {
+    for (const [page, script] of [
+        ['index.html', 'shop/view.js'],
+        ['pay.html', 'pay/main.js'],
+    ]) {
         for (const [, id] of read(script).matchAll(/\bat\('([a-z-]+)'\)/g)) {
             assert.ok(read(page).includes(`id="${id}"`), `${page}: ${id}`);
         }

@@ -11,10 +11,18 @@ const order = (status, changes) => ({ id: ID, voucher_id: '7', user_id: 'alice',
 const refused = (code, status, details = {}) => new Problem(code, { status, ...details });
 const busy = () => refused('OVERLOADED', 503, { retryAfterMs: 1000 });
 
-// `answers`: what is answered one after the other: an order, a Problem, or a promise of one; the last one again and again.
+// `answers`: what is answered one after the other: an order, a Problem, or a promise of one; the last one again and
+// again.
 function scene({ answers = [], ticket = false, record = null, tickets = [], followed } = {}) {
     const here = {
-        sent: [], waits: [], states: [], orders: [], record, ticketsAsked: 0, keys: 0, now: NOW,
+        sent: [],
+        waits: [],
+        states: [],
+        orders: [],
+        record,
+        ticketsAsked: 0,
+        keys: 0,
+        now: NOW,
         voucher: { id: '7', ticket, offer: 1 },
     };
     const next = async (list) => {
@@ -27,17 +35,26 @@ function scene({ answers = [], ticket = false, record = null, tickets = [], foll
     here.purchase = createPurchase({
         voucher: () => here.voucher,
         now: () => here.now,
-        store: { load: () => here.record, save: (kept) => { here.record = kept === null ? null : structuredClone(kept); } },
-        api: { call: async (path, request) => {
-            here.sent.push({ path, ...request });
-            return { body: await next(answers) };
-        } },
+        store: {
+            load: () => here.record,
+            save: (kept) => {
+                here.record = kept === null ? null : structuredClone(kept);
+            },
+        },
+        api: {
+            call: async (path, request) => {
+                here.sent.push({ path, ...request });
+                return { body: await next(answers) };
+            },
+        },
         getTicket: async () => {
             here.ticketsAsked++;
             return next(tickets);
         },
         followOrder: async () => followed ?? null,
-        wait: async (ms) => { here.waits.push(ms); },
+        wait: async (ms) => {
+            here.waits.push(ms);
+        },
         newKey: () => `key-${++here.keys}`,
         random: () => 0.5,
         onChange: () => here.states.push(here.purchase.state()),
@@ -69,7 +86,13 @@ test('won', async () => {
 
 test('a press while a try is under way does nothing', async () => {
     let answer;
-    const here = scene({ answers: [new Promise((resolve) => { answer = resolve; })] });
+    const here = scene({
+        answers: [
+            new Promise((resolve) => {
+                answer = resolve;
+            }),
+        ],
+    });
     assert.equal(here.purchase.press(1), true);
     assert.equal(here.purchase.press(1), false);
     await here.settled();
@@ -87,8 +110,14 @@ test('a press after a win asks nothing, and says that it is theirs already', asy
 });
 
 for (const [code, status, outcome] of [
-    ['SOLD_OUT', 409, 'sold_out'], ['PAUSED', 409, 'paused'], ['ENDED', 409, 'ended'], ['UNKNOWN_VOUCHER', 404, 'ended'],
-    ['ARCHIVED', 410, 'ended'], ['UNAUTHENTICATED', 401, 'error'], ['INVALID', 422, 'error'], ['SOMETHING_NEW', 400, 'error'],
+    ['SOLD_OUT', 409, 'sold_out'],
+    ['PAUSED', 409, 'paused'],
+    ['ENDED', 409, 'ended'],
+    ['UNKNOWN_VOUCHER', 404, 'ended'],
+    ['ARCHIVED', 410, 'ended'],
+    ['UNAUTHENTICATED', 401, 'error'],
+    ['INVALID', 422, 'error'],
+    ['SOMETHING_NEW', 400, 'error'],
 ]) {
     test(`refused: ${code}`, async () => {
         const here = scene({ answers: [refused(code, status)] });
@@ -102,7 +131,10 @@ test('after a refusal a new try has a new key', async () => {
     const here = scene({ answers: [refused('SOLD_OUT', 409), order('unpaid')] });
     await here.press();
     assert.equal(await here.press(), 'won');
-    assert.deepEqual(here.sent.map(({ headers }) => headers['Idempotency-Key']), ['key-1', 'key-2']);
+    assert.deepEqual(
+        here.sent.map(({ headers }) => headers['Idempotency-Key']),
+        ['key-1', 'key-2'],
+    );
 });
 
 test('too few left: says how many', async () => {
@@ -119,7 +151,15 @@ test('already ordered is a win, with the order', async () => {
 });
 
 test('where the outcome is not known the same try is asked again, after Retry-After', async () => {
-    const here = scene({ answers: [new Problem('NO_ANSWER'), busy(), refused('NOT_OURS', 502), refused('INTERNAL', 500), order('unpaid')] });
+    const here = scene({
+        answers: [
+            new Problem('NO_ANSWER'),
+            busy(),
+            refused('NOT_OURS', 502),
+            refused('INTERNAL', 500),
+            order('unpaid'),
+        ],
+    });
     assert.equal(await here.press(), 'won');
     assert.equal(new Set(here.sent.map(({ headers }) => headers['Idempotency-Key'])).size, 1);
     assert.equal(here.sent.length, 5);
@@ -185,7 +225,11 @@ test('a ticket that is not good any more is replaced, also where none was known 
 
 test('a ticket that cannot be got is tried again', async () => {
     const ticket = { text: 'T', offer: 1, expiresMs: NOW + 300000 };
-    const here = scene({ ticket: true, tickets: [refused('TICKETS_OFF', 503, { retryAfterMs: 1000 }), ticket], answers: [order('unpaid')] });
+    const here = scene({
+        ticket: true,
+        tickets: [refused('TICKETS_OFF', 503, { retryAfterMs: 1000 }), ticket],
+        answers: [order('unpaid')],
+    });
     assert.equal(await here.press(), 'won');
 });
 
@@ -233,7 +277,19 @@ test('hours later it does not buy by itself, and a day later it has forgotten', 
 });
 
 test('what is kept may be anything', () => {
-    for (const record of [null, 7, 'x', [], {}, { key: 'k', state: 'flying', quantity: 1, outcome: {} }, { key: 'k', state: 'won', quantity: 1 }]) {
+    for (const record of [
+        null,
+        7,
+        'x',
+        [],
+        {},
+        { key: 'k', state: 'flying', quantity: 1, outcome: {} },
+        { key: 'k', state: 'won', quantity: 1 },
+        { key: 'k', state: 'won', quantity: 1, outcome: null },
+        { key: 'k', state: 'won', quantity: 1, outcome: { code: 'of a newer version' } },
+        { key: 'k', state: 'refused', quantity: 1, outcome: { code: 'error', why: 'something' } },
+        { key: 'k', state: 'constructor', quantity: 1, outcome: {} },
+    ]) {
         const here = scene({ record });
         here.purchase.resume();
         here.purchase.overhear();
@@ -252,7 +308,10 @@ test('another tab of the same buyer is told, and joins a try that is under way',
     const joins = scene({ record: open.record, answers: [order('unpaid')] });
     await joins.press();
     assert.equal(joins.sent[0].headers['Idempotency-Key'], open.record.key);
-    const other = scene({ record: open.record, answers: [refused('ALREADY_ORDERED', 409, { body: { order_id: ID } })] });
+    const other = scene({
+        record: open.record,
+        answers: [refused('ALREADY_ORDERED', 409, { body: { order_id: ID } })],
+    });
     await other.press(2);
     assert.equal(other.keys, 1, 'another quantity is another try');
 });
@@ -289,10 +348,61 @@ test('an order that is settled before its try hears of it', async () => {
     assert.equal(await here.settled(), 'won');
 });
 
+test('when the buyer has changed nothing more is asked in the name of the one before', async () => {
+    let answer;
+    const here = scene({
+        answers: [
+            new Promise((resolve) => {
+                answer = resolve;
+            }),
+            order('unpaid'),
+        ],
+    });
+    here.purchase.press(1);
+    await here.settled();
+    here.purchase.end();
+    answer(busy());
+    await here.settled();
+    assert.equal(here.sent.length, 1);
+    assert.equal(here.record.state, STATE.WAITING);
+    let ticket;
+    const slow = scene({
+        ticket: true,
+        tickets: [
+            new Promise((resolve) => {
+                ticket = resolve;
+            }),
+        ],
+        answers: [order('unpaid')],
+    });
+    slow.purchase.press(1);
+    await slow.settled();
+    slow.purchase.end();
+    ticket({ text: 'T', offer: 1, expiresMs: NOW + 300000 });
+    await slow.settled();
+    assert.deepEqual(slow.sent, []);
+});
+
+test('an accepted order that there is not, against all promises, is not waited for for ever', async () => {
+    const here = scene({ answers: [order('pending')], followed: null });
+    await here.press();
+    assert.equal(here.purchase.state(), STATE.IDLE);
+});
+
+test('what another tab has written of its own try stays', async () => {
+    const other = scene({ answers: [new Promise(() => {})] });
+    await other.press();
+    const here = scene({ record: other.record });
+    here.purchase.refuse('not_started');
+    here.purchase.forgive();
+    assert.equal(here.record.state, STATE.ASKING);
+});
+
 test('why the button does nothing, until the voucher can be bought', async () => {
     const here = scene();
     here.purchase.refuse('not_started');
     assert.equal(here.purchase.outcome().code, 'not_started');
+    assert.equal(here.record, null);
     assert.deepEqual(here.sent, []);
     here.purchase.forgive();
     assert.equal(here.purchase.state(), STATE.IDLE);

@@ -50,7 +50,10 @@ test('milestones are told once, the last one of several', () => {
 test('the ticker rests in a hidden tab and runs at once when it is seen', () => {
     const page = Object.assign(new EventTarget(), { hidden: false });
     let ticks = 0;
-    const ticker = createTicker(() => { ticks++; return Infinity; }, page);
+    const ticker = createTicker(() => {
+        ticks++;
+        return Infinity;
+    }, page);
     ticker.run();
     page.hidden = true;
     page.dispatchEvent(new Event('visibilitychange'));
@@ -69,7 +72,10 @@ test('never sooner than Retry-After, and not all at once', () => {
         const delay = retryDelay(1000, 7, () => random);
         assert.ok(delay >= 1000 && delay <= 1500, `${delay}`);
     }
-    assert.notEqual(retryDelay(1000, 0, () => 0), retryDelay(1000, 0, () => 0.9));
+    assert.notEqual(
+        retryDelay(1000, 0, () => 0),
+        retryDelay(1000, 0, () => 0.9),
+    );
     assert.ok(retryDelay(0, 0, () => 0.5) > 0);
 });
 
@@ -122,8 +128,12 @@ test('it opens when the clock cannot be early, but waits 100 ms at most for that
 
 test('what can be bought comes first', () => {
     const vouchers = [
-        { ...VOUCHER, id: '1', state: 'closed' }, { ...VOUCHER, id: '2', beginMs: 19000 }, { ...VOUCHER, id: '3' },
-        { ...VOUCHER, id: '4', beginMs: 17000 }, { ...VOUCHER, id: '10' }, { ...VOUCHER, id: '5', remaining: 0 },
+        { ...VOUCHER, id: '1', state: 'closed' },
+        { ...VOUCHER, id: '2', beginMs: 19000 },
+        { ...VOUCHER, id: '3' },
+        { ...VOUCHER, id: '4', beginMs: 17000 },
+        { ...VOUCHER, id: '10' },
+        { ...VOUCHER, id: '5', remaining: 0 },
     ];
     const ids = inOrder(vouchers, (voucher) => phaseOf(voucher, 15000)).map((voucher) => voucher.id);
     assert.deepEqual(ids, ['10', '3', '4', '2', '5', '1']);
@@ -132,7 +142,15 @@ test('what can be bought comes first', () => {
 test('for a while a stream counts more than the list', () => {
     let at = 0;
     const vouchers = createVouchers(() => at);
-    const read = { id: '7', title: 'Tea', stock: 9, remaining: 9, state: 'open', begin_at: '2030-01-01T00:00:00Z', end_at: '2031-01-01T00:00:00Z' };
+    const read = {
+        id: '7',
+        title: 'Tea',
+        stock: 9,
+        remaining: 9,
+        state: 'open',
+        begin_at: '2030-01-01T00:00:00Z',
+        end_at: '2031-01-01T00:00:00Z',
+    };
     vouchers.put(read);
     vouchers.hear('7', { remaining: 3, state: 'paused' });
     vouchers.put(read);
@@ -149,7 +167,7 @@ test('for a while a stream counts more than the list', () => {
 
 // ---- languages ----
 
-test('the language is asked for, kept, or the browser\'s', () => {
+test("the language is asked for, kept, or the browser's", () => {
     assert.equal(chooseLanguage({ preferred: ['zh-Hans-CN', 'en'] }), 'zh');
     assert.equal(chooseLanguage({ preferred: ['de-DE', 'zh-TW'] }), 'zh');
     assert.equal(chooseLanguage({ preferred: ['de'] }), 'en');
@@ -159,7 +177,10 @@ test('the language is asked for, kept, or the browser\'s', () => {
 });
 
 test('words with values and plurals', () => {
-    const words = { en: { 'a.one': '{count} unit', 'a.other': '{count} units', b: '{x}!' }, zh: { 'a.one': '{count} 件', 'a.other': '{count} 件', b: '{x}！' } };
+    const words = {
+        en: { 'a.one': '{count} unit', 'a.other': '{count} units', b: '{x}!' },
+        zh: { 'a.one': '{count} 件', 'a.other': '{count} 件', b: '{x}！' },
+    };
     const say = createSay(words, 'en');
     assert.equal(say('a', { count: 1 }), '1 unit');
     assert.equal(say('a', { count: 1000 }), '1,000 units');
@@ -199,7 +220,11 @@ test('a token leaves the address at once', () => {
 });
 
 test('storage that is not there, or holds something else, is no error', () => {
-    const storage = createStorage('localStorage', { get localStorage() { throw new Error('denied'); } });
+    const storage = createStorage('localStorage', {
+        get localStorage() {
+            throw new Error('denied');
+        },
+    });
     storage.set('a', 'b');
     assert.equal(storage.get('a'), null);
     const odd = createStorage('localStorage', { localStorage: { getItem: () => '{' } });
@@ -214,7 +239,12 @@ test('SHA-256 is that of others', () => {
         const prefix = 'x'.repeat(64 * blocks);
         const digest = createHasher(new TextEncoder().encode(prefix));
         for (const tail of ['', 'abc', '0123456789'.repeat(5)]) {
-            assert.equal(hex(digest(tail)), createHash('sha256').update(prefix + tail).digest('hex'));
+            assert.equal(
+                hex(digest(tail)),
+                createHash('sha256')
+                    .update(prefix + tail)
+                    .digest('hex'),
+            );
         }
     }
 });

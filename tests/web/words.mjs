@@ -15,7 +15,9 @@ const PAGES = [
 ];
 
 function scripts(folder) {
-    return readdirSync(new URL(folder, WEB)).filter((name) => name.endsWith('.js') && name !== 'words.js').map((name) => folder + name);
+    return readdirSync(new URL(folder, WEB))
+        .filter((name) => name.endsWith('.js') && name !== 'words.js')
+        .map((name) => folder + name);
 }
 
 // A line for each difference.
@@ -40,12 +42,14 @@ const places = (text) => (text.match(/\{\w+\}/g) ?? []).sort().join();
 
 // Keys that stand in a page's document or scripts as a whole. A key that is put together is not among them.
 function lost(words, texts) {
-    const used = texts.flatMap((text) => [
-        ...text.matchAll(/data-say="([^"]+)"/g),
-        ...text.matchAll(/\bsay\(\s*'([^']+)'/g),
-        ...text.matchAll(/\? '([a-z]+\.[a-z_]+)'/g),
-        ...text.matchAll(/: '([a-z]+\.[a-z_]+)'/g),
-    ]).map(([, key]) => key);
+    const used = texts
+        .flatMap((text) => [
+            ...text.matchAll(/data-say="([^"]+)"/g),
+            ...text.matchAll(/\bsay\(\s*'([^']+)'/g),
+            ...text.matchAll(/\? '([a-z]+\.[a-z_]+)'/g),
+            ...text.matchAll(/: '([a-z]+\.[a-z_]+)'/g),
+        ])
+        .map(([, key]) => key);
     assert.ok(used.length > 5, 'no keys were found');
     return used.filter((key) => words.en[key] === undefined && words.en[`${key}.other`] === undefined);
 }
@@ -63,7 +67,10 @@ for (const { name, words, texts } of PAGES) {
         assert.equal(differences(without).length, 1);
         const place = { ...words, zh: { ...words.zh, [key]: '{nothing}' } };
         assert.equal(differences(place).length, 1);
-        assert.deepEqual(lost({ en: { ...words.en, 'page.title': undefined } }, texts.map(read)).includes('page.title'), true);
+        assert.deepEqual(
+            lost({ en: { ...words.en, 'page.title': undefined } }, texts.map(read)).includes('page.title'),
+            true,
+        );
     });
 }
 

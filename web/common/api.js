@@ -60,7 +60,8 @@ export function createApi({ credentials = () => ({}), clock, fetch = globalThis.
 function problemOf(response, body) {
     const retryAfterMs = readRetryAfter(response.headers.get('Retry-After'));
     const ours = !response.ok && typeof body?.code === 'string';
-    return new Problem(ours ? body.code : 'NOT_OURS', { status: response.status, retryAfterMs, body: ours ? body : {} });
+    const details = { status: response.status, retryAfterMs, body: ours ? body : {} };
+    return new Problem(ours ? body.code : 'NOT_OURS', details);
 }
 
 function readJson(text) {

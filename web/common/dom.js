@@ -1,6 +1,7 @@
 // Elements without markup in strings, which the Content-Security-Policy forbids anyway.
 
-// element('button', {type: 'button', onclick: f, data: {buy: ''}}, 'Buy'); attributes that are null or false are left out.
+// element('button', {type: 'button', onclick: f, data: {buy: ''}}, 'Buy'); attributes that are null or false are left
+// out.
 export function element(tag, attributes = {}, ...children) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {

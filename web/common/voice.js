@@ -23,7 +23,8 @@ export function createVoice(words, storage) {
     };
 }
 
-// What stands in the document and says in data-say of which words it is; and the button that changes the language, which names the other one in its own words.
+// What stands in the document and says in data-say of which words it is; and the button that changes the language,
+// which names the other one in its own words.
 export function renderWords(voice) {
     document.documentElement.lang = voice.tag();
     document.title = voice.say('page.title');

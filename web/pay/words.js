@@ -2,7 +2,8 @@
 export const WORDS = {
     en: {
         'page.title': 'Stand-in payment',
-        'page.about': 'This page stands in for your shop’s payment side. It is there in the demo only, and no money moves.',
+        'page.about':
+            'This page stands in for your shop’s payment side. It is there in the demo only, and no money moves.',
         'page.back': 'Back to the shop',
         'language.other': '中文',
         'language.label': '切换到中文',

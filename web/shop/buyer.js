@@ -27,8 +27,11 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
     // ---- orders ----
 
     async function keepReading() {
-        for (let failures = 0, overdue = 0; !ended; ) {
+        for (let failures = 0, overdue = 0; !ended;) {
             await shown();
+            if (ended) {
+                return;
+            }
             asked = false;
             await orders.read();
             checkKept();
@@ -40,8 +43,8 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
         }
     }
 
-    // Waits until the list is to be read again; true if another order is to be waited for meanwhile. The service needs a
-    // moment to see that a time to pay is over.
+    // Waits until the list is to be read again; true if another order is to be waited for meanwhile. The service
+    // needs a moment to see that a time to pay is over.
     async function isDisturbed(failures, overdue) {
         pause = new AbortController();
         disturbed = false;
@@ -61,7 +64,10 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
     function untilExpiry() {
         const now = clock.now() ?? 0;
         const unpaid = orders.all().filter((order) => order.status === 'unpaid');
-        return unpaid.reduce((least, order) => Math.min(least, order.expires_at ? Date.parse(order.expires_at) - now : UNPAID_EVERY_MS), Infinity);
+        return unpaid.reduce(
+            (least, order) => Math.min(least, order.expires_at ? Date.parse(order.expires_at) - now : UNPAID_EVERY_MS),
+            Infinity,
+        );
     }
 
     function read() {
@@ -85,7 +91,10 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
     // One question for all who want to know.
     function follow(id) {
         if (!followed.has(id)) {
-            followed.set(id, orders.follow(id).finally(() => followed.delete(id)));
+            followed.set(
+                id,
+                orders.follow(id).finally(() => followed.delete(id)),
+            );
         }
         return followed.get(id);
     }
@@ -94,7 +103,11 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
     async function checkKept() {
         for (const purchase of purchases.values()) {
             const { orderId } = purchase.outcome();
-            if (purchase.state() !== STATE.WON || orders.get(orderId) !== undefined || orders.state() === LIST.UNREADABLE) {
+            if (
+                purchase.state() !== STATE.WON ||
+                orders.get(orderId) !== undefined ||
+                orders.state() === LIST.UNREADABLE
+            ) {
                 continue;
             }
             try {
@@ -127,7 +140,10 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
         if (!purchases.has(id)) {
             purchases.set(id, open(id));
             purchases.get(id).resume();
-            orders.all().filter((order) => order.voucher_id === id).forEach((order) => purchases.get(id).learn(order));
+            orders
+                .all()
+                .filter((order) => order.voucher_id === id)
+                .forEach((order) => purchases.get(id).learn(order));
         }
         return purchases.get(id);
     }
@@ -160,7 +176,10 @@ export function createBuyer({ user, api, clock, local, vouchers, shown, onPurcha
     }
 
     return {
-        orders, purchase, cancel, read,
+        orders,
+        purchase,
+        cancel,
+        read,
         start: () => keepReading(),
         // What another tab of this browser has written.
         overhear(key) {

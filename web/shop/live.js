@@ -15,10 +15,24 @@ const AGAIN_FROM_MS = 1000;
 const AGAIN_MOST_MS = 60000;
 
 // `wanted()` gives the ids of the vouchers that are on screen and may change, from top to bottom, and `isHot(id)`
-// whether one may change any second. `read()` reads the list and rejects if it could not. `hear(id, event)` takes an event.
-export function createLive({ wanted, isHot, read, hear, page = document, Source = globalThis.EventSource,
-    locks = globalThis.navigator?.locks, random = Math.random }) {
-    const streams = createStreams({ Source, hear, random, onTrouble: () => setTimeout(() => pause.abort(), OFTEN_MS * random()) });
+// whether one may change any second. `read()` reads the list and rejects if it could not. `hear(id, event)` takes an
+// event.
+export function createLive({
+    wanted,
+    isHot,
+    read,
+    hear,
+    page = document,
+    Source = globalThis.EventSource,
+    locks = globalThis.navigator?.locks,
+    random = Math.random,
+}) {
+    const streams = createStreams({
+        Source,
+        hear,
+        random,
+        onTrouble: () => setTimeout(() => pause.abort(), OFTEN_MS * random()),
+    });
     let pause = new AbortController(); // ends the wait between two reads
     let release = null; // gives the lock back
     let asking = null; // for the lock
@@ -73,16 +87,18 @@ export function createLive({ wanted, isHot, read, hear, page = document, Source 
 
     // Granted at once, or when the tab that streams is hidden or closed.
     function askForLock() {
-        if (locks === undefined) { // the page did not come over TLS: each tab for itself
+        if (locks === undefined) {
+            // the page did not come over TLS: each tab for itself
             release = () => {};
             return;
         }
         asking = new AbortController();
-        const held = () => new Promise((resolve) => {
-            asking = null;
-            release = resolve;
-            adjust();
-        });
+        const held = () =>
+            new Promise((resolve) => {
+                asking = null;
+                release = resolve;
+                adjust();
+            });
         locks.request(LOCK, { signal: asking.signal }, held).catch(() => {});
     }
 

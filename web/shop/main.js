@@ -39,7 +39,12 @@ const view = createView(voice, {
 });
 
 const sales = createSales({
-    api, clock, vouchers, local, view, voice,
+    api,
+    clock,
+    vouchers,
+    local,
+    view,
+    voice,
     purchase: (id) => buyer.purchase(id),
     prepare: (id) => identity.isThere() && buyer.purchase(id).prepare(),
     onRead: () => {
@@ -48,7 +53,10 @@ const sales = createSales({
     },
 });
 const orderList = createOrderList({
-    clock, vouchers, view, voice,
+    clock,
+    vouchers,
+    view,
+    voice,
     buyer: () => buyer,
     isThere: () => identity.isThere(),
     readVoucher: sales.readOne,
@@ -100,7 +108,16 @@ function shown() {
 
 function openBuyer() {
     buyer?.end();
-    buyer = createBuyer({ user: identity.user(), api, clock, local, vouchers, shown, onPurchase: sales.render, onOrder: orderChanged });
+    buyer = createBuyer({
+        user: identity.user(),
+        api,
+        clock,
+        local,
+        vouchers,
+        shown,
+        onPurchase: sales.render,
+        onOrder: orderChanged,
+    });
     if (identity.isThere()) {
         buyer.start();
     }

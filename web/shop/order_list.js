@@ -2,8 +2,8 @@
 import { untilNextSecond } from './countdown.js';
 import { LIST } from './orders.js';
 
-// `buyer()` gives the buyer, `isThere()` whether there is one to ask for, `readVoucher(id)` reads a voucher of which only
-// the id is known.
+// `buyer()` gives the buyer, `isThere()` whether there is one to ask for, `readVoucher(id)` reads a voucher of which
+// only the id is known.
 export function createOrderList({ clock, vouchers, view, voice, buyer, isThere, readVoucher }) {
     const doing = new Map(); // order's id -> {cancelling, failed}
     const asked = new Set(); // vouchers, once each
@@ -30,7 +30,9 @@ export function createOrderList({ clock, vouchers, view, voice, buyer, isThere, 
         const { orders } = buyer();
         if (state === LIST.UNREADABLE) {
             const isRefused = orders.why() === 'UNAUTHENTICATED';
-            return voice.say(isRefused ? 'outcome.error.login' : shown.length > 0 ? 'orders.stale' : 'orders.unreadable');
+            return voice.say(
+                isRefused ? 'outcome.error.login' : shown.length > 0 ? 'orders.stale' : 'orders.unreadable',
+            );
         }
         if (state === LIST.READY) {
             return orders.isComplete() ? '' : voice.say('orders.incomplete');
@@ -49,7 +51,9 @@ export function createOrderList({ clock, vouchers, view, voice, buyer, isThere, 
     // `before` undefined: it was not known.
     function changed(order, before) {
         if (before !== undefined) {
-            view.announce(voice.say('announce.order', { title: titleOf(order), status: voice.say(`status.${order.status}`) }));
+            view.announce(
+                voice.say('announce.order', { title: titleOf(order), status: voice.say(`status.${order.status}`) }),
+            );
         }
         render();
     }
@@ -76,7 +80,10 @@ export function createOrderList({ clock, vouchers, view, voice, buyer, isThere, 
     }
 
     return {
-        render, changed, tick, cancel,
+        render,
+        changed,
+        tick,
+        cancel,
         // For another buyer.
         reset() {
             doing.clear();

@@ -1,7 +1,7 @@
 // The buyer's orders: the list with its pages, what becomes of one, and giving one back.
 //
-// The service's list is the truth. What could not be read is UNREADABLE, with what was read before still there; EMPTY is
-// said only where the service has said so.
+// The service's list is the truth. What could not be read is UNREADABLE, with what was read before still there; EMPTY
+// is said only where the service has said so.
 import { Problem } from '../common/api.js';
 import { retryDelay } from '../common/retry.js';
 
@@ -86,7 +86,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
     // What the page would have and does not.
     function forgetAll({ orders, next: more }) {
         const ids = new Set(orders.map((order) => order.id));
-        const last = more === undefined ? '' : orders.filter(settled).at(-1)?.id ?? '';
+        const last = more === undefined ? '' : (orders.filter(settled).at(-1)?.id ?? '');
         for (const order of [...known.values()]) {
             if (!ids.has(order.id) && order.id > last) {
                 known.delete(order.id);
@@ -122,8 +122,11 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
     // Resolves with the order once it is not `pending` any more, which comes by itself (P5); null: nobody waits for it
     // any more, or there is no such order.
     async function follow(id) {
-        for (let failures = 0; !ended; ) {
+        for (let failures = 0; !ended;) {
             await shown();
+            if (ended) {
+                return null;
+            }
             try {
                 const body = await waitFor(id);
                 failures = 0;
@@ -173,7 +176,12 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
     }
 
     return {
-        put, read, readMore, readOne, follow, cancel,
+        put,
+        read,
+        readMore,
+        readOne,
+        follow,
+        cancel,
         get: (id) => known.get(id),
         all: () => [...known.values()].sort(newestFirst),
         state: () => state,

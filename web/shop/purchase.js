@@ -40,6 +40,11 @@ const GOES_ON_MS = 2 * 60 * 1000; // a try that was under way so long ago goes o
 const KEY_LASTS_MS = 23 * 3600 * 1000; // the service keeps it a day
 const TIMEOUT_MS = 8000;
 
+// What a buyer is told; the page has words for each.
+const TOLD = ['won', 'accepted', 'sold_out', 'not_enough', 'already_ordered', 'not_started', 'paused', 'too_fast'];
+const CODES = [null, ...TOLD, 'retrying', 'ended', 'loading', 'unknown', 'error'];
+const WHYS = [undefined, 'login', 'quantity', 'refused']; // of an error
+
 const ENDS = { cancelled: IDLE, expired: IDLE, refunded: IDLE, unpaid: WON, paid: WON, pending: FOLLOWING };
 
 // What a refusal means to the buyer. `code` is one of the page's own, of which it has words.
@@ -88,10 +93,21 @@ export function judgeOrder(order, code = 'won') {
     return { to, code: to === WON ? code : to === FOLLOWING ? 'accepted' : null, orderId: order.id };
 }
 
-// `voucher()` gives the voucher as it is known now. `store` has load() and save(record). `followOrder(id)` resolves with
-// the order once it is not pending any more. `onOrder(order)` hears of each order that an answer shows.
-export function createPurchase({ voucher, api, now, store, getTicket, followOrder, wait, newKey = makeKey,
-    random = Math.random, onChange = () => {}, onOrder = () => {} }) {
+// `voucher()` gives the voucher as it is known now. `store` has load() and save(record). `followOrder(id)` resolves
+// with the order once it is not pending any more. `onOrder(order)` hears of each order that an answer shows.
+export function createPurchase({
+    voucher,
+    api,
+    now,
+    store,
+    getTicket,
+    followOrder,
+    wait,
+    newKey = makeKey,
+    random = Math.random,
+    onChange = () => {},
+    onOrder = () => {},
+}) {
     let state = IDLE;
     let outcome = { code: null }; // with orderId, left, why, retryAfterMs
     let attempt = { key: null, quantity: 1, at: 0 };
@@ -107,9 +123,18 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
         }
         state = to;
         outcome = { code, orderId, left, why, retryAfterMs };
-        store.save(to === IDLE ? null : { ...attempt, state, outcome });
+        keep();
         if (!ended) {
             onChange();
+        }
+    }
+
+    // Another tab may have written of a try of its own.
+    function keep() {
+        if (state !== IDLE && attempt.key !== null) {
+            store.save({ ...attempt, state, outcome });
+        } else if (attempt.key !== null && store.load()?.key === attempt.key) {
+            store.save(null);
         }
     }
 
@@ -136,8 +161,9 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
         run();
     }
 
+    // After end() nothing is asked any more: it would be asked for another buyer.
     async function run() {
-        for (let tries = 0; ; tries++) {
+        for (let tries = 0; !ended; tries++) {
             const judged = await ask();
             if (judged.to !== WAITING) {
                 conclude(judged);
@@ -158,6 +184,9 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
             const headers = { 'Idempotency-Key': attempt.key };
             if (voucher().ticket || ticket !== null) {
                 headers['X-Seckill-Ticket'] = await takeTicket();
+            }
+            if (ended) {
+                return { to: WAITING, code: 'retrying' };
             }
             move(ASKING);
             const json = { quantity: attempt.quantity };
@@ -189,9 +218,11 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
     }
 
     async function follow(orderId) {
-        const order = await followOrder(orderId); // null: nobody waits any more
+        const order = await followOrder(orderId); // null: there is none, or nobody waits any more
         if (order !== null) {
             learn(order);
+        } else if (!ended) {
+            forget(orderId);
         }
     }
 
@@ -281,9 +312,10 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
         }
     }
 
-    // Says why the button does nothing now. Nothing was asked.
+    // Says why the button does nothing now. Nothing was asked, and nothing is kept.
     function refuse(code) {
         if (state === IDLE || state === REFUSED) {
+            attempt = { ...attempt, key: null };
             move(REFUSED, { code });
         }
     }
@@ -296,21 +328,37 @@ export function createPurchase({ voucher, api, now, store, getTicket, followOrde
     }
 
     return {
-        press, refuse, prepare, resume, overhear, learn, forget, forgive,
+        press,
+        refuse,
+        prepare,
+        resume,
+        overhear,
+        learn,
+        forget,
+        forgive,
         state: () => state,
         outcome: () => outcome,
         quantity: () => attempt.quantity,
         isUnderWay: () => UNDER_WAY.includes(state),
-        // Nobody looks at it any more. What is under way is still kept.
+        // Nobody looks at it any more. What becomes of a question under way is still kept.
         end() {
             ended = true;
         },
     };
 }
 
+// What was kept may be another version's, or anything.
 function isRecord(kept) {
-    return kept !== null && typeof kept === 'object' && typeof kept.key === 'string' && kept.state in ALLOWED &&
-        typeof kept.outcome === 'object' && kept.outcome !== null && Number.isInteger(kept.quantity);
+    const { key, quantity, state, outcome } = kept ?? {};
+    return (
+        typeof key === 'string' &&
+        Number.isInteger(quantity) &&
+        Object.hasOwn(ALLOWED, state) &&
+        typeof outcome === 'object' &&
+        outcome !== null &&
+        CODES.includes(outcome.code ?? null) &&
+        WHYS.includes(outcome.why)
+    );
 }
 
 // 128 random bits. crypto.randomUUID is there over TLS only.

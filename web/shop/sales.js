@@ -15,10 +15,21 @@ const REFRESH_TO_MS = 3000;
 const MILESTONES = { 60000: 'announce.minute', 10000: 'announce.ten' };
 const ANNOUNCED = [PHASE.OPEN, PHASE.SOLD_OUT, PHASE.PAUSED, PHASE.ENDED];
 
-// `purchase(id)` gives the buyer's purchase of a voucher, `prepare(id)` gets its ticket. `onRead()` is called after each
-// try to read.
-export function createSales({ api, clock, vouchers, local, view, voice, purchase, prepare, onRead,
-    makeLive = createLive, random = Math.random }) {
+// `purchase(id)` gives the buyer's purchase of a voucher, `prepare(id)` gets its ticket. `onRead()` is called after
+// each try to read.
+export function createSales({
+    api,
+    clock,
+    vouchers,
+    local,
+    view,
+    voice,
+    purchase,
+    prepare,
+    onRead,
+    makeLive = createLive,
+    random = Math.random,
+}) {
     const cards = new Map(); // id -> {phase, left, prepareAt, refreshAt}
     const live = makeLive({ wanted, isHot, read, hear });
     let trouble = 'loading'; // null: the list was read; or 'unreadable', 'stale'
@@ -73,7 +84,8 @@ export function createSales({ api, clock, vouchers, local, view, voice, purchase
     function addCards() {
         const now = clock.now();
         const phase = (voucher) => phaseOf(voucher, now, clock.room());
-        const isOld = (voucher) => phase(voucher) === PHASE.ENDED && (voucher.state !== 'open' || voucher.endMs < now - OLD_MS);
+        const isOld = (voucher) =>
+            phase(voucher) === PHASE.ENDED && (voucher.state !== 'open' || voucher.endMs < now - OLD_MS);
         const fresh = vouchers.all().filter((voucher) => !cards.has(voucher.id) && !isOld(voucher));
         const sorted = inOrder(fresh, phase).map(({ id }) => id);
         view.addCards(sorted);

@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4), for the proof of work: SubtleCrypto answers each call by a promise, which for a hundred thousand
-// short texts takes longer than to compute them here.
+// SHA-256 (FIPS 180-4), for the proof of work: SubtleCrypto answers each call by a promise, which for a hundred
+// thousand short texts takes longer than to compute them here.
 
 const ROUND = new Uint32Array(64);
 const START = new Uint32Array(8);

@@ -17,7 +17,9 @@ export async function getTicket(api, voucher, { signal, breathe = nextTurn } = {
 }
 
 export function isTicketGood(ticket, voucher, now) {
-    return Boolean(ticket) && ticket.offer === voucher.offer && now !== undefined && ticket.expiresMs - now > KEEP_BACK_MS;
+    return (
+        Boolean(ticket) && ticket.offer === voucher.offer && now !== undefined && ticket.expiresMs - now > KEEP_BACK_MS
+    );
 }
 
 // Challenge and dot are filled up to a whole block by zeros that belong to the nonce, so that a try mixes one block.

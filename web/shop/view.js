@@ -9,8 +9,8 @@ const MAKE = `. .dev/env; curl "$SECKILL_URL/admin/vouchers" -H "Authorization: 
     -H 'Content-Type: application/json' -d '{"title": "Tea", "stock": 10, "price_cents": 990,
     "begin_at": "'$(date -u -d '+30 seconds' +%FT%TZ)'", "end_at": "'$(date -u -d '+1 day' +%FT%TZ)'"}'`;
 
-// `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), logIn(name), logOut(), language(), seen(),
-// payUrl(order), isDemo().
+// `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), logIn(name), logOut(), language(),
+// seen(), payUrl(order), isDemo().
 export function createView(voice, on) {
     const at = (id) => document.getElementById(id);
     const cards = new Map();
@@ -134,8 +134,15 @@ export function createView(voice, on) {
     }
 
     return {
-        renderIdentity, refuseName, askWho, renderVouchersState, addCards, onScreen, renderOrders,
-        confirm, announce,
+        renderIdentity,
+        refuseName,
+        askWho,
+        renderVouchersState,
+        addCards,
+        onScreen,
+        renderOrders,
+        confirm,
+        announce,
         card: (id) => cards.get(id),
         row: (id) => rows.get(id),
     };

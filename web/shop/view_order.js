@@ -10,16 +10,35 @@ export function createRow(id, voice, { onCancel, payUrl }) {
         units: element('p', { class: 'units' }),
         when: element('p', { class: 'hint' }),
         leftLabel: element('span', { id: `left-${id}` }),
-        left: element('span', { role: 'timer', 'aria-live': 'off', 'aria-labelledby': `left-${id}`, class: 'clock', data: { left: '' } }),
+        left: element('span', {
+            role: 'timer',
+            'aria-live': 'off',
+            'aria-labelledby': `left-${id}`,
+            class: 'clock',
+            data: { left: '' },
+        }),
         actions: element('div', { class: 'row' }),
         trouble: element('p', { class: 'outcome', role: 'status' }),
     };
     const due = element('p', { class: 'due', hidden: true }, parts.leftLabel, ' ', parts.left);
-    const root = element('li', { id: `order-${id}`, class: 'order', data: { order: id, status: 'pending' } },
-        element('div', { class: 'head' }, parts.title, parts.badge), parts.units, parts.when, due, parts.actions, parts.trouble);
+    const root = element(
+        'li',
+        { id: `order-${id}`, class: 'order', data: { order: id, status: 'pending' } },
+        element('div', { class: 'head' }, parts.title, parts.badge),
+        parts.units,
+        parts.when,
+        due,
+        parts.actions,
+        parts.trouble,
+    );
     const pay = element('a', { class: 'button', data: { pay: '' } });
     const payElsewhere = element('span', { class: 'hint' });
-    const cancel = element('button', { type: 'button', class: 'quiet', data: { cancel: '' }, onclick: () => onCancel(id) });
+    const cancel = element('button', {
+        type: 'button',
+        class: 'quiet',
+        data: { cancel: '' },
+        onclick: () => onCancel(id),
+    });
 
     // `voucher` undefined: not known. `doing`: {cancelling, failed}.
     function render(order, voucher, now, doing) {
@@ -28,7 +47,10 @@ export function createRow(id, voice, { onCancel, payUrl }) {
         setText(parts.title, title);
         setText(parts.badge, voice.say(`status.${order.status}`));
         setText(parts.units, unitsText(order, voucher));
-        setText(parts.when, order.created_at ? voice.say('order.at', { at: voice.moment(Date.parse(order.created_at), now) }) : '');
+        setText(
+            parts.when,
+            order.created_at ? voice.say('order.at', { at: voice.moment(Date.parse(order.created_at), now) }) : '',
+        );
         renderActions(order, title, doing);
         setText(parts.trouble, doing.failed ? voice.say('order.cancel_failed') : '');
     }
@@ -36,7 +58,10 @@ export function createRow(id, voice, { onCancel, payUrl }) {
     function unitsText(order, voucher) {
         return voucher === undefined
             ? voice.say('order.quantity', { count: order.quantity })
-            : voice.say('order.units', { quantity: order.quantity, price: voice.money(voucher.priceCents, voucher.currency) });
+            : voice.say('order.units', {
+                  quantity: order.quantity,
+                  price: voice.money(voucher.priceCents, voucher.currency),
+              });
     }
 
     function renderActions(order, title, doing) {
@@ -50,7 +75,10 @@ export function createRow(id, voice, { onCancel, payUrl }) {
         setAttribute(cancel, 'aria-label', doing.cancelling ? null : voice.say('order.cancel_of', { title }));
         setOff(cancel, doing.cancelling);
         const wanted = isOpen ? [url === null ? payElsewhere : pay, cancel] : [];
-        if (wanted.some((one, i) => parts.actions.children[i] !== one) || parts.actions.children.length !== wanted.length) {
+        if (
+            wanted.some((one, i) => parts.actions.children[i] !== one) ||
+            parts.actions.children.length !== wanted.length
+        ) {
             const hadFocus = parts.actions.contains(document.activeElement);
             parts.actions.replaceChildren(...wanted);
             if (hadFocus && !parts.actions.contains(document.activeElement)) {

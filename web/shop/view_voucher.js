@@ -15,8 +15,13 @@ export function createCard(id, voice, onBuy) {
         price: element('span', { class: 'amount' }),
         each: element('span', { class: 'hint' }),
         clockLabel: element('span', { class: 'hint', id: `clock-${id}` }),
-        clock: element('span', { role: 'timer', 'aria-live': 'off', 'aria-labelledby': `clock-${id}`,
-            class: 'clock', data: { countdown: '' } }),
+        clock: element('span', {
+            role: 'timer',
+            'aria-live': 'off',
+            'aria-labelledby': `clock-${id}`,
+            class: 'clock',
+            data: { countdown: '' },
+        }),
         when: element('span', { class: 'hint' }),
         stock: element('p', { class: 'left', data: { remaining: '' } }),
         bar: element('span', {}),
@@ -24,13 +29,22 @@ export function createCard(id, voice, onBuy) {
         buy: element('button', { type: 'button', class: 'buy', data: { buy: '' } }),
         outcome: element('p', { class: 'outcome', role: 'status', data: { outcome: '' } }),
     };
-    const root = element('article', { class: 'card', 'aria-labelledby': `voucher-${id}`,
-        data: { voucher: id, state: PHASE.UNKNOWN } },
-    element('div', { class: 'head' }, parts.title, parts.badge),
-    element('p', { class: 'price' }, parts.price, ' ', parts.each),
-    element('div', { class: 'count' }, parts.clockLabel, parts.clock, parts.when),
-    element('div', { class: 'stock' }, parts.stock, element('div', { class: 'bar', 'aria-hidden': 'true' }, parts.bar)),
-    parts.quantity, parts.buy, parts.outcome);
+    const root = element(
+        'article',
+        { class: 'card', 'aria-labelledby': `voucher-${id}`, data: { voucher: id, state: PHASE.UNKNOWN } },
+        element('div', { class: 'head' }, parts.title, parts.badge),
+        element('p', { class: 'price' }, parts.price, ' ', parts.each),
+        element('div', { class: 'count' }, parts.clockLabel, parts.clock, parts.when),
+        element(
+            'div',
+            { class: 'stock' },
+            parts.stock,
+            element('div', { class: 'bar', 'aria-hidden': 'true' }, parts.bar),
+        ),
+        parts.quantity,
+        parts.buy,
+        parts.outcome,
+    );
     let limit = 1;
 
     parts.buy.addEventListener('click', () => onBuy(id, chosen()));
@@ -48,7 +62,12 @@ export function createCard(id, voice, onBuy) {
         setText(parts.title, voucher.title);
         setText(parts.badge, voice.say(`phase.${phase}`));
         setText(parts.price, voice.money(voucher.priceCents, voucher.currency));
-        setText(parts.each, voucher.limit > 1 ? `${voice.say('voucher.each')} · ${voice.say('voucher.limit', { limit: voucher.limit })}` : '');
+        setText(
+            parts.each,
+            voucher.limit > 1
+                ? `${voice.say('voucher.each')} · ${voice.say('voucher.limit', { limit: voucher.limit })}`
+                : '',
+        );
         renderStock(voucher, phase);
         renderQuantity(voucher, phase, purchase);
         renderButton(voucher, phase, purchase);
@@ -82,10 +101,19 @@ export function createCard(id, voice, onBuy) {
 
     function quantityField(most, value) {
         if (most > CHOICES_MOST) {
-            return element('input', { id: `quantity-${id}`, type: 'number', min: 1, max: most, step: 1, value, inputmode: 'numeric' });
+            return element('input', {
+                id: `quantity-${id}`,
+                type: 'number',
+                min: 1,
+                max: most,
+                step: 1,
+                value,
+                inputmode: 'numeric',
+            });
         }
         const choices = Array.from({ length: most }, (_, i) =>
-            element('option', { value: i + 1, selected: i + 1 === value }, String(i + 1)));
+            element('option', { value: i + 1, selected: i + 1 === value }, String(i + 1)),
+        );
         return element('select', { id: `quantity-${id}` }, ...choices);
     }
 
@@ -106,9 +134,10 @@ export function createCard(id, voice, onBuy) {
         const link = text !== '' && orderId !== undefined && purchase.state() === STATE.WON;
         if (parts.outcome.dataset.said !== `${text}${link}${orderId}`) {
             parts.outcome.dataset.said = `${text}${link}${orderId}`;
-            parts.outcome.replaceChildren(text, ...(link
-                ? [' ', element('a', { href: `#order-${orderId}` }, voice.say('outcome.order'))]
-                : []));
+            parts.outcome.replaceChildren(
+                text,
+                ...(link ? [' ', element('a', { href: `#order-${orderId}` }, voice.say('outcome.order'))] : []),
+            );
         }
     }
 
@@ -121,7 +150,10 @@ export function createCard(id, voice, onBuy) {
         setText(parts.clockLabel, now === undefined ? '' : voice.say(key));
         setText(parts.clock, isOver ? '' : clockText(voice, at - now));
         setAttribute(parts.clock, 'class', countdown(at - now).days > 0 ? 'clock long' : 'clock');
-        setText(parts.when, isOver ? '' : voice.say(isBefore ? 'voucher.opens_at' : 'voucher.ends_at', { at: voice.moment(at, now) }));
+        setText(
+            parts.when,
+            isOver ? '' : voice.say(isBefore ? 'voucher.opens_at' : 'voucher.ends_at', { at: voice.moment(at, now) }),
+        );
         return isOver ? Infinity : at - now;
     }
 
@@ -152,20 +184,20 @@ function outcomeText(voice, purchase) {
         return voice.say('outcome.ticket');
     }
     switch (code) {
-    case null:
-    case undefined:
-        return '';
-    case 'not_enough':
-        return voice.say('outcome.not_enough', { count: left ?? 0 });
-    case 'too_fast':
-        return purchase.state() === STATE.WAITING
-            ? voice.say('outcome.too_fast', { count: Math.ceil(retryAfterMs / 1000) })
-            : voice.say('outcome.too_fast_end');
-    case 'retrying':
-        return voice.say('outcome.retrying', { count: Math.ceil(retryAfterMs / 1000) });
-    case 'error':
-        return voice.say(why === undefined ? 'outcome.error' : `outcome.error.${why}`);
-    default:
-        return voice.say(`outcome.${code}`);
+        case null:
+        case undefined:
+            return '';
+        case 'not_enough':
+            return voice.say('outcome.not_enough', { count: left ?? 0 });
+        case 'too_fast':
+            return purchase.state() === STATE.WAITING
+                ? voice.say('outcome.too_fast', { count: Math.ceil(retryAfterMs / 1000) })
+                : voice.say('outcome.too_fast_end');
+        case 'retrying':
+            return voice.say('outcome.retrying', { count: Math.ceil(retryAfterMs / 1000) });
+        case 'error':
+            return voice.say(why === undefined ? 'outcome.error' : `outcome.error.${why}`);
+        default:
+            return voice.say(`outcome.${code}`);
     }
 }

@@ -3,7 +3,6 @@ export const WORDS = {
     en: {
         'page.title': 'Flash sale',
         'page.skip': 'Skip to what is on sale',
-        'page.noscript': 'This page needs JavaScript. The service itself does not: it is an API.',
         'language.other': '中文',
         'language.label': '切换到中文',
 
@@ -83,7 +82,8 @@ export const WORDS = {
         'orders.title': 'My orders',
         'orders.loading': 'Reading your orders …',
         'orders.empty': 'You have no orders yet.',
-        'orders.unreadable': 'Your orders could not be read now. If you have some, they are still yours. We keep trying.',
+        'orders.unreadable':
+            'Your orders could not be read now. If you have some, they are still yours. We keep trying.',
         'orders.stale': 'Your orders could not be read again. This is what they were before; we keep trying.',
         'orders.incomplete': 'Orders that are just being written down may be missing here.',
         'orders.nobody': 'Your orders are shown here once you have said who you are.',
@@ -128,7 +128,6 @@ export const WORDS = {
     zh: {
         'page.title': '限时秒杀',
         'page.skip': '跳到正在销售的商品',
-        'page.noscript': '本页面需要 JavaScript。服务本身不需要：它是一组 API。',
         'language.other': 'English',
         'language.label': 'Switch to English',
 
