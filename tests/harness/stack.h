@@ -14,7 +14,8 @@
 enum stack_part { STACK_REDIS = 1, STACK_POSTGRES = 2, STACK_ALL = 3 };
 
 // Starts the servers, unless they run, and waits until they answer. PostgreSQL comes migrated, with a login
-// for the service. A missing program is a failure.
+// for the service: a copy of the cluster at HARNESS_CLUSTER, a variable of the environment, or without it a new one. A
+// missing program is a failure.
 void stack_start(unsigned parts);
 
 // The body of main(): runs the tests, stops the stack, and returns the exit status, which is also 1 when
@@ -39,6 +40,9 @@ void redis_pause(void);
 void redis_resume(void);
 void postgres_stop(void);
 void postgres_start(void);
+
+// Stops PostgreSQL, and keeps its cluster at this path for others to copy.
+void postgres_keep(const char *path);
 
 // ---- instances of the service ----
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "stack.h"
 
@@ -17,8 +18,38 @@ PGconn *db_connect(void)
     return conn;
 }
 
-static PGresult *db_query(PGconn *conn, const char *format, va_list args)
+static PGconn *session;
+static pid_t session_owner;
+__attribute__((used)) static PGconn *parents_session; // not closed: its other end is the parent's, and no leak of ours
+
+static bool is_as_new(PGconn *conn)
 {
+    PGresult *result = PQexec(conn, "DISCARD ALL");
+    bool is_new = PQresultStatus(result) == PGRES_COMMAND_OK;
+    PQclear(result);
+    return is_new;
+}
+
+// To connect costs far more than most looks, and tests look every few milliseconds: one session serves them all, made
+// as new each time. Where it was cut another takes its place; a child has one of its own.
+static PGconn *db_session(void)
+{
+    bool is_ours = session != NULL && session_owner == getpid();
+    if (is_ours && is_as_new(session))
+        return session;
+    if (is_ours)
+        PQfinish(session);
+    else
+        parents_session = session;
+    session = NULL; // db_connect() may end the test
+    session = db_connect();
+    session_owner = getpid();
+    return session;
+}
+
+static PGresult *db_query(const char *format, va_list args)
+{
+    PGconn *conn = db_session();
     char sql[SQL_SIZE];
     int n = vsnprintf(sql, sizeof sql, format, args);
     ck_assert(n > 0 && n < SQL_SIZE);
@@ -31,24 +62,20 @@ static PGresult *db_query(PGconn *conn, const char *format, va_list args)
 void db_run(const char *format, ...)
 {
     va_list args;
-    PGconn *conn = db_connect();
     va_start(args, format);
-    PQclear(db_query(conn, format, args));
+    PQclear(db_query(format, args));
     va_end(args);
-    PQfinish(conn);
 }
 
 int64_t db_number(const char *format, ...)
 {
     va_list args;
-    PGconn *conn = db_connect();
     va_start(args, format);
-    PGresult *result = db_query(conn, format, args);
+    PGresult *result = db_query(format, args);
     va_end(args);
     ck_assert_int_eq(PQntuples(result), 1);
     int64_t number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
     PQclear(result);
-    PQfinish(conn);
     return number;
 }
 
@@ -60,14 +87,12 @@ int64_t voucher_epoch(const char *voucher)
 void db_text(char *out, size_t size, const char *format, ...)
 {
     va_list args;
-    PGconn *conn = db_connect();
     va_start(args, format);
-    PGresult *result = db_query(conn, format, args);
+    PGresult *result = db_query(format, args);
     va_end(args);
     ck_assert_int_eq(PQntuples(result), 1);
     (void)snprintf(out, size, "%s", PQgetvalue(result, 0, 0));
     PQclear(result);
-    PQfinish(conn);
 }
 
 // Statements wait in a trigger, by asking again and again: a wait for a lock would end by lock_timeout.

@@ -11,7 +11,7 @@
 // A connection as superuser; the caller closes it with PQfinish.
 PGconn *db_connect(void);
 
-// A statement made as by printf, on a connection of its own; the test fails if PostgreSQL refuses it.
+// A statement made as by printf, in a session that is as new; the test fails if PostgreSQL refuses it.
 void db_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int64_t db_number(const char *format, ...) __attribute__((format(printf, 1, 2))); // the one value it returns
 int64_t voucher_epoch(const char *voucher);                                       // as PostgreSQL has it
