@@ -61,7 +61,7 @@ void sk_response_header(struct sk_response *response, const char *name, const ch
     (void)snprintf(response->values[response->fields++], VALUE_SIZE, "%s", value);
 }
 
-struct sk_response *sk_response_over(const char *type, char *body, size_t len)
+struct sk_response *sk_response_of(const char *type, const char *body, size_t len)
 {
     struct sk_response *response = sk_response_new(type, body, len);
     if (response != NULL)

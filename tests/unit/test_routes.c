@@ -177,11 +177,6 @@ void sk_response_header(struct sk_response *response, const char *name, const ch
         (void)snprintf(allow, sizeof allow, "%s", value);
 }
 
-struct sk_response *sk_response_over(const char *media_type, char *body, size_t len)
-{
-    return sk_response_new(media_type, body, len);
-}
-
 char *sk_response_value(struct sk_response *response, const char *name)
 {
     static char value[SK_TRACEPARENT_SIZE];
