@@ -442,9 +442,9 @@ CONTROLS = [
     Control(
         "connections",
         "connections of an address counted, and not refused",
-        "src/http/client_limits.c",
-        "sk_tally_add(limits->connections, sk_address_key(peer)))",
-        "sk_tally_add(limits->connections, sk_address_key(peer)) || true)",
+        "src/base/tally.c",
+        "bool may = place->count < tally->most &&",
+        "bool may = (place->count < tally->most || true) &&",
         "50b",
         "seen_meanwhile",
     ),
