@@ -248,7 +248,6 @@ static void sweep_on_read(void *arg, const struct sk_reply *reply)
         bool is_held = class == SWEEP_HELD || class == SWEEP_NEW;
         if (!is_held && (!sweep->locked || !sweep_take(sweep, element, &found)))
             break;
-        sweep->orphans += !is_held && sweep_is_own(sweep, &found);
         sweep->stays = sweep->stays || class != SWEEP_HELD;
         class = SWEEP_HELD;
         memcpy(sweep->after, found.id, strlen(found.id) + 1);
@@ -282,6 +281,8 @@ static bool sweep_is_own(const struct sweep *sweep, const struct sk_journal_entr
 
 static enum sweep_class sweep_note_session(struct sweep *sweep, const char *session)
 {
+    static const enum sweep_class classes[] = {
+        [SK_LIFE_UNKNOWN] = SWEEP_UNKNOWN, [SK_LIFE_LIVING] = SWEEP_NEW, [SK_LIFE_DEAD] = SWEEP_SETTLE};
     size_t i = 0;
     while (i < sweep->session_count && strcmp(sweep->sessions[i], session) != 0)
         i++;
@@ -291,8 +292,6 @@ static enum sweep_class sweep_note_session(struct sweep *sweep, const char *sess
         memcpy(sweep->sessions[sweep->session_count++], session, SK_UUID_SIZE);
     if (i >= sweep->judged_count)
         return SWEEP_UNJUDGED;
-    static const enum sweep_class classes[] = {
-        [SK_LIFE_UNKNOWN] = SWEEP_UNKNOWN, [SK_LIFE_LIVING] = SWEEP_NEW, [SK_LIFE_DEAD] = SWEEP_SETTLE};
     return classes[sweep->lives[i]];
 }
 
@@ -391,9 +390,15 @@ static void sweep_end(struct sweep *sweep)
 // False: not now.
 static bool sweep_take(struct sweep *sweep, const struct sk_reply *element, const struct sk_journal_entry *found)
 {
-    if (found->orders != NULL)
-        return found->move != NULL ? sweep_return(sweep, found) : sweep_refill(sweep, found);
-    sweep_set_aside(sweep, found->id, element);
+    if (found->orders == NULL) {
+        sweep_set_aside(sweep, found->id, element);
+        return true;
+    }
+    if (!(found->move != NULL ? sweep_return(sweep, found) : sweep_refill(sweep, found)))
+        return false;
+    sweep->unsettled++;
+    sweep->orphans += sweep_is_own(sweep, found);
+    sk_metrics_add(sweep->sweeper->sale->metrics, SK_METRIC_ENTRIES_SWEPT, 1);
     return true;
 }
 
@@ -430,21 +435,13 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
         else
             sk_order_give(sale->orders, orders.head);
     }
-    if (entry == NULL)
-        return sweep_leave_for_later(sweep, found);
-    sweep->unsettled++;
-    sk_metrics_add(sale->metrics, SK_METRIC_ENTRIES_SWEPT, 1);
-    return true;
+    return entry != NULL || sweep_leave_for_later(sweep, found);
 }
 
 // Of orders that end. It goes on like one that is refilled.
 static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *found)
 {
-    if (!sk_returns_recover(sweep->sweeper->returns, sweep->segment, found))
-        return sweep_leave_for_later(sweep, found);
-    sweep->unsettled++;
-    sk_metrics_add(sweep->sweeper->sale->metrics, SK_METRIC_ENTRIES_SWEPT, 1);
-    return true;
+    return sk_returns_recover(sweep->sweeper->returns, sweep->segment, found) || sweep_leave_for_later(sweep, found);
 }
 
 struct bad_entry {
