@@ -60,9 +60,12 @@ class Operation:
     path: str
     raw: dict  # as the document has it
 
+    @cached_property
+    def pattern(self) -> re.Pattern:
+        return re.compile(re.sub(r"\\?\{\w+\\?\}", "[^/]*", re.escape(self.path).replace(r"\{", "{").replace(r"\}", "}")))
+
     def matches(self, method: str, path: str) -> bool:
-        pattern = re.sub(r"\\?\{\w+\\?\}", "[^/]*", re.escape(self.path).replace(r"\{", "{").replace(r"\}", "}"))
-        return method == self.method and re.fullmatch(pattern, path) is not None
+        return method == self.method and self.pattern.fullmatch(path) is not None
 
 
 class Document:
