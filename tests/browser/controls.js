@@ -1,0 +1,156 @@
+// Negative controls: each breaks the pages on their way to the browser, as a careless change would, and names the test
+// that must fail for it, and what that must say.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const SHOP = '/web/shop/main.js';
+const DASHBOARD = '/web/admin/main.js';
+
+/** The module runs, and then `code`, which stands for what a careless change would have put into it. */
+function added(code, path = SHOP) {
+    return (context) =>
+        context.route(`**${path}`, async (route) => {
+            const response = await route.fetch();
+            await route.fulfill({ response, body: `${await response.text()}\n;${code}` });
+        });
+}
+
+/** Everything that appears later, too, is changed by `code`, which has it as `page`. */
+const always = (code) => added(`{ const spoil = () => { const page = document; ${code} }; spoil();
+    setInterval(spoil, 20); }`);
+
+/** The answer of the API to `pattern` is changed by `change(text, request)`. */
+function rewritten(pattern, change) {
+    return (context) =>
+        context.route(pattern, async (route) => {
+            const response = await route.fetch();
+            const body = change(await response.text(), route.request());
+            await route.fulfill({ response, body });
+        });
+}
+
+const isList = (url) => /^\/vouchers(\/\d+)?$/.test(url.pathname);
+const isStream = (url) => /\/events$/.test(url.pathname);
+const isOrders = (url) => url.pathname === '/orders';
+
+/** A page that hears of nothing: no stream, and the same answer again whatever changes. */
+async function deaf(context) {
+    const kept = new Map();
+    await context.route(isStream, (route) => route.abort());
+    await rewritten(isList, (text, request) => {
+        kept.set(request.url(), kept.get(request.url()) ?? text);
+        return kept.get(request.url());
+    })(context);
+}
+
+/** A page that takes the client's clock, which is `byMs` off, for the server's. */
+const trusting = (byMs) => async (context) => {
+    await context.route(isStream, (route) => route.abort());
+    await rewritten(isList, (text) =>
+        text.replace(/("server_time" *: *")[^"]+/g, (_, name) => name + new Date(Date.now() + byMs).toISOString()),
+    )(context);
+};
+
+const forgetful = async (context) => {
+    await context.addInitScript(() => {
+        localStorage.removeItem('seckill.shop');
+        sessionStorage.clear();
+        for (const key of Object.keys(localStorage)) {
+            if (!['seckill.user', 'seckill.lang'].includes(key)) {
+                localStorage.removeItem(key);
+            }
+        }
+    });
+    await rewritten(isOrders, () => '{"orders": [], "complete": true}')(context);
+};
+
+const HOUR_MS = 3600 * 1000;
+
+const CONTROLS = [
+    ['a button without a name', 'sold out', /axe: critical: button-name/,
+        always(`for (const button of page.querySelectorAll('button[data-buy]')) {
+            button.textContent = ''; button.removeAttribute('aria-label'); button.removeAttribute('aria-labelledby'); }`)],
+    ['grey text on grey', 'light and dark', /axe: serious: color-contrast/,
+        always("for (const one of page.querySelectorAll('h1, h2, h3, p')) { one.style.color = '#999'; one.style.background = '#888'; }")],
+    ['an inline script', 'sold out', /policy: script-src/,
+        rewritten((url) => url.pathname === '/', (html) => html.replace('</head>', '<script>1</script></head>'))],
+    ['markup in a string', 'sold out', /policy: require-trusted-types-for|TrustedHTML/,
+        added("document.body.insertAdjacentHTML('beforeend', '<i>sale</i>')")],
+    ['a style from elsewhere', 'sold out', /policy: style-src/,
+        rewritten((url) => url.pathname === '/', (html) => html.replace('</head>', '<style>b { color: red }</style></head>'))],
+    ['an error on the console', 'sold out', /console: oops/, added("console.error('oops')")],
+    ['an uncaught error', 'sold out', /uncaught: .*oops/, added("setTimeout(() => { throw new Error('oops'); })")],
+    ['a rejection that is not handled', 'sold out', /uncaught: .*oops/, added("Promise.reject(new Error('oops'))")],
+    ['a file that is missing', 'sold out', /console: Failed to load resource.*404.*gone\.js/,
+        added("import('/web/shop/gone.js').catch(() => {})")],
+    ['a page that hears of nothing', 'pause, resume and more stock', /voucher shown as paused: not within 2000 ms/, deaf],
+    ["a clock that trusts the client's, ahead", 'an hour ahead', /voucher shown as upcoming|shown, .* s left|early/, trusting(HOUR_MS)],
+    ["a clock that trusts the client's, behind", 'an hour behind', /s shown, .* s left/, trusting(-HOUR_MS)],
+    ['a reload at the opening', 'not yet, then opens', /the page was reloaded/,
+        added(`{ const soon = new Set(); setInterval(() => { for (const { dataset } of document.querySelectorAll('article')) {
+            if (dataset.state === 'upcoming') soon.add(dataset.voucher);
+            else if (dataset.state === 'open' && soon.delete(dataset.voucher)) location.reload(); } }, 20); }`)],
+    ['a button that is on too early', 'not yet, then opens', /the button is on before the start/,
+        always("for (const button of page.querySelectorAll('button[data-buy]')) { button.removeAttribute('aria-disabled'); }")],
+    ['a click that counts twice', 'cannot be fired twice', /sent: POST .*,POST/,
+        added(`addEventListener('click', (event) => { const at = event.target.closest('[data-voucher]');
+            if (at && event.target.closest('[data-buy]')) setTimeout(() => fetch('/seckill/' + at.dataset.voucher, {
+                method: 'POST', headers: { 'X-User-Id': localStorage.getItem('seckill.user') } }), 50); }, true)`)],
+    ['a result that is forgotten', 'survives a reload', /outcome won,already_ordered: not within/, forgetful],
+    ['unreadable shown as empty', 'could not be read are not', /orders that could not be read: not within/,
+        always("for (const one of page.querySelectorAll('[data-orders-state=\"unreadable\"]')) { one.dataset.ordersState = 'empty'; }")],
+    ['a page that is too wide', '320 px', /px wide on 320/, always("page.body.style.minWidth = '400px'")],
+    ['a button out of the order of the tab key', 'keyboard alone', /the tab key does not lead to/,
+        always("for (const one of page.querySelectorAll('button[data-buy]')) { one.tabIndex = -1; }")],
+    ['a focus that cannot be seen', 'keyboard alone', /the focus cannot be seen/,
+        always("for (const one of page.querySelectorAll('button')) { one.style.outline = 'none'; one.style.boxShadow = 'none'; }")],
+    ['an outcome that is not announced', 'keyboard alone', /the outcome is not announced/,
+        always(`for (const one of page.querySelectorAll('[aria-live], [role="status"], [role="alert"], output')) {
+            one.removeAttribute('aria-live'); one.setAttribute('role', 'presentation'); }`)],
+    ['a hidden page that asks on', 'a hidden shop page is silent', /a hidden page asks/,
+        added("setInterval(() => fetch('/vouchers'), 500)")],
+    ["a page that ignores the browser's language", 'both languages', /the browser's language/,
+        (context) => context.addInitScript(() => {
+            Object.defineProperty(navigator, 'languages', { get: () => ['en'] });
+            Object.defineProperty(navigator, 'language', { get: () => 'en' });
+        })],
+    ['a result that never comes', 'is followed to its end', /outcome won: not within/,
+        (context) => context.route(/\/orders\/[0-9a-f-]+/, async (route) => {
+            const { pathname } = new URL(route.request().url());
+            await sleep(300);
+            await route.fulfill({ json: { id: pathname.split('/')[2], status: 'pending', quantity: 1 } }).catch(() => {});
+        })],
+    ['a retry that comes too soon', 'tries again after', /tried again before Retry-After/,
+        added(`addEventListener('click', async (event) => { const at = event.target.closest('[data-voucher]');
+            if (!at || !event.target.closest('[data-buy]')) return;
+            await new Promise((done) => setTimeout(done, 200));
+            fetch('/seckill/' + at.dataset.voucher, { method: 'POST',
+                headers: { 'X-User-Id': localStorage.getItem('seckill.user') } }); }, true)`)],
+    ['an action that is not confirmed', 'dashboard: pause and resume', /done without being confirmed|the question before/,
+        added(`new MutationObserver(() => { document.querySelector('dialog[open] form')?.requestSubmit?.(
+            [...document.querySelectorAll('dialog[open] button')].at(-1)); }).observe(document.body,
+            { subtree: true, attributes: true, attributeFilter: ['open'], childList: true })`, DASHBOARD)],
+    ['a change without If-Match', 'dashboard: a conflict', /the change of another operator was overrun/,
+        (context) => context.route(/\/admin\/vouchers\/\d+\//, (route) => {
+            const { 'if-match': _, ...headers } = route.request().headers();
+            return route.continue({ headers });
+        })],
+    ['a token that is kept', 'dashboard: log in', /the token is kept/,
+        added(`addEventListener('submit', (event) => { const input = event.target.querySelector('input');
+            if (input) localStorage.setItem('kept', input.value); }, true)`, DASHBOARD)],
+    ['a dashboard that needs its charts', 'dashboard: without charts', /remaining as .*: not within/,
+        added("if (!(await fetch('/web/vendor/uPlot.esm.js')).ok) document.querySelector('[data-vouchers]').remove()", DASHBOARD)],
+    ['a hidden dashboard that asks on', 'dashboard: a hidden tab', /a hidden dashboard asks/,
+        added("setInterval(() => fetch('/vouchers'), 500)", DASHBOARD)],
+];
+
+/** The controls with their tests. A test's name that fits none, or several, is a mistake here. */
+export function controls(tests) {
+    return CONTROLS.map(([name, part, notice, breakage]) => {
+        const found = tests.filter((test) => test.name.includes(part));
+        if (found.length !== 1) {
+            throw new Error(`control "${name}": ${found.length} tests have "${part}" in their name`);
+        }
+        return { name, test: found[0], breakage, notice };
+    });
+}

@@ -1,0 +1,201 @@
+// The operators' dashboard: what it shows is what the service says, what it does is confirmed first and made on the
+// voucher that was shown, and its token is nowhere but in memory.
+
+import assert from 'node:assert/strict';
+
+import { axe, setVisibility } from './browser.js';
+import { appears, card, hasText, requests } from './scene.js';
+import { setting, until } from './site.js';
+
+const UPLOT = '/web/vendor/uPlot.esm.js';
+const FOLLOW_MS = 6000;
+
+async function dashboard(scene, { init, ...options } = {}) {
+    const context = await scene.visitor({ viewport: { width: 1200, height: 900 }, ...options });
+    await init?.(context);
+    const page = await scene.open(context, '/admin/ui');
+    await logIn(page);
+    return page;
+}
+
+async function logIn(page, token = setting('SECKILL_ADMIN_TOKEN')) {
+    const form = page.locator('form[data-login]');
+    await form.locator('input').first().fill(token);
+    await form.getByRole('button').first().click();
+}
+
+const action = (page, voucher, name) => card(page, voucher).locator(`button[data-action="${name}"]`);
+const dialog = (page) => page.locator('dialog[data-confirm][open]');
+
+/** Presses the button of an action, and in the dialog the one that does it. */
+async function confirmed(page, voucher, name, fill) {
+    await action(page, voucher, name).click();
+    await appears(dialog(page), 'the question before it is done');
+    if (fill !== undefined) {
+        await dialog(page).locator('input[inputmode="numeric"], input[type="number"]').first().fill(String(fill));
+    }
+    await doIt(page).click();
+}
+
+const doIt = (page) => dialog(page).locator('button[type="submit"]');
+
+const stateOf = async (scene, voucher) => (await scene.api.shown(voucher)).state;
+
+async function logsIn(scene) {
+    const voucher = await scene.voucher({ title: 'A tea set', stock: 40 });
+    const context = await scene.visitor();
+    const page = await scene.open(context, '/admin/ui');
+    await logIn(page, 'not-the-token-of-anybody');
+    await appears(page.locator('form[data-login] [role="alert"]:not(:empty)'), 'that the token is wrong');
+    assert.equal(await page.locator('article[data-voucher]').count(), 0);
+    await logIn(page);
+    await hasText(card(page, voucher), /A tea set/, 'the voucher');
+    await hasText(card(page, voucher).locator('[data-remaining]'), /40/, 'remaining');
+    await scene.api.buy(voucher, scene.user());
+    await hasText(card(page, voucher).locator('[data-remaining]'), /39/, 'remaining', FOLLOW_MS);
+    await appears(page.locator('[data-instance]'), 'the instance');
+    const kept = await page.evaluate(() => JSON.stringify([localStorage, sessionStorage, document.cookie, location.href]));
+    assert.ok(!kept.includes(setting('SECKILL_ADMIN_TOKEN')), 'the token is kept');
+    await page.reload();
+    await appears(page.locator('form[data-login]'), 'the login, after a reload');
+    assert.equal(await page.locator('article[data-voucher]').count(), 0);
+}
+
+async function pausesAndResumes(scene) {
+    const voucher = await scene.voucher();
+    const page = await dashboard(scene);
+    await appears(card(page, voucher), 'the voucher');
+    const sent = requests(page, /^POST \/admin\//);
+    await action(page, voucher, 'pause').click();
+    await appears(dialog(page), 'the question before it is done');
+    scene.faults.push(...(await axe(page)));
+    await page.keyboard.press('Escape');
+    await until('the dialog closed', async () => (await dialog(page).count()) === 0);
+    assert.deepEqual(sent, [], 'done without being confirmed');
+    assert.equal(await stateOf(scene, voucher), 'open');
+
+    await confirmed(page, voucher, 'pause');
+    await until('the sale paused', async () => (await stateOf(scene, voucher)) === 'paused');
+    await appears(card(page, voucher, 'paused'), 'the voucher as paused', FOLLOW_MS);
+    await confirmed(page, voucher, 'resume');
+    await until('the sale resumed', async () => (await stateOf(scene, voucher)) === 'open');
+    await appears(card(page, voucher, 'open'), 'the voucher as open', FOLLOW_MS);
+    await hasText(page.locator('[data-events]'), /resumed/i, 'what happened lately', FOLLOW_MS);
+}
+
+async function conflictIsShown(scene) {
+    const voucher = await scene.voucher();
+    const page = await dashboard(scene);
+    await appears(card(page, voucher), 'the voucher');
+    await action(page, voucher, 'pause').click();
+    await appears(dialog(page), 'the question before it is done');
+    await scene.api.admin('PATCH', `/admin/vouchers/${voucher}`, { title: 'Another operator was here' });
+    const refused = page.waitForResponse((answer) => answer.status() === 412);
+    await doIt(page).click();
+    await refused.catch(() => assert.fail('no 412: the change of another operator was overrun'));
+    await hasText(page.locator('body'), /changed|VERSION_CHANGED/i, 'the conflict');
+    assert.equal(await stateOf(scene, voucher), 'open');
+    await page.keyboard.press('Escape');
+    await until('the dialog closed', async () => (await dialog(page).count()) === 0);
+    await hasText(card(page, voucher), /Another operator was here/, 'the voucher as it is now', FOLLOW_MS);
+    await confirmed(page, voucher, 'pause');
+    await until('the sale paused', async () => (await stateOf(scene, voucher)) === 'paused');
+}
+
+async function stockAndClose(scene) {
+    const voucher = await scene.voucher({ stock: 2 });
+    const page = await dashboard(scene);
+    await appears(card(page, voucher), 'the voucher');
+    await confirmed(page, voucher, 'stock', 38);
+    await until('more stock', async () => (await scene.api.shown(voucher)).stock === 40);
+    await hasText(card(page, voucher).locator('[data-remaining]'), /40/, 'remaining', FOLLOW_MS);
+    await confirmed(page, voucher, 'reconcile');
+    await until('the voucher rebuilt', async () => (await scene.api.shown(voucher)).redis?.state === 'open');
+    await confirmed(page, voucher, 'close');
+    await until('the sale closed', async () => (await stateOf(scene, voucher)) === 'closed');
+}
+
+async function creates(scene) {
+    const title = `A vase ${scene.user('made')}`;
+    const page = await dashboard(scene);
+    await page.getByRole('button', { name: 'New voucher' }).click();
+    const form = page.locator('dialog[open] form');
+    await form.getByLabel('Title').fill(title);
+    await form.getByLabel('Units', { exact: true }).fill('0.5');
+    await form.locator('button[type="submit"]').click();
+    await appears(form.locator('[aria-invalid="true"]'), 'what is wrong in the form');
+    await form.getByLabel('Units', { exact: true }).fill('17');
+    await form.locator('button[type="submit"]').click();
+    const made = page.locator('article[data-voucher]').filter({ hasText: title });
+    await hasText(made.locator('[data-remaining]'), /17/, 'remaining');
+    scene.vouchers.push(await made.getAttribute('data-voucher'));
+}
+
+async function settles(scene) {
+    const voucher = await scene.voucher({ stock: 3 });
+    await scene.api.buy(voucher, scene.user());
+    const page = await dashboard(scene);
+    await appears(card(page, voucher), 'the voucher');
+    await action(page, voucher, 'settle').click();
+    await appears(card(page, voucher).locator('[data-verdict="open"]'), 'the verdict');
+    await hasText(card(page, voucher), /SALE_ON/, 'what is missing');
+}
+
+async function charts(scene) {
+    const present = (await scene.api.ask('GET', UPLOT)).status === 200;
+    assert.ok(present, `${UPLOT} is missing: ./dev setup web gets it, then build`);
+    const voucher = await scene.voucher({ stock: 100 });
+    const page = await dashboard(scene);
+    await appears(card(page, voucher), 'the voucher');
+    await appears(page.locator('.uplot canvas'), 'a chart', FOLLOW_MS);
+    const texts = await page.locator('[data-metric]').allInnerTexts();
+    assert.ok(texts.length >= 4 && texts.some((text) => /\d/.test(text)), `values in text: ${texts}`);
+}
+
+async function withoutCharts(scene) {
+    const voucher = await scene.voucher({ stock: 41 });
+    const missing = (context) => context.route('**/web/vendor/**', (route) => route.fulfill({ status: 404, body: '' }));
+    const page = await dashboard(scene, { init: missing });
+    await hasText(card(page, voucher).locator('[data-remaining]'), /41/, 'remaining');
+    await scene.api.buy(voucher, scene.user());
+    await hasText(card(page, voucher).locator('[data-remaining]'), /40/, 'remaining', FOLLOW_MS);
+    assert.equal(await page.locator('canvas').count(), 0);
+}
+
+async function darkAndNarrow(scene) {
+    const voucher = await scene.voucher();
+    for (const options of [{ colorScheme: 'dark', locale: 'zh-CN' }, { viewport: { width: 390, height: 800 } }]) {
+        const page = await dashboard(scene, options);
+        await appears(card(page, voucher), 'the voucher');
+        if (options.viewport) {
+            const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+            assert.ok(wide <= 390, `${wide} px wide on 390`);
+        }
+    }
+}
+
+async function hiddenIsSilent(scene) {
+    const voucher = await scene.voucher();
+    const page = await dashboard(scene);
+    await appears(card(page, voucher), 'the voucher');
+    await page.evaluate(setVisibility, 'hidden');
+    await page.waitForTimeout(3000); // a round that is under way may end
+    const sent = requests(page, /./);
+    await page.waitForTimeout(2500);
+    assert.deepEqual(sent, [], 'a hidden dashboard asks');
+    await page.evaluate(setVisibility, 'visible');
+    await until('the dashboard to ask again', () => sent.length > 0, FOLLOW_MS);
+}
+
+export const tests = [
+    { name: 'dashboard: log in', answers: [401, 403], run: logsIn },
+    { name: 'dashboard: pause and resume, confirmed', run: pausesAndResumes },
+    { name: 'dashboard: a conflict of two operators', answers: [412], run: conflictIsShown },
+    { name: 'dashboard: more stock, rebuild, close', answers: [503], run: stockAndClose },
+    { name: 'dashboard: a new voucher', run: creates },
+    { name: 'dashboard: settlement', run: settles },
+    { name: 'dashboard: charts', run: charts },
+    { name: 'dashboard: without charts', answers: [404, UPLOT, '/web/vendor/uPlot.css'], run: withoutCharts },
+    { name: 'dashboard: dark, and on a phone', run: darkAndNarrow },
+    { name: 'dashboard: a hidden tab is silent', run: hiddenIsSilent },
+];

@@ -1,0 +1,138 @@
+#!/usr/bin/env node
+// Drives the pages in a real browser, against the service with real stores (./dev browser starts what it needs):
+//
+//     tests/browser/run.js [NAME...]     the tests whose names have one of the texts, or all
+//     tests/browser/run.js --self-test   breaks the pages on their way to the browser: each check must notice
+//
+// Exit 0: all passed. What cannot run, because the browser is missing or no test has the name, is a failure.
+
+import { spawnSync } from 'node:child_process';
+
+import { launch } from './browser.js';
+import { controls } from './controls.js';
+import { tests as dashboard } from './dashboard.js';
+import { Scene } from './scene.js';
+import { tests as buying } from './shop_buying.js';
+import { tests as showing } from './shop_showing.js';
+import { tests as waiting } from './shop_waiting.js';
+
+const AT_ONCE = Number(process.env.BROWSER_JOBS ?? 3);
+const TEST_MS = 90000;
+
+// The dashboard lists every voucher, so it comes before the tests that make many.
+const tests = [...dashboard, ...waiting, ...buying, ...showing];
+
+/** Runs one test in a scene of its own. Undefined: it passed; else the error. */
+async function attempt(browser, { name, answers, run }, breakage) {
+    const scene = new Scene(browser, { answers, breakage });
+    let timer;
+    const late = new Promise((_, reject) => {
+        timer = setTimeout(() => reject(new Error(`not done within ${TEST_MS} ms`)), TEST_MS);
+    });
+    try {
+        await Promise.race([run(scene).then(() => scene.finish()), late]);
+        return undefined;
+    } catch (error) {
+        if (!breakage) {
+            await scene.picture(name);
+        }
+        return withFaults(error, scene.faults);
+    } finally {
+        clearTimeout(timer);
+        await scene.close();
+    }
+}
+
+/** What the watching saw explains most failures. */
+function withFaults(error, faults) {
+    const lines = [...new Set(faults)].filter((line) => !error.message.includes(line));
+    return new Error([error.message, ...lines].join('\n'), { cause: error });
+}
+
+/** Takes jobs from the front of the list, some at a time. */
+async function eachOf(jobs, work, atOnce = AT_ONCE) {
+    const left = [...jobs];
+    const worker = async () => {
+        while (left.length > 0) {
+            await work(left.shift());
+        }
+    };
+    await Promise.all(Array.from({ length: atOnce }, worker));
+}
+
+function report(ok, name, since, why = '') {
+    const seconds = ((performance.now() - since) / 1000).toFixed(1);
+    console.log(`${ok ? 'ok    ' : 'FAILED'}  ${name}  (${seconds} s)`);
+    if (why) {
+        console.log(why.replace(/^/gm, '        '));
+    }
+}
+
+async function runTests(browser, chosen) {
+    let failed = 0;
+    const one = async (test) => {
+        const since = performance.now();
+        const error = await attempt(browser, test);
+        failed += error ? 1 : 0;
+        report(!error, test.name, since, error?.message);
+    };
+    await eachOf(chosen.filter(({ alone }) => alone), one, 1);
+    await eachOf(chosen.filter(({ alone }) => !alone), one);
+    return failed;
+}
+
+/** What cannot run must not pass as having run. */
+function refuses(name, words, env, notice) {
+    const done = spawnSync(process.execPath, [process.argv[1], ...words], { env: { ...process.env, ...env }, encoding: 'utf8' });
+    const refused = done.status !== 0 && notice.test(done.stderr);
+    report(refused, `noticed: ${name}`, performance.now(), refused ? '' : `exit ${done.status}: ${done.stderr}`);
+    return refused ? 0 : 1;
+}
+
+const REFUSALS = [
+    ['a browser that is missing', [], { CHROMIUM: '/nonexistent/chromium' }, /there is no \/nonexistent\/chromium/],
+    ['a test that there is not', ['no test is called so'], {}, /no test has/],
+];
+
+/** Each control names a test that must fail, and what it must say. */
+async function runControls(browser, chosen) {
+    let failed = 0;
+    await eachOf(chosen, async ({ name, test, breakage, notice }) => {
+        const since = performance.now();
+        const error = await attempt(browser, test, breakage);
+        const noticed = error !== undefined && notice.test(error.message);
+        failed += noticed ? 0 : 1;
+        const why = error ? `failed for another reason:\n${error.message}` : `"${test.name}" passed all the same`;
+        report(noticed, `noticed: ${name}`, since, noticed ? '' : why);
+    });
+    return failed + REFUSALS.reduce((sum, refusal) => sum + refuses(...refusal), 0);
+}
+
+async function main(words) {
+    const selfTest = words.includes('--self-test');
+    const texts = words.filter((word) => word !== '--self-test');
+    const unknown = texts.find((text) => text.startsWith('-'));
+    if (unknown) {
+        throw new Error(`there is no option ${unknown}`);
+    }
+    const chosen = (selfTest ? controls(tests) : tests).filter(
+        ({ name }) => texts.length === 0 || texts.some((text) => name.includes(text)),
+    );
+    if (chosen.length === 0) {
+        throw new Error(`no test has ${texts.join(' or ')} in its name`);
+    }
+    const browser = await launch();
+    try {
+        const failed = await (selfTest ? runControls : runTests)(browser, chosen);
+        const all = chosen.length + (selfTest ? REFUSALS.length : 0);
+        console.log(`${all - failed} passed, ${failed} failed`);
+        process.exitCode = failed === 0 ? 0 : 1;
+    } finally {
+        await browser.close();
+    }
+}
+
+main(process.argv.slice(2)).catch((error) => {
+    console.error(`browser: ${error.message}`);
+    process.exitCode = 1;
+});

@@ -1,0 +1,185 @@
+// What a test is given: the API, vouchers and instances that end with it, visitors and their pages, and the words in
+// which tests speak of a shop page. Pages are asked by the data attributes that they promise, and by role and name.
+
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { axe, visitor } from './browser.js';
+import { Api, Instance, ROOT } from './site.js';
+
+const FAILED = join(ROOT, 'build/browser'); // pictures of what was wrong
+const SHOWN_MS = 20000; // the deadline of what has no time of its own: only a busy machine comes near
+
+export class Scene {
+    /** `breakage`: of a negative control, is called with every context before a page is opened in it. */
+    constructor(browser, { answers = [], breakage } = {}) {
+        this.browser = browser;
+        this.answers = answers;
+        this.breakage = breakage;
+        this.api = new Api();
+        this.faults = [];
+        this.contexts = [];
+        this.vouchers = [];
+        this.instances = [];
+        this.users = 0;
+    }
+
+    /** A buyer that no other test has. */
+    user(name = 'buyer') {
+        this.users += 1;
+        return `${name}-${Date.now().toString(36)}-${Math.random().toString(36).slice(2, 7)}-${this.users}`;
+    }
+
+    async voucher(terms) {
+        const voucher = await this.api.voucher(terms);
+        this.vouchers.push(voucher);
+        return voucher;
+    }
+
+    async instance(env) {
+        const instance = new Instance(env);
+        this.instances.push(instance);
+        await instance.run();
+        return instance;
+    }
+
+    /** `init`: [function, argument] to run before the page's own scripts. */
+    async visitor({ at = this.api.url, init, ...options } = {}) {
+        const { faults, answers } = this;
+        const context = await visitor(this.browser, { faults, answers, origin: at, baseURL: at, ...options });
+        this.contexts.push(context);
+        context.setDefaultTimeout(SHOWN_MS);
+        if (init) {
+            await context.addInitScript(...init);
+        }
+        await this.breakage?.(context, this);
+        return context;
+    }
+
+    /** A shop page of a user, in a context of its own. */
+    async shop(user, options = {}) {
+        const context = await this.visitor({ user, ...options });
+        return this.open(context, options.path ?? '/');
+    }
+
+    async open(context, path = '/') {
+        const page = await context.newPage();
+        await page.goto(path);
+        return page;
+    }
+
+    /** Every page is judged as it is at the end. */
+    async finish() {
+        for (const context of this.contexts) {
+            for (const page of context.pages().filter((one) => one.url().startsWith('http'))) {
+                this.faults.push(...(await axe(page)));
+            }
+        }
+        assert.deepEqual([...new Set(this.faults)], [], 'what every page is watched for');
+    }
+
+    async picture(name) {
+        mkdirSync(FAILED, { recursive: true });
+        const pages = this.contexts.flatMap((context) => context.pages());
+        const path = (i) => join(FAILED, `${name.replace(/\W+/g, '-')}-${i + 1}.png`);
+        await Promise.all(pages.map((page, i) => page.screenshot({ path: path(i), timeout: 3000 }).catch(() => {})));
+    }
+
+    async close() {
+        await Promise.all(this.contexts.map((context) => context.close().catch(() => {})));
+        for (const voucher of this.vouchers) {
+            await this.api.ask('POST', `/admin/vouchers/${voucher}/close`, { admin: true });
+        }
+        await Promise.all(this.instances.map((instance) => instance.close()));
+    }
+}
+
+// ---- a shop page ----
+
+export const card = (page, voucher, state) =>
+    page.locator(`article[data-voucher="${voucher}"]${state ? `[data-state="${state}"]` : ''}`);
+
+export const buyButton = (page, voucher) => card(page, voucher).locator('button[data-buy]');
+
+export const order = (page, id, status) =>
+    page.locator(`li[data-order${id ? `="${id}"` : ''}]${status ? `[data-status="${status}"]` : ''}`);
+
+export async function isOff(button) {
+    return (await button.getAttribute('aria-disabled')) === 'true';
+}
+
+/** Waits until the card is in the state; says what it is in if it does not come. */
+export async function shows(page, voucher, state, withinMs = SHOWN_MS) {
+    await looksAt(page, voucher, withinMs);
+    await appears(card(page, voucher, state), `voucher shown as ${state}`, withinMs, () =>
+        card(page, voucher).getAttribute('data-state', { timeout: 1000 }),
+    );
+}
+
+/** Waits until the outcome of a purchase is one of the codes. */
+export async function ends(page, voucher, codes, withinMs = SHOWN_MS) {
+    const outcome = card(page, voucher).locator('[data-outcome]');
+    const wanted = [codes].flat().map((code) => `[data-outcome][data-code="${code}"]`);
+    await appears(card(page, voucher).locator(wanted.join(',')), `outcome ${codes}`, withinMs, () =>
+        outcome.first().getAttribute('data-code', { timeout: 1000 }),
+    );
+    return (await outcome.first().innerText()).trim();
+}
+
+/** A page follows what is on screen; the cards of other tests may have moved this one off it. */
+const looksAt = (page, voucher, timeout) => card(page, voucher).scrollIntoViewIfNeeded({ timeout }).catch(() => {});
+
+/** Waits until the card says that so many are left. */
+export async function leaves(page, voucher, number, withinMs = SHOWN_MS) {
+    await looksAt(page, voucher, withinMs);
+    const left = card(page, voucher).locator('[data-remaining]');
+    await appears(left.and(page.locator(`[data-remaining="${number}"]`)), `${number} left`, withinMs, () =>
+        left.first().innerText({ timeout: 1000 }),
+    );
+}
+
+/** Nothing of the kind reaches the service before `first` is done: what it does is faster than this buyer. */
+export async function overtaken(context, pattern, first) {
+    await context.route(pattern, async (route) => {
+        await first();
+        await route.continue();
+    }, { times: 1 });
+}
+
+export async function appears(locator, what, withinMs = SHOWN_MS, found = async () => 'nothing of it') {
+    try {
+        await locator.first().waitFor({ state: 'attached', timeout: withinMs });
+    } catch (error) {
+        if (error.name !== 'TimeoutError') {
+            throw error;
+        }
+        throw new Error(`${what}: not within ${withinMs} ms, but ${await found().catch(() => 'no such element')}`);
+    }
+}
+
+export async function hasText(locator, pattern, what, withinMs = SHOWN_MS) {
+    await appears(locator.filter({ hasText: pattern }), `${what} as ${pattern}`, withinMs, () =>
+        locator.first().innerText({ timeout: 1000 }),
+    );
+}
+
+/** Counts requests of a page or context from now on; the result lists them as "METHOD /path". */
+export function requests(from, pattern) {
+    const seen = [];
+    from.on('request', (request) => {
+        const line = `${request.method()} ${new URL(request.url()).pathname}`;
+        if (pattern.test(line)) {
+            seen.push(line);
+        }
+    });
+    return seen;
+}
+
+/** Marks the document, so that a reload is noticed. */
+export async function mark(page) {
+    await page.evaluate(() => {
+        globalThis.marked = true;
+    });
+    return async () => assert.ok(await page.evaluate(() => globalThis.marked === true), 'the page was reloaded');
+}

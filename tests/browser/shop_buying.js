@@ -1,0 +1,262 @@
+// What a buyer does, and every way in which a purchase ends.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { slowNetwork } from './browser.js';
+import { appears, buyButton, card, ends, hasText, isOff, leaves, order, overtaken, requests, shows } from './scene.js';
+import { holdStock, Instance, moment, ROOT, until } from './site.js';
+
+const POST = /^POST \/seckill\//;
+
+async function winsAndPays(scene) {
+    const voucher = await scene.voucher({ stock: 3, price_cents: 1250 });
+    const user = scene.user('alice');
+    const page = await scene.shop();
+    await page.getByRole('textbox').first().fill(user);
+    await page.keyboard.press('Enter');
+    await shows(page, voucher, 'open');
+    await leaves(page, voucher, 3);
+    await hasText(card(page, voucher), /12\.50/, 'the price');
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'won');
+    const [bought] = await scene.api.orders(user);
+    assert.equal(bought.voucher_id, voucher);
+    await appears(order(page, bought.id, 'unpaid'), 'the order in the list');
+    await hasText(order(page, bought.id).locator('[data-left]'), /1[45]:[0-5]\d/, 'the time to pay');
+    await leaves(page, voucher, 2);
+
+    await order(page, bought.id).locator('a[data-pay]').click();
+    await page.waitForURL((url) => url.pathname === '/pay' && url.searchParams.get('order') === bought.id);
+    await hasText(page.locator('main'), /12\.50/, 'the amount to pay');
+    await page.getByRole('button', { name: /^pay/i }).click();
+    await until('the order paid', async () => (await scene.api.order(bought.id, user)).status === 'paid');
+    await page.goto('/');
+    await appears(order(page, bought.id, 'paid'), 'the paid order in the list');
+    assert.equal(await order(page, bought.id).locator('a[data-pay], button[data-cancel]').count(), 0, 'paid, and still to pay');
+    const { payments } = await scene.api.order(bought.id, user);
+    assert.deepEqual(payments.map((one) => one.reference), [`demo-${bought.id}`]);
+}
+
+async function cancelsAndAnotherBuys(scene) {
+    const voucher = await scene.voucher({ stock: 1 });
+    const [alice, bob] = [scene.user('alice'), scene.user('bob')];
+    const hers = await scene.shop(alice);
+    const his = await scene.shop(bob);
+    await shows(his, voucher, 'open');
+    await buyButton(hers, voucher).click();
+    await ends(hers, voucher, 'won');
+    await shows(his, voucher, 'sold_out');
+
+    await order(hers).locator('button[data-cancel]').click();
+    await confirmIfAsked(hers);
+    await appears(order(hers, undefined, 'cancelled'), 'the cancelled order');
+    await shows(his, voucher, 'open');
+    await buyButton(his, voucher).click();
+    await ends(his, voucher, 'won');
+    await appears(order(his, undefined, 'unpaid'), "the other's order");
+    await shows(hers, voucher, 'sold_out');
+}
+
+/** A page may ask before it gives an order back. */
+async function confirmIfAsked(page) {
+    const dialog = page.locator('dialog[open]');
+    if (await dialog.isVisible()) {
+        await dialog.getByRole('button').last().click();
+    }
+}
+
+async function secondTabIsTold(scene) {
+    const voucher = await scene.voucher({ stock: 3 });
+    const user = scene.user();
+    const context = await scene.visitor({ user });
+    const first = await scene.open(context);
+    const second = await scene.open(context);
+    await shows(second, voucher, 'open');
+    await buyButton(first, voucher).click();
+    await ends(first, voucher, 'won');
+    const [bought] = await scene.api.orders(user);
+    await second.bringToFront();
+    if (!(await card(second, voucher).locator('[data-code="already_ordered"]').isVisible())) {
+        await buyButton(second, voucher).click();
+    }
+    await ends(second, voucher, 'already_ordered');
+    await appears(card(second, voucher).locator(`[data-outcome] a[href*="${bought.id}"]`), 'a link to the order');
+    assert.equal((await scene.api.orders(user)).length, 1);
+}
+
+async function soldOut(scene) {
+    const voucher = await scene.voucher({ stock: 1 });
+    const context = await scene.visitor({ user: scene.user() });
+    const page = await scene.open(context);
+    await shows(page, voucher, 'open');
+    await overtaken(context, '**/seckill/*', () => scene.api.buy(voucher, scene.user('faster')));
+    await buyButton(page, voucher).click();
+    const told = await ends(page, voucher, 'sold_out');
+    assert.match(told, /\w+ \w+/, 'sold out, in words');
+    await shows(page, voucher, 'sold_out');
+    await leaves(page, voucher, 0);
+    assert.ok(await isOff(buyButton(page, voucher)), 'the button is on');
+    const late = await scene.shop(scene.user());
+    await shows(late, voucher, 'sold_out');
+}
+
+async function firesOnce(scene) {
+    const voucher = await scene.voucher({ stock: 5 });
+    const page = await scene.shop(scene.user());
+    await shows(page, voucher, 'open');
+    await slowNetwork(page, { latency: 600 });
+    const sent = requests(page, POST);
+    await buyButton(page, voucher).dblclick();
+    await buyButton(page, voucher).press('Enter');
+    await buyButton(page, voucher).press(' ');
+    await ends(page, voucher, 'won');
+    assert.equal(sent.length, 1, `sent: ${sent}`);
+}
+
+async function survivesReload(scene) {
+    const voucher = await scene.voucher();
+    const user = scene.user();
+    const page = await scene.shop(user);
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'won');
+    const [bought] = await scene.api.orders(user);
+    const sent = requests(page, POST);
+    await page.reload();
+    await ends(page, voucher, ['won', 'already_ordered']);
+    await appears(order(page, bought.id, 'unpaid'), 'the order in the list');
+    assert.deepEqual(sent, [], 'a reload buys');
+}
+
+async function acceptedIsFollowed(scene) {
+    const own = await scene.instance({ SECKILL_CONFIRM_TIMEOUT_MS: '300' });
+    const voucher = await scene.voucher();
+    const user = scene.user();
+    const page = await scene.shop(user, { at: own.url });
+    await shows(page, voucher, 'open');
+    const release = await holdStock(voucher);
+    try {
+        await buyButton(page, voucher).click();
+        await ends(page, voucher, 'accepted');
+        await page.reload(); // what was accepted is followed on
+        await ends(page, voucher, 'accepted');
+    } finally {
+        await release();
+    }
+    await ends(page, voucher, 'won');
+    await appears(order(page, undefined, 'unpaid'), 'the order in the list');
+}
+
+/** Other purchases at the instance, whatever becomes of them. */
+function purchases(url, voucher, users) {
+    const post = (user) => fetch(`${url}/seckill/${voucher}`, { method: 'POST', headers: { 'X-User-Id': user } });
+    return Promise.all(users.map(post));
+}
+
+async function tooFast(scene) {
+    const own = await scene.instance({ SECKILL_USER_RATE: '1' });
+    const [voucher, another] = [await scene.voucher(), await scene.voucher({ title: 'A lamp' })];
+    const user = scene.user();
+    const context = await scene.visitor({ user, at: own.url });
+    const page = await scene.open(context);
+    await shows(page, voucher, 'open');
+    await overtaken(context, '**/seckill/*', () => purchases(own.url, another, [user, user]));
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'too_fast');
+    await ends(page, voucher, 'won');
+}
+
+async function triesAgain(scene) {
+    const own = await scene.instance({ SECKILL_PURCHASE_RATE: '1' });
+    const voucher = await scene.voucher();
+    const context = await scene.visitor({ user: scene.user(), at: own.url });
+    const page = await scene.open(context);
+    await shows(page, voucher, 'open');
+    const sent = [];
+    page.on('response', (answer) => {
+        if (POST.test(`POST ${new URL(answer.url()).pathname}`)) {
+            sent.push({ at: performance.now(), status: answer.status(), after: answer.headers()['retry-after'] });
+        }
+    });
+    const others = [1, 2, 3].map((i) => scene.user(`other${i}`));
+    await overtaken(context, '**/seckill/*', () => purchases(own.url, voucher, others));
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'retrying');
+    await ends(page, voucher, 'won');
+    assert.equal(sent[0].status, 503);
+    const wanted = Number(sent[0].after) * 1000;
+    assert.ok(wanted > 0 && sent[1].at - sent[0].at >= wanted - 50, 'tried again before Retry-After');
+}
+
+async function severalOrders(scene) {
+    const vouchers = [await scene.voucher({ title: 'A kettle', pay_within_s: 2 }), await scene.voucher({ title: 'A lamp' })];
+    const user = scene.user();
+    const page = await scene.shop(user);
+    for (const voucher of vouchers) {
+        await buyButton(page, voucher).click();
+        await ends(page, voucher, 'won');
+    }
+    const bought = await scene.api.orders(user);
+    assert.equal(bought.length, 2);
+    const brief = bought.find((one) => one.voucher_id === vouchers[0]);
+    await hasText(order(page, brief.id), /A kettle/, 'the title');
+    await appears(order(page, brief.id, 'expired'), 'the order that was not paid in time');
+    const lasting = bought.find((one) => one.voucher_id === vouchers[1]);
+    await appears(order(page, lasting.id, 'unpaid'), 'the other order');
+}
+
+async function tokenOfFragment(scene) {
+    const user = scene.user('token');
+    const own = new Instance();
+    scene.instances.push(own);
+    const keys = join(own.folder, 'keys');
+    writeFileSync(keys, `k1 HS256 ${Buffer.from('a-key-of-the-browser-tests-only!').toString('base64url')}\n`);
+    const env = { SECKILL_TOKEN_KEYS: keys, SECKILL_TOKEN_ISSUER: 'login', SECKILL_TOKEN_AUDIENCE: 'shop' };
+    own.env = { ...env, SECKILL_AUTH: 'token' };
+    await own.run();
+    const token = execFileSync(join(ROOT, 'build/seckill'), ['token', user, '600'], { env: { ...process.env, ...env } });
+    const voucher = await scene.voucher();
+    const page = await scene.shop(undefined, { at: own.url, path: `/#token=${String(token).trim()}` });
+    await shows(page, voucher, 'open');
+    assert.equal(new URL(page.url()).hash, '', 'the token is still in the address bar');
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'won');
+    await page.reload();
+    await appears(order(page, undefined, 'unpaid'), 'the order, after a reload');
+    const kept = await page.evaluate(() => JSON.stringify(localStorage));
+    assert.ok(!kept.includes(String(token).trim()), 'the token is kept beyond the tab');
+}
+
+async function ticketWithWork(scene) {
+    const own = await scene.instance({ SECKILL_TICKET_SECRET: 'the-ticket-secret-of-these-tests' });
+    const voucher = await scene.voucher({ ticket: true, work_bits: 12 });
+    const page = await scene.shop(scene.user(), { at: own.url });
+    await shows(page, voucher, 'open');
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'won');
+}
+
+async function endedSale(scene) {
+    const voucher = await scene.voucher({ end_at: moment(10) });
+    const page = await scene.shop(scene.user());
+    await shows(page, voucher, 'open');
+    await shows(page, voucher, 'ended');
+}
+
+export const tests = [
+    { name: 'a buyer logs in, wins and pays', run: winsAndPays },
+    { name: 'one cancels, and another gets the unit', run: cancelsAndAnotherBuys },
+    { name: 'a second tab of the same buyer is told so', answers: [409], run: secondTabIsTold },
+    { name: 'sold out', answers: [409], run: soldOut },
+    { name: 'the button cannot be fired twice', run: firesOnce },
+    { name: 'the result survives a reload', answers: [409], run: survivesReload },
+    { name: 'an accepted order is followed to its end', run: acceptedIsFollowed },
+    { name: 'too fast', answers: [409, 429], run: tooFast },
+    { name: 'tries again after Retry-After', answers: [503], run: triesAgain },
+    { name: 'several orders, and one that is not paid in time', run: severalOrders },
+    { name: "the token of the page's fragment", run: tokenOfFragment },
+    { name: 'a ticket that takes work', answers: [403], run: ticketWithWork },
+    { name: 'the end of a sale', run: endedSale },
+];

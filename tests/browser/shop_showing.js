@@ -1,0 +1,200 @@
+// How the shop page shows itself: languages, narrow screens, keyboard, colours, and what it says when it does not know.
+
+import assert from 'node:assert/strict';
+
+import { axe } from './browser.js';
+import { appears, buyButton, card, ends, hasText, order, shows } from './scene.js';
+import { moment } from './site.js';
+
+const NARROW = { width: 320, height: 640 };
+const CHINESE = /[一-鿿]/;
+
+async function bothLanguages(scene) {
+    const voucher = await scene.voucher({ stock: 1 });
+    const user = scene.user();
+    const context = await scene.visitor({ user, locale: 'zh-CN' });
+    const page = await scene.open(context);
+    await shows(page, voucher, 'open');
+    const language = () => page.locator('html').getAttribute('lang');
+    assert.equal(await language(), 'zh-CN', "the browser's language");
+    assert.match(await buyButton(page, voucher).innerText(), CHINESE);
+    await buyButton(page, voucher).click();
+    assert.match(await ends(page, voucher, 'won'), CHINESE);
+
+    const toEnglish = page.locator('button[lang="en"]');
+    assert.match(await toEnglish.innerText(), /English/);
+    await toEnglish.click();
+    await appears(page.locator('html[lang="en"]'), 'English, by hand');
+    await shows(page, voucher, 'sold_out');
+    assert.deepEqual(await chineseLeft(page), [], 'Chinese on an English page');
+    await page.reload();
+    await appears(page.locator('html[lang="en"]'), 'English after a reload');
+    await page.locator('button[lang="zh-CN"]').click();
+    await appears(page.locator('html[lang="zh-CN"]'), 'Chinese, by hand');
+
+    const asked = await scene.open(context, '/?lang=en');
+    assert.equal(await asked.locator('html').getAttribute('lang'), 'en', '?lang=en');
+    const english = await scene.shop(scene.user(), { locale: 'de-DE' });
+    assert.equal(await english.locator('html').getAttribute('lang'), 'en', 'of a language that the page does not speak');
+}
+
+/** Texts with Chinese characters, but for the switch, which names the other language in its own words. */
+async function chineseLeft(page) {
+    const texts = await page.locator('header, main').allInnerTexts();
+    const lines = texts.join('\n').split('\n');
+    return lines.filter((line) => CHINESE.test(line) && !/^\s*中文\s*$/.test(line));
+}
+
+async function narrowScreen(scene) {
+    const open = await scene.voucher({ title: 'A tea set with a name that is much longer than a phone is wide', price_cents: 123456789 });
+    const soon = await scene.voucher({ title: 'Unbreakable'.repeat(5), begin_at: moment(90000), end_at: moment(180000) });
+    for (const locale of ['en-GB', 'zh-CN']) {
+        const user = scene.user('a-name-that-is-as-long-as-a-name');
+        const page = await scene.shop(user, { viewport: NARROW, locale, hasTouch: true });
+        await shows(page, open, 'open');
+        await shows(page, soon, 'upcoming');
+        await fits(page);
+        await buyButton(page, open).click();
+        await ends(page, open, 'won');
+        await appears(order(page, undefined, 'unpaid'), 'the order');
+        await fits(page);
+        const target = await buyButton(page, open).boundingBox();
+        assert.ok(target.height >= 24 && target.x >= 0 && target.x + target.width <= NARROW.width, 'the button to buy');
+        await page.goto(await order(page).locator('a[data-pay]').getAttribute('href'));
+        await hasText(page.locator('main'), /\d/, 'the amount');
+        await fits(page);
+    }
+}
+
+async function fits(page) {
+    const { scrollWidth, clientWidth } = await page.evaluate(() => {
+        const { scrollWidth, clientWidth } = document.documentElement;
+        return { scrollWidth, clientWidth };
+    });
+    assert.ok(scrollWidth <= clientWidth, `${page.url()} is ${scrollWidth} px wide on ${clientWidth}`);
+}
+
+async function keyboardOnly(scene) {
+    const voucher = await scene.voucher();
+    const page = await scene.shop();
+    await shows(page, voucher, 'open');
+    const user = scene.user();
+    await tabTo(page, page.getByRole('textbox').first());
+    await page.keyboard.type(user);
+    await page.keyboard.press('Enter');
+    await tabTo(page, buyButton(page, voucher));
+    assert.ok(await isFocusShown(page), 'the focus cannot be seen');
+    await page.keyboard.press('Enter');
+    await ends(page, voucher, 'won');
+    await announced(page, voucher);
+    await appears(order(page, undefined, 'unpaid'), 'the order');
+    await tabTo(page, order(page).locator('button[data-cancel]'));
+    await page.keyboard.press('Enter');
+    if (await page.locator('dialog[open]').isVisible()) {
+        await tabTo(page, page.locator('dialog[open]').getByRole('button').last());
+        await page.keyboard.press('Enter');
+    }
+    await appears(order(page, undefined, 'cancelled'), 'the cancelled order');
+    assert.notEqual(await page.evaluate(() => document.activeElement.tagName), 'BODY', 'the focus is lost');
+}
+
+async function tabTo(page, target) {
+    for (let presses = 0; presses < 60; presses++) {
+        if (await target.evaluate((element) => element === document.activeElement)) {
+            return;
+        }
+        await page.keyboard.press('Tab');
+    }
+    throw new Error(`the tab key does not lead to ${target}`);
+}
+
+function isFocusShown(page) {
+    return page.evaluate(() => {
+        const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(document.activeElement);
+        return (outlineStyle !== 'none' && parseFloat(outlineWidth) > 0) || boxShadow !== 'none';
+    });
+}
+
+/** The outcome is in a live region, or a copy of it is. */
+async function announced(page, voucher) {
+    const live = await card(page, voucher).locator('[data-outcome]').first().evaluate((outcome) => {
+        const regions = '[aria-live="polite"], [aria-live="assertive"], [role="status"], [role="alert"], output';
+        const said = [...document.querySelectorAll(regions)].map((region) => region.textContent.trim());
+        return outcome.closest(regions) !== null || said.some((text) => text !== '' && outcome.textContent.includes(text));
+    });
+    assert.ok(live, 'the outcome is not announced');
+}
+
+async function lightAndDark(scene) {
+    const vouchers = [
+        await scene.voucher({ stock: 3 }),
+        await scene.voucher({ stock: 1 }),
+        await scene.voucher({ begin_at: moment(7200), end_at: moment(9000) }),
+        await scene.voucher({ title: 'A lamp' }),
+    ];
+    await scene.api.buy(vouchers[1], scene.user('faster'));
+    let page;
+    for (const colorScheme of ['light', 'dark']) {
+        page = await scene.shop(scene.user(), { colorScheme, locale: colorScheme === 'dark' ? 'zh-CN' : 'en-GB' });
+        await shows(page, vouchers[1], 'sold_out');
+        await shows(page, vouchers[2], 'upcoming');
+        await buyButton(page, vouchers[0]).click();
+        await ends(page, vouchers[0], 'won');
+        const [red, green, blue] = await page.evaluate(() => {
+            const colour = getComputedStyle(document.body).backgroundColor;
+            return (colour === 'rgba(0, 0, 0, 0)' ? getComputedStyle(document.documentElement).backgroundColor : colour)
+                .match(/[\d.]+/g).map(Number);
+        });
+        assert.equal(red + green + blue < 384, colorScheme === 'dark', `${colorScheme}: rgb(${red}, ${green}, ${blue})`);
+        scene.faults.push(...(await axe(page)));
+    }
+    await scene.api.admin('POST', `/admin/vouchers/${vouchers[3]}/pause`);
+    await shows(page, vouchers[3], 'paused');
+}
+
+async function unreadableIsNotEmpty(scene) {
+    const voucher = await scene.voucher();
+    const user = scene.user();
+    const context = await scene.visitor({ user });
+    const cut = (route) => route.abort('connectionreset');
+    const isOrders = (url) => /^\/orders(\/|$)/.test(url.pathname);
+    await context.route(isOrders, cut);
+    const page = await scene.open(context);
+    const state = (name) => page.locator(`[data-orders-state="${name}"]`);
+    await shows(page, voucher, 'open');
+    await appears(state('unreadable'), 'orders that could not be read');
+    const unreadable = (await state('unreadable').first().innerText()).trim();
+    await context.unroute(isOrders, cut);
+    await appears(state('empty'), 'no orders, once they can be read');
+    const empty = (await state('empty').first().innerText()).trim();
+    assert.notEqual(unreadable, empty);
+    assert.match(unreadable, /not|n't/i);
+
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'won');
+    await appears(state('ready'), 'the order in the list');
+    await context.route(isOrders, cut);
+    await page.reload();
+    await appears(state('unreadable'), 'orders that could not be read, after a reload');
+}
+
+async function vouchersUnreadable(scene) {
+    const context = await scene.visitor({ user: scene.user() });
+    const isList = (url) => /^\/vouchers(\/|$)/.test(url.pathname);
+    const cut = (route) => route.abort('connectionreset');
+    await context.route(isList, cut);
+    const page = await scene.open(context);
+    await appears(page.locator('[data-vouchers-state="unreadable"]'), 'sales that could not be read');
+    const voucher = await scene.voucher();
+    await context.unroute(isList, cut);
+    await shows(page, voucher, 'open');
+}
+
+export const tests = [
+    { name: 'both languages', answers: [409], run: bothLanguages },
+    { name: 'on a screen of 320 px', run: narrowScreen },
+    { name: 'by keyboard alone', run: keyboardOnly },
+    { name: 'light and dark', run: lightAndDark },
+    { name: 'orders that could not be read are not "no orders"', answers: ['net'], run: unreadableIsNotEmpty },
+    { name: 'sales that could not be read are asked for again', answers: ['net'], run: vouchersUnreadable },
+];

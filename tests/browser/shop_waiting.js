@@ -1,0 +1,169 @@
+// Pages that wait: for the opening, for an instance that is away, for what an operator does. The server's time is this
+// machine's, which the test reads; that of the client is what a test makes it.
+
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { setVisibility, shiftClock, slowNetwork } from './browser.js';
+import { appears, buyButton, card, ends, isOff, leaves, mark, order, overtaken, requests, shows } from './scene.js';
+import { moment, until } from './site.js';
+
+const HOUR_MS = 3600 * 1000;
+const EARLY_MS = 50; // clocks are read to the ms, and timers may be rounded
+const LATE_MS = 1500; // of the opening, on a machine that runs all of this at once
+const FOLLOW_MS = 2000;
+
+const countdown = (page, voucher) => card(page, voucher).locator('[data-countdown]');
+
+/** Waits for the opening with a page, buys at once, and checks when both were. */
+async function opensInTime(scene, page, voucher, beginAt, { late = LATE_MS } = {}) {
+    const begin = Date.parse(beginAt);
+    await shows(page, voucher, 'open', begin - Date.now() + late + 5000);
+    const opened = Date.now() - begin;
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'won');
+    const bought = Date.now() - begin;
+    assert.ok(opened >= -EARLY_MS, `opened ${-opened} ms early`);
+    assert.ok(opened <= late, `opened ${opened} ms late`);
+    assert.ok(bought <= 2 * late, `bought ${bought} ms after the opening`);
+}
+
+async function opensAtTheSecond(scene) {
+    const begin = moment(10);
+    const voucher = await scene.voucher({ begin_at: begin });
+    const page = await scene.shop(scene.user());
+    await shows(page, voucher, 'upcoming');
+    const notReloaded = await mark(page);
+    const sent = requests(page, /^POST \/seckill\//);
+    assert.equal(await countdown(page, voucher).getAttribute('role'), 'timer');
+    assert.ok(['off', null].includes(await countdown(page, voucher).getAttribute('aria-live')), 'the timer is read out');
+    const first = await countdown(page, voucher).innerText();
+    await until('the countdown to run', async () => (await countdown(page, voucher).innerText()) !== first);
+    assert.ok(await isOff(buyButton(page, voucher)), 'the button is on before the start');
+    await buyButton(page, voucher).click({ force: true }); // off, but not out of reach
+    assert.deepEqual(sent, [], 'bought before the start');
+    await opensInTime(scene, page, voucher, begin);
+    assert.equal(sent.length, 1);
+    await notReloaded();
+}
+
+/** Of "01:02:03". */
+function secondsOf(text) {
+    return text.match(/\d+/g).reduce((sum, part) => sum * 60 + Number(part), 0);
+}
+
+function clockIsOff(byMs) {
+    return async (scene) => {
+        const begin = moment(10);
+        const voucher = await scene.voucher({ begin_at: begin });
+        const page = await scene.shop(scene.user(), { init: [shiftClock, byMs] });
+        await shows(page, voucher, 'upcoming');
+        const left = (Date.parse(begin) - Date.now()) / 1000;
+        const shown = secondsOf(await countdown(page, voucher).innerText());
+        assert.ok(Math.abs(shown - left) < 2, `${shown} s shown, ${left.toFixed(1)} s left`);
+        await opensInTime(scene, page, voucher, begin);
+        const text = await order(page, undefined, 'unpaid').locator('[data-left]').innerText();
+        assert.match(text, /1[45]:[0-5]\d/, 'the time to pay, by the wrong clock');
+    };
+}
+
+async function slowNetworkOpens(scene) {
+    const begin = moment(14);
+    const voucher = await scene.voucher({ begin_at: begin });
+    const context = await scene.visitor({ user: scene.user() });
+    const page = await context.newPage();
+    await slowNetwork(page);
+    await page.goto('/', { waitUntil: 'commit' });
+    await shows(page, voucher, 'upcoming');
+    await opensInTime(scene, page, voucher, begin, { late: 2000 });
+}
+
+async function instanceRestarts(scene) {
+    const own = await scene.instance();
+    const begin = moment(11);
+    const [soon, now] = [await scene.voucher({ begin_at: begin }), await scene.voucher({ title: 'A kettle', stock: 2 })];
+    const page = await scene.shop(scene.user(), { at: own.url });
+    await shows(page, soon, 'upcoming');
+    await shows(page, now, 'open');
+    const notReloaded = await mark(page);
+    await own.stop();
+    await scene.api.buy(now, scene.user('other'));
+    await sleep(500);
+    await own.run();
+    await opensInTime(scene, page, soon, begin);
+    await leaves(page, now, 1);
+    await scene.api.admin('POST', `/admin/vouchers/${now}/pause`);
+    await shows(page, now, 'paused');
+    await notReloaded();
+}
+
+async function pauseIsFollowed(scene) {
+    const voucher = await scene.voucher();
+    const page = await scene.shop(scene.user());
+    await shows(page, voucher, 'open');
+    await scene.api.admin('POST', `/admin/vouchers/${voucher}/pause`);
+    await shows(page, voucher, 'paused', FOLLOW_MS);
+    assert.ok(await isOff(buyButton(page, voucher)), 'the button is on while the sale is paused');
+    await scene.api.admin('POST', `/admin/vouchers/${voucher}/resume`);
+    await shows(page, voucher, 'open', FOLLOW_MS);
+    await scene.api.admin('POST', `/admin/vouchers/${voucher}/stock`, { add: 7 });
+    await leaves(page, voucher, 12, FOLLOW_MS);
+    await scene.api.admin('POST', `/admin/vouchers/${voucher}/close`);
+    await shows(page, voucher, 'ended', FOLLOW_MS);
+}
+
+async function withoutStreams(scene) {
+    const voucher = await scene.voucher({ stock: 3 });
+    const context = await scene.visitor({ user: scene.user() });
+    await context.route('**/vouchers/*/events', (route) => route.abort()); // as a proxy that lets no stream through
+    const page = await scene.open(context);
+    await shows(page, voucher, 'open');
+    await scene.api.buy(voucher, scene.user('other'));
+    await leaves(page, voucher, 2);
+}
+
+async function hiddenIsSilent(scene) {
+    const voucher = await scene.voucher({ stock: 5 });
+    const page = await scene.shop(scene.user());
+    await shows(page, voucher, 'open');
+    await page.evaluate(setVisibility, 'hidden');
+    await sleep(500); // what is under way may end
+    const sent = requests(page, /./);
+    const shown = await card(page, voucher).locator('[data-remaining]').innerText();
+    await scene.api.buy(voucher, scene.user('other'));
+    await sleep(3000);
+    assert.deepEqual(sent, [], 'a hidden page asks');
+    assert.equal(await card(page, voucher).locator('[data-remaining]').innerText(), shown, 'a hidden page listens');
+    await page.evaluate(setVisibility, 'visible');
+    await leaves(page, voucher, 4, FOLLOW_MS);
+}
+
+async function pausedUnderClick(scene) {
+    const voucher = await scene.voucher();
+    const context = await scene.visitor({ user: scene.user() });
+    const page = await scene.open(context);
+    await shows(page, voucher, 'open');
+    await overtaken(context, '**/seckill/*', () => scene.api.admin('POST', `/admin/vouchers/${voucher}/pause`));
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'paused');
+    await shows(page, voucher, 'paused', FOLLOW_MS);
+    await scene.api.admin('POST', `/admin/vouchers/${voucher}/resume`);
+    await shows(page, voucher, 'open', FOLLOW_MS);
+    await buyButton(page, voucher).click();
+    await ends(page, voucher, 'won');
+    await appears(order(page, undefined, 'unpaid'), 'the order');
+}
+
+export const tests = [
+    { name: 'not yet, then opens at the second', run: opensAtTheSecond },
+    { name: "the client's clock is an hour ahead", run: clockIsOff(HOUR_MS) },
+    { name: "the client's clock is an hour behind", run: clockIsOff(-HOUR_MS) },
+    { name: 'a slow network', run: slowNetworkOpens },
+    { name: 'an instance restarts while the page waits', answers: ['net', 503], run: instanceRestarts },
+    // A page has a few streams, and asks for what else is on screen every other second: with other tests' sales beside
+    // this one, two seconds are not what it promises.
+    { name: 'pause, resume and more stock are followed within two seconds', alone: true, run: pauseIsFollowed },
+    { name: 'a sale that is paused under the click', answers: [409], run: pausedUnderClick },
+    { name: 'without streams', answers: ['net'], run: withoutStreams },
+    { name: 'a hidden shop page is silent', run: hiddenIsSilent },
+];
