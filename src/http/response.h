@@ -11,7 +11,8 @@ struct sk_response;
 // Gives a response, whose text is copied; NULL: out of memory, which sk_request_answer and
 // sk_response_header take as "cut the connection". `type` NULL: no body.
 struct sk_response *sk_response_new(const char *type, const char *body, size_t len);
-// The same of a body that outlives it: nothing is copied. As long as no request has the response, the body may be changed.
+// The same of a body that outlives it: nothing is copied. As long as no request has the response, the body may be
+// changed.
 struct sk_response *sk_response_of(const char *type, const char *body, size_t len);
 
 void sk_response_header(struct sk_response *response, const char *name, const char *value);

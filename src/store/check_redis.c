@@ -14,7 +14,7 @@
 #include "redis_url.h"
 #include "text.h"
 
-enum { VERSION_LEAST = 7, LINKS_PER_REACTOR = 2, VALUE_SIZE = 64 };
+enum { VERSION_LEAST = 7, LINKS_PER_REACTOR = 2, VALUE_SIZE = 64, WHAT_SIZE = 2 * SK_KEY_SIZE };
 
 #define SCRATCH_TAG "check" // no voucher's: theirs begin with a digit
 
@@ -270,7 +270,7 @@ static redisReply *redis_check_try_write(const struct redis_check *check, const 
 
 // Tries all commands on one key, and one command on all keys. Gives the first reply that is not "OK", and writes what
 // it is about; NULL: there is none, or no connection.
-static redisReply *redis_check_first_denied(const struct redis_check *check, char what[SK_KEY_SIZE * 2])
+static redisReply *redis_check_first_denied(const struct redis_check *check, char what[WHAT_SIZE])
 {
     struct sk_segment_keys segment;
     char lock[SK_KEY_SIZE], session[SK_KEY_SIZE];
@@ -285,7 +285,7 @@ static redisReply *redis_check_first_denied(const struct redis_check *check, cha
         const char *const *write = writes[i < commands ? i : 0], *key = keys[i < commands ? 0 : i - commands];
         freeReplyObject(reply);
         reply = redis_check_try_write(check, write, key);
-        (void)snprintf(what, SK_KEY_SIZE * 2, "%s %s", write[0], key);
+        (void)snprintf(what, WHAT_SIZE, "%s %s", write[0], key);
     }
     if (reply == NULL || reply->type != REDIS_REPLY_STATUS)
         return reply;
@@ -298,7 +298,7 @@ static void redis_check_default(const struct redis_check *check)
     struct sk_findings *findings = check->findings;
     if (redis_check_number(check, "aof_enabled") != 1)
         return; // nothing is loaded
-    char what[SK_KEY_SIZE * 2];
+    char what[WHAT_SIZE];
     redisReply *denied = redis_check_first_denied(check, what);
     if (denied == NULL && check->context->err == 0)
         sk_find(findings, SK_FINDING_OK, "redis user default", "may do all that scripts write");

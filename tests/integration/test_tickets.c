@@ -217,8 +217,8 @@ START_TEST(what_only_looks_like_a_ticket)
         "x",
         "AQFrSdIAAAAAAAAAAAcAAAAAAAAABfNkN2HqpQvBW3YLcZcSgYI",
         "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSJ9.",
-        "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhbGljZSIsImV4cCI6NDEwMDAwMDAwMH0."
-        "XbPfbIHMI6arZ3Y922BhjWgQzWXcXNrz0ogtVhfEd2o",
+        ("eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJhbGljZSIsImV4cCI6NDEwMDAwMDAwMH0."
+         "XbPfbIHMI6arZ3Y922BhjWgQzWXcXNrz0ogtVhfEd2o"),
     };
     char ticket[TICKET_SIZE], wrong[TICKET_SIZE + 1], both[HEADERS_SIZE];
     start();
