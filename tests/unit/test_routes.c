@@ -386,7 +386,7 @@ START_TEST(pages_lead_nowhere_else)
                                         "/pay/",
                                         "/payx",
                                         "/demo",
-                                        "/demo/orders/" ORDER,
+                                        ("/demo/orders/" ORDER),
                                         "/demo/orders/../pay",
                                         "/./",
                                         "/.."};
