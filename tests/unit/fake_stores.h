@@ -91,9 +91,10 @@ struct sk_reply {
     {                                        \
         .kind = REPLY_ERROR, .text = (value) \
     }
-#define LIST_OF(array)                                                                  \
-    {                                                                                   \
-        .kind = REPLY_LIST, .count = sizeof(array) / sizeof(array)[0], .items = (array) \
+// Lists stand in lists: each time that `array` is written here doubles what the compiler and clang-tidy read.
+#define LIST_OF(array)                                                                         \
+    {                                                                                          \
+        .kind = REPLY_LIST, .count = sizeof(array) / sizeof(struct sk_reply), .items = (array) \
     }
 
 const char *sk_reply_error(const struct sk_reply *reply)

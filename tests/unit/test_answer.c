@@ -715,11 +715,11 @@ START_TEST(an_answer_carries_the_trace)
 END_TEST
 
 // Refuses with a trace that ends with this digit; gives the response.
-static const struct sk_response *refuse_traced(struct sk_tracer *tracer, struct sk_request *request, int digit,
+static const struct sk_response *refuse_traced(struct sk_tracer *tracer, struct sk_request *request, unsigned digit,
                                                enum sk_verdict verdict)
 {
     char field_sent[SK_TRACEPARENT_SIZE], id[SK_TRACE_ID_SIZE];
-    (void)snprintf(id, sizeof id, "0af7651916cd43dd8448eb211c8031%02d", digit);
+    (void)snprintf(id, sizeof id, "0af7651916cd43dd8448eb211c8031%02u", digit % 10);
     (void)snprintf(field_sent, sizeof field_sent, "00-%s-b7ad6b7169203331-01", id);
     asked = (struct sk_request){.path = "/", .traceparent = field_sent};
     sk_trace_begin(tracer, &asked);
