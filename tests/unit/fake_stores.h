@@ -67,12 +67,13 @@ static void fake_stores_forget(void)
 // ---- Redis ----
 
 struct sk_reply {
-    enum { REPLY_NIL, REPLY_TEXT, REPLY_NUMBER, REPLY_LIST, REPLY_ERROR } kind;
+    enum { REPLY_NIL, REPLY_TEXT, REPLY_NUMBER, REPLY_LIST, REPLY_ERROR, REPLY_END } kind;
     const char *text;
     size_t len; // 0: up to its NUL
     int64_t number;
     size_t count;
     const struct sk_reply *items;
+    bool ended; // with REPLY_END, instead of a count
 };
 
 #define NIL               \
@@ -91,7 +92,6 @@ struct sk_reply {
     {                                        \
         .kind = REPLY_ERROR, .text = (value) \
     }
-// Lists stand in lists: each time that `array` is written here doubles what the compiler and clang-tidy read.
 #define LIST_OF(array)                                                                         \
     {                                                                                          \
         .kind = REPLY_LIST, .count = sizeof(array) / sizeof(struct sk_reply), .items = (array) \
@@ -104,7 +104,12 @@ const char *sk_reply_error(const struct sk_reply *reply)
 
 size_t sk_reply_count(const struct sk_reply *reply)
 {
-    return reply != NULL && reply->kind == REPLY_LIST ? reply->count : 0;
+    if (reply == NULL || reply->kind != REPLY_LIST)
+        return 0;
+    size_t count = reply->ended ? 0 : reply->count;
+    while (reply->ended && reply->items[count].kind != REPLY_END)
+        count++;
+    return count;
 }
 
 const struct sk_reply *sk_reply_at(const struct sk_reply *reply, size_t i)
