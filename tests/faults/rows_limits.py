@@ -283,7 +283,7 @@ def stands_still(run: Run) -> None:
 ROWS = [
     Fault(
         "50a", "users who try far more often than they may", users_flood,
-        env={"SECKILL_USER_RATE": str(USER_RATE)}, seconds=4.0, short=True,
+        env={"SECKILL_USER_RATE": str(USER_RATE)}, users=2000, seconds=4.0, short=True,  # a crowd that has run out repeats
     ),
     Fault(
         "50b", "one address takes all the connections that it gets", connections_taken,
