@@ -261,6 +261,20 @@ void http_must_be_problem(const struct http_reply *reply, int status, const char
                   reply->text, reply->body);
 }
 
+// ---- metrics ----
+
+double http_sample(const struct service *service, const char *name)
+{
+    struct http_reply reply;
+    char headers[256], line[HTTP_FIELD_SIZE];
+    (void)snprintf(headers, sizeof headers, "Authorization: Bearer %s\r\n", stack_admin_token);
+    ck_assert_int_eq(http_ask(service, "GET", "/metrics", headers, NULL, &reply), 200);
+    (void)snprintf(line, sizeof line, "\n%s ", name);
+    const char *at = strstr(reply.body, line);
+    ck_assert_msg(at == NULL || strstr(at + 1, line) == NULL, "%s is there twice", name);
+    return at == NULL ? -1 : strtod(at + strlen(line), NULL);
+}
+
 // ---- vouchers ----
 
 static void put_time(int in_s, char out[SK_TIME_SIZE])

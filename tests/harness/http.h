@@ -56,6 +56,11 @@ bool http_is_problem(const struct http_reply *reply, int status, const char *cod
 // It must be.
 void http_must_be_problem(const struct http_reply *reply, int status, const char *code);
 
+// ---- metrics ----
+
+// The value of a sample of /metrics, named with its labels, which is there once; -1: it is not there.
+double http_sample(const struct service *service, const char *name);
+
 // ---- vouchers ----
 
 enum { VOUCHER_ID_SIZE = 24 };

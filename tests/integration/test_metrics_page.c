@@ -25,20 +25,9 @@ static void setup(void)
     stack_start(STACK_ALL);
 }
 
-// The value of a sample, which is there once; -1: it is not there.
-static double sample(const struct service *service, const char *name)
-{
-    char line[NAME_SIZE];
-    ck_assert_int_eq(http_ask(service, "GET", "/metrics", ADMIN, NULL, &reply), 200);
-    (void)snprintf(line, sizeof line, "\n%s ", name);
-    const char *at = strstr(reply.body, line);
-    ck_assert_msg(at == NULL || strstr(at + 1, line) == NULL, "%s is there twice", name);
-    return at == NULL ? -1 : strtod(at + strlen(line), NULL);
-}
-
 static void becomes(const struct service *service, const char *name, double value)
 {
-    WAIT_FOR(sample(service, name) == value);
+    WAIT_FOR(http_sample(service, name) == value);
 }
 
 START_TEST(readers_may_read_it)
@@ -86,7 +75,7 @@ START_TEST(a_sale_is_counted)
     struct service *service = service_start(ENV("SECKILL_REACTORS=2"));
     char voucher[VOUCHER_ID_SIZE], user[NAME_SIZE], name[NAME_SIZE];
     voucher_on_sale(service, STOCK, voucher);
-    ck_assert(sample(service, "seckill_http_requests_total{" BUY ",status=\"201\",code=\"PLACED\"}") == 0);
+    ck_assert(http_sample(service, "seckill_http_requests_total{" BUY ",status=\"201\",code=\"PLACED\"}") == 0);
     for (int i = 0; i < STOCK; i++) {
         (void)snprintf(user, sizeof user, "u%d", i);
         http_must_buy(service, voucher, user);
@@ -95,25 +84,26 @@ START_TEST(a_sale_is_counted)
     ck_assert_int_eq(http_buy(service, voucher, "u0", &reply), 409);
     ck_assert_int_eq(http_ask(service, "GET", "/made/up", "", NULL, &reply), 404);
     ck_assert_int_eq(http_ask(service, "GET", "/seckill/1", "", NULL, &reply), 405);
-    ck_assert(sample(service, "seckill_http_requests_total{" BUY ",status=\"201\",code=\"PLACED\"}") == STOCK);
-    ck_assert(sample(service, "seckill_http_requests_total{" BUY ",status=\"409\",code=\"SOLD_OUT\"}") == 1);
-    ck_assert(sample(service, "seckill_http_requests_total{" BUY ",status=\"409\",code=\"ALREADY_ORDERED\"}") == 1);
-    ck_assert(sample(service, "seckill_http_requests_total{method=\"other\",route=\"none\",status=\"404\","
-                              "code=\"NOT_FOUND\"}") == 1);
-    ck_assert(sample(service, "seckill_http_requests_total{method=\"other\",route=\"none\",status=\"405\","
-                              "code=\"METHOD_NOT_ALLOWED\"}") == 1);
-    ck_assert(sample(service, "seckill_orders_placed_total") == STOCK);
-    ck_assert(sample(service, "seckill_order_durable_seconds_count") == STOCK);
-    ck_assert(sample(service, "seckill_order_leg_seconds_count{leg=\"queue\"}") == STOCK);
-    ck_assert(sample(service, "seckill_order_leg_seconds_count{leg=\"commit\"}") == STOCK);
-    ck_assert(sample(service, "seckill_order_leg_seconds_count{leg=\"redis\"}") >= STOCK);
-    ck_assert(sample(service, "seckill_batch_orders_sum{store=\"postgresql\"}") == STOCK);
-    WAIT_FOR(sample(service, "seckill_http_request_duration_seconds_count{" BUY "}") >= STOCK + 2);
-    ck_assert(sample(service, "seckill_reactors") == 2);
-    ck_assert(sample(service, "seckill_reactors_ready") == 2);
-    ck_assert(sample(service, "seckill_link_up{store=\"postgresql\",link=\"orders\"}") == 2);
-    ck_assert(sample(service, "process_cpu_seconds_total") > 0);
-    ck_assert(sample(service, "process_open_fds") > 10);
+    ck_assert(http_sample(service, "seckill_http_requests_total{" BUY ",status=\"201\",code=\"PLACED\"}") == STOCK);
+    ck_assert(http_sample(service, "seckill_http_requests_total{" BUY ",status=\"409\",code=\"SOLD_OUT\"}") == 1);
+    ck_assert(http_sample(service, "seckill_http_requests_total{" BUY ",status=\"409\",code=\"ALREADY_ORDERED\"}") ==
+              1);
+    ck_assert(http_sample(service, "seckill_http_requests_total{method=\"other\",route=\"none\",status=\"404\","
+                                   "code=\"NOT_FOUND\"}") == 1);
+    ck_assert(http_sample(service, "seckill_http_requests_total{method=\"other\",route=\"none\",status=\"405\","
+                                   "code=\"METHOD_NOT_ALLOWED\"}") == 1);
+    ck_assert(http_sample(service, "seckill_orders_placed_total") == STOCK);
+    ck_assert(http_sample(service, "seckill_order_durable_seconds_count") == STOCK);
+    ck_assert(http_sample(service, "seckill_order_leg_seconds_count{leg=\"queue\"}") == STOCK);
+    ck_assert(http_sample(service, "seckill_order_leg_seconds_count{leg=\"commit\"}") == STOCK);
+    ck_assert(http_sample(service, "seckill_order_leg_seconds_count{leg=\"redis\"}") >= STOCK);
+    ck_assert(http_sample(service, "seckill_batch_orders_sum{store=\"postgresql\"}") == STOCK);
+    WAIT_FOR(http_sample(service, "seckill_http_request_duration_seconds_count{" BUY "}") >= STOCK + 2);
+    ck_assert(http_sample(service, "seckill_reactors") == 2);
+    ck_assert(http_sample(service, "seckill_reactors_ready") == 2);
+    ck_assert(http_sample(service, "seckill_link_up{store=\"postgresql\",link=\"orders\"}") == 2);
+    ck_assert(http_sample(service, "process_cpu_seconds_total") > 0);
+    ck_assert(http_sample(service, "process_open_fds") > 10);
     (void)snprintf(name, sizeof name, "seckill_voucher_remaining{voucher=\"%s\"}", voucher);
     becomes(service, name, 0);
     books_must_balance(voucher);
@@ -129,15 +119,15 @@ START_TEST(a_journal_that_waits_is_seen)
     http_must_buy(service, voucher, "first");
     postgres_stop();
     becomes(service, "seckill_link_up{store=\"postgresql\",link=\"orders\"}", 0);
-    ck_assert(sample(service, "seckill_link_lost_total{store=\"postgresql\",link=\"orders\"}") == 1);
-    ck_assert(sample(service, "seckill_reactors_ready") == 0);
+    ck_assert(http_sample(service, "seckill_link_lost_total{store=\"postgresql\",link=\"orders\"}") == 1);
+    ck_assert(http_sample(service, "seckill_reactors_ready") == 0);
     sales_accept(service, voucher, "second", id);
     becomes(service, "seckill_orders{state=\"granted\"}", 1);
-    WAIT_FOR(sample(service, "seckill_audit_round_age_seconds") > 2.0);
+    WAIT_FOR(http_sample(service, "seckill_audit_round_age_seconds") > 2.0);
     postgres_start();
     WAIT_FOR(sales_order_is(service, id, "second", "unpaid"));
     becomes(service, "seckill_orders{state=\"granted\"}", 0);
-    WAIT_FOR(sample(service, "seckill_audit_round_age_seconds") < 2.0);
+    WAIT_FOR(http_sample(service, "seckill_audit_round_age_seconds") < 2.0);
     becomes(service, "seckill_journal_entries", 0);
     becomes(service, "seckill_journal_oldest_seconds", 0);
     books_must_balance(voucher);
@@ -150,7 +140,7 @@ START_TEST(that_there_is_no_room_is_counted)
     enum { MOST = 16 };
     struct service *service = service_start(ENV("SECKILL_MAX_CONNECTIONS=16"));
     int fds[MOST + 1];
-    double before = sample(service, "seckill_connections_full_total");
+    double before = http_sample(service, "seckill_connections_full_total");
     for (int i = 0; i <= MOST; i++)
         fds[i] = http_connect(service);
     ck_assert(http_send_text(fds[MOST], "GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n"));
@@ -159,7 +149,7 @@ START_TEST(that_there_is_no_room_is_counted)
     ck_assert_int_eq(reply.status, 200);
     for (int i = 1; i <= MOST; i++)
         (void)close(fds[i]);
-    WAIT_FOR(sample(service, "seckill_connections_full_total") > before);
+    WAIT_FOR(http_sample(service, "seckill_connections_full_total") > before);
 }
 END_TEST
 

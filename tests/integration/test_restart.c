@@ -357,6 +357,7 @@ static struct service *lose_grants(const char *drain_timeout, struct service *ot
     redis_run("CONFIG SET maxmemory 1");
     service_signal(service, SIGCONT);
     WAIT_FOR(refusals_of_redis() > 2); // it takes no session, so it does not ask for the orders
+    WAIT_FOR(http_sample(service, "seckill_orders{state=\"lost\"}") == ORDERS - 1);
     return service;
 }
 
