@@ -71,6 +71,8 @@ static void answer_noted(const struct sk_answers *answers, struct sk_request *re
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response);
 static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response);
+static void answer_mark(const struct sk_answers *answers, const struct sk_request *request,
+                        struct sk_response *response);
 static struct sk_response *answer_make_document(struct sk_request *request, const struct sk_outcome *outcome);
 static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor);
 
@@ -78,7 +80,7 @@ static void answer_add_next(struct sk_response *response, const struct sk_reques
 
 struct sk_answers *sk_answers_open(const struct sk_cors *cors)
 {
-    unsigned count = 1 + (cors == NULL ? 0 : sk_cors_count(cors));
+    unsigned count = 1 + sk_cors_count(cors);
     struct sk_answers *answers = calloc(1, sizeof *answers + count * sizeof answers->sets[0]);
     bool complete = answers != NULL && (answers->traced = sk_traced_open()) != NULL;
     if (complete && count > 1)
@@ -237,7 +239,7 @@ void sk_answer_last(const struct sk_answers *answers, struct sk_request *request
         return;
     }
     struct sk_response *response = answer_make_last(answer_make_refusal(request, verdict));
-    sk_answer_mark(answers, request, response);
+    answer_mark(answers, request, response);
     answer_send(request, verdict, response);
     sk_response_free(response);
 }
@@ -292,7 +294,7 @@ static bool answer_is_noted(const struct sk_request *request)
 static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                         struct sk_response *response)
 {
-    sk_answer_mark(answers, request, response);
+    answer_mark(answers, request, response);
     if (!answer_stays(answers, request))
         response = answer_make_last(response);
     if (request->limit.policy != SK_POLICY_NONE)
@@ -311,12 +313,8 @@ static void answer_send(struct sk_request *request, enum sk_verdict verdict, str
     sk_request_answer(request, sk_verdict_http_status(verdict), response);
 }
 
-bool sk_answers_mark(const struct sk_answers *answers)
-{
-    return answers->cors != NULL;
-}
-
-void sk_answer_mark(const struct sk_answers *answers, const struct sk_request *request, struct sk_response *response)
+static void answer_mark(const struct sk_answers *answers, const struct sk_request *request,
+                        struct sk_response *response)
 {
     if (answers->cors != NULL)
         sk_cors_mark(answers->cors, sk_cors_origin_of(answers->cors, request), response);
@@ -394,7 +392,7 @@ void sk_answer_private(const struct sk_answers *answers, struct sk_request *requ
 
 void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head)
 {
-    sk_answer_mark(answers, request, head);
+    answer_mark(answers, request, head);
     answer_send(request, SK_VERDICT_FOUND, head);
     sk_response_free(head);
 }

@@ -50,10 +50,6 @@ void sk_answer_private(const struct sk_answers *answers, struct sk_request *requ
 // A stream, whose head this is: taken.
 void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head);
 
-// For answers that are made elsewhere: whether they are marked for the pages of an origin, and marks one.
-bool sk_answers_mark(const struct sk_answers *answers);
-void sk_answer_mark(const struct sk_answers *answers, const struct sk_request *request, struct sk_response *response);
-
 // 204 to a browser that asks what a page of one of the origins may send. False: it does not ask, or is of none of them.
 bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *request);
 

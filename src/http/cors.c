@@ -126,7 +126,7 @@ static const char *cors_check_port(const char *scheme, size_t scheme_len, const 
 
 unsigned sk_cors_count(const struct sk_cors *cors)
 {
-    return cors->count;
+    return cors == NULL ? 0 : cors->count;
 }
 
 unsigned sk_cors_origin_of(const struct sk_cors *cors, const struct sk_request *request)

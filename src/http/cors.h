@@ -20,7 +20,7 @@ struct sk_cors;
 struct sk_cors *sk_cors_open(const char *origins, FILE *err);
 void sk_cors_close(struct sk_cors *cors); // NULL is fine
 
-// How many there are. None: nothing is to be added to any answer.
+// How many there are; of NULL none. None: nothing is to be added to any answer.
 unsigned sk_cors_count(const struct sk_cors *cors);
 
 // From which of them the request comes: 1 to their number; 0: from none of them, or none is said.

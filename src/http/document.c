@@ -5,50 +5,69 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "accept.h"
+#include "cors.h"
 #include "hash.h"
 #include "measure.h"
 
 enum { TAG_SIZE = 24, OK = 200, NOT_MODIFIED = 304 };
 
-struct sk_document {
-    const char *type;
-    struct sk_buf text;
+struct form {
+    struct sk_document_body body;
     char tag[TAG_SIZE];
     struct sk_response *whole, *same; // owned
 };
 
-static struct sk_response *document_make(const struct sk_document *document, bool whole);
-static bool document_is_known(const struct sk_document *document, const struct sk_request *request);
+struct sk_document {
+    struct sk_document_source source;
+    struct form plain, packed;
+};
 
-struct sk_document *sk_document_open(const char *type, struct sk_buf *text)
+static bool document_open_form(const struct sk_document *document, struct form *form);
+static struct sk_response *document_make(const struct sk_document *document, const struct form *form, bool whole);
+static void document_close_form(struct form *form);
+static bool document_is_known(const struct form *form, const struct sk_request *request);
+
+struct sk_document *sk_document_open(const struct sk_document_source *source)
 {
-    struct sk_document *document = text->failed ? NULL : calloc(1, sizeof *document);
+    struct sk_buf own = source->own;
+    struct sk_document *document = own.failed ? NULL : calloc(1, sizeof *document);
     if (document == NULL) {
-        sk_buf_free(text);
+        sk_buf_free(&own);
         return NULL;
     }
-    document->type = type;
-    document->text = *text;
-    *text = (struct sk_buf){0};
-    (void)snprintf(document->tag, sizeof document->tag, "\"%016" PRIx64 "\"",
-                   sk_hash(document->text.data, document->text.len));
-    document->whole = document_make(document, true);
-    document->same = document_make(document, false);
-    if (document->whole == NULL || document->same == NULL) {
+    document->source = *source;
+    document->plain.body = own.data == NULL ? source->plain : (struct sk_document_body){own.data, own.len};
+    document->packed.body = source->packed;
+    if (sk_cors_count(source->cors) == 0)
+        document->source.cors = NULL;
+    if (!document_open_form(document, &document->plain) || !document_open_form(document, &document->packed)) {
         sk_document_close(document);
         return NULL;
     }
     return document;
 }
 
-static struct sk_response *document_make(const struct sk_document *document, bool whole)
+// False: out of memory.
+static bool document_open_form(const struct sk_document *document, struct form *form)
 {
-    const char *type = whole ? document->type : NULL;
+    if (form->body.text == NULL)
+        return true;
+    (void)snprintf(form->tag, sizeof form->tag, "\"%016" PRIx64 "\"", sk_hash(form->body.text, form->body.len));
+    form->whole = document_make(document, form, true);
+    form->same = document_make(document, form, false);
+    return form->whole != NULL && form->same != NULL;
+}
+
+static struct sk_response *document_make(const struct sk_document *document, const struct form *form, bool whole)
+{
     struct sk_response *response =
-        sk_response_new(type, whole ? document->text.data : "", whole ? document->text.len : 0);
-    sk_response_header(response, "ETag", document->tag);
-    // Kept, but asked about: another version of the service may be up the next moment.
-    sk_response_header(response, "Cache-Control", "public, max-age=60");
+        whole ? sk_response_of(document->source.type, form->body.text, form->body.len) : sk_response_of(NULL, "", 0);
+    if (whole && form == &document->packed)
+        sk_response_header(response, "Content-Encoding", "gzip");
+    sk_response_header(response, "ETag", form->tag);
+    for (const struct sk_document_field *field = document->source.fields; field->name != NULL; field++)
+        sk_response_header(response, field->name, field->value);
     return response;
 }
 
@@ -56,35 +75,43 @@ void sk_document_close(struct sk_document *document)
 {
     if (document == NULL)
         return;
-    sk_response_free(document->whole);
-    sk_response_free(document->same);
-    sk_buf_free(&document->text);
+    document_close_form(&document->plain);
+    document_close_form(&document->packed);
+    sk_buf_free(&document->source.own);
     free(document);
 }
 
-void sk_document_answer(const struct sk_document *document, const struct sk_answers *answers,
-                        struct sk_request *request, bool keep_alive)
+static void document_close_form(struct form *form)
 {
-    bool known = document_is_known(document, request), noted = request->trace.tracer != NULL;
-    bool plain = keep_alive && !sk_answers_mark(answers) && !noted;
+    sk_response_free(form->whole);
+    sk_response_free(form->same);
+}
+
+void sk_document_answer(const struct sk_document *document, struct sk_request *request, bool keep_alive)
+{
+    bool packed =
+        document->packed.body.text != NULL && sk_accept_gzip(sk_request_header(request, "accept-encoding", NULL));
+    const struct form *form = packed ? &document->packed : &document->plain;
+    const struct sk_cors *cors = document->source.cors;
+    bool known = document_is_known(form, request), noted = request->trace.tracer != NULL;
+    bool kept = keep_alive && !noted && cors == NULL; // else it says more than the one for all
     unsigned status = known ? NOT_MODIFIED : OK;
-    struct sk_response *kept = known ? document->same : document->whole;
-    struct sk_response *own = plain ? NULL : document_make(document, !known);
-    if (!plain)
-        sk_answer_mark(answers, request, own);
+    struct sk_response *own = kept ? NULL : document_make(document, form, !known);
+    if (cors != NULL)
+        sk_cors_mark(cors, sk_cors_origin_of(cors, request), own);
     if (!keep_alive)
         sk_response_header(own, "Connection", "close");
+    request->trace.bytes = known ? 0 : form->body.len;
     sk_measure_answered(request, SK_VERDICT_FOUND, sk_trace_id(request));
-    request->trace.bytes = known ? 0 : document->text.len;
     if (noted)
         sk_trace_answer(request, status, SK_VERDICT_FOUND, own);
-    sk_request_answer(request, status, plain ? kept : own);
+    sk_request_answer(request, status, !kept ? own : known ? form->same : form->whole);
     sk_response_free(own);
 }
 
 // If-None-Match is `*`, or a list with our tag in it; quotes are part of a tag, so nothing longer is mistaken for it.
-static bool document_is_known(const struct sk_document *document, const struct sk_request *request)
+static bool document_is_known(const struct form *form, const struct sk_request *request)
 {
     const char *value = sk_request_header(request, "if-none-match", NULL);
-    return value != NULL && (strcmp(value, "*") == 0 || strstr(value, document->tag) != NULL);
+    return value != NULL && (strcmp(value, "*") == 0 || strstr(value, form->tag) != NULL);
 }

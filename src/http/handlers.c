@@ -284,7 +284,7 @@ void sk_handle_ready(const struct sk_context *context, struct sk_request *reques
 
 void sk_handle_openapi(const struct sk_context *context, struct sk_request *request)
 {
-    sk_document_answer(context->openapi, context->answers, request, !context->draining && !request->last);
+    sk_document_answer(context->openapi, request, !context->draining && !request->last);
 }
 
 void sk_handle_not_found(const struct sk_context *context, struct sk_request *request)

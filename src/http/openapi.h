@@ -12,8 +12,8 @@
 // Any thread. Appends the document.
 void sk_openapi_put(struct sk_buf *out);
 
-// The document as it is served. NULL: out of memory. The loop's thread.
-struct sk_document *sk_openapi_open(void);
+// The document as it is served. Borrows cors. NULL: out of memory. The loop's thread.
+struct sk_document *sk_openapi_open(const struct sk_cors *cors);
 
 // Prints it.
 enum sk_status sk_openapi_print(FILE *out) SK_MUST_CHECK;

@@ -77,10 +77,10 @@ struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limit
     if (routes == NULL)
         return NULL;
     routes->tokens = sk_tokens_open(config, stderr);
-    routes->openapi = sk_openapi_open();
+    routes->cors = sk_cors_open(config->cors_origins, stderr);
+    routes->openapi = sk_openapi_open(routes->cors);
     routes->pages = config->pages == 0 ? NULL : sk_pages_open(config);
     routes->tickets = sk_tickets_open(config, stderr);
-    routes->cors = sk_cors_open(config->cors_origins, stderr);
     if (routes->cors != NULL)
         routes->answers = sk_answers_open(routes->cors);
     routes->tracer = sk_tracer_open(config);
