@@ -25,6 +25,7 @@ struct redis_check {
     const char *info; // borrowed for as long as its reply
 };
 
+static const char *redis_check_why(const struct redis_check *check, const redisReply *reply, const char *other);
 static bool redis_check_connect(struct redis_check *check);
 static void redis_check_server(const struct redis_check *check);
 static void redis_check_file(const struct redis_check *check);
@@ -43,10 +44,7 @@ void sk_check_redis(struct sk_findings *findings, const struct sk_config *config
         goto out;
     redisReply *info = redisCommand(check.context, "INFO");
     if (info == NULL || info->type != REDIS_REPLY_STRING) {
-        sk_find(findings, SK_FINDING_FAIL, "redis info", "%s",
-                info == NULL                      ? check.context->errstr
-                : info->type == REDIS_REPLY_ERROR ? info->str
-                                                  : "is no text");
+        sk_find(findings, SK_FINDING_FAIL, "redis info", "%s", redis_check_why(&check, info, "is no text"));
         freeReplyObject(info);
         goto out;
     }
@@ -64,6 +62,12 @@ out:
     redisFree(check.context);
 }
 
+// Why what was asked was not answered; `other`: it was, with something else.
+static const char *redis_check_why(const struct redis_check *check, const redisReply *reply, const char *other)
+{
+    return reply == NULL ? check->context->errstr : reply->type == REDIS_REPLY_ERROR ? reply->str : other;
+}
+
 // ---- logging in ----
 
 // A reply that is an error, or none, is a finding.
@@ -72,7 +76,7 @@ static bool redis_check_greet(const struct redis_check *check, const char *what,
     redisReply *reply = redisCommandArgv(check->context, argc, argv, NULL);
     bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
     if (!good)
-        sk_find(check->findings, SK_FINDING_FAIL, what, "%s", reply == NULL ? check->context->errstr : reply->str);
+        sk_find(check->findings, SK_FINDING_FAIL, what, "%s", redis_check_why(check, reply, ""));
     freeReplyObject(reply);
     return good;
 }
@@ -213,9 +217,7 @@ static void redis_check_fsync(const struct redis_check *check)
     if (reply == NULL || reply->type != REDIS_REPLY_ARRAY) {
         sk_find(findings, SK_FINDING_WARN, "redis appendfsync",
                 "cannot be read (%s): check again with a login that may CONFIG GET",
-                reply == NULL                      ? check->context->errstr
-                : reply->type == REDIS_REPLY_ERROR ? reply->str
-                                                   : "no list");
+                redis_check_why(check, reply, "no list"));
         freeReplyObject(reply);
         return;
     }
@@ -311,9 +313,7 @@ static void redis_check_default(const struct redis_check *check)
     else
         sk_find(findings, SK_FINDING_WARN, "redis user default",
                 "its rights cannot be asked (%s): check again with a login that may ACL DRYRUN",
-                denied == NULL                      ? check->context->errstr
-                : denied->type == REDIS_REPLY_ERROR ? denied->str
-                                                    : "no text");
+                redis_check_why(check, denied, "no text"));
     freeReplyObject(denied);
 }
 
@@ -366,9 +366,8 @@ static void redis_check_commands(const struct redis_check *check)
     if (reply != NULL && reply->type == REDIS_REPLY_ARRAY) {
         redis_check_refused(check, reply);
     } else {
-        const redisReply *last = reply != NULL ? reply : sha;
         sk_find(check->findings, SK_FINDING_FAIL, "redis scripts", "%s",
-                last != NULL && last->type == REDIS_REPLY_ERROR ? last->str : check->context->errstr);
+                redis_check_why(check, reply != NULL ? reply : sha, check->context->errstr));
     }
     freeReplyObject(reply);
     freeReplyObject(sha);
