@@ -1,11 +1,9 @@
 #include "problem.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "response.h"
-
-enum { SECONDS_SIZE = 24 };
+#include "text.h"
 
 size_t sk_problem_put(char out[SK_PROBLEM_SIZE], enum sk_verdict verdict, const char *members, const char *trace_id)
 {
@@ -23,8 +21,8 @@ void sk_problem_add_fields(struct sk_response *response, enum sk_verdict verdict
     if (retry_after_ms == 0)
         retry_after_ms = sk_verdict_retry_after_ms(verdict);
     if (retry_after_ms > 0) {
-        char seconds[SECONDS_SIZE];
-        (void)snprintf(seconds, sizeof seconds, "%" PRIu64, (retry_after_ms + 999) / 1000);
+        char seconds[SK_NUMBER_SIZE];
+        (void)sk_text_put_number((retry_after_ms + 999) / 1000, seconds);
         sk_response_header(response, "Retry-After", seconds);
     }
     if (sk_verdict_http_status(verdict) == 401)

@@ -14,7 +14,7 @@
 #include "text.h"
 #include "uuid.h"
 
-enum { WORDS = 128, NUMBER_SIZE = 24, ERROR_FROM = 400, FAILURE_FROM = 500, UNAVAILABLE = 503 };
+enum { WORDS = 128, ERROR_FROM = 400, FAILURE_FROM = 500, UNAVAILABLE = 503 };
 
 struct sk_tracer {
     const struct sk_config *config; // borrowed
@@ -179,12 +179,5 @@ static char *trace_put(char *at, const char *text)
 
 static char *trace_put_number(char *at, uint64_t number)
 {
-    char digits[NUMBER_SIZE];
-    size_t n = sizeof digits;
-    do {
-        digits[--n] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    memcpy(at, digits + n, sizeof digits - n);
-    return at + sizeof digits - n;
+    return at + sk_text_put_number(number, at);
 }

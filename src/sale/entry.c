@@ -1,8 +1,6 @@
 // Ending an entry is one call: XDEL if all its orders were placed, else settle_entry.lua.
 #include "entry.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "failpoint.h"
@@ -137,15 +135,14 @@ static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char 
     const struct sk_sale *sale = entry->sale;
     const struct sk_segment *segment = entry->segment;
     const char *argv[SK_REDIS_ARGS_MAX];
-    char hold_ms[24];
+    char hold_ms[SK_PARAM_NUMBER_SIZE];
     int n = 0;
-    (void)snprintf(hold_ms, sizeof hold_ms, "%" PRId64, sale->config->sold_out_mark_ms);
     argv[n++] = segment->keys.voucher;
     argv[n++] = segment->keys.buyers;
     argv[n++] = segment->keys.journal;
     argv[n++] = segment->keys.repeats;
     argv[n++] = journal_id;
-    argv[n++] = hold_ms;
+    argv[n++] = sk_params_number(hold_ms, sale->config->sold_out_mark_ms);
     if (entry->corrections.failed || (size_t)n + entry->correction_count * 4 > SK_REDIS_ARGS_MAX)
         return SK_NO_MEM;
     const char *at = entry->corrections.data;

@@ -1,10 +1,9 @@
 // Arguments and reply are described in lua/place_orders.lua.
 #include "grant.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "params.h"
 #include "trust.h"
 
 enum {
@@ -24,20 +23,18 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment 
 {
     const char *argv[ARGS_MAX];
     size_t lens[ARGS_MAX];
-    char journal_max[12], seen_epoch[24];
+    char journal_max[SK_PARAM_NUMBER_SIZE], seen_epoch[SK_PARAM_NUMBER_SIZE];
     struct sk_buf details = {0};
     int n = 0;
     SK_ASSERT(orders->count > 0 && orders->count <= SK_JOURNAL_ORDERS_MAX);
-    (void)snprintf(journal_max, sizeof journal_max, "%d", (int)JOURNAL_ENTRIES_MAX);
-    (void)snprintf(seen_epoch, sizeof seen_epoch, "%" PRId64, segment->seen.epoch);
     argv[n++] = segment->keys.voucher;
     argv[n++] = segment->keys.buyers;
     argv[n++] = segment->keys.journal;
     argv[n++] = segment->keys.repeats;
-    argv[n++] = journal_max;
+    argv[n++] = sk_params_number(journal_max, JOURNAL_ENTRIES_MAX);
     argv[n++] = sk_redis_run(sale->redis);
     argv[n++] = again ? "again" : "new";
-    argv[n++] = seen_epoch;
+    argv[n++] = sk_params_number(seen_epoch, segment->seen.epoch);
     argv[n++] = segment->seen.last;
     argv[n++] = sk_session_id(sale->session);
     grant_put_details(orders, &details);

@@ -9,9 +9,10 @@
 
 #include "clock.h"
 #include "embedded.h"
+#include "params.h"
 #include "text.h"
 
-enum { VERSION_LEAST = 15, VERSION_PARTS = 10000, LINKS_PER_REACTOR = 3, MS_SIZE = 24, NUMBER_SIZE = 16 };
+enum { VERSION_LEAST = 15, VERSION_PARTS = 10000, LINKS_PER_REACTOR = 3, NUMBER_SIZE = 16 };
 
 struct postgres_check {
     struct sk_findings *findings;
@@ -60,13 +61,12 @@ out:
 
 static bool postgres_check_connect(struct postgres_check *check)
 {
-    char seconds[NUMBER_SIZE], patience[MS_SIZE];
+    char seconds[NUMBER_SIZE], patience[SK_PARAM_NUMBER_SIZE];
     int64_t ms = check->config->pg_timeout_ms;
     (void)snprintf(seconds, sizeof seconds, "%d", (int)(ms / 1000) + 1);
-    (void)snprintf(patience, sizeof patience, "%" PRId64, ms);
     const char *names[] = {"dbname", "application_name", "connect_timeout", NULL};
     const char *values[] = {check->config->database_url, "seckill-check", seconds, NULL};
-    const char *const params[] = {patience};
+    const char *const params[] = {sk_params_number(patience, ms)};
     check->conn = PQconnectdbParams(names, values, 1);
     if (check->conn == NULL || PQstatus(check->conn) != CONNECTION_OK) {
         sk_find(check->findings, SK_FINDING_FAIL, "postgresql reachable", "%s: purchases end as 202, then 503",
@@ -211,9 +211,8 @@ static void postgres_check_statements(const struct postgres_check *check)
 // What the service's own commits wait for.
 static void postgres_check_commit(const struct postgres_check *check)
 {
-    char ms[MS_SIZE];
-    const char *const params[] = {ms, "seckill-check"};
-    (void)snprintf(ms, sizeof ms, "%" PRId64, check->config->pg_timeout_ms);
+    char ms[SK_PARAM_NUMBER_SIZE];
+    const char *const params[] = {sk_params_number(ms, check->config->pg_timeout_ms), "seckill-check"};
     PGresult *set =
         postgres_check_ask(check, "postgresql session", sk_statements[SK_STATEMENT_SESSION].text, 2, params);
     PGresult *now =

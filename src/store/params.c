@@ -1,11 +1,12 @@
 #include "params.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include "text.h"
 
 const char *sk_params_number(char out[SK_PARAM_NUMBER_SIZE], int64_t number)
 {
-    (void)snprintf(out, SK_PARAM_NUMBER_SIZE, "%" PRId64, number);
+    bool below = number < 0;
+    out[0] = '-';
+    (void)sk_text_put_number(below ? -(uint64_t)number : (uint64_t)number, out + below);
     return out;
 }
 

@@ -1,4 +1,4 @@
-// PostgreSQL's parameters as text: numbers, and arrays ('{a,b}'). One place writes them.
+// Parameters as text: numbers for both stores, and PostgreSQL's arrays ('{a,b}'). One place writes them.
 #ifndef SK_STORE_PARAMS_H
 #define SK_STORE_PARAMS_H
 

@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "link.h"
 #include "log.h"
+#include "params.h"
 
 struct pg_call {
     struct pg_call *next; // younger
@@ -280,9 +281,8 @@ static int pg_link_send_call(struct sk_pg *pg, enum sk_statement statement, int 
 
 static int pg_link_send_step(struct sk_pg *pg)
 {
-    char ms[16];
-    const char *params[] = {ms, pg->options.name};
-    (void)snprintf(ms, sizeof ms, "%u", pg->options.statement_ms);
+    char ms[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(ms, pg->options.statement_ms), pg->options.name};
     if (pg->prepared < SK_STATEMENT_COUNT)
         return PQsendPrepare(pg->conn, sk_statements[pg->prepared].name, sk_statements[pg->prepared].text, 0, NULL);
     if (pg->prepared == SK_STATEMENT_COUNT)

@@ -15,11 +15,12 @@
 #include "clock.h"
 #include "link.h"
 #include "log.h"
+#include "params.h"
 #include "redis_info.h"
 #include "redis_url.h"
 #include "redis_watch.h"
 
-enum { SHA_CHARS = 40, KEYS_SIZE = 24, NO_SCRIPT = -1 };
+enum { SHA_CHARS = 40, NO_SCRIPT = -1 };
 
 struct redis_call {
     struct sk_redis *redis;
@@ -177,11 +178,10 @@ enum sk_status sk_redis_script(struct sk_redis *redis, enum sk_script script, in
         return SK_DOWN;
     if (redis->waiting >= redis->most_waiting)
         return SK_FULL;
-    char key_count[KEYS_SIZE];
-    (void)snprintf(key_count, sizeof key_count, "%d", keys);
+    char key_count[SK_PARAM_NUMBER_SIZE];
     redis->scratch[0] = "EVALSHA";
     redis->scratch[1] = redis->shas[script];
-    redis->scratch[2] = key_count;
+    redis->scratch[2] = sk_params_number(key_count, keys);
     memcpy(redis->scratch + 3, argv, (size_t)argc * sizeof *argv);
     for (int i = 0; i < 3; i++)
         redis->scratch_lens[i] = strlen(redis->scratch[i]);
