@@ -38,13 +38,9 @@ const view = createView(voice, {
     isDemo: () => settings.demo,
 });
 
+const shared = { api, clock, local, vouchers, view, voice };
 const sales = createSales({
-    api,
-    clock,
-    vouchers,
-    local,
-    view,
-    voice,
+    ...shared,
     purchase: (id) => buyer.purchase(id),
     prepare: (id) => identity.isThere() && buyer.purchase(id).prepare(),
     onRead: () => {
@@ -53,10 +49,7 @@ const sales = createSales({
     },
 });
 const orderList = createOrderList({
-    clock,
-    vouchers,
-    view,
-    voice,
+    ...shared,
     buyer: () => buyer,
     isThere: () => identity.isThere(),
     readVoucher: sales.readOne,
@@ -109,11 +102,8 @@ function shown() {
 function openBuyer() {
     buyer?.end();
     buyer = createBuyer({
+        ...shared,
         user: identity.user(),
-        api,
-        clock,
-        local,
-        vouchers,
         shown,
         onPurchase: sales.render,
         onOrder: orderChanged,
