@@ -6,118 +6,25 @@
 #include <string.h>
 
 #include "clock.h"
-#include "embedded.h"
 #include "keys.h"
-#include "stack.h"
-#include "stores.h"
+#include "scripts.h"
 #include "trust.h"
 
-#define VOUCHER "seckill:{1}:voucher"
-#define BUYERS  "seckill:{1}:buyers"
-#define JOURNAL "seckill:{1}:journal"
-#define REPEATS "seckill:{1}:repeats"
-#define RUN     "run-1"
-#define HOLD_MS "60000"
-#define SESSION "018bcfe5-6800-7000-8000-00000000005e"
+enum { BATCH_MAX = 2048 };
 
-enum { WORDS_MAX = 8400, TEXT_SIZE = 256, BATCH_MAX = 2048, HOUR_MS = 3600000 };
-
-static redisContext *redis;
-static redisReply *reply;                                                 // of the latest script call
 static const char *mode, *journal_max, *seen_epoch, *seen_last, *details; // of place_orders
-
-static void start(void)
-{
-    stack_start(STACK_REDIS);
-}
 
 static void setup(void)
 {
-    redis = redis_connect();
+    scripts_setup();
     mode = "new";
     journal_max = "100";
     seen_epoch = "0";
     seen_last = "";
     details = "-";
-    redis_run("FLUSHALL");
-}
-
-static void teardown(void)
-{
-    freeReplyObject(reply);
-    reply = NULL;
-    redisFree(redis);
-}
-
-// ---- calling scripts ----
-
-static void call(enum sk_script script, int keys, int argc, const char *const *argv)
-{
-    const char *words[WORDS_MAX] = {"EVAL", sk_scripts[script].text};
-    char count[8];
-    ck_assert_int_lt(argc + 3, WORDS_MAX);
-    (void)snprintf(count, sizeof count, "%d", keys);
-    words[2] = count;
-    memcpy(words + 3, argv, (size_t)argc * sizeof *argv);
-    freeReplyObject(reply);
-    reply = redisCommandArgv(redis, argc + 3, words, NULL);
-    ck_assert_ptr_nonnull(reply);
-}
-
-#define CALL(script, keys, ...)                                     \
-    do {                                                            \
-        const char *const words_[] = {__VA_ARGS__};                 \
-        call(script, keys, sizeof words_ / sizeof *words_, words_); \
-    } while (0)
-
-static void must_return(int64_t number)
-{
-    ck_assert_msg(reply->type == REDIS_REPLY_INTEGER, "no number: %s", reply->str);
-    ck_assert_int_eq(reply->integer, number);
-}
-
-static const char *element(size_t i)
-{
-    ck_assert_int_eq(reply->type, REDIS_REPLY_ARRAY);
-    ck_assert_uint_lt(i, reply->elements);
-    ck_assert_ptr_nonnull(reply->element[i]->str);
-    return reply->element[i]->str;
 }
 
 // ---- what Redis holds ----
-
-static int64_t now_ms(void)
-{
-    redisReply *time = redisCommand(redis, "TIME");
-    int64_t ms = strtoll(time->element[0]->str, NULL, 10) * 1000 + strtoll(time->element[1]->str, NULL, 10) / 1000;
-    freeReplyObject(time);
-    return ms;
-}
-
-// Changes of the data set so far, of any kind.
-static int64_t changes(void)
-{
-    static const char name[] = "rdb_changes_since_last_save:";
-    char info[8192];
-    ck_assert(redis_text(info, sizeof info, "INFO persistence"));
-    const char *at = strstr(info, name);
-    ck_assert_ptr_nonnull(at);
-    return strtoll(at + sizeof name - 1, NULL, 10);
-}
-
-static void must_be(const char *key, const char *field, const char *value)
-{
-    char now[TEXT_SIZE];
-    bool found = redis_text(now, sizeof now, "HGET %s %s", key, field);
-    ck_assert_msg(found == (value != NULL), "%s of %s is '%s'", field, key, now);
-    if (value != NULL)
-        ck_assert_str_eq(now, value);
-}
-
-static int64_t stock(void)
-{
-    return redis_number("HGET " VOUCHER " stock");
-}
 
 static int64_t journal_length(void)
 {
@@ -139,14 +46,6 @@ static void newest_entry(char out[TEXT_SIZE])
     freeReplyObject(entries);
 }
 
-// A voucher under epoch 7 whose sale began an hour ago and ends in an hour.
-static void on_sale(int units)
-{
-    int64_t now = now_ms();
-    redis_run("HSET " VOUCHER " state open stock %d begin_ms %lld end_ms %lld epoch 7 last epoch-7 change 9 run " RUN,
-              units, (long long)(now - HOUR_MS), (long long)(now + HOUR_MS));
-}
-
 // ---- place_orders ----
 
 // Users and order ids in turn, ended by NULL.
@@ -160,22 +59,7 @@ static void place(const char *first, ...)
     for (const char *word = first; word != NULL; word = va_arg(words, const char *))
         argv[argc++] = word;
     va_end(words);
-    call(SK_SCRIPT_PLACE_ORDERS, 4, argc, argv);
-}
-
-// `existing`: the order ids that follow, ended by NULL.
-static void must_answer(const char *letters, ...)
-{
-    size_t at = 7;
-    va_list existing;
-    ck_assert_msg(reply->type == REDIS_REPLY_ARRAY, "%s", reply->str);
-    ck_assert_str_eq(element(0), "ok");
-    ck_assert_str_eq(element(6), letters);
-    va_start(existing, letters);
-    for (const char *id = va_arg(existing, const char *); id != NULL; id = va_arg(existing, const char *))
-        ck_assert_str_eq(element(at++), id);
-    va_end(existing);
-    ck_assert_uint_eq(reply->elements, at);
+    try_call(SK_SCRIPT_PLACE_ORDERS, 4, argc, argv);
 }
 
 START_TEST(an_order_is_placed_with_all_that_belongs_to_it)
@@ -1371,8 +1255,8 @@ END_TEST
 int main(void)
 {
     TCase *tcase = tcase_create("scripts");
-    tcase_add_unchecked_fixture(tcase, start, NULL);
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_unchecked_fixture(tcase, scripts_start, NULL);
+    tcase_add_checked_fixture(tcase, setup, scripts_teardown);
     tcase_add_test(tcase, an_order_is_placed_with_all_that_belongs_to_it);
     tcase_add_test(tcase, a_batch_is_one_journal_entry);
     tcase_add_test(tcase, the_largest_batch_fits_into_one_call);

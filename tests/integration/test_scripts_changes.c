@@ -1,62 +1,17 @@
 // The scripts by which operators' changes reach a voucher in Redis: apply_change and take_units, on a real Redis.
 #include <check.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "embedded.h"
-#include "stack.h"
-#include "stores.h"
+#include "scripts.h"
 
-#define VOUCHER "seckill:{1}:voucher"
-#define RUN     "run-1"
-#define HOLD_MS "60000"
-
-enum { TEXT_SIZE = 256, ARGS_MAX = 12 };
-
-static redisContext *redis;
-static redisReply *reply; // of the latest script call
-
-static void start(void)
-{
-    stack_start(STACK_REDIS);
-}
-
-static void setup(void)
-{
-    redis = redis_connect();
-    redis_run("FLUSHALL");
-}
-
-static void teardown(void)
-{
-    freeReplyObject(reply);
-    reply = NULL;
-    redisFree(redis);
-}
-
-static void call(enum sk_script script, int argc, const char *const *argv)
-{
-    const char *words[ARGS_MAX + 4] = {"EVAL", sk_scripts[script].text, "1", VOUCHER};
-    ck_assert_int_le(argc, ARGS_MAX);
-    memcpy((void *)(words + 4), (const void *)argv, (size_t)argc * sizeof *argv);
-    freeReplyObject(reply);
-    reply = redisCommandArgv(redis, argc + 4, words, NULL);
-    ck_assert_ptr_nonnull(reply);
-    ck_assert_msg(reply->type == REDIS_REPLY_ARRAY, "%s", reply->str);
-}
-
-#define CALL(script, ...)                                       \
-    do {                                                        \
-        const char *const words_[] = {__VA_ARGS__};             \
-        call(script, sizeof words_ / sizeof words_[0], words_); \
-    } while (0)
 #define APPLY(run, epoch, from, to, units) \
-    CALL(SK_SCRIPT_APPLY_CHANGE, run, epoch, from, to, "paused", "1000", "2000", units, HOLD_MS)
-#define TAKE(run, units) CALL(SK_SCRIPT_TAKE_UNITS, run, units)
+    CALL(SK_SCRIPT_APPLY_CHANGE, 1, VOUCHER, run, epoch, from, to, "paused", "1000", "2000", units, HOLD_MS)
+#define TAKE(run, units) CALL(SK_SCRIPT_TAKE_UNITS, 1, VOUCHER, run, units)
 
 static void must_say(const char *first, const char *second, const char *third)
 {
     const char *const words[] = {first, second, third};
+    ck_assert_int_eq(reply->type, REDIS_REPLY_ARRAY);
     for (size_t i = 0; i < 3; i++) {
         ck_assert_msg((i < reply->elements) == (words[i] != NULL), "%zu words: %s", reply->elements,
                       reply->element[0]->str);
@@ -66,28 +21,19 @@ static void must_say(const char *first, const char *second, const char *third)
 }
 
 // Under epoch 7 and change number 9.
-static void on_sale(const char *state, int stock)
+static void put(const char *state, int units)
 {
     redis_run("DEL " VOUCHER);
     redis_run("HSET " VOUCHER " state %s stock %d begin_ms 10 end_ms 20 epoch 7 last epoch-7 run " RUN " change 9",
-              state, stock);
+              state, units);
 }
 
-static void must_be(const char *field, const char *value)
+static void must_be_untouched(const char *state, const char *units)
 {
-    char now[TEXT_SIZE];
-    bool found = redis_text(now, sizeof now, "HGET " VOUCHER " %s", field);
-    ck_assert_msg(found == (value != NULL), "%s is '%s'", field, now);
-    if (value != NULL)
-        ck_assert_str_eq(now, value);
-}
-
-static void must_be_untouched(const char *state, const char *stock)
-{
-    must_be("state", state);
-    must_be("stock", stock);
-    must_be("begin_ms", "10");
-    must_be("end_ms", "20");
+    must_be(VOUCHER, "state", state);
+    must_be(VOUCHER, "stock", units);
+    must_be(VOUCHER, "begin_ms", "10");
+    must_be(VOUCHER, "end_ms", "20");
 }
 
 // ---- apply_change ----
@@ -96,7 +42,7 @@ START_TEST(a_change_is_applied_once)
 {
     static const char *const states[] = {"open", "paused", "closed"};
     for (int i = 0; i < 3; i++) {
-        on_sale(states[i], 5);
+        put(states[i], 5);
         APPLY(RUN, "7", "9", "12", "3");
         must_say("applied", NULL, NULL);
         APPLY(RUN, "7", "9", "12", "3"); // its answer was lost
@@ -105,14 +51,14 @@ START_TEST(a_change_is_applied_once)
         must_say("already", NULL, NULL);
         APPLY(RUN, "7", "9", "13", "3"); // it was summed up from a number that is not there any more
         must_say("other", "12", NULL);
-        must_be("state", "paused");
-        must_be("stock", "8");
-        must_be("begin_ms", "1000");
-        must_be("end_ms", "2000");
-        must_be("change", "12");
-        must_be("epoch", "7");
-        must_be("last", "epoch-7"); // there is no new buyer
-        must_be("returned_ms", NULL);
+        must_be(VOUCHER, "state", "paused");
+        must_be(VOUCHER, "stock", "8");
+        must_be(VOUCHER, "begin_ms", "1000");
+        must_be(VOUCHER, "end_ms", "2000");
+        must_be(VOUCHER, "change", "12");
+        must_be(VOUCHER, "epoch", "7");
+        must_be(VOUCHER, "last", "epoch-7"); // there is no new buyer
+        must_be(VOUCHER, "returned_ms", NULL);
     }
 }
 END_TEST
@@ -120,23 +66,23 @@ END_TEST
 // Instances may refuse from memory while it was sold out: the first of the new units sells after that.
 START_TEST(units_of_a_voucher_that_was_sold_out_are_held_for_a_moment)
 {
-    on_sale("open", 0);
+    put("open", 0);
     APPLY(RUN, "7", "9", "10", "0");
     must_say("applied", NULL, NULL);
-    must_be("returned_ms", NULL);
+    must_be(VOUCHER, "returned_ms", NULL);
     APPLY(RUN, "7", "10", "11", "3");
     must_say("applied", NULL, NULL);
-    must_be("stock", "3");
-    must_be("hold_ms", HOLD_MS);
+    must_be(VOUCHER, "stock", "3");
+    must_be(VOUCHER, "hold_ms", HOLD_MS);
     ck_assert_int_gt(redis_number("HGET " VOUCHER " returned_ms"), 0);
 }
 END_TEST
 
 START_TEST(a_large_stock_stays_a_number)
 {
-    on_sale("open", 99999999);
+    put("open", 99999999);
     APPLY(RUN, "7", "9", "10", "1");
-    must_be("stock", "100000000");
+    must_be(VOUCHER, "stock", "100000000");
     TAKE(RUN, "99999999");
     must_say("taken", "1", "7");
 }
@@ -158,16 +104,16 @@ START_TEST(another_voucher_than_was_looked_at_is_left_alone)
         {"state", "retired", "loading", NULL}, {"state", "odd", "loading", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        on_sale("open", 5);
+        put("open", 5);
         redis_run("HSET " VOUCHER " %s %s", rows[i].field, rows[i].value);
         APPLY(RUN, "7", "9", "12", "3");
         must_say(rows[i].says, rows[i].has, NULL);
-        must_be(rows[i].field, rows[i].value);
-        must_be("begin_ms", "10");
+        must_be(VOUCHER, rows[i].field, rows[i].value);
+        must_be(VOUCHER, "begin_ms", "10");
         if (strcmp(rows[i].field, "stock") != 0)
-            must_be("stock", "5");
+            must_be(VOUCHER, "stock", "5");
     }
-    on_sale("open", 5);
+    put("open", 5);
     redis_run("HDEL " VOUCHER " change");
     APPLY(RUN, "7", "9", "12", "3");
     must_say("unsure", NULL, NULL);
@@ -181,7 +127,7 @@ END_TEST
 // A newer number of another epoch is not this one's: whatever it has came from PostgreSQL as a whole.
 START_TEST(a_rebuilt_voucher_is_not_added_to)
 {
-    on_sale("open", 8);
+    put("open", 8);
     redis_run("HSET " VOUCHER " epoch 8 change 12");
     APPLY(RUN, "7", "9", "12", "3");
     must_say("other", "12", NULL);
@@ -195,7 +141,7 @@ START_TEST(units_are_taken_all_or_none)
 {
     static const char *const states[] = {"open", "paused", "closed"};
     for (int i = 0; i < 3; i++) {
-        on_sale(states[i], 5);
+        put(states[i], 5);
         TAKE(RUN, "6");
         must_say("short", "5", NULL);
         must_be_untouched(states[i], "5");
@@ -206,7 +152,7 @@ START_TEST(units_are_taken_all_or_none)
         TAKE(RUN, "1");
         must_say("short", "0", NULL);
         must_be_untouched(states[i], "0");
-        must_be("change", "9"); // PostgreSQL gives the number
+        must_be(VOUCHER, "change", "9"); // PostgreSQL gives the number
     }
 }
 END_TEST
@@ -218,11 +164,11 @@ START_TEST(nothing_is_taken_from_what_cannot_be_relied_on)
         {"epoch", "x", "unsure"},   {"state", "loading", "loading"}, {"state", "retired", "loading"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        on_sale("open", 5);
+        put("open", 5);
         redis_run("HSET " VOUCHER " %s %s", rows[i][0], rows[i][1]);
         TAKE(RUN, "1");
         must_say(rows[i][2], NULL, NULL);
-        must_be(rows[i][0], rows[i][1]);
+        must_be(VOUCHER, rows[i][0], rows[i][1]);
     }
     redis_run("DEL " VOUCHER);
     TAKE(RUN, "1");
@@ -234,8 +180,8 @@ END_TEST
 int main(void)
 {
     TCase *tcase = tcase_create("scripts_changes");
-    tcase_add_unchecked_fixture(tcase, start, NULL);
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_unchecked_fixture(tcase, scripts_start, NULL);
+    tcase_add_checked_fixture(tcase, scripts_setup, scripts_teardown);
     tcase_add_test(tcase, a_change_is_applied_once);
     tcase_add_test(tcase, units_of_a_voucher_that_was_sold_out_are_held_for_a_moment);
     tcase_add_test(tcase, a_large_stock_stays_a_number);

@@ -1,72 +1,20 @@
 // The scripts where orders are of several units, come with an Idempotency-Key, or end: place_orders, note_return,
 // settle_entry and the rebuild's, on a real Redis.
 #include <check.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "embedded.h"
-#include "stack.h"
-#include "stores.h"
+#include "scripts.h"
 
-#define VOUCHER "seckill:{1}:voucher"
-#define BUYERS  "seckill:{1}:buyers"
-#define JOURNAL "seckill:{1}:journal"
-#define REPEATS "seckill:{1}:repeats"
-#define RUN     "run-1"
-#define HOLD_MS "60000"
-#define SESSION "018bcfe5-6800-7000-8000-00000000005e"
-#define A       "018bcfe5-6800-7000-8000-00000000000a"
-#define B       "018bcfe5-6800-7000-8000-00000000000b"
-#define C       "018bcfe5-6800-7000-8000-00000000000c"
-#define D       "018bcfe5-6800-7000-8000-00000000000d"
-#define KEY     "0123456789abcdef"
-#define KEY_2   "fedcba9876543210"
+#define A     "018bcfe5-6800-7000-8000-00000000000a"
+#define B     "018bcfe5-6800-7000-8000-00000000000b"
+#define C     "018bcfe5-6800-7000-8000-00000000000c"
+#define D     "018bcfe5-6800-7000-8000-00000000000d"
+#define KEY   "0123456789abcdef"
+#define KEY_2 "fedcba9876543210"
 
-enum { TEXT_SIZE = 512, ARGS_MAX = 40, HOUR_MS = 3600000, DAY_S = 86400 };
-
-static redisContext *redis;
-static redisReply *reply; // of the latest script call
-
-static void start(void)
-{
-    stack_start(STACK_REDIS);
-}
-
-static void setup(void)
-{
-    redis = redis_connect();
-    redis_run("FLUSHALL");
-}
-
-static void teardown(void)
-{
-    freeReplyObject(reply);
-    reply = NULL;
-    redisFree(redis);
-}
-
-// ---- calling scripts ----
-
-static void call(enum sk_script script, int keys, int argc, const char *const *argv)
-{
-    char count[8];
-    const char *words[ARGS_MAX + 3] = {"EVAL", sk_scripts[script].text, count};
-    ck_assert_int_le(argc, ARGS_MAX);
-    (void)snprintf(count, sizeof count, "%d", keys);
-    memcpy((void *)(words + 3), (const void *)argv, (size_t)argc * sizeof *argv);
-    freeReplyObject(reply);
-    reply = redisCommandArgv(redis, argc + 3, words, NULL);
-    ck_assert_ptr_nonnull(reply);
-    ck_assert_msg(reply->type != REDIS_REPLY_ERROR, "%s", reply->str);
-}
-
-#define CALL(script, keys, ...)                                     \
-    do {                                                            \
-        const char *const words_[] = {__VA_ARGS__};                 \
-        call(script, keys, sizeof words_ / sizeof *words_, words_); \
-    } while (0)
+enum { DAY_S = 86400 };
 
 // `details`: as place_orders.lua has them; then user and id of each order.
 #define PLACE_AS(mode, details, ...)                                                                                \
@@ -77,74 +25,6 @@ static void call(enum sk_script script, int keys, int argc, const char *const *a
     CALL(SK_SCRIPT_SETTLE_ENTRY, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, entry, HOLD_MS, __VA_ARGS__)
 #define NOTE_IN(run, ids, move, by, why) \
     CALL(SK_SCRIPT_NOTE_RETURN, 2, VOUCHER, JOURNAL, run, SESSION, ids, move, by, why)
-
-static void must_return(int64_t number)
-{
-    ck_assert_int_eq(reply->type, REDIS_REPLY_INTEGER);
-    ck_assert_int_eq(reply->integer, number);
-}
-
-static const char *element(size_t i)
-{
-    ck_assert_int_eq(reply->type, REDIS_REPLY_ARRAY);
-    ck_assert_uint_lt(i, reply->elements);
-    ck_assert_ptr_nonnull(reply->element[i]->str);
-    return reply->element[i]->str;
-}
-
-// Letters, and what belongs to them: ids, or numbers as text; ended by NULL.
-static void must_answer(const char *letters, ...)
-{
-    size_t at = 7;
-    va_list more;
-    ck_assert_str_eq(element(0), "ok");
-    ck_assert_str_eq(element(6), letters);
-    va_start(more, letters);
-    for (const char *one = va_arg(more, const char *); one != NULL; one = va_arg(more, const char *), at++) {
-        ck_assert_uint_lt(at, reply->elements);
-        if (reply->element[at]->type == REDIS_REPLY_INTEGER)
-            ck_assert_int_eq(reply->element[at]->integer, strtoll(one, NULL, 10));
-        else
-            ck_assert_str_eq(element(at), one);
-    }
-    va_end(more);
-    ck_assert_uint_eq(reply->elements, at);
-}
-
-// ---- what Redis holds ----
-
-static int64_t now_ms(void)
-{
-    redisReply *time = redisCommand(redis, "TIME");
-    int64_t ms = strtoll(time->element[0]->str, NULL, 10) * 1000 + strtoll(time->element[1]->str, NULL, 10) / 1000;
-    freeReplyObject(time);
-    return ms;
-}
-
-// Changes of the data set so far, of any kind.
-static int64_t changes(void)
-{
-    static const char name[] = "rdb_changes_since_last_save:";
-    char info[8192];
-    ck_assert(redis_text(info, sizeof info, "INFO persistence"));
-    const char *at = strstr(info, name);
-    ck_assert_ptr_nonnull(at);
-    return strtoll(at + sizeof name - 1, NULL, 10);
-}
-
-static void must_be(const char *key, const char *field, const char *value)
-{
-    char now[TEXT_SIZE];
-    bool found = redis_text(now, sizeof now, "HGET %s %s", key, field);
-    ck_assert_msg(found == (value != NULL), "%s of %s is '%s'", field, key, now);
-    if (value != NULL)
-        ck_assert_str_eq(now, value);
-}
-
-static int64_t stock(void)
-{
-    return redis_number("HGET " VOUCHER " stock");
-}
 
 // The newest journal entry: its fields and values, with a space between.
 static void newest_entry(char out[TEXT_SIZE])
@@ -157,18 +37,6 @@ static void newest_entry(char out[TEXT_SIZE])
         len += (size_t)snprintf(out + len, TEXT_SIZE - len, "%s%s", i == 0 ? "" : " ", fields->element[i]->str);
     ck_assert_uint_lt(len, TEXT_SIZE);
     freeReplyObject(entries);
-}
-
-static void in_state(const char *state, int units)
-{
-    int64_t now = now_ms();
-    redis_run("HSET " VOUCHER " state %s stock %d begin_ms %lld end_ms %lld epoch 7 last epoch-7 change 9 run " RUN,
-              state, units, (long long)(now - HOUR_MS), (long long)(now + HOUR_MS));
-}
-
-static void on_sale(int units)
-{
-    in_state("open", units);
 }
 
 // ---- quantity ----
@@ -702,8 +570,8 @@ int main(void)
 {
     TCase *tcase = tcase_create("scripts_life");
     tcase_set_timeout(tcase, 60);
-    tcase_add_unchecked_fixture(tcase, start, NULL);
-    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_unchecked_fixture(tcase, scripts_start, NULL);
+    tcase_add_checked_fixture(tcase, scripts_setup, scripts_teardown);
     tcase_add_test(tcase, an_order_takes_all_its_units);
     tcase_add_test(tcase, where_too_few_are_left_an_order_gets_none);
     tcase_add_test(tcase, what_gets_none_writes_nothing);
