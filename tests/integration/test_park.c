@@ -9,29 +9,22 @@
 //   /wake/N      wakes the oldest N; answers how many there were
 //   /break       there is no memory for the answers of all that are parked
 //   /count       answers how many wait or are parked
-#include <arpa/inet.h>
 #include <check.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "http.h"
-#include "listener.h"
-#include "log.h"
-#include "server.h"
+#include "site.h"
 #include "stack.h"
 #include "wait.h"
 
 enum { MANY = 10000, SPARE = 100, TICKETS = 1 << 16, SHORT_MS = 400, HOUR_MS = 3600000, DESCRIPTORS = MANY + 1000 };
-enum { BODY_SIZE = 64, REQUEST_SIZE = 128, BROKEN_OFF = 50, BACKLOG = 4096 };
+enum { BODY_SIZE = 64, REQUEST_SIZE = 128, BROKEN_OFF = 50 };
 
 // ---- the server, in the child ----
 
@@ -40,23 +33,9 @@ struct note {
 };
 
 static struct {
-    uv_loop_t loop;
-    uv_prepare_t turn;
-    uv_signal_t drain, close;
-    struct sk_server *server;
-    struct sk_config config;
-    bool draining;
     uint64_t tickets[TICKETS]; // oldest first; some lead nowhere any more
     size_t first, end;
 } park;
-
-static int listen_fd;
-
-int sk_listen(const char *address)
-{
-    (void)address;
-    return listen_fd;
-}
 
 static long *number_of(struct sk_request *request)
 {
@@ -66,12 +45,8 @@ static long *number_of(struct sk_request *request)
 static void answer(struct sk_request *request, unsigned status, const char *word, long number)
 {
     char body[BODY_SIZE];
-    int n = snprintf(body, sizeof body, "%s %ld", word, number);
-    struct sk_response *response = sk_response_new("text/plain", body, (size_t)n);
-    if (park.draining)
-        sk_response_header(response, "Connection", "close");
-    sk_request_answer(request, status, response);
-    sk_response_free(response);
+    (void)snprintf(body, sizeof body, "%s %ld", word, number);
+    site_answer(request, status, body);
 }
 
 static bool path_is(const struct sk_request *request, const char *start, long *number)
@@ -94,7 +69,7 @@ static long wake(long most)
 {
     long count = 0;
     while (count < most && park.first < park.end) {
-        struct sk_request *request = sk_server_find(park.server, park.tickets[park.first++]);
+        struct sk_request *request = sk_server_find(site.server, park.tickets[park.first++]);
         if (request == NULL)
             continue;
         answer(request, 200, "woken", *number_of(request));
@@ -106,7 +81,7 @@ static long wake(long most)
 static void for_all(void (*act)(struct sk_request *request))
 {
     for (size_t i = park.first; i < park.end; i++) {
-        struct sk_request *request = sk_server_find(park.server, park.tickets[i]);
+        struct sk_request *request = sk_server_find(site.server, park.tickets[i]);
         if (request != NULL)
             act(request);
     }
@@ -141,7 +116,7 @@ static void on_request(void *arg, struct sk_request *request)
     } else if (path_is(request, "/wake/", &number)) {
         answer(request, 200, "count", wake(number));
     } else if (path_is(request, "/count", &number)) {
-        answer(request, 200, "count", (long)sk_server_waiting(park.server));
+        answer(request, 200, "count", (long)sk_server_waiting(site.server));
     } else {
         for_all(path_is(request, "/move", &number) ? move : answer_without_memory);
         answer(request, 200, "done", 0);
@@ -165,106 +140,29 @@ static void on_streams(void *arg, struct sk_request *request)
 static void on_gone(void *arg, struct sk_request *request)
 {
     (void)arg;
-    if (sk_server_find(park.server, request->ticket) != request)
+    if (sk_server_find(site.server, request->ticket) != request)
         _exit(4);
-}
-
-static void on_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict)
-{
-    (void)arg;
-    sk_request_answer(request, sk_verdict_http_status(verdict), NULL);
-}
-
-static void on_turn(uv_prepare_t *turn)
-{
-    (void)turn;
-    if (park.server == NULL)
-        return;
-    (void)sk_server_turn(park.server);
-    if (park.draining && sk_server_waiting(park.server) == 0 && sk_server_sending(park.server) == 0)
-        uv_stop(&park.loop);
-}
-
-static void on_signal(uv_signal_t *signal, int number)
-{
-    park.draining = true;
-    if (number == SIGTERM)
-        sk_server_drain(park.server);
-    else
-        uv_stop(signal->loop);
 }
 
 static int serve(void)
 {
-    char name[] = "park", *words[] = {name, NULL};
-    enum sk_command command;
-    struct sk_handler handler = {on_request, on_expired, on_malformed, on_streams, on_gone, NULL, NULL};
-    struct rlimit limit;
-    sk_log_set_level(SK_LOG_ERROR);
-    if (setenv("SECKILL_DATABASE_URL", "none", 1) != 0 ||
-        sk_config_read(&park.config, &command, 1, words, stderr) != SK_OK || getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return 2;
-    limit.rlim_cur = DESCRIPTORS;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || uv_loop_init(&park.loop) != 0)
-        return 2;
-    park.config.max_connections = MANY + SPARE;
-    park.server = sk_server_open(&park.loop, &park.config, &handler);
-    if (park.server == NULL)
-        return 2;
-    (void)uv_prepare_init(&park.loop, &park.turn);
-    (void)uv_prepare_start(&park.turn, on_turn);
-    (void)uv_signal_init(&park.loop, &park.drain);
-    (void)uv_signal_start(&park.drain, on_signal, SIGTERM);
-    (void)uv_signal_init(&park.loop, &park.close);
-    (void)uv_signal_start(&park.close, on_signal, SIGUSR1);
-    (void)uv_run(&park.loop, UV_RUN_DEFAULT);
-    sk_server_close(park.server);
-    park.server = NULL;
-    uv_close((uv_handle_t *)&park.turn, NULL);
-    uv_close((uv_handle_t *)&park.drain, NULL);
-    uv_close((uv_handle_t *)&park.close, NULL);
-    (void)uv_run(&park.loop, UV_RUN_DEFAULT);
-    sk_config_free(&park.config);
-    return uv_loop_close(&park.loop) == 0 ? 0 : 3;
+    static const struct sk_handler handler = {
+        .handle = on_request, .expired = on_expired, .streams = on_streams, .gone = on_gone};
+    return site_serve(&handler, &(struct site_limits){.connections = MANY + SPARE});
 }
 
 // ---- the clients ----
 
-static struct sockaddr_in address = {.sin_family = AF_INET};
-static pid_t child;
 static int fds[MANY], control; // control: for what the server is told
 static struct http_reply reply;
 
 static void setup(void)
 {
-    socklen_t len = sizeof address;
     struct rlimit limit;
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = DESCRIPTORS;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = 0;
-    listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    ck_assert(listen_fd >= 0 && bind(listen_fd, (struct sockaddr *)&address, sizeof address) == 0);
-    ck_assert(listen(listen_fd, BACKLOG) == 0 && getsockname(listen_fd, (struct sockaddr *)&address, &len) == 0);
-    child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(serve());
-    }
-    (void)close(listen_fd);
-}
-
-static int come(void)
-{
-    struct timeval limit = {.tv_sec = WAIT_DEADLINE_MS / 1000};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_ge(fd, 0);
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    ck_assert_msg(connect(fd, (struct sockaddr *)&address, sizeof address) == 0, "%s", strerror(errno));
-    return fd;
+    site_start(serve);
 }
 
 static void ask(int fd, const char *path, long number)
@@ -294,14 +192,14 @@ static long tell(const char *path, long number)
 static void park_from(long first, long end)
 {
     for (long i = first; i < end; i++) {
-        fds[i] = come();
+        fds[i] = site_connect(0);
         ask(fds[i], "/park/", i);
     }
 }
 
 static void open_control(void)
 {
-    control = come();
+    control = site_connect(0);
 }
 
 static void park_many(void)
@@ -309,14 +207,6 @@ static void park_many(void)
     open_control();
     park_from(0, MANY);
     WAIT_FOR(tell("/count", 0) == MANY);
-}
-
-static void must_end(int signal)
-{
-    int status;
-    ck_assert_int_eq(kill(child, signal), 0);
-    WAIT_FOR(waitpid(child, &status, WNOHANG) == child);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
 }
 
 static void leave(long first, long end)
@@ -337,7 +227,7 @@ START_TEST(all_are_answered_and_go_on)
         must_hear(fds[i], 200, "woken", -i);
     ck_assert_int_eq(tell("/count", 0), 0);
     leave(0, MANY);
-    must_end(SIGTERM);
+    site_must_end(SIGTERM);
 }
 END_TEST
 
@@ -359,7 +249,7 @@ START_TEST(some_are_answered)
     for (long i = 0; i < MANY; i++)
         ck_assert_int_lt(recv(fds[i], &byte, 1, MSG_DONTWAIT), 0);
     leave(0, MANY);
-    must_end(SIGTERM);
+    site_must_end(SIGTERM);
 }
 END_TEST
 
@@ -369,7 +259,7 @@ START_TEST(deadlines_come)
     open_control();
     park_from(SHORT, MANY);
     for (long i = 0; i < SHORT; i++) {
-        fds[i] = come();
+        fds[i] = site_connect(0);
         ask(fds[i], "/short/", i);
     }
     uint64_t asked_ms = sk_monotonic_ms();
@@ -380,7 +270,7 @@ START_TEST(deadlines_come)
         must_hear(fds[i], 504, "expired", i);
     must_hear(fds[SHORT - 1], 200, "count", MANY - SHORT);
     leave(0, MANY);
-    must_end(SIGTERM);
+    site_must_end(SIGTERM);
 }
 END_TEST
 
@@ -406,7 +296,7 @@ START_TEST(clients_hang_up)
     for (long i = 0; i < MANY; i++)
         must_hear(fds[i], 200, "woken", i);
     leave(0, MANY);
-    must_end(SIGTERM);
+    site_must_end(SIGTERM);
 }
 END_TEST
 
@@ -414,7 +304,7 @@ START_TEST(waiting_ones_are_parked)
 {
     open_control();
     for (long i = 0; i < SPARE; i++) {
-        fds[i] = come();
+        fds[i] = site_connect(0);
         ask(fds[i], "/wait/", i);
         ask(fds[i], "/at-once/", i); // pipelined
     }
@@ -428,7 +318,7 @@ START_TEST(waiting_ones_are_parked)
         must_hear(fds[i], 200, "woken", i);
     }
     leave(1, SPARE);
-    must_end(SIGTERM);
+    site_must_end(SIGTERM);
 }
 END_TEST
 
@@ -452,7 +342,7 @@ START_TEST(no_memory_for_answers)
         leave(0, SPARE);
         ck_assert_int_eq(tell("/count", 0), 0);
     }
-    must_end(SIGTERM);
+    site_must_end(SIGTERM);
 }
 END_TEST
 
@@ -463,14 +353,14 @@ START_TEST(the_end)
     park_many();
     (void)close(control);
     leave(0, BROKEN_OFF); // in the middle of it
-    ck_assert_int_eq(kill(child, _i == 0 ? SIGTERM : SIGUSR1), 0);
+    site_signal(_i == 0 ? SIGTERM : SIGUSR1);
     for (long i = BROKEN_OFF; i < MANY; i++) {
         must_hear(fds[i], 504, "expired", i);
         ck_assert(http_header(&reply, "Connection", value) && strcmp(value, "close") == 0);
         ck_assert(http_closed(fds[i]));
     }
     leave(BROKEN_OFF, MANY);
-    must_end(0);
+    site_must_end(0);
 }
 END_TEST
 

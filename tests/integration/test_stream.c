@@ -4,58 +4,30 @@
 //   /send/N      sends a text of N bytes to all streams; answers how many have taken it
 //   /end         ends all streams
 //   /count       answers how many there are
-#include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "http.h"
-#include "listener.h"
-#include "log.h"
-#include "server.h"
+#include "site.h"
 #include "stack.h"
 #include "stream.h"
 #include "wait.h"
 
-enum {
-    MANY = 200,
-    SPARE = 20,
-    TEXT_MAX = 100000,
-    STUCK_MS = 1500,
-    BODY_SIZE = 64,
-    BACKLOG = 512,
-    HEARD_SIZE = 1 << 20
-};
+enum { MANY = 200, SPARE = 20, TEXT_MAX = 100000, STUCK_MS = 1500, BODY_SIZE = 64, HEARD_SIZE = 1 << 20 };
 enum { TEXT = 1000, TAKEN_MAX = 100, SMALL_BUFFER = 1, BIG = 60000 };
 
 // ---- the server, in the child ----
 
 static struct {
-    uv_loop_t loop;
-    uv_prepare_t turn;
-    uv_signal_t drain, close;
-    struct sk_server *server;
-    struct sk_config config;
-    bool draining;
-    uint64_t streams[MANY + SPARE];
+    uint64_t tickets[MANY + SPARE];
     size_t count;
-} site;
-
-static int listen_fd;
-
-int sk_listen(const char *address)
-{
-    (void)address;
-    return listen_fd;
-}
+} streams;
 
 static void must(bool holds)
 {
@@ -66,12 +38,8 @@ static void must(bool holds)
 static void answer(struct sk_request *request, long number)
 {
     char body[BODY_SIZE];
-    int n = snprintf(body, sizeof body, "%ld", number);
-    struct sk_response *response = sk_response_new("text/plain", body, (size_t)n);
-    if (site.draining)
-        sk_response_header(response, "Connection", "close");
-    sk_request_answer(request, 200, response);
-    sk_response_free(response);
+    (void)snprintf(body, sizeof body, "%ld", number);
+    site_answer(request, 200, body);
 }
 
 // A text of so many bytes: a letter again and again, and a line's end.
@@ -82,8 +50,8 @@ static long send_to_all(size_t len)
     must(len > 0 && len <= sizeof text);
     memset(text, 'x', len);
     text[len - 1] = '\n';
-    for (size_t i = site.count; i-- > 0;) { // from the end: one that is dropped gives its place to the last one
-        struct sk_request *request = sk_server_find_stream(site.server, site.streams[i]);
+    for (size_t i = streams.count; i-- > 0;) { // from the end: one that is dropped gives its place to the last one
+        struct sk_request *request = sk_server_find_stream(site.server, streams.tickets[i]);
         must(request != NULL);
         taken += sk_stream_send(request, text, len);
     }
@@ -92,9 +60,9 @@ static long send_to_all(size_t len)
 
 static void end_all(void)
 {
-    for (size_t i = 0; i < site.count; i++)
-        sk_stream_end(sk_server_find_stream(site.server, site.streams[i]));
-    site.count = 0;
+    for (size_t i = 0; i < streams.count; i++)
+        sk_stream_end(sk_server_find_stream(site.server, streams.tickets[i]));
+    streams.count = 0;
 }
 
 static void on_request(void *arg, struct sk_request *request)
@@ -109,7 +77,7 @@ static void on_request(void *arg, struct sk_request *request)
     } else {
         if (strcmp(request->path, "/end") == 0)
             end_all();
-        answer(request, (long)site.count);
+        answer(request, (long)streams.count);
     }
 }
 
@@ -120,115 +88,43 @@ static void on_expired(void *arg, struct sk_request *request)
     must(false);
 }
 
-static void on_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict)
-{
-    (void)arg;
-    sk_request_answer(request, sk_verdict_http_status(verdict), NULL);
-}
-
 static void on_streams(void *arg, struct sk_request *request)
 {
     (void)arg;
-    must(site.count < MANY + SPARE && sk_server_find_stream(site.server, request->ticket) == request);
-    site.streams[site.count++] = request->ticket;
+    must(streams.count < MANY + SPARE && sk_server_find_stream(site.server, request->ticket) == request);
+    streams.tickets[streams.count++] = request->ticket;
 }
 
 static void on_gone(void *arg, struct sk_request *request)
 {
     size_t i = 0;
     (void)arg;
-    while (i < site.count && site.streams[i] != request->ticket)
+    while (i < streams.count && streams.tickets[i] != request->ticket)
         i++;
-    must(i < site.count);
-    site.streams[i] = site.streams[--site.count];
-}
-
-static void on_turn(uv_prepare_t *turn)
-{
-    (void)turn;
-    if (site.server == NULL)
-        return;
-    (void)sk_server_turn(site.server);
-    if (site.draining && sk_server_waiting(site.server) == 0 && sk_server_sending(site.server) == 0)
-        uv_stop(&site.loop);
-}
-
-static void on_signal(uv_signal_t *signal, int number)
-{
-    site.draining = true;
-    if (number == SIGTERM)
-        sk_server_drain(site.server);
-    else
-        uv_stop(signal->loop);
+    must(i < streams.count);
+    streams.tickets[i] = streams.tickets[--streams.count];
 }
 
 static int serve(void)
 {
-    char name[] = "site", *words[] = {name, NULL};
-    enum sk_command command;
-    struct sk_handler handler = {on_request, on_expired, on_malformed, on_streams, on_gone, NULL, NULL};
-    sk_log_set_level(SK_LOG_ERROR);
-    if (setenv("SECKILL_DATABASE_URL", "none", 1) != 0 ||
-        sk_config_read(&site.config, &command, 1, words, stderr) != SK_OK || uv_loop_init(&site.loop) != 0)
-        return 2;
-    site.config.max_connections = MANY + SPARE;
-    site.config.request_timeout_ms = STUCK_MS;
-    site.server = sk_server_open(&site.loop, &site.config, &handler);
-    if (site.server == NULL)
-        return 2;
-    (void)uv_prepare_init(&site.loop, &site.turn);
-    (void)uv_prepare_start(&site.turn, on_turn);
-    (void)uv_signal_init(&site.loop, &site.drain);
-    (void)uv_signal_start(&site.drain, on_signal, SIGTERM);
-    (void)uv_signal_init(&site.loop, &site.close);
-    (void)uv_signal_start(&site.close, on_signal, SIGUSR1);
-    (void)uv_run(&site.loop, UV_RUN_DEFAULT);
-    sk_server_close(site.server);
-    site.server = NULL;
-    uv_close((uv_handle_t *)&site.turn, NULL);
-    uv_close((uv_handle_t *)&site.drain, NULL);
-    uv_close((uv_handle_t *)&site.close, NULL);
-    (void)uv_run(&site.loop, UV_RUN_DEFAULT);
-    sk_config_free(&site.config);
-    return uv_loop_close(&site.loop) == 0 && site.count == 0 ? 0 : 3;
+    static const struct sk_handler handler = {
+        .handle = on_request, .expired = on_expired, .streams = on_streams, .gone = on_gone};
+    int status =
+        site_serve(&handler, &(struct site_limits){.connections = MANY + SPARE, .request_timeout_ms = STUCK_MS});
+    must(streams.count == 0);
+    return status;
 }
 
 // ---- the clients ----
 
-static struct sockaddr_in address = {.sin_family = AF_INET};
-static pid_t child;
 static int fds[MANY], control;
 static struct http_reply reply;
 static char heard[HEARD_SIZE];
 
-static int come(int buffer)
-{
-    struct timeval limit = {.tv_sec = WAIT_DEADLINE_MS / 1000};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_ge(fd, 0);
-    if (buffer > 0)
-        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    ck_assert_msg(connect(fd, (struct sockaddr *)&address, sizeof address) == 0, "%s", strerror(errno));
-    return fd;
-}
-
 static void setup(void)
 {
-    socklen_t len = sizeof address;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = 0;
-    listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    ck_assert(listen_fd >= 0 && bind(listen_fd, (struct sockaddr *)&address, sizeof address) == 0);
-    ck_assert(listen(listen_fd, BACKLOG) == 0 && getsockname(listen_fd, (struct sockaddr *)&address, &len) == 0);
-    child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(serve());
-    }
-    (void)close(listen_fd);
-    control = come(0);
+    site_start(serve);
+    control = site_connect(0);
 }
 
 static long tell(const char *path)
@@ -249,7 +145,7 @@ static long tell_to_send(size_t len)
 static int open_stream(int buffer, const char *version)
 {
     char request[BODY_SIZE * 2];
-    int fd = come(buffer);
+    int fd = site_connect(buffer);
     (void)snprintf(request, sizeof request, "GET /stream HTTP/%s\r\nHost: test\r\n\r\n", version);
     ck_assert(http_send_text(fd, request));
     return fd;
@@ -305,14 +201,6 @@ static size_t must_be_texts(const char *body, size_t len)
     return count;
 }
 
-static void must_end(int signal)
-{
-    int status;
-    ck_assert_int_eq(kill(child, signal), 0);
-    WAIT_FOR(waitpid(child, &status, WNOHANG) == child);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
-}
-
 START_TEST(texts_come_until_the_end)
 {
     enum { TEXTS = 3 }; // that the kernel keeps while the other end delays its acknowledgements
@@ -325,7 +213,7 @@ START_TEST(texts_come_until_the_end)
     for (int i = 0; i < MANY; i++)
         ck_assert_uint_eq(must_be_texts(hear_all(fds[i], false), TEXT / 10), TEXTS);
     ck_assert_uint_eq(must_be_texts(hear_all(old, false), TEXT / 10), TEXTS);
-    must_end(SIGTERM);
+    site_must_end(SIGTERM);
 }
 END_TEST
 
@@ -352,7 +240,7 @@ START_TEST(one_is_slow)
         ck_assert_int_eq(tell("/end"), 0);
         (void)close(quick);
     }
-    must_end(SIGTERM);
+    site_must_end(SIGTERM);
 }
 END_TEST
 
@@ -365,7 +253,7 @@ START_TEST(a_long_text)
     ck_assert_int_eq(tell_to_send(BIG), 0);
     ck_assert_int_eq(tell("/end"), 0);
     ck_assert_uint_eq(must_be_texts(hear_all(fd, false), BIG), 1);
-    must_end(SIGTERM);
+    site_must_end(SIGTERM);
 }
 END_TEST
 
@@ -383,18 +271,18 @@ START_TEST(clients_hang_up)
     ck_assert_int_eq(tell("/end"), 0);
     for (int i = 1; i < MANY; i += 2)
         ck_assert_uint_eq(must_be_texts(hear_all(fds[i], false), TEXT), 1);
-    must_end(SIGTERM);
+    site_must_end(SIGTERM);
 }
 END_TEST
 
 START_TEST(only_the_head)
 {
-    int fd = come(0);
+    int fd = site_connect(0);
     ck_assert(http_send_text(fd, "HEAD /stream HTTP/1.1\r\nHost: test\r\n\r\n"));
     ck_assert_str_eq(hear_all(fd, false), "");
     ck_assert_ptr_nonnull(strstr(heard, "text/event-stream"));
     ck_assert_int_eq(tell("/count"), 0);
-    must_end(SIGTERM);
+    site_must_end(SIGTERM);
 }
 END_TEST
 
@@ -404,10 +292,10 @@ START_TEST(the_end)
     open_streams(MANY);
     ck_assert_int_eq(tell_to_send(TEXT), MANY);
     (void)close(control);
-    ck_assert_int_eq(kill(child, _i == 0 ? SIGTERM : SIGUSR1), 0);
+    site_signal(_i == 0 ? SIGTERM : SIGUSR1);
     for (int i = 0; i < MANY; i++)
         ck_assert_uint_eq(must_be_texts(hear_all(fds[i], false), TEXT), 1);
-    must_end(0);
+    site_must_end(0);
 }
 END_TEST
 
