@@ -193,6 +193,23 @@ int http_buy_async(const struct service *service, const char *voucher, const cha
     return buy(service, voucher, user, "Prefer: respond-async\r\n", reply);
 }
 
+int http_begin_buying(const struct service *service, const char *voucher, const char *user)
+{
+    char request[REQUEST_SIZE];
+    int fd = http_connect(service);
+    http_buy_text(voucher, user, request, sizeof request);
+    ck_assert(http_send_text(fd, request));
+    return fd;
+}
+
+void http_end_buying(int fd, int status)
+{
+    static struct http_reply reply;
+    ck_assert(http_receive(fd, &reply));
+    ck_assert_msg(reply.status == status, "%d %s", reply.status, reply.body);
+    (void)close(fd);
+}
+
 void http_buy_text(const char *voucher, const char *user, char *out, size_t size)
 {
     int n = snprintf(out, size, "POST /seckill/%s HTTP/1.1\r\nHost: test\r\nX-User-Id: %s\r\n\r\n", voucher, user);

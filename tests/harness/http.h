@@ -40,6 +40,9 @@ int http_buy(const struct service *service, const char *voucher, const char *use
 int http_buy_patiently(const struct service *service, const char *voucher, const char *user, struct http_reply *reply);
 void http_must_buy(const struct service *service, const char *voucher, const char *user); // patiently; 201
 int http_buy_async(const struct service *service, const char *voucher, const char *user, struct http_reply *reply);
+// One whose answer is read later, on the connection that it gives; then it must have this status.
+int http_begin_buying(const struct service *service, const char *voucher, const char *user);
+void http_end_buying(int fd, int status);
 // The bytes of such a purchase, for many at once.
 void http_buy_text(const char *voucher, const char *user, char *out, size_t size);
 

@@ -9,7 +9,7 @@
 #include "stores.h"
 #include "wait.h"
 
-enum { PATH_SIZE = 256, LOG_SIZE = 1 << 22, FUNCTION_SIZE = 2048 };
+enum { PATH_SIZE = 256, FUNCTION_SIZE = 2048 };
 
 bool sales_full(void)
 {
@@ -131,13 +131,6 @@ bool sales_redis_has(const char *voucher, const char *state)
 {
     char found[HTTP_FIELD_SIZE];
     return redis_text(found, sizeof found, "HGET seckill:{%s}:voucher state", voucher) && strcmp(found, state) == 0;
-}
-
-bool sales_log_has(const struct service *service, const char *text)
-{
-    static char log[LOG_SIZE];
-    service_read_log(service, log, sizeof log);
-    return strstr(log, text) != NULL;
 }
 
 void sales_note(const char *what, uint64_t since_ms)

@@ -40,7 +40,6 @@ int sales_order(const struct service *service, const char *id, const char *user,
 bool sales_order_is(const struct service *service, const char *id, const char *user, const char *status);
 
 bool sales_redis_has(const char *voucher, const char *state);
-bool sales_log_has(const struct service *service, const char *text);
 
 // Tells in the test's output how long something took.
 void sales_note(const char *what, uint64_t since_ms);

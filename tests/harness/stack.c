@@ -29,6 +29,7 @@ enum {
     URL_SIZE = 128,
     READY_IN_A_ROW = 8,
     OUTPUT_NAME_SIZE = 24,
+    OPTIONS_SIZE = 512,
     ACL_SIZE = 4096,
 };
 
@@ -391,6 +392,14 @@ struct service *service_launch(const char *const *env)
         name, argv, all, false, SIGKILL, stack.soft_descriptors, stack.hard_descriptors, stack.out_fd};
     proc_start(&service->proc, &options);
     return service;
+}
+
+const char *service_preload_options(void)
+{
+    static char options[OPTIONS_SIZE];
+    const char *ours = getenv("ASAN_OPTIONS");
+    (void)snprintf(options, sizeof options, "ASAN_OPTIONS=%s:verify_asan_link_order=0", ours == NULL ? "" : ours);
+    return options;
 }
 
 void service_limit_descriptors(unsigned soft, unsigned hard)

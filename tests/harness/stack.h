@@ -59,6 +59,9 @@ struct service;
 struct service *service_launch(const char *const *env);
 struct service *service_start(const char *const *env);
 
+// For ENV beside LD_PRELOAD: a sanitizer wants to be loaded first, and would end the program.
+const char *service_preload_options(void);
+
 // The limits of file descriptors of instances from now on, until the end of the test; 0: as ours.
 void service_limit_descriptors(unsigned soft, unsigned hard);
 

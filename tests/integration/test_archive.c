@@ -99,12 +99,10 @@ static void teardown(void)
 
 static int archive_with(const char *const *words, const char *preload, int step)
 {
-    char url[URL_SIZE], killed[64], options[URL_SIZE];
-    const char *ours = getenv("ASAN_OPTIONS");
-    (void)snprintf(options, sizeof options, "ASAN_OPTIONS=%s:verify_asan_link_order=0", ours == NULL ? "" : ours);
+    char url[URL_SIZE], killed[64];
     (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_keeper_url());
     (void)snprintf(killed, sizeof killed, "SK_KILLED_AT=%d", step);
-    return service_run(words, ENV(url, killed, options, preload), output, sizeof output);
+    return service_run(words, ENV(url, killed, service_preload_options(), preload), output, sizeof output);
 }
 
 #define WORDS(...) ((const char *const[]){"archive", __VA_ARGS__, NULL})

@@ -10,6 +10,7 @@
 
 #include "books.h"
 #include "http.h"
+#include "service_log.h"
 #include "stack.h"
 #include "stores.h"
 #include "wait.h"
@@ -151,9 +152,7 @@ START_TEST(every_route_while_draining)
         ck_assert(http_closed(fds[i]));
         (void)close(fds[i]);
     }
-    ck_assert(http_receive(waiting, &reply));
-    ck_assert_int_eq(reply.status, 201);
-    (void)close(waiting);
+    http_end_buying(waiting, 201);
     must_have_ended_well(service);
     (void)service_start(ENV(HASTY));
     books_must_balance(voucher);
@@ -182,33 +181,17 @@ END_TEST
 
 // ---- a resolver that does not answer ----
 
-static const char *asan_options(void)
-{
-    static char options[512];
-    const char *ours = getenv("ASAN_OPTIONS");
-    (void)snprintf(options, sizeof options, "ASAN_OPTIONS=%s:verify_asan_link_order=0", ours == NULL ? "" : ours);
-    return options;
-}
-
-static bool log_has(struct service *service, const char *text, int times)
-{
-    static char log[LOG_SIZE];
-    service_read_log(service, log, sizeof log);
-    for (const char *at = log; times > 0 && (at = strstr(at, text)) != NULL; at++)
-        times--;
-    return times == 0;
-}
-
 START_TEST(resolver_hangs_at_the_end)
 {
     static const char *const urls[] = {"SECKILL_REDIS_URL=redis://hangs.test:6379",
                                        "SECKILL_DATABASE_URL=postgresql://nobody@hangs.test/none"};
-    struct service *service = service_launch(ENV("LD_PRELOAD=" HANGING_RESOLVER, asan_options(), urls[_i % 2],
-                                                 "SECKILL_DRAIN_TIMEOUT_MS=100", "SECKILL_REACTORS=2"));
-    WAIT_FOR(log_has(service, "msg=\"serving\"", 1) && log_has(service, "the resolver hangs", 2));
+    struct service *service = service_launch(ENV("LD_PRELOAD=" HANGING_RESOLVER, service_preload_options(),
+                                                 urls[_i % 2], "SECKILL_DRAIN_TIMEOUT_MS=100", "SECKILL_REACTORS=2"));
+    service_log_must_have(service, 1, "msg=\"serving\"");
+    service_log_must_have(service, 2, "the resolver hangs");
     service_signal(service, SIGTERM);
     must_have_ended_well(service);
-    ck_assert(log_has(service, "the resolver does not answer", 1));
+    service_log_must_have(service, 1, "the resolver does not answer");
 }
 END_TEST
 
@@ -216,8 +199,8 @@ START_TEST(resolver_hangs_at_a_start_that_fails)
 {
     static char out[LOG_SIZE];
     ck_assert_int_eq(service_run(ENV("--log-level=info"),
-                                 ENV("LD_PRELOAD=" HANGING_RESOLVER, asan_options(), "SECKILL_LISTEN=127.0.0.1:65536",
-                                     "SECKILL_REDIS_URL=redis://hangs.test:6379",
+                                 ENV("LD_PRELOAD=" HANGING_RESOLVER, service_preload_options(),
+                                     "SECKILL_LISTEN=127.0.0.1:65536", "SECKILL_REDIS_URL=redis://hangs.test:6379",
                                      "SECKILL_DATABASE_URL=postgresql://nobody@127.0.0.1:1/none"),
                                  out, sizeof out),
                      1);
@@ -231,7 +214,7 @@ static bool links_are_back(struct service *service, int *client)
 {
     (void)close(*client); // its place is taken by one that waits
     *client = http_connect(service);
-    return log_has(service, "Redis is ready", 2) && log_has(service, "PostgreSQL is ready", 2);
+    return service_log_count(service, "Redis is ready") >= 2 && service_log_count(service, "PostgreSQL is ready") >= 2;
 }
 
 // Clients hold every connection they may have, and more of them wait for one to become free. The links to both stores

@@ -633,20 +633,16 @@ END_TEST
 START_TEST(clients_that_leave)
 {
     struct service *other = service_start(NULL), *service = service_start(ENV("SECKILL_MAX_CONNECTIONS=1"));
-    char plenty[VOUCHER_ID_SIZE], none[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
+    char plenty[VOUCHER_ID_SIZE], none[VOUCHER_ID_SIZE];
     struct http_reply reply;
     voucher_on_sale(other, STOCK, plenty);
     voucher_on_sale(other, 0, none);
     redis_run("HINCRBY seckill:{%s}:voucher stock 1", none); // so that PostgreSQL will refuse the order
     db_hold_orders();
-    int fd = http_connect(service);
-    http_buy_text(plenty, "leaver", request, sizeof request);
-    ck_assert(http_send_text(fd, request));
+    int fd = http_begin_buying(service, plenty, "leaver");
     WAIT_FOR(redis_number("HLEN seckill:{%s}:buyers", plenty) == 1);
     (void)close(fd);
-    fd = http_connect(service);
-    http_buy_text(none, "stayer", request, sizeof request);
-    ck_assert(http_send_text(fd, request));
+    fd = http_begin_buying(service, none, "stayer");
     WAIT_FOR(redis_number("HLEN seckill:{%s}:buyers", none) == 1);
     db_let_orders_go();
     ck_assert(http_receive(fd, &reply));

@@ -14,6 +14,7 @@
 #include "books.h"
 #include "http.h"
 #include "identity.h"
+#include "service_log.h"
 #include "stack.h"
 #include "stores.h"
 #include "wait.h"
@@ -416,15 +417,6 @@ static void *keep_asking(void *arg)
     return NULL;
 }
 
-static bool log_has(const struct service *service, const char *text, int times)
-{
-    static char log[LOG_SIZE];
-    service_read_log(service, log, sizeof log);
-    for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
-        times--;
-    return times <= 0;
-}
-
 START_TEST(new_keys_lose_no_request)
 {
     struct service *service = start_by_token(KEY_A KEY_ED);
@@ -443,11 +435,11 @@ START_TEST(new_keys_lose_no_request)
     for (int i = 1; i <= RELOADS; i++) {
         write_keys(i % 2 == 0 ? KEY_A KEY_ED : KEY_B KEY_ED KEY_A);
         service_signal(service, SIGHUP);
-        WAIT_FOR(log_has(service, "msg=\"keys of users' tokens\"", i + 1));
+        service_log_must_have(service, i + 1, "msg=\"keys of users' tokens\"");
         if (i % 10 == 0) {
             write_keys("a HS256 broken\n");
             service_signal(service, SIGHUP);
-            WAIT_FOR(log_has(service, "the old ones stay", i / 10));
+            service_log_must_have(service, i / 10, "the old ones stay");
         }
     }
     atomic_store(&stop, true);
@@ -479,20 +471,20 @@ START_TEST(keys_rotate)
     // Garbage, and no file at all: what was there counts.
     write_keys("{\"keys\":[");
     service_signal(service, SIGHUP);
-    WAIT_FOR(log_has(service, "the old ones stay", 1));
+    service_log_must_have(service, 1, "the old ones stay");
     (void)unlink(keys_path);
     service_signal(service, SIGHUP);
-    WAIT_FOR(log_has(service, "the old ones stay", 2));
+    service_log_must_have(service, 2, "the old ones stay");
     ck_assert_int_eq(http_ask(service, "GET", "/orders", old, NULL, &reply), 200);
     write_keys("{\"keys\":[{\"kty\":\"oct\",\"kid\":\"b\",\"alg\":\"HS256\",\"k\":\"" SECRET_B "\"}]}");
     service_signal(service, SIGHUP);
-    WAIT_FOR(log_has(service, "keys=1 version=3", 1));
+    service_log_must_have(service, 1, "keys=1 version=3");
     for (int i = 0; i < 16; i++) { // at whichever reactor
         ck_assert_int_eq(http_ask(service, "GET", "/orders", old, NULL, &reply), 401);
         ck_assert_int_eq(http_ask(service, "GET", "/orders", point, NULL, &reply), 401);
         ck_assert_int_eq(http_ask(service, "GET", "/orders", new, NULL, &reply), 200);
     }
-    ck_assert(!log_has(service, SECRET_B, 1));
+    ck_assert_int_eq(service_log_count(service, SECRET_B), 0);
 }
 END_TEST
 
@@ -556,7 +548,7 @@ START_TEST(a_gateways_word_is_good_on_loopback)
     // A signal for nothing is no reason to end.
     struct service *service = service_start(NULL);
     service_signal(service, SIGHUP);
-    WAIT_FOR(log_has(service, "secrets read again", 1));
+    service_log_must_have(service, 1, "secrets read again");
     struct http_reply reply;
     ck_assert_int_eq(http_get(service, "/orders", "alice", &reply), 200);
 }

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,11 +12,12 @@
 
 #include "http.h"
 #include "proc.h"
+#include "service_log.h"
 #include "stack.h"
 #include "stores.h"
 #include "wait.h"
 
-enum { LINES_SIZE = 256, ENV_SIZE = 320, LOG_SIZE = 1 << 16, WATCHDOG_MS = 800, REACTORS = 3 };
+enum { LINES_SIZE = 256, ENV_SIZE = 320, WATCHDOG_MS = 800, REACTORS = 3 };
 
 #define WATCHDOG "WATCHDOG_USEC=800000"
 
@@ -80,13 +80,6 @@ static bool heard_of_readiness(void)
     return any;
 }
 
-static bool log_has(const struct service *service, const char *text)
-{
-    static char log[LOG_SIZE];
-    service_read_log(service, log, sizeof log);
-    return strstr(log, text) != NULL;
-}
-
 // While a store is away the manager is asked for patience, and told nothing of readiness; nor is it by a half of the
 // reactors.
 START_TEST(ready_is_what_readyz_says)
@@ -125,35 +118,22 @@ END_TEST
 
 START_TEST(the_end_is_told_and_watched)
 {
-    struct http_reply reply;
-    char voucher[VOUCHER_ID_SIZE], buy[512];
+    char voucher[VOUCHER_ID_SIZE];
     listen_for_news(true);
     struct service *service = service_start(ENV(socket_env, WATCHDOG, "SECKILL_CONFIRM_TIMEOUT_MS=20000"));
     voucher_on_sale(service, 1, voucher);
     db_hold_orders();
-    int fd = http_connect(service);
-    http_buy_text(voucher, "alice", buy, sizeof buy);
-    ck_assert(http_send_text(fd, buy));
+    int fd = http_begin_buying(service, voucher, "alice");
     WAIT_FOR(db_orders_held_ms() > 0);
     service_signal(service, SIGTERM);
     WAIT_FOR(heard("STOPPING=1"));
     WAIT_FOR(heard("EXTEND_TIMEOUT_USEC=10000000"));
     WAIT_FOR(heard("WATCHDOG=1")); // it drains, and its loop turns
     db_let_orders_go();
-    ck_assert(http_receive(fd, &reply));
-    ck_assert_int_eq(reply.status, 201);
-    (void)close(fd);
+    http_end_buying(fd, 201);
     ck_assert_int_eq(service_wait(service), 0);
 }
 END_TEST
-
-static const char *asan_options(void)
-{
-    static char options[512];
-    const char *ours = getenv("ASAN_OPTIONS");
-    (void)snprintf(options, sizeof options, "ASAN_OPTIONS=%s:verify_asan_link_order=0", ours == NULL ? "" : ours);
-    return options;
-}
 
 // One of the loops hangs: the others answer, and still the manager is not told that all is well.
 START_TEST(a_loop_that_hangs_ends_the_pings)
@@ -162,21 +142,21 @@ START_TEST(a_loop_that_hangs_ends_the_pings)
     (void)snprintf(file, sizeof file, "%s/hang", proc_scratch());
     (void)snprintf(hanging, sizeof hanging, "HANGING_LOOP=%s", file);
     listen_for_news(true);
-    struct service *service = service_start(
-        ENV(socket_env, WATCHDOG, hanging, "LD_PRELOAD=" HANGING_LOOP_LIBRARY, asan_options(), "SECKILL_REACTORS=3"));
+    struct service *service = service_start(ENV(socket_env, WATCHDOG, hanging, "LD_PRELOAD=" HANGING_LOOP_LIBRARY,
+                                                service_preload_options(), "SECKILL_REACTORS=3"));
     for (int i = 0; i < 3; i++)
         WAIT_FOR(heard("WATCHDOG=1"));
-    ck_assert(!log_has(service, "a loop does not turn"));
+    ck_assert_int_eq(service_log_count(service, "a loop does not turn"), 0);
     int fd = open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     ck_assert_int_ge(fd, 0);
     (void)close(fd);
-    WAIT_FOR(log_has(service, "a loop does not turn"));
+    service_log_must_have(service, 1, "a loop does not turn");
     while (hear(lines)) {}
     (void)usleep(3 * WATCHDOG_MS * 1000); // in which it could ping
     ck_assert_msg(!heard("WATCHDOG=1"), "it pings while a loop hangs");
     ck_assert_int_eq(unlink(file), 0);
     WAIT_FOR(heard("WATCHDOG=1"));
-    WAIT_FOR(log_has(service, "all loops turn again"));
+    service_log_must_have(service, 1, "all loops turn again");
 }
 END_TEST
 
@@ -203,7 +183,7 @@ START_TEST(a_manager_that_went_away_stops_nothing)
     WAIT_FOR(heard("READY=1"));
     (void)close(manager);
     manager = -1;
-    WAIT_FOR(log_has(service, "does not take a notification"));
+    service_log_must_have(service, 1, "does not take a notification");
     ck_assert_int_eq(http_get(service, "/readyz", NULL, &reply), 200);
     listen_for_news(false); // one that was restarted has a new socket under the old name
     WAIT_FOR(heard("WATCHDOG=1"));

@@ -9,6 +9,7 @@
 
 #include "books.h"
 #include "http.h"
+#include "service_log.h"
 #include "stack.h"
 #include "stores.h"
 #include "wait.h"
@@ -34,6 +35,15 @@ static void accept_orders(struct service *service, const char *voucher, struct o
         ck_assert_int_eq(http_buy_async(service, voucher, orders[i].user, &reply), 202);
         ck_assert(http_member(&reply, "id", orders[i].id));
     }
+}
+
+// Of a new voucher; they are on their way into PostgreSQL.
+static void accept_held_orders(struct service *service, char voucher[VOUCHER_ID_SIZE], struct order orders[ORDERS])
+{
+    voucher_on_sale(service, STOCK, voucher);
+    db_hold_orders();
+    accept_orders(service, voucher, orders);
+    WAIT_FOR(db_orders_held_ms() > 0);
 }
 
 static bool order_has_status(struct service *service, const struct order *order, const char *status)
@@ -84,13 +94,11 @@ END_TEST
 START_TEST(waiting_clients_of_a_killed_service)
 {
     struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300"));
-    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
+    char voucher[VOUCHER_ID_SIZE];
     struct http_reply reply;
     voucher_on_sale(service, STOCK, voucher);
     db_hold_orders();
-    int fd = http_connect(service);
-    http_buy_text(voucher, "alice", request, sizeof request);
-    ck_assert(http_send_text(fd, request));
+    int fd = http_begin_buying(service, voucher, "alice");
     WAIT_FOR(db_orders_held_ms() > 0);
     service_kill(service);
     ck_assert(!http_receive(fd, &reply));
@@ -108,10 +116,7 @@ START_TEST(service_paused_while_another_recovers)
     struct service *service = service_start(ENV("SECKILL_LOCK_TTL_MS=300")), *other = service_start(ENV(HASTY));
     struct order orders[ORDERS];
     char voucher[VOUCHER_ID_SIZE];
-    voucher_on_sale(service, STOCK, voucher);
-    db_hold_orders();
-    accept_orders(service, voucher, orders);
-    WAIT_FOR(db_orders_held_ms() > 0);
+    accept_held_orders(service, voucher, orders);
     service_signal(service, SIGSTOP);
     db_let_orders_go();
     orders_must_be_placed(other, voucher, orders);
@@ -124,14 +129,8 @@ END_TEST
 
 enum { TTL_MS = 1000, LOOKS_MS = 2500 };
 
-#define KEPT "SECKILL_LOCK_TTL_MS=1000"
-
-static bool has_recovered(const struct service *service)
-{
-    static char log[REQUEST_SIZE * 256];
-    service_read_log(service, log, sizeof log);
-    return strstr(log, "recovering journal entries") != NULL;
-}
+#define KEPT       "SECKILL_LOCK_TTL_MS=1000"
+#define RECOVERING "recovering journal entries"
 
 // The session that the oldest entry of the journal names.
 static void holder_of(const char *voucher, char session[NAME_SIZE * 2])
@@ -146,10 +145,7 @@ START_TEST(what_a_dead_instance_held_is_settled_when_its_session_ends)
     struct service *service = service_start(ENV(KEPT)), *other = service_start(ENV(KEPT));
     struct order orders[ORDERS];
     char voucher[VOUCHER_ID_SIZE], session[NAME_SIZE * 2];
-    voucher_on_sale(service, STOCK, voucher);
-    db_hold_orders();
-    accept_orders(service, voucher, orders);
-    WAIT_FOR(db_orders_held_ms() > 0);
+    accept_held_orders(service, voucher, orders);
     holder_of(voucher, session);
     ck_assert_int_eq(redis_number("EXISTS seckill:session:%s", session), 1);
     int64_t entries = redis_number("XLEN seckill:{%s}:journal", voucher);
@@ -165,7 +161,7 @@ START_TEST(what_a_dead_instance_held_is_settled_when_its_session_ends)
     }
     WAIT_FOR(redis_number("XLEN seckill:{%s}:journal", voucher) == 0);
     ck_assert_uint_le(sk_monotonic_ms() - since_ms, TTL_MS + LOOKS_MS);
-    ck_assert(has_recovered(other));
+    service_log_must_have(other, 1, RECOVERING);
     orders_must_be_placed(other, voucher, orders);
 }
 END_TEST
@@ -176,17 +172,14 @@ START_TEST(the_orders_of_a_living_instance_are_left_alone)
     struct service *service = service_start(ENV(KEPT)), *other = service_start(ENV(KEPT));
     struct order orders[ORDERS];
     char voucher[VOUCHER_ID_SIZE];
-    voucher_on_sale(service, STOCK, voucher);
-    db_hold_orders();
-    accept_orders(service, voucher, orders);
-    WAIT_FOR(db_orders_held_ms() > 0);
+    accept_held_orders(service, voucher, orders);
     uint64_t until_ms = sk_monotonic_ms() + (uint64_t)4 * TTL_MS;
     WAIT_FOR(sk_monotonic_ms() >= until_ms);
-    ck_assert(!has_recovered(other));
+    ck_assert_int_eq(service_log_count(other, RECOVERING), 0);
     db_let_orders_go();
     orders_must_be_placed(service, voucher, orders);
-    ck_assert(!has_recovered(other));
-    ck_assert(!has_recovered(service)); // its own are in its hands
+    ck_assert_int_eq(service_log_count(other, RECOVERING), 0);
+    ck_assert_int_eq(service_log_count(service, RECOVERING), 0); // its own are in its hands
 }
 END_TEST
 
@@ -211,7 +204,7 @@ START_TEST(an_orphan_is_settled_by_its_own_instance)
     WAIT_FOR(redis_number("HLEN seckill:{%s}:buyers", voucher) > 0 &&
              redis_number("XLEN seckill:{%s}:journal", voucher) == 0);
     ck_assert_int_gt(db_number("SELECT count(*) FROM voucher_order WHERE voucher_id = %s", voucher), 0);
-    ck_assert(has_recovered(service));
+    service_log_must_have(service, 1, RECOVERING);
     (void)http_buy_patiently(service, voucher, user, &reply);
     http_must_be_problem(&reply, 409, "ALREADY_ORDERED");
     books_must_balance(voucher);
@@ -245,9 +238,7 @@ START_TEST(service_drains)
     db_hold_orders();
     for (int i = 0; i < ORDERS; i++) {
         (void)snprintf(user, sizeof user, "user%d", i);
-        http_buy_text(voucher, user, request, sizeof request);
-        fds[i] = http_connect(service);
-        ck_assert(http_send_text(fds[i], request));
+        fds[i] = http_begin_buying(service, voucher, user);
     }
     WAIT_FOR(redis_number("HLEN seckill:{%s}:buyers", voucher) == ORDERS);
     service_signal(service, SIGTERM);
@@ -262,11 +253,8 @@ START_TEST(service_drains)
     int64_t held_ms = db_orders_held_ms();
     WAIT_FOR(db_orders_held_ms() > held_ms + 100); // it is patient
     db_let_orders_go();
-    for (int i = 0; i < ORDERS; i++) {
-        ck_assert(http_receive(fds[i], &reply));
-        ck_assert_int_eq(reply.status, 201);
-        (void)close(fds[i]);
-    }
+    for (int i = 0; i < ORDERS; i++)
+        http_end_buying(fds[i], 201);
     ck_assert_int_eq(service_wait(service), 0);
     books_must_balance(voucher);
 }
@@ -278,22 +266,17 @@ START_TEST(draining_waits_for_redis)
 {
     struct service *service = service_start(
         ENV("SECKILL_CONFIRM_TIMEOUT_MS=20000", "SECKILL_REDIS_TIMEOUT_MS=20000", "SECKILL_LOCK_TTL_MS=300"));
-    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
-    struct http_reply reply;
+    char voucher[VOUCHER_ID_SIZE];
     voucher_on_sale(service, STOCK, voucher);
     db_hold_orders();
-    int fd = http_connect(service);
-    http_buy_text(voucher, "alice", request, sizeof request);
-    ck_assert(http_send_text(fd, request));
+    int fd = http_begin_buying(service, voucher, "alice");
     WAIT_FOR(db_orders_held_ms() > 0);
     redis_pause();
     int64_t held_ms = db_orders_held_ms();
     WAIT_FOR(db_orders_held_ms() > held_ms + 300); // long enough for a lock's renewal, which is not answered
     service_signal(service, SIGTERM);
     db_let_orders_go();
-    ck_assert(http_receive(fd, &reply));
-    ck_assert_int_eq(reply.status, 201);
-    (void)close(fd);
+    http_end_buying(fd, 201);
     (void)usleep(200000); // in which it could end
     redis_resume();
     ck_assert_int_eq(service_wait(service), 0);
@@ -306,19 +289,14 @@ START_TEST(draining_has_a_bound)
 {
     struct service *service = service_start(
         ENV("SECKILL_CONFIRM_TIMEOUT_MS=60000", "SECKILL_DRAIN_TIMEOUT_MS=300", "SECKILL_LOCK_TTL_MS=300"));
-    char voucher[VOUCHER_ID_SIZE], request[REQUEST_SIZE];
-    struct http_reply reply;
+    char voucher[VOUCHER_ID_SIZE];
     voucher_on_sale(service, STOCK, voucher);
     db_hold_orders();
-    int fd = http_connect(service);
-    http_buy_text(voucher, "alice", request, sizeof request);
-    ck_assert(http_send_text(fd, request));
+    int fd = http_begin_buying(service, voucher, "alice");
     WAIT_FOR(db_orders_held_ms() > 0);
     service_signal(service, SIGTERM);
     ck_assert_int_eq(service_wait(service), 0);
-    ck_assert(http_receive(fd, &reply));
-    ck_assert_int_eq(reply.status, 202);
-    (void)close(fd);
+    http_end_buying(fd, 202);
     db_let_orders_go();
     (void)service_start(ENV(HASTY));
     books_must_balance(voucher);
@@ -389,7 +367,6 @@ END_TEST
 // Without PostgreSQL there is no way to end them, and the log does not say that there is.
 START_TEST(service_ends_with_orders_that_lost_their_grant)
 {
-    static char log[1 << 18];
     struct service *other = service_start(ENV(HASTY));
     struct order orders[ORDERS];
     char voucher[VOUCHER_ID_SIZE], wanted[HTTP_FIELD_SIZE];
@@ -398,9 +375,8 @@ START_TEST(service_ends_with_orders_that_lost_their_grant)
     service_signal(service, SIGTERM);
     ck_assert_int_eq(service_wait(service), 0);
     redis_run("CONFIG SET maxmemory 0");
-    service_read_log(service, log, sizeof log);
     (void)snprintf(wanted, sizeof wanted, "kept_by_journal=0 kept_by_letters=0 without_end=%d", ORDERS - 1);
-    ck_assert_msg(strstr(log, wanted) != NULL, "%s", log);
+    service_log_must_have(service, 1, wanted);
     postgres_start();
     service_await(other, true);
     books_must_balance(voucher);
@@ -529,10 +505,7 @@ START_TEST(postgres_restarted_under_a_batch)
     struct service *service = service_start(ENV(HASTY));
     struct order orders[ORDERS];
     char voucher[VOUCHER_ID_SIZE];
-    voucher_on_sale(service, STOCK, voucher);
-    db_hold_orders();
-    accept_orders(service, voucher, orders);
-    WAIT_FOR(db_orders_held_ms() > 0);
+    accept_held_orders(service, voucher, orders);
     postgres_stop();
     db_let_orders_go();
     postgres_start();

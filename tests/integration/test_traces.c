@@ -11,7 +11,7 @@
 #include "books.h"
 #include "buf.h"
 #include "http.h"
-#include "sales.h"
+#include "service_log.h"
 #include "stack.h"
 #include "traceparent.h"
 #include "wait.h"
@@ -223,8 +223,9 @@ START_TEST(the_log_says_which_trace_was_refused)
 {
     const struct service *service = service_start(ENV("SECKILL_LOG_LEVEL=debug"));
     ck_assert_int_eq(http_ask(service, "GET", "/vouchers?limit=0", SENT, NULL, &reply), 422);
-    WAIT_FOR(sales_log_has(service, "level=debug msg=\"a request was refused\" trace_id=" TRACE
-                                    " route=/vouchers code=BAD_PARAMETER\n"));
+    service_log_must_have(service, 1,
+                          "level=debug msg=\"a request was refused\" trace_id=" TRACE
+                          " route=/vouchers code=BAD_PARAMETER\n");
 }
 END_TEST
 
@@ -353,7 +354,7 @@ START_TEST(a_slow_output_costs_lines_only)
         ck_assert_int_eq(reply.status, 200);
     }
     (void)close(fd);
-    WAIT_FOR(sales_log_has(service, "level=warn msg=\"access log: lines dropped\" dropped="));
+    service_log_must_have(service, 1, "level=warn msg=\"access log: lines dropped\" dropped=");
     WAIT_FOR(http_sample(service, "seckill_access_log_dropped_total") > 0);
     service_signal(service, SIGTERM);
     ck_assert_int_eq(service_wait(service), 0);
