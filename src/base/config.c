@@ -119,7 +119,10 @@ static const struct command commands[] = {
     {"archive", SK_COMMAND_ARCHIVE, 1, 3, "FOLDER [DAYS [ORDERS]]",
      "moves the orders of vouchers that are retired, and whose sale ended DAYS (30) days ago, into files of at most "
      "ORDERS"},
-    {"erase", SK_COMMAND_ERASE, 1, 1, "USER", "replaces the user's id by a pseudonym, unless orders of it are open"},
+    {"erase", SK_COMMAND_ERASE, 1, 2, "USER [FOLDER]",
+     "replaces the user's id by a pseudonym, unless orders of it are open; also in the files that archive has written "
+     "to "
+     "FOLDER"},
     {"--help", SK_COMMAND_HELP, 0, 0, "", "shows this and ends"},
     {"--version", SK_COMMAND_VERSION, 0, 0, "", "shows the version and ends"},
 };

@@ -1,10 +1,12 @@
 #include "archive_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "log.h"
@@ -71,6 +73,65 @@ enum sk_status sk_archive_file_write(struct sk_archive_folder *folder, const cha
         status = archive_file_fail("cannot close a file of the archive");
     if (status == SK_OK && renameat(folder->fd, unfinished, folder->fd, name) != 0)
         status = archive_file_fail("cannot name a file of the archive");
+    return status;
+}
+
+// ---- reading ----
+
+// The text, of so many bytes, in memory of its own.
+static char *archive_file_read_all(int fd, size_t size)
+{
+    char *text = malloc(size + 1);
+    size_t len = 0;
+    while (text != NULL && len < size) {
+        ssize_t n = read(fd, text + len, size - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    if (text != NULL && len < size) {
+        free(text);
+        return NULL;
+    }
+    if (text != NULL)
+        text[len] = '\0';
+    return text;
+}
+
+char *sk_archive_file_read(struct sk_archive_folder *folder, const char *name)
+{
+    struct stat about;
+    char *text = NULL;
+    int fd = openat(folder->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0 && fstat(fd, &about) == 0)
+        text = archive_file_read_all(fd, (size_t)about.st_size);
+    if (text == NULL) {
+        (void)archive_file_fail("cannot read a file of the archive");
+    } else if (strlen(text) != (size_t)about.st_size) {
+        sk_log_text(SK_LOG_ERROR, "a file of the archive has a NUL in it", "name", name);
+        free(text);
+        text = NULL;
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return text;
+}
+
+enum sk_status sk_archive_folder_visit(struct sk_archive_folder *folder, sk_archive_visit *visit, void *arg)
+{
+    struct dirent **found = NULL;
+    enum sk_status status = SK_OK;
+    int count = scandirat(folder->fd, ".", &found, NULL, alphasort);
+    if (count < 0)
+        return archive_file_fail("cannot read the folder of the archive");
+    for (int i = 0; i < count; i++) {
+        if (visit(arg, found[i]->d_name) != SK_OK)
+            status = SK_FAIL;
+        free(found[i]);
+    }
+    free(found);
     return status;
 }
 
