@@ -1,8 +1,19 @@
--- One migration at a time, also when several instances start together.
+-- One migration at a time, also when several instances start together. A lock that a sale holds, or a long transaction, is
+-- not waited for long: all orders would wait behind the migration.
 BEGIN;
 SELECT pg_advisory_xact_lock(hashtext('seckill_migration'));
+SET LOCAL lock_timeout = '3s';
 SET LOCAL client_min_messages = warning;
 CREATE TABLE IF NOT EXISTS seckill_migration (
-    name       text PRIMARY KEY,
-    applied_at timestamptz NOT NULL DEFAULT now()
+    name        text PRIMARY KEY,
+    applied_at  timestamptz NOT NULL DEFAULT now(),
+    text_sha256 bytea -- NULL: of a version that did not note it
 );
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute
+                    WHERE attrelid = 'seckill_migration'::regclass AND attname = 'text_sha256') THEN
+        ALTER TABLE seckill_migration ADD COLUMN text_sha256 bytea;
+    END IF;
+END
+$$;

@@ -1,51 +1,34 @@
 // Migrations run once, at a quiet moment, so this is the one place that uses libpq's blocking calls.
+//
+// The database's list of migrations and ours must be one line: the shorter one begins the longer one, with the same
+// names and texts. Of a database that is behind the rest is applied; one that is ahead was migrated by a newer version,
+// and is left alone. In any other case (a migration that was edited, removed or put in between) what we would apply was
+// written for other tables, so nothing is.
 #include "migrate.h"
 
 #include <libpq-fe.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "embedded.h"
 #include "log.h"
+#include "params.h"
 
-// Takes the result over; *rows may be NULL.
-static enum sk_status migrate_check(PGconn *conn, PGresult *result, int *rows)
-{
-    ExecStatusType status = PQresultStatus(result);
-    bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
-    if (!ok)
-        sk_log_text(SK_LOG_ERROR, "migration failed", "reason", PQerrorMessage(conn));
-    if (rows != NULL)
-        *rows = PQntuples(result);
-    PQclear(result);
-    return ok ? SK_OK : SK_FAIL;
-}
+enum { NAME_SIZE = 128 };
 
-// A file of several statements.
-static enum sk_status migrate_run(PGconn *conn, const char *sql)
-{
-    return migrate_check(conn, PQexec(conn, sql), NULL);
-}
+enum migrate_place {
+    MIGRATE_SAME,
+    MIGRATE_NONE,  // the database has no migration at this place
+    MIGRATE_OTHER, // nor of that text
+    MIGRATE_FAILED,
+};
 
-static enum sk_status migrate_run_named(PGconn *conn, enum sk_bookkeeping step, const char *name, int *rows)
-{
-    return migrate_check(conn, PQexecParams(conn, sk_bookkeepings[step].text, 1, NULL, &name, NULL, NULL, 0), rows);
-}
-
-static enum sk_status migrate_apply(PGconn *conn, const struct sk_embedded *migration)
-{
-    int rows = 0;
-    if (migrate_run(conn, sk_bookkeepings[SK_BOOKKEEPING_BEGIN].text) != SK_OK ||
-        migrate_run_named(conn, SK_BOOKKEEPING_APPLIED, migration->name, &rows) != SK_OK)
-        return SK_FAIL;
-    bool fresh = rows == 0;
-    if (fresh && (migrate_run(conn, migration->text) != SK_OK ||
-                  migrate_run_named(conn, SK_BOOKKEEPING_RECORD, migration->name, &rows) != SK_OK))
-        return SK_FAIL;
-    if (migrate_run(conn, sk_bookkeepings[SK_BOOKKEEPING_COMMIT].text) != SK_OK)
-        return SK_FAIL;
-    sk_log(SK_LOG_INFO, fresh ? "migration applied" : "migration was there", "name=%s", migration->name);
-    return SK_OK;
-}
+static enum sk_status migrate_compare(PGconn *conn);
+static enum sk_status migrate_apply(PGconn *conn, int place);
+static enum migrate_place migrate_look(PGconn *conn, int place, char found[NAME_SIZE]);
+static enum sk_status migrate_begin(PGconn *conn);
+static enum sk_status migrate_end(PGconn *conn, enum sk_bookkeeping how);
+static enum sk_status migrate_check(PGconn *conn, PGresult *result);
 
 enum sk_status sk_migrate(const char *database_url)
 {
@@ -55,8 +38,92 @@ enum sk_status sk_migrate(const char *database_url)
         sk_log_text(SK_LOG_ERROR, "cannot reach PostgreSQL", "reason", PQerrorMessage(conn));
         status = SK_FAIL;
     }
+    if (status == SK_OK)
+        status = migrate_compare(conn);
     for (int i = 0; status == SK_OK && i < SK_MIGRATION_COUNT; i++)
-        status = migrate_apply(conn, &sk_migrations[i]);
+        status = migrate_apply(conn, i);
     PQfinish(conn); // rolls back what is open
     return status;
+}
+
+// All of it before anything is applied. It changes nothing, not even the list.
+static enum sk_status migrate_compare(PGconn *conn)
+{
+    char found[NAME_SIZE];
+    enum migrate_place seen = MIGRATE_SAME;
+    int place = 0;
+    if (migrate_begin(conn) != SK_OK)
+        return SK_FAIL;
+    while (seen == MIGRATE_SAME) {
+        seen = migrate_look(conn, place, found);
+        place += seen == MIGRATE_SAME;
+    }
+    if (seen == MIGRATE_FAILED)
+        return SK_FAIL;
+    if (seen == MIGRATE_OTHER && place < SK_MIGRATION_COUNT) {
+        sk_log(SK_LOG_ERROR, "the database was not migrated by a version of this line; nothing was changed",
+               "migration=%s expected=%s", found, sk_migrations[place].name);
+        return SK_FAIL;
+    }
+    if (seen == MIGRATE_OTHER)
+        sk_log(SK_LOG_INFO, "a newer version has migrated the database; that is left as it is", "migration=%s", found);
+    return migrate_end(conn, SK_BOOKKEEPING_ROLLBACK);
+}
+
+static enum sk_status migrate_apply(PGconn *conn, int place)
+{
+    const struct sk_embedded *migration = &sk_migrations[place];
+    const char *const params[] = {migration->name, migration->text};
+    char found[NAME_SIZE];
+    if (migrate_begin(conn) != SK_OK)
+        return SK_FAIL;
+    enum migrate_place seen = migrate_look(conn, place, found); // again: another program may have been faster
+    if (seen != MIGRATE_SAME && seen != MIGRATE_NONE)
+        return SK_FAIL;
+    if (seen == MIGRATE_NONE && migrate_check(conn, PQexec(conn, migration->text)) != SK_OK)
+        return SK_FAIL;
+    if (migrate_check(conn, PQexecParams(conn, sk_bookkeepings[SK_BOOKKEEPING_RECORD].text, 2, NULL, params, NULL, NULL,
+                                         0)) != SK_OK ||
+        migrate_end(conn, SK_BOOKKEEPING_COMMIT) != SK_OK)
+        return SK_FAIL;
+    sk_log(SK_LOG_INFO, seen == MIGRATE_NONE ? "migration applied" : "migration was there", "name=%s", migration->name);
+    return SK_OK;
+}
+
+// The place after our last is nobody's: whatever is there is another.
+static enum migrate_place migrate_look(PGconn *conn, int place, char found[NAME_SIZE])
+{
+    static const struct sk_embedded none = {"", ""};
+    const struct sk_embedded *ours = place < SK_MIGRATION_COUNT ? &sk_migrations[place] : &none;
+    char number[SK_PARAM_NUMBER_SIZE];
+    const char *const params[] = {ours->name, ours->text, sk_params_number(number, place)};
+    enum migrate_place seen = MIGRATE_FAILED;
+    PGresult *result = PQexecParams(conn, sk_bookkeepings[SK_BOOKKEEPING_LOOK].text, 3, NULL, params, NULL, NULL, 0);
+    if (PQresultStatus(result) == PGRES_TUPLES_OK) {
+        bool there = PQntuples(result) == 1;
+        (void)snprintf(found, NAME_SIZE, "%s", there ? PQgetvalue(result, 0, 0) : "");
+        seen = !there ? MIGRATE_NONE : PQgetvalue(result, 0, 1)[0] == 't' ? MIGRATE_SAME : MIGRATE_OTHER;
+    }
+    return migrate_check(conn, result) == SK_OK ? seen : MIGRATE_FAILED;
+}
+
+static enum sk_status migrate_begin(PGconn *conn)
+{
+    return migrate_check(conn, PQexec(conn, sk_bookkeepings[SK_BOOKKEEPING_BEGIN].text));
+}
+
+static enum sk_status migrate_end(PGconn *conn, enum sk_bookkeeping how)
+{
+    return migrate_check(conn, PQexec(conn, sk_bookkeepings[how].text));
+}
+
+// Takes the result over.
+static enum sk_status migrate_check(PGconn *conn, PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+    bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+    if (!ok)
+        sk_log_text(SK_LOG_ERROR, "migration failed", "reason", PQerrorMessage(conn));
+    PQclear(result);
+    return ok ? SK_OK : SK_FAIL;
 }

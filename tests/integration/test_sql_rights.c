@@ -1,19 +1,10 @@
-// What the tables and the rights of the service's role refuse, and the migrations that make both.
+// What the tables and the rights of the service's role refuse.
 #include <check.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "migrate.h"
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"
-#include "wait.h"
-
-enum { URL_SIZE = 256 };
-
-// ---- constraints and rights ----
 
 static void must_fail(PGconn *conn, const char *sql, const char *sqlstate)
 {
@@ -170,6 +161,7 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "SELECT archive_end(1)",
         "SELECT archive_lines(1, 1, true)",
         "SELECT erase_user('alice')",
+        "SELECT erase_in_part(1, 1, '', 'alice', 'bob')",
         "COPY voucher_order TO PROGRAM 'true'",
     };
     sql_make_voucher(10);
@@ -188,6 +180,7 @@ START_TEST(the_keepers_role_moves_and_erases_and_nothing_else)
         "DELETE FROM order_event",
         "UPDATE voucher_order SET user_id = 'x'",
         "UPDATE dead_letter SET orders = NULL",
+        "UPDATE archived_part SET orders_sha256 = ''",
         "INSERT INTO admin_event (by_whom, what, voucher_id) VALUES ('x', 'erased', 1)",
         "SELECT archive_lines(1, 1, true)",
         "SELECT find_order(1, gen_random_uuid(), 'alice')",
@@ -227,7 +220,8 @@ START_TEST(other_roles_may_do_nothing_at_all)
         // Whatever reads or writes a table; what only computes is everybody's.
         "(SELECT count(*) > 0 FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
         " AND has_function_privilege('stranger', oid, 'EXECUTE') AND proname NOT IN ('slot_of', 'segment_tag',"
-        " 'csv_field', 'csv_time', 'erase_in_bytes', 'erase_in_orders', 'rfc3339', 'unix_ms', 'expires_at', "
+        " 'csv_field', 'csv_time', 'erase_in_bytes', 'erase_in_orders', 'erase_in_file', 'rfc3339', 'unix_ms', "
+        "'expires_at', "
         "'journal_number', 'operation_request', 'order_json', "
         "'order_details_json', 'voucher_json', 'dead_letter_json',"
         " 'number_voucher_change', 'uuid_at'))",
@@ -250,84 +244,6 @@ START_TEST(other_roles_may_do_nothing_at_all)
 }
 END_TEST
 
-// ---- migrations ----
-
-// The owner's URL, for a schema of its own: as good as another database.
-static void make_schema(const char *name, char url[URL_SIZE])
-{
-    db_run("CREATE SCHEMA %s AUTHORIZATION owner", name);
-    (void)snprintf(url, URL_SIZE, "%s?options=-csearch_path%%3D%s", stack_owner_url(), name);
-}
-
-static void must_be_migrated(const char *schema)
-{
-    ck_assert_int_eq(db_number("SELECT count(*) FROM %s.seckill_migration", schema), SK_MIGRATION_COUNT);
-    ck_assert_int_eq(db_number("SELECT count(*) FROM pg_proc WHERE proname = 'place_orders'"
-                               " AND pronamespace = '%s'::regnamespace",
-                               schema),
-                     1);
-}
-
-START_TEST(migrating_again_changes_nothing)
-{
-    char url[URL_SIZE + 32], output[4096];
-    sql_make_voucher(10);
-    int64_t applied = db_number("SELECT sum(extract(epoch FROM applied_at) * 1000000)::bigint FROM seckill_migration");
-    (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_owner_url());
-    for (int i = 0; i < 2; i++) {
-        int exit_code = service_run((const char *const[]){"--migrate", NULL}, ENV(url), output, sizeof output);
-        ck_assert_msg(exit_code == 0, "%s", output);
-    }
-    must_be_migrated("public");
-    ck_assert_int_eq(db_number("SELECT sum(extract(epoch FROM applied_at) * 1000000)::bigint FROM seckill_migration"),
-                     applied);
-    sql_must_have(0, 10);
-}
-END_TEST
-
-START_TEST(several_may_migrate_at_once)
-{
-    enum { MIGRATORS = 4 };
-    char url[URL_SIZE];
-    pid_t pids[MIGRATORS];
-    make_schema("at_once", url);
-    for (int i = 0; i < MIGRATORS; i++) {
-        pids[i] = fork();
-        ck_assert_int_ge(pids[i], 0);
-        if (pids[i] == 0)
-            _exit(sk_migrate(url) == SK_OK ? 0 : 1);
-    }
-    for (int i = 0; i < MIGRATORS; i++) {
-        int status = -1;
-        WAIT_FOR(waitpid(pids[i], &status, WNOHANG) == pids[i]);
-        ck_assert_int_eq(status, 0);
-    }
-    must_be_migrated("at_once");
-}
-END_TEST
-
-START_TEST(a_migration_that_fails_leaves_nothing_half_done)
-{
-    char url[URL_SIZE];
-    make_schema("half_done", url);
-    db_run("CREATE TABLE half_done.voucher_order (n int)"); // in the way of the second table
-    ck_assert_int_ne(sk_migrate(url), SK_OK);
-    ck_assert_int_eq(db_number("SELECT count(*) FROM pg_class WHERE relnamespace = 'half_done'::regnamespace"), 1);
-    db_run("DROP TABLE half_done.voucher_order");
-    ck_assert_int_eq(sk_migrate(url), SK_OK);
-    must_be_migrated("half_done");
-}
-END_TEST
-
-START_TEST(without_rights_or_server_migrating_fails)
-{
-    char url[URL_SIZE + 32], output[4096];
-    (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_database_url());
-    ck_assert_int_eq(service_run((const char *const[]){"--migrate", NULL}, ENV(url), output, sizeof output), 1);
-    ck_assert_int_ne(sk_migrate("postgresql://nobody@127.0.0.1:1/nothing"), SK_OK);
-}
-END_TEST
-
 int main(void)
 {
     TCase *tcase = tcase_create("sql_rights");
@@ -338,9 +254,5 @@ int main(void)
     tcase_add_test(tcase, the_keepers_role_moves_and_erases_and_nothing_else);
     tcase_add_test(tcase, functions_look_nowhere_but_in_their_schema);
     tcase_add_test(tcase, other_roles_may_do_nothing_at_all);
-    tcase_add_test(tcase, migrating_again_changes_nothing);
-    tcase_add_test(tcase, several_may_migrate_at_once);
-    tcase_add_test(tcase, a_migration_that_fails_leaves_nothing_half_done);
-    tcase_add_test(tcase, without_rights_or_server_migrating_fails);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -1,0 +1,192 @@
+// Migrations: each is applied once, whole or not at all, and only to a database of their own line.
+#include <check.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "migrate.h"
+#include "sql.h"
+#include "stack.h"
+#include "stores.h"
+#include "wait.h"
+
+enum { URL_SIZE = 256, TEXT_SIZE = 4096 };
+
+// The owner's URL, for a schema of its own: as good as another database.
+static void make_schema(const char *name, char url[URL_SIZE])
+{
+    db_run("CREATE SCHEMA %s AUTHORIZATION owner", name);
+    (void)snprintf(url, URL_SIZE, "%s?options=-csearch_path%%3D%s", stack_owner_url(), name);
+}
+
+static void must_be_migrated(const char *schema)
+{
+    ck_assert_int_eq(db_number("SELECT count(*) FROM %s.seckill_migration", schema), SK_MIGRATION_COUNT);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM pg_proc WHERE proname = 'place_orders'"
+                               " AND pronamespace = '%s'::regnamespace",
+                               schema),
+                     1);
+}
+
+START_TEST(migrating_again_changes_nothing)
+{
+    char url[URL_SIZE + 32], output[4096];
+    sql_make_voucher(10);
+    int64_t applied = db_number("SELECT sum(extract(epoch FROM applied_at) * 1000000)::bigint FROM seckill_migration");
+    (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_owner_url());
+    for (int i = 0; i < 2; i++) {
+        int exit_code = service_run((const char *const[]){"--migrate", NULL}, ENV(url), output, sizeof output);
+        ck_assert_msg(exit_code == 0, "%s", output);
+    }
+    must_be_migrated("public");
+    ck_assert_int_eq(db_number("SELECT sum(extract(epoch FROM applied_at) * 1000000)::bigint FROM seckill_migration"),
+                     applied);
+    sql_must_have(0, 10);
+}
+END_TEST
+
+START_TEST(several_may_migrate_at_once)
+{
+    enum { MIGRATORS = 4 };
+    char url[URL_SIZE];
+    pid_t pids[MIGRATORS];
+    make_schema("at_once", url);
+    for (int i = 0; i < MIGRATORS; i++) {
+        pids[i] = fork();
+        ck_assert_int_ge(pids[i], 0);
+        if (pids[i] == 0)
+            _exit(sk_migrate(url) == SK_OK ? 0 : 1);
+    }
+    for (int i = 0; i < MIGRATORS; i++) {
+        int status = -1;
+        WAIT_FOR(waitpid(pids[i], &status, WNOHANG) == pids[i]);
+        ck_assert_int_eq(status, 0);
+    }
+    must_be_migrated("at_once");
+}
+END_TEST
+
+START_TEST(a_migration_that_fails_leaves_nothing_half_done)
+{
+    char url[URL_SIZE];
+    make_schema("half_done", url);
+    db_run("CREATE TABLE half_done.voucher_order (n int)"); // in the way of the second table
+    ck_assert_int_ne(sk_migrate(url), SK_OK);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM pg_class WHERE relnamespace = 'half_done'::regnamespace"), 1);
+    db_run("DROP TABLE half_done.voucher_order");
+    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    must_be_migrated("half_done");
+}
+END_TEST
+
+START_TEST(without_rights_or_server_migrating_fails)
+{
+    char url[URL_SIZE + 32], output[4096];
+    (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", stack_database_url());
+    ck_assert_int_eq(service_run((const char *const[]){"--migrate", NULL}, ENV(url), output, sizeof output), 1);
+    ck_assert_int_ne(sk_migrate("postgresql://nobody@127.0.0.1:1/nothing"), SK_OK);
+}
+END_TEST
+
+// ---- other versions ----
+
+static void list_now(const char *schema, char out[TEXT_SIZE])
+{
+    db_text(out, TEXT_SIZE,
+            "SELECT string_agg(name || coalesce(encode(text_sha256, 'hex'), ''), ',' ORDER BY name)"
+            " || (SELECT count(*) FROM pg_class WHERE relnamespace = '%s'::regnamespace) FROM %s.seckill_migration",
+            schema, schema);
+}
+
+START_TEST(a_database_of_another_line_is_refused_and_left_alone)
+{
+    static const char *const changes[] = {
+        "UPDATE line.seckill_migration SET name = '007_grants' WHERE name = '007_life'",
+        "DELETE FROM line.seckill_migration WHERE name = '009_settlement'",
+        "INSERT INTO line.seckill_migration (name) VALUES ('010_other')",
+        "UPDATE line.seckill_migration SET text_sha256 = '\\x00' WHERE name = '001_tables'",
+        "UPDATE line.seckill_migration SET text_sha256 = NULL; CREATE OR REPLACE FUNCTION line.csv_time(p_at "
+        "timestamptz)"
+        " RETURNS text LANGUAGE sql STABLE AS 'SELECT p_at::text'",
+        "DELETE FROM line.seckill_migration WHERE name >= '012'; UPDATE line.seckill_migration SET name = '006_other'"
+        " WHERE name = '006_rebuild'", // what is missing at the end would be applied
+    };
+    char url[URL_SIZE], before[TEXT_SIZE], after[TEXT_SIZE];
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        make_schema("line", url);
+        ck_assert_int_eq(sk_migrate(url), SK_OK);
+        ck_assert_int_eq(sk_migrate(url), SK_OK); // without the change it is fine
+        db_run("%s", changes[i]);
+        list_now("line", before);
+        ck_assert_msg(sk_migrate(url) != SK_OK, "%s", changes[i]);
+        list_now("line", after);
+        ck_assert_str_eq(after, before);
+        db_run("DROP SCHEMA line CASCADE");
+    }
+}
+END_TEST
+
+// The way back: whatever starts the old version may let it migrate first.
+START_TEST(a_database_of_a_newer_version_is_left_alone)
+{
+    char url[URL_SIZE], before[TEXT_SIZE], after[TEXT_SIZE];
+    make_schema("newer", url);
+    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    db_run("INSERT INTO newer.seckill_migration (name) VALUES ('999_newer')");
+    list_now("newer", before);
+    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    list_now("newer", after);
+    ck_assert_str_eq(after, before);
+}
+END_TEST
+
+// What is missing is applied, and noted with what the first versions did not note.
+START_TEST(a_database_of_an_older_version_is_brought_up_to_date)
+{
+    char url[URL_SIZE];
+    make_schema("older", url);
+    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    db_run("ALTER TABLE older.archived_part DROP orders_sha256_before; DROP FUNCTION older.erase_in_part,"
+           " older.erase_in_file; DELETE FROM older.seckill_migration WHERE name = '012_erase_archive';"
+           " ALTER TABLE older.seckill_migration DROP text_sha256");
+    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    must_be_migrated("older");
+    ck_assert_int_eq(db_number("SELECT count(*) FROM older.seckill_migration WHERE text_sha256 IS NULL"), 0);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM pg_attribute WHERE attrelid = 'older.archived_part'::regclass"
+                               " AND attname = 'orders_sha256_before' AND NOT attisdropped"),
+                     1);
+}
+END_TEST
+
+// A sale must not stand still behind a migration that waits for a session which has been left open.
+START_TEST(a_lock_is_not_waited_for_long)
+{
+    char url[URL_SIZE];
+    make_schema("locked", url);
+    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    db_run("ALTER TABLE locked.archived_part DROP orders_sha256_before; DROP FUNCTION locked.erase_in_part,"
+           " locked.erase_in_file; DELETE FROM locked.seckill_migration WHERE name = '012_erase_archive'");
+    PGconn *open = db_connect();
+    PQclear(PQexec(open, "BEGIN; SELECT FROM locked.archived_part"));
+    ck_assert_int_ne(sk_migrate(url), SK_OK);
+    PQfinish(open);
+    ck_assert_int_eq(sk_migrate(url), SK_OK);
+    must_be_migrated("locked");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("migrate");
+    tcase_add_unchecked_fixture(tcase, sql_start, NULL);
+    tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
+    tcase_add_test(tcase, migrating_again_changes_nothing);
+    tcase_add_test(tcase, several_may_migrate_at_once);
+    tcase_add_test(tcase, a_migration_that_fails_leaves_nothing_half_done);
+    tcase_add_test(tcase, without_rights_or_server_migrating_fails);
+    tcase_add_test(tcase, a_database_of_another_line_is_refused_and_left_alone);
+    tcase_add_test(tcase, a_database_of_a_newer_version_is_left_alone);
+    tcase_add_test(tcase, a_database_of_an_older_version_is_brought_up_to_date);
+    tcase_add_test(tcase, a_lock_is_not_waited_for_long);
+    return harness_main(tcase, CK_NOFORK);
+}
