@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,4 +76,4 @@ def make(tree: Path, build: Path) -> None:
     if shutil.which("ccache"):
         options.append("-DCMAKE_C_COMPILER_LAUNCHER=ccache")
     common.run(["cmake", "-S", str(tree), "-B", str(build), *options], env=env)
-    common.run(["cmake", "--build", str(build), "--target", "seckill", "--parallel"], env=env)
+    common.run(["cmake", "--build", str(build), "--target", "seckill", "--parallel", str(os.cpu_count())], env=env)

@@ -1,20 +1,20 @@
 """Another version beside this one on one sale, and the way back: instances are replaced one by one while a crowd buys, and
 replaced back. A version of another protocol is refused as long as this one lives, and takes over when it has ended.
 
-The other version is this tree with another version number; or, if SECKILL_OTHER is set, the commit that it names, whose
-migrations must be among ours."""
+The other version is this tree with another version number; or, with a commit, that one as it is (from_commit.py)."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
+from crowd import Event
 from driver import Run, run_fault
 from fault import Fault
 from stack import ROOT, Broken, Instance, Stack, wait_for
@@ -23,71 +23,99 @@ CHANGES = {
     "other": ("CMakeLists.txt", r"project\(seckill VERSION [0-9.]+", "project(seckill VERSION 9.9.9"),
     "next": ("src/store/keys.h", r'#define SK_PROTOCOL "[0-9]+"', '#define SK_PROTOCOL "999"'),
 }
-REFUSED_S = 3.0
+REFUSED_S = 3.0  # enough for an instance that would be let in
 
 
-def build(folder: Path, name: str) -> Path:
-    """The tree with one change, or a commit as it is."""
-    tree, commit = folder / name, os.environ.get("SECKILL_OTHER", "") if name == "other" else ""
-    tree.mkdir()
-    listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    copy = f"git -C '{ROOT}' archive '{commit}' | tar -x -C '{tree}'" if commit else (
-        f"cd '{ROOT}' && {' '.join(listed)} | tar -c --null -T - | tar -x -C '{tree}'"
-    )
-    subprocess.run(["bash", "-o", "pipefail", "-c", copy], check=True)
-    if not commit:
-        file, pattern, text = CHANGES[name]
-        changed, count = re.subn(pattern, text, (tree / file).read_text())
-        if count != 1:
-            raise Broken(f"{file} does not have {pattern} once")
-        (tree / file).write_text(changed)
+def make(tree: Path) -> Path:
     sys.path.append(str(ROOT / "loadtest"))
     import builds  # which knows how to build another tree
 
-    print(f"    building {commit or name}", flush=True)
+    print(f"    building {tree.name}", flush=True)
     builds.make(tree, tree / "build")
     return tree / "build/seckill"
+
+
+def build(folder: Path, name: str) -> Path:
+    """The tree with one change."""
+    tree = folder / name
+    tree.mkdir()
+    listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    copy = f"cd '{ROOT}' && {' '.join(listed)} | tar -c --null -T - | tar -x -C '{tree}'"
+    subprocess.run(["bash", "-o", "pipefail", "-c", copy], check=True)
+    file, pattern, text = CHANGES[name]
+    changed, count = re.subn(pattern, text, (tree / file).read_text())
+    if count != 1:
+        raise Broken(f"{file} does not have {pattern} once")
+    (tree / file).write_text(changed)
+    return make(tree)
 
 
 def version(binary: Path) -> str:
     return subprocess.run([str(binary), "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def replace(run: Run, number: int, binary: Path) -> None:
-    """One instance drains, and another version takes its place."""
-    one = run.stack.instances[number]
-    code = one.end(signal.SIGTERM)
-    if code != 0 or "drained" not in one.text():
-        run.seen_meanwhile.append(f"{one.name} ended with {code}, not drained")
-    one.binary = binary
-    one.run()
-    wait_for(f"{one.name} ready", one.ready)
+class Roll:
+    """There, with both side by side for a while, and back. `prepare` is done first, while the crowd buys."""
 
+    def __init__(self, other: Path, prepare=lambda: None):
+        self.other, self.prepare = other, prepare
+        self.pauses: list[tuple[int, float, float]] = []  # an instance, from its SIGTERM until another one is ready
+        self.history: list[Event] = []
 
-def rolled(other: Path):
-    """There, with both side by side for a while, and back."""
-
-    def inject(run: Run) -> None:
-        own = run.stack.binary
-        for binary in (other, own):
+    def __call__(self, run: Run) -> None:
+        own, self.history = run.stack.binary, run.history
+        self.prepare()
+        for binary in (self.other, own):
             for number in range(len(run.stack.instances)):
-                replace(run, number, binary)
+                self.replace(run, number, binary)
                 time.sleep(0.5)  # both sell
         run.healed()
 
-    return inject
+    def replace(self, run: Run, number: int, binary: Path) -> None:
+        """One instance drains, and another version takes its place."""
+        one, began = run.stack.instances[number], time.time()
+        code = one.end(signal.SIGTERM)
+        if code != 0 or "drained" not in one.text():
+            run.seen_meanwhile.append(f"{one.name} ended with {code}, not drained")
+        one.binary = binary
+        one.run()
+        wait_for(f"{one.name} ready", one.ready)
+        self.pauses.append((number, began, time.time()))
 
 
-def side_by_side(stack: Stack, other: Path) -> list[str]:
-    print(f"    {version(stack.binary)} beside {version(other)}")
+def failures(history: list[Event], pauses: list[tuple[int, float, float]]) -> list[str]:
+    """Purchases without a definite answer, from an instance that was not being replaced meanwhile."""
+    met = lambda e: any(e.instance == n and e.began <= ended and e.ended >= began for n, began, ended in pauses)
+    return [
+        f"{e.user} got {e.status} {e.code} from instance {e.instance}, which was not being replaced"
+        for e in history
+        if e.what == "buy" and e.outcome == "unknown" and not e.was_late and not met(e)
+    ]
+
+
+def failures_are_found() -> list[str]:
+    """The control."""
+    event = lambda instance, status: Event(10.0, 11.0, "buy", "u", "1", instance, status=status)
+    history, pauses = [event(0, 503), event(0, 0), event(1, 503), event(1, 201)], [(0, 9.0, 10.5), (1, 1.0, 2.0)]
+    found = failures(history, pauses)
+    return [] if len(found) == 1 and "instance 1" in found[0] else [f"the check of answers finds {found}"]
+
+
+def side_by_side(stack: Stack, other: Path, prepare=lambda: None) -> list[str]:
+    print(f"    {version(stack.binary)} beside {version(other)}", flush=True)
+    roll = Roll(other, prepare)
     fault = Fault(
-        "roll", "another version and back", rolled(other), instances=3, seconds=10.0, rate=150, users=1300, units=700,
+        "roll", "another version and back", roll, instances=3, seconds=10.0, rate=60, users=1300, units=700, spread=True,
         rebuilds=0, unknown=0.5,  # a connection to an instance that is being replaced
     )
     result = run_fault(stack, fault, 1)
-    print(f"    {sum(result.outcomes.values())} purchases, of which {result.outcomes.get('unknown', 0)} met an instance that"
-          " was being replaced")
-    return [] if result.held else [f"{name}: {some[0]}" for name, some in result.complaints.items()] or [result.why]
+    wrong = failures(roll.history, roll.pauses)[:3] + failures_are_found()
+    unknown = result.outcomes.get("unknown", 0)
+    kinds = Counter(f"{e.status or 'no answer'} {e.code}".strip() for e in roll.history if e.outcome == "unknown")
+    print(f"    {sum(result.outcomes.values())} requests, of which {unknown} met an instance that was being replaced:"
+          f" {dict(kinds)}")
+    complaints = [f"{name}: {some[0]}" for name, some in result.complaints.items()]
+    return wrong if result.held else wrong + (complaints or [result.why])
 
 
 def refused_beside(stack: Stack, following: Path) -> list[str]:
@@ -125,7 +153,11 @@ def refused_beside(stack: Stack, following: Path) -> list[str]:
     return wrong
 
 
-def run(binary) -> list[str]:
+def run(binary: Path, commit: str = "") -> list[str]:
+    if commit:
+        import from_commit
+
+        return from_commit.run(binary, commit)
     stack = Stack(binary)
     folder = stack.folder / "builds"
     folder.mkdir()
