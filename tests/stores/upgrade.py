@@ -84,12 +84,12 @@ class Roll:
 
 
 def failures(history: list[Event], pauses: list[tuple[int, float, float]]) -> list[str]:
-    """Purchases without a definite answer, from an instance that was not being replaced meanwhile."""
+    """Requests without a definite answer, to an instance that was not being replaced meanwhile."""
     met = lambda e: any(e.instance == n and e.began <= ended and e.ended >= began for n, began, ended in pauses)
     return [
-        f"{e.user} got {e.status} {e.code} from instance {e.instance}, which was not being replaced"
+        f"{e.what} of {e.user} got {e.status} {e.code} from instance {e.instance}, which was not being replaced"
         for e in history
-        if e.what == "buy" and e.outcome == "unknown" and not e.was_late and not met(e)
+        if e.outcome == "unknown" and not e.was_late and not met(e)
     ]
 
 
@@ -110,10 +110,8 @@ def side_by_side(stack: Stack, other: Path, prepare=lambda: None) -> list[str]:
     )
     result = run_fault(stack, fault, 1)
     wrong = failures(roll.history, roll.pauses)[:3] + failures_are_found()
-    unknown = result.outcomes.get("unknown", 0)
     kinds = Counter(f"{e.status or 'no answer'} {e.code}".strip() for e in roll.history if e.outcome == "unknown")
-    print(f"    {sum(result.outcomes.values())} requests, of which {unknown} met an instance that was being replaced:"
-          f" {dict(kinds)}")
+    print(f"    {len(roll.history)} requests, of which {kinds.total()} met an instance that was being replaced: {dict(kinds)}")
     complaints = [f"{name}: {some[0]}" for name, some in result.complaints.items()]
     return wrong if result.held else wrong + (complaints or [result.why])
 
