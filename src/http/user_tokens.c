@@ -7,6 +7,15 @@
 
 #include "token_cache.h"
 
+enum { HEADERS_MAX = 4, HEADER_MAX_BYTES = 256 };
+
+// The header of a good token, as it was sent, and the key that it names.
+struct known_header {
+    char text[HEADER_MAX_BYTES];
+    size_t len; // 0: none
+    const struct sk_token_key *key;
+};
+
 struct sk_user_tokens {
     struct sk_token_ring *ring;
     const struct sk_token_keys *keys; // held
@@ -15,11 +24,15 @@ struct sk_user_tokens {
     struct sk_jwt_expected expected;
     int64_t leeway_s;
     struct sk_token_cache *cache; // owned; NULL: none
+    struct known_header headers[HEADERS_MAX];
+    size_t next_header; // where the next one goes
     struct sk_metrics *metrics;
 };
 
 static enum sk_jwt_result users_check(struct sk_user_tokens *users, const char *token, int64_t now_s,
                                       struct sk_jwt_claims *out);
+static const struct sk_token_key *users_known_key(const struct sk_user_tokens *users, const struct sk_jwt *jwt);
+static void users_keep_header(struct sk_user_tokens *users, const struct sk_jwt *jwt, const struct sk_token_key *key);
 static enum sk_jwt_result users_find_key(const struct sk_user_tokens *users, const struct sk_jwt *jwt,
                                          const struct sk_token_key **out);
 static enum sk_jwt_result users_verify(const struct sk_user_tokens *users, const struct sk_jwt *jwt,
@@ -61,6 +74,7 @@ void sk_user_tokens_turn(struct sk_user_tokens *users)
     if (sk_token_ring_version(users->ring) == users->version)
         return;
     const struct sk_token_keys *old = users->keys;
+    memset(users->headers, 0, sizeof users->headers); // their keys are of the old set
     users->keys = sk_token_ring_take(users->ring, &users->version);
     sk_token_ring_give_back(users->ring, old);
 }
@@ -81,9 +95,12 @@ static enum sk_jwt_result users_check(struct sk_user_tokens *users, const char *
                                       struct sk_jwt_claims *out)
 {
     struct sk_jwt jwt;
-    const struct sk_token_key *key = NULL;
     enum sk_jwt_result result = sk_jwt_split(token, &jwt);
-    if (result == SK_JWT_GOOD)
+    if (result != SK_JWT_GOOD)
+        return result;
+    const struct sk_token_key *key = users_known_key(users, &jwt);
+    bool new_header = key == NULL;
+    if (new_header)
         result = users_find_key(users, &jwt, &key);
     if (result != SK_JWT_GOOD)
         return result;
@@ -97,7 +114,31 @@ static enum sk_jwt_result users_check(struct sk_user_tokens *users, const char *
         result = sk_jwt_check_times(out, users->leeway_s, now_s);
     if (result == SK_JWT_GOOD && keep && known == NULL)
         sk_token_cache_put(users->cache, key->number, out);
+    if (result == SK_JWT_GOOD && new_header)
+        users_keep_header(users, &jwt, key);
     return result;
+}
+
+// A login gives all its tokens the same header, one for each of its keys: it is read once. Only those of good tokens
+// are kept, so nobody else can push them out.
+static const struct sk_token_key *users_known_key(const struct sk_user_tokens *users, const struct sk_jwt *jwt)
+{
+    for (size_t i = 0; i < HEADERS_MAX; i++) {
+        const struct known_header *header = &users->headers[i];
+        if (header->len == jwt->header_len && memcmp(header->text, jwt->text, header->len) == 0)
+            return header->key;
+    }
+    return NULL;
+}
+
+static void users_keep_header(struct sk_user_tokens *users, const struct sk_jwt *jwt, const struct sk_token_key *key)
+{
+    if (jwt->header_len > HEADER_MAX_BYTES)
+        return;
+    struct known_header *header = &users->headers[users->next_header++ % HEADERS_MAX];
+    memcpy(header->text, jwt->text, jwt->header_len);
+    header->len = jwt->header_len;
+    header->key = key;
 }
 
 static enum sk_jwt_result users_find_key(const struct sk_user_tokens *users, const struct sk_jwt *jwt,

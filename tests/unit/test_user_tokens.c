@@ -212,6 +212,33 @@ START_TEST(a_key_that_is_removed_takes_its_tokens_along)
 }
 END_TEST
 
+// More headers than a reactor remembers, in turn, each spelt in its own way; and one that is too long to be remembered.
+START_TEST(headers_may_change_all_the_time)
+{
+    static const char *const headers[] = {
+        "{\"alg\":\"HS256\",\"kid\":\"a\"}",
+        "{\"kid\":\"a\",\"alg\":\"HS256\"}",
+        "{\"alg\":\"HS256\",\"kid\":\"a\" }",
+        "{\"alg\":\"HS256\", \"kid\":\"a\"}",
+        "{\"alg\": \"HS256\",\"kid\":\"a\"}",
+        HEADER_A,
+        "{\"alg\":\"HS256\",\"kid\":\"a\",\"x5u\":\"https://login.example/"
+        "0123456789012345678901234567890123456789012345678901234567890123456789"
+        "0123456789012345678901234567890123456789012345678901234567890123456789"
+        "0123456789012345678901234567890123456789012345678901234567890123456789\"}",
+    };
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
+            for (int again = 0; again < 2; again++) {
+                ck_assert_int_eq(check(&key_a, headers[i], CLAIMS), SK_JWT_GOOD);
+                ck_assert_int_eq(check(&key_b, headers[i], CLAIMS), SK_JWT_SIGNATURE);
+                ck_assert_int_eq(check(&key_b, "{\"alg\":\"HS256\",\"kid\":\"b\"}", CLAIMS), SK_JWT_GOOD);
+            }
+        }
+    }
+}
+END_TEST
+
 START_TEST(a_file_that_is_wrong_changes_nothing)
 {
     ck_assert_int_eq(check(&key_a, HEADER_A, CLAIMS), SK_JWT_GOOD);
@@ -465,6 +492,7 @@ int main(void)
     tcase_add_test(tcase, what_is_signed_with_eddsa_is_checked_once);
     tcase_add_test(tcase, what_is_refused_is_not_kept);
     tcase_add_test(tcase, a_key_that_is_removed_takes_its_tokens_along);
+    tcase_add_test(tcase, headers_may_change_all_the_time);
     tcase_add_test(tcase, a_file_that_is_wrong_changes_nothing);
     tcase_add_test(tcase, a_turn_lets_go_of_old_keys);
     tcase_add_test(tcase, without_a_cache_each_is_checked);
