@@ -40,18 +40,44 @@ static uint64_t header_bytes_controls(uint64_t word)
     return ((below_blank & ~is_tab) | is_del) & EACH(0x80);
 }
 
+// Past the last whole word.
+static uint64_t header_bytes_rest(const char *bytes, size_t n)
+{
+    uint64_t word = EACH(' ');
+    for (size_t i = 0; i < n; i++)
+        word = word << 8 | (unsigned char)bytes[i];
+    return word;
+}
+
+// The top bit of a byte, or of one above it, that is not of printable ASCII.
+static uint64_t header_bytes_unusual(uint64_t word)
+{
+    return (word - EACH(' ')) | word | (word + EACH(0x80 - DEL));
+}
+
+// Nearly all are.
+static bool header_bytes_are_usual(const char *bytes, size_t n)
+{
+    uint64_t word, seen = 0;
+    for (; n >= WORD; bytes += WORD, n -= WORD) {
+        memcpy(&word, bytes, WORD);
+        seen |= header_bytes_unusual(word);
+    }
+    seen |= header_bytes_unusual(header_bytes_rest(bytes, n));
+    return (seen & EACH(0x80)) == 0;
+}
+
 static bool header_bytes_has_control(const char *bytes, size_t n)
 {
     uint64_t word;
+    if (header_bytes_are_usual(bytes, n))
+        return false;
     for (; n >= WORD; bytes += WORD, n -= WORD) {
         memcpy(&word, bytes, WORD);
         if (header_bytes_controls(word) != 0)
             return true;
     }
-    word = EACH(' ');
-    for (size_t i = 0; i < n; i++)
-        word = word << 8 | (unsigned char)bytes[i];
-    return header_bytes_controls(word) != 0;
+    return header_bytes_controls(header_bytes_rest(bytes, n)) != 0;
 }
 
 void sk_header_bytes_target(struct sk_header_bytes *check, const char *target)
