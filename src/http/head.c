@@ -7,8 +7,6 @@
 #include "query.h"
 #include "text.h"
 
-enum { TRACEPARENT_CHARS = 11 };
-
 static enum sk_method head_method(const char *method);
 
 void sk_head_target(struct sk_head *head, const char *target)
@@ -52,24 +50,29 @@ static enum sk_method head_method(const char *method)
     return SK_METHOD_UNKNOWN;
 }
 
+#define IS(text) (name_len == sizeof(text) - 1 && strcasecmp(name, text) == 0)
+
 void sk_head_field(struct sk_head *head, const char *name, size_t name_len, const char *value, size_t value_len)
 {
     sk_header_bytes_field(&head->bytes, name, name_len, value, value_len);
-    if (strcasecmp(name, "host") == 0) {
+    head->name_lengths |= SK_NAME_LENGTH(name_len);
+    if (IS("host")) {
         head->hosts++;
-    } else if (strcasecmp(name, "content-length") == 0) {
+    } else if (IS("content-length")) {
         head->lengths++;
         if (!sk_text_number(value, INT64_MAX, &head->length))
             head->bad = true;
-    } else if (strcasecmp(name, "transfer-encoding") == 0) {
+    } else if (IS("transfer-encoding")) {
         head->encodings++;
         head->chunked = strcasecmp(value, "chunked") == 0;
-    } else if (strcasecmp(name, "expect") == 0) {
+    } else if (IS("expect")) {
         head->expects = true;
-    } else if (name_len == TRACEPARENT_CHARS && strcasecmp(name, "traceparent") == 0) {
+    } else if (IS("traceparent")) {
         head->traceparent = head->traceparent == NULL ? value : "";
     }
 }
+
+#undef IS
 
 bool sk_head_good(const struct sk_head *head, size_t len)
 {

@@ -100,7 +100,8 @@ static void request_search(const struct sk_request *request, struct search *sear
 {
     const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
     search->name_len = strlen(search->name);
-    (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, request_on_field, search);
+    if ((request->name_lengths & SK_NAME_LENGTH(search->name_len)) != 0)
+        (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, request_on_field, search);
 }
 
 static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,

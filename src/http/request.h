@@ -26,6 +26,8 @@ struct sk_measure;
 
 enum { SK_REQUEST_NOTE_SIZE = 320 };
 
+#define SK_NAME_LENGTH(chars) (UINT64_C(1) << (chars) % 64)
+
 struct sk_address;
 
 // Which limit of a client is nearest to its end, and what it leaves: for the answer's RateLimit.
@@ -46,6 +48,7 @@ struct sk_request {
     // (a bare LF ends a line), so what follows may be part of it to a gateway, and must not be taken for a request.
     bool last;
     const char *traceparent; // the field, as sent; "" where it was sent twice; NULL: not sent. As long as the request
+    uint64_t name_lengths;   // SK_NAME_LENGTH of each field's name: most fields that are asked for were not sent
     struct sk_trace trace;
     struct sk_buf body;
     uint64_t ticket; // names this request as long as it lives; never 0
