@@ -16,6 +16,7 @@
 #include "link.h"
 #include "log.h"
 #include "params.h"
+#include "redis_format.h"
 #include "redis_info.h"
 #include "redis_url.h"
 #include "redis_watch.h"
@@ -210,20 +211,17 @@ static enum sk_status redis_link_send_argv(struct sk_redis *redis, int script, i
                                            const size_t *lens, sk_redis_cb *done, void *arg)
 {
     struct redis_call *call = calloc(1, sizeof *call);
-    char *command = NULL;
-    int n = call == NULL ? -1 : redisFormatCommandArgv(&command, argc, argv, lens);
-    if (n < 0) {
+    size_t n = 0;
+    char *command = call == NULL ? NULL : sk_redis_format(argc, argv, lens, &n);
+    if (command == NULL) {
         free(call);
         return SK_NO_MEM;
     }
-    call->redis = redis;
-    call->done = done;
-    call->arg = arg;
-    call->script = script;
-    enum sk_status status = redis_link_send_bytes(redis, call, command, (size_t)n);
+    *call = (struct redis_call){.redis = redis, .done = done, .arg = arg, .script = script};
+    enum sk_status status = redis_link_send_bytes(redis, call, command, n);
     if (status == SK_OK && script != NO_SCRIPT) {
         call->command = command;
-        call->command_len = (size_t)n;
+        call->command_len = n;
     } else {
         free(command);
     }

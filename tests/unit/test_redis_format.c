@@ -1,0 +1,68 @@
+// Commands of Redis as bytes, held against hiredis' own.
+#include <check.h>
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis_format.h"
+#include "stack.h"
+
+enum { ARGS_MAX = 2000 };
+
+static void must_be_the_same(int argc, const char **argv, const size_t *lens)
+{
+    char *expected = NULL;
+    size_t len = 0;
+    int expected_len = redisFormatCommandArgv(&expected, argc, argv, lens);
+    char *command = sk_redis_format(argc, argv, lens, &len);
+    ck_assert_ptr_nonnull(command);
+    ck_assert_int_eq((int)len, expected_len);
+    ck_assert_mem_eq(command, expected, len);
+    free(command);
+    free(expected);
+}
+
+START_TEST(a_command_is_what_hiredis_makes_of_it)
+{
+    const char *words[] = {"EVALSHA", "", "a", "{7}", "9 bytes!\r\n", "\xff\xfe"};
+    must_be_the_same(1, words, NULL);
+    must_be_the_same(sizeof words / sizeof words[0], words, NULL);
+}
+END_TEST
+
+START_TEST(lengths_that_are_given_count)
+{
+    const char *words[] = {"SET", "k\0ey", "valuemore"};
+    const size_t lens[] = {3, 4, 5};
+    must_be_the_same(3, words, lens);
+}
+END_TEST
+
+// Lengths of one digit, of several, and where they get one more; and as many arguments as a batch has.
+START_TEST(numbers_of_any_length)
+{
+    static const char *words[ARGS_MAX];
+    static size_t lens[ARGS_MAX];
+    static char text[100001];
+    memset(text, 'x', sizeof text - 1);
+    for (int i = 0; i < ARGS_MAX; i++) {
+        words[i] = text;
+        lens[i] = (size_t)i;
+    }
+    lens[0] = 9999;
+    lens[1] = 10000;
+    lens[2] = 99999;
+    lens[3] = 100000;
+    for (int argc = 4; argc <= ARGS_MAX; argc += argc < 101 ? 1 : 633)
+        must_be_the_same(argc, words, lens);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("redis_format");
+    tcase_add_test(tcase, a_command_is_what_hiredis_makes_of_it);
+    tcase_add_test(tcase, lengths_that_are_given_count);
+    tcase_add_test(tcase, numbers_of_any_length);
+    return harness_main(tcase, CK_FORK);
+}
