@@ -435,8 +435,12 @@ void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *requ
 static void answer_order_at(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                             struct sk_response *response, const char *order_id)
 {
-    char location[LOCATION_SIZE];
-    (void)snprintf(location, sizeof location, "/orders/%s", order_id);
+    static const char prefix[] = "/orders/";
+    char location[sizeof prefix + SK_UUID_CHARS];
+    size_t len = strnlen(order_id, SK_UUID_CHARS);
+    memcpy(location, prefix, sizeof prefix - 1);
+    memcpy(location + sizeof prefix - 1, order_id, len);
+    location[sizeof prefix - 1 + len] = '\0';
     sk_response_header(response, "Location", location);
     answer_once(answers, request, verdict, response);
 }

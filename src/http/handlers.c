@@ -101,7 +101,9 @@ void sk_handle_outcome(const struct sk_context *context, struct sk_request *requ
 {
     struct sk_call *call = sk_call_of(request);
     if (outcome->verdict == SK_VERDICT_ACCEPTED) {
-        (void)snprintf(call->order_id, sizeof call->order_id, "%s", outcome->order_id);
+        size_t len = strnlen(outcome->order_id, SK_UUID_CHARS);
+        memcpy(call->order_id, outcome->order_id, len); // not by printf: each buyer who wins comes here
+        call->order_id[len] = '\0';
         call->accepted = true;
         if (!call->respond_async)
             return; // the commit answers, or the deadline
