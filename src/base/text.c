@@ -6,7 +6,7 @@
 
 #include "status.h"
 
-static void text_put_digits(char *out, int n, int64_t value);
+static void text_put_pair(char *out, uint32_t value);
 
 bool sk_text_number(const char *text, uint64_t most, uint64_t *value)
 {
@@ -158,28 +158,31 @@ bool sk_text_time(const char *text, int64_t *unix_ms)
 }
 
 // By hand: the time of each order that is answered is written once or twice, and printf's formats cost more than all
-// the rest of such an answer.
+// the rest of such an answer. 32 bits are enough for days and for the time of a day, and take fewer instructions.
 void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE])
 {
     SK_ASSERT(unix_ms >= 0);
-    int64_t days = unix_ms / 86400000, rest = unix_ms % 86400000;
-    int64_t z = days + 719468, era = z / 146097, doe = z % 146097;
-    int64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-    int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100), m = (5 * doy + 2) / 153;
+    uint32_t days = (uint32_t)(unix_ms / 86400000), rest = (uint32_t)(unix_ms % 86400000), seconds = rest / 1000;
+    uint32_t z = days + 719468, era = z / 146097, doe = z % 146097;
+    uint32_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+    uint32_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100), m = (5 * doy + 2) / 153;
+    uint32_t year = yoe + era * 400 + (m >= 10);
     memcpy(out, "0000-00-00T00:00:00.000Z", SK_TIME_SIZE);
-    text_put_digits(out, 4, yoe + era * 400 + (m >= 10));
-    text_put_digits(out + 5, 2, m < 10 ? m + 3 : m - 9);
-    text_put_digits(out + 8, 2, doy - (153 * m + 2) / 5 + 1);
-    text_put_digits(out + 11, 2, rest / 3600000);
-    text_put_digits(out + 14, 2, rest / 60000 % 60);
-    text_put_digits(out + 17, 2, rest / 1000 % 60);
-    text_put_digits(out + 20, 3, rest % 1000);
+    text_put_pair(out, year / 100 % 100);
+    text_put_pair(out + 2, year % 100);
+    text_put_pair(out + 5, m < 10 ? m + 3 : m - 9);
+    text_put_pair(out + 8, doy - (153 * m + 2) / 5 + 1);
+    text_put_pair(out + 11, seconds / 3600);
+    text_put_pair(out + 14, seconds / 60 % 60);
+    text_put_pair(out + 17, seconds % 60);
+    text_put_pair(out + 20, rest % 1000 / 10);
+    out[22] = (char)('0' + rest % 10);
 }
 
-static void text_put_digits(char *out, int n, int64_t value)
+static void text_put_pair(char *out, uint32_t value)
 {
-    for (; n > 0; value /= 10)
-        out[--n] = (char)('0' + value % 10);
+    out[0] = (char)('0' + value / 10);
+    out[1] = (char)('0' + value % 10);
 }
 
 size_t sk_text_put_number(uint64_t value, char out[SK_NUMBER_SIZE])
