@@ -2,47 +2,57 @@
 
 #include <stdint.h>
 
-enum { NO_DIGIT = 64 };
+enum { DIGIT = 0x80 };
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-// What each byte stands for: a digit plus one, so that all others are 0.
-#define RUN4(c, n)  [(c)] = (n) + 1, [(c) + 1] = (n) + 2, [(c) + 2] = (n) + 3, [(c) + 3] = (n) + 4
+// What each byte stands for: a digit has DIGIT set beside its value, all else is 0.
+#define RUN4(c, n) \
+    [(c)] = DIGIT + (n), [(c) + 1] = DIGIT + (n) + 1, [(c) + 2] = DIGIT + (n) + 2, [(c) + 3] = DIGIT + (n) + 3
 #define RUN12(c, n) RUN4(c, n), RUN4((c) + 4, (n) + 4), RUN4((c) + 8, (n) + 8)
-#define RUN26(c, n) RUN12(c, n), RUN12((c) + 12, (n) + 12), [(c) + 24] = (n) + 25, [(c) + 25] = (n) + 26
+#define RUN26(c, n) RUN12(c, n), RUN12((c) + 12, (n) + 12), [(c) + 24] = DIGIT + (n) + 24, [(c) + 25] = DIGIT + (n) + 25
 static const uint8_t values[256] = {
-    RUN26('A', 0), RUN26('a', 26), RUN4('0', 52), RUN4('4', 56), ['8'] = 61, ['9'] = 62, ['-'] = 63, ['_'] = 64,
+    RUN26('A', 0),      RUN26('a', 26),     RUN4('0', 52),      RUN4('4', 56),
+    ['8'] = DIGIT + 60, ['9'] = DIGIT + 61, ['-'] = DIGIT + 62, ['_'] = DIGIT + 63,
 };
 
-static unsigned base64url_value(char c)
+static uint32_t base64url_value(char c)
 {
-    return (values[(unsigned char)c] - 1U) & 0xffU; // 255: none
+    return values[(unsigned char)c];
+}
+
+// Four digits as 24 bits: what their DIGITs come to is taken off them all at once.
+static uint32_t base64url_join(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    return (a << 18 ^ b << 12 ^ c << 6 ^ d) ^ ((uint32_t)DIGIT << 18 ^ DIGIT << 12 ^ DIGIT << 6 ^ DIGIT);
 }
 
 bool sk_base64url_read(const char *text, size_t chars, unsigned char *out, size_t room, size_t *len)
 {
     size_t n = 0;
-    unsigned seen = 0; // all bits that any value had: 64 and above only where one was none
+    uint32_t all = DIGIT; // DIGIT as long as each had it
     if (chars % 4 == 1 || SK_BASE64URL_BYTES(chars) > room)
         return false;
     for (; chars >= 4; chars -= 4, text += 4) {
-        unsigned a = base64url_value(text[0]), b = base64url_value(text[1]), c = base64url_value(text[2]),
-                 d = base64url_value(text[3]);
-        seen |= a | b | c | d;
-        out[n++] = (unsigned char)(a << 2 | b >> 4);
-        out[n++] = (unsigned char)(b << 4 | c >> 2);
-        out[n++] = (unsigned char)(c << 6 | d);
+        uint32_t a = base64url_value(text[0]), b = base64url_value(text[1]), c = base64url_value(text[2]),
+                 d = base64url_value(text[3]), bits = base64url_join(a, b, c, d);
+        all &= a & b & c & d;
+        out[n++] = (unsigned char)(bits >> 16);
+        out[n++] = (unsigned char)(bits >> 8);
+        out[n++] = (unsigned char)bits;
     }
     if (chars > 0) {
-        unsigned a = base64url_value(text[0]), b = base64url_value(text[1]),
-                 c = chars == 3 ? base64url_value(text[2]) : 0, rest = chars == 3 ? c & 3U : b & 15U;
-        seen |= a | b | c | (rest == 0 ? 0U : (unsigned)NO_DIGIT);
-        out[n++] = (unsigned char)(a << 2 | b >> 4);
+        uint32_t a = base64url_value(text[0]), b = base64url_value(text[1]),
+                 c = chars == 3 ? base64url_value(text[2]) : (uint32_t)DIGIT, bits = base64url_join(a, b, c, DIGIT);
+        all &= a & b & c;
+        if ((bits & (chars == 3 ? 0xffU : 0xffffU)) != 0)
+            return false; // bits that belong to no byte
+        out[n++] = (unsigned char)(bits >> 16);
         if (chars == 3)
-            out[n++] = (unsigned char)(b << 4 | c >> 2);
+            out[n++] = (unsigned char)(bits >> 8);
     }
     *len = n;
-    return seen < NO_DIGIT;
+    return all == DIGIT;
 }
 
 size_t sk_base64url_put(const unsigned char *bytes, size_t len, char *out)

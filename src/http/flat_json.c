@@ -41,7 +41,8 @@ static bool flat_is_new(const struct sk_flat_json *json, struct sk_flat_text nam
 {
     for (size_t i = 0; i < json->count; i++) {
         const struct sk_flat_text *other = &json->members[i].name;
-        if (other->len == name.len && memcmp(other->at, name.at, name.len) == 0)
+        // Most of them differ in the first character, which for an empty one is the quote at its end.
+        if (other->len == name.len && other->at[0] == name.at[0] && memcmp(other->at, name.at, name.len) == 0)
             return false;
     }
     return true;
@@ -175,5 +176,7 @@ bool sk_flat_json_next(struct sk_flat_text *list, struct sk_flat_text *out)
 
 bool sk_flat_text_is(struct sk_flat_text text, const char *what)
 {
+    if (text.len > 0 && text.at[0] != what[0]) // as most that differ
+        return false;
     return strlen(what) == text.len && memcmp(text.at, what, text.len) == 0;
 }

@@ -75,7 +75,7 @@ const struct sk_jwt_claims *sk_token_cache_find(struct sk_token_cache *cache, co
     if (!cache->asked)
         return NULL;
     struct row *row = cache_row(cache);
-    for (size_t i = 0; i < WAYS; i++) {
+    for (size_t i = 0; i < WAYS && row->places[i].key_number != 0; i++) { // they are taken in this order, and stay so
         struct place *place = &row->places[i];
         if (place->key_number == key_number && CRYPTO_memcmp(place->digest, cache->digest, DIGEST_SIZE) == 0) {
             place->asked = ++cache->clock;
