@@ -13,7 +13,7 @@
 
 struct sk_token_cache;
 
-// For at least so many tokens, and less than twice as many. NULL: out of memory.
+// For at least so many tokens, and less than twice as many, or for 16. NULL: out of memory.
 struct sk_token_cache *sk_token_cache_open(size_t tokens);
 void sk_token_cache_close(struct sk_token_cache *cache); // NULL is fine
 

@@ -270,6 +270,31 @@ START_TEST(without_a_cache_each_is_checked)
 }
 END_TEST
 
+// A quarter of those that there is room for: each is checked once, however often it comes. With four places a row some
+// would push each other out all the time.
+START_TEST(tokens_that_fit_are_checked_once)
+{
+    enum { TOKENS = 1000 };
+    static char *all[TOKENS];
+    sk_user_tokens_close(tokens);
+    config.token_cache = 4 * TOKENS;
+    tokens = sk_user_tokens_open(&config, ring, 0, &metrics);
+    ck_assert_ptr_nonnull(tokens);
+    for (int i = 0; i < TOKENS; i++) {
+        char claims[256];
+        (void)snprintf(claims, sizeof claims, "{\"jti\":%d,%s", i, &CLAIMS[1]);
+        all[i] = token_make(&key_ed, HEADER_ED, claims);
+    }
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < TOKENS; i++)
+            ck_assert_int_eq(check_at(all[i], NOW_S), SK_JWT_GOOD);
+    }
+    ck_assert_uint_eq(checked(), TOKENS);
+    for (int i = 0; i < TOKENS; i++)
+        free(all[i]);
+}
+END_TEST
+
 START_TEST(what_is_minted_is_good)
 {
     static const char *const files[] = {"a HS256 " SECRET_A, "ed EdDSA " ED_PUBLIC " " ED_PRIVATE};
@@ -496,6 +521,7 @@ int main(void)
     tcase_add_test(tcase, a_file_that_is_wrong_changes_nothing);
     tcase_add_test(tcase, a_turn_lets_go_of_old_keys);
     tcase_add_test(tcase, without_a_cache_each_is_checked);
+    tcase_add_test(tcase, tokens_that_fit_are_checked_once);
     tcase_add_test(tcase, what_is_minted_is_good);
     tcase_add_test(tcase, no_memory_to_open);
     tcase_add_test(tcase, no_memory_to_reload);
