@@ -1,12 +1,15 @@
--- The rights that this login lacks, a row each. $1 is the migration that gives them to the service's role: so there is
--- one list of them. What stands behind `v_keeper` there is for others.
+-- The rights that this login lacks, a row each. $1 is the text of the migrations that give them to the service's role: so
+-- there is one list of them. What stands behind `v_keeper` in the first of them is for others; later ones name each function.
 WITH relations AS (
     SELECT DISTINCT btrim(name) AS name, btrim(privilege) AS privilege
       FROM regexp_matches($1, 'GRANT ([A-Z, ]+) ON ([a-z_, \n]+) TO seckill_service', 'g') AS found,
            string_to_table(found[1], ',') AS privilege,
            string_to_table(replace(found[2], E'\n', ' '), ',') AS name
 ), functions AS (
-    SELECT DISTINCT found[1] AS name FROM regexp_matches(split_part($1, 'v_keeper', 1), '([a-z_]+)\([^()]*\)', 'g') AS found
+    SELECT found[1] AS name FROM regexp_matches(split_part($1, 'v_keeper', 1), '([a-z_]+)\([^()]*\)', 'g') AS found
+    UNION
+    SELECT found[1]
+      FROM regexp_matches($1, 'GRANT EXECUTE ON FUNCTION ([a-z_]+)\([^()]*\) TO seckill_service', 'g') AS found
 )
 SELECT privilege || ' on ' || name AS missing
   FROM relations

@@ -13,6 +13,7 @@ struct admin_list {
     int64_t voucher_id;
     char status[STATUS_SIZE];                                  // empty: any
     char from[SK_PARAM_NUMBER_SIZE], to[SK_PARAM_NUMBER_SIZE]; // the same
+    unsigned last;
 };
 
 static void orders_start(struct sk_talk *talk);
@@ -144,25 +145,31 @@ static void admin_events_on_rows(void *arg, const struct sk_result *result)
 
 // ---- the feed ----
 
-void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket)
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t ticket)
 {
     struct sk_page page;
+    SK_ASSERT(last == 0 || ask->cursor == NULL);
     if (!sk_page_begin(&page, control, SK_CURSOR_ORDER_EVENTS, "", ask, ticket))
         return;
     struct admin_list *list = sk_talk_new(control, ticket, NULL, sizeof *list, order_events_start);
     if (list == NULL)
         return;
     list->page = page;
+    list->last = last;
     sk_talk_start(&list->talk);
 }
 
 static void order_events_start(struct sk_talk *talk)
 {
     struct admin_list *list = (struct admin_list *)talk;
-    char tx[SK_PARAM_NUMBER_SIZE], seq[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_page_first(&list->page, tx), sk_page_second(&list->page, seq),
-                            sk_params_number(most, list->page.limit)};
-    sk_talk_ask_pg(talk, SK_STATEMENT_ORDER_EVENTS, 3, params, order_events_on_rows);
+    char tx[SK_PARAM_NUMBER_SIZE], seq[SK_PARAM_NUMBER_SIZE], last[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    const char *after[] = {sk_page_first(&list->page, tx), sk_page_second(&list->page, seq),
+                           sk_params_number(most, list->page.limit)};
+    const char *latest[] = {sk_params_number(last, list->last), after[2]};
+    if (list->last > 0)
+        sk_talk_ask_pg(talk, SK_STATEMENT_LATEST_EVENTS, 2, latest, order_events_on_rows);
+    else
+        sk_talk_ask_pg(talk, SK_STATEMENT_ORDER_EVENTS, 3, after, order_events_on_rows);
 }
 
 // A reader goes on behind the last event, also when there is no later one yet.

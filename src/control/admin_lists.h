@@ -23,7 +23,8 @@ void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter
 void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
                           uint64_t ticket);
 
-// The cursor is what follows the last event that the reader has. `next` is always there: where the reader goes on.
-void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket);
+// The cursor is what follows the last event that the reader has. `last`: without a cursor, how many events before its
+// end the feed begins; 0: at its beginning. `next` is always there: where the reader goes on.
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t ticket);
 
 #endif

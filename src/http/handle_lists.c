@@ -127,11 +127,25 @@ void sk_handle_admin_events(const struct sk_context *context, struct sk_request 
         lists_refuse(context, request);
 }
 
+// How many events before its end the feed is to begin, instead of behind one that the reader has; 0: not sent.
+static bool lists_read_last(const struct sk_request *request, const struct sk_page_asked *asked, unsigned *last)
+{
+    const char *text;
+    uint64_t number = 0;
+    if (!lists_parameter(request, "last", &text))
+        return false;
+    if (text != NULL && (asked->cursor != NULL || !sk_text_number(text, SK_PAGE_MOST, &number) || number == 0))
+        return false;
+    *last = (unsigned)number;
+    return true;
+}
+
 void sk_handle_order_events(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
-    if (lists_read_page(request, "after", &asked))
-        sk_list_order_events(sk_shop_control(context->shop), &asked, request->ticket);
+    unsigned last;
+    if (lists_read_page(request, "after", &asked) && lists_read_last(request, &asked, &last))
+        sk_list_order_events(sk_shop_control(context->shop), &asked, last, request->ticket);
     else
         lists_refuse(context, request);
 }

@@ -119,7 +119,7 @@ const struct sk_route sk_route_table[] = {
      {"listVoucherOrders", "Lists a voucher's orders", "ofVoucher status from to limit cursor", NULL, "AdminOrders",
       V(FOUND)}},
     {GET, READ, "/admin/events", NO_BODY, FOR_STORES, sk_handle_order_events,
-     {"listOrderEvents", "The feed of what became of orders", "limit after", NULL, "OrderFeed", V(FOUND)}},
+     {"listOrderEvents", "The feed of what became of orders", "limit after last", NULL, "OrderFeed", V(FOUND)}},
     {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, sk_handle_instances,
      {"listInstances", "Lists the instances that live, a row for each reactor", "", NULL, "Instances", V(FOUND)}},
     {GET, ANYONE, "/openapi.json", NO_BODY, AT_ONCE, sk_handle_openapi,

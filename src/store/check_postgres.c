@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buf.h"
 #include "clock.h"
 #include "embedded.h"
 #include "params.h"
@@ -175,13 +176,21 @@ static void postgres_check_login(const struct postgres_check *check)
 
 static void postgres_check_rights(const struct postgres_check *check)
 {
-    const char *const params[] = {sk_migrations[SK_MIGRATION_011_GRANTS].text};
+    struct sk_buf grants = {0};
+    PGresult *missing = NULL;
     if (!postgres_check_is(check, "has_tables", "1")) {
         sk_find(check->findings, SK_FINDING_FAIL, "postgresql schema",
                 "there is no table voucher_order: run --migrate");
         return;
     }
-    PGresult *missing = postgres_check_ask(check, "postgresql rights", sk_checks[SK_CHECK_RIGHTS].text, 1, params);
+    for (int i = SK_MIGRATION_011_GRANTS; i < SK_MIGRATION_COUNT; i++)
+        sk_buf_puts(&grants, sk_migrations[i].text);
+    const char *const params[] = {grants.data};
+    if (grants.failed)
+        sk_find(check->findings, SK_FINDING_FAIL, "postgresql rights", "no memory");
+    else
+        missing = postgres_check_ask(check, "postgresql rights", sk_checks[SK_CHECK_RIGHTS].text, 1, params);
+    sk_buf_free(&grants);
     for (int i = 0; i < PQntuples(missing); i++)
         sk_find(check->findings, SK_FINDING_FAIL, "postgresql rights", "the login has not %s",
                 PQgetvalue(missing, i, 0));

@@ -196,6 +196,10 @@ def pages(shop: Shop) -> None:
         cursors.append(json.loads(first.answer)["next"])
         shop.main.ask("GET", f"{target}{mark}limit=1&{name}={cursors[-1]}", who)
         shop.main.ask("GET", f"{target}{mark}{name}={cursors[0 if len(cursors) > 1 else -1]}x", who)
+        if target == "/admin/events":
+            last = json.loads(shop.main.ask("GET", f"{target}?last=1", who).answer)["next"]
+            shop.main.ask("GET", f"{target}?after={last}", who)
+            shop.main.ask("GET", f"{target}?last=1&after={last}", who)
 
 
 def tickets(shop: Shop) -> None:

@@ -350,8 +350,9 @@ void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter
     administer(filter->voucher_id, ticket);
 }
 
-void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket)
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t ticket)
 {
+    MUST(last == 0 || (last <= SK_PAGE_MOST && ask->cursor == NULL));
     sk_list_admin_vouchers(control, NULL, ask, ticket);
 }
 

@@ -248,6 +248,54 @@ START_TEST(the_operators_record_and_the_feed_are_read)
 }
 END_TEST
 
+static void note_why(const char *voucher, int from, int to)
+{
+    db_run("INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom, why)"
+           " SELECT slot, voucher_id, id, 'paid', 'shop', 'why-' || n FROM voucher_order, generate_series(%d, %d) n"
+           "  WHERE voucher_id = %s",
+           from, to, voucher);
+}
+
+START_TEST(the_feed_is_read_from_its_end)
+{
+    static const struct {
+        const char *query, *expected, *then;
+    } rows[] = {
+        {"last=2", "why-4 why-5 ", ""},
+        {"last=5", "why-1 why-2 why-3 why-4 why-5 ", ""},
+        {"last=100", "why-1 why-2 why-3 why-4 why-5 ", ""},
+        {"last=3&limit=2", "why-3 why-4 ", "why-5 "},
+    };
+    char voucher[VOUCHER_ID_SIZE], ids[IDS_SIZE] = "", path[PATH_SIZE], cursor[CURSOR_SIZE], ends[4][CURSOR_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    http_must_buy(service, voucher, "alice");
+    db_run("TRUNCATE order_event");
+    ck_assert_int_eq(read_page("/admin/events?last=2", ADMIN, "events", "why", ids, cursor), 0); // nothing is there yet
+    note_why(voucher, 1, 5);
+    (void)snprintf(path, sizeof path, "/admin/events?after=%s", cursor);
+    ck_assert_int_eq(read_page(path, ADMIN, "events", "why", ids, cursor), 5);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ids[0] = '\0';
+        (void)snprintf(path, sizeof path, "/admin/events?%s", rows[i].query);
+        (void)read_page(path, ADMIN, "events", "why", ids, ends[i]);
+        ck_assert_str_eq(ids, rows[i].expected);
+    }
+    (void)snprintf(path, sizeof path, "/admin/events?last=1&after=%s", cursor); // two places to begin at
+    (void)get(path, ADMIN);
+    ck_assert(http_is_problem(&reply, 422, "BAD_PARAMETER"));
+    note_why(voucher, 6, 7);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) { // each goes on without a gap
+        char expected[IDS_SIZE];
+        ids[0] = '\0';
+        (void)snprintf(path, sizeof path, "/admin/events?after=%s", ends[i]);
+        (void)read_page(path, ADMIN, "events", "why", ids, cursor);
+        (void)snprintf(expected, sizeof expected, "%swhy-6 why-7 ", rows[i].then);
+        ck_assert_str_eq(ids, expected);
+    }
+    db_run("TRUNCATE order_event");
+}
+END_TEST
+
 START_TEST(what_is_no_page_is_refused)
 {
     static const char *const lists[][2] = {
@@ -292,6 +340,16 @@ START_TEST(what_is_no_page_is_refused)
         ck_assert_int_eq(reply.status, 200);
     }
     static const char *const filters[] = {
+        "/admin/events?last=0",
+        "/admin/events?last=101",
+        "/admin/events?last=-1",
+        "/admin/events?last=01",
+        "/admin/events?last=x",
+        "/admin/events?last=",
+        "/admin/events?last",
+        "/admin/events?last=18446744073709551617",
+        "/admin/events?last=1&last=1",
+        "/admin/events?last=1&limit=0",
         "/admin/vouchers?state=x",
         "/admin/vouchers?state=",
         "/admin/vouchers?state=Open",
@@ -355,6 +413,7 @@ int main(void)
     tcase_add_test(tcase, an_admin_sees_a_vouchers_orders);
     tcase_add_test(tcase, letters_come_in_pages);
     tcase_add_test(tcase, the_operators_record_and_the_feed_are_read);
+    tcase_add_test(tcase, the_feed_is_read_from_its_end);
     tcase_add_test(tcase, what_is_no_page_is_refused);
     tcase_add_test(tcase, a_cursor_belongs_to_its_filter);
     return harness_main(tcase, CK_NOFORK);

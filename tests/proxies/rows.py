@@ -152,6 +152,8 @@ def admins() -> list[Row]:
         Row("a cursor that was made up", lambda a: a.head("GET", "/vouchers?cursor=" + "A" * 36), (422,)),
         Row("limit 0", lambda a: a.head("GET", "/vouchers?limit=0"), (422,)),
         Row("limit 10^9", lambda a: a.head("GET", "/vouchers?limit=1000000000"), (422,)),
+        Row("the last 0 of the feed", lambda a: a.head("GET", "/admin/events?last=0", who=a.admin), (422,), operators=True),
+        Row("the last 10^9 of the feed", lambda a: a.head("GET", "/admin/events?last=1000000000", who=a.admin), (422,), operators=True),
     ]
     return rows
 

@@ -131,7 +131,7 @@ END_TEST
 
 static void ask_events(unsigned limit, const char *after)
 {
-    sk_list_order_events(&control, &(struct sk_page_asked){.limit = limit, .cursor = after}, 1);
+    sk_list_order_events(&control, &(struct sk_page_asked){.limit = limit, .cursor = after}, 0, 1);
 }
 
 // It has no last page, and so no link to a next one: a client that follows links would never end.
@@ -174,6 +174,29 @@ START_TEST(the_feed_always_says_where_to_go_on)
 }
 END_TEST
 
+// From its end on it is the same feed, wherever that is.
+START_TEST(the_feed_may_begin_before_its_end)
+{
+    static const rows_t rows[] = {{"741", "5", "{\"order_id\":\"a\"}"}};
+    char cursor_of_it[SK_CURSOR_SIZE], start[SK_CURSOR_SIZE], expected[TEXT_SIZE];
+    sk_cursor_put(start, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){0});
+    sk_cursor_put(cursor_of_it, SK_CURSOR_ORDER_EVENTS, "", &(struct sk_position){.first = 741, .second = 5});
+    for (int there = 0; there <= 1; there++) {
+        sk_list_order_events(&control, &(struct sk_page_asked){.limit = 2}, 7, 1);
+        const struct asked *asked = the_statement(SK_STATEMENT_LATEST_EVENTS);
+        ck_assert_str_eq(asked->argv[0], "7");
+        ck_assert_str_eq(asked->argv[1], "2");
+        pg_answers(there ? &(const struct sk_rows){1, rows} : &no_rows);
+        (void)snprintf(expected, sizeof expected, "{\"events\":[{\"id\":\"%s\",\"order_id\":\"a\"}],\"next\":\"%s\"}",
+                       cursor_of_it, cursor_of_it);
+        if (!there)
+            (void)snprintf(expected, sizeof expected, "{\"events\":[],\"next\":\"%s\"}", start);
+        ck_assert_str_eq(told_next, "");
+        must_be_shown(1, expected);
+    }
+}
+END_TEST
+
 // ---- memory that is short ----
 
 static void converse(void)
@@ -200,6 +223,7 @@ int main(void)
     tcase_add_test(tcase, statuses_are_those_of_rows);
     tcase_add_test(tcase, the_operators_record_is_a_vouchers);
     tcase_add_test(tcase, the_feed_always_says_where_to_go_on);
+    tcase_add_test(tcase, the_feed_may_begin_before_its_end);
     tcase_add_test(tcase, every_allocation_may_fail);
     return harness_main(tcase, CK_FORK);
 }
