@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 
 import { axe } from './browser.js';
-import { appears, buyButton, card, ends, hasText, order, shows } from './scene.js';
-import { moment } from './site.js';
+import { appears, buyButton, card, ends, hasText, leaves, order, shows } from './scene.js';
+import { moment, until } from './site.js';
 
 const NARROW = { width: 320, height: 640 };
 const CHINESE = /[一-鿿]/;
@@ -190,10 +190,39 @@ async function vouchersUnreadable(scene) {
     await shows(page, voucher, 'open');
 }
 
+async function morePages(scene) {
+    const first = await scene.voucher({ stock: 9 });
+    const later = [await scene.voucher(), await scene.voucher()];
+    const context = await scene.visitor({ user: scene.user() });
+    await context.route('**/vouchers/*/events', (route) => route.abort()); // what is read is to be enough
+    await context.route((url) => url.pathname === '/vouchers', (route) => {
+        const url = new URL(route.request().url());
+        url.searchParams.set('limit', String(later.length));
+        return route.fallback({ url: url.href });
+    });
+    const page = await scene.open(context);
+    const more = page.getByRole('button', { name: 'Show more sales' });
+    await appears(page.locator('[data-vouchers-state="ready"]'), 'the first page');
+    assert.equal(await card(page, first).count(), 0, 'all are there without being asked for');
+    for (let presses = 0; presses < 40 && (await card(page, first).count()) === 0; presses++) {
+        await appears(more, 'the button for more sales');
+        await tabTo(page, more);
+        await page.keyboard.press('Enter');
+        await until('the focus on what is new', () =>
+            page.evaluate(() => document.activeElement.closest('article') !== null || document.activeElement.id === 'vouchers'));
+    }
+    await shows(page, first, 'open');
+    await scene.api.buy(first, scene.user('other'));
+    await leaves(page, first, 8);
+    await buyButton(page, first).click();
+    await ends(page, first, 'won');
+}
+
 export const tests = [
     { name: 'both languages', answers: [409], run: bothLanguages },
     { name: 'on a screen of 320 px', run: narrowScreen },
     { name: 'by keyboard alone', run: keyboardOnly },
+    { name: 'more sales than one page has', answers: ['net'], run: morePages },
     { name: 'light and dark', run: lightAndDark },
     { name: 'orders that could not be read are not "no orders"', answers: ['net'], run: unreadableIsNotEmpty },
     { name: 'sales that could not be read are asked for again', answers: ['net'], run: vouchersUnreadable },

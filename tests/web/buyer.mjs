@@ -1,5 +1,6 @@
 // One buyer's purchases and orders together, and what is shown of sales, with a service and a view that a test plays.
 import assert from 'node:assert/strict';
+import { webcrypto } from 'node:crypto';
 import { after, test } from 'node:test';
 
 import { Problem } from '../../web/common/api.js';
@@ -8,6 +9,8 @@ import { LIST } from '../../web/shop/orders.js';
 import { STATE } from '../../web/shop/purchase.js';
 import { createSales } from '../../web/shop/sales.js';
 import { createVouchers } from '../../web/shop/vouchers.js';
+
+globalThis.crypto ??= webcrypto; // which Node 18 has by that name only
 
 const NOW = Date.parse('2030-01-01T00:00:00Z');
 const ID = '01a1ff71-fdd4-746e-a972-2a140b584401';
@@ -90,11 +93,15 @@ function scene({ answers = {}, local = memory(), now = NOW } = {}) {
             ids.forEach((id) =>
                 cards.set(id, {
                     render: (what, phase) => Object.assign(cards.get(id), { what, phase }),
+                    focus: () => {
+                        view.focused = id;
+                    },
                     renderClock: (what, phase, time) => (what.beginMs > time ? what.beginMs : what.endMs) - time,
                 }),
             ),
         card: (id) => cards.get(id),
-        onScreen: () => [],
+        onScreen: () => here.onScreen ?? [],
+        renderMore: (hasMore, isBusy) => Object.assign(view, { hasMore, isBusy }),
         renderVouchersState: (state) => {
             view.state = state;
         },
@@ -322,6 +329,69 @@ test('it opens by time alone, and a moment before that a ticket is got and the l
     assert.deepEqual(here.view.said, ['announce.minute', 'announce.ten', 'announce.open']);
     assert.equal(here.hurries, 1);
     assert.deepEqual(here.asked, ['/vouchers']);
+});
+
+const page = (from, count, next) => ({
+    vouchers: Array.from({ length: count }, (_, i) => voucher({ id: String(from - i) })),
+    next,
+});
+
+test('more pages: shown when they are asked for, and read again as far as they are on screen', async () => {
+    const here = scene({
+        answers: {
+            '/vouchers': page(30, 2, 'a='),
+            '/vouchers?cursor=a%3D': page(28, 2, 'b'),
+            '/vouchers?cursor=b': page(26, 1),
+        },
+    });
+    await here.readList();
+    assert.deepEqual([...here.cards.keys()], ['30', '29']);
+    assert.equal(here.view.hasMore, true);
+    const first = here.sales.readMore();
+    assert.equal(here.view.isBusy, true);
+    await Promise.all([first, here.sales.readMore()]); // a second press is none
+    assert.deepEqual([...here.cards.keys()], ['30', '29', '28', '27']);
+    assert.deepEqual([here.view.focused, here.view.isBusy, here.view.said], ['28', false, ['announce.more']]);
+    await here.readList(); // which does not lead back
+    await here.sales.readMore();
+    assert.deepEqual([here.view.focused, here.view.hasMore], ['26', false]);
+    await here.sales.readMore();
+    here.asked.length = 0;
+    await here.readList();
+    assert.deepEqual(here.asked, ['/vouchers']);
+    here.onScreen = ['28', '29'];
+    here.answers['/vouchers/28'] = voucher({ id: '28', remaining: 0 });
+    await here.readList();
+    assert.deepEqual(here.asked, ['/vouchers', '/vouchers', '/vouchers/28']);
+    assert.equal(here.cards.get('28').phase, 'sold_out');
+});
+
+test('a page that cannot be read is said, and can be asked for again', async () => {
+    const here = scene({
+        answers: { '/vouchers': page(30, 1, 'a'), '/vouchers?cursor=a': new Problem('OVERLOADED', { status: 503 }) },
+    });
+    await here.readList();
+    await here.sales.readMore();
+    assert.deepEqual([here.view.state, here.view.hasMore, here.view.isBusy], ['stale', true, false]);
+    assert.deepEqual(here.view.said, []);
+    here.answers['/vouchers?cursor=a'] = page(29, 1);
+    await here.sales.readMore();
+    assert.deepEqual([here.view.state, [...here.cards.keys()]], ['ready', ['30', '29']]);
+});
+
+test('of many that have left the list each has its turn', async () => {
+    const here = scene({ answers: { '/vouchers': page(30, 12) } });
+    await here.readList();
+    here.answers['/vouchers'] = page(30, 0);
+    for (let id = 19; id <= 30; id++) {
+        here.answers[`/vouchers/${id}`] = voucher({ id: String(id), state: 'paused' });
+    }
+    here.asked.length = 0;
+    for (let round = 0; round < 3; round++) {
+        await here.readList();
+    }
+    assert.equal(new Set(here.asked).size, 1 + 12);
+    assert.equal(here.asked.length, 3 * (1 + 5));
 });
 
 test('a press asks only where the sale is on', async () => {

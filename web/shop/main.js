@@ -30,6 +30,7 @@ const view = createView(voice, {
     buy,
     cancel: (id) => orderList.cancel(id),
     more: () => buyer.orders.readMore(),
+    moreVouchers: () => sales.readMore(),
     logIn,
     logOut,
     language: changeLanguage,

@@ -1,4 +1,5 @@
 // What is on sale: reads it, keeps a card for each voucher, and shows what time, streams and purchases change of it.
+import { Problem } from '../common/api.js';
 import { createLive } from './live.js';
 import { milestone, untilNextSecond } from './countdown.js';
 import { STATE } from './purchase.js';
@@ -6,7 +7,7 @@ import { inOrder, opensAt, PHASE, phaseOf } from './vouchers.js';
 
 const SEEN_KEY = 'seckill.seen'; // vouchers of which a reload asks again: a paused one is not in the list
 const SEEN_MOST = 20;
-const SINGLE_MOST = 5; // vouchers that are asked for by themselves, in one round
+const SINGLE_MOST = 5; // vouchers that are asked for by themselves, in one round: those that waited longest
 const OLD_MS = 3600 * 1000; // a sale that has been over for so long is not shown to those who come now
 const HOT_MS = 60000;
 const PREPARE_MS = 90000; // before the start: at a random moment from then on tickets are got ...
@@ -32,15 +33,61 @@ export function createSales({
 }) {
     const cards = new Map(); // id -> {phase, left, prepareAt, refreshAt}
     const live = makeLive({ wanted, isHot, read, hear });
+    const further = new Set(); // ids of later pages, which are read by themselves, and only while they are on screen
+    const asked = new Map(); // id -> the number of the round that asked for it by itself
     let trouble = 'loading'; // null: the list was read; or 'unreadable', 'stale'
+    let round = 0, next = null, turning = false; // next: the cursor of what follows all that was read; null: nothing does
 
     // ---- reading ----
 
     async function read() {
-        try {
+        await shown(async () => {
             const { body } = await api.call('/vouchers');
-            body.vouchers.forEach((voucher) => vouchers.put(voucher));
+            put(body);
+            next = further.size === 0 ? (body.next ?? null) : next;
             await Promise.all(unlisted(new Set(body.vouchers.map(({ id }) => id))).map(readOne));
+        });
+    }
+
+    // The page after those that were read. The reader goes on at the first of its cards.
+    async function readMore() {
+        if (turning || next === null) {
+            return;
+        }
+        turning = true;
+        view.renderMore(true, turning);
+        const before = new Set(cards.keys());
+        const isRead = await shown(readNext).then(() => true, noteProblem);
+        turning = false;
+        view.renderMore(next !== null, turning);
+        const fresh = [...cards.keys()].filter((id) => !before.has(id));
+        if (isRead) {
+            view.announce(voice.say('announce.more', { count: fresh.length }));
+        }
+        if (fresh.length > 0) {
+            view.card(fresh[0]).focus();
+        }
+    }
+
+    async function readNext() {
+        const { body } = await api.call(`/vouchers?cursor=${encodeURIComponent(next)}`);
+        put(body);
+        body.vouchers.forEach(({ id }) => further.add(id));
+        next = body.next ?? null;
+    }
+
+    // False: not read, which is shown. What is no problem of a call is a mistake of ours.
+    function noteProblem(problem) {
+        if (!(problem instanceof Problem)) {
+            throw problem;
+        }
+        return false;
+    }
+
+    // Shows what `reading` has brought, or that it brought nothing, which rejects.
+    async function shown(reading) {
+        try {
+            await reading();
             trouble = null;
         } catch (problem) {
             trouble = cards.size > 0 ? 'stale' : 'unreadable';
@@ -53,12 +100,20 @@ export function createSales({
         }
     }
 
-    // Those that were on sale and are not listed any more, as paused ones.
+    const put = (body) => body.vouchers.forEach((voucher) => vouchers.put(voucher));
+
+    // Those that were on sale and are not listed any more, as paused ones; and those of later pages.
     function unlisted(listed) {
         const kept = local.getJson(SEEN_KEY);
         const known = [...cards.keys(), ...(Array.isArray(kept) ? kept : [])].filter((id) => /^[0-9]{1,19}$/.test(id));
+        const onScreen = new Set(view.onScreen());
         const isMissed = (id) => !listed.has(id) && cards.get(id)?.phase !== PHASE.ENDED;
-        return [...new Set(known)].filter(isMissed).slice(0, SINGLE_MOST);
+        const isDue = (id) => isMissed(id) && (!further.has(id) || onScreen.has(id));
+        const longest = (one, other) => (asked.get(one) ?? 0) - (asked.get(other) ?? 0);
+        const due = [...new Set(known)].filter(isDue).sort(longest).slice(0, SINGLE_MOST);
+        round++;
+        due.forEach((id) => asked.set(id, round));
+        return due;
     }
 
     async function readOne(id) {
@@ -109,6 +164,7 @@ export function createSales({
 
     function renderAll() {
         view.renderVouchersState(trouble ?? (cards.size === 0 ? 'empty' : 'ready'));
+        view.renderMore(next !== null, turning);
         cards.forEach((_, id) => render(id));
     }
 
@@ -195,5 +251,5 @@ export function createSales({
         }
     }
 
-    return { live, readOne, render, renderAll, tick, press };
+    return { live, readOne, readMore, render, renderAll, tick, press };
 }

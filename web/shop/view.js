@@ -1,6 +1,6 @@
 // The document: sections, cards and rows. It shows what it is given, and hands on what the reader does; it knows no
 // service, and decides nothing.
-import { setAttribute, setText } from '../common/dom.js';
+import { setAttribute, setOff, setText } from '../common/dom.js';
 import { createCard } from './view_voucher.js';
 import { createRow } from './view_order.js';
 
@@ -9,8 +9,8 @@ const MAKE = `. .dev/env; curl "$SECKILL_URL/admin/vouchers" -H "Authorization: 
     -H 'Content-Type: application/json' -d '{"title": "Tea", "stock": 10, "price_cents": 990,
     "begin_at": "'$(date -u -d '+30 seconds' +%FT%TZ)'", "end_at": "'$(date -u -d '+1 day' +%FT%TZ)'"}'`;
 
-// `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), logIn(name), logOut(), language(),
-// seen(), payUrl(order), isDemo().
+// `voice` as of common/voice.js. `on` has buy(id, quantity), cancel(id), more(), moreVouchers(), logIn(name), logOut(),
+// language(), seen(), payUrl(order), isDemo().
 export function createView(voice, on) {
     const at = (id) => document.getElementById(id);
     const cards = new Map();
@@ -26,6 +26,7 @@ export function createView(voice, on) {
 
     at('language').addEventListener('click', on.language);
     at('more').addEventListener('click', on.more);
+    at('more-vouchers').addEventListener('click', on.moreVouchers);
     at('change').addEventListener('click', on.logOut);
     at('login').addEventListener('submit', (event) => {
         event.preventDefault();
@@ -69,6 +70,16 @@ export function createView(voice, on) {
         setText(at('vouchers-note'), state === 'ready' ? '' : voice.say(`vouchers.${state}`));
         at('make').hidden = !on.isDemo() || state !== 'empty';
         setText(at('make-command'), MAKE);
+    }
+
+    function renderMore(hasMore, isBusy) {
+        const button = at('more-vouchers');
+        if (!hasMore && button === document.activeElement) {
+            at('vouchers').focus();
+        }
+        button.hidden = !hasMore;
+        setOff(button, isBusy);
+        setAttribute(button, 'aria-busy', isBusy ? 'true' : null);
     }
 
     // New ones come last: what a reader is about to press does not move.
@@ -138,6 +149,7 @@ export function createView(voice, on) {
         refuseName,
         askWho,
         renderVouchersState,
+        renderMore,
         addCards,
         onScreen,
         renderOrders,

@@ -157,7 +157,13 @@ export function createCard(id, voice, onBuy) {
         return isOver ? Infinity : at - now;
     }
 
-    return { root, render, renderClock, button: parts.buy, isOff: () => isOff(parts.buy) };
+    // For a reader who has asked for more cards, of which this is the first.
+    function focus() {
+        parts.title.tabIndex = -1;
+        parts.title.focus();
+    }
+
+    return { root, render, renderClock, focus, button: parts.buy, isOff: () => isOff(parts.buy) };
 }
 
 export function clockText(voice, ms) {

@@ -21,6 +21,7 @@ export const WORDS = {
         'vouchers.empty': 'Nothing is on sale now. This page shows a sale as soon as there is one.',
         'vouchers.make': 'In the demo, ./dev up puts one on sale. Another, from the folder of the checkout:',
         'vouchers.unreadable': 'What is on sale could not be read. We keep trying.',
+        'vouchers.more': 'Show more sales',
         'vouchers.stale': 'What you see may be out of date: the service could not be reached. We keep trying.',
 
         'phase.loading': 'Getting ready',
@@ -124,6 +125,8 @@ export const WORDS = {
         'announce.paused': '{title} is paused',
         'announce.ended': '{title} is over',
         'announce.order': '{title}: {status}',
+        'announce.more.one': '{count} more is shown',
+        'announce.more.other': '{count} more are shown',
     },
     zh: {
         'page.title': '限时秒杀',
@@ -146,6 +149,7 @@ export const WORDS = {
         'vouchers.empty': '现在没有商品在售。一有秒杀，这里马上显示。',
         'vouchers.make': '演示环境里，./dev up 会上架一个。要再上架一个，请在代码目录下运行：',
         'vouchers.unreadable': '暂时读不到商品信息。我们会继续尝试。',
+        'vouchers.more': '显示更多商品',
         'vouchers.stale': '暂时连不上服务，您看到的可能不是最新的。我们会继续尝试。',
 
         'phase.loading': '准备中',
@@ -248,5 +252,7 @@ export const WORDS = {
         'announce.paused': '{title} 已暂停',
         'announce.ended': '{title} 已结束',
         'announce.order': '{title}：{status}',
+        'announce.more.one': '又显示了 {count} 个商品',
+        'announce.more.other': '又显示了 {count} 个商品',
     },
 };
