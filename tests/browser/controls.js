@@ -140,6 +140,10 @@ const CONTROLS = [
             if (input) localStorage.setItem('kept', input.value); }, true)`, DASHBOARD)],
     ['a dashboard that needs its charts', 'dashboard: without charts', /remaining as .*: not within/,
         added("if (!(await fetch('/web/vendor/uPlot.esm.js')).ok) document.querySelector('[data-vouchers]').remove()", DASHBOARD)],
+    ['a list that ends with its first page', 'more sales than one page', /the button for more sales: not within/,
+        rewritten(isList, (text) => text.replace(/,"next":"[^"]*"/, ''))],
+    ['a dashboard that asks all the time', 'ten calls a second', /asks too much/,
+        added("setInterval(() => fetch('/readyz'), 50)", DASHBOARD)],
     ['a hidden dashboard that asks on', 'dashboard: a hidden tab', /a hidden dashboard asks/,
         added("setInterval(() => fetch('/vouchers'), 500)", DASHBOARD)],
 ];

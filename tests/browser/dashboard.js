@@ -9,6 +9,8 @@ import { setting, until } from './site.js';
 
 const UPLOT = '/web/vendor/uPlot.esm.js';
 const FOLLOW_MS = 6000;
+const CALLS_PER_S = 10;
+const WINDOW_S = 6;
 
 async function dashboard(scene, { init, ...options } = {}) {
     const context = await scene.visitor({ viewport: { width: 1200, height: 900 }, ...options });
@@ -134,7 +136,10 @@ async function creates(scene) {
 async function settles(scene) {
     const voucher = await scene.voucher({ stock: 3 });
     await scene.api.buy(voucher, scene.user());
-    const page = await dashboard(scene);
+    const [user, page] = [scene.user(), await dashboard(scene)];
+    const order = await scene.api.buy(voucher, user);
+    await scene.api.must('POST', `/orders/${order}/cancel`, { user });
+    await hasText(page.locator('[data-events]'), new RegExp(order.slice(0, 13)), 'what happened lately', FOLLOW_MS);
     await appears(card(page, voucher), 'the voucher');
     await action(page, voucher, 'settle').click();
     await appears(card(page, voucher).locator('[data-verdict="open"]'), 'the verdict');
@@ -174,6 +179,22 @@ async function darkAndNarrow(scene) {
     }
 }
 
+// What docs/pages.md says that a dashboard asks for, however many vouchers there are. A window may have the beginning of
+// one more period in it.
+async function asksLittle(scene) {
+    const vouchers = [];
+    for (let i = 0; i < 7; i++) {
+        vouchers.push(await scene.voucher());
+    }
+    const page = await dashboard(scene);
+    await appears(card(page, vouchers[0]), 'the voucher');
+    await action(page, vouchers[0], 'details').click();
+    const sent = requests(page, /./);
+    await page.waitForTimeout(WINDOW_S * 1000);
+    assert.ok(sent.length > WINDOW_S, `${sent.length} calls in ${WINDOW_S} s`);
+    assert.ok(sent.length <= (WINDOW_S + 1) * CALLS_PER_S, `asks too much: ${sent.length} calls in ${WINDOW_S} s`);
+}
+
 async function hiddenIsSilent(scene) {
     const voucher = await scene.voucher();
     const page = await dashboard(scene);
@@ -197,5 +218,6 @@ export const tests = [
     { name: 'dashboard: charts', run: charts },
     { name: 'dashboard: without charts', answers: [404, UPLOT, '/web/vendor/uPlot.css'], run: withoutCharts },
     { name: 'dashboard: dark, and on a phone', run: darkAndNarrow },
+    { name: 'dashboard: ten calls a second at most', run: asksLittle },
     { name: 'dashboard: a hidden tab is silent', run: hiddenIsSilent },
 ];

@@ -112,8 +112,9 @@ async function firesOnce(scene) {
     await buyButton(page, voucher).dblclick();
     await buyButton(page, voucher).press('Enter');
     await buyButton(page, voucher).press(' ');
-    await ends(page, voucher, 'won');
+    await ends(page, voucher, ['won', 'already_ordered']); // of several tries any may be the first to arrive
     assert.equal(sent.length, 1, `sent: ${sent}`);
+    await ends(page, voucher, 'won');
 }
 
 async function survivesReload(scene) {

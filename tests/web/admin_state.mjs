@@ -7,6 +7,7 @@ import test from 'node:test';
 import { isAway, isGood, mayRepeat, wordsFor } from '../../web/admin/answer.js';
 import { createAdminApi, createKeys } from '../../web/admin/api.js';
 import { booksOf } from '../../web/admin/books.js';
+import { createLately } from '../../web/admin/lately.js';
 import { createPoller } from '../../web/admin/poller.js';
 import { instancesOf } from '../../web/admin/roster.js';
 import { POINTS_MAX, createSeries } from '../../web/admin/series.js';
@@ -140,6 +141,58 @@ test('what is stopped stays so', async () => {
     await clock.settled();
     poller.wake();
     assert.deepEqual([asked.length, clock.waiting().length], [1, 0]);
+});
+
+// ---- lately ----
+
+// A part of the page that keeps its rows as texts.
+function section() {
+    const list = { rows: [], replaceChildren: (...rows) => (list.rows = rows) };
+    const hint = { textContent: '' };
+    const made = () => ({
+        dataset: {},
+        texts: [],
+        getAttribute: () => null,
+        setAttribute() {},
+        append(...texts) {
+            this.texts.push(...texts);
+        },
+    });
+    globalThis.document = { createElement: made };
+    return { list, hint, querySelector: (name) => (name === '[data-events]' ? list : hint) };
+}
+
+const moves = (from, count) =>
+    Array.from({ length: count }, (_, i) => ({ order_id: `order-${from + i}`, voucher_id: '7', status: 'paid',
+        at: new Date(1e12 + (from + i) * 1000).toISOString(), by: 'shop' }));
+
+test('what happened lately is read from the end of the feed, one page at a time, and from the end again where that is too slow', async () => {
+    const at = section(), asked = [];
+    const answers = [
+        { events: moves(1, 60), next: 'a' },
+        { events: [], next: 'a' },
+        { events: moves(61, 2), next: 'b' },
+        { events: moves(63, 100), next: 'c' },
+        { events: moves(900, 60), next: 'd' },
+        { events: moves(960, 1), next: 'e' },
+    ];
+    const lately = createLately({
+        section: at,
+        speech: { say: (key, values) => `${key} ${values?.order ?? ''}`, name: (_, name) => name, moment: String },
+        call: async (path) => (asked.push(path), { status: 200, body: answers.shift() }),
+    });
+    const newest = async () => (await lately.ask(), at.list.rows[0]?.texts[1]);
+    assert.equal(await newest(), ' event_order order-60');
+    assert.equal(at.list.rows.length, 60);
+    assert.equal(await newest(), ' event_order order-60');
+    assert.equal(await newest(), ' event_order order-62');
+    await lately.ask(); // a full page: there is more
+    assert.equal(await newest(), ' event_order order-959');
+    assert.equal(await newest(), ' event_order order-960');
+    const ends = ['last=60', 'limit=100&after=a', 'limit=100&after=a', 'limit=100&after=b', 'last=60', 'limit=100&after=d'];
+    assert.deepEqual(asked, ends.map((end) => `/admin/events?${end}`));
+    assert.equal(at.hint.textContent, '');
+    delete globalThis.document;
 });
 
 // ---- books ----

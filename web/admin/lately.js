@@ -1,12 +1,11 @@
 // What happened lately: what became of orders (the feed), what operators did, and what the page saw of the service. The
-// feed begins with the oldest and cannot be read from its end, so at first it is read page by page; what is kept is
-// bounded.
+// feed is read from its end. Where more happens than one page brings it is left behind, and the next look begins at its
+// end again: what is shown is the newest, and one small question at a time is all that it costs.
 import { element, setText } from '../common/dom.js';
 import { isGood } from './answer.js';
 import { createFilled } from './details.js';
 
 const PAGE = 100;
-const PAGES_AT_ONCE = 5;
 const KEPT = 200;
 const SHOWN = 60;
 
@@ -14,22 +13,16 @@ export function createLately({ section, speech, call }) {
     const fill = createFilled(section.querySelector('[data-events]'));
     const hint = section.querySelector('[data-events-hint]');
     const operators = new Map(); // voucher -> what operators did with it
-    let orders = [], own = [], after = null, behind = null;
+    let orders = [], own = [], after = null; // after: where the feed goes on; null: at its end
 
     async function ask() {
-        for (let page = 0; page < PAGES_AT_ONCE; page++) {
-            const answer = await call(`/admin/events?limit=${PAGE}${after === null ? '' : `&after=${after}`}`);
-            if (!isGood(answer)) {
-                return false;
-            }
-            const { events, next } = answer.body;
-            after = next;
-            orders = [...orders, ...events].slice(-KEPT);
-            behind = events.length === PAGE ? events[PAGE - 1].at : null;
-            if (behind === null) {
-                break;
-            }
+        const answer = await call(`/admin/events?${after === null ? `last=${SHOWN}` : `limit=${PAGE}&after=${after}`}`);
+        if (!isGood(answer)) {
+            return false;
         }
+        const { events, next } = answer.body;
+        orders = [...(after === null ? [] : orders), ...events].slice(-KEPT);
+        after = events.length === PAGE ? null : next;
         say();
         return true;
     }
@@ -37,15 +30,8 @@ export function createLately({ section, speech, call }) {
     function say() {
         const rows = [...orders.map(orderRow), ...[...operators.values()].flat().map(operatorRow), ...own];
         rows.sort((a, b) => b.at - a.at);
-        setText(hint, hintText(rows));
+        setText(hint, rows.length === 0 ? speech.say('lately_none') : '');
         fill([speech.language, rows.slice(0, SHOWN)], () => rows.slice(0, SHOWN).map(itemOf));
-    }
-
-    function hintText(rows) {
-        if (behind !== null) {
-            return speech.say('lately_behind', { time: speech.moment(Date.parse(behind)) });
-        }
-        return rows.length === 0 ? speech.say('lately_none') : '';
     }
 
     function orderRow(event) {

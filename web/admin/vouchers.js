@@ -4,19 +4,19 @@
 //   inspect   a few of them by themselves, in both stores: the one whose details are open, and the others by turns
 //   count     one settlement, which gives orders by state. PostgreSQL counts rows for it, so the next one waits for
 //             COUNT_SHARE times as long as this one took: the dashboard takes a fiftieth of a connection at most
-//   detail    what operators did, where a version is new; dead letters of the one whose details are open
+//   detail    what operators did, where a version is new, a few pages at a time; dead letters of the one whose details
+//             are open
 import { setAttribute, setText } from '../common/dom.js';
 import { isGood, wordsFor } from './answer.js';
 import { createVoucher } from './voucher.js';
 
 const INSPECTED_AT_ONCE = 4;
-const AUDITED_AT_ONCE = 4;
+const AUDITED_AT_ONCE = 2;
 const COUNT_SHARE = 50;
 const COUNT_LEAST_MS = 5000;
 const COUNT_OLD_MS = 30000; // payments change no stock
 const SETTLEMENT_MS = 70000; // the service gives a count a minute
 const DETAIL_MS = 3000;
-const AUDIT_PAGES = 20;
 const AUDIT_KEPT = 100;
 
 // now_ms(): a clock that only goes forward. clock: the service's (common/clock.js). operated(id, events): what operators
@@ -187,11 +187,11 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
         return good;
     }
 
-    // Those that were changed since they were asked about come before those that never were.
+    // The one whose details are open; those that were changed since they were asked about; those that never were.
     function toAudit() {
         const due = [...shown.values()].filter(({ view }) => view.audited !== view.row.version);
-        const fresh = due.filter(({ view }) => view.audited !== undefined);
-        return [...fresh, ...due.filter((voucher) => !fresh.includes(voucher))].slice(0, AUDITED_AT_ONCE);
+        const rank = ({ view }) => (view.row.id === opened ? 0 : view.audited !== undefined ? 1 : 2);
+        return due.sort((a, b) => rank(a) - rank(b)).slice(0, AUDITED_AT_ONCE);
     }
 
     async function askLetters({ view }) {
@@ -207,25 +207,20 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
         return isGood(answer) || answer.status === 404;
     }
 
-    // The oldest come first, so all pages are read once, and later the last one again.
+    // A page. The oldest come first, so all of them are read once, a page in each round, and later the last one again.
     async function askAudit({ view }) {
         const { id, version } = view.row;
-        const tail = view.tail ?? { before: [], from: null };
-        for (let page = 0; page < AUDIT_PAGES; page++) {
-            const from = tail.from === null ? '' : `&cursor=${tail.from}`;
-            const answer = await call(`/admin/vouchers/${id}/audit?limit=100${from}`);
-            if (!isGood(answer)) {
-                view.audited = answer.status === 404 ? version : view.audited;
-                return answer.status === 404;
-            }
-            view.audit = [...tail.before, ...answer.body.events].slice(-AUDIT_KEPT);
-            view.tail = tail;
-            if (answer.body.next === undefined) {
-                view.audited = version;
-                break;
-            }
-            tail.before = view.audit;
-            tail.from = answer.body.next;
+        const { before, from } = view.tail ?? { before: [], from: null };
+        const answer = await call(`/admin/vouchers/${id}/audit?limit=100${from === null ? '' : `&cursor=${from}`}`);
+        if (!isGood(answer)) {
+            view.audited = answer.status === 404 ? version : view.audited;
+            return answer.status === 404;
+        }
+        view.audit = [...before, ...answer.body.events].slice(-AUDIT_KEPT);
+        if (answer.body.next === undefined) {
+            view.audited = version;
+        } else {
+            view.tail = { before: view.audit, from: answer.body.next };
         }
         operated(id, view.audit);
         return true;

@@ -182,7 +182,6 @@ export const words = {
 
         lately: 'Lately',
         lately_none: 'Nothing has happened yet.',
-        lately_behind: 'Reading the feed, which is long: at {time} so far.',
         event_order: 'Order {order} of voucher {voucher}: {status}, by {by}',
         event_operator: 'Voucher {voucher}: {what}, by {by}',
         event_restart: 'The service was restarted.',
@@ -414,7 +413,6 @@ export const words = {
 
         lately: '最近',
         lately_none: '还没有发生什么。',
-        lately_behind: '正在读取很长的事件流：已到 {time}。',
         event_order: '券 {voucher} 的订单 {order}：{status}，操作者 {by}',
         event_operator: '券 {voucher}：{what}，操作者 {by}',
         event_restart: '服务重新启动。',
