@@ -1,9 +1,11 @@
 """What pages cost: a file of them and an answer that it is unchanged, against the ceiling; and what buyers lose to
-shops that are open in a thousand browsers."""
+shops that are open in a thousand browsers, and to operators' dashboards."""
 
 from __future__ import annotations
 
 import http.client
+import itertools
+import random
 import threading
 import time
 from contextlib import contextmanager
@@ -20,6 +22,18 @@ PAGES = {"index.html": "/", "admin.html": "/admin/ui"}  # all else is where it l
 FILES = (".html", ".css", ".js", ".svg")
 OPEN = 1_000
 POLL_S = 30  # a page whose stream runs asks for the list so often (web/shop/live.js)
+DASHBOARDS = 10
+ROUND_S = 6  # how often a dashboard makes each call in so many seconds (web/admin/board.js, vouchers.js)
+DASHBOARD = {
+    "/metrics": 6,
+    "/admin/vouchers?limit=100": 3,
+    "/admin/vouchers/{}": 24,
+    "/admin/vouchers/{}/dead-letters?limit=50": 2,
+    "/admin/vouchers/{}/settlement": 1,
+    "/admin/instances": 3,
+    "/readyz": 3,
+    "/admin/events?last=60": 3,
+}
 
 
 # ---- files ----
@@ -102,40 +116,67 @@ def open_pages(side: Side, seconds: int, flip: bool) -> Outcome:
 def buyers_beside_pages(service: Service, seconds: int, pages: int) -> bounds.Listened:
     voucher = service.voucher()
     streams = [(f"/vouchers/{voucher.id}/events!", "")] * pages
-    with polling(service, pages):
+    with polling(service, ["/vouchers"], pages / POLL_S):
         return bounds.buyers_beside_listeners(service, voucher, seconds, service.url, streams)
 
 
 @contextmanager
-def polling(service: Service, pages: int) -> Iterator[None]:
-    """The lists that so many pages ask for, one after the other, until the end of the block."""
+def polling(service: Service, paths: list[str], rate: float, headers: dict[str, str] | None = None) -> Iterator[None]:
+    """So many calls a second, of these paths one after the other, until the end of the block."""
     ending = threading.Event()
     failures: list[str] = []
 
     def poll() -> None:
         connection = http.client.HTTPConnection(service.url.removeprefix("http://"), timeout=10)
-        due = time.monotonic()
+        due, path = time.monotonic(), ""
         try:
-            while not ending.wait(max(0.0, due - time.monotonic())):
-                due += POLL_S / pages
-                connection.request("GET", "/vouchers")
+            for path in itertools.cycle(paths):
+                if ending.wait(max(0.0, due - time.monotonic())):
+                    return
+                due += 1 / rate
+                connection.request("GET", path, headers=headers or {})
                 answer = connection.getresponse()
                 answer.read()
                 if answer.status != 200:
-                    failures.append(f"GET /vouchers answered {answer.status}")
+                    failures.append(f"GET {path} answered {answer.status}")
         except OSError as error:
-            failures.append(f"GET /vouchers: {error}")
+            failures.append(f"GET {path}: {error}")
         finally:
             connection.close()
 
     thread = threading.Thread(target=poll, daemon=True)
-    if pages > 0:
+    if rate > 0:
         thread.start()
     try:
         yield
     finally:
         ending.set()
-        if pages > 0:
+        if rate > 0:
             thread.join()
     if failures:
         raise Failure(failures[0])
+
+
+# ---- dashboards ----
+
+
+def dashboards(side: Side, seconds: int, flip: bool) -> Outcome:
+    """Each asks as much as one ever does, about a voucher of a crowd that has bought."""
+    with side.serving() as service:
+        voucher = bounds.everybody_buys(service, BUYERS)
+        calls = [path.format(voucher.id) for path, times in DASHBOARD.items() for _ in range(times)]
+        random.Random(1).shuffle(calls)  # as they come from pages that were opened at different moments
+        rate = DASHBOARDS * len(calls) / ROUND_S
+
+        def beside() -> bounds.Phase:
+            with polling(service, calls, rate, {"Authorization": f"Bearer {service.token}"}):
+                return bounds.buyers_beside(service, seconds, 0)
+
+        watched, alone = bounds.in_turn(flip, beside, lambda: bounds.buyers_beside(service, seconds, 0))
+    if alone.committed_rps == 0:
+        raise Failure("buyers get nothing beside no dashboard")
+    told = (
+        f"{watched.committed_rps:,.0f} orders/s beside {DASHBOARDS} dashboards ({rate:.0f} calls/s), "
+        f"{alone.committed_rps:,.0f} beside none"
+    )
+    return Outcome(watched.committed_rps / alone.committed_rps, told)
