@@ -15,9 +15,12 @@ function added(code, path = SHOP) {
         });
 }
 
-/** Everything that appears later, too, is changed by `code`, which has it as `page`. */
-const always = (code) => added(`{ const spoil = () => { const page = document; ${code} }; spoil();
-    setInterval(spoil, 20); }`);
+/** Everything that appears later, too, is changed by `code`, which has it as `page`; before any test can see it. */
+const always = (code) => added(`{ const page = document, watcher = new MutationObserver(spoil);
+    function spoil() { ${code}
+        watcher.takeRecords(); } // its own changes
+    spoil();
+    watcher.observe(page, { subtree: true, childList: true, attributes: true, characterData: true }); }`);
 
 /** The answer of the API to `pattern` is changed by `change(text, request)`. */
 function rewritten(pattern, change) {
