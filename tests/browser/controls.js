@@ -36,14 +36,19 @@ const isList = (url) => /^\/vouchers(\/\d+)?$/.test(url.pathname);
 const isStream = (url) => /\/events$/.test(url.pathname);
 const isOrders = (url) => url.pathname === '/orders';
 
-/** A page that hears of nothing: no stream, and the same answer again whatever changes. */
+/** The same answer again, whatever changes. */
+function kept(pattern) {
+    const answers = new Map();
+    return rewritten(pattern, (text, request) => {
+        answers.set(request.url(), answers.get(request.url()) ?? text);
+        return answers.get(request.url());
+    });
+}
+
+/** A page that hears of nothing, of lists as of streams. */
 async function deaf(context) {
-    const kept = new Map();
     await context.route(isStream, (route) => route.abort());
-    await rewritten(isList, (text, request) => {
-        kept.set(request.url(), kept.get(request.url()) ?? text);
-        return kept.get(request.url());
-    })(context);
+    await kept(isList)(context);
 }
 
 /** A page that takes the client's clock, which is `byMs` off, for the server's. */
@@ -123,6 +128,8 @@ const CONTROLS = [
             await sleep(300);
             await route.fulfill({ json: { id: pathname.split('/')[2], status: 'pending', quantity: 1 } }).catch(() => {});
         })],
+    ['a payment page that does not look again', 'ends with the time to pay', /the order as over: not within/,
+        kept((url) => /^\/orders\/./.test(url.pathname))],
     ['a retry that comes too soon', 'tries again after', /tried again before Retry-After/,
         added(`addEventListener('click', async (event) => { const at = event.target.closest('[data-voucher]');
             if (!at || !event.target.closest('[data-buy]')) return;

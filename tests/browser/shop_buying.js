@@ -208,6 +208,16 @@ async function severalOrders(scene) {
     await appears(order(page, lasting.id, 'unpaid'), 'the other order');
 }
 
+async function timeToPayEnds(scene) {
+    const user = scene.user();
+    const id = await scene.api.buy(await scene.voucher({ pay_within_s: 8 }), user);
+    const page = await scene.shop(user, { path: `/pay?order=${id}` });
+    const shown = (state) => page.locator(`[data-pay-state="${state}"]`);
+    await appears(shown('payable'), 'the order as one to be paid');
+    await appears(shown('over'), 'the order as over');
+    assert.ok(await page.locator('#pay').isHidden(), 'an order that is over can still be paid');
+}
+
 async function tokenOfFragment(scene) {
     const user = scene.user('token');
     const own = new Instance();
@@ -257,6 +267,7 @@ export const tests = [
     { name: 'too fast', answers: [409, 429], run: tooFast },
     { name: 'tries again after Retry-After', answers: [503], run: triesAgain },
     { name: 'several orders, and one that is not paid in time', run: severalOrders },
+    { name: 'the payment page ends with the time to pay', run: timeToPayEnds },
     { name: "the token of the page's fragment", run: tokenOfFragment },
     { name: 'a ticket that takes work', answers: [403], run: ticketWithWork },
     { name: 'the end of a sale', run: endedSale },

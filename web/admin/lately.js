@@ -50,7 +50,8 @@ export function createLately({ section, speech, call }) {
 
     function textOf(row) {
         if (row.kind === 'order') {
-            return speech.say('event_order', { ...row, order: row.order.slice(0, 13), status: speech.name('status', row.status) });
+            const names = { status: speech.name('status', row.status), by: speech.name('by', row.by) };
+            return speech.say('event_order', { ...row, order: row.order.slice(0, 13), ...names });
         }
         return row.kind === 'operator'
             ? speech.say('event_operator', { ...row, what: speech.name('what', row.what) })

@@ -12,6 +12,7 @@ import { WORDS } from './words.js';
 
 const CHANGED_KEY = 'seckill.changed'; // the shop's other tabs read their orders again
 const WAIT_S = 20;
+const ENDED_AFTER_MS = 3000; // the service ends an order at most 2 s after its time to pay
 
 const local = createStorage('localStorage');
 const session = createStorage('sessionStorage');
@@ -26,6 +27,7 @@ let order;
 let voucher;
 let state = 'loading';
 let isPaying = false;
+let isAskedAgain = false;
 
 const api = createApi({ clock, credentials: () => identity?.headers() ?? {} });
 const ticker = createTicker(renderLeft);
@@ -102,11 +104,19 @@ async function pay() {
         become(isLate ? 'late' : stateOf(order));
         local.set(CHANGED_KEY, `${Math.random()}`);
     } catch (problem) {
-        become(problem.code === 'WRONG_AMOUNT' ? 'wrong' : 'failed');
+        await refused(problem);
     }
     isPaying = false;
     render();
     at('title').focus(); // the button may be gone
+}
+
+async function refused(problem) {
+    if (problem.status === 409) {
+        await show(); // it is paid, or has ended, by another way
+    } else {
+        become(problem.code === 'WRONG_AMOUNT' ? 'wrong' : 'failed');
+    }
 }
 
 const amount = () => voucher.price_cents * order.quantity;
@@ -157,6 +167,10 @@ function renderLeft() {
         return Infinity;
     }
     const left = Date.parse(order.expires_at) - clock.now();
+    if (left <= 0 && !isAskedAgain) {
+        isAskedAgain = true;
+        setTimeout(() => state === 'payable' && !isPaying && show(), ENDED_AFTER_MS);
+    }
     const { clock: text } = countdown(left);
     setText(at('left'), text);
     return untilNextSecond(left);

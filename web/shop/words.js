@@ -7,7 +7,7 @@ export const WORDS = {
         'language.label': '切换到中文',
 
         'identity.hello': 'You buy as {user}',
-        'identity.gateway': 'You buy as whom your shop knows you',
+        'identity.gateway': 'You buy with the account that you are logged in with',
         'identity.change': 'Change name',
         'identity.name': 'Your name in this demo',
         'identity.hint': 'Letters, digits and . _ -, up to 64. There is no password: this is a demo.',
