@@ -87,6 +87,9 @@ export class Scene {
     }
 
     async close() {
+        for (const context of this.contexts) {
+            await context.unrouteAll({ behavior: 'ignoreErrors' }).catch(() => {}); // what is asked now has no answer to change
+        }
         await Promise.all(this.contexts.map((context) => context.close().catch(() => {})));
         for (const voucher of this.vouchers) {
             await this.api.ask('POST', `/admin/vouchers/${voucher}/close`, { admin: true });
