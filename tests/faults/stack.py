@@ -215,15 +215,20 @@ class PostgresServer(Process):
         if done.returncode != 0:
             raise Broken(f"initdb: {done.stderr[-300:]}")
 
-    def run(self) -> None:
+    def run(self, seconds: float = 20.0) -> None:
         self.start(
             [str(self.bin / "postgres"), "-D", str(self.dir / "data"), "-k", str(self.dir), "-h", "127.0.0.1"]
             + ["-p", str(self.port), "-c", "fsync=on", "-c", "synchronous_commit=on", "-c", "deadlock_timeout=200ms"],
             user=self.user,
         )
-        wait_for("PostgreSQL", self.answers)
+        try:
+            wait_for("PostgreSQL", self.answers, seconds)
+        except Broken as error:
+            raise Broken(f"{error}; its log ends: {self.log.read_text()[-600:]}") from error
 
     def answers(self) -> bool:
+        if not self.alive():
+            raise Broken(f"{self.name} has ended")
         try:
             return self.sql("select 1", database="postgres") == [["1"]]
         except Broken:
