@@ -17,7 +17,7 @@ from stack import Broken, Process, Stack, as_user, wait_for
 from tls import sells
 
 UNITS = 60
-RESTORED_S = 150  # a restored PostgreSQL syncs all its files first, which takes long where disks are busy
+SLOW_DISK_S = 150  # a restored PostgreSQL syncs all its files first, and a receiver each segment: long where disks are busy
 
 
 def run_as_postgres(stack: Stack, *command: str) -> None:
@@ -64,7 +64,8 @@ class LogKeeper(Process):
         self.stack, self.folder = stack, owned_folder(stack, "wal")
         postgres = stack.postgres
         self.start([str(postgres.bin / "pg_receivewal"), "-h", str(postgres.dir), "-p", str(postgres.port), "-U", "postgres",
-                    "-D", str(self.folder), "--synchronous", "--no-loop"], {"PGAPPNAME": "keeper"}, postgres.user)
+                    "-D", str(self.folder), "--synchronous", "--status-interval=1", "--no-loop"],
+                   {"PGAPPNAME": "keeper"}, postgres.user)
         stack.others.append(self)
         postgres.sql("alter system set synchronous_standby_names = 'keeper'", "postgres")
         postgres.sql("select pg_reload_conf()", "postgres")
@@ -75,7 +76,7 @@ class LogKeeper(Process):
         """All that is written by now is received. Only then can a base backup that has no log of its own be restored."""
         end = self.stack.postgres.sql("select pg_current_wal_flush_lsn()", "postgres")[0][0]
         received = f"select 1 from pg_stat_replication where application_name = 'keeper' and flush_lsn >= '{end}'"
-        wait_for("the log of the backup", lambda: self.stack.postgres.sql(received, "postgres") == [["1"]], 60)
+        wait_for("the log of the backup", lambda: self.stack.postgres.sql(received, "postgres") == [["1"]], SLOW_DISK_S)
 
     def finish(self) -> None:
         """The segment that was being received counts as far as it goes."""
@@ -99,7 +100,7 @@ def lost_and_restored(run: Run) -> None:
     with open(data / "postgresql.auto.conf", "a", encoding="utf-8") as file:
         file.write(f"restore_command = 'cp {keeper.folder}/%f %p'\nsynchronous_standby_names = ''\n")
     (data / "recovery.signal").touch()
-    stack.postgres.run(RESTORED_S)
+    stack.postgres.run(SLOW_DISK_S)
     writes = lambda: stack.postgres.sql("select pg_is_in_recovery()", "postgres") == [["f"]]
     wait_for("the end of PostgreSQL's recovery", writes)
     after = stack.postgres.sql("select count(*) from voucher_order")[0][0]
@@ -189,7 +190,7 @@ def with_a_backup_alone(stack: Stack) -> list[str]:
     wrong = []
     for name in ("empty", "older", "newer"):
         replace_data(stack, backup)
-        stack.postgres.run(RESTORED_S)
+        stack.postgres.run(SLOW_DISK_S)
         shutil.rmtree(redis)
         redis.mkdir() if name == "empty" else shutil.copytree(stack.folder / name, redis)
         stack.redis.run(*stack.redis_settings)
