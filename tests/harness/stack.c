@@ -49,6 +49,7 @@ struct service {
 static struct {
     struct proc redis, postgres;
     int redis_port, postgres_port, next_port;
+    bool all_rights; // of who connects by redis_url
     char postgres_bin[URL_SIZE];
     char redis_url[URL_SIZE], database_url[URL_SIZE], keeper_url[URL_SIZE], owner_url[URL_SIZE],
         superuser_url[URL_SIZE];
@@ -157,6 +158,11 @@ static void write_acl(const char *path)
     ck_assert_int_eq(fclose(to), 0);
 }
 
+void stack_redis_with_all_rights(void)
+{
+    stack.all_rights = true;
+}
+
 void redis_start(void)
 {
     char folder[PROC_PATH_SIZE], acl[PROC_PATH_SIZE], port[8];
@@ -165,8 +171,8 @@ void redis_start(void)
     write_acl(acl);
     if (stack.redis_port == 0) {
         stack.redis_port = take_port();
-        (void)snprintf(stack.redis_url, URL_SIZE, "redis://seckill:%s@127.0.0.1:%d", stack_redis_password,
-                       stack.redis_port);
+        (void)snprintf(stack.redis_url, URL_SIZE, "redis://%s:%s@127.0.0.1:%d", stack.all_rights ? "tests" : "seckill",
+                       stack_redis_password, stack.redis_port);
     }
     (void)mkdir(folder, 0700);
     (void)snprintf(port, sizeof port, "%d", stack.redis_port);

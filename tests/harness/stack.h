@@ -22,8 +22,11 @@ void stack_start(unsigned parts);
 // a part did not end as it should.
 int harness_main(TCase *tcase, enum fork_status fork_status);
 
+// Before stack_start(), for what is not the service: the address of Redis is that of a user with all rights.
+void stack_redis_with_all_rights(void);
+
 // Addresses. The strings live as long as the stack.
-const char *stack_redis_url(void);    // with the rights of deploy/redis.acl
+const char *stack_redis_url(void);    // with the rights of deploy/redis.acl, or all
 const char *stack_database_url(void); // of the service's login
 const char *stack_keeper_url(void);   // of the login that archives and erases
 const char *stack_owner_url(void);    // of the owner of the tables, who may do what the service may not
