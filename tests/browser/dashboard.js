@@ -8,7 +8,7 @@ import { appears, card, hasText, requests } from './scene.js';
 import { setting, until } from './site.js';
 
 const UPLOT = '/web/vendor/uPlot.esm.js';
-const FOLLOW_MS = 6000;
+const FOLLOW_MS = 20000;
 const CALLS_PER_S = 10;
 const WINDOW_S = 6;
 

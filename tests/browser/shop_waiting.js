@@ -135,7 +135,7 @@ async function hiddenIsSilent(scene) {
     assert.deepEqual(sent, [], 'a hidden page asks');
     assert.equal(await card(page, voucher).locator('[data-remaining]').innerText(), shown, 'a hidden page listens');
     await page.evaluate(setVisibility, 'visible');
-    await leaves(page, voucher, 4, FOLLOW_MS);
+    await leaves(page, voucher, 4);
 }
 
 async function pausedUnderClick(scene) {
