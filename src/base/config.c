@@ -120,9 +120,8 @@ static const struct command commands[] = {
      "moves the orders of vouchers that are retired, and whose sale ended DAYS (30) days ago, into files of at most "
      "ORDERS"},
     {"erase", SK_COMMAND_ERASE, 1, 2, "USER [FOLDER]",
-     "replaces the user's id by a pseudonym, unless orders of it are open; also in the files that archive has written "
-     "to "
-     "FOLDER"},
+     "replaces the user's id by a pseudonym, unless orders of it are open; also in the files that archive has "
+     "written to FOLDER"},
     {"--help", SK_COMMAND_HELP, 0, 0, "", "shows this and ends"},
     {"--version", SK_COMMAND_VERSION, 0, 0, "", "shows the version and ends"},
 };
