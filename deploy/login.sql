@@ -1,5 +1,5 @@
--- Makes the service's login, or gives it a new password; run after `seckill --migrate`, by the owner,
--- as often as you like. The password comes from the environment, out of sight of `ps`.
+-- Makes the service's login, or gives it a new password; run after owner.sql, by a superuser, as often as you like. The
+-- password comes from the environment, out of sight of `ps`.
 \set ON_ERROR_STOP on
 \getenv password SECKILL_DB_PASSWORD
 

@@ -1,11 +1,12 @@
--- Brings a voucher up to date with what operators changed: its state, its window, and the units that were added.
+-- Brings a voucher up to date with what operators changed: its state, its window, its offer, and the units that
+-- were added.
 --
 -- KEYS  1 voucher (hash)
 -- ARGV  1 run id of the Redis process that the caller is connected to
 --       2 epoch   3 change number that it has   4 change number that it gets
 --       5 state ('open', 'paused' or 'closed')   6 begin_ms   7 end_ms
 --       8 units that were added between the two, and not yet here
---       9 hold_ms, see settle_entry.lua
+--       9 offer
 --
 -- Returns one word, and where it is `other` the change number that the voucher has:
 --   applied   it is up to date now
@@ -16,19 +17,18 @@
 -- Units are added once for each change number, because the number they are added up from must be the one that is there,
 -- and moves with them in one step. What was taken away has left before (take_units.lua).
 
-local function number(text) -- of at most 15 digits, which are exact in Lua; nil: it is none
-  return text and #text <= 15 and (text == '0' or string.find(text, '^[1-9]%d*$')) and tonumber(text)
-end
+-- include: shared/voucher.lua
 
-local voucher = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'change', 'run', 'stock')
+local voucher = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'change', 'run', 'stock', 'begin_ms', 'end_ms')
 local state, change, stock = voucher[1], number(voucher[3]), number(voucher[5])
+local begin_ms, end_ms = number(voucher[6]), number(voucher[7])
 if not state then
   return { 'missing' }
 end
 if state ~= 'open' and state ~= 'paused' and state ~= 'closed' then
   return { 'loading' }
 end
-if voucher[4] ~= ARGV[1] or not (change and stock and number(voucher[2])) then
+if voucher[4] ~= ARGV[1] or not (change and stock and begin_ms and end_ms and number(voucher[2])) then
   return { 'unsure' }
 end
 if voucher[2] == ARGV[2] and change >= tonumber(ARGV[4]) then
@@ -38,11 +38,14 @@ if voucher[2] ~= ARGV[2] or voucher[3] ~= ARGV[3] then
   return { 'other', voucher[3] }
 end
 
-local units = tonumber(ARGV[8])
-if units > 0 and stock == 0 then
-  local time = redis.call('TIME')
-  redis.call('HSET', KEYS[1], 'returned_ms', time[1] * 1000 + math.floor(time[2] / 1000), 'hold_ms', ARGV[9])
+-- It reopens where it refused, and will not for the same reason any more: now, or by its start alone.
+local units, now_ms = tonumber(ARGV[8]), clock_ms()
+local was = refusal_of(state, begin_ms, end_ms, now_ms)
+local is = refusal_of(ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), now_ms)
+local differs = was ~= is or tonumber(ARGV[6]) < begin_ms
+if was and (not is or is == 'n') and differs or stock == 0 and units > 0 then
+  reopen(KEYS[1], now_ms)
 end
 redis.call('HSET', KEYS[1], 'state', ARGV[5], 'begin_ms', ARGV[6], 'end_ms', ARGV[7],
-  'stock', string.format('%.0f', stock + units), 'change', ARGV[4])
+  'stock', string.format('%.0f', stock + units), 'change', ARGV[4], 'offer', ARGV[9])
 return { 'applied' }

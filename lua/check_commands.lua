@@ -1,9 +1,10 @@
 -- Tries every command that the service uses, each on keys that only this script has: what is denied, or refused for
 -- another reason, is returned. Nothing stays.
 --
--- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)   5 lock   6 session
---       7 living sessions   8 busy segments   9 protocol version   10 the newest time seen   11 instances
---       Of 1 to 6 such as no voucher and no session has. 7 to 11 are the real ones, of which nothing is changed.
+-- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)   5 ended (hash)   6 lock
+--       7 session   8 living sessions   9 busy segments   10 protocol version   11 the newest time seen
+--       12 instances
+--       Of 1 to 7 such as no voucher and no session has. 8 to 12 are the real ones, of which nothing is changed.
 --
 -- Returns { command, error ... }, each command once.
 
@@ -24,14 +25,14 @@ end
 
 local ttl_ms = '1000' -- should the last lines be refused
 
-for _, key in ipairs({ 1, 2, 4 }) do
+for _, key in ipairs({ 1, 2, 4, 5 }) do
   try('HSET', KEYS[key], 'a', '1', 'b', '2')
   try('PEXPIRE', KEYS[key], ttl_ms)
 end
 try('XADD', KEYS[3], '*', 'a', '1')
 try('EXPIRE', KEYS[3], '1')
-try('SET', KEYS[5], 'a', 'NX', 'PX', ttl_ms)
 try('SET', KEYS[6], 'a', 'NX', 'PX', ttl_ms)
+try('SET', KEYS[7], 'a', 'NX', 'PX', ttl_ms)
 
 try('HGET', KEYS[1], 'a')
 try('HMGET', KEYS[1], 'a', 'b')
@@ -44,30 +45,30 @@ try('XLEN', KEYS[3])
 try('XINFO', 'STREAM', KEYS[3])
 try('XRANGE', KEYS[3], '-', '+', 'COUNT', '1')
 try('XDEL', KEYS[3], '1-1')
-try('GET', KEYS[5])
-try('PTTL', KEYS[5])
-try('EXISTS', KEYS[5])
-try('TYPE', KEYS[6])
+try('GET', KEYS[6])
+try('PTTL', KEYS[6])
+try('EXISTS', KEYS[6])
+try('TYPE', KEYS[7])
 try('TIME')
 
 -- A member that no session is, and that would have expired long ago should it stay.
-try('ZINCRBY', KEYS[7], '1', 'check')
-try('ZADD', KEYS[7], 'XX', '1', 'check')
-try('ZSCORE', KEYS[7], 'check')
-try('ZCOUNT', KEYS[7], '1', '1')
-try('ZRANGE', KEYS[7], '0', '0')
-try('ZREM', KEYS[7], 'check')
-try('ZREMRANGEBYSCORE', KEYS[7], '1', '1')
+try('ZINCRBY', KEYS[8], '1', 'check')
+try('ZADD', KEYS[8], 'XX', '1', 'check')
+try('ZSCORE', KEYS[8], 'check')
+try('ZCOUNT', KEYS[8], '1', '1')
+try('ZRANGE', KEYS[8], '0', '0')
+try('ZREM', KEYS[8], 'check')
+try('ZREMRANGEBYSCORE', KEYS[8], '1', '1')
 
-try('HDEL', KEYS[8], 'check')
-try('HDEL', KEYS[11], 'check')
-for key = 9, 10 do
+try('HDEL', KEYS[9], 'check')
+try('HDEL', KEYS[12], 'check')
+for key = 10, 11 do
   try('GET', KEYS[key])
   try('HDEL', KEYS[key], 'check') -- they are strings: this asks only whether they may be written
 end
 
-try('DEL', KEYS[5])
-for key = 1, 6 do
+try('DEL', KEYS[6])
+for key = 1, 7 do
   try('UNLINK', KEYS[key])
 end
 return refused

@@ -4,22 +4,22 @@
 -- ARGV  1 user, or nothing
 --
 -- Returns { state, epoch, last, stock, run, number of buyers, entries in the journal, the user's order, change number,
--- begin_ms, end_ms, age of the journal's oldest entry in ms }; what is missing is empty, and so is `run` where change
--- number and window are not three numbers. An empty journal's age is 0.
+-- begin_ms, end_ms, age of the journal's oldest entry in ms, offer }; what is missing is empty, and so is `run` where change
+-- number, window and offer are not four numbers. An empty journal's age is 0.
 
 local function is_number(text)
   return text and #text <= 15 and string.find(text, '^%d+$')
 end
 
 local voucher = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'last', 'stock', 'run', 'change', 'begin_ms',
-  'end_ms')
-for i = 1, 8 do
+  'end_ms', 'offer')
+for i = 1, 9 do
   voucher[i] = voucher[i] or ''
 end
-if not (is_number(voucher[6]) and is_number(voucher[7]) and is_number(voucher[8])) then
+if not (is_number(voucher[6]) and is_number(voucher[7]) and is_number(voucher[8]) and is_number(voucher[9])) then
   voucher[5] = ''
 end
-voucher[9], voucher[10], voucher[11] = voucher[6], voucher[7], voucher[8]
+voucher[9], voucher[10], voucher[11], voucher[13] = voucher[6], voucher[7], voucher[8], voucher[9]
 voucher[6] = redis.call('HLEN', KEYS[2])
 voucher[7] = redis.call('XLEN', KEYS[3])
 voucher[8] = ARGV[1] and redis.call('HGET', KEYS[2], ARGV[1]) or ''

@@ -2,23 +2,32 @@
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash: user -> order)   3 journal (stream)
 --       4 repeats (hash: "user key" -> order): orders that ended and had come with an Idempotency-Key
+--       5 ended (hash: user -> how many of the user's orders have ended), of users that had all they may have
 -- ARGV  1 most entries the journal may hold
 --       2 run id of the Redis process that the caller is connected to
 --       3 'new', or 'again': orders that were granted before and may have been lost with Redis's data
 --       4 epoch and   5 `last` as the caller has seen them last; 0 and empty: never
 --       6 session that holds what is granted, until it is settled
 --       7 '-', or for each order what it has more than one unit: "quantity[ key],..."
---       8, 9, 10, 11 ...    user, order id, user, order id ...
+--       8 offer: of 'new' orders the one that they were checked by, of others the one that they were granted under
+--       9 most orders of a user, the ended ones included
+--       10, 11, 12, 13 ...   user, order id, user, order id ...
 --
 -- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, letters, more ... }, where letters has one character
 -- for each user:
 --   p placed   a already ordered   s sold out   n not started   e ended   u paused   f no room in the journal
---   r sold out, and the unit that has just returned does not sell yet: for a moment, not to be remembered
+--   h held: the sale reopened a moment ago, and no instance caches this (see shared/voucher.lua)
 --   m fewer units are left than the order asks for
+--   t the user has had as many orders as one may have: looked at last, so that memory and Redis refuse alike
 --   k already ordered under the same key: that order is meant   d the same, and that order has ended
 --   q the key was used for an order of another quantity
+--   o the voucher has another offer: see below
 -- and for each 'a', 'k', 'd' and 'q' that order's id follows, and for each 'm' how many are left, in order. `last` is the
 -- newest journal id the voucher has ever had: as long as it stays the same, there is no new buyer.
+-- If the voucher has another offer than that of the call, nobody is granted anything: { 'other', now_ms, begin_ms, epoch, last,
+-- the voucher's offer, letters, more ... }, with an 'o' for each user who would be. All others get the letter that they
+-- would get anyway, above all who has an order: P6 knows no terms. What was granted before is granted again whatever the
+-- offer is now.
 -- Where the voucher cannot sell at all it returns { 'missing' }, { 'loading' }, or { 'unsure' }: it was
 -- opened under another Redis process, which may have lost what came after, it has gone backwards, or what is in it
 -- cannot be.
@@ -33,9 +42,8 @@
 
 -- Every client with write access to Redis can write anything: what is used is checked first, as strictly as grant.c
 -- checks the reply, because a unit that is granted in a reply that cannot be read is lost.
-local function number(text) -- of at most 15 digits, which are exact in Lua; nil: it is none
-  return text and #text <= 15 and (text == '0' or string.find(text, '^[1-9]%d*$')) and tonumber(text)
-end
+
+-- include: shared/voucher.lua
 
 local function at(id) -- the two numbers of a journal id; a label like epoch-7 comes before all of them; nil: neither
   local ms, seq = string.match(id, '^(%d+)-(%d+)$')
@@ -46,7 +54,7 @@ local function at(id) -- the two numbers of a journal id; a label like epoch-7 c
 end
 
 local voucher = redis.call('HMGET', KEYS[1], 'state', 'stock', 'begin_ms', 'end_ms', 'epoch', 'last', 'run',
-  'returned_ms', 'hold_ms')
+  'reopened_ms', 'cache_ms', 'offer')
 local state, stock = voucher[1], number(voucher[2])
 local begin_ms, end_ms = number(voucher[3]), number(voucher[4])
 local epoch, last, again = voucher[5], voucher[6], ARGV[3] == 'again'
@@ -56,7 +64,8 @@ end
 if state ~= 'open' and state ~= 'paused' and state ~= 'closed' then
   return { 'loading' }
 end
-if voucher[7] ~= ARGV[2] or not (stock and begin_ms and end_ms and number(epoch) and last) then
+local offer, other = voucher[10], not again and voucher[10] ~= ARGV[8]
+if voucher[7] ~= ARGV[2] or not (stock and begin_ms and end_ms and number(epoch) and last and number(offer)) then
   return { 'unsure' }
 end
 local last_ms, last_seq = at(last)
@@ -75,30 +84,22 @@ if number(epoch) == seen_epoch and last ~= seen_last then
   end
 end
 
-local time = redis.call('TIME')
-local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-
+local now_ms = clock_ms()
+local reopened_ms = number(voucher[8])
+local clock_went_back = reopened_ms and now_ms < reopened_ms
 local refusal
-if again then
-  refusal = nil
-elseif state == 'closed' or now_ms >= end_ms then
-  refusal = 'e'
-elseif state == 'paused' then
-  refusal = 'u'
-elseif now_ms < begin_ms then
-  refusal = 'n'
+if not again then
+  local held = is_held(clock_went_back and now_ms or reopened_ms, number(voucher[9]), now_ms)
+  refusal = held and 'h' or refusal_of(state, begin_ms, end_ms, now_ms)
 end
-local returned_ms, hold_ms = number(voucher[8]), number(voucher[9])
-local held = not again and returned_ms and hold_ms and now_ms >= returned_ms
-  and now_ms < returned_ms + math.min(hold_ms, 60000) -- the most that can be configured
 local full = not again and redis.call('XLEN', KEYS[3]) >= tonumber(ARGV[1])
 
 local users = {}
-for i = 8, #ARGV, 2 do
+for i = 10, #ARGV, 2 do
   users[#users + 1] = ARGV[i]
 end
 local bought = redis.call('HMGET', KEYS[2], unpack(users))
-local quantities, keys, ended = {}, {}, {}
+local quantities, keys, repeats = {}, {}, {}
 if ARGV[7] ~= '-' then
   for detail in string.gmatch(ARGV[7], '[^,]+') do
     local quantity, key = string.match(detail, '^(%d+) ?(%x*)$')
@@ -109,8 +110,12 @@ if ARGV[7] ~= '-' then
   for i, user in ipairs(users) do
     fields[i] = user .. ' ' .. (keys[i] or '')
   end
-  ended = not again and redis.call('HMGET', KEYS[4], unpack(fields)) or {}
+  repeats = not again and redis.call('HMGET', KEYS[4], unpack(fields)) or {}
 end
+-- Mostly there is no such user, and then no such key.
+local may_sell = not (again or refusal or stock == 0)
+local had = may_sell and redis.call('EXISTS', KEYS[5]) == 1 and redis.call('HMGET', KEYS[5], unpack(users)) or {}
+local most = tonumber(ARGV[9])
 
 -- What an order is to a request that meets it.
 local function meet(order, quantity, key, same)
@@ -121,16 +126,25 @@ local function meet(order, quantity, key, same)
   return tonumber(its_quantity) == quantity and same or 'q'
 end
 
+-- A key counts for a day from the order's commit. An id begins with the time of its request, 12 hex digits. The hour
+-- more is for that time and for the clocks: what is forgotten here PostgreSQL has released.
+local kept_ms = 25 * 3600000
+local function is_kept(order)
+  local high, low = string.match(order, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-')
+  return high and now_ms < tonumber(high .. low, 16) + kept_ms
+end
+
 local letters, more = {}, {}
 local winners, journal_orders, seen = {}, {}, {}
 for i, user in ipairs(users) do
   local order = bought[i] or seen[user]
   local quantity, key = quantities[i] or 1, keys[i]
   local letter = order and (key and meet(order, quantity, key, 'k') or 'a')
-  if key and ended[i] and (not order or letter == 'a') then -- the first answer again, also where another order lives
-    local met = meet(ended[i], quantity, key, 'd')
+  local earlier = key and (not order or letter == 'a') and repeats[i]
+  if earlier and is_kept(earlier) then -- the first answer again, also where another order lives
+    local met = meet(earlier, quantity, key, 'd')
     if met ~= 'a' then
-      order, letter = ended[i], met
+      order, letter = earlier, met
     end
   end
   if order then
@@ -140,17 +154,19 @@ for i, user in ipairs(users) do
     letters[i] = refusal
   elseif stock == 0 then
     letters[i] = 's'
-  elseif held then
-    letters[i] = 'r'
   elseif stock < quantity then
     letters[i] = 'm'
     more[#more + 1] = stock
   elseif full then
     letters[i] = 'f'
+  elseif had[i] and (number(had[i]) or 0) >= most then
+    letters[i] = 't'
+  elseif other then
+    letters[i] = 'o'
   else
     letters[i] = 'p'
     stock = stock - quantity
-    order = ARGV[2 * i + 7]
+    order = ARGV[2 * i + 9]
     local detail = key and ' ' .. quantity .. ' ' .. key or quantity > 1 and ' ' .. quantity or ''
     journal_orders[#journal_orders + 1] = order .. ' ' .. user .. detail
     order = order .. detail
@@ -160,13 +176,17 @@ for i, user in ipairs(users) do
   end
 end
 
+if clock_went_back then
+  reopen(KEYS[1], now_ms)
+end
 local journal_id = ''
 if #winners > 0 then
   journal_id = redis.call('XADD', KEYS[3], '*', 'epoch', epoch, 'orders', table.concat(journal_orders, ','),
-    'session', ARGV[6])
+    'session', ARGV[6], 'offer', ARGV[8])
   redis.call('HSET', KEYS[2], unpack(winners))
   redis.call('HSET', KEYS[1], 'stock', stock, 'last', journal_id)
   last = journal_id
 end
 
-return { 'ok', now_ms, begin_ms, epoch, last, journal_id, table.concat(letters), unpack(more) }
+return { other and 'other' or 'ok', now_ms, begin_ms, epoch, last, other and offer or journal_id, table.concat(letters),
+  unpack(more) }

@@ -2,7 +2,7 @@
 -- the old buyers. An epoch that is not newer changes nothing: another rebuild is in progress, or has been.
 -- What cannot be is overruled: keys of a wrong type, an epoch that is no number or a billion ahead of PostgreSQL's.
 --
--- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)
+-- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)   5 ended (hash)
 -- ARGV  1 epoch
 --
 -- Returns 1 if the voucher is ours to rebuild, else 0.
@@ -27,5 +27,5 @@ if has_wrong_type(KEYS[3], 'stream') then
   redis.call('UNLINK', KEYS[3])
 end
 redis.call('HSET', KEYS[1], 'state', 'loading', 'epoch', ARGV[1])
-redis.call('UNLINK', KEYS[2], KEYS[4])
+redis.call('UNLINK', KEYS[2], KEYS[4], KEYS[5])
 return 1

@@ -2,38 +2,42 @@
 -- is of orders that end: corrects Redis towards PostgreSQL and drops the entry, in one step, so that a crash leaves
 -- either both or neither.
 --
--- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)
--- ARGV  1 journal id (empty: none)   2 hold_ms   then for each such order: units, order id, user, live order id
+-- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)   5 ended (hash)
+-- ARGV  1 journal id (empty: none)   then for each such order: units, order id, user, live order
 --
 -- units          so many return to the stock; 0: PostgreSQL has none for it
--- live order id  the user's, becomes the buyer's entry; empty: there is none, and the buyer's entry goes; '-': the same, and
---                if the order came with an Idempotency-Key it stays known for a day, so that a repeat meets it
+-- live order     the user's, with quantity and key: becomes the buyer's entry; empty: there is none, and the buyer's entry
+--                goes; '-': the same, and if the order came with an Idempotency-Key it stays known, so that a repeat meets
+--                it (place_orders.lua knows for how long); '-20': the same, and 20 orders of the user have ended, which
+--                is all that one may have
 --
 -- Giving units back is not idempotent by nature. It is here, because it happens only while the
 -- buyer's entry still holds that very order id. Returns the number of orders corrected.
---
--- While all was sold out, instances may have noted to refuse from memory, for hold_ms and all but the buyers of that
--- time. The first unit that returns sells after that, so that its buyer is not refused by one of them (P6).
 
-local day_s = 86400
+-- include: shared/voucher.lua
+
+local kept_s = 25 * 3600 -- after the last one of them there is none left that counts
 local corrected = 0
-for i = 3, #ARGV, 4 do
+for i = 2, #ARGV, 4 do
   local units, order, user, live = tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local held = redis.call('HGET', KEYS[2], user)
   if held and string.sub(held, 1, 36) == order then
-    if live ~= '' and live ~= '-' then
+    local had = string.match(live, '^%-(%d*)$')
+    if live ~= '' and not had then
       redis.call('HSET', KEYS[2], user, live)
     else
       redis.call('HDEL', KEYS[2], user)
     end
-    local key = live == '-' and string.match(held, '^%S+ %d+ (%x+)$')
+    local key = had and string.match(held, '^%S+ %d+ (%x+)$')
     if key then
       redis.call('HSET', KEYS[4], user .. ' ' .. key, held)
-      redis.call('EXPIRE', KEYS[4], day_s)
+      redis.call('EXPIRE', KEYS[4], kept_s)
+    end
+    if had and had ~= '' then
+      redis.call('HSET', KEYS[5], user, had)
     end
     if units > 0 and redis.call('HINCRBY', KEYS[1], 'stock', units) == units then
-      local time = redis.call('TIME')
-      redis.call('HSET', KEYS[1], 'returned_ms', time[1] * 1000 + math.floor(time[2] / 1000), 'hold_ms', ARGV[2])
+      reopen(KEYS[1], clock_ms())
     end
     corrected = corrected + 1
   end

@@ -7,9 +7,7 @@
 -- { 'short', what is left }; or { 'missing' }, { 'loading' }, { 'unsure' }: it is not there, not opened, or not to be
 -- relied on.
 
-local function number(text) -- of at most 15 digits, which are exact in Lua; nil: it is none
-  return text and #text <= 15 and (text == '0' or string.find(text, '^[1-9]%d*$')) and tonumber(text)
-end
+-- include: shared/voucher.lua
 
 local voucher = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'run', 'stock')
 local state, stock, units = voucher[1], number(voucher[4]), tonumber(ARGV[2])

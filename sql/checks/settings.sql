@@ -12,6 +12,11 @@ SELECT current_setting('server_version')                                        
        me.rolsuper::int                                                          AS superuser,
        coalesce((SELECT pg_has_role(me.oid, c.relowner, 'USAGE') FROM pg_class AS c
                   WHERE c.oid = to_regclass('voucher_order')), false)::int       AS owner,
+       -- The owner of the tables, whose rights all functions have, if it could become the server's own account with them.
+       (SELECT o.rolname FROM pg_class AS c JOIN pg_roles AS o ON o.oid = c.relowner
+         WHERE c.oid = to_regclass('voucher_order')
+           AND (o.rolsuper OR o.rolcreaterole OR pg_has_role(o.oid, 'pg_execute_server_program', 'MEMBER')
+                OR pg_has_role(o.oid, 'pg_write_server_files', 'MEMBER')))        AS mighty_owner,
        (to_regclass('voucher_order') IS NOT NULL)::int                           AS has_tables,
        EXISTS (SELECT FROM pg_roles AS r
                 WHERE r.rolname = 'seckill_service' AND pg_has_role(me.oid, r.oid, 'USAGE'))::int AS has_role,

@@ -1,2 +1,3 @@
-SELECT n, outcome, live_id, first_id, created_ms, gone_by
-  FROM place_orders($1::integer, $2::bigint, $3::bigint, $4::uuid[], $5::text[], $6, $7::smallint[], $8::text[])
+SELECT n, outcome, live_id, first_id, created_ms, gone_by, 1 AS batch, buyer_value($1::integer, $2::bigint, live_id) AS live
+  FROM place_orders($1::integer, $2::bigint, $3::bigint, $4::uuid[], $5::text[], $6, $7::smallint[], $8::text[],
+                    $9::integer)

@@ -1,1 +1,1 @@
-SELECT stock, begin_ms, end_ms, state, buyers, change FROM rebuild_stock($1::integer, $2::bigint, $3::bigint)
+SELECT stock, begin_ms, end_ms, state, buyers, change, offer FROM rebuild_stock($1::integer, $2::bigint, $3::bigint)

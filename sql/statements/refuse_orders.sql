@@ -1,1 +1,1 @@
-SELECT n, outcome FROM refuse_orders($1::integer, $2::bigint, $3::uuid[], $4::text[], $5::text[], $6::smallint[])
+SELECT n, outcome FROM refuse_orders($1::integer, $2::bigint, $3::uuid[], $4::text[], $5::text[], $6::smallint[], $7::integer[])

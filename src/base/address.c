@@ -22,6 +22,20 @@ static void address_put_v4(struct sk_address *out, const void *four_bytes)
     memcpy(out->bytes + V4_AT, four_bytes, sizeof out->bytes - V4_AT);
 }
 
+bool sk_address_is_loopback(const struct sk_address *address)
+{
+    static const struct sk_address v6_loopback = {{[15] = 1}};
+    return address_is_v4(address) ? address->bytes[V4_AT] == 127
+                                  : memcmp(address, &v6_loopback, sizeof v6_loopback) == 0;
+}
+
+void sk_address_put(const struct sk_address *address, char out[SK_ADDRESS_SIZE])
+{
+    bool v4 = address_is_v4(address);
+    // Cannot fail: the size is that of the longest.
+    (void)inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? address->bytes + V4_AT : address->bytes, out, SK_ADDRESS_SIZE);
+}
+
 bool sk_address_parse(const char *text, size_t len, struct sk_address *out)
 {
     char copy[INET6_ADDRSTRLEN];

@@ -19,6 +19,14 @@ bool sk_address_parse(const char *text, size_t len, struct sk_address *out);
 // Of the other end of a connection; false: it is neither IPv4 nor IPv6.
 bool sk_address_of(const struct sockaddr *from, struct sk_address *out);
 
+// 127.0.0.0/8 or ::1.
+bool sk_address_is_loopback(const struct sk_address *address);
+
+enum { SK_ADDRESS_SIZE = 46 };
+
+// As it is written: IPv4 with dots.
+void sk_address_put(const struct sk_address *address, char out[SK_ADDRESS_SIZE]);
+
 // What counts as one client: an IPv4 address, or the first 64 bits of an IPv6 one, since a subscriber is given that
 // many at least. No two share a key: IPv4 has those of 0:ffff::/32, which is reserved.
 uint64_t sk_address_key(const struct sk_address *address);

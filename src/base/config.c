@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "environment.h"
 #include "log.h"
 #include "text.h"
 
@@ -29,15 +30,19 @@ struct key {
 
 static const struct key keys[] = {
     {"SECKILL_LISTEN", TEXT, AT(listen), "127.0.0.1:8080", 0, 0, "host:port", "address to serve HTTP on"},
+    {"SECKILL_ADMIN_LISTEN", TEXT, AT(admin_listen), NULL, 0, 0, "host:port",
+     "address of /admin, /metrics and the dashboard, with connections and store links of its own; then the other one "
+     "serves none of them"},
     {"SECKILL_REACTORS", NUMBER, AT(reactors), "1", 1, 64, "threads", "event loops; they share the port"},
     {"SECKILL_DATABASE_URL", SECRET, AT(database_url), NULL, 0, 0, "URI", "PostgreSQL, as libpq reads it; required"},
     {"SECKILL_REDIS_URL", SECRET, AT(redis_url), "redis://127.0.0.1:6379", 0, 0, "URI",
      "redis://[[user]:password@]host[:port][/db] or unix://[[user]:password@]/path"},
-    {"SECKILL_ADMIN_TOKEN", SECRET, AT(admin_token), NULL, 0, 0, "", "bearer token of admin calls, with all roles"},
+    {"SECKILL_ADMIN_TOKEN", SECRET, AT(admin_token), NULL, 0, 0, "",
+     "bearer token of admin calls, with all roles; 16 to 256 visible characters"},
     {"SECKILL_ADMIN_TOKENS", SECRET, AT(admin_tokens), NULL, 0, 0, "",
-     "more of them, a line each: name role[,role...] token; roles: read, operate, payments"},
+     "more of them, a line each: name role[,role...] token; roles: read, operate, payments, refunds, metrics"},
     {"SECKILL_PAYMENT_SECRET", SECRET, AT(payment_secret), NULL, 0, 0, "",
-     "signs payment callbacks (HMAC-SHA256); 16 bytes at least"},
+     "signs payment callbacks (HMAC-SHA256); 16 bytes at least; a second line: the secret before it"},
     {"SECKILL_AUTH", CHOICE, AT(auth), "gateway", 0, 0, "gateway|token",
      "who says which user asks: X-User-Id of a trusted gateway, or the user's token"},
     {"SECKILL_GATEWAY_TRUSTED", CHOICE, AT(gateway_trusted), "no", 0, 0, "no|yes",
@@ -76,11 +81,20 @@ static const struct key keys[] = {
      "a sale that ended so long ago leaves Redis"},
     {"SECKILL_SOLD_OUT_MARK_MS", NUMBER, AT(sold_out_mark_ms), "200", 0, 60000, "ms",
      "how long a refusal is answered from memory"},
-    {"SECKILL_USER_RATE", NUMBER, AT(user_rate), "0", 0, 10000, "1/s", "order attempts of a user; 0: unlimited"},
+    {"SECKILL_ORDERS_PER_USER", NUMBER, AT(orders_per_user), "20", 1, 1000, "orders",
+     "most orders of a user for one voucher, those that were cancelled, expired or refunded included"},
+    {"SECKILL_USER_RATE", NUMBER, AT(user_rate), "0", 0, 10000, "1/s",
+     "purchases and cancellations of a user; 0: unlimited"},
     {"SECKILL_ADDRESS_RATE", NUMBER, AT(address_rate), "0", 0, 1000000, "1/s",
      "requests of a client address, but for admin calls; 0: unlimited"},
     {"SECKILL_ADDRESS_CONNECTIONS", NUMBER, AT(address_connections), "0", 0, 65536, "",
      "connections of a client address at a time; 0: unlimited"},
+    {"SECKILL_LONG_SHARE", NUMBER, AT(long_share), "50", 1, 100, "%",
+     "share of a reactor's connections that event streams and long polls may take; above it 503"},
+    {"SECKILL_LONG_PER_USER", NUMBER, AT(long_per_user), "8", 0, 65536, "",
+     "event streams and long polls of a user at a time; 0: unlimited"},
+    {"SECKILL_LONG_PER_ADDRESS", NUMBER, AT(long_per_address), "32", 0, 65536, "",
+     "the same of a client address, where it is known; 0: unlimited"},
     {"SECKILL_TRUSTED_PROXIES", TEXT, AT(trusted_proxies), NULL, 0, 0, "networks",
      "whose Forwarded or X-Forwarded-For is believed: 10.0.0.0/8, 2001:db8::1"},
     {"SECKILL_PURCHASE_RATE", NUMBER, AT(purchase_rate), "0", 0, 10000000, "1/s",
@@ -131,7 +145,8 @@ enum {
     COMMAND_COUNT = sizeof commands / sizeof commands[0],
     SECRET_MAX_BYTES = 32768,
     PAYMENT_SECRET_MIN = 16,
-    NAME_MAX_CHARS = 64,
+    PAYMENT_SECRETS_MAX = 2,
+    NAME_MAX_CHARS = SK_ENVIRONMENT_NAME_MAX,
     CREDENTIAL_SIZE = 256
 };
 
@@ -253,6 +268,18 @@ static enum sk_status config_read_environment(struct sk_config *config, FILE *er
     return SK_OK;
 }
 
+static enum sk_status config_check_names(FILE *err)
+{
+    char known[2 * KEY_COUNT][NAME_MAX_CHARS];
+    size_t count = 0;
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        (void)snprintf(known[count++], NAME_MAX_CHARS, "%s", keys[i].env);
+        if (keys[i].kind == SECRET)
+            (void)snprintf(known[count++], NAME_MAX_CHARS, "%s_FILE", keys[i].env);
+    }
+    return sk_environment_check((const char(*)[NAME_MAX_CHARS])known, count, err);
+}
+
 // Takes "--name=value" or "--name value"; *at is left on the last argument used.
 static enum sk_status config_read_option(struct sk_config *config, int argc, char **argv, int *at, FILE *err)
 {
@@ -279,16 +306,13 @@ static enum sk_status config_read_option(struct sk_config *config, int argc, cha
     return SK_FAIL;
 }
 
-// Whether the word names a command, whose words follow.
-static bool config_take_command(const char *word, const struct command **out)
+static const struct command *config_find_command(const char *word)
 {
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(commands[i].name, word) == 0) {
-            *out = &commands[i];
-            return true;
-        }
+        if (strcmp(commands[i].name, word) == 0)
+            return &commands[i];
     }
-    return false;
+    return NULL;
 }
 
 static enum sk_status config_read_command_line(struct sk_config *config, enum sk_command *command, int argc,
@@ -298,9 +322,14 @@ static enum sk_status config_read_command_line(struct sk_config *config, enum sk
     int words = 0;
     for (int i = 1; i < argc; i++) {
         bool option = strncmp(argv[i], "--", 2) == 0;
-        if ((option || taken == NULL) && config_take_command(argv[i], &taken))
-            continue;
-        if (option) {
+        const struct command *named = option || taken == NULL ? config_find_command(argv[i]) : NULL;
+        if (named != NULL && taken != NULL) {
+            (void)fprintf(err, "seckill: %s and %s: one command at a time\n", taken->name, named->name);
+            return SK_FAIL;
+        }
+        if (named != NULL) {
+            taken = named;
+        } else if (option) {
             enum sk_status status = config_read_option(config, argc, argv, &i, err);
             if (status != SK_OK)
                 return status;
@@ -320,6 +349,23 @@ static enum sk_status config_read_command_line(struct sk_config *config, enum sk
     return SK_OK;
 }
 
+// One line, or two: the new secret and the one before it.
+static bool config_check_payment_secrets(const char *lines, FILE *err)
+{
+    int count = 0;
+    for (const char *at = lines; count == 0 || *at != '\0'; at += *at == '\n') {
+        size_t len = strcspn(at, "\n");
+        if (len < PAYMENT_SECRET_MIN || ++count > PAYMENT_SECRETS_MAX) {
+            (void)fprintf(err, "seckill: SECKILL_PAYMENT_SECRET: %s\n",
+                          len < PAYMENT_SECRET_MIN ? "a line is shorter than 16 bytes"
+                                                   : "there are more than two lines");
+            return false;
+        }
+        at += len;
+    }
+    return true;
+}
+
 // Each value alone is within its bounds; together they must make sense, too.
 static enum sk_status config_check_together(const struct sk_config *config, FILE *err)
 {
@@ -329,10 +375,8 @@ static enum sk_status config_check_together(const struct sk_config *config, FILE
                       config->orders_max, config->batch_max);
         return SK_FAIL;
     }
-    if (config->payment_secret != NULL && strlen(config->payment_secret) < PAYMENT_SECRET_MIN) {
-        (void)fprintf(err, "seckill: SECKILL_PAYMENT_SECRET: is shorter than %d bytes\n", PAYMENT_SECRET_MIN);
+    if (config->payment_secret != NULL && !config_check_payment_secrets(config->payment_secret, err))
         return SK_FAIL;
-    }
     if (config->auth == SK_AUTH_TOKEN &&
         (config->token_keys == NULL || config->token_issuer == NULL || config->token_audience == NULL)) {
         (void)fprintf(err, "seckill: SECKILL_AUTH: token needs SECKILL_TOKEN_KEYS, SECKILL_TOKEN_ISSUER and "
@@ -355,6 +399,9 @@ enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command
     enum sk_status status = config_read_environment(config, err);
     if (status == SK_OK)
         status = config_read_command_line(config, command, argc, argv, err);
+    // Help is for those who look for the right name.
+    if (status == SK_OK && *command != SK_COMMAND_HELP && *command != SK_COMMAND_VERSION)
+        status = config_check_names(err);
     if (status != SK_OK)
         return status;
 
@@ -378,6 +425,11 @@ void sk_config_free(struct sk_config *config)
             free(*config_text_at(config, &keys[i]));
     }
     *config = (struct sk_config){0};
+}
+
+int64_t sk_config_reactors(const struct sk_config *config)
+{
+    return config->reactors + (config->admin_listen != NULL);
 }
 
 void sk_config_help(FILE *out)

@@ -8,7 +8,7 @@
 
 #include "status.h"
 
-enum { SK_CONFIG_WORDS_MAX = 4 };
+enum { SK_CONFIG_WORDS_MAX = 4, SK_ADMIN_CONNECTIONS = 256 };
 
 // Who says which user asks: X-User-Id of a gateway, or the user's token.
 enum sk_auth { SK_AUTH_GATEWAY, SK_AUTH_TOKEN };
@@ -19,11 +19,12 @@ enum sk_trace_mode { SK_TRACE_AUTO, SK_TRACE_OFF, SK_TRACE_ON };
 struct sk_config {
     const char *words[SK_CONFIG_WORDS_MAX + 1]; // what the command is told; borrowed from argv; NULL after the last
     char *listen;                               // host:port
+    char *admin_listen;                         // the same, for operators alone; NULL: they come to `listen`
     char *database_url;                         // secret
     char *redis_url;                            // secret
     char *admin_token;                          // secret; NULL: none
     char *admin_tokens;                         // secret: lines (http/tokens.h); NULL: none
-    char *payment_secret;                       // secret; NULL: payment callbacks are not taken
+    char *payment_secret;                       // secret: one or two lines; NULL: payment callbacks are not taken
     char *trusted_proxies;                      // networks (address.h), checked by http/client_limits.c; NULL: none
     char *ticket_secret;                        // secret: one or two lines (http/ticket.h); NULL: there are no tickets
     char *cors_origins;                         // http/cors.h; NULL: none
@@ -51,9 +52,13 @@ struct sk_config {
     int64_t lock_ttl_ms;
     int64_t retire_after_ms;
     int64_t sold_out_mark_ms;
+    int64_t orders_per_user;
     int64_t user_rate;
     int64_t address_rate;
     int64_t address_connections;
+    int64_t long_share; // percent
+    int64_t long_per_user;
+    int64_t long_per_address;
     int64_t purchase_rate;
     int64_t purchases_max;
     int64_t drain_timeout_ms;
@@ -80,6 +85,9 @@ enum sk_command {
 enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command, int argc, char **argv,
                               FILE *err) SK_MUST_CHECK;
 void sk_config_free(struct sk_config *config);
+
+// The reactors of the process: those of buyers, and one for operators if these have a listener of their own.
+int64_t sk_config_reactors(const struct sk_config *config);
 
 // Prints every key with its default, unit and meaning.
 void sk_config_help(FILE *out);

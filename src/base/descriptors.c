@@ -17,7 +17,8 @@ enum { PER_REACTOR = 16, PER_PROCESS = 64 };
 
 uint64_t sk_descriptors_needed(const struct sk_config *config)
 {
-    return (uint64_t)config->reactors * ((uint64_t)config->max_connections + PER_REACTOR) + PER_PROCESS;
+    uint64_t operators = config->admin_listen == NULL ? 0 : SK_ADMIN_CONNECTIONS + PER_REACTOR;
+    return (uint64_t)config->reactors * ((uint64_t)config->max_connections + PER_REACTOR) + operators + PER_PROCESS;
 }
 
 enum sk_status sk_descriptors_reserve(const struct sk_config *config)

@@ -36,12 +36,20 @@
     X(CONNECTIONS_REFUSED, "seckill_connections_refused_total", "",                                                  \
       "Connections turned away because their address had too many")                                                  \
     X(CONNECTIONS_FULL, "seckill_connections_full_total", "", "Times a reactor's last free connection was taken")    \
+    X(LONG_OF_SHARE, "seckill_long_requests_refused_total", "reason=\"share\"",                                      \
+      "Event streams and long polls refused because there were too many")                                            \
+    X(LONG_OF_USER, "seckill_long_requests_refused_total", "reason=\"user\"", "")                                    \
+    X(LONG_OF_ADDRESS, "seckill_long_requests_refused_total", "reason=\"address\"", "")                              \
+    X(CROWDED, "seckill_crowded_requests_total", "", "Requests refused because nearly all connections were taken")   \
     X(LINES_DROPPED, "seckill_access_log_dropped_total", "", "Lines of the access log that were not written")        \
     X(TICKETS_OFF, "seckill_tickets_refused_total", "reason=\"off\"", "Purchases refused for lack of a good ticket") \
     X(TICKETS_MISSING, "seckill_tickets_refused_total", "reason=\"missing\"", "")                                    \
     X(TICKETS_EXPIRED, "seckill_tickets_refused_total", "reason=\"expired\"", "")                                    \
     X(TICKETS_BAD, "seckill_tickets_refused_total", "reason=\"bad\"", "")                                            \
     X(TICKETS_OLD_OFFER, "seckill_tickets_refused_total", "reason=\"old_offer\"", "")                                \
+    X(ADMIN_TOKENS_WRONG, "seckill_auth_failures_total", "kind=\"admin_token\"",                                     \
+      "Admins' tokens and payments' signatures that were sent and are wrong")                                        \
+    X(SIGNATURES_WRONG, "seckill_auth_failures_total", "kind=\"signature\"", "")                                     \
     X(TOKENS_TAKEN, "seckill_user_tokens_total", "result=\"taken\"", "Users' tokens that were checked")              \
     X(TOKENS_REFUSED, "seckill_user_tokens_total", "result=\"refused\"", "")                                         \
     X(SIGNATURES, "seckill_user_token_signatures_total", "", "Signatures of users' tokens that were computed")       \
@@ -86,6 +94,8 @@
     X(CONNECTIONS_SENDING, "seckill_connections", "state=\"sending\"", SUM, "")                                        \
     X(CONNECTIONS_STREAMING, "seckill_connections", "state=\"streaming\"", SUM, "")                                    \
     X(CONNECTIONS_MAX, "seckill_connections_max", "", SUM, "Most connections of clients")                              \
+    X(LONG_REQUESTS, "seckill_long_requests", "", SUM, "Event streams and long polls that are open")                   \
+    X(LONG_REQUESTS_MAX, "seckill_long_requests_max", "", SUM, "Most of them")                                         \
     X(VOUCHERS, "seckill_vouchers", "", MOST, "Vouchers in the catalogue")                                             \
     X(VOUCHERS_ON_SALE, "seckill_vouchers_on_sale", "", MOST, "Of them those that can be bought now")                  \
     X(JOURNAL_ENTRIES, "seckill_journal_entries", "", SUM, "Journal entries, of the segments this instance looks at")  \

@@ -78,6 +78,20 @@ bool sk_rates_take(struct sk_rates *rates, const void *client, size_t len, uint6
     return may;
 }
 
+uint64_t sk_rates_left(struct sk_rates *rates, const void *client, size_t len, uint64_t now_ns)
+{
+    uint64_t hash = sk_siphash(&rates->key, client, len), free_at_ns = 0;
+    size_t row = (size_t)hash & (rates->rows - 1);
+    pthread_mutex_t *mutex = &rates->stripes[row % STRIPES].mutex;
+    (void)pthread_mutex_lock(mutex);
+    for (size_t i = row * WAYS; i < (row + 1) * WAYS; i++) {
+        if (rates->places[i].client == hash)
+            free_at_ns = rates->places[i].free_at_ns;
+    }
+    (void)pthread_mutex_unlock(mutex);
+    return rates_left(free_at_ns, rates->cost_ns, now_ns);
+}
+
 // The client's place, or the one that it takes.
 static struct rates_place *rates_find(struct rates_place *row, uint64_t client)
 {

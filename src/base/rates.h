@@ -22,6 +22,9 @@ void sk_rates_close(struct sk_rates *rates); // NULL is fine
 // One that may not is told so without more debt: it may try again within 1 s / per_s.
 bool sk_rates_take(struct sk_rates *rates, const void *client, size_t len, uint64_t now_ns, uint64_t *left);
 
+// Any thread. How many tries the client may make at once now; none is taken.
+uint64_t sk_rates_left(struct sk_rates *rates, const void *client, size_t len, uint64_t now_ns);
+
 // Of all together.
 struct sk_rate {
     uint64_t cost_ns; // of one; 0: there is no limit

@@ -13,8 +13,9 @@ static const struct {
 #undef SK_VERDICT_ROW
 };
 
-#define SK_VERDICT_CHECK(name, status, retry_after_ms, title) \
-    _Static_assert((status) != 503 || (retry_after_ms) > 0, "503 says when to try again");
+#define SK_VERDICT_CHECK(name, status, retry_after_ms, title)                                              \
+    _Static_assert((status) != 503 || (retry_after_ms) > 0 || SK_VERDICT_##name == SK_VERDICT_TICKETS_OFF, \
+                   "503 says when to try again");
 SK_VERDICTS(SK_VERDICT_CHECK)
 #undef SK_VERDICT_CHECK
 

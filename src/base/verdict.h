@@ -1,5 +1,6 @@
 // What a request can come to: one list with the stable code, the HTTP status, Retry-After in ms and the title of each.
-// Codes are part of the interface: they are added to, never renamed.
+// A 503 has one, unless only another configuration helps. Codes are part of the interface: they are added to, never
+// renamed.
 #ifndef SK_BASE_VERDICT_H
 #define SK_BASE_VERDICT_H
 
@@ -13,10 +14,13 @@
     X(ENDED, 409, 0, "The sale has ended")                                            \
     X(PAUSED, 409, 0, "The sale is paused")                                           \
     X(NOT_ENOUGH, 409, 0, "Fewer units are left than were asked for")                 \
+    X(OFFER_CHANGED, 409, 0, "The price has changed since the request was checked")   \
+    X(TOO_MANY_ORDERS, 409, 0, "You have had as many orders as a user may have")      \
     X(PENDING, 409, 1000, "The order is not settled yet")                             \
     X(WRONG_STATE, 409, 0, "Its state does not allow that")                           \
     X(ALREADY_PAID, 409, 0, "The order is paid under another reference")              \
     X(REFERENCE_USED, 409, 0, "This payment reference belongs to another order")      \
+    X(UNKNOWN_PAYMENT, 409, 0, "The order has no payment with this reference")        \
     X(WRONG_AMOUNT, 422, 0, "The amount or the currency is not the order's")          \
     X(ARCHIVED, 410, 0, "The sale is over, and its orders have been archived")        \
     X(UNKNOWN_VOUCHER, 404, 0, "No such voucher")                                     \
@@ -24,7 +28,7 @@
     X(TICKET_INVALID, 403, 0, "The ticket is not valid for this purchase")            \
     X(WORK_REQUIRED, 403, 0, "A ticket for this voucher takes a proof of work")       \
     X(WORK_INVALID, 403, 0, "The proof of work is not valid")                         \
-    X(TICKETS_OFF, 503, 1000, "Tickets are off: no ticket secret is configured here") \
+    X(TICKETS_OFF, 503, 0, "Tickets are off: no ticket secret is configured here")    \
     X(RATE_LIMITED, 429, 1000, "Too many requests")                                   \
     X(LOADING, 503, 1000, "The voucher is being loaded")                              \
     X(OVERLOADED, 503, 1000, "Too many orders are waiting")                           \
@@ -41,9 +45,10 @@
     X(UNAUTHENTICATED, 401, 0, "The caller is not identified")                        \
     X(ADMIN_OFF, 403, 0, "Admin calls are off: no admin token is configured")         \
     X(NOT_FOUND, 404, 0, "No such resource")                                          \
-    X(STARTED, 409, 0, "The sale has started: these terms stay as they are")          \
+    X(STARTED, 409, 0, "The sale has started, or has orders: these terms stay")       \
     X(BELOW_SOLD, 409, 0, "More units are sold than would be left")                   \
     X(VERSION_CHANGED, 412, 0, "The voucher has changed since that version")          \
+    X(CROSS_SITE, 403, 0, "A page of another site may not do that")                   \
     X(FORBIDDEN, 403, 0, "The token's role does not allow that")                      \
     X(BAD_SIGNATURE, 401, 0, "The signature is missing, wrong or too old")            \
     X(BAD_PARAMETER, 422, 0, "A query parameter is malformed or out of range")        \

@@ -69,7 +69,7 @@ void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter
     (void)snprintf(scope, sizeof scope, "%" PRId64 ":%s:%s:%s", filter->voucher_id, status, from, to);
     if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_ORDERS, scope, ask, ticket))
         return;
-    struct admin_list *list = sk_talk_new(control, ticket, NULL, sizeof *list, orders_start);
+    struct admin_list *list = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *list, orders_start);
     if (list == NULL)
         return;
     list->page = page;
@@ -117,7 +117,7 @@ void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const 
     struct sk_page page;
     if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_EVENTS, sk_params_number(scope, voucher_id), ask, ticket))
         return;
-    struct admin_list *list = sk_talk_new(control, ticket, NULL, sizeof *list, admin_events_start);
+    struct admin_list *list = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *list, admin_events_start);
     if (list == NULL)
         return;
     list->page = page;
@@ -151,7 +151,7 @@ void sk_list_order_events(struct sk_control *control, const struct sk_page_asked
     SK_ASSERT(last == 0 || ask->cursor == NULL);
     if (!sk_page_begin(&page, control, SK_CURSOR_ORDER_EVENTS, "", ask, ticket))
         return;
-    struct admin_list *list = sk_talk_new(control, ticket, NULL, sizeof *list, order_events_start);
+    struct admin_list *list = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *list, order_events_start);
     if (list == NULL)
         return;
     list->page = page;

@@ -1,6 +1,6 @@
 #include "beside.h"
 
-enum { BESIDE_MAX = 16 }; // questions to PostgreSQL about vouchers that are not in the catalogue, at a time
+enum { BESIDE_MAX = 16 }; // users' questions to PostgreSQL about vouchers that are not in the catalogue, at a time
 
 static void beside_on_followed(struct sk_talk *talk, bool ok);
 static void beside_ask_for_old(struct sk_talk *talk);
@@ -41,11 +41,12 @@ static void beside_on_followed(struct sk_talk *talk, bool ok)
 
 static void beside_ask_for_old(struct sk_talk *talk)
 {
-    if (talk->control->beside_catalogue >= BESIDE_MAX) {
+    bool counted = talk->class == SK_PG_QUESTIONS;
+    if (counted && talk->control->beside_catalogue >= BESIDE_MAX) {
         sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    talk->control->beside_catalogue++;
-    talk->finding.beside = true;
+    talk->control->beside_catalogue += counted;
+    talk->finding.beside = counted;
     talk->finding.done(talk, SK_BESIDE_OLD);
 }

@@ -15,7 +15,7 @@ static bool instances_add(struct sk_buf *body, const struct sk_reply *reply, siz
 
 void sk_list_instances(struct sk_control *control, uint64_t ticket)
 {
-    struct sk_talk *talk = sk_talk_new(control, ticket, "instances", sizeof *talk, instances_start);
+    struct sk_talk *talk = sk_talk_new(control, SK_PG_COMMANDS, ticket, "instances", sizeof *talk, instances_start);
     if (talk != NULL)
         sk_talk_start(talk);
 }

@@ -22,7 +22,7 @@ static void letter_start(struct sk_talk *talk);
 static void letter_on_voucher(struct sk_talk *talk, enum sk_beside beside);
 static void letter_find(struct letter_talk *letter, unsigned segment);
 static void letter_on_row(void *arg, const struct sk_result *result);
-static void letter_requeue(struct letter_talk *letter, const char *orders);
+static void letter_requeue(struct letter_talk *letter, const char *orders, int32_t offer);
 static void letter_on_written_off(void *arg, const struct sk_result *result);
 
 // ---- the list ----
@@ -37,7 +37,7 @@ void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struc
     struct sk_page page;
     if (!sk_page_begin(&page, control, SK_CURSOR_LETTERS, sk_params_number(scope, voucher_id), ask, ticket))
         return;
-    struct letter_talk *letter = sk_talk_new(control, ticket, NULL, sizeof *letter, list_start);
+    struct letter_talk *letter = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *letter, list_start);
     if (letter == NULL)
         return;
     letter->page = page;
@@ -84,7 +84,7 @@ static void list_on_rows(void *arg, const struct sk_result *result)
 
 static void letter_begin(struct sk_control *control, int64_t voucher_id, int64_t id, bool write_off, uint64_t ticket)
 {
-    struct letter_talk *letter = sk_talk_new(control, ticket, NULL, sizeof *letter, letter_start);
+    struct letter_talk *letter = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *letter, letter_start);
     if (letter == NULL)
         return;
     letter->voucher_id = voucher_id;
@@ -159,7 +159,7 @@ static void letter_on_row(void *arg, const struct sk_result *result)
     else if (sk_rows_text(rows, 0, 0) == NULL)
         sk_talk_end(talk, SK_VERDICT_UNREADABLE, NULL);
     else
-        letter_requeue(letter, sk_rows_text(rows, 0, 0));
+        letter_requeue(letter, sk_rows_text(rows, 0, 0), (int32_t)sk_rows_number(rows, 0, 2));
 }
 
 // Answers with the number of orders concerned.
@@ -169,7 +169,7 @@ static void letter_end_counted(struct letter_talk *letter, const char *what)
     sk_talk_end(&letter->talk, SK_VERDICT_FOUND, letter->talk.body.data);
 }
 
-static void letter_requeue(struct letter_talk *letter, const char *orders)
+static void letter_requeue(struct letter_talk *letter, const char *orders, int32_t offer)
 {
     const struct sk_sale *sale = letter->talk.control->sale;
     struct sk_order_list list = {0};
@@ -178,7 +178,7 @@ static void letter_requeue(struct letter_talk *letter, const char *orders)
         return;
     }
     struct sk_entry *entry = sk_entry_new(sale, letter->segment, SK_ENTRY_LOOSE, "");
-    if (entry == NULL || !sk_entry_read_orders(sale, orders, strlen(orders), &list)) {
+    if (entry == NULL || !sk_entry_read_orders(sale, orders, strlen(orders), offer, &list)) {
         if (entry != NULL)
             sk_entry_forget(entry);
         sk_talk_end(&letter->talk, SK_VERDICT_OVERLOADED, NULL);

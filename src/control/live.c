@@ -260,7 +260,7 @@ void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t ticke
 {
     char key[SK_TALK_KEY_SIZE];
     (void)snprintf(key, sizeof key, "live:%" PRId64, voucher_id);
-    struct live_find *find = sk_talk_new(control, ticket, key, sizeof *find, live_find_start);
+    struct live_find *find = sk_talk_new(control, SK_PG_QUESTIONS, ticket, key, sizeof *find, live_find_start);
     if (find == NULL)
         return;
     find->voucher_id = voucher_id;
@@ -392,9 +392,12 @@ static void live_count(struct live_feed *feed, uint64_t now)
 
 static void live_looked(struct live_feed *feed)
 {
+    bool away = feed->failed && !sk_redis_ready(feed->live->control->sale->ask_redis);
     if (!feed->failed)
         live_count(feed, uv_now(feed->live->control->sale->loop));
-    if (!feed->failed || live_is_over(feed))
+    else if (away)
+        feed->remaining = NOT_KNOWN; // nothing can be bought now
+    if (!feed->failed || away || live_is_over(feed))
         live_show(feed);
     live_feed_let_go(feed);
 }

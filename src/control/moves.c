@@ -21,8 +21,9 @@ struct move {
     char order_id[SK_UUID_SIZE];
     char user[SK_USER_SIZE]; // whose order it must be; "": anyone's
     char by[SK_ADMIN_NAME_SIZE];
-    char why[SK_WHY_MAX + 1]; // "": nothing is said
-    char reference[SK_REFERENCE_MAX + 1], currency[SK_CURRENCY_CHARS + 1];
+    char why[SK_WHY_MAX + 1];             // "": nothing is said
+    char reference[SK_REFERENCE_MAX + 1]; // "": a refund names none
+    char currency[SK_CURRENCY_CHARS + 1];
     int64_t amount_cents;
     enum sk_return_move returned_as;
     bool returned; // and now it is asked what the order is
@@ -33,8 +34,8 @@ enum { PAY_OUTCOME, PAY_DOCUMENT };
 enum { FOUND_VOUCHER, FOUND_STATUS, FOUND_ALLOWED, FOUND_DOCUMENT };
 enum { REFUND_OUTCOME, REFUND_VOUCHER, REFUND_STATUS, REFUND_DOCUMENT };
 
-static struct move *move_new(struct sk_control *control, const char *order_id, const char *by, uint64_t ticket,
-                             void (*start)(struct sk_talk *talk));
+static struct move *move_new(struct sk_control *control, enum sk_pg_class class, const char *order_id, const char *by,
+                             uint64_t ticket, void (*start)(struct sk_talk *talk));
 static void move_find(struct move *move, const char *status, sk_pg_cb *done);
 static void move_look_further(struct move *move);
 static void move_end_wrong(struct move *move, const char *status);
@@ -64,10 +65,10 @@ static void move_put(char *out, size_t size, const char *text)
 }
 
 // NULL: it was answered.
-static struct move *move_new(struct sk_control *control, const char *order_id, const char *by, uint64_t ticket,
-                             void (*start)(struct sk_talk *talk))
+static struct move *move_new(struct sk_control *control, enum sk_pg_class class, const char *order_id, const char *by,
+                             uint64_t ticket, void (*start)(struct sk_talk *talk))
 {
-    struct move *move = sk_talk_new(control, ticket, NULL, sizeof *move, start);
+    struct move *move = sk_talk_new(control, class, ticket, NULL, sizeof *move, start);
     if (move == NULL)
         return NULL;
     move_put(move->order_id, sizeof move->order_id, order_id);
@@ -107,7 +108,7 @@ static void move_end_wrong(struct move *move, const char *status)
 void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
                  uint64_t ticket)
 {
-    struct move *move = move_new(control, order_id, by, ticket, pay_start);
+    struct move *move = move_new(control, SK_PG_COMMANDS, order_id, by, ticket, pay_start);
     if (move != NULL)
         pay_begin(move, payment);
 }
@@ -115,7 +116,7 @@ void sk_move_pay(struct sk_control *control, const char *order_id, const struct 
 void sk_move_pay_own(struct sk_control *control, const char *order_id, const char *user,
                      const struct sk_payment *payment, uint64_t ticket)
 {
-    struct move *move = move_new(control, order_id, "demo", ticket, pay_own_start);
+    struct move *move = move_new(control, SK_PG_MOVES, order_id, "demo", ticket, pay_own_start);
     if (move == NULL)
         return;
     move_put(move->user, sizeof move->user, user);
@@ -193,7 +194,7 @@ static void pay_on_row(void *arg, const struct sk_result *result)
 
 void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
 {
-    struct move *move = move_new(control, order_id, "user", ticket, cancel_start);
+    struct move *move = move_new(control, SK_PG_MOVES, order_id, "user", ticket, cancel_start);
     if (move == NULL)
         return;
     move_put(move->user, sizeof move->user, user);
@@ -235,11 +236,13 @@ static void cancel_on_row(void *arg, const struct sk_result *result)
 void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
                     uint64_t ticket)
 {
-    struct move *move = move_new(control, order_id, by, ticket, refund_start);
+    struct move *move = move_new(control, SK_PG_COMMANDS, order_id, by, ticket, refund_start);
     if (move == NULL)
         return;
     if (refund->why != NULL)
         move_put(move->why, sizeof move->why, refund->why);
+    if (refund->reference != NULL)
+        move_put(move->reference, sizeof move->reference, refund->reference);
     move->returned_as = refund->restock ? SK_RETURN_REFUNDED : SK_RETURN_REFUNDED_KEPT;
     sk_talk_start(&move->talk);
 }
@@ -254,8 +257,8 @@ static void refund_start(struct sk_talk *talk)
     struct move *move = (struct move *)talk;
     char slot[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, sk_order_id_slot(move->order_id)), move->order_id, move->by,
-                            move_why(move)};
-    sk_talk_ask_pg(talk, SK_STATEMENT_NOTE_REFUNDS, 4, params, refund_on_row);
+                            move_why(move), move->reference[0] == '\0' ? NULL : move->reference};
+    sk_talk_ask_pg(talk, SK_STATEMENT_NOTE_REFUNDS, 5, params, refund_on_row);
 }
 
 static void refund_on_row(void *arg, const struct sk_result *result)
@@ -271,6 +274,8 @@ static void refund_on_row(void *arg, const struct sk_result *result)
         move_look_further(move);
     else if (strcmp(outcome, "refunded") == 0)
         sk_talk_end(&move->talk, SK_VERDICT_FOUND, sk_rows_text(rows, 0, REFUND_DOCUMENT));
+    else if (strcmp(outcome, "unknown_payment") == 0)
+        sk_talk_end(&move->talk, SK_VERDICT_UNKNOWN_PAYMENT, NULL);
     else if (strcmp(outcome, "returns") == 0)
         return_begin(move, sk_rows_number(rows, 0, REFUND_VOUCHER));
     else

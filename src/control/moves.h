@@ -23,8 +23,9 @@ struct sk_payment {
 };
 
 struct sk_refund {
-    bool restock;    // its units can be bought again
-    const char *why; // at most SK_WHY_MAX bytes; NULL: nothing is said
+    bool restock;          // its units can be bought again
+    const char *why;       // at most SK_WHY_MAX bytes; NULL: none
+    const char *reference; // of the payment that was given back; NULL: of all before the order's first refund
 };
 
 // `by`: which admin, or what, says that it was paid. FOUND also where the order had ended: then the money is to be
@@ -40,7 +41,8 @@ void sk_move_pay_own(struct sk_control *control, const char *order_id, const cha
 // Another user's order is NOT_FOUND.
 void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket);
 
-// A paid order is refunded. Of one that had ended, what came too late is noted as given back.
+// A paid order is refunded. Of one that had ended, what came too late is noted as given back. UNKNOWN_PAYMENT: the
+// order has no payment of that reference; nothing is done.
 void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
                     uint64_t ticket);
 

@@ -27,7 +27,7 @@ void sk_query_offer(struct sk_control *control, int64_t voucher_id, uint64_t tic
         return;
     }
     (void)snprintf(key, sizeof key, "offer:%" PRId64, voucher_id);
-    struct offer_query *query = sk_talk_new(control, ticket, key, sizeof *query, offer_start);
+    struct offer_query *query = sk_talk_new(control, SK_PG_QUESTIONS, ticket, key, sizeof *query, offer_start);
     if (query == NULL)
         return;
     query->id = voucher_id;

@@ -175,7 +175,7 @@ void sk_operate_stock(struct sk_control *control, const struct sk_operation *ope
 static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t ticket)
 {
     const struct sk_config *config = control->sale->config;
-    struct operate *operate = sk_talk_new(control, ticket, NULL, sizeof *operate, operate_start);
+    struct operate *operate = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *operate, operate_start);
     char own_key[SK_UUID_SIZE];
     uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)config->pg_timeout_ms;
     if (operate == NULL)

@@ -9,6 +9,7 @@
 
 static char *order_json_put(char *at, const char *text, size_t n);
 static char *order_json_put_number(char *at, uint64_t value);
+static char *order_json_put_price(char *at, const struct sk_price *price, unsigned quantity);
 static char *order_json_put_time(char *at, const char *name, size_t n, int64_t unix_ms);
 
 #define PUT(at, literal)            order_json_put(at, literal, sizeof(literal) - 1)
@@ -16,8 +17,9 @@ static char *order_json_put_time(char *at, const char *name, size_t n, int64_t u
 
 size_t sk_order_json(char out[SK_ORDER_JSON_SIZE], const struct sk_order_shown *order)
 {
-    enum { NAMES_MAX = 128, TIMES = 2 }; // all that is not a value
-    _Static_assert(NAMES_MAX + SK_UUID_CHARS + SK_USER_MAX + 2 * SK_NUMBER_SIZE + SK_STATUS_MAX + TIMES * SK_TIME_SIZE <
+    enum { NAMES_MAX = 176, TIMES = 2 }; // all that is not a value
+    _Static_assert(NAMES_MAX + SK_UUID_CHARS + SK_USER_MAX + 4 * SK_NUMBER_SIZE + SK_CURRENCY_SIZE + SK_STATUS_MAX +
+                           TIMES * SK_TIME_SIZE <
                        SK_ORDER_JSON_SIZE - 1,
                    "the longest order, and one more character");
     SK_ASSERT(order->voucher_id >= 0 && strlen(order->status) <= SK_STATUS_MAX);
@@ -27,6 +29,7 @@ size_t sk_order_json(char out[SK_ORDER_JSON_SIZE], const struct sk_order_shown *
     at = PUT(at, "\",\"user_id\":\"");
     at = order_json_put(at, order->user, strnlen(order->user, SK_USER_MAX));
     at = order_json_put_number(PUT(at, "\",\"quantity\":"), order->quantity);
+    at = order_json_put_price(at, order->price, order->quantity);
     at = PUT(at, ",\"status\":\"");
     at = order_json_put(at, order->status, strlen(order->status));
     at = PUT(at, "\"");
@@ -48,7 +51,19 @@ static char *order_json_put_number(char *at, uint64_t value)
     return at + sk_text_put_number(value, at);
 }
 
-// A time that is not known is left out.
+// A price that is not known is left out, and so is a time.
+static char *order_json_put_price(char *at, const struct sk_price *price, unsigned quantity)
+{
+    if (price == NULL)
+        return at;
+    SK_ASSERT(price->cents >= 0);
+    at = order_json_put_number(PUT(at, ",\"price_cents\":"), (uint64_t)price->cents);
+    at = order_json_put_number(PUT(at, ",\"total_cents\":"), (uint64_t)price->cents * quantity);
+    at = PUT(at, ",\"currency\":\"");
+    at = order_json_put(at, price->currency, strnlen(price->currency, SK_CURRENCY_SIZE));
+    return PUT(at, "\"");
+}
+
 static char *order_json_put_time(char *at, const char *name, size_t n, int64_t unix_ms)
 {
     if (unix_ms == 0)

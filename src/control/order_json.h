@@ -6,17 +6,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "offered.h"
+
 struct sk_order_shown {
     const char *id, *user; // borrowed
     int64_t voucher_id;
     unsigned quantity;
-    const char *status; // at most SK_STATUS_MAX
-    int64_t created_ms; // Unix ms, by PostgreSQL's clock; 0: not known yet
-    int64_t expires_ms; // 0: never, or not known yet
+    const struct sk_price *price; // of a unit; borrowed; NULL: it is not committed yet, or not known
+    const char *status;           // at most SK_STATUS_MAX
+    int64_t created_ms;           // Unix ms, by PostgreSQL's clock; 0: not known yet
+    int64_t expires_ms;           // 0: never, or not known yet
 };
 
 // Room for the longest order, and for one more character.
-enum { SK_ORDER_JSON_SIZE = 384, SK_STATUS_MAX = 16 };
+enum { SK_ORDER_JSON_SIZE = 480, SK_STATUS_MAX = 16 };
 
 // Any thread. Writes the JSON text and NUL, and returns its length. The texts need no escape: a UUID, a user as text.h
 // has it, and a constant.

@@ -1,5 +1,9 @@
 // An order is asked for where its id says that it is: in PostgreSQL, and, where that does not know it, in the segments
-// of its slot in Redis, nearly always one. Then PostgreSQL is asked once more: a refusal is written there before the
+// of its slot in Redis, nearly always one. A user's order that is pending is found there by one HGET.
+//
+// An order that neither has for its user is nearly always made up, and anyone can make up ids. So a reactor looks
+// further for few of them at a time, and for fewer of one user; above that the answer is OVERLOADED. Looking further
+// reads the books of the segments in both stores, then PostgreSQL once more: a refusal is written there before the
 // buyer's entry goes. "Not found" needs more than two stores that do not know the order: Redis must be one that can be
 // relied on, the id one that no instance can still hold, and the catalogue one that is newer than the question, because
 // a voucher made since may share the slot. Otherwise the answer is "not known now".
@@ -14,6 +18,7 @@
 #include "params.h"
 #include "trust.h"
 
+enum { UNKNOWN_OF_USER_MAX = 4 };
 enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1, COLUMN_EPOCH = 0, COLUMN_ARCHIVED = 1 };
 
 struct lookup;
@@ -28,6 +33,7 @@ struct lookup_segment {
 enum lookup_step {
     LOOKUP_IDLE,         // between two rounds
     LOOKUP_FIRST_ROW,    // PostgreSQL is asked
+    LOOKUP_CLAIMS,       // Redis is asked whether the order is its user's
     LOOKUP_ACCOUNTS,     // PostgreSQL is asked for the books of the segments
     LOOKUP_LOOKS,        // Redis is asked
     LOOKUP_LOOKS_FAILED, // the same, and one look has failed: the replies that are left may still show the order
@@ -43,6 +49,7 @@ struct lookup {
     char order_id[SK_UUID_SIZE];
     char user[SK_USER_SIZE]; // whose order it must be; empty: anyone's
     bool for_move;           // what is found is pending
+    const char **place;      // in control->unknown; NULL: it has none
     bool followed;           // the catalogue is newer than the question
     bool unsure;             // Redis may have lost it, or an instance may still hold it
     bool under_way;          // an order is that PostgreSQL does not know: without a user that may be it
@@ -56,6 +63,12 @@ static void lookup_start(struct sk_talk *talk);
 static void lookup_on_row(void *arg, const struct sk_result *result);
 static void lookup_show(struct lookup *lookup, const char *document, const char *status);
 static void lookup_find_segments(struct lookup *lookup);
+static void lookup_ask_claims(struct lookup *lookup);
+static void lookup_on_claim(void *arg, const struct sk_reply *reply);
+static void lookup_read_claim(struct lookup_segment *look, const struct sk_reply *reply);
+static void lookup_show_pending(struct lookup *lookup);
+static void lookup_look_further(struct lookup *lookup);
+static bool lookup_take_place(struct lookup *lookup);
 static void lookup_follow(struct lookup *lookup);
 static void lookup_on_followed(struct sk_talk *talk, bool ok);
 static void lookup_on_accounts(void *arg, const struct sk_result *result);
@@ -75,7 +88,8 @@ static void lookup_move(struct lookup *lookup, enum lookup_step step)
 {
     static const bool allowed[LOOKUP_STEPS][LOOKUP_STEPS] = {
         [LOOKUP_IDLE] = {TO(FIRST_ROW), TO(IDLE)}, // closed before it began
-        [LOOKUP_FIRST_ROW] = {TO(ACCOUNTS), TO(FOLLOWING), TO(IDLE)},
+        [LOOKUP_FIRST_ROW] = {TO(CLAIMS), TO(ACCOUNTS), TO(FOLLOWING), TO(IDLE)},
+        [LOOKUP_CLAIMS] = {TO(ACCOUNTS), TO(IDLE)},
         [LOOKUP_ACCOUNTS] = {TO(LOOKS), TO(IDLE)},
         [LOOKUP_LOOKS] = {TO(LAST_ROW), TO(LOOKS_FAILED), TO(IDLE)},
         [LOOKUP_LOOKS_FAILED] = {TO(IDLE)},
@@ -93,8 +107,9 @@ static void lookup_begin(struct sk_control *control, const char *order_id, const
                          uint64_t ticket)
 {
     char key[SK_TALK_KEY_SIZE];
+    enum sk_pg_class class = user[0] == '\0' ? SK_PG_COMMANDS : for_move ? SK_PG_MOVES : SK_PG_QUESTIONS;
     (void)snprintf(key, sizeof key, "%s:%s:%s", for_move ? "move" : "order", order_id, user);
-    struct lookup *lookup = sk_talk_new(control, ticket, key, sizeof *lookup, lookup_start);
+    struct lookup *lookup = sk_talk_new(control, class, ticket, key, sizeof *lookup, lookup_start);
     if (lookup == NULL)
         return;
     lookup->talk.release = lookup_release;
@@ -161,8 +176,82 @@ static void lookup_find_segments(struct lookup *lookup)
 {
     const struct sk_sale *sale = lookup->talk.control->sale;
     struct sk_segment *segment = sk_catalogue_at_slot(sale->catalogue, sk_order_id_slot(lookup->order_id));
+    for (; segment != NULL && lookup->segments < IN_SLOT_MAX; segment = segment->next_in_slot) {
+        lookup->looks[lookup->segments++] = (struct lookup_segment){.lookup = lookup, .segment = segment};
+        sk_segment_pin(segment);
+    }
+    lookup->unsure = segment != NULL; // more than are looked at
+    if (lookup->segments > 0 && !lookup->followed && lookup->user[0] != '\0')
+        lookup_ask_claims(lookup);
+    else
+        lookup_look_further(lookup);
+}
+
+static void lookup_ask_claims(struct lookup *lookup)
+{
+    struct sk_redis *redis = lookup->talk.control->sale->ask_redis;
+    size_t asked = 0;
+    lookup_move(lookup, LOOKUP_CLAIMS);
+    for (; asked < lookup->segments; asked++) {
+        struct lookup_segment *look = &lookup->looks[asked];
+        const char *argv[] = {"HGET", look->segment->keys.buyers, lookup->user};
+        if (sk_redis_command(redis, 3, argv, NULL, lookup_on_claim, look) != SK_OK)
+            break;
+    }
+    lookup->answered += lookup->segments - asked;
+    if (lookup->answered == lookup->segments)
+        sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
+}
+
+// One that cannot be read, or was not asked about, is looked at again.
+static void lookup_on_claim(void *arg, const struct sk_reply *reply)
+{
+    struct lookup_segment *look = arg;
+    struct lookup *lookup = look->lookup;
+    lookup_read_claim(look, reply);
+    if (++lookup->answered < lookup->segments)
+        return;
+    lookup->answered = 0;
+    if (lookup->pending_in != 0)
+        lookup_show_pending(lookup);
+    else
+        lookup_look_further(lookup);
+}
+
+static void lookup_read_claim(struct lookup_segment *look, const struct sk_reply *reply)
+{
+    struct lookup *lookup = look->lookup;
+    char id[SK_UUID_SIZE];
+    unsigned quantity;
+    if (reply == NULL || sk_reply_error(reply) != NULL ||
+        !sk_trust_order(reply, look->segment->voucher_id, id, &quantity) || strcmp(id, lookup->order_id) != 0)
+        return;
+    lookup->pending_in = look->segment->voucher_id;
+    lookup->pending_quantity = quantity;
+}
+
+static void lookup_show_pending(struct lookup *lookup)
+{
+    char pending[SK_ORDER_JSON_SIZE];
+    const struct sk_order_shown shown = {.id = lookup->order_id,
+                                         .user = lookup->user,
+                                         .voucher_id = lookup->pending_in,
+                                         .quantity = lookup->pending_quantity,
+                                         .status = "pending"};
+    (void)sk_order_json(pending, &shown);
+    lookup_show(lookup, pending, shown.status);
+}
+
+// ---- looking further ----
+
+static void lookup_look_further(struct lookup *lookup)
+{
     struct sk_account_query query;
-    if (segment == NULL) {
+    if (!lookup_take_place(lookup)) {
+        sk_talk_end(&lookup->talk, SK_VERDICT_OVERLOADED, NULL);
+        return;
+    }
+    if (lookup->segments == 0) {
         if (lookup->followed)
             lookup_ask_retired(lookup);
         else
@@ -171,17 +260,33 @@ static void lookup_find_segments(struct lookup *lookup)
     }
     lookup_move(lookup, LOOKUP_ACCOUNTS);
     sk_account_query_begin(&query);
-    for (; segment != NULL && lookup->segments < IN_SLOT_MAX; segment = segment->next_in_slot) {
-        lookup->looks[lookup->segments++] = (struct lookup_segment){.lookup = lookup, .segment = segment};
-        sk_segment_pin(segment);
-        sk_account_query_add(&query, segment);
-    }
-    lookup->unsure = segment != NULL; // more than are looked at
+    for (size_t i = 0; i < lookup->segments; i++)
+        sk_account_query_add(&query, lookup->looks[i].segment);
     if (!sk_account_query_end(&query))
         sk_talk_end(&lookup->talk, SK_VERDICT_OVERLOADED, NULL);
     else
         sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, query.params, lookup_on_accounts);
     sk_account_query_free(&query);
+}
+
+// Among those that look further. Callers without a user have a token, and need no place.
+static bool lookup_take_place(struct lookup *lookup)
+{
+    const char **places = lookup->talk.control->unknown, **place = NULL;
+    unsigned of_user = 0;
+    if (lookup->place != NULL || lookup->user[0] == '\0')
+        return true;
+    for (size_t i = 0; i < SK_TALK_UNKNOWN_MAX; i++) {
+        if (places[i] == NULL)
+            place = &places[i];
+        else
+            of_user += strcmp(places[i], lookup->user) == 0;
+    }
+    if (place == NULL || of_user >= UNKNOWN_OF_USER_MAX)
+        return false;
+    *place = lookup->user;
+    lookup->place = place;
+    return true;
 }
 
 static void lookup_follow(struct lookup *lookup)
@@ -250,8 +355,6 @@ static void lookup_on_look(void *arg, const struct sk_reply *reply)
     struct lookup_segment *look = arg;
     struct lookup *lookup = look->lookup;
     struct sk_look seen, none = {0};
-    char id[SK_UUID_SIZE];
-    unsigned quantity;
     if (reply == NULL || !sk_look_read(reply, sk_redis_run(lookup->talk.control->sale->ask_redis), &seen))
         lookup_fail_look(lookup);
     else if (look->account.voucher_id == 0 || sk_audit(&look->account, &none, &seen) != SK_BOOKS_AGREE ||
@@ -259,11 +362,7 @@ static void lookup_on_look(void *arg, const struct sk_reply *reply)
         lookup->unsure = true;
     else if (lookup->user[0] == '\0' && (seen.journal > 0 || seen.buyers > look->account.buyers))
         lookup->under_way = true;
-    if (sk_trust_order(sk_reply_at(reply, SK_LOOK_ORDER), look->segment->voucher_id, id, &quantity) &&
-        strcmp(id, lookup->order_id) == 0) {
-        lookup->pending_in = look->segment->voucher_id;
-        lookup->pending_quantity = quantity;
-    }
+    lookup_read_claim(look, sk_reply_at(reply, SK_LOOK_ORDER));
     if (++lookup->answered == lookup->segments)
         lookup_looked(lookup);
 }
@@ -276,21 +375,12 @@ static void lookup_fail_look(struct lookup *lookup)
 
 static void lookup_looked(struct lookup *lookup)
 {
-    struct sk_talk *talk = &lookup->talk;
-    if (lookup->pending_in != 0) {
-        char pending[SK_ORDER_JSON_SIZE];
-        const struct sk_order_shown shown = {.id = lookup->order_id,
-                                             .user = lookup->user,
-                                             .voucher_id = lookup->pending_in,
-                                             .quantity = lookup->pending_quantity,
-                                             .status = "pending"};
-        (void)sk_order_json(pending, &shown);
-        lookup_show(lookup, pending, shown.status);
-    } else if (lookup->step == LOOKUP_LOOKS_FAILED) {
-        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
-    } else {
+    if (lookup->pending_in != 0)
+        lookup_show_pending(lookup);
+    else if (lookup->step == LOOKUP_LOOKS_FAILED)
+        sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else
         lookup_ask_pg(lookup, LOOKUP_LAST_ROW, lookup_on_last_row);
-    }
 }
 
 static void lookup_on_last_row(void *arg, const struct sk_result *result)
@@ -345,5 +435,8 @@ static void lookup_release(struct sk_talk *talk)
 {
     struct lookup *lookup = (struct lookup *)talk;
     lookup_unpin(lookup);
+    if (lookup->place != NULL)
+        *lookup->place = NULL;
+    lookup->place = NULL;
     lookup_move(lookup, LOOKUP_IDLE);
 }

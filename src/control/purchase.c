@@ -21,8 +21,6 @@ struct late_purchase {
 
 static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *voucher, const struct sk_ask *ask,
                           uint64_t ticket, struct sk_outcome *outcome);
-static bool purchase_lacks_ticket(const struct sk_purchases *purchases, const struct sk_voucher *voucher,
-                                  const struct sk_ask *ask, struct sk_outcome *outcome);
 static bool purchase_later(struct sk_purchases *purchases, const struct sk_ask *ask, uint64_t ticket);
 static void purchase_start(struct sk_talk *talk);
 static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside);
@@ -47,12 +45,9 @@ static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *vou
 {
     const struct sk_sale *sale = purchases->control->sale;
     struct sk_segment *segment = sk_voucher_segment_of(voucher, ask->user);
-    if (voucher->ticket && purchase_lacks_ticket(purchases, voucher, ask, outcome))
+    const struct sk_sent_ticket sent = {.kind = ask->ticket, .offer = (int32_t)ask->offer};
+    if (segment != NULL && sk_offered_refuses(sale, segment, &sent, ask->quantity, outcome))
         return false;
-    if (ask->quantity > voucher->user_limit) {
-        *outcome = (struct sk_outcome){.verdict = SK_VERDICT_INVALID, .left = voucher->user_limit};
-        return false;
-    }
     if (segment != NULL && sk_admit_refuses(purchases->admit, segment, ask->user, outcome)) {
         SK_PROBE3(refused, ticket, sk_verdict_code(outcome->verdict), "memory");
         return false;
@@ -67,37 +62,13 @@ static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *vou
     order->patient = ask->patient;
     order->quantity = (uint16_t)ask->quantity;
     order->key = ask->key;
+    order->sent = sent;
+    sk_offered_agree(segment, order);
     size_t len = strlen(ask->user);
     SK_ASSERT(len < sizeof order->user);
     memcpy(order->user, ask->user, len + 1);
     SK_PROBE3(admitted, ticket, order->id, ask->voucher_id);
     sk_batcher_add(purchases->batcher, segment, order);
-    return true;
-}
-
-// A good ticket for an offer that is newer than what is known here came by way of another instance: this one is a
-// moment behind.
-static bool purchase_lacks_ticket(const struct sk_purchases *purchases, const struct sk_voucher *voucher,
-                                  const struct sk_ask *ask, struct sk_outcome *outcome)
-{
-    static const enum sk_verdict refusals[] = {[SK_ASK_TICKETS_OFF] = SK_VERDICT_TICKETS_OFF,
-                                               [SK_ASK_NO_TICKET] = SK_VERDICT_TICKET_REQUIRED,
-                                               [SK_ASK_BAD_TICKET] = SK_VERDICT_TICKET_INVALID,
-                                               [SK_ASK_EXPIRED_TICKET] = SK_VERDICT_TICKET_INVALID,
-                                               [SK_ASK_GOOD_TICKET] = SK_VERDICT_TICKET_INVALID};
-    static const enum sk_metric reasons[] = {[SK_ASK_TICKETS_OFF] = SK_METRIC_TICKETS_OFF,
-                                             [SK_ASK_NO_TICKET] = SK_METRIC_TICKETS_MISSING,
-                                             [SK_ASK_BAD_TICKET] = SK_METRIC_TICKETS_BAD,
-                                             [SK_ASK_EXPIRED_TICKET] = SK_METRIC_TICKETS_EXPIRED,
-                                             [SK_ASK_GOOD_TICKET] = SK_METRIC_TICKETS_OLD_OFFER};
-    if (ask->ticket == SK_ASK_GOOD_TICKET && ask->offer == voucher->offer)
-        return false;
-    bool behind = ask->ticket == SK_ASK_GOOD_TICKET && ask->offer > voucher->offer;
-    *outcome = (struct sk_outcome){.verdict = behind ? SK_VERDICT_LOADING : refusals[ask->ticket]};
-    if (behind)
-        sk_follow_hurry(purchases->control->upkeep->follow);
-    else
-        sk_metrics_add(purchases->control->sale->metrics, reasons[ask->ticket], 1);
     return true;
 }
 

@@ -13,15 +13,6 @@ struct sk_purchases {
     struct sk_batcher *batcher;
 };
 
-// What became of the ticket that a client sent with its purchase, or did not.
-enum sk_ask_ticket {
-    SK_ASK_TICKETS_OFF, // none can be checked here
-    SK_ASK_NO_TICKET,
-    SK_ASK_BAD_TICKET,
-    SK_ASK_EXPIRED_TICKET, // or one that says so
-    SK_ASK_GOOD_TICKET,    // it is for this user and this voucher; for which offer of it, `offer` says
-};
-
 // What a client asks for.
 struct sk_ask {
     int64_t voucher_id;

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMN_STATE, COLUMN_REFUSED, COLUMN_NUMBERS };
+enum { COLUMN_STATE, COLUMN_REFUSED, COLUMN_PRICES, COLUMN_NUMBERS };
 
 static bool report_read_refused(const char *text, struct sk_report *report);
+static bool report_read_prices(const char *text, struct sk_report *report);
 static const char *report_read_number(const char *text, char end, int64_t *number);
 static void report_judge_redis(const struct sk_report *report, struct sk_judgement *judgement);
 
@@ -15,6 +16,7 @@ static void report_judge_redis(const struct sk_report *report, struct sk_judgeme
 bool sk_report_read(const struct sk_rows *rows, struct sk_report *report)
 {
     const char *state = sk_rows_text(rows, 0, COLUMN_STATE), *refused = sk_rows_text(rows, 0, COLUMN_REFUSED);
+    const char *prices = sk_rows_text(rows, 0, COLUMN_PRICES);
     int column = COLUMN_NUMBERS;
     if (state == NULL || strlen(state) >= sizeof report->state)
         return false;
@@ -22,7 +24,8 @@ bool sk_report_read(const struct sk_rows *rows, struct sk_report *report)
 #define REPORT_READ(name) report->name = sk_rows_number(rows, 0, column++);
     SK_REPORT_NUMBERS(REPORT_READ)
 #undef REPORT_READ
-    return refused == NULL || report_read_refused(refused, report);
+    return (refused == NULL || report_read_refused(refused, report)) &&
+           (prices == NULL || report_read_prices(prices, report));
 }
 
 // 'REASON orders units,...'; reasons past the bound are counted in refused_orders alone.
@@ -40,6 +43,34 @@ static bool report_read_refused(const char *text, struct sk_report *report)
             text = report_read_number(text, ',', &report->refused[report->reasons].units);
         if (text == NULL)
             return false;
+    }
+    return true;
+}
+
+// 'CURRENCY cents orders units paid_orders paid_units,...'
+static bool report_read_prices(const char *text, struct sk_report *report)
+{
+    for (report->price_count = 0; *text != '\0' && report->price_count < SK_REPORT_PRICES_MAX; report->price_count++) {
+        size_t of_currency = strcspn(text, " ");
+        char *price = report->prices[report->price_count].price;
+        int64_t numbers[5];
+        if (text[of_currency] != ' ')
+            return false;
+        size_t len = of_currency + 1 + strcspn(text + of_currency + 1, " ");
+        if (len >= SK_REPORT_WORD_SIZE)
+            return false;
+        memcpy(price, text, len);
+        price[len] = '\0';
+        text += of_currency + 1;
+        for (int i = 0; text != NULL && i < 5; i++)
+            text = report_read_number(text, i < 4 ? ' ' : ',', &numbers[i]);
+        if (text == NULL)
+            return false;
+        report->prices[report->price_count].cents = numbers[0];
+        report->prices[report->price_count].orders = numbers[1];
+        report->prices[report->price_count].units = numbers[2];
+        report->prices[report->price_count].paid_orders = numbers[3];
+        report->prices[report->price_count].paid_units = numbers[4];
     }
     return true;
 }
@@ -88,11 +119,11 @@ void sk_report_judge(const struct sk_report *report, struct sk_judgement *judgem
 // Numbers of another moment prove nothing.
 static void report_judge_redis(const struct sk_report *report, struct sk_judgement *judgement)
 {
-    int64_t buyers = report->unpaid_orders + report->paid_orders + report->held_orders;
+    int64_t buyers = report->account_buyers;
     switch (report->books) {
     case SK_REPORT_COMPARED:
         judgement->sums[SK_REPORT_SUM_STOCK].is = report->redis_stock;
-        judgement->sums[SK_REPORT_SUM_STOCK].should_be = report->stock - report->held_units;
+        judgement->sums[SK_REPORT_SUM_STOCK].should_be = report->account_stock;
         judgement->sums[SK_REPORT_SUM_BUYERS].is = report->redis_buyers;
         judgement->sums[SK_REPORT_SUM_BUYERS].should_be = buyers;
         break;

@@ -7,37 +7,39 @@
 #include "histogram.h"
 #include "pg_link.h"
 
-// The numbers of settlement.sql, in the order of its columns after `state` and `refused`.
-#define SK_REPORT_NUMBERS(X)                                      \
-    X(at_ms)                                                      \
-    X(begin_ms)                                                   \
-    X(end_ms)                                                     \
-    X(pay_within_s)                                               \
-    X(units) /* of now */                                         \
-    X(added)                                                      \
-    X(taken_away)                                                 \
-    X(stock)                                                      \
-    X(live_counted) /* orders, by the counters of the segments */ \
-    X(unpaid_orders)                                              \
-    X(unpaid_units)                                               \
-    X(paid_orders)                                                \
-    X(paid_units)                                                 \
-    X(cancelled_orders)                                           \
-    X(cancelled_units)                                            \
-    X(expired_orders)                                             \
-    X(expired_units)                                              \
-    X(restocked_orders) /* refunded, as kept_ */                  \
-    X(restocked_units)                                            \
-    X(kept_orders)                                                \
-    X(kept_units)                                                 \
-    X(refused_orders)                                             \
-    X(refused_units)                                              \
-    X(letters) /* that wait for a decision */                     \
-    X(held_orders)                                                \
-    X(held_units)                                                 \
-    X(duplicates) /* live orders beyond the first of their user */
+// The numbers of settlement.sql, in the order of its columns after `state`, `refused` and `prices`.
+#define SK_REPORT_NUMBERS(X)                                          \
+    X(at_ms)                                                          \
+    X(begin_ms)                                                       \
+    X(end_ms)                                                         \
+    X(pay_within_s)                                                   \
+    X(units) /* of now */                                             \
+    X(added)                                                          \
+    X(taken_away)                                                     \
+    X(stock)                                                          \
+    X(live_counted) /* orders, by the counters of the segments */     \
+    X(unpaid_orders)                                                  \
+    X(unpaid_units)                                                   \
+    X(paid_orders)                                                    \
+    X(paid_units)                                                     \
+    X(cancelled_orders)                                               \
+    X(cancelled_units)                                                \
+    X(expired_orders)                                                 \
+    X(expired_units)                                                  \
+    X(restocked_orders) /* refunded, as kept_ */                      \
+    X(restocked_units)                                                \
+    X(kept_orders)                                                    \
+    X(kept_units)                                                     \
+    X(refused_orders)                                                 \
+    X(refused_units)                                                  \
+    X(letters) /* that wait for a decision */                         \
+    X(held_orders)                                                    \
+    X(held_units)                                                     \
+    X(duplicates)    /* live orders beyond the first of their user */ \
+    X(account_stock) /* what Redis must have, as the audit says it */ \
+    X(account_buyers)
 
-enum { SK_REPORT_REASONS_MAX = 16, SK_REPORT_WORD_SIZE = 41 };
+enum { SK_REPORT_REASONS_MAX = 16, SK_REPORT_PRICES_MAX = 16, SK_REPORT_WORD_SIZE = 41 };
 
 // How far Redis could be compared.
 enum sk_report_books {
@@ -61,6 +63,11 @@ struct sk_report {
         int64_t orders, units;
     } refused[SK_REPORT_REASONS_MAX];
     size_t reasons;
+    struct {
+        char price[SK_REPORT_WORD_SIZE]; // of one unit: "CNY 990"
+        int64_t cents, orders, units, paid_orders, paid_units;
+    } prices[SK_REPORT_PRICES_MAX]; // that live orders have; those past the bound are left out
+    size_t price_count;
     enum sk_report_books books;
     int64_t redis_stock, redis_buyers, redis_journal; // of all segments
     int64_t since_ms;                                 // wall clock: when this instance began to measure
@@ -86,8 +93,8 @@ enum sk_report_sum {
     SK_REPORT_SUM_UNITS,      // units of live orders, units left, and units that refunded orders kept: those offered
     SK_REPORT_SUM_LIVE,       // live orders as the counters have them: those that were counted
     SK_REPORT_SUM_DUPLICATES, // live orders beyond the first of their user: none
-    SK_REPORT_SUM_STOCK,      // Redis's stock: what is left and not held
-    SK_REPORT_SUM_BUYERS,     // Redis's buyers: those of live and of held orders
+    SK_REPORT_SUM_STOCK,      // Redis's stock: what is left and not held, which is never less than none
+    SK_REPORT_SUM_BUYERS,     // Redis's buyers: the users of live and of held orders
     SK_REPORT_SUM_COUNT
 };
 

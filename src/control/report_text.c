@@ -1,5 +1,6 @@
 // One list of lines, in sections, which each format puts down in its own way: so all formats say the same. No value
-// needs escaping or quoting: they are constants, numbers, times, and words of [a-zA-Z_].
+// needs escaping or quoting: they are constants, numbers, times, words of [a-zA-Z_], and
+// prices.
 #include <inttypes.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ enum kind {
     UNITS,   // a
     ORDERS,  // a
     BOTH,    // a orders of b units
+    PRICED,  // the same, which cost c
     SUM,     // a, which should be b
     KIND_COUNT,
 };
@@ -24,6 +26,7 @@ struct line {
     enum kind kind;
     const char *item, *text;
     int64_t a, b;
+    uint64_t c;
 };
 
 struct paper {
@@ -50,6 +53,13 @@ static void put(struct paper *paper, enum kind kind, const char *item, int64_t a
 static void put_word(struct paper *paper, const char *item, const char *text)
 {
     paper_put(paper, &(const struct line){.kind = WORD, .item = item, .text = text});
+}
+
+static void put_priced(struct paper *paper, const char *price, int64_t cents, int64_t orders, int64_t units)
+{
+    paper_put(paper,
+              &(const struct line){
+                  .kind = PRICED, .item = price, .a = orders, .b = units, .c = (uint64_t)cents * (uint64_t)units});
 }
 
 static void put_verdict(struct paper *paper, const struct sk_report *report)
@@ -101,6 +111,16 @@ static void put_account(struct paper *paper, const struct sk_report *report)
     put(paper, SECTION, "refused", 0, 0);
     for (size_t i = 0; i < report->reasons; i++)
         put(paper, BOTH, report->refused[i].reason, report->refused[i].orders, report->refused[i].units);
+    put(paper, SECTION, "sold_at", 0, 0);
+    for (size_t i = 0; i < report->price_count; i++)
+        put_priced(paper, report->prices[i].price, report->prices[i].cents, report->prices[i].orders,
+                   report->prices[i].units);
+    put(paper, SECTION, "paid_at", 0, 0);
+    for (size_t i = 0; i < report->price_count; i++) {
+        if (report->prices[i].paid_orders > 0)
+            put_priced(paper, report->prices[i].price, report->prices[i].cents, report->prices[i].paid_orders,
+                       report->prices[i].paid_units);
+    }
     put(paper, SECTION, "checks", 0, 0);
     put(paper, NUMBER, "duplicates", report->duplicates, 0);
     put(paper, NUMBER, "dead_letters", report->letters, 0);
@@ -206,6 +226,9 @@ static void paper_put_json(struct paper *paper, const struct line *line)
     sk_buf_printf(out, "%s\"%s\":", first ? "" : ",", line->item);
     if (line->kind == BOTH) {
         sk_buf_printf(out, "{\"orders\":%" PRIi64 ",\"units\":%" PRIi64 "}", line->a, line->b);
+    } else if (line->kind == PRICED) {
+        sk_buf_printf(out, "{\"orders\":%" PRIi64 ",\"units\":%" PRIi64 ",\"total_cents\":%" PRIu64 "}", line->a,
+                      line->b, line->c);
     } else if (line->kind == SUM) {
         sk_buf_printf(out, "{\"is\":%" PRIi64 ",\"should_be\":%" PRIi64 "}", line->a, line->b);
     } else {
@@ -223,7 +246,9 @@ static void paper_put_text(struct paper *paper, const struct line *line)
         paper->empty = true;
         bool counts =
             strcmp(line->item, "units") == 0 || strcmp(line->item, "orders") == 0 || strcmp(line->item, "refused") == 0;
-        sk_buf_printf(out, "\n%-20s%12s%12s", line->item, counts ? "orders" : "", counts ? "units" : "");
+        bool priced = strcmp(line->item, "sold_at") == 0 || strcmp(line->item, "paid_at") == 0;
+        sk_buf_printf(out, "\n%-20s%12s%12s%20s", line->item, counts || priced ? "orders" : "",
+                      counts || priced ? "units" : "", priced ? "total_cents" : "");
         while (out->len > 0 && out->data[out->len - 1] == ' ')
             out->data[--out->len] = '\0';
         sk_buf_puts(out, "\n");
@@ -235,6 +260,9 @@ static void paper_put_text(struct paper *paper, const struct line *line)
     switch (line->kind) {
     case BOTH:
         sk_buf_printf(out, "%12" PRIi64 "%12" PRIi64, line->a, line->b);
+        break;
+    case PRICED:
+        sk_buf_printf(out, "%12" PRIi64 "%12" PRIi64 "%20" PRIu64, line->a, line->b, line->c);
         break;
     case UNITS:
         sk_buf_printf(out, "%12s%12" PRIi64, "", line->a);
@@ -264,6 +292,9 @@ static void paper_put_csv(struct paper *paper, const struct line *line)
     switch (line->kind) {
     case BOTH:
         sk_buf_printf(out, "%" PRIi64 ",%" PRIi64 ",", line->a, line->b);
+        break;
+    case PRICED:
+        sk_buf_printf(out, "%" PRIi64 ",%" PRIi64 ",%" PRIu64, line->a, line->b, line->c);
         break;
     case UNITS:
         sk_buf_printf(out, ",%" PRIi64 ",", line->a);

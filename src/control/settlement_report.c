@@ -36,7 +36,7 @@ void sk_settlement_report(struct sk_control *control, int64_t voucher_id, enum s
 {
     char key[SK_TALK_KEY_SIZE];
     (void)snprintf(key, sizeof key, "settlement:%" PRId64 ":%d", voucher_id, (int)format);
-    struct report_talk *report = sk_talk_new(control, ticket, key, sizeof *report, report_start);
+    struct report_talk *report = sk_talk_new(control, SK_PG_COMMANDS, ticket, key, sizeof *report, report_start);
     if (report == NULL)
         return;
     report->report.voucher_id = voucher_id;

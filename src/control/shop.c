@@ -44,6 +44,7 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
     shop->sale.metrics = options->metrics;
     shop->sale.suspect = sk_upkeep_suspect;
     shop->sale.orphaned = sk_upkeep_orphaned;
+    shop->sale.offers_differ = sk_upkeep_offers_differ;
     shop->sale.upkeep = &shop->upkeep;
     shop->sale.on_outcome = options->on_outcome;
     shop->sale.arg = options->arg;

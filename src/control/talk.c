@@ -15,6 +15,7 @@ struct sk_asker {
 struct sk_talks {
     struct sk_asker askers[SK_TALK_ASKERS_MAX];
     struct sk_asker *spare;
+    int used;
     struct sk_talk *buckets[BUCKETS]; // by key; those without one are in the first
     bool closing;
 };
@@ -62,20 +63,34 @@ static void talk_add_asker(struct sk_talks *talks, struct sk_asker **list, uint6
 {
     struct sk_asker *asker = talks->spare;
     talks->spare = asker->next;
+    talks->used++;
     *asker = (struct sk_asker){.next = *list, .ticket = ticket};
     *list = asker;
 }
 
-static struct sk_talk *talk_make(struct sk_control *control, uint64_t ticket, const char *key, size_t size,
-                                 void (*start)(struct sk_talk *talk))
+static void talk_spare(struct sk_talks *talks, struct sk_asker *asker)
+{
+    asker->next = talks->spare;
+    talks->spare = asker;
+    talks->used--;
+}
+
+static bool talk_has_place(const struct sk_talks *talks, enum sk_pg_class class)
+{
+    return talks->used < SK_TALK_ASKERS_MAX - (int)class * SK_TALK_RESERVE;
+}
+
+static struct sk_talk *talk_make(struct sk_control *control, enum sk_pg_class class, uint64_t ticket, const char *key,
+                                 size_t size, void (*start)(struct sk_talk *talk))
 {
     struct sk_talks *talks = control->talks;
-    bool full = talks->spare == NULL || talks->closing;
+    bool full = !talk_has_place(talks, class) || talks->closing;
     struct sk_talk *talk = full ? NULL : calloc(1, size);
     sk_metrics_add(control->sale->metrics, talk == NULL ? SK_METRIC_QUESTIONS_FULL : SK_METRIC_QUESTIONS, 1);
     if (talk == NULL)
         return NULL;
     talk->control = control;
+    talk->class = class;
     talk->start = start;
     memcpy(talk->key, key, strlen(key) + 1);
     talk_add_asker(talks, &talk->askers, ticket);
@@ -87,17 +102,17 @@ static struct sk_talk *talk_make(struct sk_control *control, uint64_t ticket, co
     return talk;
 }
 
-void *sk_talk_new(struct sk_control *control, uint64_t ticket, const char *key, size_t size,
+void *sk_talk_new(struct sk_control *control, enum sk_pg_class class, uint64_t ticket, const char *key, size_t size,
                   void (*start)(struct sk_talk *talk))
 {
     struct sk_talks *talks = control->talks;
     struct sk_talk *same = key == NULL ? NULL : talk_find(talks, key);
     SK_ASSERT(size >= sizeof *same && (key == NULL || strlen(key) < SK_TALK_KEY_SIZE));
-    if (same != NULL && talks->spare != NULL) {
+    if (same != NULL && talk_has_place(talks, class)) {
         talk_add_asker(talks, &same->later, ticket);
         return NULL;
     }
-    struct sk_talk *talk = talk_make(control, ticket, key == NULL ? "" : key, size, start);
+    struct sk_talk *talk = talk_make(control, class, ticket, key == NULL ? "" : key, size, start);
     if (talk == NULL)
         control->sale->on_outcome(control->sale->arg, ticket, &(struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED});
     return talk;
@@ -105,7 +120,7 @@ void *sk_talk_new(struct sk_control *control, uint64_t ticket, const char *key, 
 
 void *sk_talk_try_new(struct sk_control *control, uint64_t ticket, size_t size, void (*start)(struct sk_talk *talk))
 {
-    return talk_make(control, ticket, "", size, start);
+    return talk_make(control, SK_PG_QUESTIONS, ticket, "", size, start);
 }
 
 void sk_talk_start(struct sk_talk *talk)
@@ -117,7 +132,7 @@ void sk_talk_start(struct sk_talk *talk)
 
 void sk_talk_ask_pg(struct sk_talk *talk, enum sk_statement statement, int n, const char *const *params, sk_pg_cb *done)
 {
-    enum sk_status status = sk_pg_call(talk->control->sale->ask_pg, statement, n, params, done, talk);
+    enum sk_status status = sk_pg_call_as(talk->control->sale->ask_pg, talk->class, statement, n, params, done, talk);
     if (status != SK_OK)
         sk_talk_end(talk, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
 }
@@ -160,8 +175,7 @@ void sk_talk_answer(struct sk_talk *talk, const struct sk_outcome *outcome)
     while ((asker = talk->askers) != NULL) {
         uint64_t ticket = asker->ticket;
         talk->askers = asker->next;
-        asker->next = control->talks->spare;
-        control->talks->spare = asker;
+        talk_spare(control->talks, asker);
         control->sale->on_outcome(control->sale->arg, ticket, outcome);
     }
 }
@@ -173,8 +187,7 @@ uint64_t sk_talk_take_ticket(struct sk_talk *talk)
         return 0;
     SK_ASSERT(asker->next == NULL && talk->key[0] == '\0');
     talk->askers = NULL;
-    asker->next = talk->control->talks->spare;
-    talk->control->talks->spare = asker;
+    talk_spare(talk->control->talks, asker);
     return asker->ticket;
 }
 

@@ -1,6 +1,7 @@
 // A conversation: what is asked of the stores, in steps, to answer one question. Equal questions share one
 // conversation, all of them together are bounded, and they have links of their own, so that no question waits behind a
-// batch of orders.
+// batch of orders. Nor does a payment or an operator's call wait behind questions: a conversation has a class, and
+// higher ones go first (pg_link.h).
 //
 // A conversation is a struct whose first member is a struct sk_talk:
 //   struct show *show = sk_talk_new(control, ticket, "v:7", sizeof *show, show_start);
@@ -19,7 +20,9 @@
 
 enum {
     SK_TALK_KEY_SIZE = 128,
-    SK_TALK_ASKERS_MAX = 4096, // questions of a reactor that wait at a time; past it OVERLOADED
+    SK_TALK_ASKERS_MAX = 4096, // questions and commands of a reactor that wait at a time; above it OVERLOADED
+    SK_TALK_RESERVE = 512,     // of them, what each class leaves to those above it
+    SK_TALK_UNKNOWN_MAX = 16,  // orders looked for at a time that no store has for their user; order_lookup.c
 };
 
 struct sk_returns;
@@ -30,19 +33,20 @@ struct sk_live;
 
 // What the control plane shares.
 struct sk_control {
-    const struct sk_sale *sale;     // borrowed
-    struct sk_upkeep *upkeep;       // borrowed
-    struct sk_returns *returns;     // borrowed
-    struct sk_pg *report_pg;        // borrowed: the link of what takes PostgreSQL seconds
-    struct sk_talks *talks;         // owned
-    struct sk_shown list;           // of vouchers, its first page; voucher_list.c
-    char list_next[SK_CURSOR_SIZE]; // and where the next one begins
-    unsigned pages;                 // of vouchers, other than that one, that are asked for now
-    unsigned beside_catalogue;      // questions under way about vouchers that are not in it
-    struct sk_uuid_gen keys;        // create.c
-    struct sk_waiting *waiting;     // owned: requests that wait for an order's change
-    struct sk_live *live;           // owned: listeners of vouchers
-    bool settling;                  // a settlement is being counted; settlement_report.c
+    const struct sk_sale *sale;               // borrowed
+    struct sk_upkeep *upkeep;                 // borrowed
+    struct sk_returns *returns;               // borrowed
+    struct sk_pg *report_pg;                  // borrowed: the link of what takes PostgreSQL seconds
+    struct sk_talks *talks;                   // owned
+    struct sk_shown list;                     // of vouchers, its first page; voucher_list.c
+    char list_next[SK_CURSOR_SIZE];           // and where the next one begins
+    unsigned pages;                           // of vouchers, other than that one, that are asked for now
+    unsigned beside_catalogue;                // questions under way about vouchers that are not in it
+    const char *unknown[SK_TALK_UNKNOWN_MAX]; // who asks for such orders; NULL: free
+    struct sk_uuid_gen keys;                  // create.c
+    struct sk_waiting *waiting;               // owned: requests that wait for an order's change
+    struct sk_live *live;                     // owned: listeners of vouchers
+    bool settling;                            // a settlement is being counted; settlement_report.c
 };
 
 struct sk_asker;
@@ -57,6 +61,7 @@ enum sk_beside {
 struct sk_talk {
     struct sk_talk *previous, *next;
     struct sk_control *control;
+    enum sk_pg_class class;                // of its statements
     void (*start)(struct sk_talk *talk);   // begins a round
     void (*release)(struct sk_talk *talk); // ends one; NULL: nothing to free
     struct sk_asker *askers;               // wait for this round's answer
@@ -79,8 +84,8 @@ struct sk_talks *sk_talks_open(void);
 void sk_talks_close(struct sk_talks *talks);
 
 // Begins a conversation of `size` bytes, zeroed behind its first member. `key`: questions with the same one are the
-// same; NULL: none is. NULL: the ticket shares one that is under way, or was answered OVERLOADED.
-void *sk_talk_new(struct sk_control *control, uint64_t ticket, const char *key, size_t size,
+// same, and of one class; NULL: none is. NULL: the ticket shares one that is under way, or was answered OVERLOADED.
+void *sk_talk_new(struct sk_control *control, enum sk_pg_class class, uint64_t ticket, const char *key, size_t size,
                   void (*start)(struct sk_talk *talk));
 // The same for a question that is like no other. NULL: the caller answers.
 void *sk_talk_try_new(struct sk_control *control, uint64_t ticket, size_t size, void (*start)(struct sk_talk *talk));

@@ -68,7 +68,7 @@ void sk_user_orders(struct sk_control *control, const char *user, const struct s
     if (!sk_page_begin(&page, control, SK_CURSOR_ORDERS, user, ask, ticket))
         return;
     (void)snprintf(key, sizeof key, "orders:%s:%u:%s", user, page.limit, page.first ? "" : ask->cursor);
-    struct user_orders *list = sk_talk_new(control, ticket, key, sizeof *list, user_orders_start);
+    struct user_orders *list = sk_talk_new(control, SK_PG_QUESTIONS, ticket, key, sizeof *list, user_orders_start);
     if (list == NULL)
         return;
     list->talk.release = user_orders_release;

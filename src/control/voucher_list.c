@@ -23,10 +23,12 @@ static void list_release(struct sk_talk *talk);
 static void list_on_rows(void *arg, const struct sk_result *result);
 static void list_keep(struct voucher_list *list, struct sk_buf *document);
 
+// `key` NULL: an operator asks.
 static void list_begin(struct sk_control *control, uint64_t ticket, const char *key, const struct sk_page *page,
                        const char *state)
 {
-    struct voucher_list *list = sk_talk_new(control, ticket, key, sizeof *list, list_start);
+    enum sk_pg_class class = key == NULL ? SK_PG_COMMANDS : SK_PG_QUESTIONS;
+    struct voucher_list *list = sk_talk_new(control, class, ticket, key, sizeof *list, list_start);
     if (list == NULL)
         return;
     list->talk.release = list_release;
@@ -103,7 +105,7 @@ static void list_on_rows(void *arg, const struct sk_result *result)
         sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    sk_voucher_put_time(&talk->body, document.data);
+    sk_voucher_put_time(talk->control->sale, &talk->body, document.data);
     if (list->kept)
         list_keep(list, &document);
     sk_buf_free(&document);

@@ -29,11 +29,12 @@ static void voucher_end(struct voucher_query *query);
 static void voucher_look(struct voucher_query *query, const char *document);
 static void voucher_on_look(void *arg, const struct sk_reply *reply);
 
-void sk_voucher_put_time(struct sk_buf *out, const char *object)
+void sk_voucher_put_time(const struct sk_sale *sale, struct sk_buf *out, const char *object)
 {
     char now[SK_TIME_SIZE];
     sk_text_put_time((int64_t)sk_wall_ms(), now);
-    sk_buf_printf(out, "{\"server_time\":\"%s\",%s", now, object + 1);
+    sk_buf_printf(out, "{\"server_time\":\"%s\",\"can_sell\":%s,%s", now,
+                  sk_redis_ready(sale->redis) ? "true" : "false", object + 1);
 }
 
 bool sk_voucher_tell_shown(const struct sk_control *control, const struct sk_shown *shown, const char *next,
@@ -43,7 +44,7 @@ bool sk_voucher_tell_shown(const struct sk_control *control, const struct sk_sho
     struct sk_buf body = {0};
     if (shown->document == NULL || shown->until_ms <= uv_now(sale->loop))
         return false;
-    sk_voucher_put_time(&body, shown->document);
+    sk_voucher_put_time(sale, &body, shown->document);
     struct sk_outcome outcome = {.verdict = body.failed ? SK_VERDICT_OVERLOADED : SK_VERDICT_FOUND,
                                  .document = body.data,
                                  .version = shown->version,
@@ -59,7 +60,8 @@ static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, ui
 {
     char key[SK_TALK_KEY_SIZE];
     (void)snprintf(key, sizeof key, "%s:%" PRId64, inspect ? "inspect" : "voucher", id);
-    struct voucher_query *query = sk_talk_new(control, ticket, key, sizeof *query, voucher_start);
+    enum sk_pg_class class = inspect ? SK_PG_COMMANDS : SK_PG_QUESTIONS;
+    struct voucher_query *query = sk_talk_new(control, class, ticket, key, sizeof *query, voucher_start);
     if (query == NULL)
         return;
     query->id = id;
@@ -111,7 +113,7 @@ static void voucher_on_row(void *arg, const struct sk_result *result)
         return;
     }
     voucher_keep(query, document);
-    sk_voucher_put_time(&talk->body, document);
+    sk_voucher_put_time(talk->control->sale, &talk->body, document);
     voucher_end(query);
 }
 

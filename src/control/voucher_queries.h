@@ -17,7 +17,8 @@ void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket);
 bool sk_voucher_tell_shown(const struct sk_control *control, const struct sk_shown *shown, const char *next,
                            uint64_t ticket);
 
-// Puts the server's time in front of an object: {"server_time":"...",<rest of the object>
-void sk_voucher_put_time(struct sk_buf *out, const char *object);
+// Puts what is known at this moment in front of an object: {"server_time":"...","can_sell":true,<rest of the object>.
+// can_sell is false while Redis is away: what the object says is left cannot be bought.
+void sk_voucher_put_time(const struct sk_sale *sale, struct sk_buf *out, const char *object);
 
 #endif

@@ -58,6 +58,8 @@ static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct 
 static void answer_free_set(struct answer_set *set);
 static const struct answer_set *answer_set_for(const struct sk_answers *answers, const struct sk_request *request);
 static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len);
+static struct sk_response *answer_make_shared(struct sk_request *request, const char *type, const char *body,
+                                              size_t len);
 static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict);
 static struct sk_response *answer_make_ok(struct sk_request *request);
 static struct sk_response *answer_make_problem(struct sk_request *request, enum sk_verdict verdict, const char *members,
@@ -122,8 +124,16 @@ static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct 
     return complete;
 }
 
-// `request` NULL: for any.
+// `request` NULL: for any. No cache keeps it: it is about its user, or of this moment.
 static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len)
+{
+    struct sk_response *response = answer_make_shared(request, type, body, len);
+    sk_response_header(response, "Cache-Control", "no-store");
+    return response;
+}
+
+static struct sk_response *answer_make_shared(struct sk_request *request, const char *type, const char *body,
+                                              size_t len)
 {
     if (request != NULL)
         request->trace.bytes = len;
@@ -383,13 +393,6 @@ void sk_answer_text(const struct sk_answers *answers, struct sk_request *request
     answer_once(answers, request, SK_VERDICT_FOUND, answer_make(request, type, text, strlen(text)));
 }
 
-void sk_answer_private(const struct sk_answers *answers, struct sk_request *request, const char *document)
-{
-    struct sk_response *response = answer_make(request, type_json, document, strlen(document));
-    sk_response_header(response, "Cache-Control", "no-store");
-    answer_once(answers, request, SK_VERDICT_FOUND, response);
-}
-
 void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head)
 {
     answer_mark(answers, request, head);
@@ -399,7 +402,9 @@ void sk_answer_stream(const struct sk_answers *answers, struct sk_request *reque
 
 static struct sk_response *answer_make_document(struct sk_request *request, const struct sk_outcome *outcome)
 {
-    struct sk_response *response = answer_make(request, type_json, outcome->document, strlen(outcome->document));
+    size_t len = strlen(outcome->document);
+    struct sk_response *response = request->shared ? answer_make_shared(request, type_json, outcome->document, len)
+                                                   : answer_make(request, type_json, outcome->document, len);
     if (outcome->version != 0) {
         char tag[TAG_SIZE];
         (void)snprintf(tag, sizeof tag, "\"%" PRId64 "\"", outcome->version);

@@ -44,9 +44,6 @@ void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request);
 // another cursor, unless that would be too long.
 void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome);
 
-// A JSON document that is for this client alone, and of this moment.
-void sk_answer_private(const struct sk_answers *answers, struct sk_request *request, const char *document);
-
 // A stream, whose head this is: taken.
 void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head);
 

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "check_postgres.h"
@@ -87,12 +88,50 @@ static void check_users(struct sk_findings *findings, const struct sk_config *co
                    config->listen);
 }
 
+// Values of docker-compose.yml, which the whole world knows.
+static void check_secrets(struct sk_findings *findings, const struct sk_config *config)
+{
+    static const char demo[] = "demo-", password[] = ":demo-";
+    const struct {
+        const char *name, *value;
+        bool is_url;
+    } rows[] = {{"SECKILL_ADMIN_TOKEN", config->admin_token, false},
+                {"SECKILL_PAYMENT_SECRET", config->payment_secret, false},
+                {"SECKILL_TICKET_SECRET", config->ticket_secret, false},
+                {"SECKILL_DATABASE_URL", config->database_url, true},
+                {"SECKILL_REDIS_URL", config->redis_url, true}};
+    bool found = false;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool known = rows[i].value != NULL && (rows[i].is_url ? strstr(rows[i].value, password) != NULL
+                                                              : strncmp(rows[i].value, demo, sizeof demo - 1) == 0);
+        if (known)
+            sk_find(findings, SK_FINDING_WARN, "secrets", "%s has a value of the demo, which everybody knows",
+                    rows[i].name);
+        found = found || known;
+    }
+    if (!found)
+        sk_find(findings, SK_FINDING_OK, "secrets", "none is the demo's");
+}
+
+// Behind a gateway all clients have its address, unless it says theirs and is believed.
+static void check_addresses(struct sk_findings *findings, const struct sk_config *config)
+{
+    bool counted = config->address_rate > 0 || config->address_connections > 0;
+    bool gateway = config->auth == SK_AUTH_GATEWAY || config->gateway_trusted != 0;
+    SK_FIND_UNLESS(findings, !counted || !gateway || config->trusted_proxies != NULL, SK_FINDING_WARN,
+                   "client addresses",
+                   "%s; without SECKILL_TRUSTED_PROXIES all clients of the gateway have one address and one rate",
+                   !counted ? "are not counted" : "are counted");
+}
+
 static void check_start(struct sk_findings *findings, const struct sk_config *config)
 {
     sk_find(findings, SK_FINDING_OK, "configuration", "is read");
     check_descriptors(findings, config);
     check_forms(findings, config);
     check_users(findings, config);
+    check_addresses(findings, config);
+    check_secrets(findings, config);
     SK_FIND_UNLESS(findings, config->demo == 0, SK_FINDING_WARN, "demo", "%s",
                    config->demo == 0 ? "is off" : "SECKILL_DEMO is on: anyone pays their orders without money");
 }

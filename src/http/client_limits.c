@@ -8,15 +8,22 @@
 
 #include "clock.h"
 #include "forwarded.h"
+#include "listen_address.h"
 #include "log.h"
+#include "siphash.h"
 #include "tally.h"
 
-enum { PLACES = 1 << 16, POLICY_SIZE = 96, FIELDS_MAX = 16 };
+// A page of ours is some thirty documents, and its browser asks for them at once.
+enum { PLACES = 1 << 16, POLICY_SIZE = 96, FIELDS_MAX = 16, DOCUMENTS_PER_TRY = 10 };
 
 struct sk_limits {
     struct sk_networks trusted;
-    struct sk_rates *users, *addresses; // NULL: no limit
-    struct sk_tally *connections;       // NULL: no limit
+    struct sk_rates *users, *addresses;    // NULL: no limit
+    struct sk_rates *documents, *failures; // of addresses: there if those have a rate
+    struct sk_tally *connections;          // NULL: no limit
+    struct sk_tally *long_users, *long_addresses;
+    struct sk_siphash_key users_key;
+    bool direct; // clients connect straight to us
     struct sk_rate purchases;
     struct sk_peers peers;
     char policy[POLICY_SIZE];
@@ -24,9 +31,13 @@ struct sk_limits {
 
 static enum sk_status limits_open_tables(struct sk_limits *limits, const struct sk_config *config);
 static enum sk_status limits_read_trusted(struct sk_limits *limits, const char *text, FILE *err);
+static bool limits_open_addresses(struct sk_limits *limits, uint64_t per_s);
 static void limits_put_policy(struct sk_limits *limits, const char *name, int64_t per_s);
+static bool limits_key(const struct sk_limits *limits, const struct sk_request *request, uint64_t *key);
 static enum sk_verdict limits_take(struct sk_rates *rates, enum sk_policy policy, const void *client, size_t len,
                                    struct sk_request *request);
+static bool limits_knows_address(const struct sk_limits *limits, const struct sk_request *request,
+                                 struct sk_address *client);
 static bool limits_connects(void *arg, const struct sk_address *peer);
 static void limits_disconnects(void *arg, const struct sk_address *peer);
 
@@ -40,6 +51,7 @@ struct sk_limits *sk_limits_open(const struct sk_config *config, FILE *err)
         sk_limits_close(limits);
         return NULL;
     }
+    limits->direct = config->auth == SK_AUTH_TOKEN && !sk_listen_address_is_loopback(config->listen);
     limits_put_policy(limits, "user", config->user_rate);
     limits_put_policy(limits, "address", config->address_rate);
     sk_rate_begin(&limits->purchases, (uint64_t)config->purchase_rate);
@@ -63,12 +75,27 @@ static enum sk_status limits_open_tables(struct sk_limits *limits, const struct 
     size_t connections = (size_t)(config->reactors * config->max_connections);
     if (config->user_rate > 0 && (limits->users = sk_rates_open((uint64_t)config->user_rate, PLACES)) == NULL)
         return SK_NO_MEM;
-    if (config->address_rate > 0 && (limits->addresses = sk_rates_open((uint64_t)config->address_rate, PLACES)) == NULL)
+    if (config->address_rate > 0 && !limits_open_addresses(limits, (uint64_t)config->address_rate))
         return SK_NO_MEM;
     if (config->address_connections > 0 &&
         (limits->connections = sk_tally_open(connections, (uint64_t)config->address_connections)) == NULL)
         return SK_NO_MEM;
-    return SK_OK;
+    if (config->long_per_user > 0 &&
+        (limits->long_users = sk_tally_open(connections, (uint64_t)config->long_per_user)) == NULL)
+        return SK_NO_MEM;
+    if (config->long_per_address > 0 &&
+        (limits->long_addresses = sk_tally_open(connections, (uint64_t)config->long_per_address)) == NULL)
+        return SK_NO_MEM;
+    return sk_siphash_new_key(&limits->users_key);
+}
+
+// False: out of memory.
+static bool limits_open_addresses(struct sk_limits *limits, uint64_t per_s)
+{
+    limits->addresses = sk_rates_open(per_s, PLACES);
+    limits->documents = sk_rates_open(per_s * DOCUMENTS_PER_TRY, PLACES);
+    limits->failures = sk_rates_open(per_s, PLACES);
+    return limits->addresses != NULL && limits->documents != NULL && limits->failures != NULL;
 }
 
 static void limits_put_policy(struct sk_limits *limits, const char *name, int64_t per_s)
@@ -85,7 +112,11 @@ void sk_limits_close(struct sk_limits *limits)
         return;
     sk_rates_close(limits->users);
     sk_rates_close(limits->addresses);
+    sk_rates_close(limits->documents);
+    sk_rates_close(limits->failures);
     sk_tally_close(limits->connections);
+    sk_tally_close(limits->long_users);
+    sk_tally_close(limits->long_addresses);
     free(limits);
 }
 
@@ -108,11 +139,48 @@ struct sk_rate *sk_limits_purchases(struct sk_limits *limits)
 
 enum sk_verdict sk_limits_address(struct sk_limits *limits, struct sk_request *request)
 {
+    uint64_t key;
+    if (!limits_key(limits, request, &key))
+        return SK_VERDICT_FOUND;
+    return limits_take(limits->addresses, SK_POLICY_ADDRESS, &key, sizeof key, request);
+}
+
+// The answers to documents tell of no limit, unless one refuses them; so do those to the next.
+enum sk_verdict sk_limits_document(struct sk_limits *limits, struct sk_request *request)
+{
+    uint64_t key, left;
+    if (!limits_key(limits, request, &key) ||
+        sk_rates_take(limits->documents, &key, sizeof key, sk_clock_ns(CLOCK_MONOTONIC), &left))
+        return SK_VERDICT_FOUND;
+    request->limit = (struct sk_limit){SK_POLICY_ADDRESS, 0};
+    return SK_VERDICT_RATE_LIMITED;
+}
+
+enum sk_verdict sk_limits_may_fail(struct sk_limits *limits, struct sk_request *request)
+{
+    uint64_t key;
+    if (!limits_key(limits, request, &key) ||
+        sk_rates_left(limits->failures, &key, sizeof key, sk_clock_ns(CLOCK_MONOTONIC)) > 0)
+        return SK_VERDICT_FOUND;
+    request->limit = (struct sk_limit){SK_POLICY_ADDRESS, 0};
+    return SK_VERDICT_RATE_LIMITED;
+}
+
+void sk_limits_failed(struct sk_limits *limits, const struct sk_request *request)
+{
+    uint64_t key, left;
+    if (limits_key(limits, request, &key))
+        (void)sk_rates_take(limits->failures, &key, sizeof key, sk_clock_ns(CLOCK_MONOTONIC), &left);
+}
+
+// False: addresses have no rate, or this one is not known.
+static bool limits_key(const struct sk_limits *limits, const struct sk_request *request, uint64_t *key)
+{
     struct sk_address client;
     if (limits->addresses == NULL || !sk_limits_client(limits, request, &client))
-        return SK_VERDICT_FOUND;
-    uint64_t key = sk_address_key(&client);
-    return limits_take(limits->addresses, SK_POLICY_ADDRESS, &key, sizeof key, request);
+        return false;
+    *key = sk_address_key(&client);
+    return true;
 }
 
 enum sk_verdict sk_limits_user(struct sk_limits *limits, struct sk_request *request, const char *user)
@@ -158,6 +226,43 @@ bool sk_limits_client(const struct sk_limits *limits, const struct sk_request *r
     if (sent[SK_FORWARDED] || sent[SK_FORWARDED_FOR])
         *client = said[sent[SK_FORWARDED] ? SK_FORWARDED : SK_FORWARDED_FOR];
     return true;
+}
+
+// ---- long requests ----
+
+enum sk_long sk_limits_hold(struct sk_limits *limits, struct sk_request *request, const char *user)
+{
+    struct sk_hold *hold = &request->hold;
+    struct sk_address client;
+    if (limits->long_users != NULL && user[0] != '\0') {
+        hold->user = sk_siphash(&limits->users_key, user, strlen(user));
+        hold->of_user = sk_tally_add(limits->long_users, hold->user);
+        if (!hold->of_user)
+            return SK_LONG_OF_USER;
+    }
+    if (limits->long_addresses != NULL && limits_knows_address(limits, request, &client)) {
+        hold->address = sk_address_key(&client);
+        hold->of_address = sk_tally_add(limits->long_addresses, hold->address);
+        if (!hold->of_address)
+            return SK_LONG_OF_ADDRESS;
+    }
+    return SK_LONG_MAY;
+}
+
+// A proxy that is trusted is no client: it does not say for whom it asks. Nor is a gateway that nobody has named.
+static bool limits_knows_address(const struct sk_limits *limits, const struct sk_request *request,
+                                 struct sk_address *client)
+{
+    return (limits->direct || limits->trusted.count > 0) && sk_limits_client(limits, request, client) &&
+           !sk_networks_have(&limits->trusted, client);
+}
+
+void sk_limits_release(struct sk_limits *limits, const struct sk_hold *hold)
+{
+    if (hold->of_user)
+        sk_tally_remove(limits->long_users, hold->user);
+    if (hold->of_address)
+        sk_tally_remove(limits->long_addresses, hold->address);
 }
 
 // ---- connections ----

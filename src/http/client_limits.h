@@ -1,5 +1,6 @@
-// What a client may ask for: tries of a user and of an address in a second, connections of an address, purchases of all
-// together. One for the process: its reactors share it, so that a client has no more of it with more of them.
+// What a client may ask for: tries of a user and of an address in a second, documents and failed logins of an address,
+// connections of an address, long requests of a user and of an address, purchases of all together. One for the process:
+// its reactors share it, so that a client has no more of it with more of them.
 #ifndef SK_HTTP_CLIENT_LIMITS_H
 #define SK_HTTP_CLIENT_LIMITS_H
 
@@ -29,8 +30,25 @@ const char *sk_limits_policy(const struct sk_limits *limits);
 enum sk_verdict sk_limits_address(struct sk_limits *limits, struct sk_request *request);
 enum sk_verdict sk_limits_user(struct sk_limits *limits, struct sk_request *request, const char *user);
 
+// The same of a document, which is made at the start: an address may have ten times as many.
+enum sk_verdict sk_limits_document(struct sk_limits *limits, struct sk_request *request);
+
+// Tokens of admins and signatures that were wrong: RATE_LIMITED if the request's address has sent too many, so no more
+// of it are looked at; and one more.
+enum sk_verdict sk_limits_may_fail(struct sk_limits *limits, struct sk_request *request);
+void sk_limits_failed(struct sk_limits *limits, const struct sk_request *request);
+
 // The address from which the client asks, as far as trusted proxies say it. False: the connection has none.
 bool sk_limits_client(const struct sk_limits *limits, const struct sk_request *request, struct sk_address *client);
+
+// What of a long request is counted: it may be refused by its user, or by its address.
+enum sk_long { SK_LONG_MAY, SK_LONG_OF_USER, SK_LONG_OF_ADDRESS };
+
+// Counts a long request (request.h) for its user ("": none is known) and for its address, where that is known: where
+// trusted proxies tell it, or where clients connect straight to a listener that other machines can reach. What was
+// counted stands in request->hold, also of one that is refused, and is to be released when the request has ended.
+enum sk_long sk_limits_hold(struct sk_limits *limits, struct sk_request *request, const char *user);
+void sk_limits_release(struct sk_limits *limits, const struct sk_hold *hold);
 
 // For the server: connections of an address. NULL: they are not limited.
 const struct sk_peers *sk_limits_peers(const struct sk_limits *limits);

@@ -16,12 +16,13 @@
 #include "log.h"
 #include "metrics.h"
 
-enum { OVERDUE_AGAIN_MS = 1000, RESUME_MAX = 512, WALKED_PER_MS = 500 };
+enum { OVERDUE_AGAIN_MS = 1000, RESUME_MAX = 512, WALKED_PER_MS = 500, PERCENT = 100, RESERVED_PART = 10 };
 
 #define NO_CONNECTION UINT32_MAX
 
 static enum sk_status connections_make(struct sk_connections *pool);
 static void connections_on_hangup(void *arg, uint64_t ticket);
+static void connection_release(struct sk_connection *connection);
 static void connection_resume(struct sk_connection *connection);
 
 enum sk_status sk_connections_open(struct sk_connections *pool, uv_loop_t *loop, const struct sk_config *config)
@@ -47,6 +48,8 @@ static enum sk_status connections_make(struct sk_connections *pool)
     }
     pool->first_free = 0;
     pool->in_phase[SK_PHASE_FREE] = pool->count;
+    pool->held_most = (size_t)(pool->count * pool->config->long_share / PERCENT);
+    pool->held_most += pool->held_most == 0;
     return SK_OK;
 }
 
@@ -104,8 +107,19 @@ void sk_connection_end_request(struct sk_connection *connection)
     if (connection->request.lease != NULL)
         *connection->request.lease = false;
     connection->request.lease = NULL;
+    if (connection->request.hold.place)
+        connection_release(connection);
     sk_buf_free(&connection->request.body);
     sk_connection_move(connection, SK_PHASE_HEADER, (uint64_t)connection->pool->config->idle_timeout_ms);
+}
+
+static void connection_release(struct sk_connection *connection)
+{
+    struct sk_connections *pool = connection->pool;
+    pool->held--;
+    if (pool->hooks.released != NULL)
+        pool->hooks.released(pool->hooks.arg, &connection->request.hold);
+    connection->request.hold = (struct sk_hold){0};
 }
 
 #define TO(phase) [SK_PHASE_##phase] = true
@@ -246,6 +260,11 @@ static void connection_resume(struct sk_connection *connection)
 
 // ---- what they are ----
 
+bool sk_connections_crowded(const struct sk_connections *pool)
+{
+    return pool->in_phase[SK_PHASE_FREE] < pool->count / RESERVED_PART;
+}
+
 size_t sk_connections_sending(const struct sk_connections *pool)
 {
     return pool->in_phase[SK_PHASE_RESUMING] + pool->in_phase[SK_PHASE_SENDING];
@@ -261,6 +280,8 @@ void sk_connections_measure(const struct sk_connections *pool, struct sk_metrics
     sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_PARKED, in_phase[SK_PHASE_PARKED]);
     sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_SENDING, sk_connections_sending(pool) + in_phase[SK_PHASE_GONE]);
     sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_STREAMING, in_phase[SK_PHASE_STREAMING] + in_phase[SK_PHASE_STUCK]);
+    sk_metrics_set(metrics, SK_METRIC_LONG_REQUESTS, pool->held);
+    sk_metrics_set(metrics, SK_METRIC_LONG_REQUESTS_MAX, pool->held_most);
     sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_REFUSED, pool->refused);
     sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_FULL, pool->filled);
 }

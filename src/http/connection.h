@@ -54,6 +54,7 @@ struct sk_connection {
 struct sk_connection_hooks {
     void (*streams)(void *arg, struct sk_request *request);
     void (*gone)(void *arg, struct sk_request *request);
+    void (*released)(void *arg, const struct sk_hold *hold);
     void *arg;
 };
 
@@ -70,11 +71,12 @@ struct sk_connections {
     struct sk_connection *resume_first, *resume_last; // RESUMING and GONE, in their order
     uint64_t resume_at_ms;
     size_t suspended;
-    uint64_t refused; // by server.c, that never became one
-    uint64_t filled;  // how often the last free one was taken
-    bool running;     // libmicrohttpd runs: it sends what is answered meanwhile by itself
-    bool answered;    // outside of such a run, since the last one
-    bool draining;    // nothing is parked any more
+    size_t held, held_most; // places of long requests
+    uint64_t refused;       // by server.c, that never became one
+    uint64_t filled;        // how often the last free one was taken
+    bool running;           // libmicrohttpd runs: it sends what is answered meanwhile by itself
+    bool answered;          // outside of such a run, since the last one
+    bool draining;          // nothing is parked any more
 };
 
 enum sk_status sk_connections_open(struct sk_connections *pool, uv_loop_t *loop,
@@ -101,6 +103,9 @@ struct sk_connection *sk_connections_find_stream(struct sk_connections *pool, ui
 
 // One whose deadline has come; until all were given, which is NULL. Its deadline is set again, to a moment later.
 struct sk_connection *sk_connections_next_overdue(struct sk_connections *pool);
+
+// Nine tenths of all are taken. Never with less than ten.
+bool sk_connections_crowded(const struct sk_connections *pool);
 
 // What is answered, or hung up, and not done with yet.
 size_t sk_connections_sending(const struct sk_connections *pool);

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "text.h"
 
@@ -32,6 +33,7 @@ static const char *cors_read(struct sk_cors *cors, const char *origins);
 static const char *cors_add(struct sk_cors *cors, const char *at, size_t len);
 static const char *cors_check(const char *origin);
 static const char *cors_check_port(const char *scheme, size_t scheme_len, const char *port);
+static bool cors_names_host(const char *origin, const char *host);
 
 // ---- the list ----
 
@@ -138,6 +140,33 @@ unsigned sk_cors_origin_of(const struct sk_cors *cors, const struct sk_request *
             return i + 1;
     }
     return 0;
+}
+
+bool sk_cors_is_foreign(const struct sk_cors *cors, const struct sk_request *request)
+{
+    unsigned sites, origins;
+    const char *site = sk_request_header(request, "sec-fetch-site", &sites);
+    const char *origin = sk_request_header(request, "origin", &origins);
+    if (sites + origins == 0 || sk_cors_origin_of(cors, request) != 0)
+        return false;
+    if (sites == 1 && strcmp(site, "cross-site") == 0)
+        return true;
+    if (sites == 1 && (strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0))
+        return false;
+    return origins != 1 || !cors_names_host(origin, sk_request_header(request, "host", NULL));
+}
+
+// A browser leaves the port that the scheme has anyway out of both; a gateway may put it into Host.
+static bool cors_names_host(const char *origin, const char *host)
+{
+    static const char tls[] = "https://", plain[] = "http://";
+    bool has_tls = strncmp(origin, tls, sizeof tls - 1) == 0;
+    if (host == NULL || (!has_tls && strncmp(origin, plain, sizeof plain - 1) != 0))
+        return false;
+    const char *named = origin + (has_tls ? sizeof tls : sizeof plain) - 1;
+    size_t len = strlen(named);
+    return len > 0 && strncasecmp(named, host, len) == 0 &&
+           (host[len] == '\0' || strcmp(host + len, has_tls ? ":443" : ":80") == 0);
 }
 
 // A cache must not give an answer that was made for one origin to another one, nor one that was made for none.

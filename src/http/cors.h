@@ -26,6 +26,17 @@ unsigned sk_cors_count(const struct sk_cors *cors);
 // From which of them the request comes: 1 to their number; 0: from none of them, or none is said.
 unsigned sk_cors_origin_of(const struct sk_cors *cors, const struct sk_request *request);
 
+// Whether a browser sends the request for a page of an origin that is neither one of them nor the one that is asked: of
+// requests that change something, whose user the gateway knows by a cookie, which the browser sends for any page.
+//
+//   an origin of the list         not foreign
+//   Sec-Fetch-Site: cross-site    foreign; same-origin, none: not
+//   any other value of it         by Origin; foreign without one: a page of the same site may be another's
+//   no Sec-Fetch-Site             by Origin; not foreign without one: it is no browser, or an old one that asks its own
+//
+// By Origin: it names the Host that is asked. `null` names none.
+bool sk_cors_is_foreign(const struct sk_cors *cors, const struct sk_request *request);
+
 // Adds what lets a page of this origin read the response; 0: only that another origin may get another one. NULL is
 // fine.
 void sk_cors_mark(const struct sk_cors *cors, unsigned origin, struct sk_response *response);

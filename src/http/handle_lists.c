@@ -49,6 +49,7 @@ void sk_handle_orders(const struct sk_context *context, struct sk_request *reque
 void sk_handle_vouchers(const struct sk_context *context, struct sk_request *request)
 {
     struct sk_page_asked asked;
+    request->shared = true;
     if (lists_read_page(request, "cursor", &asked))
         sk_list_vouchers(sk_shop_control(context->shop), &asked, request->ticket);
     else

@@ -2,6 +2,7 @@
 // and `GET /vouchers/{id}/events`, which becomes a stream.
 #include <string.h>
 
+#include "client_limits.h"
 #include "handlers.h"
 #include "live.h"
 #include "stream.h"
@@ -11,6 +12,22 @@
 enum { WAIT_MAX_S = 60 };
 
 static bool handle_park(const struct sk_context *context, struct sk_request *request, const char *status);
+
+// Before a store is asked: a refusal is cheap. It ends the connection, so that those who are refused hold none either.
+bool sk_handle_hold(const struct sk_context *context, struct sk_request *request)
+{
+    static const enum sk_metric refused[] = {
+        [SK_LONG_OF_USER] = SK_METRIC_LONG_OF_USER, [SK_LONG_OF_ADDRESS] = SK_METRIC_LONG_OF_ADDRESS};
+    bool place = sk_request_hold(request);
+    enum sk_long held = SK_LONG_MAY;
+    if (place && context->limits != NULL)
+        held = sk_limits_hold(context->limits, request, sk_call_of(request)->user);
+    if (place && held == SK_LONG_MAY)
+        return true;
+    sk_metrics_add(context->metrics, place ? refused[held] : SK_METRIC_LONG_OF_SHARE, 1);
+    sk_answer_last(context->answers, request, SK_VERDICT_OVERLOADED);
+    return false;
+}
 
 // ---- an order's next change ----
 
@@ -77,6 +94,8 @@ void sk_handle_events(const struct sk_context *context, struct sk_request *reque
         sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
         return;
     }
+    if (!sk_handle_hold(context, request))
+        return;
     call->waits = SK_CALL_FINDS;
     sk_live_find(sk_shop_control(context->shop), call->voucher_id, request->ticket);
 }

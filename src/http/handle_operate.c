@@ -2,6 +2,7 @@
 #include "handlers.h"
 #include "operate.h"
 #include "terms.h"
+#include "ticket.h"
 
 static bool operate_read(const struct sk_context *context, struct sk_request *request, struct sk_operation *operation)
 {
@@ -17,7 +18,8 @@ void sk_handle_change(const struct sk_context *context, struct sk_request *reque
     struct sk_fields read;
     if (!operate_read(context, request, &operation))
         return;
-    enum sk_verdict verdict = sk_terms_read_change(request->body.data, request->body.len, &terms, &read);
+    enum sk_verdict verdict =
+        sk_terms_read_change(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
     if (verdict == SK_VERDICT_FOUND)
         sk_operate_change(sk_shop_control(context->shop), &operation, &terms, request->ticket);
     else

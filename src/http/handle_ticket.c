@@ -90,7 +90,7 @@ static void handle_give_ticket(const struct sk_context *context, struct sk_reque
     handle_make(context, request, SK_TICKET_PURCHASE, voucher, expires_s, text);
     sk_text_put_time(expires_s * INT64_C(1000), expires_at);
     (void)snprintf(body, sizeof body, "{\"ticket\":\"%s\",\"expires_at\":\"%s\"}\n", text, expires_at);
-    sk_answer_private(context->answers, request, body);
+    sk_answer_text(context->answers, request, "application/json", body);
 }
 
 static void handle_give_challenge(const struct sk_context *context, struct sk_request *request,
@@ -104,7 +104,7 @@ static void handle_give_challenge(const struct sk_context *context, struct sk_re
         (void)snprintf(body, sizeof body, "{\"work_bits\":%u,\"challenge\":\"%s\",\"expires_at\":\"%s\"}\n",
                        voucher->work_bits, text, expires_at);
     }
-    sk_answer_private(context->answers, request, body);
+    sk_answer_text(context->answers, request, "application/json", body);
 }
 
 // ---- the work ----

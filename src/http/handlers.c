@@ -183,6 +183,7 @@ static void handle_answer_order(const struct sk_context *context, struct sk_requ
                   .voucher_id = call->voucher_id,
                   .quantity = call->quantity,
                   .status = verdict == SK_VERDICT_ACCEPTED ? "pending" : "unpaid",
+                  .price = outcome->price,
                   .created_ms = outcome->created_ms,
                   .expires_ms = outcome->expires_ms},
         .respond_async = call->respond_async,
@@ -195,7 +196,7 @@ void sk_handle_order(const struct sk_context *context, struct sk_request *reques
     const struct sk_call *call = sk_call_of(request);
     if (!sk_handle_read_wait(request))
         sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
-    else
+    else if (call->waits == SK_CALL_AT_ONCE || sk_handle_hold(context, request))
         sk_order_lookup(sk_shop_control(context->shop), call->order_id, call->user, request->ticket);
 }
 
@@ -213,7 +214,8 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
     const char *key;
     if (!sk_handle_read_key(context, request, &key))
         return;
-    enum sk_verdict verdict = sk_terms_read(request->body.data, request->body.len, &terms, &read);
+    enum sk_verdict verdict =
+        sk_terms_read(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
     if (verdict == SK_VERDICT_FOUND)
         sk_create_voucher(sk_shop_control(context->shop), key, sk_call_of(request)->by, &terms, request->ticket);
     else

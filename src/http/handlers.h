@@ -21,8 +21,10 @@ struct sk_context {
     const struct sk_document *openapi;
     const struct sk_pages *pages; // NULL: they are off
     const struct sk_tickets *tickets;
-    uint64_t stores_ms; // enough to ask the stores
-    bool draining;      // no new orders
+    struct sk_limits *limits;   // NULL: no client is limited
+    struct sk_metrics *metrics; // NULL: nothing is counted
+    uint64_t stores_ms;         // enough to ask the stores
+    bool draining;              // no new orders
 };
 
 // A request that takes its time, and for what (handle_live.c).
@@ -106,6 +108,8 @@ void sk_handle_gone(const struct sk_context *context, struct sk_request *request
 
 // What of the query says how long to wait. False: it is bad.
 bool sk_handle_read_wait(struct sk_request *request);
+// Whether a long request may begin. False: it was refused, and its connection ends.
+bool sk_handle_hold(const struct sk_context *context, struct sk_request *request);
 // Whether the outcome is no answer yet: the request is parked, or becomes a stream.
 bool sk_handle_goes_on(const struct sk_context *context, struct sk_request *request, const struct sk_outcome *outcome);
 // Whether a request whose time is up is asked about once more.

@@ -15,7 +15,7 @@ struct addrinfo *sk_listen_address_resolve(const char *address)
     const char *colon = strrchr(address, ':');
     uint64_t port; // the resolver would cut a larger number down to size
     if (colon == NULL || (size_t)(colon - address) >= sizeof host || !sk_text_number(colon + 1, UINT16_MAX, &port)) {
-        sk_log_text(SK_LOG_ERROR, "SECKILL_LISTEN is not of the form host:port", "value", address);
+        sk_log_text(SK_LOG_ERROR, "an address to listen on is not of the form host:port", "value", address);
         return NULL;
     }
     bool bracketed = address[0] == '[' && colon > address && colon[-1] == ']';

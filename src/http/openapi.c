@@ -32,9 +32,12 @@ static void openapi_put_text(struct sk_buf *out, const char *text);
 struct sk_document *sk_openapi_open(const struct sk_cors *cors)
 {
     // Kept, but asked about: another version of the service may be up the next moment.
-    static const struct sk_document_field fields[] = {{"Cache-Control", "public, max-age=60"}, {NULL, NULL}};
+    static const struct sk_document_field fields[] = {
+        {"Cache-Control", "public, max-age=60"}, {"Vary", "Accept-Encoding"}, {NULL, NULL}};
     struct sk_document_source source = {.type = "application/json", .fields = fields, .cors = cors};
     sk_openapi_put(&source.own);
+    if (sk_openapi_packed != NULL)
+        source.packed = (struct sk_document_body){(const char *)sk_openapi_packed, sk_openapi_packed_len};
     return sk_document_open(&source);
 }
 
@@ -97,12 +100,14 @@ static void openapi_put_operation(struct sk_buf *out, const struct sk_route *rou
 static void openapi_put_security(struct sk_buf *out, enum sk_route_caller caller)
 {
     static const char *const schemes[] = {
+        [SK_ROUTE_PROBER] = "",
         [SK_ROUTE_ANYONE] = "",
         [SK_ROUTE_USER] = "{\"gatewayUser\":[]},{\"userToken\":[]}",
         [SK_ROUTE_USER_OR_READ] = "{\"gatewayUser\":[]},{\"userToken\":[]},{\"adminToken\":[\"read\"]}",
         [SK_ROUTE_READ] = "{\"adminToken\":[\"read\"]}",
         [SK_ROUTE_OPERATE] = "{\"adminToken\":[\"operate\"]}",
-        [SK_ROUTE_SCRAPER] = "{\"adminToken\":[\"read\"]}",
+        [SK_ROUTE_REFUNDS] = "{\"adminToken\":[\"refunds\"]}",
+        [SK_ROUTE_SCRAPER] = "{\"adminToken\":[\"metrics\"]}",
         [SK_ROUTE_PAYMENTS] = "{\"adminToken\":[\"payments\"]},{\"paymentSignature\":[],\"paymentTimestamp\":[]}",
     };
     sk_buf_printf(out, ",\"security\":[%s]", schemes[caller]);
@@ -222,12 +227,14 @@ static void openapi_put_headers(struct sk_buf *out, uint64_t verdicts, unsigned 
                   {501, "Allow", "Allow"},
                   {503, "Retry-After", "RetryAfter"}};
     static const uint64_t later = SK_VERDICT_BIT(SK_VERDICT_NOT_STARTED) | SK_VERDICT_BIT(SK_VERDICT_PENDING);
-    sk_buf_puts(out, ",\"headers\":{\"traceparent\":{\"$ref\":\"#/components/headers/Traceparent\"}");
+    static const uint64_t never = SK_VERDICT_BIT(SK_VERDICT_TICKETS_OFF);
+    sk_buf_puts(out, ",\"headers\":{\"traceparent\":{\"$ref\":\"#/components/headers/Traceparent\"},"
+                     "\"Cache-Control\":{\"$ref\":\"#/components/headers/NoStore\"}");
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
-        if (always[i].status == status)
+        if (always[i].status == status && (status != 503 || (verdicts & never) == 0))
             sk_buf_printf(out, ",\"%s\":{\"$ref\":\"#/components/headers/%s\"}", always[i].name, always[i].header);
     }
-    if ((verdicts & later) != 0)
+    if ((verdicts & (later | never)) != 0)
         sk_buf_puts(out, ",\"Retry-After\":{\"$ref\":\"#/components/headers/MayRetryAfter\"}");
     sk_buf_puts(out, "}");
 }

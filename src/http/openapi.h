@@ -15,6 +15,11 @@ void sk_openapi_put(struct sk_buf *out);
 // The document as it is served. Borrows cors. NULL: out of memory. The loop's thread.
 struct sk_document *sk_openapi_open(const struct sk_cors *cors);
 
+// The same, packed by gzip: the build has the program print it, and links it again (CMakeLists.txt). Programs without
+// it serve the document as it is.
+extern const unsigned char sk_openapi_packed[] __attribute__((weak));
+extern const size_t sk_openapi_packed_len __attribute__((weak));
+
 // Prints it.
 enum sk_status sk_openapi_print(FILE *out) SK_MUST_CHECK;
 

@@ -96,15 +96,18 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
     if (reactor->metrics == NULL || reactor->measure == NULL || reactor->routes == NULL)
         return SK_NO_MEM;
     sk_routes_write_log(reactor->routes, reactor->options.lane);
-    sk_routes_measure(reactor->routes, reactor->measure);
+    sk_routes_measure(reactor->routes, reactor->measure, reactor->metrics);
     sk_routes_renew_secrets(reactor->routes, reactor->options.secrets);
+    if (reactor->options.operators)
+        sk_routes_serve_operators(reactor->routes);
     struct sk_handler handler = {sk_routes_handle,
                                  sk_routes_expired,
                                  sk_routes_malformed,
                                  sk_routes_streams,
                                  sk_routes_gone,
                                  reactor->routes,
-                                 sk_limits_peers(reactor->options.limits)};
+                                 reactor->options.operators ? NULL : sk_limits_peers(reactor->options.limits),
+                                 sk_routes_released};
     struct sk_shop_options shop = {.loop = &reactor->loop,
                                    .config = reactor->config,
                                    .purchases = sk_limits_purchases(reactor->options.limits),

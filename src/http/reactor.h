@@ -1,5 +1,6 @@
-// One reactor: a thread with a loop, an HTTP server, and a shop with its own connections to the stores.
-// Reactors share the port and, on the hot path, nothing else but the limits of clients where some are set.
+// One reactor: a thread with a loop, an HTTP server, and a shop with its own connections to the stores. Operators may
+// have one to themselves: what fills the others' connections and queues is not in their way. Reactors share the port
+// and, on the hot path, nothing else but the limits of clients where some are set.
 #ifndef SK_HTTP_REACTOR_H
 #define SK_HTTP_REACTOR_H
 
@@ -22,6 +23,7 @@ struct sk_reactor_options {
     struct sk_limits *limits;       // borrowed; NULL: no client has a rate
     unsigned number;                // among the process's, from 0 on
     struct sk_spool_lane *lane;     // borrowed, where the access log goes; NULL: nowhere
+    bool operators; // its listener is for operators (routes.h), and nobody else's connections count there
 };
 
 // The main thread, as all functions. Gives a reactor, whose thread runs; on failure, whose reason is logged, NULL or

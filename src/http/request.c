@@ -175,6 +175,16 @@ void sk_request_park(struct sk_request *request, uint64_t ms)
         sk_connection_move(connection, SK_PHASE_PARKED, ms); // and suspended when libmicrohttpd asks for its answer
 }
 
+bool sk_request_hold(struct sk_request *request)
+{
+    struct sk_connections *pool = sk_connection_of(request)->pool;
+    if (pool->held >= pool->held_most)
+        return false;
+    pool->held++;
+    request->hold.place = true;
+    return true;
+}
+
 void sk_request_extend(struct sk_request *request, uint64_t ms)
 {
     struct sk_connection *connection = sk_connection_of(request);

@@ -38,6 +38,13 @@ struct sk_limit {
     uint32_t left;
 };
 
+// What a long request, which is an event stream or a long poll, has of the places for those. It ends with the request.
+struct sk_hold {
+    bool place;               // of the server's
+    bool of_user, of_address; // counted in client_limits.h
+    uint64_t user, address;
+};
+
 struct sk_request {
     enum sk_method method;
     const char *path;  // as sent: nothing is unescaped; without the scheme and host of an absolute target
@@ -53,6 +60,8 @@ struct sk_request {
     struct sk_buf body;
     uint64_t ticket; // names this request as long as it lives; never 0
     struct sk_limit limit;
+    bool shared; // the document it asks for is the same for all: caches may keep that
+    struct sk_hold hold;
     bool *lease; // NULL: none. Set to false when the request has ended: what it was answered with is free again
     // For measure.h: where it is measured, when it was whole, and the number of its route.
     struct sk_measure *measure;
@@ -97,6 +106,9 @@ void sk_request_wait(struct sk_request *request, uint64_t ms);
 // it is. A request that waits may be parked. A client that closes its side of the connection is taken to be gone, and
 // the request is dropped: its ticket leads nowhere from then on. While the server drains, a parked request expires.
 void sk_request_park(struct sk_request *request, uint64_t ms);
+
+// Takes a place among the server's long requests, until the request has ended. False: there is none.
+bool sk_request_hold(struct sk_request *request);
 
 // A request that waits, or is parked, goes on to do so for `ms` from now.
 void sk_request_extend(struct sk_request *request, uint64_t ms);

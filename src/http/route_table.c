@@ -17,11 +17,13 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
 #define POST         SK_ROUTE_POST
 #define PATCH        SK_ROUTE_PATCH
 #define ANY          SK_ROUTE_ANY
+#define PROBER       SK_ROUTE_PROBER
 #define ANYONE       SK_ROUTE_ANYONE
 #define USER         SK_ROUTE_USER
 #define USER_OR_READ SK_ROUTE_USER_OR_READ
 #define READ         SK_ROUTE_READ
 #define OPERATE      SK_ROUTE_OPERATE
+#define REFUNDS      SK_ROUTE_REFUNDS
 #define PAYMENTS     SK_ROUTE_PAYMENTS
 #define SCRAPER      SK_ROUTE_SCRAPER
 #define NO_BODY      SK_ROUTE_NO_BODY
@@ -51,7 +53,7 @@ const struct sk_route sk_route_table[] = {
     {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, sk_handle_buy,
      {"buy", "Buys units of a voucher", "Prefer IdempotencyKey Ticket", "Purchase", "OrderPlaced OrderAccepted",
       V(PLACED) | V(ACCEPTED) | V(SOLD_OUT) | V(ALREADY_ORDERED) | V(NOT_STARTED) | V(ENDED) | V(PAUSED) | V(NOT_ENOUGH)
-          | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(ARCHIVED) | V(LOADING)
+          | V(TOO_MANY_ORDERS) | V(OFFER_CHANGED) | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(ARCHIVED) | V(LOADING)
           | V(INTERNAL) | MEMBERS | KEY | V(UNSUPPORTED_MEDIA_TYPE)}},
     {GET, USER, "/orders", NO_BODY, FOR_STORES, sk_handle_orders,
      {"listOrders", "Lists the caller's orders", "limit cursor", NULL, "Orders", V(FOUND)}},
@@ -63,9 +65,9 @@ const struct sk_route sk_route_table[] = {
     {POST, PAYMENTS, "/orders/{order}/pay", JSON, FOR_STORES, sk_handle_pay,
      {"payOrder", "Notes a payment", "", "Payment", "Order",
       V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING) | V(ALREADY_PAID) | V(REFERENCE_USED) | V(WRONG_AMOUNT)}},
-    {POST, OPERATE, "/orders/{order}/refund", JSON, FOR_RETURN, sk_handle_refund,
+    {POST, REFUNDS, "/orders/{order}/refund", JSON, FOR_RETURN, sk_handle_refund,
      {"refundOrder", "Refunds a paid order, or notes that what came too late was given back", "", "Refund", "Order",
-      MOVED | V(LOADING)}},
+      MOVED | V(LOADING) | V(UNKNOWN_PAYMENT)}},
     {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers,
      {"listVouchers", "Lists the vouchers that are open", "limit cursor", NULL, "Vouchers", V(FOUND)}},
     {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_voucher,
@@ -124,9 +126,9 @@ const struct sk_route sk_route_table[] = {
      {"listInstances", "Lists the instances that live, a row for each reactor", "", NULL, "Instances", V(FOUND)}},
     {GET, ANYONE, "/openapi.json", NO_BODY, AT_ONCE, sk_handle_openapi,
      {"getInterface", "This document", "IfNoneMatch", NULL, "Document 304:Unchanged", V(FOUND)}},
-    {GET, ANYONE, "/healthz", NO_BODY, AT_ONCE, sk_handle_health,
+    {GET, PROBER, "/healthz", NO_BODY, AT_ONCE, sk_handle_health,
      {"isAlive", "Whether the process is alive", "", NULL, "Ok", V(FOUND)}},
-    {GET, ANYONE, "/readyz", NO_BODY, AT_ONCE, sk_handle_ready,
+    {GET, PROBER, "/readyz", NO_BODY, AT_ONCE, sk_handle_ready,
      {"isReady", "Whether the instance can sell", "", NULL, "Ok", V(FOUND)}},
     {GET, SCRAPER, "/metrics", NO_BODY, AT_ONCE, sk_handle_metrics,
      {"getMetrics", "Counters, gauges and histograms, for Prometheus", "", NULL, "Metrics", V(FOUND) | V(OVERLOADED)}},
@@ -204,9 +206,34 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
     return pattern + len;
 }
 
-bool sk_route_is_limited(const struct sk_route *route)
+enum sk_route_counts sk_route_counts(const struct sk_route *route)
 {
-    return route->caller < READ && route->wait != AT_ONCE;
+    if (route->caller == PROBER)
+        return SK_ROUTE_COUNTS_NOTHING;
+    if (route->caller >= READ)
+        return SK_ROUTE_COUNTS_FAILURES;
+    return route->wait == AT_ONCE ? SK_ROUTE_COUNTS_DOCUMENTS : SK_ROUTE_COUNTS_TRIES;
+}
+
+bool sk_route_is_unsafe(const struct sk_route *route)
+{
+    return route->caller == USER && route->method != GET;
+}
+
+bool sk_route_is_vital(const struct sk_route *route)
+{
+    return route != NULL && (route->handle == sk_handle_buy || route->handle == sk_handle_health ||
+                             route->handle == sk_handle_ready || strncmp(route->pattern, "/admin", 6) == 0);
+}
+
+enum sk_route_place sk_route_place(const struct sk_route *route)
+{
+    bool probe = route->caller == PROBER;
+    if (strncmp(route->pattern, "/admin", 6) == 0 || route->handle == sk_handle_metrics)
+        return SK_PLACE_OPERATORS;
+    if (probe || route->caller == USER_OR_READ || route->caller == REFUNDS || strcmp(route->pattern, "/web/*") == 0)
+        return SK_PLACE_BOTH;
+    return SK_PLACE_BUYERS;
 }
 
 uint64_t sk_route_verdicts(const struct sk_route *route)
@@ -216,6 +243,7 @@ uint64_t sk_route_verdicts(const struct sk_route *route)
         [USER_OR_READ] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
         [READ] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
         [OPERATE] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
+        [REFUNDS] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
         [SCRAPER] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
         [PAYMENTS] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF) | V(BAD_SIGNATURE),
     };
@@ -227,9 +255,10 @@ uint64_t sk_route_verdicts(const struct sk_route *route)
     for (int i = 0; i < SK_ROUTE_ID_COUNT; i++)
         verdicts |= strstr(route->pattern, id_names[i]) != NULL ? of_ids[i] : 0;
     verdicts |= of_callers[route->caller];
+    verdicts |= sk_route_is_unsafe(route) ? V(CROSS_SITE) : 0;
     verdicts |= route->method == GET ? V(BAD_PARAMETER) : 0;
     verdicts |= route->body == JSON ? V(UNSUPPORTED_MEDIA_TYPE) | MEMBERS : 0;
-    verdicts |= route->wait != AT_ONCE ? V(OVERLOADED) : 0;
-    verdicts |= sk_route_is_limited(route) ? V(RATE_LIMITED) : 0;
+    verdicts |= route->wait != AT_ONCE || !sk_route_is_vital(route) ? V(OVERLOADED) : 0;
+    verdicts |= sk_route_counts(route) != SK_ROUTE_COUNTS_NOTHING ? V(RATE_LIMITED) : 0;
     return verdicts | route->doc.verdicts;
 }

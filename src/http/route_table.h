@@ -15,13 +15,15 @@ enum sk_route_method { SK_ROUTE_GET, SK_ROUTE_POST, SK_ROUTE_PATCH, SK_ROUTE_ANY
 // Who may call. From READ on they are roles of an admin's token; PAYMENTS also takes a signature instead, and is of all
 // rows of its pattern.
 enum sk_route_caller {
+    SK_ROUTE_PROBER, // anyone, and no rate counts it
     SK_ROUTE_ANYONE,
     SK_ROUTE_USER,
     SK_ROUTE_USER_OR_READ, // without a user: a token that may read
     SK_ROUTE_READ,
     SK_ROUTE_OPERATE,
+    SK_ROUTE_REFUNDS,
     SK_ROUTE_PAYMENTS,
-    SK_ROUTE_SCRAPER, // READ, unless the configuration has the metrics open
+    SK_ROUTE_SCRAPER, // METRICS, unless the configuration has them open
 };
 enum sk_route_body { SK_ROUTE_NO_BODY, SK_ROUTE_JSON }; // without one: whatever comes is not read
 
@@ -82,8 +84,28 @@ struct sk_match {
 // False: no pattern fits the path.
 bool sk_route_match(enum sk_method method, const char *path, struct sk_match *match);
 
-// Whether the rate of an address counts it: not probes, documents, admin calls and payments, which are the shop's own.
-bool sk_route_is_limited(const struct sk_route *route);
+// What the rate of an address counts of it: of admin calls and payments, which are the shop's own, those alone that say
+// wrongly who they are.
+enum sk_route_counts {
+    SK_ROUTE_COUNTS_NOTHING,
+    SK_ROUTE_COUNTS_TRIES,
+    SK_ROUTE_COUNTS_DOCUMENTS,
+    SK_ROUTE_COUNTS_FAILURES
+};
+enum sk_route_counts sk_route_counts(const struct sk_route *route);
+
+// Whether it changes something of a user.
+bool sk_route_is_unsafe(const struct sk_route *route);
+// Whether it is answered while nearly all connections are taken: purchases, probes and what is under /admin. NULL: not.
+bool sk_route_is_vital(const struct sk_route *route);
+
+// At which listener, if operators have one of their own. A pattern has one place.
+enum sk_route_place {
+    SK_PLACE_BUYERS,    // not at theirs
+    SK_PLACE_BOTH,      // probes, the files of pages, and calls about any order
+    SK_PLACE_OPERATORS, // at theirs alone: /admin, its page, and /metrics
+};
+enum sk_route_place sk_route_place(const struct sk_route *route);
 
 // All verdicts that a call can come to: its own, and those that the other columns bring with them.
 uint64_t sk_route_verdicts(const struct sk_route *route);

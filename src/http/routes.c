@@ -1,8 +1,8 @@
 // A browser that asks what a page may send is told so, whatever the path (cors.h). Any other request is matched with
 // the table (route_table.c), and is refused by the first that does not fit, in this order: the rate of its address
 // (429), the path (404), the admin's token and its role (401, 403), the method (405, 501), a voucher's or a letter's id
-// (400, 404), the user (401) and its rate (429), an order's id (400), the body's type (415), If-Match (400), the query
-// (422).
+// (400, 404), the page that sends it (403), the user (401) and its rate (429), an order's id (400), the body's type
+// (415), If-Match (400), the query (422).
 #include "routes.h"
 
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "auth.h"
 #include "client_limits.h"
 #include "cors.h"
+#include "failed_auth.h"
 #include "failpoint.h"
 #include "measure.h"
 #include "openapi.h"
@@ -41,24 +42,28 @@ struct sk_routes {
     struct sk_user_tokens *users;     // NULL: the gateway says who the user is
     struct sk_document *openapi;      // owned
     struct sk_pages *pages;           // owned; as the context has it
-    struct sk_limits *limits;         // borrowed; NULL: no client has a rate
+    struct sk_limits *limits;         // borrowed; NULL: there are none
     struct sk_tickets *tickets;
     struct sk_cors *cors;       // owned
     struct sk_tracer *tracer;   // owned
     struct sk_measure *measure; // borrowed; NULL: none
     struct sk_server *server;
     enum phase phase;
+    bool operators; // the listener is theirs
     uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
 };
 
 static void routes_dispatch(struct sk_routes *routes, struct sk_request *request);
 static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct sk_match *match);
 static bool routes_find(const struct sk_routes *routes, const struct sk_request *request, struct sk_match *match);
-static bool routes_serve(const struct sk_config *config, const struct sk_route *first);
+static bool routes_serve(const struct sk_routes *routes, const struct sk_route *first);
 static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
                                           const struct sk_match *match);
 static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
                                          enum sk_route_caller caller);
+static void routes_note_user(const struct sk_routes *routes, struct sk_request *request);
+static bool routes_is_crowded_out(const struct sk_routes *routes, struct sk_request *request,
+                                  const struct sk_match *match);
 static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
                                             const struct sk_route *first);
 static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct sk_request *request,
@@ -89,10 +94,10 @@ struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limit
         sk_routes_close(routes);
         return NULL;
     }
-    if (limits != NULL && sk_limits_rated(limits)) {
-        routes->limits = limits;
+    routes->limits = limits;
+    if (limits != NULL && sk_limits_rated(limits))
         sk_answers_limit(routes->answers, sk_limits_policy(limits));
-    }
+    routes->context.limits = limits;
     routes->context.config = config;
     routes->context.answers = routes->answers;
     routes->context.openapi = routes->openapi;
@@ -109,9 +114,10 @@ struct sk_routes *sk_routes_open(const struct sk_config *config, struct sk_limit
     return routes;
 }
 
-void sk_routes_measure(struct sk_routes *routes, struct sk_measure *measure)
+void sk_routes_measure(struct sk_routes *routes, struct sk_measure *measure, struct sk_metrics *metrics)
 {
     routes->measure = measure;
+    routes->context.metrics = metrics;
 }
 
 void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_shop *shop)
@@ -130,6 +136,11 @@ void sk_routes_write_log(struct sk_routes *routes, struct sk_spool_lane *lane)
 void sk_routes_trust_tokens(struct sk_routes *routes, struct sk_user_tokens *users)
 {
     routes->users = users;
+}
+
+void sk_routes_serve_operators(struct sk_routes *routes)
+{
+    routes->operators = true;
 }
 
 void sk_routes_renew_secrets(struct sk_routes *routes, struct sk_secrets *secrets)
@@ -219,6 +230,8 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     bool known = routes_find(routes, request, match);
     request->route = known ? match->first->pattern : NULL;
     request->row = !known || match->route == NULL ? 0 : (unsigned)(match->route - sk_route_table) + 1;
+    if (routes_is_crowded_out(routes, request, match))
+        return SK_VERDICT_OVERLOADED;
     enum sk_verdict verdict = routes_limit_address(routes, request, match->first);
     if (verdict != SK_VERDICT_FOUND)
         return verdict;
@@ -233,7 +246,12 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return SK_VERDICT_BAD_VOUCHER_ID;
     if (!routes_read_number(match->ids[SK_ROUTE_LETTER], &call->letter_id))
         return SK_VERDICT_NOT_FOUND;
+    // Behind a gateway a cookie may say who the user is, and a browser sends it for any page. A token it does not.
+    if (routes->users == NULL && sk_route_is_unsafe(match->route) && sk_cors_is_foreign(routes->cors, request))
+        return SK_VERDICT_CROSS_SITE;
     verdict = routes_admit_user(routes, request, match->route->caller);
+    if (match->route->handle == sk_handle_events)
+        routes_note_user(routes, request);
     if (verdict == SK_VERDICT_FOUND)
         verdict = routes_limit_user(routes, request, match->route);
     if (verdict != SK_VERDICT_FOUND)
@@ -251,14 +269,18 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
 static bool routes_find(const struct sk_routes *routes, const struct sk_request *request, struct sk_match *match)
 {
     bool found = sk_route_match(request->method, request->path, match);
-    if (found && routes_serve(routes->context.config, match->first))
+    if (found && routes_serve(routes, match->first))
         return true;
     match->first = NULL;
     return false;
 }
 
-static bool routes_serve(const struct sk_config *config, const struct sk_route *first)
+static bool routes_serve(const struct sk_routes *routes, const struct sk_route *first)
 {
+    const struct sk_config *config = routes->context.config;
+    enum sk_route_place elsewhere = routes->operators ? SK_PLACE_BUYERS : SK_PLACE_OPERATORS;
+    if (config->admin_listen != NULL && sk_route_place(first) == elsewhere)
+        return false;
     if (first->handle == sk_handle_page)
         return config->pages != 0;
     if (first->handle == sk_handle_demo_page)
@@ -266,47 +288,64 @@ static bool routes_serve(const struct sk_config *config, const struct sk_route *
     return first->handle != sk_handle_demo_pay || config->demo != 0;
 }
 
+// While nearly all connections are taken, those that are left are for purchases, operators and probes. All others end
+// theirs.
+static bool routes_is_crowded_out(const struct sk_routes *routes, struct sk_request *request,
+                                  const struct sk_match *match)
+{
+    if (routes->server == NULL || routes->operators || !sk_server_crowded(routes->server) ||
+        sk_route_is_vital(match->first))
+        return false;
+    sk_metrics_add(routes->context.metrics, SK_METRIC_CROWDED, 1);
+    request->last = true;
+    return true;
+}
+
 // What is not found counts, too.
 static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
                                             const struct sk_route *first)
 {
-    bool limited = first == NULL || sk_route_is_limited(first);
-    return routes->limits != NULL && limited ? sk_limits_address(routes->limits, request) : SK_VERDICT_FOUND;
+    enum sk_route_counts counts = first == NULL ? SK_ROUTE_COUNTS_TRIES : sk_route_counts(first);
+    if (routes->limits == NULL || counts == SK_ROUTE_COUNTS_NOTHING || counts == SK_ROUTE_COUNTS_FAILURES)
+        return SK_VERDICT_FOUND;
+    return counts == SK_ROUTE_COUNTS_TRIES ? sk_limits_address(routes->limits, request)
+                                           : sk_limits_document(routes->limits, request);
 }
 
-// Of purchases. The answers to all else say nothing of limits, unless one refuses them.
+// Of purchases, and of what undoes one. The answers to all else say nothing of limits, unless one refuses them.
 static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct sk_request *request,
                                          const struct sk_route *route)
 {
     if (routes->limits == NULL)
         return SK_VERDICT_FOUND;
-    if (route->handle == sk_handle_buy)
+    if (route->handle == sk_handle_buy || route->handle == sk_handle_cancel)
         return sk_limits_user(routes->limits, request, sk_call_of(request)->user);
     request->limit.policy = SK_POLICY_NONE;
     return SK_VERDICT_FOUND;
 }
 
-// A method that the path does not have is refused to those only that have a token.
+// A method that the path does not have is refused to those only that have a token. A user's token is none here, and is
+// not looked at: whoever sends one again and again would have its signature computed.
 static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
                                           const struct sk_match *match)
 {
-    static const enum sk_role roles[] = {
-        [SK_ROUTE_READ] = SK_ROLE_READ, [SK_ROUTE_OPERATE] = SK_ROLE_OPERATE, [SK_ROUTE_SCRAPER] = SK_ROLE_READ};
-    char user[SK_USER_SIZE];
+    static const enum sk_role roles[] = {[SK_ROUTE_READ] = SK_ROLE_READ,
+                                         [SK_ROUTE_OPERATE] = SK_ROLE_OPERATE,
+                                         [SK_ROUTE_REFUNDS] = SK_ROLE_REFUNDS,
+                                         [SK_ROUTE_SCRAPER] = SK_ROLE_METRICS};
     struct sk_call *call = sk_call_of(request);
     bool open = match->first->caller == SK_ROUTE_SCRAPER && routes->context.config->metrics_open != 0;
     if (match->first->caller < SK_ROUTE_READ || open)
         return SK_VERDICT_FOUND;
-    enum sk_verdict verdict;
+    enum sk_verdict verdict = routes->limits == NULL ? SK_VERDICT_FOUND : sk_limits_may_fail(routes->limits, request);
+    if (verdict != SK_VERDICT_FOUND)
+        return verdict;
     if (match->first->caller == SK_ROUTE_PAYMENTS)
         verdict = sk_auth_payment(request, routes->checks.tokens, routes->checks.payment_secret, call->by);
     else
         verdict = sk_auth_admin(request, routes->checks.tokens,
                                 match->route == NULL ? SK_ROLE_ANY : roles[match->route->caller], call->by);
-    // A user's token is good, but not for that.
-    if (verdict == SK_VERDICT_UNAUTHENTICATED && routes->users != NULL &&
-        sk_auth_user(request, routes->users, user) == SK_VERDICT_FOUND)
-        return SK_VERDICT_FORBIDDEN;
+    sk_failed_auth_note(request, verdict, routes->limits, routes->context.metrics);
     return verdict;
 }
 
@@ -316,15 +355,27 @@ static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct 
     struct sk_call *call = sk_call_of(request);
     if (caller != SK_ROUTE_USER && caller != SK_ROUTE_USER_OR_READ)
         return SK_VERDICT_FOUND;
-    enum sk_verdict verdict = sk_auth_user(request, routes->users, call->user);
+    enum sk_verdict verdict =
+        routes->operators ? SK_VERDICT_UNAUTHENTICATED : sk_auth_user(request, routes->users, call->user);
     if (verdict != SK_VERDICT_UNAUTHENTICATED || caller == SK_ROUTE_USER)
         return verdict;
     // By X-User-Id: one that identifies no user, or more than one, is none that a token makes good.
-    if (routes->users == NULL && (sk_request_header(request, "x-user-id", NULL) != NULL ||
-                                  sk_request_header(request, "authorization", NULL) == NULL))
+    if (routes->users == NULL && !routes->operators &&
+        (sk_request_header(request, "x-user-id", NULL) != NULL ||
+         sk_request_header(request, "authorization", NULL) == NULL))
         return SK_VERDICT_UNAUTHENTICATED;
     verdict = sk_auth_admin(request, routes->checks.tokens, SK_ROLE_READ, call->by);
+    if (routes->users == NULL) // else it may have been a user's token
+        sk_failed_auth_note(request, verdict, routes->limits, routes->context.metrics);
     return routes->users != NULL && verdict == SK_VERDICT_ADMIN_OFF ? SK_VERDICT_UNAUTHENTICATED : verdict;
+}
+
+// Of a call that anyone may make: one who says who it is, and may be believed, is counted as that user.
+static void routes_note_user(const struct sk_routes *routes, struct sk_request *request)
+{
+    struct sk_call *call = sk_call_of(request);
+    if (sk_auth_user(request, routes->users, call->user) != SK_VERDICT_FOUND)
+        call->user[0] = '\0';
 }
 
 // True if there is nothing to read.
@@ -412,6 +463,13 @@ void sk_routes_gone(void *arg, struct sk_request *request)
 {
     const struct sk_routes *routes = arg;
     sk_handle_gone(&routes->context, request);
+}
+
+void sk_routes_released(void *arg, const struct sk_hold *hold)
+{
+    const struct sk_routes *routes = arg;
+    if (routes->context.limits != NULL)
+        sk_limits_release(routes->context.limits, hold);
 }
 
 bool sk_routes_send(void *arg, uint64_t ticket, const char *text, size_t len)

@@ -9,6 +9,7 @@
 
 struct sk_limits;
 struct sk_measure;
+struct sk_metrics;
 struct sk_routes;
 struct sk_secrets;
 struct sk_spool_lane;
@@ -27,6 +28,10 @@ void sk_routes_write_log(struct sk_routes *routes, struct sk_spool_lane *lane);
 // Users have tokens from now on, and X-User-Id says nothing. Before any request comes. Borrowed.
 void sk_routes_trust_tokens(struct sk_routes *routes, struct sk_user_tokens *users);
 
+// Its listener is for operators: what is theirs (route_table.h) and the probes are all there is, and no user is known.
+// Before any request comes.
+void sk_routes_serve_operators(struct sk_routes *routes);
+
 // New secrets are taken with the next turn after they were read. Before any request comes. Borrowed.
 void sk_routes_renew_secrets(struct sk_routes *routes, struct sk_secrets *secrets);
 void sk_routes_turn(struct sk_routes *routes);
@@ -37,14 +42,15 @@ void sk_routes_turn(struct sk_routes *routes);
 void sk_routes_drain(struct sk_routes *routes);
 void sk_routes_end(struct sk_routes *routes);
 
-// Where requests are measured, from now on; borrowed.
-void sk_routes_measure(struct sk_routes *routes, struct sk_measure *measure);
+// Where requests are measured, and refusals and wrong tokens counted, from now on; both borrowed.
+void sk_routes_measure(struct sk_routes *routes, struct sk_measure *measure, struct sk_metrics *metrics);
 
 // The callbacks for struct sk_handler and struct sk_shop_options; arg is the routes.
 void sk_routes_handle(void *arg, struct sk_request *request);
 void sk_routes_expired(void *arg, struct sk_request *request);
 void sk_routes_streams(void *arg, struct sk_request *request);
 void sk_routes_gone(void *arg, struct sk_request *request);
+void sk_routes_released(void *arg, const struct sk_hold *hold);
 bool sk_routes_send(void *arg, uint64_t ticket, const char *text, size_t len);
 void sk_routes_end_stream(void *arg, uint64_t ticket);
 void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict);

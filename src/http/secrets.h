@@ -17,7 +17,7 @@ struct sk_secrets;
 struct sk_secret_set {
     const struct sk_tokens *tokens;
     const struct sk_tickets *tickets;
-    const char *payment_secret; // NULL: none
+    const char *payment_secret; // one or two lines; NULL: none
 };
 
 // The main thread, as the next two. Borrows the command line. NULL: out of memory.

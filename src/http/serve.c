@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@ enum { LAST_LINES_MS = 1000 };
 
 static void serve_block_signals(sigset_t *signals);
 static enum sk_status serve_prepare(const struct sk_config *config, struct sk_token_ring **ring);
+static struct sk_config *serve_operators_config(const struct sk_config *config);
 static enum sk_status serve_open_log(const struct sk_config *config, struct sk_spool **log);
 static bool serve_close_log(struct sk_spool *log);
 static int serve_until_signal(const sigset_t *signals, struct sk_token_ring *ring, struct sk_secrets *secrets,
@@ -38,24 +40,28 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
         status = serve_prepare(config, &ring);
     struct sk_limits *limits = sk_limits_open(config, stderr);
     struct sk_secrets *secrets = sk_secrets_open(argc, argv);
-    struct sk_reactor **reactors = calloc((size_t)config->reactors, sizeof(struct sk_reactor *));
+    struct sk_reactor **reactors = calloc((size_t)sk_config_reactors(config), sizeof(struct sk_reactor *));
+    struct sk_config *of_operators = serve_operators_config(config);
     int64_t started = 0;
-    if (status == SK_OK && (reactors == NULL || limits == NULL || secrets == NULL))
+    if (status == SK_OK && (reactors == NULL || limits == NULL || secrets == NULL || of_operators == NULL))
         status = SK_NO_MEM;
     if (status == SK_OK)
         status = serve_open_log(config, &log);
-    while (status == SK_OK && started < config->reactors) {
+    while (status == SK_OK && started < sk_config_reactors(config)) {
         struct sk_spool_lane *lane = log == NULL ? NULL : sk_spool_lane(log, (size_t)started);
-        struct sk_reactor_options options = {config, ring, secrets, limits, (unsigned)started, lane};
+        struct sk_reactor_options options = {config, ring, secrets, limits, (unsigned)started, lane, false};
+        if (started == config->reactors)
+            options = (struct sk_reactor_options){of_operators, NULL, secrets, limits, 0, lane, true};
         status = sk_reactor_start(&options, &reactors[started]);
         started += reactors[started] != NULL;
     }
     sk_supervise_reactors(&supervisor, reactors, (size_t)started);
     if (status == SK_OK) {
-        sk_log(SK_LOG_INFO, "serving", "listen=%s reactors=%d", config->listen, (int)config->reactors);
+        sk_log(SK_LOG_INFO, "serving", "listen=%s reactors=%d admin_listen=%s", config->listen, (int)config->reactors,
+               config->admin_listen == NULL ? "none" : config->admin_listen);
         sk_log(SK_LOG_INFO, "stopping", "signal=%d", serve_until_signal(&signals, ring, secrets, &supervisor));
     } else {
-        sk_log(SK_LOG_ERROR, "cannot start", "reactors=%d of=%d", (int)started, (int)config->reactors);
+        sk_log(SK_LOG_ERROR, "cannot start", "reactors=%d of=%d", (int)started, (int)sk_config_reactors(config));
     }
     sk_supervise_stopping(&supervisor);
     for (int64_t i = 0; i < started; i++)
@@ -69,7 +75,9 @@ enum sk_status sk_serve(const struct sk_config *config, int argc, char **argv, b
         sk_token_ring_close(ring);
         sk_secrets_close(secrets);
         sk_limits_close(limits);
+        free(of_operators);
     } else {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a thread that still runs may read it
         sk_log(SK_LOG_WARN, "the resolver does not answer; not waiting for it", "");
     }
     *left_behind = !serve_close_log(log) || *left_behind;
@@ -100,9 +108,25 @@ static enum sk_status serve_prepare(const struct sk_config *config, struct sk_to
                     "value", config->listen);
         return SK_FAIL;
     }
+    if (config->admin_listen != NULL && strcmp(config->admin_listen, config->listen) == 0) {
+        sk_log_text(SK_LOG_ERROR, "SECKILL_ADMIN_LISTEN and SECKILL_LISTEN are the same", "value", config->listen);
+        return SK_FAIL;
+    }
     if (config->demo != 0)
         sk_log(SK_LOG_WARN, "SECKILL_DEMO is on: orders are paid without money", "");
     return sk_descriptors_reserve(config);
+}
+
+// That of the operators' reactor: its texts are those of `config`. NULL: out of memory.
+static struct sk_config *serve_operators_config(const struct sk_config *config)
+{
+    struct sk_config *own = malloc(sizeof *own);
+    if (own == NULL)
+        return NULL;
+    *own = *config;
+    own->listen = config->admin_listen;
+    own->max_connections = SK_ADMIN_CONNECTIONS;
+    return own;
 }
 
 // Gives the signal to end.
@@ -131,7 +155,7 @@ static enum sk_status serve_open_log(const struct sk_config *config, struct sk_s
     *log = NULL;
     if (config->access_log == 0)
         return SK_OK;
-    *log = sk_spool_open(STDOUT_FILENO, (size_t)config->reactors, "access log: lines dropped");
+    *log = sk_spool_open(STDOUT_FILENO, (size_t)sk_config_reactors(config), "access log: lines dropped");
     return *log == NULL ? SK_NO_MEM : SK_OK;
 }
 

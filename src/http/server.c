@@ -1,12 +1,10 @@
-// A request that waits is not suspended: its handler returns without an answer, and libmicrohttpd keeps the
-// connection on its list of ready ones and asks the handler again in every run. The answer is queued from outside as
-// soon as it is known, and one run at the end of the turn sends all of them. Suspending would cost two epoll_ctl calls
-// and one more recv for each request. It leans on two traits of libmicrohttpd's external epoll mode: a handler may
-// return MHD_YES without a response after the request is whole, and MHD_queue_response moves such a connection on at
-// once. A request that is parked waits too long for that, and is suspended (connection.c).
-//
-// Every phase of a connection has an absolute deadline (connection.h): slow clients must be cut, and the time-out of
-// libmicrohttpd restarts with each byte.
+// A request that waits is not suspended: its handler returns without an answer, and libmicrohttpd asks it again in
+// every run. The answer is queued from outside as soon as it is known, and one run at the end of the turn sends all of
+// them. Suspending would cost two epoll_ctl calls and one more recv for each request. It leans on two traits of
+// libmicrohttpd's external epoll mode: a handler may return MHD_YES without a response after the request is whole, and
+// MHD_queue_response moves such a connection on at once. A parked request waits too long for that, and is suspended
+// (connection.c). Every phase of a connection has an absolute deadline (connection.h): libmicrohttpd's own restarts
+// with each byte.
 #include "server.h"
 
 #include <microhttpd.h>
@@ -26,8 +24,7 @@
 #include "target.h"
 #include "timer.h"
 
-enum { DISCARD_FACTOR = 8, POOL_INCREMENT = 1024 };
-enum { RUNS_MAX = 128, SENDING_RUNS_MAX = 3, BACKLOG_RUNS_MAX = 64 };
+enum { DISCARD_FACTOR = 8, POOL_INCREMENT = 1024, RUNS_MAX = 128, SENDING_RUNS_MAX = 3, BACKLOG_RUNS_MAX = 64 };
 
 struct sk_server {
     uv_loop_t *loop;
@@ -95,7 +92,8 @@ struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_config *config
     server->more = sk_timer_open(loop, 0, server_on_tick, server);
     server->listen_fd = sk_listen(config->listen);
     enum sk_status opened = sk_connections_open(&server->connections, loop, config);
-    server->connections.hooks = (struct sk_connection_hooks){handler->streams, handler->gone, handler->arg};
+    server->connections.hooks =
+        (struct sk_connection_hooks){handler->streams, handler->gone, handler->released, handler->arg};
     if (server->poll == NULL || server->tick == NULL || server->more == NULL || server->listen_fd < 0 ||
         opened != SK_OK || server_start(server) != SK_OK) {
         server_free(server);
@@ -159,9 +157,9 @@ static void server_on_readable(uv_poll_t *poll, int status, int events)
     server_run(poll->data);
 }
 
-// libmicrohttpd moves a connection on by one step in each run: an answer that was queued from outside is sent in one
-// and done with in the next, and a body may have more to read. What is not moved on now would lie until the next
-// event. Who pipelines more requests than so many runs serve gets on in the loop's next turn, after the others.
+// Each run moves a connection on by one step: an answer that was queued from outside is sent in one and done with in
+// the next, and a body may have more to read. What is not moved on now would lie until the next event. A client that
+// pipelines more requests than the runs serve gets on in the loop's next turn, after the others.
 static void server_run(struct sk_server *server)
 {
     struct sk_connections *connections = &server->connections;
@@ -227,6 +225,11 @@ struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t tick
 size_t sk_server_waiting(const struct sk_server *server)
 {
     return server->connections.in_phase[SK_PHASE_WAITING] + server->connections.in_phase[SK_PHASE_PARKED];
+}
+
+bool sk_server_crowded(const struct sk_server *server)
+{
+    return sk_connections_crowded(&server->connections);
 }
 
 size_t sk_server_sending(const struct sk_server *server)
@@ -432,11 +435,9 @@ static void server_stop_accepting(struct sk_server *server)
 static void server_take_backlog(struct sk_server *server)
 {
     struct pollfd backlog = {.fd = server->listen_fd, .events = POLLIN};
-    for (int i = 0; i < BACKLOG_RUNS_MAX && server->connections.in_phase[SK_PHASE_FREE] > 0; i++) {
-        if (poll(&backlog, 1, 0) <= 0)
-            break;
+    const size_t *free_ones = &server->connections.in_phase[SK_PHASE_FREE];
+    for (int i = 0; i<BACKLOG_RUNS_MAX && * free_ones> 0 && poll(&backlog, 1, 0) > 0; i++)
         server_run(server);
-    }
 }
 
 void sk_server_expire(struct sk_server *server)
@@ -482,9 +483,8 @@ void sk_server_close(struct sk_server *server)
     free(server);
 }
 
-// Connections without a request see an orderly end, all of them before the first is closed. What crosses it is read
-// and gets no answer: closing a connection with unread bytes would reset it, and its client might lose the answer
-// before.
+// Connections without a request see an orderly end, all before the first is closed. What crosses it is read and gets no
+// answer: closing a connection with unread bytes would reset it, and its client might lose the answer before.
 static void server_leave_idle(struct sk_server *server)
 {
     for (uint32_t i = 0; i < server->connections.used; i++) {

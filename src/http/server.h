@@ -36,6 +36,8 @@ struct sk_handler {
     void (*gone)(void *arg, struct sk_request *request);
     void *arg;
     const struct sk_peers *peers; // borrowed; NULL: all may connect
+    // A request that has taken a place among the long ones has ended. NULL: not wanted.
+    void (*released)(void *arg, const struct sk_hold *hold);
 };
 
 // Listens and serves. NULL on failure; the reason is logged. Borrows loop and config.
@@ -56,6 +58,9 @@ size_t sk_server_waiting(const struct sk_server *server);
 
 // Requests whose answer the client has not taken yet.
 size_t sk_server_sending(const struct sk_server *server);
+
+// Nine tenths of its connections are taken.
+bool sk_server_crowded(const struct sk_server *server);
 
 // Sets the gauges of connections.
 void sk_server_measure(const struct sk_server *server, struct sk_metrics *metrics);

@@ -44,7 +44,8 @@ static bool signature_read(const char *text, unsigned char mac[MAC_SIZE])
     return true;
 }
 
-static bool signature_make(const char *secret, const struct sk_signed *said, unsigned char mac[MAC_SIZE])
+static bool signature_make(const char *secret, size_t secret_len, const struct sk_signed *said,
+                           unsigned char mac[MAC_SIZE])
 {
     unsigned char made[EVP_MAX_MD_SIZE];
     unsigned len = 0;
@@ -52,8 +53,8 @@ static bool signature_make(const char *secret, const struct sk_signed *said, uns
     sk_buf_printf(&text, "%s.%s.", said->timestamp, said->path);
     if (said->body_len > 0)
         sk_buf_add(&text, said->body, said->body_len);
-    bool done = !text.failed && HMAC(EVP_sha256(), secret, (int)strlen(secret), (const unsigned char *)text.data,
-                                     text.len, made, &len) != NULL;
+    bool done = !text.failed && HMAC(EVP_sha256(), secret, (int)secret_len, (const unsigned char *)text.data, text.len,
+                                     made, &len) != NULL;
     sk_buf_free(&text);
     if (!done || len != MAC_SIZE)
         return false;
@@ -61,9 +62,16 @@ static bool signature_make(const char *secret, const struct sk_signed *said, uns
     return true;
 }
 
-bool sk_signature_good(const char *secret, const struct sk_signed *said, int64_t now_s)
+bool sk_signature_good(const char *secrets, const struct sk_signed *said, int64_t now_s)
 {
     unsigned char sent[MAC_SIZE], made[MAC_SIZE];
-    return signature_is_of_now(said->timestamp, now_s) && signature_read(said->signature, sent) &&
-           signature_make(secret, said, made) && CRYPTO_memcmp(sent, made, MAC_SIZE) == 0;
+    bool good = false;
+    if (!signature_is_of_now(said->timestamp, now_s) || !signature_read(said->signature, sent))
+        return false;
+    for (const char *at = secrets; !good && *at != '\0'; at += *at == '\n') {
+        size_t len = strcspn(at, "\n"), kept = len > 0 && at[len - 1] == '\r' ? len - 1 : len;
+        good = kept > 0 && signature_make(at, kept, said, made) && CRYPTO_memcmp(sent, made, MAC_SIZE) == 0;
+        at += len;
+    }
+    return good;
 }

@@ -21,8 +21,8 @@ struct sk_signed {
     size_t body_len;
 };
 
-// Any thread. Whether it is signed with the secret, and was at about `now_s`, in Unix seconds. False also if there is
-// no memory to tell.
-bool sk_signature_good(const char *secret, const struct sk_signed *said, int64_t now_s);
+// Any thread. Whether it is signed with one of the secrets, a line each, and was at about `now_s`, in Unix seconds.
+// False also if there is no memory to tell.
+bool sk_signature_good(const char *secrets, const struct sk_signed *said, int64_t now_s);
 
 #endif

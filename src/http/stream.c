@@ -32,7 +32,8 @@ struct sk_response *sk_stream_new(struct sk_request *request)
     bool made = response != NULL &&
                 MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END) == MHD_YES &&
                 MHD_add_response_header(response, "Content-Type", "text/event-stream") == MHD_YES &&
-                MHD_add_response_header(response, "Cache-Control", "no-store") == MHD_YES;
+                MHD_add_response_header(response, "Cache-Control", "no-store") == MHD_YES &&
+                MHD_add_response_header(response, "X-Accel-Buffering", "no") == MHD_YES; // nginx would hold events back
     sk_buf_clear(&request->body); // for what a client takes later
     connection->unsent_at = 0;
     connection->stream_open = false;

@@ -9,7 +9,7 @@
 #include "notify.h"
 #include "reactor.h"
 
-enum { SK_SUPERVISED_MAX = 64 }; // reactors; as many as the configuration allows
+enum { SK_SUPERVISED_MAX = 65 }; // reactors; as many as the configuration allows, and that of operators
 
 struct sk_supervisor {
     struct sk_notify notify;

@@ -34,17 +34,19 @@ static const struct sk_field members[MEMBERS] = {
     [WORK_BITS] = {.name = "work_bits", .detail = "must be an integer from 0 to 24", .optional = true},
 };
 
-static void terms_check(const json_t *const values[MEMBERS], struct sk_terms *terms, struct sk_fields *read);
+static void terms_check(const json_t *const values[MEMBERS], bool tickets, struct sk_terms *terms,
+                        struct sk_fields *read);
 static bool terms_read_time(const json_t *value, int64_t *out);
 static bool terms_read_currency(const json_t *value, const char **out);
 static bool terms_read_flag(const json_t *value, int64_t *out);
 
-enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_terms *terms, struct sk_fields *read)
+enum sk_verdict sk_terms_read(const char *body, size_t len, bool tickets, struct sk_terms *terms,
+                              struct sk_fields *read)
 {
     const json_t *values[MEMBERS];
     *terms = (struct sk_terms){0};
     if (sk_fields_open(read, body, len, members, MEMBERS, values)) {
-        terms_check(values, terms, read);
+        terms_check(values, tickets, terms, read);
         if (values[LIMIT] == NULL)
             terms->user_limit = LIMIT_DEFAULT;
         if (values[PAY_WITHIN] == NULL)
@@ -55,7 +57,8 @@ enum sk_verdict sk_terms_read(const char *body, size_t len, struct sk_terms *ter
     return sk_fields_end(read);
 }
 
-enum sk_verdict sk_terms_read_change(const char *body, size_t len, struct sk_terms *terms, struct sk_fields *read)
+enum sk_verdict sk_terms_read_change(const char *body, size_t len, bool tickets, struct sk_terms *terms,
+                                     struct sk_fields *read)
 {
     struct sk_field optional[MEMBERS];
     const json_t *values[MEMBERS];
@@ -65,7 +68,7 @@ enum sk_verdict sk_terms_read_change(const char *body, size_t len, struct sk_ter
         optional[i].optional = true;
     }
     if (sk_fields_open(read, body, len, optional, MEMBERS, values)) {
-        terms_check(values, terms, read);
+        terms_check(values, tickets, terms, read);
         int64_t *const numbers[MEMBERS] = {
             [STOCK] = &terms->stock,   [PRICE] = &terms->price_cents,  [BEGIN_AT] = &terms->begin_ms,
             [END_AT] = &terms->end_ms, [LIMIT] = &terms->user_limit,   [PAY_WITHIN] = &terms->pay_within_s,
@@ -81,7 +84,8 @@ enum sk_verdict sk_terms_read_change(const char *body, size_t len, struct sk_ter
 }
 
 // A required member that is missing has been listed before.
-static void terms_check(const json_t *const values[MEMBERS], struct sk_terms *terms, struct sk_fields *read)
+static void terms_check(const json_t *const values[MEMBERS], bool tickets, struct sk_terms *terms,
+                        struct sk_fields *read)
 {
     const bool good[MEMBERS] = {
         [TITLE] = sk_fields_text(values[TITLE], 1, TITLE_MAX_BYTES, &terms->title),
@@ -99,6 +103,8 @@ static void terms_check(const json_t *const values[MEMBERS], struct sk_terms *te
         if (values[i] != NULL && !good[i])
             sk_fields_refuse(read, members[i].name, members[i].detail);
     }
+    if (good[TICKET] && terms->ticket != 0 && !tickets)
+        sk_fields_refuse(read, members[TICKET].name, "needs SECKILL_TICKET_SECRET, which this instance does not have");
     if (good[BEGIN_AT] && good[END_AT] && terms->begin_ms >= terms->end_ms)
         sk_fields_refuse(read, members[END_AT].name, "must be later than begin_at");
 }

@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALL_ROLES = SK_ROLE_READ | SK_ROLE_OPERATE | SK_ROLE_PAYMENTS };
+enum {
+    ROLES_OF_READ = SK_ROLE_READ | SK_ROLE_METRICS,
+    ROLES_OF_OPERATE = ROLES_OF_READ | SK_ROLE_OPERATE | SK_ROLE_REFUNDS,
+    ALL_ROLES = ROLES_OF_OPERATE | SK_ROLE_PAYMENTS
+};
 
 struct piece {
     const char *at;
@@ -26,6 +30,7 @@ struct sk_tokens {
     struct token all[SK_TOKENS_MAX];
 };
 
+static const char *tokens_read_admin(struct sk_tokens *tokens, const char *text);
 static const char *tokens_read(struct sk_tokens *tokens, const char *lines, unsigned *line);
 static const char *tokens_read_line(struct sk_tokens *tokens, struct piece line);
 static const char *tokens_read_name(const struct sk_tokens *tokens, struct piece word, struct token *token);
@@ -43,11 +48,13 @@ struct sk_tokens *sk_tokens_open(const struct sk_config *config, FILE *err)
         (void)fprintf(err, "seckill: out of memory\n");
         return NULL;
     }
-    if (config->admin_token != NULL) {
-        struct piece text = {config->admin_token, strlen(config->admin_token)};
-        tokens_add(tokens, &(struct token){"admin", text, ALL_ROLES});
+    const char *wrong = config->admin_token == NULL ? NULL : tokens_read_admin(tokens, config->admin_token);
+    if (wrong != NULL) {
+        (void)fprintf(err, "seckill: SECKILL_ADMIN_TOKEN: %s\n", wrong);
+        sk_tokens_close(tokens);
+        return NULL;
     }
-    const char *wrong = config->admin_tokens == NULL ? NULL : tokens_read(tokens, config->admin_tokens, &line);
+    wrong = config->admin_tokens == NULL ? NULL : tokens_read(tokens, config->admin_tokens, &line);
     if (wrong != NULL) {
         (void)fprintf(err, "seckill: SECKILL_ADMIN_TOKENS: line %u: %s\n", line, wrong);
         sk_tokens_close(tokens);
@@ -59,6 +66,16 @@ struct sk_tokens *sk_tokens_open(const struct sk_config *config, FILE *err)
 void sk_tokens_close(struct sk_tokens *tokens)
 {
     free(tokens);
+}
+
+// Of the one that stands alone.
+static const char *tokens_read_admin(struct sk_tokens *tokens, const char *text)
+{
+    struct token token = {.name = "admin", .roles = ALL_ROLES};
+    const char *wrong = tokens_read_text(tokens, (struct piece){text, strlen(text)}, &token);
+    if (wrong == NULL)
+        tokens_add(tokens, &token);
+    return wrong;
 }
 
 static void tokens_add(struct sk_tokens *tokens, const struct token *token)
@@ -113,7 +130,7 @@ static const char *tokens_read_line(struct sk_tokens *tokens, struct piece line)
     const char *wrong = tokens_read_name(tokens, name, &token);
     token.roles = tokens_read_roles(roles);
     if (wrong == NULL && token.roles == 0)
-        wrong = "the roles are not a list of read, operate and payments, parted by commas";
+        wrong = "the roles are not a list of read, operate, payments, refunds and metrics, parted by commas";
     if (wrong == NULL)
         wrong = tokens_read_text(tokens, text, &token);
     if (wrong == NULL && tokens->count == SK_TOKENS_MAX)
@@ -143,7 +160,11 @@ static unsigned tokens_read_roles(struct piece word)
     static const struct {
         const char *name;
         unsigned roles;
-    } rows[] = {{"read", SK_ROLE_READ}, {"operate", SK_ROLE_OPERATE | SK_ROLE_READ}, {"payments", SK_ROLE_PAYMENTS}};
+    } rows[] = {{"read", ROLES_OF_READ},
+                {"operate", ROLES_OF_OPERATE},
+                {"payments", SK_ROLE_PAYMENTS},
+                {"refunds", SK_ROLE_REFUNDS},
+                {"metrics", SK_ROLE_METRICS}};
     unsigned roles = 0;
     for (size_t from = 0; from <= word.len;) {
         const char *role = word.at + from, *comma = memchr(role, ',', word.len - from);

@@ -10,9 +10,11 @@
 
 enum sk_role {
     SK_ROLE_READ = 1,
-    SK_ROLE_OPERATE = 2, // includes READ
+    SK_ROLE_OPERATE = 2, // includes all below but PAYMENTS
     SK_ROLE_PAYMENTS = 4,
-    SK_ROLE_ANY = 7, // of what is asked for: one of them
+    SK_ROLE_METRICS = 8, // READ includes it
+    SK_ROLE_REFUNDS = 16,
+    SK_ROLE_ANY = 31, // of what is asked for: one of them
 };
 
 enum { SK_TOKENS_MAX = 64, SK_TOKEN_LEN_MIN = 16, SK_TOKEN_LEN_MAX = 256 };
@@ -21,8 +23,8 @@ struct sk_tokens;
 
 // The main thread, as sk_tokens_close. The configuration's: admin_token, whose name is "admin" and which has all roles,
 // and one for each line of admin_tokens, "name role[,role...] token", where empty lines and those that begin with # are
-// none. NULL: a line is wrong, or out of memory; it says which and why on `err`, and never repeats what it reads.
-// Borrows config.
+// none. A token has SK_TOKEN_LEN_MIN to SK_TOKEN_LEN_MAX visible ASCII characters. NULL: one or its line is wrong, or
+// out of memory; it says which and why on `err`, and never repeats what it reads. Borrows config.
 struct sk_tokens *sk_tokens_open(const struct sk_config *config, FILE *err);
 void sk_tokens_close(struct sk_tokens *tokens); // NULL is fine
 

@@ -87,6 +87,7 @@ static bool traced_make(struct kept *kept, enum sk_verdict verdict)
     kept->len = sk_problem_put(kept->body, verdict, "", NO_TRACE_ID);
     kept->id = strstr(kept->body, member) + sizeof member - 1;
     kept->response = sk_response_of(SK_PROBLEM_MEDIA, kept->body, kept->len);
+    sk_response_header(kept->response, "Cache-Control", "no-store");
     sk_problem_add_fields(kept->response, verdict, 0);
     sk_response_header(kept->response, "traceparent", NO_TRACE);
     kept->field = sk_response_value(kept->response, "traceparent");

@@ -21,7 +21,8 @@ enum {
     COLUMN_STATE,
     COLUMN_BEGIN_MS,
     COLUMN_END_MS,
-    COLUMN_LETTERS
+    COLUMN_LETTERS,
+    COLUMN_OFFER
 };
 
 static bool audit_read_terms(const struct sk_reply *reply, const char *state, struct sk_terms_seen *terms);
@@ -67,6 +68,7 @@ void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *
         .terms = {.change = sk_rows_number(rows, row, COLUMN_CHANGE),
                   .begin_ms = sk_rows_number(rows, row, COLUMN_BEGIN_MS),
                   .end_ms = sk_rows_number(rows, row, COLUMN_END_MS),
+                  .offer = sk_rows_number(rows, row, COLUMN_OFFER),
                   .state = sk_voucher_state_of(sk_rows_text(rows, row, COLUMN_STATE))},
     };
     (void)snprintf(account->newest, sizeof account->newest, "%" PRId64 "-%" PRId64,
@@ -115,7 +117,8 @@ static bool audit_read_terms(const struct sk_reply *reply, const char *state, st
     terms->state = sk_voucher_state_of(state);
     return audit_number(reply, SK_LOOK_CHANGE, SK_TRUST_MAX, &terms->change) &&
            audit_number(reply, SK_LOOK_BEGIN_MS, SK_TRUST_MAX, &terms->begin_ms) &&
-           audit_number(reply, SK_LOOK_END_MS, SK_TRUST_MAX, &terms->end_ms);
+           audit_number(reply, SK_LOOK_END_MS, SK_TRUST_MAX, &terms->end_ms) &&
+           audit_number(reply, SK_LOOK_OFFER, INT32_MAX, &terms->offer);
 }
 
 static bool audit_number(const struct sk_reply *reply, size_t i, int64_t most, int64_t *value)
@@ -167,7 +170,8 @@ static bool audit_is_behind(const struct sk_account *account, const struct sk_lo
 static bool audit_has_terms(const struct sk_account *account, const struct sk_look *now)
 {
     const struct sk_terms_seen *wanted = &account->terms, *seen = &now->terms;
-    return seen->state == wanted->state && seen->begin_ms == wanted->begin_ms && seen->end_ms == wanted->end_ms;
+    return seen->state == wanted->state && seen->begin_ms == wanted->begin_ms && seen->end_ms == wanted->end_ms &&
+           seen->offer == wanted->offer;
 }
 
 bool sk_look_is_at_rest(const struct sk_look *before, const struct sk_look *now)

@@ -13,7 +13,7 @@
 // What operators set of a voucher, as far as a store has it.
 struct sk_terms_seen {
     int64_t change; // the number that it is up to date with; of Redis's side, its stock, too
-    int64_t begin_ms, end_ms;
+    int64_t begin_ms, end_ms, offer;
     enum sk_voucher_state state;
 };
 
@@ -41,7 +41,8 @@ enum {
     SK_LOOK_CHANGE,
     SK_LOOK_BEGIN_MS,
     SK_LOOK_END_MS,
-    SK_LOOK_AGE_MS
+    SK_LOOK_AGE_MS,
+    SK_LOOK_OFFER
 };
 
 // Redis's side, as look_at_voucher.lua sees it. Zeroed: nothing has been seen.

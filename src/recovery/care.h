@@ -3,6 +3,7 @@
 #define SK_RECOVERY_CARE_H
 
 #include "audit.h"
+#include "follow.h"
 #include "rebuilds.h"
 #include "segment.h"
 #include "share.h"
@@ -74,7 +75,15 @@ struct sk_expiring {
     bool active;      // a run is under way
 };
 
+// The catalogue and Redis have been found with different offers. Touched by offers.c alone.
+struct sk_agreeing {
+    struct sk_follow_waiter waiter; // first: the segment is found by it
+    struct sk_segment *segment;     // pinned; NULL: nothing is under way
+    uint64_t followed_at_ms;
+};
+
 struct sk_care {
+    struct sk_agreeing agreeing;
     struct sk_lost lost;
     struct sk_swept swept;
     struct sk_rebuilding rebuilding;

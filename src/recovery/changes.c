@@ -19,7 +19,7 @@
 
 enum { ROUNDS_MAX = 3 };
 
-enum { COLUMN_CHANGE, COLUMN_STATE, COLUMN_BEGIN_MS, COLUMN_END_MS, COLUMN_ADDED };
+enum { COLUMN_CHANGE, COLUMN_STATE, COLUMN_BEGIN_MS, COLUMN_END_MS, COLUMN_ADDED, COLUMN_OFFER };
 
 struct changes {
     const struct sk_sale *sale;
@@ -81,7 +81,6 @@ static void changes_on_row(void *arg, const struct sk_result *result)
     struct changes *changes = arg;
     const struct sk_sale *sale = changes->sale;
     const struct sk_rows *rows = result->rows;
-    char hold_ms[SK_PARAM_NUMBER_SIZE];
     if (rows == NULL || sk_rows_count(rows) != 1) {
         changes_end(changes, false);
         return;
@@ -96,7 +95,7 @@ static void changes_on_row(void *arg, const struct sk_result *result)
                           sk_rows_text(rows, 0, COLUMN_BEGIN_MS),
                           sk_rows_text(rows, 0, COLUMN_END_MS),
                           sk_rows_text(rows, 0, COLUMN_ADDED),
-                          sk_params_number(hold_ms, sale->config->sold_out_mark_ms)};
+                          sk_rows_text(rows, 0, COLUMN_OFFER)};
     SK_FAILPOINT("changes.apply");
     if (sk_redis_script(sale->ask_redis, SK_SCRIPT_APPLY_CHANGE, 1, sizeof argv / sizeof argv[0], argv, NULL,
                         changes_on_applied, changes) != SK_OK)

@@ -1,7 +1,7 @@
-// Brings Redis up to date with what operators changed of a voucher: state, window, added units. PostgreSQL has it
-// first; this is the one way from there to Redis beside a rebuild, for the commands and for the watch, which finds what
-// did not get there. The change number makes it once: Redis moves from the number that it has to the newest one in one
-// step, and gets what was added between the two.
+// Brings Redis up to date with what operators changed of a voucher: state, window, offer, added units. PostgreSQL has
+// it first; this is the one way from there to Redis beside a rebuild, for the commands and for the watch, which finds
+// what did not get there. The change number makes it once: Redis moves from the number that it has to the newest one in
+// one step, and gets what was added between the two.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_CHANGES_H

@@ -4,6 +4,9 @@
 //
 // It is paced, for all runs of the reactor together, so that buyers do not feel a million orders that are due at once:
 // a batch holds the segment's row for a few ms. A run that has found some waits for its turn.
+//
+// Each tick looks through the catalogue once for segments that are due. With so many runs as may be at a time it stops
+// there, and the end of each run goes on with it: thousands of vouchers may have one order due at the same moment.
 #include "expiry.h"
 
 #include <inttypes.h>
@@ -51,12 +54,14 @@ struct sk_expiry {
     unsigned run_count;
     int budget;     // orders that may be ended in this tick; below 0: so many more were
     uint64_t turns; // so many have waited for one
-    size_t at;      // in the catalogue: the first voucher of the next tick
+    size_t at;      // in the catalogue: the next voucher that is looked at
+    size_t left;    // so many are still to be looked at in this tick
     bool apart;     // the clocks are
     bool stopped;
 };
 
 static void expiry_on_tick(void *arg);
+static void expiry_start_due(struct sk_expiry *expiry);
 static void expiry_start(struct sk_expiry *expiry, struct sk_segment *segment);
 static void expiry_on_locked(void *arg, bool held);
 static void expiry_ask_clock(struct expiry_run *run);
@@ -68,6 +73,7 @@ static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended);
 static void expiry_pace(struct expiry_run *run);
 static void expiry_go_on(struct expiry_run *run);
 static void expiry_end(struct expiry_run *run, uint64_t next_ms);
+static void expiry_drop(struct expiry_run *run, uint64_t next_ms);
 
 static void expiry_move(struct expiry_run *run, enum expiry_state state)
 {
@@ -112,7 +118,7 @@ void sk_expiry_close(struct sk_expiry *expiry)
         return;
     while (expiry->runs != NULL)
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
-        expiry_end(expiry->runs, 0);
+        expiry_drop(expiry->runs, 0);
     sk_timer_close(expiry->timer);
     free(expiry);
 }
@@ -139,12 +145,16 @@ static bool expiry_is_due(const struct sk_expiry *expiry, uint64_t version, stru
            now >= expiry_empty_until(segment) && sk_share_has_segment(expiry->sale->session, version, segment);
 }
 
+// As many as may run at a time, of those that were not looked at in this tick.
 static void expiry_start_due(struct sk_expiry *expiry)
 {
     const struct sk_sale *sale = expiry->sale;
     uint64_t version = sk_share_version(sale->session);
     size_t count = sk_catalogue_count(sale->catalogue);
-    for (size_t n = 0; n < count && expiry->run_count < RUNS_MAX; n++) {
+    if (expiry->stopped || !sk_session_held(sale->session) || !sk_pg_ready(sale->ask_pg) ||
+        !sk_redis_ready(sale->redis))
+        return;
+    for (; count > 0 && expiry->left > 0 && expiry->run_count < RUNS_MAX; expiry->left--) {
         const struct sk_voucher *voucher = sk_catalogue_at(sale->catalogue, expiry->at++ % count);
         for (unsigned i = 0; i < voucher->segment_count && expiry->run_count < RUNS_MAX; i++) {
             if (voucher->segments[i] != NULL && expiry_is_due(expiry, version, voucher->segments[i]))
@@ -168,12 +178,11 @@ static struct expiry_run *expiry_longest_waiting(const struct sk_expiry *expiry)
 static void expiry_on_tick(void *arg)
 {
     struct sk_expiry *expiry = arg;
-    const struct sk_sale *sale = expiry->sale;
+    expiry->left = sk_catalogue_count(expiry->sale->catalogue);
     expiry->budget = expiry->budget < 0 ? expiry->budget + PACE : PACE;
     for (struct expiry_run *run; expiry->budget > 0 && (run = expiry_longest_waiting(expiry)) != NULL;)
         expiry_go_on(run);
-    if (!expiry->stopped && sk_session_held(sale->session) && sk_pg_ready(sale->ask_pg) && sk_redis_ready(sale->redis))
-        expiry_start_due(expiry);
+    expiry_start_due(expiry);
 }
 
 // ---- a run ----
@@ -197,7 +206,7 @@ static void expiry_start(struct sk_expiry *expiry, struct sk_segment *segment)
     sk_key_of_lock("expire", segment->tag, key);
     run->lock = sk_named_lock_take(expiry->sale->locks, key, expiry_on_locked, run);
     if (run->lock == NULL)
-        expiry_end(run, uv_now(expiry->sale->loop) + AGAIN_MS);
+        expiry_drop(run, uv_now(expiry->sale->loop) + AGAIN_MS);
 }
 
 static void expiry_fail(struct expiry_run *run)
@@ -342,6 +351,13 @@ static void expiry_go_on(struct expiry_run *run)
 }
 
 static void expiry_end(struct expiry_run *run, uint64_t next_ms)
+{
+    struct sk_expiry *expiry = run->expiry;
+    expiry_drop(run, next_ms);
+    expiry_start_due(expiry);
+}
+
+static void expiry_drop(struct expiry_run *run, uint64_t next_ms)
 {
     struct sk_expiry *expiry = run->expiry;
     struct sk_expiring *expiring = &run->segment->care->expiring;

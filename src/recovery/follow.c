@@ -10,6 +10,7 @@
 #include "follow.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,8 @@ enum {
     COLUMN_TICKET,
     COLUMN_WORK_BITS,
     COLUMN_OFFER,
+    COLUMN_PRICE_CENTS,
+    COLUMN_CURRENCY,
 };
 
 enum follow_state {
@@ -245,8 +248,10 @@ static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *row
             .pay_within_s = sk_rows_number(rows, i, COLUMN_PAY_WITHIN_S),
             .ticket = sk_rows_number(rows, i, COLUMN_TICKET) != 0,
             .work_bits = (unsigned)sk_rows_number(rows, i, COLUMN_WORK_BITS),
-            .offer = sk_rows_number(rows, i, COLUMN_OFFER),
+            .offer = (int32_t)sk_rows_number(rows, i, COLUMN_OFFER),
+            .price = {.cents = sk_rows_number(rows, i, COLUMN_PRICE_CENTS)},
         };
+        (void)snprintf(row.price.currency, sizeof row.price.currency, "%s", sk_rows_text(rows, i, COLUMN_CURRENCY));
         enum sk_status status = follow_put(follow, &row);
         if (status == SK_NO_MEM)
             return false;

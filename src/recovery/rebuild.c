@@ -1,14 +1,16 @@
 // The steps, each one call to a store:
 //   0 Redis       a lock, so that instances do not do the same work; it carries no promise
-//   1 both        in doubt: one more look, now that no other rebuild is under way. If all is well that is the end
-//   2 PostgreSQL  a new epoch, newer than any that was seen: every writer still in flight is fenced off
+//   1 both        is it needed? One more look, or, to retire a sale, PostgreSQL's word (rebuild_check.c). If it is not,
+//                 that is the end, and Redis has not been closed
+//   2 PostgreSQL  a new epoch, newer than any that was seen: every writer still in flight is fenced off; and for how
+//                 long instances may have cached refusals, and may cache them from now on (lua/shared/voucher.lua)
 //   3 Redis       rebuild_begin: closed under that epoch, unless a newer one is there; old buyers go
 //   4 both        the journal, a page at a time: read, settle under the new epoch, remove (rebuild_journal.c)
 //   5 PostgreSQL  stock, terms, number of buyers, as long as the epoch is still ours
 //   6 both        the buyers, a chunk at a time
 //   7 Redis       rebuild_open: stock, terms, open; if the journal is empty and no buyer is missing
 // To retire a sale, 5 to 7 are:
-//   5 PostgreSQL  retired, under one more epoch, if nothing is open; else it is opened again
+//   5 PostgreSQL  retired, under one more epoch, if nothing is open by now; else it is opened again
 //   6 Redis       retire: a mark stays, all else goes
 // A later rebuild takes a newer epoch, and every step of the older one then does nothing. One that dies leaves the
 // segment closed under an epoch of its own; the next one starts again. Only the owner of the newest epoch writes orders
@@ -27,16 +29,17 @@
 #include "grant.h"
 #include "log.h"
 #include "params.h"
+#include "rebuild_check.h"
 #include "rebuild_journal.h"
 
-enum { CHUNK = 500 }; // buyers; Redis is busy with them for about half a millisecond
+enum { CHUNK = 500 };    // buyers; Redis is busy with them for about half a millisecond
+enum { FIXED_ARGS = 7 }; // of rebuild_buyers.lua
 
-enum { COLUMN_ID, COLUMN_USER, COLUMN_VALUE, COLUMN_ENDED }; // of rebuild_buyers.sql
+enum { COLUMN_ID, COLUMN_KIND, COLUMN_FIELD, COLUMN_VALUE, COLUMN_NTH }; // of rebuild_buyers.sql
 
 enum rebuild_step {
     REBUILD_LOCK,
-    REBUILD_ACCOUNT,
-    REBUILD_LOOK,
+    REBUILD_CHECK,
     REBUILD_EPOCH,
     REBUILD_BEGIN,
     REBUILD_JOURNAL,
@@ -62,16 +65,16 @@ struct rebuild {
     struct sk_rebuild_journal *journal; // owned
     uint64_t since_ms;
     size_t buyers;
-    struct sk_account account;
+    struct sk_rebuild_check check;
     char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the segment's name
-    char epoch[24], stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16], change[24];
+    char epoch[24], cached_ms[24], cache_ms[24];               // of rebuild_epoch.sql
+    char stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16], change[24], offer[24];
     char after[SK_UUID_SIZE]; // the last order id read
 };
 
 static void rebuild_on_locked(void *arg, bool held);
-static void rebuild_look(struct rebuild *rebuild);
-static void rebuild_on_account(void *arg, const struct sk_result *result);
-static void rebuild_on_look(void *arg, const struct sk_reply *reply);
+static void rebuild_check(struct rebuild *rebuild);
+static void rebuild_on_checked(void *arg, enum sk_rebuild_need need);
 static void rebuild_fence(struct rebuild *rebuild);
 static void rebuild_on_epoch(void *arg, const struct sk_result *result);
 static void rebuild_on_begun(void *arg, const struct sk_reply *reply);
@@ -96,9 +99,8 @@ static void rebuild_free(struct rebuild *rebuild);
 static void rebuild_move(struct rebuild *rebuild, enum rebuild_step step)
 {
     static const bool allowed[REBUILD_STEPS][REBUILD_STEPS] = {
-        [REBUILD_LOCK] = {TO(ACCOUNT), TO(EPOCH), TO(ENDED)},
-        [REBUILD_ACCOUNT] = {TO(LOOK), TO(ENDED)},
-        [REBUILD_LOOK] = {TO(EPOCH), TO(ENDED)},
+        [REBUILD_LOCK] = {TO(CHECK), TO(EPOCH), TO(ENDED)},
+        [REBUILD_CHECK] = {TO(EPOCH), TO(ENDED)},
         [REBUILD_EPOCH] = {TO(BEGIN), TO(ENDED)},
         [REBUILD_BEGIN] = {TO(JOURNAL), TO(ENDED)},
         [REBUILD_JOURNAL] = {TO(STOCK), TO(RETIRE), TO(DEAD_LETTER), TO(ENDED)},
@@ -154,64 +156,36 @@ static bool rebuild_answers(const struct sk_reply *reply, int64_t wanted)
     return reply != NULL && sk_reply_number(reply, &answer) && answer == wanted;
 }
 
-// ---- 0, 1: lock, and look once more ----
+// ---- 0, 1: lock, and check ----
 
 static void rebuild_on_locked(void *arg, bool held)
 {
     struct rebuild *rebuild = arg;
     if (!held)
         rebuild_end(rebuild, SK_REBUILD_MISSED); // another instance rebuilds it
-    else if (rebuild->why == SK_REBUILD_DOUBT || rebuild->why == SK_REBUILD_BEHIND)
-        rebuild_look(rebuild);
-    else
+    else if (rebuild->why == SK_REBUILD_ORDERED)
         rebuild_fence(rebuild);
+    else
+        rebuild_check(rebuild);
 }
 
-static void rebuild_look(struct rebuild *rebuild)
+static void rebuild_check(struct rebuild *rebuild)
 {
-    struct sk_account_query query;
-    enum sk_status status = SK_NO_MEM;
-    rebuild_move(rebuild, REBUILD_ACCOUNT);
-    sk_account_query_begin(&query);
-    sk_account_query_add(&query, rebuild->segment);
-    if (sk_account_query_end(&query))
-        status = sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, query.params, rebuild_on_account,
-                            rebuild);
-    sk_account_query_free(&query);
-    if (status != SK_OK)
-        rebuild_fail(rebuild);
+    rebuild_move(rebuild, REBUILD_CHECK);
+    rebuild->check.done = rebuild_on_checked;
+    rebuild->check.arg = rebuild;
+    sk_rebuild_check(&rebuild->check, rebuild->sale, rebuild->segment, rebuild->why);
 }
 
-static void rebuild_on_account(void *arg, const struct sk_result *result)
+static void rebuild_on_checked(void *arg, enum sk_rebuild_need need)
 {
     struct rebuild *rebuild = arg;
-    const struct sk_segment_keys *keys = &rebuild->segment->keys;
-    const char *argv[] = {keys->voucher, keys->buyers, keys->journal};
-    if (result->rows == NULL || sk_rows_count(result->rows) != 1) {
-        rebuild_fail(rebuild);
-        return;
-    }
-    sk_account_read(result->rows, 0, &rebuild->account);
-    rebuild_move(rebuild, REBUILD_LOOK);
-    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL, rebuild_on_look,
-                        rebuild) != SK_OK)
-        rebuild_fail(rebuild);
-}
-
-static void rebuild_on_look(void *arg, const struct sk_reply *reply)
-{
-    struct rebuild *rebuild = arg;
-    struct sk_look seen, none = {0};
-    if (reply == NULL || !sk_look_read(reply, sk_redis_run(rebuild->sale->ask_redis), &seen)) {
-        rebuild_fail(rebuild);
-        return;
-    }
-    enum sk_finding finding = sk_audit(&rebuild->account, &none, &seen);
-    bool well = finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD; // which the watch brings up to date
-    if (well && (rebuild->why == SK_REBUILD_DOUBT || seen.epoch > rebuild->segment->seen.epoch))
-        rebuild_end(rebuild, SK_REBUILD_OPENED);
-    else
+    if (need == SK_REBUILD_NEEDED)
         rebuild_fence(rebuild);
+    else if (need == SK_REBUILD_UNKNOWN)
+        rebuild_fail(rebuild);
+    else
+        rebuild_end(rebuild, need == SK_REBUILD_WELL ? SK_REBUILD_OPENED : SK_REBUILD_KEPT);
 }
 
 // ---- 2, 3: fence, close ----
@@ -220,10 +194,12 @@ static void rebuild_fence(struct rebuild *rebuild)
 {
     const struct sk_segment *segment = rebuild->segment;
     int64_t looked = segment->care->watched.look.epoch;
-    char seen[SK_PARAM_NUMBER_SIZE];
+    char seen[SK_PARAM_NUMBER_SIZE], cache_ms[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {rebuild->slot, rebuild->id,
+                            sk_params_number(seen, looked > segment->seen.epoch ? looked : segment->seen.epoch),
+                            sk_params_number(cache_ms, rebuild->sale->config->sold_out_mark_ms)};
     rebuild_move(rebuild, REBUILD_EPOCH);
-    (void)sk_params_number(seen, looked > segment->seen.epoch ? looked : segment->seen.epoch);
-    if (rebuild_ask_pg(rebuild, SK_STATEMENT_REBUILD_EPOCH, seen, rebuild_on_epoch) != SK_OK)
+    if (sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_REBUILD_EPOCH, 4, params, rebuild_on_epoch, rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
 
@@ -236,10 +212,12 @@ static void rebuild_on_epoch(void *arg, const struct sk_result *result)
     }
     SK_FAILPOINT("rebuild.epoch");
     (void)snprintf(rebuild->epoch, sizeof rebuild->epoch, "%s", sk_rows_text(result->rows, 0, 0));
+    (void)snprintf(rebuild->cached_ms, sizeof rebuild->cached_ms, "%s", sk_rows_text(result->rows, 0, 1));
+    (void)snprintf(rebuild->cache_ms, sizeof rebuild->cache_ms, "%s", sk_rows_text(result->rows, 0, 2));
     const struct sk_segment_keys *keys = &rebuild->segment->keys;
-    const char *argv[] = {keys->voucher, keys->buyers, keys->journal, keys->repeats, rebuild->epoch};
+    const char *argv[] = {keys->voucher, keys->buyers, keys->journal, keys->repeats, keys->ended, rebuild->epoch};
     rebuild_move(rebuild, REBUILD_BEGIN);
-    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BEGIN, 4, 5, argv, NULL, rebuild_on_begun,
+    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BEGIN, 5, 6, argv, NULL, rebuild_on_begun,
                         rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
@@ -306,9 +284,10 @@ static void rebuild_on_stock(void *arg, const struct sk_result *result)
                    {rebuild->end_ms, sizeof rebuild->end_ms},
                    {rebuild->state, sizeof rebuild->state},
                    {rebuild->buyer_count, sizeof rebuild->buyer_count},
-                   {rebuild->change, sizeof rebuild->change}};
-    for (int i = 0; i < 6; i++)
-        (void)snprintf(columns[i].out, columns[i].size, "%s", sk_rows_text(result->rows, 0, i));
+                   {rebuild->change, sizeof rebuild->change},
+                   {rebuild->offer, sizeof rebuild->offer}};
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
+        (void)snprintf(columns[i].out, columns[i].size, "%s", sk_rows_text(result->rows, 0, (int)i));
     rebuild->buyers = 0;
     memcpy(rebuild->after, "00000000-0000-0000-0000-000000000000", SK_UUID_SIZE);
     SK_FAILPOINT("rebuild.stock");
@@ -319,21 +298,23 @@ static void rebuild_on_stock(void *arg, const struct sk_result *result)
 
 static void rebuild_read_chunk(struct rebuild *rebuild)
 {
-    char most[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {rebuild->slot, rebuild->id, rebuild->after, sk_params_number(most, CHUNK)};
+    char most[SK_PARAM_NUMBER_SIZE], bound[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {rebuild->slot, rebuild->id, rebuild->after, sk_params_number(most, CHUNK),
+                            sk_params_number(bound, rebuild->sale->config->orders_per_user)};
     rebuild_move(rebuild, REBUILD_BUYERS);
-    if (sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_REBUILD_BUYERS, 4, params, rebuild_on_chunk, rebuild) != SK_OK)
+    if (sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_REBUILD_BUYERS, 5, params, rebuild_on_chunk, rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
 
-// Adds the orders of a chunk that are live, or those that have ended.
-static int rebuild_add_rows(const struct sk_rows *rows, bool ended, const char **argv, int n)
+// Adds field and column of a chunk's rows that have it and are of this kind; NULL: of any.
+static int rebuild_add_rows(const struct sk_rows *rows, const char *kind, int column, const char **argv, int n)
 {
     for (size_t i = 0; i < sk_rows_count(rows); i++) {
-        if ((strcmp(sk_rows_text(rows, i, COLUMN_ENDED), "t") == 0) != ended)
+        const char *value = sk_rows_text(rows, i, column);
+        if (value == NULL || (kind != NULL && strcmp(sk_rows_text(rows, i, COLUMN_KIND), kind) != 0))
             continue;
-        argv[n++] = sk_rows_text(rows, i, COLUMN_USER);
-        argv[n++] = sk_rows_text(rows, i, COLUMN_VALUE);
+        argv[n++] = sk_rows_text(rows, i, COLUMN_FIELD);
+        argv[n++] = value;
     }
     return n;
 }
@@ -343,9 +324,9 @@ static void rebuild_on_chunk(void *arg, const struct sk_result *result)
     struct rebuild *rebuild = arg;
     const struct sk_rows *rows = result->rows;
     const struct sk_segment_keys *keys = &rebuild->segment->keys;
-    char buyers[SK_PARAM_NUMBER_SIZE];
-    const char *argv[2 * CHUNK + 5] = {keys->voucher, keys->buyers, keys->repeats, rebuild->epoch, buyers};
-    int n = 5;
+    char buyers[SK_PARAM_NUMBER_SIZE], repeats[SK_PARAM_NUMBER_SIZE];
+    const char *argv[4 * CHUNK + FIXED_ARGS] = {keys->voucher,  keys->buyers, keys->repeats, keys->ended,
+                                                rebuild->epoch, buyers,       repeats};
     if (rows == NULL) {
         rebuild_fail(rebuild);
         return;
@@ -358,12 +339,14 @@ static void rebuild_on_chunk(void *arg, const struct sk_result *result)
     SK_ASSERT(count <= CHUNK);
     if (count < CHUNK)
         rebuild_move(rebuild, REBUILD_LAST_BUYERS);
-    n = rebuild_add_rows(rows, false, argv, n);
-    (void)sk_params_number(buyers, (n - 5) / 2);
-    rebuild->buyers += (size_t)(n - 5) / 2;
-    n = rebuild_add_rows(rows, true, argv, n);
+    int live = rebuild_add_rows(rows, "live", COLUMN_VALUE, argv, FIXED_ARGS);
+    int ended = rebuild_add_rows(rows, "ended", COLUMN_VALUE, argv, live);
+    int n = rebuild_add_rows(rows, NULL, COLUMN_NTH, argv, ended);
+    (void)sk_params_number(buyers, (live - FIXED_ARGS) / 2);
+    (void)sk_params_number(repeats, (ended - live) / 2);
+    rebuild->buyers += (size_t)(live - FIXED_ARGS) / 2;
     memcpy(rebuild->after, sk_rows_text(rows, count - 1, COLUMN_ID), SK_UUID_SIZE);
-    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BUYERS, 3, n, argv, NULL, rebuild_on_chunk_stored,
+    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BUYERS, 4, n, argv, NULL, rebuild_on_chunk_stored,
                         rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
@@ -386,12 +369,12 @@ static void rebuild_open(struct rebuild *rebuild)
 {
     const struct sk_segment_keys *keys = &rebuild->segment->keys;
     const char *run = sk_redis_run(rebuild->sale->ask_redis);
-    const char *argv[] = {keys->voucher,        keys->buyers,      keys->journal,   rebuild->epoch, rebuild->stock,
-                          rebuild->buyer_count, rebuild->begin_ms, rebuild->end_ms, rebuild->state, run,
-                          rebuild->change};
+    const char *argv[] = {keys->voucher,        keys->buyers,       keys->journal,     rebuild->epoch, rebuild->stock,
+                          rebuild->buyer_count, rebuild->begin_ms,  rebuild->end_ms,   rebuild->state, run,
+                          rebuild->change,      rebuild->cached_ms, rebuild->cache_ms, rebuild->offer};
     rebuild_move(rebuild, REBUILD_OPEN);
     SK_FAILPOINT("rebuild.opening");
-    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_OPEN, 3, 11, argv, NULL, rebuild_on_opened,
+    if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_OPEN, 3, 14, argv, NULL, rebuild_on_opened,
                         rebuild) != SK_OK)
         rebuild_fail(rebuild);
 }
@@ -421,7 +404,7 @@ static void rebuild_on_retired(void *arg, const struct sk_result *result)
 {
     struct rebuild *rebuild = arg;
     const struct sk_segment_keys *keys = &rebuild->segment->keys;
-    const char *argv[] = {keys->voucher, keys->buyers, keys->journal, keys->repeats, rebuild->epoch};
+    const char *argv[] = {keys->voucher, keys->buyers, keys->journal, keys->repeats, keys->ended, rebuild->epoch};
     if (result->rows == NULL || sk_rows_count(result->rows) != 1) {
         rebuild_fail(rebuild);
     } else if (strcmp(sk_rows_text(result->rows, 0, 0), "t") != 0) {
@@ -429,7 +412,7 @@ static void rebuild_on_retired(void *arg, const struct sk_result *result)
         rebuild_read_stock(rebuild);
     } else {
         rebuild_move(rebuild, REBUILD_REMOVE);
-        if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_RETIRE, 4, 5, argv, NULL, rebuild_on_removed,
+        if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_RETIRE, 5, 6, argv, NULL, rebuild_on_removed,
                             rebuild) != SK_OK)
             rebuild_fail(rebuild);
     }
@@ -454,19 +437,10 @@ static void rebuild_fail(struct rebuild *rebuild)
 static void rebuild_log(const struct rebuild *rebuild, enum sk_rebuild_end end)
 {
     static const char *const names[REBUILD_STEPS] = {
-        [REBUILD_LOCK] = "lock",
-        [REBUILD_ACCOUNT] = "account",
-        [REBUILD_LOOK] = "look",
-        [REBUILD_EPOCH] = "epoch",
-        [REBUILD_BEGIN] = "begin",
-        [REBUILD_JOURNAL] = "journal",
-        [REBUILD_DEAD_LETTER] = "dead letter",
-        [REBUILD_STOCK] = "stock",
-        [REBUILD_BUYERS] = "buyers",
-        [REBUILD_LAST_BUYERS] = "buyers",
-        [REBUILD_OPEN] = "open",
-        [REBUILD_RETIRE] = "retire",
-        [REBUILD_REMOVE] = "remove",
+        [REBUILD_LOCK] = "lock",   [REBUILD_CHECK] = "check",     [REBUILD_EPOCH] = "epoch",
+        [REBUILD_BEGIN] = "begin", [REBUILD_JOURNAL] = "journal", [REBUILD_DEAD_LETTER] = "dead letter",
+        [REBUILD_STOCK] = "stock", [REBUILD_BUYERS] = "buyers",   [REBUILD_LAST_BUYERS] = "buyers",
+        [REBUILD_OPEN] = "open",   [REBUILD_RETIRE] = "retire",   [REBUILD_REMOVE] = "remove",
     };
     bool ok = end == SK_REBUILD_OPENED, rebuilt = rebuild->epoch[0] != '\0';
     if (ok && rebuilt && rebuild->why == SK_REBUILD_RETIRE)
@@ -476,6 +450,8 @@ static void rebuild_log(const struct rebuild *rebuild, enum sk_rebuild_end end)
         sk_log(SK_LOG_INFO, "voucher rebuilt", "voucher=%s epoch=%s stock=%s buyers=%zu journal_orders=%zu ms=%" PRIu64,
                rebuild->id, rebuild->epoch, rebuild->stock, rebuild->buyers,
                sk_rebuild_journal_settled(rebuild->journal), uv_now(rebuild->sale->loop) - rebuild->since_ms);
+    else if (end == SK_REBUILD_KEPT)
+        sk_log(SK_LOG_DEBUG, "voucher not retired yet", "voucher=%s", rebuild->id);
     else if (end == SK_REBUILD_FAILED)
         sk_log(SK_LOG_WARN, "voucher not rebuilt", "voucher=%s step=%s", rebuild->id, names[rebuild->step]);
 }

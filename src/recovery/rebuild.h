@@ -11,6 +11,7 @@ enum sk_rebuild_end {
     SK_REBUILD_OPENED, // or retired, or found well
     SK_REBUILD_FAILED,
     SK_REBUILD_MISSED, // nothing was done: the lock is another's
+    SK_REBUILD_KEPT,   // nothing was done: it cannot be retired yet
 };
 
 typedef void sk_rebuild_run_cb(void *arg, enum sk_rebuild_end end);

@@ -1,7 +1,8 @@
 // A page at a time: read, settle, remove. A page that PostgreSQL refuses is bisected: one entry at a time, and of that
 // in parts that become smaller, down to the order that is refused; that one becomes a dead letter.
 //
-// An entry of orders that end is a page of its own: what was granted before it is settled before it.
+// A page has orders of one offer. An entry of orders that end is a page of its own: what was granted before it is
+// settled before it.
 //
 //   IDLE -> READING -> SETTLING or RETURNING -> REMOVING -> READING ... -> IDLE
 //                         | refused
@@ -55,6 +56,7 @@ struct sk_rebuild_journal {
     int entries;
     int page; // entries to read
     size_t orders;
+    int32_t offer;                                    // of all of them
     struct sk_buf order_ids, users, quantities, keys; // arrays for place_orders()
     bool plain;                                       // all of them are of one unit and without an Idempotency-Key
     bool returns;                                     // it is an entry of orders that end, whose move this is:
@@ -214,9 +216,10 @@ static bool journal_take_page(struct sk_rebuild_journal *journal, const struct s
         if (!sk_journal_read(element, &entry))
             return false;
         bool readable = entry.orders != NULL;
-        if (journal->entries > 0 &&
-            (!readable || entry.move != NULL || journal->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
+        if (journal->entries > 0 && (!readable || entry.move != NULL || entry.offer != journal->offer ||
+                                     journal->orders + (size_t)entry.count > SK_JOURNAL_ORDERS_MAX))
             break;
+        journal->offer = entry.offer;
         memcpy(journal->ids[journal->entries++], entry.id, strlen(entry.id) + 1);
         if (!readable) {
             *unreadable = element;
@@ -267,6 +270,7 @@ static void journal_fit_page(struct sk_rebuild_journal *journal, const struct sk
 
 static void journal_settle(struct sk_rebuild_journal *journal, enum journal_state state)
 {
+    char offer[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {journal->slot,
                             journal->id,
                             journal->epoch,
@@ -274,10 +278,11 @@ static void journal_settle(struct sk_rebuild_journal *journal, enum journal_stat
                             sk_params_end(&journal->users),
                             NULL,
                             journal->plain ? NULL : sk_params_end(&journal->quantities),
-                            journal->plain ? NULL : sk_params_end(&journal->keys)};
+                            journal->plain ? NULL : sk_params_end(&journal->keys),
+                            sk_params_number(offer, journal->offer)};
     journal_move(journal, state);
     if (params[3] == NULL || params[4] == NULL || (!journal->plain && (params[6] == NULL || params[7] == NULL)) ||
-        sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_PLACE_ORDERS, 8, params, journal_on_settled, journal) != SK_OK)
+        sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_PLACE_ORDERS, 9, params, journal_on_settled, journal) != SK_OK)
         journal_fail(journal);
 }
 
@@ -396,7 +401,8 @@ static void journal_set_aside_entry(struct sk_rebuild_journal *journal, const st
 static void journal_set_aside_order(struct sk_rebuild_journal *journal)
 {
     journal_move(journal, JOURNAL_SETTING_ASIDE);
-    const struct sk_journal_order order = {journal->order, journal->user, journal->quantity, journal->key};
+    const struct sk_journal_order order = {journal->order, journal->user, journal->quantity, journal->key,
+                                           journal->offer};
     if (sk_dead_letter_put_order(journal->sale, journal->segment, journal->ids[0], &order, journal_on_set_aside,
                                  journal) != SK_OK)
         journal_fail(journal);

@@ -15,7 +15,8 @@ enum {
     TICK_MS = 50, // the stores may have come back
     FAILED_PAUSE_MS = 500,
     FAILED_PAUSE_MOST_MS = 2000,
-    RETIRE_PAUSE_MS = 60000, // what could not be retired has something open
+    RETIRE_PAUSE_MS =
+        60000, // what could not be retired has something open, whether Redis was closed to find out or not
 };
 
 struct rebuilds_line {
@@ -165,7 +166,7 @@ static void rebuilds_on_done(void *arg, enum sk_rebuild_end end)
 // How long until the next one. Each failure doubles it, but to miss the lock is none: its owner may have died.
 static uint64_t rebuilds_pause(const struct sk_rebuilding *ended, enum sk_rebuild_end end)
 {
-    if (end == SK_REBUILD_OPENED)
+    if (end == SK_REBUILD_OPENED || end == SK_REBUILD_KEPT)
         return 0;
     if (end == SK_REBUILD_MISSED || ended->pause_ms == 0)
         return FAILED_PAUSE_MS;
@@ -187,7 +188,7 @@ static void rebuilds_end(struct sk_segment *segment, enum sk_rebuild_end end)
         .pause_ms = end == SK_REBUILD_MISSED ? ended.pause_ms : pause_ms,
         .not_before_ms = ok ? 0 : now + pause_ms,
     };
-    if (ended.why == SK_REBUILD_RETIRE && !ok)
+    if (ended.why == SK_REBUILD_RETIRE)
         segment->care->retire_at_ms = now + RETIRE_PAUSE_MS;
     if (ended.done != NULL)
         ended.done(ended.arg, ok);

@@ -177,8 +177,10 @@ static void regrant_ask(struct sk_regrant *regrant, struct sk_segment *segment)
     call->regrant = regrant;
     call->segment = segment;
     size_t most = (size_t)regrant->sale->config->batch_max;
-    while (call->orders.count < most && segment->care->lost.orders.count > 0)
-        sk_order_move(regrant->sale->orders, segment->care->lost.orders.head, SK_ORDER_REGRANTING, &call->orders);
+    int32_t offer = segment->care->lost.orders.head->offer;
+    struct sk_order *order;
+    while (call->orders.count < most && (order = segment->care->lost.orders.head) != NULL && order->offer == offer)
+        sk_order_move(regrant->sale->orders, order, SK_ORDER_REGRANTING, &call->orders);
     regrant_move(segment, SK_LOST_ASKING);
     sk_segment_pin(segment);
     if (sk_grant_ask(regrant->sale, segment, &call->orders, true, regrant_on_reply, call) != SK_OK)
@@ -275,28 +277,32 @@ static void regrant_hand_out(struct sk_regrant *regrant, const struct sk_order *
 // `reasons`: the array of them, not ended yet.
 static void regrant_refuse(struct regrant_call *call, struct sk_buf *reasons)
 {
-    struct sk_buf ids = {0}, users = {0}, quantities = {0};
+    struct sk_buf ids = {0}, users = {0}, quantities = {0}, offers = {0};
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE];
     enum sk_status status = SK_NO_MEM;
     sk_params_begin(&ids);
     sk_params_begin(&users);
     sk_params_begin(&quantities);
+    sk_params_begin(&offers);
     for (const struct sk_order *order = call->refused.head; order != NULL; order = order->next) {
         sk_params_add(&ids, order->id);
         sk_params_add_text(&users, order->user);
         sk_params_add(&quantities, sk_params_number(slot, order->quantity));
+        sk_params_add(&offers, sk_params_number(slot, order->offer));
     }
     const char *params[] = {sk_params_number(slot, call->segment->slot),
                             sk_params_number(voucher, call->segment->voucher_id),
                             sk_params_end(&ids),
                             sk_params_end(&users),
                             sk_params_end(reasons),
-                            sk_params_end(&quantities)};
-    if (params[2] != NULL && params[3] != NULL && params[4] != NULL && params[5] != NULL)
-        status = sk_pg_call(call->regrant->sale->pg, SK_STATEMENT_REFUSE_ORDERS, 6, params, regrant_on_refused, call);
+                            sk_params_end(&quantities),
+                            sk_params_end(&offers)};
+    if (params[2] != NULL && params[3] != NULL && params[4] != NULL && params[5] != NULL && params[6] != NULL)
+        status = sk_pg_call(call->regrant->sale->pg, SK_STATEMENT_REFUSE_ORDERS, 7, params, regrant_on_refused, call);
     sk_buf_free(&ids);
     sk_buf_free(&users);
     sk_buf_free(&quantities);
+    sk_buf_free(&offers);
     if (status != SK_OK) {
         regrant_wait_all(call, &call->refused);
         regrant_end_call(call);

@@ -425,7 +425,7 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
     struct sk_order_list orders = {0};
     if (found->count > sale->config->orders_max)
         return sweep_settle_by_rebuild(sweep, found);
-    if (!sk_entry_read_orders(sale, found->orders, found->orders_len, &orders))
+    if (!sk_entry_read_orders(sale, found->orders, found->orders_len, found->offer, &orders))
         return sweep_leave_for_later(sweep, found);
     struct sk_entry *entry = sk_entry_new(sale, sweep->segment, SK_ENTRY_RECOVERED, found->id);
     while (orders.head != NULL) {

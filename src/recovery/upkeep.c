@@ -2,6 +2,7 @@
 
 #include "admit.h"
 #include "care.h"
+#include "offers.h"
 
 // An operator has changed it: what is remembered of it may be wrong now, and Redis may not know it yet.
 static void upkeep_on_changed(void *arg, struct sk_voucher *voucher)
@@ -63,6 +64,12 @@ void sk_upkeep_suspect(void *upkeep, struct sk_segment *segment, enum sk_doubt d
 void sk_upkeep_orphaned(void *upkeep, struct sk_segment *segment)
 {
     sk_sweep_orphans(((struct sk_upkeep *)upkeep)->sweeper, segment);
+}
+
+void sk_upkeep_offers_differ(void *upkeep, struct sk_segment *segment, int32_t offer)
+{
+    const struct sk_upkeep *of = upkeep;
+    sk_offers_agree(of->sale, of->follow, segment, offer);
 }
 
 void sk_upkeep_hurry(struct sk_upkeep *upkeep)

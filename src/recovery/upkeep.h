@@ -36,6 +36,9 @@ void sk_upkeep_suspect(void *upkeep, struct sk_segment *segment, enum sk_doubt d
 // sale->orphaned: the same.
 void sk_upkeep_orphaned(void *upkeep, struct sk_segment *segment);
 
+// sale->offers_differ: the same.
+void sk_upkeep_offers_differ(void *upkeep, struct sk_segment *segment, int32_t offer);
+
 // A store has come (back).
 void sk_upkeep_hurry(struct sk_upkeep *upkeep);
 

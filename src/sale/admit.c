@@ -1,7 +1,10 @@
-// Two gates. The mark gate answers SOLD_OUT, ENDED and NOT_STARTED for a short time after Redis has answered so. A
-// mark expires by itself, so that returned units sell. It needs to know who has bought, because winners must be told
-// so (also before the start: Redis's clock may go back): a filter of the buyers, read from Redis once for each
-// state of the buyers, which the voucher's `last` names. While there is no such filter, all ask Redis.
+// Two gates. The mark gate answers SOLD_OUT, ENDED, PAUSED and NOT_STARTED for a short time after Redis has answered
+// so. A mark expires by itself, by the setting of this instance and by what Redis allows all of them: a sale that
+// reopens waits for so long before it sells (lua/shared/voucher.lua). So it counts from before Redis was asked, and to
+// the moment at which it is used. It needs to know who has bought, because winners must be told
+// so (also before the start: Redis's clock may go back): a filter of the buyers and of those who may repeat an order
+// that has ended, read from Redis once for each state of the buyers, which the voucher's `last` names. While there is
+// no such filter, all ask Redis.
 //
 // The load gate stands behind it, since what memory refuses is no load: it answers OVERLOADED to those who would ask
 // the stores when too many do already, or in this second.
@@ -9,6 +12,7 @@
 
 #include <string.h>
 
+#include "clock.h"
 #include "failpoint.h"
 #include "trust.h"
 
@@ -26,15 +30,20 @@ struct admit_reading {
     struct sk_filter *filter;
     uint64_t since_ms;
     bool repeats;      // the buyers have been read: now those who bought before and may repeat it
+    size_t names;      // of both
     size_t pages_left; // a cursor that never ends is none of Redis's
     char version[SK_VERSION_SIZE];
+    int64_t cache_ms; // of that version
 };
 
 static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_outcome *outcome);
 static bool admit_is_marked(const struct sk_segment *segment, const char *user, uint64_t now_ms,
                             struct sk_outcome *outcome);
 static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *version);
-static void admit_on_counted(void *arg, const struct sk_reply *reply);
+static void admit_count(struct admit_reading *reading, const char *key, sk_redis_cb *counted);
+static void admit_on_buyers_counted(void *arg, const struct sk_reply *reply);
+static void admit_on_repeats_counted(void *arg, const struct sk_reply *reply);
+static bool admit_add_count(struct admit_reading *reading, const struct sk_reply *reply);
 static void admit_scan(struct admit_reading *reading, const char *cursor);
 static void admit_on_scanned(void *arg, const struct sk_reply *reply);
 static void admit_confirm(struct admit_reading *reading);
@@ -74,6 +83,9 @@ static bool admit_is_marked(const struct sk_segment *segment, const char *user, 
         strcmp(segment->gate.filter_version, mark->version) != 0 ||
         sk_filter_maybe(segment->gate.filter, user, strlen(user)))
         return false;
+    uint64_t precisely_ms = sk_monotonic_ms(); // the loop's own time may be of before a pause
+    if (mark->until_ms <= precisely_ms || mark->asked_at_ms + segment->gate.cache_ms <= precisely_ms)
+        return false;
     outcome->verdict = mark->verdict;
     if (mark->verdict == SK_VERDICT_NOT_STARTED)
         outcome->retry_after_ms = mark->begin_at_ms > now_ms ? mark->begin_at_ms - now_ms : 1;
@@ -92,13 +104,12 @@ static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct 
 
 // ---- marks ----
 
-void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const struct sk_mark *mark,
-                       uint64_t asked_at_ms)
+void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const struct sk_mark *mark)
 {
     uint64_t now = uv_now(admit->sale->loop);
-    uint64_t until = asked_at_ms + (uint64_t)admit->sale->config->sold_out_mark_ms;
-    if (mark->verdict == SK_VERDICT_NOT_STARTED && mark->begin_at_ms < until)
-        until = mark->begin_at_ms; // the mark must not outlive the wait
+    uint64_t until = mark->asked_at_ms + (uint64_t)admit->sale->config->sold_out_mark_ms;
+    if (mark->verdict == SK_VERDICT_NOT_STARTED && mark->begin_at_ms <= until)
+        until = mark->begin_at_ms - 1; // not past the start; both clocks cut off a part of their millisecond
     if (until <= now)
         return;
     segment->gate.mark = *mark;
@@ -119,7 +130,6 @@ void sk_admit_forget(struct sk_segment *segment)
 static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *version)
 {
     struct admit_reading *reading = calloc(1, sizeof *reading);
-    const char *argv[] = {"HLEN", segment->keys.buyers};
     if (reading == NULL)
         return;
     reading->admit = admit;
@@ -128,25 +138,45 @@ static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment
     reading->since_ms = uv_now(admit->sale->loop);
     segment->gate.filtering = true;
     sk_segment_pin(segment);
-    if (sk_redis_command(admit->sale->redis, 2, argv, NULL, admit_on_counted, reading) != SK_OK)
+    admit_count(reading, segment->keys.buyers, admit_on_buyers_counted);
+}
+
+static void admit_count(struct admit_reading *reading, const char *key, sk_redis_cb *counted)
+{
+    const char *argv[] = {"HLEN", key};
+    if (sk_redis_command(reading->admit->sale->redis, 2, argv, NULL, counted, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
-static void admit_on_counted(void *arg, const struct sk_reply *reply)
+static void admit_on_buyers_counted(void *arg, const struct sk_reply *reply)
 {
     struct admit_reading *reading = arg;
-    int64_t buyers = 0;
-    if (!sk_trust_number(reply, SK_TRUST_BUYERS_MAX, &buyers)) {
+    if (admit_add_count(reading, reply))
+        admit_count(reading, reading->segment->keys.repeats, admit_on_repeats_counted);
+    else
         admit_end_reading(reading, false);
-        return;
+}
+
+static void admit_on_repeats_counted(void *arg, const struct sk_reply *reply)
+{
+    struct admit_reading *reading = arg;
+    if (admit_add_count(reading, reply)) {
+        reading->pages_left = PAGES_MIN + reading->names / PAGE_LEAST;
+        reading->filter = sk_filter_new(reading->names + MAYBE_MORE);
     }
-    reading->pages_left = PAGES_MIN + (size_t)buyers / PAGE_LEAST;
-    reading->filter = sk_filter_new((size_t)buyers + MAYBE_MORE);
     SK_FAILPOINT("admit.counted");
     if (reading->filter == NULL)
         admit_end_reading(reading, false);
     else
         admit_scan(reading, "0");
+}
+
+static bool admit_add_count(struct admit_reading *reading, const struct sk_reply *reply)
+{
+    int64_t count;
+    bool believed = sk_trust_number(reply, SK_TRUST_BUYERS_MAX, &count);
+    reading->names += (size_t)count;
+    return believed;
 }
 
 static void admit_scan(struct admit_reading *reading, const char *cursor)
@@ -184,18 +214,19 @@ static void admit_on_scanned(void *arg, const struct sk_reply *reply)
 
 static void admit_confirm(struct admit_reading *reading)
 {
-    const char *argv[] = {"HMGET", reading->segment->keys.voucher, "state", "last"};
-    if (sk_redis_command(reading->admit->sale->redis, 4, argv, NULL, admit_on_confirmed, reading) != SK_OK)
+    const char *argv[] = {"HMGET", reading->segment->keys.voucher, "state", "last", "cache_ms"};
+    if (sk_redis_command(reading->admit->sale->redis, 5, argv, NULL, admit_on_confirmed, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
 // The buyers may have been deleted while they were read: by a rebuild of the segment, or with all of Redis's data. Then
-// its state or its version is another one now.
+// its state or its version is another one now. As long as the version is the same, so is `cache_ms`.
 static void admit_on_confirmed(void *arg, const struct sk_reply *reply)
 {
     struct admit_reading *reading = arg;
     const char *state = sk_reply_text(sk_reply_at(reply, 0), NULL);
     const char *version = sk_reply_text(sk_reply_at(reply, 1), NULL);
+    (void)sk_trust_number(sk_reply_at(reply, 2), SK_TRUST_MAX, &reading->cache_ms); // 0: none may be cached
     admit_end_reading(reading, state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED && version != NULL &&
                                    strcmp(version, reading->version) == 0);
 }
@@ -211,6 +242,7 @@ static void admit_end_reading(struct admit_reading *reading, bool complete)
         sk_filter_free(segment->gate.filter);
         segment->gate.filter = reading->filter;
         memcpy(segment->gate.filter_version, reading->version, sizeof segment->gate.filter_version);
+        segment->gate.cache_ms = (uint64_t)reading->cache_ms;
     } else {
         sk_filter_free(reading->filter);
     }

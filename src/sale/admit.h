@@ -15,10 +15,9 @@ void sk_admit_close(struct sk_admit *admit);
 // Whether the request must be refused at once; if so *outcome says why.
 bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const char *user, struct sk_outcome *outcome);
 
-// Remembers for a moment, from `asked_at_ms` on, what Redis answered for the whole segment: SOLD_OUT, ENDED or
+// Caches for a moment, from `asked_at_ms` on, what Redis answered for the whole segment: SOLD_OUT, ENDED, PAUSED or
 // NOT_STARTED (with `begin_at_ms`), each with the `version` of its buyers.
-void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const struct sk_mark *mark,
-                       uint64_t asked_at_ms);
+void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const struct sk_mark *mark);
 
 // The voucher sells again as far as we know.
 void sk_admit_forget(struct sk_segment *segment);

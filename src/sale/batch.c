@@ -12,7 +12,7 @@
 enum { COLUMN_N = 0, COLUMN_PART = 6 }; // of place_orders() and place_batches(); the rest is settlement.h's
 
 // The arrays of place_batches(), in its order; place_orders() has one part's, and of the first ones a value.
-enum { SLOTS, VOUCHERS, EPOCHS, COUNTS, IDS, USERS, JOURNALS, QUANTITIES, KEYS, ARRAYS };
+enum { SLOTS, VOUCHERS, EPOCHS, COUNTS, IDS, USERS, JOURNALS, QUANTITIES, KEYS, OFFERS, ARRAYS };
 
 static const char *batch_newest_journal(const struct sk_batch_part *part);
 static enum sk_status batch_send_one(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg);
@@ -49,9 +49,9 @@ size_t sk_batch_add(struct sk_batch *batch, struct sk_order_pool *pool, struct s
     struct sk_batch_part *part = &batch->parts[batch->part_count++];
     struct sk_order *order = segment->granted.orders.head;
     size_t impatient = 0;
-    *part = (struct sk_batch_part){.segment = segment, .epoch = order->epoch, .first = batch->n};
+    *part = (struct sk_batch_part){.segment = segment, .epoch = order->epoch, .offer = order->offer, .first = batch->n};
     for (; order != NULL && batch->n < batch->most; order = segment->granted.orders.head) {
-        if (order->epoch != part->epoch || !sk_bisect_may_follow(&part->orders, order))
+        if (order->epoch != part->epoch || order->offer != part->offer || !sk_bisect_may_follow(&part->orders, order))
             break;
         impatient += !order->patient;
         sk_order_move(pool, order, SK_ORDER_WRITING, &part->orders);
@@ -94,6 +94,7 @@ static enum sk_status batch_send_one(struct sk_batch *batch, struct sk_pg *pg, s
 {
     const struct sk_batch_part *part = &batch->parts[0];
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], epoch[SK_PARAM_NUMBER_SIZE];
+    char offer[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, part->segment->slot),
                             sk_params_number(voucher, part->segment->voucher_id),
                             sk_params_number(epoch, part->epoch),
@@ -101,10 +102,11 @@ static enum sk_status batch_send_one(struct sk_batch *batch, struct sk_pg *pg, s
                             sk_params_end(&batch->arrays[USERS]),
                             batch_newest_journal(part),
                             batch_details(batch, QUANTITIES),
-                            batch_details(batch, KEYS)};
+                            batch_details(batch, KEYS),
+                            sk_params_number(offer, part->offer)};
     if (params[3] == NULL || params[4] == NULL || (!batch->plain && (params[6] == NULL || params[7] == NULL)))
         return SK_NO_MEM;
-    return sk_pg_call(pg, SK_STATEMENT_PLACE_ORDERS, 8, params, done, arg);
+    return sk_pg_call(pg, SK_STATEMENT_PLACE_ORDERS, 9, params, done, arg);
 }
 
 static enum sk_status batch_send_many(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg)
@@ -119,9 +121,10 @@ static enum sk_status batch_send_many(struct sk_batch *batch, struct sk_pg *pg, 
         sk_params_add(&batch->arrays[EPOCHS], sk_params_number(number, part->epoch));
         sk_params_add(&batch->arrays[COUNTS], sk_params_number(number, (int64_t)part->count));
         sk_params_add(&batch->arrays[JOURNALS], newest == NULL ? "NULL" : newest);
+        sk_params_add(&batch->arrays[OFFERS], sk_params_number(number, part->offer));
     }
     for (int i = 0; i < ARRAYS; i++) {
-        bool needed = i < QUANTITIES || !batch->plain;
+        bool needed = (i != QUANTITIES && i != KEYS) || !batch->plain;
         params[i] = needed ? sk_params_end(&batch->arrays[i]) : NULL;
         if (needed && params[i] == NULL)
             return SK_NO_MEM;

@@ -1,5 +1,5 @@
-// What PostgreSQL has at a time: granted orders of one segment and one epoch, or, where many segments have a few orders
-// each, parts of several. It is one transaction: a commit costs the same for one order as for all.
+// What PostgreSQL has at a time: granted orders of one segment, one epoch and one offer, or, where many segments have a
+// few orders each, parts of several. It is one transaction: a commit costs the same for one order as for all.
 //
 // One segment's failure would be the failure of all, so after one a segment goes alone, until that has succeeded.
 #ifndef SK_SALE_BATCH_H
@@ -18,17 +18,18 @@ enum { SK_BATCH_PARTS_MAX = 32 };
 struct sk_batch_part {
     struct sk_segment *segment;
     int64_t epoch;
+    int32_t offer;
     struct sk_order_list orders; // WRITING
     size_t first, count;         // of the batch's rows
 };
 
 struct sk_batch {
     struct sk_batch_part parts[SK_BATCH_PARTS_MAX];
-    size_t part_count;       // 0: there is no batch
-    struct sk_order **rows;  // owned: all orders, in the order of the call's parameters; NULL: settled
-    size_t n, most;          // rows
-    bool plain;              // all orders are of one unit and without an Idempotency-Key
-    struct sk_buf arrays[9]; // the parameters of the call being made
+    size_t part_count;        // 0: there is no batch
+    struct sk_order **rows;   // owned: all orders, in the order of the call's parameters; NULL: settled
+    size_t n, most;           // rows
+    bool plain;               // all orders are of one unit and without an Idempotency-Key
+    struct sk_buf arrays[10]; // the parameters of the call being made
 };
 
 // The reactor's thread, as all functions. At most `most` orders. SK_NO_MEM.

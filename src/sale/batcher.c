@@ -1,5 +1,9 @@
 // While Redis has not answered the last write, the next batch gathers: under load batches grow by themselves, and at
 // rest a request does not wait.
+//
+// A call names one offer, the catalogue's, and all its orders have agreed to it. Where Redis has another one, the
+// orders go back and the segment is held: until upkeep has brought the side that is behind up to date, and for HOLD_MS
+// at most. Then each is checked again by what the catalogue has, and asked for again, OFFER_ROUNDS times in all.
 #include "batcher.h"
 
 #include <string.h>
@@ -12,6 +16,7 @@
 #include "trust.h"
 
 enum { RUSH_MS = 20 }; // calls that follow each other closer than this are a rush
+enum { HOLD_MS = 500, OFFER_ROUNDS = 3 };
 
 struct sk_batcher {
     const struct sk_sale *sale;
@@ -31,13 +36,17 @@ struct batcher_call {
 };
 
 static void batcher_line_up(struct sk_batcher *batcher, struct sk_segment *segment);
+static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_segment *segment);
 static bool batcher_may_ask(struct sk_batcher *batcher);
 static void batcher_ask(struct sk_batcher *batcher, struct sk_segment *segment);
+static void batcher_gather(struct batcher_call *call);
 static void batcher_on_reply(void *arg, const struct sk_reply *reply);
 static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt);
 static void batcher_end_call(struct batcher_call *call);
 static void batcher_remember(const struct batcher_call *call, const struct sk_grant *grant);
 static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call *call, struct sk_grant *grant);
+static void batcher_return(struct batcher_call *call, struct sk_order *order);
+static void batcher_hold(struct batcher_call *call, int32_t offer);
 static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char result, const char *first_id);
 static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order, const struct sk_outcome *outcome);
 static void batcher_give_up(struct batcher_call *call, struct sk_order *order);
@@ -96,16 +105,32 @@ bool sk_batcher_flush(struct sk_batcher *batcher)
     if (batcher->first == NULL || sk_redis_busy(batcher->sale->redis) || !batcher_may_ask(batcher))
         return false;
     struct sk_segment *segment = batcher->first;
+    bool asked = false;
     batcher->first = NULL;
     while (segment != NULL) {
         struct sk_segment *next = segment->asking.next;
         segment->asking.listed = false;
-        while (segment->asking.orders.count > 0)
-            batcher_ask(batcher, segment);
+        if (batcher_is_held(batcher, segment)) {
+            batcher_line_up(batcher, segment);
+        } else {
+            asked = true;
+            while (segment->asking.orders.count > 0)
+                batcher_ask(batcher, segment);
+        }
         sk_segment_unpin(segment);
         segment = next;
     }
-    return true;
+    return asked;
+}
+
+static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_segment *segment)
+{
+    return segment->asking.orders.count > 0 && uv_now(batcher->sale->loop) < segment->asking.held_until_ms;
+}
+
+void sk_batcher_release(struct sk_segment *segment)
+{
+    segment->asking.held_until_ms = 0;
 }
 
 // Not while the session is being taken. Where none can be had all that gathered is refused, and nothing is left to ask.
@@ -136,10 +161,10 @@ static void batcher_ask(struct sk_batcher *batcher, struct sk_segment *segment)
     call->segment = segment;
     sk_segment_pin(segment);
     call->asked_at_ms = uv_now(batcher->sale->loop);
-    size_t most = (size_t)batcher->sale->config->batch_max;
-    while (call->orders.count < most && segment->asking.orders.count > 0) {
-        SK_PROBE2(order_asked, segment->asking.orders.head->ticket, segment->asking.orders.head->id);
-        sk_order_move(batcher->sale->orders, segment->asking.orders.head, SK_ORDER_ASKED, &call->orders);
+    batcher_gather(call);
+    if (call->orders.count == 0) {
+        batcher_end_call(call);
+        return;
     }
     SK_PROBE3(asked, segment->voucher_id, segment->number, call->orders.count);
     if (sk_grant_ask(batcher->sale, segment, &call->orders, false, batcher_on_reply, call) != SK_OK) {
@@ -149,6 +174,25 @@ static void batcher_ask(struct sk_batcher *batcher, struct sk_segment *segment)
     }
     batcher->asked_at_ms = call->asked_at_ms;
     call->asked_ns = sk_durable_asked(batcher->sale, &call->orders);
+}
+
+// The catalogue may have another offer than when an order was checked: then it is checked again.
+static void batcher_gather(struct batcher_call *call)
+{
+    struct sk_batcher *batcher = call->batcher;
+    struct sk_asking *asking = &call->segment->asking;
+    size_t most = (size_t)batcher->sale->config->batch_max;
+    struct sk_outcome outcome;
+    struct sk_order *order;
+    while (call->orders.count < most && (order = asking->orders.head) != NULL) {
+        if (order->offer != call->segment->voucher->offer &&
+            sk_offered_refuses_again(batcher->sale, call->segment, order, &outcome)) {
+            batcher_refuse_with(batcher, order, &outcome);
+            continue;
+        }
+        SK_PROBE2(order_asked, order->ticket, order->id);
+        sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKED, &call->orders);
+    }
 }
 
 // ---- the reply ----
@@ -169,9 +213,12 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
     struct sk_grant grant = sk_grant_read(reply, call->orders.count);
     switch (grant.status) {
     case SK_GRANT_OK:
+    case SK_GRANT_OTHER:
         sk_grant_remember(&grant, segment);
         batcher_remember(call, &grant);
         batcher_answer_each(batcher, call, &grant);
+        if (grant.status == SK_GRANT_OTHER)
+            batcher_hold(call, (int32_t)grant.offer);
         break;
     case SK_GRANT_MISSING:
     case SK_GRANT_LOADING: // its rebuild may have died
@@ -209,7 +256,7 @@ static void batcher_end_call(struct batcher_call *call)
 static void batcher_remember(const struct batcher_call *call, const struct sk_grant *grant)
 {
     struct sk_batcher *batcher = call->batcher;
-    struct sk_mark mark = {.begin_at_ms = uv_now(batcher->sale->loop)};
+    struct sk_mark mark = {.asked_at_ms = call->asked_at_ms, .begin_at_ms = call->asked_at_ms};
     if (!sk_trust_is_version(grant->last))
         return;
     if (strchr(grant->results, SK_GRANT_SOLD_OUT) != NULL)
@@ -225,7 +272,7 @@ static void batcher_remember(const struct batcher_call *call, const struct sk_gr
     if (mark.verdict == SK_VERDICT_NOT_STARTED)
         mark.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
     memcpy(mark.version, grant->last, strlen(grant->last) + 1);
-    sk_admit_remember(batcher->admit, call->segment, &mark, call->asked_at_ms);
+    sk_admit_remember(batcher->admit, call->segment, &mark);
 }
 
 static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call *call, struct sk_grant *grant)
@@ -261,6 +308,9 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
                 batcher, order,
                 &(struct sk_outcome){.verdict = SK_VERDICT_NOT_ENOUGH, .left = sk_grant_next_left(grant)});
             break;
+        case SK_GRANT_TOO_MANY:
+            batcher_refuse(batcher, order, SK_VERDICT_TOO_MANY_ORDERS, NULL, 0);
+            break;
         case SK_GRANT_PAUSED:
             batcher_refuse(batcher, order, SK_VERDICT_PAUSED, NULL, 0);
             break;
@@ -276,11 +326,34 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
         case SK_GRANT_FULL:
             batcher_refuse(batcher, order, SK_VERDICT_OVERLOADED, NULL, 0);
             break;
-        case SK_GRANT_RETURNED:
-            batcher_refuse(batcher, order, SK_VERDICT_SOLD_OUT, NULL, 0);
+        case SK_GRANT_HELD:
+            batcher_refuse(batcher, order, SK_VERDICT_LOADING, NULL, 0);
+            break;
+        case SK_GRANT_OTHER_OFFER:
+            batcher_return(call, order);
             break;
         }
     }
+}
+
+static void batcher_return(struct batcher_call *call, struct sk_order *order)
+{
+    struct sk_batcher *batcher = call->batcher;
+    if (++order->rounds == OFFER_ROUNDS)
+        batcher_refuse(batcher, order, SK_VERDICT_LOADING, NULL, 0);
+    else
+        sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &call->segment->asking.orders);
+}
+
+static void batcher_hold(struct batcher_call *call, int32_t offer)
+{
+    const struct sk_sale *sale = call->batcher->sale;
+    struct sk_segment *segment = call->segment;
+    if (segment->asking.orders.count == 0)
+        return;
+    batcher_line_up(call->batcher, segment);
+    segment->asking.held_until_ms = uv_now(sale->loop) + HOLD_MS;
+    sale->offers_differ(sale->upkeep, segment, offer); // it may release the segment at once
 }
 
 // The first answer is made of what PostgreSQL says of the order now: it may be pending still, or have ended.

@@ -16,9 +16,12 @@ void sk_batcher_close(struct sk_batcher *batcher); // after the links were close
 // Takes over the order (user, id and ticket are set). Its outcome comes later, never inside this call.
 void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, struct sk_order *order);
 
-// At the end of a loop turn: sends what has gathered, unless Redis is busy. True: something was sent, or
-// refused.
+// At the end of a loop turn: sends what has gathered, unless Redis is busy, or the segment is held. True: something was
+// sent, or refused.
 bool sk_batcher_flush(struct sk_batcher *batcher);
+
+// sale->offers_differ has done what it can for the segment: its orders need not wait any longer.
+void sk_batcher_release(struct sk_segment *segment);
 
 // Whether requests are being placed: some wait, or Redis was asked a moment ago.
 bool sk_batcher_busy(const struct sk_batcher *batcher);

@@ -84,6 +84,7 @@ enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_
         voucher->ticket = row->ticket;
         voucher->work_bits = row->work_bits;
         voucher->offer = row->offer;
+        voucher->price = row->price;
         voucher->shown.until_ms = 0;
     }
     return status;

@@ -19,7 +19,8 @@ struct sk_catalogue_row {
     int64_t pay_within_s;
     bool ticket;
     unsigned work_bits;
-    int64_t offer;
+    int32_t offer;
+    struct sk_price price;
 };
 
 // NULL: out of memory. `care_size`: of recovery's part of a segment.

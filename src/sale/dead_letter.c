@@ -14,6 +14,7 @@ struct dead_letter_put {
     sk_dead_letter_cb *done;
     void *arg;
     uint16_t slot;
+    int32_t offer;
     int64_t voucher_id;
     char journal_id[SK_JOURNAL_ID_SIZE];
 };
@@ -31,6 +32,7 @@ enum sk_status sk_dead_letter_put_order(const struct sk_sale *sale, const struct
 {
     struct dead_letter_put letter = dead_letter_of(segment, journal_id, done, arg);
     struct sk_buf orders = {0};
+    letter.offer = order->offer;
     char more[SK_JOURNAL_MORE_SIZE];
     sk_buf_printf(&orders, "%s %s%s", order->id, order->user, sk_journal_more(order->quantity, order->key, more));
     enum sk_status status = dead_letter_put(sale, &letter, &orders, orders.data, "PostgreSQL refuses it");
@@ -66,7 +68,7 @@ static struct dead_letter_put dead_letter_of(const struct sk_segment *segment, c
 static enum sk_status dead_letter_put(const struct sk_sale *sale, const struct dead_letter_put *letter,
                                       const struct sk_buf *raw, const char *orders, const char *reason)
 {
-    char slot[SK_PARAM_NUMBER_SIZE], voucher_id[SK_PARAM_NUMBER_SIZE];
+    char slot[SK_PARAM_NUMBER_SIZE], voucher_id[SK_PARAM_NUMBER_SIZE], offer[SK_PARAM_NUMBER_SIZE];
     enum sk_status status = SK_NO_MEM;
     char *hex = raw->failed ? NULL : dead_letter_hex(raw->data, raw->len);
     struct dead_letter_put *put = malloc(sizeof *put);
@@ -78,8 +80,9 @@ static enum sk_status dead_letter_put(const struct sk_sale *sale, const struct d
                                 letter->journal_id,
                                 hex,
                                 orders,
-                                reason};
-        status = sk_pg_call(sale->pg, SK_STATEMENT_SET_ASIDE, 6, params, dead_letter_on_put, put);
+                                reason,
+                                sk_params_number(offer, letter->offer)};
+        status = sk_pg_call(sale->pg, SK_STATEMENT_SET_ASIDE, 7, params, dead_letter_on_put, put);
     }
     if (status != SK_OK)
         free(put);

@@ -51,6 +51,7 @@ bool sk_entry_holds(const struct sk_sale *sale, const struct sk_segment *segment
 struct reading {
     const struct sk_sale *sale;
     struct sk_order_list *out;
+    int32_t offer;
     bool failed;
 };
 
@@ -66,13 +67,15 @@ static void entry_read_order(void *arg, const struct sk_journal_order *read)
     memcpy(order->user, read->user, strlen(read->user) + 1);
     order->quantity = (uint16_t)read->quantity;
     order->key = read->key;
+    order->offer = reading->offer;
     order->patient = true;
     sk_order_move(reading->sale->orders, order, SK_ORDER_NEW, reading->out);
 }
 
-bool sk_entry_read_orders(const struct sk_sale *sale, const char *orders, size_t len, struct sk_order_list *out)
+bool sk_entry_read_orders(const struct sk_sale *sale, const char *orders, size_t len, int32_t offer,
+                          struct sk_order_list *out)
 {
-    struct reading reading = {.sale = sale, .out = out};
+    struct reading reading = {.sale = sale, .out = out, .offer = offer};
     if (sk_journal_parse(orders, len, entry_read_order, &reading) > 0 && !reading.failed)
         return true;
     while (out->head != NULL)
@@ -89,15 +92,18 @@ static void entry_note(struct sk_entry *entry, const char *id, const char *user,
     entry->correction_count++;
 }
 
-void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, unsigned units,
-                           const char *live_id)
+void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, unsigned units, const char *live)
 {
-    entry_note(entry, id, user, units, live_id == NULL ? "" : live_id);
+    entry_note(entry, id, user, units, live == NULL ? "" : live);
 }
 
-void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units)
+// Redis learns the number from the bound on: there are few such users.
+void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units, unsigned nth)
 {
-    entry_note(entry, id, user, units, "-");
+    char ended[SK_PARAM_NUMBER_SIZE + 1] = "-";
+    if (nth >= entry->sale->config->orders_per_user)
+        (void)sk_params_number(ended + 1, nth);
+    entry_note(entry, id, user, units, ended);
 }
 
 // ---- the end ----
@@ -135,21 +141,20 @@ static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char 
     const struct sk_sale *sale = entry->sale;
     const struct sk_segment *segment = entry->segment;
     const char *argv[SK_REDIS_ARGS_MAX];
-    char hold_ms[SK_PARAM_NUMBER_SIZE];
     int n = 0;
     argv[n++] = segment->keys.voucher;
     argv[n++] = segment->keys.buyers;
     argv[n++] = segment->keys.journal;
     argv[n++] = segment->keys.repeats;
+    argv[n++] = segment->keys.ended;
     argv[n++] = journal_id;
-    argv[n++] = sk_params_number(hold_ms, sale->config->sold_out_mark_ms);
     if (entry->corrections.failed || (size_t)n + entry->correction_count * 4 > SK_REDIS_ARGS_MAX)
         return SK_NO_MEM;
     const char *at = entry->corrections.data;
     for (size_t i = 0; i < entry->correction_count * 4; i++, at += strlen(at) + 1)
         argv[n++] = at;
     SK_FAILPOINT("writer.correcting");
-    return sk_redis_script(sale->redis, SK_SCRIPT_SETTLE_ENTRY, 4, n, argv, NULL, entry_on_ended, entry);
+    return sk_redis_script(sale->redis, SK_SCRIPT_SETTLE_ENTRY, 5, n, argv, NULL, entry_on_ended, entry);
 }
 
 static void entry_on_ended(void *arg, const struct sk_reply *reply)

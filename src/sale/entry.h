@@ -29,17 +29,17 @@ struct sk_entry {
 struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_segment *segment, enum sk_entry_kind kind,
                               const char *journal_id);
 
-// Makes orders of a text that sk_journal_parse can read: NEW and patient, of no entry yet. All of them or, out of room
-// or memory, none (false).
-bool sk_entry_read_orders(const struct sk_sale *sale, const char *orders, size_t len, struct sk_order_list *out);
+// Makes orders of a text that sk_journal_parse can read: NEW and patient, of this offer, of no entry yet. All of them
+// or, out of room or memory, none (false).
+bool sk_entry_read_orders(const struct sk_sale *sale, const char *orders, size_t len, int32_t offer,
+                          struct sk_order_list *out);
 
 // PostgreSQL refused one of its orders: Redis is to be corrected. `units` return; 0: PostgreSQL has none left for it.
-// `live_id`: the user's live order, or NULL.
-void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, unsigned units,
-                           const char *live_id);
+// `live`: the user's live order as Redis keeps it (id, quantity, key), or NULL.
+void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *user, unsigned units, const char *live);
 
-// An order has ended, cancelled or the like, and its units return.
-void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units);
+// An order has ended, cancelled or the like, and its units return. It is the user's `nth` of this voucher that has.
+void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units, unsigned nth);
 
 // Ends it in Redis, when all its orders are settled: corrects what was refused, drops the journal entry, and frees this
 // one with the answer. What fails here is done again by recovery, which finds the entry in the journal.

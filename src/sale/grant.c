@@ -9,7 +9,7 @@
 enum {
     JOURNAL_ENTRIES_MAX = 100000, // of one voucher; past it nothing new is placed
     FIRST_MORE = 7,               // elements before what belongs to single results
-    FIXED_ARGS = 11,
+    FIXED_ARGS = 14,
     ARGS_MAX = FIXED_ARGS + 2 * SK_JOURNAL_ORDERS_MAX,
 };
 
@@ -23,7 +23,8 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment 
 {
     const char *argv[ARGS_MAX];
     size_t lens[ARGS_MAX];
-    char journal_max[SK_PARAM_NUMBER_SIZE], seen_epoch[SK_PARAM_NUMBER_SIZE];
+    char journal_max[SK_PARAM_NUMBER_SIZE], seen_epoch[SK_PARAM_NUMBER_SIZE], offer[SK_PARAM_NUMBER_SIZE];
+    char orders_max[SK_PARAM_NUMBER_SIZE];
     struct sk_buf details = {0};
     int n = 0;
     SK_ASSERT(orders->count > 0 && orders->count <= SK_JOURNAL_ORDERS_MAX);
@@ -31,6 +32,7 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment 
     argv[n++] = segment->keys.buyers;
     argv[n++] = segment->keys.journal;
     argv[n++] = segment->keys.repeats;
+    argv[n++] = segment->keys.ended;
     argv[n++] = sk_params_number(journal_max, JOURNAL_ENTRIES_MAX);
     argv[n++] = sk_redis_run(sale->redis);
     argv[n++] = again ? "again" : "new";
@@ -39,6 +41,8 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment 
     argv[n++] = sk_session_id(sale->session);
     grant_put_details(orders, &details);
     argv[n++] = details.data == NULL ? "-" : details.data;
+    argv[n++] = sk_params_number(offer, orders->head->offer);
+    argv[n++] = sk_params_number(orders_max, sale->config->orders_per_user);
     for (int i = 0; i < n; i++)
         lens[i] = strlen(argv[i]);
     for (const struct sk_order *order = orders->head; order != NULL; order = order->next) {
@@ -49,7 +53,7 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment 
     }
     enum sk_status status = SK_NO_MEM;
     if (!details.failed)
-        status = sk_redis_script(sale->redis, SK_SCRIPT_PLACE_ORDERS, 4, n, argv, lens, done, arg);
+        status = sk_redis_script(sale->redis, SK_SCRIPT_PLACE_ORDERS, 5, n, argv, lens, done, arg);
     sk_buf_free(&details);
     if (status == SK_OK) {
         sk_metrics_add(sale->metrics, SK_METRIC_SCRIPT_CALLS, 1);
@@ -77,14 +81,14 @@ struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n)
     grant.status = grant_read_status(sk_reply_text(sk_reply_at(reply, 0), NULL));
     if (error != NULL && sk_trust_is_damage(error))
         grant.status = SK_GRANT_DAMAGED;
-    if (grant.status == SK_GRANT_OK && !grant_read_answers(&grant, n))
+    if (grant.status <= SK_GRANT_OTHER && !grant_read_answers(&grant, n))
         grant.status = SK_GRANT_MALFORMED;
     return grant;
 }
 
 static enum sk_grant_status grant_read_status(const char *text)
 {
-    static const char *const names[] = {"ok", "missing", "loading", "unsure"};
+    static const char *const names[] = {"ok", "other", "missing", "loading", "unsure"};
     for (int i = 0; text != NULL && i <= SK_GRANT_UNSURE; i++) {
         if (strcmp(text, names[i]) == 0)
             return (enum sk_grant_status)i;
@@ -95,6 +99,7 @@ static enum sk_grant_status grant_read_status(const char *text)
 static bool grant_read_answers(struct sk_grant *grant, size_t n)
 {
     const struct sk_reply *reply = grant->reply;
+    bool other = grant->status == SK_GRANT_OTHER;
     size_t results = 0, more = 0;
     grant->last = sk_reply_text(sk_reply_at(reply, 4), NULL);
     grant->journal_id = sk_reply_text(sk_reply_at(reply, 5), NULL);
@@ -104,11 +109,13 @@ static bool grant_read_answers(struct sk_grant *grant, size_t n)
         !sk_trust_number(sk_reply_at(reply, 3), SK_TRUST_MAX, &grant->epoch) || grant->last == NULL ||
         grant->journal_id == NULL || grant->results == NULL || results != n || sk_reply_count(reply) < FIRST_MORE)
         return false;
+    if (other && !sk_trust_number(sk_reply_at(reply, 5), INT32_MAX, &grant->offer))
+        return false;
     if (memchr(grant->results, SK_GRANT_PLACED, n) != NULL && !sk_trust_is_journal_id(grant->journal_id))
         return false;
     for (size_t i = 0; i < n; i++) {
         char result = grant->results[i];
-        if (result == '\0' || strchr("pasnefrumkdq", result) == NULL)
+        if (result == '\0' || strchr(other ? "oasnefhumtkdq" : "pasnefhumtkdq", result) == NULL)
             return false;
         if ((sk_grant_has_existing(result) || result == SK_GRANT_TOO_FEW) &&
             !grant_read_more(grant, i, FIRST_MORE + more++))

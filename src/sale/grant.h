@@ -13,16 +13,19 @@ enum sk_grant_result {
     SK_GRANT_ENDED = 'e',
     SK_GRANT_PAUSED = 'u',
     SK_GRANT_FULL = 'f',     // the journal is
-    SK_GRANT_RETURNED = 'r', // sold out, but a returned unit sells in a moment
+    SK_GRANT_HELD = 'h',     // the sale reopened a moment ago
     SK_GRANT_TOO_FEW = 'm',  // fewer units are left than asked for
+    SK_GRANT_TOO_MANY = 't', // the user has had as many orders as one may have
     // Met an order that came with the same Idempotency-Key:
     SK_GRANT_REPEATED = 'k',
     SK_GRANT_REPEATED_ENDED = 'd', // the same, and that order has ended since
     SK_GRANT_KEY_REUSED = 'q',     // the same, of another quantity
+    SK_GRANT_OTHER_OFFER = 'o',    // the voucher has another offer than that of the call
 };
 
 enum sk_grant_status {
     SK_GRANT_OK,
+    SK_GRANT_OTHER, // the voucher has another offer: nobody was granted anything
     SK_GRANT_MISSING,
     SK_GRANT_LOADING,
     SK_GRANT_UNSURE,
@@ -33,15 +36,17 @@ enum sk_grant_status {
 // A reply that has been read; the texts live as long as it.
 struct sk_grant {
     enum sk_grant_status status;
-    // SK_GRANT_OK only:
-    const char *last, *journal_id, *results; // one result for each order
+    // SK_GRANT_OK and SK_GRANT_OTHER only:
+    const char *last, *results; // one result for each order
+    const char *journal_id;     // OK
+    int64_t offer;              // OTHER: the voucher's
     int64_t now_ms, begin_ms, epoch;
     const struct sk_reply *reply;
     size_t next_more;
 };
 
-// Asks Redis to grant the orders, at most SK_JOURNAL_ORDERS_MAX, which stay the caller's. `again`: they were granted
-// before. The reactor's thread.
+// Asks Redis to grant the orders, at most SK_JOURNAL_ORDERS_MAX and all of one offer, which stay the caller's. `again`:
+// they were granted before. The reactor's thread.
 enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment *segment,
                             const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 

@@ -158,6 +158,16 @@ static bool journal_read_move(const struct sk_reply *fields, struct sk_journal_e
     return false;
 }
 
+static bool journal_read_offer(const struct sk_reply *fields, struct sk_journal_entry *entry)
+{
+    const struct sk_reply *field = journal_field(fields, "offer");
+    int64_t offer = 0;
+    if (field != NULL && !sk_trust_number(field, INT32_MAX, &offer))
+        return false;
+    entry->offer = (int32_t)offer;
+    return true;
+}
+
 bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *entry)
 {
     const struct sk_reply *fields = sk_reply_at(element, 1);
@@ -170,7 +180,8 @@ bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *en
     const char *orders = sk_reply_text(list, &entry->orders_len);
     entry->session = sk_reply_text(session, NULL);
     bool is_named = session == NULL || (entry->session != NULL && sk_uuid_valid(entry->session));
-    if (!is_named || orders == NULL || !sk_trust_number(journal_field(fields, "epoch"), SK_TRUST_MAX, &entry->epoch))
+    if (!is_named || orders == NULL || !sk_trust_number(journal_field(fields, "epoch"), SK_TRUST_MAX, &entry->epoch) ||
+        !journal_read_offer(fields, entry))
         return true;
     if (returns == NULL)
         entry->count = sk_journal_parse(orders, entry->orders_len, NULL, NULL);

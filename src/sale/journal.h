@@ -1,6 +1,6 @@
-// What an entry of a segment's journal looks like. Of purchases, by place_orders.lua: fields `epoch`, `session` and
-// `orders`, "order-id user[ quantity[ key]],..."; key is the fingerprint of an Idempotency-Key. Of orders that end, by
-// note_return.lua: `epoch`, `session`, `returns`, "order-id,...", `move`, `by` and `why`. Read here.
+// What an entry of a segment's journal looks like. Of purchases, by place_orders.lua: fields `epoch`, `session`,
+// `offer` and `orders`, "order-id user[ quantity[ key]],..."; key is the fingerprint of an Idempotency-Key. Of orders
+// that end, by note_return.lua: `epoch`, `session`, `returns`, "order-id,...", `move`, `by` and `why`. Read here.
 #ifndef SK_SALE_JOURNAL_H
 #define SK_SALE_JOURNAL_H
 
@@ -18,7 +18,8 @@ enum {
 struct sk_journal_order {
     const char *id, *user; // borrowed for the call
     unsigned quantity;
-    uint64_t key; // 0: none
+    uint64_t key;  // 0: none
+    int32_t offer; // that of its entry; it does not stand beside the order
 };
 
 typedef void sk_journal_each(void *arg, const struct sk_journal_order *order);
@@ -40,6 +41,7 @@ const char *sk_journal_key(uint64_t key, char out[SK_JOURNAL_KEY_SIZE]); // 16 h
 struct sk_journal_entry {
     const char *id; // as long as the reply
     int64_t epoch;
+    int32_t offer;       // of purchases; 0: the entry is older than offers
     const char *session; // that holds it, a UUID; NULL: the entry names none, so none holds it
     const char *orders;  // of purchases, or the ids of those that end; NULL: the entry cannot be read
     size_t orders_len;

@@ -52,7 +52,10 @@ struct sk_order *sk_order_take(struct sk_order_pool *pool)
     order->key = 0;
     order->quantity = 1;
     order->patient = false;
-    order->refusals = 0;
+    order->refusals = order->rounds = 0;
+    order->offer = 0;
+    order->price = (struct sk_price){0};
+    order->sent = (struct sk_sent_ticket){0};
     return order;
 }
 
@@ -96,7 +99,7 @@ static void order_enter(struct sk_order_pool *pool, struct sk_order *order, enum
         // GRANTED, LOST: orders read back from a journal or a letter
         [SK_ORDER_NEW] = TO(NEW) | TO(ASKING) | TO(GRANTED) | TO(LOST),
         [SK_ORDER_ASKING] = TO(ASKED),
-        [SK_ORDER_ASKED] = TO(GRANTED),
+        [SK_ORDER_ASKED] = TO(GRANTED) | TO(ASKING), // ASKING: the voucher has another offer
         [SK_ORDER_GRANTED] = TO(WRITING),
         [SK_ORDER_DELAYED] = TO(GRANTED),
         [SK_ORDER_WRITING] = TO(GRANTED) | TO(DELAYED) | TO(SETTING_ASIDE) | TO(LOST),

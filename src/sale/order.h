@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "metrics.h"
+#include "offered.h"
 #include "text.h"
 #include "uuid.h"
 
@@ -42,10 +43,14 @@ struct sk_order {
     uint64_t began_ns;          // when it was handed to the batcher, by uv_hrtime(); 0: it was read back
     uint64_t granted_ns;        // when Redis had granted it; 0: it was read back, or has been in a batch since
     uint64_t key;               // fingerprint of its Idempotency-Key; 0: none
+    struct sk_price price;      // of its offer, that its buyer has seen; not known of one that was read back
+    struct sk_sent_ticket sent; // with its request
+    int32_t offer; // of the voucher, under which it is placed; 0: it was read back, and is older than offers
     enum sk_order_state state;
     uint16_t quantity; // units
     bool patient;      // no request waits for its commit
     uint8_t refusals;  // how often PostgreSQL has refused it when it went alone
+    uint8_t rounds;    // how often Redis had another offer than that of its call
     char id[SK_UUID_SIZE];
     char user[SK_USER_SIZE];
 };

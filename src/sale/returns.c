@@ -22,7 +22,7 @@
 
 enum { TICK_MS = 20, RETRY_MS = 200 };
 
-enum { COLUMN_N, COLUMN_OUTCOME, COLUMN_USER, COLUMN_UNITS }; // of return_orders.sql
+enum { COLUMN_N, COLUMN_OUTCOME, COLUMN_USER, COLUMN_UNITS, COLUMN_NTH }; // of return_orders.sql
 
 enum returns_state { RETURNS_GATHERING, RETURNS_NOTING, RETURNS_WRITING, RETURNS_WAITING, RETURNS_STATES };
 
@@ -378,7 +378,8 @@ static void returns_settle(struct returns_call *call, const struct sk_rows *rows
             ended++; // another entry sees to Redis
         } else if (end == SK_RETURN_DONE) {
             sk_entry_note_ended(call->entry, call->items[i].id, sk_rows_text(rows, row, COLUMN_USER),
-                                (unsigned)sk_rows_number(rows, row, COLUMN_UNITS));
+                                (unsigned)sk_rows_number(rows, row, COLUMN_UNITS),
+                                (unsigned)sk_rows_number(rows, row, COLUMN_NTH));
             ended++;
         }
         returns_tell(call, i, end);

@@ -26,6 +26,7 @@ struct sk_outcome {
     int64_t left;            // NOT_ENOUGH, BELOW_SOLD: units
     const char *status;      // WRONG_STATE, FOUND of an order: its status, if it is known here; borrowed for the call
     int64_t created_ms, expires_ms;   // PLACED: Unix ms; 0: not known, or never
+    const struct sk_price *price;     // PLACED: of a unit; NULL: not known; borrowed for the call
     int64_t version;                  // FOUND, CREATED: the voucher's, for ETag; 0: it is not about one
     const struct sk_voucher *voucher; // FOUND of a voucher itself: it; borrowed for the call
     const char *next; // FOUND: the cursor of the list's next page; NULL: there is none; borrowed for the call
@@ -60,6 +61,9 @@ struct sk_sale {
     // The journal may have an entry of this session that the reactor does not hold: a call was not answered, or memory
     // was short. Upkeep is to look for it. May be called again and again.
     void (*orphaned)(void *upkeep, struct sk_segment *segment);
+    // The segment's voucher has this offer elsewhere (in Redis, or on a ticket), and the catalogue another: upkeep is
+    // to bring the side that is behind up to date, and then to call sk_batcher_release. May be called again and again.
+    void (*offers_differ)(void *upkeep, struct sk_segment *segment, int32_t offer);
     void *upkeep;
 };
 

@@ -19,8 +19,9 @@ enum { SK_VERSION_SIZE = SK_JOURNAL_ID_SIZE };
 // A refusal of all users that are no buyers yet, for a short time.
 struct sk_mark {
     enum sk_verdict verdict;
-    uint64_t until_ms;             // monotonic; 0: no mark
-    uint64_t begin_at_ms;          // monotonic; NOT_STARTED: when the sale starts
+    uint64_t asked_at_ms;          // monotonic, as all three: before Redis gave the refusal
+    uint64_t until_ms;             // by this instance's setting; 0: no mark
+    uint64_t begin_at_ms;          // NOT_STARTED: when the sale starts, or a moment before
     char version[SK_VERSION_SIZE]; // the voucher's `last`: which buyers there were
 };
 
@@ -29,6 +30,7 @@ struct sk_asking {
     struct sk_order_list orders; // wait for the next script call
     struct sk_segment *next;
     bool listed;
+    uint64_t held_until_ms; // no call before that, while the catalogue and Redis come to the same offer
 };
 
 // How far Redis was when it was asked last. Touched by grant.c alone.
@@ -42,6 +44,7 @@ struct sk_gate {
     struct sk_mark mark;
     struct sk_filter *filter; // owned: who had bought by filter_version; NULL: not known
     char filter_version[SK_VERSION_SIZE];
+    uint64_t cache_ms;      // for how long a refusal of that version may be cached by any instance
     bool filtering;         // the filter is being read
     uint64_t read_after_ms; // the next reading begins no sooner
 };

@@ -23,17 +23,18 @@ enum sk_settlement {
 // For *n: the row stands for all orders of the call.
 #define SK_SETTLEMENT_OF_ALL SIZE_MAX
 
-// What else a row says. Ids: NULL: none; borrowed from the rows.
+// What else a row says. Texts: NULL: none; borrowed from the rows.
 struct sk_settlement_more {
     const char *live_id;  // the user's live order, if it is another one
     const char *first_id; // the order of the same Idempotency-Key
     int64_t created_ms;   // Unix ms
     const char *gone_by;  // GONE: the journal id of the refund; NULL: it is not known
+    const char *live;     // the live order as Redis keeps it: its id, and behind it quantity and key
 };
 
-// Reads a row (n, outcome, live_id, first_id, created_ms, gone_by). *n: which order of the call, from 0. `more` NULL:
-// the rows do not have those columns. A word that is not known counts as a clash: such an order is never taken for
-// placed.
+// Reads a row (n, outcome, live_id, first_id, created_ms, gone_by, batch, live). *n: which order of the call, from 0.
+// `more` NULL: the rows do not have those columns. A word that is not known counts as a clash: such an order is never
+// taken for placed.
 enum sk_settlement sk_settlement_read(const struct sk_rows *rows, size_t row, size_t *n,
                                       struct sk_settlement_more *more);
 

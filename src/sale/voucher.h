@@ -32,7 +32,8 @@ struct sk_voucher {
     int64_t pay_within_s; // an unpaid order expires then; 0: never
     bool ticket;          // a purchase needs a ticket
     unsigned work_bits;   // a ticket takes so much work; 0: none
-    int64_t offer;        // counts price, window, limit and what tickets take: what a ticket is for
+    int32_t offer;        // counts price, limit and what tickets take: what a ticket is for, and an order agrees to
+    struct sk_price price;
     enum sk_voucher_state state;
     unsigned pins; // kept pointers to it and to its segments
     bool left;     // the catalogue: the last pin frees it

@@ -8,9 +8,8 @@
 // No failure is final: if the answer is lost the batch goes back and is retried under the same ids, which settles
 // it whatever became of the first try (P7). A failure of the link pauses the writer; one of a statement - the segment's
 // row is locked, its orders are refused - pauses that segment alone: where several shared the batch, each goes alone
-// first. What is refused permanently is bisected
-// (bisect.h); only a single order that was refused waits before it is tried again, and after TRIES_MAX times it becomes
-// a dead letter.
+// first. What is refused permanently is bisected (bisect.h); only a single order that was refused waits before it is
+// tried again, and after TRIES_MAX times it becomes a dead letter.
 #include "writer.h"
 
 #include "backoff.h"
@@ -249,7 +248,8 @@ static void writer_tell_placed(const struct sk_writer *writer, const struct sk_o
     struct sk_outcome outcome = {.verdict = SK_VERDICT_PLACED,
                                  .order_id = order->id,
                                  .created_ms = created_ms,
-                                 .expires_ms = within_s > 0 ? created_ms + within_s * 1000 : 0};
+                                 .expires_ms = within_s > 0 ? created_ms + within_s * 1000 : 0,
+                                 .price = order->price.currency[0] == '\0' ? NULL : &order->price};
     sk_sale_tell_with(writer->sale, order, &outcome);
 }
 
@@ -285,13 +285,13 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
     case SK_SETTLEMENT_ENDED:
     case SK_SETTLEMENT_DUPLICATE:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
-        sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, live_id);
+        sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, more->live);
         sk_sale_tell(sale, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_UNAVAILABLE, live_id, 0);
         break;
     case SK_SETTLEMENT_REPEATED: // the first answer again
     case SK_SETTLEMENT_REUSED:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
-        sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, live_id);
+        sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, more->live);
         writer_tell_repeated(writer, order, settlement == SK_SETTLEMENT_REPEATED ? more->first_id : NULL);
         break;
     case SK_SETTLEMENT_GONE:
@@ -301,7 +301,7 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
         break;
     case SK_SETTLEMENT_SOLD_OUT:
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_REFUSED, 1);
-        sk_entry_note_refused(order->entry, order->id, order->user, 0, live_id);
+        sk_entry_note_refused(order->entry, order->id, order->user, 0, more->live);
         sk_sale_tell(sale, order, live_id != NULL ? SK_VERDICT_ALREADY_ORDERED : SK_VERDICT_SOLD_OUT, live_id, 0);
         break;
     case SK_SETTLEMENT_STALE:
@@ -405,7 +405,7 @@ struct letter {
 static void writer_set_aside(struct sk_writer *writer, struct sk_order *order)
 {
     const struct sk_entry *entry = order->entry;
-    const struct sk_journal_order lettered = {order->id, order->user, order->quantity, order->key};
+    const struct sk_journal_order lettered = {order->id, order->user, order->quantity, order->key, order->offer};
     struct letter *letter = malloc(sizeof *letter);
     sk_order_move(writer->sale->orders, order, SK_ORDER_SETTING_ASIDE, &writer->letters);
     if (letter != NULL) {

@@ -45,6 +45,7 @@ void sk_check_postgres(struct sk_findings *findings, const struct sk_config *con
     if (settings == NULL || PQntuples(settings) != 1)
         goto out;
     check.settings = settings;
+    sk_find_way_of(findings, "postgresql way", PQsocket(check.conn), PQsslInUse(check.conn) != 0);
     *clock = postgres_check_clock(&check);
     postgres_check_server(&check);
     postgres_check_durability(&check);
@@ -143,7 +144,7 @@ static void postgres_check_durability(const struct postgres_check *check)
 
 static void postgres_check_room(const struct postgres_check *check, const char *what, const char *column)
 {
-    int64_t needed = check->config->reactors * LINKS_PER_REACTOR;
+    int64_t needed = sk_config_reactors(check->config) * LINKS_PER_REACTOR;
     const char *text = postgres_check_value(check, column);
     if (text[0] != '\0')
         SK_FIND_UNLESS(check->findings, strtoll(text, NULL, 10) >= needed, SK_FINDING_WARN, what,
@@ -172,6 +173,12 @@ static void postgres_check_login(const struct postgres_check *check)
                 "%s has not the role seckill_service: GRANT seckill_service TO it", login);
     else
         sk_find(check->findings, SK_FINDING_OK, "postgresql role of the login", "%s has seckill_service", login);
+    const char *mighty = postgres_check_value(check, "mighty_owner");
+    if (mighty[0] != '\0')
+        sk_find(check->findings, SK_FINDING_WARN, "postgresql owner of the tables",
+                "%s may create roles, or run programs or write files on the server, and all functions have its rights: "
+                "run deploy/owner.sql",
+                mighty);
 }
 
 static void postgres_check_rights(const struct postgres_check *check)

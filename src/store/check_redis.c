@@ -104,6 +104,8 @@ static bool redis_check_connect(struct redis_check *check)
            redis_check_greet(check, "redis database", 2, select);
     if (good)
         sk_find(check->findings, SK_FINDING_OK, "redis reachable", "%s, database %s", at.host, at.db);
+    if (good) // the service speaks no TLS to Redis itself: a tunnel on this machine does (deploy/stunnel)
+        sk_find_way_of(check->findings, "redis way", check->context->fd, false);
 out:
     sk_redis_url_free(&at);
     return good;
@@ -188,7 +190,8 @@ static void redis_check_memory(const struct redis_check *check)
 static void redis_check_clients(const struct redis_check *check)
 {
     uint64_t most = redis_check_number(check, "maxclients"), used = redis_check_number(check, "connected_clients");
-    uint64_t needed = (uint64_t)check->config->reactors * LINKS_PER_REACTOR, room = most > used ? most - used : 0;
+    uint64_t needed = (uint64_t)sk_config_reactors(check->config) * LINKS_PER_REACTOR;
+    uint64_t room = most > used ? most - used : 0;
     if (most > 0)
         SK_FIND_UNLESS(check->findings, room >= needed, SK_FINDING_WARN, "redis connections",
                        "%" PRIu64 " of %" PRIu64 " are free; this instance needs %" PRIu64, room, most, needed);
@@ -279,7 +282,7 @@ static redisReply *redis_check_first_denied(const struct redis_check *check, cha
     sk_keys_of_segment(SCRATCH_TAG, &segment);
     sk_key_of_lock("rebuild", SCRATCH_TAG, lock);
     sk_key_of_session(SCRATCH_TAG, session);
-    const char *keys[] = {segment.voucher, segment.buyers,  segment.journal, segment.repeats, lock,
+    const char *keys[] = {segment.voucher, segment.buyers,  segment.journal, segment.repeats, segment.ended, lock,
                           session,         SK_KEY_SESSIONS, SK_KEY_BUSY,     SK_KEY_PROTOCOL, SK_KEY_CLOCK};
     size_t commands = sizeof writes / sizeof *writes, all = commands + sizeof keys / sizeof *keys;
     redisReply *reply = NULL;
@@ -327,20 +330,10 @@ static redisReply *redis_check_try_commands(const struct redis_check *check, con
     sk_keys_of_segment(SCRATCH_TAG, &segment);
     sk_key_of_lock("rebuild", SCRATCH_TAG, lock);
     sk_key_of_session(SCRATCH_TAG, session);
-    const char *argv[] = {"EVALSHA",
-                          sha,
-                          "11",
-                          segment.voucher,
-                          segment.buyers,
-                          segment.journal,
-                          segment.repeats,
-                          lock,
-                          session,
-                          SK_KEY_SESSIONS,
-                          SK_KEY_BUSY,
-                          SK_KEY_PROTOCOL,
-                          SK_KEY_CLOCK,
-                          SK_KEY_INSTANCES};
+    const char *argv[] = {
+        "EVALSHA",       sha,  "12",    segment.voucher, segment.buyers, segment.journal, segment.repeats,
+        segment.ended,   lock, session, SK_KEY_SESSIONS, SK_KEY_BUSY,    SK_KEY_PROTOCOL, SK_KEY_CLOCK,
+        SK_KEY_INSTANCES};
     return redisCommandArgv(check->context, sizeof argv / sizeof *argv, argv, NULL);
 }
 

@@ -2,8 +2,22 @@
 # at run time and no C file holds a script or a statement.
 #   cmake -DSOURCE_DIR=... -DOUT_DIR=... -DNAME=embedded -DGUARD=SK_EMBEDDED_H [-DINCLUDE=header]
 #         "-DGROUPS=script=SK_SCRIPT=lua/*.lua;..." -P embed.cmake
+# A line "-- include: FILE" stands for that file, which lies beside it: without its comments and as one line, so that the
+# numbers of all other lines stay.
 # A group gives enum sk_<name> with <prefix>_<FILE>, and the array sk_<name>s of the texts. INCLUDE names a header
 # of ours that has struct sk_embedded already.
+
+function(embed_include folder variable)
+  set(text "${${variable}}")
+  while("\n${text}" MATCHES "\n(-- include: ([a-z_/]+[.]lua))\n")
+    set(line "${CMAKE_MATCH_1}")
+    file(READ "${folder}/${CMAKE_MATCH_2}" included)
+    string(REGEX REPLACE " *--[^\n]*" "" included "${included}")
+    string(REGEX REPLACE "[ \n]+" " " included "${included}")
+    string(REPLACE "${line}" "${included}" text "${text}")
+  endwhile()
+  set(${variable} "${text}" PARENT_SCOPE)
+endfunction()
 
 function(embed group enum_prefix pattern)
   file(GLOB files "${SOURCE_DIR}/${pattern}")
@@ -13,7 +27,9 @@ function(embed group enum_prefix pattern)
   foreach(file IN LISTS files)
     get_filename_component(name "${file}" NAME_WE)
     string(TOUPPER "${name}" upper)
+    get_filename_component(folder "${file}" DIRECTORY)
     file(READ "${file}" text)
+    embed_include("${folder}" text)
     string(REPLACE "\\" "\\\\" text "${text}")
     string(REPLACE "\"" "\\\"" text "${text}")
     string(REPLACE "\n" "\\n\"\n     \"" text "${text}")

@@ -2,6 +2,9 @@
 
 #include <stdarg.h>
 #include <string.h>
+#include <sys/socket.h>
+
+#include "address.h"
 
 enum { WHY_SIZE = 512 };
 
@@ -24,6 +27,26 @@ void sk_find(struct sk_findings *findings, enum sk_finding kind, const char *wha
         why[--n] = '\0';
     (void)fprintf(findings->out, "%-4s %s: %s\n", names[kind], what, why);
     findings->counts[kind]++;
+}
+
+void sk_find_way(struct sk_findings *findings, const char *what, const struct sockaddr *peer, bool encrypted)
+{
+    struct sk_address address;
+    char text[SK_ADDRESS_SIZE] = "this machine";
+    bool known = sk_address_of(peer, &address), near = !known || sk_address_is_loopback(&address);
+    if (!near)
+        sk_address_put(&address, text);
+    SK_FIND_UNLESS(findings, encrypted || near, SK_FINDING_WARN, what,
+                   "%s%s; without TLS its password and the orders can be read on the way", text,
+                   encrypted ? ", by TLS" : "");
+}
+
+void sk_find_way_of(struct sk_findings *findings, const char *what, int fd, bool encrypted)
+{
+    struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof peer;
+    (void)getpeername(fd, (struct sockaddr *)&peer, &len); // fails: it is gone, which the next question finds
+    sk_find_way(findings, what, (const struct sockaddr *)&peer, encrypted);
 }
 
 struct sk_clock_seen sk_clock_compare(int64_t says_ms, uint64_t asked_ms, uint64_t answered_ms)

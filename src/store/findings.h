@@ -34,6 +34,13 @@ void sk_find(struct sk_findings *findings, enum sk_finding kind, const char *wha
 #define SK_FIND_UNLESS(findings, good, kind, what, ...) \
     sk_find((findings), (good) ? SK_FINDING_OK : (kind), (what), __VA_ARGS__)
 
+// Whether others can read what goes to a store: at the other end of the connection is `peer`, which may be a unix
+// socket.
+struct sockaddr;
+void sk_find_way(struct sk_findings *findings, const char *what, const struct sockaddr *peer, bool encrypted);
+// The same of a connected socket.
+void sk_find_way_of(struct sk_findings *findings, const char *what, int fd, bool encrypted);
+
 // What a store has said its clock shows, Unix ms; asked and answered by ours.
 struct sk_clock_seen sk_clock_compare(int64_t says_ms, uint64_t asked_ms, uint64_t answered_ms);
 

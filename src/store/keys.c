@@ -12,6 +12,7 @@ void sk_keys_of_segment(const char *tag, struct sk_segment_keys *keys)
     (void)snprintf(keys->buyers, SK_KEY_SIZE, "seckill:{%s}:buyers", tag);
     (void)snprintf(keys->journal, SK_KEY_SIZE, "seckill:{%s}:journal", tag);
     (void)snprintf(keys->repeats, SK_KEY_SIZE, "seckill:{%s}:repeats", tag);
+    (void)snprintf(keys->ended, SK_KEY_SIZE, "seckill:{%s}:ended", tag);
 }
 
 void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE])

@@ -7,7 +7,7 @@
 
 // The version of what stands in Redis: keys, journal entries, what scripts say to each other. Instances of two versions
 // do not run side by side; the way from one to the next is: drain, migrate, start.
-#define SK_PROTOCOL "2"
+#define SK_PROTOCOL "3"
 
 // That of the sessions that live: a string.
 #define SK_KEY_PROTOCOL "seckill:protocol"
@@ -28,6 +28,7 @@ struct sk_segment_keys {
     char buyers[SK_KEY_SIZE];  // hash: user -> order id
     char journal[SK_KEY_SIZE]; // stream: orders on their way to PostgreSQL
     char repeats[SK_KEY_SIZE]; // hash: orders that ended and came with an Idempotency-Key
+    char ended[SK_KEY_SIZE];   // hash: users that have had as many orders as one may have
 };
 
 // Any thread. The tag is shorter than SK_TAG_SIZE.

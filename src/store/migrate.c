@@ -23,6 +23,7 @@ enum migrate_place {
     MIGRATE_FAILED,
 };
 
+static enum sk_status migrate_find_roles(PGconn *conn);
 static enum sk_status migrate_compare(PGconn *conn);
 static enum sk_status migrate_apply(PGconn *conn, int place);
 static enum migrate_place migrate_look(PGconn *conn, int place, char found[NAME_SIZE]);
@@ -39,11 +40,25 @@ enum sk_status sk_migrate(const char *database_url)
         status = SK_FAIL;
     }
     if (status == SK_OK)
+        status = migrate_find_roles(conn);
+    if (status == SK_OK)
         status = migrate_compare(conn);
     for (int i = 0; status == SK_OK && i < SK_MIGRATION_COUNT; i++)
         status = migrate_apply(conn, i);
     PQfinish(conn); // rolls back what is open
     return status;
+}
+
+// The owner should not be able to create roles, so they may be missing.
+static enum sk_status migrate_find_roles(PGconn *conn)
+{
+    PGresult *result = PQexec(conn, sk_bookkeepings[SK_BOOKKEEPING_ROLES].text);
+    bool missing = PQntuples(result) == 1 && !PQgetisnull(result, 0, 0);
+    if (missing)
+        sk_log(SK_LOG_ERROR,
+               "roles are missing, and this login may not create them: run deploy/owner.sql as a superuser first",
+               "roles=\"%s\"", PQgetvalue(result, 0, 0));
+    return migrate_check(conn, result) == SK_OK && !missing ? SK_OK : SK_FAIL;
 }
 
 // All of it before anything is applied. It changes nothing, not even the list.

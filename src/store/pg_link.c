@@ -1,10 +1,10 @@
 // Keeps one connection to PostgreSQL alive (link.h has the states).
 //
-// A call waits in a list until the ones before it have their results. While the link is PREPARING, the statements of
-// sql/statements are prepared one after the other, the session is set up, and LISTEN is issued if notifications are
-// wanted; after that a call is one round trip. The deadline of a statement counts from when it was sent: when its
-// result is overdue the connection is dropped, the server ends the statement by its own time-out, and the caller,
-// who was told LOST, retries.
+// A call waits in the list of its class until the ones before it have their results. While the link is PREPARING, the
+// statements of sql/statements are prepared one after the other, the session is set up, and LISTEN is issued if
+// notifications are wanted; after that a call is one round trip. The deadline of a statement counts from when it was
+// sent: when its result is overdue the connection is dropped, the server ends the statement by its own time-out, and
+// the caller, who was told LOST, retries.
 //
 // Callbacks run from the loop only, never inside sk_pg_call: a send that fails there is left to the next tick.
 #include "pg_link.h"
@@ -18,13 +18,18 @@
 #include "params.h"
 
 struct pg_call {
-    struct pg_call *next; // younger
+    struct pg_call *next; // younger, of the same class
+    uint64_t number;      // in the order of the calls of all classes
     sk_pg_cb *done;
     void *arg;
     enum sk_statement statement;
     int n;
     const char *params[SK_PG_PARAMS_MAX]; // point into `text`
     char text[];
+};
+
+struct pg_queue {
+    struct pg_call *oldest, *youngest;
 };
 
 struct sk_pg {
@@ -37,17 +42,20 @@ struct sk_pg {
     uv_poll_t *poll; // a block of its own: libuv frees it later than the connection goes
     int fd;
     int prepared; // steps of the session that are done: each statement, SESSION, LISTEN
-    struct pg_call *oldest, *youngest;
-    size_t waiting;   // calls in the list
-    bool busy;        // a statement is under way: of the session, or the oldest call
-    uint64_t sent_ms; // when it was sent
-    bool unsent;      // sending failed; the next tick drops the connection
-    PGresult *result; // of the statement under way
+    struct pg_queue queues[SK_PG_CLASSES];
+    struct pg_call *current;   // the call under way, in no queue any more
+    uint64_t called, answered; // calls so far
+    size_t waiting;            // calls without a result
+    bool busy;                 // a statement is under way, of the session or the current call
+    uint64_t sent_ms;          // when it was sent
+    bool unsent;               // sending failed; the next tick drops the connection
+    PGresult *result;          // of the statement under way
     enum sk_result_kind kind;
 };
 
 static enum sk_status pg_link_find_host(struct sk_pg *pg);
 static struct pg_call *pg_call_new(enum sk_statement statement, int n, const char *const *params);
+static struct pg_call *pg_link_take_call(struct sk_pg *pg);
 static void pg_link_connect(void *owner, const char *address);
 static void pg_link_on_poll(uv_poll_t *poll, int status, int events);
 static void pg_link_connecting(struct sk_pg *pg);
@@ -140,6 +148,13 @@ bool sk_pg_ready(const struct sk_pg *pg)
 enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
                           sk_pg_cb *done, void *arg)
 {
+    return sk_pg_call_as(pg, SK_PG_COMMANDS, statement, n, params, done, arg);
+}
+
+enum sk_status sk_pg_call_as(struct sk_pg *pg, enum sk_pg_class class, enum sk_statement statement, int n,
+                             const char *const *params, sk_pg_cb *done, void *arg)
+{
+    struct pg_queue *queue = &pg->queues[class];
     if (!sk_pg_ready(pg))
         return SK_DOWN;
     if (pg->waiting >= pg->options.most_waiting)
@@ -147,13 +162,14 @@ enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, 
     struct pg_call *call = pg_call_new(statement, n, params);
     if (call == NULL)
         return SK_NO_MEM;
+    call->number = pg->called++;
     call->done = done;
     call->arg = arg;
-    if (pg->youngest != NULL)
-        pg->youngest->next = call;
+    if (queue->youngest != NULL)
+        queue->youngest->next = call;
     else
-        pg->oldest = call;
-    pg->youngest = call;
+        queue->oldest = call;
+    queue->youngest = call;
     pg->waiting++;
     if (!pg->busy && !pg->unsent)
         pg->unsent = pg_link_send(pg) != SK_OK;
@@ -251,19 +267,17 @@ static void pg_link_connecting(struct sk_pg *pg)
 
 static void pg_link_pump(struct sk_pg *pg)
 {
-    bool preparing = sk_link_state(pg->link) == SK_LINK_PREPARING;
-    if (pg->conn != NULL && !pg->busy && (preparing || pg->oldest != NULL) && pg_link_send(pg) != SK_OK)
+    bool wanted = sk_link_state(pg->link) == SK_LINK_PREPARING || pg->waiting > 0;
+    if (pg->conn != NULL && !pg->busy && !pg->unsent && wanted && pg_link_send(pg) != SK_OK)
         pg_link_drop(pg, PQerrorMessage(pg->conn));
 }
 
 // Sends the next statement, as far as the socket takes it; the rest goes when the socket is writable again.
 static enum sk_status pg_link_send(struct sk_pg *pg)
 {
-    const struct pg_call *call = pg->oldest;
+    const struct pg_call *call = sk_pg_ready(pg) ? pg_link_take_call(pg) : NULL;
     pg->kind = SK_RESULT_LOST; // until a result has come
-    int sent = sk_link_state(pg->link) == SK_LINK_PREPARING
-                   ? pg_link_send_step(pg)
-                   : pg_link_send_call(pg, call->statement, call->n, call->params);
+    int sent = call == NULL ? pg_link_send_step(pg) : pg_link_send_call(pg, call->statement, call->n, call->params);
     if (sent != 1)
         return SK_FAIL;
     pg->busy = true;
@@ -272,6 +286,24 @@ static enum sk_status pg_link_send(struct sk_pg *pg)
     if (left > 0)
         return pg_link_watch(pg, UV_READABLE | UV_WRITABLE);
     return left == 0 ? SK_OK : SK_FAIL;
+}
+
+// The next call becomes the current one. There is one.
+static struct pg_call *pg_link_take_call(struct sk_pg *pg)
+{
+    bool any = pg->answered % SK_PG_TURN == SK_PG_TURN - 1;
+    struct pg_queue *next = NULL;
+    for (struct pg_queue *queue = pg->queues; queue < pg->queues + SK_PG_CLASSES; queue++) {
+        if (queue->oldest != NULL && (next == NULL || (any && queue->oldest->number < next->oldest->number)))
+            next = queue;
+    }
+    SK_ASSERT(next != NULL && pg->current == NULL);
+    struct pg_call *call = pg->current = next->oldest;
+    next->oldest = call->next;
+    if (next->oldest == NULL)
+        next->youngest = NULL;
+    call->next = NULL;
+    return call;
 }
 
 static int pg_link_send_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params)
@@ -345,15 +377,14 @@ static void pg_link_finish_step(struct sk_pg *pg)
 
 static void pg_link_finish_call(struct sk_pg *pg)
 {
-    struct pg_call *call = pg->oldest;
+    struct pg_call *call = pg->current;
     PGresult *taken = pg->result;
     struct sk_result result = {.kind = pg->kind};
     if (pg->kind == SK_RESULT_ROWS)
         result.rows = (const struct sk_rows *)(const void *)taken;
     SK_ASSERT(call != NULL && pg->busy);
-    pg->oldest = call->next;
-    if (pg->oldest == NULL)
-        pg->youngest = NULL;
+    pg->current = NULL;
+    pg->answered++;
     pg->waiting--;
     pg->busy = false;
     pg->result = NULL;
@@ -407,14 +438,18 @@ static void pg_link_disconnect(struct sk_pg *pg)
 static void pg_link_lose_calls(struct sk_pg *pg)
 {
     const struct sk_result lost = {.kind = SK_RESULT_LOST};
-    struct pg_call *call = pg->oldest;
-    pg->oldest = pg->youngest = NULL;
+    struct pg_call *lists[1 + SK_PG_CLASSES] = {pg->current};
+    pg->current = NULL;
     pg->waiting = 0;
-    while (call != NULL) {
-        struct pg_call *next = call->next;
-        call->done(call->arg, &lost);
-        free(call);
-        call = next;
+    for (int i = 0; i < SK_PG_CLASSES; i++) {
+        lists[1 + i] = pg->queues[i].oldest;
+        pg->queues[i] = (struct pg_queue){0};
+    }
+    for (int i = 0; i <= SK_PG_CLASSES; i++) {
+        for (struct pg_call *call; (call = lists[i]) != NULL; free(call)) {
+            lists[i] = call->next;
+            call->done(call->arg, &lost);
+        }
     }
 }
 
@@ -428,8 +463,7 @@ static void pg_link_free(void *owner)
 
 // ---- watching the socket ----
 
-// libpq may change sockets while it connects, and may get the same number again: so each call registers the socket
-// again, which uv_poll_start() does.
+// libpq may change sockets while it connects, and may get the same number again: uv_poll_start() registers it anew.
 static enum sk_status pg_link_watch(struct sk_pg *pg, int events)
 {
     int fd = PQsocket(pg->conn);

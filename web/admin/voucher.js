@@ -2,6 +2,7 @@
 // in one object, the view:
 //   row          the newest answer about it, from the list or by itself
 //   etag         of `row`, if that came by itself
+//   canSell      whether the service can sell now, as the newest list says
 //   books        books.js, of the newest look at both stores; inspected_ms: when that was
 //   report       its newest settlement; refusal: why there is no newer one; letters, audit: what its details show
 import { element, setAttribute, setText } from '../common/dom.js';
@@ -64,7 +65,7 @@ export function createVoucher({ template, speech, press, toggled }) {
     function say(now_ms, server_ms) {
         const { row, books } = view;
         const state = stateOf(row, server_ms);
-        const left = leftOf(view, now_ms);
+        const left = leftOf(view, state, now_ms);
         article.dataset.voucher = row.id;
         article.dataset.state = state;
         setAttribute(article, 'aria-label', row.title);
@@ -130,7 +131,7 @@ export function createVoucher({ template, speech, press, toggled }) {
     }
 
     speech.localise(article);
-    return { article, view, take, say, open, localise: () => speech.localise(article), left: (now_ms) => leftOf(view, now_ms) };
+    return { article, view, take, say, open, localise: () => speech.localise(article), left: (now_ms, server_ms) => leftOf(view, stateOf(view.row, server_ms), now_ms) };
 }
 
 function figureRows(list) {
@@ -144,10 +145,17 @@ function figureRows(list) {
     return rows;
 }
 
-// What can still be bought: Redis says it; PostgreSQL, where Redis was not asked lately or did not answer.
-function leftOf({ row, books, inspected_ms }, now_ms) {
-    const known = books !== null && books.drift !== null && now_ms - inspected_ms < FRESH_MS;
-    return known && row.redis !== undefined ? row.redis.stock : row.remaining;
+// What can still be bought: nothing of a sale that is over. Redis says it; PostgreSQL, where Redis was not asked lately.
+// null: it is not known, as nothing can be bought without Redis.
+function leftOf({ row, books, inspected_ms, canSell }, state, now_ms) {
+    if (['closed', 'retired', 'ended'].includes(state)) {
+        return 0;
+    }
+    const redis = now_ms - inspected_ms < FRESH_MS ? row.redis : undefined;
+    if (canSell === false || redis?.state === 'unknown') {
+        return null;
+    }
+    return redis !== undefined && books.drift !== null ? redis.stock : row.remaining;
 }
 
 function stateOf(row, server_ms) {

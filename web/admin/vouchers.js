@@ -41,18 +41,19 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
             return mine !== generation;
         }
         clock.sample(Date.parse(answer.body.server_time), sent, now_ms());
-        show(answer.body.vouchers);
+        show(answer.body);
         nextCursor = answer.body.next ?? null;
         setAttribute(next, 'hidden', nextCursor === null);
         setAttribute(first, 'hidden', cursor === null);
         return true;
     }
 
-    function show(rows) {
+    function show({ vouchers: rows, can_sell: canSell = true }) {
         const kept = new Map();
         rows.forEach((row, i) => {
             const voucher = shown.get(row.id) ?? make();
             voucher.take(row, null, now_ms());
+            voucher.view.canSell = canSell;
             kept.set(row.id, voucher);
             if (list.children[i] !== voucher.article) {
                 list.insertBefore(voucher.article, list.children[i] ?? null);
@@ -82,7 +83,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
             return;
         }
         const { row, etag } = voucher.view;
-        press({ action, letter, voucher: { ...row, left: voucher.left(now_ms()) }, etag: etag ?? `"${row.version}"` });
+        press({ action, letter, voucher: { ...row, left: voucher.left(now_ms(), clock.now()) }, etag: etag ?? `"${row.version}"` });
     }
 
     // One at a time, which bounds what is asked.
@@ -243,7 +244,7 @@ export function createVouchers({ section, template, speech, call, now_ms, clock,
             return null;
         }
         const { id, title } = voucher.view.row;
-        return { id, title, left: voucher.left(now_ms()) };
+        return { id, title, left: voucher.left(now_ms(), clock.now()) };
     }
 
     return {

@@ -1,7 +1,8 @@
 // Who buys, as far as the page knows.
 //
 // Token mode: the login leads to /#token=<JWT>. The token leaves the address at once, so that it is neither kept in the
-// history nor sent on, and lives as long as the tab. Gateway mode: the gateway says it, and the page sends nothing; in
+// history nor sent on, and lives as long as the tab. It never makes another user of one who is logged in: else a link
+// with a token of its maker would let the reader buy in the maker's name without noticing. Gateway mode: the gateway says it, and the page sends nothing; in
 // the demo there is no gateway, and the page sends a name that the reader chooses.
 
 const USER_KEY = 'seckill.user';
@@ -11,22 +12,31 @@ export function isUserName(name) {
     return typeof name === 'string' && /^[A-Za-z0-9_.-]{1,64}$/.test(name);
 }
 
-// The subject of a token, to show whose it is: the service alone checks it. null: it cannot be read.
-export function subjectOf(token) {
+// What a token says, which the service alone checks. {}: it cannot be read.
+function claimsOf(token) {
     try {
-        const claims = token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/');
-        const subject = JSON.parse(atob(claims)).sub;
-        return isUserName(subject) ? subject : null;
+        return JSON.parse(atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))) ?? {};
     } catch {
-        return null;
+        return {};
     }
+}
+
+// The subject of a token, to show whose it is. null: it cannot be read.
+export function subjectOf(token) {
+    const subject = claimsOf(token).sub;
+    return isUserName(subject) ? subject : null;
 }
 
 // To be called before anything else of the page runs.
 export function takeToken(place, history, session) {
     const token = new URLSearchParams(place.hash.slice(1)).get('token');
-    if (token !== null) {
-        history.replaceState(null, '', place.pathname + place.search);
+    if (token === null) {
+        return;
+    }
+    history.replaceState(null, '', place.pathname + place.search);
+    const kept = session.get(TOKEN_KEY);
+    const hasExpired = kept !== null && !(claimsOf(kept).exp * 1000 > Date.now());
+    if (kept === null || hasExpired || subjectOf(kept) === subjectOf(token)) {
         session.set(TOKEN_KEY, token);
     }
 }

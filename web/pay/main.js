@@ -4,7 +4,7 @@ import { createApi } from '../common/api.js';
 import { createClock } from '../common/clock.js';
 import { isOff, setAttribute, setOff, setText } from '../common/dom.js';
 import { createIdentity } from '../common/identity.js';
-import { retryDelay, wait } from '../common/retry.js';
+import { askForChange, retryDelay, wait } from '../common/retry.js';
 import { createStorage } from '../common/storage.js';
 import { createVoice, renderWords } from '../common/voice.js';
 import { countdown, createTicker, untilNextSecond } from '../shop/countdown.js';
@@ -78,9 +78,8 @@ async function show() {
 }
 
 async function followPending() {
-    const path = `/orders/${order.id}?wait=${WAIT_S}&while=pending`;
     while (order.status === 'pending') {
-        order = (await insist(() => api.call(path, { timeoutMs: (WAIT_S + 10) * 1000 }))).body;
+        order = await insist(() => askForChange(api, order.id, WAIT_S));
     }
     become(stateOf(order));
 }

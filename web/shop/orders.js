@@ -3,14 +3,13 @@
 // The service's list is the truth. What could not be read is UNREADABLE, with what was read before still there; EMPTY
 // is said only where the service has said so.
 import { Problem } from '../common/api.js';
-import { retryDelay } from '../common/retry.js';
+import { askForChange, retryDelay } from '../common/retry.js';
 
 export const LIST = Object.freeze({ LOADING: 'loading', READY: 'ready', EMPTY: 'empty', UNREADABLE: 'unreadable' });
 
 const PAGE = 20;
 const WAIT_S = 20;
 const ASK_AGAIN_MS = 1000;
-const WAIT_TIMEOUT_MS = (WAIT_S + 10) * 1000;
 
 // `shown()` resolves when the page can be seen. `onChange(order, before)` hears of each order that is new (then
 // `before` is undefined) or has changed, or of null where only the list's state has.
@@ -155,8 +154,7 @@ export function createOrders({ api, wait, shown = async () => {}, random = Math.
         }
         waiting = true;
         try {
-            const options = { timeoutMs: WAIT_TIMEOUT_MS };
-            return (await api.call(`/orders/${id}?wait=${WAIT_S}&while=pending`, options)).body;
+            return await askForChange(api, id, WAIT_S, { pause: wait, random });
         } finally {
             waiting = false;
         }

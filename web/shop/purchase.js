@@ -41,9 +41,9 @@ const KEY_LASTS_MS = 23 * 3600 * 1000; // the service keeps it a day
 const TIMEOUT_MS = 8000;
 
 // What a buyer is told; the page has words for each.
-const TOLD = ['won', 'accepted', 'sold_out', 'not_enough', 'already_ordered', 'not_started', 'paused', 'too_fast'];
+const TOLD = ['won', 'accepted', 'sold_out', 'not_enough', 'too_many', 'already_ordered', 'not_started', 'paused', 'too_fast'];
 const CODES = [null, ...TOLD, 'retrying', 'ended', 'loading', 'unknown', 'error'];
-const WHYS = [undefined, 'login', 'quantity', 'refused']; // of an error
+const WHYS = [undefined, 'login', 'quantity', 'refused', 'tickets']; // of an error
 
 const ENDS = { cancelled: IDLE, expired: IDLE, refunded: IDLE, unpaid: WON, paid: WON, pending: FOLLOWING };
 
@@ -51,6 +51,7 @@ const ENDS = { cancelled: IDLE, expired: IDLE, refunded: IDLE, unpaid: WON, paid
 const MEANS = {
     SOLD_OUT: { to: REFUSED, code: 'sold_out' },
     NOT_ENOUGH: { to: REFUSED, code: 'not_enough' },
+    TOO_MANY_ORDERS: { to: REFUSED, code: 'too_many' },
     NOT_STARTED: { to: WAITING, code: 'not_started' },
     PAUSED: { to: REFUSED, code: 'paused' },
     ENDED: { to: REFUSED, code: 'ended' },
@@ -62,6 +63,7 @@ const MEANS = {
     TICKET_INVALID: { to: WAITING, code: 'retrying', needsTicket: true },
     WORK_REQUIRED: { to: WAITING, code: 'retrying', needsTicket: true },
     WORK_INVALID: { to: WAITING, code: 'retrying', needsTicket: true },
+    TICKETS_OFF: { to: REFUSED, code: 'error', why: 'tickets' },
     UNAUTHENTICATED: { to: REFUSED, code: 'error', why: 'login' },
     INVALID: { to: REFUSED, code: 'error', why: 'quantity' },
 };

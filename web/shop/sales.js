@@ -100,7 +100,7 @@ export function createSales({
         }
     }
 
-    const put = (body) => body.vouchers.forEach((voucher) => vouchers.put(voucher));
+    const put = (body) => body.vouchers.forEach((voucher) => vouchers.put(voucher, body.can_sell));
 
     // Those that were on sale and are not listed any more, as paused ones; and those of later pages.
     function unlisted(listed) {
@@ -118,7 +118,8 @@ export function createSales({
 
     async function readOne(id) {
         try {
-            vouchers.put((await api.call(`/vouchers/${id}`)).body);
+            const { body } = await api.call(`/vouchers/${id}`);
+            vouchers.put(body, body.can_sell);
         } catch (problem) {
             if (problem.code === 'UNKNOWN_VOUCHER') {
                 vouchers.hear(id, { state: 'retired', remaining: null }); // of another service that was at this address

@@ -76,10 +76,12 @@ export function createCard(id, voice, onBuy) {
 
     function renderStock(voucher, phase) {
         const { remaining, stock } = voucher;
-        const isKnown = Number.isInteger(remaining) && phase !== PHASE.UNKNOWN;
+        const isOver = phase === PHASE.ENDED; // what is left of it cannot be bought
+        const isKnown = Number.isInteger(remaining) && phase !== PHASE.UNKNOWN && !isOver;
         const part = isKnown && stock > 0 ? Math.min(1, remaining / stock) : 0;
         setAttribute(parts.stock, 'data-remaining', isKnown ? remaining : '');
-        setText(parts.stock, voice.say(isKnown ? 'voucher.remaining' : 'voucher.unknown', { remaining, stock }));
+        const key = isKnown ? 'voucher.remaining' : 'voucher.unknown';
+        setText(parts.stock, isOver ? '' : voice.say(key, { remaining, stock }));
         parts.bar.style.setProperty('transform', `scaleX(${part})`);
         setAttribute(parts.bar, 'class', part > 0.2 ? null : 'few');
     }

@@ -32,6 +32,9 @@ export function phaseOf(voucher, now, room = 0) {
     if (now < opensAt(voucher, room)) {
         return PHASE.UPCOMING;
     }
+    if (voucher.remaining === null) {
+        return PHASE.UNKNOWN; // nothing can be bought, whatever was left
+    }
     if (voucher.state === 'loading') {
         return PHASE.LOADING;
     }
@@ -57,7 +60,8 @@ export function inOrder(vouchers, phase) {
 export function createVouchers(monotonic) {
     const known = new Map();
 
-    function put(read) {
+    // canSell: of the answer that `read` is from.
+    function put(read, canSell = true) {
         const before = known.get(read.id);
         const streamed = before?.heardAt !== undefined && monotonic() - before.heardAt < STREAM_COUNTS_MS;
         known.set(read.id, {
@@ -73,7 +77,7 @@ export function createVouchers(monotonic) {
             offer: read.offer,
             beginMs: Date.parse(read.begin_at),
             endMs: Date.parse(read.end_at),
-            remaining: streamed ? before.remaining : read.remaining,
+            remaining: streamed ? before.remaining : canSell ? read.remaining : null,
             state: streamed ? before.state : read.state,
             heardAt: before?.heardAt,
         });
@@ -88,8 +92,8 @@ export function createVouchers(monotonic) {
         hear(id, event) {
             const voucher = known.get(id);
             if (voucher) {
-                const remaining = Number.isInteger(event.remaining) ? event.remaining : voucher.remaining;
-                known.set(id, { ...voucher, remaining, state: event.state, heardAt: monotonic() });
+                const { remaining, state } = event;
+                known.set(id, { ...voucher, remaining, state, heardAt: monotonic() });
             }
         },
     };

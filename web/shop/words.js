@@ -63,6 +63,7 @@ export const WORDS = {
         'outcome.sold_out': 'Sold out. If another buyer gives one back, it can be bought here.',
         'outcome.not_enough.one': 'Only {count} is left. Choose fewer.',
         'outcome.not_enough.other': 'Only {count} are left. Choose fewer.',
+        'outcome.too_many': 'You have ordered and given back too often: you cannot order this one again.',
         'outcome.already_ordered': 'It is already yours: you have an order for it.',
         'outcome.not_started': 'Not yet: the sale has not begun.',
         'outcome.paused': 'The sale is paused. The button is back as soon as it goes on.',
@@ -77,6 +78,7 @@ export const WORDS = {
         'outcome.error': 'This did not work. Nothing was bought.',
         'outcome.error.login': 'The service does not know who you are. Log in again, then try once more.',
         'outcome.error.quantity': 'That is more than a buyer may have. The page shows the limit as it is now.',
+        'outcome.error.tickets': 'This sale is not set up completely, so nobody can buy here. Nothing was bought.',
         'outcome.error.refused': 'Your order could not be confirmed. Nothing was bought, and nothing is to be paid.',
         'outcome.order': 'To your order',
 
@@ -191,6 +193,7 @@ export const WORDS = {
         'outcome.sold_out': '已抢光。如果有人退回，可以在这里再买。',
         'outcome.not_enough.one': '只剩 {count} 件，请减少数量。',
         'outcome.not_enough.other': '只剩 {count} 件，请减少数量。',
+        'outcome.too_many': '您下单又退回的次数过多，不能再购买这张券。',
         'outcome.already_ordered': '您已经抢到了：已有订单。',
         'outcome.not_started': '还没开始，请稍候。',
         'outcome.paused': '销售已暂停，恢复后按钮马上可用。',
@@ -205,6 +208,7 @@ export const WORDS = {
         'outcome.error': '没有成功，您没有买到任何东西。',
         'outcome.error.login': '服务不知道您是谁。请重新登录，然后再试。',
         'outcome.error.quantity': '超过了每人限购的数量。页面显示的是现在的限购数。',
+        'outcome.error.tickets': '本场抢购的配置不完整，暂时无法购买。您没有买到任何东西。',
         'outcome.error.refused': '订单未能确认。您没有买到任何东西，也不需要付款。',
         'outcome.order': '查看订单',
 

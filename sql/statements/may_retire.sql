@@ -1,0 +1,1 @@
+SELECT may_retire($1::bigint, $2::bigint)

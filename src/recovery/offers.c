@@ -1,0 +1,57 @@
+// It is not judged here whether they are the same now: the next call of place_orders.lua shows it.
+#include "offers.h"
+
+#include "batcher.h"
+#include "care.h"
+#include "changes.h"
+
+// Between two looks at the catalogue for a segment that do not wait for the shared one.
+enum { FOLLOW_MS = 100 };
+
+static void offers_follow(const struct sk_sale *sale, struct sk_follow *follow, struct sk_agreeing *agreeing);
+static void offers_on_followed(struct sk_follow_waiter *waiter, bool ok);
+static void offers_on_applied(void *arg, bool ok);
+static void offers_end(struct sk_agreeing *agreeing);
+
+void sk_offers_agree(const struct sk_sale *sale, struct sk_follow *follow, struct sk_segment *segment, int32_t offer)
+{
+    struct sk_agreeing *agreeing = &segment->care->agreeing;
+    if (agreeing->segment != NULL)
+        return;
+    agreeing->segment = segment;
+    sk_segment_pin(segment);
+    if (offer > segment->voucher->offer)
+        offers_follow(sale, follow, agreeing);
+    else if (sk_changes_carry_out(sale, segment, offers_on_applied, agreeing) != SK_OK)
+        offers_end(agreeing);
+}
+
+static void offers_follow(const struct sk_sale *sale, struct sk_follow *follow, struct sk_agreeing *agreeing)
+{
+    uint64_t now = uv_now(sale->loop), since_ms = now - agreeing->followed_at_ms;
+    agreeing->followed_at_ms = now;
+    agreeing->waiter.done = offers_on_followed;
+    sk_follow_wait(follow, &agreeing->waiter);
+    if (since_ms >= FOLLOW_MS)
+        sk_follow_hurry(follow);
+}
+
+static void offers_on_followed(struct sk_follow_waiter *waiter, bool ok)
+{
+    (void)ok;
+    offers_end((struct sk_agreeing *)waiter);
+}
+
+static void offers_on_applied(void *arg, bool ok)
+{
+    (void)ok;
+    offers_end(arg);
+}
+
+static void offers_end(struct sk_agreeing *agreeing)
+{
+    struct sk_segment *segment = agreeing->segment;
+    agreeing->segment = NULL;
+    sk_batcher_release(segment);
+    sk_segment_unpin(segment);
+}

@@ -1,0 +1,13 @@
+// Brings the catalogue and Redis to the same offer of a voucher, where they were found with different ones: the
+// catalogue follows, or Redis gets what PostgreSQL has.
+#ifndef SK_RECOVERY_OFFERS_H
+#define SK_RECOVERY_OFFERS_H
+
+#include "follow.h"
+#include "sale.h"
+
+// `offer` is what the segment's voucher has elsewhere. Releases the segment (sk_batcher_release) when it has done what
+// it can, perhaps before it returns. Does nothing while it is at it for the segment already. The reactor's thread.
+void sk_offers_agree(const struct sk_sale *sale, struct sk_follow *follow, struct sk_segment *segment, int32_t offer);
+
+#endif

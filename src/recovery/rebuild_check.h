@@ -1,0 +1,31 @@
+// Whether a rebuild is needed, asked under its lock and before Redis is closed for it.
+#ifndef SK_RECOVERY_REBUILD_CHECK_H
+#define SK_RECOVERY_REBUILD_CHECK_H
+
+#include "care.h"
+#include "sale.h"
+
+enum sk_rebuild_need {
+    SK_REBUILD_NEEDED,
+    SK_REBUILD_WELL,    // in doubt: Redis has not lost the segment
+    SK_REBUILD_NOT_YET, // to be retired: PostgreSQL says that something of the sale is open
+    SK_REBUILD_UNKNOWN, // a store failed
+};
+
+typedef void sk_rebuild_check_cb(void *arg, enum sk_rebuild_need need);
+
+struct sk_rebuild_check {
+    sk_rebuild_check_cb *done;
+    void *arg;
+    // Its own:
+    const struct sk_sale *sale;
+    struct sk_segment *segment;
+    enum sk_rebuild_why why;
+    struct sk_account account;
+};
+
+// The reactor's thread. Calls `done` once, perhaps before it returns. `check` and the segment must live until then.
+void sk_rebuild_check(struct sk_rebuild_check *check, const struct sk_sale *sale, struct sk_segment *segment,
+                      enum sk_rebuild_why why);
+
+#endif
