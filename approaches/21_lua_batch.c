@@ -5,11 +5,12 @@
 
 #include "service.h"
 
-enum { BUYERS = 64, FIXED = 11 };
+enum { BUYERS = 64, FIXED = 13 };
 
 static enum outcome buy(struct worker *worker, const char *user)
 {
-    const char *argv[FIXED + 2 * BUYERS] = {SERVICE_KEYS, "1000000", worker->kept, "new", "0", "0-0", SESSION, "-"};
+    const char *argv[FIXED + 2 * BUYERS] = {SERVICE_KEYS, "1000000", worker->kept, "new", "0",
+                                            "0-0",        SESSION,   "-",          "20"};
     char users[BUYERS][TOKEN_SIZE];
     if (worker->kept[0] == '\0' && !service_run(worker, worker->kept))
         return BROKEN;
@@ -18,7 +19,7 @@ static enum outcome buy(struct worker *worker, const char *user)
         argv[FIXED + 2 * i] = users[i];
         argv[FIXED + 2 * i + 1] = "018bcfe5-6800-7000-8000-000000000000";
     }
-    if (!redis_script(worker, 0, &sk_scripts[SK_SCRIPT_PLACE_ORDERS], 4, FIXED + 2 * BUYERS, argv) ||
+    if (!redis_script(worker, 0, &sk_scripts[SK_SCRIPT_PLACE_ORDERS], 5, FIXED + 2 * BUYERS, argv) ||
         worker->reply->elements < 7)
         return BROKEN;
     const char *letters = worker->reply->element[6]->str;

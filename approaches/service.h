@@ -5,8 +5,9 @@
 #include "embedded.h"
 #include "worker.h"
 
-#define SESSION      "018bcfe5-6800-7000-8000-00000000005e" // of no one: nothing here outlives its process
-#define SERVICE_KEYS "seckill:{1}:voucher", "seckill:{1}:buyers", "seckill:{1}:journal", "seckill:{1}:repeats"
+#define SESSION "018bcfe5-6800-7000-8000-00000000005e" // of no one: nothing here outlives its process
+#define SERVICE_KEYS \
+    "seckill:{1}:voucher", "seckill:{1}:buyers", "seckill:{1}:journal", "seckill:{1}:repeats", "seckill:{1}:ended"
 
 bool service_run(struct worker *worker, char out[TOKEN_SIZE]); // Redis's run id
 bool service_prepare(struct worker *worker, long units);

@@ -28,6 +28,7 @@ POLLERS = 256
 CURRENT_VOUCHERS = 1000
 PARKED_CONNECTIONS = 10_000
 PARKED_MAX_CONNECTIONS = 12_288  # of the server
+PARKED_LONG_SHARE = 90  # percent: by default half of them may wait
 LONG_POLLS = 5_000
 STREAMS = 5_000
 LEAD_S = 0.5  # the others are under way before the buyers come
@@ -164,7 +165,8 @@ def what_parking_broke(beside: Load) -> str:
 def live(side: Side, seconds: int, flip: bool) -> Outcome:
     """Long-polls of orders that do not change, and streams of the voucher that the buyers buy; beside as many
     connections to another server that only keeps the former, and sends the latter as many texts: the sending itself."""
-    with side.serving(SECKILL_MAX_CONNECTIONS=PARKED_MAX_CONNECTIONS) as service, parking_server(side) as sender:
+    limits = {"SECKILL_MAX_CONNECTIONS": PARKED_MAX_CONNECTIONS, "SECKILL_LONG_SHARE": PARKED_LONG_SHARE}
+    with side.serving(**limits) as service, parking_server(side) as sender:
         polls = [(f"/orders/{order}?wait=60", user) for order, user in orders_of_a_crowd(service)]
         parks = [("/park", "")] * LONG_POLLS
 

@@ -6,14 +6,16 @@ from common import Postgres, Voucher
 
 # Users are named as oversell.lua names those of one more thread: they take as much memory, and none is of the crowd.
 ORDERS = """
-INSERT INTO voucher_order (id, slot, user_id, voucher_id, created_at)
+INSERT INTO voucher_order (id, slot, user_id, voucher_id, created_at, status)
 SELECT (lpad(to_hex((extract(epoch FROM now() - interval '{age_s} s') * 1000)::bigint), 12, '0') || '7'
         || lpad(to_hex(n % 4096), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid,
-       slot_of('{id}'), 'u0-' || n, {id}, now() - interval '{age_s} s'
-  FROM generate_series(1, {orders}) AS n;
+       slot_of('{id}'), 'u0-' || n, {id}, now() - interval '{age_s} s',
+       CASE WHEN n % {each} = 0 THEN 'unpaid' ELSE 'cancelled' END::order_status
+  FROM generate_series(1, {orders} * {each}) AS n;
 UPDATE seckill_segment SET stock = stock - {orders}, live = live + {orders} WHERE voucher_id = {id};
 """
 
 
-def fill(postgres: Postgres, voucher: Voucher, orders: int, age_s: int = 0) -> None:
-    postgres.rows(ORDERS.format(id=voucher.id, orders=orders, age_s=age_s))
+def fill(postgres: Postgres, voucher: Voucher, orders: int, age_s: int = 0, ended_each: int = 0) -> None:
+    """So many live orders, and before each of them so many that were cancelled."""
+    postgres.rows(ORDERS.format(id=voucher.id, orders=orders, age_s=age_s, each=ended_each + 1))

@@ -11,6 +11,7 @@ import csv
 import functools
 import io
 import json
+import re
 import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +114,8 @@ class Others:
     @functools.cached_property
     def script_sha(self) -> str:
         script = (common.ROOT / "lua" / "place_orders.lua").read_text()
+        shared = re.compile(r"^-- include: (\S+)$", re.M)
+        script = shared.sub(lambda line: (common.ROOT / "lua" / line[1]).read_text(), script)
         return self.redis.call("SCRIPT", "LOAD", stdin=script)[0]
 
     # -- servers --
@@ -225,11 +228,11 @@ class Others:
     # -- the voucher that Redis alone knows --
 
     def bare_keys(self) -> list[str]:
-        return [BARE.key(part) for part in ("voucher", "buyers", "journal", "repeats")]
+        return [BARE.key(part) for part in ("voucher", "buyers", "journal", "repeats", "ended")]
 
     def script_call(self) -> list[str]:
         """EVALSHA's words, up to the user."""
-        return [self.script_sha, "4", *self.bare_keys(), str(UNITS), self.redis_run, "new", "0", "0-0", SESSION, "-"]
+        return [self.script_sha, "5", *self.bare_keys(), str(UNITS), self.redis_run, "new", "0", "0-0", SESSION, "-", "20"]
 
     def open_bare_voucher(self) -> None:
         self.redis.call("UNLINK", *self.bare_keys())  # what a broken-off run may have left

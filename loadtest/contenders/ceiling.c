@@ -127,7 +127,7 @@ int main(int argc, char **argv)
     ceiling.streams = calloc(STREAMS_MAX, sizeof *ceiling.streams);
     if (ceiling.constant == NULL || ceiling.streams == NULL || uv_loop_init(&ceiling.loop) != 0)
         return 1;
-    struct sk_handler handler = {handle, answer, malformed, streams, gone, &ceiling, NULL};
+    struct sk_handler handler = {handle, answer, malformed, streams, gone, &ceiling, NULL, NULL};
     ceiling.server = sk_server_open(&ceiling.loop, &config, &handler);
     if (ceiling.server == NULL)
         return 1;

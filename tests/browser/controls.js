@@ -94,6 +94,15 @@ const CONTROLS = [
     ['a page that hears of nothing', 'pause, resume and more stock', /voucher shown as paused: not within 2000 ms/, deaf],
     ["a clock that trusts the client's, ahead", 'an hour ahead', /voucher shown as upcoming|shown, .* s left|early/, trusting(HOUR_MS)],
     ["a clock that trusts the client's, behind", 'an hour behind', /s shown, .* s left/, trusting(-HOUR_MS)],
+    ['a shop that does not see that Redis is away', 'without Redis, and after the end', /voucher shown as unknown: not within/,
+        async (context) => {
+            await context.route(isStream, (route) => route.abort());
+            await rewritten(isList, (text) => text.replace('"can_sell":false', '"can_sell":true'))(context);
+        }],
+    ['a closed sale with units left', 'without Redis, and after the end', /units of a closed sale can be bought/,
+        always("for (const one of page.querySelectorAll('article[data-state=\"ended\"] .left')) { one.textContent = '40 of 40 left'; }")],
+    ['a dashboard that does not see that Redis is away', 'of a closed sale', /remaining without Redis as .*: not within/,
+        rewritten(/\/admin\/vouchers/, (text) => text.replace('"can_sell":false', '"can_sell":true').replace('"state":"unknown"', '"state":"loading"'))],
     ['a reload at the opening', 'not yet, then opens', /the page was reloaded/,
         added(`{ const soon = new Set(); setInterval(() => { for (const { dataset } of document.querySelectorAll('article')) {
             if (dataset.state === 'upcoming') soon.add(dataset.voucher);
@@ -104,6 +113,8 @@ const CONTROLS = [
         added(`addEventListener('click', (event) => { const at = event.target.closest('[data-voucher]');
             if (at && event.target.closest('[data-buy]')) setTimeout(() => fetch('/seckill/' + at.dataset.voucher, {
                 method: 'POST', headers: { 'X-User-Id': localStorage.getItem('seckill.user') } }), 50); }, true)`)],
+    ['a link that logs in over a login', "token of the page's fragment", /after a link with the token of another user: not within|another user of the buyer/,
+        (context) => context.addInitScript(() => location.hash.startsWith('#token=') && sessionStorage.clear())],
     ['a result that is forgotten', 'survives a reload', /outcome won,already_ordered: not within/, forgetful],
     ['unreadable shown as empty', 'could not be read are not', /orders that could not be read: not within/,
         always("for (const one of page.querySelectorAll('[data-orders-state=\"unreadable\"]')) { one.dataset.ordersState = 'empty'; }")],

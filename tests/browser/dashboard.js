@@ -208,7 +208,27 @@ async function hiddenIsSilent(scene) {
     await until('the dashboard to ask again', () => sent.length > 0, FOLLOW_MS);
 }
 
+async function nothingToBuy(scene) {
+    const road = await scene.redisRoad();
+    const own = await scene.instance({ SECKILL_REDIS_URL: road.url });
+    const voucher = await scene.voucher({ stock: 40 });
+    const page = await dashboard(scene, { at: own.url });
+    const left = card(page, voucher).locator('[data-remaining]');
+    const bar = () => card(page, voucher).locator('[data-bar]').evaluate((meter) => meter.value);
+    await hasText(left, /^40$/, 'remaining');
+    road.cut();
+    await hasText(left, /^\D+$/, 'remaining without Redis', FOLLOW_MS);
+    assert.equal(await bar(), 0, 'the bar without Redis');
+    road.mend();
+    await hasText(left, /^40$/, 'remaining with Redis again', FOLLOW_MS);
+    await scene.api.admin('POST', `/admin/vouchers/${voucher}/close`);
+    await appears(card(page, voucher, 'closed'), 'the voucher as closed', FOLLOW_MS);
+    await hasText(left, /^0$/, 'remaining of a closed sale', FOLLOW_MS);
+    assert.equal(await bar(), 0, 'the bar of a closed sale');
+}
+
 export const tests = [
+    { name: 'dashboard: without Redis, and of a closed sale, nothing can be bought', answers: [503], run: nothingToBuy },
     { name: 'dashboard: log in', answers: [401, 403], run: logsIn },
     { name: 'dashboard: pause and resume, confirmed', run: pausesAndResumes },
     { name: 'dashboard: a conflict of two operators', answers: [412], run: conflictIsShown },

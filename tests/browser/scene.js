@@ -6,7 +6,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { axe, visitor } from './browser.js';
-import { Api, Instance, ROOT } from './site.js';
+import { Api, Instance, RedisRoad, ROOT } from './site.js';
 
 const FAILED = join(ROOT, 'build/browser'); // pictures of what was wrong
 const SHOWN_MS = 20000; // the deadline of what has no time of its own: only a busy machine comes near
@@ -22,6 +22,7 @@ export class Scene {
         this.contexts = [];
         this.vouchers = [];
         this.instances = [];
+        this.roads = [];
         this.users = 0;
     }
 
@@ -42,6 +43,12 @@ export class Scene {
         this.instances.push(instance);
         await instance.run();
         return instance;
+    }
+
+    async redisRoad() {
+        const road = await new RedisRoad().open();
+        this.roads.push(road);
+        return road;
     }
 
     /** `init`: [function, argument] to run before the page's own scripts. */
@@ -94,7 +101,9 @@ export class Scene {
         for (const voucher of this.vouchers) {
             await this.api.ask('POST', `/admin/vouchers/${voucher}/close`, { admin: true });
         }
+        this.roads.forEach((road) => road.mend()); // a clean end of the instances needs Redis
         await Promise.all(this.instances.map((instance) => instance.close()));
+        this.roads.forEach((road) => road.close());
     }
 }
 

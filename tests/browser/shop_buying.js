@@ -227,9 +227,11 @@ async function tokenOfFragment(scene) {
     const env = { SECKILL_TOKEN_KEYS: keys, SECKILL_TOKEN_ISSUER: 'login', SECKILL_TOKEN_AUDIENCE: 'shop' };
     own.env = { ...env, SECKILL_AUTH: 'token' };
     await own.run();
-    const token = execFileSync(join(ROOT, 'build/seckill'), ['token', user, '600'], { env: { ...process.env, ...env } });
+    const tokenOf = (name) =>
+        String(execFileSync(join(ROOT, 'build/seckill'), ['token', name, '600'], { env: { ...process.env, ...env } })).trim();
+    const token = tokenOf(user);
     const voucher = await scene.voucher();
-    const page = await scene.shop(undefined, { at: own.url, path: `/#token=${String(token).trim()}` });
+    const page = await scene.shop(undefined, { at: own.url, path: `/#token=${token}` });
     await shows(page, voucher, 'open');
     assert.equal(new URL(page.url()).hash, '', 'the token is still in the address bar');
     await buyButton(page, voucher).click();
@@ -237,7 +239,13 @@ async function tokenOfFragment(scene) {
     await page.reload();
     await appears(order(page, undefined, 'unpaid'), 'the order, after a reload');
     const kept = await page.evaluate(() => JSON.stringify(localStorage));
-    assert.ok(!kept.includes(String(token).trim()), 'the token is kept beyond the tab');
+    assert.ok(!kept.includes(token), 'the token is kept beyond the tab');
+    const stranger = scene.user('stranger');
+    await page.goto('about:blank'); // else the address would change within the page
+    await page.goto(`/#token=${tokenOf(stranger)}`);
+    await appears(order(page, undefined, 'unpaid'), 'the order, after a link with the token of another user');
+    assert.equal(new URL(page.url()).hash, '', 'the token of another user is still in the address bar');
+    assert.equal(await page.getByText(stranger).count(), 0, 'a link has made another user of the buyer');
 }
 
 async function ticketWithWork(scene) {

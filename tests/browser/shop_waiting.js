@@ -154,7 +154,27 @@ async function pausedUnderClick(scene) {
     await appears(order(page, undefined, 'unpaid'), 'the order');
 }
 
+async function redisAway(scene) {
+    const road = await scene.redisRoad();
+    const own = await scene.instance({ SECKILL_REDIS_URL: road.url });
+    const voucher = await scene.voucher({ stock: 40 });
+    const page = await scene.shop(scene.user(), { at: own.url });
+    await shows(page, voucher, 'open');
+    await leaves(page, voucher, 40);
+    road.cut();
+    await shows(page, voucher, 'unknown');
+    assert.doesNotMatch(await card(page, voucher).innerText(), /\bleft\b(?! is not known)|Buy now/, 'units can be bought without Redis');
+    assert.ok(await isOff(buyButton(page, voucher)), 'the button is on without Redis');
+    road.mend();
+    await shows(page, voucher, 'open');
+    await leaves(page, voucher, 40);
+    await scene.api.admin('POST', `/admin/vouchers/${voucher}/close`);
+    await shows(page, voucher, 'ended');
+    assert.doesNotMatch(await card(page, voucher).innerText(), /\bleft\b/, 'units of a closed sale can be bought');
+}
+
 export const tests = [
+    { name: 'without Redis, and after the end, nothing can be bought', answers: [503, 'net'], run: redisAway },
     { name: 'not yet, then opens at the second', run: opensAtTheSecond },
     { name: "the client's clock is an hour ahead", run: clockIsOff(HOUR_MS) },
     { name: "the client's clock is an hour behind", run: clockIsOff(-HOUR_MS) },

@@ -6,7 +6,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -55,6 +55,52 @@ export async function until(what, condition, withinMs = 20000) {
 /** The moment so many seconds from now, as the API takes it: whole seconds, never earlier than asked for. */
 export function moment(seconds) {
     return new Date(Math.ceil(Date.now() / 1000 + seconds) * 1000).toISOString();
+}
+
+/** The stack's Redis by a way of its own, for an instance from which it is to be taken. */
+export class RedisRoad {
+    constructor() {
+        this.sockets = new Set();
+        this.isCut = false;
+    }
+
+    async open() {
+        const redis = new URL(setting('REDIS_URL'));
+        const { port, hostname } = redis;
+        this.server = createServer((from) => this.join(from, connect(Number(port), hostname)));
+        this.server.listen(0, '127.0.0.1');
+        await once(this.server, 'listening');
+        redis.port = String(this.server.address().port);
+        this.url = redis.href;
+        return this;
+    }
+
+    join(...ends) {
+        for (const [i, end] of ends.entries()) {
+            this.sockets.add(end);
+            end.on('error', () => {});
+            end.on('close', () => ends[1 - i].destroy());
+            end.pipe(ends[1 - i]);
+        }
+        if (this.isCut) {
+            this.cut();
+        }
+    }
+
+    cut() {
+        this.isCut = true;
+        this.sockets.forEach((socket) => socket.destroy());
+        this.sockets.clear();
+    }
+
+    mend() {
+        this.isCut = false;
+    }
+
+    close() {
+        this.cut();
+        this.server.close();
+    }
 }
 
 export class Api {

@@ -68,6 +68,7 @@ def changed_documents(tree: dict, exchanges: list[Exchange]) -> Iterator[Change]
         ("traces are of another form", lambda t: parts(t)["headers"]["Traceparent"]["schema"].update(pattern="^01-")),
         ("an answer is in no trace", lambda t: parts(t)["responses"]["OrderPlaced"]["headers"].pop("traceparent")),
         ("a problem is in no trace", lambda t: buy(t)["responses"]["404"]["headers"].pop("traceparent")),
+        ("caches may keep an answer", lambda t: parts(t)["headers"]["NoStore"].update(schema={"const": "no-cache"})),
         ("a field that pages do not see", lambda t: parts(t)["responses"]["Ok"]["headers"].update({"X-Odd": {"schema": {}}})),
         ("a field that pages may not send", lambda t: parts(t)["parameters"]["Prefer"].update(name="X-Odd")),
         ("a method that pages may not use", lambda t: t["paths"]["/orders"].update(delete=t["paths"]["/orders"].pop("get"))),

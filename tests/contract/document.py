@@ -18,7 +18,7 @@ FOLDER = Path(__file__).resolve().parent
 METHODS = ("get", "post", "patch", "put", "delete")
 PROBLEM = "application/problem+json"
 SHOWN_ANYWAY = {"cache-control", "content-length", "content-type"}  # to pages, by the Fetch standard
-NOT_FOR_PAGES = {"connection", "date", "transfer-encoding", "vary", "keep-alive"}  # the connection's and the caches'
+NOT_FOR_PAGES = {"connection", "date", "transfer-encoding", "vary", "keep-alive", "x-accel-buffering"}  # the connection's, caches' and gateways'
 SECRETS = {"paymentSignature", "paymentTimestamp"}  # of the shop's payment side, which is no page
 
 

@@ -3,6 +3,7 @@ complaints."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from world import World
@@ -44,7 +45,8 @@ def every_unit_is_somewhere(world: World) -> list[str]:
             )
         if v.pg_live != len(v.live):
             complaints.append(f"PostgreSQL has counted {v.pg_live} live orders of {len(v.live)}")
-        if v.state != v.due_state:
+        lost_its_mark = v.retired and v.state == "missing" and world.refused_most > 0  # with all that Redis lost
+        if v.state != v.due_state and not lost_its_mark:
             complaints.append(f"the voucher is {v.state}, and {v.due_state} in PostgreSQL")
     return complaints
 
@@ -103,6 +105,13 @@ def processes_are_well(world: World) -> list[str]:
 
 
 def the_audit_had_nothing_to_mend(world: World) -> list[str]:
-    """A difference that only the audit mended is a fault that something else let through."""
-    found = [line for line in world.logs if "books differ" in line]
+    """A difference that only the audit mended is a fault that something else let through. But units that an operator takes
+    away leave Redis first: where the answer of that is lost, nothing but the audit may find that they are not gone."""
+    found = [line for line in world.logs if "books differ" in line and not _has_too_few(line, world.taken)]
     return [] if world.may_differ else found[:1]
+
+
+def _has_too_few(line: str, taken: set[str]) -> bool:
+    """Whether Redis has fewer units of such a voucher than PostgreSQL."""
+    seen = re.search(r"voucher=(\d+) .*stock=(\d+)/(\d+) buyers=(\d+)/(\d+)", line)
+    return bool(seen) and seen[1] in taken and int(seen[2]) < int(seen[3]) and seen[4] == seen[5]

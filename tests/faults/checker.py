@@ -46,12 +46,14 @@ ASSERTIONS = [
     lives.moves_answered_are_done,
     lives.refusals_of_moves_are_true,
     lives.payments_are_accounted_for,
+    lives.refunds_settle_what_they_name,
     lives.nothing_is_overdue,
     lives.expiry_is_in_time,
     lives.keys_made_one_order,
     lives.feed_tells_each_move_once,
     lives.quantities_are_as_asked,
     lives.not_enough_is_true,
+    lives.orders_are_bounded,
 ]
 # What no waiting makes good.
 HOPELESS = {
@@ -78,9 +80,8 @@ HOPELESS = {
     "keys_made_one_order",
     "quantities_are_as_asked",
     "not_enough_is_true",
+    "orders_are_bounded",
 }
-# What a busy machine may break as well: tried twice.
-TIMELY = {"the suite", "unknowns_are_few"}
 # Of the processes: asked once more when they have ended.
 processes_are_well = books.processes_are_well
 

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import soak
 from driver import run_fault
 from fault import Result
 from faults import FAULTS
@@ -49,7 +50,7 @@ CONTROLS = [
     Control(
         "epoch",
         "no epoch check in PostgreSQL",
-        "sql/migrations/004_orders.sql",
+        "sql/migrations/015_offers.sql",
         "IF NOT FOUND OR p_epoch <> v_epoch THEN",
         "IF NOT FOUND THEN",
         "6f",
@@ -230,8 +231,8 @@ CONTROLS = [
         "sessionless",
         "sold without a session in the journal",
         "lua/place_orders.lua",
-        "table.concat(journal_orders, ','),\n    'session', ARGV[6])",
-        "table.concat(journal_orders, ','))",
+        "table.concat(journal_orders, ','),\n    'session', ARGV[6], 'offer'",
+        "table.concat(journal_orders, ','),\n    'offer'",
         "16b",
         "seen_meanwhile",
     ),
@@ -252,6 +253,15 @@ CONTROLS = [
         "    return false;",
         "6h",
         "accepted_is_never_unknown",
+    ),
+    Control(
+        "keep",
+        "Redis closed to find out that a sale cannot be retired",
+        "src/recovery/rebuild_check.c",
+        "SK_REBUILD_NEEDED : SK_REBUILD_NOT_YET",
+        "SK_REBUILD_NEEDED : SK_REBUILD_NEEDED",
+        "56a",
+        "seen_meanwhile",
     ),
     Control(
         "retired",
@@ -316,7 +326,7 @@ CONTROLS = [
     Control(
         "parts",
         "of several vouchers in a batch the orders mixed up",
-        "sql/migrations/004_orders.sql",
+        "sql/migrations/015_offers.sql",
         "SELECT o.id, p_slots[o.i], o.user_id, p_vouchers[o.i]",
         "SELECT o.id, p_slots[1], o.user_id, p_vouchers[1]",
         "1p",
@@ -333,7 +343,7 @@ CONTROLS = [
     Control(
         "return-epoch",
         "a return of an older epoch carried out",
-        "sql/migrations/004_orders.sql",
+        "sql/migrations/014_orders_per_user.sql",
         "IF NOT FOUND OR p_epoch IS DISTINCT FROM (CASE WHEN v_state = 'retired' THEN NULL ELSE v_epoch END) THEN",
         "IF NOT FOUND THEN",
         "34l",
@@ -342,7 +352,7 @@ CONTROLS = [
     Control(
         "return-status",
         "a return whatever the order is by now",
-        "sql/migrations/004_orders.sql",
+        "sql/migrations/014_orders_per_user.sql",
         "AND o.id = v_id AND o.status = ANY (v_from)\n",
         "AND o.id = v_id\n",
         "34a",
@@ -422,6 +432,42 @@ CONTROLS = [
         more=(("if voucher[2] ~= ARGV[2] or voucher[3] ~= ARGV[3] then", "if voucher[2] ~= ARGV[2] then"),),
     ),
     Control(
+        "soak",
+        "one unit returned, whatever the order's quantity",
+        "lua/settle_entry.lua",
+        "redis.call('HINCRBY', KEYS[1], 'stock', units) == units",
+        "redis.call('HINCRBY', KEYS[1], 'stock', 1) == 1",
+        "soak",
+        "the_audit_had_nothing_to_mend",
+    ),
+    Control(
+        "reopened-terms",
+        "a sale that is resumed or extended sells at once",
+        "lua/apply_change.lua",
+        "if was and (not is or is == 'n') and differs or stock == 0 and units > 0 then",
+        "if stock == 0 and units > 0 then",
+        "38b",
+        "winners_are_told",
+    ),
+    Control(
+        "reopened-units",
+        "units that return after sell-out sell at once",
+        "lua/settle_entry.lua",
+        "      reopen(KEYS[1], clock_ms())",
+        "      units = 0",
+        "38f",
+        "winners_are_told",
+    ),
+    Control(
+        "reopened-rebuild",
+        "a sale that is rebuilt sells at once",
+        "lua/rebuild_open.lua",
+        "if tonumber(ARGV[9]) > 0 then",
+        "if false then",
+        "38g",
+        "winners_are_told",
+    ),
+    Control(
         "rate",
         "a rate that refuses nobody",
         "src/base/rates.c",
@@ -466,7 +512,72 @@ CONTROLS = [
         "50d",
         "seen_meanwhile",
     ),
+    Control(
+        "refunds",
+        "a repeated refund settles what was noted since",
+        "sql/migrations/016_refunds.sql",
+        "IF NOT v_done AND 'to_refund' = ANY (v_states) THEN",
+        "IF 'to_refund' = ANY (v_states) THEN",
+        "34w",
+        by="refunds_settle_what_they_name",
+    ),
+    Control(
+        "offer",
+        "sold under an offer that the voucher has no more",
+        "lua/place_orders.lua",
+        "local offer, other = voucher[10], not again and voucher[10] ~= ARGV[8]",
+        "local offer, other = voucher[10], false",
+        "58b",
+        "seen_meanwhile",
+    ),
+    Control(
+        "offer-of-order",
+        "an order that costs what the voucher costs now",
+        "sql/migrations/015_offers.sql",
+        "ORDER BY f.offer <> p_offer, f.offer LIMIT 1",
+        "ORDER BY f.offer DESC LIMIT 1",
+        "58a",
+    ),
+    Control(
+        "long-share",
+        "streams and long polls without a share of their own",
+        "src/http/request.c",
+        "    if (pool->held >= pool->held_most)",
+        "    if (pool->held >= pool->count)",
+        "51a",
+        "seen_meanwhile",
+    ),
+    Control(
+        "last-tenth",
+        "the last connections for whoever comes",
+        "src/http/connection.c",
+        "    return pool->in_phase[SK_PHASE_FREE] < pool->count / RESERVED_PART;",
+        "    return pool->count == 0;",
+        "51b",
+        "seen_meanwhile",
+    ),
+    Control(
+        "orders",
+        "no bound of a user's orders",
+        "lua/place_orders.lua",
+        "(number(had[i]) or 0) >= most then",
+        "(number(had[i]) or 0) < 0 then",
+        "59a",
+        "orders_are_bounded",
+    ),
+    Control(
+        "numbers",
+        "a rebuild that forgets who has had all orders",
+        "sql/migrations/014_orders_per_user.sql",
+        "           CASE WHEN o.ended_nth >= p_bound THEN o.ended_nth END\n",
+        "           NULL::smallint\n",
+        "59b",
+        "seen_meanwhile",
+    ),
 ]
+
+
+TRIES = 3
 
 
 class Copy:
@@ -512,12 +623,26 @@ class Copy:
 
 
 def catch(control: Control, build: Future[Path], seed: int) -> Result:
-    fault = next(fault for fault in FAULTS if fault.name == control.fault)
+    """A guard may be needed in rare moments only: other seeds make others."""
     stack = Stack(build.result())
     try:
-        return run_fault(stack, fault, seed)
+        for number in range(TRIES):
+            if control.fault == "soak":
+                result = soak.run_round(stack, seed, number + 1)
+            else:
+                fault = next(fault for fault in FAULTS if fault.name == control.fault)
+                result = run_fault(stack, fault, seed + number)
+            if caught_by(control, result):
+                break
+        return result
     finally:
         stack.close()
+
+
+def caught_by(control: Control, result: Result) -> list[str]:
+    """The assertions that have caught it; none, unless the one that must is among them."""
+    caught = [name for name in result.complaints if name != "the suite"]
+    return caught if not control.by or control.by in caught else []
 
 
 def run_all(only: str | None, seed: int) -> int:
@@ -539,10 +664,7 @@ def run_all(only: str | None, seed: int) -> int:
 
 def show(control: Control, result: Result) -> bool:
     """Whether it is caught."""
-    caught = [name for name in result.complaints if name != "the suite"]
-    is_caught = control.by in caught if control.by else bool(caught)
-    shown = ", ".join(caught)
-    if not is_caught:
-        shown = f"NOT CAUGHT by {control.by or 'any'}: {result.complaints or result.why}"
-    print(f"{control.guard:<62}{control.fault:<7}{shown}", flush=True)
-    return is_caught
+    caught = caught_by(control, result)
+    missed = f"NOT CAUGHT by {control.by or 'any'} in {TRIES} tries: {result.complaints or result.why}"
+    print(f"{control.guard:<62}{control.fault:<7}{', '.join(caught) or missed}", flush=True)
+    return bool(caught)

@@ -16,7 +16,7 @@ import time
 from dataclasses import asdict, dataclass, field
 
 PATIENCE_S = 4.0
-REFUSALS = {"SOLD_OUT", "NOT_ENOUGH", "NOT_STARTED", "PAUSED", "ENDED"}
+REFUSALS = {"SOLD_OUT", "NOT_ENOUGH", "NOT_STARTED", "PAUSED", "ENDED", "TOO_MANY_ORDERS"}
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Event:
     quantity: int = 1  # asked for
     key: str = ""  # the Idempotency-Key
     left: int = -1  # of the units, as NOT_ENOUGH says
-    reference: str = ""  # of a payment
+    reference: str = ""  # of a payment, or of the one that a refund names
     amount: int = 0
     restock: bool = False
 

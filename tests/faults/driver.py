@@ -17,6 +17,7 @@ from crowd import REFUSALS, Event, ask_all, write_history
 from fault import Fault, Result, Terms
 from feed import Feed
 from life import Shoppers
+from machine import MACHINE, Deadline
 from stack import Broken, Instance, NotInjectable, Stack, wait_for
 from watch import Watch
 from world import ENDED, Fresh, Move, Order, OrderList, Payment, Voucher, World
@@ -32,7 +33,7 @@ OVERDUE_S = 5.0  # how late an order may expire when all is quiet: 2 s, a TTL, a
 STRAY_KEYS = """
 local own, stray = {}, {}
 for _, id in ipairs(ARGV) do
-  for _, part in ipairs({ 'voucher', 'buyers', 'journal', 'repeats' }) do
+  for _, part in ipairs({ 'voucher', 'buyers', 'journal', 'repeats', 'ended' }) do
     own['seckill:{' .. id .. '}:' .. part] = true
   end
 end
@@ -65,8 +66,8 @@ select 'voucher', id, units, stock, epoch - 1, live, user_limit, price_cents,
   from seckill_voucher join seckill_segment on voucher_id = id;
 select 'letters', count(*) from dead_letter
  where ended_at is null and (orders is null or exists (select from held_order h where h.letter = dead_letter.id));
-select 'move', order_id, status, by_whom, extract(epoch from at) from order_event order by tx, seq;
-select 'payment', reference, order_id, state, amount_cents from payment;
+select 'move', order_id, status, by_whom, extract(epoch from at), coalesce(why, '') from order_event order by tx, seq;
+select 'payment', reference, order_id, state, amount_cents, extract(epoch from at) from payment;
 select 'change', voucher_id, change, sum(units) over (partition by voucher_id order by change desc) from stock_change
  order by change desc;
 select 'overdue', o.id from voucher_order o join seckill_voucher v on v.id = o.voucher_id
@@ -79,14 +80,18 @@ commit;
 class Run:
     """One fault under way: what its inject function works with."""
 
+    LEAD_IN = 0.3  # the part of the crowd's time before the fault
+
     def __init__(self, stack: Stack, fault: Fault, seed: int, terms: Terms):
         self.stack, self.fault, self.terms = stack, fault, terms
-        self.rng = random.Random(f"{seed}/{fault.name}")
+        self.rng, self.began = random.Random(f"{seed}/{fault.name}"), time.time()
         self.history: list[Event] = []
         self.healed_at = 0.0
         self.vouchers: list[str] = []
         self.leaks: list[str] = []
         self.seen_meanwhile: list[str] = []  # wrong, though nothing of it is left afterwards
+        self.too_late: list[str] = []  # of these, the bounds that were missed
+        self.taken: set[str] = set()  # vouchers of which an operator took units away, and the answer was lost
         self.unseen: dict[str, int] = {}  # units taken by the fault, not by a user of the history; by voucher
         self.settled: World | None = None  # the last look
         self.ends: list[Event] | None = None
@@ -146,10 +151,20 @@ class Run:
         """Whether a failpoint has ended it."""
         one = self.stack.instances[instance]
         one.expected_exits.add(-signal.SIGKILL)
-        deadline = time.monotonic() + seconds
-        while one.alive() and time.monotonic() < deadline:
+        deadline = Deadline(seconds)
+        while one.alive() and not deadline.passed():
             time.sleep(0.02)
         return not one.alive()
+
+    def machine_late_s(self, began: float, ended: float | None = None) -> float:
+        """By how much the machine was late since then, or between two moments of time.time(): a bound of a row allows for
+        that. What waits for a condition does so by itself (wait_for, within, Deadline)."""
+        return MACHINE.since(began).between_s(began, time.time() if ended is None else ended)
+
+    def miss(self, bound: str) -> None:
+        """Something was not done in time."""
+        self.seen_meanwhile.append(bound)
+        self.too_late.append(bound)
 
     # ---- the run ----
 
@@ -173,10 +188,10 @@ class Run:
             terms["limit"] = self.fault.habits.limit
         if self.fault.habits.pay_within_s:
             terms["pay_within_s"] = self.fault.habits.pay_within_s
-        headers, deadline = {"Idempotency-Key": f"{self.fault.name}-{len(self.vouchers)}"}, time.monotonic() + 5
+        headers, deadline = {"Idempotency-Key": f"{self.fault.name}-{len(self.vouchers)}"}, Deadline(5)
         while True:  # an instance may have a reactor that is not ready yet
             status, document = self.stack.instances[-1].ask("POST", "/admin/vouchers", body=terms, headers=headers)
-            if status not in (0, 503) or time.monotonic() > deadline:
+            if status not in (0, 503) or deadline.passed():
                 break
             time.sleep(0.05)
         if status != 201 or document["state"] != "open":
@@ -203,7 +218,7 @@ class Run:
         self.feed.start()
         crowd.start(self.vouchers, fault.seconds, fault.rate, fault.users, fault.spread, fault.opposite)
         try:
-            time.sleep(fault.seconds * 0.3)
+            time.sleep(fault.seconds * self.LEAD_IN)
             fault.inject(self)
             if not self.healed_at:
                 self.healed()
@@ -221,15 +236,15 @@ class Run:
         """Until a new user gets a definite answer from every instance; ms since the fault was healed."""
         n = 0
         for instance in self.stack.instances:
-            deadline = time.monotonic() + self.patience(BACK_S)
+            deadline = Deadline(self.patience(BACK_S))
             while True:
                 n += 1
                 voucher = self.vouchers[n % len(self.vouchers)]
                 event = self.buy(f"back{instance.number}-{n}", instance, 5.0, voucher)
                 if event.status == 201 or event.code in REFUSALS:
                     break
-                if time.monotonic() > deadline:
-                    self.seen_meanwhile.append(f"{instance.name} is not back: {event.status} {event.code}")
+                if deadline.passed():
+                    self.miss(f"{instance.name} is not back: {event.status} {event.code}")
                     break
                 time.sleep(0.02)
         return int((time.monotonic() - self.healed_at) * 1000)
@@ -283,20 +298,23 @@ class Run:
             logs=self.logs(),
             leaks=self.leaks,
             may_differ=self.fault.may_differ,
+            taken=self.taken,
             unseen=self.unseen,
             refused_most=self.fault.refused_202,
             rebuilds_most=self.fault.rebuilds,
             unknown_most=self.unknown_most(),
             samples=list(self.watch.samples),
             stalls=list(self.watch.stalls),
+            delays=MACHINE.since(self.began),
             foreign=self.foreign(),
             ends=self.ends,
             strangers=self.strangers,
             lists=self.lists,
             fresh=self.fresh,
             lost_202=self.fault.lost_202,
-            moves=[Move(row[0], row[1], row[2], float(row[3])) for row in rows.get("move", [])],
-            payments=[Payment(row[0], row[1], row[2], int(row[3])) for row in rows.get("payment", [])],
+            orders_most=int(self.fault.env.get("SECKILL_ORDERS_PER_USER", 20)),
+            moves=[Move(row[0], row[1], row[2], float(row[3]), row[4]) for row in rows.get("move", [])],
+            payments=[Payment(row[0], row[1], row[2], int(row[3]), float(row[4])) for row in rows.get("payment", [])],
             overdue=[row[0] for row in rows.get("overdue", [])],
             late_s=self.fault.late_s * (3 if self.terms.sanitized else 1),
             feed=self.feed.catch_up(),
@@ -325,12 +343,12 @@ class Run:
 
     def settle(self, looks: int = 2) -> dict[str, list[str]]:
         """Until so many looks find nothing that waiting could make good, or for long enough."""
-        deadline, quiet = time.monotonic() + self.patience(SETTLE_S), 0
+        deadline, quiet = Deadline(self.patience(SETTLE_S)), 0
         while True:
             self.settled = self.look()
             complaints = checker.check(self.settled)
             quiet = quiet + 1 if complaints.keys() <= checker.HOPELESS else 0
-            if quiet >= looks or time.monotonic() > deadline:
+            if quiet >= looks or deadline.passed():
                 return complaints
             time.sleep(0.4)
 
@@ -372,8 +390,8 @@ class Run:
             return
         soon = time.time() + self.fault.habits.pay_within_s
         unpaid = lambda: any(o.status == "unpaid" and 0 < o.due < soon for o in self.settled.orders().values())
-        deadline = time.monotonic() + self.patience(self.fault.habits.pay_within_s + OVERDUE_S)
-        while unpaid() and time.monotonic() < deadline:  # what is left then is overdue
+        deadline = Deadline(self.patience(self.fault.habits.pay_within_s + OVERDUE_S))
+        while unpaid() and not deadline.passed():  # what is left then is overdue
             time.sleep(0.3)
             self.settled = self.look()
         self.settle()
@@ -439,9 +457,9 @@ def judge(run: Run, result: Result) -> None:
         result.complaints["seen_meanwhile"] = run.seen_meanwhile
 
 
-def run_fault(stack: Stack, fault: Fault, seed: int, terms: Terms = Terms()) -> Result:
+def run_fault(stack: Stack, fault: Fault, seed: int, terms: Terms = Terms(), kind: type[Run] = Run) -> Result:
     began, result = time.monotonic(), Result(fault)
-    run = Run(stack, fault, seed, terms)
+    run = kind(stack, fault, seed, terms)
     try:
         run.prepare()
         run.count_descriptors()
@@ -458,6 +476,8 @@ def run_fault(stack: Stack, fault: Fault, seed: int, terms: Terms = Terms()) -> 
         run.feed.stop()
         stack.land()
         stack.unmount()
+    result.fault, result.too_late = run.fault, run.too_late
+    result.machine_late = run.machine_late_s(run.began) / (time.time() - run.began)
     events = [*run.history, *(run.ends or []), *run.strangers]
     write_history(stack.folder / f"history-{fault.name}.jsonl", events)
     with open(stack.folder / f"world-{fault.name}.json", "w", encoding="utf-8") as file:

@@ -10,6 +10,9 @@ from life import Habits
 # Where a row does not say otherwise, the crowd of every fault pays, cancels and refunds.
 USUAL = Habits(moves=0.25, keyed=0.1)
 PLAIN = Habits()  # for rows that count on what moves and repeated requests do, too: corrections, above all
+# What another program on the machine may break as well; and where it was late by such a part of a row's time.
+TIMELY = {"the suite", "unknowns_are_few"}
+LATE_PART, IN_TIME = 0.1, {"seen_meanwhile", "expiry_is_in_time"}
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Fault:
     known_by: tuple[str, ...] = ()  # by these assertions, and by no other
     lost_202: int = 0  # accepted orders that may have no end: two faults at once took both places they were in
     full: bool = False  # with --all only
+    alone: bool = False  # judges times so short that no other row may run beside it
 
     def mark_s(self) -> float:
         """For how long an instance may remember that a voucher is sold out, and a little."""
@@ -70,10 +74,19 @@ class Result:
     outcomes: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     measured: dict[str, float] = field(default_factory=dict)  # what the bounds of the row are for
+    too_late: list[str] = field(default_factory=list)  # of what was seen meanwhile, the bounds that were missed
+    machine_late: float = 0.0  # the part of its time by which the machine was late
 
     @property
     def held(self) -> bool:
         return self.ran and not self.complaints
+
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether it is to be tried once more: the fault itself could not be made, which says nothing about a promise; or
+        bounds alone were missed, on a machine that was late by more than they can allow for."""
+        only_late = self.machine_late > LATE_PART and self.complaints.get("seen_meanwhile", []) == self.too_late
+        return bool(self.complaints) and set(self.complaints) <= (TIMELY | IN_TIME if only_late else TIMELY)
 
     @property
     def as_known(self) -> bool:
@@ -99,8 +112,10 @@ class Result:
             "ran": self.ran,
             "held": self.held,
             "verdict": self.verdict if self.ran else "not run",
+            "seconds": round(self.seconds, 1),
             "recovery_ms": self.recovery_ms if self.ran else None,
             "requests": sum(self.outcomes.values()),
+            "machine_late": round(self.machine_late, 3),
             **self.measured,
             **{name: self.outcomes.get(name, 0) for name in ("ok", "refused", "unknown")},
             "why": self.why or self.complaints,
@@ -119,7 +134,16 @@ def self_test() -> list[str]:
         (Result(marked, complaints={"seen_meanwhile": ["x"], "not_oversold": ["x"]}), "BROKEN", False),
         (Result(marked), "unexpected pass", False),
     ]
-    return [
+    late = {"seen_meanwhile": ["sold: not within 1.5 s"]}
+    shown = [
+        (Result(plain, complaints={"the suite": ["x"]}), True),
+        (Result(plain, complaints={"the suite": ["x"], "not_oversold": ["x"]}), False),
+        (Result(plain, complaints=late, too_late=late["seen_meanwhile"]), False),
+        (Result(plain, complaints=late, too_late=late["seen_meanwhile"], machine_late=0.3), True),
+        (Result(plain, complaints={"seen_meanwhile": ["x", "y"]}, too_late=["x"], machine_late=0.3), False),
+        (Result(plain), False),
+    ]
+    return [f"{one.complaints} shows nothing: {not due}" for one, due in shown if one.shows_nothing != due] + [
         f"the verdict on {list(result.complaints)} of a row {result.fault.known or 'without a mark'} is {result.verdict}"
         for result, verdict, well in cases
         if not result.verdict.startswith(verdict) or result.well != well

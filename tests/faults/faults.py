@@ -20,6 +20,8 @@ import rows_again
 import rows_attackers
 import rows_clients
 import rows_clocks
+import rows_costs
+import rows_crowding
 import rows_damage
 import rows_instances
 import rows_journal
@@ -28,11 +30,14 @@ import rows_limits
 import rows_links
 import rows_losses
 import rows_many
+import rows_offers
 import rows_operators
 import rows_orphans
 import rows_pairs
 import rows_postgres
 import rows_redis
+import rows_reopening
+import rows_repeats
 import rows_resources
 import rows_sales
 import rows_sessions
@@ -45,6 +50,8 @@ MODULES = [
     rows_attackers,
     rows_clients,
     rows_clocks,
+    rows_costs,
+    rows_crowding,
     rows_damage,
     rows_instances,
     rows_journal,
@@ -53,11 +60,14 @@ MODULES = [
     rows_links,
     rows_losses,
     rows_many,
+    rows_offers,
     rows_operators,
     rows_orphans,
     rows_pairs,
     rows_postgres,
     rows_redis,
+    rows_reopening,
+    rows_repeats,
     rows_resources,
     rows_sales,
     rows_sessions,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crowd import Event
+from machine import Delays
 from world import Fresh, Move, Order, OrderList, Payment, Sample, Voucher, World
 
 MADE_UP = "00000000-0000-7000-8000-000000000"  # and the epoch in hex
@@ -51,6 +52,10 @@ def lives() -> tuple[Voucher, list[Event], list[Move], list[Payment]]:
         lived(4, 5, "refund", "u23", 200, "", "k1", "refunded"),
         lived(3, 4, "pay", "u24", 200, "", "s1", "paid", reference="r4", amount=10),
         lived(4, 5, "refund", "u24", 200, "", "s1", "refunded", restock=True),
+        lived(11, 12, "pay", "u24", 200, "", "s1", "refunded", reference="r5", amount=10),
+        lived(12, 13, "pay", "u24", 200, "", "s1", "refunded", reference="r6", amount=10),
+        lived(13, 14, "refund", "u24", 200, "", "s1", "refunded", restock=True, reference="r5"),
+        lived(14, 15, "refund", "u24", 200, "", "s1", "refunded", restock=True),
         lived(15, 16, "buy", "u25", 409, "NOT_ENOUGH", quantity=3, left=2),
     ]
     moves = [
@@ -61,13 +66,18 @@ def lives() -> tuple[Voucher, list[Event], list[Move], list[Payment]]:
         Move("k1", "refunded", "olga", 4.5),
         Move("s1", "refunded", "olga", 4.5),
         Move("e1", "expired", "expiry", 10.5),
-        Move("e1", "expired", "shop", 11.5),  # a payment that was noted
+        Move("e1", "expired", "shop", 11.5, "PAYMENT_TO_REFUND"),
+        Move("s1", "refunded", "shop", 11.5, "PAYMENT_TO_REFUND"),
+        Move("s1", "refunded", "shop", 12.5, "PAYMENT_TO_REFUND"),
+        Move("s1", "refunded", "olga", 13.5, "sent"),
     ]
     payments = [
-        Payment("r1", "p1", "accepted", 10),
-        Payment("r2", "e1", "to_refund", 15),
-        Payment("r3", "k1", "refunded", 5),
-        Payment("r4", "s1", "refunded", 10),
+        Payment("r1", "p1", "accepted", 10, 3.5),
+        Payment("r2", "e1", "to_refund", 15, 11.5),
+        Payment("r3", "k1", "refunded", 5, 3.5),
+        Payment("r4", "s1", "refunded", 10, 3.5),
+        Payment("r5", "s1", "refunded", 10, 11.5),
+        Payment("r6", "s1", "to_refund", 10, 12.5),
     ]
     buyers = {"u20": "p1", "u21": "n1"}
     return Voucher("2", 10, 6, 2, orders, {}, 6, buyers, 0, limit=3, price=5), history, moves, payments
@@ -80,6 +90,7 @@ def good_world() -> World:
     history = [
         heard(1, 2, "buy", "u0", 201, "", "o0", "unpaid"),
         heard(1, 2, "buy", "u1", 202, "", "o1", "pending"),
+        heard(2.5, 2.6, "buy", "u0", 409, "SOLD_OUT"),  # from a memory that the machine kept too long
         heard(3, 4, "look", "u1", 200, "", "o1", "pending"),
         heard(5, 6, "look", "u1", 200, "", "o1", "unpaid"),
         heard(5, 6, "buy", "u0", 409, "ALREADY_ORDERED", "o0"),
@@ -98,6 +109,9 @@ def good_world() -> World:
     return World(
         history + told,
         {"1": voucher, "2": other},
+        delays=Delays([(2.1, 2.4)]),
+        taken={"2"},
+        logs=['msg="books differ" voucher=2 finding=differ epoch=1/1 stock=1/3 buyers=4/4'],
         letters=1,
         letters_expected=1,
         refused_most=1,
@@ -124,6 +138,9 @@ def corruptions() -> dict[str, list]:
 
     def voucher(change):
         return lambda world: change(world.vouchers["1"])
+
+    def differs(line: str, taken: str):
+        return lambda world: (world.logs.append(f'msg="books differ" {line}'), setattr(world, "taken", {"2", taken}))
 
     def event(*fields, **more):
         def add(world: World) -> None:
@@ -159,6 +176,14 @@ def corruptions() -> dict[str, list]:
             for event in world.history:
                 if (event.what, event.order) == (what, id):
                     event.status, event.code = 409, "PENDING"
+
+        return change
+
+    def unnamed(reference: str):
+        def change(world: World) -> None:
+            for event in world.history:
+                if (event.what, event.reference) == ("refund", reference):
+                    event.reference = ""
 
         return change
 
@@ -207,7 +232,12 @@ def corruptions() -> dict[str, list]:
             lambda world: world.exits.append("instance 0 ended with 86"),
             lambda world: world.leaks.append("instance 0: 17 descriptors, 16 at start"),
         ],
-        "the_audit_had_nothing_to_mend": [lambda world: world.logs.append('msg="books differ"')],
+        "the_audit_had_nothing_to_mend": [
+            lambda world: world.logs.append('msg="books differ"'),
+            differs("voucher=1 finding=differ epoch=1/1 stock=1/3 buyers=4/4", taken="2"),
+            differs("voucher=1 finding=differ epoch=1/1 stock=3/1 buyers=4/4", taken="1"),
+            differs("voucher=1 finding=differ epoch=1/1 stock=1/3 buyers=4/5", taken="1"),
+        ],
         "created_is_a_row": [event(1, 2, "buy", "u8", 201, "", "o8", "unpaid")],
         "accepted_ends": [
             voucher(lambda v: v.orders.remove(v.orders[3])),
@@ -254,6 +284,7 @@ def corruptions() -> dict[str, list]:
                 event(5, 6, "buy", "u4", 404, "UNKNOWN_VOUCHER")(world),
                 setattr(world, "refused_most", 0),  # only accepted so far
             ),
+            lambda world: setattr(world, "refused_most", 0),  # nothing was lost: no memory is of before
         ],
         "repeats_name_the_order": [
             event(5, 6, "buy", "u0", 409, "ALREADY_ORDERED", "o1"),
@@ -328,6 +359,13 @@ def corruptions() -> dict[str, list]:
             lambda world: world.payments.pop(0),
             lambda world: world.moves.pop(0),
         ],
+        "refunds_settle_what_they_name": [
+            payment(5, state="refunded"),  # the repeated refund has settled a later payment
+            payment(1, state="refunded"),  # no refund at all
+            unnamed("r5"),
+            lambda world: world.payments.append(Payment("r7", "k1", "refunded", 5, 9.5)),
+            lambda world: [world.moves.remove(move) for move in world.moves if move.order == "k1" and move.by == "olga"],
+        ],
         "nothing_is_overdue": [lambda world: world.overdue.append("n1")],
         "expiry_is_in_time": [lambda world: setattr(world.moves[6], "at", 11.5)],
         "keys_made_one_order": [
@@ -346,6 +384,11 @@ def corruptions() -> dict[str, list]:
             order("p1", quantity=1),
             order("e1", quantity=0),
             lambda world: setattr(world.vouchers["2"], "limit", 2),
+        ],
+        "orders_are_bounded": [
+            lambda world: (setattr(world, "orders_most", 1), setattr(world, "refused_most", 0)),
+            other(9, 10, "buy", "u25", 409, "TOO_MANY_ORDERS"),
+            other(9, 10, "buy", "u21", 409, "TOO_MANY_ORDERS"),
         ],
         "not_enough_is_true": [
             other(15, 16, "buy", "u25", 409, "NOT_ENOUGH", quantity=3, left=3),

@@ -1,10 +1,12 @@
-"""Several rows at a time, each worker a process with stores and instances of its own."""
+"""Several rows at a time, each worker a process with stores and instances of its own. A row that is alone has no other
+beside it."""
 
 from __future__ import annotations
 
 import dataclasses
 import multiprocessing
 import queue
+from contextlib import contextmanager
 from typing import Callable, Iterator
 
 from fault import Result
@@ -13,11 +15,32 @@ from stack import Broken
 PATIENCE_S = 1.0
 
 
+class Room:
+    """A seat for each worker. Who needs all of them keeps the door shut until they are free."""
+
+    def __init__(self, context, workers: int):
+        self.door, self.free, self.all = context.Lock(), context.Semaphore(workers), workers
+
+    @contextmanager
+    def seat(self, alone: bool):
+        needed = self.all if alone else 1
+        with self.door:
+            for _ in range(needed):
+                self.free.acquire()
+        try:
+            yield
+        finally:
+            for _ in range(needed):
+                self.free.release()
+
+
 def in_order(faults: list, workers: int, work: Callable) -> Iterator[Result]:
-    """`work(take, give)` runs in each worker: it takes the numbers of rows until there is None, and gives results.
-    They come out in the order of the list. Rows hold functions, which do not travel: their numbers do."""
+    """`work(take, give, seat)` runs in each worker: it takes the numbers of rows until there is None, has a seat while a
+    row runs, and gives results. They come out in the order of the list. Rows hold functions, which do not travel: their
+    numbers do."""
     context = multiprocessing.get_context("fork")
-    todo, done = context.Queue(), context.Queue()
+    workers = min(workers, len(faults))
+    todo, done, room = context.Queue(), context.Queue(), Room(context, workers)
     for number in [*range(len(faults)), *[None] * workers]:
         todo.put(number)
 
@@ -25,7 +48,7 @@ def in_order(faults: list, workers: int, work: Callable) -> Iterator[Result]:
         fields = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
         done.put((number, fields | {"fault": None}))
 
-    crew = [context.Process(target=work, args=(todo.get, give)) for _ in range(min(workers, len(faults)))]
+    crew = [context.Process(target=work, args=(todo.get, give, room.seat)) for _ in range(workers)]
     for one in crew:
         one.start()
     try:

@@ -37,7 +37,9 @@ def request_of(event: Event, signs: bool = False) -> tuple[str, dict[str, str], 
     if event.what == "cancel":
         return path, {"X-User-Id": event.user}, None
     if event.what == "refund":
-        return path, {"Authorization": f"Bearer {OPERATE_TOKEN}"}, {"restock": event.restock, "why": "asked for"}
+        return path, {"Authorization": f"Bearer {OPERATE_TOKEN}"}, {"restock": event.restock, "why": "asked for"} | (
+            {"reference": event.reference} if event.reference else {}
+        )
     body = {"reference": event.reference, "amount_cents": event.amount, "currency": "CNY"}
     if not signs:
         return path, {"Authorization": f"Bearer {PAYMENTS_TOKEN}"}, body
@@ -127,10 +129,14 @@ class Shoppers(Crowd):
 
     async def _refunds(self, bought: Event) -> None:
         await self._move("pay", bought, **self._bill(bought))
-        restock = self.rng.random() < 0.6
+        restock, late = self.rng.random() < 0.6, self._bill(bought)
         await self._move("refund", bought, restock=restock)
         if self.rng.random() < 0.3:
+            await self._move("pay", bought, **late)
+        if self.rng.random() < 0.3:
             await self._move("refund", bought, restock=restock)
+        if self.rng.random() < 0.3:
+            await self._move("refund", bought, restock=restock, reference=late["reference"])
         await self._returns(bought)
 
     async def _races(self, bought: Event) -> None:

@@ -3,16 +3,17 @@ assertion is a function of a World and returns complaints."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from answers import KEY_REASON, MARK_S
 from crowd import REFUSALS, Event
-from world import ENDED, FORGIVEN_S, World
+from world import ENDED, FORGIVEN_S, LIVE, World
 
 # As order_move has them: whoever adds one there must add what it means here.
 ALLOWED = {("unpaid", "paid"), ("unpaid", "cancelled"), ("unpaid", "expired"), ("paid", "refunded")}
 # What an order may be in the end of which a user was told that its state forbids cancelling.
 NOT_CANCELLED = {"paid", "refunded", "expired", "refused"}
+TO_REFUND = "PAYMENT_TO_REFUND"  # why, of an event that notes a payment for an order that had ended
 
 
 def paths(world: World) -> dict[str, list[str]]:
@@ -148,6 +149,27 @@ def payments_are_accounted_for(world: World) -> list[str]:
     return complaints
 
 
+def refunds_settle_what_they_name(world: World) -> list[str]:
+    """A payment is refunded by a refund that names it, or by the order's first refund, if it was noted before that."""
+    named = {(e.order, e.reference) for e in world.asked("refund") if e.reference and e.outcome != "refused"}
+    early: set[tuple[str, float]] = set()  # payments that were noted before a refund; one has the time of its event
+    noted: dict[str, set[tuple[str, float]]] = defaultdict(set)
+    refunded_once: set[str] = set()
+    now: dict[str, str] = defaultdict(lambda: "unpaid")
+    for move in world.moves:
+        if move.status == "paid" or move.why == TO_REFUND:
+            noted[move.order].add((move.order, move.at))
+        elif move.status in ("refunded", now[move.order]) and move.order not in refunded_once:
+            refunded_once.add(move.order)
+            early |= noted[move.order]
+        now[move.order] = move.status
+    return [
+        f"payment {one.reference} is refunded, and no refund of {one.order} can have settled it"
+        for one in world.payments
+        if one.state == "refunded" and (one.order, one.reference) not in named and (one.order, one.at) not in early
+    ]
+
+
 def nothing_is_overdue(world: World) -> list[str]:
     return [f"{len(world.overdue)} orders should have expired, as {world.overdue[0]}"] if world.overdue else []
 
@@ -158,7 +180,8 @@ def expiry_is_in_time(world: World) -> list[str]:
     lateness: dict[str, float] = {}  # what is told of an order later is of a payment that came
     for move in world.moves:
         if move.status == "expired" and move.order in orders:
-            lateness.setdefault(move.order, move.at - orders[move.order].due)
+            due = orders[move.order].due
+            lateness.setdefault(move.order, move.at - due - world.delays.between_s(due, move.at))
     late = {order: seconds for order, seconds in lateness.items() if world.late_s and seconds > world.late_s}
     if not late:
         return []
@@ -186,11 +209,14 @@ def keys_made_one_order(world: World) -> list[str]:
         one = first.get((event.voucher, event.user, event.key))
         if one is None or event.began <= one.ended or event.outcome == "unknown":
             continue
+        if event.code == "ENDED" and world.vouchers[event.voucher].retired:
+            continue  # a key counts for a day, and by default a voucher is retired no sooner than that
         said, named = f"{event.status} {event.code} {event.order}", orders.get(event.order)
         refused = event.status == 202 and named and named.reason == KEY_REASON
         if refused:
             continue
-        if event.code in REFUSALS and event.began <= one.ended + MARK_S:
+        late_s = world.delays.between_s(one.ended - MARK_S, event.began)
+        if event.code in REFUSALS and event.began <= one.ended + MARK_S + late_s:
             continue  # by an instance that did not know of the order yet, as winners_are_told() has it
         if event.quantity == orders[one.order].quantity:
             if event.status not in (201, 202) or event.order != one.order:
@@ -240,4 +266,20 @@ def not_enough_is_true(world: World) -> list[str]:
             complaints.append(f"{event.user} asked for {event.quantity} and was told that {event.left} are left")
         elif gone + event.left < voucher.units_least:
             complaints.append(f"{event.user} was told of {event.left} left, when at most {gone} were gone")
+    return complaints
+
+
+def orders_are_bounded(world: World) -> list[str]:
+    """A user has so many orders of a voucher, the ended ones included; who is told that there were too many has had them. What
+    Redis lost and granted again may come on top."""
+    complaints = []
+    for voucher in world.vouchers.values():
+        had = Counter(order.user for order in voucher.orders if order.status in LIVE | ENDED)
+        over = [user for user, orders in had.items() if orders > world.orders_most]
+        if over and not world.refused_most:
+            complaints.append(f"{len(over)} users have more than {world.orders_most} orders: {over[0]} {had[over[0]]}")
+        for event in world.buys():
+            told = event.voucher == voucher.id and event.code == "TOO_MANY_ORDERS"
+            if told and not world.has_had_all(voucher, event.user):
+                complaints.append(f"{event.user} was told {event.code} and has not had {world.orders_most} orders")
     return complaints

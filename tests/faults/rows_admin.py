@@ -7,6 +7,7 @@ import time
 
 from driver import Run
 from fault import Fault
+from machine import Deadline
 from rows_tools import in_background, sells, terms
 
 
@@ -16,8 +17,8 @@ def create_until_it_is(run: Run, name: str, seconds: float = 8.0) -> None:
     wish, headers = terms(run, 20, title=title), {"Idempotency-Key": f"{run.fault.name}-{name}"}
     made: list[str] = []
     states: list[str] = []
-    deadline, n = time.monotonic() + seconds, 0
-    while len(made) < 3 and time.monotonic() < deadline:
+    deadline, n = Deadline(seconds), 0
+    while len(made) < 3 and not deadline.passed():
         instance = run.stack.instances[n % len(run.stack.instances)]
         status, document = instance.ask("POST", "/admin/vouchers", body=wish, timeout=1.0, headers=headers)
         n += 1

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from crowd import Event
 from driver import Run
 from fault import Fault
+from machine import Deadline
 from rows_tools import another, buy, terms
 from stack import ADMIN_TOKEN, Broken, Instance, wait_for
 
@@ -153,8 +154,8 @@ def try_one(run: Run, number: int, calls: list[tuple[bytes, tuple[int, ...]]]) -
             wrong.append(f"{data[:60]!r}: {status}")
     failed = "name=malloc" in one.text()
     for data, due in calls:
-        deadline = time.monotonic() + LONGEST_S
-        while (status := ask(one, data)) not in due and one.alive() and time.monotonic() < deadline:
+        deadline = Deadline(LONGEST_S)
+        while (status := ask(one, data)) not in due and one.alive() and not deadline.passed():
             time.sleep(0.05)  # a link to a store may have been given up
         if status not in due:
             wrong.append(f"{data[:60]!r}, asked again: {status}")

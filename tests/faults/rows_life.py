@@ -10,6 +10,7 @@ from crowd import Event
 from driver import Run
 from fault import PLAIN, Fault
 from life import Habits, move, tell
+from machine import Deadline
 from rows_instances import at, killed_at
 from rows_pairs import flushed, gone, pair
 from rows_tools import accepted, buy, clock_env, in_background, key, kill, lock_row, open_voucher, release, restart
@@ -202,6 +203,34 @@ def paid_after_it_expired(run: Run) -> None:
         run.seen_meanwhile.append(f"a payment that was given back is {payment()}")
 
 
+def refunded_again(run: Run) -> None:
+    """A refund is repeated after another payment came. The shop has sent that money to nobody: it stays to be refunded."""
+    voucher = open_voucher(run, 4, limit=1)
+    states = "select string_agg(reference || ' ' || state, ', ' order by reference) from payment where reference like '{}%'"
+
+    def must_be(user: str, expected: str) -> None:
+        found = run.postgres.sql(states.format(user))
+        if found != [[expected]]:
+            run.seen_meanwhile.append(f"payments of {user}: {found}, not {expected}")
+
+    for n, user in enumerate(("ann", "bob")):  # one order that was paid, one that was cancelled first
+        order = bought(run, voucher, user)
+        if user == "bob":
+            expect(run, tell(run, move("cancel", order, 0)), 200, state="cancelled")
+        first, later = ({"reference": f"{user}-{which}", "amount": 1} for which in (1, 2))
+        state = "cancelled" if user == "bob" else "refunded"
+        tell(run, move("pay", order, n, **first))
+        for instance in range(2):
+            expect(run, tell(run, move("refund", order, instance)), 200, state=state)
+            expect(run, tell(run, move("pay", order, instance, **later)), 200, state=state)
+        expect(run, tell(run, move("refund", order, 0)), 200, state=state)
+        expect(run, tell(run, move("refund", order, 1, reference=f"{user}-1")), 200, state=state)
+        must_be(user, f"{user}-1 refunded, {user}-2 to_refund")
+        expect(run, tell(run, move("refund", order, 1, reference="eve-1")), 409, "UNKNOWN_PAYMENT")
+    expect(run, tell(run, move("refund", order, 0, reference="bob-2")), 200, state="cancelled")  # ann's stays
+    must_be("bob", "bob-1 refunded, bob-2 refunded")
+
+
 def pending_is_not_moved(run: Run) -> None:
     """An order that PostgreSQL does not know yet: no move of it is 404, and none is done."""
     voucher = run.vouchers[0]
@@ -227,13 +256,13 @@ def sold_again_everywhere(run: Run) -> None:
         for instance in range(count):
             expect(run, buy(run, voucher, f"early{n}-{instance}", instance), 409, "SOLD_OUT")
         expect(run, tell(run, move("cancel", order, (n + 1) % count)), 200, state="cancelled")
-        began, tries = time.monotonic(), 0
+        bound, tries = Deadline(BACK_S), 0
         buyer = f"owner{n}" if n >= count else f"next{n}"
         while (event := buy(run, voucher, buyer, n % count, quantity=2)).outcome != "ok" and tries < 200:
             tries += 1
             time.sleep(0.01)
-        if event.order == order.order or event.outcome != "ok" or time.monotonic() - began > BACK_S:
-            slow.append(f"{buyer} at instance {n % count}: {event.status} {event.code}, {time.monotonic() - began:.2f} s")
+        if event.order == order.order or event.outcome != "ok" or bound.passed():
+            slow.append(f"{buyer} at instance {n % count}: {event.status} {event.code}, {bound.spent_s():.2f} s")
     run.seen_meanwhile += slow
 
 
@@ -404,7 +433,7 @@ ROWS = [
     Fault("34m", "paid while it expires", paid_while_it_expires, habits=PLAIN, rate=0, unknown=0.9),
     Fault("34n", "paid after it expired", paid_after_it_expired, habits=PLAIN, rate=0, unknown=0.9),
     Fault("34o", "moves of an order that is pending", pending_is_not_moved, habits=PLAIN, rate=0, unknown=0.9),
-    Fault("34p", "a unit of a sold-out voucher returns", sold_again_everywhere, habits=PLAIN, rate=0, unknown=0.9),
+    Fault("34p", "a unit of a sold-out voucher returns", sold_again_everywhere, habits=PLAIN, rate=0, unknown=0.9, alone=True),
     Fault(
         "34q", "the same Idempotency-Key, whatever happens", asked_again,
         habits=PLAIN, rate=0, rebuilds=4, unknown=0.9,
@@ -426,4 +455,5 @@ ROWS = [
         "34v", "an unpaid order of a sale that has ended", unpaid_when_it_ends,
         habits=PLAIN, rate=0, env=RETIRED_AT_ONCE, rebuilds=4, unknown=0.9,
     ),
+    Fault("34w", "a refund repeated after a later payment", refunded_again, habits=PLAIN, rate=0, unknown=0.9),
 ]

@@ -10,8 +10,11 @@ import time
 
 from driver import Run
 from fault import Fault
-from rows_tools import accepted, is_open, look
+from machine import Deadline
+from rows_tools import accepted, is_open, look, release
 from stack import Broken, wait_for
+
+HELD_S = 20  # commits, until they are released
 
 
 def redis_killed(run: Run) -> None:
@@ -56,16 +59,18 @@ def flushall_while_orders_wait(run: Run) -> None:
 
 def sold_out_meanwhile(run: Run) -> None:
     """Redis loses the grants of one instance that is stopped; by the time it goes on, all units are sold."""
-    holder = run.hold_orders(0.8)
+    holder = run.hold_orders(HELD_S)
+    accepted(run, run.vouchers[0], "sleeper")  # whatever the crowd has done by now
     time.sleep(0.3)
     run.first.signal(signal.SIGSTOP)
     run.redis.call("FLUSHALL")
+    release(run)
     holder.wait()
     wait_for("rebuilt", lambda: run.redis.call("HGET", run.key("voucher"), "state") == "open")
-    deadline, n = time.monotonic() + 10, 0
+    deadline, n = Deadline(10), 0
     while run.buy(f"late{n}", 1, 5.0).code != "SOLD_OUT":
         n += 1
-        if time.monotonic() > deadline:
+        if deadline.passed():
             raise Broken("never sold out")
     run.first.signal(signal.SIGCONT)
     lost = "select 1 from voucher_order where reason = 'GRANT_LOST' limit 1"
@@ -74,10 +79,12 @@ def sold_out_meanwhile(run: Run) -> None:
 
 def rebuilt_meanwhile(run: Run) -> None:
     """The same, but there are units left: what it says late must not slip past Redis."""
-    holder = run.hold_orders(0.8)
+    holder = run.hold_orders(HELD_S)
+    accepted(run, run.vouchers[0], "sleeper")  # whatever the crowd has done by now
     time.sleep(0.4)
     run.first.signal(signal.SIGSTOP)
     run.redis.call("FLUSHALL")
+    release(run)
     holder.wait()
     wait_for("rebuilt", lambda: run.buy("late", 1, 5.0).outcome == "ok")
     time.sleep(0.3)

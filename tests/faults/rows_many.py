@@ -78,7 +78,7 @@ def older_than_1000_others(run: Run) -> None:
     order = accepted(run, run.vouchers[0], "first-of-all")
     others = insert_vouchers(run, 1300, 1, epoch=1)
     loaded = ["state", "open", "epoch", 1, "last", "epoch-1", "stock", 1, "run", process]
-    loaded += ["begin_ms", 0, "end_ms", 2**42]
+    loaded += ["begin_ms", 0, "end_ms", 2**42, "offer", 1]
     run.redis.calls(["HSET", key(voucher, "voucher"), *loaded] for voucher in others)
     look(run, order, 1)
     run.postgres.sql(f"delete from seckill_voucher where id in ({','.join(others)})")

@@ -7,6 +7,7 @@ import time
 
 from driver import Run
 from fault import Fault
+from machine import Deadline
 from rows_tools import another
 from stack import Broken, Instance
 
@@ -20,8 +21,8 @@ def every_allocation_fails(where: str, most: int, step_by: int):
         number, fired = 1, 0
         while number <= most:
             one = another(run, {"SECKILL_FAIL_MALLOC": f"{number}{where}"})
-            deadline = time.monotonic() + run.patience(START_S)
-            while not (is_ready := ready(one)) and one.alive() and time.monotonic() < deadline:
+            deadline = Deadline(run.patience(START_S))
+            while not (is_ready := ready(one)) and one.alive() and not deadline.passed():
                 time.sleep(0.01)
             hangs = not is_ready and one.alive()
             for n in range(3):

@@ -10,6 +10,7 @@ from collections import Counter
 from crowd import Event, Link
 from driver import Run
 from fault import Fault
+from machine import Deadline
 from rows_tools import accepted, buy, crowd, key, look, open_voucher, restart, terms, within
 from stack import Broken, wait_for
 
@@ -66,8 +67,8 @@ def buyers_stay(run: Run) -> None:
 
 def asked_until_told(run: Run, voucher: str, user: str, instance: int) -> Event:
     """503 is no answer: the client retries."""
-    deadline = time.monotonic() + 5
-    while (event := buy(run, voucher, user, instance)).outcome == "unknown" and time.monotonic() < deadline:
+    deadline = Deadline(5)
+    while (event := buy(run, voucher, user, instance)).outcome == "unknown" and not deadline.passed():
         time.sleep(0.05)
     return event
 

@@ -53,10 +53,11 @@ def none_recovers(run: Run, why: str) -> None:
 
 def killed_with_orders(run: Run) -> None:
     """Its orders stay in the journal until its session is gone, and no longer."""
-    session, holder = session_of(run.first), run.hold_orders(0.6)
+    session, holder = session_of(run.first), run.hold_orders(20)
     stranded_orders(run)
     kill(run)
     _, before = held_by(run, session)
+    release(run)
     holder.wait()
 
     def settled() -> bool:
@@ -178,7 +179,7 @@ def ended_with_orders(run: Run) -> None:
 
 
 DEFAULTS = {"SECKILL_LOCK_TTL_MS": "3000", "SECKILL_PG_TIMEOUT_MS": "5000", "SECKILL_REDIS_TIMEOUT_MS": "1000"}
-LONG_TTL = {"SECKILL_LOCK_TTL_MS": "6000", "SECKILL_DRAIN_TIMEOUT_MS": "1200"}
+LONG_TTL = {"SECKILL_LOCK_TTL_MS": "10000", "SECKILL_DRAIN_TIMEOUT_MS": "1200"}
 
 ROWS = [
     Fault(
@@ -207,6 +208,7 @@ ROWS = [
         env=LONG_TTL,
         rate=0,
         unknown=1.0,
+        alone=True,
     ),
     Fault(
         "33i",
@@ -224,5 +226,6 @@ ROWS = [
         env=DEFAULTS,
         rate=0,
         unknown=1.0,
+        alone=True,
     ),
 ]

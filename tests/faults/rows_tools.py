@@ -14,6 +14,7 @@ from pathlib import Path
 
 from crowd import Crowd, Event
 from driver import Run
+from machine import Deadline
 from stack import Broken, Instance, wait_for
 
 HOUR_S = 3600.0
@@ -103,9 +104,9 @@ def look(run: Run, bought: Event, instance: int = 0) -> Event:
 
 def accepted(run: Run, voucher: str, user: str, instance: int = 0) -> Event:
     """An order that was accepted and is not committed yet; the caller sees to that."""
-    deadline = time.monotonic() + 3
+    deadline = Deadline(3)
     while (event := buy(run, voucher, user, instance, later=True)).status not in (202, 409):
-        if time.monotonic() > deadline:
+        if deadline.passed():
             raise Broken(f"no 202: {event.status} {event.code}")
         time.sleep(0.05)
     return event
@@ -127,12 +128,12 @@ def release(run: Run, what: str = "begin; lock table") -> None:
 
 
 def within(run: Run, what: str, condition, seconds: float) -> bool:
-    """A bound that the row itself asserts."""
+    """A bound that the row itself asserts, of a machine that is on time."""
     try:
         wait_for(what, condition, seconds)
         return True
     except Broken as late:
-        run.seen_meanwhile.append(str(late))
+        run.miss(str(late))
         return False
 
 

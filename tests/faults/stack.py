@@ -21,6 +21,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from machine import MACHINE, Deadline
 from proxy import Proxy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,10 +60,11 @@ def free_port() -> int:
 
 
 def wait_for(what: str, condition, seconds: float = 20.0, pause: float = 0.05) -> None:
-    deadline = time.monotonic() + seconds
+    """So many seconds of a machine that is on time: see machine.py."""
+    deadline = Deadline(seconds)
     while not condition():
-        if time.monotonic() > deadline:
-            raise Broken(f"{what}: not within {seconds:.0f} s")
+        if deadline.passed():
+            raise Broken(f"{what}: not within {seconds:.1f} s")
         time.sleep(pause)
 
 
@@ -205,7 +207,8 @@ class PostgresServer(Process):
             os.chown(self.dir, owner.pw_uid, owner.pw_gid)
         self._initdb()
         self.run()
-        self.sql("create role owner login createrole", database="postgres")
+        self.sql("create role owner login", database="postgres")
+        self.sql("create role seckill_service; create role seckill_keeper", database="postgres")
         self.sql("create database seckill owner owner", database="postgres")
 
     def _initdb(self) -> None:
@@ -322,6 +325,7 @@ class Instance(Process):
 
 class Stack:
     def __init__(self, binary: Path):
+        MACHINE.watch()
         self.binary = binary
         self.folder = Path(tempfile.mkdtemp(prefix="seckill-faults.", dir="/var/tmp"))
         self.folder.chmod(0o755)
@@ -359,7 +363,7 @@ class Stack:
         if not self.postgres.alive():
             self.postgres.run()
         self.postgres.sql(
-            "truncate voucher_order, seckill_voucher, seckill_segment, dead_letter, order_event, payment, admin_event,"
+            "truncate voucher_order, seckill_voucher, seckill_segment, seckill_offer, dead_letter, order_event, payment, admin_event,"
             " stock_change, admin_request"
         )
         self.redis_proxy.reset(self.redis.port)

@@ -3,12 +3,17 @@
 #include "fuzz.h"
 #include "move_bodies.h"
 
-static void must_be_within(const struct sk_payment *payment)
+static void must_be_a_reference(const char *reference)
 {
-    size_t len = strlen(payment->reference);
+    size_t len = strlen(reference);
     MUST(len >= 1 && len <= SK_REFERENCE_MAX);
     for (size_t i = 0; i < len; i++)
-        MUST(payment->reference[i] > ' ' && payment->reference[i] <= '~');
+        MUST(reference[i] > ' ' && reference[i] <= '~');
+}
+
+static void must_be_within(const struct sk_payment *payment)
+{
+    must_be_a_reference(payment->reference);
     MUST(payment->amount_cents >= 0 && payment->amount_cents <= INT64_C(100000000000000));
     MUST(strlen(payment->currency) == SK_CURRENCY_CHARS);
     MUST(strspn(payment->currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == SK_CURRENCY_CHARS);
@@ -39,6 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(why != NULL && strlen(refund.why) <= SK_WHY_MAX);
         json_decref(why);
     }
+    if (give_back == SK_VERDICT_FOUND && refund.reference != NULL)
+        must_be_a_reference(refund.reference);
     sk_fields_free(&paid);
     sk_fields_free(&refunded);
     free(body);

@@ -75,10 +75,12 @@ static void must_be_a_grant(struct sk_grant *grant, size_t users)
     struct sk_segment voucher = {.voucher_id = 1};
     MUST(grant->last != NULL && grant->journal_id != NULL && grant->results != NULL);
     MUST(strlen(grant->results) == users);
+    MUST(grant->offer >= 0 && grant->offer <= INT32_MAX);
     MUST(grant->epoch >= 0 && grant->epoch <= SK_TRUST_MAX);
     MUST(strchr(grant->results, 'p') == NULL || sk_trust_is_journal_id(grant->journal_id));
     for (size_t i = 0; i < users; i++) {
-        MUST(strchr("pasnefrumkdq", grant->results[i]) != NULL);
+        bool other = grant->status == SK_GRANT_OTHER; // then nobody was granted anything
+        MUST(strchr(other ? "oasnefhumtkdq" : "pasnefhumtkdq", grant->results[i]) != NULL);
         if (grant->results[i] == SK_GRANT_TOO_FEW) {
             int64_t left = sk_grant_next_left(grant);
             MUST(left >= 0 && left <= SK_TRUST_MAX);
@@ -100,7 +102,7 @@ static void read_as_grant(const struct sk_reply *reply)
     for (size_t users = 1; users <= USERS_MAX; users++) {
         struct sk_grant grant = sk_grant_read(reply, users);
         MUST(grant.status <= SK_GRANT_MALFORMED);
-        if (grant.status == SK_GRANT_OK)
+        if (grant.status == SK_GRANT_OK || grant.status == SK_GRANT_OTHER)
             must_be_a_grant(&grant, users);
     }
 }
@@ -153,6 +155,7 @@ static void read_as_entry(const struct sk_reply *element)
     MUST(entry.orders == NULL || (entry.epoch >= 0 && entry.epoch <= SK_TRUST_MAX));
     MUST((entry.orders != NULL) == (entry.count > 0));
     MUST(entry.orders == NULL || entry.session == NULL || sk_uuid_valid(entry.session));
+    MUST(entry.orders == NULL || entry.offer >= 0);
     if (entry.orders != NULL && entry.move == NULL)
         MUST(sk_journal_parse(entry.orders, entry.orders_len, count_order, &seen) == entry.count);
     else if (entry.orders != NULL)

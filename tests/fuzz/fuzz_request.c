@@ -45,7 +45,7 @@
 enum { PARKED_MAX = 64, CLIENTS = 2, ASKED_MAX = 64, TURNS_MAX = 200, PATIENCE_TURNS = 3, BACKLOG = 16 };
 enum { READ_SIZE = 65536, MINUTE_MS = 60000, PER_HEADER = 64 };
 
-#define ADMIN_TOKEN  "t0ken"
+#define ADMIN_TOKEN  "t0ken-of-16-char"
 #define READER_TOKEN "t0ken-that-reads"
 #define ORIGIN       "https://shop.example"
 #define ORDER_ID     "018bcfe5-6800-7000-8000-00000000000a"
@@ -239,7 +239,7 @@ static void inquire(int64_t number, uint64_t ticket)
 
 static void administer(int64_t number, uint64_t ticket)
 {
-    MUST(was_sent(ADMIN_TOKEN));
+    MUST(was_sent(ADMIN_TOKEN) || was_sent(READER_TOKEN));
     answer_with(&scenes[INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)], ticket);
 }
 
@@ -374,6 +374,7 @@ void sk_create_voucher(struct sk_control *control, const char *key, const char *
                        uint64_t ticket)
 {
     (void)control;
+    MUST(was_sent(ADMIN_TOKEN));
     MUST(key == NULL || (strlen(key) >= 1 && strlen(key) <= 255));
     for (size_t i = 0; key != NULL && key[i] != '\0'; i++)
         MUST(key[i] > ' ' && key[i] <= '~');
@@ -419,6 +420,7 @@ void sk_operate_stock(struct sk_control *control, const struct sk_operation *ope
 void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
 {
     (void)control;
+    MUST(was_sent(ADMIN_TOKEN));
     must_be_a_voucher(voucher_id);
     administer(voucher_id, ticket);
 }
@@ -488,6 +490,7 @@ void sk_move_refund(struct sk_control *control, const char *order_id, const stru
     (void)by;
     MUST(was_sent(ADMIN_TOKEN));
     MUST(refund->why == NULL || strlen(refund->why) <= SK_WHY_MAX);
+    MUST(refund->reference == NULL || strlen(refund->reference) <= SK_REFERENCE_MAX);
     move(order_id, ticket);
 }
 
@@ -712,7 +715,7 @@ static const char *read_answer(const char *at, bool *final)
     if (problem && status == 405)
         MUST(field(at, end, "Allow") != NULL);
     if (problem && status == 503)
-        MUST(field(at, end, "Retry-After") != NULL);
+        MUST(field(at, end, "Retry-After") != NULL || strstr(body, "TICKETS_OFF") != NULL);
     if (status == 201 || status == 202)
         MUST(was_sent("admin") || field(at, end, "Location") != NULL);
     // No body: of HEAD, or because libmicrohttpd 0.9.75 says the head of some errors of its own twice.
@@ -778,13 +781,15 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     config.pages = 0; // they are not texts, nor JSON
     config.demo = 1;
     config.max_connections = 4;
+    config.long_share = 100;
     config.body_max_bytes = 300;
     config.header_max_bytes = 4096;
     MUST(uv_loop_init(&loop) == 0);
     routes = sk_routes_open(&config, NULL);
     MUST(routes != NULL);
     struct sk_handler handler = {
-        handle, sk_routes_expired, sk_routes_malformed, sk_routes_streams, sk_routes_gone, routes, NULL};
+        handle, sk_routes_expired, sk_routes_malformed, sk_routes_streams, sk_routes_gone, routes,
+        NULL,   sk_routes_released};
     server = sk_server_open(&loop, &config, &handler);
     MUST(server != NULL);
     sk_routes_connect(routes, server, NULL);

@@ -100,8 +100,9 @@ bool books_balance(const char *voucher, char why[BOOKS_WHY_SIZE])
         return wrong(why, "live orders counted", account.counted, account.live);
     if (account.stock != left)
         return wrong(why, "stock in PostgreSQL", account.stock, left);
-    if (redis_stock != left - account.held_units)
-        return wrong(why, "stock in Redis", redis_stock, left - account.held_units);
+    int64_t to_sell = left > account.held_units ? left - account.held_units : 0;
+    if (redis_stock != to_sell)
+        return wrong(why, "stock in Redis", redis_stock, to_sell);
     if (buyers != account.live + account.held)
         return wrong(why, "buyers in Redis", buyers, account.live + account.held);
     return check_buyers(voucher, why);

@@ -13,13 +13,14 @@
 #include "stack.h"
 #include "stores.h"
 
-#define VOUCHER "seckill:{1}:voucher"
-#define BUYERS  "seckill:{1}:buyers"
-#define JOURNAL "seckill:{1}:journal"
-#define REPEATS "seckill:{1}:repeats"
-#define RUN     "run-1"
-#define HOLD_MS "60000"
-#define SESSION "018bcfe5-6800-7000-8000-00000000005e"
+#define VOUCHER  "seckill:{1}:voucher"
+#define BUYERS   "seckill:{1}:buyers"
+#define JOURNAL  "seckill:{1}:journal"
+#define REPEATS  "seckill:{1}:repeats"
+#define ENDED    "seckill:{1}:ended"
+#define RUN      "run-1"
+#define CACHE_MS "60000"
+#define SESSION  "018bcfe5-6800-7000-8000-00000000005e"
 
 enum { SCRIPT_WORDS_MAX = 8400, TEXT_SIZE = 512, HOUR_MS = 3600000 };
 
@@ -145,7 +146,9 @@ static inline int64_t stock(void)
 static inline void in_state(const char *state, int units)
 {
     int64_t now = now_ms();
-    redis_run("HSET " VOUCHER " state %s stock %d begin_ms %lld end_ms %lld epoch 7 last epoch-7 change 9 run " RUN,
+    redis_run("HSET " VOUCHER
+              " state %s stock %d begin_ms %lld end_ms %lld epoch 7 last epoch-7 change 9 offer 3 cache_ms " CACHE_MS
+              " run " RUN,
               state, units, (long long)(now - HOUR_MS), (long long)(now + HOUR_MS));
 }
 

@@ -11,6 +11,7 @@
 PGconn *sql_service;
 char sql_voucher[24], sql_slot[8];
 const char *sql_journal_id;
+const char *sql_offer;
 
 void sql_start(void)
 {
@@ -27,10 +28,11 @@ PGconn *sql_connect(void)
 void sql_setup(void)
 {
     // A test that failed may have left a transaction open.
-    db_run(
-        "SET lock_timeout = '10s'; TRUNCATE seckill_voucher, seckill_segment, voucher_order, dead_letter, order_event,"
-        " payment, admin_event, stock_change, admin_request, archived_voucher, archived_part, archived_orders");
+    db_run("SET lock_timeout = '10s'; TRUNCATE seckill_voucher, seckill_segment, seckill_offer, voucher_order, "
+           "dead_letter, order_event,"
+           " payment, admin_event, stock_change, admin_request, archived_voucher, archived_part, archived_orders");
     sql_journal_id = NULL;
+    sql_offer = "0";
     sql_service = sql_connect();
 }
 
@@ -101,8 +103,8 @@ void sql_send_batch(PGconn *conn, const char *epoch, size_t n, const struct sql_
 {
     struct sk_buf ids = {0}, users = {0};
     sql_put_arrays(&ids, &users, n, orders);
-    const char *params[8] = {sql_slot, sql_voucher, epoch, ids.data, users.data, sql_journal_id};
-    int sent = PQsendQueryParams(conn, sk_statements[SK_STATEMENT_PLACE_ORDERS].text, 8, NULL, params, NULL, NULL, 0);
+    const char *params[9] = {sql_slot, sql_voucher, epoch, ids.data, users.data, sql_journal_id, NULL, NULL, sql_offer};
+    int sent = PQsendQueryParams(conn, sk_statements[SK_STATEMENT_PLACE_ORDERS].text, 9, NULL, params, NULL, NULL, 0);
     ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
     sk_buf_free(&ids);
     sk_buf_free(&users);
@@ -149,7 +151,7 @@ void sql_place(const char *epoch, size_t n, const struct sql_order *orders, cons
 
 void sql_refuse(const char *ids, const char *users, const char *reasons, const char *outcome)
 {
-    PGresult *result = SQL_RUN(SK_STATEMENT_REFUSE_ORDERS, sql_slot, sql_voucher, ids, users, reasons, "{1}");
+    PGresult *result = SQL_RUN(SK_STATEMENT_REFUSE_ORDERS, sql_slot, sql_voucher, ids, users, reasons, "{1}", "{0}");
     ck_assert_int_eq(PQntuples(result), 1);
     ck_assert_str_eq(PQgetvalue(result, 0, 1), outcome);
     PQclear(result);

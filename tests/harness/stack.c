@@ -306,13 +306,16 @@ static void run_as(const char *url, const char *sql)
 static void make_database(void)
 {
     char env[URL_SIZE + 32];
-    run_as(stack.superuser_url, "CREATE ROLE owner LOGIN CREATEROLE PASSWORD 'db-password'");
+    // As deploy/owner.sql and deploy/login.sql do.
+    run_as(stack.superuser_url, "CREATE ROLE owner LOGIN PASSWORD 'db-password'");
+    run_as(stack.superuser_url, "CREATE ROLE seckill_service NOLOGIN");
+    run_as(stack.superuser_url, "CREATE ROLE seckill_keeper NOLOGIN");
     run_as(stack.superuser_url, "CREATE DATABASE seckill OWNER owner");
     (void)snprintf(env, sizeof env, "SECKILL_DATABASE_URL=%s", stack.owner_url);
     const char *const argv[] = {SECKILL_BINARY, "--migrate", NULL};
     run_to_end("migrate", argv, ENV(env), false);
-    run_as(stack.owner_url, "CREATE ROLE seckill LOGIN PASSWORD 'db-password' IN ROLE seckill_service");
-    run_as(stack.owner_url, "CREATE ROLE keeper LOGIN PASSWORD 'db-password' IN ROLE seckill_keeper");
+    run_as(stack.superuser_url, "CREATE ROLE seckill LOGIN PASSWORD 'db-password' IN ROLE seckill_service");
+    run_as(stack.superuser_url, "CREATE ROLE keeper LOGIN PASSWORD 'db-password' IN ROLE seckill_keeper");
 }
 
 static void set_db_url(char out[URL_SIZE], const char *user, const char *database)
@@ -444,6 +447,24 @@ struct service *service_start(const char *const *env)
 {
     struct service *service = service_launch(env);
     service_await(service, true);
+    return service;
+}
+
+struct service *service_start_apart(const char *const *env, const struct service **operators)
+{
+    static struct service apart;
+    char listen_at[64];
+    const char *all[32] = {listen_at};
+    struct http_reply reply;
+    for (int i = 0; env != NULL && env[i] != NULL; i++) {
+        ck_assert_int_lt(i, 30);
+        all[i + 1] = env[i];
+    }
+    apart = (struct service){.port = take_port()};
+    (void)snprintf(listen_at, sizeof listen_at, "SECKILL_ADMIN_LISTEN=127.0.0.1:%d", apart.port);
+    struct service *service = service_start(all);
+    WAIT_FOR(http_get(&apart, "/readyz", NULL, &reply) == 200);
+    *operators = &apart;
     return service;
 }
 

@@ -62,6 +62,10 @@ struct service;
 struct service *service_launch(const char *const *env);
 struct service *service_start(const char *const *env);
 
+// The same where operators have a listener of their own: *operators is asked as an instance is, and does nothing else.
+// Of the last one of a test.
+struct service *service_start_apart(const char *const *env, const struct service **operators);
+
 // For ENV beside LD_PRELOAD: a sanitizer wants to be loaded first, and would end the program.
 const char *service_preload_options(void);
 

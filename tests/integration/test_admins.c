@@ -18,8 +18,11 @@
 #define READER   "Authorization: Bearer reader-token-0001\r\n"
 #define OPERATOR "Authorization: Bearer operator-token-01\r\n"
 #define SHOP     "Authorization: Bearer payments-token-01\r\n"
-#define LINES \
-    "# of the tests\nreader read reader-token-0001\nops operate operator-token-01\nshop payments payments-token-01\n"
+#define SCRAPER  "Authorization: Bearer metrics-token-001\r\n"
+#define DESK     "Authorization: Bearer refunds-token-001\r\n"
+#define LINES                                                                                                         \
+    "# of the tests\nreader read reader-token-0001\nops operate operator-token-01\nshop payments payments-token-01\n" \
+    "scraper metrics metrics-token-001\ndesk refunds refunds-token-001\n"
 #define USER        "X-User-Id: alice\r\n"
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
@@ -49,6 +52,22 @@ START_TEST(roles)
         const char *code; // NULL: none, it is allowed
     } rows[] = {
         {READER, "GET", "/admin/vouchers", 200, NULL},
+        {READER, "GET", "/metrics", 200, NULL},
+        {SCRAPER, "GET", "/metrics", 200, NULL}, // and nothing else
+        {SCRAPER, "GET", "/admin/vouchers", 403, "FORBIDDEN"},
+        {SCRAPER, "GET", "/admin/orders", 403, "FORBIDDEN"},
+        {SCRAPER, "GET", "/admin/events", 403, "FORBIDDEN"},
+        {SCRAPER, "GET", "/orders/018bcfe5-6800-7000-8000-0123456789ab", 403, "FORBIDDEN"},
+        {SCRAPER, "POST", "/orders/018bcfe5-6800-7000-8000-0123456789ab/refund", 403, "FORBIDDEN"},
+        {SCRAPER, "POST", "/orders/018bcfe5-6800-7000-8000-0123456789ab/pay", 403, "FORBIDDEN"},
+        {DESK, "POST", "/orders/018bcfe5-6800-7000-8000-0123456789ab/refund", 415, "UNSUPPORTED_MEDIA_TYPE"}, // it may
+        {DESK, "POST", "/orders/018bcfe5-6800-7000-8000-0123456789ab/pay", 403, "FORBIDDEN"},
+        {DESK, "POST", "/admin/vouchers/%s/pause", 403, "FORBIDDEN"},
+        {DESK, "GET", "/admin/vouchers", 403, "FORBIDDEN"},
+        {DESK, "GET", "/metrics", 403, "FORBIDDEN"},
+        {OPERATOR, "POST", "/orders/018bcfe5-6800-7000-8000-0123456789ab/refund", 415, "UNSUPPORTED_MEDIA_TYPE"},
+        {SHOP, "POST", "/orders/018bcfe5-6800-7000-8000-0123456789ab/refund", 403, "FORBIDDEN"},
+        {SHOP, "GET", "/metrics", 403, "FORBIDDEN"},
         {READER, "GET", "/admin/vouchers/%s", 200, NULL},
         {READER, "GET", "/admin/vouchers/%s/dead-letters", 200, NULL},
         {READER, "GET", "/admin/vouchers/%s/nowhere", 404, "NOT_FOUND"},
@@ -107,7 +126,7 @@ START_TEST(tokens_come_from_a_file)
     (void)close(fd);
     int code = service_run((const char *const[]){NULL},
                            ENV("SECKILL_DATABASE_URL=postgresql://nobody@127.0.0.1:1/none", env), out, sizeof out);
-    ck_assert_msg(code == 1 && strstr(out, "SECKILL_ADMIN_TOKENS: line 5: the name is taken") != NULL, "%d: %s", code,
+    ck_assert_msg(code == 1 && strstr(out, "SECKILL_ADMIN_TOKENS: line 7: the name is taken") != NULL, "%d: %s", code,
                   out);
     ck_assert_ptr_null(strstr(out, "another-token"));
     (void)unlink(path);

@@ -439,6 +439,10 @@ START_TEST(a_wrong_login_is_found)
          "warn postgresql role of the login: seckill is a superuser"},
         {"GRANT owner TO seckill", "REVOKE owner FROM seckill", WARNS,
          "warn postgresql role of the login: seckill owns the tables"},
+        {"ALTER ROLE owner CREATEROLE", "ALTER ROLE owner NOCREATEROLE", WARNS,
+         "warn postgresql owner of the tables: owner may create roles"},
+        {"GRANT pg_execute_server_program TO owner", "REVOKE pg_execute_server_program FROM owner", WARNS,
+         "warn postgresql owner of the tables: owner may create roles, or run programs"},
         {"ALTER ROLE seckill CONNECTION LIMIT 3", "ALTER ROLE seckill CONNECTION LIMIT -1", GOOD,
          "ok   postgresql connections of the login: 3 more"},
         {"ALTER ROLE seckill CONNECTION LIMIT 2", "ALTER ROLE seckill CONNECTION LIMIT -1", WARNS,
@@ -556,6 +560,7 @@ START_TEST(a_wrong_configuration_is_found)
     ck_assert_msg(found("fail file descriptors: 4176 needed, the hard limit here is 300"), "%s", out);
     static const char *const forms[][2] = {
         {"SECKILL_ADMIN_TOKENS=nonsense", "fail admin tokens: "},
+        {"SECKILL_ADMIN_TOKEN=nonsense", "fail admin tokens: "},
         {"SECKILL_TICKET_SECRET=nonsense", "fail ticket secrets: "},
         {"SECKILL_CORS_ORIGINS=nowhere", "fail CORS origins: "},
         {"SECKILL_TRUSTED_PROXIES=nowhere", "fail trusted proxies: "},
@@ -567,6 +572,21 @@ START_TEST(a_wrong_configuration_is_found)
     ck_assert_int_eq(check_with("SECKILL_LISTEN=0.0.0.0:1", NULL), FAILS);
     ck_assert_msg(found("fail gateway: 0.0.0.0:1 can be reached"), "%s", out);
     ck_assert_int_eq(check_with("SECKILL_LISTEN=0.0.0.0:1", "SECKILL_GATEWAY_TRUSTED=yes"), GOOD);
+    static const struct {
+        const char *env, *more, *line;
+    } unwise[] = {
+        {"SECKILL_ADMIN_TOKEN=demo-admin-token", NULL, "warn secrets: SECKILL_ADMIN_TOKEN has a value of the demo"},
+        {"SECKILL_TICKET_SECRET=demo-secret-of-tickets", NULL, "warn secrets: SECKILL_TICKET_SECRET has"},
+        {"SECKILL_ADDRESS_RATE=5", NULL, "warn client addresses: are counted; without SECKILL_TRUSTED_PROXIES"},
+        {"SECKILL_ADDRESS_CONNECTIONS=5", NULL, "warn client addresses: "},
+        {"SECKILL_ADDRESS_RATE=5", "SECKILL_TRUSTED_PROXIES=10.0.0.0/8", NULL},
+        {"SECKILL_ADMIN_TOKEN=an-admin-of-demo-", NULL, NULL},
+    };
+    for (size_t i = 0; i < COUNT(unwise); i++) {
+        ck_assert_int_eq(check_with(unwise[i].env, unwise[i].more), unwise[i].line == NULL ? GOOD : WARNS);
+        ck_assert_msg(unwise[i].line == NULL || found(unwise[i].line), "%s: %s", unwise[i].env, out);
+        ck_assert_msg(strstr(out, "demo-") == NULL, "a secret is shown: %s", out);
+    }
     // What --help shows is refused before anything is tried.
     ck_assert_int_eq(check_with("SECKILL_BATCH_MAX=many", NULL), FAILS);
     ck_assert_msg(strstr(out, "SECKILL_BATCH_MAX") != NULL && !found("ok"), "%s", out);

@@ -108,6 +108,23 @@ START_TEST(a_user_has_one_rate_at_all_reactors)
 }
 END_TEST
 
+// What gives an order back takes from the same rate, so that the two together cannot be repeated without end.
+START_TEST(cancellations_are_tries_of_the_user)
+{
+    enum { RATE = 5 };
+    static const char line[] = "POST /orders/01a1ff71-fdd4-746e-a972-2a140b584401/cancel";
+    struct service *service = service_start(ENV("SECKILL_USER_RATE=5"));
+    WAIT_FOR(pass(service, line, "X-User-Id: alice\r\n", 40, RATE) > 0);
+    WAIT_FOR(ask_from(service, "127.0.0.1", line, "X-User-Id: alice\r\n") == 429);
+    http_must_be_problem(&reply, 429, "RATE_LIMITED");
+    field_must_be("RateLimit", "\"user\";r=0;t=1");
+    WAIT_FOR(ask_from(service, "127.0.0.1", line, "X-User-Id: alice\r\n") == 429 &&
+             ask_from(service, "127.0.0.1", "POST /seckill/1", "X-User-Id: alice\r\n") == 429);
+    ck_assert_int_ne(ask_from(service, "127.0.0.1", line, "X-User-Id: bob\r\n"), 429);
+    field_must_be("RateLimit", "\"user\";r=4;t=1");
+}
+END_TEST
+
 START_TEST(an_address_has_one_rate)
 {
     enum { RATE = 5 };
@@ -457,6 +474,7 @@ int main(void)
     tcase_add_unchecked_fixture(tcase, setup, NULL);
     tcase_add_checked_fixture(tcase, NULL, service_stop_all);
     tcase_add_test(tcase, a_user_has_one_rate_at_all_reactors);
+    tcase_add_test(tcase, cancellations_are_tries_of_the_user);
     tcase_add_test(tcase, an_address_has_one_rate);
     tcase_add_test(tcase, purchases_are_told_what_is_left);
     tcase_add_test(tcase, behind_proxies_the_client_counts);

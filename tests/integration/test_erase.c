@@ -54,7 +54,7 @@ START_TEST(an_id_is_erased_everywhere_and_counts_stay)
     PLACE("3", ORDERS({1, "alice"}, {2, "al"}, {3, "alice2"}), ENDS({"placed", 0}, {"placed", 0}, {"placed", 0}));
     PLACE("3", ORDERS({4, "alice"}), ENDS({"duplicate", 1})); // refused, and kept
     PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "6:orders,10:x alice 2 k,",
-                    SQL_ID1 " alice 2 0123456789abcdef," SQL_ID2 " al", "why"));
+                    SQL_ID1 " alice 2 0123456789abcdef," SQL_ID2 " al", "why", "0"));
     db_run("UPDATE dead_letter SET ended_at = now()");
     retire();
     settlement_now(before);
@@ -107,7 +107,7 @@ END_TEST
 START_TEST(an_open_letter_refuses_it)
 {
     sql_make_voucher(10);
-    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "\\x00", SQL_ID1 " alice", "why"));
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "\\x00", SQL_ID1 " alice", "why", "0"));
     ck_assert_int_eq(erase_as(stack_keeper_url(), "alice"), 1);
     ck_assert_int_eq(db_number("SELECT count(*) FROM dead_letter WHERE orders ~ 'alice'"), 1);
 }

@@ -109,6 +109,60 @@ static int buy(const struct service *service, const char *voucher, const char *h
     return http_ask(service, "POST", path, headers, NULL, reply);
 }
 
+// ---- what is not looked at ----
+
+// A signature of Ed25519 takes longer than all else that a refusal does.
+START_TEST(an_operators_call_computes_no_signature)
+{
+    static const char *const calls[][2] = {{"GET", "/admin/vouchers"},
+                                           {"POST", "/admin/vouchers"},
+                                           {"POST", "/orders/018bcfe5-6800-7000-8000-0123456789ab/pay"},
+                                           {"POST", "/orders/018bcfe5-6800-7000-8000-0123456789ab/refund"},
+                                           {"GET", "/metrics"}};
+    enum { CALLS = sizeof calls / sizeof calls[0], FORGED = 60 };
+    char claims[TEXT_SIZE], field[TEXT_SIZE], path[PATH_SIZE];
+    struct http_reply reply;
+    write_keys(KEY_ED);
+    struct service *service = service_start(ENV(BY_TOKEN));
+    for (int i = 0; i < FORGED; i++) {
+        claims_of(claims, "alice", 600 + i, "");
+        token_of(field, &key_ed, HEADER_ED, claims);
+        field[strlen(field) - 6] ^= 1; // in its signature
+        (void)http_ask(service, calls[i % CALLS][0], calls[i % CALLS][1], field, NULL, &reply);
+        http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
+    }
+    ck_assert_int_eq((int)http_sample(service, "seckill_user_token_signatures_total"), 0);
+    ck_assert_int_eq((int)http_sample(service, "seckill_auth_failures_total{kind=\"admin_token\"}"), FORGED);
+    good_token(field, "alice"); // nor is a good one good there
+    (void)snprintf(path, sizeof path, "/admin/vouchers");
+    (void)http_ask(service, "GET", path, field, NULL, &reply);
+    http_must_be_problem(&reply, 401, "UNAUTHENTICATED");
+}
+END_TEST
+
+// Of an address that sends wrong ones, no more are looked at than its rate.
+START_TEST(guessing_is_limited_and_counted)
+{
+    enum { GUESSES = 300, RATE = 20 };
+    char field[TEXT_SIZE];
+    struct http_reply reply;
+    int refused = 0, limited = 0;
+    struct service *service = service_start(ENV("SECKILL_ADDRESS_RATE=20"));
+    for (int i = 0; i < GUESSES; i++) {
+        (void)snprintf(field, sizeof field, "Authorization: Bearer guess-number-%08d\r\n", i);
+        int status = http_ask(service, "GET", "/admin/vouchers", field, NULL, &reply);
+        ck_assert_int_eq(status == 401 || status == 429, true);
+        refused += status == 401;
+        limited += status == 429;
+    }
+    ck_assert_int_ge(refused, RATE);
+    ck_assert_int_gt(limited, 0);
+    ck_assert_int_eq(refused + limited, GUESSES);
+    WAIT_FOR(http_ask(service, "GET", "/admin/vouchers", ADMIN, NULL, &reply) == 200);
+    ck_assert_int_eq((int)http_sample(service, "seckill_auth_failures_total{kind=\"admin_token\"}"), refused);
+}
+END_TEST
+
 // ---- what is good ----
 
 START_TEST(a_token_is_a_user)
@@ -380,7 +434,7 @@ START_TEST(a_user_is_no_admin)
     for (size_t i = 0; i < COUNT(rows); i++) {
         (void)snprintf(path, sizeof path, rows[i].path, voucher);
         (void)http_ask(service, rows[i].method, path, alice, rows[i].body, &reply);
-        ck_assert_msg(http_is_problem(&reply, 403, "FORBIDDEN"), "%s: %s", path, reply.body);
+        ck_assert_msg(http_is_problem(&reply, 401, "UNAUTHENTICATED"), "%s: %s", path, reply.body);
         (void)http_ask(service, rows[i].method, path, late, rows[i].body, &reply);
         ck_assert_msg(http_is_problem(&reply, 401, "UNAUTHENTICATED"), "%s: %s", path, reply.body);
     }
@@ -560,6 +614,8 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_unchecked_fixture(tcase, setup, remove_keys);
     tcase_add_checked_fixture(tcase, NULL, service_stop_all);
+    tcase_add_test(tcase, an_operators_call_computes_no_signature);
+    tcase_add_test(tcase, guessing_is_limited_and_counted);
     tcase_add_test(tcase, a_token_is_a_user);
     tcase_add_test(tcase, a_minted_token_is_good);
     tcase_add_test(tcase, all_refusals_are_one);

@@ -328,6 +328,46 @@ START_TEST(the_same_key_gets_the_first_answer)
 }
 END_TEST
 
+// ---- as many orders as a user may have ----
+
+// Buys under a key of its own, and gives the order back.
+static void buy_and_cancel(const char *user, int n, char id[ORDER_ID_SIZE])
+{
+    char key[HTTP_FIELD_SIZE];
+    (void)snprintf(key, sizeof key, "Idempotency-Key: %s-%d\r\n", user, n);
+    ck_assert_int_eq(buy(n % 2 == 0 ? one : other, user, key, NULL), 201);
+    take_id(id);
+    cancel(n % 2 == 0 ? other : one, user, id);
+}
+
+START_TEST(the_21st_order_of_a_user_is_one_too_many)
+{
+    enum { MOST = 20 };
+    char ids[MOST + 1][ORDER_ID_SIZE], bobs[ORDER_ID_SIZE];
+    start();
+    make_voucher(MOST, 1, 900);
+    for (int i = 0; i < MOST; i++)
+        buy_and_cancel("alice", i, ids[i]);
+    ck_assert_int_eq(redis_number("HGET seckill:{%s}:ended alice", voucher), MOST);
+    ck_assert_int_eq(redis_number("HLEN seckill:{%s}:repeats", voucher), MOST);
+    buy_and_cancel("bob", 1, bobs); // others are not concerned
+    for (int i = 0; i < 8; i++) {
+        struct service *asked = i % 2 == 0 ? one : other;
+        (void)buy(asked, "alice", i % 4 < 2 ? "" : KEY("another"), NULL);
+        http_must_be_problem(&reply, 409, "TOO_MANY_ORDERS");
+        (void)buy(asked, "alice", KEY("alice-3"), NULL); // a repeat is one as ever
+        must_answer(201, ids[3], "1", NULL);
+        if (i == 3) {
+            WAIT_FOR(sales_admin(one, "POST", voucher, "/reconcile", &reply) == 200);
+            ck_assert_int_eq(redis_number("HLEN seckill:{%s}:ended", voucher), 1); // of users at the bound alone
+        }
+    }
+    ck_assert_int_eq(buy(one, "bob", "", NULL), 201);
+    make_voucher(1, 1, 900); // nor is another voucher
+    buy_and_cancel("alice", 0, ids[MOST]);
+}
+END_TEST
+
 START_TEST(a_malformed_key_is_refused)
 {
     static char lengthy[BODY_SIZE] = "Idempotency-Key: ";
@@ -558,6 +598,7 @@ int main(void)
     tcase_add_test(tcase, what_is_no_quantity_changes_nothing);
     tcase_add_test(tcase, every_order_says_when_it_expires);
     tcase_add_test(tcase, the_same_key_gets_the_first_answer);
+    tcase_add_test(tcase, the_21st_order_of_a_user_is_one_too_many);
     tcase_add_test(tcase, a_malformed_key_is_refused);
     tcase_add_test(tcase, the_same_key_waits_with_its_order);
     tcase_add_test(tcase, the_same_key_gets_the_first_answer_after_a_cancel);

@@ -25,13 +25,14 @@ enum {
     SHORT_TTL_MS = 200,  // for tests that want it to run out
     BATCH = 500,
     TEXT_SIZE = 80,
-    WORDS_MAX = 16 + 2 * BATCH,
+    WORDS_MAX = 20 + 2 * BATCH,
 };
 
 #define VOUCHER "seckill:{1}:voucher"
 #define BUYERS  "seckill:{1}:buyers"
 #define JOURNAL "seckill:{1}:journal"
 #define REPEATS "seckill:{1}:repeats"
+#define ENDED   "seckill:{1}:ended"
 
 // ---- parties with a session ----
 
@@ -114,7 +115,8 @@ static void open_voucher(int units)
     const char *at = strstr(info, field);
     ck_assert_ptr_nonnull(at);
     (void)snprintf(run, sizeof run, "%.40s", at + sizeof field - 1);
-    redis_run("HSET " VOUCHER " state open stock %d begin_ms 0 end_ms 99999999999999 epoch 1 last epoch-1 run %s",
+    redis_run("HSET " VOUCHER
+              " state open stock %d begin_ms 0 end_ms 99999999999999 epoch 1 last epoch-1 offer 1 run %s",
               units, run);
 }
 
@@ -132,11 +134,11 @@ static void use_script(const char *old, const char *new)
 
 static redisReply *eval(const char *text, int argc, const char *const *argv)
 {
-    const char *words[WORDS_MAX] = {"EVAL", text, "4", VOUCHER, BUYERS, JOURNAL, REPEATS};
+    const char *words[WORDS_MAX] = {"EVAL", text, "5", VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED};
     if (redis == NULL)
         redis = redis_connect();
-    memcpy(words + 7, argv, (size_t)argc * sizeof *argv);
-    redisReply *reply = redisCommandArgv(redis, argc + 7, words, NULL);
+    memcpy(words + 8, argv, (size_t)argc * sizeof *argv);
+    redisReply *reply = redisCommandArgv(redis, argc + 8, words, NULL);
     must(reply != NULL && reply->type != REDIS_REPLY_ERROR, "the script failed");
     return reply;
 }
@@ -144,8 +146,8 @@ static redisReply *eval(const char *text, int argc, const char *const *argv)
 // Tries to take the user's lock for a session, as the service does for a batch. The journal id is for the release.
 static bool claim(const char *session, const char *user, const char *order, char journal_id[TEXT_SIZE])
 {
-    const char *argv[] = {"100000", run, "new", "0", "", session, "-", user, order};
-    redisReply *reply = eval(script, 9, argv);
+    const char *argv[] = {"100000", run, "new", "0", "", session, "-", "1", "20", user, order};
+    redisReply *reply = eval(script, 11, argv);
     bool taken = reply->elements >= 7 && reply->element[6]->str[0] == 'p';
     if (taken)
         (void)snprintf(journal_id, TEXT_SIZE, "%s", reply->element[5]->str);
@@ -156,8 +158,8 @@ static bool claim(const char *session, const char *user, const char *order, char
 // Releases it as a refusal does, so that it can be taken again.
 static void release(const char *user, const char *order, const char *journal_id)
 {
-    const char *argv[] = {journal_id, "0", "1", order, user, ""};
-    freeReplyObject(eval(sk_scripts[SK_SCRIPT_SETTLE_ENTRY].text, 6, argv));
+    const char *argv[] = {journal_id, "1", order, user, ""};
+    freeReplyObject(eval(sk_scripts[SK_SCRIPT_SETTLE_ENTRY].text, 5, argv));
 }
 
 // ---- fixtures ----
@@ -259,8 +261,9 @@ END_TEST
 START_TEST(the_locks_of_a_batch_are_taken_and_released_at_once)
 {
     static char users[BATCH][16], orders[BATCH][16];
-    static const char *argv[WORDS_MAX] = {"100000", run, "new", "0", "", "018bcfe5-6800-7000-8000-00000000005e", "-"};
-    int argc = 7;
+    static const char *argv[WORDS_MAX] = {"100000", run, "new", "0", "", "018bcfe5-6800-7000-8000-00000000005e",
+                                          "-",      "1", "20"};
+    int argc = 9;
     open_voucher(1000);
     for (int i = 0; i < BATCH; i++) {
         (void)snprintf(users[i], sizeof users[i], "user-%d", i);

@@ -13,7 +13,7 @@
 
 enum { STOCK = 100, BUYERS = 50, MANY = 200, MANY_FULL = 1000, FULL_MS = 10000, SAMPLE = 5 };
 
-#define HASTE "SECKILL_RECOVER_AFTER_MS=100", "SECKILL_LOCK_TTL_MS=1000"
+#define HASTE "SECKILL_LOCK_TTL_MS=1000"
 
 static int64_t first;
 static int count;

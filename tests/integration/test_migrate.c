@@ -1,9 +1,11 @@
 // Migrations: each is applied once, whole or not at all, and only to a database of their own line.
 #include <check.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "embedded.h"
 #include "migrate.h"
 #include "sql.h"
 #include "stack.h"
@@ -88,6 +90,32 @@ START_TEST(without_rights_or_server_migrating_fails)
 }
 END_TEST
 
+static void must_miss_roles(const char *url, char output[TEXT_SIZE])
+{
+    int code = service_run((const char *const[]){"--migrate", NULL}, ENV(url), output, TEXT_SIZE);
+    ck_assert_msg(code == 1 && strstr(output, "deploy/owner.sql") != NULL, "%d: %s", code, output);
+}
+
+// The owner may not create roles, so a superuser has to: nothing is applied before that.
+START_TEST(roles_that_the_owner_may_not_create_are_asked_for)
+{
+    char schema_url[URL_SIZE], url[URL_SIZE + 32], output[TEXT_SIZE];
+    make_schema("no_roles", schema_url);
+    (void)snprintf(url, sizeof url, "SECKILL_DATABASE_URL=%s", schema_url);
+    db_run("ALTER ROLE seckill_keeper RENAME TO away");
+    must_miss_roles(url, output);
+    ck_assert_msg(strstr(output, "roles=\"seckill_keeper\"") != NULL, "%s", output);
+    db_run("ALTER ROLE seckill_service RENAME TO away_too");
+    must_miss_roles(url, output);
+    ck_assert_msg(strstr(output, "roles=\"seckill_service, seckill_keeper\"") != NULL, "%s", output);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM pg_class WHERE relnamespace = 'no_roles'::regnamespace"), 0);
+    db_run("ALTER ROLE away_too RENAME TO seckill_service");
+    db_run("ALTER ROLE away RENAME TO seckill_keeper");
+    ck_assert_int_eq(sk_migrate(schema_url), SK_OK);
+    must_be_migrated("no_roles");
+}
+END_TEST
+
 // ---- other versions ----
 
 static void list_now(const char *schema, char out[TEXT_SIZE])
@@ -140,14 +168,27 @@ START_TEST(a_database_of_a_newer_version_is_left_alone)
 }
 END_TEST
 
-// A database of the first version, which had the migrations up to 011: what later ones made is taken away.
+static void run_as_owner(PGconn *owner, const char *text)
+{
+    PGresult *result = PQexec(owner, text);
+    ck_assert_msg(PQresultStatus(result) == PGRES_COMMAND_OK || PQresultStatus(result) == PGRES_TUPLES_OK, "%s",
+                  PQerrorMessage(owner));
+    PQclear(result);
+}
+
+// A database of the first version, which had the migrations up to 011.
 static void make_older(const char *schema, char url[URL_SIZE])
 {
     make_schema(schema, url);
-    ck_assert_int_eq(sk_migrate(url), SK_OK);
-    db_run("ALTER TABLE %s.archived_part DROP orders_sha256_before", schema);
-    db_run("DROP FUNCTION %s.erase_in_part, %s.erase_in_file, %s.latest_events", schema, schema, schema);
-    db_run("DELETE FROM %s.seckill_migration WHERE name >= '012'", schema);
+    PGconn *owner = PQconnectdb(url);
+    run_as_owner(owner, sk_bookkeepings[SK_BOOKKEEPING_BEGIN].text);
+    for (int i = 0; i < SK_MIGRATION_COUNT && strcmp(sk_migrations[i].name, "012") < 0; i++) {
+        const char *const params[] = {sk_migrations[i].name, sk_migrations[i].text};
+        run_as_owner(owner, sk_migrations[i].text);
+        PQclear(PQexecParams(owner, sk_bookkeepings[SK_BOOKKEEPING_RECORD].text, 2, NULL, params, NULL, NULL, 0));
+    }
+    run_as_owner(owner, sk_bookkeepings[SK_BOOKKEEPING_COMMIT].text);
+    PQfinish(owner);
 }
 
 // What is missing is applied, and noted with what the first versions did not note.
@@ -188,6 +229,7 @@ int main(void)
     tcase_add_test(tcase, several_may_migrate_at_once);
     tcase_add_test(tcase, a_migration_that_fails_leaves_nothing_half_done);
     tcase_add_test(tcase, without_rights_or_server_migrating_fails);
+    tcase_add_test(tcase, roles_that_the_owner_may_not_create_are_asked_for);
     tcase_add_test(tcase, a_database_of_another_line_is_refused_and_left_alone);
     tcase_add_test(tcase, a_database_of_a_newer_version_is_left_alone);
     tcase_add_test(tcase, a_database_of_an_older_version_is_brought_up_to_date);

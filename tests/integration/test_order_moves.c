@@ -20,7 +20,7 @@ enum { STOCK = 5, PATH_SIZE = 96, BODY_SIZE = 512, RACES = 40, HMAC_BLOCK = 64 }
 #define CENTS   "100" // what the harness's vouchers cost
 #define SECRET  "0123456789abcdef0123"
 #define SIGNED  "SECKILL_PAYMENT_SECRET=" SECRET
-#define SOON    "SECKILL_RETIRE_AFTER_MS=0", "SECKILL_RECOVER_AFTER_MS=100", "SECKILL_LOCK_TTL_MS=1000"
+#define SOON    "SECKILL_RETIRE_AFTER_MS=0", "SECKILL_LOCK_TTL_MS=1000"
 
 static struct http_reply reply;
 static char voucher[VOUCHER_ID_SIZE];
@@ -394,6 +394,41 @@ START_TEST(who_pays_after_the_expiry_gets_the_money_back)
 }
 END_TEST
 
+// Its answer was lost, and money came before it was repeated: that stays to be given back until a refund names it.
+START_TEST(a_repeated_refund_gives_no_later_payment_back)
+{
+    struct service *service = service_start(NULL), *other = service_start(NULL);
+    char id[ORDER_ID_SIZE], bobs[ORDER_ID_SIZE];
+    voucher_on_sale(service, STOCK, voucher);
+    buy(service, "alice", id);
+    buy(service, "bob", bobs);
+    (void)pay(service, id, "n-1");
+    (void)pay(service, bobs, "n-2");
+    (void)refund(service, id, "{\"restock\":true,\"reference\":\"n-2\"}");
+    http_must_be_problem(&reply, 409, "UNKNOWN_PAYMENT");
+    (void)refund(service, id, "{\"restock\":true,\"reference\":\"n-9\"}");
+    http_must_be_problem(&reply, 409, "UNKNOWN_PAYMENT");
+    must_show(service, id, "alice", "paid", "n-1 accepted", "paid admin");
+    (void)refund(service, id, "{\"restock\":true,\"reference\":\"n-1\"}");
+    must_be_order("refunded", "n-1 refunded", "paid admin,refunded admin");
+    (void)pay(service, id, "n-3");
+    for (int i = 0; i < 3; i++) {
+        (void)refund(i == 1 ? other : service, id, i == 0 ? "{\"restock\":true,\"reference\":\"n-1\"}" : "{}");
+        must_be_order("refunded", "n-1 refunded,n-3 to_refund",
+                      "paid admin,refunded admin,refunded admin PAYMENT_TO_REFUND");
+    }
+    for (int i = 0; i < 2; i++) {
+        (void)refund(other, id, "{\"reference\":\"n-3\",\"why\":\"sent\"}");
+        must_be_order("refunded", "n-1 refunded,n-3 refunded",
+                      "paid admin,refunded admin,refunded admin PAYMENT_TO_REFUND,refunded admin sent");
+    }
+    (void)refund(service, id, "{\"reference\":\"\"}");
+    http_must_be_problem(&reply, 422, "INVALID");
+    books_must_balance(voucher);
+    ck_assert_int_eq(stock_in_redis(), STOCK - 1);
+}
+END_TEST
+
 // ---- pending orders ----
 
 START_TEST(a_pending_order_cannot_be_moved)
@@ -593,6 +628,7 @@ int main(void)
     tcase_add_test(tcase, a_paid_order_is_refunded);
     tcase_add_test(tcase, a_refund_keeps_its_unit_unless_asked);
     tcase_add_test(tcase, what_is_paid_too_late_is_given_back);
+    tcase_add_test(tcase, a_repeated_refund_gives_no_later_payment_back);
     tcase_add_test(tcase, who_pays_after_the_expiry_gets_the_money_back);
     tcase_add_test(tcase, a_pending_order_cannot_be_moved);
     tcase_add_test(tcase, a_pending_order_without_a_journal_is_pending);

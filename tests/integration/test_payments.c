@@ -169,6 +169,23 @@ START_TEST(a_signed_payment_may_be_repeated_and_belongs_to_its_order)
 }
 END_TEST
 
+// The payment side may go on with the old secret until it has the new one.
+START_TEST(while_the_secret_changes_either_is_good)
+{
+    const struct row with_old = {0}, with_new = {.secret = "the-next-secret-of-tests"},
+                     with_none = {.secret = "the-next-secret-of-test"};
+    struct http_reply reply;
+    service = service_start(ENV("SECKILL_PAYMENT_SECRET=the-next-secret-of-tests\n" SECRET));
+    voucher_on_sale(service, STOCK, voucher);
+    order_one("erin");
+    ck_assert_msg(send_signed(&with_none, &reply) == 401, "%s", reply.body);
+    ck_assert_msg(send_signed(&with_old, &reply) == 200, "%s", reply.body);
+    order_one("frank");
+    ck_assert_msg(send_signed(&with_new, &reply) == 200, "%s", reply.body);
+    ck_assert_int_eq((int)http_sample(service, "seckill_auth_failures_total{kind=\"signature\"}"), 1);
+}
+END_TEST
+
 START_TEST(a_token_tells_it_as_well)
 {
     const struct row shop = {.beside = SHOP, .no_stamp = true, .no_signature = true};
@@ -188,6 +205,7 @@ int main(void)
     tcase_add_unchecked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, signatures_that_are_not_good);
     tcase_add_test(tcase, a_signed_payment_may_be_repeated_and_belongs_to_its_order);
+    tcase_add_test(tcase, while_the_secret_changes_either_is_good);
     tcase_add_test(tcase, a_token_tells_it_as_well);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -12,7 +12,7 @@
 
 enum { BATCH_MAX = 2048 };
 
-static const char *mode, *journal_max, *seen_epoch, *seen_last, *details; // of place_orders
+static const char *mode, *journal_max, *seen_epoch, *seen_last, *details, *offer, *orders_max; // of place_orders
 
 static void setup(void)
 {
@@ -22,6 +22,8 @@ static void setup(void)
     seen_epoch = "0";
     seen_last = "";
     details = "-";
+    offer = "3";
+    orders_max = "20";
 }
 
 // ---- what Redis holds ----
@@ -37,10 +39,12 @@ static void newest_entry(char out[TEXT_SIZE])
     redisReply *entries = redisCommand(redis, "XREVRANGE " JOURNAL " + - COUNT 1");
     ck_assert_uint_eq(entries->elements, 1);
     const redisReply *fields = entries->element[0]->element[1];
-    ck_assert_uint_eq(fields->elements, 6);
+    ck_assert_uint_eq(fields->elements, 8);
     ck_assert_str_eq(fields->element[0]->str, "epoch");
     ck_assert_str_eq(fields->element[2]->str, "orders");
     ck_assert_str_eq(fields->element[4]->str, "session");
+    ck_assert_str_eq(fields->element[6]->str, "offer");
+    ck_assert_str_eq(fields->element[7]->str, offer);
     (void)snprintf(out, TEXT_SIZE, "%s %s %s %s", entries->element[0]->element[0]->str, fields->element[1]->str,
                    fields->element[3]->str, fields->element[5]->str);
     freeReplyObject(entries);
@@ -51,15 +55,15 @@ static void newest_entry(char out[TEXT_SIZE])
 // Users and order ids in turn, ended by NULL.
 static void place(const char *first, ...)
 {
-    const char *argv[11 + 64] = {VOUCHER, BUYERS,     JOURNAL,   REPEATS, journal_max, RUN,
-                                 mode,    seen_epoch, seen_last, SESSION, details};
-    int argc = 11;
+    const char *argv[14 + 64] = {VOUCHER, BUYERS,     JOURNAL,   REPEATS, ENDED,   journal_max, RUN,
+                                 mode,    seen_epoch, seen_last, SESSION, details, offer,       orders_max};
+    int argc = 14;
     va_list words;
     va_start(words, first);
     for (const char *word = first; word != NULL; word = va_arg(words, const char *))
         argv[argc++] = word;
     va_end(words);
-    try_call(SK_SCRIPT_PLACE_ORDERS, 4, argc, argv);
+    try_call(SK_SCRIPT_PLACE_ORDERS, 5, argc, argv);
 }
 
 START_TEST(an_order_is_placed_with_all_that_belongs_to_it)
@@ -101,9 +105,9 @@ END_TEST
 START_TEST(the_largest_batch_fits_into_one_call)
 {
     static char users[BATCH_MAX][16], ids[BATCH_MAX][16];
-    const char *argv[11 + 2 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, REPEATS, "100", RUN,
-                                            "new",   "0",    "",      SESSION, "-"};
-    int argc = 11;
+    const char *argv[14 + 2 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "100", RUN,
+                                            "new",   "0",    "",      SESSION, "-",   "3",   "20"};
+    int argc = 14;
     on_sale(100000000);
     for (int i = 0; i < BATCH_MAX; i++) {
         (void)snprintf(users[i], sizeof users[i], "user-%d", i);
@@ -111,10 +115,10 @@ START_TEST(the_largest_batch_fits_into_one_call)
         argv[argc++] = users[i];
         argv[argc++] = ids[i];
     }
-    call(SK_SCRIPT_PLACE_ORDERS, 4, argc, argv); // all win
+    call(SK_SCRIPT_PLACE_ORDERS, 5, argc, argv); // all win
     ck_assert_uint_eq(strspn(element(6), "p"), BATCH_MAX);
     ck_assert_int_eq(stock(), 100000000 - BATCH_MAX);
-    call(SK_SCRIPT_PLACE_ORDERS, 4, argc, argv); // all have won
+    call(SK_SCRIPT_PLACE_ORDERS, 5, argc, argv); // all have won
     ck_assert_uint_eq(strspn(element(6), "a"), BATCH_MAX);
     ck_assert_uint_eq(reply->elements, 7 + BATCH_MAX);
     ck_assert_str_eq(element(7 + BATCH_MAX - 1), ids[BATCH_MAX - 1]);
@@ -320,10 +324,61 @@ START_TEST(a_voucher_of_another_run_does_not_sell)
 }
 END_TEST
 
+// The terms by which the orders were checked are not the voucher's: neither the older ones nor any newer.
+START_TEST(another_offer_grants_nothing)
+{
+    static const char *const others[] = {"2", "4", "0", "03", ""};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        on_sale(2);
+        int64_t before = changes();
+        offer = others[i];
+        place("alice", "o1", "bob", "o2", NULL);
+        ck_assert_str_eq(element(0), "other");
+        ck_assert_str_eq(element(5), "3"); // the voucher's
+        ck_assert_str_eq(element(6), "oo");
+        ck_assert_int_eq(changes(), before);
+        ck_assert_int_eq(stock(), 2);
+        ck_assert_int_eq(redis_number("EXISTS " BUYERS " " JOURNAL), 0);
+    }
+}
+END_TEST
+
+// P6: who has an order is told so, whatever the terms are now. And what no terms could change is a refusal as ever.
+START_TEST(another_offer_does_not_hide_what_is_so_anyway)
+{
+    on_sale(1);
+    place("alice", "o1", NULL);
+    offer = "2";
+    place("alice", "o2", "bob", "o3", NULL);
+    ck_assert_str_eq(element(0), "other");
+    ck_assert_str_eq(element(6), "as");
+    ck_assert_str_eq(element(7), "o1");
+    redis_run("HSET " VOUCHER " stock 5 end_ms 1");
+    int64_t before = changes();
+    place("alice", "o2", "bob", "o3", NULL);
+    ck_assert_str_eq(element(6), "ae");
+    ck_assert_int_eq(changes(), before);
+}
+END_TEST
+
+// It was granted once under that offer.
+START_TEST(what_was_granted_is_granted_again_under_its_own_offer)
+{
+    char entry[TEXT_SIZE];
+    on_sale(5);
+    mode = "again";
+    offer = "2";
+    place("alice", "o1", NULL);
+    must_answer("p", NULL);
+    newest_entry(entry); // it names the offer
+    ck_assert_int_eq(stock(), 4);
+}
+END_TEST
+
 // An error does not undo what a script has written: so it must come before the first write.
 START_TEST(a_damaged_voucher_sells_nothing)
 {
-    static const char *const fields[] = {"stock", "begin_ms", "end_ms", "epoch"};
+    static const char *const fields[] = {"stock", "begin_ms", "end_ms", "epoch", "offer"};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         on_sale(5);
         redis_run("HDEL " VOUCHER " %s", fields[i]);
@@ -435,8 +490,7 @@ static void accept_two(char entry[TEXT_SIZE])
     (void)snprintf(entry, TEXT_SIZE, "%s", element(5));
 }
 
-#define SETTLE(entry, ...) \
-    CALL(SK_SCRIPT_SETTLE_ENTRY, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, entry, HOLD_MS, __VA_ARGS__)
+#define SETTLE(entry, ...) CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, __VA_ARGS__)
 
 START_TEST(a_returned_order_becomes_the_live_one_and_its_unit_returns)
 {
@@ -530,53 +584,11 @@ START_TEST(only_the_entry_that_is_meant_is_dropped)
     char entry[TEXT_SIZE];
     accept_two(entry);
     place("carol", "o3", NULL);
-    CALL(SK_SCRIPT_SETTLE_ENTRY, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, entry, HOLD_MS);
+    CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry);
     must_return(0);
     ck_assert_int_eq(journal_length(), 1);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), 3);
     ck_assert_int_eq(stock(), 7);
-}
-END_TEST
-
-// Until the refusals that instances remember are over: who bought it earlier could be refused by one of them.
-START_TEST(the_first_unit_that_returns_sells_after_a_while)
-{
-    static const struct {
-        const char *what; // of the voucher's hash, as HSET takes it; %lld: now
-        const char *letters;
-    } rows[] = {
-        {"returned_ms %lld", "r"},
-        {"hold_ms 0 returned_ms %lld", "p"},        // it is over
-        {"returned_ms 1%lld", "p"},                 // the clock has gone back: nothing is remembered for so long
-        {"hold_ms for-ever returned_ms %lld", "p"}, // damaged
-        {"hold_ms 999999999999999 returned_ms 1000 x %lld", "p"},
-    };
-    char entry[TEXT_SIZE];
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        redis_run("FLUSHALL");
-        on_sale(2);
-        place("alice", "o1", "bob", "o2", NULL);
-        (void)snprintf(entry, sizeof entry, "%s", element(5));
-        place("carol", "o3", NULL);
-        must_answer("s", NULL);
-        SETTLE(entry, "1", "o1", "alice", "");
-        must_be(VOUCHER, "hold_ms", HOLD_MS);
-        char command[TEXT_SIZE]; // a format of a table is none that a compiler can check
-        const char *gap = strstr(rows[i].what, "%lld");
-        (void)snprintf(command, sizeof command, "HSET " VOUCHER " %.*s%lld", (int)(gap - rows[i].what), rows[i].what,
-                       (long long)now_ms());
-        redis_run(command);
-        int64_t before = changes();
-        place("carol", "o3", NULL);
-        must_answer(rows[i].letters, NULL);
-        ck_assert_int_eq(changes() == before, rows[i].letters[0] == 'r');
-    }
-    redis_run("HSET " VOUCHER " stock 1 returned_ms %lld hold_ms " HOLD_MS, (long long)now_ms());
-    place("carol", "o3", "bob", "o9", NULL); // a winner is told so all the same
-    must_answer("aa", "o3", "o2", NULL);
-    mode = "again"; // what was granted in time asks again
-    place("dave", "o4", NULL);
-    must_answer("p", NULL);
 }
 END_TEST
 
@@ -586,7 +598,7 @@ START_TEST(a_unit_that_returns_among_others_sells_at_once)
     char entry[TEXT_SIZE];
     accept_two(entry);
     SETTLE(entry, "1", "o1", "alice", "");
-    must_be(VOUCHER, "returned_ms", NULL);
+    must_be(VOUCHER, "reopened_ms", NULL);
     place("carol", "o3", NULL);
     must_answer("p", NULL);
 }
@@ -595,7 +607,7 @@ END_TEST
 START_TEST(the_largest_entry_is_settled_in_one_call)
 {
     static char names[BATCH_MAX][16];
-    const char *argv[6 + 4 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, REPEATS, "1-1", HOLD_MS};
+    const char *argv[6 + 4 * BATCH_MAX] = {VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "1-1"};
     int argc = 6;
     on_sale(0);
     redis_run("XADD " JOURNAL " 1-1 epoch 7 orders many");
@@ -607,7 +619,7 @@ START_TEST(the_largest_entry_is_settled_in_one_call)
         argv[argc++] = names[i];
         argv[argc++] = "";
     }
-    call(SK_SCRIPT_SETTLE_ENTRY, 4, argc, argv);
+    call(SK_SCRIPT_SETTLE_ENTRY, 5, argc, argv);
     must_return(BATCH_MAX);
     ck_assert_int_eq(stock(), BATCH_MAX / 2);
     ck_assert_int_eq(redis_number("EXISTS " BUYERS), 0);
@@ -619,7 +631,7 @@ END_TEST
 
 static void rebuild_begin(const char *epoch)
 {
-    CALL(SK_SCRIPT_REBUILD_BEGIN, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, epoch);
+    CALL(SK_SCRIPT_REBUILD_BEGIN, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, epoch);
 }
 
 // The number of pairs, as text.
@@ -633,7 +645,7 @@ static const char *count_text(size_t n)
 }
 
 #define RECONCILE_BUYERS(epoch, ...) \
-    CALL(SK_SCRIPT_REBUILD_BUYERS, 3, VOUCHER, BUYERS, REPEATS, epoch, PAIRS(__VA_ARGS__), __VA_ARGS__)
+    CALL(SK_SCRIPT_REBUILD_BUYERS, 4, VOUCHER, BUYERS, REPEATS, ENDED, epoch, PAIRS(__VA_ARGS__), "0", __VA_ARGS__)
 
 static void rebuild_open(const char *epoch, const char *units, const char *state)
 {
@@ -641,7 +653,8 @@ static void rebuild_open(const char *epoch, const char *units, const char *state
     (void)snprintf(begin_ms, sizeof begin_ms, "%lld", (long long)(now_ms() - HOUR_MS));
     (void)snprintf(end_ms, sizeof end_ms, "%lld", (long long)(now_ms() + HOUR_MS));
     (void)snprintf(buyers, sizeof buyers, "%lld", (long long)redis_number("HLEN " BUYERS));
-    CALL(SK_SCRIPT_REBUILD_OPEN, 3, VOUCHER, BUYERS, JOURNAL, epoch, units, buyers, begin_ms, end_ms, state, RUN, "9");
+    CALL(SK_SCRIPT_REBUILD_OPEN, 3, VOUCHER, BUYERS, JOURNAL, epoch, units, buyers, begin_ms, end_ms, state, RUN, "9",
+         "0", CACHE_MS, "3");
 }
 
 START_TEST(a_voucher_is_loaded_in_three_steps_and_sells_then)
@@ -819,7 +832,8 @@ START_TEST(a_voucher_does_not_open_while_buyers_are_missing)
     rebuild_begin("3");
     RECONCILE_BUYERS("3", "alice", "o1", "bob", "o2");
     redis_run("HDEL " BUYERS " alice");
-    CALL(SK_SCRIPT_REBUILD_OPEN, 3, VOUCHER, BUYERS, JOURNAL, "3", "5", "2", "0", "1", "open", RUN, "9");
+    CALL(SK_SCRIPT_REBUILD_OPEN, 3, VOUCHER, BUYERS, JOURNAL, "3", "5", "2", "0", "1", "open", RUN, "9", "0", CACHE_MS,
+         "3");
     must_return(0);
     must_be(VOUCHER, "state", "loading");
 }
@@ -867,12 +881,12 @@ static void must_look(size_t i, const char *text)
 
 START_TEST(what_redis_holds_is_shown)
 {
-    static const char *const nothing[] = {"", "", "", "", "", "0", "0", "", "", "", "", "0"};
-    static const char *const terms[][2] = {{"begin_ms", "x"}, {"end_ms", "-1"}, {"end_ms", "1e9"}};
+    static const char *const nothing[] = {"", "", "", "", "", "0", "0", "", "", "", "", "0", ""};
+    static const char *const terms[][2] = {{"begin_ms", "x"}, {"end_ms", "-1"}, {"end_ms", "1e9"}, {"offer", "x"}};
     static const char *const sold_one[] = {"open", "7", NULL, "4", RUN, "1", "1", "o1"};
     CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
-    ck_assert_uint_eq(reply->elements, 12);
-    for (size_t i = 0; i < 12; i++)
+    ck_assert_uint_eq(reply->elements, 13);
+    for (size_t i = 0; i < 13; i++)
         must_look(i, nothing[i]);
     on_sale(5);
     place("alice", "o1", NULL);
@@ -881,7 +895,9 @@ START_TEST(what_redis_holds_is_shown)
         if (sold_one[i] != NULL)
             must_look(i, sold_one[i]);
     }
-    for (size_t i = 0; i < 3; i++) { // terms that cannot be: as if opened by another process
+    must_look(12, "3");
+    for (size_t i = 0; i < sizeof terms / sizeof terms[0];
+         i++) { // terms that cannot be: as if opened by another process
         on_sale(4);
         redis_run("HSET " VOUCHER " %s %s", terms[i][0], terms[i][1]);
         CALL(SK_SCRIPT_LOOK_AT_VOUCHER, 3, VOUCHER, BUYERS, JOURNAL);
@@ -947,13 +963,13 @@ START_TEST(buyers_are_loaded_a_thousand_at_a_time)
 {
     enum { CHUNK = 1000 };
     static char users[CHUNK][16];
-    const char *argv[5 + 2 * CHUNK] = {VOUCHER, BUYERS, REPEATS, "3", "1000"};
+    const char *argv[7 + 2 * CHUNK] = {VOUCHER, BUYERS, REPEATS, ENDED, "3", "1000", "0"};
     rebuild_begin("3");
     for (int i = 0; i < CHUNK; i++) {
         (void)snprintf(users[i], sizeof users[i], "user-%d", i);
-        argv[5 + 2 * i] = argv[6 + 2 * i] = users[i];
+        argv[7 + 2 * i] = argv[8 + 2 * i] = users[i];
     }
-    call(SK_SCRIPT_REBUILD_BUYERS, 3, 5 + 2 * CHUNK, argv);
+    call(SK_SCRIPT_REBUILD_BUYERS, 4, 7 + 2 * CHUNK, argv);
     must_return(1);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), CHUNK);
 }
@@ -1273,6 +1289,9 @@ int main(void)
     tcase_add_test(tcase, orders_granted_before_need_neither_window_nor_room);
     tcase_add_test(tcase, a_voucher_of_another_run_does_not_sell);
     tcase_add_test(tcase, a_voucher_that_went_backwards_does_not_sell);
+    tcase_add_test(tcase, another_offer_grants_nothing);
+    tcase_add_test(tcase, another_offer_does_not_hide_what_is_so_anyway);
+    tcase_add_test(tcase, what_was_granted_is_granted_again_under_its_own_offer);
     tcase_add_test(tcase, a_damaged_voucher_sells_nothing);
     tcase_add_test(tcase, a_voucher_with_values_that_cannot_be_sells_nothing);
     tcase_add_test(tcase, a_journal_that_is_at_its_end_takes_nothing);
@@ -1284,7 +1303,6 @@ int main(void)
     tcase_add_test(tcase, settling_a_second_time_changes_nothing);
     tcase_add_test(tcase, an_entry_taken_by_another_order_stays_as_it_is);
     tcase_add_test(tcase, only_the_entry_that_is_meant_is_dropped);
-    tcase_add_test(tcase, the_first_unit_that_returns_sells_after_a_while);
     tcase_add_test(tcase, a_unit_that_returns_among_others_sells_at_once);
     tcase_add_test(tcase, the_largest_entry_is_settled_in_one_call);
     tcase_add_test(tcase, a_voucher_is_loaded_in_three_steps_and_sells_then);

@@ -14,17 +14,40 @@
 #define KEY   "0123456789abcdef"
 #define KEY_2 "fedcba9876543210"
 
-enum { DAY_S = 86400 };
+enum { ID_CHARS = 36, KEPT_S = 25 * 3600 };
+static const int64_t day_ms = INT64_C(86400000), kept_ms = INT64_C(1000) * KEPT_S;
 
 // `details`: as place_orders.lua has them; then user and id of each order.
-#define PLACE_AS(mode, details, ...)                                                                                \
-    CALL(SK_SCRIPT_PLACE_ORDERS, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, "100", RUN, mode, "0", "", SESSION, details, \
-         __VA_ARGS__)
+#define PLACE_AS(mode, details, ...)                                                                              \
+    CALL(SK_SCRIPT_PLACE_ORDERS, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "100", RUN, mode, "0", "", SESSION, \
+         details, "3", "3", __VA_ARGS__)
 #define PLACE(details, ...) PLACE_AS("new", details, __VA_ARGS__)
-#define SETTLE(entry, ...) \
-    CALL(SK_SCRIPT_SETTLE_ENTRY, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, entry, HOLD_MS, __VA_ARGS__)
+#define SETTLE(entry, ...)  CALL(SK_SCRIPT_SETTLE_ENTRY, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, entry, __VA_ARGS__)
 #define NOTE_IN(run, ids, move, by, why) \
     CALL(SK_SCRIPT_NOTE_RETURN, 2, VOUCHER, JOURNAL, run, SESSION, ids, move, by, why)
+
+// An order as the hashes have it, with the id of a request that came so long ago.
+static const char *aged(const char *order, int64_t age_ms)
+{
+    static char texts[4][TEXT_SIZE];
+    static int next;
+    char *text = texts[next++ % 4], digits[16];
+    (void)snprintf(digits, sizeof digits, "%012llx", (unsigned long long)(now_ms() - age_ms));
+    (void)snprintf(text, TEXT_SIZE, "%.8s-%.4s%s", digits, digits + 8, order + 13);
+    return text;
+}
+
+static void put(const char *key, const char *field, const char *value)
+{
+    freeReplyObject(redisCommand(redis, "HSET %s %s %s", key, field, value));
+}
+
+static const char *id_of(const char *order)
+{
+    static char id[ID_CHARS + 1];
+    (void)snprintf(id, sizeof id, "%s", order);
+    return id;
+}
 
 // The newest journal entry: its fields and values, with a space between.
 static void newest_entry(char out[TEXT_SIZE])
@@ -52,7 +75,7 @@ START_TEST(an_order_takes_all_its_units)
     must_be(BUYERS, "bob", B);
     must_be(BUYERS, "carol", C " 2");
     newest_entry(entry);
-    ck_assert_str_eq(entry, "epoch 7 orders " A " alice 3," B " bob," C " carol 2 session " SESSION);
+    ck_assert_str_eq(entry, "epoch 7 orders " A " alice 3," B " bob," C " carol 2 session " SESSION " offer 3");
 }
 END_TEST
 
@@ -82,9 +105,9 @@ END_TEST
 START_TEST(units_that_are_held_are_not_too_few)
 {
     on_sale(2);
-    redis_run("HSET " VOUCHER " returned_ms %lld hold_ms " HOLD_MS, (long long)now_ms());
+    redis_run("HSET " VOUCHER " reopened_ms %lld", (long long)now_ms());
     PLACE("3,1", "alice", A, "bob", B);
-    must_answer("rr", NULL);
+    must_answer("hh", NULL);
     ck_assert_int_eq(stock(), 2);
 }
 END_TEST
@@ -137,8 +160,8 @@ START_TEST(a_key_is_kept_with_its_order)
     must_be(BUYERS, "bob", B " 3 " KEY_2);
     must_be(BUYERS, "carol", C " 2");
     newest_entry(entry);
-    ck_assert_str_eq(entry,
-                     "epoch 7 orders " A " alice 1 " KEY "," B " bob 3 " KEY_2 "," C " carol 2 session " SESSION);
+    ck_assert_str_eq(entry, "epoch 7 orders " A " alice 1 " KEY "," B " bob 3 " KEY_2 "," C " carol 2 session " SESSION
+                            " offer 3");
     ck_assert_int_eq(stock(), 4);
 }
 END_TEST
@@ -176,16 +199,14 @@ END_TEST
 
 START_TEST(a_request_meets_an_order_that_has_ended)
 {
-    const char *letter = meetings[_i].letter;
-    redisReply *set;
+    const char *letter = meetings[_i].letter, *order = aged(meetings[_i].has, 0);
     on_sale(10);
-    set = redisCommand(redis, "HSET " REPEATS " %s %s", "alice " KEY, meetings[_i].has);
-    freeReplyObject(set);
+    put(REPEATS, "alice " KEY, order);
     PLACE(meetings[_i].details, "alice", B);
     if (strcmp(letter, "a") == 0)
         must_answer("p", NULL); // a new order
     else
-        must_answer(strcmp(letter, "k") == 0 ? "d" : "q", A, NULL);
+        must_answer(strcmp(letter, "k") == 0 ? "d" : "q", id_of(order), NULL);
     ck_assert_int_eq(stock(), strcmp(letter, "a") == 0
                                   ? 10 - strtol(meetings[_i].details, NULL, 10) - (meetings[_i].details[0] == '-')
                                   : 10);
@@ -196,7 +217,7 @@ START_TEST(a_key_is_its_users)
 {
     on_sale(10);
     PLACE("1 " KEY, "alice", A);
-    freeReplyObject(redisCommand(redis, "HSET " REPEATS " %s ignored", "carol " KEY));
+    put(REPEATS, "carol " KEY, "ignored");
     PLACE("1 " KEY ",2 " KEY, "bob", B, "carol", C);
     must_answer("pp", NULL);
     must_be(BUYERS, "bob", B " 1 " KEY);
@@ -208,13 +229,13 @@ START_TEST(an_order_that_has_ended_is_met_whatever_has_happened_since)
 {
     static const char *const states[] = {"open", "paused", "closed"};
     in_state(states[_i], 0);
-    redisReply *set = redisCommand(redis, "HSET " REPEATS " %s %s", "alice " KEY, A " 2 " KEY);
-    freeReplyObject(set);
+    const char *order = aged(A " 2 " KEY, 0), *id = id_of(order);
+    put(REPEATS, "alice " KEY, order);
     PLACE("2 " KEY ",3 " KEY, "alice", B, "alice", C);
-    must_answer("dq", A, A, NULL);
+    must_answer("dq", id, id, NULL);
     redis_run("HSET " BUYERS " alice " D);
     PLACE("2 " KEY ",3 " KEY ",1 " KEY_2 ",1", "alice", B, "alice", B, "alice", C, "alice", C);
-    must_answer("dqaa", A, A, D, D, NULL);
+    must_answer("dqaa", id, id, D, D, NULL);
 }
 END_TEST
 
@@ -222,10 +243,42 @@ END_TEST
 START_TEST(what_is_granted_again_meets_no_order_that_has_ended)
 {
     on_sale(10);
-    redisReply *set = redisCommand(redis, "HSET " REPEATS " %s %s", "alice " KEY, A " 1 " KEY);
-    freeReplyObject(set);
+    put(REPEATS, "alice " KEY, aged(A " 1 " KEY, 0));
     PLACE_AS("again", "1 " KEY, "alice", B);
     must_answer("p", NULL);
+}
+END_TEST
+
+// Each by itself, whatever else is there. What PostgreSQL may still have is known here: it counts from the commit,
+// which is later than the id, and by another clock.
+START_TEST(a_key_counts_for_a_day)
+{
+    const struct {
+        int64_t age_ms;
+        const char *letter;
+    } rows[] = {{-HOUR_MS, "d"},    {0, "d"},          {day_ms, "d"},      {kept_ms - 60000, "d"},
+                {kept_ms + 1, "p"}, {2 * day_ms, "p"}, {400 * day_ms, "p"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        on_sale(10);
+        const char *order = aged(A " 1 " KEY, rows[i].age_ms), *id = id_of(order);
+        put(REPEATS, "alice " KEY, order);
+        put(REPEATS, "bob " KEY, aged(B " 1 " KEY, 0));
+        PLACE("1 " KEY, "alice", C);
+        ck_assert_msg(strcmp(element(6), rows[i].letter) == 0, "row %zu: %s", i, element(6));
+        must_answer(rows[i].letter, rows[i].letter[0] == 'd' ? id : NULL, NULL);
+        redis_run("DEL " BUYERS);
+    }
+}
+END_TEST
+
+// An earlier order that is forgotten does not hide the one that lives.
+START_TEST(a_live_order_is_met_whatever_its_age)
+{
+    on_sale(10);
+    put(BUYERS, "alice", A " 1 " KEY);
+    put(REPEATS, "alice " KEY_2, aged(B " 1 " KEY_2, 2 * day_ms));
+    PLACE("1 " KEY ",1 " KEY_2, "alice", C, "alice", D);
+    must_answer("ka", A, A, NULL);
 }
 END_TEST
 
@@ -321,14 +374,24 @@ END_TEST
 // ---- settle_entry ----
 
 // Alice's order A of 3 units and bob's order B of 2 under KEY, of 10 units; their end is noted in an entry.
+static char b[ID_CHARS + 1]; // an id of now
+
 static void note_the_end(char entry[64])
 {
     on_sale(10);
-    PLACE("3,2 " KEY, "alice", A, "bob", B);
+    (void)snprintf(b, sizeof b, "%s", aged(B, 0));
+    PLACE("3,2 " KEY, "alice", A, "bob", b);
     must_answer("pp", NULL);
     redis_run("DEL " JOURNAL);
-    NOTE_IN(RUN, A "," B, "cancelled", "user", "");
+    NOTE_IN(RUN, A, "cancelled", "user", "");
     (void)snprintf(entry, 64, "%s", element(2));
+}
+
+static const char *of_bob(void)
+{
+    static char order[TEXT_SIZE];
+    (void)snprintf(order, sizeof order, "%s 2 " KEY, b);
+    return order;
 }
 
 static const struct {
@@ -344,10 +407,10 @@ START_TEST(units_return_with_the_order)
     must_return(1);
     ck_assert_int_eq(stock(), given[_i].stock);
     must_be(BUYERS, "alice", NULL);
-    must_be(BUYERS, "bob", B " 2 " KEY);
+    must_be(BUYERS, "bob", of_bob());
     ck_assert_int_eq(redis_number("EXISTS " REPEATS), 0); // she sent no key
     ck_assert_int_eq(redis_number("XLEN " JOURNAL), 0);
-    must_be(VOUCHER, "returned_ms", NULL); // there were others
+    must_be(VOUCHER, "reopened_ms", NULL); // there were others
     PLACE("3", "alice", C);                // she may buy again
     must_answer("p", NULL);
 }
@@ -357,17 +420,17 @@ START_TEST(an_order_with_a_key_stays_known_for_a_day)
 {
     char entry[64];
     note_the_end(entry);
-    SETTLE(entry, "3", A, "alice", "-", "2", B, "bob", "-");
+    SETTLE(entry, "3", A, "alice", "-", "2", b, "bob", "-");
     must_return(2);
     ck_assert_int_eq(stock(), 10);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), 0);
     ck_assert_int_eq(redis_number("HLEN " REPEATS), 1);
-    must_be(REPEATS, "bob " KEY, B " 2 " KEY);
+    must_be(REPEATS, "bob " KEY, of_bob());
     int64_t ttl = redis_number("TTL " REPEATS);
-    ck_assert_int_gt(ttl, DAY_S - 60);
-    ck_assert_int_le(ttl, DAY_S);
+    ck_assert_int_gt(ttl, KEPT_S - 60);
+    ck_assert_int_le(ttl, KEPT_S);
     PLACE("2 " KEY, "bob", D);
-    must_answer("d", B, NULL);
+    must_answer("d", b, NULL);
     PLACE("2", "bob", D);
     must_answer("p", NULL);
 }
@@ -378,7 +441,7 @@ START_TEST(a_refused_order_with_a_key_is_forgotten)
 {
     char entry[64];
     note_the_end(entry);
-    SETTLE(entry, "2", B, "bob", "");
+    SETTLE(entry, "2", b, "bob", "");
     must_return(1);
     must_be(BUYERS, "bob", NULL);
     ck_assert_int_eq(redis_number("EXISTS " REPEATS), 0);
@@ -390,7 +453,7 @@ START_TEST(a_live_order_keeps_its_units_and_key)
 {
     char entry[64];
     note_the_end(entry);
-    SETTLE(entry, "2", B, "bob", D " 5 " KEY_2);
+    SETTLE(entry, "2", b, "bob", D " 5 " KEY_2);
     must_return(1);
     must_be(BUYERS, "bob", D " 5 " KEY_2);
     ck_assert_int_eq(redis_number("EXISTS " REPEATS), 0);
@@ -401,15 +464,15 @@ START_TEST(the_end_is_carried_out_once)
 {
     char entry[64];
     note_the_end(entry);
-    SETTLE(entry, "3", A, "alice", "-", "2", B, "bob", "-");
+    SETTLE(entry, "3", A, "alice", "-", "2", b, "bob", "-");
     redis_run("PERSIST " REPEATS);
     int64_t before = changes();
-    SETTLE(entry, "3", A, "alice", "-", "2", B, "bob", "-");
+    SETTLE(entry, "3", A, "alice", "-", "2", b, "bob", "-");
     must_return(0);
     ck_assert_int_eq(changes(), before);
     ck_assert_int_eq(stock(), 10);
     PLACE("1,2", "alice", C, "bob", D); // they have bought again since
-    SETTLE(entry, "3", A, "alice", "-", "2", B, "bob", "-");
+    SETTLE(entry, "3", A, "alice", "-", "2", b, "bob", "-");
     must_return(0);
     must_be(BUYERS, "alice", C);
     must_be(BUYERS, "bob", D " 2");
@@ -435,7 +498,7 @@ START_TEST(the_order_of_another_stays)
     SETTLE(entry, "3", C, "alice", "-", "2", A, "bob", "-", "2", "018bcfe5", "bob", "-", "1", A, "erin", "-");
     must_return(0);
     must_be(BUYERS, "alice", A " 3");
-    must_be(BUYERS, "bob", B " 2 " KEY);
+    must_be(BUYERS, "bob", of_bob());
     ck_assert_int_eq(stock(), 5);
     ck_assert_int_eq(redis_number("XLEN " JOURNAL), 0); // the entry is settled all the same
 }
@@ -449,15 +512,14 @@ START_TEST(the_first_units_that_return_are_held)
     int64_t before = now_ms();
     SETTLE("", "3", A, "alice", "-");
     must_return(1);
-    must_be(VOUCHER, "hold_ms", HOLD_MS);
-    int64_t held = redis_number("HGET " VOUCHER " returned_ms");
+    int64_t held = redis_number("HGET " VOUCHER " reopened_ms");
     ck_assert_int_ge(held, before);
     ck_assert_int_le(held, now_ms());
     PLACE("1", "carol", C);
-    must_answer("r", NULL);
-    redis_run("HSET " VOUCHER " returned_ms 1");
+    must_answer("h", NULL);
+    redis_run("HSET " VOUCHER " reopened_ms 1");
     SETTLE("", "2", B, "bob", "-");
-    must_be(VOUCHER, "returned_ms", "1"); // there were some
+    must_be(VOUCHER, "reopened_ms", "1"); // there were some
     ck_assert_int_eq(stock(), 5);
     PLACE("4", "carol", C);
     must_answer("p", NULL);
@@ -470,9 +532,107 @@ START_TEST(an_order_whose_units_are_kept_holds_nothing)
     PLACE("3", "alice", A);
     SETTLE("", "0", A, "alice", "-");
     must_return(1);
-    must_be(VOUCHER, "returned_ms", NULL);
+    must_be(VOUCHER, "reopened_ms", NULL);
     PLACE("1", "carol", C);
     must_answer("s", NULL);
+}
+END_TEST
+
+// ---- as many orders as a user may have: 3 ----
+
+START_TEST(who_has_had_as_many_orders_as_one_may_gets_no_other)
+{
+    static const struct {
+        const char *ended, *letter;
+    } rows[] = {{"3", "t"}, {"4", "t"}, {"999", "t"}, {"2", "p"},
+                {"0", "p"}, {"x", "p"}, {"-3", "p"}}; // 2: the bound was raised
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        on_sale(10);
+        put(ENDED, "alice", rows[i].ended);
+        int64_t before = changes();
+        PLACE("-", "alice", A);
+        must_answer(rows[i].letter, NULL);
+        ck_assert_int_eq(changes() == before, rows[i].letter[0] == 't');
+        PLACE("-", "bob", B);
+        must_answer("p", NULL);
+        redis_run("DEL " BUYERS);
+    }
+}
+END_TEST
+
+// What is said of all is said first, so that a refusal from memory is the same.
+START_TEST(too_many_orders_are_looked_at_last)
+{
+    static const struct {
+        const char *state, *details, *letter;
+        int units;
+    } rows[] = {{"paused", "-", "u", 1},
+                {"closed", "-", "e", 1},
+                {"open", "-", "s", 0},
+                {"open", "2", "m", 1},
+                {"open", "-", "t", 1}};
+    put(ENDED, "alice", "3");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        in_state(rows[i].state, rows[i].units);
+        PLACE(rows[i].details, "alice", A);
+        must_answer(rows[i].letter, strcmp(rows[i].letter, "m") == 0 ? "1" : NULL, NULL);
+    }
+}
+END_TEST
+
+START_TEST(repeats_are_answered_whatever_a_user_has_had)
+{
+    on_sale(10);
+    const char *order = aged(A " 1 " KEY, 0), *id = id_of(order);
+    put(ENDED, "alice", "3");
+    put(REPEATS, "alice " KEY, order);
+    PLACE("1 " KEY ",2 " KEY ",1 " KEY_2, "alice", B, "alice", C, "alice", D);
+    must_answer("dqt", id, id, NULL);
+    put(BUYERS, "alice", B " 1 " KEY_2);
+    PLACE("1 " KEY_2 ",1", "alice", C, "alice", D);
+    must_answer("ka", B, B, NULL);
+}
+END_TEST
+
+START_TEST(what_was_granted_before_is_granted_again_beyond_the_bound)
+{
+    on_sale(10);
+    put(ENDED, "alice", "3");
+    PLACE_AS("again", "-", "alice", A);
+    must_answer("p", NULL);
+}
+END_TEST
+
+START_TEST(the_number_comes_with_the_order_that_reaches_the_bound)
+{
+    char entry[64];
+    note_the_end(entry);
+    SETTLE(entry, "3", A, "alice", "-3", "2", b, "bob", "-");
+    must_return(2);
+    must_be(BUYERS, "alice", NULL);
+    ck_assert_int_eq(stock(), 10);
+    ck_assert_int_eq(redis_number("HLEN " ENDED), 1);
+    must_be(ENDED, "alice", "3");
+    ck_assert_int_eq(redis_number("TTL " ENDED), -1);
+    PLACE("1,1", "alice", C, "bob", D);
+    must_answer("tp", NULL);
+    int64_t before = changes();
+    SETTLE(entry, "3", A, "alice", "-3"); // it was settled before
+    must_return(0);
+    ck_assert_int_eq(changes(), before);
+}
+END_TEST
+
+START_TEST(an_order_with_a_key_may_reach_the_bound)
+{
+    char entry[64];
+    note_the_end(entry);
+    SETTLE(entry, "2", b, "bob", "-3");
+    must_return(1);
+    must_be(ENDED, "bob", "3");
+    must_be(REPEATS, "bob " KEY, of_bob());
+    PLACE("2 " KEY ",1 " KEY_2, "bob", C, "bob", D);
+    must_answer("dt", b, NULL);
 }
 END_TEST
 
@@ -480,18 +640,20 @@ END_TEST
 
 static void begin(const char *epoch)
 {
-    CALL(SK_SCRIPT_REBUILD_BEGIN, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, epoch);
+    CALL(SK_SCRIPT_REBUILD_BEGIN, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, epoch);
     must_return(1);
 }
 
-#define LOAD(epoch, buyers, ...) CALL(SK_SCRIPT_REBUILD_BUYERS, 3, VOUCHER, BUYERS, REPEATS, epoch, buyers, __VA_ARGS__)
+#define LOAD(epoch, buyers, repeats, ...) \
+    CALL(SK_SCRIPT_REBUILD_BUYERS, 4, VOUCHER, BUYERS, REPEATS, ENDED, epoch, buyers, repeats, __VA_ARGS__)
 
 START_TEST(a_rebuild_forgets_what_had_ended)
 {
     on_sale(3);
     redis_run("HSET " REPEATS " alice " A);
+    put(ENDED, "alice", "3");
     begin("8");
-    ck_assert_int_eq(redis_number("EXISTS " REPEATS), 0);
+    ck_assert_int_eq(redis_number("EXISTS " REPEATS " " ENDED), 0);
 }
 END_TEST
 
@@ -499,25 +661,29 @@ START_TEST(a_rebuild_that_is_not_ours_forgets_nothing)
 {
     on_sale(3);
     redis_run("HSET " REPEATS " alice " A);
-    CALL(SK_SCRIPT_REBUILD_BEGIN, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, "7");
+    put(ENDED, "alice", "3");
+    CALL(SK_SCRIPT_REBUILD_BEGIN, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "7");
     must_return(0);
-    ck_assert_int_eq(redis_number("HLEN " REPEATS), 1);
+    ck_assert_int_eq(redis_number("EXISTS " REPEATS " " ENDED), 2);
 }
 END_TEST
 
 START_TEST(buyers_and_what_has_ended_are_loaded_apart)
 {
     begin("8");
-    LOAD("8", "2", "alice", A " 3", "bob", B, "carol", C " 1 " KEY);
+    LOAD("8", "2", "1", "alice", A " 3", "bob", B, "carol " KEY, C " 1 " KEY, "dave", "3", "carol " KEY, "4");
     must_return(1);
     ck_assert_int_eq(redis_number("HLEN " BUYERS), 2);
     must_be(BUYERS, "alice", A " 3");
     must_be(BUYERS, "bob", B);
     ck_assert_int_eq(redis_number("HLEN " REPEATS), 1);
-    must_be(REPEATS, "carol", C " 1 " KEY);
+    must_be(REPEATS, "carol " KEY, C " 1 " KEY);
+    ck_assert_int_eq(redis_number("HLEN " ENDED), 2);
+    must_be(ENDED, "dave", "3");
+    must_be(ENDED, "carol", "4"); // the user alone
     int64_t ttl = redis_number("TTL " REPEATS);
-    ck_assert_int_gt(ttl, DAY_S - 60);
-    ck_assert_int_le(ttl, DAY_S);
+    ck_assert_int_gt(ttl, KEPT_S - 60);
+    ck_assert_int_le(ttl, KEPT_S);
     ck_assert_int_eq(redis_number("TTL " BUYERS), -1);
 }
 END_TEST
@@ -525,15 +691,20 @@ END_TEST
 START_TEST(a_chunk_may_be_of_one_kind)
 {
     begin("8");
-    LOAD("8", "0", "carol", C " 1 " KEY);
+    LOAD("8", "0", "1", "carol", C " 1 " KEY);
+    must_return(1);
+    ck_assert_int_eq(redis_number("EXISTS " BUYERS " " ENDED), 0);
+    must_be(REPEATS, "carol", C " 1 " KEY);
+    LOAD("8", "0", "0", "dave", "3");
     must_return(1);
     ck_assert_int_eq(redis_number("EXISTS " BUYERS), 0);
-    must_be(REPEATS, "carol", C " 1 " KEY);
-    LOAD("8", "1", "alice", A);
+    ck_assert_int_eq(redis_number("HLEN " REPEATS), 1);
+    must_be(ENDED, "dave", "3");
+    LOAD("8", "1", "0", "alice", A);
     must_return(1);
     ck_assert_int_eq(redis_number("HLEN " REPEATS), 1);
     must_be(BUYERS, "alice", A);
-    CALL(SK_SCRIPT_REBUILD_BUYERS, 3, VOUCHER, BUYERS, REPEATS, "8", "0"); // none at all
+    CALL(SK_SCRIPT_REBUILD_BUYERS, 4, VOUCHER, BUYERS, REPEATS, ENDED, "8", "0", "0"); // none at all
     must_return(1);
 }
 END_TEST
@@ -542,12 +713,12 @@ START_TEST(a_chunk_of_another_rebuild_is_not_loaded)
 {
     begin("8");
     int64_t before = changes();
-    LOAD("7", "1", "alice", A, "carol", C " 1 " KEY);
+    LOAD("7", "1", "1", "alice", A, "carol", C " 1 " KEY, "dave", "3");
     must_return(0);
     ck_assert_int_eq(changes(), before);
     redis_run("HSET " VOUCHER " epoch 8 state open");
     before = changes();
-    LOAD("8", "0", "carol", C " 1 " KEY);
+    LOAD("8", "0", "1", "carol", C " 1 " KEY, "dave", "3");
     must_return(0);
     ck_assert_int_eq(changes(), before);
 }
@@ -556,10 +727,11 @@ END_TEST
 START_TEST(retiring_forgets_what_had_ended)
 {
     begin("8");
-    LOAD("8", "1", "alice", A, "carol", C " 1 " KEY);
-    CALL(SK_SCRIPT_RETIRE, 4, VOUCHER, BUYERS, JOURNAL, REPEATS, "8");
+    LOAD("8", "1", "1", "alice", A, "carol", C " 1 " KEY);
+    put(ENDED, "alice", "3");
+    CALL(SK_SCRIPT_RETIRE, 5, VOUCHER, BUYERS, JOURNAL, REPEATS, ENDED, "8");
     must_return(1);
-    ck_assert_int_eq(redis_number("EXISTS " BUYERS " " JOURNAL " " REPEATS), 0);
+    ck_assert_int_eq(redis_number("EXISTS " BUYERS " " JOURNAL " " REPEATS " " ENDED), 0);
     must_be(VOUCHER, "state", "retired");
     NOTE_IN(RUN, A, "cancelled", "user", "");
     ck_assert_str_eq(element(0), "loading");
@@ -585,6 +757,8 @@ int main(void)
     tcase_add_test(tcase, a_key_is_its_users);
     tcase_add_loop_test(tcase, an_order_that_has_ended_is_met_whatever_has_happened_since, 0, 3);
     tcase_add_test(tcase, what_is_granted_again_meets_no_order_that_has_ended);
+    tcase_add_test(tcase, a_key_counts_for_a_day);
+    tcase_add_test(tcase, a_live_order_is_met_whatever_its_age);
     tcase_add_test(tcase, a_key_twice_in_a_batch_is_one_order);
     tcase_add_test(tcase, a_paused_voucher_sells_nothing);
     tcase_add_loop_test(tcase, a_return_is_noted_and_nothing_else, 0, 3);
@@ -599,6 +773,12 @@ int main(void)
     tcase_add_test(tcase, the_order_of_another_stays);
     tcase_add_test(tcase, the_first_units_that_return_are_held);
     tcase_add_test(tcase, an_order_whose_units_are_kept_holds_nothing);
+    tcase_add_test(tcase, who_has_had_as_many_orders_as_one_may_gets_no_other);
+    tcase_add_test(tcase, too_many_orders_are_looked_at_last);
+    tcase_add_test(tcase, repeats_are_answered_whatever_a_user_has_had);
+    tcase_add_test(tcase, what_was_granted_before_is_granted_again_beyond_the_bound);
+    tcase_add_test(tcase, the_number_comes_with_the_order_that_reaches_the_bound);
+    tcase_add_test(tcase, an_order_with_a_key_may_reach_the_bound);
     tcase_add_test(tcase, a_rebuild_forgets_what_had_ended);
     tcase_add_test(tcase, a_rebuild_that_is_not_ours_forgets_nothing);
     tcase_add_test(tcase, buyers_and_what_has_ended_are_loaded_apart);

@@ -99,7 +99,8 @@ static void refuse_one(void)
     struct sk_buf ids = {0}, users = {0};
     struct sql_order order = any_order();
     sql_put_arrays(&ids, &users, 1, &order);
-    PQclear(SQL_RUN(SK_STATEMENT_REFUSE_ORDERS, sql_slot, sql_voucher, ids.data, users.data, "{GRANT_LOST}", "{1}"));
+    PQclear(
+        SQL_RUN(SK_STATEMENT_REFUSE_ORDERS, sql_slot, sql_voucher, ids.data, users.data, "{GRANT_LOST}", "{1}", "{1}"));
     sk_buf_free(&ids);
     sk_buf_free(&users);
 }
@@ -111,7 +112,7 @@ static void set_one_aside(void)
     sql_put_id(id, order.id);
     (void)snprintf(letter, sizeof letter, "%s %s", id, order.user);
     (void)snprintf(journal, sizeof journal, "%d-1", order.id);
-    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, journal, "\\x00", letter, "why"));
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, journal, "\\x00", letter, "why", "0"));
 }
 
 static void write_one_off(void)

@@ -54,11 +54,11 @@ static void send_parts(PGconn *conn, size_t n, const struct part *parts, const s
     sql_put_arrays(&arrays[4], &arrays[5], count, orders);
     for (int i = 0; i < 7; i++)
         sk_buf_puts(&arrays[i], i == 4 || i == 5 ? "" : "}");
-    const char *params[9] = {0};
+    const char *params[10] = {0};
     for (int i = 0; i < 7; i++)
         params[i] = arrays[i].data;
     ck_assert_int_eq(
-        PQsendQueryParams(conn, sk_statements[SK_STATEMENT_PLACE_BATCHES].text, 9, NULL, params, NULL, NULL, 0), 1);
+        PQsendQueryParams(conn, sk_statements[SK_STATEMENT_PLACE_BATCHES].text, 10, NULL, params, NULL, NULL, 0), 1);
     for (int i = 0; i < 7; i++)
         sk_buf_free(&arrays[i]);
 }

@@ -87,7 +87,7 @@ START_TEST(orders_change_nothing_and_admins_do)
     sql_make_voucher(10);
     forget();
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
-    PQclear(SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "3"));
+    PQclear(SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "3", "200"));
     ck_assert_int_eq(look(10), 0);
     db_run("UPDATE seckill_voucher SET state = 'paused' WHERE id = %s", sql_voucher);
     ck_assert_int_eq(look(10), 1);

@@ -16,7 +16,7 @@ static void must_hold(const char *stock, const char *buyers)
     ck_assert_str_eq(PQgetvalue(opened, 0, 0), stock);
     ck_assert_str_eq(PQgetvalue(opened, 0, 4), buyers);
     PQclear(opened);
-    PGresult *chunk = SQL_RUN(SK_STATEMENT_REBUILD_BUYERS, sql_slot, sql_voucher, SQL_ID0, "500");
+    PGresult *chunk = SQL_RUN(SK_STATEMENT_REBUILD_BUYERS, sql_slot, sql_voucher, SQL_ID0, "500", "20");
     ck_assert_int_eq(PQntuples(chunk), atoi(buyers));
     PQclear(chunk);
     char slots[16], vouchers[32];
@@ -47,7 +47,7 @@ END_TEST
 
 static void set_aside(const char *journal, const char *orders)
 {
-    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, journal, "\\x00ff", orders, "why"));
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, journal, "\\x00ff", orders, "why", "0"));
 }
 
 static void must_list(int count)

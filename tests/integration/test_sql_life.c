@@ -63,12 +63,23 @@ static void must_pay(const char *id, const char *reference, const char *outcome)
     json_decref(pay(id, reference, "100", "CNY", outcome));
 }
 
+// `reference` NULL: of no payment in particular.
+static void send_refund(PGconn *conn, const char *id, const char *why, const char *reference)
+{
+    const char *params[] = {sql_slot, id, "olga", why, reference};
+    int sent = PQsendQueryParams(conn, sk_statements[SK_STATEMENT_NOTE_REFUNDS].text, 5, NULL, params, NULL, NULL, 0);
+    ck_assert_msg(sent == 1, "%s", PQerrorMessage(conn));
+}
+
 static json_t *refund(const char *id, const char *why, const char *outcome)
 {
-    const char *params[] = {sql_slot, id, "olga", why};
-    int sent =
-        PQsendQueryParams(sql_service, sk_statements[SK_STATEMENT_NOTE_REFUNDS].text, 4, NULL, params, NULL, NULL, 0);
-    ck_assert_msg(sent == 1, "%s", PQerrorMessage(sql_service));
+    send_refund(sql_service, id, why, NULL);
+    return must_come_to(sql_service, outcome);
+}
+
+static json_t *refund_of(const char *id, const char *reference, const char *outcome)
+{
+    send_refund(sql_service, id, NULL, reference);
     return must_come_to(sql_service, outcome);
 }
 
@@ -216,7 +227,7 @@ START_TEST(an_order_of_several_units_costs_their_sum)
     must_pay(SQL_ID1, "ref-1", "wrong_amount");
     json_decref(pay(SQL_ID1, "ref-1", "300", "CNY", "paid"));
     db_run("UPDATE seckill_voucher SET currency = 'EUR', price_cents = 100000000000");
-    db_run("UPDATE voucher_order SET quantity = 1000 WHERE id = '" SQL_ID2 "'");
+    db_run("UPDATE voucher_order SET quantity = 1000, offer = 2 WHERE id = '" SQL_ID2 "'");
     json_decref(pay(SQL_ID2, "ref-2", "100000000000000", "EUR", "paid")); // more than 32 bits
 }
 END_TEST
@@ -267,12 +278,75 @@ START_TEST(what_came_too_late_is_given_back_once)
                   "expired expiry,expired till PAYMENT_TO_REFUND,expired till PAYMENT_TO_REFUND,"
                   "expired olga asked by phone");
     must_pay(SQL_ID1, "late", "already");
-    must_pay(SQL_ID1, "latest", "to_refund"); // and once more
-    must_show(refund(SQL_ID1, NULL, "refunded"), "expired",
-              "late 100 CNY refunded,later 100 CNY refunded,latest 100 CNY refunded",
-              "expired expiry,expired till PAYMENT_TO_REFUND,expired till PAYMENT_TO_REFUND,"
-              "expired olga asked by phone,expired till PAYMENT_TO_REFUND,expired olga PAYMENT_REFUNDED");
     sql_must_have(1, 9);
+}
+END_TEST
+
+// The answer to a refund is lost, a payment comes, and the refund is repeated: nobody has sent that money back.
+START_TEST(a_repeated_refund_settles_no_later_payment)
+{
+    static const char *const firsts[] = {"refunded", "expired"};
+    for (size_t i = 0; i < COUNT(firsts); i++) {
+        const char *id = i == 0 ? SQL_ID1 : SQL_ID2;
+        char late[16], later[16];
+        (void)snprintf(late, sizeof late, "late-%zu", i);
+        (void)snprintf(later, sizeof later, "later-%zu", i);
+        if (i == 0) {
+            must_pay(id, late, "paid");
+            must_return(id, "refunded", "returned");
+        } else {
+            must_return(id, "expired", "returned");
+            must_pay(id, late, "to_refund");
+            must_refund(id, "refunded");
+        }
+        must_pay(id, later, "to_refund");
+        int64_t events = db_number("SELECT count(*) FROM order_event");
+        for (int run = 0; run < 2; run++)
+            must_refund(id, "refunded");
+        json_decref(refund_of(id, late, "refunded")); // nor one that names the first payment
+        ck_assert_int_eq(
+            db_number("SELECT count(*) FROM payment WHERE state = 'to_refund' AND reference = '%s'", later), 1);
+        ck_assert_int_eq(db_number("SELECT count(*) FROM order_event"), events);
+        json_decref(refund_of(id, later, "refunded"));
+        ck_assert_int_eq(db_number("SELECT count(*) FROM order_event"), events + 1);
+        ck_assert_int_eq(db_number("SELECT count(*) FROM payment WHERE state <> 'refunded'"), 0);
+    }
+}
+END_TEST
+
+START_TEST(a_refund_that_names_a_payment_settles_that_one)
+{
+    must_return(SQL_ID1, "expired", "returned");
+    must_pay(SQL_ID1, "one", "to_refund");
+    must_pay(SQL_ID1, "two", "to_refund");
+    for (int run = 0; run < 3; run++) // the last one names none
+        must_show(refund_of(SQL_ID1, run < 2 ? "two" : NULL, "refunded"), "expired",
+                  "one 100 CNY to_refund,two 100 CNY refunded",
+                  "expired expiry,expired till PAYMENT_TO_REFUND,expired till PAYMENT_TO_REFUND,"
+                  "expired olga PAYMENT_REFUNDED");
+    must_show(refund_of(SQL_ID1, "one", "refunded"), "expired", "one 100 CNY refunded,two 100 CNY refunded",
+              "expired expiry,expired till PAYMENT_TO_REFUND,expired till PAYMENT_TO_REFUND,"
+              "expired olga PAYMENT_REFUNDED,expired olga PAYMENT_REFUNDED");
+    // Of a paid order it is the one that paid it.
+    must_pay(SQL_ID2, "three", "paid");
+    json_decref(refund_of(SQL_ID2, "three", "returns"));
+    must_return(SQL_ID2, "refunded-kept", "returned");
+    json_decref(refund_of(SQL_ID2, "three", "refunded"));
+}
+END_TEST
+
+START_TEST(a_payment_of_another_order_is_not_refunded)
+{
+    must_return(SQL_ID1, "expired", "returned");
+    must_pay(SQL_ID1, "late", "to_refund");
+    must_pay(SQL_ID2, "ref-2", "paid");
+    json_decref(refund_of(SQL_ID1, "ref-2", "unknown_payment"));
+    json_decref(refund_of(SQL_ID1, "made-up", "unknown_payment"));
+    json_decref(refund_of(SQL_ID1, "LATE", "unknown_payment")); // compared byte by byte
+    json_decref(refund_of(SQL_ID2, "late", "unknown_payment"));
+    json_decref(refund_of(SQL_ID3, "late", "unknown"));
+    must_be_noted(2, 3);
+    ck_assert_int_eq(db_number("SELECT count(*) FROM payment WHERE state = 'refunded'"), 0);
 }
 END_TEST
 
@@ -328,11 +402,8 @@ START_TEST(moves_are_looked_up)
                               " INSERT INTO order_move VALUES ('unpaid', 'refunded', 'x')"));
     send_payment(superuser, SQL_ID1, "ref-1", "100", "CNY");
     must_end(superuser, "to_refund");
-    const char *params[] = {sql_slot, SQL_ID1, "olga", NULL};
-    PGresult *result =
-        PQexecParams(superuser, sk_statements[SK_STATEMENT_NOTE_REFUNDS].text, 4, NULL, params, NULL, NULL, 0);
-    ck_assert_str_eq(PQgetvalue(result, 0, 0), "returns");
-    PQclear(result);
+    send_refund(superuser, SQL_ID1, NULL, NULL);
+    must_end(superuser, "returns");
     PQfinish(superuser);
     must_be_noted(0, 0);
 }
@@ -358,7 +429,7 @@ START_TEST(an_order_in_a_letter_is_pending)
     PGresult *result = SQL_RUN(SK_STATEMENT_FIND_ANY_ORDER, sql_slot, SQL_ID3);
     ck_assert_int_eq(PQntuples(result), 0);
     PQclear(result);
-    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "7-1", "\\x00", SQL_ID3 " carol 2", "why"));
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "7-1", "\\x00", SQL_ID3 " carol 2", "why", "0"));
     (void)snprintf(expected, sizeof expected, pending, sql_voucher);
     result = SQL_RUN(SK_STATEMENT_FIND_ANY_ORDER, sql_slot, SQL_ID3);
     ck_assert_int_eq(PQntuples(result), 1);
@@ -478,14 +549,28 @@ START_TEST(two_refunds_are_noted_once)
     must_return(SQL_ID1, "expired", "returned");
     must_pay(SQL_ID1, "late", "to_refund");
     PGconn *first = first_in_a_transaction();
-    const char *params[] = {sql_slot, SQL_ID1, "olga", NULL};
-    const char *text = sk_statements[SK_STATEMENT_NOTE_REFUNDS].text;
-    ck_assert_int_eq(PQsendQueryParams(first, text, 4, NULL, params, NULL, NULL, 0), 1);
+    send_refund(first, SQL_ID1, NULL, NULL);
     must_end(first, "refunded");
-    ck_assert_int_eq(PQsendQueryParams(sql_service, text, 4, NULL, params, NULL, NULL, 0), 1);
+    send_refund(sql_service, SQL_ID1, NULL, NULL);
     end_first(first, "COMMIT");
     must_end(sql_service, "refunded");
     must_be_noted(1, 3);
+}
+END_TEST
+
+// A payment whose transaction began before the refund's, and ended after it, is a later one.
+START_TEST(a_payment_that_waited_for_a_refund_is_a_later_one)
+{
+    must_return(SQL_ID1, "expired", "returned");
+    must_pay(SQL_ID1, "late", "to_refund");
+    PGconn *first = first_in_a_transaction();
+    send_refund(first, SQL_ID1, NULL, NULL);
+    must_end(first, "refunded");
+    send_payment(sql_service, SQL_ID1, "later", "100", "CNY");
+    end_first(first, "COMMIT");
+    must_end(sql_service, "to_refund");
+    must_refund(SQL_ID1, "refunded");
+    ck_assert_int_eq(db_number("SELECT count(*) FROM payment WHERE reference = 'later' AND state = 'to_refund'"), 1);
 }
 END_TEST
 
@@ -565,6 +650,9 @@ int main(void)
     tcase_add_test(tcase, a_payment_after_the_end_is_to_be_refunded);
     tcase_add_test(tcase, a_refunded_payment_is_not_taken_again);
     tcase_add_test(tcase, what_came_too_late_is_given_back_once);
+    tcase_add_test(tcase, a_repeated_refund_settles_no_later_payment);
+    tcase_add_test(tcase, a_refund_that_names_a_payment_settles_that_one);
+    tcase_add_test(tcase, a_payment_of_another_order_is_not_refunded);
     tcase_add_test(tcase, where_nothing_is_to_be_given_back_nothing_is_done);
     tcase_add_test(tcase, allowed_is_what_the_table_says);
     tcase_add_test(tcase, moves_are_looked_up);
@@ -577,6 +665,7 @@ int main(void)
     tcase_add_test(tcase, who_pays_first_keeps_the_order);
     tcase_add_test(tcase, who_pays_after_the_expiry_gets_the_money_back);
     tcase_add_test(tcase, two_refunds_are_noted_once);
+    tcase_add_test(tcase, a_payment_that_waited_for_a_refund_is_a_later_one);
     tcase_add_test(tcase, payments_do_not_wait_for_the_segment);
     tcase_add_test(tcase, buyers_do_not_wait_for_payments);
     tcase_add_test(tcase, pay_and_expiry_at_once_agree);

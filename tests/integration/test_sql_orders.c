@@ -20,13 +20,15 @@ START_TEST(an_order_is_shown_to_its_user_alone)
     PLACE("3", ORDERS({1, "alice"}, {2, "alice"}, {3, "bob"}), ENDS({"placed", 0}, {"duplicate", 1}, {"sold_out", 0}));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *id, *voucher_id, *user, *status, *created_at, *expires_at, *reason = NULL;
-        int quantity;
+        int quantity, price, total;
+        const char *currency;
         char uuid[SK_UUID_SIZE];
         sql_put_id(uuid, rows[i].id);
         PGresult *found = SQL_RUN(SK_STATEMENT_FIND_ORDER, sql_slot, uuid, rows[i].user);
         json_t *json = sql_document(found, 0);
-        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:i,s:s,s:s,s:s,s?s!}", "id", &id, "voucher_id", &voucher_id,
-                                     "user_id", &user, "quantity", &quantity, "status", &status, "created_at",
+        ck_assert_int_eq(json_unpack(json, "{s:s,s:s,s:s,s:i,s:i,s:i,s:s,s:s,s:s,s:s,s?s!}", "id", &id, "voucher_id",
+                                     &voucher_id, "user_id", &user, "quantity", &quantity, "price_cents", &price,
+                                     "total_cents", &total, "currency", &currency, "status", &status, "created_at",
                                      &created_at, "expires_at", &expires_at, "reason", &reason),
                          0);
         ck_assert_str_eq(id, uuid);
@@ -35,6 +37,9 @@ START_TEST(an_order_is_shown_to_its_user_alone)
         ck_assert_str_eq(status, rows[i].status);
         ck_assert_pstr_eq(reason, rows[i].reason);
         ck_assert_int_eq(quantity, 1);
+        ck_assert_int_eq(price, 100);
+        ck_assert_int_eq(total, 100);
+        ck_assert_str_eq(currency, "CNY");
         ck_assert_uint_eq(strlen(created_at), strlen("2026-11-10T16:00:00.123Z"));
         ck_assert_uint_eq(strlen(expires_at), strlen(created_at));
         json_decref(json);

@@ -217,7 +217,7 @@ START_TEST(the_newest_journal_id_is_remembered_until_the_next_epoch)
         PLACE("3", ORDERS({i + 1, user}), ENDS({"placed", 0}));
         newest_must_be(newest[i]);
     }
-    PQclear(SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "2"));
+    PQclear(SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "2", "200"));
     newest_must_be("0-0");
 }
 END_TEST

@@ -79,12 +79,26 @@ static void must_be_dated(const PGresult *result, int row, int id)
                                uuid, sql_voucher));
 }
 
+// The live order, as Redis keeps its buyer.
+static void must_be_kept(const PGresult *result, int row, int live_id)
+{
+    char uuid[SK_UUID_SIZE], expected[TEXT_SIZE] = "";
+    sql_put_id(uuid, live_id);
+    if (live_id != 0)
+        db_text(expected, sizeof expected,
+                "SELECT id || CASE WHEN request_key IS NOT NULL THEN ' ' || quantity || ' ' || request_key"
+                "                  WHEN quantity > 1 THEN ' ' || quantity ELSE '' END"
+                "  FROM voucher_order WHERE id = '%s' AND voucher_id = %s",
+                uuid, sql_voucher);
+    ck_assert_str_eq(PQgetvalue(result, row, 7), expected);
+}
+
 static void place(size_t n, const struct wish *wishes, const struct end *ends)
 {
     struct arrays arrays = {0};
     put_arrays(&arrays, n, wishes);
     PGresult *result = SQL_RUN(SK_STATEMENT_PLACE_ORDERS, sql_slot, sql_voucher, "3", arrays.ids.data,
-                               arrays.users.data, NULL, arrays.quantities.data, arrays.keys.data);
+                               arrays.users.data, NULL, arrays.quantities.data, arrays.keys.data, "0");
     bool one_for_all = PQgetisnull(result, 0, 0);
     ck_assert_int_eq(PQntuples(result), one_for_all ? 1 : (int)n);
     for (int i = 0; i < (int)n; i++) {
@@ -93,6 +107,7 @@ static void place(size_t n, const struct wish *wishes, const struct end *ends)
                       wishes[i].id, PQgetvalue(result, row, 1), ends[i].outcome);
         must_be_id(result, row, 2, ends[i].live_id);
         must_be_id(result, row, 3, ends[i].first_id);
+        must_be_kept(result, row, ends[i].live_id);
         if (strcmp(ends[i].outcome, "clash") != 0)
             must_be_dated(result, row, wishes[i].id);
     }
@@ -222,7 +237,7 @@ START_TEST(without_quantities_and_keys_it_is_the_same)
             put_arrays(&arrays, n, wishes);
             PGresult *result =
                 SQL_RUN(SK_STATEMENT_PLACE_ORDERS, sql_slot, sql_voucher, "3", arrays.ids.data, arrays.users.data,
-                        "1-1", form == 0 ? NULL : arrays.quantities.data, form == 0 ? NULL : arrays.keys.data);
+                        "1-1", form == 0 ? NULL : arrays.quantities.data, form == 0 ? NULL : arrays.keys.data, "0");
             for (int row = 0; row < PQntuples(result); row++)
                 sk_buf_printf(&told, "%s %s %s %s,", PQgetvalue(result, row, 0), PQgetvalue(result, row, 1),
                               PQgetvalue(result, row, 2), PQgetvalue(result, row, 3));
@@ -261,7 +276,7 @@ START_TEST(the_same_key_leads_to_the_first_order)
     struct arrays arrays = {0};
     put_arrays(&arrays, 1, WISHES({2, "alice", 2, KEY1}));
     PGresult *result = SQL_RUN(SK_STATEMENT_PLACE_ORDERS, sql_slot, sql_voucher, "3", arrays.ids.data,
-                               arrays.users.data, NULL, arrays.quantities.data, arrays.keys.data);
+                               arrays.users.data, NULL, arrays.quantities.data, arrays.keys.data, "0");
     ck_assert_str_eq(PQgetvalue(result, 0, 1), "ended");
     PQclear(result);
     free_arrays(&arrays);
@@ -425,10 +440,12 @@ static void place_batches(const struct batch batches[2], const struct wish *wish
     (void)snprintf(vouchers, sizeof vouchers, "{%s,%s}", batches[0].voucher, batches[1].voucher);
     (void)snprintf(counts, sizeof counts, "{%d,%d}", batches[0].count, batches[1].count);
     PGresult *result = SQL_RUN(SK_STATEMENT_PLACE_BATCHES, slots, vouchers, "{3,3}", counts, arrays.ids.data,
-                               arrays.users.data, "{1-1,null}", arrays.quantities.data, arrays.keys.data);
+                               arrays.users.data, "{1-1,null}", arrays.quantities.data, arrays.keys.data, "{1,1}");
     for (int row = 0; row < PQntuples(result); row++) {
         const char *live = PQgetvalue(result, row, 2), *first = PQgetvalue(result, row, 3);
         ck_assert(atoll(PQgetvalue(result, row, 4)) > 0);
+        ck_assert_int_eq(strncmp(PQgetvalue(result, row, 7), live, SK_UUID_CHARS),
+                         0); // found in its own batch's segment
         sk_buf_printf(&told, "%s%s %s %s %d %d", row == 0 ? "" : ",", PQgetvalue(result, row, 6),
                       PQgetisnull(result, row, 0) ? "-" : PQgetvalue(result, row, 0), PQgetvalue(result, row, 1),
                       live[0] == '\0' ? 0 : atoi(live + SK_UUID_CHARS - 12),
@@ -476,8 +493,9 @@ START_TEST(batches_without_quantities_are_of_one_unit_each)
     batches[1] = make_batch(1, 2);
     (void)snprintf(slots, sizeof slots, "{%s,%s}", batches[0].slot, batches[1].slot);
     (void)snprintf(vouchers, sizeof vouchers, "{%s,%s}", batches[0].voucher, batches[1].voucher);
-    PGresult *result = SQL_RUN(SK_STATEMENT_PLACE_BATCHES, slots, vouchers, "{3,3}", "{1,2}",
-                               "{" SQL_ID1 "," SQL_ID2 "," SQL_ID3 "}", "{alice,bob,carol}", "{null,null}", NULL, NULL);
+    PGresult *result =
+        SQL_RUN(SK_STATEMENT_PLACE_BATCHES, slots, vouchers, "{3,3}", "{1,2}", "{" SQL_ID1 "," SQL_ID2 "," SQL_ID3 "}",
+                "{alice,bob,carol}", "{null,null}", NULL, NULL, "{1,1}");
     ck_assert_int_eq(PQntuples(result), 3);
     ck_assert_str_eq(PQgetvalue(result, 0, 1), "placed");
     ck_assert_str_eq(PQgetvalue(result, 1, 1), "placed");
@@ -493,7 +511,7 @@ END_TEST
 
 static void set_aside(const char *journal, const char *orders)
 {
-    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, journal, "\\x00", orders, "why"));
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, journal, "\\x00", orders, "why", "0"));
 }
 
 static void must_account_for(const char *stock, const char *buyers)
@@ -547,21 +565,53 @@ START_TEST(letters_may_hold_more_than_there_is)
 }
 END_TEST
 
-// What a chunk has: "id value field" of buyers, with an "-" before those that have ended.
+// What a chunk has: "id value field" of buyers, with an "-" before those that have ended; and the number, if there is
+// one. Of those that the walk has passed, the number alone.
 static int put_chunk(struct sk_buf *told, char after[SK_UUID_SIZE], const char *most)
 {
-    PGresult *chunk = SQL_RUN(SK_STATEMENT_REBUILD_BUYERS, sql_slot, sql_voucher, after, most);
+    PGresult *chunk = SQL_RUN(SK_STATEMENT_REBUILD_BUYERS, sql_slot, sql_voucher, after, most, "3");
     int count = PQntuples(chunk);
     for (int i = 0; i < count; i++) {
-        const char *value = PQgetvalue(chunk, i, 2);
+        const char *kind = PQgetvalue(chunk, i, 1), *field = PQgetvalue(chunk, i, 2), *value = PQgetvalue(chunk, i, 3),
+                   *nth = PQgetvalue(chunk, i, 4);
         ck_assert_int_eq(strncmp(value, PQgetvalue(chunk, i, 0), SK_UUID_CHARS), 0);
-        sk_buf_printf(told, "%s%d%s %s,", strcmp(PQgetvalue(chunk, i, 3), "t") == 0 ? "-" : "",
-                      atoi(value + SK_UUID_CHARS - 12), value + SK_UUID_CHARS, PQgetvalue(chunk, i, 1));
+        if (strcmp(kind, "passed") != 0)
+            sk_buf_printf(told, "%s%d%s %s,", strcmp(kind, "ended") == 0 ? "-" : "", atoi(value + SK_UUID_CHARS - 12),
+                          value + SK_UUID_CHARS, field);
+        if (nth[0] != '\0')
+            sk_buf_printf(told, "%.*s=%s,", (int)strcspn(field, " "), field, nth);
         memcpy(after, PQgetvalue(chunk, i, 0), SK_UUID_SIZE);
     }
     PQclear(chunk);
     return count;
 }
+
+// Of users at the bound, whatever their orders came with. Of others, none.
+START_TEST(numbers_of_users_at_the_bound_are_read_with_them)
+{
+    static const char *const expected = "2 bob,-4 1 " KEY1 " dave " KEY1 ",dave=3,erin=4,7 fay,";
+    static const char *const sizes[] = {"1", "2", "3", "1000"};
+    sql_make_voucher(100);
+    PLACE_UNITS(WISHES({1, "alice", 1, NULL}, {2, "bob", 1, NULL}, {3, "carol", 1, NULL}, {4, "dave", 1, KEY1},
+                       {5, "erin", 1, NULL}, {6, "fred", 1, KEY1}, {7, "fay", 1, NULL}),
+                COME_TO({"placed", 0, 0}, {"placed", 0, 0}, {"placed", 0, 0}, {"placed", 0, 0}, {"placed", 0, 0},
+                        {"placed", 0, 0}, {"placed", 0, 0}));
+    for (int id = 3; id <= 6; id++)
+        end_order(id, "cancelled");
+    must_be_aged(6, "2 days");
+    db_run("UPDATE voucher_order SET status = 'refused', reason = 'GRANT_LOST' WHERE user_id = 'alice'");
+    db_run("UPDATE voucher_order SET ended_nth = CASE user_id WHEN 'carol' THEN 2 WHEN 'dave' THEN 3 WHEN 'erin' THEN 4"
+           " WHEN 'fred' THEN 1 END");
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        struct sk_buf told = {0};
+        char after[SK_UUID_SIZE] = SQL_ID0;
+        while (put_chunk(&told, after, sizes[i]) == atoi(sizes[i]))
+            ;
+        ck_assert_str_eq(told.data, expected);
+        sk_buf_free(&told);
+    }
+}
+END_TEST
 
 START_TEST(buyers_have_what_redis_keeps_of_them)
 {
@@ -612,6 +662,7 @@ int main(void)
     tcase_add_test(tcase, batches_without_quantities_are_of_one_unit_each);
     tcase_add_test(tcase, letters_hold_the_units_of_their_orders);
     tcase_add_test(tcase, letters_may_hold_more_than_there_is);
+    tcase_add_test(tcase, numbers_of_users_at_the_bound_are_read_with_them);
     tcase_add_test(tcase, buyers_have_what_redis_keeps_of_them);
     return harness_main(tcase, CK_NOFORK);
 }

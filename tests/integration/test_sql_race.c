@@ -107,9 +107,9 @@ START_TEST(a_batch_that_waits_out_a_new_epoch_is_fenced_off)
     sql_make_voucher(10);
     PGconn *loader = db_connect();
     PQclear(PQexec(loader, "BEGIN"));
-    const char *params[] = {sql_slot, sql_voucher, "0"};
+    const char *params[] = {sql_slot, sql_voucher, "0", "200"};
     PGresult *epoch =
-        PQexecParams(loader, sk_statements[SK_STATEMENT_REBUILD_EPOCH].text, 3, NULL, params, NULL, NULL, 0);
+        PQexecParams(loader, sk_statements[SK_STATEMENT_REBUILD_EPOCH].text, 4, NULL, params, NULL, NULL, 0);
     ck_assert_str_eq(PQgetvalue(epoch, 0, 0), "4");
     PQclear(epoch);
     sql_send_batch(sql_service, "3", 2, ORDERS({1, "alice"}, {2, "bob"}));

@@ -99,12 +99,54 @@ START_TEST(what_has_an_open_letter_is_not_retired)
 {
     sql_make_voucher(10);
     end_sale();
-    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "\\x00", SQL_ID1 " alice", "why"));
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "\\x00", SQL_ID1 " alice", "why", "0"));
     ck_assert(!retires("3"));
     db_run("UPDATE dead_letter SET orders = NULL"); // one that cannot be read is open as well
     ck_assert(!retires("3"));
     db_run("UPDATE dead_letter SET ended_at = now()");
     ck_assert(retires("3"));
+}
+END_TEST
+
+static bool may_retire(const char *after_ms)
+{
+    return says(SQL_RUN(SK_STATEMENT_MAY_RETIRE, sql_voucher, after_ms), "t");
+}
+
+// Asked before Redis is closed for it, by PostgreSQL's clock.
+START_TEST(whether_a_sale_may_be_retired_is_known_before)
+{
+    sql_make_voucher(10);
+    ck_assert(!may_retire("0")); // it goes on
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    end_sale();
+    ck_assert(may_retire("0"));
+    ck_assert(may_retire("3600000"));
+    ck_assert(!may_retire("86400000")); // so long ago it did not end
+    db_run("UPDATE seckill_voucher SET pay_within_s = 900 WHERE id = %s", sql_voucher);
+    ck_assert(!may_retire("0")); // one is still to expire
+    db_run("UPDATE voucher_order SET status = 'paid' WHERE voucher_id = %s", sql_voucher);
+    ck_assert(may_retire("0"));
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "\\x00", SQL_ID2 " bob", "why", "0"));
+    ck_assert(!may_retire("0"));
+    db_run("UPDATE dead_letter SET ended_at = now()");
+    ck_assert(may_retire("0"));
+    ck_assert(retires("3"));
+    ck_assert(!may_retire("0"));
+    ck_assert(!says(SQL_RUN(SK_STATEMENT_MAY_RETIRE, "999999999", "0"), "t"));
+}
+END_TEST
+
+// An operator recalls a voucher to look at it: it stays as long as one whose sale has just ended.
+START_TEST(what_was_recalled_is_not_retired_at_once)
+{
+    sql_make_voucher(10);
+    end_sale();
+    ck_assert(retires("3"));
+    ck_assert(says(SQL_RUN(SK_STATEMENT_RECALL_VOUCHER, sql_voucher), "recalled"));
+    ck_assert(!may_retire("3600000"));
+    db_run("UPDATE seckill_voucher SET recalled_at = recalled_at - interval '1 h'");
+    ck_assert(may_retire("3600000"));
 }
 END_TEST
 
@@ -128,12 +170,12 @@ START_TEST(nothing_loads_a_retired_voucher_until_it_is_recalled)
     ck_assert(says(SQL_RUN(SK_STATEMENT_RECALL_VOUCHER, sql_voucher), "none")); // it is not retired
     end_sale();
     ck_assert(retires("3"));
-    PGresult *refused = SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "9");
+    PGresult *refused = SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "9", "200");
     ck_assert_int_eq(PQntuples(refused), 0);
     PQclear(refused);
     ck_assert(says(SQL_RUN(SK_STATEMENT_RECALL_VOUCHER, sql_voucher), "recalled"));
     state_must_be("closed");
-    ck_assert(says(SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "9"), "10"));
+    ck_assert(says(SQL_RUN(SK_STATEMENT_REBUILD_EPOCH, sql_slot, sql_voucher, "9", "200"), "10"));
     PGresult *opened = SQL_RUN(SK_STATEMENT_REBUILD_STOCK, sql_slot, sql_voucher, "10");
     ck_assert_str_eq(PQgetvalue(opened, 0, 3), "closed");
     PQclear(opened);
@@ -202,6 +244,8 @@ int main(void)
     tcase_add_test(tcase, a_sale_that_goes_on_is_not_retired);
     tcase_add_test(tcase, another_epoch_is_not_retired);
     tcase_add_test(tcase, what_has_an_open_letter_is_not_retired);
+    tcase_add_test(tcase, whether_a_sale_may_be_retired_is_known_before);
+    tcase_add_test(tcase, what_was_recalled_is_not_retired_at_once);
     tcase_add_test(tcase, all_segments_are_retired_together);
     tcase_add_test(tcase, nothing_loads_a_retired_voucher_until_it_is_recalled);
     tcase_add_test(tcase, a_winner_is_told_after_the_end);

@@ -242,6 +242,56 @@ START_TEST(a_refund_gives_the_accepted_payment_back)
 }
 END_TEST
 
+// ---- how many of a user's orders have ended ----
+
+// Ends one order of alice. `nth`: what is answered; empty: NULL.
+static void must_be_nth(int id, const char *move, const char *outcome, const char *nth)
+{
+    PGresult *result = ask("3", IDS(id), move, "olga", NULL);
+    ck_assert_str_eq(PQgetvalue(result, 0, 1), outcome);
+    ck_assert_str_eq(PQgetvalue(result, 0, 4), nth);
+    PQclear(result);
+}
+
+static void make_order_of_alice(int id, const char *status)
+{
+    char what[TEXT_SIZE];
+    make_orders(id, 1, 1);
+    (void)snprintf(what, sizeof what, LONG_AGO ", user_id = 'alice', status = '%s', reason = %s", status,
+                   strcmp(status, "refused") == 0 ? "'GRANT_LOST'" : "NULL");
+    set(id, id, what);
+}
+
+START_TEST(orders_of_a_user_are_counted_as_they_end)
+{
+    make_orders(1, 4, 1); // of others
+    for (int move = 0; move < 4; move++) {
+        char nth[SHORT_SIZE];
+        make_order_of_alice(11 + move, move < 2 ? "unpaid" : "paid");
+        (void)snprintf(nth, sizeof nth, "%d", 1 + move);
+        must_be_nth(11 + move, moves[move][0], "returned", nth);
+        must_be_nth(1 + move, "cancelled", "returned", "1");
+    }
+    must_be_nth(12, "expired", "returned", "2"); // an answer that was lost
+    // What does not end, or was never live, is not counted.
+    make_order_of_alice(15, "refused");
+    must_be_nth(15, "cancelled", "kept", "");
+    make_order_of_alice(16, "unpaid");
+    must_be_nth(16, "refunded", "kept", "");
+    must_be_nth(99, "cancelled", "unknown", "");
+    must_be_nth(16, "cancelled", "returned", "5");
+    // Another voucher has its own count.
+    sql_make_voucher(STOCK);
+    make_order_of_alice(21, "unpaid");
+    must_be_nth(21, "cancelled", "returned", "1");
+    db_run("UPDATE seckill_voucher SET state = 'retired' WHERE id = %s", sql_voucher);
+    make_order_of_alice(22, "paid");
+    PGresult *result = ask(NULL, IDS(22), "refunded", "olga", NULL);
+    ck_assert_str_eq(PQgetvalue(result, 0, 4), "2");
+    PQclear(result);
+}
+END_TEST
+
 // ---- several ----
 
 START_TEST(each_order_has_its_own_outcome)
@@ -465,10 +515,7 @@ START_TEST(a_walk_reads_a_bounded_number_of_rows_at_a_time)
     must_be_due(&due, 0, 0, 0, 2 * WALK);
     due = look(due.walked_to, "128");
     must_be_due(&due, 10, 2 * WALK + 1, 2 * WALK + 10, 0);
-    ck_assert_int_eq(due_after(), WALK); // by the beginning of a walk alone
-    due = look(NULL, "128");
-    must_be_due(&due, 0, 0, 0, 2 * WALK - 1 + 0);
-    ck_assert_int_eq(due_after(), 2 * WALK - 1);
+    ck_assert_int_eq(due_after(), 2 * WALK); // each part that has nothing unpaid before it moves it
     due = look(NULL, "128");
     must_be_due(&due, 10, 2 * WALK + 1, 2 * WALK + 10, 0);
 }
@@ -513,7 +560,7 @@ START_TEST(an_order_that_is_settled_late_is_found)
     (void)snprintf(slots, sizeof slots, "{%s}", sql_slot);
     (void)snprintf(vouchers, sizeof vouchers, "{%s}", sql_voucher);
     PGresult *result = SQL_RUN(SK_STATEMENT_PLACE_BATCHES, slots, vouchers, "{3}", "{1}", "{" SQL_ID3 "}", "{latest}",
-                               "{null}", NULL, NULL);
+                               "{null}", NULL, NULL, "{1}");
     ck_assert_str_eq(PQgetvalue(result, 0, 1), "placed");
     PQclear(result);
     ck_assert_int_eq(due_after(), 3);
@@ -614,6 +661,78 @@ static int64_t rows_read(PGresult *result)
     return rows;
 }
 
+// All parts of a walk. Returns how many orders were read.
+static int64_t walk(void)
+{
+    static const char *const read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables"
+                                    " WHERE relname = 'voucher_order'";
+    char from[SK_UUID_SIZE] = "";
+    PQclear(PQexec(sql_service, "BEGIN"));
+    PGresult *before = PQexec(sql_service, read);
+    do {
+        struct due due = look(from[0] == '\0' ? NULL : from, "128");
+        memcpy(from, due.walked_to, sizeof from);
+    } while (from[0] != '\0');
+    PGresult *after = PQexec(sql_service, read);
+    int64_t rows = atoll(PQgetvalue(after, 0, 0)) - atoll(PQgetvalue(before, 0, 0));
+    PQclear(before);
+    PQclear(after);
+    PQclear(PQexec(sql_service, "COMMIT"));
+    return rows;
+}
+
+// What has been paid is read by the walk that meets it first, twice (once to be sure, under the lock), and then never
+// again.
+START_TEST(a_walk_costs_what_is_new)
+{
+    enum { PAID = 30000, NEW = 1500, SOME = 600 };
+    make_orders(1, PAID, 1);
+    set(1, PAID, "status = 'paid'");
+    ck_assert_int_le(walk(), 2 * PAID + SOME);
+    ck_assert_int_le(walk(), SOME);
+    make_orders(PAID + 1, NEW, 1);
+    set(PAID + 1, PAID + NEW - 1, "status = 'paid'");
+    ck_assert_int_le(walk(), 2 * NEW + SOME); // the last one is unpaid
+    ck_assert_int_le(walk(), SOME);
+}
+END_TEST
+
+// One unpaid order in front of many that were paid in the same minutes: none of these can be due.
+START_TEST(a_walk_ends_behind_ids_that_are_too_new)
+{
+    enum { PAID = 10000, SOME = 600 };
+    make_orders(1, PAID, 1);
+    set(2, PAID, "status = 'paid'");
+    make_ids_of("now() - interval '5 min'");
+    set(1, 1, "created_at = now() - interval '1 min'"); // it was settled late
+    ck_assert_int_le(walk(), SOME);
+    struct due due = look(NULL, "128");
+    must_be_due(&due, 0, 0, 0, 0);
+    // What may be behind them is due when its id says so.
+    ck_assert_int_le(llabs(due.next_ms - due.now_ms - 600 * 1000), WAIT_DEADLINE_MS);
+}
+END_TEST
+
+// Whatever a user has bought before, of this voucher and of others: all buyers wait for the row that is locked
+// meanwhile.
+START_TEST(counting_a_users_orders_reads_one_of_them)
+{
+    enum { MANY = 20000, PLANNED = 10 };
+    for (int i = 0; i < PLANNED; i++) {
+        make_order_of_alice(1 + i, "unpaid");
+        PQclear(ask("3", IDS(1 + i), "cancelled", "user", NULL));
+    }
+    make_orders(100, MANY, 1);
+    set(100, MANY + 99, "user_id = 'alice', status = 'cancelled', ended_nth = 11");
+    db_run("UPDATE voucher_order SET voucher_id = 1000000 + (random() * 20)::int, slot = 0"
+           " WHERE id > '00000000-0000-7000-8000-000000000400'");
+    make_order_of_alice(50, "unpaid");
+    PQclear(PQexec(sql_service, "BEGIN"));
+    // The calls before may be counted, too.
+    ck_assert_int_le(rows_read(ask("3", IDS(50), "cancelled", "user", NULL)), 10 * (PLANNED + 1));
+}
+END_TEST
+
 // Plans live as long as a session. Those that were made while the tables were small must do when they are not.
 START_TEST(nothing_costs_more_with_many_orders)
 {
@@ -684,8 +803,8 @@ static void send_purchase(PGconn *conn, int *last_id)
     sk_buf_puts(&users, "}");
     sk_buf_puts(&quantities, "}");
     sk_buf_puts(&keys, "}");
-    const char *params[] = {sql_slot, sql_voucher, "3", ids.data, users.data, NULL, quantities.data, keys.data};
-    send_call(conn, SK_STATEMENT_PLACE_ORDERS, 8, params);
+    const char *params[] = {sql_slot, sql_voucher, "3", ids.data, users.data, NULL, quantities.data, keys.data, "1"};
+    send_call(conn, SK_STATEMENT_PLACE_ORDERS, 9, params);
     sk_buf_free(&ids);
     sk_buf_free(&users);
     sk_buf_free(&quantities);
@@ -773,6 +892,17 @@ static int64_t orders_that_differ(void)
         "    OR p.accepted <> (o.status = 'paid')::int OR p.refunded <> (o.status = 'refunded')::int");
 }
 
+// How many users' ended orders are not counted from 1 on, each once.
+static int64_t counts_that_differ(void)
+{
+    return db_number("SELECT count(*) FROM (SELECT count(*) AS orders, min(ended_nth) AS least, max(ended_nth) AS most,"
+                     " count(DISTINCT ended_nth) AS numbers, count(*) FILTER (WHERE ended_nth IS NULL) AS missing"
+                     " FROM voucher_order WHERE status IN ('cancelled', 'expired', 'refunded') GROUP BY user_id) own"
+                     " WHERE least <> 1 OR most <> orders OR numbers <> orders OR missing > 0") +
+           db_number("SELECT count(*) FROM voucher_order WHERE ended_nth IS NOT NULL"
+                     " AND status NOT IN ('cancelled', 'expired', 'refunded')");
+}
+
 START_TEST(purchases_payments_and_returns_at_random_keep_the_books)
 {
     static const char *const seen[] = {"unpaid", "paid", "cancelled", "expired", "refused", "refunded"};
@@ -788,6 +918,7 @@ START_TEST(purchases_payments_and_returns_at_random_keep_the_books)
     must_balance(sql_stock());
     ck_assert_int_eq(db_number("SELECT units FROM seckill_segment WHERE voucher_id = %s", sql_voucher), 100);
     ck_assert_int_eq(orders_that_differ(), 0);
+    ck_assert_int_eq(counts_that_differ(), 0);
     for (size_t i = 0; i < COUNT(seen); i++) // it was no test otherwise
         ck_assert_msg(db_number("SELECT count(*) FROM voucher_order WHERE status = '%s'", seen[i]) > 0, "none is %s",
                       seen[i]);
@@ -806,6 +937,7 @@ int main(void)
     tcase_add_test(tcase, kept_units_stay_away);
     tcase_add_test(tcase, another_refund_leaves_kept_units_to_the_first);
     tcase_add_test(tcase, a_refund_gives_the_accepted_payment_back);
+    tcase_add_test(tcase, orders_of_a_user_are_counted_as_they_end);
     tcase_add_test(tcase, each_order_has_its_own_outcome);
     tcase_add_test(tcase, an_empty_call_does_nothing);
     tcase_add_test(tcase, another_vouchers_order_is_unknown);
@@ -822,6 +954,9 @@ int main(void)
     tcase_add_test(tcase, an_order_that_is_settled_during_a_walk_is_not_passed_by);
     tcase_add_test(tcase, a_walk_ends_where_orders_are_not_due);
     tcase_add_test(tcase, orders_that_were_settled_late_hide_none);
+    tcase_add_test(tcase, a_walk_costs_what_is_new);
+    tcase_add_test(tcase, a_walk_ends_behind_ids_that_are_too_new);
+    tcase_add_test(tcase, counting_a_users_orders_reads_one_of_them);
     tcase_add_test(tcase, nothing_costs_more_with_many_orders);
     tcase_add_test(tcase, purchases_payments_and_returns_at_random_keep_the_books);
     return harness_main(tcase, CK_NOFORK);

@@ -113,7 +113,7 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "ALTER ROLE seckill SUPERUSER",
         "DROP TABLE voucher_order",
         "DROP INDEX voucher_order_live",
-        "DROP FUNCTION place_orders(integer, bigint, bigint, uuid[], text[], text, smallint[], text[])",
+        "DROP FUNCTION place_orders(integer, bigint, bigint, uuid[], text[], text, smallint[], text[], integer)",
         "CREATE OR REPLACE FUNCTION rfc3339(p_at timestamptz) RETURNS text LANGUAGE sql STABLE AS 'SELECT ''x'''",
         "TRUNCATE voucher_order",
         "TRUNCATE seckill_voucher",
@@ -224,7 +224,7 @@ START_TEST(other_roles_may_do_nothing_at_all)
         "'expires_at', "
         "'journal_number', 'operation_request', 'order_json', "
         "'order_details_json', 'voucher_json', 'dead_letter_json',"
-        " 'number_voucher_change', 'uuid_at'))",
+        " 'number_voucher_change', 'keep_offer', 'uuid_at'))",
         "has_table_privilege('stranger', 'order_event', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'admin_event', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'seckill_catalogue', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",

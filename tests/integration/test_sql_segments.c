@@ -121,7 +121,7 @@ START_TEST(an_account_costs_the_same_however_many_orders_there_are)
     ck_assert_int_eq(reads_of_orders(&whole), 0);
     ck_assert(!whole);
     // With an open letter its orders are looked up, one by one.
-    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "\\x00", SQL_ID1 " alice", "why"));
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, "10-1", "\\x00", SQL_ID1 " alice", "why", "0"));
     ck_assert_int_eq(reads_of_orders(&whole), 2);
     ck_assert(!whole);
 }

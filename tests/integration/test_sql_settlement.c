@@ -15,10 +15,11 @@ static void setup(void)
     sql_make_voucher(1000);
 }
 
-// The fields of the one row that are not 0, and these alone, but for the voucher's terms.
+// The fields of the one row that are not 0, and these alone, but for the voucher's terms and what Redis must have.
 static void must_be_settled(const char *const *fields)
 {
-    static const char *const terms[] = {"state", "at_ms", "begin_ms", "end_ms", "pay_within_s"};
+    static const char *const terms[] = {"state",        "at_ms",         "begin_ms",      "end_ms",
+                                        "pay_within_s", "account_stock", "account_buyers"};
     PGresult *row = SQL_RUN(SK_STATEMENT_SETTLEMENT, sql_voucher);
     size_t told = 0, wanted = 0;
     ck_assert_int_eq(PQntuples(row), 1);
@@ -77,17 +78,17 @@ END_TEST
 START_TEST(orders_and_units_are_counted_apart)
 {
     static const struct {
-        const char *status, *reason, *orders, *units;
+        const char *status, *reason, *orders, *units, *prices;
     } rows[] = {
-        {"unpaid", "NULL", "unpaid_orders=2", "unpaid_units=6"},
-        {"paid", "NULL", "paid_orders=2", "paid_units=6"},
-        {"cancelled", "NULL", "cancelled_orders=2", "cancelled_units=6"},
-        {"expired", "NULL", "expired_orders=2", "expired_units=6"},
-        {"refunded", "'RESTOCKED'", "restocked_orders=2", "restocked_units=6"},
-        {"refunded", "'KEPT'", "kept_orders=2", "kept_units=6"},
+        {"unpaid", "NULL", "unpaid_orders=2", "unpaid_units=6", "prices=CNY 100 2 6 0 0"},
+        {"paid", "NULL", "paid_orders=2", "paid_units=6", "prices=CNY 100 2 6 2 6"},
+        {"cancelled", "NULL", "cancelled_orders=2", "cancelled_units=6", NULL},
+        {"expired", "NULL", "expired_orders=2", "expired_units=6", NULL},
+        {"refunded", "'RESTOCKED'", "restocked_orders=2", "restocked_units=6", NULL},
+        {"refunded", "'KEPT'", "kept_orders=2", "kept_units=6", NULL},
     };
     insert(2, rows[_i].status, rows[_i].reason, 3);
-    MUST_BE_SETTLED("units=1000", "stock=1000", rows[_i].orders, rows[_i].units);
+    MUST_BE_SETTLED("units=1000", "stock=1000", rows[_i].orders, rows[_i].units, rows[_i].prices);
 }
 END_TEST
 
@@ -123,7 +124,7 @@ END_TEST
 
 static void set_aside(const char *journal, const char *orders)
 {
-    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, journal, "\\x00ff", orders, "why"));
+    PQclear(SQL_RUN(SK_STATEMENT_SET_ASIDE, sql_slot, sql_voucher, journal, "\\x00ff", orders, "why", "0"));
 }
 
 START_TEST(letters_hold_units_until_they_are_decided)
@@ -137,9 +138,42 @@ START_TEST(letters_hold_units_until_they_are_decided)
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     PLACE("3", ORDERS({4, "carol"}), ENDS({"placed", 0}));
     MUST_BE_SETTLED("units=1000", "stock=998", "live_counted=2", "unpaid_orders=2", "unpaid_units=2", "letters=2",
-                    "held_orders=1", "held_units=4");
+                    "held_orders=1", "held_units=4", "prices=CNY 100 2 2 0 0");
     db_run("UPDATE dead_letter SET ended_at = now()");
-    MUST_BE_SETTLED("units=1000", "stock=998", "live_counted=2", "unpaid_orders=2", "unpaid_units=2");
+    MUST_BE_SETTLED("units=1000", "stock=998", "live_counted=2", "unpaid_orders=2", "unpaid_units=2",
+                    "prices=CNY 100 2 2 0 0");
+}
+END_TEST
+
+static void account_must_be(int64_t stock, int64_t buyers)
+{
+    PGresult *row = SQL_RUN(SK_STATEMENT_SETTLEMENT, sql_voucher);
+    ck_assert_int_eq(atoll(PQgetvalue(row, 0, PQfnumber(row, "account_stock"))), stock);
+    ck_assert_int_eq(atoll(PQgetvalue(row, 0, PQfnumber(row, "account_buyers"))), buyers);
+    PQclear(row);
+}
+
+// The report compares Redis with what a rebuild would open it with, even where that is not a sum of what is counted.
+START_TEST(redis_must_have_what_a_rebuild_opens_it_with)
+{
+    sql_make_voucher(3);
+    account_must_be(3, 0);
+    PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
+    set_aside("10-1", SQL_ID2 " bob");
+    account_must_be(1, 2);
+    set_aside("10-2", SQL_ID3 " carol 4"); // more than is left: Redis has 0, not -3
+    account_must_be(0, 3);
+    set_aside("10-3", "00000000-0000-7000-8000-000000000004 carol"); // one user of Redis in two letters
+    account_must_be(0, 3);
+    PGresult *opened = SQL_RUN(SK_STATEMENT_REBUILD_STOCK, sql_slot, sql_voucher, "3");
+    ck_assert_str_eq(PQgetvalue(opened, 0, 0), "0");
+    ck_assert_str_eq(PQgetvalue(opened, 0, 4), "3");
+    PQclear(opened);
+    // Of several segments each has its own: what one has too little of, another does not give.
+    int other = (atoi(sql_slot) + 1) % 16384;
+    db_run("INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock) VALUES (%s, 1, 'x', %d, 50, 50)",
+           sql_voucher, other);
+    account_must_be(50, 3);
 }
 END_TEST
 
@@ -156,7 +190,8 @@ START_TEST(segments_are_added_up_and_second_orders_are_found)
         " VALUES (gen_random_uuid(), %d, 'alice', %s, 4, 'paid'), (gen_random_uuid(), %d, 'bob', %s, 6, 'cancelled')",
         other, sql_voucher, other, sql_voucher);
     MUST_BE_SETTLED("units=1050", "stock=1037", "live_counted=5", "unpaid_orders=3", "unpaid_units=3", "paid_orders=1",
-                    "paid_units=4", "cancelled_orders=1", "cancelled_units=6", "duplicates=1");
+                    "paid_units=4", "cancelled_orders=1", "cancelled_units=6", "duplicates=1",
+                    "prices=CNY 100 4 7 1 4");
 }
 END_TEST
 
@@ -172,6 +207,7 @@ int main(void)
     tcase_add_test(tcase, another_vouchers_orders_are_not_counted);
     tcase_add_test(tcase, changes_of_the_stock_are_told_apart);
     tcase_add_test(tcase, letters_hold_units_until_they_are_decided);
+    tcase_add_test(tcase, redis_must_have_what_a_rebuild_opens_it_with);
     tcase_add_test(tcase, segments_are_added_up_and_second_orders_are_found);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -281,6 +281,7 @@ START_TEST(only_the_head)
     ck_assert(http_send_text(fd, "HEAD /stream HTTP/1.1\r\nHost: test\r\n\r\n"));
     ck_assert_str_eq(hear_all(fd, false), "");
     ck_assert_ptr_nonnull(strstr(heard, "text/event-stream"));
+    ck_assert_ptr_nonnull(strstr(heard, "X-Accel-Buffering: no\r\n")); // else nginx holds events back
     ck_assert_int_eq(tell("/count"), 0);
     site_must_end(SIGTERM);
 }

@@ -254,6 +254,7 @@ START_TEST(a_ticket_expires)
     struct service *hasty = service_start(ENV(SECRET, "SECKILL_TICKET_TTL_S=1"));
     get_ticket(hasty, "alice", ticket);
     WAIT_FOR(!is_good(here, "alice", ticket));
+    WAIT_FOR(ask_for(here, "POST", voucher, "alice", NULL) == 200); // it takes no work any more
     must_be_no_ticket(here, "alice", ticket);
     get_ticket(here, "alice", ticket);
     must_buy(here, "alice", ticket);
@@ -279,7 +280,8 @@ START_TEST(a_ticket_is_for_one_offer)
     start();
     get_ticket(here, "alice", ticket);
     ck_assert(is_good(there, "alice", ticket));
-    operate("PATCH", "", "{\"end_at\":\"2121-01-01T00:00:00Z\"}");
+    operate("PATCH", "", "{\"work_bits\":2}");
+    operate("PATCH", "", "{\"work_bits\":0}");
     WAIT_FOR(!is_good(here, "alice", ticket));
     must_be_no_ticket(here, "alice", ticket);
     get_ticket(here, "alice", ticket);
@@ -300,13 +302,14 @@ START_TEST(an_instance_that_is_behind_refuses_no_new_ticket)
     char ticket[TICKET_SIZE];
     start();
     sales_stop_notifying();
-    for (int bits = 0; bits < ROUNDS; bits++) {
-        char user[16], old[TICKET_SIZE], body[BODY_SIZE];
-        (void)snprintf(user, sizeof user, "user-%d", bits);
+    for (int round = 0; round < ROUNDS; round++) {
+        char user[16], old[TICKET_SIZE];
+        (void)snprintf(user, sizeof user, "user-%d", round);
         get_ticket(here, user, old);
-        (void)snprintf(body, sizeof body, "{\"end_at\":\"213%d-01-01T00:00:00Z\"}", bits);
-        operate("PATCH", "", body);
+        operate("PATCH", "", "{\"work_bits\":2}");
+        operate("PATCH", "", "{\"work_bits\":0}");
         WAIT_FOR(!is_good(here, user, old));
+        WAIT_FOR(ask_for(here, "POST", voucher, user, NULL) == 200); // it takes no work any more
         get_ticket(here, user, ticket);
         must_buy(there, user, ticket); // 503 as often as it takes, never 403
     }
@@ -320,7 +323,7 @@ START_TEST(what_leaves_the_offer_as_it_is_leaves_tickets_good)
     char ticket[TICKET_SIZE];
     start();
     get_ticket(here, "alice", ticket);
-    operate("PATCH", "", "{\"title\":\"Another\",\"price_cents\":100}");
+    operate("PATCH", "", "{\"title\":\"Another\",\"price_cents\":100,\"end_at\":\"2121-01-01T00:00:00Z\"}");
     operate("POST", "/pause", NULL);
     operate("POST", "/resume", NULL);
     operate("POST", "/stock", "{\"add\":2}");
@@ -371,6 +374,34 @@ START_TEST(a_new_secret_takes_over)
 }
 END_TEST
 
+static void must_refuse_ticket(const struct service *service, const char *method, const char *path, const char *body)
+{
+    (void)http_ask(service, method, path,
+                   "Authorization: Bearer admin-token-of-the-tests\r\nContent-Type: application/json\r\n", body,
+                   &reply);
+    http_must_be_problem(&reply, 422, "INVALID");
+    ck_assert_msg(strstr(reply.body, "\"pointer\":\"/ticket\",\"detail\":\"needs SECKILL_TICKET_SECRET") != NULL, "%s",
+                  reply.body);
+}
+
+START_TEST(without_a_secret_no_such_voucher_is_made)
+{
+#define TERMS                                                                                            \
+    "{\"title\":\"T\",\"stock\":1,\"price_cents\":100,\"begin_at\":\"2100-01-01T00:00:00Z\",\"end_at\":" \
+    "\"2120-01-01T00:00:00Z\""
+    char path[PATH_SIZE];
+    start();
+    make_voucher("");
+    struct service *bare = service_start(ENV("SECKILL_TICKET_SECRET"));
+    must_refuse_ticket(bare, "POST", "/admin/vouchers", TERMS ",\"ticket\":true}");
+    must_refuse_ticket(bare, "POST", "/admin/vouchers", TERMS ",\"ticket\":true,\"work_bits\":8}");
+    (void)snprintf(path, sizeof path, "/admin/vouchers/%s", voucher);
+    must_refuse_ticket(bare, "PATCH", path, "{\"ticket\":true}");
+    ck_assert_int_eq(buy(bare, voucher, "alice", NULL), 201); // it was not changed
+#undef TERMS
+}
+END_TEST
+
 START_TEST(without_a_secret_such_a_voucher_does_not_sell)
 {
     char ticket[TICKET_SIZE];
@@ -385,6 +416,8 @@ START_TEST(without_a_secret_such_a_voucher_does_not_sell)
     http_must_be_problem(&reply, 503, "TICKETS_OFF");
     (void)ask_for(bare, "GET", voucher, "alice", NULL);
     http_must_be_problem(&reply, 503, "TICKETS_OFF");
+    char again[HTTP_FIELD_SIZE];
+    ck_assert(!http_header(&reply, "Retry-After", again)); // later this instance has no secret either
     stock_must_be(voucher, STOCK);
     make_voucher("");
     ck_assert_int_eq(buy(bare, voucher, "alice", NULL), 201);
@@ -530,6 +563,7 @@ int main(void)
     tcase_add_test(tcase, what_leaves_the_offer_as_it_is_leaves_tickets_good);
     tcase_add_test(tcase, after_the_sale_none_is_needed);
     tcase_add_test(tcase, a_new_secret_takes_over);
+    tcase_add_test(tcase, without_a_secret_no_such_voucher_is_made);
     tcase_add_test(tcase, without_a_secret_such_a_voucher_does_not_sell);
     tcase_add_test(tcase, a_secret_that_is_too_short_is_no_start);
     tcase_add_test(tcase, a_ticket_may_take_work);

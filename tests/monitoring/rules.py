@@ -120,6 +120,13 @@ ROWS = [
     Row("SeckillUpkeepStalls", "ticket", *gauge("seckill_audit_round_age_seconds", 31, 29), HERE),
     Row("SeckillSessionsLost", "ticket", *counter("seckill_sessions_lost_total", 0.1, 0.04), HERE),
     Row(
+        "SeckillAuthFails",
+        "ticket",
+        {'seckill_auth_failures_total{kind="admin_token"}': grows(0.6)},
+        {'seckill_auth_failures_total{kind="admin_token"}': grows(0.4), 'seckill_auth_failures_total{kind="signature"}': grows(0.4)},
+        HERE | {"kind": "admin_token"},
+    ),
+    Row(
         "SeckillConnectionsNearlyFull",
         "page",
         {

@@ -16,10 +16,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
 
 from stack import ADMIN_TOKEN, Process, free_port, wait_for  # noqa: E402
-from user_tokens import KEY, token, user_of  # noqa: E402
+from user_tokens import AUDIENCE, ISSUER, KEY, token, user_of  # noqa: E402
 from wire import Link  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+IN_HAPROXY = {"SECRET": KEY.decode(), "ISSUER": ISSUER, "AUDIENCE": AUDIENCE}
 
 
 class Road:
@@ -71,50 +74,92 @@ class Sessions:
 
 
 def replaced(text: str, changes: dict[str, str]) -> str:
-    """The settings with this machine's addresses; each of them must be there once."""
-    for old, new in changes.items():
-        if text.count(old) != 1:
+    """The settings with this machine's addresses; each of them must be there once, or as often as it says: (n, new)."""
+    for old, change in changes.items():
+        times, new = change if isinstance(change, tuple) else (1, change)
+        if text.count(old) != times:
             raise RuntimeError(f"{old!r} is there {text.count(old)} times")
         text = text.replace(old, new)
     return text
 
 
-class Gateways:
-    """nginx and HAProxy in front of a port, until closed."""
+# For rows that send more than a client may.
+NGINX_WITHOUT_LIMITS = {
+    "requests_of_address 128;": "requests_of_address 60000;",
+    "lasting_of_address  32;": "lasting_of_address 60000;",
+    "rate=100r/s;": "rate=1000000r/s;",
+}
+HAPROXY_WITHOUT_LIMITS = {
+    "sc0_conn_cur gt 128": "sc0_conn_cur gt 60000",
+    "sc0_http_req_rate gt 200": "sc0_http_req_rate gt 1000000",
+    "sc1_conn_cur gt 32": "sc1_conn_cur gt 60000",
+}
+CUT_OFF_S = 2  # so long a gateway of `cutting` waits for an answer
 
-    def __init__(self, folder: Path, backend: int):
+
+class Gateways:
+    """nginx and HAProxy in front of a port, until closed. limited: with the limits as they are shipped."""
+
+    def __init__(self, folder: Path, backend: int, limited: bool = False):
         folder.mkdir(mode=0o755)
-        self.folder, self.backend = folder, backend
+        self.folder, self.backend, self.limited = folder, backend, limited
         self.processes: list[Process] = []
         self.sessions = Sessions()
 
+    def _folder(self, name: str) -> tuple[Path, str]:
+        """One that nginx's user may write to, and its line of that user."""
+        folder = self.folder / name
+        folder.mkdir()
+        if os.geteuid() != 0:
+            return folder, ""
+        shutil.chown(folder, "www-data")
+        return folder, "user www-data;"
+
     def nginx(self) -> Road:
         public, operators = free_port(), free_port()
-        folder = self.folder / "nginx"
-        folder.mkdir()
-        user = "www-data" if os.geteuid() == 0 else ""
-        if user:
-            shutil.chown(folder, user)
+        folder, user = self._folder("nginx")
         paths = "\n    ".join(
             f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
         settings = replaced(
             (ROOT / "deploy" / "nginx.conf").read_text(),
             {
-                "user              www-data;": f"daemon off; {'user www-data;' if user else ''}",
+                "user              www-data;": f"daemon off; {user}",
                 "worker_processes  auto;": "worker_processes 1;",  # so that all connections share its pool
                 "/run/nginx.pid": f"{folder}/pid",
                 "error_log         /var/log/nginx/error.log warn;": "error_log stderr warn;",
                 "access_log    off;": f"access_log off;\n    {paths}",
                 "server 127.0.0.1:8080 fail_timeout=2s;": f"server 127.0.0.1:{self.backend} max_fails=0;",
+                "server 127.0.0.1:8080 max_fails=0;": f"server 127.0.0.1:{self.backend} max_fails=0;",
                 "127.0.0.1:9000": f"127.0.0.1:{self.sessions.port}",
                 "listen 80 default_server;": f"listen 127.0.0.1:{public} default_server;",
                 "127.0.0.1:8081": f"127.0.0.1:{operators}",
-            },
+            }
+            | ({} if self.limited else NGINX_WITHOUT_LIMITS),
         )
         (folder / "nginx.conf").write_text(settings)
         self._start("nginx", ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", "stderr"], public)
         return Road("nginx", public, operators, True)
+
+    def compose(self, cut_off_s: int = 0) -> Road:
+        """The nginx of docker-compose.yml, which believes its clients; both of its instances are this one. cut_off_s: how
+        long it waits for an answer, instead of what its file says."""
+        public, name = free_port(), "cutting" if cut_off_s else "compose"
+        folder, user = self._folder(name)
+        settings = replaced(
+            (ROOT / "deploy" / "gateway.conf").read_text(),
+            {
+                "worker_processes auto;": f"worker_processes 1; daemon off; {user}",
+                "/tmp/": (6, f"{folder}/"),
+                "server seckill-1:8080": (2, f"server 127.0.0.1:{self.backend}"),
+                "server seckill-2:8080": (2, f"server localhost:{self.backend}"),
+                "listen 8080;": f"listen 127.0.0.1:{public};",
+            }
+            | ({"proxy_read_timeout    75s;": f"proxy_read_timeout {cut_off_s}s;"} if cut_off_s else {}),
+        )
+        (folder / "nginx.conf").write_text(settings)
+        self._start(name, ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", "stderr"], public)
+        return Road(f"{name} nginx", public, public, False)
 
     def haproxy(self) -> Road:
         public, operators = free_port(), free_port()
@@ -128,11 +173,12 @@ class Gateways:
                 "    log     global\n": "",
                 "bind :80\n": f"bind 127.0.0.1:{public}\n",
                 "bind 127.0.0.1:8081\n": f"bind 127.0.0.1:{operators}\n",
-                "server one 127.0.0.1:8080\n": f"server one 127.0.0.1:{self.backend}\n",
-            },
+                "server one 127.0.0.1:8080": (2, f"server one 127.0.0.1:{self.backend}"),
+            }
+            | ({} if self.limited else HAPROXY_WITHOUT_LIMITS),
         )
         (folder / "haproxy.cfg").write_text(settings)
-        self._start("haproxy", ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")], public, {"SECRET": KEY.decode()})
+        self._start("haproxy", ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")], public, IN_HAPROXY)
         return Road("HAProxy", public, operators, True)
 
     def _start(self, name: str, command: list[str], port: int, env: dict[str, str] | None = None) -> None:

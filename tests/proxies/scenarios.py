@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 
 from checker import Findings
 from roads import Road
 from stack import PAYMENTS_TOKEN, wait_for
+from user_tokens import AUDIENCE, bad_tokens, token
 from wire import Answer, Link
+
+EVENT_S = 3.0  # until an event has come, at most; a gateway that buffers has none for 15 s
+# What it takes the set of the login's keys or a strict parser to see. The login has signed all of these but the 6 KB.
+NOT_SEEN = {"no kid", "a wrong kid", "crit", "duplicate sub", "duplicate alg", "exp a string", "nbf a string", "a number for a sub", "6 KB"}
 
 
 def request(method: str, target: str, who: bytes, fields: bytes = b"", body: bytes = b"") -> bytes:
@@ -118,7 +124,131 @@ def pipelined(road: Road, service, findings: Findings) -> None:
     expect(findings, road, "pipelined", [json.loads(answer.body).get("user_id") for answer in answers], users)
 
 
-SCENARIOS = (keys, repeated, payments, cursors, roles, over_the_rate, pipelined)
+def tickets(road: Road, service, findings: Findings) -> None:
+    """Of the user whom the gateway has found."""
+    user, voucher = f"{name_of(road)}-ticket", service.others["TICKET"]
+    path = f"/vouchers/{voucher}/ticket"
+    answers = talk(road.port, request("GET", path, road.who(user)), request("POST", path, road.who(user)), request("POST", path, b""))
+    expect(findings, road, "tickets", statuses(answers)[1:], [200, 401])
+    ticket = f"X-Seckill-Ticket: {json.loads(answers[1].body)['ticket']}\r\n".encode()
+    bought = talk(road.port, request("POST", f"/seckill/{voucher}", road.who(user), ticket))
+    expect(findings, road, "a purchase with a ticket", statuses(bought), [201])
+
+
+def traces(road: Road, service, findings: Findings) -> None:
+    """The service answers with the trace that it was sent: a gateway must not hand on a client's."""
+    sent = b"traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
+    answer = talk(road.port, request("GET", "/vouchers", b"", sent))[0]
+    expect(findings, road, "a client's trace", "traceparent" in answer.fields, not road.gateway)
+
+
+def origins(road: Road, service, findings: Findings) -> None:
+    """Origin is compared with Host as the client wrote it, with its port."""
+    for number, (origin, status) in enumerate((("https://shop.test:8443", 201), ("https://shop.test", 403), ("https://other.test:8443", 403))):
+        who = road.who(f"{name_of(road)}-page-{number}")
+        one = request("POST", f"/seckill/{service.voucher}", who, f"Origin: {origin}\r\n".encode())
+        got = statuses(talk(road.port, one.replace(b"Host: test\r\n", b"Host: shop.test:8443\r\n")))
+        expect(findings, road, f"a page of {origin} at shop.test:8443", got, [status])
+
+
+def lasting(road: Road, service, findings: Findings) -> None:
+    """A stream's events come as they are sent, and a long poll lasts until its time is over."""
+    stream = Link(road.port)
+    stream.send(request("GET", f"/vouchers/{service.voucher}/events", b""))
+    first = stream.head_and(b"data: ", EVENT_S)
+    expect(findings, road, "the first event", b"data: " in first, True)
+    seen = len(first)
+    talk(road.port, request("POST", f"/seckill/{service.voucher}", road.who(f"{name_of(road)}-heard")))
+    expect(findings, road, "the next event", b"data: " in stream.head_and(b"nothing of an event", EVENT_S)[seen:], True)
+    stream.close()
+    who = road.who(f"{name_of(road)}-waits")
+    order = json.loads(talk(road.port, request("POST", f"/seckill/{service.voucher}", who))[0].body)["id"]
+    answers = talk(road.port, request("GET", f"/orders/{order}?wait=3&while=unpaid", who))
+    expect(findings, road, "a long poll", statuses(answers), [200])
+
+
+SCENARIOS = (keys, repeated, payments, cursors, roles, over_the_rate, pipelined, tickets, traces, origins, lasting)
+
+
+# ---- of single gateways ----
+
+
+def wrong_tokens(road: Road, service, findings: Findings) -> None:
+    """A gateway that checks tokens itself takes those alone that a login has made for this shop."""
+    user = f"{name_of(road)}-odd"
+    buy = lambda text: request("POST", f"/seckill/{service.voucher}", f"Authorization: Bearer {text}\r\n".encode())
+    for name, text in bad_tokens(user).items():
+        if name in NOT_SEEN:
+            continue
+        got = statuses(talk(road.port, buy(text)))
+        expect(findings, road, f"a token: {name}", got, [401])
+    for claims in ({}, {"aud": ["other", AUDIENCE]}, {"nbf": int(time.time()) - 60}):
+        got = statuses(talk(road.port, buy(token(f"{user}-{len(claims)}{'nbf' in claims}", **claims))))
+        expect(findings, road, f"a good token with {claims}", got, [201])
+
+
+def waits_are_cut_off(road: Road, service, findings: Findings) -> None:
+    """More long polls than an instance may fail, all longer than the gateway waits: they get 504, and nothing else does."""
+    who = road.who(f"{name_of(road)}-cut")
+    order = json.loads(talk(road.port, request("POST", f"/seckill/{service.voucher}", who))[0].body)["id"]
+    links = [Link(road.port, 30) for _ in range(6)]
+    for link in links:
+        link.send(request("GET", f"/orders/{order}?wait=20&while=unpaid", who))
+    found = [link.one() for link in links]
+    expect(findings, road, "long polls that are cut off", {answer and answer.status for answer in found}, {504})
+    others = statuses(talk(road.port, *[request("GET", "/vouchers", b"")] * 20))
+    expect(findings, road, "requests beside them", others, [200] * 20)
+    for link in links:
+        link.close()
+
+
+def exceed(road: Road, service, findings: Findings) -> None:
+    """One address may not take what all share, and is refused; another is served meanwhile, and it can still buy."""
+
+    def held(count: int, data: bytes) -> list[Link]:
+        """Those that were not hung up on."""
+        links = []
+        for _ in range(count):
+            try:
+                links.append(Link(road.port))
+                links[-1].send(data)
+            except OSError:
+                pass
+        time.sleep(1.0)  # answers come, or do not
+        return links
+
+    def refused(links: list[Link], of: int) -> int:
+        heads = [(link, link.head_and(b" 429 ", 0.01)) for link in links]
+        return of - len(links) + sum(head.startswith(b"HTTP/1.1 429 ") or link.ended for link, head in heads)
+
+    def others_are_served(what: str) -> None:
+        other = Link(road.port, address="127.0.0.2")
+        other.send(request("GET", "/vouchers", b""))
+        answer = other.one()
+        expect(findings, road, f"another address beside {what}", answer and answer.status, 200)
+        other.close()
+
+    def release(links: list[Link]) -> None:
+        for link in links:
+            link.close()
+        time.sleep(1.5)  # what the rate counts is over
+
+    streams = held(40, request("GET", f"/vouchers/{service.voucher}/events", b""))
+    expect(findings, road, "40 streams, refused", refused(streams, 40), 8)
+    others_are_served("40 streams")
+    bought = talk(road.port, request("POST", f"/seckill/{service.voucher}", road.who(f"{name_of(road)}-beside")))
+    expect(findings, road, "a purchase beside 40 streams", statuses(bought), [201])
+    release(streams)
+    begun = held(150, request("POST", f"/seckill/{service.voucher}", road.who("slow"), b"X: y\r\n", b" " * 9)[:-5])
+    expect(findings, road, "150 requests under way, refused", refused(begun, 150) >= 22, True)
+    others_are_served("150 requests")
+    release(begun)
+    for _ in range(5):  # on a slow machine they may come slowly enough
+        answers = talk(road.port, *[request("GET", "/vouchers", b"")] * 800, pipelined=True)
+        if 429 in statuses(answers):
+            break
+    expect(findings, road, "800 requests at once", set(statuses(answers)), {200, 429})
+    others_are_served("800 requests")
 
 
 def stores_away(roads: list[Road], service, findings: Findings) -> None:

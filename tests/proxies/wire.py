@@ -25,8 +25,8 @@ class Odd(Exception):
 class Link:
     """A connection, and what has come on it."""
 
-    def __init__(self, port: int, timeout_s: float = 5.0):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+    def __init__(self, port: int, timeout_s: float = 5.0, address: str = "127.0.0.1"):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s, source_address=(address, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.timeout_s, self.got, self.ended = timeout_s, b"", False
         self.bodiless = False  # the next answer is one to HEAD
@@ -53,6 +53,13 @@ class Link:
         while (answer := self._next(self.timeout_s)) is not None and answer.status < 200:
             pass
         return answer
+
+    def head_and(self, text: bytes, seconds: float) -> bytes:
+        """What has come of an answer without an end, once it has that text; as much as came, if it never has."""
+        until = time.monotonic() + seconds
+        while text not in self.got and self._more(until):
+            pass
+        return self.got
 
     def _more(self, until: float) -> bool:
         """False: nothing came in time, or the end did."""

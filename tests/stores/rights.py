@@ -1,6 +1,6 @@
 """The rights of deploy/redis.acl are those that the service needs: each one is taken away, the service is brought to
 where it needs it, and must be seen to fail; and what is not permitted is denied. What Redis itself needs to load its file
-is tried by loading.py."""
+is tried by loading.py, what the owner of PostgreSQL's tables may do by owner.py."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from datetime import datetime, timedelta, timezone
 
 import loading
+import owner
 from stack import ROOT, Broken, Instance, Stack, redis_url, wait_for
 
 SEEN_S = 10.0  # until a denial is noted, at most: upkeep goes round once a second, on a machine that may be busy
@@ -286,7 +287,7 @@ def run(binary) -> list[str]:
             told = try_without(shop, words, permission)
             wrong += [told] if told else []
         stack.land()
-        return wrong + loading.run(stack)
+        return wrong + loading.run(stack) + owner.run(binary)
     finally:
         stack.land()
         stack.close()

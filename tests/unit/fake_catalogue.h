@@ -20,7 +20,9 @@ static inline struct sk_segment *a_segment(struct sk_catalogue *catalogue, int64
                                        .segment_count = 1,
                                        .tag = tag,
                                        .user_limit = 1,
-                                       .pay_within_s = 900};
+                                       .pay_within_s = 900,
+                                       .offer = 1,
+                                       .price = {100, "CNY"}};
         ck_assert_int_eq(sk_catalogue_put(catalogue, &row), SK_OK);
         voucher = sk_catalogue_find(catalogue, voucher_id);
     }

@@ -81,17 +81,51 @@ static inline void control_setup(void)
     fake_no_memory = memory_fails;
 }
 
+// What operators alone ask goes before users' questions.
+static inline void must_have_its_class(const struct asked *asked)
+{
+    switch (asked->what) {
+    case SK_STATEMENT_LIST_ALL_ORDERS:
+    case SK_STATEMENT_LIST_ADMIN_EVENTS:
+    case SK_STATEMENT_ORDER_EVENTS:
+    case SK_STATEMENT_LATEST_EVENTS:
+    case SK_STATEMENT_LIST_DEAD_LETTERS:
+    case SK_STATEMENT_FIND_DEAD_LETTER:
+    case SK_STATEMENT_WRITE_OFF:
+    case SK_STATEMENT_CREATE_VOUCHER:
+    case SK_STATEMENT_CHANGE_VOUCHER:
+    case SK_STATEMENT_SET_VOUCHER_STATE:
+    case SK_STATEMENT_ADD_UNITS:
+    case SK_STATEMENT_NOTE_REFUNDS:
+    case SK_STATEMENT_FIND_ANY_ORDER:
+        ck_assert_int_eq(asked->class, SK_PG_COMMANDS);
+        break;
+    case SK_STATEMENT_FIND_ORDER:
+        ck_assert_int_ne(asked->class, SK_PG_COMMANDS);
+        break;
+    case SK_STATEMENT_LIST_ORDERS:
+        ck_assert_int_eq(asked->class, SK_PG_QUESTIONS);
+        break;
+    default:
+        break;
+    }
+}
+
 // All that was asked went over the links for questions and reports, and nothing is pinned any more.
 static inline void control_teardown(void)
 {
     allocations_left = 0;
-    for (size_t i = 0; i < fake_pg.count; i++)
+    for (size_t i = 0; i < fake_pg.count; i++) {
         ck_assert_ptr_eq(fake_pg.asked[i].link,
                          fake_pg.asked[i].what == SK_STATEMENT_SETTLEMENT ? control.report_pg : sale.ask_pg);
+        must_have_its_class(&fake_pg.asked[i]);
+    }
     for (size_t i = 0; i < fake_redis.count; i++)
         ck_assert_ptr_eq(fake_redis.asked[i].link, sale.ask_redis);
     sk_talks_close(control.talks);
     ck_assert_uint_eq(control.beside_catalogue, 0);
+    for (size_t i = 0; i < SK_TALK_UNKNOWN_MAX; i++)
+        ck_assert_ptr_null(control.unknown[i]);
     ck_assert_uint_eq(control.pages, 0);
     free(control.list.document);
     for (size_t i = 0; i < sk_catalogue_count(sale.catalogue); i++)

@@ -20,8 +20,9 @@ enum { ASKED_MAX = 256, PLAIN_COMMAND = -1 };
 struct asked {
     int what; // a script, a statement, or PLAIN_COMMAND
     int keys, argc;
-    const void *link; // that was asked
-    char **argv;      // owned
+    enum sk_pg_class class; // of a statement
+    const void *link;       // that was asked
+    char **argv;            // owned
     void (*on_reply)(void *arg, const struct sk_reply *reply);
     sk_pg_cb *on_result;
     void *arg;
@@ -239,18 +240,25 @@ bool sk_pg_ready(const struct sk_pg *pg)
     return !fake_pg.down;
 }
 
-enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
-                          sk_pg_cb *done, void *arg)
+enum sk_status sk_pg_call_as(struct sk_pg *pg, enum sk_pg_class class, enum sk_statement statement, int n,
+                             const char *const *params, sk_pg_cb *done, void *arg)
 {
     if (fake_pg.down)
         return SK_DOWN;
     if (fake_no_memory != NULL && fake_no_memory())
         return SK_NO_MEM;
     struct asked *asked = keep_asked(fake_pg.asked, &fake_pg.count, (int)statement, n, params);
+    asked->class = class;
     asked->link = pg;
     asked->on_result = done;
     asked->arg = arg;
     return SK_OK;
+}
+
+enum sk_status sk_pg_call(struct sk_pg *pg, enum sk_statement statement, int n, const char *const *params,
+                          sk_pg_cb *done, void *arg)
+{
+    return sk_pg_call_as(pg, SK_PG_COMMANDS, statement, n, params, done, arg);
 }
 
 static inline void pg_gives(struct sk_result result)

@@ -124,6 +124,31 @@ static void must_have(const char *list, const char *one, bool has)
     ck_assert_msg(sk_networks_have(&networks, &looked_for) == has, "%s has %s", list, one);
 }
 
+START_TEST(addresses_are_written_as_they_are_read)
+{
+    static const struct {
+        const char *text, *written;
+        bool loopback;
+    } rows[] = {{"127.0.0.1", "127.0.0.1", true},
+                {"127.255.255.254", "127.255.255.254", true},
+                {"128.0.0.1", "128.0.0.1", false},
+                {"10.0.0.7", "10.0.0.7", false},
+                {"::1", "::1", true},
+                {"::", "::", false},
+                {"2001:DB8::0:1", "2001:db8::1", false},
+                {"::ffff:127.0.0.1", "127.0.0.1", true},
+                {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct sk_address address;
+        char out[SK_ADDRESS_SIZE];
+        ck_assert(sk_address_parse(rows[i].text, strlen(rows[i].text), &address));
+        sk_address_put(&address, out);
+        ck_assert_str_eq(out, rows[i].written);
+        ck_assert_msg(sk_address_is_loopback(&address) == rows[i].loopback, "%s", out);
+    }
+}
+END_TEST
+
 START_TEST(networks_have_addresses)
 {
     must_have("", "127.0.0.1", false);
@@ -192,6 +217,7 @@ int main(void)
     tcase_add_test(tcase, bad_addresses);
     tcase_add_test(tcase, the_other_end_of_a_connection);
     tcase_add_test(tcase, what_counts_as_one_client);
+    tcase_add_test(tcase, addresses_are_written_as_they_are_read);
     tcase_add_test(tcase, networks_have_addresses);
     tcase_add_test(tcase, bad_networks_are_named);
     tcase_add_test(tcase, there_is_room_for_so_many_networks);

@@ -18,6 +18,7 @@ static struct sk_metrics metrics;
 static struct sk_admit *admit;
 static struct sk_segment *voucher;
 static struct sk_outcome outcome;
+static const char *allowed_ms; // by Redis, for all instances
 
 static void open_admit(int64_t mark_ms)
 {
@@ -29,6 +30,7 @@ static void open_admit(int64_t mark_ms)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
+    allowed_ms = "60000";
     sale = (struct sk_sale){.loop = &loop, .config = &config, .metrics = &metrics, .catalogue = sk_catalogue_new(1)};
     voucher = a_segment(sale.catalogue, 1);
 }
@@ -62,9 +64,9 @@ static void must_pass(const char *user)
 // As of now; `begin_in_ms` counts for NOT_STARTED.
 static void remember_from(uint64_t asked_at_ms, enum sk_verdict verdict, const char *label, uint64_t begin_in_ms)
 {
-    struct sk_mark said = {.verdict = verdict, .begin_at_ms = uv_now(&loop) + begin_in_ms};
+    struct sk_mark said = {.verdict = verdict, .asked_at_ms = asked_at_ms, .begin_at_ms = uv_now(&loop) + begin_in_ms};
     (void)snprintf(said.version, sizeof said.version, "%s", label);
-    sk_admit_remember(admit, voucher, &said, asked_at_ms);
+    sk_admit_remember(admit, voucher, &said);
 }
 
 static void remember(enum sk_verdict verdict, const char *label)
@@ -107,11 +109,19 @@ END_TEST
 
 // ---- marks ----
 
+static void answer_length(const char *part, int64_t length)
+{
+    const struct sk_reply reply = NUMBER(length);
+    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HLEN");
+    ck_assert_ptr_nonnull(strstr(fake_redis.asked[fake_redis.answered].argv[1], part));
+    redis_answers(&reply);
+}
+
+// So many buyers; and no one who may repeat an order that has ended.
 static void answer_count(int64_t buyers)
 {
-    const struct sk_reply reply = NUMBER(buyers);
-    ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HLEN");
-    redis_answers(&reply);
+    answer_length(":buyers", buyers);
+    answer_length(":repeats", 0);
 }
 
 // One page of HSCAN: a cursor, and users with their orders.
@@ -136,7 +146,8 @@ static void answer_state(const char *state, const char *label)
 {
     static const struct sk_reply nil = NIL;
     const struct sk_reply items[] = {state == NULL ? nil : (struct sk_reply)TEXT(state),
-                                     label == NULL ? nil : (struct sk_reply)TEXT(label)};
+                                     label == NULL ? nil : (struct sk_reply)TEXT(label),
+                                     allowed_ms == NULL ? nil : (struct sk_reply)TEXT(allowed_ms)};
     const struct sk_reply reply = LIST_OF(items);
     answer_repeats();
     ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[0], "HMGET");
@@ -149,6 +160,15 @@ static void answer_state(const char *state, const char *label)
         ANSWER_PAGE("0", __VA_ARGS__); \
         answer_state("open", label);   \
     } while (0)
+
+// Makes room for more questions than are kept.
+static void forget_answered(void)
+{
+    size_t answered = fake_redis.answered, left = fake_redis.count - answered;
+    forget_asked(fake_redis.asked, &answered, &fake_redis.answered);
+    memmove(fake_redis.asked, fake_redis.asked + fake_redis.count - left, left * sizeof fake_redis.asked[0]);
+    fake_redis.count = left;
+}
 
 START_TEST(sold_out_refuses_strangers_and_never_a_buyer)
 {
@@ -200,11 +220,11 @@ START_TEST(the_buyers_are_read_once_for_each_state)
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     remember(SK_VERDICT_SOLD_OUT, "10-1");
-    ck_assert_uint_eq(fake_redis.count, 4); // nor again while nothing has changed
+    ck_assert_uint_eq(fake_redis.count, 5); // nor again while nothing has changed
     must_refuse("bob", SK_VERDICT_SOLD_OUT);
     // Somebody has bought since: what is known of the buyers is out of date.
     remember(SK_VERDICT_SOLD_OUT, "10-2");
-    ck_assert_uint_eq(fake_redis.count, 5);
+    ck_assert_uint_eq(fake_redis.count, 6);
     must_pass("bob");
     answer_count(2);
     ANSWER_LAST_PAGE("10-2", TEXT("alice"), TEXT("o1"), TEXT("bob"), TEXT("o2"));
@@ -221,6 +241,10 @@ START_TEST(a_reading_that_fails_refuses_no_user_and_is_tried_again)
     for (size_t i = 0; i < 4; i++) {
         remember(SK_VERDICT_SOLD_OUT, "10-1");
         redis_answers(failures[i]); // to HLEN
+        must_pass("stranger");
+        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        answer_length(":buyers", 1);
+        redis_answers(failures[i]); // to the other HLEN
         must_pass("stranger");
         remember(SK_VERDICT_SOLD_OUT, "10-1");
         answer_count(1);
@@ -313,6 +337,53 @@ START_TEST(a_mark_counts_from_the_question)
 }
 END_TEST
 
+// Redis says how long any instance may cache a refusal of the voucher: a sale that reopens waits for so long, and no
+// longer.
+START_TEST(a_mark_lasts_as_long_as_redis_allows)
+{
+    static const char *const too_short[] = {"1", "0", NULL, "-1", "x", "9999999999999999"};
+    open_admit(MARK_MS);
+    WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= 2));
+    for (size_t i = 0; i < sizeof too_short / sizeof too_short[0]; i++) {
+        char label[16];
+        (void)snprintf(label, sizeof label, "10-%zu", i);
+        allowed_ms = too_short[i];
+        remember_from(uv_now(&loop) - 1, SK_VERDICT_PAUSED, label, 0);
+        answer_count(1);
+        ANSWER_LAST_PAGE(label, TEXT("alice"), TEXT("o1"));
+        must_pass("stranger");
+    }
+    allowed_ms = "60000";
+    remember_from(uv_now(&loop) - 1, SK_VERDICT_PAUSED, "11-1", 0);
+    answer_count(1);
+    ANSWER_LAST_PAGE("11-1", TEXT("alice"), TEXT("o1"));
+    must_refuse("stranger", SK_VERDICT_PAUSED);
+}
+END_TEST
+
+// The instance was paused between reading its loop's clock and the request.
+START_TEST(a_mark_ends_by_the_clock_and_not_by_the_loops)
+{
+    open_admit(MARK_MS);
+    allowed_ms = "30";
+    remember(SK_VERDICT_PAUSED, "10-1");
+    answer_count(1);
+    ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
+    uint64_t until_ms = uv_now(&loop) + 30;
+    WAIT_FOR(sk_monotonic_ms() >= until_ms); // uv_now() stands still
+    must_pass("stranger");
+    allowed_ms = "60000";
+    config.sold_out_mark_ms = SHORT_MARK_MS;
+    uv_update_time(&loop);
+    remember(SK_VERDICT_PAUSED, "10-2");
+    answer_count(1);
+    ANSWER_LAST_PAGE("10-2", TEXT("alice"), TEXT("o1"));
+    until_ms = uv_now(&loop) + SHORT_MARK_MS;
+    WAIT_FOR(sk_monotonic_ms() >= until_ms);
+    must_pass("stranger");
+}
+END_TEST
+
 START_TEST(a_mark_can_be_taken_back)
 {
     open_admit(MARK_MS);
@@ -355,13 +426,18 @@ START_TEST(without_a_time_nothing_is_remembered)
 END_TEST
 
 // Whatever Redis says there are: the size of the filter is bounded, and so is the reading.
-START_TEST(a_number_of_buyers_that_cannot_be_is_not_believed)
+START_TEST(a_number_that_cannot_be_is_not_believed)
 {
     static const int64_t counts[] = {INT64_C(1000000000000000000), INT64_MAX, -1, -2000, INT64_MIN, 100000001};
     open_admit(MARK_MS);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         remember(SK_VERDICT_SOLD_OUT, "10-1");
-        answer_count(counts[i]);
+        answer_length(":buyers", counts[i]);
+        ck_assert(!voucher->gate.filtering);
+        must_pass("stranger");
+        remember(SK_VERDICT_SOLD_OUT, "10-1");
+        answer_length(":buyers", 1);
+        answer_length(":repeats", counts[i]);
         ck_assert(!voucher->gate.filtering);
         must_pass("stranger");
     }
@@ -370,14 +446,67 @@ START_TEST(a_number_of_buyers_that_cannot_be_is_not_believed)
 }
 END_TEST
 
-// Makes room for more questions than are kept.
-static void forget_answered(void)
+// One page of the ended orders that came with a key, "u<n> <key>", of all users from `first` on.
+static void answer_page_of_repeats(size_t first, size_t count, const char *cursor)
 {
-    size_t answered = fake_redis.answered, left = fake_redis.count - answered;
-    forget_asked(fake_redis.asked, &answered, &fake_redis.answered);
-    memmove(fake_redis.asked, fake_redis.asked + fake_redis.count - left, left * sizeof fake_redis.asked[0]);
-    fake_redis.count = left;
+    enum { PAGE = 1000 };
+    static char names[PAGE][40];
+    static struct sk_reply pairs[2 * PAGE];
+    ck_assert_uint_le(count, PAGE);
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(names[i], sizeof names[i], "u%zu 0123456789abcdef", first + i);
+        pairs[2 * i] = pairs[2 * i + 1] = (struct sk_reply)TEXT(names[i]);
+    }
+    const struct sk_reply items[] = {TEXT(cursor), {.kind = REPLY_LIST, .count = 2 * count, .items = pairs}};
+    const struct sk_reply reply = LIST_OF(items);
+    redis_answers(&reply);
 }
+
+// All that a reading asks, of a voucher with one buyer, in pages as HSCAN gives them.
+static void answer_reading(size_t repeats)
+{
+    enum { PAGE = 1000 };
+    const struct sk_reply one = NUMBER(1), number = NUMBER((int64_t)repeats);
+    for (size_t read = 0; voucher->gate.filtering; forget_answered()) {
+        const struct asked *asked = &fake_redis.asked[fake_redis.answered];
+        bool of_repeats = strstr(asked->argv[1], ":repeats") != NULL;
+        if (strcmp(asked->argv[0], "HLEN") == 0) {
+            redis_answers(of_repeats ? &number : &one);
+        } else if (strcmp(asked->argv[0], "HSCAN") == 0 && of_repeats) {
+            size_t page = repeats - read < PAGE ? repeats - read : PAGE;
+            read += page;
+            answer_page_of_repeats(read - page, page, read == repeats ? "0" : "17");
+        } else if (strcmp(asked->argv[0], "HSCAN") == 0) {
+            ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
+        } else {
+            answer_state("open", "10-1");
+        }
+    }
+}
+
+// Those who may repeat an order that has ended can be many more than the buyers.
+START_TEST(orders_that_have_ended_leave_refusals_in_memory)
+{
+    static const size_t repeats[] = {0, 60000, 1200000};
+    enum { STRANGERS = 1500, FALSELY_KNOWN = 15 };
+    open_admit(MARK_MS);
+    remember(SK_VERDICT_SOLD_OUT, "10-1");
+    answer_reading(repeats[_i]);
+    must_pass("alice");
+    for (size_t i = 0; i < repeats[_i]; i += 997) {
+        char user[24];
+        (void)snprintf(user, sizeof user, "u%zu", i);
+        must_pass(user);
+    }
+    int refused = 0;
+    for (int i = 0; i < STRANGERS; i++) {
+        char user[24];
+        (void)snprintf(user, sizeof user, "stranger-%d", i);
+        refused += refuses(user);
+    }
+    ck_assert_int_ge(refused, STRANGERS - FALSELY_KNOWN);
+}
+END_TEST
 
 START_TEST(a_reading_that_never_ends_is_given_up)
 {
@@ -410,10 +539,13 @@ int main(void)
     tcase_add_test(tcase, a_voucher_may_be_retired_while_its_buyers_are_read);
     tcase_add_test(tcase, a_mark_ends_by_itself);
     tcase_add_test(tcase, a_mark_counts_from_the_question);
+    tcase_add_test(tcase, a_mark_lasts_as_long_as_redis_allows);
+    tcase_add_test(tcase, a_mark_ends_by_the_clock_and_not_by_the_loops);
     tcase_add_test(tcase, a_mark_can_be_taken_back);
     tcase_add_test(tcase, not_started_says_when_and_does_not_outlive_the_wait);
     tcase_add_test(tcase, without_a_time_nothing_is_remembered);
-    tcase_add_test(tcase, a_number_of_buyers_that_cannot_be_is_not_believed);
+    tcase_add_test(tcase, a_number_that_cannot_be_is_not_believed);
+    tcase_add_loop_test(tcase, orders_that_have_ended_leave_refusals_in_memory, 0, 3);
     tcase_add_test(tcase, a_reading_that_never_ends_is_given_up);
     return harness_main(tcase, CK_FORK);
 }

@@ -155,7 +155,8 @@ static json_t *read_body(void)
 
 static bool says_when_to_try_again(enum sk_verdict verdict)
 {
-    return sk_verdict_http_status(verdict) == 503 || verdict == SK_VERDICT_PENDING ||
+    bool helps = verdict != SK_VERDICT_TICKETS_OFF; // another configuration does
+    return (sk_verdict_http_status(verdict) == 503 && helps) || verdict == SK_VERDICT_PENDING ||
            verdict == SK_VERDICT_RATE_LIMITED;
 }
 
@@ -217,7 +218,7 @@ START_TEST(every_503_says_when_to_try_again)
         answer_problem(verdict, NULL, 5000); // what is known better
         ck_assert_pstr_eq(field("Retry-After"), "5");
         sk_answer_last(answers, &asked, verdict);
-        ck_assert_int_eq(made.fields, 1 + (says_when_to_try_again(verdict) || sk_verdict_http_status(verdict) == 401));
+        ck_assert_int_eq(made.fields, 2 + (says_when_to_try_again(verdict) || sk_verdict_http_status(verdict) == 401));
     }
 }
 END_TEST
@@ -324,7 +325,7 @@ START_TEST(a_document_says_its_version_and_its_next_page)
     query = "limit=2&";
     sk_answer_document(answers, &asked, &outcome);
     ck_assert_uint_eq(status_sent, 200);
-    ck_assert_int_eq(made.fields, 0);
+    ck_assert_int_eq(made.fields, 1); // that no cache keeps it
     outcome.version = 7;
     outcome.next = "a.b/c+d>\"";
     sk_answer_document(answers, &asked, &outcome);
@@ -563,7 +564,7 @@ static void answer_another_method(void)
 
 static void answer_a_ticket(void)
 {
-    sk_answer_private(answers, &asked, "{}");
+    sk_answer_text(answers, &asked, "application/json", "{}");
 }
 
 static void answer_a_stream(void)
@@ -645,12 +646,20 @@ START_TEST(browsers_are_told_what_they_may_send)
 }
 END_TEST
 
-START_TEST(a_ticket_is_kept_by_no_cache)
+// A stream's head says so itself (stream.c).
+START_TEST(no_cache_keeps_an_answer_but_what_all_may_see)
 {
-    answer_a_ticket();
-    ck_assert_uint_eq(status_sent, 200);
-    ck_assert_str_eq(made.type, "application/json");
-    ck_assert_pstr_eq(field("Cache-Control"), "no-store");
+    for (int shared = 0; shared < 2; shared++) {
+        asked.shared = shared == 1;
+        for (int i = 0; i < ALL_ANSWERS; i++) {
+            if (all_answers[i] == answer_a_stream)
+                continue;
+            all_answers[i]();
+            bool may = shared == 1 && all_answers[i] == answer_a_document;
+            ck_assert_pstr_eq(field("Cache-Control"), may ? NULL : "no-store");
+        }
+    }
+    asked.shared = false;
 }
 END_TEST
 
@@ -842,7 +851,7 @@ int main(void)
     tcase_add_test(tcase, kept_refusals_are_not_mixed_up);
     tcase_add_test(tcase, each_answer_says_what_pages_of_an_origin_may_do_with_it);
     tcase_add_test(tcase, browsers_are_told_what_they_may_send);
-    tcase_add_test(tcase, a_ticket_is_kept_by_no_cache);
+    tcase_add_test(tcase, no_cache_keeps_an_answer_but_what_all_may_see);
     tcase_add_test(tcase, an_answer_carries_the_trace);
     tcase_add_test(tcase, a_traced_refusal_is_kept_for_the_next);
     tcase_add_test(tcase, a_refusal_with_more_to_say_is_not_kept);

@@ -7,9 +7,9 @@
 
 #define RUN "run-1"
 
-#define TERMS                            \
-    {                                    \
-        9, 1000, 2000, SK_VOUCHER_PAUSED \
+#define TERMS                               \
+    {                                       \
+        9, 1000, 2000, 3, SK_VOUCHER_PAUSED \
     }
 
 static const struct sk_account account = {.epoch = 7, .newest = "100-5", .stock = 4, .buyers = 6, .terms = TERMS};
@@ -18,8 +18,9 @@ static const struct sk_look at_rest = {
 
 START_TEST(a_look_is_read)
 {
-    const struct sk_reply items[] = {TEXT("paused"), TEXT("7"), TEXT("100-5"), TEXT("4"),    TEXT(RUN),   NUMBER(6),
-                                     NUMBER(0),      TEXT(""),  TEXT("9"),     TEXT("1000"), TEXT("2000")};
+    const struct sk_reply items[] = {TEXT("paused"), TEXT("7"), TEXT("100-5"), TEXT("4"), TEXT(RUN),
+                                     NUMBER(6),      NUMBER(0), TEXT(""),      TEXT("9"), TEXT("1000"),
+                                     TEXT("2000"),   NUMBER(0), TEXT("3")};
     const struct sk_reply reply = LIST_OF(items);
     struct sk_look look;
     ck_assert(sk_look_read(&reply, RUN, &look));
@@ -32,13 +33,15 @@ START_TEST(a_look_is_read)
     ck_assert_int_eq(look.terms.change, 9);
     ck_assert_int_eq(look.terms.begin_ms, 1000);
     ck_assert_int_eq(look.terms.end_ms, 2000);
+    ck_assert_int_eq(look.terms.offer, 3);
 }
 END_TEST
 
 START_TEST(what_cannot_be_read_is_not_relied_on)
 {
-    static const struct sk_reply good[] = {TEXT("open"), TEXT("7"), TEXT("100-5"), TEXT("4"),    TEXT(RUN),   NUMBER(6),
-                                           NUMBER(0),    TEXT(""),  TEXT("9"),     TEXT("1000"), TEXT("2000")};
+    static const struct sk_reply good[] = {TEXT("open"), TEXT("7"), TEXT("100-5"), TEXT("4"), TEXT(RUN),
+                                           NUMBER(6),    NUMBER(0), TEXT(""),      TEXT("9"), TEXT("1000"),
+                                           TEXT("2000"), NUMBER(0), TEXT("3")};
     static const struct {
         size_t at;
         struct sk_reply instead;
@@ -53,6 +56,8 @@ START_TEST(what_cannot_be_read_is_not_relied_on)
         {8, TEXT("-1"), true, false, false, true},
         {9, TEXT("x"), true, false, false, true},
         {10, NIL, true, false, false, true},
+        {12, TEXT(""), true, false, false, true},
+        {12, TEXT("2147483648"), true, false, false, true},
         {0, TEXT("odd"), true, true, true, true},
         {4, TEXT("run-2"), true, false, false, true},
         {4, TEXT(""), true, false, false, true},
@@ -75,7 +80,7 @@ START_TEST(what_cannot_be_read_is_not_relied_on)
         {6, NUMBER(-1), false, false, false, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct sk_reply items[11];
+        struct sk_reply items[sizeof good / sizeof good[0]];
         struct sk_look look;
         memcpy(items, good, sizeof good);
         items[rows[i].at] = rows[i].instead;
@@ -134,16 +139,18 @@ START_TEST(each_finding_has_its_cause)
         {{true, true, true, 7, 9, 6, 0, "100-5", TERMS}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE},
         {{false, false, false, 0, 0, 0, 0, "", TERMS}, LOOK(7, 9, 6, 0, "100-5"), SK_BOOKS_AGREE}, // the first look
         // What operators set.
-        {WELL, WITH(8, 1000, 2000, SK_VOUCHER_OPEN), SK_BOOKS_OLD},
-        {WITH(8, 1000, 2000, SK_VOUCHER_OPEN), WITH(8, 1000, 2000, SK_VOUCHER_OPEN), SK_BOOKS_OLD},
-        {WITH(8, 500, 900, SK_VOUCHER_OPEN), WELL, SK_BOOKS_AGREE},
-        {WELL, WITH(10, 1000, 3000, SK_VOUCHER_OPEN), SK_BOOKS_AGREE}, // it was brought there since
-        {WITH(10, 1, 2, SK_VOUCHER_OPEN), WITH(10, 1, 2, SK_VOUCHER_OPEN), SK_BOOKS_DIFFER}, // PostgreSQL has lost it
-        {WELL, WITH(9, 1000, 2000, SK_VOUCHER_OPEN), SK_BOOKS_DIFFER},                       // changed by hand
-        {WELL, WITH(9, 1000, 2001, SK_VOUCHER_PAUSED), SK_BOOKS_DIFFER},
-        {WELL, WITH(9, 999, 2000, SK_VOUCHER_PAUSED), SK_BOOKS_DIFFER},
+        {WELL, WITH(8, 1000, 2000, 3, SK_VOUCHER_OPEN), SK_BOOKS_OLD},
+        {WITH(8, 1000, 2000, 3, SK_VOUCHER_OPEN), WITH(8, 1000, 2000, 3, SK_VOUCHER_OPEN), SK_BOOKS_OLD},
+        {WITH(8, 500, 900, 3, SK_VOUCHER_OPEN), WELL, SK_BOOKS_AGREE},
+        {WELL, WITH(10, 1000, 3000, 3, SK_VOUCHER_OPEN), SK_BOOKS_AGREE}, // it was brought there since
+        {WITH(10, 1, 2, 3, SK_VOUCHER_OPEN), WITH(10, 1, 2, 3, SK_VOUCHER_OPEN),
+         SK_BOOKS_DIFFER},                                                // PostgreSQL has lost it
+        {WELL, WITH(9, 1000, 2000, 3, SK_VOUCHER_OPEN), SK_BOOKS_DIFFER}, // changed by hand
+        {WELL, WITH(9, 1000, 2001, 3, SK_VOUCHER_PAUSED), SK_BOOKS_DIFFER},
+        {WELL, WITH(9, 999, 2000, 3, SK_VOUCHER_PAUSED), SK_BOOKS_DIFFER},
+        {WELL, WITH(9, 1000, 2000, 2, SK_VOUCHER_PAUSED), SK_BOOKS_DIFFER},
         // Units came between the looks: what is there does not rest.
-        {{true, false, true, 7, 9, 6, 0, "100-5", {8, 1000, 2000, SK_VOUCHER_PAUSED}},
+        {{true, false, true, 7, 9, 6, 0, "100-5", {8, 1000, 2000, 3, SK_VOUCHER_PAUSED}},
          LOOK(7, 9, 6, 0, "100-5"),
          SK_BOOKS_AGREE},
     };

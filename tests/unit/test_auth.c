@@ -7,10 +7,12 @@
 #include "clock.h"
 #include "stack.h"
 
-static char token[] = "s3cret-token";
+static char token[] = "s3cret-token-123";
 static char lines[] = "reader read reader-token-0001\n"
                       "operator operate operator-token-01\n"
-                      "shop payments payments-token-01\n";
+                      "shop payments payments-token-01\n"
+                      "scraper metrics metrics-token-001\n"
+                      "desk refunds refunds-token-001\n";
 static struct sk_tokens *tokens;
 
 struct field {
@@ -168,28 +170,28 @@ START_TEST(an_admin_has_the_one_token)
         unsigned count;
         enum sk_verdict verdict;
     } rows[] = {
-        {"Bearer s3cret-token", 1, SK_VERDICT_FOUND},
-        {"bearer s3cret-token", 1, SK_VERDICT_FOUND}, // schemes have no case
-        {"BEARER s3cret-token", 1, SK_VERDICT_FOUND},
+        {"Bearer s3cret-token-123", 1, SK_VERDICT_FOUND},
+        {"bearer s3cret-token-123", 1, SK_VERDICT_FOUND}, // schemes have no case
+        {"BEARER s3cret-token-123", 1, SK_VERDICT_FOUND},
         {NULL, 0, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer s3cret-token", 2, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-token-123", 2, SK_VERDICT_UNAUTHENTICATED},
         {"", 1, SK_VERDICT_UNAUTHENTICATED},
         {"Bearer", 1, SK_VERDICT_UNAUTHENTICATED},
         {"Bearer ", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer  s3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer s3cret-token ", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer\ts3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearers3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"s3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Basic s3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Token s3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer S3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer s3cret-tokem", 1, SK_VERDICT_UNAUTHENTICATED}, // wrong at the end
-        {"Bearer t3cret-token", 1, SK_VERDICT_UNAUTHENTICATED}, // at the beginning
-        {"Bearer s3cret-toke", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer s3cret-tokenn", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer s3cret-tokens3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
-        {"Bearer s3cret-token, Bearer s3cret-token", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer  s3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-token-123 ", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer\ts3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearers3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"s3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Basic s3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Token s3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer S3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-token-124", 1, SK_VERDICT_UNAUTHENTICATED}, // wrong at the end
+        {"Bearer t3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED}, // at the beginning
+        {"Bearer s3cret-token-12", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-token-123n", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-token-123s3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
+        {"Bearer s3cret-token-123, Bearer s3cret-token-123", 1, SK_VERDICT_UNAUTHENTICATED},
         {"Bearer \xff", 1, SK_VERDICT_UNAUTHENTICATED},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -219,12 +221,14 @@ START_TEST(a_role_allows_what_it_names)
 {
     static const struct {
         const char *value, *name;
-        bool reads, operates, pays;
+        bool reads, operates, pays, scrapes, refunds;
     } rows[] = {
-        {"Bearer reader-token-0001", "reader", true, false, false},
-        {"Bearer operator-token-01", "operator", true, true, false},
-        {"Bearer payments-token-01", "shop", false, false, true},
-        {"Bearer s3cret-token", "admin", true, true, true},
+        {"Bearer reader-token-0001", "reader", true, false, false, true, false},
+        {"Bearer operator-token-01", "operator", true, true, false, true, true},
+        {"Bearer payments-token-01", "shop", false, false, true, false, false},
+        {"Bearer metrics-token-001", "scraper", false, false, false, true, false},
+        {"Bearer refunds-token-001", "desk", false, false, false, false, true},
+        {"Bearer s3cret-token-123", "admin", true, true, true, true, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char name[SK_ADMIN_NAME_SIZE];
@@ -232,6 +236,8 @@ START_TEST(a_role_allows_what_it_names)
         ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_READ, name), verdicts[rows[i].reads]);
         ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_OPERATE, name), verdicts[rows[i].operates]);
         ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_PAYMENTS, name), verdicts[rows[i].pays]);
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_METRICS, name), verdicts[rows[i].scrapes]);
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_REFUNDS, name), verdicts[rows[i].refunds]);
         ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_ANY, name), SK_VERDICT_FOUND);
         ck_assert_str_eq(name, rows[i].name);
         ck_assert_int_eq(ask(rows[i].value, 2, SK_ROLE_ANY, name), SK_VERDICT_UNAUTHENTICATED);

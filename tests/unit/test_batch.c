@@ -82,6 +82,19 @@ START_TEST(a_batch_has_so_many_parts)
 }
 END_TEST
 
+// As with epochs: the rest goes with the next batch.
+START_TEST(a_part_has_one_offer)
+{
+    struct sk_segment *segment = segment_with(1, 4);
+    segment->granted.orders.head->offer = segment->granted.orders.head->next->offer = 2;
+    (void)sk_batch_add(&batch, sale.orders, segment);
+    ck_assert_uint_eq(batch.parts[0].count, 2);
+    ck_assert_int_eq(batch.parts[0].offer, 2);
+    ck_assert_uint_eq(segment->granted.orders.count, 2);
+    forget(segment);
+}
+END_TEST
+
 START_TEST(what_has_failed_shares_nothing)
 {
     struct sk_segment *segment = segment_with(1, 2);
@@ -125,13 +138,15 @@ START_TEST(plain_orders_are_asked_without_details)
     (void)sk_batch_add(&batch, sale.orders, first);
     const struct asked *asked = ask();
     ck_assert_int_eq(asked->what, SK_STATEMENT_PLACE_ORDERS);
-    ck_assert_int_eq(asked->argc, 8);
+    ck_assert_int_eq(asked->argc, 9);
+    ck_assert_str_eq(asked->argv[8], "0");
     ck_assert_ptr_null(asked->argv[6]);
     ck_assert_ptr_null(asked->argv[7]);
     (void)sk_batch_add(&batch, sale.orders, second);
     asked = ask();
     ck_assert_int_eq(asked->what, SK_STATEMENT_PLACE_BATCHES);
-    ck_assert_int_eq(asked->argc, 9);
+    ck_assert_int_eq(asked->argc, 10);
+    ck_assert_str_eq(asked->argv[9], "{0,0}");
     ck_assert_str_eq(asked->argv[3], "{3,1}"); // orders
     ck_assert_ptr_null(asked->argv[7]);
     ck_assert_ptr_null(asked->argv[8]);
@@ -201,6 +216,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_batch_has_so_many_orders);
     tcase_add_test(tcase, a_batch_has_so_many_parts);
+    tcase_add_test(tcase, a_part_has_one_offer);
     tcase_add_test(tcase, what_has_failed_shares_nothing);
     tcase_add_test(tcase, plain_orders_are_asked_without_details);
     tcase_add_loop_test(tcase, one_that_is_not_plain_gives_details_of_all, 0, 3);

@@ -8,6 +8,7 @@
 #include "fake_session.h"
 #include "fake_stores.h"
 #include "stack.h"
+#include "wait.h"
 
 enum { TOLD_MAX = 512, GRANTED_MAX = 64, POOL = 1000 };
 
@@ -56,7 +57,9 @@ void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_o
     granted[granted_count++] = order;
 }
 
-static int suspicions, orphans;
+static int suspicions, orphans, differences;
+static int32_t last_offer; // that Redis was found with
+static bool released_at_once;
 
 static enum sk_doubt last_doubt;
 
@@ -75,18 +78,28 @@ static void on_orphaned(void *upkeep, struct sk_segment *segment)
     orphans++;
 }
 
+static void on_offers_differ(void *upkeep, struct sk_segment *segment, int32_t offer)
+{
+    ck_assert_ptr_eq(upkeep, &suspicions);
+    last_offer = offer;
+    differences++;
+    if (released_at_once)
+        sk_batcher_release(segment);
+}
+
 // ---- fixture ----
 
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    config = (struct sk_config){.batch_max = 5};
+    config = (struct sk_config){.batch_max = 5, .orders_per_user = 20};
     sale = (struct sk_sale){.loop = &loop,
                             .config = &config,
                             .metrics = &metrics,
                             .on_outcome = on_outcome,
                             .suspect = on_suspect,
                             .orphaned = on_orphaned,
+                            .offers_differ = on_offers_differ,
                             .upkeep = &suspicions};
     sale.catalogue = sk_catalogue_new(1);
     sale.orders = sk_order_pool_new(POOL);
@@ -127,6 +140,7 @@ static void request(int64_t voucher_id, uint64_t first, uint64_t count)
         sk_order_name(sale.orders, order, 0, 0);
         order->ticket = ticket;
         (void)snprintf(order->user, sizeof order->user, "user-%d", (int)ticket);
+        sk_offered_agree(voucher(voucher_id), order);
         sk_batcher_add(batcher, voucher(voucher_id), order);
     }
 }
@@ -155,6 +169,15 @@ static void all_must_be_told(uint64_t first, uint64_t count, enum sk_verdict ver
         redis_answers(&reply_);                                                                      \
     } while (0)
 
+// The same of a voucher that has another offer.
+#define ANSWER_OTHER(offer, letters, ...)                                                             \
+    do {                                                                                              \
+        const struct sk_reply items_[] = {TEXT("other"), NUMBER(5000), NUMBER(4000),  TEXT("7"),      \
+                                          TEXT("10-1"),  TEXT(offer),  TEXT(letters), ##__VA_ARGS__}; \
+        const struct sk_reply reply_ = LIST_OF(items_);                                               \
+        redis_answers(&reply_);                                                                       \
+    } while (0)
+
 #define ANSWER_WORD(word)                               \
     do {                                                \
         const struct sk_reply items_[] = {TEXT(word)};  \
@@ -173,20 +196,22 @@ START_TEST(the_requests_of_a_turn_are_one_call)
     ck_assert_uint_eq(fake_redis.count, 1);
     const struct asked *asked = &fake_redis.asked[0];
     ck_assert_int_eq(asked->what, SK_SCRIPT_PLACE_ORDERS);
-    ck_assert_int_eq(asked->keys, 4);
-    ck_assert_int_eq(asked->argc, 11 + 2 * 3);
+    ck_assert_int_eq(asked->keys, 5);
+    ck_assert_int_eq(asked->argc, 14 + 2 * 3);
     ck_assert_str_eq(asked->argv[0], "seckill:{1}:voucher");
     ck_assert_str_eq(asked->argv[1], "seckill:{1}:buyers");
     ck_assert_str_eq(asked->argv[2], "seckill:{1}:journal");
-    ck_assert_str_eq(asked->argv[5], "run-1"); // the Redis we are connected to
-    ck_assert_str_eq(asked->argv[6], "new");
-    ck_assert_str_eq(asked->argv[7], "0"); // nothing seen so far
-    ck_assert_str_eq(asked->argv[9], FAKE_SESSION);
-    for (int i = 0; i < 3; i++) { // in the order they came
+    ck_assert_str_eq(asked->argv[4], "seckill:{1}:ended");
+    ck_assert_str_eq(asked->argv[6], "run-1"); // the Redis we are connected to
+    ck_assert_str_eq(asked->argv[7], "new");
+    ck_assert_str_eq(asked->argv[8], "0"); // nothing seen so far
+    ck_assert_str_eq(asked->argv[10], FAKE_SESSION);
+    ck_assert_str_eq(asked->argv[13], "20"); // orders of a user
+    for (int i = 0; i < 3; i++) {            // in the order they came
         char user[16];
         (void)snprintf(user, sizeof user, "user-%d", i + 1);
-        ck_assert_str_eq(asked->argv[11 + 2 * i], user);
-        ck_assert(sk_uuid_valid(asked->argv[12 + 2 * i]));
+        ck_assert_str_eq(asked->argv[14 + 2 * i], user);
+        ck_assert(sk_uuid_valid(asked->argv[15 + 2 * i]));
     }
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 1); // each is asked about once
@@ -229,7 +254,7 @@ START_TEST(vouchers_do_not_mix)
         const struct asked *asked = &fake_redis.asked[i];
         bool first = strcmp(asked->argv[0], "seckill:{1}:voucher") == 0;
         ck_assert_str_eq(asked->argv[0], first ? "seckill:{1}:voucher" : "seckill:{2}:voucher");
-        ck_assert_int_eq(asked->argc, first ? 11 + 2 * 3 : 11 + 2 * 1);
+        ck_assert_int_eq(asked->argc, first ? 14 + 2 * 3 : 14 + 2 * 1);
     }
     redis_answers(NULL);
     redis_answers(NULL);
@@ -244,7 +269,7 @@ START_TEST(a_batch_has_its_bound)
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 3);
     for (size_t i = 0; i < 3; i++)
-        ck_assert_int_eq(fake_redis.asked[i].argc, 11 + 2 * sizes[i]);
+        ck_assert_int_eq(fake_redis.asked[i].argc, 14 + 2 * sizes[i]);
     for (size_t i = 0; i < 3; i++)
         redis_answers(NULL);
     all_must_be_told(1, 12, SK_VERDICT_UNAVAILABLE);
@@ -263,7 +288,7 @@ START_TEST(while_redis_is_busy_requests_gather)
     fake_redis.busy = false;
     sk_batcher_flush(batcher);
     ck_assert_uint_eq(fake_redis.count, 1);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 11 + 2 * 4);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 14 + 2 * 4);
     redis_answers(NULL);
     all_must_be_told(1, 4, SK_VERDICT_UNAVAILABLE);
 }
@@ -283,10 +308,10 @@ START_TEST(each_letter_is_its_users_verdict)
     must_be_told(2, 3, SK_VERDICT_SOLD_OUT);
     must_be_told(3, 4, SK_VERDICT_ENDED);
     must_be_told(4, 5, SK_VERDICT_ACCEPTED);
-    ck_assert_str_eq(told[0].order_id, fake_redis.asked[0].argv[12]); // its own
+    ck_assert_str_eq(told[0].order_id, fake_redis.asked[0].argv[15]); // its own
     ck_assert_str_eq(told[1].order_id, existing);
     ck_assert_str_eq(told[2].order_id, "");
-    ck_assert_str_eq(told[4].order_id, fake_redis.asked[0].argv[20]);
+    ck_assert_str_eq(told[4].order_id, fake_redis.asked[0].argv[23]);
     ck_assert_uint_eq(granted_count, 2);
 }
 END_TEST
@@ -316,6 +341,26 @@ START_TEST(who_comes_too_early_is_told_when_to_come)
     redis_answers(&reply);
     all_must_be_told(1, 2, SK_VERDICT_NOT_STARTED);
     ck_assert_uint_eq(told[0].retry_after_ms, 2500);
+}
+END_TEST
+
+// The answer may take long: the start is as far from the question as Redis says, or nearer, never later.
+START_TEST(a_start_is_cached_from_the_question_on)
+{
+    const struct sk_reply items[] = {TEXT("ok"),      TEXT("5000"), TEXT("7500"), TEXT("7"),
+                                     TEXT("epoch-7"), TEXT(""),     TEXT("n")};
+    const struct sk_reply reply = LIST_OF(items);
+    config.sold_out_mark_ms = 60000;
+    request(1, 1, 1);
+    sk_batcher_flush(batcher);
+    uint64_t asked_at_ms = uv_now(&loop);
+    WAIT_FOR((uv_update_time(&loop), uv_now(&loop) > asked_at_ms + 20));
+    redis_answers(&reply);
+    ck_assert_uint_eq(voucher(1)->gate.mark.asked_at_ms, asked_at_ms);
+    ck_assert_uint_eq(voucher(1)->gate.mark.begin_at_ms, asked_at_ms + 2500);
+    ck_assert_uint_lt(voucher(1)->gate.mark.until_ms, asked_at_ms + 2500);
+    while (fake_redis.answered < fake_redis.count) // the reading of the buyers
+        redis_answers(NULL);
 }
 END_TEST
 
@@ -394,8 +439,8 @@ START_TEST(winners_go_to_the_writer_as_one_entry)
     ck_assert_str_eq(granted[2]->user, "user-4");
     request(1, 5, 1); // the next call says how far Redis was
     sk_batcher_flush(batcher);
-    ck_assert_str_eq(fake_redis.asked[1].argv[7], "7");
-    ck_assert_str_eq(fake_redis.asked[1].argv[8], "10-1");
+    ck_assert_str_eq(fake_redis.asked[1].argv[8], "7");
+    ck_assert_str_eq(fake_redis.asked[1].argv[9], "10-1");
     redis_answers(NULL);
 }
 END_TEST
@@ -525,14 +570,14 @@ START_TEST(a_journal_id_out_of_range_stops_no_order)
 }
 END_TEST
 
-// All was sold out, and a unit has returned: no reactor may remember that there is nothing, since it sells in a moment.
-START_TEST(a_unit_that_sells_in_a_moment_is_sold_out_and_not_remembered)
+// The sale reopened a moment ago: it sells in a moment, so no reactor may cache a refusal.
+START_TEST(a_sale_that_is_held_is_loading_and_not_cached)
 {
     config.sold_out_mark_ms = 60000;
     request(1, 1, 1);
     sk_batcher_flush(batcher);
-    ANSWER("r");
-    must_be_told(0, 1, SK_VERDICT_SOLD_OUT);
+    ANSWER("h");
+    must_be_told(0, 1, SK_VERDICT_LOADING);
     ck_assert_uint_eq(voucher(1)->gate.mark.until_ms, 0);
     ck_assert_uint_eq(fake_redis.count, 1);
 }
@@ -552,19 +597,19 @@ START_TEST(quantity_and_key_are_asked_with_all_or_none)
 {
     request(1, 1, 3);
     sk_batcher_flush(batcher);
-    ck_assert_str_eq(fake_redis.asked[0].argv[10], "-");
+    ck_assert_str_eq(fake_redis.asked[0].argv[11], "-");
     redis_answers(NULL);
     request_of(4, 1, 0);
     request_of(5, 3, 0);
     request_of(6, 1, 0xabc);
     request_of(7, 1000, UINT64_MAX);
     sk_batcher_flush(batcher);
-    ck_assert_str_eq(fake_redis.asked[1].argv[10], "1,3,1 0000000000000abc,1000 ffffffffffffffff");
-    ck_assert_int_eq(fake_redis.asked[1].argc, 11 + 2 * 4);
+    ck_assert_str_eq(fake_redis.asked[1].argv[11], "1,3,1 0000000000000abc,1000 ffffffffffffffff");
+    ck_assert_int_eq(fake_redis.asked[1].argc, 14 + 2 * 4);
     redis_answers(NULL);
     request_of(8, 1, 1); // a key alone is no plain order either
     sk_batcher_flush(batcher);
-    ck_assert_str_eq(fake_redis.asked[2].argv[10], "1 0000000000000001");
+    ck_assert_str_eq(fake_redis.asked[2].argv[11], "1 0000000000000001");
     redis_answers(NULL);
     ck_assert_uint_eq(told_count, 8);
 }
@@ -609,6 +654,19 @@ START_TEST(each_letter_with_more_is_told_with_it)
 }
 END_TEST
 
+// It is that user's affair alone.
+START_TEST(too_many_orders_are_a_refusal_that_is_not_remembered)
+{
+    request(1, 1, 2);
+    sk_batcher_flush(batcher);
+    ANSWER("tp");
+    must_be_told(0, 1, SK_VERDICT_TOO_MANY_ORDERS);
+    ck_assert_str_eq(told[0].order_id, "");
+    must_be_told(1, 2, SK_VERDICT_ACCEPTED);
+    ck_assert_uint_eq(voucher(1)->gate.mark.until_ms, 0);
+}
+END_TEST
+
 START_TEST(what_belongs_to_letters_comes_in_their_order)
 {
     request(1, 1, 5);
@@ -641,8 +699,9 @@ static const struct {
     {"d", {NIL}, 0},
     {"q", {NIL}, 0},
     {"u", {TEXT(FIRST)}, 1},
-    {"r", {TEXT(FIRST)}, 1},
+    {"h", {TEXT(FIRST)}, 1},
     {"M", {NUMBER(1)}, 1},
+    {"o", {NIL}, 0}, // of another status
 };
 
 START_TEST(letters_without_what_belongs_to_them_are_no_answer)
@@ -758,6 +817,167 @@ START_TEST(a_call_without_an_answer_may_leave_an_orphan)
 }
 END_TEST
 
+// ---- offers ----
+
+// The catalogue of this instance learns of another offer.
+static void offer(int32_t number, int64_t cents, unsigned user_limit, bool ticket)
+{
+    struct sk_voucher *of = voucher(1)->voucher;
+    of->offer = number;
+    of->price.cents = cents;
+    of->user_limit = user_limit;
+    of->ticket = ticket;
+}
+
+START_TEST(a_call_names_the_offer)
+{
+    offer(4, 100, 1, false);
+    request(1, 1, 2);
+    sk_batcher_flush(batcher);
+    ck_assert_str_eq(fake_redis.asked[0].argv[12], "4");
+    ANSWER("pp");
+    ck_assert_int_eq(granted[1]->offer, 4);
+}
+END_TEST
+
+// Nothing is sent until upkeep is done, and what came meanwhile goes along then.
+START_TEST(another_offer_in_redis_holds_the_segment)
+{
+    request(1, 1, 3);
+    sk_batcher_flush(batcher);
+    ANSWER_OTHER("2", "oao", TEXT("00000000-0000-7000-8000-00000000000b"));
+    ck_assert_uint_eq(told_count, 1); // P6 knows no terms
+    must_be_told(0, 2, SK_VERDICT_ALREADY_ORDERED);
+    ck_assert_int_eq(differences, 1);
+    ck_assert_int_eq(last_offer, 2);
+    ck_assert_uint_eq(granted_count, 0);
+    request(1, 4, 1);
+    ck_assert(!sk_batcher_flush(batcher));
+    ck_assert_uint_eq(fake_redis.count, 1);
+    offer(2, 100, 1, false);
+    sk_batcher_release(voucher(1));
+    ck_assert(sk_batcher_flush(batcher));
+    ck_assert_str_eq(fake_redis.asked[1].argv[12], "2");
+    ck_assert_int_eq(fake_redis.asked[1].argc, 14 + 2 * 3);
+    ANSWER("ppp");
+    ck_assert_int_eq(granted[0]->offer, 2);
+    ck_assert_uint_eq(granted_count, 3);
+}
+END_TEST
+
+static const struct {
+    int64_t cents;
+    const char *currency;
+    unsigned user_limit;
+    bool ticket;
+    enum sk_verdict verdict;
+} changes_of_terms[] = {
+    {200, "CNY", 2, false, SK_VERDICT_OFFER_CHANGED}, // the buyer has seen another price
+    {50, "CNY", 2, false, SK_VERDICT_OFFER_CHANGED},  // a lower one, too
+    {100, "JPY", 2, false, SK_VERDICT_OFFER_CHANGED},  {100, "CNY", 1, false, SK_VERDICT_INVALID},
+    {100, "CNY", 2, true, SK_VERDICT_TICKET_REQUIRED}, {200, "CNY", 1, true, SK_VERDICT_OFFER_CHANGED},
+};
+
+START_TEST(an_order_is_checked_again_by_the_new_offer)
+{
+    offer(1, 100, 2, false);
+    struct sk_order *order;
+    request(1, 1, 1);
+    order = voucher(1)->asking.orders.head;
+    order->quantity = 2;
+    order->sent.kind = SK_ASK_NO_TICKET;
+    sk_batcher_flush(batcher);
+    ANSWER_OTHER("2", "o");
+    offer(2, changes_of_terms[_i].cents, changes_of_terms[_i].user_limit, changes_of_terms[_i].ticket);
+    (void)strcpy(sk_catalogue_find(sale.catalogue, 1)->price.currency, changes_of_terms[_i].currency);
+    sk_batcher_release(voucher(1));
+    sk_batcher_flush(batcher);
+    ck_assert_uint_eq(fake_redis.count, 1); // nothing is left to ask
+    must_be_told(0, 1, changes_of_terms[_i].verdict);
+    ck_assert_int_eq(told[0].left, changes_of_terms[_i].verdict == SK_VERDICT_INVALID ? 1 : 0);
+}
+END_TEST
+
+// The catalogue has followed while the order waited for its first call.
+START_TEST(what_waits_is_checked_again_before_it_is_sent)
+{
+    fake_redis.busy = true;
+    offer(1, 100, 1, false);
+    request(1, 1, 1);
+    offer(2, 200, 1, false);
+    request(1, 2, 1);
+    fake_redis.busy = false;
+    sk_batcher_flush(batcher);
+    must_be_told(0, 1, SK_VERDICT_OFFER_CHANGED);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 14 + 2);
+    ck_assert_str_eq(fake_redis.asked[0].argv[12], "2");
+    ANSWER("p");
+}
+END_TEST
+
+// An instance that cannot follow sells nothing under its old terms, and says when to come again.
+START_TEST(after_three_rounds_it_is_503)
+{
+    released_at_once = true;
+    request(1, 1, 2);
+    for (size_t round = 1; round <= 3; round++) {
+        ck_assert_uint_eq(told_count, 0);
+        sk_batcher_flush(batcher);
+        ck_assert_uint_eq(fake_redis.count, round);
+        ANSWER_OTHER("2", "oo");
+    }
+    all_must_be_told(1, 2, SK_VERDICT_LOADING);
+    ck_assert_int_eq(differences, 2); // after the last round nobody waits
+    ck_assert_uint_eq(granted_count, 0);
+}
+END_TEST
+
+START_TEST(another_offer_is_a_number_and_grants_nothing)
+{
+    static const char *const offers[] = {"", "-1", "2147483648", "x", "2"};
+    request(1, 1, 5);
+    config.batch_max = 1;
+    sk_batcher_flush(batcher);
+    for (size_t i = 0; i < 5; i++) {
+        if (i < 4)
+            ANSWER_OTHER(offers[i], "o");
+        else
+            ANSWER_OTHER(offers[i], "p");
+        must_be_told(i, i + 1, SK_VERDICT_UNAVAILABLE);
+    }
+    ck_assert_int_eq(differences, 0);
+}
+END_TEST
+
+START_TEST(a_hold_has_its_bound)
+{
+    request(1, 1, 1);
+    sk_batcher_flush(batcher);
+    ANSWER_OTHER("2", "o");
+    ck_assert(!sk_batcher_flush(batcher));
+    while (!sk_batcher_flush(batcher)) // upkeep does not come back; the test's time-out is the bound
+        uv_update_time(&loop);
+    ck_assert_uint_eq(fake_redis.count, 2);
+    redis_answers(NULL);
+    must_be_told(0, 1, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(one_voucher_that_is_held_holds_up_no_other)
+{
+    request(1, 1, 1);
+    sk_batcher_flush(batcher);
+    ANSWER_OTHER("2", "o");
+    request(2, 2, 1);
+    ck_assert(sk_batcher_flush(batcher));
+    ANSWER("p");
+    sk_batcher_release(voucher(1));
+    sk_batcher_flush(batcher);
+    ANSWER("p");
+    ck_assert_uint_eq(granted_count, 2);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("batcher");
@@ -770,6 +990,7 @@ int main(void)
     tcase_add_test(tcase, each_letter_is_its_users_verdict);
     tcase_add_test(tcase, winners_who_repeat_get_their_own_ids);
     tcase_add_test(tcase, who_comes_too_early_is_told_when_to_come);
+    tcase_add_test(tcase, a_start_is_cached_from_the_question_on);
     tcase_add_test(tcase, what_is_asked_and_granted_is_counted);
     tcase_add_test(tcase, the_legs_are_measured);
     tcase_add_test(tcase, winners_go_to_the_writer_as_one_entry);
@@ -779,14 +1000,24 @@ int main(void)
     tcase_add_test(tcase, a_malformed_answer_is_503_for_all);
     tcase_add_test(tcase, damage_is_503_and_rebuilt);
     tcase_add_test(tcase, a_journal_id_out_of_range_stops_no_order);
-    tcase_add_test(tcase, a_unit_that_sells_in_a_moment_is_sold_out_and_not_remembered);
+    tcase_add_test(tcase, a_sale_that_is_held_is_loading_and_not_cached);
     tcase_add_test(tcase, quantity_and_key_are_asked_with_all_or_none);
     tcase_add_loop_test(tcase, each_letter_with_more_is_told_with_it, 0, LETTERS);
+    tcase_add_test(tcase, too_many_orders_are_a_refusal_that_is_not_remembered);
     tcase_add_test(tcase, what_belongs_to_letters_comes_in_their_order);
     tcase_add_loop_test(tcase, letters_without_what_belongs_to_them_are_no_answer, 0, sizeof shapes / sizeof shapes[0]);
     tcase_add_test(tcase, a_paused_voucher_refuses_from_memory);
     tcase_add_test(tcase, too_few_units_are_not_remembered);
     tcase_add_test(tcase, winners_keep_quantity_and_key);
+    tcase_add_test(tcase, a_call_names_the_offer);
+    tcase_add_test(tcase, another_offer_in_redis_holds_the_segment);
+    tcase_add_loop_test(tcase, an_order_is_checked_again_by_the_new_offer, 0,
+                        sizeof changes_of_terms / sizeof changes_of_terms[0]);
+    tcase_add_test(tcase, what_waits_is_checked_again_before_it_is_sent);
+    tcase_add_test(tcase, after_three_rounds_it_is_503);
+    tcase_add_test(tcase, another_offer_is_a_number_and_grants_nothing);
+    tcase_add_test(tcase, a_hold_has_its_bound);
+    tcase_add_test(tcase, one_voucher_that_is_held_holds_up_no_other);
     tcase_add_test(tcase, closing_answers_those_that_still_wait);
     tcase_add_test(tcase, purchases_wait_for_the_session_that_was_asked_for);
     tcase_add_test(tcase, purchases_are_refused_where_there_will_be_no_session);

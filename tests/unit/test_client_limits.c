@@ -209,6 +209,89 @@ START_TEST(a_wrong_list_of_proxies_is_no_start)
 }
 END_TEST
 
+// ---- long requests ----
+
+static char loopback[] = "127.0.0.1:8080", everywhere[] = "0.0.0.0:8080";
+
+static enum sk_long hold(const char *user)
+{
+    asked = (struct sk_request){0};
+    return sk_limits_hold(limits, &asked, user);
+}
+
+START_TEST(long_requests_of_a_user_are_counted)
+{
+    config.listen = loopback;
+    config.long_per_user = 2;
+    open_limits();
+    ck_assert_int_eq(hold("alice"), SK_LONG_MAY);
+    struct sk_hold first = asked.hold;
+    ck_assert_int_eq(hold("alice"), SK_LONG_MAY);
+    ck_assert_int_eq(hold("alice"), SK_LONG_OF_USER);
+    ck_assert(!asked.hold.of_user && !asked.hold.of_address);
+    sk_limits_release(limits, &asked.hold); // it has nothing
+    ck_assert_int_eq(hold("alice"), SK_LONG_OF_USER);
+    ck_assert_int_eq(hold("bob"), SK_LONG_MAY);
+    for (int i = 0; i < 10; i++)
+        ck_assert_int_eq(hold(""), SK_LONG_MAY); // no user is known
+    sk_limits_release(limits, &first);
+    ck_assert_int_eq(hold("alice"), SK_LONG_MAY);
+    ck_assert_int_eq(hold("alice"), SK_LONG_OF_USER);
+}
+END_TEST
+
+START_TEST(one_that_its_address_refuses_is_released_too)
+{
+    config.listen = everywhere;
+    config.auth = SK_AUTH_TOKEN;
+    config.long_per_user = config.long_per_address = 1;
+    open_limits();
+    ck_assert_int_eq(hold("alice"), SK_LONG_MAY);
+    ck_assert_int_eq(hold("bob"), SK_LONG_OF_ADDRESS);
+    ck_assert(asked.hold.of_user && !asked.hold.of_address);
+    peer = "192.0.2.2";
+    struct sk_hold refused = asked.hold;
+    ck_assert_int_eq(hold("bob"), SK_LONG_OF_USER);
+    sk_limits_release(limits, &refused);
+    ck_assert_int_eq(hold("bob"), SK_LONG_MAY);
+}
+END_TEST
+
+// A gateway that is not named as a proxy looks like one client, and is none.
+START_TEST(an_address_counts_where_it_is_known)
+{
+    static const struct {
+        char *listen;
+        enum sk_auth auth;
+        char *proxies;
+        const char *peer, *forwarded_for;
+        bool known;
+    } rows[] = {
+        {loopback, SK_AUTH_GATEWAY, NULL, "127.0.0.1", "192.0.2.1", false},
+        {everywhere, SK_AUTH_GATEWAY, NULL, "10.0.0.1", "192.0.2.1", false}, // SECKILL_GATEWAY_TRUSTED
+        {everywhere, SK_AUTH_TOKEN, NULL, "192.0.2.1", NULL, true},
+        {loopback, SK_AUTH_TOKEN, NULL, "127.0.0.1", NULL, false},
+        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", "192.0.2.1", true},
+        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", NULL, false}, // it does not say
+        {loopback, SK_AUTH_GATEWAY, proxies, "10.0.0.1", "10.0.0.2", false},
+        {everywhere, SK_AUTH_GATEWAY, proxies, "192.0.2.1", "192.0.2.9", true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        config.listen = rows[i].listen;
+        config.auth = rows[i].auth;
+        config.trusted_proxies = rows[i].proxies;
+        config.long_per_address = 1;
+        peer = rows[i].peer;
+        forwarded_for = rows[i].forwarded_for;
+        open_limits();
+        ck_assert_int_eq(hold(""), SK_LONG_MAY);
+        ck_assert_msg(asked.hold.of_address == rows[i].known, "row %zu", i);
+        ck_assert_int_eq(hold(""), rows[i].known ? SK_LONG_OF_ADDRESS : SK_LONG_MAY);
+        teardown();
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("limits");
@@ -221,5 +304,8 @@ int main(void)
     tcase_add_test(tcase, connections_of_an_address);
     tcase_add_test(tcase, without_memory_there_is_no_start);
     tcase_add_test(tcase, a_wrong_list_of_proxies_is_no_start);
+    tcase_add_test(tcase, long_requests_of_a_user_are_counted);
+    tcase_add_test(tcase, one_that_its_address_refuses_is_released_too);
+    tcase_add_test(tcase, an_address_counts_where_it_is_known);
     return harness_main(tcase, CK_FORK);
 }

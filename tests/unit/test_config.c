@@ -33,9 +33,13 @@ static const struct number {
     {"SECKILL_ORDERS_MAX", "--orders-max", AT(orders_max), 500000, 1, 10000000},
     {"SECKILL_LOCK_TTL_MS", "--lock-ttl-ms", AT(lock_ttl_ms), 3000, 100, 600000},
     {"SECKILL_SOLD_OUT_MARK_MS", "--sold-out-mark-ms", AT(sold_out_mark_ms), 200, 0, 60000},
+    {"SECKILL_ORDERS_PER_USER", "--orders-per-user", AT(orders_per_user), 20, 1, 1000},
     {"SECKILL_USER_RATE", "--user-rate", AT(user_rate), 0, 0, 10000},
     {"SECKILL_ADDRESS_RATE", "--address-rate", AT(address_rate), 0, 0, 1000000},
     {"SECKILL_ADDRESS_CONNECTIONS", "--address-connections", AT(address_connections), 0, 0, 65536},
+    {"SECKILL_LONG_SHARE", "--long-share", AT(long_share), 50, 1, 100},
+    {"SECKILL_LONG_PER_USER", "--long-per-user", AT(long_per_user), 8, 0, 65536},
+    {"SECKILL_LONG_PER_ADDRESS", "--long-per-address", AT(long_per_address), 32, 0, 65536},
     {"SECKILL_PURCHASE_RATE", "--purchase-rate", AT(purchase_rate), 0, 0, 10000000},
     {"SECKILL_PURCHASES_MAX", "--purchases-max", AT(purchases_max), 0, 0, 10000000},
     {"SECKILL_DRAIN_TIMEOUT_MS", "--drain-timeout-ms", AT(drain_timeout_ms), 10000, 0, 600000},
@@ -340,6 +344,16 @@ START_TEST(a_payment_secret_can_not_be_guessed)
     must_accept(WORDS("--migrate"));
     (void)setenv("SECKILL_PAYMENT_SECRET", "0123456789abcdef", 1);
     must_accept(NO_WORDS);
+    // While it changes there are two.
+    (void)setenv("SECKILL_PAYMENT_SECRET", "0123456789abcdef\nfedcba9876543210\n", 1);
+    must_accept(NO_WORDS);
+    static const char *const wrong[] = {"0123456789abcdef\nfedcba987654321", "0123456789abcdef\n\nfedcba9876543210",
+                                        "0123456789abcdef\n0123456789abcdee\n0123456789abcded", ""};
+    for (size_t i = 0; wrong[i][0] != '\0'; i++) {
+        (void)setenv("SECKILL_PAYMENT_SECRET", wrong[i], 1);
+        must_refuse(NO_WORDS, "SECKILL_PAYMENT_SECRET");
+        ck_assert_ptr_null(strstr(said, "0123"));
+    }
 }
 END_TEST
 
@@ -375,6 +389,89 @@ START_TEST(commands_are_told_apart)
     ck_assert_ptr_null(config.words[2]);
     must_refuse(WORDS("token"), "USER");
     must_refuse(WORDS("token", "alice", "60", "more"), "more");
+}
+END_TEST
+
+// The second one would replace the first: `--migrate --check` would migrate nothing.
+START_TEST(two_commands_at_once_are_refused)
+{
+    must_refuse(WORDS("--migrate", "--check"), "--check");
+    ck_assert_ptr_nonnull(strstr(said, "--migrate"));
+    must_refuse(WORDS("--check", "--migrate"), "--migrate");
+    must_refuse(WORDS("--check", "--reactors", "2", "--check"), "--check");
+    must_refuse(WORDS("token", "alice", "--migrate"), "--migrate");
+    must_accept(WORDS("token", "archive")); // a user of that name
+    ck_assert_int_eq(command, SK_COMMAND_TOKEN);
+}
+END_TEST
+
+static void must_suggest(const char *name, const char *nearest)
+{
+    (void)setenv(name, "hunter2", 1);
+    must_refuse(NO_WORDS, name);
+    ck_assert_msg(strstr(said, nearest) != NULL, "'%s' does not suggest %s", said, nearest);
+    ck_assert_ptr_null(strstr(said, "hunter2"));
+    (void)unsetenv(name);
+    must_accept(NO_WORDS);
+}
+
+START_TEST(an_unknown_variable_is_refused_with_the_nearest_name)
+{
+    static const char long_name[] = "SECKILL_LOCK_TTL_MS_AND_WHAT_FOLLOWS_IT_IS_LONGER_THAN_ANY_NAME_OF_A_SETTING_IS";
+    must_suggest("SECKILL_REACTOR", "SECKILL_REACTORS?");
+    must_suggest("SECKILL_LOCK_TTL", "SECKILL_LOCK_TTL_MS?");
+    must_suggest("SECKILL_LOCK_TLT_MS", "SECKILL_LOCK_TTL_MS?");
+    must_suggest("SECKILL_lISTEN", "SECKILL_LISTEN?");
+    must_suggest("SECKILL_LISTEN_FILE", "SECKILL_LISTEN?"); // only secrets come from files
+    must_suggest("SECKILL_REDIS_URL_FIL", "SECKILL_REDIS_URL_FILE?");
+    must_suggest("SECKILL_", "SECKILL_");
+    (void)setenv(long_name, "1", 1);
+    must_refuse(NO_WORDS, "SECKILL_LOCK_TTL_MS_AND");
+    (void)unsetenv(long_name);
+
+    (void)setenv("SECKILL_REACTOR", "2", 1);
+    must_refuse(WORDS("--check"), "SECKILL_REACTORS?");
+    must_refuse(WORDS("--migrate"), "SECKILL_REACTORS?");
+    must_accept(WORDS("--help")); // shows the right name
+    (void)setenv("SECKILL_LOCK_TTL", "100", 1);
+    must_refuse(NO_WORDS, "SECKILL_REACTORS?"); // all at once
+    ck_assert_ptr_nonnull(strstr(said, "SECKILL_LOCK_TTL_MS?"));
+}
+END_TEST
+
+START_TEST(names_of_others_pass)
+{
+    static const char *const pass[] = {
+        "SECKILL_FAILPOINTS",
+        "SECKILL_FAIL_MALLOC",
+        "SECKILL_SERVICE_HOST",
+        "SECKILL_SERVICE_PORT",
+        "SECKILL_SERVICE_PORT_WEB",
+        "SECKILL_PORT",
+        "SECKILL_PORT_8080_TCP",
+        "SECKILL_PORT_8080_TCP_PROTO",
+        "SECKILL_PORT_8080_UDP",
+        "SECKILL_PORT_8080_TCP_PORT",
+        "MY_SECKILL_PORT",
+        "SECKILL_PORT_8080_UDP_ADDR",
+        "SECKILLS",
+        "SECKILL_ADMIN_TOKEN_FILE", // the token below wins
+    };
+    static const char *const stay[] = {
+        "SECKILL_SERVICE",      "SECKILL_SERVICE_HOSTS",      "SECKILL_SERVICE_PORT_",
+        "SECKILL_PORTS",        "SECKILL_PORT_TCP",           "SECKILL_PORT_8080_SCTP",
+        "SECKILL_PORT__TCP",    "SECKILL_PORT_8080_TCP_HOST", "SECKILL_PORT_8080_TCP_ADDR_",
+        "SECKILL_FAILPOINTS_X",
+    };
+    (void)setenv("SECKILL_ADMIN_TOKEN", "a-token-of-some-length", 1);
+    for (size_t i = 0; i < sizeof pass / sizeof pass[0]; i++)
+        (void)setenv(pass[i], "tcp://10.96.0.7:8080", 1);
+    must_accept(NO_WORDS);
+    for (size_t i = 0; i < sizeof stay / sizeof stay[0]; i++) {
+        (void)setenv(stay[i], "1", 1);
+        must_refuse(NO_WORDS, stay[i]);
+        (void)unsetenv(stay[i]);
+    }
 }
 END_TEST
 
@@ -454,7 +551,7 @@ START_TEST(secrets_come_from_files_without_the_newline_at_their_end)
         {"token-of-16-char\r\n", "token-of-16-char"},
         {"token-of-16-char\n\n", "token-of-16-char"},
         {" to ken of 16 ch \n", " to ken of 16 ch "},
-        {"to\nken-of-16-char\n", "to\nken-of-16-char"},
+        {"line-of-16-chars\nline-of-16-char2\n", "line-of-16-chars\nline-of-16-char2"},
         {"token-of-16-chars\xc3\xbc\n", "token-of-16-chars\xc3\xbc"},
     };
     for (int i = 0; i < SECRETS; i++) {
@@ -506,8 +603,8 @@ START_TEST(a_plain_setting_is_not_read_from_a_file)
     char path[PATH_SIZE];
     make_file(path, "7\n", 2);
     (void)setenv("SECKILL_REACTORS_FILE", path, 1);
-    must_accept(NO_WORDS);
-    ck_assert_int_eq(config.reactors, 1);
+    must_refuse(NO_WORDS, "SECKILL_REACTORS_FILE");
+    (void)unsetenv("SECKILL_REACTORS_FILE");
     must_refuse(WORDS("--reactors-file", path), "--reactors-file");
 }
 END_TEST
@@ -558,6 +655,9 @@ int main(void)
     tcase_add_test(tcase, a_payment_secret_can_not_be_guessed);
     tcase_add_test(tcase, wrong_words_are_refused_by_name);
     tcase_add_test(tcase, commands_are_told_apart);
+    tcase_add_test(tcase, two_commands_at_once_are_refused);
+    tcase_add_test(tcase, an_unknown_variable_is_refused_with_the_nearest_name);
+    tcase_add_test(tcase, names_of_others_pass);
     tcase_add_test(tcase, the_database_is_required_where_it_is_used);
     tcase_add_test(tcase, a_secret_has_no_option_and_is_not_repeated_in_a_message);
     tcase_add_test(tcase, secrets_come_from_credentials);

@@ -17,7 +17,7 @@ struct sk_response {
 };
 
 static struct sk_response the_response;
-static const char *origin, *asked_method; // of the request; NULL: not sent
+static const char *origin, *asked_method, *site, *host; // of the request; NULL: not sent
 static unsigned origins;
 static char said[160];
 
@@ -39,12 +39,19 @@ void sk_response_header(struct sk_response *response, const char *name, const ch
 
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
 {
-    const char *value = strcmp(name, "origin") == 0 ? origin : asked_method;
+    static const struct {
+        const char *name, **value;
+    } fields[] = {{"origin", &origin},
+                  {"access-control-request-method", &asked_method},
+                  {"sec-fetch-site", &site},
+                  {"host", &host}};
+    size_t i = 0;
     (void)request;
-    ck_assert(value == origin || strcmp(name, "access-control-request-method") == 0);
+    while (strcmp(fields[i].name, name) != 0)
+        ck_assert_uint_lt(++i, sizeof fields / sizeof fields[0]);
     if (count != NULL)
-        *count = value == NULL ? 0 : origins;
-    return value;
+        *count = *fields[i].value == NULL ? 0 : fields[i].value == &origin ? origins : 1;
+    return *fields[i].value;
 }
 
 static const char *field(const char *name)
@@ -219,6 +226,72 @@ START_TEST(only_the_very_origin_counts)
 }
 END_TEST
 
+START_TEST(pages_of_other_sites_are_foreign)
+{
+    static const struct {
+        const char *site, *origin, *host;
+        bool foreign;
+    } rows[] = {
+        {NULL, NULL, "shop.example", false}, // no browser
+        {NULL, NULL, NULL, false},
+        {"same-origin", "https://www.example", "www.example", false},
+        {"same-origin", "null", "www.example", false}, // a page without a referrer sends that to its own origin, too
+        {"same-origin", "https://evil.example", "www.example", false}, // no page can make its browser say so
+        {"none", NULL, "www.example", false},
+        {"cross-site", NULL, "www.example", true},
+        {"cross-site", "https://evil.example", "www.example", true},
+        {"cross-site", "null", "www.example", true},
+        {"cross-site", "https://www.example", "www.example", true},
+        {"cross-site", SHOP, "www.example", false}, // of the list
+        {"same-site", SHOP, "www.example", false},
+        {NULL, SHOP, "www.example", false},
+        {"same-site", NULL, "www.example", true},
+        {"same-site", "https://user-page.example", "www.example", true},
+        {"same-site", "https://www.example", "www.example", false},
+        {"", NULL, "www.example", true}, // nothing that a browser sends
+        {"Same-Origin", NULL, "www.example", true},
+        {"else", "https://www.example", "www.example", false},
+        {NULL, "null", "www.example", true},
+        {NULL, "", "", true},
+        {NULL, "https://", "", true},
+        {NULL, "https://www.example", NULL, true},
+        {NULL, "https://www.example", "www.example", false},
+        {NULL, "http://www.example", "www.example", false}, // the gateway may speak TLS, or not
+        {NULL, "https://www.example", "WWW.example", false},
+        {NULL, "https://www.example", "www.example:443", false},
+        {NULL, "http://www.example", "www.example:80", false},
+        {NULL, "http://www.example", "www.example:443", true},
+        {NULL, "https://www.example", "www.example:8443", true},
+        {NULL, "https://www.example:8443", "www.example:8443", false},
+        {NULL, "https://www.example:8443", "www.example", true},
+        {NULL, "http://[::1]:8080", "[::1]:8080", false},
+        {NULL, "https://www.example", "www.example.evil", true},
+        {NULL, "https://www.example.evil", "www.example", true},
+        {NULL, "https://evil-www.example", "www.example", true},
+        {NULL, "https://www", "www.example", true},
+        {NULL, "ftp://www.example", "www.example", true},
+        {NULL, "www.example", "www.example", true},
+        {NULL, "https://m.shop.example", "www.example", true}, // like one of the list
+    };
+    static const struct sk_request request = {.method = SK_METHOD_POST};
+    struct sk_cors *cors = open_list(SHOP);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        site = rows[i].site;
+        origin = rows[i].origin;
+        host = rows[i].host;
+        origins = 1;
+        ck_assert_msg(sk_cors_is_foreign(cors, &request) == rows[i].foreign, "row %zu", i);
+    }
+    site = NULL;
+    host = "www.example";
+    origin = "https://www.example";
+    origins = 2; // sent twice: which one counts is not for us to say
+    ck_assert(sk_cors_is_foreign(cors, &request));
+    sk_cors_close(cors);
+    site = host = NULL;
+}
+END_TEST
+
 START_TEST(a_preflight_is_options_that_asks_for_a_method)
 {
     struct sk_request request = {.method = SK_METHOD_OPTIONS};
@@ -282,6 +355,7 @@ int main(void)
     tcase_add_test(tcase, there_are_sixteen_at_most);
     tcase_add_test(tcase, none_are_none);
     tcase_add_test(tcase, only_the_very_origin_counts);
+    tcase_add_test(tcase, pages_of_other_sites_are_foreign);
     tcase_add_test(tcase, a_preflight_is_options_that_asks_for_a_method);
     tcase_add_test(tcase, answers_are_marked_for_their_origin);
     tcase_add_test(tcase, a_preflight_is_told_all_that_may_be_sent);

@@ -5,7 +5,7 @@
 #include "fake_stores.h"
 #include "stack.h"
 
-enum { ROOM = 3 };
+enum { ROOM = 3, OFFER = 5 };
 
 #define A "018bcfe5-6800-7000-8000-00000000000a"
 #define B "018bcfe5-6800-7000-8000-00000000000b"
@@ -28,7 +28,7 @@ static void teardown(void)
 
 static bool take(const char *text, struct sk_order_list *out)
 {
-    return sk_entry_read_orders(&sale, text, strlen(text), out);
+    return sk_entry_read_orders(&sale, text, strlen(text), OFFER, out);
 }
 
 START_TEST(orders_are_read)
@@ -36,6 +36,7 @@ START_TEST(orders_are_read)
     struct sk_order_list list = {0};
     ck_assert(take(A " alice," B " bob," C " carol", &list));
     ck_assert_uint_eq(list.count, 3);
+    ck_assert_int_eq(list.tail->offer, OFFER);
     ck_assert_str_eq(list.head->id, A);
     ck_assert_str_eq(list.head->user, "alice");
     ck_assert_str_eq(list.tail->id, C);
@@ -96,15 +97,16 @@ static void must_be_asked(const char *const *words, int count)
         ck_assert_str_eq(asked->argv[i], words[i]);
 }
 
-// Units, id, user, and what becomes of the buyer: his live order, none, or none though the order is remembered.
+// Units, id, user, and what becomes of the buyer: his live order, none, or none though the order is remembered; from
+// the bound on with the number of those that have ended.
 START_TEST(what_is_not_placed_is_corrected_with_its_units)
 {
     static const char *const words[] = {"seckill:{1}:voucher",
                                         "seckill:{1}:buyers",
                                         "seckill:{1}:journal",
                                         "seckill:{1}:repeats",
+                                        "seckill:{1}:ended",
                                         "10-1",
-                                        "250",
                                         "3",
                                         A,
                                         "alice",
@@ -120,8 +122,8 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
                                         "0",
                                         D,
                                         "dave",
-                                        "-"};
-    struct sk_config config = {.sold_out_mark_ms = 250};
+                                        "-20"};
+    struct sk_config config = {.orders_per_user = 20};
     sale.config = &config;
     sale.orphaned = on_orphaned;
     sale.catalogue = sk_catalogue_new(1);
@@ -130,11 +132,11 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
     struct sk_entry *entry = sk_entry_new(&sale, segment, SK_ENTRY_OWN, "10-1");
     sk_entry_note_refused(entry, A, "alice", 3, B);
     sk_entry_note_refused(entry, B, "bob", 0, NULL);
-    sk_entry_note_ended(entry, C, "carol", 2);
-    sk_entry_note_ended(entry, D, "dave", 0);
+    sk_entry_note_ended(entry, C, "carol", 2, 19);
+    sk_entry_note_ended(entry, D, "dave", 0, 20);
     sk_entry_end(entry);
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY);
-    ck_assert_int_eq(fake_redis.asked[0].keys, 4);
+    ck_assert_int_eq(fake_redis.asked[0].keys, 5);
     must_be_asked(words, sizeof words / sizeof words[0]);
     ck_assert_ptr_eq(segment->entries.oldest, entry); // held until the answer
     redis_answers(&four);

@@ -358,12 +358,29 @@ START_TEST(runs_have_their_bound_and_all_have_their_turn)
     ck_assert_uint_eq(locks.count, RUNS_MAX);
     tick();
     ck_assert_uint_eq(locks.count, RUNS_MAX);
-    for (size_t i = 0; i < MANY; i++) {
+    for (size_t i = 0; i < MANY; i++) { // the end of one begins the next: no tick is waited for
         locks.taken[i](locks.args[i], false);
-        if (locks.released == locks.count)
-            tick();
+        ck_assert_uint_eq(locks.count, i + 1 + RUNS_MAX < MANY ? i + 1 + RUNS_MAX : MANY);
     }
-    ck_assert_uint_eq(locks.count, MANY);
+    ck_assert_uint_eq(locks.released, MANY);
+}
+END_TEST
+
+// A run that cannot begin begins no other: the next tick tries again.
+START_TEST(without_locks_nothing_goes_round_in_circles)
+{
+    enum { MANY = 40 };
+    for (int id = VOUCHER + 1; id < VOUCHER + MANY; id++)
+        (void)a_segment(sale.catalogue, id);
+    tick();
+    locks.cannot = true;
+    for (size_t i = 0; i < RUNS_MAX; i++)
+        locks.taken[i](locks.args[i], false);
+    ck_assert_uint_eq(locks.count, RUNS_MAX);
+    locks.cannot = false;
+    nothing_for(AGAIN_MS);
+    tick();
+    ck_assert_uint_eq(locks.count, 2 * RUNS_MAX);
 }
 END_TEST
 
@@ -733,6 +750,7 @@ int main(void)
     tcase_add_test(tcase, what_the_watch_saw_empty_is_left_alone);
     tcase_add_test(tcase, each_session_has_its_share);
     tcase_add_test(tcase, runs_have_their_bound_and_all_have_their_turn);
+    tcase_add_test(tcase, without_locks_nothing_goes_round_in_circles);
     tcase_add_test(tcase, nothing_begins_without_session_or_stores);
     tcase_add_loop_test(tcase, while_the_clocks_agree_orders_expire, 0, sizeof agreeing / sizeof agreeing[0]);
     tcase_add_loop_test(tcase, while_the_clocks_differ_nothing_expires, 0, sizeof differing / sizeof differing[0]);

@@ -1,4 +1,6 @@
 // The lines that a check writes, and how far apart two clocks are.
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +34,33 @@ START_TEST(each_finding_is_one_line)
 }
 END_TEST
 
+static void of_ipv4(struct sockaddr_in *out, const char *text)
+{
+    *out = (struct sockaddr_in){.sin_family = AF_INET};
+    ck_assert_int_eq(inet_pton(AF_INET, text, &out->sin_addr), 1);
+}
+
+START_TEST(what_others_can_read_is_found)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct sk_findings findings = {.out = open_memstream(&text, &size)};
+    struct sockaddr_in near, far;
+    const struct sockaddr local = {.sa_family = AF_UNIX};
+    of_ipv4(&near, "127.0.0.9");
+    of_ipv4(&far, "10.0.0.7");
+    sk_find_way(&findings, "a", &local, false);
+    sk_find_way(&findings, "b", (const struct sockaddr *)&near, false);
+    sk_find_way(&findings, "c", (const struct sockaddr *)&far, false);
+    sk_find_way(&findings, "d", (const struct sockaddr *)&far, true);
+    (void)fclose(findings.out);
+    ck_assert_str_eq(text, "ok   a: this machine\nok   b: this machine\n"
+                           "warn c: 10.0.0.7; without TLS its password and the orders can be read on the way\n"
+                           "ok   d: 10.0.0.7, by TLS\n");
+    free(text);
+}
+END_TEST
+
 START_TEST(clocks_are_compared_in_the_middle_of_the_question)
 {
     static const struct {
@@ -56,6 +85,7 @@ int main(void)
 {
     TCase *tcase = tcase_create("findings");
     tcase_add_test(tcase, each_finding_is_one_line);
+    tcase_add_test(tcase, what_others_can_read_is_found);
     tcase_add_test(tcase, clocks_are_compared_in_the_middle_of_the_question);
     return harness_main(tcase, CK_FORK);
 }

@@ -73,11 +73,12 @@ void sk_handle_bad_body(const struct sk_context *context, struct sk_request *req
     refused = verdict;
 }
 
-void sk_answer_private(const struct sk_answers *answers, struct sk_request *request, const char *document)
+void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text)
 {
     (void)answers;
     (void)request;
-    (void)snprintf(answered, sizeof answered, "%s", document);
+    ck_assert_str_eq(type, "application/json");
+    (void)snprintf(answered, sizeof answered, "%s", text);
 }
 
 // ---- fixture ----

@@ -187,6 +187,34 @@ START_TEST(an_entry_names_its_holder)
 }
 END_TEST
 
+// One that is older than offers names none.
+START_TEST(an_entry_names_the_offer_of_its_orders)
+{
+    static const struct {
+        struct sk_reply offer;
+        size_t fields;
+        bool readable;
+        int32_t named;
+    } rows[] = {
+        {TEXT("3"), 6, true, 3}, {NIL, 4, true, 0},         {TEXT("2147483647"), 6, true, INT32_MAX},
+        {TEXT(""), 6, false, 0}, {TEXT("-1"), 6, false, 0}, {TEXT("2147483648"), 6, false, 0},
+        {NIL, 6, false, 0},      {TEXT("x"), 6, false, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct sk_reply fields[] = {TEXT("epoch"), TEXT("7"),     TEXT("orders"),
+                                          TEXT(A " u"),  TEXT("offer"), rows[i].offer};
+        const struct sk_reply list = {.kind = REPLY_LIST, .count = rows[i].fields, .items = fields};
+        const struct sk_reply items[] = {TEXT("10-1"), list};
+        const struct sk_reply element = LIST_OF(items);
+        struct sk_journal_entry entry;
+        ck_assert(sk_journal_read(&element, &entry));
+        ck_assert_msg((entry.orders != NULL) == rows[i].readable, "row %zu", i);
+        if (rows[i].readable)
+            ck_assert_int_eq(entry.offer, rows[i].named);
+    }
+}
+END_TEST
+
 // Of orders that end. What PostgreSQL would refuse cannot be read, so that it becomes a dead letter: written again and
 // again it would keep the voucher closed.
 START_TEST(an_entry_of_returns_says_which_move_by_whom_and_why)
@@ -461,6 +489,7 @@ int main(void)
     tcase_add_test(tcase, anything_else_is_refused);
     tcase_add_test(tcase, truncated_entries_are_refused);
     tcase_add_test(tcase, an_entry_names_its_holder);
+    tcase_add_test(tcase, an_entry_names_the_offer_of_its_orders);
     tcase_add_test(tcase, an_entry_of_returns_says_which_move_by_whom_and_why);
     tcase_add_test(tcase, a_flipped_byte_never_makes_more_of_an_entry);
     tcase_add_test(tcase, ids_of_returns_come_back);

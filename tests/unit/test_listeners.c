@@ -113,6 +113,25 @@ static void must_say(uint64_t ticket, const char *what)
     ck_assert_msg(strstr(heard[ticket].last, what) != NULL, "%s, not %s", heard[ticket].last, what);
 }
 
+START_TEST(without_redis_nothing_is_known_to_be_left)
+{
+    let_listen(1, 1);
+    (void)pass(1000, 50, 0);
+    must_say(1, "\"remaining\":50,");
+    (void)pass(1000, NOT, 0); // an answer that is late does not mean that Redis is away
+    must_say(1, "\"remaining\":50,");
+    for (int i = 0; i < 100; i++) {
+        fake_redis.down = true; // until the next step forgets it
+        (void)pass(10, NOT, 0);
+    }
+    must_say(1, "\"remaining\":null,\"state\":\"open\"");
+    ck_assert_uint_eq(heard[1].texts, 3); // once
+    fake_redis.down = false;
+    (void)pass(1000, 50, 0);
+    must_say(1, "\"remaining\":50,");
+}
+END_TEST
+
 START_TEST(all_share_a_look)
 {
     ck_assert_uint_eq(due_ms, 0);
@@ -319,6 +338,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, all_share_a_look);
+    tcase_add_test(tcase, without_redis_nothing_is_known_to_be_left);
     tcase_add_test(tcase, a_few_are_told_often);
     tcase_add_loop_test(tcase, many_are_told_less_often, 0, 4);
     tcase_add_test(tcase, many_vouchers_share_the_looks);

@@ -144,12 +144,13 @@ START_TEST(a_refund_is_read)
     static const struct {
         const char *body;
         bool restock;
-        const char *why;
+        const char *why, *reference;
     } rows[] = {
-        {"{}", false, NULL},
-        {"{\"restock\":true}", true, NULL},
-        {"{\"restock\":false,\"why\":\"\\u574f\\n\"}", false, "\xe5\x9d\x8f\n"},
-        {"{\"why\":\"\"}", false, ""},
+        {"{}", false, NULL, NULL},
+        {"{\"restock\":true}", true, NULL, NULL},
+        {"{\"restock\":false,\"why\":\"\\u574f\\n\"}", false, "\xe5\x9d\x8f\n", NULL},
+        {"{\"why\":\"\"}", false, "", NULL},
+        {"{\"reference\":\"" CHARS_64 "\"}", false, NULL, CHARS_64},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct sk_refund refund;
@@ -157,6 +158,7 @@ START_TEST(a_refund_is_read)
         ck_assert_int_eq(sk_refund_read(rows[i].body, strlen(rows[i].body), &refund, &read), SK_VERDICT_FOUND);
         ck_assert_int_eq(refund.restock, rows[i].restock);
         ck_assert_pstr_eq(refund.why, rows[i].why);
+        ck_assert_pstr_eq(refund.reference, rows[i].reference);
         sk_fields_free(&read);
     }
 }
@@ -179,6 +181,10 @@ START_TEST(refunds_that_are_wrong_are_refused)
         {"{\"why\":\"" FIFTY FIFTY FIFTY FIFTY "\"}", SK_VERDICT_FOUND, ""},
         {"{\"why\":\"" FIFTY FIFTY FIFTY FIFTY "x\"}", SK_VERDICT_INVALID, " /why"},
         {"{\"why\":\"a\\u0000\"}", SK_VERDICT_BAD_JSON, " "},
+        {"{\"reference\":\"\"}", SK_VERDICT_INVALID, " /reference"},
+        {"{\"reference\":null}", SK_VERDICT_INVALID, " /reference"},
+        {"{\"reference\":\"a b\"}", SK_VERDICT_INVALID, " /reference"},
+        {"{\"reference\":\"" CHARS_64 "x\",\"restock\":1}", SK_VERDICT_INVALID, " /restock /reference"},
     };
     must_read_all(read_refund, rows, COUNT(rows));
 }

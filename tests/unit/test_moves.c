@@ -16,7 +16,7 @@ static struct sk_uuid_gen gen;
 static struct sk_segment *segment;
 static char order[SK_UUID_SIZE], slot[16];
 static const struct sk_payment payment = {"ref-1", 9900, "CNY"};
-static const struct sk_refund kept = {false, NULL}, restocked = {true, "broken"};
+static const struct sk_refund kept = {false, NULL, NULL}, restocked = {true, "broken", "ref-1"};
 
 typedef const char *const rows_t[ROW_COLUMNS];
 
@@ -192,8 +192,9 @@ START_TEST(the_longest_texts_fit)
     ck_assert_str_eq(the_statement(SK_STATEMENT_PAY_ORDER)->argv[5], by);
     paid("paid", DOCUMENT);
     must_be_shown(1, DOCUMENT);
-    sk_move_refund(&control, order, &(struct sk_refund){true, why}, by, 1);
+    sk_move_refund(&control, order, &(struct sk_refund){true, why, reference}, by, 1);
     ck_assert_str_eq(the_statement(SK_STATEMENT_NOTE_REFUNDS)->argv[3], why);
+    ck_assert_str_eq(the_statement(SK_STATEMENT_NOTE_REFUNDS)->argv[4], reference);
     refunded("refunded", "refunded", DOCUMENT);
     must_be_shown(1, DOCUMENT);
 }
@@ -360,6 +361,7 @@ START_TEST(a_paid_order_is_refunded)
         ck_assert_str_eq(asked->argv[1], order);
         ck_assert_str_eq(asked->argv[2], "olga");
         ck_assert_pstr_eq(asked->argv[3], restock ? "broken" : NULL);
+        ck_assert_pstr_eq(asked->argv[4], restock ? "ref-1" : NULL);
         refunded("returns", "paid", NULL);
         ck_assert_ptr_eq(fake_returns.segment, segment);
         ck_assert_str_eq(fake_returns.order_id, order);
@@ -384,6 +386,9 @@ START_TEST(an_ended_order_is_refunded_by_one_statement)
     refund();
     refunded("kept", "unpaid", DOCUMENT);
     must_be_wrong_state("unpaid");
+    refund();
+    refunded("unknown_payment", "paid", NULL);
+    must_be_told(1, SK_VERDICT_UNKNOWN_PAYMENT);
     ck_assert_uint_eq(fake_returns.count, 0);
 }
 END_TEST
@@ -474,8 +479,9 @@ static const struct sk_rows accounts = {1, account_rows};
 
 static void look(const char *id, int64_t journal, const char *state)
 {
-    const struct sk_reply items[] = {TEXT(state),     TEXT("3"), TEXT("10-5"), TEXT("5"),    TEXT("run-1"), NUMBER(2),
-                                     NUMBER(journal), TEXT(id),  TEXT("9"),    TEXT("1000"), TEXT("2000")};
+    const struct sk_reply items[] = {TEXT(state),  TEXT("3"),       TEXT("10-5"), TEXT("5"), TEXT("run-1"),
+                                     NUMBER(2),    NUMBER(journal), TEXT(id),     TEXT("9"), TEXT("1000"),
+                                     TEXT("2000"), NUMBER(0),       TEXT("0")};
     const struct sk_reply reply = LIST_OF(items);
     ck_assert_int_eq(fake_redis.asked[fake_redis.answered].what, SK_SCRIPT_LOOK_AT_VOUCHER);
     redis_answers(&reply);
@@ -503,8 +509,11 @@ static void unknown(int move)
 
 static void unknown_up_to_the_look(int move)
 {
+    static const struct sk_reply nil = NIL;
     unknown(move);
     pg_answers(&no_rows);
+    if (move == 1)
+        redis_answers(&nil); // it is not what the user has there
     (void)the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
     pg_answers(&accounts);
     ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[3], move == 1 ? USER : "");
@@ -586,6 +595,21 @@ START_TEST(not_found_needs_both_stores)
 END_TEST
 
 // ---- trouble ----
+
+// A payment and a refund wait for no user, and a user's move for no question.
+START_TEST(moves_go_before_questions)
+{
+    static const enum sk_pg_class classes[] = {SK_PG_COMMANDS, SK_PG_MOVES, SK_PG_COMMANDS};
+    for (int move = 0; move < 3; move++) {
+        fake_stores_forget();
+        unknown_up_to_the_look(move);
+        for (size_t i = 0; i < fake_pg.count; i++)
+            ck_assert_int_eq(fake_pg.asked[i].class, classes[move]);
+        redis_answers(NULL);
+        must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    }
+}
+END_TEST
 
 START_TEST(without_postgres_nothing_is_known)
 {
@@ -671,6 +695,7 @@ int main(void)
     tcase_add_test(tcase, an_order_that_redis_has_is_pending);
     tcase_add_test(tcase, an_order_that_no_store_has_is_not_found);
     tcase_add_test(tcase, not_found_needs_both_stores);
+    tcase_add_test(tcase, moves_go_before_questions);
     tcase_add_test(tcase, without_postgres_nothing_is_known);
     tcase_add_test(tcase, every_allocation_may_fail);
     return harness_main(tcase, CK_FORK);

@@ -66,7 +66,7 @@ static void redis_says(const char *first, const char *second, const char *third)
 // Redis has change 30 of epoch 4, PostgreSQL 31: up to the question that brings it there.
 static void bring_up_to_the_change(void)
 {
-    const rows_t rows[] = {{"31", "paused", "1000", "2000", "5"}};
+    const rows_t rows[] = {{"31", "paused", "1000", "2000", "5", "2"}};
     const struct sk_rows one = {1, rows};
     ARGUMENTS_MUST_BE(the_question_of_redis(), "HMGET", "seckill:{7}:voucher", "epoch", "change");
     redis_says("4", "30", "");
@@ -74,7 +74,7 @@ static void bring_up_to_the_change(void)
     pg_answers(&one);
     ck_assert_int_eq(the_question_of_redis()->what, SK_SCRIPT_APPLY_CHANGE);
     ARGUMENTS_MUST_BE(the_question_of_redis(), "seckill:{7}:voucher", "run-1", "4", "30", "31", "paused", "1000",
-                      "2000", "5", "200");
+                      "2000", "5", "2");
 }
 
 static void bring(const char *word)

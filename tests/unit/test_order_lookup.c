@@ -50,7 +50,7 @@ static const struct sk_rows accounts = {2, account_rows};
 #define LOOK(state, epoch, last, run, id)                                                                      \
     {                                                                                                          \
         TEXT(state), TEXT(epoch), TEXT(last), TEXT("5"), TEXT(run), NUMBER(2), NUMBER(1), TEXT(id), TEXT("9"), \
-            TEXT("1000"), TEXT("2000")                                                                         \
+            TEXT("1000"), TEXT("2000"), NUMBER(0), TEXT("0")                                                   \
     }
 #define GOOD_LOOK(id) LOOK("open", "3", "10-5", "run-1", id)
 
@@ -67,12 +67,40 @@ static void answer_look(const char *id)
     answer_look_at(fake_redis.answered, id);
 }
 
+static bool a_claim_is_next(void)
+{
+    return fake_redis.answered < fake_redis.count && fake_redis.asked[fake_redis.answered].what == PLAIN_COMMAND;
+}
+
+// Redis has no order of the user.
+static void no_claims(void)
+{
+    static const struct sk_reply nil = NIL;
+    ck_assert(a_claim_is_next());
+    while (a_claim_is_next())
+        redis_answers(&nil);
+}
+
+// Whatever the stores are asked: they know of no order but this one.
+static void the_stores_answer(const char *id)
+{
+    while (stores_wait()) {
+        if (fake_pg.answered < fake_pg.count)
+            pg_answers(fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_SEGMENT_ACCOUNTS ? &accounts : &no_rows);
+        else if (a_claim_is_next())
+            no_claims();
+        else
+            answer_look(id);
+    }
+}
+
 // Asks, up to what Redis says.
 static void ask_up_to_the_look(void)
 {
     sk_order_lookup(&control, order, USER, 1);
     (void)the_statement(SK_STATEMENT_FIND_ORDER);
     pg_answers(&no_rows);
+    no_claims();
     (void)the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
     pg_answers(&accounts);
     ck_assert_uint_gt(fake_redis.count, fake_redis.answered);
@@ -133,9 +161,9 @@ END_TEST
 START_TEST(who_may_see_all_is_shown_all)
 {
     for (int64_t journal = 0; journal < 2; journal++) {
-        const struct sk_reply items[] = {TEXT("open"),  TEXT("3"),    TEXT("10-5"),    TEXT("5"),
-                                         TEXT("run-1"), NUMBER(2),    NUMBER(journal), TEXT(""),
-                                         TEXT("9"),     TEXT("1000"), TEXT("2000")};
+        const struct sk_reply items[] = {TEXT("open"), TEXT("3"),       TEXT("10-5"), TEXT("5"), TEXT("run-1"),
+                                         NUMBER(2),    NUMBER(journal), TEXT(""),     TEXT("9"), TEXT("1000"),
+                                         TEXT("2000"), NUMBER(0),       TEXT("0")};
         const struct sk_reply reply = LIST_OF(items);
         sk_order_lookup(&control, order, "", 1);
         const struct asked *asked = the_statement(SK_STATEMENT_FIND_ANY_ORDER);
@@ -163,10 +191,27 @@ START_TEST(who_may_see_all_is_shown_all)
 }
 END_TEST
 
+// One command finds it: a crowd that polls its pending orders costs no more.
 START_TEST(what_only_redis_has_is_pending)
 {
+    const struct sk_reply claim = TEXT(order);
+    sk_order_lookup(&control, order, USER, 1);
+    pg_answers(&no_rows);
+    ck_assert_uint_eq(fake_redis.count, 1);
+    ck_assert_str_eq(fake_redis.asked[0].argv[0], "HGET");
+    ck_assert_str_eq(fake_redis.asked[0].argv[1], "seckill:{7}:buyers");
+    ck_assert_str_eq(fake_redis.asked[0].argv[2], USER);
+    redis_answers(&claim);
+    must_be_shown(1, pending);
+    ck_assert(!stores_wait());
+}
+END_TEST
+
+// It was granted again, after a rebuild.
+START_TEST(what_redis_has_meanwhile_is_pending)
+{
     ask_up_to_the_look();
-    const struct asked *asked = &fake_redis.asked[0];
+    const struct asked *asked = &fake_redis.asked[1];
     ck_assert_int_eq(asked->keys, 3);
     ck_assert_str_eq(asked->argv[0], "seckill:{7}:voucher");
     ck_assert_str_eq(asked->argv[1], "seckill:{7}:buyers");
@@ -200,7 +245,7 @@ END_TEST
 // A store that has lost something, or may have, is no witness that there is no order (P5).
 START_TEST(not_found_needs_a_redis_that_can_be_relied_on)
 {
-    static const struct sk_reply looks[][11] = {
+    static const struct sk_reply looks[][13] = {
         LOOK("loading", "3", "10-5", "run-1", ""), // it is being rebuilt
         LOOK("", "3", "10-5", "run-1", ""),        // it is not there
         LOOK("open", "3", "10-5", "run-0", ""),    // another process
@@ -211,7 +256,7 @@ START_TEST(not_found_needs_a_redis_that_can_be_relied_on)
         LOOK("open", "3", "x", "run-1", ""),
     };
     for (size_t i = 0; i < COUNT(looks); i++) {
-        struct sk_reply reply = {.kind = REPLY_LIST, .count = 11, .items = looks[i]}, with_order[11];
+        struct sk_reply reply = {.kind = REPLY_LIST, .count = 13, .items = looks[i]}, with_order[13];
         ask_up_to_the_look();
         redis_answers(&reply);
         pg_answers(&no_rows);
@@ -248,9 +293,24 @@ START_TEST(without_redis_it_is_not_known)
     }
     sk_order_lookup(&control, order, USER, 1);
     pg_answers(&no_rows);
+    no_claims();
     fake_redis.down = true;
     pg_answers(&accounts);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
+    sk_order_lookup(&control, order, USER, 1);
+    pg_answers(&no_rows);
+    must_be_told(1, SK_VERDICT_UNAVAILABLE); // at once: it cannot be asked
+    ck_assert_uint_eq(fake_pg.answered, fake_pg.count);
+    // A claim that cannot be read may be read as a part of the look.
+    fake_redis.down = false;
+    for (size_t i = 0; i < COUNT(answers); i++) {
+        sk_order_lookup(&control, order, USER, 1);
+        pg_answers(&no_rows);
+        redis_answers(answers[i]);
+        pg_answers(&accounts);
+        answer_look(order);
+        must_be_shown(1, pending);
+    }
 }
 END_TEST
 
@@ -285,6 +345,7 @@ START_TEST(without_postgres_it_is_not_known)
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     sk_order_lookup(&control, order, USER, 1);
     pg_answers(&no_rows);
+    no_claims();
     pg_fails(SK_RESULT_FAILED);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ask_up_to_the_look();
@@ -300,6 +361,7 @@ START_TEST(without_postgres_it_is_not_known)
     fake_pg.down = false;
     sk_order_lookup(&control, order, USER, 1);
     pg_answers(&no_rows);
+    no_claims();
     pg_answers(&no_rows); // it has no account of the segment: what Redis has cannot be judged
     answer_look("");
     pg_answers(&no_rows);
@@ -412,13 +474,14 @@ START_TEST(each_segment_of_the_slot_is_asked)
         fake_stores_forget();
         sk_order_lookup(&control, order, USER, 1);
         pg_answers(&no_rows);
+        no_claims();
         const struct asked *asked = the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
         ck_assert_str_eq(asked->argv[1], "{8,7}");
         pg_answers(&accounts);
-        ck_assert_uint_eq(fake_redis.count, 2);
-        answer_look_at(1, where == 1 ? order : ORDER_B);
+        ck_assert_uint_eq(fake_redis.count, 4);
+        answer_look_at(3, where == 1 ? order : ORDER_B);
         ck_assert_uint_eq(told_count, 0);
-        answer_look_at(0, where == 0 ? order : "");
+        answer_look_at(2, where == 0 ? order : "");
         if (where == 2) {
             pg_answers(&no_rows);
             must_not_be_found(1);
@@ -433,7 +496,7 @@ END_TEST
 
 START_TEST(each_segment_of_the_slot_must_be_relied_on)
 {
-    static const struct sk_reply bad[11] = LOOK("loading", "3", "10-5", "run-1", "");
+    static const struct sk_reply bad[13] = LOOK("loading", "3", "10-5", "run-1", "");
     static const struct sk_reply loading = LIST_OF(bad);
     (void)neighbour(OTHER);
     ask_up_to_the_look();
@@ -453,10 +516,11 @@ START_TEST(each_segment_of_the_slot_must_be_relied_on)
     fake_stores_forget();
     sk_order_lookup(&control, order, USER, 1);
     pg_answers(&no_rows);
+    no_claims();
     allocations_left = 2;
     pg_answers(&accounts);
     allocations_left = 0;
-    ck_assert_uint_eq(fake_redis.count, 1);
+    ck_assert_uint_eq(fake_redis.count, 3);
     answer_look("");
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
 }
@@ -474,6 +538,7 @@ START_TEST(a_slot_with_more_segments_than_are_asked)
         fake_stores_forget();
         sk_order_lookup(&control, order, USER, 1);
         pg_answers(&no_rows);
+        no_claims();
         struct sk_segment *asked = sk_catalogue_at_slot(sale.catalogue, segment->slot);
         for (int i = 0; i < IN_SLOT_MAX; i++, asked = asked->next_in_slot) {
             (void)snprintf(ids[i], sizeof ids[i], "%d", (int)asked->voucher_id);
@@ -481,7 +546,7 @@ START_TEST(a_slot_with_more_segments_than_are_asked)
             rows[i][1] = ids[i];
         }
         pg_answers(&(const struct sk_rows){IN_SLOT_MAX, (const char *const(*)[ROW_COLUMNS])rows});
-        ck_assert_uint_eq(fake_redis.count, IN_SLOT_MAX);
+        ck_assert_uint_eq(fake_redis.count, 2 * IN_SLOT_MAX);
         for (int i = 0; i < IN_SLOT_MAX; i++)
             answer_look("");
         pg_answers(&no_rows);
@@ -516,6 +581,7 @@ START_TEST(a_second_round_asks_all_again)
     must_be_told(3, SK_VERDICT_FOUND);
     (void)the_statement(SK_STATEMENT_FIND_ORDER);
     pg_answers(&no_rows);
+    no_claims();
     pg_answers(&accounts);
     answer_look("");
     pg_answers(&no_rows);
@@ -538,18 +604,99 @@ START_TEST(what_is_no_order_id_is_not_shown)
 }
 END_TEST
 
+// ---- made-up orders ----
+
+// Asks for n orders that no store has, up to where the reactor looks further, as these users one after the other.
+static void make_up(int n, const char *const *users, size_t user_count)
+{
+    for (int i = 0; i < n; i++) {
+        char id[SK_UUID_SIZE];
+        sk_order_id_make(&gen, segment->slot, EPOCH, id);
+        sk_order_lookup(&control, id, users[(size_t)i % user_count], (uint64_t)i + 1);
+    }
+    for (int i = 0; i < n; i++)
+        pg_answers(&no_rows);
+    no_claims();
+}
+
+static int told_overloaded(int n)
+{
+    int count = 0;
+    for (int i = 1; i <= n; i++) {
+        count += told[i].count == 1 && told[i].verdict == SK_VERDICT_OVERLOADED;
+        told[i].count = 0;
+    }
+    return count;
+}
+
+// Answers what is left to ask of those that are looked for further.
+static void look_to_the_end(void)
+{
+    the_stores_answer("");
+    follow_ends(true);
+    while (stores_wait())
+        no_retired_sale_has_it();
+}
+
+// 80 of them: one statement and one command each, and what four take beyond that.
+START_TEST(made_up_orders_cost_little)
+{
+    enum { MADE_UP = 80, OF_USER = 4, FURTHER = 3 };
+    static const char *const alice[] = {USER};
+    make_up(MADE_UP, alice, 1);
+    ck_assert_uint_eq(fake_pg.count, MADE_UP + OF_USER);
+    ck_assert_uint_eq(fake_redis.count, MADE_UP);
+    ck_assert_int_eq(told_overloaded(MADE_UP), MADE_UP - OF_USER);
+    look_to_the_end();
+    ck_assert_uint_eq(fake_pg.count, MADE_UP + OF_USER * FURTHER);
+    ck_assert_uint_eq(fake_redis.count, MADE_UP + OF_USER);
+    for (size_t i = 0; i < fake_pg.count; i++)
+        ck_assert_int_eq(fake_pg.asked[i].class, SK_PG_QUESTIONS);
+    ask_up_to_the_look(); // the places are free again
+    answer_look(order);
+    (void)told_overloaded(MADE_UP);
+}
+END_TEST
+
+START_TEST(users_share_the_places)
+{
+    enum { MADE_UP = 40 };
+    static const char *const users[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    make_up(MADE_UP, users, COUNT(users));
+    ck_assert_int_eq(told_overloaded(MADE_UP), MADE_UP - SK_TALK_UNKNOWN_MAX);
+    look_to_the_end();
+    (void)told_overloaded(MADE_UP);
+}
+END_TEST
+
+// A payment, or an operator, asks about what a user has made up as if nobody did.
+START_TEST(a_token_needs_no_place)
+{
+    enum { MADE_UP = 40, TICKET = 99 };
+    static const char *const users[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    make_up(MADE_UP, users, COUNT(users));
+    sk_order_lookup(&control, order, "", TICKET);
+    sk_order_lookup_pending(&control, order, "", TICKET + 1);
+    ck_assert_int_eq(fake_pg.asked[fake_pg.count - 1].class, SK_PG_COMMANDS);
+    ck_assert_int_eq(fake_pg.asked[fake_pg.count - 2].class, SK_PG_COMMANDS);
+    sk_order_lookup_pending(&control, order, USER, TICKET + 2);
+    ck_assert_int_eq(fake_pg.asked[fake_pg.count - 1].class, SK_PG_MOVES);
+    (void)told_overloaded(MADE_UP);
+    the_stores_answer("");
+    must_be_told(TICKET, SK_VERDICT_PENDING); // an order is under way: without a user it may be that one
+    must_be_told(TICKET + 1, SK_VERDICT_PENDING);
+    must_be_told(TICKET + 2, SK_VERDICT_OVERLOADED);
+    look_to_the_end();
+    (void)told_overloaded(MADE_UP);
+}
+END_TEST
+
 // ---- memory that is short ----
 
-// Asks, and answers whatever the stores are asked.
 static void converse(void)
 {
     sk_order_lookup(&control, order, USER, 1);
-    while (stores_wait()) {
-        if (fake_pg.answered < fake_pg.count)
-            pg_answers(fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_SEGMENT_ACCOUNTS ? &accounts : &no_rows);
-        else
-            answer_look(order);
-    }
+    the_stores_answer(order);
 }
 
 START_TEST(every_allocation_may_fail)
@@ -566,6 +713,10 @@ int main(void)
     tcase_add_test(tcase, what_is_anothers_is_not_found);
     tcase_add_test(tcase, who_may_see_all_is_shown_all);
     tcase_add_test(tcase, what_only_redis_has_is_pending);
+    tcase_add_test(tcase, what_redis_has_meanwhile_is_pending);
+    tcase_add_test(tcase, made_up_orders_cost_little);
+    tcase_add_test(tcase, users_share_the_places);
+    tcase_add_test(tcase, a_token_needs_no_place);
     tcase_add_test(tcase, what_no_store_has_is_not_found);
     tcase_add_test(tcase, not_found_needs_a_redis_that_can_be_relied_on);
     tcase_add_test(tcase, without_redis_it_is_not_known);

@@ -134,6 +134,7 @@ static void notify(void)
 static struct {
     int ready, lost, notified;
     int results[CALLS_MAX];
+    char order[CALLS_MAX]; // the letters of the classes, as their results came
     int kinds[SK_RESULT_REFUSED + 1];
     int total;
     bool in_call, close, call_again;
@@ -156,13 +157,21 @@ static void on_notified(void *arg)
 
 static void on_result(void *arg, const struct sk_result *result);
 
-static enum sk_status call(int i)
+static enum sk_pg_class classes[CALLS_MAX];
+
+static enum sk_status call_as(enum sk_pg_class class, int i)
 {
     const char *params[] = {"1", NULL};
+    classes[i] = class;
     seen.in_call = true;
-    enum sk_status status = sk_pg_call(pg, SK_STATEMENT_FIND_VOUCHER, 2, params, on_result, &seen.results[i]);
+    enum sk_status status = sk_pg_call_as(pg, class, SK_STATEMENT_FIND_VOUCHER, 2, params, on_result, &seen.results[i]);
     seen.in_call = false;
     return status;
+}
+
+static enum sk_status call(int i)
+{
+    return call_as(SK_PG_COMMANDS, i);
 }
 
 static void on_result(void *arg, const struct sk_result *result)
@@ -170,6 +179,7 @@ static void on_result(void *arg, const struct sk_result *result)
     ck_assert(!seen.in_call);
     ck_assert((result->kind == SK_RESULT_ROWS) == (result->rows != NULL));
     ++*(int *)arg;
+    seen.order[seen.total] = "cmq"[classes[(int *)arg - seen.results]];
     seen.kinds[result->kind]++;
     seen.total++;
     if (seen.close) {
@@ -231,6 +241,48 @@ START_TEST(a_long_queue_costs_no_connection)
     ck_assert_int_eq(seen.kinds[SK_RESULT_ROWS], CALLS_MAX);
     ck_assert_int_eq(seen.lost, 0);
     for (int i = 0; i < CALLS_MAX; i++)
+        ck_assert_int_eq(seen.results[i], 1);
+    close_all();
+}
+END_TEST
+
+// Each eighth one is the oldest of all, so nothing starves.
+START_TEST(commands_go_before_moves_and_those_before_questions)
+{
+    enum { QUESTIONS = 30, COMMANDS = 20, MOVES = 5 };
+    int n = 0;
+    connect_link(CALLS_MAX, false);
+    for (int i = 0; i < QUESTIONS; i++)
+        ck_assert_int_eq(call_as(SK_PG_QUESTIONS, n++), SK_OK);
+    for (int i = 0; i < MOVES; i++)
+        ck_assert_int_eq(call_as(SK_PG_MOVES, n++), SK_OK);
+    for (int i = 0; i < COMMANDS; i++)
+        ck_assert_int_eq(call_as(SK_PG_COMMANDS, n++), SK_OK);
+    RUN_UNTIL(seen.total == n);
+    ck_assert_int_eq(strncmp(seen.order,
+                             "qccccccq"
+                             "cccccccq"
+                             "cccccccq"
+                             "mmmmmqqq"
+                             "qqqq",
+                             36),
+                     0);
+    for (int i = 0; i < n; i++)
+        ck_assert_int_eq(seen.results[i], 1);
+    close_all();
+}
+END_TEST
+
+START_TEST(calls_of_all_classes_are_lost_once)
+{
+    server.silent = true;
+    connect_link(CALLS_MAX, false);
+    for (int i = 0; i < 9; i++)
+        ck_assert_int_eq(call_as((enum sk_pg_class)(i % SK_PG_CLASSES), i), SK_OK);
+    sk_pg_close(pg);
+    pg = NULL;
+    ck_assert_int_eq(seen.kinds[SK_RESULT_LOST], 9);
+    for (int i = 0; i < 9; i++)
         ck_assert_int_eq(seen.results[i], 1);
     close_all();
 }
@@ -422,6 +474,8 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, a_long_queue_costs_no_connection);
+    tcase_add_test(tcase, commands_go_before_moves_and_those_before_questions);
+    tcase_add_test(tcase, calls_of_all_classes_are_lost_once);
     tcase_add_test(tcase, an_overdue_result_costs_the_connection);
     tcase_add_test(tcase, statements_may_have_a_time_of_their_own);
     tcase_add_test(tcase, a_result_says_of_which_kind_it_is);

@@ -72,6 +72,21 @@ START_TEST(a_seconds_worth_may_come_at_once)
 }
 END_TEST
 
+START_TEST(what_is_left_can_be_asked_without_a_try)
+{
+    open_rates(3, SMALL);
+    for (uint64_t n = 3; n > 0; n--) {
+        for (int i = 0; i < 5; i++)
+            ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START), n);
+        ck_assert(may("alice", START));
+    }
+    ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START), 0);
+    ck_assert_uint_eq(sk_rates_left(rates, "bob", 3, START), 3);
+    ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START + SECOND / 3), 1);
+    ck_assert_uint_eq(sk_rates_left(rates, "alice", 5, START + 10 * SECOND), 3);
+}
+END_TEST
+
 START_TEST(over_a_long_time_it_is_the_rate)
 {
     enum { RATE = 50, SECONDS = 20 };
@@ -204,6 +219,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, NULL, teardown);
     tcase_add_test(tcase, the_hash_is_siphash);
     tcase_add_test(tcase, a_seconds_worth_may_come_at_once);
+    tcase_add_test(tcase, what_is_left_can_be_asked_without_a_try);
     tcase_add_test(tcase, over_a_long_time_it_is_the_rate);
     tcase_add_test(tcase, a_clock_that_is_a_little_behind_does_no_harm);
     tcase_add_test(tcase, a_crowd_larger_than_the_table_is_not_refused);

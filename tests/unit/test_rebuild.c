@@ -25,11 +25,15 @@ enum { VOUCHER = 7, CHUNK = 500, LINE_SIZE = 256 };
 #define A       "018bcfe5-6800-7000-8000-00000000000a"
 #define B       "018bcfe5-6800-7000-8000-00000000000b"
 #define C       "018bcfe5-6800-7000-8000-00000000000c"
+#define D       "018bcfe5-6800-7000-8000-00000000000d"
+#define E       "018bcfe5-6800-7000-8000-00000000000e"
+#define F       "018bcfe5-6800-7000-8000-00000000000f"
 #define KEY     "0123456789abcdef"
 #define C       "018bcfe5-6800-7000-8000-00000000000c"
 
 static uv_loop_t loop;
 static struct sk_metrics metrics;
+static const struct sk_config config = {.sold_out_mark_ms = 200, .retire_after_ms = 86400000, .orders_per_user = 20};
 static struct sk_sale sale;
 static struct sk_segment *segment;
 
@@ -90,7 +94,7 @@ static void on_end(void *arg, enum sk_rebuild_end end)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    sale = (struct sk_sale){.loop = &loop, .metrics = &metrics};
+    sale = (struct sk_sale){.loop = &loop, .config = &config, .metrics = &metrics};
     course_links(&sale);
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     segment = a_segment(sale.catalogue, VOUCHER);
@@ -146,13 +150,14 @@ static void must_be_counted(size_t rebuilds, size_t retired)
 
 enum { STEPS_MAX = 24 };
 
-#define FENCE(seen)                                                                       \
-    {                                                                                     \
-        "ask-pg rebuild_epoch " SLOT " 7 " seen, .rows = ROWS(1, {"4"}), .flags = ONE_ROW \
+#define FENCE(seen)                                                                                            \
+    {                                                                                                          \
+        "ask-pg rebuild_epoch " SLOT " 7 " seen " 200", .rows = ROWS(1, {"4", "150", "250"}), .flags = ONE_ROW \
     }
-#define BEGIN                                                                                                    \
-    {                                                                                                            \
-        "ask-redis rebuild_begin 4 " KEYS " seckill:{7}:repeats 4", .reply = NUMBER(1), .flags = NO_OTHER_NUMBER \
+#define BEGIN                                                                                                  \
+    {                                                                                                          \
+        "ask-redis rebuild_begin 5 " KEYS " seckill:{7}:repeats seckill:{7}:ended 4", .reply = NUMBER(1),      \
+                                                                                      .flags = NO_OTHER_NUMBER \
     }
 #define READ_JOURNAL "ask-redis XRANGE " JOURNAL " - + COUNT 4"
 #define EMPTY_JOURNAL                     \
@@ -160,36 +165,43 @@ enum { STEPS_MAX = 24 };
         READ_JOURNAL, .reply = EMPTY_LIST \
     }
 #define ENTRY(id, ...) REPLY_ITEMS(TEXT(id), REPLY_ITEMS(__VA_ARGS__))
-#define PLACE(id, user)                                                                                              \
-    {                                                                                                                \
-        "ask-pg place_orders " SLOT " 7 4 {" id "} {\"" user "\"} null null null", .rows = ROWS(1, {"1", "placed"}), \
-                                                                                   .flags = ONE_ROW | MAY_BE_REFUSED \
+#define PLACE(id, user)                                                                                                \
+    {                                                                                                                  \
+        "ask-pg place_orders " SLOT " 7 4 {" id "} {\"" user "\"} null null null 0", .rows = ROWS(1, {"1", "placed"}), \
+                                                                                     .flags = ONE_ROW | MAY_BE_REFUSED \
     }
 #define REMOVE(id)                                           \
     {                                                        \
         "ask-redis XDEL " JOURNAL " " id, .reply = NUMBER(1) \
     }
-#define STOCK(stock, buyers)                                                                                 \
-    {                                                                                                        \
-        "ask-pg rebuild_stock " SLOT " 7 4", .rows = ROWS(1, {stock, "1000", "2000", "open", buyers, "31"}), \
-                                             .flags = ONE_ROW                                                \
+#define STOCK(stock, buyers)                                                                                      \
+    {                                                                                                             \
+        "ask-pg rebuild_stock " SLOT " 7 4", .rows = ROWS(1, {stock, "1000", "2000", "open", buyers, "31", "5"}), \
+                                             .flags = ONE_ROW                                                     \
     }
-#define CHUNK_OF_2                                                                                           \
-    {"ask-pg rebuild_buyers " SLOT " 7 " NO_ID " 500",                                                       \
-     .rows = ROWS(3, {A, "alice", A, "f"}, {B, "bob", B " 2 " KEY, "t"}, {C, "carl", C " 2", "f"})},         \
-    {                                                                                                        \
-        "ask-redis rebuild_buyers 3 seckill:{7}:voucher seckill:{7}:buyers seckill:{7}:repeats 4 2 alice " A \
-        " carl " C " 2 bob " B " 2 " KEY,                                                                    \
-            .reply = NUMBER(1), .flags = NO_OTHER_NUMBER                                                     \
+#define CHUNK_OF_2                                                                                                     \
+    {"ask-pg rebuild_buyers " SLOT " 7 " NO_ID " 500 20",                                                              \
+     .rows =                                                                                                           \
+         ROWS(6, {A, "live", "alice", A}, {B, "ended", "bob", B " 2 " KEY}, {C, "live", "carl", C " 2"},               \
+              {D, "passed", "dave", D}, {E, "passed", "erin", E, "20"}, {F, "ended", "fay " KEY, F " 1 " KEY, "21"})}, \
+    {                                                                                                                  \
+        "ask-redis rebuild_buyers 4 seckill:{7}:voucher seckill:{7}:buyers seckill:{7}:repeats seckill:{7}:ended 4 2 " \
+        "2 alice " A " carl " C " 2 bob " B " 2 " KEY " fay " KEY " " F " 1 " KEY " erin 20 fay " KEY " 21",           \
+            .reply = NUMBER(1), .flags = NO_OTHER_NUMBER                                                               \
     }
-#define NO_CHUNK                                                              \
-    {                                                                         \
-        "ask-pg rebuild_buyers " SLOT " 7 " NO_ID " 500", .rows = { 0, NULL } \
+#define NO_CHUNK                                                                 \
+    {                                                                            \
+        "ask-pg rebuild_buyers " SLOT " 7 " NO_ID " 500 20", .rows = { 0, NULL } \
     }
-#define OPEN(stock, buyers)                                                                                          \
-    {                                                                                                                \
-        "ask-redis rebuild_open 3 " KEYS " 4 " stock " " buyers " 1000 2000 open run-1 31", .reply = NUMBER(1),      \
-                                                                                            .flags = NO_OTHER_NUMBER \
+#define OPEN(stock, buyers)                                                                           \
+    {                                                                                                 \
+        "ask-redis rebuild_open 3 " KEYS " 4 " stock " " buyers " 1000 2000 open run-1 31 150 250 5", \
+            .reply = NUMBER(1), .flags = NO_OTHER_NUMBER                                              \
+    }
+
+#define MAY_RETIRE(answer)                                                          \
+    {                                                                               \
+        "ask-pg may_retire 7 86400000", .rows = ROWS(1, {answer}), .flags = ONE_ROW \
     }
 
 static const struct course {
@@ -214,7 +226,8 @@ static const struct course {
      0,
      "voucher rebuilt: voucher=7 epoch=4 stock=97 buyers=2 journal_orders=2 ms=",
      {{"ask-pg segment_accounts {" SLOT "} {7}",
-       .rows = ROWS(1, {SLOT, "7", "3", "0", "0", "98", "2", "31", "open", "1000", "2000"}), .flags = ONE_ROW},
+       .rows = ROWS(1, {SLOT, "7", "3", "0", "0", "98", "2", "31", "open", "1000", "2000", "0", "5"}),
+       .flags = ONE_ROW},
       {"ask-redis look_at_voucher 3 " KEYS,
        .reply =
            REPLY_ITEMS(TEXT(""), TEXT(""), TEXT(""), TEXT(""), TEXT(""), NUMBER(0), NUMBER(1), NUMBER(-1), TEXT("")),
@@ -227,7 +240,7 @@ static const struct course {
       EMPTY_JOURNAL,
       STOCK("98", "2"),
       CHUNK_OF_2,
-      {"ask-redis rebuild_open 3 " KEYS " 4 98 2 1000 2000 open run-1 31", .reply = NUMBER(2),
+      {"ask-redis rebuild_open 3 " KEYS " 4 98 2 1000 2000 open run-1 31 150 250 5", .reply = NUMBER(2),
        .flags = NO_OTHER_NUMBER},
       {READ_JOURNAL, .reply = REPLY_ITEMS(ENTRY("2-0", TEXT("epoch"), TEXT("4"), TEXT("orders"), TEXT(B " bob")))},
       PLACE(B, "bob"),
@@ -236,8 +249,8 @@ static const struct course {
       STOCK("97", "2"),
       CHUNK_OF_2,
       OPEN("97", "2")},
-     {"account", "look", "epoch",   "begin",   "journal", "journal", "journal", "journal", "stock",  "buyers",
-      "buyers",  "open", "journal", "journal", "journal", "journal", "stock",   "buyers",  "buyers", "open"}},
+     {"check",  "check", "epoch",   "begin",   "journal", "journal", "journal", "journal", "stock",  "buyers",
+      "buyers", "open",  "journal", "journal", "journal", "journal", "stock",   "buyers",  "buyers", "open"}},
     {"dead letter",
      SK_REBUILD_ORDERED,
      1,
@@ -246,7 +259,7 @@ static const struct course {
      {FENCE("0"),
       BEGIN,
       {READ_JOURNAL, .reply = REPLY_ITEMS(ENTRY("1-0", TEXT("x"), TEXT("y")))},
-      {"pg set_aside " SLOT " 7 1-0 \\x313a782c313a792c null it cannot be read", .rows = ROWS(1, {""})},
+      {"pg set_aside " SLOT " 7 1-0 \\x313a782c313a792c null it cannot be read 0", .rows = ROWS(1, {""})},
       REMOVE("1-0"),
       EMPTY_JOURNAL,
       STOCK("99", "0"),
@@ -258,25 +271,28 @@ static const struct course {
      0,
      1,
      "voucher retired: voucher=7 epoch=4 journal_orders=0",
-     {FENCE("0"),
+     {MAY_RETIRE("t"),
+      FENCE("0"),
       BEGIN,
       EMPTY_JOURNAL,
       {"ask-pg retire_voucher 7 " SLOT " 4", .rows = ROWS(1, {"t"}), .flags = ONE_ROW},
-      {"ask-redis retire 4 " KEYS " seckill:{7}:repeats 4", .reply = NUMBER(1), .flags = NO_OTHER_NUMBER}},
-     {"epoch", "begin", "journal", "retire", "remove"}},
-    {"retire, and something is open",
+      {"ask-redis retire 5 " KEYS " seckill:{7}:repeats seckill:{7}:ended 4", .reply = NUMBER(1),
+       .flags = NO_OTHER_NUMBER}},
+     {"check", "epoch", "begin", "journal", "retire", "remove"}},
+    {"retire, and something is open by then",
      SK_REBUILD_RETIRE,
      1,
      0,
      "voucher rebuilt: voucher=7 epoch=4 stock=0 buyers=2 journal_orders=0 ms=",
-     {FENCE("0"),
+     {MAY_RETIRE("t"),
+      FENCE("0"),
       BEGIN,
       EMPTY_JOURNAL,
       {"ask-pg retire_voucher 7 " SLOT " 4", .rows = ROWS(1, {"f"}), .flags = ONE_ROW},
       STOCK("0", "2"),
       CHUNK_OF_2,
       OPEN("0", "2")},
-     {"epoch", "begin", "journal", "retire", "stock", "buyers", "buyers", "open"}},
+     {"check", "epoch", "begin", "journal", "retire", "stock", "buyers", "buyers", "open"}},
 };
 enum { COURSES = sizeof courses / sizeof courses[0] };
 
@@ -395,7 +411,7 @@ END_TEST
 #define REDIS(state, epoch, last, stock, run) REDIS_OF("31", state, epoch, last, stock, run)
 #define REDIS_OF(change, state, epoch, last, stock, run)                                                      \
     REPLY_ITEMS(TEXT(state), TEXT(epoch), TEXT(last), TEXT(stock), TEXT(run), NUMBER(2), NUMBER(0), TEXT(""), \
-                TEXT(change), TEXT("1000"), TEXT("2000"))
+                TEXT(change), TEXT("1000"), TEXT("2000"), NUMBER(0), TEXT("5"))
 
 // PostgreSQL: epoch 3, newest journal id 5-1.
 static const struct {
@@ -421,7 +437,8 @@ static const struct {
 };
 enum { LOOKS = sizeof looks / sizeof looks[0] };
 
-static const struct sk_rows account_3 = ROWS(1, {SLOT, "7", "3", "5", "1", "98", "2", "31", "open", "1000", "2000"});
+static const struct sk_rows account_3 =
+    ROWS(1, {SLOT, "7", "3", "5", "1", "98", "2", "31", "open", "1000", "2000", "0", "5"});
 
 START_TEST(what_is_well_is_left_alone)
 {
@@ -444,7 +461,7 @@ END_TEST
 
 // ---- epochs ----
 
-static const struct sk_rows epoch_4 = ROWS(1, {"4"});
+static const struct sk_rows epoch_4 = ROWS(1, {"4", "150", "250"});
 
 // The new epoch is to be newer than any that this reactor has seen.
 START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
@@ -452,9 +469,9 @@ START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
     static const struct {
         int64_t looked, seen;
         const char *question;
-    } cases[] = {{0, 0, "ask-pg rebuild_epoch " SLOT " 7 0"},
-                 {5, 3, "ask-pg rebuild_epoch " SLOT " 7 5"},
-                 {3, 999999999999999, "ask-pg rebuild_epoch " SLOT " 7 999999999999999"}};
+    } cases[] = {{0, 0, "ask-pg rebuild_epoch " SLOT " 7 0 200"},
+                 {5, 3, "ask-pg rebuild_epoch " SLOT " 7 5 200"},
+                 {3, 999999999999999, "ask-pg rebuild_epoch " SLOT " 7 999999999999999 200"}};
     segment->care->watched.look.epoch = cases[_i].looked;
     segment->seen.epoch = cases[_i].seen;
     begin(SK_REBUILD_ORDERED);
@@ -487,6 +504,18 @@ START_TEST(what_was_seen_is_forgotten_once_it_is_closed)
 }
 END_TEST
 
+// Nobody is fenced off, and Redis stays open.
+START_TEST(what_cannot_be_retired_is_left_as_it_is)
+{
+    const struct step kept = MAY_RETIRE("f");
+    begin(SK_REBUILD_RETIRE);
+    course_answer(&kept);
+    must_have_ended(SK_REBUILD_KEPT);
+    must_be_counted(0, 0);
+    ck_assert_str_eq(logged, "voucher not retired yet: voucher=7");
+}
+END_TEST
+
 // ---- many buyers ----
 
 enum { BUYERS_MAX = 1001 };
@@ -500,9 +529,9 @@ static void make_buyers(void)
         (void)snprintf(ids[i], sizeof ids[i], "018bcfe5-6800-7000-8000-%012d", i);
         (void)snprintf(users[i], sizeof users[i], "user-%d", i);
         buyer_rows[i][0] = ids[i];
-        buyer_rows[i][1] = users[i];
-        buyer_rows[i][2] = ids[i];
-        buyer_rows[i][3] = "f";
+        buyer_rows[i][1] = "live";
+        buyer_rows[i][2] = users[i];
+        buyer_rows[i][3] = ids[i];
     }
 }
 
@@ -512,7 +541,7 @@ static void begin_with(size_t count)
     static const struct sk_reply one = NUMBER(1), empty = EMPTY_LIST;
     char buyers[8];
     (void)snprintf(buyers, sizeof buyers, "%zu", count);
-    const char *const stock[][ROW_COLUMNS] = {{"7", "1000", "2000", "closed", buyers, "31"}};
+    const char *const stock[][ROW_COLUMNS] = {{"7", "1000", "2000", "closed", buyers, "31", "5"}};
     const struct sk_rows stock_rows = {1, stock};
     begin(SK_REBUILD_ORDERED);
     pg_answers(&epoch_4);
@@ -527,7 +556,7 @@ static size_t chunk_is_read(size_t from, size_t count)
     char question[128];
     size_t n = count - from < CHUNK ? count - from : CHUNK;
     const struct sk_rows rows = {n, &buyer_rows[from]};
-    (void)snprintf(question, sizeof question, "ask-pg rebuild_buyers " SLOT " 7 %s 500",
+    (void)snprintf(question, sizeof question, "ask-pg rebuild_buyers " SLOT " 7 %s 500 20",
                    from == 0 ? NO_ID : buyer_rows[from - 1][0]);
     ck_assert_str_eq(course_question(), question);
     pg_answers(&rows);
@@ -538,11 +567,11 @@ static void chunk_must_be_stored(size_t from, size_t to)
 {
     const struct asked *asked = course_asked();
     ck_assert_int_eq(asked->what, SK_SCRIPT_REBUILD_BUYERS);
-    ck_assert_int_eq(asked->argc, (int)(5 + 2 * (to - from)));
-    ck_assert_str_eq(asked->argv[3], "4");
+    ck_assert_int_eq(asked->argc, (int)(7 + 2 * (to - from)));
+    ck_assert_str_eq(asked->argv[4], "4");
     for (size_t i = from; i < to; i++) {
-        ck_assert_str_eq(asked->argv[5 + 2 * (i - from)], buyer_rows[i][1]);
-        ck_assert_str_eq(asked->argv[6 + 2 * (i - from)], buyer_rows[i][0]);
+        ck_assert_str_eq(asked->argv[7 + 2 * (i - from)], buyer_rows[i][2]);
+        ck_assert_str_eq(asked->argv[8 + 2 * (i - from)], buyer_rows[i][0]);
     }
 }
 
@@ -564,8 +593,8 @@ START_TEST(buyers_come_in_chunks)
             redis_answers(&one);
         }
     }
-    (void)snprintf(question, sizeof question, "ask-redis rebuild_open 3 " KEYS " 4 7 %zu 1000 2000 closed run-1 31",
-                   count);
+    (void)snprintf(question, sizeof question,
+                   "ask-redis rebuild_open 3 " KEYS " 4 7 %zu 1000 2000 closed run-1 31 150 250 5", count);
     ck_assert_str_eq(course_question(), question);
     redis_answers(&one);
     must_have_ended(SK_REBUILD_OPENED);
@@ -643,6 +672,7 @@ int main(void)
     tcase_add_loop_test(tcase, what_is_well_is_left_alone, 0, LOOKS);
     tcase_add_loop_test(tcase, what_was_seen_goes_with_the_question_for_an_epoch, 0, 3);
     tcase_add_test(tcase, what_was_seen_is_forgotten_once_it_is_closed);
+    tcase_add_test(tcase, what_cannot_be_retired_is_left_as_it_is);
     tcase_add_loop_test(tcase, buyers_come_in_chunks, 0, CROWDS);
     tcase_add_loop_test(tcase, a_chunk_that_is_not_stored_ends_it, 0, 3);
     tcase_add_loop_test(tcase, short_memory_ends_it, 0, COURSES);

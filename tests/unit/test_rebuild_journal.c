@@ -83,9 +83,9 @@ enum { STEPS_MAX = 16 };
     {                                                                        \
         "ask-redis XRANGE " JOURNAL " - + COUNT " count, .reply = EMPTY_LIST \
     }
-#define PLACE(ids, users) "ask-pg place_orders " SLOT " 7 4 {" ids "} {" users "} null null null"
+#define PLACE(ids, users) "ask-pg place_orders " SLOT " 7 4 {" ids "} {" users "} null null null 0"
 #define PLACE_DETAILED(ids, users, quantities, keys) \
-    "ask-pg place_orders " SLOT " 7 4 {" ids "} {" users "} null {" quantities "} {" keys "}"
+    "ask-pg place_orders " SLOT " 7 4 {" ids "} {" users "} null {" quantities "} {" keys "} 0"
 #define KEY "0123456789abcdef"
 #define RETURNS(id, ids, move, by, why)                                                                             \
     ENTRY(id, TEXT("epoch"), TEXT("3"), TEXT("returns"), TEXT(ids), TEXT("move"), TEXT(move), TEXT("by"), TEXT(by), \
@@ -103,7 +103,7 @@ enum { STEPS_MAX = 16 };
     {                                                                                      \
         "pg set_aside " SLOT " 7 " id " \\x" raw " " orders " " why, .rows = ROWS(1, {""}) \
     }
-#define LETTER(id, raw) SET_ASIDE(id, raw, "null", "it cannot be read")
+#define LETTER(id, raw) SET_ASIDE(id, raw, "null", "it cannot be read 0")
 
 #define ALICE_HEX "30313862636665352d363830302d373030302d383030302d30303030303030303030306120616c696365" // A and alice
 #define LAST_ID   "18446744073709551615-18446744073709551615"
@@ -134,6 +134,16 @@ static const struct course {
       {PLACE(A "," B, "\"alice\",\"bob\""), .rows = ROWS(1, {NULL, "placed"})},
       REMOVE("1-0"),
       READ_NOTHING("4")}},
+    {"entries of two offers are two pages",
+     2,
+     {READ("4", ORDERS("1-0", A " alice"),
+           ENTRY("2-0", TEXT("epoch"), TEXT("3"), TEXT("orders"), TEXT(B " bob"), TEXT("offer"), TEXT("5"))),
+      {PLACE(A, "\"alice\""), .rows = ROWS(1, PLACED("1"))},
+      REMOVE("1-0"),
+      READ("1", ENTRY("2-0", TEXT("epoch"), TEXT("3"), TEXT("orders"), TEXT(B " bob"), TEXT("offer"), TEXT("5"))),
+      {"ask-pg place_orders " SLOT " 7 4 {" B "} {\"bob\"} null null null 5", .rows = ROWS(1, PLACED("1"))},
+      REMOVE("2-0"),
+      READ_NOTHING("2")}},
     {"an entry without a session",
      1,
      {READ("4", ENTRY("1-0", TEXT("orders"), TEXT(A " alice"), TEXT("epoch"), TEXT("3"))),
@@ -147,7 +157,7 @@ static const struct course {
       {PLACE(A, "\"alice\""), .rows = ROWS(1, PLACED("1"))},
       REMOVE(LAST_ID),
       READ_NOTHING("4")}},
-    {"an entry that cannot be read",
+    {"an entry that cannot be read 0",
      0,
      {READ("4", ENTRY("1-0", TEXT("x"), TEXT("y"))), LETTER("1-0", "313a782c313a792c"), REMOVE("1-0"),
       READ_NOTHING("4")}},
@@ -196,7 +206,7 @@ static const struct course {
       {PLACE(B, "\"bob\""), .rows = ROWS(1, PLACED("1"))},
       REMOVE("2-0"),
       READ_NOTHING("4")}},
-    {"an end that cannot be read",
+    {"an end that cannot be read 0",
      0,
      {READ("4", ENTRY("1-0", TEXT("returns"), TEXT(A), TEXT("move"), TEXT("paid"))),
       LETTER("1-0", "373a72657475726e732c33363a30313862636665352d363830302d373030302d383030302d303030303030303030303061"
@@ -584,7 +594,7 @@ static const struct {
     {"all", 1, {4}, 4, {0, 1, 2, 3}},
     {"in a second entry", 3, {4, 4, 4}, 1, {5}},
     {"in each entry", 3, {2, 3, 2}, 3, {1, 2, 6}},
-    {"beside an entry that cannot be read", 3, {2, 0, 2}, 2, {0, 3}},
+    {"beside an entry that cannot be read 0", 3, {2, 0, 2}, 2, {0, 3}},
     {"in a full statement", 2, {ORDERS_MAX, 1}, 1, {1023}},
 };
 enum { REFUSALS = sizeof refusals / sizeof refusals[0] };
@@ -672,7 +682,7 @@ START_TEST(a_refusal_that_cannot_be_set_aside_ends_it)
         }
         if (lost == TRIES_MAX + 2)
             ck_assert_str_eq(course_question(),
-                             "pg set_aside " SLOT " 7 1-0 \\x" ALICE_HEX " " A " alice PostgreSQL refuses it");
+                             "pg set_aside " SLOT " 7 1-0 \\x" ALICE_HEX " " A " alice PostgreSQL refuses it 0");
         course_lose();
         must_have_ended(lost == TRIES_MAX + 2 ? SK_REBUILD_JOURNAL_NOT_KEPT : SK_REBUILD_JOURNAL_FAILED);
         ck_assert_uint_eq(sk_rebuild_journal_settled(journal), 0);

@@ -165,10 +165,10 @@ START_TEST(redis_is_asked_again_for_the_same_orders)
     lose(2);
     const struct asked *asked = &fake_redis.asked[0];
     ck_assert_int_eq(asked->what, SK_SCRIPT_PLACE_ORDERS);
-    ck_assert_str_eq(asked->argv[6], "again");
-    ck_assert_str_eq(asked->argv[11], "user-1");
-    ck_assert_str_eq(asked->argv[12], ids[1]);
-    ck_assert_str_eq(asked->argv[14], ids[2]);
+    ck_assert_str_eq(asked->argv[7], "again");
+    ck_assert_str_eq(asked->argv[14], "user-1");
+    ck_assert_str_eq(asked->argv[15], ids[1]);
+    ck_assert_str_eq(asked->argv[17], ids[2]);
     ck_assert(!sk_regrant_idle(regrant));
     ANSWER("8", "pp");
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_SCRIPT_CALLS), 1);
@@ -255,7 +255,7 @@ START_TEST(without_a_clear_answer_orders_wait)
     const struct sk_reply error = ERROR("OOM");
     redis_answers(&error);
     RUN_UNTIL(fake_redis.count > fake_redis.answered);
-    ck_assert_int_eq(fake_redis.asked[fake_redis.answered].argc, 11 + 2 * 3); // all of them, each time
+    ck_assert_int_eq(fake_redis.asked[fake_redis.answered].argc, 14 + 2 * 3); // all of them, each time
     ck_assert_int_eq(rebuilds, 3);
     ANSWER("8", "ppp");
     ck_assert_uint_eq(added, 3);
@@ -387,10 +387,39 @@ START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
 }
 END_TEST
 
+// They were granted under different offers, and a call names one.
+START_TEST(a_call_has_orders_of_one_offer)
+{
+    struct sk_segment *segment = a_segment(sale.catalogue, 1);
+    fake_redis.down = true;
+    for (int i = 0; i < 3; i++) {
+        struct sk_order *order = sk_order_take(sale.orders);
+        sk_order_name(sale.orders, order, 0, 0);
+        order->epoch = 7;
+        order->entry = own;
+        order->offer = i < 2 ? 4 : 5;
+        (void)snprintf(order->user, sizeof order->user, "user-%d", i);
+        write_order(order);
+        sk_regrant_add(regrant, order);
+    }
+    fake_redis.down = false;
+    for (size_t i = 0; i < 2; i++) {
+        RUN_UNTIL(fake_redis.count > i);
+        ck_assert_int_eq(fake_redis.asked[i].argc, 14 + 2 * (i == 0 ? 2 : 1));
+        ck_assert_str_eq(fake_redis.asked[i].argv[12], i == 0 ? "4" : "5");
+        if (i == 0)
+            ANSWER("8", "pp");
+        else
+            ANSWER("8", "p");
+    }
+    ck_assert_ptr_eq(segment, own->segment);
+}
+END_TEST
+
 START_TEST(batches_have_their_bound_and_closing_forgets)
 {
     lose(6);
-    ck_assert_int_eq(fake_redis.asked[0].argc, 11 + 2 * 4);
+    ck_assert_int_eq(fake_redis.asked[0].argc, 14 + 2 * 4);
     redis_answers(NULL);
     fake_redis.down = true;
     ck_assert(!sk_regrant_idle(regrant));
@@ -417,6 +446,7 @@ int main(void)
     tcase_add_test(tcase, at_the_end_an_answer_still_counts);
     tcase_add_test(tcase, at_the_end_many_are_refused_one_batch_after_the_other);
     tcase_add_test(tcase, at_the_end_orders_of_letters_stay_in_their_letters);
+    tcase_add_test(tcase, a_call_has_orders_of_one_offer);
     tcase_add_test(tcase, batches_have_their_bound_and_closing_forgets);
     return harness_main(tcase, CK_FORK);
 }

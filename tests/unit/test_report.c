@@ -8,7 +8,7 @@
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define MS           UINT64_C(1000000)
 
-enum { COLUMNS = 29, TEXT_SIZE = 32 };
+enum { COLUMNS = 32, TEXT_SIZE = 32 };
 
 // ---- rows as PostgreSQL gives them ----
 
@@ -52,6 +52,8 @@ static void setup(void)
                                 .paid_units = 36,
                                 .kept_orders = 1,
                                 .kept_units = 1,
+                                .account_stock = 40,
+                                .account_buyers = 50,
                                 .redis_stock = 40,
                                 .redis_buyers = 50};
     sk_buf_clear(&out);
@@ -100,12 +102,12 @@ static void must_be_wrong(enum sk_report_sum sum, int64_t is, int64_t should_be)
 START_TEST(a_row_is_read)
 {
     char numbers[COLUMNS][TEXT_SIZE];
-    struct sk_rows rows = {.columns = {"open", "GRANT_LOST 1 2,SOLD_OUT 30 40"}};
-    for (int i = 2; i < COLUMNS; i++) {
-        (void)snprintf(numbers[i], TEXT_SIZE, "%d", 100 + i);
+    struct sk_rows rows = {.columns = {"open", "GRANT_LOST 1 2,SOLD_OUT 30 40", "CNY 990 5 6 3 4,EUR 100 1 1 0 0"}};
+    for (int i = 3; i < COLUMNS; i++) {
+        (void)snprintf(numbers[i], TEXT_SIZE, "%d", 99 + i);
         rows.columns[i] = numbers[i];
     }
-    rows.columns[7] = NULL; // a sum of nothing
+    rows.columns[8] = NULL; // a sum of nothing
     ck_assert(sk_report_read(&rows, &report));
     ck_assert_str_eq(report.state, "open");
     ck_assert_int_eq(report.at_ms, 102);
@@ -113,6 +115,8 @@ START_TEST(a_row_is_read)
     ck_assert_int_eq(report.added, 0);
     ck_assert_int_eq(report.unpaid_orders, 111);
     ck_assert_int_eq(report.duplicates, 128);
+    ck_assert_int_eq(report.account_stock, 129);
+    ck_assert_int_eq(report.account_buyers, 130);
     ck_assert_int_eq(report.voucher_id, 7); // stays
     ck_assert_uint_eq(report.reasons, 2);
     ck_assert_str_eq(report.refused[0].reason, "GRANT_LOST");
@@ -121,7 +125,15 @@ START_TEST(a_row_is_read)
     ck_assert_str_eq(report.refused[1].reason, "SOLD_OUT");
     ck_assert_int_eq(report.refused[1].orders, 30);
     ck_assert_int_eq(report.refused[1].units, 40);
-    rows.columns[1] = NULL;
+    ck_assert_uint_eq(report.price_count, 2);
+    ck_assert_str_eq(report.prices[0].price, "CNY 990");
+    ck_assert_int_eq(report.prices[0].cents, 990);
+    ck_assert_int_eq(report.prices[0].orders, 5);
+    ck_assert_int_eq(report.prices[0].units, 6);
+    ck_assert_int_eq(report.prices[0].paid_orders, 3);
+    ck_assert_int_eq(report.prices[0].paid_units, 4);
+    ck_assert_str_eq(report.prices[1].price, "EUR 100");
+    rows.columns[1] = rows.columns[2] = NULL;
     ck_assert(sk_report_read(&rows, &report));
     rows.columns[0] = NULL;
     ck_assert(!sk_report_read(&rows, &report));
@@ -158,6 +170,34 @@ START_TEST(reasons_that_cannot_be_read_are_refused)
 }
 END_TEST
 
+START_TEST(prices_that_cannot_be_read_are_refused)
+{
+    static const struct {
+        const char *text;
+        bool good;
+        size_t prices;
+    } rows[] = {
+        {"", true, 0},
+        {"CNY 1 2 3 4 5", true, 1},
+        {"CNY 1 2 3 4 5,EUR 1 2 3 4 5", true, 2},
+        {"CNY", false, 0},
+        {"CNY 1 2 3 4", false, 0},
+        {"CNY x 2 3 4 5", false, 0},
+        {"CNY 1 2 3,EUR 4 5", false, 0},
+        {"ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLM 1 2 3 4 5", false, 0},
+        {"A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,"
+         "A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1,A 1 1 1 1 1",
+         true, SK_REPORT_PRICES_MAX},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct sk_rows row = {.columns = {"open", NULL, rows[i].text}};
+        ck_assert_msg(sk_report_read(&row, &report) == rows[i].good, "%s", rows[i].text);
+        if (rows[i].good)
+            ck_assert_uint_eq(report.price_count, rows[i].prices);
+    }
+}
+END_TEST
+
 // ---- judging ----
 
 START_TEST(what_is_over_and_agrees_is_balanced)
@@ -187,8 +227,8 @@ START_TEST(what_may_still_change_keeps_it_open)
     report.letters = 1;
     report.held_orders = 2;
     report.held_units = 3;
-    report.redis_stock -= 3;
-    report.redis_buyers += 2;
+    report.redis_stock = report.account_stock -= 3;
+    report.redis_buyers = report.account_buyers += 2;
     must_miss(SK_REPORT_DEAD_LETTERS, 1);
     setup();
     strcpy(report.state, "open");
@@ -222,7 +262,6 @@ END_TEST
 START_TEST(each_sum_is_seen_by_itself)
 {
     report.stock++;
-    report.redis_stock++;
     must_be_wrong(SK_REPORT_SUM_UNITS, 102, 101);
     setup();
     report.kept_units = 0;
@@ -237,13 +276,13 @@ START_TEST(each_sum_is_seen_by_itself)
     report.redis_stock--;
     must_be_wrong(SK_REPORT_SUM_STOCK, 39, 40);
     setup();
-    report.held_units = 1; // and Redis still sells it
+    report.account_stock = 39; // a letter holds one, and Redis still sells it
     must_be_wrong(SK_REPORT_SUM_STOCK, 40, 39);
     setup();
     report.redis_buyers++;
     must_be_wrong(SK_REPORT_SUM_BUYERS, 51, 50);
     setup();
-    report.held_orders = 1;
+    report.account_buyers = 51;
     must_be_wrong(SK_REPORT_SUM_BUYERS, 50, 51);
 }
 END_TEST
@@ -274,6 +313,17 @@ static void fill(void)
     strcpy(report.refused[0].reason, "SOLD_OUT");
     report.refused[0].orders = report.refused_orders = 8;
     report.refused[0].units = report.refused_units = 9;
+    report.price_count = 2;
+    strcpy(report.prices[0].price, "CNY 990");
+    report.prices[0].cents = 990;
+    report.prices[0].orders = 49;
+    report.prices[0].units = 59;
+    report.prices[0].paid_orders = 30;
+    report.prices[0].paid_units = 36;
+    strcpy(report.prices[1].price, "EUR 100000000000"); // the highest
+    report.prices[1].cents = INT64_C(100000000000);
+    report.prices[1].orders = 1;
+    report.prices[1].units = 100000000;
     report.since_ms = INT64_C(1767225600000);
     report.durable.count = 4;
     report.durable.counts[0] = 2;
@@ -295,6 +345,9 @@ START_TEST(the_json_has_it_all)
         "\"expired\":{\"orders\":0,\"units\":0},\"refunded_restocked\":{\"orders\":0,\"units\":0},"
         "\"refunded_kept\":{\"orders\":1,\"units\":1},\"refused\":{\"orders\":8,\"units\":9},"
         "\"held\":{\"orders\":0,\"units\":0}},\"refused\":{\"SOLD_OUT\":{\"orders\":8,\"units\":9}},"
+        "\"sold_at\":{\"CNY 990\":{\"orders\":49,\"units\":59,\"total_cents\":58410},"
+        "\"EUR 100000000000\":{\"orders\":1,\"units\":100000000,\"total_cents\":10000000000000000000}},"
+        "\"paid_at\":{\"CNY 990\":{\"orders\":30,\"units\":36,\"total_cents\":35640}},"
         "\"checks\":{\"duplicates\":0,\"dead_letters\":0},"
         "\"redis\":{\"books\":\"compared\",\"stock\":40,\"buyers\":50,\"journal\":0},"
         "\"time_to_durable\":{\"instance_since\":\"2026-01-01T00:00:00.000Z\",\"count\":4,\"p50_ms\":0.013,"
@@ -351,6 +404,11 @@ START_TEST(the_text_is_aligned)
                     "  held                         0           0\n"
                     "\nrefused                   orders       units\n"
                     "  SOLD_OUT                     8           9\n"
+                    "\nsold_at                   orders       units         total_cents\n"
+                    "  CNY 990                     49          59               58410\n"
+                    "  EUR 100000000000             1   10000000010000000000000000000\n"
+                    "\npaid_at                   orders       units         total_cents\n"
+                    "  CNY 990                     30          36               35640\n"
                     "\nchecks\n"
                     "  duplicates         0\n"
                     "  dead_letters       0\n"
@@ -375,7 +433,9 @@ START_TEST(a_section_without_lines_is_seen_to_be_empty)
 {
     sk_report_put(&report, SK_REPORT_TEXT, &out);
     ck_assert_ptr_nonnull(strstr(out.data, "\nmissing\n  -\n\nwrong\n  -\n\nunits"));
-    ck_assert_ptr_nonnull(strstr(out.data, "\nrefused                   orders       units\n  -\n\nchecks\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\nrefused                   orders       units\n  -\n\nsold_at "));
+    ck_assert_ptr_nonnull(
+        strstr(out.data, "\npaid_at                   orders       units         total_cents\n  -\n\nchecks\n"));
     ck_assert_ptr_nonnull(strstr(out.data, "\nchecks\n  duplicates         0\n"));
 }
 END_TEST
@@ -390,6 +450,7 @@ START_TEST(the_csv_is_a_table)
     ck_assert_ptr_nonnull(strstr(out.data, "\r\nunits,offered,,103,\r\n"));
     ck_assert_ptr_nonnull(strstr(out.data, "\r\norders,paid,30,36,\r\n"));
     ck_assert_ptr_nonnull(strstr(out.data, "\r\nrefused,SOLD_OUT,8,9,\r\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "\r\npaid_at,CNY 990,30,36,35640\r\n"));
     ck_assert_ptr_nonnull(strstr(out.data, "\r\nredis,buyers,50,,\r\n"));
     ck_assert_ptr_nonnull(strstr(out.data, "\r\ntime_to_durable,p50_ms,,,0.013\r\n"));
     ck_assert_str_eq(out.data + out.len - 2, "\r\n");
@@ -412,6 +473,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_row_is_read);
     tcase_add_test(tcase, reasons_that_cannot_be_read_are_refused);
+    tcase_add_test(tcase, prices_that_cannot_be_read_are_refused);
     tcase_add_test(tcase, what_is_over_and_agrees_is_balanced);
     tcase_add_test(tcase, what_may_still_change_keeps_it_open);
     tcase_add_test(tcase, redis_that_cannot_be_compared_keeps_it_open);

@@ -16,7 +16,7 @@
 enum { VOUCHER = 7, WAITERS_MAX = 300, RETRY_MS = 200 };
 
 #define SLOT    "1716" // CRC16 of "7" modulo 16384
-#define KEYS_7  "seckill:{7}:voucher seckill:{7}:buyers seckill:{7}:journal seckill:{7}:repeats"
+#define KEYS_7  "seckill:{7}:voucher seckill:{7}:buyers seckill:{7}:journal seckill:{7}:repeats seckill:{7}:ended"
 #define A       "018bcfe5-6800-7000-8000-000000000001"
 #define B       "018bcfe5-6800-7000-8000-000000000002"
 #define C       "018bcfe5-6800-7000-8000-000000000003"
@@ -71,7 +71,7 @@ static void start(void)
 
 static void setup(void)
 {
-    config = (struct sk_config){.sold_out_mark_ms = 5000};
+    config = (struct sk_config){.sold_out_mark_ms = 5000, .orders_per_user = 3};
     sale = (struct sk_sale){
         .config = &config, .metrics = &metrics, .suspect = on_suspect, .orphaned = on_orphaned, .upkeep = &suspicions};
     course_links(&sale);
@@ -157,7 +157,7 @@ static const struct sk_reply noted = REPLY_ITEMS(TEXT("ok"), TEXT("7"), TEXT("10
     "redis note_return 2 seckill:{7}:voucher seckill:{7}:journal run-1 " FAKE_SESSION " " ids " " move " " by " " why
 #define WRITE(epoch, ids, move, by, why) \
     "ask-pg return_orders " SLOT " 7 " epoch " {" ids "} " move " " by " " why " 10-1"
-#define SETTLE(orders) "redis settle_entry 4 " KEYS_7 " 10-1 5000 " orders
+#define SETTLE(orders) "redis settle_entry 5 " KEYS_7 " 10-1 " orders
 
 static void must_ask(const char *question)
 {
@@ -218,6 +218,26 @@ START_TEST(a_return_is_noted_then_written_then_settled)
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_RETURNED), 1);
     ck_assert_int_eq(waiters[1].told, 1);
     ck_assert_int_eq(suspicions + orphans + recoveries, 0);
+}
+END_TEST
+
+// Of users that have had as many as one may, and of no others.
+START_TEST(redis_learns_who_has_had_as_many_as_one_may)
+{
+    static const struct {
+        const char *nth, *ended;
+    } rows[] = {{NULL, "-"}, {"1", "-"}, {"2", "-"}, {"3", "-3"}, {"4", "-4"}}; // the bound is 3
+    char question[512];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cancel(1);
+        tick();
+        redis_answers(&noted);
+        PG_ROWS(1, {"1", "returned", "alice", "1", rows[i].nth});
+        (void)snprintf(question, sizeof question, SETTLE("1 " A " alice %s"), rows[i].ended);
+        must_ask(question);
+        redis_answers(&one);
+    }
+    ck_assert(nothing_is_under_way());
 }
 END_TEST
 
@@ -711,7 +731,7 @@ START_TEST(in_another_redis_process_no_entry_is_dropped)
     redis_answers(&noted);
     fake_redis.run_number++;
     all_returned(1);
-    must_ask("redis settle_entry 4 " KEYS_7 "  5000 1 " A " user-1 -");
+    must_ask("redis settle_entry 5 " KEYS_7 "  1 " A " user-1 -");
     redis_answers(&one);
     fake_redis.run_number = 0;
 }
@@ -953,6 +973,7 @@ int main(void)
     TCase *tcase = tcase_create("returns");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_return_is_noted_then_written_then_settled);
+    tcase_add_test(tcase, redis_learns_who_has_had_as_many_as_one_may);
     tcase_add_loop_test(tcase, each_move_has_its_name, 0, sizeof moves / sizeof moves[0]);
     tcase_add_test(tcase, long_words_are_cut);
     tcase_add_loop_test(tcase, each_order_has_its_outcome, 0, OUTCOMES);

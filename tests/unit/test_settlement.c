@@ -14,7 +14,7 @@ START_TEST(each_word_has_its_meaning)
         {"1", "placed", NULL, NULL, "1700000000001"},
         {"2", "already_placed"},
         {"3", "ended", LIVE},
-        {"4", "duplicate", LIVE},
+        {"4", "duplicate", LIVE, NULL, NULL, NULL, "1", LIVE " 2"},
         {"5", "repeated", LIVE, FIRST},
         {"6", "reused", NULL, FIRST},
         {"7", "gone", NULL, NULL, "1700000000001", "7-1"},
@@ -25,13 +25,14 @@ START_TEST(each_word_has_its_meaning)
     const struct sk_rows rows = {10, words};
     for (size_t row = 0; row < 10; row++) {
         size_t n = 99;
-        struct sk_settlement_more more = {"", "", 1, ""};
+        struct sk_settlement_more more = {"", "", 1, "", ""};
         ck_assert_uint_eq(sk_settlement_read(&rows, row, &n, &more), row);
         ck_assert_uint_eq(n, row);
         ck_assert_pstr_eq(more.live_id, words[row][2]);
         ck_assert_pstr_eq(more.first_id, words[row][3]);
         ck_assert_int_eq(more.created_ms, row == 0 || row == 6 ? 1700000000001 : 0);
         ck_assert_pstr_eq(more.gone_by, words[row][5]);
+        ck_assert_pstr_eq(more.live, words[row][7]);
     }
 }
 END_TEST

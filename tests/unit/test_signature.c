@@ -74,6 +74,17 @@ START_TEST(all_that_is_signed_counts)
 }
 END_TEST
 
+// While it changes there are two, a line each: whichever signed it.
+START_TEST(either_of_two_secrets_is_good)
+{
+    ck_assert(sk_signature_good("0123456789abcdef\nfedcba9876543210", &said, NOW_S));
+    ck_assert(sk_signature_good("fedcba9876543210\n0123456789abcdef", &said, NOW_S));
+    ck_assert(sk_signature_good("fedcba9876543210\r\n0123456789abcdef\r\n", &said, NOW_S));
+    ck_assert(!sk_signature_good("fedcba9876543210\n0123456789abcdee", &said, NOW_S));
+    ck_assert(!sk_signature_good("fedcba9876543210\n\n", &said, NOW_S));
+}
+END_TEST
+
 START_TEST(every_bit_of_it_counts)
 {
     char text[sizeof signature];
@@ -135,6 +146,7 @@ int main(void)
     tcase_add_test(tcase, what_openssl_signs_is_good);
     tcase_add_test(tcase, it_is_good_for_a_while);
     tcase_add_test(tcase, all_that_is_signed_counts);
+    tcase_add_test(tcase, either_of_two_secrets_is_good);
     tcase_add_test(tcase, every_bit_of_it_counts);
     tcase_add_test(tcase, what_is_no_signature_or_no_time);
     return harness_main(tcase, CK_FORK);

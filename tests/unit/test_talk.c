@@ -1,7 +1,7 @@
 // Conversations: who shares one, who gets a round of its own, and that every asker is answered once, whatever fails.
 #include "fake_control.h"
 
-enum { LATE = 4200 - 1 };
+enum { LATE = 4200 - 1, QUESTIONS_MAX = SK_TALK_ASKERS_MAX - SK_PG_QUESTIONS * SK_TALK_RESERVE };
 
 static size_t rounds, releases;
 
@@ -36,15 +36,20 @@ static void chat_release(struct sk_talk *talk)
     releases++;
 }
 
-static struct sk_talk *ask(const char *key, uint64_t ticket)
+static struct sk_talk *ask_as(enum sk_pg_class class, const char *key, uint64_t ticket)
 {
-    struct chat *chat = sk_talk_new(&control, ticket, key, sizeof *chat, chat_start);
+    struct chat *chat = sk_talk_new(&control, class, ticket, key, sizeof *chat, chat_start);
     if (chat == NULL)
         return NULL;
     ck_assert(!chat->followed);
     chat->talk.release = chat_release;
     sk_talk_start(&chat->talk);
     return &chat->talk;
+}
+
+static struct sk_talk *ask(const char *key, uint64_t ticket)
+{
+    return ask_as(SK_PG_QUESTIONS, key, ticket);
 }
 
 static void setup(void)
@@ -256,7 +261,7 @@ START_TEST(all_askers_together_are_bounded)
     for (int times = 0; times < 2; times++) { // their places are given back
         fake_stores_forget();
         (void)ask("k", 1);
-        for (uint64_t ticket = 2; ticket <= SK_TALK_ASKERS_MAX; ticket++)
+        for (uint64_t ticket = 2; ticket <= QUESTIONS_MAX; ticket++)
             (void)ask("k", ticket);
         ck_assert_uint_eq(fake_pg.count, 1);
         told_count = 0;
@@ -274,9 +279,30 @@ START_TEST(all_askers_together_are_bounded)
         pg_answers(&no_rows);
         pg_answers(&no_rows);
         must_be_told(LATE, SK_VERDICT_FOUND);
-        for (uint64_t ticket = 2; ticket <= SK_TALK_ASKERS_MAX; ticket++)
+        for (uint64_t ticket = 2; ticket <= QUESTIONS_MAX; ticket++)
             must_be_told(ticket, SK_VERDICT_FOUND);
     }
+}
+END_TEST
+
+// Each class leaves places to those above it: a crowd of questions refuses no payment.
+START_TEST(questions_leave_places_to_commands)
+{
+    static const enum sk_pg_class upwards[] = {SK_PG_QUESTIONS, SK_PG_MOVES, SK_PG_COMMANDS};
+    uint64_t ticket = 1;
+    for (size_t i = 0; i < sizeof upwards / sizeof upwards[0]; i++) {
+        uint64_t most = SK_TALK_ASKERS_MAX - (uint64_t)upwards[i] * SK_TALK_RESERVE;
+        char key[8];
+        (void)snprintf(key, sizeof key, "%zu", i);
+        for (; ticket <= most; ticket++)
+            (void)ask_as(upwards[i], key, ticket);
+        ck_assert_uint_eq(fake_pg.count, i + 1);
+        ck_assert_int_eq(fake_pg.asked[i].class, upwards[i]);
+        ck_assert_uint_eq(told_count, i);
+        ck_assert_ptr_null(ask_as(upwards[i], key, LATE));
+        must_be_told(LATE, SK_VERDICT_OVERLOADED);
+    }
+    ck_assert_uint_eq(ticket, SK_TALK_ASKERS_MAX + 1);
 }
 END_TEST
 
@@ -313,6 +339,7 @@ int main(void)
     tcase_add_test(tcase, an_answer_that_finds_no_memory_is_none);
     tcase_add_test(tcase, a_conversation_that_finds_no_memory_is_refused);
     tcase_add_test(tcase, all_askers_together_are_bounded);
+    tcase_add_test(tcase, questions_leave_places_to_commands);
     tcase_add_test(tcase, closing_answers_everyone_once);
     return harness_main(tcase, CK_FORK);
 }

@@ -43,7 +43,7 @@ static enum sk_verdict read_copy(const char *body, size_t len, struct sk_terms *
 {
     char *copy = malloc(len == 0 ? 1 : len);
     memcpy(copy, body, len);
-    enum sk_verdict verdict = sk_terms_read(copy, len, terms, read);
+    enum sk_verdict verdict = sk_terms_read(copy, len, true, terms, read);
     free(copy);
     errors_must_be_well_formed(read->errors, verdict);
     return verdict;
@@ -73,7 +73,7 @@ START_TEST(good_terms_are_read)
         "\"title\":\"Gr\xc3\xbc\\u00df\\n\\\"e\\ud83d\\ude00\",\"price_cents\":9900, " BEGIN "}\n";
     struct sk_terms terms;
     struct sk_fields read;
-    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, &terms, &read), SK_VERDICT_FOUND);
+    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, true, &terms, &read), SK_VERDICT_FOUND);
     ck_assert_ptr_null(read.errors);
     ck_assert_str_eq(terms.title, "Gr\xc3\xbc\xc3\x9f\n\"e\xf0\x9f\x98\x80");
     ck_assert_int_eq(terms.stock, 100);
@@ -95,7 +95,7 @@ START_TEST(what_may_be_left_out_is_read)
         STOCK("1,\"limit\":1000,\"pay_within_s\":0,\"currency\":\"EUR\",\"ticket\":true,\"work_bits\":24");
     struct sk_terms terms;
     struct sk_fields read;
-    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, &terms, &read), SK_VERDICT_FOUND);
+    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, true, &terms, &read), SK_VERDICT_FOUND);
     ck_assert_int_eq(terms.user_limit, 1000);
     ck_assert_int_eq(terms.pay_within_s, 0);
     ck_assert_str_eq(terms.currency, "EUR");
@@ -145,7 +145,7 @@ START_TEST(what_is_not_json_is_refused)
     struct sk_fields read;
     MUST_READ_ALL(rows);
     must_read(STOCK("1") "\0", sizeof STOCK("1"), SK_VERDICT_BAD_JSON);
-    ck_assert_int_eq(sk_terms_read(NULL, 0, &terms, &read), SK_VERDICT_BAD_JSON); // no body
+    ck_assert_int_eq(sk_terms_read(NULL, 0, true, &terms, &read), SK_VERDICT_BAD_JSON); // no body
     sk_fields_free(&read);
 }
 END_TEST

@@ -11,6 +11,11 @@
 #define A64  A16 A16 A16 A16
 #define A256 A64 A64 A64 A64
 
+enum {
+    READS = SK_ROLE_READ | SK_ROLE_METRICS,
+    OPERATES = READS | SK_ROLE_OPERATE | SK_ROLE_REFUNDS,
+};
+
 static struct sk_tokens *tokens;
 static char *said; // on the error stream
 
@@ -59,31 +64,53 @@ END_TEST
 
 START_TEST(the_single_token_has_all_roles)
 {
-    ck_assert(open_tokens("short", NULL));
+    ck_assert(open_tokens("the-single-token", NULL));
     ck_assert(sk_tokens_any(tokens));
-    must_have("short", SK_ROLE_READ | SK_ROLE_OPERATE | SK_ROLE_PAYMENTS, "admin");
-    must_have("shorT", 0, NULL);
-    must_have("shor", 0, NULL);
-    must_have("shorts", 0, NULL);
+    must_have("the-single-token", SK_ROLE_ANY, "admin");
+    must_have("the-single-tokeN", 0, NULL);
+    must_have("the-single-toke", 0, NULL);
+    must_have("the-single-tokens", 0, NULL);
     must_have("", 0, NULL);
+}
+END_TEST
+
+// One of a few characters can be guessed.
+START_TEST(the_single_token_has_the_form_of_the_others)
+{
+    static const char *const rows[][2] = {{"", "shorter than 16"},
+                                          {"a", "shorter than 16"},
+                                          {"0123456789abcde", "shorter than 16"},
+                                          {A256 "0", "longer than 256"},
+                                          {"0123456789abcde f", "visible ASCII"},
+                                          {"0123456789abcde\xc3\xa9", "visible ASCII"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        ck_assert_msg(!open_tokens(rows[i][0], NULL), "'%s'", rows[i][0]);
+        ck_assert_msg(strstr(said, "SECKILL_ADMIN_TOKEN: ") != NULL && strstr(said, rows[i][1]) != NULL, "%s", said);
+        ck_assert_ptr_null(strstr(said, "0123"));
+    }
+    ck_assert(open_tokens(A16, NULL) && open_tokens(A256, NULL));
 }
 END_TEST
 
 START_TEST(lines_are_read)
 {
-    ck_assert(open_tokens("single", "# of the shop\n"
-                                    "alice read " A16 "0\n"
-                                    "\n"
-                                    "  bob\toperate \t " A16 "#1 \t\r\n"
-                                    "shop.side-2_X payments " A256 "\n"
-                                    "carol payments,operate,read " A16 "3\n"
-                                    "dave read,payments,read !~" A16));
-    must_have("single", SK_ROLE_ANY, "admin");
-    must_have(A16 "0", SK_ROLE_READ, "alice");
-    must_have(A16 "#1", SK_ROLE_READ | SK_ROLE_OPERATE, "bob");
+    ck_assert(open_tokens("the-single-token", "# of the shop\n"
+                                              "alice read " A16 "0\n"
+                                              "\n"
+                                              "  bob\toperate \t " A16 "#1 \t\r\n"
+                                              "shop.side-2_X payments " A256 "\n"
+                                              "carol payments,operate,read " A16 "3\n"
+                                              "dave read,payments,read !~" A16 "\n"
+                                              "scraper metrics " A16 "4\n"
+                                              "desk refunds " A16 "5"));
+    must_have("the-single-token", SK_ROLE_ANY, "admin");
+    must_have(A16 "0", READS, "alice");
+    must_have(A16 "#1", OPERATES, "bob");
     must_have(A256, SK_ROLE_PAYMENTS, "shop.side-2_X");
     must_have(A16 "3", SK_ROLE_ANY, "carol");
-    must_have("!~" A16, SK_ROLE_READ | SK_ROLE_PAYMENTS, "dave");
+    must_have("!~" A16, READS | SK_ROLE_PAYMENTS, "dave");
+    must_have(A16 "4", SK_ROLE_METRICS, "scraper");
+    must_have(A16 "5", SK_ROLE_REFUNDS, "desk");
     must_have(A16, 0, NULL);
     must_have(A16 "2", 0, NULL);
     must_have("alice", 0, NULL);
@@ -106,8 +133,8 @@ START_TEST(every_bit_of_a_token_counts)
             }
         }
     }
-    must_have(A16, SK_ROLE_READ, "a");
-    must_have(A16 A16, SK_ROLE_OPERATE | SK_ROLE_READ, "b");
+    must_have(A16, READS, "a");
+    must_have(A16 A16, OPERATES, "b");
     must_have("fedcba9876543210", SK_ROLE_PAYMENTS, "c");
 }
 END_TEST
@@ -164,9 +191,9 @@ START_TEST(there_is_a_most)
     for (int i = 0; i < SK_TOKENS_MAX; i++)
         sk_buf_printf(&lines, "n%d read token-of-number-%03d\n", i, i);
     ck_assert(open_tokens(NULL, lines.data));
-    must_have("token-of-number-000", SK_ROLE_READ, "n0");
-    must_have("token-of-number-063", SK_ROLE_READ, "n63");
-    ck_assert(!open_tokens("single", lines.data));
+    must_have("token-of-number-000", READS, "n0");
+    must_have("token-of-number-063", READS, "n63");
+    ck_assert(!open_tokens("the-single-token", lines.data));
     ck_assert_ptr_nonnull(strstr(said, "line 64: there are more than 64"));
     sk_buf_puts(&lines, "one-more read token-of-number-999\n");
     ck_assert(!open_tokens(NULL, lines.data));
@@ -181,6 +208,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, NULL, teardown);
     tcase_add_test(tcase, without_tokens_there_are_none);
     tcase_add_test(tcase, the_single_token_has_all_roles);
+    tcase_add_test(tcase, the_single_token_has_the_form_of_the_others);
     tcase_add_test(tcase, lines_are_read);
     tcase_add_test(tcase, every_bit_of_a_token_counts);
     tcase_add_test(tcase, wrong_lines_are_refused_by_number);

@@ -20,10 +20,12 @@ static const struct {
     {SK_VERDICT_ENDED, "ENDED", 409},
     {SK_VERDICT_PAUSED, "PAUSED", 409},
     {SK_VERDICT_NOT_ENOUGH, "NOT_ENOUGH", 409},
+    {SK_VERDICT_TOO_MANY_ORDERS, "TOO_MANY_ORDERS", 409},
     {SK_VERDICT_PENDING, "PENDING", 409},
     {SK_VERDICT_WRONG_STATE, "WRONG_STATE", 409},
     {SK_VERDICT_ALREADY_PAID, "ALREADY_PAID", 409},
     {SK_VERDICT_REFERENCE_USED, "REFERENCE_USED", 409},
+    {SK_VERDICT_UNKNOWN_PAYMENT, "UNKNOWN_PAYMENT", 409},
     {SK_VERDICT_WRONG_AMOUNT, "WRONG_AMOUNT", 422},
     {SK_VERDICT_ARCHIVED, "ARCHIVED", 410},
     {SK_VERDICT_UNKNOWN_VOUCHER, "UNKNOWN_VOUCHER", 404},
@@ -49,6 +51,7 @@ static const struct {
     {SK_VERDICT_STARTED, "STARTED", 409},
     {SK_VERDICT_BELOW_SOLD, "BELOW_SOLD", 409},
     {SK_VERDICT_VERSION_CHANGED, "VERSION_CHANGED", 412},
+    {SK_VERDICT_CROSS_SITE, "CROSS_SITE", 403},
     {SK_VERDICT_FORBIDDEN, "FORBIDDEN", 403},
     {SK_VERDICT_BAD_SIGNATURE, "BAD_SIGNATURE", 401},
     {SK_VERDICT_BAD_PARAMETER, "BAD_PARAMETER", 422},
@@ -57,6 +60,7 @@ static const struct {
     {SK_VERDICT_BODY_TOO_LARGE, "BODY_TOO_LARGE", 413},
     {SK_VERDICT_UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE", 415},
     {SK_VERDICT_INVALID, "INVALID", 422},
+    {SK_VERDICT_OFFER_CHANGED, "OFFER_CHANGED", 409},
     {SK_VERDICT_BAD_IDEMPOTENCY_KEY, "BAD_IDEMPOTENCY_KEY", 422},
     {SK_VERDICT_IDEMPOTENCY_KEY_REUSED, "IDEMPOTENCY_KEY_REUSED", 422},
     {SK_VERDICT_INTERNAL, "INTERNAL", 500},
@@ -70,8 +74,8 @@ START_TEST(codes_and_statuses_are_those_of_the_interface)
     for (int i = 0; i < ROWS; i++) {
         ck_assert_str_eq(sk_verdict_code(interface[i].verdict), interface[i].code);
         ck_assert_uint_eq(sk_verdict_http_status(interface[i].verdict), interface[i].http_status);
-        bool again = interface[i].http_status == 503 || interface[i].verdict == SK_VERDICT_PENDING ||
-                     interface[i].verdict == SK_VERDICT_RATE_LIMITED;
+        bool again = (interface[i].http_status == 503 && interface[i].verdict != SK_VERDICT_TICKETS_OFF) ||
+                     interface[i].verdict == SK_VERDICT_PENDING || interface[i].verdict == SK_VERDICT_RATE_LIMITED;
         ck_assert_uint_eq(sk_verdict_retry_after_ms(interface[i].verdict), again ? 1000 : 0);
     }
     ck_assert_msg(ROWS == (int)SK_VERDICT_COUNT, "a verdict is missing here");

@@ -33,12 +33,15 @@ static void ask_list(uint64_t ticket)
     ask_page(SK_PAGE_MOST, NULL, ticket);
 }
 
-// The document after the server's time.
+// The document after what holds for this moment: the server's time, and whether Redis is there.
 static void must_show(uint64_t ticket, const char *rest)
 {
+    const char *now = fake_redis.down ? "\"can_sell\":false," : "\"can_sell\":true,";
     must_be_told(ticket, SK_VERDICT_FOUND);
     ck_assert_int_eq(strncmp(told_document, "{\"server_time\":\"", 16), 0);
-    ck_assert_str_eq(strchr(told_document + 16, ',') + 1, rest);
+    const char *after = strchr(told_document + 16, ',') + 1;
+    ck_assert_msg(strncmp(after, now, strlen(now)) == 0, "%s without %s", after, now);
+    ck_assert_str_eq(after + strlen(now), rest);
 }
 
 static void a_second_passes(void)
@@ -69,6 +72,22 @@ START_TEST(a_crowd_costs_a_statement_a_second)
         a_second_passes();
     }
     ck_assert_uint_eq(fake_follow.waits, 0);
+}
+END_TEST
+
+// PostgreSQL's number of units does not say that they can be bought. What is kept is not the answer to that.
+START_TEST(whether_it_can_be_sold_is_of_this_moment)
+{
+    sk_query_voucher(&control, VOUCHER, 1);
+    pg_answers(&one_voucher);
+    must_show(1, "\"id\":\"7\"}");
+    fake_redis.down = true; // must_show() looks at it
+    sk_query_voucher(&control, VOUCHER, 2);
+    must_show(2, "\"id\":\"7\"}");
+    fake_redis.down = false;
+    sk_query_voucher(&control, VOUCHER, 3);
+    must_show(3, "\"id\":\"7\"}");
+    ck_assert_uint_eq(fake_pg.count, 1);
 }
 END_TEST
 
@@ -267,12 +286,15 @@ START_TEST(an_older_id_is_asked_for_a_few_at_a_time)
         ck_assert_uint_eq(fake_pg.count, BESIDE_MAX);
         sk_query_voucher(&control, 300, 300);
         must_be_told(300, SK_VERDICT_OVERLOADED);
+        sk_query_inspect(&control, 300, 300); // an operator needs no place
         sk_query_voucher(&control, 101, 301); // shares one that is under way
         sk_query_voucher(&control, VOUCHER, 302);
         for (uint64_t i = 1; i <= BESIDE_MAX; i++) {
             pg_answers(i % 2 == 0 ? &one_voucher : NULL);
             must_be_told(i, i % 2 == 0 ? SK_VERDICT_FOUND : SK_VERDICT_UNAVAILABLE);
         }
+        pg_answers(&no_rows);
+        must_be_told(300, SK_VERDICT_UNKNOWN_VOUCHER);
         pg_answers(&one_voucher);
         must_be_told(302, SK_VERDICT_FOUND);
         pg_answers(&no_rows);
@@ -432,6 +454,7 @@ int main(void)
     TCase *tcase = tcase_create("voucher queries");
     tcase_add_checked_fixture(tcase, setup, control_teardown);
     tcase_add_test(tcase, a_crowd_costs_a_statement_a_second);
+    tcase_add_test(tcase, whether_it_can_be_sold_is_of_this_moment);
     tcase_add_test(tcase, what_is_kept_lasts_a_second);
     tcase_add_test(tcase, the_list_costs_a_statement_a_second);
     tcase_add_test(tcase, a_long_list_is_kept_with_its_next_page);

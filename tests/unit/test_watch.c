@@ -164,9 +164,9 @@ static void answer_accounts(const struct asked *asked)
 
 static void answer_look(void)
 {
-    const struct sk_reply items[] = {TEXT(state),   TEXT(epoch),    TEXT(last),      TEXT(stock),
-                                     TEXT("run-1"), NUMBER(buyers), NUMBER(journal), TEXT(""),
-                                     TEXT(change),  TEXT("1000"),   TEXT("2000"),    NUMBER(age_ms)};
+    const struct sk_reply items[] = {TEXT(state),    TEXT(epoch),     TEXT(last), TEXT(stock),  TEXT("run-1"),
+                                     NUMBER(buyers), NUMBER(journal), TEXT(""),   TEXT(change), TEXT("1000"),
+                                     TEXT("2000"),   NUMBER(age_ms),  TEXT("0")};
     const struct sk_reply reply = LIST_OF(items);
     looked_at[looked++] = strtol(strchr(fake_redis.asked[fake_redis.answered].argv[0], '{') + 1, NULL, 10);
     redis_answers(&reply);

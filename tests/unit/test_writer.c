@@ -551,13 +551,15 @@ END_TEST
 
 START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
 {
-    static const char live[] = "018bcfe5-6800-7000-8000-0123456789ab";
+    static const char live[] = "018bcfe5-6800-7000-8000-0123456789ab",
+                      kept[] = "018bcfe5-6800-7000-8000-0123456789ab 2 0123456789abcdef"; // in Redis
     char ids[4][SK_UUID_SIZE];
     grant(entry_of(1, "10-1"), 1, 4, false);
     pump();
     for (int i = 0; i < 4; i++)
         id_at(i, ids[i]);
-    OUTCOMES({"1", "duplicate", live}, {"2", "already_placed"}, {"3", "sold_out"}, {"4", "ended"});
+    OUTCOMES({"1", "duplicate", live, NULL, NULL, NULL, "1", kept}, {"2", "already_placed"}, {"3", "sold_out"},
+             {"4", "ended"});
     ck_assert_uint_eq(counted(SK_METRIC_ORDERS_PLACED), 1);
     ck_assert_uint_eq(counted(SK_METRIC_ORDERS_REFUSED), 3);
     must_be_told(1, SK_VERDICT_ALREADY_ORDERED);
@@ -572,12 +574,12 @@ START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
         "seckill:{1}:buyers",
         "seckill:{1}:journal",
         "seckill:{1}:repeats",
-        "10-1",
-        "200", //
+        "seckill:{1}:ended",
+        "10-1", //
         "1",
         ids[0],
         "user-1",
-        live, //
+        kept, //
         "0",
         ids[2],
         "user-3",
@@ -588,7 +590,7 @@ START_TEST(refused_orders_correct_redis_with_the_end_of_their_entry)
         "", //
     };
     ck_assert_int_eq(asked->what, SK_SCRIPT_SETTLE_ENTRY);
-    ck_assert_int_eq(asked->keys, 4);
+    ck_assert_int_eq(asked->keys, 5);
     ck_assert_int_eq(asked->argc, (int)(sizeof words / sizeof words[0]));
     for (int i = 0; i < asked->argc; i++)
         ck_assert_str_eq(asked->argv[i], words[i]);
@@ -665,7 +667,7 @@ START_TEST(entries_of_another_redis_process_are_not_dropped)
     OUTCOMES({"1", "placed"}, {"2", "sold_out"});
     ck_assert_uint_eq(fake_redis.count, 1);
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY); // the correction looks for itself
-    ck_assert_str_eq(fake_redis.asked[0].argv[4], "");
+    ck_assert_str_eq(fake_redis.asked[0].argv[5], "");
 }
 END_TEST
 

@@ -175,6 +175,21 @@ test('a stream that breaks is opened again after some time, and the list is read
     assert.equal(here.sources.length, 2);
 });
 
+test('streams that the service refuses are asked for less and less, and the list often', async () => {
+    const here = await scene({ ids: ['1'] }).begin();
+    let longest = 0;
+    for (let times = 0; times < 8; times++) {
+        const { reads } = here;
+        here.sources.at(-1).onerror();
+        longest = Math.max(...[...timers.values()].map(({ ms }) => ms));
+        await runTimers();
+        assert.ok(here.reads > reads);
+        assert.ok(shortest() <= 2000, `${shortest()}`);
+    }
+    assert.ok(longest >= 30000, `${longest}`);
+    assert.equal(here.heard.length, 0);
+});
+
 test('a list that could not be read is asked for after Retry-After', async () => {
     const here = scene();
     here.fails = true;

@@ -155,6 +155,17 @@ test('one that is pending is followed to its end, whatever fails meanwhile', asy
     assert.equal(await gone.orders.follow(id), null);
 });
 
+test('where the service has no place for one more that waits, the order is asked for without', async () => {
+    const { id } = order(1);
+    const full = new Problem('OVERLOADED', { status: 503, retryAfterMs: 1000 });
+    const { orders, asked } = scene({
+        [`/orders/${id}?wait=20&while=pending`]: [full, full, full],
+        [`/orders/${id}`]: [order(1, 'pending'), full, order(1, 'unpaid')],
+    });
+    assert.equal((await orders.follow(id)).status, 'unpaid');
+    assert.equal(asked.length, 6);
+});
+
 test('a second one that is pending does not take a second connection', async () => {
     const [one, other] = [order(1), order(2)];
     let answer;

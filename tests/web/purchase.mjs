@@ -117,6 +117,7 @@ for (const [code, status, outcome] of [
     ['ARCHIVED', 410, 'ended'],
     ['UNAUTHENTICATED', 401, 'error'],
     ['INVALID', 422, 'error'],
+    ['TOO_MANY_ORDERS', 409, 'too_many'],
     ['SOMETHING_NEW', 400, 'error'],
 ]) {
     test(`refused: ${code}`, async () => {
@@ -227,10 +228,20 @@ test('a ticket that cannot be got is tried again', async () => {
     const ticket = { text: 'T', offer: 1, expiresMs: NOW + 300000 };
     const here = scene({
         ticket: true,
-        tickets: [refused('TICKETS_OFF', 503, { retryAfterMs: 1000 }), ticket],
+        tickets: [refused('LOADING', 503, { retryAfterMs: 1000 }), ticket],
         answers: [order('unpaid')],
     });
     assert.equal(await here.press(), 'won');
+});
+
+test('where tickets are off the buyer is told at once, and nothing is asked again', async () => {
+    for (const known of [true, false]) {
+        const off = refused('TICKETS_OFF', 503);
+        const here = scene({ ticket: known, tickets: [off], answers: [off] });
+        assert.equal(await here.press(), 'error');
+        assert.equal(here.purchase.outcome().why, 'tickets');
+        assert.equal(here.ticketsAsked + here.sent.length, 1);
+    }
 });
 
 test('a ticket that was got ahead of time is there at the press', async () => {

@@ -113,7 +113,8 @@ test('phases of a voucher', () => {
     assert.equal(phase(10000), PHASE.OPEN);
     assert.equal(phase(20000), PHASE.ENDED);
     assert.equal(phase(15000, { remaining: 0 }), PHASE.SOLD_OUT);
-    assert.equal(phase(15000, { remaining: null }), PHASE.OPEN);
+    assert.equal(phase(15000, { remaining: null }), PHASE.UNKNOWN); // Redis is away
+    assert.equal(phase(25000, { remaining: null }), PHASE.ENDED);
     assert.equal(phase(15000, { state: 'paused' }), PHASE.PAUSED);
     assert.equal(phase(15000, { state: 'closed' }), PHASE.ENDED);
     assert.equal(phase(15000, { state: 'loading' }), PHASE.LOADING);
@@ -157,10 +158,19 @@ test('for a while a stream counts more than the list', () => {
     assert.equal(vouchers.get('7').remaining, 3);
     assert.equal(vouchers.get('7').state, 'paused');
     vouchers.hear('7', { remaining: null, state: 'open' });
-    assert.equal(vouchers.get('7').remaining, 3);
+    assert.equal(vouchers.get('7').remaining, null); // whatever was left before: Redis is away
+    vouchers.put(read);
+    assert.equal(vouchers.get('7').remaining, null);
     at = 60000;
     vouchers.put(read);
     assert.equal(vouchers.get('7').remaining, 9);
+    vouchers.put(read, false);
+    assert.equal(vouchers.get('7').remaining, null);
+    const during = Date.parse('2030-06-01T00:00:00Z');
+    assert.equal(phaseOf(vouchers.get('7'), during), PHASE.UNKNOWN);
+    assert.equal(phaseOf(vouchers.get('7'), Date.parse('2029-06-01T00:00:00Z')), PHASE.UPCOMING);
+    vouchers.put(read, true);
+    assert.equal(phaseOf(vouchers.get('7'), during), PHASE.OPEN);
     vouchers.hear('8', { remaining: 1, state: 'open' });
     assert.equal(vouchers.get('8'), undefined);
 });
@@ -198,10 +208,11 @@ test('money by its currency', () => {
 
 // ---- who buys ----
 
+const token = (claims) => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
+
 test('names and subjects', () => {
     assert.ok(isUserName('a.B_c-1') && isUserName('x'.repeat(64)));
     assert.ok(!isUserName('') && !isUserName('x'.repeat(65)) && !isUserName('a b') && !isUserName('ü'));
-    const token = (claims) => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
     assert.equal(subjectOf(token({ sub: 'alice' })), 'alice');
     for (const bad of ['', 'a.b.c', 'x', token({}), token({ sub: '<b>' })]) {
         assert.equal(subjectOf(bad), null);
@@ -211,12 +222,36 @@ test('names and subjects', () => {
 test('a token leaves the address at once', () => {
     const urls = [];
     const kept = new Map();
-    const session = { set: (key, value) => kept.set(key, value) };
+    const session = { get: (key) => kept.get(key) ?? null, set: (key, value) => kept.set(key, value) };
     const history = { replaceState: (state, title, url) => urls.push(url) };
     takeToken({ hash: '#token=a.b.c', pathname: '/', search: '?lang=zh' }, history, session);
     takeToken({ hash: '#orders', pathname: '/', search: '' }, history, session);
     assert.deepEqual(urls, ['/?lang=zh']);
     assert.deepEqual([...kept.values()], ['a.b.c']);
+});
+
+test('a token in the address does not replace that of another user who is logged in', () => {
+    const inSeconds = (seconds) => Math.floor(Date.now() / 1000) + seconds;
+    const alice = token({ sub: 'alice', exp: inSeconds(600) });
+    const mallory = token({ sub: 'mallory', exp: inSeconds(600) });
+    const renewed = token({ sub: 'alice', exp: inSeconds(1200) });
+    const expired = token({ sub: 'alice', exp: inSeconds(-1) });
+    for (const [kept, offered, wanted] of [
+        [null, alice, alice],
+        [alice, mallory, alice],
+        [alice, 'x', alice],
+        [alice, renewed, renewed],
+        [expired, mallory, mallory], // nobody is logged in any more
+        ['x', alice, alice], // that was no token
+    ]) {
+        let is = kept;
+        const urls = [];
+        const session = { get: () => is, set: (_, value) => (is = value) };
+        const history = { replaceState: (state, title, url) => urls.push(url) };
+        takeToken({ hash: `#token=${offered}`, pathname: '/', search: '' }, history, session);
+        assert.equal(is, wanted);
+        assert.deepEqual(urls, ['/'], 'it leaves the address all the same');
+    }
 });
 
 test('storage that is not there, or holds something else, is no error', () => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
+import { words as DASHBOARD } from '../../web/admin/words.js';
 import { WORDS as PAY } from '../../web/pay/words.js';
 import { WORDS as SHOP } from '../../web/shop/words.js';
 
@@ -85,4 +86,12 @@ test('keys that are put together have words, too', () => {
     for (const phase of ['open', 'sold_out', 'paused', 'ended']) {
         assert.ok(SHOP.en[`announce.${phase}`], phase);
     }
+});
+
+test('a voucher is redeemed with 核销, so a letter is written off with another word', () => {
+    const texts = [...Object.values(DASHBOARD.zh), ...Object.values(SHOP.zh), ...Object.values(PAY.zh)];
+    assert.deepEqual(
+        texts.filter((text) => text.includes('核销')),
+        [],
+    );
 });

@@ -1,0 +1,171 @@
+"""Clients that hold connections: event streams and long polls until they are refused, and connections that ask now and
+then. Buyers, probes and operators are served meanwhile. 51a, 51b."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from driver import Run
+from fault import PLAIN, Fault
+from rows_tools import in_background, terms
+from stack import Broken, Instance
+
+CONNECTIONS = 256  # of an instance
+ATTACK_S, TRIED = 4.0, 400  # connections that a client opens to each instance
+TICK_S, AT_ONCE = 0.05, 6
+KEPT, PROMPT_S = 0.9, 1.0
+LEAD_S = 0.3  # of the crowd, before its rate counts
+UNITS = 50  # of the operator's voucher
+
+
+class Holder:
+    """Opens connections to one instance, and keeps those that are not refused."""
+
+    def __init__(self, one: Instance, requests: list[bytes], again_s: float = 0.0):
+        self.one, self.requests, self.again_s = one, requests, again_s
+        self.links: list[socket.socket] = []
+        self.tried = self.refused = self.most = 0
+        self.ending = False
+        self.thread = in_background(self.work)
+
+    def work(self) -> None:
+        asked = time.monotonic()
+        while not self.ending:
+            for _ in range(AT_ONCE if self.tried < TRIED else 1):
+                self.open()
+            again = self.again_s > 0 and time.monotonic() > asked + self.again_s
+            asked = time.monotonic() if again else asked
+            self.links = [link for link in self.links if self.stays(link, again)]
+            self.most = max(self.most, len(self.links))
+            time.sleep(TICK_S)
+        for link in self.links:
+            link.close()
+
+    def open(self) -> None:
+        self.tried += 1
+        try:
+            link = socket.create_connection(("127.0.0.1", self.one.port), timeout=1)
+            link.setblocking(False)
+            link.send(self.requests[self.tried % len(self.requests)])
+            self.links.append(link)
+        except OSError:
+            pass
+
+    def stays(self, link: socket.socket, again: bool) -> bool:
+        try:
+            text = link.recv(1 << 16)
+        except BlockingIOError:
+            text = b" "
+        except OSError:
+            text = b""
+        refused = text.startswith(b"HTTP/1.1 503")
+        self.refused += refused
+        if not text or refused:
+            link.close()
+            return False
+        if again:
+            try:
+                link.send(self.requests[0])
+            except OSError:
+                pass
+        return True
+
+    def end(self) -> None:
+        self.ending = True
+        self.thread.join()
+
+
+def definite_per_s(run: Run, began: float, ended: float) -> float:
+    inside = [event for event in run.history if event.what == "buy" and began <= event.began and event.ended <= ended]
+    return sum(event.outcome != "unknown" for event in inside) / (ended - began)
+
+
+def must_be_prompt(run: Run, one: Instance, method: str, path: str) -> None:
+    began = time.time()
+    status, document = one.ask(method, path)
+    took = time.time() - began - run.machine_late_s(began)
+    if status != 200:
+        run.seen_meanwhile.append(f"{one.name}: {method} {path} was answered {status} {document.get('code', '')}")
+    elif took > PROMPT_S:
+        run.miss(f"{one.name}: {method} {path} took {took:.1f} s")
+
+
+def must_keep_their_rate(run: Run, began: float, ended: float) -> None:
+    first = min(event.began for event in run.history) + LEAD_S
+    before = definite_per_s(run, first, began)
+    during = definite_per_s(run, began, ended) * (ended - began) / (ended - began - run.machine_late_s(began, ended))
+    if during < KEPT * before:
+        run.miss(f"buyers kept {during:.0f} of {before:.0f} answers a second")
+
+
+def held(run: Run, requests: list[bytes], voucher: str, again_s: float = 0.0) -> list[Holder]:
+    """While a client holds what it gets of each instance, probes and operators are answered in time, and buyers keep their
+    rate. Where it asks once (again_s 0), half of the connections are left, and others read as ever."""
+    holders = [Holder(one, requests, again_s) for one in run.stack.instances]
+    began, until, reads = time.time(), time.monotonic() + ATTACK_S, []
+    try:
+        while time.monotonic() < until:
+            for one in run.stack.instances:
+                for method, path in vital(voucher):
+                    must_be_prompt(run, one, method, path)
+                reads.append(one.ask("GET", f"/vouchers/{voucher}")[0])
+            time.sleep(0.2)
+        must_keep_their_rate(run, began, time.time())
+    finally:
+        for holder in holders:
+            holder.end()
+    if again_s == 0 and reads.count(200) < len(reads) / 2:
+        run.seen_meanwhile.append(f"a voucher was shown {reads.count(200)} times of {len(reads)}")
+    return holders
+
+
+def operators_voucher(run: Run) -> str:
+    """It is nobody else's until the attack is over."""
+    status, made = run.first.ask("POST", "/admin/vouchers", body=terms(run, UNITS))
+    if status != 201:
+        raise Broken(f"no voucher: {status} {made}")
+    return made["id"]
+
+
+def vital(voucher: str) -> list[tuple[str, str]]:
+    """Probes, and what an operator does to the voucher."""
+    probes = [("GET", "/healthz"), ("GET", "/readyz")]
+    return probes + [("POST", f"/admin/vouchers/{voucher}/{what}") for what in ("pause", "resume")]
+
+
+def long_requests(run: Run) -> None:
+    """Anonymous streams, and long polls of one user, until both are refused: half of the connections are theirs at most, so
+    that everything else is served as ever."""
+    waiter = run.buy("waiter", 0)
+    stream = f"GET /vouchers/{run.vouchers[0]}/events HTTP/1.1\r\nHost: x\r\n\r\n"
+    poll = f"GET /orders/{waiter.order}?wait=60&while=unpaid HTTP/1.1\r\nHost: x\r\nX-User-Id: waiter\r\n\r\n"
+    voucher = operators_voucher(run)
+    for holder in held(run, [stream.encode(), poll.encode()], voucher):
+        if holder.refused == 0 and holder.most > CONNECTIONS // 2 + AT_ONCE:
+            run.seen_meanwhile.append(f"{holder.one.name}: {holder.most} long requests, and none was refused")
+        if holder.tried < CONNECTIONS or holder.most < CONNECTIONS // 4:
+            raise Broken(f"{holder.most} of {holder.tried} long requests are no attack")
+    run.vouchers.append(voucher)
+
+
+def connections_kept(run: Run) -> None:
+    """As many connections as there are, each of which asks for something before its time is over."""
+    ask = f"GET /vouchers/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    voucher = operators_voucher(run)
+    for holder in held(run, [ask], voucher, again_s=0.2):
+        if holder.tried < CONNECTIONS or holder.most < CONNECTIONS // 2:
+            raise Broken(f"{holder.most} of {holder.tried} connections are no attack")
+    run.vouchers.append(voucher)
+
+
+ROWS = [
+    Fault(
+        "51a", "streams and long polls until they are refused", long_requests, units=5000,
+        env={"SECKILL_MAX_CONNECTIONS": str(CONNECTIONS)}, seconds=8.0, rate=250, alone=True,
+    ),
+    Fault(
+        "51b", "connections that are kept: the last tenth sells", connections_kept, units=5000, habits=PLAIN,
+        env={"SECKILL_MAX_CONNECTIONS": str(CONNECTIONS)}, seconds=8.0, rate=250, alone=True,
+    ),
+]

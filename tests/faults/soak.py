@@ -1,0 +1,492 @@
+"""The soak: the whole life of orders under all faults at once, at random, in rounds.
+
+In each round a crowd buys several vouchers (quantities, keys, repeats), pays, cancels, is refunded or lets its orders
+expire; two operators add and remove units, pause, resume, extend, close and open vouchers; and on four lanes troubles
+come at random moments: instances, Redis, PostgreSQL, and the links between them. Two troubles of one lane never overlap,
+those of different lanes do. Then all is mended, ended sales must be retired, and the suite's checker judges the round as
+it judges a row; so a failure is found near its cause.
+
+All decisions of a round are drawn before it begins, from the seed and its number: `--seed X --round N` repeats them. The
+moments at which processes meet are the machine's, so a failure may need a few repetitions.
+
+What a round may cost follows from what was done in it. A trouble costs what its row in the table allows, for each voucher
+where a rebuild is meant. Two troubles that meet can cost what neither does alone; `allowances` has those cases:
+- Redis loses data while nothing can be committed, or while an instance stands still: all that was accepted since then is
+  granted again, later, when it may be gone.
+- Redis loses data when an instance has died and its orders are not settled yet, or the other way round: both places of
+  an accepted order are gone, as in 37.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Callable
+
+from driver import Run, run_fault
+from fault import Fault, Result, Terms
+from faults import FAULTS
+from life import Habits
+from machine import Deadline
+from rows_operators import Operator, made_once, up_to_date
+from rows_tools import in_background, instant, key, terms, within
+from stack import OPERATE_TOKEN, OTHER_TOKEN, ROOT, Broken, Stack, wait_for
+
+ROWS = {row.name: row for row in FAULTS}
+POINTS = sorted({
+    point
+    for file in (ROOT / "src").rglob("*.c")
+    for point in re.findall(r'SK_FAILPOINT\("([a-z.]+)"\)', file.read_text())
+    if point != "http.request"  # from which allocations are counted
+})
+UNITS, LIMIT, PRICE = (20, 400), 3, 5
+MOST_VOUCHERS = 8  # as many as are watched
+DEFINITE_S = 40.0  # until an operator's call has an answer: longer than any chain of troubles
+RETIRED_S = 80.0  # as rows 34s and 46 have it, with several to retire; where a try failed, the next comes a minute later
+NEAR_S = 15.0  # until what a dead instance held is settled, also where a store comes back meanwhile
+HELD = 60  # accepted orders that an instance has in its hands at most, as in 37
+INTERRUPTED = 1  # a rebuild that a trouble meets is broken off, and made once more
+AFTER_S = 1.5  # links, sessions and vouchers come back so long after a trouble
+
+# ---- troubles ----
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something that breaks, and is mended by itself."""
+
+    name: str
+    make: Callable[[Run, random.Random], None]
+    row: Fault | None = None  # whose allowances it has
+    kills: bool = False  # an instance, at once
+    stops: bool = False  # an instance, or commits: what is accepted meanwhile is in one place more than usual
+    loses: bool = False  # what Redis knows of granted orders
+
+
+def as_row(name: str, **more) -> Trouble:
+    row = ROWS[name]
+    return Trouble(row.title, lambda run, rng: row.inject(run), row, loses=row.refused_202 > 0, **more)
+
+
+def some(run: Run, rng: random.Random):
+    return rng.choice(run.stack.instances)
+
+
+def instance_killed(run: Run, rng: random.Random) -> None:
+    one = some(run, rng)
+    one.end(signal.SIGKILL)
+    time.sleep(rng.uniform(0.1, 2.5))
+    one.run()
+
+
+def instance_killed_at_a_point(run: Run, rng: random.Random) -> None:
+    """It dies when it passes the point, if it does."""
+    one, point, number = some(run, rng), rng.choice(POINTS), rng.randint(1, 40)
+    one.end(signal.SIGTERM)
+    one.run({"SECKILL_FAILPOINTS": f"{point}=kill@{number}"})
+    deadline = time.monotonic() + rng.uniform(3, 8)
+    while one.alive() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    died = not one.alive()
+    one.end(signal.SIGKILL)
+    run.note(f"{one.name} {'killed at' if died else 'never passed'} {point}, {number}")
+    time.sleep(rng.uniform(0.1, 1.5))
+    one.run()
+
+
+def instance_stopped(run: Run, rng: random.Random) -> None:
+    one = some(run, rng)
+    one.signal(signal.SIGSTOP)
+    time.sleep(rng.uniform(0.2, 4))
+    one.signal(signal.SIGCONT)
+
+
+def instance_terminated(run: Run, rng: random.Random) -> None:
+    one = some(run, rng)
+    one.end(signal.SIGTERM)
+    time.sleep(rng.uniform(0, 1))
+    one.run()
+
+
+def commits_held(run: Run, rng: random.Random) -> None:
+    run.hold_orders(rng.uniform(0.3, 3)).wait()
+
+
+def links_dropped(run: Run, rng: random.Random) -> None:
+    for _ in range(rng.randint(1, 10)):
+        rng.choice([run.stack.redis_proxy, run.stack.pg_proxy]).drop_all()
+        time.sleep(rng.uniform(0.02, 0.3))
+
+
+def voucher_deleted(run: Run, rng: random.Random) -> None:
+    """With its buyers, or without: as one that was never loaded."""
+    voucher, parts = rng.choice(run.vouchers), ["voucher", "buyers"][: rng.randint(1, 2)]
+    run.redis.call("DEL", *[key(voucher, part) for part in parts])
+
+
+def journal_cut(run: Run, rng: random.Random) -> None:
+    journal = key(rng.choice(run.vouchers), "journal")
+    run.redis.call(*rng.choice([("DEL", journal), ("XTRIM", journal, "MAXLEN", 1)]))
+
+
+LANES: dict[str, list[Trouble]] = {
+    "instances": [
+        Trouble("an instance killed", instance_killed, ROWS["33c"], kills=True),
+        Trouble("an instance killed at a point", instance_killed_at_a_point, ROWS["1l"], kills=True),
+        Trouble("an instance stopped", instance_stopped, ROWS["2"], stops=True),
+        Trouble("an instance terminated", instance_terminated, ROWS["28"], stops=True),
+    ],
+    "redis": [as_row(name) for name in ("4a", "5a", "5b", "6a", "6b", "6c", "7a", "8", "9", "11a", "11b", "12a", "12b", "23b")]
+    + [
+        Trouble("a voucher's keys deleted", voucher_deleted, ROWS["41d"], loses=True),
+        Trouble("a journal deleted or trimmed", journal_cut, ROWS["25a"], loses=True),
+    ],
+    "postgres": [as_row(name, stops=True) for name in ("13a", "13b", "14", "18")]
+    + [Trouble("commits held", commits_held, ROWS["6b"], stops=True)],
+    "links": [as_row(name, stops=True) for name in ("19a", "19b", "19c", "19d", "20a", "20b", "20c", "20d", "20e")]
+    + [Trouble("links dropped", links_dropped, ROWS["20b"])],
+}
+DOINGS = {  # of the operators, and how often
+    "add": 5,
+    "reduce": 4,
+    "pause": 3,
+    "extend": 3,
+    "shorten": 2,
+    "close": 1,
+    "open": 4,
+    "reconcile": 1,
+}
+
+# ---- a round ----
+
+
+@dataclass(frozen=True)
+class Step:
+    """After a pause, a trouble of a lane or what an operator does, and what it draws its details from."""
+
+    pause_s: float
+    what: Trouble | str
+    seed: str
+
+
+@dataclass
+class Done:
+    what: Trouble | None
+    text: str
+    began: float
+    ended: float = 0.0
+
+
+@dataclass
+class Round:
+    """All that is drawn before it begins."""
+
+    number: int
+    seed: int
+    fault: Fault
+    lanes: dict[str, list[Step]] = field(default_factory=dict)
+    operators: dict[str, list[Step]] = field(default_factory=dict)
+
+
+def run_round(stack: Stack, seed: int, number: int, under: Terms = Terms()) -> Result:
+    return run_fault(stack, drawn(seed, number).fault, seed, under, SoakRun)
+
+
+def drawn(seed: int, number: int) -> Round:
+    rng = random.Random(f"soak/{seed}/{number}")
+    seconds, instances, rate = rng.uniform(20, 40), rng.choice((2, 2, 3)), rng.randint(60, 160)
+    habits = Habits(
+        moves=rng.uniform(0.3, 0.9), keyed=rng.uniform(0.1, 0.5), limit=rng.randint(1, LIMIT), price=PRICE,
+        pay_within_s=rng.choice((2, 3, 5)),
+    )
+    env = {"SECKILL_RETIRE_AFTER_MS": "0", "SECKILL_REACTORS": rng.choice(("1", "1", "2"))}
+    if rng.random() < 0.3:
+        env["SECKILL_BATCH_MAX"] = "8"
+    fault = Fault(
+        f"r{number}", "", live_through,
+        instances=instances, units=rng.randint(*UNITS), users=int(seconds * rate), rate=rate,
+        seconds=seconds, vouchers=rng.randint(1, 3), habits=habits, spread=rng.random() < 0.15, proxied=True,
+        appendfsync=rng.choice(("always", "always", "everysec")), env=env,
+    )
+    one = Round(number, seed, fault)
+    busy = rng.sample(list(LANES), rng.randint(1, len(LANES)))
+    for lane, troubles in LANES.items():
+        if lane in busy:
+            one.lanes[lane] = steps(rng, seconds, rng.uniform(1.5, 6), lambda: rng.choice(troubles))
+    for name in ("olga", "otto"):
+        doing = lambda: rng.choices([*DOINGS], [*DOINGS.values()])[0]
+        one.operators[name] = steps(rng, seconds, rng.uniform(0.3, 2), doing)
+    return one
+
+
+def steps(rng: random.Random, seconds: float, pause_s: float, choose: Callable) -> list[Step]:
+    """More than there is time for, since each takes some."""
+    pauses = [rng.expovariate(1 / pause_s) for _ in range(int(seconds / pause_s) + 1)]
+    return [Step(pause, choose(), f"{rng.random()}") for pause in pauses]
+
+
+class SoakRun(Run):
+    """A round under way."""
+
+    LEAD_IN = 0.05
+
+    def __init__(self, stack, fault, seed, terms):
+        super().__init__(stack, fault, seed, terms)
+        self.round = drawn(seed, int(fault.name.removeprefix("r")))
+        self.done: list[Done] = []
+        self.lock, self.until = threading.Lock(), 0.0
+        self.units: dict[str, int] = {}  # of each voucher, as it was made
+        self.staff: dict[tuple[str, str], Operator] = {}
+        self.opened = 0
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.units = {voucher: self.fault.units for voucher in self.vouchers}
+
+    def load_and_inject(self) -> int:
+        back_ms = super().load_and_inject()
+        sales_end(self)
+        self.fault = replace(self.fault, title=title(self), **allowances(self))
+        return back_ms
+
+    def note(self, text: str, what: Trouble | None = None) -> Done:
+        with self.lock:
+            self.done.append(Done(what, text, time.time()))
+            return self.done[-1]
+
+    def time_left(self) -> float:
+        return self.until - time.monotonic()
+
+    def schedule(self) -> list[str]:
+        return [f"{done.began - self.began:6.2f} s  {done.text}" for done in sorted(self.done, key=lambda one: one.began)]
+
+    def measured(self) -> dict:
+        moves = Counter(event.what for event in self.history)
+        troubles = Counter(done.what.name for done in self.done if done.what is not None)
+        made = Counter(what or "terms" for one in self.staff.values() for what, _ in one.done)
+        return super().measured() | {
+            "moves": dict(moves), "troubles": dict(troubles), "operators": dict(made), "schedule": self.schedule(),
+        }
+
+
+def live_through(run: SoakRun) -> None:
+    """The inject function of a round: all that happens beside the crowd."""
+    run.until = time.monotonic() + run.fault.seconds * (1 - 2 * run.LEAD_IN)
+    for one in run.stack.instances:
+        one.expected_exits.add(-signal.SIGKILL)
+    threads = [in_background(lambda lane=lane: trouble_of(run, lane)) for lane in run.round.lanes.values()]
+    threads += [in_background(lambda name=name: operate(run, name)) for name in run.round.operators]
+    for thread in threads:
+        thread.join()
+    mend(run)
+
+
+def trouble_of(run: SoakRun, lane: list[Step]) -> None:
+    for step in lane:
+        if step.pause_s > run.time_left():
+            return
+        time.sleep(step.pause_s)
+        done = run.note(step.what.name, step.what)
+        try:
+            step.what.make(run, random.Random(step.seed))
+        except (Broken, OSError, RuntimeError, ValueError) as error:
+            done.text += f" (half: {str(error)[:80]})"  # another trouble was in its way; it is mended at the end
+            mend_own(run, step.what)
+        done.ended = time.time()
+
+
+def mend_own(run: SoakRun, what: Trouble) -> None:
+    """A trouble that was broken off leaves its lane as the next one expects it."""
+    if what in LANES["redis"]:
+        redis_up(run)
+    if what in LANES["postgres"] and not run.postgres.alive():
+        run.postgres.run()
+
+
+def redis_up(run: SoakRun) -> None:
+    if not run.redis.alive():
+        run.redis.run(*run.stack.redis_settings)
+    run.redis.signal(signal.SIGCONT)
+    wait_for("Redis", run.redis.answers)
+    run.redis.call("CONFIG", "SET", "maxmemory", 0)
+    if "role:slave" in run.redis.call("INFO", "replication"):
+        run.redis.call("REPLICAOF", "NO", "ONE")
+
+
+def mend(run: SoakRun) -> None:
+    """What a row mends by itself, and what one was kept from mending."""
+    redis_up(run)
+    if not run.postgres.alive():
+        run.postgres.run()
+    wait_for("PostgreSQL", run.postgres.answers)
+    run.postgres.sql("alter role seckill reset default_transaction_read_only")
+    for proxy in (run.stack.redis_proxy, run.stack.pg_proxy):
+        proxy.reset(proxy.upstream)
+    for one in run.stack.instances:
+        one.signal(signal.SIGCONT)
+    run.restart_the_dead()
+    for one in run.stack.instances:
+        wait_for(f"{one.name} ready", one.ready)
+
+
+def title(run: SoakRun) -> str:
+    troubles = sum(done.what is not None for done in run.done)
+    changes = sum(len(one.done) for one in run.staff.values())
+    return f"{len(run.stack.instances)} instances, {len(run.vouchers)} vouchers, {troubles} troubles, {changes} changes"
+
+
+# ---- operators ----
+
+
+def operate(run: SoakRun, name: str) -> None:
+    for step in run.round.operators[name]:
+        if step.pause_s > run.time_left():
+            return
+        time.sleep(step.pause_s)
+        rng = random.Random(step.seed)
+        if step.what == "open":
+            open_another(run, rng)
+        else:
+            do(run, employee(run, name, rng.choice(run.vouchers), rng), step.what, rng)
+
+
+def employee(run: SoakRun, name: str, voucher: str, rng: random.Random) -> Operator:
+    """One for each voucher, since each is accounted for by itself; with keys of its own."""
+    with run.lock:
+        token = {"olga": OPERATE_TOKEN, "otto": OTHER_TOKEN}[name]
+        made = Operator(run, voucher, name, token, rng, patience_s=DEFINITE_S, calls=int(voucher) * 1000)
+        return run.staff.setdefault((name, voucher), made)
+
+
+def do(run: SoakRun, one: Operator, what: str, rng: random.Random) -> None:
+    """The first voucher is neither paused nor ended: troubles need one that sells."""
+    steady = one.voucher == run.vouchers[0]
+    instance, began = rng.randrange(3), time.time()
+    if what in ("add", "reduce"):
+        answer = one.call("stock", {what: rng.randint(1, 30)}, instance=instance)
+    elif what == "reconcile":
+        answer = one.call("reconcile", instance=instance)
+    elif steady:
+        return
+    elif what == "pause":
+        answer = one.call("pause", instance=instance)
+        time.sleep(rng.uniform(0, 1.5))
+        if rng.random() < 0.9:
+            one.call("resume", instance=instance + 1)
+    elif what == "close":
+        answer = one.call("close", instance=instance)
+    else:
+        until_s = rng.choice((rng.uniform(5, 15), 86400.0)) if what == "extend" else rng.uniform(0.5, 4)
+        answer = one.call("", {"end_at": instant(until_s)}, "PATCH", instance=instance)
+    run.note(f"{one.name}: {what} of {one.voucher}: {answer[0]} after {time.time() - began:.2f} s")
+
+
+def open_another(run: SoakRun, rng: random.Random) -> None:
+    """One that begins soon or has begun, and ends soon or not at all. Its client retries until there is one."""
+    with run.lock:
+        if run.opened + run.fault.vouchers >= MOST_VOUCHERS:
+            return
+        run.opened += 1
+        name = f"{run.fault.name}-new-{run.opened}"
+    begin_s = rng.choice((-3600.0, -3600.0, rng.uniform(0.5, 4)))
+    end_s = rng.choice((86400.0, rng.uniform(5, 20)))
+    wish = terms(run, rng.randint(*UNITS), begin_s, end_s, title=name)
+    wish |= {"price_cents": PRICE, "limit": run.fault.habits.limit, "pay_within_s": run.fault.habits.pay_within_s}
+    deadline, status, n = Deadline(DEFINITE_S), 0, rng.randrange(3)
+    while status in (0, 503) and not deadline.passed():
+        n += 1
+        one = run.stack.instances[n % len(run.stack.instances)]
+        status, document = one.ask("POST", "/admin/vouchers", body=wish, timeout=1.0, headers={"Idempotency-Key": name})
+        time.sleep(0.1)
+    if status != 201:
+        run.seen_meanwhile.append(f"no voucher {name}: {status} {document}")
+        return
+    run.note(f"voucher {document['id']}: {wish['stock']} units, from {begin_s:.1f} to {end_s:.1f} s")
+    run.units[document["id"]] = wish["stock"]
+    run.vouchers.append(document["id"])
+
+
+# ---- the end of a round ----
+
+
+def sales_end(run: SoakRun) -> None:
+    """Those that end soon do so first; what has ended is retired; each operator's change was made once."""
+    ends = "select coalesce(extract(epoch from max(end_at) - now()), 0) from seckill_voucher where end_at < now() + interval '5 min'"
+    time.sleep(max(0.0, float(run.postgres.sql(ends)[0][0])))
+    open_still = "select id, state from seckill_voucher where end_at <= now() and state <> 'retired'"
+    bound = RETIRED_S + run.fault.habits.pay_within_s
+    if not within(run, "what has ended is retired", lambda: not run.postgres.sql(open_still), bound):
+        run.seen_meanwhile.append(f"not retired: {run.postgres.sql(open_still)}")
+    retired = {row[0] for row in run.postgres.sql("select id from seckill_voucher where state = 'retired'")}
+    for voucher in run.vouchers:
+        staff = [one for one in run.staff.values() if one.voucher == voucher]
+        made_once(run, voucher, staff, run.units[voucher])
+        if voucher not in retired:
+            up_to_date(run, voucher)
+
+
+# ---- what it may cost ----
+
+
+def allowances(run: SoakRun) -> dict:
+    """See the head of this file."""
+    done = [one for one in run.done if one.what is not None]
+    refused = sum(one.what.row.refused_202 for one in done)
+    rebuilds = sum(one.what.row.rebuilds + INTERRUPTED for one in done) * len(run.vouchers)
+    rebuilds += sum(what == "reconcile" for one in run.staff.values() for what, _ in one.done + one.doubtful)
+    rebuilds += sum(one.repeated for one in run.staff.values())  # see the_audit_had_nothing_to_mend
+    rebuilds += 2 * len(run.vouchers)  # each may be retired, which is a rebuild; and may be tried before its time
+    lost = 0
+    for loss in (one for one in done if one.what.loses):
+        waiting = int(run.fault.rate * held_up_s(done, loss))
+        refused += waiting
+        lost += sum(HELD + waiting for one in done if one.what.kills and meets(loss, one, NEAR_S))
+    return {"refused_202": refused, "rebuilds": rebuilds, "lost_202": lost, "unknown": unknown_part(run, done)}
+
+
+def held_up_s(done: list[Done], loss: Done) -> float:
+    """For how long commits waited around a loss: what was accepted meanwhile is where it was granted, and nowhere else."""
+    return sum(one.ended - one.began + AFTER_S for one in done if one.what.stops and meets(loss, one, NEAR_S))
+
+
+def meets(one: Done, other: Done, seconds: float) -> bool:
+    return one.began < other.ended + seconds and other.began < one.ended + seconds
+
+
+def unknown_part(run: SoakRun, done: list[Done]) -> float:
+    """The part of the round in which there was some trouble, or links came back; and a little."""
+    covered, last = 0.0, 0.0
+    for one in sorted(done, key=lambda one: one.began):
+        began, ended = max(one.began, last), max(one.ended + AFTER_S, last)
+        covered, last = covered + ended - began, ended
+    return min(0.95, 0.1 + covered / run.fault.seconds)
+
+
+# ---- the closing lines ----
+
+
+def summary(results: list) -> str:
+    outcomes, moves, troubles, operators, broken = Counter(), Counter(), Counter(), Counter(), Counter()
+    for one in results:
+        outcomes.update(one.outcomes)
+        for counts, name in ((moves, "moves"), (troubles, "troubles"), (operators, "operators")):
+            counts.update(one.measured.get(name, {}))
+        broken.update(one.complaints.keys())
+    lines = {
+        "purchases": outcomes,
+        "moves": Counter({name: moves[name] for name in ("pay", "cancel", "refund")}),
+        "changes by operators": operators,
+        "troubles": troubles,
+        "complaints": broken,
+    }
+    shown = [f"{sum(counts.values())} {what}: {listed(counts)}" if counts else f"0 {what}" for what, counts in lines.items()]
+    return "\n".join([f"{len(results)} rounds", *shown])
+
+
+def listed(counts: Counter) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.most_common())

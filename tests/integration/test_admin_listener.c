@@ -1,0 +1,140 @@
+// Operators with a listener of their own: what is served where, who is believed there, and that they are served while
+// clients hold every connection of the other one.
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "books.h"
+#include "http.h"
+#include "sales.h"
+#include "stack.h"
+#include "wait.h"
+
+enum { STOCK = 100, CONNECTIONS = 20, PATH_SIZE = 512, HEADERS_SIZE = 256 };
+
+static struct service *buyers;
+static const struct service *operators;
+static char voucher[VOUCHER_ID_SIZE], token[HEADERS_SIZE];
+static struct http_reply reply;
+
+static void setup(void)
+{
+    stack_start(STACK_ALL);
+    (void)snprintf(token, sizeof token, "Authorization: Bearer %s\r\n", stack_admin_token);
+}
+
+static int ask(const struct service *at, const char *method, const char *path, const char *headers)
+{
+    return http_ask(at, method, path, headers, NULL, &reply);
+}
+
+static void start(const char *const *env)
+{
+    buyers = service_start_apart(env, &operators);
+    voucher_on_sale(operators, STOCK, voucher);
+}
+
+START_TEST(each_listener_serves_its_own)
+{
+    static const char *const theirs[] = {"/admin/vouchers", "/admin/vouchers/1", "/admin/orders?voucher=1",
+                                         "/admin/events",   "/admin/instances",  "/metrics"};
+    static const char *const pages[] = {"/admin/ui"};
+    static const char *const ours[] = {"/vouchers", "/vouchers/1", "/orders", "/openapi.json", "/"};
+    start(NULL);
+    for (size_t i = 0; i < sizeof theirs / sizeof theirs[0]; i++) {
+        ck_assert_msg(ask(operators, "GET", theirs[i], token) == 200, "%s: %d", theirs[i], reply.status);
+        ck_assert_int_eq(ask(operators, "GET", theirs[i], ""), 401);
+        ck_assert_int_eq(ask(buyers, "GET", theirs[i], token), 404);
+        ck_assert_int_eq(ask(buyers, "POST", theirs[i], ""), 404); // nothing is told about what there is
+    }
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        ck_assert_int_eq(ask(operators, "GET", pages[i], ""), 200);
+        ck_assert_int_eq(ask(buyers, "GET", pages[i], ""), 404);
+    }
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        ck_assert_msg(ask(buyers, "GET", ours[i], "X-User-Id: alice\r\n") == 200, "%s: %d", ours[i], reply.status);
+        ck_assert_int_eq(ask(operators, "GET", ours[i], "X-User-Id: alice\r\n"), 404);
+    }
+    static const char *const both[] = {"/healthz", "/readyz", "/web/shop.css"};
+    for (size_t i = 0; i < sizeof both / sizeof both[0]; i++) {
+        ck_assert_int_eq(ask(buyers, "GET", both[i], ""), 200);
+        ck_assert_int_eq(ask(operators, "GET", both[i], ""), 200);
+    }
+}
+END_TEST
+
+START_TEST(operators_are_no_users)
+{
+    char path[PATH_SIZE], headers[2 * HEADERS_SIZE], id[HTTP_FIELD_SIZE];
+    start(ENV("SECKILL_PAYMENT_SECRET=a-secret-of-payments"));
+    ck_assert_int_eq(http_buy_patiently(buyers, voucher, "alice", &reply), 201);
+    ck_assert(http_member(&reply, "id", id));
+    ck_assert_int_eq(http_buy(operators, voucher, "bob", &reply), 404);
+    (void)snprintf(path, sizeof path, "/orders/%s", id);
+    ck_assert_int_eq(http_get(operators, path, "alice", &reply), 401); // X-User-Id says nothing there
+    (void)snprintf(headers, sizeof headers, "%sX-User-Id: bob\r\n", token);
+    ck_assert_int_eq(ask(operators, "GET", path, headers), 200); // a token sees every order
+    ck_assert_int_eq(http_get(buyers, path, "alice", &reply), 200);
+    ck_assert_int_eq(http_get(buyers, path, "bob", &reply), 404);
+    (void)snprintf(path, sizeof path, "/orders/%s/cancel", id);
+    ck_assert_int_eq(ask(operators, "POST", path, "X-User-Id: alice\r\n"), 404);
+    (void)snprintf(path, sizeof path, "/orders/%s/pay", id);
+    ck_assert_int_eq(ask(operators, "POST", path, token), 404);
+    (void)snprintf(path, sizeof path, "/orders/%s/refund", id);
+    ck_assert_int_eq(ask(operators, "POST", path, ""), 401); // it is an operator's call
+    books_must_balance(voucher);
+}
+END_TEST
+
+// Not one connection is left, and they do not end by themselves.
+START_TEST(operators_are_served_while_no_connection_is_left)
+{
+    int fds[CONNECTIONS];
+    char id[HTTP_FIELD_SIZE];
+    start(ENV("SECKILL_MAX_CONNECTIONS=20", "SECKILL_IDLE_TIMEOUT_MS=600000"));
+    ck_assert_double_eq(http_sample(operators, "seckill_connections_max"), CONNECTIONS + 256);
+    ck_assert_double_eq(http_sample(operators, "seckill_reactors"), 2);
+    for (int i = 0; i < CONNECTIONS; i++) {
+        fds[i] = http_connect(buyers);
+        ck_assert(http_send_text(fds[i], "GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n"));
+        ck_assert(http_receive(fds[i], &reply) && reply.status == 200);
+    }
+    ck_assert_int_eq(ask(operators, "GET", "/healthz", ""), 200);
+    ck_assert_int_eq(ask(operators, "GET", "/readyz", ""), 200);
+    ck_assert_double_ge(http_sample(operators, "seckill_connections_full_total"), 1);
+    ck_assert_int_eq(sales_admin(operators, "POST", voucher, "/pause", &reply), 200);
+    ck_assert(http_member(&reply, "state", id));
+    ck_assert_str_eq(id, "paused");
+    ck_assert_int_eq(sales_admin(operators, "POST", voucher, "/resume", &reply), 200);
+    for (int i = 0; i < CONNECTIONS; i++)
+        (void)close(fds[i]);
+    http_must_buy(buyers, voucher, "alice");
+    books_must_balance(voucher);
+}
+END_TEST
+
+START_TEST(the_two_must_differ)
+{
+    char out[4096];
+    static const char *const no_words[] = {NULL};
+    ck_assert_int_ne(service_run(no_words,
+                                 ENV("SECKILL_DATABASE_URL=postgresql://none", "SECKILL_LISTEN=127.0.0.1:1",
+                                     "SECKILL_ADMIN_LISTEN=127.0.0.1:1"),
+                                 out, sizeof out),
+                     0);
+    ck_assert_ptr_nonnull(strstr(out, "SECKILL_ADMIN_LISTEN"));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("admin listener");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase, each_listener_serves_its_own);
+    tcase_add_test(tcase, operators_are_no_users);
+    tcase_add_test(tcase, operators_are_served_while_no_connection_is_left);
+    tcase_add_test(tcase, the_two_must_differ);
+    return harness_main(tcase, CK_FORK);
+}

@@ -1,0 +1,117 @@
+// Which side is brought up to date where the catalogue and Redis have different offers, and that the segment is
+// released whatever comes of it. The follow, the changes and the batcher are stand-ins.
+#include "fake_follow.h"
+
+#include "batcher.h"
+#include "changes.h"
+#include "fake_catalogue.h"
+#include "offers.h"
+#include "stack.h"
+
+enum { KNOWN = 3 };
+
+static uv_loop_t loop;
+static struct sk_sale own_sale;
+static struct sk_segment *own_segment;
+static size_t releases, carried;
+static enum sk_status carry_status;
+static sk_changes_cb *carry_done;
+static void *carry_arg;
+
+void sk_batcher_release(struct sk_segment *segment)
+{
+    ck_assert_ptr_eq(segment, own_segment);
+    releases++;
+}
+
+enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_segment *segment, sk_changes_cb *done,
+                                    void *arg)
+{
+    ck_assert_ptr_eq(sale, &own_sale);
+    ck_assert_ptr_eq(segment, own_segment);
+    carried++;
+    carry_done = done;
+    carry_arg = arg;
+    return carry_status;
+}
+
+static void setup(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    own_sale = (struct sk_sale){.loop = &loop, .catalogue = sk_catalogue_new(sizeof(struct sk_care))};
+    own_segment = a_segment(own_sale.catalogue, 7);
+    own_segment->voucher->offer = KNOWN;
+    releases = carried = fake_follow.waits = fake_follow.hurries = 0;
+    carry_status = SK_OK;
+}
+
+static void teardown(void)
+{
+    ck_assert_uint_eq(own_segment->voucher->pins, 0);
+    sk_catalogue_free(own_sale.catalogue);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+static void found(int32_t offer)
+{
+    sk_offers_agree(&own_sale, NULL, own_segment, offer);
+}
+
+START_TEST(an_instance_that_is_behind_follows)
+{
+    for (int ok = 0; ok < 2; ok++) {
+        found(KNOWN + 1);
+        ck_assert_uint_eq(fake_follow.waits, (size_t)ok + 1);
+        ck_assert_uint_eq(releases, (size_t)ok);
+        ck_assert_uint_gt(own_segment->voucher->pins, 0);
+        follow_ends(ok == 1);
+        ck_assert_uint_eq(releases, (size_t)ok + 1);
+    }
+    ck_assert_uint_eq(fake_follow.hurries, 1); // the second, a moment later, waits for the shared look
+    ck_assert_uint_eq(carried, 0);
+}
+END_TEST
+
+START_TEST(a_redis_that_is_behind_gets_the_change)
+{
+    for (int ok = 0; ok < 2; ok++) {
+        found(KNOWN - 1);
+        ck_assert_uint_eq(carried, (size_t)ok + 1);
+        ck_assert_uint_eq(releases, (size_t)ok);
+        carry_done(carry_arg, ok == 1);
+        ck_assert_uint_eq(releases, (size_t)ok + 1);
+    }
+    ck_assert_uint_eq(fake_follow.waits, 0);
+}
+END_TEST
+
+START_TEST(without_redis_it_is_released_at_once)
+{
+    carry_status = SK_DOWN;
+    found(KNOWN - 1);
+    ck_assert_uint_eq(releases, 1);
+}
+END_TEST
+
+START_TEST(one_at_a_time_for_a_segment)
+{
+    found(KNOWN + 1);
+    found(KNOWN + 2);
+    found(KNOWN - 1);
+    ck_assert_uint_eq(fake_follow.waits, 1);
+    ck_assert_uint_eq(carried, 0);
+    follow_ends(true);
+    ck_assert_uint_eq(releases, 1);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("offers");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, an_instance_that_is_behind_follows);
+    tcase_add_test(tcase, a_redis_that_is_behind_gets_the_change);
+    tcase_add_test(tcase, without_redis_it_is_released_at_once);
+    tcase_add_test(tcase, one_at_a_time_for_a_segment);
+    return harness_main(tcase, CK_FORK);
+}
