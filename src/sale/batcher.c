@@ -16,7 +16,7 @@
 #include "trust.h"
 
 enum { RUSH_MS = 20 }; // calls that follow each other closer than this are a rush
-enum { HOLD_MS = 500, OFFER_ROUNDS = 3 };
+enum { HOLD_MS = 200, OFFER_ROUNDS = 3 };
 
 struct sk_batcher {
     const struct sk_sale *sale;
