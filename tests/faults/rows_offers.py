@@ -17,6 +17,7 @@ LEAD_S = 2.5  # from creating a voucher to its start
 SELLING_S = 2.0
 BUYERS = 6  # at a time and instance: each of those that are held waits for about a second
 OLD, NEW = 100, 200  # prices
+STOCK = 5000  # more units than the buyers of any machine take
 LATE_S = 0.2  # each way between Redis and the instance that makes the change
 
 
@@ -104,7 +105,7 @@ def follows_again(run: Run, own: Questions, voucher: str) -> None:
 def limit_lowered(run: Run) -> None:
     own = cut_off(run)
     begins = time.time() + LEAD_S
-    voucher = open_voucher(run, 300, begin_s=LEAD_S, limit=10)
+    voucher = open_voucher(run, STOCK, begin_s=LEAD_S, limit=10)
     known_everywhere(run, voucher, "NOT_STARTED")
     own.cut = True
     answered = change(run, voucher, {"limit": 1})
@@ -122,7 +123,7 @@ def limit_lowered(run: Run) -> None:
 def ticket_switched_on(run: Run) -> None:
     """In the middle of the sale. Who has won is told so by the instance that is behind, too (P6)."""
     own = cut_off(run)
-    voucher = open_voucher(run, 300)
+    voucher = open_voucher(run, STOCK)
     winner = "before"
     within(run, "a winner", lambda: buy(run, voucher, winner, 0).status in (201, 409), 5)
     own.cut = True
@@ -145,7 +146,7 @@ def price_changed_at_the_last_moment(run: Run) -> None:
     own, slow = cut_off(run), run.stack.another_proxy(run.redis.port)
     restart(run.stack.instances[1], {"SECKILL_REDIS_URL": redis_url(slow.port)})
     begins = time.time() + LEAD_S
-    voucher = open_voucher(run, 600, begin_s=LEAD_S, price_cents=OLD)
+    voucher = open_voucher(run, STOCK, begin_s=LEAD_S, price_cents=OLD)
     known_everywhere(run, voucher, "NOT_STARTED")
     own.cut = True
     slow.delay_ms = LATE_S * 1000
