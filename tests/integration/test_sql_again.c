@@ -124,13 +124,17 @@ static void write_one_off(void)
 
 static void cancel_one(void)
 {
-    char id[SK_UUID_SIZE];
-    int wanted = any_order().id;
-    sql_put_id(id, wanted);
-    if (db_number("SELECT count(*) FROM voucher_order WHERE id = '%s' AND status = 'unpaid'", id) == 0)
+    int first = any_order().id;
+    for (int i = 0; i < IDS; i++) {
+        char id[SK_UUID_SIZE];
+        int wanted = (first + i) % IDS + 1;
+        sql_put_id(id, wanted);
+        if (db_number("SELECT count(*) FROM voucher_order WHERE id = '%s' AND status = 'unpaid'", id) == 0)
+            continue;
+        sql_cancel(wanted);
+        sql_return_unit();
         return;
-    sql_cancel(wanted);
-    sql_return_unit();
+    }
 }
 
 static void end_letters(void)
