@@ -22,7 +22,6 @@ struct sk_busy {
     size_t found_count;
     struct busy_name told[BUSY_MAX]; // by all, at their last looks
     size_t told_count;
-    bool complete;
     struct sk_buf text; // what is published
 };
 
@@ -36,7 +35,6 @@ struct sk_busy *sk_busy_open(const struct sk_sale *sale)
     if (busy == NULL)
         return NULL;
     busy->sale = sale;
-    busy->complete = true;
     return busy;
 }
 
@@ -75,8 +73,7 @@ void sk_busy_publish(struct sk_busy *busy)
     bool empty = busy->found_count == 0 || busy->text.failed;
     if (sk_redis_command(sale->ask_redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_told, NULL) == SK_OK &&
         sk_redis_command(sale->ask_redis, 2, read, NULL, busy_on_read, busy) == SK_OK)
-        return;
-    busy->complete = false;
+        return; // else the next round tells and reads
 }
 
 static void busy_on_told(void *arg, const struct sk_reply *reply)
@@ -93,7 +90,6 @@ static void busy_on_read(void *arg, const struct sk_reply *reply)
     int words = 2;
     struct sk_busy *busy = arg;
     busy->told_count = 0;
-    busy->complete = reply != NULL && sk_reply_error(reply) == NULL;
     for (size_t i = 0; i + 1 < sk_reply_count(reply); i += 2) {
         const char *session = sk_reply_text(sk_reply_at(reply, i), NULL);
         const char *text = sk_reply_text(sk_reply_at(reply, i + 1), NULL);
@@ -114,10 +110,8 @@ static void busy_read(struct sk_busy *busy, const char *text)
         if (end == text || *end != '.')
             return;
         name.number = (unsigned)strtoul(end + 1, &end, 10);
-        if (busy->told_count == BUSY_MAX) {
-            busy->complete = false;
+        if (busy->told_count == BUSY_MAX)
             return;
-        }
         busy->told[busy->told_count++] = name;
         if (*end != ',')
             return;
@@ -141,23 +135,35 @@ static bool busy_has(struct sk_segment *const *out, size_t count, const struct s
     return count > 0;
 }
 
+// Adds a segment that is not in the list yet; false: the list is full.
+static bool busy_add(struct sk_segment **out, size_t *count, size_t most, struct sk_segment *segment)
+{
+    if (busy_has(out, *count, segment))
+        return true;
+    if (*count == most)
+        return false;
+    out[(*count)++] = segment;
+    return true;
+}
+
+// The busy ones come first: where not all have room, an order that waits most likely is in one of these.
 size_t sk_busy_list(const struct sk_busy *busy, struct sk_segment **out, size_t most, bool *complete)
 {
-    struct sk_segment *segment = sk_catalogue_open(busy->sale->catalogue);
+    const struct sk_catalogue *catalogue = busy->sale->catalogue;
     size_t count = 0;
-    *complete = busy->complete;
-    for (; segment != NULL && count < most; segment = segment->entries.next)
-        out[count++] = segment;
-    if (segment != NULL)
-        *complete = false;
-    for (size_t i = 0; i < busy->told_count; i++) {
-        segment = busy_find(busy, &busy->told[i]);
-        if (segment == NULL || busy_has(out, count, segment))
-            continue; // gone, or listed above
-        if (count < most)
-            out[count++] = segment;
-        else
-            *complete = false;
+    *complete = true;
+    for (struct sk_segment *segment = sk_catalogue_open(catalogue); segment != NULL && *complete;
+         segment = segment->entries.next)
+        *complete = busy_add(out, &count, most, segment);
+    for (size_t i = 0; i < busy->told_count && *complete; i++) {
+        struct sk_segment *segment = busy_find(busy, &busy->told[i]);
+        if (segment != NULL) // it has not left the catalogue
+            *complete = busy_add(out, &count, most, segment);
+    }
+    for (size_t i = 0; i < sk_catalogue_count(catalogue) && *complete; i++) {
+        const struct sk_voucher *voucher = sk_catalogue_at(catalogue, i);
+        for (unsigned n = 0; n < voucher->segment_count && *complete; n++)
+            *complete = busy_add(out, &count, most, voucher->segments[n]);
     }
     return count;
 }

@@ -1,5 +1,5 @@
 // In which segments orders were under way. What a session finds busy it tells the others in a hash of Redis: there they
-// look for orders that are pending.
+// look first for orders that are pending.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_BUSY_H

@@ -23,8 +23,9 @@ void sk_watch_hurry(struct sk_watch *watch);
 // A voucher has changed: the next round comes in a moment, and looks at its segments.
 void sk_watch_soon(struct sk_watch *watch);
 
-// The segments in which orders were under way: those of this reactor now, and those of all sessions at their last
-// looks. At most `most`; *complete says whether these are all.
+// The segments in which an order may be pending, `most` at most. First those where orders were under way: of this
+// reactor now, and of all sessions at their last looks; then the others of the catalogue. *complete: these are all, so
+// who asks Redis for each of them misses nothing.
 size_t sk_watch_busy(const struct sk_watch *watch, struct sk_segment **out, size_t most, bool *complete);
 
 #endif
