@@ -14,7 +14,7 @@ from crowd import Event
 from driver import Run
 from fault import Fault
 from machine import Deadline
-from rows_attackers import others_were_served
+from rows_attackers import NO_REFUSAL_CACHE, others_were_served
 from rows_clients import answers, request
 from rows_tools import in_background, restart, terms, within
 from stack import ROOT, Broken, Instance, wait_for
@@ -284,13 +284,14 @@ def stands_still(run: Run) -> None:
 ROWS = [
     Fault(
         "50a", "users who try far more often than they may", users_flood,
-        env={"SECKILL_USER_RATE": str(USER_RATE)}, users=2000, seconds=5.0, short=True,  # a crowd that has run out repeats
+        env={"SECKILL_USER_RATE": str(USER_RATE), **NO_REFUSAL_CACHE},
+        users=2000, seconds=5.0, short=True,  # a crowd that has run out repeats
     ),
     Fault(
         "50b", "one address takes all the connections that it gets", connections_taken,
         env={
             "SECKILL_ADDRESS_CONNECTIONS": str(MOST), "SECKILL_MAX_CONNECTIONS": "256",
-            "SECKILL_TRUSTED_PROXIES": "127.0.0.1",
+            "SECKILL_TRUSTED_PROXIES": "127.0.0.1", **NO_REFUSAL_CACHE,
         },
         seconds=8.0,
     ),
