@@ -139,6 +139,22 @@ test('not more streams than leave connections for a purchase; the list brings th
     assert.ok(shortest() <= 2000);
 });
 
+test('what comes on screen and has no stream is read at once, not after the pause of those that have one', async () => {
+    const here = await scene({ ids: ['1', '2', '3'] }).begin();
+    here.sources.forEach((source) => source.say({ remaining: 1, state: 'open' }));
+    await runTimers();
+    assert.equal(here.reads, 2);
+    assert.ok(shortest() >= 20000, `${shortest()}`);
+    here.ids = ['1', '2', '3', '4'];
+    here.live.adjust();
+    await turns();
+    assert.equal(here.reads, 3);
+    assert.ok(shortest() <= 2000, `${shortest()}`);
+    here.live.adjust();
+    await turns();
+    assert.equal(here.reads, 3); // once
+});
+
 test('without streams the list, and seldom while nothing can change soon', async () => {
     const here = await scene({ hasStreams: false }).begin();
     assert.deepEqual(here.open(), []);

@@ -34,6 +34,7 @@ export function createLive({
         onTrouble: () => setTimeout(() => pause.abort(), OFTEN_MS * random()),
     });
     let pause = new AbortController(); // ends the wait between two reads
+    let pauseMs = 0; // how long it was to be
     let release = null; // gives the lock back
     let asking = null; // for the lock
     let reading = false;
@@ -58,7 +59,8 @@ export function createLive({
                 continue;
             }
             adjust();
-            await wait(around(pauseNow()), pause.signal);
+            pauseMs = pauseNow();
+            await wait(around(pauseMs), pause.signal);
         }
         reading = false;
     }
@@ -83,6 +85,10 @@ export function createLive({
             giveLockBack();
         }
         streams.follow(some && release !== null ? ids.slice(0, STREAMS_MOST) : []);
+        if (ids.length > STREAMS_MOST && pauseNow() < pauseMs) {
+            pauseMs = 0;
+            pause.abort(); // what came on screen has no stream, and the list would be read much later
+        }
     }
 
     // Granted at once, or when the tab that streams is hidden or closed.
