@@ -37,21 +37,14 @@ inline clear_journal()
 	fi
 }
 
-/* The sold-out mark: for a moment an instance answers from memory whom its filter of the buyers does not have. */
+/* The refusal cache: for a moment an instance answers from memory whom its filter of the buyers does not have. */
 #ifdef MARKS
-bit marked[2], known[4];
+bit known[4];
 #ifdef BREAK_FILTER
 #define MAYBE_BUYER(u) false
 #else
 #define MAYBE_BUYER(u) known[2 * me + u]
 #endif
-#endif
-
-/* Marks are set while there is no unit. One that returns sells when they are over: its buyer is in no filter. */
-#if defined(MARKS) && RETURNS > 0 && !defined(BREAK_HOLD)
-#define HELD (marked[0] || marked[1])
-#else
-#define HELD false
 #endif
 
 /* The claim is looked at first, also when nothing is left. */
@@ -98,14 +91,13 @@ idle:
 				MET(CLAIMED, journal[buyer[user]] && r_stock > 0);
 #endif
 				won[user] = won[user] || (live[user] == buyer[user])
-			:: !HAS_CLAIM && r_stock == 0 ->
+			:: !HAS_CLAIM && IS_HELD /* 503 LOADING, which nobody caches */
+			:: !HAS_CLAIM && !IS_HELD && (IS_PAUSED || r_stock == 0) ->
 #ifdef MARKS
 				marked[me] = 1; known[2 * me] = buyer[0] != 0; known[2 * me + 1] = buyer[1] != 0;
 #endif
 				assert(!won[user]) /* P6 */
-			:: !HAS_CLAIM && r_stock > 0 && next_id == IDS /* no more orders in this model */
-			:: !HAS_CLAIM && r_stock > 0 && next_id != IDS && HELD ->
-				assert(!won[user]) /* P6 */
+			:: !HAS_CLAIM && !IS_HELD && !IS_PAUSED && r_stock > 0 && next_id == IDS /* no more orders in this model */
 			:: else ->
 				id = next_id; next_id++; owner[id] = user; NOTE_ID_EPOCH;
 				redis_grant(id, user);
@@ -126,7 +118,8 @@ idle:
 			:: else
 			fi;
 			goto idle
-		:: me < 2 && marked[me] -> marked[me] = 0; known[2 * me] = 0; known[2 * me + 1] = 0; goto idle
+		:: me < 2 && marked[me] -> /* it expires */
+			marked[me] = 0; older[me] = 0; known[2 * me] = 0; known[2 * me + 1] = 0; goto idle
 #endif
 #ifdef SESSIONS
 		:: me == 2 && CAN_RECOVER && (CAN_TAKE(1) || CAN_TAKE(2)) ->

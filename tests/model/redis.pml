@@ -46,6 +46,71 @@ byte j_number[IDS];
 #define STILL_OURS(mine) true
 #endif
 
+/* Where a sale reopens, nothing is sold until refusals that were cached before have expired: their filters do not have its
+ * next buyer. Each step that reopens records it, as reopen() of shared/voucher.lua does.
+ */
+#ifdef MARKS
+bit marked[2];  /* an instance refuses from memory */
+bit older[2];   /* ... by a refusal from before the last reopening */
+bit reopened;
+#define IS_HELD reopened
+#define REOPEN  reopened = 1; older[0] = marked[0]; older[1] = marked[1]
+
+/* Redis's clock: the hold ends when they have expired, or later. */
+proctype Hold()
+{
+end_over:
+	do
+	:: atomic { reopened && !older[0] && !older[1] -> reopened = 0 }
+	od
+}
+#else
+#define IS_HELD false
+#define REOPEN  skip
+#endif
+
+#ifdef BREAK_REOPEN_UNIT
+#define REOPEN_BY_UNIT skip
+#else
+#define REOPEN_BY_UNIT REOPEN
+#endif
+#ifdef BREAK_REOPEN_REBUILD
+#define REOPEN_BY_REBUILD skip
+#else
+#define REOPEN_BY_REBUILD REOPEN
+#endif
+#ifdef BREAK_REOPEN_RESUME
+#define REOPEN_BY_RESUME skip
+#else
+#define REOPEN_BY_RESUME REOPEN
+#endif
+
+inline unit_comes()
+{
+	if
+	:: r_stock == 0 -> REOPEN_BY_UNIT
+	:: else
+	fi;
+	r_stock++
+}
+
+/* The sale is paused and resumed: what an earlier start and a later end do is the same. */
+#if RESUMES > 0
+bit r_paused;
+#define IS_PAUSED r_paused
+
+proctype Operator()
+{
+end_rest:
+	do
+	:: atomic { resumes > 0 && !r_paused -> r_paused = 1 }
+	:: atomic { r_paused -> resumes--; r_paused = 0; REOPEN_BY_RESUME }
+	od
+}
+#else
+#define IS_PAUSED false
+#endif
+
 /* place_orders.lua, new or again: claims the user, takes the unit, notes both in the journal */
 inline redis_grant(id, user)
 {
@@ -60,7 +125,7 @@ inline correct_redis(id, user, outcome, instead)
 	if
 	:: outcome == DUPLICATE || outcome == ENDED || outcome == GONE ->
 		assert(RETURNS > 0 || status[id] != NO_UNIT); /* there was none, and none came */
-		r_stock++
+		unit_comes()
 	:: else
 	fi
 }

@@ -191,11 +191,16 @@ inline return_in_redis(id)
 	if
 	:: GONE_BY_ANOTHER(id, move)
 #ifdef BREAK_RETURN_FIELD
-	:: !GONE_BY_ANOTHER(id, move) -> buyer[owner[id]] = 0; r_stock = r_stock + (status[id] != UNIT_GONE)
+	:: !GONE_BY_ANOTHER(id, move) ->
 #else
-	:: !GONE_BY_ANOTHER(id, move) && buyer[owner[id]] == id -> buyer[owner[id]] = 0; r_stock = r_stock + (status[id] != UNIT_GONE)
-	:: else
+	:: !GONE_BY_ANOTHER(id, move) && buyer[owner[id]] != id
+	:: !GONE_BY_ANOTHER(id, move) && buyer[owner[id]] == id ->
 #endif
+		buyer[owner[id]] = 0;
+		if
+		:: status[id] != UNIT_GONE -> unit_comes()
+		:: else
+		fi
 	fi;
 	assert_not_too_many()
 }

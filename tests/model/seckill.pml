@@ -33,6 +33,9 @@
 #ifndef PAYS
 #define PAYS 0 /* payments that come */
 #endif
+#ifndef RESUMES
+#define RESUMES 0 /* times that the sale is paused and resumed */
+#endif
 #ifndef FORGERIES
 #define FORGERIES 0 /* epochs written into Redis by hand */
 #endif
@@ -48,7 +51,7 @@
 #define IDS       3 /* order ids from 1; 0 is none */
 
 byte asks = ASKS, crashes = CRASHES, ends = ENDS, losses = LOSSES, lost_replies = LOST_REPLIES, reconciles = RECONCILES;
-byte returns = RETURNS, pays = PAYS, forgeries = FORGERIES, pauses = PAUSES;
+byte returns = RETURNS, pays = PAYS, forgeries = FORGERIES, pauses = PAUSES, resumes = RESUMES;
 byte next_id = 1;
 byte busy; /* reconciles under way: more than one only while `reconciles` lasts */
 
@@ -71,6 +74,12 @@ init {
 #endif
 #if PAYS
 		run Payer();
+#endif
+#ifdef MARKS
+		run Hold();
+#endif
+#if RESUMES
+		run Operator();
 #endif
 #ifdef RETIRES
 		run Retirer();

@@ -114,7 +114,7 @@ settle:
 		:: r_state == LOADING && r_epoch == mine && !NO_JOURNAL -> goto settle
 #endif
 		:: else ->
-			r_stock = stock; r_state = OPEN; opened = process;
+			r_stock = stock; r_state = OPEN; opened = process; REOPEN_BY_REBUILD;
 #if FORGERIES && !defined(BREAK_REMEMBER)
 			stale[whose] = 0; /* whatever it was, Redis is up to date now */
 #endif
