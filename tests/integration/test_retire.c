@@ -108,10 +108,9 @@ START_TEST(a_sale_that_is_over_leaves_redis)
     // With Redis's data the mark goes, too; other sales are loaded again.
     char current[VOUCHER_ID_SIZE];
     voucher_on_sale(service, STOCK, current);
-    http_must_buy(other, current, "alice");
+    http_must_buy(other, current, "bob");
     redis_run("FLUSHALL");
     WAIT_FOR(sales_redis_has(current, "open"));
-    db_run("DELETE FROM voucher_order WHERE voucher_id = %s", current);
     ask_everything(service, voucher, id);
     ask_everything(other, voucher, id);
     ck_assert_int_eq(redis_number("EXISTS seckill:{%s}:voucher seckill:{%s}:buyers", voucher, voucher), 0);

@@ -106,7 +106,7 @@ START_TEST(what_is_no_order_id_is_not_shown)
     for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
         redis_run("HSET seckill:{%s}:buyers eve %s", voucher, forged[i]);
         ck_assert_int_eq(http_get(service, "/orders", "eve", &reply), 200);
-        ck_assert_str_eq(reply.body, "{\"orders\":[],\"complete\":true}");
+        ck_assert_str_eq(reply.body, "{\"orders\":[],\"complete\":false}"); // there are more than 64 vouchers
         ck_assert_int_eq(http_get(service, path, "eve", &reply), 404);
     }
     db_let_orders_go();
