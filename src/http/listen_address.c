@@ -55,3 +55,19 @@ bool sk_listen_address_is_loopback(const char *address)
         freeaddrinfo(found);
     return all;
 }
+
+bool sk_listen_address_is_same(const char *one, const char *other)
+{
+    struct addrinfo *first = sk_listen_address_resolve(one), *second = sk_listen_address_resolve(other);
+    bool same = false;
+    for (const struct addrinfo *at = first; at != NULL; at = at->ai_next) {
+        for (const struct addrinfo *with = second; with != NULL; with = with->ai_next)
+            same =
+                same || (at->ai_addrlen == with->ai_addrlen && memcmp(at->ai_addr, with->ai_addr, at->ai_addrlen) == 0);
+    }
+    if (first != NULL)
+        freeaddrinfo(first);
+    if (second != NULL)
+        freeaddrinfo(second);
+    return same;
+}

@@ -108,7 +108,7 @@ static enum sk_status serve_prepare(const struct sk_config *config, struct sk_to
                     "value", config->listen);
         return SK_FAIL;
     }
-    if (config->admin_listen != NULL && strcmp(config->admin_listen, config->listen) == 0) {
+    if (config->admin_listen != NULL && sk_listen_address_is_same(config->admin_listen, config->listen)) {
         sk_log_text(SK_LOG_ERROR, "SECKILL_ADMIN_LISTEN and SECKILL_LISTEN are the same", "value", config->listen);
         return SK_FAIL;
     }
