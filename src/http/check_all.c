@@ -118,10 +118,13 @@ static void check_addresses(struct sk_findings *findings, const struct sk_config
 {
     bool counted = config->address_rate > 0 || config->address_connections > 0;
     bool gateway = config->auth == SK_AUTH_GATEWAY || config->gateway_trusted != 0;
-    SK_FIND_UNLESS(findings, !counted || !gateway || config->trusted_proxies != NULL, SK_FINDING_WARN,
-                   "client addresses",
-                   "%s; without SECKILL_TRUSTED_PROXIES all clients of the gateway have one address and one rate",
-                   !counted ? "are not counted" : "are counted");
+    if (gateway && config->trusted_proxies == NULL)
+        sk_find(findings, SK_FINDING_WARN, "client addresses",
+                counted ? "are counted, and all clients of the gateway have one address and one rate: set "
+                          "SECKILL_TRUSTED_PROXIES"
+                        : "are not known: one client may have all streams that there are; set SECKILL_TRUSTED_PROXIES");
+    else
+        sk_find(findings, SK_FINDING_OK, "client addresses", counted ? "are counted" : "are not counted");
 }
 
 static void check_start(struct sk_findings *findings, const struct sk_config *config)
