@@ -1,15 +1,23 @@
-"""Clients that hold connections: event streams and long polls until they are refused, and connections that ask now and
-then. Buyers, probes and operators are served meanwhile. 51a, 51b."""
+"""Clients that hold connections: event streams and long polls until they are refused, without a gateway and through nginx and
+HAProxy, and connections that ask now and then. Buyers, probes and operators are served meanwhile. 51a to 51d."""
 
 from __future__ import annotations
 
 import socket
+import sys
 import time
+from pathlib import Path
 
+from crowd import Event
 from driver import Run
 from fault import PLAIN, Fault
+from rows_limits import whole_answers
 from rows_tools import in_background, terms
 from stack import Broken, Instance
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "proxies"))
+
+from roads import Gateways, Road  # noqa: E402
 
 CONNECTIONS = 256  # of an instance
 ATTACK_S, TRIED = 4.0, 400  # connections that a client opens to each instance
@@ -20,10 +28,11 @@ UNITS = 50  # of the operator's voucher
 
 
 class Holder:
-    """Opens connections to one instance, and keeps those that are not refused."""
+    """Opens connections to one instance, and keeps those that are not refused. road: to its gateway, each from an address of
+    its own, so that no gateway's limit of an address stands in the way."""
 
-    def __init__(self, one: Instance, requests: list[bytes], again_s: float = 0.0):
-        self.one, self.requests, self.again_s = one, requests, again_s
+    def __init__(self, one: Instance, requests: list[bytes], again_s: float = 0.0, road: Road | None = None):
+        self.one, self.requests, self.again_s, self.road = one, requests, again_s, road
         self.links: list[socket.socket] = []
         self.tried = self.refused = self.most = 0
         self.ending = False
@@ -45,12 +54,18 @@ class Holder:
     def open(self) -> None:
         self.tried += 1
         try:
-            link = socket.create_connection(("127.0.0.1", self.one.port), timeout=1)
+            link = self.connect()
             link.setblocking(False)
             link.send(self.requests[self.tried % len(self.requests)])
             self.links.append(link)
         except OSError:
             pass
+
+    def connect(self) -> socket.socket:
+        if self.road is None:
+            return socket.create_connection(("127.0.0.1", self.one.port), timeout=1)
+        source = f"127.1.{self.tried >> 8 & 255}.{self.tried & 255}"
+        return socket.create_connection(("127.0.0.1", self.road.port), timeout=1, source_address=(source, 0))
 
     def stays(self, link: socket.socket, again: bool) -> bool:
         try:
@@ -59,7 +74,7 @@ class Holder:
             text = b" "
         except OSError:
             text = b""
-        refused = text.startswith(b"HTTP/1.1 503")
+        refused = text.startswith((b"HTTP/1.1 503", b"HTTP/1.1 429"))
         self.refused += refused
         if not text or refused:
             link.close()
@@ -99,10 +114,12 @@ def must_keep_their_rate(run: Run, began: float, ended: float) -> None:
         run.miss(f"buyers kept {during:.0f} of {before:.0f} answers a second")
 
 
-def held(run: Run, requests: list[bytes], voucher: str, again_s: float = 0.0) -> list[Holder]:
+def held(
+    run: Run, requests: list[bytes], voucher: str, again_s: float = 0.0, road: Road | None = None
+) -> list[Holder]:
     """While a client holds what it gets of each instance, probes and operators are answered in time, and buyers keep their
     rate. Where it asks once (again_s 0), half of the connections are left, and others read as ever."""
-    holders = [Holder(one, requests, again_s) for one in run.stack.instances]
+    holders = [Holder(one, requests, again_s, road) for one in run.stack.instances]
     began, until, reads = time.time(), time.monotonic() + ATTACK_S, []
     try:
         while time.monotonic() < until:
@@ -110,6 +127,8 @@ def held(run: Run, requests: list[bytes], voucher: str, again_s: float = 0.0) ->
                 for method, path in vital(voucher):
                     must_be_prompt(run, one, method, path)
                 reads.append(one.ask("GET", f"/vouchers/{voucher}")[0])
+            if road:
+                must_sell(run, road, f"beside-{len(reads)}")
             time.sleep(0.2)
         must_keep_their_rate(run, began, time.time())
     finally:
@@ -159,6 +178,44 @@ def connections_kept(run: Run) -> None:
     run.vouchers.append(voucher)
 
 
+def through(run: Run, gateway: str) -> None:
+    """The same by way of a gateway, as it is shipped, from many addresses. Its other buyers are served, too."""
+    gateways = Gateways(run.stack.folder / f"{gateway}-{time.monotonic_ns()}", run.first, limited=True)
+    try:
+        road = getattr(gateways, gateway)()
+        waiter = run.buy("waiter", 0)
+        stream = f"GET /vouchers/{run.vouchers[0]}/events HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+        poll = f"GET /orders/{waiter.order}?wait=60&while=unpaid HTTP/1.1\r\nHost: x\r\n".encode() + road.who("waiter") + b"\r\n"
+        voucher = operators_voucher(run)
+        for holder in held(run, [stream, poll], voucher, road=road):
+            if holder.refused == 0 or holder.most < CONNECTIONS // 4:
+                raise Broken(f"{holder.most} of {holder.tried} long requests are no attack")
+        run.vouchers.append(voucher)
+    finally:
+        gateways.close()
+
+
+def must_sell(run: Run, road: Road, user: str) -> None:
+    """The gateway's own way to the service is not taken by those who wait."""
+    began = time.time()
+    head = f"POST /seckill/{run.vouchers[0]} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n".encode() + road.who(user) + b"\r\n"
+    event = Event(began, 0, "buy", user, run.vouchers[0], run.first.number)
+    with socket.create_connection(("127.0.0.1", road.port), timeout=5) as link:
+        link.sendall(head)
+        status, document = whole_answers(link, 1)[0]
+    event.hear(status, document)
+    run.history.append(event)
+    took = event.ended - began - run.machine_late_s(began)
+    if event.outcome == "unknown":
+        run.seen_meanwhile.append(f"{road.name}: a purchase was answered {status}")
+    elif took > PROMPT_S:
+        run.miss(f"{road.name}: a purchase took {took:.1f} s")
+
+
+GATEWAY_ENV = {
+    "SECKILL_MAX_CONNECTIONS": str(CONNECTIONS), "SECKILL_TRUSTED_PROXIES": "127.0.0.1", "SECKILL_ADMIN_LISTEN": "its own",
+}
+
 ROWS = [
     Fault(
         "51a", "streams and long polls until they are refused", long_requests, units=5000,
@@ -167,5 +224,13 @@ ROWS = [
     Fault(
         "51b", "connections that are kept: the last tenth sells", connections_kept, units=5000, habits=PLAIN,
         env={"SECKILL_MAX_CONNECTIONS": str(CONNECTIONS)}, seconds=8.0, rate=250, alone=True,
+    ),
+    Fault(
+        "51c", "streams and long polls through nginx", lambda run: through(run, "nginx"), units=5000, instances=1,
+        env=GATEWAY_ENV, seconds=8.0, rate=250, alone=True,
+    ),
+    Fault(
+        "51d", "streams and long polls through HAProxy", lambda run: through(run, "haproxy"), units=5000, instances=1,
+        env=GATEWAY_ENV, seconds=8.0, rate=250, alone=True,
     ),
 ]

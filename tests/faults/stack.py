@@ -259,6 +259,7 @@ class Instance(Process):
     def __init__(self, number: int, folder: Path, binary: Path, env: dict[str, str]):
         super().__init__(f"instance {number}", folder / f"instance-{number}.log")
         self.number, self.binary, self.port = number, binary, free_port()
+        self.admin_port = self.port
         tokens = folder / "tokens"
         if not tokens.exists():  # another may be reading it
             tokens.with_suffix(".new").write_text(TOKENS)
@@ -269,6 +270,9 @@ class Instance(Process):
             "SECKILL_ADMIN_TOKENS_FILE": str(tokens),
             "SECKILL_PAYMENT_SECRET": PAYMENT_SECRET,
         }
+        if "SECKILL_ADMIN_LISTEN" in env:  # whatever it says: each instance has a port of its own
+            self.admin_port = free_port()
+            own["SECKILL_ADMIN_LISTEN"] = f"127.0.0.1:{self.admin_port}"
         self.env = PATIENCE | env | own
         self.expected_exits: set[int] = {0}
         self.exits: list[int] = []
@@ -301,7 +305,8 @@ class Instance(Process):
         if body is not None:
             data = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, headers, method=method)
+        port = self.admin_port if path.startswith(("/admin", "/metrics")) else self.port
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=timeout) as answer:
                 return answer.status, json.load(answer)
