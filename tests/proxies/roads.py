@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
 
-from stack import ADMIN_TOKEN, Process, free_port, wait_for  # noqa: E402
+from stack import ADMIN_TOKEN, Instance, Process, free_port, wait_for  # noqa: E402
 from user_tokens import AUDIENCE, ISSUER, KEY, token, user_of  # noqa: E402
 from wire import Link  # noqa: E402
 
@@ -30,6 +30,7 @@ class Road:
 
     def __init__(self, name: str, port: int, operators: int, gateway: bool, tokens: bool = False):
         self.name, self.port, self.operators, self.gateway = name, port, operators, gateway
+        self.payments = operators if gateway else port  # of the shop's payment side
         self.tokens = tokens  # the service itself takes users' tokens
 
     def who(self, user: str) -> bytes:
@@ -98,11 +99,11 @@ CUT_OFF_S = 2  # so long a gateway of `cutting` waits for an answer
 
 
 class Gateways:
-    """nginx and HAProxy in front of a port, until closed. limited: with the limits as they are shipped."""
+    """nginx and HAProxy in front of an instance, until closed. limited: with the limits as they are shipped."""
 
-    def __init__(self, folder: Path, backend: int, limited: bool = False):
+    def __init__(self, folder: Path, instance: Instance, limited: bool = False):
         folder.mkdir(mode=0o755)
-        self.folder, self.backend, self.limited = folder, backend, limited
+        self.folder, self.backend, self.for_operators, self.limited = folder, instance.port, instance.admin_port, limited
         self.processes: list[Process] = []
         self.sessions = Sessions()
 
@@ -131,6 +132,7 @@ class Gateways:
                 "access_log    off;": f"access_log off;\n    {paths}",
                 "server 127.0.0.1:8080 fail_timeout=2s;": f"server 127.0.0.1:{self.backend} max_fails=0;",
                 "server 127.0.0.1:8080 max_fails=0;": f"server 127.0.0.1:{self.backend} max_fails=0;",
+                "server 127.0.0.1:8082 max_fails=0;": f"server 127.0.0.1:{self.for_operators} max_fails=0;",
                 "127.0.0.1:9000": f"127.0.0.1:{self.sessions.port}",
                 "listen 80 default_server;": f"listen 127.0.0.1:{public} default_server;",
                 "127.0.0.1:8081": f"127.0.0.1:{operators}",
@@ -153,6 +155,8 @@ class Gateways:
                 "/tmp/": (6, f"{folder}/"),
                 "server seckill-1:8080": (2, f"server 127.0.0.1:{self.backend}"),
                 "server seckill-2:8080": (2, f"server localhost:{self.backend}"),
+                "server seckill-1:8081": f"server 127.0.0.1:{self.for_operators}",
+                "server seckill-2:8081": f"server localhost:{self.for_operators}",
                 "listen 8080;": f"listen 127.0.0.1:{public};",
             }
             | ({"proxy_read_timeout    75s;": f"proxy_read_timeout {cut_off_s}s;"} if cut_off_s else {}),
@@ -174,6 +178,7 @@ class Gateways:
                 "bind :80\n": f"bind 127.0.0.1:{public}\n",
                 "bind 127.0.0.1:8081\n": f"bind 127.0.0.1:{operators}\n",
                 "server one 127.0.0.1:8080": (2, f"server one 127.0.0.1:{self.backend}"),
+                "server one 127.0.0.1:8082": f"server one 127.0.0.1:{self.for_operators}",
             }
             | ({} if self.limited else HAPROXY_WITHOUT_LIMITS),
         )

@@ -84,7 +84,7 @@ def payments(road: Road, service, findings: Findings) -> None:
         body = json.dumps({"reference": f"{name_of(road)}-{reference}", "amount_cents": 990, "currency": "CNY"}).encode()
         return request("POST", f"/orders/{order}/pay", token, body=body)
 
-    expect(findings, road, "payments", statuses(talk(road.operators, pay("1"), pay("1"), pay("2"))), [200, 200, 409])
+    expect(findings, road, "payments", statuses(talk(road.payments, pay("1"), pay("1"), pay("2"))), [200, 200, 409])
     cancel = talk(road.port, request("POST", f"/orders/{order}/cancel", road.who(user)))[0]
     expect(findings, road, "a paid order is cancelled", (cancel.status, json.loads(cancel.body).get("state")), (409, "paid"))
 
