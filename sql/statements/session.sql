@@ -10,5 +10,8 @@ SELECT set_config('statement_timeout', $1, false), set_config('idle_in_transacti
        set_config('default_transaction_isolation', 'read committed', false),
        set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
                                              ELSE current_setting('synchronous_commit') END, false),
+       -- A statement of ours takes a few ms. While a table has no statistics PostgreSQL takes some for large ones, and would
+       -- compile them, 0.2 s each time.
+       set_config('jit', 'off', false),
        set_config('client_encoding', 'UTF8', false),
        set_config('application_name', $2, false) -- which of the service's links it is

@@ -1,6 +1,8 @@
 // A run walks along one segment's orders and ends what is due, a batch at a time:
 //
-//   LOCKING -> CLOCK -> LOOKING -> PACING -> RETURNING -> PACING -> LOOKING ... -> ended
+//   LOCKING -> CLOCK -> ASKING -> LOOKING -> PACING -> RETURNING -> PACING -> ASKING ... -> ended
+//
+// One look is under way at a time. Runs that want one meanwhile are looked for together by the next statement.
 //
 // It is paced, for all runs of the reactor together, so that buyers do not feel a million orders that are due at once:
 // a batch holds the segment's row for a few ms. A run that has found some waits for its turn.
@@ -21,16 +23,25 @@
 enum {
     TICK_MS = 100,
     PACE = SK_RETURNS_MAX, // orders in a tick: 1,280 a second
-    RUNS_MAX = 16,         // at a time
+    RUNS_MAX = 64,         // at a time
+    TOGETHER_MAX = 16,     // that one statement looks for: each reads 2,000 rows at most, some ms
     APART_MOST_MS = 5000,
     AGAIN_MS = 1000,       // after what could not be done
     SELDOM_MS = 60 * 1000, // a segment with live orders is looked at no less often
     EARLY_MS = 60 * 1000,  // one that had none, so long before one could be due
 };
 
-enum { COLUMN_DUE, COLUMN_WALKED_TO, COLUMN_NEXT_MS, COLUMN_NOW_MS }; // of due_orders.sql
+enum { COLUMN_DUE, COLUMN_WALKED_TO, COLUMN_NEXT_MS, COLUMN_NOW_MS }; // of due_orders.sql and due_batches.sql
 
-enum expiry_state { EXPIRY_LOCKING, EXPIRY_CLOCK, EXPIRY_LOOKING, EXPIRY_RETURNING, EXPIRY_PACING, EXPIRY_STATES };
+enum expiry_state {
+    EXPIRY_LOCKING,
+    EXPIRY_CLOCK,
+    EXPIRY_ASKING, // it wants a look
+    EXPIRY_LOOKING,
+    EXPIRY_RETURNING,
+    EXPIRY_PACING,
+    EXPIRY_STATES
+};
 
 struct expiry_run {
     struct expiry_run *previous, *next;
@@ -52,6 +63,8 @@ struct sk_expiry {
     struct sk_timer *timer; // owned
     struct expiry_run *runs;
     unsigned run_count;
+    struct expiry_run *looking[TOGETHER_MAX]; // in the statement that is under way
+    size_t looking_count;
     int budget;     // orders that may be ended in this tick; below 0: so many more were
     uint64_t turns; // so many have waited for one
     size_t at;      // in the catalogue: the next voucher that is looked at
@@ -66,8 +79,10 @@ static void expiry_start(struct sk_expiry *expiry, struct sk_segment *segment);
 static void expiry_on_locked(void *arg, bool held);
 static void expiry_ask_clock(struct expiry_run *run);
 static void expiry_on_clock(void *arg, const struct sk_reply *reply);
-static void expiry_look(struct expiry_run *run);
+static void expiry_want_look(struct expiry_run *run);
+static void expiry_look(struct sk_expiry *expiry);
 static void expiry_on_due(void *arg, const struct sk_result *result);
+static void expiry_take_due(struct expiry_run *run, const struct sk_rows *rows, size_t row);
 static void expiry_return(struct expiry_run *run);
 static void expiry_on_returned(void *arg, enum sk_return_end end, size_t ended);
 static void expiry_pace(struct expiry_run *run);
@@ -79,10 +94,11 @@ static void expiry_move(struct expiry_run *run, enum expiry_state state)
 {
     static const bool allowed[EXPIRY_STATES][EXPIRY_STATES] = {
         [EXPIRY_LOCKING] = {[EXPIRY_CLOCK] = true},
-        [EXPIRY_CLOCK] = {[EXPIRY_LOOKING] = true},
+        [EXPIRY_CLOCK] = {[EXPIRY_ASKING] = true},
+        [EXPIRY_ASKING] = {[EXPIRY_LOOKING] = true},
         [EXPIRY_LOOKING] = {[EXPIRY_PACING] = true},
         [EXPIRY_RETURNING] = {[EXPIRY_PACING] = true},
-        [EXPIRY_PACING] = {[EXPIRY_RETURNING] = true, [EXPIRY_LOOKING] = true},
+        [EXPIRY_PACING] = {[EXPIRY_RETURNING] = true, [EXPIRY_ASKING] = true},
     };
     SK_ASSERT(allowed[run->state][state]);
     run->state = state;
@@ -241,18 +257,64 @@ static void expiry_on_clock(void *arg, const struct sk_reply *reply)
     }
     run->redis_ahead_ms = (uint64_t)seconds * 1000 - uv_now(run->expiry->sale->loop);
     run->next_ms = UINT64_MAX;
-    expiry_look(run);
+    expiry_want_look(run);
 }
 
-static void expiry_look(struct expiry_run *run)
+static void expiry_want_look(struct expiry_run *run)
 {
+    expiry_move(run, EXPIRY_ASKING);
+    expiry_look(run->expiry);
+}
+
+static enum sk_status expiry_look_for_one(struct sk_expiry *expiry)
+{
+    const struct expiry_run *run = expiry->looking[0];
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(slot, run->segment->slot),
                             sk_params_number(voucher, run->segment->voucher_id),
                             run->from[0] == '\0' ? NULL : run->from, sk_params_number(most, SK_RETURNS_MAX)};
-    expiry_move(run, EXPIRY_LOOKING);
-    if (sk_pg_call(run->expiry->sale->ask_pg, SK_STATEMENT_DUE_ORDERS, 4, params, expiry_on_due, run) != SK_OK)
-        expiry_fail(run);
+    return sk_pg_call(expiry->sale->ask_pg, SK_STATEMENT_DUE_ORDERS, 4, params, expiry_on_due, expiry);
+}
+
+static enum sk_status expiry_look_for_many(struct sk_expiry *expiry)
+{
+    struct sk_buf slots = {0}, vouchers = {0}, from = {0};
+    char number[SK_PARAM_NUMBER_SIZE];
+    enum sk_status status = SK_NO_MEM;
+    sk_params_begin(&slots);
+    sk_params_begin(&vouchers);
+    sk_params_begin(&from);
+    for (size_t i = 0; i < expiry->looking_count; i++) {
+        const struct expiry_run *run = expiry->looking[i];
+        sk_params_add(&slots, sk_params_number(number, run->segment->slot));
+        sk_params_add(&vouchers, sk_params_number(number, run->segment->voucher_id));
+        sk_params_add(&from, run->from[0] == '\0' ? "null" : run->from);
+    }
+    const char *params[] = {sk_params_end(&slots), sk_params_end(&vouchers), sk_params_end(&from),
+                            sk_params_number(number, SK_RETURNS_MAX)};
+    if (params[0] != NULL && params[1] != NULL && params[2] != NULL)
+        status = sk_pg_call(expiry->sale->ask_pg, SK_STATEMENT_DUE_BATCHES, 4, params, expiry_on_due, expiry);
+    sk_buf_free(&slots);
+    sk_buf_free(&vouchers);
+    sk_buf_free(&from);
+    return status;
+}
+
+// For all that want a look, if none is under way.
+static void expiry_look(struct sk_expiry *expiry)
+{
+    if (expiry->looking_count > 0)
+        return;
+    for (struct expiry_run *run = expiry->runs; run != NULL && expiry->looking_count < TOGETHER_MAX; run = run->next) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
+        if (run->state != EXPIRY_ASKING)
+            continue;
+        expiry_move(run, EXPIRY_LOOKING);
+        expiry->looking[expiry->looking_count++] = run;
+    }
+    if (expiry->looking_count > 0 &&
+        (expiry->looking_count == 1 ? expiry_look_for_one(expiry) : expiry_look_for_many(expiry)) != SK_OK)
+        expiry_on_due(expiry, &(struct sk_result){.kind = SK_RESULT_FAILED});
 }
 
 // Redis tells whole seconds, and both were asked some ms apart.
@@ -272,27 +334,38 @@ static bool expiry_clocks_agree(struct expiry_run *run, uint64_t pg_ms)
 
 static void expiry_on_due(void *arg, const struct sk_result *result)
 {
-    struct expiry_run *run = arg;
-    struct sk_expiry *expiry = run->expiry;
-    const struct sk_rows *rows = result->rows;
-    if (rows == NULL || sk_rows_count(rows) != 1) {
-        expiry_fail(run);
-        return;
+    struct sk_expiry *expiry = arg;
+    struct expiry_run *runs[TOGETHER_MAX];
+    size_t count = expiry->looking_count;
+    memcpy(runs, expiry->looking, count * sizeof runs[0]);
+    expiry->looking_count = 0;
+    bool found = result->rows != NULL && sk_rows_count(result->rows) == count;
+    for (size_t i = 0; i < count; i++) {
+        if (found)
+            expiry_take_due(runs[i], result->rows, i);
+        else
+            expiry_fail(runs[i]);
     }
-    uint64_t now = uv_now(expiry->sale->loop), pg_ms = (uint64_t)sk_rows_number(rows, 0, COLUMN_NOW_MS);
-    const char *walked_to = sk_rows_text(rows, 0, COLUMN_WALKED_TO), *next = sk_rows_text(rows, 0, COLUMN_NEXT_MS);
+    expiry_look(expiry);
+}
+
+static void expiry_take_due(struct expiry_run *run, const struct sk_rows *rows, size_t row)
+{
+    struct sk_expiry *expiry = run->expiry;
+    uint64_t now = uv_now(expiry->sale->loop), pg_ms = (uint64_t)sk_rows_number(rows, row, COLUMN_NOW_MS);
+    const char *walked_to = sk_rows_text(rows, row, COLUMN_WALKED_TO), *next = sk_rows_text(rows, row, COLUMN_NEXT_MS);
     if (!expiry_clocks_agree(run, pg_ms)) {
         expiry_fail(run);
         return;
     }
     if (next != NULL) {
-        uint64_t next_ms = (uint64_t)sk_rows_number(rows, 0, COLUMN_NEXT_MS);
+        uint64_t next_ms = (uint64_t)sk_rows_number(rows, row, COLUMN_NEXT_MS);
         uint64_t due_ms = now + (next_ms > pg_ms ? next_ms - pg_ms : 0);
         run->next_ms = due_ms < run->next_ms ? due_ms : run->next_ms;
     }
     run->goes_on = walked_to != NULL;
     memcpy(run->from, walked_to == NULL ? "" : walked_to, walked_to == NULL ? 1 : SK_UUID_SIZE);
-    const char *due = sk_rows_text(rows, 0, COLUMN_DUE); // {id,id,...}
+    const char *due = sk_rows_text(rows, row, COLUMN_DUE); // {id,id,...}
     size_t len = strlen(due);
     SK_ASSERT(len >= 2 && len - 2 < sizeof run->due);
     memcpy(run->due, due + 1, len - 2);
@@ -341,7 +414,7 @@ static void expiry_go_on(struct expiry_run *run)
         return;
     }
     if (run->goes_on && !expiry->stopped) {
-        expiry_look(run);
+        expiry_want_look(run);
         return;
     }
     // What is placed from now on is due no sooner than this; the walk may have left out what was settled late.

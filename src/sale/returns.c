@@ -1,9 +1,13 @@
 // A call is the orders of one entry:
 //
-//   GATHERING -> NOTING -> WRITING -> (ended)
-//                             | no answer, or a failure
-//                             v
-//                          WAITING -> WRITING ...
+//   GATHERING -> NOTING -> READY -> WRITING -> (ended)
+//                            ^         | no answer, or a failure
+//                            |         v
+//                            +------ WAITING
+//
+// One statement is under way at a time. What becomes ready meanwhile goes with the next one, calls of different
+// vouchers together: thousands of them may have an order that expires at the same moment, and a commit costs the same
+// for all.
 //
 // Until the entry is noted nothing has happened; from then on it is written until PostgreSQL has answered (P7), whoever
 // still waits for it.
@@ -20,11 +24,30 @@
 #include "timer.h"
 #include "trust.h"
 
-enum { TICK_MS = 20, RETRY_MS = 200 };
+enum {
+    TICK_MS = 20,
+    RETRY_MS = 200,
+    TOGETHER_MAX =
+        64, // calls in a statement, with SK_RETURNS_MAX orders at most: so long it holds the rows of segments
+};
 
-enum { COLUMN_N, COLUMN_OUTCOME, COLUMN_USER, COLUMN_UNITS, COLUMN_NTH }; // of return_orders.sql
+enum {
+    COLUMN_N,
+    COLUMN_OUTCOME,
+    COLUMN_USER,
+    COLUMN_UNITS,
+    COLUMN_NTH,
+    COLUMN_BATCH
+}; // of return_batches.sql; return_orders.sql has no batch
 
-enum returns_state { RETURNS_GATHERING, RETURNS_NOTING, RETURNS_WRITING, RETURNS_WAITING, RETURNS_STATES };
+enum returns_state {
+    RETURNS_GATHERING,
+    RETURNS_NOTING,
+    RETURNS_READY,
+    RETURNS_WRITING,
+    RETURNS_WAITING,
+    RETURNS_STATES
+};
 
 struct returns_item {
     char id[SK_UUID_SIZE];
@@ -37,10 +60,11 @@ struct returns_call {
     struct sk_returns *returns;
     struct sk_segment *segment; // pinned
     enum returns_state state;
-    struct sk_entry *entry; // owned from WRITING on; ending it frees it
+    struct sk_entry *entry; // owned from READY on; ending it frees it
     int64_t epoch;
     uint64_t not_before_ms; // WAITING
     bool recovered;         // of a session that is gone
+    bool alone;             // a statement with others failed, and it may be the reason
     sk_returns_cb *done;    // of all; NULL: none, or told
     void *arg;
     size_t count;
@@ -53,24 +77,30 @@ struct sk_returns {
     void (*recovered)(void *arg, struct sk_segment *segment);
     void *arg;
     struct returns_call *first, *last;
+    struct returns_call *writing[TOGETHER_MAX]; // in the statement that is under way
+    size_t writing_count;
     struct sk_timer *timer; // owned
 };
 
 static void returns_on_tick(void *arg);
 static void returns_note(struct returns_call *call);
 static void returns_on_noted(void *arg, const struct sk_reply *reply);
-static void returns_write(struct returns_call *call);
+static void returns_make_ready(struct returns_call *call);
+static void returns_write(struct sk_returns *returns);
 static void returns_on_written(void *arg, const struct sk_result *result);
-static void returns_settle(struct returns_call *call, const struct sk_rows *rows);
+static void returns_take(struct returns_call *call, const struct sk_rows *rows, size_t first);
+static void returns_put_off(struct returns_call *call, enum sk_result_kind kind, bool with_others);
+static void returns_settle(struct returns_call *call, const struct sk_rows *rows, size_t first);
 static void returns_end(struct returns_call *call, enum sk_return_end end);
 
 static void returns_move(struct returns_call *call, enum returns_state state)
 {
     static const bool allowed[RETURNS_STATES][RETURNS_STATES] = {
-        [RETURNS_GATHERING] = {[RETURNS_NOTING] = true, [RETURNS_WRITING] = true}, // WRITING: a recovered entry
-        [RETURNS_NOTING] = {[RETURNS_WRITING] = true},
+        [RETURNS_GATHERING] = {[RETURNS_NOTING] = true, [RETURNS_READY] = true}, // READY: a recovered entry
+        [RETURNS_NOTING] = {[RETURNS_READY] = true},
+        [RETURNS_READY] = {[RETURNS_WRITING] = true},
         [RETURNS_WRITING] = {[RETURNS_WAITING] = true},
-        [RETURNS_WAITING] = {[RETURNS_WRITING] = true},
+        [RETURNS_WAITING] = {[RETURNS_READY] = true},
     };
     SK_ASSERT(allowed[call->state][state]);
     call->state = state;
@@ -200,7 +230,7 @@ bool sk_returns_recover(struct sk_returns *returns, struct sk_segment *segment, 
     call->epoch = found->epoch;
     call->recovered = true;
     (void)sk_journal_parse_returns(found->orders, found->orders_len, returns_add_item, call);
-    returns_write(call);
+    returns_make_ready(call);
     return true;
 }
 
@@ -221,10 +251,11 @@ static void returns_on_tick(void *arg)
     for (struct returns_call *call = returns->first, *next; call != NULL; call = next) {
         next = call->next;
         if (call->state == RETURNS_WAITING && now >= call->not_before_ms)
-            returns_write(call);
+            returns_move(call, RETURNS_READY);
         else if (call->state == RETURNS_GATHERING && !returns_is_busy(returns, call->segment))
             returns_note(call);
     }
+    returns_write(returns);
     if (returns->first != NULL)
         sk_timer_once(returns->timer, TICK_MS);
 }
@@ -281,7 +312,7 @@ static void returns_on_noted(void *arg, const struct sk_reply *reply)
         sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &call->epoch))
         call->entry = sk_entry_new(sale, call->segment, SK_ENTRY_OWN, journal_id);
     if (call->entry != NULL) {
-        returns_write(call);
+        returns_make_ready(call);
         return;
     }
     // It may be carried out, or was, and is not held.
@@ -291,14 +322,46 @@ static void returns_on_noted(void *arg, const struct sk_reply *reply)
 
 // ---- writing ----
 
-static void returns_write(struct returns_call *call)
+static void returns_make_ready(struct returns_call *call)
 {
+    returns_move(call, RETURNS_READY);
+    returns_write(call->returns);
+}
+
+// Fills `writing` with the first that is ready, and with what may go with it. Returns how many orders they have.
+static size_t returns_gather_ready(struct sk_returns *returns)
+{
+    const struct returns_call *first = NULL;
+    size_t orders = 0;
+    for (struct returns_call *call = returns->first; call != NULL; call = call->next) {
+        if (call->state != RETURNS_READY || returns->writing_count == TOGETHER_MAX)
+            continue;
+        if (first != NULL && (first->alone || call->alone || orders + call->count > SK_RETURNS_MAX ||
+                              strcmp(call->move, first->move) != 0 || strcmp(call->by, first->by) != 0 ||
+                              strcmp(call->why, first->why) != 0))
+            continue;
+        first = first == NULL ? call : first;
+        returns->writing[returns->writing_count++] = call;
+        orders += call->count;
+        returns_move(call, RETURNS_WRITING);
+    }
+    return orders;
+}
+
+static void returns_add_ids(const struct returns_call *call, struct sk_buf *ids)
+{
+    for (size_t i = 0; i < call->count; i++)
+        sk_params_add(ids, call->items[i].id);
+}
+
+static enum sk_status returns_ask_one(struct sk_returns *returns)
+{
+    const struct returns_call *call = returns->writing[0];
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], epoch[SK_PARAM_NUMBER_SIZE];
     struct sk_buf ids = {0};
     enum sk_status status = SK_NO_MEM;
     sk_params_begin(&ids);
-    for (size_t i = 0; i < call->count; i++)
-        sk_params_add(&ids, call->items[i].id);
+    returns_add_ids(call, &ids);
     const char *params[] = {sk_params_number(slot, call->segment->slot),
                             sk_params_number(voucher, call->segment->voucher_id),
                             sk_params_number(epoch, call->epoch),
@@ -307,13 +370,54 @@ static void returns_write(struct returns_call *call)
                             call->by,
                             call->why[0] == '\0' ? NULL : call->why,
                             call->entry->journal_id};
-    returns_move(call, RETURNS_WRITING);
     if (params[3] != NULL)
-        status =
-            sk_pg_call(call->returns->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 8, params, returns_on_written, call);
+        status = sk_pg_call(returns->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 8, params, returns_on_written, returns);
     sk_buf_free(&ids);
-    if (status != SK_OK)
-        returns_on_written(call, &(struct sk_result){.kind = SK_RESULT_FAILED});
+    return status;
+}
+
+static enum sk_status returns_ask_many(struct sk_returns *returns)
+{
+    enum { SLOTS, VOUCHERS, EPOCHS, COUNTS, IDS, JOURNALS, ARRAYS };
+    struct sk_buf arrays[ARRAYS] = {0};
+    const char *params[] = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    static const int places[ARRAYS] = {0, 1, 2, 3, 4, 8};
+    enum sk_status status = SK_OK;
+    for (int i = 0; i < ARRAYS; i++)
+        sk_params_begin(&arrays[i]);
+    for (size_t i = 0; i < returns->writing_count; i++) {
+        const struct returns_call *call = returns->writing[i];
+        char number[SK_PARAM_NUMBER_SIZE];
+        sk_params_add(&arrays[SLOTS], sk_params_number(number, call->segment->slot));
+        sk_params_add(&arrays[VOUCHERS], sk_params_number(number, call->segment->voucher_id));
+        sk_params_add(&arrays[EPOCHS], sk_params_number(number, call->epoch));
+        sk_params_add(&arrays[COUNTS], sk_params_number(number, (int64_t)call->count));
+        sk_params_add(&arrays[JOURNALS], call->entry->journal_id);
+        returns_add_ids(call, &arrays[IDS]);
+    }
+    for (int i = 0; i < ARRAYS; i++) {
+        params[places[i]] = sk_params_end(&arrays[i]);
+        status = params[places[i]] == NULL ? SK_NO_MEM : status;
+    }
+    const struct returns_call *first = returns->writing[0];
+    params[5] = first->move;
+    params[6] = first->by;
+    params[7] = first->why[0] == '\0' ? NULL : first->why;
+    if (status == SK_OK)
+        status = sk_pg_call(returns->sale->ask_pg, SK_STATEMENT_RETURN_BATCHES, 9, params, returns_on_written, returns);
+    for (int i = 0; i < ARRAYS; i++)
+        sk_buf_free(&arrays[i]);
+    return status;
+}
+
+// What is ready, if no statement is under way.
+static void returns_write(struct sk_returns *returns)
+{
+    while (returns->writing_count == 0 && returns_gather_ready(returns) > 0) {
+        enum sk_status status = returns->writing_count == 1 ? returns_ask_one(returns) : returns_ask_many(returns);
+        if (status != SK_OK)
+            returns_on_written(returns, &(struct sk_result){.kind = SK_RESULT_FAILED});
+    }
 }
 
 static void returns_tell(struct returns_call *call, size_t i, enum sk_return_end end)
@@ -334,29 +438,67 @@ static void returns_tell_all(struct returns_call *call, enum sk_return_end end, 
         done(call->arg, end, ended);
 }
 
+// Where the rows of each call begin. False: these are not rows of the calls.
+static bool returns_find_rows(struct returns_call *const *calls, size_t count, const struct sk_rows *rows,
+                              size_t firsts[TOGETHER_MAX])
+{
+    size_t row = 0, most = sk_rows_count(rows);
+    for (size_t i = 0; i < count; i++) {
+        firsts[i] = row;
+        bool is_stale = row < most && sk_rows_text(rows, row, COLUMN_N) == NULL;
+        size_t end = row + (is_stale ? 1 : calls[i]->count);
+        if (end > most)
+            return false;
+        for (; row < end; row++) {
+            if (count > 1 && sk_rows_number(rows, row, COLUMN_BATCH) != (int64_t)i + 1)
+                return false;
+        }
+    }
+    return row == most;
+}
+
 static void returns_on_written(void *arg, const struct sk_result *result)
 {
-    struct returns_call *call = arg;
-    const struct sk_sale *sale = call->returns->sale;
-    const struct sk_rows *rows = result->rows;
+    struct sk_returns *returns = arg;
+    struct returns_call *calls[TOGETHER_MAX];
+    size_t firsts[TOGETHER_MAX], count = returns->writing_count;
     SK_FAILPOINT("return.committed");
-    if (rows != NULL && sk_rows_count(rows) == 1 && sk_rows_text(rows, 0, COLUMN_N) == NULL) {
-        // Stale: a rebuild settles the entry, or has. One that no rebuild has met was forged; the next one ends it.
-        if (call->recovered)
-            sale->suspect(sale->upkeep, call->segment, SK_DOUBT_BEHIND);
-        returns_end(call, SK_RETURN_LOADING);
+    memcpy(calls, returns->writing, count * sizeof calls[0]);
+    returns->writing_count = 0; // who is told may begin the next statement
+    bool found = result->rows != NULL && returns_find_rows(calls, count, result->rows, firsts);
+    for (size_t i = 0; i < count; i++) {
+        if (found)
+            returns_take(calls[i], result->rows, firsts[i]);
+        else
+            returns_put_off(calls[i], result->kind, count > 1);
+    }
+    returns_write(returns);
+}
+
+static void returns_take(struct returns_call *call, const struct sk_rows *rows, size_t first)
+{
+    const struct sk_sale *sale = call->returns->sale;
+    if (sk_rows_text(rows, first, COLUMN_N) != NULL) {
+        returns_settle(call, rows, first);
         return;
     }
-    if (rows != NULL && sk_rows_count(rows) == call->count) {
-        returns_settle(call, rows);
-        return;
-    }
-    if (result->kind == SK_RESULT_REFUSED)
+    // Stale: a rebuild settles the entry, or has. One that no rebuild has met was forged; the next one ends it.
+    if (call->recovered)
+        sale->suspect(sale->upkeep, call->segment, SK_DOUBT_BEHIND);
+    returns_end(call, SK_RETURN_LOADING);
+}
+
+// What failed with others is tried alone, and nobody is told yet: it need not be the reason.
+static void returns_put_off(struct returns_call *call, enum sk_result_kind kind, bool with_others)
+{
+    bool has_reason = with_others && (kind == SK_RESULT_REFUSED || kind == SK_RESULT_LOCKED);
+    if (kind == SK_RESULT_REFUSED && !with_others)
         sk_log(SK_LOG_ERROR, "PostgreSQL refuses a return", "voucher=%" PRId64 " journal_id=%s",
                call->segment->voucher_id, call->entry->journal_id);
     returns_move(call, RETURNS_WAITING);
-    call->not_before_ms = uv_now(sale->loop) + RETRY_MS;
-    if (result->kind != SK_RESULT_LOCKED)
+    call->alone = call->alone || has_reason;
+    call->not_before_ms = uv_now(call->returns->sale->loop) + (has_reason ? 0 : RETRY_MS);
+    if (kind != SK_RESULT_LOCKED && !has_reason)
         returns_tell_all(call, SK_RETURN_UNAVAILABLE, 0);
 }
 
@@ -367,10 +509,10 @@ static enum sk_return_end returns_end_of(const char *outcome)
     return outcome != NULL && strcmp(outcome, "kept") == 0 ? SK_RETURN_NOT_ALLOWED : SK_RETURN_UNKNOWN_ORDER;
 }
 
-static void returns_settle(struct returns_call *call, const struct sk_rows *rows)
+static void returns_settle(struct returns_call *call, const struct sk_rows *rows, size_t first)
 {
     size_t ended = 0;
-    for (size_t row = 0; row < call->count; row++) {
+    for (size_t row = first; row < first + call->count; row++) {
         size_t i = (size_t)sk_rows_number(rows, row, COLUMN_N) - 1;
         SK_ASSERT(i < call->count);
         enum sk_return_end end = returns_end_of(sk_rows_text(rows, row, COLUMN_OUTCOME));

@@ -331,6 +331,47 @@ START_TEST(another_vouchers_order_is_unknown)
 }
 END_TEST
 
+// Entries of three vouchers in one statement: each has the outcomes that it would have alone, and what is due in each
+// comes in one look. One of them is of another epoch.
+START_TEST(entries_of_several_vouchers_are_one_statement)
+{
+    static const char *const expected[][6] = {{"2", "kept", "u1", "0", "", "1"},
+                                              {"", "stale", "", "", "", "2"},
+                                              {"1", "returned", "u4", "3", "1", "3"},
+                                              {"2", "returned", "u5", "3", "1", "3"}};
+    char slots[SHORT_SIZE] = "{", vouchers[SHORT_SIZE] = "{", ids[IDS_SIZE];
+    for (int i = 0; i < 3; i++) {
+        if (i > 0)
+            sql_make_voucher(STOCK);
+        make_orders(2 * i, 2, i + 1);
+        set(2 * i, 2 * i + 1, LONG_AGO);
+        if (i == 0)
+            pay(1, "ref-1", "100", "paid");
+        (void)snprintf(slots + strlen(slots), sizeof slots - strlen(slots), "%s%s", sql_slot, i < 2 ? "," : "}");
+        (void)snprintf(vouchers + strlen(vouchers), sizeof vouchers - strlen(vouchers), "%s%s", sql_voucher,
+                       i < 2 ? "," : "}");
+    }
+    PGresult *due = SQL_RUN(SK_STATEMENT_DUE_BATCHES, slots, vouchers, "{NULL,NULL,NULL}", "128");
+    ck_assert_int_eq(PQntuples(due), 3);
+    for (int i = 0; i < 3; i++) {
+        put_ids(ids, i == 0 ? 1 : 2, (const int[]){2 * i, 2 * i + 1}); // 1 is paid
+        ck_assert_str_eq(PQgetvalue(due, i, 0), ids);
+    }
+    PQclear(due);
+    put_ids(ids, IDS(2, 1, 3, 4, 5));
+    PGresult *result = SQL_RUN(SK_STATEMENT_RETURN_BATCHES, slots, vouchers, "{3,2,3}", "{2,1,2}", ids, "expired",
+                               "expiry", NULL, "{7-1,7-2,7-3}");
+    ck_assert_int_eq(PQntuples(result), 5);
+    ck_assert_str_eq(PQgetvalue(result, 0, 1), "unknown"); // the second voucher's
+    for (int row = 1; row < 5; row++) {
+        for (int column = 0; column < 6; column++)
+            ck_assert_str_eq(PQgetvalue(result, row, column), expected[row - 1][column]);
+    }
+    PQclear(result);
+    must_balance(STOCK);
+}
+END_TEST
+
 START_TEST(under_another_epoch_nothing_is_done)
 {
     static const char *const epochs[] = {"2", "4", "0", "-3", "9223372036854775807", NULL};
@@ -941,6 +982,7 @@ int main(void)
     tcase_add_test(tcase, each_order_has_its_own_outcome);
     tcase_add_test(tcase, an_empty_call_does_nothing);
     tcase_add_test(tcase, another_vouchers_order_is_unknown);
+    tcase_add_test(tcase, entries_of_several_vouchers_are_one_statement);
     tcase_add_test(tcase, under_another_epoch_nothing_is_done);
     tcase_add_test(tcase, an_order_expires_when_it_is_due);
     tcase_add_test(tcase, each_move_is_an_event);

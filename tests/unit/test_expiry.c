@@ -19,8 +19,8 @@ enum {
     TICK_MS = 100,
     AGAIN_MS = 1000,
     SELDOM_MS = 60000,
-    RUNS_MAX = 16,
-    LOCKS_MAX = 256,
+    RUNS_MAX = 64,
+    LOCKS_MAX = 1024,
     CALLS_MAX = 1024
 };
 
@@ -351,7 +351,7 @@ END_TEST
 
 START_TEST(runs_have_their_bound_and_all_have_their_turn)
 {
-    enum { MANY = 40 };
+    enum { MANY = 2 * RUNS_MAX + 5 };
     for (int id = VOUCHER + 1; id < VOUCHER + MANY; id++)
         (void)a_segment(sale.catalogue, id);
     tick();
@@ -369,7 +369,7 @@ END_TEST
 // A run that cannot begin begins no other: the next tick tries again.
 START_TEST(without_locks_nothing_goes_round_in_circles)
 {
-    enum { MANY = 40 };
+    enum { MANY = 2 * RUNS_MAX + 5 };
     for (int id = VOUCHER + 1; id < VOUCHER + MANY; id++)
         (void)a_segment(sale.catalogue, id);
     tick();
@@ -397,6 +397,59 @@ START_TEST(nothing_begins_without_session_or_stores)
     fake_pg.down = false;
     tick();
     ck_assert_uint_eq(locks.count, 1);
+}
+END_TEST
+
+// ---- several in one look ----
+
+// Three segments want a look; the first has it. The link is answered in any order.
+static void begin_three(void)
+{
+    (void)a_segment(sale.catalogue, VOUCHER + 1);
+    (void)a_segment(sale.catalogue, VOUCHER + 2);
+    tick();
+    ck_assert_uint_eq(locks.count, 3);
+    for (size_t i = 0; i < 3; i++)
+        locks.taken[i](locks.args[i], true);
+    for (size_t i = 0; i < 3; i++)
+        redis_answers(&redis_time);
+    ck_assert_uint_eq(fake_pg.count, 1);
+}
+
+START_TEST(looks_that_wait_go_together)
+{
+    begin_three();
+    DUE("{" A "}", NULL, NULL);
+    ck_assert_str_eq(course_question(), "ask-pg due_batches {10106,14171} {9,8} {null,null} 128");
+    const struct sk_rows rows = ROWS(2, {"{" B "}", NULL, NULL, PG_MS}, {"{" C "}", A, NULL, PG_MS});
+    pg_answers(&rows);
+    ck_assert_uint_eq(call_count, 3);
+    ck_assert_int_eq(calls[1].segment->voucher_id, VOUCHER + 2);
+    ck_assert_str_eq(calls[1].first, B);
+    ck_assert_int_eq(calls[2].segment->voucher_id, VOUCHER + 1);
+    ck_assert_str_eq(calls[2].first, C);
+    for (int i = 0; i < 3; i++)
+        call_ends(SK_RETURN_DONE, 1);
+    ck_assert_str_eq(course_question(), "ask-pg due_orders 14171 8 " A " 128"); // it goes on
+    DUE("{}", NULL, NULL);
+    ck_assert_uint_eq(locks.released, 3);
+}
+END_TEST
+
+START_TEST(looks_that_fail_together_are_tried_again)
+{
+    const struct sk_rows too_few = ROWS(1, {"{" B "}", NULL, NULL, PG_MS});
+    begin_three();
+    DUE("{}", NULL, NULL);
+    if (_i == 0)
+        pg_fails(SK_RESULT_LOST);
+    else
+        pg_answers(&too_few);
+    ck_assert_uint_eq(call_count, 0);
+    ck_assert_uint_eq(locks.released, 3);
+    nothing_for(AGAIN_MS);
+    tick();
+    ck_assert_uint_eq(locks.count, 5);
 }
 END_TEST
 
@@ -497,6 +550,31 @@ static const char *ids_of(size_t count)
     return text;
 }
 
+// To the look that was asked for first: of one segment, or of several, "{7,8}".
+static void answer_look(struct load *loads, size_t part)
+{
+    static char due[RUNS_MAX][SK_RETURNS_MAX * SK_UUID_SIZE + 3];
+    const char *cells[RUNS_MAX][ROW_COLUMNS] = {{NULL}};
+    const struct asked *asked = &fake_pg.asked[fake_pg.answered];
+    const char *at = asked->argv[1] + (asked->what == SK_STATEMENT_DUE_BATCHES);
+    size_t count = 0;
+    for (char *end; *at >= '0' && *at <= '9'; at = end + (*end == ',')) {
+        struct load *load = loads;
+        int64_t voucher = strtoll(at, &end, 10);
+        while (load->voucher != voucher)
+            load++;
+        size_t n = load->left < part ? load->left : part;
+        load->left -= n;
+        (void)snprintf(due[count], sizeof due[count], "%s", ids_of(n));
+        cells[count][0] = due[count];
+        cells[count][1] = load->left > 0 ? A : NULL;
+        cells[count][3] = PG_MS;
+        count++;
+    }
+    const struct sk_rows rows = {count, (const char *const(*)[ROW_COLUMNS])cells};
+    pg_answers(&rows);
+}
+
 // Answers all that is asked, and ends what is to be ended; each answer comes with at most `part` orders.
 static void play(struct load *loads, size_t count, size_t part)
 {
@@ -515,15 +593,8 @@ static void play(struct load *loads, size_t count, size_t part)
                 loads[i].ended += loads[i].voucher == call->segment->voucher_id ? call->count : 0;
             call_ends(SK_RETURN_DONE, call->count);
         }
-        while (fake_pg.answered < fake_pg.count) {
-            struct load *load = loads;
-            while (load->voucher != strtoll(fake_pg.asked[fake_pg.answered].argv[1], NULL, 10))
-                load++;
-            size_t n = load->left < part ? load->left : part;
-            load->left -= n;
-            const struct sk_rows rows = ROWS(1, {ids_of(n), load->left > 0 ? A : NULL, NULL, PG_MS});
-            pg_answers(&rows);
-        }
+        while (fake_pg.answered < fake_pg.count)
+            answer_look(loads, part);
     }
 }
 
@@ -752,6 +823,8 @@ int main(void)
     tcase_add_test(tcase, runs_have_their_bound_and_all_have_their_turn);
     tcase_add_test(tcase, without_locks_nothing_goes_round_in_circles);
     tcase_add_test(tcase, nothing_begins_without_session_or_stores);
+    tcase_add_test(tcase, looks_that_wait_go_together);
+    tcase_add_loop_test(tcase, looks_that_fail_together_are_tried_again, 0, 2);
     tcase_add_loop_test(tcase, while_the_clocks_agree_orders_expire, 0, sizeof agreeing / sizeof agreeing[0]);
     tcase_add_loop_test(tcase, while_the_clocks_differ_nothing_expires, 0, sizeof differing / sizeof differing[0]);
     tcase_add_test(tcase, how_far_the_clocks_are_apart_is_said);

@@ -460,12 +460,156 @@ START_TEST(segments_do_not_wait_for_each_other)
     ck_assert_str_eq(fake_redis.asked[1].argv[4], B);
     redis_answers(&noted);
     redis_answers(&noted);
-    ck_assert_str_eq(fake_pg.asked[1].argv[1], "8");
     all_returned(1);
+    ck_assert_str_eq(fake_pg.asked[1].argv[1], "8"); // one statement at a time
     all_returned(1);
     redis_answers(&one);
     redis_answers(&one);
     must_be_told(2, SK_RETURN_DONE);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// ---- several segments in one statement ----
+
+// Orders 1, 2 ... of the vouchers 7, 8 ... are cancelled and noted: the first is being written, the others are ready.
+static void note_in_segments(int count)
+{
+    for (int i = 0; i < count; i++)
+        ck_assert_int_eq(ask_for(a_segment(sale.catalogue, VOUCHER + i), i + 1, SK_RETURN_CANCELLED, "user", NULL),
+                         SK_OK);
+    tick();
+    for (int i = 0; i < count; i++)
+        redis_answers(&noted);
+    ck_assert_uint_eq(fake_pg.count, 1);
+}
+
+static const char *written(void)
+{
+    static char text[QUESTION_SIZE];
+    const struct asked *asked = &fake_pg.asked[fake_pg.answered];
+    size_t len = (size_t)snprintf(text, sizeof text, "%s", sk_statements[asked->what].name);
+    for (int i = 0; i < asked->argc; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, " %s", asked->argv[i] == NULL ? "null" : asked->argv[i]);
+    return text;
+}
+
+#define TOGETHER "return_batches {14171,10106} {8,9} {7,7} {1,1} {" B "," C "} cancelled user null {10-1,10-1}"
+
+START_TEST(what_becomes_ready_meanwhile_is_written_together)
+{
+    note_in_segments(3);
+    all_returned(1);
+    ck_assert_str_eq(written(), TOGETHER);
+    PG_ROWS(2, {"1", "returned", "u2", "1", NULL, "1"}, {"1", "kept", "u3", "0", NULL, "2"});
+    must_be_told(1, SK_RETURN_DONE);
+    must_be_told(2, SK_RETURN_DONE);
+    must_be_told(3, SK_RETURN_NOT_ALLOWED);
+    ck_assert_str_eq(fake_redis.asked[4].argv[0], "seckill:{8}:voucher");
+    for (int i = 0; i < 3; i++)
+        redis_answers(&one);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+START_TEST(one_of_several_may_be_stale)
+{
+    note_in_segments(3);
+    all_returned(1);
+    PG_ROWS(2, {NULL, "stale", NULL, NULL, NULL, "1"}, {"1", "returned", "u3", "1", NULL, "2"});
+    must_be_told(2, SK_RETURN_LOADING);
+    must_be_told(3, SK_RETURN_DONE);
+    redis_answers(&one);
+    redis_answers(&one);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+static const struct sk_rows no_batches[] = {
+    ROWS(1, {"1", "returned", "u2", "1", NULL, "1"}),
+    ROWS(2, {"1", "returned", "u2", "1", NULL, "1"}, {"1", "returned", "u3", "1", NULL, "1"}),
+    ROWS(2, {"1", "returned", "u3", "1", NULL, "2"}, {"1", "returned", "u2", "1", NULL, "1"}),
+    ROWS(3, {"1", "returned", "u2", "1", NULL, "1"}, {"1", "returned", "u3", "1", NULL, "2"},
+         {"1", "returned", "u3", "1", NULL, "3"}),
+};
+
+START_TEST(rows_of_others_are_not_believed)
+{
+    note_in_segments(3);
+    all_returned(1);
+    redis_answers(&one);
+    pg_answers(&no_batches[_i]);
+    must_be_told(2, SK_RETURN_UNAVAILABLE);
+    must_be_told(3, SK_RETURN_UNAVAILABLE);
+    now_ms += RETRY_MS;
+    tick();
+    ck_assert_str_eq(written(), TOGETHER); // P7
+    PG_ROWS(2, {"1", "returned", "u2", "1", NULL, "1"}, {"1", "returned", "u3", "1", NULL, "2"});
+    redis_answers(&one);
+    redis_answers(&one);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// One of them may be the reason, and must not stop the others.
+START_TEST(what_fails_together_is_tried_alone)
+{
+    static const enum sk_result_kind kinds[] = {SK_RESULT_REFUSED, SK_RESULT_LOCKED};
+    note_in_segments(3);
+    all_returned(1);
+    redis_answers(&one);
+    pg_fails(kinds[_i]);
+    ck_assert_int_eq(waiters[2].told + waiters[3].told, 0);
+    tick();
+    must_ask("ask-pg return_orders 14171 8 7 {" B "} cancelled user null 10-1");
+    pg_fails(kinds[_i]);
+    must_ask("ask-pg return_orders 10106 9 7 {" C "} cancelled user null 10-1");
+    all_returned(1);
+    must_be_told(3, SK_RETURN_DONE);
+    ck_assert_int_eq(waiters[2].told, kinds[_i] == SK_RESULT_REFUSED);
+    redis_answers(&one);
+    now_ms += RETRY_MS;
+    tick();
+    all_returned(1);
+    redis_answers(&one);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+START_TEST(what_is_written_together_is_of_one_move)
+{
+    note_in_segments(1);
+    ck_assert_int_eq(ask_for(a_segment(sale.catalogue, VOUCHER + 1), 2, SK_RETURN_EXPIRED, "expiry", NULL), SK_OK);
+    ck_assert_int_eq(ask_for(a_segment(sale.catalogue, VOUCHER + 2), 3, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
+    tick();
+    redis_answers(&noted);
+    redis_answers(&noted);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(fake_pg.asked[i].what, SK_STATEMENT_RETURN_ORDERS);
+        all_returned(1);
+    }
+    for (int i = 0; i < 3; i++)
+        redis_answers(&one);
+    ck_assert(nothing_is_under_way());
+}
+END_TEST
+
+// A statement holds the rows of its segments for as long as one entry of the most orders.
+START_TEST(what_is_written_together_has_its_bound)
+{
+    for (int i = 0; i < 3; i++)
+        for (int order = 0; order < (i == 0 ? 1 : SK_RETURNS_MAX / 2 + i - 1); order++)
+            ck_assert_int_eq(
+                ask_for(a_segment(sale.catalogue, VOUCHER + i), 1 + order, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
+    tick();
+    for (int i = 0; i < 3; i++)
+        redis_answers(&noted);
+    all_returned(1);
+    ck_assert_int_eq(fake_pg.asked[1].what, SK_STATEMENT_RETURN_ORDERS);
+    all_returned(SK_RETURNS_MAX / 2);
+    all_returned(SK_RETURNS_MAX / 2 + 1);
+    for (int i = 0; i < 3; i++)
+        redis_answers(&one);
     ck_assert(nothing_is_under_way());
 }
 END_TEST
@@ -982,6 +1126,12 @@ int main(void)
     tcase_add_test(tcase, an_entry_has_its_bound);
     tcase_add_loop_test(tcase, different_moves_do_not_mix, 0, sizeof others / sizeof others[0]);
     tcase_add_test(tcase, segments_do_not_wait_for_each_other);
+    tcase_add_test(tcase, what_becomes_ready_meanwhile_is_written_together);
+    tcase_add_test(tcase, one_of_several_may_be_stale);
+    tcase_add_loop_test(tcase, rows_of_others_are_not_believed, 0, sizeof no_batches / sizeof no_batches[0]);
+    tcase_add_loop_test(tcase, what_fails_together_is_tried_alone, 0, 2);
+    tcase_add_test(tcase, what_is_written_together_is_of_one_move);
+    tcase_add_test(tcase, what_is_written_together_has_its_bound);
     tcase_add_test(tcase, who_is_told_may_ask_again_at_once);
     tcase_add_test(tcase, a_call_of_several_is_told_how_many_ended);
     tcase_add_test(tcase, a_call_of_several_that_fails_is_told_once);
