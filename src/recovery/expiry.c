@@ -337,7 +337,8 @@ static void expiry_on_due(void *arg, const struct sk_result *result)
     struct sk_expiry *expiry = arg;
     struct expiry_run *runs[TOGETHER_MAX];
     size_t count = expiry->looking_count;
-    memcpy(runs, expiry->looking, count * sizeof runs[0]);
+    for (size_t i = 0; i < count; i++)
+        runs[i] = expiry->looking[i];
     expiry->looking_count = 0;
     bool found = result->rows != NULL && sk_rows_count(result->rows) == count;
     for (size_t i = 0; i < count; i++) {

@@ -463,7 +463,8 @@ static void returns_on_written(void *arg, const struct sk_result *result)
     struct returns_call *calls[TOGETHER_MAX];
     size_t firsts[TOGETHER_MAX], count = returns->writing_count;
     SK_FAILPOINT("return.committed");
-    memcpy(calls, returns->writing, count * sizeof calls[0]);
+    for (size_t i = 0; i < count; i++)
+        calls[i] = returns->writing[i];
     returns->writing_count = 0; // who is told may begin the next statement
     bool found = result->rows != NULL && returns_find_rows(calls, count, result->rows, firsts);
     for (size_t i = 0; i < count; i++) {
