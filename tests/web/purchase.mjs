@@ -118,6 +118,7 @@ for (const [code, status, outcome] of [
     ['UNAUTHENTICATED', 401, 'error'],
     ['INVALID', 422, 'error'],
     ['TOO_MANY_ORDERS', 409, 'too_many'],
+    ['OFFER_CHANGED', 409, 'offer_changed'],
     ['SOMETHING_NEW', 400, 'error'],
 ]) {
     test(`refused: ${code}`, async () => {

@@ -96,7 +96,7 @@ async function pay() {
     isPaying = true;
     render();
     try {
-        const json = { amount_cents: amount(), currency: voucher.currency };
+        const json = { amount_cents: amount(), currency: currency() };
         const { body } = await api.call(`/demo/orders/${order.id}/pay`, { method: 'POST', json });
         order = body;
         const isLate = order.payments?.some((payment) => payment.state === 'to_refund');
@@ -118,7 +118,9 @@ async function refused(problem) {
     }
 }
 
-const amount = () => voucher.price_cents * order.quantity;
+// The order's own, which the voucher's may have left behind. While it is pending it has none yet.
+const amount = () => order.total_cents ?? voucher.price_cents * order.quantity;
+const currency = () => order.currency ?? voucher.currency;
 
 // ---- what is shown ----
 
@@ -144,7 +146,7 @@ function renderBill() {
         setText(at('title'), say('page.title'));
         return;
     }
-    const money = voice.money(amount(), voucher.currency);
+    const money = voice.money(amount(), currency());
     setText(at('title'), voucher.title);
     setText(at('order'), order.id);
     setText(at('quantity'), voice.number(order.quantity));

@@ -41,7 +41,7 @@ const KEY_LASTS_MS = 23 * 3600 * 1000; // the service keeps it a day
 const TIMEOUT_MS = 8000;
 
 // What a buyer is told; the page has words for each.
-const TOLD = ['won', 'accepted', 'sold_out', 'not_enough', 'too_many', 'already_ordered', 'not_started', 'paused', 'too_fast'];
+const TOLD = 'won accepted already_ordered sold_out not_enough too_many offer_changed not_started paused too_fast'.split(' ');
 const CODES = [null, ...TOLD, 'retrying', 'ended', 'loading', 'unknown', 'error'];
 const WHYS = [undefined, 'login', 'quantity', 'refused', 'tickets']; // of an error
 
@@ -52,6 +52,7 @@ const MEANS = {
     SOLD_OUT: { to: REFUSED, code: 'sold_out' },
     NOT_ENOUGH: { to: REFUSED, code: 'not_enough' },
     TOO_MANY_ORDERS: { to: REFUSED, code: 'too_many' },
+    OFFER_CHANGED: { to: REFUSED, code: 'offer_changed' },
     NOT_STARTED: { to: WAITING, code: 'not_started' },
     PAUSED: { to: REFUSED, code: 'paused' },
     ENDED: { to: REFUSED, code: 'ended' },
