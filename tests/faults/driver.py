@@ -97,6 +97,7 @@ class Run:
         self.ends: list[Event] | None = None
         self.strangers: list[Event] = []
         self.lists: list[OrderList] = []
+        self.listed = self.listed_more = 0  # more: that PostgreSQL has no more, and the instances still know
         self.fresh: list[Fresh] = []
         self.watch, self.feed = Watch(self), Feed(self)
 
@@ -305,11 +306,13 @@ class Run:
             unknown_most=self.unknown_most(),
             samples=list(self.watch.samples),
             stalls=list(self.watch.stalls),
+            holds=list(self.watch.holds),
             delays=MACHINE.since(self.began),
             foreign=self.foreign(),
             ends=self.ends,
             strangers=self.strangers,
             lists=self.lists,
+            listed=self.listed,
             fresh=self.fresh,
             lost_202=self.fault.lost_202,
             orders_most=int(self.fault.env.get("SECKILL_ORDERS_PER_USER", 20)),
@@ -363,6 +366,7 @@ class Run:
         self.strangers = [Event(0, 0, "stranger", "stranger", e.voucher, 0, order=e.order) for e in some]
         self.read([*self.ends, *self.strangers])
         users = sorted({event.user for event in self.ends})
+        self.listed = self.listed_more + int(self.postgres.sql("select count(*) from seckill_voucher where state <> 'retired'")[0][0])
         for user in self.rng.sample(users, min(LISTS, len(users))):
             status, document = self.rng.choice(self.stack.instances).ask("GET", "/orders", user)
             ids = {order["id"] for order in document.get("orders", [])}

@@ -119,6 +119,7 @@ def good_world() -> World:
         unknown_most=0.05,
         samples=[Sample("1", "open", 2, 3, "1"), Sample("1", "loading", 9, 9, "2")],
         stalls=[(30, 31)],
+        holds=[("1", 3, 3.2)],
         ends=ends,
         strangers=[
             heard(20, 21, "stranger", "zoe", 404, "NOT_FOUND", f"{MADE_UP}002"),
@@ -306,6 +307,8 @@ def corruptions() -> dict[str, list]:
         "unknowns_are_few": [
             lambda world: [event(3, 4, "buy", f"w{n}", 503)(world) for n in range(3)],
             lambda world: ([event(3, 4, "buy", f"w{n}", 503)(world) for n in range(3)], world.stalls.append((4.5, 5))),
+            lambda world: [event(3, 4, "buy", f"w{n}", 503, "UNAVAILABLE")(world) for n in range(3)],
+            lambda world: [event(4, 5, "buy", f"w{n}", 503, "LOADING")(world) for n in range(3)],
         ],
         "newcomers_are_served": [
             lambda world: setattr(world.fresh[0], "stock", 0),

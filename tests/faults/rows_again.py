@@ -68,7 +68,7 @@ def one_round(run: Run, number: int) -> None:
     orders = [(e.order, e.user) for e in run.history if e.voucher == voucher and e.status in (201, 202)]
     made_up = [f"{n:08x}-0000-7000-8000-000000000000" for n in range(400)]
     reads = [("GET", f"/orders/{order}", user, "") for order, user in orders * 2]
-    reads += [("GET", f"/orders/{order}", "stranger", "") for order in made_up]
+    reads += [("GET", f"/orders/{order}", f"stranger{n}", "") for n, order in enumerate(made_up)]  # one may ask for few at a time
     reads += [("GET", "/orders", user, "") for _, user in orders]
     reads += [("GET", "/vouchers", "x", ""), ("GET", f"/vouchers/{voucher}", "x", "")] * 300
     reads += [("GET", f"/vouchers/{10**12 + n}", "x", "") for n in range(300)]

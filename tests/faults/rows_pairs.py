@@ -110,6 +110,6 @@ ROWS = [
         "terminated while nothing can be granted again",
         ended_with_nothing_granted,
         env=SHORT_DRAIN,
-        **TAKES_ONE | {"refused_202": 60, "unknown": 0.8},
+        **TAKES_ONE | {"refused_202": 110, "unknown": 0.8},  # HOLD_S of half the crowd's rate, and the twenty
     ),
 ]

@@ -12,14 +12,18 @@ SLOW_S = 0.2
 # The process that a voucher was opened under must be the one that answers: else no unit is sold, whatever
 # it says.
 LOOK = """
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local found = {}
 for _, tag in ipairs(ARGV) do
-  local v = redis.call('HMGET', 'seckill:{' .. tag .. '}:voucher', 'state', 'stock', 'epoch', 'run')
+  local v = redis.call('HMGET', 'seckill:{' .. tag .. '}:voucher', 'state', 'stock', 'epoch', 'run',
+    'reopened_ms', 'cache_ms')
   local opened_under = string.match(v[4] or '', '^%d+%-(%x+)$') -- the protocol's version stands before it
   local state = opened_under == run and v[1] or 'unsure'
   local buyers = redis.call('HLEN', 'seckill:{' .. tag .. '}:buyers')
-  for _, value in ipairs({ tag, state or '', v[2] or '', buyers, v[3] or '' }) do
+  local since_ms = now_ms - (tonumber(v[5]) or 0)
+  for _, value in ipairs({ tag, state or '', v[2] or '', buyers, v[3] or '', since_ms, tonumber(v[6]) or 0 }) do
     found[#found + 1] = tostring(value)
   end
 end
@@ -34,6 +38,7 @@ class Watch:
         self.run, self.over = run, threading.Event()
         self.samples: list[Sample] = []
         self.stalls: list[tuple[float, float]] = []  # when Redis did not answer us either
+        self.holds: set[tuple[str, float, float]] = set()  # when a voucher that had reopened sold nothing yet
         self.timed: list[tuple] = []  # the same with their times, for rows that read them
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -55,7 +60,10 @@ class Watch:
                 pass  # Redis is what the fault is about
             if not found or time.time() - began > SLOW_S:
                 self.stalls.append((began, time.time()))
-            for id, state, stock, buyers, epoch in zip(*(found[part::5] for part in range(5))):
+            for id, state, stock, buyers, epoch, since_ms, cache_ms in zip(*(found[part::7] for part in range(7))):
+                if 0 <= int(since_ms) <= int(cache_ms):
+                    reopened = began - int(since_ms) / 1000
+                    self.holds.add((id, round(reopened, 1), round(reopened + int(cache_ms) / 1000, 1)))
                 if stock.lstrip("-").isdigit() and buyers.isdigit():
                     sample = Sample(id, state, int(stock), int(buyers), epoch)
                     if sample != last.get(id):

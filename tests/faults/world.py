@@ -9,6 +9,7 @@ from crowd import Event
 from machine import Delays
 
 AFTER_STALL_S = 0.5
+HOLD_ROOM_S = 0.1  # it is looked at 50 times a second
 LATE_PART = 0.2  # of the time that a client waited: a machine that is late by so much is why
 LIVE = {"unpaid", "paid"}
 ENDED = {"cancelled", "expired", "refunded"}  # after it was placed
@@ -149,11 +150,13 @@ class World:
     unknown_most: float = 1.0
     samples: list[Sample] = field(default_factory=list)
     stalls: list[tuple[float, float]] = field(default_factory=list)  # when Redis, asked directly, did not answer
+    holds: list[tuple[str, float, float]] = field(default_factory=list)  # of a voucher that has reopened: nothing is sold yet
     delays: Delays = field(default_factory=Delays)  # when the machine itself was late
     foreign: list[str] = field(default_factory=list)  # rows and keys of no user of the history
     ends: list[Event] | None = None  # each accepted order, read by its user when all is settled; None: not yet
     strangers: list[Event] = field(default_factory=list)  # some of them, read by somebody else
     lists: list[OrderList] = field(default_factory=list)
+    listed: int = 1  # vouchers that are not retired, those of no run included
     fresh: list[Fresh] = field(default_factory=list)
     lost_202: int = 0  # accepted orders that may have no end
     orders_most: int = 20  # SECKILL_ORDERS_PER_USER
@@ -182,8 +185,16 @@ class World:
         events = [event for event in self.buys() if not event.user.startswith("back")]
         unknown = [event for event in events if event.outcome == "unknown" and not event.was_late]
         unknown = [e for e in unknown if self.delays.between_s(e.began, e.ended) < LATE_PART * (e.ended - e.began)]
+        unknown = [e for e in unknown if not self.was_held(e)]
         served = [e for e in unknown if not any(a < e.ended and e.began < b + AFTER_STALL_S for a, b in self.stalls)]
         return len(served) / max(len(events), 1), len(events)
+
+    def was_held(self, event: Event) -> bool:
+        """Whether it was told to come again because the sale had reopened a moment ago. That is a definite answer."""
+        return event.code == "LOADING" and any(
+            id == event.voucher and since - HOLD_ROOM_S < event.ended and event.began < until + HOLD_ROOM_S
+            for id, since, until in self.holds
+        )
 
     def accepted(self) -> dict[tuple[str, str], Event]:
         """Each order that was promised, by 201 or 202: (order, user) -> the first answer."""
