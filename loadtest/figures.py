@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass, field
 from typing import Callable, Iterable
@@ -11,6 +12,7 @@ from rounds import Sample
 
 PROCESSES = ("server", "redis", "postgres", "client")
 STORES_AND_SERVICE = ("server", "redis", "postgres")  # without the client, which is wrk
+KEPT = 0.98  # of another commit's rate, by that interval's upper end
 WANTED = {
     "sold_out_vs_ceiling": 0.95,
     "respond_async_vs_webdis": 1.6,
@@ -183,18 +185,26 @@ def pair_results(pairs: list[Pair], titles: dict[str, str]) -> dict[str, object]
     }
 
 
+def interval(ratios: list[float]) -> tuple[float, float]:
+    """Where the geometric mean of all such ratios lies, with 95 % (Student's t for 20 rounds)."""
+    logs = [math.log(ratio) for ratio in ratios]
+    mean, error = statistics.mean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.exp(mean - 2.09 * error), math.exp(mean + 2.09 * error)
+
+
 def show_pairs(result: dict) -> None:
     print()
     for name, title in result["builds"].items():
         print(f"{name}: {title}")
     heads = "".join(f"{name:>10}{'(min - max)':>20}" for name in ("old", "new"))
-    print(f"\n{'answers/s':<17}{heads}{'new/old':>9}{'(min - max)':>15}")
+    print(f"\n{'answers/s':<17}{heads}{'new/old':>9}{'(min - max)':>15}{'95 % of the mean':>18}")
     for one in result["against"]:
         cells = ""
         for side in (one["old"], one["new"]):
             cells += f"{side['rps_median']:>10,.0f}{spread(side):>20}"
         between = f"({min(one['rounds']):.2f} - {max(one['rounds']):.2f})"
-        print(f"{one['name']:<17}{cells}{one['new_to_old']:>9.3f}{between:>15}")
+        likely = "({:.3f} - {:.3f})".format(*interval(one["rounds"])) if len(one["rounds"]) > 1 else "-"
+        print(f"{one['name']:<17}{cells}{one['new_to_old']:>9.3f}{between:>15}{likely:>18}")
     sides = [(one["name"], name, one[name]) for one in result["against"] for name in ("old", "new")]
     print(f"\n{'':<22}{'p50 ms':>9}{'p99 ms':>9}{'commits/s':>11}")
     for contender, name, side in sides:

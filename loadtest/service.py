@@ -97,6 +97,7 @@ class Side:
     stores: Stores
     options: argparse.Namespace
     folder: Path
+    under: tuple[str, ...] = ()  # the command that runs it
 
     @contextmanager
     def serving(self, template: str = "", instances: int = 1, **env: object) -> Iterator[Service]:
@@ -119,7 +120,7 @@ class Side:
 
     def start(self, number: int, settings: dict[str, str]) -> Server:
         build, port = self.stores.build, free_port()
-        command = [str(build.binary("seckill")), "--listen", f"127.0.0.1:{port}"]
+        command = [*self.under, str(build.binary("seckill")), "--listen", f"127.0.0.1:{port}"]
         command += ["--reactors", str(self.options.reactors)]
         return start_server(command, port, "/readyz", self.folder / f"{build.name}-{number}.log", settings)
 

@@ -450,13 +450,15 @@ static void answer_order_at(const struct sk_answers *answers, struct sk_request 
     answer_once(answers, request, verdict, response);
 }
 
+// Without "no-store", which would cost each order: no cache keeps an answer to a POST that names no time until which it
+// is fresh (RFC 9110, 9.3.3).
 void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
                      const struct sk_answer_order *order)
 {
     char body[SK_ORDER_JSON_SIZE];
     size_t n = sk_order_json(body, &order->order);
     body[n++] = '\n';
-    struct sk_response *response = answer_make(request, type_json, body, n);
+    struct sk_response *response = answer_make_shared(request, type_json, body, n);
     if (verdict == SK_VERDICT_ACCEPTED && order->respond_async)
         sk_response_header(response, "Preference-Applied", "respond-async");
     answer_order_at(answers, request, verdict, response, order->order.id);
@@ -466,6 +468,6 @@ void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *req
                         const struct sk_outcome *outcome)
 {
     bool pending = outcome->status != NULL && strcmp(outcome->status, "pending") == 0;
-    struct sk_response *response = answer_make(request, type_json, outcome->document, strlen(outcome->document));
+    struct sk_response *response = answer_make_shared(request, type_json, outcome->document, strlen(outcome->document));
     answer_order_at(answers, request, pending ? SK_VERDICT_ACCEPTED : SK_VERDICT_PLACED, response, order_id);
 }

@@ -145,6 +145,8 @@ unsigned sk_cors_origin_of(const struct sk_cors *cors, const struct sk_request *
 bool sk_cors_is_foreign(const struct sk_cors *cors, const struct sk_request *request)
 {
     unsigned sites, origins;
+    if (!SK_REQUEST_MAY_HAVE(request, "sec-fetch-site") && !SK_REQUEST_MAY_HAVE(request, "origin"))
+        return false;
     const char *site = sk_request_header(request, "sec-fetch-site", &sites);
     const char *origin = sk_request_header(request, "origin", &origins);
     if (sites + origins == 0 || sk_cors_origin_of(cors, request) != 0)

@@ -55,7 +55,7 @@ static enum sk_method head_method(const char *method)
 void sk_head_field(struct sk_head *head, const char *name, size_t name_len, const char *value, size_t value_len)
 {
     sk_header_bytes_field(&head->bytes, name, name_len, value, value_len);
-    head->name_lengths |= SK_NAME_LENGTH(name_len);
+    head->names |= SK_NAME_BIT(name, name_len);
     if (IS("host")) {
         head->hosts++;
     } else if (IS("content-length")) {

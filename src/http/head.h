@@ -15,7 +15,7 @@ struct sk_head {
     bool query_bad; // the query has an escape that is none, or stands for a control byte
     bool is_head;
     const char *traceparent; // as request.h has it, as the next one
-    uint64_t name_lengths;
+    uint64_t names;
 };
 
 // The loop's thread. In the order of header_bytes.h: the target when its line was read, then the names and values of

@@ -43,9 +43,19 @@ static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind,
 static enum MHD_Result request_gather(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
                                       const char *value, size_t value_len);
 
+static bool request_may_have(const struct sk_request *request, const char *name, size_t len)
+{
+    return (request->names & SK_NAME_BIT(name, len)) != 0;
+}
+
 const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
 {
-    struct search search = {.name = name};
+    size_t len = strlen(name);
+    if (count != NULL)
+        *count = 0;
+    if (!request_may_have(request, name, len))
+        return NULL;
+    struct search search = {.name = name, .name_len = len};
     request_search(request, &search);
     if (count != NULL)
         *count = search.count;
@@ -91,17 +101,16 @@ static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind,
 
 bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value))
 {
-    struct search search = {.name = name, .matches = matches};
-    request_search(request, &search);
+    struct search search = {.name = name, .name_len = strlen(name), .matches = matches};
+    if (request_may_have(request, name, search.name_len))
+        request_search(request, &search);
     return search.matched;
 }
 
 static void request_search(const struct sk_request *request, struct search *search)
 {
     const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
-    search->name_len = strlen(search->name);
-    if ((request->name_lengths & SK_NAME_LENGTH(search->name_len)) != 0)
-        (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, request_on_field, search);
+    (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, request_on_field, search);
 }
 
 static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,

@@ -26,7 +26,11 @@ struct sk_measure;
 
 enum { SK_REQUEST_NOTE_SIZE = 320 };
 
-#define SK_NAME_LENGTH(chars) (UINT64_C(1) << (chars) % 64)
+// A bit for a field's name, in any case, by its length and its first letter.
+#define SK_NAME_BIT(name, len) (UINT64_C(1) << ((len) + 7 * (size_t)((unsigned char)(name)[0] | 0x20U)) % 64)
+
+// False: the request has no field of that name, which is a literal.
+#define SK_REQUEST_MAY_HAVE(request, name) (((request)->names & SK_NAME_BIT(name, sizeof(name) - 1)) != 0)
 
 struct sk_address;
 
@@ -55,7 +59,7 @@ struct sk_request {
     // (a bare LF ends a line), so what follows may be part of it to a gateway, and must not be taken for a request.
     bool last;
     const char *traceparent; // the field, as sent; "" where it was sent twice; NULL: not sent. As long as the request
-    uint64_t name_lengths;   // SK_NAME_LENGTH of each field's name: most fields that are asked for were not sent
+    uint64_t names;          // SK_NAME_BIT of each field's name: most fields that are asked for were not sent
     struct sk_trace trace;
     struct sk_buf body;
     uint64_t ticket; // names this request as long as it lives; never 0

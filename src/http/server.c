@@ -335,7 +335,7 @@ static enum MHD_Result server_on_head(struct sk_server *server, struct sk_connec
     connection->request.last = connection->head.encodings > 0;
     connection->request.is_head = connection->head.is_head;
     connection->request.traceparent = connection->head.traceparent;
-    connection->request.name_lengths = connection->head.name_lengths;
+    connection->request.names = connection->head.names;
     size_t len = MHD_get_connection_info(connection->library, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
     if (connection->request.path == NULL || !sk_head_good(&connection->head, len))
         return server_reject(server, connection, SK_VERDICT_BAD_REQUEST);

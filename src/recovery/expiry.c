@@ -5,7 +5,8 @@
 // One look is under way at a time. Runs that want one meanwhile are looked for together by the next statement.
 //
 // It is paced, for all runs of the reactor together, so that buyers do not feel a million orders that are due at once:
-// a batch holds the segment's row for a few ms. A run that has found some waits for its turn.
+// a batch holds the segment's row for a few ms. A run that has found some waits for its turn. The last batch of a walk
+// waits for a tick at least: those of many segments share a commit.
 //
 // Each tick looks through the catalogue once for segments that are due. With so many runs as may be at a time it stops
 // there, and the end of each run goes on with it: thousands of vouchers may have one order due at the same moment.
@@ -23,7 +24,7 @@
 enum {
     TICK_MS = 100,
     PACE = SK_RETURNS_MAX, // orders in a tick: 1,280 a second
-    RUNS_MAX = 64,         // at a time
+    RUNS_MAX = 144,        // at a time
     TOGETHER_MAX = 16,     // that one statement looks for: each reads 2,000 rows at most, some ms
     APART_MOST_MS = 5000,
     AGAIN_MS = 1000,       // after what could not be done
@@ -401,7 +402,7 @@ static void expiry_pace(struct expiry_run *run)
 {
     expiry_move(run, EXPIRY_PACING);
     run->turn = ++run->expiry->turns;
-    if (run->expiry->budget > 0)
+    if (run->expiry->budget > 0 && (run->due[0] == '\0' || run->goes_on))
         expiry_go_on(run);
 }
 

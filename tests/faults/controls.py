@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,11 +30,12 @@ class Control:
     new: str
     fault: str
     by: str = ""  # the assertion that must be among those that catch it
-    more: tuple[tuple[str, str], ...] = ()  # what else is changed in that file: the guard stands twice
+    more: tuple[tuple[str, ...], ...] = ()  # what else is changed, in that file or a named one: the guard stands twice
 
     @property
-    def changes(self) -> tuple[tuple[str, str], ...]:
-        return (self.old, self.new), *self.more
+    def changes(self) -> list[tuple[str, str, str]]:
+        """Files, and a text in each with what it becomes."""
+        return [(self.file, self.old, self.new), *((self.file, *one)[-3:] for one in self.more)]
 
 
 CONTROLS = [
@@ -120,6 +120,7 @@ CONTROLS = [
         "    const char *version = sk_reply_text(sk_reply_at(reply, 1), NULL);",
         '    const char *version = reading->version;\n    state = "open";',
         "6g",
+        more=(("    (void)sk_trust_number(sk_reply_at(reply, 2), SK_TRUST_MAX, &reading->cache_ms);", "    reading->cache_ms = 60000;"),),
     ),
     Control(
         "last-unit",
@@ -343,30 +344,36 @@ CONTROLS = [
     Control(
         "return-epoch",
         "a return of an older epoch carried out",
-        "sql/migrations/014_orders_per_user.sql",
-        "IF NOT FOUND OR p_epoch IS DISTINCT FROM (CASE WHEN v_state = 'retired' THEN NULL ELSE v_epoch END) THEN",
-        "IF NOT FOUND THEN",
+        "sql/migrations/020_return_batches.sql",
+        "           AND e.epoch IS NOT DISTINCT FROM CASE WHEN v.state <> 'retired' THEN s.epoch END\n",
+        "",
         "34l",
         "seen_meanwhile",
     ),
     Control(
         "return-status",
         "a return whatever the order is by now",
-        "sql/migrations/014_orders_per_user.sql",
-        "AND o.id = v_id AND o.status = ANY (v_from)\n",
-        "AND o.id = v_id\n",
+        "sql/migrations/020_return_batches.sql",
+        "AND v.id = p_vouchers[a.batch] AND o.status = ANY (v_from)\n",
+        "AND v.id = p_vouchers[a.batch]\n",
         "34a",
         "moves_are_allowed",
     ),
     Control(
         "expiry-time",
         "orders that expire before their time",
-        "sql/migrations/004_orders.sql",
-        "            IF v_at <= now() THEN",
-        "            IF v_at IS NOT NULL THEN",
+        "sql/migrations/013_expiry.sql",
+        "                IF v_at <= now() THEN",
+        "                IF v_at IS NOT NULL THEN",
         "34a",
         "ends_were_asked_for",
-        more=(("           AND (v_status <> 'expired' OR expires_at(o.created_at, v_within) <= now())\n", ""),),
+        more=(
+            (
+                "sql/migrations/020_return_batches.sql",
+                "           AND (v_status <> 'expired' OR expires_at(o.created_at, v.pay_within_s) <= now())\n",
+                "",
+            ),
+        ),
     ),
     Control(
         "return-quantity",
@@ -600,20 +607,17 @@ class Copy:
             raise Broken(f"{command[0]}: {done.stdout[-800:]}{done.stderr[-800:]}")
 
     def build(self, control: Control) -> Path:
-        file = self.folder / control.file
-        text = (ROOT / control.file).read_text()
-        broken = text
-        for old, new in control.changes:
-            if text.count(old) != 1:
-                raise Broken(f"control {control.name}: what it changes is not, or not once, in {control.file}")
-            broken = broken.replace(old, new)
-        file.write_text(broken)
         try:
+            for name, old, new in control.changes:
+                file = self.folder / name
+                text = file.read_text()
+                if text.count(old) != 1:
+                    raise Broken(f"control {control.name}: what it changes is not, or not once, in {name}")
+                file.write_text(text.replace(old, new))
             self._quietly("cmake", "--build", "build", "-j2", "--target", "seckill")
         finally:
-            file.write_text(text)
-            time.sleep(0.01)
-            file.touch()
+            for name, _, _ in control.changes:
+                shutil.copyfile(ROOT / name, self.folder / name)  # newer than what was built of it
         binary = self.folder / f"seckill-{control.name}"
         shutil.copy(self.folder / "build" / "seckill", binary)
         return binary

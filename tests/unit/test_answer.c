@@ -663,6 +663,20 @@ START_TEST(no_cache_keeps_an_answer_but_what_all_may_see)
 }
 END_TEST
 
+// What a purchase has got is the answer to a POST, without a time until which it is fresh: no cache keeps it anyway.
+START_TEST(an_order_does_not_pay_for_caches)
+{
+    const struct sk_answer_order order = {.order = {.id = "018bcfe5-6800-7000-8000-0123456789ab",
+                                                    .voucher_id = 7,
+                                                    .user = "u",
+                                                    .quantity = 1,
+                                                    .status = "unpaid"}};
+    sk_answer_order(answers, &asked, SK_VERDICT_PLACED, &order);
+    ck_assert_ptr_null(field("Cache-Control"));
+    ck_assert_str_eq(field("Location"), "/orders/018bcfe5-6800-7000-8000-0123456789ab");
+}
+END_TEST
+
 // In whichever way it is answered: the answers in the order of the_last_answers_end_their_connections.
 static void answer_in_way(int way)
 {
@@ -852,6 +866,7 @@ int main(void)
     tcase_add_test(tcase, each_answer_says_what_pages_of_an_origin_may_do_with_it);
     tcase_add_test(tcase, browsers_are_told_what_they_may_send);
     tcase_add_test(tcase, no_cache_keeps_an_answer_but_what_all_may_see);
+    tcase_add_test(tcase, an_order_does_not_pay_for_caches);
     tcase_add_test(tcase, an_answer_carries_the_trace);
     tcase_add_test(tcase, a_traced_refusal_is_kept_for_the_next);
     tcase_add_test(tcase, a_refusal_with_more_to_say_is_not_kept);

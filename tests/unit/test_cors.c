@@ -273,7 +273,7 @@ START_TEST(pages_of_other_sites_are_foreign)
         {NULL, "www.example", "www.example", true},
         {NULL, "https://m.shop.example", "www.example", true}, // like one of the list
     };
-    static const struct sk_request request = {.method = SK_METHOD_POST};
+    static const struct sk_request request = {.method = SK_METHOD_POST, .names = UINT64_MAX};
     struct sk_cors *cors = open_list(SHOP);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         site = rows[i].site;
