@@ -101,8 +101,9 @@ def lists_are_complete(world: World) -> list[str]:
     for one in world.lists:
         own = {o.id for v in world.vouchers.values() for o in v.orders if o.user == one.user and o.id not in later}
         own |= {v.held[one.user] for v in world.vouchers.values() if one.user in v.held}
-        if one.status != 200 or (all_were_asked and not one.complete) or own - one.orders:
-            complaints.append(f"{one.user}'s list: {one.status}, complete {one.complete}, lacks {sorted(own - one.orders)}")
+        lacks = sorted(own - one.orders)
+        if one.status != 200 or (all_were_asked and not one.complete) or lacks:
+            complaints.append(f"{one.user}'s list: {one.status}, complete {one.complete}, lacks {len(lacks)}: {lacks[:3]}")
     return complaints
 
 

@@ -140,16 +140,22 @@ class Crowd:
         headers += f"Idempotency-Key: {event.key}\r\n" if event.key else ""
         body = {"quantity": event.quantity} if event.quantity > 1 else None
         path = f"/seckill/{event.voucher}"
-        event.hear(*await ask(self.ports[event.instance], "POST", path, event.user, headers, body=body))
-        self.history.append(event)
+        await self._hear(event, ask(self.ports[event.instance], "POST", path, event.user, headers, body=body))
         if event.status == 202:
             self.pending.append(event)
 
     async def _look(self, bought: Event) -> None:
         instance = self.rng.randrange(len(self.ports))
         event = Event(time.time(), 0, "look", bought.user, bought.voucher, instance, order=bought.order)
-        event.hear(*await ask(self.ports[instance], "GET", f"/orders/{bought.order}", bought.user))
-        self.history.append(event)
+        await self._hear(event, ask(self.ports[instance], "GET", f"/orders/{bought.order}", bought.user))
+
+    async def _hear(self, event: Event, answer) -> None:
+        """Into the history also if the crowd's time is over before there is an answer: it may be carried out."""
+        try:
+            event.hear(*await answer)
+        finally:
+            event.ended = time.time()
+            self.history.append(event)
 
 
 class Link:

@@ -355,6 +355,15 @@ class Run:
                 return complaints
             time.sleep(0.4)
 
+    def read_list(self, user: str, instance: Instance) -> OrderList:
+        """All its pages. Whether it is complete is for the first page to say."""
+        status, page = instance.ask("GET", "/orders", user)
+        whole = OrderList(user, status, page.get("complete", False), {order["id"] for order in page.get("orders", [])})
+        while whole.status == 200 and "next" in page:
+            whole.status, page = instance.ask("GET", f"/orders?cursor={page['next']}", user)
+            whole.orders |= {order["id"] for order in page.get("orders", [])}
+        return whole
+
     def ask_at_the_end(self) -> dict[str, list[str]]:
         """All is quiet. Each accepted order is read, and somebody new asks for vouchers, as do some whose order has ended;
         then all is judged again."""
@@ -368,9 +377,7 @@ class Run:
         users = sorted({event.user for event in self.ends})
         self.listed = self.listed_more + int(self.postgres.sql("select count(*) from seckill_voucher where state <> 'retired'")[0][0])
         for user in self.rng.sample(users, min(LISTS, len(users))):
-            status, document = self.rng.choice(self.stack.instances).ask("GET", "/orders", user)
-            ids = {order["id"] for order in document.get("orders", [])}
-            self.lists.append(OrderList(user, status, document.get("complete", False), ids))
+            self.lists.append(self.read_list(user, self.rng.choice(self.stack.instances)))
         time.sleep(self.fault.mark_s())  # what came back a moment ago may be sold out at an instance for so long
         vouchers = list(self.settled.vouchers.items())
         for id, voucher in self.rng.sample(vouchers, min(ASKED, len(vouchers))):

@@ -96,8 +96,7 @@ class Shoppers(Crowd):
             event = move(what, bought, self.rng.randrange(len(self.ports)), **more)
             path, headers, body = request_of(event, signs)
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-            event.hear(*await ask(self.ports[event.instance], "POST", path, "", lines, body=body))
-            self.history.append(event)
+            await self._hear(event, ask(self.ports[event.instance], "POST", path, "", lines, body=body))
             if event.code != "PENDING" and event.outcome != "unknown":
                 break
             await asyncio.sleep(PAUSE_S)

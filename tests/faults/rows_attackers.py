@@ -80,13 +80,15 @@ def slowloris(run: Run) -> None:
         link.close()
 
 
-def purchases_at(run: Run, number: int, began: float, ended: float) -> list[Event]:
-    return [e for e in list(run.history) if e.instance == number and e.what == "buy" and began <= e.began <= ended]
+def outcomes_at(run: Run, number: int, began: float, ended: float) -> list[str]:
+    """Of purchases; without those that are unknown because the machine was late."""
+    here = [e for e in list(run.history) if e.instance == number and e.what == "buy" and began <= e.began and e.ended <= ended]
+    return [e.outcome for e in here if e.outcome != "unknown" or not machine_was_late(run, e)]
 
 
 def few_asked(run: Run, began: float, ended: float) -> list[str]:
     """The instances that were asked too seldom: the machine is slow."""
-    return [one.name for one in run.stack.instances if len(purchases_at(run, one.number, began, ended)) < ASKED]
+    return [one.name for one in run.stack.instances if len(outcomes_at(run, one.number, began, ended)) < ASKED]
 
 
 def others_were_served(run: Run, began: float, ended: float) -> None:
@@ -94,8 +96,7 @@ def others_were_served(run: Run, began: float, ended: float) -> None:
     if few := few_asked(run, began, ended):
         raise Broken(f"in {ended - began:.1f} s of attack too few asked {', '.join(few)}")
     for instance in run.stack.instances:
-        answered = [e for e in purchases_at(run, instance.number, began, ended) if e.ended <= ended]
-        heard = [event.outcome for event in answered if event.outcome != "unknown" or not machine_was_late(run, event)]
+        heard = outcomes_at(run, instance.number, began, ended)
         definite = len(heard) - heard.count("unknown")
         if definite < 50 or definite < 0.95 * len(heard):
             run.seen_meanwhile.append(f"{instance.name} served {definite} of {len(heard)} during the attack")
