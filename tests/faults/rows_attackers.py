@@ -111,6 +111,6 @@ ROWS = [
     Fault("21", "10,000 clients reset, half-close, hang up", clients_hang_up, seconds=5.0, unknown=0.2),
     Fault(
         "22", "slow headers, bodies and readers, 200 of 256", slowloris,
-        env={"SECKILL_MAX_CONNECTIONS": "256", **NO_REFUSAL_CACHE}, seconds=12.0,
+        env={"SECKILL_MAX_CONNECTIONS": "256", **NO_REFUSAL_CACHE}, seconds=12.0, rate=100,
     ),
 ]
