@@ -5,12 +5,11 @@
 
 #include "service.h"
 
-enum { BUYERS = 64, FIXED = 13 };
+enum { BUYERS = 64, FIXED = SERVICE_ARGS_COUNT };
 
 static enum outcome buy(struct worker *worker, const char *user)
 {
-    const char *argv[FIXED + 2 * BUYERS] = {SERVICE_KEYS, "1000000", worker->kept, "new", "0",
-                                            "0-0",        SESSION,   "-",          "20"};
+    const char *argv[FIXED + 2 * BUYERS] = {SERVICE_ARGS("1000000", worker->kept)};
     char users[BUYERS][TOKEN_SIZE];
     if (worker->kept[0] == '\0' && !service_run(worker, worker->kept))
         return BROKEN;

@@ -44,20 +44,11 @@ static void settle_what_is_left(struct worker *worker)
 
 static enum outcome buy(struct worker *worker, const char *user)
 {
-    const char *argv[] = {SERVICE_KEYS,
-                          "1000000",
-                          worker->kept,
-                          "new",
-                          "0",
-                          "0-0",
-                          SESSION,
-                          "-",
-                          "20",
-                          user,
-                          "018bcfe5-6800-7000-8000-000000000000"};
+    const char *argv[] = {SERVICE_ARGS("1000000", worker->kept), user, "018bcfe5-6800-7000-8000-000000000000"};
     char journal_id[TOKEN_SIZE];
     if ((worker->kept[0] == '\0' && !service_run(worker, worker->kept)) ||
-        !redis_script(worker, 0, &sk_scripts[SK_SCRIPT_PLACE_ORDERS], 5, 15, argv) || worker->reply->elements < 7)
+        !redis_script(worker, 0, &sk_scripts[SK_SCRIPT_PLACE_ORDERS], 5, SERVICE_ARGS_COUNT + 2, argv) ||
+        worker->reply->elements < 7)
         return BROKEN;
     (void)snprintf(journal_id, sizeof journal_id, "%s", worker->reply->element[5]->str);
     switch (worker->reply->element[6]->str[0]) {

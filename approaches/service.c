@@ -14,9 +14,10 @@ bool service_prepare(struct worker *worker, long units)
     const char *const keys[] = {SERVICE_KEYS};
     char run[TOKEN_SIZE];
     return service_run(worker, run) && redis_number(worker, "DEL %s %s %s", keys[0], keys[1], keys[2]) != NONE &&
-           redis_number(worker,
-                        "HSET %s stock %ld begin_ms 0 end_ms 9999999999999 state open epoch 1 last epoch-1 run %s",
-                        keys[0], units, run) != NONE;
+           redis_number(
+               worker,
+               "HSET %s stock %ld begin_ms 0 end_ms 9999999999999 state open epoch 1 last epoch-1 offer 1 run %s",
+               keys[0], units, run) != NONE;
 }
 
 long long service_left(struct worker *worker)
