@@ -169,6 +169,10 @@ class World:
     def asked(self, *what: str):
         return (event for event in self.history if event.what in what and event.voucher in self.vouchers)
 
+    def retirement_is_lost(self, voucher: Voucher) -> bool:
+        """Redis has lost the moment of it: the keys came back, or the mark went. docs/reliability.md, "What is open"."""
+        return voucher.retired and voucher.state != "retired" and self.refused_most > 0
+
     def has_had_all(self, voucher: Voucher, user: str) -> bool:
         """Whether as many orders of the user have ended as one may have."""
         return sum(order.user == user and order.status in ENDED for order in voucher.orders) >= self.orders_most
