@@ -25,7 +25,7 @@ const struct approach approach_setnx = {
     .claim = "dead-locks when the holder dies",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = STUCK | FORGETS,
+    .predicted = STUCK | FORGETS | FORGETS_IN_FAILOVER,
     .lock = lock,
     .unlock = unlock,
 };

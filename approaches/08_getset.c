@@ -10,6 +10,7 @@ static bool lock(struct worker *worker, const char *user)
     while (redis_number(worker, "SETNX lock %lld", (long long)wall_ms(worker) + TTL_MS) != 1) {
         old = redis_number(worker, "GET lock");
         if (old != NONE && old < wall_ms(worker)) {
+            at(worker, "expired");
             old = redis_number(worker, "GETSET lock %lld", (long long)wall_ms(worker) + TTL_MS);
             if (old != NONE && old < wall_ms(worker))
                 return true;
@@ -33,7 +34,7 @@ const struct approach approach_getset = {
     .claim = "solves the dead-lock without a TTL",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
     .lock = lock,
     .unlock = unlock,
 };

@@ -18,6 +18,7 @@ static bool lock(struct worker *worker, const char *user)
         const char *value = redis_text(worker, "GET lock");
         if (value != NULL && strtoll(value, NULL, 10) < wall_ms(worker)) {
             (void)snprintf(seen, TOKEN_SIZE, "%s", value);
+            at(worker, "expired");
             const char *old = redis_text(worker, "GETSET lock %s", end);
             if (old != NULL && strcmp(old, seen) == 0)
                 return true;
@@ -44,7 +45,7 @@ const struct approach approach_getset_unexpired = {
     .claim = "deletes only what has not expired, so its own",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
     .lock = lock,
     .unlock = unlock,
 };

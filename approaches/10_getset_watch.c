@@ -13,6 +13,7 @@ static bool lock(struct worker *worker, const char *user)
         (void)redis_number(worker, "WATCH lock");
         long long old = redis_number(worker, "GET lock");
         if (old != NONE && old < wall_ms(worker)) {
+            at(worker, "expired");
             (void)redis_number(worker, "MULTI");
             (void)redis_number(worker, "GETSET lock %lld", (long long)wall_ms(worker) + TTL_MS);
             (void)redis_number(worker, "EXEC");
@@ -46,7 +47,7 @@ const struct approach approach_getset_watch = {
     .claim = "the final, right version",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
     .lock = lock,
     .unlock = unlock,
 };

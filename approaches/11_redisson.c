@@ -91,7 +91,7 @@ const struct approach approach_redisson = {
     .claim = "solves renewal, re-entrancy and waiting",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS,
+    .predicted = TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
     .lock = lock,
     .unlock = unlock,
 };

@@ -38,7 +38,7 @@ const struct approach approach_redlock = {
     .claim = "safe where one Redis is not",
     .guards = A_STOCK_IN_SQL,
     .lives = IN_FIVE_REDISES,
-    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS,
+    .predicted = TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
     .lock = lock,
     .unlock = unlock,
 };

@@ -40,7 +40,7 @@ const struct approach approach_released_before_commit = {
     .claim = "broken: the transaction outlives the lock",
     .guards = A_USER,
     .lives = IN_REDIS,
-    .predicted = BUYS_TWICE | TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS,
+    .predicted = BUYS_TWICE | TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
     .lock = lock,
     .unlock = unlock,
 };

@@ -40,9 +40,11 @@ static void accident_run_all(struct scene *scene);
 static void accident_race(struct scene *scene, const char *point);
 static long accident_killed(struct scene *scene, const char *point, enum trouble trouble);
 static void accident_slow(struct scene *scene);
+static void accident_takeover(struct scene *scene);
 static void accident_paused(struct scene *scene, const char *point, bool is_inside);
 static bool accident_forgets(struct scene *scene, int count);
 static bool accident_restart(struct scene *scene, int count);
+static bool accident_failover(struct scene *scene, int count);
 static bool accident_sells_again(struct scene *scene);
 static bool accident_trusts_clocks(struct scene *scene, int count);
 static bool accident_gets_in(struct scene *scene, int64_t clock_step_ms);
@@ -97,7 +99,9 @@ static void accident_run_all(struct scene *scene)
         accident_lose_servers(scene);
         majority = SERVERS / 2 + 1;
     }
+    accident_takeover(scene);
     accident_note(scene, FORGETS, accident_forgets(scene, majority));
+    accident_note(scene, FORGETS_IN_FAILOVER, accident_failover(scene, majority));
     accident_note(scene, TRUSTS_CLOCKS, accident_trusts_clocks(scene, majority));
 }
 
@@ -140,6 +144,10 @@ static long accident_killed(struct scene *scene, const char *point, enum trouble
         went_on = orders == 1;
     }
     accident_note(scene, trouble, !went_on);
+    if (scene->approach->guards == A_SALE) {
+        (void)crowd_twice(scene->judge, "u", &orders);
+        accident_note(scene, LOSES_A_UNIT, crowd_left(scene->judge) + orders != 2 * UNITS);
+    }
     return went_on ? ms : NEVER;
 }
 
@@ -187,6 +195,31 @@ static void accident_paused(struct scene *scene, const char *point, bool is_insi
                       scene->approach->guards == A_USER ? accident_was_two(scene) : second_is_in);
 }
 
+// The holder has died, and its lock has expired. One sees that, and stands still; another sees it, takes over and works;
+// then the first one goes on.
+static void accident_takeover(struct scene *scene)
+{
+    struct part slow = {.user = "u", .works_ms = TTL_MS * 4 / 5, .patience_ms = REACH_MS};
+    struct part looks = {.user = "u", .stops_at = "expired", .patience_ms = RUSH_MS + TTL_MS};
+    pid_t holder = accident_stop_one(scene, "read", 3 * UNITS);
+    if (holder == 0)
+        return;
+    (void)kill(holder, SIGKILL);
+    (void)waitpid(holder, NULL, 0);
+    (void)usleep((useconds_t)(TTL_MS + RUSH_MS) * 1000);
+    atomic_store(&scene->shared->inside, 0);
+    pid_t first = accident_act(scene, looks);
+    if (!accident_has_stopped(first, REACH_MS))
+        return;
+    pid_t second = accident_act(scene, slow);
+    for (int ms = 0; ms < REACH_MS && atomic_load(&scene->shared->inside) == 0; ms++)
+        (void)usleep(1000);
+    atomic_store(&scene->shared->most_inside, atomic_load(&scene->shared->inside));
+    (void)accident_end_of(first, REACH_MS);
+    accident_note(scene, TWO_AT_TAKEOVER, atomic_load(&scene->shared->most_inside) > 1);
+    (void)accident_end_of(second, REACH_MS);
+}
+
 static bool accident_forgets(struct scene *scene, int count)
 {
     pid_t first = accident_stop_one(scene, "read", 2 * UNITS);
@@ -211,6 +244,32 @@ static bool accident_restart(struct scene *scene, int count)
     scene->ok = scene->ok && redis_number(scene->judge, "SET stock 2") == 1 &&
                 (approach->prepare == NULL || approach->prepare(scene->judge, 2));
     return scene->ok;
+}
+
+// The lock's server, or `count` of its servers, die, and their replicas are promoted. The lock had not reached them yet.
+static bool accident_failover(struct scene *scene, int count)
+{
+    bool two = false;
+    if (!accident_begin(scene, 2 * UNITS))
+        return false;
+    for (int i = 0; i < count; i++)
+        scene->ok = scene->ok && servers_lag(scene->servers, i);
+    struct part part = {.user = "u", .stops_at = "read", .patience_ms = REACH_MS};
+    pid_t first = accident_act(scene, part);
+    if (accident_has_stopped(first, REACH_MS)) {
+        for (int i = 0; i < count; i++)
+            scene->ok = scene->ok && servers_promote(scene->servers, i);
+        worker_reconnect(scene->judge);
+        two = accident_gets_in(scene, 0);
+        (void)accident_end_of(first, REACH_MS);
+        two = scene->approach->guards == A_USER ? accident_was_two(scene) : two;
+    }
+    for (int i = 0; i < count; i++) { // as they were
+        servers_kill_redis(scene->servers, i);
+        scene->ok = servers_start_redis(scene->servers, i) && scene->ok;
+    }
+    worker_reconnect(scene->judge);
+    return two;
 }
 
 // One after the other: what the server has forgotten, the second one may do again.
@@ -260,12 +319,14 @@ static void accident_lose_servers(struct scene *scene)
     for (int i = SERVERS - 3; i < SERVERS; i++)
         scene->ok = servers_start_redis(scene->servers, i) && scene->ok;
     bool one_empty = accident_forgets(scene, 1), one_clock = accident_trusts_clocks(scene, 1);
+    bool one_replica = accident_failover(scene, 1);
     (void)snprintf(scene->result->notes, NOTES_SIZE,
-                   "lost 1 of 5: %s, 2: %s, 3: %s; 1 of 5 empty: %s, clock of 1 stepped: %s",
+                   "lost 1 of 5: %s, 2: %s, 3: %s; 1 of 5 empty: %s, clock of 1 stepped: %s, replica of 1 promoted: %s",
                    sells[1] ? "sells" : "stops", sells[2] ? "sells" : "stops", sells[3] ? "sells" : "stops",
-                   one_empty ? "two inside" : "safe", one_clock ? "two inside" : "safe");
+                   one_empty ? "two inside" : "safe", one_clock ? "two inside" : "safe",
+                   one_replica ? "two inside" : "safe");
     accident_note(scene, STUCK, !sells[1] || !sells[2] || sells[3]);
-    accident_note(scene, MINORITY_DECIDES, one_empty || one_clock);
+    accident_note(scene, MINORITY_DECIDES, one_empty || one_clock || one_replica);
 }
 
 static bool accident_can_buy(struct scene *scene)

@@ -9,7 +9,8 @@ struct worker; // one buyer at a time: its connections, its clock (worker.h)
 
 enum outcome { BOUGHT, SOLD_OUT, ALREADY, GAVE_UP, BROKEN };
 
-enum guards { A_STOCK, A_STOCK_IN_SQL, A_USER, AN_ID };
+// A sale is a stock in SQL and its orders. All that guard a stock stand before A_USER.
+enum guards { A_STOCK, A_STOCK_IN_SQL, A_SALE, A_USER, AN_ID };
 
 // Where the lock lives decides which accidents can meet it.
 enum lives { NO_LOCK, IN_THE_PROCESS, IN_REDIS, IN_FIVE_REDISES, IN_ZOOKEEPER, IN_POSTGRES };
@@ -27,7 +28,10 @@ enum trouble {
     FORGETS = 1 << 8,           // two inside, or an order too many, after the lock's server came back empty
     TRUSTS_CLOCKS = 1 << 9,     // two inside, because a clock was stepped
     MINORITY_DECIDES = 1 << 10, // the same because of one of five servers
-    TROUBLES = 11
+    TWO_AT_TAKEOVER = 1 << 11,     // two inside, because both took over an expired lock
+    FORGETS_IN_FAILOVER = 1 << 12, // two inside, after a replica that lacks the lock was promoted
+    LOSES_A_UNIT = 1 << 13,        // its process was killed, and a unit is neither in stock nor in an order
+    TROUBLES = 14
 };
 
 struct approach {

@@ -68,7 +68,7 @@ long long crowd_left(struct worker *worker)
         return worker->approach->left(worker);
     if (worker->approach->guards == A_STOCK)
         return redis_number(worker, "GET stock");
-    if (worker->approach->guards != A_STOCK_IN_SQL || sql(worker, APPROACH_SQL_READ_STOCK, 0, NULL) != 1)
+    if (worker->approach->guards > A_SALE || sql(worker, APPROACH_SQL_READ_STOCK, 0, NULL) != 1)
         return NONE;
     return strtoll(sql_text(worker), NULL, 10);
 }
@@ -137,6 +137,7 @@ static void crowd_be_a_process(const struct servers *servers, const struct appro
         buyers[i].until_sold_out = until_sold_out;
         if (!worker_open(&buyers[i].worker, approach, &servers->place, shared))
             _exit(1);
+        buyers[i].worker.thread = i + 1;
     }
     for (int i = 0; i < THREADS; i++) {
         if (pthread_create(&threads[i], NULL, crowd_buy, &buyers[i]) != 0)
@@ -173,6 +174,7 @@ static void crowd_judge_plenty(struct worker *worker, struct shared *shared, str
     switch (worker->approach->guards) {
     case A_STOCK:
     case A_STOCK_IN_SQL:
+    case A_SALE:
         result->lost_updates = sold - (long)(PLENTY - crowd_left(worker));
         break;
     case A_USER:

@@ -15,6 +15,9 @@ static const char *const trouble_names[TROUBLES] = {
     "forgets_on_restart",
     "trusts_clocks",
     "one_server_decides",
+    "two_inside_at_takeover",
+    "two_inside_after_failover",
+    "loses_a_unit",
 };
 
 // ---- beforehand ----
@@ -40,6 +43,9 @@ void report_claim(const struct approach *approach)
         "two if server empty",
         "two if clock stepped",
         "one server decides",
+        "two at takeover",
+        "two after fail-over",
+        "loses a unit",
     };
     char number[8], troubles[NOTES_SIZE] = "";
     size_t len = 0;
@@ -54,22 +60,21 @@ void report_claim(const struct approach *approach)
 
 // ---- the table ----
 
-enum { COLUMNS = 16, CELL_SIZE = 16 };
+enum { COLUMNS = 19, CELL_SIZE = 16 };
 
 static void put_row(const char *const cells[COLUMNS])
 {
-    static const int widths[COLUMNS] = {-3, -48, -16, 8, 6, 6, 5, 6, 8, 8, 5, 6, 6, 7, 6, 0};
+    static const int widths[COLUMNS] = {-3, -48, -16, 8, 6, 6, 5, 6, 8, 8, 5, 5, 6, 6, 7, 6, 6, 6, 0};
     for (int i = 0; i < COLUMNS; i++)
         printf("%*s%s", widths[i], cells[i], i + 1 < COLUMNS ? " " : "\n");
 }
 
 void report_head(void)
 {
-    static const char *const upper[COLUMNS] = {"",       "",       "", "", "lost",  "over-",  "",      "wait",
-                                               "killed", "killed", "", "", "frees", "server", "clock", ""};
-    static const char *const lower[COLUMNS] = {"",      "approach", "from",    "buys/s",       "upd.", "sold",
-                                               "twice", "ms",       "goes on", "between",      "slow", "paused",
-                                               "other", "empty",    "steps",   " as predicted"};
+    static const char *const upper[COLUMNS] = {"",        "",     "", "", "lost",  "over-", "",       "wait",  "killed", "killed",
+                                               "unit", "", "", "take-",  "frees", "server", "fail-", "clock", ""};
+    static const char *const lower[COLUMNS] = {"",        "approach", "from", "buys/s", "upd.",  "sold",  "twice", "ms",    "goes on",
+                                               "between", "lost",  "slow", "paused", "over", "other", "empty", "over",  "steps", " as predicted"};
     put_row(upper);
     put_row(lower);
 }
@@ -119,10 +124,13 @@ bool report_row(const struct approach *approach, const struct result *result)
         number(text[7], result->longest_wait_ms),
         going_on(text[8], result->killed_ms),
         going_on(text[9], result->killed_between_ms),
+        mark(result, LOSES_A_UNIT, "YES"),
         mark(result, TWO_WHEN_SLOW, two),
         mark(result, TWO_WHEN_PAUSED, two),
+        mark(result, TWO_AT_TAKEOVER, two),
         mark(result, FREES_ANOTHERS, "YES"),
         mark(result, FORGETS, two),
+        mark(result, FORGETS_IN_FAILOVER, two),
         mark(result, TRUSTS_CLOCKS, two),
         as_predicted ? " yes" : " NO",
     };
@@ -150,7 +158,9 @@ void report_legend(void)
         "twice       orders, or ids, one too many                     slow     its work takes longer than the TTL\n"
         "wait        the longest of one purchase in the crowd         paused   its process stands still for longer\n"
         "frees other it then releases the lock of the next one        empty    the lock's server is restarted empty\n"
-        "TWO         two were inside at once                          clock    an hour's step, of server or client\n");
+        "unit lost   killed: in no order and not in stock             fail-over to a replica that had not got the lock\n"
+        "take-over   two see an expired lock, one stands still        clock    an hour's step, of server or client\n"
+        "TWO         two were inside at once\n");
 }
 
 // ---- JSON ----

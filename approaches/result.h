@@ -4,7 +4,7 @@
 
 #include "approach.h"
 
-enum { NOT_TRIED = -1, NEVER = -2, NOTES_SIZE = 160 };
+enum { NOT_TRIED = -1, NEVER = -2, NOTES_SIZE = 200 };
 
 struct result {
     double rate;            // purchases a second while there are units for all

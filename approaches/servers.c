@@ -10,9 +10,14 @@
 #include <unistd.h>
 #include <zookeeper/zookeeper.h>
 
-enum { START_MS = 15000, PATH_SIZE = 160, ZOOKEEPER_SESSION_MS = 5000 };
+enum { START_MS = 15000, PATH_SIZE = 160, ZOOKEEPER_SESSION_MS = 5000, PORTS = 10000 };
 
+static int redis_port(int i);
+static pid_t redis_spawn(const struct servers *servers, int i, const char *socket, int port, int master);
+static void replica_socket(const struct servers *servers, int i, char out[PATH_SIZE]);
 static bool redis_answers(const char *socket);
+static bool redis_do(const char *socket, const char *command);
+static bool redis_follows(const char *socket);
 static bool zookeeper_start(struct servers *servers);
 static bool zookeeper_write_config(const struct servers *servers, char path[PATH_SIZE]);
 static bool zookeeper_wait(const struct servers *servers);
@@ -34,8 +39,10 @@ bool servers_start(struct servers *servers)
 
 void servers_stop(struct servers *servers)
 {
-    for (int i = 0; i < SERVERS; i++)
+    for (int i = 0; i < SERVERS; i++) {
         server_end(&servers->redis[i]);
+        server_end(&servers->replicas[i]);
+    }
     server_end(&servers->zookeeper);
 }
 
@@ -43,18 +50,86 @@ void servers_stop(struct servers *servers)
 
 bool servers_start_redis(struct servers *servers, int i)
 {
-    char clock[PATH_SIZE];
     const char *socket = servers->place.sockets[i];
-    const char *argv[] = {"redis-server", "--port", "0",     "--unixsocket",        socket,
-                          "--save",       "",       "--dir", servers->place.folder, "--appendonly",
-                          "no",           NULL};
-    const char *env[] = {"LD_PRELOAD", servers->clock_library, "CLOCK_FILE", clock, NULL};
-    (void)snprintf(clock, sizeof clock, "%s/clock%d", servers->place.folder, i);
     if (!servers_step_clock(servers, i, 0))
         return false;
     (void)unlink(socket);
-    servers->redis[i] = server_spawn(servers, "redis", argv, env);
+    servers->redis[i] = redis_spawn(servers, i, socket, redis_port(i), 0);
     return servers->redis[i] > 0 && redis_answers(socket);
+}
+
+// Replication needs a port, on the loopback; all others use the socket.
+static int redis_port(int i)
+{
+    return PORTS + (int)(getpid() % (PORTS / SERVERS)) * SERVERS + i;
+}
+
+// With a port, or as the replica of the one with that port.
+static pid_t redis_spawn(const struct servers *servers, int i, const char *socket, int port, int master)
+{
+    char clock[PATH_SIZE], own[12], of[12];
+    (void)snprintf(clock, sizeof clock, "%s/clock%d", servers->place.folder, i);
+    (void)snprintf(own, sizeof own, "%d", port);
+    (void)snprintf(of, sizeof of, "%d", master);
+    const char *argv[] = {"redis-server", "--port", own, "--bind", "127.0.0.1", "--unixsocket", socket, "--save", "",
+                          "--dir", servers->place.folder, "--appendonly", "no", "--repl-diskless-sync-delay", "0",
+                          master == 0 ? NULL : "--replicaof", "127.0.0.1", of, NULL};
+    const char *env[] = {"LD_PRELOAD", servers->clock_library, "CLOCK_FILE", clock, NULL};
+    return server_spawn(servers, "redis", argv, env);
+}
+
+// ---- its replica ----
+
+static void replica_socket(const struct servers *servers, int i, char out[PATH_SIZE])
+{
+    (void)snprintf(out, PATH_SIZE, "%s/replica%d.sock", servers->place.folder, i);
+}
+
+// It stands still before its link is cut, so it does not connect again; what is sent from now on it cannot get.
+bool servers_lag(struct servers *servers, int i)
+{
+    char socket[PATH_SIZE];
+    replica_socket(servers, i, socket);
+    servers->replicas[i] = redis_spawn(servers, i, socket, 0, redis_port(i));
+    return servers->replicas[i] > 0 && redis_follows(socket) && kill(servers->replicas[i], SIGSTOP) == 0 &&
+           redis_do(servers->place.sockets[i], "CLIENT KILL TYPE replica");
+}
+
+bool servers_promote(struct servers *servers, int i)
+{
+    char socket[PATH_SIZE];
+    replica_socket(servers, i, socket);
+    servers_kill_redis(servers, i);
+    servers->redis[i] = servers->replicas[i];
+    servers->replicas[i] = 0;
+    return kill(servers->redis[i], SIGCONT) == 0 && redis_do(socket, "REPLICAOF NO ONE") &&
+           rename(socket, servers->place.sockets[i]) == 0;
+}
+
+static bool redis_follows(const char *socket)
+{
+    bool follows = false;
+    for (int ms = 0; ms < START_MS && !follows; ms++) {
+        redisContext *redis = redisConnectUnix(socket);
+        redisReply *reply = redis != NULL && redis->err == 0 ? redisCommand(redis, "INFO replication") : NULL;
+        follows = reply != NULL && reply->str != NULL && strstr(reply->str, "master_link_status:up") != NULL;
+        freeReplyObject(reply);
+        if (redis != NULL)
+            redisFree(redis);
+        (void)usleep(1000);
+    }
+    return follows;
+}
+
+static bool redis_do(const char *socket, const char *command)
+{
+    redisContext *redis = redisConnectUnix(socket);
+    redisReply *reply = redis != NULL && redis->err == 0 ? redisCommand(redis, command) : NULL;
+    bool ok = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+    freeReplyObject(reply);
+    if (redis != NULL)
+        redisFree(redis);
+    return ok;
 }
 
 static bool redis_answers(const char *socket)

@@ -10,7 +10,7 @@
 struct servers {
     struct place place;
     char clock_library[128]; // steps the clock of a Redis server (tests/faults/clock.c)
-    pid_t redis[SERVERS];
+    pid_t redis[SERVERS], replicas[SERVERS];
     pid_t zookeeper; // 0: there is none
 };
 
@@ -20,6 +20,10 @@ void servers_stop(struct servers *servers);
 
 void servers_kill_redis(struct servers *servers, int i);
 bool servers_start_redis(struct servers *servers, int i); // empty
+// Gives server `i` a replica that has all it has, and then hears no more of it.
+bool servers_lag(struct servers *servers, int i);
+// Server `i` dies, and its replica takes its place.
+bool servers_promote(struct servers *servers, int i);
 bool servers_step_clock(const struct servers *servers, int i, int64_t seconds);
 
 #endif

@@ -63,6 +63,7 @@ struct worker {
     char token[TOKEN_SIZE]; // names this worker, and no other
     char kept[TOKEN_SIZE];  // for the approach: what it has to remember from lock to unlock
     void *state;            // the same, of any size
+    int thread;             // its number in its process, from 1
     unsigned dice;          // for rand_r
     struct sk_uuid_gen ids;
     uint64_t gives_up_at_ms;

@@ -1,0 +1,37 @@
+// The value is a time stamp, as in 8, but an expired lock is deleted and then taken with SETNX. Between looking and
+// deleting another may have done the same: the DEL removes the lock of a living owner, and both are inside.
+#include "worker.h"
+
+static bool lock(struct worker *worker, const char *user)
+{
+    (void)user;
+    while (redis_number(worker, "SETNX lock %lld", (long long)wall_ms(worker) + TTL_MS) != 1) {
+        long long end = redis_number(worker, "GET lock");
+        if (end != NONE && end < wall_ms(worker)) {
+            at(worker, "expired");
+            (void)redis_number(worker, "DEL lock");
+        } else if (!wait_ms(worker, 3)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void unlock(struct worker *worker, const char *user)
+{
+    (void)user;
+    (void)redis_number(worker, "DEL lock");
+}
+
+const struct approach approach_del_setnx = {
+    .number = 33,
+    .title = "time stamp; DEL, SETNX when it is old",
+    .source = "A, D",
+    .claim = "wrong: two take over at once",
+    .guards = A_STOCK,
+    .lives = IN_REDIS,
+    .predicted =
+        TWO_AT_TAKEOVER | TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
+    .lock = lock,
+    .unlock = unlock,
+};
