@@ -27,7 +27,8 @@ const struct approach approach_setnx_expire = {
     .claim = "not atomic: may die between the two",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted = STUCK_BETWEEN | TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
+    .predicted = STUCK_BETWEEN | TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS |
+                 FORGETS_IN_FAILOVER,
     .lock = lock,
     .unlock = unlock,
 };

@@ -30,8 +30,8 @@ const struct approach approach_del_setnx = {
     .claim = "wrong: two take over at once",
     .guards = A_STOCK,
     .lives = IN_REDIS,
-    .predicted =
-        TWO_AT_TAKEOVER | TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS | FORGETS_IN_FAILOVER,
+    .predicted = TWO_AT_TAKEOVER | TWO_WHEN_SLOW | TWO_WHEN_PAUSED | FREES_ANOTHERS | FORGETS | TRUSTS_CLOCKS |
+                 FORGETS_IN_FAILOVER,
     .lock = lock,
     .unlock = unlock,
 };

@@ -195,8 +195,8 @@ static void accident_paused(struct scene *scene, const char *point, bool is_insi
                       scene->approach->guards == A_USER ? accident_was_two(scene) : second_is_in);
 }
 
-// The holder has died, and its lock has expired. One sees that, and stands still; another sees it, takes over and works;
-// then the first one goes on.
+// The holder has died, and its lock has expired. One sees that, and stands still; another sees it, takes over and
+// works; then the first one goes on.
 static void accident_takeover(struct scene *scene)
 {
     struct part slow = {.user = "u", .works_ms = TTL_MS * 4 / 5, .patience_ms = REACH_MS};
@@ -246,7 +246,8 @@ static bool accident_restart(struct scene *scene, int count)
     return scene->ok;
 }
 
-// The lock's server, or `count` of its servers, die, and their replicas are promoted. The lock had not reached them yet.
+// The lock's server, or `count` of its servers, die, and their replicas are promoted. The lock had not reached them
+// yet.
 static bool accident_failover(struct scene *scene, int count)
 {
     bool two = false;

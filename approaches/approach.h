@@ -17,17 +17,17 @@ enum lives { NO_LOCK, IN_THE_PROCESS, IN_REDIS, IN_FIVE_REDISES, IN_ZOOKEEPER, I
 
 // What may go wrong. It is written down before the run, and found out by it.
 enum trouble {
-    LOSES_UPDATES = 1 << 0,     // two buyers, one unit less
-    OVERSELLS = 1 << 1,         // more buyers than units
-    BUYS_TWICE = 1 << 2,        // a user with two orders, or an id that is given out twice
-    STUCK = 1 << 3,             // its holder was killed, and no other ever goes on
-    STUCK_BETWEEN = 1 << 4,     // the same, between two commands that should be one
-    TWO_WHEN_SLOW = 1 << 5,     // two inside, because the first one's work took longer than the TTL
-    TWO_WHEN_PAUSED = 1 << 6,   // ... because the first one's process stood still
-    FREES_ANOTHERS = 1 << 7,    // releases another's lock
-    FORGETS = 1 << 8,           // two inside, or an order too many, after the lock's server came back empty
-    TRUSTS_CLOCKS = 1 << 9,     // two inside, because a clock was stepped
-    MINORITY_DECIDES = 1 << 10, // the same because of one of five servers
+    LOSES_UPDATES = 1 << 0,        // two buyers, one unit less
+    OVERSELLS = 1 << 1,            // more buyers than units
+    BUYS_TWICE = 1 << 2,           // a user with two orders, or an id that is given out twice
+    STUCK = 1 << 3,                // its holder was killed, and no other ever goes on
+    STUCK_BETWEEN = 1 << 4,        // the same, between two commands that should be one
+    TWO_WHEN_SLOW = 1 << 5,        // two inside, because the first one's work took longer than the TTL
+    TWO_WHEN_PAUSED = 1 << 6,      // ... because the first one's process stood still
+    FREES_ANOTHERS = 1 << 7,       // releases another's lock
+    FORGETS = 1 << 8,              // two inside, or an order too many, after the lock's server came back empty
+    TRUSTS_CLOCKS = 1 << 9,        // two inside, because a clock was stepped
+    MINORITY_DECIDES = 1 << 10,    // the same because of one of five servers
     TWO_AT_TAKEOVER = 1 << 11,     // two inside, because both took over an expired lock
     FORGETS_IN_FAILOVER = 1 << 12, // two inside, after a replica that lacks the lock was promoted
     LOSES_A_UNIT = 1 << 13,        // its process was killed, and a unit is neither in stock nor in an order

@@ -10,6 +10,7 @@
 
 #include "accidents.h"
 #include "crowd.h"
+#include "queues.h"
 #include "report.h"
 #include "servers.h"
 
@@ -25,7 +26,7 @@ static bool read_options(struct options *options, int argc, char **argv);
 static bool make_schema(const struct place *place);
 static int run_all(struct servers *servers, struct shared *shared, const struct options *options);
 static int choose(const struct servers *servers, const char *only, const struct approach *chosen[APPROACHES_MAX]);
-static bool is_chosen(const struct approach *approach, const char *only);
+static bool is_chosen(int number, const char *only);
 static bool run_one(struct servers *servers, const struct approach *approach, struct shared *shared,
                     const struct options *options, struct result *result);
 static int test_oneself(struct servers *servers, struct shared *shared, const struct options *options);
@@ -109,6 +110,10 @@ static int run_all(struct servers *servers, struct shared *shared, const struct 
     }
     report_legend();
     printf("\n%d of %d behaved as predicted\n", count - surprises, count);
+    int of_queues = queues_run(servers, shared, is_chosen, options->only, options->crowd_ms);
+    if (of_queues < 0)
+        return -1;
+    surprises += of_queues;
     if (options->json != NULL && !report_json(options->json, chosen, results))
         return -1;
     return surprises;
@@ -118,7 +123,7 @@ static int choose(const struct servers *servers, const char *only, const struct 
 {
     int count = 0;
     for (size_t i = 0; approaches[i] != NULL && count < APPROACHES_MAX - 1; i++) {
-        if (!is_chosen(approaches[i], only))
+        if (!is_chosen(approaches[i]->number, only))
             continue;
         if (approaches[i]->lives == IN_ZOOKEEPER && servers->zookeeper == 0)
             printf("%-3d %s: ZooKeeper is not installed\n", approaches[i]->number, approaches[i]->title);
@@ -128,10 +133,10 @@ static int choose(const struct servers *servers, const char *only, const struct 
     return count;
 }
 
-static bool is_chosen(const struct approach *approach, const char *only)
+static bool is_chosen(int wanted, const char *only)
 {
-    char number[8];
-    (void)snprintf(number, sizeof number, "%d", approach->number);
+    char number[12];
+    (void)snprintf(number, sizeof number, "%d", wanted);
     for (const char *at = only; at != NULL && *at != '\0'; at += strcspn(at, ",") + (strchr(at, ',') != NULL)) {
         if (strcspn(at, ",") == strlen(number) && strncmp(at, number, strlen(number)) == 0)
             return true;

@@ -71,10 +71,12 @@ static void put_row(const char *const cells[COLUMNS])
 
 void report_head(void)
 {
-    static const char *const upper[COLUMNS] = {"",        "",     "", "", "lost",  "over-", "",       "wait",  "killed", "killed",
-                                               "unit", "", "", "take-",  "frees", "server", "fail-", "clock", ""};
-    static const char *const lower[COLUMNS] = {"",        "approach", "from", "buys/s", "upd.",  "sold",  "twice", "ms",    "goes on",
-                                               "between", "lost",  "slow", "paused", "over", "other", "empty", "over",  "steps", " as predicted"};
+    static const char *const upper[COLUMNS] = {"",      "",       "",       "",      "lost", "over-", "",
+                                               "wait",  "killed", "killed", "unit",  "",     "",      "take-",
+                                               "frees", "server", "fail-",  "clock", ""};
+    static const char *const lower[COLUMNS] = {
+        "",     "approach", "from",   "buys/s", "upd.",  "sold",  "twice", "ms",    "goes on",      "between",
+        "lost", "slow",     "paused", "over",   "other", "empty", "over",  "steps", " as predicted"};
     put_row(upper);
     put_row(lower);
 }
@@ -158,7 +160,8 @@ void report_legend(void)
         "twice       orders, or ids, one too many                     slow     its work takes longer than the TTL\n"
         "wait        the longest of one purchase in the crowd         paused   its process stands still for longer\n"
         "frees other it then releases the lock of the next one        empty    the lock's server is restarted empty\n"
-        "unit lost   killed: in no order and not in stock             fail-over to a replica that had not got the lock\n"
+        "unit lost   killed: in no order and not in stock             fail-over to a replica that had not got the "
+        "lock\n"
         "take-over   two see an expired lock, one stands still        clock    an hour's step, of server or client\n"
         "TWO         two were inside at once\n");
 }

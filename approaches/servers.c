@@ -71,9 +71,27 @@ static pid_t redis_spawn(const struct servers *servers, int i, const char *socke
     (void)snprintf(clock, sizeof clock, "%s/clock%d", servers->place.folder, i);
     (void)snprintf(own, sizeof own, "%d", port);
     (void)snprintf(of, sizeof of, "%d", master);
-    const char *argv[] = {"redis-server", "--port", own, "--bind", "127.0.0.1", "--unixsocket", socket, "--save", "",
-                          "--dir", servers->place.folder, "--appendonly", "no", "--repl-diskless-sync-delay", "0",
-                          master == 0 ? NULL : "--replicaof", "127.0.0.1", of, NULL};
+    const char *argv[] = {"redis-server",
+                          "--port",
+                          own,
+                          "--bind",
+                          "127.0.0.1",
+                          "--unixsocket",
+                          socket,
+                          "--save",
+                          "",
+                          "--dir",
+                          servers->place.folder,
+                          "--appendonly",
+                          servers->keeps_files ? "yes" : "no",
+                          "--appendfsync",
+                          "always",
+                          "--repl-diskless-sync-delay",
+                          "0",
+                          master == 0 ? NULL : "--replicaof",
+                          "127.0.0.1",
+                          of,
+                          NULL};
     const char *env[] = {"LD_PRELOAD", servers->clock_library, "CLOCK_FILE", clock, NULL};
     return server_spawn(servers, "redis", argv, env);
 }

@@ -11,7 +11,8 @@ struct servers {
     struct place place;
     char clock_library[128]; // steps the clock of a Redis server (tests/faults/clock.c)
     pid_t redis[SERVERS], replicas[SERVERS];
-    pid_t zookeeper; // 0: there is none
+    pid_t zookeeper;  // 0: there is none
+    bool keeps_files; // Redis: each write is on disk before it is answered
 };
 
 // False, and a line on standard error, if one does not start. ZooKeeper is left out where it is not installed.
@@ -19,7 +20,7 @@ bool servers_start(struct servers *servers);
 void servers_stop(struct servers *servers);
 
 void servers_kill_redis(struct servers *servers, int i);
-bool servers_start_redis(struct servers *servers, int i); // empty
+bool servers_start_redis(struct servers *servers, int i); // empty, or with its file
 // Gives server `i` a replica that has all it has, and then hears no more of it.
 bool servers_lag(struct servers *servers, int i);
 // Server `i` dies, and its replica takes its place.

@@ -225,7 +225,8 @@ bool worker_open(struct worker *worker, const struct approach *approach, const s
                  struct shared *shared)
 {
     uint64_t random[2];
-    *worker = (struct worker){.approach = approach, .place = place, .shared = shared, .thread = 1, .gives_up_at_ms = UINT64_MAX};
+    *worker = (struct worker){
+        .approach = approach, .place = place, .shared = shared, .thread = 1, .gives_up_at_ms = UINT64_MAX};
     sk_random_bytes(random, sizeof random);
     worker->dice = (unsigned)random[0];
     (void)snprintf(worker->token, sizeof worker->token, "%016llx%016llx", (unsigned long long)random[0],

@@ -33,7 +33,7 @@ struct shared {
     atomic_long longest_wait_us;
     atomic_long users; // drawn so far
     atomic_long id_count;
-    atomic_bool stop;
+    atomic_bool stop, held; // held: no order is written for the time being (queues.c)
     struct given_id ids[IDS_MAX];
 };
 

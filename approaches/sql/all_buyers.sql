@@ -1,0 +1,1 @@
+SELECT user_id FROM approaches.bought_once
