@@ -24,7 +24,7 @@ WANTED_BY_FSYNC = {  # depend on Redis's appendfsync
     "always": {"durable_vs_ceiling": 0.3, "respond_async_vs_ceiling": 0.5},
     "everysec": {"durable_vs_ceiling": 0.42, "respond_async_vs_ceiling": 0.68},
 }
-BASES = ("ceiling", "h2o", "webdis", "nginx_lua", "go", "node")  # that others are compared with
+BASES = ("ceiling", "h2o", "webdis", "nginx_lua", "go", "go_batch", "node")  # that others are compared with
 
 
 @dataclass

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import time
+import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from tools import GOPATH
 # Connections to PostgreSQL of all processes of a contender. All orders wait for one row, so more of them only cost:
 # orders/s with 2, 4, 8, 16, 32, 64 were 2164, 2036, 1949, 1266, 1217, 918 of go and 614, 695, 651, 419, 448, 347 of
 # node, not yet warm, on two cores that had other work, too.
-PG_POOL = {"go": 4, "node": 4}
+PG_POOL = {"go": 4, "go_batch": 2, "node": 4}
 REDIS_POOL = 64  # Go's; Node pipelines on one connection a process
 NODE_WORKERS = 2
 WARM_UP_S = 2
@@ -34,19 +35,22 @@ PROOF_S = 3
 FEW = 300  # units of the sale that must sell out
 MANY = 2 * FEW  # its buyers, who come again and again
 DAY_MS = 24 * 3600 * 1000
+LUA = CONTENDERS.parent.parent / "lua"
 
 
 class FullRoad:
     def __init__(self, stores: Stores, options: argparse.Namespace, folder: Path):
         self.stores, self.options, self.folder = stores, options, folder
+        self.script = folder / "place_orders.lua"
         self.commands = {
             "go": [str(folder / "contender-go")],
+            "go_batch": [str(folder / "contender-go")],
             "node": ["node", str(CONTENDERS / "node" / "server.js")],
         }
 
     def prepare(self, names: set[str]) -> None:
         """Builds what must be built, and ends the run if a contender sells too much, or too little."""
-        if "go" in names:
+        if {"go", "go_batch"} & names:
             self.build_go()
         for name in self.commands:
             if name in names:
@@ -54,12 +58,20 @@ class FullRoad:
 
     def build_go(self) -> None:
         env = {"GO111MODULE": "off", "GOPATH": str(GOPATH), "GOFLAGS": ""}
-        common.run(["go", "build", "-o", str(self.folder / "contender-go"), str(CONTENDERS / "go/main.go")], env=env)
+        sources = [str(source) for source in sorted((CONTENDERS / "go").glob("*.go"))]
+        common.run(["go", "build", "-o", str(self.folder / "contender-go"), *sources], env=env)
+        # The service's own script, as src/store/embed.cmake makes it.
+        shared = (LUA / "shared" / "voucher.lua").read_text(encoding="utf-8")
+        script = (LUA / "place_orders.lua").read_text(encoding="utf-8")
+        self.script.write_text(script.replace("-- include: shared/voucher.lua\n", shared), encoding="utf-8")
 
     # -- rounds --
 
     def go(self, seconds: int) -> Sample:
         return self.everybody_wins("go", seconds)
+
+    def go_batch(self, seconds: int) -> Sample:
+        return self.everybody_wins("go_batch", seconds)
 
     def node(self, seconds: int) -> Sample:
         return self.everybody_wins("node", seconds)
@@ -102,6 +114,7 @@ class FullRoad:
             "REDIS_POOL": str(REDIS_POOL),
             "WORKERS": str(NODE_WORKERS),
             "NODE_ENV": "production",
+            "PLACE_ORDERS": str(self.script) if name == "go_batch" else "",
         }
         server = start_server(self.commands[name], port, "/ready", self.folder / f"{name}.log", env)
         try:
@@ -129,8 +142,12 @@ class FullRoad:
         """The first buyer is told where his order is, and its row is there."""
         headers = {"X-User-Id": "first"}
         request = urllib.request.Request(f"{server.url}/seckill/{voucher.id}", method="POST", headers=headers)
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            order, status, location = json.load(answer), answer.status, answer.headers["Location"]
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                order, status, location = json.load(answer), answer.status, answer.headers["Location"]
+        except urllib.error.HTTPError as error:
+            log = (self.folder / f"{name}.log").read_text(encoding="utf-8")
+            raise Failure(f"{name} answered {error.code}: {log[-500:]}") from error
         rows = self.stores.postgres.rows(f"SELECT id FROM voucher_order WHERE voucher_id = {voucher.id}")
         if (status, location, rows) != (201, f"/orders/{order['id']}", [[order["id"]]]):
             raise Failure(f"{name} answered {status}, {location}, {order}; rows {rows}")
@@ -158,6 +175,9 @@ def put_on_sale(stores: Stores, units: int) -> Voucher:
     [[number]] = stores.postgres.rows(f"SELECT id FROM create_voucher({terms})")
     voucher = Voucher(number, units)
     [[slot, epoch]] = stores.postgres.rows(f"SELECT slot, epoch FROM seckill_segment WHERE voucher_id = {number}")
+    info = "\n".join(stores.redis.call("INFO", "server"))
+    run = info.split("run_id:")[1].split()[0]
     fields = {"state": "open", "stock": units, "begin_ms": begin_ms, "end_ms": end_ms, "epoch": epoch, "slot": slot}
+    fields |= {"last": f"epoch-{epoch}", "run": run, "offer": 1}  # what the service's script checks
     stores.redis.call("HSET", voucher.key("voucher"), *(word for field in fields.items() for word in field))
     return voucher

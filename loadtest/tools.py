@@ -10,12 +10,15 @@ from servers import CONTENDERS
 GOPATH = Path("/usr/share/gocode")  # where Debian's packages put the sources of Go libraries
 GO_LIBRARIES = ("valyala/fasthttp", "gomodule/redigo", "jackc/pgx/v4")
 
+GO = ("go", *(GOPATH / "src/github.com" / library for library in GO_LIBRARIES))
+
 NEEDED: dict[str, tuple[str | Path, ...]] = {
     "h2o": ("h2o",),
     "webdis": ("webdis",),
     "nginx_lua": ("/usr/sbin/nginx", Path("/usr/lib/nginx/modules/ngx_http_lua_module.so")),
     "redis_benchmark": ("redis-benchmark",),
-    "go": ("go", *(GOPATH / "src/github.com" / library for library in GO_LIBRARIES)),
+    "go": GO,
+    "go_batch": GO,
     "node": ("node", CONTENDERS / "node/node_modules/.package-lock.json"),
 }
 

@@ -2,7 +2,8 @@
 //
 // POST /seckill/<voucher>, the user in X-User-Id. One script call decides in Redis and writes the journal; then, under
 // a lock of the user, one transaction writes the order; 201 follows its COMMIT. Nothing waits for a batch: each
-// request is a goroutine that goes through all steps on connections from two pools.
+// request is a goroutine that goes through all steps on connections from two pools. With PLACE_ORDERS it goes in batches
+// instead: see batching.go.
 //
 // What it leaves out of the service's promises, in its own favour: nobody reads the journal after a crash, Redis is
 // never rebuilt, and the lock is not renewed.
@@ -43,6 +44,10 @@ type shop struct {
 	pg     *pgxpool.Pool
 	place  *redis.Script
 	finish *redis.Script
+
+	batches   *counters // nil: each request goes its own way
+	placeMany *redis.Script
+	runID     string
 }
 
 // grant is what Redis has decided.
@@ -68,6 +73,11 @@ func (s *shop) buy(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	order := newOrderID()
+	if s.batches != nil {
+		verdict, err := s.batches.buy(voucher, voucherID, user, order)
+		s.answer(ctx, verdict, err, order, voucher, user)
+		return
+	}
 	granted, err := s.grant(voucher, user, order)
 	if err != nil {
 		unavailable(ctx, err)
@@ -78,6 +88,10 @@ func (s *shop) buy(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	verdict, err := s.write(voucher, voucherID, user, order, granted)
+	s.answer(ctx, verdict, err, order, voucher, user)
+}
+
+func (s *shop) answer(ctx *fasthttp.RequestCtx, verdict string, err error, order, voucher, user string) {
 	switch {
 	case err != nil:
 		unavailable(ctx, err)
@@ -278,6 +292,7 @@ func openPostgres() *pgxpool.Pool {
 
 func main() {
 	s := &shop{redis: openRedis(), pg: openPostgres(), place: script("place_one.lua", 3), finish: script("finish_one.lua", 4)}
+	s.batches = newCounters(s)
 	server := &fasthttp.Server{Handler: s.handle, NoDefaultServerHeader: true}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
