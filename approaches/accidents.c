@@ -146,7 +146,7 @@ static long accident_killed(struct scene *scene, const char *point, enum trouble
     accident_note(scene, trouble, !went_on);
     if (scene->approach->guards == A_SALE) {
         (void)crowd_twice(scene->judge, "u", &orders);
-        accident_note(scene, LOSES_A_UNIT, crowd_left(scene->judge) + orders != 2 * UNITS);
+        accident_note(scene, LOSES_A_UNIT, crowd_left(scene->judge) + orders != 2LL * UNITS);
     }
     return went_on ? ms : NEVER;
 }

@@ -26,7 +26,7 @@ static bool read_options(struct options *options, int argc, char **argv);
 static bool make_schema(const struct place *place);
 static int run_all(struct servers *servers, struct shared *shared, const struct options *options);
 static int choose(const struct servers *servers, const char *only, const struct approach *chosen[APPROACHES_MAX]);
-static bool is_chosen(int number, const char *only);
+static bool is_chosen(int wanted, const char *only);
 static bool run_one(struct servers *servers, const struct approach *approach, struct shared *shared,
                     const struct options *options, struct result *result);
 static int test_oneself(struct servers *servers, struct shared *shared, const struct options *options);
