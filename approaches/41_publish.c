@@ -40,7 +40,7 @@ static bool take(struct worker *worker, char user[QUEUE_USER_SIZE])
     return has;
 }
 
-// 1 MB instead of 32, so that the accident need not send as much.
+// 64 KB instead of Redis's 32 MB, so that the accident need not send as much.
 static bool prepare(struct worker *worker, long units)
 {
     (void)units;

@@ -32,7 +32,7 @@ struct queue_way {
     bool (*prepare)(struct worker *worker, long units);
 };
 
-extern const struct queue_way *const queue_ways[]; // ends with NULL
+extern const struct queue_way *const queue_ways[]; // in their order; ends with NULL
 
 // The script's answer as an outcome; for the ways that differ in their script alone.
 enum outcome queue_grant(struct worker *worker, const struct sk_embedded *script, const char *user);

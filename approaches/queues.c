@@ -65,28 +65,40 @@ static long queue_end(struct queue_scene *scene, pid_t pid);
 static long queue_lost(struct queue_scene *scene);
 static bool queue_report(const struct queue_way *way, const struct queue_result *result);
 
-int queues_run(struct servers *servers, struct shared *shared, bool (*is_chosen)(int number, const char *only),
-               const char *only, int crowd_ms)
+void queues_report_claims(const struct queue_way *const *chosen)
 {
+    static const char *const words[QUEUE_TROUBLES] = {
+        "loses with its consumer", "loses if full",           "blocks if full",
+        "grows if full",           "loses if Redis restarts", "loses if Redis is empty",
+    };
+    for (; *chosen != NULL; chosen++) {
+        const struct queue_way *way = *chosen;
+        printf("%-3d %-44s %-12s %-44s ", way->number, way->title, way->source, way->claim);
+        for (int i = 0, n = 0; i < QUEUE_TROUBLES; i++) {
+            if ((way->predicted & (1U << i)) != 0)
+                printf("%s%s", n++ == 0 ? "" : ", ", words[i]);
+        }
+        printf("%s\n", way->predicted == 0 ? "loses nothing" : "");
+    }
+}
+
+int queues_run(struct servers *servers, struct shared *shared, const struct queue_way *const *chosen, int crowd_ms)
+{
+    static struct worker judge;
     int surprises = 0, count = 0;
-    for (int i = 0; queue_ways[i] != NULL; i++) {
-        const struct queue_way *way = queue_ways[i];
-        static struct worker judge;
+    printf("\n%-3s %-44s %9s %11s  %s\n", "", "between the script and the row", "answers/s", "committed/s",
+           "orders of buyers who were told yes, and have none");
+    for (; chosen[count] != NULL; count++) {
         struct queue_result result = {.when_full = ""};
-        struct queue_scene scene = {servers, shared, way, &result, &judge, true};
-        if (!is_chosen(way->number, only))
-            continue;
-        if (count++ == 0)
-            printf("\n%-3s %-44s %9s %11s  %s\n", "", "between the script and the row", "answers/s", "committed/s",
-                   "orders of buyers who were told yes, and have none");
+        struct queue_scene scene = {servers, shared, chosen[count], &result, &judge, true};
         if (!queue_find_out(&scene, crowd_ms)) {
-            (void)fprintf(stderr, "approaches: %d, %s: the stores failed\n", way->number, way->title);
+            (void)fprintf(stderr, "approaches: %d, %s: the stores failed\n", chosen[count]->number,
+                          chosen[count]->title);
             return -1;
         }
-        surprises += !queue_report(way, &result);
+        surprises += !queue_report(chosen[count], &result);
     }
-    if (count > 0)
-        printf("%d of %d queues behaved as predicted\n", count - surprises, count);
+    printf("%d of %d queues behaved as predicted\n", count - surprises, count);
     return surprises;
 }
 

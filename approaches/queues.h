@@ -6,9 +6,10 @@
 #include "queue.h"
 #include "servers.h"
 
-// Prints a table of all whose number is chosen. How many did not behave as predicted; -1, and a line on standard error,
-// if the stores failed.
-int queues_run(struct servers *servers, struct shared *shared, bool (*is_chosen)(int number, const char *only),
-               const char *only, int crowd_ms);
+// What is claimed and what we predict: before anything has been run. `chosen` ends with NULL.
+void queues_report_claims(const struct queue_way *const *chosen);
+
+// Prints a table. How many did not behave as predicted; -1, and a line on standard error, if the stores failed.
+int queues_run(struct servers *servers, struct shared *shared, const struct queue_way *const *chosen, int crowd_ms);
 
 #endif
