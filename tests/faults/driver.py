@@ -90,6 +90,7 @@ class Run:
         self.healed_at = 0.0
         self.vouchers: list[str] = []
         self.leaks: list[str] = []
+        self.refused_more = 0  # accepted orders that the fault has refused, as it has counted them
         self.seen_meanwhile: list[str] = []  # wrong, though nothing of it is left afterwards
         self.too_late: list[str] = []  # of these, the bounds that were missed
         self.taken: set[str] = set()  # vouchers of which an operator took units away, and the answer was lost
@@ -305,7 +306,7 @@ class Run:
             may_differ=self.fault.may_differ,
             taken=self.taken,
             unseen=self.unseen,
-            refused_most=self.fault.refused_202,
+            refused_most=self.fault.refused_202 + self.refused_more,
             rebuilds_most=self.fault.rebuilds,
             unknown_most=self.unknown_most(),
             samples=list(self.watch.samples),
