@@ -325,7 +325,7 @@ def locked_rows(postgres: Postgres, voucher: Voucher) -> Iterator[None]:
                   'locked ' || table_name, table_name, column_name)
       FROM information_schema.columns
      WHERE table_schema = 'public' AND (table_name, column_name) IN
-           (('seckill_voucher', 'id'), ('seckill_segment', 'voucher_id'), ('seckill_segment', 'voucher'))
+           (('seckill_voucher', 'id'), ('voucher_stock', 'voucher_id'))
      ORDER BY table_name \\gexec
     """
     with common.child_that_says(common.PSQL, "locked seckill_voucher", LOCK_S, script, postgres.env):

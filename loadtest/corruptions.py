@@ -67,7 +67,7 @@ def plants(voucher: common.Voucher, books: Books) -> list[Plant]:
         Plant(
             "a unit left over after SOLD_OUT",
             UNSOLD,
-            f"{cancel}; UPDATE seckill_segment SET stock = stock + 1 WHERE voucher_id = {voucher.id}",
+            f"{cancel}; UPDATE voucher_stock SET stock = stock + 1 WHERE voucher_id = {voucher.id}",
             [forget, ("HINCRBY", terms, "stock", "1")],
             [recall, ("HINCRBY", terms, "stock", "-1")],
         ),

@@ -13,7 +13,7 @@ SELECT (lpad(to_hex((extract(epoch FROM now() - interval '{age_s} s') * 1000)::b
        slot_of('{id}'), 'u0-' || n, {id}, now() - interval '{age_s} s',
        CASE WHEN n % {each} = 0 THEN 'unpaid' ELSE 'cancelled' END::order_status
   FROM generate_series(1, {orders} * {each}) AS n;
-UPDATE seckill_segment SET stock = stock - {orders}, live = live + {orders} WHERE voucher_id = {id};
+UPDATE voucher_stock SET stock = stock - {orders}, live = live + {orders} WHERE voucher_id = {id};
 """
 
 

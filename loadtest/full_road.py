@@ -156,7 +156,7 @@ class FullRoad:
         """Gives the rows, and when the last one was written. Both stores must have sold the same, and no more than
         there was."""
         rows, last_order_at = self.stores.orders(voucher.id)
-        [[left]] = self.stores.postgres.rows(f"SELECT stock FROM seckill_segment WHERE voucher_id = {voucher.id}")
+        [[left]] = self.stores.postgres.rows(f"SELECT stock FROM voucher_stock WHERE voucher_id = {voucher.id}")
         books = {
             "buyers": self.stores.redis.number("HLEN", voucher.key("buyers")),
             "taken in Redis": voucher.units - self.stores.redis.number("HGET", voucher.key("voucher"), "stock"),
@@ -168,13 +168,13 @@ class FullRoad:
 
 
 def put_on_sale(stores: Stores, units: int) -> Voucher:
-    """A voucher of one segment in both stores, without the service."""
+    """A voucher in both stores, without the service."""
     now_ms = int(time.time() * 1000)
     begin_ms, end_ms = now_ms - 60_000, now_ms + DAY_MS
     terms = f"'bench-{os.urandom(8).hex()}', 'bench', 100, {units}, {begin_ms}, {end_ms}"
     [[number]] = stores.postgres.rows(f"SELECT id FROM create_voucher({terms})")
     voucher = Voucher(number, units)
-    [[slot, epoch]] = stores.postgres.rows(f"SELECT slot, epoch FROM seckill_segment WHERE voucher_id = {number}")
+    [[slot, epoch]] = stores.postgres.rows(f"SELECT slot, epoch FROM voucher_stock WHERE voucher_id = {number}")
     info = "\n".join(stores.redis.call("INFO", "server"))
     run = info.split("run_id:")[1].split()[0]
     fields = {"state": "open", "stock": units, "begin_ms": begin_ms, "end_ms": end_ms, "epoch": epoch, "slot": slot}

@@ -2,7 +2,7 @@
 -- another reason, is returned. Nothing stays.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)   5 ended (hash)   6 lock
---       7 session   8 living sessions   9 busy segments   10 protocol version   11 the newest time seen
+--       7 session   8 living sessions   9 busy vouchers   10 protocol version   11 the newest time seen
 --       12 instances
 --       Of 1 to 7 such as no voucher and no session has. 8 to 12 are the real ones, of which nothing is changed.
 --

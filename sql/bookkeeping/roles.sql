@@ -1,4 +1,4 @@
--- The roles that 011_grants.sql would have to make, if this login may not: a superuser makes them (deploy/owner.sql). NULL:
+-- The roles that 016_grants.sql would have to make, if this login may not: a superuser makes them (deploy/owner.sql). NULL:
 -- nothing is in the way.
 SELECT string_agg(role, ', ')
   FROM unnest(ARRAY['seckill_service', 'seckill_keeper']) AS role

@@ -1,9 +1,8 @@
 -- Vouchers on sale and the orders for them. PostgreSQL decides last: the CHECK on stock, the unique index on live
 -- orders and the epoch carry the promises, whatever Redis or a lock may have said.
 --
--- A voucher's stock lives in segments (one by default). A segment is wholly in one slot of Redis Cluster, and the same
--- number routes in PostgreSQL: orders and dead letters carry the slot of their segment, and a segment is named by
--- (slot, voucher). Orders touch seckill_segment and voucher_order, never the catalogue.
+-- A voucher is wholly in one slot of Redis Cluster, and the same number routes in PostgreSQL: orders and dead letters
+-- carry the slot of their voucher. Orders touch voucher_stock and voucher_order, never the catalogue.
 
 -- The number of the newest change of the catalogue. Each change of a voucher locks this one row until it commits, so
 -- numbers commit in their order, and a reader that has seen n has missed nothing before it.
@@ -22,23 +21,44 @@ CREATE TABLE seckill_voucher (
     pay_within_s integer     NOT NULL DEFAULT 900 CHECK (pay_within_s >= 0), -- an unpaid order expires; 0: never
     ticket       boolean     NOT NULL DEFAULT false, -- a purchase needs a ticket
     work_bits    smallint    NOT NULL DEFAULT 0 CHECK (work_bits BETWEEN 0 AND 24), -- of the work for one; 0: none
-    offer        integer     NOT NULL DEFAULT 1, -- which price, window, limit and tickets: counted up by a trigger
+    offer        integer     NOT NULL DEFAULT 1, -- which price, limit and tickets: counted up by a trigger
     begin_at     timestamptz NOT NULL,
     end_at       timestamptz NOT NULL,
     state        text        NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'paused', 'closed', 'retired')),
-    segments     smallint    NOT NULL DEFAULT 1 CHECK (segments BETWEEN 1 AND 1024),
     change       bigint      NOT NULL UNIQUE, -- set by a trigger
     created_at   timestamptz NOT NULL DEFAULT now(),
     create_key   text COLLATE "C" UNIQUE, -- the Idempotency-Key; NULL: inserted by other means
     create_terms bytea,                   -- SHA-256 of the terms as asked for: the voucher's own may change later
+    recalled_at  timestamptz,             -- after it was retired; NULL: never
     CHECK (begin_at < end_at),
     CHECK ((create_key IS NULL) = (create_terms IS NULL))
 );
 
-CREATE TABLE seckill_segment (
-    voucher_id  bigint   NOT NULL REFERENCES seckill_voucher ON DELETE CASCADE,
-    segment     smallint NOT NULL CHECK (segment >= 0),
-    tag         text     NOT NULL UNIQUE COLLATE "C", -- stands between the braces of the segment's keys in Redis
+-- The newest vouchers of one state: list_vouchers().
+CREATE INDEX seckill_voucher_state ON seckill_voucher (state, id);
+
+-- Offers: numbered versions of what a buyer agrees to.
+--
+-- An instance checks limit, ticket and price of an order in memory, and names the offer by which it did. Redis grants
+-- under the voucher's offer only (place_orders.lua), and the order keeps its number. So terms that change cost no buyer
+-- another price than the one that was seen, and no instance sells under terms that are over. The window is not part of
+-- it, because place_orders.lua checks the window itself.
+CREATE TABLE seckill_offer (
+    voucher_id  bigint   NOT NULL,
+    offer       integer  NOT NULL,
+    price_cents bigint   NOT NULL, -- of one unit
+    currency    text     NOT NULL,
+    user_limit  smallint NOT NULL,
+    ticket      boolean  NOT NULL,
+    work_bits   smallint NOT NULL,
+    PRIMARY KEY (voucher_id, offer)
+);
+
+-- What orders count, a row for each voucher. It is a table of its own because every batch locks its row and writes it
+-- anew; the terms must not be in it.
+CREATE TABLE voucher_stock (
+    voucher_id  bigint   PRIMARY KEY REFERENCES seckill_voucher ON DELETE CASCADE,
+    tag         text     NOT NULL UNIQUE COLLATE "C", -- stands between the braces of the voucher's keys in Redis
     slot        smallint NOT NULL CHECK (slot BETWEEN 0 AND 16383), -- slot_of(tag)
     units       integer  NOT NULL CHECK (units >= 0),           -- ever offered
     stock       integer  NOT NULL CHECK (stock >= 0),           -- units not in a live order
@@ -50,13 +70,13 @@ CREATE TABLE seckill_segment (
     journal_seq bigint   NOT NULL DEFAULT 0,
     -- No order before this id is unpaid: where the search for orders that are due begins (due_orders()).
     due_after   uuid     NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
-    PRIMARY KEY (voucher_id, segment),
-    UNIQUE (voucher_id, slot),
+    -- How long instances may cache a refusal, in ms: the most under which the voucher was ever loaded. 0: it never was.
+    cache_ms    integer  NOT NULL DEFAULT 0 CHECK (cache_ms >= 0),
     CHECK (stock <= units)
 );
 
 -- Which sales were in a slot: asked for an order that is not known.
-CREATE INDEX seckill_segment_slot ON seckill_segment (slot);
+CREATE INDEX voucher_stock_slot ON voucher_stock (slot);
 
 CREATE TYPE order_status AS ENUM ('unpaid', 'paid', 'cancelled', 'expired', 'refused', 'refunded');
 
@@ -73,8 +93,8 @@ INSERT INTO order_move VALUES
     ('unpaid', 'expired',   'expiry'),
     ('paid',   'refunded',  'operate');
 
--- No foreign key: place_orders() holds the segment's row lock while it inserts, so the segment exists, and a check of
--- every row would be work that cannot fail.
+-- No foreign key: place_orders() holds the lock on the voucher's row while it inserts, so the voucher exists, and a check
+-- of every row would be work that cannot fail.
 CREATE TABLE voucher_order (
     id         uuid         NOT NULL, -- UUIDv7, made by the service; carries the slot
     slot       smallint     NOT NULL,
@@ -86,14 +106,18 @@ CREATE TABLE voucher_order (
     created_at timestamptz  NOT NULL DEFAULT now(),
     updated_at timestamptz  NOT NULL DEFAULT now(),
     request_key text COLLATE "C", -- fingerprint of the Idempotency-Key, 16 hex digits
-    -- One index for two uses: an order is found by its id, for the id's slot leads to its segment; and rebuilding walks
-    -- along a segment's orders. Ids grow with time, so each segment's inserts stay at its right edge.
+    -- The user's n-th order of this voucher that ended: cancelled, expired and refunded ones count. NULL: it is live or
+    -- refused. A user has at most one live order, so it is enough to count those that ended.
+    ended_nth  smallint,
+    -- Under which terms it was placed (order_offer()). 0: it is not known.
+    offer      integer      NOT NULL DEFAULT 0,
+    -- One index for two uses: an order is found by its id, for the id's slot leads to its voucher; and rebuilding walks
+    -- along a voucher's orders. Ids grow with time, so each voucher's inserts stay at its right edge.
     PRIMARY KEY (slot, voucher_id, id),
     CHECK ((status IN ('refused', 'refunded')) = (reason IS NOT NULL))
 );
 
--- One live order per user and voucher: a user belongs to one segment of a voucher, always the same. The user stands
--- first, because this index serves GET /orders, too.
+-- One live order per user and voucher. The user stands first, because this index serves GET /orders, too.
 CREATE UNIQUE INDEX voucher_order_live ON voucher_order (user_id, voucher_id, slot)
     WHERE status IN ('unpaid', 'paid');
 -- The rest of a user's orders, in the order in which they are listed: there may be any number of them. The two indexes
@@ -104,11 +128,16 @@ CREATE INDEX voucher_order_ended ON voucher_order (user_id, id)
 -- nothing here.
 CREATE UNIQUE INDEX voucher_order_key ON voucher_order (user_id, voucher_id, request_key)
     WHERE request_key IS NOT NULL;
+-- Finds the newest number in one step, for the bound of a user's orders of one voucher (SECKILL_ORDERS_PER_USER):
+-- Redis decides (lua/place_orders.lua) by what is counted here. The index of a user's ended orders would do it with a
+-- walk along those of all vouchers, under the lock on the voucher's row. A purchase does not touch this one.
+CREATE INDEX voucher_order_nth ON voucher_order (user_id, voucher_id, ended_nth) WHERE ended_nth IS NOT NULL;
 
 -- What became of orders after they were placed: each move is a row, made in the transaction of the move.
 --
--- (tx, seq) is the order of the feed (order_events()): a reader that takes only rows of transactions older than all that
--- still run has missed nothing before them. No row is ever changed; those of a retired voucher are moved out with its orders.
+-- (tx, seq) is the order of the feed (order_events()): a reader that takes only rows of transactions older than all
+-- that still run has missed nothing before them. No row is ever changed; those of a retired voucher are moved out with
+-- its orders.
 CREATE TABLE order_event (
     tx         xid8         NOT NULL DEFAULT pg_current_xact_id(),
     seq        bigint       GENERATED ALWAYS AS IDENTITY,
@@ -152,14 +181,13 @@ CREATE TABLE admin_event (
 );
 CREATE INDEX admin_event_voucher ON admin_event (voucher_id, tx, seq);
 
--- Units that were added to a segment (below 0: taken away) under a change number. Redis is brought up to date by these
+-- Units that were added to a voucher (below 0: taken away) under a change number. Redis is brought up to date by these
 -- rows, once for each change number; what is taken away has left Redis before.
 CREATE TABLE stock_change (
     voucher_id bigint   NOT NULL,
-    segment    smallint NOT NULL,
     change     bigint   NOT NULL,
     units      integer  NOT NULL CHECK (units <> 0),
-    PRIMARY KEY (voucher_id, segment, change)
+    PRIMARY KEY (voucher_id, change)
 );
 
 -- The answers of admin calls that were sent with an Idempotency-Key, but for creating a voucher, which keeps its own.
@@ -180,12 +208,13 @@ CREATE TABLE dead_letter (
     orders     text,                 -- 'id user,id user,...'; NULL: it cannot be read
     reason     text        NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
-    ended_at   timestamptz           -- written off, or all its orders are known or wait in an older letter
+    ended_at   timestamptz,          -- written off, or all its orders are known or wait in an older letter
+    offer      integer     NOT NULL DEFAULT 0 -- of its orders; 0: it is not known
 );
 CREATE UNIQUE INDEX dead_letter_once ON dead_letter (voucher_id, slot, journal_id, md5(raw));
 CREATE INDEX dead_letter_open ON dead_letter (voucher_id, slot) WHERE ended_at IS NULL;
 
--- Retired vouchers whose orders were moved out to files, or are being moved (010_archive.sql). They are never recalled.
+-- Retired vouchers whose orders were moved out to files, or are being moved (archive_next()). They are never recalled.
 CREATE TABLE archived_voucher (
     voucher_id bigint PRIMARY KEY,
     duplicates bigint      NOT NULL, -- live orders beyond the first of their user, as settlement() counts them
@@ -204,10 +233,11 @@ CREATE TABLE archived_part (
     events_sha256   bytea       NOT NULL,
     payments_sha256 bytea       NOT NULL,
     at              timestamptz NOT NULL DEFAULT now(),
+    orders_sha256_before bytea, -- of the orders' file before a user was last erased in it; NULL: none was
     PRIMARY KEY (voucher_id, part)
 );
 
--- How many orders were moved out of each segment, so that reports count them; and the first and the last of their ids, so
+-- How many orders of a voucher were moved out, so that reports count them; and the first and the last of their ids, so
 -- that an id between them is not taken for one that never was.
 CREATE TABLE archived_orders (
     slot       smallint     NOT NULL,
@@ -218,6 +248,7 @@ CREATE TABLE archived_orders (
     units      bigint       NOT NULL,
     first_id   uuid         NOT NULL,
     last_id    uuid         NOT NULL,
-    PRIMARY KEY (slot, voucher_id, status, reason)
+    offer      integer      NOT NULL DEFAULT 0,
+    PRIMARY KEY (slot, voucher_id, status, reason, offer)
 );
 CREATE INDEX archived_orders_voucher ON archived_orders (voucher_id);

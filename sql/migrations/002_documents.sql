@@ -10,19 +10,40 @@ LANGUAGE sql STABLE AS $$
     SELECT floor(extract(epoch FROM p_at) * 1000)::bigint
 $$;
 
+-- The first UUIDv7 of a moment.
+CREATE FUNCTION uuid_at(p_at timestamptz) RETURNS uuid
+LANGUAGE sql STABLE STRICT AS $$
+    SELECT rpad(lpad(to_hex(least(greatest(unix_ms(p_at), 0), 281474976710655)), 12, '0'), 32, '0')::uuid
+$$;
+
 -- When an unpaid order of these terms expires; NULL: never.
 CREATE FUNCTION expires_at(p_created_at timestamptz, p_pay_within_s integer) RETURNS timestamptz
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN p_pay_within_s > 0 THEN p_created_at + make_interval(secs => p_pay_within_s) END
 $$;
 
+-- The terms that an order was placed under. No order is refused because its offer is not known: a number that only a
+-- forged journal entry can name counts as 0.
+CREATE FUNCTION order_offer(p_voucher bigint, p_offer integer) RETURNS SETOF seckill_offer
+LANGUAGE sql STABLE ROWS 1 AS $$
+    SELECT f.* FROM seckill_offer f WHERE f.voucher_id = p_voucher ORDER BY f.offer <> p_offer, f.offer LIMIT 1
+$$;
+
+-- PL/pgSQL, which keeps its plan.
 CREATE FUNCTION order_json(o voucher_order) RETURNS json
-LANGUAGE sql STABLE AS $$
-    SELECT json_strip_nulls(json_build_object(
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_within integer;
+    v_offer  seckill_offer;
+BEGIN
+    SELECT v.pay_within_s INTO v_within FROM seckill_voucher v WHERE v.id = o.voucher_id;
+    SELECT f.* INTO v_offer FROM order_offer(o.voucher_id, o.offer) f;
+    RETURN json_strip_nulls(json_build_object(
         'id', o.id, 'voucher_id', o.voucher_id::text, 'user_id', o.user_id, 'quantity', o.quantity,
-        'status', o.status, 'reason', o.reason, 'created_at', rfc3339(o.created_at),
-        'expires_at', (SELECT rfc3339(expires_at(o.created_at, v.pay_within_s))
-                         FROM seckill_voucher v WHERE v.id = o.voucher_id)))
+        'price_cents', v_offer.price_cents, 'total_cents', v_offer.price_cents * o.quantity,
+        'currency', v_offer.currency, 'status', o.status, 'reason', o.reason, 'created_at', rfc3339(o.created_at),
+        'expires_at', rfc3339(expires_at(o.created_at, v_within))));
+END
 $$;
 
 -- An order with what happened to it: `events`, oldest first, and `payments`, where there are some.
@@ -51,9 +72,10 @@ CREATE FUNCTION voucher_json(v seckill_voucher) RETURNS json
 LANGUAGE sql STABLE AS $$
     SELECT json_strip_nulls(json_build_object(
         'id', v.id::text, 'title', v.title, 'price_cents', v.price_cents, 'currency', v.currency,
-        'stock', sum(s.units), 'remaining', sum(s.stock), 'limit', v.user_limit, 'pay_within_s', v.pay_within_s,
-        'ticket', v.ticket, 'work_bits', v.work_bits, 'offer', v.offer, 'begin_at', rfc3339(v.begin_at), 'end_at', rfc3339(v.end_at), 'state', v.state, 'version', v.change))
-      FROM seckill_segment s
+        'stock', s.units, 'remaining', s.stock, 'limit', v.user_limit, 'pay_within_s', v.pay_within_s,
+        'ticket', v.ticket, 'work_bits', v.work_bits, 'offer', v.offer, 'begin_at', rfc3339(v.begin_at),
+        'end_at', rfc3339(v.end_at), 'state', v.state, 'version', v.change))
+      FROM voucher_stock s
      WHERE s.voucher_id = v.id
 $$;
 

@@ -1,3 +1,5 @@
+-- Orders that Redis has granted are placed here, a batch at a time.
+
 -- The two numbers of a journal id; zeros where they are not of the size that they can have. An id only proves what
 -- Redis has lost: it must never refuse an order.
 CREATE FUNCTION journal_number(p_journal text, p_part integer) RETURNS bigint
@@ -5,7 +7,7 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_journal ~ '^[0-9]{1,15}-[0-9]{1,15}$' THEN split_part(p_journal, '-', p_part)::bigint ELSE 0 END
 $$;
 
--- Places a batch of orders for one segment: one round trip, one outcome for each order; n NULL: the same for all of them,
+-- Places a batch of orders of one voucher: one round trip, one outcome for each order; n NULL: the same for all of them,
 -- which is the common case, and cheaper to make, send and read.
 --
 --   placed          inserted now, its units taken
@@ -17,19 +19,21 @@ $$;
 --   gone            a refund has kept its units; those that Redis has granted it after gone_by, which is the journal entry
 --                   of the refund, return
 --   sold_out        this id is not live, and there are no units that could return
---   stale           the epoch is not the segment's: the caller has been fenced off, nothing is done
+--   stale           the epoch is not the voucher's: granted before the last rebuild, nothing is done
 --   clash           the id belongs to another user's order: only a forged id comes to this
 --
 -- An order that ended before this call may have been granted units once more by Redis. They return; but not those of one
--- that was sold out, if PostgreSQL still has none, because then Redis has had too many. `live_id` is the user's live order, if it is another one: of an order that was never live, since the claim of one
--- that was has been given up. tests/model shows each side of this.
+-- that was sold out, if PostgreSQL still has none, because then Redis has had too many. `live_id` is the user's live
+-- order, if it is another one: of an order that was never live, since the claim of one that was has been given up.
+-- tests/model shows each side of this.
 --
--- Idempotent by order id: settling a batch again gives the same end and never revives what has ended. The segment's row
--- lock, taken first and once, orders all batches of a segment. p_journal is the newest journal id of the batch.
--- p_quantities and p_keys are NULL where every order is of one unit and without an Idempotency-Key.
+-- Idempotent by order id: settling a batch again gives the same end and never revives what has ended. The lock on the
+-- voucher's row, taken first and once, orders all batches of a voucher. p_journal is the newest journal id of the
+-- batch. p_quantities and p_keys are NULL where every order is of one unit and without an Idempotency-Key. p_offer is
+-- the offer of all of them.
 CREATE FUNCTION place_orders(p_slot integer, p_voucher bigint, p_epoch bigint, p_ids uuid[], p_users text[],
                              p_journal text DEFAULT NULL, p_quantities smallint[] DEFAULT NULL,
-                             p_keys text[] DEFAULT NULL)
+                             p_keys text[] DEFAULT NULL, p_offer integer DEFAULT 0)
 RETURNS TABLE (n integer, outcome text, live_id uuid, first_id uuid, created_ms bigint, gone_by text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -47,7 +51,7 @@ DECLARE
     v_seq   bigint := journal_number(p_journal, 2);
 BEGIN
     SELECT s.stock, s.epoch, s.due_after INTO v_stock, v_epoch, v_due
-      FROM seckill_segment s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
+      FROM voucher_stock s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
     IF NOT FOUND OR p_epoch <> v_epoch THEN
         RETURN QUERY VALUES (NULL::integer, 'stale', NULL::uuid, NULL::uuid, NULL::bigint, NULL::text);
         RETURN;
@@ -56,11 +60,11 @@ BEGIN
     -- Nearly always there is no conflict; then a plain INSERT costs a third less than one that is ready for it.
     BEGIN
         IF p_quantities IS NULL THEN
-            INSERT INTO voucher_order (id, slot, user_id, voucher_id)
-            SELECT o.id, p_slot, o.user_id, p_voucher FROM unnest(p_ids, p_users) AS o (id, user_id);
+            INSERT INTO voucher_order (id, slot, user_id, voucher_id, offer)
+            SELECT o.id, p_slot, o.user_id, p_voucher, p_offer FROM unnest(p_ids, p_users) AS o (id, user_id);
         ELSE
-            INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, request_key)
-            SELECT o.id, p_slot, o.user_id, p_voucher, o.quantity, o.key
+            INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, request_key, offer)
+            SELECT o.id, p_slot, o.user_id, p_voucher, o.quantity, o.key, p_offer
               FROM unnest(p_ids, p_users, p_quantities, p_keys) AS o (id, user_id, quantity, key);
         END IF;
         v_new := p_ids;
@@ -75,8 +79,8 @@ BEGIN
              WHERE own.slot = p_slot AND own.voucher_id = p_voucher AND own.id = v_order.id;
         END LOOP;
         WITH inserted AS (
-            INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, request_key)
-            SELECT o.id, p_slot, o.user_id, p_voucher, coalesce(o.quantity, 1), o.key
+            INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, request_key, offer)
+            SELECT o.id, p_slot, o.user_id, p_voucher, coalesce(o.quantity, 1), o.key, p_offer
               FROM unnest(p_ids, p_users, p_quantities, p_keys) AS o (id, user_id, quantity, key)
             ON CONFLICT DO NOTHING
             RETURNING id)
@@ -107,7 +111,7 @@ BEGIN
         IF EXISTS (SELECT FROM unnest(v_new) AS id WHERE id < v_due) THEN
             SELECT id INTO v_due FROM unnest(v_new) AS id ORDER BY id LIMIT 1; -- it was settled late
         END IF;
-        UPDATE seckill_segment s
+        UPDATE voucher_stock s
            SET stock = stock - v_units, live = live + v_taken, due_after = v_due,
                journal_ms = CASE WHEN (v_ms, v_seq) > (journal_ms, journal_seq) THEN v_ms ELSE journal_ms END,
                journal_seq = CASE WHEN (v_ms, v_seq) > (journal_ms, journal_seq) THEN v_seq ELSE journal_seq END
@@ -120,7 +124,7 @@ BEGIN
 
     -- The uncommon road. Each order is looked up by itself (LATERAL, OFFSET 0), and each user's live order in the index
     -- that the user stands first in (slot + 0): a plan that was made while the table was small would else go through
-    -- all the segment's orders for each one of the batch.
+    -- all the voucher's orders for each one of the batch.
     --
     -- First the orders that came after the last unit ...
     FOR v_order IN SELECT l.id FROM unnest(v_late) AS l (id) LOOP
@@ -130,8 +134,8 @@ BEGIN
     -- ... then those that met a live order of their user, the first order under their key, or one that was just refused:
     -- kept, so that their URL can say why.
     WITH inserted AS (
-        INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, status, reason)
-        SELECT o.id, p_slot, o.user_id, p_voucher, coalesce(o.quantity, 1), 'refused',
+        INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, offer, status, reason)
+        SELECT o.id, p_slot, o.user_id, p_voucher, coalesce(o.quantity, 1), p_offer, 'refused',
                CASE WHEN EXISTS (SELECT FROM voucher_order first
                                   WHERE first.user_id = o.user_id AND first.voucher_id = p_voucher
                                     AND first.request_key = o.key OFFSET 0)
@@ -176,12 +180,15 @@ BEGIN
 END
 $$;
 
--- Batches of several segments in one transaction: a commit costs the same for one order as for hundreds. Batch i has the
--- next p_counts[i] of p_ids, p_users, p_quantities and p_keys. Segments are locked in one order by all callers. All slots are
--- those of one server. Returns the outcomes of place_orders(), and which batch (from 1) they are about.
+-- Batches of several vouchers in one transaction: a commit costs the same for one order as for hundreds. Batch i has
+-- the next p_counts[i] of p_ids, p_users, p_quantities and p_keys, all of p_offers[i]. No voucher may have two of the
+-- batches: its row is updated once, so the units of the second one would stay in the stock. All callers lock vouchers
+-- in one order. All slots are those of one server. Returns the outcomes of place_orders(), and which batch (from 1)
+-- they are about.
 CREATE FUNCTION place_batches(p_slots integer[], p_vouchers bigint[], p_epochs bigint[], p_counts integer[],
                               p_ids uuid[], p_users text[], p_journals text[],
-                              p_quantities smallint[] DEFAULT NULL, p_keys text[] DEFAULT NULL)
+                              p_quantities smallint[] DEFAULT NULL, p_keys text[] DEFAULT NULL,
+                              p_offers integer[] DEFAULT NULL)
 RETURNS TABLE (n integer, outcome text, live_id uuid, first_id uuid, created_ms bigint, gone_by text, batch integer)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -190,6 +197,9 @@ DECLARE
     v_units  integer[] := p_counts;
     v_ready  bigint;
 BEGIN
+    IF (SELECT count(DISTINCT v) FROM unnest(p_vouchers) AS v) <> cardinality(p_vouchers) THEN
+        RAISE EXCEPTION 'place_batches(): two batches of one voucher';
+    END IF;
     SELECT array_agg(f.last - f.count + 1 ORDER BY f.i), array_agg(f.last ORDER BY f.i) INTO v_firsts, v_lasts
       FROM (SELECT o.i, o.count, (sum(o.count) OVER (ORDER BY o.i))::integer AS last
               FROM unnest(p_counts) WITH ORDINALITY AS o (count, i)) f;
@@ -202,19 +212,20 @@ BEGIN
                    AND NOT EXISTS (SELECT FROM unnest(p_ids[o.first:o.last]) AS id WHERE id < s.due_after) AS ready
               FROM unnest(p_slots, p_vouchers, p_epochs, v_units, v_firsts, v_lasts)
                    AS o (slot, voucher, epoch, units, first, last)
-              JOIN seckill_segment s ON s.voucher_id = o.voucher AND s.slot = o.slot
-             ORDER BY s.voucher_id, s.slot
+              JOIN voucher_stock s ON s.voucher_id = o.voucher AND s.slot = o.slot
+             ORDER BY s.voucher_id
                FOR UPDATE OF s) locked;
 
     -- Nearly always all can be placed: then all are, at once.
     IF v_ready = cardinality(p_slots) THEN
         BEGIN
-            INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, request_key)
-            SELECT o.id, p_slots[o.i], o.user_id, p_vouchers[o.i], coalesce(o.quantity, 1), o.key
+            INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, request_key, offer)
+            SELECT o.id, p_slots[o.i], o.user_id, p_vouchers[o.i], coalesce(o.quantity, 1), o.key,
+                   coalesce(p_offers[o.i], 0)
               FROM (SELECT p.id, p.user_id, p.quantity, p.key, width_bucket(p.k::integer, v_firsts) AS i
                       FROM unnest(p_ids, p_users, p_quantities, p_keys)
                            WITH ORDINALITY AS p (id, user_id, quantity, key, k)) o;
-            UPDATE seckill_segment s
+            UPDATE voucher_stock s
                SET stock = s.stock - o.units, live = s.live + o.count,
                    journal_ms = CASE WHEN (o.ms, o.seq) > (s.journal_ms, s.journal_seq) THEN o.ms ELSE s.journal_ms END,
                    journal_seq = CASE WHEN (o.ms, o.seq) > (s.journal_ms, s.journal_seq) THEN o.seq ELSE s.journal_seq END
@@ -234,8 +245,22 @@ BEGIN
         RETURN QUERY SELECT p.n, p.outcome, p.live_id, p.first_id, p.created_ms, p.gone_by, i
                        FROM place_orders(p_slots[i], p_vouchers[i], p_epochs[i], p_ids[v_firsts[i]:v_lasts[i]],
                                          p_users[v_firsts[i]:v_lasts[i]], p_journals[i],
-                                         p_quantities[v_firsts[i]:v_lasts[i]], p_keys[v_firsts[i]:v_lasts[i]]) p;
+                                         p_quantities[v_firsts[i]:v_lasts[i]], p_keys[v_firsts[i]:v_lasts[i]],
+                                         coalesce(p_offers[i], 0)) p;
     END LOOP;
+END
+$$;
+
+-- What Redis keeps of the buyer of an order, as place_orders.lua writes it: a correction that puts another live order
+-- in the place of a refused one must not lose its quantity and key, or a repeat of that order would not be known as
+-- one. VOLATILE: it sees what the call of place_orders() beside it has done and waited for.
+CREATE FUNCTION buyer_value(p_slot integer, p_voucher bigint, p_id uuid) RETURNS text
+LANGUAGE plpgsql STRICT AS $$
+BEGIN
+    RETURN (SELECT concat_ws(' ', w.id, CASE WHEN w.quantity > 1 OR w.request_key IS NOT NULL THEN w.quantity END,
+                             w.request_key)
+              FROM voucher_order w
+             WHERE w.slot = p_slot AND w.voucher_id = p_voucher AND w.id = p_id);
 END
 $$;
 
@@ -243,14 +268,14 @@ $$;
 -- that PostgreSQL knows already stays what it is; one of a voucher that was archived may be in a file, and is not written
 -- once more. Returns what each one is now: already_placed or ended.
 CREATE FUNCTION refuse_orders(p_slot integer, p_voucher bigint, p_ids uuid[], p_users text[], p_reasons text[],
-                              p_quantities smallint[])
+                              p_quantities smallint[], p_offers integer[] DEFAULT NULL)
 RETURNS TABLE (n integer, outcome text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, status, reason)
-    SELECT o.id, p_slot, o.user_id, p_voucher, o.quantity, 'refused', o.reason
-      FROM unnest(p_ids, p_users, p_reasons, p_quantities) AS o (id, user_id, reason, quantity)
+    INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, offer, status, reason)
+    SELECT o.id, p_slot, o.user_id, p_voucher, o.quantity, coalesce(o.offer, 0), 'refused', o.reason
+      FROM unnest(p_ids, p_users, p_reasons, p_quantities, p_offers) AS o (id, user_id, reason, quantity, offer)
      WHERE NOT EXISTS (SELECT FROM archived_voucher a WHERE a.voucher_id = p_voucher)
     ON CONFLICT DO NOTHING;
     RETURN QUERY
@@ -262,158 +287,6 @@ BEGIN
 END
 $$;
 
--- ---- orders that end after they were placed ----
-
--- Ends orders of one segment and gives their units back: cancelled, expired, refunded (its units sell again) or
--- refunded-kept (they do not). One outcome for each order; n NULL: for all of them.
---
---   returned  it has ended by such a move, now or before: Redis may forget its buyer, and gets `units` back, if its
---             buyer's field still holds this id. `units` NULL: a refund by another journal entry has kept them, and that
---             one sees to Redis
---   kept      its status does not allow the move, or it is not due
---   unknown   there is no such order
---   stale     the epoch is not the segment's: nothing is done
---
--- p_journal is the journal entry that asks for it; NULL: none, or one that ends before Redis is filled. Idempotent by order id, and under the segment's row lock,
--- as place_orders(). p_epoch NULL: of a retired voucher, of which
--- Redis has nothing. Order by order: a plan for all of them that was made while the segment was small would read all its
--- orders, and stay. No seqscan for the same reason.
-CREATE FUNCTION return_orders(p_slot integer, p_voucher bigint, p_epoch bigint, p_ids uuid[], p_move text, p_by text,
-                              p_why text, p_journal text)
-RETURNS TABLE (n integer, outcome text, user_id text, units integer)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
-#variable_conflict use_column
-DECLARE
-    v_status  order_status := split_part(p_move, '-', 1)::order_status;
-    v_reason  text := CASE p_move WHEN 'refunded' THEN 'RESTOCKED' WHEN 'refunded-kept' THEN 'KEPT' END;
-    v_epoch   bigint;
-    v_state   text;
-    v_within  integer;
-    v_from    order_status[] := ARRAY(SELECT m.from_status FROM order_move m WHERE m.to_status = v_status);
-    v_id      uuid;
-    v_moved   uuid[] := '{}';
-    v_units   integer := 0;
-    v_more    integer;
-BEGIN
-    SELECT v.state, v.pay_within_s INTO v_state, v_within FROM seckill_voucher v WHERE v.id = p_voucher;
-    SELECT s.epoch INTO v_epoch
-      FROM seckill_segment s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
-    IF NOT FOUND OR p_epoch IS DISTINCT FROM (CASE WHEN v_state = 'retired' THEN NULL ELSE v_epoch END) THEN
-        RETURN QUERY VALUES (NULL::integer, 'stale', NULL::text, NULL::integer);
-        RETURN;
-    END IF;
-    FOREACH v_id IN ARRAY p_ids LOOP
-        UPDATE voucher_order o SET status = v_status, reason = v_reason, updated_at = now()
-         WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.id = v_id AND o.status = ANY (v_from)
-           AND (v_status <> 'expired' OR expires_at(o.created_at, v_within) <= now())
-        RETURNING o.quantity INTO v_more;
-        IF FOUND THEN
-            v_moved := v_moved || v_id;
-            v_units := v_units + v_more;
-        END IF;
-    END LOOP;
-    IF v_moved <> '{}' THEN
-        INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom, why, journal)
-        SELECT p_slot, p_voucher, m.id, v_status, p_by, p_why, CASE WHEN v_reason = 'KEPT' THEN p_journal END
-          FROM unnest(v_moved) AS m (id);
-        IF v_status = 'refunded' THEN
-            UPDATE payment p SET state = 'refunded' WHERE p.order_id = ANY (v_moved) AND p.state = 'accepted';
-        END IF;
-        UPDATE seckill_segment s
-           SET stock = stock + CASE WHEN v_reason = 'KEPT' THEN 0 ELSE v_units END,
-               live = live - cardinality(v_moved)
-         WHERE s.voucher_id = p_voucher AND s.slot = p_slot;
-    END IF;
-    RETURN QUERY
-    SELECT o.n::integer,
-           CASE WHEN own.status IS NULL THEN 'unknown'
-                WHEN own.status IN ('cancelled', 'expired', 'refunded') THEN 'returned'
-                ELSE 'kept' END,
-           own.user_id,
-           CASE WHEN own.reason = 'KEPT' THEN
-                    (SELECT 0 FROM order_event e WHERE e.order_id = own.id AND e.journal = p_journal)
-                WHEN own.status IN ('cancelled', 'expired', 'refunded') THEN own.quantity
-                ELSE 0 END::integer
-      FROM unnest(p_ids) WITH ORDINALITY AS o (id, n)
-      LEFT JOIN LATERAL (SELECT w.id, w.user_id, w.status, w.reason, w.quantity FROM voucher_order w
-                          WHERE w.slot = p_slot AND w.voucher_id = p_voucher AND w.id = o.id OFFSET 0) own ON true
-     ORDER BY o.n;
-END
-$$;
-
--- Orders of a segment that are to expire now, at most p_most of them, found by walking along its orders from the first that
--- may be unpaid. An id tells when its order was made, and the order is due no sooner than that long after, so the walk ends
--- among ids that are too new, where many orders wait. (Not before: many that were settled late may wait in front of others
--- that are due.) p_from: where this walk has got to; NULL: it begins. `walked_to` is where it goes on; NULL: it has ended.
--- `next_ms`: when the next of those that were seen is due; NULL: none will be. Times are Unix ms by this server's clock.
---
--- There is no index of what is due: it would cost every purchase. A walk that begins reads what the last one has read
--- only as far as `due_after` has not been moved since.
-CREATE FUNCTION due_orders(p_slot integer, p_voucher bigint, p_from uuid, p_most integer)
-RETURNS TABLE (due uuid[], walked_to uuid, next_ms bigint, now_ms bigint)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
-#variable_conflict use_column
-DECLARE
-    v_within  integer;
-    v_after   uuid;
-    v_order   record;
-    v_first   uuid;        -- the first that is unpaid
-    v_last    uuid;
-    v_next    timestamptz;
-    v_at      timestamptz;
-    v_rows    integer := 0;
-    v_waiting integer := 0; -- unpaid and not due
-    v_young   uuid;         -- ids from this one on are too new, but for the clocks
-    v_ended   boolean := false;
-BEGIN
-    due := '{}';
-    now_ms := unix_ms(clock_timestamp());
-    SELECT v.pay_within_s, s.due_after INTO v_within, v_after
-      FROM seckill_segment s JOIN seckill_voucher v ON v.id = s.voucher_id
-     WHERE s.voucher_id = p_voucher AND s.slot = p_slot;
-    IF v_within > 0 THEN
-        v_young := uuid_at(now() - make_interval(secs => v_within));
-        FOR v_order IN SELECT o.id, o.status, o.created_at FROM voucher_order o
-                        WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.id >= coalesce(p_from, v_after)
-                          AND o.id IS DISTINCT FROM p_from
-                        ORDER BY o.slot, o.voucher_id, o.id LIMIT 2000 LOOP
-            v_rows := v_rows + 1;
-            v_last := v_order.id;
-            CONTINUE WHEN v_order.status <> 'unpaid';
-            v_first := coalesce(v_first, v_order.id);
-            v_at := expires_at(v_order.created_at, v_within);
-            IF v_at <= now() THEN
-                due := due || v_order.id;
-                EXIT WHEN cardinality(due) >= p_most;
-            ELSE
-                v_next := least(v_next, v_at);
-                v_waiting := v_waiting + 1;
-                v_ended := v_waiting >= 500 AND v_order.id >= v_young;
-                EXIT WHEN v_ended;
-            END IF;
-        END LOOP;
-        IF NOT v_ended AND (v_rows = 2000 OR cardinality(due) >= p_most) THEN
-            walked_to := v_last;
-        END IF;
-        -- Only where it saves much: buyers need this row, too.
-        IF p_from IS NULL AND v_rows >= 500 AND coalesce(v_first, v_last) > v_after THEN
-            PERFORM FROM seckill_segment s WHERE s.voucher_id = p_voucher AND s.slot = p_slot FOR UPDATE;
-            -- What was settled late has come in before the lock, or will see due_after.
-            IF NOT EXISTS (SELECT FROM voucher_order o
-                            WHERE o.slot = p_slot AND o.voucher_id = p_voucher AND o.id >= v_after
-                              AND o.id < coalesce(v_first, v_last) AND o.status = 'unpaid') THEN
-                UPDATE seckill_segment s SET due_after = coalesce(v_first, v_last)
-                 WHERE s.voucher_id = p_voucher AND s.slot = p_slot AND s.due_after = v_after;
-            END IF;
-        END IF;
-    END IF;
-    next_ms := unix_ms(v_next);
-    RETURN NEXT;
-END
-$$;
-
--- ---- questions ----
-
 -- A user's own order; NULL if it is another's. No row: there is no such order. Normally one sale was in the slot. What is
 -- asked as often as this is PL/pgSQL, which keeps its plan; SQL that runs as its owner is planned in each call.
 CREATE FUNCTION find_order(p_slot integer, p_id uuid, p_user text) RETURNS SETOF json
@@ -421,7 +294,7 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN QUERY
     SELECT CASE WHEN own.user_id = p_user THEN order_details_json(own.o) END
-      FROM seckill_segment s
+      FROM voucher_stock s
      CROSS JOIN LATERAL (SELECT o, o.user_id FROM voucher_order o
                           WHERE o.slot = s.slot AND o.voucher_id = s.voucher_id AND o.id = p_id OFFSET 0) own
      WHERE s.slot = p_slot

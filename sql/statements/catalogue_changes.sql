@@ -1,3 +1,3 @@
-SELECT newest_change, newest_voucher, change, voucher_id, state, begin_ms, end_ms, segments, segment, tag, slot, user_limit,
-       pay_within_s, ticket, work_bits, offer, price_cents, currency
+SELECT newest_change, newest_voucher, change, voucher_id, state, begin_ms, end_ms, tag, slot, user_limit, pay_within_s, ticket,
+       work_bits, offer, price_cents, currency
   FROM catalogue_changes($1::bigint, $2::integer, $3::bigint)

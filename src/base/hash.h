@@ -1,4 +1,4 @@
-// A well-mixed hash of a name. It also says which segment of a voucher a user belongs to, so it never changes.
+// A well-mixed hash of a name.
 #ifndef SK_BASE_HASH_H
 #define SK_BASE_HASH_H
 

@@ -27,9 +27,9 @@
     X(BATCHES_PUT_BACK, "seckill_batches_put_back_total", "", "Batches that failed, and are tried again")            \
     X(QUESTIONS, "seckill_questions_total", "", "Questions and commands beside the road")                            \
     X(QUESTIONS_FULL, "seckill_questions_refused_total", "", "Of them those refused because too many waited")        \
-    X(REBUILDS, "seckill_rebuilds_total", "", "Segments that a rebuild has opened in Redis")                         \
+    X(REBUILDS, "seckill_rebuilds_total", "", "Vouchers that a rebuild has opened in Redis")                         \
     X(REBUILDS_FAILED, "seckill_rebuilds_failed_total", "", "Rebuilds that ended before that")                       \
-    X(RETIRED, "seckill_segments_retired_total", "", "Segments of ended sales that left Redis")                      \
+    X(RETIRED, "seckill_vouchers_retired_total", "", "Vouchers of ended sales that left Redis")                      \
     X(ENTRIES_SWEPT, "seckill_entries_swept_total", "", "Journal entries settled for other sessions")                \
     X(DEAD_LETTERS, "seckill_dead_letters_total", "", "Orders and journal entries set aside")                        \
     X(SESSIONS_LOST, "seckill_sessions_lost_total", "", "Sessions that expired, or that Redis lost")                 \
@@ -53,7 +53,7 @@
     X(TOKENS_TAKEN, "seckill_user_tokens_total", "result=\"taken\"", "Users' tokens that were checked")              \
     X(TOKENS_REFUSED, "seckill_user_tokens_total", "result=\"refused\"", "")                                         \
     X(SIGNATURES, "seckill_user_token_signatures_total", "", "Signatures of users' tokens that were computed")       \
-    X(FINDING_AGREE, "seckill_audit_findings_total", "finding=\"agree\"", "What looks at segments have found")       \
+    X(FINDING_AGREE, "seckill_audit_findings_total", "finding=\"agree\"", "What looks at vouchers have found")       \
     X(FINDING_MISSING, "seckill_audit_findings_total", "finding=\"missing\"", "")                                    \
     X(FINDING_LOADING, "seckill_audit_findings_total", "finding=\"loading\"", "")                                    \
     X(FINDING_UNSURE, "seckill_audit_findings_total", "finding=\"unsure\"", "")                                      \
@@ -98,9 +98,9 @@
     X(LONG_REQUESTS_MAX, "seckill_long_requests_max", "", SUM, "Most of them")                                         \
     X(VOUCHERS, "seckill_vouchers", "", MOST, "Vouchers in the catalogue")                                             \
     X(VOUCHERS_ON_SALE, "seckill_vouchers_on_sale", "", MOST, "Of them those that can be bought now")                  \
-    X(JOURNAL_ENTRIES, "seckill_journal_entries", "", SUM, "Journal entries, of the segments this instance looks at")  \
+    X(JOURNAL_ENTRIES, "seckill_journal_entries", "", SUM, "Journal entries, of the vouchers this instance looks at")  \
     X(JOURNAL_OLDEST, "seckill_journal_oldest_seconds", "", AGE, "Age of the oldest of them; 0: there is none")        \
-    X(BOOKS_DIFFER, "seckill_books_differ", "", SUM, "Segments at rest whose stores do not agree")                     \
+    X(BOOKS_DIFFER, "seckill_books_differ", "", SUM, "Vouchers at rest whose stores do not agree")                     \
     X(LETTERS_WAITING, "seckill_dead_letters_waiting", "", SUM, "Dead letters that wait for a decision")               \
     X(ROUND_AT, "seckill_audit_round_age_seconds", "", AGE, "Since the last round of looks that was complete")
 

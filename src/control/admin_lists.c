@@ -88,21 +88,20 @@ static const char *orders_or_null(const char *text)
 static void orders_start(struct sk_talk *talk)
 {
     struct admin_list *list = (struct admin_list *)talk;
-    char voucher[SK_PARAM_NUMBER_SIZE], segment[SK_PARAM_NUMBER_SIZE], before[SK_UUID_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    char voucher[SK_PARAM_NUMBER_SIZE], before[SK_UUID_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(voucher, list->voucher_id),
                             orders_or_null(list->status),
                             orders_or_null(list->from),
                             orders_or_null(list->to),
-                            sk_params_number(segment, list->page.after.part),
                             sk_page_id(&list->page, before),
                             sk_page_most(&list->page, most)};
-    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_ALL_ORDERS, 7, params, orders_on_rows);
+    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_ALL_ORDERS, 6, params, orders_on_rows);
 }
 
 static void orders_on_rows(void *arg, const struct sk_result *result)
 {
-    enum { ID, DOCUMENT, SEGMENT };
-    static const struct sk_page_columns columns = {.part = SEGMENT, .first = ID, .document = DOCUMENT, .behind = true};
+    enum { ID, DOCUMENT };
+    static const struct sk_page_columns columns = {.first = ID, .document = DOCUMENT, .behind = true};
     struct admin_list *list = arg;
     if (admin_list_add(list, result, "orders", &columns))
         sk_page_end(&list->page, &list->talk);

@@ -1,5 +1,5 @@
 // Three files for each part: orders, events, payments. They are written whole under another name, synced, renamed, and
-// the folder synced; only then PostgreSQL removes what is in them (sql/migrations/010_archive.sql, which says why no
+// the folder synced; only then PostgreSQL removes what is in them (sql/migrations/014_archive.sql, which says why no
 // order is lost or kept twice). What was changed in between is asked for and written once more under the same names.
 #include "archive.h"
 

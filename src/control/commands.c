@@ -10,14 +10,13 @@ enum { COLUMN_DOCUMENT = 3 };
 struct rebuild_talk {
     struct sk_talk talk;
     int64_t voucher_id;
-    unsigned segment; // the one being rebuilt
 };
 
 static void rebuild_start(struct sk_talk *talk);
 static void rebuild_on_found(struct sk_talk *talk, enum sk_beside beside);
 static void rebuild_on_recalled(void *arg, const struct sk_result *result);
 static void rebuild_on_found_again(struct sk_talk *talk, enum sk_beside beside);
-static void rebuild_next(struct rebuild_talk *rebuild);
+static void rebuild_begin(struct rebuild_talk *rebuild);
 static void rebuild_on_rebuilt(void *arg, bool ok);
 static void rebuild_on_row(void *arg, const struct sk_result *result);
 
@@ -46,7 +45,7 @@ static void rebuild_on_found(struct sk_talk *talk, enum sk_beside beside)
 {
     struct rebuild_talk *rebuild = (struct rebuild_talk *)talk;
     if (beside == SK_BESIDE_FOUND)
-        rebuild_next(rebuild);
+        rebuild_begin(rebuild);
     else if (beside == SK_BESIDE_OLD)
         rebuild_ask(rebuild, SK_STATEMENT_RECALL_VOUCHER, rebuild_on_recalled);
     else
@@ -68,22 +67,16 @@ static void rebuild_on_recalled(void *arg, const struct sk_result *result)
 static void rebuild_on_found_again(struct sk_talk *talk, enum sk_beside beside)
 {
     if (beside == SK_BESIDE_FOUND)
-        rebuild_next((struct rebuild_talk *)talk);
+        rebuild_begin((struct rebuild_talk *)talk);
     else
         sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
 }
 
-static void rebuild_next(struct rebuild_talk *rebuild)
+static void rebuild_begin(struct rebuild_talk *rebuild)
 {
     struct sk_talk *talk = &rebuild->talk;
-    if (rebuild->segment == talk->voucher->segment_count) {
-        rebuild_ask(rebuild, SK_STATEMENT_FIND_VOUCHER, rebuild_on_row);
-        return;
-    }
-    struct sk_segment *segment = talk->voucher->segments[rebuild->segment++];
-    enum sk_status status = SK_DOWN;
-    if (segment != NULL)
-        status = sk_rebuild(talk->control->upkeep->rebuilds, segment, SK_REBUILD_ORDERED, rebuild_on_rebuilt, rebuild);
+    enum sk_status status =
+        sk_rebuild(talk->control->upkeep->rebuilds, talk->voucher, SK_REBUILD_ORDERED, rebuild_on_rebuilt, rebuild);
     if (status != SK_OK)
         sk_talk_end(talk, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_LOADING, NULL);
 }
@@ -92,7 +85,7 @@ static void rebuild_on_rebuilt(void *arg, bool ok)
 {
     struct rebuild_talk *rebuild = arg;
     if (ok)
-        rebuild_next(rebuild);
+        rebuild_ask(rebuild, SK_STATEMENT_FIND_VOUCHER, rebuild_on_row);
     else
         sk_talk_end(&rebuild->talk, SK_VERDICT_LOADING, NULL);
 }

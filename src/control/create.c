@@ -165,12 +165,11 @@ static void creation_on_followed(struct sk_talk *talk, bool ok)
 {
     struct creation *creation = (struct creation *)talk;
     struct sk_voucher *voucher = ok ? sk_talk_find_voucher(talk, creation->voucher_id) : NULL;
-    struct sk_segment *segment = voucher == NULL ? NULL : voucher->segments[0];
     enum sk_status status = SK_FAIL;
-    if (segment != NULL && creation->loaded_before)
+    if (voucher != NULL && creation->loaded_before)
         status = creation_ask_state(creation);
-    else if (segment != NULL)
-        status = sk_rebuild(talk->control->upkeep->rebuilds, segment, SK_REBUILD_DOUBT, creation_on_loaded, creation);
+    else if (voucher != NULL)
+        status = sk_rebuild(talk->control->upkeep->rebuilds, voucher, SK_REBUILD_DOUBT, creation_on_loaded, creation);
     creation->waits = status == SK_FULL; // the watch has found it first
     if (status != SK_OK && !creation->waits)
         creation_on_loaded(creation, false);
@@ -179,7 +178,7 @@ static void creation_on_followed(struct sk_talk *talk, bool ok)
 static enum sk_status creation_ask_state(struct creation *creation)
 {
     const struct sk_talk *talk = &creation->talk;
-    const char *state[] = {"HGET", talk->voucher->segments[0]->keys.voucher, "state"};
+    const char *state[] = {"HGET", talk->voucher->keys.voucher, "state"};
     return sk_redis_command(talk->control->sale->ask_redis, 3, state, NULL, creation_on_state, creation);
 }
 

@@ -1,4 +1,4 @@
-// 27 bytes: kind (1), part (2), position (16), check (8), all most significant byte first. They are 36 characters
+// 24 bytes: kind (1), position (16), check (7), all most significant byte first. They are 32 characters
 // without a bit to spare, so each cursor has one text.
 #include "cursor.h"
 
@@ -9,7 +9,7 @@
 #include "hash.h"
 #include "status.h"
 
-enum { AT_PART = 1, AT_FIRST = 3, AT_SECOND = 11, AT_CHECK = 19, BYTES = 27 };
+enum { AT_FIRST = 1, AT_SECOND = 9, AT_CHECK = 17, BYTES = 24 };
 _Static_assert(BYTES * 4 == SK_CURSOR_CHARS * 3, "no bit to spare");
 
 static void cursor_put_number(unsigned char *out, uint64_t number, int bytes)
@@ -34,14 +34,13 @@ static uint64_t cursor_check(const unsigned char bytes[BYTES], const char *scope
     SK_ASSERT(len <= SK_CURSOR_SCOPE_MAX);
     memcpy(checked, bytes, AT_CHECK);
     (void)snprintf(checked + AT_CHECK, SK_CURSOR_SCOPE_MAX + 1, "%s", scope);
-    return sk_hash(checked, AT_CHECK + len);
+    return sk_hash(checked, AT_CHECK + len) >> 8; // as many bits as have room
 }
 
 void sk_cursor_put(char out[SK_CURSOR_SIZE], enum sk_cursor_kind kind, const char *scope,
                    const struct sk_position *position)
 {
     unsigned char bytes[BYTES] = {(unsigned char)kind};
-    cursor_put_number(bytes + AT_PART, position->part, AT_FIRST - AT_PART);
     cursor_put_number(bytes + AT_FIRST, position->first, AT_SECOND - AT_FIRST);
     cursor_put_number(bytes + AT_SECOND, position->second, AT_CHECK - AT_SECOND);
     cursor_put_number(bytes + AT_CHECK, cursor_check(bytes, scope), BYTES - AT_CHECK);
@@ -56,8 +55,7 @@ bool sk_cursor_read(const char *text, enum sk_cursor_kind kind, const char *scop
         return false;
     if (bytes[0] != kind || cursor_number(bytes + AT_CHECK, BYTES - AT_CHECK) != cursor_check(bytes, scope))
         return false;
-    struct sk_position read = {(uint16_t)cursor_number(bytes + AT_PART, AT_FIRST - AT_PART),
-                               cursor_number(bytes + AT_FIRST, AT_SECOND - AT_FIRST),
+    struct sk_position read = {cursor_number(bytes + AT_FIRST, AT_SECOND - AT_FIRST),
                                cursor_number(bytes + AT_SECOND, AT_CHECK - AT_SECOND)};
     bool is_uuid = kind == SK_CURSOR_ORDERS || kind == SK_CURSOR_ADMIN_ORDERS;
     if (!is_uuid && (read.first > INT64_MAX || read.second > INT64_MAX)) // PostgreSQL has no such numbers

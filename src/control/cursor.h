@@ -1,7 +1,7 @@
 // Where a list goes on: the opaque `cursor` of the interface. It names the last row that was shown, so a page is found
 // by a key, and rows that come meanwhile move nothing.
 //
-// A cursor is 36 characters of base64url (RFC 4648, 5): the list's kind, a position in it, and a check over both and
+// A cursor is 32 characters of base64url (RFC 4648, 5): the list's kind, a position in it, and a check over both and
 // the list's scope, which is whose list it is and how it was filtered. So a cursor that was made up or shortened, and
 // one of another list or of another user, is found out. It is a check, not a secret: a cursor gives no right, and what
 // a page may show is decided without it.
@@ -26,11 +26,10 @@ enum sk_cursor_kind { // part of the interface: added to, never renumbered
     SK_CURSOR_KINDS
 };
 
-enum { SK_CURSOR_CHARS = 36, SK_CURSOR_SIZE = SK_CURSOR_CHARS + 1, SK_CURSOR_SCOPE_MAX = 128 };
+enum { SK_CURSOR_CHARS = 32, SK_CURSOR_SIZE = SK_CURSOR_CHARS + 1, SK_CURSOR_SCOPE_MAX = 128 };
 
-// A row: a UUID in two halves, or one or two numbers. `part`: where the list has several in a row, which one.
+// A row: a UUID in two halves, or one or two numbers.
 struct sk_position {
-    uint16_t part;
     uint64_t first, second;
 };
 

@@ -1,5 +1,5 @@
 // Only files of orders have users' ids in them. One in which the id stands is sent to PostgreSQL, which knows what was
-// archived, notes what the file will be, and gives the text to write (sql/migrations/012_erase_archive.sql, which says
+// archived, notes what the file will be, and gives the text to write (sql/migrations/015_erase.sql, which says
 // why a crash in between does no harm).
 #include "erase_archive.h"
 

@@ -14,13 +14,11 @@ struct letter_talk {
     struct sk_page page; // of the list
     int64_t voucher_id, letter;
     bool write_off;
-    struct sk_segment *segment; // the one that was asked for it
     size_t orders;
 };
 
 static void letter_start(struct sk_talk *talk);
 static void letter_on_voucher(struct sk_talk *talk, enum sk_beside beside);
-static void letter_find(struct letter_talk *letter, unsigned segment);
 static void letter_on_row(void *arg, const struct sk_result *result);
 static void letter_requeue(struct letter_talk *letter, const char *orders, int32_t offer);
 static void letter_on_written_off(void *arg, const struct sk_result *result);
@@ -53,13 +51,12 @@ static void list_start(struct sk_talk *talk)
 static void list_on_voucher(struct sk_talk *talk, enum sk_beside beside)
 {
     struct letter_talk *letter = (struct letter_talk *)talk;
-    letter->segment = beside == SK_BESIDE_FOUND ? talk->voucher->segments[0] : NULL;
-    if (letter->segment == NULL) { // a retired voucher has no open letter
+    if (beside != SK_BESIDE_FOUND) { // a retired voucher has no open letter
         sk_talk_end(talk, SK_VERDICT_FOUND, "{\"dead_letters\":[]}");
         return;
     }
     char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE], after[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, letter->segment->slot), sk_params_number(id, letter->voucher_id),
+    const char *params[] = {sk_params_number(slot, talk->voucher->slot), sk_params_number(id, letter->voucher_id),
                             sk_page_first(&letter->page, after), sk_page_most(&letter->page, most)};
     sk_talk_ask_pg(talk, SK_STATEMENT_LIST_DEAD_LETTERS, 4, params, list_on_rows);
 }
@@ -103,11 +100,10 @@ void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_
     letter_begin(control, voucher_id, letter, true, ticket);
 }
 
-// The letter is in one of the voucher's segments, nearly always the only one.
 static void letter_ask(struct letter_talk *letter, enum sk_statement statement, sk_pg_cb *done)
 {
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, letter->segment->slot),
+    const char *params[] = {sk_params_number(slot, letter->talk.voucher->slot),
                             sk_params_number(voucher, letter->voucher_id), sk_params_number(id, letter->letter)};
     sk_talk_ask_pg(&letter->talk, statement, 3, params, done);
 }
@@ -121,19 +117,9 @@ static void letter_start(struct sk_talk *talk)
 static void letter_on_voucher(struct sk_talk *talk, enum sk_beside beside)
 {
     if (beside == SK_BESIDE_FOUND)
-        letter_find((struct letter_talk *)talk, 0);
+        letter_ask((struct letter_talk *)talk, SK_STATEMENT_FIND_DEAD_LETTER, letter_on_row);
     else
         sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
-}
-
-static void letter_find(struct letter_talk *letter, unsigned segment)
-{
-    const struct sk_voucher *voucher = letter->talk.voucher;
-    letter->segment = segment < voucher->segment_count ? voucher->segments[segment] : NULL;
-    if (letter->segment == NULL)
-        sk_talk_end(&letter->talk, SK_VERDICT_NOT_FOUND, NULL);
-    else
-        letter_ask(letter, SK_STATEMENT_FIND_DEAD_LETTER, letter_on_row);
 }
 
 static void letter_on_row(void *arg, const struct sk_result *result)
@@ -145,12 +131,8 @@ static void letter_on_row(void *arg, const struct sk_result *result)
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    if (sk_rows_count(rows) == 0) {
-        letter_find(letter, letter->segment->number + 1);
-        return;
-    }
-    bool waits = strcmp(sk_rows_text(rows, 0, 1), "t") == 0; // not written off
-    if (!waits && !letter->write_off) {
+    bool waits = sk_rows_count(rows) > 0 && strcmp(sk_rows_text(rows, 0, 1), "t") == 0; // not written off
+    if (sk_rows_count(rows) == 0 || (!waits && !letter->write_off)) {
         sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
         return;
     }
@@ -177,7 +159,7 @@ static void letter_requeue(struct letter_talk *letter, const char *orders, int32
         sk_talk_end(&letter->talk, SK_VERDICT_UNREADABLE, NULL);
         return;
     }
-    struct sk_entry *entry = sk_entry_new(sale, letter->segment, SK_ENTRY_LOOSE, "");
+    struct sk_entry *entry = sk_entry_new(sale, letter->talk.voucher, SK_ENTRY_LOOSE, "");
     if (entry == NULL || !sk_entry_read_orders(sale, orders, strlen(orders), offer, &list)) {
         if (entry != NULL)
             sk_entry_forget(entry);
@@ -195,7 +177,7 @@ static void letter_on_written_off(void *arg, const struct sk_result *result)
     struct letter_talk *letter = arg;
     const struct sk_sale *sale = letter->talk.control->sale;
     const struct sk_rows *rows = result->rows;
-    struct sk_entry *entry = rows == NULL ? NULL : sk_entry_new(sale, letter->segment, SK_ENTRY_LOOSE, "");
+    struct sk_entry *entry = rows == NULL ? NULL : sk_entry_new(sale, letter->talk.voucher, SK_ENTRY_LOOSE, "");
     if (entry == NULL) {
         sk_talk_end(&letter->talk, SK_VERDICT_UNAVAILABLE, NULL);
         return;

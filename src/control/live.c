@@ -42,11 +42,9 @@ struct live_feed {
     struct sk_voucher *voucher; // pinned; NULL: it was retired before anyone listened
     size_t listeners;
     uint64_t looked_ms;
-    unsigned unanswered; // segments of the look under way
-    bool failed;         // one of them is not known
-    int64_t sum;         // of those that are
-    int64_t remaining;   // NOT_KNOWN: not yet
-    uint64_t known_ms;   // since when
+    bool looking;      // a look is under way
+    int64_t remaining; // NOT_KNOWN: not yet
+    uint64_t known_ms; // since when
     double rate;
     bool over;              // the event is the last one
     char shown[SHOWN_SIZE]; // what the event says; empty: there is none yet
@@ -78,7 +76,6 @@ struct sk_live {
 static void live_on_slice(void *arg);
 static void live_look_at(struct live_feed *feed);
 static void live_on_look(void *arg, const struct sk_reply *reply);
-static void live_looked(struct live_feed *feed);
 static void live_show(struct live_feed *feed);
 static bool live_serve(struct sk_live *live, struct live_listener *listener, uint64_t now);
 
@@ -152,7 +149,7 @@ static struct live_feed *live_feed_of(struct sk_live *live, int64_t voucher_id)
 static void live_feed_let_go(struct live_feed *feed)
 {
     struct live_feed **at = &feed->live->by_voucher[(uint64_t)feed->voucher_id % FEED_BUCKETS];
-    if (feed->listeners > 0 || feed->unanswered > 0)
+    if (feed->listeners > 0 || feed->looking)
         return;
     while (*at != feed)
         at = &(*at)->same_bucket;
@@ -332,27 +329,18 @@ static bool live_is_over(const struct live_feed *feed)
 
 static void live_look_at(struct live_feed *feed)
 {
-    struct sk_redis *redis = feed->live->control->sale->ask_redis;
-    unsigned segments = feed->voucher == NULL ? 0 : feed->voucher->segment_count, asked = 0;
-    if (feed->unanswered > 0)
+    const struct sk_voucher *voucher = feed->voucher;
+    enum sk_status status = SK_DOWN;
+    if (feed->looking)
         return;
-    feed->failed = segments == 0;
-    feed->sum = 0;
-    feed->unanswered = 1; // for this call: an answer may come before it returns
-    for (; asked < segments && !feed->failed; asked++) {
-        const struct sk_segment *segment = feed->voucher->segments[asked];
-        feed->failed = segment == NULL;
-        if (segment == NULL)
-            break;
-        const char *keys[] = {segment->keys.voucher, segment->keys.buyers, segment->keys.journal};
-        feed->unanswered++;
-        if (sk_redis_script(redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, keys, NULL, live_on_look, feed) != SK_OK) {
-            feed->unanswered--;
-            feed->failed = true;
-        }
+    if (voucher != NULL) {
+        const char *keys[] = {voucher->keys.voucher, voucher->keys.buyers, voucher->keys.journal};
+        feed->looking = true;
+        status = sk_redis_script(feed->live->control->sale->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, keys, NULL,
+                                 live_on_look, feed);
     }
-    if (--feed->unanswered == 0)
-        live_looked(feed);
+    if (status != SK_OK)
+        live_on_look(feed, NULL);
 }
 
 // What can be sold now, if Redis can tell.
@@ -366,38 +354,31 @@ static bool live_read_stock(const struct sk_reply *reply, const char *run, int64
            sk_trust_number(sk_reply_at(reply, SK_LOOK_STOCK), SK_TRUST_MAX, stock);
 }
 
+// Units that came back sell nothing: the rate counts what goes.
+static void live_count(struct live_feed *feed, int64_t stock, uint64_t now)
+{
+    if (feed->remaining != NOT_KNOWN && now > feed->known_ms) {
+        double ms = (double)(now - feed->known_ms);
+        double sold = feed->remaining > stock ? (double)(feed->remaining - stock) : 0;
+        feed->rate += (sold * 1000 / ms - feed->rate) * ms / (RATE_OVER_MS + ms);
+    }
+    feed->remaining = stock;
+    feed->known_ms = now;
+}
+
 static void live_on_look(void *arg, const struct sk_reply *reply)
 {
     struct live_feed *feed = arg;
     int64_t stock;
-    if (reply == NULL || !live_read_stock(reply, sk_redis_run(feed->live->control->sale->ask_redis), &stock))
-        feed->failed = true;
-    else
-        feed->sum += stock;
-    if (--feed->unanswered == 0)
-        live_looked(feed);
-}
-
-// Units that came back sell nothing: the rate counts what goes.
-static void live_count(struct live_feed *feed, uint64_t now)
-{
-    if (feed->remaining != NOT_KNOWN && now > feed->known_ms) {
-        double ms = (double)(now - feed->known_ms);
-        double sold = feed->remaining > feed->sum ? (double)(feed->remaining - feed->sum) : 0;
-        feed->rate += (sold * 1000 / ms - feed->rate) * ms / (RATE_OVER_MS + ms);
-    }
-    feed->remaining = feed->sum;
-    feed->known_ms = now;
-}
-
-static void live_looked(struct live_feed *feed)
-{
-    bool away = feed->failed && !sk_redis_ready(feed->live->control->sale->ask_redis);
-    if (!feed->failed)
-        live_count(feed, uv_now(feed->live->control->sale->loop));
+    const struct sk_sale *sale = feed->live->control->sale;
+    bool known = reply != NULL && live_read_stock(reply, sk_redis_run(sale->ask_redis), &stock);
+    bool away = !known && !sk_redis_ready(sale->ask_redis);
+    feed->looking = false;
+    if (known)
+        live_count(feed, stock, uv_now(sale->loop));
     else if (away)
         feed->remaining = NOT_KNOWN; // nothing can be bought now
-    if (!feed->failed || away || live_is_over(feed))
+    if (known || away || live_is_over(feed))
         live_show(feed);
     live_feed_let_go(feed);
 }

@@ -50,7 +50,6 @@ static void refund_start(struct sk_talk *talk);
 static void refund_on_row(void *arg, const struct sk_result *result);
 static void return_begin(struct move *move, int64_t voucher_id);
 static void return_on_voucher(struct sk_talk *talk, enum sk_beside beside);
-static void return_in(struct move *move, struct sk_segment *segment);
 static void return_on_end(void *arg, enum sk_return_end end);
 static void return_retired(struct move *move);
 static void return_on_retired(void *arg, const struct sk_result *result);
@@ -296,28 +295,18 @@ static void return_begin(struct move *move, int64_t voucher_id)
 static void return_on_voucher(struct sk_talk *talk, enum sk_beside beside)
 {
     struct move *move = (struct move *)talk;
-    unsigned slot = sk_order_id_slot(move->order_id);
-    struct sk_segment *segment = NULL;
     if (beside == SK_BESIDE_OLD) {
         return_retired(move);
         return;
     }
-    for (unsigned i = 0; beside == SK_BESIDE_FOUND && i < talk->voucher->segment_count; i++) {
-        if (talk->voucher->segments[i] != NULL && talk->voucher->segments[i]->slot == slot)
-            segment = talk->voucher->segments[i];
-    }
-    if (segment == NULL) // not all of the voucher is known yet
+    if (beside != SK_BESIDE_FOUND) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
-    else
-        return_in(move, segment);
-}
-
-static void return_in(struct move *move, struct sk_segment *segment)
-{
-    enum sk_status status = sk_return_order(move->talk.control->returns, segment, move->order_id, move->returned_as,
+        return;
+    }
+    enum sk_status status = sk_return_order(talk->control->returns, talk->voucher, move->order_id, move->returned_as,
                                             move->by, move_why(move), return_on_end, move);
     if (status != SK_OK)
-        sk_talk_end(&move->talk, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
+        sk_talk_end(talk, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_OVERLOADED, NULL);
 }
 
 static void return_on_end(void *arg, enum sk_return_end end)

@@ -1,5 +1,5 @@
 // A call is one question to PostgreSQL, asked again if its answer is lost (the key makes that harmless), and then Redis
-// is brought up to date, segment by segment:
+// is brought up to date:
 //
 //   ASKING <-> WAITING -> CARRYING <-> CARRYING_LATER
 //
@@ -31,7 +31,7 @@ enum operate_step {
     OPERATE_NEW,
     OPERATE_ASKING,         // PostgreSQL
     OPERATE_WAITING,        // the answer was lost, or another holds the row: it is asked once more
-    OPERATE_CARRYING,       // a segment in Redis is brought up to date
+    OPERATE_CARRYING,       // Redis is brought up to date
     OPERATE_CARRYING_LATER, // that was not possible; it is tried again
     OPERATE_TAKING,         // units out of Redis
     OPERATE_STEPS
@@ -45,8 +45,7 @@ struct operate {
     bool taken;               // they are out of Redis: the next question is remove_units()
     bool done;                // PostgreSQL has it
     bool lost;                // an answer to the question under way
-    unsigned takes, segment;  // segments: the one that is taken from, or carried to
-    int64_t left;             // the most that a segment has left
+    unsigned takes;           // tries so far
     uint64_t ask_until_ms;    // no other try later
     uint64_t answer_until_ms; // what is done is told then, whether or not Redis has it
     struct sk_timer *timer;   // owned
@@ -85,9 +84,9 @@ static void operate_move(struct operate *operate, enum operate_step step)
         [OPERATE_NEW] = {TO(ASKING)},
         [OPERATE_ASKING] = {TO(WAITING), TO(CARRYING), TO(TAKING)},
         [OPERATE_WAITING] = {TO(ASKING)},
-        [OPERATE_CARRYING] = {TO(CARRYING), TO(CARRYING_LATER), TO(TAKING)},
+        [OPERATE_CARRYING] = {TO(CARRYING_LATER), TO(TAKING)},
         [OPERATE_CARRYING_LATER] = {TO(CARRYING)},
-        [OPERATE_TAKING] = {TO(ASKING), TO(TAKING)},
+        [OPERATE_TAKING] = {TO(ASKING)},
     };
     SK_ASSERT(allowed[operate->step][step]);
     operate->step = step;
@@ -231,7 +230,7 @@ static void operate_ask(struct operate *operate)
         sk_talk_ask_pg(&operate->talk, operate->statement, operate->param_count, operate->params, operate_on_row);
         return;
     }
-    const char *params[] = {sk_params_number(slot, operate->talk.voucher->segments[operate->segment]->slot),
+    const char *params[] = {sk_params_number(slot, operate->talk.voucher->slot),
                             operate->params[0],
                             operate->epoch,
                             operate->params[1],
@@ -276,7 +275,6 @@ static void operate_judge(struct operate *operate, const struct sk_rows *rows)
         if (known && operate->taken && !operate->lost)
             operate_mend(operate); // another call with this key was faster: they were taken twice
         operate->done = true;
-        operate->segment = 0;
         operate->change = sk_rows_number(rows, 0, COLUMN_CHANGE);
         if (!operate_copy(&operate->document, sk_rows_text(rows, 0, COLUMN_DOCUMENT)))
             sk_talk_end(&operate->talk, SK_VERDICT_OVERLOADED, NULL);
@@ -284,7 +282,6 @@ static void operate_judge(struct operate *operate, const struct sk_rows *rows)
             operate_carry(operate);
     } else if (strcmp(outcome, "ready") == 0 || (strcmp(outcome, "stale") == 0 && operate->takes < TAKES_MAX)) {
         operate->taken = operate->lost = false;
-        operate->segment = 0;
         operate_carry(operate);
     } else if (strcmp(outcome, "stale") == 0) {
         sk_talk_end(&operate->talk, SK_VERDICT_LOADING, NULL); // one rebuild after the other
@@ -326,36 +323,28 @@ static void operate_end_done(struct operate *operate)
     sk_talk_end(&operate->talk, SK_VERDICT_FOUND, NULL);
 }
 
-// Brings the next segment up to date. A retired voucher has none.
+// Redis has nothing of a retired voucher.
 static void operate_carry(struct operate *operate)
 {
-    const struct sk_voucher *voucher = operate->talk.voucher;
+    struct sk_voucher *voucher = operate->talk.voucher;
     operate_move(operate, OPERATE_CARRYING);
-    if (voucher == NULL || operate->segment == voucher->segment_count) {
-        operate->segment = 0;
-        operate->left = 0;
-        if (operate->done)
-            operate_end_done(operate);
-        else
-            operate_take(operate);
-    } else if (voucher->segments[operate->segment] == NULL ||
-               sk_changes_carry_out(operate->talk.control->sale, voucher->segments[operate->segment],
-                                    operate_on_carried, operate) != SK_OK) {
+    if (voucher == NULL)
+        operate_on_carried(operate, true);
+    else if (sk_changes_carry_out(operate->talk.control->sale, voucher, operate_on_carried, operate) != SK_OK)
         operate_move(operate, OPERATE_CARRYING_LATER);
-    }
 }
 
 static void operate_on_carried(void *arg, bool ok)
 {
     struct operate *operate = arg;
-    operate->segment += ok;
-    if (ok)
-        operate_carry(operate);
-    else
+    if (!ok)
         operate_move(operate, OPERATE_CARRYING_LATER);
+    else if (operate->done)
+        operate_end_done(operate);
+    else
+        operate_take(operate);
 }
 
-// Takes the units out of the next segment.
 static void operate_take(struct operate *operate)
 {
     const struct sk_sale *sale = operate->talk.control->sale;
@@ -366,8 +355,7 @@ static void operate_take(struct operate *operate)
         sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    const char *argv[] = {voucher->segments[operate->segment]->keys.voucher, sk_redis_run(sale->ask_redis),
-                          operate->params[3]};
+    const char *argv[] = {voucher->keys.voucher, sk_redis_run(sale->ask_redis), operate->params[3]};
     if (sk_redis_script(sale->ask_redis, SK_SCRIPT_TAKE_UNITS, 1, 3, argv, NULL, operate_on_taken, operate) != SK_OK)
         sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
 }
@@ -385,14 +373,8 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply)
         operate->lost = false;
         operate_ask(operate);
     } else if (word != NULL && strcmp(word, "short") == 0 && sk_reply_number(sk_reply_at(reply, 1), &left)) {
-        operate->left = left > operate->left ? left : operate->left;
-        if (++operate->segment < operate->talk.voucher->segment_count) {
-            operate->takes--;
-            operate_take(operate);
-        } else {
-            struct sk_outcome outcome = {.verdict = SK_VERDICT_BELOW_SOLD, .left = operate->left};
-            sk_talk_end_with(&operate->talk, &outcome);
-        }
+        struct sk_outcome outcome = {.verdict = SK_VERDICT_BELOW_SOLD, .left = left};
+        sk_talk_end_with(&operate->talk, &outcome);
     } else if (word == NULL) { // whether they are out is not known
         operate_mend(operate);
         sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
@@ -404,9 +386,9 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply)
 // Redis has fewer units than PostgreSQL. If it cannot be rebuilt now, the audit finds it.
 static void operate_mend(struct operate *operate)
 {
-    struct sk_segment *segment = operate->talk.voucher->segments[operate->segment];
-    if (sk_rebuild(operate->talk.control->upkeep->rebuilds, segment, SK_REBUILD_ORDERED, NULL, NULL) != SK_OK)
-        sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, segment->voucher_id);
+    struct sk_voucher *voucher = operate->talk.voucher;
+    if (sk_rebuild(operate->talk.control->upkeep->rebuilds, voucher, SK_REBUILD_ORDERED, NULL, NULL) != SK_OK)
+        sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->id);
 }
 
 // ---- time ----

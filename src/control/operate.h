@@ -34,8 +34,8 @@ void sk_operate_change(struct sk_control *control, const struct sk_operation *op
 void sk_operate_state(struct sk_control *control, const struct sk_operation *operation, enum sk_voucher_state state,
                       uint64_t ticket);
 
-// Adds units, or takes away as many as `units` is below 0: of a voucher with several segments, from one that has
-// enough. BELOW_SOLD: fewer are left; how many is told. INVALID: there would be too many.
+// Adds units, or takes away as many as `units` is below 0. BELOW_SOLD: fewer are left; how many is told. INVALID: there
+// would be too many.
 void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t ticket);
 
 #endif

@@ -1,9 +1,9 @@
-// An order is asked for where its id says that it is: in PostgreSQL, and, where that does not know it, in the segments
+// An order is asked for where its id says that it is: in PostgreSQL, and, where that does not know it, in the vouchers
 // of its slot in Redis, nearly always one. A user's order that is pending is found there by one HGET.
 //
 // An order that neither has for its user is nearly always made up, and anyone can make up ids. So a reactor looks
 // further for few of them at a time, and for fewer of one user; above that the answer is OVERLOADED. Looking further
-// reads the books of the segments in both stores, then PostgreSQL once more: a refusal is written there before the
+// reads the books of the vouchers in both stores, then PostgreSQL once more: a refusal is written there before the
 // buyer's entry goes. "Not found" needs more than two stores that do not know the order: Redis must be one that can be
 // relied on, the id one that no instance can still hold, and the catalogue one that is newer than the question, because
 // a voucher made since may share the slot. Otherwise the answer is "not known now".
@@ -23,10 +23,10 @@ enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1, COLUMN_EPOCH = 
 
 struct lookup;
 
-// What Redis has in one segment.
-struct lookup_segment {
+// What Redis has in one voucher.
+struct lookup_voucher {
     struct lookup *lookup;
-    struct sk_segment *segment; // pinned
+    struct sk_voucher *voucher; // pinned
     struct sk_account account;  // of voucher 0: PostgreSQL has none
 };
 
@@ -34,7 +34,7 @@ enum lookup_step {
     LOOKUP_IDLE,         // between two rounds
     LOOKUP_FIRST_ROW,    // PostgreSQL is asked
     LOOKUP_CLAIMS,       // Redis is asked whether the order is its user's
-    LOOKUP_ACCOUNTS,     // PostgreSQL is asked for the books of the segments
+    LOOKUP_ACCOUNTS,     // PostgreSQL is asked for the books of the vouchers
     LOOKUP_LOOKS,        // Redis is asked
     LOOKUP_LOOKS_FAILED, // the same, and one look has failed: the replies that are left may still show the order
     LOOKUP_LAST_ROW,     // PostgreSQL is asked once more
@@ -55,17 +55,17 @@ struct lookup {
     bool under_way;          // an order is that PostgreSQL does not know: without a user that may be it
     int64_t pending_in;      // voucher; 0: it is not pending
     unsigned pending_quantity;
-    size_t segments, answered;
-    struct lookup_segment looks[IN_SLOT_MAX];
+    size_t vouchers, answered;
+    struct lookup_voucher looks[IN_SLOT_MAX];
 };
 
 static void lookup_start(struct sk_talk *talk);
 static void lookup_on_row(void *arg, const struct sk_result *result);
 static void lookup_show(struct lookup *lookup, const char *document, const char *status);
-static void lookup_find_segments(struct lookup *lookup);
+static void lookup_find_vouchers(struct lookup *lookup);
 static void lookup_ask_claims(struct lookup *lookup);
 static void lookup_on_claim(void *arg, const struct sk_reply *reply);
-static void lookup_read_claim(struct lookup_segment *look, const struct sk_reply *reply);
+static void lookup_read_claim(struct lookup_voucher *look, const struct sk_reply *reply);
 static void lookup_show_pending(struct lookup *lookup);
 static void lookup_look_further(struct lookup *lookup);
 static bool lookup_take_place(struct lookup *lookup);
@@ -144,7 +144,7 @@ static void lookup_start(struct sk_talk *talk)
     struct lookup *lookup = (struct lookup *)talk;
     lookup->followed = lookup->unsure = lookup->under_way = false;
     lookup->pending_in = 0;
-    lookup->segments = lookup->answered = 0;
+    lookup->vouchers = lookup->answered = 0;
     lookup_ask_pg(lookup, LOOKUP_FIRST_ROW, lookup_on_row);
 }
 
@@ -157,7 +157,7 @@ static void lookup_on_row(void *arg, const struct sk_result *result)
         lookup_show(lookup, sk_rows_text(result->rows, 0, COLUMN_DOCUMENT),
                     sk_rows_text(result->rows, 0, COLUMN_STATUS));
     else
-        lookup_find_segments(lookup);
+        lookup_find_vouchers(lookup);
 }
 
 // A store knows it. `document` NULL: it is another user's. What a move finds here has come since it found nothing.
@@ -172,16 +172,16 @@ static void lookup_show(struct lookup *lookup, const char *document, const char 
 }
 
 // Its voucher may be newer than our catalogue.
-static void lookup_find_segments(struct lookup *lookup)
+static void lookup_find_vouchers(struct lookup *lookup)
 {
     const struct sk_sale *sale = lookup->talk.control->sale;
-    struct sk_segment *segment = sk_catalogue_at_slot(sale->catalogue, sk_order_id_slot(lookup->order_id));
-    for (; segment != NULL && lookup->segments < IN_SLOT_MAX; segment = segment->next_in_slot) {
-        lookup->looks[lookup->segments++] = (struct lookup_segment){.lookup = lookup, .segment = segment};
-        sk_segment_pin(segment);
+    struct sk_voucher *voucher = sk_catalogue_at_slot(sale->catalogue, sk_order_id_slot(lookup->order_id));
+    for (; voucher != NULL && lookup->vouchers < IN_SLOT_MAX; voucher = voucher->next_in_slot) {
+        lookup->looks[lookup->vouchers++] = (struct lookup_voucher){.lookup = lookup, .voucher = voucher};
+        sk_voucher_pin(voucher);
     }
-    lookup->unsure = segment != NULL; // more than are looked at
-    if (lookup->segments > 0 && !lookup->followed && lookup->user[0] != '\0')
+    lookup->unsure = voucher != NULL; // more than are looked at
+    if (lookup->vouchers > 0 && !lookup->followed && lookup->user[0] != '\0')
         lookup_ask_claims(lookup);
     else
         lookup_look_further(lookup);
@@ -192,24 +192,24 @@ static void lookup_ask_claims(struct lookup *lookup)
     struct sk_redis *redis = lookup->talk.control->sale->ask_redis;
     size_t asked = 0;
     lookup_move(lookup, LOOKUP_CLAIMS);
-    for (; asked < lookup->segments; asked++) {
-        struct lookup_segment *look = &lookup->looks[asked];
-        const char *argv[] = {"HGET", look->segment->keys.buyers, lookup->user};
+    for (; asked < lookup->vouchers; asked++) {
+        struct lookup_voucher *look = &lookup->looks[asked];
+        const char *argv[] = {"HGET", look->voucher->keys.buyers, lookup->user};
         if (sk_redis_command(redis, 3, argv, NULL, lookup_on_claim, look) != SK_OK)
             break;
     }
-    lookup->answered += lookup->segments - asked;
-    if (lookup->answered == lookup->segments)
+    lookup->answered += lookup->vouchers - asked;
+    if (lookup->answered == lookup->vouchers)
         sk_talk_end(&lookup->talk, SK_VERDICT_UNAVAILABLE, NULL);
 }
 
 // One that cannot be read, or was not asked about, is looked at again.
 static void lookup_on_claim(void *arg, const struct sk_reply *reply)
 {
-    struct lookup_segment *look = arg;
+    struct lookup_voucher *look = arg;
     struct lookup *lookup = look->lookup;
     lookup_read_claim(look, reply);
-    if (++lookup->answered < lookup->segments)
+    if (++lookup->answered < lookup->vouchers)
         return;
     lookup->answered = 0;
     if (lookup->pending_in != 0)
@@ -218,15 +218,15 @@ static void lookup_on_claim(void *arg, const struct sk_reply *reply)
         lookup_look_further(lookup);
 }
 
-static void lookup_read_claim(struct lookup_segment *look, const struct sk_reply *reply)
+static void lookup_read_claim(struct lookup_voucher *look, const struct sk_reply *reply)
 {
     struct lookup *lookup = look->lookup;
     char id[SK_UUID_SIZE];
     unsigned quantity;
-    if (reply == NULL || sk_reply_error(reply) != NULL ||
-        !sk_trust_order(reply, look->segment->voucher_id, id, &quantity) || strcmp(id, lookup->order_id) != 0)
+    if (reply == NULL || sk_reply_error(reply) != NULL || !sk_trust_order(reply, look->voucher->id, id, &quantity) ||
+        strcmp(id, lookup->order_id) != 0)
         return;
-    lookup->pending_in = look->segment->voucher_id;
+    lookup->pending_in = look->voucher->id;
     lookup->pending_quantity = quantity;
 }
 
@@ -251,7 +251,7 @@ static void lookup_look_further(struct lookup *lookup)
         sk_talk_end(&lookup->talk, SK_VERDICT_OVERLOADED, NULL);
         return;
     }
-    if (lookup->segments == 0) {
+    if (lookup->vouchers == 0) {
         if (lookup->followed)
             lookup_ask_retired(lookup);
         else
@@ -260,12 +260,12 @@ static void lookup_look_further(struct lookup *lookup)
     }
     lookup_move(lookup, LOOKUP_ACCOUNTS);
     sk_account_query_begin(&query);
-    for (size_t i = 0; i < lookup->segments; i++)
-        sk_account_query_add(&query, lookup->looks[i].segment);
+    for (size_t i = 0; i < lookup->vouchers; i++)
+        sk_account_query_add(&query, lookup->looks[i].voucher);
     if (!sk_account_query_end(&query))
         sk_talk_end(&lookup->talk, SK_VERDICT_OVERLOADED, NULL);
     else
-        sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, query.params, lookup_on_accounts);
+        sk_talk_ask_pg(&lookup->talk, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params, lookup_on_accounts);
     sk_account_query_free(&query);
 }
 
@@ -298,17 +298,17 @@ static void lookup_follow(struct lookup *lookup)
 static void lookup_on_followed(struct sk_talk *talk, bool ok)
 {
     struct lookup *lookup = (struct lookup *)talk;
-    struct sk_segment *newest =
+    struct sk_voucher *newest =
         sk_catalogue_at_slot(talk->control->sale->catalogue, sk_order_id_slot(lookup->order_id));
     lookup->followed = true;
     if (!ok) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
-    } else if (lookup->segments > 0 && lookup->looks[0].segment == newest) {
+    } else if (lookup->vouchers > 0 && lookup->looks[0].voucher == newest) {
         lookup_ask_retired(lookup); // nothing new in its slot
     } else {
         lookup_unpin(lookup);
         lookup->answered = 0;
-        lookup_find_segments(lookup);
+        lookup_find_vouchers(lookup);
     }
 }
 
@@ -322,8 +322,8 @@ static void lookup_on_accounts(void *arg, const struct sk_result *result)
     for (size_t row = 0; row < sk_rows_count(result->rows); row++) {
         struct sk_account account;
         sk_account_read(result->rows, row, &account);
-        for (size_t i = 0; i < lookup->segments; i++) {
-            if (lookup->looks[i].segment->voucher_id == account.voucher_id)
+        for (size_t i = 0; i < lookup->vouchers; i++) {
+            if (lookup->looks[i].voucher->id == account.voucher_id)
                 lookup->looks[i].account = account;
         }
     }
@@ -336,23 +336,23 @@ static void lookup_look_at(struct lookup *lookup)
     struct sk_redis *redis = lookup->talk.control->sale->ask_redis;
     size_t asked = 0;
     lookup_move(lookup, LOOKUP_LOOKS);
-    for (; asked < lookup->segments; asked++) {
-        struct lookup_segment *look = &lookup->looks[asked];
-        const struct sk_segment_keys *keys = &look->segment->keys;
+    for (; asked < lookup->vouchers; asked++) {
+        struct lookup_voucher *look = &lookup->looks[asked];
+        const struct sk_voucher_keys *keys = &look->voucher->keys;
         const char *argv[] = {keys->voucher, keys->buyers, keys->journal, lookup->user};
         if (sk_redis_script(redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 4, argv, NULL, lookup_on_look, look) != SK_OK)
             break;
     }
-    if (asked < lookup->segments)
+    if (asked < lookup->vouchers)
         lookup_fail_look(lookup);
-    lookup->answered += lookup->segments - asked;
-    if (lookup->answered == lookup->segments)
+    lookup->answered += lookup->vouchers - asked;
+    if (lookup->answered == lookup->vouchers)
         lookup_looked(lookup);
 }
 
 static void lookup_on_look(void *arg, const struct sk_reply *reply)
 {
-    struct lookup_segment *look = arg;
+    struct lookup_voucher *look = arg;
     struct lookup *lookup = look->lookup;
     struct sk_look seen, none = {0};
     if (reply == NULL || !sk_look_read(reply, sk_redis_run(lookup->talk.control->sale->ask_redis), &seen))
@@ -363,7 +363,7 @@ static void lookup_on_look(void *arg, const struct sk_reply *reply)
     else if (lookup->user[0] == '\0' && (seen.journal > 0 || seen.buyers > look->account.buyers))
         lookup->under_way = true;
     lookup_read_claim(look, sk_reply_at(reply, SK_LOOK_ORDER));
-    if (++lookup->answered == lookup->segments)
+    if (++lookup->answered == lookup->vouchers)
         lookup_looked(lookup);
 }
 
@@ -427,8 +427,8 @@ static void lookup_on_retired(void *arg, const struct sk_result *result)
 
 static void lookup_unpin(struct lookup *lookup)
 {
-    while (lookup->segments > 0)
-        sk_segment_unpin(lookup->looks[--lookup->segments].segment);
+    while (lookup->vouchers > 0)
+        sk_voucher_unpin(lookup->looks[--lookup->vouchers].voucher);
 }
 
 static void lookup_release(struct sk_talk *talk)

@@ -56,8 +56,6 @@ static void page_put_cursor(const struct sk_page *page, const struct sk_rows *ro
         position = sk_position_of_uuid(sk_rows_text(rows, row, columns->first));
     if (columns->second > 0)
         position.second = (uint64_t)sk_rows_number(rows, row, columns->second);
-    if (columns->part > 0)
-        position.part = (uint16_t)sk_rows_number(rows, row, columns->part);
     sk_cursor_put(out, page->kind, page->scope, &position);
 }
 

@@ -27,9 +27,9 @@ struct sk_page {
 // Where a row has its position, and its text. A row without a text ends the page.
 struct sk_page_columns {
     int document, first;
-    int second, part; // 0: it has none
-    bool behind;      // the next page begins behind a row without a text, which is done with; else with it
-    bool ids;         // each text gets its own position in front, as the member `id`
+    int second;  // 0: it has none
+    bool behind; // the next page begins behind a row without a text, which is done with; else with it
+    bool ids;    // each text gets its own position in front, as the member `id`
 };
 
 // The reactor's thread, as all functions. False: the cursor is not one of this list; the ticket was answered with

@@ -44,31 +44,30 @@ static bool purchase_from(struct sk_purchases *purchases, struct sk_voucher *vou
                           uint64_t ticket, struct sk_outcome *outcome)
 {
     const struct sk_sale *sale = purchases->control->sale;
-    struct sk_segment *segment = sk_voucher_segment_of(voucher, ask->user);
     const struct sk_sent_ticket sent = {.kind = ask->ticket, .offer = (int32_t)ask->offer};
-    if (segment != NULL && sk_offered_refuses(sale, segment, &sent, ask->quantity, outcome))
+    if (sk_offered_refuses(sale, voucher, &sent, ask->quantity, outcome))
         return false;
-    if (segment != NULL && sk_admit_refuses(purchases->admit, segment, ask->user, outcome)) {
+    if (sk_admit_refuses(purchases->admit, voucher, ask->user, outcome)) {
         SK_PROBE3(refused, ticket, sk_verdict_code(outcome->verdict), "memory");
         return false;
     }
-    struct sk_order *order = segment == NULL ? NULL : sk_order_take(sale->orders);
+    struct sk_order *order = sk_order_take(sale->orders);
     if (order == NULL) {
         *outcome = (struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED};
         return false;
     }
-    sk_order_name(sale->orders, order, segment->slot, segment->seen.epoch);
+    sk_order_name(sale->orders, order, voucher->slot, voucher->seen.epoch);
     order->ticket = ticket;
     order->patient = ask->patient;
     order->quantity = (uint16_t)ask->quantity;
     order->key = ask->key;
     order->sent = sent;
-    sk_offered_agree(segment, order);
+    sk_offered_agree(voucher, order);
     size_t len = strlen(ask->user);
     SK_ASSERT(len < sizeof order->user);
     memcpy(order->user, ask->user, len + 1);
     SK_PROBE3(admitted, ticket, order->id, ask->voucher_id);
-    sk_batcher_add(purchases->batcher, segment, order);
+    sk_batcher_add(purchases->batcher, voucher, order);
     return true;
 }
 

@@ -17,7 +17,7 @@
     X(added)                                                          \
     X(taken_away)                                                     \
     X(stock)                                                          \
-    X(live_counted) /* orders, by the counters of the segments */     \
+    X(live_counted) /* orders, by the counter of the voucher */       \
     X(unpaid_orders)                                                  \
     X(unpaid_units)                                                   \
     X(paid_orders)                                                    \
@@ -69,8 +69,8 @@ struct sk_report {
     } prices[SK_REPORT_PRICES_MAX]; // that live orders have; those past the bound are left out
     size_t price_count;
     enum sk_report_books books;
-    int64_t redis_stock, redis_buyers, redis_journal; // of all segments
-    int64_t since_ms;                                 // wall clock: when this instance began to measure
+    int64_t redis_stock, redis_buyers, redis_journal;
+    int64_t since_ms; // wall clock: when this instance began to measure
     struct sk_durations durable;
 };
 

@@ -1,4 +1,4 @@
-// Redis is looked at before and after PostgreSQL counts: if it is the same both times, and its journals are empty, then
+// Redis is looked at before and after PostgreSQL counts: if it is the same both times, and its journal is empty, then
 // it was so at PostgreSQL's moment, too, and can be compared. Without Redis the report says so and tells the rest.
 #include "settlement_report.h"
 
@@ -15,10 +15,9 @@ struct report_talk {
     struct sk_talk talk;
     struct sk_report report;
     enum sk_report_format format;
-    bool counts;            // it is the one that control->settling is about
-    bool counted;           // PostgreSQL has answered: the looks are the second ones
-    unsigned segment;       // that is looked at
-    struct sk_look *before; // owned: the first look at each segment
+    bool counts;           // it is the one that control->settling is about
+    bool counted;          // PostgreSQL has answered: the looks are the second ones
+    struct sk_look before; // the first look
 };
 
 static void report_start(struct sk_talk *talk);
@@ -50,7 +49,6 @@ static void report_start(struct sk_talk *talk)
     struct report_talk *report = (struct report_talk *)talk;
     report->report = (struct sk_report){.voucher_id = report->report.voucher_id, .since_ms = sk_durations_since_ms()};
     report->counted = false;
-    report->segment = 0;
     if (talk->control->settling) {
         sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
         return;
@@ -64,8 +62,6 @@ static void report_release(struct sk_talk *talk)
     struct report_talk *report = (struct report_talk *)talk;
     if (report->counts)
         talk->control->settling = report->counts = false;
-    free(report->before);
-    report->before = NULL;
 }
 
 static void report_on_found(struct sk_talk *talk, enum sk_beside beside)
@@ -80,11 +76,7 @@ static void report_on_found(struct sk_talk *talk, enum sk_beside beside)
         report_count(report);
         return;
     }
-    report->before = calloc(talk->voucher->segment_count, sizeof *report->before);
-    if (report->before == NULL)
-        sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
-    else
-        report_look(report);
+    report_look(report);
 }
 
 // ---- PostgreSQL ----
@@ -111,7 +103,6 @@ static void report_on_counted(void *arg, const struct sk_result *result)
         return;
     }
     report->counted = true;
-    report->segment = 0;
     if (strcmp(report->report.state, "retired") == 0)
         report->report.books = SK_REPORT_RETIRED;
     if (report->report.books == SK_REPORT_RETIRED || report->report.books == SK_REPORT_UNKNOWN)
@@ -126,21 +117,7 @@ static void report_look(struct report_talk *report)
 {
     const struct sk_talk *talk = &report->talk;
     const struct sk_voucher *voucher = talk->voucher;
-    if (report->segment == voucher->segment_count) {
-        if (report->counted)
-            report_end(report);
-        else
-            report_count(report);
-        return;
-    }
-    const struct sk_segment *segment = voucher->segments[report->segment];
-    if (segment == NULL) { // not in the catalogue yet
-        report_find(report, SK_REPORT_UNKNOWN);
-        report->segment = voucher->segment_count;
-        report_look(report);
-        return;
-    }
-    const char *keys[] = {segment->keys.voucher, segment->keys.buyers, segment->keys.journal};
+    const char *keys[] = {voucher->keys.voucher, voucher->keys.buyers, voucher->keys.journal};
     if (sk_redis_script(talk->control->sale->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, keys, NULL, report_on_look,
                         report) != SK_OK)
         report_on_look(report, NULL);
@@ -151,37 +128,36 @@ static void report_on_look(void *arg, const struct sk_reply *reply)
     struct report_talk *report = arg;
     const struct sk_talk *talk = &report->talk;
     struct sk_look look;
-    if (reply == NULL || !sk_look_read(reply, sk_redis_run(talk->control->sale->ask_redis), &look)) {
+    if (reply == NULL || !sk_look_read(reply, sk_redis_run(talk->control->sale->ask_redis), &look))
         report_find(report, SK_REPORT_UNKNOWN);
-        report->segment = talk->voucher->segment_count; // the others are not asked about
-    } else {
+    else
         report_take_look(report, &look);
-        report->segment++;
-    }
-    report_look(report);
+    if (report->counted)
+        report_end(report);
+    else
+        report_count(report);
 }
 
 static void report_take_look(struct report_talk *report, const struct sk_look *look)
 {
-    struct sk_look *before = &report->before[report->segment];
     if (!report->counted) {
-        *before = *look;
+        report->before = *look;
         return;
     }
-    report->report.redis_stock += look->stock;
-    report->report.redis_buyers += look->buyers;
-    report->report.redis_journal += look->journal;
+    report->report.redis_stock = look->stock;
+    report->report.redis_buyers = look->buyers;
+    report->report.redis_journal = look->journal;
     if (!look->present)
         report_find(report, SK_REPORT_MISSING);
     else if (look->loading)
         report_find(report, SK_REPORT_LOADING);
     else if (!look->same_run)
         report_find(report, SK_REPORT_UNSURE);
-    else if (!sk_look_is_at_rest(before, look))
+    else if (!sk_look_is_at_rest(&report->before, look))
         report_find(report, SK_REPORT_MOVING);
 }
 
-// Of several segments the least comparable counts.
+// Of several findings the one that says least of Redis counts.
 static void report_find(struct report_talk *report, enum sk_report_books books)
 {
     if (books > report->report.books)

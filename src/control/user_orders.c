@@ -13,9 +13,9 @@ enum { BUSY_MAX = 64, COLUMN_ID = 0, COLUMN_DOCUMENT, COLUMN_VOUCHER };
 
 struct user_orders;
 
-struct user_orders_segment {
+struct user_orders_voucher {
     struct user_orders *list;
-    struct sk_segment *segment;  // pinned
+    struct sk_voucher *voucher;  // pinned
     char order_id[SK_UUID_SIZE]; // empty: none
     unsigned quantity;
 };
@@ -34,8 +34,8 @@ struct user_orders {
     struct sk_page page;
     char user[SK_USER_SIZE];
     bool complete;
-    size_t segments, answered;
-    struct user_orders_segment looks[BUSY_MAX];
+    size_t vouchers, answered;
+    struct user_orders_voucher looks[BUSY_MAX];
 };
 
 static void user_orders_start(struct sk_talk *talk);
@@ -81,7 +81,7 @@ static void user_orders_start(struct sk_talk *talk)
 {
     struct user_orders *list = (struct user_orders *)talk;
     struct sk_redis *redis = talk->control->sale->ask_redis;
-    struct sk_segment *busy[BUSY_MAX];
+    struct sk_voucher *busy[BUSY_MAX];
     list->page.next[0] = '\0';
     if (!list->page.first) {
         list->complete = true;
@@ -94,35 +94,35 @@ static void user_orders_start(struct sk_talk *talk)
     }
     user_orders_move(list, USER_ORDERS_LOOKS);
     list->answered = 0;
-    list->segments = sk_watch_busy(talk->control->upkeep->watch, busy, BUSY_MAX, &list->complete);
-    for (size_t i = 0; i < list->segments; i++) {
-        list->looks[i] = (struct user_orders_segment){.list = list, .segment = busy[i]};
-        sk_segment_pin(busy[i]);
+    list->vouchers = sk_watch_busy(talk->control->upkeep->watch, busy, BUSY_MAX, &list->complete);
+    for (size_t i = 0; i < list->vouchers; i++) {
+        list->looks[i] = (struct user_orders_voucher){.list = list, .voucher = busy[i]};
+        sk_voucher_pin(busy[i]);
     }
     size_t asked = 0;
-    for (; asked < list->segments; asked++) {
+    for (; asked < list->vouchers; asked++) {
         const char *argv[] = {"HGET", busy[asked]->keys.buyers, list->user};
         if (sk_redis_command(redis, 3, argv, NULL, user_orders_on_buyer, &list->looks[asked]) != SK_OK)
             break;
     }
-    if (asked < list->segments)
+    if (asked < list->vouchers)
         user_orders_fail_look(list);
-    list->answered += list->segments - asked;
-    if (list->answered == list->segments)
+    list->answered += list->vouchers - asked;
+    if (list->answered == list->vouchers)
         user_orders_ask(list);
 }
 
 static void user_orders_on_buyer(void *arg, const struct sk_reply *reply)
 {
-    struct user_orders_segment *look = arg;
+    struct user_orders_voucher *look = arg;
     struct user_orders *list = look->list;
     if (reply == NULL)
         user_orders_fail_look(list);
     else if (sk_reply_error(reply) != NULL)
         list->complete = false;
     else
-        (void)sk_trust_order(reply, look->segment->voucher_id, look->order_id, &look->quantity);
-    if (++list->answered == list->segments)
+        (void)sk_trust_order(reply, look->voucher->id, look->order_id, &look->quantity);
+    if (++list->answered == list->vouchers)
         user_orders_ask(list);
 }
 
@@ -142,12 +142,12 @@ static void user_orders_ask(struct user_orders *list)
     user_orders_move(list, USER_ORDERS_ROWS);
     sk_params_begin(&orders);
     sk_params_begin(&vouchers);
-    for (size_t i = 0; i < list->segments; i++) {
+    for (size_t i = 0; i < list->vouchers; i++) {
         char number[SK_PARAM_NUMBER_SIZE];
         if (list->looks[i].order_id[0] == '\0')
             continue;
         sk_params_add(&orders, list->looks[i].order_id);
-        sk_params_add(&vouchers, sk_params_number(number, list->looks[i].segment->voucher_id));
+        sk_params_add(&vouchers, sk_params_number(number, list->looks[i].voucher->id));
     }
     char before[SK_UUID_SIZE], most[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {list->user, sk_page_id(&list->page, before), sk_page_most(&list->page, most),
@@ -168,7 +168,7 @@ static void user_orders_put_pending(const struct user_orders *list, const struct
                                    .voucher_id = sk_rows_number(rows, row, COLUMN_VOUCHER),
                                    .quantity = 1,
                                    .status = "pending"};
-    for (size_t i = 0; i < list->segments; i++) {
+    for (size_t i = 0; i < list->vouchers; i++) {
         if (strcmp(list->looks[i].order_id, shown.id) == 0)
             shown.quantity = list->looks[i].quantity;
     }
@@ -203,7 +203,7 @@ static void user_orders_on_rows(void *arg, const struct sk_result *result)
 static void user_orders_release(struct sk_talk *talk)
 {
     struct user_orders *list = (struct user_orders *)talk;
-    while (list->segments > 0)
-        sk_segment_unpin(list->looks[--list->segments].segment);
+    while (list->vouchers > 0)
+        sk_voucher_unpin(list->looks[--list->vouchers].voucher);
     user_orders_move(list, USER_ORDERS_IDLE);
 }

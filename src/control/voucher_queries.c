@@ -144,13 +144,13 @@ static void voucher_look(struct voucher_query *query, const char *document)
     struct sk_talk *talk = &query->talk;
     sk_buf_add(&talk->body, document, strlen(document) - 1); // the closing brace comes later
     sk_buf_puts(&talk->body, ",\"redis\":{");
-    const struct sk_segment *segment = talk->voucher == NULL ? NULL : talk->voucher->segments[0];
-    if (segment == NULL) {
+    const struct sk_voucher *voucher = talk->voucher;
+    if (voucher == NULL) {
         sk_buf_puts(&talk->body, "\"state\":\"retired\"}}");
         voucher_end(query);
         return;
     }
-    const char *keys[] = {segment->keys.voucher, segment->keys.buyers, segment->keys.journal};
+    const char *keys[] = {voucher->keys.voucher, voucher->keys.buyers, voucher->keys.journal};
     if (sk_redis_script(talk->control->sale->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, keys, NULL, voucher_on_look,
                         query) != SK_OK)
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);

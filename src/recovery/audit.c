@@ -8,7 +8,7 @@
 #include "params.h"
 #include "trust.h"
 
-// The columns of segment_accounts.sql.
+// The columns of voucher_accounts.sql.
 enum {
     COLUMN_SLOT,
     COLUMN_VOUCHER,
@@ -37,11 +37,11 @@ void sk_account_query_begin(struct sk_account_query *query)
     sk_params_begin(&query->vouchers);
 }
 
-void sk_account_query_add(struct sk_account_query *query, const struct sk_segment *segment)
+void sk_account_query_add(struct sk_account_query *query, const struct sk_voucher *voucher)
 {
     char number[SK_PARAM_NUMBER_SIZE];
-    sk_params_add(&query->slots, sk_params_number(number, segment->slot));
-    sk_params_add(&query->vouchers, sk_params_number(number, segment->voucher_id));
+    sk_params_add(&query->slots, sk_params_number(number, voucher->slot));
+    sk_params_add(&query->vouchers, sk_params_number(number, voucher->id));
 }
 
 bool sk_account_query_end(struct sk_account_query *query)

@@ -1,4 +1,4 @@
-// Compares what both stores say of a segment, and judges whether Redis may go on selling by what it holds.
+// Compares what both stores say of a voucher, and judges whether Redis may go on selling by what it holds.
 #ifndef SK_RECOVERY_AUDIT_H
 #define SK_RECOVERY_AUDIT_H
 
@@ -55,27 +55,27 @@ struct sk_look {
     struct sk_terms_seen terms;
 };
 
-// The question of segment_accounts.sql: which segments. Begin it, add some, end it, free it.
+// The question of voucher_accounts.sql: which vouchers. Begin it, add some, end it, free it.
 struct sk_account_query {
     struct sk_buf slots, vouchers;
     const char *params[2]; // both arrays, from the end to the freeing
 };
 
 void sk_account_query_begin(struct sk_account_query *query);
-void sk_account_query_add(struct sk_account_query *query, const struct sk_segment *segment);
+void sk_account_query_add(struct sk_account_query *query, const struct sk_voucher *voucher);
 bool sk_account_query_end(struct sk_account_query *query); // false: memory was short
 void sk_account_query_free(struct sk_account_query *query);
 
 // A row of its answer.
 void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *account);
-// How many dead letters of the segment wait for a decision.
+// How many dead letters of the voucher wait for a decision.
 int64_t sk_account_letters(const struct sk_rows *rows, size_t row);
 
 enum sk_finding {
     SK_BOOKS_AGREE,   // as far as can be told while orders are under way
-    SK_BOOKS_MISSING, // Redis does not have the segment
+    SK_BOOKS_MISSING, // Redis does not have the voucher
     SK_BOOKS_LOADING, // a rebuild is under way, or died
-    SK_BOOKS_UNSURE,  // Redis was restarted or failed over since the segment was opened
+    SK_BOOKS_UNSURE,  // Redis was restarted or failed over since the voucher was opened
     SK_BOOKS_BEHIND,  // Redis has lost what it had: epoch or newest journal id went backwards
     SK_BOOKS_DIFFER,  // nothing moves, and yet stock or buyers are not the same; or the terms of one change number are
                       // not
@@ -89,7 +89,7 @@ bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look 
 // The age of the journal's oldest entry, by Redis's clock; 0: it is empty, or that cannot be.
 int64_t sk_look_age_ms(const struct sk_reply *reply);
 
-// Whether more is known of the segment than this look saw: a newer epoch, or of the same one a newer `last`.
+// Whether more is known of the voucher than this look saw: a newer epoch, or of the same one a newer `last`.
 bool sk_look_is_behind(const struct sk_look *look, int64_t epoch, const char *last);
 
 // Whether nothing moved between the looks: the same buyers and stock, and no order under way.

@@ -1,4 +1,4 @@
-// One hash: session -> "voucher.segment,...". What a dead session has left there is not read, and removed. It may be of
+// One hash: session -> "voucher,voucher,...". What a dead session has left there is not read, and removed. It may be of
 // one that is not in our list yet: it tells its own again in its next round.
 #include "busy.h"
 
@@ -10,17 +10,11 @@ enum {
     GONE_MAX = 64,   // fields that are removed at once
 };
 
-// A segment by name: it may leave the catalogue.
-struct busy_name {
-    int64_t voucher_id;
-    unsigned number;
-};
-
 struct sk_busy {
     const struct sk_sale *sale;
-    struct busy_name found[BUSY_MAX]; // by this reactor, in this round
+    int64_t found[BUSY_MAX]; // by this reactor, in this round
     size_t found_count;
-    struct busy_name told[BUSY_MAX]; // by all, at their last looks
+    int64_t told[BUSY_MAX]; // by all, at their last looks: ids, since one may leave the catalogue
     size_t told_count;
     struct sk_buf text; // what is published
 };
@@ -53,11 +47,10 @@ void sk_busy_begin(struct sk_busy *busy)
     busy->found_count = 0;
 }
 
-void sk_busy_note(struct sk_busy *busy, const struct sk_segment *segment)
+void sk_busy_note(struct sk_busy *busy, const struct sk_voucher *voucher)
 {
     if (busy->found_count < BUSY_MAX)
-        busy->found[busy->found_count++] =
-            (struct busy_name){.voucher_id = segment->voucher_id, .number = segment->number};
+        busy->found[busy->found_count++] = voucher->id;
 }
 
 void sk_busy_publish(struct sk_busy *busy)
@@ -67,8 +60,7 @@ void sk_busy_publish(struct sk_busy *busy)
     const char *none[] = {"HDEL", SK_KEY_BUSY, id}, *read[] = {"HGETALL", SK_KEY_BUSY};
     sk_buf_clear(&busy->text);
     for (size_t i = 0; i < busy->found_count; i++)
-        sk_buf_printf(&busy->text, "%s%" PRId64 ".%u", i == 0 ? "" : ",", busy->found[i].voucher_id,
-                      busy->found[i].number);
+        sk_buf_printf(&busy->text, "%s%" PRId64, i == 0 ? "" : ",", busy->found[i]);
     const char *some[] = {"HSET", SK_KEY_BUSY, id, busy->text.data};
     bool empty = busy->found_count == 0 || busy->text.failed;
     if (sk_redis_command(sale->ask_redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_told, NULL) == SK_OK &&
@@ -106,13 +98,10 @@ static void busy_read(struct sk_busy *busy, const char *text)
 {
     while (*text != '\0') {
         char *end;
-        struct busy_name name = {.voucher_id = strtoll(text, &end, 10)};
-        if (end == text || *end != '.')
+        int64_t voucher_id = strtoll(text, &end, 10);
+        if (end == text || busy->told_count == BUSY_MAX)
             return;
-        name.number = (unsigned)strtoul(end + 1, &end, 10);
-        if (busy->told_count == BUSY_MAX)
-            return;
-        busy->told[busy->told_count++] = name;
+        busy->told[busy->told_count++] = voucher_id;
         if (*end != ',')
             return;
         text = end + 1;
@@ -121,49 +110,40 @@ static void busy_read(struct sk_busy *busy, const char *text)
 
 // ---- listing ----
 
-static struct sk_segment *busy_find(const struct sk_busy *busy, const struct busy_name *name)
+// Two sessions tell of the same voucher for a moment when the list of the living changes.
+static bool busy_has(struct sk_voucher *const *out, size_t count, const struct sk_voucher *voucher)
 {
-    const struct sk_voucher *voucher = sk_catalogue_find(busy->sale->catalogue, name->voucher_id);
-    return voucher != NULL && name->number < voucher->segment_count ? voucher->segments[name->number] : NULL;
-}
-
-// Two sessions tell of the same segment for a moment when the list of the living changes.
-static bool busy_has(struct sk_segment *const *out, size_t count, const struct sk_segment *segment)
-{
-    while (count > 0 && out[count - 1] != segment)
+    while (count > 0 && out[count - 1] != voucher)
         count--;
     return count > 0;
 }
 
-// Adds a segment that is not in the list yet; false: the list is full.
-static bool busy_add(struct sk_segment **out, size_t *count, size_t most, struct sk_segment *segment)
+// Adds a voucher that is not in the list yet; false: the list is full.
+static bool busy_add(struct sk_voucher **out, size_t *count, size_t most, struct sk_voucher *voucher)
 {
-    if (busy_has(out, *count, segment))
+    if (busy_has(out, *count, voucher))
         return true;
     if (*count == most)
         return false;
-    out[(*count)++] = segment;
+    out[(*count)++] = voucher;
     return true;
 }
 
 // The busy ones come first: where not all have room, an order that waits most likely is in one of these.
-size_t sk_busy_list(const struct sk_busy *busy, struct sk_segment **out, size_t most, bool *complete)
+size_t sk_busy_list(const struct sk_busy *busy, struct sk_voucher **out, size_t most, bool *complete)
 {
     const struct sk_catalogue *catalogue = busy->sale->catalogue;
     size_t count = 0;
     *complete = true;
-    for (struct sk_segment *segment = sk_catalogue_open(catalogue); segment != NULL && *complete;
-         segment = segment->entries.next)
-        *complete = busy_add(out, &count, most, segment);
+    for (struct sk_voucher *voucher = sk_catalogue_open(catalogue); voucher != NULL && *complete;
+         voucher = voucher->entries.next)
+        *complete = busy_add(out, &count, most, voucher);
     for (size_t i = 0; i < busy->told_count && *complete; i++) {
-        struct sk_segment *segment = busy_find(busy, &busy->told[i]);
-        if (segment != NULL) // it has not left the catalogue
-            *complete = busy_add(out, &count, most, segment);
+        struct sk_voucher *voucher = sk_catalogue_find(catalogue, busy->told[i]);
+        if (voucher != NULL) // it has not left the catalogue
+            *complete = busy_add(out, &count, most, voucher);
     }
-    for (size_t i = 0; i < sk_catalogue_count(catalogue) && *complete; i++) {
-        const struct sk_voucher *voucher = sk_catalogue_at(catalogue, i);
-        for (unsigned n = 0; n < voucher->segment_count && *complete; n++)
-            *complete = busy_add(out, &count, most, voucher->segments[n]);
-    }
+    for (size_t i = 0; i < sk_catalogue_count(catalogue) && *complete; i++)
+        *complete = busy_add(out, &count, most, sk_catalogue_at(catalogue, i));
     return count;
 }

@@ -1,4 +1,4 @@
-// In which segments orders were under way. What a session finds busy it tells the others in a hash of Redis: there they
+// In which vouchers orders were under way. What a session finds busy it tells the others in a hash of Redis: there they
 // look first for orders that are pending.
 //
 // The reactor's thread, as all functions.
@@ -15,10 +15,10 @@ void sk_busy_close(struct sk_busy *busy); // after the links were closed; NULL i
 
 // What this reactor finds, in a round: begun, found, and told to the other sessions, whose findings are read.
 void sk_busy_begin(struct sk_busy *busy);
-void sk_busy_note(struct sk_busy *busy, const struct sk_segment *segment);
+void sk_busy_note(struct sk_busy *busy, const struct sk_voucher *voucher);
 void sk_busy_publish(struct sk_busy *busy);
 
 // See sk_watch_busy().
-size_t sk_busy_list(const struct sk_busy *busy, struct sk_segment **out, size_t most, bool *complete);
+size_t sk_busy_list(const struct sk_busy *busy, struct sk_voucher **out, size_t most, bool *complete);
 
 #endif

@@ -1,12 +1,12 @@
-// What upkeep remembers of a segment. The block belongs to the segment and goes with it.
+// What upkeep remembers of a voucher. The block belongs to the voucher and goes with it.
 #ifndef SK_RECOVERY_CARE_H
 #define SK_RECOVERY_CARE_H
 
 #include "audit.h"
 #include "follow.h"
 #include "rebuilds.h"
-#include "segment.h"
 #include "share.h"
+#include "voucher.h"
 
 // Orders that were fenced off, to be granted again. Touched by regrant.c alone.
 enum sk_lost_state {
@@ -20,7 +20,7 @@ enum sk_lost_state {
 struct sk_lost {
     enum sk_lost_state state;
     struct sk_order_list orders;
-    struct sk_segment *next;
+    struct sk_voucher *next;
     bool listed;
     uint64_t not_before_ms;
     int64_t stale_epoch; // the newest epoch that PostgreSQL no longer takes orders of
@@ -38,17 +38,17 @@ enum sk_rebuilding_state {
 struct sk_rebuilding {
     enum sk_rebuilding_state state;
     enum sk_rebuild_why why;
-    struct sk_segment *next; // in its line
+    struct sk_voucher *next; // in its line
     struct sk_rebuilds *rebuilds;
     sk_rebuild_cb *done; // NULL: none
     void *arg;
     uint64_t not_before_ms, pause_ms; // after failures
 };
 
-// What is known of the segment's journal. Touched by sweep.c alone.
+// What is known of the voucher's journal. Touched by sweep.c alone.
 struct sk_swept {
     struct sweep *sweep;       // under way; NULL: none
-    struct sk_segment *next;   // of those that may hold orphans
+    struct sk_voucher *next;   // of those that may hold orphans
     bool listed;               // among them; keeps a pin
     uint64_t orphans_until_ms; // so long they are looked for
     // All entries up to this one were held by living sessions ...; empty: to be read from the start.
@@ -77,8 +77,8 @@ struct sk_expiring {
 
 // The catalogue and Redis have been found with different offers. Touched by offers.c alone.
 struct sk_agreeing {
-    struct sk_follow_waiter waiter; // first: the segment is found by it
-    struct sk_segment *segment;     // pinned; NULL: nothing is under way
+    struct sk_follow_waiter waiter; // first: the voucher is found by it
+    struct sk_voucher *voucher;     // pinned; NULL: nothing is under way
     uint64_t followed_at_ms;
 };
 

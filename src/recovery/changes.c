@@ -1,8 +1,8 @@
 // The steps, each one call to a store:
-//   1 Redis       epoch and change number that the segment has
+//   1 Redis       epoch and change number that the voucher has
 //   2 PostgreSQL  the newest change number and its terms, and what was added since Redis's: all of one moment
 //   3 Redis       apply_change: unless another has changed it in between; then from the beginning
-// A rebuild in between opens the segment with the terms and the stock of PostgreSQL, and the change number they have:
+// A rebuild in between opens the voucher with the terms and the stock of PostgreSQL, and the change number they have:
 // so step 3 finds another number, or another epoch, and does nothing.
 #include "changes.h"
 
@@ -23,7 +23,7 @@ enum { COLUMN_CHANGE, COLUMN_STATE, COLUMN_BEGIN_MS, COLUMN_END_MS, COLUMN_ADDED
 
 struct changes {
     const struct sk_sale *sale;
-    struct sk_segment *segment; // pinned
+    struct sk_voucher *voucher; // pinned
     sk_changes_cb *done;
     void *arg;
     unsigned rounds;
@@ -36,24 +36,24 @@ static void changes_on_row(void *arg, const struct sk_result *result);
 static void changes_on_applied(void *arg, const struct sk_reply *reply);
 static void changes_end(struct changes *changes, bool ok);
 
-enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_segment *segment, sk_changes_cb *done,
+enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_voucher *voucher, sk_changes_cb *done,
                                     void *arg)
 {
     struct changes *changes = calloc(1, sizeof *changes);
     if (changes == NULL)
         return SK_NO_MEM;
-    *changes = (struct changes){.sale = sale, .segment = segment, .done = done, .arg = arg};
+    *changes = (struct changes){.sale = sale, .voucher = voucher, .done = done, .arg = arg};
     enum sk_status status = changes_look(changes);
     if (status != SK_OK)
         free(changes);
     else
-        sk_segment_pin(segment);
+        sk_voucher_pin(voucher);
     return status;
 }
 
 static enum sk_status changes_look(struct changes *changes)
 {
-    const char *argv[] = {"HMGET", changes->segment->keys.voucher, "epoch", "change"};
+    const char *argv[] = {"HMGET", changes->voucher->keys.voucher, "epoch", "change"};
     changes->rounds++;
     return sk_redis_command(changes->sale->ask_redis, 4, argv, NULL, changes_on_look, changes);
 }
@@ -61,7 +61,7 @@ static enum sk_status changes_look(struct changes *changes)
 static void changes_on_look(void *arg, const struct sk_reply *reply)
 {
     struct changes *changes = arg;
-    const struct sk_segment *segment = changes->segment;
+    const struct sk_voucher *voucher = changes->voucher;
     int64_t epoch, change;
     char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE];
     if (reply == NULL || !sk_trust_number(sk_reply_at(reply, 0), SK_TRUST_MAX, &epoch) ||
@@ -70,9 +70,9 @@ static void changes_on_look(void *arg, const struct sk_reply *reply)
         return;
     }
     (void)sk_params_number(changes->epoch, epoch);
-    const char *params[] = {sk_params_number(slot, segment->slot), sk_params_number(id, segment->voucher_id),
+    const char *params[] = {sk_params_number(slot, voucher->slot), sk_params_number(id, voucher->id),
                             sk_params_number(changes->from, change)};
-    if (sk_pg_call(changes->sale->ask_pg, SK_STATEMENT_SEGMENT_CHANGES, 3, params, changes_on_row, changes) != SK_OK)
+    if (sk_pg_call(changes->sale->ask_pg, SK_STATEMENT_VOUCHER_CHANGES, 3, params, changes_on_row, changes) != SK_OK)
         changes_end(changes, false);
 }
 
@@ -86,7 +86,7 @@ static void changes_on_row(void *arg, const struct sk_result *result)
         return;
     }
     (void)snprintf(changes->to, sizeof changes->to, "%s", sk_rows_text(rows, 0, COLUMN_CHANGE));
-    const char *argv[] = {changes->segment->keys.voucher,
+    const char *argv[] = {changes->voucher->keys.voucher,
                           sk_redis_run(sale->ask_redis),
                           changes->epoch,
                           changes->from,
@@ -109,8 +109,8 @@ static void changes_on_applied(void *arg, const struct sk_reply *reply)
     bool applied = word != NULL && strcmp(word, "applied") == 0;
     if (applied) {
         sk_log(SK_LOG_INFO, "voucher brought up to date", "voucher=%" PRId64 " epoch=%s change=%s from=%s",
-               changes->segment->voucher_id, changes->epoch, changes->to, changes->from);
-        sk_admit_forget(changes->segment);
+               changes->voucher->id, changes->epoch, changes->to, changes->from);
+        sk_admit_forget(changes->voucher);
         changes_end(changes, true);
     } else if (word != NULL && strcmp(word, "other") == 0 && changes->rounds < ROUNDS_MAX) {
         if (changes_look(changes) != SK_OK)
@@ -123,6 +123,6 @@ static void changes_on_applied(void *arg, const struct sk_reply *reply)
 static void changes_end(struct changes *changes, bool ok)
 {
     changes->done(changes->arg, ok);
-    sk_segment_unpin(changes->segment);
+    sk_voucher_unpin(changes->voucher);
     free(changes);
 }

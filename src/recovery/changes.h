@@ -13,8 +13,8 @@
 // looks after it.
 typedef void sk_changes_cb(void *arg, bool ok);
 
-// `done` runs only after SK_OK. Several at a time for one segment do no harm.
-enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_segment *segment, sk_changes_cb *done,
+// `done` runs only after SK_OK. Several at a time for one voucher do no harm.
+enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_voucher *voucher, sk_changes_cb *done,
                                     void *arg) SK_MUST_CHECK;
 
 #endif

@@ -1,14 +1,14 @@
-// A run walks along one segment's orders and ends what is due, a batch at a time:
+// A run walks along one voucher's orders and ends what is due, a batch at a time:
 //
 //   LOCKING -> CLOCK -> ASKING -> LOOKING -> PACING -> RETURNING -> PACING -> ASKING ... -> ended
 //
 // One look is under way at a time. Runs that want one meanwhile are looked for together by the next statement.
 //
 // It is paced, for all runs of the reactor together, so that buyers do not feel a million orders that are due at once:
-// a batch holds the segment's row for a few ms. A run that has found some waits for its turn. The last batch of a walk
-// waits for a tick at least: those of many segments share a commit.
+// a batch holds the voucher's row for a few ms. A run that has found some waits for its turn. The last batch of a walk
+// waits for a tick at least: those of many vouchers share a commit.
 //
-// Each tick looks through the catalogue once for segments that are due. With so many runs as may be at a time it stops
+// Each tick looks through the catalogue once for vouchers that are due. With so many runs as may be at a time it stops
 // there, and the end of each run goes on with it: thousands of vouchers may have one order due at the same moment.
 #include "expiry.h"
 
@@ -28,7 +28,7 @@ enum {
     TOGETHER_MAX = 16,     // that one statement looks for: each reads 2,000 rows at most, some ms
     APART_MOST_MS = 5000,
     AGAIN_MS = 1000,       // after what could not be done
-    SELDOM_MS = 60 * 1000, // a segment with live orders is looked at no less often
+    SELDOM_MS = 60 * 1000, // a voucher with live orders is looked at no less often
     EARLY_MS = 60 * 1000,  // one that had none, so long before one could be due
 };
 
@@ -47,7 +47,7 @@ enum expiry_state {
 struct expiry_run {
     struct expiry_run *previous, *next;
     struct sk_expiry *expiry;
-    struct sk_segment *segment; // pinned
+    struct sk_voucher *voucher; // pinned
     struct sk_named_lock *lock;
     enum expiry_state state;
     uint64_t redis_ahead_ms; // what Redis's clock showed, less our monotonic one when it was asked
@@ -76,7 +76,7 @@ struct sk_expiry {
 
 static void expiry_on_tick(void *arg);
 static void expiry_start_due(struct sk_expiry *expiry);
-static void expiry_start(struct sk_expiry *expiry, struct sk_segment *segment);
+static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher);
 static void expiry_on_locked(void *arg, bool held);
 static void expiry_ask_clock(struct expiry_run *run);
 static void expiry_on_clock(void *arg, const struct sk_reply *reply);
@@ -140,26 +140,25 @@ void sk_expiry_close(struct sk_expiry *expiry)
     free(expiry);
 }
 
-// ---- which segments ----
+// ---- which vouchers ----
 
 // Until when no order can be due: when the watch asked there was none, and one that was committed after that is due a
 // whole `pay_within_s` after its transaction began. That may have been earlier, so as to wait for a lock. A shop may
 // have thousands of vouchers of which nothing has been sold: they cost no statement of their own.
-static uint64_t expiry_empty_until(const struct sk_segment *segment)
+static uint64_t expiry_empty_until(const struct sk_voucher *voucher)
 {
-    uint64_t empty_at_ms = segment->care->watched.empty_at_ms,
-             within_ms = (uint64_t)segment->voucher->pay_within_s * 1000;
+    uint64_t empty_at_ms = voucher->care->watched.empty_at_ms, within_ms = (uint64_t)voucher->pay_within_s * 1000;
     return empty_at_ms == 0 ? 0 : empty_at_ms + within_ms - (within_ms / 2 < EARLY_MS ? within_ms / 2 : EARLY_MS);
 }
 
-static bool expiry_is_due(const struct sk_expiry *expiry, uint64_t version, struct sk_segment *segment)
+static bool expiry_is_due(const struct sk_expiry *expiry, uint64_t version, struct sk_voucher *voucher)
 {
-    struct sk_expiring *expiring = &segment->care->expiring;
+    struct sk_expiring *expiring = &voucher->care->expiring;
     uint64_t now = uv_now(expiry->sale->loop);
-    if (expiring->change != segment->voucher->change)
-        *expiring = (struct sk_expiring){.change = segment->voucher->change, .active = expiring->active};
-    return segment->voucher->pay_within_s > 0 && !expiring->active && now >= expiring->next_ms &&
-           now >= expiry_empty_until(segment) && sk_share_has_segment(expiry->sale->session, version, segment);
+    if (expiring->change != voucher->change)
+        *expiring = (struct sk_expiring){.change = voucher->change, .active = expiring->active};
+    return voucher->pay_within_s > 0 && !expiring->active && now >= expiring->next_ms &&
+           now >= expiry_empty_until(voucher) && sk_share_has_voucher(expiry->sale->session, version, voucher);
 }
 
 // As many as may run at a time, of those that were not looked at in this tick.
@@ -172,11 +171,9 @@ static void expiry_start_due(struct sk_expiry *expiry)
         !sk_redis_ready(sale->redis))
         return;
     for (; count > 0 && expiry->left > 0 && expiry->run_count < RUNS_MAX; expiry->left--) {
-        const struct sk_voucher *voucher = sk_catalogue_at(sale->catalogue, expiry->at++ % count);
-        for (unsigned i = 0; i < voucher->segment_count && expiry->run_count < RUNS_MAX; i++) {
-            if (voucher->segments[i] != NULL && expiry_is_due(expiry, version, voucher->segments[i]))
-                expiry_start(expiry, voucher->segments[i]);
-        }
+        struct sk_voucher *voucher = sk_catalogue_at(sale->catalogue, expiry->at++ % count);
+        if (expiry_is_due(expiry, version, voucher))
+            expiry_start(expiry, voucher);
     }
 }
 
@@ -204,23 +201,23 @@ static void expiry_on_tick(void *arg)
 
 // ---- a run ----
 
-static void expiry_start(struct sk_expiry *expiry, struct sk_segment *segment)
+static void expiry_start(struct sk_expiry *expiry, struct sk_voucher *voucher)
 {
     char key[SK_KEY_SIZE];
     struct expiry_run *run = calloc(1, sizeof *run);
     if (run == NULL)
         return;
     run->expiry = expiry;
-    run->segment = segment;
+    run->voucher = voucher;
     run->next = expiry->runs;
     if (run->next != NULL)
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
         run->next->previous = run;
     expiry->runs = run;
     expiry->run_count++;
-    sk_segment_pin(segment);
-    segment->care->expiring.active = true;
-    sk_key_of_lock("expire", segment->tag, key);
+    sk_voucher_pin(voucher);
+    voucher->care->expiring.active = true;
+    sk_key_of_lock("expire", voucher->tag, key);
     run->lock = sk_named_lock_take(expiry->sale->locks, key, expiry_on_locked, run);
     if (run->lock == NULL)
         expiry_drop(run, uv_now(expiry->sale->loop) + AGAIN_MS);
@@ -271,8 +268,7 @@ static enum sk_status expiry_look_for_one(struct sk_expiry *expiry)
 {
     const struct expiry_run *run = expiry->looking[0];
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, run->segment->slot),
-                            sk_params_number(voucher, run->segment->voucher_id),
+    const char *params[] = {sk_params_number(slot, run->voucher->slot), sk_params_number(voucher, run->voucher->id),
                             run->from[0] == '\0' ? NULL : run->from, sk_params_number(most, SK_RETURNS_MAX)};
     return sk_pg_call(expiry->sale->ask_pg, SK_STATEMENT_DUE_ORDERS, 4, params, expiry_on_due, expiry);
 }
@@ -287,8 +283,8 @@ static enum sk_status expiry_look_for_many(struct sk_expiry *expiry)
     sk_params_begin(&from);
     for (size_t i = 0; i < expiry->looking_count; i++) {
         const struct expiry_run *run = expiry->looking[i];
-        sk_params_add(&slots, sk_params_number(number, run->segment->slot));
-        sk_params_add(&vouchers, sk_params_number(number, run->segment->voucher_id));
+        sk_params_add(&slots, sk_params_number(number, run->voucher->slot));
+        sk_params_add(&vouchers, sk_params_number(number, run->voucher->id));
         sk_params_add(&from, run->from[0] == '\0' ? "null" : run->from);
     }
     const char *params[] = {sk_params_end(&slots), sk_params_end(&vouchers), sk_params_end(&from),
@@ -381,7 +377,7 @@ static void expiry_return(struct expiry_run *run)
     SK_FAILPOINT("expiry.found");
     expiry->budget -= (int)((strlen(run->due) + 1) / (SK_UUID_CHARS + 1));
     expiry_move(run, EXPIRY_RETURNING);
-    if (sk_return_orders(expiry->returns, run->segment, run->due, SK_RETURN_EXPIRED, "expiry", expiry_on_returned,
+    if (sk_return_orders(expiry->returns, run->voucher, run->due, SK_RETURN_EXPIRED, "expiry", expiry_on_returned,
                          run) != SK_OK)
         expiry_fail(run);
 }
@@ -420,7 +416,7 @@ static void expiry_go_on(struct expiry_run *run)
         return;
     }
     // What is placed from now on is due no sooner than this; the walk may have left out what was settled late.
-    uint64_t now = uv_now(expiry->sale->loop), within_ms = (uint64_t)run->segment->voucher->pay_within_s * 1000;
+    uint64_t now = uv_now(expiry->sale->loop), within_ms = (uint64_t)run->voucher->pay_within_s * 1000;
     uint64_t latest = now + (within_ms < SELDOM_MS ? within_ms : SELDOM_MS);
     expiry_end(run, run->next_ms < latest ? run->next_ms : latest);
 }
@@ -435,7 +431,7 @@ static void expiry_end(struct expiry_run *run, uint64_t next_ms)
 static void expiry_drop(struct expiry_run *run, uint64_t next_ms)
 {
     struct sk_expiry *expiry = run->expiry;
-    struct sk_expiring *expiring = &run->segment->care->expiring;
+    struct sk_expiring *expiring = &run->voucher->care->expiring;
     uint64_t soonest = uv_now(expiry->sale->loop) + TICK_MS;
     expiring->active = false;
     expiring->next_ms = next_ms > soonest ? next_ms : soonest;
@@ -447,6 +443,6 @@ static void expiry_drop(struct expiry_run *run, uint64_t next_ms)
     if (run->next != NULL)
         run->next->previous = run->previous;
     expiry->run_count--;
-    sk_segment_unpin(run->segment);
+    sk_voucher_unpin(run->voucher);
     free(run);
 }

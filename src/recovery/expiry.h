@@ -1,6 +1,6 @@
 // Expiry: unpaid orders end when their voucher's `pay_within_s` is over, and their units sell again.
 //
-// The living sessions share the segments among them, as the watch does, and a segment has one at a time: the holder of
+// The living sessions share the vouchers among them, as the watch does, and a voucher has one at a time: the holder of
 // its lock "expire". When that one dies, its lock ends with its TTL, and another goes on. PostgreSQL's clock decides
 // what is due, and says when it is worth looking again. While its clock and Redis's differ by more than five seconds,
 // nothing expires: one of them is wrong, and an order that ends too soon cannot be revived.

@@ -33,8 +33,6 @@ enum {
     COLUMN_STATE,
     COLUMN_BEGIN_MS,
     COLUMN_END_MS,
-    COLUMN_SEGMENTS,
-    COLUMN_SEGMENT,
     COLUMN_TAG,
     COLUMN_SLOT, // it follows from the tag
     COLUMN_USER_LIMIT,
@@ -226,7 +224,6 @@ static enum sk_status follow_put(struct sk_follow *follow, const struct sk_catal
 // Takes over the rows of a page. False: memory is short, and the rest comes with the next look.
 static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *rows, size_t *vouchers)
 {
-    int64_t before = 0;
     if (follow->change == 0 && sk_rows_count(rows) > 0)
         follow->first_newest = sk_rows_number(rows, 0, COLUMN_NEWEST_CHANGE);
     for (size_t i = 0; i < sk_rows_count(rows); i++) {
@@ -241,8 +238,6 @@ static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *row
             .begin_ms = sk_rows_number(rows, i, COLUMN_BEGIN_MS),
             .end_ms = sk_rows_number(rows, i, COLUMN_END_MS),
             .state = sk_voucher_state_of(sk_rows_text(rows, i, COLUMN_STATE)),
-            .segment_count = (unsigned)sk_rows_number(rows, i, COLUMN_SEGMENTS),
-            .segment = (unsigned)sk_rows_number(rows, i, COLUMN_SEGMENT),
             .tag = sk_rows_text(rows, i, COLUMN_TAG),
             .user_limit = (unsigned)sk_rows_number(rows, i, COLUMN_USER_LIMIT),
             .pay_within_s = sk_rows_number(rows, i, COLUMN_PAY_WITHIN_S),
@@ -256,12 +251,9 @@ static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *row
         if (status == SK_NO_MEM)
             return false;
         if (status != SK_OK)
-            sk_log(SK_LOG_ERROR, "a voucher cannot be", "voucher=%" PRId64 " segment=%u/%u", row.voucher_id,
-                   row.segment, row.segment_count);
-        *vouchers += row.voucher_id != before;
-        before = row.voucher_id;
-        if (i + 1 == sk_rows_count(rows) || sk_rows_number(rows, i + 1, COLUMN_CHANGE) != row.change)
-            follow->change = row.change; // all its segments are known
+            sk_log(SK_LOG_ERROR, "a voucher cannot be", "voucher=%" PRId64, row.voucher_id);
+        ++*vouchers;
+        follow->change = row.change;
     }
     return true;
 }

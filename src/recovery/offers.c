@@ -5,7 +5,7 @@
 #include "care.h"
 #include "changes.h"
 
-// Between two looks at the catalogue for a segment that do not wait for the shared one.
+// Between two looks at the catalogue for a voucher that do not wait for the shared one.
 enum { FOLLOW_MS = 100 };
 
 static void offers_follow(const struct sk_sale *sale, struct sk_follow *follow, struct sk_agreeing *agreeing);
@@ -13,16 +13,16 @@ static void offers_on_followed(struct sk_follow_waiter *waiter, bool ok);
 static void offers_on_applied(void *arg, bool ok);
 static void offers_end(struct sk_agreeing *agreeing);
 
-void sk_offers_agree(const struct sk_sale *sale, struct sk_follow *follow, struct sk_segment *segment, int32_t offer)
+void sk_offers_agree(const struct sk_sale *sale, struct sk_follow *follow, struct sk_voucher *voucher, int32_t offer)
 {
-    struct sk_agreeing *agreeing = &segment->care->agreeing;
-    if (agreeing->segment != NULL)
+    struct sk_agreeing *agreeing = &voucher->care->agreeing;
+    if (agreeing->voucher != NULL)
         return;
-    agreeing->segment = segment;
-    sk_segment_pin(segment);
-    if (offer > segment->voucher->offer)
+    agreeing->voucher = voucher;
+    sk_voucher_pin(voucher);
+    if (offer > voucher->offer)
         offers_follow(sale, follow, agreeing);
-    else if (sk_changes_carry_out(sale, segment, offers_on_applied, agreeing) != SK_OK)
+    else if (sk_changes_carry_out(sale, voucher, offers_on_applied, agreeing) != SK_OK)
         offers_end(agreeing);
 }
 
@@ -50,8 +50,8 @@ static void offers_on_applied(void *arg, bool ok)
 
 static void offers_end(struct sk_agreeing *agreeing)
 {
-    struct sk_segment *segment = agreeing->segment;
-    agreeing->segment = NULL;
-    sk_batcher_release(segment);
-    sk_segment_unpin(segment);
+    struct sk_voucher *voucher = agreeing->voucher;
+    agreeing->voucher = NULL;
+    sk_batcher_release(voucher);
+    sk_voucher_unpin(voucher);
 }

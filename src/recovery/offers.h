@@ -6,8 +6,8 @@
 #include "follow.h"
 #include "sale.h"
 
-// `offer` is what the segment's voucher has elsewhere. Releases the segment (sk_batcher_release) when it has done what
-// it can, perhaps before it returns. Does nothing while it is at it for the segment already. The reactor's thread.
-void sk_offers_agree(const struct sk_sale *sale, struct sk_follow *follow, struct sk_segment *segment, int32_t offer);
+// `offer` is what the voucher has elsewhere. Releases the voucher (sk_batcher_release) when it has done what
+// it can, perhaps before it returns. Does nothing while it is at it for the voucher already. The reactor's thread.
+void sk_offers_agree(const struct sk_sale *sale, struct sk_follow *follow, struct sk_voucher *voucher, int32_t offer);
 
 #endif

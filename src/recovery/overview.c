@@ -1,4 +1,4 @@
-// Of a segment at rest the last look may be five seconds old: nothing has moved there since.
+// Of a voucher at rest the last look may be five seconds old: nothing has moved there since.
 #include "overview.h"
 
 #include "clock.h"
@@ -20,9 +20,9 @@ void sk_overview_voucher(struct sk_overview *overview, const struct sk_voucher *
     overview->on_sale += overview_is_on_sale(voucher);
 }
 
-void sk_overview_segment(struct sk_overview *overview, const struct sk_segment *segment, bool differs)
+void sk_overview_look(struct sk_overview *overview, const struct sk_voucher *voucher, bool differs)
 {
-    const struct sk_watched *watched = &segment->care->watched;
+    const struct sk_watched *watched = &voucher->care->watched;
     const struct sk_look *look = &watched->look;
     if (watched->looked_at_ms == 0)
         return;
@@ -35,8 +35,8 @@ void sk_overview_segment(struct sk_overview *overview, const struct sk_segment *
         if (overview->oldest_ms == 0 || oldest_ms < overview->oldest_ms)
             overview->oldest_ms = oldest_ms;
     }
-    if (look->present && !look->loading && look->same_run && overview_is_on_sale(segment->voucher))
-        sk_remaining_note(&overview->remaining, segment->voucher_id, look->stock);
+    if (look->present && !look->loading && look->same_run && overview_is_on_sale(voucher))
+        sk_remaining_note(&overview->remaining, voucher->id, look->stock);
 }
 
 void sk_overview_publish(const struct sk_overview *overview, struct sk_metrics *metrics)

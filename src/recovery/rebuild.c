@@ -13,7 +13,7 @@
 //   5 PostgreSQL  retired, under one more epoch, if nothing is open by now; else it is opened again
 //   6 Redis       retire: a mark stays, all else goes
 // A later rebuild takes a newer epoch, and every step of the older one then does nothing. One that dies leaves the
-// segment closed under an epoch of its own; the next one starts again. Only the owner of the newest epoch writes orders
+// voucher closed under an epoch of its own; the next one starts again. Only the owner of the newest epoch writes orders
 // until it is open, so what steps 5 and 6 read does not move.
 //
 // Orders of older epochs that are still in an instance are granted again afterwards (regrant.c).
@@ -57,7 +57,7 @@ enum rebuild_step {
 struct rebuild {
     enum rebuild_step step;
     const struct sk_sale *sale;
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     enum sk_rebuild_why why;
     sk_rebuild_run_cb *done;
     void *arg;
@@ -66,7 +66,7 @@ struct rebuild {
     uint64_t since_ms;
     size_t buyers;
     struct sk_rebuild_check check;
-    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the segment's name
+    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the voucher's name
     char epoch[24], cached_ms[24], cache_ms[24];               // of rebuild_epoch.sql
     char stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16], change[24], offer[24];
     char after[SK_UUID_SIZE]; // the last order id read
@@ -118,23 +118,23 @@ static void rebuild_move(struct rebuild *rebuild, enum rebuild_step step)
 
 #undef TO
 
-enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_segment *segment, enum sk_rebuild_why why,
+enum sk_status sk_rebuild_run(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_rebuild_why why,
                               sk_rebuild_run_cb *done, void *arg)
 {
     char key[SK_KEY_SIZE];
     struct rebuild *rebuild = calloc(1, sizeof *rebuild);
     if (rebuild == NULL)
         return SK_NO_MEM;
-    *rebuild = (struct rebuild){.sale = sale, .segment = segment, .why = why, .done = done, .arg = arg};
+    *rebuild = (struct rebuild){.sale = sale, .voucher = voucher, .why = why, .done = done, .arg = arg};
     rebuild->since_ms = uv_now(sale->loop);
-    rebuild->journal = sk_rebuild_journal_new(sale, segment, rebuild_on_journal, rebuild);
+    rebuild->journal = sk_rebuild_journal_new(sale, voucher, rebuild_on_journal, rebuild);
     if (rebuild->journal == NULL) {
         rebuild_free(rebuild);
         return SK_NO_MEM;
     }
-    (void)sk_params_number(rebuild->slot, segment->slot);
-    (void)sk_params_number(rebuild->id, segment->voucher_id);
-    sk_key_of_lock("rebuild", segment->tag, key);
+    (void)sk_params_number(rebuild->slot, voucher->slot);
+    (void)sk_params_number(rebuild->id, voucher->id);
+    sk_key_of_lock("rebuild", voucher->tag, key);
     rebuild->lock = sk_named_lock_take(sale->locks, key, rebuild_on_locked, rebuild);
     if (rebuild->lock == NULL) {
         rebuild_free(rebuild);
@@ -174,7 +174,7 @@ static void rebuild_check(struct rebuild *rebuild)
     rebuild_move(rebuild, REBUILD_CHECK);
     rebuild->check.done = rebuild_on_checked;
     rebuild->check.arg = rebuild;
-    sk_rebuild_check(&rebuild->check, rebuild->sale, rebuild->segment, rebuild->why);
+    sk_rebuild_check(&rebuild->check, rebuild->sale, rebuild->voucher, rebuild->why);
 }
 
 static void rebuild_on_checked(void *arg, enum sk_rebuild_need need)
@@ -192,11 +192,11 @@ static void rebuild_on_checked(void *arg, enum sk_rebuild_need need)
 
 static void rebuild_fence(struct rebuild *rebuild)
 {
-    const struct sk_segment *segment = rebuild->segment;
-    int64_t looked = segment->care->watched.look.epoch;
+    const struct sk_voucher *voucher = rebuild->voucher;
+    int64_t looked = voucher->care->watched.look.epoch;
     char seen[SK_PARAM_NUMBER_SIZE], cache_ms[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {rebuild->slot, rebuild->id,
-                            sk_params_number(seen, looked > segment->seen.epoch ? looked : segment->seen.epoch),
+                            sk_params_number(seen, looked > voucher->seen.epoch ? looked : voucher->seen.epoch),
                             sk_params_number(cache_ms, rebuild->sale->config->sold_out_mark_ms)};
     rebuild_move(rebuild, REBUILD_EPOCH);
     if (sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_REBUILD_EPOCH, 4, params, rebuild_on_epoch, rebuild) != SK_OK)
@@ -214,7 +214,7 @@ static void rebuild_on_epoch(void *arg, const struct sk_result *result)
     (void)snprintf(rebuild->epoch, sizeof rebuild->epoch, "%s", sk_rows_text(result->rows, 0, 0));
     (void)snprintf(rebuild->cached_ms, sizeof rebuild->cached_ms, "%s", sk_rows_text(result->rows, 0, 1));
     (void)snprintf(rebuild->cache_ms, sizeof rebuild->cache_ms, "%s", sk_rows_text(result->rows, 0, 2));
-    const struct sk_segment_keys *keys = &rebuild->segment->keys;
+    const struct sk_voucher_keys *keys = &rebuild->voucher->keys;
     const char *argv[] = {keys->voucher, keys->buyers, keys->journal, keys->repeats, keys->ended, rebuild->epoch};
     rebuild_move(rebuild, REBUILD_BEGIN);
     if (sk_redis_script(rebuild->sale->ask_redis, SK_SCRIPT_REBUILD_BEGIN, 5, 6, argv, NULL, rebuild_on_begun,
@@ -225,7 +225,7 @@ static void rebuild_on_epoch(void *arg, const struct sk_result *result)
 static void rebuild_on_begun(void *arg, const struct sk_reply *reply)
 {
     struct rebuild *rebuild = arg;
-    struct sk_segment *segment = rebuild->segment;
+    struct sk_voucher *voucher = rebuild->voucher;
     SK_FAILPOINT("rebuild.begun");
     if (!rebuild_answers(reply, 1)) {
         rebuild_fail(rebuild);
@@ -233,9 +233,9 @@ static void rebuild_on_begun(void *arg, const struct sk_reply *reply)
     }
     // Now both stores have this epoch. What was seen before is forgotten, above all an epoch that was forged: nothing
     // would ever be newer.
-    sk_grant_forget(segment, strtoll(rebuild->epoch, NULL, 10));
-    segment->care->lost.stale_epoch = segment->seen.epoch - 1;
-    segment->care->watched.look = (struct sk_look){0};
+    sk_grant_forget(voucher, strtoll(rebuild->epoch, NULL, 10));
+    voucher->care->lost.stale_epoch = voucher->seen.epoch - 1;
+    voucher->care->watched.look = (struct sk_look){0};
     rebuild_settle_journal(rebuild);
 }
 
@@ -323,7 +323,7 @@ static void rebuild_on_chunk(void *arg, const struct sk_result *result)
 {
     struct rebuild *rebuild = arg;
     const struct sk_rows *rows = result->rows;
-    const struct sk_segment_keys *keys = &rebuild->segment->keys;
+    const struct sk_voucher_keys *keys = &rebuild->voucher->keys;
     char buyers[SK_PARAM_NUMBER_SIZE], repeats[SK_PARAM_NUMBER_SIZE];
     const char *argv[4 * CHUNK + FIXED_ARGS] = {keys->voucher,  keys->buyers, keys->repeats, keys->ended,
                                                 rebuild->epoch, buyers,       repeats};
@@ -367,7 +367,7 @@ static void rebuild_on_chunk_stored(void *arg, const struct sk_reply *reply)
 
 static void rebuild_open(struct rebuild *rebuild)
 {
-    const struct sk_segment_keys *keys = &rebuild->segment->keys;
+    const struct sk_voucher_keys *keys = &rebuild->voucher->keys;
     const char *run = sk_redis_run(rebuild->sale->ask_redis);
     const char *argv[] = {keys->voucher,        keys->buyers,       keys->journal,     rebuild->epoch, rebuild->stock,
                           rebuild->buyer_count, rebuild->begin_ms,  rebuild->end_ms,   rebuild->state, run,
@@ -403,7 +403,7 @@ static void rebuild_retire(struct rebuild *rebuild)
 static void rebuild_on_retired(void *arg, const struct sk_result *result)
 {
     struct rebuild *rebuild = arg;
-    const struct sk_segment_keys *keys = &rebuild->segment->keys;
+    const struct sk_voucher_keys *keys = &rebuild->voucher->keys;
     const char *argv[] = {keys->voucher, keys->buyers, keys->journal, keys->repeats, keys->ended, rebuild->epoch};
     if (result->rows == NULL || sk_rows_count(result->rows) != 1) {
         rebuild_fail(rebuild);
@@ -459,7 +459,7 @@ static void rebuild_log(const struct rebuild *rebuild, enum sk_rebuild_end end)
 static void rebuild_end(struct rebuild *rebuild, enum sk_rebuild_end end)
 {
     bool rebuilt = rebuild->epoch[0] != '\0', retired = rebuild->why == SK_REBUILD_RETIRE;
-    sk_admit_forget(rebuild->segment);
+    sk_admit_forget(rebuild->voucher);
     if (end == SK_REBUILD_OPENED && rebuilt)
         sk_metrics_add(rebuild->sale->metrics, retired ? SK_METRIC_RETIRED : SK_METRIC_REBUILDS, 1);
     rebuild_log(rebuild, end);

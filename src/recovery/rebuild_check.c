@@ -15,11 +15,11 @@ static void check_on_look(void *arg, const struct sk_reply *reply);
 static void check_retirement(struct sk_rebuild_check *check);
 static void check_on_may_retire(void *arg, const struct sk_result *result);
 
-void sk_rebuild_check(struct sk_rebuild_check *check, const struct sk_sale *sale, struct sk_segment *segment,
+void sk_rebuild_check(struct sk_rebuild_check *check, const struct sk_sale *sale, struct sk_voucher *voucher,
                       enum sk_rebuild_why why)
 {
     check->sale = sale;
-    check->segment = segment;
+    check->voucher = voucher;
     check->why = why;
     if (why == SK_REBUILD_RETIRE)
         check_retirement(check);
@@ -34,10 +34,10 @@ static void check_account(struct sk_rebuild_check *check)
     struct sk_account_query query;
     enum sk_status status = SK_NO_MEM;
     sk_account_query_begin(&query);
-    sk_account_query_add(&query, check->segment);
+    sk_account_query_add(&query, check->voucher);
     if (sk_account_query_end(&query))
         status =
-            sk_pg_call(check->sale->ask_pg, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, query.params, check_on_account, check);
+            sk_pg_call(check->sale->ask_pg, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params, check_on_account, check);
     sk_account_query_free(&query);
     if (status != SK_OK)
         check->done(check->arg, SK_REBUILD_UNKNOWN);
@@ -46,7 +46,7 @@ static void check_account(struct sk_rebuild_check *check)
 static void check_on_account(void *arg, const struct sk_result *result)
 {
     struct sk_rebuild_check *check = arg;
-    const struct sk_segment_keys *keys = &check->segment->keys;
+    const struct sk_voucher_keys *keys = &check->voucher->keys;
     const char *argv[] = {keys->voucher, keys->buyers, keys->journal};
     if (result->rows == NULL || sk_rows_count(result->rows) != 1) {
         check->done(check->arg, SK_REBUILD_UNKNOWN);
@@ -68,7 +68,7 @@ static void check_on_look(void *arg, const struct sk_reply *reply)
     }
     enum sk_finding finding = sk_audit(&check->account, &none, &seen);
     bool well = finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD; // which the watch brings up to date
-    well = well && (check->why == SK_REBUILD_DOUBT || seen.epoch > check->segment->seen.epoch);
+    well = well && (check->why == SK_REBUILD_DOUBT || seen.epoch > check->voucher->seen.epoch);
     check->done(check->arg, well ? SK_REBUILD_WELL : SK_REBUILD_NEEDED);
 }
 
@@ -77,7 +77,7 @@ static void check_on_look(void *arg, const struct sk_reply *reply)
 static void check_retirement(struct sk_rebuild_check *check)
 {
     char id[SK_PARAM_NUMBER_SIZE], after_ms[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(id, check->segment->voucher_id),
+    const char *params[] = {sk_params_number(id, check->voucher->id),
                             sk_params_number(after_ms, check->sale->config->retire_after_ms)};
     if (sk_pg_call(check->sale->ask_pg, SK_STATEMENT_MAY_RETIRE, 2, params, check_on_may_retire, check) != SK_OK)
         check->done(check->arg, SK_REBUILD_UNKNOWN);

@@ -7,7 +7,7 @@
 
 enum sk_rebuild_need {
     SK_REBUILD_NEEDED,
-    SK_REBUILD_WELL,    // in doubt: Redis has not lost the segment
+    SK_REBUILD_WELL,    // in doubt: Redis has not lost the voucher
     SK_REBUILD_NOT_YET, // to be retired: PostgreSQL says that something of the sale is open
     SK_REBUILD_UNKNOWN, // a store failed
 };
@@ -19,13 +19,13 @@ struct sk_rebuild_check {
     void *arg;
     // Its own:
     const struct sk_sale *sale;
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     enum sk_rebuild_why why;
     struct sk_account account;
 };
 
-// The reactor's thread. Calls `done` once, perhaps before it returns. `check` and the segment must live until then.
-void sk_rebuild_check(struct sk_rebuild_check *check, const struct sk_sale *sale, struct sk_segment *segment,
+// The reactor's thread. Calls `done` once, perhaps before it returns. `check` and the voucher must live until then.
+void sk_rebuild_check(struct sk_rebuild_check *check, const struct sk_sale *sale, struct sk_voucher *voucher,
                       enum sk_rebuild_why why);
 
 #endif

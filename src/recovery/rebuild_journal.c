@@ -44,12 +44,12 @@ enum journal_state {
 struct sk_rebuild_journal {
     enum journal_state state;
     const struct sk_sale *sale;
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     sk_rebuild_journal_cb *done;
     void *arg;
     const char *epoch;
     size_t settled;
-    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the segment's name
+    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the voucher's name
 
     // The page that is being settled.
     char ids[PAGE][SK_JOURNAL_ID_SIZE];
@@ -114,19 +114,19 @@ static void journal_move(struct sk_rebuild_journal *journal, enum journal_state 
 
 #undef TO
 
-struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_sale *sale, struct sk_segment *segment,
+struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_sale *sale, struct sk_voucher *voucher,
                                                   sk_rebuild_journal_cb *done, void *arg)
 {
     struct sk_rebuild_journal *journal = calloc(1, sizeof *journal);
     if (journal == NULL)
         return NULL;
     journal->sale = sale;
-    journal->segment = segment;
+    journal->voucher = voucher;
     journal->done = done;
     journal->arg = arg;
     journal->page = PAGE_FIRST;
-    (void)sk_params_number(journal->slot, segment->slot);
-    (void)sk_params_number(journal->id, segment->voucher_id);
+    (void)sk_params_number(journal->slot, voucher->slot);
+    (void)sk_params_number(journal->id, voucher->id);
     return journal;
 }
 
@@ -171,7 +171,7 @@ static void journal_fail(struct sk_rebuild_journal *journal)
 static void journal_read(struct sk_rebuild_journal *journal, enum journal_state state)
 {
     char page[8];
-    const char *argv[] = {"XRANGE", journal->segment->keys.journal, "-", "+", "COUNT", page};
+    const char *argv[] = {"XRANGE", journal->voucher->keys.journal, "-", "+", "COUNT", page};
     journal_move(journal, state);
     (void)snprintf(page, sizeof page, "%d", state == JOURNAL_READING_ONE ? 1 : journal->page);
     if (sk_redis_command(journal->sale->ask_redis, 6, argv, NULL, journal_on_page, journal) != SK_OK)
@@ -393,7 +393,7 @@ static void journal_on_returned(void *arg, const struct sk_result *result)
 static void journal_set_aside_entry(struct sk_rebuild_journal *journal, const struct sk_reply *unreadable)
 {
     journal_move(journal, JOURNAL_SETTING_ASIDE);
-    if (sk_dead_letter_put_unreadable(journal->sale, journal->segment, journal->ids[0], unreadable,
+    if (sk_dead_letter_put_unreadable(journal->sale, journal->voucher, journal->ids[0], unreadable,
                                       journal_on_set_aside, journal) != SK_OK)
         journal_fail(journal);
 }
@@ -403,7 +403,7 @@ static void journal_set_aside_order(struct sk_rebuild_journal *journal)
     journal_move(journal, JOURNAL_SETTING_ASIDE);
     const struct sk_journal_order order = {journal->order, journal->user, journal->quantity, journal->key,
                                            journal->offer};
-    if (sk_dead_letter_put_order(journal->sale, journal->segment, journal->ids[0], &order, journal_on_set_aside,
+    if (sk_dead_letter_put_order(journal->sale, journal->voucher, journal->ids[0], &order, journal_on_set_aside,
                                  journal) != SK_OK)
         journal_fail(journal);
 }
@@ -432,7 +432,7 @@ static void journal_go_on(struct sk_rebuild_journal *journal)
 
 static void journal_remove_page(struct sk_rebuild_journal *journal)
 {
-    const char *argv[PAGE + 2] = {"XDEL", journal->segment->keys.journal};
+    const char *argv[PAGE + 2] = {"XDEL", journal->voucher->keys.journal};
     for (int i = 0; i < journal->entries; i++)
         argv[i + 2] = journal->ids[i];
     journal_move(journal, JOURNAL_REMOVING);

@@ -1,4 +1,4 @@
-// Settles all that is in a segment's journal under the epoch of a rebuild, so that PostgreSQL knows every order that
+// Settles all that is in a voucher's journal under the epoch of a rebuild, so that PostgreSQL knows every order that
 // Redis has granted. Entries that cannot be read, and orders that PostgreSQL refuses, become dead letters.
 #ifndef SK_RECOVERY_REBUILD_JOURNAL_H
 #define SK_RECOVERY_REBUILD_JOURNAL_H
@@ -17,7 +17,7 @@ enum sk_rebuild_journal_end {
 typedef void sk_rebuild_journal_cb(void *arg, enum sk_rebuild_journal_end end);
 
 // The reactor's thread, as all functions. NULL: out of memory.
-struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_sale *sale, struct sk_segment *segment,
+struct sk_rebuild_journal *sk_rebuild_journal_new(const struct sk_sale *sale, struct sk_voucher *voucher,
                                                   sk_rebuild_journal_cb *done, void *arg);
 void sk_rebuild_journal_free(struct sk_rebuild_journal *journal); // NULL is fine
 

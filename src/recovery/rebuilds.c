@@ -20,7 +20,7 @@ enum {
 };
 
 struct rebuilds_line {
-    struct sk_segment *first, *last;
+    struct sk_voucher *first, *last;
 };
 
 struct sk_rebuilds {
@@ -30,13 +30,13 @@ struct sk_rebuilds {
     unsigned active;
 };
 
-static void rebuilds_line_up(struct sk_rebuilds *rebuilds, struct sk_segment *segment);
-static void rebuilds_push(struct rebuilds_line *line, struct sk_segment *segment);
-static struct sk_segment *rebuilds_pop(struct rebuilds_line *line);
-static void rebuilds_remove(struct rebuilds_line *line, struct sk_segment *segment);
+static void rebuilds_line_up(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher);
+static void rebuilds_push(struct rebuilds_line *line, struct sk_voucher *voucher);
+static struct sk_voucher *rebuilds_pop(struct rebuilds_line *line);
+static void rebuilds_remove(struct rebuilds_line *line, struct sk_voucher *voucher);
 static void rebuilds_start(void *arg);
 static void rebuilds_on_done(void *arg, enum sk_rebuild_end end);
-static void rebuilds_end(struct sk_segment *segment, enum sk_rebuild_end end);
+static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end);
 
 #define TO(state) [SK_REBUILDING_##state] = true
 
@@ -72,27 +72,27 @@ struct sk_rebuilds *sk_rebuilds_open(const struct sk_sale *sale)
 
 void sk_rebuilds_close(struct sk_rebuilds *rebuilds)
 {
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     if (rebuilds == NULL)
         return;
     SK_ASSERT(rebuilds->active == 0); // the links' last callbacks have ended them
-    while ((segment = rebuilds_pop(&rebuilds->urgent)) != NULL || (segment = rebuilds_pop(&rebuilds->others)) != NULL)
-        rebuilds_end(segment, SK_REBUILD_FAILED);
+    while ((voucher = rebuilds_pop(&rebuilds->urgent)) != NULL || (voucher = rebuilds_pop(&rebuilds->others)) != NULL)
+        rebuilds_end(voucher, SK_REBUILD_FAILED);
     sk_timer_close(rebuilds->timer);
     free(rebuilds);
 }
 
 // ---- asking ----
 
-enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_rebuild_why why,
+enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_rebuild_why why,
                           sk_rebuild_cb *done, void *arg)
 {
     const struct sk_sale *sale = rebuilds->sale;
-    struct sk_rebuilding *rebuilding = &segment->care->rebuilding;
+    struct sk_rebuilding *rebuilding = &voucher->care->rebuilding;
     bool active = rebuilding->state == SK_REBUILDING_ACTIVE, urgent = done != NULL;
     bool can_join = rebuilding->why == SK_REBUILD_DOUBT && why == SK_REBUILD_DOUBT && urgent;
     if ((active && !can_join) || rebuilding->done != NULL || uv_now(sale->loop) < rebuilding->not_before_ms ||
-        segment->voucher->left)
+        voucher->left)
         return SK_FULL;
     if (!sk_redis_ready(sale->ask_redis) || !sk_pg_ready(sale->ask_pg))
         return SK_DOWN;
@@ -104,13 +104,13 @@ enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segme
     if (rebuilding->state == SK_REBUILDING_QUEUED && !urgent)
         return SK_FULL;
     if (rebuilding->state == SK_REBUILDING_QUEUED)
-        rebuilds_remove(&rebuilds->others, segment);
+        rebuilds_remove(&rebuilds->others, voucher);
     else
-        sk_segment_pin(segment);
+        sk_voucher_pin(voucher);
     rebuilding->why = why;
     rebuilding->done = done;
     rebuilding->arg = arg;
-    rebuilds_line_up(rebuilds, segment);
+    rebuilds_line_up(rebuilds, voucher);
     rebuilds_start(rebuilds);
     return SK_OK;
 }
@@ -121,15 +121,15 @@ static void rebuilds_on_ignored(void *arg, bool ok)
     (void)ok;
 }
 
-void sk_rebuild_soon(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_doubt doubt)
+void sk_rebuild_soon(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_doubt doubt)
 {
     static const enum sk_rebuild_why whys[] = {
         [SK_DOUBT_CLOSED] = SK_REBUILD_DOUBT,
         [SK_DOUBT_BEHIND] = SK_REBUILD_BEHIND,
         [SK_DOUBT_DAMAGED] = SK_REBUILD_ORDERED,
     };
-    if (sk_rebuild(rebuilds, segment, whys[doubt], rebuilds_on_ignored, NULL) != SK_OK)
-        sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, segment->voucher_id);
+    if (sk_rebuild(rebuilds, voucher, whys[doubt], rebuilds_on_ignored, NULL) != SK_OK)
+        sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->id);
 }
 
 // ---- running ----
@@ -138,28 +138,28 @@ static void rebuilds_start(void *arg)
 {
     struct sk_rebuilds *rebuilds = arg;
     const struct sk_sale *sale = rebuilds->sale;
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     while (
         rebuilds->active < ACTIVE_MAX && sk_redis_ready(sale->ask_redis) && sk_pg_ready(sale->ask_pg) &&
-        ((segment = rebuilds_pop(&rebuilds->urgent)) != NULL || (segment = rebuilds_pop(&rebuilds->others)) != NULL)) {
-        struct sk_rebuilding *rebuilding = &segment->care->rebuilding;
+        ((voucher = rebuilds_pop(&rebuilds->urgent)) != NULL || (voucher = rebuilds_pop(&rebuilds->others)) != NULL)) {
+        struct sk_rebuilding *rebuilding = &voucher->care->rebuilding;
         rebuilds_move(rebuilding, SK_REBUILDING_ACTIVE);
         rebuilding->rebuilds = rebuilds;
         rebuilds->active++;
-        if (sk_rebuild_run(sale, segment, rebuilding->why, rebuilds_on_done, segment) == SK_OK)
+        if (sk_rebuild_run(sale, voucher, rebuilding->why, rebuilds_on_done, voucher) == SK_OK)
             continue;
         rebuilds->active--; // a store is away, or memory is short: the tick tries again
-        rebuilds_line_up(rebuilds, segment);
+        rebuilds_line_up(rebuilds, voucher);
         break;
     }
 }
 
 static void rebuilds_on_done(void *arg, enum sk_rebuild_end end)
 {
-    struct sk_segment *segment = arg;
-    struct sk_rebuilds *rebuilds = segment->care->rebuilding.rebuilds;
+    struct sk_voucher *voucher = arg;
+    struct sk_rebuilds *rebuilds = voucher->care->rebuilding.rebuilds;
     rebuilds->active--;
-    rebuilds_end(segment, end);
+    rebuilds_end(voucher, end);
     rebuilds_start(rebuilds);
 }
 
@@ -173,9 +173,9 @@ static uint64_t rebuilds_pause(const struct sk_rebuilding *ended, enum sk_rebuil
     return ended->pause_ms * 2 < FAILED_PAUSE_MOST_MS ? ended->pause_ms * 2 : FAILED_PAUSE_MOST_MS;
 }
 
-static void rebuilds_end(struct sk_segment *segment, enum sk_rebuild_end end)
+static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end)
 {
-    struct sk_rebuilding *rebuilding = &segment->care->rebuilding;
+    struct sk_rebuilding *rebuilding = &voucher->care->rebuilding;
     const struct sk_rebuilding ended = *rebuilding;
     uint64_t now = ended.rebuilds == NULL ? 0 : uv_now(ended.rebuilds->sale->loop);
     uint64_t pause_ms = rebuilds_pause(&ended, end);
@@ -189,50 +189,50 @@ static void rebuilds_end(struct sk_segment *segment, enum sk_rebuild_end end)
         .not_before_ms = ok ? 0 : now + pause_ms,
     };
     if (ended.why == SK_REBUILD_RETIRE)
-        segment->care->retire_at_ms = now + RETIRE_PAUSE_MS;
+        voucher->care->retire_at_ms = now + RETIRE_PAUSE_MS;
     if (ended.done != NULL)
         ended.done(ended.arg, ok);
-    sk_segment_unpin(segment);
+    sk_voucher_unpin(voucher);
 }
 
 // ---- lines ----
 
 // With a callback it is urgent.
-static void rebuilds_line_up(struct sk_rebuilds *rebuilds, struct sk_segment *segment)
+static void rebuilds_line_up(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher)
 {
-    struct sk_rebuilding *rebuilding = &segment->care->rebuilding;
+    struct sk_rebuilding *rebuilding = &voucher->care->rebuilding;
     bool urgent = rebuilding->done != NULL;
     rebuilds_move(rebuilding, urgent ? SK_REBUILDING_URGENT : SK_REBUILDING_QUEUED);
-    rebuilds_push(urgent ? &rebuilds->urgent : &rebuilds->others, segment);
+    rebuilds_push(urgent ? &rebuilds->urgent : &rebuilds->others, voucher);
 }
 
-static void rebuilds_push(struct rebuilds_line *line, struct sk_segment *segment)
+static void rebuilds_push(struct rebuilds_line *line, struct sk_voucher *voucher)
 {
-    segment->care->rebuilding.next = NULL;
+    voucher->care->rebuilding.next = NULL;
     if (line->last != NULL)
-        line->last->care->rebuilding.next = segment;
+        line->last->care->rebuilding.next = voucher;
     else
-        line->first = segment;
-    line->last = segment;
+        line->first = voucher;
+    line->last = voucher;
 }
 
-static struct sk_segment *rebuilds_pop(struct rebuilds_line *line)
+static struct sk_voucher *rebuilds_pop(struct rebuilds_line *line)
 {
-    struct sk_segment *segment = line->first;
-    if (segment == NULL)
+    struct sk_voucher *voucher = line->first;
+    if (voucher == NULL)
         return NULL;
-    line->first = segment->care->rebuilding.next;
+    line->first = voucher->care->rebuilding.next;
     if (line->first == NULL)
         line->last = NULL;
-    return segment;
+    return voucher;
 }
 
-static void rebuilds_remove(struct rebuilds_line *line, struct sk_segment *segment)
+static void rebuilds_remove(struct rebuilds_line *line, struct sk_voucher *voucher)
 {
     struct rebuilds_line others = {0};
-    struct sk_segment *other;
+    struct sk_voucher *other;
     while ((other = rebuilds_pop(line)) != NULL) {
-        if (other != segment)
+        if (other != voucher)
             rebuilds_push(&others, other);
     }
     *line = others;

@@ -1,4 +1,4 @@
-// Which segments are to be rebuilt, and in which order: a few at a time, those that buyers ask for first.
+// Which vouchers are to be rebuilt, and in which order: a few at a time, those that buyers ask for first.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_REBUILDS_H
@@ -15,7 +15,7 @@ enum sk_rebuild_why {
     SK_REBUILD_RETIRE,  // its sale is over: it is settled and leaves Redis, if nothing of it is open
 };
 
-// Runs once, later. `ok` is false when the segment was not opened (or retired): a store failed, or another
+// Runs once, later. `ok` is false when the voucher was not opened (or retired): a store failed, or another
 // instance rebuilds it.
 typedef void sk_rebuild_cb(void *arg, bool ok);
 
@@ -25,10 +25,10 @@ void sk_rebuilds_close(struct sk_rebuilds *rebuilds); // after the links were cl
 
 // SK_FULL while this reactor rebuilds it, or a moment after that failed: retry later. With `done`, which runs only
 // after SK_OK, it goes before those without.
-enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_rebuild_why why,
+enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_rebuild_why why,
                           sk_rebuild_cb *done, void *arg) SK_MUST_CHECK;
 
 // The same in doubt, for buyers that wait. May be called again and again.
-void sk_rebuild_soon(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_doubt doubt);
+void sk_rebuild_soon(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_doubt doubt);
 
 #endif

@@ -29,7 +29,7 @@ struct sk_regrant {
     const struct sk_sale *sale;
     struct sk_writer *writer;
     struct sk_rebuilds *rebuilds;
-    struct sk_segment *first; // segments with lost orders, pinned
+    struct sk_voucher *first; // vouchers with lost orders, pinned
     size_t open;              // lost orders, those being asked about included
     size_t loose;             // those of them that a dead letter keeps
     bool gives_up;            // the process ends
@@ -38,15 +38,15 @@ struct sk_regrant {
 
 struct regrant_call {
     struct sk_regrant *regrant;
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     struct sk_order_list orders;
     struct sk_order_list refused; // being written to PostgreSQL
 };
 
-static void regrant_wait(struct sk_regrant *regrant, struct sk_segment *segment, struct sk_order *order);
-static void regrant_line_up(struct sk_regrant *regrant, struct sk_segment *segment);
+static void regrant_wait(struct sk_regrant *regrant, struct sk_voucher *voucher, struct sk_order *order);
+static void regrant_line_up(struct sk_regrant *regrant, struct sk_voucher *voucher);
 static void regrant_on_tick(void *arg);
-static void regrant_ask(struct sk_regrant *regrant, struct sk_segment *segment);
+static void regrant_ask(struct sk_regrant *regrant, struct sk_voucher *voucher);
 static void regrant_on_reply(void *arg, const struct sk_reply *reply);
 static enum sk_doubt regrant_doubt(enum sk_grant_status status);
 static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, struct sk_buf *reasons);
@@ -55,11 +55,11 @@ static void regrant_refuse(struct regrant_call *call, struct sk_buf *reasons);
 static void regrant_on_refused(void *arg, const struct sk_result *result);
 static void regrant_wait_all(struct regrant_call *call, struct sk_order_list *orders);
 static void regrant_end_call(struct regrant_call *call);
-static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_segment *segment);
+static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *voucher);
 
 #define TO(state) [SK_LOST_##state] = true
 
-static void regrant_move(struct sk_segment *segment, enum sk_lost_state state)
+static void regrant_move(struct sk_voucher *voucher, enum sk_lost_state state)
 {
     static const bool allowed[SK_LOST_STATES][SK_LOST_STATES] = {
         [SK_LOST_IDLE] = {TO(ASKING), TO(REFUSING_UNASKED)},
@@ -67,8 +67,8 @@ static void regrant_move(struct sk_segment *segment, enum sk_lost_state state)
         [SK_LOST_REFUSING] = {TO(IDLE)},
         [SK_LOST_REFUSING_UNASKED] = {TO(IDLE)},
     };
-    SK_ASSERT(allowed[segment->care->lost.state][state]);
-    segment->care->lost.state = state;
+    SK_ASSERT(allowed[voucher->care->lost.state][state]);
+    voucher->care->lost.state = state;
 }
 
 #undef TO
@@ -97,12 +97,12 @@ void sk_regrant_close(struct sk_regrant *regrant)
 {
     if (regrant == NULL)
         return;
-    struct sk_segment *segment;
-    while ((segment = regrant->first) != NULL) {
-        regrant->first = segment->care->lost.next;
-        while (segment->care->lost.orders.head != NULL)
-            sk_writer_forget(regrant->writer, segment->care->lost.orders.head);
-        sk_segment_unpin(segment);
+    struct sk_voucher *voucher;
+    while ((voucher = regrant->first) != NULL) {
+        regrant->first = voucher->care->lost.next;
+        while (voucher->care->lost.orders.head != NULL)
+            sk_writer_forget(regrant->writer, voucher->care->lost.orders.head);
+        sk_voucher_unpin(voucher);
     }
     sk_timer_close(regrant->timer);
     free(regrant);
@@ -113,12 +113,12 @@ void sk_regrant_close(struct sk_regrant *regrant)
 void sk_regrant_add(void *arg, struct sk_order *order)
 {
     struct sk_regrant *regrant = arg;
-    struct sk_segment *segment = order->entry->segment;
-    if (order->epoch > segment->care->lost.stale_epoch)
-        segment->care->lost.stale_epoch = order->epoch;
+    struct sk_voucher *voucher = order->entry->voucher;
+    if (order->epoch > voucher->care->lost.stale_epoch)
+        voucher->care->lost.stale_epoch = order->epoch;
     regrant->loose += order->entry->kind == SK_ENTRY_LOOSE;
     regrant->open++;
-    regrant_wait(regrant, segment, order);
+    regrant_wait(regrant, voucher, order);
 }
 
 void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, struct sk_order *order)
@@ -129,61 +129,61 @@ void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, stru
     sk_regrant_add(regrant, order);
 }
 
-static void regrant_wait(struct sk_regrant *regrant, struct sk_segment *segment, struct sk_order *order)
+static void regrant_wait(struct sk_regrant *regrant, struct sk_voucher *voucher, struct sk_order *order)
 {
-    sk_order_move(regrant->sale->orders, order, SK_ORDER_LOST, &segment->care->lost.orders);
-    if (segment->care->lost.listed)
+    sk_order_move(regrant->sale->orders, order, SK_ORDER_LOST, &voucher->care->lost.orders);
+    if (voucher->care->lost.listed)
         return;
-    sk_segment_pin(segment);
-    regrant_line_up(regrant, segment);
+    sk_voucher_pin(voucher);
+    regrant_line_up(regrant, voucher);
 }
 
-static void regrant_line_up(struct sk_regrant *regrant, struct sk_segment *segment)
+static void regrant_line_up(struct sk_regrant *regrant, struct sk_voucher *voucher)
 {
-    segment->care->lost.listed = true;
-    segment->care->lost.next = regrant->first;
-    regrant->first = segment;
+    voucher->care->lost.listed = true;
+    voucher->care->lost.next = regrant->first;
+    regrant->first = voucher;
 }
 
 static void regrant_on_tick(void *arg)
 {
     struct sk_regrant *regrant = arg;
     uint64_t now = uv_now(regrant->sale->loop);
-    struct sk_segment *segment = regrant->first;
+    struct sk_voucher *voucher = regrant->first;
     regrant->first = NULL;
-    while (segment != NULL) {
-        struct sk_segment *next = segment->care->lost.next;
-        segment->care->lost.listed = false;
-        bool may = segment->care->lost.state == SK_LOST_IDLE && now >= segment->care->lost.not_before_ms;
-        if (may && (regrant->gives_up || segment->voucher->left))
-            regrant_refuse_unasked(regrant, segment);
+    while (voucher != NULL) {
+        struct sk_voucher *next = voucher->care->lost.next;
+        voucher->care->lost.listed = false;
+        bool may = voucher->care->lost.state == SK_LOST_IDLE && now >= voucher->care->lost.not_before_ms;
+        if (may && (regrant->gives_up || voucher->left))
+            regrant_refuse_unasked(regrant, voucher);
         else if (may && sk_session_held(regrant->sale->session))
-            regrant_ask(regrant, segment);
-        if (segment->care->lost.orders.count > 0 && !segment->care->lost.listed)
-            regrant_line_up(regrant, segment);
+            regrant_ask(regrant, voucher);
+        if (voucher->care->lost.orders.count > 0 && !voucher->care->lost.listed)
+            regrant_line_up(regrant, voucher);
         else
-            sk_segment_unpin(segment);
-        segment = next;
+            sk_voucher_unpin(voucher);
+        voucher = next;
     }
 }
 
 // ---- Redis is asked ----
 
-static void regrant_ask(struct sk_regrant *regrant, struct sk_segment *segment)
+static void regrant_ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
 {
     struct regrant_call *call = calloc(1, sizeof *call);
     if (call == NULL)
         return;
     call->regrant = regrant;
-    call->segment = segment;
+    call->voucher = voucher;
     size_t most = (size_t)regrant->sale->config->batch_max;
-    int32_t offer = segment->care->lost.orders.head->offer;
+    int32_t offer = voucher->care->lost.orders.head->offer;
     struct sk_order *order;
-    while (call->orders.count < most && (order = segment->care->lost.orders.head) != NULL && order->offer == offer)
+    while (call->orders.count < most && (order = voucher->care->lost.orders.head) != NULL && order->offer == offer)
         sk_order_move(regrant->sale->orders, order, SK_ORDER_REGRANTING, &call->orders);
-    regrant_move(segment, SK_LOST_ASKING);
-    sk_segment_pin(segment);
-    if (sk_grant_ask(regrant->sale, segment, &call->orders, true, regrant_on_reply, call) != SK_OK)
+    regrant_move(voucher, SK_LOST_ASKING);
+    sk_voucher_pin(voucher);
+    if (sk_grant_ask(regrant->sale, voucher, &call->orders, true, regrant_on_reply, call) != SK_OK)
         regrant_end_call(call);
     else
         SK_FAILPOINT("regrant.asked");
@@ -192,19 +192,19 @@ static void regrant_ask(struct sk_regrant *regrant, struct sk_segment *segment)
 static void regrant_on_reply(void *arg, const struct sk_reply *reply)
 {
     struct regrant_call *call = arg;
-    struct sk_segment *segment = call->segment;
+    struct sk_voucher *voucher = call->voucher;
     struct sk_grant grant = {.status = SK_GRANT_MALFORMED};
     struct sk_buf reasons = {0};
     if (reply != NULL)
         grant = sk_grant_read(reply, call->orders.count);
     else
-        call->regrant->sale->orphaned(call->regrant->sale->upkeep, segment); // it may still be carried out
+        call->regrant->sale->orphaned(call->regrant->sale->upkeep, voucher); // it may still be carried out
     if (grant.status == SK_GRANT_OK)
-        sk_grant_remember(&grant, segment);
-    if (grant.status == SK_GRANT_OK && grant.epoch > segment->care->lost.stale_epoch) {
+        sk_grant_remember(&grant, voucher);
+    if (grant.status == SK_GRANT_OK && grant.epoch > voucher->care->lost.stale_epoch) {
         regrant_sort(call, &grant, &reasons);
         if (call->refused.count > 0) {
-            regrant_move(segment, SK_LOST_REFUSING);
+            regrant_move(voucher, SK_LOST_REFUSING);
             regrant_refuse(call, &reasons);
         } else {
             regrant_end_call(call);
@@ -214,7 +214,7 @@ static void regrant_on_reply(void *arg, const struct sk_reply *reply)
     }
     // An epoch that PostgreSQL has left behind: the instance that was to rebuild Redis under the new one has died.
     if (grant.status != SK_GRANT_MALFORMED)
-        sk_rebuild_soon(call->regrant->rebuilds, segment, regrant_doubt(grant.status));
+        sk_rebuild_soon(call->regrant->rebuilds, voucher, regrant_doubt(grant.status));
     regrant_end_call(call);
 }
 
@@ -241,7 +241,7 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
         if (result == SK_GRANT_TOO_FEW)
             (void)sk_grant_next_left(grant);
         if (result == SK_GRANT_PLACED && entry == NULL)
-            entry = sk_entry_new(regrant->sale, call->segment, SK_ENTRY_OWN, grant->journal_id);
+            entry = sk_entry_new(regrant->sale, call->voucher, SK_ENTRY_OWN, grant->journal_id);
         if (result == SK_GRANT_PLACED && entry != NULL) {
             order->epoch = grant->epoch;
             regrant_hand_out(regrant, order);
@@ -259,8 +259,8 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
             sk_order_move(regrant->sale->orders, order, SK_ORDER_REFUSING, &call->refused);
         } else {
             if (result == SK_GRANT_PLACED) // out of memory: the journal has an entry that is not held
-                regrant->sale->orphaned(regrant->sale->upkeep, call->segment);
-            regrant_wait(regrant, call->segment, order);
+                regrant->sale->orphaned(regrant->sale->upkeep, call->voucher);
+            regrant_wait(regrant, call->voucher, order);
         }
     }
 }
@@ -290,8 +290,8 @@ static void regrant_refuse(struct regrant_call *call, struct sk_buf *reasons)
         sk_params_add(&quantities, sk_params_number(slot, order->quantity));
         sk_params_add(&offers, sk_params_number(slot, order->offer));
     }
-    const char *params[] = {sk_params_number(slot, call->segment->slot),
-                            sk_params_number(voucher, call->segment->voucher_id),
+    const char *params[] = {sk_params_number(slot, call->voucher->slot),
+                            sk_params_number(voucher, call->voucher->id),
                             sk_params_end(&ids),
                             sk_params_end(&users),
                             sk_params_end(reasons),
@@ -321,32 +321,32 @@ static void regrant_on_refused(void *arg, const struct sk_result *result)
         bool placed = sk_settlement_read(rows, i, &n, NULL) == SK_SETTLEMENT_ALREADY_PLACED;
         sk_sale_tell(regrant->sale, order, placed ? SK_VERDICT_PLACED : SK_VERDICT_SOLD_OUT, placed ? order->id : NULL,
                      0);
-        if (!placed && call->segment->care->lost.state == SK_LOST_REFUSING_UNASKED)
+        if (!placed && call->voucher->care->lost.state == SK_LOST_REFUSING_UNASKED)
             sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, NULL);
         regrant_hand_out(regrant, order);
         sk_writer_leave(regrant->writer, order);
     }
     regrant_wait_all(call, &call->refused);
-    struct sk_segment *segment = call->segment;
-    bool more = written && regrant->gives_up && segment->care->lost.orders.count > 0;
+    struct sk_voucher *voucher = call->voucher;
+    bool more = written && regrant->gives_up && voucher->care->lost.orders.count > 0;
     regrant_end_call(call);
     if (more)
-        regrant_refuse_unasked(regrant, segment); // time is short
+        regrant_refuse_unasked(regrant, voucher); // time is short
 }
 
 static void regrant_wait_all(struct regrant_call *call, struct sk_order_list *orders)
 {
     while (orders->head != NULL)
-        regrant_wait(call->regrant, call->segment, orders->head);
-    call->segment->care->lost.not_before_ms =
+        regrant_wait(call->regrant, call->voucher, orders->head);
+    call->voucher->care->lost.not_before_ms =
         uv_now(call->regrant->sale->loop) + (call->regrant->gives_up ? 0 : PAUSE_MS);
 }
 
 static void regrant_end_call(struct regrant_call *call)
 {
     regrant_wait_all(call, &call->orders);
-    regrant_move(call->segment, SK_LOST_IDLE);
-    sk_segment_unpin(call->segment);
+    regrant_move(call->voucher, SK_LOST_IDLE);
+    sk_voucher_unpin(call->voucher);
     free(call);
 }
 
@@ -357,21 +357,21 @@ void sk_regrant_give_up(struct sk_regrant *regrant)
     if (regrant->gives_up)
         return;
     regrant->gives_up = true;
-    for (struct sk_segment *segment = regrant->first; segment != NULL; segment = segment->care->lost.next)
-        segment->care->lost.not_before_ms = 0;
+    for (struct sk_voucher *voucher = regrant->first; voucher != NULL; voucher = voucher->care->lost.next)
+        voucher->care->lost.not_before_ms = 0;
 }
 
-static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_segment *segment)
+static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_voucher *voucher)
 {
     struct regrant_call *call = calloc(1, sizeof *call);
     struct sk_buf reasons = {0};
     struct sk_order *order;
     if (call == NULL)
         return;
-    *call = (struct regrant_call){.regrant = regrant, .segment = segment};
+    *call = (struct regrant_call){.regrant = regrant, .voucher = voucher};
     size_t most = (size_t)regrant->sale->config->batch_max;
     sk_params_begin(&reasons);
-    while (call->refused.count < most && (order = segment->care->lost.orders.head) != NULL) {
+    while (call->refused.count < most && (order = voucher->care->lost.orders.head) != NULL) {
         if (order->entry->kind == SK_ENTRY_LOOSE) {
             regrant_hand_out(regrant, order);
             sk_writer_leave(regrant->writer, order);
@@ -380,8 +380,8 @@ static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_segment
         sk_params_add(&reasons, "GRANT_LOST");
         sk_order_move(regrant->sale->orders, order, SK_ORDER_REFUSING, &call->refused);
     }
-    regrant_move(segment, SK_LOST_REFUSING_UNASKED);
-    sk_segment_pin(segment);
+    regrant_move(voucher, SK_LOST_REFUSING_UNASKED);
+    sk_voucher_pin(voucher);
     if (call->refused.count > 0)
         regrant_refuse(call, &reasons);
     else

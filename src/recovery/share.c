@@ -30,10 +30,10 @@ bool sk_share_has(const struct sk_session *session, const char *name)
     return strcmp(owner, own) == 0;
 }
 
-bool sk_share_has_segment(const struct sk_session *session, uint64_t version, struct sk_segment *segment)
+bool sk_share_has_voucher(const struct sk_session *session, uint64_t version, struct sk_voucher *voucher)
 {
-    struct sk_share *share = &segment->care->share;
+    struct sk_share *share = &voucher->care->share;
     if (share->version != version)
-        *share = (struct sk_share){.version = version, .mine = sk_share_has(session, segment->tag)};
+        *share = (struct sk_share){.version = version, .mine = sk_share_has(session, voucher->tag)};
     return share->mine;
 }

@@ -7,7 +7,7 @@
 
 #include "sale.h"
 
-// Whether a segment is this session's, as worked out once for each list of living sessions. Touched by share.c alone.
+// Whether a voucher is this session's, as worked out once for each list of living sessions. Touched by share.c alone.
 struct sk_share {
     uint64_t version; // of that list; 0: not worked out
     bool mine;
@@ -19,7 +19,7 @@ uint64_t sk_share_version(const struct sk_session *session);
 // Whether this session has the work of that name.
 bool sk_share_has(const struct sk_session *session, const char *name);
 
-// The same for a segment, under the list of that version: the current one.
-bool sk_share_has_segment(const struct sk_session *session, uint64_t version, struct sk_segment *segment);
+// The same for a voucher, under the list of that version: the current one.
+bool sk_share_has_voucher(const struct sk_session *session, uint64_t version, struct sk_voucher *voucher);
 
 #endif

@@ -1,4 +1,4 @@
-// A sweep reads the journal page by page behind the segment's cursor. First without a lock: most of the time all
+// A sweep reads the journal page by page behind the voucher's cursor. First without a lock: most of the time all
 // entries are held by living sessions, and the cursor just moves on. At the first entry that is to be settled it takes
 // the lock and reads that page once more, because another session may have settled it meanwhile. What is settled goes
 // to the writer as if it had just been granted, a page at a time.
@@ -30,7 +30,7 @@ struct sk_sweeper {
     struct sk_writer *writer;
     struct sk_returns *returns;
     struct sk_timer *timer;
-    struct sk_segment *first, *last; // those that may have orphans, in turn
+    struct sk_voucher *first, *last; // those that may have orphans, in turn
     size_t listed;
     struct sweep *sweeps;
     unsigned sweep_count;
@@ -42,11 +42,11 @@ enum sweep_state { SWEEP_READING, SWEEP_JUDGING, SWEEP_LOCKING, SWEEP_SETTLING, 
 struct sweep {
     struct sweep *prev, *next;
     struct sk_sweeper *sweeper;
-    struct sk_segment *segment; // pinned
+    struct sk_voucher *voucher; // pinned
     enum sweep_state state;
     struct sk_named_lock *lock; // NULL: not needed so far
     bool locked;
-    bool stays;       // the segment's cursor: what it would pass may have to be read again
+    bool stays;       // the voucher's cursor: what it would pass may have to be read again
     bool more;        // the page was full
     int page;         // entries to read at once
     size_t unsettled; // entries in the writer
@@ -68,7 +68,7 @@ enum sweep_class {
     SWEEP_UNKNOWN,  // it cannot be judged now
 };
 
-static void sweep_line_up(struct sk_sweeper *sweeper, struct sk_segment *segment);
+static void sweep_line_up(struct sk_sweeper *sweeper, struct sk_voucher *voucher);
 static void sweep_on_timer(void *arg);
 static void sweep_read(struct sweep *sweep);
 static void sweep_on_read(void *arg, const struct sk_reply *reply);
@@ -127,26 +127,26 @@ void sk_sweeper_set_writer(struct sk_sweeper *sweeper, struct sk_writer *writer,
 
 // ---- orphans ----
 
-void sk_sweep_orphans(struct sk_sweeper *sweeper, struct sk_segment *segment)
+void sk_sweep_orphans(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
 {
-    struct sk_swept *swept = &segment->care->swept;
+    struct sk_swept *swept = &voucher->care->swept;
     swept->orphans_until_ms = uv_now(sweeper->sale->loop) + ORPHANS_FOR_MS;
     swept->after[0] = '\0';
     if (swept->listed)
         return;
     swept->listed = true;
-    sk_segment_pin(segment);
-    sweep_line_up(sweeper, segment);
+    sk_voucher_pin(voucher);
+    sweep_line_up(sweeper, voucher);
 }
 
-static void sweep_line_up(struct sk_sweeper *sweeper, struct sk_segment *segment)
+static void sweep_line_up(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
 {
-    segment->care->swept.next = NULL;
+    voucher->care->swept.next = NULL;
     if (sweeper->last != NULL)
-        sweeper->last->care->swept.next = segment;
+        sweeper->last->care->swept.next = voucher;
     else
-        sweeper->first = segment;
-    sweeper->last = segment;
+        sweeper->first = voucher;
+    sweeper->last = voucher;
     sweeper->listed++;
 }
 
@@ -154,9 +154,9 @@ static void sweep_on_timer(void *arg)
 {
     struct sk_sweeper *sweeper = arg;
     uint64_t now = uv_now(sweeper->sale->loop);
-    struct sk_segment *segment;
-    for (size_t left = sweeper->listed; left > 0 && (segment = sweeper->first) != NULL; left--) {
-        struct sk_swept *swept = &segment->care->swept;
+    struct sk_voucher *voucher;
+    for (size_t left = sweeper->listed; left > 0 && (voucher = sweeper->first) != NULL; left--) {
+        struct sk_swept *swept = &voucher->care->swept;
         if (swept->sweep == NULL && sweeper->sweep_count >= SWEEPS_MAX)
             break; // it is the first of the next round
         sweeper->first = swept->next;
@@ -164,21 +164,21 @@ static void sweep_on_timer(void *arg)
             sweeper->last = NULL;
         sweeper->listed--;
         if (now < swept->orphans_until_ms) {
-            sweep_line_up(sweeper, segment);
-            if (swept->sweep == NULL && sk_sweep_segment(sweeper, segment) == SK_DOWN)
+            sweep_line_up(sweeper, voucher);
+            if (swept->sweep == NULL && sk_sweep_voucher(sweeper, voucher) == SK_DOWN)
                 break;
         } else {
             swept->listed = false;
-            sk_segment_unpin(segment);
+            sk_voucher_unpin(voucher);
         }
     }
 }
 
 // ---- a sweep ----
 
-enum sk_status sk_sweep_segment(struct sk_sweeper *sweeper, struct sk_segment *segment)
+enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
 {
-    struct sk_swept *swept = &segment->care->swept;
+    struct sk_swept *swept = &voucher->care->swept;
     const struct sk_sale *sale = sweeper->sale;
     if (swept->sweep != NULL || sweeper->sweep_count >= SWEEPS_MAX)
         return SK_FULL;
@@ -193,7 +193,7 @@ enum sk_status sk_sweep_segment(struct sk_sweeper *sweeper, struct sk_segment *s
     swept->deaths = deaths;
     swept->run_number = run_number;
     sweep->sweeper = sweeper;
-    sweep->segment = segment;
+    sweep->voucher = voucher;
     sweep->page = PAGE_FIRST;
     memcpy(sweep->after, swept->after, sizeof sweep->after);
     swept->sweep = sweep;
@@ -202,7 +202,7 @@ enum sk_status sk_sweep_segment(struct sk_sweeper *sweeper, struct sk_segment *s
         sweep->next->prev = sweep;
     sweeper->sweeps = sweep;
     sweeper->sweep_count++;
-    sk_segment_pin(segment);
+    sk_voucher_pin(voucher);
     sweep_read(sweep);
     return SK_OK;
 }
@@ -210,7 +210,7 @@ enum sk_status sk_sweep_segment(struct sk_sweeper *sweeper, struct sk_segment *s
 static void sweep_read(struct sweep *sweep)
 {
     char start[SK_JOURNAL_ID_SIZE + 1], page[8];
-    const char *argv[] = {"XRANGE", sweep->segment->keys.journal, start, "+", "COUNT", page};
+    const char *argv[] = {"XRANGE", sweep->voucher->keys.journal, start, "+", "COUNT", page};
     (void)snprintf(start, sizeof start, "%s%s", sweep->after[0] == '\0' ? "-" : "(", sweep->after);
     (void)snprintf(page, sizeof page, "%d", sweep->page);
     sweep_move(sweep, SWEEP_READING);
@@ -229,7 +229,7 @@ static size_t sweep_bytes_of(const struct sk_reply *element, const struct sk_jou
 static void sweep_on_read(void *arg, const struct sk_reply *reply)
 {
     struct sweep *sweep = arg;
-    struct sk_swept *swept = &sweep->segment->care->swept;
+    struct sk_swept *swept = &sweep->voucher->care->swept;
     const struct sk_entry *own = NULL;
     enum sweep_class class = SWEEP_HELD;
     size_t count = sk_reply_count(reply), bytes = 0;
@@ -268,7 +268,7 @@ static enum sweep_class sweep_classify(struct sweep *sweep, const struct sk_jour
     if (found->session == NULL)
         return SWEEP_SETTLE;
     if (sweep_is_own(sweep, found))
-        return sk_entry_holds(sale, sweep->segment, own, found->id) ? SWEEP_HELD : SWEEP_SETTLE;
+        return sk_entry_holds(sale, sweep->voucher, own, found->id) ? SWEEP_HELD : SWEEP_SETTLE;
     if (sk_session_lives(sale->session, found->session))
         return SWEEP_HELD;
     return sweep_note_session(sweep, found->session);
@@ -309,7 +309,7 @@ static void sweep_go_on(struct sweep *sweep, enum sweep_class stopped_at)
     if (sweep->unsettled > 0) {
         sweep_move(sweep, SWEEP_SETTLING);
         sk_log(SK_LOG_INFO, "recovering journal entries", "voucher=%" PRId64 " entries=%zu orphans=%zu",
-               sweep->segment->voucher_id, sweep->unsettled, sweep->orphans);
+               sweep->voucher->id, sweep->unsettled, sweep->orphans);
         sweep->orphans = 0;
     } else if (stopped_at == SWEEP_UNJUDGED) {
         sweep_judge(sweep);
@@ -343,7 +343,7 @@ static void sweep_on_judged(void *arg, const enum sk_life *lives, size_t n)
 static void sweep_take_lock(struct sweep *sweep)
 {
     char key[SK_KEY_SIZE];
-    sk_key_of_lock("recover", sweep->segment->tag, key);
+    sk_key_of_lock("recover", sweep->voucher->tag, key);
     sweep_move(sweep, SWEEP_LOCKING);
     sweep->lock = sk_named_lock_take(sweep->sweeper->sale->locks, key, sweep_on_locked, sweep);
     if (sweep->lock == NULL)
@@ -360,9 +360,9 @@ static void sweep_on_locked(void *arg, bool held)
         sweep_end(sweep); // another is at it
 }
 
-void sk_sweep_settled(void *arg, struct sk_segment *segment)
+void sk_sweep_settled(void *arg, struct sk_voucher *voucher)
 {
-    struct sweep *sweep = segment->care->swept.sweep;
+    struct sweep *sweep = voucher->care->swept.sweep;
     (void)arg;
     if (sweep == NULL || sweep->unsettled == 0 || --sweep->unsettled > 0 || sweep->state != SWEEP_SETTLING)
         return;
@@ -373,7 +373,7 @@ static void sweep_end(struct sweep *sweep)
 {
     sweep_move(sweep, SWEEP_ENDED);
     sk_named_lock_release(sweep->lock);
-    sweep->segment->care->swept.sweep = NULL;
+    sweep->voucher->care->swept.sweep = NULL;
     if (sweep->prev != NULL)
         sweep->prev->next = sweep->next;
     else
@@ -381,7 +381,7 @@ static void sweep_end(struct sweep *sweep)
     if (sweep->next != NULL)
         sweep->next->prev = sweep->prev;
     sweep->sweeper->sweep_count--;
-    sk_segment_unpin(sweep->segment);
+    sk_voucher_unpin(sweep->voucher);
     free(sweep);
 }
 
@@ -405,16 +405,16 @@ static bool sweep_take(struct sweep *sweep, const struct sk_reply *element, cons
 static bool sweep_leave_for_later(const struct sweep *sweep, const struct sk_journal_entry *found)
 {
     sk_log(SK_LOG_INFO, "no room for a journal entry now", "voucher=%" PRId64 " journal_id=%s orders=%d",
-           sweep->segment->voucher_id, found->id, found->count);
+           sweep->voucher->id, found->id, found->count);
     return false;
 }
 
 // An entry of an instance with larger batches than we ever have room for. A rebuild settles it, as any other.
 static bool sweep_settle_by_rebuild(const struct sweep *sweep, const struct sk_journal_entry *found)
 {
-    enum sk_status status = sk_rebuild(sweep->sweeper->rebuilds, sweep->segment, SK_REBUILD_ORDERED, NULL, NULL);
+    enum sk_status status = sk_rebuild(sweep->sweeper->rebuilds, sweep->voucher, SK_REBUILD_ORDERED, NULL, NULL);
     sk_log(SK_LOG_WARN, "journal entry is larger than SECKILL_ORDERS_MAX; its voucher is rebuilt",
-           "voucher=%" PRId64 " journal_id=%s orders=%d begun=%d", sweep->segment->voucher_id, found->id, found->count,
+           "voucher=%" PRId64 " journal_id=%s orders=%d begun=%d", sweep->voucher->id, found->id, found->count,
            status == SK_OK);
     return false;
 }
@@ -427,7 +427,7 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
         return sweep_settle_by_rebuild(sweep, found);
     if (!sk_entry_read_orders(sale, found->orders, found->orders_len, found->offer, &orders))
         return sweep_leave_for_later(sweep, found);
-    struct sk_entry *entry = sk_entry_new(sale, sweep->segment, SK_ENTRY_RECOVERED, found->id);
+    struct sk_entry *entry = sk_entry_new(sale, sweep->voucher, SK_ENTRY_RECOVERED, found->id);
     while (orders.head != NULL) {
         orders.head->epoch = found->epoch;
         if (entry != NULL)
@@ -441,7 +441,7 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
 // Of orders that end. It goes on like one that is refilled.
 static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *found)
 {
-    return sk_returns_recover(sweep->sweeper->returns, sweep->segment, found) || sweep_leave_for_later(sweep, found);
+    return sk_returns_recover(sweep->sweeper->returns, sweep->voucher, found) || sweep_leave_for_later(sweep, found);
 }
 
 struct bad_entry {
@@ -472,9 +472,9 @@ static void sweep_set_aside(struct sweep *sweep, const char *id, const struct sk
     enum sk_status status = SK_NO_MEM;
     if (bad != NULL) {
         bad->sale = sale;
-        (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", sweep->segment->keys.journal);
+        (void)snprintf(bad->journal_key, sizeof bad->journal_key, "%s", sweep->voucher->keys.journal);
         (void)snprintf(bad->id, sizeof bad->id, "%s", id);
-        status = sk_dead_letter_put_unreadable(sale, sweep->segment, id, element, sweep_on_kept, bad);
+        status = sk_dead_letter_put_unreadable(sale, sweep->voucher, id, element, sweep_on_kept, bad);
     }
     if (status != SK_OK)
         free(bad); // a later sweep finds it again
@@ -490,9 +490,9 @@ void sk_sweeper_close(struct sk_sweeper *sweeper)
         next = sweep->next;
         sweep_end(sweep); // its entries are in the writer
     }
-    for (struct sk_segment *segment = sweeper->first, *next; segment != NULL; segment = next) {
-        next = segment->care->swept.next;
-        sk_segment_unpin(segment);
+    for (struct sk_voucher *voucher = sweeper->first, *next; voucher != NULL; voucher = next) {
+        next = voucher->care->swept.next;
+        sk_voucher_unpin(voucher);
     }
     sk_timer_close(sweeper->timer);
     free(sweeper);

@@ -8,10 +8,7 @@
 static void upkeep_on_changed(void *arg, struct sk_voucher *voucher)
 {
     const struct sk_upkeep *upkeep = arg;
-    for (unsigned i = 0; i < voucher->segment_count; i++) {
-        if (voucher->segments[i] != NULL)
-            sk_admit_forget(voucher->segments[i]);
-    }
+    sk_admit_forget(voucher);
     sk_watch_soon(upkeep->watch);
 }
 
@@ -56,20 +53,20 @@ size_t sk_upkeep_care_size(void)
     return sizeof(struct sk_care);
 }
 
-void sk_upkeep_suspect(void *upkeep, struct sk_segment *segment, enum sk_doubt doubt)
+void sk_upkeep_suspect(void *upkeep, struct sk_voucher *voucher, enum sk_doubt doubt)
 {
-    sk_rebuild_soon(((struct sk_upkeep *)upkeep)->rebuilds, segment, doubt);
+    sk_rebuild_soon(((struct sk_upkeep *)upkeep)->rebuilds, voucher, doubt);
 }
 
-void sk_upkeep_orphaned(void *upkeep, struct sk_segment *segment)
+void sk_upkeep_orphaned(void *upkeep, struct sk_voucher *voucher)
 {
-    sk_sweep_orphans(((struct sk_upkeep *)upkeep)->sweeper, segment);
+    sk_sweep_orphans(((struct sk_upkeep *)upkeep)->sweeper, voucher);
 }
 
-void sk_upkeep_offers_differ(void *upkeep, struct sk_segment *segment, int32_t offer)
+void sk_upkeep_offers_differ(void *upkeep, struct sk_voucher *voucher, int32_t offer)
 {
     const struct sk_upkeep *of = upkeep;
-    sk_offers_agree(of->sale, of->follow, segment, offer);
+    sk_offers_agree(of->sale, of->follow, voucher, offer);
 }
 
 void sk_upkeep_hurry(struct sk_upkeep *upkeep)

@@ -27,17 +27,17 @@ void sk_upkeep_set_writer(struct sk_upkeep *upkeep, struct sk_writer *writer,
                           struct sk_returns *returns); // once they exist
 void sk_upkeep_close(struct sk_upkeep *upkeep);        // after the links were closed, before the writer is
 
-// The size of what upkeep remembers of a segment: for the catalogue.
+// The size of what upkeep remembers of a voucher: for the catalogue.
 size_t sk_upkeep_care_size(void);
 
 // sale->suspect: `upkeep` is the struct sk_upkeep.
-void sk_upkeep_suspect(void *upkeep, struct sk_segment *segment, enum sk_doubt doubt);
+void sk_upkeep_suspect(void *upkeep, struct sk_voucher *voucher, enum sk_doubt doubt);
 
 // sale->orphaned: the same.
-void sk_upkeep_orphaned(void *upkeep, struct sk_segment *segment);
+void sk_upkeep_orphaned(void *upkeep, struct sk_voucher *voucher);
 
 // sale->offers_differ: the same.
-void sk_upkeep_offers_differ(void *upkeep, struct sk_segment *segment, int32_t offer);
+void sk_upkeep_offers_differ(void *upkeep, struct sk_voucher *voucher, int32_t offer);
 
 // A store has come (back).
 void sk_upkeep_hurry(struct sk_upkeep *upkeep);

@@ -1,10 +1,10 @@
-// A round: the segments that are due go through it in pages. Of a page PostgreSQL tells what it knows (one statement),
+// A round: the vouchers that are due go through it in pages. Of a page PostgreSQL tells what it knows (one statement),
 // then Redis (one write), and audit.c judges: so what PostgreSQL says is always older than what Redis says.
 //
 //   round -> page -> accounts -> looks -> judge each -> next page -> ... -> publish -> pause
 //
 // Each call has the deadline of its link, and nothing here waits for what it starts: rebuilds and sweeps go on by
-// themselves. So one sick segment holds up no other.
+// themselves. So one sick voucher holds up no other.
 #include "watch.h"
 
 #include <inttypes.h>
@@ -23,8 +23,8 @@
 enum {
     ROUND_MS = 1000,
     SOON_MS = 100,             // so long who changed a voucher has to bring it to Redis
-    IDLE_ROUNDS = 4,           // between two looks at a segment at rest: about five seconds
-    PAGE = 100,                // segments, and never less than one voucher has
+    IDLE_ROUNDS = 4,           // between two looks at a voucher at rest: about five seconds
+    PAGE = 100,                // vouchers
     LETTERS_ROUNDS = 5,        // settled dead letters are ended in every fifth round
     DIFFERING_MAX = 2,         // looks in a row before a difference is believed
     DIFFERING_HOLD_MS = 60000, // what a rebuild did not mend is not mended by the next one
@@ -32,17 +32,15 @@ enum {
 
 struct watch_look {
     struct sk_watch *watch;
-    struct sk_segment *segment; // pinned
+    struct sk_voucher *voucher; // pinned
     struct sk_account account;
     int64_t letters;
     bool known; // PostgreSQL has told
 };
 
-_Static_assert((int)PAGE >= (int)SK_SEGMENTS_MAX, "a page takes any voucher");
-
 enum watch_state {
     WATCH_IDLE,     // until the time of the next round
-    WATCH_PAGE,     // the segments of a page are chosen
+    WATCH_PAGE,     // the vouchers of a page are chosen
     WATCH_ACCOUNTS, // PostgreSQL is asked
     WATCH_LOOKS,    // Redis is asked
     WATCH_STATES
@@ -57,8 +55,8 @@ struct sk_watch {
     struct sk_backoff jitter;
     uint64_t round;
     bool soon;          // the next round begins in a moment
-    bool hurry;         // the next round begins at once, and looks at all segments
-    bool all;           // this round looks at all segments
+    bool hurry;         // the next round begins at once, and looks at all vouchers
+    bool all;           // this round looks at all vouchers
     uint64_t all_round; // the last one that did
     size_t at;          // in the catalogue: what comes next
     uint64_t share_version;
@@ -72,7 +70,7 @@ struct sk_watch {
 
 static void watch_on_time(void *arg);
 static void watch_next_page(struct sk_watch *watch);
-static bool watch_is_due(struct sk_watch *watch, struct sk_segment *segment);
+static bool watch_is_due(struct sk_watch *watch, struct sk_voucher *voucher);
 static void watch_ask_accounts(struct sk_watch *watch);
 static void watch_on_accounts(void *arg, const struct sk_result *result);
 static void watch_look(struct sk_watch *watch);
@@ -193,45 +191,42 @@ static void watch_end_round(struct sk_watch *watch)
     sk_timer_once(watch->timer, watch->hurry ? 0 : pause_ms);
 }
 
-// ---- which segments ----
+// ---- which vouchers ----
 
 // At rest: two looks in a row saw the same, and nothing is under way.
-static bool watch_is_at_rest(const struct sk_segment *segment)
+static bool watch_is_at_rest(const struct sk_voucher *voucher)
 {
-    const struct sk_watched *watched = &segment->care->watched;
+    const struct sk_watched *watched = &voucher->care->watched;
     return watched->look.present && !watched->look.loading && watched->look.same_run && watched->look.journal == 0 &&
-           watched->differing == 0 && segment->entries.oldest == NULL &&
-           !sk_look_is_behind(&watched->look, segment->seen.epoch, segment->seen.last);
+           watched->differing == 0 && voucher->entries.oldest == NULL &&
+           !sk_look_is_behind(&watched->look, voucher->seen.epoch, voucher->seen.last);
 }
 
-// Whether an operator's change has not been seen in Redis yet. All sessions look then, whoever's the segment is: that
+// Whether an operator's change has not been seen in Redis yet. All sessions look then, whoever's the voucher is: that
 // session may have died over the change.
-static bool watch_is_old(struct sk_segment *segment)
+static bool watch_is_old(struct sk_voucher *voucher)
 {
-    struct sk_watched *watched = &segment->care->watched;
+    struct sk_watched *watched = &voucher->care->watched;
     if (watched->change == 0)
-        watched->change = segment->voucher->change; // as it was when it came
-    return segment->voucher->change > watched->change;
+        watched->change = voucher->change; // as it was when it came
+    return voucher->change > watched->change;
 }
 
-// Segments at rest take turns, so each round sees some of them.
-static bool watch_is_due(struct sk_watch *watch, struct sk_segment *segment)
+// Vouchers at rest take turns, so each round sees some of them.
+static bool watch_is_due(struct sk_watch *watch, struct sk_voucher *voucher)
 {
-    if (watch_is_old(segment))
+    if (watch_is_old(voucher))
         return true;
-    if (!sk_share_has_segment(watch->sale->session, watch->share_version, segment))
+    if (!sk_share_has_voucher(watch->sale->session, watch->share_version, voucher))
         return false;
-    return watch->all || !watch_is_at_rest(segment) || (watch->round + segment->slot) % IDLE_ROUNDS == 0;
+    return watch->all || !watch_is_at_rest(voucher) || (watch->round + voucher->slot) % IDLE_ROUNDS == 0;
 }
 
-static void watch_note(struct sk_watch *watch, const struct sk_voucher *voucher)
+static void watch_note(struct sk_watch *watch, struct sk_voucher *voucher)
 {
     sk_overview_voucher(&watch->overview, voucher);
-    for (unsigned i = 0; i < voucher->segment_count; i++) {
-        struct sk_segment *segment = voucher->segments[i];
-        if (segment != NULL && sk_share_has_segment(watch->sale->session, watch->share_version, segment))
-            sk_overview_segment(&watch->overview, segment, segment->care->watched.differing >= DIFFERING_MAX);
-    }
+    if (sk_share_has_voucher(watch->sale->session, watch->share_version, voucher))
+        sk_overview_look(&watch->overview, voucher, voucher->care->watched.differing >= DIFFERING_MAX);
 }
 
 // ---- a page ----
@@ -243,16 +238,13 @@ static void watch_next_page(struct sk_watch *watch)
     watch->count = watch->answered = 0;
     for (; watch->at < sk_catalogue_count(catalogue); watch->at++) {
         struct sk_voucher *voucher = sk_catalogue_at(catalogue, watch->at);
-        if (watch->count + voucher->segment_count > PAGE)
+        if (watch->count == PAGE)
             break;
         watch_note(watch, voucher);
-        for (unsigned i = 0; i < voucher->segment_count; i++) {
-            struct sk_segment *segment = voucher->segments[i];
-            if (segment == NULL || !watch_is_due(watch, segment))
-                continue;
-            watch->page[watch->count++] = (struct watch_look){.watch = watch, .segment = segment};
-            sk_segment_pin(segment);
-        }
+        if (!watch_is_due(watch, voucher))
+            continue;
+        watch->page[watch->count++] = (struct watch_look){.watch = watch, .voucher = voucher};
+        sk_voucher_pin(voucher);
     }
     bool away = !sk_redis_ready(watch->sale->redis) || !sk_pg_ready(watch->sale->ask_pg);
     watch->missed |= away;
@@ -270,10 +262,10 @@ static void watch_ask_accounts(struct sk_watch *watch)
     watch->asked_at_ms = uv_now(watch->sale->loop);
     sk_account_query_begin(&query);
     for (size_t i = 0; i < watch->count; i++)
-        sk_account_query_add(&query, watch->page[i].segment);
+        sk_account_query_add(&query, watch->page[i].voucher);
     if (sk_account_query_end(&query))
         status =
-            sk_pg_call(watch->sale->ask_pg, SK_STATEMENT_SEGMENT_ACCOUNTS, 2, query.params, watch_on_accounts, watch);
+            sk_pg_call(watch->sale->ask_pg, SK_STATEMENT_VOUCHER_ACCOUNTS, 2, query.params, watch_on_accounts, watch);
     sk_account_query_free(&query);
     watch->missed |= status != SK_OK;
     if (status != SK_OK)
@@ -293,12 +285,12 @@ static void watch_on_accounts(void *arg, const struct sk_result *result)
         sk_account_read(result->rows, row, &account);
         for (size_t i = 0; i < watch->count; i++) {
             struct watch_look *look = &watch->page[i];
-            if (look->segment->voucher_id != account.voucher_id || look->segment->slot != account.slot)
+            if (look->voucher->id != account.voucher_id || look->voucher->slot != account.slot)
                 continue;
             look->account = account;
             look->letters = sk_account_letters(result->rows, row);
             look->known = true;
-            look->segment->care->watched.empty_at_ms = account.buyers == 0 ? watch->asked_at_ms : 0;
+            look->voucher->care->watched.empty_at_ms = account.buyers == 0 ? watch->asked_at_ms : 0;
             break;
         }
     }
@@ -311,7 +303,7 @@ static void watch_look(struct sk_watch *watch)
     watch_move(watch, WATCH_LOOKS);
     for (size_t i = 0; i < watch->count; i++) {
         struct watch_look *look = &watch->page[i];
-        const struct sk_segment_keys *keys = &look->segment->keys;
+        const struct sk_voucher_keys *keys = &look->voucher->keys;
         const char *argv[] = {keys->voucher, keys->buyers, keys->journal};
         if (look->known && sk_redis_script(watch->sale->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL,
                                            watch_on_look, look) == SK_OK)
@@ -345,7 +337,7 @@ static void watch_end_page(struct sk_watch *watch)
 {
     bool looked = watch->state == WATCH_LOOKS; // else there was nothing to look at, or a store is away
     for (size_t i = 0; i < watch->count; i++)
-        sk_segment_unpin(watch->page[i].segment);
+        sk_voucher_unpin(watch->page[i].voucher);
     if (looked && watch->at < sk_catalogue_count(watch->sale->catalogue))
         watch_next_page(watch);
     else
@@ -363,10 +355,10 @@ static bool watch_believes(struct sk_watched *watched, uint64_t now)
     return true;
 }
 
-static void watch_rebuild(struct sk_watch *watch, struct sk_segment *segment, enum sk_rebuild_why why)
+static void watch_rebuild(struct sk_watch *watch, struct sk_voucher *voucher, enum sk_rebuild_why why)
 {
-    if (sk_rebuild(watch->rebuilds, segment, why, NULL, NULL) != SK_OK)
-        sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, segment->voucher_id);
+    if (sk_rebuild(watch->rebuilds, voucher, why, NULL, NULL) != SK_OK)
+        sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->id);
 }
 
 static void watch_on_carried_out(void *arg, bool ok)
@@ -375,10 +367,10 @@ static void watch_on_carried_out(void *arg, bool ok)
     (void)ok; // the next look shows it
 }
 
-static void watch_carry_out(struct sk_watch *watch, struct sk_segment *segment)
+static void watch_carry_out(struct sk_watch *watch, struct sk_voucher *voucher)
 {
-    if (sk_changes_carry_out(watch->sale, segment, watch_on_carried_out, NULL) != SK_OK)
-        sk_log(SK_LOG_DEBUG, "not brought up to date now", "voucher=%" PRId64, segment->voucher_id);
+    if (sk_changes_carry_out(watch->sale, voucher, watch_on_carried_out, NULL) != SK_OK)
+        sk_log(SK_LOG_DEBUG, "not brought up to date now", "voucher=%" PRId64, voucher->id);
 }
 
 static void watch_log_finding(const struct watch_look *look, const struct sk_look *seen, enum sk_finding finding)
@@ -387,33 +379,31 @@ static void watch_log_finding(const struct watch_look *look, const struct sk_loo
     sk_log(SK_LOG_WARN, finding == SK_BOOKS_DIFFER ? "books differ" : "Redis cannot be relied on",
            "voucher=%" PRId64 " finding=%s epoch=%" PRId64 "/%" PRId64 " stock=%" PRId64 "/%" PRId64 " buyers=%" PRId64
            "/%" PRId64 " newest=%s/%s change=%" PRId64 "/%" PRId64,
-           look->segment->voucher_id, sk_finding_name(finding), seen->epoch, account->epoch, seen->stock,
-           account->stock, seen->buyers, account->buyers, seen->last, account->newest, seen->terms.change,
-           account->terms.change);
+           look->voucher->id, sk_finding_name(finding), seen->epoch, account->epoch, seen->stock, account->stock,
+           seen->buyers, account->buyers, seen->last, account->newest, seen->terms.change, account->terms.change);
 }
 
 // Its sale is long over, its orders have been paid or have expired, and nothing of it is under way.
-static bool watch_may_retire(const struct sk_watch *watch, const struct sk_segment *segment)
+static bool watch_may_retire(const struct sk_watch *watch, const struct sk_voucher *voucher)
 {
     const struct sk_sale *sale = watch->sale;
-    const struct sk_voucher *voucher = segment->voucher;
     int64_t over_ms = voucher->end_ms + voucher->pay_within_s * 1000;
     return sk_wall_ms() >= (uint64_t)(over_ms + sale->config->retire_after_ms) &&
-           segment->care->lost.orders.count == 0 && watch_is_at_rest(segment) &&
-           uv_now(sale->loop) >= segment->care->retire_at_ms;
+           voucher->care->lost.orders.count == 0 && watch_is_at_rest(voucher) &&
+           uv_now(sale->loop) >= voucher->care->retire_at_ms;
 }
 
-static void watch_sweep(struct sk_watch *watch, struct sk_segment *segment)
+static void watch_sweep(struct sk_watch *watch, struct sk_voucher *voucher)
 {
-    if (sk_sweep_segment(watch->sweeper, segment) != SK_OK)
-        sk_log(SK_LOG_DEBUG, "not swept now", "voucher=%" PRId64, segment->voucher_id);
+    if (sk_sweep_voucher(watch->sweeper, voucher) != SK_OK)
+        sk_log(SK_LOG_DEBUG, "not swept now", "voucher=%" PRId64, voucher->id);
 }
 
 static void watch_judge(struct watch_look *look, const struct sk_look *seen, int64_t age_ms)
 {
     struct sk_watch *watch = look->watch;
-    struct sk_segment *segment = look->segment;
-    struct sk_watched *watched = &segment->care->watched;
+    struct sk_voucher *voucher = look->voucher;
+    struct sk_watched *watched = &voucher->care->watched;
     uint64_t now = uv_now(watch->sale->loop);
     enum sk_finding finding = sk_audit(&look->account, &watched->look, seen);
     watched->look = *seen;
@@ -426,28 +416,28 @@ static void watch_judge(struct watch_look *look, const struct sk_look *seen, int
     if (finding != SK_BOOKS_DIFFER)
         watched->differing = 0;
     if (seen->journal > 0)
-        sk_busy_note(watch->busy, segment);
+        sk_busy_note(watch->busy, voucher);
     if (finding == SK_BOOKS_DIFFER) {
         if (watch_believes(watched, now)) {
             watch_log_finding(look, seen, finding);
-            watch_rebuild(watch, segment, SK_REBUILD_ORDERED);
+            watch_rebuild(watch, voucher, SK_REBUILD_ORDERED);
         }
     } else if (finding == SK_BOOKS_OLD) {
-        watch_carry_out(watch, segment);
+        watch_carry_out(watch, voucher);
     } else if (finding != SK_BOOKS_AGREE) {
         if (finding != SK_BOOKS_LOADING) {
             watch_log_finding(look, seen, finding);
             watch->hurry |= watch->round >= watch->all_round + IDLE_ROUNDS; // it may have lost more
         }
-        watch_rebuild(watch, segment, SK_REBUILD_DOUBT);
+        watch_rebuild(watch, voucher, SK_REBUILD_DOUBT);
     } else if (seen->journal > 0) {
-        watch_sweep(watch, segment);
-    } else if (watch_may_retire(watch, segment)) {
-        watch_rebuild(watch, segment, SK_REBUILD_RETIRE);
+        watch_sweep(watch, voucher);
+    } else if (watch_may_retire(watch, voucher)) {
+        watch_rebuild(watch, voucher, SK_REBUILD_RETIRE);
     }
 }
 
-size_t sk_watch_busy(const struct sk_watch *watch, struct sk_segment **out, size_t most, bool *complete)
+size_t sk_watch_busy(const struct sk_watch *watch, struct sk_voucher **out, size_t most, bool *complete)
 {
     return sk_busy_list(watch->busy, out, most, complete);
 }

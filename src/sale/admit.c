@@ -26,7 +26,7 @@ struct sk_admit {
 
 struct admit_reading {
     struct sk_admit *admit;
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     struct sk_filter *filter;
     uint64_t since_ms;
     bool repeats;      // the buyers have been read: now those who bought before and may repeat it
@@ -37,9 +37,9 @@ struct admit_reading {
 };
 
 static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_outcome *outcome);
-static bool admit_is_marked(const struct sk_segment *segment, const char *user, uint64_t now_ms,
+static bool admit_is_marked(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
                             struct sk_outcome *outcome);
-static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *version);
+static void admit_read_buyers(struct sk_admit *admit, struct sk_voucher *voucher, const char *version);
 static void admit_count(struct admit_reading *reading, const char *key, sk_redis_cb *counted);
 static void admit_on_buyers_counted(void *arg, const struct sk_reply *reply);
 static void admit_on_repeats_counted(void *arg, const struct sk_reply *reply);
@@ -66,25 +66,25 @@ void sk_admit_close(struct sk_admit *admit)
 
 // ---- the gates ----
 
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const char *user, struct sk_outcome *outcome)
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user, struct sk_outcome *outcome)
 {
     uint64_t now = uv_now(admit->sale->loop);
     *outcome = (struct sk_outcome){0};
-    bool refuses = admit_is_marked(segment, user, now, outcome) || admit_is_loaded(admit->sale, now, outcome);
+    bool refuses = admit_is_marked(voucher, user, now, outcome) || admit_is_loaded(admit->sale, now, outcome);
     sk_metrics_add(admit->sale->metrics, SK_METRIC_REFUSED_MEMORY, refuses);
     return refuses;
 }
 
-static bool admit_is_marked(const struct sk_segment *segment, const char *user, uint64_t now_ms,
+static bool admit_is_marked(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
                             struct sk_outcome *outcome)
 {
-    const struct sk_mark *mark = &segment->gate.mark;
-    if (mark->until_ms <= now_ms || segment->gate.filter == NULL ||
-        strcmp(segment->gate.filter_version, mark->version) != 0 ||
-        sk_filter_maybe(segment->gate.filter, user, strlen(user)))
+    const struct sk_mark *mark = &voucher->gate.mark;
+    if (mark->until_ms <= now_ms || voucher->gate.filter == NULL ||
+        strcmp(voucher->gate.filter_version, mark->version) != 0 ||
+        sk_filter_maybe(voucher->gate.filter, user, strlen(user)))
         return false;
     uint64_t precisely_ms = sk_monotonic_ms(); // the loop's own time may be of before a pause
-    if (mark->until_ms <= precisely_ms || mark->asked_at_ms + segment->gate.cache_ms <= precisely_ms)
+    if (mark->until_ms <= precisely_ms || mark->asked_at_ms + voucher->gate.cache_ms <= precisely_ms)
         return false;
     outcome->verdict = mark->verdict;
     if (mark->verdict == SK_VERDICT_NOT_STARTED)
@@ -104,7 +104,7 @@ static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct 
 
 // ---- marks ----
 
-void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const struct sk_mark *mark)
+void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_mark *mark)
 {
     uint64_t now = uv_now(admit->sale->loop);
     uint64_t until = mark->asked_at_ms + (uint64_t)admit->sale->config->sold_out_mark_ms;
@@ -112,33 +112,33 @@ void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const
         until = mark->begin_at_ms - 1; // not past the start; both clocks cut off a part of their millisecond
     if (until <= now)
         return;
-    segment->gate.mark = *mark;
-    segment->gate.mark.until_ms = until;
-    bool may_read = !segment->gate.filtering && now >= segment->gate.read_after_ms;
-    bool has_filter = segment->gate.filter != NULL && strcmp(segment->gate.filter_version, mark->version) == 0;
+    voucher->gate.mark = *mark;
+    voucher->gate.mark.until_ms = until;
+    bool may_read = !voucher->gate.filtering && now >= voucher->gate.read_after_ms;
+    bool has_filter = voucher->gate.filter != NULL && strcmp(voucher->gate.filter_version, mark->version) == 0;
     if (!has_filter && may_read)
-        admit_read_buyers(admit, segment, mark->version);
+        admit_read_buyers(admit, voucher, mark->version);
 }
 
-void sk_admit_forget(struct sk_segment *segment)
+void sk_admit_forget(struct sk_voucher *voucher)
 {
-    segment->gate.mark.until_ms = 0;
+    voucher->gate.mark.until_ms = 0;
 }
 
 // ---- reading the buyers ----
 
-static void admit_read_buyers(struct sk_admit *admit, struct sk_segment *segment, const char *version)
+static void admit_read_buyers(struct sk_admit *admit, struct sk_voucher *voucher, const char *version)
 {
     struct admit_reading *reading = calloc(1, sizeof *reading);
     if (reading == NULL)
         return;
     reading->admit = admit;
-    reading->segment = segment;
+    reading->voucher = voucher;
     memcpy(reading->version, version, strlen(version) + 1);
     reading->since_ms = uv_now(admit->sale->loop);
-    segment->gate.filtering = true;
-    sk_segment_pin(segment);
-    admit_count(reading, segment->keys.buyers, admit_on_buyers_counted);
+    voucher->gate.filtering = true;
+    sk_voucher_pin(voucher);
+    admit_count(reading, voucher->keys.buyers, admit_on_buyers_counted);
 }
 
 static void admit_count(struct admit_reading *reading, const char *key, sk_redis_cb *counted)
@@ -152,7 +152,7 @@ static void admit_on_buyers_counted(void *arg, const struct sk_reply *reply)
 {
     struct admit_reading *reading = arg;
     if (admit_add_count(reading, reply))
-        admit_count(reading, reading->segment->keys.repeats, admit_on_repeats_counted);
+        admit_count(reading, reading->voucher->keys.repeats, admit_on_repeats_counted);
     else
         admit_end_reading(reading, false);
 }
@@ -181,7 +181,7 @@ static bool admit_add_count(struct admit_reading *reading, const struct sk_reply
 
 static void admit_scan(struct admit_reading *reading, const char *cursor)
 {
-    const struct sk_segment_keys *keys = &reading->segment->keys;
+    const struct sk_voucher_keys *keys = &reading->voucher->keys;
     const char *argv[] = {"HSCAN", reading->repeats ? keys->repeats : keys->buyers, cursor, "COUNT", "1000"};
     if (sk_redis_command(reading->admit->sale->redis, 5, argv, NULL, admit_on_scanned, reading) != SK_OK)
         admit_end_reading(reading, false);
@@ -214,12 +214,12 @@ static void admit_on_scanned(void *arg, const struct sk_reply *reply)
 
 static void admit_confirm(struct admit_reading *reading)
 {
-    const char *argv[] = {"HMGET", reading->segment->keys.voucher, "state", "last", "cache_ms"};
+    const char *argv[] = {"HMGET", reading->voucher->keys.voucher, "state", "last", "cache_ms"};
     if (sk_redis_command(reading->admit->sale->redis, 5, argv, NULL, admit_on_confirmed, reading) != SK_OK)
         admit_end_reading(reading, false);
 }
 
-// The buyers may have been deleted while they were read: by a rebuild of the segment, or with all of Redis's data. Then
+// The buyers may have been deleted while they were read: by a rebuild of the voucher, or with all of Redis's data. Then
 // its state or its version is another one now. As long as the version is the same, so is `cache_ms`.
 static void admit_on_confirmed(void *arg, const struct sk_reply *reply)
 {
@@ -233,19 +233,19 @@ static void admit_on_confirmed(void *arg, const struct sk_reply *reply)
 
 static void admit_end_reading(struct admit_reading *reading, bool complete)
 {
-    struct sk_segment *segment = reading->segment;
+    struct sk_voucher *voucher = reading->voucher;
     // So reading takes at most a tenth of the time, however often the buyers change.
     uint64_t now = uv_now(reading->admit->sale->loop);
-    segment->gate.read_after_ms = now + PAUSES * (now - reading->since_ms);
-    segment->gate.filtering = false;
+    voucher->gate.read_after_ms = now + PAUSES * (now - reading->since_ms);
+    voucher->gate.filtering = false;
     if (complete) {
-        sk_filter_free(segment->gate.filter);
-        segment->gate.filter = reading->filter;
-        memcpy(segment->gate.filter_version, reading->version, sizeof segment->gate.filter_version);
-        segment->gate.cache_ms = (uint64_t)reading->cache_ms;
+        sk_filter_free(voucher->gate.filter);
+        voucher->gate.filter = reading->filter;
+        memcpy(voucher->gate.filter_version, reading->version, sizeof voucher->gate.filter_version);
+        voucher->gate.cache_ms = (uint64_t)reading->cache_ms;
     } else {
         sk_filter_free(reading->filter);
     }
-    sk_segment_unpin(segment);
+    sk_voucher_unpin(voucher);
     free(reading);
 }

@@ -13,13 +13,13 @@ struct sk_admit *sk_admit_open(const struct sk_sale *sale);
 void sk_admit_close(struct sk_admit *admit);
 
 // Whether the request must be refused at once; if so *outcome says why.
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const char *user, struct sk_outcome *outcome);
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user, struct sk_outcome *outcome);
 
-// Caches for a moment, from `asked_at_ms` on, what Redis answered for the whole segment: SOLD_OUT, ENDED, PAUSED or
+// Caches for a moment, from `asked_at_ms` on, what Redis answered for the whole voucher: SOLD_OUT, ENDED, PAUSED or
 // NOT_STARTED (with `begin_at_ms`), each with the `version` of its buyers.
-void sk_admit_remember(struct sk_admit *admit, struct sk_segment *segment, const struct sk_mark *mark);
+void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_mark *mark);
 
 // The voucher sells again as far as we know.
-void sk_admit_forget(struct sk_segment *segment);
+void sk_admit_forget(struct sk_voucher *voucher);
 
 #endif

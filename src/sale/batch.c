@@ -1,4 +1,4 @@
-// One segment's batch is a call of place_orders(); parts of several are one of place_batches(), whose arrays name each
+// One voucher's batch is a call of place_orders(); parts of several are one of place_batches(), whose arrays name each
 // part once and list the orders of all. The answers have the same form, but for the part that a row is about.
 #include "batch.h"
 
@@ -34,9 +34,9 @@ void sk_batch_close(struct sk_batch *batch)
 
 // ---- gathering ----
 
-bool sk_batch_may_share(const struct sk_segment *segment)
+bool sk_batch_may_share(const struct sk_voucher *voucher)
 {
-    return !segment->granted.alone && !sk_bisect_is_suspect(segment->granted.orders.head);
+    return !voucher->granted.alone && !sk_bisect_is_suspect(voucher->granted.orders.head);
 }
 
 bool sk_batch_has_room(const struct sk_batch *batch)
@@ -44,13 +44,13 @@ bool sk_batch_has_room(const struct sk_batch *batch)
     return batch->part_count < SK_BATCH_PARTS_MAX && batch->n < batch->most;
 }
 
-size_t sk_batch_add(struct sk_batch *batch, struct sk_order_pool *pool, struct sk_segment *segment)
+size_t sk_batch_add(struct sk_batch *batch, struct sk_order_pool *pool, struct sk_voucher *voucher)
 {
     struct sk_batch_part *part = &batch->parts[batch->part_count++];
-    struct sk_order *order = segment->granted.orders.head;
+    struct sk_order *order = voucher->granted.orders.head;
     size_t impatient = 0;
-    *part = (struct sk_batch_part){.segment = segment, .epoch = order->epoch, .offer = order->offer, .first = batch->n};
-    for (; order != NULL && batch->n < batch->most; order = segment->granted.orders.head) {
+    *part = (struct sk_batch_part){.voucher = voucher, .epoch = order->epoch, .offer = order->offer, .first = batch->n};
+    for (; order != NULL && batch->n < batch->most; order = voucher->granted.orders.head) {
         if (order->epoch != part->epoch || order->offer != part->offer || !sk_bisect_may_follow(&part->orders, order))
             break;
         impatient += !order->patient;
@@ -95,8 +95,8 @@ static enum sk_status batch_send_one(struct sk_batch *batch, struct sk_pg *pg, s
     const struct sk_batch_part *part = &batch->parts[0];
     char slot[SK_PARAM_NUMBER_SIZE], voucher[SK_PARAM_NUMBER_SIZE], epoch[SK_PARAM_NUMBER_SIZE];
     char offer[SK_PARAM_NUMBER_SIZE];
-    const char *params[] = {sk_params_number(slot, part->segment->slot),
-                            sk_params_number(voucher, part->segment->voucher_id),
+    const char *params[] = {sk_params_number(slot, part->voucher->slot),
+                            sk_params_number(voucher, part->voucher->id),
                             sk_params_number(epoch, part->epoch),
                             sk_params_end(&batch->arrays[IDS]),
                             sk_params_end(&batch->arrays[USERS]),
@@ -116,8 +116,8 @@ static enum sk_status batch_send_many(struct sk_batch *batch, struct sk_pg *pg, 
         const struct sk_batch_part *part = &batch->parts[i];
         char number[SK_PARAM_NUMBER_SIZE];
         const char *newest = batch_newest_journal(part);
-        sk_params_add(&batch->arrays[SLOTS], sk_params_number(number, part->segment->slot));
-        sk_params_add(&batch->arrays[VOUCHERS], sk_params_number(number, part->segment->voucher_id));
+        sk_params_add(&batch->arrays[SLOTS], sk_params_number(number, part->voucher->slot));
+        sk_params_add(&batch->arrays[VOUCHERS], sk_params_number(number, part->voucher->id));
         sk_params_add(&batch->arrays[EPOCHS], sk_params_number(number, part->epoch));
         sk_params_add(&batch->arrays[COUNTS], sk_params_number(number, (int64_t)part->count));
         sk_params_add(&batch->arrays[JOURNALS], newest == NULL ? "NULL" : newest);

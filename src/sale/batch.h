@@ -1,7 +1,7 @@
-// What PostgreSQL has at a time: granted orders of one segment, one epoch and one offer, or, where many segments have a
+// What PostgreSQL has at a time: granted orders of one voucher, one epoch and one offer, or, where many vouchers have a
 // few orders each, parts of several. It is one transaction: a commit costs the same for one order as for all.
 //
-// One segment's failure would be the failure of all, so after one a segment goes alone, until that has succeeded.
+// One voucher's failure would be the failure of all, so after one a voucher goes alone, until that has succeeded.
 #ifndef SK_SALE_BATCH_H
 #define SK_SALE_BATCH_H
 
@@ -10,13 +10,13 @@
 #include "buf.h"
 #include "order.h"
 #include "pg_link.h"
-#include "segment.h"
+#include "voucher.h"
 
 // Each part is a subtransaction in PostgreSQL, which keeps up to 64 of them at hand.
 enum { SK_BATCH_PARTS_MAX = 32 };
 
 struct sk_batch_part {
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     int64_t epoch;
     int32_t offer;
     struct sk_order_list orders; // WRITING
@@ -36,12 +36,12 @@ struct sk_batch {
 enum sk_status sk_batch_open(struct sk_batch *batch, size_t most) SK_MUST_CHECK;
 void sk_batch_close(struct sk_batch *batch); // its orders were given back
 
-// Whether granted orders of the segment may be written together with those of others.
-bool sk_batch_may_share(const struct sk_segment *segment);
+// Whether granted orders of the voucher may be written together with those of others.
+bool sk_batch_may_share(const struct sk_voucher *voucher);
 
-// Moves granted orders of the segment into the batch, which has room, as a part of its own; those of its first epoch
+// Moves granted orders of the voucher into the batch, which has room, as a part of its own; those of its first epoch
 // that may go together. Returns how many of them a request waits for.
-size_t sk_batch_add(struct sk_batch *batch, struct sk_order_pool *pool, struct sk_segment *segment);
+size_t sk_batch_add(struct sk_batch *batch, struct sk_order_pool *pool, struct sk_voucher *voucher);
 
 bool sk_batch_has_room(const struct sk_batch *batch);
 

@@ -2,7 +2,7 @@
 // rest a request does not wait.
 //
 // A call names one offer, the catalogue's, and all its orders have agreed to it. Where Redis has another one, the
-// orders go back and the segment is held: until upkeep has brought the side that is behind up to date, and for HOLD_MS
+// orders go back and the voucher is held: until upkeep has brought the side that is behind up to date, and for HOLD_MS
 // at most. Then each is checked again by what the catalogue has, and asked for again, OFFER_ROUNDS times in all.
 #include "batcher.h"
 
@@ -22,7 +22,7 @@ struct sk_batcher {
     const struct sk_sale *sale;
     struct sk_admit *admit;
     struct sk_writer *writer;
-    struct sk_segment *first; // segments with requests to ask about
+    struct sk_voucher *first; // vouchers with requests to ask about
     uint64_t asked_at_ms;     // the last script call
     uint64_t turn_ns;         // when the first purchase of this turn came; 0: none has
 };
@@ -30,15 +30,15 @@ struct sk_batcher {
 // The requests of one script call, in the order of its arguments.
 struct batcher_call {
     struct sk_batcher *batcher;
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     struct sk_order_list orders;
     uint64_t asked_at_ms, asked_ns, answered_ns;
 };
 
-static void batcher_line_up(struct sk_batcher *batcher, struct sk_segment *segment);
-static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_segment *segment);
+static void batcher_line_up(struct sk_batcher *batcher, struct sk_voucher *voucher);
+static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_voucher *voucher);
 static bool batcher_may_ask(struct sk_batcher *batcher);
-static void batcher_ask(struct sk_batcher *batcher, struct sk_segment *segment);
+static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher);
 static void batcher_gather(struct batcher_call *call);
 static void batcher_on_reply(void *arg, const struct sk_reply *reply);
 static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt);
@@ -70,33 +70,33 @@ void sk_batcher_close(struct sk_batcher *batcher)
     if (batcher == NULL)
         return;
     while (batcher->first != NULL) {
-        struct sk_segment *segment = batcher->first;
-        batcher->first = segment->asking.next;
-        batcher_refuse_all(batcher, &segment->asking.orders, SK_VERDICT_UNAVAILABLE);
-        sk_segment_unpin(segment);
+        struct sk_voucher *voucher = batcher->first;
+        batcher->first = voucher->asking.next;
+        batcher_refuse_all(batcher, &voucher->asking.orders, SK_VERDICT_UNAVAILABLE);
+        sk_voucher_unpin(voucher);
     }
     free(batcher);
 }
 
 // ---- gathering, and asking ----
 
-void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, struct sk_order *order)
+void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order)
 {
     if (batcher->turn_ns == 0)
         batcher->turn_ns = uv_hrtime();
     order->began_ns = batcher->turn_ns;
-    sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &segment->asking.orders);
-    batcher_line_up(batcher, segment);
+    sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &voucher->asking.orders);
+    batcher_line_up(batcher, voucher);
 }
 
-static void batcher_line_up(struct sk_batcher *batcher, struct sk_segment *segment)
+static void batcher_line_up(struct sk_batcher *batcher, struct sk_voucher *voucher)
 {
-    if (segment->asking.listed)
+    if (voucher->asking.listed)
         return;
-    segment->asking.listed = true;
-    sk_segment_pin(segment);
-    segment->asking.next = batcher->first;
-    batcher->first = segment;
+    voucher->asking.listed = true;
+    sk_voucher_pin(voucher);
+    voucher->asking.next = batcher->first;
+    batcher->first = voucher;
 }
 
 bool sk_batcher_flush(struct sk_batcher *batcher)
@@ -104,33 +104,33 @@ bool sk_batcher_flush(struct sk_batcher *batcher)
     batcher->turn_ns = 0;
     if (batcher->first == NULL || sk_redis_busy(batcher->sale->redis) || !batcher_may_ask(batcher))
         return false;
-    struct sk_segment *segment = batcher->first;
+    struct sk_voucher *voucher = batcher->first;
     bool asked = false;
     batcher->first = NULL;
-    while (segment != NULL) {
-        struct sk_segment *next = segment->asking.next;
-        segment->asking.listed = false;
-        if (batcher_is_held(batcher, segment)) {
-            batcher_line_up(batcher, segment);
+    while (voucher != NULL) {
+        struct sk_voucher *next = voucher->asking.next;
+        voucher->asking.listed = false;
+        if (batcher_is_held(batcher, voucher)) {
+            batcher_line_up(batcher, voucher);
         } else {
             asked = true;
-            while (segment->asking.orders.count > 0)
-                batcher_ask(batcher, segment);
+            while (voucher->asking.orders.count > 0)
+                batcher_ask(batcher, voucher);
         }
-        sk_segment_unpin(segment);
-        segment = next;
+        sk_voucher_unpin(voucher);
+        voucher = next;
     }
     return asked;
 }
 
-static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_segment *segment)
+static bool batcher_is_held(const struct sk_batcher *batcher, const struct sk_voucher *voucher)
 {
-    return segment->asking.orders.count > 0 && uv_now(batcher->sale->loop) < segment->asking.held_until_ms;
+    return voucher->asking.orders.count > 0 && uv_now(batcher->sale->loop) < voucher->asking.held_until_ms;
 }
 
-void sk_batcher_release(struct sk_segment *segment)
+void sk_batcher_release(struct sk_voucher *voucher)
 {
-    segment->asking.held_until_ms = 0;
+    voucher->asking.held_until_ms = 0;
 }
 
 // Not while the session is being taken. Where none can be had all that gathered is refused, and nothing is left to ask.
@@ -140,8 +140,8 @@ static bool batcher_may_ask(struct sk_batcher *batcher)
         return true;
     if (sk_session_await(batcher->sale->session))
         return false;
-    for (struct sk_segment *segment = batcher->first; segment != NULL; segment = segment->asking.next)
-        batcher_refuse_all(batcher, &segment->asking.orders, SK_VERDICT_UNAVAILABLE);
+    for (struct sk_voucher *voucher = batcher->first; voucher != NULL; voucher = voucher->asking.next)
+        batcher_refuse_all(batcher, &voucher->asking.orders, SK_VERDICT_UNAVAILABLE);
     return true;
 }
 
@@ -150,24 +150,24 @@ bool sk_batcher_busy(const struct sk_batcher *batcher)
     return batcher->first != NULL || uv_now(batcher->sale->loop) < batcher->asked_at_ms + RUSH_MS;
 }
 
-static void batcher_ask(struct sk_batcher *batcher, struct sk_segment *segment)
+static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher)
 {
     struct batcher_call *call = calloc(1, sizeof *call);
     if (call == NULL) {
-        batcher_refuse_all(batcher, &segment->asking.orders, SK_VERDICT_OVERLOADED);
+        batcher_refuse_all(batcher, &voucher->asking.orders, SK_VERDICT_OVERLOADED);
         return;
     }
     call->batcher = batcher;
-    call->segment = segment;
-    sk_segment_pin(segment);
+    call->voucher = voucher;
+    sk_voucher_pin(voucher);
     call->asked_at_ms = uv_now(batcher->sale->loop);
     batcher_gather(call);
     if (call->orders.count == 0) {
         batcher_end_call(call);
         return;
     }
-    SK_PROBE3(asked, segment->voucher_id, segment->number, call->orders.count);
-    if (sk_grant_ask(batcher->sale, segment, &call->orders, false, batcher_on_reply, call) != SK_OK) {
+    SK_PROBE2(asked, voucher->id, call->orders.count);
+    if (sk_grant_ask(batcher->sale, voucher, &call->orders, false, batcher_on_reply, call) != SK_OK) {
         batcher_refuse_all(batcher, &call->orders, SK_VERDICT_UNAVAILABLE);
         batcher_end_call(call);
         return;
@@ -180,13 +180,13 @@ static void batcher_ask(struct sk_batcher *batcher, struct sk_segment *segment)
 static void batcher_gather(struct batcher_call *call)
 {
     struct sk_batcher *batcher = call->batcher;
-    struct sk_asking *asking = &call->segment->asking;
+    struct sk_asking *asking = &call->voucher->asking;
     size_t most = (size_t)batcher->sale->config->batch_max;
     struct sk_outcome outcome;
     struct sk_order *order;
     while (call->orders.count < most && (order = asking->orders.head) != NULL) {
-        if (order->offer != call->segment->voucher->offer &&
-            sk_offered_refuses_again(batcher->sale, call->segment, order, &outcome)) {
+        if (order->offer != call->voucher->offer &&
+            sk_offered_refuses_again(batcher->sale, call->voucher, order, &outcome)) {
             batcher_refuse_with(batcher, order, &outcome);
             continue;
         }
@@ -201,10 +201,10 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
 {
     struct batcher_call *call = arg;
     struct sk_batcher *batcher = call->batcher;
-    struct sk_segment *segment = call->segment;
+    struct sk_voucher *voucher = call->voucher;
     SK_FAILPOINT("place.answered");
     if (reply == NULL) {
-        batcher->sale->orphaned(batcher->sale->upkeep, segment); // it may still be carried out
+        batcher->sale->orphaned(batcher->sale->upkeep, voucher); // it may still be carried out
         batcher_refuse_all(batcher, &call->orders, SK_VERDICT_UNAVAILABLE);
         batcher_end_call(call);
         return;
@@ -214,7 +214,7 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
     switch (grant.status) {
     case SK_GRANT_OK:
     case SK_GRANT_OTHER:
-        sk_grant_remember(&grant, segment);
+        sk_grant_remember(&grant, voucher);
         batcher_remember(call, &grant);
         batcher_answer_each(batcher, call, &grant);
         if (grant.status == SK_GRANT_OTHER)
@@ -243,13 +243,13 @@ static void batcher_on_reply(void *arg, const struct sk_reply *reply)
 static void batcher_doubt(struct batcher_call *call, enum sk_doubt doubt)
 {
     const struct sk_sale *sale = call->batcher->sale;
-    sale->suspect(sale->upkeep, call->segment, doubt);
+    sale->suspect(sale->upkeep, call->voucher, doubt);
     batcher_refuse_all(call->batcher, &call->orders, SK_VERDICT_LOADING);
 }
 
 static void batcher_end_call(struct batcher_call *call)
 {
-    sk_segment_unpin(call->segment);
+    sk_voucher_unpin(call->voucher);
     free(call);
 }
 
@@ -272,7 +272,7 @@ static void batcher_remember(const struct batcher_call *call, const struct sk_gr
     if (mark.verdict == SK_VERDICT_NOT_STARTED)
         mark.begin_at_ms += (uint64_t)(grant->begin_ms - grant->now_ms);
     memcpy(mark.version, grant->last, strlen(grant->last) + 1);
-    sk_admit_remember(batcher->admit, call->segment, &mark);
+    sk_admit_remember(batcher->admit, call->voucher, &mark);
 }
 
 static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call *call, struct sk_grant *grant)
@@ -285,10 +285,10 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
         case SK_GRANT_PLACED:
             order->epoch = grant->epoch;
             order->granted_ns = call->answered_ns;
-            SK_PROBE3(granted, order->ticket, order->id, call->segment->voucher_id);
+            SK_PROBE3(granted, order->ticket, order->id, call->voucher->id);
             sk_metrics_add(batcher->sale->metrics, SK_METRIC_ORDERS_GRANTED, 1);
             if (entry == NULL)
-                entry = sk_entry_new(batcher->sale, call->segment, SK_ENTRY_OWN, grant->journal_id);
+                entry = sk_entry_new(batcher->sale, call->voucher, SK_ENTRY_OWN, grant->journal_id);
             sk_sale_tell(batcher->sale, order, SK_VERDICT_ACCEPTED, order->id, 0);
             if (entry != NULL)
                 sk_writer_add(batcher->writer, entry, order);
@@ -342,18 +342,18 @@ static void batcher_return(struct batcher_call *call, struct sk_order *order)
     if (++order->rounds == OFFER_ROUNDS)
         batcher_refuse(batcher, order, SK_VERDICT_LOADING, NULL, 0);
     else
-        sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &call->segment->asking.orders);
+        sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKING, &call->voucher->asking.orders);
 }
 
 static void batcher_hold(struct batcher_call *call, int32_t offer)
 {
     const struct sk_sale *sale = call->batcher->sale;
-    struct sk_segment *segment = call->segment;
-    if (segment->asking.orders.count == 0)
+    struct sk_voucher *voucher = call->voucher;
+    if (voucher->asking.orders.count == 0)
         return;
-    batcher_line_up(call->batcher, segment);
-    segment->asking.held_until_ms = uv_now(sale->loop) + HOLD_MS;
-    sale->offers_differ(sale->upkeep, segment, offer); // it may release the segment at once
+    batcher_line_up(call->batcher, voucher);
+    voucher->asking.held_until_ms = uv_now(sale->loop) + HOLD_MS;
+    sale->offers_differ(sale->upkeep, voucher, offer); // it may release the voucher at once
 }
 
 // The first answer is made of what PostgreSQL says of the order now: it may be pending still, or have ended.
@@ -376,7 +376,7 @@ static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *ord
 static void batcher_give_up(struct batcher_call *call, struct sk_order *order)
 {
     const struct sk_sale *sale = call->batcher->sale;
-    sale->orphaned(sale->upkeep, call->segment);
+    sale->orphaned(sale->upkeep, call->voucher);
     sk_order_give(sale->orders, order);
 }
 

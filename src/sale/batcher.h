@@ -1,4 +1,4 @@
-// The batcher: gathers the requests of a loop turn for a segment and asks Redis about all of them in one call of
+// The batcher: gathers the requests of a loop turn for a voucher and asks Redis about all of them in one call of
 // place_orders.lua. Losers are answered, winners go to the writer.
 #ifndef SK_SALE_BATCHER_H
 #define SK_SALE_BATCHER_H
@@ -14,14 +14,14 @@ struct sk_batcher *sk_batcher_open(const struct sk_sale *sale, struct sk_admit *
 void sk_batcher_close(struct sk_batcher *batcher); // after the links were closed
 
 // Takes over the order (user, id and ticket are set). Its outcome comes later, never inside this call.
-void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, struct sk_order *order);
+void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order);
 
-// At the end of a loop turn: sends what has gathered, unless Redis is busy, or the segment is held. True: something was
+// At the end of a loop turn: sends what has gathered, unless Redis is busy, or the voucher is held. True: something was
 // sent, or refused.
 bool sk_batcher_flush(struct sk_batcher *batcher);
 
-// sale->offers_differ has done what it can for the segment: its orders need not wait any longer.
-void sk_batcher_release(struct sk_segment *segment);
+// sale->offers_differ has done what it can for the voucher: its orders need not wait any longer.
+void sk_batcher_release(struct sk_voucher *voucher);
 
 // Whether requests are being placed: some wait, or Redis was asked a moment ago.
 bool sk_batcher_busy(const struct sk_batcher *batcher);

@@ -16,14 +16,12 @@ struct sk_catalogue {
     size_t bucket_count;         // a power of two, no less than the number of vouchers
     struct sk_voucher **vouchers;
     size_t count, room;
-    struct sk_segment *open; // see struct sk_entries
-    struct sk_segment *slots[SK_SLOTS];
+    struct sk_voucher *open; // see struct sk_entries
+    struct sk_voucher *slots[SK_SLOTS];
 };
 
 static struct sk_voucher **catalogue_bucket(struct sk_voucher **buckets, size_t count, int64_t id);
 static struct sk_voucher *catalogue_add(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row);
-static enum sk_status catalogue_complete(struct sk_catalogue *catalogue, struct sk_voucher *voucher,
-                                         const struct sk_catalogue_row *row);
 static enum sk_status catalogue_make_room(struct sk_catalogue *catalogue);
 static void catalogue_remove(struct sk_catalogue *catalogue, struct sk_voucher *voucher);
 
@@ -50,8 +48,7 @@ void sk_catalogue_free(struct sk_catalogue *catalogue)
 
 static bool catalogue_row_can_be(const struct sk_catalogue_row *row)
 {
-    return row->voucher_id > 0 && row->segment_count >= 1 && row->segment_count <= SK_SEGMENTS_MAX &&
-           row->segment < row->segment_count && row->tag[0] != '\0' && strlen(row->tag) < SK_TAG_SIZE;
+    return row->voucher_id > 0 && row->tag[0] != '\0' && strlen(row->tag) < SK_TAG_SIZE;
 }
 
 enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row)
@@ -64,17 +61,11 @@ enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_
             catalogue_remove(catalogue, voucher);
         return SK_OK;
     }
-    bool added = voucher == NULL;
-    if (added)
+    if (voucher == NULL)
         voucher = catalogue_add(catalogue, row);
     if (voucher == NULL)
         return SK_NO_MEM;
-    if (row->segment_count != voucher->segment_count)
-        return SK_FAIL; // the number of segments is fixed when a voucher is created
-    enum sk_status status = catalogue_complete(catalogue, voucher, row);
-    if (status != SK_OK && added) {
-        catalogue_remove(catalogue, voucher); // half a voucher would be taken for one
-    } else if (status == SK_OK && row->change >= voucher->change) {
+    if (row->change >= voucher->change) {
         voucher->change = row->change;
         voucher->state = row->state;
         voucher->begin_ms = row->begin_ms;
@@ -87,37 +78,25 @@ enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_
         voucher->price = row->price;
         voucher->shown.until_ms = 0;
     }
-    return status;
+    return SK_OK;
 }
 
 static struct sk_voucher *catalogue_add(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row)
 {
     struct sk_voucher *voucher = NULL;
     if (catalogue_make_room(catalogue) == SK_OK)
-        voucher = sk_voucher_new(row->voucher_id, row->segment_count);
+        voucher = sk_voucher_new(row->voucher_id, row->tag, catalogue->care_size);
     if (voucher == NULL)
         return NULL;
     struct sk_voucher **bucket = catalogue_bucket(catalogue->buckets, catalogue->bucket_count, voucher->id);
     voucher->next_in_bucket = *bucket;
     *bucket = voucher;
+    voucher->next_in_slot = catalogue->slots[voucher->slot];
+    catalogue->slots[voucher->slot] = voucher;
     voucher->at = catalogue->count;
     catalogue->vouchers[catalogue->count++] = voucher;
+    voucher->entries.open = &catalogue->open;
     return voucher;
-}
-
-// Adds the row's segment, if it is new.
-static enum sk_status catalogue_complete(struct sk_catalogue *catalogue, struct sk_voucher *voucher,
-                                         const struct sk_catalogue_row *row)
-{
-    if (voucher->segments[row->segment] != NULL)
-        return SK_OK;
-    if (sk_voucher_add_segment(voucher, row->segment, row->tag, catalogue->care_size) != SK_OK)
-        return SK_NO_MEM;
-    struct sk_segment *segment = voucher->segments[row->segment];
-    segment->next_in_slot = catalogue->slots[segment->slot];
-    catalogue->slots[segment->slot] = segment;
-    segment->entries.open = &catalogue->open;
-    return SK_OK;
 }
 
 static enum sk_status catalogue_make_room(struct sk_catalogue *catalogue)
@@ -151,14 +130,10 @@ static void catalogue_remove(struct sk_catalogue *catalogue, struct sk_voucher *
     while (*link != voucher)
         link = &(*link)->next_in_bucket;
     *link = voucher->next_in_bucket;
-    for (unsigned i = 0; i < voucher->segment_count; i++) {
-        struct sk_segment *segment = voucher->segments[i];
-        struct sk_segment **in_slot = segment == NULL ? NULL : &catalogue->slots[segment->slot];
-        while (in_slot != NULL && *in_slot != segment)
-            in_slot = &(*in_slot)->next_in_slot;
-        if (in_slot != NULL)
-            *in_slot = segment->next_in_slot;
-    }
+    link = &catalogue->slots[voucher->slot];
+    while (*link != voucher)
+        link = &(*link)->next_in_slot;
+    *link = voucher->next_in_slot;
     struct sk_voucher *last = catalogue->vouchers[--catalogue->count];
     catalogue->vouchers[voucher->at] = last;
     last->at = voucher->at;
@@ -184,12 +159,12 @@ struct sk_voucher *sk_catalogue_find(const struct sk_catalogue *catalogue, int64
     return voucher;
 }
 
-struct sk_segment *sk_catalogue_at_slot(const struct sk_catalogue *catalogue, unsigned slot)
+struct sk_voucher *sk_catalogue_at_slot(const struct sk_catalogue *catalogue, unsigned slot)
 {
     return catalogue->slots[slot % SK_SLOTS];
 }
 
-struct sk_segment *sk_catalogue_open(const struct sk_catalogue *catalogue)
+struct sk_voucher *sk_catalogue_open(const struct sk_catalogue *catalogue)
 {
     return catalogue->open;
 }

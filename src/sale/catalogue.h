@@ -1,5 +1,5 @@
-// The catalogue: all vouchers that are not retired, found by id, and their segments, found by slot. Every reactor has
-// the whole of it, so what is not in it does not exist, is retired, or is newer than the last look (recovery/follow.h).
+// The catalogue: all vouchers that are not retired, found by id or by slot. Every reactor has the whole of it, so what
+// is not in it does not exist, is retired, or is newer than the last look (recovery/follow.h).
 //
 // The reactor's thread, as all functions.
 #ifndef SK_SALE_CATALOGUE_H
@@ -9,11 +9,10 @@
 
 struct sk_catalogue;
 
-// What PostgreSQL says of one segment of a voucher.
+// What PostgreSQL says of a voucher.
 struct sk_catalogue_row {
     int64_t change, voucher_id, begin_ms, end_ms;
     enum sk_voucher_state state;
-    unsigned segment_count, segment;
     const char *tag; // borrowed
     unsigned user_limit;
     int64_t pay_within_s;
@@ -23,21 +22,21 @@ struct sk_catalogue_row {
     struct sk_price price;
 };
 
-// NULL: out of memory. `care_size`: of recovery's part of a segment.
+// NULL: out of memory. `care_size`: of recovery's part of a voucher.
 struct sk_catalogue *sk_catalogue_new(size_t care_size);
 void sk_catalogue_free(struct sk_catalogue *catalogue); // with all its vouchers; NULL is fine
 
-// Adds a segment and its voucher, or takes over the voucher's new terms; a retired voucher leaves. What is older than
-// what is known changes nothing. SK_NO_MEM: nothing was changed. SK_FAIL: such a row cannot be.
+// Adds a voucher, or takes over its new terms; a retired voucher leaves. What is older than what is known changes
+// nothing. SK_NO_MEM: nothing was changed. SK_FAIL: such a row cannot be.
 enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row) SK_MUST_CHECK;
 
 // The pointers stay valid until the next put, or while they are pinned. NULL: not in the catalogue.
 struct sk_voucher *sk_catalogue_find(const struct sk_catalogue *catalogue, int64_t id);
-// The first segment of a slot; more follow in segment->next_in_slot. Nearly always there is one at most.
-struct sk_segment *sk_catalogue_at_slot(const struct sk_catalogue *catalogue, unsigned slot);
+// The first voucher of a slot; more follow in `next_in_slot`. Nearly always there is one at most.
+struct sk_voucher *sk_catalogue_at_slot(const struct sk_catalogue *catalogue, unsigned slot);
 
-// The segments that have journal entries of this reactor, linked by entries.next.
-struct sk_segment *sk_catalogue_open(const struct sk_catalogue *catalogue);
+// The vouchers that have journal entries of this reactor, linked by entries.next.
+struct sk_voucher *sk_catalogue_open(const struct sk_catalogue *catalogue);
 
 // The vouchers, in no order: 0 to count - 1. A voucher that leaves gives its place to the last one.
 size_t sk_catalogue_count(const struct sk_catalogue *catalogue);

@@ -19,18 +19,18 @@ struct dead_letter_put {
     char journal_id[SK_JOURNAL_ID_SIZE];
 };
 
-static struct dead_letter_put dead_letter_of(const struct sk_segment *segment, const char *journal_id,
+static struct dead_letter_put dead_letter_of(const struct sk_voucher *voucher, const char *journal_id,
                                              sk_dead_letter_cb *done, void *arg);
 static enum sk_status dead_letter_put(const struct sk_sale *sale, const struct dead_letter_put *letter,
                                       const struct sk_buf *raw, const char *orders, const char *reason);
 static char *dead_letter_hex(const char *bytes, size_t n);
 static void dead_letter_on_put(void *arg, const struct sk_result *result);
 
-enum sk_status sk_dead_letter_put_order(const struct sk_sale *sale, const struct sk_segment *segment,
+enum sk_status sk_dead_letter_put_order(const struct sk_sale *sale, const struct sk_voucher *voucher,
                                         const char *journal_id, const struct sk_journal_order *order,
                                         sk_dead_letter_cb *done, void *arg)
 {
-    struct dead_letter_put letter = dead_letter_of(segment, journal_id, done, arg);
+    struct dead_letter_put letter = dead_letter_of(voucher, journal_id, done, arg);
     struct sk_buf orders = {0};
     letter.offer = order->offer;
     char more[SK_JOURNAL_MORE_SIZE];
@@ -40,11 +40,11 @@ enum sk_status sk_dead_letter_put_order(const struct sk_sale *sale, const struct
     return status;
 }
 
-enum sk_status sk_dead_letter_put_unreadable(const struct sk_sale *sale, const struct sk_segment *segment,
+enum sk_status sk_dead_letter_put_unreadable(const struct sk_sale *sale, const struct sk_voucher *voucher,
                                              const char *journal_id, const struct sk_reply *element,
                                              sk_dead_letter_cb *done, void *arg)
 {
-    struct dead_letter_put letter = dead_letter_of(segment, journal_id, done, arg);
+    struct dead_letter_put letter = dead_letter_of(voucher, journal_id, done, arg);
     struct sk_buf raw = {0};
     char reason[96] = "it cannot be read";
     size_t whole = sk_journal_raw(element, SK_DEAD_LETTER_RAW_MAX, &raw);
@@ -55,11 +55,10 @@ enum sk_status sk_dead_letter_put_unreadable(const struct sk_sale *sale, const s
     return status;
 }
 
-static struct dead_letter_put dead_letter_of(const struct sk_segment *segment, const char *journal_id,
+static struct dead_letter_put dead_letter_of(const struct sk_voucher *voucher, const char *journal_id,
                                              sk_dead_letter_cb *done, void *arg)
 {
-    struct dead_letter_put letter = {
-        .done = done, .arg = arg, .slot = segment->slot, .voucher_id = segment->voucher_id};
+    struct dead_letter_put letter = {.done = done, .arg = arg, .slot = voucher->slot, .voucher_id = voucher->id};
     (void)snprintf(letter.journal_id, sizeof letter.journal_id, "%s", journal_id);
     return letter;
 }

@@ -12,14 +12,14 @@ typedef void sk_dead_letter_cb(void *arg, bool kept);
 // `done` runs only after SK_OK.
 
 // An order that PostgreSQL refuses. `journal_id` is that of its entry, or empty.
-enum sk_status sk_dead_letter_put_order(const struct sk_sale *sale, const struct sk_segment *segment,
+enum sk_status sk_dead_letter_put_order(const struct sk_sale *sale, const struct sk_voucher *voucher,
                                         const char *journal_id, const struct sk_journal_order *order,
                                         sk_dead_letter_cb *done, void *arg) SK_MUST_CHECK;
 
 // A journal entry, an element of XRANGE's reply, that cannot be read. Its first SK_DEAD_LETTER_RAW_MAX bytes are
 // kept; the reason says so if there were more.
 enum { SK_DEAD_LETTER_RAW_MAX = 64 * 1024 };
-enum sk_status sk_dead_letter_put_unreadable(const struct sk_sale *sale, const struct sk_segment *segment,
+enum sk_status sk_dead_letter_put_unreadable(const struct sk_sale *sale, const struct sk_voucher *voucher,
                                              const char *journal_id, const struct sk_reply *element,
                                              sk_dead_letter_cb *done, void *arg) SK_MUST_CHECK;
 

@@ -50,16 +50,16 @@ uint64_t sk_durable_written(const struct sk_sale *sale, const struct sk_batch *b
     return now_ns;
 }
 
-void sk_durable_note(const struct sk_sale *sale, struct sk_segment *segment, const struct sk_order *order,
+void sk_durable_note(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_order *order,
                      uint64_t now_ns)
 {
-    SK_PROBE4(committed, order->ticket, order->id, segment->voucher_id,
+    SK_PROBE4(committed, order->ticket, order->id, voucher->id,
               order->began_ns == 0 ? 0 : (now_ns - order->began_ns) / 1000);
     if (order->began_ns == 0)
         return;
     sk_metrics_observe(sale->metrics, SK_DISTRIBUTION_DURABLE, now_ns - order->began_ns, 1);
-    if (segment->durable == NULL)
-        segment->durable = sk_histogram_open(segment->voucher_id);
-    if (segment->durable != NULL)
-        sk_histogram_add(segment->durable, now_ns - order->began_ns);
+    if (voucher->durable == NULL)
+        voucher->durable = sk_histogram_open(voucher->id);
+    if (voucher->durable != NULL)
+        sk_histogram_add(voucher->durable, now_ns - order->began_ns);
 }

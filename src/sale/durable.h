@@ -1,5 +1,5 @@
 // The time to durable: from when a purchase was handed to the batcher to when its commit was told, and the legs of that
-// road. Of the whole there is a histogram for each segment and reactor, which is read for the whole process by the
+// road. Of the whole there is a histogram for each voucher and reactor, which is read for the whole process by the
 // voucher's id (histogram.h); whole and legs are in the metrics of the reactor.
 //
 //   handed over -> gather -> the script call -> redis -> granted -> queue -> the transaction -> commit -> told
@@ -21,8 +21,8 @@ uint64_t sk_durable_sent(const struct sk_sale *sale, const struct sk_batch *batc
 uint64_t sk_durable_written(const struct sk_sale *sale, const struct sk_batch *batch, uint64_t sent_ns);
 
 // The order was committed at `now_ns`. One that was read back from a journal or a letter does not count: when it began
-// is not known here. Without memory there is nothing in the segment's histogram.
-void sk_durable_note(const struct sk_sale *sale, struct sk_segment *segment, const struct sk_order *order,
+// is not known here. Without memory there is nothing in the voucher's histogram.
+void sk_durable_note(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_order *order,
                      uint64_t now_ns);
 
 #endif

@@ -12,10 +12,10 @@ static void entry_read_order(void *arg, const struct sk_journal_order *read);
 static bool entry_is_of_this_run(const struct sk_entry *entry);
 static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char *journal_id);
 static void entry_on_ended(void *arg, const struct sk_reply *reply);
-static void entry_list(struct sk_entries *entries, struct sk_segment *segment, struct sk_entry *entry);
+static void entry_list(struct sk_entries *entries, struct sk_voucher *voucher, struct sk_entry *entry);
 static void entry_unlist(struct sk_entries *entries, struct sk_entry *entry);
 
-struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_segment *segment, enum sk_entry_kind kind,
+struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_entry_kind kind,
                               const char *journal_id)
 {
     size_t len = strlen(journal_id);
@@ -23,20 +23,20 @@ struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_segment *seg
     if (entry == NULL)
         return NULL;
     entry->sale = sale;
-    entry->segment = segment;
+    entry->voucher = voucher;
     entry->kind = kind;
     entry->run_number = sk_redis_run_number(sale->redis);
     memcpy(entry->journal_id, journal_id, len + 1);
-    sk_segment_pin(segment);
+    sk_voucher_pin(voucher);
     if (kind == SK_ENTRY_OWN)
-        entry_list(&segment->entries, segment, entry);
+        entry_list(&voucher->entries, voucher, entry);
     return entry;
 }
 
-bool sk_entry_holds(const struct sk_sale *sale, const struct sk_segment *segment, const struct sk_entry **at,
+bool sk_entry_holds(const struct sk_sale *sale, const struct sk_voucher *voucher, const struct sk_entry **at,
                     const char *journal_id)
 {
-    const struct sk_entry *entry = *at == NULL ? segment->entries.oldest : *at;
+    const struct sk_entry *entry = *at == NULL ? voucher->entries.oldest : *at;
     uint64_t run_number = sk_redis_run_number(sale->redis);
     while (entry != NULL &&
            (entry->run_number != run_number || sk_journal_compare(entry->journal_id, journal_id) < 0)) {
@@ -114,7 +114,7 @@ void sk_entry_end(struct sk_entry *entry)
     // Another Redis process than the one that made the entry is rebuilt from PostgreSQL before it sells: the
     // entry is not there, and one of the same id may be another's.
     bool same_run = entry_is_of_this_run(entry);
-    const char *argv[] = {"XDEL", entry->segment->keys.journal, entry->journal_id};
+    const char *argv[] = {"XDEL", entry->voucher->keys.journal, entry->journal_id};
     enum sk_status status;
     if (entry->correction_count > 0) {
         status = entry_correct_and_drop(entry, same_run ? entry->journal_id : "");
@@ -126,7 +126,7 @@ void sk_entry_end(struct sk_entry *entry)
     }
     if (status != SK_OK) {
         sk_log(SK_LOG_WARN, "journal entry left to recovery", "journal_id=%s", entry->journal_id);
-        sale->orphaned(sale->upkeep, entry->segment);
+        sale->orphaned(sale->upkeep, entry->voucher);
         sk_entry_forget(entry);
     }
 }
@@ -139,14 +139,14 @@ static bool entry_is_of_this_run(const struct sk_entry *entry)
 static enum sk_status entry_correct_and_drop(struct sk_entry *entry, const char *journal_id)
 {
     const struct sk_sale *sale = entry->sale;
-    const struct sk_segment *segment = entry->segment;
+    const struct sk_voucher *voucher = entry->voucher;
     const char *argv[SK_REDIS_ARGS_MAX];
     int n = 0;
-    argv[n++] = segment->keys.voucher;
-    argv[n++] = segment->keys.buyers;
-    argv[n++] = segment->keys.journal;
-    argv[n++] = segment->keys.repeats;
-    argv[n++] = segment->keys.ended;
+    argv[n++] = voucher->keys.voucher;
+    argv[n++] = voucher->keys.buyers;
+    argv[n++] = voucher->keys.journal;
+    argv[n++] = voucher->keys.repeats;
+    argv[n++] = voucher->keys.ended;
     argv[n++] = journal_id;
     if (entry->corrections.failed || (size_t)n + entry->correction_count * 4 > SK_REDIS_ARGS_MAX)
         return SK_NO_MEM;
@@ -162,9 +162,9 @@ static void entry_on_ended(void *arg, const struct sk_reply *reply)
     struct sk_entry *entry = arg;
     const struct sk_sale *sale = entry->sale;
     if (reply == NULL || sk_reply_error(reply) != NULL)
-        sale->orphaned(sale->upkeep, entry->segment);
+        sale->orphaned(sale->upkeep, entry->voucher);
     else
-        SK_PROBE3(settled, entry->segment->voucher_id, entry->journal_id, entry->correction_count);
+        SK_PROBE3(settled, entry->voucher->id, entry->journal_id, entry->correction_count);
     if (reply != NULL && sk_reply_error(reply) != NULL)
         sk_log_text(SK_LOG_WARN, "journal entry not dropped; recovery will", "reason", sk_reply_error(reply));
     sk_entry_forget(entry);
@@ -172,17 +172,17 @@ static void entry_on_ended(void *arg, const struct sk_reply *reply)
 
 void sk_entry_forget(struct sk_entry *entry)
 {
-    struct sk_segment *segment = entry->segment;
+    struct sk_voucher *voucher = entry->voucher;
     if (entry->kind == SK_ENTRY_OWN)
-        entry_unlist(&segment->entries, entry);
+        entry_unlist(&voucher->entries, entry);
     sk_buf_free(&entry->corrections);
     free(entry);
-    sk_segment_unpin(segment);
+    sk_voucher_unpin(voucher);
 }
 
 // ---- the lists ----
 
-static void entry_list(struct sk_entries *entries, struct sk_segment *segment, struct sk_entry *entry)
+static void entry_list(struct sk_entries *entries, struct sk_voucher *voucher, struct sk_entry *entry)
 {
     entry->prev = entries->youngest;
     if (entry->prev != NULL)
@@ -195,8 +195,8 @@ static void entry_list(struct sk_entries *entries, struct sk_segment *segment, s
     entries->previous = NULL;
     entries->next = *entries->open;
     if (entries->next != NULL)
-        entries->next->entries.previous = segment;
-    *entries->open = segment;
+        entries->next->entries.previous = voucher;
+    *entries->open = voucher;
 }
 
 static void entry_unlist(struct sk_entries *entries, struct sk_entry *entry)

@@ -13,9 +13,9 @@ enum sk_entry_kind {
 // An own entry is held from the answer that made it to the answer that dropped it: then what an answer of the same link
 // shows of the journal in between, and is not held, is held by no reactor.
 struct sk_entry {
-    struct sk_entry *prev, *next; // the segment's own entries, oldest first; others are not listed
+    struct sk_entry *prev, *next; // the voucher's own entries, oldest first; others are not listed
     const struct sk_sale *sale;
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     enum sk_entry_kind kind;
     uint64_t run_number;       // the Redis process that has it
     size_t open;               // orders not settled
@@ -26,7 +26,7 @@ struct sk_entry {
 };
 
 // The reactor's thread, as all functions. NULL: out of memory, or an id that is too long.
-struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_segment *segment, enum sk_entry_kind kind,
+struct sk_entry *sk_entry_new(const struct sk_sale *sale, struct sk_voucher *voucher, enum sk_entry_kind kind,
                               const char *journal_id);
 
 // Makes orders of a text that sk_journal_parse can read: NEW and patient, of this offer, of no entry yet. All of them
@@ -48,8 +48,8 @@ void sk_entry_end(struct sk_entry *entry);
 // Frees it without asking Redis: for the end of the process.
 void sk_entry_forget(struct sk_entry *entry);
 
-// Walks along the segment's own entries in step with a reply of XRANGE, whose ids ascend. *at starts as NULL.
-bool sk_entry_holds(const struct sk_sale *sale, const struct sk_segment *segment, const struct sk_entry **at,
+// Walks along the voucher's own entries in step with a reply of XRANGE, whose ids ascend. *at starts as NULL.
+bool sk_entry_holds(const struct sk_sale *sale, const struct sk_voucher *voucher, const struct sk_entry **at,
                     const char *journal_id);
 
 #endif

@@ -18,7 +18,7 @@ static void grant_put_details(const struct sk_order_list *orders, struct sk_buf 
 static bool grant_read_more(const struct sk_grant *grant, size_t i, size_t at);
 static bool grant_read_answers(struct sk_grant *grant, size_t n);
 
-enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment *segment,
+enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher *voucher,
                             const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg)
 {
     const char *argv[ARGS_MAX];
@@ -28,16 +28,16 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment 
     struct sk_buf details = {0};
     int n = 0;
     SK_ASSERT(orders->count > 0 && orders->count <= SK_JOURNAL_ORDERS_MAX);
-    argv[n++] = segment->keys.voucher;
-    argv[n++] = segment->keys.buyers;
-    argv[n++] = segment->keys.journal;
-    argv[n++] = segment->keys.repeats;
-    argv[n++] = segment->keys.ended;
+    argv[n++] = voucher->keys.voucher;
+    argv[n++] = voucher->keys.buyers;
+    argv[n++] = voucher->keys.journal;
+    argv[n++] = voucher->keys.repeats;
+    argv[n++] = voucher->keys.ended;
     argv[n++] = sk_params_number(journal_max, JOURNAL_ENTRIES_MAX);
     argv[n++] = sk_redis_run(sale->redis);
     argv[n++] = again ? "again" : "new";
-    argv[n++] = sk_params_number(seen_epoch, segment->seen.epoch);
-    argv[n++] = segment->seen.last;
+    argv[n++] = sk_params_number(seen_epoch, voucher->seen.epoch);
+    argv[n++] = voucher->seen.last;
     argv[n++] = sk_session_id(sale->session);
     grant_put_details(orders, &details);
     argv[n++] = details.data == NULL ? "-" : details.data;
@@ -133,17 +133,17 @@ static bool grant_read_more(const struct sk_grant *grant, size_t i, size_t at)
     return sk_reply_text(more, NULL) != NULL;
 }
 
-void sk_grant_remember(const struct sk_grant *grant, struct sk_segment *segment)
+void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher)
 {
     if (!sk_trust_is_version(grant->last))
         return;
-    segment->seen.epoch = grant->epoch;
-    memcpy(segment->seen.last, grant->last, strlen(grant->last) + 1);
+    voucher->seen.epoch = grant->epoch;
+    memcpy(voucher->seen.last, grant->last, strlen(grant->last) + 1);
 }
 
-void sk_grant_forget(struct sk_segment *segment, int64_t epoch)
+void sk_grant_forget(struct sk_voucher *voucher, int64_t epoch)
 {
-    segment->seen = (struct sk_seen){.epoch = epoch};
+    voucher->seen = (struct sk_seen){.epoch = epoch};
 }
 
 bool sk_grant_has_existing(char result)

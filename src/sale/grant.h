@@ -47,17 +47,17 @@ struct sk_grant {
 
 // Asks Redis to grant the orders, at most SK_JOURNAL_ORDERS_MAX and all of one offer, which stay the caller's. `again`:
 // they were granted before. The reactor's thread.
-enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_segment *segment,
+enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher *voucher,
                             const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 
 // Reads the shape of a reply about `n` orders once, so that what follows can rely on it. Any thread.
 struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n);
 
 // Remembers how far the voucher was: a later reply that is behind it would prove that Redis has lost data.
-void sk_grant_remember(const struct sk_grant *grant, struct sk_segment *segment);
+void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher);
 
-// The segment was closed under this epoch a moment ago: what was seen before is out of date.
-void sk_grant_forget(struct sk_segment *segment, int64_t epoch);
+// The voucher was closed under this epoch a moment ago: what was seen before is out of date.
+void sk_grant_forget(struct sk_voucher *voucher, int64_t epoch);
 
 // Whether a result comes with an existing order's id.
 bool sk_grant_has_existing(char result);

@@ -1,4 +1,4 @@
-// What an entry of a segment's journal looks like. Of purchases, by place_orders.lua: fields `epoch`, `session`,
+// What an entry of a voucher's journal looks like. Of purchases, by place_orders.lua: fields `epoch`, `session`,
 // `offer` and `orders`, "order-id user[ quantity[ key]],..."; key is the fingerprint of an Idempotency-Key. Of orders
 // that end, by note_return.lua: `epoch`, `session`, `returns`, "order-id,...", `move`, `by` and `why`. Read here.
 #ifndef SK_SALE_JOURNAL_H
@@ -12,7 +12,7 @@ enum {
     SK_JOURNAL_WHY_MAX = 200,     // bytes
     SK_JOURNAL_ID_SIZE = 44,      // "<ms>-<sequence>", two 64-bit numbers, and NUL
     SK_JOURNAL_ORDERS_MAX = 2048, // in one entry: as many as the largest batch
-    SK_JOURNAL_RETURNS_MAX = 128, // in one entry of orders that end: as many as hold the segment's row for a few ms
+    SK_JOURNAL_RETURNS_MAX = 128, // in one entry of orders that end: as many as hold the voucher's row for a few ms
 };
 
 struct sk_journal_order {

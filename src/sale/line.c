@@ -1,4 +1,4 @@
-// Paused segments stay in the line: there are few, and passing over one is a comparison.
+// Paused vouchers stay in the line: there are few, and passing over one is a comparison.
 #include "line.h"
 
 #include <inttypes.h>
@@ -7,68 +7,68 @@
 
 enum { LOCKED_MS = 200, FAILED_MS = 20, MOST_MS = 2000, REFUSALS_MAX = 12 };
 
-void sk_line_add(struct sk_line *line, struct sk_segment *segment)
+void sk_line_add(struct sk_line *line, struct sk_voucher *voucher)
 {
-    if (segment->granted.listed)
+    if (voucher->granted.listed)
         return;
-    segment->granted.listed = true;
-    segment->granted.next = NULL;
+    voucher->granted.listed = true;
+    voucher->granted.next = NULL;
     if (line->last != NULL)
-        line->last->granted.next = segment;
+        line->last->granted.next = voucher;
     else
-        line->first = segment;
-    line->last = segment;
+        line->first = voucher;
+    line->last = voucher;
 }
 
-struct sk_segment *sk_line_take(struct sk_line *line, uint64_t now_ms, bool (*may)(const struct sk_segment *segment))
+struct sk_voucher *sk_line_take(struct sk_line *line, uint64_t now_ms, bool (*may)(const struct sk_voucher *voucher))
 {
-    struct sk_segment *before = NULL, *segment = line->first;
-    while (segment != NULL && (segment->granted.not_before_ms > now_ms || (may != NULL && !may(segment)))) {
-        before = segment;
-        segment = segment->granted.next;
+    struct sk_voucher *before = NULL, *voucher = line->first;
+    while (voucher != NULL && (voucher->granted.not_before_ms > now_ms || (may != NULL && !may(voucher)))) {
+        before = voucher;
+        voucher = voucher->granted.next;
     }
-    if (segment == NULL)
+    if (voucher == NULL)
         return NULL;
     if (before != NULL)
-        before->granted.next = segment->granted.next;
+        before->granted.next = voucher->granted.next;
     else
-        line->first = segment->granted.next;
-    if (line->last == segment)
+        line->first = voucher->granted.next;
+    if (line->last == voucher)
         line->last = before;
-    segment->granted.listed = false;
-    return segment;
+    voucher->granted.listed = false;
+    return voucher;
 }
 
-void sk_line_pause(struct sk_segment *segment, enum sk_pause why, uint64_t now_ms)
+void sk_line_pause(struct sk_voucher *voucher, enum sk_pause why, uint64_t now_ms)
 {
-    struct sk_backoff *backoff = why == SK_PAUSE_LOCKED ? &segment->granted.locked : &segment->granted.failed;
+    struct sk_backoff *backoff = why == SK_PAUSE_LOCKED ? &voucher->granted.locked : &voucher->granted.failed;
     backoff->first_ms = why == SK_PAUSE_LOCKED ? LOCKED_MS : FAILED_MS; // at least half of it is waited
     backoff->most_ms = MOST_MS;
     bool grows = backoff->span_ms < MOST_MS;
     uint32_t pause_ms = sk_backoff_next(backoff);
-    segment->granted.not_before_ms = now_ms + pause_ms;
-    segment->granted.alone = true;
+    voucher->granted.not_before_ms = now_ms + pause_ms;
+    voucher->granted.alone = true;
     if (why == SK_PAUSE_LOCKED && grows)
-        sk_log(SK_LOG_WARN, "another transaction holds the row of a segment; its orders wait",
-               "voucher=%" PRId64 " segment=%u pause_ms=%" PRIu32, segment->voucher_id, segment->number, pause_ms);
+        sk_log(SK_LOG_WARN, "another transaction holds the row of a voucher; its orders wait",
+               "voucher=%" PRId64 " pause_ms=%" PRIu32, voucher->id, pause_ms);
 }
 
-void sk_line_refused(struct sk_segment *segment, uint64_t now_ms)
+void sk_line_refused(struct sk_voucher *voucher, uint64_t now_ms)
 {
-    segment->granted.alone = true;
-    if (++segment->granted.refusals >= REFUSALS_MAX)
-        sk_line_pause(segment, SK_PAUSE_FAILED, now_ms);
+    voucher->granted.alone = true;
+    if (++voucher->granted.refusals >= REFUSALS_MAX)
+        sk_line_pause(voucher, SK_PAUSE_FAILED, now_ms);
 }
 
-void sk_line_part(struct sk_segment *segment)
+void sk_line_part(struct sk_voucher *voucher)
 {
-    segment->granted.alone = true;
+    voucher->granted.alone = true;
 }
 
-void sk_line_settled(struct sk_segment *segment)
+void sk_line_settled(struct sk_voucher *voucher)
 {
-    segment->granted.alone = false;
-    sk_backoff_reset(&segment->granted.locked);
-    sk_backoff_reset(&segment->granted.failed);
-    segment->granted.refusals = 0;
+    voucher->granted.alone = false;
+    sk_backoff_reset(&voucher->granted.locked);
+    sk_backoff_reset(&voucher->granted.failed);
+    voucher->granted.refusals = 0;
 }

@@ -1,4 +1,4 @@
-// Named locks of upkeep (rebuilding a segment, settling what a dead session left ...): SET key token NX PX ttl, renewed
+// Named locks of upkeep (rebuilding a voucher, settling what a dead session left ...): SET key token NX PX ttl, renewed
 // and released only under the same token (Redis documentation, "Distributed locks with Redis", the single-instance
 // algorithm). The token begins with the id of the owner's session and ends with the TTL, to which the next one that
 // finds the lock taken cuts what is left of it (lock_cut.lua): a clock that is set back prolongs no lock. A lock saves

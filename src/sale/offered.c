@@ -5,14 +5,13 @@
 
 #include "sale.h"
 
-static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_segment *segment,
+static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_voucher *voucher,
                                  const struct sk_sent_ticket *ticket, struct sk_outcome *outcome);
 
-bool sk_offered_refuses(const struct sk_sale *sale, struct sk_segment *segment, const struct sk_sent_ticket *ticket,
+bool sk_offered_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_sent_ticket *ticket,
                         unsigned quantity, struct sk_outcome *outcome)
 {
-    const struct sk_voucher *voucher = segment->voucher;
-    if (voucher->ticket && offered_lacks_ticket(sale, segment, ticket, outcome))
+    if (voucher->ticket && offered_lacks_ticket(sale, voucher, ticket, outcome))
         return true;
     if (quantity <= voucher->user_limit)
         return false;
@@ -22,7 +21,7 @@ bool sk_offered_refuses(const struct sk_sale *sale, struct sk_segment *segment, 
 
 // A good ticket for an offer that is newer than what is known here came by way of another instance: this one is a
 // moment behind.
-static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_segment *segment,
+static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_voucher *voucher,
                                  const struct sk_sent_ticket *ticket, struct sk_outcome *outcome)
 {
     static const enum sk_verdict refusals[] = {[SK_ASK_TICKETS_OFF] = SK_VERDICT_TICKETS_OFF,
@@ -35,34 +34,33 @@ static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_segment *
                                              [SK_ASK_BAD_TICKET] = SK_METRIC_TICKETS_BAD,
                                              [SK_ASK_EXPIRED_TICKET] = SK_METRIC_TICKETS_EXPIRED,
                                              [SK_ASK_GOOD_TICKET] = SK_METRIC_TICKETS_OLD_OFFER};
-    const struct sk_voucher *voucher = segment->voucher;
     if (ticket->kind == SK_ASK_GOOD_TICKET && ticket->offer == voucher->offer)
         return false;
     bool behind = ticket->kind == SK_ASK_GOOD_TICKET && ticket->offer > voucher->offer;
     *outcome = (struct sk_outcome){.verdict = behind ? SK_VERDICT_LOADING : refusals[ticket->kind]};
     if (behind)
-        sale->offers_differ(sale->upkeep, segment, ticket->offer);
+        sale->offers_differ(sale->upkeep, voucher, ticket->offer);
     else
         sk_metrics_add(sale->metrics, reasons[ticket->kind], 1);
     return true;
 }
 
-void sk_offered_agree(const struct sk_segment *segment, struct sk_order *order)
+void sk_offered_agree(const struct sk_voucher *voucher, struct sk_order *order)
 {
-    order->offer = segment->voucher->offer;
-    order->price = segment->voucher->price;
+    order->offer = voucher->offer;
+    order->price = voucher->price;
 }
 
-bool sk_offered_refuses_again(const struct sk_sale *sale, struct sk_segment *segment, struct sk_order *order,
+bool sk_offered_refuses_again(const struct sk_sale *sale, struct sk_voucher *voucher, struct sk_order *order,
                               struct sk_outcome *outcome)
 {
-    const struct sk_price *now = &segment->voucher->price;
+    const struct sk_price *now = &voucher->price;
     if (now->cents != order->price.cents || strcmp(now->currency, order->price.currency) != 0) {
         *outcome = (struct sk_outcome){.verdict = SK_VERDICT_OFFER_CHANGED};
         return true;
     }
-    if (sk_offered_refuses(sale, segment, &order->sent, order->quantity, outcome))
+    if (sk_offered_refuses(sale, voucher, &order->sent, order->quantity, outcome))
         return true;
-    sk_offered_agree(segment, order);
+    sk_offered_agree(voucher, order);
     return false;
 }

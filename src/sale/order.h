@@ -71,7 +71,7 @@ void sk_order_pool_free(struct sk_order_pool *pool);
 // Gives a NEW order of one unit, of no entry, with no request waiting. `id`, `epoch` and `user` still hold an older
 // order's values: the caller sets them. NULL: the bound is reached, or memory is short.
 struct sk_order *sk_order_take(struct sk_order_pool *pool);
-// Gives it a new id, for a segment of this slot, as far as its epoch is known.
+// Gives it a new id, for a voucher of this slot, as far as its epoch is known.
 void sk_order_name(struct sk_order_pool *pool, struct sk_order *order, unsigned slot, int64_t epoch);
 
 // Takes it out of its list and gives it back, from any state.

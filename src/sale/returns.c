@@ -28,7 +28,7 @@ enum {
     TICK_MS = 20,
     RETRY_MS = 200,
     TOGETHER_MAX =
-        64, // calls in a statement, with SK_RETURNS_MAX orders at most: so long it holds the rows of segments
+        64, // calls in a statement, with SK_RETURNS_MAX orders at most: so long it holds the rows of vouchers
 };
 
 enum {
@@ -58,7 +58,7 @@ struct returns_item {
 struct returns_call {
     struct returns_call *previous, *next;
     struct sk_returns *returns;
-    struct sk_segment *segment; // pinned
+    struct sk_voucher *voucher; // pinned
     enum returns_state state;
     struct sk_entry *entry; // owned from READY on; ending it frees it
     int64_t epoch;
@@ -74,7 +74,7 @@ struct returns_call {
 
 struct sk_returns {
     const struct sk_sale *sale;
-    void (*recovered)(void *arg, struct sk_segment *segment);
+    void (*recovered)(void *arg, struct sk_voucher *voucher);
     void *arg;
     struct returns_call *first, *last;
     struct returns_call *writing[TOGETHER_MAX]; // in the statement that is under way
@@ -106,7 +106,7 @@ static void returns_move(struct returns_call *call, enum returns_state state)
     call->state = state;
 }
 
-struct sk_returns *sk_returns_open(const struct sk_sale *sale, void (*recovered)(void *arg, struct sk_segment *segment),
+struct sk_returns *sk_returns_open(const struct sk_sale *sale, void (*recovered)(void *arg, struct sk_voucher *voucher),
                                    void *arg)
 {
     struct sk_returns *returns = calloc(1, sizeof *returns);
@@ -123,15 +123,15 @@ struct sk_returns *sk_returns_open(const struct sk_sale *sale, void (*recovered)
 
 // ---- calls ----
 
-static struct returns_call *returns_add_call(struct sk_returns *returns, struct sk_segment *segment, const char *move,
+static struct returns_call *returns_add_call(struct sk_returns *returns, struct sk_voucher *voucher, const char *move,
                                              const char *by, const char *why)
 {
     struct returns_call *call = calloc(1, sizeof *call);
     if (call == NULL)
         return NULL;
     call->returns = returns;
-    call->segment = segment;
-    sk_segment_pin(segment);
+    call->voucher = voucher;
+    sk_voucher_pin(voucher);
     (void)snprintf(call->move, sizeof call->move, "%s", move);
     (void)snprintf(call->by, sizeof call->by, "%s", by);
     (void)snprintf(call->why, sizeof call->why, "%s", why);
@@ -156,7 +156,7 @@ static void returns_remove_call(struct returns_call *call)
         call->next->previous = call->previous;
     else
         returns->last = call->previous;
-    sk_segment_unpin(call->segment);
+    sk_voucher_unpin(call->voucher);
     free(call);
 }
 
@@ -167,15 +167,15 @@ static const char *returns_move_name(enum sk_return_move move)
 }
 
 // One that gathers for the same move, by the same caller; a new one if there is none. NULL: out of memory.
-static struct returns_call *returns_gathering(struct sk_returns *returns, struct sk_segment *segment, const char *move,
+static struct returns_call *returns_gathering(struct sk_returns *returns, struct sk_voucher *voucher, const char *move,
                                               const char *by, const char *why)
 {
     struct returns_call *call = returns->first;
-    while (call != NULL && (call->state != RETURNS_GATHERING || call->segment != segment || call->done != NULL ||
+    while (call != NULL && (call->state != RETURNS_GATHERING || call->voucher != voucher || call->done != NULL ||
                             call->count == SK_RETURNS_MAX || strcmp(call->move, move) != 0 ||
                             strcmp(call->by, by) != 0 || strcmp(call->why, why) != 0))
         call = call->next;
-    return call != NULL ? call : returns_add_call(returns, segment, move, by, why);
+    return call != NULL ? call : returns_add_call(returns, voucher, move, by, why);
 }
 
 static void returns_add_item(void *arg, const struct sk_journal_order *order)
@@ -184,13 +184,13 @@ static void returns_add_item(void *arg, const struct sk_journal_order *order)
     memcpy(call->items[call->count++].id, order->id, SK_UUID_SIZE);
 }
 
-enum sk_status sk_return_order(struct sk_returns *returns, struct sk_segment *segment, const char *order_id,
+enum sk_status sk_return_order(struct sk_returns *returns, struct sk_voucher *voucher, const char *order_id,
                                enum sk_return_move move, const char *by, const char *why, sk_return_cb *done, void *arg)
 {
     if (!sk_session_held(returns->sale->session))
         return SK_DOWN;
     struct returns_call *call =
-        returns_gathering(returns, segment, returns_move_name(move), by, why == NULL ? "" : why);
+        returns_gathering(returns, voucher, returns_move_name(move), by, why == NULL ? "" : why);
     if (call == NULL)
         return SK_NO_MEM;
     struct returns_item *item = &call->items[call->count++];
@@ -200,14 +200,14 @@ enum sk_status sk_return_order(struct sk_returns *returns, struct sk_segment *se
     return SK_OK;
 }
 
-enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_segment *segment, const char *ids,
+enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *voucher, const char *ids,
                                 enum sk_return_move move, const char *by, sk_returns_cb *done, void *arg)
 {
     int count = sk_journal_parse_returns(ids, strlen(ids), NULL, NULL);
     SK_ASSERT(count > 0 && count <= SK_RETURNS_MAX);
     if (!sk_session_held(returns->sale->session))
         return SK_DOWN;
-    struct returns_call *call = returns_add_call(returns, segment, returns_move_name(move), by, "");
+    struct returns_call *call = returns_add_call(returns, voucher, returns_move_name(move), by, "");
     if (call == NULL)
         return SK_NO_MEM;
     (void)sk_journal_parse_returns(ids, strlen(ids), returns_add_item, call);
@@ -216,13 +216,13 @@ enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_segment *s
     return SK_OK;
 }
 
-bool sk_returns_recover(struct sk_returns *returns, struct sk_segment *segment, const struct sk_journal_entry *found)
+bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, const struct sk_journal_entry *found)
 {
     SK_ASSERT(found->count > 0 && found->count <= SK_RETURNS_MAX);
-    struct returns_call *call = returns_add_call(returns, segment, found->move, found->by, found->why);
+    struct returns_call *call = returns_add_call(returns, voucher, found->move, found->by, found->why);
     if (call == NULL)
         return false;
-    call->entry = sk_entry_new(returns->sale, segment, SK_ENTRY_RECOVERED, found->id);
+    call->entry = sk_entry_new(returns->sale, voucher, SK_ENTRY_RECOVERED, found->id);
     if (call->entry == NULL) {
         returns_remove_call(call);
         return false;
@@ -236,10 +236,10 @@ bool sk_returns_recover(struct sk_returns *returns, struct sk_segment *segment, 
 
 // ---- starting ----
 
-static bool returns_is_busy(const struct sk_returns *returns, const struct sk_segment *segment)
+static bool returns_is_busy(const struct sk_returns *returns, const struct sk_voucher *voucher)
 {
     const struct returns_call *call = returns->first;
-    while (call != NULL && (call->segment != segment || call->state == RETURNS_GATHERING || call->recovered))
+    while (call != NULL && (call->voucher != voucher || call->state == RETURNS_GATHERING || call->recovered))
         call = call->next;
     return call != NULL;
 }
@@ -252,7 +252,7 @@ static void returns_on_tick(void *arg)
         next = call->next;
         if (call->state == RETURNS_WAITING && now >= call->not_before_ms)
             returns_move(call, RETURNS_READY);
-        else if (call->state == RETURNS_GATHERING && !returns_is_busy(returns, call->segment))
+        else if (call->state == RETURNS_GATHERING && !returns_is_busy(returns, call->voucher))
             returns_note(call);
     }
     returns_write(returns);
@@ -266,7 +266,7 @@ static void returns_on_tick(void *arg)
 static void returns_note(struct returns_call *call)
 {
     const struct sk_sale *sale = call->returns->sale;
-    const struct sk_segment_keys *keys = &call->segment->keys;
+    const struct sk_voucher_keys *keys = &call->voucher->keys;
     struct sk_buf ids = {0};
     enum sk_status status = SK_NO_MEM;
     for (size_t i = 0; i < call->count; i++)
@@ -303,20 +303,20 @@ static void returns_on_noted(void *arg, const struct sk_reply *reply)
     enum sk_doubt doubt;
     SK_FAILPOINT("return.noted");
     if (reply != NULL && returns_read_doubt(reply, &doubt)) {
-        sale->suspect(sale->upkeep, call->segment, doubt);
+        sale->suspect(sale->upkeep, call->voucher, doubt);
         returns_end(call, SK_RETURN_LOADING);
         return;
     }
     const char *journal_id = sk_reply_text(sk_reply_at(reply, 2), NULL);
     if (reply != NULL && journal_id != NULL && sk_trust_is_journal_id(journal_id) &&
         sk_trust_number(sk_reply_at(reply, 1), SK_TRUST_MAX, &call->epoch))
-        call->entry = sk_entry_new(sale, call->segment, SK_ENTRY_OWN, journal_id);
+        call->entry = sk_entry_new(sale, call->voucher, SK_ENTRY_OWN, journal_id);
     if (call->entry != NULL) {
         returns_make_ready(call);
         return;
     }
     // It may be carried out, or was, and is not held.
-    sale->orphaned(sale->upkeep, call->segment);
+    sale->orphaned(sale->upkeep, call->voucher);
     returns_end(call, SK_RETURN_UNAVAILABLE);
 }
 
@@ -362,8 +362,8 @@ static enum sk_status returns_ask_one(struct sk_returns *returns)
     enum sk_status status = SK_NO_MEM;
     sk_params_begin(&ids);
     returns_add_ids(call, &ids);
-    const char *params[] = {sk_params_number(slot, call->segment->slot),
-                            sk_params_number(voucher, call->segment->voucher_id),
+    const char *params[] = {sk_params_number(slot, call->voucher->slot),
+                            sk_params_number(voucher, call->voucher->id),
                             sk_params_number(epoch, call->epoch),
                             sk_params_end(&ids),
                             call->move,
@@ -388,8 +388,8 @@ static enum sk_status returns_ask_many(struct sk_returns *returns)
     for (size_t i = 0; i < returns->writing_count; i++) {
         const struct returns_call *call = returns->writing[i];
         char number[SK_PARAM_NUMBER_SIZE];
-        sk_params_add(&arrays[SLOTS], sk_params_number(number, call->segment->slot));
-        sk_params_add(&arrays[VOUCHERS], sk_params_number(number, call->segment->voucher_id));
+        sk_params_add(&arrays[SLOTS], sk_params_number(number, call->voucher->slot));
+        sk_params_add(&arrays[VOUCHERS], sk_params_number(number, call->voucher->id));
         sk_params_add(&arrays[EPOCHS], sk_params_number(number, call->epoch));
         sk_params_add(&arrays[COUNTS], sk_params_number(number, (int64_t)call->count));
         sk_params_add(&arrays[JOURNALS], call->entry->journal_id);
@@ -485,7 +485,7 @@ static void returns_take(struct returns_call *call, const struct sk_rows *rows, 
     }
     // Stale: a rebuild settles the entry, or has. One that no rebuild has met was forged; the next one ends it.
     if (call->recovered)
-        sale->suspect(sale->upkeep, call->segment, SK_DOUBT_BEHIND);
+        sale->suspect(sale->upkeep, call->voucher, SK_DOUBT_BEHIND);
     returns_end(call, SK_RETURN_LOADING);
 }
 
@@ -494,8 +494,8 @@ static void returns_put_off(struct returns_call *call, enum sk_result_kind kind,
 {
     bool has_reason = with_others && (kind == SK_RESULT_REFUSED || kind == SK_RESULT_LOCKED);
     if (kind == SK_RESULT_REFUSED && !with_others)
-        sk_log(SK_LOG_ERROR, "PostgreSQL refuses a return", "voucher=%" PRId64 " journal_id=%s",
-               call->segment->voucher_id, call->entry->journal_id);
+        sk_log(SK_LOG_ERROR, "PostgreSQL refuses a return", "voucher=%" PRId64 " journal_id=%s", call->voucher->id,
+               call->entry->journal_id);
     returns_move(call, RETURNS_WAITING);
     call->alone = call->alone || has_reason;
     call->not_before_ms = uv_now(call->returns->sale->loop) + (has_reason ? 0 : RETRY_MS);
@@ -541,16 +541,16 @@ static void returns_settle(struct returns_call *call, const struct sk_rows *rows
 static void returns_end(struct returns_call *call, enum sk_return_end end)
 {
     struct sk_returns *returns = call->returns;
-    struct sk_segment *segment = call->segment;
+    struct sk_voucher *voucher = call->voucher;
     bool recovered = call->recovered;
     returns_tell_all(call, end, 0);
     if (call->entry != NULL)
         sk_entry_forget(call->entry);
-    sk_segment_pin(segment);
+    sk_voucher_pin(voucher);
     returns_remove_call(call);
     if (recovered)
-        returns->recovered(returns->arg, segment);
-    sk_segment_unpin(segment);
+        returns->recovered(returns->arg, voucher);
+    sk_voucher_unpin(voucher);
 }
 
 bool sk_returns_idle(const struct sk_returns *returns)

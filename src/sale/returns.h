@@ -5,7 +5,7 @@
 // the units back only while the buyer's field holds that very order. So each step may be repeated by anyone: a crash
 // leaves an entry that a sweep or a rebuild settles.
 //
-// Returns of one segment follow each other; those that come meanwhile gather. They use the links of the control plane,
+// Returns of one voucher follow each other; those that come meanwhile gather. They use the links of the control plane,
 // but for the journal.
 #ifndef SK_SALE_RETURNS_H
 #define SK_SALE_RETURNS_H
@@ -25,7 +25,7 @@ enum sk_return_end {
     SK_RETURN_DONE,          // it has ended, by this or an earlier move
     SK_RETURN_NOT_ALLOWED,   // its status does not allow the move
     SK_RETURN_UNKNOWN_ORDER, // PostgreSQL does not know it
-    SK_RETURN_LOADING,       // the segment is being loaded, or was meanwhile: ask again
+    SK_RETURN_LOADING,       // the voucher is being loaded, or was meanwhile: ask again
     SK_RETURN_UNAVAILABLE,   // a store is away; it may still be carried out
 };
 
@@ -39,7 +39,7 @@ typedef void sk_return_cb(void *arg, enum sk_return_end end);
 typedef void sk_returns_cb(void *arg, enum sk_return_end end, size_t ended);
 
 // The reactor's thread, as all functions. `recovered` runs when a recovered entry is settled. NULL: out of memory.
-struct sk_returns *sk_returns_open(const struct sk_sale *sale, void (*recovered)(void *arg, struct sk_segment *segment),
+struct sk_returns *sk_returns_open(const struct sk_sale *sale, void (*recovered)(void *arg, struct sk_voucher *voucher),
                                    void *arg);
 // Forgets what is under way: the journal has it. Those who wait are told UNAVAILABLE. After the links were closed; NULL
 // is fine.
@@ -47,16 +47,16 @@ void sk_returns_close(struct sk_returns *returns);
 
 // Ends one order. `by` is shown in the order's events; `why`, too, and may be NULL; both are cut at
 // SK_JOURNAL_BY_MAX and _WHY_MAX bytes. `done` runs only after SK_OK.
-enum sk_status sk_return_order(struct sk_returns *returns, struct sk_segment *segment, const char *order_id,
+enum sk_status sk_return_order(struct sk_returns *returns, struct sk_voucher *voucher, const char *order_id,
                                enum sk_return_move move, const char *by, const char *why, sk_return_cb *done,
                                void *arg) SK_MUST_CHECK;
 
-// Ends up to SK_RETURNS_MAX orders of a segment in one entry. `ids`: "id,id,...", borrowed for the call.
-enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_segment *segment, const char *ids,
+// Ends up to SK_RETURNS_MAX orders of a voucher in one entry. `ids`: "id,id,...", borrowed for the call.
+enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *voucher, const char *ids,
                                 enum sk_return_move move, const char *by, sk_returns_cb *done, void *arg) SK_MUST_CHECK;
 
 // Settles an entry of the journal that no session holds. False: not now.
-bool sk_returns_recover(struct sk_returns *returns, struct sk_segment *segment, const struct sk_journal_entry *found);
+bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, const struct sk_journal_entry *found);
 
 // Whether nothing is under way, and how many orders are: all in the journal, or on their way there.
 bool sk_returns_idle(const struct sk_returns *returns);

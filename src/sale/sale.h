@@ -56,14 +56,14 @@ struct sk_sale {
     // ACCEPTED may be followed by one more outcome; every other verdict is the last one of a ticket.
     void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
     void *arg;
-    // What Redis holds of the segment is in doubt: upkeep is to look after it. May be called again and again.
-    void (*suspect)(void *upkeep, struct sk_segment *segment, enum sk_doubt doubt);
+    // What Redis holds of the voucher is in doubt: upkeep is to look after it. May be called again and again.
+    void (*suspect)(void *upkeep, struct sk_voucher *voucher, enum sk_doubt doubt);
     // The journal may have an entry of this session that the reactor does not hold: a call was not answered, or memory
     // was short. Upkeep is to look for it. May be called again and again.
-    void (*orphaned)(void *upkeep, struct sk_segment *segment);
-    // The segment's voucher has this offer elsewhere (in Redis, or on a ticket), and the catalogue another: upkeep is
+    void (*orphaned)(void *upkeep, struct sk_voucher *voucher);
+    // The voucher has this offer elsewhere (in Redis, or on a ticket), and the catalogue another: upkeep is
     // to bring the side that is behind up to date, and then to call sk_batcher_release. May be called again and again.
-    void (*offers_differ)(void *upkeep, struct sk_segment *segment, int32_t offer);
+    void (*offers_differ)(void *upkeep, struct sk_voucher *voucher, int32_t offer);
     void *upkeep;
 };
 

@@ -1,9 +1,11 @@
 #include "voucher.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "hash.h"
+#include "histogram.h"
+#include "slot.h"
 
 static const char *const state_names[] = {"open", "paused", "closed", "retired"};
 
@@ -21,13 +23,20 @@ const char *sk_voucher_state_name(enum sk_voucher_state state)
     return state_names[state];
 }
 
-struct sk_voucher *sk_voucher_new(int64_t id, unsigned segment_count)
+struct sk_voucher *sk_voucher_new(int64_t id, const char *tag, size_t care_size)
 {
-    struct sk_voucher *voucher = calloc(1, sizeof *voucher + segment_count * sizeof(struct sk_segment *));
-    if (voucher == NULL)
+    struct sk_voucher *voucher = calloc(1, sizeof *voucher);
+    struct sk_care *care = calloc(1, care_size);
+    if (voucher == NULL || care == NULL) {
+        free(care);
+        free(voucher);
         return NULL;
+    }
     voucher->id = id;
-    voucher->segment_count = segment_count;
+    voucher->care = care;
+    (void)snprintf(voucher->tag, sizeof voucher->tag, "%s", tag);
+    voucher->slot = sk_slot(tag, strlen(tag));
+    sk_keys_of_voucher(voucher->tag, &voucher->keys);
     return voucher;
 }
 
@@ -36,24 +45,11 @@ void sk_voucher_free(struct sk_voucher *voucher)
     if (voucher == NULL)
         return;
     SK_ASSERT(voucher->pins == 0);
-    for (unsigned i = 0; i < voucher->segment_count; i++)
-        sk_segment_free(voucher->segments[i]);
+    sk_filter_free(voucher->gate.filter);
+    sk_histogram_close(voucher->durable);
     free(voucher->shown.document);
+    free(voucher->care);
     free(voucher);
-}
-
-enum sk_status sk_voucher_add_segment(struct sk_voucher *voucher, unsigned number, const char *tag, size_t care_size)
-{
-    SK_ASSERT(number < voucher->segment_count && voucher->segments[number] == NULL);
-    voucher->segments[number] = sk_segment_new(voucher, voucher->id, number, tag, care_size);
-    return voucher->segments[number] == NULL ? SK_NO_MEM : SK_OK;
-}
-
-struct sk_segment *sk_voucher_segment_of(struct sk_voucher *voucher, const char *user)
-{
-    unsigned number =
-        voucher->segment_count == 1 ? 0 : (unsigned)(sk_hash(user, strlen(user)) % voucher->segment_count);
-    return voucher->segments[number];
 }
 
 void sk_voucher_pin(struct sk_voucher *voucher)

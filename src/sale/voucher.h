@@ -1,4 +1,5 @@
-// A voucher as a reactor knows it: its terms, and the segments that its orders go through.
+// A voucher as a reactor knows it: its terms, where its stock is (all its keys in one slot), and what each step of an
+// order's path keeps of it.
 #ifndef SK_SALE_VOUCHER_H
 #define SK_SALE_VOUCHER_H
 
@@ -6,7 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "segment.h"
+#include "backoff.h"
+#include "filter.h"
+#include "journal.h"
+#include "keys.h"
+#include "order.h"
+#include "status.h"
+#include "verdict.h"
 
 enum sk_voucher_state { SK_VOUCHER_OPEN, SK_VOUCHER_PAUSED, SK_VOUCHER_CLOSED, SK_VOUCHER_RETIRED };
 
@@ -14,7 +21,60 @@ enum sk_voucher_state { SK_VOUCHER_OPEN, SK_VOUCHER_PAUSED, SK_VOUCHER_CLOSED, S
 enum sk_voucher_state sk_voucher_state_of(const char *name);
 const char *sk_voucher_state_name(enum sk_voucher_state state);
 
-enum { SK_SEGMENTS_MAX = 64 };
+enum { SK_VERSION_SIZE = SK_JOURNAL_ID_SIZE };
+
+// A refusal of all users that are no buyers yet, for a short time.
+struct sk_mark {
+    enum sk_verdict verdict;
+    uint64_t asked_at_ms;          // monotonic, as all three: before Redis gave the refusal
+    uint64_t until_ms;             // by this instance's setting; 0: no mark
+    uint64_t begin_at_ms;          // NOT_STARTED: when the sale starts, or a moment before
+    char version[SK_VERSION_SIZE]; // the voucher's `last`: which buyers there were
+};
+
+// Requests on their way to Redis. Touched by batcher.c alone.
+struct sk_asking {
+    struct sk_order_list orders; // wait for the next script call
+    struct sk_voucher *next;
+    bool listed;
+    uint64_t held_until_ms; // no call before that, while the catalogue and Redis come to the same offer
+};
+
+// How far Redis was when it was asked last. Touched by grant.c alone.
+struct sk_seen {
+    int64_t epoch; // 0: never asked
+    char last[SK_VERSION_SIZE];
+};
+
+// What is refused from memory. Touched by admit.c alone.
+struct sk_gate {
+    struct sk_mark mark;
+    struct sk_filter *filter; // owned: who had bought by filter_version; NULL: not known
+    char filter_version[SK_VERSION_SIZE];
+    uint64_t cache_ms;      // for how long a refusal of that version may be cached by any instance
+    bool filtering;         // the filter is being read
+    uint64_t read_after_ms; // the next reading begins no sooner
+};
+
+// Orders that wait for a batch of PostgreSQL. Touched by writer.c, line.c and batch.c.
+struct sk_granted {
+    struct sk_order_list orders;
+    struct sk_voucher *next;
+    bool listed;
+    bool alone;               // the last batch with its orders failed: the next one is of it alone
+    uint64_t not_before_ms;   // PostgreSQL is not asked before that; other vouchers go on
+    struct sk_backoff locked; // of that pause, while another transaction holds the voucher's row
+    struct sk_backoff failed; // of that pause, after any other failure
+    unsigned refusals;        // of batches in a row
+};
+
+// The journal entries of this reactor's own calls, by journal id, and the list of all vouchers that have some. Touched
+// by entry.c alone.
+struct sk_entries {
+    struct sk_entry *oldest, *youngest;
+    struct sk_voucher **open; // the list's head, in the catalogue; NULL: not listed anywhere
+    struct sk_voucher *previous, *next;
+};
 
 // The last document that was shown of it. Touched by voucher_queries.c alone.
 struct sk_shown {
@@ -23,8 +83,12 @@ struct sk_shown {
     uint64_t until_ms;
 };
 
+struct sk_histogram;
+struct sk_care; // recovery's part, in recovery/care.h
+
 struct sk_voucher {
-    struct sk_voucher *next_in_bucket;
+    struct sk_voucher *next_in_bucket, *next_in_slot; // of the catalogue
+    size_t at;                                        // its place in the catalogue
     int64_t id;
     int64_t change; // the number of the change that made it what it is
     int64_t begin_ms, end_ms;
@@ -35,26 +99,27 @@ struct sk_voucher {
     int32_t offer;        // counts price, limit and what tickets take: what a ticket is for, and an order agrees to
     struct sk_price price;
     enum sk_voucher_state state;
-    unsigned pins; // kept pointers to it and to its segments
     bool left;     // the catalogue: the last pin frees it
-    size_t at;     // its place in the catalogue
+    unsigned pins; // kept pointers to it
+    uint16_t slot;
+    char tag[SK_TAG_SIZE];
+    struct sk_voucher_keys keys;
+
+    struct sk_asking asking;
+    struct sk_seen seen;
+    struct sk_gate gate;
+    struct sk_granted granted;
+    struct sk_entries entries;
     struct sk_shown shown;
-    unsigned segment_count;
-    struct sk_segment *segments[]; // owned
+    struct sk_histogram *durable; // owned; times to durable, of durable.c alone; NULL: none yet
+    struct sk_care *care;         // owned: a block of the size that the catalogue was given, zeroed at first
 };
 
-// The reactor's thread, as all functions. Gives a voucher whose segments are all NULL; `care_size` is that of struct
-// sk_care, which this floor does not know. NULL: out of memory.
-struct sk_voucher *sk_voucher_new(int64_t id, unsigned segment_count);
+// The reactor's thread, as all functions. `tag` is shorter than SK_TAG_SIZE; `care_size` is that of struct sk_care,
+// which this floor does not know. NULL: out of memory.
+struct sk_voucher *sk_voucher_new(int64_t id, const char *tag, size_t care_size);
 // NULL is fine. No pin may be left.
 void sk_voucher_free(struct sk_voucher *voucher);
-
-// Adds the segment `number`. `tag` is shorter than SK_TAG_SIZE.
-enum sk_status sk_voucher_add_segment(struct sk_voucher *voucher, unsigned number, const char *tag,
-                                      size_t care_size) SK_MUST_CHECK;
-
-// The segment that a user belongs to, always the same.
-struct sk_segment *sk_voucher_segment_of(struct sk_voucher *voucher, const char *user);
 
 // A kept pointer needs a pin. The last pin of a voucher that has left the catalogue frees it.
 void sk_voucher_pin(struct sk_voucher *voucher);

@@ -1,4 +1,4 @@
-// One batch (batch.h) is in PostgreSQL at a time, and what is granted meanwhile gathers for the next. Segments take
+// One batch (batch.h) is in PostgreSQL at a time, and what is granted meanwhile gathers for the next. Vouchers take
 // turns.
 //
 // Orders that no request waits for (Prefer: respond-async, and recovered ones) are patient: during a rush they are
@@ -6,8 +6,8 @@
 // often. This is what "peak shaving" means; they are safe in the journal meanwhile.
 //
 // No failure is final: if the answer is lost the batch goes back and is retried under the same ids, which settles
-// it whatever became of the first try (P7). A failure of the link pauses the writer; one of a statement - the segment's
-// row is locked, its orders are refused - pauses that segment alone: where several shared the batch, each goes alone
+// it whatever became of the first try (P7). A failure of the link pauses the writer; one of a statement - the voucher's
+// row is locked, its orders are refused - pauses that voucher alone: where several shared the batch, each goes alone
 // first. What is refused permanently is bisected (bisect.h); only a single order that was refused waits before it is
 // tried again, and after TRIES_MAX times it becomes a dead letter.
 #include "writer.h"
@@ -55,7 +55,7 @@ static void writer_wake_delayed(struct sk_writer *writer);
 static void writer_enqueue(struct sk_writer *writer, struct sk_order *order);
 static void writer_pump(struct sk_writer *writer);
 static bool writer_may_rest(const struct sk_writer *writer);
-static void writer_collect(struct sk_writer *writer, struct sk_segment *segment);
+static void writer_collect(struct sk_writer *writer, struct sk_voucher *voucher);
 static void writer_on_written(void *arg, const struct sk_result *result);
 static void writer_settle_row(struct sk_writer *writer, const struct sk_rows *rows, size_t row);
 static void writer_end_batch(struct sk_writer *writer);
@@ -114,10 +114,10 @@ void sk_writer_resume(struct sk_writer *writer, struct sk_order *order)
 
 static void writer_enqueue(struct sk_writer *writer, struct sk_order *order)
 {
-    struct sk_segment *segment = order->entry->segment;
+    struct sk_voucher *voucher = order->entry->voucher;
     writer->impatient += !order->patient;
-    sk_order_move(writer->sale->orders, order, SK_ORDER_GRANTED, &segment->granted.orders);
-    sk_line_add(&writer->line, segment);
+    sk_order_move(writer->sale->orders, order, SK_ORDER_GRANTED, &voucher->granted.orders);
+    sk_line_add(&writer->line, voucher);
 }
 
 static void writer_wake_delayed(struct sk_writer *writer)
@@ -146,12 +146,12 @@ static void writer_pump(struct sk_writer *writer)
     if (writer->line.first == NULL || writer->batch.part_count > 0 || now < writer->pause_until_ms ||
         !sk_pg_ready(writer->sale->pg) || writer_may_rest(writer))
         return;
-    struct sk_segment *segment = sk_line_take(&writer->line, now, NULL);
-    if (segment == NULL)
+    struct sk_voucher *voucher = sk_line_take(&writer->line, now, NULL);
+    if (voucher == NULL)
         return;
     if (writer->impatient == 0)
         writer->patient_at_ms = now;
-    writer_collect(writer, segment);
+    writer_collect(writer, voucher);
     SK_FAILPOINT("writer.collected");
     writer->sent_ns = sk_durable_sent(writer->sale, &writer->batch);
     if (sk_batch_send(&writer->batch, writer->sale->pg, writer_on_written, writer) != SK_OK)
@@ -170,17 +170,17 @@ static bool writer_may_rest(const struct sk_writer *writer)
            uv_now(sale->loop) < writer->patient_at_ms + PATIENCE_MS * room / most;
 }
 
-static void writer_collect(struct sk_writer *writer, struct sk_segment *segment)
+static void writer_collect(struct sk_writer *writer, struct sk_voucher *voucher)
 {
     struct sk_batch *batch = &writer->batch;
     uint64_t now = uv_now(writer->sale->loop);
-    bool share = sk_batch_may_share(segment);
-    struct sk_segment *taken[SK_BATCH_PARTS_MAX];
+    bool share = sk_batch_may_share(voucher);
+    struct sk_voucher *taken[SK_BATCH_PARTS_MAX];
     size_t n = 0;
-    while (segment != NULL) {
-        taken[n++] = segment;
-        writer->impatient -= sk_batch_add(batch, writer->sale->orders, segment);
-        segment = share && sk_batch_has_room(batch) ? sk_line_take(&writer->line, now, sk_batch_may_share) : NULL;
+    while (voucher != NULL) {
+        taken[n++] = voucher;
+        writer->impatient -= sk_batch_add(batch, writer->sale->orders, voucher);
+        voucher = share && sk_batch_has_room(batch) ? sk_line_take(&writer->line, now, sk_batch_may_share) : NULL;
     }
     for (size_t i = 0; i < n; i++) {
         if (taken[i]->granted.orders.head != NULL)
@@ -208,7 +208,7 @@ static void writer_on_written(void *arg, const struct sk_result *result)
     sk_backoff_reset(&writer->failure);
     writer->written_ns = sk_durable_written(writer->sale, batch, writer->sent_ns);
     for (size_t i = 0; i < batch->part_count; i++) {
-        sk_line_settled(batch->parts[i].segment);
+        sk_line_settled(batch->parts[i].voucher);
         sk_bisect_settled(batch->parts[i].orders.head);
     }
     for (size_t row = 0; row < sk_rows_count(rows); row++)
@@ -244,7 +244,7 @@ static void writer_end_batch(struct sk_writer *writer)
 
 static void writer_tell_placed(const struct sk_writer *writer, const struct sk_order *order, int64_t created_ms)
 {
-    int64_t within_s = order->entry->segment->voucher->pay_within_s;
+    int64_t within_s = order->entry->voucher->pay_within_s;
     struct sk_outcome outcome = {.verdict = SK_VERDICT_PLACED,
                                  .order_id = order->id,
                                  .created_ms = created_ms,
@@ -280,7 +280,7 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
     case SK_SETTLEMENT_ALREADY_PLACED:
         writer_tell_placed(writer, order, more->created_ms);
         sk_metrics_add(sale->metrics, SK_METRIC_ORDERS_PLACED, 1);
-        sk_durable_note(sale, order->entry->segment, order, writer->written_ns);
+        sk_durable_note(sale, order->entry->voucher, order, writer->written_ns);
         break;
     case SK_SETTLEMENT_ENDED:
     case SK_SETTLEMENT_DUPLICATE:
@@ -326,15 +326,15 @@ void sk_writer_leave(struct sk_writer *writer, struct sk_order *order)
 
 static void writer_leave_entry(struct sk_writer *writer, struct sk_entry *entry)
 {
-    struct sk_segment *segment = entry->segment;
+    struct sk_voucher *voucher = entry->voucher;
     bool recovered = entry->kind == SK_ENTRY_RECOVERED;
     if (--entry->open > 0)
         return;
-    sk_segment_pin(segment); // the entry may go now
+    sk_voucher_pin(voucher); // the entry may go now
     sk_entry_end(entry);
     if (recovered)
-        writer->events.recovered(writer->events.recovered_arg, segment);
-    sk_segment_unpin(segment);
+        writer->events.recovered(writer->events.recovered_arg, voucher);
+    sk_voucher_unpin(voucher);
 }
 
 // ---- failures ----
@@ -347,9 +347,9 @@ static void writer_return_batch(struct sk_writer *writer)
         struct sk_order *order;
         while ((order = part->orders.tail) != NULL) {
             writer->impatient += !order->patient;
-            sk_order_move_first(writer->sale->orders, order, SK_ORDER_GRANTED, &part->segment->granted.orders);
+            sk_order_move_first(writer->sale->orders, order, SK_ORDER_GRANTED, &part->voucher->granted.orders);
         }
-        sk_line_add(&writer->line, part->segment);
+        sk_line_add(&writer->line, part->voucher);
     }
 }
 
@@ -362,19 +362,19 @@ static void writer_put_back(struct sk_writer *writer, enum sk_result_kind kind)
     if (kind == SK_RESULT_LOST)
         writer->pause_until_ms = now + sk_backoff_next(&writer->failure);
     else if (batch->part_count == 1)
-        sk_line_pause(batch->parts[0].segment, kind == SK_RESULT_LOCKED ? SK_PAUSE_LOCKED : SK_PAUSE_FAILED, now);
+        sk_line_pause(batch->parts[0].voucher, kind == SK_RESULT_LOCKED ? SK_PAUSE_LOCKED : SK_PAUSE_FAILED, now);
     else
         for (size_t i = 0; i < batch->part_count; i++)
-            sk_line_part(batch->parts[i].segment);
+            sk_line_part(batch->parts[i].voucher);
     writer_end_batch(writer);
 }
 
-// Each step makes the parts smaller, so there is no pause between them, unless the segment has nothing but bad orders.
+// Each step makes the parts smaller, so there is no pause between them, unless the voucher has nothing but bad orders.
 static void writer_on_refused(struct sk_writer *writer)
 {
     struct sk_batch_part *part = &writer->batch.parts[0];
     struct sk_order *single = part->count == 1 ? part->orders.head : NULL;
-    sk_line_refused(part->segment, uv_now(writer->sale->loop));
+    sk_line_refused(part->voucher, uv_now(writer->sale->loop));
     sk_bisect_refused(&part->orders);
     if (single != NULL)
         writer_on_single_refused(writer, single);
@@ -410,13 +410,13 @@ static void writer_set_aside(struct sk_writer *writer, struct sk_order *order)
     sk_order_move(writer->sale->orders, order, SK_ORDER_SETTING_ASIDE, &writer->letters);
     if (letter != NULL) {
         *letter = (struct letter){writer, order};
-        if (sk_dead_letter_put_order(writer->sale, entry->segment, entry->journal_id, &lettered, writer_on_set_aside,
+        if (sk_dead_letter_put_order(writer->sale, entry->voucher, entry->journal_id, &lettered, writer_on_set_aside,
                                      letter) == SK_OK)
             return;
         free(letter);
     }
     writer_enqueue(writer, order);
-    sk_line_pause(entry->segment, SK_PAUSE_FAILED, uv_now(writer->sale->loop));
+    sk_line_pause(entry->voucher, SK_PAUSE_FAILED, uv_now(writer->sale->loop));
 }
 
 static void writer_on_set_aside(void *arg, bool kept)
@@ -424,14 +424,14 @@ static void writer_on_set_aside(void *arg, bool kept)
     struct letter *letter = arg;
     struct sk_writer *writer = letter->writer;
     struct sk_order *order = letter->order;
-    struct sk_segment *segment = order->entry->segment;
+    struct sk_voucher *voucher = order->entry->voucher;
     free(letter);
     if (kept) {
         sk_writer_leave(writer, order); // still pending for its user, and its unit held
         return;
     }
     writer_enqueue(writer, order);
-    sk_line_pause(segment, SK_PAUSE_FAILED, uv_now(writer->sale->loop));
+    sk_line_pause(voucher, SK_PAUSE_FAILED, uv_now(writer->sale->loop));
 }
 
 // ---- what is left ----
@@ -442,8 +442,8 @@ void sk_writer_count(const struct sk_writer *writer, struct sk_left *left)
         writer_count_list(writer, &writer->batch.parts[i].orders, left);
     writer_count_list(writer, &writer->delayed, left);
     writer_count_list(writer, &writer->letters, left);
-    for (const struct sk_segment *segment = writer->line.first; segment != NULL; segment = segment->granted.next)
-        writer_count_list(writer, &segment->granted.orders, left);
+    for (const struct sk_voucher *voucher = writer->line.first; voucher != NULL; voucher = voucher->granted.next)
+        writer_count_list(writer, &voucher->granted.orders, left);
 }
 
 static void writer_count_list(const struct sk_writer *writer, const struct sk_order_list *list, struct sk_left *left)
@@ -490,9 +490,9 @@ void sk_writer_close(struct sk_writer *writer)
         writer_forget_list(writer, &writer->batch.parts[i].orders);
     writer_forget_list(writer, &writer->delayed);
     writer_forget_list(writer, &writer->letters);
-    for (struct sk_segment *segment = writer->line.first, *next; segment != NULL; segment = next) {
-        next = segment->granted.next;
-        writer_forget_list(writer, &segment->granted.orders);
+    for (struct sk_voucher *voucher = writer->line.first, *next; voucher != NULL; voucher = next) {
+        next = voucher->granted.next;
+        writer_forget_list(writer, &voucher->granted.orders);
     }
     sk_timer_close(writer->tick);
     sk_batch_close(&writer->batch);

@@ -13,7 +13,7 @@
 struct sk_writer;
 
 struct sk_writer_events {
-    void (*recovered)(void *arg, struct sk_segment *segment); // a recovered entry is settled
+    void (*recovered)(void *arg, struct sk_voucher *voucher); // a recovered entry is settled
     void (*stale)(void *arg, struct sk_order *order);         // fenced off; takes the order over, and moves it
     void *recovered_arg, *stale_arg;
 };

@@ -190,7 +190,7 @@ static void postgres_check_rights(const struct postgres_check *check)
                 "there is no table voucher_order: run --migrate");
         return;
     }
-    for (int i = SK_MIGRATION_011_GRANTS; i < SK_MIGRATION_COUNT; i++)
+    for (int i = SK_MIGRATION_016_GRANTS; i < SK_MIGRATION_COUNT; i++)
         sk_buf_puts(&grants, sk_migrations[i].text);
     const char *const params[] = {grants.data};
     if (grants.failed)

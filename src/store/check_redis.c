@@ -277,12 +277,12 @@ static redisReply *redis_check_try_write(const struct redis_check *check, const 
 // it is about; NULL: there is none, or no connection.
 static redisReply *redis_check_first_denied(const struct redis_check *check, char what[WHAT_SIZE])
 {
-    struct sk_segment_keys segment;
+    struct sk_voucher_keys voucher;
     char lock[SK_KEY_SIZE], session[SK_KEY_SIZE];
-    sk_keys_of_segment(SCRATCH_TAG, &segment);
+    sk_keys_of_voucher(SCRATCH_TAG, &voucher);
     sk_key_of_lock("rebuild", SCRATCH_TAG, lock);
     sk_key_of_session(SCRATCH_TAG, session);
-    const char *keys[] = {segment.voucher, segment.buyers,  segment.journal, segment.repeats, segment.ended, lock,
+    const char *keys[] = {voucher.voucher, voucher.buyers,  voucher.journal, voucher.repeats, voucher.ended, lock,
                           session,         SK_KEY_SESSIONS, SK_KEY_BUSY,     SK_KEY_PROTOCOL, SK_KEY_CLOCK};
     size_t commands = sizeof writes / sizeof *writes, all = commands + sizeof keys / sizeof *keys;
     redisReply *reply = NULL;
@@ -325,14 +325,14 @@ static void redis_check_default(const struct redis_check *check)
 // EVALSHA as the service calls it: all keys, no arguments.
 static redisReply *redis_check_try_commands(const struct redis_check *check, const char *sha)
 {
-    struct sk_segment_keys segment;
+    struct sk_voucher_keys voucher;
     char lock[SK_KEY_SIZE], session[SK_KEY_SIZE];
-    sk_keys_of_segment(SCRATCH_TAG, &segment);
+    sk_keys_of_voucher(SCRATCH_TAG, &voucher);
     sk_key_of_lock("rebuild", SCRATCH_TAG, lock);
     sk_key_of_session(SCRATCH_TAG, session);
     const char *argv[] = {
-        "EVALSHA",       sha,  "12",    segment.voucher, segment.buyers, segment.journal, segment.repeats,
-        segment.ended,   lock, session, SK_KEY_SESSIONS, SK_KEY_BUSY,    SK_KEY_PROTOCOL, SK_KEY_CLOCK,
+        "EVALSHA",       sha,  "12",    voucher.voucher, voucher.buyers, voucher.journal, voucher.repeats,
+        voucher.ended,   lock, session, SK_KEY_SESSIONS, SK_KEY_BUSY,    SK_KEY_PROTOCOL, SK_KEY_CLOCK,
         SK_KEY_INSTANCES};
     return redisCommandArgv(check->context, sizeof argv / sizeof *argv, argv, NULL);
 }

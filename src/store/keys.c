@@ -5,7 +5,7 @@
 
 #include "status.h"
 
-void sk_keys_of_segment(const char *tag, struct sk_segment_keys *keys)
+void sk_keys_of_voucher(const char *tag, struct sk_voucher_keys *keys)
 {
     SK_ASSERT(strlen(tag) < SK_TAG_SIZE);
     (void)snprintf(keys->voucher, SK_KEY_SIZE, "seckill:{%s}:voucher", tag);

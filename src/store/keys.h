@@ -1,13 +1,13 @@
 // The names of Redis's keys: one place makes them.
 //
-// A segment's tag stands in braces in each of its keys, so that all of them are in one slot of Redis Cluster: "7" for
-// the first segment of voucher 7, "7.s" and what else evens the slots out for the others.
+// A voucher's tag stands in braces in each of its keys, so that all of them are in one slot of Redis Cluster: "7" for
+// voucher 7.
 #ifndef SK_STORE_KEYS_H
 #define SK_STORE_KEYS_H
 
 // The version of what stands in Redis: keys, journal entries, what scripts say to each other. Instances of two versions
 // do not run side by side; the way from one to the next is: drain, migrate, start.
-#define SK_PROTOCOL "3"
+#define SK_PROTOCOL "4"
 
 // That of the sessions that live: a string.
 #define SK_KEY_PROTOCOL "seckill:protocol"
@@ -15,7 +15,7 @@
 // The sessions that live: a sorted set, session -> when it expires.
 #define SK_KEY_SESSIONS "seckill:sessions"
 
-// Which segments each session found busy: a hash, session -> "voucher.segment,...".
+// Which vouchers each session found busy: a hash, session -> "voucher,voucher,...".
 #define SK_KEY_BUSY "seckill:busy"
 
 // Which instance each session is of: a hash, session -> what it tells (recovery/roster.h).
@@ -23,7 +23,7 @@
 
 enum { SK_TAG_SIZE = 32, SK_KEY_SIZE = 64 };
 
-struct sk_segment_keys {
+struct sk_voucher_keys {
     char voucher[SK_KEY_SIZE]; // hash: stock, window, state, epoch ...
     char buyers[SK_KEY_SIZE];  // hash: user -> order id
     char journal[SK_KEY_SIZE]; // stream: orders on their way to PostgreSQL
@@ -32,9 +32,9 @@ struct sk_segment_keys {
 };
 
 // Any thread. The tag is shorter than SK_TAG_SIZE.
-void sk_keys_of_segment(const char *tag, struct sk_segment_keys *keys);
+void sk_keys_of_voucher(const char *tag, struct sk_voucher_keys *keys);
 
-// The lock `what` of a segment ("rebuild", "recover" ...).
+// The lock `what` of a voucher ("rebuild", "recover" ...).
 void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE]);
 
 // The session of a reactor, by its id.

@@ -244,12 +244,12 @@ export class Instance {
     }
 }
 
-/** Holds the rows of a voucher's segments in PostgreSQL, as a slow transaction would, until the function is called. */
+/** Holds a voucher's row in PostgreSQL, as a slow transaction would, until the function is called. */
 export async function holdStock(voucher) {
     const psql = spawn('psql', ['-XAtq', '-v', 'ON_ERROR_STOP=1', setting('DATABASE_URL')], {
         stdio: ['pipe', 'pipe', 'inherit'],
     });
-    psql.stdin.write(`begin; select 'held' from seckill_segment where voucher_id = ${Number(voucher)} for update;\n`);
+    psql.stdin.write(`begin; select 'held' from voucher_stock where voucher_id = ${Number(voucher)} for update;\n`);
     await once(psql.stdout, 'data');
     return async () => {
         const ended = once(psql, 'exit');

@@ -141,7 +141,7 @@ class Shop:
         self.made += 1
         self.sql(
             "insert into dead_letter (slot, voucher_id, journal_id, raw, orders, reason) select slot, voucher_id,"
-            f" '{self.made}-0', 'odd', {'null' if orders is None else repr(orders)}, 'UNREADABLE' from seckill_segment"
+            f" '{self.made}-0', 'odd', {'null' if orders is None else repr(orders)}, 'UNREADABLE' from voucher_stock"
             f" where voucher_id = {voucher}"
         )
         return self.sql(f"select max(id) from dead_letter where voucher_id = {voucher}")[0][0]

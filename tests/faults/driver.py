@@ -64,7 +64,7 @@ select 'held', voucher_id, user_id, id, quantity from held_order;
 select 'voucher', id, units, stock, epoch - 1, live, user_limit, price_cents,
        case when now() < begin_at then 'NOT_STARTED' when now() >= end_at or state = 'closed' then 'ENDED'
             when state = 'paused' then 'PAUSED' else 'open' end, state
-  from seckill_voucher join seckill_segment on voucher_id = id;
+  from seckill_voucher join voucher_stock on voucher_id = id;
 select 'letters', count(*) from dead_letter
  where ended_at is null and (orders is null or exists (select from held_order h where h.letter = dead_letter.id));
 select 'move', order_id, status, by_whom, extract(epoch from at), coalesce(why, '') from order_event order by tx, seq;
@@ -124,7 +124,7 @@ class Run:
         return f"seckill:{{{self.vouchers[0]}}}:{part}"
 
     def hold_orders(self, seconds: float, table: str = "voucher_order") -> subprocess.Popen:
-        """No instance can commit an order for so long; orders pile up in the instances. With the segments' table, none
+        """No instance can commit an order for so long; orders pile up in the instances. With the table voucher_stock, none
         can begin a rebuild either."""
         script = f"begin; lock table {table} in share mode; select pg_sleep({seconds}); commit;"
         command = self.postgres.psql("seckill", "-c", script)

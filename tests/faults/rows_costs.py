@@ -9,7 +9,7 @@ from fault import Fault
 from rows_tools import HOUR_S, buy, clock_env, key, open_voucher, set_clock, within
 from stack import Deadline, wait_for
 
-TRIES_S = 9.0  # a look at a segment at rest comes after five seconds at most, and it takes two
+TRIES_S = 9.0  # a look at a voucher at rest comes after five seconds at most, and it takes two
 WINNERS = 10
 AT_ONCE = {"SECKILL_RETIRE_AFTER_MS": "0"}
 
@@ -22,7 +22,7 @@ def sold(run: Run, end_s: float, **terms) -> str:
 
 
 def epoch(run: Run, voucher: str) -> str:
-    return run.postgres.sql(f"select epoch from seckill_segment where voucher_id = {voucher}")[0][0]
+    return run.postgres.sql(f"select epoch from voucher_stock where voucher_id = {voucher}")[0][0]
 
 
 def stays_as_it_is(run: Run, vouchers: list[str], seconds: float) -> None:
@@ -44,7 +44,7 @@ def something_is_open(run: Run) -> None:
     """An ended sale with a dead letter that waits for a decision, and one with an order that should have expired."""
     letter, unpaid = sold(run, 3.0, pay_within_s=0), sold(run, 3.0, pay_within_s=900)
     run.postgres.sql(
-        "select set_aside(slot, voucher_id, '1-1', 'raw', null, 'by hand') from seckill_segment"
+        "select set_aside(slot, voucher_id, '1-1', 'raw', null, 'by hand') from voucher_stock"
         f" where voucher_id = {letter}"
     )
     run.postgres.sql(f"update voucher_order set created_at = now() + interval '1 h' where voucher_id = {unpaid}")

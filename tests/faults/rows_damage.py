@@ -25,7 +25,7 @@ def well(run: Run) -> bool:
     if types[0] != "hash" or types[1] not in ("hash", "none") or types[2] not in ("stream", "none"):
         return False
     state, epoch, stock = run.redis.call("HMGET", keys[0], "state", "epoch", "stock")
-    expected = run.postgres.sql(f"select epoch, stock from seckill_segment where voucher_id = {run.vouchers[0]}")[0]
+    expected = run.postgres.sql(f"select epoch, stock from voucher_stock where voucher_id = {run.vouchers[0]}")[0]
     if state != "open" or epoch != expected[0] or not (stock or "").isdigit():
         return False
     # While the crowd buys, the two counts are a moment apart; it buys less than this in that moment.
@@ -53,7 +53,7 @@ def damaged(*damages):
 
 
 def epoch_of(run: Run) -> int:
-    return int(run.postgres.sql(f"select epoch from seckill_segment where voucher_id = {run.vouchers[0]}")[0][0])
+    return int(run.postgres.sql(f"select epoch from voucher_stock where voucher_id = {run.vouchers[0]}")[0][0])
 
 
 def end_letters(run: Run) -> None:

@@ -43,7 +43,7 @@ def hide_an_order(run: Run) -> None:
     run.postgres.sql(
         f"insert into voucher_order (id, slot, user_id, voucher_id)"
         f" values (gen_random_uuid(), slot_of('{voucher}'), 'twin', {voucher});"
-        f"update seckill_segment set stock = stock - 1, live = live + 1 where voucher_id = {voucher};"
+        f"update voucher_stock set stock = stock - 1, live = live + 1 where voucher_id = {voucher};"
     )
     run.redis.call("HINCRBY", run.key("voucher"), "stock", -1)
     run.hide_units(1)
@@ -85,7 +85,7 @@ def killed_reconciling(run: Run) -> None:
 def killed_granting_again(run: Run) -> None:
     """Orders pile up in the instance while the other one's reconcile fences them off. That one cannot settle the journal
     either, so it takes another."""
-    epoch = f"select epoch > 1 from seckill_segment where voucher_id = {run.vouchers[0]}"
+    epoch = f"select epoch > 1 from voucher_stock where voucher_id = {run.vouchers[0]}"
     holder = run.hold_orders(12)
     wait_for("orders under way", lambda: run.redis.call("XLEN", run.key("journal")) > 4)
     wait_for("fenced off", lambda: run.reconcile(1) and run.postgres.sql(epoch) == [["t"]])

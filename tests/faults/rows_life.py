@@ -21,7 +21,7 @@ TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
 IN_TIME_S = 3.0  # how late an order may expire: 2 s, and a busy machine
 TAKEN_OVER_S = IN_TIME_S + TTL_S
 SETTLED_S = 10.0
-RETIRED_S = 14.0  # a look at a segment at rest comes after five seconds at most, and it takes two
+RETIRED_S = 14.0  # a look at a voucher at rest comes after five seconds at most, and it takes two
 BACK_S = 0.6  # a unit that has returned sells within 300 ms; a busy machine
 LIVELY = Habits(moves=1.0, keyed=0.3, limit=3, price=5, pay_within_s=2)
 STEADY = Habits(moves=0.4, limit=2, price=5, pay_within_s=1)  # from the second second on orders expire all the time
@@ -176,7 +176,7 @@ def paid_while_it_expires(run: Run) -> None:
     within(run, "expiry at it", lambda: run.postgres.sql(waits) == [["t"]], 1 + IN_TIME_S)
     paid = tell(run, move("pay", order, 1, reference="in-time", amount=3))
     expect(run, paid, 200, state="paid")
-    release(run, "begin; select from seckill_segment")
+    release(run, "begin; select from voucher_stock")
     holder.wait()
     time.sleep(1.0)
     if status_of(run, order.order) != "paid":

@@ -105,7 +105,7 @@ def flushed_while_buyers_are_read(run: Run) -> None:
     """All is sold, and an instance reads who has bought, to refuse the others from memory: there are none any more."""
     wait_for("stopped", lambda: "admit.counted" in run.first.text())
     winners = sorted({event.user for event in list(run.history) if event.status == 201})[:40]
-    holder = run.hold_orders(0.5, "seckill_segment")  # no instance rebuilds the voucher yet
+    holder = run.hold_orders(0.5, "voucher_stock")  # no instance rebuilds the voucher yet
     run.redis.call("FLUSHALL")
     run.first.signal(signal.SIGCONT)
     for winner in winners:  # now: the first try to rebuild it makes the instance forget

@@ -132,7 +132,7 @@ def made_once(run: Run, voucher: str, operators: list[Operator], units: int) -> 
             run.seen_meanwhile.append(f"{operator.name} was told of {dict(told)}, not of {dict(doubtful)}, and made {dict(made)}")
         if events > len(operator.done) + len(operator.doubtful):
             run.seen_meanwhile.append(f"{operator.name} was told of {len(operator.done)} changes and made {events}")
-    now = int(run.postgres.sql(f"select units from seckill_segment where voucher_id = {voucher}")[0][0])
+    now = int(run.postgres.sql(f"select units from voucher_stock where voucher_id = {voucher}")[0][0])
     if now != units:
         run.seen_meanwhile.append(f"{now} units, and {units} by what the operators made")
 

@@ -100,9 +100,9 @@ def start_now(run: Run, voucher: str) -> None:
 def unit_more(run: Run, voucher: str) -> None:
     """PostgreSQL has a unit that Redis does not know, and no change that says so: the next rebuild brings it."""
     run.postgres.sql(
-        f"update seckill_segment set units = units + 1, stock = stock + 1 where voucher_id = {voucher};"
-        " insert into stock_change (voucher_id, segment, change, units)"
-        f" select id, 0, change - coalesce((select count(*) from stock_change where voucher_id = {voucher}), 0), 1"
+        f"update voucher_stock set units = units + 1, stock = stock + 1 where voucher_id = {voucher};"
+        " insert into stock_change (voucher_id, change, units)"
+        f" select id, change - coalesce((select count(*) from stock_change where voucher_id = {voucher}), 0), 1"
         f" from seckill_voucher where id = {voucher}"
     )
 

@@ -152,7 +152,7 @@ def retired_meanwhile(run: Run) -> None:
     within(run, "its orders refused", lambda: run.postgres.sql(refused) == [[str(len(orders))]], 10)
 
 
-RETIRED_S = 12.0  # a look at a segment at rest comes after five seconds at most, and it takes two
+RETIRED_S = 12.0  # a look at a voucher at rest comes after five seconds at most, and it takes two
 AT_ONCE = {"SECKILL_RETIRE_AFTER_MS": "0"}
 
 ROWS = [

@@ -17,7 +17,7 @@ from stack import redis_url, wait_for
 
 TTL_S = 0.8  # SECKILL_LOCK_TTL_MS of the suite
 COMMITTED_S = 5.0  # with the defaults
-SETTLED_S = 10.0  # a TTL, a look at the segment and its judgement; a busy machine
+SETTLED_S = 10.0  # a TTL, a look at the voucher and its judgement; a busy machine
 
 # How many entries of a session are in the journal, and whether it lives: at one moment.
 HELD = """

@@ -52,8 +52,8 @@ def insert_vouchers(run: Run, count: int, units: int, epoch: int = 0) -> list[st
         "with made as (insert into seckill_voucher (title, price_cents, begin_at, end_at, created_at)"
         f" select 'Fault {run.fault.name}', 1, now() - interval '3 hours', now() + interval '1 day',"
         f" now() - interval '1 minute' from generate_series(1, {count}) returning id)"
-        " insert into seckill_segment (voucher_id, segment, tag, slot, units, stock, epoch)"
-        f" select id, 0, id::text, slot_of(id::text), {units}, {units}, {epoch} from made returning voucher_id"
+        " insert into voucher_stock (voucher_id, tag, slot, units, stock, epoch)"
+        f" select id, id::text, slot_of(id::text), {units}, {units}, {epoch} from made returning voucher_id"
     )
     return [row[0] for row in rows]
 
@@ -113,8 +113,8 @@ def accepted(run: Run, voucher: str, user: str, instance: int = 0) -> Event:
 
 
 def lock_row(run: Run, voucher: str, seconds: float) -> subprocess.Popen:
-    """Somebody's transaction has the row of the voucher's segment."""
-    script = f"begin; select from seckill_segment where voucher_id = {voucher} for update; select pg_sleep({seconds}); commit;"
+    """Somebody's transaction has the row of the voucher."""
+    script = f"begin; select from voucher_stock where voucher_id = {voucher} for update; select pg_sleep({seconds}); commit;"
     command = run.postgres.psql("seckill", "-c", script)
     holder = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     waits = "select count(*) > 0 from pg_stat_activity where query like '%for update%' and wait_event = 'PgSleep'"

@@ -368,7 +368,7 @@ class Stack:
         if not self.postgres.alive():
             self.postgres.run()
         self.postgres.sql(
-            "truncate voucher_order, seckill_voucher, seckill_segment, seckill_offer, dead_letter, order_event, payment, admin_event,"
+            "truncate voucher_order, seckill_voucher, voucher_stock, seckill_offer, dead_letter, order_event, payment, admin_event,"
             " stock_change, admin_request"
         )
         self.redis_proxy.reset(self.redis.port)

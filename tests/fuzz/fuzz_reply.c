@@ -72,7 +72,7 @@ static void must_bear_what_is_missing(void)
 
 static void must_be_a_grant(struct sk_grant *grant, size_t users)
 {
-    struct sk_segment voucher = {.voucher_id = 1};
+    struct sk_voucher voucher = {.id = 1};
     MUST(grant->last != NULL && grant->journal_id != NULL && grant->results != NULL);
     MUST(strlen(grant->results) == users);
     MUST(grant->offer >= 0 && grant->offer <= INT32_MAX);

@@ -94,7 +94,7 @@ static void position_must_come_back(const uint8_t *data, size_t size)
     memcpy(&position, data, size < sizeof position ? size : sizeof position);
     sk_cursor_put(text, SK_CURSOR_ORDERS, "alice", &position);
     MUST(sk_cursor_read(text, SK_CURSOR_ORDERS, "alice", &read));
-    MUST(read.part == position.part && read.first == position.first && read.second == position.second);
+    MUST(read.first == position.first && read.second == position.second);
     sk_position_put_uuid(&position, id);
     MUST(sk_uuid_valid(id));
     read = sk_position_of_uuid(id);

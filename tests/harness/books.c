@@ -54,7 +54,7 @@ static bool check_buyers(const char *voucher, char why[BOOKS_WHY_SIZE])
 
 // What PostgreSQL has, all at one moment.
 struct account {
-    int64_t units, stock, counted;                           // the segments' own numbers
+    int64_t units, stock, counted;                           // the vouchers' own numbers
     int64_t live, live_units, users, held, held_units, kept; // of their orders; kept: units of refunds that stay away
 };
 
@@ -67,7 +67,7 @@ static struct account read_account(const char *voucher)
     PGresult *row = PQexecParams(
         conn,
         "SELECT s.*, l.*, h.*, k.*"
-        "  FROM (SELECT sum(units), sum(stock), sum(live) FROM seckill_segment WHERE voucher_id = $1::bigint) s,"
+        "  FROM (SELECT sum(units), sum(stock), sum(live) FROM voucher_stock WHERE voucher_id = $1::bigint) s,"
         "       (SELECT count(*), coalesce(sum(quantity), 0), count(DISTINCT user_id) FROM voucher_order"
         "         WHERE voucher_id = $1::bigint AND status IN ('unpaid', 'paid')) l,"
         "       (SELECT count(*), coalesce(sum(quantity), 0) FROM held_order WHERE voucher_id = $1::bigint) h,"

@@ -33,10 +33,10 @@ void sales_add_orders(int64_t first, int vouchers, int each)
            " SELECT (substr(gen_random_uuid()::text, 1, 30) ||"
            "         lpad(to_hex(s.slot::integer << 10 | s.epoch::integer & 1023), 6, '0'))::uuid,"
            "        s.slot, 'p' || n, s.voucher_id"
-           "   FROM seckill_segment s, generate_series(1, %d) AS n"
+           "   FROM voucher_stock s, generate_series(1, %d) AS n"
            "  WHERE s.voucher_id BETWEEN %" PRId64 " AND %" PRId64,
            each, first, first + vouchers - 1);
-    db_run("UPDATE seckill_segment SET live = live + %d, stock = stock - %d"
+    db_run("UPDATE voucher_stock SET live = live + %d, stock = stock - %d"
            " WHERE voucher_id BETWEEN %" PRId64 " AND %" PRId64,
            each, each, first, first + vouchers - 1);
 }

@@ -28,7 +28,7 @@ PGconn *sql_connect(void)
 void sql_setup(void)
 {
     // A test that failed may have left a transaction open.
-    db_run("SET lock_timeout = '10s'; TRUNCATE seckill_voucher, seckill_segment, seckill_offer, voucher_order, "
+    db_run("SET lock_timeout = '10s'; TRUNCATE seckill_voucher, voucher_stock, seckill_offer, voucher_order, "
            "dead_letter, order_event,"
            " payment, admin_event, stock_change, admin_request, archived_voucher, archived_part, archived_orders");
     sql_journal_id = NULL;
@@ -47,8 +47,8 @@ void sql_make_voucher(int stock)
                            " unix_ms(now() - interval '1 h'), unix_ms(now() + interval '1 h'))",
                            stock);
     (void)snprintf(sql_voucher, sizeof sql_voucher, "%lld", (long long)id);
-    db_run("UPDATE seckill_segment SET epoch = 3 WHERE voucher_id = %s", sql_voucher);
-    db_text(sql_slot, sizeof sql_slot, "SELECT slot FROM seckill_segment WHERE voucher_id = %s", sql_voucher);
+    db_run("UPDATE voucher_stock SET epoch = 3 WHERE voucher_id = %s", sql_voucher);
+    db_text(sql_slot, sizeof sql_slot, "SELECT slot FROM voucher_stock WHERE voucher_id = %s", sql_voucher);
 }
 
 PGresult *sql_run(enum sk_statement statement, int n, const char *const *params)
@@ -161,7 +161,7 @@ void sql_refuse(const char *ids, const char *users, const char *reasons, const c
 
 int64_t sql_stock(void)
 {
-    return db_number("SELECT stock FROM seckill_segment WHERE voucher_id = %s", sql_voucher);
+    return db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", sql_voucher);
 }
 
 void sql_must_have(int64_t live, int64_t left)
@@ -171,8 +171,8 @@ void sql_must_have(int64_t live, int64_t left)
                                sql_voucher, sql_slot),
                      live);
     ck_assert_int_eq(sql_stock(), left);
-    ck_assert_int_eq(db_number("SELECT units FROM seckill_segment WHERE voucher_id = %s", sql_voucher), live + left);
-    ck_assert_int_eq(db_number("SELECT live FROM seckill_segment WHERE voucher_id = %s", sql_voucher), live);
+    ck_assert_int_eq(db_number("SELECT units FROM voucher_stock WHERE voucher_id = %s", sql_voucher), live + left);
+    ck_assert_int_eq(db_number("SELECT live FROM voucher_stock WHERE voucher_id = %s", sql_voucher), live);
 }
 
 void sql_must_be(int id, const char *status, const char *reason)
@@ -190,10 +190,10 @@ void sql_cancel(int id)
     char uuid[SK_UUID_SIZE];
     sql_put_id(uuid, id);
     db_run("UPDATE voucher_order SET status = 'cancelled' WHERE id = '%s'", uuid);
-    db_run("UPDATE seckill_segment SET live = live - 1 WHERE voucher_id = %s", sql_voucher);
+    db_run("UPDATE voucher_stock SET live = live - 1 WHERE voucher_id = %s", sql_voucher);
 }
 
 void sql_return_unit(void)
 {
-    db_run("UPDATE seckill_segment SET stock = stock + 1 WHERE voucher_id = %s", sql_voucher);
+    db_run("UPDATE voucher_stock SET stock = stock + 1 WHERE voucher_id = %s", sql_voucher);
 }

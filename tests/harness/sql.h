@@ -13,8 +13,8 @@
 #include "uuid.h"
 
 extern PGconn *sql_service;        // a connection of the service's login
-extern char sql_voucher[24];       // made last, with one segment
-extern char sql_slot[8];           // of its segment
+extern char sql_voucher[24];       // made last, with one voucher
+extern char sql_slot[8];           // of its voucher
 extern const char *sql_journal_id; // of the next batches; NULL: none
 extern const char *sql_offer;      // of the next batches; "0": older than offers
 

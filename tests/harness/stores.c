@@ -81,7 +81,7 @@ int64_t db_number(const char *format, ...)
 
 int64_t voucher_epoch(const char *voucher)
 {
-    return db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s", voucher);
+    return db_number("SELECT epoch FROM voucher_stock WHERE voucher_id = %s", voucher);
 }
 
 void db_text(char *out, size_t size, const char *format, ...)

@@ -41,7 +41,7 @@ static void path_of(char path[PATH_SIZE], const char *pattern, const char *vouch
 // Rebuilding raises the epoch, and is what a call that gets through would do.
 static int64_t epoch_of(const char *voucher)
 {
-    return db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s", voucher);
+    return db_number("SELECT epoch FROM voucher_stock WHERE voucher_id = %s", voucher);
 }
 
 START_TEST(roles)

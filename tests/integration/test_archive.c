@@ -21,15 +21,12 @@ static PGconn *keeper; // as long as it is there and has begun to move, `archive
 
 // ---- a sale that is over ----
 
-// Orders of every status in two segments, with events and payments whose texts want quoting.
+// Orders of every status, with events and payments whose texts want quoting.
 static void make_sale(void)
 {
     sql_make_voucher(100);
-    db_run("INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock)"
-           " VALUES (%s, 1, 'other' || %s, (%s + 1) %% 16384, 50, 50)",
-           sql_voucher, sql_voucher, sql_slot);
     db_run("INSERT INTO voucher_order (id, slot, quantity, user_id, voucher_id, status, reason, request_key)"
-           " SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, (%s + n %% 2) %% 16384, 1 + n %% 3,"
+           " SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, %s, 1 + n %% 3,"
            " 'u' || n, %s, (ARRAY['paid','cancelled','expired','refused','refunded'])[1 + n %% 5]::order_status,"
            " (ARRAY[NULL,NULL,NULL,'SOLD_OUT','KEPT'])[1 + n %% 5], CASE WHEN n = 3 THEN '0123456789abcdef' END"
            " FROM generate_series(1, %d) AS n",
@@ -41,10 +38,9 @@ static void make_sale(void)
     db_run("INSERT INTO payment (reference, slot, voucher_id, order_id, amount_cents, currency, state, by_whom)"
            " SELECT 'r,' || user_id, slot, voucher_id, id, 100, 'CNY', CASE status WHEN 'paid' THEN 'accepted'"
            " ELSE 'refunded' END, 'till' FROM voucher_order WHERE status IN ('paid', 'refunded')");
-    db_run("UPDATE seckill_segment s SET stock = s.units - o.units, live = o.live FROM"
-           " (SELECT slot, sum(quantity) FILTER (WHERE status IN ('paid', 'refunded')) AS units,"
-           " count(*) FILTER (WHERE status = 'paid') AS live FROM voucher_order GROUP BY slot) o"
-           " WHERE s.voucher_id = %s AND s.slot = o.slot",
+    db_run("UPDATE voucher_stock s SET stock = s.units - o.units, live = o.live FROM"
+           " (SELECT sum(quantity) FILTER (WHERE status IN ('paid', 'refunded')) AS units,"
+           " count(*) FILTER (WHERE status = 'paid') AS live FROM voucher_order) o WHERE s.voucher_id = %s",
            sql_voucher);
     db_run("UPDATE seckill_voucher SET state = 'retired', begin_at = now() - interval '99 days',"
            " end_at = now() - interval '90 days' WHERE id = %s",

@@ -24,14 +24,14 @@ static const struct corruption corruptions[] = {
      NULL, "oversold"},
     {"INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES (gen_random_uuid(), 1, 'alice', %s)", NULL,
      "users with a live order"},
-    {"UPDATE seckill_segment SET stock = stock - 1 WHERE voucher_id = %s", NULL, "stock in PostgreSQL"},
+    {"UPDATE voucher_stock SET stock = stock - 1 WHERE voucher_id = %s", NULL, "stock in PostgreSQL"},
     {"UPDATE voucher_order SET quantity = 4 WHERE voucher_id = %s", NULL, "oversold"},
     {"UPDATE voucher_order SET quantity = 2 WHERE voucher_id = %s", NULL, "stock in PostgreSQL"},
     {"INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)"
      " VALUES (gen_random_uuid(), 1, 'bob', %s, 'refunded', 'KEPT')",
      NULL, "stock in PostgreSQL"},
     {"INSERT INTO dead_letter (slot, voucher_id, journal_id, raw, orders, reason)"
-     " SELECT slot, voucher_id, '1-1', '', gen_random_uuid() || ' bob 2', 'x' FROM seckill_segment WHERE voucher_id = "
+     " SELECT slot, voucher_id, '1-1', '', gen_random_uuid() || ' bob 2', 'x' FROM voucher_stock WHERE voucher_id = "
      "%s",
      NULL, "stock in Redis"},
     {"UPDATE voucher_order SET request_key = '0123456789abcdef' WHERE voucher_id = %s", NULL, "buyer in Redis: alice"},

@@ -32,7 +32,7 @@ static void setup(void)
 static void stock_must_be(const char *voucher, int units)
 {
     ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher stock", voucher), units);
-    ck_assert_int_eq(db_number("SELECT stock FROM seckill_segment WHERE voucher_id = %s", voucher), units);
+    ck_assert_int_eq(db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", voucher), units);
 }
 
 static void must_retry_after(const struct http_reply *reply, long least_s, long most_s)
@@ -776,7 +776,7 @@ START_TEST(sold_out_mark_ends)
     voucher_on_sale(service, 1, voucher);
     ck_assert_int_eq(http_buy(service, voucher, "alice", &reply), 201);
     WAIT_FOR(refused_from_memory(service, voucher));
-    db_run("UPDATE seckill_segment SET units = 2, stock = 1 WHERE voucher_id = %s", voucher);
+    db_run("UPDATE voucher_stock SET units = 2, stock = 1 WHERE voucher_id = %s", voucher);
     redis_run("HINCRBY seckill:{%s}:voucher stock 1", voucher);
     WAIT_FOR(http_buy(service, voucher, "bob", &reply) == 201);
     books_must_balance(voucher);

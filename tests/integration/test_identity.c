@@ -427,7 +427,7 @@ START_TEST(a_user_is_no_admin)
     char voucher[VOUCHER_ID_SIZE], path[PATH_SIZE], alice[TEXT_SIZE], late[TEXT_SIZE], claims[TEXT_SIZE];
     struct http_reply reply;
     voucher_on_sale(service, STOCK, voucher);
-    int64_t epoch = db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s", voucher);
+    int64_t epoch = db_number("SELECT epoch FROM voucher_stock WHERE voucher_id = %s", voucher);
     good_token(alice, "admin");
     claims_of(claims, "admin", -31, ",\"roles\":[\"operate\"]");
     token_of(late, &key_a, HEADER_A, claims);
@@ -438,7 +438,7 @@ START_TEST(a_user_is_no_admin)
         (void)http_ask(service, rows[i].method, path, late, rows[i].body, &reply);
         ck_assert_msg(http_is_problem(&reply, 401, "UNAUTHENTICATED"), "%s: %s", path, reply.body);
     }
-    ck_assert_int_eq(db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s", voucher), epoch);
+    ck_assert_int_eq(db_number("SELECT epoch FROM voucher_stock WHERE voucher_id = %s", voucher), epoch);
     ck_assert_int_eq(http_ask(service, "GET", "/admin/vouchers", ADMIN, NULL, &reply), 200);
     books_must_balance(voucher);
 }

@@ -123,7 +123,7 @@ static void must_answer(int status, const char *id, const char *quantity, const 
 static int64_t units_left(void)
 {
     int64_t left = redis_number("HGET seckill:{%s}:voucher stock", voucher);
-    return db_number("SELECT stock FROM seckill_segment WHERE voucher_id = %s", voucher) == left ? left : -1;
+    return db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", voucher) == left ? left : -1;
 }
 
 // How many orders of the voucher have this status.

@@ -119,7 +119,7 @@ START_TEST(an_order_of_a_voucher_that_is_not_known_yet)
     make_neighbours(service, old, &next);
     http_must_buy(other, old, "alice"); // now it knows one voucher of that slot
     must_be_found_before_its_voucher_is_known(service, other);
-    ck_assert_int_eq(db_number("SELECT count(*) FROM seckill_segment a JOIN seckill_segment b ON a.slot = b.slot"
+    ck_assert_int_eq(db_number("SELECT count(*) FROM voucher_stock a JOIN voucher_stock b ON a.slot = b.slot"
                                " WHERE a.voucher_id = %s AND b.voucher_id = %" PRId64,
                                old, next),
                      1);
@@ -257,7 +257,7 @@ START_TEST(what_no_instance_can_hold_is_not_found)
     rebuild(service, voucher);
     http_must_buy(service, voucher, "alice");
     int64_t epoch = voucher_epoch(voucher);
-    db_text(slot, sizeof slot, "SELECT slot FROM seckill_segment WHERE voucher_id = %s", voucher);
+    db_text(slot, sizeof slot, "SELECT slot FROM voucher_stock WHERE voucher_id = %s", voucher);
     const struct {
         int64_t epoch;
         int status;

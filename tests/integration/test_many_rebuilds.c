@@ -30,7 +30,7 @@ static void teardown(void)
     holder = NULL;
     sales_refuse_none();
     service_stop_all();
-    db_run("TRUNCATE seckill_voucher, seckill_segment, voucher_order, dead_letter");
+    db_run("TRUNCATE seckill_voucher, voucher_stock, voucher_order, dead_letter");
     redis_run("FLUSHALL");
 }
 
@@ -103,7 +103,7 @@ START_TEST(all_are_open_again)
 {
     struct service *service = prepare(2, ENV(HASTE));
     char voucher[VOUCHER_ID_SIZE];
-    int64_t epochs = db_number("SELECT sum(epoch) FROM seckill_segment");
+    int64_t epochs = db_number("SELECT sum(epoch) FROM voucher_stock");
     uint64_t since_ms = sk_monotonic_ms();
     redis_run("FLUSHALL");
     name_of(count - 1, voucher);
@@ -113,11 +113,11 @@ START_TEST(all_are_open_again)
     await_all_but(-1);
     sales_note("all open again", since_ms);
     (void)printf("%d were open by then; %" PRId64 " epochs for %d vouchers\n", others,
-                 db_number("SELECT sum(epoch) FROM seckill_segment") - epochs, count);
+                 db_number("SELECT sum(epoch) FROM voucher_stock") - epochs, count);
     if (sales_full())
         ck_assert_uint_lt(sk_monotonic_ms() - since_ms, FULL_MS);
     // Two instances find the same at the same time, and each looks once more under the lock.
-    ck_assert_int_lt(db_number("SELECT sum(epoch) FROM seckill_segment") - epochs, count + count / 4);
+    ck_assert_int_lt(db_number("SELECT sum(epoch) FROM voucher_stock") - epochs, count + count / 4);
     books_of_a_sample_must_balance();
 }
 END_TEST
@@ -148,7 +148,7 @@ START_TEST(a_locked_row_holds_up_no_other)
     name_of(count / 2, sick);
     name_of(count / 2 + 1, next);
     holder = db_connect();
-    (void)snprintf(lock, sizeof lock, "BEGIN; SELECT FROM seckill_segment WHERE voucher_id = %s FOR UPDATE", sick);
+    (void)snprintf(lock, sizeof lock, "BEGIN; SELECT FROM voucher_stock WHERE voucher_id = %s FOR UPDATE", sick);
     PQclear(PQexec(holder, lock));
     ck_assert_int_eq(PQtransactionStatus(holder), PQTRANS_INTRANS);
     uint64_t since_ms = sk_monotonic_ms();

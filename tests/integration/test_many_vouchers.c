@@ -23,7 +23,7 @@ static void teardown(void)
 {
     sales_refuse_none();
     service_stop_all();
-    db_run("TRUNCATE seckill_voucher, seckill_segment, voucher_order, dead_letter");
+    db_run("TRUNCATE seckill_voucher, voucher_stock, voucher_order, dead_letter");
     redis_run("FLUSHALL");
 }
 
@@ -139,7 +139,7 @@ START_TEST(a_journal_entry_of_a_sale_long_over)
     WAIT_FOR(sales_order_is(late, id, "walter", "unpaid"));
     WAIT_FOR(sales_redis_has(voucher, "retired"));
     ck_assert(sales_order_is(late, id, "walter", "unpaid"));
-    ck_assert_int_eq(db_number("SELECT stock FROM seckill_segment WHERE voucher_id = %s", voucher), STOCK - 1);
+    ck_assert_int_eq(db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", voucher), STOCK - 1);
 }
 END_TEST
 

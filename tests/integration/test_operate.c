@@ -233,7 +233,7 @@ START_TEST(what_is_added_sells_and_no_more)
     WAIT_FOR(buys(other, "b"));
     ck_assert_uint_lt(sk_monotonic_ms() - since_ms, WITHIN_MS);
     ck_assert_int_eq(buy_all(other, "c", 5), 2);
-    ck_assert_int_eq(db_number("SELECT units FROM seckill_segment WHERE voucher_id = %s", voucher), 5);
+    ck_assert_int_eq(db_number("SELECT units FROM voucher_stock WHERE voucher_id = %s", voucher), 5);
     books_must_balance(voucher);
 }
 END_TEST
@@ -254,7 +254,7 @@ START_TEST(what_is_reduced_is_not_sold)
     (void)operate_on(ours, "POST", "/stock", "", "{\"reduce\":1}", &reply);
     http_must_be_problem(&reply, 409, "BELOW_SOLD");
     member_must_be(&reply, "left", "0");
-    ck_assert_int_eq(db_number("SELECT units FROM seckill_segment WHERE voucher_id = %s", voucher), 3);
+    ck_assert_int_eq(db_number("SELECT units FROM voucher_stock WHERE voucher_id = %s", voucher), 3);
     books_must_balance(voucher);
 }
 END_TEST

@@ -335,7 +335,7 @@ START_TEST(a_refund_keeps_its_unit_unless_asked)
     (void)pay(service, id, "ref-b");
     (void)refund(service, id, "{\"restock\":false}");
     must_be_order("refunded", "ref-b refunded", "paid admin,refunded admin");
-    ck_assert_int_eq(db_number("SELECT stock FROM seckill_segment WHERE voucher_id = %s", voucher), STOCK - 1);
+    ck_assert_int_eq(db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", voucher), STOCK - 1);
     WAIT_FOR(redis_number("HLEN seckill:{%s}:buyers", voucher) == 0);
     ck_assert_int_eq(stock_in_redis(), STOCK - 1);
     buy(service, "alice", id); // another unit
@@ -557,8 +557,8 @@ START_TEST(the_orders_of_a_retired_voucher_can_be_moved)
     must_be_order("paid", "ref-y accepted", "paid admin");
     (void)cancel(service, ids[2], "carol");
     must_be_wrong_state("paid");
-    ck_assert_int_eq(db_number("SELECT stock FROM seckill_segment WHERE voucher_id = %s", voucher), STOCK - 1);
-    ck_assert_int_eq(db_number("SELECT live FROM seckill_segment WHERE voucher_id = %s", voucher), 1);
+    ck_assert_int_eq(db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", voucher), STOCK - 1);
+    ck_assert_int_eq(db_number("SELECT live FROM voucher_stock WHERE voucher_id = %s", voucher), 1);
     ck_assert(sales_redis_has(voucher, "retired"));
 }
 END_TEST
@@ -610,7 +610,7 @@ START_TEST(pay_and_cancel_at_once_agree)
                          1);
         paid += kept;
     }
-    ck_assert_int_eq(db_number("SELECT live FROM seckill_segment WHERE voucher_id = %s", voucher), paid);
+    ck_assert_int_eq(db_number("SELECT live FROM voucher_stock WHERE voucher_id = %s", voucher), paid);
     books_must_balance(voucher);
 }
 END_TEST

@@ -165,7 +165,7 @@ END_TEST
 // Redis has it sold out, and PostgreSQL a unit more.
 static void add_a_unit_behind_redis(void)
 {
-    db_run("UPDATE seckill_segment SET units = units + 1, stock = stock + 1 WHERE voucher_id = %s", voucher);
+    db_run("UPDATE voucher_stock SET units = units + 1, stock = stock + 1 WHERE voucher_id = %s", voucher);
 }
 
 START_TEST(reconciled)

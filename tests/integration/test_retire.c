@@ -302,7 +302,7 @@ START_TEST(an_order_that_comes_back_too_late)
     must_list_one(other, "walter", "refused");
     WAIT_FOR(sales_order_is(other, first, "first", "unpaid")); // others are none the worse
     ck_assert(is_retired(voucher));
-    ck_assert_int_eq(db_number("SELECT stock FROM seckill_segment WHERE voucher_id = %s", voucher), STOCK);
+    ck_assert_int_eq(db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", voucher), STOCK);
 }
 END_TEST
 

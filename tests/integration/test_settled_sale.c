@@ -152,7 +152,7 @@ START_TEST(what_is_under_way_keeps_it_open)
     end_sale(voucher);
     WAIT_FOR(says(service, voucher, "verdict", "balanced"));
     db_run("INSERT INTO dead_letter (slot, voucher_id, journal_id, raw, orders, reason)"
-           " SELECT slot, voucher_id, '1-1', 'x', gen_random_uuid() || ' bob 3', 'test' FROM seckill_segment"
+           " SELECT slot, voucher_id, '1-1', 'x', gen_random_uuid() || ' bob 3', 'test' FROM voucher_stock"
            " WHERE voucher_id = %s",
            voucher);
     read_report(service, voucher);
@@ -199,14 +199,14 @@ START_TEST(a_sum_that_is_wrong_is_told)
     char voucher[VOUCHER_ID_SIZE];
     struct service *service = service_start(NULL);
     sell(service, voucher);
-    db_run("UPDATE seckill_segment SET stock = stock - 1 WHERE voucher_id = %s", voucher);
+    db_run("UPDATE voucher_stock SET stock = stock - 1 WHERE voucher_id = %s", voucher);
     read_report(service, voucher);
     MUST_SAY({"verdict", "wrong"}, {"wrong.UNITS.is", "29"}, {"wrong.UNITS.should_be", "30"});
-    db_run("UPDATE seckill_segment SET stock = stock + 1, live = live + 1 WHERE voucher_id = %s", voucher);
+    db_run("UPDATE voucher_stock SET stock = stock + 1, live = live + 1 WHERE voucher_id = %s", voucher);
     read_report(service, voucher);
     MUST_SAY({"verdict", "wrong"}, {"wrong.UNITS", "nothing"}, {"wrong.LIVE_ORDERS.is", "21"},
              {"wrong.LIVE_ORDERS.should_be", "20"});
-    db_run("UPDATE seckill_segment SET live = live - 1 WHERE voucher_id = %s", voucher);
+    db_run("UPDATE voucher_stock SET live = live - 1 WHERE voucher_id = %s", voucher);
     // The audit mends Redis, so it may have to be broken again until the report has seen it.
     WAIT_FOR((redis_run("HINCRBY seckill:{%s}:voucher stock 1", voucher),
               !says(service, voucher, "wrong.REDIS_STOCK.should_be", "nothing")));

@@ -1,4 +1,4 @@
-// place_batches(): orders of several segments in one transaction.
+// place_batches(): orders of several vouchers in one transaction.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,28 +9,28 @@
 #include "stores.h"
 #include "wait.h"
 
-enum { SEGMENTS = 3 };
+enum { VOUCHERS = 3 };
 
-static char vouchers[SEGMENTS][24], slots[SEGMENTS][8];
+static char vouchers[VOUCHERS][24], slots[VOUCHERS][8];
 
 static void make_vouchers(int stock)
 {
-    for (int i = 0; i < SEGMENTS; i++) {
+    for (int i = 0; i < VOUCHERS; i++) {
         sql_make_voucher(stock);
         memcpy(vouchers[i], sql_voucher, sizeof vouchers[i]);
         memcpy(slots[i], sql_slot, sizeof slots[i]);
     }
 }
 
-static void must_have(int segment, int64_t live, int64_t left)
+static void must_have(int voucher, int64_t live, int64_t left)
 {
-    memcpy(sql_voucher, vouchers[segment], sizeof sql_voucher);
-    memcpy(sql_slot, slots[segment], sizeof sql_slot);
+    memcpy(sql_voucher, vouchers[voucher], sizeof sql_voucher);
+    memcpy(sql_slot, slots[voucher], sizeof sql_slot);
     sql_must_have(live, left);
 }
 
 struct part {
-    int segment;
+    int voucher;
     const char *epoch, *journal; // NULL: none
     int count;
 };
@@ -44,8 +44,8 @@ static void send_parts(PGconn *conn, size_t n, const struct part *parts, const s
         sk_buf_puts(&arrays[i], i == 4 || i == 5 ? "" : "{");
     for (size_t i = 0; i < n; i++) {
         const char *comma = i == 0 ? "" : ",";
-        sk_buf_printf(&arrays[0], "%s%s", comma, slots[parts[i].segment]);
-        sk_buf_printf(&arrays[1], "%s%s", comma, vouchers[parts[i].segment]);
+        sk_buf_printf(&arrays[0], "%s%s", comma, slots[parts[i].voucher]);
+        sk_buf_printf(&arrays[1], "%s%s", comma, vouchers[parts[i].voucher]);
         sk_buf_printf(&arrays[2], "%s%s", comma, parts[i].epoch);
         sk_buf_printf(&arrays[3], "%s%d", comma, parts[i].count);
         sk_buf_printf(&arrays[6], "%s%s", comma, parts[i].journal == NULL ? "NULL" : parts[i].journal);
@@ -72,7 +72,7 @@ static const char *outcomes(PGconn *conn)
     static char text[1024];
     PGresult *result = sql_receive(conn);
     text[0] = '\0';
-    for (int batch = 1; batch <= SEGMENTS; batch++) {
+    for (int batch = 1; batch <= VOUCHERS; batch++) {
         for (int row = 0; row < PQntuples(result); row++) {
             size_t len = strlen(text);
             if (atoi(PQgetvalue(result, row, 6)) == batch)
@@ -88,7 +88,7 @@ static const char *outcomes(PGconn *conn)
 START_TEST(each_batch_has_its_outcomes)
 {
     make_vouchers(10);
-    db_run("UPDATE seckill_segment SET stock = 1, units = 1 WHERE voucher_id = %s", vouchers[2]);
+    db_run("UPDATE voucher_stock SET stock = 1, units = 1 WHERE voucher_id = %s", vouchers[2]);
     SEND(sql_service, PARTS({2, "3", "7-1", 2}, {0, "3", NULL, 1}, {1, "3", "9-2", 2}),
          ORDERS({1, "alice"}, {2, "bob"}, {3, "alice"}, {4, "alice"}, {5, "carol"}));
     ck_assert_str_eq(outcomes(sql_service), "1:1:placed;1:2:sold_out;2::placed;3::placed;");
@@ -97,8 +97,8 @@ START_TEST(each_batch_has_its_outcomes)
     must_have(1, 2, 8);
     sql_must_be(2, "refused", "SOLD_OUT");
     sql_must_be(3, "unpaid", "");
-    ck_assert_int_eq(db_number("SELECT journal_ms FROM seckill_segment WHERE voucher_id = %s", vouchers[1]), 9);
-    ck_assert_int_eq(db_number("SELECT journal_ms FROM seckill_segment WHERE voucher_id = %s", vouchers[0]), 0);
+    ck_assert_int_eq(db_number("SELECT journal_ms FROM voucher_stock WHERE voucher_id = %s", vouchers[1]), 9);
+    ck_assert_int_eq(db_number("SELECT journal_ms FROM voucher_stock WHERE voucher_id = %s", vouchers[0]), 0);
     // Again: nothing is taken twice.
     SEND(sql_service, PARTS({0, "3", NULL, 1}, {1, "3", NULL, 3}),
          ORDERS({3, "alice"}, {4, "alice"}, {6, "alice"}, {7, "dave"}));
@@ -123,14 +123,31 @@ END_TEST
 START_TEST(one_that_is_refused_takes_all_along)
 {
     make_vouchers(10);
-    db_run("ALTER TABLE seckill_segment ADD CONSTRAINT one CHECK (live < 1 OR voucher_id <> %s)", vouchers[1]);
+    db_run("ALTER TABLE voucher_stock ADD CONSTRAINT one CHECK (live < 1 OR voucher_id <> %s)", vouchers[1]);
     SEND(sql_service, PARTS({0, "3", NULL, 1}, {1, "3", NULL, 1}), ORDERS({1, "alice"}, {2, "alice"}));
     PGresult *result = PQgetResult(sql_service);
     ck_assert_int_eq(PQresultStatus(result), PGRES_FATAL_ERROR);
     ck_assert_str_eq(PQresultErrorField(result, PG_DIAG_SQLSTATE), "23514");
     PQclear(result);
     ck_assert_ptr_null(PQgetResult(sql_service));
-    db_run("ALTER TABLE seckill_segment DROP CONSTRAINT one");
+    db_run("ALTER TABLE voucher_stock DROP CONSTRAINT one");
+    must_have(0, 0, 10);
+    must_have(1, 0, 10);
+}
+END_TEST
+
+// Its row would be updated once, and the units of the second batch stay in the stock.
+START_TEST(two_batches_of_one_voucher_are_refused)
+{
+    make_vouchers(10);
+    SEND(sql_service, PARTS({0, "3", NULL, 1}, {1, "3", NULL, 1}, {0, "3", NULL, 2}),
+         ORDERS({1, "alice"}, {2, "alice"}, {3, "bob"}, {4, "carol"}));
+    PGresult *result = PQgetResult(sql_service);
+    ck_assert_int_eq(PQresultStatus(result), PGRES_FATAL_ERROR);
+    ck_assert_str_eq(PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY),
+                     "place_batches(): two batches of one voucher");
+    PQclear(result);
+    ck_assert_ptr_null(PQgetResult(sql_service));
     must_have(0, 0, 10);
     must_have(1, 0, 10);
 }
@@ -142,14 +159,14 @@ static bool wait_for_locks(int count)
            count;
 }
 
-// Two instances name the same segments in opposite orders, and both have begun when the one in the middle gets free:
+// Two instances name the same vouchers in opposite orders, and both have begun when the one in the middle gets free:
 // they wait for each other in turn, never in a circle.
 START_TEST(opposite_orders_do_not_deadlock)
 {
     PGconn *other = sql_connect(), *holder = db_connect();
     char sql[96];
     make_vouchers(2);
-    (void)snprintf(sql, sizeof sql, "SELECT FROM seckill_segment WHERE voucher_id = %s FOR UPDATE", vouchers[1]);
+    (void)snprintf(sql, sizeof sql, "SELECT FROM voucher_stock WHERE voucher_id = %s FOR UPDATE", vouchers[1]);
     PQclear(PQexec(holder, "BEGIN"));
     PQclear(PQexec(holder, sql));
     SEND(sql_service, PARTS({0, "3", NULL, 1}, {1, "3", NULL, 1}, {2, "3", NULL, 1}),
@@ -163,7 +180,7 @@ START_TEST(opposite_orders_do_not_deadlock)
     ck_assert_str_eq(outcomes(other), "1::placed;2::placed;3::placed;");
     PQfinish(other);
     PQfinish(holder);
-    for (int i = 0; i < SEGMENTS; i++)
+    for (int i = 0; i < VOUCHERS; i++)
         must_have(i, 2, 0);
 }
 END_TEST
@@ -176,6 +193,7 @@ int main(void)
     tcase_add_test(tcase, each_batch_has_its_outcomes);
     tcase_add_test(tcase, one_that_is_fenced_off_is_alone);
     tcase_add_test(tcase, one_that_is_refused_takes_all_along);
+    tcase_add_test(tcase, two_batches_of_one_voucher_are_refused);
     tcase_add_test(tcase, opposite_orders_do_not_deadlock);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -1,4 +1,4 @@
-// Vouchers: creating and showing them, their segments, what changed, the end of a sale.
+// Vouchers: creating and showing them, their vouchers, what changed, the end of a sale.
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +16,8 @@ START_TEST(a_voucher_is_shown_with_its_terms)
     PGresult *created = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, "k", "Gr\xc3\xbc\xc3\x9f \"e\"\n", "9900", "5",
                                 "1794326400123", "1794330000000", "3", "60", "EUR", "ann", "1", "18");
     (void)snprintf(sql_voucher, sizeof sql_voucher, "%s", PQgetvalue(created, 0, 1));
-    db_run("UPDATE seckill_segment SET epoch = 3 WHERE voucher_id = %s", sql_voucher);
-    db_text(sql_slot, sizeof sql_slot, "SELECT slot FROM seckill_segment WHERE voucher_id = %s", sql_voucher);
+    db_run("UPDATE voucher_stock SET epoch = 3 WHERE voucher_id = %s", sql_voucher);
+    db_text(sql_slot, sizeof sql_slot, "SELECT slot FROM voucher_stock WHERE voucher_id = %s", sql_voucher);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
     PGresult *found = SQL_RUN(SK_STATEMENT_FIND_VOUCHER, sql_voucher);
     ck_assert_str_eq(PQgetvalue(found, 0, 0), sql_voucher);
@@ -79,7 +79,7 @@ START_TEST(a_voucher_is_created_once_for_each_key)
     PGresult *first = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T"));
     (void)snprintf(sql_voucher, sizeof sql_voucher, "%s", PQgetvalue(first, 0, 1));
     must_be_created(first, "created", sql_voucher, "0");
-    db_run("UPDATE seckill_segment SET epoch = 3 WHERE voucher_id = %s", sql_voucher);
+    db_run("UPDATE voucher_stock SET epoch = 3 WHERE voucher_id = %s", sql_voucher);
     db_run("UPDATE seckill_voucher SET title = 'changed' WHERE id = %s", sql_voucher);
     PQclear(PQexec(sql_service, "SET timezone = 'Asia/Kathmandu'")); // the terms are the same everywhere
     must_be_created(SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T")), "created", sql_voucher, "3");
@@ -131,7 +131,7 @@ START_TEST(of_two_connections_one_creates_the_voucher)
     };
     PGconn *other = sql_connect();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        db_run("TRUNCATE seckill_voucher, seckill_segment");
+        db_run("TRUNCATE seckill_voucher, voucher_stock");
         PQclear(PQexec(sql_service, "BEGIN"));
         PGresult *first = SQL_RUN(SK_STATEMENT_CREATE_VOUCHER, CREATE("k", "T"));
         send_create(other, rows[i].title);

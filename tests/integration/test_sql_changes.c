@@ -10,7 +10,7 @@
 #include "stores.h"
 #include "wait.h"
 
-enum { NEWEST_CHANGE, NEWEST_VOUCHER, CHANGE, VOUCHER, STATE, BEGIN_MS, END_MS, SEGMENTS, SEGMENT, TAG, SLOT };
+enum { NEWEST_CHANGE, NEWEST_VOUCHER, CHANGE, VOUCHER, STATE, BEGIN_MS, END_MS, TAG, SLOT };
 enum { CREATORS = 4, EACH = 25, ALL = CREATORS * EACH, PAGE = 3, SEEN_MAX = 1 << 16 };
 
 // What a reader knows.
@@ -37,7 +37,7 @@ static int look(int64_t most)
     for (int row = 0; row < rows && !PQgetisnull(found, row, VOUCHER); row++, told++) {
         int64_t change = strtoll(PQgetvalue(found, row, CHANGE), NULL, 10);
         int64_t voucher = strtoll(PQgetvalue(found, row, VOUCHER), NULL, 10);
-        ck_assert_int_gt(change, after); // each number once, in order; one segment each
+        ck_assert_int_gt(change, after); // each number once, in order; one voucher each
         ck_assert_int_lt(voucher, SEEN_MAX);
         seen[voucher]++;
         after = change;
@@ -66,8 +66,6 @@ START_TEST(nothing_changed_is_one_row)
     ck_assert_int_eq(PQntuples(found), 1);
     ck_assert_str_eq(PQgetvalue(found, 0, VOUCHER), sql_voucher);
     ck_assert_str_eq(PQgetvalue(found, 0, STATE), "open");
-    ck_assert_str_eq(PQgetvalue(found, 0, SEGMENTS), "1");
-    ck_assert_str_eq(PQgetvalue(found, 0, SEGMENT), "0");
     ck_assert_str_eq(PQgetvalue(found, 0, TAG), sql_voucher);
     ck_assert_str_eq(PQgetvalue(found, 0, SLOT), sql_slot);
     ck_assert_int_eq(strtoll(PQgetvalue(found, 0, END_MS), NULL, 10) -
@@ -76,7 +74,7 @@ START_TEST(nothing_changed_is_one_row)
     PQclear(found);
     ck_assert_int_eq(look(10), 0);
     ck_assert_int_eq(newest_voucher, strtoll(sql_voucher, NULL, 10));
-    db_run("TRUNCATE seckill_voucher, seckill_segment");
+    db_run("TRUNCATE seckill_voucher, voucher_stock");
     ck_assert_int_eq(look(10), 0);
     ck_assert_int_eq(newest_voucher, 0);
 }
@@ -92,25 +90,6 @@ START_TEST(orders_change_nothing_and_admins_do)
     db_run("UPDATE seckill_voucher SET state = 'paused' WHERE id = %s", sql_voucher);
     ck_assert_int_eq(look(10), 1);
     ck_assert_int_eq(look(10), 0);
-}
-END_TEST
-
-// A voucher of several segments is one voucher to the limit, and all its segments are told.
-START_TEST(a_page_has_whole_vouchers)
-{
-    for (int i = 0; i < 3; i++) {
-        sql_make_voucher(10);
-        db_run("UPDATE seckill_voucher SET segments = 2 WHERE id = %s", sql_voucher);
-        db_run("INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock)"
-               " SELECT %s, 1, t, slot_of(t), 0, 0 FROM segment_tag(%s, 1, 2) t",
-               sql_voucher, sql_voucher);
-    }
-    PGresult *found = SQL_RUN(SK_STATEMENT_CATALOGUE_CHANGES, "0", "2", "0");
-    ck_assert_int_eq(PQntuples(found), 4);
-    ck_assert_str_eq(PQgetvalue(found, 0, VOUCHER), PQgetvalue(found, 1, VOUCHER));
-    ck_assert_str_eq(PQgetvalue(found, 1, SEGMENT), "1");
-    ck_assert_str_ne(PQgetvalue(found, 1, VOUCHER), PQgetvalue(found, 2, VOUCHER));
-    PQclear(found);
 }
 END_TEST
 
@@ -177,8 +156,8 @@ END_TEST
 #define INSERT_ONE                                                                     \
     "WITH made AS (INSERT INTO seckill_voucher (title, price_cents, begin_at, end_at)" \
     " VALUES ('T', 1, now(), now() + interval '1 h') RETURNING id)"                    \
-    " INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock)"      \
-    " SELECT id, 0, id::text, slot_of(id::text), 1, 1 FROM made"
+    " INSERT INTO voucher_stock (voucher_id, tag, slot, units, stock)"                 \
+    " SELECT id, id::text, slot_of(id::text), 1, 1 FROM made"
 
 // One takes its number and commits late, another takes the next one meanwhile; a reader looks in between.
 static void overtake(bool must_wait)
@@ -265,7 +244,6 @@ int main(void)
     tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
     tcase_add_test(tcase, nothing_changed_is_one_row);
     tcase_add_test(tcase, orders_change_nothing_and_admins_do);
-    tcase_add_test(tcase, a_page_has_whole_vouchers);
     tcase_add_test(tcase, no_change_of_several_creators_is_missed);
     tcase_add_test(tcase, a_later_change_waits_for_an_earlier_one);
     tcase_add_test(tcase, without_the_row_lock_one_is_missed);

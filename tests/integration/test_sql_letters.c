@@ -11,7 +11,7 @@
 static void must_hold(const char *stock, const char *buyers)
 {
     char epoch[24];
-    db_text(epoch, sizeof epoch, "SELECT epoch FROM seckill_segment WHERE voucher_id = %s", sql_voucher);
+    db_text(epoch, sizeof epoch, "SELECT epoch FROM voucher_stock WHERE voucher_id = %s", sql_voucher);
     PGresult *opened = SQL_RUN(SK_STATEMENT_REBUILD_STOCK, sql_slot, sql_voucher, epoch);
     ck_assert_str_eq(PQgetvalue(opened, 0, 0), stock);
     ck_assert_str_eq(PQgetvalue(opened, 0, 4), buyers);
@@ -22,7 +22,7 @@ static void must_hold(const char *stock, const char *buyers)
     char slots[16], vouchers[32];
     (void)snprintf(slots, sizeof slots, "{%s}", sql_slot);
     (void)snprintf(vouchers, sizeof vouchers, "{%s}", sql_voucher);
-    PGresult *accounts = SQL_RUN(SK_STATEMENT_SEGMENT_ACCOUNTS, slots, vouchers);
+    PGresult *accounts = SQL_RUN(SK_STATEMENT_VOUCHER_ACCOUNTS, slots, vouchers);
     ck_assert_int_eq(PQntuples(accounts), 1);
     ck_assert_str_eq(PQgetvalue(accounts, 0, 5), stock);
     ck_assert_str_eq(PQgetvalue(accounts, 0, 6), buyers);

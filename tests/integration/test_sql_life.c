@@ -574,12 +574,12 @@ START_TEST(a_payment_that_waited_for_a_refund_is_a_later_one)
 }
 END_TEST
 
-// A batch of orders, or a rebuild, holds the segment's row.
-START_TEST(payments_do_not_wait_for_the_segment)
+// A batch of orders, or a rebuild, holds the voucher's row.
+START_TEST(payments_do_not_wait_for_the_voucher)
 {
     PGconn *holder = db_connect();
     PQclear(PQexec(holder, "BEGIN"));
-    PQclear(PQexec(holder, "SELECT FROM seckill_segment FOR UPDATE"));
+    PQclear(PQexec(holder, "SELECT FROM voucher_stock FOR UPDATE"));
     PQclear(PQexec(sql_service, "SET lock_timeout = '10s'"));
     must_pay(SQL_ID1, "ref-1", "paid"); // or it would fail
     must_refund(SQL_ID2, "kept");
@@ -613,7 +613,7 @@ START_TEST(pay_and_expiry_at_once_agree)
         (void)snprintf(user, sizeof user, "user-%d", round);
         (void)snprintf(reference, sizeof reference, "ref-%d", round);
         sql_put_id(id, 100 + round);
-        db_run("UPDATE seckill_segment SET stock = stock + 1, units = units + 1");
+        db_run("UPDATE voucher_stock SET stock = stock + 1, units = units + 1");
         PLACE("3", ORDERS({100 + round, user}), ENDS({"placed", 0}));
         make_due();
         bool pay_first = round % 2 == 0;
@@ -666,7 +666,7 @@ int main(void)
     tcase_add_test(tcase, who_pays_after_the_expiry_gets_the_money_back);
     tcase_add_test(tcase, two_refunds_are_noted_once);
     tcase_add_test(tcase, a_payment_that_waited_for_a_refund_is_a_later_one);
-    tcase_add_test(tcase, payments_do_not_wait_for_the_segment);
+    tcase_add_test(tcase, payments_do_not_wait_for_the_voucher);
     tcase_add_test(tcase, buyers_do_not_wait_for_payments);
     tcase_add_test(tcase, pay_and_expiry_at_once_agree);
     return harness_main(tcase, CK_NOFORK);

@@ -202,13 +202,13 @@ static const char *or_null(const char *text)
 // looked at enough rows.
 static int see_all_orders(int limit)
 {
-    char segment[NAME_SIZE] = "0", before[SK_UUID_SIZE] = "", most[NAME_SIZE];
+    char before[SK_UUID_SIZE] = "", most[NAME_SIZE];
     int pages = 0;
     (void)snprintf(most, sizeof most, "%d", limit + 1);
     seen.count = 0;
     for (bool more = true; more; pages++) {
         PGresult *page = SQL_RUN(SK_STATEMENT_LIST_ALL_ORDERS, sql_voucher, or_null(filter_status),
-                                 or_null(filter_from), or_null(filter_to), segment, or_null(before), most);
+                                 or_null(filter_from), or_null(filter_to), or_null(before), most);
         int rows = PQntuples(page), shown = 0;
         while (shown < rows && shown < limit && !PQgetisnull(page, shown, 1))
             see(PQgetvalue(page, shown++, 0));
@@ -216,21 +216,20 @@ static int see_all_orders(int limit)
         if (more) {
             int last = PQgetisnull(page, shown, 1) ? shown : shown - 1;
             (void)snprintf(before, sizeof before, "%s", PQgetvalue(page, last, 0));
-            (void)snprintf(segment, sizeof segment, "%s", PQgetvalue(page, last, 2));
         }
         PQclear(page);
     }
     return pages;
 }
 
-// Orders of the voucher in this slot: id and row are of second n of an hour that is long past.
-static void make_timed_orders(const char *slot, int count)
+// Orders of the voucher: id and row are of second n of an hour that is long past.
+static void make_timed_orders(int count)
 {
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, created_at)"
-           " SELECT rpad(lpad(to_hex(1700000000000 + n * 1000), 12, '0'), 32, '%s')::uuid, %s, 'u' || n, %s,"
+           " SELECT rpad(lpad(to_hex(1700000000000 + n * 1000), 12, '0'), 32, '0')::uuid, %s, 'u' || n, %s,"
            "        (ARRAY['unpaid', 'expired'])[n %% 2 + 1]::order_status, to_timestamp(1700000000 + n)"
            "   FROM generate_series(1, %d) n",
-           slot, slot, sql_voucher, count);
+           sql_slot, sql_voucher, count);
 }
 
 static void filter(const char *status, const char *from, const char *to)
@@ -259,21 +258,14 @@ START_TEST(a_vouchers_orders_are_found_by_status_and_time)
         {"", "0", "253402300799999", "true"},
     };
     sql_make_voucher(10);
-    make_timed_orders(sql_slot, 500);
-    db_run(
-        "INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock) VALUES (%s, 1, 'second', 3, 1, 1)",
-        sql_voucher);
-    make_timed_orders("3", 400);
+    make_timed_orders(500);
     // Ids of another clock, and rows that came late: within the hour.
     db_run("UPDATE voucher_order SET created_at = created_at + interval '59 min' WHERE user_id = 'u7'");
     db_run("UPDATE voucher_order SET created_at = created_at - interval '59 min' WHERE user_id = 'u300'");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         filter(rows[i].status, rows[i].from, rows[i].to);
         (void)see_all_orders(30);
-        (void)snprintf(sql, sizeof sql,
-                       "SELECT o.id FROM voucher_order o JOIN seckill_segment s USING (slot, voucher_id)"
-                       " WHERE %s ORDER BY s.segment, o.id DESC",
-                       rows[i].where);
+        (void)snprintf(sql, sizeof sql, "SELECT id FROM voucher_order WHERE %s ORDER BY id DESC", rows[i].where);
         must_have_seen(sql);
     }
 }
@@ -285,7 +277,7 @@ START_TEST(a_page_of_a_vouchers_orders_looks_at_so_many_rows)
     filter("paid", "", "");
     sql_make_voucher(10);
     ck_assert_int_eq(see_all_orders(100), 1);
-    make_timed_orders(sql_slot, 2 * LOOKED + 1);
+    make_timed_orders(2 * LOOKED + 1);
     ck_assert_int_eq(see_all_orders(100), 3); // all of them are empty
     ck_assert_int_eq(seen.count, 0);
     db_run("UPDATE voucher_order SET status = 'paid' WHERE user_id IN ('u1', 'u2', 'u%d', 'u%d')", LOOKED + 1,

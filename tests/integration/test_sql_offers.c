@@ -155,9 +155,9 @@ START_TEST(redis_is_told_the_offer)
     price_is("200", "CNY");
     (void)snprintf(slots, sizeof slots, "{%s}", sql_slot);
     (void)snprintf(vouchers, sizeof vouchers, "{%s}", sql_voucher);
-    PGresult *account = SQL_RUN(SK_STATEMENT_SEGMENT_ACCOUNTS, slots, vouchers),
+    PGresult *account = SQL_RUN(SK_STATEMENT_VOUCHER_ACCOUNTS, slots, vouchers),
              *stock = SQL_RUN(SK_STATEMENT_REBUILD_STOCK, sql_slot, sql_voucher, "3"),
-             *change = SQL_RUN(SK_STATEMENT_SEGMENT_CHANGES, sql_slot, sql_voucher, "0");
+             *change = SQL_RUN(SK_STATEMENT_VOUCHER_CHANGES, sql_slot, sql_voucher, "0");
     ck_assert_str_eq(PQgetvalue(account, 0, PQfnumber(account, "offer")), "2");
     ck_assert_str_eq(PQgetvalue(stock, 0, PQfnumber(stock, "offer")), "2");
     ck_assert_str_eq(PQgetvalue(change, 0, PQfnumber(change, "offer")), "2");

@@ -59,7 +59,7 @@ START_TEST(a_paid_or_cancelled_order_is_not_placed_again)
     sql_must_be(2, "cancelled", "");
     ck_assert_int_eq(sql_stock(), 8); // returning the unit is the canceller's part
     // Also with nothing left: its unit has been sold to another since, and what Redis took for it once more returns.
-    db_run("UPDATE seckill_segment SET stock = 0 WHERE voucher_id = %s", sql_voucher);
+    db_run("UPDATE voucher_stock SET stock = 0 WHERE voucher_id = %s", sql_voucher);
     PLACE("3", ORDERS({2, "bob"}), ENDS({"ended", 0}));
     // Where a refund has kept its units it says when: what was granted after that returns.
     db_run("UPDATE voucher_order SET status = 'refunded', reason = 'KEPT' WHERE id = '" SQL_ID2 "'");
@@ -121,13 +121,13 @@ START_TEST(past_the_last_unit_orders_are_sold_out_in_their_order)
           ENDS({"already_placed", 0}, {"already_placed", 0}, {"sold_out", 0}, {"sold_out", 0}));
     sql_must_have(2, 0);
     // Once refused stays refused, also when there are units again: the one that Redis took for it returns.
-    db_run("UPDATE seckill_segment SET stock = 5, units = 7 WHERE voucher_id = %s", sql_voucher);
+    db_run("UPDATE voucher_stock SET stock = 5, units = 7 WHERE voucher_id = %s", sql_voucher);
     PLACE("3", ORDERS({3, "carol"}), ENDS({"ended", 0}));
     sql_must_have(2, 5);
     PLACE("3", ORDERS({5, "erin"}, {3, "carol"}), ENDS({"placed", 0}, {"ended", 0}));
     sql_must_have(3, 4);
     // Unless this very batch takes the last ones.
-    db_run("UPDATE seckill_segment SET stock = 1 WHERE voucher_id = %s", sql_voucher);
+    db_run("UPDATE voucher_stock SET stock = 1 WHERE voucher_id = %s", sql_voucher);
     PLACE("3", ORDERS({3, "carol"}, {6, "frank"}, {7, "grace"}), ENDS({"sold_out", 0}, {"placed", 0}, {"sold_out", 0}));
 }
 END_TEST
@@ -153,8 +153,8 @@ START_TEST(a_journal_id_that_cannot_be_refuses_nothing)
         sql_journal_id = ids[i];
         PLACE("3", ORDERS({10 + i, user}), ENDS({"placed", 0}));
     }
-    ck_assert_int_eq(db_number("SELECT journal_ms FROM seckill_segment WHERE voucher_id = %s", sql_voucher), 100);
-    ck_assert_int_eq(db_number("SELECT journal_seq FROM seckill_segment WHERE voucher_id = %s", sql_voucher), 5);
+    ck_assert_int_eq(db_number("SELECT journal_ms FROM voucher_stock WHERE voucher_id = %s", sql_voucher), 100);
+    ck_assert_int_eq(db_number("SELECT journal_seq FROM voucher_stock WHERE voucher_id = %s", sql_voucher), 5);
 }
 END_TEST
 
@@ -189,7 +189,7 @@ START_TEST(no_epoch_is_a_master_key)
 {
     sql_make_voucher(10);
     PLACE("0", ORDERS({1, "alice"}), ENDS({"stale", 0}));
-    db_run("UPDATE seckill_segment SET epoch = 99 WHERE voucher_id = %s", sql_voucher);
+    db_run("UPDATE voucher_stock SET epoch = 99 WHERE voucher_id = %s", sql_voucher);
     PLACE("3", ORDERS({2, "bob"}), ENDS({"stale", 0}));
     PLACE("99", ORDERS({2, "bob"}), ENDS({"placed", 0}));
     sql_must_have(1, 9);
@@ -199,7 +199,7 @@ END_TEST
 static void newest_must_be(const char *id)
 {
     char newest[64];
-    db_text(newest, sizeof newest, "SELECT journal_ms || '-' || journal_seq FROM seckill_segment WHERE voucher_id = %s",
+    db_text(newest, sizeof newest, "SELECT journal_ms || '-' || journal_seq FROM voucher_stock WHERE voucher_id = %s",
             sql_voucher);
     ck_assert_str_eq(newest, id);
 }
@@ -244,7 +244,7 @@ START_TEST(an_id_of_somebody_elses_order_clashes)
 END_TEST
 
 // An id carries its slot, so two sales can meet in one only if it was forged. Each then has its own order.
-START_TEST(an_id_is_looked_for_in_its_segment)
+START_TEST(an_id_is_looked_for_in_its_voucher)
 {
     sql_make_voucher(10);
     PLACE("3", ORDERS({1, "alice"}), ENDS({"placed", 0}));
@@ -387,7 +387,7 @@ int main(void)
     tcase_add_test(tcase, the_newest_journal_id_is_remembered_until_the_next_epoch);
     tcase_add_test(tcase, a_missing_voucher_is_stale);
     tcase_add_test(tcase, an_id_of_somebody_elses_order_clashes);
-    tcase_add_test(tcase, an_id_is_looked_for_in_its_segment);
+    tcase_add_test(tcase, an_id_is_looked_for_in_its_voucher);
     tcase_add_test(tcase, an_outcome_costs_the_same_however_many_orders_there_are);
     tcase_add_test(tcase, one_batch_may_hold_every_outcome);
     tcase_add_test(tcase, of_one_users_orders_in_a_batch_the_first_is_placed);

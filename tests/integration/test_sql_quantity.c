@@ -136,8 +136,8 @@ static void must_have(int64_t live, int64_t live_units, int64_t left)
                                sql_voucher),
                      live_units);
     ck_assert_int_eq(sql_stock(), left);
-    ck_assert_int_eq(db_number("SELECT live FROM seckill_segment WHERE voucher_id = %s", sql_voucher), live);
-    ck_assert_int_eq(db_number("SELECT units FROM seckill_segment WHERE voucher_id = %s", sql_voucher),
+    ck_assert_int_eq(db_number("SELECT live FROM voucher_stock WHERE voucher_id = %s", sql_voucher), live);
+    ck_assert_int_eq(db_number("SELECT units FROM voucher_stock WHERE voucher_id = %s", sql_voucher),
                      live_units + left);
 }
 
@@ -445,7 +445,7 @@ static void place_batches(const struct batch batches[2], const struct wish *wish
         const char *live = PQgetvalue(result, row, 2), *first = PQgetvalue(result, row, 3);
         ck_assert(atoll(PQgetvalue(result, row, 4)) > 0);
         ck_assert_int_eq(strncmp(PQgetvalue(result, row, 7), live, SK_UUID_CHARS),
-                         0); // found in its own batch's segment
+                         0); // found in its own batch's voucher
         sk_buf_printf(&told, "%s%s %s %s %d %d", row == 0 ? "" : ",", PQgetvalue(result, row, 6),
                       PQgetisnull(result, row, 0) ? "-" : PQgetvalue(result, row, 0), PQgetvalue(result, row, 1),
                       live[0] == '\0' ? 0 : atoi(live + SK_UUID_CHARS - 12),
@@ -519,7 +519,7 @@ static void must_account_for(const char *stock, const char *buyers)
     char slots[SHORT_SIZE], vouchers[SHORT_SIZE];
     (void)snprintf(slots, sizeof slots, "{%s}", sql_slot);
     (void)snprintf(vouchers, sizeof vouchers, "{%s}", sql_voucher);
-    PGresult *accounts = SQL_RUN(SK_STATEMENT_SEGMENT_ACCOUNTS, slots, vouchers);
+    PGresult *accounts = SQL_RUN(SK_STATEMENT_VOUCHER_ACCOUNTS, slots, vouchers);
     ck_assert_int_eq(PQntuples(accounts), 1);
     ck_assert_str_eq(PQgetvalue(accounts, 0, 5), stock);
     ck_assert_str_eq(PQgetvalue(accounts, 0, 6), buyers);

@@ -18,7 +18,7 @@ START_TEST(a_loading_reads_its_voucher_under_its_own_epoch_only)
            "        CASE n %% 2 WHEN 0 THEN 'paid' ELSE 'unpaid' END::order_status"
            "   FROM generate_series(1, %d) n",
            sql_slot, sql_voucher, BUYERS);
-    db_run("UPDATE seckill_segment SET live = %d WHERE voucher_id = %s", BUYERS, sql_voucher);
+    db_run("UPDATE voucher_stock SET live = %d WHERE voucher_id = %s", BUYERS, sql_voucher);
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id, status)"
            " VALUES (gen_random_uuid(), %s, 'gone', %s, 'cancelled')",
            sql_slot, sql_voucher);
@@ -60,7 +60,7 @@ static void make_orders(int first, int last, const char *status)
            " SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, %s, 'user-' || n, %s, '%s'"
            "   FROM generate_series(%d, %d) n",
            sql_slot, sql_voucher, status, first, last);
-    db_run("UPDATE seckill_segment SET live = (SELECT count(*) FROM voucher_order o WHERE o.voucher_id = %s"
+    db_run("UPDATE voucher_stock SET live = (SELECT count(*) FROM voucher_order o WHERE o.voucher_id = %s"
            "   AND o.status IN ('unpaid', 'paid')) WHERE voucher_id = %s",
            sql_voucher, sql_voucher);
 }

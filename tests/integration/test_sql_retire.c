@@ -36,7 +36,7 @@ static void state_must_be(const char *state)
 
 static int64_t epoch(void)
 {
-    return db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s AND slot = %s", sql_voucher, sql_slot);
+    return db_number("SELECT epoch FROM voucher_stock WHERE voucher_id = %s AND slot = %s", sql_voucher, sql_slot);
 }
 
 // An order that is still to expire would do so never: only vouchers of the catalogue are walked.
@@ -88,7 +88,7 @@ START_TEST(another_epoch_is_not_retired)
     end_sale();
     ck_assert(!retires("2"));
     ck_assert(!retires("4"));
-    ck_assert(!says(SQL_RUN(SK_STATEMENT_RETIRE_VOUCHER, sql_voucher, "1", "3"), "t")); // no such segment
+    ck_assert(!says(SQL_RUN(SK_STATEMENT_RETIRE_VOUCHER, sql_voucher, "1", "3"), "t")); // no such voucher
     ck_assert(!says(SQL_RUN(SK_STATEMENT_RETIRE_VOUCHER, "999999", sql_slot, "3"), "t"));
     state_must_be("open");
     ck_assert_int_eq(epoch(), 3);
@@ -147,20 +147,6 @@ START_TEST(what_was_recalled_is_not_retired_at_once)
     ck_assert(!may_retire("3600000"));
     db_run("UPDATE seckill_voucher SET recalled_at = recalled_at - interval '1 h'");
     ck_assert(may_retire("3600000"));
-}
-END_TEST
-
-// Every segment is fenced, not only the one that was asked about.
-START_TEST(all_segments_are_retired_together)
-{
-    sql_make_voucher(10);
-    db_run("INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock, epoch)"
-           " VALUES (%s, 1, 'other', slot_of('other'), 0, 0, 8)",
-           sql_voucher);
-    end_sale();
-    ck_assert(retires("3"));
-    ck_assert_int_eq(db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s AND segment = 1", sql_voucher),
-                     9);
 }
 END_TEST
 
@@ -246,7 +232,6 @@ int main(void)
     tcase_add_test(tcase, what_has_an_open_letter_is_not_retired);
     tcase_add_test(tcase, whether_a_sale_may_be_retired_is_known_before);
     tcase_add_test(tcase, what_was_recalled_is_not_retired_at_once);
-    tcase_add_test(tcase, all_segments_are_retired_together);
     tcase_add_test(tcase, nothing_loads_a_retired_voucher_until_it_is_recalled);
     tcase_add_test(tcase, a_winner_is_told_after_the_end);
     tcase_add_test(tcase, a_retired_voucher_is_told_to_those_who_know_it);

@@ -84,7 +84,7 @@ static void make_orders(int first, int count, int quantity)
            " SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, %s, 'u' || n, %s, %d"
            "   FROM generate_series(%d, %d) n",
            sql_slot, sql_voucher, quantity, first, first + count - 1);
-    db_run("UPDATE seckill_segment SET live = live + %d, stock = greatest(stock - %d, 0),"
+    db_run("UPDATE voucher_stock SET live = live + %d, stock = greatest(stock - %d, 0),"
            " units = greatest(units, units + %d - stock) WHERE voucher_id = %s",
            count, count * quantity, count * quantity, sql_voucher);
 }
@@ -114,9 +114,9 @@ static void must_balance(int64_t left)
     static const char sum[] = "SELECT %s FROM voucher_order WHERE voucher_id = %s AND %s";
     const char *live = "status IN ('unpaid', 'paid')", *units = "coalesce(sum(quantity), 0)";
     ck_assert_int_eq(sql_stock(), left);
-    ck_assert_int_eq(db_number("SELECT live FROM seckill_segment WHERE voucher_id = %s", sql_voucher),
+    ck_assert_int_eq(db_number("SELECT live FROM voucher_stock WHERE voucher_id = %s", sql_voucher),
                      db_number(sum, "count(*)", sql_voucher, live));
-    ck_assert_int_eq(db_number("SELECT units FROM seckill_segment WHERE voucher_id = %s", sql_voucher),
+    ck_assert_int_eq(db_number("SELECT units FROM voucher_stock WHERE voucher_id = %s", sql_voucher),
                      left + db_number(sum, units, sql_voucher, live) +
                          db_number(sum, units, sql_voucher, "reason = 'KEPT'"));
 }
@@ -156,7 +156,7 @@ START_TEST(the_table_decides_which_moves_are_made)
                                                    : "NULL");
     set(1, 1, what);
     if (!live)
-        db_run("UPDATE seckill_segment SET live = 0, stock = %d WHERE voucher_id = %s", STOCK, sql_voucher);
+        db_run("UPDATE voucher_stock SET live = 0, stock = %d WHERE voucher_id = %s", STOCK, sql_voucher);
     must_come_to(ask("3", IDS(1), move, "olga", "because"), allowed && kept    ? "returned u1 0"
                                                             : allowed || ended ? "returned u1 3"
                                                                                : "kept u1 0");
@@ -299,7 +299,7 @@ START_TEST(each_order_has_its_own_outcome)
     make_orders(1, 5, 2);
     pay(2, "ref-2", "200", "paid");
     set(4, 4, "status = 'refused', reason = 'SOLD_OUT'");
-    db_run("UPDATE seckill_segment SET live = live - 1, stock = stock + 2 WHERE voucher_id = %s", sql_voucher);
+    db_run("UPDATE voucher_stock SET live = live - 1, stock = stock + 2 WHERE voucher_id = %s", sql_voucher);
     must_come_to(ask("3", IDS(5, 2, 99, 1, 4), "cancelled", "user", NULL),
                  "returned u5 2,kept u2 0,unknown  0,returned u1 2,kept u4 0");
     sql_must_be(3, "unpaid", "");
@@ -482,7 +482,7 @@ static void must_be_due(const struct due *due, int count, int first, int last, i
 static int due_after(void)
 {
     char id[SK_UUID_SIZE];
-    db_text(id, sizeof id, "SELECT due_after FROM seckill_segment WHERE voucher_id = %s", sql_voucher);
+    db_text(id, sizeof id, "SELECT due_after FROM voucher_stock WHERE voucher_id = %s", sql_voucher);
     return digits(id);
 }
 
@@ -589,7 +589,7 @@ START_TEST(an_order_that_is_settled_late_is_found)
     db_run("UPDATE voucher_order SET status = 'paid'");
     (void)look(NULL, "128");
     ck_assert_int_eq(due_after(), WALK + 10);
-    db_run("UPDATE seckill_segment SET stock = 5, units = units + 5");
+    db_run("UPDATE voucher_stock SET stock = 5, units = units + 5");
     PLACE("3", ORDERS({9, "late"}, {8, "later"}, {90000, "new"}), ENDS({"placed", 0}, {"placed", 0}, {"placed", 0}));
     ck_assert_int_eq(due_after(), 8);
     struct due due = look(NULL, "128");
@@ -617,13 +617,13 @@ static bool somebody_waits(void)
            1;
 }
 
-// The batch holds the segment's row when the walk has read past the place of its order.
+// The batch holds the voucher's row when the walk has read past the place of its order.
 START_TEST(an_order_that_is_settled_during_a_walk_is_not_passed_by)
 {
     PGconn *writer = sql_connect();
     make_orders(11, WALK, 1);
     set(11, WALK + 10, "status = 'paid'");
-    db_run("UPDATE seckill_segment SET stock = 5, units = units + 5");
+    db_run("UPDATE voucher_stock SET stock = 5, units = units + 5");
     PQclear(PQexec(writer, "BEGIN"));
     sql_send_batch(writer, "3", 1, ORDERS({9, "late"}));
     sql_must_end(sql_receive(writer), 1, ENDS({"placed", 0}));
@@ -950,14 +950,14 @@ START_TEST(purchases_payments_and_returns_at_random_keep_the_books)
     struct writer writers[WRITERS];
     db_run("ALTER TABLE voucher_order ALTER created_at"
            " SET DEFAULT now() - (random() < 0.5)::integer * interval '1 h'"); // half of them are due at once
-    db_run("UPDATE seckill_segment SET units = 100, stock = 100 WHERE voucher_id = %s", sql_voucher);
+    db_run("UPDATE voucher_stock SET units = 100, stock = 100 WHERE voucher_id = %s", sql_voucher);
     for (int w = 0; w < WRITERS; w++)
         writers[w] = (struct writer){sql_connect(), ROUNDS};
     run_writers(writers);
     for (int w = 0; w < WRITERS; w++)
         PQfinish(writers[w].conn);
     must_balance(sql_stock());
-    ck_assert_int_eq(db_number("SELECT units FROM seckill_segment WHERE voucher_id = %s", sql_voucher), 100);
+    ck_assert_int_eq(db_number("SELECT units FROM voucher_stock WHERE voucher_id = %s", sql_voucher), 100);
     ck_assert_int_eq(orders_that_differ(), 0);
     ck_assert_int_eq(counts_that_differ(), 0);
     for (size_t i = 0; i < COUNT(seen); i++) // it was no test otherwise

@@ -25,9 +25,9 @@ static void must_fail(PGconn *conn, const char *sql, const char *sqlstate)
 #define VOUCHER_ROW(price, begin_at, end_at)                             \
     "INSERT INTO seckill_voucher (title, price_cents, begin_at, end_at)" \
     " VALUES ('T', " price ", '2026-11-11 " begin_at "', '2026-11-11 " end_at "')"
-#define SEGMENT_ROW(segment, tag, slot, units, left)                             \
-    "INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock)" \
-    " SELECT id, " segment ", " tag ", " slot ", " units ", " left " FROM seckill_voucher"
+#define STOCK_ROW(voucher, tag, slot, units, left)                    \
+    "INSERT INTO voucher_stock (voucher_id, tag, slot, units, stock)" \
+    " SELECT " voucher ", " tag ", " slot ", " units ", " left " FROM seckill_voucher"
 #define ORDER_ROW(id, user, status, reason)                                     \
     "INSERT INTO voucher_order (id, slot, user_id, voucher_id, status, reason)" \
     " VALUES ('00000000-0000-7000-8000-00000000000" id "', 5, " user ", 1, '" status "', " reason ")"
@@ -41,25 +41,22 @@ START_TEST(the_tables_refuse_what_must_not_be)
     static const struct {
         const char *sql, *sqlstate;
     } rows[] = {
-        {SEGMENT_ROW("1", "'x'", "1", "1", "-1"), CHECK_VIOLATION},
-        {SEGMENT_ROW("1", "'x'", "1", "-1", "-1"), CHECK_VIOLATION},
-        {SEGMENT_ROW("1", "'x'", "1", "1", "2"), CHECK_VIOLATION}, // more left than ever offered
-        {SEGMENT_ROW("-1", "'x'", "1", "1", "1"), CHECK_VIOLATION},
-        {SEGMENT_ROW("1", "'x'", "16384", "1", "1"), CHECK_VIOLATION},
-        {SEGMENT_ROW("1", "'x'", "-1", "1", "1"), CHECK_VIOLATION},
-        {SEGMENT_ROW("0", "'x'", "1", "1", "1"), UNIQUE_VIOLATION},
-        {SEGMENT_ROW("1", "id::text", "1", "1", "1"), UNIQUE_VIOLATION},            // a tag twice
-        {SEGMENT_ROW("1", "'x'", "slot_of(id::text)", "1", "1"), UNIQUE_VIOLATION}, // two segments in a slot
-        {"INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock) VALUES (0, 0, 'x', 1, 1, 1)",
-         FOREIGN_KEY_VIOLATION},
+        {STOCK_ROW("0", "'x'", "1", "1", "-1"), CHECK_VIOLATION},
+        {STOCK_ROW("0", "'x'", "1", "-1", "-1"), CHECK_VIOLATION},
+        {STOCK_ROW("0", "'x'", "1", "1", "2"), CHECK_VIOLATION}, // more left than ever offered
+        {STOCK_ROW("0", "'x'", "16384", "1", "1"), CHECK_VIOLATION},
+        {STOCK_ROW("0", "'x'", "-1", "1", "1"), CHECK_VIOLATION},
+        {STOCK_ROW("id", "'x'", "1", "1", "1"), UNIQUE_VIOLATION},     // a voucher twice
+        {STOCK_ROW("0", "id::text", "1", "1", "1"), UNIQUE_VIOLATION}, // a tag twice
+        {STOCK_ROW("0", "'x'", "1", "1", "1"), FOREIGN_KEY_VIOLATION},
         {VOUCHER_ROW("-1", "08:00", "09:00"), CHECK_VIOLATION},
         {VOUCHER_ROW("1", "09:00", "09:00"), CHECK_VIOLATION},
         {VOUCHER_ROW("1", "09:00", "08:00"), CHECK_VIOLATION},
-        {"UPDATE seckill_segment SET stock = -1", CHECK_VIOLATION},
-        {"UPDATE seckill_segment SET stock = units + 1", CHECK_VIOLATION},
-        {"UPDATE seckill_segment SET live = -1", CHECK_VIOLATION},
+        {"UPDATE voucher_stock SET stock = -1", CHECK_VIOLATION},
+        {"UPDATE voucher_stock SET stock = units + 1", CHECK_VIOLATION},
+        {"UPDATE voucher_stock SET live = -1", CHECK_VIOLATION},
         {"UPDATE seckill_voucher SET state = 'no such'", CHECK_VIOLATION},
-        {"UPDATE seckill_segment SET stock = NULL", NOT_NULL_VIOLATION},
+        {"UPDATE voucher_stock SET stock = NULL", NOT_NULL_VIOLATION},
         {"UPDATE seckill_voucher SET title = NULL", NOT_NULL_VIOLATION},
         {"UPDATE seckill_voucher SET create_key = 'x', create_terms = NULL", CHECK_VIOLATION},
         {ORDER_ROW("2", "'alice'", "unpaid", "NULL"), UNIQUE_VIOLATION}, // a second live order
@@ -107,7 +104,7 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "CREATE ROLE other",
         "CREATE DATABASE other",
         "ALTER TABLE voucher_order ADD COLUMN other int",
-        "ALTER TABLE seckill_segment DROP CONSTRAINT seckill_segment_stock_check",
+        "ALTER TABLE voucher_stock DROP CONSTRAINT seckill_voucher_stock_check",
         "ALTER TABLE voucher_order DISABLE TRIGGER ALL",
         "ALTER TYPE order_status ADD VALUE 'other'",
         "ALTER ROLE seckill SUPERUSER",
@@ -119,7 +116,7 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "TRUNCATE seckill_voucher",
         "DELETE FROM voucher_order",
         "DELETE FROM seckill_voucher",
-        "DELETE FROM seckill_segment",
+        "DELETE FROM voucher_stock",
         "INSERT INTO seckill_catalogue VALUES (true, 7)",
         "DELETE FROM seckill_catalogue",
         "DROP TRIGGER number_change ON seckill_voucher",
@@ -139,7 +136,7 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "SELECT pg_read_file('PG_VERSION')",
         // Nor does it see or write a row but by a function.
         "SELECT FROM voucher_order",
-        "SELECT FROM seckill_segment",
+        "SELECT FROM voucher_stock",
         "SELECT FROM held_order",
         "SELECT FROM admin_event",
         "INSERT INTO voucher_order (id, slot, user_id, voucher_id) VALUES (gen_random_uuid(), 1, 'a', 1)",
@@ -147,8 +144,8 @@ START_TEST(the_services_role_defines_and_deletes_nothing)
         "'paid', 'x')",
         "INSERT INTO admin_event (by_whom, what, voucher_id) VALUES ('x', 'closed', 1)",
         "UPDATE voucher_order SET status = 'paid'",
-        "UPDATE seckill_segment SET stock = stock + 1",
-        "UPDATE seckill_segment SET epoch = epoch + 1",
+        "UPDATE voucher_stock SET stock = stock + 1",
+        "UPDATE voucher_stock SET epoch = epoch + 1",
         "UPDATE seckill_voucher SET price_cents = 0",
         "UPDATE payment SET state = 'refunded'",
         "UPDATE dead_letter SET ended_at = now()",
@@ -219,7 +216,7 @@ START_TEST(other_roles_may_do_nothing_at_all)
     static const char *const questions[] = {
         // Whatever reads or writes a table; what only computes is everybody's.
         "(SELECT count(*) > 0 FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
-        " AND has_function_privilege('stranger', oid, 'EXECUTE') AND proname NOT IN ('slot_of', 'segment_tag',"
+        " AND has_function_privilege('stranger', oid, 'EXECUTE') AND proname NOT IN ('slot_of',"
         " 'csv_field', 'csv_time', 'erase_in_bytes', 'erase_in_orders', 'erase_in_file', 'rfc3339', 'unix_ms', "
         "'expires_at', "
         "'journal_number', 'operation_request', 'order_json', "
@@ -228,7 +225,7 @@ START_TEST(other_roles_may_do_nothing_at_all)
         "has_table_privilege('stranger', 'order_event', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'admin_event', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'seckill_catalogue', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
-        "has_table_privilege('stranger', 'seckill_segment', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
+        "has_table_privilege('stranger', 'voucher_stock', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'held_order', 'SELECT')",
         "has_table_privilege('stranger', 'dead_letter', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
         "has_table_privilege('stranger', 'payment', 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",

@@ -57,8 +57,8 @@ static int64_t changes(void)
 
 static void units_must_be(int units, int stock)
 {
-    ck_assert_int_eq(db_number("SELECT sum(units) FROM seckill_segment WHERE voucher_id = %s", sql_voucher), units);
-    ck_assert_int_eq(db_number("SELECT sum(stock) FROM seckill_segment WHERE voucher_id = %s", sql_voucher), stock);
+    ck_assert_int_eq(db_number("SELECT units FROM voucher_stock WHERE voucher_id = %s", sql_voucher), units);
+    ck_assert_int_eq(db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", sql_voucher), stock);
 }
 
 // ---- states ----
@@ -276,7 +276,7 @@ END_TEST
 
 // ---- stock ----
 
-START_TEST(units_are_added_to_all_segments)
+START_TEST(units_are_added)
 {
     sql_make_voucher(5);
     must_come_to(ADD("0", new_key(), "3"), "done");
@@ -286,23 +286,6 @@ START_TEST(units_are_added_to_all_segments)
     ck_assert_int_eq(events("stock"), 1);
     must_come_to(ADD("0", new_key(), "99999993"), "invalid"); // one too many
     must_come_to(ADD("0", new_key(), "99999992"), "done");
-    // Three segments: what cannot be divided goes to the first ones, and none gets a row of nothing.
-    sql_make_voucher(0);
-    db_run("INSERT INTO seckill_segment (voucher_id, segment, tag, slot, units, stock)"
-           " SELECT %s, n, 'test.' || n, n, 0, 0 FROM generate_series(1, 2) n",
-           sql_voucher);
-    db_run("UPDATE seckill_voucher SET segments = 3 WHERE id = %s", sql_voucher);
-    must_come_to(ADD("0", new_key(), "5"), "done");
-    must_come_to(ADD("0", new_key(), "2"), "done");
-    ck_assert_int_eq(
-        db_number("SELECT count(*) FROM stock_change WHERE voucher_id = %s AND change = %s", sql_voucher, change), 2);
-    char units[TEXT_SIZE];
-    db_text(units, sizeof units,
-            "SELECT string_agg(units::text, ',' ORDER BY segment) FROM seckill_segment"
-            " WHERE voucher_id = %s",
-            sql_voucher);
-    ck_assert_str_eq(units, "3,3,1");
-    units_must_be(7, 7);
 }
 END_TEST
 
@@ -349,7 +332,7 @@ END_TEST
 
 static void changes_must_be(const char *after, const char *state, const char *added)
 {
-    PGresult *result = SQL_RUN(SK_STATEMENT_SEGMENT_CHANGES, sql_slot, sql_voucher, after);
+    PGresult *result = SQL_RUN(SK_STATEMENT_VOUCHER_CHANGES, sql_slot, sql_voucher, after);
     ck_assert_int_eq(PQntuples(result), 1);
     ck_assert_int_eq(strtoll(PQgetvalue(result, 0, 0), NULL, 10),
                      db_number("SELECT change FROM seckill_voucher WHERE id = %s", sql_voucher));
@@ -374,7 +357,7 @@ START_TEST(what_was_added_since_is_summed_up)
     changes_must_be(first, "paused", "4");
     changes_must_be(second, "paused", "0");
     db_run("UPDATE seckill_voucher SET state = 'retired' WHERE id = %s", sql_voucher);
-    PGresult *retired = SQL_RUN(SK_STATEMENT_SEGMENT_CHANGES, sql_slot, sql_voucher, "0");
+    PGresult *retired = SQL_RUN(SK_STATEMENT_VOUCHER_CHANGES, sql_slot, sql_voucher, "0");
     ck_assert_int_eq(PQntuples(retired), 0);
     PQclear(retired);
 }
@@ -389,7 +372,7 @@ START_TEST(accounts_tell_the_change_number)
     must_come_to(STATE("0", new_key(), "paused"), "done");
     (void)snprintf(slots, sizeof slots, "{%s}", sql_slot);
     (void)snprintf(vouchers, sizeof vouchers, "{%s}", sql_voucher);
-    PGresult *accounts = SQL_RUN(SK_STATEMENT_SEGMENT_ACCOUNTS, slots, vouchers);
+    PGresult *accounts = SQL_RUN(SK_STATEMENT_VOUCHER_ACCOUNTS, slots, vouchers);
     PGresult *stock = SQL_RUN(SK_STATEMENT_REBUILD_STOCK, sql_slot, sql_voucher, "3");
     ck_assert_str_eq(PQgetvalue(accounts, 0, 5), "8");
     ck_assert_str_eq(PQgetvalue(accounts, 0, 7), change);
@@ -418,7 +401,7 @@ int main(void)
     tcase_add_test(tcase, what_tickets_take_changes_at_any_time);
     tcase_add_test(tcase, the_offer_counts_what_a_buyer_agrees_to);
     tcase_add_test(tcase, the_offer_stays_through_all_else);
-    tcase_add_test(tcase, units_are_added_to_all_segments);
+    tcase_add_test(tcase, units_are_added);
     tcase_add_test(tcase, units_go_under_the_epoch_of_which_they_were_taken);
     tcase_add_test(tcase, what_a_dead_letter_holds_is_not_taken_away);
     tcase_add_test(tcase, what_was_added_since_is_summed_up);

@@ -126,7 +126,7 @@ static void must_buy(const struct service *service, const char *user, const char
 static void stock_must_be(const char *id, int stock)
 {
     ck_assert_int_eq(redis_number("HGET seckill:{%s}:voucher stock", id), stock);
-    ck_assert_int_eq(db_number("SELECT stock FROM seckill_segment WHERE voucher_id = %s", id), stock);
+    ck_assert_int_eq(db_number("SELECT stock FROM voucher_stock WHERE voucher_id = %s", id), stock);
 }
 
 // Each with the same answer, byte by byte.

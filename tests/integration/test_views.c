@@ -83,7 +83,7 @@ static void path_of_no_order(const char *voucher, char path[PATH_SIZE])
     db_text(
         path, PATH_SIZE,
         "SELECT '/orders/00000000-0000-7000-8000-000000' || lpad(to_hex(slot::integer << 10 | epoch::integer), 6, '0')"
-        "  FROM seckill_segment WHERE voucher_id = %s",
+        "  FROM voucher_stock WHERE voucher_id = %s",
         voucher);
 }
 

@@ -104,7 +104,7 @@ START_TEST(the_same_key_leads_to_the_same_voucher)
     must_be_created(&reply, "open", id);
     member_must_be(&reply, "remaining", "5");
     must_sell(service, id);
-    int64_t epoch = db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s", id);
+    int64_t epoch = db_number("SELECT epoch FROM voucher_stock WHERE voucher_id = %s", id);
     for (size_t i = 0; i < COUNT(same); i++) {
         (void)create(service, KEY("one"), same[i], &reply);
         must_be_same(&reply, "open", id);
@@ -113,7 +113,7 @@ START_TEST(the_same_key_leads_to_the_same_voucher)
     }
     ck_assert_int_eq(vouchers(), before + 1);
     // Asking again has not closed it for a moment to load it again.
-    ck_assert_int_eq(db_number("SELECT epoch FROM seckill_segment WHERE voucher_id = %s", id), epoch);
+    ck_assert_int_eq(db_number("SELECT epoch FROM voucher_stock WHERE voucher_id = %s", id), epoch);
     books_must_balance(id);
 }
 END_TEST
@@ -144,7 +144,7 @@ START_TEST(a_key_is_not_used_for_other_terms)
     must_be_same(&reply, "open", id);
 
     // What was asked for counts, not what became of it.
-    db_run("UPDATE seckill_segment SET units = 7, stock = 7 WHERE voucher_id = %s", id);
+    db_run("UPDATE voucher_stock SET units = 7, stock = 7 WHERE voucher_id = %s", id);
     db_run("UPDATE seckill_voucher SET title = 'Changed' WHERE id = %s", id);
     (void)create(service, KEY("two"), GOODS, &reply);
     must_be_same(&reply, "open", id);

@@ -149,7 +149,7 @@ def admins() -> list[Row]:
         Row("an older version", lambda a: a.head("PATCH", f"/admin/vouchers/{a.voucher}", b'If-Match: "424242"\r\nContent-Type: application/json\r\nContent-Length: 13\r\n', a.admin) + b'{"title":"x"}', (412,), operators=True),
         Row("admin calls at the buyers' address", lambda a: a.head("GET", "/admin/vouchers", who=b"Authorization: Bearer x\r\n"), (404,)),
         Row("payments at the buyers' address", lambda a: a.head("POST", f"/orders/{a.others['ORDER']}/pay", b"Content-Length: 0\r\n", b"Authorization: Bearer x\r\n"), (401,), (404,), instead=True),
-        Row("a cursor that was made up", lambda a: a.head("GET", "/vouchers?cursor=" + "A" * 36), (422,)),
+        Row("a cursor that was made up", lambda a: a.head("GET", "/vouchers?cursor=" + "A" * 32), (422,)),
         Row("limit 0", lambda a: a.head("GET", "/vouchers?limit=0"), (422,)),
         Row("limit 10^9", lambda a: a.head("GET", "/vouchers?limit=1000000000"), (422,)),
         Row("the last 0 of the feed", lambda a: a.head("GET", "/admin/events?last=0", who=a.admin), (422,), operators=True),

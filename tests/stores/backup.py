@@ -177,7 +177,7 @@ def with_a_backup_alone(stack: Stack) -> list[str]:
     voucher: list[str] = []
     wait_for("a sale", lambda: sells(stack.instances[0], voucher))
     id, redis = voucher[0], stack.redis.dir
-    stack.postgres.sql(f"update seckill_segment set units = {UNITS}, stock = {UNITS} - live where voucher_id = {id}")
+    stack.postgres.sql(f"update voucher_stock set units = {UNITS}, stock = {UNITS} - live where voucher_id = {id}")
     stack.instances[0].ask("POST", f"/admin/vouchers/{id}/reconcile")
     shutil.copytree(redis, stack.folder / "older")
     early = buy_all(stack, id, [f"early{n}" for n in range(15)])

@@ -1,4 +1,4 @@
-// Segments for units that need one: of vouchers that a test's catalogue knows.
+// Vouchers for units that need one.
 #ifndef UNIT_FAKE_CATALOGUE_H
 #define UNIT_FAKE_CATALOGUE_H
 
@@ -8,8 +8,8 @@
 
 #include "catalogue.h"
 
-// The only segment of a voucher, which is added if the catalogue does not have it.
-static inline struct sk_segment *a_segment(struct sk_catalogue *catalogue, int64_t voucher_id)
+// It is added if the catalogue does not have it.
+static inline struct sk_voucher *a_voucher(struct sk_catalogue *catalogue, int64_t voucher_id)
 {
     struct sk_voucher *voucher = sk_catalogue_find(catalogue, voucher_id);
     if (voucher == NULL) {
@@ -17,7 +17,6 @@ static inline struct sk_segment *a_segment(struct sk_catalogue *catalogue, int64
         (void)snprintf(tag, sizeof tag, "%" PRId64, voucher_id);
         struct sk_catalogue_row row = {.change = voucher_id,
                                        .voucher_id = voucher_id,
-                                       .segment_count = 1,
                                        .tag = tag,
                                        .user_limit = 1,
                                        .pay_within_s = 900,
@@ -27,7 +26,7 @@ static inline struct sk_segment *a_segment(struct sk_catalogue *catalogue, int64
         voucher = sk_catalogue_find(catalogue, voucher_id);
     }
     ck_assert_ptr_nonnull(voucher);
-    return voucher->segments[0];
+    return voucher;
 }
 
 #endif

@@ -18,7 +18,7 @@ static struct {
 static struct {
     enum sk_status status; // of the next calls
     size_t count;
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     enum sk_rebuild_why why;
     sk_rebuild_cb *done;
     void *arg;
@@ -64,12 +64,12 @@ static inline void follow_ends(bool ok)
     }
 }
 
-enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_rebuild_why why,
+enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_rebuild_why why,
                           sk_rebuild_cb *done, void *arg)
 {
     (void)rebuilds;
     fake_rebuild.count++;
-    fake_rebuild.segment = segment;
+    fake_rebuild.voucher = voucher;
     fake_rebuild.why = why;
     fake_rebuild.done = done;
     fake_rebuild.arg = arg;

@@ -14,7 +14,7 @@ static struct {
     enum sk_status status; // of the next calls
     size_t count, ended;
     const struct sk_returns *returns;
-    const struct sk_segment *segment;
+    const struct sk_voucher *voucher;
     char order_id[SK_UUID_SIZE];
     enum sk_return_move move;
     char by[128], why[256]; // "-": none
@@ -22,7 +22,7 @@ static struct {
     void *arg;
 } fake_returns;
 
-enum sk_status sk_return_order(struct sk_returns *returns, struct sk_segment *segment, const char *order_id,
+enum sk_status sk_return_order(struct sk_returns *returns, struct sk_voucher *voucher, const char *order_id,
                                enum sk_return_move move, const char *by, const char *why, sk_return_cb *done, void *arg)
 {
     if (fake_returns.status != SK_OK)
@@ -30,7 +30,7 @@ enum sk_status sk_return_order(struct sk_returns *returns, struct sk_segment *se
     ck_assert_uint_eq(fake_returns.count, fake_returns.ended); // one at a time
     fake_returns.count++;
     fake_returns.returns = returns;
-    fake_returns.segment = segment;
+    fake_returns.voucher = voucher;
     fake_returns.move = move;
     fake_returns.done = done;
     fake_returns.arg = arg;

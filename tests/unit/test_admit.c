@@ -16,7 +16,7 @@ static struct sk_config config;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_admit *admit;
-static struct sk_segment *voucher;
+static struct sk_voucher *voucher;
 static struct sk_outcome outcome;
 static const char *allowed_ms; // by Redis, for all instances
 
@@ -32,7 +32,7 @@ static void setup(void)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     allowed_ms = "60000";
     sale = (struct sk_sale){.loop = &loop, .config = &config, .metrics = &metrics, .catalogue = sk_catalogue_new(1)};
-    voucher = a_segment(sale.catalogue, 1);
+    voucher = a_voucher(sale.catalogue, 1);
 }
 
 static void teardown(void)
@@ -292,17 +292,16 @@ START_TEST(buyers_that_go_while_they_are_read)
 }
 END_TEST
 
-// The reading has the last pin: the segment goes with its end, and not before.
+// The reading has the last pin: the voucher goes with its end, and not before.
 START_TEST(a_voucher_may_be_retired_while_its_buyers_are_read)
 {
-    struct sk_catalogue_row row = {
-        .change = 2, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .segment_count = 1, .tag = "1"};
+    struct sk_catalogue_row row = {.change = 2, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .tag = "1"};
     open_admit(MARK_MS);
     remember(SK_VERDICT_SOLD_OUT, "10-1");
     answer_count(1);
     ANSWER_PAGE("0", TEXT("alice"), TEXT("o1"));
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
-    ck_assert_uint_eq(voucher->voucher->pins, 1);
+    ck_assert_uint_eq(voucher->pins, 1);
     answer_state("open", "10-1");
     ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 1));
 }

@@ -26,28 +26,28 @@ static void teardown(void)
     fake_stores_forget();
 }
 
-// A segment with so many granted orders, of which every third is patient.
-static struct sk_segment *segment_with(int64_t voucher, size_t orders)
+// A voucher with so many granted orders, of which every third is patient.
+static struct sk_voucher *voucher_with(int64_t id, size_t orders)
 {
-    struct sk_segment *segment = a_segment(sale.catalogue, voucher);
-    struct sk_entry *entry = sk_entry_new(&sale, segment, SK_ENTRY_LOOSE, "");
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, id);
+    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_LOOSE, "");
     for (size_t i = 0; i < orders; i++) {
         struct sk_order *order = sk_order_take(sale.orders);
         order->entry = entry;
         order->epoch = 1;
         order->patient = i % 3 == 2;
-        sk_order_move(sale.orders, order, SK_ORDER_GRANTED, &segment->granted.orders);
+        sk_order_move(sale.orders, order, SK_ORDER_GRANTED, &voucher->granted.orders);
     }
-    return segment;
+    return voucher;
 }
 
-static void forget(struct sk_segment *segment)
+static void forget(struct sk_voucher *voucher)
 {
-    struct sk_entry *entry = segment->granted.orders.head == NULL ? NULL : segment->granted.orders.head->entry;
-    while (segment->granted.orders.head != NULL)
-        sk_order_give(sale.orders, segment->granted.orders.head);
+    struct sk_entry *entry = voucher->granted.orders.head == NULL ? NULL : voucher->granted.orders.head->entry;
+    while (voucher->granted.orders.head != NULL)
+        sk_order_give(sale.orders, voucher->granted.orders.head);
     for (size_t i = 0; i < batch.part_count; i++) {
-        while (batch.parts[i].segment == segment && batch.parts[i].orders.head != NULL) {
+        while (batch.parts[i].voucher == voucher && batch.parts[i].orders.head != NULL) {
             entry = batch.parts[i].orders.head->entry;
             sk_order_give(sale.orders, batch.parts[i].orders.head);
         }
@@ -57,7 +57,7 @@ static void forget(struct sk_segment *segment)
 
 START_TEST(a_batch_has_so_many_orders)
 {
-    struct sk_segment *first = segment_with(1, MOST - 1), *second = segment_with(2, 5);
+    struct sk_voucher *first = voucher_with(1, MOST - 1), *second = voucher_with(2, 5);
     ck_assert_uint_eq(sk_batch_add(&batch, sale.orders, first), 66);
     ck_assert(sk_batch_has_room(&batch));
     ck_assert_uint_eq(sk_batch_add(&batch, sale.orders, second), 1);
@@ -74,37 +74,37 @@ START_TEST(a_batch_has_so_many_parts)
 {
     for (int64_t voucher = 1; voucher <= SK_BATCH_PARTS_MAX; voucher++) {
         ck_assert(sk_batch_has_room(&batch));
-        (void)sk_batch_add(&batch, sale.orders, segment_with(voucher, 1));
+        (void)sk_batch_add(&batch, sale.orders, voucher_with(voucher, 1));
     }
     ck_assert(!sk_batch_has_room(&batch));
     for (size_t i = 0; i < SK_BATCH_PARTS_MAX; i++)
-        forget(batch.parts[i].segment);
+        forget(batch.parts[i].voucher);
 }
 END_TEST
 
 // As with epochs: the rest goes with the next batch.
 START_TEST(a_part_has_one_offer)
 {
-    struct sk_segment *segment = segment_with(1, 4);
-    segment->granted.orders.head->offer = segment->granted.orders.head->next->offer = 2;
-    (void)sk_batch_add(&batch, sale.orders, segment);
+    struct sk_voucher *voucher = voucher_with(1, 4);
+    voucher->granted.orders.head->offer = voucher->granted.orders.head->next->offer = 2;
+    (void)sk_batch_add(&batch, sale.orders, voucher);
     ck_assert_uint_eq(batch.parts[0].count, 2);
     ck_assert_int_eq(batch.parts[0].offer, 2);
-    ck_assert_uint_eq(segment->granted.orders.count, 2);
-    forget(segment);
+    ck_assert_uint_eq(voucher->granted.orders.count, 2);
+    forget(voucher);
 }
 END_TEST
 
 START_TEST(what_has_failed_shares_nothing)
 {
-    struct sk_segment *segment = segment_with(1, 2);
-    ck_assert(sk_batch_may_share(segment));
-    segment->granted.alone = true;
-    ck_assert(!sk_batch_may_share(segment));
-    segment->granted.alone = false;
-    segment->granted.orders.head->entry->part = 1; // a suspect
-    ck_assert(!sk_batch_may_share(segment));
-    forget(segment);
+    struct sk_voucher *voucher = voucher_with(1, 2);
+    ck_assert(sk_batch_may_share(voucher));
+    voucher->granted.alone = true;
+    ck_assert(!sk_batch_may_share(voucher));
+    voucher->granted.alone = false;
+    voucher->granted.orders.head->entry->part = 1; // a suspect
+    ck_assert(!sk_batch_may_share(voucher));
+    forget(voucher);
 }
 END_TEST
 
@@ -116,10 +116,10 @@ static void on_result(void *arg, const struct sk_result *result)
     (void)result;
 }
 
-// Order i of the segment (from 1) as one of so many units, with that key.
-static void details(struct sk_segment *segment, int i, unsigned quantity, uint64_t key)
+// Order i of the voucher (from 1) as one of so many units, with that key.
+static void details(struct sk_voucher *voucher, int i, unsigned quantity, uint64_t key)
 {
-    struct sk_order *order = segment->granted.orders.head;
+    struct sk_order *order = voucher->granted.orders.head;
     for (int n = 1; n < i; n++)
         order = order->next;
     order->quantity = (uint16_t)quantity;
@@ -134,7 +134,7 @@ static const struct asked *ask(void)
 
 START_TEST(plain_orders_are_asked_without_details)
 {
-    struct sk_segment *first = segment_with(1, 3), *second = segment_with(2, 1);
+    struct sk_voucher *first = voucher_with(1, 3), *second = voucher_with(2, 1);
     (void)sk_batch_add(&batch, sale.orders, first);
     const struct asked *asked = ask();
     ck_assert_int_eq(asked->what, SK_STATEMENT_PLACE_ORDERS);
@@ -166,19 +166,19 @@ START_TEST(one_that_is_not_plain_gives_details_of_all)
         {1, 0xabc, "{1,1,1}", "{NULL,0000000000000abc,NULL}"},
         {1000, UINT64_MAX, "{1,1000,1}", "{NULL,ffffffffffffffff,NULL}"},
     };
-    struct sk_segment *segment = segment_with(1, 3);
-    details(segment, 2, rows[_i].quantity, rows[_i].key);
-    (void)sk_batch_add(&batch, sale.orders, segment);
+    struct sk_voucher *voucher = voucher_with(1, 3);
+    details(voucher, 2, rows[_i].quantity, rows[_i].key);
+    (void)sk_batch_add(&batch, sale.orders, voucher);
     const struct asked *asked = ask();
     ck_assert_str_eq(asked->argv[6], rows[_i].quantities);
     ck_assert_str_eq(asked->argv[7], rows[_i].keys);
-    forget(segment);
+    forget(voucher);
 }
 END_TEST
 
 START_TEST(details_go_with_the_orders_of_all_parts)
 {
-    struct sk_segment *first = segment_with(1, 2), *second = segment_with(2, 2);
+    struct sk_voucher *first = voucher_with(1, 2), *second = voucher_with(2, 2);
     details(second, 1, 3, 0);
     details(second, 2, 1, 7);
     (void)sk_batch_add(&batch, sale.orders, first);
@@ -196,9 +196,9 @@ END_TEST
 // The arrays are kept from one call to the next.
 START_TEST(a_plain_batch_behind_one_with_details_is_plain)
 {
-    struct sk_segment *segment = segment_with(1, 1);
-    details(segment, 1, 5, 9);
-    (void)sk_batch_add(&batch, sale.orders, segment);
+    struct sk_voucher *voucher = voucher_with(1, 1);
+    details(voucher, 1, 5, 9);
+    (void)sk_batch_add(&batch, sale.orders, voucher);
     ck_assert_str_eq(ask()->argv[6], "{5}");
     batch.rows[0]->quantity = 1;
     batch.rows[0]->key = 0;
@@ -206,7 +206,7 @@ START_TEST(a_plain_batch_behind_one_with_details_is_plain)
     batch.rows[0]->quantity = 2;
     ck_assert_str_eq(ask()->argv[6], "{2}");
     ck_assert_str_eq(fake_pg.asked[2].argv[7], "{NULL}");
-    forget(segment);
+    forget(voucher);
 }
 END_TEST
 

@@ -63,7 +63,7 @@ static bool released_at_once;
 
 static enum sk_doubt last_doubt;
 
-static void on_suspect(void *upkeep, struct sk_segment *suspect, enum sk_doubt doubt)
+static void on_suspect(void *upkeep, struct sk_voucher *suspect, enum sk_doubt doubt)
 {
     ck_assert_ptr_eq(upkeep, &suspicions);
     ck_assert_ptr_nonnull(suspect);
@@ -71,20 +71,20 @@ static void on_suspect(void *upkeep, struct sk_segment *suspect, enum sk_doubt d
     suspicions++;
 }
 
-static void on_orphaned(void *upkeep, struct sk_segment *segment)
+static void on_orphaned(void *upkeep, struct sk_voucher *voucher)
 {
     ck_assert_ptr_eq(upkeep, &suspicions);
-    ck_assert_ptr_nonnull(segment);
+    ck_assert_ptr_nonnull(voucher);
     orphans++;
 }
 
-static void on_offers_differ(void *upkeep, struct sk_segment *segment, int32_t offer)
+static void on_offers_differ(void *upkeep, struct sk_voucher *voucher, int32_t offer)
 {
     ck_assert_ptr_eq(upkeep, &suspicions);
     last_offer = offer;
     differences++;
     if (released_at_once)
-        sk_batcher_release(segment);
+        sk_batcher_release(voucher);
 }
 
 // ---- fixture ----
@@ -127,9 +127,9 @@ static void teardown(void)
     (void)uv_loop_close(&loop);
 }
 
-static struct sk_segment *voucher(int64_t id)
+static struct sk_voucher *voucher(int64_t id)
 {
-    return a_segment(sale.catalogue, id);
+    return a_voucher(sale.catalogue, id);
 }
 
 // Requests of user-<ticket> for tickets from `first` on.
@@ -429,7 +429,7 @@ START_TEST(winners_go_to_the_writer_as_one_entry)
     ANSWER("ppsp");
     ck_assert_uint_eq(granted_count, 3);
     const struct sk_entry *entry = granted[0]->entry;
-    ck_assert_ptr_eq(entry->segment, voucher(1));
+    ck_assert_ptr_eq(entry->voucher, voucher(1));
     ck_assert_str_eq(entry->journal_id, "10-1");
     ck_assert_int_eq(entry->kind, SK_ENTRY_OWN);
     for (size_t i = 0; i < 3; i++) {
@@ -822,7 +822,7 @@ END_TEST
 // The catalogue of this instance learns of another offer.
 static void offer(int32_t number, int64_t cents, unsigned user_limit, bool ticket)
 {
-    struct sk_voucher *of = voucher(1)->voucher;
+    struct sk_voucher *of = voucher(1);
     of->offer = number;
     of->price.cents = cents;
     of->user_limit = user_limit;
@@ -841,7 +841,7 @@ START_TEST(a_call_names_the_offer)
 END_TEST
 
 // Nothing is sent until upkeep is done, and what came meanwhile goes along then.
-START_TEST(another_offer_in_redis_holds_the_segment)
+START_TEST(another_offer_in_redis_holds_the_voucher)
 {
     request(1, 1, 3);
     sk_batcher_flush(batcher);
@@ -1010,7 +1010,7 @@ int main(void)
     tcase_add_test(tcase, too_few_units_are_not_remembered);
     tcase_add_test(tcase, winners_keep_quantity_and_key);
     tcase_add_test(tcase, a_call_names_the_offer);
-    tcase_add_test(tcase, another_offer_in_redis_holds_the_segment);
+    tcase_add_test(tcase, another_offer_in_redis_holds_the_voucher);
     tcase_add_loop_test(tcase, an_order_is_checked_again_by_the_new_offer, 0,
                         sizeof changes_of_terms / sizeof changes_of_terms[0]);
     tcase_add_test(tcase, what_waits_is_checked_again_before_it_is_sent);

@@ -26,8 +26,7 @@ static void teardown(void)
 
 static struct sk_catalogue_row row_of(int64_t id, int64_t change, const char *tag)
 {
-    return (struct sk_catalogue_row){
-        .change = change, .voucher_id = id, .begin_ms = 10, .end_ms = 20, .segment_count = 1, .tag = tag};
+    return (struct sk_catalogue_row){.change = change, .voucher_id = id, .begin_ms = 10, .end_ms = 20, .tag = tag};
 }
 
 static void put(struct sk_catalogue_row row)
@@ -60,9 +59,9 @@ static struct sk_voucher *found(int64_t id)
 static size_t count_at_slot(unsigned slot)
 {
     size_t count = 0;
-    for (struct sk_segment *segment = sk_catalogue_at_slot(catalogue, slot); segment != NULL;
-         segment = segment->next_in_slot) {
-        ck_assert_uint_eq(segment->slot, slot);
+    for (struct sk_voucher *voucher = sk_catalogue_at_slot(catalogue, slot); voucher != NULL;
+         voucher = voucher->next_in_slot) {
+        ck_assert_uint_eq(voucher->slot, slot);
         count++;
     }
     return count;
@@ -90,7 +89,7 @@ START_TEST(nothing_is_found_in_an_empty_one)
 }
 END_TEST
 
-START_TEST(a_voucher_is_found_with_its_terms_and_its_segment)
+START_TEST(a_voucher_is_found_with_its_terms_and_its_keys)
 {
     put_voucher(7, 3);
     struct sk_voucher *voucher = found(7);
@@ -98,19 +97,14 @@ START_TEST(a_voucher_is_found_with_its_terms_and_its_segment)
     ck_assert_int_eq(voucher->begin_ms, 10);
     ck_assert_int_eq(voucher->end_ms, 20);
     ck_assert_int_eq(voucher->state, SK_VOUCHER_OPEN);
-    ck_assert_uint_eq(voucher->segment_count, 1);
-    struct sk_segment *segment = voucher->segments[0];
-    ck_assert_ptr_eq(segment->voucher, voucher);
-    ck_assert_int_eq(segment->voucher_id, 7);
-    ck_assert_str_eq(segment->tag, "7");
-    ck_assert_str_eq(segment->keys.journal, "seckill:{7}:journal");
-    ck_assert_uint_eq(segment->slot, sk_slot("7", 1));
-    ck_assert_ptr_eq(sk_catalogue_at_slot(catalogue, segment->slot), segment);
-    ck_assert_ptr_eq(sk_voucher_segment_of(voucher, "alice"), segment);
+    ck_assert_str_eq(voucher->tag, "7");
+    ck_assert_str_eq(voucher->keys.journal, "seckill:{7}:journal");
+    ck_assert_uint_eq(voucher->slot, sk_slot("7", 1));
+    ck_assert_ptr_eq(sk_catalogue_at_slot(catalogue, voucher->slot), voucher);
     static const char zeros[CARE_SIZE];
-    ck_assert_mem_eq(segment->care, zeros, CARE_SIZE);
+    ck_assert_mem_eq(voucher->care, zeros, CARE_SIZE);
     put_voucher(INT64_MAX, 4);
-    ck_assert_str_eq(found(INT64_MAX)->segments[0]->keys.buyers, "seckill:{9223372036854775807}:buyers");
+    ck_assert_str_eq(found(INT64_MAX)->keys.buyers, "seckill:{9223372036854775807}:buyers");
     places_must_be_right(2);
 }
 END_TEST
@@ -119,14 +113,12 @@ START_TEST(only_a_newer_change_is_taken_over)
 {
     put_voucher(7, 3);
     struct sk_voucher *voucher = found(7);
-    struct sk_segment *segment = voucher->segments[0];
     struct sk_catalogue_row row = row_of(7, 5, "7");
     row.end_ms = 30;
     row.state = SK_VOUCHER_CLOSED;
     voucher->shown.until_ms = 99;
     put(row);
     ck_assert_ptr_eq(found(7), voucher);
-    ck_assert_ptr_eq(voucher->segments[0], segment);
     ck_assert_int_eq(voucher->change, 5);
     ck_assert_int_eq(voucher->end_ms, 30);
     ck_assert_int_eq(voucher->state, SK_VOUCHER_CLOSED);
@@ -139,7 +131,7 @@ START_TEST(only_a_newer_change_is_taken_over)
     ck_assert_int_eq(voucher->state, SK_VOUCHER_CLOSED);
     retire(7, 4);
     ck_assert_ptr_eq(found(7), voucher);
-    ck_assert_uint_eq(count_at_slot(segment->slot), 1);
+    ck_assert_uint_eq(count_at_slot(voucher->slot), 1);
     places_must_be_right(1);
 }
 END_TEST
@@ -148,7 +140,7 @@ START_TEST(what_is_retired_leaves_and_may_return)
 {
     for (int64_t id = 1; id <= 3; id++)
         put_voucher(id, id);
-    unsigned slot = found(1)->segments[0]->slot;
+    unsigned slot = found(1)->slot;
     found(1)->shown.document = strdup("{}");
     retire(1, 4); // the last one takes its place
     ck_assert_ptr_null(sk_catalogue_find(catalogue, 1));
@@ -168,22 +160,21 @@ START_TEST(what_is_pinned_lives_until_its_last_pin)
 {
     put_voucher(7, 1);
     struct sk_voucher *voucher = found(7);
-    struct sk_segment *segment = voucher->segments[0];
     sk_voucher_pin(voucher);
-    sk_segment_pin(segment);
+    sk_voucher_pin(voucher);
     ck_assert_uint_eq(voucher->pins, 2);
     sk_voucher_pin(voucher);
     sk_voucher_unpin(voucher); // in the catalogue pins come and go
     retire(7, 2);
     ck_assert(voucher->left);
     ck_assert_ptr_null(sk_catalogue_find(catalogue, 7));
-    ck_assert_ptr_null(sk_catalogue_at_slot(catalogue, segment->slot));
+    ck_assert_ptr_null(sk_catalogue_at_slot(catalogue, voucher->slot));
     put_voucher(7, 3); // a new one, while the old one is still there
     ck_assert_ptr_ne(found(7), voucher);
     sk_voucher_unpin(voucher);
-    ck_assert_str_eq(segment->tag, "7");
+    ck_assert_str_eq(voucher->tag, "7");
     ck_assert_int_eq(voucher->id, 7);
-    sk_segment_unpin(segment);
+    sk_voucher_unpin(voucher);
 }
 END_TEST
 
@@ -216,8 +207,8 @@ START_TEST(there_may_be_many)
 }
 END_TEST
 
-// The segments of a slot go one by one, from any place of the list.
-START_TEST(segments_share_a_slot)
+// The vouchers of a slot go one by one, from any place of the list.
+START_TEST(vouchers_share_a_slot)
 {
     static const char *const tags[] = {"{a}", "{b}", "{c}"}; // here a tag is any word
     for (int gone = 0; gone < 3; gone++) {
@@ -229,9 +220,9 @@ START_TEST(segments_share_a_slot)
         ck_assert_uint_eq(count_at_slot(slot), 3);
         retire(gone * 10 + gone + 1, 2);
         ck_assert_uint_eq(count_at_slot(slot), 2);
-        for (struct sk_segment *segment = sk_catalogue_at_slot(catalogue, slot); segment != NULL;
-             segment = segment->next_in_slot)
-            ck_assert_int_ne(segment->voucher_id, gone * 10 + gone + 1);
+        for (struct sk_voucher *voucher = sk_catalogue_at_slot(catalogue, slot); voucher != NULL;
+             voucher = voucher->next_in_slot)
+            ck_assert_int_ne(voucher->id, gone * 10 + gone + 1);
         for (int i = 0; i < 3; i++)
             retire(gone * 10 + i + 1, 3);
         ck_assert_uint_eq(count_at_slot(slot), 0);
@@ -240,60 +231,22 @@ START_TEST(segments_share_a_slot)
 }
 END_TEST
 
-START_TEST(a_voucher_may_have_several_segments)
-{
-    enum { SEGMENTS = 4, USERS = 400 };
-    size_t users[SEGMENTS] = {0};
-    for (unsigned i = SEGMENTS; i-- > 0;) { // in any order
-        char tag[SK_TAG_SIZE];
-        (void)snprintf(tag, sizeof tag, "9.%u", i);
-        struct sk_catalogue_row row = row_of(9, 1, tag);
-        row.segment_count = SEGMENTS;
-        row.segment = i;
-        put(row);
-        ck_assert_uint_eq(sk_catalogue_count(catalogue), 1);
-    }
-    struct sk_voucher *voucher = found(9);
-    for (int i = 0; i < USERS; i++) {
-        char user[16];
-        (void)snprintf(user, sizeof user, "user-%d", i);
-        struct sk_segment *segment = sk_voucher_segment_of(voucher, user);
-        ck_assert_ptr_eq(sk_voucher_segment_of(voucher, user), segment); // always the same
-        users[segment->number]++;
-    }
-    for (unsigned i = 0; i < SEGMENTS; i++) {
-        ck_assert_uint_eq(voucher->segments[i]->number, i);
-        ck_assert_uint_eq(count_at_slot(voucher->segments[i]->slot), 1);
-        ck_assert_uint_gt(users[i], USERS / SEGMENTS / 2);
-    }
-    retire(9, 2); // one row of it is enough
-    for (unsigned slot = 0; slot < SK_SLOTS; slot++)
-        ck_assert_uint_eq(count_at_slot(slot), 0);
-}
-END_TEST
-
 START_TEST(rows_that_cannot_be_change_nothing)
 {
     char long_tag[SK_TAG_SIZE + 1];
     memset(long_tag, '7', SK_TAG_SIZE);
     long_tag[SK_TAG_SIZE] = '\0';
-    struct sk_catalogue_row rows[] = {row_of(0, 1, "7"), row_of(-1, 1, "7"), row_of(7, 1, ""), row_of(7, 1, long_tag),
-                                      row_of(7, 1, "7"), row_of(7, 1, "7"),  row_of(7, 1, "7")};
-    rows[4].segment_count = 0;
-    rows[5].segment_count = SK_SEGMENTS_MAX + 1;
-    rows[6].segment = 1;
+    struct sk_catalogue_row rows[] = {row_of(0, 1, "7"), row_of(-1, 1, "7"), row_of(7, 1, ""), row_of(7, 1, long_tag)};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         ck_assert_msg(sk_catalogue_put(catalogue, &rows[i]) == SK_FAIL, "row %d is taken", (int)i);
     ck_assert_uint_eq(sk_catalogue_count(catalogue), 0);
     put_voucher(7, 1);
-    struct sk_catalogue_row more = row_of(7, 2, "7.1"); // their number is fixed
-    more.segment_count = 2;
-    more.segment = 1;
-    ck_assert_int_eq(sk_catalogue_put(catalogue, &more), SK_FAIL);
+    rows[3].change = 2; // nor of a voucher that is known
+    ck_assert_int_eq(sk_catalogue_put(catalogue, &rows[3]), SK_FAIL);
     ck_assert_int_eq(found(7)->change, 1);
     long_tag[SK_TAG_SIZE - 1] = '\0'; // the longest there can be
     put(row_of(8, 1, long_tag));
-    ck_assert_str_eq(found(8)->segments[0]->tag, long_tag);
+    ck_assert_str_eq(found(8)->tag, long_tag);
 }
 END_TEST
 
@@ -324,22 +277,6 @@ START_TEST(where_memory_is_short_nothing_changes)
 }
 END_TEST
 
-// One segment of a voucher is known: it stays, and the rest comes with the next try.
-START_TEST(half_a_voucher_stays_and_is_completed)
-{
-    struct sk_catalogue_row first = row_of(9, 1, "9.0"), second = row_of(9, 1, "9.1");
-    first.segment_count = second.segment_count = 2;
-    second.segment = 1;
-    put(first);
-    allocations_left = 1;
-    ck_assert_int_eq(sk_catalogue_put(catalogue, &second), SK_NO_MEM);
-    ck_assert_ptr_nonnull(found(9)->segments[0]);
-    ck_assert_ptr_null(found(9)->segments[1]);
-    put(second);
-    ck_assert_ptr_nonnull(found(9)->segments[1]);
-}
-END_TEST
-
 // The table grows at the 257th voucher.
 START_TEST(memory_that_is_short_while_the_table_grows)
 {
@@ -363,17 +300,15 @@ int main(void)
     TCase *tcase = tcase_create("catalogue");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, nothing_is_found_in_an_empty_one);
-    tcase_add_test(tcase, a_voucher_is_found_with_its_terms_and_its_segment);
+    tcase_add_test(tcase, a_voucher_is_found_with_its_terms_and_its_keys);
     tcase_add_test(tcase, only_a_newer_change_is_taken_over);
     tcase_add_test(tcase, what_is_retired_leaves_and_may_return);
     tcase_add_test(tcase, what_is_pinned_lives_until_its_last_pin);
     tcase_add_test_raise_signal(tcase, a_pin_that_is_too_few_is_noticed, SIGABRT);
     tcase_add_test(tcase, there_may_be_many);
-    tcase_add_test(tcase, segments_share_a_slot);
-    tcase_add_test(tcase, a_voucher_may_have_several_segments);
+    tcase_add_test(tcase, vouchers_share_a_slot);
     tcase_add_test(tcase, rows_that_cannot_be_change_nothing);
     tcase_add_test(tcase, where_memory_is_short_nothing_changes);
-    tcase_add_test(tcase, half_a_voucher_stays_and_is_completed);
     tcase_add_test(tcase, memory_that_is_short_while_the_table_grows);
     return harness_main(tcase, CK_FORK);
 }

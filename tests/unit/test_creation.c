@@ -58,7 +58,7 @@ static void must_be_told(enum sk_verdict verdict, const char *document)
 static void answer_row(const struct sk_rows *row)
 {
     pg_answers(row);
-    (void)a_segment(sale.catalogue, 12);
+    (void)a_voucher(sale.catalogue, 12);
     follow_ends(true);
 }
 
@@ -121,8 +121,8 @@ START_TEST(a_voucher_that_is_loaded_is_shown_as_it_is)
     answer_row(&ROW("created", "0"));
     ck_assert_uint_eq(told.count, 0); // not before it can sell
     ck_assert_uint_eq(fake_follow.hurries, 1);
-    ck_assert_int_eq(fake_rebuild.segment->voucher_id, 12);
-    ck_assert_uint_eq(fake_rebuild.segment->voucher->pins, 1);
+    ck_assert_int_eq(fake_rebuild.voucher->id, 12);
+    ck_assert_uint_eq(fake_rebuild.voucher->pins, 1);
     ck_assert_int_eq(fake_rebuild.why, SK_REBUILD_DOUBT);
     fake_rebuild.done(fake_rebuild.arg, true);
     must_be_told(SK_VERDICT_CREATED, "ready");
@@ -171,7 +171,7 @@ START_TEST(a_catalogue_that_takes_long_is_not_waited_for)
     pg_answers(&ROW("created", "0"));
     WAIT_FOR(turn_until(&told.count, 1));
     must_be_told(SK_VERDICT_CREATED, "loading");
-    (void)a_segment(sale.catalogue, 12);
+    (void)a_voucher(sale.catalogue, 12);
     follow_ends(true);
     ck_assert_uint_eq(fake_rebuild.count, 1); // it is loaded all the same
     fake_rebuild.done(fake_rebuild.arg, true);

@@ -82,10 +82,10 @@ END_TEST
 
 static int orphans;
 
-static void on_orphaned(void *upkeep, struct sk_segment *segment)
+static void on_orphaned(void *upkeep, struct sk_voucher *voucher)
 {
     (void)upkeep;
-    ck_assert_ptr_nonnull(segment);
+    ck_assert_ptr_nonnull(voucher);
     orphans++;
 }
 
@@ -127,9 +127,9 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
     sale.config = &config;
     sale.orphaned = on_orphaned;
     sale.catalogue = sk_catalogue_new(1);
-    struct sk_segment *segment = a_segment(sale.catalogue, 1);
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     const struct sk_reply four = NUMBER(4);
-    struct sk_entry *entry = sk_entry_new(&sale, segment, SK_ENTRY_OWN, "10-1");
+    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, "10-1");
     sk_entry_note_refused(entry, A, "alice", 3, B);
     sk_entry_note_refused(entry, B, "bob", 0, NULL);
     sk_entry_note_ended(entry, C, "carol", 2, 19);
@@ -138,9 +138,9 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
     ck_assert_int_eq(fake_redis.asked[0].what, SK_SCRIPT_SETTLE_ENTRY);
     ck_assert_int_eq(fake_redis.asked[0].keys, 5);
     must_be_asked(words, sizeof words / sizeof words[0]);
-    ck_assert_ptr_eq(segment->entries.oldest, entry); // held until the answer
+    ck_assert_ptr_eq(voucher->entries.oldest, entry); // held until the answer
     redis_answers(&four);
-    ck_assert_ptr_null(segment->entries.oldest);
+    ck_assert_ptr_null(voucher->entries.oldest);
     ck_assert_int_eq(orphans, 0);
     sk_catalogue_free(sale.catalogue);
 }

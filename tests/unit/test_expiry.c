@@ -1,4 +1,4 @@
-// Which segments are looked at for orders that are due, and when; the walk along one, its pace, and what stops it. The
+// Which vouchers are looked at for orders that are due, and when; the walk along one, its pace, and what stops it. The
 // stores, the locks, the returns and the time are stand-ins.
 #include "failing_memory.h"
 
@@ -32,7 +32,7 @@ enum {
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_expiry *expiry;
-static struct sk_segment *segment;
+static struct sk_voucher *voucher;
 
 // ---- stand-ins ----
 
@@ -78,7 +78,7 @@ static void lock_is(bool held)
 }
 
 static struct call {
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     size_t count;
     char first[SK_UUID_SIZE];
     sk_returns_cb *done;
@@ -87,7 +87,7 @@ static struct call {
 static size_t call_count, call_ended, order_count;
 static enum sk_status calls_status;
 
-enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_segment *its_segment, const char *ids,
+enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *its_voucher, const char *ids,
                                 enum sk_return_move move, const char *by, sk_returns_cb *done, void *arg)
 {
     ck_assert_ptr_eq((void *)returns, &calls);
@@ -97,7 +97,7 @@ enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_segment *i
         return calls_status;
     ck_assert_uint_lt(call_count, CALLS_MAX);
     struct call *call = &calls[call_count++];
-    *call = (struct call){.segment = its_segment, .count = (strlen(ids) + 1) / SK_UUID_SIZE, .done = done, .arg = arg};
+    *call = (struct call){.voucher = its_voucher, .count = (strlen(ids) + 1) / SK_UUID_SIZE, .done = done, .arg = arg};
     ck_assert_uint_eq(strlen(ids), call->count * SK_UUID_SIZE - 1);
     (void)snprintf(call->first, sizeof call->first, "%.*s", SK_UUID_CHARS, ids);
     order_count += call->count;
@@ -117,13 +117,8 @@ static void put_voucher(int64_t id, int64_t change, int64_t pay_within_s, enum s
 {
     char tag[SK_TAG_SIZE];
     (void)snprintf(tag, sizeof tag, "%" PRId64, id);
-    struct sk_catalogue_row row = {.change = change,
-                                   .voucher_id = id,
-                                   .state = state,
-                                   .segment_count = 1,
-                                   .tag = tag,
-                                   .user_limit = 1,
-                                   .pay_within_s = pay_within_s};
+    struct sk_catalogue_row row = {
+        .change = change, .voucher_id = id, .state = state, .tag = tag, .user_limit = 1, .pay_within_s = pay_within_s};
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
 }
 
@@ -132,7 +127,7 @@ static void setup(void)
     sale = (struct sk_sale){.metrics = &metrics};
     course_links(&sale);
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    segment = a_segment(sale.catalogue, VOUCHER);
+    voucher = a_voucher(sale.catalogue, VOUCHER);
     living_count = 1;
     now_ms = 5000000;
     expiry = sk_expiry_open(&sale);
@@ -210,7 +205,7 @@ START_TEST(what_is_due_is_ended)
     ck_assert_uint_eq(call_count, 0); // the last batch of a walk waits for a tick
     tick();
     ck_assert_uint_eq(call_count, 1);
-    ck_assert_ptr_eq(calls[0].segment, segment);
+    ck_assert_ptr_eq(calls[0].voucher, voucher);
     ck_assert_uint_eq(calls[0].count, 2);
     ck_assert_str_eq(calls[0].first, A);
     nothing_for(5000); // while they are being ended, no other run begins
@@ -281,7 +276,7 @@ START_TEST(new_terms_are_looked_at_at_once)
 }
 END_TEST
 
-// ---- which segments ----
+// ---- which vouchers ----
 
 START_TEST(a_voucher_that_may_be_paid_at_any_time_is_left_alone)
 {
@@ -300,7 +295,7 @@ START_TEST(what_the_watch_saw_empty_is_left_alone)
         int64_t pay_within_s;
         uint64_t from_ms;
     } rows[] = {{900, 840000}, {120, 60000}, {10, 5000}, {1, 500}};
-    struct sk_watched *watched = &segment->care->watched;
+    struct sk_watched *watched = &voucher->care->watched;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         put_voucher(VOUCHER, VOUCHER + 1 + (int64_t)i, rows[i].pay_within_s, SK_VOUCHER_OPEN);
         watched->empty_at_ms = now_ms;
@@ -326,9 +321,9 @@ START_TEST(each_session_has_its_share)
     size_t own = 0;
     living_count = 2;
     for (int id = VOUCHER + 1; id < VOUCHER + MANY; id++)
-        (void)a_segment(sale.catalogue, id);
+        (void)a_voucher(sale.catalogue, id);
     for (int id = VOUCHER; id < VOUCHER + MANY; id++)
-        own += sk_share_has(NULL, a_segment(sale.catalogue, id)->tag);
+        own += sk_share_has(NULL, a_voucher(sale.catalogue, id)->tag);
     ck_assert_uint_gt(own, MANY / 4);
     ck_assert_uint_lt(own, MANY * 3 / 4);
     for (int i = 0; i < MANY; i++) {
@@ -355,7 +350,7 @@ START_TEST(runs_have_their_bound_and_all_have_their_turn)
 {
     enum { MANY = 2 * RUNS_MAX + 5 };
     for (int id = VOUCHER + 1; id < VOUCHER + MANY; id++)
-        (void)a_segment(sale.catalogue, id);
+        (void)a_voucher(sale.catalogue, id);
     tick();
     ck_assert_uint_eq(locks.count, RUNS_MAX);
     tick();
@@ -373,7 +368,7 @@ START_TEST(without_locks_nothing_goes_round_in_circles)
 {
     enum { MANY = 2 * RUNS_MAX + 5 };
     for (int id = VOUCHER + 1; id < VOUCHER + MANY; id++)
-        (void)a_segment(sale.catalogue, id);
+        (void)a_voucher(sale.catalogue, id);
     tick();
     locks.cannot = true;
     for (size_t i = 0; i < RUNS_MAX; i++)
@@ -404,11 +399,11 @@ END_TEST
 
 // ---- several in one look ----
 
-// Three segments want a look; the first has it. The link is answered in any order.
+// Three vouchers want a look; the first has it. The link is answered in any order.
 static void begin_three(void)
 {
-    (void)a_segment(sale.catalogue, VOUCHER + 1);
-    (void)a_segment(sale.catalogue, VOUCHER + 2);
+    (void)a_voucher(sale.catalogue, VOUCHER + 1);
+    (void)a_voucher(sale.catalogue, VOUCHER + 2);
     tick();
     ck_assert_uint_eq(locks.count, 3);
     for (size_t i = 0; i < 3; i++)
@@ -426,13 +421,13 @@ START_TEST(looks_that_wait_go_together)
     const struct sk_rows rows = ROWS(2, {"{" B "}", NULL, NULL, PG_MS}, {"{" C "}", A, NULL, PG_MS});
     pg_answers(&rows);
     ck_assert_uint_eq(call_count, 1); // its walk goes on
-    ck_assert_int_eq(calls[0].segment->voucher_id, VOUCHER + 1);
+    ck_assert_int_eq(calls[0].voucher->id, VOUCHER + 1);
     ck_assert_str_eq(calls[0].first, C);
     tick();
     ck_assert_uint_eq(call_count, 3);
-    ck_assert_int_eq(calls[1].segment->voucher_id, VOUCHER);
+    ck_assert_int_eq(calls[1].voucher->id, VOUCHER);
     ck_assert_str_eq(calls[1].first, A);
-    ck_assert_int_eq(calls[2].segment->voucher_id, VOUCHER + 2);
+    ck_assert_int_eq(calls[2].voucher->id, VOUCHER + 2);
     ck_assert_str_eq(calls[2].first, B);
     for (int i = 0; i < 3; i++)
         call_ends(SK_RETURN_DONE, 1);
@@ -540,7 +535,7 @@ END_TEST
 
 // ---- pace ----
 
-// A segment that has so many orders due, and the batch of it that is being ended.
+// A voucher that has so many orders due, and the batch of it that is being ended.
 struct load {
     int64_t voucher;
     size_t left, ended;
@@ -558,7 +553,7 @@ static const char *ids_of(size_t count)
     return text;
 }
 
-// To the look that was asked for first: of one segment, or of several, "{7,8}".
+// To the look that was asked for first: of one voucher, or of several, "{7,8}".
 static void answer_look(struct load *loads, size_t part)
 {
     static char due[RUNS_MAX][SK_RETURNS_MAX * SK_UUID_SIZE + 3];
@@ -568,8 +563,8 @@ static void answer_look(struct load *loads, size_t part)
     size_t count = 0;
     for (char *end; *at >= '0' && *at <= '9'; at = end + (*end == ',')) {
         struct load *load = loads;
-        int64_t voucher = strtoll(at, &end, 10);
-        while (load->voucher != voucher)
+        int64_t id = strtoll(at, &end, 10);
+        while (load->voucher != id)
             load++;
         size_t n = load->left < part ? load->left : part;
         load->left -= n;
@@ -598,7 +593,7 @@ static void play(struct load *loads, size_t count, size_t part)
         for (; call_ended < call_count;) {
             const struct call *call = &calls[call_ended];
             for (size_t i = 0; i < count; i++)
-                loads[i].ended += loads[i].voucher == call->segment->voucher_id ? call->count : 0;
+                loads[i].ended += loads[i].voucher == call->voucher->id ? call->count : 0;
             call_ends(SK_RETURN_DONE, call->count);
         }
         while (fake_pg.answered < fake_pg.count)
@@ -608,30 +603,30 @@ static void play(struct load *loads, size_t count, size_t part)
 
 static const struct {
     const char *name;
-    size_t segments, part, ticks;
+    size_t vouchers, part, ticks;
 } paces[] = {
-    {"one segment", 1, SK_RETURNS_MAX, 40}, {"two", 2, SK_RETURNS_MAX, 40},
+    {"one voucher", 1, SK_RETURNS_MAX, 40}, {"two", 2, SK_RETURNS_MAX, 40},
     {"many", 8, SK_RETURNS_MAX, 40},        {"parts that do not fill the pace", 4, 100, 40},
     {"... nor a half of it", 3, 50, 20},
 };
 enum { PACES = sizeof paces / sizeof paces[0] };
 
-// 128 orders in a tick, for all segments together, each of which has its turn.
+// 128 orders in a tick, for all vouchers together, each of which has its turn.
 START_TEST(all_runs_together_have_one_pace)
 {
     struct load loads[16] = {0};
-    for (size_t i = 0; i < paces[_i].segments; i++) {
+    for (size_t i = 0; i < paces[_i].vouchers; i++) {
         loads[i] = (struct load){.voucher = VOUCHER + (int64_t)i, .left = 1000000};
-        (void)a_segment(sale.catalogue, loads[i].voucher);
+        (void)a_voucher(sale.catalogue, loads[i].voucher);
     }
     for (size_t i = 1; i <= paces[_i].ticks; i++) {
         tick();
-        play(loads, paces[_i].segments, paces[_i].part);
+        play(loads, paces[_i].vouchers, paces[_i].part);
         ck_assert_msg(order_count <= i * SK_RETURNS_MAX + paces[_i].part, "%zu orders in %zu ticks", order_count, i);
     }
     ck_assert_uint_ge(order_count, paces[_i].ticks * SK_RETURNS_MAX - SK_RETURNS_MAX);
-    for (size_t i = 0; i < paces[_i].segments; i++)
-        ck_assert_msg(loads[i].ended >= order_count / paces[_i].segments / 2, "%zu of %zu orders are of segment %zu",
+    for (size_t i = 0; i < paces[_i].vouchers; i++)
+        ck_assert_msg(loads[i].ended >= order_count / paces[_i].vouchers / 2, "%zu of %zu orders are of voucher %zu",
                       loads[i].ended, order_count, i);
 }
 END_TEST
@@ -767,7 +762,7 @@ END_TEST
 // The second has found some, and waits for its turn.
 START_TEST(at_the_stop_what_waits_for_its_turn_is_left)
 {
-    (void)a_segment(sale.catalogue, VOUCHER + 1);
+    (void)a_voucher(sale.catalogue, VOUCHER + 1);
     tick();
     for (size_t i = 0; i < 2; i++)
         locks.taken[i](locks.args[i], true);

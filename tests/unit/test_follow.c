@@ -9,7 +9,7 @@
 #include "follow.h"
 #include "stack.h"
 
-enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 16, TEXT_SIZE = 24 };
+enum { PAGE = 500, SHARED_MS = 100, POLL_MS = 1000, WAITERS = 50, COLUMNS = 14, TEXT_SIZE = 24 };
 
 static uv_loop_t loop;
 static struct sk_sale sale;
@@ -99,8 +99,7 @@ static void put_number(size_t row, int column, int64_t number)
     page[row][column] = texts[row][column];
 }
 
-// Adds a row: the segment `segment` of `segments`.
-static void add_segment(int64_t change, int64_t id, const char *state, int segment, int segments)
+static void add(int64_t change, int64_t id, const char *state)
 {
     ck_assert_uint_lt(page_len, PAGE + 2);
     size_t row = page_len++;
@@ -111,20 +110,13 @@ static void add_segment(int64_t change, int64_t id, const char *state, int segme
     page[row][4] = state;
     put_number(row, 5, 1000 + id);
     put_number(row, 6, 2000 + id);
-    put_number(row, 7, segments);
-    put_number(row, 8, segment);
-    (void)snprintf(texts[row][9], TEXT_SIZE, "%" PRId64 ".%d", id, segment);
-    page[row][9] = texts[row][9];
-    put_number(row, 11, 3);
-    put_number(row, 12, 60);
-    put_number(row, 13, id % 2 == 0);
-    put_number(row, 14, 18);
-    put_number(row, 15, change * 2);
-}
-
-static void add(int64_t change, int64_t id, const char *state)
-{
-    add_segment(change, id, state, 0, 1);
+    (void)snprintf(texts[row][7], TEXT_SIZE, "t%" PRId64, id); // the tag
+    page[row][7] = texts[row][7];
+    put_number(row, 9, 3);
+    put_number(row, 10, 60);
+    put_number(row, 11, id % 2 == 0);
+    put_number(row, 12, 18);
+    put_number(row, 13, change * 2);
 }
 
 // Nothing has changed: one row that says how far all is.
@@ -218,7 +210,7 @@ START_TEST(the_whole_is_read_at_start)
     ck_assert_uint_eq(voucher->work_bits, 18);
     ck_assert_int_eq(voucher->offer, 22);
     ck_assert(!sk_catalogue_find(sale.catalogue, 7)->ticket);
-    ck_assert_str_eq(voucher->segments[0]->tag, "4.0");
+    ck_assert_str_eq(voucher->tag, "t4");
     pass(POLL_MS - 1);
     ck_assert_uint_eq(fake_pg.count, 1);
     pass(1);
@@ -250,21 +242,6 @@ START_TEST(it_is_read_in_pages)
 }
 END_TEST
 
-// The page counts vouchers, and all segments of the last one belong to it.
-START_TEST(a_page_may_have_more_rows_than_vouchers)
-{
-    pass(0);
-    for (int i = 1; i < PAGE - 1; i++)
-        add(i, i, "open");
-    add_segment(PAGE, PAGE, "open", 0, 2);
-    add_segment(PAGE, PAGE, "open", 1, 2);
-    answer();
-    ck_assert(sk_follow_complete(follow));
-    ck_assert_uint_eq(fake_pg.count, 1);
-    ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, PAGE)->segments[1]);
-}
-END_TEST
-
 static size_t changed_count;
 static int64_t changed_id;
 
@@ -282,14 +259,12 @@ START_TEST(what_has_changed_is_told)
     pass(0);
     sk_follow_tell(follow, on_changed, &changed_count);
     add(1, 7, "open");
-    add_segment(2, 8, "open", 0, 2);
-    add_segment(2, 8, "open", 1, 2);
+    add(2, 8, "open");
     answer();
     ck_assert_uint_eq(changed_count, 0);
     pass(POLL_MS);
     add(3, 9, "open");
-    add_segment(4, 8, "paused", 0, 2);
-    add_segment(4, 8, "paused", 1, 2);
+    add(4, 8, "paused");
     add(5, 7, "retired");
     answer();
     ck_assert_uint_eq(changed_count, 1);
@@ -330,7 +305,8 @@ START_TEST(a_row_that_cannot_be_stops_no_other)
 {
     pass(0);
     add(1, -7, "open");
-    add_segment(2, 8, "open", 5, 2);
+    add(2, 8, "open");
+    page[page_len - 1][7] = ""; // no tag
     add(3, 9, "open");
     answer();
     ck_assert(sk_follow_complete(follow));
@@ -340,26 +316,24 @@ START_TEST(a_row_that_cannot_be_stops_no_other)
 }
 END_TEST
 
-// What was read stays, and the next look goes on behind it; a voucher counts when all its segments are known.
+// What was read stays, and the next look goes on behind it.
 START_TEST(memory_that_is_short)
 {
     pass(0);
     add(1, 7, "open");
-    add_segment(2, 8, "open", 0, 2);
-    add_segment(2, 8, "open", 1, 2);
-    allocations_left = 9; // two of the table, three of the first voucher, three of the second: the next segment
+    add(2, 8, "open");
+    allocations_left = 6; // two of the table, two of the first voucher, one of the second: the next one
     answer();
     ck_assert(memory_has_failed);
     ck_assert(!sk_follow_complete(follow));
-    ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 8)->segments[0]);
-    ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 8)->segments[1]);
+    ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 7));
+    ck_assert_ptr_null(sk_catalogue_find(sale.catalogue, 8));
     pass(POLL_MS);
     must_ask(2, "1", "0");
-    add_segment(2, 8, "open", 0, 2);
-    add_segment(2, 8, "open", 1, 2);
+    add(2, 8, "open");
     answer();
     ck_assert(sk_follow_complete(follow));
-    ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 8)->segments[1]);
+    ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, 8));
     for (int n = 1; n <= 2; n++) {
         allocations_left = n;
         ck_assert_ptr_null(sk_follow_open(&sale));
@@ -554,7 +528,6 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, the_whole_is_read_at_start);
     tcase_add_test(tcase, it_is_read_in_pages);
-    tcase_add_test(tcase, a_page_may_have_more_rows_than_vouchers);
     tcase_add_test(tcase, what_has_changed_is_told);
     tcase_add_test(tcase, changes_are_taken_over);
     tcase_add_test(tcase, a_row_that_cannot_be_stops_no_other);

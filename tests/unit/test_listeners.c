@@ -55,7 +55,7 @@ static void setup(void)
 {
     now_ms = 1000000;
     control_setup();
-    voucher = a_segment(sale.catalogue, VOUCHER)->voucher;
+    voucher = a_voucher(sale.catalogue, VOUCHER);
     memset(heard, 0, sizeof heard);
     events = 0;
     takes = true;
@@ -192,7 +192,7 @@ START_TEST(many_vouchers_share_the_looks)
 {
     enum { VOUCHERS = 1000 };
     for (int64_t id = 100; id < 100 + VOUCHERS; id++) {
-        (void)a_segment(sale.catalogue, id);
+        (void)a_voucher(sale.catalogue, id);
         ck_assert(sk_live_listen(live, id, 0, (uint64_t)id));
     }
     (void)pass(5000, 10, 0);

@@ -13,7 +13,7 @@ enum { VOUCHER = 7, EPOCH = 3 };
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static struct sk_uuid_gen gen;
-static struct sk_segment *segment;
+static struct sk_voucher *voucher;
 static char order[SK_UUID_SIZE], slot[16];
 static const struct sk_payment payment = {"ref-1", 9900, "CNY"};
 static const struct sk_refund kept = {false, NULL, NULL}, restocked = {true, "broken", "ref-1"};
@@ -26,9 +26,9 @@ static void setup(void)
     control_setup();
     control.returns = (struct sk_returns *)(void *)&returns;
     memset(&fake_returns, 0, sizeof fake_returns);
-    segment = a_segment(sale.catalogue, VOUCHER);
-    sk_order_id_make(&gen, segment->slot, EPOCH, order);
-    (void)snprintf(slot, sizeof slot, "%u", segment->slot);
+    voucher = a_voucher(sale.catalogue, VOUCHER);
+    sk_order_id_make(&gen, voucher->slot, EPOCH, order);
+    (void)snprintf(slot, sizeof slot, "%u", voucher->slot);
 }
 
 static void teardown(void)
@@ -86,8 +86,7 @@ static void refund(void)
 
 static void retire(void)
 {
-    struct sk_catalogue_row gone = {
-        .change = 100, .voucher_id = VOUCHER, .state = SK_VOUCHER_RETIRED, .segment_count = 1, .tag = "7"};
+    struct sk_catalogue_row gone = {.change = 100, .voucher_id = VOUCHER, .state = SK_VOUCHER_RETIRED, .tag = "7"};
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &gone), SK_OK);
     fake_follow.newest_id = VOUCHER;
 }
@@ -214,16 +213,16 @@ START_TEST(an_unpaid_order_is_returned)
     ck_assert_uint_eq(told_count, 0);
     ck_assert_uint_eq(fake_returns.count, 1);
     ck_assert_ptr_eq(fake_returns.returns, control.returns);
-    ck_assert_ptr_eq(fake_returns.segment, segment);
+    ck_assert_ptr_eq(fake_returns.voucher, voucher);
     ck_assert_str_eq(fake_returns.order_id, order);
     ck_assert_int_eq(fake_returns.move, SK_RETURN_CANCELLED);
     ck_assert_str_eq(fake_returns.by, "user");
     ck_assert_str_eq(fake_returns.why, "-");
-    ck_assert_uint_eq(segment->voucher->pins, 1);
+    ck_assert_uint_eq(voucher->pins, 1);
     return_ends(SK_RETURN_DONE);
     is("cancelled", "f", DOCUMENT); // as it is now
     must_be_shown(1, DOCUMENT);
-    ck_assert_uint_eq(segment->voucher->pins, 0);
+    ck_assert_uint_eq(voucher->pins, 0);
 }
 END_TEST
 
@@ -305,33 +304,10 @@ START_TEST(a_return_may_be_refused)
 }
 END_TEST
 
-// A voucher may have its segments one after the other.
-START_TEST(an_order_of_a_segment_that_is_not_known_waits)
-{
-    struct sk_catalogue_row first = {.change = 9, .voucher_id = 9, .segment_count = 2, .segment = 0, .tag = "9.0"};
-    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &first), SK_OK);
-    for (int i = 0; i < 2; i++) {
-        char id[SK_UUID_SIZE];
-        sk_order_id_make(&gen, i == 0 ? segment->slot : sk_catalogue_find(sale.catalogue, 9)->segments[0]->slot, EPOCH,
-                         id);
-        sk_move_cancel(&control, id, USER, 1);
-        row(SK_STATEMENT_FIND_FOR_MOVE, "9", "unpaid", "t", DOCUMENT);
-        if (i == 0) {
-            must_be_told(1, SK_VERDICT_UNAVAILABLE);
-            continue;
-        }
-        ck_assert_ptr_eq(fake_returns.segment, sk_catalogue_find(sale.catalogue, 9)->segments[0]);
-        return_ends(SK_RETURN_DONE);
-        is("cancelled", "f", DOCUMENT);
-        must_be_shown(1, DOCUMENT);
-    }
-}
-END_TEST
-
 // An order of a voucher that another instance has made a moment ago.
 START_TEST(a_voucher_that_is_new_is_awaited)
 {
-    struct sk_catalogue_row newer = {.change = 9, .voucher_id = 9, .segment_count = 1, .tag = "7"};
+    struct sk_catalogue_row newer = {.change = 9, .voucher_id = 9, .tag = "7"};
     for (int ok = 0; ok < 3; ok++) {
         cancel();
         row(SK_STATEMENT_FIND_FOR_MOVE, "9", "unpaid", "t", DOCUMENT);
@@ -363,7 +339,7 @@ START_TEST(a_paid_order_is_refunded)
         ck_assert_pstr_eq(asked->argv[3], restock ? "broken" : NULL);
         ck_assert_pstr_eq(asked->argv[4], restock ? "ref-1" : NULL);
         refunded("returns", "paid", NULL);
-        ck_assert_ptr_eq(fake_returns.segment, segment);
+        ck_assert_ptr_eq(fake_returns.voucher, voucher);
         ck_assert_str_eq(fake_returns.order_id, order);
         ck_assert_int_eq(fake_returns.move, restock ? SK_RETURN_REFUNDED : SK_RETURN_REFUNDED_KEPT);
         ck_assert_str_eq(fake_returns.by, "olga");
@@ -514,7 +490,7 @@ static void unknown_up_to_the_look(int move)
     pg_answers(&no_rows);
     if (move == 1)
         redis_answers(&nil); // it is not what the user has there
-    (void)the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
+    (void)the_statement(SK_STATEMENT_VOUCHER_ACCOUNTS);
     pg_answers(&accounts);
     ck_assert_str_eq(fake_redis.asked[fake_redis.answered].argv[3], move == 1 ? USER : "");
 }
@@ -663,9 +639,9 @@ static void converse(void)
 START_TEST(every_allocation_may_fail)
 {
     conversing = cancel;
-    must_survive_short_memory(converse, segment->voucher);
+    must_survive_short_memory(converse, voucher);
     conversing = refund;
-    must_survive_short_memory(converse, segment->voucher);
+    must_survive_short_memory(converse, voucher);
 }
 END_TEST
 
@@ -684,7 +660,6 @@ int main(void)
     tcase_add_test(tcase, anothers_order_is_not_cancelled);
     tcase_add_test(tcase, a_return_that_did_not_happen_is_not_told_as_one);
     tcase_add_test(tcase, a_return_may_be_refused);
-    tcase_add_test(tcase, an_order_of_a_segment_that_is_not_known_waits);
     tcase_add_test(tcase, a_voucher_that_is_new_is_awaited);
     tcase_add_test(tcase, a_paid_order_is_refunded);
     tcase_add_test(tcase, an_ended_order_is_refunded_by_one_statement);

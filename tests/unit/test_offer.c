@@ -8,7 +8,7 @@ enum { VOUCHER = 7, OLD = 5, NEWEST = 8, NEW = 9, TICKET = 3, OTHER = 4 };
 static void setup(void)
 {
     control_setup();
-    (void)a_segment(sale.catalogue, VOUCHER);
+    (void)a_voucher(sale.catalogue, VOUCHER);
     fake_follow.newest_id = NEWEST;
 }
 
@@ -32,7 +32,7 @@ START_TEST(a_new_voucher_is_found_by_the_next_look)
     sk_query_offer(&control, NEW, TICKET);
     sk_query_offer(&control, NEW, OTHER);
     ck_assert_uint_eq(told_count, 0);
-    (void)a_segment(sale.catalogue, NEW);
+    (void)a_voucher(sale.catalogue, NEW);
     follow_ends(true);
     must_be_told_of(TICKET, NEW);
     must_be_told_of(OTHER, NEW);

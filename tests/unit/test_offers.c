@@ -1,4 +1,4 @@
-// Which side is brought up to date where the catalogue and Redis have different offers, and that the segment is
+// Which side is brought up to date where the catalogue and Redis have different offers, and that the voucher is
 // released whatever comes of it. The follow, the changes and the batcher are stand-ins.
 #include "fake_follow.h"
 
@@ -12,23 +12,23 @@ enum { KNOWN = 3 };
 
 static uv_loop_t loop;
 static struct sk_sale own_sale;
-static struct sk_segment *own_segment;
+static struct sk_voucher *own_voucher;
 static size_t releases, carried;
 static enum sk_status carry_status;
 static sk_changes_cb *carry_done;
 static void *carry_arg;
 
-void sk_batcher_release(struct sk_segment *segment)
+void sk_batcher_release(struct sk_voucher *voucher)
 {
-    ck_assert_ptr_eq(segment, own_segment);
+    ck_assert_ptr_eq(voucher, own_voucher);
     releases++;
 }
 
-enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_segment *segment, sk_changes_cb *done,
+enum sk_status sk_changes_carry_out(const struct sk_sale *sale, struct sk_voucher *voucher, sk_changes_cb *done,
                                     void *arg)
 {
     ck_assert_ptr_eq(sale, &own_sale);
-    ck_assert_ptr_eq(segment, own_segment);
+    ck_assert_ptr_eq(voucher, own_voucher);
     carried++;
     carry_done = done;
     carry_arg = arg;
@@ -39,22 +39,22 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     own_sale = (struct sk_sale){.loop = &loop, .catalogue = sk_catalogue_new(sizeof(struct sk_care))};
-    own_segment = a_segment(own_sale.catalogue, 7);
-    own_segment->voucher->offer = KNOWN;
+    own_voucher = a_voucher(own_sale.catalogue, 7);
+    own_voucher->offer = KNOWN;
     releases = carried = fake_follow.waits = fake_follow.hurries = 0;
     carry_status = SK_OK;
 }
 
 static void teardown(void)
 {
-    ck_assert_uint_eq(own_segment->voucher->pins, 0);
+    ck_assert_uint_eq(own_voucher->pins, 0);
     sk_catalogue_free(own_sale.catalogue);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 
 static void found(int32_t offer)
 {
-    sk_offers_agree(&own_sale, NULL, own_segment, offer);
+    sk_offers_agree(&own_sale, NULL, own_voucher, offer);
 }
 
 START_TEST(an_instance_that_is_behind_follows)
@@ -63,7 +63,7 @@ START_TEST(an_instance_that_is_behind_follows)
         found(KNOWN + 1);
         ck_assert_uint_eq(fake_follow.waits, (size_t)ok + 1);
         ck_assert_uint_eq(releases, (size_t)ok);
-        ck_assert_uint_gt(own_segment->voucher->pins, 0);
+        ck_assert_uint_gt(own_voucher->pins, 0);
         follow_ends(ok == 1);
         ck_assert_uint_eq(releases, (size_t)ok + 1);
     }
@@ -93,7 +93,7 @@ START_TEST(without_redis_it_is_released_at_once)
 }
 END_TEST
 
-START_TEST(one_at_a_time_for_a_segment)
+START_TEST(one_at_a_time_for_a_voucher)
 {
     found(KNOWN + 1);
     found(KNOWN + 2);
@@ -112,6 +112,6 @@ int main(void)
     tcase_add_test(tcase, an_instance_that_is_behind_follows);
     tcase_add_test(tcase, a_redis_that_is_behind_gets_the_change);
     tcase_add_test(tcase, without_redis_it_is_released_at_once);
-    tcase_add_test(tcase, one_at_a_time_for_a_segment);
+    tcase_add_test(tcase, one_at_a_time_for_a_voucher);
     return harness_main(tcase, CK_FORK);
 }

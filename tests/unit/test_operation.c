@@ -11,7 +11,7 @@ enum { VOUCHER = 7, PG_MS = 1000, REDIS_MS = 500, MANY = 5000 };
 #define DOCUMENT     "{\"id\":\"7\"}"
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-static struct sk_segment *segment;
+static struct sk_voucher *voucher;
 static char slot[16];
 
 static void setup(void)
@@ -19,8 +19,8 @@ static void setup(void)
     config = (struct sk_config){.pg_timeout_ms = PG_MS, .redis_timeout_ms = REDIS_MS, .sold_out_mark_ms = 200};
     now_ms = 100000;
     control_setup();
-    segment = a_segment(sale.catalogue, VOUCHER);
-    (void)snprintf(slot, sizeof slot, "%u", segment->slot);
+    voucher = a_voucher(sale.catalogue, VOUCHER);
+    (void)snprintf(slot, sizeof slot, "%u", voucher->slot);
     fake_rebuild.count = 0;
     fake_follow.hurries = 0;
     told_document[0] = '\0';
@@ -70,7 +70,7 @@ static void bring_up_to_the_change(void)
     const struct sk_rows one = {1, rows};
     ARGUMENTS_MUST_BE(the_question_of_redis(), "HMGET", "seckill:{7}:voucher", "epoch", "change");
     redis_says("4", "30", "");
-    ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_SEGMENT_CHANGES), slot, "7", "30");
+    ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_VOUCHER_CHANGES), slot, "7", "30");
     pg_answers(&one);
     ck_assert_int_eq(the_question_of_redis()->what, SK_SCRIPT_APPLY_CHANGE);
     ARGUMENTS_MUST_BE(the_question_of_redis(), "seckill:{7}:voucher", "run-1", "4", "30", "31", "paused", "1000",
@@ -102,12 +102,12 @@ START_TEST(a_change_is_told_when_redis_has_it)
     pause_it("k");
     ARGUMENTS_MUST_BE(the_statement(SK_STATEMENT_SET_VOUCHER_STATE), "7", "12", "k", "ann", "paused");
     pg_says("done", "paused", NULL);
-    segment->gate.mark.until_ms = MANY;
+    voucher->gate.mark.until_ms = MANY;
     bring_up_to_the_change();
     ck_assert_uint_eq(told_count, 0);
     redis_says("applied", "", "");
     must_be_shown(1, DOCUMENT);
-    ck_assert_uint_eq(segment->gate.mark.until_ms, 0); // what was refused from memory is out of date
+    ck_assert_uint_eq(voucher->gate.mark.until_ms, 0); // what was refused from memory is out of date
     ck_assert_uint_eq(fake_follow.hurries, 1);
     ck_assert_uint_eq(fake_rebuild.count, 0);
 }
@@ -314,7 +314,7 @@ START_TEST(what_postgres_does_not_take_is_mended)
         must_be_told(1, rows[i].verdict);
         ck_assert_uint_eq(fake_rebuild.count, ++rebuilds);
         ck_assert_int_eq(fake_rebuild.why, SK_REBUILD_ORDERED);
-        ck_assert_ptr_eq(fake_rebuild.segment, segment);
+        ck_assert_ptr_eq(fake_rebuild.voucher, voucher);
     }
     reduce_up_to_removing();
     pg_says("known", "open", NULL); // the same call was faster: they were taken twice

@@ -46,7 +46,7 @@ START_TEST(who_may_be_away)
         int64_t made, now;
         bool may;
     } rows[] = {
-        // Before the segment had its first epoch, or its maker knew of one.
+        // Before the voucher had its first epoch, or its maker knew of one.
         {0, 0, false},
         {0, 1, true},
         {0, 7, true},

@@ -12,8 +12,8 @@ enum { VOUCHER = 7, OTHER = 8, EPOCH = 3, IN_SLOT_MAX = 16, ANSWER_SIZE = 512 };
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static struct sk_uuid_gen gen;
-static struct sk_segment *segment;
-static char order[SK_UUID_SIZE];  // of the segment's slot and epoch
+static struct sk_voucher *voucher;
+static char order[SK_UUID_SIZE];  // of the voucher's slot and epoch
 static char pending[ANSWER_SIZE]; // what is shown of it
 
 // ---- fixture ----
@@ -21,19 +21,19 @@ static char pending[ANSWER_SIZE]; // what is shown of it
 static void setup(void)
 {
     control_setup();
-    segment = a_segment(sale.catalogue, VOUCHER);
-    sk_order_id_make(&gen, segment->slot, EPOCH, order);
+    voucher = a_voucher(sale.catalogue, VOUCHER);
+    sk_order_id_make(&gen, voucher->slot, EPOCH, order);
     (void)snprintf(
         pending, sizeof pending,
         "{\"id\":\"%s\",\"voucher_id\":\"7\",\"user_id\":\"" USER "\",\"quantity\":1,\"status\":\"pending\"}", order);
 }
 
-// Another voucher whose segment is in the same slot.
-static struct sk_segment *neighbour(int64_t voucher_id)
+// Another voucher in the same slot.
+static struct sk_voucher *neighbour(int64_t voucher_id)
 {
-    struct sk_catalogue_row row = {.change = voucher_id, .voucher_id = voucher_id, .segment_count = 1, .tag = "7"};
+    struct sk_catalogue_row row = {.change = voucher_id, .voucher_id = voucher_id, .tag = "7"};
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
-    return sk_catalogue_find(sale.catalogue, voucher_id)->segments[0];
+    return sk_catalogue_find(sale.catalogue, voucher_id);
 }
 
 // ---- answers ----
@@ -86,7 +86,7 @@ static void the_stores_answer(const char *id)
 {
     while (stores_wait()) {
         if (fake_pg.answered < fake_pg.count)
-            pg_answers(fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_SEGMENT_ACCOUNTS ? &accounts : &no_rows);
+            pg_answers(fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_VOUCHER_ACCOUNTS ? &accounts : &no_rows);
         else if (a_claim_is_next())
             no_claims();
         else
@@ -101,7 +101,7 @@ static void ask_up_to_the_look(void)
     (void)the_statement(SK_STATEMENT_FIND_ORDER);
     pg_answers(&no_rows);
     no_claims();
-    (void)the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
+    (void)the_statement(SK_STATEMENT_VOUCHER_ACCOUNTS);
     pg_answers(&accounts);
     ck_assert_uint_gt(fake_redis.count, fake_redis.answered);
 }
@@ -128,7 +128,7 @@ static void must_not_be_found(uint64_t ticket)
 START_TEST(what_postgres_has_is_shown)
 {
     char slot[16];
-    (void)snprintf(slot, sizeof slot, "%u", segment->slot);
+    (void)snprintf(slot, sizeof slot, "%u", voucher->slot);
     sk_order_lookup(&control, order, USER, 1);
     const struct asked *asked = the_statement(SK_STATEMENT_FIND_ORDER);
     ck_assert_str_eq(asked->argv[0], slot);
@@ -326,7 +326,7 @@ START_TEST(not_found_needs_an_id_that_no_instance_can_hold)
                 {EPOCH + 1, SK_VERDICT_NOT_FOUND}, // there was no such epoch
                 {1023, SK_VERDICT_NOT_FOUND}};
     for (size_t i = 0; i < COUNT(rows); i++) {
-        sk_order_id_make(&gen, segment->slot, rows[i].epoch, order);
+        sk_order_id_make(&gen, voucher->slot, rows[i].epoch, order);
         ask_up_to_the_look();
         answer_look("");
         pg_answers(&no_rows);
@@ -362,7 +362,7 @@ START_TEST(without_postgres_it_is_not_known)
     sk_order_lookup(&control, order, USER, 1);
     pg_answers(&no_rows);
     no_claims();
-    pg_answers(&no_rows); // it has no account of the segment: what Redis has cannot be judged
+    pg_answers(&no_rows); // it has no account of the voucher: what Redis has cannot be judged
     answer_look("");
     pg_answers(&no_rows);
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
@@ -377,7 +377,7 @@ START_TEST(an_order_of_a_sale_that_was_retired_may_be_away)
     static const int64_t epochs[] = {0, 6, 7, 8};
     char id[SK_UUID_SIZE];
     for (size_t i = 0; i < COUNT(epochs); i++) {
-        sk_order_id_make(&gen, 11, epochs[i], id); // no segment is there
+        sk_order_id_make(&gen, 11, epochs[i], id); // no voucher is there
         sk_order_lookup(&control, id, USER, 1);
         pg_answers(&no_rows);
         follow_ends(true);
@@ -408,8 +408,8 @@ END_TEST
 START_TEST(a_voucher_that_is_new_is_found_by_a_look)
 {
     char id[SK_UUID_SIZE];
-    struct sk_catalogue_row row = {.change = 9, .voucher_id = 9, .segment_count = 1, .tag = "9"};
-    sk_order_id_make(&gen, 11, EPOCH, id); // no segment is there
+    struct sk_catalogue_row row = {.change = 9, .voucher_id = 9, .tag = "9"};
+    sk_order_id_make(&gen, 11, EPOCH, id); // no voucher is there
     sk_order_lookup(&control, id, USER, 1);
     pg_answers(&no_rows);
     ck_assert_uint_eq(told_count, 0);
@@ -420,7 +420,7 @@ START_TEST(a_voucher_that_is_new_is_found_by_a_look)
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(fake_pg.count, 3);
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
-    unsigned slot = sk_catalogue_find(sale.catalogue, 9)->segments[0]->slot;
+    unsigned slot = sk_catalogue_find(sale.catalogue, 9)->slot;
     row.state = SK_VOUCHER_RETIRED;
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     row.state = SK_VOUCHER_OPEN;
@@ -429,7 +429,7 @@ START_TEST(a_voucher_that_is_new_is_found_by_a_look)
     pg_answers(&no_rows);
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     follow_ends(true);
-    (void)the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
+    (void)the_statement(SK_STATEMENT_VOUCHER_ACCOUNTS);
     pg_answers(&accounts);
     answer_look(id);
     must_be_told(1, SK_VERDICT_FOUND);
@@ -451,7 +451,7 @@ START_TEST(a_voucher_that_is_new_may_share_its_slot)
     ck_assert_uint_eq(told[1].count, 0);
     (void)neighbour(OTHER);
     follow_ends(true);
-    ck_assert_str_eq(the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS)->argv[1], "{8,7}");
+    ck_assert_str_eq(the_statement(SK_STATEMENT_VOUCHER_ACCOUNTS)->argv[1], "{8,7}");
     pg_answers(&accounts);
     answer_look(order);
     answer_look("");
@@ -467,7 +467,7 @@ START_TEST(a_voucher_that_is_new_may_share_its_slot)
 END_TEST
 
 // The answers come in the wrong order, as after a script that Redis had lost.
-START_TEST(each_segment_of_the_slot_is_asked)
+START_TEST(each_voucher_of_the_slot_is_asked)
 {
     (void)neighbour(OTHER);
     for (size_t where = 0; where < 3; where++) {
@@ -475,7 +475,7 @@ START_TEST(each_segment_of_the_slot_is_asked)
         sk_order_lookup(&control, order, USER, 1);
         pg_answers(&no_rows);
         no_claims();
-        const struct asked *asked = the_statement(SK_STATEMENT_SEGMENT_ACCOUNTS);
+        const struct asked *asked = the_statement(SK_STATEMENT_VOUCHER_ACCOUNTS);
         ck_assert_str_eq(asked->argv[1], "{8,7}");
         pg_answers(&accounts);
         ck_assert_uint_eq(fake_redis.count, 4);
@@ -494,7 +494,7 @@ START_TEST(each_segment_of_the_slot_is_asked)
 }
 END_TEST
 
-START_TEST(each_segment_of_the_slot_must_be_relied_on)
+START_TEST(each_voucher_of_the_slot_must_be_relied_on)
 {
     static const struct sk_reply bad[13] = LOOK("loading", "3", "10-5", "run-1", "");
     static const struct sk_reply loading = LIST_OF(bad);
@@ -526,7 +526,7 @@ START_TEST(each_segment_of_the_slot_must_be_relied_on)
 }
 END_TEST
 
-START_TEST(a_slot_with_more_segments_than_are_asked)
+START_TEST(a_slot_with_more_vouchers_than_are_asked)
 {
     enum { FIRST = 100 };
     static char ids[IN_SLOT_MAX][8];
@@ -539,9 +539,9 @@ START_TEST(a_slot_with_more_segments_than_are_asked)
         sk_order_lookup(&control, order, USER, 1);
         pg_answers(&no_rows);
         no_claims();
-        struct sk_segment *asked = sk_catalogue_at_slot(sale.catalogue, segment->slot);
+        struct sk_voucher *asked = sk_catalogue_at_slot(sale.catalogue, voucher->slot);
         for (int i = 0; i < IN_SLOT_MAX; i++, asked = asked->next_in_slot) {
-            (void)snprintf(ids[i], sizeof ids[i], "%d", (int)asked->voucher_id);
+            (void)snprintf(ids[i], sizeof ids[i], "%d", (int)asked->id);
             memcpy((void *)rows[i], (const void *)account_rows[0], sizeof rows[i]);
             rows[i][1] = ids[i];
         }
@@ -560,8 +560,7 @@ END_TEST
 
 START_TEST(a_voucher_may_be_retired_while_it_is_asked_about)
 {
-    struct sk_catalogue_row row = {
-        .change = 100, .voucher_id = VOUCHER, .state = SK_VOUCHER_RETIRED, .segment_count = 1, .tag = "7"};
+    struct sk_catalogue_row row = {.change = 100, .voucher_id = VOUCHER, .state = SK_VOUCHER_RETIRED, .tag = "7"};
     ask_up_to_the_look();
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     answer_look(order);
@@ -611,7 +610,7 @@ static void make_up(int n, const char *const *users, size_t user_count)
 {
     for (int i = 0; i < n; i++) {
         char id[SK_UUID_SIZE];
-        sk_order_id_make(&gen, segment->slot, EPOCH, id);
+        sk_order_id_make(&gen, voucher->slot, EPOCH, id);
         sk_order_lookup(&control, id, users[(size_t)i % user_count], (uint64_t)i + 1);
     }
     for (int i = 0; i < n; i++)
@@ -701,7 +700,7 @@ static void converse(void)
 
 START_TEST(every_allocation_may_fail)
 {
-    must_survive_short_memory(converse, segment->voucher);
+    must_survive_short_memory(converse, voucher);
 }
 END_TEST
 
@@ -725,9 +724,9 @@ int main(void)
     tcase_add_test(tcase, an_order_of_a_sale_that_was_retired_may_be_away);
     tcase_add_test(tcase, a_voucher_that_is_new_is_found_by_a_look);
     tcase_add_test(tcase, a_voucher_that_is_new_may_share_its_slot);
-    tcase_add_test(tcase, each_segment_of_the_slot_is_asked);
-    tcase_add_test(tcase, each_segment_of_the_slot_must_be_relied_on);
-    tcase_add_test(tcase, a_slot_with_more_segments_than_are_asked);
+    tcase_add_test(tcase, each_voucher_of_the_slot_is_asked);
+    tcase_add_test(tcase, each_voucher_of_the_slot_must_be_relied_on);
+    tcase_add_test(tcase, a_slot_with_more_vouchers_than_are_asked);
     tcase_add_test(tcase, a_voucher_may_be_retired_while_it_is_asked_about);
     tcase_add_test(tcase, a_second_round_asks_all_again);
     tcase_add_test(tcase, what_is_no_order_id_is_not_shown);

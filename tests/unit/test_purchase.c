@@ -14,31 +14,31 @@ enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, POOL = 4, BESIDE_MAX = 16, CRO
 static bool refuses;
 static size_t added_count;
 static struct sk_order *added[POOL];
-static struct sk_segment *added_to;
+static struct sk_voucher *added_to;
 
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_segment *segment, const char *user, struct sk_outcome *outcome)
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user, struct sk_outcome *outcome)
 {
     (void)admit;
-    ck_assert_ptr_nonnull(segment);
+    ck_assert_ptr_nonnull(voucher);
     ck_assert_str_eq(user, USER);
     if (refuses)
         *outcome = (struct sk_outcome){.verdict = SK_VERDICT_SOLD_OUT};
     return refuses;
 }
 
-void sk_batcher_add(struct sk_batcher *batcher, struct sk_segment *segment, struct sk_order *order)
+void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order)
 {
     (void)batcher;
-    added_to = segment;
+    added_to = voucher;
     added[added_count++] = order;
 }
 
 static size_t differences;
 
-static void on_offers_differ(void *arg, struct sk_segment *segment, int32_t offer)
+static void on_offers_differ(void *arg, struct sk_voucher *voucher, int32_t offer)
 {
     ck_assert_ptr_eq(arg, &upkeep);
-    ck_assert_int_gt(offer, segment->voucher->offer);
+    ck_assert_int_gt(offer, voucher->offer);
     differences++;
 }
 
@@ -53,7 +53,7 @@ static int64_t its_offer;
 static void setup(void)
 {
     control_setup();
-    (void)a_segment(sale.catalogue, VOUCHER);
+    (void)a_voucher(sale.catalogue, VOUCHER);
     sale.orders = sk_order_pool_new(POOL);
     sale.offers_differ = on_offers_differ;
     sale.upkeep = &upkeep;
@@ -94,7 +94,7 @@ static bool buy(int64_t voucher_id, uint64_t ticket)
 static void must_be_added(size_t i, int64_t voucher_id, uint64_t ticket)
 {
     ck_assert_uint_eq(added_count, i + 1);
-    ck_assert_int_eq(added_to->voucher_id, voucher_id);
+    ck_assert_int_eq(added_to->id, voucher_id);
     ck_assert_uint_eq(added[i]->ticket, ticket);
     ck_assert_str_eq(added[i]->user, USER);
     ck_assert(added[i]->patient);
@@ -111,13 +111,13 @@ static void must_be_refused(int64_t voucher_id, enum sk_verdict verdict)
 
 // ---- in the catalogue ----
 
-START_TEST(a_purchase_comes_to_its_segment)
+START_TEST(a_purchase_comes_to_its_voucher)
 {
-    struct sk_segment *segment = sk_catalogue_find(sale.catalogue, VOUCHER)->segments[0];
-    segment->seen.epoch = 6;
+    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, VOUCHER);
+    voucher->seen.epoch = 6;
     ck_assert(buy(VOUCHER, 3));
     must_be_added(0, VOUCHER, 3);
-    ck_assert_uint_eq(sk_uuid_tail(added[0]->id), (uint32_t)segment->slot << 10 | 6U);
+    ck_assert_uint_eq(sk_uuid_tail(added[0]->id), (uint32_t)voucher->slot << 10 | 6U);
     ck_assert_int_eq(added[0]->offer, 1);
     ck_assert_int_eq(added[0]->price.cents, 100);
     ck_assert_str_eq(added[0]->price.currency, "CNY");
@@ -141,23 +141,6 @@ START_TEST(refusals_come_at_once)
         ck_assert(buy(VOUCHER, i + 1));
     must_be_refused(VOUCHER, SK_VERDICT_OVERLOADED);
     ck_assert_uint_eq(added_count, POOL);
-}
-END_TEST
-
-// Half of a voucher's segments are known: those of other users sell.
-START_TEST(a_segment_that_is_not_known_yet)
-{
-    struct sk_catalogue_row row = {
-        .change = 20, .voucher_id = 20, .segment_count = 2, .segment = 0, .tag = "20.0", .user_limit = 1};
-    ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
-    struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, 20);
-    if (sk_voucher_segment_of(voucher, USER) == NULL) {
-        must_be_refused(20, SK_VERDICT_OVERLOADED);
-        row.segment = 1;
-        ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
-    }
-    ck_assert(buy(20, 1));
-    must_be_added(0, 20, 1);
 }
 END_TEST
 
@@ -265,7 +248,7 @@ START_TEST(tickets_of_a_new_voucher_wait_with_their_purchase)
         its_ticket = tickets[i];
         ck_assert(buy(NEW, i + 1));
     }
-    (void)a_segment(sale.catalogue, NEW);
+    (void)a_voucher(sale.catalogue, NEW);
     struct sk_voucher *voucher = sk_catalogue_find(sale.catalogue, NEW);
     voucher->ticket = true;
     voucher->offer = OFFER;
@@ -284,14 +267,14 @@ START_TEST(a_new_voucher_is_found_by_the_next_look)
     ck_assert(buy(NEW, 3));
     ck_assert_uint_eq(added_count, 0);
     ck_assert_uint_eq(fake_follow.waits, 1);
-    (void)a_segment(sale.catalogue, NEW);
+    (void)a_voucher(sale.catalogue, NEW);
     follow_ends(true);
     must_be_added(0, NEW, 3);
     ck_assert_uint_eq(told_count, 0); // the batcher tells
     ck_assert_uint_eq(sk_catalogue_find(sale.catalogue, NEW)->pins, 0);
     // Refused from memory: this time the outcome comes later.
     ck_assert(buy(NEW + 1, 4));
-    (void)a_segment(sale.catalogue, NEW + 1);
+    (void)a_voucher(sale.catalogue, NEW + 1);
     refuses = true;
     follow_ends(true);
     must_be_told(4, SK_VERDICT_SOLD_OUT);
@@ -429,9 +412,8 @@ int main(void)
 {
     TCase *tcase = tcase_create("purchase");
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_purchase_comes_to_its_segment);
+    tcase_add_test(tcase, a_purchase_comes_to_its_voucher);
     tcase_add_test(tcase, refusals_come_at_once);
-    tcase_add_test(tcase, a_segment_that_is_not_known_yet);
     tcase_add_test(tcase, a_voucher_with_tickets_takes_a_good_one_only);
     tcase_add_test(tcase, reasons_of_refused_tickets_are_counted);
     tcase_add_test(tcase, a_ticket_for_an_offer_to_come_is_no_refusal);

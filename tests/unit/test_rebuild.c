@@ -35,7 +35,7 @@ static uv_loop_t loop;
 static struct sk_metrics metrics;
 static const struct sk_config config = {.sold_out_mark_ms = 200, .retire_after_ms = 86400000, .orders_per_user = 20};
 static struct sk_sale sale;
-static struct sk_segment *segment;
+static struct sk_voucher *voucher;
 
 // ---- stand-ins ----
 
@@ -97,7 +97,7 @@ static void setup(void)
     sale = (struct sk_sale){.loop = &loop, .config = &config, .metrics = &metrics};
     course_links(&sale);
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    segment = a_segment(sale.catalogue, VOUCHER);
+    voucher = a_voucher(sale.catalogue, VOUCHER);
 }
 
 static void teardown(void)
@@ -113,8 +113,8 @@ static void forget(void)
     fake_stores_forget();
     memset(&lock, 0, sizeof lock);
     memset(&metrics, 0, sizeof metrics);
-    *segment->care = (struct sk_care){0};
-    segment->seen = (struct sk_seen){0};
+    *voucher->care = (struct sk_care){0};
+    voucher->seen = (struct sk_seen){0};
     ends = 0;
     logged[0] = '\0';
     fake_no_memory = NULL;
@@ -123,8 +123,8 @@ static void forget(void)
 
 static void begin(enum sk_rebuild_why why)
 {
-    segment->gate.mark.until_ms = 1;
-    ck_assert_int_eq(sk_rebuild_run(&sale, segment, why, on_end, &ends), SK_OK);
+    voucher->gate.mark.until_ms = 1;
+    ck_assert_int_eq(sk_rebuild_run(&sale, voucher, why, on_end, &ends), SK_OK);
     ck_assert_uint_eq(lock.taken, 1);
     ck_assert(!course_waits()); // without the lock nothing is said
     ck_assert_int_eq(ends, 0);
@@ -137,7 +137,7 @@ static void must_have_ended(enum sk_rebuild_end end)
     ck_assert_int_eq(ends, 1);
     ck_assert_int_eq(last_end, end);
     ck_assert_uint_eq(lock.released, 1);
-    ck_assert_uint_eq(segment->gate.mark.until_ms, 0); // what was refused from memory is out of date
+    ck_assert_uint_eq(voucher->gate.mark.until_ms, 0); // what was refused from memory is out of date
 }
 
 static void must_be_counted(size_t rebuilds, size_t retired)
@@ -225,7 +225,7 @@ static const struct course {
      1,
      0,
      "voucher rebuilt: voucher=7 epoch=4 stock=97 buyers=2 journal_orders=2 ms=",
-     {{"ask-pg segment_accounts {" SLOT "} {7}",
+     {{"ask-pg voucher_accounts {" SLOT "} {7}",
        .rows = ROWS(1, {SLOT, "7", "3", "0", "0", "98", "2", "31", "open", "1000", "2000", "0", "5"}),
        .flags = ONE_ROW},
       {"ask-redis look_at_voucher 3 " KEYS,
@@ -319,7 +319,7 @@ START_TEST(a_whole_course)
 }
 END_TEST
 
-// Whatever the answer to a step would have been, it is the last one: the segment stays as Redis has it, closed under
+// Whatever the answer to a step would have been, it is the last one: the voucher stays as Redis has it, closed under
 // this epoch since rebuild_begin.
 static void must_have_failed(const struct course *course, size_t step)
 {
@@ -381,7 +381,7 @@ END_TEST
 
 START_TEST(without_the_lock_nothing_is_said)
 {
-    ck_assert_int_eq(sk_rebuild_run(&sale, segment, SK_REBUILD_ORDERED, on_end, &ends), SK_OK);
+    ck_assert_int_eq(sk_rebuild_run(&sale, voucher, SK_REBUILD_ORDERED, on_end, &ends), SK_OK);
     lock.asked(lock.arg, false); // another instance is at it
     must_have_ended(SK_REBUILD_MISSED);
     must_be_counted(0, 0);
@@ -393,12 +393,12 @@ END_TEST
 START_TEST(what_cannot_begin_is_not_told)
 {
     lock.down = true;
-    ck_assert_int_eq(sk_rebuild_run(&sale, segment, SK_REBUILD_ORDERED, on_end, &ends), SK_DOWN);
+    ck_assert_int_eq(sk_rebuild_run(&sale, voucher, SK_REBUILD_ORDERED, on_end, &ends), SK_DOWN);
     lock.down = false;
     for (int i = 1; i <= 2; i++) {
         allocations_left = i;
         memory_has_failed = false;
-        ck_assert_int_eq(sk_rebuild_run(&sale, segment, SK_REBUILD_ORDERED, on_end, &ends), SK_NO_MEM);
+        ck_assert_int_eq(sk_rebuild_run(&sale, voucher, SK_REBUILD_ORDERED, on_end, &ends), SK_NO_MEM);
         ck_assert(memory_has_failed);
     }
     ck_assert_uint_eq(lock.taken, 0);
@@ -442,7 +442,7 @@ static const struct sk_rows account_3 =
 
 START_TEST(what_is_well_is_left_alone)
 {
-    segment->seen.epoch = looks[_i].seen;
+    voucher->seen.epoch = looks[_i].seen;
     begin(looks[_i].why);
     pg_answers(&account_3);
     redis_answers(&looks[_i].reply);
@@ -450,7 +450,7 @@ START_TEST(what_is_well_is_left_alone)
         must_have_ended(SK_REBUILD_OPENED);
         must_be_counted(0, 0);
         ck_assert_str_eq(logged, "");
-        ck_assert_int_eq(segment->seen.epoch, looks[_i].seen);
+        ck_assert_int_eq(voucher->seen.epoch, looks[_i].seen);
     } else {
         ck_assert_msg(strncmp(course_question(), "ask-pg rebuild_epoch ", 21) == 0, "%s", looks[_i].name);
         course_lose();
@@ -472,8 +472,8 @@ START_TEST(what_was_seen_goes_with_the_question_for_an_epoch)
     } cases[] = {{0, 0, "ask-pg rebuild_epoch " SLOT " 7 0 200"},
                  {5, 3, "ask-pg rebuild_epoch " SLOT " 7 5 200"},
                  {3, 999999999999999, "ask-pg rebuild_epoch " SLOT " 7 999999999999999 200"}};
-    segment->care->watched.look.epoch = cases[_i].looked;
-    segment->seen.epoch = cases[_i].seen;
+    voucher->care->watched.look.epoch = cases[_i].looked;
+    voucher->seen.epoch = cases[_i].seen;
     begin(SK_REBUILD_ORDERED);
     ck_assert_str_eq(course_question(), cases[_i].question);
     course_lose();
@@ -487,16 +487,16 @@ START_TEST(what_was_seen_is_forgotten_once_it_is_closed)
     static const struct sk_reply replies[] = {NUMBER(0), NUMBER(1)};
     for (int begun = 0; begun <= 1; begun++) {
         forget();
-        segment->seen = (struct sk_seen){.epoch = 9, .last = "99-1"};
-        segment->care->watched.look = (struct sk_look){.present = true, .epoch = 8};
-        segment->care->lost.stale_epoch = 9;
+        voucher->seen = (struct sk_seen){.epoch = 9, .last = "99-1"};
+        voucher->care->watched.look = (struct sk_look){.present = true, .epoch = 8};
+        voucher->care->lost.stale_epoch = 9;
         begin(SK_REBUILD_ORDERED);
         pg_answers(&epoch_4);
         redis_answers(&replies[begun]);
-        ck_assert_int_eq(segment->seen.epoch, begun ? 4 : 9);
-        ck_assert_str_eq(segment->seen.last, begun ? "" : "99-1");
-        ck_assert_int_eq(segment->care->watched.look.present, !begun);
-        ck_assert_int_eq(segment->care->lost.stale_epoch, begun ? 3 : 9); // orders of 4 are not stale
+        ck_assert_int_eq(voucher->seen.epoch, begun ? 4 : 9);
+        ck_assert_str_eq(voucher->seen.last, begun ? "" : "99-1");
+        ck_assert_int_eq(voucher->care->watched.look.present, !begun);
+        ck_assert_int_eq(voucher->care->lost.stale_epoch, begun ? 3 : 9); // orders of 4 are not stale
         if (begun)
             course_lose();
         must_have_ended(SK_REBUILD_FAILED);
@@ -535,7 +535,7 @@ static void make_buyers(void)
     }
 }
 
-// A rebuild of a segment with so many buyers, up to the question for the first chunk.
+// A rebuild of a voucher with so many buyers, up to the question for the first chunk.
 static void begin_with(size_t count)
 {
     static const struct sk_reply one = NUMBER(1), empty = EMPTY_LIST;
@@ -638,7 +638,7 @@ START_TEST(short_memory_ends_it)
     for (int nth = 1;; nth++) {
         size_t said = 0;
         forget();
-        ck_assert_int_eq(sk_rebuild_run(&sale, segment, course->why, on_end, &ends), SK_OK);
+        ck_assert_int_eq(sk_rebuild_run(&sale, voucher, course->why, on_end, &ends), SK_OK);
         allocations_left = nth;
         memory_has_failed = false;
         lock.asked(lock.arg, true);

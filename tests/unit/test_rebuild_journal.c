@@ -1,4 +1,4 @@
-// The journal of a segment that is being rebuilt: pages, what cannot be read or is refused, and that nothing leaves the
+// The journal of a voucher that is being rebuilt: pages, what cannot be read or is refused, and that nothing leaves the
 // journal that PostgreSQL has not got. The stores are stand-ins.
 #include "failing_memory.h"
 
@@ -21,7 +21,7 @@ enum { VOUCHER = 7, PAGE = 64, ORDERS_MAX = SK_JOURNAL_ORDERS_MAX };
 #define SESSION "018bcfe5-6800-7000-8000-00000000005e"
 
 static struct sk_sale sale;
-static struct sk_segment *segment;
+static struct sk_voucher *voucher;
 static struct sk_rebuild_journal *journal;
 
 // ---- fixture ----
@@ -40,7 +40,7 @@ static void setup(void)
 {
     course_links(&sale);
     sale.catalogue = sk_catalogue_new(1);
-    segment = a_segment(sale.catalogue, VOUCHER);
+    voucher = a_voucher(sale.catalogue, VOUCHER);
 }
 
 static void forget(void)
@@ -50,7 +50,7 @@ static void forget(void)
     fake_no_memory = NULL;
     calls_left = 0;
     ends = 0;
-    journal = sk_rebuild_journal_new(&sale, segment, on_end, &ends);
+    journal = sk_rebuild_journal_new(&sale, voucher, on_end, &ends);
     ck_assert_ptr_nonnull(journal);
 }
 
@@ -319,7 +319,7 @@ END_TEST
 START_TEST(it_needs_memory_to_begin)
 {
     allocations_left = 1;
-    ck_assert_ptr_null(sk_rebuild_journal_new(&sale, segment, on_end, &ends));
+    ck_assert_ptr_null(sk_rebuild_journal_new(&sale, voucher, on_end, &ends));
     ck_assert_int_eq(ends, 0);
     sk_rebuild_journal_free(NULL);
 }

@@ -1,4 +1,4 @@
-// Which segments are rebuilt, and when: a few at a time, those that buyers wait for first. The rebuild itself, the
+// Which vouchers are rebuilt, and when: a few at a time, those that buyers wait for first. The rebuild itself, the
 // stores and the time are stand-ins.
 
 #include "care.h"
@@ -17,7 +17,7 @@ static struct sk_rebuilds *rebuilds;
 // ---- the rebuild ----
 
 static struct run {
-    struct sk_segment *segment;
+    struct sk_voucher *voucher;
     enum sk_rebuild_why why;
     sk_rebuild_run_cb *done;
     void *arg;
@@ -25,15 +25,15 @@ static struct run {
 static size_t run_count;
 static enum sk_status run_status;
 
-enum sk_status sk_rebuild_run(const struct sk_sale *its_sale, struct sk_segment *segment, enum sk_rebuild_why why,
+enum sk_status sk_rebuild_run(const struct sk_sale *its_sale, struct sk_voucher *voucher, enum sk_rebuild_why why,
                               sk_rebuild_run_cb *done, void *arg)
 {
     ck_assert_ptr_eq(its_sale, &sale);
-    ck_assert_uint_gt(segment->voucher->pins, 0);
+    ck_assert_uint_gt(voucher->pins, 0);
     if (run_status != SK_OK)
         return run_status;
     ck_assert_uint_lt(run_count, RUNS_MAX);
-    runs[run_count++] = (struct run){segment, why, done, arg};
+    runs[run_count++] = (struct run){voucher, why, done, arg};
     return SK_OK;
 }
 
@@ -52,17 +52,17 @@ static void ends(size_t run, bool ok)
 static void must_run(size_t run, int64_t voucher_id)
 {
     ck_assert_uint_eq(run_count, run + 1);
-    ck_assert_int_eq(runs[run].segment->voucher_id, voucher_id);
+    ck_assert_int_eq(runs[run].voucher->id, voucher_id);
 }
 
 // ---- who waits ----
 
 static int told[TOLD_MAX], good[TOLD_MAX];
-static struct sk_segment *ask_again; // when told
+static struct sk_voucher *ask_again; // when told
 
-static struct sk_segment *segment_of(int64_t voucher_id)
+static struct sk_voucher *voucher_of(int64_t voucher_id)
 {
-    return a_segment(sale.catalogue, voucher_id);
+    return a_voucher(sale.catalogue, voucher_id);
 }
 
 static void on_done(void *arg, bool ok)
@@ -82,13 +82,13 @@ static void must_be_told(int i, bool ok)
 
 static enum sk_status doubt(int64_t voucher_id)
 {
-    return sk_rebuild(rebuilds, segment_of(voucher_id), SK_REBUILD_DOUBT, NULL, NULL);
+    return sk_rebuild(rebuilds, voucher_of(voucher_id), SK_REBUILD_DOUBT, NULL, NULL);
 }
 
 // The same, and place `i` of told is to know.
 static enum sk_status wait_for(int64_t voucher_id, enum sk_rebuild_why why, int i)
 {
-    return sk_rebuild(rebuilds, segment_of(voucher_id), why, on_done, &told[i]);
+    return sk_rebuild(rebuilds, voucher_of(voucher_id), why, on_done, &told[i]);
 }
 
 // ---- fixture ----
@@ -168,13 +168,13 @@ END_TEST
 START_TEST(buyers_may_ask_again_and_again)
 {
     for (int i = 0; i < 3; i++)
-        sk_rebuild_soon(rebuilds, segment_of(1), SK_DOUBT_CLOSED);
+        sk_rebuild_soon(rebuilds, voucher_of(1), SK_DOUBT_CLOSED);
     must_run(0, 1);
     ck_assert_int_eq(runs[0].why, SK_REBUILD_DOUBT);
     for (int64_t id = 2; id <= 6; id++)
         ck_assert_int_eq(doubt(id), SK_OK);
     for (int i = 0; i < 3; i++)
-        sk_rebuild_soon(rebuilds, segment_of(6), SK_DOUBT_CLOSED);
+        sk_rebuild_soon(rebuilds, voucher_of(6), SK_DOUBT_CLOSED);
     ends(0, true);
     must_run(4, 6);
     ends(4, true);
@@ -195,14 +195,14 @@ START_TEST(who_comes_while_it_runs_may_wait_for_its_end)
     ends(0, true);
     must_be_told(1, true);
     ck_assert_int_eq(told[0] + told[2], 0);
-    ck_assert_int_eq(sk_rebuild(rebuilds, segment_of(1), SK_REBUILD_ORDERED, NULL, NULL), SK_OK);
+    ck_assert_int_eq(sk_rebuild(rebuilds, voucher_of(1), SK_REBUILD_ORDERED, NULL, NULL), SK_OK);
     ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_FULL);
 }
 END_TEST
 
 START_TEST(who_is_told_may_ask_again)
 {
-    ask_again = segment_of(1);
+    ask_again = voucher_of(1);
     ck_assert_int_eq(wait_for(1, SK_REBUILD_DOUBT, 0), SK_OK);
     ends(0, true);
     must_be_told(0, true);
@@ -227,7 +227,7 @@ START_TEST(after_a_failure_there_is_a_pause)
             now_ms += pauses_ms[i] - 1;
             ck_assert_int_eq(doubt(1), SK_FULL);
             ck_assert_int_eq(wait_for(1, SK_REBUILD_ORDERED, 0), SK_FULL);
-            ck_assert_int_eq(doubt(2), SK_OK); // it is that segment's alone
+            ck_assert_int_eq(doubt(2), SK_OK); // it is that voucher's alone
             ends(run_count - 1, true);
             now_ms++;
         }
@@ -268,40 +268,39 @@ END_TEST
 
 START_TEST(what_cannot_be_retired_is_left_alone_for_a_minute)
 {
-    struct sk_segment *segment = segment_of(1);
-    ck_assert_int_eq(sk_rebuild(rebuilds, segment, SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
+    struct sk_voucher *voucher = voucher_of(1);
+    ck_assert_int_eq(sk_rebuild(rebuilds, voucher, SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
     ck_assert_int_eq(runs[0].why, SK_REBUILD_RETIRE);
     ends(0, false);
-    ck_assert_uint_eq(segment->care->retire_at_ms, now_ms + RETIRE_PAUSE_MS);
-    segment->care->retire_at_ms = 0;
+    ck_assert_uint_eq(voucher->care->retire_at_ms, now_ms + RETIRE_PAUSE_MS);
+    voucher->care->retire_at_ms = 0;
     now_ms += RETIRE_PAUSE_MS;
     ck_assert_int_eq(doubt(1), SK_OK);
     ends(1, false);
-    ck_assert_uint_eq(segment->care->retire_at_ms, 0);
+    ck_assert_uint_eq(voucher->care->retire_at_ms, 0);
     now_ms += RETIRE_PAUSE_MS;
     // Opened again, since something was open by then; and not closed at all.
     static const enum sk_rebuild_end refused[] = {SK_REBUILD_OPENED, SK_REBUILD_KEPT};
     for (size_t i = 0; i < 2; i++) {
-        ck_assert_int_eq(sk_rebuild(rebuilds, segment, SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
+        ck_assert_int_eq(sk_rebuild(rebuilds, voucher, SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
         ends_so(2 + i, refused[i]);
-        ck_assert_uint_eq(segment->care->retire_at_ms, now_ms + RETIRE_PAUSE_MS);
-        segment->care->retire_at_ms = 0;
+        ck_assert_uint_eq(voucher->care->retire_at_ms, now_ms + RETIRE_PAUSE_MS);
+        voucher->care->retire_at_ms = 0;
     }
     ck_assert_int_eq(doubt(1), SK_OK); // which waits for nothing
 }
 END_TEST
 
-START_TEST(a_retired_segment_goes_with_its_last_pin)
+START_TEST(a_retired_voucher_goes_with_its_last_pin)
 {
-    struct sk_catalogue_row row = {
-        .change = 99, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .segment_count = 1, .tag = "1"};
-    struct sk_voucher *voucher = segment_of(1)->voucher;
-    ck_assert_int_eq(sk_rebuild(rebuilds, segment_of(1), SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
+    struct sk_catalogue_row row = {.change = 99, .voucher_id = 1, .state = SK_VOUCHER_RETIRED, .tag = "1"};
+    struct sk_voucher *voucher = voucher_of(1);
+    ck_assert_int_eq(sk_rebuild(rebuilds, voucher_of(1), SK_REBUILD_RETIRE, NULL, NULL), SK_OK);
     sk_voucher_pin(voucher); // of another
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
     ends(0, true);
     ck_assert_uint_eq(voucher->pins, 1);
-    ck_assert_int_eq(sk_rebuild(rebuilds, voucher->segments[0], SK_REBUILD_DOUBT, NULL, NULL), SK_FULL);
+    ck_assert_int_eq(sk_rebuild(rebuilds, voucher, SK_REBUILD_DOUBT, NULL, NULL), SK_FULL);
     sk_voucher_unpin(voucher);
 }
 END_TEST
@@ -325,7 +324,7 @@ START_TEST(without_the_stores_nothing_begins)
     fake_pg.down = false;
     time_comes();
     ck_assert_uint_eq(run_count, 7);
-    ck_assert_int_eq(runs[4].segment->voucher_id, 7);
+    ck_assert_int_eq(runs[4].voucher->id, 7);
     ck_assert_int_eq(told[1], 0);
 }
 END_TEST
@@ -336,12 +335,12 @@ START_TEST(what_cannot_begin_stays_in_line)
     ck_assert_int_eq(doubt(1), SK_OK);
     ck_assert_int_eq(wait_for(2, SK_REBUILD_ORDERED, 2), SK_OK);
     ck_assert_int_eq(doubt(1), SK_FULL);
-    ck_assert_uint_eq(segment_of(1)->voucher->pins, 1);
+    ck_assert_uint_eq(voucher_of(1)->pins, 1);
     time_comes();
     run_status = SK_OK;
     time_comes();
     ck_assert_uint_eq(run_count, 2);
-    ck_assert_int_eq(runs[0].segment->voucher_id, 2);
+    ck_assert_int_eq(runs[0].voucher->id, 2);
     ck_assert_int_eq(runs[0].why, SK_REBUILD_ORDERED);
     ends(0, true);
     must_be_told(2, true);
@@ -362,7 +361,7 @@ START_TEST(closing_tells_those_in_line)
     must_be_told(7, false);
     ck_assert_ptr_null((void *)on_time);
     for (int64_t id = 1; id <= 7; id++)
-        ck_assert_uint_eq(segment_of(id)->voucher->pins, 0);
+        ck_assert_uint_eq(voucher_of(id)->pins, 0);
     ck_assert_uint_eq(run_count, ACTIVE_MAX);
     sk_rebuilds_close(NULL);
     rebuilds = sk_rebuilds_open(&sale); // for the teardown
@@ -381,7 +380,7 @@ int main(void)
     tcase_add_test(tcase, after_a_failure_there_is_a_pause);
     tcase_add_test(tcase, a_lock_that_is_missed_is_no_failure);
     tcase_add_test(tcase, what_cannot_be_retired_is_left_alone_for_a_minute);
-    tcase_add_test(tcase, a_retired_segment_goes_with_its_last_pin);
+    tcase_add_test(tcase, a_retired_voucher_goes_with_its_last_pin);
     tcase_add_test(tcase, without_the_stores_nothing_begins);
     tcase_add_test(tcase, what_cannot_begin_stays_in_line);
     tcase_add_test(tcase, closing_tells_those_in_line);

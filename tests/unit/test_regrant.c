@@ -74,20 +74,20 @@ void sk_writer_forget(struct sk_writer *writer, struct sk_order *order)
     sk_order_give(sale.orders, order);
 }
 
-void sk_rebuild_soon(struct sk_rebuilds *its_rebuilds, struct sk_segment *its_segment, enum sk_doubt doubt)
+void sk_rebuild_soon(struct sk_rebuilds *its_rebuilds, struct sk_voucher *its_voucher, enum sk_doubt doubt)
 {
     (void)its_rebuilds;
     (void)doubt;
-    ck_assert_ptr_nonnull(its_segment);
+    ck_assert_ptr_nonnull(its_voucher);
     rebuilds++;
 }
 
 static int orphans;
 
-static void on_orphaned(void *upkeep, struct sk_segment *segment)
+static void on_orphaned(void *upkeep, struct sk_voucher *voucher)
 {
     (void)upkeep;
-    ck_assert_ptr_nonnull(segment);
+    ck_assert_ptr_nonnull(voucher);
     orphans++;
 }
 
@@ -112,7 +112,7 @@ static void setup(void)
     sale.orders = sk_order_pool_new(POOL);
     regrant = sk_regrant_open(&sale, NULL);
     ck_assert_ptr_nonnull(regrant);
-    own = sk_entry_new(&sale, a_segment(sale.catalogue, 1), SK_ENTRY_OWN, "10-1");
+    own = sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_OWN, "10-1");
 }
 
 static void teardown(void)
@@ -371,7 +371,7 @@ END_TEST
 START_TEST(at_the_end_orders_of_letters_stay_in_their_letters)
 {
     struct sk_left left_over = {0};
-    struct sk_entry *loose = sk_entry_new(&sale, own->segment, SK_ENTRY_LOOSE, "");
+    struct sk_entry *loose = sk_entry_new(&sale, own->voucher, SK_ENTRY_LOOSE, "");
     fake_redis.down = true;
     for (int i = 0; i < 2; i++)
         sk_regrant_requeue(regrant, loose, sk_order_take(sale.orders));
@@ -390,7 +390,7 @@ END_TEST
 // They were granted under different offers, and a call names one.
 START_TEST(a_call_has_orders_of_one_offer)
 {
-    struct sk_segment *segment = a_segment(sale.catalogue, 1);
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     fake_redis.down = true;
     for (int i = 0; i < 3; i++) {
         struct sk_order *order = sk_order_take(sale.orders);
@@ -412,7 +412,7 @@ START_TEST(a_call_has_orders_of_one_offer)
         else
             ANSWER("8", "p");
     }
-    ck_assert_ptr_eq(segment, own->segment);
+    ck_assert_ptr_eq(voucher, own->voucher);
 }
 END_TEST
 

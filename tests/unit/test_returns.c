@@ -26,7 +26,7 @@ static struct sk_config config;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_returns *returns;
-static struct sk_segment *segment;
+static struct sk_voucher *voucher;
 
 // ---- what comes out ----
 
@@ -39,25 +39,25 @@ static struct waiter {
 static int suspicions, orphans, recoveries;
 static enum sk_doubt last_doubt;
 
-static void on_suspect(void *upkeep, struct sk_segment *its_segment, enum sk_doubt doubt)
+static void on_suspect(void *upkeep, struct sk_voucher *its_voucher, enum sk_doubt doubt)
 {
     ck_assert_ptr_eq(upkeep, &suspicions);
-    ck_assert_ptr_eq(its_segment, segment);
+    ck_assert_ptr_eq(its_voucher, voucher);
     last_doubt = doubt;
     suspicions++;
 }
 
-static void on_orphaned(void *upkeep, struct sk_segment *its_segment)
+static void on_orphaned(void *upkeep, struct sk_voucher *its_voucher)
 {
     ck_assert_ptr_eq(upkeep, &suspicions);
-    ck_assert_ptr_eq(its_segment, segment);
+    ck_assert_ptr_eq(its_voucher, voucher);
     orphans++;
 }
 
-static void on_recovered(void *arg, struct sk_segment *its_segment)
+static void on_recovered(void *arg, struct sk_voucher *its_voucher)
 {
     ck_assert_ptr_eq(arg, &recoveries);
-    ck_assert_ptr_eq(its_segment, segment);
+    ck_assert_ptr_eq(its_voucher, voucher);
     recoveries++;
 }
 
@@ -76,7 +76,7 @@ static void setup(void)
         .config = &config, .metrics = &metrics, .suspect = on_suspect, .orphaned = on_orphaned, .upkeep = &suspicions};
     course_links(&sale);
     sale.catalogue = sk_catalogue_new(1);
-    segment = a_segment(sale.catalogue, VOUCHER);
+    voucher = a_voucher(sale.catalogue, VOUCHER);
     now_ms = 1000;
     start();
 }
@@ -84,7 +84,7 @@ static void setup(void)
 static void teardown(void)
 {
     sk_returns_close(returns);
-    ck_assert_ptr_null(segment->entries.oldest);
+    ck_assert_ptr_null(voucher->entries.oldest);
     sk_catalogue_free(sale.catalogue);
     fake_stores_forget();
 }
@@ -98,7 +98,7 @@ static const char *order_id(int i)
     return id;
 }
 
-static enum sk_status ask_for(struct sk_segment *of, int i, enum sk_return_move move, const char *by, const char *why);
+static enum sk_status ask_for(struct sk_voucher *of, int i, enum sk_return_move move, const char *by, const char *why);
 
 static void on_done(void *arg, enum sk_return_end end)
 {
@@ -107,11 +107,11 @@ static void on_done(void *arg, enum sk_return_end end)
     waiter->end = end;
     if (waiter->asks_again) {
         waiter->asks_again = false;
-        ck_assert_int_eq(ask_for(segment, (int)(waiter - waiters), SK_RETURN_CANCELLED, "user", NULL), SK_OK);
+        ck_assert_int_eq(ask_for(voucher, (int)(waiter - waiters), SK_RETURN_CANCELLED, "user", NULL), SK_OK);
     }
 }
 
-static enum sk_status ask_for(struct sk_segment *of, int i, enum sk_return_move move, const char *by, const char *why)
+static enum sk_status ask_for(struct sk_voucher *of, int i, enum sk_return_move move, const char *by, const char *why)
 {
     return sk_return_order(returns, of, order_id(i), move, by, why, on_done, &waiters[i]);
 }
@@ -119,7 +119,7 @@ static enum sk_status ask_for(struct sk_segment *of, int i, enum sk_return_move 
 // User i's order is cancelled.
 static void cancel(int i)
 {
-    ck_assert_int_eq(ask_for(segment, i, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
+    ck_assert_int_eq(ask_for(voucher, i, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
 }
 
 static struct {
@@ -189,7 +189,7 @@ static void all_returned(size_t n)
 
 static bool nothing_is_under_way(void)
 {
-    return sk_returns_idle(returns) && sk_returns_count(returns) == 0 && segment->entries.oldest == NULL &&
+    return sk_returns_idle(returns) && sk_returns_count(returns) == 0 && voucher->entries.oldest == NULL &&
            !course_waits();
 }
 
@@ -198,7 +198,7 @@ static bool nothing_is_under_way(void)
 START_TEST(a_return_is_noted_then_written_then_settled)
 {
     ck_assert(sk_returns_idle(returns));
-    ck_assert_int_eq(ask_for(segment, 1, SK_RETURN_CANCELLED, "user", "no need"), SK_OK);
+    ck_assert_int_eq(ask_for(voucher, 1, SK_RETURN_CANCELLED, "user", "no need"), SK_OK);
     ck_assert(!sk_returns_idle(returns));
     ck_assert_uint_eq(sk_returns_count(returns), 1);
     ck_assert(!course_waits()); // nothing is said before the tick
@@ -206,13 +206,13 @@ START_TEST(a_return_is_noted_then_written_then_settled)
     must_ask(NOTE(A, "cancelled", "user", "no need"));
     redis_answers(&noted);
     must_ask(WRITE("7", A, "cancelled", "user", "no need"));
-    ck_assert_str_eq(segment->entries.oldest->journal_id, "10-1"); // it is held
+    ck_assert_str_eq(voucher->entries.oldest->journal_id, "10-1"); // it is held
     ck_assert_int_eq(waiters[1].told, 0);
     ck_assert_uint_eq(sk_returns_count(returns), 1);
     PG_ROWS(1, {"1", "returned", "alice", "1"});
     must_be_told(1, SK_RETURN_DONE);
     must_ask(SETTLE("1 " A " alice -"));
-    ck_assert_ptr_nonnull(segment->entries.oldest); // until Redis has dropped it
+    ck_assert_ptr_nonnull(voucher->entries.oldest); // until Redis has dropped it
     redis_answers(&one);
     ck_assert(nothing_is_under_way());
     ck_assert_uint_eq(sk_metrics_read(&metrics, SK_METRIC_ORDERS_RETURNED), 1);
@@ -252,7 +252,7 @@ static const struct {
 START_TEST(each_move_has_its_name)
 {
     char question[512];
-    ck_assert_int_eq(ask_for(segment, 1, moves[_i].move, "boss", NULL), SK_OK);
+    ck_assert_int_eq(ask_for(voucher, 1, moves[_i].move, "boss", NULL), SK_OK);
     tick();
     (void)snprintf(question, sizeof question, NOTE(A, "%s", "boss", ""), moves[_i].name);
     must_ask(question);
@@ -271,7 +271,7 @@ START_TEST(long_words_are_cut)
     static char by[SK_JOURNAL_BY_MAX + 10], why[SK_JOURNAL_WHY_MAX + 10];
     memset(by, 'b', sizeof by - 1);
     memset(why, 'w', sizeof why - 1);
-    ck_assert_int_eq(ask_for(segment, 1, SK_RETURN_REFUNDED, by, why), SK_OK);
+    ck_assert_int_eq(ask_for(voucher, 1, SK_RETURN_REFUNDED, by, why), SK_OK);
     tick();
     ck_assert_uint_eq(strlen(fake_redis.asked[0].argv[6]), SK_JOURNAL_BY_MAX);
     ck_assert_uint_eq(strlen(fake_redis.asked[0].argv[7]), SK_JOURNAL_WHY_MAX);
@@ -348,7 +348,7 @@ END_TEST
 START_TEST(an_order_may_be_in_an_entry_twice)
 {
     cancel(1);
-    ck_assert_int_eq(sk_return_order(returns, segment, A, SK_RETURN_CANCELLED, "user", NULL, on_done, &waiters[2]),
+    ck_assert_int_eq(sk_return_order(returns, voucher, A, SK_RETURN_CANCELLED, "user", NULL, on_done, &waiters[2]),
                      SK_OK);
     tick();
     redis_answers(&noted);
@@ -401,7 +401,7 @@ START_TEST(an_entry_has_its_bound)
         cancel(i);
     ck_assert_uint_eq(sk_returns_count(returns), SK_RETURNS_MAX + 2);
     tick();
-    ck_assert_uint_eq(orders_of(course_asked()), SK_RETURNS_MAX); // alone: one entry of a segment after the other
+    ck_assert_uint_eq(orders_of(course_asked()), SK_RETURNS_MAX); // alone: one entry of a voucher after the other
     redis_answers(&noted);
     tick();
     ck_assert_int_eq(course_asked()->what, SK_STATEMENT_RETURN_ORDERS);
@@ -432,7 +432,7 @@ static const struct {
 START_TEST(different_moves_do_not_mix)
 {
     cancel(1);
-    ck_assert_int_eq(ask_for(segment, 2, others[_i].move, others[_i].by, others[_i].why), SK_OK);
+    ck_assert_int_eq(ask_for(voucher, 2, others[_i].move, others[_i].by, others[_i].why), SK_OK);
     cancel(3); // goes with the first
     tick();
     must_ask(NOTE(A "," C, "cancelled", "user", ""));
@@ -448,9 +448,9 @@ START_TEST(different_moves_do_not_mix)
 }
 END_TEST
 
-START_TEST(segments_do_not_wait_for_each_other)
+START_TEST(vouchers_do_not_wait_for_each_other)
 {
-    struct sk_segment *other = a_segment(sale.catalogue, VOUCHER + 1);
+    struct sk_voucher *other = a_voucher(sale.catalogue, VOUCHER + 1);
     cancel(1);
     ck_assert_int_eq(ask_for(other, 2, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
     tick();
@@ -470,13 +470,13 @@ START_TEST(segments_do_not_wait_for_each_other)
 }
 END_TEST
 
-// ---- several segments in one statement ----
+// ---- several vouchers in one statement ----
 
 // Orders 1, 2 ... of the vouchers 7, 8 ... are cancelled and noted: the first is being written, the others are ready.
-static void note_in_segments(int count)
+static void note_in_vouchers(int count)
 {
     for (int i = 0; i < count; i++)
-        ck_assert_int_eq(ask_for(a_segment(sale.catalogue, VOUCHER + i), i + 1, SK_RETURN_CANCELLED, "user", NULL),
+        ck_assert_int_eq(ask_for(a_voucher(sale.catalogue, VOUCHER + i), i + 1, SK_RETURN_CANCELLED, "user", NULL),
                          SK_OK);
     tick();
     for (int i = 0; i < count; i++)
@@ -498,7 +498,7 @@ static const char *written(void)
 
 START_TEST(what_becomes_ready_meanwhile_is_written_together)
 {
-    note_in_segments(3);
+    note_in_vouchers(3);
     all_returned(1);
     ck_assert_str_eq(written(), TOGETHER);
     PG_ROWS(2, {"1", "returned", "u2", "1", NULL, "1"}, {"1", "kept", "u3", "0", NULL, "2"});
@@ -514,7 +514,7 @@ END_TEST
 
 START_TEST(one_of_several_may_be_stale)
 {
-    note_in_segments(3);
+    note_in_vouchers(3);
     all_returned(1);
     PG_ROWS(2, {NULL, "stale", NULL, NULL, NULL, "1"}, {"1", "returned", "u3", "1", NULL, "2"});
     must_be_told(2, SK_RETURN_LOADING);
@@ -535,7 +535,7 @@ static const struct sk_rows no_batches[] = {
 
 START_TEST(rows_of_others_are_not_believed)
 {
-    note_in_segments(3);
+    note_in_vouchers(3);
     all_returned(1);
     redis_answers(&one);
     pg_answers(&no_batches[_i]);
@@ -555,7 +555,7 @@ END_TEST
 START_TEST(what_fails_together_is_tried_alone)
 {
     static const enum sk_result_kind kinds[] = {SK_RESULT_REFUSED, SK_RESULT_LOCKED};
-    note_in_segments(3);
+    note_in_vouchers(3);
     all_returned(1);
     redis_answers(&one);
     pg_fails(kinds[_i]);
@@ -578,9 +578,9 @@ END_TEST
 
 START_TEST(what_is_written_together_is_of_one_move)
 {
-    note_in_segments(1);
-    ck_assert_int_eq(ask_for(a_segment(sale.catalogue, VOUCHER + 1), 2, SK_RETURN_EXPIRED, "expiry", NULL), SK_OK);
-    ck_assert_int_eq(ask_for(a_segment(sale.catalogue, VOUCHER + 2), 3, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
+    note_in_vouchers(1);
+    ck_assert_int_eq(ask_for(a_voucher(sale.catalogue, VOUCHER + 1), 2, SK_RETURN_EXPIRED, "expiry", NULL), SK_OK);
+    ck_assert_int_eq(ask_for(a_voucher(sale.catalogue, VOUCHER + 2), 3, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
     tick();
     redis_answers(&noted);
     redis_answers(&noted);
@@ -594,13 +594,13 @@ START_TEST(what_is_written_together_is_of_one_move)
 }
 END_TEST
 
-// A statement holds the rows of its segments for as long as one entry of the most orders.
+// A statement holds the rows of its vouchers for as long as one entry of the most orders.
 START_TEST(what_is_written_together_has_its_bound)
 {
     for (int i = 0; i < 3; i++)
         for (int order = 0; order < (i == 0 ? 1 : SK_RETURNS_MAX / 2 + i - 1); order++)
             ck_assert_int_eq(
-                ask_for(a_segment(sale.catalogue, VOUCHER + i), 1 + order, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
+                ask_for(a_voucher(sale.catalogue, VOUCHER + i), 1 + order, SK_RETURN_CANCELLED, "user", NULL), SK_OK);
     tick();
     for (int i = 0; i < 3; i++)
         redis_answers(&noted);
@@ -636,9 +636,9 @@ END_TEST
 
 START_TEST(a_call_of_several_is_told_how_many_ended)
 {
-    ck_assert_int_eq(sk_return_orders(returns, segment, A "," B "," C, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
+    ck_assert_int_eq(sk_return_orders(returns, voucher, A "," B "," C, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
                      SK_OK);
-    ck_assert_int_eq(ask_for(segment, 4, SK_RETURN_EXPIRED, "expiry", NULL), SK_OK); // an entry of its own
+    ck_assert_int_eq(ask_for(voucher, 4, SK_RETURN_EXPIRED, "expiry", NULL), SK_OK); // an entry of its own
     ck_assert_uint_eq(sk_returns_count(returns), 4);
     tick();
     must_ask(NOTE(A "," B "," C, "expired", "expiry", ""));
@@ -658,7 +658,7 @@ END_TEST
 
 START_TEST(a_call_of_several_that_fails_is_told_once)
 {
-    ck_assert_int_eq(sk_return_orders(returns, segment, A "," B, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
+    ck_assert_int_eq(sk_return_orders(returns, voucher, A "," B, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
                      SK_OK);
     tick();
     redis_answers(&noted);
@@ -734,8 +734,8 @@ END_TEST
 START_TEST(what_is_not_asked_leaves_nothing)
 {
     fake_session.lost = true;
-    ck_assert_int_eq(ask_for(segment, 1, SK_RETURN_CANCELLED, "user", NULL), SK_DOWN);
-    ck_assert_int_eq(sk_return_orders(returns, segment, A, SK_RETURN_EXPIRED, "expiry", on_all_done, &all), SK_DOWN);
+    ck_assert_int_eq(ask_for(voucher, 1, SK_RETURN_CANCELLED, "user", NULL), SK_DOWN);
+    ck_assert_int_eq(sk_return_orders(returns, voucher, A, SK_RETURN_EXPIRED, "expiry", on_all_done, &all), SK_DOWN);
     fake_session.lost = false;
     cancel(2);
     fake_session.lost = true; // meanwhile
@@ -813,7 +813,7 @@ START_TEST(without_postgres_a_noted_entry_waits)
     fake_pg.down = true;
     redis_answers(&noted);
     must_be_told(1, SK_RETURN_UNAVAILABLE);
-    cancel(2); // of the same segment: waits for it
+    cancel(2); // of the same voucher: waits for it
     for (int i = 0; i < 50; i++)
         tick();
     ck_assert(!course_waits());
@@ -898,7 +898,7 @@ START_TEST(a_recovered_entry_is_written_at_once)
     tick();
     must_ask(NOTE("018bcfe5-6800-7000-8000-000000000004", "cancelled", "user", ""));
     redis_answers(NULL);
-    ck_assert(sk_returns_recover(returns, segment, &found));
+    ck_assert(sk_returns_recover(returns, voucher, &found));
     must_ask(WRITE("3", A "," B, "expired", "expiry", "null"));
     cancel(3);
     tick();
@@ -921,7 +921,7 @@ START_TEST(a_recovered_entry_keeps_its_words)
     refund.move = "refunded-kept";
     refund.by = "boss";
     refund.why = "broken";
-    ck_assert(sk_returns_recover(returns, segment, &refund));
+    ck_assert(sk_returns_recover(returns, voucher, &refund));
     must_ask(WRITE("3", A "," B, "refunded-kept", "boss", "broken"));
     PG_ROWS(2, {"1", "returned", "u1", "0"}, {"2", "returned", "u2", "0"});
     must_ask(SETTLE("0 " A " u1 - 0 " B " u2 -"));
@@ -932,7 +932,7 @@ END_TEST
 
 START_TEST(a_recovered_entry_is_written_until_it_is_answered)
 {
-    ck_assert(sk_returns_recover(returns, segment, &found));
+    ck_assert(sk_returns_recover(returns, voucher, &found));
     for (int tries = 0; tries < 3; tries++) {
         must_ask(WRITE("3", A "," B, "expired", "expiry", "null"));
         fail_to_write(_i);
@@ -950,7 +950,7 @@ END_TEST
 // Its rebuild should have settled it. One that was forged is ended by the next.
 START_TEST(a_recovered_entry_of_an_older_epoch_is_suspect)
 {
-    ck_assert(sk_returns_recover(returns, segment, &found));
+    ck_assert(sk_returns_recover(returns, voucher, &found));
     PG_ROWS(1, {NULL, "stale"});
     ck_assert_int_eq(suspicions, 1);
     ck_assert_int_eq(last_doubt, SK_DOUBT_BEHIND);
@@ -994,7 +994,7 @@ START_TEST(short_memory_loses_no_entry)
         waiters[1].told = orphans = 0;
         memory_has_failed = false;
         allocations_left = nth;
-        enum sk_status status = ask_for(segment, 1, SK_RETURN_CANCELLED, "user", "no need");
+        enum sk_status status = ask_for(voucher, 1, SK_RETURN_CANCELLED, "user", "no need");
         play();
         allocations_left = 0;
         ck_assert(status == SK_OK || status == SK_NO_MEM);
@@ -1023,7 +1023,7 @@ START_TEST(short_memory_leaves_an_entry_to_a_later_sweep)
         recoveries = orphans = 0;
         memory_has_failed = false;
         allocations_left = nth;
-        bool taken = sk_returns_recover(returns, segment, &found);
+        bool taken = sk_returns_recover(returns, voucher, &found);
         play();
         allocations_left = 0;
         ck_assert_int_eq(recoveries, taken);
@@ -1038,7 +1038,7 @@ END_TEST
 START_TEST(several_need_memory)
 {
     allocations_left = 1;
-    ck_assert_int_eq(sk_return_orders(returns, segment, A, SK_RETURN_EXPIRED, "expiry", on_all_done, &all), SK_NO_MEM);
+    ck_assert_int_eq(sk_return_orders(returns, voucher, A, SK_RETURN_EXPIRED, "expiry", on_all_done, &all), SK_NO_MEM);
     ck_assert_int_eq(all.told, 0);
     ck_assert(nothing_is_under_way());
     allocations_left = 1;
@@ -1076,7 +1076,7 @@ END_TEST
 static void close_now(void)
 {
     sk_returns_close(returns);
-    ck_assert_ptr_null(segment->entries.oldest);
+    ck_assert_ptr_null(voucher->entries.oldest);
     start();
 }
 
@@ -1101,9 +1101,9 @@ END_TEST
 
 START_TEST(closing_tells_who_waits_for_several)
 {
-    ck_assert_int_eq(sk_return_orders(returns, segment, A "," B, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
+    ck_assert_int_eq(sk_return_orders(returns, voucher, A "," B, SK_RETURN_EXPIRED, "expiry", on_all_done, &all),
                      SK_OK);
-    ck_assert(sk_returns_recover(returns, segment, &found));
+    ck_assert(sk_returns_recover(returns, voucher, &found));
     close_now();
     ck_assert_int_eq(all.told, 1);
     ck_assert_int_eq(all.end, SK_RETURN_UNAVAILABLE);
@@ -1125,7 +1125,7 @@ int main(void)
     tcase_add_test(tcase, what_comes_meanwhile_is_one_entry);
     tcase_add_test(tcase, an_entry_has_its_bound);
     tcase_add_loop_test(tcase, different_moves_do_not_mix, 0, sizeof others / sizeof others[0]);
-    tcase_add_test(tcase, segments_do_not_wait_for_each_other);
+    tcase_add_test(tcase, vouchers_do_not_wait_for_each_other);
     tcase_add_test(tcase, what_becomes_ready_meanwhile_is_written_together);
     tcase_add_test(tcase, one_of_several_may_be_stale);
     tcase_add_loop_test(tcase, rows_of_others_are_not_believed, 0, sizeof no_batches / sizeof no_batches[0]);

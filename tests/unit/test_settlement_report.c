@@ -21,8 +21,8 @@ static const struct sk_rows counted = {1, open_rows}, counted_retired = {1, reti
 static void setup(void)
 {
     control_setup();
-    (void)a_segment(sale.catalogue, VOUCHER);
-    (void)a_segment(sale.catalogue, OTHER);
+    (void)a_voucher(sale.catalogue, VOUCHER);
+    (void)a_voucher(sale.catalogue, OTHER);
     fake_follow.newest_id = NEWEST;
 }
 

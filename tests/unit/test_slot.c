@@ -18,9 +18,9 @@ END_TEST
 
 START_TEST(the_tag_stands_in_braces_in_each_key)
 {
-    struct sk_segment_keys keys;
+    struct sk_voucher_keys keys;
     char lock[SK_KEY_SIZE];
-    sk_keys_of_segment("9223372036854775807", &keys);
+    sk_keys_of_voucher("9223372036854775807", &keys);
     ck_assert_str_eq(keys.voucher, "seckill:{9223372036854775807}:voucher");
     ck_assert_str_eq(keys.buyers, "seckill:{9223372036854775807}:buyers");
     ck_assert_str_eq(keys.journal, "seckill:{9223372036854775807}:journal");

@@ -22,7 +22,7 @@ static struct sk_config config;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_sweeper *sweeper;
-static struct sk_segment *segment;
+static struct sk_voucher *voucher;
 
 // ---- stand-ins ----
 
@@ -91,11 +91,11 @@ void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_o
     sk_order_give(sale.orders, order);
 }
 
-enum sk_status sk_rebuild(struct sk_rebuilds *its_rebuilds, struct sk_segment *its_segment, enum sk_rebuild_why why,
+enum sk_status sk_rebuild(struct sk_rebuilds *its_rebuilds, struct sk_voucher *its_voucher, enum sk_rebuild_why why,
                           sk_rebuild_cb *done, void *arg)
 {
     (void)its_rebuilds;
-    (void)its_segment;
+    (void)its_voucher;
     (void)done;
     (void)arg;
     ck_assert_int_eq(why, SK_REBUILD_ORDERED);
@@ -109,7 +109,7 @@ static void settle(void)
     taken_count = 0;
     for (size_t i = 0; i < count; i++) {
         sk_entry_forget(taken[i]);
-        sk_sweep_settled(sweeper, segment);
+        sk_sweep_settled(sweeper, voucher);
     }
 }
 
@@ -123,7 +123,7 @@ static void setup(void)
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     sale.orders = sk_order_pool_new(POOL);
     sweeper = sk_sweeper_open(&sale, NULL);
-    segment = a_segment(sale.catalogue, 1);
+    voucher = a_voucher(sale.catalogue, 1);
     may_judge = true;
     life = SK_LIFE_DEAD;
 }
@@ -182,12 +182,12 @@ static void journal_shows(const char *after, size_t count, const char *const ses
 
 static void sweep(void)
 {
-    ck_assert_int_eq(sk_sweep_segment(sweeper, segment), SK_OK);
+    ck_assert_int_eq(sk_sweep_voucher(sweeper, voucher), SK_OK);
 }
 
 static bool is_over(void)
 {
-    return segment->care->swept.sweep == NULL && fake_redis.count == fake_redis.answered;
+    return voucher->care->swept.sweep == NULL && fake_redis.count == fake_redis.answered;
 }
 
 // ---- tests ----
@@ -196,7 +196,7 @@ START_TEST(entries_of_living_sessions_are_read_once_and_left_alone)
 {
     static const char *const sessions[] = {LIVING, LIVING, LIVING};
     sweep();
-    ck_assert_int_eq(sk_sweep_segment(sweeper, segment), SK_FULL); // one at a time
+    ck_assert_int_eq(sk_sweep_voucher(sweeper, voucher), SK_FULL); // one at a time
     journal_shows("-", 2, sessions);
     ck_assert(is_over());
     ck_assert_uint_eq(recover_lock.taken, 0); // not even the lock is asked for
@@ -297,8 +297,8 @@ END_TEST
 START_TEST(only_what_is_not_held_is_an_orphan)
 {
     static const char *const sessions[] = {FAKE_SESSION, FAKE_SESSION, FAKE_SESSION};
-    struct sk_entry *first = sk_entry_new(&sale, segment, SK_ENTRY_OWN, "1-0");
-    struct sk_entry *third = sk_entry_new(&sale, segment, SK_ENTRY_OWN, "3-0");
+    struct sk_entry *first = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, "1-0");
+    struct sk_entry *third = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, "3-0");
     sweep();
     journal_shows("-", 3, sessions);
     journal_shows("(1-0", 3, sessions);
@@ -313,12 +313,12 @@ END_TEST
 START_TEST(orphans_are_looked_for_from_the_start)
 {
     static const char *const sessions[] = {FAKE_SESSION};
-    struct sk_entry *entry = sk_entry_new(&sale, segment, SK_ENTRY_OWN, "1-0");
+    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, "1-0");
     sweep();
     journal_shows("-", 1, sessions);
     ck_assert(is_over());
     sk_entry_forget(entry);
-    sk_sweep_orphans(sweeper, segment);
+    sk_sweep_orphans(sweeper, voucher);
     WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), fake_redis.count > fake_redis.answered)); // by itself
     journal_shows("-", 1, sessions);
     journal_shows("-", 1, sessions);
@@ -327,13 +327,13 @@ START_TEST(orphans_are_looked_for_from_the_start)
 END_TEST
 
 // There is a limit of sweeps at a time; the others have their turn in the next round.
-START_TEST(many_segments_with_orphans_take_turns)
+START_TEST(many_vouchers_with_orphans_take_turns)
 {
     enum { MANY = 20, AT_A_TIME = 16 };
     static const struct sk_reply nothing = {.kind = REPLY_LIST};
     bool seen[MANY + 1] = {false};
     for (int id = 1; id <= MANY; id++)
-        sk_sweep_orphans(sweeper, a_segment(sale.catalogue, id));
+        sk_sweep_orphans(sweeper, a_voucher(sale.catalogue, id));
     for (int round = 0; round < 2; round++) {
         WAIT_FOR((uv_run(&loop, UV_RUN_NOWAIT), fake_redis.count > fake_redis.answered));
         ck_assert_uint_eq(fake_redis.count - fake_redis.answered, AT_A_TIME);
@@ -343,14 +343,14 @@ START_TEST(many_segments_with_orphans_take_turns)
         }
     }
     for (int id = 1; id <= MANY; id++)
-        ck_assert_msg(seen[id], "segment %d was not looked at", id);
+        ck_assert_msg(seen[id], "voucher %d was not looked at", id);
 }
 END_TEST
 
 START_TEST(without_a_session_of_its_own_nothing_is_swept)
 {
     fake_session.lost = true;
-    ck_assert_int_eq(sk_sweep_segment(sweeper, segment), SK_DOWN);
+    ck_assert_int_eq(sk_sweep_voucher(sweeper, voucher), SK_DOWN);
     ck_assert_uint_eq(fake_redis.count, 0);
 }
 END_TEST
@@ -378,7 +378,7 @@ int main(void)
     tcase_add_test(tcase, a_session_that_is_not_listed_yet_keeps_the_cursor);
     tcase_add_test(tcase, only_what_is_not_held_is_an_orphan);
     tcase_add_test(tcase, orphans_are_looked_for_from_the_start);
-    tcase_add_test(tcase, many_segments_with_orphans_take_turns);
+    tcase_add_test(tcase, many_vouchers_with_orphans_take_turns);
     tcase_add_test(tcase, without_a_session_of_its_own_nothing_is_swept);
     tcase_add_test(tcase, a_reading_without_an_answer_ends_the_sweep);
     return harness_main(tcase, CK_FORK);

@@ -124,7 +124,7 @@ END_TEST
 
 START_TEST(a_round_lets_go_of_its_voucher)
 {
-    struct sk_voucher *voucher = a_segment(sale.catalogue, 7)->voucher;
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, 7);
     struct sk_talk *talk = ask("k", 1);
     (void)ask("k", 2);
     ck_assert_uint_eq(voucher->pins, 1);

@@ -13,15 +13,15 @@ enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64, TEXT_SIZE = 512 };
 
 // ---- stand-in of the watch ----
 
-static struct sk_segment *busy[BUSY_MAX];
+static struct sk_voucher *busy[BUSY_MAX];
 static size_t busy_count;
 static bool busy_are_all;
 
-size_t sk_watch_busy(const struct sk_watch *watch, struct sk_segment **out, size_t most, bool *complete)
+size_t sk_watch_busy(const struct sk_watch *watch, struct sk_voucher **out, size_t most, bool *complete)
 {
     (void)watch;
     ck_assert_uint_eq(most, BUSY_MAX);
-    memcpy((void *)out, (void *)busy, busy_count * sizeof(struct sk_segment *));
+    memcpy((void *)out, (void *)busy, busy_count * sizeof(struct sk_voucher *));
     *complete = busy_are_all;
     return busy_count;
 }
@@ -31,7 +31,7 @@ size_t sk_watch_busy(const struct sk_watch *watch, struct sk_segment **out, size
 static void setup(void)
 {
     control_setup();
-    busy[0] = a_segment(sale.catalogue, VOUCHER);
+    busy[0] = a_voucher(sale.catalogue, VOUCHER);
     busy_count = 1;
     busy_are_all = true;
 }
@@ -54,7 +54,7 @@ static void answer_buyer(size_t i, const char *id)
 START_TEST(a_list_has_what_is_settled_and_what_is_pending)
 {
     static const rows_t rows[] = {{ORDER_C, "{\"id\":\"c\"}", "9"}, {ORDER_B, NULL, "8"}};
-    busy[1] = a_segment(sale.catalogue, OTHER);
+    busy[1] = a_voucher(sale.catalogue, OTHER);
     busy_count = 2;
     ask_orders(1);
     ck_assert_uint_eq(fake_pg.count, 0); // Redis first: what it has lost by then, PostgreSQL has
@@ -75,7 +75,7 @@ END_TEST
 
 START_TEST(only_what_is_a_users_is_asked_about)
 {
-    busy[1] = a_segment(sale.catalogue, OTHER);
+    busy[1] = a_voucher(sale.catalogue, OTHER);
     busy_count = 2;
     ask_orders(1);
     answer_buyer(0, NULL);
@@ -99,7 +99,7 @@ START_TEST(a_list_that_may_lack_something_says_so)
     static const struct sk_reply damage = ERROR("WRONGTYPE Operation against a key");
     busy_are_all = false;
     for (busy_count = 1; busy_count < BUSY_MAX; busy_count++)
-        busy[busy_count] = a_segment(sale.catalogue, 100 + (int64_t)busy_count);
+        busy[busy_count] = a_voucher(sale.catalogue, 100 + (int64_t)busy_count);
     ask_orders(1);
     ck_assert_uint_eq(fake_redis.count, BUSY_MAX);
     for (size_t i = 0; i < BUSY_MAX; i++)
@@ -122,7 +122,7 @@ END_TEST
 
 START_TEST(half_a_list_is_none)
 {
-    busy[1] = a_segment(sale.catalogue, OTHER);
+    busy[1] = a_voucher(sale.catalogue, OTHER);
     busy_count = 2;
     ask_orders(1);
     answer_buyer(0, ORDER_B);
@@ -257,7 +257,7 @@ static void converse(void)
 
 START_TEST(every_allocation_may_fail)
 {
-    must_survive_short_memory(converse, busy[0]->voucher);
+    must_survive_short_memory(converse, busy[0]);
 }
 END_TEST
 

@@ -19,7 +19,7 @@ static const struct sk_rows list = {2, list_rows};
 static void setup(void)
 {
     control_setup();
-    (void)a_segment(sale.catalogue, VOUCHER);
+    (void)a_voucher(sale.catalogue, VOUCHER);
     fake_follow.newest_id = NEWEST;
 }
 
@@ -231,7 +231,7 @@ START_TEST(a_newer_id_waits_for_the_next_look)
     sk_query_voucher(&control, NEW, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
     ck_assert_uint_eq(told_count, 0);
-    (void)a_segment(sale.catalogue, NEW);
+    (void)a_voucher(sale.catalogue, NEW);
     follow_ends(true);
     ck_assert_str_eq(the_statement(SK_STATEMENT_FIND_VOUCHER)->argv[0], "9");
     pg_answers(&one_voucher);
@@ -269,7 +269,7 @@ START_TEST(before_the_catalogue_is_known_all_wait_for_it)
     fake_follow.complete = false;
     sk_query_voucher(&control, OLD, 1);
     ck_assert_uint_eq(fake_pg.count, 0);
-    (void)a_segment(sale.catalogue, OLD);
+    (void)a_voucher(sale.catalogue, OLD);
     follow_ends(true);
     pg_answers(&one_voucher);
     must_be_told(1, SK_VERDICT_FOUND);

@@ -1,4 +1,4 @@
-// The watch: which segments a round looks at, what is done about what it finds, and what it knows to be busy. The
+// The watch: which vouchers a round looks at, what is done about what it finds, and what it knows to be busy. The
 // stores, the sessions, the rebuilds and the time are stand-ins.
 #include <inttypes.h>
 #include <stdio.h>
@@ -69,21 +69,21 @@ static struct {
 static size_t rebuilt_count, swept_count;
 static int64_t swept[DONE_MAX];
 
-enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_segment *segment, enum sk_rebuild_why why,
+enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_rebuild_why why,
                           sk_rebuild_cb *done, void *arg)
 {
     (void)rebuilds;
     (void)arg;
     ck_assert(done == NULL);
-    rebuilt[rebuilt_count].voucher_id = segment->voucher_id;
+    rebuilt[rebuilt_count].voucher_id = voucher->id;
     rebuilt[rebuilt_count++].why = why;
     return SK_OK;
 }
 
-enum sk_status sk_sweep_segment(struct sk_sweeper *sweeper, struct sk_segment *segment)
+enum sk_status sk_sweep_voucher(struct sk_sweeper *sweeper, struct sk_voucher *voucher)
 {
     (void)sweeper;
-    swept[swept_count++] = segment->voucher_id;
+    swept[swept_count++] = voucher->id;
     return SK_OK;
 }
 
@@ -114,19 +114,19 @@ static void teardown(void)
 }
 
 // A voucher whose sale goes on.
-static struct sk_segment *on_sale(int64_t id)
+static struct sk_voucher *on_sale(int64_t id)
 {
-    struct sk_segment *segment = a_segment(sale.catalogue, id);
-    segment->voucher->end_ms = INT64_MAX / 2;
-    return segment;
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, id);
+    voucher->end_ms = INT64_MAX / 2;
+    return voucher;
 }
 
 // ---- rounds ----
 
-// What Redis and PostgreSQL say of all segments.
+// What Redis and PostgreSQL say of all vouchers.
 static const char *state, *epoch, *last, *stock, *pg_epoch, *pg_stock, *pg_buyers, *change, *pg_change, *letters;
 static int64_t buyers, journal, age_ms;
-static size_t looked; // at segments, in this round
+static size_t looked; // at vouchers, in this round
 static int64_t looked_at[DONE_MAX];
 
 static void all_is_well(void)
@@ -177,7 +177,7 @@ static void answer_round(void)
 {
     bool more = true;
     while (more) {
-        if (fake_pg.answered < fake_pg.count && fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_SEGMENT_ACCOUNTS)
+        if (fake_pg.answered < fake_pg.count && fake_pg.asked[fake_pg.answered].what == SK_STATEMENT_VOUCHER_ACCOUNTS)
             answer_accounts(&fake_pg.asked[fake_pg.answered]);
         else if (fake_pg.answered < fake_pg.count)
             pg_answers(&(const struct sk_rows){0}); // letters
@@ -189,7 +189,7 @@ static void answer_round(void)
     }
 }
 
-// The time of the next round comes; it looks, and tells. Gives how many segments it looked at.
+// The time of the next round comes; it looks, and tells. Gives how many vouchers it looked at.
 static size_t go_round(void)
 {
     ck_assert_uint_ne(due_ms, 0);
@@ -203,7 +203,7 @@ static size_t go_round(void)
     return looked;
 }
 
-// Segments at rest take turns. Gives how many were looked at until each had its turn.
+// Vouchers at rest take turns. Gives how many were looked at until each had its turn.
 static size_t go_until_each_had_its_turn(void)
 {
     size_t looks = 0;
@@ -220,9 +220,9 @@ static void others_tell(const char *session, const char *busy)
     redis_answers(&reply);
 }
 
-// ---- which segments ----
+// ---- which vouchers ----
 
-START_TEST(at_rest_a_segment_is_looked_at_every_five_seconds)
+START_TEST(at_rest_a_voucher_is_looked_at_every_five_seconds)
 {
     all_is_well();
     (void)on_sale(1);
@@ -255,30 +255,22 @@ START_TEST(a_store_that_came_back_is_looked_at_as_a_whole)
 }
 END_TEST
 
-// How many segments PostgreSQL is asked about at once.
+// How many vouchers PostgreSQL is asked about at once.
 static size_t asked_about(void)
 {
     const struct asked *asked = &fake_pg.asked[fake_pg.answered];
     size_t count = 1;
-    ck_assert_int_eq(asked->what, SK_STATEMENT_SEGMENT_ACCOUNTS);
+    ck_assert_int_eq(asked->what, SK_STATEMENT_VOUCHER_ACCOUNTS);
     for (const char *at = asked->argv[1]; (at = strchr(at, ',')) != NULL; at++)
         count++;
     return count;
 }
 
-// Segments of one voucher go into one page; what is left of it takes the next vouchers.
 START_TEST(a_page_is_full)
 {
-    enum { PAGE = 100, SEGMENTS = 30, MANY = 150 };
+    enum { PAGE = 100, MANY = 150 };
     all_is_well();
-    for (unsigned i = 0; i < SEGMENTS; i++) {
-        char tag[SK_TAG_SIZE];
-        (void)snprintf(tag, sizeof tag, "1-%u", i);
-        struct sk_catalogue_row row = {
-            .change = 1, .voucher_id = 1, .segment_count = SEGMENTS, .segment = i, .tag = tag, .end_ms = INT64_MAX / 2};
-        ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
-    }
-    for (int64_t id = 2; id <= MANY; id++)
+    for (int64_t id = 1; id <= MANY; id++)
         (void)on_sale(id);
     now_ms = due_ms;
     time_comes();
@@ -286,13 +278,13 @@ START_TEST(a_page_is_full)
     answer_accounts(&fake_pg.asked[fake_pg.answered]);
     while (fake_redis.answered < fake_redis.count)
         redis_answers(NULL);
-    ck_assert_uint_eq(asked_about(), MANY - 1 + SEGMENTS - PAGE);
+    ck_assert_uint_eq(asked_about(), MANY - PAGE);
     answer_round();
 }
 END_TEST
 
-// Each segment has one of the living sessions; when one comes it takes over about half.
-START_TEST(sessions_share_the_segments)
+// Each voucher has one of the living sessions; when one comes it takes over about half.
+START_TEST(sessions_share_the_vouchers)
 {
     enum { MANY = 200 };
     all_is_well();
@@ -324,7 +316,7 @@ static uint64_t told(enum sk_metric metric)
     return sk_metrics_read(&metrics, metric);
 }
 
-// A round tells what its segments' last looks saw, so what a look sees is told a round later.
+// A round tells what its vouchers' last looks saw, so what a look sees is told a round later.
 static void look_at_all_twice(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -339,7 +331,7 @@ START_TEST(what_it_saw_is_told)
     all_is_well();
     (void)on_sale(1);
     (void)on_sale(2);
-    on_sale(3)->voucher->state = SK_VOUCHER_PAUSED;
+    on_sale(3)->state = SK_VOUCHER_PAUSED;
     look_at_all_twice();
     ck_assert_uint_eq(told(SK_METRIC_VOUCHERS_ON_SALE), 2);
     ck_assert_uint_eq(told(SK_METRIC_JOURNAL_ENTRIES), 0);
@@ -386,7 +378,7 @@ START_TEST(that_there_was_no_live_order_is_remembered)
 }
 END_TEST
 
-START_TEST(of_the_others_segments_they_tell)
+START_TEST(of_the_others_vouchers_they_tell)
 {
     enum { MANY = 50 };
     all_is_well();
@@ -456,13 +448,13 @@ static void changes_to(int64_t id, int64_t number)
 {
     struct sk_catalogue_row row = {.change = number,
                                    .voucher_id = id,
-                                   .segment_count = 1,
-                                   .tag = sk_catalogue_find(sale.catalogue, id)->segments[0]->tag,
+
+                                   .tag = sk_catalogue_find(sale.catalogue, id)->tag,
                                    .end_ms = INT64_MAX / 2};
     ck_assert_int_eq(sk_catalogue_put(sale.catalogue, &row), SK_OK);
 }
 
-// What an operator changed is looked at in a moment, also by a session that the segment is not of: that one may have
+// What an operator changed is looked at in a moment, also by a session that the voucher is not of: that one may have
 // died over it. It is brought up to date, and looked at until it is.
 START_TEST(what_was_changed_is_looked_at_soon)
 {
@@ -583,8 +575,8 @@ END_TEST
 START_TEST(a_sale_that_is_long_over_is_retired)
 {
     all_is_well();
-    struct sk_segment *segment = a_segment(sale.catalogue, 1); // it ended in 1970
-    segment->care->retire_at_ms = now_ms + 20000;              // the last try is not long ago
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, 1); // it ended in 1970
+    voucher->care->retire_at_ms = now_ms + 20000;              // the last try is not long ago
     sk_watch_hurry(watch);
     (void)go_round();
     ck_assert_uint_eq(rebuilt_count, 0);
@@ -602,7 +594,7 @@ END_TEST
 
 // ---- what is busy ----
 
-static struct sk_segment *out[8];
+static struct sk_voucher *out[8];
 static bool complete;
 
 static size_t busy(size_t most)
@@ -625,14 +617,14 @@ START_TEST(what_is_busy_is_told_and_read)
     ck_assert_str_eq(asked->argv[0], "HSET");
     ck_assert_str_eq(asked->argv[1], SK_KEY_BUSY);
     ck_assert_str_eq(asked->argv[2], OWN);
-    ck_assert_str_eq(asked->argv[3], "1.0,2.0,3.0");
+    ck_assert_str_eq(asked->argv[3], "1,2,3");
     another_session_comes();
-    others_tell(OTHER, "2.0,3.0,99.0,3.7");
+    others_tell(OTHER, "2,3,99");
     ck_assert_uint_eq(busy(8), 3); // what is not in the catalogue has gone
     ck_assert(complete);
-    ck_assert_int_eq(out[0]->voucher_id, 2); // the busy ones come first
-    ck_assert_int_eq(out[1]->voucher_id, 3);
-    ck_assert_int_eq(out[2]->voucher_id, 1);
+    ck_assert_int_eq(out[0]->id, 2); // the busy ones come first
+    ck_assert_int_eq(out[1]->id, 3);
+    ck_assert_int_eq(out[2]->id, 1);
     ck_assert_uint_eq(swept_count, 3); // what another session has found is for that one to sweep
     ck_assert_uint_eq(busy(1), 1);
     ck_assert(!complete);
@@ -646,9 +638,9 @@ START_TEST(a_dead_session_tells_nothing_and_is_removed)
     (void)on_sale(1);
     (void)go_round();
     (void)on_sale(2);
-    others_tell(DEAD, "2.0");
+    others_tell(DEAD, "2");
     ck_assert_uint_eq(busy(1), 1);
-    ck_assert_int_eq(out[0]->voucher_id, 1); // 2 does not come first
+    ck_assert_int_eq(out[0]->id, 1); // 2 does not come first
     ck_assert_uint_eq(fake_redis.count, fake_redis.answered + 1);
     const struct asked *asked = &fake_redis.asked[fake_redis.answered];
     ck_assert_int_eq(asked->argc, 3);
@@ -658,10 +650,10 @@ START_TEST(a_dead_session_tells_nothing_and_is_removed)
     redis_answers(NULL); // the next round removes it
     another_session_comes();
     (void)go_round();
-    others_tell(OTHER, "2.0");
+    others_tell(OTHER, "2");
     ck_assert_uint_eq(fake_redis.count, fake_redis.answered); // that one lives
     ck_assert_uint_eq(busy(1), 1);
-    ck_assert_int_eq(out[0]->voucher_id, 2);
+    ck_assert_int_eq(out[0]->id, 2);
 }
 END_TEST
 
@@ -683,17 +675,17 @@ START_TEST(it_is_complete_if_all_vouchers_have_room)
         ck_assert(!complete);
     }
     (void)go_round();
-    others_tell(OWN, "3.0");
+    others_tell(OWN, "3");
     ck_assert_uint_eq(busy(2), 2);
     ck_assert(!complete); // the vouchers that were told had room, but not all
-    ck_assert_int_eq(out[0]->voucher_id, 3);
+    ck_assert_int_eq(out[0]->id, 3);
 }
 END_TEST
 
 // For a moment, when the list of the living changes: an order must not be listed twice.
-START_TEST(two_sessions_may_tell_of_the_same_segment)
+START_TEST(two_sessions_may_tell_of_the_same_voucher)
 {
-    const struct sk_reply ok = NUMBER(1), items[] = {TEXT(OWN), TEXT("1.0,2.0"), TEXT(OTHER), TEXT("2.0,1.0")},
+    const struct sk_reply ok = NUMBER(1), items[] = {TEXT(OWN), TEXT("1,2"), TEXT(OTHER), TEXT("2,1")},
                           reply = LIST_OF(items);
     all_is_well();
     (void)on_sale(1);
@@ -711,14 +703,14 @@ END_TEST
 
 START_TEST(own_orders_are_busy_before_any_look)
 {
-    struct sk_segment *segment = on_sale(1);
-    struct sk_entry *entry = sk_entry_new(&sale, segment, SK_ENTRY_OWN, "10-1");
+    struct sk_voucher *voucher = on_sale(1);
+    struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_OWN, "10-1");
     ck_assert_uint_eq(busy(8), 1);
-    ck_assert_ptr_eq(out[0], segment);
+    ck_assert_ptr_eq(out[0], voucher);
     ck_assert(complete);
     all_is_well();
     (void)go_round();
-    others_tell(OWN, "1.0");
+    others_tell(OWN, "1");
     ck_assert_uint_eq(busy(8), 1); // once
     sk_entry_forget(entry);
 }
@@ -728,13 +720,13 @@ int main(void)
 {
     TCase *tcase = tcase_create("watch");
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, at_rest_a_segment_is_looked_at_every_five_seconds);
+    tcase_add_test(tcase, at_rest_a_voucher_is_looked_at_every_five_seconds);
     tcase_add_test(tcase, a_store_that_came_back_is_looked_at_as_a_whole);
     tcase_add_test(tcase, a_page_is_full);
-    tcase_add_test(tcase, sessions_share_the_segments);
+    tcase_add_test(tcase, sessions_share_the_vouchers);
     tcase_add_test(tcase, what_it_saw_is_told);
     tcase_add_test(tcase, that_there_was_no_live_order_is_remembered);
-    tcase_add_test(tcase, of_the_others_segments_they_tell);
+    tcase_add_test(tcase, of_the_others_vouchers_they_tell);
     tcase_add_test(tcase, books_that_differ_are_told);
     tcase_add_test(tcase, what_it_could_not_see_is_not_told);
     tcase_add_test(tcase, what_was_changed_is_looked_at_soon);
@@ -746,7 +738,7 @@ int main(void)
     tcase_add_test(tcase, what_is_busy_is_told_and_read);
     tcase_add_test(tcase, a_dead_session_tells_nothing_and_is_removed);
     tcase_add_test(tcase, it_is_complete_if_all_vouchers_have_room);
-    tcase_add_test(tcase, two_sessions_may_tell_of_the_same_segment);
+    tcase_add_test(tcase, two_sessions_may_tell_of_the_same_voucher);
     tcase_add_test(tcase, own_orders_are_busy_before_any_look);
     return harness_main(tcase, CK_FORK);
 }

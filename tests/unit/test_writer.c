@@ -41,10 +41,10 @@ static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outc
     (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
 }
 
-static void on_recovered(void *arg, struct sk_segment *segment)
+static void on_recovered(void *arg, struct sk_voucher *voucher)
 {
     ck_assert_ptr_eq(arg, &recovered);
-    ck_assert_ptr_nonnull(segment);
+    ck_assert_ptr_nonnull(voucher);
     recovered++;
 }
 
@@ -53,10 +53,10 @@ static size_t stale_count;
 static struct sk_order_list lost, regranting;
 static int orphans;
 
-static void on_orphaned(void *upkeep, struct sk_segment *segment)
+static void on_orphaned(void *upkeep, struct sk_voucher *voucher)
 {
     (void)upkeep;
-    ck_assert_ptr_nonnull(segment);
+    ck_assert_ptr_nonnull(voucher);
     orphans++;
 }
 
@@ -121,7 +121,7 @@ static void teardown(void)
 
 static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
 {
-    struct sk_segment *voucher = a_segment(sale.catalogue, voucher_id);
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, voucher_id);
     return sk_entry_new(&sale, voucher, SK_ENTRY_OWN, journal_id);
 }
 
@@ -246,11 +246,11 @@ START_TEST(the_time_to_durable_is_noted)
     struct sk_durations durations;
     uint64_t now_ns = uv_hrtime();
     grant(entry_of(1, "10-1"), 1, 4, false);
-    struct sk_order *order = a_segment(sale.catalogue, 1)->granted.orders.head;
+    struct sk_order *order = a_voucher(sale.catalogue, 1)->granted.orders.head;
     for (size_t i = 0; i < 4; i++, order = order->next)
         order->began_ns = ages_ms[i] == 0 ? 0 : now_ns - ages_ms[i] * 1000000;
     grant(entry_of(2, "10-1"), 5, 1, false);
-    a_segment(sale.catalogue, 2)->granted.orders.head->began_ns = now_ns;
+    a_voucher(sale.catalogue, 2)->granted.orders.head->began_ns = now_ns;
     pump();
     OUTCOMES({"1", "placed"}, {"2", "already_placed"}, {"3", "placed"}, {"4", "ended"});
     sk_durations_read(1, &durations);
@@ -272,7 +272,7 @@ START_TEST(the_legs_are_measured)
 {
     uint64_t now_ns = uv_hrtime();
     grant(entry_of(1, "10-1"), 1, 3, false);
-    struct sk_order *order = a_segment(sale.catalogue, 1)->granted.orders.head;
+    struct sk_order *order = a_voucher(sale.catalogue, 1)->granted.orders.head;
     order->granted_ns = now_ns - UINT64_C(5000000000);
     order->next->granted_ns = now_ns - UINT64_C(5000000000);
     pump();
@@ -339,7 +339,7 @@ START_TEST(while_one_batch_commits_the_next_gathers)
 }
 END_TEST
 
-// A batch of several segments.
+// A batch of several vouchers.
 static void must_ask_pg_of_many(const char *vouchers, const char *epochs, const char *counts, const char *users,
                                 const char *journals)
 {
@@ -353,12 +353,12 @@ static void must_ask_pg_of_many(const char *vouchers, const char *epochs, const 
     ck_assert_str_eq(asked->argv[6], journals);
 }
 
-START_TEST(a_part_is_of_one_segment_and_one_epoch_and_a_batch_has_its_bound)
+START_TEST(a_part_is_of_one_voucher_and_one_epoch_and_a_batch_has_its_bound)
 {
     grant(entry_of(1, "10-1"), 1, 2, false);
     grant_under(8, entry_of(1, "10-2"), 3, 1, false);
     grant(entry_of(2, "10-1"), 4, 1, false);
-    grant_under(1, sk_entry_new(&sale, a_segment(sale.catalogue, 3), SK_ENTRY_LOOSE, ""), 5, 6, false);
+    grant_under(1, sk_entry_new(&sale, a_voucher(sale.catalogue, 3), SK_ENTRY_LOOSE, ""), 5, 6, false);
     pump();
     must_ask_pg_of_many("{1,2,3}", "{7,7,1}", "{2,1,1}", "{\"user-1\",\"user-2\",\"user-4\",\"user-5\"}",
                         "{10-1,10-1,NULL}");
@@ -491,7 +491,7 @@ END_TEST
 START_TEST(entries_are_kept_in_their_order_until_they_are_settled)
 {
     struct sk_entry *first = entry_of(1, "10-1"), *second = entry_of(1, "10-2"), *third = entry_of(1, "10-3");
-    struct sk_segment *voucher = first->segment;
+    struct sk_voucher *voucher = first->voucher;
     grant(second, 2, 1, false);
     grant(first, 1, 1, false);
     ck_assert_ptr_eq(voucher->entries.oldest, first);
@@ -541,7 +541,7 @@ END_TEST
 
 START_TEST(a_loose_order_whose_units_are_gone_is_left_to_others)
 {
-    grant(sk_entry_new(&sale, a_segment(sale.catalogue, 1), SK_ENTRY_LOOSE, ""), 1, 1, false);
+    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_LOOSE, ""), 1, 1, false);
     pump();
     OUTCOMES({"1", "gone", NULL, NULL, NULL, "10-1"});
     must_be_told(1, SK_VERDICT_UNAVAILABLE);
@@ -649,7 +649,7 @@ START_TEST(postgres_learns_the_newest_journal_id_of_a_batch)
     pump();
     ck_assert_str_eq(fake_pg.asked[0].argv[5], "10-10");
     OUTCOMES({"1", "placed"}, {"2", "placed"}, {"3", "placed"});
-    grant(sk_entry_new(&sale, a_segment(sale.catalogue, 1), SK_ENTRY_LOOSE, ""), 4, 1, false);
+    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 1), SK_ENTRY_LOOSE, ""), 4, 1, false);
     pump();
     ck_assert_ptr_null(fake_pg.asked[1].argv[5]);
     OUTCOMES({"1", "placed"});
@@ -846,7 +846,7 @@ END_TEST
 // Recovery settles orders that no request waits for.
 START_TEST(recovered_entries_are_reported_when_settled)
 {
-    struct sk_segment *voucher = a_segment(sale.catalogue, 1);
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     struct sk_entry *entry = sk_entry_new(&sale, voucher, SK_ENTRY_RECOVERED, "10-1");
     grant(entry, 0, 1, true);
     ck_assert_ptr_null(voucher->entries.oldest); // it is not one of ours
@@ -862,8 +862,8 @@ END_TEST
 
 // ---- failures ----
 
-// A row that another transaction holds, or a statement that fails, is about one segment: others go on meanwhile.
-START_TEST(a_segment_that_cannot_be_written_pauses_alone)
+// A row that another transaction holds, or a statement that fails, is about one voucher: others go on meanwhile.
+START_TEST(a_voucher_that_cannot_be_written_pauses_alone)
 {
     static const struct {
         enum sk_result_kind kind;
@@ -900,28 +900,28 @@ END_TEST
 // One line for each pause that is longer than those before.
 START_TEST(a_locked_row_is_told_until_the_pauses_stop_growing)
 {
-    struct sk_segment *segment = a_segment(sale.catalogue, 1);
+    struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);
     size_t lines = 0;
     begin_listening();
     for (int tries = 0; tries < 20; tries++)
-        sk_line_pause(segment, SK_PAUSE_LOCKED, 0);
+        sk_line_pause(voucher, SK_PAUSE_LOCKED, 0);
     for (int tries = 0; tries < 20; tries++)
-        sk_line_pause(segment, SK_PAUSE_FAILED, 0);
+        sk_line_pause(voucher, SK_PAUSE_FAILED, 0);
     end_listening();
     for (const char *at = heard; (at = strstr(at, "another transaction holds the row")) != NULL; at++)
         lines++;
     ck_assert_uint_eq(lines, 4);
-    ck_assert_ptr_nonnull(strstr(heard, "voucher=1 segment=0 pause_ms="));
-    sk_line_settled(segment);
+    ck_assert_ptr_nonnull(strstr(heard, "voucher=1 pause_ms="));
+    sk_line_settled(voucher);
     begin_listening();
-    sk_line_pause(segment, SK_PAUSE_LOCKED, 0);
+    sk_line_pause(voucher, SK_PAUSE_LOCKED, 0);
     end_listening();
-    ck_assert_ptr_nonnull(strstr(heard, "voucher=1 segment=0 pause_ms="));
+    ck_assert_ptr_nonnull(strstr(heard, "voucher=1 pause_ms="));
 }
 END_TEST
 
-// PostgreSQL refuses whatever it gets of one segment: bisecting must not keep the link from the others.
-START_TEST(a_segment_of_nothing_but_bad_orders_pauses)
+// PostgreSQL refuses whatever it gets of one voucher: bisecting must not keep the link from the others.
+START_TEST(a_voucher_of_nothing_but_bad_orders_pauses)
 {
     static const size_t in_a_row = 12;
     grant(entry_of(1, "10-1"), 1, 40, false);
@@ -1012,15 +1012,15 @@ START_TEST(an_entry_is_held_until_it_is_dropped)
     static const struct sk_reply done = NUMBER(1), error = ERROR("OOM");
     const struct sk_reply *const answers[] = {&done, &error, NULL};
     struct sk_entry *entry = entry_of(1, "10-1");
-    const struct sk_segment *segment = entry->segment;
+    const struct sk_voucher *voucher = entry->voucher;
     const struct sk_entry *at = NULL;
     grant(entry, 1, 1, false);
     pump();
     OUTCOMES({"1", "placed"});
-    ck_assert(sk_entry_holds(&sale, segment, &at, "10-1"));
+    ck_assert(sk_entry_holds(&sale, voucher, &at, "10-1"));
     redis_answers(answers[_i]);
     at = NULL;
-    ck_assert(!sk_entry_holds(&sale, segment, &at, "10-1"));
+    ck_assert(!sk_entry_holds(&sale, voucher, &at, "10-1"));
     ck_assert_int_eq(orphans, _i == 0 ? 0 : 1);
 }
 END_TEST
@@ -1035,10 +1035,10 @@ START_TEST(own_entries_are_told_from_others_along_the_journal)
     grant(entry_of(1, "10-1"), 1, 1, false);
     grant(entry_of(1, "10-3"), 2, 1, false);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        ck_assert(sk_entry_holds(&sale, a_segment(sale.catalogue, 1), &at, rows[i].id) == rows[i].held);
+        ck_assert(sk_entry_holds(&sale, a_voucher(sale.catalogue, 1), &at, rows[i].id) == rows[i].held);
     fake_redis.run_number++; // another process: its entries are others'
     at = NULL;
-    ck_assert(!sk_entry_holds(&sale, a_segment(sale.catalogue, 1), &at, "10-1"));
+    ck_assert(!sk_entry_holds(&sale, a_voucher(sale.catalogue, 1), &at, "10-1"));
 }
 END_TEST
 
@@ -1116,7 +1116,7 @@ START_TEST(what_is_left_is_counted_by_who_keeps_it)
     grant(entry_of(1, "10-1"), 1, 2, false);
     pump(); // these are written, the rest waits
     grant(entry_of(1, "10-2"), 3, 5, false);
-    grant(sk_entry_new(&sale, a_segment(sale.catalogue, 2), SK_ENTRY_LOOSE, ""), 8, 3, false);
+    grant(sk_entry_new(&sale, a_voucher(sale.catalogue, 2), SK_ENTRY_LOOSE, ""), 8, 3, false);
     pump();
     sk_writer_count(writer, &left);
     ck_assert_uint_eq(left.in_journal, 7);
@@ -1156,7 +1156,7 @@ int main(void)
     tcase_add_test(tcase, the_legs_are_measured);
     tcase_add_test(tcase, one_answer_may_stand_for_the_batch);
     tcase_add_test(tcase, while_one_batch_commits_the_next_gathers);
-    tcase_add_test(tcase, a_part_is_of_one_segment_and_one_epoch_and_a_batch_has_its_bound);
+    tcase_add_test(tcase, a_part_is_of_one_voucher_and_one_epoch_and_a_batch_has_its_bound);
     tcase_add_loop_test(tcase, a_shared_batch_that_failed_is_parted, 0, 3 + sizeof misfits / sizeof misfits[0]);
     tcase_add_test(tcase, a_shared_batch_that_is_lost_is_written_again);
     tcase_add_test(tcase, a_suspect_shares_no_batch);
@@ -1175,9 +1175,9 @@ int main(void)
     tcase_add_test(tcase, a_letter_that_is_not_kept_is_tried_again);
     tcase_add_test(tcase, a_clash_is_an_internal_error_and_ends);
     tcase_add_test(tcase, recovered_entries_are_reported_when_settled);
-    tcase_add_loop_test(tcase, a_segment_that_cannot_be_written_pauses_alone, 0, 2);
+    tcase_add_loop_test(tcase, a_voucher_that_cannot_be_written_pauses_alone, 0, 2);
     tcase_add_test(tcase, a_locked_row_is_told_until_the_pauses_stop_growing);
-    tcase_add_test(tcase, a_segment_of_nothing_but_bad_orders_pauses);
+    tcase_add_test(tcase, a_voucher_of_nothing_but_bad_orders_pauses);
     tcase_add_loop_test(tcase, an_entry_is_held_until_it_is_dropped, 0, 3);
     tcase_add_test(tcase, own_entries_are_told_from_others_along_the_journal);
     tcase_add_test(tcase, a_failed_batch_is_said_again_under_the_same_ids);

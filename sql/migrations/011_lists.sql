@@ -2,8 +2,6 @@
 -- meanwhile move nothing: what was there when a reader began is shown once. Callers ask for one row more than they show:
 -- if it comes, there is another page.
 
-CREATE INDEX seckill_voucher_state ON seckill_voucher (state, id);
-
 -- The newest vouchers of one state (NULL: of all), before p_before (NULL: from the newest). One of the two halves is
 -- never run.
 CREATE FUNCTION list_vouchers(p_state text, p_before bigint, p_most integer) RETURNS TABLE (id bigint, document json)
@@ -49,7 +47,7 @@ LANGUAGE sql STABLE AS $$
             UNION ALL
             SELECT p.id, NULL, p.voucher_id
               FROM unnest(p_pending, p_vouchers) AS p (id, voucher_id)
-             WHERE NOT EXISTS (SELECT FROM seckill_segment s
+             WHERE NOT EXISTS (SELECT FROM voucher_stock s
                                 CROSS JOIN LATERAL (SELECT FROM voucher_order own
                                                      WHERE own.slot = s.slot AND own.voucher_id = s.voucher_id
                                                        AND own.id = p.id OFFSET 0) own
@@ -57,15 +55,8 @@ LANGUAGE sql STABLE AS $$
      ORDER BY l.document IS NULL, l.id DESC
 $$;
 
--- The first UUIDv7 of a moment.
-CREATE FUNCTION uuid_at(p_at timestamptz) RETURNS uuid
-LANGUAGE sql STABLE STRICT AS $$
-    SELECT rpad(lpad(to_hex(least(greatest(unix_ms(p_at), 0), 281474976710655)), 12, '0'), 32, '0')::uuid
-$$;
-
 -- The orders of a voucher, for the admin: of this status, and written in this time (from p_from on, before p_to; NULL:
--- whatever they are). Segment by segment, of each the newest first; it goes on in segment p_segment before p_before
--- (NULL: at its newest order).
+-- whatever they are). The newest first, before p_before (NULL: from the newest).
 --
 -- The time narrows the ids that are looked at, with an hour to spare: an id is made before its row is written, by another
 -- clock. An order that was written more than an hour after it was granted (a dead letter that was tried again) is
@@ -74,8 +65,8 @@ $$;
 -- A page looks at 10,000 rows at most. If it ends there, its last row has no document: where to go on. So a page may have
 -- fewer orders than were asked for, or none, and still not be the last.
 CREATE FUNCTION list_all_orders(p_voucher bigint, p_status order_status, p_from timestamptz, p_to timestamptz,
-                                p_segment integer, p_before uuid, p_most integer)
-RETURNS TABLE (segment smallint, id uuid, document json)
+                                p_before uuid, p_most integer)
+RETURNS TABLE (id uuid, document json)
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -83,42 +74,37 @@ DECLARE
     v_end    uuid    := coalesce(uuid_at(p_to + interval '1 h'), 'ffffffff-ffff-ffff-ffff-ffffffffffff');
     v_looked integer := 0;
     v_found  integer := 0;
-    v_part   seckill_segment;
+    v_slot   smallint;
     v_order  voucher_order;
 BEGIN
-    FOR v_part IN SELECT s.* FROM seckill_segment s
-                   WHERE s.voucher_id = p_voucher AND s.segment >= p_segment ORDER BY s.segment LOOP
-        FOR v_order IN
-            SELECT o.* FROM voucher_order o
-             WHERE o.slot = v_part.slot AND o.voucher_id = p_voucher AND o.id >= v_first AND o.id < v_end
-               AND o.id < CASE WHEN v_part.segment = p_segment AND p_before IS NOT NULL THEN p_before ELSE v_end END
-             ORDER BY o.id DESC
-             LIMIT 10000 - v_looked LOOP
-            v_looked := v_looked + 1;
-            segment := v_part.segment;
-            id := v_order.id;
-            IF (p_status IS NULL OR v_order.status = p_status) AND (p_from IS NULL OR v_order.created_at >= p_from)
-               AND (p_to IS NULL OR v_order.created_at < p_to) THEN
-                document := order_json(v_order);
-                RETURN NEXT;
-                v_found := v_found + 1;
-                IF v_found = p_most THEN
-                    RETURN;
-                END IF;
-            END IF;
-            IF v_looked = 10000 THEN
-                document := NULL;
-                RETURN NEXT;
+    SELECT s.slot INTO v_slot FROM voucher_stock s WHERE s.voucher_id = p_voucher;
+    FOR v_order IN
+        SELECT o.* FROM voucher_order o
+         WHERE o.slot = v_slot AND o.voucher_id = p_voucher AND o.id >= v_first AND o.id < least(p_before, v_end)
+         ORDER BY o.id DESC
+         LIMIT 10000 LOOP
+        v_looked := v_looked + 1;
+        id := v_order.id;
+        IF (p_status IS NULL OR v_order.status = p_status) AND (p_from IS NULL OR v_order.created_at >= p_from)
+           AND (p_to IS NULL OR v_order.created_at < p_to) THEN
+            document := order_json(v_order);
+            RETURN NEXT;
+            v_found := v_found + 1;
+            IF v_found = p_most THEN
                 RETURN;
             END IF;
-        END LOOP;
+        END IF;
+        IF v_looked = 10000 THEN
+            document := NULL;
+            RETURN NEXT;
+        END IF;
     END LOOP;
 END
 $$;
 
--- The dead letters of a segment that wait for a decision, from after p_after on: as many as were asked for and fit into
--- an answer of about 2 MB, at least one; the others have no document. 4096 is what dead_letter_json() shows of the raw bytes, in hex; an order's JSON is about twice as long
--- as its text.
+-- The dead letters of a voucher that wait for a decision, from after p_after on: as many as were asked for and fit into
+-- an answer of about 2 MB, at least one; the others have no document. 4096 is what dead_letter_json() shows of the raw
+-- bytes, in hex; an order's JSON is about twice as long as its text.
 CREATE FUNCTION list_dead_letters(p_slot integer, p_voucher bigint, p_after bigint, p_most integer)
 RETURNS TABLE (id bigint, document json)
 LANGUAGE sql STABLE AS $$
@@ -175,4 +161,18 @@ LANGUAGE sql STABLE AS $$
                           WHERE own.slot = e.slot AND own.voucher_id = e.voucher_id AND own.id = e.order_id
                          OFFSET 0) o ON true
      ORDER BY e.tx, e.seq
+$$;
+
+-- The end of the feed, for those who do not want all of it: order_events() from where p_last rows are left. A reader goes
+-- on behind what it gets, as behind any page: what the feed still holds back comes after it.
+CREATE FUNCTION latest_events(p_last integer, p_most integer)
+RETURNS TABLE (tx xid8, seq bigint, document json)
+LANGUAGE sql STABLE AS $$
+    SELECT f.tx, f.seq, f.document
+      FROM (SELECT) always
+      LEFT JOIN (SELECT w.tx, w.seq FROM order_event w
+                  WHERE w.tx < pg_snapshot_xmin(pg_current_snapshot())
+                  ORDER BY w.tx DESC, w.seq DESC
+                 OFFSET p_last LIMIT 1) before ON true
+     CROSS JOIN LATERAL order_events(coalesce(before.tx, '0'), coalesce(before.seq, 0), p_most) f
 $$;

@@ -1,8 +1,8 @@
 -- Dead letters: what cannot be settled, until it is decided. Each of their orders holds its unit, and its user.
 
--- The orders in open letters that are not decided, each once. OFFSET 0 keeps the planner at looking the few orders up by
--- index, one by one: as a join it may read all orders ever written, as long as it has no statistics of the letters; slot + 0
--- keeps it at the index that the user stands first in.
+-- The orders in open letters that are not decided, each once. OFFSET 0 keeps the planner at looking the few orders up
+-- by index, one by one: as a join it may read all orders ever written, as long as it has no statistics of the letters;
+-- slot + 0 keeps it at the index that the user stands first in.
 CREATE VIEW held_order AS
 SELECT DISTINCT ON (d.voucher_id, d.slot, id)
        d.id AS letter, d.slot, d.voucher_id, split_part(o, ' ', 1)::uuid AS id,
@@ -22,12 +22,13 @@ SELECT DISTINCT ON (d.voucher_id, d.slot, id)
 
 -- Keeps what cannot be settled, unless all its orders are in letters that wait for a decision: a letter that was tried
 -- again in vain. Repeating it changes nothing. Returns whether a letter was added.
-CREATE FUNCTION set_aside(p_slot integer, p_voucher bigint, p_journal text, p_raw bytea, p_orders text, p_reason text)
+CREATE FUNCTION set_aside(p_slot integer, p_voucher bigint, p_journal text, p_raw bytea, p_orders text, p_reason text,
+                          p_offer integer DEFAULT 0)
 RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO dead_letter (slot, voucher_id, journal_id, raw, orders, reason)
-    SELECT p_slot, p_voucher, p_journal, p_raw, p_orders, p_reason
+    INSERT INTO dead_letter (slot, voucher_id, journal_id, raw, orders, reason, offer)
+    SELECT p_slot, p_voucher, p_journal, p_raw, p_orders, p_reason, p_offer
      WHERE p_orders IS NULL
         OR EXISTS (SELECT unnest(string_to_array(p_orders, ','))
                    EXCEPT
@@ -39,11 +40,11 @@ BEGIN
 END
 $$;
 
--- A letter's orders, and whether it waits for a decision.
+-- A letter's orders, whether it waits for a decision, and the offer of its orders.
 CREATE FUNCTION find_dead_letter(p_slot integer, p_voucher bigint, p_letter bigint)
-RETURNS TABLE (orders text, waits boolean)
+RETURNS TABLE (orders text, waits boolean, offer integer)
 LANGUAGE sql STABLE AS $$
-    SELECT d.orders, d.ended_at IS NULL
+    SELECT d.orders, d.ended_at IS NULL, d.offer
       FROM dead_letter d WHERE d.voucher_id = p_voucher AND d.slot = p_slot AND d.id = p_letter
 $$;
 
@@ -55,13 +56,14 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_orders text;
+    v_offer  integer;
 BEGIN
     UPDATE dead_letter d SET ended_at = coalesce(ended_at, now())
      WHERE d.id = p_letter AND d.voucher_id = p_voucher AND d.slot = p_slot
-    RETURNING orders INTO v_orders;
-    INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, status, reason)
+    RETURNING d.orders, d.offer INTO v_orders, v_offer;
+    INSERT INTO voucher_order (id, slot, user_id, voucher_id, quantity, offer, status, reason)
     SELECT split_part(o, ' ', 1)::uuid, p_slot, split_part(o, ' ', 2), p_voucher,
-           coalesce(nullif(split_part(o, ' ', 3), ''), '1')::smallint, 'refused', 'WRITTEN_OFF'
+           coalesce(nullif(split_part(o, ' ', 3), ''), '1')::smallint, v_offer, 'refused', 'WRITTEN_OFF'
       FROM unnest(string_to_array(v_orders, ',')) AS o
     ON CONFLICT DO NOTHING;
     RETURN QUERY

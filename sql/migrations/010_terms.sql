@@ -1,8 +1,8 @@
 -- What operators do to a voucher: change its terms, pause, resume and close it, add units and take some away.
 --
--- Each call locks the catalogue's row first, as everything that changes a voucher does, so they follow each other; a
--- segment's row after it and last, because buyers' orders wait for it. Redis is brought up to date afterwards, by change
--- number (segment_changes()).
+-- Each call locks the catalogue's row first, as everything that changes a voucher does, so they follow each other; the
+-- row with the voucher's stock after it and last, because buyers' orders wait for it. Redis is brought up to date
+-- afterwards, by change number (voucher_changes()).
 --
 -- What each call can come to:
 --   done      it is so: the voucher as it is now
@@ -13,7 +13,7 @@
 --   state     the voucher's state does not allow it
 --   started   the sale has started, by PostgreSQL's clock
 --   invalid   the terms cannot be together, or there would be too many units
---   stale     the segment has another epoch: the units are to be taken out of Redis once more
+--   stale     the voucher has another epoch: the units are to be taken out of Redis once more
 --   below     so many units are not left; `left` says how many are
 
 CREATE TYPE operation_end AS (outcome text, document json, change bigint, state text, left_units bigint);
@@ -58,8 +58,9 @@ BEGIN
 END
 $$;
 
--- NULL leaves a term as it is. Before the start all may change; after it only the title, the end to a later time, and
--- what tickets take, since robots come when a sale is on.
+-- NULL leaves a term as it is. Before the start, and before the first order, all may change; after it only the title, the
+-- end to a later time, and what tickets take, since robots come when a sale is on. The first order may be in Redis alone
+-- while this looks: it keeps the offer that it was placed under.
 CREATE FUNCTION change_voucher(p_id bigint, p_if_match bigint, p_key text, p_by text, p_title text,
                                p_price_cents bigint, p_currency text, p_begin_ms bigint, p_end_ms bigint,
                                p_user_limit smallint, p_pay_within_s integer, p_ticket boolean DEFAULT NULL,
@@ -73,11 +74,19 @@ DECLARE
     v_outcome text := begin_operation(p_id, p_if_match, p_key, v_request);
     v_old     seckill_voucher;
     v_new     seckill_voucher;
+    v_begun   boolean;
 BEGIN
     IF v_outcome IS NOT NULL THEN
         RETURN end_operation(v_outcome, p_id, p_key, v_request);
     END IF;
     SELECT v.* INTO v_old FROM seckill_voucher v WHERE v.id = p_id;
+    v_begun := v_old.begin_at <= clock_timestamp()
+        OR EXISTS (SELECT FROM voucher_stock s
+                    CROSS JOIN LATERAL (SELECT FROM voucher_order o
+                                         WHERE o.slot = s.slot AND o.voucher_id = s.voucher_id
+                                         LIMIT 1 OFFSET 0) first
+                    WHERE s.voucher_id = p_id)
+        OR EXISTS (SELECT FROM dead_letter d WHERE d.voucher_id = p_id AND d.ended_at IS NULL);
     v_new := v_old;
     v_new.title := coalesce(p_title, v_old.title);
     v_new.price_cents := coalesce(p_price_cents, v_old.price_cents);
@@ -90,7 +99,7 @@ BEGIN
     v_new.work_bits := coalesce(p_work_bits, v_old.work_bits);
     v_outcome := CASE
         WHEN v_old.state NOT IN ('open', 'paused') THEN 'state'
-        WHEN v_old.begin_at <= clock_timestamp()
+        WHEN v_begun
              AND ((v_new.price_cents, v_new.currency, v_new.begin_at, v_new.user_limit, v_new.pay_within_s)
                   <> (v_old.price_cents, v_old.currency, v_old.begin_at, v_old.user_limit, v_old.pay_within_s)
                   OR v_new.end_at < v_old.end_at) THEN 'started'
@@ -139,23 +148,22 @@ BEGIN
 END
 $$;
 
--- Adds units, to all segments alike; Redis gets them afterwards, once for this change number.
+-- Adds units; Redis gets them afterwards, once for this change number.
 CREATE FUNCTION add_units(p_id bigint, p_if_match bigint, p_key text, p_by text, p_units integer)
 RETURNS operation_end
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_request  bytea := operation_request('add', p_id::text, p_units::text);
-    v_outcome  text := begin_operation(p_id, p_if_match, p_key, v_request);
-    v_state    text;
-    v_segments integer;
-    v_units    bigint;
-    v_change   bigint;
+    v_request bytea := operation_request('add', p_id::text, p_units::text);
+    v_outcome text := begin_operation(p_id, p_if_match, p_key, v_request);
+    v_state   text;
+    v_units   bigint;
+    v_change  bigint;
 BEGIN
     IF v_outcome IS NOT NULL THEN
         RETURN end_operation(v_outcome, p_id, p_key, v_request);
     END IF;
-    SELECT v.state, v.segments INTO v_state, v_segments FROM seckill_voucher v WHERE v.id = p_id;
-    SELECT sum(s.units) INTO v_units FROM seckill_segment s WHERE s.voucher_id = p_id;
+    SELECT v.state INTO v_state FROM seckill_voucher v WHERE v.id = p_id;
+    SELECT s.units INTO v_units FROM voucher_stock s WHERE s.voucher_id = p_id;
     v_outcome := CASE WHEN v_state NOT IN ('open', 'paused') THEN 'state'
                       WHEN v_units + p_units > 100000000 THEN 'invalid'
                       ELSE 'done' END;
@@ -163,14 +171,8 @@ BEGIN
         UPDATE seckill_voucher v SET state = v.state WHERE v.id = p_id RETURNING v.change INTO v_change;
         INSERT INTO admin_event (by_whom, what, voucher_id, change, detail)
         VALUES (p_by, 'stock', p_id, v_change, jsonb_build_object('add', p_units));
-        INSERT INTO stock_change (voucher_id, segment, change, units)
-        SELECT p_id, n, v_change, p_units / v_segments + (n < p_units % v_segments)::integer
-          FROM generate_series(0, v_segments - 1) AS n
-         WHERE p_units / v_segments + (n < p_units % v_segments)::integer > 0;
-        PERFORM FROM seckill_segment s WHERE s.voucher_id = p_id ORDER BY s.slot FOR UPDATE; -- as place_batches() does
-        UPDATE seckill_segment s SET units = s.units + c.units, stock = s.stock + c.units
-          FROM stock_change c
-         WHERE s.voucher_id = p_id AND c.voucher_id = p_id AND c.segment = s.segment AND c.change = v_change;
+        INSERT INTO stock_change (voucher_id, change, units) VALUES (p_id, v_change, p_units);
+        UPDATE voucher_stock s SET units = s.units + p_units, stock = s.stock + p_units WHERE s.voucher_id = p_id;
     END IF;
     RETURN end_operation(v_outcome, p_id, p_key, v_request);
 END
@@ -203,7 +205,7 @@ DECLARE
     v_request bytea := operation_request('remove', p_id::text, p_units::text);
     v_outcome text := begin_operation(p_id, p_if_match, p_key, v_request);
     v_state   text;
-    v_segment seckill_segment;
+    v_epoch   bigint;
     v_left    bigint;
     v_change  bigint;
 BEGIN
@@ -214,34 +216,20 @@ BEGIN
     IF v_state NOT IN ('open', 'paused') THEN
         RETURN end_operation('state', p_id, p_key, v_request);
     END IF;
-    SELECT s.* INTO v_segment FROM seckill_segment s WHERE s.voucher_id = p_id AND s.slot = p_slot FOR UPDATE;
-    IF NOT FOUND OR v_segment.epoch <> p_epoch THEN
+    SELECT s.epoch INTO v_epoch FROM voucher_stock s WHERE s.voucher_id = p_id AND s.slot = p_slot FOR UPDATE;
+    IF NOT FOUND OR v_epoch <> p_epoch THEN
         RETURN end_operation('stale', p_id, p_key, v_request);
     END IF;
-    SELECT a.stock INTO v_left FROM segment_accounts(ARRAY[p_slot], ARRAY[p_id]) a; -- without what dead letters hold
+    SELECT a.stock INTO v_left FROM voucher_accounts(ARRAY[p_slot], ARRAY[p_id]) a; -- without what dead letters hold
     IF v_left < p_units THEN
         RETURN end_operation('below', p_id, p_key, v_request, v_left);
     END IF;
     UPDATE seckill_voucher v SET state = v.state WHERE v.id = p_id RETURNING v.change INTO v_change;
-    UPDATE seckill_segment s SET units = s.units - p_units, stock = s.stock - p_units
+    UPDATE voucher_stock s SET units = s.units - p_units, stock = s.stock - p_units
      WHERE s.voucher_id = p_id AND s.slot = p_slot;
-    INSERT INTO stock_change (voucher_id, segment, change, units)
-    VALUES (p_id, v_segment.segment, v_change, -p_units);
+    INSERT INTO stock_change (voucher_id, change, units) VALUES (p_id, v_change, -p_units);
     INSERT INTO admin_event (by_whom, what, voucher_id, change, detail)
     VALUES (p_by, 'stock', p_id, v_change, jsonb_build_object('reduce', p_units));
     RETURN end_operation('done', p_id, p_key, v_request);
 END
-$$;
-
--- What Redis is to be brought up to date with, at one moment: state, window, and the units that were added to the segment
--- after p_after. What was taken away is not among them: it has left Redis before. No row: the voucher is retired.
-CREATE FUNCTION segment_changes(p_slot integer, p_voucher bigint, p_after bigint)
-RETURNS TABLE (change bigint, state text, begin_ms bigint, end_ms bigint, added bigint)
-LANGUAGE sql STABLE AS $$
-    SELECT v.change, v.state, unix_ms(v.begin_at), unix_ms(v.end_at),
-           (SELECT coalesce(sum(c.units), 0) FROM stock_change c
-             WHERE c.voucher_id = s.voucher_id AND c.segment = s.segment AND c.change > p_after AND c.units > 0)
-      FROM seckill_segment s
-      JOIN seckill_voucher v ON v.id = s.voucher_id
-     WHERE s.voucher_id = p_voucher AND s.slot = p_slot AND v.state <> 'retired'
 $$;

@@ -1,7 +1,7 @@
 -- What becomes of an order after it was placed: it is paid, and money that came too late is given back. Cancelling,
 -- expiry and refunding return units: return_orders().
 --
--- Which moves there are is looked up in order_move. A move locks the order's row alone, never the segment's: payments
+-- Which moves there are is looked up in order_move. A move locks the order's row alone, never the voucher's: payments
 -- must not slow buyers. Two moves of one order are ordered by that lock, and each sees what the other did.
 
 -- ---- finding ----
@@ -10,7 +10,7 @@
 CREATE FUNCTION voucher_of_order(p_slot integer, p_id uuid) RETURNS bigint
 LANGUAGE sql STABLE AS $$
     SELECT own.voucher_id
-      FROM seckill_segment s
+      FROM voucher_stock s
      CROSS JOIN LATERAL (SELECT o.voucher_id FROM voucher_order o
                           WHERE o.slot = s.slot AND o.voucher_id = s.voucher_id AND o.id = p_id OFFSET 0) own
      WHERE s.slot = p_slot
@@ -62,7 +62,7 @@ $$;
 --   unknown         PostgreSQL does not know the order
 --
 -- `document` is the order where the payment is noted. The amount of a payment for an order that has ended is not
--- compared: whatever came is given back.
+-- compared: whatever came is given back. What it costs is the price of its offer.
 CREATE FUNCTION pay_order(p_slot integer, p_id uuid, p_reference text, p_amount_cents bigint, p_currency text, p_by text)
 RETURNS TABLE (outcome text, document json)
 LANGUAGE plpgsql AS $$
@@ -87,9 +87,9 @@ BEGIN
             RETURN QUERY VALUES ('already_paid', NULL::json);
             RETURN;
         END IF;
-        IF v_payable AND NOT EXISTS (SELECT FROM seckill_voucher v
-                                      WHERE v.id = v_voucher AND v.price_cents * v_order.quantity = p_amount_cents
-                                        AND v.currency = p_currency) THEN
+        IF v_payable AND NOT EXISTS (SELECT FROM order_offer(v_voucher, v_order.offer) f
+                                      WHERE f.price_cents * v_order.quantity = p_amount_cents
+                                        AND f.currency = p_currency) THEN
             RETURN QUERY VALUES ('wrong_amount', NULL::json);
             RETURN;
         END IF;
@@ -121,19 +121,23 @@ $$;
 
 -- ---- giving money back ----
 
--- The shop has given back what came for an order after its end.
+-- The shop has given back what came for an order after its end: the payment of that reference, or, without one, all that
+-- were noted before the order's first refund. Later ones are settled by a refund that names them.
 --
---   refunded  no payment of the order is left that the shop keeps or has to give back: by this call or an earlier one
---   returns   the order is one that can be refunded: return_orders() does that
---   kept      there is nothing to give back, or the order is live: nothing is done
---   unknown   PostgreSQL does not know the order
-CREATE FUNCTION note_refunds(p_slot integer, p_id uuid, p_by text, p_why text)
+--   refunded         this payment is given back, or the order's first refund is made: by this call or an earlier one
+--   returns          the order is one that can be refunded: return_orders() does that
+--   unknown_payment  the order has no payment of that reference: nothing is done
+--   kept             there is nothing to give back, or the order is live: nothing is done
+--   unknown          PostgreSQL does not know the order
+CREATE FUNCTION note_refunds(p_slot integer, p_id uuid, p_by text, p_why text, p_reference text DEFAULT NULL)
 RETURNS TABLE (outcome text, voucher_id bigint, status order_status, document json)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_voucher bigint := voucher_of_order(p_slot, p_id);
     v_order   voucher_order;
+    v_states  text[]; -- of the payments that are meant
+    v_done    boolean;
 BEGIN
     SELECT o.* INTO v_order FROM voucher_order o
      WHERE o.slot = p_slot AND o.voucher_id = v_voucher AND o.id = p_id FOR UPDATE;
@@ -141,30 +145,27 @@ BEGIN
         RETURN QUERY VALUES ('unknown', NULL::bigint, NULL::order_status, NULL::json);
         RETURN;
     END IF;
+    v_states := ARRAY(SELECT p.state FROM payment p
+                       WHERE p.order_id = p_id AND p.slot = p_slot AND p.voucher_id = v_voucher
+                         AND p.reference = coalesce(p_reference, p.reference));
+    IF p_reference IS NOT NULL AND v_states = '{}' THEN
+        RETURN QUERY VALUES ('unknown_payment', v_voucher, v_order.status, NULL::json);
+        RETURN;
+    END IF;
     IF EXISTS (SELECT FROM order_move m WHERE m.from_status = v_order.status AND m.to_status = 'refunded') THEN
         RETURN QUERY VALUES ('returns', v_voucher, v_order.status, NULL::json);
         RETURN;
     END IF;
-    UPDATE payment p SET state = 'refunded'
-     WHERE p.order_id = p_id AND p.slot = p_slot AND p.voucher_id = v_voucher AND p.state = 'to_refund';
-    IF FOUND THEN
+    v_done := 'refunded' = ANY (v_states) OR (p_reference IS NULL AND v_order.status = 'refunded');
+    IF NOT v_done AND 'to_refund' = ANY (v_states) THEN
+        UPDATE payment p SET state = 'refunded'
+         WHERE p.order_id = p_id AND p.slot = p_slot AND p.voucher_id = v_voucher AND p.state = 'to_refund'
+           AND p.reference = coalesce(p_reference, p.reference);
         INSERT INTO order_event (slot, voucher_id, order_id, status, by_whom, why)
         VALUES (p_slot, v_voucher, p_id, v_order.status, p_by, coalesce(p_why, 'PAYMENT_REFUNDED'));
+        v_done := true;
     END IF;
     RETURN QUERY
-    SELECT CASE WHEN v_order.status = 'refunded'
-                  OR EXISTS (SELECT FROM payment p WHERE p.order_id = p_id AND p.slot = p_slot
-                                AND p.voucher_id = v_voucher AND p.state = 'refunded')
-                THEN 'refunded' ELSE 'kept' END,
-           v_voucher, v_order.status, order_details_json(v_order);
-END
-$$;
-
--- Returns an order of a retired voucher, of which Redis knows nothing any more: see return_orders().
-CREATE FUNCTION return_retired(p_slot integer, p_voucher bigint, p_id uuid, p_move text, p_by text, p_why text)
-RETURNS text
-LANGUAGE plpgsql AS $$
-BEGIN
-    RETURN (SELECT r.outcome FROM return_orders(p_slot, p_voucher, NULL, ARRAY[p_id], p_move, p_by, p_why, NULL) r);
+    SELECT CASE WHEN v_done THEN 'refunded' ELSE 'kept' END, v_voucher, v_order.status, order_details_json(v_order);
 END
 $$;

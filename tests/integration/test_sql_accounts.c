@@ -1,4 +1,4 @@
-// Where segments are, and what an account of one costs.
+// Where vouchers are, and what an account of one costs.
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,26 +36,7 @@ START_TEST(a_slot_is_the_same_in_c)
 }
 END_TEST
 
-// Each K-th of the slots has one of the K segments, for any voucher.
-START_TEST(segments_are_spread_evenly)
-{
-    static const int counts[] = {4, 16};
-    char tag[64];
-    db_text(tag, sizeof tag, "SELECT segment_tag(7, 0, 1)");
-    ck_assert_str_eq(tag, "7");
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        ck_assert_int_eq(db_number("SELECT count(DISTINCT (v, slot_of(segment_tag(v, s, %d)) * %d / 16384))"
-                                   "  FROM generate_series(1, 40) v, generate_series(0, %d - 1) s"
-                                   " WHERE slot_of(segment_tag(v, s, %d))::int * %d / 16384 = s"
-                                   "   AND segment_tag(v, s, %d) LIKE v || '.' || s || '%%'"
-                                   "   AND length(segment_tag(9223372036854775807, s, %d)) < 32",
-                                   counts[i], counts[i], counts[i], counts[i], counts[i], counts[i], counts[i]),
-                         40 * counts[i]);
-    }
-}
-END_TEST
-
-START_TEST(a_segment_is_named_by_slot_and_voucher)
+START_TEST(a_voucher_is_named_by_its_slot_and_id)
 {
     char slots[32], vouchers[64], first[24], first_slot[8];
     sql_make_voucher(10);
@@ -65,7 +46,7 @@ START_TEST(a_segment_is_named_by_slot_and_voucher)
     sql_make_voucher(5);
     (void)snprintf(slots, sizeof slots, "{%s,%s,%s}", sql_slot, first_slot, sql_slot);
     (void)snprintf(vouchers, sizeof vouchers, "{%s,%s,%s}", sql_voucher, first, first); // the last one is none
-    PGresult *accounts = SQL_RUN(SK_STATEMENT_SEGMENT_ACCOUNTS, slots, vouchers);
+    PGresult *accounts = SQL_RUN(SK_STATEMENT_VOUCHER_ACCOUNTS, slots, vouchers);
     ck_assert_int_eq(PQntuples(accounts), 2);
     for (int row = 0; row < 2; row++) {
         bool is_first = strcmp(PQgetvalue(accounts, row, 1), first) == 0;
@@ -76,7 +57,7 @@ START_TEST(a_segment_is_named_by_slot_and_voucher)
     }
     PQclear(accounts);
     memcpy(sql_slot, first_slot, sizeof sql_slot);
-    PLACE("3", ORDERS({3, "carol"}), ENDS({"stale", 0})); // the voucher has no such segment
+    PLACE("3", ORDERS({3, "carol"}), ENDS({"stale", 0})); // no such voucher is there
 }
 END_TEST
 
@@ -88,7 +69,7 @@ static int reads_of_orders(bool *whole)
     PGconn *conn = db_connect();
     sql_see_through(conn);
     (void)snprintf(sql, sizeof sql,
-                   "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT * FROM segment_accounts('{%s}', '{%s}')", sql_slot,
+                   "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT * FROM voucher_accounts('{%s}', '{%s}')", sql_slot,
                    sql_voucher);
     PGresult *plan = PQexec(conn, sql);
     ck_assert_msg(PQresultStatus(plan) == PGRES_TUPLES_OK, "%s", PQerrorMessage(conn));
@@ -114,7 +95,7 @@ START_TEST(an_account_costs_the_same_however_many_orders_there_are)
     db_run("INSERT INTO voucher_order (id, slot, user_id, voucher_id)"
            " SELECT gen_random_uuid(), %s, 'u' || n, %s FROM generate_series(1, %d) n",
            sql_slot, sql_voucher, MANY);
-    db_run("UPDATE seckill_segment SET live = %d, stock = 10 WHERE voucher_id = %s", MANY, sql_voucher);
+    db_run("UPDATE voucher_stock SET live = %d, stock = 10 WHERE voucher_id = %s", MANY, sql_voucher);
     ck_assert_int_eq(reads_of_orders(&whole), 0);
     ck_assert(!whole);
     db_run("ANALYZE voucher_order");
@@ -129,13 +110,12 @@ END_TEST
 
 int main(void)
 {
-    TCase *tcase = tcase_create("sql_segments");
+    TCase *tcase = tcase_create("sql_accounts");
     tcase_add_unchecked_fixture(tcase, sql_start, NULL);
     tcase_add_checked_fixture(tcase, sql_setup, sql_teardown);
     tcase_add_test(tcase, a_slot_is_redis_clusters);
     tcase_add_test(tcase, a_slot_is_the_same_in_c);
-    tcase_add_test(tcase, segments_are_spread_evenly);
-    tcase_add_test(tcase, a_segment_is_named_by_slot_and_voucher);
+    tcase_add_test(tcase, a_voucher_is_named_by_its_slot_and_id);
     tcase_add_test(tcase, an_account_costs_the_same_however_many_orders_there_are);
     return harness_main(tcase, CK_NOFORK);
 }

@@ -25,7 +25,7 @@ LANGUAGE sql STABLE AS $$
            CASE WHEN w.user_id = '' THEN (SELECT f FROM find_any_order(w.slot, w.id) AS f)
                 ELSE (SELECT f FROM find_order(w.slot, w.id, w.user_id) AS f) END
       FROM unnest(p_slots, p_ids, p_users, p_known) WITH ORDINALITY AS w (slot, id, user_id, known, n)
-     WHERE EXISTS (SELECT FROM seckill_segment s
+     WHERE EXISTS (SELECT FROM voucher_stock s
                      JOIN voucher_order o ON o.slot = s.slot AND o.voucher_id = s.voucher_id AND o.id = w.id
                     WHERE s.slot = w.slot AND o.status::text <> w.known)
 $$;

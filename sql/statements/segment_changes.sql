@@ -1,1 +1,0 @@
-SELECT change, state, begin_ms, end_ms, added, offer FROM segment_changes($1::integer, $2::bigint, $3::bigint)
