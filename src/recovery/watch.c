@@ -398,7 +398,7 @@ static bool watch_may_retire(const struct sk_watch *watch, const struct sk_segme
     const struct sk_sale *sale = watch->sale;
     const struct sk_voucher *voucher = segment->voucher;
     int64_t over_ms = voucher->end_ms + voucher->pay_within_s * 1000;
-    return sk_wall_ms() >= (uint64_t)(over_ms + sale->config->retire_after_ms) &&
+    return sk_wall_ms() >= (uint64_t)(over_ms + sale->options->retire_after_ms) &&
            segment->care->lost.orders.count == 0 && watch_is_at_rest(segment) &&
            uv_now(sale->loop) >= segment->care->retire_at_ms;
 }

@@ -39,8 +39,8 @@ const char *sk_request_header(const struct sk_request *request, const char *name
 
 static void setup(void)
 {
-    struct sk_config config = {.admin_token = token, .admin_tokens = lines};
-    tokens = sk_tokens_open(&config, stderr);
+    struct sk_identity_options options = {.admin_token = token, .admin_tokens = lines};
+    tokens = sk_tokens_open(&options, stderr);
     ck_assert_ptr_nonnull(tokens);
 }
 
@@ -247,10 +247,10 @@ END_TEST
 
 START_TEST(without_a_token_admin_calls_are_off)
 {
-    struct sk_config config = {0};
+    struct sk_identity_options options = {0};
     char name[SK_ADMIN_NAME_SIZE];
     sk_tokens_close(tokens);
-    tokens = sk_tokens_open(&config, stderr);
+    tokens = sk_tokens_open(&options, stderr);
     ck_assert_int_eq(ask(NULL, 0, SK_ROLE_ANY, name), SK_VERDICT_ADMIN_OFF);
     ck_assert_int_eq(ask("Bearer x", 1, SK_ROLE_ANY, name), SK_VERDICT_ADMIN_OFF);
 }
@@ -337,10 +337,10 @@ END_TEST
 
 START_TEST(with_a_secret_alone_a_signature_is_asked_for)
 {
-    struct sk_config config = {0};
+    struct sk_identity_options options = {0};
     char name[SK_ADMIN_NAME_SIZE];
     sk_tokens_close(tokens);
-    tokens = sk_tokens_open(&config, stderr);
+    tokens = sk_tokens_open(&options, stderr);
     ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
     ck_assert_int_eq(pay(NULL, name), SK_VERDICT_ADMIN_OFF);
     sign(0);

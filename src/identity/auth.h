@@ -1,0 +1,25 @@
+// Who is calling. Of users a trusted gateway says so in X-User-Id, or a token does (user_tokens.h). Admins have tokens
+// of their own kind (tokens.h), and the shop's payment side may sign what it sends instead (signature.h).
+#ifndef SK_IDENTITY_AUTH_H
+#define SK_IDENTITY_AUTH_H
+
+#include "request.h"
+#include "text.h"
+#include "tokens.h"
+#include "user_tokens.h"
+#include "verdict.h"
+
+// The loop's thread, as all functions. FOUND, and the caller's user id; UNAUTHENTICATED; OVERLOADED: there was no
+// memory to tell. `users` NULL: the gateway says who the user is.
+enum sk_verdict sk_auth_user(const struct sk_request *request, struct sk_user_tokens *users, char user[SK_USER_SIZE]);
+
+// Whether the request may make calls that need the role: FOUND, and the token's name; or the refusal.
+enum sk_verdict sk_auth_admin(const struct sk_request *request, const struct sk_tokens *tokens, enum sk_role role,
+                              char name[SK_ADMIN_NAME_SIZE]);
+
+// Whether the request comes from the shop's payment side: a token with the role PAYMENTS, or a signature, by the name
+// of "payment callback". A request with a signature stands or falls with it. `secret` NULL: none is good.
+enum sk_verdict sk_auth_payment(const struct sk_request *request, const struct sk_tokens *tokens, const char *secret,
+                                char name[SK_ADMIN_NAME_SIZE]);
+
+#endif
