@@ -14,8 +14,8 @@
 #include "measure.h"
 #include "order_json.h"
 #include "problem.h"
-#include "query.h"
 #include "sale.h"
+#include "target.h"
 #include "traced.h"
 
 enum {

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base64url.h"
 #include "hash.h"
 #include "status.h"
+#include "text.h"
 
 enum { AT_PART = 1, AT_FIRST = 3, AT_SECOND = 11, AT_CHECK = 19, BYTES = 27 };
 _Static_assert(BYTES * 4 == SK_CURSOR_CHARS * 3, "no bit to spare");

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "accept.h"
 #include "commands.h"
 #include "create.h"
 #include "document.h"
@@ -14,7 +15,6 @@
 #include "hash.h"
 #include "letters.h"
 #include "order_lookup.h"
-#include "prefer.h"
 #include "purchase.h"
 #include "terms.h"
 #include "voucher_queries.h"

@@ -9,11 +9,12 @@
 #include <string.h>
 #include <strings.h>
 
+#include "address.h"
 #include "auth.h"
 #include "client_limits.h"
 #include "cors.h"
-#include "failed_auth.h"
 #include "failpoint.h"
+#include "log.h"
 #include "measure.h"
 #include "openapi.h"
 #include "pages.h"
@@ -59,6 +60,8 @@ static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct
                                           const struct sk_match *match);
 static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
                                          enum sk_route_caller caller);
+static void routes_note_failed_auth(const struct sk_routes *routes, const struct sk_request *request,
+                                    enum sk_verdict verdict);
 static void routes_note_user(const struct sk_routes *routes, struct sk_request *request);
 static bool routes_is_crowded_out(const struct sk_routes *routes, struct sk_request *request,
                                   const struct sk_match *match);
@@ -334,8 +337,31 @@ static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct
     else
         verdict = sk_auth_admin(request, routes->checks.tokens,
                                 match->route == NULL ? SK_ROLE_ANY : roles[match->route->caller], call->by);
-    sk_failed_auth_note(request, verdict, routes->options.limits, routes->context.metrics);
+    routes_note_failed_auth(routes, request, verdict);
     return verdict;
+}
+
+// Tokens and signatures that were sent and are wrong: guesses, or what was forgotten when a secret changed. Who sends
+// none has guessed nothing.
+static void routes_note_failed_auth(const struct sk_routes *routes, const struct sk_request *request,
+                                    enum sk_verdict verdict)
+{
+    struct sk_limits *limits = routes->options.limits;
+    struct sk_metrics *metrics = routes->options.metrics;
+    bool signature = verdict == SK_VERDICT_BAD_SIGNATURE;
+    bool token = verdict == SK_VERDICT_UNAUTHENTICATED && sk_request_header(request, "authorization", NULL) != NULL;
+    struct sk_address client;
+    char address[SK_ADDRESS_SIZE] = "none";
+    if (!signature && !token)
+        return;
+    if (metrics != NULL)
+        sk_metrics_add(metrics, signature ? SK_METRIC_SIGNATURES_WRONG : SK_METRIC_ADMIN_TOKENS_WRONG, 1);
+    if (limits != NULL)
+        sk_limits_failed(limits, request);
+    if (limits == NULL ? sk_request_peer(request, &client) : sk_limits_client(limits, request, &client))
+        sk_address_put(&client, address);
+    sk_log(SK_LOG_WARN, signature ? "a payment's signature is wrong" : "an admin's token is wrong",
+           "address=%s route=%s", address, request->route);
 }
 
 static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
@@ -355,7 +381,7 @@ static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct 
         return SK_VERDICT_UNAUTHENTICATED;
     verdict = sk_auth_admin(request, routes->checks.tokens, SK_ROLE_READ, call->by);
     if (routes->options.users == NULL) // else it may have been a user's token
-        sk_failed_auth_note(request, verdict, routes->options.limits, routes->context.metrics);
+        routes_note_failed_auth(routes, request, verdict);
     return routes->options.users != NULL && verdict == SK_VERDICT_ADMIN_OFF ? SK_VERDICT_UNAUTHENTICATED : verdict;
 }
 

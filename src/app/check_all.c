@@ -14,7 +14,7 @@
 #include "findings.h"
 #include "listen_address.h"
 #include "ticket.h"
-#include "token_ring.h"
+#include "token_keys.h"
 #include "tokens.h"
 
 // Where expiry stops (recovery/expiry.c), and where one may begin to wonder.

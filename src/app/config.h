@@ -3,6 +3,7 @@
 #ifndef SK_APP_CONFIG_H
 #define SK_APP_CONFIG_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -51,5 +52,17 @@ int64_t sk_config_reactors(const struct sk_config *config);
 
 // Prints every key with its default, unit and meaning.
 void sk_config_help(FILE *out);
+
+// ---- environment ----
+
+// Variables of the environment that look like settings and are none: a misspelt name must not pass in silence.
+
+enum { SK_ENVIRONMENT_NAME_MAX = 64 };
+
+// Rejects (SK_FAIL) each variable whose name begins with SECKILL_ and is not one of `known`, and reports it on `err`
+// with the nearest known name, without its value. Names that failpoints use, and those that Kubernetes injects for a
+// Service named `seckill`, pass.
+enum sk_status sk_environment_check(const char (*known)[SK_ENVIRONMENT_NAME_MAX], size_t count,
+                                    FILE *err) SK_MUST_CHECK;
 
 #endif

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base64url.h"
 #include "buf.h"
 #include "clock.h"
+#include "text.h"
 
 enum { DEFAULT_SECONDS = 3600, REASON_MORE = 32 };
 

@@ -17,7 +17,7 @@
 #include "secrets.h"
 #include "spool.h"
 #include "supervise.h"
-#include "token_ring.h"
+#include "token_keys.h"
 
 enum { LAST_LINES_MS = 1000 };
 

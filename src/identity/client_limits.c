@@ -8,10 +8,10 @@
 
 #include "clock.h"
 #include "forwarded.h"
+#include "hash.h"
 #include "listen_address.h"
 #include "log.h"
-#include "siphash.h"
-#include "tally.h"
+#include "rates.h"
 
 // A page of ours is some thirty documents, and its browser asks for them at once.
 enum { PLACES = 1 << 16, POLICY_SIZE = 96, FIELDS_MAX = 16, DOCUMENTS_PER_TRY = 10 };

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
 #include "histogram.h"
-#include "slot.h"
 #include "voucher.h"
 
 struct sk_segment *sk_segment_new(struct sk_voucher *voucher, int64_t voucher_id, unsigned number, const char *tag,

@@ -13,4 +13,11 @@ bool sk_accept_openmetrics(const char *value);
 // there is only that, and the text as it is.
 bool sk_accept_gzip(const char *value);
 
+// ---- prefer ----
+
+// The field Prefer of a request (RFC 7240).
+
+// Any thread. Whether the list asks for respond-async. One field's value; of several fields each is read by itself.
+bool sk_prefer_async(const char *value);
+
 #endif

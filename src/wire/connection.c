@@ -10,8 +10,10 @@
 #include <microhttpd.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "log.h"
 #include "metrics.h"
@@ -285,4 +287,171 @@ void sk_connections_measure(const struct sk_connections *pool, struct sk_metrics
     sk_metrics_set(metrics, SK_METRIC_LONG_REQUESTS_MAX, pool->held_most);
     sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_REFUSED, pool->refused);
     sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_FULL, pool->filled);
+}
+
+// ---- deadlines ----
+
+// A ring of lists, one for each tick of the next SPAN. A deadline that is moved to a later time stays on its list and
+// is moved on when that list's tick comes, since most deadlines are moved many times and reached never: a connection
+// that is in use costs a list operation or two in the length of its shortest deadline, not in each request.
+
+enum { SPAN = 512 };
+
+struct sk_deadlines {
+    uint64_t tick; // the last one whose list was taken
+    struct sk_deadline due;
+    struct sk_deadline lists[SPAN]; // heads of rings
+};
+
+static void deadlines_empty(struct sk_deadline *list)
+{
+    list->previous = list->next = list;
+}
+
+struct sk_deadlines *sk_deadlines_open(uint64_t now_ms)
+{
+    struct sk_deadlines *deadlines = calloc(1, sizeof *deadlines);
+    if (deadlines == NULL)
+        return NULL;
+    deadlines->tick = now_ms / SK_DEADLINES_TICK_MS;
+    deadlines_empty(&deadlines->due);
+    for (size_t i = 0; i < SPAN; i++)
+        deadlines_empty(&deadlines->lists[i]);
+    return deadlines;
+}
+
+void sk_deadlines_close(struct sk_deadlines *deadlines)
+{
+    free(deadlines);
+}
+
+void sk_deadlines_clear(struct sk_deadline *deadline)
+{
+    if (deadline->next == NULL)
+        return;
+    deadline->previous->next = deadline->next;
+    deadline->next->previous = deadline->previous;
+    deadline->previous = deadline->next = NULL;
+}
+
+void sk_deadlines_set(struct sk_deadlines *deadlines, struct sk_deadline *deadline, uint64_t at_ms)
+{
+    uint64_t first = deadlines->tick + 1, last = deadlines->tick + SPAN - 1;
+    uint64_t tick = (at_ms + SK_DEADLINES_TICK_MS - 1) / SK_DEADLINES_TICK_MS;
+    deadline->at_ms = at_ms;
+    tick = tick < first ? first : tick > last ? last : tick;
+    if (deadline->next != NULL && deadline->tick <= tick)
+        return; // looked at soon enough, and moved on then
+    sk_deadlines_clear(deadline);
+    struct sk_deadline *list = &deadlines->lists[tick % SPAN];
+    deadline->tick = tick;
+    deadline->next = list;
+    deadline->previous = list->previous;
+    list->previous->next = deadline;
+    list->previous = deadline;
+}
+
+// The list of the next tick becomes the due one, which is empty.
+static void deadlines_take_list(struct sk_deadlines *deadlines)
+{
+    deadlines->tick++;
+    struct sk_deadline *list = &deadlines->lists[deadlines->tick % SPAN];
+    if (list->next == list)
+        return;
+    deadlines->due.next = list->next;
+    deadlines->due.previous = list->previous;
+    list->next->previous = list->previous->next = &deadlines->due;
+    deadlines_empty(list);
+}
+
+struct sk_deadline *sk_deadlines_next(struct sk_deadlines *deadlines, uint64_t now_ms)
+{
+    uint64_t now = now_ms / SK_DEADLINES_TICK_MS;
+    for (;;) {
+        struct sk_deadline *deadline = deadlines->due.next;
+        if (deadline != &deadlines->due) {
+            sk_deadlines_clear(deadline);
+            if (deadline->at_ms <= now_ms)
+                return deadline;
+            sk_deadlines_set(deadlines, deadline, deadline->at_ms);
+        } else if (deadlines->tick >= now) {
+            return NULL;
+        } else {
+            if (now - deadlines->tick > SPAN)
+                deadlines->tick = now - SPAN; // after a long pause: each list once
+            deadlines_take_list(deadlines);
+        }
+    }
+}
+
+// ---- hangups ----
+
+// An epoll set of its own, which the loop polls as one descriptor. It asks for the end of the client's side only, once:
+// bytes that a client sends while it is parked do not wake the loop.
+
+enum { EVENTS_MAX = 256 };
+
+struct sk_hangups {
+    uv_poll_t poll; // first: libuv gives it back when it is closed
+    int epoll_fd;
+    void (*on_hangup)(void *arg, uint64_t ticket);
+    void *arg;
+};
+
+static void hangups_on_readable(uv_poll_t *poll, int status, int events);
+static void hangups_free(uv_handle_t *handle);
+
+struct sk_hangups *sk_hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t ticket), void *arg)
+{
+    struct sk_hangups *hangups = calloc(1, sizeof *hangups);
+    if (hangups == NULL)
+        return NULL;
+    hangups->on_hangup = on_hangup;
+    hangups->arg = arg;
+    hangups->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (hangups->epoll_fd < 0 || uv_poll_init(loop, &hangups->poll, hangups->epoll_fd) != 0) {
+        if (hangups->epoll_fd >= 0)
+            (void)close(hangups->epoll_fd);
+        free(hangups);
+        return NULL;
+    }
+    (void)uv_poll_start(&hangups->poll, UV_READABLE, hangups_on_readable);
+    return hangups;
+}
+
+enum sk_status sk_hangups_watch(struct sk_hangups *hangups, int fd, uint64_t ticket)
+{
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = ticket};
+    return epoll_ctl(hangups->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? SK_OK : SK_NO_MEM;
+}
+
+// What does not fit into one call comes with the next turn of the loop.
+static void hangups_on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct sk_hangups *hangups = (struct sk_hangups *)(void *)poll;
+    struct epoll_event ready[EVENTS_MAX];
+    (void)status;
+    (void)events;
+    int count = epoll_wait(hangups->epoll_fd, ready, EVENTS_MAX, 0);
+    for (int i = 0; i < count; i++)
+        hangups->on_hangup(hangups->arg, ready[i].data.u64);
+}
+
+void sk_hangups_unwatch(struct sk_hangups *hangups, int fd)
+{
+    (void)epoll_ctl(hangups->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void sk_hangups_close(struct sk_hangups *hangups)
+{
+    if (hangups == NULL)
+        return;
+    (void)uv_poll_stop(&hangups->poll);
+    (void)close(hangups->epoll_fd);
+    uv_close((uv_handle_t *)&hangups->poll, hangups_free);
+}
+
+static void hangups_free(uv_handle_t *handle)
+{
+    free(handle);
 }

@@ -5,13 +5,62 @@
 #ifndef SK_WIRE_CONNECTION_H
 #define SK_WIRE_CONNECTION_H
 
+#include <stdint.h>
 #include <uv.h>
 
-#include "deadlines.h"
-#include "hangups.h"
 #include "head.h"
 #include "request.h"
 #include "server_options.h"
+#include "status.h"
+
+// ---- deadlines ----
+
+// Deadlines of many things at once: a timer wheel. To set one costs a comparison or two, whatever their number; a tick
+// costs as much as there are deadlines that it has to look at.
+
+// How exact they are: nothing comes early, and nothing later than this after its time.
+enum { SK_DEADLINES_TICK_MS = 50 };
+
+struct sk_deadlines;
+
+// Part of what has the deadline, zeroed at first. Belongs to the wheel while it is set.
+struct sk_deadline {
+    struct sk_deadline *previous, *next; // NULL: not set
+    uint64_t at_ms;
+    uint64_t tick; // when the wheel looks at it: never after at_ms, but maybe well before
+};
+
+// One thread, as all functions. Times are those of one monotonic clock. NULL: out of memory.
+struct sk_deadlines *sk_deadlines_open(uint64_t now_ms);
+void sk_deadlines_close(struct sk_deadlines *deadlines); // NULL is fine
+
+// Sets it, or replaces the one that was set.
+void sk_deadlines_set(struct sk_deadlines *deadlines, struct sk_deadline *deadline, uint64_t at_ms);
+void sk_deadlines_clear(struct sk_deadline *deadline); // may be clear already
+
+// One deadline whose time has come; it is clear by then, and any may be set or cleared before the next call. To be
+// asked until it gives NULL.
+struct sk_deadline *sk_deadlines_next(struct sk_deadlines *deadlines, uint64_t now_ms);
+
+// ---- hangups ----
+
+// Watches the sockets of parked connections for clients that hang up, since libmicrohttpd does not look at them.
+//
+// All functions: the loop's thread.
+
+struct sk_hangups;
+
+// NULL: out of memory or file descriptors. Borrows the loop. The event comes once for each socket that is watched.
+struct sk_hangups *sk_hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t ticket), void *arg);
+// The loop must run until the handle is closed. NULL is fine.
+void sk_hangups_close(struct sk_hangups *hangups);
+
+// From now on, or since before: that the client has closed its side, or the connection has failed. On failure (the
+// kernel has no memory) the hang-up goes unnoticed.
+enum sk_status sk_hangups_watch(struct sk_hangups *hangups, int fd, uint64_t ticket) SK_MUST_CHECK;
+void sk_hangups_unwatch(struct sk_hangups *hangups, int fd); // before the socket is closed; may be unwatched
+
+// ---- connections ----
 
 struct MHD_Connection;
 struct sk_metrics;

@@ -10,7 +10,7 @@
 #include "address.h"
 #include "connection.h"
 #include "probe.h"
-#include "query.h"
+#include "target.h"
 
 struct search {
     const char *name;

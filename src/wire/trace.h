@@ -23,8 +23,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "traceparent.h"
 #include "verdict.h"
+
+// ---- traceparent ----
+
+// The header field `traceparent` of W3C Trace Context (levels 1 and 2, which both write version 00): which trace a
+// request belongs to.
+//
+// Any thread.
+
+enum { SK_TRACE_ID_CHARS = 32, SK_TRACE_ID_SIZE = SK_TRACE_ID_CHARS + 1 };
+enum { SK_SPAN_ID_CHARS = 16, SK_SPAN_ID_SIZE = SK_SPAN_ID_CHARS + 1 };
+enum { SK_TRACEPARENT_SIZE = 56 };
+
+enum { SK_TRACE_SAMPLED = 1, SK_TRACE_RANDOM = 2 };
+
+struct sk_traceparent {
+    char trace_id[SK_TRACE_ID_SIZE]; // lower-case hexadecimal digits, not all of them 0
+    char span_id[SK_SPAN_ID_SIZE];   // the same: of the client where it was read, of this request where it is given
+    uint8_t flags;                   // those of above; all others are dropped
+};
+
+// Whether the text is one that must be taken up: of version 00 in exactly its form, or of a later one whose beginning
+// has that form. Of that, as the specification wants it, only the sampled flag counts. Blanks and tabs around the text
+// do not count, as in any field.
+bool sk_traceparent_read(const char *text, struct sk_traceparent *read);
+
+// A new trace of these three random words; a new span of one.
+void sk_traceparent_make(struct sk_traceparent *made, const uint64_t random[3]);
+void sk_traceparent_new_span(struct sk_traceparent *parent, uint64_t random);
+
+// Writes version 00.
+void sk_traceparent_put(const struct sk_traceparent *parent, char out[SK_TRACEPARENT_SIZE]);
+
+// ---- the trace of a request ----
 
 struct sk_server_options;
 struct sk_request;

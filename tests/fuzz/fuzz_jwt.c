@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base64url.h"
 #include "buf.h"
 #include "fuzz.h"
+#include "text.h"
 #include "user_tokens.h"
 
 #define SECRET "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"

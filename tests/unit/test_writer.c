@@ -7,10 +7,10 @@
 
 #include "fake_catalogue.h"
 #include "fake_stores.h"
+#include "hash.h"
 #include "histogram.h"
 #include "line.h"
 #include "listening.h"
-#include "slot.h"
 #include "stack.h"
 #include "wait.h"
 #include "writer.h"
