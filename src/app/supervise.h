@@ -1,4 +1,4 @@
-// What the service manager is told of this instance (app/notify.h): that it is ready, that all its loops turn, that it
+// What the service manager is told of this instance: that it is ready, that all its loops turn, that it
 // stops. Without a manager all of this does nothing.
 //
 // The main thread, as all functions. It reads the reactors' pulses, and never waits for one of them: a reactor that is

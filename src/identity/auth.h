@@ -1,5 +1,5 @@
 // Who is calling. Of users a trusted gateway says so in X-User-Id, or a token does (user_tokens.h). Admins have tokens
-// of their own kind (tokens.h), and the shop's payment side may sign what it sends instead (signature.h).
+// of their own kind (tokens.h), and the shop's payment side may sign what it sends instead.
 #ifndef SK_IDENTITY_AUTH_H
 #define SK_IDENTITY_AUTH_H
 

@@ -1,5 +1,5 @@
-// Nearly every token's header and claims are of the form that flat_json.h reads, which costs a fraction of what jansson
-// takes, and no allocation. All else, escapes, fractions and nested claims, is jansson's.
+// Nearly every token's header and claims are of the form that sk_flat_json_read() takes, which costs a fraction of what
+// jansson takes, and no allocation. All else, escapes, fractions and nested claims, is jansson's.
 #include "jwt.h"
 
 #include <jansson.h>

@@ -1,6 +1,6 @@
 // Parking is libmicrohttpd's suspending: the connection leaves its lists and its epoll set, so that no turn of the loop
 // meets it. Two things of version 0.9.75 shape what is here:
-// - it does not see a suspended client hang up: hangups.c does;
+// - it does not see a suspended client hang up: sk_hangups does;
 // - to resume any number of connections, it walks the list of all that are suspended. So they are resumed in batches,
 //   with a pause that grows with that list. The batches are bounded, too: thousands that are answered at once are sent
 //   their answers over several turns, in which others are served.

@@ -57,7 +57,7 @@ struct sk_head {
     uint64_t names;
 };
 
-// The loop's thread. In the order of header_bytes.h: the target when its line was read, then the names and values of
+// The loop's thread. In the order of struct sk_header_bytes: the target when its line was read, then the names and values of
 // its query and its path, as libmicrohttpd wants their escapes undone, and the rest once the head is there. The texts
 // are borrowed.
 void sk_head_target(struct sk_head *head, const char *target);

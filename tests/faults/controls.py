@@ -495,7 +495,7 @@ CONTROLS = [
     Control(
         "connections",
         "connections of an address counted, and not refused",
-        "src/base/tally.c",
+        "src/base/rates.c",
         "bool may = place->count < tally->most &&",
         "bool may = (place->count < tally->most || true) &&",
         "50b",
