@@ -35,6 +35,20 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
 #define FOR_REBUILD  SK_ROUTE_FOR_REBUILD
 #define FOR_REPORT   SK_ROUTE_FOR_REPORT
 
+#define UNCOUNTED     SK_ROUTE_COUNTS_NOTHING
+#define TRIES         SK_ROUTE_COUNTS_TRIES
+#define DOCUMENTS     SK_ROUTE_COUNTS_DOCUMENTS
+#define FAILURES      SK_ROUTE_COUNTS_FAILURES
+#define BUYERS        SK_PLACE_BUYERS
+#define BOTH          SK_PLACE_BOTH
+#define OPERATORS     SK_PLACE_OPERATORS
+#define VITAL         SK_ROUTE_VITAL
+#define RATED         SK_ROUTE_RATED
+#define A_PURCHASE    SK_ROUTE_A_PURCHASE
+#define MAY_NAME_USER SK_ROUTE_MAY_NAME_USER
+#define OF_PAGES      SK_ROUTE_OF_PAGES
+#define OF_DEMO       SK_ROUTE_OF_DEMO
+
 #define V(name) SK_VERDICT_BIT(SK_VERDICT_##name)
 
 // Verdicts that come together.
@@ -50,94 +64,94 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
 
 // The first pattern that fits the path is the one; its methods follow each other.
 const struct sk_route sk_route_table[] = {
-    {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, sk_handle_buy,
+    {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, TRIES, BUYERS, VITAL | RATED | A_PURCHASE, sk_handle_buy,
      {"buy", "Buys units of a voucher", "Prefer IdempotencyKey Ticket", "Purchase", "OrderPlaced OrderAccepted",
       V(PLACED) | V(ACCEPTED) | V(SOLD_OUT) | V(ALREADY_ORDERED) | V(NOT_STARTED) | V(ENDED) | V(PAUSED) | V(NOT_ENOUGH)
           | V(TOO_MANY_ORDERS) | V(OFFER_CHANGED) | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(ARCHIVED) | V(LOADING)
           | V(INTERNAL) | MEMBERS | KEY | V(UNSUPPORTED_MEDIA_TYPE)}},
-    {GET, USER, "/orders", NO_BODY, FOR_STORES, sk_handle_orders,
+    {GET, USER, "/orders", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_orders,
      {"listOrders", "Lists the caller's orders", "limit cursor", NULL, "Orders", V(FOUND)}},
-    {GET, USER_OR_READ, "/orders/{order}", NO_BODY, FOR_STORES, sk_handle_order,
+    {GET, USER_OR_READ, "/orders/{order}", NO_BODY, FOR_STORES, TRIES, BOTH, 0, sk_handle_order,
      {"getOrder", "Shows an order, at once or after its next change", "wait while", NULL, "Order",
       V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING)}},
-    {POST, USER, "/orders/{order}/cancel", NO_BODY, FOR_RETURN, sk_handle_cancel,
+    {POST, USER, "/orders/{order}/cancel", NO_BODY, FOR_RETURN, TRIES, BUYERS, RATED, sk_handle_cancel,
      {"cancelOrder", "Gives the caller's unpaid order back", "", NULL, "Order", MOVED | V(LOADING)}},
-    {POST, PAYMENTS, "/orders/{order}/pay", JSON, FOR_STORES, sk_handle_pay,
+    {POST, PAYMENTS, "/orders/{order}/pay", JSON, FOR_STORES, FAILURES, BUYERS, 0, sk_handle_pay,
      {"payOrder", "Notes a payment", "", "Payment", "Order",
       V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING) | V(ALREADY_PAID) | V(REFERENCE_USED) | V(WRONG_AMOUNT)}},
-    {POST, REFUNDS, "/orders/{order}/refund", JSON, FOR_RETURN, sk_handle_refund,
+    {POST, REFUNDS, "/orders/{order}/refund", JSON, FOR_RETURN, FAILURES, BOTH, 0, sk_handle_refund,
      {"refundOrder", "Refunds a paid order, or notes that what came too late was given back", "", "Refund", "Order",
       MOVED | V(LOADING) | V(UNKNOWN_PAYMENT)}},
-    {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, sk_handle_vouchers,
+    {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_vouchers,
      {"listVouchers", "Lists the vouchers that are open", "limit cursor", NULL, "Vouchers", V(FOUND)}},
-    {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_voucher,
+    {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_voucher,
      {"getVoucher", "Shows a voucher", "", NULL, "Voucher", VOUCHER}},
-    {GET, ANYONE, "/vouchers/{voucher}/events", NO_BODY, FOR_STORES, sk_handle_events,
+    {GET, ANYONE, "/vouchers/{voucher}/events", NO_BODY, FOR_STORES, TRIES, BUYERS, MAY_NAME_USER, sk_handle_events,
      {"followSale", "Follows a sale: server-sent events", "LastEventId", NULL, "SaleEvents", VOUCHER}},
-    {GET, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, sk_handle_ticket,
+    {GET, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_ticket,
      {"getChallenge", "Shows what a purchase ticket takes", "", NULL, "TicketChallenge",
       VOUCHER | V(ENDED) | V(TICKETS_OFF)}},
-    {POST, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, sk_handle_ticket,
+    {POST, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_ticket,
      {"getTicket", "Gives the caller a purchase ticket", "", "TicketWork", "Ticket",
       VOUCHER | V(ENDED) | V(TICKETS_OFF) | V(WORK_REQUIRED) | V(WORK_INVALID) | MEMBERS |
           V(UNSUPPORTED_MEDIA_TYPE)}},
-    {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, sk_handle_admin_vouchers,
+    {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_vouchers,
      {"listAllVouchers", "Lists vouchers of this or any state", "state limit cursor", NULL, "Vouchers", V(FOUND)}},
-    {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, sk_handle_create,
+    {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_create,
      {"createVoucher", "Creates a voucher", "IdempotencyKey", "NewVoucher", "VoucherCreated",
       V(CREATED) | V(INTERNAL) | KEY}},
-    {GET, READ, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, sk_handle_inspect,
+    {GET, READ, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_inspect,
      {"inspectVoucher", "Shows a voucher, also as Redis has it", "", NULL, "VoucherInspected", VOUCHER}},
-    {PATCH, OPERATE, "/admin/vouchers/{voucher}", JSON, FOR_STORES, sk_handle_change,
+    {PATCH, OPERATE, "/admin/vouchers/{voucher}", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_change,
      {"changeVoucher", "Changes terms of a voucher", "IfMatch IdempotencyKey", "VoucherChange", "Voucher",
       OPERATED | V(STARTED)}},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/pause", NO_BODY, FOR_STORES, sk_handle_pause,
+    {POST, OPERATE, "/admin/vouchers/{voucher}/pause", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_pause,
      {"pauseVoucher", "Stops the sale", "IfMatch IdempotencyKey", NULL, "Voucher", OPERATED}},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/resume", NO_BODY, FOR_STORES, sk_handle_resume,
+    {POST, OPERATE, "/admin/vouchers/{voucher}/resume", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_resume,
      {"resumeVoucher", "Resumes the sale", "IfMatch IdempotencyKey", NULL, "Voucher", OPERATED}},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/close", NO_BODY, FOR_STORES, sk_handle_close,
+    {POST, OPERATE, "/admin/vouchers/{voucher}/close", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_close,
      {"closeVoucher", "Ends the sale early and permanently", "IfMatch IdempotencyKey", NULL, "Voucher", OPERATED}},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/stock", JSON, FOR_STORES, sk_handle_stock,
+    {POST, OPERATE, "/admin/vouchers/{voucher}/stock", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_stock,
      {"changeStock", "Adds units, or takes some away", "IfMatch IdempotencyKey", "StockChange", "Voucher",
       OPERATED | V(BELOW_SOLD) | V(LOADING)}},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, sk_handle_rebuild,
+    {POST, OPERATE, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, FAILURES, OPERATORS, VITAL, sk_handle_rebuild,
      {"reconcileVoucher", "Rebuilds the voucher in Redis from PostgreSQL", "", NULL, "Voucher",
       VOUCHER | V(ARCHIVED) | V(LOADING)}},
-    {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_REPORT, sk_handle_settlement,
+    {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_REPORT, FAILURES, OPERATORS, VITAL, sk_handle_settlement,
      {"settleVoucher", "Accounts for a voucher's units and orders", "format", NULL, "Settlement",
       VOUCHER | V(INTERNAL)}},
-    {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, sk_handle_letters,
+    {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_letters,
      {"listDeadLetters", "Lists dead letters that wait for a decision", "limit cursor", NULL, "DeadLetters", V(FOUND)}},
-    {GET, READ, "/admin/vouchers/{voucher}/audit", NO_BODY, FOR_STORES, sk_handle_admin_events,
+    {GET, READ, "/admin/vouchers/{voucher}/audit", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_events,
      {"auditVoucher", "Lists what operators did with a voucher", "limit cursor", NULL, "AdminEvents", V(FOUND)}},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, sk_handle_requeue,
+    {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_requeue,
      {"requeueDeadLetter", "Tries the orders of a dead letter again", "", NULL, "Requeued", V(FOUND) | V(UNREADABLE)}},
-    {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off", NO_BODY, FOR_STORES, sk_handle_write_off,
+    {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_write_off,
      {"writeOffDeadLetter", "Refuses the orders of a dead letter permanently", "", NULL, "WrittenOff", V(FOUND)}},
     // Without the token nothing is told about what there is.
-    {ANY, READ, "/admin/vouchers/{voucher}/*", NO_BODY, AT_ONCE, sk_handle_not_found, NOT_A_CALL},
-    {ANY, READ, "/admin/vouchers*", NO_BODY, AT_ONCE, sk_handle_not_found, NOT_A_CALL},
-    {GET, READ, "/admin/orders", NO_BODY, FOR_STORES, sk_handle_admin_orders,
+    {ANY, READ, "/admin/vouchers/{voucher}/*", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_not_found, NOT_A_CALL},
+    {ANY, READ, "/admin/vouchers*", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_not_found, NOT_A_CALL},
+    {GET, READ, "/admin/orders", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_orders,
      {"listVoucherOrders", "Lists a voucher's orders", "ofVoucher status from to limit cursor", NULL, "AdminOrders",
       V(FOUND)}},
-    {GET, READ, "/admin/events", NO_BODY, FOR_STORES, sk_handle_order_events,
+    {GET, READ, "/admin/events", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_order_events,
      {"listOrderEvents", "The feed of what became of orders", "limit after last", NULL, "OrderFeed", V(FOUND)}},
-    {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, sk_handle_instances,
+    {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_instances,
      {"listInstances", "Lists the instances that live, a row for each reactor", "", NULL, "Instances", V(FOUND)}},
-    {GET, ANYONE, "/openapi.json", NO_BODY, AT_ONCE, sk_handle_openapi,
+    {GET, ANYONE, "/openapi.json", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, 0, sk_handle_openapi,
      {"getInterface", "This document", "IfNoneMatch", NULL, "Document 304:Unchanged", V(FOUND)}},
-    {GET, PROBER, "/healthz", NO_BODY, AT_ONCE, sk_handle_health,
+    {GET, PROBER, "/healthz", NO_BODY, AT_ONCE, UNCOUNTED, BOTH, VITAL, sk_handle_health,
      {"isAlive", "Whether the process is alive", "", NULL, "Ok", V(FOUND)}},
-    {GET, PROBER, "/readyz", NO_BODY, AT_ONCE, sk_handle_ready,
+    {GET, PROBER, "/readyz", NO_BODY, AT_ONCE, UNCOUNTED, BOTH, VITAL, sk_handle_ready,
      {"isReady", "Whether the instance can sell", "", NULL, "Ok", V(FOUND)}},
-    {GET, SCRAPER, "/metrics", NO_BODY, AT_ONCE, sk_handle_metrics,
+    {GET, SCRAPER, "/metrics", NO_BODY, AT_ONCE, FAILURES, OPERATORS, 0, sk_handle_metrics,
      {"getMetrics", "Counters, gauges and histograms, for Prometheus", "", NULL, "Metrics", V(FOUND) | V(OVERLOADED)}},
-    // What people look at; routes.c knows what turns it off.
-    {GET, ANYONE, "/", NO_BODY, AT_ONCE, sk_handle_page, NOT_A_CALL},
-    {GET, ANYONE, "/web/*", NO_BODY, AT_ONCE, sk_handle_page, NOT_A_CALL},
-    {GET, ANYONE, "/admin/ui", NO_BODY, AT_ONCE, sk_handle_page, NOT_A_CALL},
-    {GET, ANYONE, "/pay", NO_BODY, AT_ONCE, sk_handle_demo_page, NOT_A_CALL},
-    {POST, USER, "/demo/orders/{order}/pay", JSON, FOR_STORES, sk_handle_demo_pay, NOT_A_CALL},
+    // What people look at.
+    {GET, ANYONE, "/", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, OF_PAGES, sk_handle_page, NOT_A_CALL},
+    {GET, ANYONE, "/web/*", NO_BODY, AT_ONCE, DOCUMENTS, BOTH, OF_PAGES, sk_handle_page, NOT_A_CALL},
+    {GET, ANYONE, "/admin/ui", NO_BODY, AT_ONCE, DOCUMENTS, OPERATORS, VITAL | OF_PAGES, sk_handle_page, NOT_A_CALL},
+    {GET, ANYONE, "/pay", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, OF_PAGES | OF_DEMO, sk_handle_demo_page, NOT_A_CALL},
+    {POST, USER, "/demo/orders/{order}/pay", JSON, FOR_STORES, TRIES, BUYERS, OF_DEMO, sk_handle_demo_pay, NOT_A_CALL},
 };
 // clang-format on
 
@@ -206,34 +220,9 @@ static const char *route_table_take_id(const char *pattern, struct sk_route_part
     return pattern + len;
 }
 
-enum sk_route_counts sk_route_counts(const struct sk_route *route)
-{
-    if (route->caller == PROBER)
-        return SK_ROUTE_COUNTS_NOTHING;
-    if (route->caller >= READ)
-        return SK_ROUTE_COUNTS_FAILURES;
-    return route->wait == AT_ONCE ? SK_ROUTE_COUNTS_DOCUMENTS : SK_ROUTE_COUNTS_TRIES;
-}
-
 bool sk_route_is_unsafe(const struct sk_route *route)
 {
     return route->caller == USER && route->method != GET;
-}
-
-bool sk_route_is_vital(const struct sk_route *route)
-{
-    return route != NULL && (route->handle == sk_handle_buy || route->handle == sk_handle_health ||
-                             route->handle == sk_handle_ready || strncmp(route->pattern, "/admin", 6) == 0);
-}
-
-enum sk_route_place sk_route_place(const struct sk_route *route)
-{
-    bool probe = route->caller == PROBER;
-    if (strncmp(route->pattern, "/admin", 6) == 0 || route->handle == sk_handle_metrics)
-        return SK_PLACE_OPERATORS;
-    if (probe || route->caller == USER_OR_READ || route->caller == REFUNDS || strcmp(route->pattern, "/web/*") == 0)
-        return SK_PLACE_BOTH;
-    return SK_PLACE_BUYERS;
 }
 
 uint64_t sk_route_verdicts(const struct sk_route *route)
@@ -258,7 +247,7 @@ uint64_t sk_route_verdicts(const struct sk_route *route)
     verdicts |= sk_route_is_unsafe(route) ? V(CROSS_SITE) : 0;
     verdicts |= route->method == GET ? V(BAD_PARAMETER) : 0;
     verdicts |= route->body == JSON ? V(UNSUPPORTED_MEDIA_TYPE) | MEMBERS : 0;
-    verdicts |= route->wait != AT_ONCE || !sk_route_is_vital(route) ? V(OVERLOADED) : 0;
-    verdicts |= sk_route_counts(route) != SK_ROUTE_COUNTS_NOTHING ? V(RATE_LIMITED) : 0;
+    verdicts |= route->wait != AT_ONCE || (route->flags & VITAL) == 0 ? V(OVERLOADED) : 0;
+    verdicts |= route->counts != UNCOUNTED ? V(RATE_LIMITED) : 0;
     return verdicts | route->doc.verdicts;
 }

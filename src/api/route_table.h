@@ -38,6 +38,31 @@ enum sk_route_wait {
     SK_ROUTE_WAIT_COUNT
 };
 
+// What the rate of an address counts of it: of admin calls and payments, which are the shop's own, those alone that say
+// wrongly who they are.
+enum sk_route_counts {
+    SK_ROUTE_COUNTS_NOTHING,
+    SK_ROUTE_COUNTS_TRIES,
+    SK_ROUTE_COUNTS_DOCUMENTS,
+    SK_ROUTE_COUNTS_FAILURES
+};
+
+// At which listener, if operators have one of their own. A pattern has one place.
+enum sk_route_place {
+    SK_PLACE_BUYERS,    // not at theirs
+    SK_PLACE_BOTH,      // probes, the files of pages, and calls about any order
+    SK_PLACE_OPERATORS, // at theirs alone: /admin, its page, and /metrics
+};
+
+enum sk_route_flag {
+    SK_ROUTE_VITAL = 1,         // answered also while nearly all connections are taken
+    SK_ROUTE_RATED = 2,         // counts for the rate of its user
+    SK_ROUTE_A_PURCHASE = 4,    // measured as such
+    SK_ROUTE_MAY_NAME_USER = 8, // open to anyone; a caller who says who it is counts as that user
+    SK_ROUTE_OF_PAGES = 16,     // not there without the pages
+    SK_ROUTE_OF_DEMO = 32,      // not there outside of the demo
+};
+
 // What the OpenAPI document says of a call beyond what follows from the other columns (openapi.h).
 struct sk_route_doc {
     const char *id; // operationId; NULL: not a call, so not in the document
@@ -59,6 +84,9 @@ struct sk_route {
     const char *pattern; // {name} stands for one part of the path, * at the end for everything
     enum sk_route_body body;
     enum sk_route_wait wait;
+    enum sk_route_counts counts;
+    enum sk_route_place place;
+    unsigned flags; // enum sk_route_flag
     sk_handle *handle;
     struct sk_route_doc doc;
 };
@@ -84,29 +112,8 @@ struct sk_match {
 // False: no pattern fits the path.
 bool sk_route_match(enum sk_method method, const char *path, struct sk_match *match);
 
-// What the rate of an address counts of it: of admin calls and payments, which are the shop's own, those alone that say
-// wrongly who they are.
-enum sk_route_counts {
-    SK_ROUTE_COUNTS_NOTHING,
-    SK_ROUTE_COUNTS_TRIES,
-    SK_ROUTE_COUNTS_DOCUMENTS,
-    SK_ROUTE_COUNTS_FAILURES
-};
-enum sk_route_counts sk_route_counts(const struct sk_route *route);
-
 // Whether it changes something of a user.
 bool sk_route_is_unsafe(const struct sk_route *route);
-// Whether it is answered while nearly all connections are taken: purchases, probes and what is under /admin. NULL: not.
-bool sk_route_is_vital(const struct sk_route *route);
-
-// At which listener, if operators have one of their own. A pattern has one place.
-enum sk_route_place {
-    SK_PLACE_BUYERS,    // not at theirs
-    SK_PLACE_BOTH,      // probes, the files of pages, and calls about any order
-    SK_PLACE_OPERATORS, // at theirs alone: /admin, its page, and /metrics
-};
-enum sk_route_place sk_route_place(const struct sk_route *route);
-
 // All verdicts that a call can come to: its own, and those that the other columns bring with them.
 uint64_t sk_route_verdicts(const struct sk_route *route);
 

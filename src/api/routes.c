@@ -241,7 +241,7 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     if (routes->options.users == NULL && sk_route_is_unsafe(match->route) && sk_cors_is_foreign(routes->cors, request))
         return SK_VERDICT_CROSS_SITE;
     verdict = routes_admit_user(routes, request, match->route->caller);
-    if (match->route->handle == sk_handle_events)
+    if ((match->route->flags & SK_ROUTE_MAY_NAME_USER) != 0)
         routes_note_user(routes, request);
     if (verdict == SK_VERDICT_FOUND)
         verdict = routes_limit_user(routes, request, match->route);
@@ -270,13 +270,11 @@ static bool routes_serve(const struct sk_routes *routes, const struct sk_route *
 {
     const struct sk_api_options *api = routes->options.api;
     enum sk_route_place elsewhere = routes->options.operators ? SK_PLACE_BUYERS : SK_PLACE_OPERATORS;
-    if (api->admin_listen != NULL && sk_route_place(first) == elsewhere)
+    if (api->admin_listen != NULL && first->place == elsewhere)
         return false;
-    if (first->handle == sk_handle_page)
-        return api->pages != 0;
-    if (first->handle == sk_handle_demo_page)
-        return api->pages != 0 && api->demo != 0;
-    return first->handle != sk_handle_demo_pay || api->demo != 0;
+    if ((first->flags & SK_ROUTE_OF_PAGES) != 0 && api->pages == 0)
+        return false;
+    return (first->flags & SK_ROUTE_OF_DEMO) == 0 || api->demo != 0;
 }
 
 // While nearly all connections are taken, those that are left are for purchases, operators and probes. All others end
@@ -285,7 +283,7 @@ static bool routes_is_crowded_out(const struct sk_routes *routes, struct sk_requ
                                   const struct sk_match *match)
 {
     if (routes->server == NULL || routes->options.operators || !sk_server_crowded(routes->server) ||
-        sk_route_is_vital(match->first))
+        (match->first != NULL && (match->first->flags & SK_ROUTE_VITAL) != 0))
         return false;
     sk_metrics_add(routes->context.metrics, SK_METRIC_CROWDED, 1);
     request->last = true;
@@ -296,7 +294,7 @@ static bool routes_is_crowded_out(const struct sk_routes *routes, struct sk_requ
 static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
                                             const struct sk_route *first)
 {
-    enum sk_route_counts counts = first == NULL ? SK_ROUTE_COUNTS_TRIES : sk_route_counts(first);
+    enum sk_route_counts counts = first == NULL ? SK_ROUTE_COUNTS_TRIES : first->counts;
     if (routes->options.limits == NULL || counts == SK_ROUTE_COUNTS_NOTHING || counts == SK_ROUTE_COUNTS_FAILURES)
         return SK_VERDICT_FOUND;
     return counts == SK_ROUTE_COUNTS_TRIES ? sk_limits_address(routes->options.limits, request)
@@ -309,7 +307,7 @@ static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct 
 {
     if (routes->options.limits == NULL)
         return SK_VERDICT_FOUND;
-    if (route->handle == sk_handle_buy || route->handle == sk_handle_cancel)
+    if ((route->flags & SK_ROUTE_RATED) != 0)
         return sk_limits_user(routes->options.limits, request, sk_call_of(request)->user);
     request->limit.policy = SK_POLICY_NONE;
     return SK_VERDICT_FOUND;

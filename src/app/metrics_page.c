@@ -49,7 +49,7 @@ static void page_put_row(unsigned row, char labels[LABELS_SIZE])
 
 static bool page_is_purchase(unsigned row)
 {
-    return row > 0 && sk_route_table[row - 1].handle == sk_handle_buy;
+    return row > 0 && (sk_route_table[row - 1].flags & SK_ROUTE_A_PURCHASE) != 0;
 }
 
 static void page_put_routes(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum)
