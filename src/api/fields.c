@@ -26,7 +26,7 @@ bool sk_fields_open(struct sk_fields *read, const char *body, size_t len, const 
                     const json_t **values)
 {
     json_error_t error;
-    *read = (struct sk_fields){.verdict = SK_VERDICT_FOUND, .errors = json_array()};
+    *read = (struct sk_fields){.verdict = SK_VERDICT_OK, .errors = json_array()};
     if (len == 0) {
         fields_refuse_form(read, "", "must be a JSON object, but there is no body");
         return false;
@@ -155,7 +155,7 @@ void sk_fields_refuse(struct sk_fields *read, const char *name, const char *deta
     char pointer[POINTER_SIZE];
     (void)fields_put_pointer(name, pointer);
     fields_add_error(read->errors, pointer, detail);
-    if (read->verdict == SK_VERDICT_FOUND)
+    if (read->verdict == SK_VERDICT_OK)
         read->verdict = SK_VERDICT_INVALID;
 }
 

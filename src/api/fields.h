@@ -5,7 +5,7 @@
 //       ...check each value that is there; sk_fields_refuse() for one that is wrong...
 //   }
 //   enum sk_verdict verdict = sk_fields_end(&read);
-//   ...FOUND: use the values; else answer with the verdict and read.errors...
+//   ...OK: use the values; else answer with the verdict and read.errors...
 //   sk_fields_free(&read);
 //
 // The loop's thread, as all functions.
@@ -42,7 +42,7 @@ bool sk_fields_open(struct sk_fields *read, const char *body, size_t len, const 
 // Lists a member's value as wrong.
 void sk_fields_refuse(struct sk_fields *read, const char *name, const char *detail);
 
-// What it came to: BAD_JSON if the form is wrong, INVALID if only values are, FOUND; OVERLOADED: out of memory.
+// What it came to: BAD_JSON if the form is wrong, INVALID if only values are, OK; OVERLOADED: out of memory.
 enum sk_verdict sk_fields_end(struct sk_fields *read);
 
 void sk_fields_free(struct sk_fields *read);

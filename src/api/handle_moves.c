@@ -23,7 +23,7 @@ void sk_handle_pay(const struct sk_context *context, struct sk_request *request)
     struct sk_payment payment;
     struct sk_fields read;
     enum sk_verdict verdict = sk_payment_read(request->body.data, request->body.len, &payment, &read);
-    if (verdict == SK_VERDICT_FOUND)
+    if (verdict == SK_VERDICT_OK)
         sk_move_pay(context->control, call->order_id, &payment, call->by, request->ticket);
     else
         handle_refuse_body(context, request, verdict, &read);
@@ -36,7 +36,7 @@ void sk_handle_refund(const struct sk_context *context, struct sk_request *reque
     struct sk_refund refund;
     struct sk_fields read;
     enum sk_verdict verdict = sk_refund_read(request->body.data, request->body.len, &refund, &read);
-    if (verdict == SK_VERDICT_FOUND)
+    if (verdict == SK_VERDICT_OK)
         sk_move_refund(context->control, call->order_id, &refund, call->by, request->ticket);
     else
         handle_refuse_body(context, request, verdict, &read);

@@ -20,7 +20,7 @@ void sk_handle_change(const struct sk_context *context, struct sk_request *reque
         return;
     enum sk_verdict verdict =
         sk_terms_read_change(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
-    if (verdict == SK_VERDICT_FOUND)
+    if (verdict == SK_VERDICT_OK)
         sk_operate_change(context->control, &operation, &terms, request->ticket);
     else
         sk_handle_bad_body(context, request, verdict, &read);
@@ -35,7 +35,7 @@ void sk_handle_stock(const struct sk_context *context, struct sk_request *reques
     if (!operate_read(context, request, &operation))
         return;
     enum sk_verdict verdict = sk_terms_read_stock(request->body.data, request->body.len, &units, &read);
-    if (verdict == SK_VERDICT_FOUND)
+    if (verdict == SK_VERDICT_OK)
         sk_operate_stock(context->control, &operation, units, request->ticket);
     else
         sk_handle_bad_body(context, request, verdict, &read);

@@ -67,7 +67,7 @@ void sk_handle_offer(const struct sk_context *context, struct sk_request *reques
 {
     if (request->method == SK_METHOD_GET)
         handle_give_challenge(context, request, voucher);
-    else if (handle_check_work(context, request, voucher) == SK_VERDICT_FOUND)
+    else if (handle_check_work(context, request, voucher) == SK_VERDICT_OK)
         handle_give_ticket(context, request, voucher);
 }
 
@@ -120,7 +120,7 @@ static enum sk_verdict handle_check_work(const struct sk_context *context, struc
     };
     struct sk_fields read = {0};
     const json_t *values[MEMBERS];
-    enum sk_verdict verdict = voucher->work_bits == 0 ? SK_VERDICT_FOUND : SK_VERDICT_WORK_REQUIRED;
+    enum sk_verdict verdict = voucher->work_bits == 0 ? SK_VERDICT_OK : SK_VERDICT_WORK_REQUIRED;
     if (request->body.len > 0 && !sk_request_is_json(request)) {
         verdict = SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
     } else if (request->body.len > 0) {
@@ -132,10 +132,10 @@ static enum sk_verdict handle_check_work(const struct sk_context *context, struc
                 sk_fields_refuse(&read, members[NONCE].name, members[NONCE].detail);
         }
         verdict = sk_fields_end(&read);
-        if (verdict == SK_VERDICT_FOUND && voucher->work_bits > 0)
+        if (verdict == SK_VERDICT_OK && voucher->work_bits > 0)
             verdict = handle_check_solution(context, request, voucher, values[CHALLENGE], values[NONCE]);
     }
-    if (verdict != SK_VERDICT_FOUND)
+    if (verdict != SK_VERDICT_OK)
         sk_handle_bad_body(context, request, verdict, &read);
     sk_fields_free(&read);
     return verdict;
@@ -150,5 +150,5 @@ static enum sk_verdict handle_check_solution(const struct sk_context *context, s
     bool good = sk_tickets_check(context->tickets, json_string_value(challenge), handle_now_s(), &ticket) &&
                 ticket.offer == voucher->offer &&
                 sk_work_done(json_string_value(challenge), json_string_value(nonce), voucher->work_bits);
-    return good ? SK_VERDICT_FOUND : SK_VERDICT_WORK_INVALID;
+    return good ? SK_VERDICT_OK : SK_VERDICT_WORK_INVALID;
 }

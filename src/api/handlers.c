@@ -76,12 +76,12 @@ static bool handle_read_quantity(const struct sk_context *context, struct sk_req
         !sk_fields_integer(value, 1, SK_QUANTITY_MAX, &quantity))
         sk_fields_refuse(&read, members[0].name, members[0].detail);
     enum sk_verdict verdict = sk_fields_end(&read);
-    if (verdict == SK_VERDICT_FOUND)
+    if (verdict == SK_VERDICT_OK)
         sk_call_of(request)->quantity = (uint16_t)quantity;
     else
         sk_handle_bad_body(context, request, verdict, &read);
     sk_fields_free(&read);
-    return verdict == SK_VERDICT_FOUND;
+    return verdict == SK_VERDICT_OK;
 }
 
 // Past the voucher's limit.
@@ -216,7 +216,7 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
         return;
     enum sk_verdict verdict =
         sk_terms_read(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
-    if (verdict == SK_VERDICT_FOUND)
+    if (verdict == SK_VERDICT_OK)
         sk_create_voucher(context->control, key, sk_call_of(request)->by, &terms, request->ticket);
     else
         sk_handle_bad_body(context, request, verdict, &read);

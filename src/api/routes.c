@@ -200,7 +200,7 @@ static void routes_dispatch(struct sk_routes *routes, struct sk_request *request
     if (request->method == SK_METHOD_OPTIONS && sk_answer_preflight(routes->answers, request))
         return;
     enum sk_verdict verdict = routes_admit(routes, request, &match);
-    if (verdict != SK_VERDICT_FOUND) {
+    if (verdict != SK_VERDICT_OK) {
         routes_refuse(routes, request, &match, verdict);
         return;
     }
@@ -224,12 +224,12 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     if (routes_is_crowded_out(routes, request, match))
         return SK_VERDICT_OVERLOADED;
     enum sk_verdict verdict = routes_limit_address(routes, request, match->first);
-    if (verdict != SK_VERDICT_FOUND)
+    if (verdict != SK_VERDICT_OK)
         return verdict;
     if (!known)
         return SK_VERDICT_NOT_FOUND;
     verdict = routes_admit_admin(routes, request, match);
-    if (verdict != SK_VERDICT_FOUND)
+    if (verdict != SK_VERDICT_OK)
         return verdict;
     if (match->route == NULL)
         return request->method == SK_METHOD_UNKNOWN ? SK_VERDICT_NOT_IMPLEMENTED : SK_VERDICT_METHOD_NOT_ALLOWED;
@@ -243,9 +243,9 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
     verdict = routes_admit_user(routes, request, match->route->caller);
     if ((match->route->flags & SK_ROUTE_MAY_NAME_USER) != 0)
         routes_note_user(routes, request);
-    if (verdict == SK_VERDICT_FOUND)
+    if (verdict == SK_VERDICT_OK)
         verdict = routes_limit_user(routes, request, match->route);
-    if (verdict != SK_VERDICT_FOUND)
+    if (verdict != SK_VERDICT_OK)
         return verdict;
     if (!routes_read_order(match->ids[SK_ROUTE_ORDER], call->order_id))
         return SK_VERDICT_BAD_ORDER_ID;
@@ -253,7 +253,7 @@ static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request 
         return SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
     if (match->route->caller == SK_ROUTE_OPERATE && !routes_read_if_match(request, &call->if_match))
         return SK_VERDICT_BAD_REQUEST;
-    return match->route->method == SK_ROUTE_GET && request->query_bad ? SK_VERDICT_BAD_PARAMETER : SK_VERDICT_FOUND;
+    return match->route->method == SK_ROUTE_GET && request->query_bad ? SK_VERDICT_BAD_PARAMETER : SK_VERDICT_OK;
 }
 
 // What the configuration has turned off is as if it were not there.
@@ -296,7 +296,7 @@ static enum sk_verdict routes_limit_address(const struct sk_routes *routes, stru
 {
     enum sk_route_counts counts = first == NULL ? SK_ROUTE_COUNTS_TRIES : first->counts;
     if (routes->options.limits == NULL || counts == SK_ROUTE_COUNTS_NOTHING || counts == SK_ROUTE_COUNTS_FAILURES)
-        return SK_VERDICT_FOUND;
+        return SK_VERDICT_OK;
     return counts == SK_ROUTE_COUNTS_TRIES ? sk_limits_address(routes->options.limits, request)
                                            : sk_limits_document(routes->options.limits, request);
 }
@@ -306,11 +306,11 @@ static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct 
                                          const struct sk_route *route)
 {
     if (routes->options.limits == NULL)
-        return SK_VERDICT_FOUND;
+        return SK_VERDICT_OK;
     if ((route->flags & SK_ROUTE_RATED) != 0)
         return sk_limits_user(routes->options.limits, request, sk_call_of(request)->user);
     request->limit.policy = SK_POLICY_NONE;
-    return SK_VERDICT_FOUND;
+    return SK_VERDICT_OK;
 }
 
 // A method that the path does not have is refused to those only that have a token. A user's token is none here, and is
@@ -325,10 +325,10 @@ static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct
     struct sk_call *call = sk_call_of(request);
     bool open = match->first->caller == SK_ROUTE_SCRAPER && routes->options.api->metrics_open != 0;
     if (match->first->caller < SK_ROUTE_READ || open)
-        return SK_VERDICT_FOUND;
+        return SK_VERDICT_OK;
     enum sk_verdict verdict =
-        routes->options.limits == NULL ? SK_VERDICT_FOUND : sk_limits_may_fail(routes->options.limits, request);
-    if (verdict != SK_VERDICT_FOUND)
+        routes->options.limits == NULL ? SK_VERDICT_OK : sk_limits_may_fail(routes->options.limits, request);
+    if (verdict != SK_VERDICT_OK)
         return verdict;
     if (match->first->caller == SK_ROUTE_PAYMENTS)
         verdict = sk_auth_payment(request, routes->checks.tokens, routes->checks.payment_secret, call->by);
@@ -367,7 +367,7 @@ static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct 
 {
     struct sk_call *call = sk_call_of(request);
     if (caller != SK_ROUTE_USER && caller != SK_ROUTE_USER_OR_READ)
-        return SK_VERDICT_FOUND;
+        return SK_VERDICT_OK;
     enum sk_verdict verdict = routes->options.operators ? SK_VERDICT_UNAUTHENTICATED
                                                         : sk_auth_user(request, routes->options.users, call->user);
     if (verdict != SK_VERDICT_UNAUTHENTICATED || caller == SK_ROUTE_USER)
@@ -387,7 +387,7 @@ static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct 
 static void routes_note_user(const struct sk_routes *routes, struct sk_request *request)
 {
     struct sk_call *call = sk_call_of(request);
-    if (sk_auth_user(request, routes->options.users, call->user) != SK_VERDICT_FOUND)
+    if (sk_auth_user(request, routes->options.users, call->user) != SK_VERDICT_OK)
         call->user[0] = '\0';
 }
 

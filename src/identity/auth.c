@@ -27,7 +27,7 @@ enum sk_verdict sk_auth_user(const struct sk_request *request, struct sk_user_to
     if (count != 1 || !sk_text_user(value))
         return SK_VERDICT_UNAUTHENTICATED;
     memcpy(user, value, strlen(value) + 1);
-    return SK_VERDICT_FOUND;
+    return SK_VERDICT_OK;
 }
 
 // All refusals are one to the client: it learns from none of them how near it came.
@@ -38,7 +38,7 @@ static enum sk_verdict auth_token(const struct sk_request *request, struct sk_us
     enum sk_jwt_result result =
         token == NULL ? SK_JWT_NOT_SENT : sk_user_tokens_check(users, token, (int64_t)(sk_wall_ms() / 1000), user);
     if (result == SK_JWT_GOOD)
-        return SK_VERDICT_FOUND;
+        return SK_VERDICT_OK;
     sk_log_text(SK_LOG_DEBUG, "no user", "reason", sk_jwt_reason(result));
     return result == SK_JWT_NO_MEM ? SK_VERDICT_OVERLOADED : SK_VERDICT_UNAUTHENTICATED;
 }
@@ -61,7 +61,7 @@ enum sk_verdict sk_auth_admin(const struct sk_request *request, const struct sk_
     unsigned roles = token == NULL ? 0 : sk_tokens_find(tokens, token, name);
     if (roles == 0)
         return SK_VERDICT_UNAUTHENTICATED;
-    return (roles & role) != 0 ? SK_VERDICT_FOUND : SK_VERDICT_FORBIDDEN;
+    return (roles & role) != 0 ? SK_VERDICT_OK : SK_VERDICT_FORBIDDEN;
 }
 
 enum sk_verdict sk_auth_payment(const struct sk_request *request, const struct sk_tokens *tokens, const char *secret,
@@ -81,7 +81,7 @@ enum sk_verdict sk_auth_payment(const struct sk_request *request, const struct s
         !sk_signature_good(secret, &said, (int64_t)(sk_wall_ms() / 1000)))
         return SK_VERDICT_BAD_SIGNATURE;
     (void)snprintf(name, SK_ADMIN_NAME_SIZE, "payment callback");
-    return SK_VERDICT_FOUND;
+    return SK_VERDICT_OK;
 }
 
 // ---- signature ----

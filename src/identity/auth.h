@@ -13,11 +13,11 @@
 #include "user_tokens.h"
 #include "verdict.h"
 
-// The loop's thread, as all functions. FOUND, and the caller's user id; UNAUTHENTICATED; OVERLOADED: there was no
+// The loop's thread, as all functions. OK, and the caller's user id; UNAUTHENTICATED; OVERLOADED: there was no
 // memory to tell. `users` NULL: the gateway says who the user is.
 enum sk_verdict sk_auth_user(const struct sk_request *request, struct sk_user_tokens *users, char user[SK_USER_SIZE]);
 
-// Whether the request may make calls that need the role: FOUND, and the token's name; or the refusal.
+// Whether the request may make calls that need the role: OK, and the token's name; or the refusal.
 enum sk_verdict sk_auth_admin(const struct sk_request *request, const struct sk_tokens *tokens, enum sk_role role,
                               char name[SK_ADMIN_NAME_SIZE]);
 

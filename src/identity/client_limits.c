@@ -144,7 +144,7 @@ enum sk_verdict sk_limits_address(struct sk_limits *limits, struct sk_request *r
 {
     uint64_t key;
     if (!limits_key(limits, request, &key))
-        return SK_VERDICT_FOUND;
+        return SK_VERDICT_OK;
     return limits_take(limits->addresses, SK_POLICY_ADDRESS, &key, sizeof key, request);
 }
 
@@ -154,7 +154,7 @@ enum sk_verdict sk_limits_document(struct sk_limits *limits, struct sk_request *
     uint64_t key, left;
     if (!limits_key(limits, request, &key) ||
         sk_rates_take(limits->documents, &key, sizeof key, sk_clock_ns(CLOCK_MONOTONIC), &left))
-        return SK_VERDICT_FOUND;
+        return SK_VERDICT_OK;
     request->limit = (struct sk_limit){SK_POLICY_ADDRESS, 0};
     return SK_VERDICT_RATE_LIMITED;
 }
@@ -164,7 +164,7 @@ enum sk_verdict sk_limits_may_fail(struct sk_limits *limits, struct sk_request *
     uint64_t key;
     if (!limits_key(limits, request, &key) ||
         sk_rates_left(limits->failures, &key, sizeof key, sk_clock_ns(CLOCK_MONOTONIC)) > 0)
-        return SK_VERDICT_FOUND;
+        return SK_VERDICT_OK;
     request->limit = (struct sk_limit){SK_POLICY_ADDRESS, 0};
     return SK_VERDICT_RATE_LIMITED;
 }
@@ -189,7 +189,7 @@ static bool limits_key(const struct sk_limits *limits, const struct sk_request *
 enum sk_verdict sk_limits_user(struct sk_limits *limits, struct sk_request *request, const char *user)
 {
     if (limits->users == NULL)
-        return SK_VERDICT_FOUND;
+        return SK_VERDICT_OK;
     return limits_take(limits->users, SK_POLICY_USER, user, strlen(user), request);
 }
 
@@ -201,7 +201,7 @@ static enum sk_verdict limits_take(struct sk_rates *rates, enum sk_policy policy
     bool may = sk_rates_take(rates, client, len, sk_clock_ns(CLOCK_MONOTONIC), &left);
     if (limit->policy == SK_POLICY_NONE || left <= limit->left)
         *limit = (struct sk_limit){policy, (uint32_t)left};
-    return may ? SK_VERDICT_FOUND : SK_VERDICT_RATE_LIMITED;
+    return may ? SK_VERDICT_OK : SK_VERDICT_RATE_LIMITED;
 }
 
 // ---- addresses ----

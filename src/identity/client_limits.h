@@ -26,7 +26,7 @@ bool sk_limits_rated(const struct sk_limits *limits);
 // RateLimit-Policy, for as long as the limits live; NULL: no rate is set.
 const char *sk_limits_policy(const struct sk_limits *limits);
 
-// Takes one try of the request's address, or of its user: FOUND, or RATE_LIMITED. Of the limits that were asked, the
+// Takes one try of the request's address, or of its user: OK, or RATE_LIMITED. Of the limits that were asked, the
 // one that leaves least is kept in request->limit.
 enum sk_verdict sk_limits_address(struct sk_limits *limits, struct sk_request *request);
 enum sk_verdict sk_limits_user(struct sk_limits *limits, struct sk_request *request, const char *user);
