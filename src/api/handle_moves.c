@@ -2,15 +2,6 @@
 #include "handlers.h"
 #include "move_bodies.h"
 
-static void handle_refuse_body(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
-                               const struct sk_fields *read)
-{
-    if (read->errors != NULL)
-        sk_answer_errors(context->answers, request, verdict, read->errors);
-    else
-        sk_answer_refusal(context->answers, request, verdict);
-}
-
 void sk_handle_cancel(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
@@ -26,7 +17,7 @@ void sk_handle_pay(const struct sk_context *context, struct sk_request *request)
     if (verdict == SK_VERDICT_OK)
         sk_move_pay(context->control, call->order_id, &payment, call->by, request->ticket);
     else
-        handle_refuse_body(context, request, verdict, &read);
+        sk_handle_bad_body(context, request, verdict, &read);
     sk_fields_free(&read);
 }
 
@@ -39,6 +30,6 @@ void sk_handle_refund(const struct sk_context *context, struct sk_request *reque
     if (verdict == SK_VERDICT_OK)
         sk_move_refund(context->control, call->order_id, &refund, call->by, request->ticket);
     else
-        handle_refuse_body(context, request, verdict, &read);
+        sk_handle_bad_body(context, request, verdict, &read);
     sk_fields_free(&read);
 }

@@ -1,10 +1,10 @@
-// How long things took: a histogram that is written by one thread and read by any, with the same relative precision
-// from microseconds to minutes. The idea is HdrHistogram's (hdrhistogram.org): buckets that grow with the value, a few
-// of the same width for each octave, so that a value's bucket is found by its highest bit.
+// How long things took, and how values are distributed. A histogram is precise and large: reports are made from it. A
+// distribution is small and cheap: /metrics shows it. Both are written by one thread and read by any.
 //
-// All histograms of the process that are open stand in one list, by a number that says what they are of: what several
-// threads have measured of the same thing is read as one. Beside log and failpoints this list is all that the threads
-// share.
+// A histogram has the same relative precision from microseconds to minutes. The idea is HdrHistogram's
+// (hdrhistogram.org): buckets that grow with the value, a few of the same width for each octave, so that a value's
+// bucket is found by its highest bit. All open histograms of the process stand in one list, by a number that says what
+// they measure; several threads' histograms of one thing are read as one.
 #ifndef SK_BASE_HISTOGRAM_H
 #define SK_BASE_HISTOGRAM_H
 
@@ -53,11 +53,8 @@ uint64_t sk_durations_end_ns(size_t bucket);
 
 // ---- distribution ----
 
-// How values are distributed: counts per bucket, each twice as wide as the one before, and the sum of all. For what
-// metrics are read from (metrics.h): smaller and cheaper than a histogram (histogram.h), and less precise. One writer,
-// any readers.
-//
-// A bucket may hold an exemplar: the newest value that came with a trace id.
+// Counts per bucket, each twice as wide as the one before, and the sum of all values. A bucket may hold an exemplar: the
+// newest value that came with a trace id.
 
 enum { SK_DISTRIBUTION_BOUNDS = 18, SK_EXEMPLAR_CHARS = 32 };
 
