@@ -17,6 +17,7 @@
 #include "audit.h"
 #include "beside.h"
 #include "clock.h"
+#include "list.h"
 #include "params.h"
 #include "rates.h"
 #include "text.h"
@@ -29,13 +30,8 @@ enum { RATE_OVER_MS = 2000, TENTHS_UP_TO = 10 };
 
 static const char first_text[] = "retry: 3000\n\n", beat_text[] = ":\n\n";
 
-// A ring that begins and ends with its owner's link.
-struct live_link {
-    struct live_link *previous, *next;
-};
-
 struct live_feed {
-    struct live_link link; // first; in the order of the looks
+    struct sk_list list; // first; in the order of the looks
     struct sk_live *live;
     struct live_feed *same_bucket;
     int64_t voucher_id;
@@ -56,7 +52,7 @@ struct live_feed {
 };
 
 struct live_listener {
-    struct live_link link; // first; in the order in which they were served
+    struct sk_list list; // first; in the order in which they were served
     struct live_listener *same_bucket;
     struct live_feed *feed;
     uint64_t ticket;
@@ -70,7 +66,7 @@ struct sk_live {
     struct sk_timer *timer;
     struct sk_pace events, looks;
     size_t count;
-    struct live_link listeners, feeds;
+    struct sk_list listeners, feeds;
     struct live_listener *by_ticket[BUCKETS];
     struct live_feed *by_voucher[FEED_BUCKETS];
 };
@@ -81,20 +77,6 @@ static void live_on_look(void *arg, const struct sk_reply *reply);
 static void live_looked(struct live_feed *feed);
 static void live_show(struct live_feed *feed);
 static bool live_serve(struct sk_live *live, struct live_listener *listener, uint64_t now);
-
-static void link_add_behind(struct live_link *link, struct live_link *before)
-{
-    link->previous = before;
-    link->next = before->next;
-    before->next->previous = link;
-    before->next = link;
-}
-
-static void link_take(struct live_link *link)
-{
-    link->previous->next = link->next;
-    link->next->previous = link->previous;
-}
 
 // ---- opening and closing ----
 
@@ -109,8 +91,8 @@ struct sk_live *sk_live_open(struct sk_control *control, const struct sk_live_wi
     live->wire = *wire;
     live->events = sk_pace_begin(events, 1 + events * SLICE_MS / 1000, now);
     live->looks = sk_pace_begin(looks == 0 ? 1 : looks, 1 + looks * SLICE_MS / 1000, now);
-    live->listeners.previous = live->listeners.next = &live->listeners;
-    live->feeds.previous = live->feeds.next = &live->feeds;
+    sk_list_begin(&live->listeners);
+    sk_list_begin(&live->feeds);
     live->timer = sk_timer_open(control->sale->loop, 0, live_on_slice, live);
     if (live->timer == NULL) {
         free(live);
@@ -144,7 +126,7 @@ static struct live_feed *live_feed_of(struct sk_live *live, int64_t voucher_id)
         sk_voucher_pin(feed->voucher);
     feed->same_bucket = *bucket;
     *bucket = feed;
-    link_add_behind(&feed->link, &live->feeds); // the first to be looked at
+    sk_list_add_behind(&feed->list, &live->feeds); // the first to be looked at
     return feed;
 }
 
@@ -157,7 +139,7 @@ static void live_feed_let_go(struct live_feed *feed)
     while (*at != feed)
         at = &(*at)->same_bucket;
     *at = feed->same_bucket;
-    link_take(&feed->link);
+    sk_list_remove(&feed->list);
     if (feed->voucher != NULL)
         sk_voucher_unpin(feed->voucher);
     free(feed);
@@ -184,7 +166,7 @@ bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, 
     *listener = (struct live_listener){.same_bucket = *bucket, .feed = feed, .ticket = ticket, .heard_id = last_id};
     listener->sent_ms = now;
     *bucket = listener;
-    link_add_behind(&listener->link, &live->listeners); // the first to be served
+    sk_list_add_behind(&listener->list, &live->listeners); // the first to be served
     if (live->count++ == 0)
         sk_timer_once(live->timer, 0);
     (void)live->wire.send(live->wire.arg, ticket, first_text, sizeof first_text - 1);
@@ -197,7 +179,7 @@ static void live_forget(struct sk_live *live, struct live_listener *listener)
     while (*at != listener)
         at = &(*at)->same_bucket;
     *at = listener->same_bucket;
-    link_take(&listener->link);
+    sk_list_remove(&listener->list);
     listener->feed->listeners--;
     live_feed_let_go(listener->feed);
     live->count--;
@@ -219,7 +201,7 @@ void sk_live_close(struct sk_live *live)
         return;
     while (live->listeners.next != &live->listeners)
         live_forget(live, (struct live_listener *)live->listeners.next);
-    SK_ASSERT(live->feeds.next == &live->feeds); // the links are closed, so no look is under way
+    SK_ASSERT(sk_list_is_empty(&live->feeds)); // the links are closed, so no look is under way
     sk_timer_close(live->timer);
     free(live);
 }
@@ -273,18 +255,19 @@ static void live_on_slice(void *arg)
 {
     struct sk_live *live = arg;
     uint64_t now = uv_now(live->control->sale->loop);
-    struct live_link *link;
-    while ((link = live->feeds.next) != &live->feeds &&
-           now - ((struct live_feed *)link)->looked_ms >= SK_LIVE_EACH_MS && sk_pace_take(&live->looks, now)) {
-        link_take(link);
-        link_add_behind(link, live->feeds.previous);
-        ((struct live_feed *)link)->looked_ms = now;
-        live_look_at((struct live_feed *)link);
+    struct live_feed *feed;
+    struct live_listener *listener;
+    while ((feed = sk_list_first(&live->feeds)) != NULL && now - feed->looked_ms >= SK_LIVE_EACH_MS &&
+           sk_pace_take(&live->looks, now)) {
+        sk_list_remove(&feed->list);
+        sk_list_add_last(&feed->list, &live->feeds);
+        feed->looked_ms = now;
+        live_look_at(feed);
     }
-    while ((link = live->listeners.next) != &live->listeners &&
-           // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the ring
-           now - ((struct live_listener *)link)->visited_ms >= SK_LIVE_EACH_MS) {
-        if (!live_serve(live, (struct live_listener *)link, now))
+    while ((listener = sk_list_first(&live->listeners)) != NULL &&
+           // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
+           now - listener->visited_ms >= SK_LIVE_EACH_MS) {
+        if (!live_serve(live, listener, now))
             break;
     }
     if (live->count > 0)
@@ -300,8 +283,8 @@ static bool live_serve(struct sk_live *live, struct live_listener *listener, uin
     if ((news || beat) && !sk_pace_take(&live->events, now))
         return false;
     listener->visited_ms = now;
-    link_take(&listener->link);
-    link_add_behind(&listener->link, live->listeners.previous);
+    sk_list_remove(&listener->list);
+    sk_list_add_last(&listener->list, &live->listeners);
     if (ended) {
         uint64_t ticket = listener->ticket;
         live_forget(live, listener);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "hash.h"
+#include "list.h"
 #include "order_id.h"
 #include "order_lookup.h"
 #include "params.h"
@@ -33,7 +34,7 @@ enum waiter_state {
 };
 
 struct waiter {
-    struct waiter *previous, *next;               // of its list
+    struct sk_list list;                          // first; of its state
     struct waiter *same_order, *same_order_after; // of its bucket by order id
     struct waiter *same_ticket;                   // of its bucket by ticket
     enum waiter_state state;
@@ -45,15 +46,11 @@ struct waiter {
     char status[STATUS_SIZE];
 };
 
-struct waiter_list {
-    struct waiter *first, *last;
-};
-
 struct sk_waiting {
     struct sk_control *control; // borrowed
     struct sk_timer *timer;
     size_t count;
-    struct waiter_list lists[WAITER_LISTS];
+    struct sk_list lists[WAITER_LISTS];
     struct waiter *by_order[BUCKETS], *by_ticket[BUCKETS];
     char seen[SNAPSHOT_SIZE]; // of the last orders_moved; empty: there was none that is of use
     bool busy;                // a question is under way
@@ -77,20 +74,14 @@ static void waiter_leave_list(struct sk_waiting *waiting, struct waiter *waiter)
         waiting->asked[waiter->at] = NULL;
         return;
     }
-    struct waiter_list *list = &waiting->lists[waiter->state];
-    *(waiter->previous == NULL ? &list->first : &waiter->previous->next) = waiter->next;
-    *(waiter->next == NULL ? &list->last : &waiter->next->previous) = waiter->previous;
+    sk_list_remove(&waiter->list);
 }
 
 static void waiter_join_list(struct sk_waiting *waiting, struct waiter *waiter, enum waiter_state state)
 {
-    struct waiter_list *list = &waiting->lists[state];
     SK_ASSERT(state < WAITER_LISTS);
     waiter->state = state;
-    waiter->next = NULL;
-    waiter->previous = list->last;
-    *(list->last == NULL ? &list->first : &list->last->next) = waiter;
-    list->last = waiter;
+    sk_list_add_last(&waiter->list, &waiting->lists[state]);
 }
 
 // The one place where a waiter's state changes.
@@ -147,6 +138,8 @@ struct sk_waiting *sk_waiting_open(struct sk_control *control)
     if (waiting == NULL)
         return NULL;
     waiting->control = control;
+    for (int i = 0; i < WAITER_LISTS; i++)
+        sk_list_begin(&waiting->lists[i]);
     waiting->timer = sk_timer_open(control->sale->loop, 0, waiting_on_tick, waiting);
     if (waiting->timer == NULL) {
         free(waiting);
@@ -220,11 +213,12 @@ void sk_waiting_close(struct sk_waiting *waiting)
 {
     if (waiting == NULL)
         return;
+    struct waiter *waiter;
     waiting->closing = true;
     SK_ASSERT(!waiting->busy); // the links are closed
     for (int i = 0; i < WAITER_LISTS; i++) {
-        while (waiting->lists[i].first != NULL)
-            waiting_tell(waiting, waiting->lists[i].first, SK_VERDICT_UNAVAILABLE, NULL);
+        while ((waiter = sk_list_first(&waiting->lists[i])) != NULL)
+            waiting_tell(waiting, waiter, SK_VERDICT_UNAVAILABLE, NULL);
     }
     for (size_t i = 0; i < sizeof waiting->arrays / sizeof waiting->arrays[0]; i++)
         sk_buf_free(&waiting->arrays[i]);
@@ -244,8 +238,9 @@ static void waiting_end_round(struct sk_waiting *waiting)
 // What is known may be old: all are asked about.
 static void waiting_forget(struct sk_waiting *waiting)
 {
-    while (waiting->lists[WAITER_RESTS].first != NULL)
-        waiter_move(waiting, waiting->lists[WAITER_RESTS].first, WAITER_DUE);
+    struct waiter *waiter;
+    while ((waiter = sk_list_first(&waiting->lists[WAITER_RESTS])) != NULL)
+        waiter_move(waiting, waiter, WAITER_DUE);
 }
 
 static void waiting_on_tick(void *arg)
@@ -301,8 +296,9 @@ static void waiting_put(struct sk_waiting *waiting, const struct waiter *waiter)
 
 static void waiting_gather(struct sk_waiting *waiting, enum waiter_state state, size_t most)
 {
-    for (; most > 0 && waiting->asked_count < ASK_MAX && waiting->lists[state].first != NULL; most--) {
-        struct waiter *waiter = waiting->lists[state].first;
+    struct waiter *waiter;
+    for (; most > 0 && waiting->asked_count < ASK_MAX && (waiter = sk_list_first(&waiting->lists[state])) != NULL;
+         most--) {
         waiting_put(waiting, waiter);
         waiter_move(waiting, waiter, WAITER_ASKED);
     }

@@ -7,17 +7,18 @@
 #include <string.h>
 
 #include "clock.h"
+#include "list.h"
 
 struct sk_histogram {
-    struct sk_histogram *previous, *next;
+    struct sk_list list; // first
     int64_t what;
     _Atomic uint64_t counts[SK_HISTOGRAM_BUCKETS];
     _Atomic uint64_t most_ns;
 };
 
 static pthread_mutex_t histogram_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sk_histogram *histogram_first; // under the lock
-static int64_t histogram_since_ms;           // set before main()
+static struct sk_list histogram_open = {&histogram_open, &histogram_open}; // under the lock
+static int64_t histogram_since_ms;                                         // set before main()
 
 __attribute__((constructor)) static void histogram_begin(void)
 {
@@ -31,10 +32,7 @@ struct sk_histogram *sk_histogram_open(int64_t what)
         return NULL;
     histogram->what = what;
     (void)pthread_mutex_lock(&histogram_lock);
-    histogram->next = histogram_first;
-    if (histogram->next != NULL)
-        histogram->next->previous = histogram;
-    histogram_first = histogram;
+    sk_list_add_last(&histogram->list, &histogram_open);
     (void)pthread_mutex_unlock(&histogram_lock);
     return histogram;
 }
@@ -44,12 +42,7 @@ void sk_histogram_close(struct sk_histogram *histogram)
     if (histogram == NULL)
         return;
     (void)pthread_mutex_lock(&histogram_lock);
-    if (histogram->previous != NULL)
-        histogram->previous->next = histogram->next;
-    else
-        histogram_first = histogram->next;
-    if (histogram->next != NULL)
-        histogram->next->previous = histogram->previous;
+    sk_list_remove(&histogram->list);
     (void)pthread_mutex_unlock(&histogram_lock);
     free(histogram);
 }
@@ -83,7 +76,8 @@ void sk_durations_read(int64_t what, struct sk_durations *durations)
 {
     memset(durations, 0, sizeof *durations);
     (void)pthread_mutex_lock(&histogram_lock);
-    for (const struct sk_histogram *of = histogram_first; of != NULL; of = of->next) {
+    for (const struct sk_list *one = histogram_open.next; one != &histogram_open; one = one->next) {
+        const struct sk_histogram *of = (const struct sk_histogram *)one;
         if (of->what != what)
             continue;
         for (size_t i = 0; i < SK_HISTOGRAM_BUCKETS; i++)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "histogram.h"
+#include "list.h"
 #include "status.h"
 #include "verdict.h"
 
@@ -179,7 +180,7 @@ enum { SK_METRICS_ROUTES = 64 };
 
 // Starts zeroed, if it is to be in no list.
 struct sk_metrics {
-    struct sk_metrics *previous, *next;
+    struct sk_list list; // first
     _Atomic uint64_t values[SK_METRIC_COUNT];
     struct sk_distribution distributions[SK_DISTRIBUTION_COUNT];
     _Atomic uint64_t answers[SK_METRICS_ROUTES][SK_VERDICT_COUNT];

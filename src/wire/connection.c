@@ -299,14 +299,8 @@ enum { SPAN = 512 };
 
 struct sk_deadlines {
     uint64_t tick; // the last one whose list was taken
-    struct sk_deadline due;
-    struct sk_deadline lists[SPAN]; // heads of rings
+    struct sk_list due, lists[SPAN];
 };
-
-static void deadlines_empty(struct sk_deadline *list)
-{
-    list->previous = list->next = list;
-}
 
 struct sk_deadlines *sk_deadlines_open(uint64_t now_ms)
 {
@@ -314,9 +308,9 @@ struct sk_deadlines *sk_deadlines_open(uint64_t now_ms)
     if (deadlines == NULL)
         return NULL;
     deadlines->tick = now_ms / SK_DEADLINES_TICK_MS;
-    deadlines_empty(&deadlines->due);
+    sk_list_begin(&deadlines->due);
     for (size_t i = 0; i < SPAN; i++)
-        deadlines_empty(&deadlines->lists[i]);
+        sk_list_begin(&deadlines->lists[i]);
     return deadlines;
 }
 
@@ -327,11 +321,8 @@ void sk_deadlines_close(struct sk_deadlines *deadlines)
 
 void sk_deadlines_clear(struct sk_deadline *deadline)
 {
-    if (deadline->next == NULL)
-        return;
-    deadline->previous->next = deadline->next;
-    deadline->next->previous = deadline->previous;
-    deadline->previous = deadline->next = NULL;
+    if (deadline->list.next != NULL)
+        sk_list_remove(&deadline->list);
 }
 
 void sk_deadlines_set(struct sk_deadlines *deadlines, struct sk_deadline *deadline, uint64_t at_ms)
@@ -340,36 +331,29 @@ void sk_deadlines_set(struct sk_deadlines *deadlines, struct sk_deadline *deadli
     uint64_t tick = (at_ms + SK_DEADLINES_TICK_MS - 1) / SK_DEADLINES_TICK_MS;
     deadline->at_ms = at_ms;
     tick = tick < first ? first : tick > last ? last : tick;
-    if (deadline->next != NULL && deadline->tick <= tick)
+    if (deadline->list.next != NULL && deadline->tick <= tick)
         return; // looked at soon enough, and moved on then
     sk_deadlines_clear(deadline);
-    struct sk_deadline *list = &deadlines->lists[tick % SPAN];
     deadline->tick = tick;
-    deadline->next = list;
-    deadline->previous = list->previous;
-    list->previous->next = deadline;
-    list->previous = deadline;
+    sk_list_add_last(&deadline->list, &deadlines->lists[tick % SPAN]);
 }
 
 // The list of the next tick becomes the due one, which is empty.
 static void deadlines_take_list(struct sk_deadlines *deadlines)
 {
     deadlines->tick++;
-    struct sk_deadline *list = &deadlines->lists[deadlines->tick % SPAN];
-    if (list->next == list)
-        return;
-    deadlines->due.next = list->next;
-    deadlines->due.previous = list->previous;
-    list->next->previous = list->previous->next = &deadlines->due;
-    deadlines_empty(list);
+    struct sk_list *list = &deadlines->lists[deadlines->tick % SPAN];
+    sk_list_add_behind(&deadlines->due, list); // becomes the head in its place
+    sk_list_remove(list);
+    sk_list_begin(list);
 }
 
 struct sk_deadline *sk_deadlines_next(struct sk_deadlines *deadlines, uint64_t now_ms)
 {
     uint64_t now = now_ms / SK_DEADLINES_TICK_MS;
     for (;;) {
-        struct sk_deadline *deadline = deadlines->due.next;
-        if (deadline != &deadlines->due) {
+        struct sk_deadline *deadline = sk_list_first(&deadlines->due);
+        if (deadline != NULL) {
             sk_deadlines_clear(deadline);
             if (deadline->at_ms <= now_ms)
                 return deadline;

@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "head.h"
+#include "list.h"
 #include "request.h"
 #include "server_options.h"
 #include "status.h"
@@ -25,7 +26,7 @@ struct sk_deadlines;
 
 // Part of what has the deadline, zeroed at first. Belongs to the wheel while it is set.
 struct sk_deadline {
-    struct sk_deadline *previous, *next; // NULL: not set
+    struct sk_list list; // first; in none: not set
     uint64_t at_ms;
     uint64_t tick; // when the wheel looks at it: never after at_ms, but maybe well before
 };
