@@ -128,7 +128,7 @@ int main(int argc, char **argv)
     if (ceiling.constant == NULL || ceiling.streams == NULL || uv_loop_init(&ceiling.loop) != 0)
         return 1;
     struct sk_handler handler = {handle, answer, malformed, streams, gone, &ceiling, NULL, NULL};
-    ceiling.server = sk_server_open(&ceiling.loop, &config, &handler);
+    ceiling.server = sk_server_open(&ceiling.loop, &config.server, &handler);
     if (ceiling.server == NULL)
         return 1;
     ceiling.slice = sk_timer_open(&ceiling.loop, SLICE_MS, on_slice, &ceiling);
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     (void)uv_prepare_start(&turn, on_turn);
     (void)uv_signal_init(&ceiling.loop, &term);
     (void)uv_signal_start(&term, on_signal, SIGTERM);
-    sk_log(SK_LOG_INFO, "serving", "listen=%s", config.listen);
+    sk_log(SK_LOG_INFO, "serving", "listen=%s", config.server.listen);
     (void)uv_run(&ceiling.loop, UV_RUN_DEFAULT);
 
     sk_timer_close(ceiling.slice);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base64url.h"
 #include "clock.h"
 #include "text.h"
 #include "token_keys.h"

@@ -1,4 +1,4 @@
--- Moving the orders of retired vouchers out, part by part, to files that `seckill archive` writes (control/archive.c).
+-- Moving the orders of retired vouchers out, part by part, to files that `seckill archive` writes (app/archive.c).
 --
 -- A part is made into text here (archive_part()), written and synced there, and only then removed here
 -- (archive_drop()), if it is still what was written: what has changed in between is read and written again, under the

@@ -5,7 +5,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "status.h"
+
 // Any thread.
 uint64_t sk_hash(const char *name, size_t len);
+
+// ---- siphash ----
+
+// SipHash-2-4: a hash under a secret key. For tables whose keys clients choose: without the key nobody finds names that
+// share a place, or a hash.
+
+struct sk_siphash_key {
+    uint64_t words[2];
+};
+
+// Any thread, as both functions.
+uint64_t sk_siphash(const struct sk_siphash_key *key, const void *data, size_t len);
+
+// A new key from the kernel.
+enum sk_status sk_siphash_new_key(struct sk_siphash_key *key) SK_MUST_CHECK;
+
+// ---- slot ----
+
+// The number that routes: which of 16384 slots a key belongs to, as Redis Cluster has it (cluster specification, "Key
+// distribution model"): CRC16 of what stands between the key's braces, modulo 16384. PostgreSQL's rows carry the same.
+
+enum { SK_SLOTS = 16384 };
+
+// The slot of a tag, given without its braces. Any thread.
+uint16_t sk_slot(const char *tag, size_t len);
 
 #endif

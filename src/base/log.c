@@ -7,19 +7,19 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
-#include "log_limit.h"
 
 enum { LINE_MAX_BYTES = 1024 };
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static enum sk_log_level lowest = SK_LOG_INFO;
-static struct sk_log_limit limit;
+static struct sk_log_limit flood;
 static _Thread_local const char *about; // of sk_log_about()
 
 void sk_log_set_level(enum sk_log_level level)
@@ -62,7 +62,7 @@ static bool log_passes(enum sk_log_level level, const char *message, uint32_t *s
     *suppressed = 0;
     if (level < SK_LOG_WARN)
         return level >= lowest;
-    return level >= lowest && sk_log_limit_passes(&limit, message, (uint32_t)(sk_monotonic_ms() / 1000), suppressed);
+    return level >= lowest && sk_log_limit_passes(&flood, message, (uint32_t)(sk_monotonic_ms() / 1000), suppressed);
 }
 
 static size_t log_put_head(char *line, size_t room, enum sk_log_level level, const char *message, uint32_t suppressed)
@@ -141,4 +141,41 @@ void sk_log_text(enum sk_log_level level, const char *message, const char *key, 
     }
     line[n++] = '"';
     log_put_line(line, n);
+}
+
+// ---- log limit ----
+
+// Open addressing by the message's address; a place that is taken is never given back. One compare-and-swap decides
+// each line, so the limit is exact also between threads.
+
+static atomic_uint_least64_t *log_limit_lines(struct sk_log_limit *limit, const char *message)
+{
+    // Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, 6.4): neighbours are spread.
+    size_t first = (size_t)((uint64_t)(uintptr_t)message * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    for (size_t i = 0; i < SK_LOG_MESSAGES_MAX; i++) {
+        size_t at = (first + i) % SK_LOG_MESSAGES_MAX;
+        const char *owner = atomic_load_explicit(&limit->places[at].message, memory_order_relaxed);
+        if (owner == NULL) { // a swap that fails leaves in `owner` whose it is now
+            if (atomic_compare_exchange_strong(&limit->places[at].message, &owner, message))
+                owner = message;
+        }
+        if (owner == message)
+            return &limit->places[at].lines;
+    }
+    return &limit->places[SK_LOG_MESSAGES_MAX].lines;
+}
+
+bool sk_log_limit_passes(struct sk_log_limit *limit, const char *message, uint32_t now_s, uint32_t *suppressed)
+{
+    atomic_uint_least64_t *lines = log_limit_lines(limit, message);
+    uint64_t was = atomic_load_explicit(lines, memory_order_relaxed), is;
+    uint32_t asked;
+    do {
+        // Another thread may have seen a later second: then this line counts there.
+        bool same = was != 0 && now_s <= was >> 32;
+        asked = same ? (uint32_t)was + 1 : 1;
+        is = (same ? was >> 32 : now_s) << 32 | asked;
+    } while (!atomic_compare_exchange_weak(lines, &was, is));
+    *suppressed = asked == 1 && (uint32_t)was > SK_LOG_LINES_PER_S ? (uint32_t)was - SK_LOG_LINES_PER_S : 0;
+    return asked <= SK_LOG_LINES_PER_S;
 }

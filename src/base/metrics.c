@@ -7,7 +7,7 @@
 #include <string.h>
 
 static pthread_mutex_t metrics_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sk_metrics *metrics_first; // under the lock
+static struct sk_list metrics_open = {&metrics_open, &metrics_open}; // under the lock
 
 static const struct sk_metric_row metric_rows[SK_METRIC_COUNT] = {
 #define METRICS_COUNTER(id, name, labels, help) {name, labels, help, true, SK_MERGE_SUM, SK_SCALE_ORDERS},
@@ -32,10 +32,7 @@ struct sk_metrics *sk_metrics_open(void)
     if (metrics == NULL)
         return NULL;
     (void)pthread_mutex_lock(&metrics_lock);
-    metrics->next = metrics_first;
-    if (metrics->next != NULL)
-        metrics->next->previous = metrics;
-    metrics_first = metrics;
+    sk_list_add_last(&metrics->list, &metrics_open);
     (void)pthread_mutex_unlock(&metrics_lock);
     return metrics;
 }
@@ -45,12 +42,7 @@ void sk_metrics_close(struct sk_metrics *metrics)
     if (metrics == NULL)
         return;
     (void)pthread_mutex_lock(&metrics_lock);
-    if (metrics->previous != NULL)
-        metrics->previous->next = metrics->next;
-    else
-        metrics_first = metrics->next;
-    if (metrics->next != NULL)
-        metrics->next->previous = metrics->previous;
+    sk_list_remove(&metrics->list);
     (void)pthread_mutex_unlock(&metrics_lock);
     free(metrics);
 }
@@ -139,12 +131,48 @@ void sk_metrics_sum(struct sk_metrics_sum *sum, uint64_t now_ms)
 {
     memset(sum, 0, sizeof *sum);
     (void)pthread_mutex_lock(&metrics_lock);
-    for (struct sk_metrics *metrics = metrics_first; metrics != NULL; metrics = metrics->next)
-        metrics_add_block(metrics, sum);
+    for (struct sk_list *one = metrics_open.next; one != &metrics_open; one = one->next)
+        metrics_add_block((struct sk_metrics *)one, sum);
     (void)pthread_mutex_unlock(&metrics_lock);
     for (int i = 0; i < SK_METRIC_COUNT; i++) {
         uint64_t since_ms = sum->values[i];
         if (metric_rows[i].merge == SK_MERGE_AGE)
             sum->values[i] = since_ms == 0 || since_ms > now_ms ? 0 : now_ms - since_ms;
     }
+}
+
+// ---- remaining ----
+
+void sk_remaining_note(struct sk_remaining_rows *rows, int64_t voucher_id, int64_t units)
+{
+    size_t at = 0;
+    while (at < rows->count && rows->rows[at].voucher_id > voucher_id)
+        at++;
+    if (at < rows->count && rows->rows[at].voucher_id == voucher_id) {
+        rows->rows[at].units += units;
+        return;
+    }
+    if (at == SK_REMAINING_MAX)
+        return;
+    if (rows->count < SK_REMAINING_MAX)
+        rows->count++;
+    memmove(&rows->rows[at + 1], &rows->rows[at], (rows->count - at - 1) * sizeof rows->rows[0]);
+    rows->rows[at] = (struct sk_remaining_row){voucher_id, units};
+}
+
+void sk_remaining_publish(struct sk_remaining *remaining, const struct sk_remaining_rows *rows)
+{
+    if (pthread_mutex_trylock(&remaining->lock) != 0)
+        return;
+    remaining->kept.count = rows->count;
+    memcpy(remaining->kept.rows, rows->rows, rows->count * sizeof rows->rows[0]);
+    (void)pthread_mutex_unlock(&remaining->lock);
+}
+
+void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows *out)
+{
+    (void)pthread_mutex_lock(&remaining->lock);
+    for (size_t i = 0; i < remaining->kept.count; i++)
+        sk_remaining_note(out, remaining->kept.rows[i].voucher_id, remaining->kept.rows[i].units);
+    (void)pthread_mutex_unlock(&remaining->lock);
 }

@@ -4,14 +4,45 @@
 #ifndef SK_BASE_METRICS_H
 #define SK_BASE_METRICS_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "distribution.h"
-#include "remaining.h"
+#include "histogram.h"
+#include "list.h"
 #include "status.h"
 #include "verdict.h"
+
+// What is left of vouchers on sale: a short table that is written as a whole by one thread, about once a second, and
+// read by any. Room for SK_REMAINING_MAX: with more vouchers on sale, those with the highest ids are in it.
+
+enum { SK_REMAINING_MAX = 100 };
+
+struct sk_remaining_row {
+    int64_t voucher_id, units;
+};
+
+struct sk_remaining_rows {
+    struct sk_remaining_row rows[SK_REMAINING_MAX]; // each voucher once, by id, the highest first
+    size_t count;
+};
+
+// Starts zeroed.
+struct sk_remaining {
+    pthread_mutex_t lock;
+    struct sk_remaining_rows kept; // under the lock
+};
+
+// Adds units to a voucher's row. A voucher that finds no room is left out, or takes the place of one with a lower id.
+void sk_remaining_note(struct sk_remaining_rows *rows, int64_t voucher_id, int64_t units);
+
+// Its thread. Never waits: while it is being read, the older table stays.
+void sk_remaining_publish(struct sk_remaining *remaining, const struct sk_remaining_rows *rows);
+
+// Any thread. Adds it to *out.
+void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows *out);
 
 // Counters only grow: id, name, labels, help. Rows of one name follow each other.
 #define SK_COUNTERS(X)                                                                                               \
@@ -149,7 +180,7 @@ enum { SK_METRICS_ROUTES = 64 };
 
 // Starts zeroed, if it is to be in no list.
 struct sk_metrics {
-    struct sk_metrics *previous, *next;
+    struct sk_list list; // first
     _Atomic uint64_t values[SK_METRIC_COUNT];
     struct sk_distribution distributions[SK_DISTRIBUTION_COUNT];
     _Atomic uint64_t answers[SK_METRICS_ROUTES][SK_VERDICT_COUNT];

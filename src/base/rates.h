@@ -36,4 +36,52 @@ void sk_rate_begin(struct sk_rate *rate, uint64_t per_s); // 0: no limit
 // Any thread. Whether one more may happen now, which then counts.
 bool sk_rate_take(struct sk_rate *rate, uint64_t now_ns);
 
+// ---- tally ----
+
+// How many there are of each: a table of counts, exact and of a fixed size.
+
+struct sk_tally;
+
+// Counts of at most `keys` different keys at a time, each at most `most`. NULL: out of memory, or the kernel gives no
+// random numbers.
+struct sk_tally *sk_tally_open(size_t keys, uint64_t most);
+void sk_tally_close(struct sk_tally *tally); // NULL is fine
+
+// Any thread, as both functions. Counts one more; false, and nothing is counted: there are as many as may be.
+bool sk_tally_add(struct sk_tally *tally, uint64_t key);
+// One that was counted is gone.
+void sk_tally_remove(struct sk_tally *tally, uint64_t key);
+
+// ---- pace ----
+
+// So many a second and no more, evenly: what is not used up does not add up beyond a burst.
+
+struct sk_pace {
+    uint64_t per_s, burst;
+    uint64_t thousandths; // of one, that may go now
+    uint64_t at_ms;       // as of when
+};
+
+// The owner's thread, as both functions. Starts full: a burst may go at once.
+static inline struct sk_pace sk_pace_begin(uint64_t per_s, uint64_t burst, uint64_t at_ms)
+{
+    return (struct sk_pace){per_s, burst, burst * 1000, at_ms};
+}
+
+// Whether one may go now, which is then taken as gone.
+static inline bool sk_pace_take(struct sk_pace *pace, uint64_t at_ms)
+{
+    if (at_ms > pace->at_ms) {
+        uint64_t passed_ms = at_ms - pace->at_ms < 1000 ? at_ms - pace->at_ms : 1000;
+        pace->thousandths += passed_ms * pace->per_s;
+        if (pace->thousandths > pace->burst * 1000)
+            pace->thousandths = pace->burst * 1000;
+        pace->at_ms = at_ms;
+    }
+    if (pace->thousandths < 1000)
+        return false;
+    pace->thousandths -= 1000;
+    return true;
+}
+
 #endif

@@ -66,7 +66,8 @@ enum sk_verdict {
 #define SK_VERDICT_ENUM(name, status, retry_after_ms, title) SK_VERDICT_##name,
     SK_VERDICTS(SK_VERDICT_ENUM)
 #undef SK_VERDICT_ENUM
-        SK_VERDICT_COUNT
+        SK_VERDICT_COUNT,
+    SK_VERDICT_OK = SK_VERDICT_COUNT // nothing is wrong so far: no answer, and not in the list
 };
 
 // Any thread. All four return constants.

@@ -197,7 +197,7 @@ static void rebuild_fence(struct rebuild *rebuild)
     char seen[SK_PARAM_NUMBER_SIZE], cache_ms[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {rebuild->slot, rebuild->id,
                             sk_params_number(seen, looked > voucher->seen.epoch ? looked : voucher->seen.epoch),
-                            sk_params_number(cache_ms, rebuild->sale->config->sold_out_mark_ms)};
+                            sk_params_number(cache_ms, rebuild->sale->options->sold_out_mark_ms)};
     rebuild_move(rebuild, REBUILD_EPOCH);
     if (sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_REBUILD_EPOCH, 4, params, rebuild_on_epoch, rebuild) != SK_OK)
         rebuild_fail(rebuild);
@@ -300,7 +300,7 @@ static void rebuild_read_chunk(struct rebuild *rebuild)
 {
     char most[SK_PARAM_NUMBER_SIZE], bound[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {rebuild->slot, rebuild->id, rebuild->after, sk_params_number(most, CHUNK),
-                            sk_params_number(bound, rebuild->sale->config->orders_per_user)};
+                            sk_params_number(bound, rebuild->sale->options->orders_per_user)};
     rebuild_move(rebuild, REBUILD_BUYERS);
     if (sk_pg_call(rebuild->sale->ask_pg, SK_STATEMENT_REBUILD_BUYERS, 5, params, rebuild_on_chunk, rebuild) != SK_OK)
         rebuild_fail(rebuild);

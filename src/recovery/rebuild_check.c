@@ -78,7 +78,7 @@ static void check_retirement(struct sk_rebuild_check *check)
 {
     char id[SK_PARAM_NUMBER_SIZE], after_ms[SK_PARAM_NUMBER_SIZE];
     const char *params[] = {sk_params_number(id, check->voucher->id),
-                            sk_params_number(after_ms, check->sale->config->retire_after_ms)};
+                            sk_params_number(after_ms, check->sale->options->retire_after_ms)};
     if (sk_pg_call(check->sale->ask_pg, SK_STATEMENT_MAY_RETIRE, 2, params, check_on_may_retire, check) != SK_OK)
         check->done(check->arg, SK_REBUILD_UNKNOWN);
 }

@@ -176,7 +176,7 @@ static void regrant_ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
         return;
     call->regrant = regrant;
     call->voucher = voucher;
-    size_t most = (size_t)regrant->sale->config->batch_max;
+    size_t most = (size_t)regrant->sale->options->batch_max;
     int32_t offer = voucher->care->lost.orders.head->offer;
     struct sk_order *order;
     while (call->orders.count < most && (order = voucher->care->lost.orders.head) != NULL && order->offer == offer)
@@ -369,7 +369,7 @@ static void regrant_refuse_unasked(struct sk_regrant *regrant, struct sk_voucher
     if (call == NULL)
         return;
     *call = (struct regrant_call){.regrant = regrant, .voucher = voucher};
-    size_t most = (size_t)regrant->sale->config->batch_max;
+    size_t most = (size_t)regrant->sale->options->batch_max;
     sk_params_begin(&reasons);
     while (call->refused.count < most && (order = voucher->care->lost.orders.head) != NULL) {
         if (order->entry->kind == SK_ENTRY_LOOSE) {

@@ -45,9 +45,9 @@ struct sk_roster *sk_roster_open(const struct sk_sale *sale)
         return NULL;
     }
     roster->sale = sale;
-    roster_put_name(sale->config->listen, name);
+    roster_put_name(sale->instance, name);
     (void)snprintf(roster->text, sizeof roster->text, "%.*s %" PRId64 " %" PRId64 " %s", SK_ROSTER_WORD_MAX, SK_VERSION,
-                   sk_durations_since_ms(), sale->config->lock_ttl_ms, name);
+                   sk_durations_since_ms(), sale->options->lock_ttl_ms, name);
     return roster;
 }
 

@@ -423,7 +423,7 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
 {
     const struct sk_sale *sale = sweep->sweeper->sale;
     struct sk_order_list orders = {0};
-    if (found->count > sale->config->orders_max)
+    if (found->count > sale->options->orders_max)
         return sweep_settle_by_rebuild(sweep, found);
     if (!sk_entry_read_orders(sale, found->orders, found->orders_len, found->offer, &orders))
         return sweep_leave_for_later(sweep, found);

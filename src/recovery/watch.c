@@ -388,7 +388,7 @@ static bool watch_may_retire(const struct sk_watch *watch, const struct sk_vouch
 {
     const struct sk_sale *sale = watch->sale;
     int64_t over_ms = voucher->end_ms + voucher->pay_within_s * 1000;
-    return sk_wall_ms() >= (uint64_t)(over_ms + sale->config->retire_after_ms) &&
+    return sk_wall_ms() >= (uint64_t)(over_ms + sale->options->retire_after_ms) &&
            voucher->care->lost.orders.count == 0 && watch_is_at_rest(voucher) &&
            uv_now(sale->loop) >= voucher->care->retire_at_ms;
 }

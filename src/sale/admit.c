@@ -94,7 +94,7 @@ static bool admit_is_marked(const struct sk_voucher *voucher, const char *user, 
 
 static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_outcome *outcome)
 {
-    uint64_t most = (uint64_t)sale->config->purchases_max;
+    uint64_t most = (uint64_t)sale->options->purchases_max;
     bool full = most > 0 && sk_order_pool_out(sale->orders) >= most;
     if (!full && (sale->purchases == NULL || sk_rate_take(sale->purchases, now_ms * NS_PER_MS)))
         return false;
@@ -107,7 +107,7 @@ static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct 
 void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_mark *mark)
 {
     uint64_t now = uv_now(admit->sale->loop);
-    uint64_t until = mark->asked_at_ms + (uint64_t)admit->sale->config->sold_out_mark_ms;
+    uint64_t until = mark->asked_at_ms + (uint64_t)admit->sale->options->sold_out_mark_ms;
     if (mark->verdict == SK_VERDICT_NOT_STARTED && mark->begin_at_ms <= until)
         until = mark->begin_at_ms - 1; // not past the start; both clocks cut off a part of their millisecond
     if (until <= now)

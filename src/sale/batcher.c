@@ -181,7 +181,7 @@ static void batcher_gather(struct batcher_call *call)
 {
     struct sk_batcher *batcher = call->batcher;
     struct sk_asking *asking = &call->voucher->asking;
-    size_t most = (size_t)batcher->sale->config->batch_max;
+    size_t most = (size_t)batcher->sale->options->batch_max;
     struct sk_outcome outcome;
     struct sk_order *order;
     while (call->orders.count < most && (order = asking->orders.head) != NULL) {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "hash.h"
-#include "slot.h"
 
 enum { BUCKETS_FIRST = 256 };
 

@@ -1,6 +1,6 @@
 #include "order_id.h"
 
-#include "slot.h"
+#include "hash.h"
 
 enum { EPOCH_BITS = 10, EPOCHS = 1 << EPOCH_BITS };
 

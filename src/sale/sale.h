@@ -5,7 +5,6 @@
 #include <uv.h>
 
 #include "catalogue.h"
-#include "config.h"
 #include "lock.h"
 #include "metrics.h"
 #include "named_lock.h"
@@ -14,6 +13,7 @@
 #include "probe.h"
 #include "rates.h"
 #include "redis_link.h"
+#include "sale_options.h"
 #include "verdict.h"
 
 struct sk_outcome {
@@ -40,7 +40,8 @@ enum sk_doubt {
 
 struct sk_sale {
     uv_loop_t *loop; // borrowed, as all below
-    const struct sk_config *config;
+    const struct sk_sale_options *options;
+    const char *instance;      // the address by which operators know it
     struct sk_rate *purchases; // how many a second may ask the stores; NULL: any
     // The road's links: orders, and nothing that could hold them up. Replies come in order.
     struct sk_redis *redis;

@@ -79,7 +79,7 @@ struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_wri
     writer->events = *events;
     writer->failure = (struct sk_backoff){.first_ms = FAILURE_MS, .most_ms = PAUSE_MOST_MS};
     writer->refusal = writer->failure;
-    enum sk_status opened = sk_batch_open(&writer->batch, (size_t)sale->config->batch_max);
+    enum sk_status opened = sk_batch_open(&writer->batch, (size_t)sale->options->batch_max);
     writer->tick = sk_timer_open(sale->loop, TICK_MS, writer_on_tick, writer);
     if (opened != SK_OK || writer->tick == NULL) {
         sk_writer_close(writer);
@@ -165,7 +165,7 @@ static void writer_pump(struct sk_writer *writer)
 static bool writer_may_rest(const struct sk_writer *writer)
 {
     const struct sk_sale *sale = writer->sale;
-    size_t most = (size_t)sale->config->orders_max, room = most - sk_order_pool_out(sale->orders);
+    size_t most = (size_t)sale->options->orders_max, room = most - sk_order_pool_out(sale->orders);
     return writer->rush && writer->impatient == 0 &&
            uv_now(sale->loop) < writer->patient_at_ms + PATIENCE_MS * room / most;
 }

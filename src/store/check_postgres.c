@@ -17,7 +17,8 @@ enum { VERSION_LEAST = 15, VERSION_PARTS = 10000, LINKS_PER_REACTOR = 3, NUMBER_
 
 struct postgres_check {
     struct sk_findings *findings;
-    const struct sk_config *config;
+    const struct sk_store_options *options;
+    int64_t reactors;
     PGconn *conn;
     const PGresult *settings; // the row of sql/checks/settings.sql; borrowed
 };
@@ -34,9 +35,10 @@ static void postgres_check_rights(const struct postgres_check *check);
 static void postgres_check_commit(const struct postgres_check *check);
 static struct sk_clock_seen postgres_check_clock(const struct postgres_check *check);
 
-void sk_check_postgres(struct sk_findings *findings, const struct sk_config *config, struct sk_clock_seen *clock)
+void sk_check_postgres(struct sk_findings *findings, const struct sk_store_options *options, int64_t reactors,
+                       struct sk_clock_seen *clock)
 {
-    struct postgres_check check = {findings, config, NULL, NULL};
+    struct postgres_check check = {findings, options, reactors, NULL, NULL};
     PGresult *settings = NULL;
     *clock = (struct sk_clock_seen){0};
     if (!postgres_check_connect(&check))
@@ -64,10 +66,10 @@ out:
 static bool postgres_check_connect(struct postgres_check *check)
 {
     char seconds[NUMBER_SIZE], patience[SK_PARAM_NUMBER_SIZE];
-    int64_t ms = check->config->pg_timeout_ms;
+    int64_t ms = check->options->pg_timeout_ms;
     (void)snprintf(seconds, sizeof seconds, "%d", (int)(ms / 1000) + 1);
     const char *names[] = {"dbname", "application_name", "connect_timeout", NULL};
-    const char *values[] = {check->config->database_url, "seckill-check", seconds, NULL};
+    const char *values[] = {check->options->database_url, "seckill-check", seconds, NULL};
     const char *const params[] = {sk_params_number(patience, ms)};
     check->conn = PQconnectdbParams(names, values, 1);
     if (check->conn == NULL || PQstatus(check->conn) != CONNECTION_OK) {
@@ -144,7 +146,7 @@ static void postgres_check_durability(const struct postgres_check *check)
 
 static void postgres_check_room(const struct postgres_check *check, const char *what, const char *column)
 {
-    int64_t needed = sk_config_reactors(check->config) * LINKS_PER_REACTOR;
+    int64_t needed = check->reactors * LINKS_PER_REACTOR;
     const char *text = postgres_check_value(check, column);
     if (text[0] != '\0')
         SK_FIND_UNLESS(check->findings, strtoll(text, NULL, 10) >= needed, SK_FINDING_WARN, what,
@@ -228,7 +230,7 @@ static void postgres_check_statements(const struct postgres_check *check)
 static void postgres_check_commit(const struct postgres_check *check)
 {
     char ms[SK_PARAM_NUMBER_SIZE];
-    const char *const params[] = {sk_params_number(ms, check->config->pg_timeout_ms), "seckill-check"};
+    const char *const params[] = {sk_params_number(ms, check->options->pg_timeout_ms), "seckill-check"};
     PGresult *set =
         postgres_check_ask(check, "postgresql session", sk_statements[SK_STATEMENT_SESSION].text, 2, params);
     PGresult *now =

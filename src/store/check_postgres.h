@@ -2,10 +2,11 @@
 #ifndef SK_STORE_CHECK_POSTGRES_H
 #define SK_STORE_CHECK_POSTGRES_H
 
-#include "config.h"
 #include "findings.h"
+#include "store_options.h"
 
 // Blocks; each statement within pg_timeout_ms. Logs in as the service does, and changes nothing.
-void sk_check_postgres(struct sk_findings *findings, const struct sk_config *config, struct sk_clock_seen *clock);
+void sk_check_postgres(struct sk_findings *findings, const struct sk_store_options *options, int64_t reactors,
+                       struct sk_clock_seen *clock);
 
 #endif

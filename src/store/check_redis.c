@@ -20,7 +20,8 @@ enum { VERSION_LEAST = 7, LINKS_PER_REACTOR = 2, VALUE_SIZE = 64, WHAT_SIZE = 2 
 
 struct redis_check {
     struct sk_findings *findings;
-    const struct sk_config *config;
+    const struct sk_store_options *options;
+    int64_t reactors;
     redisContext *context;
     const char *info; // borrowed for as long as its reply
 };
@@ -36,9 +37,10 @@ static void redis_check_clients(const struct redis_check *check);
 static void redis_check_commands(const struct redis_check *check);
 static struct sk_clock_seen redis_check_clock(const struct redis_check *check);
 
-void sk_check_redis(struct sk_findings *findings, const struct sk_config *config, struct sk_clock_seen *clock)
+void sk_check_redis(struct sk_findings *findings, const struct sk_store_options *options, int64_t reactors,
+                    struct sk_clock_seen *clock)
 {
-    struct redis_check check = {findings, config, NULL, NULL};
+    struct redis_check check = {findings, options, reactors, NULL, NULL};
     *clock = (struct sk_clock_seen){0};
     if (!redis_check_connect(&check))
         goto out;
@@ -84,9 +86,9 @@ static bool redis_check_greet(const struct redis_check *check, const char *what,
 static bool redis_check_connect(struct redis_check *check)
 {
     struct sk_redis_url at = {0};
-    int64_t ms = check->config->redis_timeout_ms;
+    int64_t ms = check->options->redis_timeout_ms;
     struct timeval patience = {ms / 1000, ms % 1000 * 1000};
-    bool good = sk_redis_url_parse(check->config->redis_url, &at) == SK_OK;
+    bool good = sk_redis_url_parse(check->options->redis_url, &at) == SK_OK;
     if (!good) {
         sk_find(check->findings, SK_FINDING_FAIL, "redis url", "is not of the form that --help shows");
         goto out;
@@ -190,7 +192,7 @@ static void redis_check_memory(const struct redis_check *check)
 static void redis_check_clients(const struct redis_check *check)
 {
     uint64_t most = redis_check_number(check, "maxclients"), used = redis_check_number(check, "connected_clients");
-    uint64_t needed = (uint64_t)sk_config_reactors(check->config) * LINKS_PER_REACTOR;
+    uint64_t needed = (uint64_t)check->reactors * LINKS_PER_REACTOR;
     uint64_t room = most > used ? most - used : 0;
     if (most > 0)
         SK_FIND_UNLESS(check->findings, room >= needed, SK_FINDING_WARN, "redis connections",

@@ -213,7 +213,7 @@ CONTROLS = [
     Control(
         "leak",
         "a conversation that is not freed",
-        "src/control/talk.c",
+        "src/api/talk.c",
         "    free(talk);",
         "",
         "30",
@@ -294,7 +294,7 @@ CONTROLS = [
     Control(
         "unheard",
         "404 for a voucher that the instance has not heard of yet",
-        "src/control/purchase.c",
+        "src/api/purchase.c",
         "    sk_beside_find_later(talk, ((struct late_purchase *)talk)->ask.voucher_id, purchase_on_found);",
         "    purchase_on_found(talk, SK_BESIDE_UNKNOWN);",
         "45a",
@@ -303,7 +303,7 @@ CONTROLS = [
     Control(
         "late-winner",
         "a winner of a retired voucher told that it has ended",
-        "src/control/purchase.c",
+        "src/api/purchase.c",
         "    else if (outcome.order_id != NULL)",
         "    else if (outcome.order_id == talk->key)",
         "44",
@@ -495,7 +495,7 @@ CONTROLS = [
     Control(
         "connections",
         "connections of an address counted, and not refused",
-        "src/base/tally.c",
+        "src/base/rates.c",
         "bool may = place->count < tally->most &&",
         "bool may = (place->count < tally->most || true) &&",
         "50b",
@@ -504,7 +504,7 @@ CONTROLS = [
     Control(
         "second-secret",
         "tickets good under the first secret alone",
-        "src/http/ticket.c",
+        "src/identity/ticket.c",
         "i < tickets->secrets && !good",
         "i < 1 && !good",
         "50c",
@@ -513,7 +513,7 @@ CONTROLS = [
     Control(
         "watchdog",
         "the manager told that all is well though a loop hangs",
-        "src/http/supervise.c",
+        "src/app/supervise.c",
         "        if (turning && (notify->",
         "        if ((turning || stuck < SK_SUPERVISED_MAX) && (notify->",
         "50d",
@@ -548,7 +548,7 @@ CONTROLS = [
     Control(
         "long-share",
         "streams and long polls without a share of their own",
-        "src/http/request.c",
+        "src/wire/request.c",
         "    if (pool->held >= pool->held_most)",
         "    if (pool->held >= pool->count)",
         "51a",
@@ -557,7 +557,7 @@ CONTROLS = [
     Control(
         "last-tenth",
         "the last connections for whoever comes",
-        "src/http/connection.c",
+        "src/wire/connection.c",
         "    return pool->in_phase[SK_PHASE_FREE] < pool->count / RESERVED_PART;",
         "    return pool->count == 0;",
         "51b",

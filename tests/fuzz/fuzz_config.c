@@ -49,24 +49,27 @@ static char *with_path(const char *line)
 
 static void must_be_whole(const struct sk_config *config, enum sk_command command)
 {
-    MUST(config->listen != NULL && config->redis_url != NULL && config->log_level != NULL);
-    MUST(config->database_url != NULL || (command != SK_COMMAND_SERVE && command != SK_COMMAND_MIGRATE));
+    MUST(config->server.listen != NULL && config->stores.redis_url != NULL && config->log_level != NULL);
+    MUST(config->stores.database_url != NULL || (command != SK_COMMAND_SERVE && command != SK_COMMAND_MIGRATE));
     MUST(config->reactors >= 1 && config->reactors <= 64);
-    MUST(config->access_log >= 0 && config->access_log <= 1000000);
-    MUST(config->trace >= SK_TRACE_AUTO && config->trace <= SK_TRACE_ON);
-    MUST(config->max_connections >= 1 && config->max_connections <= 65536);
-    MUST(config->header_max_bytes >= 4096 && config->body_max_bytes >= 0);
-    MUST(config->batch_max >= 1 && config->batch_max <= 2048);
-    MUST(config->orders_max >= (command == SK_COMMAND_SERVE ? config->batch_max : 1));
-    MUST(config->redis_timeout_ms >= 10 && config->pg_timeout_ms >= 10 && config->lock_ttl_ms >= 100);
-    MUST(config->admin_token == NULL || config->admin_token[0] != '\0');
-    MUST(config->admin_tokens == NULL || config->admin_tokens[0] != '\0');
-    MUST(config->auth == SK_AUTH_GATEWAY || config->auth == SK_AUTH_TOKEN);
-    MUST(config->auth == SK_AUTH_GATEWAY || command != SK_COMMAND_SERVE ||
-         (config->token_keys != NULL && config->token_issuer != NULL && config->token_audience != NULL));
-    MUST(config->gateway_trusted == 0 || config->gateway_trusted == 1);
+    MUST(config->server.access_log >= 0 && config->server.access_log <= 1000000);
+    MUST(config->server.trace >= SK_TRACE_AUTO && config->server.trace <= SK_TRACE_ON);
+    MUST(config->server.max_connections >= 1 && config->server.max_connections <= 65536);
+    MUST(config->server.header_max_bytes >= 4096 && config->server.body_max_bytes >= 0);
+    MUST(config->sale.batch_max >= 1 && config->sale.batch_max <= 2048);
+    MUST(config->sale.orders_max >= (command == SK_COMMAND_SERVE ? config->sale.batch_max : 1));
+    MUST(config->stores.redis_timeout_ms >= 10 && config->stores.pg_timeout_ms >= 10 &&
+         config->sale.lock_ttl_ms >= 100);
+    MUST(config->identity.admin_token == NULL || config->identity.admin_token[0] != '\0');
+    MUST(config->identity.admin_tokens == NULL || config->identity.admin_tokens[0] != '\0');
+    MUST(config->identity.auth == SK_AUTH_GATEWAY || config->identity.auth == SK_AUTH_TOKEN);
+    MUST(config->identity.auth == SK_AUTH_GATEWAY || command != SK_COMMAND_SERVE ||
+         (config->identity.token_keys != NULL && config->identity.token_issuer != NULL &&
+          config->identity.token_audience != NULL));
+    MUST(config->identity.gateway_trusted == 0 || config->identity.gateway_trusted == 1);
     MUST(command != SK_COMMAND_TOKEN || config->words[0] != NULL);
-    MUST(config->payment_secret == NULL || command != SK_COMMAND_SERVE || strlen(config->payment_secret) >= 16);
+    MUST(config->identity.payment_secret == NULL || command != SK_COMMAND_SERVE ||
+         strlen(config->identity.payment_secret) >= 16);
 }
 
 struct input {

@@ -1,8 +1,8 @@
 // The usual form of an object, held against jansson: what is read in that form, jansson reads too, as the same.
 #include <jansson.h>
 
-#include "flat_json.h"
 #include "fuzz.h"
+#include "jwt.h"
 
 static void must_be_text(struct sk_flat_text text, const json_t *value)
 {

@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base64url.h"
 #include "buf.h"
 #include "fuzz.h"
+#include "text.h"
 #include "user_tokens.h"
 
 #define SECRET "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"
@@ -27,7 +27,7 @@ static void open_once(void)
 {
     char path[PATH_SIZE];
     uint64_t version;
-    struct sk_config config = {
+    struct sk_identity_options options = {
         .token_issuer = issuer, .token_audience = audience, .token_leeway_s = LEEWAY_S, .token_cache = 8};
     if (ring != NULL)
         return;
@@ -36,7 +36,7 @@ static void open_once(void)
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     ring = sk_token_ring_open(path, 1);
     MUST(ring != NULL);
-    tokens = sk_user_tokens_open(&config, ring, 0, NULL);
+    tokens = sk_user_tokens_open(&options, ring, 0, NULL);
     keys = sk_token_ring_take(ring, &version);
     MUST(tokens != NULL);
     (void)close(fd);

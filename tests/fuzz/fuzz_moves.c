@@ -21,8 +21,8 @@ static void must_be_within(const struct sk_payment *payment)
 
 static void must_be_told(enum sk_verdict verdict, const struct sk_fields *read)
 {
-    MUST(verdict == SK_VERDICT_FOUND || verdict == SK_VERDICT_BAD_JSON || verdict == SK_VERDICT_INVALID);
-    MUST((read->errors == NULL) == (verdict == SK_VERDICT_FOUND));
+    MUST(verdict == SK_VERDICT_OK || verdict == SK_VERDICT_BAD_JSON || verdict == SK_VERDICT_INVALID);
+    MUST((read->errors == NULL) == (verdict == SK_VERDICT_OK));
     MUST(json_array_size(read->errors) <= SK_FIELDS_ERRORS_MAX + 1);
 }
 
@@ -36,15 +36,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                     give_back = sk_refund_read(body, size, &refund, &refunded);
     must_be_told(pay, &paid);
     must_be_told(give_back, &refunded);
-    MUST(pay != SK_VERDICT_FOUND || give_back != SK_VERDICT_FOUND);
-    if (pay == SK_VERDICT_FOUND)
+    MUST(pay != SK_VERDICT_OK || give_back != SK_VERDICT_OK);
+    if (pay == SK_VERDICT_OK)
         must_be_within(&payment);
-    if (give_back == SK_VERDICT_FOUND && refund.why != NULL) {
+    if (give_back == SK_VERDICT_OK && refund.why != NULL) {
         json_t *why = json_string(refund.why); // it is UTF-8
         MUST(why != NULL && strlen(refund.why) <= SK_WHY_MAX);
         json_decref(why);
     }
-    if (give_back == SK_VERDICT_FOUND && refund.reference != NULL)
+    if (give_back == SK_VERDICT_OK && refund.reference != NULL)
         must_be_a_reference(refund.reference);
     sk_fields_free(&paid);
     sk_fields_free(&refunded);

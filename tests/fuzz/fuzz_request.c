@@ -23,6 +23,7 @@
 #include "admin_lists.h"
 #include "buf.h"
 #include "commands.h"
+#include "config.h"
 #include "create.h"
 #include "fuzz.h"
 #include "instances.h"
@@ -30,6 +31,7 @@
 #include "listener.h"
 #include "live.h"
 #include "log.h"
+#include "metrics_page.h"
 #include "moves.h"
 #include "offer.h"
 #include "operate.h"
@@ -237,17 +239,25 @@ static void inquire(int64_t number, uint64_t ticket)
     answer_with(&scenes[INQUIRY_BEGIN + number % (INQUIRY_END - INQUIRY_BEGIN)], ticket);
 }
 
+static bool is_ready(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+static struct sk_control everything = {.ready = is_ready};
+
 static void administer(int64_t number, uint64_t ticket)
 {
     MUST(was_sent(ADMIN_TOKEN) || was_sent(READER_TOKEN));
     answer_with(&scenes[INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)], ticket);
 }
 
-bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome)
+bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome)
 {
     bool plain = ask->quantity == 1 && ask->key == 0;
     const struct scene *scene = plain ? &scenes[ask->voucher_id % PLACE_END] : SCENE_OF(unit_scenes, ask->voucher_id);
-    (void)shop;
+    (void)control;
     must_be_a_voucher(ask->voucher_id);
     must_be_a_user(ask->user);
     MUST(ask->quantity >= 1 && ask->quantity <= SK_QUANTITY_MAX);
@@ -259,19 +269,6 @@ bool sk_shop_buy(struct sk_shop *shop, const struct sk_ask *ask, uint64_t ticket
     else
         *outcome = scene->outcome;
     return scene->later;
-}
-
-struct sk_control *sk_shop_control(struct sk_shop *shop)
-{
-    static struct sk_control control;
-    (void)shop;
-    return &control;
-}
-
-bool sk_shop_ready(const struct sk_shop *shop)
-{
-    (void)shop;
-    return true;
 }
 
 void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
@@ -748,7 +745,7 @@ static bool filled_up(const struct client *client)
     size_t used = client->sent.len;
     for (size_t i = 0; i < client->sent.len; i++)
         used += client->sent.data[i] == '\n' ? PER_HEADER : 0;
-    return used > (size_t)config.header_max_bytes / 2;
+    return used > (size_t)config.server.header_max_bytes / 2;
 }
 
 // The server is as it was before: no request waits, and it answers.
@@ -778,21 +775,25 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     MUST(setenv("SECKILL_TICKET_SECRET", "the-secret-of-tickets", 1) == 0);
     MUST(setenv("SECKILL_CORS_ORIGINS", ORIGIN, 1) == 0);
     MUST(sk_config_read(&config, &command, 1, words, stderr) == SK_OK);
-    config.pages = 0; // they are not texts, nor JSON
-    config.demo = 1;
-    config.max_connections = 4;
-    config.long_share = 100;
-    config.body_max_bytes = 300;
-    config.header_max_bytes = 4096;
+    config.api.pages = 0; // they are not texts, nor JSON
+    config.api.demo = 1;
+    config.server.max_connections = 4;
+    config.server.long_share = 100;
+    config.server.body_max_bytes = 300;
+    config.server.header_max_bytes = 4096;
     MUST(uv_loop_init(&loop) == 0);
-    routes = sk_routes_open(&config, NULL);
+    routes = sk_routes_open(&(struct sk_routes_options){.api = &config.api,
+                                                        .identity = &config.identity,
+                                                        .stores = &config.stores,
+                                                        .server = &config.server,
+                                                        .render_metrics = sk_metrics_page});
     MUST(routes != NULL);
     struct sk_handler handler = {
         handle, sk_routes_expired, sk_routes_malformed, sk_routes_streams, sk_routes_gone, routes,
         NULL,   sk_routes_released};
-    server = sk_server_open(&loop, &config, &handler);
+    server = sk_server_open(&loop, &config.server, &handler);
     MUST(server != NULL);
-    sk_routes_connect(routes, server, NULL);
+    sk_routes_connect(routes, server, &everything);
     return 0;
 }
 

@@ -26,7 +26,7 @@ static void must_mean_the_same(const struct sk_terms *terms, const struct json_t
     struct sk_fields second;
     char *body = json_dumps(document, JSON_COMPACT | JSON_ENSURE_ASCII);
     MUST(body != NULL);
-    MUST(sk_terms_read(body, strlen(body), true, &again, &second) == SK_VERDICT_FOUND);
+    MUST(sk_terms_read(body, strlen(body), true, &again, &second) == SK_VERDICT_OK);
     MUST(strcmp(again.title, terms->title) == 0);
     MUST(again.stock == terms->stock && again.price_cents == terms->price_cents);
     MUST(again.begin_ms == terms->begin_ms && again.end_ms == terms->end_ms);
@@ -89,9 +89,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sk_fields read;
     char *body = fuzz_bytes(data, size);
     enum sk_verdict verdict = sk_terms_read(body, size, true, &terms, &read);
-    MUST(verdict == SK_VERDICT_FOUND || verdict == SK_VERDICT_BAD_JSON || verdict == SK_VERDICT_INVALID);
-    MUST((read.errors == NULL) == (verdict == SK_VERDICT_FOUND));
-    if (verdict == SK_VERDICT_FOUND) {
+    MUST(verdict == SK_VERDICT_OK || verdict == SK_VERDICT_BAD_JSON || verdict == SK_VERDICT_INVALID);
+    MUST((read.errors == NULL) == (verdict == SK_VERDICT_OK));
+    if (verdict == SK_VERDICT_OK) {
         must_be_within_bounds(&terms);
         must_mean_the_same(&terms, read.document);
     } else {

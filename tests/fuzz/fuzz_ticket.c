@@ -11,11 +11,11 @@ enum { NOW_S = 1800000000, USER_MAX = 64, SAID_SIZE = 128, SECRET_MIN = 16 };
 
 static struct sk_tickets *open_with(char *secret, char said[SAID_SIZE])
 {
-    struct sk_config config = {0};
-    config.ticket_secret = secret;
+    struct sk_identity_options options = {0};
+    options.ticket_secret = secret;
     FILE *err = fmemopen(said, SAID_SIZE, "w");
     MUST(err != NULL);
-    struct sk_tickets *tickets = sk_tickets_open(&config, err);
+    struct sk_tickets *tickets = sk_tickets_open(&options, err);
     (void)fclose(err);
     return tickets;
 }

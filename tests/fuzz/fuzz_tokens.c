@@ -41,10 +41,10 @@ static void must_be_tokens(const struct sk_tokens *tokens, const char *lines)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char said[SAID_SIZE] = "", single[] = "the-single-token", *lines = fuzz_text(data, size);
-    struct sk_config config = {.admin_token = size % 2 == 0 ? single : NULL, .admin_tokens = lines};
+    struct sk_identity_options options = {.admin_token = size % 2 == 0 ? single : NULL, .admin_tokens = lines};
     FILE *err = fmemopen(said, sizeof said, "w");
     MUST(err != NULL);
-    struct sk_tokens *tokens = sk_tokens_open(&config, err);
+    struct sk_tokens *tokens = sk_tokens_open(&options, err);
     (void)fclose(err);
     if (tokens == NULL)
         must_be_a_refusal(said, lines);

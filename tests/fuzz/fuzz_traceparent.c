@@ -1,5 +1,5 @@
 // The field `traceparent`, held against a second opinion that is written as the grammar of the specification reads.
-#include "traceparent.h"
+#include "trace.h"
 
 #include <regex.h>
 

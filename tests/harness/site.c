@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "config.h"
 #include "listener.h"
 #include "log.h"
 #include "wait.h"
@@ -87,10 +88,10 @@ int site_serve(const struct sk_handler *handler, const struct site_limits *limit
     if (setenv("SECKILL_DATABASE_URL", "none", 1) != 0 ||
         sk_config_read(&config, &command, 1, words, stderr) != SK_OK || uv_loop_init(&site.loop) != 0)
         return CANNOT_START;
-    config.max_connections = limits->connections == 0 ? config.max_connections : limits->connections;
-    config.request_timeout_ms =
-        limits->request_timeout_ms == 0 ? config.request_timeout_ms : limits->request_timeout_ms;
-    site.server = sk_server_open(&site.loop, &config, &all);
+    config.server.max_connections = limits->connections == 0 ? config.server.max_connections : limits->connections;
+    config.server.request_timeout_ms =
+        limits->request_timeout_ms == 0 ? config.server.request_timeout_ms : limits->request_timeout_ms;
+    site.server = sk_server_open(&site.loop, &config.server, &all);
     if (site.server == NULL)
         return CANNOT_START;
     run();

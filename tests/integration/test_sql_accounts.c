@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "slot.h"
+#include "hash.h"
 #include "sql.h"
 #include "stack.h"
 #include "stores.h"

@@ -13,7 +13,7 @@
 #include "http.h"
 #include "service_log.h"
 #include "stack.h"
-#include "traceparent.h"
+#include "trace.h"
 #include "wait.h"
 
 enum { STOCK = 100, REQUEST_SIZE = 1024, LOG_SIZE = 1 << 20, MANY = 12000, PIPE_SIZE = 1 << 16 };

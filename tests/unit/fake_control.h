@@ -17,7 +17,8 @@
 enum { TOLD_MAX = 4200, TOLD_DOCUMENT_SIZE = 8192 };
 
 static uv_loop_t loop;
-static struct sk_config config;
+static struct sk_sale_options options;
+static struct sk_store_options stores;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_upkeep upkeep;
@@ -59,7 +60,7 @@ static inline void control_setup(void)
     static char links[5];
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     sale = (struct sk_sale){.loop = &loop,
-                            .config = &config,
+                            .options = &options,
                             .metrics = &metrics,
                             .redis = (struct sk_redis *)(void *)&links[0],
                             .pg = (struct sk_pg *)(void *)&links[1],
@@ -68,8 +69,12 @@ static inline void control_setup(void)
                             .on_outcome = on_outcome,
                             .arg = &control};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    control = (struct sk_control){
-        .sale = &sale, .upkeep = &upkeep, .report_pg = (struct sk_pg *)(void *)&links[4], .talks = sk_talks_open()};
+    control = (struct sk_control){.sale = &sale,
+                                  .stores = &stores,
+                                  .reactors = 1,
+                                  .upkeep = &upkeep,
+                                  .report_pg = (struct sk_pg *)(void *)&links[4],
+                                  .talks = sk_talks_open()};
     ck_assert(sale.catalogue != NULL && control.talks != NULL);
     memset(told, 0, sizeof told);
     memset(&metrics, 0, sizeof metrics);

@@ -12,7 +12,7 @@
 enum { MARK_MS = 60000, SHORT_MARK_MS = 30 };
 
 static uv_loop_t loop;
-static struct sk_config config;
+static struct sk_sale_options options;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_admit *admit;
@@ -22,7 +22,7 @@ static const char *allowed_ms; // by Redis, for all instances
 
 static void open_admit(int64_t mark_ms)
 {
-    config = (struct sk_config){.sold_out_mark_ms = mark_ms};
+    options = (struct sk_sale_options){.sold_out_mark_ms = mark_ms};
     admit = sk_admit_open(&sale);
     ck_assert_ptr_nonnull(admit);
 }
@@ -31,7 +31,7 @@ static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     allowed_ms = "60000";
-    sale = (struct sk_sale){.loop = &loop, .config = &config, .metrics = &metrics, .catalogue = sk_catalogue_new(1)};
+    sale = (struct sk_sale){.loop = &loop, .options = &options, .metrics = &metrics, .catalogue = sk_catalogue_new(1)};
     voucher = a_voucher(sale.catalogue, 1);
 }
 
@@ -95,7 +95,7 @@ START_TEST(so_many_are_under_way)
 {
     sale.orders = sk_order_pool_new(10);
     open_admit(MARK_MS);
-    config.purchases_max = 2;
+    options.purchases_max = 2;
     struct sk_order *first = sk_order_take(sale.orders);
     must_pass("alice");
     struct sk_order *second = sk_order_take(sale.orders);
@@ -330,7 +330,7 @@ START_TEST(a_mark_counts_from_the_question)
     answer_count(1);
     ANSWER_LAST_PAGE("10-1", TEXT("alice"), TEXT("o1"));
     sk_admit_forget(voucher);
-    config.sold_out_mark_ms = 1; // the answer took longer than a refusal is remembered
+    options.sold_out_mark_ms = 1; // the answer took longer than a refusal is remembered
     remember_from(uv_now(&loop) - 1, SK_VERDICT_SOLD_OUT, "10-1", 0);
     must_pass("stranger");
 }
@@ -372,7 +372,7 @@ START_TEST(a_mark_ends_by_the_clock_and_not_by_the_loops)
     WAIT_FOR(sk_monotonic_ms() >= until_ms); // uv_now() stands still
     must_pass("stranger");
     allowed_ms = "60000";
-    config.sold_out_mark_ms = SHORT_MARK_MS;
+    options.sold_out_mark_ms = SHORT_MARK_MS;
     uv_update_time(&loop);
     remember(SK_VERDICT_PAUSED, "10-2");
     answer_count(1);

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "answer.h"
-#include "config.h"
 #include "cors.h"
 #include "sale.h"
+#include "server_options.h"
 #include "stack.h"
 #include "text.h"
 
@@ -713,8 +713,8 @@ enum { WAYS = 11, PROBLEM_WAYS = 5 };
 START_TEST(an_answer_carries_the_trace)
 {
     static const char sent[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    struct sk_config config = {.trace = SK_TRACE_AUTO};
-    struct sk_tracer *tracer = sk_tracer_open(&config);
+    struct sk_server_options options = {.trace = SK_TRACE_AUTO};
+    struct sk_tracer *tracer = sk_tracer_open(&options);
     ck_assert_ptr_nonnull(tracer);
     for (int way = 0; way < WAYS; way++) {
         asked = (struct sk_request){.path = "/", .traceparent = sent};
@@ -763,8 +763,8 @@ START_TEST(a_traced_refusal_is_kept_for_the_next)
 {
     enum { MANY = 300 };
     static struct sk_request requests[MANY];
-    struct sk_config config = {.trace = SK_TRACE_AUTO};
-    struct sk_tracer *tracer = sk_tracer_open(&config);
+    struct sk_server_options options = {.trace = SK_TRACE_AUTO};
+    struct sk_tracer *tracer = sk_tracer_open(&options);
     const struct sk_response *first = refuse_traced(tracer, &requests[0], 1, SK_VERDICT_SOLD_OUT);
     ck_assert(requests[0].lease != NULL && *requests[0].lease);
     const struct sk_response *second = refuse_traced(tracer, &requests[1], 2, SK_VERDICT_SOLD_OUT);
@@ -785,8 +785,8 @@ END_TEST
 START_TEST(a_refusal_with_more_to_say_is_not_kept)
 {
     static const char traced[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    struct sk_config config = {.trace = SK_TRACE_AUTO};
-    struct sk_tracer *tracer = sk_tracer_open(&config);
+    struct sk_server_options options = {.trace = SK_TRACE_AUTO};
+    struct sk_tracer *tracer = sk_tracer_open(&options);
     asked = (struct sk_request){.path = "/", .traceparent = traced, .last = true};
     sk_trace_begin(tracer, &asked);
     sk_answer_refusal(answers, &asked, SK_VERDICT_SOLD_OUT);

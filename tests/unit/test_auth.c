@@ -39,8 +39,8 @@ const char *sk_request_header(const struct sk_request *request, const char *name
 
 static void setup(void)
 {
-    struct sk_config config = {.admin_token = token, .admin_tokens = lines};
-    tokens = sk_tokens_open(&config, stderr);
+    struct sk_identity_options options = {.admin_token = token, .admin_tokens = lines};
+    tokens = sk_tokens_open(&options, stderr);
     ck_assert_ptr_nonnull(tokens);
 }
 
@@ -87,7 +87,7 @@ START_TEST(a_user_is_one_field_of_the_allowed_form)
         sent.name = "x-user-id";
         sent.value = rows[i].value;
         sent.count = rows[i].count;
-        enum sk_verdict verdict = rows[i].good ? SK_VERDICT_FOUND : SK_VERDICT_UNAUTHENTICATED;
+        enum sk_verdict verdict = rows[i].good ? SK_VERDICT_OK : SK_VERDICT_UNAUTHENTICATED;
         ck_assert_msg(sk_auth_user(&request, NULL, user) == verdict, "'%s'", rows[i].value);
         if (rows[i].good)
             ck_assert_str_eq(user, rows[i].value);
@@ -120,7 +120,7 @@ static enum sk_verdict ask_user(const char *name, const char *value, unsigned co
     sent = (struct field){name, value, count};
     asked_about[0] = '\0';
     enum sk_verdict verdict = sk_auth_user(&request, (struct sk_user_tokens *)(void *)&verifier, user);
-    ck_assert_str_eq(user, verdict == SK_VERDICT_FOUND ? "alice" : "");
+    ck_assert_str_eq(user, verdict == SK_VERDICT_OK ? "alice" : "");
     return verdict;
 }
 
@@ -146,7 +146,7 @@ START_TEST(a_user_has_one_bearer_token)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         finding = SK_JWT_GOOD;
         ck_assert_int_eq(ask_user(rows[i].name, rows[i].value, rows[i].count),
-                         rows[i].asked == NULL ? SK_VERDICT_UNAUTHENTICATED : SK_VERDICT_FOUND);
+                         rows[i].asked == NULL ? SK_VERDICT_UNAUTHENTICATED : SK_VERDICT_OK);
         ck_assert_str_eq(asked_about, rows[i].asked == NULL ? "" : rows[i].asked);
     }
 }
@@ -170,9 +170,9 @@ START_TEST(an_admin_has_the_one_token)
         unsigned count;
         enum sk_verdict verdict;
     } rows[] = {
-        {"Bearer s3cret-token-123", 1, SK_VERDICT_FOUND},
-        {"bearer s3cret-token-123", 1, SK_VERDICT_FOUND}, // schemes have no case
-        {"BEARER s3cret-token-123", 1, SK_VERDICT_FOUND},
+        {"Bearer s3cret-token-123", 1, SK_VERDICT_OK},
+        {"bearer s3cret-token-123", 1, SK_VERDICT_OK}, // schemes have no case
+        {"BEARER s3cret-token-123", 1, SK_VERDICT_OK},
         {NULL, 0, SK_VERDICT_UNAUTHENTICATED},
         {"Bearer s3cret-token-123", 2, SK_VERDICT_UNAUTHENTICATED},
         {"", 1, SK_VERDICT_UNAUTHENTICATED},
@@ -198,7 +198,7 @@ START_TEST(an_admin_has_the_one_token)
         char name[SK_ADMIN_NAME_SIZE] = "";
         ck_assert_msg(ask(rows[i].value, rows[i].count, SK_ROLE_OPERATE, name) == rows[i].verdict, "'%s'",
                       rows[i].value);
-        ck_assert_str_eq(name, rows[i].verdict == SK_VERDICT_FOUND ? "admin" : "");
+        ck_assert_str_eq(name, rows[i].verdict == SK_VERDICT_OK ? "admin" : "");
     }
 }
 END_TEST
@@ -232,13 +232,13 @@ START_TEST(a_role_allows_what_it_names)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char name[SK_ADMIN_NAME_SIZE];
-        const enum sk_verdict verdicts[] = {SK_VERDICT_FORBIDDEN, SK_VERDICT_FOUND};
+        const enum sk_verdict verdicts[] = {SK_VERDICT_FORBIDDEN, SK_VERDICT_OK};
         ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_READ, name), verdicts[rows[i].reads]);
         ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_OPERATE, name), verdicts[rows[i].operates]);
         ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_PAYMENTS, name), verdicts[rows[i].pays]);
         ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_METRICS, name), verdicts[rows[i].scrapes]);
         ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_REFUNDS, name), verdicts[rows[i].refunds]);
-        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_ANY, name), SK_VERDICT_FOUND);
+        ck_assert_int_eq(ask(rows[i].value, 1, SK_ROLE_ANY, name), SK_VERDICT_OK);
         ck_assert_str_eq(name, rows[i].name);
         ck_assert_int_eq(ask(rows[i].value, 2, SK_ROLE_ANY, name), SK_VERDICT_UNAUTHENTICATED);
     }
@@ -247,10 +247,10 @@ END_TEST
 
 START_TEST(without_a_token_admin_calls_are_off)
 {
-    struct sk_config config = {0};
+    struct sk_identity_options options = {0};
     char name[SK_ADMIN_NAME_SIZE];
     sk_tokens_close(tokens);
-    tokens = sk_tokens_open(&config, stderr);
+    tokens = sk_tokens_open(&options, stderr);
     ck_assert_int_eq(ask(NULL, 0, SK_ROLE_ANY, name), SK_VERDICT_ADMIN_OFF);
     ck_assert_int_eq(ask("Bearer x", 1, SK_ROLE_ANY, name), SK_VERDICT_ADMIN_OFF);
 }
@@ -288,21 +288,21 @@ START_TEST(the_payment_side_signs_or_has_a_token)
 {
     char name[SK_ADMIN_NAME_SIZE];
     sent = (struct field){"authorization", "Bearer payments-token-01", 1};
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK);
     ck_assert_str_eq(name, "shop");
-    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_FOUND);
+    ck_assert_int_eq(pay(NULL, name), SK_VERDICT_OK);
     sent.value = "Bearer operator-token-01";
     ck_assert_int_eq(pay(secret, name), SK_VERDICT_FORBIDDEN);
     sent = no_field;
     ck_assert_int_eq(pay(secret, name), SK_VERDICT_UNAUTHENTICATED);
     sign(0);
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK);
     ck_assert_str_eq(name, "payment callback");
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND); // and once more
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK); // and once more
     sign(250);
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK);
     sign(-250);
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK);
 }
 END_TEST
 
@@ -337,14 +337,14 @@ END_TEST
 
 START_TEST(with_a_secret_alone_a_signature_is_asked_for)
 {
-    struct sk_config config = {0};
+    struct sk_identity_options options = {0};
     char name[SK_ADMIN_NAME_SIZE];
     sk_tokens_close(tokens);
-    tokens = sk_tokens_open(&config, stderr);
+    tokens = sk_tokens_open(&options, stderr);
     ck_assert_int_eq(pay(secret, name), SK_VERDICT_BAD_SIGNATURE);
     ck_assert_int_eq(pay(NULL, name), SK_VERDICT_ADMIN_OFF);
     sign(0);
-    ck_assert_int_eq(pay(secret, name), SK_VERDICT_FOUND);
+    ck_assert_int_eq(pay(secret, name), SK_VERDICT_OK);
     ck_assert_int_eq(pay(NULL, name), SK_VERDICT_BAD_SIGNATURE);
 }
 END_TEST

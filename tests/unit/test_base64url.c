@@ -2,8 +2,8 @@
 #include <check.h>
 #include <string.h>
 
-#include "base64url.h"
 #include "stack.h"
+#include "text.h"
 
 enum { ROOM = 64 };
 

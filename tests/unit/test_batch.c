@@ -8,13 +8,13 @@
 
 enum { MOST = 100 };
 
-static struct sk_config config;
+static struct sk_sale_options options;
 static struct sk_sale sale;
 static struct sk_batch batch;
 
 static void setup(void)
 {
-    sale = (struct sk_sale){.config = &config, .catalogue = sk_catalogue_new(1), .orders = sk_order_pool_new(1000)};
+    sale = (struct sk_sale){.options = &options, .catalogue = sk_catalogue_new(1), .orders = sk_order_pool_new(1000)};
     ck_assert_int_eq(sk_batch_open(&batch, MOST), SK_OK);
 }
 

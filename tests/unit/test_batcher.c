@@ -13,7 +13,7 @@
 enum { TOLD_MAX = 512, GRANTED_MAX = 64, POOL = 1000 };
 
 static uv_loop_t loop;
-static struct sk_config config;
+static struct sk_sale_options options;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_admit *admit;
@@ -92,9 +92,9 @@ static void on_offers_differ(void *upkeep, struct sk_voucher *voucher, int32_t o
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    config = (struct sk_config){.batch_max = 5, .orders_per_user = 20};
+    options = (struct sk_sale_options){.batch_max = 5, .orders_per_user = 20};
     sale = (struct sk_sale){.loop = &loop,
-                            .config = &config,
+                            .options = &options,
                             .metrics = &metrics,
                             .on_outcome = on_outcome,
                             .suspect = on_suspect,
@@ -350,7 +350,7 @@ START_TEST(a_start_is_cached_from_the_question_on)
     const struct sk_reply items[] = {TEXT("ok"),      TEXT("5000"), TEXT("7500"), TEXT("7"),
                                      TEXT("epoch-7"), TEXT(""),     TEXT("n")};
     const struct sk_reply reply = LIST_OF(items);
-    config.sold_out_mark_ms = 60000;
+    options.sold_out_mark_ms = 60000;
     request(1, 1, 1);
     sk_batcher_flush(batcher);
     uint64_t asked_at_ms = uv_now(&loop);
@@ -573,7 +573,7 @@ END_TEST
 // The sale reopened a moment ago: it sells in a moment, so no reactor may cache a refusal.
 START_TEST(a_sale_that_is_held_is_loading_and_not_cached)
 {
-    config.sold_out_mark_ms = 60000;
+    options.sold_out_mark_ms = 60000;
     request(1, 1, 1);
     sk_batcher_flush(batcher);
     ANSWER("h");
@@ -720,7 +720,7 @@ END_TEST
 // A pause is remembered, as a sell-out is.
 START_TEST(a_paused_voucher_refuses_from_memory)
 {
-    config.sold_out_mark_ms = 60000;
+    options.sold_out_mark_ms = 60000;
     request(1, 1, 2);
     sk_batcher_flush(batcher);
     ANSWER("uu");
@@ -735,7 +735,7 @@ END_TEST
 // Who asks for fewer may still get them.
 START_TEST(too_few_units_are_not_remembered)
 {
-    config.sold_out_mark_ms = 60000;
+    options.sold_out_mark_ms = 60000;
     request_of(1, 3, 0);
     sk_batcher_flush(batcher);
     ANSWER("m", NUMBER(2));
@@ -936,7 +936,7 @@ START_TEST(another_offer_is_a_number_and_grants_nothing)
 {
     static const char *const offers[] = {"", "-1", "2147483648", "x", "2"};
     request(1, 1, 5);
-    config.batch_max = 1;
+    options.batch_max = 1;
     sk_batcher_flush(batcher);
     for (size_t i = 0; i < 5; i++) {
         if (i < 4)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "catalogue.h"
-#include "slot.h"
+#include "hash.h"
 #include "stack.h"
 
 enum { MANY = 20000, ALLOCATIONS_MAX = 20, CARE_SIZE = 40 };

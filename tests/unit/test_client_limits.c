@@ -10,7 +10,8 @@
 
 enum { SAID_SIZE = 256 };
 
-static struct sk_config config;
+static struct sk_identity_options options;
+static struct sk_server_options server;
 static struct sk_limits *limits;
 static struct sk_request asked;
 static const char *peer, *forwarded, *forwarded_for; // NULL: none
@@ -33,7 +34,8 @@ size_t sk_request_header_values(const struct sk_request *request, const char *na
 
 static void setup(void)
 {
-    config = (struct sk_config){.reactors = 2, .max_connections = 2};
+    options = (struct sk_identity_options){.reactors = 2};
+    server = (struct sk_server_options){.max_connections = 2};
     peer = "192.0.2.1";
     forwarded = forwarded_for = NULL;
     asked = (struct sk_request){0};
@@ -47,7 +49,7 @@ static void teardown(void)
 
 static void open_limits(void)
 {
-    limits = sk_limits_open(&config, stderr);
+    limits = sk_limits_open(&options, &server, stderr);
     ck_assert_ptr_nonnull(limits);
 }
 
@@ -73,8 +75,8 @@ START_TEST(nothing_is_limited_by_itself)
     ck_assert_ptr_null(sk_limits_policy(limits));
     ck_assert_ptr_null(sk_limits_peers(limits));
     for (int i = 0; i < 1000; i++) {
-        must_be_limited(sk_limits_address(limits, &asked), SK_VERDICT_FOUND, SK_POLICY_NONE, 0);
-        must_be_limited(sk_limits_user(limits, &asked, "alice"), SK_VERDICT_FOUND, SK_POLICY_NONE, 0);
+        must_be_limited(sk_limits_address(limits, &asked), SK_VERDICT_OK, SK_POLICY_NONE, 0);
+        must_be_limited(sk_limits_user(limits, &asked, "alice"), SK_VERDICT_OK, SK_POLICY_NONE, 0);
         ck_assert(sk_rate_take(sk_limits_purchases(limits), 1));
     }
 }
@@ -82,42 +84,42 @@ END_TEST
 
 START_TEST(users_and_addresses_have_rates)
 {
-    config.user_rate = 2;
-    config.address_rate = 3;
+    options.user_rate = 2;
+    options.address_rate = 3;
     open_limits();
     ck_assert(sk_limits_rated(limits));
     ck_assert_str_eq(sk_limits_policy(limits), "\"user\";q=2;w=1, \"address\";q=3;w=1");
-    must_be_limited(sk_limits_address(limits, &asked), SK_VERDICT_FOUND, SK_POLICY_ADDRESS, 2);
-    must_be_limited(sk_limits_user(limits, &asked, "alice"), SK_VERDICT_FOUND, SK_POLICY_USER, 1);
+    must_be_limited(sk_limits_address(limits, &asked), SK_VERDICT_OK, SK_POLICY_ADDRESS, 2);
+    must_be_limited(sk_limits_user(limits, &asked, "alice"), SK_VERDICT_OK, SK_POLICY_USER, 1);
     asked = (struct sk_request){0};
-    must_be_limited(sk_limits_address(limits, &asked), SK_VERDICT_FOUND, SK_POLICY_ADDRESS, 1);
-    must_be_limited(sk_limits_user(limits, &asked, "bob"), SK_VERDICT_FOUND, SK_POLICY_USER, 1);
+    must_be_limited(sk_limits_address(limits, &asked), SK_VERDICT_OK, SK_POLICY_ADDRESS, 1);
+    must_be_limited(sk_limits_user(limits, &asked, "bob"), SK_VERDICT_OK, SK_POLICY_USER, 1);
     asked = (struct sk_request){0};
-    must_be_limited(sk_limits_address(limits, &asked), SK_VERDICT_FOUND, SK_POLICY_ADDRESS, 0);
-    must_be_limited(sk_limits_user(limits, &asked, "carol"), SK_VERDICT_FOUND, SK_POLICY_ADDRESS, 0);
+    must_be_limited(sk_limits_address(limits, &asked), SK_VERDICT_OK, SK_POLICY_ADDRESS, 0);
+    must_be_limited(sk_limits_user(limits, &asked, "carol"), SK_VERDICT_OK, SK_POLICY_ADDRESS, 0);
     asked = (struct sk_request){0};
     must_be_limited(sk_limits_address(limits, &asked), SK_VERDICT_RATE_LIMITED, SK_POLICY_ADDRESS, 0);
     peer = "192.0.2.2";
     asked = (struct sk_request){0};
-    must_be_limited(sk_limits_address(limits, &asked), SK_VERDICT_FOUND, SK_POLICY_ADDRESS, 2);
-    must_be_limited(sk_limits_user(limits, &asked, "alice"), SK_VERDICT_FOUND, SK_POLICY_USER, 0);
+    must_be_limited(sk_limits_address(limits, &asked), SK_VERDICT_OK, SK_POLICY_ADDRESS, 2);
+    must_be_limited(sk_limits_user(limits, &asked, "alice"), SK_VERDICT_OK, SK_POLICY_USER, 0);
     must_be_limited(sk_limits_user(limits, &asked, "alice"), SK_VERDICT_RATE_LIMITED, SK_POLICY_USER, 0);
 }
 END_TEST
 
 START_TEST(an_ipv6_client_has_64_bits)
 {
-    config.address_rate = 1;
+    options.address_rate = 1;
     open_limits();
     peer = "2001:db8::1";
-    ck_assert_int_eq(sk_limits_address(limits, &asked), SK_VERDICT_FOUND);
+    ck_assert_int_eq(sk_limits_address(limits, &asked), SK_VERDICT_OK);
     peer = "2001:db8::2";
     ck_assert_int_eq(sk_limits_address(limits, &asked), SK_VERDICT_RATE_LIMITED);
     peer = "2001:db8:0:1::1";
-    ck_assert_int_eq(sk_limits_address(limits, &asked), SK_VERDICT_FOUND);
+    ck_assert_int_eq(sk_limits_address(limits, &asked), SK_VERDICT_OK);
     peer = NULL; // a connection without an address has no limit
-    ck_assert_int_eq(sk_limits_address(limits, &asked), SK_VERDICT_FOUND);
-    ck_assert_int_eq(sk_limits_address(limits, &asked), SK_VERDICT_FOUND);
+    ck_assert_int_eq(sk_limits_address(limits, &asked), SK_VERDICT_OK);
+    ck_assert_int_eq(sk_limits_address(limits, &asked), SK_VERDICT_OK);
 }
 END_TEST
 
@@ -132,7 +134,7 @@ END_TEST
 
 START_TEST(a_trusted_proxy_says_who_the_client_is)
 {
-    config.trusted_proxies = proxies;
+    options.trusted_proxies = proxies;
     open_limits();
     client_must_be("192.0.2.1");
     forwarded_for = "203.0.113.9";
@@ -161,8 +163,8 @@ START_TEST(connections_of_an_address)
     struct sk_address one, other, proxy;
     ck_assert(sk_address_parse("192.0.2.1", 9, &one) && sk_address_parse("192.0.2.2", 9, &other));
     ck_assert(sk_address_parse("10.0.0.1", 8, &proxy));
-    config.address_connections = 2;
-    config.trusted_proxies = proxies;
+    options.address_connections = 2;
+    options.trusted_proxies = proxies;
     open_limits();
     const struct sk_peers *peers = sk_limits_peers(limits);
     ck_assert(peers->connects(peers->arg, &one));
@@ -182,12 +184,12 @@ END_TEST
 START_TEST(without_memory_there_is_no_start)
 {
     int failed = 0;
-    config.user_rate = config.address_rate = config.address_connections = 1;
+    options.user_rate = options.address_rate = options.address_connections = 1;
     do {
         sk_limits_close(limits);
         memory_has_failed = false;
         allocations_left = failed + 1;
-        limits = sk_limits_open(&config, stderr);
+        limits = sk_limits_open(&options, &server, stderr);
         allocations_left = 0;
         ck_assert_int_eq(limits == NULL, memory_has_failed);
         failed += memory_has_failed;
@@ -200,9 +202,9 @@ START_TEST(a_wrong_list_of_proxies_is_no_start)
 {
     static char wrong[] = "10.0.0.0/8, 10.0.0.0/33, ::1";
     char said[SAID_SIZE] = "";
-    config.trusted_proxies = wrong;
+    options.trusted_proxies = wrong;
     FILE *err = fmemopen(said, sizeof said, "w");
-    ck_assert_ptr_null(sk_limits_open(&config, err));
+    ck_assert_ptr_null(sk_limits_open(&options, &server, err));
     (void)fclose(err);
     ck_assert_str_eq(said, "seckill: SECKILL_TRUSTED_PROXIES: '10.0.0.0/33' is no address and no network, or one too "
                            "many\n");
@@ -221,8 +223,8 @@ static enum sk_long hold(const char *user)
 
 START_TEST(long_requests_of_a_user_are_counted)
 {
-    config.listen = loopback;
-    config.long_per_user = 2;
+    server.listen = loopback;
+    options.long_per_user = 2;
     open_limits();
     ck_assert_int_eq(hold("alice"), SK_LONG_MAY);
     struct sk_hold first = asked.hold;
@@ -242,9 +244,9 @@ END_TEST
 
 START_TEST(one_that_its_address_refuses_is_released_too)
 {
-    config.listen = everywhere;
-    config.auth = SK_AUTH_TOKEN;
-    config.long_per_user = config.long_per_address = 1;
+    server.listen = everywhere;
+    options.auth = SK_AUTH_TOKEN;
+    options.long_per_user = options.long_per_address = 1;
     open_limits();
     ck_assert_int_eq(hold("alice"), SK_LONG_MAY);
     ck_assert_int_eq(hold("bob"), SK_LONG_OF_ADDRESS);
@@ -277,10 +279,10 @@ START_TEST(an_address_counts_where_it_is_known)
         {everywhere, SK_AUTH_GATEWAY, proxies, "192.0.2.1", "192.0.2.9", true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        config.listen = rows[i].listen;
-        config.auth = rows[i].auth;
-        config.trusted_proxies = rows[i].proxies;
-        config.long_per_address = 1;
+        server.listen = rows[i].listen;
+        options.auth = rows[i].auth;
+        options.trusted_proxies = rows[i].proxies;
+        options.long_per_address = 1;
         peer = rows[i].peer;
         forwarded_for = rows[i].forwarded_for;
         open_limits();

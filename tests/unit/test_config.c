@@ -18,30 +18,30 @@ static const struct number {
     int64_t fallback, least, most;
 } numbers[] = {
     {"SECKILL_REACTORS", "--reactors", AT(reactors), 1, 1, 64},
-    {"SECKILL_TICKET_TTL_S", "--ticket-ttl-s", AT(ticket_ttl_s), 300, 1, 86400},
-    {"SECKILL_MAX_CONNECTIONS", "--max-connections", AT(max_connections), 4096, 1, 65536},
-    {"SECKILL_BODY_MAX_BYTES", "--body-max-bytes", AT(body_max_bytes), 16384, 0, 1048576},
-    {"SECKILL_HEADER_MAX_BYTES", "--header-max-bytes", AT(header_max_bytes), 8192, 4096, 1048576},
-    {"SECKILL_IDLE_TIMEOUT_MS", "--idle-timeout-ms", AT(idle_timeout_ms), 30000, 100, 3600000},
-    {"SECKILL_REQUEST_TIMEOUT_MS", "--request-timeout-ms", AT(request_timeout_ms), 10000, 100, 600000},
-    {"SECKILL_CONFIRM_TIMEOUT_MS", "--confirm-timeout-ms", AT(confirm_timeout_ms), 2000, 1, 60000},
-    {"SECKILL_TOKEN_LEEWAY_S", "--token-leeway-s", AT(token_leeway_s), 30, 0, 3600},
-    {"SECKILL_TOKEN_CACHE", "--token-cache", AT(token_cache), 65536, 0, 4194304},
-    {"SECKILL_REDIS_TIMEOUT_MS", "--redis-timeout-ms", AT(redis_timeout_ms), 1000, 10, 60000},
-    {"SECKILL_PG_TIMEOUT_MS", "--pg-timeout-ms", AT(pg_timeout_ms), 5000, 10, 60000},
-    {"SECKILL_BATCH_MAX", "--batch-max", AT(batch_max), 512, 1, 2048},
-    {"SECKILL_ORDERS_MAX", "--orders-max", AT(orders_max), 500000, 1, 10000000},
-    {"SECKILL_LOCK_TTL_MS", "--lock-ttl-ms", AT(lock_ttl_ms), 3000, 100, 600000},
-    {"SECKILL_SOLD_OUT_MARK_MS", "--sold-out-mark-ms", AT(sold_out_mark_ms), 200, 0, 60000},
-    {"SECKILL_ORDERS_PER_USER", "--orders-per-user", AT(orders_per_user), 20, 1, 1000},
-    {"SECKILL_USER_RATE", "--user-rate", AT(user_rate), 0, 0, 10000},
-    {"SECKILL_ADDRESS_RATE", "--address-rate", AT(address_rate), 0, 0, 1000000},
-    {"SECKILL_ADDRESS_CONNECTIONS", "--address-connections", AT(address_connections), 0, 0, 65536},
-    {"SECKILL_LONG_SHARE", "--long-share", AT(long_share), 50, 1, 100},
-    {"SECKILL_LONG_PER_USER", "--long-per-user", AT(long_per_user), 8, 0, 65536},
-    {"SECKILL_LONG_PER_ADDRESS", "--long-per-address", AT(long_per_address), 32, 0, 65536},
-    {"SECKILL_PURCHASE_RATE", "--purchase-rate", AT(purchase_rate), 0, 0, 10000000},
-    {"SECKILL_PURCHASES_MAX", "--purchases-max", AT(purchases_max), 0, 0, 10000000},
+    {"SECKILL_TICKET_TTL_S", "--ticket-ttl-s", AT(identity.ticket_ttl_s), 300, 1, 86400},
+    {"SECKILL_MAX_CONNECTIONS", "--max-connections", AT(server.max_connections), 4096, 1, 65536},
+    {"SECKILL_BODY_MAX_BYTES", "--body-max-bytes", AT(server.body_max_bytes), 16384, 0, 1048576},
+    {"SECKILL_HEADER_MAX_BYTES", "--header-max-bytes", AT(server.header_max_bytes), 8192, 4096, 1048576},
+    {"SECKILL_IDLE_TIMEOUT_MS", "--idle-timeout-ms", AT(server.idle_timeout_ms), 30000, 100, 3600000},
+    {"SECKILL_REQUEST_TIMEOUT_MS", "--request-timeout-ms", AT(server.request_timeout_ms), 10000, 100, 600000},
+    {"SECKILL_CONFIRM_TIMEOUT_MS", "--confirm-timeout-ms", AT(api.confirm_timeout_ms), 2000, 1, 60000},
+    {"SECKILL_TOKEN_LEEWAY_S", "--token-leeway-s", AT(identity.token_leeway_s), 30, 0, 3600},
+    {"SECKILL_TOKEN_CACHE", "--token-cache", AT(identity.token_cache), 65536, 0, 4194304},
+    {"SECKILL_REDIS_TIMEOUT_MS", "--redis-timeout-ms", AT(stores.redis_timeout_ms), 1000, 10, 60000},
+    {"SECKILL_PG_TIMEOUT_MS", "--pg-timeout-ms", AT(stores.pg_timeout_ms), 5000, 10, 60000},
+    {"SECKILL_BATCH_MAX", "--batch-max", AT(sale.batch_max), 512, 1, 2048},
+    {"SECKILL_ORDERS_MAX", "--orders-max", AT(sale.orders_max), 500000, 1, 10000000},
+    {"SECKILL_LOCK_TTL_MS", "--lock-ttl-ms", AT(sale.lock_ttl_ms), 3000, 100, 600000},
+    {"SECKILL_SOLD_OUT_MARK_MS", "--sold-out-mark-ms", AT(sale.sold_out_mark_ms), 200, 0, 60000},
+    {"SECKILL_ORDERS_PER_USER", "--orders-per-user", AT(sale.orders_per_user), 20, 1, 1000},
+    {"SECKILL_USER_RATE", "--user-rate", AT(identity.user_rate), 0, 0, 10000},
+    {"SECKILL_ADDRESS_RATE", "--address-rate", AT(identity.address_rate), 0, 0, 1000000},
+    {"SECKILL_ADDRESS_CONNECTIONS", "--address-connections", AT(identity.address_connections), 0, 0, 65536},
+    {"SECKILL_LONG_SHARE", "--long-share", AT(server.long_share), 50, 1, 100},
+    {"SECKILL_LONG_PER_USER", "--long-per-user", AT(identity.long_per_user), 8, 0, 65536},
+    {"SECKILL_LONG_PER_ADDRESS", "--long-per-address", AT(identity.long_per_address), 32, 0, 65536},
+    {"SECKILL_PURCHASE_RATE", "--purchase-rate", AT(identity.purchase_rate), 0, 0, 10000000},
+    {"SECKILL_PURCHASES_MAX", "--purchases-max", AT(sale.purchases_max), 0, 0, 10000000},
     {"SECKILL_DRAIN_TIMEOUT_MS", "--drain-timeout-ms", AT(drain_timeout_ms), 10000, 0, 600000},
 };
 
@@ -49,12 +49,12 @@ static const struct secret {
     const char *env, *file_env, *option;
     size_t offset;
 } secrets[] = {
-    {"SECKILL_DATABASE_URL", "SECKILL_DATABASE_URL_FILE", "--database-url", AT(database_url)},
-    {"SECKILL_REDIS_URL", "SECKILL_REDIS_URL_FILE", "--redis-url", AT(redis_url)},
-    {"SECKILL_ADMIN_TOKEN", "SECKILL_ADMIN_TOKEN_FILE", "--admin-token", AT(admin_token)},
-    {"SECKILL_ADMIN_TOKENS", "SECKILL_ADMIN_TOKENS_FILE", "--admin-tokens", AT(admin_tokens)},
-    {"SECKILL_PAYMENT_SECRET", "SECKILL_PAYMENT_SECRET_FILE", "--payment-secret", AT(payment_secret)},
-    {"SECKILL_TICKET_SECRET", "SECKILL_TICKET_SECRET_FILE", "--ticket-secret", AT(ticket_secret)},
+    {"SECKILL_DATABASE_URL", "SECKILL_DATABASE_URL_FILE", "--database-url", AT(stores.database_url)},
+    {"SECKILL_REDIS_URL", "SECKILL_REDIS_URL_FILE", "--redis-url", AT(stores.redis_url)},
+    {"SECKILL_ADMIN_TOKEN", "SECKILL_ADMIN_TOKEN_FILE", "--admin-token", AT(identity.admin_token)},
+    {"SECKILL_ADMIN_TOKENS", "SECKILL_ADMIN_TOKENS_FILE", "--admin-tokens", AT(identity.admin_tokens)},
+    {"SECKILL_PAYMENT_SECRET", "SECKILL_PAYMENT_SECRET_FILE", "--payment-secret", AT(identity.payment_secret)},
+    {"SECKILL_TICKET_SECRET", "SECKILL_TICKET_SECRET_FILE", "--ticket-secret", AT(identity.ticket_secret)},
 };
 
 enum {
@@ -159,13 +159,13 @@ START_TEST(there_are_defaults)
     must_accept(NO_WORDS);
     for (int i = 0; i < NUMBERS; i++)
         ck_assert_msg(number_at(&numbers[i]) == numbers[i].fallback, "default of %s", numbers[i].env);
-    ck_assert_str_eq(config.listen, "127.0.0.1:8080");
-    ck_assert_str_eq(config.redis_url, "redis://127.0.0.1:6379");
+    ck_assert_str_eq(config.server.listen, "127.0.0.1:8080");
+    ck_assert_str_eq(config.stores.redis_url, "redis://127.0.0.1:6379");
     ck_assert_str_eq(config.log_level, "info");
-    ck_assert_ptr_null(config.admin_token);
-    ck_assert_ptr_null(config.admin_tokens);
-    ck_assert_ptr_null(config.payment_secret);
-    ck_assert_ptr_null(config.trusted_proxies);
+    ck_assert_ptr_null(config.identity.admin_token);
+    ck_assert_ptr_null(config.identity.admin_tokens);
+    ck_assert_ptr_null(config.identity.payment_secret);
+    ck_assert_ptr_null(config.identity.trusted_proxies);
     ck_assert_int_eq(command, SK_COMMAND_SERVE);
 }
 END_TEST
@@ -180,12 +180,12 @@ START_TEST(the_environment_sets_every_key)
     (void)setenv("SECKILL_LOG_LEVEL", "debug", 1);
     (void)setenv("SECKILL_TRUSTED_PROXIES", "10.0.0.0/8", 1);
     must_accept(NO_WORDS);
-    ck_assert_str_eq(config.trusted_proxies, "10.0.0.0/8");
+    ck_assert_str_eq(config.identity.trusted_proxies, "10.0.0.0/8");
     for (int i = 0; i < NUMBERS; i++)
         ck_assert_msg(number_at(&numbers[i]) == numbers[i].most - i, "%s", numbers[i].env);
     for (int i = 0; i < SECRETS; i++)
         ck_assert_str_eq(text_at(secrets[i].offset), secrets[i].env);
-    ck_assert_str_eq(config.listen, "[::1]:1");
+    ck_assert_str_eq(config.server.listen, "[::1]:1");
     ck_assert_str_eq(config.log_level, "debug");
 }
 END_TEST
@@ -204,7 +204,7 @@ START_TEST(options_set_every_key_and_win_over_the_environment)
         ck_assert_msg(number_at(&numbers[i]) == numbers[i].least, "%s", joined);
     }
     must_accept(WORDS("--listen", "0.0.0.0:80", "--log-level=error", "--reactors", "2", "--reactors=3"));
-    ck_assert_str_eq(config.listen, "0.0.0.0:80");
+    ck_assert_str_eq(config.server.listen, "0.0.0.0:80");
     ck_assert_str_eq(config.log_level, "error");
     ck_assert_int_eq(config.reactors, 3); // the last one said
 }
@@ -283,19 +283,19 @@ START_TEST(a_choice_is_one_of_its_words)
 {
     static const char *const wrong[] = {"",  "Gateway", "gatewa", "gateways", "gateway|token",
                                         "|", "0",       "tokens", " token"};
-    ck_assert_int_eq(config.auth, SK_AUTH_GATEWAY);
+    ck_assert_int_eq(config.identity.auth, SK_AUTH_GATEWAY);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         (void)setenv("SECKILL_AUTH", wrong[i], 1);
         must_refuse(NO_WORDS, "SECKILL_AUTH");
     }
     (void)setenv("SECKILL_AUTH", "gateway", 1);
     must_accept(WORDS("--gateway-trusted", "yes"));
-    ck_assert_int_eq(config.auth, SK_AUTH_GATEWAY);
-    ck_assert_int_eq(config.gateway_trusted, 1);
+    ck_assert_int_eq(config.identity.auth, SK_AUTH_GATEWAY);
+    ck_assert_int_eq(config.identity.gateway_trusted, 1);
     must_accept(WORDS("--gateway-trusted=no"));
-    ck_assert_int_eq(config.gateway_trusted, 0);
+    ck_assert_int_eq(config.identity.gateway_trusted, 0);
     must_accept(NO_WORDS);
-    ck_assert_int_eq(config.gateway_trusted, 0);
+    ck_assert_int_eq(config.identity.gateway_trusted, 0);
     must_refuse(WORDS("--gateway-trusted=true"), "SECKILL_GATEWAY_TRUSTED");
 }
 END_TEST
@@ -313,22 +313,22 @@ START_TEST(tokens_need_keys_an_issuer_and_an_audience)
     }
     (void)setenv(needed[2], "x", 1);
     must_accept(NO_WORDS);
-    ck_assert_int_eq(config.auth, SK_AUTH_TOKEN);
-    ck_assert_str_eq(config.token_keys, "x");
+    ck_assert_int_eq(config.identity.auth, SK_AUTH_TOKEN);
+    ck_assert_str_eq(config.identity.token_keys, "x");
 }
 END_TEST
 
 START_TEST(a_flag_is_yes_or_no)
 {
     must_accept(NO_WORDS);
-    ck_assert_int_eq(config.metrics_open, 0);
+    ck_assert_int_eq(config.api.metrics_open, 0);
     must_accept(WORDS("--metrics-open", "yes"));
-    ck_assert_int_eq(config.metrics_open, 1);
+    ck_assert_int_eq(config.api.metrics_open, 1);
     (void)setenv("SECKILL_METRICS_OPEN", "yes", 1);
     must_accept(NO_WORDS);
-    ck_assert_int_eq(config.metrics_open, 1);
+    ck_assert_int_eq(config.api.metrics_open, 1);
     must_accept(WORDS("--metrics-open=no"));
-    ck_assert_int_eq(config.metrics_open, 0);
+    ck_assert_int_eq(config.api.metrics_open, 0);
     must_refuse(WORDS("--metrics-open=1"), "SECKILL_METRICS_OPEN");
     must_refuse(WORDS("--metrics-open=YES"), "SECKILL_METRICS_OPEN");
     must_refuse(WORDS("--metrics-open="), "SECKILL_METRICS_OPEN");
@@ -508,7 +508,7 @@ START_TEST(secrets_come_from_credentials)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     (void)setenv("CREDENTIALS_DIRECTORY", folder, 1);
     must_accept(NO_WORDS); // it is empty
-    ck_assert_ptr_null(config.admin_token);
+    ck_assert_ptr_null(config.identity.admin_token);
     make_file(other, "the secret of a file", strlen("the secret of a file"));
     for (int i = 0; i < SECRETS; i++) {
         (void)unsetenv(secrets[i].env);
@@ -533,10 +533,10 @@ START_TEST(secrets_come_from_credentials)
     (void)snprintf(path, sizeof path, "%s/seckill.token-keys", folder); // of what names a file, that file
     ck_assert_int_eq(close(creat(path, 0600)), 0);
     must_accept(NO_WORDS);
-    ck_assert_str_eq(config.token_keys, path);
+    ck_assert_str_eq(config.identity.token_keys, path);
     ck_assert_int_eq(unlink(path), 0);
     must_accept(NO_WORDS);
-    ck_assert_ptr_null(config.token_keys);
+    ck_assert_ptr_null(config.identity.token_keys);
     ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST

@@ -15,7 +15,7 @@ enum { TICKET = 7, SOON_MS = 1, NEVER_MS = 60000 };
 static const struct sk_terms terms = {"T", "EUR", 5, 990, 1000, 2000, 3, 60, 1, 18};
 
 static uv_loop_t loop;
-static struct sk_config config;
+static struct sk_store_options stores;
 static struct sk_sale sale;
 static struct sk_upkeep upkeep;
 static struct sk_control control;
@@ -74,10 +74,10 @@ static const char *asked_key(size_t question)
 static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    config = (struct sk_config){.pg_timeout_ms = pg_timeout_ms, .redis_timeout_ms = redis_timeout_ms};
-    sale = (struct sk_sale){.loop = &loop, .config = &config, .on_outcome = on_outcome};
+    stores = (struct sk_store_options){.pg_timeout_ms = pg_timeout_ms, .redis_timeout_ms = redis_timeout_ms};
+    sale = (struct sk_sale){.loop = &loop, .on_outcome = on_outcome};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    control = (struct sk_control){.sale = &sale, .upkeep = &upkeep, .talks = sk_talks_open()};
+    control = (struct sk_control){.sale = &sale, .stores = &stores, .upkeep = &upkeep, .talks = sk_talks_open()};
     ck_assert_ptr_nonnull(control.talks);
     fake_rebuild.status = SK_OK;
 }

@@ -1,7 +1,7 @@
 // Deadlines against a list of them: none is early, none is late by more than a tick, each comes once.
 #include <check.h>
 
-#include "deadlines.h"
+#include "connection.h"
 #include "draw.h"
 #include "stack.h"
 

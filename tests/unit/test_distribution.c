@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "distribution.h"
+#include "histogram.h"
 #include "stack.h"
 
 enum { MANY = 100000 };

@@ -123,8 +123,8 @@ START_TEST(what_is_not_placed_is_corrected_with_its_units)
                                         D,
                                         "dave",
                                         "-20"};
-    struct sk_config config = {.orders_per_user = 20};
-    sale.config = &config;
+    struct sk_sale_options options = {.orders_per_user = 20};
+    sale.options = &options;
     sale.orphaned = on_orphaned;
     sale.catalogue = sk_catalogue_new(1);
     struct sk_voucher *voucher = a_voucher(sale.catalogue, 1);

@@ -15,7 +15,8 @@
 enum { VOUCHER = 7, OFFER = 5, TTL_S = 60, BITS = 8, SLOW_S = 30, WORK_SIZE = 256 };
 
 static char secret[] = "the-secret-of-tickets";
-static struct sk_config config;
+static struct sk_identity_options options;
+static const struct sk_routes_options routes_options = {.identity = &options};
 static struct sk_tickets *tickets;
 static struct sk_context the_context;
 static struct sk_request asked;
@@ -41,12 +42,6 @@ bool sk_request_is_json(const struct sk_request *request)
 {
     (void)request;
     return true;
-}
-
-struct sk_control *sk_shop_control(struct sk_shop *shop)
-{
-    (void)shop;
-    return NULL;
 }
 
 void sk_query_offer(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
@@ -86,11 +81,11 @@ void sk_answer_text(const struct sk_answers *answers, struct sk_request *request
 static void open_with(char *lines)
 {
     sk_tickets_close(tickets);
-    config = (struct sk_config){.ticket_ttl_s = TTL_S};
-    config.ticket_secret = lines;
-    tickets = sk_tickets_open(&config, stderr);
+    options = (struct sk_identity_options){.ticket_ttl_s = TTL_S};
+    options.ticket_secret = lines;
+    tickets = sk_tickets_open(&options, stderr);
     ck_assert_ptr_nonnull(tickets);
-    the_context = (struct sk_context){.config = &config, .tickets = tickets};
+    the_context = (struct sk_context){.options = &routes_options, .tickets = tickets};
 }
 
 static void setup(void)

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "header_bytes.h"
+#include "head.h"
 #include "stack.h"
 
 enum { HEAD_MAX = 4096, FIELDS_MAX = 8, RUNS_MAX = 1000 };

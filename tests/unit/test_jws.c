@@ -2,9 +2,9 @@
 #include <check.h>
 #include <string.h>
 
-#include "base64url.h"
 #include "jws.h"
 #include "stack.h"
+#include "text.h"
 
 // RFC 7515, A.1
 #define HS_TEXT                                \

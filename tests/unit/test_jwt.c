@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base64url.h"
 #include "buf.h"
 #include "jwt.h"
 #include "stack.h"
+#include "text.h"
 
 #define REPEAT10(x) x x x x x x x x x x
 #define EXP         "\"exp\":2000000000"

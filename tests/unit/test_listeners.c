@@ -46,7 +46,7 @@ static void on_end(void *arg, uint64_t ticket)
 static void open_live(int64_t reactors)
 {
     struct sk_live_wire wire = {on_send, on_end, &control};
-    config.reactors = reactors;
+    control.reactors = reactors;
     control.live = live = sk_live_open(&control, &wire);
     ck_assert_ptr_nonnull(live);
 }

@@ -6,7 +6,6 @@
 #include "clock.h"
 #include "listening.h"
 #include "log.h"
-#include "log_limit.h"
 #include "stack.h"
 
 enum { LINE_MAX_BYTES = 1024, THREADS = 8, LINES_EACH = 20000 };

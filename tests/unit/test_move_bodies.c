@@ -62,7 +62,7 @@ START_TEST(a_payment_is_read)
     static const char body[] = "{\"currency\":\"EUR\",\"amount_cents\":100000000000000,\"reference\":\"!~\\u0041\"}";
     struct sk_payment payment;
     struct sk_fields read;
-    ck_assert_int_eq(sk_payment_read(body, sizeof body - 1, &payment, &read), SK_VERDICT_FOUND);
+    ck_assert_int_eq(sk_payment_read(body, sizeof body - 1, &payment, &read), SK_VERDICT_OK);
     ck_assert_ptr_null(read.errors);
     ck_assert_str_eq(payment.reference, "!~A");
     ck_assert_int_eq(payment.amount_cents, INT64_C(100000000000000));
@@ -77,7 +77,7 @@ static enum sk_verdict read_demo_payment(const char *body, size_t len, struct sk
     struct sk_payment payment = {.reference = "as it was"};
     enum sk_verdict verdict = sk_demo_payment_read(body, len, &payment, read);
     ck_assert_str_eq(payment.reference, "as it was");
-    if (verdict == SK_VERDICT_FOUND)
+    if (verdict == SK_VERDICT_OK)
         ck_assert(payment.amount_cents == 100 && strcmp(payment.currency, "CNY") == 0);
     return verdict;
 }
@@ -87,7 +87,7 @@ START_TEST(a_payment_of_the_demo_has_no_reference)
     static const struct row rows[] = {
         {"", SK_VERDICT_BAD_JSON, " "},
         {"{}", SK_VERDICT_BAD_JSON, " /amount_cents /currency"},
-        {"{\"amount_cents\":100,\"currency\":\"CNY\"}", SK_VERDICT_FOUND, ""},
+        {"{\"amount_cents\":100,\"currency\":\"CNY\"}", SK_VERDICT_OK, ""},
         {PAYMENT("\"r\"", "100", "\"CNY\""), SK_VERDICT_BAD_JSON, " /reference"},
         {"{\"amount_cents\":-1,\"currency\":\"CNY\"}", SK_VERDICT_INVALID, " /amount_cents"},
         {"{\"amount_cents\":\"100\",\"currency\":\"yuan\"}", SK_VERDICT_INVALID, " /amount_cents /currency"},
@@ -109,7 +109,7 @@ START_TEST(payments_that_are_wrong_are_refused)
         {"{\"reference\":\"a\",\"amount_cents\":1,\"currency\":\"CNY\",\"status\":\"paid\"}", SK_VERDICT_BAD_JSON,
          " /status"},
         {"{\"reference\":\"\",\"amount_cents\":1,\"currency\":\"CNY\",\"x\":1}", SK_VERDICT_BAD_JSON, " /x /reference"},
-        {REFERENCE("\"" CHARS_64 "\""), SK_VERDICT_FOUND, ""},
+        {REFERENCE("\"" CHARS_64 "\""), SK_VERDICT_OK, ""},
         {REFERENCE("\"" CHARS_64 "x\""), SK_VERDICT_INVALID, " /reference"},
         {REFERENCE("\"\""), SK_VERDICT_INVALID, " /reference"},
         {REFERENCE("\"a b\""), SK_VERDICT_INVALID, " /reference"},
@@ -119,7 +119,7 @@ START_TEST(payments_that_are_wrong_are_refused)
         {REFERENCE("\"a\\u0000\""), SK_VERDICT_BAD_JSON, " "},
         {REFERENCE("7"), SK_VERDICT_INVALID, " /reference"},
         {REFERENCE("null"), SK_VERDICT_INVALID, " /reference"},
-        {CENTS("0"), SK_VERDICT_FOUND, ""}, // what is free is paid as such
+        {CENTS("0"), SK_VERDICT_OK, ""}, // what is free is paid as such
         {CENTS("-1"), SK_VERDICT_INVALID, " /amount_cents"},
         {CENTS("1.0"), SK_VERDICT_INVALID, " /amount_cents"},
         {CENTS("1e2"), SK_VERDICT_INVALID, " /amount_cents"},
@@ -155,7 +155,7 @@ START_TEST(a_refund_is_read)
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct sk_refund refund;
         struct sk_fields read;
-        ck_assert_int_eq(sk_refund_read(rows[i].body, strlen(rows[i].body), &refund, &read), SK_VERDICT_FOUND);
+        ck_assert_int_eq(sk_refund_read(rows[i].body, strlen(rows[i].body), &refund, &read), SK_VERDICT_OK);
         ck_assert_int_eq(refund.restock, rows[i].restock);
         ck_assert_pstr_eq(refund.why, rows[i].why);
         ck_assert_pstr_eq(refund.reference, rows[i].reference);
@@ -178,7 +178,7 @@ START_TEST(refunds_that_are_wrong_are_refused)
         {"{\"restock\":null}", SK_VERDICT_INVALID, " /restock"},
         {"{\"why\":null}", SK_VERDICT_INVALID, " /why"},
         {"{\"why\":[\"a\"],\"restock\":0}", SK_VERDICT_INVALID, " /restock /why"},
-        {"{\"why\":\"" FIFTY FIFTY FIFTY FIFTY "\"}", SK_VERDICT_FOUND, ""},
+        {"{\"why\":\"" FIFTY FIFTY FIFTY FIFTY "\"}", SK_VERDICT_OK, ""},
         {"{\"why\":\"" FIFTY FIFTY FIFTY FIFTY "x\"}", SK_VERDICT_INVALID, " /why"},
         {"{\"why\":\"a\\u0000\"}", SK_VERDICT_BAD_JSON, " "},
         {"{\"reference\":\"\"}", SK_VERDICT_INVALID, " /reference"},

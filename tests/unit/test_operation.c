@@ -16,7 +16,8 @@ static char slot[16];
 
 static void setup(void)
 {
-    config = (struct sk_config){.pg_timeout_ms = PG_MS, .redis_timeout_ms = REDIS_MS, .sold_out_mark_ms = 200};
+    stores = (struct sk_store_options){.pg_timeout_ms = PG_MS, .redis_timeout_ms = REDIS_MS};
+    options = (struct sk_sale_options){.sold_out_mark_ms = 200};
     now_ms = 100000;
     control_setup();
     voucher = a_voucher(sale.catalogue, VOUCHER);

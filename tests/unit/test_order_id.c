@@ -1,8 +1,8 @@
 // Order ids: what they tell of the slot and the epoch, and what follows for an order that no store knows.
 #include <string.h>
 
+#include "hash.h"
 #include "order_id.h"
-#include "slot.h"
 #include "stack.h"
 
 enum { EPOCHS = 1024, MANY = 100000 };

@@ -1,5 +1,6 @@
 // Which form of a page is answered, with which fields, and when it is one for all. The pages, the responses and the
 // requests are stand-ins: libmicrohttpd shows a response's header fields to clients alone.
+#include <stdio.h>
 #include <string.h>
 
 #include "embedded_pages.h"
@@ -32,7 +33,6 @@ struct sk_response {
 static struct sk_response responses[RESPONSES], *sent;
 static int made, made_most; // the last: none is made from then on
 static unsigned status;
-static struct sk_config config;
 static struct sk_pages *pages;
 static struct sk_request asked;
 static const char *accepts, *has; // the fields of the request; NULL: not sent
@@ -123,8 +123,7 @@ static void setup(void)
     made = 0;
     made_most = -1;
     accepts = has = NULL;
-    config = (struct sk_config){.pages = 1};
-    pages = sk_pages_open(&config);
+    pages = sk_pages_open(SK_AUTH_GATEWAY, false);
     ck_assert_ptr_nonnull(pages);
 }
 
@@ -242,9 +241,7 @@ START_TEST(the_settings_are_told)
         char wanted[TAG_SIZE * 4];
         sk_pages_close(pages);
         charts_path[sizeof charts_path - 2] = i < 2 ? 's' : 'x';
-        config.auth = (i & 1) != 0 ? SK_AUTH_TOKEN : SK_AUTH_GATEWAY;
-        config.demo = (i & 2) != 0;
-        pages = sk_pages_open(&config);
+        pages = sk_pages_open((i & 1) != 0 ? SK_AUTH_TOKEN : SK_AUTH_GATEWAY, (i & 2) != 0);
         ask("/web/settings.json", true, 200);
         (void)snprintf(wanted, sizeof wanted, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"}\n",
                        (i & 1) != 0 ? "token" : "gateway", (i & 2) != 0 ? "true" : "false", i < 2 ? "true" : "false",
@@ -263,7 +260,7 @@ START_TEST(without_memory_there_is_no_start)
     for (int most = 0; most < all; most++) {
         made = 0;
         made_most = most;
-        ck_assert_ptr_null(sk_pages_open(&config));
+        ck_assert_ptr_null(sk_pages_open(SK_AUTH_GATEWAY, false));
     }
     made_most = made;
     asked = (struct sk_request){.path = "/"};

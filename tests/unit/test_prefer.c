@@ -1,6 +1,6 @@
 #include <check.h>
 
-#include "prefer.h"
+#include "accept.h"
 #include "stack.h"
 
 START_TEST(lists)

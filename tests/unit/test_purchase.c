@@ -44,7 +44,6 @@ static void on_offers_differ(void *arg, struct sk_voucher *voucher, int32_t offe
 
 // ---- fixture ----
 
-static struct sk_purchases purchases;
 static struct sk_outcome outcome;
 static unsigned quantity;
 static enum sk_ask_ticket its_ticket;
@@ -58,7 +57,6 @@ static void setup(void)
     sale.offers_differ = on_offers_differ;
     sale.upkeep = &upkeep;
     differences = 0;
-    purchases = (struct sk_purchases){.control = &control};
     fake_follow.newest_id = NEWEST;
     refuses = false;
     quantity = 1;
@@ -86,7 +84,7 @@ static bool buy(int64_t voucher_id, uint64_t ticket)
                                .patient = true,
                                .ticket = its_ticket,
                                .offer = its_offer};
-    bool later = sk_purchase(&purchases, &ask, ticket, &outcome);
+    bool later = sk_purchase(&control, &ask, ticket, &outcome);
     ck_assert_uint_eq(told_count, before); // never inside the call
     return later;
 }
@@ -201,7 +199,7 @@ START_TEST(reasons_of_refused_tickets_are_counted)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct sk_ask ask = {
             .voucher_id = VOUCHER, .user = USER, .quantity = 1, .ticket = rows[i].ticket, .offer = rows[i].offer};
-        ck_assert(!sk_purchase(&purchases, &ask, 1, &outcome));
+        ck_assert(!sk_purchase(&control, &ask, 1, &outcome));
         for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++)
             ck_assert_uint_eq(sk_metrics_read(&counted, rows[j].counter), j <= i);
     }

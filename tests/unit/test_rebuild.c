@@ -33,7 +33,8 @@ enum { VOUCHER = 7, CHUNK = 500, LINE_SIZE = 256 };
 
 static uv_loop_t loop;
 static struct sk_metrics metrics;
-static const struct sk_config config = {.sold_out_mark_ms = 200, .retire_after_ms = 86400000, .orders_per_user = 20};
+static const struct sk_sale_options options = {
+    .sold_out_mark_ms = 200, .retire_after_ms = 86400000, .orders_per_user = 20};
 static struct sk_sale sale;
 static struct sk_voucher *voucher;
 
@@ -94,7 +95,7 @@ static void on_end(void *arg, enum sk_rebuild_end end)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    sale = (struct sk_sale){.loop = &loop, .config = &config, .metrics = &metrics};
+    sale = (struct sk_sale){.loop = &loop, .options = &options, .metrics = &metrics};
     course_links(&sale);
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     voucher = a_voucher(sale.catalogue, VOUCHER);

@@ -13,7 +13,7 @@
 enum { POOL = 100, TOLD_MAX = 32 };
 
 static uv_loop_t loop;
-static struct sk_config config;
+static struct sk_sale_options options;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_regrant *regrant;
@@ -105,9 +105,9 @@ static void write_order(struct sk_order *order)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    config = (struct sk_config){.batch_max = 4};
+    options = (struct sk_sale_options){.batch_max = 4};
     sale = (struct sk_sale){
-        .loop = &loop, .config = &config, .metrics = &metrics, .on_outcome = on_outcome, .orphaned = on_orphaned};
+        .loop = &loop, .options = &options, .metrics = &metrics, .on_outcome = on_outcome, .orphaned = on_orphaned};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     sale.orders = sk_order_pool_new(POOL);
     regrant = sk_regrant_open(&sale, NULL);

@@ -1,5 +1,5 @@
 // The short table of what is left of vouchers.
-#include "remaining.h"
+#include "metrics.h"
 #include "stack.h"
 
 static struct sk_remaining remaining;

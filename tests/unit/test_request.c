@@ -14,7 +14,7 @@
 enum { TURNS_MAX = 1000, TEXT_SIZE = 512, REPLY_SIZE = 4096 };
 
 static uv_loop_t loop;
-static struct sk_config config;
+static struct sk_server_options options;
 static struct sk_server *server;
 static struct sockaddr_un here;
 static socklen_t here_len;
@@ -79,17 +79,17 @@ static void setup(void)
 {
     static char address[] = "none";
     sk_log_set_level(SK_LOG_ERROR);
-    config = (struct sk_config){.listen = address,
-                                .max_connections = 2,
-                                .body_max_bytes = 100,
-                                .header_max_bytes = 4096,
-                                .idle_timeout_ms = 60000,
-                                .request_timeout_ms = 60000};
+    options = (struct sk_server_options){.listen = address,
+                                         .max_connections = 2,
+                                         .body_max_bytes = 100,
+                                         .header_max_bytes = 4096,
+                                         .idle_timeout_ms = 60000,
+                                         .request_timeout_ms = 60000};
     malformed = sk_response_new("text/plain", "malformed", 9);
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     const struct sk_handler handler = {
         .handle = handle, .expired = on_expired, .malformed = on_malformed, .arg = malformed};
-    server = sk_server_open(&loop, &config, &handler);
+    server = sk_server_open(&loop, &options, &handler);
     ck_assert_ptr_nonnull(server);
 }
 

@@ -22,7 +22,7 @@ enum { VOUCHER = 7, WAITERS_MAX = 300, RETRY_MS = 200 };
 #define C       "018bcfe5-6800-7000-8000-000000000003"
 #define XDEL_IT "redis XDEL seckill:{7}:journal 10-1"
 
-static struct sk_config config;
+static struct sk_sale_options options;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_returns *returns;
@@ -71,9 +71,12 @@ static void start(void)
 
 static void setup(void)
 {
-    config = (struct sk_config){.sold_out_mark_ms = 5000, .orders_per_user = 3};
-    sale = (struct sk_sale){
-        .config = &config, .metrics = &metrics, .suspect = on_suspect, .orphaned = on_orphaned, .upkeep = &suspicions};
+    options = (struct sk_sale_options){.sold_out_mark_ms = 5000, .orders_per_user = 3};
+    sale = (struct sk_sale){.options = &options,
+                            .metrics = &metrics,
+                            .suspect = on_suspect,
+                            .orphaned = on_orphaned,
+                            .upkeep = &suspicions};
     course_links(&sale);
     sale.catalogue = sk_catalogue_new(1);
     voucher = a_voucher(sale.catalogue, VOUCHER);

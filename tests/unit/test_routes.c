@@ -7,6 +7,7 @@
 
 #include "address.h"
 #include "client_limits.h"
+#include "config.h"
 #include "handlers.h"
 #include "route_table.h"
 #include "routes.h"
@@ -24,6 +25,7 @@ static char the_tokens[] = "reader read reader-token-0001\n"
                            "operator operate operator-token-01\n"
                            "shop payments payments-token-01\n";
 static struct sk_config config;
+static struct sk_routes_options options; // of its parts
 static struct sk_routes *routes;
 static struct sk_limits *limits; // NULL: none
 static struct sk_request asked;
@@ -242,14 +244,27 @@ enum sk_jwt_result sk_user_tokens_check(struct sk_user_tokens *users, const char
     return SK_JWT_GOOD;
 }
 
-static void setup(void)
+// With the options as they are now.
+static void open_again(void)
 {
-    config = (struct sk_config){
-        .admin_token = the_token, .confirm_timeout_ms = 7, .redis_timeout_ms = 100, .pg_timeout_ms = 1000};
-    config.admin_tokens = the_tokens;
-    routes = sk_routes_open(&config, limits);
+    sk_routes_close(routes);
+    routes = sk_routes_open(&options);
     ck_assert_ptr_nonnull(routes);
     sk_routes_connect(routes, NULL, NULL);
+}
+
+static void setup(void)
+{
+    config = (struct sk_config){.identity = {.admin_token = the_token, .admin_tokens = the_tokens},
+                                .api = {.confirm_timeout_ms = 7},
+                                .stores = {.redis_timeout_ms = 100, .pg_timeout_ms = 1000}};
+    options = (struct sk_routes_options){.api = &config.api,
+                                         .identity = &config.identity,
+                                         .stores = &config.stores,
+                                         .server = &config.server,
+                                         .limits = limits};
+    routes = NULL;
+    open_again();
     user = "alice";
     token = "Bearer " TOKEN;
     type = "application/json";
@@ -257,14 +272,12 @@ static void setup(void)
 
 static void limit(int64_t user_rate, int64_t address_rate)
 {
-    sk_routes_close(routes);
-    config.user_rate = user_rate;
-    config.address_rate = address_rate;
-    config.reactors = config.max_connections = 1;
-    limits = sk_limits_open(&config, stderr);
+    config.identity.user_rate = user_rate;
+    config.identity.address_rate = address_rate;
+    config.identity.reactors = config.server.max_connections = 1;
+    options.limits = limits = sk_limits_open(&config.identity, &config.server, stderr);
     ck_assert_ptr_nonnull(limits);
-    routes = sk_routes_open(&config, limits);
-    sk_routes_connect(routes, NULL, NULL);
+    open_again();
 }
 
 static void teardown(void)
@@ -377,7 +390,8 @@ START_TEST(a_listener_is_known_if_it_says_so)
     user = "no user";
     ck_assert_str_eq(ask(SK_METHOD_GET, "/vouchers/7/events")->user, "");
     ck_assert_str_eq(handled, "events");
-    sk_routes_trust_tokens(routes, (struct sk_user_tokens *)(void *)&allow);
+    options.users = (struct sk_user_tokens *)(void *)&allow;
+    open_again();
     user = "alice";
     token = "Bearer good.user.token";
     ck_assert_str_eq(ask(SK_METHOD_GET, "/vouchers/7/events")->user, "bob");
@@ -395,14 +409,11 @@ START_TEST(operators_may_have_a_listener_of_their_own)
                                          "/admin/instances", "/admin/ui",         "/metrics"};
     static const char *const ours[] = {
         "/orders", "/vouchers", "/vouchers/7", "/vouchers/7/events", "/vouchers/7/ticket", "/openapi.json", "/"};
-    config.pages = 1;
-    config.admin_listen = elsewhere;
+    config.api.pages = 1;
+    config.api.admin_listen = elsewhere;
     for (int operators = 0; operators < 2; operators++) {
-        sk_routes_close(routes);
-        routes = sk_routes_open(&config, limits);
-        if (operators)
-            sk_routes_serve_operators(routes);
-        sk_routes_connect(routes, NULL, NULL);
+        options.operators = operators != 0;
+        open_again();
         for (size_t i = 0; i < sizeof theirs / sizeof theirs[0]; i++) {
             (void)ask(SK_METHOD_GET, theirs[i]);
             ck_assert_msg((handled[0] != '\0') == operators && (operators || status == 404), "%s", theirs[i]);
@@ -429,12 +440,9 @@ END_TEST
 
 static void open_with(int64_t pages, int64_t demo)
 {
-    sk_routes_close(routes);
-    config.pages = pages;
-    config.demo = demo;
-    routes = sk_routes_open(&config, limits);
-    ck_assert_ptr_nonnull(routes);
-    sk_routes_connect(routes, NULL, NULL);
+    config.api.pages = pages;
+    config.api.demo = demo;
+    open_again();
 }
 
 // A path that is off is like one that never was, whatever the method.
@@ -504,7 +512,7 @@ START_TEST(metrics_are_for_those_who_may_read)
     token = NULL;
     must_be_refused(SK_METHOD_GET, "/metrics", 401);
     must_be_refused(SK_METHOD_POST, "/metrics", 401);
-    config.metrics_open = 1;
+    config.api.metrics_open = 1;
     must_come_to(SK_METHOD_GET, "/metrics", "metrics", 0);
     must_be_refused(SK_METHOD_POST, "/metrics", 405);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers", 401); // nothing else is open
@@ -712,10 +720,8 @@ END_TEST
 
 START_TEST(without_tokens_admin_calls_are_off)
 {
-    sk_routes_close(routes);
     config = (struct sk_config){0};
-    routes = sk_routes_open(&config, limits);
-    sk_routes_connect(routes, NULL, NULL);
+    open_again();
     must_be_refused(SK_METHOD_GET, "/admin/vouchers/x", 403);
     must_be_refused(SK_METHOD_OTHER, "/admin/vouchers", 403);
     user = NULL;
@@ -731,10 +737,9 @@ START_TEST(browsers_ask_first)
     static const char *const paths[] = {"/seckill/7", "/seckill/x", "/nowhere", "/admin/vouchers", "*"};
     static const unsigned refused[] = {405, 405, 404, 401, 404};
     static char origins[] = "https://shop.example";
-    sk_routes_close(routes);
-    config.cors_origins = origins;
-    routes = sk_routes_open(&config, NULL);
-    sk_routes_connect(routes, NULL, NULL);
+    config.identity.cors_origins = origins;
+    options.limits = NULL;
+    open_again();
     user = token = NULL;
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         origin = "https://shop.example";
@@ -756,18 +761,18 @@ END_TEST
 START_TEST(tickets_and_origins_that_are_wrong_are_no_start)
 {
     char secret[] = "short", origins[] = "*";
-    struct sk_config refused = {.ticket_secret = secret};
-    ck_assert_ptr_null(sk_routes_open(&refused, NULL));
-    refused = (struct sk_config){.cors_origins = origins};
-    ck_assert_ptr_null(sk_routes_open(&refused, NULL));
+    config.identity = (struct sk_identity_options){.ticket_secret = secret};
+    ck_assert_ptr_null(sk_routes_open(&options));
+    config.identity = (struct sk_identity_options){.cors_origins = origins};
+    ck_assert_ptr_null(sk_routes_open(&options));
 }
 END_TEST
 
 START_TEST(tokens_that_are_wrong_are_no_start)
 {
     char wrong[] = "reader read short";
-    struct sk_config refused = {.admin_tokens = wrong};
-    ck_assert_ptr_null(sk_routes_open(&refused, NULL));
+    config.identity = (struct sk_identity_options){.admin_tokens = wrong};
+    ck_assert_ptr_null(sk_routes_open(&options));
 }
 END_TEST
 
@@ -871,7 +876,8 @@ START_TEST(users_may_have_tokens)
         {NULL, SK_METHOD_POST, "/seckill/7", 401},
         {NULL, SK_METHOD_GET, "/orders/" ORDER, 401},
     };
-    sk_routes_trust_tokens(routes, (struct sk_user_tokens *)(void *)&verifier);
+    options.users = (struct sk_user_tokens *)(void *)&verifier;
+    open_again();
     user = "alice"; // which counts for nothing
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         token = rows[i].token;
@@ -886,12 +892,8 @@ START_TEST(users_may_have_tokens)
             ck_assert_str_eq(call->user, "bob");
     }
     // Without admins, too, all that identifies no user gets the same answer.
-    struct sk_config none = config;
-    none.admin_token = none.admin_tokens = NULL;
-    sk_routes_close(routes);
-    routes = sk_routes_open(&none, NULL);
-    sk_routes_connect(routes, NULL, NULL);
-    sk_routes_trust_tokens(routes, (struct sk_user_tokens *)(void *)&verifier);
+    config.identity.admin_token = config.identity.admin_tokens = NULL;
+    open_again();
     token = "Bearer other.user.token";
     must_be_refused(SK_METHOD_GET, "/orders/" ORDER, 401);
     must_be_refused(SK_METHOD_GET, "/admin/vouchers", 403); // they are off
@@ -1029,10 +1031,9 @@ END_TEST
 START_TEST(an_address_has_a_rate_of_wrong_tokens)
 {
     static char secret[] = "secret-of-16-byt";
-    config.payment_secret = secret;
+    config.identity.payment_secret = secret;
+    struct sk_metrics *metrics = options.metrics = sk_metrics_open();
     limit(0, 3);
-    struct sk_metrics *metrics = sk_metrics_open();
-    sk_routes_measure(routes, NULL, metrics);
     token = NULL;
     for (int i = 0; i < 10; i++) // none is sent: nothing was guessed
         must_be_refused(SK_METHOD_GET, "/admin/vouchers", 401);
@@ -1054,13 +1055,13 @@ START_TEST(an_address_has_a_rate_of_wrong_tokens)
     still_at_s += 1;
     must_come_to(SK_METHOD_GET, "/admin/vouchers", "admin_vouchers", 3100);
     sk_metrics_close(metrics);
-    config.payment_secret = NULL;
+    config.identity.payment_secret = NULL;
 }
 END_TEST
 
 START_TEST(before_and_after_there_is_a_sale)
 {
-    struct sk_routes *early = sk_routes_open(&config, limits);
+    struct sk_routes *early = sk_routes_open(&options);
     asked = (struct sk_request){.path = "/healthz"};
     handled = "";
     sk_routes_handle(early, &asked);

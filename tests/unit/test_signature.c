@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "signature.h"
+#include "auth.h"
 #include "stack.h"
 
 #define ZEROS16 "0000000000000000"

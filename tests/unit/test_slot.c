@@ -1,8 +1,8 @@
 // Slots are Redis Cluster's: what it answers to CLUSTER KEYSLOT, and the check value of CRC-16/XMODEM.
 #include <string.h>
 
+#include "hash.h"
 #include "keys.h"
-#include "slot.h"
 #include "stack.h"
 
 START_TEST(slots_are_those_of_redis_cluster)

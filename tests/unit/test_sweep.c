@@ -18,7 +18,7 @@ enum { POOL = 100, TAKEN_MAX = 32, ENTRIES_MAX = 64 };
 #define A      "018bcfe5-6800-7000-8000-00000000000a"
 
 static uv_loop_t loop;
-static struct sk_config config;
+static struct sk_sale_options options;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_sweeper *sweeper;
@@ -118,8 +118,8 @@ static void settle(void)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    config = (struct sk_config){.orders_max = POOL};
-    sale = (struct sk_sale){.loop = &loop, .config = &config, .metrics = &metrics};
+    options = (struct sk_sale_options){.orders_max = POOL};
+    sale = (struct sk_sale){.loop = &loop, .options = &options, .metrics = &metrics};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     sale.orders = sk_order_pool_new(POOL);
     sweeper = sk_sweeper_open(&sale, NULL);

@@ -2,8 +2,8 @@
 #include <stdint.h>
 
 #include "draw.h"
+#include "rates.h"
 #include "stack.h"
-#include "tally.h"
 
 enum { KEYS = 16, MOST = 3, STEPS = 200000, DIFFERENT = 40 };
 

@@ -27,7 +27,7 @@ static void errors_must_be_well_formed(const json_t *errors, enum sk_verdict ver
 {
     size_t i;
     json_t *error;
-    ck_assert_int_eq(errors != NULL, verdict != SK_VERDICT_FOUND);
+    ck_assert_int_eq(errors != NULL, verdict != SK_VERDICT_OK);
     json_array_foreach(errors, i, error)
     {
         const char *pointer, *detail;
@@ -73,7 +73,7 @@ START_TEST(good_terms_are_read)
         "\"title\":\"Gr\xc3\xbc\\u00df\\n\\\"e\\ud83d\\ude00\",\"price_cents\":9900, " BEGIN "}\n";
     struct sk_terms terms;
     struct sk_fields read;
-    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, true, &terms, &read), SK_VERDICT_FOUND);
+    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, true, &terms, &read), SK_VERDICT_OK);
     ck_assert_ptr_null(read.errors);
     ck_assert_str_eq(terms.title, "Gr\xc3\xbc\xc3\x9f\n\"e\xf0\x9f\x98\x80");
     ck_assert_int_eq(terms.stock, 100);
@@ -95,7 +95,7 @@ START_TEST(what_may_be_left_out_is_read)
         STOCK("1,\"limit\":1000,\"pay_within_s\":0,\"currency\":\"EUR\",\"ticket\":true,\"work_bits\":24");
     struct sk_terms terms;
     struct sk_fields read;
-    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, true, &terms, &read), SK_VERDICT_FOUND);
+    ck_assert_int_eq(sk_terms_read(body, sizeof body - 1, true, &terms, &read), SK_VERDICT_OK);
     ck_assert_int_eq(terms.user_limit, 1000);
     ck_assert_int_eq(terms.pay_within_s, 0);
     ck_assert_str_eq(terms.currency, "EUR");
@@ -114,7 +114,7 @@ START_TEST(what_is_not_json_is_refused)
         {"<terms/>", SK_VERDICT_BAD_JSON},
         {STOCK("1") "x", SK_VERDICT_BAD_JSON}, // trailing bytes
         {STOCK("1") "{}", SK_VERDICT_BAD_JSON},
-        {STOCK("1") "\n", SK_VERDICT_FOUND},
+        {STOCK("1") "\n", SK_VERDICT_OK},
         {"\xef\xbb\xbf" STOCK("1"), SK_VERDICT_BAD_JSON}, // a byte order mark
         {STOCK("NaN"), SK_VERDICT_BAD_JSON},
         {STOCK("Infinity"), SK_VERDICT_BAD_JSON},
@@ -179,9 +179,9 @@ END_TEST
 START_TEST(wrong_values_are_told_apart)
 {
     static const struct row rows[] = {
-        {STOCK("0"), SK_VERDICT_FOUND},
-        {STOCK("1"), SK_VERDICT_FOUND},
-        {STOCK("100000000"), SK_VERDICT_FOUND},
+        {STOCK("0"), SK_VERDICT_OK},
+        {STOCK("1"), SK_VERDICT_OK},
+        {STOCK("100000000"), SK_VERDICT_OK},
         {STOCK("100000001"), SK_VERDICT_INVALID},
         {STOCK("9223372036854775807"), SK_VERDICT_INVALID},
         {STOCK("-1"), SK_VERDICT_INVALID},
@@ -193,13 +193,13 @@ START_TEST(wrong_values_are_told_apart)
         {STOCK("true"), SK_VERDICT_INVALID},
         {STOCK("null"), SK_VERDICT_INVALID},
         {STOCK("[1]"), SK_VERDICT_INVALID},
-        {PRICE("0"), SK_VERDICT_FOUND},
-        {PRICE("100000000000"), SK_VERDICT_FOUND},
+        {PRICE("0"), SK_VERDICT_OK},
+        {PRICE("100000000000"), SK_VERDICT_OK},
         {PRICE("100000000001"), SK_VERDICT_INVALID},
         {PRICE("-1"), SK_VERDICT_INVALID},
         {PRICE("9.99"), SK_VERDICT_INVALID},
         {PRICE("\"999\""), SK_VERDICT_INVALID},
-        {STOCK("1,\"limit\":1"), SK_VERDICT_FOUND},
+        {STOCK("1,\"limit\":1"), SK_VERDICT_OK},
         {STOCK("1,\"limit\":0"), SK_VERDICT_INVALID},
         {STOCK("1,\"limit\":-1"), SK_VERDICT_INVALID},
         {STOCK("1,\"limit\":1001"), SK_VERDICT_INVALID},
@@ -207,11 +207,11 @@ START_TEST(wrong_values_are_told_apart)
         {STOCK("1,\"limit\":1.5"), SK_VERDICT_INVALID},
         {STOCK("1,\"limit\":\"1\""), SK_VERDICT_INVALID},
         {STOCK("1,\"limit\":null"), SK_VERDICT_INVALID}, // left out is one thing, null another
-        {STOCK("1,\"pay_within_s\":31536000"), SK_VERDICT_FOUND},
+        {STOCK("1,\"pay_within_s\":31536000"), SK_VERDICT_OK},
         {STOCK("1,\"pay_within_s\":31536001"), SK_VERDICT_INVALID},
         {STOCK("1,\"pay_within_s\":-1"), SK_VERDICT_INVALID},
         {STOCK("1,\"pay_within_s\":0.5"), SK_VERDICT_INVALID},
-        {STOCK("1,\"currency\":\"CNY\""), SK_VERDICT_FOUND},
+        {STOCK("1,\"currency\":\"CNY\""), SK_VERDICT_OK},
         {STOCK("1,\"currency\":\"cny\""), SK_VERDICT_INVALID},
         {STOCK("1,\"currency\":\"CN\""), SK_VERDICT_INVALID},
         {STOCK("1,\"currency\":\"CNYY\""), SK_VERDICT_INVALID},
@@ -224,7 +224,7 @@ START_TEST(wrong_values_are_told_apart)
         {TITLE("[\"T\"]"), SK_VERDICT_INVALID},
         {TIMES("1794326400000", "1794330000000"), SK_VERDICT_INVALID},
         {TIMES("null", "null"), SK_VERDICT_INVALID},
-        {TIMES("\"2026-11-11T00:00:00Z\"", "\"2026-11-11T00:00:00.001Z\""), SK_VERDICT_FOUND},
+        {TIMES("\"2026-11-11T00:00:00Z\"", "\"2026-11-11T00:00:00.001Z\""), SK_VERDICT_OK},
         {TIMES("\"2026-11-11T00:00:00Z\"", "\"2026-11-11T00:00:00Z\""), SK_VERDICT_INVALID},
         {TIMES("\"2026-11-11T00:00:00Z\"", "\"2026-11-11T08:00:00+08:00\""), SK_VERDICT_INVALID}, // the same moment
         {TIMES("\"2026-11-11T00:00:01Z\"", "\"2026-11-11T00:00:00Z\""), SK_VERDICT_INVALID},
@@ -244,7 +244,7 @@ START_TEST(a_title_has_at_most_200_bytes)
         title[len] = '\0';
         int n =
             snprintf(body, sizeof body, "{\"title\":\"%s\",\"stock\":1,\"price_cents\":1," BEGIN "," END "}", title);
-        must_read(body, (size_t)n, len <= 200 ? SK_VERDICT_FOUND : SK_VERDICT_INVALID);
+        must_read(body, (size_t)n, len <= 200 ? SK_VERDICT_OK : SK_VERDICT_INVALID);
     }
 }
 END_TEST
@@ -275,7 +275,7 @@ START_TEST(truncated_bodies_are_refused)
     static const char body[] = STOCK("1");
     for (size_t len = 0; len < sizeof body - 1; len++)
         must_read(body, len, SK_VERDICT_BAD_JSON);
-    must_read(body, sizeof body - 1, SK_VERDICT_FOUND);
+    must_read(body, sizeof body - 1, SK_VERDICT_OK);
 }
 END_TEST
 
@@ -325,16 +325,16 @@ static void all_errors_must_be(const struct told *rows, size_t count)
 START_TEST(a_wrong_value_is_pointed_to)
 {
     static const struct told rows[] = {
-        {STOCK("0"), SK_VERDICT_FOUND, ""},
-        {STOCK("100000000"), SK_VERDICT_FOUND, ""},
+        {STOCK("0"), SK_VERDICT_OK, ""},
+        {STOCK("100000000"), SK_VERDICT_OK, ""},
         {STOCK("-1"), SK_VERDICT_INVALID, STOCK_ERROR},
         {STOCK("100000001"), SK_VERDICT_INVALID, STOCK_ERROR},
         {STOCK("1.5"), SK_VERDICT_INVALID, STOCK_ERROR},
         {STOCK("\"1\""), SK_VERDICT_INVALID, STOCK_ERROR},
         {STOCK("null"), SK_VERDICT_INVALID, STOCK_ERROR},
         {STOCK("{\"stock\":-1}"), SK_VERDICT_INVALID, STOCK_ERROR},
-        {PRICE("0"), SK_VERDICT_FOUND, ""},
-        {PRICE("100000000000"), SK_VERDICT_FOUND, ""},
+        {PRICE("0"), SK_VERDICT_OK, ""},
+        {PRICE("100000000000"), SK_VERDICT_OK, ""},
         {PRICE("-1"), SK_VERDICT_INVALID, PRICE_ERROR},
         {PRICE("100000000001"), SK_VERDICT_INVALID, PRICE_ERROR},
         {PRICE("true"), SK_VERDICT_INVALID, PRICE_ERROR},
@@ -342,7 +342,7 @@ START_TEST(a_wrong_value_is_pointed_to)
         {STOCK("1,\"pay_within_s\":-1"), SK_VERDICT_INVALID, "/pay_within_s must be an integer from 0 to 31536000\n"},
         {STOCK("1,\"ticket\":1"), SK_VERDICT_INVALID, "/ticket must be true or false\n"},
         {STOCK("1,\"ticket\":null"), SK_VERDICT_INVALID, "/ticket must be true or false\n"},
-        {STOCK("1,\"ticket\":false"), SK_VERDICT_FOUND, ""},
+        {STOCK("1,\"ticket\":false"), SK_VERDICT_OK, ""},
         {STOCK("1,\"work_bits\":25"), SK_VERDICT_INVALID, "/work_bits must be an integer from 0 to 24\n"},
         {STOCK("1,\"work_bits\":-1"), SK_VERDICT_INVALID, "/work_bits must be an integer from 0 to 24\n"},
         {STOCK("1,\"work_bits\":\"8\""), SK_VERDICT_INVALID, "/work_bits must be an integer from 0 to 24\n"},

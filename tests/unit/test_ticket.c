@@ -24,12 +24,12 @@ static char said[128];
 // NULL: refused.
 static struct sk_tickets *open_with(const char *secret)
 {
-    struct sk_config config = {0};
+    struct sk_identity_options options = {0};
     FILE *err = fmemopen(said, sizeof said, "w");
-    config.ticket_secret = secret == NULL ? NULL : strdup(secret);
-    struct sk_tickets *opened = sk_tickets_open(&config, err);
+    options.ticket_secret = secret == NULL ? NULL : strdup(secret);
+    struct sk_tickets *opened = sk_tickets_open(&options, err);
     (void)fclose(err);
-    free(config.ticket_secret);
+    free(options.ticket_secret);
     return opened;
 }
 

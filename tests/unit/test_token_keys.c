@@ -5,8 +5,8 @@
 
 #include "identity.h"
 #include "stack.h"
-#include "token_cache.h"
-#include "token_ring.h"
+#include "token_keys.h"
+#include "user_tokens.h"
 
 #define OCT(kid, k) "{\"kty\":\"oct\",\"kid\":\"" kid "\",\"alg\":\"HS256\",\"k\":\"" k "\"}"
 #define OKP(kid)    "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"" kid "\",\"alg\":\"EdDSA\",\"x\":\"" ED_PUBLIC "\"}"

@@ -26,12 +26,12 @@ static bool open_tokens(const char *single, const char *lines)
         const char *in;
         char *out;
     } one = {.in = single}, all = {.in = lines};
-    struct sk_config config = {.admin_token = one.out, .admin_tokens = all.out};
+    struct sk_identity_options options = {.admin_token = one.out, .admin_tokens = all.out};
     size_t size;
     free(said);
     sk_tokens_close(tokens);
     FILE *err = open_memstream(&said, &size);
-    tokens = sk_tokens_open(&config, err);
+    tokens = sk_tokens_open(&options, err);
     (void)fclose(err);
     return tokens != NULL;
 }

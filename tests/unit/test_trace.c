@@ -2,12 +2,13 @@
 // instead of being written.
 #include <inttypes.h>
 #include <regex.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "config.h"
 #include "listening.h"
 #include "log.h"
 #include "request.h"
+#include "server_options.h"
 #include "spool.h"
 #include "stack.h"
 
@@ -41,9 +42,9 @@ void sk_response_header(struct sk_response *response, const char *name, const ch
 
 static struct sk_tracer *open_tracer(enum sk_trace_mode mode, int64_t access_log)
 {
-    static struct sk_config config;
-    config = (struct sk_config){.trace = mode, .access_log = access_log};
-    struct sk_tracer *tracer = sk_tracer_open(&config);
+    static struct sk_server_options options;
+    options = (struct sk_server_options){.trace = mode, .access_log = access_log};
+    struct sk_tracer *tracer = sk_tracer_open(&options);
     ck_assert_ptr_nonnull(tracer);
     sk_tracer_write(tracer, (struct sk_spool_lane *)(void *)written);
     return tracer;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "stack.h"
-#include "traceparent.h"
+#include "trace.h"
 
 #define TRACE "12345678901234567890123456789012"
 #define SPAN  "1234567890123456"

@@ -22,7 +22,7 @@ enum { NOW_S = 1000, LEEWAY_S = 30 };
 static const struct token_key key_a = {SK_JWS_HS256, SECRET_A, NULL}, key_b = {SK_JWS_HS256, SECRET_B, NULL},
                               key_ed = {SK_JWS_EDDSA, ED_PUBLIC, ED_PRIVATE};
 static char issuer[] = ISSUER, audience[] = AUDIENCE, path[32];
-static struct sk_config config = {
+static struct sk_identity_options options = {
     .token_issuer = issuer, .token_audience = audience, .token_leeway_s = LEEWAY_S, .token_cache = 16};
 static struct sk_token_ring *ring;
 static struct sk_user_tokens *tokens;
@@ -51,7 +51,7 @@ static void setup(void)
     write_keys(LINES);
     ring = sk_token_ring_open(path, 1);
     ck_assert_ptr_nonnull(ring);
-    tokens = sk_user_tokens_open(&config, ring, 0, &metrics);
+    tokens = sk_user_tokens_open(&options, ring, 0, &metrics);
     ck_assert_ptr_nonnull(tokens);
 }
 
@@ -262,8 +262,8 @@ END_TEST
 START_TEST(without_a_cache_each_is_checked)
 {
     sk_user_tokens_close(tokens);
-    config.token_cache = 0;
-    tokens = sk_user_tokens_open(&config, ring, 0, NULL);
+    options.token_cache = 0;
+    tokens = sk_user_tokens_open(&options, ring, 0, NULL);
     ck_assert_ptr_nonnull(tokens);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(check(&key_ed, HEADER_ED, CLAIMS), SK_JWT_GOOD);
@@ -277,8 +277,8 @@ START_TEST(tokens_that_fit_are_checked_once)
     enum { TOKENS = 1000 };
     static char *all[TOKENS];
     sk_user_tokens_close(tokens);
-    config.token_cache = 4 * TOKENS;
-    tokens = sk_user_tokens_open(&config, ring, 0, &metrics);
+    options.token_cache = 4 * TOKENS;
+    tokens = sk_user_tokens_open(&options, ring, 0, &metrics);
     ck_assert_ptr_nonnull(tokens);
     for (int i = 0; i < TOKENS; i++) {
         char claims[256];
@@ -323,7 +323,7 @@ START_TEST(no_memory_to_open)
         allocations_left = failed + 1;
         memory_has_failed = false;
         struct sk_token_ring *other = sk_token_ring_open(path, 2);
-        struct sk_user_tokens *user = other == NULL ? NULL : sk_user_tokens_open(&config, other, 1, NULL);
+        struct sk_user_tokens *user = other == NULL ? NULL : sk_user_tokens_open(&options, other, 1, NULL);
         allocations_left = 0;
         more = memory_has_failed;
         ck_assert((user == NULL) == more);
@@ -474,7 +474,7 @@ static char *mac, *point;
 static void open_and_check(bool *done)
 {
     struct sk_token_ring *other = sk_token_ring_open(path, 1);
-    struct sk_user_tokens *user = other == NULL ? NULL : sk_user_tokens_open(&config, other, 0, NULL);
+    struct sk_user_tokens *user = other == NULL ? NULL : sk_user_tokens_open(&options, other, 0, NULL);
     char name[SK_USER_SIZE];
     *done = user != NULL && sk_user_tokens_check(user, mac, NOW_S, name) == SK_JWT_GOOD &&
             sk_user_tokens_check(user, point, NOW_S, name) == SK_JWT_GOOD;
@@ -494,8 +494,8 @@ static void check_again(bool *done)
 START_TEST(no_memory_for_openssl)
 {
     sk_user_tokens_close(tokens);
-    config.token_cache = 0;
-    tokens = sk_user_tokens_open(&config, ring, 0, NULL);
+    options.token_cache = 0;
+    tokens = sk_user_tokens_open(&options, ring, 0, NULL);
     mac = token_make(&key_a, HEADER_A, CLAIMS);
     point = token_make(&key_ed, HEADER_ED, CLAIMS);
     ck_assert_int_ge(failures_of(open_and_check), 10);

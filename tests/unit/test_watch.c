@@ -20,7 +20,7 @@ enum { LIVING_MAX = 4, DONE_MAX = 256, IDLE_ROUNDS = 4, ENOUGH_MS = 2000, RETIRE
 #define DEAD  "00000000-0000-7000-8000-000000000003"
 
 static uv_loop_t loop;
-static struct sk_config config;
+static struct sk_sale_options options;
 static struct sk_sale sale;
 static struct sk_watch *watch;
 static struct sk_metrics metrics;
@@ -94,9 +94,9 @@ static void setup(void)
     now_ms = 100000;
     living_count = 1;
     rebuilt_count = swept_count = 0;
-    config = (struct sk_config){.retire_after_ms = RETIRE_AFTER_MS};
+    options = (struct sk_sale_options){.retire_after_ms = RETIRE_AFTER_MS};
     memset(&metrics, 0, sizeof metrics);
-    sale = (struct sk_sale){.loop = &loop, .config = &config, .metrics = &metrics};
+    sale = (struct sk_sale){.loop = &loop, .options = &options, .metrics = &metrics};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     watch = sk_watch_open(&sale, NULL, NULL);
     ck_assert_ptr_nonnull(watch);

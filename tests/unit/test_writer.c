@@ -7,10 +7,10 @@
 
 #include "fake_catalogue.h"
 #include "fake_stores.h"
+#include "hash.h"
 #include "histogram.h"
 #include "line.h"
 #include "listening.h"
-#include "slot.h"
 #include "stack.h"
 #include "wait.h"
 #include "writer.h"
@@ -18,7 +18,7 @@
 enum { TOLD_MAX = 4096, BATCH_MAX = 4, POOL = 5000 };
 
 static uv_loop_t loop;
-static struct sk_config config;
+static struct sk_sale_options options;
 static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_writer *writer;
@@ -87,9 +87,9 @@ static void must_be_told(uint64_t ticket, enum sk_verdict verdict)
 static void setup(void)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    config = (struct sk_config){.batch_max = BATCH_MAX, .orders_max = POOL, .sold_out_mark_ms = 200};
+    options = (struct sk_sale_options){.batch_max = BATCH_MAX, .orders_max = POOL, .sold_out_mark_ms = 200};
     sale = (struct sk_sale){
-        .loop = &loop, .config = &config, .metrics = &metrics, .on_outcome = on_outcome, .orphaned = on_orphaned};
+        .loop = &loop, .options = &options, .metrics = &metrics, .on_outcome = on_outcome, .orphaned = on_orphaned};
     sale.catalogue = sk_catalogue_new(1);
     sale.orders = sk_order_pool_new(POOL);
     writer = sk_writer_open(&sale, &events);
@@ -1050,7 +1050,7 @@ START_TEST(the_largest_entry_refused_as_a_whole_can_be_settled)
     struct sk_rows result = {LARGEST, (const char *const(*)[ROW_COLUMNS])rows};
     teardown();
     setup();
-    config.batch_max = LARGEST;
+    options.batch_max = LARGEST;
     sk_writer_close(writer);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     writer = sk_writer_open(&sale, &events);

@@ -1,0 +1,473 @@
+// What is answered most often is made at start; for requests that have a trace, when it is first needed (traced.h). The
+// rest is made for its request alone, and so is every other answer of a request that has a trace or a line in the
+// access log (trace.h): every value that is printed into such a body is a constant or has been checked to need no
+// escaping; a list of errors, which may name what a client has sent, is written by jansson.
+#include "answer.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cors.h"
+#include "measure.h"
+#include "order_json.h"
+#include "problem.h"
+#include "sale.h"
+#include "target.h"
+#include "traced.h"
+
+enum {
+    MEMBERS_SIZE = 256,
+    LOCATION_SIZE = 64,
+    TAG_SIZE = 32,
+    LIMIT_SIZE = 40,
+    LIMITED_MAX = 1024,
+    STATE_MAX = 32,
+    LINK_MAX = 1024
+};
+
+static const char type_json[] = "application/json", type_problem[] = SK_PROBLEM_MEDIA;
+
+// A refusal that tells what a limit leaves.
+struct limited {
+    struct sk_response *response; // owned; NULL: none yet
+    enum sk_verdict verdict;
+    struct sk_limit limit;
+};
+
+// All owned. In the second of each pair is the same with "Connection: close".
+struct answer_set {
+    struct sk_response *refusals[SK_VERDICT_COUNT], *last_refusals[SK_VERDICT_COUNT];
+    struct sk_response *ok, *last_ok;
+    struct sk_response *preflight, *last_preflight; // of an origin
+};
+
+struct sk_answers {
+    bool keep_alive;
+    const char *policy;         // NULL: no limit is set
+    struct limited *limited;    // owned: LIMITED_MAX of them, for all but the origins; NULL: none yet
+    struct sk_traced *traced;   // owned; for all but the origins
+    const struct sk_cors *cors; // borrowed; NULL: there are no origins
+    unsigned count;
+    struct answer_set sets[]; // the first is for all others, then one for each origin
+};
+
+static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct answer_set *set);
+static void answer_free_set(struct answer_set *set);
+static const struct answer_set *answer_set_for(const struct sk_answers *answers, const struct sk_request *request);
+static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len);
+static struct sk_response *answer_make_shared(struct sk_request *request, const char *type, const char *body,
+                                              size_t len);
+static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict);
+static struct sk_response *answer_make_ok(struct sk_request *request);
+static struct sk_response *answer_make_problem(struct sk_request *request, enum sk_verdict verdict, const char *members,
+                                               uint64_t retry_after_ms);
+static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_outcome *outcome);
+static struct sk_response *answer_make_last(struct sk_response *response);
+static void answer_limited(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
+static void answer_add_limit(struct sk_response *response, const char *policy, const struct sk_limit *limit);
+static bool answer_is_noted(const struct sk_request *request);
+static void answer_noted(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
+static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                        struct sk_response *response);
+static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response);
+static void answer_mark(const struct sk_answers *answers, const struct sk_request *request,
+                        struct sk_response *response);
+static struct sk_response *answer_make_document(struct sk_request *request, const struct sk_outcome *outcome);
+static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor);
+
+// ---- made at start ----
+
+struct sk_answers *sk_answers_open(const struct sk_cors *cors)
+{
+    unsigned count = 1 + sk_cors_count(cors);
+    struct sk_answers *answers = calloc(1, sizeof *answers + count * sizeof answers->sets[0]);
+    bool complete = answers != NULL && (answers->traced = sk_traced_open()) != NULL;
+    if (complete && count > 1)
+        answers->cors = cors;
+    for (unsigned i = 0; complete && i < count; i++) {
+        answers->count = i + 1;
+        complete = answer_make_set(answers->cors, i, &answers->sets[i]);
+    }
+    if (!complete) {
+        sk_answers_close(answers);
+        return NULL;
+    }
+    return answers;
+}
+
+static struct sk_response *answer_for(const struct sk_cors *cors, unsigned origin, struct sk_response *response)
+{
+    if (cors != NULL)
+        sk_cors_mark(cors, origin, response);
+    return response;
+}
+
+static bool answer_make_set(const struct sk_cors *cors, unsigned origin, struct answer_set *set)
+{
+    set->ok = answer_for(cors, origin, answer_make_ok(NULL));
+    set->last_ok = answer_make_last(answer_for(cors, origin, answer_make_ok(NULL)));
+    bool complete = set->ok != NULL && set->last_ok != NULL;
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        set->refusals[i] = answer_for(cors, origin, answer_make_refusal(NULL, (enum sk_verdict)i));
+        set->last_refusals[i] =
+            answer_make_last(answer_for(cors, origin, answer_make_refusal(NULL, (enum sk_verdict)i)));
+        complete = complete && set->refusals[i] != NULL && set->last_refusals[i] != NULL;
+    }
+    if (origin > 0) {
+        set->preflight = sk_cors_preflight(cors, origin);
+        set->last_preflight = answer_make_last(sk_cors_preflight(cors, origin));
+        complete = complete && set->preflight != NULL && set->last_preflight != NULL;
+    }
+    return complete;
+}
+
+// `request` NULL: for any. No cache keeps it: it is about its user, or of this moment.
+static struct sk_response *answer_make(struct sk_request *request, const char *type, const char *body, size_t len)
+{
+    struct sk_response *response = answer_make_shared(request, type, body, len);
+    sk_response_header(response, "Cache-Control", "no-store");
+    return response;
+}
+
+static struct sk_response *answer_make_shared(struct sk_request *request, const char *type, const char *body,
+                                              size_t len)
+{
+    if (request != NULL)
+        request->trace.bytes = len;
+    return sk_response_new(type, body, len);
+}
+
+static struct sk_response *answer_make_ok(struct sk_request *request)
+{
+    static const char body[] = "{\"status\":\"ok\"}\n";
+    return answer_make(request, type_json, body, sizeof body - 1);
+}
+
+static struct sk_response *answer_make_refusal(struct sk_request *request, enum sk_verdict verdict)
+{
+    return answer_make_problem(request, verdict, "", 0);
+}
+
+static struct sk_response *answer_make_last(struct sk_response *response)
+{
+    sk_response_header(response, "Connection", "close");
+    return response;
+}
+
+void sk_answers_close(struct sk_answers *answers)
+{
+    for (unsigned i = 0; answers != NULL && i < answers->count; i++)
+        answer_free_set(&answers->sets[i]);
+    for (int i = 0; answers != NULL && answers->limited != NULL && i < LIMITED_MAX; i++)
+        sk_response_free(answers->limited[i].response);
+    if (answers != NULL) {
+        sk_traced_close(answers->traced);
+        free(answers->limited);
+    }
+    free(answers);
+}
+
+static void answer_free_set(struct answer_set *set)
+{
+    for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+        sk_response_free(set->refusals[i]);
+        sk_response_free(set->last_refusals[i]);
+    }
+    sk_response_free(set->ok);
+    sk_response_free(set->last_ok);
+    sk_response_free(set->preflight);
+    sk_response_free(set->last_preflight);
+}
+
+void sk_answers_keep_alive(struct sk_answers *answers, bool keep_alive)
+{
+    answers->keep_alive = keep_alive;
+}
+
+// Whether the connection stays open after the answer.
+static bool answer_stays(const struct sk_answers *answers, const struct sk_request *request)
+{
+    return answers->keep_alive && !request->last;
+}
+
+static const struct answer_set *answer_set_for(const struct sk_answers *answers, const struct sk_request *request)
+{
+    return &answers->sets[answers->cors == NULL ? 0 : sk_cors_origin_of(answers->cors, request)];
+}
+
+void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
+{
+    if (answer_is_noted(request))
+        answer_noted(answers, request, verdict);
+    else if (request->limit.policy != SK_POLICY_NONE)
+        answer_limited(answers, request, verdict);
+    else {
+        const struct answer_set *set = answer_set_for(answers, request);
+        answer_send(request, verdict,
+                    answer_stays(answers, request) ? set->refusals[verdict] : set->last_refusals[verdict]);
+    }
+}
+
+// One that was kept, if it says the same but for the trace.
+static void answer_noted(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
+{
+    bool plain = answers->cors == NULL && request->limit.policy == SK_POLICY_NONE && answer_stays(answers, request);
+    struct sk_response *kept = plain ? sk_traced_take(answers->traced, request, verdict) : NULL;
+    if (kept == NULL)
+        answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
+    else
+        answer_send(request, verdict, kept);
+}
+
+void sk_answer_ok(const struct sk_answers *answers, struct sk_request *request)
+{
+    if (answer_is_noted(request)) {
+        answer_once(answers, request, SK_VERDICT_FOUND, answer_make_ok(request));
+        return;
+    }
+    const struct answer_set *set = answer_set_for(answers, request);
+    answer_send(request, SK_VERDICT_FOUND, answer_stays(answers, request) ? set->ok : set->last_ok);
+}
+
+bool sk_answer_preflight(const struct sk_answers *answers, struct sk_request *request)
+{
+    const struct answer_set *set = answer_set_for(answers, request);
+    if (set->preflight == NULL || !sk_cors_is_preflight(request))
+        return false;
+    sk_measure_answered(request, SK_VERDICT_FOUND, NULL);
+    sk_request_answer(request, 204, answer_stays(answers, request) ? set->preflight : set->last_preflight);
+    return true;
+}
+
+void sk_answer_last(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
+{
+    if (!answer_is_noted(request)) {
+        answer_send(request, verdict, answer_set_for(answers, request)->last_refusals[verdict]);
+        return;
+    }
+    struct sk_response *response = answer_make_last(answer_make_refusal(request, verdict));
+    answer_mark(answers, request, response);
+    answer_send(request, verdict, response);
+    sk_response_free(response);
+}
+
+// ---- made when it is first needed ----
+
+void sk_answers_limit(struct sk_answers *answers, const char *policy)
+{
+    answers->policy = policy;
+    answers->limited = calloc(LIMITED_MAX, sizeof *answers->limited); // NULL: each is made for its request
+}
+
+// Most of a crowd have as much left as each other, so the last ones that were made are kept: one for each place, by
+// what they say.
+static void answer_limited(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
+{
+    const struct sk_limit *limit = &request->limit;
+    if (!answer_stays(answers, request) || answers->limited == NULL ||
+        answer_set_for(answers, request) != answers->sets) {
+        answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
+        return;
+    }
+    size_t at =
+        (verdict + (size_t)SK_VERDICT_COUNT * (limit->left + (size_t)limit->policy * (LIMITED_MAX / 2))) % LIMITED_MAX;
+    struct limited *kept = &answers->limited[at];
+    if (kept->response == NULL || kept->verdict != verdict || kept->limit.policy != limit->policy ||
+        kept->limit.left != limit->left) {
+        sk_response_free(kept->response);
+        *kept = (struct limited){answer_for(answers->cors, 0, answer_make_refusal(NULL, verdict)), verdict, *limit};
+        answer_add_limit(kept->response, answers->policy, limit);
+    }
+    answer_send(request, verdict, kept->response);
+}
+
+// draft-ietf-httpapi-ratelimit-headers-11. What was used up comes back within a second (rates.h).
+static void answer_add_limit(struct sk_response *response, const char *policy, const struct sk_limit *limit)
+{
+    static const char *const names[] = {[SK_POLICY_USER] = "user", [SK_POLICY_ADDRESS] = "address"};
+    char left[LIMIT_SIZE];
+    (void)snprintf(left, sizeof left, "\"%s\";r=%" PRIu32 ";t=1", names[limit->policy], limit->left);
+    sk_response_header(response, "RateLimit-Policy", policy);
+    sk_response_header(response, "RateLimit", left);
+}
+
+// ---- made for one request ----
+
+static bool answer_is_noted(const struct sk_request *request)
+{
+    return request->trace.tracer != NULL;
+}
+
+static void answer_once(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                        struct sk_response *response)
+{
+    answer_mark(answers, request, response);
+    if (!answer_stays(answers, request))
+        response = answer_make_last(response);
+    if (request->limit.policy != SK_POLICY_NONE)
+        answer_add_limit(response, answers->policy, &request->limit);
+    answer_send(request, verdict, response);
+    sk_response_free(response);
+}
+
+// The one way out. A response for all is sent only to those of whom nothing is noted; one that was kept names the trace
+// already.
+static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response)
+{
+    sk_measure_answered(request, verdict, sk_trace_id(request));
+    if (answer_is_noted(request))
+        sk_trace_answer(request, sk_verdict_http_status(verdict), verdict, request->lease == NULL ? response : NULL);
+    sk_request_answer(request, sk_verdict_http_status(verdict), response);
+}
+
+static void answer_mark(const struct sk_answers *answers, const struct sk_request *request,
+                        struct sk_response *response)
+{
+    if (answers->cors != NULL)
+        sk_cors_mark(answers->cors, sk_cors_origin_of(answers->cors, request), response);
+}
+
+void sk_answer_problem(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome)
+{
+    char members[MEMBERS_SIZE];
+    answer_put_members(members, outcome);
+    answer_once(answers, request, outcome->verdict,
+                answer_make_problem(request, outcome->verdict, members, outcome->retry_after_ms));
+}
+
+static struct sk_response *answer_make_problem(struct sk_request *request, enum sk_verdict verdict, const char *members,
+                                               uint64_t retry_after_ms)
+{
+    char body[SK_PROBLEM_SIZE];
+    size_t n = sk_problem_put(body, verdict, members, request == NULL ? NULL : sk_trace_id(request));
+    struct sk_response *response = answer_make(request, type_problem, body, n);
+    sk_problem_add_fields(response, verdict, retry_after_ms);
+    return response;
+}
+
+static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_outcome *outcome)
+{
+    bool has_left = outcome->verdict == SK_VERDICT_NOT_ENOUGH || outcome->verdict == SK_VERDICT_BELOW_SOLD;
+    int n = 0;
+    members[0] = '\0';
+    if (outcome->order_id != NULL)
+        n += snprintf(members, MEMBERS_SIZE, ",\"order_id\":\"%.*s\"", SK_UUID_CHARS, outcome->order_id);
+    if (has_left)
+        n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"left\":%" PRId64, outcome->left);
+    if (outcome->status != NULL)
+        (void)snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"state\":\"%.*s\"", STATE_MAX, outcome->status);
+}
+
+void sk_answer_errors(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                      struct json_t *errors)
+{
+    const char *code = sk_verdict_code(verdict);
+    json_t *document = json_pack("{s:s+,s:s,s:i,s:s,s:O,s:s*}", "type", SK_PROBLEM_TYPE, code, "title",
+                                 sk_verdict_title(verdict), "status", (int)sk_verdict_http_status(verdict), "code",
+                                 code, "errors", errors, "trace_id", sk_trace_id(request));
+    char *body = json_dumps(document, JSON_COMPACT);
+    answer_once(answers, request, verdict,
+                body == NULL ? NULL : answer_make(request, type_problem, body, strlen(body)));
+    free(body);
+    json_decref(document);
+}
+
+void sk_answer_allow(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                     const char *allow)
+{
+    struct sk_response *response = answer_make_refusal(request, verdict);
+    sk_response_header(response, "Allow", allow);
+    answer_once(answers, request, verdict, response);
+}
+
+void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome)
+{
+    answer_once(answers, request, outcome->verdict, answer_make_document(request, outcome));
+}
+
+void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text)
+{
+    answer_once(answers, request, SK_VERDICT_FOUND, answer_make(request, type, text, strlen(text)));
+}
+
+void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head)
+{
+    answer_mark(answers, request, head);
+    answer_send(request, SK_VERDICT_FOUND, head);
+    sk_response_free(head);
+}
+
+static struct sk_response *answer_make_document(struct sk_request *request, const struct sk_outcome *outcome)
+{
+    size_t len = strlen(outcome->document);
+    struct sk_response *response = request->shared ? answer_make_shared(request, type_json, outcome->document, len)
+                                                   : answer_make(request, type_json, outcome->document, len);
+    if (outcome->version != 0) {
+        char tag[TAG_SIZE];
+        (void)snprintf(tag, sizeof tag, "\"%" PRId64 "\"", outcome->version);
+        sk_response_header(response, "ETag", tag);
+    }
+    if (outcome->next != NULL)
+        answer_add_next(response, request, outcome->next);
+    return response;
+}
+
+static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor)
+{
+    struct sk_buf link = {0};
+    sk_buf_printf(&link, "<%s?", request->path);
+    sk_request_put_query(request, "cursor", &link);
+    sk_buf_puts(&link, "cursor=");
+    sk_query_put(&link, cursor);
+    sk_buf_puts(&link, ">; rel=\"next\"");
+    if (!link.failed && link.len <= LINK_MAX)
+        sk_response_header(response, "Link", link.data);
+    sk_buf_free(&link);
+}
+
+void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome)
+{
+    char location[LOCATION_SIZE];
+    struct sk_response *response = answer_make_document(request, outcome);
+    (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, outcome->voucher_id);
+    sk_response_header(response, "Location", location);
+    answer_once(answers, request, outcome->verdict, response);
+}
+
+static void answer_order_at(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                            struct sk_response *response, const char *order_id)
+{
+    static const char prefix[] = "/orders/";
+    char location[sizeof prefix + SK_UUID_CHARS];
+    size_t len = strnlen(order_id, SK_UUID_CHARS);
+    memcpy(location, prefix, sizeof prefix - 1);
+    memcpy(location + sizeof prefix - 1, order_id, len);
+    location[sizeof prefix - 1 + len] = '\0';
+    sk_response_header(response, "Location", location);
+    answer_once(answers, request, verdict, response);
+}
+
+// Without "no-store", which would cost each order: no cache keeps an answer to a POST that names no time until which it
+// is fresh (RFC 9110, 9.3.3).
+void sk_answer_order(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                     const struct sk_answer_order *order)
+{
+    char body[SK_ORDER_JSON_SIZE];
+    size_t n = sk_order_json(body, &order->order);
+    body[n++] = '\n';
+    struct sk_response *response = answer_make_shared(request, type_json, body, n);
+    if (verdict == SK_VERDICT_ACCEPTED && order->respond_async)
+        sk_response_header(response, "Preference-Applied", "respond-async");
+    answer_order_at(answers, request, verdict, response, order->order.id);
+}
+
+void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *request, const char *order_id,
+                        const struct sk_outcome *outcome)
+{
+    bool pending = outcome->status != NULL && strcmp(outcome->status, "pending") == 0;
+    struct sk_response *response = answer_make_shared(request, type_json, outcome->document, strlen(outcome->document));
+    answer_order_at(answers, request, pending ? SK_VERDICT_ACCEPTED : SK_VERDICT_PLACED, response, order_id);
+}

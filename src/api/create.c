@@ -1,0 +1,241 @@
+// The row decides: once it is committed the answer is 201, whether or not Redis could be loaded in time. What is not
+// loaded here is loaded by the audit, or for the first buyer.
+//
+//   ASKING   the row is being inserted, or found
+//   WAITING  the answer was lost; it is asked once more, which is harmless because every call has a key
+//   LOADING  the row is there; the catalogue is to know it, and Redis is being loaded, or asked whether it has it
+//
+// A repeated call never loads a voucher that was loaded before: loading closes it for a moment, and it may be selling.
+#include "create.h"
+
+#include <string.h>
+
+#include "params.h"
+#include "timer.h"
+
+enum { TICK_MS = 50 };
+
+enum creation_step { CREATION_NEW, CREATION_ASKING, CREATION_WAITING, CREATION_LOADING, CREATION_STEPS };
+
+struct creation {
+    struct sk_talk talk;
+    enum creation_step step;
+    bool repeated;
+    bool loaded_before;
+    bool waits;               // for a rebuild that the watch has begun: the next tick asks Redis whether it is done ...
+    bool polls;               // ... and has asked
+    uint64_t ask_until_ms;    // no second try later
+    uint64_t answer_until_ms; // "loading" is the answer then
+    struct sk_timer *timer;   // owned
+    char *key, *by, *title, *currency; // owned
+    char price[SK_PARAM_NUMBER_SIZE], stock[SK_PARAM_NUMBER_SIZE];
+    char begin_ms[SK_PARAM_NUMBER_SIZE], end_ms[SK_PARAM_NUMBER_SIZE];
+    char user_limit[SK_PARAM_NUMBER_SIZE], pay_within_s[SK_PARAM_NUMBER_SIZE];
+    char ticket[SK_PARAM_NUMBER_SIZE], work_bits[SK_PARAM_NUMBER_SIZE];
+    int64_t voucher_id, change;
+    char *document, *loading; // the voucher, and the same while it is loading; owned
+};
+
+static bool creation_fill(struct creation *creation, const char *key, const char *by, const struct sk_terms *terms);
+static void creation_start(struct sk_talk *talk);
+static void creation_on_row(void *arg, const struct sk_result *result);
+static void creation_follow(struct sk_talk *talk);
+static void creation_on_followed(struct sk_talk *talk, bool ok);
+static enum sk_status creation_ask_state(struct creation *creation);
+static void creation_on_state(void *arg, const struct sk_reply *reply);
+static void creation_on_loaded(void *arg, bool ok);
+static void creation_on_tick(void *arg);
+static void creation_release(struct sk_talk *talk);
+
+#define TO(step) [CREATION_##step] = true
+
+static void creation_move(struct creation *creation, enum creation_step step)
+{
+    static const bool allowed[CREATION_STEPS][CREATION_STEPS] = {
+        [CREATION_NEW] = {TO(ASKING)},
+        [CREATION_ASKING] = {TO(WAITING), TO(LOADING)},
+        [CREATION_WAITING] = {TO(ASKING)},
+    };
+    SK_ASSERT(allowed[creation->step][step]);
+    creation->step = step;
+}
+
+#undef TO
+
+void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
+                       uint64_t ticket)
+{
+    struct creation *creation = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *creation, creation_start);
+    if (creation == NULL)
+        return;
+    creation->talk.release = creation_release;
+    if (creation_fill(creation, key, by, terms))
+        sk_talk_start(&creation->talk);
+    else
+        sk_talk_end(&creation->talk, SK_VERDICT_OVERLOADED, NULL);
+}
+
+static bool creation_fill(struct creation *creation, const char *key, const char *by, const struct sk_terms *terms)
+{
+    struct sk_control *control = creation->talk.control;
+    char own_key[SK_UUID_SIZE];
+    uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
+    if (key == NULL)
+        sk_uuid_next(&control->keys, own_key);
+    creation->key = strdup(key == NULL ? own_key : key);
+    creation->by = strdup(by);
+    creation->title = strdup(terms->title);
+    creation->currency = strdup(terms->currency);
+    creation->timer = sk_timer_open(control->sale->loop, TICK_MS, creation_on_tick, creation);
+    (void)sk_params_number(creation->price, terms->price_cents);
+    (void)sk_params_number(creation->stock, terms->stock);
+    (void)sk_params_number(creation->begin_ms, terms->begin_ms);
+    (void)sk_params_number(creation->end_ms, terms->end_ms);
+    (void)sk_params_number(creation->user_limit, terms->user_limit);
+    (void)sk_params_number(creation->pay_within_s, terms->pay_within_s);
+    (void)sk_params_number(creation->ticket, terms->ticket);
+    (void)sk_params_number(creation->work_bits, terms->work_bits);
+    creation->ask_until_ms = now + pg_ms;
+    creation->answer_until_ms = now + 2 * pg_ms + (uint64_t)control->stores->redis_timeout_ms;
+    return creation->key != NULL && creation->by != NULL && creation->title != NULL && creation->currency != NULL &&
+           creation->timer != NULL;
+}
+
+// ---- the row ----
+
+static void creation_start(struct sk_talk *talk)
+{
+    struct creation *creation = (struct creation *)talk;
+    const char *params[] = {creation->key,      creation->title,  creation->price,      creation->stock,
+                            creation->begin_ms, creation->end_ms, creation->user_limit, creation->pay_within_s,
+                            creation->currency, creation->by,     creation->ticket,     creation->work_bits};
+    creation_move(creation, CREATION_ASKING);
+    sk_talk_ask_pg(talk, SK_STATEMENT_CREATE_VOUCHER, sizeof params / sizeof params[0], params, creation_on_row);
+}
+
+static char *creation_copy(const char *text)
+{
+    return text == NULL ? NULL : strdup(text);
+}
+
+static void creation_on_row(void *arg, const struct sk_result *result)
+{
+    struct creation *creation = arg;
+    struct sk_talk *talk = &creation->talk;
+    const struct sk_rows *rows = result->rows;
+    if (result->kind == SK_RESULT_REFUSED) {
+        sk_talk_end(talk, SK_VERDICT_INTERNAL, NULL); // the terms were checked: nothing in them should be refused
+        return;
+    }
+    if (result->kind == SK_RESULT_LOCKED || (rows == NULL && !creation->repeated)) {
+        creation->repeated = creation->repeated || result->kind != SK_RESULT_LOCKED;
+        creation_move(creation, CREATION_WAITING); // others create, or the link may be gone; the tick asks again
+        return;
+    }
+    if (rows == NULL || sk_rows_count(rows) != 1) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    if (strcmp(sk_rows_text(rows, 0, 0), "created") != 0) {
+        sk_talk_end(talk, SK_VERDICT_IDEMPOTENCY_KEY_REUSED, NULL);
+        return;
+    }
+    creation->voucher_id = sk_rows_number(rows, 0, 1);
+    creation->loaded_before = sk_rows_number(rows, 0, 2) > 0;
+    creation->change = sk_rows_number(rows, 0, 5);
+    creation->document = creation_copy(sk_rows_text(rows, 0, 3));
+    creation->loading = creation_copy(sk_rows_text(rows, 0, 4));
+    creation_move(creation, CREATION_LOADING);
+    if (creation->document == NULL || creation->loading == NULL)
+        sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
+    else
+        creation_follow(talk);
+}
+
+// ---- loading ----
+
+static void creation_follow(struct sk_talk *talk)
+{
+    sk_talk_follow(talk, creation_on_followed);
+    sk_follow_hurry(talk->control->upkeep->follow);
+}
+
+static void creation_on_followed(struct sk_talk *talk, bool ok)
+{
+    struct creation *creation = (struct creation *)talk;
+    struct sk_voucher *voucher = ok ? sk_talk_find_voucher(talk, creation->voucher_id) : NULL;
+    enum sk_status status = SK_FAIL;
+    if (voucher != NULL && creation->loaded_before)
+        status = creation_ask_state(creation);
+    else if (voucher != NULL)
+        status = sk_rebuild(talk->control->upkeep->rebuilds, voucher, SK_REBUILD_DOUBT, creation_on_loaded, creation);
+    creation->waits = status == SK_FULL; // the watch has found it first
+    if (status != SK_OK && !creation->waits)
+        creation_on_loaded(creation, false);
+}
+
+static enum sk_status creation_ask_state(struct creation *creation)
+{
+    const struct sk_talk *talk = &creation->talk;
+    const char *state[] = {"HGET", talk->voucher->keys.voucher, "state"};
+    return sk_redis_command(talk->control->sale->ask_redis, 3, state, NULL, creation_on_state, creation);
+}
+
+static void creation_on_state(void *arg, const struct sk_reply *reply)
+{
+    struct creation *creation = arg;
+    const char *state = reply == NULL ? NULL : sk_reply_text(reply, NULL);
+    bool ok = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED;
+    creation->waits = !ok && creation->polls && uv_now(creation->talk.control->sale->loop) < creation->answer_until_ms;
+    creation->polls = false;
+    if (!creation->waits)
+        creation_on_loaded(creation, ok);
+}
+
+static void creation_on_loaded(void *arg, bool ok)
+{
+    struct creation *creation = arg;
+    struct sk_outcome outcome = {.verdict = SK_VERDICT_CREATED,
+                                 .document = ok ? creation->document : creation->loading,
+                                 .voucher_id = creation->voucher_id,
+                                 .version = creation->change};
+    sk_talk_answer(&creation->talk, &outcome);
+    sk_talk_end(&creation->talk, SK_VERDICT_CREATED, NULL);
+}
+
+// ---- time ----
+
+static void creation_on_tick(void *arg)
+{
+    struct creation *creation = arg;
+    const struct sk_sale *sale = creation->talk.control->sale;
+    uint64_t now = uv_now(sale->loop);
+    if (creation->waits) {
+        creation->waits = false;
+        creation->polls = true;
+        if (now >= creation->answer_until_ms || creation_ask_state(creation) != SK_OK)
+            creation_on_loaded(creation, false);
+    } else if (creation->step == CREATION_LOADING && now >= creation->answer_until_ms) {
+        struct sk_outcome outcome = {.verdict = SK_VERDICT_CREATED,
+                                     .document = creation->loading,
+                                     .voucher_id = creation->voucher_id,
+                                     .version = creation->change};
+        sk_talk_answer(&creation->talk, &outcome);
+    } else if (creation->step == CREATION_WAITING && now >= creation->ask_until_ms) {
+        sk_talk_end(&creation->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    } else if (creation->step == CREATION_WAITING && sk_pg_ready(sale->ask_pg)) {
+        creation_start(&creation->talk);
+    }
+}
+
+static void creation_release(struct sk_talk *talk)
+{
+    struct creation *creation = (struct creation *)talk;
+    sk_timer_close(creation->timer);
+    free(creation->key);
+    free(creation->by);
+    free(creation->title);
+    free(creation->currency);
+    free(creation->document);
+    free(creation->loading);
+}

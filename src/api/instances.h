@@ -1,0 +1,12 @@
+// The instances of this deployment, as Redis knows them: the sessions that live, and what each has told (roster.h).
+//
+// The reactor's thread.
+#ifndef SK_API_INSTANCES_H
+#define SK_API_INSTANCES_H
+
+#include "talk.h"
+
+// Answers the ticket once: FOUND and the list; UNAVAILABLE; OVERLOADED.
+void sk_list_instances(struct sk_control *control, uint64_t ticket);
+
+#endif

@@ -1,0 +1,400 @@
+// A feed for each voucher that has listeners: one look at Redis each 250 ms at most for all of them, and one text for
+// each change. Looks are paced as events are, so that many vouchers with a listener each are looked at less often
+// instead of taking Redis from the buyers.
+//
+// Listeners stand in a ring, in the order in which they were served; a slice of time serves from its head while the
+// pace allows. So thousands of events are spread evenly, none holds up a turn of the loop for long, and with more
+// listeners than the pace has events for, each waits longer for its turn, and then hears the newest state.
+//
+// Deliberately without a history: Last-Event-ID spares only what was heard already.
+#include "live.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit.h"
+#include "beside.h"
+#include "clock.h"
+#include "list.h"
+#include "params.h"
+#include "rates.h"
+#include "text.h"
+#include "timer.h"
+#include "trust.h"
+
+enum { SLICE_MS = 25, LOOKS_PER_S = 400, BUCKETS = 4096, FEED_BUCKETS = 256, NOT_KNOWN = -1 };
+enum { SHOWN_SIZE = 128, EVENT_SIZE = 256 };
+enum { RATE_OVER_MS = 2000, TENTHS_UP_TO = 10 };
+
+static const char first_text[] = "retry: 3000\n\n", beat_text[] = ":\n\n";
+
+struct live_feed {
+    struct sk_list list; // first; in the order of the looks
+    struct sk_live *live;
+    struct live_feed *same_bucket;
+    int64_t voucher_id;
+    struct sk_voucher *voucher; // pinned; NULL: it was retired before anyone listened
+    size_t listeners;
+    uint64_t looked_ms;
+    bool looking;      // a look is under way
+    int64_t remaining; // NOT_KNOWN: not yet
+    uint64_t known_ms; // since when
+    double rate;
+    bool over;              // the event is the last one
+    char shown[SHOWN_SIZE]; // what the event says; empty: there is none yet
+    uint64_t id;            // of the event
+    char event[EVENT_SIZE];
+    size_t event_len;
+};
+
+struct live_listener {
+    struct sk_list list; // first; in the order in which they were served
+    struct live_listener *same_bucket;
+    struct live_feed *feed;
+    uint64_t ticket;
+    uint64_t heard_id;
+    uint64_t visited_ms, sent_ms;
+};
+
+struct sk_live {
+    struct sk_control *control; // borrowed
+    struct sk_live_wire wire;
+    struct sk_timer *timer;
+    struct sk_pace events, looks;
+    size_t count;
+    struct sk_list listeners, feeds;
+    struct live_listener *by_ticket[BUCKETS];
+    struct live_feed *by_voucher[FEED_BUCKETS];
+};
+
+static void live_on_slice(void *arg);
+static void live_look_at(struct live_feed *feed);
+static void live_on_look(void *arg, const struct sk_reply *reply);
+static void live_show(struct live_feed *feed);
+static bool live_serve(struct sk_live *live, struct live_listener *listener, uint64_t now);
+
+// ---- opening and closing ----
+
+struct sk_live *sk_live_open(struct sk_control *control, const struct sk_live_wire *wire)
+{
+    struct sk_live *live = calloc(1, sizeof *live);
+    if (live == NULL)
+        return NULL;
+    uint64_t now = uv_now(control->sale->loop), reactors = (uint64_t)control->reactors;
+    uint64_t events = SK_LIVE_EVENTS_PER_S / reactors, looks = LOOKS_PER_S / reactors;
+    live->control = control;
+    live->wire = *wire;
+    live->events = sk_pace_begin(events, 1 + events * SLICE_MS / 1000, now);
+    live->looks = sk_pace_begin(looks == 0 ? 1 : looks, 1 + looks * SLICE_MS / 1000, now);
+    sk_list_begin(&live->listeners);
+    sk_list_begin(&live->feeds);
+    live->timer = sk_timer_open(control->sale->loop, 0, live_on_slice, live);
+    if (live->timer == NULL) {
+        free(live);
+        return NULL;
+    }
+    return live;
+}
+
+size_t sk_live_count(const struct sk_live *live)
+{
+    return live->count;
+}
+
+// ---- feeds ----
+
+static struct live_feed *live_feed_of(struct sk_live *live, int64_t voucher_id)
+{
+    struct live_feed **bucket = &live->by_voucher[(uint64_t)voucher_id % FEED_BUCKETS], *feed = *bucket;
+    while (feed != NULL && feed->voucher_id != voucher_id)
+        feed = feed->same_bucket;
+    if (feed != NULL)
+        return feed;
+    feed = calloc(1, sizeof *feed);
+    if (feed == NULL)
+        return NULL;
+    feed->live = live;
+    feed->voucher_id = voucher_id;
+    feed->remaining = NOT_KNOWN;
+    feed->voucher = sk_catalogue_find(live->control->sale->catalogue, voucher_id);
+    if (feed->voucher != NULL)
+        sk_voucher_pin(feed->voucher);
+    feed->same_bucket = *bucket;
+    *bucket = feed;
+    sk_list_add_behind(&feed->list, &live->feeds); // the first to be looked at
+    return feed;
+}
+
+// Unless somebody listens, or a look is under way, whose end is the feed's.
+static void live_feed_let_go(struct live_feed *feed)
+{
+    struct live_feed **at = &feed->live->by_voucher[(uint64_t)feed->voucher_id % FEED_BUCKETS];
+    if (feed->listeners > 0 || feed->looking)
+        return;
+    while (*at != feed)
+        at = &(*at)->same_bucket;
+    *at = feed->same_bucket;
+    sk_list_remove(&feed->list);
+    if (feed->voucher != NULL)
+        sk_voucher_unpin(feed->voucher);
+    free(feed);
+}
+
+// ---- listeners ----
+
+static struct live_listener **live_bucket_of_ticket(struct sk_live *live, uint64_t ticket)
+{
+    return &live->by_ticket[(ticket ^ ticket >> 32) % BUCKETS];
+}
+
+bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, uint64_t ticket)
+{
+    struct live_listener **bucket = live_bucket_of_ticket(live, ticket);
+    struct live_listener *listener = calloc(1, sizeof *listener);
+    struct live_feed *feed = listener == NULL ? NULL : live_feed_of(live, voucher_id);
+    uint64_t now = uv_now(live->control->sale->loop);
+    if (feed == NULL) {
+        free(listener);
+        return false;
+    }
+    feed->listeners++;
+    *listener = (struct live_listener){.same_bucket = *bucket, .feed = feed, .ticket = ticket, .heard_id = last_id};
+    listener->sent_ms = now;
+    *bucket = listener;
+    sk_list_add_behind(&listener->list, &live->listeners); // the first to be served
+    if (live->count++ == 0)
+        sk_timer_once(live->timer, 0);
+    (void)live->wire.send(live->wire.arg, ticket, first_text, sizeof first_text - 1);
+    return true;
+}
+
+static void live_forget(struct sk_live *live, struct live_listener *listener)
+{
+    struct live_listener **at = live_bucket_of_ticket(live, listener->ticket);
+    while (*at != listener)
+        at = &(*at)->same_bucket;
+    *at = listener->same_bucket;
+    sk_list_remove(&listener->list);
+    listener->feed->listeners--;
+    live_feed_let_go(listener->feed);
+    live->count--;
+    free(listener);
+}
+
+void sk_live_leave(struct sk_live *live, uint64_t ticket)
+{
+    struct live_listener *listener = *live_bucket_of_ticket(live, ticket);
+    while (listener != NULL && listener->ticket != ticket)
+        listener = listener->same_bucket;
+    if (listener != NULL)
+        live_forget(live, listener);
+}
+
+void sk_live_close(struct sk_live *live)
+{
+    if (live == NULL)
+        return;
+    while (live->listeners.next != &live->listeners)
+        live_forget(live, (struct live_listener *)live->listeners.next);
+    SK_ASSERT(sk_list_is_empty(&live->feeds)); // the links are closed, so no look is under way
+    sk_timer_close(live->timer);
+    free(live);
+}
+
+// ---- whether there is such a voucher ----
+
+struct live_find {
+    struct sk_talk talk;
+    int64_t voucher_id;
+};
+
+static void live_find_on_row(void *arg, const struct sk_result *result)
+{
+    bool none = result->rows != NULL && sk_rows_count(result->rows) == 0;
+    sk_talk_end(arg,
+                result->rows == NULL ? SK_VERDICT_UNAVAILABLE
+                : none               ? SK_VERDICT_UNKNOWN_VOUCHER
+                                     : SK_VERDICT_FOUND,
+                NULL);
+}
+
+static void live_find_on_found(struct sk_talk *talk, enum sk_beside beside)
+{
+    char id[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(id, ((struct live_find *)talk)->voucher_id)};
+    if (beside == SK_BESIDE_OLD)
+        sk_talk_ask_pg(talk, SK_STATEMENT_FIND_VOUCHER, 1, params, live_find_on_row);
+    else
+        sk_talk_end(talk, beside == SK_BESIDE_FOUND ? SK_VERDICT_FOUND : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+}
+
+static void live_find_start(struct sk_talk *talk)
+{
+    sk_beside_find(talk, ((struct live_find *)talk)->voucher_id, live_find_on_found);
+}
+
+void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+{
+    char key[SK_TALK_KEY_SIZE];
+    (void)snprintf(key, sizeof key, "live:%" PRId64, voucher_id);
+    struct live_find *find = sk_talk_new(control, SK_PG_QUESTIONS, ticket, key, sizeof *find, live_find_start);
+    if (find == NULL)
+        return;
+    find->voucher_id = voucher_id;
+    sk_talk_start(&find->talk);
+}
+
+// ---- a slice of time ----
+
+static void live_on_slice(void *arg)
+{
+    struct sk_live *live = arg;
+    uint64_t now = uv_now(live->control->sale->loop);
+    struct live_feed *feed;
+    struct live_listener *listener;
+    while ((feed = sk_list_first(&live->feeds)) != NULL && now - feed->looked_ms >= SK_LIVE_EACH_MS &&
+           sk_pace_take(&live->looks, now)) {
+        sk_list_remove(&feed->list);
+        sk_list_add_last(&feed->list, &live->feeds);
+        feed->looked_ms = now;
+        live_look_at(feed);
+    }
+    while ((listener = sk_list_first(&live->listeners)) != NULL &&
+           // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
+           now - listener->visited_ms >= SK_LIVE_EACH_MS) {
+        if (!live_serve(live, listener, now))
+            break;
+    }
+    if (live->count > 0)
+        sk_timer_once(live->timer, SLICE_MS);
+}
+
+// False: the pace does not allow it now. It may be gone afterwards.
+static bool live_serve(struct sk_live *live, struct live_listener *listener, uint64_t now)
+{
+    const struct live_feed *feed = listener->feed;
+    bool news = feed->shown[0] != '\0' && feed->id != listener->heard_id, ended = feed->over && !news;
+    bool beat = !news && now - listener->sent_ms >= SK_LIVE_BEAT_MS;
+    if ((news || beat) && !sk_pace_take(&live->events, now))
+        return false;
+    listener->visited_ms = now;
+    sk_list_remove(&listener->list);
+    sk_list_add_last(&listener->list, &live->listeners);
+    if (ended) {
+        uint64_t ticket = listener->ticket;
+        live_forget(live, listener);
+        live->wire.end(live->wire.arg, ticket);
+        return true;
+    }
+    const char *text = news ? feed->event : beat_text;
+    size_t len = news ? feed->event_len : sizeof beat_text - 1;
+    uint64_t id = feed->id;
+    if ((news || beat) && live->wire.send(live->wire.arg, listener->ticket, text, len)) {
+        listener->sent_ms = now;
+        listener->heard_id = news ? id : listener->heard_id;
+    }
+    return true;
+}
+
+// ---- a look ----
+
+static enum sk_voucher_state live_state(const struct live_feed *feed)
+{
+    return feed->voucher == NULL || feed->voucher->left ? SK_VOUCHER_RETIRED : feed->voucher->state;
+}
+
+static bool live_is_over(const struct live_feed *feed)
+{
+    return live_state(feed) == SK_VOUCHER_CLOSED || live_state(feed) == SK_VOUCHER_RETIRED;
+}
+
+static void live_look_at(struct live_feed *feed)
+{
+    const struct sk_voucher *voucher = feed->voucher;
+    enum sk_status status = SK_DOWN;
+    if (feed->looking)
+        return;
+    if (voucher != NULL) {
+        const char *keys[] = {voucher->keys.voucher, voucher->keys.buyers, voucher->keys.journal};
+        feed->looking = true;
+        status = sk_redis_script(feed->live->control->sale->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, keys, NULL,
+                                 live_on_look, feed);
+    }
+    if (status != SK_OK)
+        live_on_look(feed, NULL);
+}
+
+// What can be sold now, if Redis can tell.
+static bool live_read_stock(const struct sk_reply *reply, const char *run, int64_t *stock)
+{
+    const char *state = sk_reply_text(sk_reply_at(reply, SK_LOOK_STATE), NULL);
+    const char *opened = sk_reply_text(sk_reply_at(reply, SK_LOOK_RUN), NULL);
+    bool told =
+        state != NULL && (strcmp(state, "open") == 0 || strcmp(state, "paused") == 0 || strcmp(state, "closed") == 0);
+    return told && opened != NULL && strcmp(opened, run) == 0 &&
+           sk_trust_number(sk_reply_at(reply, SK_LOOK_STOCK), SK_TRUST_MAX, stock);
+}
+
+// Units that came back sell nothing: the rate counts what goes.
+static void live_count(struct live_feed *feed, int64_t stock, uint64_t now)
+{
+    if (feed->remaining != NOT_KNOWN && now > feed->known_ms) {
+        double ms = (double)(now - feed->known_ms);
+        double sold = feed->remaining > stock ? (double)(feed->remaining - stock) : 0;
+        feed->rate += (sold * 1000 / ms - feed->rate) * ms / (RATE_OVER_MS + ms);
+    }
+    feed->remaining = stock;
+    feed->known_ms = now;
+}
+
+static void live_on_look(void *arg, const struct sk_reply *reply)
+{
+    struct live_feed *feed = arg;
+    int64_t stock;
+    const struct sk_sale *sale = feed->live->control->sale;
+    bool known = reply != NULL && live_read_stock(reply, sk_redis_run(sale->ask_redis), &stock);
+    bool away = !known && !sk_redis_ready(sale->ask_redis);
+    feed->looking = false;
+    if (known)
+        live_count(feed, stock, uv_now(sale->loop));
+    else if (away)
+        feed->remaining = NOT_KNOWN; // nothing can be bought now
+    if (known || away || live_is_over(feed))
+        live_show(feed);
+    live_feed_let_go(feed);
+}
+
+// ---- an event ----
+
+static void live_put_shown(const struct live_feed *feed, char out[SHOWN_SIZE])
+{
+    static const char *const states[] = {[SK_VOUCHER_OPEN] = "open",
+                                         [SK_VOUCHER_PAUSED] = "paused",
+                                         [SK_VOUCHER_CLOSED] = "closed",
+                                         [SK_VOUCHER_RETIRED] = "retired"};
+    const char *state = states[live_state(feed)];
+    char remaining[SK_PARAM_NUMBER_SIZE] = "null";
+    if (feed->remaining != NOT_KNOWN)
+        (void)sk_params_number(remaining, feed->remaining);
+    (void)snprintf(out, SHOWN_SIZE, "\"remaining\":%s,\"state\":\"%s\",\"rate\":%.*f", remaining, state,
+                   feed->rate < TENTHS_UP_TO ? 1 : 0, feed->rate);
+}
+
+static void live_show(struct live_feed *feed)
+{
+    char shown[SHOWN_SIZE], time[SK_TIME_SIZE];
+    uint64_t now = sk_wall_ms();
+    live_put_shown(feed, shown);
+    feed->over = live_is_over(feed);
+    if (strcmp(shown, feed->shown) == 0)
+        return;
+    memcpy(feed->shown, shown, sizeof shown);
+    feed->id = now > feed->id ? now : feed->id + 1;
+    sk_text_put_time((int64_t)now, time);
+    int n = snprintf(feed->event, sizeof feed->event, "id: %" PRIu64 "\ndata: {%s,\"server_time\":\"%s\"}\n\n",
+                     feed->id, shown, time);
+    SK_ASSERT(n > 0 && (size_t)n < sizeof feed->event);
+    feed->event_len = (size_t)n;
+}

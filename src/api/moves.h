@@ -1,0 +1,49 @@
+// The moves of an order that are asked for: it is paid, cancelled by its user, or refunded. Which moves there are says
+// the table order_move.
+//
+// The reactor's thread, as all functions. Each answers its ticket once, which may be before it returns, and may be
+// repeated: a move that was made is answered like the first time, and where the outcome is unknown the answer is 503.
+//
+//   FOUND        the order as it is now, with its events and payments
+//   WRONG_STATE  its status, which is told, does not allow that: nothing is done
+//   PENDING      no store has settled it yet, or it may be so
+//   NOT_FOUND    where sk_order_lookup() says so
+//   LOADING, UNAVAILABLE, OVERLOADED  it may be done, or not
+#ifndef SK_API_MOVES_H
+#define SK_API_MOVES_H
+
+#include "talk.h"
+
+enum { SK_REFERENCE_MAX = 64, SK_CURRENCY_CHARS = 3, SK_WHY_MAX = 200 };
+
+struct sk_payment {
+    const char *reference; // at most SK_REFERENCE_MAX characters; borrowed for the call, as all texts here
+    int64_t amount_cents;
+    const char *currency; // SK_CURRENCY_CHARS characters
+};
+
+struct sk_refund {
+    bool restock;          // its units can be bought again
+    const char *why;       // at most SK_WHY_MAX bytes; NULL: none
+    const char *reference; // of the payment that was given back; NULL: of all before the order's first refund
+};
+
+// `by`: which admin, or what, says that it was paid. FOUND also where the order had ended: then the money is to be
+// refunded. ALREADY_PAID: under another reference; REFERENCE_USED: for another order; WRONG_AMOUNT; nothing is noted
+// then.
+void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
+                 uint64_t ticket);
+
+// The same for one who pays an order of their own, in the demo. Another user's is NOT_FOUND.
+void sk_move_pay_own(struct sk_control *control, const char *order_id, const char *user,
+                     const struct sk_payment *payment, uint64_t ticket);
+
+// Another user's order is NOT_FOUND.
+void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket);
+
+// A paid order is refunded. Of one that had ended, what came too late is noted as given back. UNKNOWN_PAYMENT: the
+// order has no payment of that reference; nothing is done.
+void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
+                    uint64_t ticket);
+
+#endif

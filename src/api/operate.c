@@ -1,0 +1,427 @@
+// A call is one question to PostgreSQL, asked again if its answer is lost (the key makes that harmless), and then Redis
+// is brought up to date:
+//
+//   ASKING <-> WAITING -> CARRYING <-> CARRYING_LATER
+//
+// To take units away goes about it first: may they be taken (ASKING); is Redis up to date (CARRYING); take them out of
+// Redis (TAKING); then PostgreSQL takes them (ASKING), under the epoch of which they were taken out, and so on as
+// above. If PostgreSQL says no after that, Redis has fewer units than it should: a rebuild gives it what PostgreSQL
+// has, and nothing is put back by hand. A new epoch in between is such a rebuild by itself, and they are taken out once
+// more.
+#include "operate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "beside.h"
+#include "changes.h"
+#include "failpoint.h"
+#include "log.h"
+#include "params.h"
+#include "timer.h"
+
+enum { TICK_MS = 50, TAKES_MAX = 3, PARAMS_MAX = 13, NUMBERS_MAX = 10 };
+
+// The columns of each question's answer.
+enum { COLUMN_OUTCOME, COLUMN_DOCUMENT, COLUMN_CHANGE, COLUMN_STATE, COLUMN_LEFT };
+
+enum operate_step {
+    OPERATE_NEW,
+    OPERATE_ASKING,         // PostgreSQL
+    OPERATE_WAITING,        // the answer was lost, or another holds the row: it is asked once more
+    OPERATE_CARRYING,       // Redis is brought up to date
+    OPERATE_CARRYING_LATER, // that was not possible; it is tried again
+    OPERATE_TAKING,         // units out of Redis
+    OPERATE_STEPS
+};
+
+struct operate {
+    struct sk_talk talk;
+    enum operate_step step;
+    int64_t voucher_id;
+    int64_t reduce;           // units to take away; 0: it is another call
+    bool taken;               // they are out of Redis: the next question is remove_units()
+    bool done;                // PostgreSQL has it
+    bool lost;                // an answer to the question under way
+    unsigned takes;           // tries so far
+    uint64_t ask_until_ms;    // no other try later
+    uint64_t answer_until_ms; // what is done is told then, whether or not Redis has it
+    struct sk_timer *timer;   // owned
+    enum sk_statement statement;
+    int param_count;
+    const char *params[PARAMS_MAX]; // into the texts and numbers
+    char numbers[NUMBERS_MAX][SK_PARAM_NUMBER_SIZE];
+    int number_count;
+    char *key, *by, *title, *currency, *document; // owned
+    int64_t change;
+    char epoch[SK_PARAM_NUMBER_SIZE]; // under which they were taken
+};
+
+static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t ticket);
+static void operate_begin(struct operate *operate, bool ready);
+static void operate_start(struct sk_talk *talk);
+static void operate_on_found(struct sk_talk *talk, enum sk_beside beside);
+static void operate_ask(struct operate *operate);
+static void operate_on_row(void *arg, const struct sk_result *result);
+static void operate_judge(struct operate *operate, const struct sk_rows *rows);
+static void operate_refuse(struct operate *operate, enum sk_verdict verdict, const struct sk_rows *rows);
+static void operate_end_done(struct operate *operate);
+static void operate_carry(struct operate *operate);
+static void operate_on_carried(void *arg, bool ok);
+static void operate_take(struct operate *operate);
+static void operate_on_taken(void *arg, const struct sk_reply *reply);
+static void operate_mend(struct operate *operate);
+static void operate_on_tick(void *arg);
+static void operate_release(struct sk_talk *talk);
+
+#define TO(step) [OPERATE_##step] = true
+
+static void operate_move(struct operate *operate, enum operate_step step)
+{
+    static const bool allowed[OPERATE_STEPS][OPERATE_STEPS] = {
+        [OPERATE_NEW] = {TO(ASKING)},
+        [OPERATE_ASKING] = {TO(WAITING), TO(CARRYING), TO(TAKING)},
+        [OPERATE_WAITING] = {TO(ASKING)},
+        [OPERATE_CARRYING] = {TO(CARRYING_LATER), TO(TAKING)},
+        [OPERATE_CARRYING_LATER] = {TO(CARRYING)},
+        [OPERATE_TAKING] = {TO(ASKING)},
+    };
+    SK_ASSERT(allowed[operate->step][step]);
+    operate->step = step;
+}
+
+#undef TO
+
+// ---- the calls ----
+
+static void operate_add_number(struct operate *operate, int64_t number)
+{
+    SK_ASSERT(operate->number_count < NUMBERS_MAX && operate->param_count < PARAMS_MAX);
+    operate->params[operate->param_count++] = sk_params_number(operate->numbers[operate->number_count++], number);
+}
+
+// NULL: SQL's.
+static void operate_add_text(struct operate *operate, const char *text)
+{
+    SK_ASSERT(operate->param_count < PARAMS_MAX);
+    operate->params[operate->param_count++] = text;
+}
+
+static void operate_add_term(struct operate *operate, int64_t term)
+{
+    if (term == SK_TERM_AS_IT_IS)
+        operate_add_text(operate, NULL);
+    else
+        operate_add_number(operate, term);
+}
+
+static bool operate_copy(char **copy, const char *text)
+{
+    *copy = text == NULL ? NULL : strdup(text);
+    return text == NULL || *copy != NULL;
+}
+
+void sk_operate_change(struct sk_control *control, const struct sk_operation *operation, const struct sk_terms *terms,
+                       uint64_t ticket)
+{
+    struct operate *operate = operate_new(control, operation, ticket);
+    if (operate == NULL)
+        return;
+    bool ready = operate_copy(&operate->title, terms->title) && operate_copy(&operate->currency, terms->currency);
+    operate->statement = SK_STATEMENT_CHANGE_VOUCHER;
+    operate_add_text(operate, operate->by);
+    operate_add_text(operate, operate->title);
+    operate_add_term(operate, terms->price_cents);
+    operate_add_text(operate, operate->currency);
+    operate_add_term(operate, terms->begin_ms);
+    operate_add_term(operate, terms->end_ms);
+    operate_add_term(operate, terms->user_limit);
+    operate_add_term(operate, terms->pay_within_s);
+    operate_add_term(operate, terms->ticket);
+    operate_add_term(operate, terms->work_bits);
+    operate_begin(operate, ready);
+}
+
+void sk_operate_state(struct sk_control *control, const struct sk_operation *operation, enum sk_voucher_state state,
+                      uint64_t ticket)
+{
+    struct operate *operate = operate_new(control, operation, ticket);
+    if (operate == NULL)
+        return;
+    operate->statement = SK_STATEMENT_SET_VOUCHER_STATE;
+    operate_add_text(operate, operate->by);
+    operate_add_text(operate, sk_voucher_state_name(state));
+    operate_begin(operate, true);
+}
+
+void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t ticket)
+{
+    struct operate *operate = operate_new(control, operation, ticket);
+    if (operate == NULL)
+        return;
+    operate->statement = units > 0 ? SK_STATEMENT_ADD_UNITS : SK_STATEMENT_MAY_REMOVE_UNITS;
+    if (units > 0)
+        operate_add_text(operate, operate->by);
+    else
+        operate->reduce = -units;
+    operate_add_number(operate, units > 0 ? units : -units);
+    operate_begin(operate, true);
+}
+
+// With the parameters that all questions begin with: voucher, version, key. NULL: it was answered.
+static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t ticket)
+{
+    struct operate *operate = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *operate, operate_start);
+    char own_key[SK_UUID_SIZE];
+    uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
+    if (operate == NULL)
+        return NULL;
+    operate->talk.release = operate_release;
+    operate->voucher_id = operation->voucher_id;
+    operate->ask_until_ms = now + pg_ms;
+    operate->answer_until_ms = now + 2 * pg_ms + (uint64_t)control->stores->redis_timeout_ms;
+    operate->timer = sk_timer_open(control->sale->loop, TICK_MS, operate_on_tick, operate);
+    if (operation->key == NULL)
+        sk_uuid_next(&control->keys, own_key);
+    bool copied = operate_copy(&operate->key, operation->key == NULL ? own_key : operation->key) &&
+                  operate_copy(&operate->by, operation->by);
+    if (!copied || operate->timer == NULL) {
+        sk_talk_end(&operate->talk, SK_VERDICT_OVERLOADED, NULL);
+        return NULL;
+    }
+    operate_add_number(operate, operate->voucher_id);
+    operate_add_number(operate, operation->if_match);
+    operate_add_text(operate, operate->key);
+    return operate;
+}
+
+static void operate_begin(struct operate *operate, bool ready)
+{
+    if (ready)
+        sk_talk_start(&operate->talk);
+    else
+        sk_talk_end(&operate->talk, SK_VERDICT_OVERLOADED, NULL);
+}
+
+static void operate_start(struct sk_talk *talk)
+{
+    sk_beside_find(talk, ((struct operate *)talk)->voucher_id, operate_on_found);
+}
+
+// One that is retired is PostgreSQL's to judge: the call may be a repeated one.
+static void operate_on_found(struct sk_talk *talk, enum sk_beside beside)
+{
+    if (beside == SK_BESIDE_UNKNOWN)
+        sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+    else
+        operate_ask((struct operate *)talk);
+}
+
+// ---- PostgreSQL ----
+
+static void operate_ask(struct operate *operate)
+{
+    char slot[SK_PARAM_NUMBER_SIZE];
+    operate_move(operate, OPERATE_ASKING);
+    if (!operate->taken) {
+        sk_talk_ask_pg(&operate->talk, operate->statement, operate->param_count, operate->params, operate_on_row);
+        return;
+    }
+    const char *params[] = {sk_params_number(slot, operate->talk.voucher->slot),
+                            operate->params[0],
+                            operate->epoch,
+                            operate->params[1],
+                            operate->key,
+                            operate->by,
+                            operate->params[3]};
+    // What is out of Redis is worth another try.
+    if (sk_pg_call(operate->talk.control->sale->ask_pg, SK_STATEMENT_REMOVE_UNITS, sizeof params / sizeof params[0],
+                   params, operate_on_row, operate) != SK_OK)
+        operate_move(operate, OPERATE_WAITING);
+}
+
+static void operate_on_row(void *arg, const struct sk_result *result)
+{
+    struct operate *operate = arg;
+    if (result->rows != NULL && sk_rows_count(result->rows) == 1) {
+        SK_FAILPOINT("operate.committed");
+        operate_judge(operate, result->rows);
+    } else if (result->kind == SK_RESULT_REFUSED || result->rows != NULL) {
+        operate_refuse(operate, SK_VERDICT_INTERNAL, NULL); // all was checked: nothing in it should be refused
+    } else {
+        operate->lost = operate->lost || result->kind != SK_RESULT_LOCKED;
+        operate_move(operate, OPERATE_WAITING); // the tick asks again
+    }
+}
+
+static void operate_judge(struct operate *operate, const struct sk_rows *rows)
+{
+    static const struct {
+        const char *outcome;
+        enum sk_verdict verdict;
+    } refusals[] = {{"reused", SK_VERDICT_IDEMPOTENCY_KEY_REUSED},
+                    {"unknown", SK_VERDICT_UNKNOWN_VOUCHER},
+                    {"changed", SK_VERDICT_VERSION_CHANGED},
+                    {"state", SK_VERDICT_WRONG_STATE},
+                    {"started", SK_VERDICT_STARTED},
+                    {"invalid", SK_VERDICT_INVALID},
+                    {"below", SK_VERDICT_BELOW_SOLD}};
+    const char *outcome = sk_rows_text(rows, 0, COLUMN_OUTCOME);
+    bool known = strcmp(outcome, "known") == 0;
+    if (known || strcmp(outcome, "done") == 0) {
+        if (known && operate->taken && !operate->lost)
+            operate_mend(operate); // another call with this key was faster: they were taken twice
+        operate->done = true;
+        operate->change = sk_rows_number(rows, 0, COLUMN_CHANGE);
+        if (!operate_copy(&operate->document, sk_rows_text(rows, 0, COLUMN_DOCUMENT)))
+            sk_talk_end(&operate->talk, SK_VERDICT_OVERLOADED, NULL);
+        else
+            operate_carry(operate);
+    } else if (strcmp(outcome, "ready") == 0 || (strcmp(outcome, "stale") == 0 && operate->takes < TAKES_MAX)) {
+        operate->taken = operate->lost = false;
+        operate_carry(operate);
+    } else if (strcmp(outcome, "stale") == 0) {
+        sk_talk_end(&operate->talk, SK_VERDICT_LOADING, NULL); // one rebuild after the other
+    } else {
+        enum sk_verdict verdict = SK_VERDICT_INTERNAL;
+        for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+            if (strcmp(outcome, refusals[i].outcome) == 0)
+                verdict = refusals[i].verdict;
+        }
+        operate_refuse(operate, verdict, rows);
+    }
+}
+
+static void operate_refuse(struct operate *operate, enum sk_verdict verdict, const struct sk_rows *rows)
+{
+    struct sk_outcome outcome = {.verdict = verdict};
+    if (verdict == SK_VERDICT_WRONG_STATE)
+        outcome.status = sk_rows_text(rows, 0, COLUMN_STATE);
+    if (verdict == SK_VERDICT_BELOW_SOLD)
+        outcome.left = sk_rows_number(rows, 0, COLUMN_LEFT);
+    if (operate->taken)
+        operate_mend(operate);
+    sk_talk_end_with(&operate->talk, &outcome);
+}
+
+// ---- Redis ----
+
+static void operate_tell_done(struct operate *operate)
+{
+    struct sk_outcome outcome = {
+        .verdict = SK_VERDICT_FOUND, .document = operate->document, .version = operate->change};
+    sk_talk_answer(&operate->talk, &outcome);
+}
+
+static void operate_end_done(struct operate *operate)
+{
+    sk_follow_hurry(operate->talk.control->upkeep->follow);
+    operate_tell_done(operate);
+    sk_talk_end(&operate->talk, SK_VERDICT_FOUND, NULL);
+}
+
+// Redis has nothing of a retired voucher.
+static void operate_carry(struct operate *operate)
+{
+    struct sk_voucher *voucher = operate->talk.voucher;
+    operate_move(operate, OPERATE_CARRYING);
+    if (voucher == NULL)
+        operate_on_carried(operate, true);
+    else if (sk_changes_carry_out(operate->talk.control->sale, voucher, operate_on_carried, operate) != SK_OK)
+        operate_move(operate, OPERATE_CARRYING_LATER);
+}
+
+static void operate_on_carried(void *arg, bool ok)
+{
+    struct operate *operate = arg;
+    if (!ok)
+        operate_move(operate, OPERATE_CARRYING_LATER);
+    else if (operate->done)
+        operate_end_done(operate);
+    else
+        operate_take(operate);
+}
+
+static void operate_take(struct operate *operate)
+{
+    const struct sk_sale *sale = operate->talk.control->sale;
+    const struct sk_voucher *voucher = operate->talk.voucher;
+    operate_move(operate, OPERATE_TAKING);
+    operate->takes++;
+    if (voucher == NULL) { // it has just been retired
+        sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    const char *argv[] = {voucher->keys.voucher, sk_redis_run(sale->ask_redis), operate->params[3]};
+    if (sk_redis_script(sale->ask_redis, SK_SCRIPT_TAKE_UNITS, 1, 3, argv, NULL, operate_on_taken, operate) != SK_OK)
+        sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
+}
+
+static void operate_on_taken(void *arg, const struct sk_reply *reply)
+{
+    struct operate *operate = arg;
+    const char *word = reply == NULL ? NULL : sk_reply_text(sk_reply_at(reply, 0), NULL);
+    const char *epoch = reply == NULL ? NULL : sk_reply_text(sk_reply_at(reply, 2), NULL);
+    int64_t left = 0;
+    SK_FAILPOINT("operate.taken");
+    if (word != NULL && strcmp(word, "taken") == 0 && epoch != NULL) {
+        (void)snprintf(operate->epoch, sizeof operate->epoch, "%s", epoch);
+        operate->taken = true;
+        operate->lost = false;
+        operate_ask(operate);
+    } else if (word != NULL && strcmp(word, "short") == 0 && sk_reply_number(sk_reply_at(reply, 1), &left)) {
+        struct sk_outcome outcome = {.verdict = SK_VERDICT_BELOW_SOLD, .left = left};
+        sk_talk_end_with(&operate->talk, &outcome);
+    } else if (word == NULL) { // whether they are out is not known
+        operate_mend(operate);
+        sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    } else {
+        sk_talk_end(&operate->talk, SK_VERDICT_LOADING, NULL);
+    }
+}
+
+// Redis has fewer units than PostgreSQL. If it cannot be rebuilt now, the audit finds it.
+static void operate_mend(struct operate *operate)
+{
+    struct sk_voucher *voucher = operate->talk.voucher;
+    if (sk_rebuild(operate->talk.control->upkeep->rebuilds, voucher, SK_REBUILD_ORDERED, NULL, NULL) != SK_OK)
+        sk_log(SK_LOG_DEBUG, "not rebuilt now", "voucher=%" PRId64, voucher->id);
+}
+
+// ---- time ----
+
+static void operate_on_tick(void *arg)
+{
+    struct operate *operate = arg;
+    const struct sk_sale *sale = operate->talk.control->sale;
+    uint64_t now = uv_now(sale->loop);
+    bool late = now >= operate->answer_until_ms;
+    if (operate->step == OPERATE_WAITING && now >= operate->ask_until_ms) {
+        if (operate->taken)
+            operate_mend(operate);
+        sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    } else if (operate->step == OPERATE_WAITING && sk_pg_ready(sale->ask_pg)) {
+        operate_ask(operate);
+    } else if (operate->step == OPERATE_CARRYING_LATER && late && operate->done) {
+        operate_end_done(operate);
+    } else if (operate->step == OPERATE_CARRYING_LATER && late) {
+        sk_talk_end(&operate->talk, SK_VERDICT_LOADING, NULL); // nothing was taken
+    } else if (operate->step == OPERATE_CARRYING_LATER) {
+        operate_carry(operate);
+    } else if (operate->step == OPERATE_CARRYING && late && operate->done) {
+        operate_tell_done(operate);
+    }
+}
+
+static void operate_release(struct sk_talk *talk)
+{
+    struct operate *operate = (struct operate *)talk;
+    sk_timer_close(operate->timer);
+    free(operate->key);
+    free(operate->by);
+    free(operate->title);
+    free(operate->currency);
+    free(operate->document);
+}

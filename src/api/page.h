@@ -1,0 +1,58 @@
+// A page of a list: what a client asked for, and how rows of PostgreSQL become its document. Statements are asked for
+// one row more than the page shows: if it comes, there is a next page.
+#ifndef SK_API_PAGE_H
+#define SK_API_PAGE_H
+
+#include "cursor.h"
+#include "params.h"
+#include "talk.h"
+
+enum { SK_PAGE_MOST = 100 };
+
+// As the client said.
+struct sk_page_asked {
+    unsigned limit;     // 1 to SK_PAGE_MOST
+    const char *cursor; // borrowed; NULL: the first page
+};
+
+struct sk_page {
+    enum sk_cursor_kind kind;
+    char scope[SK_CURSOR_SCOPE_MAX + 1]; // whose list, and how it is filtered
+    unsigned limit;
+    bool first;
+    struct sk_position after;  // the last row of the page before; zeroed: there is none
+    char next[SK_CURSOR_SIZE]; // empty: this is the last page
+};
+
+// Where a row has its position, and its text. A row without a text ends the page.
+struct sk_page_columns {
+    int document, first;
+    int second;  // 0: it has none
+    bool behind; // the next page begins behind a row without a text, which is done with; else with it
+    bool ids;    // each text gets its own position in front, as the member `id`
+};
+
+// The reactor's thread, as all functions. False: the cursor is not one of this list; the ticket was answered with
+// BAD_PARAMETER.
+bool sk_page_begin(struct sk_page *page, const struct sk_control *control, enum sk_cursor_kind kind, const char *scope,
+                   const struct sk_page_asked *ask, uint64_t ticket);
+
+// One row more than the page shows, as a parameter.
+const char *sk_page_most(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE]);
+
+// Adds the texts of the first `count` rows, as far as they are of this page, with commas between them, and notes where
+// the next page begins.
+void sk_page_add(struct sk_page *page, struct sk_buf *body, const struct sk_rows *rows, size_t count,
+                 const struct sk_page_columns *columns);
+
+// Adds the member `next`, if there is a next page, and ends the talk with its body and a closing brace: FOUND. The
+// outcome names the next page, too, but for the feed, which has no last one.
+void sk_page_end(const struct sk_page *page, struct sk_talk *talk);
+
+// The position, or zeros, as parameters.
+const char *sk_page_first(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE]);
+const char *sk_page_second(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE]);
+// The same of a list of orders; NULL on the first page.
+const char *sk_page_id(const struct sk_page *page, char out[SK_UUID_SIZE]);
+
+#endif

@@ -1,0 +1,113 @@
+// A page has one path, and no part of a path is taken for a file's name: it is looked up in a sorted list.
+//
+// A browser keeps what it got, and asks each time whether that is still right (no-cache, and 304): so after another
+// version was rolled out no page runs with a script of the old one.
+//
+// They are for pages of our own origin: no answer says to those of another what they may do with it (cors.h).
+#include "pages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "document.h"
+#include "embedded_pages.h"
+#include "status.h"
+
+// What draws the dashboard's charts, where it was fetched before the build (./dev setup web).
+#define CHARTS "/web/vendor/uPlot.esm.js"
+
+enum { SETTINGS_SIZE = 128 };
+
+// Nothing may be loaded from elsewhere, no script stands in a page, and nobody shows a page of ours within theirs.
+static const struct sk_document_field fields[] = {
+    {"Cache-Control", "no-cache"},
+    {"Vary", "Accept-Encoding"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cross-Origin-Opener-Policy", "same-origin"},
+    {"Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+                                "connect-src 'self'; base-uri 'none'; form-action 'self'; "
+                                "frame-ancestors 'none'; require-trusted-types-for 'script'"},
+    {NULL, NULL},
+};
+
+struct page {
+    const char *path;
+    struct sk_document *document; // owned
+};
+
+struct sk_pages {
+    char settings[SETTINGS_SIZE];
+    size_t count;
+    struct page all[]; // sorted by path
+};
+
+static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, bool demo, bool charts);
+static bool pages_add(struct sk_pages *pages, const char *path, const struct sk_document_source *source);
+static int pages_compare(const void *a, const void *b);
+
+// ---- made at start ----
+
+struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo)
+{
+    struct sk_pages *pages = calloc(1, sizeof *pages + (sk_embedded_page_count + 1) * sizeof pages->all[0]);
+    bool complete = pages != NULL, charts = false;
+    for (size_t i = 0; complete && i < sk_embedded_page_count; i++) {
+        const struct sk_embedded_page *page = &sk_embedded_pages[i];
+        charts = charts || strcmp(page->path, CHARTS) == 0;
+        complete = pages_add(pages, page->path,
+                             &(struct sk_document_source){.type = page->type,
+                                                          .plain = {(const char *)page->text, page->len},
+                                                          .packed = {(const char *)page->packed, page->packed_len},
+                                                          .fields = fields});
+    }
+    if (!complete || !pages_add_settings(pages, auth, demo, charts)) {
+        sk_pages_close(pages);
+        return NULL;
+    }
+    qsort(pages->all, pages->count, sizeof pages->all[0], pages_compare);
+    return pages;
+}
+
+static bool pages_add_settings(struct sk_pages *pages, enum sk_auth auth, bool demo, bool charts)
+{
+    int n = snprintf(
+        pages->settings, sizeof pages->settings, "{\"auth\":\"%s\",\"demo\":%s,\"charts\":%s,\"version\":\"%s\"}\n",
+        auth == SK_AUTH_TOKEN ? "token" : "gateway", demo ? "true" : "false", charts ? "true" : "false", SK_VERSION);
+    SK_ASSERT(n > 0 && n < SETTINGS_SIZE);
+    return pages_add(pages, "/web/settings.json",
+                     &(struct sk_document_source){
+                         .type = "application/json", .plain = {pages->settings, (size_t)n}, .fields = fields});
+}
+
+// False: out of memory.
+static bool pages_add(struct sk_pages *pages, const char *path, const struct sk_document_source *source)
+{
+    struct page page = {path, sk_document_open(source)};
+    pages->all[pages->count++] = page;
+    return page.document != NULL;
+}
+
+static int pages_compare(const void *a, const void *b)
+{
+    return strcmp(((const struct page *)a)->path, ((const struct page *)b)->path);
+}
+
+void sk_pages_close(struct sk_pages *pages)
+{
+    for (size_t i = 0; pages != NULL && i < pages->count; i++)
+        sk_document_close(pages->all[i].document);
+    free(pages);
+}
+
+// ---- a request ----
+
+bool sk_pages_answer(const struct sk_pages *pages, struct sk_request *request, bool keep_alive)
+{
+    const struct page key = {.path = request->path};
+    const struct page *page = bsearch(&key, pages->all, pages->count, sizeof pages->all[0], pages_compare);
+    if (page != NULL)
+        sk_document_answer(page->document, request, keep_alive);
+    return page != NULL;
+}

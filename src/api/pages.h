@@ -1,0 +1,22 @@
+// The pages that people look at: the shop, the operators' dashboard, the payment page of the demo, and what they load.
+// They are part of the program (embedded_pages.h), and the same as long as the process lives: every answer is made at
+// the start.
+//
+// The loop's thread, as all functions.
+#ifndef SK_API_PAGES_H
+#define SK_API_PAGES_H
+
+#include "identity_options.h"
+#include "request.h"
+
+struct sk_pages;
+
+// NULL: out of memory.
+struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo);
+void sk_pages_close(struct sk_pages *pages); // NULL is fine
+
+// Answers with what has the request's path: 200, or 304 to a client that has it already. Without keep_alive the answer
+// ends its connection. False: nothing has that path, and the request is not answered.
+bool sk_pages_answer(const struct sk_pages *pages, struct sk_request *request, bool keep_alive);
+
+#endif

@@ -1,0 +1,25 @@
+// The way of a purchase into the sale: at once if the catalogue has its voucher, else after it was looked for.
+#ifndef SK_API_PURCHASE_H
+#define SK_API_PURCHASE_H
+
+#include "admit.h"
+#include "batcher.h"
+#include "talk.h"
+
+// What a client asks for.
+struct sk_ask {
+    int64_t voucher_id;
+    const char *user;  // borrowed for the call
+    unsigned quantity; // 1 to SK_QUANTITY_MAX
+    uint64_t key;      // fingerprint of the Idempotency-Key; 0: none
+    bool patient;      // the client does not wait for the commit
+    enum sk_ask_ticket ticket;
+    int64_t offer;
+};
+
+// Tries to place an order. True: the outcome will come for `ticket`, never inside this call. False: *outcome is
+// final; INVALID, with `left`: the quantity is past the voucher's limit. What the ticket has to do with it is looked at
+// before all else.
+bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome);
+
+#endif

@@ -1,0 +1,253 @@
+// To add a call: a row here, its handler in handlers.h, its row in the README; the rest, also 405 and Allow, falls out
+// of the table.
+#include "route_table.h"
+
+#include <string.h>
+
+_Static_assert((int)SK_ROUTE_GET == (int)SK_METHOD_GET && (int)SK_ROUTE_POST == (int)SK_METHOD_POST &&
+                   (int)SK_ROUTE_PATCH == (int)SK_METHOD_PATCH,
+               "methods of routes and requests");
+
+static bool route_table_fits(const char *pattern, const char *path, struct sk_route_part ids[SK_ROUTE_ID_COUNT]);
+static const char *route_table_take_id(const char *pattern, struct sk_route_part part,
+                                       struct sk_route_part ids[SK_ROUTE_ID_COUNT]);
+
+// Columns read better without the prefix.
+#define GET          SK_ROUTE_GET
+#define POST         SK_ROUTE_POST
+#define PATCH        SK_ROUTE_PATCH
+#define ANY          SK_ROUTE_ANY
+#define PROBER       SK_ROUTE_PROBER
+#define ANYONE       SK_ROUTE_ANYONE
+#define USER         SK_ROUTE_USER
+#define USER_OR_READ SK_ROUTE_USER_OR_READ
+#define READ         SK_ROUTE_READ
+#define OPERATE      SK_ROUTE_OPERATE
+#define REFUNDS      SK_ROUTE_REFUNDS
+#define PAYMENTS     SK_ROUTE_PAYMENTS
+#define SCRAPER      SK_ROUTE_SCRAPER
+#define NO_BODY      SK_ROUTE_NO_BODY
+#define JSON         SK_ROUTE_JSON
+#define AT_ONCE      SK_ROUTE_AT_ONCE
+#define FOR_COMMIT   SK_ROUTE_FOR_COMMIT
+#define FOR_STORES   SK_ROUTE_FOR_STORES
+#define FOR_RETURN   SK_ROUTE_FOR_RETURN
+#define FOR_REBUILD  SK_ROUTE_FOR_REBUILD
+#define FOR_REPORT   SK_ROUTE_FOR_REPORT
+
+#define UNCOUNTED     SK_ROUTE_COUNTS_NOTHING
+#define TRIES         SK_ROUTE_COUNTS_TRIES
+#define DOCUMENTS     SK_ROUTE_COUNTS_DOCUMENTS
+#define FAILURES      SK_ROUTE_COUNTS_FAILURES
+#define BUYERS        SK_PLACE_BUYERS
+#define BOTH          SK_PLACE_BOTH
+#define OPERATORS     SK_PLACE_OPERATORS
+#define VITAL         SK_ROUTE_VITAL
+#define RATED         SK_ROUTE_RATED
+#define A_PURCHASE    SK_ROUTE_A_PURCHASE
+#define MAY_NAME_USER SK_ROUTE_MAY_NAME_USER
+#define OF_PAGES      SK_ROUTE_OF_PAGES
+#define OF_DEMO       SK_ROUTE_OF_DEMO
+
+#define V(name) SK_VERDICT_BIT(SK_VERDICT_##name)
+
+// Verdicts that come together.
+#define VOUCHER  (V(FOUND) | V(UNKNOWN_VOUCHER))
+#define MOVED    (V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING) | V(WRONG_STATE))
+#define KEY      (V(BAD_IDEMPOTENCY_KEY) | V(IDEMPOTENCY_KEY_REUSED))
+#define MEMBERS  (V(BAD_JSON) | V(INVALID))
+#define OPERATED (VOUCHER | KEY | V(VERSION_CHANGED) | V(WRONG_STATE) | V(INTERNAL))
+
+// A row is a line of what the service does, and then what the document says of it.
+// clang-format off
+#define NOT_A_CALL {0}
+
+// The first pattern that fits the path is the one; its methods follow each other.
+const struct sk_route sk_route_table[] = {
+    {POST, USER, "/seckill/{voucher}", NO_BODY, FOR_COMMIT, TRIES, BUYERS, VITAL | RATED | A_PURCHASE, sk_handle_buy,
+     {"buy", "Buys units of a voucher", "Prefer IdempotencyKey Ticket", "Purchase", "OrderPlaced OrderAccepted",
+      V(PLACED) | V(ACCEPTED) | V(SOLD_OUT) | V(ALREADY_ORDERED) | V(NOT_STARTED) | V(ENDED) | V(PAUSED) | V(NOT_ENOUGH)
+          | V(TOO_MANY_ORDERS) | V(OFFER_CHANGED) | V(TICKET_REQUIRED) | V(TICKET_INVALID) | V(TICKETS_OFF) | V(UNKNOWN_VOUCHER) | V(ARCHIVED) | V(LOADING)
+          | V(INTERNAL) | MEMBERS | KEY | V(UNSUPPORTED_MEDIA_TYPE)}},
+    {GET, USER, "/orders", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_orders,
+     {"listOrders", "Lists the caller's orders", "limit cursor", NULL, "Orders", V(FOUND)}},
+    {GET, USER_OR_READ, "/orders/{order}", NO_BODY, FOR_STORES, TRIES, BOTH, 0, sk_handle_order,
+     {"getOrder", "Shows an order, at once or after its next change", "wait while", NULL, "Order",
+      V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING)}},
+    {POST, USER, "/orders/{order}/cancel", NO_BODY, FOR_RETURN, TRIES, BUYERS, RATED, sk_handle_cancel,
+     {"cancelOrder", "Gives the caller's unpaid order back", "", NULL, "Order", MOVED | V(LOADING)}},
+    {POST, PAYMENTS, "/orders/{order}/pay", JSON, FOR_STORES, FAILURES, BUYERS, 0, sk_handle_pay,
+     {"payOrder", "Notes a payment", "", "Payment", "Order",
+      V(FOUND) | V(NOT_FOUND) | V(ARCHIVED) | V(PENDING) | V(ALREADY_PAID) | V(REFERENCE_USED) | V(WRONG_AMOUNT)}},
+    {POST, REFUNDS, "/orders/{order}/refund", JSON, FOR_RETURN, FAILURES, BOTH, 0, sk_handle_refund,
+     {"refundOrder", "Refunds a paid order, or notes that what came too late was given back", "", "Refund", "Order",
+      MOVED | V(LOADING) | V(UNKNOWN_PAYMENT)}},
+    {GET, ANYONE, "/vouchers", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_vouchers,
+     {"listVouchers", "Lists the vouchers that are open", "limit cursor", NULL, "Vouchers", V(FOUND)}},
+    {GET, ANYONE, "/vouchers/{voucher}", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_voucher,
+     {"getVoucher", "Shows a voucher", "", NULL, "Voucher", VOUCHER}},
+    {GET, ANYONE, "/vouchers/{voucher}/events", NO_BODY, FOR_STORES, TRIES, BUYERS, MAY_NAME_USER, sk_handle_events,
+     {"followSale", "Follows a sale: server-sent events", "LastEventId", NULL, "SaleEvents", VOUCHER}},
+    {GET, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_ticket,
+     {"getChallenge", "Shows what a purchase ticket takes", "", NULL, "TicketChallenge",
+      VOUCHER | V(ENDED) | V(TICKETS_OFF)}},
+    {POST, USER, "/vouchers/{voucher}/ticket", NO_BODY, FOR_STORES, TRIES, BUYERS, 0, sk_handle_ticket,
+     {"getTicket", "Gives the caller a purchase ticket", "", "TicketWork", "Ticket",
+      VOUCHER | V(ENDED) | V(TICKETS_OFF) | V(WORK_REQUIRED) | V(WORK_INVALID) | MEMBERS |
+          V(UNSUPPORTED_MEDIA_TYPE)}},
+    {GET, READ, "/admin/vouchers", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_vouchers,
+     {"listAllVouchers", "Lists vouchers of this or any state", "state limit cursor", NULL, "Vouchers", V(FOUND)}},
+    {POST, OPERATE, "/admin/vouchers", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_create,
+     {"createVoucher", "Creates a voucher", "IdempotencyKey", "NewVoucher", "VoucherCreated",
+      V(CREATED) | V(INTERNAL) | KEY}},
+    {GET, READ, "/admin/vouchers/{voucher}", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_inspect,
+     {"inspectVoucher", "Shows a voucher, also as Redis has it", "", NULL, "VoucherInspected", VOUCHER}},
+    {PATCH, OPERATE, "/admin/vouchers/{voucher}", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_change,
+     {"changeVoucher", "Changes terms of a voucher", "IfMatch IdempotencyKey", "VoucherChange", "Voucher",
+      OPERATED | V(STARTED)}},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/pause", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_pause,
+     {"pauseVoucher", "Stops the sale", "IfMatch IdempotencyKey", NULL, "Voucher", OPERATED}},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/resume", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_resume,
+     {"resumeVoucher", "Resumes the sale", "IfMatch IdempotencyKey", NULL, "Voucher", OPERATED}},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/close", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_close,
+     {"closeVoucher", "Ends the sale early and permanently", "IfMatch IdempotencyKey", NULL, "Voucher", OPERATED}},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/stock", JSON, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_stock,
+     {"changeStock", "Adds units, or takes some away", "IfMatch IdempotencyKey", "StockChange", "Voucher",
+      OPERATED | V(BELOW_SOLD) | V(LOADING)}},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/reconcile", NO_BODY, FOR_REBUILD, FAILURES, OPERATORS, VITAL, sk_handle_rebuild,
+     {"reconcileVoucher", "Rebuilds the voucher in Redis from PostgreSQL", "", NULL, "Voucher",
+      VOUCHER | V(ARCHIVED) | V(LOADING)}},
+    {GET, READ, "/admin/vouchers/{voucher}/settlement", NO_BODY, FOR_REPORT, FAILURES, OPERATORS, VITAL, sk_handle_settlement,
+     {"settleVoucher", "Accounts for a voucher's units and orders", "format", NULL, "Settlement",
+      VOUCHER | V(INTERNAL)}},
+    {GET, READ, "/admin/vouchers/{voucher}/dead-letters", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_letters,
+     {"listDeadLetters", "Lists dead letters that wait for a decision", "limit cursor", NULL, "DeadLetters", V(FOUND)}},
+    {GET, READ, "/admin/vouchers/{voucher}/audit", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_events,
+     {"auditVoucher", "Lists what operators did with a voucher", "limit cursor", NULL, "AdminEvents", V(FOUND)}},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/requeue", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_requeue,
+     {"requeueDeadLetter", "Tries the orders of a dead letter again", "", NULL, "Requeued", V(FOUND) | V(UNREADABLE)}},
+    {POST, OPERATE, "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_write_off,
+     {"writeOffDeadLetter", "Refuses the orders of a dead letter permanently", "", NULL, "WrittenOff", V(FOUND)}},
+    // Without the token nothing is told about what there is.
+    {ANY, READ, "/admin/vouchers/{voucher}/*", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_not_found, NOT_A_CALL},
+    {ANY, READ, "/admin/vouchers*", NO_BODY, AT_ONCE, FAILURES, OPERATORS, VITAL, sk_handle_not_found, NOT_A_CALL},
+    {GET, READ, "/admin/orders", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_admin_orders,
+     {"listVoucherOrders", "Lists a voucher's orders", "ofVoucher status from to limit cursor", NULL, "AdminOrders",
+      V(FOUND)}},
+    {GET, READ, "/admin/events", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_order_events,
+     {"listOrderEvents", "The feed of what became of orders", "limit after last", NULL, "OrderFeed", V(FOUND)}},
+    {GET, READ, "/admin/instances", NO_BODY, FOR_STORES, FAILURES, OPERATORS, VITAL, sk_handle_instances,
+     {"listInstances", "Lists the instances that live, a row for each reactor", "", NULL, "Instances", V(FOUND)}},
+    {GET, ANYONE, "/openapi.json", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, 0, sk_handle_openapi,
+     {"getInterface", "This document", "IfNoneMatch", NULL, "Document 304:Unchanged", V(FOUND)}},
+    {GET, PROBER, "/healthz", NO_BODY, AT_ONCE, UNCOUNTED, BOTH, VITAL, sk_handle_health,
+     {"isAlive", "Whether the process is alive", "", NULL, "Ok", V(FOUND)}},
+    {GET, PROBER, "/readyz", NO_BODY, AT_ONCE, UNCOUNTED, BOTH, VITAL, sk_handle_ready,
+     {"isReady", "Whether the instance can sell", "", NULL, "Ok", V(FOUND)}},
+    {GET, SCRAPER, "/metrics", NO_BODY, AT_ONCE, FAILURES, OPERATORS, 0, sk_handle_metrics,
+     {"getMetrics", "Counters, gauges and histograms, for Prometheus", "", NULL, "Metrics", V(FOUND) | V(OVERLOADED)}},
+    // What people look at.
+    {GET, ANYONE, "/", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, OF_PAGES, sk_handle_page, NOT_A_CALL},
+    {GET, ANYONE, "/web/*", NO_BODY, AT_ONCE, DOCUMENTS, BOTH, OF_PAGES, sk_handle_page, NOT_A_CALL},
+    {GET, ANYONE, "/admin/ui", NO_BODY, AT_ONCE, DOCUMENTS, OPERATORS, VITAL | OF_PAGES, sk_handle_page, NOT_A_CALL},
+    {GET, ANYONE, "/pay", NO_BODY, AT_ONCE, DOCUMENTS, BUYERS, OF_PAGES | OF_DEMO, sk_handle_demo_page, NOT_A_CALL},
+    {POST, USER, "/demo/orders/{order}/pay", JSON, FOR_STORES, TRIES, BUYERS, OF_DEMO, sk_handle_demo_pay, NOT_A_CALL},
+};
+// clang-format on
+
+_Static_assert(sizeof sk_route_table / sizeof sk_route_table[0] < SK_METRICS_ROUTES, "each route is measured");
+
+const size_t sk_route_count = sizeof sk_route_table / sizeof sk_route_table[0];
+
+static const char *const id_names[SK_ROUTE_ID_COUNT] = {"{voucher}", "{letter}", "{order}"};
+
+bool sk_route_match(enum sk_method method, const char *path, struct sk_match *match)
+{
+    const struct sk_route *route = sk_route_table, *end = sk_route_table + sk_route_count;
+    while (route < end && !route_table_fits(route->pattern, path, match->ids))
+        route++;
+    if (route == end)
+        return false;
+    match->first = route;
+    match->route = NULL;
+    for (; route != NULL; route = sk_route_next_method(route)) {
+        if (route->method == ANY || (int)route->method == (int)method)
+            match->route = route;
+    }
+    return true;
+}
+
+const struct sk_route *sk_route_next_method(const struct sk_route *route)
+{
+    const struct sk_route *next = route + 1;
+    bool same = next < sk_route_table + sk_route_count && strcmp(next->pattern, route->pattern) == 0;
+    return same ? next : NULL;
+}
+
+static bool route_table_fits(const char *pattern, const char *path, struct sk_route_part ids[SK_ROUTE_ID_COUNT])
+{
+    memset(ids, 0, SK_ROUTE_ID_COUNT * sizeof *ids);
+    while (*pattern != '*') {
+        if (*pattern == '{') {
+            struct sk_route_part part = {path, strcspn(path, "/")};
+            pattern = route_table_take_id(pattern, part, ids);
+            if (pattern == NULL)
+                return false;
+            path += part.len;
+        } else if (*pattern != *path) {
+            return false;
+        } else if (*pattern == '\0') {
+            return true;
+        } else {
+            pattern++;
+            path++;
+        }
+    }
+    return true;
+}
+
+// Returns what follows the name in the pattern. NULL: "." or "..", which fits no route.
+static const char *route_table_take_id(const char *pattern, struct sk_route_part part,
+                                       struct sk_route_part ids[SK_ROUTE_ID_COUNT])
+{
+    if ((part.len == 1 && part.at[0] == '.') || (part.len == 2 && memcmp(part.at, "..", 2) == 0))
+        return NULL;
+    size_t len = strcspn(pattern, "}") + 1;
+    for (size_t i = 0; i < SK_ROUTE_ID_COUNT; i++) {
+        if (strlen(id_names[i]) == len && memcmp(id_names[i], pattern, len) == 0)
+            ids[i] = part;
+    }
+    return pattern + len;
+}
+
+bool sk_route_is_unsafe(const struct sk_route *route)
+{
+    return route->caller == USER && route->method != GET;
+}
+
+uint64_t sk_route_verdicts(const struct sk_route *route)
+{
+    static const uint64_t of_callers[] = {
+        [USER] = V(UNAUTHENTICATED),
+        [USER_OR_READ] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
+        [READ] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
+        [OPERATE] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
+        [REFUNDS] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
+        [SCRAPER] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF),
+        [PAYMENTS] = V(UNAUTHENTICATED) | V(FORBIDDEN) | V(ADMIN_OFF) | V(BAD_SIGNATURE),
+    };
+    static const uint64_t of_ids[SK_ROUTE_ID_COUNT] = {
+        [SK_ROUTE_VOUCHER] = V(BAD_VOUCHER_ID), [SK_ROUTE_LETTER] = V(NOT_FOUND), [SK_ROUTE_ORDER] = V(BAD_ORDER_ID)};
+    // What the server finds before there is a route, another method on the path, and a start or an end.
+    uint64_t verdicts = V(BAD_REQUEST) | V(BODY_TOO_LARGE) | V(METHOD_NOT_ALLOWED) | V(NOT_IMPLEMENTED) |
+                        V(UNAVAILABLE) | V(SHUTTING_DOWN);
+    for (int i = 0; i < SK_ROUTE_ID_COUNT; i++)
+        verdicts |= strstr(route->pattern, id_names[i]) != NULL ? of_ids[i] : 0;
+    verdicts |= of_callers[route->caller];
+    verdicts |= sk_route_is_unsafe(route) ? V(CROSS_SITE) : 0;
+    verdicts |= route->method == GET ? V(BAD_PARAMETER) : 0;
+    verdicts |= route->body == JSON ? V(UNSUPPORTED_MEDIA_TYPE) | MEMBERS : 0;
+    verdicts |= route->wait != AT_ONCE || (route->flags & VITAL) == 0 ? V(OVERLOADED) : 0;
+    verdicts |= route->counts != UNCOUNTED ? V(RATE_LIMITED) : 0;
+    return verdicts | route->doc.verdicts;
+}

@@ -1,0 +1,509 @@
+// A browser that asks what a page may send is told so, whatever the path (cors.h). Any other request is matched with
+// the table (route_table.c), and is refused by the first that does not fit, in this order: the rate of its address
+// (429), the path (404), the admin's token and its role (401, 403), the method (405, 501), a voucher's or a letter's id
+// (400, 404), the page that sends it (403), the user (401) and its rate (429), an order's id (400), the body's type
+// (415), If-Match (400), the query (422).
+#include "routes.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "address.h"
+#include "auth.h"
+#include "client_limits.h"
+#include "cors.h"
+#include "failpoint.h"
+#include "log.h"
+#include "measure.h"
+#include "openapi.h"
+#include "pages.h"
+#include "route_table.h"
+#include "secrets.h"
+#include "settlement_report.h"
+#include "stream.h"
+
+enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
+
+enum phase {
+    PHASE_STARTING, // nothing is connected yet; a client may be faster
+    PHASE_SERVING,
+    PHASE_DRAINING,
+    PHASE_ENDED, // the control plane is gone
+};
+
+struct sk_routes {
+    struct sk_routes_options options;
+    struct sk_context context;
+    struct sk_answers *answers;       // owned; as the context has it
+    struct sk_tokens *tokens;         // owned, as the tickets: those of the start
+    struct sk_secret_set checks;      // what requests are checked with: those, or what `held` says
+    const struct sk_secret_set *held; // NULL: nothing was read again
+    uint64_t version;                 // of what is held
+    struct sk_document *openapi;      // owned
+    struct sk_pages *pages;           // owned; as the context has it
+    struct sk_tickets *tickets;
+    struct sk_cors *cors;     // owned
+    struct sk_tracer *tracer; // owned
+    struct sk_server *server;
+    enum phase phase;
+    uint64_t wait_ms[SK_ROUTE_WAIT_COUNT];
+};
+
+static bool routes_open_parts(struct sk_routes *routes);
+static void routes_set_times(struct sk_routes *routes);
+static void routes_dispatch(struct sk_routes *routes, struct sk_request *request);
+static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct sk_match *match);
+static bool routes_find(const struct sk_routes *routes, const struct sk_request *request, struct sk_match *match);
+static bool routes_serve(const struct sk_routes *routes, const struct sk_route *first);
+static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
+                                          const struct sk_match *match);
+static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
+                                         enum sk_route_caller caller);
+static void routes_note_failed_auth(const struct sk_routes *routes, const struct sk_request *request,
+                                    enum sk_verdict verdict);
+static void routes_note_user(const struct sk_routes *routes, struct sk_request *request);
+static bool routes_is_crowded_out(const struct sk_routes *routes, struct sk_request *request,
+                                  const struct sk_match *match);
+static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
+                                            const struct sk_route *first);
+static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct sk_request *request,
+                                         const struct sk_route *route);
+static bool routes_read_number(struct sk_route_part part, int64_t *id);
+static bool routes_read_order(struct sk_route_part part, char id[SK_UUID_SIZE]);
+static bool routes_read_if_match(const struct sk_request *request, int64_t *version);
+static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct sk_match *match,
+                          enum sk_verdict verdict);
+
+// ---- opening and closing ----
+
+struct sk_routes *sk_routes_open(const struct sk_routes_options *options)
+{
+    struct sk_routes *routes = calloc(1, sizeof *routes);
+    if (routes == NULL)
+        return NULL;
+    routes->options = *options;
+    if (!routes_open_parts(routes)) {
+        sk_routes_close(routes);
+        return NULL;
+    }
+    const struct sk_identity_options *identity = options->identity;
+    sk_tracer_write(routes->tracer, options->lane);
+    if (options->limits != NULL && sk_limits_rated(options->limits))
+        sk_answers_limit(routes->answers, sk_limits_policy(options->limits));
+    routes->context = (struct sk_context){.options = &routes->options,
+                                          .answers = routes->answers,
+                                          .openapi = routes->openapi,
+                                          .pages = routes->pages,
+                                          .tickets = routes->tickets,
+                                          .limits = options->limits,
+                                          .metrics = options->metrics};
+    routes->checks = (struct sk_secret_set){routes->tokens, routes->tickets, identity->payment_secret};
+    routes_set_times(routes);
+    return routes;
+}
+
+static bool routes_open_parts(struct sk_routes *routes)
+{
+    const struct sk_identity_options *identity = routes->options.identity;
+    bool paged = routes->options.api->pages != 0;
+    routes->tokens = sk_tokens_open(identity, stderr);
+    routes->cors = sk_cors_open(identity->cors_origins, stderr);
+    routes->openapi = sk_openapi_open(routes->cors);
+    routes->pages = paged ? sk_pages_open(identity->auth, routes->options.api->demo != 0) : NULL;
+    routes->tickets = sk_tickets_open(identity, stderr);
+    if (routes->cors != NULL)
+        routes->answers = sk_answers_open(routes->cors);
+    routes->tracer = sk_tracer_open(routes->options.server);
+    return routes->answers != NULL && routes->tokens != NULL && routes->openapi != NULL && routes->tickets != NULL &&
+           routes->tracer != NULL && (!paged || routes->pages != NULL);
+}
+
+static void routes_set_times(struct sk_routes *routes)
+{
+    const struct sk_store_options *stores = routes->options.stores;
+    routes->wait_ms[SK_ROUTE_FOR_COMMIT] = (uint64_t)routes->options.api->confirm_timeout_ms;
+    // Enough to ask PostgreSQL three times and Redis once. A question that takes longer is answered 503.
+    routes->wait_ms[SK_ROUTE_FOR_STORES] = (uint64_t)(stores->redis_timeout_ms + 3 * stores->pg_timeout_ms);
+    routes->context.stores_ms = routes->wait_ms[SK_ROUTE_FOR_STORES];
+    routes->wait_ms[SK_ROUTE_FOR_RETURN] = 2 * routes->wait_ms[SK_ROUTE_FOR_STORES];
+    routes->wait_ms[SK_ROUTE_FOR_REBUILD] = routes->wait_ms[SK_ROUTE_FOR_STORES] + REBUILD_MS;
+    routes->wait_ms[SK_ROUTE_FOR_REPORT] = routes->wait_ms[SK_ROUTE_FOR_STORES] + SK_REPORT_MS;
+}
+
+void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_control *control)
+{
+    routes->server = server;
+    routes->context.control = control;
+    routes->phase = PHASE_SERVING;
+    sk_answers_keep_alive(routes->answers, true);
+}
+
+void sk_routes_turn(struct sk_routes *routes)
+{
+    const struct sk_secret_set *old = routes->held;
+    if (routes->options.secrets == NULL || sk_secrets_version(routes->options.secrets) == routes->version)
+        return;
+    routes->held = sk_secrets_take(routes->options.secrets, &routes->version);
+    routes->checks = *routes->held;
+    routes->context.tickets = routes->held->tickets;
+    if (old != NULL)
+        sk_secrets_give_back(routes->options.secrets, old);
+}
+
+void sk_routes_drain(struct sk_routes *routes)
+{
+    routes->phase = PHASE_DRAINING;
+    routes->context.draining = true;
+    sk_answers_keep_alive(routes->answers, false);
+}
+
+void sk_routes_end(struct sk_routes *routes)
+{
+    routes->phase = PHASE_ENDED;
+    routes->context.control = NULL;
+    sk_answers_keep_alive(routes->answers, false);
+}
+
+void sk_routes_close(struct sk_routes *routes)
+{
+    if (routes == NULL)
+        return;
+    if (routes->held != NULL)
+        sk_secrets_give_back(routes->options.secrets, routes->held);
+    sk_answers_close(routes->answers);
+    sk_tokens_close(routes->tokens);
+    sk_document_close(routes->openapi);
+    sk_pages_close(routes->pages);
+    sk_tickets_close(routes->tickets);
+    sk_cors_close(routes->cors);
+    sk_tracer_close(routes->tracer);
+    free(routes);
+}
+
+// ---- a request ----
+
+void sk_routes_handle(void *arg, struct sk_request *request)
+{
+    struct sk_routes *routes = arg;
+    sk_trace_begin(routes->tracer, request);
+    const char *before = sk_trace_enter(request);
+    routes_dispatch(routes, request);
+    sk_trace_leave(before);
+}
+
+static void routes_dispatch(struct sk_routes *routes, struct sk_request *request)
+{
+    struct sk_match match = {0};
+    SK_FAILPOINT("http.request");
+    sk_measure_began(routes->options.measure, request);
+    if (request->method == SK_METHOD_OPTIONS && sk_answer_preflight(routes->answers, request))
+        return;
+    enum sk_verdict verdict = routes_admit(routes, request, &match);
+    if (verdict != SK_VERDICT_OK) {
+        routes_refuse(routes, request, &match, verdict);
+        return;
+    }
+    // It waits from now on: the outcome may come before the handler returns.
+    if (match.route->wait != SK_ROUTE_AT_ONCE)
+        sk_request_wait(request, routes->wait_ms[match.route->wait]);
+    match.route->handle(&routes->context, request);
+}
+
+// FOUND: the request may go to its handler, and its call is filled in.
+static enum sk_verdict routes_admit(struct sk_routes *routes, struct sk_request *request, struct sk_match *match)
+{
+    struct sk_call *call = sk_call_of(request);
+    if (routes->phase == PHASE_STARTING)
+        return SK_VERDICT_UNAVAILABLE;
+    if (routes->phase == PHASE_ENDED)
+        return SK_VERDICT_SHUTTING_DOWN;
+    bool known = routes_find(routes, request, match);
+    request->route = known ? match->first->pattern : NULL;
+    request->row = !known || match->route == NULL ? 0 : (unsigned)(match->route - sk_route_table) + 1;
+    if (routes_is_crowded_out(routes, request, match))
+        return SK_VERDICT_OVERLOADED;
+    enum sk_verdict verdict = routes_limit_address(routes, request, match->first);
+    if (verdict != SK_VERDICT_OK)
+        return verdict;
+    if (!known)
+        return SK_VERDICT_NOT_FOUND;
+    verdict = routes_admit_admin(routes, request, match);
+    if (verdict != SK_VERDICT_OK)
+        return verdict;
+    if (match->route == NULL)
+        return request->method == SK_METHOD_UNKNOWN ? SK_VERDICT_NOT_IMPLEMENTED : SK_VERDICT_METHOD_NOT_ALLOWED;
+    if (!routes_read_number(match->ids[SK_ROUTE_VOUCHER], &call->voucher_id))
+        return SK_VERDICT_BAD_VOUCHER_ID;
+    if (!routes_read_number(match->ids[SK_ROUTE_LETTER], &call->letter_id))
+        return SK_VERDICT_NOT_FOUND;
+    // Behind a gateway a cookie may say who the user is, and a browser sends it for any page. A token it does not.
+    if (routes->options.users == NULL && sk_route_is_unsafe(match->route) && sk_cors_is_foreign(routes->cors, request))
+        return SK_VERDICT_CROSS_SITE;
+    verdict = routes_admit_user(routes, request, match->route->caller);
+    if ((match->route->flags & SK_ROUTE_MAY_NAME_USER) != 0)
+        routes_note_user(routes, request);
+    if (verdict == SK_VERDICT_OK)
+        verdict = routes_limit_user(routes, request, match->route);
+    if (verdict != SK_VERDICT_OK)
+        return verdict;
+    if (!routes_read_order(match->ids[SK_ROUTE_ORDER], call->order_id))
+        return SK_VERDICT_BAD_ORDER_ID;
+    if (match->route->body == SK_ROUTE_JSON && !sk_request_is_json(request))
+        return SK_VERDICT_UNSUPPORTED_MEDIA_TYPE;
+    if (match->route->caller == SK_ROUTE_OPERATE && !routes_read_if_match(request, &call->if_match))
+        return SK_VERDICT_BAD_REQUEST;
+    return match->route->method == SK_ROUTE_GET && request->query_bad ? SK_VERDICT_BAD_PARAMETER : SK_VERDICT_OK;
+}
+
+// What the configuration has turned off is as if it were not there.
+static bool routes_find(const struct sk_routes *routes, const struct sk_request *request, struct sk_match *match)
+{
+    bool found = sk_route_match(request->method, request->path, match);
+    if (found && routes_serve(routes, match->first))
+        return true;
+    match->first = NULL;
+    return false;
+}
+
+static bool routes_serve(const struct sk_routes *routes, const struct sk_route *first)
+{
+    const struct sk_api_options *api = routes->options.api;
+    enum sk_route_place elsewhere = routes->options.operators ? SK_PLACE_BUYERS : SK_PLACE_OPERATORS;
+    if (api->admin_listen != NULL && first->place == elsewhere)
+        return false;
+    if ((first->flags & SK_ROUTE_OF_PAGES) != 0 && api->pages == 0)
+        return false;
+    return (first->flags & SK_ROUTE_OF_DEMO) == 0 || api->demo != 0;
+}
+
+// While nearly all connections are taken, those that are left are for purchases, operators and probes. All others end
+// theirs.
+static bool routes_is_crowded_out(const struct sk_routes *routes, struct sk_request *request,
+                                  const struct sk_match *match)
+{
+    if (routes->server == NULL || routes->options.operators || !sk_server_crowded(routes->server) ||
+        (match->first != NULL && (match->first->flags & SK_ROUTE_VITAL) != 0))
+        return false;
+    sk_metrics_add(routes->context.metrics, SK_METRIC_CROWDED, 1);
+    request->last = true;
+    return true;
+}
+
+// What is not found counts, too.
+static enum sk_verdict routes_limit_address(const struct sk_routes *routes, struct sk_request *request,
+                                            const struct sk_route *first)
+{
+    enum sk_route_counts counts = first == NULL ? SK_ROUTE_COUNTS_TRIES : first->counts;
+    if (routes->options.limits == NULL || counts == SK_ROUTE_COUNTS_NOTHING || counts == SK_ROUTE_COUNTS_FAILURES)
+        return SK_VERDICT_OK;
+    return counts == SK_ROUTE_COUNTS_TRIES ? sk_limits_address(routes->options.limits, request)
+                                           : sk_limits_document(routes->options.limits, request);
+}
+
+// Of purchases, and of what undoes one. The answers to all else say nothing of limits, unless one refuses them.
+static enum sk_verdict routes_limit_user(const struct sk_routes *routes, struct sk_request *request,
+                                         const struct sk_route *route)
+{
+    if (routes->options.limits == NULL)
+        return SK_VERDICT_OK;
+    if ((route->flags & SK_ROUTE_RATED) != 0)
+        return sk_limits_user(routes->options.limits, request, sk_call_of(request)->user);
+    request->limit.policy = SK_POLICY_NONE;
+    return SK_VERDICT_OK;
+}
+
+// A method that the path does not have is refused to those only that have a token. A user's token is none here, and is
+// not looked at: whoever sends one again and again would have its signature computed.
+static enum sk_verdict routes_admit_admin(const struct sk_routes *routes, struct sk_request *request,
+                                          const struct sk_match *match)
+{
+    static const enum sk_role roles[] = {[SK_ROUTE_READ] = SK_ROLE_READ,
+                                         [SK_ROUTE_OPERATE] = SK_ROLE_OPERATE,
+                                         [SK_ROUTE_REFUNDS] = SK_ROLE_REFUNDS,
+                                         [SK_ROUTE_SCRAPER] = SK_ROLE_METRICS};
+    struct sk_call *call = sk_call_of(request);
+    bool open = match->first->caller == SK_ROUTE_SCRAPER && routes->options.api->metrics_open != 0;
+    if (match->first->caller < SK_ROUTE_READ || open)
+        return SK_VERDICT_OK;
+    enum sk_verdict verdict =
+        routes->options.limits == NULL ? SK_VERDICT_OK : sk_limits_may_fail(routes->options.limits, request);
+    if (verdict != SK_VERDICT_OK)
+        return verdict;
+    if (match->first->caller == SK_ROUTE_PAYMENTS)
+        verdict = sk_auth_payment(request, routes->checks.tokens, routes->checks.payment_secret, call->by);
+    else
+        verdict = sk_auth_admin(request, routes->checks.tokens,
+                                match->route == NULL ? SK_ROLE_ANY : roles[match->route->caller], call->by);
+    routes_note_failed_auth(routes, request, verdict);
+    return verdict;
+}
+
+// Tokens and signatures that were sent and are wrong: guesses, or what was forgotten when a secret changed. Who sends
+// none has guessed nothing.
+static void routes_note_failed_auth(const struct sk_routes *routes, const struct sk_request *request,
+                                    enum sk_verdict verdict)
+{
+    struct sk_limits *limits = routes->options.limits;
+    struct sk_metrics *metrics = routes->options.metrics;
+    bool signature = verdict == SK_VERDICT_BAD_SIGNATURE;
+    bool token = verdict == SK_VERDICT_UNAUTHENTICATED && sk_request_header(request, "authorization", NULL) != NULL;
+    struct sk_address client;
+    char address[SK_ADDRESS_SIZE] = "none";
+    if (!signature && !token)
+        return;
+    if (metrics != NULL)
+        sk_metrics_add(metrics, signature ? SK_METRIC_SIGNATURES_WRONG : SK_METRIC_ADMIN_TOKENS_WRONG, 1);
+    if (limits != NULL)
+        sk_limits_failed(limits, request);
+    if (limits == NULL ? sk_request_peer(request, &client) : sk_limits_client(limits, request, &client))
+        sk_address_put(&client, address);
+    sk_log(SK_LOG_WARN, signature ? "a payment's signature is wrong" : "an admin's token is wrong",
+           "address=%s route=%s", address, request->route);
+}
+
+static enum sk_verdict routes_admit_user(const struct sk_routes *routes, struct sk_request *request,
+                                         enum sk_route_caller caller)
+{
+    struct sk_call *call = sk_call_of(request);
+    if (caller != SK_ROUTE_USER && caller != SK_ROUTE_USER_OR_READ)
+        return SK_VERDICT_OK;
+    enum sk_verdict verdict = routes->options.operators ? SK_VERDICT_UNAUTHENTICATED
+                                                        : sk_auth_user(request, routes->options.users, call->user);
+    if (verdict != SK_VERDICT_UNAUTHENTICATED || caller == SK_ROUTE_USER)
+        return verdict;
+    // By X-User-Id: one that identifies no user, or more than one, is none that a token makes good.
+    if (routes->options.users == NULL && !routes->options.operators &&
+        (sk_request_header(request, "x-user-id", NULL) != NULL ||
+         sk_request_header(request, "authorization", NULL) == NULL))
+        return SK_VERDICT_UNAUTHENTICATED;
+    verdict = sk_auth_admin(request, routes->checks.tokens, SK_ROLE_READ, call->by);
+    if (routes->options.users == NULL) // else it may have been a user's token
+        routes_note_failed_auth(routes, request, verdict);
+    return routes->options.users != NULL && verdict == SK_VERDICT_ADMIN_OFF ? SK_VERDICT_UNAUTHENTICATED : verdict;
+}
+
+// Of a call that anyone may make: one who says who it is, and may be believed, is counted as that user.
+static void routes_note_user(const struct sk_routes *routes, struct sk_request *request)
+{
+    struct sk_call *call = sk_call_of(request);
+    if (sk_auth_user(request, routes->options.users, call->user) != SK_VERDICT_OK)
+        call->user[0] = '\0';
+}
+
+// True if there is nothing to read.
+static bool routes_read_number(struct sk_route_part part, int64_t *id)
+{
+    char text[ID_SIZE];
+    if (part.at == NULL)
+        return true;
+    if (part.len >= sizeof text)
+        return false;
+    memcpy(text, part.at, part.len);
+    text[part.len] = '\0';
+    return sk_text_voucher_id(text, id);
+}
+
+static bool routes_read_order(struct sk_route_part part, char id[SK_UUID_SIZE])
+{
+    if (part.at == NULL)
+        return true;
+    if (part.len != SK_UUID_CHARS)
+        return false;
+    memcpy(id, part.at, part.len);
+    id[part.len] = '\0';
+    return sk_uuid_valid(id);
+}
+
+// What an ETag of ours said, "<number>"; `*` and none say nothing.
+static bool routes_read_if_match(const struct sk_request *request, int64_t *version)
+{
+    unsigned count;
+    const char *value = sk_request_header(request, "if-match", &count);
+    if (count == 0 || (count == 1 && strcmp(value, "*") == 0))
+        return true;
+    size_t len = strlen(value);
+    if (count != 1 || len < 2 || value[0] != '"' || value[len - 1] != '"')
+        return false;
+    return routes_read_number((struct sk_route_part){value + 1, len - 2}, version);
+}
+
+static void routes_refuse(struct sk_routes *routes, struct sk_request *request, const struct sk_match *match,
+                          enum sk_verdict verdict)
+{
+    static const char *const names[] = {
+        [SK_ROUTE_GET] = "GET, HEAD", [SK_ROUTE_POST] = "POST", [SK_ROUTE_PATCH] = "PATCH"};
+    char allow[ALLOW_SIZE] = "";
+    if (verdict != SK_VERDICT_METHOD_NOT_ALLOWED && verdict != SK_VERDICT_NOT_IMPLEMENTED) {
+        sk_answer_refusal(routes->answers, request, verdict);
+        return;
+    }
+    for (const struct sk_route *route = match->first; route != NULL; route = sk_route_next_method(route)) {
+        size_t len = strlen(allow);
+        (void)snprintf(allow + len, sizeof allow - len, "%s%s", len == 0 ? "" : ", ", names[route->method]);
+    }
+    sk_answer_allow(routes->answers, request, verdict, allow);
+}
+
+// ---- what comes later ----
+
+void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+{
+    struct sk_routes *routes = arg;
+    struct sk_request *request = sk_server_find(routes->server, ticket);
+    if (request == NULL) // it was answered with 202 before, or its client is gone
+        return;
+    const char *before = sk_trace_enter(request);
+    sk_handle_outcome(&routes->context, request, outcome);
+    sk_trace_leave(before);
+}
+
+void sk_routes_expired(void *arg, struct sk_request *request)
+{
+    const struct sk_routes *routes = arg;
+    const char *before = sk_trace_enter(request);
+    sk_handle_expired(&routes->context, request);
+    sk_trace_leave(before);
+}
+
+void sk_routes_streams(void *arg, struct sk_request *request)
+{
+    const struct sk_routes *routes = arg;
+    sk_handle_streams(&routes->context, request);
+}
+
+void sk_routes_gone(void *arg, struct sk_request *request)
+{
+    const struct sk_routes *routes = arg;
+    sk_handle_gone(&routes->context, request);
+}
+
+void sk_routes_released(void *arg, const struct sk_hold *hold)
+{
+    const struct sk_routes *routes = arg;
+    if (routes->context.limits != NULL)
+        sk_limits_release(routes->context.limits, hold);
+}
+
+bool sk_routes_send(void *arg, uint64_t ticket, const char *text, size_t len)
+{
+    const struct sk_routes *routes = arg;
+    struct sk_request *request = sk_server_find_stream(routes->server, ticket);
+    return request != NULL && sk_stream_send(request, text, len);
+}
+
+void sk_routes_end_stream(void *arg, uint64_t ticket)
+{
+    const struct sk_routes *routes = arg;
+    struct sk_request *request = sk_server_find_stream(routes->server, ticket);
+    if (request != NULL)
+        sk_stream_end(request);
+}
+
+void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict)
+{
+    const struct sk_routes *routes = arg;
+    sk_trace_begin(routes->tracer, request);
+    sk_measure_began(routes->options.measure, request);
+    sk_answer_last(routes->answers, request, verdict);
+}

@@ -1,0 +1,62 @@
+// The routes: what the interface is. Finds the handler for a request, checks who asks and what the path says, and
+// brings the outcomes back to the requests that wait for them.
+#ifndef SK_API_ROUTES_H
+#define SK_API_ROUTES_H
+
+#include "api_options.h"
+#include "server.h"
+#include "talk.h"
+#include "user_tokens.h"
+
+struct sk_limits;
+struct sk_measure;
+struct sk_routes;
+struct sk_secrets;
+struct sk_spool_lane;
+
+// Borrowed, all of it.
+struct sk_routes_options {
+    const struct sk_api_options *api;
+    const struct sk_identity_options *identity;
+    const struct sk_store_options *stores;  // how long they may take
+    const struct sk_server_options *server; // which requests have a trace, and a line in the access log
+    struct sk_limits *limits;               // NULL: no client is limited
+    struct sk_secrets *secrets;             // new ones are taken with the turn after they were read; NULL: none come
+    struct sk_user_tokens *users;           // what users' tokens are checked with; NULL: X-User-Id says who asks
+    struct sk_spool_lane *lane;             // where the access log goes; NULL: nowhere
+    struct sk_measure *measure;             // where requests are measured; NULL: nowhere
+    struct sk_metrics *metrics;             // where refusals and wrong tokens are counted; NULL: nowhere
+    // The page /metrics; `sum` is the process's. NULL: an empty page.
+    void (*render_metrics)(const struct sk_metrics_sum *sum, bool open_metrics, struct sk_buf *out);
+    bool operators; // the listener is theirs: what is theirs (route_table.h) and the probes are all there is
+};
+
+// The reactor's thread, as all functions. NULL: out of memory, or the tokens, the ticket secret or the origins are
+// wrong, which is printed on standard error.
+struct sk_routes *sk_routes_open(const struct sk_routes_options *options);
+void sk_routes_close(struct sk_routes *routes); // after the server and the control plane; NULL is fine
+
+// The two ends it connects; set once both exist.
+void sk_routes_connect(struct sk_routes *routes, struct sk_server *server, struct sk_control *control);
+
+// The end of a loop turn: takes new secrets.
+void sk_routes_turn(struct sk_routes *routes);
+
+// The last two phases. Draining: new orders are refused with SHUTTING_DOWN, /readyz says 503, all else is served; every
+// answer ends its connection. Ended: the control plane may go, since no request reaches it any more; every one is
+// refused with SHUTTING_DOWN. Outcomes for requests that wait are still answered.
+void sk_routes_drain(struct sk_routes *routes);
+void sk_routes_end(struct sk_routes *routes);
+
+// The callbacks for struct sk_handler and of struct sk_sale; arg is the routes.
+void sk_routes_handle(void *arg, struct sk_request *request);
+void sk_routes_expired(void *arg, struct sk_request *request);
+void sk_routes_streams(void *arg, struct sk_request *request);
+void sk_routes_gone(void *arg, struct sk_request *request);
+void sk_routes_released(void *arg, const struct sk_hold *hold);
+bool sk_routes_send(void *arg, uint64_t ticket, const char *text, size_t len);
+void sk_routes_end_stream(void *arg, uint64_t ticket);
+void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict);
+void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
+
+#endif

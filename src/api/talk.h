@@ -1,0 +1,124 @@
+// A conversation: what is asked of the stores, in steps, to answer one question. Equal questions share one
+// conversation, all of them together are bounded, and they have links of their own, so that no question waits behind a
+// batch of orders. Nor does a payment or an operator's call wait behind questions: a conversation has a class, and
+// higher ones go first (pg_link.h).
+//
+// A conversation is a struct whose first member is a struct sk_talk:
+//   struct show *show = sk_talk_new(control, ticket, "v:7", sizeof *show, show_start);
+//   if (show != NULL) { ...fill it...; sk_talk_start(&show->talk); }
+// Its steps are callbacks of the stores, and each way through them comes to sk_talk_end() once for each round. What it
+// owns beside the body it frees in `release`.
+//
+// The reactor's thread, as all functions. They may answer before they return.
+#ifndef SK_API_TALK_H
+#define SK_API_TALK_H
+
+#include "buf.h"
+#include "cursor.h"
+#include "sale.h"
+#include "store_options.h"
+#include "upkeep.h"
+
+enum {
+    SK_TALK_KEY_SIZE = 128,
+    SK_TALK_ASKERS_MAX = 4096, // questions and commands of a reactor that wait at a time; above it OVERLOADED
+    SK_TALK_RESERVE = 512,     // of them, what each class leaves to those above it
+    SK_TALK_UNKNOWN_MAX = 16,  // orders looked for at a time that no store has for their user; order_lookup.c
+};
+
+struct sk_admit;
+struct sk_batcher;
+struct sk_returns;
+struct sk_talk;
+struct sk_talks;
+struct sk_waiting;
+struct sk_live;
+
+// What the control plane shares.
+struct sk_control {
+    const struct sk_sale *sale;            // borrowed
+    struct sk_upkeep *upkeep;              // borrowed
+    struct sk_returns *returns;            // borrowed
+    struct sk_admit *admit;                // borrowed
+    struct sk_batcher *batcher;            // borrowed
+    const struct sk_store_options *stores; // borrowed
+    int64_t reactors;                      // that share what an instance may send to streams
+    bool (*ready)(void *arg);              // whether purchases can be taken
+    void *arg;
+    struct sk_pg *report_pg;                  // borrowed: the link of what takes PostgreSQL seconds
+    struct sk_talks *talks;                   // owned
+    struct sk_shown list;                     // of vouchers, its first page; voucher_list.c
+    char list_next[SK_CURSOR_SIZE];           // and where the next one begins
+    unsigned pages;                           // of vouchers, other than that one, that are asked for now
+    unsigned beside_catalogue;                // questions under way about vouchers that are not in it
+    const char *unknown[SK_TALK_UNKNOWN_MAX]; // who asks for such orders; NULL: free
+    struct sk_uuid_gen keys;                  // create.c
+    struct sk_waiting *waiting;               // owned: requests that wait for an order's change
+    struct sk_live *live;                     // owned: listeners of vouchers
+    bool settling;                            // a settlement is being counted; settlement_report.c
+};
+
+struct sk_asker;
+
+// Where a voucher is that a question names.
+enum sk_beside {
+    SK_BESIDE_FOUND,   // in the catalogue; talk->voucher is it, pinned
+    SK_BESIDE_OLD,     // not in it, though not newer than all of it: retired, or never given out. PostgreSQL knows
+    SK_BESIDE_UNKNOWN, // there is no such voucher
+};
+
+struct sk_talk {
+    struct sk_talk *previous, *next;
+    struct sk_control *control;
+    enum sk_pg_class class;                // of its statements
+    void (*start)(struct sk_talk *talk);   // begins a round
+    void (*release)(struct sk_talk *talk); // ends one; NULL: nothing to free
+    struct sk_asker *askers;               // wait for this round's answer
+    struct sk_asker *later;     // asked the same meanwhile: what they know of may be newer, so there is another round
+    struct sk_voucher *voucher; // pinned until the end; NULL: none
+    struct sk_follow_waiter waiter;
+    void (*on_followed)(struct sk_talk *talk, bool ok);
+    struct {
+        int64_t id;
+        void (*done)(struct sk_talk *talk, enum sk_beside beside);
+        bool beside; // counted in control->beside_catalogue
+    } finding;       // beside.c
+    struct sk_buf body;
+    char key[SK_TALK_KEY_SIZE];
+};
+
+// NULL: out of memory.
+struct sk_talks *sk_talks_open(void);
+// Ends all that are open with UNAVAILABLE: after the links and the follow were closed. NULL is fine.
+void sk_talks_close(struct sk_talks *talks);
+
+// Begins a conversation of `size` bytes, zeroed behind its first member. `key`: questions with the same one are the
+// same, and of one class; NULL: none is. NULL: the ticket shares one that is under way, or was answered OVERLOADED.
+void *sk_talk_new(struct sk_control *control, enum sk_pg_class class, uint64_t ticket, const char *key, size_t size,
+                  void (*start)(struct sk_talk *talk));
+// The same for a question that is like no other. NULL: the caller answers.
+void *sk_talk_try_new(struct sk_control *control, uint64_t ticket, size_t size, void (*start)(struct sk_talk *talk));
+void sk_talk_start(struct sk_talk *talk);
+
+// Answers all askers and frees the conversation, or begins its next round. A body that has failed is OVERLOADED.
+void sk_talk_end(struct sk_talk *talk, enum sk_verdict verdict, const char *document);
+// The same with more to say.
+void sk_talk_end_with(struct sk_talk *talk, const struct sk_outcome *outcome);
+
+// Answers all askers now; the conversation goes on without them.
+void sk_talk_answer(struct sk_talk *talk, const struct sk_outcome *outcome);
+
+// The ticket of the only asker of a conversation without a key, which is answered by others from now on; 0: answered.
+uint64_t sk_talk_take_ticket(struct sk_talk *talk);
+
+// A statement. If it cannot be asked the conversation ends: UNAVAILABLE or OVERLOADED.
+void sk_talk_ask_pg(struct sk_talk *talk, enum sk_statement statement, int n, const char *const *params,
+                    sk_pg_cb *done);
+
+// Waits until the catalogue has all that was committed before now.
+void sk_talk_follow(struct sk_talk *talk, void (*done)(struct sk_talk *talk, bool ok));
+
+// Finds the voucher in the catalogue and pins it for the conversation. NULL: it is not there.
+struct sk_voucher *sk_talk_find_voucher(struct sk_talk *talk, int64_t id);
+
+#endif

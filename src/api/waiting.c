@@ -1,0 +1,371 @@
+// Two questions, one at a time, on the link for questions:
+//
+// - orders_moved: the orders that have moved since the last time, of all users. An order that PostgreSQL knows needs
+//   nothing else: it rests until it is named there.
+// - orders_changed: which of up to 1,000 orders have another status than the one that is known, with what is to be
+//   shown. Asked at once for those that are due: that began to wait, have moved, or whose time is up; and in turns, up
+//   to 1,000 each 200 ms, for the pending ones, which are no rows yet and so do not move.
+//
+// The snapshot of the first question is older than that of the second, so a change is seen by one of them: an order
+// rests only after it was asked about, and what changed later is news to the next orders_moved. Where an answer was
+// lost, or too many have moved, all are due again. Nothing leans on it: whose time is up is told what the stores say.
+#include "waiting.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "list.h"
+#include "order_id.h"
+#include "order_lookup.h"
+#include "params.h"
+#include "timer.h"
+
+enum { TICK_MS = 200, ASK_MAX = 1000, MOVED_MAX = 5000, BUCKETS = 4096, SNAPSHOT_SIZE = 4096, STATUS_SIZE = 16 };
+enum { COLUMN_SEEN = 0, COLUMN_MOVED = 1, COLUMN_N = 0, COLUMN_DOCUMENT = 1 };
+
+enum waiter_state {
+    WAITER_DUE,   // is to be asked about at once
+    WAITER_TURNS, // pending: is asked about in its turn
+    WAITER_RESTS, // until it is said to have moved
+    WAITER_LISTS, // the states above have a list each
+    WAITER_ASKED = WAITER_LISTS
+};
+
+struct waiter {
+    struct sk_list list;                          // first; of its state
+    struct waiter *same_order, *same_order_after; // of its bucket by order id
+    struct waiter *same_ticket;                   // of its bucket by ticket
+    enum waiter_state state;
+    size_t at; // ASKED: its place in the question
+    uint64_t ticket;
+    bool over; // its time is up
+    char order_id[SK_UUID_SIZE];
+    char user[SK_USER_SIZE];
+    char status[STATUS_SIZE];
+};
+
+struct sk_waiting {
+    struct sk_control *control; // borrowed
+    struct sk_timer *timer;
+    size_t count;
+    struct sk_list lists[WAITER_LISTS];
+    struct waiter *by_order[BUCKETS], *by_ticket[BUCKETS];
+    char seen[SNAPSHOT_SIZE]; // of the last orders_moved; empty: there was none that is of use
+    bool busy;                // a question is under way
+    bool closing;
+    size_t turns_left; // of this tick
+    size_t asked_count;
+    struct waiter *asked[ASK_MAX]; // NULL: left meanwhile
+    struct sk_buf arrays[4];
+};
+
+static void waiting_on_tick(void *arg);
+static void waiting_on_moved(void *arg, const struct sk_result *result);
+static void waiting_ask(struct sk_waiting *waiting);
+static void waiting_on_changed(void *arg, const struct sk_result *result);
+
+// ---- the lists ----
+
+static void waiter_leave_list(struct sk_waiting *waiting, struct waiter *waiter)
+{
+    if (waiter->state == WAITER_ASKED) {
+        waiting->asked[waiter->at] = NULL;
+        return;
+    }
+    sk_list_remove(&waiter->list);
+}
+
+static void waiter_join_list(struct sk_waiting *waiting, struct waiter *waiter, enum waiter_state state)
+{
+    SK_ASSERT(state < WAITER_LISTS);
+    waiter->state = state;
+    sk_list_add_last(&waiter->list, &waiting->lists[state]);
+}
+
+// The one place where a waiter's state changes.
+static void waiter_move(struct sk_waiting *waiting, struct waiter *waiter, enum waiter_state state)
+{
+    waiter_leave_list(waiting, waiter);
+    if (state == WAITER_ASKED) {
+        waiter->state = WAITER_ASKED;
+        waiter->at = waiting->asked_count;
+        waiting->asked[waiting->asked_count++] = waiter;
+    } else {
+        waiter_join_list(waiting, waiter, state);
+    }
+}
+
+static size_t waiter_bucket_of_order(const char *order_id)
+{
+    return sk_hash(order_id, SK_UUID_CHARS) % BUCKETS;
+}
+
+static size_t waiter_bucket_of_ticket(uint64_t ticket)
+{
+    return (ticket ^ ticket >> 32) % BUCKETS;
+}
+
+static void waiter_free(struct sk_waiting *waiting, struct waiter *waiter)
+{
+    struct waiter **by_order = &waiting->by_order[waiter_bucket_of_order(waiter->order_id)];
+    struct waiter **by_ticket = &waiting->by_ticket[waiter_bucket_of_ticket(waiter->ticket)];
+    *(waiter->same_order == NULL ? by_order : &waiter->same_order->same_order_after) = waiter->same_order_after;
+    if (waiter->same_order_after != NULL)
+        waiter->same_order_after->same_order = waiter->same_order;
+    while (*by_ticket != waiter)
+        by_ticket = &(*by_ticket)->same_ticket;
+    *by_ticket = waiter->same_ticket;
+    waiter_leave_list(waiting, waiter);
+    waiting->count--;
+    free(waiter);
+}
+
+static struct waiter *waiting_find(struct sk_waiting *waiting, uint64_t ticket)
+{
+    struct waiter *waiter = waiting->by_ticket[waiter_bucket_of_ticket(ticket)];
+    while (waiter != NULL && waiter->ticket != ticket)
+        waiter = waiter->same_ticket;
+    return waiter;
+}
+
+// ---- coming and going ----
+
+struct sk_waiting *sk_waiting_open(struct sk_control *control)
+{
+    struct sk_waiting *waiting = calloc(1, sizeof *waiting);
+    if (waiting == NULL)
+        return NULL;
+    waiting->control = control;
+    for (int i = 0; i < WAITER_LISTS; i++)
+        sk_list_begin(&waiting->lists[i]);
+    waiting->timer = sk_timer_open(control->sale->loop, 0, waiting_on_tick, waiting);
+    if (waiting->timer == NULL) {
+        free(waiting);
+        return NULL;
+    }
+    return waiting;
+}
+
+bool sk_waiting_may_change(const char *status)
+{
+    return strcmp(status, "pending") == 0 || strcmp(status, "unpaid") == 0;
+}
+
+bool sk_waiting_add(struct sk_waiting *waiting, const char *order_id, const char *user, const char *status,
+                    uint64_t ticket)
+{
+    struct waiter *waiter = waiting->closing ? NULL : calloc(1, sizeof *waiter);
+    struct waiter **by_order = &waiting->by_order[waiter_bucket_of_order(order_id)];
+    struct waiter **by_ticket = &waiting->by_ticket[waiter_bucket_of_ticket(ticket)];
+    if (waiter == NULL)
+        return false;
+    (void)snprintf(waiter->order_id, sizeof waiter->order_id, "%s", order_id);
+    (void)snprintf(waiter->user, sizeof waiter->user, "%s", user);
+    (void)snprintf(waiter->status, sizeof waiter->status, "%s", status);
+    waiter->ticket = ticket;
+    waiter->same_order_after = *by_order;
+    if (*by_order != NULL)
+        (*by_order)->same_order = waiter;
+    *by_order = waiter;
+    waiter->same_ticket = *by_ticket;
+    *by_ticket = waiter;
+    waiter_join_list(waiting, waiter, WAITER_DUE);
+    if (waiting->count++ == 0 && !waiting->busy)
+        sk_timer_once(waiting->timer, TICK_MS);
+    return true;
+}
+
+void sk_waiting_over(struct sk_waiting *waiting, uint64_t ticket)
+{
+    struct waiter *waiter = waiting_find(waiting, ticket);
+    if (waiter == NULL)
+        return;
+    waiter->over = true;
+    if (waiter->state != WAITER_ASKED)
+        waiter_move(waiting, waiter, WAITER_DUE);
+}
+
+void sk_waiting_leave(struct sk_waiting *waiting, uint64_t ticket)
+{
+    struct waiter *waiter = waiting_find(waiting, ticket);
+    if (waiter != NULL)
+        waiter_free(waiting, waiter);
+}
+
+size_t sk_waiting_count(const struct sk_waiting *waiting)
+{
+    return waiting->count;
+}
+
+static void waiting_tell(struct sk_waiting *waiting, struct waiter *waiter, enum sk_verdict verdict,
+                         const char *document)
+{
+    const struct sk_sale *sale = waiting->control->sale;
+    struct sk_outcome outcome = {.verdict = verdict, .document = document};
+    uint64_t ticket = waiter->ticket;
+    waiter_free(waiting, waiter);
+    sale->on_outcome(sale->arg, ticket, &outcome);
+}
+
+void sk_waiting_close(struct sk_waiting *waiting)
+{
+    if (waiting == NULL)
+        return;
+    struct waiter *waiter;
+    waiting->closing = true;
+    SK_ASSERT(!waiting->busy); // the links are closed
+    for (int i = 0; i < WAITER_LISTS; i++) {
+        while ((waiter = sk_list_first(&waiting->lists[i])) != NULL)
+            waiting_tell(waiting, waiter, SK_VERDICT_UNAVAILABLE, NULL);
+    }
+    for (size_t i = 0; i < sizeof waiting->arrays / sizeof waiting->arrays[0]; i++)
+        sk_buf_free(&waiting->arrays[i]);
+    sk_timer_close(waiting->timer);
+    free(waiting);
+}
+
+// ---- a tick ----
+
+static void waiting_end_round(struct sk_waiting *waiting)
+{
+    waiting->busy = false;
+    if (waiting->count > 0 && !waiting->closing)
+        sk_timer_once(waiting->timer, TICK_MS);
+}
+
+// What is known may be old: all are asked about.
+static void waiting_forget(struct sk_waiting *waiting)
+{
+    struct waiter *waiter;
+    while ((waiter = sk_list_first(&waiting->lists[WAITER_RESTS])) != NULL)
+        waiter_move(waiting, waiter, WAITER_DUE);
+}
+
+static void waiting_on_tick(void *arg)
+{
+    struct sk_waiting *waiting = arg;
+    const char *params[] = {waiting->seen[0] == '\0' ? NULL : waiting->seen};
+    waiting->turns_left = ASK_MAX;
+    waiting->busy = waiting->count > 0;
+    if (waiting->busy && sk_pg_call(waiting->control->sale->ask_pg, SK_STATEMENT_ORDERS_MOVED, 1, params,
+                                    waiting_on_moved, waiting) != SK_OK)
+        waiting_on_moved(waiting, &(struct sk_result){.kind = SK_RESULT_LOST});
+}
+
+// All that wait for the order.
+static void waiting_has_moved(struct sk_waiting *waiting, const char *order_id)
+{
+    struct waiter *waiter = waiting->by_order[waiter_bucket_of_order(order_id)];
+    for (; waiter != NULL; waiter = waiter->same_order_after) {
+        if (strcmp(waiter->order_id, order_id) == 0)
+            waiter_move(waiting, waiter, WAITER_DUE);
+    }
+}
+
+static void waiting_on_moved(void *arg, const struct sk_result *result)
+{
+    struct sk_waiting *waiting = arg;
+    size_t rows = result->rows == NULL ? 0 : sk_rows_count(result->rows);
+    const char *seen = rows == 0 ? NULL : sk_rows_text(result->rows, 0, COLUMN_SEEN);
+    bool complete = waiting->seen[0] != '\0' && rows <= MOVED_MAX + 1;
+    if (seen == NULL || strlen(seen) >= sizeof waiting->seen) {
+        waiting->seen[0] = '\0';
+        complete = false;
+    } else {
+        memcpy(waiting->seen, seen, strlen(seen) + 1);
+    }
+    if (!complete)
+        waiting_forget(waiting);
+    for (size_t row = 1; complete && row < rows; row++)
+        waiting_has_moved(waiting, sk_rows_text(result->rows, row, COLUMN_MOVED));
+    waiting_ask(waiting);
+}
+
+// ---- what has changed ----
+
+static void waiting_put(struct sk_waiting *waiting, const struct waiter *waiter)
+{
+    char slot[SK_PARAM_NUMBER_SIZE];
+    sk_params_add(&waiting->arrays[0], sk_params_number(slot, sk_order_id_slot(waiter->order_id)));
+    sk_params_add(&waiting->arrays[1], waiter->order_id);
+    sk_params_add_text(&waiting->arrays[2], waiter->user);
+    sk_params_add_text(&waiting->arrays[3], waiter->over ? "" : waiter->status); // no status is ""
+}
+
+static void waiting_gather(struct sk_waiting *waiting, enum waiter_state state, size_t most)
+{
+    struct waiter *waiter;
+    for (; most > 0 && waiting->asked_count < ASK_MAX && (waiter = sk_list_first(&waiting->lists[state])) != NULL;
+         most--) {
+        waiting_put(waiting, waiter);
+        waiter_move(waiting, waiter, WAITER_ASKED);
+    }
+}
+
+// Asks about all that are due, and those whose turn it is; or the round is over.
+static void waiting_ask(struct sk_waiting *waiting)
+{
+    const char *params[4];
+    bool complete = true;
+    waiting->asked_count = 0;
+    for (int i = 0; i < 4; i++)
+        sk_params_begin(&waiting->arrays[i]);
+    waiting_gather(waiting, WAITER_DUE, ASK_MAX);
+    size_t due = waiting->asked_count;
+    waiting_gather(waiting, WAITER_TURNS, waiting->turns_left);
+    waiting->turns_left -= waiting->asked_count - due;
+    if (waiting->asked_count == 0) {
+        waiting_end_round(waiting);
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        params[i] = sk_params_end(&waiting->arrays[i]);
+        complete = complete && params[i] != NULL;
+    }
+    if (!complete || sk_pg_call(waiting->control->sale->ask_pg, SK_STATEMENT_ORDERS_CHANGED, 4, params,
+                                waiting_on_changed, waiting) != SK_OK)
+        waiting_on_changed(waiting, &(struct sk_result){.kind = SK_RESULT_LOST});
+}
+
+// Whose time is up is told what there is to tell without PostgreSQL's row: the order is pending, or that is not known.
+static void waiting_look_up(struct sk_waiting *waiting, struct waiter *waiter)
+{
+    char order_id[SK_UUID_SIZE], user[SK_USER_SIZE];
+    uint64_t ticket = waiter->ticket;
+    memcpy(order_id, waiter->order_id, sizeof order_id);
+    memcpy(user, waiter->user, sizeof user);
+    waiter_free(waiting, waiter);
+    sk_order_lookup(waiting->control, order_id, user, ticket);
+}
+
+static void waiting_on_changed(void *arg, const struct sk_result *result)
+{
+    struct sk_waiting *waiting = arg;
+    bool answered = result->rows != NULL;
+    for (size_t row = 0; answered && row < sk_rows_count(result->rows); row++) {
+        int64_t n = sk_rows_number(result->rows, row, COLUMN_N);
+        const char *document = sk_rows_text(result->rows, row, COLUMN_DOCUMENT);
+        SK_ASSERT(n >= 1 && (size_t)n <= waiting->asked_count);
+        if (waiting->asked[n - 1] != NULL)
+            waiting_tell(waiting, waiting->asked[n - 1], document == NULL ? SK_VERDICT_NOT_FOUND : SK_VERDICT_FOUND,
+                         document);
+    }
+    for (size_t i = 0; i < waiting->asked_count; i++) {
+        struct waiter *waiter = waiting->asked[i];
+        if (waiter == NULL)
+            continue;
+        if (waiter->over)
+            waiting_look_up(waiting, waiter);
+        else if (!answered)
+            waiter_move(waiting, waiter, WAITER_DUE);
+        else
+            waiter_move(waiting, waiter, strcmp(waiter->status, "pending") == 0 ? WAITER_TURNS : WAITER_RESTS);
+    }
+    waiting->asked_count = 0;
+    if (answered && !waiting->closing)
+        waiting_ask(waiting); // what became due meanwhile; or the end of the round
+    else
+        waiting_end_round(waiting);
+}

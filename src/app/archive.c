@@ -1,0 +1,295 @@
+// Three files for each part: orders, events, payments. They are written whole under another name, synced, renamed, and
+// the folder synced; only then PostgreSQL removes what is in them (sql/migrations/014_archive.sql, which says why no
+// order is lost or kept twice). What was changed in between is asked for and written once more under the same names.
+#include "archive.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "params.h"
+#include "pg_once.h"
+#include "text.h"
+
+enum { DAYS_DEFAULT = 30, DAYS_MAX = 36500, ORDERS_DEFAULT = 50000, ORDERS_MAX = 200000, TRIES_MAX = 100 };
+enum { NAME_SIZE = 64 };
+
+// Columns of the statements.
+enum { NEXT_VOUCHER, NEXT_OUTCOME };
+enum { PART_NUMBER, PART_ORDERS, PART_EVENTS, PART_PAYMENTS, PART_DIGEST };
+enum { END_PARTS, END_ORDERS, END_EVENTS, END_PAYMENTS };
+
+enum archive_step { ARCHIVE_MOVED, ARCHIVE_CHANGED, ARCHIVE_EMPTY, ARCHIVE_FAILED };
+
+struct archive {
+    struct sk_pg_once *pg;
+    struct sk_archive_folder *folder;
+    char days[SK_PARAM_NUMBER_SIZE], orders[SK_PARAM_NUMBER_SIZE];
+    char voucher[SK_PARAM_NUMBER_SIZE];
+};
+
+static enum sk_status archive_read_words(struct archive *archive, const struct sk_config *config);
+static enum sk_status archive_all(struct archive *archive);
+static enum sk_status archive_voucher(struct archive *archive);
+static enum archive_step archive_move_part(struct archive *archive);
+static enum sk_status archive_write(struct archive *archive, const struct sk_rows *rows);
+static enum sk_status archive_close_voucher(struct archive *archive);
+
+enum sk_status sk_archive_run(const struct sk_config *config)
+{
+    struct archive archive = {0};
+    enum sk_status status = archive_read_words(&archive, config);
+    if (status == SK_OK)
+        archive.folder = sk_archive_folder_open(config->words[0]);
+    if (archive.folder != NULL)
+        archive.pg = sk_pg_once_open(config->stores.database_url);
+    status = archive.pg == NULL ? SK_FAIL : archive_all(&archive);
+    sk_pg_once_close(archive.pg);
+    sk_archive_folder_close(archive.folder);
+    return status;
+}
+
+// One word, or its default; false: it is not a number from `least` to `most`.
+static bool archive_read_number(const char *word, uint64_t fallback, uint64_t least, uint64_t most,
+                                char out[SK_PARAM_NUMBER_SIZE])
+{
+    uint64_t number = fallback;
+    if (word != NULL && (!sk_text_number(word, most, &number) || number < least))
+        return false;
+    (void)sk_params_number(out, (int64_t)number);
+    return true;
+}
+
+static enum sk_status archive_read_words(struct archive *archive, const struct sk_config *config)
+{
+    const char *days = config->words[1], *orders = days == NULL ? NULL : config->words[2];
+    if (archive_read_number(days, DAYS_DEFAULT, 0, DAYS_MAX, archive->days) &&
+        archive_read_number(orders, ORDERS_DEFAULT, 1, ORDERS_MAX, archive->orders))
+        return SK_OK;
+    sk_log(SK_LOG_ERROR, "archive takes a folder, days, and orders in a file", "days_most=%d orders_most=%d", DAYS_MAX,
+           ORDERS_MAX);
+    return SK_FAIL;
+}
+
+static enum sk_status archive_all(struct archive *archive)
+{
+    const struct sk_rows *rows;
+    enum sk_status status = SK_OK;
+    (void)sk_params_number(archive->voucher, 0);
+    while (status == SK_OK) {
+        const char *params[] = {archive->voucher, archive->days};
+        status = sk_pg_once_run(archive->pg, SK_KEEPING_ARCHIVE_NEXT, 2, params, &rows);
+        if (status != SK_OK || sk_rows_count(rows) == 0)
+            break;
+        (void)sk_params_number(archive->voucher, sk_rows_number(rows, 0, NEXT_VOUCHER));
+        if (sk_rows_text(rows, 0, NEXT_OUTCOME)[0] == 'b') // begun
+            status = archive_voucher(archive);
+        else
+            sk_log(SK_LOG_WARN, "voucher not archived: money is to be given back", "voucher=%s", archive->voucher);
+    }
+    return status;
+}
+
+static enum sk_status archive_voucher(struct archive *archive)
+{
+    int changed = 0;
+    for (;;) {
+        enum archive_step step = archive_move_part(archive);
+        changed = step == ARCHIVE_CHANGED ? changed + 1 : 0;
+        if (step == ARCHIVE_EMPTY)
+            return archive_close_voucher(archive);
+        if (step == ARCHIVE_FAILED)
+            return SK_FAIL;
+        if (changed == TRIES_MAX) {
+            sk_log(SK_LOG_ERROR, "its orders change all the time", "voucher=%s", archive->voucher);
+            return SK_FAIL;
+        }
+    }
+}
+
+static enum archive_step archive_move_part(struct archive *archive)
+{
+    const char *which[] = {archive->voucher, archive->orders};
+    const struct sk_rows *rows;
+    if (sk_pg_once_run(archive->pg, SK_KEEPING_ARCHIVE_PART, 2, which, &rows) != SK_OK)
+        return ARCHIVE_FAILED;
+    if (sk_rows_count(rows) == 0)
+        return ARCHIVE_EMPTY;
+    if (archive_write(archive, rows) != SK_OK)
+        return ARCHIVE_FAILED;
+    char part[SK_PARAM_NUMBER_SIZE], digest[80];
+    (void)sk_params_number(part, sk_rows_number(rows, 0, PART_NUMBER));
+    (void)snprintf(digest, sizeof digest, "%s", sk_rows_text(rows, 0, PART_DIGEST));
+    const char *written[] = {archive->voucher, part, archive->orders, digest};
+    if (sk_pg_once_run(archive->pg, SK_KEEPING_ARCHIVE_DROP, 4, written, &rows) != SK_OK)
+        return ARCHIVE_FAILED;
+    return sk_rows_text(rows, 0, 0)[0] == 't' ? ARCHIVE_MOVED : ARCHIVE_CHANGED;
+}
+
+// All three in any case: an earlier try may have left one of the same name.
+static enum sk_status archive_write(struct archive *archive, const struct sk_rows *rows)
+{
+    static const struct {
+        const char *name;
+        int column;
+    } kinds[] = {{"orders", PART_ORDERS}, {"events", PART_EVENTS}, {"payments", PART_PAYMENTS}};
+    enum sk_status status = SK_OK;
+    for (size_t i = 0; status == SK_OK && i < sizeof kinds / sizeof kinds[0]; i++) {
+        char name[NAME_SIZE];
+        (void)snprintf(name, sizeof name, "%s-%06" PRId64 "-%s.csv", archive->voucher,
+                       sk_rows_number(rows, 0, PART_NUMBER), kinds[i].name);
+        status = sk_archive_file_write(archive->folder, name, sk_rows_text(rows, 0, kinds[i].column));
+    }
+    return status == SK_OK ? sk_archive_folder_sync(archive->folder) : status;
+}
+
+static enum sk_status archive_close_voucher(struct archive *archive)
+{
+    const char *params[] = {archive->voucher};
+    const struct sk_rows *rows;
+    if (sk_pg_once_run(archive->pg, SK_KEEPING_ARCHIVE_END, 1, params, &rows) != SK_OK)
+        return SK_FAIL;
+    sk_log(SK_LOG_INFO, "voucher archived",
+           "voucher=%s parts=%" PRId64 " orders=%" PRId64 " events=%" PRId64 " payments=%" PRId64, archive->voucher,
+           sk_rows_number(rows, 0, END_PARTS), sk_rows_number(rows, 0, END_ORDERS), sk_rows_number(rows, 0, END_EVENTS),
+           sk_rows_number(rows, 0, END_PAYMENTS));
+    return SK_OK;
+}
+
+// ---- archive file ----
+
+enum { FILE_NAME_SIZE = 128 };
+
+struct sk_archive_folder {
+    int fd;
+};
+
+static enum sk_status archive_file_fail(const char *what)
+{
+    sk_log_text(SK_LOG_ERROR, what, "reason", strerror(errno));
+    return SK_FAIL;
+}
+
+struct sk_archive_folder *sk_archive_folder_open(const char *path)
+{
+    struct sk_archive_folder *folder = calloc(1, sizeof *folder);
+    if (folder == NULL)
+        return NULL;
+    folder->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder->fd < 0) {
+        (void)archive_file_fail("cannot open the folder of the archive");
+        free(folder);
+        return NULL;
+    }
+    return folder;
+}
+
+void sk_archive_folder_close(struct sk_archive_folder *folder)
+{
+    if (folder == NULL)
+        return;
+    (void)close(folder->fd);
+    free(folder);
+}
+
+static enum sk_status archive_file_write_all(int fd, const char *text)
+{
+    for (size_t left = strlen(text); left > 0;) {
+        ssize_t n = write(fd, text, left);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return archive_file_fail("cannot write a file of the archive");
+        text += n;
+        left -= (size_t)n;
+    }
+    return fsync(fd) == 0 ? SK_OK : archive_file_fail("cannot sync a file of the archive");
+}
+
+enum sk_status sk_archive_file_write(struct sk_archive_folder *folder, const char *name, const char *text)
+{
+    char unfinished[FILE_NAME_SIZE];
+    int n = snprintf(unfinished, sizeof unfinished, "%s.new", name);
+    SK_ASSERT(n > 0 && (size_t)n < sizeof unfinished);
+    // For its owner alone: there are users' ids in it.
+    int fd = openat(folder->fd, unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return archive_file_fail("cannot make a file of the archive");
+    enum sk_status status = archive_file_write_all(fd, text);
+    if (close(fd) != 0 && status == SK_OK)
+        status = archive_file_fail("cannot close a file of the archive");
+    if (status == SK_OK && renameat(folder->fd, unfinished, folder->fd, name) != 0)
+        status = archive_file_fail("cannot name a file of the archive");
+    return status;
+}
+
+// ---- reading ----
+
+// The text, of so many bytes, in memory of its own.
+static char *archive_file_read_all(int fd, size_t size)
+{
+    char *text = malloc(size + 1);
+    size_t len = 0;
+    while (text != NULL && len < size) {
+        ssize_t n = read(fd, text + len, size - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    if (text != NULL && len < size) {
+        free(text);
+        return NULL;
+    }
+    if (text != NULL)
+        text[len] = '\0';
+    return text;
+}
+
+char *sk_archive_file_read(struct sk_archive_folder *folder, const char *name)
+{
+    struct stat about;
+    char *text = NULL;
+    int fd = openat(folder->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0 && fstat(fd, &about) == 0)
+        text = archive_file_read_all(fd, (size_t)about.st_size);
+    if (text == NULL) {
+        (void)archive_file_fail("cannot read a file of the archive");
+    } else if (strlen(text) != (size_t)about.st_size) {
+        sk_log_text(SK_LOG_ERROR, "a file of the archive has a NUL in it", "name", name);
+        free(text);
+        text = NULL;
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return text;
+}
+
+enum sk_status sk_archive_folder_visit(struct sk_archive_folder *folder, sk_archive_visit *visit, void *arg)
+{
+    struct dirent **found = NULL;
+    enum sk_status status = SK_OK;
+    int count = scandirat(folder->fd, ".", &found, NULL, alphasort);
+    if (count < 0)
+        return archive_file_fail("cannot read the folder of the archive");
+    for (int i = 0; i < count; i++) {
+        if (visit(arg, found[i]->d_name) != SK_OK)
+            status = SK_FAIL;
+        free(found[i]);
+    }
+    free(found);
+    return status;
+}
+
+enum sk_status sk_archive_folder_sync(struct sk_archive_folder *folder)
+{
+    return fsync(folder->fd) == 0 ? SK_OK : archive_file_fail("cannot sync the folder of the archive");
+}

@@ -1,0 +1,161 @@
+// What a start would refuse comes first, then each store, then both together.
+#include "check_all.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "check_postgres.h"
+#include "check_redis.h"
+#include "client_limits.h"
+#include "cors.h"
+#include "descriptors.h"
+#include "findings.h"
+#include "listen_address.h"
+#include "ticket.h"
+#include "token_keys.h"
+#include "tokens.h"
+
+// Where expiry stops (recovery/expiry.c), and where one may begin to wonder.
+enum { APART_MOST_MS = 5000, APART_MUCH_MS = 1000 };
+
+static void check_start(struct sk_findings *findings, const struct sk_config *config);
+static void check_clocks(struct sk_findings *findings, const struct sk_clock_seen *redis,
+                         const struct sk_clock_seen *postgres);
+
+int sk_check_run(const struct sk_config *config, FILE *out)
+{
+    struct sk_findings findings = {.out = out};
+    struct sk_clock_seen redis, postgres;
+    check_start(&findings, config);
+    sk_check_redis(&findings, &config->stores, sk_config_reactors(config), &redis);
+    sk_check_postgres(&findings, &config->stores, sk_config_reactors(config), &postgres);
+    check_clocks(&findings, &redis, &postgres);
+    (void)fprintf(out, "%zu ok, %zu warn, %zu fail\n", findings.counts[SK_FINDING_OK], findings.counts[SK_FINDING_WARN],
+                  findings.counts[SK_FINDING_FAIL]);
+    return findings.counts[SK_FINDING_FAIL] > 0   ? SK_CHECK_FAILS
+           : findings.counts[SK_FINDING_WARN] > 0 ? SK_CHECK_WARNS
+                                                  : SK_CHECK_GOOD;
+}
+
+static void check_descriptors(struct sk_findings *findings, const struct sk_config *config)
+{
+    struct rlimit limit = {0};
+    uint64_t needed = sk_descriptors_needed(config);
+    (void)getrlimit(RLIMIT_NOFILE, &limit); // cannot fail with these arguments
+    SK_FIND_UNLESS(findings, limit.rlim_max >= needed, SK_FINDING_FAIL, "file descriptors",
+                   "%" PRIu64 " needed, the hard limit here is %" PRIu64, needed, (uint64_t)limit.rlim_max);
+}
+
+static void check_read(struct sk_findings *findings, const char *what, const void *part)
+{
+    sk_find(findings, part == NULL ? SK_FINDING_FAIL : SK_FINDING_OK, what, "%s", part == NULL ? "wrong" : "read");
+}
+
+// Settings with a form of their own, read as a start reads them; what is wrong they say on standard error.
+static void check_forms(struct sk_findings *findings, const struct sk_config *config)
+{
+    struct sk_tokens *tokens = sk_tokens_open(&config->identity, stderr);
+    struct sk_tickets *tickets = sk_tickets_open(&config->identity, stderr);
+    struct sk_cors *cors = sk_cors_open(config->identity.cors_origins, stderr);
+    struct sk_limits *limits = sk_limits_open(&config->identity, &config->server, stderr);
+    check_read(findings, "admin tokens", tokens);
+    check_read(findings, "ticket secrets", tickets);
+    check_read(findings, "CORS origins", cors);
+    check_read(findings, "trusted proxies", limits);
+    sk_tokens_close(tokens);
+    sk_tickets_close(tickets);
+    sk_cors_close(cors);
+    sk_limits_close(limits);
+}
+
+// Who says who the user is: what serve.c refuses to start with.
+static void check_users(struct sk_findings *findings, const struct sk_config *config)
+{
+    if (config->identity.auth == SK_AUTH_TOKEN) {
+        struct sk_token_ring *ring = sk_token_ring_open(config->identity.token_keys, (unsigned)config->reactors);
+        check_read(findings, "keys of users' tokens", ring);
+        sk_token_ring_close(ring);
+        return;
+    }
+    bool near = sk_listen_address_is_loopback(config->server.listen);
+    SK_FIND_UNLESS(findings, near || config->identity.gateway_trusted != 0, SK_FINDING_FAIL, "gateway",
+                   near ? "%s is this machine's alone"
+                        : "%s can be reached from other machines; without"
+                          " SECKILL_GATEWAY_TRUSTED=yes or SECKILL_AUTH=token it does"
+                          " not start",
+                   config->server.listen);
+}
+
+// Values of docker-compose.yml, which the whole world knows.
+static void check_secrets(struct sk_findings *findings, const struct sk_config *config)
+{
+    static const char demo[] = "demo-", password[] = ":demo-";
+    const struct {
+        const char *name, *value;
+        bool is_url;
+    } rows[] = {{"SECKILL_ADMIN_TOKEN", config->identity.admin_token, false},
+                {"SECKILL_PAYMENT_SECRET", config->identity.payment_secret, false},
+                {"SECKILL_TICKET_SECRET", config->identity.ticket_secret, false},
+                {"SECKILL_DATABASE_URL", config->stores.database_url, true},
+                {"SECKILL_REDIS_URL", config->stores.redis_url, true}};
+    bool found = false;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool known = rows[i].value != NULL && (rows[i].is_url ? strstr(rows[i].value, password) != NULL
+                                                              : strncmp(rows[i].value, demo, sizeof demo - 1) == 0);
+        if (known)
+            sk_find(findings, SK_FINDING_WARN, "secrets", "%s has a value of the demo, which everybody knows",
+                    rows[i].name);
+        found = found || known;
+    }
+    if (!found)
+        sk_find(findings, SK_FINDING_OK, "secrets", "none is the demo's");
+}
+
+// Behind a gateway all clients have its address, unless it says theirs and is believed.
+static void check_addresses(struct sk_findings *findings, const struct sk_config *config)
+{
+    bool counted = config->identity.address_rate > 0 || config->identity.address_connections > 0;
+    bool gateway = config->identity.auth == SK_AUTH_GATEWAY || config->identity.gateway_trusted != 0;
+    if (gateway && config->identity.trusted_proxies == NULL)
+        sk_find(findings, SK_FINDING_WARN, "client addresses",
+                counted ? "are counted, and all clients of the gateway have one address and one rate: set "
+                          "SECKILL_TRUSTED_PROXIES"
+                        : "are not known: one client may have all streams that there are; set SECKILL_TRUSTED_PROXIES");
+    else
+        sk_find(findings, SK_FINDING_OK, "client addresses", counted ? "are counted" : "are not counted");
+}
+
+static void check_start(struct sk_findings *findings, const struct sk_config *config)
+{
+    sk_find(findings, SK_FINDING_OK, "configuration", "is read");
+    check_descriptors(findings, config);
+    check_forms(findings, config);
+    check_users(findings, config);
+    check_addresses(findings, config);
+    check_secrets(findings, config);
+    SK_FIND_UNLESS(findings, config->api.demo == 0, SK_FINDING_WARN, "demo", "%s",
+                   config->api.demo == 0 ? "is off" : "SECKILL_DEMO is on: anyone pays their orders without money");
+}
+
+static void check_clocks(struct sk_findings *findings, const struct sk_clock_seen *redis,
+                         const struct sk_clock_seen *postgres)
+{
+    if (!redis->known || !postgres->known)
+        return;
+    int64_t apart_ms = llabs(redis->ahead_ms - postgres->ahead_ms);
+    int64_t within_ms = (int64_t)((redis->within_ms + postgres->within_ms) / 2);
+    int64_t surely_ms = apart_ms > within_ms ? apart_ms - within_ms : 0;
+    if (surely_ms > APART_MOST_MS)
+        sk_find(findings, SK_FINDING_FAIL, "clocks",
+                "Redis and PostgreSQL differ by %" PRId64 " ms: past %d no unpaid order expires, and its units do not"
+                " sell again (P4 waits)",
+                apart_ms, APART_MOST_MS);
+    else
+        SK_FIND_UNLESS(findings, surely_ms <= APART_MUCH_MS, SK_FINDING_WARN, "clocks",
+                       "Redis and PostgreSQL differ by %" PRId64 " ms; sales open and end by Redis's clock", apart_ms);
+    int64_t ours_ms = llabs(redis->ahead_ms);
+    SK_FIND_UNLESS(findings, ours_ms <= APART_MUCH_MS + (int64_t)redis->within_ms, SK_FINDING_WARN,
+                   "clock of this machine", "differs from Redis's by %" PRId64 " ms; order ids carry it", ours_ms);
+}

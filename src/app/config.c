@@ -1,0 +1,565 @@
+// Reads the configuration. Everything about a key stands in its row of the table below; reading,
+// checking and --help only walk the table. Secrets are never taken from the command line, where every
+// user of the machine can see them: they come from the environment or from a file.
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "text.h"
+
+enum kind { TEXT, SECRET, NUMBER, CHOICE };
+
+struct key {
+    const char *env;
+    enum kind kind;
+    size_t offset;
+    const char *fallback; // NULL: none
+    int64_t least, most;
+    const char *unit; // of a choice: its words, with | between; what is kept is the number of the word
+    const char *help;
+};
+
+#define AT(field) offsetof(struct sk_config, field)
+
+static const struct key keys[] = {
+    {"SECKILL_LISTEN", TEXT, AT(server.listen), "127.0.0.1:8080", 0, 0, "host:port", "address to serve HTTP on"},
+    {"SECKILL_ADMIN_LISTEN", TEXT, AT(api.admin_listen), NULL, 0, 0, "host:port",
+     "address of /admin, /metrics and the dashboard, with connections and store links of its own; then the other one "
+     "serves none of them"},
+    {"SECKILL_REACTORS", NUMBER, AT(reactors), "1", 1, 64, "threads", "event loops; they share the port"},
+    {"SECKILL_DATABASE_URL", SECRET, AT(stores.database_url), NULL, 0, 0, "URI",
+     "PostgreSQL, as libpq reads it; required"},
+    {"SECKILL_REDIS_URL", SECRET, AT(stores.redis_url), "redis://127.0.0.1:6379", 0, 0, "URI",
+     "redis://[[user]:password@]host[:port][/db] or unix://[[user]:password@]/path"},
+    {"SECKILL_ADMIN_TOKEN", SECRET, AT(identity.admin_token), NULL, 0, 0, "",
+     "bearer token of admin calls, with all roles; 16 to 256 visible characters"},
+    {"SECKILL_ADMIN_TOKENS", SECRET, AT(identity.admin_tokens), NULL, 0, 0, "",
+     "more of them, a line each: name role[,role...] token; roles: read, operate, payments, refunds, metrics"},
+    {"SECKILL_PAYMENT_SECRET", SECRET, AT(identity.payment_secret), NULL, 0, 0, "",
+     "signs payment callbacks (HMAC-SHA256); 16 bytes at least; a second line: the secret before it"},
+    {"SECKILL_AUTH", CHOICE, AT(identity.auth), "gateway", 0, 0, "gateway|token",
+     "who says which user asks: X-User-Id of a trusted gateway, or the user's token"},
+    {"SECKILL_GATEWAY_TRUSTED", CHOICE, AT(identity.gateway_trusted), "no", 0, 0, "no|yes",
+     "only the gateway can reach SECKILL_LISTEN; needed where that is no loopback address"},
+    {"SECKILL_TOKEN_KEYS", TEXT, AT(identity.token_keys), NULL, 0, 0, "path",
+     "file with the keys of users' tokens, a JWK Set or lines: kid algorithm key; read again on SIGHUP"},
+    {"SECKILL_TOKEN_ISSUER", TEXT, AT(identity.token_issuer), NULL, 0, 0, "", "what a user's token has as iss"},
+    {"SECKILL_TOKEN_AUDIENCE", TEXT, AT(identity.token_audience), NULL, 0, 0, "",
+     "what a user's token has as or in aud"},
+    {"SECKILL_TOKEN_LEEWAY_S", NUMBER, AT(identity.token_leeway_s), "30", 0, 3600, "s",
+     "by so much the issuer's clock may differ"},
+    {"SECKILL_TOKEN_CACHE", NUMBER, AT(identity.token_cache), "65536", 0, 4194304, "tokens",
+     "tokens signed with EdDSA that a reactor remembers, so that each is checked once"},
+    {"SECKILL_TICKET_SECRET", SECRET, AT(identity.ticket_secret), NULL, 0, 0, "",
+     "signs purchase tickets (HMAC-SHA256); 16 bytes at least; a second line is the one before it"},
+    {"SECKILL_TICKET_TTL_S", NUMBER, AT(identity.ticket_ttl_s), "300", 1, 86400, "s", "life of a purchase ticket"},
+    {"SECKILL_CORS_ORIGINS", TEXT, AT(identity.cors_origins), NULL, 0, 0, "",
+     "origins whose web pages may call, as scheme://host[:port], parted by commas"},
+    {"SECKILL_MAX_CONNECTIONS", NUMBER, AT(server.max_connections), "4096", 1, 65536, "",
+     "client connections of a reactor"},
+    {"SECKILL_BODY_MAX_BYTES", NUMBER, AT(server.body_max_bytes), "16384", 0, 1048576, "bytes", "largest request body"},
+    {"SECKILL_HEADER_MAX_BYTES", NUMBER, AT(server.header_max_bytes), "8192", 4096, 1048576, "bytes",
+     "memory of a connection for request line and header"},
+    {"SECKILL_IDLE_TIMEOUT_MS", NUMBER, AT(server.idle_timeout_ms), "30000", 100, 3600000, "ms",
+     "longest wait for the next request header of a connection"},
+    {"SECKILL_REQUEST_TIMEOUT_MS", NUMBER, AT(server.request_timeout_ms), "10000", 100, 600000, "ms",
+     "longest time for a client to send its header once its first line is there, its body, and to take its answer"},
+    {"SECKILL_CONFIRM_TIMEOUT_MS", NUMBER, AT(api.confirm_timeout_ms), "2000", 1, 60000, "ms",
+     "wait for the commit before 202 is answered"},
+    {"SECKILL_REDIS_TIMEOUT_MS", NUMBER, AT(stores.redis_timeout_ms), "1000", 10, 60000, "ms",
+     "longest wait for Redis"},
+    {"SECKILL_PG_TIMEOUT_MS", NUMBER, AT(stores.pg_timeout_ms), "5000", 10, 60000, "ms", "longest wait for PostgreSQL"},
+    {"SECKILL_BATCH_MAX", NUMBER, AT(sale.batch_max), "512", 1, 2048, "orders", "most orders in one batch"},
+    {"SECKILL_ORDERS_MAX", NUMBER, AT(sale.orders_max), "500000", 1, 10000000, "orders",
+     "most orders of a reactor on their way to PostgreSQL; past it 503; no less than the batch-max of any instance"},
+    {"SECKILL_LOCK_TTL_MS", NUMBER, AT(sale.lock_ttl_ms), "3000", 100, 600000, "ms",
+     "life of a lock or a session that is not renewed; what a dead instance held is settled after that"},
+    {"SECKILL_RETIRE_AFTER_MS", NUMBER, AT(sale.retire_after_ms), "86400000", 0, INT64_C(315360000000), "ms",
+     "a sale that ended so long ago leaves Redis"},
+    {"SECKILL_SOLD_OUT_MARK_MS", NUMBER, AT(sale.sold_out_mark_ms), "200", 0, 60000, "ms",
+     "how long a refusal is answered from memory"},
+    {"SECKILL_ORDERS_PER_USER", NUMBER, AT(sale.orders_per_user), "20", 1, 1000, "orders",
+     "most orders of a user for one voucher, those that were cancelled, expired or refunded included"},
+    {"SECKILL_USER_RATE", NUMBER, AT(identity.user_rate), "0", 0, 10000, "1/s",
+     "purchases and cancellations of a user; 0: unlimited"},
+    {"SECKILL_ADDRESS_RATE", NUMBER, AT(identity.address_rate), "0", 0, 1000000, "1/s",
+     "requests of a client address, but for admin calls; 0: unlimited"},
+    {"SECKILL_ADDRESS_CONNECTIONS", NUMBER, AT(identity.address_connections), "0", 0, 65536, "",
+     "connections of a client address at a time; 0: unlimited"},
+    {"SECKILL_LONG_SHARE", NUMBER, AT(server.long_share), "50", 1, 100, "%",
+     "share of a reactor's connections that event streams and long polls may take; above it 503"},
+    {"SECKILL_LONG_PER_USER", NUMBER, AT(identity.long_per_user), "8", 0, 65536, "",
+     "event streams and long polls of a user at a time; 0: unlimited"},
+    {"SECKILL_LONG_PER_ADDRESS", NUMBER, AT(identity.long_per_address), "32", 0, 65536, "",
+     "the same of a client address, where it is known; 0: unlimited"},
+    {"SECKILL_TRUSTED_PROXIES", TEXT, AT(identity.trusted_proxies), NULL, 0, 0, "networks",
+     "whose Forwarded or X-Forwarded-For is believed: 10.0.0.0/8, 2001:db8::1"},
+    {"SECKILL_PURCHASE_RATE", NUMBER, AT(identity.purchase_rate), "0", 0, 10000000, "1/s",
+     "purchases of all clients that may ask the stores; past it 503; 0: unlimited"},
+    {"SECKILL_PURCHASES_MAX", NUMBER, AT(sale.purchases_max), "0", 0, 10000000, "orders",
+     "orders of a reactor under way past which a purchase gets 503; 0: only past orders-max"},
+    {"SECKILL_DRAIN_TIMEOUT_MS", NUMBER, AT(drain_timeout_ms), "10000", 0, 600000, "ms",
+     "longest wait for open orders at the end"},
+    {"SECKILL_METRICS_OPEN", CHOICE, AT(api.metrics_open), "no", 0, 0, "no|yes", "/metrics needs no token"},
+    {"SECKILL_PAGES", CHOICE, AT(api.pages), "on", 0, 0, "off|on",
+     "the shop page and the operators' dashboard are served"},
+    {"SECKILL_DEMO", CHOICE, AT(api.demo), "off", 0, 0, "off|on",
+     "anyone may log in under any name on the shop page, and pay without money; never where things are sold"},
+    {"SECKILL_LOG_LEVEL", TEXT, AT(log_level), "info", 0, 0, "", "debug, info, warn or error"},
+    {"SECKILL_ACCESS_LOG", NUMBER, AT(server.access_log), "0", 0, 1000000, "requests",
+     "one of so many has a line on standard output; 0: none"},
+    {"SECKILL_TRACE", CHOICE, AT(server.trace), "auto", 0, 0, "auto|off|on",
+     "requests that have a trace: auto: those with a traceparent; on: all; off: none"},
+};
+
+struct command {
+    const char *name;
+    enum sk_command command;
+    int least_words, most_words;
+    const char *words; // as the usage shows them
+    const char *help;
+};
+
+static const struct command commands[] = {
+    {"--check", SK_COMMAND_CHECK, 0, 0, "",
+     "tries configuration, stores, roles and settings, says which promise each breaks, and ends: 0 good, 1 warnings, 2 "
+     "failures"},
+    {"--migrate", SK_COMMAND_MIGRATE, 0, 0, "", "brings the database's tables and functions up to date and ends"},
+    {"--openapi", SK_COMMAND_OPENAPI, 0, 0, "", "prints the interface as an OpenAPI document and ends"},
+    {"token", SK_COMMAND_TOKEN, 1, 2, "USER [SECONDS]",
+     "prints a token of this user to try things with, good for 3600 s, and ends"},
+    {"archive", SK_COMMAND_ARCHIVE, 1, 3, "FOLDER [DAYS [ORDERS]]",
+     "moves the orders of vouchers that are retired, and whose sale ended DAYS (30) days ago, into files of at most "
+     "ORDERS"},
+    {"erase", SK_COMMAND_ERASE, 1, 2, "USER [FOLDER]",
+     "replaces the user's id by a pseudonym, unless orders of it are open; also in the files that archive has "
+     "written to FOLDER"},
+    {"--help", SK_COMMAND_HELP, 0, 0, "", "shows this and ends"},
+    {"--version", SK_COMMAND_VERSION, 0, 0, "", "shows the version and ends"},
+};
+
+enum {
+    KEY_COUNT = sizeof keys / sizeof keys[0],
+    COMMAND_COUNT = sizeof commands / sizeof commands[0],
+    SECRET_MAX_BYTES = 32768,
+    PAYMENT_SECRET_MIN = 16,
+    PAYMENT_SECRETS_MAX = 2,
+    NAME_MAX_CHARS = SK_ENVIRONMENT_NAME_MAX,
+    CREDENTIAL_SIZE = 256
+};
+
+// SECKILL_BATCH_MAX -> batch-max
+static void config_option_name(const struct key *key, char out[NAME_MAX_CHARS])
+{
+    size_t n = 0;
+    for (const char *c = key->env + strlen("SECKILL_"); *c != '\0' && n < NAME_MAX_CHARS - 1; c++)
+        out[n++] = (char)(*c == '_' ? '-' : tolower((unsigned char)*c));
+    out[n] = '\0';
+}
+
+static char **config_text_at(struct sk_config *config, const struct key *key)
+{
+    return (char **)(void *)((char *)config + key->offset);
+}
+
+static int64_t *config_number_at(struct sk_config *config, const struct key *key)
+{
+    return (int64_t *)(void *)((char *)config + key->offset);
+}
+
+static enum sk_status config_set_choice(struct sk_config *config, const struct key *key, const char *value, FILE *err)
+{
+    int64_t number = 0;
+    for (const char *word = key->unit; *word != '\0'; number++) {
+        size_t len = strcspn(word, "|");
+        if (strlen(value) == len && strncmp(word, value, len) == 0) {
+            *config_number_at(config, key) = number;
+            return SK_OK;
+        }
+        word += len + (word[len] == '|');
+    }
+    (void)fprintf(err, "seckill: %s: '%s' is none of %s\n", key->env, value, key->unit);
+    return SK_FAIL;
+}
+
+static enum sk_status config_set_value(struct sk_config *config, const struct key *key, const char *value, FILE *err)
+{
+    if (key->kind == CHOICE)
+        return config_set_choice(config, key, value, err);
+    if (key->kind == NUMBER) {
+        uint64_t number;
+        if (!sk_text_number(value, (uint64_t)key->most, &number) || (int64_t)number < key->least) {
+            (void)fprintf(err, "seckill: %s: '%s' is not a number from %" PRId64 " to %" PRId64 "\n", key->env, value,
+                          key->least, key->most);
+            return SK_FAIL;
+        }
+        *config_number_at(config, key) = (int64_t)number;
+        return SK_OK;
+    }
+    if (value[0] == '\0') {
+        (void)fprintf(err, "seckill: %s: is empty\n", key->env);
+        return SK_FAIL;
+    }
+    char *copy = strdup(value);
+    if (copy == NULL) {
+        (void)fprintf(err, "seckill: out of memory\n");
+        return SK_NO_MEM;
+    }
+    free(*config_text_at(config, key));
+    *config_text_at(config, key) = copy;
+    return SK_OK;
+}
+
+static enum sk_status config_set_from_file(struct sk_config *config, const struct key *key, const char *path, FILE *err)
+{
+    char secret[SECRET_MAX_BYTES];
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        (void)fprintf(err, "seckill: %s_FILE: %s: %s\n", key->env, path, strerror(errno));
+        return SK_FAIL;
+    }
+    size_t n = fread(secret, 1, sizeof secret, file);
+    (void)fclose(file);
+    if (n == sizeof secret || memchr(secret, '\0', n) != NULL) {
+        (void)fprintf(err, "seckill: %s_FILE: %s: holds %d bytes or more, or NUL\n", key->env, path, SECRET_MAX_BYTES);
+        return SK_FAIL;
+    }
+    while (n > 0 && (secret[n - 1] == '\n' || secret[n - 1] == '\r'))
+        n--;
+    secret[n] = '\0';
+    return config_set_value(config, key, secret, err);
+}
+
+// systemd's way of handing a secret on (LoadCredential): a file of a known name in a folder that only we may read. Of a
+// setting that names a file, it is that file.
+static bool config_find_credential(const struct key *key, char path[CREDENTIAL_SIZE])
+{
+    char name[NAME_MAX_CHARS];
+    const char *folder = getenv("CREDENTIALS_DIRECTORY");
+    config_option_name(key, name);
+    int n = folder == NULL ? -1 : snprintf(path, CREDENTIAL_SIZE, "%s/seckill.%s", folder, name);
+    return n > 0 && n < CREDENTIAL_SIZE && access(path, F_OK) == 0;
+}
+
+static enum sk_status config_read_environment(struct sk_config *config, FILE *err)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        const struct key *key = &keys[i];
+        char file_env[NAME_MAX_CHARS], credential[CREDENTIAL_SIZE];
+        (void)snprintf(file_env, sizeof file_env, "%s_FILE", key->env);
+        const char *value = getenv(key->env);
+        const char *path = key->kind == SECRET ? getenv(file_env) : NULL;
+        enum sk_status status = SK_OK;
+        if (value != NULL)
+            status = config_set_value(config, key, value, err);
+        else if (path != NULL)
+            status = config_set_from_file(config, key, path, err);
+        else if (key->kind == SECRET && config_find_credential(key, credential))
+            status = config_set_from_file(config, key, credential, err);
+        else if (strcmp(key->unit, "path") == 0 && config_find_credential(key, credential))
+            status = config_set_value(config, key, credential, err);
+        else if (key->fallback != NULL)
+            status = config_set_value(config, key, key->fallback, err);
+        if (status != SK_OK)
+            return status;
+    }
+    return SK_OK;
+}
+
+static enum sk_status config_check_names(FILE *err)
+{
+    char known[2 * KEY_COUNT][NAME_MAX_CHARS];
+    size_t count = 0;
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        (void)snprintf(known[count++], NAME_MAX_CHARS, "%s", keys[i].env);
+        if (keys[i].kind == SECRET)
+            (void)snprintf(known[count++], NAME_MAX_CHARS, "%s_FILE", keys[i].env);
+    }
+    return sk_environment_check((const char(*)[NAME_MAX_CHARS])known, count, err);
+}
+
+// Takes "--name=value" or "--name value"; *at is left on the last argument used.
+static enum sk_status config_read_option(struct sk_config *config, int argc, char **argv, int *at, FILE *err)
+{
+    const char *word = argv[*at] + 2;
+    size_t word_len = strcspn(word, "=");
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        char name[NAME_MAX_CHARS];
+        config_option_name(&keys[i], name);
+        if (keys[i].kind == SECRET)
+            (void)snprintf(name + strlen(name), sizeof name - strlen(name), "-file");
+        if (strlen(name) != word_len || strncmp(name, word, word_len) != 0)
+            continue;
+        const char *value = word[word_len] == '=' ? word + word_len + 1 : NULL;
+        if (value == NULL && *at + 1 < argc)
+            value = argv[++*at];
+        if (value == NULL) {
+            (void)fprintf(err, "seckill: --%s: needs a value\n", name);
+            return SK_FAIL;
+        }
+        return keys[i].kind == SECRET ? config_set_from_file(config, &keys[i], value, err)
+                                      : config_set_value(config, &keys[i], value, err);
+    }
+    (void)fprintf(err, "seckill: unknown option --%.*s; see --help\n", (int)word_len, word);
+    return SK_FAIL;
+}
+
+static const struct command *config_find_command(const char *word)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].name, word) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+static enum sk_status config_read_command_line(struct sk_config *config, enum sk_command *command, int argc,
+                                               char **argv, FILE *err)
+{
+    const struct command *taken = NULL;
+    int words = 0;
+    for (int i = 1; i < argc; i++) {
+        bool option = strncmp(argv[i], "--", 2) == 0;
+        const struct command *named = option || taken == NULL ? config_find_command(argv[i]) : NULL;
+        if (named != NULL && taken != NULL) {
+            (void)fprintf(err, "seckill: %s and %s: one command at a time\n", taken->name, named->name);
+            return SK_FAIL;
+        }
+        if (named != NULL) {
+            taken = named;
+        } else if (option) {
+            enum sk_status status = config_read_option(config, argc, argv, &i, err);
+            if (status != SK_OK)
+                return status;
+        } else if (taken != NULL && words < taken->most_words) {
+            config->words[words++] = argv[i];
+        } else {
+            (void)fprintf(err, "seckill: unexpected word '%s'; see --help\n", argv[i]);
+            return SK_FAIL;
+        }
+    }
+    if (taken != NULL && words < taken->least_words) {
+        (void)fprintf(err, "seckill: %s needs %s; see --help\n", taken->name, taken->words);
+        return SK_FAIL;
+    }
+    if (taken != NULL)
+        *command = taken->command;
+    return SK_OK;
+}
+
+// One line, or two: the new secret and the one before it.
+static bool config_check_payment_secrets(const char *lines, FILE *err)
+{
+    int count = 0;
+    for (const char *at = lines; count == 0 || *at != '\0'; at += *at == '\n') {
+        size_t len = strcspn(at, "\n");
+        if (len < PAYMENT_SECRET_MIN || ++count > PAYMENT_SECRETS_MAX) {
+            (void)fprintf(err, "seckill: SECKILL_PAYMENT_SECRET: %s\n",
+                          len < PAYMENT_SECRET_MIN ? "a line is shorter than 16 bytes"
+                                                   : "there are more than two lines");
+            return false;
+        }
+        at += len;
+    }
+    return true;
+}
+
+// Each value alone is within its bounds; together they must make sense, too.
+static enum sk_status config_check_together(const struct sk_config *config, FILE *err)
+{
+    // A reactor that cannot hold a whole batch could not settle the journal entry of one, its own or another's.
+    if (config->sale.orders_max < config->sale.batch_max) {
+        (void)fprintf(err, "seckill: SECKILL_ORDERS_MAX: %" PRId64 " is less than SECKILL_BATCH_MAX, %" PRId64 "\n",
+                      config->sale.orders_max, config->sale.batch_max);
+        return SK_FAIL;
+    }
+    if (config->identity.payment_secret != NULL && !config_check_payment_secrets(config->identity.payment_secret, err))
+        return SK_FAIL;
+    if (config->identity.auth == SK_AUTH_TOKEN &&
+        (config->identity.token_keys == NULL || config->identity.token_issuer == NULL ||
+         config->identity.token_audience == NULL)) {
+        (void)fprintf(err, "seckill: SECKILL_AUTH: token needs SECKILL_TOKEN_KEYS, SECKILL_TOKEN_ISSUER and "
+                           "SECKILL_TOKEN_AUDIENCE\n");
+        return SK_FAIL;
+    }
+    return SK_OK;
+}
+
+static bool config_needs_database(enum sk_command command)
+{
+    return command == SK_COMMAND_SERVE || command == SK_COMMAND_MIGRATE || command == SK_COMMAND_ARCHIVE ||
+           command == SK_COMMAND_ERASE;
+}
+
+enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command, int argc, char **argv, FILE *err)
+{
+    *config = (struct sk_config){0};
+    *command = SK_COMMAND_SERVE;
+    enum sk_status status = config_read_environment(config, err);
+    if (status == SK_OK)
+        status = config_read_command_line(config, command, argc, argv, err);
+    // Help is for those who look for the right name.
+    if (status == SK_OK && *command != SK_COMMAND_HELP && *command != SK_COMMAND_VERSION)
+        status = config_check_names(err);
+    if (status != SK_OK)
+        return status;
+    config->identity.reactors = config->api.reactors = config->reactors;
+
+    enum sk_log_level level;
+    if (!sk_log_parse_level(config->log_level, &level)) {
+        (void)fprintf(err, "seckill: SECKILL_LOG_LEVEL: '%s' is none of debug, info, warn, error\n", config->log_level);
+        return SK_FAIL;
+    }
+    bool serves = *command == SK_COMMAND_SERVE || *command == SK_COMMAND_CHECK;
+    if (config->stores.database_url == NULL && (serves || config_needs_database(*command))) {
+        (void)fprintf(err, "seckill: SECKILL_DATABASE_URL: is required\n");
+        return SK_FAIL;
+    }
+    return serves ? config_check_together(config, err) : SK_OK;
+}
+
+void sk_config_free(struct sk_config *config)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        if (keys[i].kind == TEXT || keys[i].kind == SECRET)
+            free(*config_text_at(config, &keys[i]));
+    }
+    *config = (struct sk_config){0};
+}
+
+int64_t sk_config_reactors(const struct sk_config *config)
+{
+    return config->reactors + (config->api.admin_listen != NULL);
+}
+
+void sk_config_help(FILE *out)
+{
+    (void)fprintf(out, "usage: seckill [COMMAND] [options]\n\n"
+                       "Serves flash-sale orders over HTTP until SIGTERM or SIGINT; with a command:\n\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        (void)fprintf(out, "  %s%s%s\n      %s\n", commands[i].name, commands[i].words[0] == '\0' ? "" : " ",
+                      commands[i].words, commands[i].help);
+    (void)fprintf(out, "\nEach setting is an environment variable or the option below it.\n\n");
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        const struct key *key = &keys[i];
+        char name[NAME_MAX_CHARS];
+        config_option_name(key, name);
+        (void)fprintf(out, "  %s\n  --%s%s\n      %s", key->env, name, key->kind == SECRET ? "-file PATH" : " VALUE",
+                      key->help);
+        if (key->unit[0] != '\0')
+            (void)fprintf(out, " [%s]", key->unit);
+        if (key->fallback != NULL)
+            (void)fprintf(out, " (default %s)", key->fallback);
+        if (key->kind == SECRET)
+            (void)fprintf(out, "; %s_FILE names a file that holds it", key->env);
+        (void)fprintf(out, "\n");
+    }
+}
+
+// ---- environment ----
+
+// The nearest name is that of the smallest edit distance (Levenshtein). Kubernetes describes each Service to the pods
+// beside it in variables that begin with the Service's name, so a Service `seckill` makes some that begin as settings
+// do.
+
+static const char prefix[] = "SECKILL_";
+static const char *const failpoint_names[] = {"SECKILL_FAILPOINTS", "SECKILL_FAIL_MALLOC"};
+
+static bool environment_passes(const char *name);
+static bool environment_is_kubernetes(const char *rest);
+static size_t environment_nearest(const char *name, const char (*known)[SK_ENVIRONMENT_NAME_MAX], size_t count);
+static size_t environment_distance(const char *a, const char *b);
+
+enum sk_status sk_environment_check(const char (*known)[SK_ENVIRONMENT_NAME_MAX], size_t count, FILE *err)
+{
+    enum sk_status status = SK_OK;
+    for (char **at = environ; at != NULL && *at != NULL; at++) {
+        char name[SK_ENVIRONMENT_NAME_MAX];
+        size_t len = strcspn(*at, "=");
+        bool is_known = false;
+        if (strncmp(*at, prefix, strlen(prefix)) != 0)
+            continue;
+        (void)snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), *at);
+        for (size_t i = 0; i < count && !is_known; i++)
+            is_known = strlen(known[i]) == len && strcmp(known[i], name) == 0;
+        if (is_known || environment_passes(name))
+            continue;
+        (void)fprintf(err, "seckill: %s: there is no such setting; did you mean %s?\n", name,
+                      known[environment_nearest(name, known, count)]);
+        status = SK_FAIL;
+    }
+    return status;
+}
+
+static bool environment_passes(const char *name)
+{
+    for (size_t i = 0; i < sizeof failpoint_names / sizeof failpoint_names[0]; i++) {
+        if (strcmp(name, failpoint_names[i]) == 0)
+            return true;
+    }
+    return environment_is_kubernetes(name + strlen(prefix));
+}
+
+// SERVICE_HOST, SERVICE_PORT, SERVICE_PORT_<name>, PORT, and for each port PORT_<number>_TCP, also with _PROTO, _PORT
+// or _ADDR, or UDP in the place of TCP.
+static bool environment_is_kubernetes(const char *rest)
+{
+    static const char *const ends[] = {"", "_PROTO", "_PORT", "_ADDR"};
+    static const char of_port[] = "SERVICE_PORT_";
+    if (strcmp(rest, "SERVICE_HOST") == 0 || strcmp(rest, "SERVICE_PORT") == 0 || strcmp(rest, "PORT") == 0)
+        return true;
+    if (strncmp(rest, of_port, strlen(of_port)) == 0)
+        return rest[strlen(of_port)] != '\0';
+    if (strncmp(rest, "PORT_", 5) != 0)
+        return false;
+    size_t digits = strspn(rest + 5, "0123456789");
+    const char *protocol = rest + 5 + digits;
+    if (digits == 0 || (strncmp(protocol, "_TCP", 4) != 0 && strncmp(protocol, "_UDP", 4) != 0))
+        return false;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        if (strcmp(protocol + 4, ends[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static size_t environment_nearest(const char *name, const char (*known)[SK_ENVIRONMENT_NAME_MAX], size_t count)
+{
+    size_t nearest = 0, least = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        size_t distance = environment_distance(name, known[i]);
+        if (distance < least) {
+            nearest = i;
+            least = distance;
+        }
+    }
+    return nearest;
+}
+
+// How many bytes must be put in, taken out or replaced. row[j] is the distance of what was read of `a` from the first j
+// bytes of `b`.
+static size_t environment_distance(const char *a, const char *b)
+{
+    size_t row[SK_ENVIRONMENT_NAME_MAX], len = strlen(b);
+    for (size_t j = 0; j <= len; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= len; j++) {
+            size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+            size_t changed = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+            diagonal = row[j];
+            row[j] = replaced < changed ? replaced : changed;
+        }
+    }
+    return row[len];
+}

@@ -1,0 +1,68 @@
+// Configuration: one table of keys, each with environment variable, long option, default, bounds, unit
+// and help. The command line wins over the environment.
+#ifndef SK_APP_CONFIG_H
+#define SK_APP_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "api_options.h"
+#include "identity_options.h"
+#include "sale_options.h"
+#include "server_options.h"
+#include "status.h"
+#include "store_options.h"
+
+enum { SK_CONFIG_WORDS_MAX = 4, SK_ADMIN_CONNECTIONS = 256 };
+
+// Each floor has its own part. Texts are owned by the configuration.
+struct sk_config {
+    const char *words[SK_CONFIG_WORDS_MAX + 1]; // what the command is told; borrowed from argv; NULL after the last
+    struct sk_server_options server;
+    struct sk_identity_options identity;
+    struct sk_store_options stores;
+    struct sk_sale_options sale;
+    struct sk_api_options api;
+    char *log_level;
+    int64_t reactors; // of buyers
+    int64_t drain_timeout_ms;
+};
+
+enum sk_command {
+    SK_COMMAND_SERVE,
+    SK_COMMAND_CHECK,
+    SK_COMMAND_MIGRATE,
+    SK_COMMAND_OPENAPI,
+    SK_COMMAND_TOKEN,
+    SK_COMMAND_ARCHIVE,
+    SK_COMMAND_ERASE,
+    SK_COMMAND_HELP,
+    SK_COMMAND_VERSION,
+};
+
+// Before the threads start. Fills *config (owned: give it to sk_config_free in any case) and *command.
+// On a wrong key or value it says which on `err` and returns SK_FAIL.
+enum sk_status sk_config_read(struct sk_config *config, enum sk_command *command, int argc, char **argv,
+                              FILE *err) SK_MUST_CHECK;
+void sk_config_free(struct sk_config *config);
+
+// The reactors of the process: those of buyers, and one for operators if these have a listener of their own.
+int64_t sk_config_reactors(const struct sk_config *config);
+
+// Prints every key with its default, unit and meaning.
+void sk_config_help(FILE *out);
+
+// ---- environment ----
+
+// Variables of the environment that look like settings and are none: a misspelt name must not pass in silence.
+
+enum { SK_ENVIRONMENT_NAME_MAX = 64 };
+
+// Rejects (SK_FAIL) each variable whose name begins with SECKILL_ and is not one of `known`, and reports it on `err`
+// with the nearest known name, without its value. Names that failpoints use, and those that Kubernetes injects for a
+// Service named `seckill`, pass.
+enum sk_status sk_environment_check(const char (*known)[SK_ENVIRONMENT_NAME_MAX], size_t count,
+                                    FILE *err) SK_MUST_CHECK;
+
+#endif

@@ -1,0 +1,47 @@
+// The server bounds its client connections by number, not by what the limit leaves. So a limit that has room for all of
+// them and for the rest keeps the rest available: otherwise a crowd of idle clients could hold every
+// descriptor, and a link to a store that broke could not be made again.
+#include "descriptors.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "log.h"
+
+// Of a reactor: its loop's, the server's and the listener's, a few for each store; of the process: the standard
+// streams, and what a look-up of a host name opens for a moment in each of libuv's threads.
+enum { PER_REACTOR = 16, PER_PROCESS = 64 };
+
+uint64_t sk_descriptors_needed(const struct sk_config *config)
+{
+    uint64_t operators = config->api.admin_listen == NULL ? 0 : SK_ADMIN_CONNECTIONS + PER_REACTOR;
+    return (uint64_t)config->reactors * ((uint64_t)config->server.max_connections + PER_REACTOR) + operators +
+           PER_PROCESS;
+}
+
+enum sk_status sk_descriptors_reserve(const struct sk_config *config)
+{
+    uint64_t needed = sk_descriptors_needed(config);
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        sk_log_text(SK_LOG_ERROR, "cannot read the limit of file descriptors", "reason", strerror(errno));
+        return SK_FAIL;
+    }
+    if (limit.rlim_cur >= needed)
+        return SK_OK;
+    if (limit.rlim_max < needed) {
+        sk_log(SK_LOG_ERROR,
+               "too few file descriptors: raise the hard limit, or lower SECKILL_MAX_CONNECTIONS or SECKILL_REACTORS",
+               "needed=%" PRIu64 " hard_limit=%" PRIu64 " max_connections=%" PRId64 " reactors=%" PRId64, needed,
+               (uint64_t)limit.rlim_max, config->server.max_connections, config->reactors);
+        return SK_FAIL;
+    }
+    limit.rlim_cur = needed;
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+        return SK_OK;
+    sk_log_text(SK_LOG_ERROR, "cannot raise the limit of file descriptors", "reason", strerror(errno));
+    return SK_FAIL;
+}

@@ -1,0 +1,307 @@
+// Of routes and codes those are shown that were met; of purchases all codes that they can come to, so that the first
+// one of a kind is a step from 0, which rate() can see.
+#include "metrics_page.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "histogram.h"
+#include "route_table.h"
+
+enum { LABELS_SIZE = 256, US_DIGITS = 6, MS_DIGITS = 3 };
+
+static void page_put_routes(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
+static void page_put_values(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
+static void page_put_distributions(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum);
+static void page_put_remaining(const struct sk_metrics_text *text, const struct sk_remaining_rows *remaining);
+static void page_put_process(const struct sk_metrics_text *text);
+
+void sk_metrics_page(const struct sk_metrics_sum *sum, bool open_metrics, struct sk_buf *out)
+{
+    const struct sk_metrics_text text = {out, open_metrics};
+    page_put_routes(&text, sum);
+    page_put_values(&text, sum);
+    page_put_distributions(&text, sum);
+    page_put_remaining(&text, &sum->remaining);
+    page_put_process(&text);
+    sk_metrics_text_family(&text, "seckill_build_info", SK_FAMILY_INFO, "How this instance was built");
+    sk_metrics_text_number(&text, "seckill_build_info", "version=\"" SK_VERSION "\"", 1);
+    sk_metrics_text_end(&text);
+}
+
+// ---- requests ----
+
+// The labels of a row, which is counted from 1: 0 is that of requests that fit none.
+static void page_put_row(unsigned row, char labels[LABELS_SIZE])
+{
+    static const char *const methods[] = {
+        [SK_ROUTE_GET] = "GET", [SK_ROUTE_POST] = "POST", [SK_ROUTE_PATCH] = "PATCH", [SK_ROUTE_ANY] = "any"};
+    const struct sk_route *route = row == 0 ? NULL : &sk_route_table[row - 1];
+    (void)snprintf(labels, LABELS_SIZE, "method=\"%s\",route=\"%s\"", route == NULL ? "other" : methods[route->method],
+                   route == NULL ? "none" : route->pattern);
+}
+
+static bool page_is_purchase(unsigned row)
+{
+    return row > 0 && (sk_route_table[row - 1].flags & SK_ROUTE_A_PURCHASE) != 0;
+}
+
+static void page_put_routes(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum)
+{
+    static const char requests[] = "seckill_http_requests_total", took[] = "seckill_http_request_duration_seconds";
+    char of_row[LABELS_SIZE], labels[2 * LABELS_SIZE];
+    sk_metrics_text_family(text, requests, SK_FAMILY_COUNTER, "Requests, by route and by what they came to");
+    for (unsigned row = 0; row <= sk_route_count; row++) {
+        uint64_t always = page_is_purchase(row) ? sk_route_verdicts(&sk_route_table[row - 1]) : 0;
+        page_put_row(row, of_row);
+        for (int i = 0; i < SK_VERDICT_COUNT; i++) {
+            enum sk_verdict verdict = (enum sk_verdict)i;
+            if ((always & SK_VERDICT_BIT(verdict)) == 0 && sum->answers[row][i] == 0)
+                continue;
+            (void)snprintf(labels, sizeof labels, "%s,status=\"%u\",code=\"%s\"", of_row,
+                           sk_verdict_http_status(verdict), sk_verdict_code(verdict));
+            sk_metrics_text_number(text, requests, labels, sum->answers[row][i]);
+        }
+    }
+    sk_metrics_text_family(text, took, SK_FAMILY_HISTOGRAM, "From a whole request to its answer");
+    for (unsigned row = 0; row <= sk_route_count; row++) {
+        uint64_t count = 0;
+        for (size_t i = 0; i <= SK_DISTRIBUTION_BOUNDS; i++)
+            count += sum->durations[row].counts[i];
+        page_put_row(row, of_row);
+        if (count > 0 || page_is_purchase(row))
+            sk_metrics_text_histogram(text, took, of_row, SK_SCALE_SECONDS, &sum->durations[row]);
+    }
+}
+
+// ---- what reactors count ----
+
+static void page_put_values(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum)
+{
+    for (int i = 0; i < SK_METRIC_COUNT; i++) {
+        const struct sk_metric_row *row = sk_metric_row((enum sk_metric)i);
+        if (row->help[0] != '\0')
+            sk_metrics_text_family(text, row->name, row->counter ? SK_FAMILY_COUNTER : SK_FAMILY_GAUGE, row->help);
+        if (row->merge == SK_MERGE_AGE)
+            sk_metrics_text_decimal(text, row->name, row->labels, sum->values[i], MS_DIGITS);
+        else
+            sk_metrics_text_number(text, row->name, row->labels, sum->values[i]);
+    }
+}
+
+static void page_put_distributions(const struct sk_metrics_text *text, const struct sk_metrics_sum *sum)
+{
+    for (int i = 0; i < SK_DISTRIBUTION_COUNT; i++) {
+        const struct sk_metric_row *row = sk_distribution_row((enum sk_distribution_id)i);
+        if (row->help[0] != '\0')
+            sk_metrics_text_family(text, row->name, SK_FAMILY_HISTOGRAM, row->help);
+        sk_metrics_text_histogram(text, row->name, row->labels, row->scale, &sum->distributions[i]);
+    }
+}
+
+static void page_put_remaining(const struct sk_metrics_text *text, const struct sk_remaining_rows *remaining)
+{
+    static const char name[] = "seckill_voucher_remaining";
+    char labels[LABELS_SIZE];
+    sk_metrics_text_family(text, name, SK_FAMILY_GAUGE, "Units that Redis can still give out, of vouchers on sale");
+    for (size_t i = 0; i < remaining->count; i++) {
+        (void)snprintf(labels, sizeof labels, "voucher=\"%" PRId64 "\"", remaining->rows[i].voucher_id);
+        sk_metrics_text_signed(text, name, labels, remaining->rows[i].units);
+    }
+}
+
+// ---- the process ----
+
+static void page_put_process(const struct sk_metrics_text *text)
+{
+    static const char cpu[] = "process_cpu_seconds_total", start[] = "process_start_time_seconds";
+    struct sk_process process;
+    sk_process_read(&process);
+    const struct {
+        const char *name, *help;
+        uint64_t value;
+    } rows[] = {
+        {"process_resident_memory_bytes", "Memory in use", process.resident_bytes},
+        {"process_virtual_memory_bytes", "Address space", process.virtual_bytes},
+        {"process_open_fds", "Open file descriptors", process.open_fds},
+        {"process_max_fds", "Most file descriptors", process.max_fds},
+    };
+    sk_metrics_text_family(text, cpu, SK_FAMILY_COUNTER, "CPU time of all threads");
+    sk_metrics_text_decimal(text, cpu, "", process.cpu_us, US_DIGITS);
+    sk_metrics_text_family(text, start, SK_FAMILY_GAUGE, "When it was started, as Unix time");
+    sk_metrics_text_decimal(text, start, "", (uint64_t)sk_durations_since_ms(), MS_DIGITS);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        sk_metrics_text_family(text, rows[i].name, SK_FAMILY_GAUGE, rows[i].help);
+        sk_metrics_text_number(text, rows[i].name, "", rows[i].value);
+    }
+}
+
+// ---- metrics text ----
+
+// The two formats are the same but for the heads of families, for exemplars, and for the line at the end:
+// prometheus.io/docs/instrumenting/exposition_formats, and OpenMetrics 1.0 (github.com/OpenObservability/OpenMetrics).
+// Bounds are written as OpenMetrics wants them ("1.0") in both, so that a series has one name.
+
+enum { NS_DIGITS = 9 };
+
+static bool text_ends(const char *name, size_t len, const char *end)
+{
+    size_t n = strlen(end);
+    return len > n && memcmp(name + len - n, end, n) == 0;
+}
+
+// OpenMetrics names a family without what the samples of its kind end with.
+static size_t text_family_len(const char *name, enum sk_family_kind kind)
+{
+    static const char *const ends[] = {[SK_FAMILY_COUNTER] = "_total", [SK_FAMILY_INFO] = "_info"};
+    const char *end = kind == SK_FAMILY_COUNTER || kind == SK_FAMILY_INFO ? ends[kind] : "";
+    size_t len = strlen(name);
+    return text_ends(name, len, end) ? len - strlen(end) : len;
+}
+
+void sk_metrics_text_family(const struct sk_metrics_text *text, const char *name, enum sk_family_kind kind,
+                            const char *help)
+{
+    static const char *const kinds[] = {[SK_FAMILY_COUNTER] = "counter",
+                                        [SK_FAMILY_GAUGE] = "gauge",
+                                        [SK_FAMILY_HISTOGRAM] = "histogram",
+                                        [SK_FAMILY_INFO] = "info"};
+    bool plain_info = !text->open_metrics && kind == SK_FAMILY_INFO;
+    int len = (int)(text->open_metrics ? text_family_len(name, kind) : strlen(name));
+    sk_buf_printf(text->out, "# HELP %.*s %s\n# TYPE %.*s %s\n", len, name, help, len, name,
+                  plain_info ? "gauge" : kinds[kind]);
+    for (size_t i = 0; text->open_metrics && i < 2; i++) {
+        const char *unit = i == 0 ? "_seconds" : "_bytes";
+        if (text_ends(name, (size_t)len, unit))
+            sk_buf_printf(text->out, "# UNIT %.*s %s\n", len, name, unit + 1);
+    }
+}
+
+static void text_name(const struct sk_metrics_text *text, const char *name, const char *end, const char *labels)
+{
+    bool any = labels[0] != '\0';
+    sk_buf_printf(text->out, "%s%s%s%s%s ", name, end, any ? "{" : "", labels, any ? "}" : "");
+}
+
+void sk_metrics_text_number(const struct sk_metrics_text *text, const char *name, const char *labels, uint64_t value)
+{
+    text_name(text, name, "", labels);
+    sk_buf_printf(text->out, "%" PRIu64 "\n", value);
+}
+
+void sk_metrics_text_signed(const struct sk_metrics_text *text, const char *name, const char *labels, int64_t value)
+{
+    text_name(text, name, "", labels);
+    sk_buf_printf(text->out, "%" PRId64 "\n", value);
+}
+
+static void text_put_decimal(struct sk_buf *out, uint64_t value, unsigned digits)
+{
+    uint64_t unit = 1;
+    for (unsigned i = 0; i < digits; i++)
+        unit *= 10;
+    sk_buf_printf(out, "%" PRIu64 ".%0*" PRIu64, value / unit, (int)digits, value % unit);
+}
+
+void sk_metrics_text_decimal(const struct sk_metrics_text *text, const char *name, const char *labels, uint64_t value,
+                             unsigned digits)
+{
+    text_name(text, name, "", labels);
+    text_put_decimal(text->out, value, digits);
+    sk_buf_puts(text->out, "\n");
+}
+
+static void text_put_exemplar(struct sk_buf *out, enum sk_scale scale, const struct sk_exemplar *exemplar)
+{
+    sk_buf_printf(out, " # {trace_id=\"%s\"} ", exemplar->trace_id);
+    text_put_decimal(out, exemplar->value, scale == SK_SCALE_SECONDS ? NS_DIGITS : 0);
+    sk_buf_puts(out, " ");
+    text_put_decimal(out, exemplar->at_ms, 3);
+}
+
+void sk_metrics_text_histogram(const struct sk_metrics_text *text, const char *name, const char *labels,
+                               enum sk_scale scale, const struct sk_distributed *values)
+{
+    size_t bounds = sk_scale_bounds(scale);
+    uint64_t count = 0;
+    for (size_t i = 0; i <= bounds; i++) {
+        count += values->counts[i];
+        sk_buf_printf(text->out, "%s_bucket{%s%sle=\"%s\"} %" PRIu64, name, labels, labels[0] == '\0' ? "" : ",",
+                      i < bounds ? sk_scale_bound(scale, i) : "+Inf", count);
+        if (text->open_metrics && values->exemplars[i].at_ms != 0)
+            text_put_exemplar(text->out, scale, &values->exemplars[i]);
+        sk_buf_puts(text->out, "\n");
+    }
+    text_name(text, name, "_sum", labels);
+    if (scale == SK_SCALE_SECONDS)
+        text_put_decimal(text->out, values->sum, NS_DIGITS);
+    else
+        sk_buf_printf(text->out, "%" PRIu64, values->sum);
+    sk_buf_puts(text->out, "\n");
+    text_name(text, name, "_count", labels);
+    sk_buf_printf(text->out, "%" PRIu64 "\n", count);
+}
+
+void sk_metrics_text_end(const struct sk_metrics_text *text)
+{
+    if (text->open_metrics)
+        sk_buf_puts(text->out, "# EOF\n");
+}
+
+// ---- process ----
+
+enum { LINE_SIZE = 256 };
+
+static uint64_t process_microseconds(struct timeval time)
+{
+    return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
+}
+
+static void process_read_memory(struct sk_process *process)
+{
+    char line[LINE_SIZE], *rest = line;
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL)
+        return;
+    if (fgets(line, sizeof line, file) != NULL) {
+        process->virtual_bytes = strtoull(rest, &rest, 10) * page_bytes;
+        process->resident_bytes = strtoull(rest, &rest, 10) * page_bytes;
+    }
+    (void)fclose(file);
+}
+
+// Since Linux 6.2 the folder's size is the number of its entries; before, they have to be counted.
+static uint64_t process_count_descriptors(void)
+{
+    static const char folder[] = "/proc/self/fd";
+    struct stat about;
+    if (stat(folder, &about) == 0 && about.st_size > 0)
+        return (uint64_t)about.st_size;
+    DIR *open = opendir(folder);
+    uint64_t count = 0;
+    while (open != NULL && readdir(open) != NULL)
+        count++;
+    if (open != NULL)
+        (void)closedir(open);
+    return count < 3 ? 0 : count - 3; // ".", "..", and the folder itself
+}
+
+void sk_process_read(struct sk_process *process)
+{
+    struct rusage usage;
+    struct rlimit limit;
+    *process = (struct sk_process){0};
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        process->cpu_us = process_microseconds(usage.ru_utime) + process_microseconds(usage.ru_stime);
+    process_read_memory(process);
+    process->open_fds = process_count_descriptors();
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        process->max_fds = limit.rlim_cur;
+}

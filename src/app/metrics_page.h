@@ -1,0 +1,55 @@
+// The page /metrics: all that the reactors count and measure, what is known of the process, and how it was built.
+#ifndef SK_APP_METRICS_PAGE_H
+#define SK_APP_METRICS_PAGE_H
+
+#include <stdint.h>
+
+#include "buf.h"
+#include "metrics.h"
+
+// Any thread. Appends the page; `sum` as sk_metrics_sum() has filled it in.
+void sk_metrics_page(const struct sk_metrics_sum *sum, bool open_metrics, struct sk_buf *out);
+
+// ---- metrics text ----
+
+// Writes metrics as text: Prometheus's format 0.0.4, or OpenMetrics 1.0. A family is begun, then come its samples,
+// those of one family together.
+//
+// Any thread. Errors stick to the buffer (buf.h).
+
+enum sk_family_kind { SK_FAMILY_COUNTER, SK_FAMILY_GAUGE, SK_FAMILY_HISTOGRAM, SK_FAMILY_INFO };
+
+struct sk_metrics_text {
+    struct sk_buf *out;
+    bool open_metrics; // else Prometheus's
+};
+
+// `name` is that of the samples: of a counter with `_total`, of an info with `_info`.
+void sk_metrics_text_family(const struct sk_metrics_text *text, const char *name, enum sk_family_kind kind,
+                            const char *help);
+
+// `labels` as they stand between the braces, or "".
+void sk_metrics_text_number(const struct sk_metrics_text *text, const char *name, const char *labels, uint64_t value);
+void sk_metrics_text_signed(const struct sk_metrics_text *text, const char *name, const char *labels, int64_t value);
+// value / 10^digits
+void sk_metrics_text_decimal(const struct sk_metrics_text *text, const char *name, const char *labels, uint64_t value,
+                             unsigned digits);
+void sk_metrics_text_histogram(const struct sk_metrics_text *text, const char *name, const char *labels,
+                               enum sk_scale scale, const struct sk_distributed *values);
+
+void sk_metrics_text_end(const struct sk_metrics_text *text);
+
+// ---- process ----
+
+// What the operating system says of this process.
+
+struct sk_process {
+    uint64_t cpu_us; // of all threads, since its start
+    uint64_t resident_bytes, virtual_bytes;
+    uint64_t open_fds, max_fds;
+};
+
+// Any thread. What cannot be known is 0.
+void sk_process_read(struct sk_process *process);
+
+#endif

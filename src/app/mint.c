@@ -1,0 +1,103 @@
+#include "mint.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "clock.h"
+#include "text.h"
+
+enum { DEFAULT_SECONDS = 3600, REASON_MORE = 32 };
+
+static bool mint_put_part(struct sk_buf *token, json_t *part);
+static const struct sk_token_key *mint_find_key(const struct sk_token_keys *keys);
+static const char *mint_read_words(const struct sk_config *config, struct sk_mint *mint);
+
+char *sk_mint(const struct sk_token_key *key, const struct sk_mint *mint)
+{
+    struct sk_buf token = {0};
+    unsigned char signature[SK_JWS_SIGNATURE_MAX];
+    char text[SK_BASE64URL_CHARS(SK_JWS_SIGNATURE_MAX)];
+    json_t *header = json_pack("{s:s,s:s,s:s}", "alg", sk_jwt_algorithm_name(sk_jws_algorithm(key->jws)), "typ", "JWT",
+                               "kid", key->kid);
+    json_t *claims = json_pack("{s:s,s:s,s:s,s:I,s:I}", "iss", mint->issuer, "aud", mint->audience, "sub", mint->user,
+                               "iat", (json_int_t)mint->now_s, "exp", (json_int_t)mint->exp_s);
+    bool done = mint_put_part(&token, header);
+    sk_buf_puts(&token, ".");
+    done = done && mint_put_part(&token, claims);
+    json_decref(header);
+    json_decref(claims);
+    size_t len = done && !token.failed ? sk_jws_sign(key->jws, token.data, token.len, signature) : 0;
+    sk_buf_puts(&token, ".");
+    sk_buf_add(&token, text, sk_base64url_put(signature, len, text));
+    if (len > 0 && !token.failed)
+        return token.data;
+    sk_buf_free(&token);
+    return NULL;
+}
+
+static bool mint_put_part(struct sk_buf *token, json_t *part)
+{
+    char *json = json_dumps(part, JSON_COMPACT);
+    size_t len = json == NULL ? 0 : strlen(json);
+    char *text = json == NULL ? NULL : calloc(1, SK_BASE64URL_CHARS(len) + 1);
+    if (text != NULL)
+        sk_buf_add(token, text, sk_base64url_put((const unsigned char *)json, len, text));
+    bool done = text != NULL;
+    free(text);
+    free(json);
+    return done;
+}
+
+// ---- the command ----
+
+enum sk_status sk_mint_run(const struct sk_config *config, FILE *out, FILE *err)
+{
+    struct sk_mint mint;
+    char why[SK_TOKEN_KEYS_WRONG_SIZE], reason[sizeof why + REASON_MORE];
+    struct sk_token_keys *keys = NULL;
+    const struct sk_token_key *key = NULL;
+    const char *wrong = mint_read_words(config, &mint);
+    if (wrong == NULL) {
+        keys = sk_token_keys_load(config->identity.token_keys, 1, NULL, why);
+        (void)snprintf(reason, sizeof reason, "SECKILL_TOKEN_KEYS: %s", keys == NULL ? why : "no key can sign");
+        wrong = reason;
+        key = keys == NULL ? NULL : mint_find_key(keys);
+    }
+    char *token = key == NULL ? NULL : sk_mint(key, &mint);
+    if (key != NULL)
+        wrong = "out of memory";
+    bool done = token != NULL && fprintf(out, "%s\n", token) > 0 && fflush(out) == 0;
+    if (token == NULL)
+        (void)fprintf(err, "seckill: %s\n", wrong);
+    free(token);
+    sk_token_keys_free(keys);
+    return done ? SK_OK : SK_FAIL;
+}
+
+// What is wrong; NULL: nothing.
+static const char *mint_read_words(const struct sk_config *config, struct sk_mint *mint)
+{
+    uint64_t seconds = DEFAULT_SECONDS;
+    if (config->identity.token_keys == NULL || config->identity.token_issuer == NULL ||
+        config->identity.token_audience == NULL)
+        return "token needs SECKILL_TOKEN_KEYS, SECKILL_TOKEN_ISSUER and SECKILL_TOKEN_AUDIENCE";
+    if (!sk_text_user(config->words[0]))
+        return "USER is not 1 to 64 of A-Za-z0-9_.-";
+    if (config->words[1] != NULL && (!sk_text_number(config->words[1], SK_MINT_SECONDS_MAX, &seconds) || seconds == 0))
+        return "SECONDS is not a number from 1 to 31536000";
+    int64_t now_s = (int64_t)(sk_wall_ms() / 1000);
+    *mint = (struct sk_mint){config->identity.token_issuer, config->identity.token_audience, config->words[0], now_s,
+                             now_s + (int64_t)seconds};
+    return NULL;
+}
+
+static const struct sk_token_key *mint_find_key(const struct sk_token_keys *keys)
+{
+    for (size_t i = 0; i < sk_token_keys_count(keys); i++) {
+        if (sk_jws_can_sign(sk_token_keys_at(keys, i)->jws))
+            return sk_token_keys_at(keys, i);
+    }
+    return NULL;
+}

@@ -1,0 +1,288 @@
+// The turn of a loop: libuv polls; libmicrohttpd, Redis and PostgreSQL are read as they become readable;
+// then, before the loop polls again, answers are sent, the gathered requests go to Redis in one call and
+// one write, and the writer starts its next batch.
+#include "reactor.h"
+
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "client_limits.h"
+#include "log.h"
+#include "measure.h"
+#include "metrics_page.h"
+#include "routes.h"
+#include "server.h"
+#include "shop.h"
+#include "spool.h"
+
+enum {
+    DRAIN_TICK_MS = 20,
+    TURN_ROUNDS_MAX = 8,
+    GIVE_UP_MS = 2000,     // before the end: a question to Redis that is not answered, and a statement
+    GIVE_UP_TRY_MS = 1000, // also where draining may take no time
+    LAST_WAIT_MS = 200,
+    PULSE_MS = 100,
+};
+
+struct sk_reactor {
+    struct sk_reactor_options options;
+    const struct sk_config *config;
+    uv_thread_t thread;
+    uv_loop_t loop;
+    uv_prepare_t turn;
+    uv_async_t stop;
+    uv_timer_t drain;
+    uv_timer_t pulse;
+    _Atomic uint64_t beats; // these three are read by the main thread
+    atomic_bool ready, ended;
+    uint64_t drain_until_ms;
+    uint64_t give_up_at_ms, give_up_until_ms; // while draining: orders that no journal has end as refused
+    bool draining;
+    bool has_thread;
+    bool left_behind; // a look-up that goes on
+    struct sk_metrics *metrics;
+    struct sk_measure *measure;
+    struct sk_routes *routes;
+    struct sk_server *server;
+    struct sk_shop *shop;
+    struct sk_user_tokens *users; // NULL: the gateway says who the user is
+};
+
+static enum sk_status reactor_open_parts(struct sk_reactor *reactor);
+static enum sk_status reactor_open_routes(struct sk_reactor *reactor);
+static void reactor_run(void *arg);
+static void reactor_must_be_closed(uv_handle_t *handle, void *arg);
+static void reactor_on_turn(uv_prepare_t *prepare);
+static void reactor_on_pulse(uv_timer_t *timer);
+static void reactor_on_stop(uv_async_t *async);
+static void reactor_on_drain_tick(uv_timer_t *timer);
+static void reactor_close_all(struct sk_reactor *reactor);
+static void reactor_on_last_wait_over(uv_timer_t *timer);
+
+enum sk_status sk_reactor_start(const struct sk_reactor_options *options, struct sk_reactor **out)
+{
+    struct sk_reactor *reactor = calloc(1, sizeof *reactor);
+    *out = NULL;
+    if (reactor == NULL)
+        return SK_NO_MEM;
+    reactor->options = *options;
+    reactor->config = options->config;
+    if (uv_loop_init(&reactor->loop) != 0) {
+        free(reactor);
+        return SK_FAIL;
+    }
+    *out = reactor;
+    (void)uv_prepare_init(&reactor->loop, &reactor->turn);
+    (void)uv_async_init(&reactor->loop, &reactor->stop, reactor_on_stop);
+    (void)uv_timer_init(&reactor->loop, &reactor->drain);
+    (void)uv_timer_init(&reactor->loop, &reactor->pulse);
+    reactor->turn.data = reactor->stop.data = reactor->drain.data = reactor->pulse.data = reactor;
+    (void)uv_prepare_start(&reactor->turn, reactor_on_turn);
+    (void)uv_timer_start(&reactor->pulse, reactor_on_pulse, PULSE_MS, PULSE_MS);
+    enum sk_status status = reactor_open_parts(reactor);
+    if (status == SK_OK && uv_thread_create(&reactor->thread, reactor_run, reactor) != 0)
+        status = SK_FAIL;
+    reactor->has_thread = status == SK_OK;
+    if (status != SK_OK) {
+        reactor_close_all(reactor);
+        reactor_run(reactor);
+    }
+    return status;
+}
+
+static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
+{
+    const struct sk_config *config = reactor->config;
+    reactor->metrics = sk_metrics_open();
+    reactor->measure = sk_measure_open(reactor->metrics);
+    if (reactor->metrics == NULL || reactor->measure == NULL || reactor_open_routes(reactor) != SK_OK)
+        return SK_NO_MEM;
+    struct sk_handler handler = {sk_routes_handle,
+                                 sk_routes_expired,
+                                 sk_routes_malformed,
+                                 sk_routes_streams,
+                                 sk_routes_gone,
+                                 reactor->routes,
+                                 reactor->options.operators ? NULL : sk_limits_peers(reactor->options.limits),
+                                 sk_routes_released};
+    struct sk_shop_options shop = {.loop = &reactor->loop,
+                                   .config = config,
+                                   .purchases = sk_limits_purchases(reactor->options.limits),
+                                   .on_outcome = sk_routes_outcome,
+                                   .arg = reactor->routes,
+                                   .wire = {sk_routes_send, sk_routes_end_stream, reactor->routes},
+                                   .metrics = reactor->metrics};
+    reactor->shop = sk_shop_open(&shop);
+    if (reactor->shop == NULL)
+        return SK_FAIL;
+    reactor->server = sk_server_open(&reactor->loop, &config->server, &handler);
+    if (reactor->server == NULL)
+        return SK_FAIL;
+    sk_routes_connect(reactor->routes, reactor->server, sk_shop_control(reactor->shop));
+    sk_metrics_set(reactor->metrics, SK_METRIC_REACTORS, 1);
+    sk_metrics_set(reactor->metrics, SK_METRIC_ORDERS_MAX, (uint64_t)reactor->config->sale.orders_max);
+    return SK_OK;
+}
+
+static enum sk_status reactor_open_routes(struct sk_reactor *reactor)
+{
+    const struct sk_reactor_options *options = &reactor->options;
+    const struct sk_config *config = reactor->config;
+    if (options->ring != NULL) {
+        reactor->users = sk_user_tokens_open(&config->identity, options->ring, options->number, reactor->metrics);
+        if (reactor->users == NULL)
+            return SK_NO_MEM;
+    }
+    struct sk_routes_options routes = {.api = &config->api,
+                                       .identity = &config->identity,
+                                       .stores = &config->stores,
+                                       .server = &config->server,
+                                       .limits = options->limits,
+                                       .secrets = options->secrets,
+                                       .users = reactor->users,
+                                       .lane = options->lane,
+                                       .measure = reactor->measure,
+                                       .metrics = reactor->metrics,
+                                       .render_metrics = sk_metrics_page,
+                                       .operators = options->operators};
+    reactor->routes = sk_routes_open(&routes);
+    return reactor->routes == NULL ? SK_FAIL : SK_OK;
+}
+
+// Runs the loop until all is closed, or nothing but a look-up is left.
+static void reactor_run(void *arg)
+{
+    struct sk_reactor *reactor = arg;
+    (void)uv_run(&reactor->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&reactor->drain, NULL);
+    (void)uv_run(&reactor->loop, UV_RUN_NOWAIT);
+    uv_walk(&reactor->loop, reactor_must_be_closed, NULL);
+    reactor->left_behind = uv_loop_alive(&reactor->loop) != 0;
+    atomic_store(&reactor->ended, true);
+}
+
+static void reactor_must_be_closed(uv_handle_t *handle, void *arg)
+{
+    (void)arg;
+    SK_ASSERT(uv_is_closing(handle));
+}
+
+static void reactor_on_turn(uv_prepare_t *prepare)
+{
+    struct sk_reactor *reactor = prepare->data;
+    if (reactor->server == NULL)
+        return;
+    if (reactor->users != NULL)
+        sk_user_tokens_turn(reactor->users);
+    sk_routes_turn(reactor->routes);
+    // Sending answers may bring new requests, and sending requests may bring refusals.
+    for (int i = 0; i < TURN_ROUNDS_MAX; i++) {
+        bool answered = sk_server_turn(reactor->server);
+        sk_shop_turn(reactor->shop);
+        if (!answered)
+            break;
+    }
+    sk_server_measure(reactor->server, reactor->metrics);
+    if (reactor->options.lane != NULL)
+        sk_metrics_set(reactor->metrics, SK_METRIC_LINES_DROPPED, sk_spool_lane_dropped(reactor->options.lane));
+    sk_measure_turn(reactor->measure);
+}
+
+static void reactor_on_pulse(uv_timer_t *timer)
+{
+    struct sk_reactor *reactor = timer->data;
+    atomic_store(&reactor->ready, !reactor->draining && sk_shop_ready(reactor->shop));
+    atomic_fetch_add(&reactor->beats, 1);
+}
+
+struct sk_pulse sk_reactor_pulse(const struct sk_reactor *reactor)
+{
+    return (struct sk_pulse){atomic_load(&reactor->beats), atomic_load(&reactor->ready), atomic_load(&reactor->ended)};
+}
+
+void sk_reactor_stop(struct sk_reactor *reactor)
+{
+    if (reactor->has_thread)
+        (void)uv_async_send(&reactor->stop);
+}
+
+static void reactor_on_stop(uv_async_t *async)
+{
+    struct sk_reactor *reactor = async->data;
+    if (reactor->draining)
+        return;
+    reactor->draining = true;
+    // Refusing is final, so what waits to be granted again has most of the time for that, also while Redis is away.
+    uint64_t now = uv_now(&reactor->loop), time_ms = (uint64_t)reactor->config->drain_timeout_ms;
+    uint64_t last_ms = time_ms / 5 > GIVE_UP_MS ? time_ms / 5 : time_ms < GIVE_UP_MS ? time_ms : GIVE_UP_MS;
+    reactor->drain_until_ms = now + time_ms;
+    reactor->give_up_at_ms = reactor->drain_until_ms - last_ms;
+    reactor->give_up_until_ms = now + (time_ms < GIVE_UP_TRY_MS ? GIVE_UP_TRY_MS : time_ms);
+    sk_routes_drain(reactor->routes);
+    sk_shop_drain(reactor->shop);
+    sk_server_drain(reactor->server);
+    (void)uv_timer_start(&reactor->drain, reactor_on_drain_tick, DRAIN_TICK_MS, DRAIN_TICK_MS);
+}
+
+static void reactor_on_drain_tick(uv_timer_t *timer)
+{
+    struct sk_reactor *reactor = timer->data;
+    uint64_t now = uv_now(&reactor->loop);
+    bool done = sk_server_waiting(reactor->server) == 0 && sk_server_sending(reactor->server) == 0 &&
+                sk_shop_idle(reactor->shop);
+    bool give_up = !done && now >= reactor->give_up_at_ms && sk_shop_give_up(reactor->shop);
+    done = done && sk_shop_leave(reactor->shop);
+    if (!done && now < (give_up ? reactor->give_up_until_ms : reactor->drain_until_ms))
+        return;
+    struct sk_left left = sk_shop_left(reactor->shop);
+    if (done)
+        sk_log(SK_LOG_INFO, "drained", "");
+    else
+        sk_log(left.nowhere > 0 ? SK_LOG_ERROR : SK_LOG_WARN, "not drained in time",
+               "kept_by_journal=%zu kept_by_letters=%zu without_end=%zu", left.in_journal, left.in_letters,
+               left.nowhere);
+    sk_server_expire(reactor->server); // an accepted order is answered 202
+    // One more turn, so that the last answers are out before the sockets close.
+    reactor_on_turn(&reactor->turn);
+    reactor_close_all(reactor);
+}
+
+// The order counts: requests that come now find the routes ended, what the shop has to say at its end is still
+// answered, and then the server sends it.
+static void reactor_close_all(struct sk_reactor *reactor)
+{
+    if (reactor->routes != NULL)
+        sk_routes_end(reactor->routes);
+    sk_shop_close(reactor->shop);
+    reactor->shop = NULL;
+    sk_server_close(reactor->server);
+    reactor->server = NULL;
+    sk_user_tokens_close(reactor->users); // no request comes any more
+    reactor->users = NULL;
+    uv_close((uv_handle_t *)&reactor->turn, NULL);
+    uv_close((uv_handle_t *)&reactor->stop, NULL);
+    uv_close((uv_handle_t *)&reactor->pulse, NULL);
+    // A look-up of a host name keeps the loop alive for as long as the resolver likes.
+    (void)uv_timer_start(&reactor->drain, reactor_on_last_wait_over, LAST_WAIT_MS, 0);
+    uv_unref((uv_handle_t *)&reactor->drain);
+}
+
+static void reactor_on_last_wait_over(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+bool sk_reactor_join(struct sk_reactor *reactor)
+{
+    if (reactor->has_thread)
+        (void)uv_thread_join(&reactor->thread);
+    if (reactor->left_behind)
+        return false;
+    int left = uv_loop_close(&reactor->loop);
+    SK_ASSERT(left == 0); // every handle was closed
+    sk_routes_close(reactor->routes);
+    sk_measure_close(reactor->measure);
+    sk_metrics_close(reactor->metrics);
+    free(reactor);
+    return true;
+}

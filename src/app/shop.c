@@ -1,0 +1,292 @@
+// Puts the parts of a reactor's shop together, and takes them apart in reverse order.
+#include "shop.h"
+
+#include <stdlib.h>
+
+#include "config.h"
+#include "failpoint.h"
+#include "purchase.h"
+#include "returns.h"
+#include "settlement_report.h"
+#include "talk.h"
+#include "waiting.h"
+
+enum { REDIS_WAITING_MAX = 1 << 16, PG_WAITING_MAX = 4096 };
+
+struct sk_shop {
+    struct sk_sale sale;
+    struct sk_pg *report_pg;
+    struct sk_admit *admit;
+    struct sk_batcher *batcher;
+    struct sk_writer *writer;
+    struct sk_returns *returns;
+    struct sk_upkeep upkeep;
+    struct sk_control control;
+};
+
+static enum sk_status shop_open_stores(struct sk_shop *shop, const struct sk_config *config);
+static enum sk_status shop_open_parts(struct sk_shop *shop, const struct sk_shop_options *options);
+static void shop_on_redis(void *arg, bool ready);
+static void shop_on_pg(void *arg, bool ready);
+static void shop_on_ask_redis(void *arg, bool ready);
+static void shop_on_ask_pg(void *arg, bool ready);
+static void shop_on_report_pg(void *arg, bool ready);
+static void shop_on_notified(void *arg);
+static bool shop_ready(void *arg);
+
+struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
+{
+    struct sk_shop *shop = calloc(1, sizeof *shop);
+    if (shop == NULL)
+        return NULL;
+    shop->sale.loop = options->loop;
+    shop->sale.options = &options->config->sale;
+    shop->sale.instance = options->config->server.listen;
+    shop->sale.purchases = options->purchases;
+    shop->sale.metrics = options->metrics;
+    shop->sale.suspect = sk_upkeep_suspect;
+    shop->sale.orphaned = sk_upkeep_orphaned;
+    shop->sale.offers_differ = sk_upkeep_offers_differ;
+    shop->sale.upkeep = &shop->upkeep;
+    shop->sale.on_outcome = options->on_outcome;
+    shop->sale.arg = options->arg;
+    if (shop_open_stores(shop, options->config) != SK_OK || shop_open_parts(shop, options) != SK_OK) {
+        sk_shop_close(shop);
+        return NULL;
+    }
+    return shop;
+}
+
+// Two links to each store: orders have theirs for themselves. Reports have a third one to PostgreSQL, since they take
+// seconds.
+static enum sk_status shop_open_stores(struct sk_shop *shop, const struct sk_config *config)
+{
+    struct sk_sale *sale = &shop->sale;
+    struct sk_redis_options redis = {
+        .url = config->stores.redis_url,
+        .timeout_ms = (uint32_t)config->stores.redis_timeout_ms,
+        .on_change = shop_on_redis,
+        .arg = shop,
+        .most_waiting = REDIS_WAITING_MAX,
+    };
+    struct sk_pg_options pg = {
+        .url = config->stores.database_url,
+        .name = "seckill-orders",
+        .timeout_ms = (uint32_t)config->stores.pg_timeout_ms,
+        .on_change = shop_on_pg,
+        .arg = shop,
+        .most_waiting = PG_WAITING_MAX,
+    };
+    sale->redis = sk_redis_open(sale->loop, &redis);
+    sale->pg = sk_pg_open(sale->loop, &pg);
+    redis.on_change = shop_on_ask_redis;
+    pg.on_change = shop_on_ask_pg;
+    pg.name = "seckill-questions";
+    pg.listen = true;
+    pg.on_notified = shop_on_notified;
+    sale->ask_redis = sk_redis_open(sale->loop, &redis);
+    sale->ask_pg = sk_pg_open(sale->loop, &pg);
+    pg.on_change = shop_on_report_pg; // nothing waits for it: a report that finds it away says so
+    pg.name = "seckill-reports";
+    pg.listen = false;
+    pg.statement_ms = SK_REPORT_MS;
+    shop->report_pg = sk_pg_open(sale->loop, &pg);
+    if (sale->redis == NULL || sale->pg == NULL || sale->ask_redis == NULL || sale->ask_pg == NULL ||
+        shop->report_pg == NULL)
+        return SK_FAIL;
+    sale->session = sk_session_open(sale->loop, sale->redis, sale->metrics, (uint32_t)config->sale.lock_ttl_ms);
+    if (sale->session != NULL)
+        sale->locks = sk_named_locks_open(sale->loop, sale->redis, sale->session, (uint32_t)config->sale.lock_ttl_ms);
+    sale->catalogue = sk_catalogue_new(sk_upkeep_care_size());
+    sale->orders = sk_order_pool_new((size_t)config->sale.orders_max);
+    return sale->locks != NULL && sale->catalogue != NULL && sale->orders != NULL ? SK_OK : SK_NO_MEM;
+}
+
+static enum sk_status shop_open_parts(struct sk_shop *shop, const struct sk_shop_options *options)
+{
+    const struct sk_sale *sale = &shop->sale;
+    struct sk_upkeep *upkeep = &shop->upkeep;
+    if (sk_upkeep_open(upkeep, sale) != SK_OK)
+        return SK_NO_MEM;
+    struct sk_writer_events events = {sk_sweep_settled, sk_regrant_add, upkeep->sweeper, upkeep->regrant};
+    shop->admit = sk_admit_open(sale);
+    shop->writer = sk_writer_open(sale, &events);
+    shop->returns = sk_returns_open(sale, sk_sweep_settled, upkeep->sweeper);
+    if (shop->admit == NULL || shop->writer == NULL || shop->returns == NULL)
+        return SK_NO_MEM;
+    sk_upkeep_set_writer(upkeep, shop->writer, shop->returns);
+    shop->batcher = sk_batcher_open(sale, shop->admit, shop->writer);
+    shop->control = (struct sk_control){.sale = sale,
+                                        .upkeep = upkeep,
+                                        .returns = shop->returns,
+                                        .admit = shop->admit,
+                                        .batcher = shop->batcher,
+                                        .stores = &options->config->stores,
+                                        .reactors = options->config->reactors,
+                                        .ready = shop_ready,
+                                        .arg = shop,
+                                        .report_pg = shop->report_pg,
+                                        .talks = sk_talks_open()};
+    shop->control.waiting = sk_waiting_open(&shop->control);
+    shop->control.live = sk_live_open(&shop->control, &options->wire);
+    return shop->batcher != NULL && shop->control.talks != NULL && shop->control.waiting != NULL &&
+                   shop->control.live != NULL
+               ? SK_OK
+               : SK_NO_MEM;
+}
+
+void sk_shop_close(struct sk_shop *shop)
+{
+    if (shop == NULL)
+        return;
+    // Best effort, for an end with orders left: what this session holds is settled by others without waiting for its
+    // TTL.
+    if (shop->sale.session != NULL && shop->sale.redis != NULL) {
+        (void)sk_session_end(shop->sale.session);
+        sk_redis_flush(shop->sale.redis);
+    }
+    // The links go first: their last callbacks still find everything in place.
+    sk_pg_close(shop->sale.pg);
+    sk_pg_close(shop->sale.ask_pg);
+    sk_pg_close(shop->report_pg);
+    sk_redis_close(shop->sale.redis);
+    sk_redis_close(shop->sale.ask_redis);
+    sk_batcher_close(shop->batcher);
+    sk_returns_close(shop->returns);
+    sk_upkeep_close(&shop->upkeep);
+    sk_live_close(shop->control.live);
+    sk_waiting_close(shop->control.waiting);
+    sk_talks_close(shop->control.talks);
+    free(shop->control.list.document);
+    sk_writer_close(shop->writer);
+    sk_admit_close(shop->admit);
+    sk_named_locks_close(shop->sale.locks);
+    sk_session_close(shop->sale.session);
+    sk_order_pool_free(shop->sale.orders);
+    sk_catalogue_free(shop->sale.catalogue);
+    free(shop);
+}
+
+// ---- the links ----
+
+static void shop_count_link(const struct sk_shop *shop, enum sk_metric up, enum sk_metric lost, bool ready)
+{
+    sk_metrics_set(shop->sale.metrics, up, ready);
+    sk_metrics_add(shop->sale.metrics, lost, !ready);
+}
+
+static void shop_on_redis(void *arg, bool ready)
+{
+    struct sk_shop *shop = arg;
+    shop_count_link(shop, SK_METRIC_UP_REDIS, SK_METRIC_LOST_REDIS, ready);
+    if (shop->sale.session != NULL)
+        sk_session_link(shop->sale.session, ready);
+    if (ready)
+        sk_upkeep_hurry(&shop->upkeep); // it may have lost something
+}
+
+static void shop_on_pg(void *arg, bool ready)
+{
+    struct sk_shop *shop = arg;
+    shop_count_link(shop, SK_METRIC_UP_PG, SK_METRIC_LOST_PG, ready);
+    if (ready && shop->writer != NULL)
+        sk_writer_pump(shop->writer, false);
+}
+
+static void shop_on_ask_redis(void *arg, bool ready)
+{
+    struct sk_shop *shop = arg;
+    shop_count_link(shop, SK_METRIC_UP_ASK_REDIS, SK_METRIC_LOST_ASK_REDIS, ready);
+    if (ready)
+        sk_upkeep_hurry(&shop->upkeep);
+}
+
+static void shop_on_ask_pg(void *arg, bool ready)
+{
+    struct sk_shop *shop = arg;
+    shop_count_link(shop, SK_METRIC_UP_ASK_PG, SK_METRIC_LOST_ASK_PG, ready);
+    if (ready)
+        sk_upkeep_hurry(&shop->upkeep);
+}
+
+static void shop_on_report_pg(void *arg, bool ready)
+{
+    shop_count_link(arg, SK_METRIC_UP_REPORT_PG, SK_METRIC_LOST_REPORT_PG, ready);
+}
+
+static void shop_on_notified(void *arg)
+{
+    struct sk_shop *shop = arg;
+    if (shop->upkeep.follow != NULL)
+        sk_follow_hurry(shop->upkeep.follow);
+}
+
+// ---- the calls ----
+
+void sk_shop_drain(struct sk_shop *shop)
+{
+    sk_expiry_stop(shop->upkeep.expiry);
+}
+
+struct sk_control *sk_shop_control(struct sk_shop *shop)
+{
+    return &shop->control;
+}
+
+static void shop_measure(const struct sk_shop *shop)
+{
+    struct sk_metrics *metrics = shop->sale.metrics;
+    sk_order_pool_measure(shop->sale.orders, metrics);
+    sk_metrics_set(metrics, SK_METRIC_VOUCHERS, sk_catalogue_count(shop->sale.catalogue));
+    sk_metrics_set(metrics, SK_METRIC_SESSIONS_HELD, sk_session_held(shop->sale.session));
+    sk_metrics_set(metrics, SK_METRIC_REACTORS_READY, sk_shop_ready(shop));
+}
+
+void sk_shop_turn(struct sk_shop *shop)
+{
+    bool asked = sk_batcher_flush(shop->batcher);
+    sk_writer_pump(shop->writer, sk_batcher_busy(shop->batcher));
+    sk_redis_flush(shop->sale.redis);
+    sk_redis_flush(shop->sale.ask_redis);
+    shop_measure(shop);
+    if (asked)
+        SK_FAILPOINT("place.sent");
+}
+
+bool sk_shop_ready(const struct sk_shop *shop)
+{
+    const struct sk_sale *sale = &shop->sale;
+    return sk_redis_ready(sale->redis) && sk_session_held(sale->session) && sk_pg_ready(sale->pg) &&
+           sk_redis_ready(sale->ask_redis) && sk_pg_ready(sale->ask_pg) && sk_follow_complete(shop->upkeep.follow);
+}
+
+static bool shop_ready(void *arg)
+{
+    return sk_shop_ready(arg);
+}
+
+bool sk_shop_give_up(struct sk_shop *shop)
+{
+    sk_regrant_give_up(shop->upkeep.regrant);
+    return !sk_regrant_idle(shop->upkeep.regrant);
+}
+
+bool sk_shop_leave(struct sk_shop *shop)
+{
+    return sk_session_end(shop->sale.session);
+}
+
+struct sk_left sk_shop_left(const struct sk_shop *shop)
+{
+    struct sk_left left = {0};
+    sk_writer_count(shop->writer, &left);
+    sk_regrant_count(shop->upkeep.regrant, &left);
+    left.in_journal += sk_returns_count(shop->returns);
+    return left;
+}
+
+bool sk_shop_idle(const struct sk_shop *shop)
+{
+    return sk_writer_idle(shop->writer) && sk_returns_idle(shop->returns) && sk_regrant_idle(shop->upkeep.regrant) &&
+           sk_redis_idle(shop->sale.redis);
+}

@@ -1,0 +1,253 @@
+// The manager gets READY=1 once every reactor says what /readyz says, and WATCHDOG=1 only if the pulse of every reactor
+// has grown since the last one: a process that answers its manager while one of its loops hangs would keep a third of
+// its buyers waiting. Until it is ready, and while it drains, the manager's patience is extended as long as the loops
+// turn: stores that are away are no reason to restart an instance, a loop that hangs is one.
+#include "supervise.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "log.h"
+#include "text.h"
+
+enum {
+    SOON_MS = 50,        // until it is ready, and while it ends
+    SELDOM_MS = 1000,    // after that, without a watchdog
+    EXTEND_MS = 1000,    // how often more time is asked for,
+    PATIENCE_MS = 10000, // and how much
+    PINGS = 4,           // in the watchdog's time
+    LINES_SIZE = 160,
+};
+
+enum sk_status sk_supervise_open(struct sk_supervisor *supervisor)
+{
+    *supervisor = (struct sk_supervisor){0};
+    return sk_notify_open(&supervisor->notify);
+}
+
+void sk_supervise_close(struct sk_supervisor *supervisor)
+{
+    sk_notify_close(&supervisor->notify);
+}
+
+void sk_supervise_reactors(struct sk_supervisor *supervisor, struct sk_reactor *const *reactors, size_t count)
+{
+    SK_ASSERT(count <= SK_SUPERVISED_MAX);
+    supervisor->reactors = reactors;
+    supervisor->count = count;
+    supervisor->told_ms = sk_monotonic_ms();
+}
+
+// What was not taken is sent again with the next look, where it matters.
+static bool supervise_send(const struct sk_supervisor *supervisor, const char *lines)
+{
+    return sk_notify_send(&supervisor->notify, lines);
+}
+
+// All have turned since the manager was told so last; an ended one has nothing left to turn. *stuck: the first that
+// has not.
+static bool supervise_all_turn(const struct sk_supervisor *supervisor, size_t *stuck)
+{
+    for (size_t i = 0; i < supervisor->count; i++) {
+        struct sk_pulse pulse = sk_reactor_pulse(supervisor->reactors[i]);
+        if (!pulse.ended && pulse.beats == supervisor->beats[i]) {
+            *stuck = i;
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool supervise_all_ready(const struct sk_supervisor *supervisor)
+{
+    for (size_t i = 0; i < supervisor->count; i++) {
+        if (!sk_reactor_pulse(supervisor->reactors[i]).ready)
+            return false;
+    }
+    return true;
+}
+
+static void supervise_note_beats(struct sk_supervisor *supervisor, uint64_t now)
+{
+    for (size_t i = 0; i < supervisor->count; i++)
+        supervisor->beats[i] = sk_reactor_pulse(supervisor->reactors[i]).beats;
+    supervisor->told_ms = now;
+    if (supervisor->stuck)
+        sk_log(SK_LOG_INFO, "all loops turn again", "");
+    supervisor->stuck = false;
+}
+
+static void supervise_tell_ready(struct sk_supervisor *supervisor)
+{
+    bool ready = supervise_all_ready(supervisor);
+    if (ready && !supervisor->ready_told)
+        supervisor->ready_told = supervise_send(supervisor, "READY=1\nSTATUS=ready");
+    else if (supervisor->ready_told && ready != supervisor->ready)
+        (void)supervise_send(supervisor, ready ? "STATUS=ready" : "STATUS=not ready: see /readyz");
+    supervisor->ready = ready;
+}
+
+// Within each time of patience the loops must have turned, or the manager's own time-out ends the instance.
+static void supervise_extend(struct sk_supervisor *supervisor, uint64_t now, bool turning)
+{
+    char lines[LINES_SIZE];
+    if (!turning || now < supervisor->extend_ms + EXTEND_MS)
+        return;
+    (void)snprintf(lines, sizeof lines, "EXTEND_TIMEOUT_USEC=%d%s", PATIENCE_MS * 1000,
+                   supervisor->stopping ? "" : "\nSTATUS=waits for the stores");
+    if (supervise_send(supervisor, lines))
+        supervisor->extend_ms = now;
+}
+
+int64_t sk_supervise(struct sk_supervisor *supervisor)
+{
+    const struct sk_notify *notify = &supervisor->notify;
+    if (!sk_notify_wanted(notify))
+        return -1;
+    uint64_t now = sk_monotonic_ms(), ping_ms = notify->watchdog_ms / PINGS;
+    ping_ms = ping_ms < SOON_MS ? SOON_MS : ping_ms;
+    bool extending = !supervisor->ready_told || supervisor->stopping;
+    uint64_t due_ms = notify->watchdog_ms > 0 ? ping_ms : EXTEND_MS;
+    size_t stuck = 0;
+    if (!supervisor->stopping)
+        supervise_tell_ready(supervisor);
+    if (now >= supervisor->told_ms + due_ms) {
+        bool turning = supervise_all_turn(supervisor, &stuck);
+        if (turning && (notify->watchdog_ms == 0 || supervise_send(supervisor, "WATCHDOG=1"))) {
+            supervise_note_beats(supervisor, now);
+        } else if (!turning && !supervisor->stuck) {
+            sk_log(SK_LOG_WARN, "a loop does not turn", "reactor=%zu for_ms=%" PRIu64, stuck,
+                   now - supervisor->told_ms);
+            supervisor->stuck = true;
+        }
+    }
+    if (extending)
+        supervise_extend(supervisor, now, !supervisor->stuck);
+    if (extending || supervisor->stuck)
+        return SOON_MS;
+    return notify->watchdog_ms > 0 && ping_ms < SELDOM_MS ? (int64_t)ping_ms : SELDOM_MS;
+}
+
+void sk_supervise_reloading(struct sk_supervisor *supervisor)
+{
+    char lines[LINES_SIZE];
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)snprintf(lines, sizeof lines, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+                   (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
+    (void)supervise_send(supervisor, lines);
+}
+
+void sk_supervise_reloaded(struct sk_supervisor *supervisor)
+{
+    if (supervisor->ready_told)
+        supervisor->ready_told = supervise_send(supervisor, "READY=1"); // else the next look sends it
+}
+
+void sk_supervise_stopping(struct sk_supervisor *supervisor)
+{
+    supervisor->stopping = true;
+    supervisor->extend_ms = 0;
+    (void)supervise_send(supervisor, "STOPPING=1\nSTATUS=drains");
+}
+
+void sk_supervise_end(struct sk_supervisor *supervisor)
+{
+    const struct timespec pause = {0, SOON_MS * 1000000L};
+    size_t ended = 0;
+    while (sk_notify_wanted(&supervisor->notify) && ended < supervisor->count) {
+        (void)sk_supervise(supervisor);
+        for (ended = 0; ended < supervisor->count && sk_reactor_pulse(supervisor->reactors[ended]).ended;)
+            ended++;
+        if (ended < supervisor->count)
+            (void)nanosleep(&pause, NULL);
+    }
+}
+
+// ---- notify ----
+
+// Each datagram names the socket: a manager that was restarted has a new one under the old name, which a connected
+// socket would never find.
+
+static bool notify_read_address(struct sk_notify *notify, const char *name)
+{
+    size_t len = strlen(name);
+    if ((name[0] != '/' && name[0] != '@') || name[1] == '\0' || len >= sizeof notify->address.sun_path)
+        return false;
+    notify->address.sun_family = AF_UNIX;
+    memcpy(notify->address.sun_path, name, len);
+    notify->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+    if (name[0] == '@')
+        notify->address.sun_path[0] = '\0'; // an abstract name is all of the bytes, without a NUL at the end
+    else
+        notify->address_len++;
+    return true;
+}
+
+// The watchdog is meant for one process: not for a child that inherits the environment.
+static bool notify_read_watchdog(struct sk_notify *notify)
+{
+    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    uint64_t number;
+    if (usec == NULL)
+        return true;
+    if (pid != NULL && (!sk_text_number(pid, INT32_MAX, &number) || number != (uint64_t)getpid()))
+        return true;
+    if (!sk_text_number(usec, UINT64_MAX / 2, &number))
+        return false;
+    notify->watchdog_ms = number / 1000;
+    return true;
+}
+
+enum sk_status sk_notify_open(struct sk_notify *notify)
+{
+    const char *name = getenv("NOTIFY_SOCKET");
+    *notify = (struct sk_notify){.fd = -1};
+    if (name == NULL || name[0] == '\0')
+        return SK_OK;
+    if (!notify_read_address(notify, name)) {
+        sk_log_text(SK_LOG_ERROR, "NOTIFY_SOCKET is neither a path nor @name", "value", name);
+        return SK_FAIL;
+    }
+    if (!notify_read_watchdog(notify)) {
+        sk_log_text(SK_LOG_ERROR, "WATCHDOG_USEC is not a number", "value", getenv("WATCHDOG_USEC"));
+        return SK_FAIL;
+    }
+    notify->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (notify->fd < 0) {
+        sk_log_text(SK_LOG_ERROR, "cannot notify the service manager", "reason", strerror(errno));
+        return SK_FAIL;
+    }
+    return SK_OK;
+}
+
+void sk_notify_close(struct sk_notify *notify)
+{
+    if (notify->fd >= 0)
+        (void)close(notify->fd);
+    notify->fd = -1;
+}
+
+bool sk_notify_wanted(const struct sk_notify *notify)
+{
+    return notify->fd >= 0;
+}
+
+bool sk_notify_send(const struct sk_notify *notify, const char *lines)
+{
+    if (notify->fd < 0)
+        return true;
+    ssize_t sent = sendto(notify->fd, lines, strlen(lines), MSG_NOSIGNAL, (const struct sockaddr *)&notify->address,
+                          notify->address_len);
+    if (sent >= 0)
+        return true;
+    sk_log_text(SK_LOG_WARN, "the service manager does not take a notification", "reason", strerror(errno));
+    return false;
+}

@@ -1,0 +1,55 @@
+// A list in which members stand by a part of their own, so that joining and leaving never fail. It is a ring through
+// its head. The part comes first in its member: a pointer to the one is cast to the other.
+//
+// The owner's thread, as all functions. The list owns nothing.
+#ifndef SK_BASE_LIST_H
+#define SK_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// A head, or a part of a member. A part that is zeroed is in no list.
+struct sk_list {
+    struct sk_list *previous, *next;
+};
+
+// Makes it the head of an empty list.
+static inline void sk_list_begin(struct sk_list *head)
+{
+    head->previous = head->next = head;
+}
+
+static inline bool sk_list_is_empty(const struct sk_list *head)
+{
+    return head->next == head;
+}
+
+// The one that has stood there longest. NULL: the list is empty.
+static inline void *sk_list_first(const struct sk_list *head)
+{
+    return sk_list_is_empty(head) ? NULL : head->next;
+}
+
+// Puts it behind another, which may be the head: then it is the first.
+static inline void sk_list_add_behind(struct sk_list *member, struct sk_list *other)
+{
+    member->previous = other;
+    member->next = other->next;
+    other->next->previous = member;
+    other->next = member;
+}
+
+static inline void sk_list_add_last(struct sk_list *member, struct sk_list *head)
+{
+    sk_list_add_behind(member, head->previous);
+}
+
+// It must be in a list, and is in none afterwards.
+static inline void sk_list_remove(struct sk_list *member)
+{
+    member->previous->next = member->next;
+    member->next->previous = member->previous;
+    member->previous = member->next = NULL;
+}
+
+#endif

@@ -1,0 +1,22 @@
+// Who the client is whose request came through proxies.
+#ifndef SK_IDENTITY_FORWARDED_H
+#define SK_IDENTITY_FORWARDED_H
+
+#include "address.h"
+
+// The forms in which proxies say it.
+enum sk_forwarded {
+    SK_FORWARDED,     // RFC 7239: for=192.0.2.1;proto=https, for="[2001:db8::1]:4711"
+    SK_FORWARDED_FOR, // X-Forwarded-For: 192.0.2.1, 2001:db8::1
+};
+
+enum { SK_FORWARDED_HOPS_MAX = 32 };
+
+// Any thread. The client of a request from `peer` with these values of the field, in their order: the first hop that is
+// not trusted, from the right. It is the peer itself if that is not trusted, and a proxy where it does not say for
+// whom it asks (unknown, a made-up name, nonsense) or where there are more than SK_FORWARDED_HOPS_MAX of them. So
+// nothing that a client writes decides, but what the first trusted proxy has seen.
+struct sk_address sk_forwarded_client(enum sk_forwarded form, const struct sk_networks *trusted,
+                                      const struct sk_address *peer, const char *const *values, size_t count);
+
+#endif

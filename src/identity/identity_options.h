@@ -1,0 +1,34 @@
+// Who may call, how a caller is recognized, and how often each may ask.
+#ifndef SK_IDENTITY_IDENTITY_OPTIONS_H
+#define SK_IDENTITY_IDENTITY_OPTIONS_H
+
+#include <stdint.h>
+
+// Who says which user asks: X-User-Id of a gateway, or the user's token.
+enum sk_auth { SK_AUTH_GATEWAY, SK_AUTH_TOKEN };
+
+struct sk_identity_options {
+    char *admin_token;       // secret; NULL: none
+    char *admin_tokens;      // secret: lines (tokens.h); NULL: none
+    char *payment_secret;    // secret: one or two lines; NULL: payment callbacks are not taken
+    char *ticket_secret;     // secret: one or two lines (ticket.h); NULL: there are no tickets
+    int64_t ticket_ttl_s;    // of a purchase ticket
+    char *cors_origins;      // cors.h; NULL: none
+    int64_t auth;            // enum sk_auth
+    int64_t gateway_trusted; // 0 or 1
+    char *token_keys;        // the path of a file (token_keys.h); NULL: none
+    char *token_issuer;      // NULL: none
+    char *token_audience;    // NULL: none
+    int64_t token_leeway_s;
+    int64_t token_cache;
+    char *trusted_proxies; // networks (address.h), checked by client_limits.c; NULL: none
+    int64_t reactors;      // that share the limits
+    int64_t user_rate;
+    int64_t address_rate;
+    int64_t address_connections;
+    int64_t long_per_user;
+    int64_t long_per_address;
+    int64_t purchase_rate;
+};
+
+#endif

@@ -1,0 +1,426 @@
+// Nearly every token's header and claims are of the form that sk_flat_json_read() takes, which costs a fraction of what
+// jansson takes, and no allocation. All else, escapes, fractions and nested claims, is jansson's.
+#include "jwt.h"
+
+#include <jansson.h>
+#include <string.h>
+#include <strings.h>
+
+#include "json_memory.h"
+#include "text.h"
+
+enum { PART_SIZE = SK_BASE64URL_BYTES(SK_JWT_MAX_BYTES) };
+
+static const double latest_s = 9007199254740991.0; // 2^53 - 1: beyond it a double skips seconds
+
+// The object that a part is, by whichever of the two could read it.
+struct part {
+    unsigned char bytes[PART_SIZE]; // what `flat` points into
+    struct sk_flat_json flat;
+    json_t *document; // owned; NULL: it is flat
+};
+
+struct value {
+    enum { ABSENT, TEXT, NUMBER, LIST, OTHER } kind;
+    struct sk_flat_text text; // of a list that is flat: what stands between its brackets
+    double number;
+    const json_t *list; // NULL: it is flat
+};
+
+static enum sk_jwt_result jwt_read_part(const char *text, size_t len, enum sk_jwt_result wrong, struct part *out);
+static void jwt_free_part(struct part *part);
+static struct value jwt_get(const struct part *part, const char *name);
+static struct value jwt_value_of(const json_t *member);
+static enum sk_jwt_result jwt_take_header(const struct part *part, struct sk_jwt_header *out);
+static enum sk_jwt_result jwt_take_claims(const struct part *part, const struct sk_jwt_expected *expected,
+                                          struct sk_jwt_claims *out);
+static bool jwt_take_time(struct value value, bool round_up, int64_t *out);
+static bool jwt_take_audience(struct value value, const char *audience, bool *found);
+static bool jwt_take_text(struct value value, char *out, size_t size);
+static bool jwt_is_text(struct value value, const char *text);
+
+const char *sk_jwt_reason(enum sk_jwt_result result)
+{
+    static const char *const reasons[] = {
+#define SK_JWT_REASON(name, said) said,
+        SK_JWT_RESULTS(SK_JWT_REASON)
+#undef SK_JWT_REASON
+    };
+    return reasons[result];
+}
+
+enum sk_jwt_result sk_jwt_split(const char *text, struct sk_jwt *out)
+{
+    size_t len = strnlen(text, SK_JWT_MAX_BYTES + 1);
+    const char *first = memchr(text, '.', len);
+    const char *second = first == NULL ? NULL : memchr(first + 1, '.', len - (size_t)(first + 1 - text));
+    if (len > SK_JWT_MAX_BYTES || second == NULL)
+        return SK_JWT_FORM;
+    *out = (struct sk_jwt){text, len, (size_t)(first - text), (size_t)(second - text)};
+    size_t rest = len - out->signed_len - 1;
+    bool whole = out->header_len > 0 && second > first + 1 && rest > 0;
+    return whole && memchr(second + 1, '.', rest) == NULL ? SK_JWT_GOOD : SK_JWT_FORM;
+}
+
+bool sk_jwt_signature(const struct sk_jwt *jwt, unsigned char out[SK_JWS_SIGNATURE_MAX], size_t *len)
+{
+    const char *part = jwt->text + jwt->signed_len + 1;
+    return sk_base64url_read(part, jwt->len - jwt->signed_len - 1, out, SK_JWS_SIGNATURE_MAX, len);
+}
+
+// ---- a part ----
+
+static enum sk_jwt_result jwt_read_part(const char *text, size_t len, enum sk_jwt_result wrong, struct part *out)
+{
+    size_t size;
+    out->document = NULL;
+    if (!sk_base64url_read(text, len, out->bytes, sizeof out->bytes, &size))
+        return wrong;
+    if (sk_flat_json_read((const char *)out->bytes, size, &out->flat))
+        return SK_JWT_GOOD;
+    sk_json_memory_begin();
+    out->document = json_loadb((const char *)out->bytes, size, JSON_REJECT_DUPLICATES, NULL);
+    if (json_is_object(out->document) && !sk_json_memory_failed())
+        return SK_JWT_GOOD;
+    jwt_free_part(out);
+    return sk_json_memory_failed() ? SK_JWT_NO_MEM : wrong;
+}
+
+static void jwt_free_part(struct part *part)
+{
+    json_decref(part->document);
+    part->document = NULL;
+}
+
+static struct value jwt_get(const struct part *part, const char *name)
+{
+    if (part->document != NULL)
+        return jwt_value_of(json_object_get(part->document, name));
+    const struct sk_flat_member *member = sk_flat_json_find(&part->flat, name);
+    if (member == NULL)
+        return (struct value){.kind = ABSENT};
+    switch (member->kind) {
+    case SK_FLAT_TEXT:
+        return (struct value){.kind = TEXT, .text = member->text};
+    case SK_FLAT_NUMBER:
+        return (struct value){.kind = NUMBER, .number = (double)member->number};
+    case SK_FLAT_LIST:
+        return (struct value){.kind = LIST, .text = member->text};
+    default:
+        return (struct value){.kind = OTHER};
+    }
+}
+
+static struct value jwt_value_of(const json_t *member)
+{
+    if (member == NULL)
+        return (struct value){.kind = ABSENT};
+    if (json_is_string(member))
+        return (struct value){.kind = TEXT, .text = {json_string_value(member), json_string_length(member)}};
+    if (json_is_number(member))
+        return (struct value){.kind = NUMBER, .number = json_number_value(member)};
+    if (json_is_array(member))
+        return (struct value){.kind = LIST, .list = member};
+    return (struct value){.kind = OTHER};
+}
+
+static bool jwt_is_text(struct value value, const char *text)
+{
+    return value.kind == TEXT && sk_flat_text_is(value.text, text);
+}
+
+// False: it is no text of 1 to size - 1 bytes.
+static bool jwt_take_text(struct value value, char *out, size_t size)
+{
+    if (value.kind != TEXT || value.text.len == 0 || value.text.len >= size)
+        return false;
+    memcpy(out, value.text.at, value.text.len);
+    out[value.text.len] = '\0';
+    return true;
+}
+
+// ---- the header ----
+
+enum sk_jwt_result sk_jwt_read_header(const struct sk_jwt *jwt, struct sk_jwt_header *out)
+{
+    struct part part;
+    enum sk_jwt_result result = jwt_read_part(jwt->text, jwt->header_len, SK_JWT_HEADER, &part);
+    if (result == SK_JWT_GOOD)
+        result = jwt_take_header(&part, out);
+    jwt_free_part(&part);
+    return result;
+}
+
+static enum sk_jwt_result jwt_take_header(const struct part *part, struct sk_jwt_header *out)
+{
+    struct value type = jwt_get(part, "typ");
+    char name[sizeof out->algorithm];
+    bool good_type = type.kind == ABSENT || (jwt_take_text(type, name, sizeof name) &&
+                                             (strcasecmp(name, "JWT") == 0 || strcasecmp(name, "at+jwt") == 0));
+    bool whole = jwt_take_text(jwt_get(part, "alg"), out->algorithm, sizeof out->algorithm) &&
+                 jwt_take_text(jwt_get(part, "kid"), out->kid, sizeof out->kid);
+    return whole && good_type && jwt_get(part, "crit").kind == ABSENT ? SK_JWT_GOOD : SK_JWT_HEADER;
+}
+
+const char *sk_jwt_algorithm_name(enum sk_jws_algorithm algorithm)
+{
+    return algorithm == SK_JWS_HS256 ? "HS256" : "EdDSA";
+}
+
+bool sk_jwt_is_algorithm(const char *name, enum sk_jws_algorithm algorithm)
+{
+    return strcmp(name, sk_jwt_algorithm_name(algorithm)) == 0;
+}
+
+// ---- the claims ----
+
+enum sk_jwt_result sk_jwt_read_claims(const struct sk_jwt *jwt, const struct sk_jwt_expected *expected,
+                                      struct sk_jwt_claims *out)
+{
+    struct part part;
+    const char *text = jwt->text + jwt->header_len + 1;
+    enum sk_jwt_result result = jwt_read_part(text, jwt->signed_len - jwt->header_len - 1, SK_JWT_CLAIMS, &part);
+    if (result == SK_JWT_GOOD)
+        result = jwt_take_claims(&part, expected, out);
+    jwt_free_part(&part);
+    return result;
+}
+
+static enum sk_jwt_result jwt_take_claims(const struct part *part, const struct sk_jwt_expected *expected,
+                                          struct sk_jwt_claims *out)
+{
+    struct value issuer = jwt_get(part, "iss"), subject = jwt_get(part, "sub"), from = jwt_get(part, "nbf");
+    bool for_us = false;
+    out->nbf_s = 0;
+    if (!jwt_take_time(jwt_get(part, "exp"), false, &out->exp_s) ||
+        (from.kind != ABSENT && !jwt_take_time(from, true, &out->nbf_s)) || issuer.kind != TEXT ||
+        !jwt_take_audience(jwt_get(part, "aud"), expected->audience, &for_us) || subject.kind != TEXT)
+        return SK_JWT_CLAIMS;
+    if (!jwt_is_text(issuer, expected->issuer))
+        return SK_JWT_ISSUER;
+    if (!for_us)
+        return SK_JWT_AUDIENCE;
+    return jwt_take_text(subject, out->user, sizeof out->user) && sk_text_user(out->user) ? SK_JWT_GOOD
+                                                                                          : SK_JWT_SUBJECT;
+}
+
+// Seconds since 1970, perhaps with a fraction (RFC 7519, 2).
+static bool jwt_take_time(struct value value, bool round_up, int64_t *out)
+{
+    if (value.kind != NUMBER || !(value.number >= 0 && value.number < latest_s))
+        return false;
+    *out = (int64_t)value.number;
+    *out += round_up && (double)*out < value.number;
+    return true;
+}
+
+// One text, or a list of texts.
+static bool jwt_take_audience(struct value value, const char *audience, bool *found)
+{
+    struct sk_flat_text text;
+    *found = jwt_is_text(value, audience);
+    if (value.kind == TEXT)
+        return true;
+    if (value.kind != LIST)
+        return false;
+    if (value.list == NULL) {
+        while (sk_flat_json_next(&value.text, &text))
+            *found = *found || sk_flat_text_is(text, audience);
+        return true;
+    }
+    for (size_t i = 0; i < json_array_size(value.list); i++) {
+        struct value item = jwt_value_of(json_array_get(value.list, i));
+        if (item.kind != TEXT)
+            return false;
+        *found = *found || jwt_is_text(item, audience);
+    }
+    return true;
+}
+
+enum sk_jwt_result sk_jwt_check_times(const struct sk_jwt_claims *claims, int64_t leeway_s, int64_t now_s)
+{
+    if (now_s >= claims->exp_s + leeway_s)
+        return SK_JWT_EXPIRED;
+    return now_s < claims->nbf_s - leeway_s ? SK_JWT_EARLY : SK_JWT_GOOD;
+}
+
+// ---- flat json ----
+
+enum { DIGITS_MAX = 15 };
+
+struct at {
+    const char *now, *end;
+};
+
+static bool flat_member(struct at *at, struct sk_flat_member *out);
+static bool flat_value(struct at *at, struct sk_flat_member *out);
+static bool flat_number(struct at *at, int64_t *out);
+static bool flat_list(struct at *at, struct sk_flat_text *out);
+static bool flat_word(struct at *at);
+
+static void flat_skip(struct at *at)
+{
+    while (at->now < at->end && (*at->now == ' ' || *at->now == '\t' || *at->now == '\n' || *at->now == '\r'))
+        at->now++;
+}
+
+static bool flat_take(struct at *at, char c)
+{
+    if (at->now == at->end || *at->now != c)
+        return false;
+    at->now++;
+    return true;
+}
+
+// A character between blanks.
+static bool flat_mark(struct at *at, char c)
+{
+    flat_skip(at);
+    bool taken = flat_take(at, c);
+    flat_skip(at);
+    return taken;
+}
+
+static bool flat_is_new(const struct sk_flat_json *json, struct sk_flat_text name)
+{
+    for (size_t i = 0; i < json->count; i++) {
+        const struct sk_flat_text *other = &json->members[i].name;
+        // Most of them differ in the first character, which for an empty one is the quote at its end.
+        if (other->len == name.len && other->at[0] == name.at[0] && memcmp(other->at, name.at, name.len) == 0)
+            return false;
+    }
+    return true;
+}
+
+bool sk_flat_json_read(const char *text, size_t len, struct sk_flat_json *out)
+{
+    struct at at = {text, text + len};
+    out->count = 0;
+    if (!flat_mark(&at, '{'))
+        return false;
+    if (!flat_mark(&at, '}')) {
+        do {
+            struct sk_flat_member *member = &out->members[out->count];
+            if (out->count == SK_FLAT_MEMBERS_MAX || !flat_member(&at, member) || !flat_is_new(out, member->name))
+                return false;
+            out->count++;
+        } while (flat_mark(&at, ','));
+        if (!flat_mark(&at, '}'))
+            return false;
+    }
+    return at.now == at.end;
+}
+
+static bool flat_text(struct at *at, struct sk_flat_text *out)
+{
+    if (!flat_take(at, '"'))
+        return false;
+    out->at = at->now;
+    while (at->now < at->end && *at->now >= ' ' && *at->now <= '~' && *at->now != '"' && *at->now != '\\')
+        at->now++;
+    out->len = (size_t)(at->now - out->at);
+    return flat_take(at, '"');
+}
+
+static bool flat_member(struct at *at, struct sk_flat_member *out)
+{
+    return flat_text(at, &out->name) && flat_mark(at, ':') && flat_value(at, out);
+}
+
+static bool flat_value(struct at *at, struct sk_flat_member *out)
+{
+    if (at->now == at->end)
+        return false;
+    switch (*at->now) {
+    case '"':
+        out->kind = SK_FLAT_TEXT;
+        return flat_text(at, &out->text);
+    case '[':
+        out->kind = SK_FLAT_LIST;
+        return flat_list(at, &out->text);
+    case 't':
+    case 'f':
+    case 'n':
+        out->kind = SK_FLAT_OTHER;
+        return flat_word(at);
+    default:
+        out->kind = SK_FLAT_NUMBER;
+        return flat_number(at, &out->number);
+    }
+}
+
+static bool flat_is_digit(const struct at *at)
+{
+    return at->now < at->end && *at->now >= '0' && *at->now <= '9';
+}
+
+// What follows must end it: a fraction or an exponent is no mark of an object, and so refused there.
+static bool flat_number(struct at *at, int64_t *out)
+{
+    const char *begin = at->now;
+    int64_t number = 0;
+    for (; flat_is_digit(at) && at->now - begin < DIGITS_MAX; at->now++)
+        number = number * 10 + (*at->now - '0');
+    *out = number;
+    return at->now > begin && !flat_is_digit(at) && (*begin != '0' || at->now == begin + 1);
+}
+
+static bool flat_list(struct at *at, struct sk_flat_text *out)
+{
+    struct sk_flat_text text;
+    (void)flat_take(at, '[');
+    out->at = at->now;
+    flat_skip(at);
+    while (at->now < at->end && *at->now != ']') {
+        if (!flat_text(at, &text))
+            return false;
+        flat_skip(at);
+        bool more = flat_take(at, ',');
+        flat_skip(at);
+        if (at->now == at->end || more == (*at->now == ']'))
+            return false;
+    }
+    out->len = (size_t)(at->now - out->at);
+    return flat_take(at, ']');
+}
+
+static bool flat_word(struct at *at)
+{
+    static const char *const words[] = {"true", "false", "null"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t len = strlen(words[i]);
+        if ((size_t)(at->end - at->now) >= len && memcmp(at->now, words[i], len) == 0) {
+            at->now += len;
+            return true;
+        }
+    }
+    return false;
+}
+
+// ---- asking ----
+
+const struct sk_flat_member *sk_flat_json_find(const struct sk_flat_json *json, const char *name)
+{
+    for (size_t i = 0; i < json->count; i++) {
+        if (sk_flat_text_is(json->members[i].name, name))
+            return &json->members[i];
+    }
+    return NULL;
+}
+
+bool sk_flat_json_next(struct sk_flat_text *list, struct sk_flat_text *out)
+{
+    struct at at = {list->at, list->at + list->len};
+    while (at.now < at.end && *at.now != '"')
+        at.now++;
+    bool found = flat_text(&at, out);
+    *list = (struct sk_flat_text){at.now, (size_t)(at.end - at.now)};
+    return found;
+}
+
+bool sk_flat_text_is(struct sk_flat_text text, const char *what)
+{
+    if (text.len > 0 && text.at[0] != what[0]) // as most that differ
+        return false;
+    return strlen(what) == text.len && memcmp(text.at, what, text.len) == 0;
+}

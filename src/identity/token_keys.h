@@ -1,0 +1,67 @@
+// The keys of users' tokens: a set that is read from a file and never changes. It is one of
+// - a JWK Set (RFC 7517): {"keys": [...]}, with keys of kty "oct" (HS256) and of kty "OKP", crv "Ed25519" (EdDSA), each
+//   with its kid and its alg; keys of other types, or for another use than "sig", are left out;
+// - lines "kid HS256 secret" or "kid EdDSA public-key [private-key]", with the keys in base64url; empty lines and those
+//   that begin with # are none.
+// A token's algorithm is that of its key, whatever the token says.
+#ifndef SK_IDENTITY_TOKEN_KEYS_H
+#define SK_IDENTITY_TOKEN_KEYS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "jws.h"
+#include "jwt.h"
+
+enum { SK_TOKEN_KEYS_MAX = 64, SK_TOKEN_KEYS_WRONG_SIZE = 160 };
+
+struct sk_token_key {
+    char kid[SK_JWT_KID_SIZE];
+    struct sk_jws *jws; // owned by the set
+    uint64_t number;    // of this kid with this key, in all sets that follow each other; never 0
+};
+
+struct sk_token_keys;
+
+// Any thread. `readers`: as jws.h. `before`: the set that this one is to replace: what it has, keeps its number; NULL:
+// none. NULL: something is wrong, which `wrong` tells without repeating what it reads.
+struct sk_token_keys *sk_token_keys_read(const char *text, size_t len, unsigned readers,
+                                         const struct sk_token_keys *before, char wrong[SK_TOKEN_KEYS_WRONG_SIZE]);
+// The same of a file.
+struct sk_token_keys *sk_token_keys_load(const char *path, unsigned readers, const struct sk_token_keys *before,
+                                         char wrong[SK_TOKEN_KEYS_WRONG_SIZE]);
+void sk_token_keys_free(struct sk_token_keys *keys); // NULL is fine
+
+size_t sk_token_keys_count(const struct sk_token_keys *keys);
+const struct sk_token_key *sk_token_keys_at(const struct sk_token_keys *keys, size_t i);
+const struct sk_token_key *sk_token_keys_find(const struct sk_token_keys *keys, const char *kid); // NULL: unknown
+
+// ---- token ring ----
+
+// The keys of users' tokens as the process has them: the set of the file, and how a new one reaches the reactors. They
+// hold the set that they check with; one that was replaced goes when the last of them has let it go.
+
+struct sk_token_ring;
+
+// The main thread, as sk_token_ring_close. Reads the keys from the file. `readers`: as jws.h, one for each reactor.
+// NULL: the reason is logged.
+struct sk_token_ring *sk_token_ring_open(const char *path, unsigned readers);
+void sk_token_ring_close(struct sk_token_ring *ring); // all sets that were taken are back; NULL is fine
+
+// One thread. Reads the file again: from now on its keys count. False: something is wrong with it, which is logged, and
+// the old ones stay.
+bool sk_token_ring_reload(struct sk_token_ring *ring);
+
+// Any thread. Of which reading the set is: whether one that was taken is still that of the ring.
+uint64_t sk_token_ring_version(const struct sk_token_ring *ring);
+
+// Any thread. The caller holds the set until it gives it back.
+const struct sk_token_keys *sk_token_ring_take(struct sk_token_ring *ring, uint64_t *version);
+void sk_token_ring_give_back(struct sk_token_ring *ring, const struct sk_token_keys *keys);
+
+// Any thread. Sets that are not freed: 1, and those that some reactor still holds.
+size_t sk_token_ring_sets(struct sk_token_ring *ring);
+
+#endif

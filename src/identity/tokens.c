@@ -1,0 +1,232 @@
+// Read once, at the start. A list that has anything wrong with it is refused as a whole: an operator who believes that
+// a token is gone, or has fewer roles, must not be mistaken.
+//
+// A token is compared with all of them, to the end, whatever it matches: neither how much of one was guessed nor which
+// line it stands in can be learnt from the time that takes.
+#include "tokens.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROLES_OF_READ = SK_ROLE_READ | SK_ROLE_METRICS,
+    ROLES_OF_OPERATE = ROLES_OF_READ | SK_ROLE_OPERATE | SK_ROLE_REFUNDS,
+    ALL_ROLES = ROLES_OF_OPERATE | SK_ROLE_PAYMENTS
+};
+
+struct piece {
+    const char *at;
+    size_t len;
+};
+
+struct token {
+    char name[SK_ADMIN_NAME_SIZE];
+    struct piece text; // borrowed from the configuration
+    unsigned roles;
+};
+
+struct sk_tokens {
+    size_t count, longest;
+    struct token all[SK_TOKENS_MAX];
+};
+
+static const char *tokens_read_admin(struct sk_tokens *tokens, const char *text);
+static const char *tokens_read(struct sk_tokens *tokens, const char *lines, unsigned *line);
+static const char *tokens_read_line(struct sk_tokens *tokens, struct piece line);
+static const char *tokens_read_name(const struct sk_tokens *tokens, struct piece word, struct token *token);
+static unsigned tokens_read_roles(struct piece word);
+static const char *tokens_read_text(const struct sk_tokens *tokens, struct piece word, struct token *token);
+static void tokens_add(struct sk_tokens *tokens, const struct token *token);
+
+// ---- reading ----
+
+struct sk_tokens *sk_tokens_open(const struct sk_identity_options *options, FILE *err)
+{
+    unsigned line = 0;
+    struct sk_tokens *tokens = calloc(1, sizeof *tokens);
+    if (tokens == NULL) {
+        (void)fprintf(err, "seckill: out of memory\n");
+        return NULL;
+    }
+    const char *wrong = options->admin_token == NULL ? NULL : tokens_read_admin(tokens, options->admin_token);
+    if (wrong != NULL) {
+        (void)fprintf(err, "seckill: SECKILL_ADMIN_TOKEN: %s\n", wrong);
+        sk_tokens_close(tokens);
+        return NULL;
+    }
+    wrong = options->admin_tokens == NULL ? NULL : tokens_read(tokens, options->admin_tokens, &line);
+    if (wrong != NULL) {
+        (void)fprintf(err, "seckill: SECKILL_ADMIN_TOKENS: line %u: %s\n", line, wrong);
+        sk_tokens_close(tokens);
+        return NULL;
+    }
+    return tokens;
+}
+
+void sk_tokens_close(struct sk_tokens *tokens)
+{
+    free(tokens);
+}
+
+// Of the one that stands alone.
+static const char *tokens_read_admin(struct sk_tokens *tokens, const char *text)
+{
+    struct token token = {.name = "admin", .roles = ALL_ROLES};
+    const char *wrong = tokens_read_text(tokens, (struct piece){text, strlen(text)}, &token);
+    if (wrong == NULL)
+        tokens_add(tokens, &token);
+    return wrong;
+}
+
+static void tokens_add(struct sk_tokens *tokens, const struct token *token)
+{
+    tokens->all[tokens->count++] = *token;
+    if (token->text.len > tokens->longest)
+        tokens->longest = token->text.len;
+}
+
+// What is wrong, in the line of that number; NULL: nothing.
+static const char *tokens_read(struct sk_tokens *tokens, const char *lines, unsigned *line)
+{
+    const char *wrong = NULL;
+    for (const char *at = lines; wrong == NULL && *at != '\0'; at += *at == '\n') {
+        struct piece text = {at, strcspn(at, "\n")};
+        at += text.len;
+        (*line)++;
+        if (text.len > 0 && text.at[text.len - 1] == '\r')
+            text.len--;
+        wrong = tokens_read_line(tokens, text);
+    }
+    return wrong;
+}
+
+static bool tokens_is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+// Takes the next word off the line; of no length: there is none.
+static struct piece tokens_next_word(struct piece *line)
+{
+    struct piece word;
+    for (; line->len > 0 && tokens_is_blank(*line->at); line->len--)
+        line->at++;
+    for (word = (struct piece){line->at, 0}; line->len > 0 && !tokens_is_blank(*line->at); line->len--) {
+        line->at++;
+        word.len++;
+    }
+    return word;
+}
+
+static const char *tokens_read_line(struct sk_tokens *tokens, struct piece line)
+{
+    struct token token = {0};
+    struct piece name = tokens_next_word(&line), roles = tokens_next_word(&line), text = tokens_next_word(&line);
+    bool more = tokens_next_word(&line).len > 0;
+    if (name.len == 0 || *name.at == '#')
+        return NULL;
+    if (text.len == 0 || more)
+        return "is not of the form: name role[,role...] token";
+    const char *wrong = tokens_read_name(tokens, name, &token);
+    token.roles = tokens_read_roles(roles);
+    if (wrong == NULL && token.roles == 0)
+        wrong = "the roles are not a list of read, operate, payments, refunds and metrics, parted by commas";
+    if (wrong == NULL)
+        wrong = tokens_read_text(tokens, text, &token);
+    if (wrong == NULL && tokens->count == SK_TOKENS_MAX)
+        wrong = "there are more than 64 tokens";
+    if (wrong == NULL)
+        tokens_add(tokens, &token);
+    return wrong;
+}
+
+static const char *tokens_read_name(const struct sk_tokens *tokens, struct piece word, struct token *token)
+{
+    if (word.len > SK_ADMIN_NAME_MAX)
+        return "the name is too long";
+    memcpy(token->name, word.at, word.len);
+    if (!sk_text_user(token->name))
+        return "the name has other characters than A-Za-z0-9_.-";
+    for (size_t i = 0; i < tokens->count; i++) {
+        if (strcmp(tokens->all[i].name, token->name) == 0)
+            return "the name is taken";
+    }
+    return NULL;
+}
+
+// 0: one of them is none.
+static unsigned tokens_read_roles(struct piece word)
+{
+    static const struct {
+        const char *name;
+        unsigned roles;
+    } rows[] = {{"read", ROLES_OF_READ},
+                {"operate", ROLES_OF_OPERATE},
+                {"payments", SK_ROLE_PAYMENTS},
+                {"refunds", SK_ROLE_REFUNDS},
+                {"metrics", SK_ROLE_METRICS}};
+    unsigned roles = 0;
+    for (size_t from = 0; from <= word.len;) {
+        const char *role = word.at + from, *comma = memchr(role, ',', word.len - from);
+        size_t len = comma == NULL ? word.len - from : (size_t)(comma - role), i = 0;
+        while (i < sizeof rows / sizeof rows[0] &&
+               (strlen(rows[i].name) != len || memcmp(rows[i].name, role, len) != 0))
+            i++;
+        if (i == sizeof rows / sizeof rows[0])
+            return 0;
+        roles |= rows[i].roles;
+        from += len + 1;
+    }
+    return roles;
+}
+
+static const char *tokens_read_text(const struct sk_tokens *tokens, struct piece word, struct token *token)
+{
+    token->text = word;
+    if (word.len < SK_TOKEN_LEN_MIN)
+        return "the token is shorter than 16 characters";
+    if (word.len > SK_TOKEN_LEN_MAX)
+        return "the token is longer than 256 characters";
+    for (size_t i = 0; i < word.len; i++) {
+        if (word.at[i] <= ' ' || word.at[i] > '~')
+            return "the token has other characters than visible ASCII";
+    }
+    for (size_t i = 0; i < tokens->count; i++) {
+        if (tokens->all[i].text.len == word.len && memcmp(tokens->all[i].text.at, word.at, word.len) == 0)
+            return "the token is taken";
+    }
+    return NULL;
+}
+
+// ---- asking ----
+
+bool sk_tokens_any(const struct sk_tokens *tokens)
+{
+    return tokens->count > 0;
+}
+
+// 0: they are equal. Takes as long for one as for the other.
+static unsigned tokens_difference(struct piece a, struct piece b)
+{
+    unsigned difference = a.len != b.len;
+    for (size_t i = 0; i < a.len; i++)
+        difference |= (unsigned char)(a.at[i] ^ b.at[i % b.len]);
+    return difference;
+}
+
+unsigned sk_tokens_find(const struct sk_tokens *tokens, const char *token, char name[SK_ADMIN_NAME_SIZE])
+{
+    struct piece text = {token, strlen(token)};
+    size_t found = 0;
+    if (text.len > tokens->longest)
+        return 0;
+    for (size_t i = 0; i < tokens->count; i++) {
+        // All ones where there is no difference: a difference is a byte at most.
+        size_t equal = (size_t)0 - ((tokens_difference(text, tokens->all[i].text) - 1) >> 8 & 1);
+        found |= equal & (i + 1);
+    }
+    if (found == 0)
+        return 0;
+    memcpy(name, tokens->all[found - 1].name, SK_ADMIN_NAME_SIZE);
+    return tokens->all[found - 1].roles;
+}

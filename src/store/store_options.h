@@ -1,0 +1,14 @@
+// Where the stores are, and how long an answer of theirs may take.
+#ifndef SK_STORE_STORE_OPTIONS_H
+#define SK_STORE_STORE_OPTIONS_H
+
+#include <stdint.h>
+
+struct sk_store_options {
+    char *database_url; // secret
+    char *redis_url;    // secret
+    int64_t redis_timeout_ms;
+    int64_t pg_timeout_ms;
+};
+
+#endif

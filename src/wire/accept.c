@@ -1,0 +1,187 @@
+// RFC 9110, 12.5.1, as far as two media types need it: of the ranges that fit one, the most specific one gives its
+// weight. 12.5.3 is the same for codings, where only what is most specific counts: a name, and then `*`.
+#include "accept.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+enum { WEIGHT_MAX = 1000, WEIGHT_DIGITS = 3 };
+
+struct span {
+    const char *at;
+    size_t len;
+};
+
+struct range {
+    struct span type, version;
+    int weight; // thousandths
+};
+
+static struct span accept_trim(struct span text)
+{
+    while (text.len > 0 && (text.at[0] == ' ' || text.at[0] == '\t')) {
+        text.at++;
+        text.len--;
+    }
+    while (text.len > 0 && (text.at[text.len - 1] == ' ' || text.at[text.len - 1] == '\t'))
+        text.len--;
+    return text;
+}
+
+static bool accept_is(struct span text, const char *name)
+{
+    return text.len == strlen(name) && strncasecmp(text.at, name, text.len) == 0;
+}
+
+// Cuts off what stands before the next `mark` that is not within quotes. *rest: what follows it.
+static struct span accept_cut(const char **rest, const char *end, char mark)
+{
+    const char *begin = *rest, *at = begin;
+    bool quoted = false;
+    for (; at < end && (quoted || *at != mark); at++) {
+        if (quoted && *at == '\\' && at + 1 < end)
+            at++;
+        else if (*at == '"')
+            quoted = !quoted;
+    }
+    *rest = at < end ? at + 1 : end;
+    return accept_trim((struct span){begin, (size_t)(at - begin)});
+}
+
+// "0", "0.5", "1.000". 0: malformed.
+static int accept_weight(struct span text)
+{
+    int weight = 0, unit = WEIGHT_MAX / 10;
+    if (text.len == 0 || text.len > WEIGHT_DIGITS + 2 || (text.at[0] != '0' && text.at[0] != '1') ||
+        (text.len > 1 && text.at[1] != '.'))
+        return 0;
+    weight = text.at[0] == '1' ? WEIGHT_MAX : 0;
+    for (size_t i = 2; i < text.len; i++, unit /= 10) {
+        if (text.at[i] < '0' || text.at[i] > '9')
+            return 0;
+        weight += (text.at[i] - '0') * unit;
+    }
+    return weight <= WEIGHT_MAX ? weight : 0;
+}
+
+static struct range accept_read(struct span text)
+{
+    const char *rest = text.at, *end = text.at + text.len;
+    struct range range = {.type = accept_cut(&rest, end, ';'), .weight = WEIGHT_MAX};
+    while (rest < end) {
+        struct span parameter = accept_cut(&rest, end, ';');
+        const char *value = memchr(parameter.at, '=', parameter.len);
+        if (value == NULL)
+            continue;
+        struct span name = {parameter.at, (size_t)(value - parameter.at)};
+        struct span said = {value + 1, parameter.len - name.len - 1};
+        if (said.len >= 2 && said.at[0] == '"' && said.at[said.len - 1] == '"')
+            said = (struct span){said.at + 1, said.len - 2};
+        if (accept_is(name, "q"))
+            range.weight = accept_weight(said);
+        else if (accept_is(name, "version"))
+            range.version = said;
+    }
+    return range;
+}
+
+// How specific the range is, if it is one of that type and version: 3 names the type, 2 its first half, 1 is of all.
+static int accept_fits(const struct range *range, const char *type, const char *first_half, const char *version)
+{
+    if (range->version.at != NULL && !accept_is(range->version, version))
+        return 0;
+    if (accept_is(range->type, type))
+        return 3;
+    return accept_is(range->type, first_half) ? 2 : accept_is(range->type, "*/*") ? 1 : 0;
+}
+
+bool sk_accept_openmetrics(const char *value)
+{
+    int text_weight = 0, text_fit = 0, open_weight = 0;
+    if (value == NULL)
+        return false;
+    for (const char *end = value + strlen(value); value < end;) {
+        struct range range = accept_read(accept_cut(&value, end, ','));
+        int fits = accept_fits(&range, "text/plain", "text/*", "0.0.4");
+        if (fits > text_fit || (fits > 0 && fits == text_fit && range.weight > text_weight)) {
+            text_weight = range.weight;
+            text_fit = fits;
+        }
+        // It must be named: what takes everything takes the text.
+        if (accept_fits(&range, "application/openmetrics-text", "", "1.0.0") == 3 && range.weight > open_weight)
+            open_weight = range.weight;
+    }
+    return open_weight > 0 && open_weight >= text_weight;
+}
+
+bool sk_accept_gzip(const char *value)
+{
+    int named = -1, any = 0;
+    if (value == NULL)
+        return false;
+    for (const char *end = value + strlen(value); value < end;) {
+        struct range range = accept_read(accept_cut(&value, end, ','));
+        if (accept_is(range.type, "gzip") || accept_is(range.type, "x-gzip"))
+            named = range.weight > named ? range.weight : named;
+        else if (accept_is(range.type, "*"))
+            any = range.weight;
+    }
+    return named >= 0 ? named > 0 : any > 0;
+}
+
+// ---- prefer ----
+
+// A list of preferences, parted by commas: token [= word] *(; [token [= word]]), where a word is a token or a quoted
+// string. A comma in quotes parts nothing. What cannot be parsed is skipped.
+
+static const char *prefer_skip_blanks(const char *at)
+{
+    return at + strspn(at, " \t");
+}
+
+// Past a word; `at` stands at its start. Without its closing quote a quoted string takes the rest.
+static const char *prefer_skip_word(const char *at)
+{
+    if (*at != '"')
+        return at + strcspn(at, " \t,;=\"");
+    for (at++; *at != '\0' && *at != '"'; at++) {
+        if (*at == '\\' && at[1] != '\0')
+            at++;
+    }
+    return *at == '"' ? at + 1 : at;
+}
+
+// To the comma that ends this preference, or to the end.
+static const char *prefer_skip_preference(const char *at)
+{
+    while (*at != '\0' && *at != ',')
+        at = *at == '"' ? prefer_skip_word(at) : at + 1;
+    return at;
+}
+
+// An empty value is none (RFC 7240 2): respond-async="" is respond-async.
+static const char *prefer_skip_empty_value(const char *at)
+{
+    const char *after = prefer_skip_blanks(at);
+    if (*after != '=')
+        return at;
+    after = prefer_skip_blanks(after + 1);
+    return strncmp(after, "\"\"", 2) == 0 ? after + 2 : at;
+}
+
+bool sk_prefer_async(const char *value)
+{
+    static const char name[] = "respond-async";
+    for (const char *at = value; *at != '\0'; at += *at == ',') {
+        at = prefer_skip_blanks(at);
+        const char *end = prefer_skip_word(at);
+        if (end - at == sizeof name - 1 && strncasecmp(at, name, sizeof name - 1) == 0) {
+            end = prefer_skip_blanks(prefer_skip_empty_value(end));
+            if (*end == '\0' || *end == ',' || *end == ';')
+                return true;
+        }
+        at = prefer_skip_preference(at);
+    }
+    return false;
+}

@@ -1,0 +1,441 @@
+// Parking is libmicrohttpd's suspending: the connection leaves its lists and its epoll set, so that no turn of the loop
+// meets it. Two things of version 0.9.75 shape what is here:
+// - it does not see a suspended client hang up: sk_hangups does;
+// - to resume any number of connections, it walks the list of all that are suspended. So they are resumed in batches,
+//   with a pause that grows with that list. The batches are bounded, too: thousands that are answered at once are sent
+//   their answers over several turns, in which others are served.
+#include "connection.h"
+
+#include <linux/sockios.h>
+#include <microhttpd.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "metrics.h"
+
+enum { OVERDUE_AGAIN_MS = 1000, RESUME_MAX = 512, WALKED_PER_MS = 500, PERCENT = 100, RESERVED_PART = 10 };
+
+#define NO_CONNECTION UINT32_MAX
+
+static enum sk_status connections_make(struct sk_connections *pool);
+static void connections_on_hangup(void *arg, uint64_t ticket);
+static void connection_release(struct sk_connection *connection);
+static void connection_resume(struct sk_connection *connection);
+
+enum sk_status sk_connections_open(struct sk_connections *pool, uv_loop_t *loop,
+                                   const struct sk_server_options *options)
+{
+    *pool = (struct sk_connections){.loop = loop, .options = options};
+    if (connections_make(pool) != SK_OK)
+        return SK_NO_MEM;
+    pool->deadlines = sk_deadlines_open(uv_now(loop));
+    pool->hangups = sk_hangups_open(loop, connections_on_hangup, pool);
+    return pool->deadlines != NULL && pool->hangups != NULL ? SK_OK : SK_FAIL;
+}
+
+static enum sk_status connections_make(struct sk_connections *pool)
+{
+    pool->count = (uint32_t)pool->options->max_connections;
+    pool->all = calloc(pool->count, sizeof *pool->all);
+    if (pool->all == NULL)
+        return SK_NO_MEM;
+    for (uint32_t i = 0; i < pool->count; i++) {
+        pool->all[i].pool = pool;
+        pool->all[i].index = i;
+        pool->all[i].next_free = i + 1 < pool->count ? i + 1 : NO_CONNECTION;
+    }
+    pool->first_free = 0;
+    pool->in_phase[SK_PHASE_FREE] = pool->count;
+    pool->held_most = (size_t)(pool->count * pool->options->long_share / PERCENT);
+    pool->held_most += pool->held_most == 0;
+    return SK_OK;
+}
+
+void sk_connections_close(struct sk_connections *pool)
+{
+    SK_ASSERT(pool->suspended == 0);
+    for (uint32_t i = 0; pool->all != NULL && i < pool->used; i++)
+        sk_buf_free(&pool->all[i].request.body);
+    sk_hangups_close(pool->hangups);
+    sk_deadlines_close(pool->deadlines);
+    free(pool->all);
+}
+
+struct sk_connection *sk_connection_take(struct sk_connections *pool, struct MHD_Connection *library, int fd)
+{
+    SK_ASSERT(pool->first_free != NO_CONNECTION);
+    struct sk_connection *connection = &pool->all[pool->first_free];
+    pool->first_free = connection->next_free;
+    if (connection->index >= pool->used)
+        pool->used = connection->index + 1;
+    connection->library = library;
+    connection->fd = fd;
+    connection->unanswerable = false;
+    sk_connection_move(connection, SK_PHASE_HEADER, (uint64_t)pool->options->idle_timeout_ms);
+    pool->filled += pool->in_phase[SK_PHASE_FREE] == 0;
+    return connection;
+}
+
+void sk_connection_free(struct sk_connection *connection)
+{
+    SK_ASSERT(!connection->suspended);
+    sk_connection_move(connection, SK_PHASE_FREE, 0);
+    connection->generation++;
+    connection->library = NULL;
+    connection->next_free = connection->pool->first_free;
+    connection->pool->first_free = connection->index;
+}
+
+void sk_connection_begin_request(struct sk_connection *connection)
+{
+    connection->generation++;
+    if (connection->generation == 0)
+        connection->generation = 1; // a ticket is never 0
+    struct sk_buf body = connection->request.body;
+    sk_buf_clear(&body);
+    connection->request =
+        (struct sk_request){.body = body, .ticket = (uint64_t)connection->generation << 32 | connection->index};
+    connection->too_large = false;
+    connection->discarded = 0;
+}
+
+void sk_connection_end_request(struct sk_connection *connection)
+{
+    connection->request.ticket = 0; // late answers do not find it
+    if (connection->request.lease != NULL)
+        *connection->request.lease = false;
+    connection->request.lease = NULL;
+    if (connection->request.hold.place)
+        connection_release(connection);
+    sk_buf_free(&connection->request.body);
+    sk_connection_move(connection, SK_PHASE_HEADER, (uint64_t)connection->pool->options->idle_timeout_ms);
+}
+
+static void connection_release(struct sk_connection *connection)
+{
+    struct sk_connections *pool = connection->pool;
+    pool->held--;
+    if (pool->hooks.released != NULL)
+        pool->hooks.released(pool->hooks.arg, &connection->request.hold);
+    connection->request.hold = (struct sk_hold){0};
+}
+
+#define TO(phase) [SK_PHASE_##phase] = true
+
+void sk_connection_move(struct sk_connection *connection, enum sk_phase phase, uint64_t limit_ms)
+{
+    static const bool allowed[SK_PHASE_COUNT][SK_PHASE_COUNT] = {
+        [SK_PHASE_FREE] = {TO(HEADER)},
+        [SK_PHASE_HEADER] = {TO(BODY), TO(HEADER), TO(FREE)},
+        [SK_PHASE_BODY] = {TO(WAITING), TO(PARKED), TO(SENDING), TO(HEADER), TO(FREE)},
+        [SK_PHASE_WAITING] = {TO(WAITING), TO(PARKED), TO(SENDING), TO(HEADER), TO(FREE)},
+        [SK_PHASE_PARKED] = {TO(PARKED), TO(RESUMING), TO(GONE), TO(SENDING), TO(HEADER), TO(FREE)},
+        [SK_PHASE_RESUMING] = {TO(SENDING)},
+        [SK_PHASE_GONE] = {TO(HEADER)},
+        [SK_PHASE_SENDING] = {TO(STREAMING), TO(HEADER), TO(FREE)},
+        [SK_PHASE_STREAMING] = {TO(STUCK), TO(RESUMING), TO(GONE)},
+        [SK_PHASE_STUCK] = {TO(STREAMING), TO(RESUMING), TO(GONE)},
+    };
+    struct sk_connections *pool = connection->pool;
+    SK_ASSERT(allowed[connection->phase][phase]);
+    pool->in_phase[connection->phase]--;
+    pool->in_phase[phase]++;
+    connection->phase = phase;
+    if (phase == SK_PHASE_FREE || phase == SK_PHASE_STREAMING)
+        sk_deadlines_clear(&connection->deadline);
+    else
+        sk_deadlines_set(pool->deadlines, &connection->deadline, uv_now(pool->loop) + limit_ms);
+}
+
+struct sk_connection *sk_connection_of(struct sk_request *request)
+{
+    return (struct sk_connection *)(void *)request;
+}
+
+struct sk_connection *sk_connections_find(struct sk_connections *pool, uint64_t ticket)
+{
+    uint32_t index = (uint32_t)ticket;
+    SK_ASSERT(index < pool->count);
+    struct sk_connection *connection = &pool->all[index];
+    bool open = connection->phase == SK_PHASE_WAITING || connection->phase == SK_PHASE_PARKED;
+    return open && connection->request.ticket == ticket ? connection : NULL;
+}
+
+struct sk_connection *sk_connections_find_stream(struct sk_connections *pool, uint64_t ticket)
+{
+    uint32_t index = (uint32_t)ticket;
+    SK_ASSERT(index < pool->count);
+    struct sk_connection *connection = &pool->all[index];
+    bool streams = connection->phase == SK_PHASE_STREAMING || connection->phase == SK_PHASE_STUCK;
+    return streams && connection->request.ticket == ticket ? connection : NULL;
+}
+
+struct sk_connection *sk_connections_next_overdue(struct sk_connections *pool)
+{
+    uint64_t now = uv_now(pool->loop);
+    struct sk_deadline *deadline = sk_deadlines_next(pool->deadlines, now);
+    if (deadline == NULL)
+        return NULL;
+    sk_deadlines_set(pool->deadlines, deadline, now + OVERDUE_AGAIN_MS);
+    return (struct sk_connection *)(void *)((char *)deadline - offsetof(struct sk_connection, deadline));
+}
+
+// ---- parking ----
+
+void sk_connection_suspend(struct sk_connection *connection)
+{
+    MHD_suspend_connection(connection->library);
+    connection->suspended = true;
+    connection->pool->suspended++;
+    if (sk_hangups_watch(connection->pool->hangups, connection->fd, connection->request.ticket) != SK_OK)
+        sk_log(SK_LOG_DEBUG, "a parked connection is not watched: no memory", "");
+}
+
+static void connections_on_hangup(void *arg, uint64_t ticket)
+{
+    struct sk_connection *connection = sk_connections_find(arg, ticket);
+    if (connection == NULL)
+        connection = sk_connections_find_stream(arg, ticket);
+    if (connection != NULL) // else it is answered, and not resumed yet
+        sk_connection_drop(connection);
+}
+
+void sk_connection_drop(struct sk_connection *connection)
+{
+    struct sk_connections *pool = connection->pool;
+    pool->hooks.gone(pool->hooks.arg, &connection->request);
+    connection->request.ticket = 0;
+    sk_connection_move(connection, SK_PHASE_GONE, (uint64_t)pool->options->request_timeout_ms);
+    sk_connection_resume_soon(connection);
+}
+
+// Without the reset the kernel would keep what is unsent, and offer it for many minutes.
+void sk_connection_cut(struct sk_connection *connection)
+{
+    const struct linger none = {.l_onoff = 1, .l_linger = 0};
+    int unsent = 0;
+    if (ioctl(connection->fd, SIOCOUTQ, &unsent) == 0 && unsent > 0)
+        (void)setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    if (connection->phase == SK_PHASE_STUCK)
+        sk_connection_drop(connection);
+    else
+        (void)shutdown(connection->fd, SHUT_RDWR); // the next run of libmicrohttpd sees the end and closes
+}
+
+void sk_connection_resume_soon(struct sk_connection *connection)
+{
+    struct sk_connections *pool = connection->pool;
+    connection->next_to_resume = NULL;
+    if (pool->resume_first == NULL)
+        pool->resume_first = connection;
+    else
+        pool->resume_last->next_to_resume = connection;
+    pool->resume_last = connection;
+}
+
+bool sk_connections_resume(struct sk_connections *pool, bool all)
+{
+    if (pool->resume_first == NULL || (!all && uv_now(pool->loop) < pool->resume_at_ms))
+        return false;
+    pool->resume_at_ms = uv_now(pool->loop) + pool->suspended / WALKED_PER_MS;
+    for (int n = 0; pool->resume_first != NULL && (all || n < RESUME_MAX); n++) {
+        struct sk_connection *connection = pool->resume_first;
+        pool->resume_first = connection->next_to_resume;
+        connection_resume(connection);
+    }
+    return true;
+}
+
+static void connection_resume(struct sk_connection *connection)
+{
+    sk_hangups_unwatch(connection->pool->hangups, connection->fd);
+    MHD_resume_connection(connection->library);
+    connection->suspended = false;
+    connection->pool->suspended--;
+    if (connection->phase == SK_PHASE_RESUMING)
+        sk_connection_move(connection, SK_PHASE_SENDING, (uint64_t)connection->pool->options->request_timeout_ms);
+}
+
+// ---- what they are ----
+
+bool sk_connections_crowded(const struct sk_connections *pool)
+{
+    return pool->in_phase[SK_PHASE_FREE] < pool->count / RESERVED_PART;
+}
+
+size_t sk_connections_sending(const struct sk_connections *pool)
+{
+    return pool->in_phase[SK_PHASE_RESUMING] + pool->in_phase[SK_PHASE_SENDING];
+}
+
+void sk_connections_measure(const struct sk_connections *pool, struct sk_metrics *metrics)
+{
+    const size_t *in_phase = pool->in_phase;
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_MAX, pool->count);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_IDLE, in_phase[SK_PHASE_HEADER]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_READING, in_phase[SK_PHASE_BODY]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_WAITING, in_phase[SK_PHASE_WAITING]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_PARKED, in_phase[SK_PHASE_PARKED]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_SENDING, sk_connections_sending(pool) + in_phase[SK_PHASE_GONE]);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_STREAMING, in_phase[SK_PHASE_STREAMING] + in_phase[SK_PHASE_STUCK]);
+    sk_metrics_set(metrics, SK_METRIC_LONG_REQUESTS, pool->held);
+    sk_metrics_set(metrics, SK_METRIC_LONG_REQUESTS_MAX, pool->held_most);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_REFUSED, pool->refused);
+    sk_metrics_set(metrics, SK_METRIC_CONNECTIONS_FULL, pool->filled);
+}
+
+// ---- deadlines ----
+
+// A ring of lists, one for each tick of the next SPAN. A deadline that is moved to a later time stays on its list and
+// is moved on when that list's tick comes, since most deadlines are moved many times and reached never: a connection
+// that is in use costs a list operation or two in the length of its shortest deadline, not in each request.
+
+enum { SPAN = 512 };
+
+struct sk_deadlines {
+    uint64_t tick; // the last one whose list was taken
+    struct sk_list due, lists[SPAN];
+};
+
+struct sk_deadlines *sk_deadlines_open(uint64_t now_ms)
+{
+    struct sk_deadlines *deadlines = calloc(1, sizeof *deadlines);
+    if (deadlines == NULL)
+        return NULL;
+    deadlines->tick = now_ms / SK_DEADLINES_TICK_MS;
+    sk_list_begin(&deadlines->due);
+    for (size_t i = 0; i < SPAN; i++)
+        sk_list_begin(&deadlines->lists[i]);
+    return deadlines;
+}
+
+void sk_deadlines_close(struct sk_deadlines *deadlines)
+{
+    free(deadlines);
+}
+
+void sk_deadlines_clear(struct sk_deadline *deadline)
+{
+    if (deadline->list.next != NULL)
+        sk_list_remove(&deadline->list);
+}
+
+void sk_deadlines_set(struct sk_deadlines *deadlines, struct sk_deadline *deadline, uint64_t at_ms)
+{
+    uint64_t first = deadlines->tick + 1, last = deadlines->tick + SPAN - 1;
+    uint64_t tick = (at_ms + SK_DEADLINES_TICK_MS - 1) / SK_DEADLINES_TICK_MS;
+    deadline->at_ms = at_ms;
+    tick = tick < first ? first : tick > last ? last : tick;
+    if (deadline->list.next != NULL && deadline->tick <= tick)
+        return; // looked at soon enough, and moved on then
+    sk_deadlines_clear(deadline);
+    deadline->tick = tick;
+    sk_list_add_last(&deadline->list, &deadlines->lists[tick % SPAN]);
+}
+
+// The list of the next tick becomes the due one, which is empty.
+static void deadlines_take_list(struct sk_deadlines *deadlines)
+{
+    deadlines->tick++;
+    struct sk_list *list = &deadlines->lists[deadlines->tick % SPAN];
+    sk_list_add_behind(&deadlines->due, list); // becomes the head in its place
+    sk_list_remove(list);
+    sk_list_begin(list);
+}
+
+struct sk_deadline *sk_deadlines_next(struct sk_deadlines *deadlines, uint64_t now_ms)
+{
+    uint64_t now = now_ms / SK_DEADLINES_TICK_MS;
+    for (;;) {
+        struct sk_deadline *deadline = sk_list_first(&deadlines->due);
+        if (deadline != NULL) {
+            sk_deadlines_clear(deadline);
+            if (deadline->at_ms <= now_ms)
+                return deadline;
+            sk_deadlines_set(deadlines, deadline, deadline->at_ms);
+        } else if (deadlines->tick >= now) {
+            return NULL;
+        } else {
+            if (now - deadlines->tick > SPAN)
+                deadlines->tick = now - SPAN; // after a long pause: each list once
+            deadlines_take_list(deadlines);
+        }
+    }
+}
+
+// ---- hangups ----
+
+// An epoll set of its own, which the loop polls as one descriptor. It asks for the end of the client's side only, once:
+// bytes that a client sends while it is parked do not wake the loop.
+
+enum { EVENTS_MAX = 256 };
+
+struct sk_hangups {
+    uv_poll_t poll; // first: libuv gives it back when it is closed
+    int epoll_fd;
+    void (*on_hangup)(void *arg, uint64_t ticket);
+    void *arg;
+};
+
+static void hangups_on_readable(uv_poll_t *poll, int status, int events);
+static void hangups_free(uv_handle_t *handle);
+
+struct sk_hangups *sk_hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t ticket), void *arg)
+{
+    struct sk_hangups *hangups = calloc(1, sizeof *hangups);
+    if (hangups == NULL)
+        return NULL;
+    hangups->on_hangup = on_hangup;
+    hangups->arg = arg;
+    hangups->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (hangups->epoll_fd < 0 || uv_poll_init(loop, &hangups->poll, hangups->epoll_fd) != 0) {
+        if (hangups->epoll_fd >= 0)
+            (void)close(hangups->epoll_fd);
+        free(hangups);
+        return NULL;
+    }
+    (void)uv_poll_start(&hangups->poll, UV_READABLE, hangups_on_readable);
+    return hangups;
+}
+
+enum sk_status sk_hangups_watch(struct sk_hangups *hangups, int fd, uint64_t ticket)
+{
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = ticket};
+    return epoll_ctl(hangups->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? SK_OK : SK_NO_MEM;
+}
+
+// What does not fit into one call comes with the next turn of the loop.
+static void hangups_on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct sk_hangups *hangups = (struct sk_hangups *)(void *)poll;
+    struct epoll_event ready[EVENTS_MAX];
+    (void)status;
+    (void)events;
+    int count = epoll_wait(hangups->epoll_fd, ready, EVENTS_MAX, 0);
+    for (int i = 0; i < count; i++)
+        hangups->on_hangup(hangups->arg, ready[i].data.u64);
+}
+
+void sk_hangups_unwatch(struct sk_hangups *hangups, int fd)
+{
+    (void)epoll_ctl(hangups->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+void sk_hangups_close(struct sk_hangups *hangups)
+{
+    if (hangups == NULL)
+        return;
+    (void)uv_poll_stop(&hangups->poll);
+    (void)close(hangups->epoll_fd);
+    uv_close((uv_handle_t *)&hangups->poll, hangups_free);
+}
+
+static void hangups_free(uv_handle_t *handle)
+{
+    free(handle);
+}

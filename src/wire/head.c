@@ -1,0 +1,194 @@
+// What frames the body must be beyond doubt: where two parsers could disagree, requests are smuggled.
+#include "head.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+#include "target.h"
+#include "text.h"
+
+static enum sk_method head_method(const char *method);
+
+void sk_head_target(struct sk_head *head, const char *target)
+{
+    head->target = target;
+    head->query_bad = false;
+    sk_header_bytes_target(&head->bytes, target);
+}
+
+size_t sk_head_unescape(struct sk_head *head, char *text)
+{
+    size_t len = strlen(text);
+    if (text != head->target && !sk_query_unescape(text, &len))
+        head->query_bad = true;
+    return len;
+}
+
+void sk_head_begin(struct sk_head *head, const char *method, const char *target, const char *version)
+{
+    *head = (struct sk_head){
+        .bytes = head->bytes, .method = head_method(method), .target = head->target, .query_bad = head->query_bad};
+    head->is_head = head->method == SK_METHOD_GET && method[0] == 'H';
+    sk_header_bytes_begin(&head->bytes, method, target, version);
+}
+
+static enum sk_method head_method(const char *method)
+{
+    static const char *const others[] = {"PUT", "DELETE", "TRACE", "CONNECT"};
+    if (strcmp(method, "POST") == 0)
+        return SK_METHOD_POST;
+    if (strcmp(method, "PATCH") == 0)
+        return SK_METHOD_PATCH;
+    if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
+        return SK_METHOD_GET;
+    if (strcmp(method, "OPTIONS") == 0)
+        return SK_METHOD_OPTIONS;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strcmp(method, others[i]) == 0)
+            return SK_METHOD_OTHER;
+    }
+    return SK_METHOD_UNKNOWN;
+}
+
+#define IS(text) (name_len == sizeof(text) - 1 && strcasecmp(name, text) == 0)
+
+void sk_head_field(struct sk_head *head, const char *name, size_t name_len, const char *value, size_t value_len)
+{
+    sk_header_bytes_field(&head->bytes, name, name_len, value, value_len);
+    head->names |= SK_NAME_BIT(name, name_len);
+    if (IS("host")) {
+        head->hosts++;
+    } else if (IS("content-length")) {
+        head->lengths++;
+        if (!sk_text_number(value, INT64_MAX, &head->length))
+            head->bad = true;
+    } else if (IS("transfer-encoding")) {
+        head->encodings++;
+        head->chunked = strcasecmp(value, "chunked") == 0;
+    } else if (IS("expect")) {
+        head->expects = true;
+    } else if (IS("traceparent")) {
+        head->traceparent = head->traceparent == NULL ? value : "";
+    }
+}
+
+#undef IS
+
+bool sk_head_good(const struct sk_head *head, size_t len)
+{
+    // "Expect: 100-continue" without a body is refused: if more bytes follow, libmicrohttpd would call the handler
+    // again after the answer, when it takes none.
+    bool no_body_expected = head->expects && head->length == 0 && head->encodings == 0;
+    bool framed_twice = head->lengths + head->encodings > 1;
+    return !head->bad && sk_header_bytes_end(&head->bytes, len) && head->hosts <= 1 && !framed_twice &&
+           !no_body_expected && (head->encodings == 0 || head->chunked);
+}
+
+// ---- header bytes ----
+
+// A few instructions for a field and one for each byte of a name; values are looked at eight bytes at a time.
+
+enum { LINE_END = 2, VERSION_CHARS = 8, WORD = 8, DEL = 0x7f };
+
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+// RFC 9110 5.6.2
+static bool header_bytes_is_token(const char *name, size_t n)
+{
+    static const bool allowed[256] = {
+        ['!'] = true, ['#'] = true, ['$'] = true, ['%'] = true, ['&'] = true, ['\''] = true, ['*'] = true, ['+'] = true,
+        ['-'] = true, ['.'] = true, ['^'] = true, ['_'] = true, ['`'] = true, ['|'] = true,  ['~'] = true, ['0'] = true,
+        ['1'] = true, ['2'] = true, ['3'] = true, ['4'] = true, ['5'] = true, ['6'] = true,  ['7'] = true, ['8'] = true,
+        ['9'] = true, ['A'] = true, ['B'] = true, ['C'] = true, ['D'] = true, ['E'] = true,  ['F'] = true, ['G'] = true,
+        ['H'] = true, ['I'] = true, ['J'] = true, ['K'] = true, ['L'] = true, ['M'] = true,  ['N'] = true, ['O'] = true,
+        ['P'] = true, ['Q'] = true, ['R'] = true, ['S'] = true, ['T'] = true, ['U'] = true,  ['V'] = true, ['W'] = true,
+        ['X'] = true, ['Y'] = true, ['Z'] = true, ['a'] = true, ['b'] = true, ['c'] = true,  ['d'] = true, ['e'] = true,
+        ['f'] = true, ['g'] = true, ['h'] = true, ['i'] = true, ['j'] = true, ['k'] = true,  ['l'] = true, ['m'] = true,
+        ['n'] = true, ['o'] = true, ['p'] = true, ['q'] = true, ['r'] = true, ['s'] = true,  ['t'] = true, ['u'] = true,
+        ['v'] = true, ['w'] = true, ['x'] = true, ['y'] = true, ['z'] = true,
+    };
+    for (size_t i = 0; i < n; i++) {
+        if (!allowed[(unsigned char)name[i]])
+            return false;
+    }
+    return n > 0;
+}
+
+// The top bit of each byte that is a control byte other than HTAB. No sum carries into the next byte.
+static uint64_t header_bytes_controls(uint64_t word)
+{
+    uint64_t low = word & EACH(0x7f), tab = word ^ EACH('\t');
+    uint64_t below_blank = ~((low + EACH(0x80 - ' ')) | word);
+    uint64_t is_tab = ~(((tab & EACH(0x7f)) + EACH(0x7f)) | tab);
+    uint64_t is_del = (low + EACH(0x80 - DEL)) & ~word;
+    return ((below_blank & ~is_tab) | is_del) & EACH(0x80);
+}
+
+// Past the last whole word.
+static uint64_t header_bytes_rest(const char *bytes, size_t n)
+{
+    uint64_t word = EACH(' ');
+    for (size_t i = 0; i < n; i++)
+        word = word << 8 | (unsigned char)bytes[i];
+    return word;
+}
+
+// The top bit of a byte, or of one above it, that is not of printable ASCII.
+static uint64_t header_bytes_unusual(uint64_t word)
+{
+    return (word - EACH(' ')) | word | (word + EACH(0x80 - DEL));
+}
+
+// Nearly all are.
+static bool header_bytes_are_usual(const char *bytes, size_t n)
+{
+    uint64_t word, seen = 0;
+    for (; n >= WORD; bytes += WORD, n -= WORD) {
+        memcpy(&word, bytes, WORD);
+        seen |= header_bytes_unusual(word);
+    }
+    seen |= header_bytes_unusual(header_bytes_rest(bytes, n));
+    return (seen & EACH(0x80)) == 0;
+}
+
+static bool header_bytes_has_control(const char *bytes, size_t n)
+{
+    uint64_t word;
+    if (header_bytes_are_usual(bytes, n))
+        return false;
+    for (; n >= WORD; bytes += WORD, n -= WORD) {
+        memcpy(&word, bytes, WORD);
+        if (header_bytes_controls(word) != 0)
+            return true;
+    }
+    return header_bytes_controls(header_bytes_rest(bytes, n)) != 0;
+}
+
+void sk_header_bytes_target(struct sk_header_bytes *check, const char *target)
+{
+    size_t n = strlen(target);
+    check->target_end = target + n;
+    check->bad = header_bytes_has_control(target, n) || memchr(target, '\t', n) != NULL;
+}
+
+void sk_header_bytes_begin(struct sk_header_bytes *check, const char *method, const char *target, const char *version)
+{
+    check->begin = method;
+    check->next = version + VERSION_CHARS + LINE_END;
+    if (target != method + strlen(method) + 1 || version != check->target_end + 1)
+        check->bad = true;
+}
+
+void sk_header_bytes_field(struct sk_header_bytes *check, const char *name, size_t name_len, const char *value,
+                           size_t value_len)
+{
+    if (name != check->next || !header_bytes_is_token(name, name_len) || header_bytes_has_control(value, value_len))
+        check->bad = true;
+    check->next = value + value_len + LINE_END;
+}
+
+bool sk_header_bytes_end(const struct sk_header_bytes *check, size_t head_len)
+{
+    return !check->bad && check->next + LINE_END == check->begin + head_len;
+}

@@ -1,0 +1,71 @@
+// The head of a request while it is read: its method, whether its bytes are allowed, and what frames its body.
+#ifndef SK_WIRE_HEAD_H
+#define SK_WIRE_HEAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "request.h"
+
+// ---- header bytes ----
+
+// Whether the head of a request is made of the bytes that HTTP allows (RFC 9110 5.5, RFC 9112 2.2 and 5.2), looked up
+// in the memory of libmicrohttpd, which hands over C strings only: to them "al\0ice" is "al".
+//
+// This leans on how version 0.9.75 parses (src/microhttpd/connection.c: get_next_header_line,
+// parse_initial_message_line, process_header_line, process_broken_line):
+// - the lines stay where they were received, one after the other, from the method on; each CR LF is overwritten
+//   with two NULs, a bare LF with one, and a bare CR is a byte like others;
+// - a NUL overwrites the blank after the method, the one before the version, and the colon after a name; the value
+//   begins behind the blanks and tabs that follow the colon, and nothing is taken off its end;
+// - a continued line (obs-fold) stays between its value and the next line, and its name may move elsewhere;
+// - a line that begins with a NUL counts as the empty one that ends the head.
+// So without a forbidden byte each value ends two bytes before the next name, or before the empty line. Whatever lies
+// elsewhere makes the request malformed: also a bare LF at the end of a line, which could hide a NUL further up.
+// One thing leaves the same memory as CR LF and so counts as CR LF: NUL LF.
+//
+// tests/unit/test_header_bytes.c asks the library whether all this is still so.
+
+// Any thread. One check for each head: the target, begin, then each field in the order of the head, then end.
+struct sk_header_bytes {
+    const char *begin, *target_end;
+    const char *next; // where the next line must begin
+    bool bad;
+};
+
+// Once the request line is there, and before its query is taken apart.
+void sk_header_bytes_target(struct sk_header_bytes *check, const char *target);
+// The rest once the whole head is there.
+void sk_header_bytes_begin(struct sk_header_bytes *check, const char *method, const char *target, const char *version);
+void sk_header_bytes_field(struct sk_header_bytes *check, const char *name, size_t name_len, const char *value,
+                           size_t value_len);
+// Whether the head is good. `head_len`: from the method to the end of the empty line.
+bool sk_header_bytes_end(const struct sk_header_bytes *check, size_t head_len);
+
+// ---- a request's head ----
+
+struct sk_head {
+    struct sk_header_bytes bytes;
+    enum sk_method method;
+    const char *target; // only to be compared
+    unsigned hosts, lengths, encodings;
+    uint64_t length; // of the body; 0: none, or not known before
+    bool chunked, expects, bad;
+    bool query_bad; // the query has an escape that is none, or stands for a control byte
+    bool is_head;
+    const char *traceparent; // as request.h has it, as the next one
+    uint64_t names;
+};
+
+// The loop's thread. In the order of struct sk_header_bytes: the target when its line was read, then the names and values of
+// its query and its path, as libmicrohttpd wants their escapes undone, and the rest once the head is there. The texts
+// are borrowed.
+void sk_head_target(struct sk_head *head, const char *target);
+// Undoes them in a name or a value, not in the path: "/seckill/1%00x" is not "/seckill/1". Gives the length.
+size_t sk_head_unescape(struct sk_head *head, char *text);
+void sk_head_begin(struct sk_head *head, const char *method, const char *target, const char *version);
+void sk_head_field(struct sk_head *head, const char *name, size_t name_len, const char *value, size_t value_len);
+// Whether the request may be read on. `len`: of the whole head.
+bool sk_head_good(const struct sk_head *head, size_t len);
+
+#endif

@@ -1,0 +1,219 @@
+// Answering. libmicrohttpd keeps the header and the query of a request for as long as the request lives, and knows the
+// names in them; here they are only asked for.
+#include "request.h"
+
+#include <microhttpd.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "address.h"
+#include "connection.h"
+#include "probe.h"
+#include "target.h"
+
+struct search {
+    const char *name;
+    size_t name_len;
+    bool (*matches)(const char *value); // NULL: count
+    const char *value;
+    unsigned count;
+    bool matched;
+};
+
+struct gathering {
+    const char *name;
+    size_t name_len;
+    const char **values;
+    size_t count, most;
+};
+
+struct query {
+    const char *but;
+    struct sk_buf *out;
+};
+
+static void request_search(const struct sk_request *request, struct search *search);
+static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                        const char *value, size_t value_len);
+static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                            const char *value, size_t value_len);
+static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                             const char *value, size_t value_len);
+static enum MHD_Result request_gather(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                      const char *value, size_t value_len);
+
+static bool request_may_have(const struct sk_request *request, const char *name, size_t len)
+{
+    return (request->names & SK_NAME_BIT(name, len)) != 0;
+}
+
+const char *sk_request_header(const struct sk_request *request, const char *name, unsigned *count)
+{
+    size_t len = strlen(name);
+    if (count != NULL)
+        *count = 0;
+    if (!request_may_have(request, name, len))
+        return NULL;
+    struct search search = {.name = name, .name_len = len};
+    request_search(request, &search);
+    if (count != NULL)
+        *count = search.count;
+    return search.value;
+}
+
+const char *sk_request_query(const struct sk_request *request, const char *name, unsigned *count)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    struct search search = {.name = name, .name_len = strlen(name)};
+    if (!request->query_bad)
+        (void)MHD_get_connection_values_n(connection->library, MHD_GET_ARGUMENT_KIND, request_on_parameter, &search);
+    if (count != NULL)
+        *count = search.count;
+    return search.value;
+}
+
+void sk_request_put_query(const struct sk_request *request, const char *but, struct sk_buf *out)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    struct query query = {but, out};
+    if (!request->query_bad)
+        (void)MHD_get_connection_values_n(connection->library, MHD_GET_ARGUMENT_KIND, request_put_parameter, &query);
+}
+
+static enum MHD_Result request_put_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                             const char *value, size_t value_len)
+{
+    struct query *query = arg;
+    (void)kind;
+    (void)name_len;
+    (void)value_len;
+    if (strcmp(name, query->but) == 0)
+        return MHD_YES;
+    sk_query_put(query->out, name);
+    if (value != NULL) {
+        sk_buf_puts(query->out, "=");
+        sk_query_put(query->out, value);
+    }
+    sk_buf_puts(query->out, "&");
+    return MHD_YES;
+}
+
+bool sk_request_header_any(const struct sk_request *request, const char *name, bool (*matches)(const char *value))
+{
+    struct search search = {.name = name, .name_len = strlen(name), .matches = matches};
+    if (request_may_have(request, name, search.name_len))
+        request_search(request, &search);
+    return search.matched;
+}
+
+static void request_search(const struct sk_request *request, struct search *search)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, request_on_field, search);
+}
+
+static enum MHD_Result request_on_field(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                        const char *value, size_t value_len)
+{
+    struct search *search = arg;
+    (void)kind;
+    (void)value_len;
+    if (name_len != search->name_len || strcasecmp(name, search->name) != 0)
+        return MHD_YES;
+    search->value = value;
+    search->count++;
+    search->matched = search->matches != NULL && search->matches(value);
+    return search->matched ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result request_on_parameter(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                            const char *value, size_t value_len)
+{
+    struct search *search = arg;
+    (void)kind;
+    (void)value_len;
+    if (name_len != search->name_len || memcmp(name, search->name, name_len) != 0)
+        return MHD_YES;
+    search->value = value == NULL ? "" : value;
+    search->count++;
+    return MHD_YES;
+}
+
+size_t sk_request_header_values(const struct sk_request *request, const char *name, const char **values, size_t most)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    struct gathering gathering = {.name = name, .name_len = strlen(name), .values = values, .most = most};
+    (void)MHD_get_connection_values_n(connection->library, MHD_HEADER_KIND, request_gather, &gathering);
+    return gathering.count;
+}
+
+static enum MHD_Result request_gather(void *arg, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                                      const char *value, size_t value_len)
+{
+    struct gathering *gathering = arg;
+    (void)kind;
+    (void)value_len;
+    if (name_len != gathering->name_len || strcasecmp(name, gathering->name) != 0)
+        return MHD_YES;
+    if (gathering->count == gathering->most)
+        memmove(gathering->values, gathering->values + 1, --gathering->count * sizeof *gathering->values);
+    gathering->values[gathering->count++] = value;
+    return MHD_YES;
+}
+
+bool sk_request_peer(const struct sk_request *request, struct sk_address *peer)
+{
+    const struct sk_connection *connection = (const struct sk_connection *)(const void *)request;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection->library, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    return info != NULL && sk_address_of(info->client_addr, peer);
+}
+
+void sk_request_wait(struct sk_request *request, uint64_t ms)
+{
+    sk_connection_move(sk_connection_of(request), SK_PHASE_WAITING, ms);
+}
+
+void sk_request_park(struct sk_request *request, uint64_t ms)
+{
+    struct sk_connection *connection = sk_connection_of(request);
+    if (connection->pool->draining)
+        sk_connection_move(connection, SK_PHASE_WAITING, 0); // expires with the next tick
+    else
+        sk_connection_move(connection, SK_PHASE_PARKED, ms); // and suspended when libmicrohttpd asks for its answer
+}
+
+bool sk_request_hold(struct sk_request *request)
+{
+    struct sk_connections *pool = sk_connection_of(request)->pool;
+    if (pool->held >= pool->held_most)
+        return false;
+    pool->held++;
+    request->hold.place = true;
+    return true;
+}
+
+void sk_request_extend(struct sk_request *request, uint64_t ms)
+{
+    struct sk_connection *connection = sk_connection_of(request);
+    sk_connection_move(connection, connection->phase, ms);
+}
+
+void sk_request_answer(struct sk_request *request, unsigned http_status, struct sk_response *response)
+{
+    struct sk_connection *connection = sk_connection_of(request);
+    struct sk_connections *pool = connection->pool;
+    SK_PROBE3(answered, request->ticket, http_status, request->route);
+    sk_connection_move(connection, connection->suspended ? SK_PHASE_RESUMING : SK_PHASE_SENDING,
+                       (uint64_t)pool->options->request_timeout_ms);
+    if (response == NULL ||
+        MHD_queue_response(connection->library, http_status, (struct MHD_Response *)(void *)response) != MHD_YES) {
+        connection->unanswerable = true; // no memory: the client sees the connection end
+        (void)shutdown(connection->fd, SHUT_RDWR);
+    }
+    if (connection->suspended)
+        sk_connection_resume_soon(connection);
+    else if (!pool->running)
+        pool->answered = true;
+}

@@ -1,0 +1,80 @@
+// The HTTP server of one reactor: libmicrohttpd in external epoll mode on the reactor's loop. Only server.c,
+// connection.c, request.c, response.c and stream.c include libmicrohttpd.
+//
+// All functions: the loop's thread.
+#ifndef SK_WIRE_SERVER_H
+#define SK_WIRE_SERVER_H
+
+#include <uv.h>
+
+#include "metrics.h"
+#include "request.h"
+#include "server_options.h"
+#include "verdict.h"
+
+struct sk_server;
+struct sk_address;
+
+// Who may connect. Each that may is told of again when it is gone.
+struct sk_peers {
+    bool (*connects)(void *arg, const struct sk_address *peer); // false: it is closed at once
+    void (*disconnects)(void *arg, const struct sk_address *peer);
+    void *arg;
+};
+
+struct sk_handler {
+    // A whole request: answer it, or keep it with sk_request_wait or sk_request_park.
+    void (*handle)(void *arg, struct sk_request *request);
+    // A request that waits or is parked has reached its deadline: answer it.
+    void (*expired)(void *arg, struct sk_request *request);
+    // A request is broken before it is whole: answer it, which ends the connection.
+    void (*malformed)(void *arg, struct sk_request *request, enum sk_verdict verdict);
+    // The head of a stream is sent: texts may follow (stream.h).
+    void (*streams)(void *arg, struct sk_request *request);
+    // The client of a request that is parked, or streams, is gone, or the server ends the stream: its ticket leads
+    // nowhere when this returns. Not called for streams that the handlers end.
+    void (*gone)(void *arg, struct sk_request *request);
+    void *arg;
+    const struct sk_peers *peers; // borrowed; NULL: all may connect
+    // A request that has taken a place among the long ones has ended. NULL: not wanted.
+    void (*released)(void *arg, const struct sk_hold *hold);
+};
+
+// Listens and serves. NULL on failure; the reason is logged. Borrows loop and options.
+struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_server_options *options,
+                                 const struct sk_handler *handler);
+
+// The end of a loop turn: sends the answers that were given outside of a handler. Returns whether there
+// were any.
+bool sk_server_turn(struct sk_server *server);
+
+// A request that waits or is parked; NULL if it is answered or its client is gone.
+struct sk_request *sk_server_find(struct sk_server *server, uint64_t ticket);
+
+// A request that streams; NULL if the stream is at its end, or its client is gone.
+struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t ticket);
+
+// Requests that wait for an answer, parked or not.
+size_t sk_server_waiting(const struct sk_server *server);
+
+// Requests whose answer the client has not taken yet.
+size_t sk_server_sending(const struct sk_server *server);
+
+// Nine tenths of its connections are taken.
+bool sk_server_crowded(const struct sk_server *server);
+
+// Sets the gauges of connections.
+void sk_server_measure(const struct sk_server *server, struct sk_metrics *metrics);
+
+// Stops accepting; what is open goes on, but parked requests expire and streams end, now and from now on. The handlers
+// say "Connection: close" in their answers from now on.
+void sk_server_drain(struct sk_server *server);
+
+// Every request that waits or is parked has reached its deadline now.
+void sk_server_expire(struct sk_server *server);
+
+// Ends: every request that is there is handled, or expires, and answered; then all connections are closed. The loop
+// must run until the handles are closed. NULL is fine.
+void sk_server_close(struct sk_server *server);
+
+#endif

@@ -1,0 +1,272 @@
+// Where nothing is noted, which is nearly always, all this costs about 100 instructions for a request. Random words
+// come in blocks: a system call for each would cost more than all the rest.
+#include "trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "clock.h"
+#include "log.h"
+#include "request.h"
+#include "server_options.h"
+#include "spool.h"
+#include "text.h"
+#include "uuid.h"
+
+enum { WORDS = 128, ERROR_FROM = 400, FAILURE_FROM = 500, UNAVAILABLE = 503 };
+
+struct sk_tracer {
+    const struct sk_server_options *options; // borrowed
+    enum sk_trace_mode mode;
+    uint64_t one_in; // requests has a line; 0: none has
+    bool all;        // also requests without the field are looked at
+    struct sk_spool_lane *lane;
+    size_t words_left;
+    uint64_t words[WORDS];
+};
+
+static uint64_t trace_random(struct sk_tracer *tracer);
+static void trace_begin(struct sk_tracer *tracer, struct sk_request *request) __attribute__((noinline));
+static void trace_take_up(struct sk_tracer *tracer, struct sk_request *request);
+static void trace_put_line(const struct sk_request *request, unsigned http_status, enum sk_verdict verdict);
+static const char *trace_method(const struct sk_request *request);
+static char *trace_put(char *at, const char *text);
+static char *trace_put_number(char *at, uint64_t number);
+
+struct sk_tracer *sk_tracer_open(const struct sk_server_options *options)
+{
+    struct sk_tracer *tracer = calloc(1, sizeof *tracer);
+    if (tracer == NULL)
+        return NULL;
+    tracer->options = options;
+    tracer->mode = (enum sk_trace_mode)options->trace;
+    sk_tracer_write(tracer, NULL);
+    return tracer;
+}
+
+void sk_tracer_write(struct sk_tracer *tracer, struct sk_spool_lane *lane)
+{
+    tracer->lane = lane;
+    tracer->one_in = lane == NULL ? 0 : (uint64_t)tracer->options->access_log;
+    tracer->all = tracer->mode == SK_TRACE_ON || tracer->one_in > 0;
+}
+
+void sk_tracer_close(struct sk_tracer *tracer)
+{
+    free(tracer);
+}
+
+static uint64_t trace_random(struct sk_tracer *tracer)
+{
+    if (tracer->words_left == 0) {
+        sk_random_bytes(tracer->words, sizeof tracer->words);
+        tracer->words_left = WORDS;
+    }
+    return tracer->words[--tracer->words_left];
+}
+
+// ---- a request ----
+
+void sk_trace_begin(struct sk_tracer *tracer, struct sk_request *request)
+{
+    if (request->traceparent != NULL || tracer->all)
+        trace_begin(tracer, request);
+}
+
+static void trace_begin(struct sk_tracer *tracer, struct sk_request *request)
+{
+    struct sk_trace *trace = &request->trace;
+    trace->logged = tracer->one_in == 1 || (tracer->one_in > 1 && trace_random(tracer) % tracer->one_in == 0);
+    bool wanted = tracer->mode == SK_TRACE_ON ||
+                  (tracer->mode == SK_TRACE_AUTO && (request->traceparent != NULL || trace->logged));
+    if (wanted)
+        trace_take_up(tracer, request);
+    if (!wanted && !trace->logged)
+        return;
+    trace->tracer = tracer;
+    trace->began_ns = uv_hrtime();
+}
+
+// The trace that the client is in; or a new one, where it is in none or says so badly.
+static void trace_take_up(struct sk_tracer *tracer, struct sk_request *request)
+{
+    struct sk_traceparent *own = &request->trace.own;
+    if (request->traceparent != NULL && sk_traceparent_read(request->traceparent, own)) {
+        sk_traceparent_new_span(own, trace_random(tracer));
+        return;
+    }
+    const uint64_t random[] = {trace_random(tracer), trace_random(tracer), trace_random(tracer)};
+    sk_traceparent_make(own, random);
+}
+
+const char *sk_trace_id(const struct sk_request *request)
+{
+    const struct sk_trace *trace = &request->trace;
+    return trace->tracer == NULL || trace->own.trace_id[0] == '\0' ? NULL : trace->own.trace_id;
+}
+
+const char *sk_trace_enter(const struct sk_request *request)
+{
+    return sk_log_about(sk_trace_id(request));
+}
+
+void sk_trace_leave(const char *before)
+{
+    (void)sk_log_about(before);
+}
+
+void sk_trace_answer(struct sk_request *request, unsigned http_status, enum sk_verdict verdict,
+                     struct sk_response *response)
+{
+    if (request->trace.own.trace_id[0] != '\0') {
+        char text[SK_TRACEPARENT_SIZE];
+        sk_traceparent_put(&request->trace.own, text);
+        sk_response_header(response, "traceparent", text);
+        const char *before = sk_trace_enter(request);
+        const char *route = request->route == NULL ? "-" : request->route;
+        if (http_status >= FAILURE_FROM && http_status != UNAVAILABLE)
+            sk_log(SK_LOG_WARN, "a request failed", "route=%s code=%s", route, sk_verdict_code(verdict));
+        else if (http_status >= ERROR_FROM)
+            sk_log(SK_LOG_DEBUG, "a request was refused", "route=%s code=%s", route, sk_verdict_code(verdict));
+        sk_trace_leave(before);
+    }
+    if (request->trace.logged)
+        trace_put_line(request, http_status, verdict);
+}
+
+// ---- the line ----
+
+static void trace_put_line(const struct sk_request *request, unsigned http_status, enum sk_verdict verdict)
+{
+    char line[SK_SPOOL_LINE_MAX], time[SK_TIME_SIZE], *at = line;
+    const struct sk_trace *trace = &request->trace;
+    sk_text_put_time((int64_t)sk_wall_ms(), time);
+    at = trace_put(at, "ts=");
+    at = trace_put(at, time);
+    at = trace_put(at, " level=info msg=\"request\" method=");
+    at = trace_put(at, trace_method(request));
+    at = trace_put(at, " route=");
+    at = trace_put(at, request->route == NULL ? "-" : request->route);
+    at = trace_put(at, " status=");
+    at = trace_put_number(at, http_status);
+    at = trace_put(at, " code=");
+    at = trace_put(at, sk_verdict_code(verdict));
+    at = trace_put(at, " bytes=");
+    at = trace_put_number(at, request->is_head ? 0 : trace->bytes);
+    at = trace_put(at, " us=");
+    at = trace_put_number(at, (uv_hrtime() - trace->began_ns) / 1000);
+    at = trace_put(at, " trace_id=");
+    at = trace_put(at, trace->own.trace_id[0] == '\0' ? "-" : trace->own.trace_id);
+    *at++ = '\n';
+    sk_spool_put(trace->tracer->lane, line, (size_t)(at - line));
+}
+
+static const char *trace_method(const struct sk_request *request)
+{
+    static const char *const names[] = {
+        [SK_METHOD_GET] = "GET", [SK_METHOD_POST] = "POST", [SK_METHOD_PATCH] = "PATCH",
+        [SK_METHOD_OTHER] = "-", [SK_METHOD_UNKNOWN] = "-",
+    };
+    return request->is_head ? "HEAD" : names[request->method];
+}
+
+// Constants, and numbers: all of them together are far shorter than a line may be. Returns where the next one goes.
+static char *trace_put(char *at, const char *text)
+{
+    return stpcpy(at, text);
+}
+
+static char *trace_put_number(char *at, uint64_t number)
+{
+    return at + sk_text_put_number(number, at);
+}
+
+// ---- traceparent ----
+
+// The form of version 00 is of fixed width, and later versions may only add behind it.
+
+// 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
+enum { AT_TRACE = 3, AT_SPAN = 36, AT_FLAGS = 53, CHARS = 55, VERSION_NONE = 0xff };
+
+static const char digits[] = "0123456789abcdef";
+
+static bool traceparent_read_hex(const char *text, size_t n, bool *nonzero);
+static unsigned traceparent_byte(const char *text);
+static void traceparent_put_hex(char *out, uint64_t word);
+
+bool sk_traceparent_read(const char *text, struct sk_traceparent *read)
+{
+    bool any, trace_set, span_set;
+    text += strspn(text, " \t");
+    size_t len = strlen(text);
+    while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
+        len--;
+    if (len < CHARS || !traceparent_read_hex(text, 2, &any) || text[AT_TRACE - 1] != '-' ||
+        !traceparent_read_hex(text + AT_TRACE, SK_TRACE_ID_CHARS, &trace_set) || text[AT_SPAN - 1] != '-' ||
+        !traceparent_read_hex(text + AT_SPAN, SK_SPAN_ID_CHARS, &span_set) || text[AT_FLAGS - 1] != '-' ||
+        !traceparent_read_hex(text + AT_FLAGS, 2, &any) || !trace_set || !span_set)
+        return false;
+    unsigned version = traceparent_byte(text), flags = traceparent_byte(text + AT_FLAGS);
+    if (version == VERSION_NONE || (len > CHARS && (version == 0 || text[CHARS] != '-')))
+        return false;
+    memcpy(read->trace_id, text + AT_TRACE, SK_TRACE_ID_CHARS);
+    memcpy(read->span_id, text + AT_SPAN, SK_SPAN_ID_CHARS);
+    read->trace_id[SK_TRACE_ID_CHARS] = read->span_id[SK_SPAN_ID_CHARS] = '\0';
+    read->flags = (uint8_t)(flags & (version == 0 ? SK_TRACE_SAMPLED | SK_TRACE_RANDOM : SK_TRACE_SAMPLED));
+    return true;
+}
+
+// Lower case only. *nonzero: a digit is not 0.
+static bool traceparent_read_hex(const char *text, size_t n, bool *nonzero)
+{
+    *nonzero = false;
+    for (size_t i = 0; i < n; i++) {
+        if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f')))
+            return false;
+        *nonzero = *nonzero || text[i] != '0';
+    }
+    return true;
+}
+
+// Of two digits that were read.
+static unsigned traceparent_byte(const char *text)
+{
+    unsigned high = (unsigned)(strchr(digits, text[0]) - digits), low = (unsigned)(strchr(digits, text[1]) - digits);
+    return high << 4 | low;
+}
+
+void sk_traceparent_make(struct sk_traceparent *made, const uint64_t random[3])
+{
+    traceparent_put_hex(made->trace_id, random[0]);
+    traceparent_put_hex(made->trace_id + SK_SPAN_ID_CHARS, random[1] == 0 ? 1 : random[1]);
+    made->trace_id[SK_TRACE_ID_CHARS] = '\0';
+    made->flags = SK_TRACE_RANDOM;
+    sk_traceparent_new_span(made, random[2]);
+}
+
+void sk_traceparent_new_span(struct sk_traceparent *parent, uint64_t random)
+{
+    traceparent_put_hex(parent->span_id, random == 0 ? 1 : random);
+    parent->span_id[SK_SPAN_ID_CHARS] = '\0';
+}
+
+static void traceparent_put_hex(char *out, uint64_t word)
+{
+    for (int i = SK_SPAN_ID_CHARS - 1; i >= 0; i--) {
+        out[i] = digits[word & 0xf];
+        word >>= 4;
+    }
+}
+
+void sk_traceparent_put(const struct sk_traceparent *parent, char out[SK_TRACEPARENT_SIZE])
+{
+    memcpy(out, "00-", AT_TRACE);
+    memcpy(out + AT_TRACE, parent->trace_id, SK_TRACE_ID_CHARS);
+    out[AT_SPAN - 1] = '-';
+    memcpy(out + AT_SPAN, parent->span_id, SK_SPAN_ID_CHARS);
+    out[AT_FLAGS - 1] = '-';
+    out[AT_FLAGS] = digits[parent->flags >> 4];
+    out[AT_FLAGS + 1] = digits[parent->flags & 0xf];
+    out[CHARS] = '\0';
+}
