@@ -1,6 +1,6 @@
 """What a purchase ticket costs: the same crowd at two vouchers, of which one takes tickets.
 
-The tickets are made here beforehand, in the form that docs/interface.md has, with the service's secret: so the crowd
+The tickets are made here beforehand, in the form that docs/http.md has, with the service's secret: so the crowd
 measures the check alone, and the form is tried by another implementation.
 """
 
