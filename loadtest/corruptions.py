@@ -7,8 +7,8 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
-import common
 from judge import DRIFT, DUPLICATES, ENDLESS, JOURNAL, LOST, OVERSOLD, UNSOLD, Books
+from lib import common
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
-import common
+from lib import common
 
 ASK_S = 60
 IN_VAIN_MAX = 30  # questions in a row that met no other instance: there is none

@@ -28,7 +28,7 @@ REFUSED_S = 3.0  # enough for an instance that would be let in
 
 def make(tree: Path) -> Path:
     sys.path.append(str(ROOT / "loadtest"))
-    import builds  # which knows how to build another tree
+    from lib import builds  # which knows how to build another tree
 
     print(f"    building {tree.name}", flush=True)
     builds.make(tree, tree / "build")

@@ -1,0 +1,181 @@
+"""Users with tokens against users of a gateway: the same crowd, whose fields are made before it comes.
+
+With HS256 each request has a token of its own, and with EdDSA those of 10,000 users, which every reactor has checked once
+before (and once more without the cache, to show what a check costs). An order counts when its row is committed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+from bench.bounds import Outcome, in_turn
+from lib import common
+from lib.common import Failure, Voucher
+from lib.service import Service, Side, ask
+
+ISSUER, AUDIENCE = "https://login.example", "shop"
+# Those of RFC 7515, A.1 and RFC 8037, A.1.
+KEYS = """hs256 HS256 AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow
+eddsa EdDSA 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A
+"""
+REFUSALS_PER_S = 200_000  # no crowd here asks faster
+ORDERS_PER_S = 100_000
+CACHED_USERS = 10_000
+WARM_UP_S = (4, 8, 16, 32, 64)  # the first that is enough for each of them to ask once, and be checked
+NOT_CACHED_S = 2
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """A file of fields, and the settings of a service that believes them."""
+
+    fields: Path
+    users: int
+    settings: dict[str, str]
+
+    @property
+    def first_field(self) -> dict[str, str]:
+        with self.fields.open() as lines:
+            name, _, value = lines.readline().rstrip("\n").partition(": ")
+        return {name: value}
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Of answers, or of orders; and the service's CPU for 1,000 answers."""
+
+    rps: float
+    cpu_ms: float
+
+
+def make_crowd(side: Side, kind: str, users: int) -> Crowd:
+    """`kind`: gateway, or the id of a key."""
+    keys, fields = side.folder / "token-keys", side.folder / f"fields-{kind}"
+    words = [str(side.stores.build.binary("seckill-tokens")), kind, str(users)]
+    settings = {}
+    if kind != "gateway":
+        keys.write_text(KEYS)
+        words += [str(keys), ISSUER, AUDIENCE]
+        settings = {"SECKILL_AUTH": "token", "SECKILL_TOKEN_KEYS": str(keys)}
+        settings |= {"SECKILL_TOKEN_ISSUER": ISSUER, "SECKILL_TOKEN_AUDIENCE": AUDIENCE}
+    with fields.open("w") as out:
+        if subprocess.run(words, stdout=out, check=False).returncode != 0:
+            raise Failure("seckill-tokens made no fields")
+    return Crowd(fields, users, settings)
+
+
+# ---- the bounds ----
+
+
+def hs256_sold_out(side: Side, seconds: int, flip: bool) -> Outcome:
+    return compared(flip, *(sold_out(side, kind, REFUSALS_PER_S * seconds, seconds) for kind in ("hs256", "gateway")))
+
+
+def hs256_durable(side: Side, seconds: int, flip: bool) -> Outcome:
+    return compared(flip, *(durable(side, kind, ORDERS_PER_S * seconds, seconds) for kind in ("hs256", "gateway")))
+
+
+def eddsa_sold_out(side: Side, seconds: int, flip: bool) -> Outcome:
+    outcome = compared(flip, *(sold_out(side, kind, CACHED_USERS, seconds) for kind in ("eddsa", "gateway")))
+    checked = sold_out(side, "eddsa", CACHED_USERS, NOT_CACHED_S, cached=False)()
+    outcome.told += f"; {checked.rps:,.0f} where each is checked ({checked.cpu_ms:.1f})"
+    outcome.details["not_cached"] = vars(checked)
+    return outcome
+
+
+def eddsa_durable(side: Side, seconds: int, flip: bool) -> Outcome:
+    return compared(flip, *(durable(side, kind, CACHED_USERS, seconds) for kind in ("eddsa", "gateway")))
+
+
+def compared(flip: bool, tokens: Callable[[], Rate], gateway: Callable[[], Rate]) -> Outcome:
+    by_token, by_gateway = in_turn(flip, tokens, gateway)
+    told = (
+        f"{by_token.rps:,.0f} a second with tokens ({by_token.cpu_ms:.1f} ms of the service's CPU for 1,000), "
+        f"{by_gateway.rps:,.0f} with X-User-Id ({by_gateway.cpu_ms:.1f})"
+    )
+    return Outcome(by_token.rps / by_gateway.rps, told, details={"token": vars(by_token), "gateway": vars(by_gateway)})
+
+
+# ---- a crowd's rate ----
+
+
+def sold_out(side: Side, kind: str, users: int, seconds: int, cached: bool = True) -> Callable[[], Rate]:
+    """Gives what measures the rate of refusals."""
+
+    def measure() -> Rate:
+        crowd = make_crowd(side, kind, users)
+        settings = crowd.settings | ({} if cached else {"SECKILL_TOKEN_CACHE": "0"})
+        with side.serving(**settings) as service:
+            voucher = sell_out(service, crowd)
+            if cached:
+                warm_up(service, crowd, voucher)
+            load, cpu = service.crowd(seconds, path=f"/seckill/{voucher.id}", fields=crowd.fields)
+            must_be_sold_out(service, crowd, voucher)
+        crowd.fields.unlink()
+        if load.not_ok != load.requests:
+            raise Failure(f"{load.requests - load.not_ok} requests of {load.requests} were not told SOLD_OUT")
+        return Rate(load.rate, cpu["server"] * 1000)
+
+    return measure
+
+
+def durable(side: Side, kind: str, users: int, seconds: int) -> Callable[[], Rate]:
+    """Gives what measures the rate of committed rows. Users buy one voucher after the other."""
+
+    def measure() -> Rate:
+        crowd = make_crowd(side, kind, users)
+        with side.serving(**crowd.settings) as service:
+            warm_up(service, crowd, sell_out(service, crowd))
+            vouchers = service.vouchers(ORDERS_PER_S * seconds // users, units=users)
+            before = service.stores.all_orders()
+            path, ids = "/seckill/{voucher}", " ".join(vouchers)
+            load, cpu = service.crowd(seconds, path=path, fields=crowd.fields, vouchers=ids)
+            orders = service.stores.all_orders() - before
+            committed = committed_between(service, vouchers, load.started_at, load.started_at + load.seconds)
+        crowd.fields.unlink()
+        told = load.requests - load.not_ok
+        if load.not_ok > 0 or orders < told:
+            raise Failure(f"{load.not_ok} refusals, {told} buyers won, {orders} rows in PostgreSQL")
+        return Rate(committed / load.seconds, cpu["server"] * 1000)
+
+    return measure
+
+
+def sell_out(service: Service, crowd: Crowd) -> Voucher:
+    """To the crowd's first user."""
+    voucher = service.voucher(units=1)
+    common.wait_for("the only unit", lambda: buy(service, crowd, voucher)[0] in (201, 202), 10)
+    return voucher
+
+
+def buy(service: Service, crowd: Crowd, voucher: Voucher) -> tuple[int, str]:
+    return ask(f"{service.url}/seckill/{voucher.id}", "POST", crowd.first_field)
+
+
+def must_be_sold_out(service: Service, crowd: Crowd, voucher: Voucher) -> None:
+    """The winner is told that it won, so the refusals were refusals of users that are known."""
+    status, text = buy(service, crowd, voucher)
+    if status != 409 or "ALREADY_ORDERED" not in text:
+        raise Failure(f"the winner is answered {status}: {text}")
+
+
+def warm_up(service: Service, crowd: Crowd, voucher: Voucher) -> None:
+    """Each user of a small crowd asks at least once."""
+    if crowd.users > CACHED_USERS:
+        return
+    for seconds in WARM_UP_S:
+        load, _ = service.crowd(seconds, path=f"/seckill/{voucher.id}", fields=crowd.fields)
+        if load.requests >= crowd.users:
+            return
+    raise Failure(f"{load.requests} requests in {seconds} s warm up no {crowd.users} users")
+
+
+def committed_between(service: Service, vouchers: list[str], begin: float, end: float) -> int:
+    [[count]] = service.stores.postgres.rows(
+        f"SELECT count(*) FROM voucher_order WHERE voucher_id IN ({', '.join(vouchers)})"
+        f" AND status::text <> 'refused' AND created_at >= to_timestamp({begin}) AND created_at < to_timestamp({end})"
+    )
+    return int(count)

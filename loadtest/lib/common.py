@@ -1,0 +1,316 @@
+"""What the oversell check and the benchmark share: the stack they speak to, and wrk.
+
+Both stores are read with their own command-line clients, so that nothing of the service's own code
+takes part in judging it, and nothing has to be installed beside Python.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Iterable, Iterator
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LOADTEST = ROOT / "loadtest"
+WRK_SCRIPT = LOADTEST / "oversell.lua"
+RECONCILE_S = 120
+WRK_STOP_S = 20  # wrk ends within its own time-out of 10 s
+PSQL = ["psql", "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1"]
+
+
+class Failure(Exception):
+    """Something the run cannot go on without; said in one line, without a traceback."""
+
+
+def environment() -> dict[str, str]:
+    """The process environment over what `./dev up` left in .dev/env."""
+    settings: dict[str, str] = {}
+    file = ROOT / ".dev" / "env"
+    if file.exists():
+        for word in shlex.split(file.read_text(), comments=True):
+            name, _, value = word.partition("=")
+            settings[name] = value
+    return settings | dict(os.environ)
+
+
+def run(command: list[str], stdin: str = "", env: dict[str, str] | None = None) -> str:
+    """Runs a client to its end and gives what it printed."""
+    try:
+        done = subprocess.run(command, input=stdin, env=os.environ | (env or {}), text=True, capture_output=True)
+    except FileNotFoundError:
+        raise Failure(f"{command[0]} is not installed") from None
+    if done.returncode != 0:
+        raise Failure(f"{command[0]}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+class Postgres:
+    """psql on a libpq URI, whose parts travel in the environment: other users of the machine must not see a password."""
+
+    def __init__(self, url: str):
+        parts = urllib.parse.urlsplit(url)
+        query = dict(urllib.parse.parse_qsl(parts.query))
+        known = {
+            "PGHOST": parts.hostname or query.get("host"),
+            "PGPORT": parts.port or query.get("port"),
+            "PGUSER": parts.username or query.get("user"),
+            "PGPASSWORD": parts.password or query.get("password"),
+            "PGDATABASE": parts.path.lstrip("/") or query.get("dbname"),
+        }
+        self.env = {name: urllib.parse.unquote(str(value)) for name, value in known.items() if value}
+
+    def rows(self, script: str) -> list[list[str]]:
+        """Runs the script in one session and gives the rows of all its queries."""
+        return [line.split("\t") for line in run(PSQL, script, self.env).splitlines()]
+
+
+class Redis:
+    """redis-cli on a redis:// URL."""
+
+    def __init__(self, url: str):
+        parts = urllib.parse.urlsplit(url)
+        self.host, self.port, self.db = parts.hostname or "127.0.0.1", parts.port or 6379, parts.path.lstrip("/")
+        self.user = parts.username or ""
+        self.password = urllib.parse.unquote(parts.password) if parts.password else None
+        self.env = {"REDISCLI_AUTH": self.password} if self.password else {}
+
+    @property
+    def url(self) -> str:
+        login = f"{self.user}:{urllib.parse.quote(self.password, safe='')}@" if self.password else ""
+        return f"redis://{login}{self.host}:{self.port}/{self.db or 0}"
+
+    def database(self, number: int) -> Redis:
+        """Another database of the same server."""
+        other = copy.copy(self)
+        other.db = str(number)
+        return other
+
+    def call(self, *words: object, stdin: str = "") -> list[str]:
+        """One command; the reply's elements, or the lines of a text. Standard input is its last word."""
+        command = ["redis-cli", "-e", "-h", self.host, "-p", str(self.port), "-n", self.db or "0"]
+        command += ["--user", self.user] if self.user else []
+        command += ["-x"] if stdin and words else []
+        return run(command + [str(word) for word in words], stdin, self.env).splitlines()
+
+    def each(self, commands: Iterable[str]) -> list[str]:
+        """Many commands over one connection; the elements of all replies."""
+        lines = "\n".join(commands)
+        return self.call(stdin=lines) if lines else []
+
+    def number(self, *words: object) -> int:
+        return int(self.call(*words)[0] or 0)
+
+    def pairs(self, key: str) -> dict[str, str]:
+        reply = self.call("HGETALL", key)
+        return dict(zip(reply[::2], reply[1::2]))
+
+
+@dataclass(frozen=True)
+class Voucher:
+    id: str
+    units: int
+
+    def key(self, part: str) -> str:
+        return f"seckill:{{{self.id}}}:{part}"
+
+
+def voucher_terms(title: str, units: int) -> dict[str, object]:
+    """On sale from now until tomorrow."""
+    now = datetime.now(timezone.utc)
+    return {
+        "title": title,
+        "stock": units,
+        "price_cents": 100,
+        "begin_at": (now - timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "end_at": (now + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def admin_headers(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+
+def create_voucher(url: str, token: str, title: str, units: int, **terms: object) -> Voucher:
+    """A voucher on sale, made through the admin API."""
+    body = json.dumps(voucher_terms(title, units) | terms).encode()
+    request = urllib.request.Request(url + "/admin/vouchers", body, admin_headers(token))
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            voucher = json.load(answer)
+    except urllib.error.HTTPError as error:
+        raise Failure(f"{url}/admin/vouchers answered {error.code}: {error.read().decode()}") from error
+    except OSError as error:
+        raise Failure(f"{url}: {error}") from error
+    if voucher["state"] != "open":
+        raise Failure(f"{url}: voucher {voucher['id']} is {voucher['state']}")
+    return Voucher(voucher["id"], units)
+
+
+def reconcile(url: str, token: str, voucher: Voucher) -> None:
+    """Loads the voucher into Redis again. It is open when this returns."""
+    request = urllib.request.Request(
+        f"{url}/admin/vouchers/{voucher.id}/reconcile", b"", {"Authorization": f"Bearer {token}"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=RECONCILE_S) as answer:
+            answer.read()
+    except OSError as error:
+        raise Failure(f"{url}: reconciling voucher {voucher.id}: {error}") from error
+
+
+@dataclass
+class Load:
+    """What wrk saw. `answers` counts orders and refusals by name, `others` every other status."""
+
+    requests: int
+    seconds: float
+    p50_ms: float
+    p99_ms: float
+    not_ok: int
+    asked: int
+    broken: dict[str, int]
+    answers: dict[str, int]
+    others: dict[str, int]
+    started_at: float = 0.0
+    cpu_seconds: float = 0.0
+    ids: list[tuple[str, str]] = field(default_factory=list)  # (status, order id) of 201 and 202
+
+    @property
+    def rate(self) -> float:
+        return self.requests / self.seconds
+
+
+class Wrk:
+    """The crowd of oversell.lua, running; the settings are its LOAD_ variables."""
+
+    def __init__(self, urls: list[str], connections: int, threads: int, seconds: int, **settings: object):
+        variables = {f"LOAD_{name.upper()}": str(value) for name, value in settings.items()}
+        variables |= {"LOAD_URLS": " ".join(urls), "LOAD_THREADS": str(threads)}
+        command = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s"]
+        command += ["-s", str(WRK_SCRIPT), urls[0]]
+        self.seconds, self.started_at, self.cpu_before = seconds, time.time(), child_cpu_seconds()
+        try:
+            self.process = subprocess.Popen(
+                command, env=os.environ | variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+        except FileNotFoundError:
+            raise Failure("wrk is not installed") from None
+
+    def stop(self) -> Load:
+        """Ends it before its time."""
+        self.process.send_signal(signal.SIGINT)
+        self.seconds = 0
+        return self.finish()
+
+    def finish(self) -> Load:
+        """Waits for its end and gives what it saw."""
+        try:
+            output, _ = self.process.communicate(timeout=self.seconds + WRK_STOP_S)
+        except subprocess.TimeoutExpired:
+            raise Failure("wrk does not end") from None
+        finally:
+            self.kill()
+        for line in output.splitlines():
+            if line.startswith("load "):
+                load = Load(**json.loads(line[5:]), started_at=self.started_at)
+                load.cpu_seconds = child_cpu_seconds() - self.cpu_before
+                return load
+        raise Failure(f"wrk: {output}")
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def run_wrk(urls: list[str], connections: int, threads: int, seconds: int, **settings: object) -> Load:
+    """Runs a crowd from beginning to end."""
+    return Wrk(urls, connections, threads, seconds, **settings).finish()
+
+
+def child_cpu_seconds() -> float:
+    """CPU time of the children this process has waited for."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def wait_for(what: str, condition, seconds: float, pause: float = 0.1) -> None:
+    """Asks until the answer is yes."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failure(f"{what}: not within {seconds:.0f} s")
+        time.sleep(pause)
+
+
+@contextmanager
+def child_that_says(
+    command: list[str], word: str, seconds: float, script: str = "", env: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen]:
+    """A process that has said the word, and goes at the end. Its standard input stays open meanwhile."""
+    child = subprocess.Popen(
+        command,
+        env=os.environ | (env or {}),
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    overdue = threading.Timer(seconds, child.kill)
+    try:
+        overdue.start()
+        child.stdin.write(script)
+        child.stdin.flush()
+        heard = ""
+        while not heard.endswith(f"{word}\n"):
+            line = child.stdout.readline()
+            if not line:
+                raise Failure(f"{' '.join(command)} did not say {word}: {heard}")
+            heard += line
+        overdue.cancel()
+        yield child
+    finally:
+        overdue.cancel()
+        child.terminate()
+        child.communicate()
+
+
+def module_that_says(
+    module: str, words: list[str], word: str, seconds: float, script: str = ""
+) -> AbstractContextManager[subprocess.Popen]:
+    """The same of a module of these folders, which runs as a program."""
+    command = [sys.executable, "-m", module, *words]
+    return child_that_says(command, word, seconds, script, {"PYTHONPATH": str(LOADTEST)})
+
+
+def drained(redis: Redis, voucher: Voucher, seconds: float) -> bool:
+    """Waits until the voucher's journal is empty and stays so: requests that wrk left behind may still
+    be on their way into it. False if it is not empty in time."""
+    newest, quiet = "", 0
+
+    def at_rest() -> bool:
+        nonlocal newest, quiet
+        last = redis.call("HGET", voucher.key("voucher"), "last")[0]
+        still = last == newest and redis.number("XLEN", voucher.key("journal")) == 0
+        newest, quiet = last, quiet + 1 if still else 0
+        return quiet >= 3
+
+    try:
+        wait_for("journal", at_rest, seconds)
+        return True
+    except Failure:
+        return False
