@@ -111,7 +111,11 @@ def good_world() -> World:
         {"1": voucher, "2": other},
         delays=Delays([(2.1, 2.4)]),
         taken={"2"},
-        logs=['msg="books differ" voucher=2 finding=differ epoch=1/1 stock=1/3 buyers=4/4'],
+        cut={"2"},
+        logs=[
+            'msg="books differ" voucher=2 finding=differ epoch=1/1 stock=1/3 buyers=4/4',
+            'msg="books differ" voucher=2 finding=differ epoch=1/1 stock=1/3 buyers=5/4',
+        ],
         letters=1,
         letters_expected=1,
         refused_most=1,
@@ -140,8 +144,13 @@ def corruptions() -> dict[str, list]:
     def voucher(change):
         return lambda world: change(world.vouchers["1"])
 
-    def differs(line: str, taken: str):
-        return lambda world: (world.logs.append(f'msg="books differ" {line}'), setattr(world, "taken", {"2", taken}))
+    def differs(line: str, taken: str, cut: str = ""):
+        def change(world: World) -> None:
+            world.logs.append(f'msg="books differ" {line}')
+            world.taken.add(taken)
+            world.cut.add(cut)
+
+        return change
 
     def event(*fields, **more):
         def add(world: World) -> None:
@@ -242,6 +251,9 @@ def corruptions() -> dict[str, list]:
             differs("voucher=1 finding=differ epoch=1/1 stock=1/3 buyers=4/4", taken="2"),
             differs("voucher=1 finding=differ epoch=1/1 stock=3/1 buyers=4/4", taken="1"),
             differs("voucher=1 finding=differ epoch=1/1 stock=1/3 buyers=4/5", taken="1"),
+            differs("voucher=1 finding=differ epoch=1/1 stock=1/3 buyers=5/4", taken="1", cut="2"),
+            differs("voucher=1 finding=differ epoch=1/1 stock=3/1 buyers=5/4", taken="2", cut="1"),
+            differs("voucher=1 finding=differ epoch=1/1 stock=1/3 buyers=4/5", taken="2", cut="1"),
         ],
         "created_is_a_row": [event(1, 2, "buy", "u8", 201, "", "o8", "unpaid")],
         "accepted_ends": [

@@ -144,6 +144,7 @@ class World:
     leaks: list[str] = field(default_factory=list)
     may_differ: bool = False
     taken: set[str] = field(default_factory=set)  # vouchers of which units were taken away, and the answer was lost
+    cut: set[str] = field(default_factory=set)  # vouchers whose journal was cut when a holder of its entries was killed
     unseen: dict[str, int] = field(default_factory=dict)  # units taken by no user of the history, by voucher
     refused_most: int = 0
     rebuilds_most: int = 0
