@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "histogram.h"
-#include "slot.h"
+#include "hash.h"
 
 static const char *const state_names[] = {"open", "paused", "closed", "retired"};
 
