@@ -272,6 +272,7 @@ static void live_on_slice(void *arg)
     uint64_t now = uv_now(live->control->sale->loop);
     struct live_link *link;
     while ((link = live->feeds.next) != &live->feeds &&
+           // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the ring
            now - ((struct live_feed *)link)->looked_ms >= SK_LIVE_EACH_MS && sk_pace_take(&live->looks, now)) {
         link_take(link);
         link_add_behind(link, live->feeds.previous);
