@@ -254,8 +254,9 @@ static void live_on_slice(void *arg)
     uint64_t now = uv_now(live->control->sale->loop);
     struct live_feed *feed;
     struct live_listener *listener;
-    while ((feed = sk_list_first(&live->feeds)) != NULL && now - feed->looked_ms >= SK_LIVE_EACH_MS &&
-           sk_pace_take(&live->looks, now)) {
+    while ((feed = sk_list_first(&live->feeds)) != NULL &&
+           // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is freed has left the list
+           now - feed->looked_ms >= SK_LIVE_EACH_MS && sk_pace_take(&live->looks, now)) {
         sk_list_remove(&feed->list);
         sk_list_add_last(&feed->list, &live->feeds);
         feed->looked_ms = now;
