@@ -1,4 +1,4 @@
-// To add a call: a row here, its handler in handlers.h, its row in the README; the rest, also 405 and Allow, falls out
+// To add a call: a row here, its handler in handlers.h, its row in docs/http.md; the rest, also 405 and Allow, falls out
 // of the table.
 #include "route_table.h"
 
