@@ -7,9 +7,8 @@
 #include "instances.h"
 #include "letters.h"
 #include "user_orders.h"
+#include "voucher.h"
 #include "voucher_list.h"
-
-enum { VOUCHER_STATE_COUNT = 4 };
 
 // False: sent more than once. *value NULL: not sent.
 static bool lists_parameter(const struct sk_request *request, const char *name, const char **value)
@@ -60,13 +59,9 @@ void sk_handle_vouchers(const struct sk_context *context, struct sk_request *req
 
 static bool lists_read_state(const struct sk_request *request, const char **state)
 {
-    static const char *const states[VOUCHER_STATE_COUNT] = {"open", "paused", "closed", "retired"};
     if (!lists_parameter(request, "state", state))
         return false;
-    bool known = *state == NULL;
-    for (size_t i = 0; !known && i < VOUCHER_STATE_COUNT; i++)
-        known = strcmp(*state, states[i]) == 0;
-    return known;
+    return *state == NULL || sk_voucher_state_known(*state);
 }
 
 void sk_handle_admin_vouchers(const struct sk_context *context, struct sk_request *request)

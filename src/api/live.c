@@ -332,8 +332,7 @@ static bool live_read_stock(const struct sk_reply *reply, const char *run, int64
 {
     const char *state = sk_reply_text(sk_reply_at(reply, SK_LOOK_STATE), NULL);
     const char *opened = sk_reply_text(sk_reply_at(reply, SK_LOOK_RUN), NULL);
-    bool told =
-        state != NULL && (strcmp(state, "open") == 0 || strcmp(state, "paused") == 0 || strcmp(state, "closed") == 0);
+    bool told = state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED; // nor loading
     return told && opened != NULL && strcmp(opened, run) == 0 &&
            sk_trust_number(sk_reply_at(reply, SK_LOOK_STOCK), SK_TRUST_MAX, stock);
 }
@@ -371,11 +370,7 @@ static void live_on_look(void *arg, const struct sk_reply *reply)
 
 static void live_put_shown(const struct live_feed *feed, char out[SHOWN_SIZE])
 {
-    static const char *const states[] = {[SK_VOUCHER_OPEN] = "open",
-                                         [SK_VOUCHER_PAUSED] = "paused",
-                                         [SK_VOUCHER_CLOSED] = "closed",
-                                         [SK_VOUCHER_RETIRED] = "retired"};
-    const char *state = states[live_state(feed)];
+    const char *state = sk_voucher_state_name(live_state(feed));
     char remaining[SK_PARAM_NUMBER_SIZE] = "null";
     if (feed->remaining != NOT_KNOWN)
         (void)sk_params_number(remaining, feed->remaining);

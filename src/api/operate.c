@@ -51,7 +51,8 @@ struct operate {
     struct sk_timer *timer;   // owned
     enum sk_statement statement;
     int param_count;
-    const char *params[PARAMS_MAX]; // into the texts and numbers
+    const char *params[PARAMS_MAX]; // into the texts and numbers, as the next line
+    const char *id, *version, *units;
     char numbers[NUMBERS_MAX][SK_PARAM_NUMBER_SIZE];
     int number_count;
     char *key, *by, *title, *currency, *document; // owned
@@ -96,10 +97,11 @@ static void operate_move(struct operate *operate, enum operate_step step)
 
 // ---- the calls ----
 
-static void operate_add_number(struct operate *operate, int64_t number)
+static const char *operate_add_number(struct operate *operate, int64_t number)
 {
     SK_ASSERT(operate->number_count < NUMBERS_MAX && operate->param_count < PARAMS_MAX);
-    operate->params[operate->param_count++] = sk_params_number(operate->numbers[operate->number_count++], number);
+    const char *text = sk_params_number(operate->numbers[operate->number_count++], number);
+    return operate->params[operate->param_count++] = text;
 }
 
 // NULL: SQL's.
@@ -114,7 +116,7 @@ static void operate_add_term(struct operate *operate, int64_t term)
     if (term == SK_TERM_AS_IT_IS)
         operate_add_text(operate, NULL);
     else
-        operate_add_number(operate, term);
+        (void)operate_add_number(operate, term);
 }
 
 static bool operate_copy(char **copy, const char *text)
@@ -166,7 +168,7 @@ void sk_operate_stock(struct sk_control *control, const struct sk_operation *ope
         operate_add_text(operate, operate->by);
     else
         operate->reduce = -units;
-    operate_add_number(operate, units > 0 ? units : -units);
+    operate->units = operate_add_number(operate, units > 0 ? units : -units);
     operate_begin(operate, true);
 }
 
@@ -191,8 +193,8 @@ static struct operate *operate_new(struct sk_control *control, const struct sk_o
         sk_talk_end(&operate->talk, SK_VERDICT_OVERLOADED, NULL);
         return NULL;
     }
-    operate_add_number(operate, operate->voucher_id);
-    operate_add_number(operate, operation->if_match);
+    operate->id = operate_add_number(operate, operate->voucher_id);
+    operate->version = operate_add_number(operate, operation->if_match);
     operate_add_text(operate, operate->key);
     return operate;
 }
@@ -230,12 +232,12 @@ static void operate_ask(struct operate *operate)
         return;
     }
     const char *params[] = {sk_params_number(slot, operate->talk.voucher->slot),
-                            operate->params[0],
+                            operate->id,
                             operate->epoch,
-                            operate->params[1],
+                            operate->version,
                             operate->key,
                             operate->by,
-                            operate->params[3]};
+                            operate->units};
     // What is out of Redis is worth another try.
     if (sk_pg_call(operate->talk.control->sale->ask_pg, SK_STATEMENT_REMOVE_UNITS, sizeof params / sizeof params[0],
                    params, operate_on_row, operate) != SK_OK)
@@ -354,7 +356,7 @@ static void operate_take(struct operate *operate)
         sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
         return;
     }
-    const char *argv[] = {voucher->keys.voucher, sk_redis_run(sale->ask_redis), operate->params[3]};
+    const char *argv[] = {voucher->keys.voucher, sk_redis_run(sale->ask_redis), operate->units};
     if (sk_redis_script(sale->ask_redis, SK_SCRIPT_TAKE_UNITS, 1, 3, argv, NULL, operate_on_taken, operate) != SK_OK)
         sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
 }

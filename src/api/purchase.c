@@ -126,13 +126,14 @@ static void purchase_on_retired(void *arg, const struct sk_result *result)
         state = sk_rows_text(result->rows, 0, COLUMN_STATE);
         outcome.order_id = sk_rows_text(result->rows, 0, COLUMN_ORDER);
     }
+    bool archived = state != NULL && strcmp(state, "archived") == 0;
     if (state == NULL)
         outcome.verdict = SK_VERDICT_UNKNOWN_VOUCHER;
-    else if (strcmp(state, "retired") != 0 && strcmp(state, "archived") != 0)
+    else if (!archived && strcmp(state, "retired") != 0)
         outcome.verdict = SK_VERDICT_LOADING; // recalled a moment ago
     else if (outcome.order_id != NULL)
         outcome.verdict = SK_VERDICT_ALREADY_ORDERED;
-    else if (state[0] == 'a')
+    else if (archived)
         outcome.verdict = SK_VERDICT_ARCHIVED;
     sk_talk_end_with(talk, &outcome);
 }

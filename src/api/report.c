@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "voucher.h"
+
 enum { COLUMN_STATE, COLUMN_REFUSED, COLUMN_PRICES, COLUMN_NUMBERS };
 
 static bool report_read_refused(const char *text, struct sk_report *report);
@@ -91,7 +93,8 @@ void sk_report_judge(const struct sk_report *report, struct sk_judgement *judgem
 {
     *judgement = (struct sk_judgement){.verdict = SK_REPORT_BALANCED};
     int64_t *missing = judgement->missing;
-    bool may_sell = strcmp(report->state, "open") == 0 || strcmp(report->state, "paused") == 0;
+    enum sk_voucher_state state = sk_voucher_state_of(report->state);
+    bool may_sell = state == SK_VOUCHER_OPEN || state == SK_VOUCHER_PAUSED;
     if (may_sell && report->at_ms < report->end_ms)
         missing[SK_REPORT_SALE_ON] = (report->end_ms - report->at_ms + 999) / 1000;
     if (report->pay_within_s > 0)

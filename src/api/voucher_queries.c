@@ -166,16 +166,13 @@ static void voucher_add_number(struct sk_buf *body, const char *name, const stru
 // Only states that there are.
 static const char *voucher_state_shown(const struct sk_reply *reply)
 {
-    static const char *const states[] = {"loading", "open", "paused", "closed", "retired"};
     const char *state = sk_reply_text(sk_reply_at(reply, SK_LOOK_STATE), NULL);
     if (reply == NULL)
         return "unknown";
     if (state != NULL && state[0] == '\0')
         return "missing";
-    for (size_t i = 0; state != NULL && i < sizeof states / sizeof states[0]; i++) {
-        if (strcmp(state, states[i]) == 0)
-            return states[i];
-    }
+    if (state != NULL && (strcmp(state, "loading") == 0 || sk_voucher_state_known(state)))
+        return state;
     return "unreadable";
 }
 

@@ -401,6 +401,12 @@ static void watch_sweep(struct sk_watch *watch, struct sk_voucher *voucher)
 
 static void watch_judge(struct watch_look *look, const struct sk_look *seen, int64_t age_ms)
 {
+    static const enum sk_metric counters[] = {
+        [SK_BOOKS_AGREE] = SK_METRIC_FINDING_AGREE,     [SK_BOOKS_MISSING] = SK_METRIC_FINDING_MISSING,
+        [SK_BOOKS_LOADING] = SK_METRIC_FINDING_LOADING, [SK_BOOKS_UNSURE] = SK_METRIC_FINDING_UNSURE,
+        [SK_BOOKS_BEHIND] = SK_METRIC_FINDING_BEHIND,   [SK_BOOKS_DIFFER] = SK_METRIC_FINDING_DIFFER,
+        [SK_BOOKS_OLD] = SK_METRIC_FINDING_OLD,
+    };
     struct sk_watch *watch = look->watch;
     struct sk_voucher *voucher = look->voucher;
     struct sk_watched *watched = &voucher->care->watched;
@@ -410,7 +416,7 @@ static void watch_judge(struct watch_look *look, const struct sk_look *seen, int
     watched->looked_at_ms = now;
     watched->letters = look->letters;
     watched->journal_age_ms = age_ms;
-    sk_metrics_add(watch->sale->metrics, (enum sk_metric)(SK_METRIC_FINDING_AGREE + (int)finding), 1);
+    sk_metrics_add(watch->sale->metrics, counters[finding], 1);
     if (seen->terms.change > watched->change)
         watched->change = seen->terms.change;
     if (finding != SK_BOOKS_DIFFER)

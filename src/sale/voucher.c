@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "histogram.h"
 #include "hash.h"
+#include "histogram.h"
 
 static const char *const state_names[] = {"open", "paused", "closed", "retired"};
 
@@ -16,6 +16,12 @@ enum sk_voucher_state sk_voucher_state_of(const char *name)
             return (enum sk_voucher_state)i;
     }
     return SK_VOUCHER_RETIRED;
+}
+
+bool sk_voucher_state_known(const char *name)
+{
+    enum sk_voucher_state state = sk_voucher_state_of(name);
+    return strcmp(name, state_names[state]) == 0;
 }
 
 const char *sk_voucher_state_name(enum sk_voucher_state state)

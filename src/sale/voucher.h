@@ -20,6 +20,8 @@ enum sk_voucher_state { SK_VOUCHER_OPEN, SK_VOUCHER_PAUSED, SK_VOUCHER_CLOSED, S
 // By its name. What is no state counts as retired: it is not sold.
 enum sk_voucher_state sk_voucher_state_of(const char *name);
 const char *sk_voucher_state_name(enum sk_voucher_state state);
+// Whether it is the name of one of these states.
+bool sk_voucher_state_known(const char *name);
 
 enum { SK_VERSION_SIZE = SK_JOURNAL_ID_SIZE };
 
