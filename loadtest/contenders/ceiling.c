@@ -64,7 +64,7 @@ static void streams(void *arg, struct sk_request *request)
 {
     struct ceiling *ceiling = arg;
     if (ceiling->count < STREAMS_MAX)
-        ceiling->streams[ceiling->count++] = request->ticket;
+        ceiling->streams[ceiling->count++] = request->handle;
     else
         sk_stream_end(request);
 }

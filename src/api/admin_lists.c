@@ -58,7 +58,7 @@ static void orders_put_time(char out[SK_PARAM_NUMBER_SIZE], const int64_t *unix_
 }
 
 void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
-                        const struct sk_page_asked *ask, uint64_t ticket)
+                        const struct sk_page_asked *ask, uint64_t handle)
 {
     char scope[SK_CURSOR_SCOPE_MAX + 1], from[SK_PARAM_NUMBER_SIZE], to[SK_PARAM_NUMBER_SIZE];
     struct sk_page page;
@@ -67,9 +67,9 @@ void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter
     orders_put_time(from, filter->from);
     orders_put_time(to, filter->to);
     (void)snprintf(scope, sizeof scope, "%" PRId64 ":%s:%s:%s", filter->voucher_id, status, from, to);
-    if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_ORDERS, scope, ask, ticket))
+    if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_ORDERS, scope, ask, handle))
         return;
-    struct admin_list *list = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *list, orders_start);
+    struct admin_list *list = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, orders_start);
     if (list == NULL)
         return;
     list->page = page;
@@ -110,13 +110,13 @@ static void orders_on_rows(void *arg, const struct sk_result *result)
 // ---- what operators did ----
 
 void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
-                          uint64_t ticket)
+                          uint64_t handle)
 {
     char scope[SK_PARAM_NUMBER_SIZE];
     struct sk_page page;
-    if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_EVENTS, sk_params_number(scope, voucher_id), ask, ticket))
+    if (!sk_page_begin(&page, control, SK_CURSOR_ADMIN_EVENTS, sk_params_number(scope, voucher_id), ask, handle))
         return;
-    struct admin_list *list = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *list, admin_events_start);
+    struct admin_list *list = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, admin_events_start);
     if (list == NULL)
         return;
     list->page = page;
@@ -144,13 +144,13 @@ static void admin_events_on_rows(void *arg, const struct sk_result *result)
 
 // ---- the feed ----
 
-void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t ticket)
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t handle)
 {
     struct sk_page page;
     SK_ASSERT(last == 0 || ask->cursor == NULL);
-    if (!sk_page_begin(&page, control, SK_CURSOR_ORDER_EVENTS, "", ask, ticket))
+    if (!sk_page_begin(&page, control, SK_CURSOR_ORDER_EVENTS, "", ask, handle))
         return;
-    struct admin_list *list = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *list, order_events_start);
+    struct admin_list *list = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *list, order_events_start);
     if (list == NULL)
         return;
     list->page = page;

@@ -1,7 +1,7 @@
 // What an admin reads in pages, beside vouchers and dead letters: orders, what operators did, and the feed of what
 // became of orders.
 //
-// The reactor's thread, as all functions. Each answers its ticket once: FOUND and a page; BAD_PARAMETER; UNAVAILABLE;
+// The reactor's thread, as all functions. Each answers its handle once: FOUND and a page; BAD_PARAMETER; UNAVAILABLE;
 // OVERLOADED.
 #ifndef SK_API_ADMIN_LISTS_H
 #define SK_API_ADMIN_LISTS_H
@@ -18,13 +18,13 @@ struct sk_order_filter {
 bool sk_order_status_valid(const char *status);
 
 void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
-                        const struct sk_page_asked *ask, uint64_t ticket);
+                        const struct sk_page_asked *ask, uint64_t handle);
 
 void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
-                          uint64_t ticket);
+                          uint64_t handle);
 
 // The cursor is what follows the last event that the reader has. `last`: without a cursor, how many events before its
 // end the feed begins; 0: at its beginning. `next` is always there: where the reader goes on.
-void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t ticket);
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t handle);
 
 #endif

@@ -20,9 +20,9 @@ static void rebuild_begin(struct rebuild_talk *rebuild);
 static void rebuild_on_rebuilt(void *arg, bool ok);
 static void rebuild_on_row(void *arg, const struct sk_result *result);
 
-void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle)
 {
-    struct rebuild_talk *rebuild = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *rebuild, rebuild_start);
+    struct rebuild_talk *rebuild = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *rebuild, rebuild_start);
     if (rebuild == NULL)
         return;
     rebuild->voucher_id = voucher_id;

@@ -63,9 +63,9 @@ static void creation_move(struct creation *creation, enum creation_step step)
 #undef TO
 
 void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
-                       uint64_t ticket)
+                       uint64_t handle)
 {
-    struct creation *creation = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *creation, creation_start);
+    struct creation *creation = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *creation, creation_start);
     if (creation == NULL)
         return;
     creation->talk.release = creation_release;

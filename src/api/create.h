@@ -21,10 +21,10 @@ struct sk_terms {
 };
 
 // The reactor's thread. `key` NULL: one is made, for this call alone. `by`: who creates it, for the record. Borrows
-// key, by and terms for the call. Answers its ticket once: CREATED once the row is committed, with the voucher, whose
+// key, by and terms for the call. Answers its handle once: CREATED once the row is committed, with the voucher, whose
 // state is "loading" if it cannot sell yet; IDEMPOTENCY_KEY_REUSED; UNAVAILABLE if it is not known whether there is a
 // row now.
 void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
-                       uint64_t ticket);
+                       uint64_t handle);
 
 #endif

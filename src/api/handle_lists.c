@@ -40,7 +40,7 @@ void sk_handle_orders(const struct sk_context *context, struct sk_request *reque
 {
     struct sk_page_asked asked;
     if (lists_read_page(request, "cursor", &asked))
-        sk_user_orders(context->control, sk_call_of(request)->user, &asked, request->ticket);
+        sk_user_orders(context->control, sk_call_of(request)->user, &asked, request->handle);
     else
         lists_refuse(context, request);
 }
@@ -50,7 +50,7 @@ void sk_handle_vouchers(const struct sk_context *context, struct sk_request *req
     struct sk_page_asked asked;
     request->shared = true;
     if (lists_read_page(request, "cursor", &asked))
-        sk_list_vouchers(context->control, &asked, request->ticket);
+        sk_list_vouchers(context->control, &asked, request->handle);
     else
         lists_refuse(context, request);
 }
@@ -69,7 +69,7 @@ void sk_handle_admin_vouchers(const struct sk_context *context, struct sk_reques
     struct sk_page_asked asked;
     const char *state;
     if (lists_read_page(request, "cursor", &asked) && lists_read_state(request, &state))
-        sk_list_admin_vouchers(context->control, state, &asked, request->ticket);
+        sk_list_admin_vouchers(context->control, state, &asked, request->handle);
     else
         lists_refuse(context, request);
 }
@@ -100,7 +100,7 @@ void sk_handle_admin_orders(const struct sk_context *context, struct sk_request 
     struct sk_order_filter filter = {0};
     int64_t from, to;
     if (lists_read_page(request, "cursor", &asked) && lists_read_filter(request, &filter, &from, &to))
-        sk_list_all_orders(context->control, &filter, &asked, request->ticket);
+        sk_list_all_orders(context->control, &filter, &asked, request->handle);
     else
         lists_refuse(context, request);
 }
@@ -109,7 +109,7 @@ void sk_handle_letters(const struct sk_context *context, struct sk_request *requ
 {
     struct sk_page_asked asked;
     if (lists_read_page(request, "cursor", &asked))
-        sk_letters_list(context->control, sk_call_of(request)->voucher_id, &asked, request->ticket);
+        sk_letters_list(context->control, sk_call_of(request)->voucher_id, &asked, request->handle);
     else
         lists_refuse(context, request);
 }
@@ -118,7 +118,7 @@ void sk_handle_admin_events(const struct sk_context *context, struct sk_request 
 {
     struct sk_page_asked asked;
     if (lists_read_page(request, "cursor", &asked))
-        sk_list_admin_events(context->control, sk_call_of(request)->voucher_id, &asked, request->ticket);
+        sk_list_admin_events(context->control, sk_call_of(request)->voucher_id, &asked, request->handle);
     else
         lists_refuse(context, request);
 }
@@ -141,12 +141,12 @@ void sk_handle_order_events(const struct sk_context *context, struct sk_request 
     struct sk_page_asked asked;
     unsigned last;
     if (lists_read_page(request, "after", &asked) && lists_read_last(request, &asked, &last))
-        sk_list_order_events(context->control, &asked, last, request->ticket);
+        sk_list_order_events(context->control, &asked, last, request->handle);
     else
         lists_refuse(context, request);
 }
 
 void sk_handle_instances(const struct sk_context *context, struct sk_request *request)
 {
-    sk_list_instances(context->control, request->ticket);
+    sk_list_instances(context->control, request->handle);
 }

@@ -67,7 +67,7 @@ static bool handle_park(const struct sk_context *context, struct sk_request *req
     struct sk_call *call = sk_call_of(request);
     bool as_asked = call->only_while == NULL ? sk_waiting_may_change(status) : strcmp(status, call->only_while) == 0;
     if (!as_asked || context->draining ||
-        !sk_waiting_add(context->control->waiting, call->order_id, call->user, status, request->ticket))
+        !sk_waiting_add(context->control->waiting, call->order_id, call->user, status, request->handle))
         return false;
     call->waits = SK_CALL_PARKED;
     sk_request_park(request, call->wait_s * UINT64_C(1000));
@@ -80,7 +80,7 @@ bool sk_handle_overtime(const struct sk_context *context, struct sk_request *req
     if (context->control == NULL || call->waits != SK_CALL_PARKED)
         return false;
     call->waits = SK_CALL_OVER;
-    sk_waiting_over(context->control->waiting, request->ticket);
+    sk_waiting_over(context->control->waiting, request->handle);
     sk_request_extend(request, context->stores_ms);
     return true;
 }
@@ -97,7 +97,7 @@ void sk_handle_events(const struct sk_context *context, struct sk_request *reque
     if (!sk_handle_hold(context, request))
         return;
     call->waits = SK_CALL_FINDS;
-    sk_live_find(context->control, call->voucher_id, request->ticket);
+    sk_live_find(context->control, call->voucher_id, request->handle);
 }
 
 // Last-Event-ID may be anything: what is no id of ours was not heard here.
@@ -108,7 +108,7 @@ void sk_handle_streams(const struct sk_context *context, struct sk_request *requ
     uint64_t last_id = 0;
     if (text != NULL && !sk_text_number(text, INT64_MAX, &last_id))
         last_id = 0;
-    if (context->control == NULL || !sk_live_listen(context->control->live, call->voucher_id, last_id, request->ticket))
+    if (context->control == NULL || !sk_live_listen(context->control->live, call->voucher_id, last_id, request->handle))
         sk_stream_end(request);
 }
 
@@ -120,7 +120,7 @@ void sk_handle_gone(const struct sk_context *context, struct sk_request *request
     if (context->control == NULL)
         return; // it has forgotten all
     if (call->waits == SK_CALL_STREAMS)
-        sk_live_leave(context->control->live, request->ticket);
+        sk_live_leave(context->control->live, request->handle);
     else if (call->waits == SK_CALL_PARKED || call->waits == SK_CALL_OVER)
-        sk_waiting_leave(context->control->waiting, request->ticket);
+        sk_waiting_leave(context->control->waiting, request->handle);
 }

@@ -21,7 +21,7 @@ void sk_handle_change(const struct sk_context *context, struct sk_request *reque
     enum sk_verdict verdict =
         sk_terms_read_change(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
     if (verdict == SK_VERDICT_OK)
-        sk_operate_change(context->control, &operation, &terms, request->ticket);
+        sk_operate_change(context->control, &operation, &terms, request->handle);
     else
         sk_handle_bad_body(context, request, verdict, &read);
     sk_fields_free(&read);
@@ -36,7 +36,7 @@ void sk_handle_stock(const struct sk_context *context, struct sk_request *reques
         return;
     enum sk_verdict verdict = sk_terms_read_stock(request->body.data, request->body.len, &units, &read);
     if (verdict == SK_VERDICT_OK)
-        sk_operate_stock(context->control, &operation, units, request->ticket);
+        sk_operate_stock(context->control, &operation, units, request->handle);
     else
         sk_handle_bad_body(context, request, verdict, &read);
     sk_fields_free(&read);
@@ -46,7 +46,7 @@ static void operate_state(const struct sk_context *context, struct sk_request *r
 {
     struct sk_operation operation;
     if (operate_read(context, request, &operation))
-        sk_operate_state(context->control, &operation, state, request->ticket);
+        sk_operate_state(context->control, &operation, state, request->handle);
 }
 
 void sk_handle_pause(const struct sk_context *context, struct sk_request *request)

@@ -25,7 +25,7 @@ void sk_handle_demo_pay(const struct sk_context *context, struct sk_request *req
     (void)snprintf(reference, sizeof reference, "demo-%s", call->order_id);
     enum sk_verdict verdict = sk_demo_payment_read(request->body.data, request->body.len, &payment, &read);
     if (verdict == SK_VERDICT_OK)
-        sk_move_pay_own(context->control, call->order_id, call->user, &payment, request->ticket);
+        sk_move_pay_own(context->control, call->order_id, call->user, &payment, request->handle);
     else
         sk_handle_bad_body(context, request, verdict, &read);
     sk_fields_free(&read);

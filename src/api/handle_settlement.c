@@ -26,5 +26,5 @@ void sk_handle_settlement(const struct sk_context *context, struct sk_request *r
         return;
     }
     call->type = formats[i].type;
-    sk_settlement_report(context->control, call->voucher_id, formats[i].format, request->ticket);
+    sk_settlement_report(context->control, call->voucher_id, formats[i].format, request->handle);
 }

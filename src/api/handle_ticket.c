@@ -58,7 +58,7 @@ void sk_handle_read_ticket(const struct sk_context *context, const struct sk_req
 void sk_handle_ticket(const struct sk_context *context, struct sk_request *request)
 {
     if (sk_tickets_on(context->tickets))
-        sk_query_offer(context->control, sk_call_of(request)->voucher_id, request->ticket);
+        sk_query_offer(context->control, sk_call_of(request)->voucher_id, request->handle);
     else
         sk_answer_refusal(context->answers, request, SK_VERDICT_TICKETS_OFF);
 }

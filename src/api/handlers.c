@@ -1,5 +1,5 @@
 // A request is answered in one of three ways: at once from a response made at start, at once with one made for it, or
-// later, when the shop's outcome comes for its ticket. That may be before a call to the shop returns.
+// later, when the shop's outcome comes for its handle. That may be before a call to the shop returns.
 #include "handlers.h"
 
 #include <inttypes.h>
@@ -49,7 +49,7 @@ void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
                              .key = key == NULL ? 0 : handle_fingerprint(key),
                              .patient = call->respond_async};
         sk_handle_read_ticket(context, request, call, &ask);
-        if (!sk_purchase(context->control, &ask, request->ticket, &outcome))
+        if (!sk_purchase(context->control, &ask, request->handle, &outcome))
             handle_answer_outcome(context, request, &outcome);
     }
 }
@@ -131,7 +131,7 @@ static void handle_answer_outcome(const struct sk_context *context, struct sk_re
         // 201 again if it is committed, 202 if it is not.
         call->repeats = true;
         (void)snprintf(call->order_id, sizeof call->order_id, "%s", outcome->order_id);
-        sk_order_lookup(context->control, call->order_id, call->user, request->ticket);
+        sk_order_lookup(context->control, call->order_id, call->user, request->handle);
         return;
     }
     switch (outcome->verdict) {
@@ -197,14 +197,14 @@ void sk_handle_order(const struct sk_context *context, struct sk_request *reques
     if (!sk_handle_read_wait(request))
         sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
     else if (call->waits == SK_CALL_AT_ONCE || sk_handle_hold(context, request))
-        sk_order_lookup(context->control, call->order_id, call->user, request->ticket);
+        sk_order_lookup(context->control, call->order_id, call->user, request->handle);
 }
 
 // ---- vouchers ----
 
 void sk_handle_voucher(const struct sk_context *context, struct sk_request *request)
 {
-    sk_query_voucher(context->control, sk_call_of(request)->voucher_id, request->ticket);
+    sk_query_voucher(context->control, sk_call_of(request)->voucher_id, request->handle);
 }
 
 void sk_handle_create(const struct sk_context *context, struct sk_request *request)
@@ -217,7 +217,7 @@ void sk_handle_create(const struct sk_context *context, struct sk_request *reque
     enum sk_verdict verdict =
         sk_terms_read(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
     if (verdict == SK_VERDICT_OK)
-        sk_create_voucher(context->control, key, sk_call_of(request)->by, &terms, request->ticket);
+        sk_create_voucher(context->control, key, sk_call_of(request)->by, &terms, request->handle);
     else
         sk_handle_bad_body(context, request, verdict, &read);
     sk_fields_free(&read);
@@ -249,12 +249,12 @@ void sk_handle_bad_body(const struct sk_context *context, struct sk_request *req
 
 void sk_handle_inspect(const struct sk_context *context, struct sk_request *request)
 {
-    sk_query_inspect(context->control, sk_call_of(request)->voucher_id, request->ticket);
+    sk_query_inspect(context->control, sk_call_of(request)->voucher_id, request->handle);
 }
 
 void sk_handle_rebuild(const struct sk_context *context, struct sk_request *request)
 {
-    sk_command_rebuild(context->control, sk_call_of(request)->voucher_id, request->ticket);
+    sk_command_rebuild(context->control, sk_call_of(request)->voucher_id, request->handle);
 }
 
 // ---- dead letters ----
@@ -262,13 +262,13 @@ void sk_handle_rebuild(const struct sk_context *context, struct sk_request *requ
 void sk_handle_requeue(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
-    sk_letters_requeue(context->control, call->voucher_id, call->letter_id, request->ticket);
+    sk_letters_requeue(context->control, call->voucher_id, call->letter_id, request->handle);
 }
 
 void sk_handle_write_off(const struct sk_context *context, struct sk_request *request)
 {
     const struct sk_call *call = sk_call_of(request);
-    sk_letters_write_off(context->control, call->voucher_id, call->letter_id, request->ticket);
+    sk_letters_write_off(context->control, call->voucher_id, call->letter_id, request->handle);
 }
 
 // ---- operation ----

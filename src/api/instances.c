@@ -13,9 +13,9 @@ static void instances_start(struct sk_talk *talk);
 static void instances_on_list(void *arg, const struct sk_reply *reply);
 static bool instances_add(struct sk_buf *body, const struct sk_reply *reply, size_t row, bool first);
 
-void sk_list_instances(struct sk_control *control, uint64_t ticket)
+void sk_list_instances(struct sk_control *control, uint64_t handle)
 {
-    struct sk_talk *talk = sk_talk_new(control, SK_PG_COMMANDS, ticket, "instances", sizeof *talk, instances_start);
+    struct sk_talk *talk = sk_talk_new(control, SK_PG_COMMANDS, handle, "instances", sizeof *talk, instances_start);
     if (talk != NULL)
         sk_talk_start(talk);
 }

@@ -6,7 +6,7 @@
 
 #include "talk.h"
 
-// Answers the ticket once: FOUND and the list; UNAVAILABLE; OVERLOADED.
-void sk_list_instances(struct sk_control *control, uint64_t ticket);
+// Answers the handle once: FOUND and the list; UNAVAILABLE; OVERLOADED.
+void sk_list_instances(struct sk_control *control, uint64_t handle);
 
 #endif

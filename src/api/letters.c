@@ -29,13 +29,13 @@ static void list_start(struct sk_talk *talk);
 static void list_on_voucher(struct sk_talk *talk, enum sk_beside beside);
 static void list_on_rows(void *arg, const struct sk_result *result);
 
-void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t ticket)
+void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t handle)
 {
     char scope[SK_PARAM_NUMBER_SIZE];
     struct sk_page page;
-    if (!sk_page_begin(&page, control, SK_CURSOR_LETTERS, sk_params_number(scope, voucher_id), ask, ticket))
+    if (!sk_page_begin(&page, control, SK_CURSOR_LETTERS, sk_params_number(scope, voucher_id), ask, handle))
         return;
-    struct letter_talk *letter = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *letter, list_start);
+    struct letter_talk *letter = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *letter, list_start);
     if (letter == NULL)
         return;
     letter->page = page;
@@ -79,9 +79,9 @@ static void list_on_rows(void *arg, const struct sk_result *result)
 
 // ---- one letter ----
 
-static void letter_begin(struct sk_control *control, int64_t voucher_id, int64_t id, bool write_off, uint64_t ticket)
+static void letter_begin(struct sk_control *control, int64_t voucher_id, int64_t id, bool write_off, uint64_t handle)
 {
-    struct letter_talk *letter = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *letter, letter_start);
+    struct letter_talk *letter = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *letter, letter_start);
     if (letter == NULL)
         return;
     letter->voucher_id = voucher_id;
@@ -90,14 +90,14 @@ static void letter_begin(struct sk_control *control, int64_t voucher_id, int64_t
     sk_talk_start(&letter->talk);
 }
 
-void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t ticket)
+void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle)
 {
-    letter_begin(control, voucher_id, letter, false, ticket);
+    letter_begin(control, voucher_id, letter, false, handle);
 }
 
-void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t ticket)
+void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle)
 {
-    letter_begin(control, voucher_id, letter, true, ticket);
+    letter_begin(control, voucher_id, letter, true, handle);
 }
 
 static void letter_ask(struct letter_talk *letter, enum sk_statement statement, sk_pg_cb *done)

@@ -53,7 +53,7 @@ struct live_listener {
     struct sk_list list; // first; in the order in which they were served
     struct live_listener *same_bucket;
     struct live_feed *feed;
-    uint64_t ticket;
+    uint64_t handle;
     uint64_t heard_id;
     uint64_t visited_ms, sent_ms;
 };
@@ -65,7 +65,7 @@ struct sk_live {
     struct sk_pace events, looks;
     size_t count;
     struct sk_list listeners, feeds;
-    struct live_listener *by_ticket[BUCKETS];
+    struct live_listener *by_handle[BUCKETS];
     struct live_feed *by_voucher[FEED_BUCKETS];
 };
 
@@ -144,14 +144,14 @@ static void live_feed_let_go(struct live_feed *feed)
 
 // ---- listeners ----
 
-static struct live_listener **live_bucket_of_ticket(struct sk_live *live, uint64_t ticket)
+static struct live_listener **live_bucket_of_handle(struct sk_live *live, uint64_t handle)
 {
-    return &live->by_ticket[(ticket ^ ticket >> 32) % BUCKETS];
+    return &live->by_handle[(handle ^ handle >> 32) % BUCKETS];
 }
 
-bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, uint64_t ticket)
+bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, uint64_t handle)
 {
-    struct live_listener **bucket = live_bucket_of_ticket(live, ticket);
+    struct live_listener **bucket = live_bucket_of_handle(live, handle);
     struct live_listener *listener = calloc(1, sizeof *listener);
     struct live_feed *feed = listener == NULL ? NULL : live_feed_of(live, voucher_id);
     uint64_t now = uv_now(live->control->sale->loop);
@@ -160,19 +160,19 @@ bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, 
         return false;
     }
     feed->listeners++;
-    *listener = (struct live_listener){.same_bucket = *bucket, .feed = feed, .ticket = ticket, .heard_id = last_id};
+    *listener = (struct live_listener){.same_bucket = *bucket, .feed = feed, .handle = handle, .heard_id = last_id};
     listener->sent_ms = now;
     *bucket = listener;
     sk_list_add_behind(&listener->list, &live->listeners); // the first to be served
     if (live->count++ == 0)
         sk_timer_once(live->timer, 0);
-    (void)live->wire.send(live->wire.arg, ticket, first_text, sizeof first_text - 1);
+    (void)live->wire.send(live->wire.arg, handle, first_text, sizeof first_text - 1);
     return true;
 }
 
 static void live_forget(struct sk_live *live, struct live_listener *listener)
 {
-    struct live_listener **at = live_bucket_of_ticket(live, listener->ticket);
+    struct live_listener **at = live_bucket_of_handle(live, listener->handle);
     while (*at != listener)
         at = &(*at)->same_bucket;
     *at = listener->same_bucket;
@@ -183,10 +183,10 @@ static void live_forget(struct sk_live *live, struct live_listener *listener)
     free(listener);
 }
 
-void sk_live_leave(struct sk_live *live, uint64_t ticket)
+void sk_live_leave(struct sk_live *live, uint64_t handle)
 {
-    struct live_listener *listener = *live_bucket_of_ticket(live, ticket);
-    while (listener != NULL && listener->ticket != ticket)
+    struct live_listener *listener = *live_bucket_of_handle(live, handle);
+    while (listener != NULL && listener->handle != handle)
         listener = listener->same_bucket;
     if (listener != NULL)
         live_forget(live, listener);
@@ -235,11 +235,11 @@ static void live_find_start(struct sk_talk *talk)
     sk_beside_find(talk, ((struct live_find *)talk)->voucher_id, live_find_on_found);
 }
 
-void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t handle)
 {
     char key[SK_TALK_KEY_SIZE];
     (void)snprintf(key, sizeof key, "live:%" PRId64, voucher_id);
-    struct live_find *find = sk_talk_new(control, SK_PG_QUESTIONS, ticket, key, sizeof *find, live_find_start);
+    struct live_find *find = sk_talk_new(control, SK_PG_QUESTIONS, handle, key, sizeof *find, live_find_start);
     if (find == NULL)
         return;
     find->voucher_id = voucher_id;
@@ -284,15 +284,15 @@ static bool live_serve(struct sk_live *live, struct live_listener *listener, uin
     sk_list_remove(&listener->list);
     sk_list_add_last(&listener->list, &live->listeners);
     if (ended) {
-        uint64_t ticket = listener->ticket;
+        uint64_t handle = listener->handle;
         live_forget(live, listener);
-        live->wire.end(live->wire.arg, ticket);
+        live->wire.end(live->wire.arg, handle);
         return true;
     }
     const char *text = news ? feed->event : beat_text;
     size_t len = news ? feed->event_len : sizeof beat_text - 1;
     uint64_t id = feed->id;
-    if ((news || beat) && live->wire.send(live->wire.arg, listener->ticket, text, len)) {
+    if ((news || beat) && live->wire.send(live->wire.arg, listener->handle, text, len)) {
         listener->sent_ms = now;
         listener->heard_id = news ? id : listener->heard_id;
     }

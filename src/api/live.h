@@ -21,12 +21,12 @@ enum {
     SK_LIVE_BEAT_MS = 15000,     // a listener hears at least a comment
 };
 
-// The wire to the listeners, by ticket.
+// The wire to the listeners, by handle.
 struct sk_live_wire {
     // Whether the listener takes the text, all of it. False: it has not taken what it got before, or is gone.
-    bool (*send)(void *arg, uint64_t ticket, const char *text, size_t len);
+    bool (*send)(void *arg, uint64_t handle, const char *text, size_t len);
     // The stream ends behind what was taken.
-    void (*end)(void *arg, uint64_t ticket);
+    void (*end)(void *arg, uint64_t handle);
     void *arg;
 };
 
@@ -35,16 +35,16 @@ struct sk_live *sk_live_open(struct sk_control *control, const struct sk_live_wi
 // Forgets the listeners; nothing is told to them. After the links were closed. NULL is fine.
 void sk_live_close(struct sk_live *live);
 
-// Whether there is such a voucher: answers the ticket once, FOUND without a document, or UNKNOWN_VOUCHER, UNAVAILABLE
+// Whether there is such a voucher: answers the handle once, FOUND without a document, or UNKNOWN_VOUCHER, UNAVAILABLE
 // or OVERLOADED. May answer before it returns.
-void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t ticket);
+void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t handle);
 
-// The ticket listens from now on, until it is ended or leaves. It is told the newest state as soon as that is known,
+// The handle listens from now on, until it is ended or leaves. It is told the newest state as soon as that is known,
 // unless its id is last_id, which it has heard before. False: out of memory, and it does not listen.
-bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, uint64_t ticket);
+bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, uint64_t handle);
 
-// Nothing is sent to the ticket any more. May have left already.
-void sk_live_leave(struct sk_live *live, uint64_t ticket);
+// Nothing is sent to the handle any more. May have left already.
+void sk_live_leave(struct sk_live *live, uint64_t handle);
 
 size_t sk_live_count(const struct sk_live *live);
 

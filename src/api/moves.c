@@ -35,7 +35,7 @@ enum { FOUND_VOUCHER, FOUND_STATUS, FOUND_ALLOWED, FOUND_DOCUMENT };
 enum { REFUND_OUTCOME, REFUND_VOUCHER, REFUND_STATUS, REFUND_DOCUMENT };
 
 static struct move *move_new(struct sk_control *control, enum sk_pg_class class, const char *order_id, const char *by,
-                             uint64_t ticket, void (*start)(struct sk_talk *talk));
+                             uint64_t handle, void (*start)(struct sk_talk *talk));
 static void move_find(struct move *move, const char *status, sk_pg_cb *done);
 static void move_look_further(struct move *move);
 static void move_end_wrong(struct move *move, const char *status);
@@ -65,9 +65,9 @@ static void move_put(char *out, size_t size, const char *text)
 
 // NULL: it was answered.
 static struct move *move_new(struct sk_control *control, enum sk_pg_class class, const char *order_id, const char *by,
-                             uint64_t ticket, void (*start)(struct sk_talk *talk))
+                             uint64_t handle, void (*start)(struct sk_talk *talk))
 {
-    struct move *move = sk_talk_new(control, class, ticket, NULL, sizeof *move, start);
+    struct move *move = sk_talk_new(control, class, handle, NULL, sizeof *move, start);
     if (move == NULL)
         return NULL;
     move_put(move->order_id, sizeof move->order_id, order_id);
@@ -89,11 +89,11 @@ static void move_look_further(struct move *move)
 {
     struct sk_control *control = move->talk.control;
     char order_id[SK_UUID_SIZE], user[SK_USER_SIZE];
-    uint64_t ticket = sk_talk_take_ticket(&move->talk);
+    uint64_t handle = sk_talk_take_handle(&move->talk);
     memcpy(order_id, move->order_id, sizeof order_id);
     memcpy(user, move->user, sizeof user);
     sk_talk_end(&move->talk, SK_VERDICT_PENDING, NULL);
-    sk_order_lookup_pending(control, order_id, user, ticket);
+    sk_order_lookup_pending(control, order_id, user, handle);
 }
 
 static void move_end_wrong(struct move *move, const char *status)
@@ -105,17 +105,17 @@ static void move_end_wrong(struct move *move, const char *status)
 // ---- pay ----
 
 void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
-                 uint64_t ticket)
+                 uint64_t handle)
 {
-    struct move *move = move_new(control, SK_PG_COMMANDS, order_id, by, ticket, pay_start);
+    struct move *move = move_new(control, SK_PG_COMMANDS, order_id, by, handle, pay_start);
     if (move != NULL)
         pay_begin(move, payment);
 }
 
 void sk_move_pay_own(struct sk_control *control, const char *order_id, const char *user,
-                     const struct sk_payment *payment, uint64_t ticket)
+                     const struct sk_payment *payment, uint64_t handle)
 {
-    struct move *move = move_new(control, SK_PG_MOVES, order_id, "demo", ticket, pay_own_start);
+    struct move *move = move_new(control, SK_PG_MOVES, order_id, "demo", handle, pay_own_start);
     if (move == NULL)
         return;
     move_put(move->user, sizeof move->user, user);
@@ -191,9 +191,9 @@ static void pay_on_row(void *arg, const struct sk_result *result)
 
 // ---- cancel ----
 
-void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
 {
-    struct move *move = move_new(control, SK_PG_MOVES, order_id, "user", ticket, cancel_start);
+    struct move *move = move_new(control, SK_PG_MOVES, order_id, "user", handle, cancel_start);
     if (move == NULL)
         return;
     move_put(move->user, sizeof move->user, user);
@@ -233,9 +233,9 @@ static void cancel_on_row(void *arg, const struct sk_result *result)
 // ---- refund ----
 
 void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
-                    uint64_t ticket)
+                    uint64_t handle)
 {
-    struct move *move = move_new(control, SK_PG_COMMANDS, order_id, by, ticket, refund_start);
+    struct move *move = move_new(control, SK_PG_COMMANDS, order_id, by, handle, refund_start);
     if (move == NULL)
         return;
     if (refund->why != NULL)

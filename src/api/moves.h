@@ -1,7 +1,7 @@
 // The moves of an order that are asked for: it is paid, cancelled by its user, or refunded. Which moves there are says
 // the table order_move.
 //
-// The reactor's thread, as all functions. Each answers its ticket once, which may be before it returns, and may be
+// The reactor's thread, as all functions. Each answers its handle once, which may be before it returns, and may be
 // repeated: a move that was made is answered like the first time, and where the outcome is unknown the answer is 503.
 //
 //   FOUND        the order as it is now, with its events and payments
@@ -32,18 +32,18 @@ struct sk_refund {
 // refunded. ALREADY_PAID: under another reference; REFERENCE_USED: for another order; WRONG_AMOUNT; nothing is noted
 // then.
 void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
-                 uint64_t ticket);
+                 uint64_t handle);
 
 // The same for one who pays an order of their own, in the demo. Another user's is NOT_FOUND.
 void sk_move_pay_own(struct sk_control *control, const char *order_id, const char *user,
-                     const struct sk_payment *payment, uint64_t ticket);
+                     const struct sk_payment *payment, uint64_t handle);
 
 // Another user's order is NOT_FOUND.
-void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket);
+void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t handle);
 
 // A paid order is refunded. Of one that had ended, what came too late is noted as given back. UNKNOWN_PAYMENT: the
 // order has no payment of that reference; nothing is done.
 void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
-                    uint64_t ticket);
+                    uint64_t handle);
 
 #endif

@@ -16,18 +16,18 @@ static void offer_start(struct sk_talk *talk);
 static void offer_on_found(struct sk_talk *talk, enum sk_beside beside);
 static void offer_on_retired(void *arg, const struct sk_result *result);
 
-void sk_query_offer(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+void sk_query_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle)
 {
     const struct sk_sale *sale = control->sale;
     const struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND,
                                        .voucher = sk_catalogue_find(sale->catalogue, voucher_id)};
     char key[SK_TALK_KEY_SIZE];
     if (outcome.voucher != NULL) {
-        sale->on_outcome(sale->arg, ticket, &outcome);
+        sale->on_outcome(sale->arg, handle, &outcome);
         return;
     }
     (void)snprintf(key, sizeof key, "offer:%" PRId64, voucher_id);
-    struct offer_query *query = sk_talk_new(control, SK_PG_QUESTIONS, ticket, key, sizeof *query, offer_start);
+    struct offer_query *query = sk_talk_new(control, SK_PG_QUESTIONS, handle, key, sizeof *query, offer_start);
     if (query == NULL)
         return;
     query->id = voucher_id;

@@ -4,8 +4,8 @@
 
 #include "talk.h"
 
-// Answers its ticket once, perhaps before it returns: FOUND with the voucher, from the catalogue; ENDED: it is retired;
+// Answers its handle once, perhaps before it returns: FOUND with the voucher, from the catalogue; ENDED: it is retired;
 // UNKNOWN_VOUCHER; UNAVAILABLE or OVERLOADED.
-void sk_query_offer(struct sk_control *control, int64_t voucher_id, uint64_t ticket);
+void sk_query_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle);
 
 #endif

@@ -60,7 +60,7 @@ struct operate {
     char epoch[SK_PARAM_NUMBER_SIZE]; // under which they were taken
 };
 
-static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t ticket);
+static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle);
 static void operate_begin(struct operate *operate, bool ready);
 static void operate_start(struct sk_talk *talk);
 static void operate_on_found(struct sk_talk *talk, enum sk_beside beside);
@@ -126,9 +126,9 @@ static bool operate_copy(char **copy, const char *text)
 }
 
 void sk_operate_change(struct sk_control *control, const struct sk_operation *operation, const struct sk_terms *terms,
-                       uint64_t ticket)
+                       uint64_t handle)
 {
-    struct operate *operate = operate_new(control, operation, ticket);
+    struct operate *operate = operate_new(control, operation, handle);
     if (operate == NULL)
         return;
     bool ready = operate_copy(&operate->title, terms->title) && operate_copy(&operate->currency, terms->currency);
@@ -147,9 +147,9 @@ void sk_operate_change(struct sk_control *control, const struct sk_operation *op
 }
 
 void sk_operate_state(struct sk_control *control, const struct sk_operation *operation, enum sk_voucher_state state,
-                      uint64_t ticket)
+                      uint64_t handle)
 {
-    struct operate *operate = operate_new(control, operation, ticket);
+    struct operate *operate = operate_new(control, operation, handle);
     if (operate == NULL)
         return;
     operate->statement = SK_STATEMENT_SET_VOUCHER_STATE;
@@ -158,9 +158,9 @@ void sk_operate_state(struct sk_control *control, const struct sk_operation *ope
     operate_begin(operate, true);
 }
 
-void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t ticket)
+void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t handle)
 {
-    struct operate *operate = operate_new(control, operation, ticket);
+    struct operate *operate = operate_new(control, operation, handle);
     if (operate == NULL)
         return;
     operate->statement = units > 0 ? SK_STATEMENT_ADD_UNITS : SK_STATEMENT_MAY_REMOVE_UNITS;
@@ -173,9 +173,9 @@ void sk_operate_stock(struct sk_control *control, const struct sk_operation *ope
 }
 
 // With the parameters that all questions begin with: voucher, version, key. NULL: it was answered.
-static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t ticket)
+static struct operate *operate_new(struct sk_control *control, const struct sk_operation *operation, uint64_t handle)
 {
-    struct operate *operate = sk_talk_new(control, SK_PG_COMMANDS, ticket, NULL, sizeof *operate, operate_start);
+    struct operate *operate = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *operate, operate_start);
     char own_key[SK_UUID_SIZE];
     uint64_t now = uv_now(control->sale->loop), pg_ms = (uint64_t)control->stores->pg_timeout_ms;
     if (operate == NULL)

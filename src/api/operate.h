@@ -21,21 +21,21 @@ struct sk_operation {
     int64_t if_match; // the version that the change is meant for; 0: whichever it is
 };
 
-// The reactor's thread, as all functions. Each answers its ticket once: FOUND with the voucher and its version, also if
+// The reactor's thread, as all functions. Each answers its handle once: FOUND with the voucher and its version, also if
 // it was so already; VERSION_CHANGED; IDEMPOTENCY_KEY_REUSED; UNKNOWN_VOUCHER; WRONG_STATE with the voucher's state;
 // UNAVAILABLE: whether it is done is not known; OVERLOADED; LOADING; and what stands with the function.
 
 // The terms that are not NULL or SK_TERM_AS_IT_IS; the stock does not count. STARTED: after the start of the sale only
 // the title changes, and the end to a later time. INVALID: it would end before it begins.
 void sk_operate_change(struct sk_control *control, const struct sk_operation *operation, const struct sk_terms *terms,
-                       uint64_t ticket);
+                       uint64_t handle);
 
 // PAUSED, OPEN (resumes it) or CLOSED.
 void sk_operate_state(struct sk_control *control, const struct sk_operation *operation, enum sk_voucher_state state,
-                      uint64_t ticket);
+                      uint64_t handle);
 
 // Adds units, or takes away as many as `units` is below 0. BELOW_SOLD: fewer are left; how many is told. INVALID: there
 // would be too many.
-void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t ticket);
+void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t handle);
 
 #endif

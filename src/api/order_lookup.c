@@ -104,12 +104,12 @@ static void lookup_move(struct lookup *lookup, enum lookup_step step)
 #undef TO
 
 static void lookup_begin(struct sk_control *control, const char *order_id, const char *user, bool for_move,
-                         uint64_t ticket)
+                         uint64_t handle)
 {
     char key[SK_TALK_KEY_SIZE];
     enum sk_pg_class class = user[0] == '\0' ? SK_PG_COMMANDS : for_move ? SK_PG_MOVES : SK_PG_QUESTIONS;
     (void)snprintf(key, sizeof key, "%s:%s:%s", for_move ? "move" : "order", order_id, user);
-    struct lookup *lookup = sk_talk_new(control, class, ticket, key, sizeof *lookup, lookup_start);
+    struct lookup *lookup = sk_talk_new(control, class, handle, key, sizeof *lookup, lookup_start);
     if (lookup == NULL)
         return;
     lookup->talk.release = lookup_release;
@@ -119,14 +119,14 @@ static void lookup_begin(struct sk_control *control, const char *order_id, const
     sk_talk_start(&lookup->talk);
 }
 
-void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
 {
-    lookup_begin(control, order_id, user, false, ticket);
+    lookup_begin(control, order_id, user, false, handle);
 }
 
-void sk_order_lookup_pending(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+void sk_order_lookup_pending(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
 {
-    lookup_begin(control, order_id, user, true, ticket);
+    lookup_begin(control, order_id, user, true, handle);
 }
 
 static void lookup_ask_pg(struct lookup *lookup, enum lookup_step step, sk_pg_cb *done)

@@ -11,7 +11,7 @@ static bool page_is_of_uuids(const struct sk_page *page)
 }
 
 bool sk_page_begin(struct sk_page *page, const struct sk_control *control, enum sk_cursor_kind kind, const char *scope,
-                   const struct sk_page_asked *ask, uint64_t ticket)
+                   const struct sk_page_asked *ask, uint64_t handle)
 {
     const struct sk_sale *sale = control->sale;
     SK_ASSERT(ask->limit >= 1 && ask->limit <= SK_PAGE_MOST);
@@ -19,7 +19,7 @@ bool sk_page_begin(struct sk_page *page, const struct sk_control *control, enum 
     (void)snprintf(page->scope, sizeof page->scope, "%s", scope);
     if (page->first || sk_cursor_read(ask->cursor, kind, scope, &page->after))
         return true;
-    sale->on_outcome(sale->arg, ticket, &(struct sk_outcome){.verdict = SK_VERDICT_BAD_PARAMETER});
+    sale->on_outcome(sale->arg, handle, &(struct sk_outcome){.verdict = SK_VERDICT_BAD_PARAMETER});
     return false;
 }
 

@@ -32,10 +32,10 @@ struct sk_page_columns {
     bool ids;    // each text gets its own position in front, as the member `id`
 };
 
-// The reactor's thread, as all functions. False: the cursor is not one of this list; the ticket was answered with
+// The reactor's thread, as all functions. False: the cursor is not one of this list; the handle was answered with
 // BAD_PARAMETER.
 bool sk_page_begin(struct sk_page *page, const struct sk_control *control, enum sk_cursor_kind kind, const char *scope,
-                   const struct sk_page_asked *ask, uint64_t ticket);
+                   const struct sk_page_asked *ask, uint64_t handle);
 
 // One row more than the page shows, as a parameter.
 const char *sk_page_most(const struct sk_page *page, char out[SK_PARAM_NUMBER_SIZE]);

@@ -19,13 +19,13 @@ struct late_purchase {
 };
 
 static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher, const struct sk_ask *ask,
-                          uint64_t ticket, struct sk_outcome *outcome);
-static bool purchase_later(struct sk_control *control, const struct sk_ask *ask, uint64_t ticket);
+                          uint64_t handle, struct sk_outcome *outcome);
+static bool purchase_later(struct sk_control *control, const struct sk_ask *ask, uint64_t handle);
 static void purchase_start(struct sk_talk *talk);
 static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside);
 static void purchase_on_retired(void *arg, const struct sk_result *result);
 
-bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome)
+bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t handle, struct sk_outcome *outcome)
 {
     const struct sk_sale *sale = control->sale;
     struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, ask->voucher_id);
@@ -34,20 +34,20 @@ bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t 
     if (!sk_redis_ready(sale->redis))
         return false;
     if (voucher != NULL)
-        return purchase_from(control, voucher, ask, ticket, outcome);
+        return purchase_from(control, voucher, ask, handle, outcome);
     outcome->verdict = SK_VERDICT_OVERLOADED;
-    return purchase_later(control, ask, ticket);
+    return purchase_later(control, ask, handle);
 }
 
 static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher, const struct sk_ask *ask,
-                          uint64_t ticket, struct sk_outcome *outcome)
+                          uint64_t handle, struct sk_outcome *outcome)
 {
     const struct sk_sale *sale = control->sale;
     const struct sk_sent_ticket sent = {.kind = ask->ticket, .offer = (int32_t)ask->offer};
     if (sk_offered_refuses(sale, voucher, &sent, ask->quantity, outcome))
         return false;
     if (sk_admit_refuses(control->admit, voucher, ask->user, outcome)) {
-        SK_PROBE3(refused, ticket, sk_verdict_code(outcome->verdict), "memory");
+        SK_PROBE3(refused, handle, sk_verdict_code(outcome->verdict), "memory");
         return false;
     }
     struct sk_order *order = sk_order_take(sale->orders);
@@ -56,7 +56,7 @@ static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher
         return false;
     }
     sk_order_name(sale->orders, order, voucher->slot, voucher->seen.epoch);
-    order->ticket = ticket;
+    order->handle = handle;
     order->patient = ask->patient;
     order->quantity = (uint16_t)ask->quantity;
     order->key = ask->key;
@@ -65,16 +65,16 @@ static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher
     size_t len = strlen(ask->user);
     SK_ASSERT(len < sizeof order->user);
     memcpy(order->user, ask->user, len + 1);
-    SK_PROBE3(admitted, ticket, order->id, ask->voucher_id);
+    SK_PROBE3(admitted, handle, order->id, ask->voucher_id);
     sk_batcher_add(control->batcher, voucher, order);
     return true;
 }
 
 // ---- a voucher that is not in the catalogue ----
 
-static bool purchase_later(struct sk_control *control, const struct sk_ask *ask, uint64_t ticket)
+static bool purchase_later(struct sk_control *control, const struct sk_ask *ask, uint64_t handle)
 {
-    struct late_purchase *late = sk_talk_try_new(control, ticket, sizeof *late, purchase_start);
+    struct late_purchase *late = sk_talk_try_new(control, handle, sizeof *late, purchase_start);
     if (late == NULL)
         return false;
     late->ask = *ask;
@@ -102,12 +102,12 @@ static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside)
     if (beside == SK_BESIDE_FOUND) {
         struct sk_control *control = talk->control;
         struct sk_voucher *voucher = talk->voucher;
-        uint64_t ticket = sk_talk_take_ticket(talk);
-        bool refused = !purchase_from(control, voucher, &late->ask, ticket, &outcome);
+        uint64_t handle = sk_talk_take_handle(talk);
+        bool refused = !purchase_from(control, voucher, &late->ask, handle, &outcome);
         const struct sk_sale *sale = control->sale;
         sk_talk_end(talk, SK_VERDICT_FOUND, NULL);
         if (refused)
-            sale->on_outcome(sale->arg, ticket, &outcome);
+            sale->on_outcome(sale->arg, handle, &outcome);
         return;
     }
     sk_talk_end_with(talk, &outcome);

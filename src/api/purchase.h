@@ -17,9 +17,9 @@ struct sk_ask {
     int64_t offer;
 };
 
-// Tries to place an order. True: the outcome will come for `ticket`, never inside this call. False: *outcome is
+// Tries to place an order. True: the outcome will come for `handle`, never inside this call. False: *outcome is
 // final; INVALID, with `left`: the quantity is past the voucher's limit. What the ticket has to do with it is looked at
 // before all else.
-bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome);
+bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t handle, struct sk_outcome *outcome);
 
 #endif

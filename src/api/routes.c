@@ -447,10 +447,10 @@ static void routes_refuse(struct sk_routes *routes, struct sk_request *request, 
 
 // ---- what comes later ----
 
-void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+void sk_routes_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
 {
     struct sk_routes *routes = arg;
-    struct sk_request *request = sk_server_find(routes->server, ticket);
+    struct sk_request *request = sk_server_find(routes->server, handle);
     if (request == NULL) // it was answered with 202 before, or its client is gone
         return;
     const char *before = sk_trace_enter(request);
@@ -485,17 +485,17 @@ void sk_routes_released(void *arg, const struct sk_hold *hold)
         sk_limits_release(routes->context.limits, hold);
 }
 
-bool sk_routes_send(void *arg, uint64_t ticket, const char *text, size_t len)
+bool sk_routes_send(void *arg, uint64_t handle, const char *text, size_t len)
 {
     const struct sk_routes *routes = arg;
-    struct sk_request *request = sk_server_find_stream(routes->server, ticket);
+    struct sk_request *request = sk_server_find_stream(routes->server, handle);
     return request != NULL && sk_stream_send(request, text, len);
 }
 
-void sk_routes_end_stream(void *arg, uint64_t ticket)
+void sk_routes_end_stream(void *arg, uint64_t handle)
 {
     const struct sk_routes *routes = arg;
-    struct sk_request *request = sk_server_find_stream(routes->server, ticket);
+    struct sk_request *request = sk_server_find_stream(routes->server, handle);
     if (request != NULL)
         sk_stream_end(request);
 }

@@ -54,9 +54,9 @@ void sk_routes_expired(void *arg, struct sk_request *request);
 void sk_routes_streams(void *arg, struct sk_request *request);
 void sk_routes_gone(void *arg, struct sk_request *request);
 void sk_routes_released(void *arg, const struct sk_hold *hold);
-bool sk_routes_send(void *arg, uint64_t ticket, const char *text, size_t len);
-void sk_routes_end_stream(void *arg, uint64_t ticket);
+bool sk_routes_send(void *arg, uint64_t handle, const char *text, size_t len);
+void sk_routes_end_stream(void *arg, uint64_t handle);
 void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict);
-void sk_routes_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
+void sk_routes_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome);
 
 #endif

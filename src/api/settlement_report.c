@@ -31,11 +31,11 @@ static void report_take_look(struct report_talk *report, const struct sk_look *l
 static void report_find(struct report_talk *report, enum sk_report_books books);
 static void report_end(struct report_talk *report);
 
-void sk_settlement_report(struct sk_control *control, int64_t voucher_id, enum sk_report_format format, uint64_t ticket)
+void sk_settlement_report(struct sk_control *control, int64_t voucher_id, enum sk_report_format format, uint64_t handle)
 {
     char key[SK_TALK_KEY_SIZE];
     (void)snprintf(key, sizeof key, "settlement:%" PRId64 ":%d", voucher_id, (int)format);
-    struct report_talk *report = sk_talk_new(control, SK_PG_COMMANDS, ticket, key, sizeof *report, report_start);
+    struct report_talk *report = sk_talk_new(control, SK_PG_COMMANDS, handle, key, sizeof *report, report_start);
     if (report == NULL)
         return;
     report->report.voucher_id = voucher_id;

@@ -7,10 +7,10 @@
 
 enum { SK_REPORT_MS = 60000 }; // that counting may take
 
-// Answers the ticket once, with FOUND and the document in this format, or with a refusal; it may do so before it
+// Answers the handle once, with FOUND and the document in this format, or with a refusal; it may do so before it
 // returns. Counting takes PostgreSQL a second or two for a million orders, on a link of its own, so that nothing else
 // waits behind it. A reactor does it for one voucher and format at a time: past that OVERLOADED.
 void sk_settlement_report(struct sk_control *control, int64_t voucher_id, enum sk_report_format format,
-                          uint64_t ticket);
+                          uint64_t handle);
 
 #endif

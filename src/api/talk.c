@@ -9,7 +9,7 @@ enum { BUCKETS = 512 };
 
 struct sk_asker {
     struct sk_asker *next;
-    uint64_t ticket;
+    uint64_t handle;
 };
 
 struct sk_talks {
@@ -59,12 +59,12 @@ static struct sk_talk *talk_find(struct sk_talks *talks, const char *key)
     return talk;
 }
 
-static void talk_add_asker(struct sk_talks *talks, struct sk_asker **list, uint64_t ticket)
+static void talk_add_asker(struct sk_talks *talks, struct sk_asker **list, uint64_t handle)
 {
     struct sk_asker *asker = talks->spare;
     talks->spare = asker->next;
     talks->used++;
-    *asker = (struct sk_asker){.next = *list, .ticket = ticket};
+    *asker = (struct sk_asker){.next = *list, .handle = handle};
     *list = asker;
 }
 
@@ -80,7 +80,7 @@ static bool talk_has_place(const struct sk_talks *talks, enum sk_pg_class class)
     return talks->used < SK_TALK_ASKERS_MAX - (int)class * SK_TALK_RESERVE;
 }
 
-static struct sk_talk *talk_make(struct sk_control *control, enum sk_pg_class class, uint64_t ticket, const char *key,
+static struct sk_talk *talk_make(struct sk_control *control, enum sk_pg_class class, uint64_t handle, const char *key,
                                  size_t size, void (*start)(struct sk_talk *talk))
 {
     struct sk_talks *talks = control->talks;
@@ -93,7 +93,7 @@ static struct sk_talk *talk_make(struct sk_control *control, enum sk_pg_class cl
     talk->class = class;
     talk->start = start;
     memcpy(talk->key, key, strlen(key) + 1);
-    talk_add_asker(talks, &talk->askers, ticket);
+    talk_add_asker(talks, &talk->askers, handle);
     struct sk_talk **bucket = talk_bucket(talks, talk->key);
     talk->next = *bucket;
     if (talk->next != NULL)
@@ -102,25 +102,25 @@ static struct sk_talk *talk_make(struct sk_control *control, enum sk_pg_class cl
     return talk;
 }
 
-void *sk_talk_new(struct sk_control *control, enum sk_pg_class class, uint64_t ticket, const char *key, size_t size,
+void *sk_talk_new(struct sk_control *control, enum sk_pg_class class, uint64_t handle, const char *key, size_t size,
                   void (*start)(struct sk_talk *talk))
 {
     struct sk_talks *talks = control->talks;
     struct sk_talk *same = key == NULL ? NULL : talk_find(talks, key);
     SK_ASSERT(size >= sizeof *same && (key == NULL || strlen(key) < SK_TALK_KEY_SIZE));
     if (same != NULL && talk_has_place(talks, class)) {
-        talk_add_asker(talks, &same->later, ticket);
+        talk_add_asker(talks, &same->later, handle);
         return NULL;
     }
-    struct sk_talk *talk = talk_make(control, class, ticket, key == NULL ? "" : key, size, start);
+    struct sk_talk *talk = talk_make(control, class, handle, key == NULL ? "" : key, size, start);
     if (talk == NULL)
-        control->sale->on_outcome(control->sale->arg, ticket, &(struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED});
+        control->sale->on_outcome(control->sale->arg, handle, &(struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED});
     return talk;
 }
 
-void *sk_talk_try_new(struct sk_control *control, uint64_t ticket, size_t size, void (*start)(struct sk_talk *talk))
+void *sk_talk_try_new(struct sk_control *control, uint64_t handle, size_t size, void (*start)(struct sk_talk *talk))
 {
-    return talk_make(control, SK_PG_QUESTIONS, ticket, "", size, start);
+    return talk_make(control, SK_PG_QUESTIONS, handle, "", size, start);
 }
 
 void sk_talk_start(struct sk_talk *talk)
@@ -173,14 +173,14 @@ void sk_talk_answer(struct sk_talk *talk, const struct sk_outcome *outcome)
     struct sk_control *control = talk->control;
     struct sk_asker *asker;
     while ((asker = talk->askers) != NULL) {
-        uint64_t ticket = asker->ticket;
+        uint64_t handle = asker->handle;
         talk->askers = asker->next;
         talk_spare(control->talks, asker);
-        control->sale->on_outcome(control->sale->arg, ticket, outcome);
+        control->sale->on_outcome(control->sale->arg, handle, outcome);
     }
 }
 
-uint64_t sk_talk_take_ticket(struct sk_talk *talk)
+uint64_t sk_talk_take_handle(struct sk_talk *talk)
 {
     struct sk_asker *asker = talk->askers;
     if (asker == NULL)
@@ -188,7 +188,7 @@ uint64_t sk_talk_take_ticket(struct sk_talk *talk)
     SK_ASSERT(asker->next == NULL && talk->key[0] == '\0');
     talk->askers = NULL;
     talk_spare(talk->control->talks, asker);
-    return asker->ticket;
+    return asker->handle;
 }
 
 static void talk_free(struct sk_talk *talk)

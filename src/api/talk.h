@@ -4,7 +4,7 @@
 // higher ones go first (pg_link.h).
 //
 // A conversation is a struct whose first member is a struct sk_talk:
-//   struct show *show = sk_talk_new(control, ticket, "v:7", sizeof *show, show_start);
+//   struct show *show = sk_talk_new(control, handle, "v:7", sizeof *show, show_start);
 //   if (show != NULL) { ...fill it...; sk_talk_start(&show->talk); }
 // Its steps are callbacks of the stores, and each way through them comes to sk_talk_end() once for each round. What it
 // owns beside the body it frees in `release`.
@@ -93,11 +93,11 @@ struct sk_talks *sk_talks_open(void);
 void sk_talks_close(struct sk_talks *talks);
 
 // Begins a conversation of `size` bytes, zeroed behind its first member. `key`: questions with the same one are the
-// same, and of one class; NULL: none is. NULL: the ticket shares one that is under way, or was answered OVERLOADED.
-void *sk_talk_new(struct sk_control *control, enum sk_pg_class class, uint64_t ticket, const char *key, size_t size,
+// same, and of one class; NULL: none is. NULL: the handle shares one that is under way, or was answered OVERLOADED.
+void *sk_talk_new(struct sk_control *control, enum sk_pg_class class, uint64_t handle, const char *key, size_t size,
                   void (*start)(struct sk_talk *talk));
 // The same for a question that is like no other. NULL: the caller answers.
-void *sk_talk_try_new(struct sk_control *control, uint64_t ticket, size_t size, void (*start)(struct sk_talk *talk));
+void *sk_talk_try_new(struct sk_control *control, uint64_t handle, size_t size, void (*start)(struct sk_talk *talk));
 void sk_talk_start(struct sk_talk *talk);
 
 // Answers all askers and frees the conversation, or begins its next round. A body that has failed is OVERLOADED.
@@ -108,8 +108,8 @@ void sk_talk_end_with(struct sk_talk *talk, const struct sk_outcome *outcome);
 // Answers all askers now; the conversation goes on without them.
 void sk_talk_answer(struct sk_talk *talk, const struct sk_outcome *outcome);
 
-// The ticket of the only asker of a conversation without a key, which is answered by others from now on; 0: answered.
-uint64_t sk_talk_take_ticket(struct sk_talk *talk);
+// The handle of the only asker of a conversation without a key, which is answered by others from now on; 0: answered.
+uint64_t sk_talk_take_handle(struct sk_talk *talk);
 
 // A statement. If it cannot be asked the conversation ends: UNAVAILABLE or OVERLOADED.
 void sk_talk_ask_pg(struct sk_talk *talk, enum sk_statement statement, int n, const char *const *params,

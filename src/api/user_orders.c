@@ -61,14 +61,14 @@ static void user_orders_move(struct user_orders *list, enum user_orders_step ste
 
 #undef TO
 
-void sk_user_orders(struct sk_control *control, const char *user, const struct sk_page_asked *ask, uint64_t ticket)
+void sk_user_orders(struct sk_control *control, const char *user, const struct sk_page_asked *ask, uint64_t handle)
 {
     char key[SK_TALK_KEY_SIZE];
     struct sk_page page;
-    if (!sk_page_begin(&page, control, SK_CURSOR_ORDERS, user, ask, ticket))
+    if (!sk_page_begin(&page, control, SK_CURSOR_ORDERS, user, ask, handle))
         return;
     (void)snprintf(key, sizeof key, "orders:%s:%u:%s", user, page.limit, page.first ? "" : ask->cursor);
-    struct user_orders *list = sk_talk_new(control, SK_PG_QUESTIONS, ticket, key, sizeof *list, user_orders_start);
+    struct user_orders *list = sk_talk_new(control, SK_PG_QUESTIONS, handle, key, sizeof *list, user_orders_start);
     if (list == NULL)
         return;
     list->talk.release = user_orders_release;

@@ -24,11 +24,11 @@ static void list_on_rows(void *arg, const struct sk_result *result);
 static void list_keep(struct voucher_list *list, struct sk_buf *document);
 
 // `key` NULL: an operator asks.
-static void list_begin(struct sk_control *control, uint64_t ticket, const char *key, const struct sk_page *page,
+static void list_begin(struct sk_control *control, uint64_t handle, const char *key, const struct sk_page *page,
                        const char *state)
 {
     enum sk_pg_class class = key == NULL ? SK_PG_COMMANDS : SK_PG_QUESTIONS;
-    struct voucher_list *list = sk_talk_new(control, class, ticket, key, sizeof *list, list_start);
+    struct voucher_list *list = sk_talk_new(control, class, handle, key, sizeof *list, list_start);
     if (list == NULL)
         return;
     list->talk.release = list_release;
@@ -38,27 +38,27 @@ static void list_begin(struct sk_control *control, uint64_t ticket, const char *
     sk_talk_start(&list->talk);
 }
 
-void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket)
+void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t handle)
 {
     char key[SK_TALK_KEY_SIZE];
     struct sk_page page;
     const char *next = control->list_next[0] == '\0' ? NULL : control->list_next;
-    if (!sk_page_begin(&page, control, SK_CURSOR_VOUCHERS, "", ask, ticket))
+    if (!sk_page_begin(&page, control, SK_CURSOR_VOUCHERS, "", ask, handle))
         return;
-    if (page.first && page.limit == SK_PAGE_MOST && sk_voucher_tell_shown(control, &control->list, next, ticket))
+    if (page.first && page.limit == SK_PAGE_MOST && sk_voucher_tell_shown(control, &control->list, next, handle))
         return;
     (void)snprintf(key, sizeof key, "vouchers:%u:%s", page.limit, page.first ? "" : ask->cursor);
-    list_begin(control, ticket, key, &page, "open");
+    list_begin(control, handle, key, &page, "open");
 }
 
 void sk_list_admin_vouchers(struct sk_control *control, const char *state, const struct sk_page_asked *ask,
-                            uint64_t ticket)
+                            uint64_t handle)
 {
     struct sk_page page;
     if (state == NULL)
         state = "";
-    if (sk_page_begin(&page, control, SK_CURSOR_ADMIN_VOUCHERS, state, ask, ticket))
-        list_begin(control, ticket, NULL, &page, state);
+    if (sk_page_begin(&page, control, SK_CURSOR_ADMIN_VOUCHERS, state, ask, handle))
+        list_begin(control, handle, NULL, &page, state);
 }
 
 static void list_start(struct sk_talk *talk)

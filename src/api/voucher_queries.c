@@ -38,7 +38,7 @@ void sk_voucher_put_time(const struct sk_sale *sale, struct sk_buf *out, const c
 }
 
 bool sk_voucher_tell_shown(const struct sk_control *control, const struct sk_shown *shown, const char *next,
-                           uint64_t ticket)
+                           uint64_t handle)
 {
     const struct sk_sale *sale = control->sale;
     struct sk_buf body = {0};
@@ -49,19 +49,19 @@ bool sk_voucher_tell_shown(const struct sk_control *control, const struct sk_sho
                                  .document = body.data,
                                  .version = shown->version,
                                  .next = next};
-    sale->on_outcome(sale->arg, ticket, &outcome);
+    sale->on_outcome(sale->arg, handle, &outcome);
     sk_buf_free(&body);
     return true;
 }
 
 // ---- one voucher ----
 
-static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, uint64_t ticket)
+static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, uint64_t handle)
 {
     char key[SK_TALK_KEY_SIZE];
     (void)snprintf(key, sizeof key, "%s:%" PRId64, inspect ? "inspect" : "voucher", id);
     enum sk_pg_class class = inspect ? SK_PG_COMMANDS : SK_PG_QUESTIONS;
-    struct voucher_query *query = sk_talk_new(control, class, ticket, key, sizeof *query, voucher_start);
+    struct voucher_query *query = sk_talk_new(control, class, handle, key, sizeof *query, voucher_start);
     if (query == NULL)
         return;
     query->id = id;
@@ -69,16 +69,16 @@ static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, ui
     sk_talk_start(&query->talk);
 }
 
-void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t ticket)
+void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t handle)
 {
     const struct sk_voucher *voucher = sk_catalogue_find(control->sale->catalogue, id);
-    if (voucher == NULL || !sk_voucher_tell_shown(control, &voucher->shown, NULL, ticket))
-        voucher_ask(control, id, false, ticket);
+    if (voucher == NULL || !sk_voucher_tell_shown(control, &voucher->shown, NULL, handle))
+        voucher_ask(control, id, false, handle);
 }
 
-void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket)
+void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t handle)
 {
-    voucher_ask(control, id, true, ticket);
+    voucher_ask(control, id, true, handle);
 }
 
 static void voucher_start(struct sk_talk *talk)

@@ -36,10 +36,10 @@ enum waiter_state {
 struct waiter {
     struct sk_list list;                          // first; of its state
     struct waiter *same_order, *same_order_after; // of its bucket by order id
-    struct waiter *same_ticket;                   // of its bucket by ticket
+    struct waiter *same_handle;                   // of its bucket by handle
     enum waiter_state state;
     size_t at; // ASKED: its place in the question
-    uint64_t ticket;
+    uint64_t handle;
     bool over; // its time is up
     char order_id[SK_UUID_SIZE];
     char user[SK_USER_SIZE];
@@ -51,7 +51,7 @@ struct sk_waiting {
     struct sk_timer *timer;
     size_t count;
     struct sk_list lists[WAITER_LISTS];
-    struct waiter *by_order[BUCKETS], *by_ticket[BUCKETS];
+    struct waiter *by_order[BUCKETS], *by_handle[BUCKETS];
     char seen[SNAPSHOT_SIZE]; // of the last orders_moved; empty: there was none that is of use
     bool busy;                // a question is under way
     bool closing;
@@ -102,31 +102,31 @@ static size_t waiter_bucket_of_order(const char *order_id)
     return sk_hash(order_id, SK_UUID_CHARS) % BUCKETS;
 }
 
-static size_t waiter_bucket_of_ticket(uint64_t ticket)
+static size_t waiter_bucket_of_handle(uint64_t handle)
 {
-    return (ticket ^ ticket >> 32) % BUCKETS;
+    return (handle ^ handle >> 32) % BUCKETS;
 }
 
 static void waiter_free(struct sk_waiting *waiting, struct waiter *waiter)
 {
     struct waiter **by_order = &waiting->by_order[waiter_bucket_of_order(waiter->order_id)];
-    struct waiter **by_ticket = &waiting->by_ticket[waiter_bucket_of_ticket(waiter->ticket)];
+    struct waiter **by_handle = &waiting->by_handle[waiter_bucket_of_handle(waiter->handle)];
     *(waiter->same_order == NULL ? by_order : &waiter->same_order->same_order_after) = waiter->same_order_after;
     if (waiter->same_order_after != NULL)
         waiter->same_order_after->same_order = waiter->same_order;
-    while (*by_ticket != waiter)
-        by_ticket = &(*by_ticket)->same_ticket;
-    *by_ticket = waiter->same_ticket;
+    while (*by_handle != waiter)
+        by_handle = &(*by_handle)->same_handle;
+    *by_handle = waiter->same_handle;
     waiter_leave_list(waiting, waiter);
     waiting->count--;
     free(waiter);
 }
 
-static struct waiter *waiting_find(struct sk_waiting *waiting, uint64_t ticket)
+static struct waiter *waiting_find(struct sk_waiting *waiting, uint64_t handle)
 {
-    struct waiter *waiter = waiting->by_ticket[waiter_bucket_of_ticket(ticket)];
-    while (waiter != NULL && waiter->ticket != ticket)
-        waiter = waiter->same_ticket;
+    struct waiter *waiter = waiting->by_handle[waiter_bucket_of_handle(handle)];
+    while (waiter != NULL && waiter->handle != handle)
+        waiter = waiter->same_handle;
     return waiter;
 }
 
@@ -154,32 +154,32 @@ bool sk_waiting_may_change(const char *status)
 }
 
 bool sk_waiting_add(struct sk_waiting *waiting, const char *order_id, const char *user, const char *status,
-                    uint64_t ticket)
+                    uint64_t handle)
 {
     struct waiter *waiter = waiting->closing ? NULL : calloc(1, sizeof *waiter);
     struct waiter **by_order = &waiting->by_order[waiter_bucket_of_order(order_id)];
-    struct waiter **by_ticket = &waiting->by_ticket[waiter_bucket_of_ticket(ticket)];
+    struct waiter **by_handle = &waiting->by_handle[waiter_bucket_of_handle(handle)];
     if (waiter == NULL)
         return false;
     (void)snprintf(waiter->order_id, sizeof waiter->order_id, "%s", order_id);
     (void)snprintf(waiter->user, sizeof waiter->user, "%s", user);
     (void)snprintf(waiter->status, sizeof waiter->status, "%s", status);
-    waiter->ticket = ticket;
+    waiter->handle = handle;
     waiter->same_order_after = *by_order;
     if (*by_order != NULL)
         (*by_order)->same_order = waiter;
     *by_order = waiter;
-    waiter->same_ticket = *by_ticket;
-    *by_ticket = waiter;
+    waiter->same_handle = *by_handle;
+    *by_handle = waiter;
     waiter_join_list(waiting, waiter, WAITER_DUE);
     if (waiting->count++ == 0 && !waiting->busy)
         sk_timer_once(waiting->timer, TICK_MS);
     return true;
 }
 
-void sk_waiting_over(struct sk_waiting *waiting, uint64_t ticket)
+void sk_waiting_over(struct sk_waiting *waiting, uint64_t handle)
 {
-    struct waiter *waiter = waiting_find(waiting, ticket);
+    struct waiter *waiter = waiting_find(waiting, handle);
     if (waiter == NULL)
         return;
     waiter->over = true;
@@ -187,9 +187,9 @@ void sk_waiting_over(struct sk_waiting *waiting, uint64_t ticket)
         waiter_move(waiting, waiter, WAITER_DUE);
 }
 
-void sk_waiting_leave(struct sk_waiting *waiting, uint64_t ticket)
+void sk_waiting_leave(struct sk_waiting *waiting, uint64_t handle)
 {
-    struct waiter *waiter = waiting_find(waiting, ticket);
+    struct waiter *waiter = waiting_find(waiting, handle);
     if (waiter != NULL)
         waiter_free(waiting, waiter);
 }
@@ -204,9 +204,9 @@ static void waiting_tell(struct sk_waiting *waiting, struct waiter *waiter, enum
 {
     const struct sk_sale *sale = waiting->control->sale;
     struct sk_outcome outcome = {.verdict = verdict, .document = document};
-    uint64_t ticket = waiter->ticket;
+    uint64_t handle = waiter->handle;
     waiter_free(waiting, waiter);
-    sale->on_outcome(sale->arg, ticket, &outcome);
+    sale->on_outcome(sale->arg, handle, &outcome);
 }
 
 void sk_waiting_close(struct sk_waiting *waiting)
@@ -333,11 +333,11 @@ static void waiting_ask(struct sk_waiting *waiting)
 static void waiting_look_up(struct sk_waiting *waiting, struct waiter *waiter)
 {
     char order_id[SK_UUID_SIZE], user[SK_USER_SIZE];
-    uint64_t ticket = waiter->ticket;
+    uint64_t handle = waiter->handle;
     memcpy(order_id, waiter->order_id, sizeof order_id);
     memcpy(user, waiter->user, sizeof user);
     waiter_free(waiting, waiter);
-    sk_order_lookup(waiting->control, order_id, user, ticket);
+    sk_order_lookup(waiting->control, order_id, user, handle);
 }
 
 static void waiting_on_changed(void *arg, const struct sk_result *result)

@@ -16,7 +16,7 @@ struct sk_shop_options {
     const struct sk_config *config; // borrowed
     struct sk_rate *purchases;      // borrowed: of all reactors together; NULL: no limit
     // As sale.h says. Never runs inside sk_shop_buy; questions and commands may answer at once.
-    void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
+    void (*on_outcome)(void *arg, uint64_t handle, const struct sk_outcome *outcome);
     void *arg;
     struct sk_live_wire wire;   // to those who listen
     struct sk_metrics *metrics; // borrowed; NULL: nothing is counted

@@ -253,7 +253,7 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
         } else if (already || result == SK_GRANT_SOLD_OUT || result == SK_GRANT_TOO_FEW) {
             if (already) {
                 sk_sale_tell(regrant->sale, order, SK_VERDICT_ALREADY_ORDERED, existing, 0);
-                order->ticket = 0; // has been told
+                order->handle = 0; // has been told
             }
             sk_params_add(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
             sk_order_move(regrant->sale->orders, order, SK_ORDER_REFUSING, &call->refused);

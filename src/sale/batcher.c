@@ -190,7 +190,7 @@ static void batcher_gather(struct batcher_call *call)
             batcher_refuse_with(batcher, order, &outcome);
             continue;
         }
-        SK_PROBE2(order_asked, order->ticket, order->id);
+        SK_PROBE2(order_asked, order->handle, order->id);
         sk_order_move(batcher->sale->orders, order, SK_ORDER_ASKED, &call->orders);
     }
 }
@@ -285,7 +285,7 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
         case SK_GRANT_PLACED:
             order->epoch = grant->epoch;
             order->granted_ns = call->answered_ns;
-            SK_PROBE3(granted, order->ticket, order->id, call->voucher->id);
+            SK_PROBE3(granted, order->handle, order->id, call->voucher->id);
             sk_metrics_add(batcher->sale->metrics, SK_METRIC_ORDERS_GRANTED, 1);
             if (entry == NULL)
                 entry = sk_entry_new(batcher->sale, call->voucher, SK_ENTRY_OWN, grant->journal_id);

@@ -13,7 +13,7 @@ struct sk_batcher;
 struct sk_batcher *sk_batcher_open(const struct sk_sale *sale, struct sk_admit *admit, struct sk_writer *writer);
 void sk_batcher_close(struct sk_batcher *batcher); // after the links were closed
 
-// Takes over the order (user, id and ticket are set). Its outcome comes later, never inside this call.
+// Takes over the order (user, id and handle are set). Its outcome comes later, never inside this call.
 void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, struct sk_order *order);
 
 // At the end of a loop turn: sends what has gathered, unless Redis is busy, or the voucher is held. True: something was

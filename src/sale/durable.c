@@ -53,7 +53,7 @@ uint64_t sk_durable_written(const struct sk_sale *sale, const struct sk_batch *b
 void sk_durable_note(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_order *order,
                      uint64_t now_ns)
 {
-    SK_PROBE4(committed, order->ticket, order->id, voucher->id,
+    SK_PROBE4(committed, order->handle, order->id, voucher->id,
               order->began_ns == 0 ? 0 : (now_ns - order->began_ns) / 1000);
     if (order->began_ns == 0)
         return;

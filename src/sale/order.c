@@ -46,7 +46,7 @@ struct sk_order *sk_order_take(struct sk_order_pool *pool)
     order->prev = order->next = NULL;
     order->list = NULL;
     order->entry = NULL;
-    order->ticket = 0;
+    order->handle = 0;
     order->not_before_ms = 0;
     order->began_ns = order->granted_ns = 0;
     order->key = 0;

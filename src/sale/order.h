@@ -38,7 +38,7 @@ struct sk_order {
     struct sk_order_list *list; // the one it stands in; NULL: none
     struct sk_entry *entry;     // NULL until Redis has granted it
     int64_t epoch;              // under which Redis granted it
-    uint64_t ticket;            // of the request that waits for it; 0: none does
+    uint64_t handle;            // of the request that waits for it; 0: none does
     uint64_t not_before_ms;     // DELAYED: until then
     uint64_t began_ns;          // when it was handed to the batcher, by uv_hrtime(); 0: it was read back
     uint64_t granted_ns;        // when Redis had granted it; 0: it was read back, or has been in a batch since

@@ -54,8 +54,8 @@ struct sk_sale {
     struct sk_catalogue *catalogue;
     struct sk_order_pool *orders;
     struct sk_metrics *metrics;
-    // ACCEPTED may be followed by one more outcome; every other verdict is the last one of a ticket.
-    void (*on_outcome)(void *arg, uint64_t ticket, const struct sk_outcome *outcome);
+    // ACCEPTED may be followed by one more outcome; every other verdict is the last one of a handle.
+    void (*on_outcome)(void *arg, uint64_t handle, const struct sk_outcome *outcome);
     void *arg;
     // What Redis holds of the voucher is in doubt: upkeep is to look after it. May be called again and again.
     void (*suspect)(void *upkeep, struct sk_voucher *voucher, enum sk_doubt doubt);
@@ -72,12 +72,12 @@ struct sk_sale {
 static inline void sk_sale_tell_with(const struct sk_sale *sale, const struct sk_order *order,
                                      const struct sk_outcome *outcome)
 {
-    if (order->ticket == 0)
+    if (order->handle == 0)
         return;
     if (outcome->verdict != SK_VERDICT_PLACED && outcome->verdict != SK_VERDICT_ACCEPTED)
-        SK_PROBE3(refused, order->ticket, sk_verdict_code(outcome->verdict),
+        SK_PROBE3(refused, order->handle, sk_verdict_code(outcome->verdict),
                   order->entry == NULL ? "redis" : "postgres");
-    sale->on_outcome(sale->arg, order->ticket, outcome);
+    sale->on_outcome(sale->arg, order->handle, outcome);
 }
 
 // The same, with no more to say than this.

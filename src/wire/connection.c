@@ -23,7 +23,7 @@ enum { OVERDUE_AGAIN_MS = 1000, RESUME_MAX = 512, WALKED_PER_MS = 500, PERCENT =
 #define NO_CONNECTION UINT32_MAX
 
 static enum sk_status connections_make(struct sk_connections *pool);
-static void connections_on_hangup(void *arg, uint64_t ticket);
+static void connections_on_hangup(void *arg, uint64_t handle);
 static void connection_release(struct sk_connection *connection);
 static void connection_resume(struct sk_connection *connection);
 
@@ -95,18 +95,18 @@ void sk_connection_begin_request(struct sk_connection *connection)
 {
     connection->generation++;
     if (connection->generation == 0)
-        connection->generation = 1; // a ticket is never 0
+        connection->generation = 1; // a handle is never 0
     struct sk_buf body = connection->request.body;
     sk_buf_clear(&body);
     connection->request =
-        (struct sk_request){.body = body, .ticket = (uint64_t)connection->generation << 32 | connection->index};
+        (struct sk_request){.body = body, .handle = (uint64_t)connection->generation << 32 | connection->index};
     connection->too_large = false;
     connection->discarded = 0;
 }
 
 void sk_connection_end_request(struct sk_connection *connection)
 {
-    connection->request.ticket = 0; // late answers do not find it
+    connection->request.handle = 0; // late answers do not find it
     if (connection->request.lease != NULL)
         *connection->request.lease = false;
     connection->request.lease = NULL;
@@ -157,22 +157,22 @@ struct sk_connection *sk_connection_of(struct sk_request *request)
     return (struct sk_connection *)(void *)request;
 }
 
-struct sk_connection *sk_connections_find(struct sk_connections *pool, uint64_t ticket)
+struct sk_connection *sk_connections_find(struct sk_connections *pool, uint64_t handle)
 {
-    uint32_t index = (uint32_t)ticket;
+    uint32_t index = (uint32_t)handle;
     SK_ASSERT(index < pool->count);
     struct sk_connection *connection = &pool->all[index];
     bool open = connection->phase == SK_PHASE_WAITING || connection->phase == SK_PHASE_PARKED;
-    return open && connection->request.ticket == ticket ? connection : NULL;
+    return open && connection->request.handle == handle ? connection : NULL;
 }
 
-struct sk_connection *sk_connections_find_stream(struct sk_connections *pool, uint64_t ticket)
+struct sk_connection *sk_connections_find_stream(struct sk_connections *pool, uint64_t handle)
 {
-    uint32_t index = (uint32_t)ticket;
+    uint32_t index = (uint32_t)handle;
     SK_ASSERT(index < pool->count);
     struct sk_connection *connection = &pool->all[index];
     bool streams = connection->phase == SK_PHASE_STREAMING || connection->phase == SK_PHASE_STUCK;
-    return streams && connection->request.ticket == ticket ? connection : NULL;
+    return streams && connection->request.handle == handle ? connection : NULL;
 }
 
 struct sk_connection *sk_connections_next_overdue(struct sk_connections *pool)
@@ -192,15 +192,15 @@ void sk_connection_suspend(struct sk_connection *connection)
     MHD_suspend_connection(connection->library);
     connection->suspended = true;
     connection->pool->suspended++;
-    if (sk_hangups_watch(connection->pool->hangups, connection->fd, connection->request.ticket) != SK_OK)
+    if (sk_hangups_watch(connection->pool->hangups, connection->fd, connection->request.handle) != SK_OK)
         sk_log(SK_LOG_DEBUG, "a parked connection is not watched: no memory", "");
 }
 
-static void connections_on_hangup(void *arg, uint64_t ticket)
+static void connections_on_hangup(void *arg, uint64_t handle)
 {
-    struct sk_connection *connection = sk_connections_find(arg, ticket);
+    struct sk_connection *connection = sk_connections_find(arg, handle);
     if (connection == NULL)
-        connection = sk_connections_find_stream(arg, ticket);
+        connection = sk_connections_find_stream(arg, handle);
     if (connection != NULL) // else it is answered, and not resumed yet
         sk_connection_drop(connection);
 }
@@ -209,7 +209,7 @@ void sk_connection_drop(struct sk_connection *connection)
 {
     struct sk_connections *pool = connection->pool;
     pool->hooks.gone(pool->hooks.arg, &connection->request);
-    connection->request.ticket = 0;
+    connection->request.handle = 0;
     sk_connection_move(connection, SK_PHASE_GONE, (uint64_t)pool->options->request_timeout_ms);
     sk_connection_resume_soon(connection);
 }
@@ -378,14 +378,14 @@ enum { EVENTS_MAX = 256 };
 struct sk_hangups {
     uv_poll_t poll; // first: libuv gives it back when it is closed
     int epoll_fd;
-    void (*on_hangup)(void *arg, uint64_t ticket);
+    void (*on_hangup)(void *arg, uint64_t handle);
     void *arg;
 };
 
 static void hangups_on_readable(uv_poll_t *poll, int status, int events);
 static void hangups_free(uv_handle_t *handle);
 
-struct sk_hangups *sk_hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t ticket), void *arg)
+struct sk_hangups *sk_hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t handle), void *arg)
 {
     struct sk_hangups *hangups = calloc(1, sizeof *hangups);
     if (hangups == NULL)
@@ -403,9 +403,9 @@ struct sk_hangups *sk_hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg,
     return hangups;
 }
 
-enum sk_status sk_hangups_watch(struct sk_hangups *hangups, int fd, uint64_t ticket)
+enum sk_status sk_hangups_watch(struct sk_hangups *hangups, int fd, uint64_t handle)
 {
-    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = ticket};
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = handle};
     return epoll_ctl(hangups->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? SK_OK : SK_NO_MEM;
 }
 

@@ -52,13 +52,13 @@ struct sk_deadline *sk_deadlines_next(struct sk_deadlines *deadlines, uint64_t n
 struct sk_hangups;
 
 // NULL: out of memory or file descriptors. Borrows the loop. The event comes once for each socket that is watched.
-struct sk_hangups *sk_hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t ticket), void *arg);
+struct sk_hangups *sk_hangups_open(uv_loop_t *loop, void (*on_hangup)(void *arg, uint64_t handle), void *arg);
 // The loop must run until the handle is closed. NULL is fine.
 void sk_hangups_close(struct sk_hangups *hangups);
 
 // From now on, or since before: that the client has closed its side, or the connection has failed. On failure (the
 // kernel has no memory) the hang-up goes unnoticed.
-enum sk_status sk_hangups_watch(struct sk_hangups *hangups, int fd, uint64_t ticket) SK_MUST_CHECK;
+enum sk_status sk_hangups_watch(struct sk_hangups *hangups, int fd, uint64_t handle) SK_MUST_CHECK;
 void sk_hangups_unwatch(struct sk_hangups *hangups, int fd); // before the socket is closed; may be unwatched
 
 // ---- connections ----
@@ -146,10 +146,10 @@ void sk_connection_move(struct sk_connection *connection, enum sk_phase phase, u
 struct sk_connection *sk_connection_of(struct sk_request *request);
 
 // One that waits or is parked; NULL: it is answered, or its client is gone.
-struct sk_connection *sk_connections_find(struct sk_connections *pool, uint64_t ticket);
+struct sk_connection *sk_connections_find(struct sk_connections *pool, uint64_t handle);
 
 // One that streams; NULL: its stream is at an end, or its client is gone.
-struct sk_connection *sk_connections_find_stream(struct sk_connections *pool, uint64_t ticket);
+struct sk_connection *sk_connections_find_stream(struct sk_connections *pool, uint64_t handle);
 
 // One whose deadline has come; until all were given, which is NULL. Its deadline is set again, to a moment later.
 struct sk_connection *sk_connections_next_overdue(struct sk_connections *pool);

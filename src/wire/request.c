@@ -204,7 +204,7 @@ void sk_request_answer(struct sk_request *request, unsigned http_status, struct 
 {
     struct sk_connection *connection = sk_connection_of(request);
     struct sk_connections *pool = connection->pool;
-    SK_PROBE3(answered, request->ticket, http_status, request->route);
+    SK_PROBE3(answered, request->handle, http_status, request->route);
     sk_connection_move(connection, connection->suspended ? SK_PHASE_RESUMING : SK_PHASE_SENDING,
                        (uint64_t)pool->options->request_timeout_ms);
     if (response == NULL ||

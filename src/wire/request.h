@@ -1,7 +1,7 @@
 // A request, and how it is answered: at once, later, or much later.
 //
 // All functions: the loop's thread. A request belongs to the server; handlers borrow it until it is answered, and find
-// one that waits or is parked again by its ticket (sk_server_find), never by a kept pointer: its client may be gone.
+// one that waits or is parked again by its handle (sk_server_find), never by a kept pointer: its client may be gone.
 #ifndef SK_WIRE_REQUEST_H
 #define SK_WIRE_REQUEST_H
 
@@ -62,7 +62,7 @@ struct sk_request {
     uint64_t names;          // SK_NAME_BIT of each field's name: most fields that are asked for were not sent
     struct sk_trace trace;
     struct sk_buf body;
-    uint64_t ticket; // names this request as long as it lives; never 0
+    uint64_t handle; // names this request as long as it lives; never 0
     struct sk_limit limit;
     bool shared; // the document it asks for is the same for all: caches may keep that
     struct sk_hold hold;
@@ -108,7 +108,7 @@ void sk_request_wait(struct sk_request *request, uint64_t ms);
 
 // The same for seconds and more: a parked request costs nothing until it is answered, but more than one that waits when
 // it is. A request that waits may be parked. A client that closes its side of the connection is taken to be gone, and
-// the request is dropped: its ticket leads nowhere from then on. While the server drains, a parked request expires.
+// the request is dropped: its handle leads nowhere from then on. While the server drains, a parked request expires.
 void sk_request_park(struct sk_request *request, uint64_t ms);
 
 // Takes a place among the server's long requests, until the request has ended. False: there is none.

@@ -211,15 +211,15 @@ static void server_on_tick(void *arg)
     server_run(server);
 }
 
-struct sk_request *sk_server_find(struct sk_server *server, uint64_t ticket)
+struct sk_request *sk_server_find(struct sk_server *server, uint64_t handle)
 {
-    struct sk_connection *connection = sk_connections_find(&server->connections, ticket);
+    struct sk_connection *connection = sk_connections_find(&server->connections, handle);
     return connection == NULL ? NULL : &connection->request;
 }
 
-struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t ticket)
+struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t handle)
 {
-    struct sk_connection *connection = sk_connections_find_stream(&server->connections, ticket);
+    struct sk_connection *connection = sk_connections_find_stream(&server->connections, handle);
     return connection == NULL ? NULL : &connection->request;
 }
 
@@ -375,7 +375,7 @@ static enum MHD_Result server_on_whole(struct sk_server *server, struct sk_conne
 {
     if (connection->too_large)
         return server_reject(server, connection, SK_VERDICT_BODY_TOO_LARGE);
-    SK_PROBE3(request_read, connection->request.ticket, connection->request.path, connection->request.body.len);
+    SK_PROBE3(request_read, connection->request.handle, connection->request.path, connection->request.body.len);
     server->handler.handle(server->handler.arg, &connection->request);
     if (connection->phase == SK_PHASE_BODY)
         return MHD_NO; // neither answered nor kept: there was no memory

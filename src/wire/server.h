@@ -31,7 +31,7 @@ struct sk_handler {
     void (*malformed)(void *arg, struct sk_request *request, enum sk_verdict verdict);
     // The head of a stream is sent: texts may follow (stream.h).
     void (*streams)(void *arg, struct sk_request *request);
-    // The client of a request that is parked, or streams, is gone, or the server ends the stream: its ticket leads
+    // The client of a request that is parked, or streams, is gone, or the server ends the stream: its handle leads
     // nowhere when this returns. Not called for streams that the handlers end.
     void (*gone)(void *arg, struct sk_request *request);
     void *arg;
@@ -49,10 +49,10 @@ struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_server_options
 bool sk_server_turn(struct sk_server *server);
 
 // A request that waits or is parked; NULL if it is answered or its client is gone.
-struct sk_request *sk_server_find(struct sk_server *server, uint64_t ticket);
+struct sk_request *sk_server_find(struct sk_server *server, uint64_t handle);
 
 // A request that streams; NULL if the stream is at its end, or its client is gone.
-struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t ticket);
+struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t handle);
 
 // Requests that wait for an answer, parked or not.
 size_t sk_server_waiting(const struct sk_server *server);

@@ -1,6 +1,6 @@
 // A response without an end: text that is sent as it comes, until one side ends it.
 //
-// All functions: the loop's thread. A stream is found by its request's ticket (sk_server_find_stream).
+// All functions: the loop's thread. A stream is found by its request's handle (sk_server_find_stream).
 #ifndef SK_WIRE_STREAM_H
 #define SK_WIRE_STREAM_H
 

@@ -115,7 +115,7 @@ int sk_listen(const char *address)
 // ---- the sale ----
 
 struct asked {
-    uint64_t ticket;
+    uint64_t handle;
     struct sk_outcome outcome;
 };
 
@@ -220,23 +220,23 @@ static void must_be_a_user(const char *user)
     MUST(whole);
 }
 
-static void keep(uint64_t ticket, const struct sk_outcome *outcome)
+static void keep(uint64_t handle, const struct sk_outcome *outcome)
 {
     MUST(asked_count < ASKED_MAX); // each connection has one request at a time
-    asked[asked_count++] = (struct asked){ticket, *outcome};
+    asked[asked_count++] = (struct asked){handle, *outcome};
 }
 
-static void answer_with(const struct scene *scene, uint64_t ticket)
+static void answer_with(const struct scene *scene, uint64_t handle)
 {
     if (scene->later)
-        keep(ticket, &scene->outcome);
+        keep(handle, &scene->outcome);
     else
-        sk_routes_outcome(routes, ticket, &scene->outcome);
+        sk_routes_outcome(routes, handle, &scene->outcome);
 }
 
-static void inquire(int64_t number, uint64_t ticket)
+static void inquire(int64_t number, uint64_t handle)
 {
-    answer_with(&scenes[INQUIRY_BEGIN + number % (INQUIRY_END - INQUIRY_BEGIN)], ticket);
+    answer_with(&scenes[INQUIRY_BEGIN + number % (INQUIRY_END - INQUIRY_BEGIN)], handle);
 }
 
 static bool is_ready(void *arg)
@@ -247,13 +247,13 @@ static bool is_ready(void *arg)
 
 static struct sk_control everything = {.ready = is_ready};
 
-static void administer(int64_t number, uint64_t ticket)
+static void administer(int64_t number, uint64_t handle)
 {
     MUST(was_sent(ADMIN_TOKEN) || was_sent(READER_TOKEN));
-    answer_with(&scenes[INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)], ticket);
+    answer_with(&scenes[INQUIRY_BEGIN + number % (SCENES - INQUIRY_BEGIN)], handle);
 }
 
-bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t ticket, struct sk_outcome *outcome)
+bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t handle, struct sk_outcome *outcome)
 {
     bool plain = ask->quantity == 1 && ask->key == 0;
     const struct scene *scene = plain ? &scenes[ask->voucher_id % PLACE_END] : SCENE_OF(unit_scenes, ask->voucher_id);
@@ -261,17 +261,17 @@ bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t 
     must_be_a_voucher(ask->voucher_id);
     must_be_a_user(ask->user);
     MUST(ask->quantity >= 1 && ask->quantity <= SK_QUANTITY_MAX);
-    // No ticket can be guessed.
+    // No handle can be guessed.
     MUST(ask->ticket == SK_ASK_NO_TICKET ||
          ((ask->ticket == SK_ASK_BAD_TICKET || ask->ticket == SK_ASK_EXPIRED_TICKET) && ask->offer == 0));
     if (scene->later)
-        keep(ticket, &scene->outcome);
+        keep(handle, &scene->outcome);
     else
         *outcome = scene->outcome;
     return scene->later;
 }
 
-void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+void sk_order_lookup(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
 {
     (void)control;
     MUST(sk_uuid_valid(order_id));
@@ -281,7 +281,7 @@ void sk_order_lookup(struct sk_control *control, const char *order_id, const cha
         MUST(was_sent(ADMIN_TOKEN) || was_sent(READER_TOKEN));
     else
         must_be_a_user(user);
-    inquire(order_id[SK_UUID_CHARS - 1], ticket);
+    inquire(order_id[SK_UUID_CHARS - 1], handle);
 }
 
 static void must_be_a_page(const struct sk_page_asked *ask)
@@ -290,45 +290,45 @@ static void must_be_a_page(const struct sk_page_asked *ask)
     MUST(ask->cursor == NULL || was_sent("cursor") || was_sent("after") || was_sent("%"));
 }
 
-void sk_user_orders(struct sk_control *control, const char *user, const struct sk_page_asked *ask, uint64_t ticket)
+void sk_user_orders(struct sk_control *control, const char *user, const struct sk_page_asked *ask, uint64_t handle)
 {
     (void)control;
     must_be_a_page(ask);
     must_be_a_user(user);
-    inquire(user[0], ticket);
+    inquire(user[0], handle);
 }
 
-void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t ticket)
+void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t handle)
 {
     (void)control;
     must_be_a_voucher(id);
-    inquire(id, ticket);
+    inquire(id, handle);
 }
 
 // Of every other voucher a ticket takes work, and of every third it is known later.
-void sk_query_offer(struct sk_control *control, int64_t id, uint64_t ticket)
+void sk_query_offer(struct sk_control *control, int64_t id, uint64_t handle)
 {
     static const struct sk_voucher vouchers[] = {{.id = 1, .work_bits = 8}, {.id = 2}};
     const struct scene found = {id % 3 == 0, {.verdict = SK_VERDICT_FOUND, .voucher = &vouchers[id % 2]}};
     (void)control;
     must_be_a_voucher(id);
-    answer_with(&found, ticket);
+    answer_with(&found, handle);
 }
 
-void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t ticket)
+void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t handle)
 {
     (void)control;
     must_be_a_page(ask);
-    inquire((int64_t)(ticket >> 32), ticket);
+    inquire((int64_t)(handle >> 32), handle);
 }
 
 void sk_list_admin_vouchers(struct sk_control *control, const char *state, const struct sk_page_asked *ask,
-                            uint64_t ticket)
+                            uint64_t handle)
 {
     (void)control;
     must_be_a_page(ask);
     MUST(state == NULL || (state[0] != '\0' && strlen(state) <= strlen("retired")));
-    administer((int64_t)(ticket >> 32), ticket);
+    administer((int64_t)(handle >> 32), handle);
 }
 
 bool sk_order_status_valid(const char *status)
@@ -337,38 +337,38 @@ bool sk_order_status_valid(const char *status)
 }
 
 void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
-                        const struct sk_page_asked *ask, uint64_t ticket)
+                        const struct sk_page_asked *ask, uint64_t handle)
 {
     (void)control;
     must_be_a_page(ask);
     MUST(filter->voucher_id > 0);
     MUST(filter->status == NULL || strcmp(filter->status, "paid") == 0);
     MUST((filter->from == NULL || *filter->from >= 0) && (filter->to == NULL || *filter->to >= 0));
-    administer(filter->voucher_id, ticket);
+    administer(filter->voucher_id, handle);
 }
 
-void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t ticket)
+void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t handle)
 {
     MUST(last == 0 || (last <= SK_PAGE_MOST && ask->cursor == NULL));
-    sk_list_admin_vouchers(control, NULL, ask, ticket);
+    sk_list_admin_vouchers(control, NULL, ask, handle);
 }
 
-void sk_list_instances(struct sk_control *control, uint64_t ticket)
+void sk_list_instances(struct sk_control *control, uint64_t handle)
 {
     (void)control;
     MUST(was_sent(ADMIN_TOKEN) || was_sent(READER_TOKEN));
-    inquire((int64_t)(ticket >> 32), ticket);
+    inquire((int64_t)(handle >> 32), handle);
 }
 
-void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t ticket)
+void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t handle)
 {
     (void)control;
     must_be_a_voucher(id);
-    administer(id, ticket);
+    administer(id, handle);
 }
 
 void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
-                       uint64_t ticket)
+                       uint64_t handle)
 {
     (void)control;
     MUST(was_sent(ADMIN_TOKEN));
@@ -377,118 +377,118 @@ void sk_create_voucher(struct sk_control *control, const char *key, const char *
         MUST(key[i] > ' ' && key[i] <= '~');
     MUST(terms->title[0] != '\0' && terms->stock >= 0 && terms->begin_ms < terms->end_ms);
     MUST(by[0] != '\0' && strlen(terms->currency) == 3 && terms->user_limit >= 1 && terms->pay_within_s >= 0);
-    administer(terms->stock, ticket);
+    administer(terms->stock, handle);
 }
 
-static void operate(const struct sk_operation *operation, uint64_t ticket)
+static void operate(const struct sk_operation *operation, uint64_t handle)
 {
     must_be_a_voucher(operation->voucher_id);
     MUST(operation->key == NULL || (strlen(operation->key) >= 1 && strlen(operation->key) <= 255));
     MUST(operation->by[0] != '\0' && operation->if_match >= 0);
     MUST(was_sent(ADMIN_TOKEN));
-    answer_with(SCENE_OF(operate_scenes, operation->voucher_id), ticket);
+    answer_with(SCENE_OF(operate_scenes, operation->voucher_id), handle);
 }
 
 void sk_operate_change(struct sk_control *control, const struct sk_operation *operation, const struct sk_terms *terms,
-                       uint64_t ticket)
+                       uint64_t handle)
 {
     (void)control;
     MUST(terms->title == NULL || terms->title[0] != '\0');
     MUST(terms->price_cents >= -1 && terms->begin_ms >= -1 && terms->end_ms >= -1 && terms->pay_within_s >= -1);
     MUST(terms->user_limit == -1 || terms->user_limit >= 1);
-    operate(operation, ticket);
+    operate(operation, handle);
 }
 
 void sk_operate_state(struct sk_control *control, const struct sk_operation *operation, enum sk_voucher_state state,
-                      uint64_t ticket)
+                      uint64_t handle)
 {
     (void)control;
     MUST(state != SK_VOUCHER_RETIRED);
-    operate(operation, ticket);
+    operate(operation, handle);
 }
 
-void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t ticket)
+void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t handle)
 {
     (void)control;
     MUST(units != 0 && units >= -100000000 && units <= 100000000);
-    operate(operation, ticket);
+    operate(operation, handle);
 }
 
-void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle)
 {
     (void)control;
     MUST(was_sent(ADMIN_TOKEN));
     must_be_a_voucher(voucher_id);
-    administer(voucher_id, ticket);
+    administer(voucher_id, handle);
 }
 
-void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t ticket)
+void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t handle)
 {
     must_be_a_page(ask);
-    sk_command_rebuild(control, voucher_id, ticket);
+    sk_command_rebuild(control, voucher_id, handle);
 }
 
 void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
-                          uint64_t ticket)
+                          uint64_t handle)
 {
-    sk_letters_list(control, voucher_id, ask, ticket);
+    sk_letters_list(control, voucher_id, ask, handle);
 }
 
-void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t ticket)
+void sk_letters_requeue(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle)
 {
     must_be_a_voucher(letter);
-    sk_command_rebuild(control, voucher_id, ticket);
+    sk_command_rebuild(control, voucher_id, handle);
 }
 
-void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t ticket)
+void sk_letters_write_off(struct sk_control *control, int64_t voucher_id, int64_t letter, uint64_t handle)
 {
-    sk_letters_requeue(control, voucher_id, letter, ticket);
+    sk_letters_requeue(control, voucher_id, letter, handle);
 }
 
 // ---- an order's moves ----
 
-static void move(const char *order_id, uint64_t ticket)
+static void move(const char *order_id, uint64_t handle)
 {
     MUST(sk_uuid_valid(order_id) && was_sent(order_id));
-    answer_with(SCENE_OF(move_scenes, order_id[SK_UUID_CHARS - 1]), ticket);
+    answer_with(SCENE_OF(move_scenes, order_id[SK_UUID_CHARS - 1]), handle);
 }
 
-void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t ticket)
+void sk_move_cancel(struct sk_control *control, const char *order_id, const char *user, uint64_t handle)
 {
     (void)control;
     must_be_a_user(user);
-    move(order_id, ticket);
+    move(order_id, handle);
 }
 
 void sk_move_pay(struct sk_control *control, const char *order_id, const struct sk_payment *payment, const char *by,
-                 uint64_t ticket)
+                 uint64_t handle)
 {
     (void)control;
     (void)by;
     MUST(was_sent(ADMIN_TOKEN));
     MUST(payment->reference[0] != '\0' && strlen(payment->currency) == SK_CURRENCY_CHARS);
-    move(order_id, ticket);
+    move(order_id, handle);
 }
 
 void sk_move_pay_own(struct sk_control *control, const char *order_id, const char *user,
-                     const struct sk_payment *payment, uint64_t ticket)
+                     const struct sk_payment *payment, uint64_t handle)
 {
     (void)control;
     must_be_a_user(user);
     MUST(strncmp(payment->reference, "demo-", 5) == 0 && strcmp(payment->reference + 5, order_id) == 0);
     MUST(strlen(payment->currency) == SK_CURRENCY_CHARS);
-    move(order_id, ticket);
+    move(order_id, handle);
 }
 
 void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
-                    uint64_t ticket)
+                    uint64_t handle)
 {
     (void)control;
     (void)by;
     MUST(was_sent(ADMIN_TOKEN));
     MUST(refund->why == NULL || strlen(refund->why) <= SK_WHY_MAX);
     MUST(refund->reference == NULL || strlen(refund->reference) <= SK_REFERENCE_MAX);
-    move(order_id, ticket);
+    move(order_id, handle);
 }
 
 // ---- requests that take their time ----
@@ -499,49 +499,49 @@ bool sk_waiting_may_change(const char *status)
 }
 
 bool sk_waiting_add(struct sk_waiting *waiting, const char *order_id, const char *user, const char *status,
-                    uint64_t ticket)
+                    uint64_t handle)
 {
     (void)waiting;
     (void)user;
     MUST(was_sent(order_id));
     MUST(was_sent("wait") && sk_waiting_may_change(status));
-    parked[parked_count++ % PARKED_MAX] = ticket;
+    parked[parked_count++ % PARKED_MAX] = handle;
     return true;
 }
 
-void sk_waiting_over(struct sk_waiting *waiting, uint64_t ticket)
+void sk_waiting_over(struct sk_waiting *waiting, uint64_t handle)
 {
     (void)waiting;
-    MUST(sk_server_find(server, ticket) != NULL);
+    MUST(sk_server_find(server, handle) != NULL);
 }
 
-void sk_waiting_leave(struct sk_waiting *waiting, uint64_t ticket)
+void sk_waiting_leave(struct sk_waiting *waiting, uint64_t handle)
 {
-    sk_waiting_over(waiting, ticket);
+    sk_waiting_over(waiting, handle);
 }
 
-void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+void sk_live_find(struct sk_control *control, int64_t voucher_id, uint64_t handle)
 {
-    sk_query_voucher(control, voucher_id, ticket);
+    sk_query_voucher(control, voucher_id, handle);
 }
 
 // Every other one ends at once.
-bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, uint64_t ticket)
+bool sk_live_listen(struct sk_live *live, int64_t voucher_id, uint64_t last_id, uint64_t handle)
 {
     static const char text[] = ":\n\n";
     (void)live;
     (void)last_id;
     must_be_a_voucher(voucher_id);
-    MUST(sk_server_find_stream(server, ticket) != NULL);
-    MUST(sk_routes_send(routes, ticket, text, sizeof text - 1));
+    MUST(sk_server_find_stream(server, handle) != NULL);
+    MUST(sk_routes_send(routes, handle, text, sizeof text - 1));
     streamed++;
     return streamed % 2 == 0;
 }
 
-void sk_live_leave(struct sk_live *live, uint64_t ticket)
+void sk_live_leave(struct sk_live *live, uint64_t handle)
 {
     (void)live;
-    MUST(sk_server_find_stream(server, ticket) != NULL);
+    MUST(sk_server_find_stream(server, handle) != NULL);
 }
 
 static void answer_parked(void)
@@ -560,10 +560,10 @@ static void answer_all(void)
     memcpy(now, asked, sizeof now);
     asked_count = 0;
     for (size_t i = 0; i < count; i++) {
-        sk_routes_outcome(routes, now[i].ticket, &now[i].outcome);
-        if (now[i].outcome.verdict == SK_VERDICT_ACCEPTED && sk_server_find(server, now[i].ticket) != NULL) {
+        sk_routes_outcome(routes, now[i].handle, &now[i].outcome);
+        if (now[i].outcome.verdict == SK_VERDICT_ACCEPTED && sk_server_find(server, now[i].handle) != NULL) {
             now[i].outcome.verdict = SK_VERDICT_PLACED;
-            keep(now[i].ticket, &now[i].outcome);
+            keep(now[i].handle, &now[i].outcome);
         }
     }
 }
@@ -596,7 +596,7 @@ static void handle(void *arg, struct sk_request *request)
     handled++;
     must_be_a_good_query(request);
     if (strncmp(request->path, "/park", 5) == 0) {
-        parked[parked_count++ % PARKED_MAX] = request->ticket;
+        parked[parked_count++ % PARKED_MAX] = request->handle;
         sk_request_park(request, MINUTE_MS);
     } else {
         sk_routes_handle(arg, request);

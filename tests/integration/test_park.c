@@ -23,7 +23,7 @@
 #include "stack.h"
 #include "wait.h"
 
-enum { MANY = 10000, SPARE = 100, TICKETS = 1 << 16, SHORT_MS = 400, HOUR_MS = 3600000, DESCRIPTORS = MANY + 1000 };
+enum { MANY = 10000, SPARE = 100, HANDLES = 1 << 16, SHORT_MS = 400, HOUR_MS = 3600000, DESCRIPTORS = MANY + 1000 };
 enum { BODY_SIZE = 64, REQUEST_SIZE = 128, BROKEN_OFF = 50 };
 
 // ---- the server, in the child ----
@@ -33,7 +33,7 @@ struct note {
 };
 
 static struct {
-    uint64_t tickets[TICKETS]; // oldest first; some lead nowhere any more
+    uint64_t handles[HANDLES]; // oldest first; some lead nowhere any more
     size_t first, end;
 } park;
 
@@ -61,15 +61,15 @@ static bool path_is(const struct sk_request *request, const char *start, long *n
 static void keep(struct sk_request *request, long number)
 {
     *number_of(request) = number;
-    ck_assert_uint_lt(park.end, TICKETS);
-    park.tickets[park.end++] = request->ticket;
+    ck_assert_uint_lt(park.end, HANDLES);
+    park.handles[park.end++] = request->handle;
 }
 
 static long wake(long most)
 {
     long count = 0;
     while (count < most && park.first < park.end) {
-        struct sk_request *request = sk_server_find(site.server, park.tickets[park.first++]);
+        struct sk_request *request = sk_server_find(site.server, park.handles[park.first++]);
         if (request == NULL)
             continue;
         answer(request, 200, "woken", *number_of(request));
@@ -81,7 +81,7 @@ static long wake(long most)
 static void for_all(void (*act)(struct sk_request *request))
 {
     for (size_t i = park.first; i < park.end; i++) {
-        struct sk_request *request = sk_server_find(site.server, park.tickets[i]);
+        struct sk_request *request = sk_server_find(site.server, park.handles[i]);
         if (request != NULL)
             act(request);
     }
@@ -136,11 +136,11 @@ static void on_streams(void *arg, struct sk_request *request)
     _exit(5); // nothing streams
 }
 
-// It is still found by its ticket, for the last time.
+// It is still found by its handle, for the last time.
 static void on_gone(void *arg, struct sk_request *request)
 {
     (void)arg;
-    if (sk_server_find(site.server, request->ticket) != request)
+    if (sk_server_find(site.server, request->handle) != request)
         _exit(4);
 }
 

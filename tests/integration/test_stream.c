@@ -25,7 +25,7 @@ enum { TEXT = 1000, TAKEN_MAX = 100, SMALL_BUFFER = 1, BIG = 60000 };
 // ---- the server, in the child ----
 
 static struct {
-    uint64_t tickets[MANY + SPARE];
+    uint64_t handles[MANY + SPARE];
     size_t count;
 } streams;
 
@@ -51,7 +51,7 @@ static long send_to_all(size_t len)
     memset(text, 'x', len);
     text[len - 1] = '\n';
     for (size_t i = streams.count; i-- > 0;) { // from the end: one that is dropped gives its place to the last one
-        struct sk_request *request = sk_server_find_stream(site.server, streams.tickets[i]);
+        struct sk_request *request = sk_server_find_stream(site.server, streams.handles[i]);
         must(request != NULL);
         taken += sk_stream_send(request, text, len);
     }
@@ -61,7 +61,7 @@ static long send_to_all(size_t len)
 static void end_all(void)
 {
     for (size_t i = 0; i < streams.count; i++)
-        sk_stream_end(sk_server_find_stream(site.server, streams.tickets[i]));
+        sk_stream_end(sk_server_find_stream(site.server, streams.handles[i]));
     streams.count = 0;
 }
 
@@ -91,18 +91,18 @@ static void on_expired(void *arg, struct sk_request *request)
 static void on_streams(void *arg, struct sk_request *request)
 {
     (void)arg;
-    must(streams.count < MANY + SPARE && sk_server_find_stream(site.server, request->ticket) == request);
-    streams.tickets[streams.count++] = request->ticket;
+    must(streams.count < MANY + SPARE && sk_server_find_stream(site.server, request->handle) == request);
+    streams.handles[streams.count++] = request->handle;
 }
 
 static void on_gone(void *arg, struct sk_request *request)
 {
     size_t i = 0;
     (void)arg;
-    while (i < streams.count && streams.tickets[i] != request->ticket)
+    while (i < streams.count && streams.handles[i] != request->handle)
         i++;
     must(i < streams.count);
-    streams.tickets[i] = streams.tickets[--streams.count];
+    streams.handles[i] = streams.handles[--streams.count];
 }
 
 static int serve(void)

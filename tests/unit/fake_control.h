@@ -24,7 +24,7 @@ static struct sk_metrics metrics;
 static struct sk_upkeep upkeep;
 static struct sk_control control;
 
-// By ticket.
+// By handle.
 static struct {
     int count;
     enum sk_verdict verdict;
@@ -37,17 +37,17 @@ static char told_status[16];                   // of the last one; empty: none
 static const struct sk_voucher *told_voucher;  // of the last one; NULL: none
 static size_t told_count;                      // of all
 
-static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+static void on_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
 {
     ck_assert_ptr_eq(arg, &control);
-    ck_assert_uint_lt(ticket, TOLD_MAX);
-    ck_assert_uint_gt(ticket, 0);
+    ck_assert_uint_lt(handle, TOLD_MAX);
+    ck_assert_uint_gt(handle, 0);
     if (outcome->verdict == SK_VERDICT_FOUND)
         ck_assert(outcome->document != NULL || outcome->voucher != NULL); // it is shown as it is
-    told[ticket].count++;
-    told[ticket].verdict = outcome->verdict;
-    told[ticket].retry_after_ms = outcome->retry_after_ms;
-    (void)snprintf(told[ticket].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
+    told[handle].count++;
+    told[handle].verdict = outcome->verdict;
+    told[handle].retry_after_ms = outcome->retry_after_ms;
+    (void)snprintf(told[handle].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
     (void)snprintf(told_document, sizeof told_document, "%s", outcome->document == NULL ? "" : outcome->document);
     (void)snprintf(told_next, sizeof told_next, "%s", outcome->next == NULL ? "" : outcome->next);
     (void)snprintf(told_status, sizeof told_status, "%s", outcome->status == NULL ? "" : outcome->status);
@@ -140,17 +140,17 @@ static inline void control_teardown(void)
     fake_stores_forget();
 }
 
-static inline void must_be_told(uint64_t ticket, enum sk_verdict verdict)
+static inline void must_be_told(uint64_t handle, enum sk_verdict verdict)
 {
-    ck_assert_msg(told[ticket].count == 1, "ticket %d is told %d times", (int)ticket, told[ticket].count);
-    ck_assert_msg(told[ticket].verdict == verdict, "ticket %d is told %s instead of %s", (int)ticket,
-                  sk_verdict_code(told[ticket].verdict), sk_verdict_code(verdict));
-    told[ticket].count = 0;
+    ck_assert_msg(told[handle].count == 1, "handle %d is told %d times", (int)handle, told[handle].count);
+    ck_assert_msg(told[handle].verdict == verdict, "handle %d is told %s instead of %s", (int)handle,
+                  sk_verdict_code(told[handle].verdict), sk_verdict_code(verdict));
+    told[handle].count = 0;
 }
 
-static inline void must_be_shown(uint64_t ticket, const char *document)
+static inline void must_be_shown(uint64_t handle, const char *document)
 {
-    must_be_told(ticket, SK_VERDICT_FOUND);
+    must_be_told(handle, SK_VERDICT_FOUND);
     ck_assert_str_eq(told_document, document);
 }
 
@@ -169,7 +169,7 @@ static inline bool stores_wait(void)
 
 static const struct sk_rows no_rows;
 
-// Each allocation of a conversation fails once. Its answer to ticket 1 is then 503, or the right one, the voucher is
+// Each allocation of a conversation fails once. Its answer to handle 1 is then 503, or the right one, the voucher is
 // not kept, and the next question is as ever.
 static inline void must_survive_short_memory(void (*converse)(void), const struct sk_voucher *voucher)
 {

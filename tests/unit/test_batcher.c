@@ -22,7 +22,7 @@ static struct sk_batcher *batcher;
 // ---- what comes out ----
 
 static struct told {
-    uint64_t ticket;
+    uint64_t handle;
     enum sk_verdict verdict;
     char order_id[SK_UUID_SIZE];
     uint64_t retry_after_ms;
@@ -31,12 +31,12 @@ static struct told {
 } told[TOLD_MAX];
 static size_t told_count;
 
-static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+static void on_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
 {
     (void)arg;
     ck_assert_uint_lt(told_count, TOLD_MAX);
     struct told *one = &told[told_count++];
-    *one = (struct told){.ticket = ticket,
+    *one = (struct told){.handle = handle,
                          .verdict = outcome->verdict,
                          .retry_after_ms = outcome->retry_after_ms,
                          .left = outcome->left,
@@ -132,24 +132,24 @@ static struct sk_voucher *voucher(int64_t id)
     return a_voucher(sale.catalogue, id);
 }
 
-// Requests of user-<ticket> for tickets from `first` on.
+// Requests of user-<handle> for handles from `first` on.
 static void request(int64_t voucher_id, uint64_t first, uint64_t count)
 {
-    for (uint64_t ticket = first; ticket < first + count; ticket++) {
+    for (uint64_t handle = first; handle < first + count; handle++) {
         struct sk_order *order = sk_order_take(sale.orders);
         sk_order_name(sale.orders, order, 0, 0);
-        order->ticket = ticket;
-        (void)snprintf(order->user, sizeof order->user, "user-%d", (int)ticket);
+        order->handle = handle;
+        (void)snprintf(order->user, sizeof order->user, "user-%d", (int)handle);
         sk_offered_agree(voucher(voucher_id), order);
         sk_batcher_add(batcher, voucher(voucher_id), order);
     }
 }
 
-static void must_be_told(size_t i, uint64_t ticket, enum sk_verdict verdict)
+static void must_be_told(size_t i, uint64_t handle, enum sk_verdict verdict)
 {
     ck_assert_uint_lt(i, told_count);
-    ck_assert_uint_eq(told[i].ticket, ticket);
-    ck_assert_msg(told[i].verdict == verdict, "ticket %d is told %s instead of %s", (int)ticket,
+    ck_assert_uint_eq(told[i].handle, handle);
+    ck_assert_msg(told[i].verdict == verdict, "handle %d is told %s instead of %s", (int)handle,
                   sk_verdict_code(told[i].verdict), sk_verdict_code(verdict));
 }
 
@@ -504,14 +504,14 @@ START_TEST(a_malformed_answer_is_503_for_all)
     };
     struct sk_reply items[8];
     struct sk_reply reply = LIST_OF(items);
-    uint64_t ticket = 1;
+    uint64_t handle = 1;
     size_t cases = sizeof whole / sizeof whole[0] + 7 + 2 + sizeof wrong_letters / sizeof wrong_letters[0];
-    for (size_t i = 0; i < cases; i++, ticket += 3) {
+    for (size_t i = 0; i < cases; i++, handle += 3) {
         size_t at = i;
         memcpy(items, good, sizeof good);
         items[7] = (struct sk_reply)TEXT("id-too-many");
         reply.count = 7;
-        request(1, ticket, 3);
+        request(1, handle, 3);
         sk_batcher_flush(batcher);
         if (at < sizeof whole / sizeof whole[0]) {
             redis_answers(&whole[at]);
@@ -526,7 +526,7 @@ START_TEST(a_malformed_answer_is_503_for_all)
             redis_answers(&reply);
         }
         ck_assert_msg(told_count == 3, "case %zu: %zu told", i, told_count);
-        all_must_be_told(ticket, 3, SK_VERDICT_UNAVAILABLE);
+        all_must_be_told(handle, 3, SK_VERDICT_UNAVAILABLE);
         ck_assert_uint_eq(granted_count, 0);
         told_count = 0;
     }
@@ -585,10 +585,10 @@ END_TEST
 
 // ---- quantity and Idempotency-Key ----
 
-// One request more, of user-<ticket>.
-static void request_of(uint64_t ticket, unsigned quantity, uint64_t key)
+// One request more, of user-<handle>.
+static void request_of(uint64_t handle, unsigned quantity, uint64_t key)
 {
-    request(1, ticket, 1);
+    request(1, handle, 1);
     voucher(1)->asking.orders.tail->quantity = (uint16_t)quantity;
     voucher(1)->asking.orders.tail->key = key;
 }

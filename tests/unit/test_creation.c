@@ -29,10 +29,10 @@ static struct {
     char document[16]; // empty: none
 } told;
 
-static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+static void on_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
 {
     (void)arg;
-    ck_assert_uint_eq(ticket, TICKET);
+    ck_assert_uint_eq(handle, TICKET);
     told.count++;
     told.verdict = outcome->verdict;
     told.voucher_id = outcome->voucher_id;

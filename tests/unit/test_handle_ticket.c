@@ -44,10 +44,10 @@ bool sk_request_is_json(const struct sk_request *request)
     return true;
 }
 
-void sk_query_offer(struct sk_control *control, int64_t voucher_id, uint64_t ticket)
+void sk_query_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle)
 {
     (void)control;
-    (void)ticket;
+    (void)handle;
     ck_assert_int_eq(voucher_id, VOUCHER);
     offers_asked++;
 }

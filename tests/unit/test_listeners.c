@@ -10,7 +10,7 @@ enum { VOUCHER = 7, LISTENERS_MAX = 20001, TEXT_SIZE = 256, SLICE_MS = 25, LOOKS
 static struct sk_live *live;
 static struct sk_voucher *voucher;
 
-// By ticket.
+// By handle.
 static struct {
     size_t texts, events;
     bool ended;
@@ -19,28 +19,28 @@ static struct {
 static size_t events; // of all
 static bool takes;
 
-static bool on_send(void *arg, uint64_t ticket, const char *text, size_t len)
+static bool on_send(void *arg, uint64_t handle, const char *text, size_t len)
 {
     ck_assert_ptr_eq(arg, &control);
-    ck_assert_uint_lt(ticket, LISTENERS_MAX);
+    ck_assert_uint_lt(handle, LISTENERS_MAX);
     ck_assert_uint_lt(len, TEXT_SIZE);
-    ck_assert(len > 2 && memcmp(text + len - 2, "\n\n", 2) == 0 && !heard[ticket].ended);
+    ck_assert(len > 2 && memcmp(text + len - 2, "\n\n", 2) == 0 && !heard[handle].ended);
     if (!takes)
         return false;
-    memcpy(heard[ticket].last, text, len);
-    heard[ticket].last[len] = '\0';
-    heard[ticket].texts++;
+    memcpy(heard[handle].last, text, len);
+    heard[handle].last[len] = '\0';
+    heard[handle].texts++;
     if (strncmp(text, "id: ", 4) == 0) {
-        heard[ticket].events++;
+        heard[handle].events++;
         events++;
     }
     return true;
 }
 
-static void on_end(void *arg, uint64_t ticket)
+static void on_end(void *arg, uint64_t handle)
 {
     ck_assert_ptr_eq(arg, &control);
-    heard[ticket].ended = true;
+    heard[handle].ended = true;
 }
 
 static void open_live(int64_t reactors)
@@ -104,13 +104,13 @@ static size_t pass(uint64_t ms, int64_t stock, int64_t goes_by)
 
 static void let_listen(uint64_t from, uint64_t to)
 {
-    for (uint64_t ticket = from; ticket <= to; ticket++)
-        ck_assert(sk_live_listen(live, VOUCHER, 0, ticket));
+    for (uint64_t handle = from; handle <= to; handle++)
+        ck_assert(sk_live_listen(live, VOUCHER, 0, handle));
 }
 
-static void must_say(uint64_t ticket, const char *what)
+static void must_say(uint64_t handle, const char *what)
 {
-    ck_assert_msg(strstr(heard[ticket].last, what) != NULL, "%s, not %s", heard[ticket].last, what);
+    ck_assert_msg(strstr(heard[handle].last, what) != NULL, "%s, not %s", heard[handle].last, what);
 }
 
 START_TEST(without_redis_nothing_is_known_to_be_left)
@@ -137,14 +137,14 @@ START_TEST(all_share_a_look)
     ck_assert_uint_eq(due_ms, 0);
     let_listen(1, TOGETHER);
     ck_assert_uint_le(pass(1000, 50, 0), 5);
-    for (uint64_t ticket = 1; ticket <= TOGETHER; ticket++) {
-        ck_assert_uint_eq(heard[ticket].texts, 2); // `retry`, and the state
-        must_say(ticket, "data: {\"remaining\":50,\"state\":\"open\",\"rate\":0.0,\"server_time\":\"");
+    for (uint64_t handle = 1; handle <= TOGETHER; handle++) {
+        ck_assert_uint_eq(heard[handle].texts, 2); // `retry`, and the state
+        must_say(handle, "data: {\"remaining\":50,\"state\":\"open\",\"rate\":0.0,\"server_time\":\"");
     }
     ck_assert_uint_le(pass(1000, 49, 0), 4);
     must_say(TOGETHER, "\"remaining\":49,");
-    for (uint64_t ticket = 1; ticket <= TOGETHER; ticket++)
-        sk_live_leave(live, ticket);
+    for (uint64_t handle = 1; handle <= TOGETHER; handle++)
+        sk_live_leave(live, handle);
     sk_live_leave(live, 1);
     (void)pass(SLICE_MS * 2, 49, 0);
     ck_assert_uint_eq(pass(10000, 49, 0), 0);
@@ -157,10 +157,10 @@ START_TEST(a_few_are_told_often)
 {
     let_listen(1, TOGETHER);
     (void)pass(10000, 1000000, 100);
-    for (uint64_t ticket = 1; ticket <= TOGETHER; ticket++) {
-        ck_assert_uint_ge(heard[ticket].events, 30);
-        ck_assert_uint_le(heard[ticket].events, 41);
-        must_say(ticket, "\"rate\":39"); // of 400, nearly
+    for (uint64_t handle = 1; handle <= TOGETHER; handle++) {
+        ck_assert_uint_ge(heard[handle].events, 30);
+        ck_assert_uint_le(heard[handle].events, 41);
+        must_say(handle, "\"rate\":39"); // of 400, nearly
     }
 }
 END_TEST
@@ -199,8 +199,8 @@ START_TEST(many_vouchers_share_the_looks)
     size_t looks = pass(5000, 10, 0);
     ck_assert_uint_le(looks, LOOKS_PER_S * 5 + 11);
     ck_assert_uint_ge(looks, LOOKS_PER_S * 4);
-    for (uint64_t ticket = 100; ticket < 100 + VOUCHERS; ticket++)
-        must_say(ticket, "\"remaining\":10,");
+    for (uint64_t handle = 100; handle < 100 + VOUCHERS; handle++)
+        must_say(handle, "\"remaining\":10,");
 }
 END_TEST
 
@@ -294,9 +294,9 @@ START_TEST(a_sale_that_is_over)
     must_say(1, "\"state\":\"paused\"");
     voucher->state = SK_VOUCHER_CLOSED;
     (void)pass(1000, NOT, 0); // which needs no Redis
-    for (uint64_t ticket = 1; ticket <= 2; ticket++) {
-        must_say(ticket, "\"remaining\":5,\"state\":\"closed\"");
-        ck_assert(heard[ticket].ended);
+    for (uint64_t handle = 1; handle <= 2; handle++) {
+        must_say(handle, "\"remaining\":5,\"state\":\"closed\"");
+        ck_assert(heard[handle].ended);
     }
     ck_assert(sk_live_listen(live, VOUCHER + 1, 0, 3)); // not in the catalogue
     (void)pass(1000, NOT, 0);

@@ -12,9 +12,9 @@ static void setup(void)
     fake_follow.newest_id = NEWEST;
 }
 
-static void must_be_told_of(uint64_t ticket, int64_t voucher_id)
+static void must_be_told_of(uint64_t handle, int64_t voucher_id)
 {
-    must_be_told(ticket, SK_VERDICT_FOUND);
+    must_be_told(handle, SK_VERDICT_FOUND);
     ck_assert_ptr_eq(told_voucher, sk_catalogue_find(sale.catalogue, voucher_id));
 }
 

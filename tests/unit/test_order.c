@@ -11,12 +11,12 @@ enum { MANY = 5000 };
 
 static struct sk_order_pool *pool;
 
-// New orders with tickets from 0 on, at the end of the list.
+// New orders with handles from 0 on, at the end of the list.
 static void take_into(struct sk_order_list *list, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
         struct sk_order *order = sk_order_take(pool);
-        order->ticket = i;
+        order->handle = i;
         sk_order_move(pool, order, SK_ORDER_ASKING, list);
     }
 }
@@ -26,7 +26,7 @@ static void must_be_tickets(const struct sk_order_list *list, uint64_t first, ui
     const struct sk_order *order = list->head, *before = NULL;
     for (uint64_t i = 0; i < count; i++, before = order, order = order->next) {
         ck_assert_ptr_nonnull(order);
-        ck_assert_uint_eq(order->ticket, first + i);
+        ck_assert_uint_eq(order->handle, first + i);
         ck_assert_ptr_eq(order->prev, before);
         ck_assert_ptr_eq(order->list, list);
     }
@@ -63,8 +63,8 @@ START_TEST(an_order_leaves_its_list_from_anywhere_and_returns_to_the_front)
     ck_assert_uint_eq(waiting.count, 4);
     sk_order_give(pool, waiting.tail);
     sk_order_give(pool, waiting.head);
-    ck_assert_uint_eq(waiting.head->ticket, 1);
-    ck_assert_uint_eq(waiting.tail->ticket, 3);
+    ck_assert_uint_eq(waiting.head->handle, 1);
+    ck_assert_uint_eq(waiting.tail->handle, 3);
     while (waiting.head != NULL)
         sk_order_move(pool, waiting.head, SK_ORDER_ASKED, &asked);
     while (asked.head != NULL)
@@ -73,7 +73,7 @@ START_TEST(an_order_leaves_its_list_from_anywhere_and_returns_to_the_front)
     sk_order_move(pool, middle, SK_ORDER_WRITING, &writing);
     sk_order_move_first(pool, middle, SK_ORDER_GRANTED, &granted);
     ck_assert_ptr_eq(granted.head, middle);
-    ck_assert_uint_eq(granted.tail->ticket, 3);
+    ck_assert_uint_eq(granted.tail->handle, 3);
     sk_order_pool_free(pool);
 }
 END_TEST
@@ -181,10 +181,10 @@ START_TEST(orders_that_are_out_are_different_ones)
     for (size_t i = 0; i < MANY; i++) {
         orders[i] = sk_order_take(pool);
         ck_assert_ptr_nonnull(orders[i]);
-        orders[i]->ticket = i; // would be overwritten if handed out twice
+        orders[i]->handle = i; // would be overwritten if handed out twice
     }
     for (size_t i = 0; i < MANY; i++)
-        ck_assert_uint_eq(orders[i]->ticket, i);
+        ck_assert_uint_eq(orders[i]->handle, i);
     sk_order_pool_free(pool);
 }
 END_TEST
@@ -198,11 +198,11 @@ START_TEST(an_order_used_before_comes_clean)
         ck_assert_ptr_null(order->list);
         ck_assert_int_eq(order->state, SK_ORDER_NEW);
         ck_assert_ptr_null(order->entry);
-        ck_assert_uint_eq(order->ticket, 0);
+        ck_assert_uint_eq(order->handle, 0);
         ck_assert_uint_eq(order->not_before_ms, 0);
         ck_assert(!order->patient);
         order->entry = (struct sk_entry *)(void *)order;
-        order->ticket = order->not_before_ms = 7;
+        order->handle = order->not_before_ms = 7;
         order->patient = true;
         sk_order_give(pool, order);
     }

@@ -115,12 +115,12 @@ static void no_retired_sale_has_it(void)
 }
 
 // Before that, the catalogue is followed: a voucher that is new may have the same slot.
-static void must_not_be_found(uint64_t ticket)
+static void must_not_be_found(uint64_t handle)
 {
-    ck_assert_int_eq(told[ticket].count, 0);
+    ck_assert_int_eq(told[handle].count, 0);
     follow_ends(true);
     no_retired_sale_has_it();
-    must_be_told(ticket, SK_VERDICT_NOT_FOUND);
+    must_be_told(handle, SK_VERDICT_NOT_FOUND);
 }
 
 // ---- one order ----

@@ -74,7 +74,7 @@ static void teardown(void)
     sk_order_pool_free(sale.orders);
 }
 
-static bool buy(int64_t voucher_id, uint64_t ticket)
+static bool buy(int64_t voucher_id, uint64_t handle)
 {
     size_t before = told_count;
     const struct sk_ask ask = {.voucher_id = voucher_id,
@@ -84,16 +84,16 @@ static bool buy(int64_t voucher_id, uint64_t ticket)
                                .patient = true,
                                .ticket = its_ticket,
                                .offer = its_offer};
-    bool later = sk_purchase(&control, &ask, ticket, &outcome);
+    bool later = sk_purchase(&control, &ask, handle, &outcome);
     ck_assert_uint_eq(told_count, before); // never inside the call
     return later;
 }
 
-static void must_be_added(size_t i, int64_t voucher_id, uint64_t ticket)
+static void must_be_added(size_t i, int64_t voucher_id, uint64_t handle)
 {
     ck_assert_uint_eq(added_count, i + 1);
     ck_assert_int_eq(added_to->id, voucher_id);
-    ck_assert_uint_eq(added[i]->ticket, ticket);
+    ck_assert_uint_eq(added[i]->handle, handle);
     ck_assert_str_eq(added[i]->user, USER);
     ck_assert(added[i]->patient);
     ck_assert_uint_eq(added[i]->quantity, quantity);

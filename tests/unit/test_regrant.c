@@ -24,7 +24,7 @@ static size_t new_entry_count;
 // ---- what comes out ----
 
 static struct {
-    uint64_t ticket;
+    uint64_t handle;
     enum sk_verdict verdict;
     char order_id[SK_UUID_SIZE];
 } told[TOLD_MAX];
@@ -33,10 +33,10 @@ static int64_t resumed_epoch, added_epoch;
 static char added_journal_id[SK_JOURNAL_ID_SIZE];
 static int rebuilds;
 
-static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+static void on_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
 {
     (void)arg;
-    told[told_count].ticket = ticket;
+    told[told_count].handle = handle;
     told[told_count].verdict = outcome->verdict;
     (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
 }
@@ -133,17 +133,17 @@ static void teardown(void)
 
 static char ids[TOLD_MAX][SK_UUID_SIZE];
 
-// Orders of user-<ticket> that were granted under epoch 7, from ticket 1 on.
+// Orders of user-<handle> that were granted under epoch 7, from handle 1 on.
 static void lose(uint64_t count)
 {
-    for (uint64_t ticket = 1; ticket <= count; ticket++) {
+    for (uint64_t handle = 1; handle <= count; handle++) {
         struct sk_order *order = sk_order_take(sale.orders);
         sk_order_name(sale.orders, order, 0, 0);
-        order->ticket = ticket;
+        order->handle = handle;
         order->epoch = 7;
         order->entry = own;
-        (void)snprintf(order->user, sizeof order->user, "user-%d", (int)ticket);
-        memcpy(ids[ticket], order->id, sizeof ids[ticket]);
+        (void)snprintf(order->user, sizeof order->user, "user-%d", (int)handle);
+        memcpy(ids[handle], order->id, sizeof ids[handle]);
         write_order(order);
         sk_regrant_add(regrant, order);
     }

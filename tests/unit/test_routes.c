@@ -192,17 +192,17 @@ void sk_response_free(struct sk_response *response)
     (void)response;
 }
 
-struct sk_request *sk_server_find(struct sk_server *server, uint64_t ticket)
+struct sk_request *sk_server_find(struct sk_server *server, uint64_t handle)
 {
     (void)server;
-    (void)ticket;
+    (void)handle;
     return NULL;
 }
 
-struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t ticket)
+struct sk_request *sk_server_find_stream(struct sk_server *server, uint64_t handle)
 {
     (void)server;
-    (void)ticket;
+    (void)handle;
     return NULL;
 }
 

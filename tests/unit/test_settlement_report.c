@@ -32,9 +32,9 @@ static void teardown(void)
     control_teardown();
 }
 
-static void ask(int64_t voucher, uint64_t ticket)
+static void ask(int64_t voucher, uint64_t handle)
 {
-    sk_settlement_report(&control, voucher, SK_REPORT_JSON, ticket);
+    sk_settlement_report(&control, voucher, SK_REPORT_JSON, handle);
 }
 
 #define LOOK(state, last, stock, run, buyers, journal)                                                         \
@@ -47,9 +47,9 @@ static void a_look(void)
     LOOK("open", "10-1", "8", "run-1", 2, 0);
 }
 
-static void must_say(uint64_t ticket, const char *what)
+static void must_say(uint64_t handle, const char *what)
 {
-    must_be_told(ticket, SK_VERDICT_FOUND);
+    must_be_told(handle, SK_VERDICT_FOUND);
     ck_assert_msg(strstr(told_document, what) != NULL, "%s", told_document);
 }
 
@@ -233,13 +233,13 @@ START_TEST(there_is_one_count_at_a_time)
         must_be_told(3, SK_VERDICT_OVERLOADED);
         sk_settlement_report(&control, VOUCHER, SK_REPORT_CSV, 4); // another document
         must_be_told(4, SK_VERDICT_OVERLOADED);
-        for (uint64_t ticket = 1; ticket <= 2; ticket++) { // what came meanwhile has a count of its own
+        for (uint64_t handle = 1; handle <= 2; handle++) { // what came meanwhile has a count of its own
             a_look();
             ask(OTHER, 3);
             must_be_told(3, SK_VERDICT_OVERLOADED);
             pg_answers(&counted);
             a_look();
-            must_say(ticket, "\"books\":\"compared\",\"stock\":8,\"buyers\":2,\"journal\":0}");
+            must_say(handle, "\"books\":\"compared\",\"stock\":8,\"buyers\":2,\"journal\":0}");
         }
         ask(OTHER, 3);
         redis_answers(NULL);

@@ -36,9 +36,9 @@ static void chat_release(struct sk_talk *talk)
     releases++;
 }
 
-static struct sk_talk *ask_as(enum sk_pg_class class, const char *key, uint64_t ticket)
+static struct sk_talk *ask_as(enum sk_pg_class class, const char *key, uint64_t handle)
 {
-    struct chat *chat = sk_talk_new(&control, class, ticket, key, sizeof *chat, chat_start);
+    struct chat *chat = sk_talk_new(&control, class, handle, key, sizeof *chat, chat_start);
     if (chat == NULL)
         return NULL;
     ck_assert(!chat->followed);
@@ -47,9 +47,9 @@ static struct sk_talk *ask_as(enum sk_pg_class class, const char *key, uint64_t 
     return &chat->talk;
 }
 
-static struct sk_talk *ask(const char *key, uint64_t ticket)
+static struct sk_talk *ask(const char *key, uint64_t handle)
 {
-    return ask_as(SK_PG_QUESTIONS, key, ticket);
+    return ask_as(SK_PG_QUESTIONS, key, handle);
 }
 
 static void setup(void)
@@ -97,8 +97,8 @@ START_TEST(other_questions_do_not_share)
     ck_assert_uint_eq(fake_pg.count, 4);
     for (int i = 0; i < 4; i++)
         pg_answers(&no_rows);
-    for (uint64_t ticket = 1; ticket <= 4; ticket++)
-        must_be_told(ticket, SK_VERDICT_FOUND);
+    for (uint64_t handle = 1; handle <= 4; handle++)
+        must_be_told(handle, SK_VERDICT_FOUND);
 }
 END_TEST
 
@@ -117,8 +117,8 @@ START_TEST(many_at_a_time_end_in_any_order)
         ck_assert_uint_eq(told_count, i + 1);
     }
     fake_pg.answered = MANY;
-    for (uint64_t ticket = 1; ticket <= MANY; ticket++)
-        must_be_told(ticket, SK_VERDICT_FOUND);
+    for (uint64_t handle = 1; handle <= MANY; handle++)
+        must_be_told(handle, SK_VERDICT_FOUND);
 }
 END_TEST
 
@@ -173,8 +173,8 @@ END_TEST
 START_TEST(a_ticket_may_be_taken_along)
 {
     struct sk_talk *talk = ask(NULL, 9);
-    ck_assert_uint_eq(sk_talk_take_ticket(talk), 9);
-    ck_assert_uint_eq(sk_talk_take_ticket(talk), 0);
+    ck_assert_uint_eq(sk_talk_take_handle(talk), 9);
+    ck_assert_uint_eq(sk_talk_take_handle(talk), 0);
     sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
     ck_assert_uint_eq(told_count, 0);
 }
@@ -261,8 +261,8 @@ START_TEST(all_askers_together_are_bounded)
     for (int times = 0; times < 2; times++) { // their places are given back
         fake_stores_forget();
         (void)ask("k", 1);
-        for (uint64_t ticket = 2; ticket <= QUESTIONS_MAX; ticket++)
-            (void)ask("k", ticket);
+        for (uint64_t handle = 2; handle <= QUESTIONS_MAX; handle++)
+            (void)ask("k", handle);
         ck_assert_uint_eq(fake_pg.count, 1);
         told_count = 0;
         ck_assert_ptr_null(ask("k", LATE));
@@ -279,8 +279,8 @@ START_TEST(all_askers_together_are_bounded)
         pg_answers(&no_rows);
         pg_answers(&no_rows);
         must_be_told(LATE, SK_VERDICT_FOUND);
-        for (uint64_t ticket = 2; ticket <= QUESTIONS_MAX; ticket++)
-            must_be_told(ticket, SK_VERDICT_FOUND);
+        for (uint64_t handle = 2; handle <= QUESTIONS_MAX; handle++)
+            must_be_told(handle, SK_VERDICT_FOUND);
     }
 }
 END_TEST
@@ -289,20 +289,20 @@ END_TEST
 START_TEST(questions_leave_places_to_commands)
 {
     static const enum sk_pg_class upwards[] = {SK_PG_QUESTIONS, SK_PG_MOVES, SK_PG_COMMANDS};
-    uint64_t ticket = 1;
+    uint64_t handle = 1;
     for (size_t i = 0; i < sizeof upwards / sizeof upwards[0]; i++) {
         uint64_t most = SK_TALK_ASKERS_MAX - (uint64_t)upwards[i] * SK_TALK_RESERVE;
         char key[8];
         (void)snprintf(key, sizeof key, "%zu", i);
-        for (; ticket <= most; ticket++)
-            (void)ask_as(upwards[i], key, ticket);
+        for (; handle <= most; handle++)
+            (void)ask_as(upwards[i], key, handle);
         ck_assert_uint_eq(fake_pg.count, i + 1);
         ck_assert_int_eq(fake_pg.asked[i].class, upwards[i]);
         ck_assert_uint_eq(told_count, i);
         ck_assert_ptr_null(ask_as(upwards[i], key, LATE));
         must_be_told(LATE, SK_VERDICT_OVERLOADED);
     }
-    ck_assert_uint_eq(ticket, SK_TALK_ASKERS_MAX + 1);
+    ck_assert_uint_eq(handle, SK_TALK_ASKERS_MAX + 1);
 }
 END_TEST
 
@@ -314,8 +314,8 @@ START_TEST(closing_answers_everyone_once)
     (void)ask(NULL, 4);
     (void)ask(NULL, 5);
     sk_talks_close(control.talks);
-    for (uint64_t ticket = 1; ticket <= 5; ticket++)
-        must_be_told(ticket, SK_VERDICT_UNAVAILABLE);
+    for (uint64_t handle = 1; handle <= 5; handle++)
+        must_be_told(handle, SK_VERDICT_UNAVAILABLE);
     ck_assert_uint_eq(told_count, 5);
     ck_assert_uint_eq(rounds, 4); // no round begins any more
     sk_talks_close(NULL);

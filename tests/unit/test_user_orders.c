@@ -36,9 +36,9 @@ static void setup(void)
     busy_are_all = true;
 }
 
-static void ask_orders(uint64_t ticket)
+static void ask_orders(uint64_t handle)
 {
-    sk_user_orders(&control, USER, &(struct sk_page_asked){.limit = SK_PAGE_MOST}, ticket);
+    sk_user_orders(&control, USER, &(struct sk_page_asked){.limit = SK_PAGE_MOST}, handle);
 }
 
 typedef const char *const rows_t[ROW_COLUMNS];
@@ -172,9 +172,9 @@ END_TEST
 
 // ---- pages ----
 
-static void ask_page(unsigned limit, const char *cursor, uint64_t ticket)
+static void ask_page(unsigned limit, const char *cursor, uint64_t handle)
 {
-    sk_user_orders(&control, USER, &(struct sk_page_asked){.limit = limit, .cursor = cursor}, ticket);
+    sk_user_orders(&control, USER, &(struct sk_page_asked){.limit = limit, .cursor = cursor}, handle);
 }
 
 // The first one has what is pending, whatever its limit; the others need no Redis.
@@ -221,8 +221,8 @@ START_TEST(the_same_page_is_asked_for_once)
     ck_assert_uint_eq(fake_pg.count, 3);
     for (int i = 0; i < 4; i++)
         pg_answers(&no_rows);
-    for (uint64_t ticket = 1; ticket <= 5; ticket++)
-        must_be_told(ticket, SK_VERDICT_FOUND);
+    for (uint64_t handle = 1; handle <= 5; handle++)
+        must_be_told(handle, SK_VERDICT_FOUND);
     ck_assert_uint_eq(fake_pg.count, 4);
 }
 END_TEST

@@ -23,21 +23,21 @@ static void setup(void)
     fake_follow.newest_id = NEWEST;
 }
 
-static void ask_page(unsigned limit, const char *cursor, uint64_t ticket)
+static void ask_page(unsigned limit, const char *cursor, uint64_t handle)
 {
-    sk_list_vouchers(&control, &(struct sk_page_asked){.limit = limit, .cursor = cursor}, ticket);
+    sk_list_vouchers(&control, &(struct sk_page_asked){.limit = limit, .cursor = cursor}, handle);
 }
 
-static void ask_list(uint64_t ticket)
+static void ask_list(uint64_t handle)
 {
-    ask_page(SK_PAGE_MOST, NULL, ticket);
+    ask_page(SK_PAGE_MOST, NULL, handle);
 }
 
 // The document after what holds for this moment: the server's time, and whether Redis is there.
-static void must_show(uint64_t ticket, const char *rest)
+static void must_show(uint64_t handle, const char *rest)
 {
     const char *now = fake_redis.down ? "\"can_sell\":false," : "\"can_sell\":true,";
-    must_be_told(ticket, SK_VERDICT_FOUND);
+    must_be_told(handle, SK_VERDICT_FOUND);
     ck_assert_int_eq(strncmp(told_document, "{\"server_time\":\"", 16), 0);
     const char *after = strchr(told_document + 16, ',') + 1;
     ck_assert_msg(strncmp(after, now, strlen(now)) == 0, "%s without %s", after, now);
@@ -55,18 +55,18 @@ static void a_second_passes(void)
 START_TEST(a_crowd_costs_a_statement_a_second)
 {
     for (int times = 1; times <= 2; times++) {
-        for (uint64_t ticket = 1; ticket <= CROWD; ticket++)
-            sk_query_voucher(&control, VOUCHER, ticket);
+        for (uint64_t handle = 1; handle <= CROWD; handle++)
+            sk_query_voucher(&control, VOUCHER, handle);
         const struct asked *asked = the_statement(SK_STATEMENT_FIND_VOUCHER);
         ck_assert_str_eq(asked->argv[0], "7");
         pg_answers(&one_voucher);
         must_show(1, "\"id\":\"7\"}");
         pg_answers(&one_voucher); // those that came meanwhile share one
-        for (uint64_t ticket = 2; ticket <= CROWD; ticket++)
-            must_be_told(ticket, SK_VERDICT_FOUND);
-        for (uint64_t ticket = 1; ticket <= CROWD; ticket++) {
-            sk_query_voucher(&control, VOUCHER, ticket);
-            must_show(ticket, "\"id\":\"7\"}");
+        for (uint64_t handle = 2; handle <= CROWD; handle++)
+            must_be_told(handle, SK_VERDICT_FOUND);
+        for (uint64_t handle = 1; handle <= CROWD; handle++) {
+            sk_query_voucher(&control, VOUCHER, handle);
+            must_show(handle, "\"id\":\"7\"}");
         }
         ck_assert_uint_eq(fake_pg.count, (size_t)times * 2);
         a_second_passes();
@@ -125,11 +125,11 @@ START_TEST(a_long_list_is_kept_with_its_next_page)
     char next[SK_CURSOR_SIZE];
     struct sk_position last = {.first = 7};
     sk_cursor_put(next, SK_CURSOR_VOUCHERS, "", &last);
-    for (uint64_t ticket = 1; ticket <= 2; ticket++) {
-        ask_list(ticket);
-        if (ticket == 1)
+    for (uint64_t handle = 1; handle <= 2; handle++) {
+        ask_list(handle);
+        if (handle == 1)
             pg_answers(&(const struct sk_rows){SK_PAGE_MOST + 1, rows});
-        must_be_told(ticket, SK_VERDICT_FOUND);
+        must_be_told(handle, SK_VERDICT_FOUND);
         ck_assert_str_eq(told_next, next);
         ck_assert_ptr_nonnull(strstr(told_document, next));
     }

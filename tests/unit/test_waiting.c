@@ -29,9 +29,9 @@ static void teardown(void)
     control_teardown();
 }
 
-static void wait_for(const char *id, const char *status, uint64_t ticket)
+static void wait_for(const char *id, const char *status, uint64_t handle)
 {
-    ck_assert(sk_waiting_add(waiting, id, "alice", status, ticket));
+    ck_assert(sk_waiting_add(waiting, id, "alice", status, handle));
 }
 
 // What has moved since: none but the snapshot, or one order.
@@ -120,8 +120,8 @@ static size_t asked_now(void)
 
 START_TEST(pending_ones_have_their_turns)
 {
-    for (uint64_t ticket = 1; ticket <= CROWD; ticket++)
-        wait_for(ID, "pending", ticket);
+    for (uint64_t handle = 1; handle <= CROWD; handle++)
+        wait_for(ID, "pending", handle);
     time_comes();
     moved(NULL, "7:9:", NULL);
     ck_assert_uint_eq(asked_now(), ASK_MAX);
@@ -280,8 +280,8 @@ START_TEST(the_end)
     pg_answers(NULL);
     wait_for(ID, "unpaid", 3);
     sk_waiting_close(waiting);
-    for (uint64_t ticket = 1; ticket <= 3; ticket++)
-        must_be_told(ticket, SK_VERDICT_UNAVAILABLE);
+    for (uint64_t handle = 1; handle <= 3; handle++)
+        must_be_told(handle, SK_VERDICT_UNAVAILABLE);
     waiting = NULL;
 }
 END_TEST

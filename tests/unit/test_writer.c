@@ -27,17 +27,17 @@ static int recovered;
 // ---- what comes out ----
 
 static struct told {
-    uint64_t ticket;
+    uint64_t handle;
     enum sk_verdict verdict;
     char order_id[SK_UUID_SIZE];
 } told[TOLD_MAX];
 static size_t told_count;
 
-static void on_outcome(void *arg, uint64_t ticket, const struct sk_outcome *outcome)
+static void on_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
 {
     (void)arg;
     ck_assert_uint_lt(told_count, TOLD_MAX);
-    told[told_count] = (struct told){.ticket = ticket, .verdict = outcome->verdict};
+    told[told_count] = (struct told){.handle = handle, .verdict = outcome->verdict};
     (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
 }
 
@@ -70,16 +70,16 @@ static void on_stale(void *arg, struct sk_order *order)
 
 static const struct sk_writer_events events = {on_recovered, on_stale, &recovered, &stale_count};
 
-static void must_be_told(uint64_t ticket, enum sk_verdict verdict)
+static void must_be_told(uint64_t handle, enum sk_verdict verdict)
 {
     for (size_t i = 0; i < told_count; i++) {
-        if (told[i].ticket == ticket) {
-            ck_assert_msg(told[i].verdict == verdict, "ticket %d is told %s instead of %s", (int)ticket,
+        if (told[i].handle == handle) {
+            ck_assert_msg(told[i].verdict == verdict, "handle %d is told %s instead of %s", (int)handle,
                           sk_verdict_code(told[i].verdict), sk_verdict_code(verdict));
             return;
         }
     }
-    ck_abort_msg("ticket %d is told nothing", (int)ticket);
+    ck_abort_msg("handle %d is told nothing", (int)handle);
 }
 
 // ---- fixture ----
@@ -125,16 +125,16 @@ static struct sk_entry *entry_of(int64_t voucher_id, const char *journal_id)
     return sk_entry_new(&sale, voucher, SK_ENTRY_OWN, journal_id);
 }
 
-// Orders of user-<ticket> for tickets from `first` on; they belong to one entry.
+// Orders of user-<handle> for handles from `first` on; they belong to one entry.
 static void grant_under(int64_t epoch, struct sk_entry *entry, uint64_t first, uint64_t count, bool patient)
 {
-    for (uint64_t ticket = first; ticket < first + count; ticket++) {
+    for (uint64_t handle = first; handle < first + count; handle++) {
         struct sk_order *order = sk_order_take(sale.orders);
         sk_order_name(sale.orders, order, 0, 0);
-        order->ticket = ticket;
+        order->handle = handle;
         order->epoch = epoch;
         order->patient = patient;
-        (void)snprintf(order->user, sizeof order->user, "user-%d", (int)ticket);
+        (void)snprintf(order->user, sizeof order->user, "user-%d", (int)handle);
         sk_writer_add(writer, entry, order);
     }
 }
@@ -299,8 +299,8 @@ START_TEST(one_answer_may_stand_for_the_batch)
     grant(entry_of(1, "10-1"), 1, 3, false);
     pump();
     OUTCOMES({NULL, "placed"});
-    for (uint64_t ticket = 1; ticket <= 3; ticket++)
-        must_be_told(ticket, SK_VERDICT_PLACED);
+    for (uint64_t handle = 1; handle <= 3; handle++)
+        must_be_told(handle, SK_VERDICT_PLACED);
     ck_assert_uint_eq(counted(SK_METRIC_ORDERS_PLACED), 3);
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
     answer_all_of_redis();
@@ -855,7 +855,7 @@ START_TEST(recovered_entries_are_reported_when_settled)
     ck_assert_int_eq(recovered, 0);
     OUTCOMES({"1", "placed"});
     ck_assert_int_eq(recovered, 1);
-    ck_assert_uint_eq(told_count, 0); // ticket 0: no request
+    ck_assert_uint_eq(told_count, 0); // handle 0: no request
     must_drop_entry(0, "seckill:{1}:journal", "10-1");
 }
 END_TEST
