@@ -11,6 +11,7 @@ import subprocess
 import time
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
+from typing import Callable
 
 import checker
 from crowd import REFUSALS, Event, ask_all, write_history
@@ -29,6 +30,7 @@ HOLDS = 5  # tries to see a lock while it is held
 LISTS = 10  # users who ask for all their orders
 STRANGERS = 10  # orders that another user asks for
 FORMER = 5  # users whose order has ended, who buy again
+DEFINITE_S, SHAKY_S, SHAKY_LATE_S = 10.0, 4.0, 0.3  # a store is away for as long as its time-out, a session for a TTL
 OVERDUE_S = 5.0  # how late an order may expire when all is quiet: 2 s, a TTL, and a busy machine
 # Keys that belong to no voucher of the run: those that do not go away soon.
 STRAY_KEYS = """
@@ -167,6 +169,16 @@ class Run:
         """By how much the machine was late since then, or between two moments of time.time(): a bound of a row allows for
         that. What waits for a condition does so by itself (wait_for, within, Deadline)."""
         return MACHINE.since(began).between_s(began, time.time() if ended is None else ended)
+
+    def definite(self, ask: Callable[[], Event]) -> Event:
+        """An answer that is judged by itself. From a machine that was late 503 UNAVAILABLE says only that a store, or the
+        session, has not answered in time: it is asked again."""
+        deadline = Deadline(DEFINITE_S)
+        while (event := ask()).code == "UNAVAILABLE" and not deadline.passed():
+            if self.machine_late_s(event.began - SHAKY_S, event.ended) < SHAKY_LATE_S:
+                break
+            time.sleep(0.2)
+        return event
 
     def miss(self, bound: str) -> None:
         """Something was not done in time."""
@@ -388,15 +400,17 @@ class Run:
         time.sleep(self.fault.mark_s())  # what came back a moment ago may be sold out at an instance for so long
         vouchers = list(self.settled.vouchers.items())
         for id, voucher in self.rng.sample(vouchers, min(ASKED, len(vouchers))):
-            event = self.buy(f"fresh{id}", self.rng.choice(self.stack.instances), 5.0, id)
+            ask = lambda id=id: self.buy(f"fresh{id}", self.rng.choice(self.stack.instances), 5.0, id)
+            event = self.definite(ask)
             if event.code == "LOADING":  # the first to ask after Redis's clock was set back: the sale holds back once more
                 time.sleep(self.fault.mark_s())
-                event = self.buy(f"fresh{id}", self.rng.choice(self.stack.instances), 5.0, id)
+                event = self.definite(ask)
             self.fresh.append(Fresh(voucher.redis_stock, event))
         for event in self.former_owners():
             stock = int(self.redis.call("HGET", f"seckill:{{{event.voucher}}}:voucher", "stock") or -1)
             instance = self.rng.choice(self.stack.instances)
-            self.fresh.append(Fresh(stock, self.buy(event.user, instance, 5.0, event.voucher)))
+            again = self.definite(lambda event=event, one=instance: self.buy(event.user, one, 5.0, event.voucher))
+            self.fresh.append(Fresh(stock, again))
         bought = [one.event for one in self.fresh if one.event.status in (201, 202)]
         if any(event.status == 202 for event in bought):
             wait_for("commits", lambda: not any(v.journal for v in self.look().vouchers.values()))

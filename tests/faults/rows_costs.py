@@ -31,7 +31,7 @@ def stays_as_it_is(run: Run, vouchers: list[str], seconds: float) -> None:
     until, n = Deadline(seconds), 0
     while not until.passed():
         for voucher in vouchers:
-            again = buy(run, voucher, f"winner{n % WINNERS}", n % 2)
+            again = run.definite(lambda voucher=voucher: buy(run, voucher, f"winner{n % WINNERS}", n % 2))
             if again.code != "ALREADY_ORDERED":
                 run.seen_meanwhile.append(f"a winner of {voucher} was told {again.status} {again.code}")
         n += 1

@@ -132,7 +132,7 @@ def ticket_switched_on(run: Run) -> None:
     for event, _ in heard:
         if event.status in (201, 202) and event.began > answered:
             run.seen_meanwhile.append(f"{event.user} bought of instance {event.instance} without a ticket")
-    told = buy(run, voucher, winner, 0)
+    told = run.definite(lambda: buy(run, voucher, winner, 0))
     if told.code != "ALREADY_ORDERED":
         run.seen_meanwhile.append(f"a winner who repeated was told {told.status} {told.code}")
     must_have_been_behind(heard)
