@@ -1,5 +1,5 @@
-// To add a call: a row here, its handler in handlers.h, its row in docs/http.md; the rest, also 405 and Allow, falls out
-// of the table.
+// To add a call: a row here, its handler in handlers.h, its row in docs/http.md; the rest, also 405 and Allow, falls
+// out of the table.
 #include "route_table.h"
 
 #include <string.h>

@@ -53,8 +53,8 @@ uint64_t sk_durations_end_ns(size_t bucket);
 
 // ---- distribution ----
 
-// Counts per bucket, each twice as wide as the one before, and the sum of all values. A bucket may hold an exemplar: the
-// newest value that came with a trace id.
+// Counts per bucket, each twice as wide as the one before, and the sum of all values. A bucket may hold an exemplar:
+// the newest value that came with a trace id.
 
 enum { SK_DISTRIBUTION_BOUNDS = 18, SK_EXEMPLAR_CHARS = 32 };
 

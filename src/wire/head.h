@@ -57,9 +57,9 @@ struct sk_head {
     uint64_t names;
 };
 
-// The loop's thread. In the order of struct sk_header_bytes: the target when its line was read, then the names and values of
-// its query and its path, as libmicrohttpd wants their escapes undone, and the rest once the head is there. The texts
-// are borrowed.
+// The loop's thread. In the order of struct sk_header_bytes: the target when its line was read, then the names and
+// values of its query and its path, as libmicrohttpd wants their escapes undone, and the rest once the head is there.
+// The texts are borrowed.
 void sk_head_target(struct sk_head *head, const char *target);
 // Undoes them in a name or a value, not in the path: "/seckill/1%00x" is not "/seckill/1". Gives the length.
 size_t sk_head_unescape(struct sk_head *head, char *text);
