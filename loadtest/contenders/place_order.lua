@@ -74,7 +74,7 @@ local function new(redis, script_sha, journal_max, run)
     if socket then
       local key = 'seckill:{' .. voucher .. '}:'
       reply, failure = call(socket, 'EVALSHA', script_sha, '5', key .. 'voucher', key .. 'buyers', key .. 'journal',
-        key .. 'repeats', key .. 'ended', journal_max, run, 'new', '0', '0-0', session, '-', '20', user, order)
+        key .. 'repeats', key .. 'ended', journal_max, run, 'new', '0', '0-0', session, '-', '1', '20', user, order)
     end
     if not reply then
       ngx.log(ngx.ERR, failure)

@@ -232,12 +232,13 @@ class Others:
 
     def script_call(self) -> list[str]:
         """EVALSHA's words, up to the user."""
-        return [self.script_sha, "5", *self.bare_keys(), str(UNITS), self.redis_run, "new", "0", "0-0", SESSION, "-", "20"]
+        call = [self.script_sha, "5", *self.bare_keys()]
+        return [*call, str(UNITS), self.redis_run, "new", "0", "0-0", SESSION, "-", "1", "20"]
 
     def open_bare_voucher(self) -> None:
         self.redis.call("UNLINK", *self.bare_keys())  # what a broken-off run may have left
         terms = {"stock": UNITS, "begin_ms": 0, "end_ms": 1 << 42, "state": "open", "epoch": 1, "last": "epoch-1"}
-        terms["run"] = self.redis_run
+        terms |= {"run": self.redis_run, "offer": 1}
         self.redis.call("HSET", BARE.key("voucher"), *(word for term in terms.items() for word in term))
 
     def close_bare_voucher(self, name: str, told: int) -> None:

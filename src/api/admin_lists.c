@@ -57,6 +57,38 @@ static void orders_put_time(char out[SK_PARAM_NUMBER_SIZE], const int64_t *unix_
         (void)sk_params_number(out, *unix_ms);
 }
 
+// *time stays as it is if the parameter was not sent; *given tells.
+static bool orders_read_time(const struct sk_request *request, const char *name, int64_t *unix_ms,
+                             const int64_t **given)
+{
+    const char *text;
+    if (!sk_page_parameter(request, name, &text))
+        return false;
+    *given = text == NULL ? NULL : unix_ms;
+    return text == NULL || sk_text_time(text, unix_ms);
+}
+
+static bool orders_read_filter(const struct sk_request *request, struct sk_order_filter *filter, int64_t *from,
+                               int64_t *to)
+{
+    const char *voucher;
+    return sk_page_parameter(request, "voucher", &voucher) && voucher != NULL &&
+           sk_text_voucher_id(voucher, &filter->voucher_id) && sk_page_parameter(request, "status", &filter->status) &&
+           (filter->status == NULL || sk_order_status_valid(filter->status)) &&
+           orders_read_time(request, "from", from, &filter->from) && orders_read_time(request, "to", to, &filter->to);
+}
+
+void sk_handle_admin_orders(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_page_asked asked;
+    struct sk_order_filter filter = {0};
+    int64_t from, to;
+    if (sk_page_read_query(request, "cursor", &asked) && orders_read_filter(request, &filter, &from, &to))
+        sk_list_all_orders(context->control, &filter, &asked, request->handle);
+    else
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+}
+
 void sk_list_all_orders(struct sk_control *control, const struct sk_order_filter *filter,
                         const struct sk_page_asked *ask, uint64_t handle)
 {
@@ -109,6 +141,15 @@ static void orders_on_rows(void *arg, const struct sk_result *result)
 
 // ---- what operators did ----
 
+void sk_handle_admin_events(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_page_asked asked;
+    if (sk_page_read_query(request, "cursor", &asked))
+        sk_list_admin_events(context->control, sk_call_of(request)->voucher_id, &asked, request->handle);
+    else
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+}
+
 void sk_list_admin_events(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask,
                           uint64_t handle)
 {
@@ -143,6 +184,29 @@ static void admin_events_on_rows(void *arg, const struct sk_result *result)
 }
 
 // ---- the feed ----
+
+// How many events before its end the feed is to begin, instead of behind one that the reader has; 0: not sent.
+static bool order_events_read_last(const struct sk_request *request, const struct sk_page_asked *asked, unsigned *last)
+{
+    const char *text;
+    uint64_t number = 0;
+    if (!sk_page_parameter(request, "last", &text))
+        return false;
+    if (text != NULL && (asked->cursor != NULL || !sk_text_number(text, SK_PAGE_MOST, &number) || number == 0))
+        return false;
+    *last = (unsigned)number;
+    return true;
+}
+
+void sk_handle_order_events(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_page_asked asked;
+    unsigned last;
+    if (sk_page_read_query(request, "after", &asked) && order_events_read_last(request, &asked, &last))
+        sk_list_order_events(context->control, &asked, last, request->handle);
+    else
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+}
 
 void sk_list_order_events(struct sk_control *control, const struct sk_page_asked *ask, unsigned last, uint64_t handle)
 {

@@ -6,7 +6,10 @@
 #ifndef SK_API_ADMIN_LISTS_H
 #define SK_API_ADMIN_LISTS_H
 
+#include "call.h"
 #include "page.h"
+
+sk_handle sk_handle_admin_orders, sk_handle_admin_events, sk_handle_order_events;
 
 struct sk_order_filter {
     int64_t voucher_id;

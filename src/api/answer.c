@@ -1,4 +1,4 @@
-// What is answered most often is made at start; for requests that have a trace, when it is first needed (traced.h). The
+// What is answered most often is made at start; for requests that have a trace, when it is first needed. The
 // rest is made for its request alone, and so is every other answer of a request that has a trace or a line in the
 // access log (trace.h): every value that is printed into such a body is a constant or has been checked to need no
 // escaping; a list of errors, which may name what a client has sent, is written by jansson.
@@ -13,22 +13,159 @@
 #include "cors.h"
 #include "measure.h"
 #include "order_json.h"
-#include "problem.h"
-#include "sale.h"
+#include "response.h"
 #include "target.h"
-#include "traced.h"
+#include "text.h"
+#include "uuid.h"
 
 enum {
     MEMBERS_SIZE = 256,
-    LOCATION_SIZE = 64,
     TAG_SIZE = 32,
     LIMIT_SIZE = 40,
     LIMITED_MAX = 1024,
     STATE_MAX = 32,
-    LINK_MAX = 1024
+    LINK_MAX = 1024,
+    PROBLEM_SIZE = 512,
+    KEPT_MAX = 256
 };
 
-static const char type_json[] = "application/json", type_problem[] = SK_PROBLEM_MEDIA;
+#define PROBLEM_MEDIA "application/problem+json"
+
+static const char type_json[] = "application/json", type_problem[] = PROBLEM_MEDIA;
+
+// ---- a problem ----
+
+// `members`: further ones, each after a comma, or ""; `trace_id` NULL: it has none. All of it is printed as it is.
+// Returns the length.
+static size_t problem_put(char out[PROBLEM_SIZE], enum sk_verdict verdict, const char *members, const char *trace_id)
+{
+    const char *code = sk_verdict_code(verdict);
+    int n = snprintf(out, PROBLEM_SIZE,
+                     "{\"type\":\"" SK_PROBLEM_TYPE "%s\",\"title\":\"%s\",\"status\":%u,\"code\":\"%s\"%s%s%s%s}\n",
+                     code, sk_verdict_title(verdict), sk_verdict_http_status(verdict), code, members,
+                     trace_id == NULL ? "" : ",\"trace_id\":\"", trace_id == NULL ? "" : trace_id,
+                     trace_id == NULL ? "" : "\"");
+    return (size_t)n;
+}
+
+// `retry_after_ms` 0: what the verdict says; rounded up to seconds. NULL is fine.
+static void problem_add_fields(struct sk_response *response, enum sk_verdict verdict, uint64_t retry_after_ms)
+{
+    if (retry_after_ms == 0)
+        retry_after_ms = sk_verdict_retry_after_ms(verdict);
+    if (retry_after_ms > 0) {
+        char seconds[SK_NUMBER_SIZE];
+        (void)sk_text_put_number((retry_after_ms + 999) / 1000, seconds);
+        sk_response_header(response, "Retry-After", seconds);
+    }
+    if (sk_verdict_http_status(verdict) == 401)
+        sk_response_header(response, "WWW-Authenticate", "Bearer");
+}
+
+// ---- refusals with a trace ----
+//
+// Refusals of requests that have a trace. They differ in the trace alone, so each is made once and kept: its trace is
+// written over for the next request, once the one before has been sent. As many of a kind are kept as were under way at
+// once, up to a bound. Making a response for one request costs a dozen allocations, which for a refusal is a third of
+// all that is done.
+
+#define NO_TRACE_ID "00000000000000000000000000000000"
+#define NO_TRACE    "00-" NO_TRACE_ID "-0000000000000000-00"
+
+_Static_assert(sizeof NO_TRACE == SK_TRACEPARENT_SIZE, "each trace fits where another one was");
+
+struct kept {
+    struct sk_response *response; // owned, as the body
+    char *body, *id, *field;      // id: in the body; field: the response's
+    size_t len;
+};
+
+// Of a verdict.
+struct row {
+    size_t count;
+    bool busy[KEPT_MAX];
+    struct kept all[KEPT_MAX];
+};
+
+struct traced {
+    struct row *rows[SK_VERDICT_COUNT]; // NULL: none was needed
+};
+
+static struct kept *traced_find(struct row *row, enum sk_verdict verdict);
+static bool traced_make(struct kept *kept, enum sk_verdict verdict);
+static void traced_free(struct kept *kept);
+
+static struct traced *traced_open(void)
+{
+    return calloc(1, sizeof(struct traced));
+}
+
+static void traced_close(struct traced *traced)
+{
+    for (int i = 0; traced != NULL && i < SK_VERDICT_COUNT; i++) {
+        for (size_t n = 0; traced->rows[i] != NULL && n < traced->rows[i]->count; n++)
+            traced_free(&traced->rows[i]->all[n]);
+        free(traced->rows[i]);
+    }
+    free(traced);
+}
+
+// The refusal of this request, with its field `traceparent`. It is the request's until that ends (request->lease).
+// NULL: none is free, or the request has no trace.
+static struct sk_response *traced_take(struct traced *traced, struct sk_request *request, enum sk_verdict verdict)
+{
+    struct row **row = &traced->rows[verdict];
+    if (sk_trace_id(request) == NULL)
+        return NULL;
+    if (*row == NULL && (*row = calloc(1, sizeof **row)) == NULL)
+        return NULL;
+    struct kept *kept = traced_find(*row, verdict);
+    if (kept == NULL)
+        return NULL;
+    memcpy(kept->id, request->trace.own.trace_id, SK_TRACE_ID_CHARS);
+    sk_traceparent_put(&request->trace.own, kept->field);
+    request->trace.bytes = kept->len;
+    request->lease = &(*row)->busy[kept - (*row)->all];
+    *request->lease = true;
+    return kept->response;
+}
+
+// The first one that is free, which is most likely in the cache, or a new one.
+static struct kept *traced_find(struct row *row, enum sk_verdict verdict)
+{
+    const bool *free_one = memchr(row->busy, false, row->count);
+    if (free_one != NULL)
+        return &row->all[free_one - row->busy];
+    if (row->count == KEPT_MAX || !traced_make(&row->all[row->count], verdict))
+        return NULL;
+    return &row->all[row->count++];
+}
+
+static bool traced_make(struct kept *kept, enum sk_verdict verdict)
+{
+    static const char member[] = "\"trace_id\":\"";
+    *kept = (struct kept){.body = malloc(PROBLEM_SIZE)};
+    if (kept->body == NULL)
+        return false;
+    kept->len = problem_put(kept->body, verdict, "", NO_TRACE_ID);
+    kept->id = strstr(kept->body, member) + sizeof member - 1;
+    kept->response = sk_response_of(PROBLEM_MEDIA, kept->body, kept->len);
+    sk_response_header(kept->response, "Cache-Control", "no-store");
+    problem_add_fields(kept->response, verdict, 0);
+    sk_response_header(kept->response, "traceparent", NO_TRACE);
+    kept->field = sk_response_value(kept->response, "traceparent");
+    if (kept->field == NULL)
+        traced_free(kept);
+    return kept->field != NULL;
+}
+
+static void traced_free(struct kept *kept)
+{
+    sk_response_free(kept->response);
+    free(kept->body);
+}
+
+// ---- all answers ----
 
 // A refusal that tells what a limit leaves.
 struct limited {
@@ -48,7 +185,7 @@ struct sk_answers {
     bool keep_alive;
     const char *policy;         // NULL: no limit is set
     struct limited *limited;    // owned: LIMITED_MAX of them, for all but the origins; NULL: none yet
-    struct sk_traced *traced;   // owned; for all but the origins
+    struct traced *traced;      // owned; for all but the origins
     const struct sk_cors *cors; // borrowed; NULL: there are no origins
     unsigned count;
     struct answer_set sets[]; // the first is for all others, then one for each origin
@@ -64,7 +201,9 @@ static struct sk_response *answer_make_refusal(struct sk_request *request, enum 
 static struct sk_response *answer_make_ok(struct sk_request *request);
 static struct sk_response *answer_make_problem(struct sk_request *request, enum sk_verdict verdict, const char *members,
                                                uint64_t retry_after_ms);
-static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_outcome *outcome);
+static struct sk_response *answer_make_body(struct sk_request *request, const struct sk_answer *answer);
+static bool answer_is_plain(const struct sk_answer *answer);
+static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_answer *answer);
 static struct sk_response *answer_make_last(struct sk_response *response);
 static void answer_limited(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict);
 static void answer_add_limit(struct sk_response *response, const char *policy, const struct sk_limit *limit);
@@ -75,7 +214,6 @@ static void answer_once(const struct sk_answers *answers, struct sk_request *req
 static void answer_send(struct sk_request *request, enum sk_verdict verdict, struct sk_response *response);
 static void answer_mark(const struct sk_answers *answers, const struct sk_request *request,
                         struct sk_response *response);
-static struct sk_response *answer_make_document(struct sk_request *request, const struct sk_outcome *outcome);
 static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor);
 
 // ---- made at start ----
@@ -84,7 +222,7 @@ struct sk_answers *sk_answers_open(const struct sk_cors *cors)
 {
     unsigned count = 1 + sk_cors_count(cors);
     struct sk_answers *answers = calloc(1, sizeof *answers + count * sizeof answers->sets[0]);
-    bool complete = answers != NULL && (answers->traced = sk_traced_open()) != NULL;
+    bool complete = answers != NULL && (answers->traced = traced_open()) != NULL;
     if (complete && count > 1)
         answers->cors = cors;
     for (unsigned i = 0; complete && i < count; i++) {
@@ -164,7 +302,7 @@ void sk_answers_close(struct sk_answers *answers)
     for (int i = 0; answers != NULL && answers->limited != NULL && i < LIMITED_MAX; i++)
         sk_response_free(answers->limited[i].response);
     if (answers != NULL) {
-        sk_traced_close(answers->traced);
+        traced_close(answers->traced);
         free(answers->limited);
     }
     free(answers);
@@ -215,7 +353,7 @@ void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *requ
 static void answer_noted(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
     bool plain = answers->cors == NULL && request->limit.policy == SK_POLICY_NONE && answer_stays(answers, request);
-    struct sk_response *kept = plain ? sk_traced_take(answers->traced, request, verdict) : NULL;
+    struct sk_response *kept = plain ? traced_take(answers->traced, request, verdict) : NULL;
     if (kept == NULL)
         answer_once(answers, request, verdict, answer_make_refusal(request, verdict));
     else
@@ -330,35 +468,66 @@ static void answer_mark(const struct sk_answers *answers, const struct sk_reques
         sk_cors_mark(answers->cors, sk_cors_origin_of(answers->cors, request), response);
 }
 
-void sk_answer_problem(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome)
+void sk_answer_send(const struct sk_answers *answers, struct sk_request *request, const struct sk_answer *answer)
 {
     char members[MEMBERS_SIZE];
-    answer_put_members(members, outcome);
-    answer_once(answers, request, outcome->verdict,
-                answer_make_problem(request, outcome->verdict, members, outcome->retry_after_ms));
+    if (answer->body != NULL) {
+        answer_once(answers, request, answer->verdict, answer_make_body(request, answer));
+    } else if (answer_is_plain(answer)) {
+        sk_answer_refusal(answers, request, answer->verdict);
+    } else {
+        answer_put_members(members, answer);
+        answer_once(answers, request, answer->verdict,
+                    answer_make_problem(request, answer->verdict, members, answer->retry_after_ms));
+    }
+}
+
+static struct sk_response *answer_make_body(struct sk_request *request, const struct sk_answer *answer)
+{
+    const char *type = answer->type == NULL ? type_json : answer->type;
+    size_t len = strlen(answer->body);
+    struct sk_response *response = request->shared ? answer_make_shared(request, type, answer->body, len)
+                                                   : answer_make(request, type, answer->body, len);
+    if (answer->version != 0) {
+        char tag[TAG_SIZE];
+        (void)snprintf(tag, sizeof tag, "\"%" PRId64 "\"", answer->version);
+        sk_response_header(response, "ETag", tag);
+    }
+    if (answer->location != NULL)
+        sk_response_header(response, "Location", answer->location);
+    if (answer->next != NULL)
+        answer_add_next(response, request, answer->next);
+    return response;
+}
+
+// Whether the refusal is as it is most often.
+static bool answer_is_plain(const struct sk_answer *answer)
+{
+    return answer->order_id == NULL && answer->retry_after_ms == 0 && answer->status == NULL &&
+           answer->verdict != SK_VERDICT_NOT_ENOUGH && answer->verdict != SK_VERDICT_BELOW_SOLD;
 }
 
 static struct sk_response *answer_make_problem(struct sk_request *request, enum sk_verdict verdict, const char *members,
                                                uint64_t retry_after_ms)
 {
-    char body[SK_PROBLEM_SIZE];
-    size_t n = sk_problem_put(body, verdict, members, request == NULL ? NULL : sk_trace_id(request));
+    char body[PROBLEM_SIZE];
+    size_t n = problem_put(body, verdict, members, request == NULL ? NULL : sk_trace_id(request));
     struct sk_response *response = answer_make(request, type_problem, body, n);
-    sk_problem_add_fields(response, verdict, retry_after_ms);
+    problem_add_fields(response, verdict, retry_after_ms);
     return response;
 }
 
-static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_outcome *outcome)
+static void answer_put_members(char members[MEMBERS_SIZE], const struct sk_answer *answer)
 {
-    bool has_left = outcome->verdict == SK_VERDICT_NOT_ENOUGH || outcome->verdict == SK_VERDICT_BELOW_SOLD;
+    bool has_left = answer->verdict == SK_VERDICT_NOT_ENOUGH || answer->verdict == SK_VERDICT_BELOW_SOLD;
     int n = 0;
     members[0] = '\0';
-    if (outcome->order_id != NULL)
-        n += snprintf(members, MEMBERS_SIZE, ",\"order_id\":\"%.*s\"", SK_UUID_CHARS, outcome->order_id);
+    if (answer->order_id != NULL)
+        n += snprintf(members, MEMBERS_SIZE, ",\"order_id\":\"%.*s\"", SK_UUID_CHARS, answer->order_id);
     if (has_left)
-        n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"left\":%" PRId64, outcome->left);
-    if (outcome->status != NULL)
-        (void)snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"state\":\"%.*s\"", STATE_MAX, outcome->status);
+        n += snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"left\":%" PRId64, answer->left);
+    if (answer->status != NULL)
+        (void)snprintf(members + n, (size_t)(MEMBERS_SIZE - n), ",\"state\":\"%.*s\"", STATE_MAX, answer->status);
 }
 
 void sk_answer_errors(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
@@ -383,36 +552,11 @@ void sk_answer_allow(const struct sk_answers *answers, struct sk_request *reques
     answer_once(answers, request, verdict, response);
 }
 
-void sk_answer_document(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome)
-{
-    answer_once(answers, request, outcome->verdict, answer_make_document(request, outcome));
-}
-
-void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text)
-{
-    answer_once(answers, request, SK_VERDICT_FOUND, answer_make(request, type, text, strlen(text)));
-}
-
 void sk_answer_stream(const struct sk_answers *answers, struct sk_request *request, struct sk_response *head)
 {
     answer_mark(answers, request, head);
     answer_send(request, SK_VERDICT_FOUND, head);
     sk_response_free(head);
-}
-
-static struct sk_response *answer_make_document(struct sk_request *request, const struct sk_outcome *outcome)
-{
-    size_t len = strlen(outcome->document);
-    struct sk_response *response = request->shared ? answer_make_shared(request, type_json, outcome->document, len)
-                                                   : answer_make(request, type_json, outcome->document, len);
-    if (outcome->version != 0) {
-        char tag[TAG_SIZE];
-        (void)snprintf(tag, sizeof tag, "\"%" PRId64 "\"", outcome->version);
-        sk_response_header(response, "ETag", tag);
-    }
-    if (outcome->next != NULL)
-        answer_add_next(response, request, outcome->next);
-    return response;
 }
 
 static void answer_add_next(struct sk_response *response, const struct sk_request *request, const char *cursor)
@@ -426,15 +570,6 @@ static void answer_add_next(struct sk_response *response, const struct sk_reques
     if (!link.failed && link.len <= LINK_MAX)
         sk_response_header(response, "Link", link.data);
     sk_buf_free(&link);
-}
-
-void sk_answer_voucher(const struct sk_answers *answers, struct sk_request *request, const struct sk_outcome *outcome)
-{
-    char location[LOCATION_SIZE];
-    struct sk_response *response = answer_make_document(request, outcome);
-    (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, outcome->voucher_id);
-    sk_response_header(response, "Location", location);
-    answer_once(answers, request, outcome->verdict, response);
 }
 
 static void answer_order_at(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
@@ -465,9 +600,9 @@ void sk_answer_order(const struct sk_answers *answers, struct sk_request *reques
 }
 
 void sk_answer_repeated(const struct sk_answers *answers, struct sk_request *request, const char *order_id,
-                        const struct sk_outcome *outcome)
+                        const struct sk_answer *answer)
 {
-    bool pending = outcome->status != NULL && strcmp(outcome->status, "pending") == 0;
-    struct sk_response *response = answer_make_shared(request, type_json, outcome->document, strlen(outcome->document));
+    bool pending = answer->status != NULL && strcmp(answer->status, "pending") == 0;
+    struct sk_response *response = answer_make_shared(request, type_json, answer->body, strlen(answer->body));
     answer_order_at(answers, request, pending ? SK_VERDICT_ACCEPTED : SK_VERDICT_PLACED, response, order_id);
 }

@@ -8,12 +8,16 @@
 // A repeated call never loads a voucher that was loaded before: loading closes it for a moment, and it may be selling.
 #include "create.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "params.h"
+#include "terms.h"
+#include "ticket.h"
 #include "timer.h"
 
-enum { TICK_MS = 50 };
+enum { TICK_MS = 50, LOCATION_SIZE = 64 };
 
 enum creation_step { CREATION_NEW, CREATION_ASKING, CREATION_WAITING, CREATION_LOADING, CREATION_STEPS };
 
@@ -61,6 +65,22 @@ static void creation_move(struct creation *creation, enum creation_step step)
 }
 
 #undef TO
+
+void sk_handle_create(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_terms terms;
+    struct sk_fields read;
+    const char *key;
+    if (!sk_call_read_key(context, request, &key))
+        return;
+    enum sk_verdict verdict =
+        sk_terms_read(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
+    if (verdict == SK_VERDICT_OK)
+        sk_create_voucher(context->control, key, sk_call_of(request)->by, &terms, request->handle);
+    else
+        sk_call_refuse_body(context, request, verdict, &read);
+    sk_fields_free(&read);
+}
 
 void sk_create_voucher(struct sk_control *control, const char *key, const char *by, const struct sk_terms *terms,
                        uint64_t handle)
@@ -192,14 +212,19 @@ static void creation_on_state(void *arg, const struct sk_reply *reply)
         creation_on_loaded(creation, ok);
 }
 
+static void creation_answer(struct creation *creation, const char *document)
+{
+    char location[LOCATION_SIZE];
+    struct sk_answer answer = {
+        .verdict = SK_VERDICT_CREATED, .body = document, .location = location, .version = creation->change};
+    (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, creation->voucher_id);
+    sk_talk_answer(&creation->talk, &answer);
+}
+
 static void creation_on_loaded(void *arg, bool ok)
 {
     struct creation *creation = arg;
-    struct sk_outcome outcome = {.verdict = SK_VERDICT_CREATED,
-                                 .document = ok ? creation->document : creation->loading,
-                                 .voucher_id = creation->voucher_id,
-                                 .version = creation->change};
-    sk_talk_answer(&creation->talk, &outcome);
+    creation_answer(creation, ok ? creation->document : creation->loading);
     sk_talk_end(&creation->talk, SK_VERDICT_CREATED, NULL);
 }
 
@@ -216,11 +241,7 @@ static void creation_on_tick(void *arg)
         if (now >= creation->answer_until_ms || creation_ask_state(creation) != SK_OK)
             creation_on_loaded(creation, false);
     } else if (creation->step == CREATION_LOADING && now >= creation->answer_until_ms) {
-        struct sk_outcome outcome = {.verdict = SK_VERDICT_CREATED,
-                                     .document = creation->loading,
-                                     .voucher_id = creation->voucher_id,
-                                     .version = creation->change};
-        sk_talk_answer(&creation->talk, &outcome);
+        creation_answer(creation, creation->loading);
     } else if (creation->step == CREATION_WAITING && now >= creation->ask_until_ms) {
         sk_talk_end(&creation->talk, SK_VERDICT_UNAVAILABLE, NULL);
     } else if (creation->step == CREATION_WAITING && sk_pg_ready(sale->ask_pg)) {

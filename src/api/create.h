@@ -4,7 +4,10 @@
 #ifndef SK_API_CREATE_H
 #define SK_API_CREATE_H
 
+#include "call.h"
 #include "talk.h"
+
+sk_handle sk_handle_create;
 
 // Where terms are to be changed: this one is not.
 enum { SK_TERM_AS_IT_IS = -1 };

@@ -13,6 +13,11 @@ static void instances_start(struct sk_talk *talk);
 static void instances_on_list(void *arg, const struct sk_reply *reply);
 static bool instances_add(struct sk_buf *body, const struct sk_reply *reply, size_t row, bool first);
 
+void sk_handle_instances(const struct sk_context *context, struct sk_request *request)
+{
+    sk_list_instances(context->control, request->handle);
+}
+
 void sk_list_instances(struct sk_control *control, uint64_t handle)
 {
     struct sk_talk *talk = sk_talk_new(control, SK_PG_COMMANDS, handle, "instances", sizeof *talk, instances_start);

@@ -4,7 +4,10 @@
 #ifndef SK_API_INSTANCES_H
 #define SK_API_INSTANCES_H
 
+#include "call.h"
 #include "talk.h"
+
+sk_handle sk_handle_instances;
 
 // Answers the handle once: FOUND and the list; UNAVAILABLE; OVERLOADED.
 void sk_list_instances(struct sk_control *control, uint64_t handle);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "beside.h"
 #include "entry.h"
 #include "params.h"
 
@@ -23,11 +22,20 @@ static void letter_on_row(void *arg, const struct sk_result *result);
 static void letter_requeue(struct letter_talk *letter, const char *orders, int32_t offer);
 static void letter_on_written_off(void *arg, const struct sk_result *result);
 
-// ---- the list ----
-
 static void list_start(struct sk_talk *talk);
 static void list_on_voucher(struct sk_talk *talk, enum sk_beside beside);
 static void list_on_rows(void *arg, const struct sk_result *result);
+
+// ---- the list ----
+
+void sk_handle_letters(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_page_asked asked;
+    if (sk_page_read_query(request, "cursor", &asked))
+        sk_letters_list(context->control, sk_call_of(request)->voucher_id, &asked, request->handle);
+    else
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+}
 
 void sk_letters_list(struct sk_control *control, int64_t voucher_id, const struct sk_page_asked *ask, uint64_t handle)
 {
@@ -78,6 +86,18 @@ static void list_on_rows(void *arg, const struct sk_result *result)
 }
 
 // ---- one letter ----
+
+void sk_handle_requeue(const struct sk_context *context, struct sk_request *request)
+{
+    const struct sk_call *call = sk_call_of(request);
+    sk_letters_requeue(context->control, call->voucher_id, call->letter_id, request->handle);
+}
+
+void sk_handle_write_off(const struct sk_context *context, struct sk_request *request)
+{
+    const struct sk_call *call = sk_call_of(request);
+    sk_letters_write_off(context->control, call->voucher_id, call->letter_id, request->handle);
+}
 
 static void letter_begin(struct sk_control *control, int64_t voucher_id, int64_t id, bool write_off, uint64_t handle)
 {

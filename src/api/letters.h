@@ -2,7 +2,10 @@
 #ifndef SK_API_LETTERS_H
 #define SK_API_LETTERS_H
 
+#include "call.h"
 #include "page.h"
+
+sk_handle sk_handle_letters, sk_handle_requeue, sk_handle_write_off;
 
 // The reactor's thread, as all calls. A page of those that wait for a decision, the oldest first; it may be shorter
 // than was asked for where letters are large.

@@ -15,11 +15,12 @@
 #include <string.h>
 
 #include "audit.h"
-#include "beside.h"
+#include "call.h"
 #include "clock.h"
 #include "list.h"
 #include "params.h"
 #include "rates.h"
+#include "stream.h"
 #include "text.h"
 #include "timer.h"
 #include "trust.h"
@@ -203,6 +204,51 @@ void sk_live_close(struct sk_live *live)
     free(live);
 }
 
+// ---- the call: a voucher's events ----
+
+static void live_on_found(const struct sk_context *context, struct sk_request *request, const struct sk_answer *answer);
+static void live_on_gone(const struct sk_context *context, struct sk_request *request);
+
+void sk_handle_events(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_call *call = sk_call_of(request);
+    if (context->draining) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
+        return;
+    }
+    if (!sk_call_hold(context, request))
+        return;
+    call->on_answer = live_on_found;
+    sk_live_find(context->control, call->voucher_id, request->handle);
+}
+
+static void live_on_found(const struct sk_context *context, struct sk_request *request, const struct sk_answer *answer)
+{
+    if (answer->verdict != SK_VERDICT_FOUND) {
+        sk_answer_send(context->answers, request, answer);
+        return;
+    }
+    sk_call_of(request)->on_gone = live_on_gone;
+    sk_answer_stream(context->answers, request, sk_stream_new(request));
+}
+
+// Last-Event-ID may be anything: what is no id of ours was not heard here.
+void sk_live_on_stream(const struct sk_context *context, struct sk_request *request)
+{
+    const char *text = sk_request_header(request, "last-event-id", NULL);
+    uint64_t last_id = 0;
+    if (text != NULL && !sk_text_number(text, INT64_MAX, &last_id))
+        last_id = 0;
+    if (context->control == NULL ||
+        !sk_live_listen(context->control->live, sk_call_of(request)->voucher_id, last_id, request->handle))
+        sk_stream_end(request);
+}
+
+static void live_on_gone(const struct sk_context *context, struct sk_request *request)
+{
+    sk_live_leave(context->control->live, request->handle);
+}
+
 // ---- whether there is such a voucher ----
 
 struct live_find {
@@ -318,10 +364,8 @@ static void live_look_at(struct live_feed *feed)
     if (feed->looking)
         return;
     if (voucher != NULL) {
-        const char *keys[] = {voucher->keys.voucher, voucher->keys.buyers, voucher->keys.journal};
         feed->looking = true;
-        status = sk_redis_script(feed->live->control->sale->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, keys, NULL,
-                                 live_on_look, feed);
+        status = sk_look_ask(feed->live->control->sale->ask_redis, &voucher->keys, NULL, live_on_look, feed);
     }
     if (status != SK_OK)
         live_on_look(feed, NULL);

@@ -13,7 +13,10 @@
 #ifndef SK_API_LIVE_H
 #define SK_API_LIVE_H
 
+#include "call.h"
 #include "talk.h"
+
+sk_handle sk_handle_events;
 
 enum {
     SK_LIVE_EACH_MS = 250,       // between two events of a listener, at least
@@ -34,6 +37,9 @@ struct sk_live_wire {
 struct sk_live *sk_live_open(struct sk_control *control, const struct sk_live_wire *wire);
 // Forgets the listeners; nothing is told to them. After the links were closed. NULL is fine.
 void sk_live_close(struct sk_live *live);
+
+// The stream of a request is open: its client listens.
+void sk_live_on_stream(const struct sk_context *context, struct sk_request *request);
 
 // Whether there is such a voucher: answers the handle once, FOUND without a document, or UNKNOWN_VOUCHER, UNAVAILABLE
 // or OVERLOADED. May answer before it returns.

@@ -12,7 +12,11 @@
 #ifndef SK_API_MOVES_H
 #define SK_API_MOVES_H
 
+#include "call.h"
+#include "fields.h"
 #include "talk.h"
+
+sk_handle sk_handle_pay, sk_handle_cancel, sk_handle_refund, sk_handle_demo_pay;
 
 enum { SK_REFERENCE_MAX = 64, SK_CURRENCY_CHARS = 3, SK_WHY_MAX = 200 };
 
@@ -45,5 +49,12 @@ void sk_move_cancel(struct sk_control *control, const char *order_id, const char
 // order has no payment of that reference; nothing is done.
 void sk_move_refund(struct sk_control *control, const char *order_id, const struct sk_refund *refund, const char *by,
                     uint64_t handle);
+
+// The bodies of POST /orders/{id}/pay and /refund: what each came to, as sk_fields_end() says. The texts point into
+// `read`, which the caller frees in any case.
+enum sk_verdict sk_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read);
+// A payment of the demo has no reference of its own: that is left as it is.
+enum sk_verdict sk_demo_payment_read(const char *body, size_t len, struct sk_payment *payment, struct sk_fields *read);
+enum sk_verdict sk_refund_read(const char *body, size_t len, struct sk_refund *refund, struct sk_fields *read);
 
 #endif

@@ -2,12 +2,13 @@
 // no escaping in JSON (tests/unit/test_openapi.c reads it).
 #include "openapi.h"
 
+#include "answer.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "embedded_openapi.h"
-#include "problem.h"
 #include "route_table.h"
 
 #ifndef SK_VERSION

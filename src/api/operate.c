@@ -15,11 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "beside.h"
 #include "changes.h"
 #include "failpoint.h"
 #include "log.h"
 #include "params.h"
+#include "terms.h"
+#include "ticket.h"
 #include "timer.h"
 
 enum { TICK_MS = 50, TAKES_MAX = 3, PARAMS_MAX = 13, NUMBERS_MAX = 10 };
@@ -96,6 +97,66 @@ static void operate_move(struct operate *operate, enum operate_step step)
 #undef TO
 
 // ---- the calls ----
+
+static bool operate_read(const struct sk_context *context, struct sk_request *request, struct sk_operation *operation)
+{
+    const struct sk_call *call = sk_call_of(request);
+    *operation = (struct sk_operation){.voucher_id = call->voucher_id, .by = call->by, .if_match = call->if_match};
+    return sk_call_read_key(context, request, &operation->key);
+}
+
+void sk_handle_change(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_operation operation;
+    struct sk_terms terms;
+    struct sk_fields read;
+    if (!operate_read(context, request, &operation))
+        return;
+    enum sk_verdict verdict =
+        sk_terms_read_change(request->body.data, request->body.len, sk_tickets_on(context->tickets), &terms, &read);
+    if (verdict == SK_VERDICT_OK)
+        sk_operate_change(context->control, &operation, &terms, request->handle);
+    else
+        sk_call_refuse_body(context, request, verdict, &read);
+    sk_fields_free(&read);
+}
+
+void sk_handle_stock(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_operation operation;
+    struct sk_fields read;
+    int64_t units;
+    if (!operate_read(context, request, &operation))
+        return;
+    enum sk_verdict verdict = sk_terms_read_stock(request->body.data, request->body.len, &units, &read);
+    if (verdict == SK_VERDICT_OK)
+        sk_operate_stock(context->control, &operation, units, request->handle);
+    else
+        sk_call_refuse_body(context, request, verdict, &read);
+    sk_fields_free(&read);
+}
+
+static void operate_state(const struct sk_context *context, struct sk_request *request, enum sk_voucher_state state)
+{
+    struct sk_operation operation;
+    if (operate_read(context, request, &operation))
+        sk_operate_state(context->control, &operation, state, request->handle);
+}
+
+void sk_handle_pause(const struct sk_context *context, struct sk_request *request)
+{
+    operate_state(context, request, SK_VOUCHER_PAUSED);
+}
+
+void sk_handle_resume(const struct sk_context *context, struct sk_request *request)
+{
+    operate_state(context, request, SK_VOUCHER_OPEN);
+}
+
+void sk_handle_close(const struct sk_context *context, struct sk_request *request)
+{
+    operate_state(context, request, SK_VOUCHER_CLOSED);
+}
 
 static const char *operate_add_number(struct operate *operate, int64_t number)
 {
@@ -298,23 +359,22 @@ static void operate_judge(struct operate *operate, const struct sk_rows *rows)
 
 static void operate_refuse(struct operate *operate, enum sk_verdict verdict, const struct sk_rows *rows)
 {
-    struct sk_outcome outcome = {.verdict = verdict};
+    struct sk_answer answer = {.verdict = verdict};
     if (verdict == SK_VERDICT_WRONG_STATE)
-        outcome.status = sk_rows_text(rows, 0, COLUMN_STATE);
+        answer.status = sk_rows_text(rows, 0, COLUMN_STATE);
     if (verdict == SK_VERDICT_BELOW_SOLD)
-        outcome.left = sk_rows_number(rows, 0, COLUMN_LEFT);
+        answer.left = sk_rows_number(rows, 0, COLUMN_LEFT);
     if (operate->taken)
         operate_mend(operate);
-    sk_talk_end_with(&operate->talk, &outcome);
+    sk_talk_end_with(&operate->talk, &answer);
 }
 
 // ---- Redis ----
 
 static void operate_tell_done(struct operate *operate)
 {
-    struct sk_outcome outcome = {
-        .verdict = SK_VERDICT_FOUND, .document = operate->document, .version = operate->change};
-    sk_talk_answer(&operate->talk, &outcome);
+    struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = operate->document, .version = operate->change};
+    sk_talk_answer(&operate->talk, &answer);
 }
 
 static void operate_end_done(struct operate *operate)
@@ -374,8 +434,8 @@ static void operate_on_taken(void *arg, const struct sk_reply *reply)
         operate->lost = false;
         operate_ask(operate);
     } else if (word != NULL && strcmp(word, "short") == 0 && sk_reply_number(sk_reply_at(reply, 1), &left)) {
-        struct sk_outcome outcome = {.verdict = SK_VERDICT_BELOW_SOLD, .left = left};
-        sk_talk_end_with(&operate->talk, &outcome);
+        struct sk_answer answer = {.verdict = SK_VERDICT_BELOW_SOLD, .left = left};
+        sk_talk_end_with(&operate->talk, &answer);
     } else if (word == NULL) { // whether they are out is not known
         operate_mend(operate);
         sk_talk_end(&operate->talk, SK_VERDICT_UNAVAILABLE, NULL);
@@ -426,4 +486,105 @@ static void operate_release(struct sk_talk *talk)
     free(operate->title);
     free(operate->currency);
     free(operate->document);
+}
+
+// ---- reconcile: a rebuild ----
+
+enum { REBUILT_DOCUMENT = 3 }; // a column of find_voucher.sql
+
+struct rebuild_talk {
+    struct sk_talk talk;
+    int64_t voucher_id;
+};
+
+static void rebuild_start(struct sk_talk *talk);
+static void rebuild_on_found(struct sk_talk *talk, enum sk_beside beside);
+static void rebuild_on_recalled(void *arg, const struct sk_result *result);
+static void rebuild_on_found_again(struct sk_talk *talk, enum sk_beside beside);
+static void rebuild_begin(struct rebuild_talk *rebuild);
+static void rebuild_on_rebuilt(void *arg, bool ok);
+static void rebuild_on_row(void *arg, const struct sk_result *result);
+
+void sk_handle_rebuild(const struct sk_context *context, struct sk_request *request)
+{
+    sk_command_rebuild(context->control, sk_call_of(request)->voucher_id, request->handle);
+}
+
+void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle)
+{
+    struct rebuild_talk *rebuild = sk_talk_new(control, SK_PG_COMMANDS, handle, NULL, sizeof *rebuild, rebuild_start);
+    if (rebuild == NULL)
+        return;
+    rebuild->voucher_id = voucher_id;
+    sk_talk_start(&rebuild->talk);
+}
+
+static void rebuild_ask(struct rebuild_talk *rebuild, enum sk_statement statement, sk_pg_cb *done)
+{
+    char id[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(id, rebuild->voucher_id)};
+    sk_talk_ask_pg(&rebuild->talk, statement, 1, params, done);
+}
+
+static void rebuild_start(struct sk_talk *talk)
+{
+    sk_beside_find(talk, ((struct rebuild_talk *)talk)->voucher_id, rebuild_on_found);
+}
+
+static void rebuild_on_found(struct sk_talk *talk, enum sk_beside beside)
+{
+    struct rebuild_talk *rebuild = (struct rebuild_talk *)talk;
+    if (beside == SK_BESIDE_FOUND)
+        rebuild_begin(rebuild);
+    else if (beside == SK_BESIDE_OLD)
+        rebuild_ask(rebuild, SK_STATEMENT_RECALL_VOUCHER, rebuild_on_recalled);
+    else
+        sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+}
+
+static void rebuild_on_recalled(void *arg, const struct sk_result *result)
+{
+    struct rebuild_talk *rebuild = arg;
+    const char *end = result->rows == NULL ? NULL : sk_rows_text(result->rows, 0, 0);
+    if (end == NULL)
+        sk_talk_end(&rebuild->talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (strcmp(end, "archived") == 0)
+        sk_talk_end(&rebuild->talk, SK_VERDICT_ARCHIVED, NULL);
+    else
+        sk_beside_find_later(&rebuild->talk, rebuild->voucher_id, rebuild_on_found_again);
+}
+
+static void rebuild_on_found_again(struct sk_talk *talk, enum sk_beside beside)
+{
+    if (beside == SK_BESIDE_FOUND)
+        rebuild_begin((struct rebuild_talk *)talk);
+    else
+        sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+}
+
+static void rebuild_begin(struct rebuild_talk *rebuild)
+{
+    struct sk_talk *talk = &rebuild->talk;
+    enum sk_status status =
+        sk_rebuild(talk->control->upkeep->rebuilds, talk->voucher, SK_REBUILD_ORDERED, rebuild_on_rebuilt, rebuild);
+    if (status != SK_OK)
+        sk_talk_end(talk, status == SK_DOWN ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_LOADING, NULL);
+}
+
+static void rebuild_on_rebuilt(void *arg, bool ok)
+{
+    struct rebuild_talk *rebuild = arg;
+    if (ok)
+        rebuild_ask(rebuild, SK_STATEMENT_FIND_VOUCHER, rebuild_on_row);
+    else
+        sk_talk_end(&rebuild->talk, SK_VERDICT_LOADING, NULL);
+}
+
+static void rebuild_on_row(void *arg, const struct sk_result *result)
+{
+    struct rebuild_talk *rebuild = arg;
+    if (result->rows == NULL || sk_rows_count(result->rows) == 0)
+        sk_talk_end(&rebuild->talk, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+    else
+        sk_talk_end(&rebuild->talk, SK_VERDICT_FOUND, sk_rows_text(result->rows, 0, REBUILT_DOCUMENT));
 }

@@ -10,8 +10,11 @@
 #ifndef SK_API_OPERATE_H
 #define SK_API_OPERATE_H
 
+#include "call.h"
 #include "create.h"
 #include "talk.h"
+
+sk_handle sk_handle_change, sk_handle_pause, sk_handle_resume, sk_handle_close, sk_handle_stock, sk_handle_rebuild;
 
 // How a call is meant.
 struct sk_operation {
@@ -37,5 +40,10 @@ void sk_operate_state(struct sk_control *control, const struct sk_operation *ope
 // Adds units, or takes away as many as `units` is below 0. BELOW_SOLD: fewer are left; how many is told. INVALID: there
 // would be too many.
 void sk_operate_stock(struct sk_control *control, const struct sk_operation *operation, int64_t units, uint64_t handle);
+
+// Rebuilds the voucher in Redis from PostgreSQL, which closes it for a moment. One that was
+// retired is loaded again, closed. Answers its handle once: FOUND with the voucher; LOADING if a rebuild is in progress
+// elsewhere or has failed; ARCHIVED; UNKNOWN_VOUCHER; UNAVAILABLE; OVERLOADED.
+void sk_command_rebuild(struct sk_control *control, int64_t voucher_id, uint64_t handle);
 
 #endif

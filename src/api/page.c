@@ -1,25 +1,51 @@
 // The statements differ in their columns only; what they are is said in a table beside each list. The cursor of a page
-// is made of the last row that it shows, which is read, not counted.
+// is made of the last row that it shows, which is read, not counted. A query
+// parameter that is sent twice, or whose value is not understood, is refused: the answer to another question than was
+// asked would be taken for all there is.
 #include "page.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "text.h"
+
+// ---- the query ----
+
+bool sk_page_parameter(const struct sk_request *request, const char *name, const char **value)
+{
+    unsigned count;
+    *value = sk_request_query(request, name, &count);
+    return count <= 1;
+}
+
+bool sk_page_read_query(const struct sk_request *request, const char *cursor, struct sk_page_asked *asked)
+{
+    const char *limit;
+    uint64_t number = SK_PAGE_MOST;
+    if (!sk_page_parameter(request, "limit", &limit) || !sk_page_parameter(request, cursor, &asked->cursor))
+        return false;
+    if (limit != NULL && (!sk_text_number(limit, SK_PAGE_MOST, &number) || number == 0))
+        return false;
+    asked->limit = (unsigned)number;
+    return true;
+}
+
+// ---- a page ----
 
 static bool page_is_of_uuids(const struct sk_page *page)
 {
     return page->kind == SK_CURSOR_ORDERS || page->kind == SK_CURSOR_ADMIN_ORDERS;
 }
 
-bool sk_page_begin(struct sk_page *page, const struct sk_control *control, enum sk_cursor_kind kind, const char *scope,
+bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cursor_kind kind, const char *scope,
                    const struct sk_page_asked *ask, uint64_t handle)
 {
-    const struct sk_sale *sale = control->sale;
     SK_ASSERT(ask->limit >= 1 && ask->limit <= SK_PAGE_MOST);
     *page = (struct sk_page){.kind = kind, .limit = ask->limit, .first = ask->cursor == NULL};
     (void)snprintf(page->scope, sizeof page->scope, "%s", scope);
     if (page->first || sk_cursor_read(ask->cursor, kind, scope, &page->after))
         return true;
-    sale->on_outcome(sale->arg, handle, &(struct sk_outcome){.verdict = SK_VERDICT_BAD_PARAMETER});
+    sk_control_answer(control, handle, &(struct sk_answer){.verdict = SK_VERDICT_BAD_PARAMETER});
     return false;
 }
 
@@ -91,8 +117,8 @@ void sk_page_end(const struct sk_page *page, struct sk_talk *talk)
     if (next != NULL)
         sk_buf_printf(&talk->body, ",\"next\":\"%s\"", next);
     sk_buf_puts(&talk->body, "}");
-    struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND,
-                                 .document = talk->body.data,
-                                 .next = page->kind == SK_CURSOR_ORDER_EVENTS ? NULL : next};
-    sk_talk_end_with(talk, &outcome);
+    struct sk_answer answer = {.verdict = SK_VERDICT_FOUND,
+                               .body = talk->body.data,
+                               .next = page->kind == SK_CURSOR_ORDER_EVENTS ? NULL : next};
+    sk_talk_end_with(talk, &answer);
 }

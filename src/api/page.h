@@ -32,9 +32,17 @@ struct sk_page_columns {
     bool ids;    // each text gets its own position in front, as the member `id`
 };
 
-// The reactor's thread, as all functions. False: the cursor is not one of this list; the handle was answered with
+// The reactor's thread, as all functions.
+
+// A parameter of the query; *value NULL: not sent. False: sent more than once.
+bool sk_page_parameter(const struct sk_request *request, const char *name, const char **value);
+
+// `limit`, and `cursor`, the parameter that says where the page begins. False: one of them is bad.
+bool sk_page_read_query(const struct sk_request *request, const char *cursor, struct sk_page_asked *asked);
+
+// False: the cursor is not one of this list; the handle was answered with
 // BAD_PARAMETER.
-bool sk_page_begin(struct sk_page *page, const struct sk_control *control, enum sk_cursor_kind kind, const char *scope,
+bool sk_page_begin(struct sk_page *page, struct sk_control *control, enum sk_cursor_kind kind, const char *scope,
                    const struct sk_page_asked *ask, uint64_t handle);
 
 // One row more than the page shows, as a parameter.

@@ -111,3 +111,16 @@ bool sk_pages_answer(const struct sk_pages *pages, struct sk_request *request, b
         sk_document_answer(page->document, request, keep_alive);
     return page != NULL;
 }
+
+// ---- the calls ----
+
+void sk_handle_page(const struct sk_context *context, struct sk_request *request)
+{
+    if (!sk_pages_answer(context->pages, request, !context->draining && !request->last))
+        sk_answer_refusal(context->answers, request, SK_VERDICT_NOT_FOUND);
+}
+
+void sk_handle_demo_page(const struct sk_context *context, struct sk_request *request)
+{
+    sk_handle_page(context, request);
+}

@@ -6,10 +6,12 @@
 #ifndef SK_API_PAGES_H
 #define SK_API_PAGES_H
 
+#include "call.h"
 #include "identity_options.h"
-#include "request.h"
 
 struct sk_pages;
+
+sk_handle sk_handle_page, sk_handle_demo_page;
 
 // NULL: out of memory.
 struct sk_pages *sk_pages_open(enum sk_auth auth, bool demo);

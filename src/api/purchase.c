@@ -3,12 +3,18 @@
 // is said of the user any more, but that.
 #include "purchase.h"
 
+#include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "beside.h"
+#include "accept.h"
+#include "fields.h"
+#include "hash.h"
+#include "orders.h"
 #include "params.h"
 #include "probe.h"
+#include "tickets.h"
 
 enum { COLUMN_STATE = 0, COLUMN_ORDER = 1 };
 
@@ -19,40 +25,204 @@ struct late_purchase {
 };
 
 static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher, const struct sk_ask *ask,
-                          uint64_t handle, struct sk_outcome *outcome);
+                          uint64_t handle, struct sk_purchase_result *result);
 static bool purchase_later(struct sk_control *control, const struct sk_ask *ask, uint64_t handle);
 static void purchase_start(struct sk_talk *talk);
 static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside);
 static void purchase_on_retired(void *arg, const struct sk_result *result);
+static uint64_t purchase_fingerprint(const char *key);
+static bool purchase_read_quantity(const struct sk_context *context, struct sk_request *request);
+static void purchase_refuse_quantity(const struct sk_context *context, struct sk_request *request, int64_t limit);
+static void purchase_on_expired(const struct sk_context *context, struct sk_request *request);
+static void purchase_answer(const struct sk_context *context, struct sk_request *request,
+                            const struct sk_purchase_result *result);
+static void purchase_answer_order(const struct sk_context *context, struct sk_request *request,
+                                  const struct sk_purchase_result *result);
+static void purchase_answer_again(const struct sk_context *context, struct sk_request *request, const char *order_id);
+static void purchase_on_first_order(const struct sk_context *context, struct sk_request *request,
+                                    const struct sk_answer *answer);
 
-bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t handle, struct sk_outcome *outcome)
+// ---- the call ----
+
+void sk_handle_buy(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_call *call = sk_call_of(request);
+    struct sk_purchase_result result;
+    const char *key;
+    call->respond_async = sk_request_header_any(request, "prefer", sk_prefer_async);
+    call->quantity = 1;
+    if (context->draining) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_SHUTTING_DOWN);
+    } else if (sk_call_read_key(context, request, &key) &&
+               (request->body.len == 0 || purchase_read_quantity(context, request))) {
+        struct sk_ask ask = {.voucher_id = call->voucher_id,
+                             .user = call->user,
+                             .quantity = call->quantity,
+                             .key = key == NULL ? 0 : purchase_fingerprint(key),
+                             .patient = call->respond_async};
+        sk_ticket_read(context, request, call, &ask);
+        if (!sk_purchase(context->control, &ask, request->handle, &result))
+            purchase_answer(context, request, &result);
+    }
+}
+
+// Of a key; never 0.
+static uint64_t purchase_fingerprint(const char *key)
+{
+    uint64_t hash = sk_hash(key, strlen(key));
+    return hash == 0 ? 1 : hash;
+}
+
+// False: the request was answered.
+static bool purchase_read_quantity(const struct sk_context *context, struct sk_request *request)
+{
+    static const struct sk_field members[] = {{.name = "quantity", .detail = "must be an integer from 1 to the limit"}};
+    struct sk_fields read;
+    const json_t *value;
+    int64_t quantity = 1;
+    if (!sk_request_is_json(request)) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_UNSUPPORTED_MEDIA_TYPE);
+        return false;
+    }
+    if (sk_fields_open(&read, request->body.data, request->body.len, members, 1, &value) && value != NULL &&
+        !sk_fields_integer(value, 1, SK_QUANTITY_MAX, &quantity))
+        sk_fields_refuse(&read, members[0].name, members[0].detail);
+    enum sk_verdict verdict = sk_fields_end(&read);
+    if (verdict == SK_VERDICT_OK)
+        sk_call_of(request)->quantity = (uint16_t)quantity;
+    else
+        sk_call_refuse_body(context, request, verdict, &read);
+    sk_fields_free(&read);
+    return verdict == SK_VERDICT_OK;
+}
+
+// Past the voucher's limit.
+static void purchase_refuse_quantity(const struct sk_context *context, struct sk_request *request, int64_t limit)
+{
+    char detail[64];
+    (void)snprintf(detail, sizeof detail, "must be an integer from 1 to %" PRId64, limit);
+    json_t *errors = json_pack("[{s:s,s:s}]", "pointer", "/quantity", "detail", detail);
+    if (errors != NULL)
+        sk_answer_errors(context->answers, request, SK_VERDICT_INVALID, errors);
+    else
+        sk_answer_refusal(context->answers, request, SK_VERDICT_OVERLOADED);
+    json_decref(errors);
+}
+
+// ---- the answer ----
+
+void sk_purchase_on_result(const struct sk_context *context, struct sk_request *request,
+                           const struct sk_purchase_result *result)
+{
+    struct sk_call *call = sk_call_of(request);
+    if (result->verdict == SK_VERDICT_ACCEPTED) {
+        size_t len = strnlen(result->order_id, SK_UUID_CHARS);
+        memcpy(call->order_id, result->order_id, len); // not by printf: each buyer who wins comes here
+        call->order_id[len] = '\0';
+        call->on_expired = purchase_on_expired;
+        if (!call->respond_async)
+            return; // the commit answers, or the deadline
+    }
+    purchase_answer(context, request, result);
+}
+
+static void purchase_on_expired(const struct sk_context *context, struct sk_request *request)
+{
+    const struct sk_purchase_result accepted = {.verdict = SK_VERDICT_ACCEPTED,
+                                                .order_id = sk_call_of(request)->order_id};
+    purchase_answer_order(context, request, &accepted);
+}
+
+static void purchase_answer(const struct sk_context *context, struct sk_request *request,
+                            const struct sk_purchase_result *result)
+{
+    const struct sk_answer refusal = {.verdict = result->verdict,
+                                      .order_id = result->order_id,
+                                      .left = result->left,
+                                      .retry_after_ms = result->retry_after_ms};
+    switch (result->verdict) {
+    case SK_VERDICT_PLACED:
+    case SK_VERDICT_ACCEPTED:
+        purchase_answer_order(context, request, result);
+        break;
+    case SK_VERDICT_INVALID:
+        purchase_refuse_quantity(context, request, result->left);
+        break;
+    default:
+        if (result->repeats)
+            purchase_answer_again(context, request, result->order_id);
+        else
+            sk_answer_send(context->answers, request, &refusal);
+    }
+}
+
+static void purchase_answer_order(const struct sk_context *context, struct sk_request *request,
+                                  const struct sk_purchase_result *result)
+{
+    const struct sk_call *call = sk_call_of(request);
+    const struct sk_answer_order order = {
+        .order = {.id = result->order_id,
+                  .user = call->user,
+                  .voucher_id = call->voucher_id,
+                  .quantity = call->quantity,
+                  .status = result->verdict == SK_VERDICT_ACCEPTED ? "pending" : "unpaid",
+                  .price = result->price,
+                  .created_ms = result->created_ms,
+                  .expires_ms = result->expires_ms},
+        .respond_async = call->respond_async,
+    };
+    sk_answer_order(context->answers, request, result->verdict, &order);
+}
+
+// 201 again if the order is committed, 202 if it is not.
+static void purchase_answer_again(const struct sk_context *context, struct sk_request *request, const char *order_id)
+{
+    struct sk_call *call = sk_call_of(request);
+    (void)snprintf(call->order_id, sizeof call->order_id, "%s", order_id);
+    call->on_answer = purchase_on_first_order;
+    sk_order_lookup(context->control, call->order_id, call->user, request->handle);
+}
+
+static void purchase_on_first_order(const struct sk_context *context, struct sk_request *request,
+                                    const struct sk_answer *answer)
+{
+    if (answer->verdict == SK_VERDICT_FOUND)
+        sk_answer_repeated(context->answers, request, sk_call_of(request)->order_id, answer);
+    else
+        sk_answer_send(context->answers, request, answer);
+}
+
+// ---- into the sale ----
+
+bool sk_purchase(struct sk_control *control, const struct sk_ask *ask, uint64_t handle,
+                 struct sk_purchase_result *result)
 {
     const struct sk_sale *sale = control->sale;
     struct sk_voucher *voucher = sk_catalogue_find(sale->catalogue, ask->voucher_id);
     // Without Redis nothing is certain, not even what was remembered a moment ago.
-    *outcome = (struct sk_outcome){.verdict = SK_VERDICT_UNAVAILABLE};
+    *result = (struct sk_purchase_result){.verdict = SK_VERDICT_UNAVAILABLE};
     if (!sk_redis_ready(sale->redis))
         return false;
     if (voucher != NULL)
-        return purchase_from(control, voucher, ask, handle, outcome);
-    outcome->verdict = SK_VERDICT_OVERLOADED;
+        return purchase_from(control, voucher, ask, handle, result);
+    result->verdict = SK_VERDICT_OVERLOADED;
     return purchase_later(control, ask, handle);
 }
 
 static bool purchase_from(struct sk_control *control, struct sk_voucher *voucher, const struct sk_ask *ask,
-                          uint64_t handle, struct sk_outcome *outcome)
+                          uint64_t handle, struct sk_purchase_result *result)
 {
     const struct sk_sale *sale = control->sale;
     const struct sk_sent_ticket sent = {.kind = ask->ticket, .offer = (int32_t)ask->offer};
-    if (sk_offered_refuses(sale, voucher, &sent, ask->quantity, outcome))
+    if (sk_offered_refuses(sale, voucher, &sent, ask->quantity, result))
         return false;
-    if (sk_admit_refuses(control->admit, voucher, ask->user, outcome)) {
-        SK_PROBE3(refused, handle, sk_verdict_code(outcome->verdict), "memory");
+    if (sk_admit_refuses(control->admit, voucher, ask->user, result)) {
+        SK_PROBE3(refused, handle, sk_verdict_code(result->verdict), "memory");
         return false;
     }
     struct sk_order *order = sk_order_take(sale->orders);
     if (order == NULL) {
-        *outcome = (struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED};
+        *result = (struct sk_purchase_result){.verdict = SK_VERDICT_OVERLOADED};
         return false;
     }
     sk_order_name(sale->orders, order, voucher->slot, voucher->seen.epoch);
@@ -92,7 +262,7 @@ static void purchase_start(struct sk_talk *talk)
 static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside)
 {
     struct late_purchase *late = (struct late_purchase *)talk;
-    struct sk_outcome outcome = {.verdict = SK_VERDICT_UNKNOWN_VOUCHER};
+    struct sk_purchase_result result;
     if (beside == SK_BESIDE_OLD) {
         char id[SK_PARAM_NUMBER_SIZE];
         const char *params[] = {sk_params_number(id, late->ask.voucher_id), late->user};
@@ -103,20 +273,20 @@ static void purchase_on_found(struct sk_talk *talk, enum sk_beside beside)
         struct sk_control *control = talk->control;
         struct sk_voucher *voucher = talk->voucher;
         uint64_t handle = sk_talk_take_handle(talk);
-        bool refused = !purchase_from(control, voucher, &late->ask, handle, &outcome);
+        bool refused = !purchase_from(control, voucher, &late->ask, handle, &result);
         const struct sk_sale *sale = control->sale;
         sk_talk_end(talk, SK_VERDICT_FOUND, NULL);
         if (refused)
-            sale->on_outcome(sale->arg, handle, &outcome);
+            sale->on_result(sale->arg, handle, &result);
         return;
     }
-    sk_talk_end_with(talk, &outcome);
+    sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
 }
 
 static void purchase_on_retired(void *arg, const struct sk_result *result)
 {
     struct sk_talk *talk = arg;
-    struct sk_outcome outcome = {.verdict = SK_VERDICT_ENDED};
+    struct sk_answer answer = {.verdict = SK_VERDICT_ENDED};
     const char *state = NULL;
     if (result->rows == NULL) {
         sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
@@ -124,16 +294,16 @@ static void purchase_on_retired(void *arg, const struct sk_result *result)
     }
     if (sk_rows_count(result->rows) == 1) {
         state = sk_rows_text(result->rows, 0, COLUMN_STATE);
-        outcome.order_id = sk_rows_text(result->rows, 0, COLUMN_ORDER);
+        answer.order_id = sk_rows_text(result->rows, 0, COLUMN_ORDER);
     }
     bool archived = state != NULL && strcmp(state, "archived") == 0;
     if (state == NULL)
-        outcome.verdict = SK_VERDICT_UNKNOWN_VOUCHER;
+        answer.verdict = SK_VERDICT_UNKNOWN_VOUCHER;
     else if (!archived && strcmp(state, "retired") != 0)
-        outcome.verdict = SK_VERDICT_LOADING; // recalled a moment ago
-    else if (outcome.order_id != NULL)
-        outcome.verdict = SK_VERDICT_ALREADY_ORDERED;
+        answer.verdict = SK_VERDICT_LOADING; // recalled a moment ago
+    else if (answer.order_id != NULL)
+        answer.verdict = SK_VERDICT_ALREADY_ORDERED;
     else if (archived)
-        outcome.verdict = SK_VERDICT_ARCHIVED;
-    sk_talk_end_with(talk, &outcome);
+        answer.verdict = SK_VERDICT_ARCHIVED;
+    sk_talk_end_with(talk, &answer);
 }

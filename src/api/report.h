@@ -1,9 +1,10 @@
 // The settlement report of a voucher: what PostgreSQL has counted, held against itself, against Redis, and against what
-// a sale that is over should look like. Pure, no stores: settlement_report.c asks for both sides.
+// a sale that is over should look like. The judgement is pure; the call asks both stores.
 #ifndef SK_API_REPORT_H
 #define SK_API_REPORT_H
 
 #include "buf.h"
+#include "call.h"
 #include "histogram.h"
 #include "pg_link.h"
 
@@ -113,5 +114,15 @@ void sk_report_judge(const struct sk_report *report, struct sk_judgement *judgem
 enum sk_report_format { SK_REPORT_JSON, SK_REPORT_TEXT, SK_REPORT_CSV };
 
 void sk_report_put(const struct sk_report *report, enum sk_report_format format, struct sk_buf *out);
+
+sk_handle sk_handle_settlement;
+
+enum { SK_REPORT_MS = 60000 }; // that counting may take
+
+// Answers the handle once, with FOUND and the document in this format, or with a refusal; it may do so before it
+// returns. Counting takes PostgreSQL a second or two for a million orders, on a link of its own, so that nothing else
+// waits behind it. A reactor does it for one voucher and format at a time: past that OVERLOADED.
+void sk_settlement_report(struct sk_control *control, int64_t voucher_id, enum sk_report_format format,
+                          uint64_t handle);
 
 #endif

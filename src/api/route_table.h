@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "handlers.h"
+#include "call.h"
 #include "verdict.h"
 
 enum sk_route_method { SK_ROUTE_GET, SK_ROUTE_POST, SK_ROUTE_PATCH, SK_ROUTE_ANY }; // all but the last as sk_method

@@ -14,13 +14,15 @@
 #include "client_limits.h"
 #include "cors.h"
 #include "failpoint.h"
+#include "live.h"
 #include "log.h"
 #include "measure.h"
 #include "openapi.h"
 #include "pages.h"
+#include "purchase.h"
+#include "report.h"
 #include "route_table.h"
 #include "secrets.h"
-#include "settlement_report.h"
 #include "stream.h"
 
 enum { REBUILD_MS = 60000, ID_SIZE = 24, ALLOW_SIZE = 32 };
@@ -447,35 +449,56 @@ static void routes_refuse(struct sk_routes *routes, struct sk_request *request, 
 
 // ---- what comes later ----
 
-void sk_routes_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
+void sk_routes_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
 {
     struct sk_routes *routes = arg;
     struct sk_request *request = sk_server_find(routes->server, handle);
     if (request == NULL) // it was answered with 202 before, or its client is gone
         return;
     const char *before = sk_trace_enter(request);
-    sk_handle_outcome(&routes->context, request, outcome);
+    sk_purchase_on_result(&routes->context, request, result);
+    sk_trace_leave(before);
+}
+
+void sk_routes_answer(void *arg, uint64_t handle, const struct sk_answer *answer)
+{
+    struct sk_routes *routes = arg;
+    struct sk_request *request = sk_server_find(routes->server, handle);
+    if (request == NULL) // its client is gone
+        return;
+    sk_on_answer *on_answer = sk_call_of(request)->on_answer;
+    const char *before = sk_trace_enter(request);
+    if (on_answer != NULL)
+        on_answer(&routes->context, request, answer);
+    else
+        sk_answer_send(routes->answers, request, answer);
     sk_trace_leave(before);
 }
 
 void sk_routes_expired(void *arg, struct sk_request *request)
 {
     const struct sk_routes *routes = arg;
+    sk_handle *on_expired = sk_call_of(request)->on_expired;
     const char *before = sk_trace_enter(request);
-    sk_handle_expired(&routes->context, request);
+    if (on_expired != NULL)
+        on_expired(&routes->context, request);
+    else
+        sk_answer_refusal(routes->answers, request, SK_VERDICT_UNAVAILABLE);
     sk_trace_leave(before);
 }
 
 void sk_routes_streams(void *arg, struct sk_request *request)
 {
     const struct sk_routes *routes = arg;
-    sk_handle_streams(&routes->context, request);
+    sk_live_on_stream(&routes->context, request);
 }
 
 void sk_routes_gone(void *arg, struct sk_request *request)
 {
     const struct sk_routes *routes = arg;
-    sk_handle_gone(&routes->context, request);
+    sk_handle *on_gone = sk_call_of(request)->on_gone;
+    if (on_gone != NULL && routes->context.control != NULL) // else it has forgotten all
+        on_gone(&routes->context, request);
 }
 
 void sk_routes_released(void *arg, const struct sk_hold *hold)

@@ -1,5 +1,5 @@
 // The routes: what the interface is. Finds the handler for a request, checks who asks and what the path says, and
-// brings the outcomes back to the requests that wait for them.
+// brings results and answers back to the requests that wait for them.
 #ifndef SK_API_ROUTES_H
 #define SK_API_ROUTES_H
 
@@ -44,11 +44,11 @@ void sk_routes_turn(struct sk_routes *routes);
 
 // The last two phases. Draining: new orders are refused with SHUTTING_DOWN, /readyz says 503, all else is served; every
 // answer ends its connection. Ended: the control plane may go, since no request reaches it any more; every one is
-// refused with SHUTTING_DOWN. Outcomes for requests that wait are still answered.
+// refused with SHUTTING_DOWN. Requests that wait still get their answers.
 void sk_routes_drain(struct sk_routes *routes);
 void sk_routes_end(struct sk_routes *routes);
 
-// The callbacks for struct sk_handler and of struct sk_sale; arg is the routes.
+// The callbacks of struct sk_handler, struct sk_sale and struct sk_control; arg is the routes.
 void sk_routes_handle(void *arg, struct sk_request *request);
 void sk_routes_expired(void *arg, struct sk_request *request);
 void sk_routes_streams(void *arg, struct sk_request *request);
@@ -57,6 +57,7 @@ void sk_routes_released(void *arg, const struct sk_hold *hold);
 bool sk_routes_send(void *arg, uint64_t handle, const char *text, size_t len);
 void sk_routes_end_stream(void *arg, uint64_t handle);
 void sk_routes_malformed(void *arg, struct sk_request *request, enum sk_verdict verdict);
-void sk_routes_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome);
+void sk_routes_result(void *arg, uint64_t handle, const struct sk_purchase_result *result);
+void sk_routes_answer(void *arg, uint64_t handle, const struct sk_answer *answer);
 
 #endif

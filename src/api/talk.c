@@ -114,7 +114,7 @@ void *sk_talk_new(struct sk_control *control, enum sk_pg_class class, uint64_t h
     }
     struct sk_talk *talk = talk_make(control, class, handle, key == NULL ? "" : key, size, start);
     if (talk == NULL)
-        control->sale->on_outcome(control->sale->arg, handle, &(struct sk_outcome){.verdict = SK_VERDICT_OVERLOADED});
+        sk_control_answer(control, handle, &(struct sk_answer){.verdict = SK_VERDICT_OVERLOADED});
     return talk;
 }
 
@@ -168,7 +168,12 @@ struct sk_voucher *sk_talk_find_voucher(struct sk_talk *talk, int64_t id)
 
 // ---- answering and ending ----
 
-void sk_talk_answer(struct sk_talk *talk, const struct sk_outcome *outcome)
+void sk_control_answer(struct sk_control *control, uint64_t handle, const struct sk_answer *answer)
+{
+    control->on_answer(control->routes, handle, answer);
+}
+
+void sk_talk_answer(struct sk_talk *talk, const struct sk_answer *answer)
 {
     struct sk_control *control = talk->control;
     struct sk_asker *asker;
@@ -176,7 +181,7 @@ void sk_talk_answer(struct sk_talk *talk, const struct sk_outcome *outcome)
         uint64_t handle = asker->handle;
         talk->askers = asker->next;
         talk_spare(control->talks, asker);
-        control->sale->on_outcome(control->sale->arg, handle, outcome);
+        sk_control_answer(control, handle, answer);
     }
 }
 
@@ -204,15 +209,15 @@ static void talk_free(struct sk_talk *talk)
     free(talk);
 }
 
-void sk_talk_end_with(struct sk_talk *talk, const struct sk_outcome *outcome)
+void sk_talk_end_with(struct sk_talk *talk, const struct sk_answer *answer)
 {
-    static const struct sk_outcome overloaded = {.verdict = SK_VERDICT_OVERLOADED};
+    static const struct sk_answer overloaded = {.verdict = SK_VERDICT_OVERLOADED};
     if (talk->release != NULL)
         talk->release(talk);
     talk->control->beside_catalogue -= talk->finding.beside;
     talk->finding.beside = false;
     talk_let_go(talk);
-    sk_talk_answer(talk, talk->body.failed ? &overloaded : outcome);
+    sk_talk_answer(talk, talk->body.failed ? &overloaded : answer);
     talk->askers = talk->later;
     talk->later = NULL;
     if (talk->askers == NULL) {
@@ -225,8 +230,61 @@ void sk_talk_end_with(struct sk_talk *talk, const struct sk_outcome *outcome)
     }
 }
 
-void sk_talk_end(struct sk_talk *talk, enum sk_verdict verdict, const char *document)
+void sk_talk_end(struct sk_talk *talk, enum sk_verdict verdict, const char *body)
 {
-    struct sk_outcome outcome = {.verdict = verdict, .document = document};
-    sk_talk_end_with(talk, &outcome);
+    struct sk_answer answer = {.verdict = verdict, .body = body};
+    sk_talk_end_with(talk, &answer);
+}
+
+// ---- finding a voucher ----
+
+enum { BESIDE_MAX = 16 }; // users' questions to PostgreSQL about vouchers that are not in the catalogue, at a time
+
+static void beside_on_followed(struct sk_talk *talk, bool ok);
+static void beside_ask_for_old(struct sk_talk *talk);
+
+void sk_beside_find(struct sk_talk *talk, int64_t id, void (*done)(struct sk_talk *talk, enum sk_beside beside))
+{
+    const struct sk_follow *follow = talk->control->upkeep->follow;
+    talk->finding.id = id;
+    talk->finding.done = done;
+    if (sk_talk_find_voucher(talk, id) != NULL)
+        done(talk, SK_BESIDE_FOUND);
+    else if (sk_follow_complete(follow) && id <= sk_follow_newest_id(follow))
+        beside_ask_for_old(talk);
+    else
+        sk_talk_follow(talk, beside_on_followed);
+}
+
+void sk_beside_find_later(struct sk_talk *talk, int64_t id, void (*done)(struct sk_talk *talk, enum sk_beside beside))
+{
+    talk->finding.id = id;
+    talk->finding.done = done;
+    sk_talk_follow(talk, beside_on_followed);
+}
+
+static void beside_on_followed(struct sk_talk *talk, bool ok)
+{
+    const struct sk_follow *follow = talk->control->upkeep->follow;
+    int64_t id = talk->finding.id;
+    if (!ok)
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+    else if (sk_talk_find_voucher(talk, id) != NULL)
+        talk->finding.done(talk, SK_BESIDE_FOUND);
+    else if (id <= sk_follow_newest_id(follow))
+        beside_ask_for_old(talk);
+    else
+        talk->finding.done(talk, SK_BESIDE_UNKNOWN);
+}
+
+static void beside_ask_for_old(struct sk_talk *talk)
+{
+    bool counted = talk->class == SK_PG_QUESTIONS;
+    if (counted && talk->control->beside_catalogue >= BESIDE_MAX) {
+        sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
+        return;
+    }
+    talk->control->beside_catalogue += counted;
+    talk->finding.beside = counted;
+    talk->finding.done(talk, SK_BESIDE_OLD);
 }

@@ -13,6 +13,7 @@
 #ifndef SK_API_TALK_H
 #define SK_API_TALK_H
 
+#include "answer.h"
 #include "buf.h"
 #include "cursor.h"
 #include "sale.h"
@@ -23,7 +24,7 @@ enum {
     SK_TALK_KEY_SIZE = 128,
     SK_TALK_ASKERS_MAX = 4096, // questions and commands of a reactor that wait at a time; above it OVERLOADED
     SK_TALK_RESERVE = 512,     // of them, what each class leaves to those above it
-    SK_TALK_UNKNOWN_MAX = 16,  // orders looked for at a time that no store has for their user; order_lookup.c
+    SK_TALK_UNKNOWN_MAX = 16,  // orders looked for at a time that no store has for their user; orders.c
 };
 
 struct sk_admit;
@@ -45,9 +46,11 @@ struct sk_control {
     int64_t reactors;                      // that share what an instance may send to streams
     bool (*ready)(void *arg);              // whether purchases can be taken
     void *arg;
+    void (*on_answer)(void *routes, uint64_t handle, const struct sk_answer *answer); // once for each handle
+    void *routes;
     struct sk_pg *report_pg;                  // borrowed: the link of what takes PostgreSQL seconds
     struct sk_talks *talks;                   // owned
-    struct sk_shown list;                     // of vouchers, its first page; voucher_list.c
+    struct sk_shown list;                     // of vouchers, its first page; vouchers.c
     char list_next[SK_CURSOR_SIZE];           // and where the next one begins
     unsigned pages;                           // of vouchers, other than that one, that are asked for now
     unsigned beside_catalogue;                // questions under way about vouchers that are not in it
@@ -55,7 +58,7 @@ struct sk_control {
     struct sk_uuid_gen keys;                  // create.c
     struct sk_waiting *waiting;               // owned: requests that wait for an order's change
     struct sk_live *live;                     // owned: listeners of vouchers
-    bool settling;                            // a settlement is being counted; settlement_report.c
+    bool settling;                            // a settlement is being counted; report.c
 };
 
 struct sk_asker;
@@ -82,7 +85,7 @@ struct sk_talk {
         int64_t id;
         void (*done)(struct sk_talk *talk, enum sk_beside beside);
         bool beside; // counted in control->beside_catalogue
-    } finding;       // beside.c
+    } finding;
     struct sk_buf body;
     char key[SK_TALK_KEY_SIZE];
 };
@@ -101,15 +104,18 @@ void *sk_talk_try_new(struct sk_control *control, uint64_t handle, size_t size, 
 void sk_talk_start(struct sk_talk *talk);
 
 // Answers all askers and frees the conversation, or begins its next round. A body that has failed is OVERLOADED.
-void sk_talk_end(struct sk_talk *talk, enum sk_verdict verdict, const char *document);
+void sk_talk_end(struct sk_talk *talk, enum sk_verdict verdict, const char *body);
 // The same with more to say.
-void sk_talk_end_with(struct sk_talk *talk, const struct sk_outcome *outcome);
+void sk_talk_end_with(struct sk_talk *talk, const struct sk_answer *answer);
 
 // Answers all askers now; the conversation goes on without them.
-void sk_talk_answer(struct sk_talk *talk, const struct sk_outcome *outcome);
+void sk_talk_answer(struct sk_talk *talk, const struct sk_answer *answer);
 
 // The handle of the only asker of a conversation without a key, which is answered by others from now on; 0: answered.
 uint64_t sk_talk_take_handle(struct sk_talk *talk);
+
+// Answers a handle that shares no conversation.
+void sk_control_answer(struct sk_control *control, uint64_t handle, const struct sk_answer *answer);
 
 // A statement. If it cannot be asked the conversation ends: UNAVAILABLE or OVERLOADED.
 void sk_talk_ask_pg(struct sk_talk *talk, enum sk_statement statement, int n, const char *const *params,
@@ -120,5 +126,13 @@ void sk_talk_follow(struct sk_talk *talk, void (*done)(struct sk_talk *talk, boo
 
 // Finds the voucher in the catalogue and pins it for the conversation. NULL: it is not there.
 struct sk_voucher *sk_talk_find_voucher(struct sk_talk *talk, int64_t id);
+
+// Finds the voucher that a question names, in the catalogue or not in it.
+// `done` runs once, perhaps before this returns. An id that is newer than the catalogue waits for the next look. Where
+// PostgreSQL is away, or too many ask for old ones, the conversation ends instead: UNAVAILABLE or OVERLOADED.
+void sk_beside_find(struct sk_talk *talk, int64_t id, void (*done)(struct sk_talk *talk, enum sk_beside beside));
+
+// The same after the next look in any case: `done` never runs, and the conversation never ends, inside the call.
+void sk_beside_find_later(struct sk_talk *talk, int64_t id, void (*done)(struct sk_talk *talk, enum sk_beside beside));
 
 #endif

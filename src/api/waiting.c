@@ -18,7 +18,7 @@
 #include "hash.h"
 #include "list.h"
 #include "order_id.h"
-#include "order_lookup.h"
+#include "orders.h"
 #include "params.h"
 #include "timer.h"
 
@@ -202,11 +202,11 @@ size_t sk_waiting_count(const struct sk_waiting *waiting)
 static void waiting_tell(struct sk_waiting *waiting, struct waiter *waiter, enum sk_verdict verdict,
                          const char *document)
 {
-    const struct sk_sale *sale = waiting->control->sale;
-    struct sk_outcome outcome = {.verdict = verdict, .document = document};
+    struct sk_control *control = waiting->control;
+    struct sk_answer answer = {.verdict = verdict, .body = document};
     uint64_t handle = waiter->handle;
     waiter_free(waiting, waiter);
-    sale->on_outcome(sale->arg, handle, &outcome);
+    sk_control_answer(control, handle, &answer);
 }
 
 void sk_waiting_close(struct sk_waiting *waiting)

@@ -108,8 +108,9 @@ static enum sk_status reactor_open_parts(struct sk_reactor *reactor)
     struct sk_shop_options shop = {.loop = &reactor->loop,
                                    .config = config,
                                    .purchases = sk_limits_purchases(reactor->options.limits),
-                                   .on_outcome = sk_routes_outcome,
-                                   .arg = reactor->routes,
+                                   .on_result = sk_routes_result,
+                                   .on_answer = sk_routes_answer,
+                                   .routes = reactor->routes,
                                    .wire = {sk_routes_send, sk_routes_end_stream, reactor->routes},
                                    .metrics = reactor->metrics};
     reactor->shop = sk_shop_open(&shop);

@@ -7,7 +7,7 @@
 #include "failpoint.h"
 #include "purchase.h"
 #include "returns.h"
-#include "settlement_report.h"
+#include "report.h"
 #include "talk.h"
 #include "waiting.h"
 
@@ -48,8 +48,8 @@ struct sk_shop *sk_shop_open(const struct sk_shop_options *options)
     shop->sale.orphaned = sk_upkeep_orphaned;
     shop->sale.offers_differ = sk_upkeep_offers_differ;
     shop->sale.upkeep = &shop->upkeep;
-    shop->sale.on_outcome = options->on_outcome;
-    shop->sale.arg = options->arg;
+    shop->sale.on_result = options->on_result;
+    shop->sale.arg = options->routes;
     if (shop_open_stores(shop, options->config) != SK_OK || shop_open_parts(shop, options) != SK_OK) {
         sk_shop_close(shop);
         return NULL;
@@ -125,6 +125,8 @@ static enum sk_status shop_open_parts(struct sk_shop *shop, const struct sk_shop
                                         .reactors = options->config->reactors,
                                         .ready = shop_ready,
                                         .arg = shop,
+                                        .on_answer = options->on_answer,
+                                        .routes = options->routes,
                                         .report_pg = shop->report_pg,
                                         .talks = sk_talks_open()};
     shop->control.waiting = sk_waiting_open(&shop->control);

@@ -9,15 +9,15 @@
 #include "writer.h"
 
 struct sk_shop;
-struct sk_control;
 
 struct sk_shop_options {
     uv_loop_t *loop;                // borrowed
     const struct sk_config *config; // borrowed
     struct sk_rate *purchases;      // borrowed: of all reactors together; NULL: no limit
-    // As sale.h says. Never runs inside sk_shop_buy; questions and commands may answer at once.
-    void (*on_outcome)(void *arg, uint64_t handle, const struct sk_outcome *outcome);
-    void *arg;
+    // As sale.h and talk.h say. Results never come inside the call that asks for them; answers may.
+    void (*on_result)(void *routes, uint64_t handle, const struct sk_purchase_result *result);
+    void (*on_answer)(void *routes, uint64_t handle, const struct sk_answer *answer);
+    void *routes;
     struct sk_live_wire wire;   // to those who listen
     struct sk_metrics *metrics; // borrowed; NULL: nothing is counted
 };

@@ -1,4 +1,4 @@
-// Pure judgement, no stores: watch.c, rebuild.c and order_lookup.c ask for both sides.
+// Pure judgement: watch.c, rebuild.c and orders.c ask for both sides.
 #include "audit.h"
 
 #include <inttypes.h>
@@ -78,6 +78,13 @@ void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *
 int64_t sk_account_letters(const struct sk_rows *rows, size_t row)
 {
     return sk_rows_number(rows, row, COLUMN_LETTERS);
+}
+
+enum sk_status sk_look_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
+                           sk_redis_cb *done, void *arg)
+{
+    const char *argv[] = {keys->voucher, keys->buyers, keys->journal, user};
+    return sk_redis_script(redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, user == NULL ? 3 : 4, argv, NULL, done, arg);
 }
 
 bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look)

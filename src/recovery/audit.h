@@ -8,6 +8,7 @@
 #include "buf.h"
 #include "journal.h"
 #include "pg_link.h"
+#include "redis_link.h"
 #include "voucher.h"
 
 // What operators set of a voucher, as far as a store has it.
@@ -81,6 +82,11 @@ enum sk_finding {
                       // not
     SK_BOOKS_OLD,     // an operator's change has not reached Redis: changes.h brings it there
 };
+
+// Asks for Redis's side: look_at_voucher.lua, which also looks for an order of `user` (NULL: of none). As
+// sk_redis_script() otherwise.
+enum sk_status sk_look_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
+                           sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 
 // Reads look_at_voucher.lua's reply; `run` is the run id of the Redis that gave it. What cannot be counts as of another
 // process: not to be relied on. False: it is no such reply.

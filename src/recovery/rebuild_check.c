@@ -47,14 +47,12 @@ static void check_on_account(void *arg, const struct sk_result *result)
 {
     struct sk_rebuild_check *check = arg;
     const struct sk_voucher_keys *keys = &check->voucher->keys;
-    const char *argv[] = {keys->voucher, keys->buyers, keys->journal};
     if (result->rows == NULL || sk_rows_count(result->rows) != 1) {
         check->done(check->arg, SK_REBUILD_UNKNOWN);
         return;
     }
     sk_account_read(result->rows, 0, &check->account);
-    if (sk_redis_script(check->sale->ask_redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL, check_on_look, check) !=
-        SK_OK)
+    if (sk_look_ask(check->sale->ask_redis, keys, NULL, check_on_look, check) != SK_OK)
         check->done(check->arg, SK_REBUILD_UNKNOWN);
 }
 

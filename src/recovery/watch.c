@@ -303,10 +303,7 @@ static void watch_look(struct sk_watch *watch)
     watch_move(watch, WATCH_LOOKS);
     for (size_t i = 0; i < watch->count; i++) {
         struct watch_look *look = &watch->page[i];
-        const struct sk_voucher_keys *keys = &look->voucher->keys;
-        const char *argv[] = {keys->voucher, keys->buyers, keys->journal};
-        if (look->known && sk_redis_script(watch->sale->redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 3, argv, NULL,
-                                           watch_on_look, look) == SK_OK)
+        if (look->known && sk_look_ask(watch->sale->redis, &look->voucher->keys, NULL, watch_on_look, look) == SK_OK)
             continue;
         watch->missed |= look->known;
         watch->answered++;

@@ -36,9 +36,9 @@ struct admit_reading {
     int64_t cache_ms; // of that version
 };
 
-static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_outcome *outcome);
+static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_purchase_result *result);
 static bool admit_is_marked(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
-                            struct sk_outcome *outcome);
+                            struct sk_purchase_result *result);
 static void admit_read_buyers(struct sk_admit *admit, struct sk_voucher *voucher, const char *version);
 static void admit_count(struct admit_reading *reading, const char *key, sk_redis_cb *counted);
 static void admit_on_buyers_counted(void *arg, const struct sk_reply *reply);
@@ -66,17 +66,18 @@ void sk_admit_close(struct sk_admit *admit)
 
 // ---- the gates ----
 
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user, struct sk_outcome *outcome)
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user,
+                      struct sk_purchase_result *result)
 {
     uint64_t now = uv_now(admit->sale->loop);
-    *outcome = (struct sk_outcome){0};
-    bool refuses = admit_is_marked(voucher, user, now, outcome) || admit_is_loaded(admit->sale, now, outcome);
+    *result = (struct sk_purchase_result){0};
+    bool refuses = admit_is_marked(voucher, user, now, result) || admit_is_loaded(admit->sale, now, result);
     sk_metrics_add(admit->sale->metrics, SK_METRIC_REFUSED_MEMORY, refuses);
     return refuses;
 }
 
 static bool admit_is_marked(const struct sk_voucher *voucher, const char *user, uint64_t now_ms,
-                            struct sk_outcome *outcome)
+                            struct sk_purchase_result *result)
 {
     const struct sk_mark *mark = &voucher->gate.mark;
     if (mark->until_ms <= now_ms || voucher->gate.filter == NULL ||
@@ -86,19 +87,19 @@ static bool admit_is_marked(const struct sk_voucher *voucher, const char *user, 
     uint64_t precisely_ms = sk_monotonic_ms(); // the loop's own time may be of before a pause
     if (mark->until_ms <= precisely_ms || mark->asked_at_ms + voucher->gate.cache_ms <= precisely_ms)
         return false;
-    outcome->verdict = mark->verdict;
+    result->verdict = mark->verdict;
     if (mark->verdict == SK_VERDICT_NOT_STARTED)
-        outcome->retry_after_ms = mark->begin_at_ms > now_ms ? mark->begin_at_ms - now_ms : 1;
+        result->retry_after_ms = mark->begin_at_ms > now_ms ? mark->begin_at_ms - now_ms : 1;
     return true;
 }
 
-static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_outcome *outcome)
+static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_purchase_result *result)
 {
     uint64_t most = (uint64_t)sale->options->purchases_max;
     bool full = most > 0 && sk_order_pool_out(sale->orders) >= most;
     if (!full && (sale->purchases == NULL || sk_rate_take(sale->purchases, now_ms * NS_PER_MS)))
         return false;
-    outcome->verdict = SK_VERDICT_OVERLOADED;
+    result->verdict = SK_VERDICT_OVERLOADED;
     return true;
 }
 

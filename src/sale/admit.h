@@ -12,8 +12,9 @@ struct sk_admit;
 struct sk_admit *sk_admit_open(const struct sk_sale *sale);
 void sk_admit_close(struct sk_admit *admit);
 
-// Whether the request must be refused at once; if so *outcome says why.
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user, struct sk_outcome *outcome);
+// Whether the request must be refused at once; if so *result says why.
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user,
+                      struct sk_purchase_result *result);
 
 // Caches for a moment, from `asked_at_ms` on, what Redis answered for the whole voucher: SOLD_OUT, ENDED, PAUSED or
 // NOT_STARTED (with `begin_at_ms`), each with the `version` of its buyers.

@@ -47,8 +47,9 @@ static void batcher_remember(const struct batcher_call *call, const struct sk_gr
 static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call *call, struct sk_grant *grant);
 static void batcher_return(struct batcher_call *call, struct sk_order *order);
 static void batcher_hold(struct batcher_call *call, int32_t offer);
-static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char result, const char *first_id);
-static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order, const struct sk_outcome *outcome);
+static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char granted, const char *first_id);
+static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order,
+                                const struct sk_purchase_result *result);
 static void batcher_give_up(struct batcher_call *call, struct sk_order *order);
 static void batcher_refuse_all(struct sk_batcher *batcher, struct sk_order_list *orders, enum sk_verdict verdict);
 static void batcher_refuse(struct sk_batcher *batcher, struct sk_order *order, enum sk_verdict verdict,
@@ -182,12 +183,12 @@ static void batcher_gather(struct batcher_call *call)
     struct sk_batcher *batcher = call->batcher;
     struct sk_asking *asking = &call->voucher->asking;
     size_t most = (size_t)batcher->sale->options->batch_max;
-    struct sk_outcome outcome;
+    struct sk_purchase_result result;
     struct sk_order *order;
     while (call->orders.count < most && (order = asking->orders.head) != NULL) {
         if (order->offer != call->voucher->offer &&
-            sk_offered_refuses_again(batcher->sale, call->voucher, order, &outcome)) {
-            batcher_refuse_with(batcher, order, &outcome);
+            sk_offered_refuses_again(batcher->sale, call->voucher, order, &result)) {
+            batcher_refuse_with(batcher, order, &result);
             continue;
         }
         SK_PROBE2(order_asked, order->handle, order->id);
@@ -306,7 +307,7 @@ static void batcher_answer_each(struct sk_batcher *batcher, struct batcher_call 
         case SK_GRANT_TOO_FEW:
             batcher_refuse_with(
                 batcher, order,
-                &(struct sk_outcome){.verdict = SK_VERDICT_NOT_ENOUGH, .left = sk_grant_next_left(grant)});
+                &(struct sk_purchase_result){.verdict = SK_VERDICT_NOT_ENOUGH, .left = sk_grant_next_left(grant)});
             break;
         case SK_GRANT_TOO_MANY:
             batcher_refuse(batcher, order, SK_VERDICT_TOO_MANY_ORDERS, NULL, 0);
@@ -357,19 +358,20 @@ static void batcher_hold(struct batcher_call *call, int32_t offer)
 }
 
 // The first answer is made of what PostgreSQL says of the order now: it may be pending still, or have ended.
-static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char result, const char *first_id)
+static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char granted, const char *first_id)
 {
-    struct sk_outcome outcome = {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
+    struct sk_purchase_result result = {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
     if (first_id == NULL)
-        outcome = (struct sk_outcome){.verdict = SK_VERDICT_UNAVAILABLE};
-    else if (result == SK_GRANT_KEY_REUSED)
-        outcome = (struct sk_outcome){.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED};
-    batcher_refuse_with(batcher, order, &outcome);
+        result = (struct sk_purchase_result){.verdict = SK_VERDICT_UNAVAILABLE};
+    else if (granted == SK_GRANT_KEY_REUSED)
+        result = (struct sk_purchase_result){.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED};
+    batcher_refuse_with(batcher, order, &result);
 }
 
-static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order, const struct sk_outcome *outcome)
+static void batcher_refuse_with(struct sk_batcher *batcher, struct sk_order *order,
+                                const struct sk_purchase_result *result)
 {
-    sk_sale_tell_with(batcher->sale, order, outcome);
+    sk_sale_tell_with(batcher->sale, order, result);
     sk_order_give(batcher->sale->orders, order);
 }
 

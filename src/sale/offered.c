@@ -6,23 +6,23 @@
 #include "sale.h"
 
 static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_voucher *voucher,
-                                 const struct sk_sent_ticket *ticket, struct sk_outcome *outcome);
+                                 const struct sk_sent_ticket *ticket, struct sk_purchase_result *result);
 
 bool sk_offered_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_sent_ticket *ticket,
-                        unsigned quantity, struct sk_outcome *outcome)
+                        unsigned quantity, struct sk_purchase_result *result)
 {
-    if (voucher->ticket && offered_lacks_ticket(sale, voucher, ticket, outcome))
+    if (voucher->ticket && offered_lacks_ticket(sale, voucher, ticket, result))
         return true;
     if (quantity <= voucher->user_limit)
         return false;
-    *outcome = (struct sk_outcome){.verdict = SK_VERDICT_INVALID, .left = voucher->user_limit};
+    *result = (struct sk_purchase_result){.verdict = SK_VERDICT_INVALID, .left = voucher->user_limit};
     return true;
 }
 
 // A good ticket for an offer that is newer than what is known here came by way of another instance: this one is a
 // moment behind.
 static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_voucher *voucher,
-                                 const struct sk_sent_ticket *ticket, struct sk_outcome *outcome)
+                                 const struct sk_sent_ticket *ticket, struct sk_purchase_result *result)
 {
     static const enum sk_verdict refusals[] = {[SK_ASK_TICKETS_OFF] = SK_VERDICT_TICKETS_OFF,
                                                [SK_ASK_NO_TICKET] = SK_VERDICT_TICKET_REQUIRED,
@@ -37,7 +37,7 @@ static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_voucher *
     if (ticket->kind == SK_ASK_GOOD_TICKET && ticket->offer == voucher->offer)
         return false;
     bool behind = ticket->kind == SK_ASK_GOOD_TICKET && ticket->offer > voucher->offer;
-    *outcome = (struct sk_outcome){.verdict = behind ? SK_VERDICT_LOADING : refusals[ticket->kind]};
+    *result = (struct sk_purchase_result){.verdict = behind ? SK_VERDICT_LOADING : refusals[ticket->kind]};
     if (behind)
         sale->offers_differ(sale->upkeep, voucher, ticket->offer);
     else
@@ -52,14 +52,14 @@ void sk_offered_agree(const struct sk_voucher *voucher, struct sk_order *order)
 }
 
 bool sk_offered_refuses_again(const struct sk_sale *sale, struct sk_voucher *voucher, struct sk_order *order,
-                              struct sk_outcome *outcome)
+                              struct sk_purchase_result *result)
 {
     const struct sk_price *now = &voucher->price;
     if (now->cents != order->price.cents || strcmp(now->currency, order->price.currency) != 0) {
-        *outcome = (struct sk_outcome){.verdict = SK_VERDICT_OFFER_CHANGED};
+        *result = (struct sk_purchase_result){.verdict = SK_VERDICT_OFFER_CHANGED};
         return true;
     }
-    if (sk_offered_refuses(sale, voucher, &order->sent, order->quantity, outcome))
+    if (sk_offered_refuses(sale, voucher, &order->sent, order->quantity, result))
         return true;
     sk_offered_agree(voucher, order);
     return false;

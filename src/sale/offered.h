@@ -31,14 +31,14 @@ struct sk_sent_ticket {
 };
 
 struct sk_order;
-struct sk_outcome;
+struct sk_purchase_result;
 struct sk_sale;
 struct sk_voucher;
 
 // The reactor's thread, as all functions. Whether the terms of the voucher forbid the purchase; if so
-// *outcome says why: a verdict about its ticket, or INVALID, with the limit in `left`.
+// *result says why: a verdict about its ticket, or INVALID, with the limit in `left`.
 bool sk_offered_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, const struct sk_sent_ticket *ticket,
-                        unsigned quantity, struct sk_outcome *outcome);
+                        unsigned quantity, struct sk_purchase_result *result);
 
 // The order agrees to the offer that the catalogue has now.
 void sk_offered_agree(const struct sk_voucher *voucher, struct sk_order *order);
@@ -46,6 +46,6 @@ void sk_offered_agree(const struct sk_voucher *voucher, struct sk_order *order);
 // An order that has agreed to another offer is checked by the present one, and agrees to it unless it is refused: as
 // above, or OFFER_CHANGED, since its buyer has seen another price.
 bool sk_offered_refuses_again(const struct sk_sale *sale, struct sk_voucher *voucher, struct sk_order *order,
-                              struct sk_outcome *outcome);
+                              struct sk_purchase_result *result);
 
 #endif

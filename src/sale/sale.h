@@ -16,20 +16,15 @@
 #include "sale_options.h"
 #include "verdict.h"
 
-struct sk_outcome {
+// How a purchase ended, or that it was accepted. Pointers are borrowed for the call.
+struct sk_purchase_result {
     enum sk_verdict verdict;
-    const char *order_id;    // NULL: none; borrowed for the call
-    const char *document;    // FOUND, CREATED: the JSON to show; borrowed for the call
-    int64_t voucher_id;      // CREATED: of the voucher
+    const char *order_id;    // NULL: none
     uint64_t retry_after_ms; // 0: the verdict's own
-    bool repeats;            // ALREADY_ORDERED: under the same Idempotency-Key, so it is to be answered as at first
-    int64_t left;            // NOT_ENOUGH, BELOW_SOLD: units
-    const char *status;      // WRONG_STATE, FOUND of an order: its status, if it is known here; borrowed for the call
-    int64_t created_ms, expires_ms;   // PLACED: Unix ms; 0: not known, or never
-    const struct sk_price *price;     // PLACED: of a unit; NULL: not known; borrowed for the call
-    int64_t version;                  // FOUND, CREATED: the voucher's, for ETag; 0: it is not about one
-    const struct sk_voucher *voucher; // FOUND of a voucher itself: it; borrowed for the call
-    const char *next; // FOUND: the cursor of the list's next page; NULL: there is none; borrowed for the call
+    int64_t left;            // NOT_ENOUGH: units; INVALID: the voucher's limit
+    bool repeats;            // ALREADY_ORDERED: under the same Idempotency-Key, so its first answer is given again
+    int64_t created_ms, expires_ms; // PLACED: Unix ms; 0: not known, or never
+    const struct sk_price *price;   // PLACED: of a unit; NULL: not known
 };
 
 enum sk_doubt {
@@ -54,8 +49,8 @@ struct sk_sale {
     struct sk_catalogue *catalogue;
     struct sk_order_pool *orders;
     struct sk_metrics *metrics;
-    // ACCEPTED may be followed by one more outcome; every other verdict is the last one of a handle.
-    void (*on_outcome)(void *arg, uint64_t handle, const struct sk_outcome *outcome);
+    // ACCEPTED may be followed by one more result; every other verdict is the last one of a handle.
+    void (*on_result)(void *arg, uint64_t handle, const struct sk_purchase_result *result);
     void *arg;
     // What Redis holds of the voucher is in doubt: upkeep is to look after it. May be called again and again.
     void (*suspect)(void *upkeep, struct sk_voucher *voucher, enum sk_doubt doubt);
@@ -70,22 +65,22 @@ struct sk_sale {
 
 // Tells the client that waits for the order, if one does.
 static inline void sk_sale_tell_with(const struct sk_sale *sale, const struct sk_order *order,
-                                     const struct sk_outcome *outcome)
+                                     const struct sk_purchase_result *result)
 {
     if (order->handle == 0)
         return;
-    if (outcome->verdict != SK_VERDICT_PLACED && outcome->verdict != SK_VERDICT_ACCEPTED)
-        SK_PROBE3(refused, order->handle, sk_verdict_code(outcome->verdict),
+    if (result->verdict != SK_VERDICT_PLACED && result->verdict != SK_VERDICT_ACCEPTED)
+        SK_PROBE3(refused, order->handle, sk_verdict_code(result->verdict),
                   order->entry == NULL ? "redis" : "postgres");
-    sale->on_outcome(sale->arg, order->handle, outcome);
+    sale->on_result(sale->arg, order->handle, result);
 }
 
 // The same, with no more to say than this.
 static inline void sk_sale_tell(const struct sk_sale *sale, const struct sk_order *order, enum sk_verdict verdict,
                                 const char *order_id, uint64_t retry_after_ms)
 {
-    struct sk_outcome outcome = {.verdict = verdict, .order_id = order_id, .retry_after_ms = retry_after_ms};
-    sk_sale_tell_with(sale, order, &outcome);
+    struct sk_purchase_result result = {.verdict = verdict, .order_id = order_id, .retry_after_ms = retry_after_ms};
+    sk_sale_tell_with(sale, order, &result);
 }
 
 #endif

@@ -78,7 +78,7 @@ struct sk_entries {
     struct sk_voucher *previous, *next;
 };
 
-// The last document that was shown of it. Touched by voucher_queries.c alone.
+// The last document that was shown of it. Touched by vouchers.c alone.
 struct sk_shown {
     char *document; // owned
     int64_t version;

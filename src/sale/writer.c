@@ -245,21 +245,22 @@ static void writer_end_batch(struct sk_writer *writer)
 static void writer_tell_placed(const struct sk_writer *writer, const struct sk_order *order, int64_t created_ms)
 {
     int64_t within_s = order->entry->voucher->pay_within_s;
-    struct sk_outcome outcome = {.verdict = SK_VERDICT_PLACED,
-                                 .order_id = order->id,
-                                 .created_ms = created_ms,
-                                 .expires_ms = within_s > 0 ? created_ms + within_s * 1000 : 0,
-                                 .price = order->price.currency[0] == '\0' ? NULL : &order->price};
-    sk_sale_tell_with(writer->sale, order, &outcome);
+    struct sk_purchase_result result = {.verdict = SK_VERDICT_PLACED,
+                                        .order_id = order->id,
+                                        .created_ms = created_ms,
+                                        .expires_ms = within_s > 0 ? created_ms + within_s * 1000 : 0,
+                                        .price = order->price.currency[0] == '\0' ? NULL : &order->price};
+    sk_sale_tell_with(writer->sale, order, &result);
 }
 
 // `first_id` NULL: the key was used for another quantity.
 static void writer_tell_repeated(const struct sk_writer *writer, const struct sk_order *order, const char *first_id)
 {
-    struct sk_outcome outcome = {.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED};
+    struct sk_purchase_result result = {.verdict = SK_VERDICT_IDEMPOTENCY_KEY_REUSED};
     if (first_id != NULL)
-        outcome = (struct sk_outcome){.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
-    sk_sale_tell_with(writer->sale, order, &outcome);
+        result =
+            (struct sk_purchase_result){.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = first_id, .repeats = true};
+    sk_sale_tell_with(writer->sale, order, &result);
 }
 
 // What Redis had out for the order when it was refunded is the refund's own business.

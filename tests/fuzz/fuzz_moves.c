@@ -1,7 +1,7 @@
 // The bodies of POST /orders/{id}/pay and /refund. What is found acceptable must be within the bounds that the control
 // floor counts on, and no body is good for both calls.
 #include "fuzz.h"
-#include "move_bodies.h"
+#include "moves.h"
 
 static void must_be_a_reference(const char *reference)
 {

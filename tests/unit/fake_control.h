@@ -34,25 +34,30 @@ static struct {
 static char told_document[TOLD_DOCUMENT_SIZE]; // the last one; empty: none
 static char told_next[SK_CURSOR_SIZE];         // the same
 static char told_status[16];                   // of the last one; empty: none
-static const struct sk_voucher *told_voucher;  // of the last one; NULL: none
 static size_t told_count;                      // of all
 
-static void on_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
+static void on_answer(void *arg, uint64_t handle, const struct sk_answer *answer)
 {
     ck_assert_ptr_eq(arg, &control);
     ck_assert_uint_lt(handle, TOLD_MAX);
     ck_assert_uint_gt(handle, 0);
-    if (outcome->verdict == SK_VERDICT_FOUND)
-        ck_assert(outcome->document != NULL || outcome->voucher != NULL); // it is shown as it is
+    if (sk_verdict_http_status(answer->verdict) >= 400)
+        ck_assert_ptr_null(answer->body); // else it would be sent as it is
     told[handle].count++;
-    told[handle].verdict = outcome->verdict;
-    told[handle].retry_after_ms = outcome->retry_after_ms;
-    (void)snprintf(told[handle].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
-    (void)snprintf(told_document, sizeof told_document, "%s", outcome->document == NULL ? "" : outcome->document);
-    (void)snprintf(told_next, sizeof told_next, "%s", outcome->next == NULL ? "" : outcome->next);
-    (void)snprintf(told_status, sizeof told_status, "%s", outcome->status == NULL ? "" : outcome->status);
-    told_voucher = outcome->voucher;
+    told[handle].verdict = answer->verdict;
+    told[handle].retry_after_ms = answer->retry_after_ms;
+    (void)snprintf(told[handle].order_id, SK_UUID_SIZE, "%s", answer->order_id == NULL ? "" : answer->order_id);
+    (void)snprintf(told_document, sizeof told_document, "%s", answer->body == NULL ? "" : answer->body);
+    (void)snprintf(told_next, sizeof told_next, "%s", answer->next == NULL ? "" : answer->next);
+    (void)snprintf(told_status, sizeof told_status, "%s", answer->status == NULL ? "" : answer->status);
     told_count++;
+}
+
+static void on_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
+{
+    on_answer(arg, handle,
+              &(struct sk_answer){
+                  .verdict = result->verdict, .order_id = result->order_id, .retry_after_ms = result->retry_after_ms});
 }
 
 static inline void control_setup(void)
@@ -66,12 +71,14 @@ static inline void control_setup(void)
                             .pg = (struct sk_pg *)(void *)&links[1],
                             .ask_redis = (struct sk_redis *)(void *)&links[2],
                             .ask_pg = (struct sk_pg *)(void *)&links[3],
-                            .on_outcome = on_outcome,
+                            .on_result = on_result,
                             .arg = &control};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     control = (struct sk_control){.sale = &sale,
                                   .stores = &stores,
                                   .reactors = 1,
+                                  .on_answer = on_answer,
+                                  .routes = &control,
                                   .upkeep = &upkeep,
                                   .report_pg = (struct sk_pg *)(void *)&links[4],
                                   .talks = sk_talks_open()};

@@ -17,7 +17,7 @@ static struct sk_sale sale;
 static struct sk_metrics metrics;
 static struct sk_admit *admit;
 static struct sk_voucher *voucher;
-static struct sk_outcome outcome;
+static struct sk_purchase_result result;
 static const char *allowed_ms; // by Redis, for all instances
 
 static void open_admit(int64_t mark_ms)
@@ -47,18 +47,18 @@ static void teardown(void)
 
 static bool refuses(const char *user)
 {
-    return sk_admit_refuses(admit, voucher, user, &outcome);
+    return sk_admit_refuses(admit, voucher, user, &result);
 }
 
 static void must_refuse(const char *user, enum sk_verdict verdict)
 {
     ck_assert_msg(refuses(user), "%s is not refused", user);
-    ck_assert_int_eq(outcome.verdict, verdict);
+    ck_assert_int_eq(result.verdict, verdict);
 }
 
 static void must_pass(const char *user)
 {
-    ck_assert_msg(!refuses(user), "%s is refused: %s", user, sk_verdict_code(outcome.verdict));
+    ck_assert_msg(!refuses(user), "%s is refused: %s", user, sk_verdict_code(result.verdict));
 }
 
 // As of now; `begin_in_ms` counts for NOT_STARTED.
@@ -405,10 +405,10 @@ START_TEST(not_started_says_when_and_does_not_outlive_the_wait)
     ANSWER_PAGE("0");
     answer_state("open", "epoch-1");
     must_refuse("alice", SK_VERDICT_NOT_STARTED);
-    ck_assert_uint_eq(outcome.retry_after_ms, 2 * MARK_MS);
+    ck_assert_uint_eq(result.retry_after_ms, 2 * MARK_MS);
     remember_from(uv_now(&loop), SK_VERDICT_NOT_STARTED, "epoch-1", SHORT_MARK_MS);
     must_refuse("alice", SK_VERDICT_NOT_STARTED);
-    ck_assert_uint_eq(outcome.retry_after_ms, SHORT_MARK_MS);
+    ck_assert_uint_eq(result.retry_after_ms, SHORT_MARK_MS);
     uint64_t until_ms = uv_now(&loop) + SHORT_MARK_MS;
     WAIT_FOR((uv_update_time(&loop), uv_now(&loop) >= until_ms));
     must_pass("alice");

@@ -35,7 +35,7 @@ static struct sk_request asked;
 static const char *query = ""; // what is put of it
 static const char *origin;     // where it comes from; NULL: it does not say
 static int fields_read;        // of requests, by now
-static const struct sk_outcome found = {.verdict = SK_VERDICT_FOUND, .document = "{}", .version = 1, .next = "x"};
+static const struct sk_answer found = {.verdict = SK_VERDICT_FOUND, .body = "{}", .version = 1, .next = "x"};
 
 struct sk_response *sk_response_new(const char *type, const char *body, size_t len)
 {
@@ -115,8 +115,13 @@ void sk_request_put_query(const struct sk_request *request, const char *but, str
 
 static void answer_problem(enum sk_verdict verdict, const char *order_id, uint64_t retry_after_ms)
 {
-    struct sk_outcome outcome = {.verdict = verdict, .order_id = order_id, .retry_after_ms = retry_after_ms};
-    sk_answer_problem(answers, &asked, &outcome);
+    struct sk_answer answer = {.verdict = verdict, .order_id = order_id, .retry_after_ms = retry_after_ms};
+    sk_answer_send(answers, &asked, &answer);
+}
+
+static void answer_csv(const char *text)
+{
+    sk_answer_send(answers, &asked, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = text, .type = "text/csv"});
 }
 
 static void setup(void)
@@ -303,37 +308,35 @@ END_TEST
 
 START_TEST(a_new_voucher_is_shown_with_its_place)
 {
-    char location[FIELD_SIZE];
-    const struct sk_outcome outcome = {.verdict = SK_VERDICT_CREATED,
-                                       .voucher_id = INT64_MAX,
-                                       .version = INT64_MAX,
-                                       .document = "{\"id\":\"9223372036854775807\"}"};
-    sk_answer_voucher(answers, &asked, &outcome);
+    const struct sk_answer answer = {.verdict = SK_VERDICT_CREATED,
+                                     .location = "/vouchers/9223372036854775807",
+                                     .version = INT64_MAX,
+                                     .body = "{\"id\":\"9223372036854775807\"}"};
+    sk_answer_send(answers, &asked, &answer);
     ck_assert_uint_eq(status_sent, 201);
     ck_assert_str_eq(made.type, "application/json");
     ck_assert_str_eq(made.body, "{\"id\":\"9223372036854775807\"}");
-    (void)snprintf(location, sizeof location, "/vouchers/%" PRId64, INT64_MAX);
-    ck_assert_pstr_eq(field("Location"), location);
+    ck_assert_pstr_eq(field("Location"), "/vouchers/9223372036854775807");
     ck_assert_pstr_eq(field("ETag"), "\"9223372036854775807\"");
 }
 END_TEST
 
 START_TEST(a_document_says_its_version_and_its_next_page)
 {
-    struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND, .document = "{}"};
+    struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = "{}"};
     asked.path = "/orders";
     query = "limit=2&";
-    sk_answer_document(answers, &asked, &outcome);
+    sk_answer_send(answers, &asked, &answer);
     ck_assert_uint_eq(status_sent, 200);
     ck_assert_int_eq(made.fields, 1); // that no cache keeps it
-    outcome.version = 7;
-    outcome.next = "a.b/c+d>\"";
-    sk_answer_document(answers, &asked, &outcome);
+    answer.version = 7;
+    answer.next = "a.b/c+d>\"";
+    sk_answer_send(answers, &asked, &answer);
     ck_assert_pstr_eq(field("ETag"), "\"7\"");
     ck_assert_pstr_eq(field("Link"), "</orders?limit=2&cursor=a.b%2Fc%2Bd%3E%22>; rel=\"next\"");
     query = "";
-    outcome.version = 0;
-    sk_answer_document(answers, &asked, &outcome); // nothing is left of the one before
+    answer.version = 0;
+    sk_answer_send(answers, &asked, &answer); // nothing is left of the one before
     ck_assert_ptr_null(field("ETag"));
     ck_assert_pstr_eq(field("Link"), "</orders?cursor=a.b%2Fc%2Bd%3E%22>; rel=\"next\"");
 }
@@ -342,16 +345,16 @@ END_TEST
 // The library has little room for a header.
 START_TEST(a_link_that_is_too_long_is_left_out)
 {
-    struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND, .document = "{}", .next = "x"};
+    struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = "{}", .next = "x"};
     static char text[1100];
     asked.path = "/orders";
     query = text;
     memset(text, 'y', 1024 - strlen("</orders?cursor=x>; rel=\"next\""));
-    sk_answer_document(answers, &asked, &outcome);
+    sk_answer_send(answers, &asked, &answer);
     ck_assert_ptr_nonnull(field("Link"));
     ck_assert_uint_eq(strlen(field("Link")), 1024);
     text[strlen(text)] = 'y';
-    sk_answer_document(answers, &asked, &outcome);
+    sk_answer_send(answers, &asked, &answer);
     ck_assert_ptr_null(field("Link"));
     ck_assert_str_eq(made.body, "{}");
 }
@@ -360,7 +363,7 @@ END_TEST
 START_TEST(a_problem_says_what_is_known)
 {
     static const struct {
-        struct sk_outcome outcome;
+        struct sk_answer answer;
         const char *members; // the end of the body
     } rows[] = {
         {{.verdict = SK_VERDICT_NOT_ENOUGH, .left = 3}, ",\"left\":3}\n"},
@@ -377,12 +380,12 @@ START_TEST(a_problem_says_what_is_known)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t len = strlen(rows[i].members);
-        sk_answer_problem(answers, &asked, &rows[i].outcome);
+        sk_answer_send(answers, &asked, &rows[i].answer);
         json_t *json = read_body();
         ck_assert_uint_gt(strlen(made.body), len);
         ck_assert_str_eq(made.body + strlen(made.body) - len, rows[i].members);
         ck_assert_int_eq(json_integer_value(json_object_get(json, "status")),
-                         sk_verdict_http_status(rows[i].outcome.verdict));
+                         sk_verdict_http_status(rows[i].answer.verdict));
         json_decref(json);
     }
 }
@@ -418,13 +421,13 @@ END_TEST
 
 START_TEST(a_text_has_its_type)
 {
-    sk_answer_text(answers, &asked, "text/csv", "a,b\r\n");
+    answer_csv("a,b\r\n");
     ck_assert_uint_eq(status_sent, 200);
     ck_assert_str_eq(made.type, "text/csv");
     ck_assert_str_eq(made.body, "a,b\r\n");
     ck_assert_ptr_null(field("Connection"));
     sk_answers_keep_alive(answers, false);
-    sk_answer_text(answers, &asked, "text/csv", "");
+    answer_csv("");
     ck_assert_pstr_eq(field("Connection"), "close");
 }
 END_TEST
@@ -455,9 +458,9 @@ START_TEST(the_last_answers_end_their_connections)
         else if (i == 4)
             sk_answer_ok(answers, &asked);
         else if (i == 5)
-            sk_answer_document(answers, &asked, &found);
+            sk_answer_send(answers, &asked, &found);
         else if (i == 6)
-            sk_answer_voucher(answers, &asked, &found);
+            sk_answer_send(answers, &asked, &found);
         else
             sk_answer_order(answers, &asked, SK_VERDICT_ACCEPTED, &order);
         ck_assert_pstr_eq(field("Connection"), "close");
@@ -554,7 +557,7 @@ static void answer_a_problem(void)
 
 static void answer_a_document(void)
 {
-    sk_answer_document(answers, &asked, &found);
+    sk_answer_send(answers, &asked, &found);
 }
 
 static void answer_another_method(void)
@@ -564,7 +567,7 @@ static void answer_another_method(void)
 
 static void answer_a_ticket(void)
 {
-    sk_answer_text(answers, &asked, "application/json", "{}");
+    sk_answer_send(answers, &asked, &(struct sk_answer){.verdict = SK_VERDICT_FOUND, .body = "{}"});
 }
 
 static void answer_a_stream(void)
@@ -696,11 +699,11 @@ static void answer_in_way(int way)
     else if (way == 5)
         sk_answer_ok(answers, &asked);
     else if (way == 6)
-        sk_answer_document(answers, &asked, &found);
+        sk_answer_send(answers, &asked, &found);
     else if (way == 7)
-        sk_answer_voucher(answers, &asked, &found);
+        sk_answer_send(answers, &asked, &found);
     else if (way == 8)
-        sk_answer_text(answers, &asked, "text/csv", "a");
+        answer_csv("a");
     else if (way == 9)
         sk_answer_repeated(answers, &asked, order.order.id, &found);
     else
@@ -829,9 +832,9 @@ START_TEST(out_of_memory_gives_no_response)
     ck_assert(!was_made);
     sk_answer_order(answers, &asked, SK_VERDICT_PLACED, &order);
     ck_assert(!was_made);
-    sk_answer_voucher(answers, &asked, &found);
+    sk_answer_send(answers, &asked, &found);
     ck_assert(!was_made);
-    sk_answer_document(answers, &asked, &found);
+    sk_answer_send(answers, &asked, &found);
     ck_assert(!was_made);
     sk_answer_errors(answers, &asked, SK_VERDICT_INVALID, errors);
     ck_assert(!was_made);

@@ -31,18 +31,18 @@ static struct told {
 } told[TOLD_MAX];
 static size_t told_count;
 
-static void on_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
+static void on_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
 {
     (void)arg;
     ck_assert_uint_lt(told_count, TOLD_MAX);
     struct told *one = &told[told_count++];
     *one = (struct told){.handle = handle,
-                         .verdict = outcome->verdict,
-                         .retry_after_ms = outcome->retry_after_ms,
-                         .left = outcome->left,
-                         .repeats = outcome->repeats};
-    if (outcome->order_id != NULL)
-        (void)snprintf(one->order_id, sizeof one->order_id, "%s", outcome->order_id);
+                         .verdict = result->verdict,
+                         .retry_after_ms = result->retry_after_ms,
+                         .left = result->left,
+                         .repeats = result->repeats};
+    if (result->order_id != NULL)
+        (void)snprintf(one->order_id, sizeof one->order_id, "%s", result->order_id);
 }
 
 static struct sk_order *granted[GRANTED_MAX];
@@ -96,7 +96,7 @@ static void setup(void)
     sale = (struct sk_sale){.loop = &loop,
                             .options = &options,
                             .metrics = &metrics,
-                            .on_outcome = on_outcome,
+                            .on_result = on_result,
                             .suspect = on_suspect,
                             .orphaned = on_orphaned,
                             .offers_differ = on_offers_differ,

@@ -25,19 +25,19 @@ static struct sk_control control;
 static struct {
     size_t count;
     enum sk_verdict verdict;
-    int64_t voucher_id, version;
-    char document[16]; // empty: none
+    int64_t version;
+    char document[16], location[24]; // empty: none
 } told;
 
-static void on_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
+static void on_answer(void *arg, uint64_t handle, const struct sk_answer *answer)
 {
     (void)arg;
     ck_assert_uint_eq(handle, TICKET);
     told.count++;
-    told.verdict = outcome->verdict;
-    told.voucher_id = outcome->voucher_id;
-    told.version = outcome->version;
-    (void)snprintf(told.document, sizeof told.document, "%s", outcome->document == NULL ? "" : outcome->document);
+    told.verdict = answer->verdict;
+    told.version = answer->version;
+    (void)snprintf(told.document, sizeof told.document, "%s", answer->body == NULL ? "" : answer->body);
+    (void)snprintf(told.location, sizeof told.location, "%s", answer->location == NULL ? "" : answer->location);
 }
 
 static void must_be_told(enum sk_verdict verdict, const char *document)
@@ -45,7 +45,7 @@ static void must_be_told(enum sk_verdict verdict, const char *document)
     ck_assert_uint_eq(told.count, 1);
     ck_assert_int_eq(told.verdict, verdict);
     ck_assert_str_eq(told.document, document);
-    ck_assert_int_eq(told.voucher_id, verdict == SK_VERDICT_CREATED ? 12 : 0);
+    ck_assert_str_eq(told.location, verdict == SK_VERDICT_CREATED ? "/vouchers/12" : "");
     ck_assert_int_eq(told.version, verdict == SK_VERDICT_CREATED ? 31 : 0);
 }
 
@@ -75,7 +75,7 @@ static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
 {
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     stores = (struct sk_store_options){.pg_timeout_ms = pg_timeout_ms, .redis_timeout_ms = redis_timeout_ms};
-    sale = (struct sk_sale){.loop = &loop, .on_outcome = on_outcome};
+    sale = (struct sk_sale){.loop = &loop};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     control = (struct sk_control){.sale = &sale, .stores = &stores, .upkeep = &upkeep, .talks = sk_talks_open()};
     ck_assert_ptr_nonnull(control.talks);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "move_bodies.h"
+#include "moves.h"
 #include "stack.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

@@ -5,7 +5,10 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "about.h"
+#include "moves.h"
 #include "openapi.h"
+#include "pages.h"
 #include "route_table.h"
 #include "stack.h"
 

@@ -16,13 +16,14 @@ static size_t added_count;
 static struct sk_order *added[POOL];
 static struct sk_voucher *added_to;
 
-bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user, struct sk_outcome *outcome)
+bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user,
+                      struct sk_purchase_result *result)
 {
     (void)admit;
     ck_assert_ptr_nonnull(voucher);
     ck_assert_str_eq(user, USER);
     if (refuses)
-        *outcome = (struct sk_outcome){.verdict = SK_VERDICT_SOLD_OUT};
+        *result = (struct sk_purchase_result){.verdict = SK_VERDICT_SOLD_OUT};
     return refuses;
 }
 
@@ -44,7 +45,7 @@ static void on_offers_differ(void *arg, struct sk_voucher *voucher, int32_t offe
 
 // ---- fixture ----
 
-static struct sk_outcome outcome;
+static struct sk_purchase_result result;
 static unsigned quantity;
 static enum sk_ask_ticket its_ticket;
 static int64_t its_offer;
@@ -84,7 +85,7 @@ static bool buy(int64_t voucher_id, uint64_t handle)
                                .patient = true,
                                .ticket = its_ticket,
                                .offer = its_offer};
-    bool later = sk_purchase(&control, &ask, handle, &outcome);
+    bool later = sk_purchase(&control, &ask, handle, &result);
     ck_assert_uint_eq(told_count, before); // never inside the call
     return later;
 }
@@ -104,7 +105,7 @@ static void must_be_added(size_t i, int64_t voucher_id, uint64_t handle)
 static void must_be_refused(int64_t voucher_id, enum sk_verdict verdict)
 {
     ck_assert(!buy(voucher_id, 1));
-    ck_assert_int_eq(outcome.verdict, verdict);
+    ck_assert_int_eq(result.verdict, verdict);
 }
 
 // ---- in the catalogue ----
@@ -199,7 +200,7 @@ START_TEST(reasons_of_refused_tickets_are_counted)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct sk_ask ask = {
             .voucher_id = VOUCHER, .user = USER, .quantity = 1, .ticket = rows[i].ticket, .offer = rows[i].offer};
-        ck_assert(!sk_purchase(&control, &ask, 1, &outcome));
+        ck_assert(!sk_purchase(&control, &ask, 1, &result));
         for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j++)
             ck_assert_uint_eq(sk_metrics_read(&counted, rows[j].counter), j <= i);
     }
@@ -270,7 +271,7 @@ START_TEST(a_new_voucher_is_found_by_the_next_look)
     must_be_added(0, NEW, 3);
     ck_assert_uint_eq(told_count, 0); // the batcher tells
     ck_assert_uint_eq(sk_catalogue_find(sale.catalogue, NEW)->pins, 0);
-    // Refused from memory: this time the outcome comes later.
+    // Refused from memory: this time the result comes later.
     ck_assert(buy(NEW + 1, 4));
     (void)a_voucher(sale.catalogue, NEW + 1);
     refuses = true;

@@ -33,12 +33,12 @@ static int64_t resumed_epoch, added_epoch;
 static char added_journal_id[SK_JOURNAL_ID_SIZE];
 static int rebuilds;
 
-static void on_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
+static void on_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
 {
     (void)arg;
     told[told_count].handle = handle;
-    told[told_count].verdict = outcome->verdict;
-    (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
+    told[told_count].verdict = result->verdict;
+    (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", result->order_id == NULL ? "" : result->order_id);
 }
 
 void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order)
@@ -107,7 +107,7 @@ static void setup(void)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     options = (struct sk_sale_options){.batch_max = 4};
     sale = (struct sk_sale){
-        .loop = &loop, .options = &options, .metrics = &metrics, .on_outcome = on_outcome, .orphaned = on_orphaned};
+        .loop = &loop, .options = &options, .metrics = &metrics, .on_result = on_result, .orphaned = on_orphaned};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
     sale.orders = sk_order_pool_new(POOL);
     regrant = sk_regrant_open(&sale, NULL);

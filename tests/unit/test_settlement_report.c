@@ -3,7 +3,7 @@
 #include "fake_control.h"
 
 #include "histogram.h"
-#include "settlement_report.h"
+#include "report.h"
 
 enum { VOUCHER = 7, OTHER = 6, OLD = 5, NEW = 9, NEWEST = 8 };
 

@@ -141,11 +141,11 @@ END_TEST
 
 // ---- what is told ----
 
-START_TEST(an_outcome_is_told_as_it_is)
+START_TEST(an_answer_is_told_as_it_is)
 {
-    static const struct sk_outcome rows[] = {{.verdict = SK_VERDICT_LOADING}, // the verdict says when to try again
-                                             {.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = 50},
-                                             {.verdict = SK_VERDICT_ENDED, .order_id = "x"}};
+    static const struct sk_answer rows[] = {{.verdict = SK_VERDICT_LOADING}, // the verdict says when to try again
+                                            {.verdict = SK_VERDICT_OVERLOADED, .retry_after_ms = 50},
+                                            {.verdict = SK_VERDICT_ENDED, .order_id = "x"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         sk_talk_end_with(ask(NULL, 1), &rows[i]);
         must_be_told(1, rows[i].verdict);
@@ -159,7 +159,7 @@ START_TEST(an_answer_may_come_before_the_end)
 {
     struct sk_talk *talk = ask("k", 1);
     (void)ask("k", 2);
-    sk_talk_answer(talk, &(struct sk_outcome){.verdict = SK_VERDICT_LOADING});
+    sk_talk_answer(talk, &(struct sk_answer){.verdict = SK_VERDICT_LOADING});
     must_be_told(1, SK_VERDICT_LOADING);
     ck_assert_uint_eq(told_count, 1); // who came later waits for its round
     sk_talk_end(talk, SK_VERDICT_NOT_FOUND, NULL);
@@ -331,7 +331,7 @@ int main(void)
     tcase_add_test(tcase, other_questions_do_not_share);
     tcase_add_test(tcase, many_at_a_time_end_in_any_order);
     tcase_add_test(tcase, a_round_lets_go_of_its_voucher);
-    tcase_add_test(tcase, an_outcome_is_told_as_it_is);
+    tcase_add_test(tcase, an_answer_is_told_as_it_is);
     tcase_add_test(tcase, an_answer_may_come_before_the_end);
     tcase_add_test(tcase, a_ticket_may_be_taken_along);
     tcase_add_test(tcase, a_look_at_the_catalogue_may_be_waited_for);

@@ -1,7 +1,7 @@
 // The list of a user's orders: pending ones from Redis, the others from PostgreSQL, and whether that is all.
 #include "fake_control.h"
 
-#include "user_orders.h"
+#include "orders.h"
 
 enum { VOUCHER = 7, OTHER = 8, BUSY_MAX = 64, TEXT_SIZE = 512 };
 

@@ -1,8 +1,7 @@
 // Questions about vouchers: what they cost when a crowd asks, when ids are made up, and what the admin sees.
 #include "fake_control.h"
 
-#include "voucher_list.h"
-#include "voucher_queries.h"
+#include "vouchers.h"
 
 enum { VOUCHER = 7, OLD = 5, NEW = 9, NEWEST = 8, BESIDE_MAX = 16, CROWD = 1000, ALLOCATIONS_MAX = 40 };
 enum { TEXT_SIZE = 512 };

@@ -33,12 +33,12 @@ static struct told {
 } told[TOLD_MAX];
 static size_t told_count;
 
-static void on_outcome(void *arg, uint64_t handle, const struct sk_outcome *outcome)
+static void on_result(void *arg, uint64_t handle, const struct sk_purchase_result *result)
 {
     (void)arg;
     ck_assert_uint_lt(told_count, TOLD_MAX);
-    told[told_count] = (struct told){.handle = handle, .verdict = outcome->verdict};
-    (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", outcome->order_id == NULL ? "" : outcome->order_id);
+    told[told_count] = (struct told){.handle = handle, .verdict = result->verdict};
+    (void)snprintf(told[told_count++].order_id, SK_UUID_SIZE, "%s", result->order_id == NULL ? "" : result->order_id);
 }
 
 static void on_recovered(void *arg, struct sk_voucher *voucher)
@@ -89,7 +89,7 @@ static void setup(void)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     options = (struct sk_sale_options){.batch_max = BATCH_MAX, .orders_max = POOL, .sold_out_mark_ms = 200};
     sale = (struct sk_sale){
-        .loop = &loop, .options = &options, .metrics = &metrics, .on_outcome = on_outcome, .orphaned = on_orphaned};
+        .loop = &loop, .options = &options, .metrics = &metrics, .on_result = on_result, .orphaned = on_orphaned};
     sale.catalogue = sk_catalogue_new(1);
     sale.orders = sk_order_pool_new(POOL);
     writer = sk_writer_open(&sale, &events);

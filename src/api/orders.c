@@ -7,7 +7,7 @@
 // buyer's entry goes. "Not found" needs more than two stores that do not know the order: Redis must be one that can be
 // relied on, the id one that no instance can still hold, and the catalogue one that is newer than the question, because
 // a voucher made since may share the slot. Otherwise the answer is "not known now".
-#include "order_lookup.h"
+#include "orders.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +17,9 @@
 #include "order_json.h"
 #include "params.h"
 #include "trust.h"
+#include "waiting.h"
 
-enum { UNKNOWN_OF_USER_MAX = 4 };
+enum { WAIT_MAX_S = 60, UNKNOWN_OF_USER_MAX = 4 };
 enum { IN_SLOT_MAX = 16, COLUMN_DOCUMENT = 0, COLUMN_STATUS = 1, COLUMN_EPOCH = 0, COLUMN_ARCHIVED = 1 };
 
 struct lookup;
@@ -103,6 +104,84 @@ static void lookup_move(struct lookup *lookup, enum lookup_step step)
 
 #undef TO
 
+static bool order_read_wait(struct sk_request *request);
+static void order_on_answer(const struct sk_context *context, struct sk_request *request,
+                            const struct sk_answer *answer);
+static bool order_park(const struct sk_context *context, struct sk_request *request, const char *status);
+static void order_on_overtime(const struct sk_context *context, struct sk_request *request);
+static void order_on_gone(const struct sk_context *context, struct sk_request *request);
+
+// ---- the call: an order, at once or after its next change ----
+
+void sk_handle_order(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_call *call = sk_call_of(request);
+    if (!order_read_wait(request)) {
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+        return;
+    }
+    if (call->wait_s > 0) {
+        if (!sk_call_hold(context, request))
+            return;
+        call->on_answer = order_on_answer;
+    }
+    sk_order_lookup(context->control, call->order_id, call->user, request->handle);
+}
+
+static bool order_read_wait(struct sk_request *request)
+{
+    struct sk_call *call = sk_call_of(request);
+    unsigned waits, whiles;
+    const char *text = sk_request_query(request, "wait", &waits);
+    uint64_t seconds = 0;
+    call->only_while = sk_request_query(request, "while", &whiles);
+    if (waits > 1 || whiles > 1 || (text != NULL && !sk_text_number(text, WAIT_MAX_S, &seconds)))
+        return false;
+    if (call->only_while != NULL && (text == NULL || !sk_waiting_may_change(call->only_while)))
+        return false;
+    call->wait_s = (unsigned)seconds;
+    return true;
+}
+
+static void order_on_answer(const struct sk_context *context, struct sk_request *request,
+                            const struct sk_answer *answer)
+{
+    bool parked =
+        answer->verdict == SK_VERDICT_FOUND && answer->status != NULL && order_park(context, request, answer->status);
+    if (!parked)
+        sk_answer_send(context->answers, request, answer);
+}
+
+// False: there is nothing to wait for, or no memory to do so.
+static bool order_park(const struct sk_context *context, struct sk_request *request, const char *status)
+{
+    struct sk_call *call = sk_call_of(request);
+    bool as_asked = call->only_while == NULL ? sk_waiting_may_change(status) : strcmp(status, call->only_while) == 0;
+    if (!as_asked || context->draining ||
+        !sk_waiting_add(context->control->waiting, call->order_id, call->user, status, request->handle))
+        return false;
+    call->on_answer = NULL;
+    call->on_expired = order_on_overtime;
+    call->on_gone = order_on_gone;
+    sk_request_park(request, call->wait_s * UINT64_C(1000));
+    return true;
+}
+
+// It has not changed in time, and is asked about once more.
+static void order_on_overtime(const struct sk_context *context, struct sk_request *request)
+{
+    sk_call_of(request)->on_expired = NULL;
+    sk_waiting_over(context->control->waiting, request->handle);
+    sk_request_extend(request, context->stores_ms);
+}
+
+static void order_on_gone(const struct sk_context *context, struct sk_request *request)
+{
+    sk_waiting_leave(context->control->waiting, request->handle);
+}
+
+// ---- the order in both stores ----
+
 static void lookup_begin(struct sk_control *control, const char *order_id, const char *user, bool for_move,
                          uint64_t handle)
 {
@@ -163,12 +242,12 @@ static void lookup_on_row(void *arg, const struct sk_result *result)
 // A store knows it. `document` NULL: it is another user's. What a move finds here has come since it found nothing.
 static void lookup_show(struct lookup *lookup, const char *document, const char *status)
 {
-    struct sk_outcome outcome = {.verdict = SK_VERDICT_FOUND, .document = document, .status = status};
+    struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = document, .status = status};
     if (document == NULL)
-        outcome = (struct sk_outcome){.verdict = SK_VERDICT_NOT_FOUND};
+        answer = (struct sk_answer){.verdict = SK_VERDICT_NOT_FOUND};
     else if (lookup->for_move)
-        outcome = (struct sk_outcome){.verdict = SK_VERDICT_PENDING};
-    sk_talk_end_with(&lookup->talk, &outcome);
+        answer = (struct sk_answer){.verdict = SK_VERDICT_PENDING};
+    sk_talk_end_with(&lookup->talk, &answer);
 }
 
 // Its voucher may be newer than our catalogue.
@@ -338,9 +417,7 @@ static void lookup_look_at(struct lookup *lookup)
     lookup_move(lookup, LOOKUP_LOOKS);
     for (; asked < lookup->vouchers; asked++) {
         struct lookup_voucher *look = &lookup->looks[asked];
-        const struct sk_voucher_keys *keys = &look->voucher->keys;
-        const char *argv[] = {keys->voucher, keys->buyers, keys->journal, lookup->user};
-        if (sk_redis_script(redis, SK_SCRIPT_LOOK_AT_VOUCHER, 3, 4, argv, NULL, lookup_on_look, look) != SK_OK)
+        if (sk_look_ask(redis, &look->voucher->keys, lookup->user, lookup_on_look, look) != SK_OK)
             break;
     }
     if (asked < lookup->vouchers)
@@ -439,4 +516,217 @@ static void lookup_release(struct sk_talk *talk)
         *lookup->place = NULL;
     lookup->place = NULL;
     lookup_move(lookup, LOOKUP_IDLE);
+}
+
+// ---- a user's orders ----
+//
+// Redis is asked first and PostgreSQL last, which says what of it is still pending: an order that leaves Redis in
+// between is settled by then. Pages after the first are of settled orders only, and need no Redis.
+
+enum { BUSY_MAX = 64, LISTED_ID = 0, LISTED_DOCUMENT, LISTED_VOUCHER };
+
+struct user_orders;
+
+struct user_orders_voucher {
+    struct user_orders *list;
+    struct sk_voucher *voucher;  // pinned
+    char order_id[SK_UUID_SIZE]; // empty: none
+    unsigned quantity;
+};
+
+enum user_orders_step {
+    USER_ORDERS_IDLE,         // between two rounds
+    USER_ORDERS_LOOKS,        // Redis is asked
+    USER_ORDERS_LOOKS_FAILED, // the same, and one look has failed: the replies that are left are awaited
+    USER_ORDERS_ROWS,         // PostgreSQL is asked
+    USER_ORDERS_STEPS
+};
+
+struct user_orders {
+    struct sk_talk talk;
+    enum user_orders_step step;
+    struct sk_page page;
+    char user[SK_USER_SIZE];
+    bool complete;
+    size_t vouchers, answered;
+    struct user_orders_voucher looks[BUSY_MAX];
+};
+
+static void user_orders_start(struct sk_talk *talk);
+static void user_orders_on_buyer(void *arg, const struct sk_reply *reply);
+static void user_orders_fail_look(struct user_orders *list);
+static void user_orders_ask(struct user_orders *list);
+static void user_orders_on_rows(void *arg, const struct sk_result *result);
+static void user_orders_release(struct sk_talk *talk);
+
+#define TO(step) [USER_ORDERS_##step] = true
+
+static void user_orders_move(struct user_orders *list, enum user_orders_step step)
+{
+    static const bool allowed[USER_ORDERS_STEPS][USER_ORDERS_STEPS] = {
+        [USER_ORDERS_IDLE] = {TO(LOOKS), TO(ROWS), TO(IDLE)}, // Redis is away
+        [USER_ORDERS_LOOKS] = {TO(ROWS), TO(LOOKS_FAILED), TO(IDLE)},
+        [USER_ORDERS_LOOKS_FAILED] = {TO(IDLE)},
+        [USER_ORDERS_ROWS] = {TO(IDLE)},
+    };
+    SK_ASSERT(allowed[list->step][step]);
+    list->step = step;
+}
+
+#undef TO
+
+void sk_handle_orders(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_page_asked asked;
+    if (sk_page_read_query(request, "cursor", &asked))
+        sk_user_orders(context->control, sk_call_of(request)->user, &asked, request->handle);
+    else
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+}
+
+void sk_user_orders(struct sk_control *control, const char *user, const struct sk_page_asked *ask, uint64_t handle)
+{
+    char key[SK_TALK_KEY_SIZE];
+    struct sk_page page;
+    if (!sk_page_begin(&page, control, SK_CURSOR_ORDERS, user, ask, handle))
+        return;
+    (void)snprintf(key, sizeof key, "orders:%s:%u:%s", user, page.limit, page.first ? "" : ask->cursor);
+    struct user_orders *list = sk_talk_new(control, SK_PG_QUESTIONS, handle, key, sizeof *list, user_orders_start);
+    if (list == NULL)
+        return;
+    list->talk.release = user_orders_release;
+    list->page = page;
+    (void)snprintf(list->user, sizeof list->user, "%s", user);
+    sk_talk_start(&list->talk);
+}
+
+static void user_orders_start(struct sk_talk *talk)
+{
+    struct user_orders *list = (struct user_orders *)talk;
+    struct sk_redis *redis = talk->control->sale->ask_redis;
+    struct sk_voucher *busy[BUSY_MAX];
+    list->page.next[0] = '\0';
+    if (!list->page.first) {
+        list->complete = true;
+        user_orders_ask(list);
+        return;
+    }
+    if (!sk_redis_ready(redis)) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    user_orders_move(list, USER_ORDERS_LOOKS);
+    list->answered = 0;
+    list->vouchers = sk_watch_busy(talk->control->upkeep->watch, busy, BUSY_MAX, &list->complete);
+    for (size_t i = 0; i < list->vouchers; i++) {
+        list->looks[i] = (struct user_orders_voucher){.list = list, .voucher = busy[i]};
+        sk_voucher_pin(busy[i]);
+    }
+    size_t asked = 0;
+    for (; asked < list->vouchers; asked++) {
+        const char *argv[] = {"HGET", busy[asked]->keys.buyers, list->user};
+        if (sk_redis_command(redis, 3, argv, NULL, user_orders_on_buyer, &list->looks[asked]) != SK_OK)
+            break;
+    }
+    if (asked < list->vouchers)
+        user_orders_fail_look(list);
+    list->answered += list->vouchers - asked;
+    if (list->answered == list->vouchers)
+        user_orders_ask(list);
+}
+
+static void user_orders_on_buyer(void *arg, const struct sk_reply *reply)
+{
+    struct user_orders_voucher *look = arg;
+    struct user_orders *list = look->list;
+    if (reply == NULL)
+        user_orders_fail_look(list);
+    else if (sk_reply_error(reply) != NULL)
+        list->complete = false;
+    else
+        (void)sk_trust_order(reply, look->voucher->id, look->order_id, &look->quantity);
+    if (++list->answered == list->vouchers)
+        user_orders_ask(list);
+}
+
+static void user_orders_fail_look(struct user_orders *list)
+{
+    if (list->step == USER_ORDERS_LOOKS)
+        user_orders_move(list, USER_ORDERS_LOOKS_FAILED);
+}
+
+static void user_orders_ask(struct user_orders *list)
+{
+    struct sk_buf orders = {0}, vouchers = {0};
+    if (list->step == USER_ORDERS_LOOKS_FAILED) {
+        sk_talk_end(&list->talk, SK_VERDICT_UNAVAILABLE, NULL); // half a list would look like a lost order
+        return;
+    }
+    user_orders_move(list, USER_ORDERS_ROWS);
+    sk_params_begin(&orders);
+    sk_params_begin(&vouchers);
+    for (size_t i = 0; i < list->vouchers; i++) {
+        char number[SK_PARAM_NUMBER_SIZE];
+        if (list->looks[i].order_id[0] == '\0')
+            continue;
+        sk_params_add(&orders, list->looks[i].order_id);
+        sk_params_add(&vouchers, sk_params_number(number, list->looks[i].voucher->id));
+    }
+    char before[SK_UUID_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {list->user, sk_page_id(&list->page, before), sk_page_most(&list->page, most),
+                            sk_params_end(&orders), sk_params_end(&vouchers)};
+    if (params[3] == NULL || params[4] == NULL)
+        sk_talk_end(&list->talk, SK_VERDICT_OVERLOADED, NULL);
+    else
+        sk_talk_ask_pg(&list->talk, SK_STATEMENT_LIST_ORDERS, 5, params, user_orders_on_rows);
+    sk_buf_free(&orders);
+    sk_buf_free(&vouchers);
+}
+
+static void user_orders_put_pending(const struct user_orders *list, const struct sk_rows *rows, size_t row,
+                                    char out[SK_ORDER_JSON_SIZE])
+{
+    struct sk_order_shown shown = {.id = sk_rows_text(rows, row, LISTED_ID),
+                                   .user = list->user,
+                                   .voucher_id = sk_rows_number(rows, row, LISTED_VOUCHER),
+                                   .quantity = 1,
+                                   .status = "pending"};
+    for (size_t i = 0; i < list->vouchers; i++) {
+        if (strcmp(list->looks[i].order_id, shown.id) == 0)
+            shown.quantity = list->looks[i].quantity;
+    }
+    (void)sk_order_json(out, &shown);
+}
+
+static void user_orders_on_rows(void *arg, const struct sk_result *result)
+{
+    struct user_orders *list = arg;
+    struct sk_buf *body = &list->talk.body;
+    const struct sk_rows *rows = result->rows;
+    if (rows == NULL) {
+        sk_talk_end(&list->talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    size_t settled = 0;
+    while (settled < sk_rows_count(rows) && sk_rows_text(rows, settled, LISTED_DOCUMENT) != NULL)
+        settled++;
+    sk_buf_puts(body, "{\"orders\":[");
+    sk_page_add(&list->page, body, rows, settled, &(struct sk_page_columns){.document = LISTED_DOCUMENT});
+    for (size_t i = settled; i < sk_rows_count(rows); i++) { // PostgreSQL does not know these
+        char pending[SK_ORDER_JSON_SIZE];
+        user_orders_put_pending(list, rows, i, pending);
+        if (i > 0)
+            sk_buf_puts(body, ",");
+        sk_buf_puts(body, pending);
+    }
+    sk_buf_printf(body, "],\"complete\":%s", list->complete ? "true" : "false");
+    sk_page_end(&list->page, &list->talk);
+}
+
+static void user_orders_release(struct sk_talk *talk)
+{
+    struct user_orders *list = (struct user_orders *)talk;
+    while (list->vouchers > 0)
+        sk_voucher_unpin(list->looks[--list->vouchers].voucher);
+    user_orders_move(list, USER_ORDERS_IDLE);
 }

@@ -1,29 +1,27 @@
-// What the wire makes of tickets: what is found of the one that a purchase carries, and what is answered to those who
-// ask for one.
-#include <check.h>
+// Tickets: what is found of the one that a purchase carries, and what is answered to those who ask for one.
+#include "fake_control.h"
+
 #include <jansson.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "clock.h"
 #include "fields.h"
-#include "handlers.h"
-#include "offer.h"
 #include "purchase.h"
-#include "stack.h"
+#include "ticket.h"
+#include "tickets.h"
 
-enum { VOUCHER = 7, OFFER = 5, TTL_S = 60, BITS = 8, SLOW_S = 30, WORK_SIZE = 256 };
+enum { VOUCHER = 7, OLD = 5, NEWEST = 8, NEW = 9, TICKET = 3, OTHER = 4 };
+enum { OFFER = 5, TTL_S = 60, BITS = 8, SLOW_S = 30, WORK_SIZE = 256 };
 
 static char secret[] = "the-secret-of-tickets";
-static struct sk_identity_options options;
-static const struct sk_routes_options routes_options = {.identity = &options};
+static struct sk_identity_options identity;
+static const struct sk_routes_options routes_options = {.identity = &identity};
 static struct sk_tickets *tickets;
 static struct sk_context the_context;
 static struct sk_request asked;
-static struct sk_voucher voucher;
+static struct sk_voucher *voucher;
 static const char *header; // X-Seckill-Ticket; NULL: not sent
 static unsigned headers;
-static int fields_read, offers_asked;
+static int fields_read;
 static enum sk_verdict refused;
 static char answered[512]; // as it was answered; empty: none
 
@@ -44,14 +42,6 @@ bool sk_request_is_json(const struct sk_request *request)
     return true;
 }
 
-void sk_query_offer(struct sk_control *control, int64_t voucher_id, uint64_t handle)
-{
-    (void)control;
-    (void)handle;
-    ck_assert_int_eq(voucher_id, VOUCHER);
-    offers_asked++;
-}
-
 void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
 {
     (void)answers;
@@ -59,21 +49,32 @@ void sk_answer_refusal(const struct sk_answers *answers, struct sk_request *requ
     refused = verdict;
 }
 
-void sk_handle_bad_body(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
-                        const struct sk_fields *read)
+void sk_answer_errors(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict,
+                      struct json_t *errors)
 {
-    (void)context;
-    (void)request;
-    (void)read;
-    refused = verdict;
+    ck_assert_uint_gt(json_array_size(errors), 0);
+    sk_answer_refusal(answers, request, verdict);
 }
 
-void sk_answer_text(const struct sk_answers *answers, struct sk_request *request, const char *type, const char *text)
+void sk_answer_send(const struct sk_answers *answers, struct sk_request *request, const struct sk_answer *answer)
 {
     (void)answers;
+    ck_assert_ptr_eq(request, &asked);
+    ck_assert_int_eq(answer->verdict, SK_VERDICT_FOUND);
+    ck_assert_ptr_null(answer->type);
+    (void)snprintf(answered, sizeof answered, "%s", answer->body);
+}
+
+// The rest of the answers is not needed here.
+bool sk_request_hold(struct sk_request *request)
+{
     (void)request;
-    ck_assert_str_eq(type, "application/json");
-    (void)snprintf(answered, sizeof answered, "%s", text);
+    return true;
+}
+
+void sk_answer_last(const struct sk_answers *answers, struct sk_request *request, enum sk_verdict verdict)
+{
+    sk_answer_refusal(answers, request, verdict);
 }
 
 // ---- fixture ----
@@ -81,25 +82,29 @@ void sk_answer_text(const struct sk_answers *answers, struct sk_request *request
 static void open_with(char *lines)
 {
     sk_tickets_close(tickets);
-    options = (struct sk_identity_options){.ticket_ttl_s = TTL_S};
-    options.ticket_secret = lines;
-    tickets = sk_tickets_open(&options, stderr);
+    identity = (struct sk_identity_options){.ticket_ttl_s = TTL_S};
+    identity.ticket_secret = lines;
+    tickets = sk_tickets_open(&identity, stderr);
     ck_assert_ptr_nonnull(tickets);
-    the_context = (struct sk_context){.options = &routes_options, .tickets = tickets};
+    the_context = (struct sk_context){.options = &routes_options, .control = &control, .tickets = tickets};
 }
 
 static void setup(void)
 {
+    control_setup();
     open_with(secret);
-    asked = (struct sk_request){.method = SK_METHOD_POST};
+    asked = (struct sk_request){.method = SK_METHOD_POST, .handle = TICKET};
     sk_call_of(&asked)->voucher_id = VOUCHER;
     (void)snprintf(sk_call_of(&asked)->user, SK_USER_SIZE, "alice");
-    voucher = (struct sk_voucher){.id = VOUCHER, .ticket = true, .offer = OFFER};
+    voucher = a_voucher(sale.catalogue, VOUCHER);
+    voucher->ticket = true;
+    voucher->offer = OFFER;
+    fake_follow.newest_id = NEWEST;
     header = NULL;
     headers = 1;
     refused = SK_VERDICT_FOUND;
     answered[0] = '\0';
-    fields_read = offers_asked = 0;
+    fields_read = 0;
 }
 
 static void teardown(void)
@@ -107,12 +112,21 @@ static void teardown(void)
     sk_tickets_close(tickets);
     tickets = NULL;
     sk_buf_free(&asked.body);
+    control_teardown();
+}
+
+// The catalogue has the voucher, so the answer comes at once.
+static void ask_for_it(void)
+{
+    sk_handle_ticket(&the_context, &asked);
+    must_be_told(TICKET, SK_VERDICT_FOUND);
+    sk_call_of(&asked)->on_answer(&the_context, &asked, &(struct sk_answer){.verdict = SK_VERDICT_FOUND});
 }
 
 static struct sk_ask found(void)
 {
     struct sk_ask ask = {.voucher_id = VOUCHER, .user = "alice"};
-    sk_handle_read_ticket(&the_context, &asked, sk_call_of(&asked), &ask);
+    sk_ticket_read(&the_context, &asked, sk_call_of(&asked), &ask);
     return ask;
 }
 
@@ -132,7 +146,7 @@ static void say(const char *body)
     sk_buf_puts(&asked.body, body);
     refused = SK_VERDICT_FOUND;
     answered[0] = '\0';
-    sk_handle_offer(&the_context, &asked, &voucher);
+    ask_for_it();
 }
 
 // ---- sent with a purchase ----
@@ -145,7 +159,7 @@ START_TEST(without_a_secret_nothing_is_looked_at)
     ck_assert_int_eq(fields_read, 0);
     sk_handle_ticket(&the_context, &asked);
     ck_assert_int_eq(refused, SK_VERDICT_TICKETS_OFF);
-    ck_assert_int_eq(offers_asked, 0);
+    ck_assert_uint_eq(told_count, 0);
 }
 END_TEST
 
@@ -155,9 +169,7 @@ START_TEST(what_a_purchase_carries)
     ck_assert_int_eq(found().ticket, SK_ASK_NO_TICKET);
     header = "";
     ck_assert_int_eq(found().ticket, SK_ASK_BAD_TICKET);
-    sk_handle_ticket(&the_context, &asked);
-    ck_assert_int_eq(offers_asked, 1);
-    sk_handle_offer(&the_context, &asked, &voucher);
+    ask_for_it();
     take("ticket", ticket);
     header = ticket;
     struct sk_ask ask = found();
@@ -195,7 +207,7 @@ START_TEST(a_ticket_lives_as_long_as_is_set)
 {
     char expires_at[64];
     int64_t expires_ms, before_ms = (int64_t)sk_wall_ms();
-    sk_handle_offer(&the_context, &asked, &voucher);
+    ask_for_it();
     take("expires_at", expires_at);
     ck_assert(sk_text_time(expires_at, &expires_ms));
     ck_assert_int_ge(expires_ms, before_ms - 1000 + TTL_S * 1000);
@@ -209,10 +221,10 @@ START_TEST(a_challenge_is_given_where_there_is_work)
 {
     char challenge[64];
     asked.method = SK_METHOD_GET;
-    sk_handle_offer(&the_context, &asked, &voucher);
+    ask_for_it();
     ck_assert_str_eq(answered, "{\"work_bits\":0}\n");
-    voucher.work_bits = BITS;
-    sk_handle_offer(&the_context, &asked, &voucher);
+    voucher->work_bits = BITS;
+    ask_for_it();
     take("challenge", challenge);
     ck_assert_ptr_nonnull(strstr(answered, "\"work_bits\":8,"));
     header = challenge;
@@ -234,21 +246,21 @@ static void put_work(const char *challenge, bool solves, char body[WORK_SIZE])
 START_TEST(a_ticket_takes_its_work)
 {
     char challenge[64], body[WORK_SIZE];
-    voucher.work_bits = BITS;
+    voucher->work_bits = BITS;
     asked.method = SK_METHOD_GET;
-    sk_handle_offer(&the_context, &asked, &voucher);
+    ask_for_it();
     take("challenge", challenge);
     asked.method = SK_METHOD_POST;
-    sk_handle_offer(&the_context, &asked, &voucher);
+    ask_for_it();
     ck_assert_int_eq(refused, SK_VERDICT_WORK_REQUIRED);
     put_work(challenge, false, body);
     say(body);
     ck_assert_int_eq(refused, SK_VERDICT_WORK_INVALID);
     put_work(challenge, true, body);
-    voucher.offer = OFFER + 1; // another price: other work
+    voucher->offer = OFFER + 1; // another price: other work
     say(body);
     ck_assert_int_eq(refused, SK_VERDICT_WORK_INVALID);
-    voucher.offer = OFFER;
+    voucher->offer = OFFER;
     say(body);
     ck_assert_int_eq(refused, SK_VERDICT_FOUND);
     take("ticket", challenge);
@@ -257,7 +269,7 @@ START_TEST(a_ticket_takes_its_work)
     say("{\"challenge\":\"x\",\"nonce\":7}");
     ck_assert_int_eq(refused, SK_VERDICT_INVALID);
     ck_assert_str_eq(answered, "");
-    voucher.work_bits = 0; // of what comes only the form counts
+    voucher->work_bits = 0; // of what comes only the form counts
     say("{");
     ck_assert_int_eq(refused, SK_VERDICT_BAD_JSON);
     say("{\"challenge\":\"x\",\"nonce\":\"y\"}");
@@ -265,9 +277,73 @@ START_TEST(a_ticket_takes_its_work)
 }
 END_TEST
 
+// ---- whether the voucher is on offer ----
+
+static void must_be_told_of(uint64_t handle, int64_t voucher_id)
+{
+    must_be_told(handle, SK_VERDICT_FOUND);
+    ck_assert_ptr_nonnull(sk_catalogue_find(sale.catalogue, voucher_id));
+}
+
+START_TEST(the_catalogue_answers_at_once)
+{
+    sk_query_offer(&control, VOUCHER, TICKET);
+    must_be_told_of(TICKET, VOUCHER);
+    ck_assert_uint_eq(fake_pg.count, 0);
+    ck_assert_uint_eq(fake_follow.waits, 0);
+}
+END_TEST
+
+START_TEST(a_new_voucher_is_found_by_the_next_look)
+{
+    sk_query_offer(&control, NEW, TICKET);
+    sk_query_offer(&control, NEW, OTHER);
+    ck_assert_uint_eq(told_count, 0);
+    (void)a_voucher(sale.catalogue, NEW);
+    follow_ends(true);
+    must_be_told_of(TICKET, NEW);
+    must_be_told_of(OTHER, NEW);
+    ck_assert_uint_eq(fake_pg.count, 0);
+    sk_query_offer(&control, NEW + 1, TICKET);
+    follow_ends(true);
+    must_be_told(TICKET, SK_VERDICT_UNKNOWN_VOUCHER);
+    sk_query_offer(&control, NEW + 1, TICKET);
+    follow_ends(false);
+    must_be_told(TICKET, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(of_a_retired_voucher_there_are_no_tickets)
+{
+    static const char *const row[1][ROW_COLUMNS] = {{"5", "1000", "2000", "{}", "9"}};
+    const struct sk_rows one = {1, row}, none = {0, NULL};
+    sk_query_offer(&control, OLD, TICKET);
+    ck_assert_str_eq(the_statement(SK_STATEMENT_FIND_VOUCHER)->argv[0], "5");
+    pg_answers(&one);
+    must_be_told(TICKET, SK_VERDICT_ENDED);
+    sk_query_offer(&control, OLD, TICKET);
+    pg_answers(&none);
+    must_be_told(TICKET, SK_VERDICT_UNKNOWN_VOUCHER);
+    sk_query_offer(&control, OLD, TICKET);
+    pg_answers(NULL);
+    must_be_told(TICKET, SK_VERDICT_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(memory_that_is_short)
+{
+    allocations_left = 1;
+    sk_query_offer(&control, OLD, TICKET);
+    must_be_told(TICKET, SK_VERDICT_OVERLOADED);
+    allocations_left = 1;
+    sk_query_offer(&control, VOUCHER, TICKET); // takes none
+    must_be_told_of(TICKET, VOUCHER);
+}
+END_TEST
+
 int main(void)
 {
-    TCase *tcase = tcase_create("handle_ticket");
+    TCase *tcase = tcase_create("tickets");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, without_a_secret_nothing_is_looked_at);
     tcase_add_test(tcase, what_a_purchase_carries);
@@ -275,5 +351,9 @@ int main(void)
     tcase_add_test(tcase, a_ticket_lives_as_long_as_is_set);
     tcase_add_test(tcase, a_challenge_is_given_where_there_is_work);
     tcase_add_test(tcase, a_ticket_takes_its_work);
+    tcase_add_test(tcase, the_catalogue_answers_at_once);
+    tcase_add_test(tcase, a_new_voucher_is_found_by_the_next_look);
+    tcase_add_test(tcase, of_a_retired_voucher_there_are_no_tickets);
+    tcase_add_test(tcase, memory_that_is_short);
     return harness_main(tcase, CK_FORK);
 }

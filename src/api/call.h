@@ -1,0 +1,71 @@
+// A call: what is remembered of a request while the service works on it, and what all handlers share. A handler reads
+// the request and answers it, or asks the stores and leaves it waiting; the answer comes for its handle.
+//
+// The loop's thread, as all functions.
+#ifndef SK_API_CALL_H
+#define SK_API_CALL_H
+
+#include "answer.h"
+#include "routes.h"
+#include "text.h"
+#include "uuid.h"
+
+struct sk_document;
+struct sk_fields;
+struct sk_pages;
+struct sk_tickets;
+
+struct sk_context {
+    const struct sk_routes_options *options; // borrowed, as all
+    struct sk_control *control;              // NULL: the control plane is gone, and no request reaches a handler
+    struct sk_answers *answers;
+    const struct sk_document *openapi;
+    const struct sk_pages *pages; // NULL: they are off
+    const struct sk_tickets *tickets;
+    struct sk_limits *limits;   // NULL: no client is limited
+    struct sk_metrics *metrics; // NULL: nothing is counted
+    uint64_t stores_ms;         // enough to ask the stores
+    bool draining;              // no new orders
+};
+
+// Answers the request, or leaves it waiting for its answer. It waits already, unless its route never does.
+typedef void sk_handle(const struct sk_context *context, struct sk_request *request);
+
+// What becomes of the answer to a call that asked the stores.
+typedef void sk_on_answer(const struct sk_context *context, struct sk_request *request, const struct sk_answer *answer);
+
+// In the request's note. The routes have filled in what the path and the caller's fields say, as far as the route has
+// it.
+struct sk_call {
+    char user[SK_USER_SIZE];     // who asks; "" where that is no user
+    char by[SK_ADMIN_NAME_SIZE]; // which admin asks: the name of the token; "" where that is none
+    char order_id[SK_UUID_SIZE]; // of the path; or of the order, once one is accepted
+    int64_t voucher_id, letter_id;
+    int64_t if_match;        // OPERATE: the version that the change is meant for; 0: whichever it is
+    sk_on_answer *on_answer; // NULL: the answer is sent
+    sk_handle *on_expired;   // no answer came in time; NULL: 503 UNAVAILABLE
+    sk_handle *on_gone;      // the client of a parked request has left, or a stream ends; NULL: nothing to do
+    const char *only_while;  // GET /orders/{id}: the status that it waits to change; NULL: any that may change
+    unsigned wait_s;         // the same: how long
+    uint16_t quantity;       // units that are asked for
+    bool respond_async;      // the client does not wait for the commit
+};
+
+_Static_assert(sizeof(struct sk_call) <= SK_REQUEST_NOTE_SIZE, "a call is a request's note");
+
+static inline struct sk_call *sk_call_of(struct sk_request *request)
+{
+    return (struct sk_call *)(void *)request->note.bytes;
+}
+
+// Idempotency-Key: none, which is NULL, or one of 1 to 255 visible ASCII characters. False: the request was refused.
+bool sk_call_read_key(const struct sk_context *context, struct sk_request *request, const char **key);
+
+// Refuses a body, with all that is wrong with it.
+void sk_call_refuse_body(const struct sk_context *context, struct sk_request *request, enum sk_verdict verdict,
+                         const struct sk_fields *read);
+
+// Whether a long request may begin. False: it was refused, and its connection ends.
+bool sk_call_hold(const struct sk_context *context, struct sk_request *request);
+
+#endif

@@ -1,0 +1,354 @@
+// The catalogue says whether there is such a voucher. An id that is newer than all it knows waits for the next look,
+// which all such questions share; an older one that it does not have is retired, or was never given out, and PostgreSQL
+// is asked, a few of such questions at a time. So made-up ids cost next to nothing.
+#include "vouchers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit.h"
+#include "clock.h"
+#include "params.h"
+#include "text.h"
+
+enum { COLUMN_DOCUMENT = 3, COLUMN_VERSION = 4 }; // of find_voucher.sql
+
+struct voucher_query {
+    struct sk_talk talk;
+    int64_t id, version;
+    bool inspect;
+};
+
+static void voucher_start(struct sk_talk *talk);
+static void voucher_on_found(struct sk_talk *talk, enum sk_beside beside);
+static void voucher_on_row(void *arg, const struct sk_result *result);
+static void voucher_keep(struct voucher_query *query, const char *document);
+static void voucher_end(struct voucher_query *query);
+static void voucher_look(struct voucher_query *query, const char *document);
+static void voucher_on_look(void *arg, const struct sk_reply *reply);
+
+// Puts what is known at this moment in front of an object: {"server_time":"...","can_sell":true,<rest of the object>.
+// can_sell is false while Redis is away: what the object says is left cannot be bought.
+static void voucher_put_time(const struct sk_sale *sale, struct sk_buf *out, const char *object)
+{
+    char now[SK_TIME_SIZE];
+    sk_text_put_time((int64_t)sk_wall_ms(), now);
+    sk_buf_printf(out, "{\"server_time\":\"%s\",\"can_sell\":%s,%s", now,
+                  sk_redis_ready(sale->redis) ? "true" : "false", object + 1);
+}
+
+// From memory; `next` as in the answer. False: what is there is too old.
+static bool voucher_answer_shown(struct sk_control *control, const struct sk_shown *shown, const char *next,
+                                 uint64_t handle)
+{
+    struct sk_buf body = {0};
+    if (shown->document == NULL || shown->until_ms <= uv_now(control->sale->loop))
+        return false;
+    voucher_put_time(control->sale, &body, shown->document);
+    struct sk_answer answer = {.verdict = body.failed ? SK_VERDICT_OVERLOADED : SK_VERDICT_FOUND,
+                               .body = body.failed ? NULL : body.data,
+                               .version = shown->version,
+                               .next = next};
+    sk_control_answer(control, handle, &answer);
+    sk_buf_free(&body);
+    return true;
+}
+
+// ---- one voucher ----
+
+void sk_handle_voucher(const struct sk_context *context, struct sk_request *request)
+{
+    sk_query_voucher(context->control, sk_call_of(request)->voucher_id, request->handle);
+}
+
+void sk_handle_inspect(const struct sk_context *context, struct sk_request *request)
+{
+    sk_query_inspect(context->control, sk_call_of(request)->voucher_id, request->handle);
+}
+
+static void voucher_ask(struct sk_control *control, int64_t id, bool inspect, uint64_t handle)
+{
+    char key[SK_TALK_KEY_SIZE];
+    (void)snprintf(key, sizeof key, "%s:%" PRId64, inspect ? "inspect" : "voucher", id);
+    enum sk_pg_class class = inspect ? SK_PG_COMMANDS : SK_PG_QUESTIONS;
+    struct voucher_query *query = sk_talk_new(control, class, handle, key, sizeof *query, voucher_start);
+    if (query == NULL)
+        return;
+    query->id = id;
+    query->inspect = inspect;
+    sk_talk_start(&query->talk);
+}
+
+void sk_query_voucher(struct sk_control *control, int64_t id, uint64_t handle)
+{
+    const struct sk_voucher *voucher = sk_catalogue_find(control->sale->catalogue, id);
+    if (voucher == NULL || !voucher_answer_shown(control, &voucher->shown, NULL, handle))
+        voucher_ask(control, id, false, handle);
+}
+
+void sk_query_inspect(struct sk_control *control, int64_t id, uint64_t handle)
+{
+    voucher_ask(control, id, true, handle);
+}
+
+static void voucher_start(struct sk_talk *talk)
+{
+    sk_beside_find(talk, ((struct voucher_query *)talk)->id, voucher_on_found);
+}
+
+static void voucher_on_found(struct sk_talk *talk, enum sk_beside beside)
+{
+    struct voucher_query *query = (struct voucher_query *)talk;
+    char id[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {sk_params_number(id, query->id)};
+    if (beside == SK_BESIDE_UNKNOWN) {
+        sk_talk_end(talk, SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        return;
+    }
+    sk_talk_ask_pg(talk, SK_STATEMENT_FIND_VOUCHER, 1, params, voucher_on_row);
+}
+
+static void voucher_on_row(void *arg, const struct sk_result *result)
+{
+    struct voucher_query *query = arg;
+    struct sk_talk *talk = &query->talk;
+    if (result->rows == NULL || sk_rows_count(result->rows) == 0) {
+        sk_talk_end(talk, result->rows == NULL ? SK_VERDICT_UNAVAILABLE : SK_VERDICT_UNKNOWN_VOUCHER, NULL);
+        return;
+    }
+    const char *document = sk_rows_text(result->rows, 0, COLUMN_DOCUMENT);
+    query->version = sk_rows_number(result->rows, 0, COLUMN_VERSION);
+    if (query->inspect) {
+        voucher_look(query, document);
+        return;
+    }
+    voucher_keep(query, document);
+    voucher_put_time(talk->control->sale, &talk->body, document);
+    voucher_end(query);
+}
+
+// For the questions of the next second. Without memory each asks by itself.
+static void voucher_keep(struct voucher_query *query, const char *document)
+{
+    struct sk_voucher *voucher = query->talk.voucher;
+    char *copy = voucher == NULL ? NULL : strdup(document);
+    if (copy == NULL)
+        return;
+    free(voucher->shown.document);
+    voucher->shown.document = copy;
+    voucher->shown.version = query->version;
+    voucher->shown.until_ms = uv_now(query->talk.control->sale->loop) + SK_VOUCHER_SHOWN_MS;
+}
+
+static void voucher_end(struct voucher_query *query)
+{
+    struct sk_answer answer = {.verdict = SK_VERDICT_FOUND, .body = query->talk.body.data, .version = query->version};
+    sk_talk_end_with(&query->talk, &answer);
+}
+
+// ---- what Redis has, for the admin ----
+
+static void voucher_look(struct voucher_query *query, const char *document)
+{
+    struct sk_talk *talk = &query->talk;
+    sk_buf_add(&talk->body, document, strlen(document) - 1); // the closing brace comes later
+    sk_buf_puts(&talk->body, ",\"redis\":{");
+    const struct sk_voucher *voucher = talk->voucher;
+    if (voucher == NULL) {
+        sk_buf_puts(&talk->body, "\"state\":\"retired\"}}");
+        voucher_end(query);
+        return;
+    }
+    if (sk_look_ask(talk->control->sale->ask_redis, &voucher->keys, NULL, voucher_on_look, query) != SK_OK)
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+}
+
+static void voucher_add_number(struct sk_buf *body, const char *name, const struct sk_reply *reply)
+{
+    int64_t number;
+    if (reply != NULL && sk_reply_number(reply, &number))
+        sk_buf_printf(body, ",\"%s\":%" PRId64, name, number);
+}
+
+// Only states that there are.
+static const char *voucher_state_shown(const struct sk_reply *reply)
+{
+    const char *state = sk_reply_text(sk_reply_at(reply, SK_LOOK_STATE), NULL);
+    if (reply == NULL)
+        return "unknown";
+    if (state != NULL && state[0] == '\0')
+        return "missing";
+    if (state != NULL && (strcmp(state, "loading") == 0 || sk_voucher_state_known(state)))
+        return state;
+    return "unreadable";
+}
+
+static void voucher_on_look(void *arg, const struct sk_reply *reply)
+{
+    struct voucher_query *query = arg;
+    struct sk_buf *body = &query->talk.body;
+    sk_buf_printf(body, "\"state\":\"%s\"", voucher_state_shown(reply));
+    voucher_add_number(body, "stock", sk_reply_at(reply, SK_LOOK_STOCK));
+    voucher_add_number(body, "epoch", sk_reply_at(reply, SK_LOOK_EPOCH));
+    voucher_add_number(body, "buyers", sk_reply_at(reply, SK_LOOK_BUYERS));
+    voucher_add_number(body, "journal", sk_reply_at(reply, SK_LOOK_JOURNAL));
+    voucher_add_number(body, "version", sk_reply_at(reply, SK_LOOK_CHANGE));
+    voucher_add_number(body, "journal_age_ms", sk_reply_at(reply, SK_LOOK_AGE_MS));
+    sk_buf_puts(body, "}}");
+    voucher_end(query);
+}
+
+// ---- lists ----
+//
+// A made-up cursor is refused before anything is asked, and a real one costs a statement: so those under way are
+// counted, and equal ones share. The first page costs a statement a second.
+
+enum { PAGES_MAX = 16, LISTED_ID = 0, LISTED_DOCUMENT };
+
+struct voucher_list {
+    struct sk_talk talk;
+    struct sk_page page;
+    char state[SK_CURSOR_SCOPE_MAX + 1]; // empty: all
+    bool kept;                           // its answer is kept for the questions of the next second
+    bool counted;                        // in control->pages
+};
+
+static void list_start(struct sk_talk *talk);
+static void list_release(struct sk_talk *talk);
+static void list_on_rows(void *arg, const struct sk_result *result);
+static void list_keep(struct voucher_list *list, struct sk_buf *document);
+
+void sk_handle_vouchers(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_page_asked asked;
+    request->shared = true;
+    if (sk_page_read_query(request, "cursor", &asked))
+        sk_list_vouchers(context->control, &asked, request->handle);
+    else
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+}
+
+static bool vouchers_read_state(const struct sk_request *request, const char **state)
+{
+    if (!sk_page_parameter(request, "state", state))
+        return false;
+    return *state == NULL || sk_voucher_state_known(*state);
+}
+
+void sk_handle_admin_vouchers(const struct sk_context *context, struct sk_request *request)
+{
+    struct sk_page_asked asked;
+    const char *state;
+    if (sk_page_read_query(request, "cursor", &asked) && vouchers_read_state(request, &state))
+        sk_list_admin_vouchers(context->control, state, &asked, request->handle);
+    else
+        sk_answer_refusal(context->answers, request, SK_VERDICT_BAD_PARAMETER);
+}
+
+// `key` NULL: an operator asks.
+static void list_begin(struct sk_control *control, uint64_t handle, const char *key, const struct sk_page *page,
+                       const char *state)
+{
+    enum sk_pg_class class = key == NULL ? SK_PG_COMMANDS : SK_PG_QUESTIONS;
+    struct voucher_list *list = sk_talk_new(control, class, handle, key, sizeof *list, list_start);
+    if (list == NULL)
+        return;
+    list->talk.release = list_release;
+    list->page = *page;
+    list->kept = key != NULL && page->first && page->limit == SK_PAGE_MOST;
+    (void)snprintf(list->state, sizeof list->state, "%s", state);
+    sk_talk_start(&list->talk);
+}
+
+void sk_list_vouchers(struct sk_control *control, const struct sk_page_asked *ask, uint64_t handle)
+{
+    char key[SK_TALK_KEY_SIZE];
+    struct sk_page page;
+    const char *next = control->list_next[0] == '\0' ? NULL : control->list_next;
+    if (!sk_page_begin(&page, control, SK_CURSOR_VOUCHERS, "", ask, handle))
+        return;
+    if (page.first && page.limit == SK_PAGE_MOST && voucher_answer_shown(control, &control->list, next, handle))
+        return;
+    (void)snprintf(key, sizeof key, "vouchers:%u:%s", page.limit, page.first ? "" : ask->cursor);
+    list_begin(control, handle, key, &page, "open");
+}
+
+void sk_list_admin_vouchers(struct sk_control *control, const char *state, const struct sk_page_asked *ask,
+                            uint64_t handle)
+{
+    struct sk_page page;
+    if (state == NULL)
+        state = "";
+    if (sk_page_begin(&page, control, SK_CURSOR_ADMIN_VOUCHERS, state, ask, handle))
+        list_begin(control, handle, NULL, &page, state);
+}
+
+static void list_start(struct sk_talk *talk)
+{
+    struct voucher_list *list = (struct voucher_list *)talk;
+    char before[SK_PARAM_NUMBER_SIZE], most[SK_PARAM_NUMBER_SIZE];
+    const char *params[] = {list->state[0] == '\0' ? NULL : list->state,
+                            list->page.first ? NULL : sk_page_first(&list->page, before),
+                            sk_page_most(&list->page, most)};
+    list->page.next[0] = '\0';
+    if (talk->key[0] != '\0' && !list->kept) {
+        if (talk->control->pages == PAGES_MAX) {
+            sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
+            return;
+        }
+        talk->control->pages++;
+        list->counted = true;
+    }
+    sk_talk_ask_pg(talk, SK_STATEMENT_LIST_VOUCHERS, 3, params, list_on_rows);
+}
+
+static void list_release(struct sk_talk *talk)
+{
+    struct voucher_list *list = (struct voucher_list *)talk;
+    talk->control->pages -= list->counted;
+    list->counted = false;
+}
+
+static void list_on_rows(void *arg, const struct sk_result *result)
+{
+    struct voucher_list *list = arg;
+    struct sk_talk *talk = &list->talk;
+    struct sk_buf document = {0};
+    if (result->rows == NULL) {
+        sk_talk_end(talk, SK_VERDICT_UNAVAILABLE, NULL);
+        return;
+    }
+    sk_buf_puts(&document, "{\"vouchers\":[");
+    sk_page_add(&list->page, &document, result->rows, sk_rows_count(result->rows),
+                &(struct sk_page_columns){.first = LISTED_ID, .document = LISTED_DOCUMENT});
+    sk_buf_puts(&document, "]");
+    if (document.failed) {
+        sk_buf_free(&document);
+        sk_talk_end(talk, SK_VERDICT_OVERLOADED, NULL);
+        return;
+    }
+    voucher_put_time(talk->control->sale, &talk->body, document.data);
+    if (list->kept)
+        list_keep(list, &document);
+    sk_buf_free(&document);
+    sk_page_end(&list->page, talk);
+}
+
+// Without memory for it the next question asks by itself.
+static void list_keep(struct voucher_list *list, struct sk_buf *document)
+{
+    struct sk_control *control = list->talk.control;
+    const char *next = list->page.next;
+    if (next[0] != '\0')
+        sk_buf_printf(document, ",\"next\":\"%s\"", next);
+    sk_buf_puts(document, "}");
+    if (document->failed)
+        return;
+    free(control->list.document);
+    control->list =
+        (struct sk_shown){.document = document->data, .until_ms = uv_now(control->sale->loop) + SK_VOUCHER_SHOWN_MS};
+    (void)snprintf(control->list_next, sizeof control->list_next, "%s", next);
+    *document = (struct sk_buf){0}; // its bytes belong to the list now
+}
