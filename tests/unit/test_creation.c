@@ -77,7 +77,8 @@ static void open_with(int64_t pg_timeout_ms, int64_t redis_timeout_ms)
     stores = (struct sk_store_options){.pg_timeout_ms = pg_timeout_ms, .redis_timeout_ms = redis_timeout_ms};
     sale = (struct sk_sale){.loop = &loop};
     sale.catalogue = sk_catalogue_new(sizeof(struct sk_care));
-    control = (struct sk_control){.sale = &sale, .stores = &stores, .upkeep = &upkeep, .talks = sk_talks_open()};
+    control = (struct sk_control){
+        .on_answer = on_answer, .sale = &sale, .stores = &stores, .upkeep = &upkeep, .talks = sk_talks_open()};
     ck_assert_ptr_nonnull(control.talks);
     fake_rebuild.status = SK_OK;
 }

@@ -5,16 +5,28 @@
 #include <check.h>
 #include <string.h>
 
+#include "about.h"
 #include "address.h"
+#include "admin_lists.h"
 #include "client_limits.h"
 #include "config.h"
+#include "create.h"
+#include "instances.h"
+#include "letters.h"
 #include "live.h"
+#include "moves.h"
+#include "operate.h"
+#include "orders.h"
+#include "pages.h"
 #include "purchase.h"
+#include "report.h"
 #include "route_table.h"
 #include "routes.h"
 #include "stack.h"
 #include "still_clock.h"
 #include "stream.h"
+#include "tickets.h"
+#include "vouchers.h"
 
 #define ORDER "018bcfe5-6800-7000-8000-0123456789ab"
 #define TOKEN "s3cret-of-16-chr"
