@@ -165,9 +165,10 @@ static void trace_put_line(const struct sk_request *request, unsigned http_statu
 static const char *trace_method(const struct sk_request *request)
 {
     static const char *const names[] = {
-        [SK_METHOD_GET] = "GET", [SK_METHOD_POST] = "POST", [SK_METHOD_PATCH] = "PATCH",
-        [SK_METHOD_OTHER] = "-", [SK_METHOD_UNKNOWN] = "-",
+        [SK_METHOD_GET] = "GET",         [SK_METHOD_POST] = "POST", [SK_METHOD_PATCH] = "PATCH",
+        [SK_METHOD_OPTIONS] = "OPTIONS", [SK_METHOD_OTHER] = "-",   [SK_METHOD_UNKNOWN] = "-",
     };
+    _Static_assert(sizeof names / sizeof names[0] == SK_METHOD_UNKNOWN + 1, "each method has a name");
     return request->is_head ? "HEAD" : names[request->method];
 }
 

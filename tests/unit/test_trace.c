@@ -186,9 +186,11 @@ START_TEST(a_line_holds_nothing_from_outside)
         bool is_head;
         const char *shown;
     } rows[] = {
-        {SK_METHOD_GET, false, "GET"}, {SK_METHOD_GET, true, "HEAD"},   {SK_METHOD_PATCH, false, "PATCH"},
-        {SK_METHOD_OTHER, false, "-"}, {SK_METHOD_UNKNOWN, false, "-"},
+        {SK_METHOD_GET, false, "GET"},   {SK_METHOD_GET, true, "HEAD"},         {SK_METHOD_PATCH, false, "PATCH"},
+        {SK_METHOD_POST, false, "POST"}, {SK_METHOD_OPTIONS, false, "OPTIONS"}, // of no page: no preflight
+        {SK_METHOD_OTHER, false, "-"},   {SK_METHOD_UNKNOWN, false, "-"},
     };
+    ck_assert_uint_eq(sizeof rows / sizeof rows[0], SK_METHOD_UNKNOWN + 2); // each method, and HEAD
     struct sk_tracer *tracer = open_tracer(SK_TRACE_AUTO, 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char pattern[128];
@@ -214,7 +216,7 @@ START_TEST(the_longest_line_fits)
     struct sk_tracer *tracer = open_tracer(SK_TRACE_ON, 1);
     for (int i = 0; i < SK_VERDICT_COUNT; i++) {
         ask(tracer, NULL);
-        asked.method = SK_METHOD_PATCH;
+        asked.method = SK_METHOD_OPTIONS;
         asked.route = "/admin/vouchers/{voucher}/dead-letters/{letter}/write-off";
         asked.trace.bytes = SIZE_MAX;
         asked.trace.began_ns = 0;
