@@ -1,6 +1,6 @@
-// Limits of what a client may ask for: tries of a user and of an address in a second, documents and failed logins of an
-// address, connections of an address, long requests of a user and of an address, purchases of all together. There is
-// one for the process, which its reactors share, so that more reactors do not give a client more.
+// Limits of what a client may ask for. A user or an address: tries in a second, long requests. An address: documents,
+// failed logins, connections. All clients together: purchases. There is one for the process, which its reactors share,
+// so that more reactors do not give a client more.
 #ifndef SK_IDENTITY_CLIENT_LIMITS_H
 #define SK_IDENTITY_CLIENT_LIMITS_H
 

@@ -28,13 +28,13 @@ struct sk_voucher_keys {
     char buyers[SK_KEY_SIZE];  // hash: user -> order id
     char journal[SK_KEY_SIZE]; // stream: orders on their way to PostgreSQL
     char repeats[SK_KEY_SIZE]; // hash: orders that ended and came with an Idempotency-Key
-    char ended[SK_KEY_SIZE];   // hash: users that have had as many orders as one may have
+    char ended[SK_KEY_SIZE];   // hash: users at the limit of orders per user
 };
 
 // Any thread. The tag is shorter than SK_TAG_SIZE.
 void sk_keys_of_voucher(const char *tag, struct sk_voucher_keys *keys);
 
-// hash: users at the limit of orders per user
+// The lock `what` of a voucher ("rebuild", "recover" ...).
 void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE]);
 
 // The session of a reactor, by its id.

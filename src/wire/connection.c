@@ -1,5 +1,5 @@
-// To park a connection, libmicrohttpd suspends it: it leaves libmicrohttpd's lists and epoll set, so no turn of the
-// loop meets it. Two traits of version 0.9.75 shape this file:
+// A parked connection is suspended in libmicrohttpd: it leaves the lists and the epoll set, so no turn of the loop
+// meets it. Two traits of version 0.9.75 shape this file:
 // - it does not notice a suspended client that hangs up: sk_hangups does;
 // - to resume any number of connections, it walks the list of all suspended ones. So they are resumed in batches, with
 //   a pause that grows with that list. The batches are bounded, too: if thousands are answered at once, their answers
@@ -292,8 +292,8 @@ void sk_connections_measure(const struct sk_connections *pool, struct sk_metrics
 // ---- deadlines ----
 
 // A ring of lists, one for each tick of the next SPAN. A deadline that moves to a later time stays on its list, and is
-// moved on when that list's tick comes, since most deadlines move many times and are never reached. So a connection in
-// use costs a list operation or two per length of its shortest deadline, not per request.
+// moved on when that list's tick comes. Most deadlines move many times and are never reached. So a connection in use
+// costs a list operation or two per length of its shortest deadline, not per request.
 
 enum { SPAN = 512 };
 

@@ -1,5 +1,6 @@
 // Answers of one route to requests that came in one turn took the same time, so they are kept as one entry until the
-// turn ends. All requests of a turn begin with its first one, so a reported time is too long rather than too short.
+// turn ends. The time of all requests of a turn counts from its first one, so a reported time is too long rather than
+// too short.
 #include "measure.h"
 
 #include <stdlib.h>
