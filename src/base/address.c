@@ -32,7 +32,7 @@ bool sk_address_is_loopback(const struct sk_address *address)
 void sk_address_put(const struct sk_address *address, char out[SK_ADDRESS_SIZE])
 {
     bool v4 = address_is_v4(address);
-    // Cannot fail: the size is that of the longest.
+    // Cannot fail: SK_ADDRESS_SIZE fits the longest address.
     (void)inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? address->bytes + V4_AT : address->bytes, out, SK_ADDRESS_SIZE);
 }
 
@@ -88,7 +88,7 @@ static bool networks_same_bits(const unsigned char *one, const unsigned char *ot
     return rest == 0 || (one[whole] ^ other[whole]) >> (8 - rest) == 0;
 }
 
-// Whether all that follows the first bits is zero: what is written down is the network, and not one of its hosts.
+// Whether all bits after the prefix are zero: the text must name the network, not one of its hosts.
 static bool networks_ends_there(const struct sk_network *network)
 {
     static const struct sk_address zeros;

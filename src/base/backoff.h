@@ -1,5 +1,5 @@
-// Exponential back-off with equal jitter: half of a growing span, and a random part of the other half, so that
-// clients which failed together do not come back together.
+// Exponential back-off with equal jitter: half of a growing span plus a random part of the other half. So clients that
+// failed together do not retry together.
 #ifndef SK_BASE_BACKOFF_H
 #define SK_BASE_BACKOFF_H
 

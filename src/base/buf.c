@@ -1,5 +1,4 @@
-// Grows by doubling; a failed allocation is remembered in the buffer instead of being checked at every
-// single append.
+// Grows by doubling. The buffer records a failed allocation, so callers need not check every append.
 #include "buf.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-// A growing text buffer. Errors stick: append as much as you like, then ask once whether all fitted.
+// A growing text buffer. Errors are sticky: append freely, then check `failed` once.
 #ifndef SK_BASE_BUF_H
 #define SK_BASE_BUF_H
 
@@ -9,7 +9,7 @@ struct sk_buf {
     char *data; // owned; NUL-terminated once anything was added
     size_t len;
     size_t room;
-    bool failed; // out of memory: what was added since is missing
+    bool failed; // out of memory: later additions are missing
 };
 
 // The owner's thread. *buf starts zeroed.

@@ -1,4 +1,4 @@
-// Time. Deadlines use the monotonic clock; only ids and what people read use the wall clock.
+// Deadlines use the monotonic clock. Only ids and times for people use the wall clock.
 #ifndef SK_BASE_CLOCK_H
 #define SK_BASE_CLOCK_H
 

@@ -1,5 +1,4 @@
-// A lock for publishing, taking and giving back, which is rare; to see that nothing has changed takes a look at the
-// version.
+// A lock guards publishing, taking and giving back, which are rare. The check for a new edition only reads the version.
 #include "editions.h"
 
 #include <pthread.h>
@@ -17,7 +16,7 @@ struct edition {
 struct sk_editions {
     void (*free_value)(void *value);
     _Atomic uint64_t version;
-    pthread_mutex_t lock;  // of the list
+    pthread_mutex_t lock;  // guards the list
     struct edition *first; // the current one
 };
 
@@ -78,7 +77,7 @@ void *sk_editions_current(const struct sk_editions *editions)
     return editions->first == NULL ? NULL : editions->first->value;
 }
 
-// Takes those out of the list that are neither current nor held.
+// Removes the editions that are neither current nor held from the list, and returns them.
 static struct edition *editions_let_go(struct sk_editions *editions)
 {
     struct edition *unused = NULL;

@@ -1,5 +1,5 @@
-// Built with -DSK_FAILPOINTS=ON only. The linker sends every allocation of our own objects, and of no
-// library, through the __wrap functions below.
+// Built with -DSK_FAILPOINTS=ON only. The linker redirects every allocation of our own objects, but of no library, to
+// the __wrap functions below.
 #include "failpoint.h"
 
 #include <pthread.h>

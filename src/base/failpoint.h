@@ -1,10 +1,10 @@
-// Named points at which a test build can be made to die, stop or pause, so that a fault hits a certain step
-// and not a lucky moment. Other builds contain none of this.
+// Named points where a test build can kill, stop or pause itself, so that a fault hits a chosen step and not a random
+// one. Other builds contain none of this.
 //
-// SECKILL_FAILPOINTS="name=action[@n];...", read at the first passing: at the n-th passing (1st without @n) of
-// the point, once: kill (SIGKILL to ourselves), stop (SIGSTOP) or pause:<ms>.
-// SECKILL_FAIL_MALLOC="n", "n@request" or "n@name": the n-th allocation of our own code fails, once; counted from the
-// start, from the first order on, or from the first passing of the point of that name on.
+// SECKILL_FAILPOINTS="name=action[@n];...", read when a point is first passed. The action runs once, at the n-th
+// passing of its point (1st without @n): kill (SIGKILL to ourselves), stop (SIGSTOP) or pause:<ms>.
+// SECKILL_FAIL_MALLOC="n", "n@request" or "n@name": the n-th allocation of our own code fails, once. It counts from the
+// start, from the first order, or from the first passing of the point `name`.
 #ifndef SK_BASE_FAILPOINT_H
 #define SK_BASE_FAILPOINT_H
 

@@ -80,7 +80,7 @@ enum sk_status sk_siphash_new_key(struct sk_siphash_key *key)
 
 // ---- slot ----
 
-// CRC-16/XMODEM: polynomial 0x1021, start 0, no reflection. A bit at a time: a tag is hashed once, when it becomes
+// CRC-16/XMODEM: polynomial 0x1021, start 0, no reflection. Computed bit by bit: a tag is hashed once, when it becomes
 // known.
 
 uint16_t sk_slot(const char *tag, size_t len)

@@ -12,8 +12,8 @@ uint64_t sk_hash(const char *name, size_t len);
 
 // ---- siphash ----
 
-// SipHash-2-4: a hash under a secret key. For tables whose keys clients choose: without the key nobody finds names that
-// share a place, or a hash.
+// SipHash-2-4: a hash under a secret key, for tables whose keys clients choose. Without the key, nobody can find names
+// that collide.
 
 struct sk_siphash_key {
     uint64_t words[2];
@@ -22,13 +22,13 @@ struct sk_siphash_key {
 // Any thread, as both functions.
 uint64_t sk_siphash(const struct sk_siphash_key *key, const void *data, size_t len);
 
-// A new key from the kernel.
+// Makes a new key from the kernel's random numbers.
 enum sk_status sk_siphash_new_key(struct sk_siphash_key *key) SK_MUST_CHECK;
 
 // ---- slot ----
 
-// The number that routes: which of 16384 slots a key belongs to, as Redis Cluster has it (cluster specification, "Key
-// distribution model"): CRC16 of what stands between the key's braces, modulo 16384. PostgreSQL's rows carry the same.
+// The slot routes a key. It is one of 16384, as in Redis Cluster (cluster specification, "Key distribution model"):
+// CRC16 of the text between the key's braces, modulo 16384. PostgreSQL's rows carry the same number.
 
 enum { SK_SLOTS = 16384 };
 

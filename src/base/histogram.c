@@ -1,5 +1,5 @@
-// One writer for each histogram, so adding needs no locked instruction, as in metrics.c. The mutex keeps the list, and
-// what stands in it from being freed while it is read: no thread takes it to add.
+// Each histogram has one writer, so adding needs no locked instruction, as in metrics.c. The mutex guards the list and
+// keeps a histogram from being freed while it is read. Adding never takes it.
 #include "histogram.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "list.h"
 
 struct sk_histogram {
-    struct sk_list list; // first
+    struct sk_list list; // must be first
     int64_t what;
     _Atomic uint64_t counts[SK_HISTOGRAM_BUCKETS];
     _Atomic uint64_t most_ns;
@@ -49,8 +49,8 @@ void sk_histogram_close(struct sk_histogram *histogram)
 
 // ---- adding ----
 
-// A value of up to 4 bits is its own bucket. Of a longer one the highest 4 bits count: the first is always set, and the
-// others are its place in the octave.
+// A value of up to 4 bits is its own bucket. Of a longer value the highest 4 bits count: the first is always set, and
+// the others are the place in the octave.
 static size_t histogram_bucket(uint64_t ns)
 {
     uint64_t steps = ns / SK_HISTOGRAM_STEP_NS;
@@ -120,8 +120,8 @@ uint64_t sk_durations_end_ns(size_t bucket)
 
 // ---- distribution ----
 
-// One writer, so adding is a relaxed load and a relaxed store, as in metrics.c. An exemplar is more than one word, and
-// has a version: a reader that meets it while it is written leaves it out.
+// One writer, so adding is a relaxed load and a relaxed store, as in metrics.c. An exemplar has more than one word, so
+// it has a version: a reader skips an exemplar that is being written.
 
 enum { STEP_NS = 100000, BOUNDS_ORDERS = 12, WORDS = SK_EXEMPLAR_CHARS / sizeof(uint64_t) };
 
@@ -131,7 +131,7 @@ static size_t distribution_bucket(enum sk_scale scale, uint64_t value)
     uint64_t steps = scale == SK_SCALE_SECONDS ? (value + STEP_NS - 1) / STEP_NS : value;
     if (steps <= 1)
         return 0;
-    size_t bucket = 64U - (size_t)__builtin_clzll(steps - 1); // the least n for which 2^n is not less
+    size_t bucket = 64U - (size_t)__builtin_clzll(steps - 1); // the least n with 2^n >= steps
     return bucket < most ? bucket : most;
 }
 

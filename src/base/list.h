@@ -1,5 +1,5 @@
-// A list in which members stand by a part of their own, so that joining and leaving never fail. It is a ring through
-// its head. The part comes first in its member: a pointer to the one is cast to the other.
+// An intrusive list: each member contains its own link, so adding and removing never fail. The list is a ring through
+// its head. The link comes first in its member, so a pointer to one is cast to the other.
 //
 // The owner's thread, as all functions. The list owns nothing.
 #ifndef SK_BASE_LIST_H
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// A head, or a part of a member. A part that is zeroed is in no list.
+// A head, or the link of a member. A zeroed link is in no list.
 struct sk_list {
     struct sk_list *previous, *next;
 };
@@ -24,14 +24,14 @@ static inline bool sk_list_is_empty(const struct sk_list *head)
     return head->next == head;
 }
 
-// The one that has stood there longest. NULL: the list is empty.
+// The first member: the oldest, if members are only added last. NULL: the list is empty.
 static inline void *sk_list_first(const struct sk_list *head)
 {
     // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): a member that was freed has left the list
     return sk_list_is_empty(head) ? NULL : head->next;
 }
 
-// Puts it behind another, which may be the head: then it is the first.
+// Inserts a member behind another. Behind the head means first.
 static inline void sk_list_add_behind(struct sk_list *member, struct sk_list *other)
 {
     member->previous = other;
@@ -45,7 +45,7 @@ static inline void sk_list_add_last(struct sk_list *member, struct sk_list *head
     sk_list_add_behind(member, head->previous);
 }
 
-// It must be in a list, and is in none afterwards.
+// The member must be in a list, and is in none afterwards.
 static inline void sk_list_remove(struct sk_list *member)
 {
     member->previous->next = member->next;

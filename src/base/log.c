@@ -1,8 +1,8 @@
-// Formats into a buffer on the stack and writes it at once: no lock, no allocation. A line that is too
-// long is cut, never split.
+// Formats into a buffer on the stack and writes it at once: no lock, no allocation. A line that is too long is
+// truncated, never split.
 //
-// Warnings and errors are limited in rate, since what goes wrong often goes wrong with each request. Lines of lower
-// levels tell of work done, of which there is never much, or are there to be asked for: each one is written.
+// Warnings and errors are rate limited, since a fault often repeats with each request. Lower levels are not: they
+// report completed work, which is never much, or details that an operator asked for.
 #include "log.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ enum { LINE_MAX_BYTES = 1024 };
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static enum sk_log_level lowest = SK_LOG_INFO;
 static struct sk_log_limit flood;
-static _Thread_local const char *about; // of sk_log_about()
+static _Thread_local const char *about; // set by sk_log_about()
 
 void sk_log_set_level(enum sk_log_level level)
 {
@@ -85,7 +85,7 @@ static size_t log_put_head(char *line, size_t room, enum sk_log_level level, con
 static void log_put_line(char *line, size_t n)
 {
     line[n++] = '\n';
-    // A log that cannot be written has nowhere to say so.
+    // If the log cannot be written, the error has nowhere to go.
     if (write(STDERR_FILENO, line, n) < 0)
         return;
 }
@@ -145,17 +145,17 @@ void sk_log_text(enum sk_log_level level, const char *message, const char *key, 
 
 // ---- log limit ----
 
-// Open addressing by the message's address; a place that is taken is never given back. One compare-and-swap decides
-// each line, so the limit is exact also between threads.
+// Open addressing by the message's address. A place is never freed. One compare-and-swap decides each line, so the
+// limit is exact across threads, too.
 
 static atomic_uint_least64_t *log_limit_lines(struct sk_log_limit *limit, const char *message)
 {
-    // Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, 6.4): neighbours are spread.
+    // Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, 6.4) spreads neighbouring addresses.
     size_t first = (size_t)((uint64_t)(uintptr_t)message * UINT64_C(0x9e3779b97f4a7c15) >> 32);
     for (size_t i = 0; i < SK_LOG_MESSAGES_MAX; i++) {
         size_t at = (first + i) % SK_LOG_MESSAGES_MAX;
         const char *owner = atomic_load_explicit(&limit->places[at].message, memory_order_relaxed);
-        if (owner == NULL) { // a swap that fails leaves in `owner` whose it is now
+        if (owner == NULL) { // a failed swap stores the actual owner in `owner`
             if (atomic_compare_exchange_strong(&limit->places[at].message, &owner, message))
                 owner = message;
         }
@@ -171,7 +171,7 @@ bool sk_log_limit_passes(struct sk_log_limit *limit, const char *message, uint32
     uint64_t was = atomic_load_explicit(lines, memory_order_relaxed), is;
     uint32_t asked;
     do {
-        // Another thread may have seen a later second: then this line counts there.
+        // Another thread may have seen a later second: then this line counts in that one.
         bool same = was != 0 && now_s <= was >> 32;
         asked = same ? (uint32_t)was + 1 : 1;
         is = (same ? was >> 32 : now_s) << 32 | asked;

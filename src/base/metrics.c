@@ -1,5 +1,5 @@
-// One writer for each block, so adding needs no locked instruction: a relaxed load and a relaxed store. The mutex keeps
-// the list, and what stands in it from being freed while it is read: no thread takes it to add.
+// Each block has one writer, so adding needs no locked instruction: a relaxed load and a relaxed store. The mutex
+// guards the list and keeps a block from being freed while it is read. Adding never takes it.
 #include "metrics.h"
 
 #include <pthread.h>

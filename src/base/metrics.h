@@ -1,6 +1,6 @@
-// What a reactor counts and measures: one block for each, written by its thread alone and read by any. All blocks of
-// the process that are open stand in one list, and are read as one. The names are those of /metrics; docs/metrics.md
-// has each of them, which tests/lint checks.
+// Counters and measurements of reactors. Each reactor has one block, which only its thread writes and any thread reads.
+// All open blocks of the process are in one list, and are read as one. The names are those of /metrics; docs/metrics.md
+// lists each of them, which tests/lint checks.
 #ifndef SK_BASE_METRICS_H
 #define SK_BASE_METRICS_H
 
@@ -15,8 +15,8 @@
 #include "status.h"
 #include "verdict.h"
 
-// What is left of vouchers on sale: a short table that is written as a whole by one thread, about once a second, and
-// read by any. Room for SK_REMAINING_MAX: with more vouchers on sale, those with the highest ids are in it.
+// The units left of vouchers on sale: a short table that one thread writes as a whole, about once a second, and any
+// thread reads. If more than SK_REMAINING_MAX vouchers are on sale, the table has those with the highest ids.
 
 enum { SK_REMAINING_MAX = 100 };
 
@@ -25,7 +25,7 @@ struct sk_remaining_row {
 };
 
 struct sk_remaining_rows {
-    struct sk_remaining_row rows[SK_REMAINING_MAX]; // each voucher once, by id, the highest first
+    struct sk_remaining_row rows[SK_REMAINING_MAX]; // each voucher once, highest id first
     size_t count;
 };
 
@@ -35,16 +35,16 @@ struct sk_remaining {
     struct sk_remaining_rows kept; // under the lock
 };
 
-// Adds units to a voucher's row. A voucher that finds no room is left out, or takes the place of one with a lower id.
+// Adds units to a voucher's row. If the table is full, the voucher replaces one with a lower id, or is left out.
 void sk_remaining_note(struct sk_remaining_rows *rows, int64_t voucher_id, int64_t units);
 
-// Its thread. Never waits: while it is being read, the older table stays.
+// The writer's thread. Never waits: while a reader has the lock, the older table stays.
 void sk_remaining_publish(struct sk_remaining *remaining, const struct sk_remaining_rows *rows);
 
-// Any thread. Adds it to *out.
+// Any thread. Adds the table to *out.
 void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows *out);
 
-// Counters only grow: id, name, labels, help. Rows of one name follow each other.
+// Counters only grow: id, name, labels, help. Rows of one name are adjacent.
 #define SK_COUNTERS(X)                                                                                               \
     X(ORDERS_TRIED, "seckill_orders_tried_total", "", "Purchases that Redis was asked about")                        \
     X(ORDERS_GRANTED, "seckill_orders_granted_total", "", "Of them those that got a unit in Redis")                  \
@@ -98,7 +98,7 @@ void sk_remaining_read(struct sk_remaining *remaining, struct sk_remaining_rows 
     X(LOST_ASK_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"questions\"", "")                         \
     X(LOST_REPORT_PG, "seckill_link_lost_total", "store=\"postgresql\",link=\"reports\"", "")
 
-// Gauges say how it is now: id, name, labels, how those of several reactors come together, help.
+// Gauges show the present state: id, name, labels, how to merge the values of several reactors, help.
 #define SK_GAUGES(X)                                                                                                   \
     X(ORDERS_ASKING, "seckill_orders", "state=\"asking\"", SUM, "Orders on their way, by state")                       \
     X(ORDERS_ASKED, "seckill_orders", "state=\"asked\"", SUM, "")                                                      \
@@ -160,27 +160,27 @@ enum sk_distribution_id {
         SK_DISTRIBUTION_COUNT
 };
 
-// Of several reactors.
+// How to merge the values of several reactors.
 enum sk_merge {
     SK_MERGE_SUM,
     SK_MERGE_MOST,
-    SK_MERGE_AGE, // a moment by sk_monotonic_ms(), 0: none; the oldest one counts, and what is shown is its age
+    SK_MERGE_AGE, // a time of sk_monotonic_ms(), 0: none; the oldest one counts, and its age is shown
 };
 
 struct sk_metric_row {
-    const char *name, *labels; // labels as they stand between the braces
+    const char *name, *labels; // labels as written between the braces
     const char *help;          // of the first row of a name; "" in the others
     bool counter;
     enum sk_merge merge;
     enum sk_scale scale; // of a distribution
 };
 
-// Of requests: route 0 is that of those that fit none, and from 1 on they are whatever the caller numbers.
+// Requests by route. Route 0 is for requests that match no route; the caller assigns the numbers from 1 on.
 enum { SK_METRICS_ROUTES = 64 };
 
-// Starts zeroed, if it is to be in no list.
+// A block that is in no list starts zeroed.
 struct sk_metrics {
-    struct sk_list list; // first
+    struct sk_list list; // must be first
     _Atomic uint64_t values[SK_METRIC_COUNT];
     struct sk_distribution distributions[SK_DISTRIBUTION_COUNT];
     _Atomic uint64_t answers[SK_METRICS_ROUTES][SK_VERDICT_COUNT];
@@ -188,7 +188,7 @@ struct sk_metrics {
     struct sk_remaining remaining;
 };
 
-// Gives a block that is in the list. NULL: out of memory. Any thread, as the closing; NULL is fine.
+// Gives a block that is in the list. NULL: out of memory. Any thread, also for closing; closing NULL is fine.
 struct sk_metrics *sk_metrics_open(void);
 void sk_metrics_close(struct sk_metrics *metrics);
 
@@ -201,19 +201,19 @@ void sk_metrics_took(struct sk_metrics *metrics, unsigned route, uint64_t ns, ui
 
 // Any thread.
 uint64_t sk_metrics_read(const struct sk_metrics *metrics, enum sk_metric metric);
-const struct sk_metric_row *sk_metric_row(enum sk_metric metric); // constants, both
+const struct sk_metric_row *sk_metric_row(enum sk_metric metric); // both return constants
 const struct sk_metric_row *sk_distribution_row(enum sk_distribution_id id);
 
-// All blocks as one, when they were read: while others count, each of their additions is in it or is not.
+// The sum of all blocks when they were read. An addition that another thread makes meanwhile is included or not.
 struct sk_metrics_sum {
-    uint64_t values[SK_METRIC_COUNT]; // of an age: ms
+    uint64_t values[SK_METRIC_COUNT]; // ages are in ms
     struct sk_distributed distributions[SK_DISTRIBUTION_COUNT];
     uint64_t answers[SK_METRICS_ROUTES][SK_VERDICT_COUNT];
     struct sk_distributed durations[SK_METRICS_ROUTES];
     struct sk_remaining_rows remaining;
 };
 
-// Any thread. Large: not for the stack. Takes no lock that a reactor waits for.
+// Any thread. *sum is large: keep it off the stack. Takes no lock that a reactor waits for.
 void sk_metrics_sum(struct sk_metrics_sum *sum, uint64_t now_ms);
 
 #endif

@@ -1,8 +1,8 @@
-// Probes (USDT): named places at which bpftrace, perf or SystemTap can look into a running instance. Each is one `nop`
-// and a note in the binary, so one that is not in use costs nothing but its arguments, which must be at hand.
-// docs/operations.md lists them, tests/probes compares; deploy/trace/ has scripts that use them.
+// Probes (USDT): named places where bpftrace, perf or SystemTap can look into a running instance. Each is one `nop` and
+// a note in the binary. An unused probe costs nothing but its arguments, which must be at hand. docs/operations.md
+// lists the probes, and tests/probes compares the list. deploy/trace/ has scripts that use them.
 //
-// Without <sys/sdt.h> at build time there are none.
+// A build without <sys/sdt.h> has no probes.
 #ifndef SK_BASE_PROBE_H
 #define SK_BASE_PROBE_H
 

@@ -1,10 +1,9 @@
-// The generic cell rate algorithm in its "virtual scheduling" form (ITU-T I.371): of each client the time when its
-// tries are paid off. Two words for a client, and nothing to be done by a clock.
+// The generic cell rate algorithm in its "virtual scheduling" form (ITU-T I.371). It keeps for each client the time
+// when its tries are paid off: two words a client, and no timer.
 //
-// The table has rows of four places, and a client has its row, by a hash under a secret key. Who finds its row full
-// takes the place of the client that owes least: of all in the row that one loses least, and a client that is at its
-// limit stays at it. So a crowd larger than the table is never refused for its size, and those who try most are
-// remembered.
+// The table has rows of four places. A hash under a secret key selects a client's row. If the row is full, a new client
+// replaces the client that owes least. That one loses least, and a client at its limit stays at it. So no client is
+// rejected because a crowd is larger than the table, and the table remembers the clients that try most.
 #include "rates.h"
 
 #include <pthread.h>
@@ -22,7 +21,7 @@ struct rates_place {
 };
 
 struct rates_stripe {
-    pthread_mutex_t mutex; // of each STRIPES-th row
+    pthread_mutex_t mutex; // guards each STRIPES-th row
     char apart[CACHE_LINE];
 };
 
@@ -92,7 +91,7 @@ uint64_t sk_rates_left(struct sk_rates *rates, const void *client, size_t len, u
     return rates_left(free_at_ns, rates->cost_ns, now_ns);
 }
 
-// The client's place, or the one that it takes.
+// The client's place, or the one that it takes over.
 static struct rates_place *rates_find(struct rates_place *row, uint64_t client)
 {
     struct rates_place *least = &row[0];
@@ -143,7 +142,7 @@ bool sk_rate_take(struct sk_rate *rate, uint64_t now_ns)
 
 // ---- tally ----
 
-// Open addressing with linear probing, at most half full. What is removed leaves no mark: those behind it move up. A
+// Open addressing with linear probing, at most half full. Removal leaves no tombstone: the keys behind move up. A
 // secret key keeps clients from choosing keys that all begin at one place.
 
 struct tally_place {
@@ -230,7 +229,7 @@ void sk_tally_remove(struct sk_tally *tally, uint64_t key)
     (void)pthread_mutex_unlock(&tally->mutex);
 }
 
-// Those behind it up to the next free place move up, unless that would bring them before the place where they begin.
+// Moves up the keys behind it, as far as the next free place. No key moves before the place where it begins.
 static void tally_free_place(struct sk_tally *tally, size_t at)
 {
     size_t next = at;

@@ -1,10 +1,10 @@
-// Each lane is a ring of bytes with one thread that puts and one that takes, so neither ever waits for the other. The
-// thread of the spool looks at all lanes every few milliseconds while there is little to do: waking it for each line
-// would cost the threads that put a system call.
+// Each lane is a ring of bytes with one producer and one consumer, so neither ever waits for the other. While there is
+// little to do, the spool's thread checks all lanes every few milliseconds. To wake it for each line would cost the
+// producers a system call.
 //
-// It writes whole lines, at most PIPE_BUF bytes at a time: a pipe takes those in one piece, so they mix with no line
-// that others write to the same pipe. It asks before it writes whether the descriptor takes more, so that it can end
-// although the other side does not read.
+// It writes whole lines, at most PIPE_BUF bytes at a time. A pipe takes those in one piece, so they never mix with
+// lines that others write to the same pipe. It polls the descriptor before each write, so it can end although the other
+// side does not read.
 #include "spool.h"
 
 #include <errno.h>
@@ -25,10 +25,10 @@
 enum { RING_BYTES = 1 << 20, REST_MS = 10, POLL_MS = 50, REPORT_MS = 1000, STUCK_MS = 500 };
 
 struct sk_spool_lane {
-    _Alignas(64) _Atomic size_t put; // all bytes that were ever put; the ring's index is the rest of it
+    _Alignas(64) _Atomic size_t put; // all bytes ever put; modulo RING_BYTES it is the ring's index
     _Atomic uint64_t dropped;        // lines
     _Alignas(64) _Atomic size_t taken;
-    _Atomic uint64_t lost; // lines that were taken, and could not be written
+    _Atomic uint64_t lost; // lines that were taken but could not be written
     char ring[RING_BYTES];
 };
 
@@ -118,7 +118,7 @@ static void *spool_run(void *arg)
     struct sk_spool *spool = arg;
     bool wrote, ending;
     do {
-        ending = atomic_load(&spool->end_at_ms) != 0; // before looking: what was put before the end is seen
+        ending = atomic_load(&spool->end_at_ms) != 0; // read first, so that lines put before the end are seen
         wrote = spool_write_all(spool);
         spool_report(spool, false);
         if (!wrote && !ending)
@@ -128,7 +128,7 @@ static void *spool_run(void *arg)
     return NULL;
 }
 
-// One piece of each lane that has some. Whether there was one.
+// Writes one piece of each lane that has lines. Returns whether there was one.
 static bool spool_write_all(struct sk_spool *spool)
 {
     char lines[PIPE_BUF];
@@ -142,7 +142,7 @@ static bool spool_write_all(struct sk_spool *spool)
     return wrote;
 }
 
-// Whole lines. There is always a whole one, if there is anything.
+// Takes whole lines. A lane that is not empty always has one.
 static size_t spool_take(struct sk_spool_lane *lane, char *out, size_t room)
 {
     size_t taken = atomic_load_explicit(&lane->taken, memory_order_relaxed);
@@ -174,13 +174,13 @@ static void spool_write(struct sk_spool *spool, struct sk_spool_lane *lane, cons
     spool_lose(lane, lines + done, len - done);
 }
 
-// Whether the descriptor takes more. False: the time is over.
+// Waits until the descriptor takes more. False: the time is over.
 static bool spool_await(struct sk_spool *spool)
 {
     struct pollfd out = {.fd = spool->fd, .events = POLLOUT};
     while (!spool_is_over(spool)) {
         if (poll(&out, 1, POLL_MS) > 0)
-            return true; // an error, too: the write says which
+            return true; // or it has an error, which write() returns
         spool_report(spool, false);
     }
     return false;

@@ -1,5 +1,5 @@
-// Strict readers for ids, names and times. None of the C library's: strtol takes signs and spaces,
-// strptime the locale, timegm wraps around.
+// Strict readers for ids, names and times. They avoid the C library's: strtol accepts signs and spaces, strptime uses
+// the locale, timegm wraps around.
 #include "text.h"
 
 #include <stdint.h>
@@ -50,7 +50,7 @@ bool sk_text_user(const char *text)
 
 bool sk_text_utf8(const char *text)
 {
-    // Of a sequence's first byte: how many follow, and where the next one begins and ends.
+    // For a sequence's first byte: how many bytes follow, and the range of the next one.
     static const struct {
         unsigned char from, to, more, least, most;
     } forms[] = {{0x01, 0x7f, 0, 0, 0},       {0xc2, 0xdf, 1, 0x80, 0xbf}, {0xe0, 0xe0, 2, 0xa0, 0xbf},
@@ -98,8 +98,8 @@ static bool text_literal(const char **at, char c)
     return true;
 }
 
-// Days since 1970-01-01 in the proleptic Gregorian calendar: years are counted from March, so that the
-// leap day is the last of its year.
+// Days since 1970-01-01 in the proleptic Gregorian calendar. Years are counted from March, so that the leap day is the
+// last of its year.
 static int64_t text_days_of(int year, int month, int day)
 {
     int64_t y = month > 2 ? year : year - 1;
@@ -154,12 +154,12 @@ bool sk_text_time(const char *text, int64_t *unix_ms)
         return false;
     int64_t minutes = (text_days_of(year, month, day) * 24 + hour) * 60 + minute - offset;
     *unix_ms = (minutes * 60 + second) * 1000 + ms;
-    // An offset can lead out of the years that can be written.
+    // An offset can move the time out of the years that can be written.
     return *unix_ms >= 0 && *unix_ms < text_days_of(10000, 1, 1) * 86400000;
 }
 
-// By hand: the time of each order that is answered is written once or twice, and printf's formats cost more than all
-// the rest of such an answer. 32 bits are enough for days and for the time of a day, and take fewer instructions.
+// Without printf: each answered order has one or two times, and printf would cost more than the rest of such an answer.
+// 32 bits are enough for days and for the time of a day, and take fewer instructions.
 void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE])
 {
     SK_ASSERT(unix_ms >= 0);
@@ -203,7 +203,7 @@ enum { DIGIT = 0x80 };
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-// What each byte stands for: a digit has DIGIT set beside its value, all else is 0.
+// The value of each byte. A digit also has DIGIT set; all other bytes are 0.
 #define RUN4(c, n) \
     [(c)] = DIGIT + (n), [(c) + 1] = DIGIT + (n) + 1, [(c) + 2] = DIGIT + (n) + 2, [(c) + 3] = DIGIT + (n) + 3
 #define RUN12(c, n) RUN4(c, n), RUN4((c) + 4, (n) + 4), RUN4((c) + 8, (n) + 8)
@@ -218,7 +218,7 @@ static uint32_t base64url_value(char c)
     return values[(unsigned char)c];
 }
 
-// Four digits as 24 bits: what their DIGITs come to is taken off them all at once.
+// Joins four digits to 24 bits, and removes their four DIGIT flags at once.
 static uint32_t base64url_join(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
     return (a << 18 ^ b << 12 ^ c << 6 ^ d) ^ ((uint32_t)DIGIT << 18 ^ DIGIT << 12 ^ DIGIT << 6 ^ DIGIT);
@@ -227,7 +227,7 @@ static uint32_t base64url_join(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 bool sk_base64url_read(const char *text, size_t chars, unsigned char *out, size_t room, size_t *len)
 {
     size_t n = 0;
-    uint32_t all = DIGIT; // DIGIT as long as each had it
+    uint32_t all = DIGIT; // stays DIGIT only if every character has it
     if (chars % 4 == 1 || SK_BASE64URL_BYTES(chars) > room)
         return false;
     for (; chars >= 4; chars -= 4, text += 4) {

@@ -1,5 +1,5 @@
-// Reading, and writing, the few forms of text that clients and stores send: strict, without allocation, and without
-// the locale. Any thread.
+// Reads and writes the few forms of text that clients and stores send: strict, without allocation, and without the
+// locale. Any thread.
 #ifndef SK_BASE_TEXT_H
 #define SK_BASE_TEXT_H
 
@@ -9,10 +9,10 @@
 
 enum { SK_USER_MAX = 64, SK_USER_SIZE = SK_USER_MAX + 1 };
 
-// The name of an admin's token, or of what else makes admin calls.
+// The name of an admin's token, or of another source of admin calls.
 enum { SK_ADMIN_NAME_MAX = 64, SK_ADMIN_NAME_SIZE = SK_ADMIN_NAME_MAX + 1 };
 
-// A decimal number of the whole text: no sign, no leading zero, at most `most`.
+// A decimal number that is the whole text: no sign, no leading zero, at most `most`.
 bool sk_text_number(const char *text, uint64_t most, uint64_t *value);
 
 // A voucher id: 1 to 2^63-1.
@@ -21,34 +21,33 @@ bool sk_text_voucher_id(const char *text, int64_t *id);
 // A user id: 1 to 64 of [A-Za-z0-9_.-].
 bool sk_text_user(const char *text);
 
-// UTF-8 as PostgreSQL takes it: no overlong form, no surrogate, nothing past U+10FFFF.
+// UTF-8 as PostgreSQL accepts it: no overlong form, no surrogate, nothing above U+10FFFF.
 bool sk_text_utf8(const char *text);
 
-// A time stamp of RFC 3339, with any offset, to Unix ms. Fractions beyond ms are dropped; leap seconds
-// are refused.
+// Converts an RFC 3339 time stamp, with any offset, to Unix ms. Drops fractions beyond ms; rejects leap seconds.
 bool sk_text_time(const char *text, int64_t *unix_ms);
 
-// Unix ms to RFC 3339 in UTC with ms: 24 characters and NUL.
+// Writes Unix ms as RFC 3339 in UTC with ms: 24 characters and NUL.
 enum { SK_TIME_SIZE = 25 };
 void sk_text_put_time(int64_t unix_ms, char out[SK_TIME_SIZE]);
 
-// Decimal, and NUL; returns its length.
+// Writes a decimal number and NUL; returns its length.
 enum { SK_NUMBER_SIZE = 21 };
 size_t sk_text_put_number(uint64_t value, char out[SK_NUMBER_SIZE]);
 
 // ---- base64url ----
 
-// base64url without padding (RFC 4648, 5): what tokens and keys of JSON Web formats are written in. Any thread.
+// base64url without padding (RFC 4648, 5), the encoding of tokens and keys in JSON Web formats. Any thread.
 
-// Characters of so many bytes, and the most bytes of so many characters.
+// The characters for a number of bytes, and the most bytes in a number of characters.
 #define SK_BASE64URL_CHARS(bytes) (((bytes)*4 + 2) / 3)
 #define SK_BASE64URL_BYTES(chars) ((chars)*3 / 4)
 
-// False: another character than A-Za-z0-9_-, a length that no text has, bits at the end that belong to no byte, or more
-// than `room` bytes. So each text of bytes has one form only.
+// False: a character other than A-Za-z0-9_-, an impossible length, bits at the end that belong to no byte, or more than
+// `room` bytes. So each byte string has only one form.
 bool sk_base64url_read(const char *text, size_t chars, unsigned char *out, size_t room, size_t *len);
 
-// Gives the number of characters; `out` has room for SK_BASE64URL_CHARS(len), and no NUL is written.
+// Returns the number of characters. `out` has room for SK_BASE64URL_CHARS(len); no NUL is written.
 size_t sk_base64url_put(const unsigned char *bytes, size_t len, char *out);
 
 #endif

@@ -46,10 +46,10 @@ void sk_uuid_at(struct sk_uuid_gen *gen, uint64_t wall_ms, char out[SK_UUID_SIZE
     uint64_t random = uuid_random_word(gen);
     if (wall_ms > gen->last_ms) {
         gen->last_ms = wall_ms;
-        // The upper half stays free, so that a whole burst fits into one ms.
+        // Begins in the lower half of the counter's range, so that a whole burst fits into one ms.
         gen->counter = (uint32_t)(uuid_random_word(gen) & (COUNTER_MAX >> 1));
     } else if (++gen->counter > COUNTER_MAX) {
-        gen->last_ms++; // more than a counter's worth in one ms: borrow from the next
+        gen->last_ms++; // the counter is used up: borrow the next ms
         gen->counter = 0;
     }
     uint64_t high = gen->last_ms << 16 | 0x7000 | gen->counter;

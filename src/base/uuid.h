@@ -1,6 +1,5 @@
-// Order ids: UUID version 7 (RFC 9562, 5.7): 48 bits of Unix time in ms, a 12-bit counter within the
-// ms (method 1 of 6.2), 62 random bits. Ids of one generator rise strictly, also when the clock
-// steps back.
+// Order ids: UUID version 7 (RFC 9562, 5.7): 48 bits of Unix time in ms, a 12-bit counter within the ms (method 1 of
+// 6.2), 62 random bits. Ids of one generator increase strictly, even when the clock steps back.
 #ifndef SK_BASE_UUID_H
 #define SK_BASE_UUID_H
 
@@ -23,7 +22,7 @@ void sk_uuid_next(struct sk_uuid_gen *gen, char out[SK_UUID_SIZE]);
 // The same for a given time: for tests.
 void sk_uuid_at(struct sk_uuid_gen *gen, uint64_t wall_ms, char out[SK_UUID_SIZE]);
 
-// The last 24 bits of an id may carry something instead of chance; 38 random bits remain beside time and counter.
+// The last 24 bits of an id may carry data instead of random bits. 38 random bits remain, besides time and counter.
 enum { SK_UUID_TAIL_BITS = 24 };
 void sk_uuid_set_tail(char id[SK_UUID_SIZE], uint32_t tail);
 uint32_t sk_uuid_tail(const char *id); // of a valid id

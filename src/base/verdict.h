@@ -1,6 +1,6 @@
-// What a request can come to: one list with the stable code, the HTTP status, Retry-After in ms and the title of each.
-// A 503 has one, unless only another configuration helps. Codes are part of the interface: they are added to, never
-// renamed.
+// The possible outcomes of a request: one list with the stable code, the HTTP status, Retry-After in ms and the title
+// of each. A 503 has a Retry-After, unless only another configuration helps. Codes are part of the interface: they are
+// added, never renamed.
 #ifndef SK_BASE_VERDICT_H
 #define SK_BASE_VERDICT_H
 
@@ -67,14 +67,14 @@ enum sk_verdict {
     SK_VERDICTS(SK_VERDICT_ENUM)
 #undef SK_VERDICT_ENUM
         SK_VERDICT_COUNT,
-    SK_VERDICT_OK = SK_VERDICT_COUNT // nothing is wrong so far: no answer, and not in the list
+    SK_VERDICT_OK = SK_VERDICT_COUNT // no error so far: not an answer, and not in the list
 };
 
 // Any thread. All four return constants.
 const char *sk_verdict_code(enum sk_verdict verdict);
 const char *sk_verdict_title(enum sk_verdict verdict);
 unsigned sk_verdict_http_status(enum sk_verdict verdict);
-// When to try again where nothing better is known; 0: trying again is not what helps.
+// When to retry if nothing better is known; 0: a retry does not help.
 unsigned sk_verdict_retry_after_ms(enum sk_verdict verdict);
 
 #endif

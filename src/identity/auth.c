@@ -1,5 +1,5 @@
 // A field that is sent twice does not identify: the gateway and this service might not agree on which one counts. With
-// tokens X-User-Id is not looked at: any client could send one.
+// tokens X-User-Id is ignored, since any client could send one.
 #include "auth.h"
 
 #include <openssl/crypto.h>
@@ -30,7 +30,7 @@ enum sk_verdict sk_auth_user(const struct sk_request *request, struct sk_user_to
     return SK_VERDICT_OK;
 }
 
-// All refusals are one to the client: it learns from none of them how near it came.
+// All refusals look the same to the client: none of them shows how near it came.
 static enum sk_verdict auth_token(const struct sk_request *request, struct sk_user_tokens *users,
                                   char user[SK_USER_SIZE])
 {
@@ -43,7 +43,7 @@ static enum sk_verdict auth_token(const struct sk_request *request, struct sk_us
     return result == SK_JWT_NO_MEM ? SK_VERDICT_OVERLOADED : SK_VERDICT_UNAUTHENTICATED;
 }
 
-// NULL: there is not one such field, of that scheme.
+// NULL: there is not exactly one such field, or it has another scheme.
 static const char *auth_bearer(const struct sk_request *request)
 {
     static const char scheme[] = "Bearer ";
@@ -86,8 +86,8 @@ enum sk_verdict sk_auth_payment(const struct sk_request *request, const struct s
 
 // ---- signature ----
 
-// The text that is signed can be read in one way only: a time stamp has digits alone, and a path that the routes sign
-// for has no dot.
+// The signed text can be read in one way only: a time stamp has digits alone, and the paths of calls that take
+// signatures have no dot.
 
 enum { MAC_SIZE = 32 };
 
@@ -100,7 +100,7 @@ static bool signature_is_of_now(const char *timestamp, int64_t now_s)
     return (stamp_s < now ? now - stamp_s : stamp_s - now) <= SK_SIGNATURE_TOLERANCE_S;
 }
 
-// -1: none.
+// -1: not a hexadecimal digit.
 static int signature_digit(char c)
 {
     if (c >= '0' && c <= '9')

@@ -1,6 +1,6 @@
-// Users and addresses are remembered in tables of a fixed size (rates.h says what happens when one is full),
-// connections in one that has room for every connection of the process. Trusted proxies may have any number of
-// connections, and an address in their name is counted instead of theirs.
+// Rates of users and addresses are kept in tables of a fixed size (rates.h describes what happens when one is full).
+// Connections are counted in a table with room for every connection of the process. Trusted proxies may have any number
+// of connections; rates count the address that they report instead of theirs.
 #include "client_limits.h"
 
 #include <inttypes.h>
@@ -13,17 +13,17 @@
 #include "log.h"
 #include "rates.h"
 
-// A page of ours is some thirty documents, and its browser asks for them at once.
+// One page of ours is some thirty documents, which a browser requests at once.
 enum { PLACES = 1 << 16, POLICY_SIZE = 96, FIELDS_MAX = 16, DOCUMENTS_PER_TRY = 10 };
 
 struct sk_limits {
     struct sk_networks trusted;
     struct sk_rates *users, *addresses;    // NULL: no limit
-    struct sk_rates *documents, *failures; // of addresses: there if those have a rate
+    struct sk_rates *documents, *failures; // of addresses; NULL: addresses have no rate
     struct sk_tally *connections;          // NULL: no limit
     struct sk_tally *long_users, *long_addresses;
     struct sk_siphash_key users_key;
-    bool direct; // clients connect straight to us
+    bool direct; // clients connect directly to us
     struct sk_rate purchases;
     struct sk_peers peers;
     char policy[POLICY_SIZE];
@@ -148,7 +148,7 @@ enum sk_verdict sk_limits_address(struct sk_limits *limits, struct sk_request *r
     return limits_take(limits->addresses, SK_POLICY_ADDRESS, &key, sizeof key, request);
 }
 
-// The answers to documents tell of no limit, unless one refuses them; so do those to the next.
+// This function and the next report a limit only if it rejects the request.
 enum sk_verdict sk_limits_document(struct sk_limits *limits, struct sk_request *request)
 {
     uint64_t key, left;
@@ -176,7 +176,7 @@ void sk_limits_failed(struct sk_limits *limits, const struct sk_request *request
         (void)sk_rates_take(limits->failures, &key, sizeof key, sk_clock_ns(CLOCK_MONOTONIC), &left);
 }
 
-// False: addresses have no rate, or this one is not known.
+// False: addresses have no rate, or this address is not known.
 static bool limits_key(const struct sk_limits *limits, const struct sk_request *request, uint64_t *key)
 {
     struct sk_address client;
@@ -206,8 +206,8 @@ static enum sk_verdict limits_take(struct sk_rates *rates, enum sk_policy policy
 
 // ---- addresses ----
 
-// A gateway sets one of the two fields, and may let a client's own pass in the other. So where both are sent and do not
-// say the same, neither is believed: such requests count for the gateway's address, which troubles them alone.
+// A gateway sets one of the two fields, and may pass on a client's own in the other. So if both are sent and differ,
+// neither is trusted: such requests count for the gateway's address, which affects them alone.
 bool sk_limits_client(const struct sk_limits *limits, const struct sk_request *request, struct sk_address *client)
 {
     static const char *const names[] = {[SK_FORWARDED] = "forwarded", [SK_FORWARDED_FOR] = "x-forwarded-for"};
@@ -252,7 +252,7 @@ enum sk_long sk_limits_hold(struct sk_limits *limits, struct sk_request *request
     return SK_LONG_MAY;
 }
 
-// A proxy that is trusted is no client: it does not say for whom it asks. Nor is a gateway that nobody has named.
+// A trusted proxy is not a client: it has not reported its client. Nor is a gateway that is not configured.
 static bool limits_knows_address(const struct sk_limits *limits, const struct sk_request *request,
                                  struct sk_address *client)
 {

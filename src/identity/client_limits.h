@@ -1,6 +1,6 @@
-// What a client may ask for: tries of a user and of an address in a second, documents and failed logins of an address,
-// connections of an address, long requests of a user and of an address, purchases of all together. One for the process:
-// its reactors share it, so that a client has no more of it with more of them.
+// Limits of what a client may ask for. A user or an address: tries in a second, long requests. An address: documents,
+// failed logins, connections. All clients together: purchases. There is one for the process, which its reactors share,
+// so that more reactors do not give a client more.
 #ifndef SK_IDENTITY_CLIENT_LIMITS_H
 #define SK_IDENTITY_CLIENT_LIMITS_H
 
@@ -13,48 +13,48 @@
 struct sk_limits;
 
 // The main thread, before and after the others, as sk_limits_close. NULL: out of memory, or the list of trusted proxies
-// is wrong, which is said on `err`.
+// is wrong, which is printed on `err`.
 struct sk_limits *sk_limits_open(const struct sk_identity_options *options, const struct sk_server_options *server,
                                  FILE *err);
 void sk_limits_close(struct sk_limits *limits); // NULL is fine
 
 // Any thread, as all below.
 
-// Whether users or addresses have rates: if not, there is no need to ask.
+// Whether users or addresses have rates; if not, no check is needed.
 bool sk_limits_rated(const struct sk_limits *limits);
 
-// RateLimit-Policy, for as long as the limits live; NULL: no rate is set.
+// The value of RateLimit-Policy, as long as the limits live; NULL: no rate is set.
 const char *sk_limits_policy(const struct sk_limits *limits);
 
-// Takes one try of the request's address, or of its user: OK, or RATE_LIMITED. Of the limits that were asked, the
-// one that leaves least is kept in request->limit.
+// Counts one try of the request's address, or of its user: OK, or RATE_LIMITED. request->limit keeps the checked limit
+// that leaves least.
 enum sk_verdict sk_limits_address(struct sk_limits *limits, struct sk_request *request);
 enum sk_verdict sk_limits_user(struct sk_limits *limits, struct sk_request *request, const char *user);
 
-// The same of a document, which is made at the start: an address may have ten times as many.
+// The same for a document, which is made at the start: an address may ask for ten times as many.
 enum sk_verdict sk_limits_document(struct sk_limits *limits, struct sk_request *request);
 
-// Tokens of admins and signatures that were wrong: RATE_LIMITED if the request's address has sent too many, so no more
-// of it are looked at; and one more.
+// For wrong admin tokens and signatures. The first function returns RATE_LIMITED if the request's address has sent too
+// many, so that no more are checked; the second counts one more.
 enum sk_verdict sk_limits_may_fail(struct sk_limits *limits, struct sk_request *request);
 void sk_limits_failed(struct sk_limits *limits, const struct sk_request *request);
 
-// The address from which the client asks, as far as trusted proxies say it. False: the connection has none.
+// The client's address, as far as trusted proxies report it. False: the connection has none.
 bool sk_limits_client(const struct sk_limits *limits, const struct sk_request *request, struct sk_address *client);
 
-// What of a long request is counted: it may be refused by its user, or by its address.
+// Whether a long request may start, or which limit rejects it: its user's, or its address's.
 enum sk_long { SK_LONG_MAY, SK_LONG_OF_USER, SK_LONG_OF_ADDRESS };
 
-// Counts a long request (request.h) for its user ("": none is known) and for its address, where that is known: where
-// trusted proxies tell it, or where clients connect straight to a listener that other machines can reach. What was
-// counted stands in request->hold, also of one that is refused, and is to be released when the request has ended.
+// Counts a long request (request.h) for its user ("": unknown), and for its address if that is known: if trusted
+// proxies report it, or if clients connect directly to a listener that other machines can reach. request->hold records
+// what was counted, also for a rejected request. Release it when the request has ended.
 enum sk_long sk_limits_hold(struct sk_limits *limits, struct sk_request *request, const char *user);
 void sk_limits_release(struct sk_limits *limits, const struct sk_hold *hold);
 
-// For the server: connections of an address. NULL: they are not limited.
+// For the server: limits the connections of an address. NULL: they are not limited.
 const struct sk_peers *sk_limits_peers(const struct sk_limits *limits);
 
-// For the shop: purchases of all clients in a second.
+// For the shop: the rate of all clients' purchases.
 struct sk_rate *sk_limits_purchases(struct sk_limits *limits);
 
 #endif

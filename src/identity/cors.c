@@ -1,5 +1,5 @@
-// An origin is compared byte by byte with what the browser sends. So one that no browser could send is refused at the
-// start: it would allow nothing, and its operator would look for the reason elsewhere.
+// An origin is compared byte by byte with what the browser sends. So an origin that no browser could send is rejected
+// at the start: it would allow nothing, and its operator would look for the reason elsewhere.
 #include "cors.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 enum { PORT_MAX = 65535 };
 
-// Everything that the routes have, and every field that they read. A browser keeps that for two hours at most.
+// All methods of the routes, and all fields that they read. A browser caches this for two hours at most.
 static const char allow_methods[] = "GET, HEAD, POST, PATCH";
 static const char allow_headers[] = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, "
                                     "Last-Event-ID, Prefer, X-Seckill-Ticket, X-User-Id, traceparent, tracestate";
@@ -58,7 +58,7 @@ void sk_cors_close(struct sk_cors *cors)
     free(cors);
 }
 
-// What is wrong with the next origin; NULL: nothing.
+// Returns what is wrong with the next origin; NULL: nothing.
 static const char *cors_read(struct sk_cors *cors, const char *origins)
 {
     static const char between[] = ", \t\r\n";
@@ -158,7 +158,7 @@ bool sk_cors_is_foreign(const struct sk_cors *cors, const struct sk_request *req
     return origins != 1 || !cors_names_host(origin, sk_request_header(request, "host", NULL));
 }
 
-// A browser leaves the port that the scheme has anyway out of both; a gateway may put it into Host.
+// A browser leaves the scheme's default port out of both; a gateway may put it into Host.
 static bool cors_names_host(const char *origin, const char *host)
 {
     static const char tls[] = "https://", plain[] = "http://";
@@ -171,7 +171,7 @@ static bool cors_names_host(const char *origin, const char *host)
            (host[len] == '\0' || strcmp(host + len, has_tls ? ":443" : ":80") == 0);
 }
 
-// A cache must not give an answer that was made for one origin to another one, nor one that was made for none.
+// A cache must not give an answer for one origin, or for none, to another origin.
 void sk_cors_mark(const struct sk_cors *cors, unsigned origin, struct sk_response *response)
 {
     sk_response_header(response, "Vary", "Origin");

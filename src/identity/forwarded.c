@@ -1,5 +1,5 @@
-// Read from the right, element by element, and no further than needed: what stands to the left of the first hop that is
-// not trusted was written by that client, who may have left a quote open there.
+// Reads from the right, element by element, and no further than needed. The first hop that is not trusted wrote all
+// that is to the left of it, and may have left a quote open there.
 #include "forwarded.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ struct sk_address sk_forwarded_client(enum sk_forwarded form, const struct sk_ne
         while (list.end > list.at) {
             struct forwarded_text element = forwarded_last(form, &list);
             if (element.at == element.end)
-                continue; // RFC 9110 5.6.1: an empty element is none
+                continue; // RFC 9110 5.6.1: ignore empty elements
             if (hops++ == SK_FORWARDED_HOPS_MAX || !forwarded_hop(form, element, &hop))
                 return client;
             client = hop;
@@ -56,7 +56,7 @@ static struct forwarded_text forwarded_trim(struct forwarded_text text)
     return text;
 }
 
-// Whether an odd number of backslashes stands before it.
+// Whether an odd number of backslashes is before it.
 static bool forwarded_is_escaped(const char *begin, const char *at)
 {
     const char *first = at;
@@ -65,7 +65,7 @@ static bool forwarded_is_escaped(const char *begin, const char *at)
     return (at - first) % 2 == 1;
 }
 
-// Takes the last element off the list, up to its comma. A comma in quotes parts nothing.
+// Takes the last element off the list, up to its comma. A comma in quotes does not separate.
 static struct forwarded_text forwarded_last(enum sk_forwarded form, struct forwarded_text *list)
 {
     const char *at = list->end;
@@ -97,7 +97,7 @@ static bool forwarded_hop(enum sk_forwarded form, struct forwarded_text element,
     return found == 1 && forwarded_node(node, len, hop);
 }
 
-// name=value, and the semicolon behind it. The value of `for` is kept.
+// Reads name=value and the semicolon after it. Keeps the value of `for`.
 static bool forwarded_read_pair(struct forwarded_text *pairs, char node[NODE_MAX], size_t *len, unsigned *found)
 {
     char other[NODE_MAX];
@@ -117,8 +117,8 @@ static bool forwarded_read_pair(struct forwarded_text *pairs, char node[NODE_MAX
     return *pairs->at++ == ';';
 }
 
-// A quoted string, or all up to a blank or a semicolon: proxies leave the quotes away that RFC 7239 wants around a
-// colon. What is longer than a node can be is cut, and then is none.
+// Reads a quoted string, or all up to a blank or a semicolon: proxies omit the quotes that RFC 7239 requires around a
+// colon. A value longer than any node is truncated, and then rejected.
 static bool forwarded_read_value(struct forwarded_text *pairs, char value[NODE_MAX], size_t *len)
 {
     bool quoted = pairs->at < pairs->end && *pairs->at == '"';
@@ -140,7 +140,7 @@ static bool forwarded_read_value(struct forwarded_text *pairs, char value[NODE_M
 
 // ---- a node ----
 
-// RFC 7239 6: digits, or a made-up name.
+// RFC 7239 6: digits, or an obfuscated name.
 static bool forwarded_is_port(const char *port, size_t len)
 {
     bool made_up = len > 1 && port[0] == '_';

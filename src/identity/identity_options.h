@@ -1,16 +1,16 @@
-// Who may call, how a caller is recognized, and how often each may ask.
+// Who may call, how a caller is identified, and how often each may call.
 #ifndef SK_IDENTITY_IDENTITY_OPTIONS_H
 #define SK_IDENTITY_IDENTITY_OPTIONS_H
 
 #include <stdint.h>
 
-// Who says which user asks: X-User-Id of a gateway, or the user's token.
+// What identifies a user: X-User-Id of a gateway, or the user's token.
 enum sk_auth { SK_AUTH_GATEWAY, SK_AUTH_TOKEN };
 
 struct sk_identity_options {
     char *admin_token;       // secret; NULL: none
     char *admin_tokens;      // secret: lines (tokens.h); NULL: none
-    char *payment_secret;    // secret: one or two lines; NULL: payment callbacks are not taken
+    char *payment_secret;    // secret: one or two lines; NULL: signed payment callbacks are rejected
     char *ticket_secret;     // secret: one or two lines (ticket.h); NULL: there are no tickets
     int64_t ticket_ttl_s;    // of a purchase ticket
     char *cors_origins;      // cors.h; NULL: none

@@ -1,5 +1,5 @@
-// HS256 keeps a context for each reader that has taken the secret in: to begin again costs a copy of its state, neither
-// a look-up of the algorithm nor the two blocks of the key. Ed25519 keeps the key, and a context to check with.
+// HS256 keeps, for each reader, a context that has hashed the secret. Starting again costs a copy of its state, but no
+// look-up of the algorithm and no hashing of the key's two blocks. Ed25519 keeps the key, and a context to check with.
 #include "jws.h"
 
 #include <openssl/crypto.h>
@@ -65,7 +65,7 @@ static enum sk_status jws_open_hs256(struct sk_jws *jws)
         jws->at[i].mac = EVP_MAC_CTX_new(mac);
         done = jws->at[i].mac != NULL && EVP_MAC_init(jws->at[i].mac, jws->bytes, jws->len, params) == 1;
     }
-    EVP_MAC_free(mac); // the contexts hold it
+    EVP_MAC_free(mac); // the contexts keep a reference
     return done ? SK_OK : SK_NO_MEM;
 }
 
@@ -155,7 +155,7 @@ static enum sk_jws_result jws_mac(const struct sk_jws *jws, unsigned reader, con
     return SK_JWS_NO_MEM;
 }
 
-// ---- making ----
+// ---- signing ----
 
 size_t sk_jws_sign(const struct sk_jws *jws, const char *text, size_t len, unsigned char out[SK_JWS_SIGNATURE_MAX])
 {

@@ -1,5 +1,5 @@
-// Nearly every token's header and claims are of the form that sk_flat_json_read() takes, which costs a fraction of what
-// jansson takes, and no allocation. All else, escapes, fractions and nested claims, is jansson's.
+// Nearly every token has a header and claims in the form that sk_flat_json_read() reads, at a fraction of jansson's
+// cost and without an allocation. jansson reads all else: escapes, fractions and nested claims.
 #include "jwt.h"
 
 #include <jansson.h>
@@ -13,7 +13,7 @@ enum { PART_SIZE = SK_BASE64URL_BYTES(SK_JWT_MAX_BYTES) };
 
 static const double latest_s = 9007199254740991.0; // 2^53 - 1: beyond it a double skips seconds
 
-// The object that a part is, by whichever of the two could read it.
+// The object in a part, from whichever of the two could read it.
 struct part {
     unsigned char bytes[PART_SIZE]; // what `flat` points into
     struct sk_flat_json flat;
@@ -22,7 +22,7 @@ struct part {
 
 struct value {
     enum { ABSENT, TEXT, NUMBER, LIST, OTHER } kind;
-    struct sk_flat_text text; // of a list that is flat: what stands between its brackets
+    struct sk_flat_text text; // of a flat list: the text between its brackets
     double number;
     const json_t *list; // NULL: it is flat
 };
@@ -129,7 +129,7 @@ static bool jwt_is_text(struct value value, const char *text)
     return value.kind == TEXT && sk_flat_text_is(value.text, text);
 }
 
-// False: it is no text of 1 to size - 1 bytes.
+// False: it is not a text of 1 to size - 1 bytes.
 static bool jwt_take_text(struct value value, char *out, size_t size)
 {
     if (value.kind != TEXT || value.text.len == 0 || value.text.len >= size)
@@ -272,7 +272,7 @@ static bool flat_take(struct at *at, char c)
     return true;
 }
 
-// A character between blanks.
+// Takes a character, and the blanks around it.
 static bool flat_mark(struct at *at, char c)
 {
     flat_skip(at);
@@ -285,7 +285,7 @@ static bool flat_is_new(const struct sk_flat_json *json, struct sk_flat_text nam
 {
     for (size_t i = 0; i < json->count; i++) {
         const struct sk_flat_text *other = &json->members[i].name;
-        // Most of them differ in the first character, which for an empty one is the quote at its end.
+        // Most names differ in the first character; that of an empty name is the closing quote.
         if (other->len == name.len && other->at[0] == name.at[0] && memcmp(other->at, name.at, name.len) == 0)
             return false;
     }
@@ -354,7 +354,7 @@ static bool flat_is_digit(const struct at *at)
     return at->now < at->end && *at->now >= '0' && *at->now <= '9';
 }
 
-// What follows must end it: a fraction or an exponent is no mark of an object, and so refused there.
+// The number must end here: the reader of the object then rejects a fraction or an exponent.
 static bool flat_number(struct at *at, int64_t *out)
 {
     const char *begin = at->now;
@@ -397,7 +397,7 @@ static bool flat_word(struct at *at)
     return false;
 }
 
-// ---- asking ----
+// ---- look-up ----
 
 const struct sk_flat_member *sk_flat_json_find(const struct sk_flat_json *json, const char *name)
 {
@@ -420,7 +420,7 @@ bool sk_flat_json_next(struct sk_flat_text *list, struct sk_flat_text *out)
 
 bool sk_flat_text_is(struct sk_flat_text text, const char *what)
 {
-    if (text.len > 0 && text.at[0] != what[0]) // as most that differ
+    if (text.len > 0 && text.at[0] != what[0]) // most texts that differ end here
         return false;
     return strlen(what) == text.len && memcmp(text.at, what, text.len) == 0;
 }

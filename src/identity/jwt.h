@@ -1,5 +1,5 @@
-// The text of a user's token: a JSON Web Token (RFC 7519) in its compact form, header "." claims "." signature, each of
-// them base64url. What it says is read here; whether it is true, a key tells (jws.h).
+// The text of a user's token: a JSON Web Token (RFC 7519) in its compact form, header "." claims "." signature, each in
+// base64url. This module reads what the token claims; a key checks whether that is true (jws.h).
 //
 // Any thread, as all functions.
 #ifndef SK_IDENTITY_JWT_H
@@ -14,7 +14,7 @@
 
 enum { SK_JWT_MAX_BYTES = 4096, SK_JWT_KID_MAX = 128, SK_JWT_KID_SIZE = SK_JWT_KID_MAX + 1 };
 
-// What a token can come to, and how the log says it. Clients are told no more than that they are not identified.
+// The possible results for a token, and their text in the log. Clients learn only that they are not identified.
 #define SK_JWT_RESULTS(X)                                                            \
     X(GOOD, "good")                                                                  \
     X(NOT_SENT, "there is not one field `Authorization: Bearer`")                    \
@@ -41,23 +41,23 @@ enum sk_jwt_result {
 const char *sk_jwt_reason(enum sk_jwt_result result); // a constant
 
 struct sk_jwt {
-    const char *text; // borrowed; NUL ends it
+    const char *text; // borrowed; NUL-terminated
     size_t len;
     size_t header_len; // the first part
     size_t signed_len; // the first two, and the dot between them
 };
 
 struct sk_jwt_header {
-    char algorithm[16]; // as it was sent; cut, if it is longer: then it is none of ours
+    char algorithm[16]; // as sent; a longer name is a HEADER error
     char kid[SK_JWT_KID_SIZE];
 };
 
 struct sk_jwt_claims {
-    int64_t exp_s, nbf_s; // Unix time; nbf: 0 where there is none
+    int64_t exp_s, nbf_s; // Unix time; nbf_s is 0 if there is none
     char user[SK_USER_SIZE];
 };
 
-// Whose tokens are good, and for whom. Borrowed.
+// The issuer and the audience of valid tokens. Borrowed.
 struct sk_jwt_expected {
     const char *issuer, *audience;
 };
@@ -65,8 +65,8 @@ struct sk_jwt_expected {
 // GOOD or FORM.
 enum sk_jwt_result sk_jwt_split(const char *text, struct sk_jwt *out) SK_MUST_CHECK;
 
-// GOOD, HEADER or NO_MEM. `typ` may be missing, and is JWT or at+jwt else; `crit` says that there is something to
-// understand, and is refused; a key or the place of one is not looked at.
+// GOOD, HEADER or NO_MEM. `typ` may be missing, but otherwise must be JWT or at+jwt. `crit` demands that an extension
+// is understood, and is rejected. A key in the header, or the location of one, is ignored.
 enum sk_jwt_result sk_jwt_read_header(const struct sk_jwt *jwt, struct sk_jwt_header *out) SK_MUST_CHECK;
 
 // Whether the name is that of the algorithm.
@@ -76,19 +76,19 @@ const char *sk_jwt_algorithm_name(enum sk_jws_algorithm algorithm);
 // The third part. False: it is not base64url, or longer than any signature.
 bool sk_jwt_signature(const struct sk_jwt *jwt, unsigned char out[SK_JWS_SIGNATURE_MAX], size_t *len) SK_MUST_CHECK;
 
-// GOOD, or the first that is wrong; not what depends on the time.
+// GOOD, or the first error. Does not check the times.
 enum sk_jwt_result sk_jwt_read_claims(const struct sk_jwt *jwt, const struct sk_jwt_expected *expected,
                                       struct sk_jwt_claims *out) SK_MUST_CHECK;
 
-// GOOD, EXPIRED or EARLY: two clocks may differ by the leeway.
+// GOOD, EXPIRED or EARLY, with an allowed clock skew of leeway_s.
 enum sk_jwt_result sk_jwt_check_times(const struct sk_jwt_claims *claims, int64_t leeway_s,
                                       int64_t now_s) SK_MUST_CHECK;
 
 // ---- flat json ----
 
 // The usual form of a small JSON object, read without an allocation: members of plain text, whole numbers and lists of
-// texts, one level deep. What is not of that form may still be JSON; jansson tells. What is of it, jansson would read
-// the same way, which tests/fuzz/fuzz_flat_json.c holds against it.
+// texts, one level deep. A text of another form may still be JSON, which jansson finds out. jansson would read a text
+// of this form in the same way: tests/fuzz/fuzz_flat_json.c compares the two.
 
 enum { SK_FLAT_MEMBERS_MAX = 16 };
 
@@ -102,7 +102,7 @@ struct sk_flat_text {
 struct sk_flat_member {
     struct sk_flat_text name;
     enum sk_flat_kind kind;
-    struct sk_flat_text text; // of a list: what stands between its brackets
+    struct sk_flat_text text; // of a list: the text between its brackets
     int64_t number;           // 0 to 10^15 - 1
 };
 
@@ -111,13 +111,13 @@ struct sk_flat_json {
     struct sk_flat_member members[SK_FLAT_MEMBERS_MAX];
 };
 
-// Any thread, as all functions. Texts are printable ASCII without escapes, at most 16 members have names that differ.
-// False: it is of another form. What is read points into the text.
+// Any thread, as all functions. Texts are printable ASCII without escapes, and the names of at most 16 members differ.
+// False: it is of another form. The result points into the text.
 bool sk_flat_json_read(const char *text, size_t len, struct sk_flat_json *out);
 
 const struct sk_flat_member *sk_flat_json_find(const struct sk_flat_json *json, const char *name); // NULL: not there
 
-// Takes the next text off what was read as a list; false: there is none.
+// Takes the next text off the text of a list; false: there is none.
 bool sk_flat_json_next(struct sk_flat_text *list, struct sk_flat_text *out);
 
 bool sk_flat_text_is(struct sk_flat_text text, const char *what);

@@ -13,7 +13,7 @@ struct sk_secrets {
 };
 
 struct owned_set {
-    struct sk_secret_set set;            // first, so that it leads to its owner
+    struct sk_secret_set set;            // must be first: a set is cast to its owner
     struct sk_identity_options *options; // the tokens borrow from it
     void (*release)(struct sk_identity_options *options);
     struct sk_tokens *tokens;

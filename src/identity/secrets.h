@@ -1,9 +1,9 @@
-// What admins' tokens, signatures of payments and purchase tickets are checked with, as the process has it, and how new
-// ones reach the reactors without a restart. What was read at the start is each reactor's own (routes.h); from the
-// first reload on all of them share one set.
+// The secrets that check admins' tokens, signatures of payments and purchase tickets, and how new ones reach the
+// reactors without a restart. Each reactor has its own copy of what was read at the start (routes.h). From the first
+// reload on all of them share one set.
 //
-// A reload reads the configuration as a start does, and takes of it the secrets alone. An environment does not change,
-// so they must stand in files (SECKILL_ADMIN_TOKENS_FILE and its like).
+// A reload reads the configuration as a start does, and uses only the secrets in it. An environment does not change, so
+// they must be in files (SECKILL_ADMIN_TOKENS_FILE and its like).
 #ifndef SK_IDENTITY_SECRETS_H
 #define SK_IDENTITY_SECRETS_H
 
@@ -20,21 +20,22 @@ struct sk_secret_set {
     const char *payment_secret; // one or two lines; NULL: none
 };
 
-// Where the secrets are read again: what `read` gives, `release` takes back.
+// How the secrets are read again: `release` frees what `read` gives.
 struct sk_secrets_source {
-    struct sk_identity_options *(*read)(void *arg, FILE *err); // NULL: something is wrong, and printed on err
+    struct sk_identity_options *(*read)(void *arg, FILE *err); // NULL: an error, which is printed on err
     void (*release)(struct sk_identity_options *options);
     void *arg;
 };
 
 // The main thread, as the next two. NULL: out of memory.
 struct sk_secrets *sk_secrets_open(const struct sk_secrets_source *source);
-void sk_secrets_close(struct sk_secrets *secrets); // all sets are back; NULL is fine
+void sk_secrets_close(struct sk_secrets *secrets); // all sets must be back; NULL is fine
 
-// False: something is wrong with the configuration, which is logged, and all stays as it was.
+// False: the configuration has an error, which is logged, and nothing changes.
 bool sk_secrets_reload(struct sk_secrets *secrets);
 
-// Any thread. 0: nothing was reloaded yet. Else how often it was: whether the set that was taken is the newest.
+// Any thread. The number of reloads; 0: none yet. A holder compares it with its version to see whether its set is
+// newest.
 uint64_t sk_secrets_version(const struct sk_secrets *secrets);
 
 // Any thread, after a reload. The caller holds the set until it gives it back.

@@ -1,6 +1,6 @@
-// HMAC is put together here (RFC 2104) from OpenSSL's SHA-256, whose state is a plain struct: a secret is hashed into
-// two of them once, and copied for each MAC. Through EVP, which OpenSSL 3 prefers, each digest would allocate. What
-// costs nothing is looked at first, and the MAC last.
+// HMAC is built here (RFC 2104) from OpenSSL's SHA-256, whose state is a plain struct: a secret is hashed into two of
+// them once, which are copied for each MAC. Through EVP, which OpenSSL 3 prefers, each digest would allocate. Cheap
+// checks come first, and the MAC last.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "ticket.h"
 
@@ -17,7 +17,7 @@ enum { RAW_SIZE = MAC_AT + MAC_SIZE };
 _Static_assert(SK_TICKET_CHARS == SK_BASE64URL_CHARS(RAW_SIZE), "a ticket's characters");
 
 struct secret {
-    SHA256_CTX inner, outer; // behind the padded key
+    SHA256_CTX inner, outer; // state after the padded key
 };
 
 struct sk_tickets {
@@ -62,7 +62,7 @@ bool sk_tickets_on(const struct sk_tickets *tickets)
     return tickets->secrets > 0;
 }
 
-// What is wrong with them; NULL: nothing.
+// Returns what is wrong with them; NULL: nothing.
 static const char *tickets_read_secrets(struct sk_tickets *tickets, const char *lines)
 {
     for (const char *at = lines; *at != '\0'; at += *at == '\n') {
@@ -79,7 +79,7 @@ static const char *tickets_read_secrets(struct sk_tickets *tickets, const char *
 
 // ---- HMAC ----
 
-// A key that is longer than a block counts as its digest.
+// A key that is longer than a block is replaced by its digest.
 static void tickets_add_secret(struct sk_tickets *tickets, const char *at, size_t len)
 {
     struct secret *secret = &tickets->secret[tickets->secrets++];

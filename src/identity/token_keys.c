@@ -1,5 +1,5 @@
-// A file that has anything wrong with it is refused as a whole: an operator who believes that a key is gone, or of
-// another algorithm, must not be mistaken.
+// A file with any error is rejected as a whole: an operator who believes that a key is gone, or has another algorithm,
+// must not be mistaken.
 #include "token_keys.h"
 
 #include <errno.h>
@@ -26,9 +26,9 @@ struct word {
     size_t len;
 };
 
-// What a key is said to be, in either form of the file.
+// The description of a key, in either form of the file.
 struct said {
-    struct word kid, algorithm, key, private_key; // the last of no length: none
+    struct word kid, algorithm, key, private_key; // private_key of length 0: none
 };
 
 struct reading {
@@ -181,7 +181,7 @@ static void keys_read_lines(struct reading *reading, const char *text, size_t le
         (void)snprintf(place, SK_TOKEN_KEYS_WRONG_SIZE, "line %u: ", number);
 }
 
-// Takes the next word off the line; of no length: there is none.
+// Takes the next word off the line; length 0: there is none.
 static struct word keys_next_word(struct word *line)
 {
     struct word word;
@@ -270,7 +270,7 @@ static uint64_t keys_number(struct reading *reading, const struct sk_token_key *
     return old != NULL && sk_jws_same(old->jws, key->jws) ? old->number : reading->keys->next_number++;
 }
 
-// ---- asking ----
+// ---- look-up ----
 
 size_t sk_token_keys_count(const struct sk_token_keys *keys)
 {
@@ -293,8 +293,8 @@ const struct sk_token_key *sk_token_keys_find(const struct sk_token_keys *keys, 
 
 // ---- token ring ----
 
-// Everything that a reactor needs of a set was made with it, so that to take it cannot fail: with a key removed there
-// is no going on with the old set.
+// A set is made with all that a reactor needs of it, so taking it cannot fail: after a key was removed, no reactor may
+// go on with the old set.
 
 struct sk_token_ring {
     char *path; // owned

@@ -1,9 +1,10 @@
-// The keys of users' tokens: a set that is read from a file and never changes. It is one of
+// The keys of users' tokens: a set that is read from a file and never changes. The file is one of
 // - a JWK Set (RFC 7517): {"keys": [...]}, with keys of kty "oct" (HS256) and of kty "OKP", crv "Ed25519" (EdDSA), each
-//   with its kid and its alg; keys of other types, or for another use than "sig", are left out;
+//   with its kid and its alg; keys of other types, or for another use than "sig", are ignored;
 // - lines "kid HS256 secret" or "kid EdDSA public-key [private-key]", with the keys in base64url; empty lines and those
-//   that begin with # are none.
-// A token's algorithm is that of its key, whatever the token says.
+//   that begin with # are ignored.
+//
+// A token's algorithm is that of its key, whatever the token names.
 #ifndef SK_IDENTITY_TOKEN_KEYS_H
 #define SK_IDENTITY_TOKEN_KEYS_H
 
@@ -20,16 +21,16 @@ enum { SK_TOKEN_KEYS_MAX = 64, SK_TOKEN_KEYS_WRONG_SIZE = 160 };
 struct sk_token_key {
     char kid[SK_JWT_KID_SIZE];
     struct sk_jws *jws; // owned by the set
-    uint64_t number;    // of this kid with this key, in all sets that follow each other; never 0
+    uint64_t number;    // identifies this kid with this key, also in all later sets; never 0
 };
 
 struct sk_token_keys;
 
-// Any thread. `readers`: as jws.h. `before`: the set that this one is to replace: what it has, keeps its number; NULL:
-// none. NULL: something is wrong, which `wrong` tells without repeating what it reads.
+// Any thread. `readers`: as in jws.h. `before`: the set that this one will replace, or NULL; keys that are in both keep
+// their numbers. NULL: an error, which `wrong` describes without repeating what was read.
 struct sk_token_keys *sk_token_keys_read(const char *text, size_t len, unsigned readers,
                                          const struct sk_token_keys *before, char wrong[SK_TOKEN_KEYS_WRONG_SIZE]);
-// The same of a file.
+// The same for a file.
 struct sk_token_keys *sk_token_keys_load(const char *path, unsigned readers, const struct sk_token_keys *before,
                                          char wrong[SK_TOKEN_KEYS_WRONG_SIZE]);
 void sk_token_keys_free(struct sk_token_keys *keys); // NULL is fine
@@ -40,28 +41,28 @@ const struct sk_token_key *sk_token_keys_find(const struct sk_token_keys *keys, 
 
 // ---- token ring ----
 
-// The keys of users' tokens as the process has them: the set of the file, and how a new one reaches the reactors. They
-// hold the set that they check with; one that was replaced goes when the last of them has let it go.
+// The keys of users' tokens in the process: the set of the file, and how a new one reaches the reactors. A reactor
+// holds the set that it checks with. A replaced set is freed when the last reactor gives it back.
 
 struct sk_token_ring;
 
-// The main thread, as sk_token_ring_close. Reads the keys from the file. `readers`: as jws.h, one for each reactor.
+// The main thread, as sk_token_ring_close. Reads the keys from the file. `readers`: as in jws.h, one for each reactor.
 // NULL: the reason is logged.
 struct sk_token_ring *sk_token_ring_open(const char *path, unsigned readers);
-void sk_token_ring_close(struct sk_token_ring *ring); // all sets that were taken are back; NULL is fine
+void sk_token_ring_close(struct sk_token_ring *ring); // every taken set must be back; NULL is fine
 
-// One thread. Reads the file again: from now on its keys count. False: something is wrong with it, which is logged, and
-// the old ones stay.
+// One thread. Reads the file again: from now on its keys count. False: the file has an error, which is logged, and the
+// old keys stay.
 bool sk_token_ring_reload(struct sk_token_ring *ring);
 
-// Any thread. Of which reading the set is: whether one that was taken is still that of the ring.
+// Any thread. Which reading of the file is current. A holder compares it with the version of its own set.
 uint64_t sk_token_ring_version(const struct sk_token_ring *ring);
 
 // Any thread. The caller holds the set until it gives it back.
 const struct sk_token_keys *sk_token_ring_take(struct sk_token_ring *ring, uint64_t *version);
 void sk_token_ring_give_back(struct sk_token_ring *ring, const struct sk_token_keys *keys);
 
-// Any thread. Sets that are not freed: 1, and those that some reactor still holds.
+// Any thread. The number of sets that are not freed: the current one, and older ones that some reactor still holds.
 size_t sk_token_ring_sets(struct sk_token_ring *ring);
 
 #endif

@@ -1,8 +1,8 @@
-// Read once, at the start. A list that has anything wrong with it is refused as a whole: an operator who believes that
-// a token is gone, or has fewer roles, must not be mistaken.
+// Read at the start, and again at each reload. A list with any error is rejected as a whole: an operator who believes
+// that a token is gone, or has fewer roles, must not be mistaken.
 //
-// A token is compared with all of them, to the end, whatever it matches: neither how much of one was guessed nor which
-// line it stands in can be learnt from the time that takes.
+// A token is compared with all of them, to the end, whatever it matches. So the time that takes reveals neither how
+// much of a token was guessed, nor which line it is in.
 #include "tokens.h"
 
 #include <stdlib.h>
@@ -68,7 +68,7 @@ void sk_tokens_close(struct sk_tokens *tokens)
     free(tokens);
 }
 
-// Of the one that stands alone.
+// Reads admin_token, which has no line.
 static const char *tokens_read_admin(struct sk_tokens *tokens, const char *text)
 {
     struct token token = {.name = "admin", .roles = ALL_ROLES};
@@ -85,7 +85,7 @@ static void tokens_add(struct sk_tokens *tokens, const struct token *token)
         tokens->longest = token->text.len;
 }
 
-// What is wrong, in the line of that number; NULL: nothing.
+// Returns what is wrong in the line of that number; NULL: nothing.
 static const char *tokens_read(struct sk_tokens *tokens, const char *lines, unsigned *line)
 {
     const char *wrong = NULL;
@@ -105,7 +105,7 @@ static bool tokens_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-// Takes the next word off the line; of no length: there is none.
+// Takes the next word off the line; length 0: there is none.
 static struct piece tokens_next_word(struct piece *line)
 {
     struct piece word;
@@ -154,7 +154,7 @@ static const char *tokens_read_name(const struct sk_tokens *tokens, struct piece
     return NULL;
 }
 
-// 0: one of them is none.
+// 0: one of them is not a role.
 static unsigned tokens_read_roles(struct piece word)
 {
     static const struct {
@@ -198,14 +198,14 @@ static const char *tokens_read_text(const struct sk_tokens *tokens, struct piece
     return NULL;
 }
 
-// ---- asking ----
+// ---- look-up ----
 
 bool sk_tokens_any(const struct sk_tokens *tokens)
 {
     return tokens->count > 0;
 }
 
-// 0: they are equal. Takes as long for one as for the other.
+// 0: they are equal. Takes equally long in both cases.
 static unsigned tokens_difference(struct piece a, struct piece b)
 {
     unsigned difference = a.len != b.len;
@@ -221,7 +221,7 @@ unsigned sk_tokens_find(const struct sk_tokens *tokens, const char *token, char 
     if (text.len > tokens->longest)
         return 0;
     for (size_t i = 0; i < tokens->count; i++) {
-        // All ones where there is no difference: a difference is a byte at most.
+        // All ones if they are equal: a difference is at most one byte, so only 0 - 1 sets the higher bits.
         size_t equal = (size_t)0 - ((tokens_difference(text, tokens->all[i].text) - 1) >> 8 & 1);
         found |= equal & (i + 1);
     }

@@ -1,5 +1,5 @@
-// From the cheap to the dear, and nothing of the claims is read before the signature is known to be right. Only what is
-// signed with EdDSA is kept: to check an HMAC takes no longer than to find the token again.
+// Cheap checks come first, and no claim is read before the signature is known to be right. Only tokens signed with
+// EdDSA are cached: checking an HMAC takes no longer than finding the token again.
 #include "user_tokens.h"
 
 #include <openssl/crypto.h>
@@ -9,7 +9,7 @@
 
 enum { HEADERS_MAX = 4, HEADER_MAX_BYTES = 256 };
 
-// The header of a good token, as it was sent, and the key that it names.
+// The header of a good token, as sent, and the key that it names.
 struct known_header {
     char text[HEADER_MAX_BYTES];
     size_t len; // 0: none
@@ -83,7 +83,7 @@ enum sk_jwt_result sk_user_tokens_check(struct sk_user_tokens *users, const char
                                         char id[SK_USER_SIZE])
 {
     struct sk_jwt_claims claims;
-    sk_user_tokens_turn(users); // a key that was removed is good for no token any more
+    sk_user_tokens_turn(users); // reject tokens of keys that were removed
     enum sk_jwt_result result = users_check(users, text, now_s, &claims);
     if (result == SK_JWT_GOOD)
         memcpy(id, claims.user, sizeof claims.user);
@@ -119,8 +119,8 @@ static enum sk_jwt_result users_check(struct sk_user_tokens *users, const char *
     return result;
 }
 
-// A login gives all its tokens the same header, one for each of its keys: it is read once. Only those of good tokens
-// are kept, so nobody else can push them out.
+// A login gives all its tokens the same header, one for each of its keys, so it is read once. Only headers of good
+// tokens are kept, so nobody else can evict them.
 static const struct sk_token_key *users_known_key(const struct sk_user_tokens *users, const struct sk_jwt *jwt)
 {
     for (size_t i = 0; i < HEADERS_MAX; i++) {
@@ -174,18 +174,17 @@ static enum sk_jwt_result users_verify(const struct sk_user_tokens *users, const
 
 // ---- token cache ----
 
-// A token may lie in any of the places of its row, which the SHA-256 chooses: nobody can aim at a row, since only
-// tokens that were issued get in. Rows are long, because tokens that do not fit into theirs push each other out, and
-// are checked again each time: of 10,000 users and 65,536 places those were 20 with four places in a row, which cost as
-// much as to find all others. A row's tags are one line of the processor's cache, so that its length costs a search
-// little.
+// A token may be in any place of its row, which its SHA-256 selects. Nobody can aim at a row, since only issued tokens
+// get in. Rows are long, because tokens that do not fit into their row evict each other, and are checked again each
+// time. With 10,000 users, 65,536 places and four places in a row, those were 20 tokens, which cost as much as finding
+// all others. A row's tags are one line of the processor's cache, so a long row adds little to a search.
 
 enum { WAYS = 16, DIGEST_SIZE = 32 };
 
 struct place {
     unsigned char digest[DIGEST_SIZE];
     uint64_t key_number; // 0: free
-    uint64_t asked;      // when, by the clock of the row
+    uint64_t asked;      // when it was last asked for, by the cache's clock
     struct sk_jwt_claims claims;
 };
 
@@ -197,10 +196,10 @@ struct row {
 struct sk_token_cache {
     EVP_MD *sha256;     // owned
     EVP_MD_CTX *hasher; // owned
-    uint64_t clock;     // counts what was asked
+    uint64_t clock;     // counts hits and additions
     uint64_t mask;
-    unsigned char digest[DIGEST_SIZE]; // of the token that was last asked for
-    bool asked;                        // there is one
+    unsigned char digest[DIGEST_SIZE]; // of the token that was last looked up
+    bool asked;                        // `digest` is valid
     struct row *rows;                  // owned
 };
 
@@ -240,7 +239,7 @@ static struct row *cache_row(const struct sk_token_cache *cache)
     return &cache->rows[n & cache->mask];
 }
 
-// Other bits than those that choose the row.
+// Uses other bits than those that select the row.
 static uint32_t cache_tag(const struct sk_token_cache *cache)
 {
     uint32_t tag;

@@ -1,5 +1,5 @@
-// libpq's blocking calls: nothing else runs in this process. Nothing is written: what the rights and statements
-// would do is asked of the catalogue, and by preparing.
+// Uses libpq's blocking calls, since nothing else runs in this process. Writes nothing: it asks the system catalogue
+// for rights, and only prepares the statements.
 #include "check_postgres.h"
 
 #include <inttypes.h>
@@ -61,7 +61,7 @@ out:
     PQfinish(check.conn);
 }
 
-// ---- talking ----
+// ---- connecting and asking ----
 
 static bool postgres_check_connect(struct postgres_check *check)
 {
@@ -87,7 +87,7 @@ static bool postgres_check_connect(struct postgres_check *check)
     return true;
 }
 
-// NULL, and a finding: it was refused. The caller clears the result.
+// NULL: the server refused, and a finding is recorded. The caller clears the result.
 static PGresult *postgres_check_ask(const struct postgres_check *check, const char *what, const char *sql, int n,
                                     const char *const *params)
 {
@@ -99,7 +99,7 @@ static PGresult *postgres_check_ask(const struct postgres_check *check, const ch
     return NULL;
 }
 
-// "": NULL, or no such column.
+// Returns "" for NULL, or if there is no such column.
 static const char *postgres_check_value(const struct postgres_check *check, const char *column)
 {
     int at = PQfnumber(check->settings, column);
@@ -208,8 +208,8 @@ static void postgres_check_rights(const struct postgres_check *check)
     PQclear(missing);
 }
 
-// As the service's links do when they connect: a database that was not migrated, or is of another version, refuses one
-// of the statements.
+// Prepares all statements, as the service's links do when they connect. A database that was not migrated, or is of
+// another version, refuses one of them.
 static void postgres_check_statements(const struct postgres_check *check)
 {
     int refused = 0;
@@ -226,7 +226,7 @@ static void postgres_check_statements(const struct postgres_check *check)
         sk_find(check->findings, SK_FINDING_FAIL, "postgresql schema", "%d more statements do not fit", refused - 1);
 }
 
-// What the service's own commits wait for.
+// Checks what the service's own commits wait for.
 static void postgres_check_commit(const struct postgres_check *check)
 {
     char ms[SK_PARAM_NUMBER_SIZE];

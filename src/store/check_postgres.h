@@ -1,4 +1,4 @@
-// Whether PostgreSQL is set as the promises need it (seckill --check).
+// Checks that PostgreSQL is configured as the promises need it (seckill --check).
 #ifndef SK_STORE_CHECK_POSTGRES_H
 #define SK_STORE_CHECK_POSTGRES_H
 

@@ -1,5 +1,5 @@
-// hiredis's blocking calls: nothing else runs in this process. Each setting is judged from what INFO says where it can
-// be, since a login of least privilege may not read the configuration; appendfsync is in the configuration alone.
+// Uses hiredis's blocking calls, since nothing else runs in this process. Reads settings from INFO where possible,
+// since a login of least privilege may not read the configuration. Only appendfsync has to come from the configuration.
 #include "check_redis.h"
 
 #include <hiredis/hiredis.h>
@@ -16,14 +16,14 @@
 
 enum { VERSION_LEAST = 7, LINKS_PER_REACTOR = 2, VALUE_SIZE = 64, WHAT_SIZE = 2 * SK_KEY_SIZE };
 
-#define SCRATCH_TAG "check" // no voucher's: theirs begin with a digit
+#define SCRATCH_TAG "check" // not a voucher's tag: those begin with a digit
 
 struct redis_check {
     struct sk_findings *findings;
     const struct sk_store_options *options;
     int64_t reactors;
     redisContext *context;
-    const char *info; // borrowed for as long as its reply
+    const char *info; // borrowed from its reply
 };
 
 static const char *redis_check_why(const struct redis_check *check, const redisReply *reply, const char *other);
@@ -64,7 +64,7 @@ out:
     redisFree(check.context);
 }
 
-// Why what was asked was not answered; `other`: it was, with something else.
+// Why a request got no usable answer. `other`: the reason if the reply has another type.
 static const char *redis_check_why(const struct redis_check *check, const redisReply *reply, const char *other)
 {
     return reply == NULL ? check->context->errstr : reply->type == REDIS_REPLY_ERROR ? reply->str : other;
@@ -72,7 +72,7 @@ static const char *redis_check_why(const struct redis_check *check, const redisR
 
 // ---- logging in ----
 
-// A reply that is an error, or none, is a finding.
+// Records a finding if the reply is an error or missing.
 static bool redis_check_greet(const struct redis_check *check, const char *what, int argc, const char **argv)
 {
     redisReply *reply = redisCommandArgv(check->context, argc, argv, NULL);
@@ -106,14 +106,14 @@ static bool redis_check_connect(struct redis_check *check)
            redis_check_greet(check, "redis database", 2, select);
     if (good)
         sk_find(check->findings, SK_FINDING_OK, "redis reachable", "%s, database %s", at.host, at.db);
-    if (good) // the service speaks no TLS to Redis itself: a tunnel on this machine does (deploy/stunnel)
+    if (good) // the service has no TLS of its own to Redis: a tunnel on this machine adds it (deploy/stunnel)
         sk_find_way_of(check->findings, "redis way", check->context->fd, false);
 out:
     sk_redis_url_free(&at);
     return good;
 }
 
-// ---- what INFO says ----
+// ---- checks of INFO ----
 
 static const char *redis_check_value(const struct redis_check *check, const char *name, char out[VALUE_SIZE])
 {
@@ -199,9 +199,9 @@ static void redis_check_clients(const struct redis_check *check)
                        "%" PRIu64 " of %" PRIu64 " are free; this instance needs %" PRIu64, room, most, needed);
 }
 
-// ---- what the configuration says ----
+// ---- checks of the configuration ----
 
-// CONFIG GET answers name and value; "": it does not say.
+// CONFIG GET returns names and values. `out` is "" if the setting is missing.
 static void redis_check_setting(const redisReply *reply, const char *name, char out[VALUE_SIZE])
 {
     out[0] = '\0';
@@ -244,11 +244,10 @@ static void redis_check_fsync(const struct redis_check *check)
     freeReplyObject(reply);
 }
 
-// ---- what the user `default` may do ----
+// ---- rights of the user `default` ----
 
-// Redis runs the transactions of its append-only file, which is how scripts stand in it, with the rights of the user
-// `default`, and leaves out what they do not cover, without a word. These are the commands as they stand there: EXPIRE
-// as PEXPIREAT.
+// Scripts are in Redis's append-only file as transactions. Redis runs those with the rights of the user `default`, and
+// silently skips what these rights do not cover. The commands here are written as in the file: EXPIRE as PEXPIREAT.
 static const char *const writes[][6] = {
     {"HSET", "a", "1"},
     {"HINCRBY", "a", "1"},
@@ -265,7 +264,7 @@ static const char *const writes[][6] = {
     {"ZREMRANGEBYSCORE", "1", "1"},
 };
 
-// ACL DRYRUN, of one write to one key.
+// Asks ACL DRYRUN about one write to one key.
 static redisReply *redis_check_try_write(const struct redis_check *check, const char *const write[], const char *key)
 {
     const char *argv[10] = {"ACL", "DRYRUN", "default", write[0], key};
@@ -275,8 +274,8 @@ static redisReply *redis_check_try_write(const struct redis_check *check, const 
     return redisCommandArgv(check->context, argc, argv, NULL);
 }
 
-// Tries all commands on one key, and one command on all keys. Gives the first reply that is not "OK", and writes what
-// it is about; NULL: there is none, or no connection.
+// Tries all commands on one key, and one command on all keys. Gives the first reply that is not "OK", and writes its
+// command and key to `what`. NULL: all are allowed, or the connection is lost.
 static redisReply *redis_check_first_denied(const struct redis_check *check, char what[WHAT_SIZE])
 {
     struct sk_voucher_keys voucher;
@@ -304,7 +303,7 @@ static void redis_check_default(const struct redis_check *check)
 {
     struct sk_findings *findings = check->findings;
     if (redis_check_number(check, "aof_enabled") != 1)
-        return; // nothing is loaded
+        return; // no append-only file is loaded
     char what[WHAT_SIZE];
     redisReply *denied = redis_check_first_denied(check, what);
     if (denied == NULL && check->context->err == 0)
@@ -322,7 +321,7 @@ static void redis_check_default(const struct redis_check *check)
     freeReplyObject(denied);
 }
 
-// ---- what may be done ----
+// ---- rights to commands ----
 
 // EVALSHA as the service calls it: all keys, no arguments.
 static redisReply *redis_check_try_commands(const struct redis_check *check, const char *sha)

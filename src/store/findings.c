@@ -45,7 +45,7 @@ void sk_find_way_of(struct sk_findings *findings, const char *what, int fd, bool
 {
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof peer;
-    (void)getpeername(fd, (struct sockaddr *)&peer, &len); // fails: it is gone, which the next question finds
+    (void)getpeername(fd, (struct sockaddr *)&peer, &len); // on failure the peer is gone, which the next query finds
     sk_find_way(findings, what, (const struct sockaddr *)&peer, encrypted);
 }
 

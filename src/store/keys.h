@@ -1,24 +1,24 @@
 // The names of Redis's keys: one place makes them.
 //
-// A voucher's tag stands in braces in each of its keys, so that all of them are in one slot of Redis Cluster: "7" for
-// voucher 7.
+// Each key of a voucher has the voucher's tag in braces ("7" for voucher 7), so that all of them are in one slot of
+// Redis Cluster.
 #ifndef SK_STORE_KEYS_H
 #define SK_STORE_KEYS_H
 
-// The version of what stands in Redis: keys, journal entries, what scripts say to each other. Instances of two versions
-// do not run side by side; the way from one to the next is: drain, migrate, start.
+// The version of the data in Redis: keys, journal entries, and what scripts pass to each other. Instances of two
+// versions must not run at the same time. To upgrade: drain, migrate, start.
 #define SK_PROTOCOL "4"
 
-// That of the sessions that live: a string.
+// The protocol version of the living sessions: a string.
 #define SK_KEY_PROTOCOL "seckill:protocol"
 
-// The sessions that live: a sorted set, session -> when it expires.
+// The living sessions: a sorted set, session -> when it expires.
 #define SK_KEY_SESSIONS "seckill:sessions"
 
-// Which vouchers each session found busy: a hash, session -> "voucher,voucher,...".
+// The vouchers that each session found busy: a hash, session -> "voucher,voucher,...".
 #define SK_KEY_BUSY "seckill:busy"
 
-// Which instance each session is of: a hash, session -> what it tells (recovery/roster.h).
+// The instance of each session: a hash, session -> its description (recovery/roster.h).
 #define SK_KEY_INSTANCES "seckill:instances"
 
 enum { SK_TAG_SIZE = 32, SK_KEY_SIZE = 64 };
@@ -28,7 +28,7 @@ struct sk_voucher_keys {
     char buyers[SK_KEY_SIZE];  // hash: user -> order id
     char journal[SK_KEY_SIZE]; // stream: orders on their way to PostgreSQL
     char repeats[SK_KEY_SIZE]; // hash: orders that ended and came with an Idempotency-Key
-    char ended[SK_KEY_SIZE];   // hash: users that have had as many orders as one may have
+    char ended[SK_KEY_SIZE];   // hash: users at the limit of orders per user
 };
 
 // Any thread. The tag is shorter than SK_TAG_SIZE.
@@ -40,7 +40,7 @@ void sk_key_of_lock(const char *what, const char *tag, char key[SK_KEY_SIZE]);
 // The session of a reactor, by its id.
 void sk_key_of_session(const char *id, char key[SK_KEY_SIZE]);
 
-// The newest time that a session has seen on Redis's clock.
+// The newest time that any session has seen on Redis's clock.
 #define SK_KEY_CLOCK "seckill:clock"
 
 #endif

@@ -1,8 +1,8 @@
-// One timer drives everything that waits: the next attempt after a loss (back-off with jitter, so that instances do
-// not come back together), the limit of a connection that never becomes ready, and the owner's own deadlines.
+// One timer drives all waiting: the next attempt after a loss (back-off with jitter, so that instances do not come back
+// together), the time limit of connecting, and the owner's own deadlines.
 //
-// Memory goes in two steps, because libuv is done with the timer and with a look-up at times of its own: whichever is
-// last frees link and owner.
+// Memory is freed in two steps, because libuv finishes the timer and a look-up at different times. The last one to
+// finish frees link and owner.
 #include "link.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum { TICK_MS = 50, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000 };
 struct sk_link {
     struct sk_link_options options;
     enum sk_link_state state;
-    uint64_t since_ms; // of the state; connecting counts from the end of the look-up
+    uint64_t since_ms; // when the state began; for connecting, when the look-up ended
     struct sk_backoff backoff;
     uint64_t retry_at_ms;
     struct sk_resolve resolve;

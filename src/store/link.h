@@ -1,8 +1,8 @@
-// What the links to both stores share: the states of a connection, how long it may take to become ready, when the
-// next attempt is due, and when memory may go. Used by redis_link.c and pg_link.c only; each is the owner of one.
+// The common part of the links to both stores: the states of a connection, its time limit for becoming ready, the time
+// of the next attempt, and when to free memory. Only redis_link.c and pg_link.c use it; each is the owner of one link.
 //
-// DOWN -> CONNECTING (resolve, connect) -> PREPARING (set up the session) -> READY; each may go DOWN, and is CLOSED in
-// the end. All functions: the loop's thread.
+// DOWN -> CONNECTING (resolve, connect) -> PREPARING (set up the session) -> READY. Each state may go DOWN, and ends as
+// CLOSED. All functions: the loop's thread.
 #ifndef SK_STORE_LINK_H
 #define SK_STORE_LINK_H
 
@@ -12,7 +12,7 @@
 
 enum sk_link_state { SK_LINK_DOWN, SK_LINK_CONNECTING, SK_LINK_PREPARING, SK_LINK_READY, SK_LINK_CLOSED };
 
-// What only the owner can do. None of these runs inside a function of this module that the owner calls.
+// The steps that only the owner can do. They never run inside a call from the owner to this module.
 struct sk_link_steps {
     // Starts to connect. `address`: numeric, borrowed for the call; NULL if there is no host to resolve.
     void (*connect)(void *owner, const char *address);
@@ -27,7 +27,7 @@ struct sk_link_steps {
 struct sk_link_options {
     uv_loop_t *loop;
     const char *host;    // resolved for each connection; NULL: nothing to resolve. Borrowed until `free` runs
-    uint32_t timeout_ms; // of connecting and of preparing, each; resolving has no limit but the resolver's
+    uint32_t timeout_ms; // for connecting and for preparing, each; resolving has only the resolver's limit
     void (*on_change)(void *arg, bool ready); // NULL: not wanted
     void *arg;
     const struct sk_link_steps *steps;
@@ -39,11 +39,11 @@ struct sk_link;
 // Connects in the loop's next turn, and again after each loss. NULL: out of memory.
 struct sk_link *sk_link_open(const struct sk_link_options *options);
 
-// Moves to CLOSED. Link and owner go with the loop's next turn, or with the end of a look-up that is under way.
+// Moves to CLOSED. Link and owner are freed in the loop's next turn, or when a look-up in progress ends.
 void sk_link_close(struct sk_link *link);
 
-// The one function that changes the state; it aborts on a move that is impossible. Runs on_change when the link
-// becomes ready, or ceases to be.
+// The only function that changes the state; aborts on an impossible move. Runs on_change when the link becomes ready or
+// stops being ready.
 void sk_link_move(struct sk_link *link, enum sk_link_state state);
 enum sk_link_state sk_link_state(const struct sk_link *link);
 

@@ -1,9 +1,9 @@
-// Migrations run once, at a quiet moment, so this is the one place that uses libpq's blocking calls.
+// Uses libpq's blocking calls: migrations run once, at a quiet moment.
 //
-// The database's list of migrations and ours must be one line: the shorter one begins the longer one, with the same
-// names and texts. Of a database that is behind the rest is applied; one that is ahead was migrated by a newer version,
-// and is left alone. In any other case (a migration that was edited, removed or put in between) what we would apply was
-// written for other tables, so nothing is.
+// The database's list of migrations and ours must be of one lineage: the shorter list begins the longer one, with the
+// same names and texts. If the database is behind, the rest is applied. If it is ahead, a newer version has migrated
+// it, and it is left alone. In any other case a migration was edited, removed or inserted. Then ours were written for
+// other tables, so none is applied.
 #include "migrate.h"
 
 #include <libpq-fe.h>
@@ -19,7 +19,7 @@ enum { NAME_SIZE = 128 };
 enum migrate_place {
     MIGRATE_SAME,
     MIGRATE_NONE,  // the database has no migration at this place
-    MIGRATE_OTHER, // nor of that text
+    MIGRATE_OTHER, // the database has another migration there
     MIGRATE_FAILED,
 };
 
@@ -49,7 +49,7 @@ enum sk_status sk_migrate(const char *database_url)
     return status;
 }
 
-// The owner should not be able to create roles, so they may be missing.
+// The owner should not be able to create roles, so they may have to exist already.
 static enum sk_status migrate_find_roles(PGconn *conn)
 {
     PGresult *result = PQexec(conn, sk_bookkeepings[SK_BOOKKEEPING_ROLES].text);
@@ -61,7 +61,7 @@ static enum sk_status migrate_find_roles(PGconn *conn)
     return migrate_check(conn, result) == SK_OK && !missing ? SK_OK : SK_FAIL;
 }
 
-// All of it before anything is applied. It changes nothing, not even the list.
+// Compares all migrations before any is applied. Changes nothing, not even the list.
 static enum sk_status migrate_compare(PGconn *conn)
 {
     char found[NAME_SIZE];
@@ -92,7 +92,7 @@ static enum sk_status migrate_apply(PGconn *conn, int place)
     char found[NAME_SIZE];
     if (migrate_begin(conn) != SK_OK)
         return SK_FAIL;
-    enum migrate_place seen = migrate_look(conn, place, found); // again: another program may have been faster
+    enum migrate_place seen = migrate_look(conn, place, found); // check again: another process may have been faster
     if (seen != MIGRATE_SAME && seen != MIGRATE_NONE)
         return SK_FAIL;
     if (seen == MIGRATE_NONE && migrate_check(conn, PQexec(conn, migration->text)) != SK_OK)
@@ -105,7 +105,7 @@ static enum sk_status migrate_apply(PGconn *conn, int place)
     return SK_OK;
 }
 
-// The place after our last is nobody's: whatever is there is another.
+// We have no migration after our last one: one found there is MIGRATE_OTHER.
 static enum migrate_place migrate_look(PGconn *conn, int place, char found[NAME_SIZE])
 {
     static const struct sk_embedded none = {"", ""};
@@ -132,7 +132,7 @@ static enum sk_status migrate_end(PGconn *conn, enum sk_bookkeeping how)
     return migrate_check(conn, PQexec(conn, sk_bookkeepings[how].text));
 }
 
-// Takes the result over.
+// Clears the result.
 static enum sk_status migrate_check(PGconn *conn, PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);

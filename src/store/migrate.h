@@ -4,9 +4,9 @@
 
 #include "status.h"
 
-// Blocks; before the reactors start. Applies, each in a transaction of its own, the migrations that the
-// database has not seen, as the owner that `database_url` names. SK_FAIL, and nothing is changed: it was migrated by a
-// version of another line, so that ours do not follow on its own. One that a newer version has migrated is fine.
+// Blocks; before the reactors start. Applies the migrations that the database has not seen, each in its own
+// transaction, as the owner that `database_url` names. A database that a newer version has migrated is fine. SK_FAIL,
+// and nothing is changed, if a version of another lineage has migrated it: ours do not follow on that.
 enum sk_status sk_migrate(const char *database_url) SK_MUST_CHECK;
 
 #endif

@@ -8,15 +8,15 @@
 
 enum { SK_PARAM_NUMBER_SIZE = 24 };
 
-// Any thread. Writes the number and gives `out` back.
+// Any thread. Writes the number and returns `out`.
 const char *sk_params_number(char out[SK_PARAM_NUMBER_SIZE], int64_t number);
 
-// An array, in a buffer that the caller owns; the buffer's memory is kept from one array to the next. Begin it, add any
-// number of elements, end it: sk_params_end gives the text, which stays in the buffer, or NULL if memory was short.
-// An array without elements is '{}'.
+// Builds an array in the caller's buffer, whose memory is kept for the next array. Begin it, add any number of
+// elements, end it. sk_params_end returns the text, which stays in the buffer, or NULL if memory was short. An array
+// without elements is '{}'.
 void sk_params_begin(struct sk_buf *array);
 void sk_params_add(struct sk_buf *array, const char *word);      // an id, a number, an upper-case word
-void sk_params_add_text(struct sk_buf *array, const char *text); // quoted, or 'null' would be NULL; no " or \ in it
+void sk_params_add_text(struct sk_buf *array, const char *text); // quoted, so that 'null' is not NULL; no " or \ in it
 const char *sk_params_end(struct sk_buf *array);
 
 #endif

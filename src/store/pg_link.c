@@ -1,10 +1,10 @@
 // Keeps one connection to PostgreSQL alive (link.h has the states).
 //
-// A call waits in the list of its class until the ones before it have their results. While the link is PREPARING, the
-// statements of sql/statements are prepared one after the other, the session is set up, and LISTEN is issued if
-// notifications are wanted; after that a call is one round trip. The deadline of a statement counts from when it was
-// sent: when its result is overdue the connection is dropped, the server ends the statement by its own time-out, and
-// the caller, who was told LOST, retries.
+// A call waits in the queue of its class until the ones before it have their results. While the link is PREPARING, it
+// prepares the statements of sql/statements one by one, sets up the session, and issues LISTEN if notifications are
+// wanted. After that a call is one round trip. The deadline of a statement counts from when it was sent. If the result
+// is overdue, the link drops the connection, and the caller gets LOST and retries. The server ends the statement by its
+// own time-out.
 //
 // Callbacks run from the loop only, never inside sk_pg_call: a send that fails there is left to the next tick.
 #include "pg_link.h"
@@ -37,19 +37,19 @@ struct sk_pg {
     struct sk_link *link;
     char *url;                    // owned
     char *host;                   // owned; NULL: nothing to resolve
-    struct sk_pg_options options; // but for its URL
+    struct sk_pg_options options; // except its URL, which is not kept
     PGconn *conn;
-    uv_poll_t *poll; // a block of its own: libuv frees it later than the connection goes
+    uv_poll_t *poll; // a separate allocation: libuv still uses it after the connection is gone
     int fd;
     int prepared; // steps of the session that are done: each statement, SESSION, LISTEN
     struct pg_queue queues[SK_PG_CLASSES];
-    struct pg_call *current;   // the call under way, in no queue any more
+    struct pg_call *current;   // the call in progress, no longer in a queue
     uint64_t called, answered; // calls so far
     size_t waiting;            // calls without a result
-    bool busy;                 // a statement is under way, of the session or the current call
+    bool busy;                 // a statement is in progress: a session step or the current call
     uint64_t sent_ms;          // when it was sent
     bool unsent;               // sending failed; the next tick drops the connection
-    PGresult *result;          // of the statement under way
+    PGresult *result;          // of the statement in progress
     enum sk_result_kind kind;
 };
 
@@ -204,7 +204,7 @@ static struct pg_call *pg_call_new(enum sk_statement statement, int n, const cha
 static void pg_link_on_notice(void *arg, const char *message)
 {
     const struct sk_pg *pg = arg;
-    char text[512]; // libpq would print it, in lines of its own
+    char text[512]; // libpq would print it, in lines of its own format
     (void)snprintf(text, sizeof text, "%s: %.*s", pg->options.name, (int)strcspn(message, "\n"), message);
     sk_log_text(SK_LOG_DEBUG, "PostgreSQL gives notice", "text", text);
 }
@@ -212,7 +212,7 @@ static void pg_link_on_notice(void *arg, const char *message)
 static void pg_link_connect(void *owner, const char *address)
 {
     struct sk_pg *pg = owner;
-    // The URI goes in as dbname, where libpq expands it; what comes later in the list wins.
+    // The URI is passed as dbname, which libpq expands; later entries override it.
     const char *names[] = {"dbname", "application_name", address == NULL ? NULL : "hostaddr", NULL};
     const char *values[] = {pg->url, "seckill", address, NULL};
     pg->conn = PQconnectStartParams(names, values, 1);
@@ -272,7 +272,7 @@ static void pg_link_pump(struct sk_pg *pg)
         pg_link_drop(pg, PQerrorMessage(pg->conn));
 }
 
-// Sends the next statement, as far as the socket takes it; the rest goes when the socket is writable again.
+// Sends as much of the next statement as the socket takes. The rest follows when the socket is writable again.
 static enum sk_status pg_link_send(struct sk_pg *pg)
 {
     const struct pg_call *call = sk_pg_ready(pg) ? pg_link_take_call(pg) : NULL;
@@ -288,7 +288,7 @@ static enum sk_status pg_link_send(struct sk_pg *pg)
     return left == 0 ? SK_OK : SK_FAIL;
 }
 
-// The next call becomes the current one. There is one.
+// The next call becomes the current one. There must be one.
 static struct pg_call *pg_link_take_call(struct sk_pg *pg)
 {
     bool any = pg->answered % SK_PG_TURN == SK_PG_TURN - 1;
@@ -336,7 +336,7 @@ static void pg_link_receive(struct sk_pg *pg)
             pg_link_take_result(pg, result);
             continue;
         }
-        // Only here has the server said that the transaction is over, so only now is a result handed out.
+        // Only now has the server reported that the transaction is over, so only now is a result handed out.
         if (sk_link_state(pg->link) == SK_LINK_READY)
             pg_link_finish_call(pg);
         else
@@ -354,7 +354,7 @@ static void pg_link_take_result(struct sk_pg *pg, PGresult *result)
     PQclear(pg->result);
     pg->result = result;
     pg->kind = sk_result_kind_of((const struct sk_rows *)(const void *)result);
-    // A locked row is the caller's to tell: it knows which, and how long it waits.
+    // The caller reports a locked row: it knows which one, and how long it waits.
     enum sk_log_level level = pg->kind == SK_RESULT_LOCKED ? SK_LOG_DEBUG : SK_LOG_WARN;
     if (pg->kind != SK_RESULT_ROWS)
         sk_log_text(level, "PostgreSQL refused a statement", "reason", PQresultErrorMessage(result));
@@ -409,7 +409,7 @@ static const char *pg_link_tick(void *owner)
     const struct sk_pg *pg = owner;
     if (pg->unsent)
         return PQerrorMessage(pg->conn);
-    // The server's own time-out comes first; ours is for a server that no longer answers at all.
+    // The server's own time-out comes first. Ours is for a server that no longer answers at all.
     if (sk_pg_ready(pg) && pg->busy &&
         sk_monotonic_ms() >= pg->sent_ms + pg->options.statement_ms + pg->options.statement_ms / 2)
         return "result overdue";
@@ -463,7 +463,8 @@ static void pg_link_free(void *owner)
 
 // ---- watching the socket ----
 
-// libpq may change sockets while it connects, and may get the same number again: uv_poll_start() registers it anew.
+// libpq may change sockets while it connects, and may get the same number again. uv_poll_start() then registers it
+// anew.
 static enum sk_status pg_link_watch(struct sk_pg *pg, int events)
 {
     int fd = PQsocket(pg->conn);

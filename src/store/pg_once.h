@@ -1,7 +1,7 @@
 // A connection to PostgreSQL for a command that runs to its end: blocking, one call after the other, without a loop.
 // The service itself uses pg_link.h.
 //
-// All functions: the thread that opened it. What goes wrong is logged here.
+// All functions: the thread that opened it. Errors are logged here.
 #ifndef SK_STORE_PG_ONCE_H
 #define SK_STORE_PG_ONCE_H
 
@@ -11,12 +11,12 @@
 
 struct sk_pg_once;
 
-// Connects. NULL: it cannot.
+// Connects. NULL: that failed.
 struct sk_pg_once *sk_pg_once_open(const char *url);
 void sk_pg_once_close(struct sk_pg_once *pg); // NULL is fine
 
 // Runs a statement with text parameters. *rows is borrowed until the next call, or the close. SK_FAIL: the server
-// refused, or the connection is lost, and then the outcome is unknown.
+// refused, or the connection is lost and the outcome unknown.
 enum sk_status sk_pg_once_run(struct sk_pg_once *pg, enum sk_keeping statement, int n, const char *const *params,
                               const struct sk_rows **rows) SK_MUST_CHECK;
 

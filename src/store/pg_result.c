@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Permanent errors are those of the data: bad values, violated constraints, raised exceptions. All others are of
-// the server (connections, conflicts, resources, rights, read-only) and may pass.
+// Permanent errors come from the data: bad values, violated constraints, raised exceptions. All others come from the
+// server (connections, conflicts, resources, rights, read-only) and may pass.
 enum sk_result_kind sk_result_kind_of(const struct sk_rows *answer)
 {
     const PGresult *result = (const PGresult *)(const void *)answer;

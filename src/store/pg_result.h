@@ -1,4 +1,4 @@
-// What a statement came to: its rows, or why there are none.
+// The result of a statement: its rows, or why there are none.
 //
 // All functions: any thread. Texts live as long as the rows.
 #ifndef SK_STORE_PG_RESULT_H
@@ -12,7 +12,7 @@ struct sk_rows; // libpq's PGresult under a name of ours
 enum sk_result_kind {
     SK_RESULT_ROWS,
     SK_RESULT_LOST,    // the link died or the result came too late: the outcome is unknown
-    SK_RESULT_FAILED,  // the server said no, for a reason that passes (conflict, resources, rights, read-only)
+    SK_RESULT_FAILED,  // the server refused, for a reason that may pass (conflict, resources, rights, read-only)
     SK_RESULT_LOCKED,  // another transaction holds the row (SQLSTATE 55P03)
     SK_RESULT_REFUSED, // permanent: the same statement would fail again
 };
@@ -22,7 +22,7 @@ struct sk_result {
     const struct sk_rows *rows; // NULL unless SK_RESULT_ROWS
 };
 
-// What an answer of the server is; `answer` need not be rows.
+// Classifies an answer of the server; `answer` need not be rows.
 enum sk_result_kind sk_result_kind_of(const struct sk_rows *answer);
 
 size_t sk_rows_count(const struct sk_rows *rows);

@@ -1,4 +1,4 @@
-// Reads what Redis's INFO says about the process that answers.
+// Reads from Redis's INFO which process answers.
 #ifndef SK_STORE_REDIS_INFO_H
 #define SK_STORE_REDIS_INFO_H
 
@@ -8,16 +8,16 @@
 enum { SK_RUN_SIZE = 48 };
 
 struct sk_redis_info {
-    // "<protocol version>-<run id>", a new one for each start of Redis: what was opened under another one may be lost,
-    // or of another release.
+    // "<protocol version>-<run id>", a new one for each start of Redis. A voucher that was opened under another one may
+    // be lost, or of another release.
     char run[SK_RUN_SIZE];
     bool replica;
 };
 
-// Any thread, as both. The value of a line, cut at `size`; false, and "", if there is no such line.
+// Any thread, as both. Copies the value of a line, truncated to `size`. False, and "": there is no such line.
 bool sk_redis_info_value(const char *info, const char *name, char *out, size_t size);
 
-// False if the text says nothing of run_id or role. `info` is NUL-terminated.
+// False if run_id or role is missing. `info` is NUL-terminated.
 bool sk_redis_info_read(const char *info, struct sk_redis_info *out);
 
 #endif

@@ -1,10 +1,10 @@
-// Keeps one connection to Redis alive (link.h has the states) and gives hiredis's asynchronous API bounds: a time-out
+// Keeps one connection to Redis alive (link.h has the states). Adds bounds to hiredis's asynchronous API: a time-out
 // for each reply, a back-off with jitter between connections, and scripts that reload themselves. While the link is
-// PREPARING it says AUTH, SELECT, INFO and SCRIPT LOAD.
+// PREPARING, it sends AUTH, SELECT, INFO and SCRIPT LOAD.
 //
-// Every call lives in a list of our own besides hiredis's, because hiredis 0.14 has no time-outs: when the oldest
-// reply is overdue, counted from when its write went out, the connection is dropped, and hiredis then runs every
-// pending callback with NULL. That contract - exactly once, NULL if the link dies - is the one we pass on.
+// Each call is also in a list of our own, because hiredis 0.14 has no time-outs. If the oldest reply is overdue,
+// counted from its write, the link drops the connection. hiredis then runs every pending callback with NULL. We pass
+// that contract on: exactly once, NULL if the link dies.
 #include "redis_link.h"
 
 #include <hiredis/async.h>
@@ -42,7 +42,7 @@ struct sk_redis {
     uint32_t timeout_ms;
     size_t most_waiting;
     redisAsyncContext *context;
-    struct sk_redis_watch *watch; // hiredis's, goes with the context
+    struct sk_redis_watch *watch; // hiredis closes it with the context
     struct redis_call *oldest, *youngest;
     struct redis_call *unsent;     // the oldest call whose write has not begun
     struct redis_call *unanswered; // the last call of the latest write; NULL: all are answered
@@ -200,7 +200,7 @@ void sk_redis_flush(struct sk_redis *redis)
     struct sk_redis_watch *watch = redis->watch;
     redis->unanswered = redis->youngest;
     redis_link_mark_sent(redis);
-    redisAsyncHandleWrite(redis->context); // may end the connection, and then forgets redis->context
+    redisAsyncHandleWrite(redis->context); // may end the connection, which clears redis->context
     if (redis->context != NULL && sdslen(redis->context->c.obuf) > 0)
         sk_redis_watch_writing(watch, true);
 }
@@ -248,7 +248,7 @@ static enum sk_status redis_link_send_bytes(struct sk_redis *redis, struct redis
     return SK_OK;
 }
 
-// Everything that is queued goes with the write that begins now.
+// Everything queued goes out with the write that begins now.
 static void redis_link_mark_sent(struct sk_redis *redis)
 {
     for (struct redis_call *call = redis->unsent; call != NULL; call = call->next)
@@ -264,7 +264,7 @@ static void redis_link_on_reply(redisAsyncContext *context, void *reply, void *d
     if (reply != NULL && redis_link_repeat(redis, call, reply))
         return;
     if (redis_link_is_error(reply, "READONLY"))
-        redis->demoted = true; // the tick drops it: not inside its callback
+        redis->demoted = true; // the tick drops the connection: not here, inside its callback
     sk_reply_log_denial(reply);
     bool unasked = reply != NULL && redis->oldest == NULL && context->c.reader->pos < context->c.reader->len;
     call->done(call->arg, reply);
@@ -274,7 +274,7 @@ static void redis_link_on_reply(redisAsyncContext *context, void *reply, void *d
 }
 
 // Redis has lost its scripts (restart, fail-over, SCRIPT FLUSH): load this one and repeat the call, which then comes
-// behind younger ones. Keeping those back would cost every call for the sake of a rare moment.
+// behind younger ones. Holding those back would slow every call for a rare case.
 static bool redis_link_repeat(struct sk_redis *redis, struct redis_call *call, const redisReply *reply)
 {
     if (call->command == NULL || call->repeated || !redis_link_is_ready(redis) ||
@@ -287,7 +287,7 @@ static bool redis_link_repeat(struct sk_redis *redis, struct redis_call *call, c
 
 static void redis_link_on_reloaded(void *arg, const struct sk_reply *reply)
 {
-    (void)arg; // the call that follows tells whether it worked
+    (void)arg; // the call that follows shows whether it worked
     (void)reply;
 }
 
@@ -336,8 +336,8 @@ static void redis_link_connect(void *owner, const char *address)
     (void)redisAsyncSetDisconnectCallback(context, redis_link_on_disconnect);
 }
 
-// hiredis asserts that each reply it reads answers a call: a server that sends more than it was asked for would end
-// the process. So nothing is read while no call waits, and redis_link_on_reply looks for what follows the last reply.
+// hiredis asserts that each reply it reads answers a call, so a server that sends too much would end the process.
+// Therefore nothing is read while no call waits, and redis_link_on_reply checks what follows the last reply.
 static void redis_link_before(void *owner, bool reading)
 {
     struct sk_redis *redis = owner;
@@ -362,7 +362,7 @@ static void redis_link_on_connect(const redisAsyncContext *context, int status)
         return;
     }
     sk_link_move(redis->link, SK_LINK_PREPARING);
-    // Not dropped here and now: hiredis goes on with the context after this call.
+    // Do not drop the connection here: hiredis still uses the context after this call.
     redis->ungreeted = redis_link_greet(redis) != SK_OK;
 }
 
@@ -432,7 +432,7 @@ static void redis_link_greeted(struct sk_redis *redis, const struct sk_reply *re
         return;
     const char *error = reply == NULL ? "no answer" : sk_reply_error(reply);
     if (error != NULL) {
-        // Not here and now: we are inside a callback of the context.
+        // Deferred by hiredis, since this is a callback of the context.
         sk_log_text(SK_LOG_WARN, "Redis refused the greeting", "reason", error);
         redisAsyncDisconnect(redis->context);
     } else if (--redis->greetings_left == 0) {
@@ -463,7 +463,7 @@ static const char *redis_link_tick(void *owner)
     return NULL;
 }
 
-// Callers are never inside a callback of the context.
+// Never called inside a callback of the context.
 static void redis_link_drop(void *owner, const char *why)
 {
     struct sk_redis *redis = owner;
@@ -483,7 +483,7 @@ static void redis_link_on_disconnect(const redisAsyncContext *context, int statu
 {
     struct sk_redis *redis = context->data;
     if (redis == NULL)
-        return; // redis_link_drop and sk_redis_close have done the rest
+        return; // redis_link_drop or sk_redis_close has done the rest
     sk_log_text(SK_LOG_WARN, "Redis is gone", "reason", status == REDIS_OK ? "closed" : context->errstr);
     redis->context = NULL;
     redis->watch = NULL;

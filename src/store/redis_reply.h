@@ -10,8 +10,8 @@
 struct sk_reply;
 
 const char *sk_reply_error(const struct sk_reply *reply); // NULL: not an error
-// Logs an error that says that the login lacks a right: callers cannot tell it from others, and an operator must. NULL
-// is fine.
+// Logs an error that means that the login lacks a right. Callers cannot distinguish it from others, and an operator
+// must know. NULL is fine.
 void sk_reply_log_denial(const struct sk_reply *reply);
 size_t sk_reply_count(const struct sk_reply *reply);
 const struct sk_reply *sk_reply_at(const struct sk_reply *reply, size_t i);

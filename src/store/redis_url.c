@@ -1,4 +1,4 @@
-// Strict, and without allocation but for user and password.
+// Strict. Allocates user and password only.
 #include "redis_url.h"
 
 #include <stdbool.h>
@@ -30,7 +30,7 @@ static enum sk_status redis_url_take_path(const char *rest, struct sk_redis_url 
         rest = at + 1;
     }
     int n = snprintf(endpoint->host, sizeof endpoint->host, "%s", rest);
-    // hiredis would cut a longer path and connect to another.
+    // hiredis would truncate a longer path and connect to another socket.
     bool fits = (size_t)n < sizeof((struct sockaddr_un *)NULL)->sun_path;
     return fits && endpoint->host[0] == '/' ? SK_OK : SK_FAIL;
 }

@@ -1,4 +1,4 @@
-// SECKILL_REDIS_URL, taken apart: redis://[[user]:password@]host[:port][/db] or unix://[[user]:password@]/path
+// Parses SECKILL_REDIS_URL: redis://[[user]:password@]host[:port][/db] or unix://[[user]:password@]/path
 #ifndef SK_STORE_REDIS_URL_H
 #define SK_STORE_REDIS_URL_H
 
@@ -14,7 +14,7 @@ struct sk_redis_url {
     char db[8];
 };
 
-// Any thread. *endpoint starts zeroed, and goes to sk_redis_url_free in any case. SK_FAIL: not of the form.
+// Any thread. *endpoint starts zeroed; give it to sk_redis_url_free in any case. SK_FAIL: not of the form.
 enum sk_status sk_redis_url_parse(const char *url, struct sk_redis_url *endpoint) SK_MUST_CHECK;
 void sk_redis_url_free(struct sk_redis_url *endpoint);
 

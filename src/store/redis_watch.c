@@ -1,11 +1,11 @@
-// hiredis closes its socket right after ev.cleanup, while libuv frees handles later: hence a block of its own.
+// A separate allocation: hiredis closes its socket right after ev.cleanup, while libuv frees handles later.
 #include "redis_watch.h"
 
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 
-enum { ELEMENTS_MAX = 1 << 20 }; // of an array in a reply; we ask for some thousands
+enum { ELEMENTS_MAX = 1 << 20 }; // most elements of an array in a reply; we ask for some thousands
 
 struct sk_redis_watch {
     uv_poll_t poll;
@@ -13,7 +13,7 @@ struct sk_redis_watch {
     sk_redis_watch_cb *before;
     bool writing;
 #if HIREDIS_MAJOR < 1
-    redisReplyObjectFunctions functions; // hiredis's own, but for arrays
+    redisReplyObjectFunctions functions; // hiredis's own, except for arrays
     void *(*create_array)(const redisReadTask *task, int elements);
 #endif
 };
@@ -51,8 +51,8 @@ enum sk_status sk_redis_watch_open(uv_loop_t *loop, struct redisAsyncContext *co
     return SK_OK;
 }
 
-// hiredis takes memory for an array as soon as its length is known: for one that says it has 2^31 - 1 elements 16 GB,
-// and to free them it looks at each. That would stop the loop for seconds.
+// hiredis allocates an array as soon as its length is known. For a length of 2^31 - 1 that is 16 GB, and freeing it
+// visits each element. That would stop the loop for seconds.
 #if HIREDIS_MAJOR >= 1
 static void redis_watch_bound_arrays(redisAsyncContext *context)
 {
@@ -62,7 +62,7 @@ static void redis_watch_bound_arrays(redisAsyncContext *context)
 static void *redis_watch_create_array(const redisReadTask *task, int elements)
 {
     const struct sk_redis_watch *watch = task->privdata;
-    return elements > ELEMENTS_MAX ? NULL : watch->create_array(task, elements); // NULL: out of memory
+    return elements > ELEMENTS_MAX ? NULL : watch->create_array(task, elements); // NULL means out of memory to hiredis
 }
 
 static void redis_watch_bound_arrays(redisAsyncContext *context)
@@ -89,7 +89,7 @@ static void redis_watch_on_poll(uv_poll_t *poll, int status, int events)
 {
     struct sk_redis_watch *watch = poll->data;
     bool reading = status < 0 || (events & UV_READABLE) != 0, writing = (events & UV_WRITABLE) != 0;
-    // Each of the four may free the context; redis_watch_close says so here.
+    // Each of the four may free the context; redis_watch_close then sets it to NULL.
     if (reading && watch->context->data != NULL)
         watch->before(watch->context->data, true);
     if (reading && watch->context != NULL)

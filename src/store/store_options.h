@@ -1,4 +1,4 @@
-// Where the stores are, and how long an answer of theirs may take.
+// The addresses of the stores, and the time limits of their answers.
 #ifndef SK_STORE_STORE_OPTIONS_H
 #define SK_STORE_STORE_OPTIONS_H
 

@@ -1,5 +1,5 @@
-// RFC 9110, 12.5.1, as far as two media types need it: of the ranges that fit one, the most specific one gives its
-// weight. 12.5.3 is the same for codings, where only what is most specific counts: a name, and then `*`.
+// RFC 9110, 12.5.1, as far as two media types need it: the most specific range that fits a type gives its weight.
+// 12.5.3 does the same for codings, where only the most specific match counts: a name, then `*`.
 #include "accept.h"
 
 #include <stddef.h>
@@ -34,7 +34,7 @@ static bool accept_is(struct span text, const char *name)
     return text.len == strlen(name) && strncasecmp(text.at, name, text.len) == 0;
 }
 
-// Cuts off what stands before the next `mark` that is not within quotes. *rest: what follows it.
+// Cuts off the text before the next `mark` outside quotes. *rest: what follows it.
 static struct span accept_cut(const char **rest, const char *end, char mark)
 {
     const char *begin = *rest, *at = begin;
@@ -86,7 +86,7 @@ static struct range accept_read(struct span text)
     return range;
 }
 
-// How specific the range is, if it is one of that type and version: 3 names the type, 2 its first half, 1 is of all.
+// How specific the range is: 3 names the type, 2 its first half, 1 fits all, 0 does not fit this type and version.
 static int accept_fits(const struct range *range, const char *type, const char *first_half, const char *version)
 {
     if (range->version.at != NULL && !accept_is(range->version, version))
@@ -108,7 +108,7 @@ bool sk_accept_openmetrics(const char *value)
             text_weight = range.weight;
             text_fit = fits;
         }
-        // It must be named: what takes everything takes the text.
+        // It must be named: a client that takes everything gets the text.
         if (accept_fits(&range, "application/openmetrics-text", "", "1.0.0") == 3 && range.weight > open_weight)
             open_weight = range.weight;
     }
@@ -132,15 +132,15 @@ bool sk_accept_gzip(const char *value)
 
 // ---- prefer ----
 
-// A list of preferences, parted by commas: token [= word] *(; [token [= word]]), where a word is a token or a quoted
-// string. A comma in quotes parts nothing. What cannot be parsed is skipped.
+// A list of preferences, separated by commas: token [= word] *(; [token [= word]]), where a word is a token or a quoted
+// string. A comma in quotes does not separate. Malformed parts are skipped.
 
 static const char *prefer_skip_blanks(const char *at)
 {
     return at + strspn(at, " \t");
 }
 
-// Past a word; `at` stands at its start. Without its closing quote a quoted string takes the rest.
+// Returns the end of a word; `at` is its start. A quoted string without its closing quote takes the rest.
 static const char *prefer_skip_word(const char *at)
 {
     if (*at != '"')
@@ -152,7 +152,7 @@ static const char *prefer_skip_word(const char *at)
     return *at == '"' ? at + 1 : at;
 }
 
-// To the comma that ends this preference, or to the end.
+// Returns the comma that ends this preference, or the end.
 static const char *prefer_skip_preference(const char *at)
 {
     while (*at != '\0' && *at != ',')
@@ -160,7 +160,7 @@ static const char *prefer_skip_preference(const char *at)
     return at;
 }
 
-// An empty value is none (RFC 7240 2): respond-async="" is respond-async.
+// An empty value is no value (RFC 7240 2): respond-async="" is respond-async.
 static const char *prefer_skip_empty_value(const char *at)
 {
     const char *after = prefer_skip_blanks(at);

@@ -1,23 +1,23 @@
-// Which form of an answer a client wants: of /metrics by its field Accept, of a page by Accept-Encoding.
+// Which form of an answer a client wants: Accept selects the form of /metrics, Accept-Encoding that of a page.
 #ifndef SK_WIRE_ACCEPT_H
 #define SK_WIRE_ACCEPT_H
 
 #include <stdbool.h>
 
 // Any thread. `value` may be anything; NULL: it was not sent. Whether it prefers OpenMetrics 1.0 to Prometheus's text,
-// or takes it as well: by the weights of the two, of which a range without a version, or with ours, speaks. What is
-// malformed counts for nothing.
+// or accepts both equally. Compares the weights of the two; a range counts if it has no version, or ours. Malformed
+// parts do not count.
 bool sk_accept_openmetrics(const char *value);
 
-// The same of Accept-Encoding: whether what is packed by gzip may be sent. Not whether something else would be nicer:
-// there is only that, and the text as it is.
+// The same for Accept-Encoding: whether gzip may be sent. Other preferences do not matter: there are only gzip and the
+// plain text.
 bool sk_accept_gzip(const char *value);
 
 // ---- prefer ----
 
 // The field Prefer of a request (RFC 7240).
 
-// Any thread. Whether the list asks for respond-async. One field's value; of several fields each is read by itself.
+// Any thread. Whether the list asks for respond-async. `value` is one field's value; check several fields one by one.
 bool sk_prefer_async(const char *value);
 
 #endif

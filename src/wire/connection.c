@@ -1,9 +1,9 @@
-// Parking is libmicrohttpd's suspending: the connection leaves its lists and its epoll set, so that no turn of the loop
-// meets it. Two things of version 0.9.75 shape what is here:
-// - it does not see a suspended client hang up: sk_hangups does;
-// - to resume any number of connections, it walks the list of all that are suspended. So they are resumed in batches,
-//   with a pause that grows with that list. The batches are bounded, too: thousands that are answered at once are sent
-//   their answers over several turns, in which others are served.
+// A parked connection is suspended in libmicrohttpd: it leaves the lists and the epoll set, so no turn of the loop
+// meets it. Two traits of version 0.9.75 shape this file:
+// - it does not notice a suspended client that hangs up: sk_hangups does;
+// - to resume any number of connections, it walks the list of all suspended ones. So they are resumed in batches, with
+//   a pause that grows with that list. The batches are bounded, too: if thousands are answered at once, their answers
+//   are sent over several turns, in which others are served.
 #include "connection.h"
 
 #include <linux/sockios.h>
@@ -214,7 +214,7 @@ void sk_connection_drop(struct sk_connection *connection)
     sk_connection_resume_soon(connection);
 }
 
-// Without the reset the kernel would keep what is unsent, and offer it for many minutes.
+// Without the reset the kernel would keep the unsent data, and retry it for many minutes.
 void sk_connection_cut(struct sk_connection *connection)
 {
     const struct linger none = {.l_onoff = 1, .l_linger = 0};
@@ -261,7 +261,7 @@ static void connection_resume(struct sk_connection *connection)
         sk_connection_move(connection, SK_PHASE_SENDING, (uint64_t)connection->pool->options->request_timeout_ms);
 }
 
-// ---- what they are ----
+// ---- state ----
 
 bool sk_connections_crowded(const struct sk_connections *pool)
 {
@@ -291,9 +291,9 @@ void sk_connections_measure(const struct sk_connections *pool, struct sk_metrics
 
 // ---- deadlines ----
 
-// A ring of lists, one for each tick of the next SPAN. A deadline that is moved to a later time stays on its list and
-// is moved on when that list's tick comes, since most deadlines are moved many times and reached never: a connection
-// that is in use costs a list operation or two in the length of its shortest deadline, not in each request.
+// A ring of lists, one for each tick of the next SPAN. A deadline that moves to a later time stays on its list, and is
+// moved on when that list's tick comes. Most deadlines move many times and are never reached. So a connection in use
+// costs a list operation or two per length of its shortest deadline, not per request.
 
 enum { SPAN = 512 };
 
@@ -332,13 +332,13 @@ void sk_deadlines_set(struct sk_deadlines *deadlines, struct sk_deadline *deadli
     deadline->at_ms = at_ms;
     tick = tick < first ? first : tick > last ? last : tick;
     if (deadline->list.next != NULL && deadline->tick <= tick)
-        return; // looked at soon enough, and moved on then
+        return; // checked soon enough, and moved on then
     sk_deadlines_clear(deadline);
     deadline->tick = tick;
     sk_list_add_last(&deadline->list, &deadlines->lists[tick % SPAN]);
 }
 
-// The list of the next tick becomes the due one, which is empty.
+// The list of the next tick becomes the due list, which is empty.
 static void deadlines_take_list(struct sk_deadlines *deadlines)
 {
     deadlines->tick++;
@@ -370,13 +370,13 @@ struct sk_deadline *sk_deadlines_next(struct sk_deadlines *deadlines, uint64_t n
 
 // ---- hangups ----
 
-// An epoll set of its own, which the loop polls as one descriptor. It asks for the end of the client's side only, once:
-// bytes that a client sends while it is parked do not wake the loop.
+// A separate epoll set, which the loop polls as one descriptor. It reports only, and once, that the client has closed
+// its side. So bytes that a client sends while it is parked do not wake the loop.
 
 enum { EVENTS_MAX = 256 };
 
 struct sk_hangups {
-    uv_poll_t poll; // first: libuv gives it back when it is closed
+    uv_poll_t poll; // must be first: libuv passes it back when it is closed
     int epoll_fd;
     void (*on_hangup)(void *arg, uint64_t handle);
     void *arg;
@@ -409,7 +409,7 @@ enum sk_status sk_hangups_watch(struct sk_hangups *hangups, int fd, uint64_t han
     return epoll_ctl(hangups->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? SK_OK : SK_NO_MEM;
 }
 
-// What does not fit into one call comes with the next turn of the loop.
+// Events that do not fit into one call come with the next turn of the loop.
 static void hangups_on_readable(uv_poll_t *poll, int status, int events)
 {
     struct sk_hangups *hangups = (struct sk_hangups *)(void *)poll;

@@ -1,4 +1,4 @@
-// What frames the body must be beyond doubt: where two parsers could disagree, requests are smuggled.
+// The framing of the body must be beyond doubt: where two parsers could disagree, requests are smuggled.
 #include "head.h"
 
 #include <stdint.h>
@@ -77,8 +77,8 @@ void sk_head_field(struct sk_head *head, const char *name, size_t name_len, cons
 
 bool sk_head_good(const struct sk_head *head, size_t len)
 {
-    // "Expect: 100-continue" without a body is refused: if more bytes follow, libmicrohttpd would call the handler
-    // again after the answer, when it takes none.
+    // "Expect: 100-continue" without a body is rejected: if more bytes follow, libmicrohttpd would call the handler
+    // again after the answer, when it accepts none.
     bool no_body_expected = head->expects && head->length == 0 && head->encodings == 0;
     bool framed_twice = head->lengths + head->encodings > 1;
     return !head->bad && sk_header_bytes_end(&head->bytes, len) && head->hosts <= 1 && !framed_twice &&
@@ -87,7 +87,7 @@ bool sk_head_good(const struct sk_head *head, size_t len)
 
 // ---- header bytes ----
 
-// A few instructions for a field and one for each byte of a name; values are looked at eight bytes at a time.
+// Costs a few instructions for a field, and one for each byte of a name. Values are checked eight bytes at a time.
 
 enum { LINE_END = 2, VERSION_CHARS = 8, WORD = 8, DEL = 0x7f };
 
@@ -115,7 +115,7 @@ static bool header_bytes_is_token(const char *name, size_t n)
     return n > 0;
 }
 
-// The top bit of each byte that is a control byte other than HTAB. No sum carries into the next byte.
+// Sets the top bit of each byte that is a control byte other than HTAB. No sum carries into the next byte.
 static uint64_t header_bytes_controls(uint64_t word)
 {
     uint64_t low = word & EACH(0x7f), tab = word ^ EACH('\t');
@@ -125,7 +125,7 @@ static uint64_t header_bytes_controls(uint64_t word)
     return ((below_blank & ~is_tab) | is_del) & EACH(0x80);
 }
 
-// Past the last whole word.
+// The bytes after the last whole word, padded with blanks.
 static uint64_t header_bytes_rest(const char *bytes, size_t n)
 {
     uint64_t word = EACH(' ');
@@ -134,13 +134,13 @@ static uint64_t header_bytes_rest(const char *bytes, size_t n)
     return word;
 }
 
-// The top bit of a byte, or of one above it, that is not of printable ASCII.
+// Sets the top bit of each byte that is not printable ASCII, or of one above it.
 static uint64_t header_bytes_unusual(uint64_t word)
 {
     return (word - EACH(' ')) | word | (word + EACH(0x80 - DEL));
 }
 
-// Nearly all are.
+// Whether all bytes are printable ASCII, as nearly always.
 static bool header_bytes_are_usual(const char *bytes, size_t n)
 {
     uint64_t word, seen = 0;

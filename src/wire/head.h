@@ -1,4 +1,4 @@
-// The head of a request while it is read: its method, whether its bytes are allowed, and what frames its body.
+// The head of a request while it is read: its method, whether its bytes are allowed, and the framing of its body.
 #ifndef SK_WIRE_HEAD_H
 #define SK_WIRE_HEAD_H
 
@@ -9,22 +9,23 @@
 
 // ---- header bytes ----
 
-// Whether the head of a request is made of the bytes that HTTP allows (RFC 9110 5.5, RFC 9112 2.2 and 5.2), looked up
-// in the memory of libmicrohttpd, which hands over C strings only: to them "al\0ice" is "al".
+// Checks that the head of a request has only bytes that HTTP allows (RFC 9110 5.5, RFC 9112 2.2 and 5.2). It reads them
+// in libmicrohttpd's memory, since libmicrohttpd hands over C strings only: in these "al\0ice" is "al".
 //
-// This leans on how version 0.9.75 parses (src/microhttpd/connection.c: get_next_header_line,
+// This depends on how version 0.9.75 parses (src/microhttpd/connection.c: get_next_header_line,
 // parse_initial_message_line, process_header_line, process_broken_line):
-// - the lines stay where they were received, one after the other, from the method on; each CR LF is overwritten
-//   with two NULs, a bare LF with one, and a bare CR is a byte like others;
+// - the lines stay where they were received, one after the other, from the method on; each CR LF is overwritten with
+//   two NULs, a bare LF with one, and a bare CR is an ordinary byte;
 // - a NUL overwrites the blank after the method, the one before the version, and the colon after a name; the value
-//   begins behind the blanks and tabs that follow the colon, and nothing is taken off its end;
+//   begins after the blanks and tabs that follow the colon, and nothing is removed from its end;
 // - a continued line (obs-fold) stays between its value and the next line, and its name may move elsewhere;
-// - a line that begins with a NUL counts as the empty one that ends the head.
-// So without a forbidden byte each value ends two bytes before the next name, or before the empty line. Whatever lies
-// elsewhere makes the request malformed: also a bare LF at the end of a line, which could hide a NUL further up.
-// One thing leaves the same memory as CR LF and so counts as CR LF: NUL LF.
+// - a line that begins with a NUL counts as the empty line that ends the head.
 //
-// tests/unit/test_header_bytes.c asks the library whether all this is still so.
+// So without a forbidden byte each value ends two bytes before the next name, or before the empty line. Any other
+// layout makes the request malformed. That includes a bare LF at the end of a line, which could hide a NUL further up.
+// NUL LF leaves the same memory as CR LF, and so counts as CR LF.
+//
+// tests/unit/test_header_bytes.c checks that the library still behaves so.
 
 // Any thread. One check for each head: the target, begin, then each field in the order of the head, then end.
 struct sk_header_bytes {
@@ -33,9 +34,9 @@ struct sk_header_bytes {
     bool bad;
 };
 
-// Once the request line is there, and before its query is taken apart.
+// Call it once the request line is read, before its query is split.
 void sk_header_bytes_target(struct sk_header_bytes *check, const char *target);
-// The rest once the whole head is there.
+// Call the rest once the whole head is read.
 void sk_header_bytes_begin(struct sk_header_bytes *check, const char *method, const char *target, const char *version);
 void sk_header_bytes_field(struct sk_header_bytes *check, const char *name, size_t name_len, const char *value,
                            size_t value_len);
@@ -47,25 +48,25 @@ bool sk_header_bytes_end(const struct sk_header_bytes *check, size_t head_len);
 struct sk_head {
     struct sk_header_bytes bytes;
     enum sk_method method;
-    const char *target; // only to be compared
+    const char *target; // for comparison only
     unsigned hosts, lengths, encodings;
-    uint64_t length; // of the body; 0: none, or not known before
+    uint64_t length; // of the body; 0: none, or not known in advance
     bool chunked, expects, bad;
-    bool query_bad; // the query has an escape that is none, or stands for a control byte
+    bool query_bad; // the query has an invalid escape, or the escape of a control byte
     bool is_head;
-    const char *traceparent; // as request.h has it, as the next one
+    const char *traceparent; // as in request.h, as is the next one
     uint64_t names;
 };
 
-// The loop's thread. In the order of struct sk_header_bytes: the target when its line was read, then the names and
-// values of its query and its path, as libmicrohttpd wants their escapes undone, and the rest once the head is there.
-// The texts are borrowed.
+// The loop's thread. Call them in the order of struct sk_header_bytes: the target when its line was read, then the
+// names and values of its query and its path, when libmicrohttpd wants their escapes undone. The rest follows once the
+// whole head is read. The texts are borrowed.
 void sk_head_target(struct sk_head *head, const char *target);
-// Undoes them in a name or a value, not in the path: "/seckill/1%00x" is not "/seckill/1". Gives the length.
+// Undoes the escapes of a name or a value, not of the path: "/seckill/1%00x" is not "/seckill/1". Returns the length.
 size_t sk_head_unescape(struct sk_head *head, char *text);
 void sk_head_begin(struct sk_head *head, const char *method, const char *target, const char *version);
 void sk_head_field(struct sk_head *head, const char *name, size_t name_len, const char *value, size_t value_len);
-// Whether the request may be read on. `len`: of the whole head.
+// Whether to go on reading the request. `len`: of the whole head.
 bool sk_head_good(const struct sk_head *head, size_t len);
 
 #endif

@@ -13,7 +13,7 @@ struct addrinfo *sk_listen_address_resolve(const char *address)
 {
     char host[256];
     const char *colon = strrchr(address, ':');
-    uint64_t port; // the resolver would cut a larger number down to size
+    uint64_t port; // the resolver would truncate a larger number
     if (colon == NULL || (size_t)(colon - address) >= sizeof host || !sk_text_number(colon + 1, UINT16_MAX, &port)) {
         sk_log_text(SK_LOG_ERROR, "an address to listen on is not of the form host:port", "value", address);
         return NULL;

@@ -6,15 +6,15 @@
 
 struct addrinfo;
 
-// Any thread, as all of them. What the address stands for: the caller frees it with freeaddrinfo. NULL and a log line
-// on failure.
+// Any thread, as all functions. Resolves the address; the caller frees the result with freeaddrinfo. NULL and a log
+// line on failure.
 struct addrinfo *sk_listen_address_resolve(const char *address);
 
-// Whether no other machine can reach it. False also if it stands for nothing, which is logged.
+// Whether no other machine can reach it. False also if it cannot be resolved, which is logged.
 bool sk_listen_address_is_loopback(const char *address);
 
-// Whether the two have an address in common, however it is written (localhost:8080 and 127.0.0.1:8080): the kernel
-// would give each connection to either of them.
+// Whether the two have an address in common, however it is written (localhost:8080 and 127.0.0.1:8080). If so, the
+// kernel would give each connection to either of them.
 bool sk_listen_address_is_same(const char *one, const char *other);
 
 #endif

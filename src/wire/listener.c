@@ -14,8 +14,8 @@
 
 enum { BACKLOG = 4096, UNSENT_MAX_BYTES = 65536 };
 
-// Connections inherit the last option: it bounds what the kernel keeps for a client that does not read, which is
-// megabytes otherwise, and not what is on its way to one that does.
+// Connections inherit the last option. It limits what the kernel keeps for a client that does not read, which is
+// megabytes otherwise. It does not limit the data in flight to a client that reads.
 static int listener_try(const struct addrinfo *at)
 {
     int on = 1, unsent = UNSENT_MAX_BYTES;

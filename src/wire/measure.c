@@ -1,5 +1,5 @@
-// Answers of one route to requests that came in one turn took the same time, so they are kept as one until the turn
-// ends. What a turn's requests began with is the time of its first one, so a time that is told is too long rather than
+// Answers of one route to requests that came in one turn took the same time, so they are kept as one entry until the
+// turn ends. The time of all requests of a turn counts from its first one, so a reported time is too long rather than
 // too short.
 #include "measure.h"
 
@@ -15,12 +15,12 @@ struct kept {
     uint64_t began_ns, n;
     unsigned row;
     bool traced;
-    char trace_id[SK_EXEMPLAR_CHARS]; // of the last one that has one
+    char trace_id[SK_EXEMPLAR_CHARS]; // of the last request that has one
 };
 
 struct sk_measure {
     struct sk_metrics *metrics;
-    uint64_t turn_ns; // when its first request was whole; 0: there was none yet
+    uint64_t turn_ns; // when its first request was complete; 0: there was none yet
     struct kept kept[KEPT_MAX];
     size_t count;
 };

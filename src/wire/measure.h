@@ -1,5 +1,5 @@
-// What requests come to, and how long that takes, by route: counts go into the reactor's metrics (metrics.h). The clock
-// is looked at twice in a turn of the loop: at its first request, and at its end, when the answers are out.
+// Measures the outcomes and durations of requests, by route, for the reactor's metrics (metrics.h). The clock is read
+// twice in a turn of the loop: at its first request, and at its end, when the answers are out.
 //
 // The loop's thread, as all functions. `measure` NULL: nothing is counted.
 #ifndef SK_WIRE_MEASURE_H
@@ -14,11 +14,11 @@ struct sk_measure;
 struct sk_measure *sk_measure_open(struct sk_metrics *metrics);
 void sk_measure_close(struct sk_measure *measure); // NULL is fine
 
-// A request is whole, or will not be: then its row is 0.
+// A request is complete, or will never be: then its row is 0.
 void sk_measure_began(struct sk_measure *measure, struct sk_request *request);
 
-// It is answered. `trace_id`: for an exemplar, SK_EXEMPLAR_CHARS hexadecimal digits; NULL: it has none. A request that
-// has not begun here is not counted.
+// The request is answered. `trace_id`: for an exemplar, SK_EXEMPLAR_CHARS hexadecimal digits; NULL: it has none. A
+// request that did not begin here is not counted.
 void sk_measure_answered(const struct sk_request *request, enum sk_verdict verdict, const char *trace_id);
 
 // The end of a turn.

@@ -1,4 +1,4 @@
-// What request.h says of a body's media type: not in request.c, because it asks for a field as anybody else does.
+// The check of a body's media type in request.h. Not in request.c, because it reads a field as any other caller does.
 #include <strings.h>
 
 #include "request.h"

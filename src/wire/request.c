@@ -1,5 +1,5 @@
-// Answering. libmicrohttpd keeps the header and the query of a request for as long as the request lives, and knows the
-// names in them; here they are only asked for.
+// Answers requests. libmicrohttpd keeps the header and the query of a request as long as the request lives, and has
+// parsed their names; this file only looks them up.
 #include "request.h"
 
 #include <microhttpd.h>
@@ -181,7 +181,7 @@ void sk_request_park(struct sk_request *request, uint64_t ms)
     if (connection->pool->draining)
         sk_connection_move(connection, SK_PHASE_WAITING, 0); // expires with the next tick
     else
-        sk_connection_move(connection, SK_PHASE_PARKED, ms); // and suspended when libmicrohttpd asks for its answer
+        sk_connection_move(connection, SK_PHASE_PARKED, ms); // suspended when libmicrohttpd asks for its answer
 }
 
 bool sk_request_hold(struct sk_request *request)

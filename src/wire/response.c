@@ -1,4 +1,4 @@
-// A response is one of libmicrohttpd under another name: there is nothing to add to it.
+// A response is libmicrohttpd's under another name; it needs no more.
 #include "response.h"
 
 #include <microhttpd.h>
@@ -41,8 +41,8 @@ void sk_response_header(struct sk_response *response, const char *name, const ch
         sk_log(SK_LOG_WARN, "response header not added", "name=%s", name);
 }
 
-// The library copies values into blocks of their own and reads them when it sends a response; its interface shows them
-// as const, so that their length stays.
+// The library copies values into separate blocks, and reads them when it sends a response. Its interface makes them
+// const so that their length stays.
 char *sk_response_value(struct sk_response *response, const char *name)
 {
     union {

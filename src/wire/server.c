@@ -1,10 +1,12 @@
-// A request that waits is not suspended: its handler returns without an answer, and libmicrohttpd asks it again in
-// every run. The answer is queued from outside as soon as it is known, and one run at the end of the turn sends all of
-// them. Suspending would cost two epoll_ctl calls and one more recv for each request. It leans on two traits of
-// libmicrohttpd's external epoll mode: a handler may return MHD_YES without a response after the request is whole, and
-// MHD_queue_response moves such a connection on at once. A parked request waits too long for that, and is suspended
-// (connection.c). Every phase of a connection has an absolute deadline (connection.h): libmicrohttpd's own restarts
-// with each byte.
+// A waiting request is not suspended: its handler returns without an answer, and libmicrohttpd calls it again in every
+// run. The answer is queued from outside as soon as it is known, and one run at the end of the turn sends all of them.
+// Suspending would cost two epoll_ctl calls and one more recv for each request.
+//
+// This depends on two traits of libmicrohttpd's external epoll mode. A handler may return MHD_YES without a response
+// after the request is complete, and MHD_queue_response moves such a connection on at once. A parked request waits too
+// long for that, and is suspended (connection.c).
+//
+// Every phase of a connection has an absolute deadline (connection.h): libmicrohttpd's own restarts with each byte.
 #include "server.h"
 
 #include <microhttpd.h>
@@ -33,11 +35,11 @@ struct sk_server {
     struct sk_connections connections;
     struct MHD_Daemon *daemon;
     int listen_fd;
-    uv_poll_t *poll;              // a block of its own: libuv lets go of it later than the server goes
+    uv_poll_t *poll;              // a separate allocation: libuv uses it after the server is gone
     struct sk_timer *tick, *more; // the second one: a tick before its time
-    bool progress;                // a body arrived in pieces: there may be more to read
-    bool completed;               // a request, in this run: the next one of its client may be there already
-    bool counted;                 // `newest` was told to handler.peers, and is no connection yet
+    bool progress;                // a piece of a body arrived: there may be more to read
+    bool completed;               // a request ended in this run: its client's next one may be there already
+    bool counted;                 // handler.peers has counted `newest`, which has no connection yet
     struct sk_address newest;
 };
 
@@ -135,7 +137,7 @@ static struct MHD_Daemon *server_start_daemon(struct sk_server *server)
                             MHD_OPTION_END);
 }
 
-// After an opening that failed; the loop does not know server->poll then.
+// After a failed open; the loop does not know server->poll then.
 static void server_free(struct sk_server *server)
 {
     if (server->daemon != NULL)
@@ -158,9 +160,9 @@ static void server_on_readable(uv_poll_t *poll, int status, int events)
     server_run(poll->data);
 }
 
-// Each run moves a connection on by one step: an answer that was queued from outside is sent in one and done with in
-// the next, and a body may have more to read. What is not moved on now would lie until the next event. A client that
-// pipelines more requests than the runs serve gets on in the loop's next turn, after the others.
+// Each run moves a connection by one step. An answer that was queued from outside is sent in one run and finished in
+// the next, and a body may have more to read. Without more runs, this work would wait for the next event. If a client
+// pipelines more requests than the runs serve, the rest is served in the loop's next turn, after the others.
 static void server_run(struct sk_server *server)
 {
     struct sk_connections *connections = &server->connections;
@@ -180,7 +182,7 @@ static void server_run(struct sk_server *server)
 }
 
 // A header longer than the library's first read, and the next one of pipelined requests, take more runs. While a
-// request waits, MHD_get_timeout is always 0 and tells nothing; then the runs that send the answers do the rest.
+// request waits, MHD_get_timeout is always 0 and no help; then the runs that send the answers do the rest.
 static bool server_has_more_to_do(struct sk_server *server)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms;
@@ -253,7 +255,7 @@ static void server_log_library(void *arg, const char *format, va_list args)
     sk_log_text(SK_LOG_DEBUG, "libmicrohttpd", "said", line);
 }
 
-// Only with handler.peers. One that is accepted becomes a connection at once, or there is no memory for it.
+// Only with handler.peers. An accepted peer becomes a connection at once, unless there is no memory for it.
 static enum MHD_Result server_may_connect(void *arg, const struct sockaddr *from, socklen_t len)
 {
     struct sk_server *server = arg;
@@ -263,7 +265,7 @@ static enum MHD_Result server_may_connect(void *arg, const struct sockaddr *from
         peers->disconnects(peers->arg, &server->newest);
     server->counted = false;
     if (!sk_address_of(from, &server->newest))
-        return MHD_YES; // is none that could be counted
+        return MHD_YES; // has no address to count
     server->counted = peers->connects(peers->arg, &server->newest);
     server->connections.refused += !server->counted;
     return server->counted ? MHD_YES : MHD_NO;
@@ -291,14 +293,14 @@ static struct sk_connection *server_connection_at(struct MHD_Connection *connect
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-// The request line was read. Only here the target is still as it was sent: its query is taken apart next.
+// The request line was read. Only here is the target still as sent: its query is split next.
 static void *server_on_target(void *arg, const char *target, struct MHD_Connection *library)
 {
     const struct sk_server *server = arg;
     struct sk_connection *connection = server_connection_at(library);
     sk_connection_move(connection, SK_PHASE_HEADER, (uint64_t)server->options->request_timeout_ms);
     sk_head_target(&connection->head, target);
-    return NULL; // what server_on_request finds as *context
+    return NULL; // server_on_request gets it as *context
 }
 
 static size_t server_on_escaped(void *arg, struct MHD_Connection *connection, char *text)
@@ -307,7 +309,7 @@ static size_t server_on_escaped(void *arg, struct MHD_Connection *connection, ch
     return sk_head_unescape(&server_connection_at(connection)->head, text);
 }
 
-// Called with the head, with each piece of the body, once the request is whole, and then again until it is answered.
+// Called with the head, with each piece of the body, when the request is complete, and then again until it is answered.
 static enum MHD_Result server_on_request(void *arg, struct MHD_Connection *library, const char *url, const char *method,
                                          const char *version, const char *upload, size_t *upload_len, void **context)
 {
@@ -354,7 +356,7 @@ static enum MHD_Result server_on_field(void *arg, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-// A body that grows past the limit is read on for a while, so that the client gets to see the 413.
+// If a body exceeds the limit, the server reads on for a while, so that the client sees the 413.
 static enum MHD_Result server_on_body(struct sk_server *server, struct sk_connection *connection, const char *data,
                                       size_t n)
 {
@@ -378,7 +380,7 @@ static enum MHD_Result server_on_whole(struct sk_server *server, struct sk_conne
     SK_PROBE3(request_read, connection->request.handle, connection->request.path, connection->request.body.len);
     server->handler.handle(server->handler.arg, &connection->request);
     if (connection->phase == SK_PHASE_BODY)
-        return MHD_NO; // neither answered nor kept: there was no memory
+        return MHD_NO; // neither answered nor kept: out of memory
     return server_on_asked_again(connection);
 }
 
@@ -404,7 +406,7 @@ static void server_on_completed(void *arg, struct MHD_Connection *connection, vo
     (void)code;
     struct sk_connection *ended = *context;
     server->completed = true;
-    if (ended != NULL && ended->phase == SK_PHASE_PARKED) // before it was suspended
+    if (ended != NULL && ended->phase == SK_PHASE_PARKED) // parked, but not suspended yet
         server->handler.gone(server->handler.arg, &ended->request);
     if (ended != NULL)
         sk_connection_end_request(ended);
@@ -432,7 +434,7 @@ static void server_stop_accepting(struct sk_server *server)
         (void)close(fd);
 }
 
-// Clients whose connection the kernel has made already are served: closing the socket would reset them.
+// Serves the clients whose connection the kernel has made already: closing the socket would reset them.
 static void server_take_backlog(struct sk_server *server)
 {
     struct pollfd backlog = {.fd = server->listen_fd, .events = POLLIN};
@@ -455,7 +457,7 @@ static void server_expire(struct sk_server *server, bool waiting_too)
         else if (connection->phase == SK_PHASE_STREAMING)
             server_end_stream(server, connection);
         else if (connection->phase == SK_PHASE_STUCK)
-            sk_connection_drop(connection); // it would hold up the end until its time is over
+            sk_connection_drop(connection); // it would delay the end until its deadline
     }
 }
 
@@ -484,8 +486,8 @@ void sk_server_close(struct sk_server *server)
     free(server);
 }
 
-// Connections without a request see an orderly end, all before the first is closed. What crosses it is read and gets no
-// answer: closing a connection with unread bytes would reset it, and its client might lose the answer before.
+// Idle connections get an orderly end, all of them before the first is closed. A request that crosses it is read, but
+// not answered. Closing a connection with unread bytes would reset it, and its client might lose the answer before.
 static void server_leave_idle(struct sk_server *server)
 {
     for (uint32_t i = 0; i < server->connections.used; i++) {

@@ -15,28 +15,28 @@
 struct sk_server;
 struct sk_address;
 
-// Who may connect. Each that may is told of again when it is gone.
+// Decides who may connect. An accepted peer is reported again when it is gone.
 struct sk_peers {
-    bool (*connects)(void *arg, const struct sk_address *peer); // false: it is closed at once
+    bool (*connects)(void *arg, const struct sk_address *peer); // false: the connection is closed at once
     void (*disconnects)(void *arg, const struct sk_address *peer);
     void *arg;
 };
 
 struct sk_handler {
-    // A whole request: answer it, or keep it with sk_request_wait or sk_request_park.
+    // A complete request: answer it, or keep it with sk_request_wait or sk_request_park.
     void (*handle)(void *arg, struct sk_request *request);
     // A request that waits or is parked has reached its deadline: answer it.
     void (*expired)(void *arg, struct sk_request *request);
-    // A request is broken before it is whole: answer it, which ends the connection.
+    // A request is malformed before it is complete: answer it, which ends the connection.
     void (*malformed)(void *arg, struct sk_request *request, enum sk_verdict verdict);
     // The head of a stream is sent: texts may follow (stream.h).
     void (*streams)(void *arg, struct sk_request *request);
-    // The client of a request that is parked, or streams, is gone, or the server ends the stream: its handle leads
-    // nowhere when this returns. Not called for streams that the handlers end.
+    // The client of a parked or streaming request is gone, or the server ends the stream: the handle is invalid when
+    // this returns. Not called for streams that the handlers end.
     void (*gone)(void *arg, struct sk_request *request);
     void *arg;
     const struct sk_peers *peers; // borrowed; NULL: all may connect
-    // A request that has taken a place among the long ones has ended. NULL: not wanted.
+    // A request with a place among the long ones has ended. NULL: not wanted.
     void (*released)(void *arg, const struct sk_hold *hold);
 };
 
@@ -44,8 +44,8 @@ struct sk_handler {
 struct sk_server *sk_server_open(uv_loop_t *loop, const struct sk_server_options *options,
                                  const struct sk_handler *handler);
 
-// The end of a loop turn: sends the answers that were given outside of a handler. Returns whether there
-// were any.
+// Call it at the end of a loop turn: sends the answers that were given outside of a handler. Returns whether there were
+// any.
 bool sk_server_turn(struct sk_server *server);
 
 // A request that waits or is parked; NULL if it is answered or its client is gone.
@@ -60,21 +60,21 @@ size_t sk_server_waiting(const struct sk_server *server);
 // Requests whose answer the client has not taken yet.
 size_t sk_server_sending(const struct sk_server *server);
 
-// Nine tenths of its connections are taken.
+// Whether nine tenths of its connections are taken.
 bool sk_server_crowded(const struct sk_server *server);
 
 // Sets the gauges of connections.
 void sk_server_measure(const struct sk_server *server, struct sk_metrics *metrics);
 
-// Stops accepting; what is open goes on, but parked requests expire and streams end, now and from now on. The handlers
-// say "Connection: close" in their answers from now on.
+// Stops accepting connections. Open ones go on, but parked requests expire and streams end, now and from now on. The
+// handlers send "Connection: close" with their answers from now on.
 void sk_server_drain(struct sk_server *server);
 
-// Every request that waits or is parked has reached its deadline now.
+// Expires every waiting or parked request now.
 void sk_server_expire(struct sk_server *server);
 
-// Ends: every request that is there is handled, or expires, and answered; then all connections are closed. The loop
-// must run until the handles are closed. NULL is fine.
+// Closes the server. Each request that is there is handled or expires, and is answered; then all connections are
+// closed. The loop must run until the handles are closed. NULL is fine.
 void sk_server_close(struct sk_server *server);
 
 #endif

@@ -16,7 +16,7 @@ struct sk_server_options {
     int64_t request_timeout_ms;
     int64_t long_share; // percent of the connections
     int64_t trace;      // enum sk_trace_mode
-    int64_t access_log; // one line for so many requests; 0: none
+    int64_t access_log; // one line for this many requests; 0: none
 };
 
 #endif

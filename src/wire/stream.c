@@ -1,11 +1,11 @@
-// libmicrohttpd sends the head, asks for the body, and is told to suspend the connection. From then on the texts go
-// straight to the socket, one system call each: resuming a connection for every text would cost libmicrohttpd a walk
-// along all that are suspended, and two calls of epoll_ctl. So the body has no chunks, whose frames libmicrohttpd would
-// have to know of: it lasts until the connection closes, as HTTP/1.1 and HTTP/1.0 both have it. To end, the connection
-// is resumed, and libmicrohttpd closes it.
+// libmicrohttpd sends the head and asks for the body; then the connection is suspended. From then on the texts go
+// straight to the socket, one system call each. Resuming a connection for every text would cost libmicrohttpd a walk
+// along all suspended ones, and two epoll_ctl calls. So the body is not chunked, since libmicrohttpd would have to
+// write the chunks. It lasts until the connection closes, as both HTTP/1.1 and HTTP/1.0 allow. To end it, the
+// connection is resumed, and libmicrohttpd closes it.
 //
-// A client that reads slowly fills a small buffer of the kernel, then at most one text here; until it has taken both it
-// is sent nothing else.
+// A client that reads slowly fills a small buffer of the kernel, then at most one text here. It is sent nothing else
+// until it has taken both.
 #include "stream.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 #include "connection.h"
 
-enum { BLOCK_SIZE = 512, SOCKET_BUFFER = 4096 }; // of which the kernel makes twice as much
+enum { BLOCK_SIZE = 512, SOCKET_BUFFER = 4096 }; // which the kernel doubles
 
 static ssize_t stream_on_read(void *arg, uint64_t pos, char *out, size_t room);
 static ssize_t stream_open(struct sk_connection *connection);
@@ -34,7 +34,7 @@ struct sk_response *sk_stream_new(struct sk_request *request)
                 MHD_add_response_header(response, "Content-Type", "text/event-stream") == MHD_YES &&
                 MHD_add_response_header(response, "Cache-Control", "no-store") == MHD_YES &&
                 MHD_add_response_header(response, "X-Accel-Buffering", "no") == MHD_YES; // nginx would hold events back
-    sk_buf_clear(&request->body); // for what a client takes later
+    sk_buf_clear(&request->body); // for text that the client takes later
     connection->unsent_at = 0;
     connection->stream_open = false;
     if (!made && response != NULL)
@@ -42,7 +42,7 @@ struct sk_response *sk_stream_new(struct sk_request *request)
     return made ? (struct sk_response *)(void *)response : NULL;
 }
 
-// Called when the head was sent, and after the connection was resumed, to end.
+// Called when the head was sent, and again to end, after the connection was resumed.
 static ssize_t stream_on_read(void *arg, uint64_t pos, char *out, size_t room)
 {
     struct sk_connection *connection = arg;
@@ -92,11 +92,11 @@ bool sk_stream_send(struct sk_request *request, const char *text, size_t len)
     sk_buf_add(&request->body, text + sent, len - sent);
     if (!request->body.failed)
         return true;
-    sk_connection_drop(connection); // half a text is no text
+    sk_connection_drop(connection); // never send half a text
     return false;
 }
 
-// Whether all that was taken in part is gone, and more may be sent.
+// Sends the rest of a text that was taken in part. Returns whether all of it is sent, and more may be.
 static bool stream_flush(struct sk_connection *connection)
 {
     struct sk_buf *unsent = &connection->request.body;
@@ -112,7 +112,7 @@ static bool stream_flush(struct sk_connection *connection)
     return connection->phase == SK_PHASE_STREAMING || connection->phase == SK_PHASE_STUCK;
 }
 
-// How much of it the socket takes. One that has failed is dropped.
+// Returns how much of the text the socket takes. Drops a failed connection.
 static size_t stream_write(struct sk_connection *connection, const char *text, size_t len)
 {
     ssize_t n = send(connection->fd, text, len, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -1,5 +1,5 @@
-// Clients send the absolute form to proxies, and a server must take it as well (RFC 9112 3.2.2). Which host it names
-// does not matter here, as Host does not: we serve one.
+// Clients send the absolute form to proxies, and a server must accept it as well (RFC 9112 3.2.2). The host in it is
+// ignored, as Host is: we serve one host.
 #include "target.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@ const char *sk_target_path(const char *target)
     if (authority == NULL)
         return target;
     size_t n = strcspn(authority, "/");
-    // A name before the host is there to mislead (RFC 9110 4.2.4).
+    // A user name before the host is there to mislead (RFC 9110 4.2.4).
     if (n == 0 || authority[0] == ':' || memchr(authority, '@', n) != NULL)
         return NULL;
     return authority[n] == '\0' ? "/" : authority + n;
@@ -28,14 +28,14 @@ const char *sk_target_path(const char *target)
 
 // ---- query ----
 
-// A control byte is of no use in a parameter, and could do harm in a log, a header or a C string. `+` has become a
-// blank before: libmicrohttpd does that by itself.
+// A control byte is of no use in a parameter, and could do harm in a log, a header or a C string. libmicrohttpd has
+// already turned `+` into a blank.
 
 enum { DEL = 0x7f, ESCAPE_LEN = 3 };
 
 static const char query_digits[] = "0123456789ABCDEF";
 
-// -1: none.
+// -1: not a hexadecimal digit.
 static int query_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -45,7 +45,7 @@ static int query_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// The byte that an escape stands for; -1: it is none, or not allowed.
+// The byte that an escape stands for; -1: it is invalid, or not allowed.
 static int query_byte(const char *escape)
 {
     int high = query_digit(escape[1]), low = high < 0 ? -1 : query_digit(escape[2]);
@@ -65,7 +65,7 @@ bool sk_query_unescape(char *text, size_t *len)
         if (escape)
             text[n] = (char)query_byte(at);
         else
-            text[n] = *at; // not ahead of `at`
+            text[n] = *at; // never ahead of `at`
         at += escape ? ESCAPE_LEN : 1;
     }
     text[n] = '\0';

@@ -1,5 +1,5 @@
-// Where nothing is noted, which is nearly always, all this costs about 100 instructions for a request. Random words
-// come in blocks: a system call for each would cost more than all the rest.
+// If nothing is recorded, which is nearly always, this costs about 100 instructions for a request. Random words are
+// drawn in blocks: a system call for each would cost more than all the rest.
 #include "trace.h"
 
 #include <stdlib.h>
@@ -19,8 +19,8 @@ enum { WORDS = 128, ERROR_FROM = 400, FAILURE_FROM = 500, UNAVAILABLE = 503 };
 struct sk_tracer {
     const struct sk_server_options *options; // borrowed
     enum sk_trace_mode mode;
-    uint64_t one_in; // requests has a line; 0: none has
-    bool all;        // also requests without the field are looked at
+    uint64_t one_in; // one of this many requests has a line; 0: none
+    bool all;        // check requests without the field, too
     struct sk_spool_lane *lane;
     size_t words_left;
     uint64_t words[WORDS];
@@ -88,7 +88,7 @@ static void trace_begin(struct sk_tracer *tracer, struct sk_request *request)
     trace->began_ns = uv_hrtime();
 }
 
-// The trace that the client is in; or a new one, where it is in none or says so badly.
+// Joins the client's trace. Starts a new one if the client has none, or sends a malformed one.
 static void trace_take_up(struct sk_tracer *tracer, struct sk_request *request)
 {
     struct sk_traceparent *own = &request->trace.own;
@@ -172,7 +172,7 @@ static const char *trace_method(const struct sk_request *request)
     return request->is_head ? "HEAD" : names[request->method];
 }
 
-// Constants, and numbers: all of them together are far shorter than a line may be. Returns where the next one goes.
+// Appends a constant or a number, and returns the end. All of them together are far shorter than a line may be.
 static char *trace_put(char *at, const char *text)
 {
     return stpcpy(at, text);
@@ -185,7 +185,7 @@ static char *trace_put_number(char *at, uint64_t number)
 
 // ---- traceparent ----
 
-// The form of version 00 is of fixed width, and later versions may only add behind it.
+// Version 00 is of fixed width, and later versions may only append to it.
 
 // 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
 enum { AT_TRACE = 3, AT_SPAN = 36, AT_FLAGS = 53, CHARS = 55, VERSION_NONE = 0xff };
@@ -230,7 +230,7 @@ static bool traceparent_read_hex(const char *text, size_t n, bool *nonzero)
     return true;
 }
 
-// Of two digits that were read.
+// The value of two digits that were checked.
 static unsigned traceparent_byte(const char *text)
 {
     unsigned high = (unsigned)(strchr(digits, text[0]) - digits), low = (unsigned)(strchr(digits, text[1]) - digits);
