@@ -1,16 +1,16 @@
-// A call is the orders of one entry:
+// A call has the orders of one entry:
 //
 //   GATHERING -> NOTING -> READY -> WRITING -> (ended)
 //                            ^         | no answer, or a failure
 //                            |         v
 //                            +------ WAITING
 //
-// One statement is under way at a time. What becomes ready meanwhile goes with the next one, calls of different
-// vouchers together: thousands of them may have an order that expires at the same moment, and a commit costs the same
-// for all.
+// One statement is in progress at a time. Calls that become ready meanwhile share the next one, also those of different
+// vouchers: thousands of vouchers may have an order that expires at the same moment, and a commit costs the same for
+// all.
 //
-// Until the entry is noted nothing has happened; from then on it is written until PostgreSQL has answered (P7), whoever
-// still waits for it.
+// Until the entry is noted nothing has happened. From then on the call is retried until PostgreSQL has answered (P7),
+// even if no request waits for it any more.
 #include "returns.h"
 
 #include <inttypes.h>
