@@ -20,7 +20,7 @@ enum sk_ask_ticket {
     SK_ASK_NO_TICKET,
     SK_ASK_BAD_TICKET,
     SK_ASK_EXPIRED_TICKET, // or one that says so
-    SK_ASK_GOOD_TICKET,    // it is for this user and this voucher; `offer` has its offer
+    SK_ASK_GOOD_TICKET,    // has expired, or claims to
 };
 
 // A purchase ticket as it was sent.
