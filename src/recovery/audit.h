@@ -12,7 +12,7 @@
 
 // An operator's terms of a voucher, as a store has them.
 struct sk_terms_seen {
-    int64_t change; // the newest change that it has; on Redis's side its stock has it, too
+    int64_t change; // newest change number it has; on Redis's side its stock has it, too
     int64_t begin_ms, end_ms, offer;
     enum sk_voucher_state state;
 };

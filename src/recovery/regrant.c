@@ -198,7 +198,7 @@ static void regrant_on_reply(void *arg, const struct sk_reply *reply)
     if (reply != NULL)
         grant = sk_grant_read(reply, call->orders.count);
     else
-        call->regrant->sale->orphaned(call->regrant->sale->upkeep, voucher); // it may still be carried out
+        call->regrant->sale->orphaned(call->regrant->sale->upkeep, voucher); // the script may still run
     if (grant.status == SK_GRANT_OK)
         sk_grant_remember(&grant, voucher);
     if (grant.status == SK_GRANT_OK && grant.epoch > voucher->care->lost.stale_epoch) {
@@ -253,7 +253,7 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
         } else if (already || result == SK_GRANT_SOLD_OUT || result == SK_GRANT_TOO_FEW) {
             if (already) {
                 sk_sale_tell(regrant->sale, order, SK_VERDICT_ALREADY_ORDERED, existing, 0);
-                order->handle = 0; // it has its outcome
+                order->handle = 0; // its client has the outcome
             }
             sk_params_add(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
             sk_order_move(regrant->sale->orders, order, SK_ORDER_REFUSING, &call->refused);

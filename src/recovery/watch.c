@@ -27,7 +27,7 @@ enum {
     PAGE = 100,                // vouchers
     LETTERS_ROUNDS = 5,        // settled dead letters are ended in every fifth round
     DIFFERING_MAX = 2,         // checks in a row before a difference is believed
-    DIFFERING_HOLD_MS = 60000, // if one rebuild did not repair a difference, the next would not either
+    DIFFERING_HOLD_MS = 60000, // if one rebuild did not remove a difference, the next would not either
 };
 
 struct watch_look {

@@ -13,7 +13,7 @@ enum {
     SK_JOURNAL_WHY_MAX = 200,     // bytes
     SK_JOURNAL_ID_SIZE = 44,      // "<ms>-<sequence>", two 64-bit numbers, and NUL
     SK_JOURNAL_ORDERS_MAX = 2048, // in one entry: as many as the largest batch
-    SK_JOURNAL_RETURNS_MAX = 128, // in one entry of orders that end: so many lock the voucher's row for a few ms
+    SK_JOURNAL_RETURNS_MAX = 128, // in one entry of orders that end: locks the voucher's row for a few ms
 };
 
 struct sk_journal_order {

@@ -98,7 +98,7 @@ const char *sk_session_id(const struct sk_session *session)
 void sk_session_link(struct sk_session *session, bool ready)
 {
     if (!ready)
-        return; // calls under way are answered with NULL
+        return; // calls in progress are answered with NULL
     session->ready_at_ms = sk_monotonic_ms();
     session->renew_at_ms = 0;
     session_keep(session);

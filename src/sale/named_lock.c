@@ -156,7 +156,7 @@ static void lock_send_release(const struct sk_named_lock *lock)
 {
     const char *argv[] = {lock->key, lock->token};
     if (sk_redis_script(lock->locks->redis, SK_SCRIPT_LOCK_RELEASE, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
-        return; // Redis is away: the TTL frees it
+        return; // Redis is down: the TTL frees it
 }
 
 static void lock_on_sent(void *arg, const struct sk_reply *reply)

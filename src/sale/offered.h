@@ -19,8 +19,8 @@ enum sk_ask_ticket {
     SK_ASK_TICKETS_OFF, // none can be checked here
     SK_ASK_NO_TICKET,
     SK_ASK_BAD_TICKET,
-    SK_ASK_EXPIRED_TICKET, // or one that says so
-    SK_ASK_GOOD_TICKET,    // has expired, or claims to
+    SK_ASK_EXPIRED_TICKET, // has expired, or claims to
+    SK_ASK_GOOD_TICKET,    // it is for this user and this voucher; `offer` has its offer
 };
 
 // A purchase ticket as it was sent.

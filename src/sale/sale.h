@@ -27,7 +27,7 @@ struct sk_outcome {
     const char *status;      // WRONG_STATE, FOUND of an order: its status, if it is known here; borrowed for the call
     int64_t created_ms, expires_ms;   // PLACED: Unix ms; 0: not known, or never
     const struct sk_price *price;     // PLACED: of a unit; NULL: not known; borrowed for the call
-    int64_t version;                  // FOUND, CREATED: the voucher's, for ETag; 0: it is not about one
+    int64_t version;                  // FOUND, CREATED: the voucher's, for ETag; 0: there is no voucher
     const struct sk_voucher *voucher; // FOUND of a voucher itself: it; borrowed for the call
     const char *next; // FOUND: the cursor of the list's next page; NULL: there is none; borrowed for the call
 };
