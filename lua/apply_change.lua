@@ -1,5 +1,4 @@
--- Brings a voucher up to date with what operators changed: its state, its window, its offer, and the units that
--- were added.
+-- Applies operators' changes to a voucher: its state, its window, its offer, and the units that were added.
 --
 -- KEYS  1 voucher (hash)
 -- ARGV  1 run id of the Redis process that the caller is connected to
@@ -8,14 +7,14 @@
 --       8 units that were added between the two, and not yet here
 --       9 offer
 --
--- Returns one word, and where it is `other` the change number that the voucher has:
+-- Returns one word, and after `other` the change number that the voucher has:
 --   applied   it is up to date now
 --   already   it was: it has that change number, or a newer one
---   other     it has not the change number that the caller took it for, or is of another epoch: nothing is done
+--   other     it has another change number than the caller expects, or is of another epoch: nothing is done
 --   missing, loading, unsure   it is not there, not opened, or not to be relied on: a rebuild brings it up to date
 --
--- Units are added once for each change number, because the number they are added up from must be the one that is there,
--- and moves with them in one step. What was taken away has left before (take_units.lua).
+-- Units are added once for each change number. The voucher must have the number that they are counted from, and one
+-- step changes both. Units that were taken away have left before (take_units.lua).
 
 -- include: shared/voucher.lua
 
@@ -38,7 +37,8 @@ if voucher[2] ~= ARGV[2] or voucher[3] ~= ARGV[3] then
   return { 'other', voucher[3] }
 end
 
--- It reopens where it refused, and will not for the same reason any more: now, or by its start alone.
+-- The sale reopens if it refused before, and now sells or only waits for its start; not if that start is the same as
+-- before, or later.
 local units, now_ms = tonumber(ARGV[8]), clock_ms()
 local was = refusal_of(state, begin_ms, end_ms, now_ms)
 local is = refusal_of(ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), now_ms)

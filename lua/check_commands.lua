@@ -1,10 +1,10 @@
--- Tries every command that the service uses, each on keys that only this script has: what is denied, or refused for
--- another reason, is returned. Nothing stays.
+-- Tries every command that the service uses, each on keys that only this script has. Returns those that are denied, or
+-- refused for another reason. Nothing stays.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)   5 ended (hash)   6 lock
 --       7 session   8 living sessions   9 busy vouchers   10 protocol version   11 the newest time seen
 --       12 instances
---       Of 1 to 7 such as no voucher and no session has. 8 to 12 are the real ones, of which nothing is changed.
+--       1 to 7 belong to no voucher and no session. 8 to 12 are the real ones; nothing of them is changed.
 --
 -- Returns { command, error ... }, each command once.
 
@@ -13,8 +13,8 @@ local refused, seen = {}, {}
 local function try(command, ...)
   local answer = redis.pcall(command, ...)
   local failed = type(answer) == 'table' and answer.err
-  -- A key of another type is for a rebuild to see to; one that is not there could not be made: it is told already. Both
-  -- show that the command may be given.
+  -- A rebuild repairs a key of another type. A missing key means that creating it failed, which is already reported.
+  -- Both errors show that the command is permitted.
   local harmless = failed and (string.find(failed, 'WRONGTYPE', 1, true) or string.find(failed, 'no such key', 1, true))
   if failed and not harmless and not seen[command] then
     seen[command] = true
@@ -23,7 +23,7 @@ local function try(command, ...)
   end
 end
 
-local ttl_ms = '1000' -- should the last lines be refused
+local ttl_ms = '1000' -- in case the last lines are refused
 
 for _, key in ipairs({ 1, 2, 4, 5 }) do
   try('HSET', KEYS[key], 'a', '1', 'b', '2')
@@ -51,7 +51,7 @@ try('EXISTS', KEYS[6])
 try('TYPE', KEYS[7])
 try('TIME')
 
--- A member that no session is, and that would have expired long ago should it stay.
+-- A member that is no session, and that would have expired long ago if it stayed.
 try('ZINCRBY', KEYS[8], '1', 'check')
 try('ZADD', KEYS[8], 'XX', '1', 'check')
 try('ZSCORE', KEYS[8], 'check')
@@ -64,7 +64,7 @@ try('HDEL', KEYS[9], 'check')
 try('HDEL', KEYS[12], 'check')
 for key = 10, 11 do
   try('GET', KEYS[key])
-  try('HDEL', KEYS[key], 'check') -- they are strings: this asks only whether they may be written
+  try('HDEL', KEYS[key], 'check') -- they are strings: this only checks whether they may be written
 end
 
 try('DEL', KEYS[6])

@@ -1,4 +1,4 @@
--- Which sessions live, and what is noted of them.
+-- Lists the living sessions, and what is noted of them.
 --
 -- KEYS  1 living sessions (sorted set: session id -> when it expires, in ms by Redis's clock)
 --       2 instances (hash: session id -> text)

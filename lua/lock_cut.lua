@@ -1,5 +1,5 @@
--- Cuts what is left of another's lock to the TTL that its token names: a clock that was set back, or a hand, may have
--- given it more.
+-- Cuts the remaining time of another's lock to the TTL that its token names. A clock that was set back, or a manual
+-- change, may have given it more.
 --
 -- KEYS  1 lock
 -- ARGV  1 ttl_ms, for a token that names none

@@ -1,11 +1,11 @@
--- What Redis holds of a voucher, at one moment.
+-- Returns what Redis holds of a voucher, at one moment.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)
 -- ARGV  1 user, or nothing
 --
 -- Returns { state, epoch, last, stock, run, number of buyers, entries in the journal, the user's order, change number,
--- begin_ms, end_ms, age of the journal's oldest entry in ms, offer }; what is missing is empty, and so is `run` where change
--- number, window and offer are not four numbers. An empty journal's age is 0.
+-- begin_ms, end_ms, age of the journal's oldest entry in ms, offer }. Missing values are empty; `run` is so, too,
+-- unless change number, window and offer are four numbers. An empty journal's age is 0.
 
 local function is_number(text)
   return text and #text <= 15 and string.find(text, '^%d+$')

@@ -1,14 +1,14 @@
--- Notes in the journal that orders of a voucher are to end and their units to return. Nothing else changes yet: PostgreSQL
--- decides, and settle_entry.lua carries it out. So a crash at any step leaves an entry that is settled like a
--- purchase's, by recovery or by a rebuild. `last` stays: it names the newest entry of purchases, and with it the buyers that
--- instances remember.
+-- Notes in the journal that orders of a voucher are to end and their units to return. Nothing else changes yet:
+-- PostgreSQL decides, and settle_entry.lua applies it. So after a crash at any step recovery or a rebuild settles the
+-- entry like a purchase's. `last` stays: it names the newest entry of purchases, and so the buyers that instances have
+-- cached.
 --
 -- KEYS  1 voucher (hash)   2 journal (stream)
 -- ARGV  1 run id of the Redis process that the caller is connected to
 --       2 session that holds the entry   3 order ids, "id,id,..."
 --       4 move (as return_orders() has it)   5 by whom   6 why
 --
--- Returns { 'ok', epoch, journal id }, or as place_orders.lua { 'missing' }, { 'loading' }, { 'unsure' }.
+-- Returns { 'ok', epoch, journal id }, or, as place_orders.lua, { 'missing' }, { 'loading' }, { 'unsure' }.
 
 local voucher = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'run')
 local state, epoch = voucher[1], voucher[2]

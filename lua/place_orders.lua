@@ -8,40 +8,40 @@
 --       3 'new', or 'again': orders that were granted before and may have been lost with Redis's data
 --       4 epoch and   5 `last` as the caller has seen them last; 0 and empty: never
 --       6 session that holds what is granted, until it is settled
---       7 '-', or for each order what it has more than one unit: "quantity[ key],..."
+--       7 '-': all orders have one unit and no key; or for each order "quantity[ key],..."
 --       8 offer: of 'new' orders the one that they were checked by, of others the one that they were granted under
 --       9 most orders of a user, the ended ones included
 --       10, 11, 12, 13 ...   user, order id, user, order id ...
 --
--- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, letters, more ... }, where letters has one character
--- for each user:
+-- Returns { 'ok', now_ms, begin_ms, epoch, last, journal id, letters, more ... }, where letters has one for each user:
 --   p placed   a already ordered   s sold out   n not started   e ended   u paused   f no room in the journal
 --   h held: the sale reopened a moment ago, and no instance caches this (see shared/voucher.lua)
 --   m fewer units are left than the order asks for
---   t the user has had as many orders as one may have: looked at last, so that memory and Redis refuse alike
+--   t the user has had as many orders as one may have: checked last, so that memory and Redis refuse alike
 --   k already ordered under the same key: that order is meant   d the same, and that order has ended
 --   q the key was used for an order of another quantity
 --   o the voucher has another offer: see below
--- and for each 'a', 'k', 'd' and 'q' that order's id follows, and for each 'm' how many are left, in order. `last` is the
+-- `more` has that order's id for each 'a', 'k', 'd' and 'q', and the units left for each 'm', in order. `last` is the
 -- newest journal id the voucher has ever had: as long as it stays the same, there is no new buyer.
--- If the voucher has another offer than that of the call, nobody is granted anything: { 'other', now_ms, begin_ms, epoch, last,
--- the voucher's offer, letters, more ... }, with an 'o' for each user who would be. All others get the letter that they
--- would get anyway, above all who has an order: P6 knows no terms. What was granted before is granted again whatever the
--- offer is now.
--- Where the voucher cannot sell at all it returns { 'missing' }, { 'loading' }, or { 'unsure' }: it was
--- opened under another Redis process, which may have lost what came after, it has gone backwards, or what is in it
--- cannot be.
 --
--- An order in the hashes is "id[ quantity[ key]]", as behind the user in the journal: quantity where it is more than one,
--- or where the order came with an Idempotency-Key.
+-- If the voucher has another offer than the call, no order is granted. The script returns { 'other', now_ms, begin_ms,
+-- epoch, last, the voucher's offer, letters, more ... }, with an 'o' for each user who would have been granted one. All
+-- others get their usual letter, above all users who have an order: P6 does not depend on terms. Orders that were
+-- granted before are granted again whatever the offer is now.
 --
--- A winner is told so before anything else is looked at, even after sell-out or the end (P6). What was
--- granted once in time is granted again at any time, and needs no new room.
--- The claim on a user is taken here, too: while `buyers` names an order of his, granted or settled, no other is granted.
--- An error does not undo what a script has written, so everything is decided before the first write.
+-- If the voucher cannot sell at all, the script returns { 'missing' }, { 'loading' }, or { 'unsure' }: it was opened
+-- under another Redis process, which may have lost later data, it has gone backwards, or its values are impossible.
+--
+-- An order in the hashes is "id[ quantity[ key]]", as after the user in the journal. The quantity is there if it is
+-- more than one, or if the order came with an Idempotency-Key.
+--
+-- Winners are checked for first, and get their order id even after sell-out or the end (P6). An order that was granted
+-- once in time is granted again at any time, and needs no new room.
+-- This script also takes the claim on a user: while `buyers` names an order of the user, granted or settled, no other
+-- is granted. An error does not undo what a script has written, so everything is decided before the first write.
 
--- Every client with write access to Redis can write anything: what is used is checked first, as strictly as grant.c
--- checks the reply, because a unit that is granted in a reply that cannot be read is lost.
+-- Every client with write access to Redis can write anything. So values are checked before use, as strictly as grant.c
+-- checks the reply, because a unit that is granted in an unreadable reply is lost.
 
 -- include: shared/voucher.lua
 
@@ -112,12 +112,12 @@ if ARGV[7] ~= '-' then
   end
   repeats = not again and redis.call('HMGET', KEYS[4], unpack(fields)) or {}
 end
--- Mostly there is no such user, and then no such key.
+-- Mostly no such user exists, and then the key does not either.
 local may_sell = not (again or refusal or stock == 0)
 local had = may_sell and redis.call('EXISTS', KEYS[5]) == 1 and redis.call('HMGET', KEYS[5], unpack(users)) or {}
 local most = tonumber(ARGV[9])
 
--- What an order is to a request that meets it.
+-- How an order that exists answers a request.
 local function meet(order, quantity, key, same)
   local its_quantity, its_key = string.match(order, '^%S+ (%d+) (%x+)$')
   if not key or its_key ~= key then
@@ -126,8 +126,8 @@ local function meet(order, quantity, key, same)
   return tonumber(its_quantity) == quantity and same or 'q'
 end
 
--- A key counts for a day from the order's commit. An id begins with the time of its request, 12 hex digits. The hour
--- more is for that time and for the clocks: what is forgotten here PostgreSQL has released.
+-- A key counts for a day from the order's commit. An id begins with the time of its request, 12 hex digits. The extra
+-- hour covers that time and the clocks: PostgreSQL has released every key that is forgotten here.
 local kept_ms = 25 * 3600000
 local function is_kept(order)
   local high, low = string.match(order, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-')
@@ -141,7 +141,7 @@ for i, user in ipairs(users) do
   local quantity, key = quantities[i] or 1, keys[i]
   local letter = order and (key and meet(order, quantity, key, 'k') or 'a')
   local earlier = key and (not order or letter == 'a') and repeats[i]
-  if earlier and is_kept(earlier) then -- the first answer again, also where another order lives
+  if earlier and is_kept(earlier) then -- the first answer again, also if another order lives
     local met = meet(earlier, quantity, key, 'd')
     if met ~= 'a' then
       order, letter = earlier, met

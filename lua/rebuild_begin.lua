@@ -1,6 +1,6 @@
--- First step of rebuilding a voucher from PostgreSQL: closes it to buyers under a new epoch and forgets
--- the old buyers. An epoch that is not newer changes nothing: another rebuild is in progress, or has been.
--- What cannot be is overruled: keys of a wrong type, an epoch that is no number or a billion ahead of PostgreSQL's.
+-- First step of rebuilding a voucher from PostgreSQL: closes it to buyers under a new epoch and forgets the old buyers.
+-- An epoch that is not newer changes nothing: another rebuild is in progress, or is done. Impossible values are
+-- overwritten: keys of a wrong type, an epoch that is no number or a billion ahead of PostgreSQL's.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)   5 ended (hash)
 -- ARGV  1 epoch

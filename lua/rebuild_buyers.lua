@@ -1,12 +1,13 @@
--- Middle step of rebuilding a voucher: adds one chunk of buyers, of orders that ended and may be repeated, and of users that
--- have had as many orders as one may, while the voucher is still ours.
+-- Middle step of rebuilding a voucher, while it is still ours: adds one chunk. It has buyers, orders that ended and may
+-- be repeated, and users who have had as many orders as one may have.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 repeats (hash)   4 ended (hash)
--- ARGV  1 epoch   2 number of buyers in the chunk   3 number of orders that ended   then user, order, user, order ...: the
---       buyers first, then "user key", order ... of those that ended, then user, how many orders have ended ...: behind
---       the user there may be a blank and more
+-- ARGV  1 epoch   2 number of buyers in the chunk   3 number of orders that ended
+--       then user, order ... of the buyers
+--       then "user key", order ... of the orders that ended
+--       then user, how many orders have ended ...: a blank and more text may follow the user
 --
--- Returns 1, or 0 if another has taken over.
+-- Returns 1, or 0 if another rebuild has taken over.
 
 local kept_s = 25 * 3600 -- as in settle_entry.lua
 local voucher = redis.call('HMGET', KEYS[1], 'state', 'epoch')

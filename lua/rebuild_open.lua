@@ -3,11 +3,11 @@
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)
 -- ARGV  1 epoch   2 stock   3 number of buyers   4 begin_ms   5 end_ms   6 state ('open', 'paused' or 'closed')
 --       7 run id of this Redis process   8 change number that stock and terms are up to date with
---       9 cache_ms until now   10 cache_ms from now on: how long an instance may have cached a refusal, and may cache one;
---       0: none, and none   11 offer
+--       9 cache_ms until now: how long an instance may have cached a refusal; 0: none was cached
+--       10 cache_ms from now on: how long an instance may cache one; 0: none may be cached   11 offer
 --
--- Returns 1; 2 if the journal is not empty: what is in it must be settled first; or 0 if another has taken
--- over, or buyers are missing because Redis has lost some since.
+-- Returns 1; 2 if the journal is not empty: its entries must be settled first; or 0 if another rebuild has taken over,
+-- or if buyers are missing because Redis has lost some since.
 
 -- include: shared/voucher.lua
 
@@ -34,7 +34,7 @@ if redis.call('EXISTS', KEYS[3]) == 1 then
     end
   end
 end
--- A new value of `last` tells every instance that what it remembers of the buyers is out of date.
+-- A new value of `last` shows every instance that the buyers it has cached are out of date.
 redis.call('HSET', KEYS[1], 'stock', ARGV[2], 'begin_ms', ARGV[4], 'end_ms', ARGV[5], 'last', 'epoch-' .. ARGV[1],
   'run', ARGV[7], 'state', ARGV[6], 'change', ARGV[8], 'cache_ms', ARGV[10], 'offer', ARGV[11])
 if tonumber(ARGV[9]) > 0 then

@@ -1,5 +1,5 @@
--- The end of a sale in Redis: its buyers and its journal go, and a mark stays, so that it is not loaded again because
--- it is asked for. Who has won is told so from PostgreSQL from now on.
+-- The end of a sale in Redis: removes its buyers and its journal. A marker stays, so that a request does not load the
+-- voucher again. From now on PostgreSQL answers a winner who repeats.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)   5 ended (hash)
 -- ARGV  1 epoch of the rebuild that settled it

@@ -1,16 +1,16 @@
--- Takes a session, or gives it a new TTL, only if it is the caller's; and keeps a list of the living ones, which can be
--- read without a scan. A session lives if it is in that list, and only then.
+-- Takes a session, or renews its TTL, only if it is the caller's. Also keeps a list of the living sessions, which can
+-- be read without a scan. A session lives if and only if it is in that list.
 --
--- A clock that is set back would prolong them all. So the newest time that was seen is kept: what lies ahead by more
--- than it should comes back by as much as the clock was set back.
+-- A clock that is set back would prolong all sessions. So the newest time seen is kept, and if the clock is behind it,
+-- all expiry times go back by the difference.
 --
 -- KEYS  1 session   2 living sessions (sorted set: session id -> when it expires, in ms by Redis's clock)
 --       3 protocol version of the living sessions   4 the newest time seen, in ms
 -- ARGV  1 token   2 ttl_ms   3 session id   4 'take' or 'renew': a session that is gone is not renewed
 --       5 protocol version of the caller: no two of them run side by side
 --
--- Returns { 1, living session id ... }, or { 0 }: it is another's, or it is gone; or { 0, protocol version }: sessions of
--- that version live.
+-- Returns { 1, living session id ... }; or { 0 }: it is another's, or it is gone; or { 0, protocol version }: sessions
+-- of that version live.
 
 local function drop_wrong_type(key, wanted)
   local found = redis.call('TYPE', key).ok
@@ -47,7 +47,7 @@ else
   redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 end
 
--- After the write above these are carried out also when memory is full.
+-- After the write above, these writes run even if memory is full.
 if protocol ~= ARGV[5] then
   redis.call('SET', KEYS[3], ARGV[5])
 end

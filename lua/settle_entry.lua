@@ -1,22 +1,22 @@
--- Ends a journal entry some of whose orders hold no unit any more, because PostgreSQL refused them or because the entry
--- is of orders that end: corrects Redis towards PostgreSQL and drops the entry, in one step, so that a crash leaves
+-- Ends a journal entry some of whose orders no longer hold units, because PostgreSQL refused them or because the entry
+-- is of orders that end. Corrects Redis towards PostgreSQL and drops the entry in one step, so that a crash leaves
 -- either both or neither.
 --
 -- KEYS  1 voucher (hash)   2 buyers (hash)   3 journal (stream)   4 repeats (hash)   5 ended (hash)
 -- ARGV  1 journal id (empty: none)   then for each such order: units, order id, user, live order
 --
 -- units          so many return to the stock; 0: PostgreSQL has none for it
--- live order     the user's, with quantity and key: becomes the buyer's entry; empty: there is none, and the buyer's entry
---                goes; '-': the same, and if the order came with an Idempotency-Key it stays known, so that a repeat meets
---                it (place_orders.lua knows for how long); '-20': the same, and 20 orders of the user have ended, which
---                is all that one may have
+-- live order     the user's, with quantity and key: replaces the buyer's field
+--                empty: there is none, and the buyer's field is removed
+--                '-': the same, and an order with an Idempotency-Key is kept for its repeats (see place_orders.lua)
+--                '-20': the same, and 20 orders of the user have ended, which is all that one may have
 --
--- Giving units back is not idempotent by nature. It is here, because it happens only while the
--- buyer's entry still holds that very order id. Returns the number of orders corrected.
+-- Giving units back is not idempotent by itself. It is here, because it happens only while the buyer's field still
+-- holds that very order id. Returns the number of orders corrected.
 
 -- include: shared/voucher.lua
 
-local kept_s = 25 * 3600 -- after the last one of them there is none left that counts
+local kept_s = 25 * 3600 -- after the last of these orders, none counts any more
 local corrected = 0
 for i = 2, #ARGV, 4 do
   local units, order, user, live = tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]

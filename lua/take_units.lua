@@ -1,11 +1,10 @@
--- Takes units out of a voucher's stock, before PostgreSQL does: no buyer gets them any more. All or nothing.
+-- Takes units out of a voucher's stock before PostgreSQL does, so that no buyer gets them any more. All or nothing.
 --
 -- KEYS  1 voucher (hash)
 -- ARGV  1 run id of the Redis process that the caller is connected to   2 units
 --
--- Returns { 'taken', what is left, epoch }: PostgreSQL takes them under that epoch, or not at all; or
--- { 'short', what is left }; or { 'missing' }, { 'loading' }, { 'unsure' }: it is not there, not opened, or not to be
--- relied on.
+-- Returns { 'taken', what is left, epoch }: PostgreSQL takes them under that epoch, or not at all; or { 'short', what
+-- is left }; or { 'missing' }, { 'loading' }, { 'unsure' }: it is not there, not opened, or not to be relied on.
 
 -- include: shared/voucher.lua
 

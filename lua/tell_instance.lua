@@ -1,4 +1,4 @@
--- Notes which instance a session is of, and removes what is noted of sessions that do not live any more.
+-- Writes which instance a session belongs to, and removes the texts of sessions that no longer live.
 --
 -- KEYS  1 living sessions (sorted set)   2 instances (hash: session id -> text)
 -- ARGV  1 session id   2 text

@@ -1,4 +1,4 @@
-// Pure judgement: watch.c, rebuild.c and orders.c ask for both sides.
+// Judges what was read from both stores; watch.c, rebuild_check.c and orders.c query them.
 #include "audit.h"
 
 #include <inttypes.h>
@@ -104,7 +104,7 @@ bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look 
         return false;
     look->present = state[0] != '\0';
     look->loading = sk_voucher_state_of(state) == SK_VOUCHER_RETIRED; // it sells to no one, and has no terms
-    // What cannot be is as good as lost.
+    // An impossible value counts as lost.
     look->same_run = strcmp(opened, run) == 0 && audit_number(reply, SK_LOOK_EPOCH, SK_TRUST_MAX, &look->epoch) &&
                      audit_number(reply, SK_LOOK_STOCK, SK_TRUST_MAX, &look->stock) && sk_trust_is_version(last) &&
                      audit_read_terms(reply, state, &look->terms);
@@ -152,12 +152,12 @@ enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look 
         return SK_BOOKS_UNSURE;
     if (audit_is_behind(account, now))
         return SK_BOOKS_BEHIND;
-    // A new epoch is PostgreSQL's before it is Redis's: one that Redis had before cannot be unknown to it.
+    // PostgreSQL has a new epoch before Redis does. So it must know any epoch that Redis had before.
     if (now->epoch > account->epoch)
         return before->present && before->epoch == now->epoch ? SK_BOOKS_DIFFER : SK_BOOKS_AGREE;
     if (now->terms.change < account->terms.change)
         return SK_BOOKS_OLD;
-    if (now->terms.change > account->terms.change) // it was brought there in between; or PostgreSQL has lost it
+    if (now->terms.change > account->terms.change) // applied in between; or PostgreSQL has lost it
         return before->present && before->terms.change == now->terms.change ? SK_BOOKS_DIFFER : SK_BOOKS_AGREE;
     if (!audit_has_terms(account, now))
         return SK_BOOKS_DIFFER;

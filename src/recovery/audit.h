@@ -1,4 +1,4 @@
-// Compares what both stores say of a voucher, and judges whether Redis may go on selling by what it holds.
+// Compares a voucher in both stores, and judges whether Redis may go on selling it.
 #ifndef SK_RECOVERY_AUDIT_H
 #define SK_RECOVERY_AUDIT_H
 
@@ -11,9 +11,9 @@
 #include "redis_link.h"
 #include "voucher.h"
 
-// What operators set of a voucher, as far as a store has it.
+// An operator's terms of a voucher, as a store has them.
 struct sk_terms_seen {
-    int64_t change; // the number that it is up to date with; of Redis's side, its stock, too
+    int64_t change; // newest change number it has; on Redis's side its stock has it, too
     int64_t begin_ms, end_ms, offer;
     enum sk_voucher_state state;
 };
@@ -23,7 +23,7 @@ struct sk_account {
     int64_t voucher_id;
     unsigned slot;
     int64_t epoch;
-    char newest[SK_JOURNAL_ID_SIZE]; // journal id of an order written under this epoch; "0-0": none
+    char newest[SK_JOURNAL_ID_SIZE]; // newest journal id of an order written under this epoch; "0-0": none
     int64_t stock;                   // units neither in live orders nor held by dead letters
     int64_t buyers;
     struct sk_terms_seen terms;
@@ -46,7 +46,7 @@ enum {
     SK_LOOK_OFFER
 };
 
-// Redis's side, as look_at_voucher.lua sees it. Zeroed: nothing has been seen.
+// Redis's side, as look_at_voucher.lua returns it. Zeroed: nothing has been seen.
 struct sk_look {
     bool present;
     bool loading;
@@ -56,10 +56,10 @@ struct sk_look {
     struct sk_terms_seen terms;
 };
 
-// The question of voucher_accounts.sql: which vouchers. Begin it, add some, end it, free it.
+// The parameters of voucher_accounts.sql: which vouchers. Begin it, add some, end it, free it.
 struct sk_account_query {
     struct sk_buf slots, vouchers;
-    const char *params[2]; // both arrays, from the end to the freeing
+    const char *params[2]; // both arrays, valid from the end to the freeing
 };
 
 void sk_account_query_begin(struct sk_account_query *query);
@@ -67,20 +67,19 @@ void sk_account_query_add(struct sk_account_query *query, const struct sk_vouche
 bool sk_account_query_end(struct sk_account_query *query); // false: memory was short
 void sk_account_query_free(struct sk_account_query *query);
 
-// A row of its answer.
+// A row of its result.
 void sk_account_read(const struct sk_rows *rows, size_t row, struct sk_account *account);
 // How many dead letters of the voucher wait for a decision.
 int64_t sk_account_letters(const struct sk_rows *rows, size_t row);
 
 enum sk_finding {
-    SK_BOOKS_AGREE,   // as far as can be told while orders are under way
+    SK_BOOKS_AGREE,   // as far as can be known while orders are in progress
     SK_BOOKS_MISSING, // Redis does not have the voucher
-    SK_BOOKS_LOADING, // a rebuild is under way, or died
+    SK_BOOKS_LOADING, // a rebuild is in progress, or died
     SK_BOOKS_UNSURE,  // Redis was restarted or failed over since the voucher was opened
     SK_BOOKS_BEHIND,  // Redis has lost what it had: epoch or newest journal id went backwards
-    SK_BOOKS_DIFFER,  // nothing moves, and yet stock or buyers are not the same; or the terms of one change number are
-                      // not
-    SK_BOOKS_OLD,     // an operator's change has not reached Redis: changes.h brings it there
+    SK_BOOKS_DIFFER,  // stock or buyers differ though nothing moves; or terms differ under one change number
+    SK_BOOKS_OLD,     // an operator's change has not reached Redis: changes.h applies it
 };
 
 // Asks for Redis's side: look_at_voucher.lua, which also looks for an order of `user` (NULL: of none). As
@@ -88,21 +87,21 @@ enum sk_finding {
 enum sk_status sk_look_ask(struct sk_redis *redis, const struct sk_voucher_keys *keys, const char *user,
                            sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 
-// Reads look_at_voucher.lua's reply; `run` is the run id of the Redis that gave it. What cannot be counts as of another
-// process: not to be relied on. False: it is no such reply.
+// Reads look_at_voucher.lua's reply; `run` is the run id of the Redis that gave it. An impossible value counts as of
+// another process: not to be relied on. False: it is no such reply.
 bool sk_look_read(const struct sk_reply *reply, const char *run, struct sk_look *look);
 
-// The age of the journal's oldest entry, by Redis's clock; 0: it is empty, or that cannot be.
+// The age of the journal's oldest entry, by Redis's clock; 0: the journal is empty, or the value is impossible.
 int64_t sk_look_age_ms(const struct sk_reply *reply);
 
-// Whether more is known of the voucher than this look saw: a newer epoch, or of the same one a newer `last`.
+// Whether the caller knows a newer state than this look: a newer epoch, or of the same one a newer `last`.
 bool sk_look_is_behind(const struct sk_look *look, int64_t epoch, const char *last);
 
-// Whether nothing moved between the looks: the same buyers and stock, and no order under way.
+// Whether nothing moved between the looks: the same buyers and stock, and no order in progress.
 bool sk_look_is_at_rest(const struct sk_look *before, const struct sk_look *now);
 
-// `account` was read after `before` and before `now`: so Redis, which is always ahead, cannot be behind it
-// unless it has lost something; and if both looks are the same, with an empty journal, nothing moved between.
+// `account` was read after `before` and before `now`. Redis is always ahead, so it cannot be behind `account` unless it
+// has lost something. If both looks are the same, with an empty journal, nothing moved in between.
 enum sk_finding sk_audit(const struct sk_account *account, const struct sk_look *before, const struct sk_look *now);
 
 const char *sk_finding_name(enum sk_finding finding);

@@ -1,20 +1,20 @@
-// One hash: session -> "voucher,voucher,...". What a dead session has left there is not read, and removed. It may be of
-// one that is not in our list yet: it tells its own again in its next round.
+// One hash: session -> "voucher,voucher,...". Fields of sessions that do not live are ignored and removed. Such a
+// session may only be missing from our list: then it publishes its field again in its next round.
 #include "busy.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 enum {
-    BUSY_MAX = 1024, // that are told and remembered
-    GONE_MAX = 64,   // fields that are removed at once
+    BUSY_MAX = 1024, // published and remembered
+    GONE_MAX = 64,   // fields removed at once
 };
 
 struct sk_busy {
     const struct sk_sale *sale;
     int64_t found[BUSY_MAX]; // by this reactor, in this round
     size_t found_count;
-    int64_t told[BUSY_MAX]; // by all, at their last looks: ids, since one may leave the catalogue
+    int64_t told[BUSY_MAX]; // by all sessions, at their last checks: ids, since one may leave the catalogue
     size_t told_count;
     struct sk_buf text; // what is published
 };
@@ -40,7 +40,7 @@ void sk_busy_close(struct sk_busy *busy)
     free(busy);
 }
 
-// ---- telling ----
+// ---- publishing ----
 
 void sk_busy_begin(struct sk_busy *busy)
 {
@@ -65,13 +65,13 @@ void sk_busy_publish(struct sk_busy *busy)
     bool empty = busy->found_count == 0 || busy->text.failed;
     if (sk_redis_command(sale->ask_redis, empty ? 3 : 4, empty ? none : some, NULL, busy_on_told, NULL) == SK_OK &&
         sk_redis_command(sale->ask_redis, 2, read, NULL, busy_on_read, busy) == SK_OK)
-        return; // else the next round tells and reads
+        return; // else the next round publishes and reads
 }
 
 static void busy_on_told(void *arg, const struct sk_reply *reply)
 {
     (void)arg;
-    (void)reply; // the next round tells it again
+    (void)reply; // the next round repeats it
 }
 
 // ---- reading ----
@@ -110,7 +110,7 @@ static void busy_read(struct sk_busy *busy, const char *text)
 
 // ---- listing ----
 
-// Two sessions tell of the same voucher for a moment when the list of the living changes.
+// For a moment after the list of living sessions has changed, two sessions may list the same voucher.
 static bool busy_has(struct sk_voucher *const *out, size_t count, const struct sk_voucher *voucher)
 {
     while (count > 0 && out[count - 1] != voucher)
@@ -129,7 +129,7 @@ static bool busy_add(struct sk_voucher **out, size_t *count, size_t most, struct
     return true;
 }
 
-// The busy ones come first: where not all have room, an order that waits most likely is in one of these.
+// The busy ones come first: if not all have room, a waiting order is most likely in one of them.
 size_t sk_busy_list(const struct sk_busy *busy, struct sk_voucher **out, size_t most, bool *complete)
 {
     const struct sk_catalogue *catalogue = busy->sale->catalogue;

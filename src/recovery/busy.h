@@ -1,5 +1,5 @@
-// In which vouchers orders were under way. What a session finds busy it tells the others in a hash of Redis: there they
-// look first for orders that are pending.
+// Vouchers in which orders were in progress. Each session publishes those that it finds in a hash of Redis. All
+// sessions look for pending orders there first.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_BUSY_H
@@ -13,7 +13,8 @@ struct sk_busy;
 struct sk_busy *sk_busy_open(const struct sk_sale *sale);
 void sk_busy_close(struct sk_busy *busy); // after the links were closed; NULL is fine
 
-// What this reactor finds, in a round: begun, found, and told to the other sessions, whose findings are read.
+// A round of this reactor: begin it, note each busy voucher, publish. Publishing also reads the other sessions'
+// vouchers.
 void sk_busy_begin(struct sk_busy *busy);
 void sk_busy_note(struct sk_busy *busy, const struct sk_voucher *voucher);
 void sk_busy_publish(struct sk_busy *busy);

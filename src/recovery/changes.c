@@ -1,9 +1,9 @@
 // The steps, each one call to a store:
 //   1 Redis       epoch and change number that the voucher has
-//   2 PostgreSQL  the newest change number and its terms, and what was added since Redis's: all of one moment
-//   3 Redis       apply_change: unless another has changed it in between; then from the beginning
-// A rebuild in between opens the voucher with the terms and the stock of PostgreSQL, and the change number they have:
-// so step 3 finds another number, or another epoch, and does nothing.
+//   2 PostgreSQL  the newest change number and its terms, and the units added since Redis's: all of one moment
+//   3 Redis       apply_change, unless the voucher has changed in between; then from the beginning
+// A rebuild in between opens the voucher with PostgreSQL's terms, stock and change number. So step 3 finds another
+// number, or another epoch, and does nothing.
 #include "changes.h"
 
 #include <inttypes.h>

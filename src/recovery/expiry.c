@@ -1,15 +1,15 @@
-// A run walks along one voucher's orders and ends what is due, a batch at a time:
+// A run walks along one voucher's orders and ends those that are due, a batch at a time:
 //
 //   LOCKING -> CLOCK -> ASKING -> LOOKING -> PACING -> RETURNING -> PACING -> ASKING ... -> ended
 //
-// One look is under way at a time. Runs that want one meanwhile are looked for together by the next statement.
+// One query is in progress at a time. Runs that want one meanwhile share the next statement.
 //
-// It is paced, for all runs of the reactor together, so that buyers do not feel a million orders that are due at once:
-// a batch holds the voucher's row for a few ms. A run that has found some waits for its turn. The last batch of a walk
-// waits for a tick at least: those of many vouchers share a commit.
+// All runs of the reactor are paced together, so that buyers do not notice a million orders that are due at once: a
+// batch locks the voucher's row for a few ms. A run that has found due orders waits for its turn. The last batch of a
+// walk waits for a tick at least, so that those of many vouchers share a commit.
 //
-// Each tick looks through the catalogue once for vouchers that are due. With so many runs as may be at a time it stops
-// there, and the end of each run goes on with it: thousands of vouchers may have one order due at the same moment.
+// Each tick goes through the catalogue once for vouchers that are due. At RUNS_MAX runs it stops there, and the end of
+// each run continues it: thousands of vouchers may have one order due at the same moment.
 #include "expiry.h"
 
 #include <inttypes.h>
@@ -25,11 +25,11 @@ enum {
     TICK_MS = 100,
     PACE = SK_RETURNS_MAX, // orders in a tick: 1,280 a second
     RUNS_MAX = 144,        // at a time
-    TOGETHER_MAX = 16,     // that one statement looks for: each reads 2,000 rows at most, some ms
+    TOGETHER_MAX = 16,     // runs in one statement: each reads 2,000 rows at most, some ms
     APART_MOST_MS = 5000,
-    AGAIN_MS = 1000,       // after what could not be done
-    SELDOM_MS = 60 * 1000, // a voucher with live orders is looked at no less often
-    EARLY_MS = 60 * 1000,  // one that had none, so long before one could be due
+    AGAIN_MS = 1000,       // after a failure
+    SELDOM_MS = 60 * 1000, // a voucher with live orders is checked no less often
+    EARLY_MS = 60 * 1000,  // one without any is checked so long before an order could be due
 };
 
 enum { COLUMN_DUE, COLUMN_WALKED_TO, COLUMN_NEXT_MS, COLUMN_NOW_MS }; // of due_orders.sql and due_batches.sql
@@ -37,7 +37,7 @@ enum { COLUMN_DUE, COLUMN_WALKED_TO, COLUMN_NEXT_MS, COLUMN_NOW_MS }; // of due_
 enum expiry_state {
     EXPIRY_LOCKING,
     EXPIRY_CLOCK,
-    EXPIRY_ASKING, // it wants a look
+    EXPIRY_ASKING, // it wants a query
     EXPIRY_LOOKING,
     EXPIRY_RETURNING,
     EXPIRY_PACING,
@@ -55,7 +55,7 @@ struct expiry_run {
     char from[SK_UUID_SIZE]; // empty: the walk begins
     bool goes_on;
     uint64_t turn;                                      // PACING: the lowest is next
-    char due[SK_RETURNS_MAX * (SK_UUID_CHARS + 1) + 1]; // found, and to be ended: "id,id,..."
+    char due[SK_RETURNS_MAX * (SK_UUID_CHARS + 1) + 1]; // due orders to end: "id,id,..."
 };
 
 struct sk_expiry {
@@ -64,13 +64,13 @@ struct sk_expiry {
     struct sk_timer *timer; // owned
     struct expiry_run *runs;
     unsigned run_count;
-    struct expiry_run *looking[TOGETHER_MAX]; // in the statement that is under way
+    struct expiry_run *looking[TOGETHER_MAX]; // in the statement in progress
     size_t looking_count;
-    int budget;     // orders that may be ended in this tick; below 0: so many more were
-    uint64_t turns; // so many have waited for one
-    size_t at;      // in the catalogue: the next voucher that is looked at
-    size_t left;    // so many are still to be looked at in this tick
-    bool apart;     // the clocks are
+    int budget;     // orders that may still end in this tick; negative: so many too many have ended
+    uint64_t turns; // turns given out so far
+    size_t at;      // in the catalogue: the next voucher to check
+    size_t left;    // vouchers still to check in this tick
+    bool apart;     // the clocks differ too much
     bool stopped;
 };
 
@@ -142,9 +142,10 @@ void sk_expiry_close(struct sk_expiry *expiry)
 
 // ---- which vouchers ----
 
-// Until when no order can be due: when the watch asked there was none, and one that was committed after that is due a
-// whole `pay_within_s` after its transaction began. That may have been earlier, so as to wait for a lock. A shop may
-// have thousands of vouchers of which nothing has been sold: they cost no statement of their own.
+// No order can be due before the time that this returns. There was none when the watch asked PostgreSQL, and one that
+// was committed after that is due a whole `pay_within_s` after its transaction began. The transaction may have begun
+// earlier and waited for a lock, hence the margin. A shop may have thousands of vouchers of which nothing has been
+// sold: they cost no statement of their own.
 static uint64_t expiry_empty_until(const struct sk_voucher *voucher)
 {
     uint64_t empty_at_ms = voucher->care->watched.empty_at_ms, within_ms = (uint64_t)voucher->pay_within_s * 1000;
@@ -161,7 +162,7 @@ static bool expiry_is_due(const struct sk_expiry *expiry, uint64_t version, stru
            now >= expiry_empty_until(voucher) && sk_share_has_voucher(expiry->sale->session, version, voucher);
 }
 
-// As many as may run at a time, of those that were not looked at in this tick.
+// Starts as many as may run at a time, of the vouchers not yet checked in this tick.
 static void expiry_start_due(struct sk_expiry *expiry)
 {
     const struct sk_sale *sale = expiry->sale;
@@ -297,7 +298,7 @@ static enum sk_status expiry_look_for_many(struct sk_expiry *expiry)
     return status;
 }
 
-// For all that want a look, if none is under way.
+// Queries for all runs that want it, unless a query is in progress.
 static void expiry_look(struct sk_expiry *expiry)
 {
     if (expiry->looking_count > 0)
@@ -314,7 +315,7 @@ static void expiry_look(struct sk_expiry *expiry)
         expiry_on_due(expiry, &(struct sk_result){.kind = SK_RESULT_FAILED});
 }
 
-// Redis tells whole seconds, and both were asked some ms apart.
+// Only Redis's seconds are read, and the two clocks were asked some ms apart.
 static bool expiry_clocks_agree(struct expiry_run *run, uint64_t pg_ms)
 {
     struct sk_expiry *expiry = run->expiry;
@@ -402,8 +403,8 @@ static void expiry_pace(struct expiry_run *run)
         expiry_go_on(run);
 }
 
-// The run's turn: what was found, then the next part of the walk, or the end of it. What was found there was due, so
-// the walk is made again soon: more may have become due meanwhile.
+// The run's turn: ends the orders that were found, then reads the next part of the walk, or ends the walk. The orders
+// found were due, so the walk is repeated soon: more may have become due meanwhile.
 static void expiry_go_on(struct expiry_run *run)
 {
     struct sk_expiry *expiry = run->expiry;
@@ -415,7 +416,7 @@ static void expiry_go_on(struct expiry_run *run)
         expiry_want_look(run);
         return;
     }
-    // What is placed from now on is due no sooner than this; the walk may have left out what was settled late.
+    // Orders placed from now on are due no sooner than this. The walk may have missed orders that were settled late.
     uint64_t now = uv_now(expiry->sale->loop), within_ms = (uint64_t)run->voucher->pay_within_s * 1000;
     uint64_t latest = now + (within_ms < SELDOM_MS ? within_ms : SELDOM_MS);
     expiry_end(run, run->next_ms < latest ? run->next_ms : latest);

@@ -1,12 +1,12 @@
-// A look is one or more pages. Those who wait when it begins are told at its end; who comes later waits for the next
-// one, because a change that is committed while a page is read may not be in it.
+// A read of the catalogue has one or more pages. Callers that wait when it begins are answered at its end. Later ones
+// wait for the next read, because a change that is committed while a page is read may not be in it.
 //
 //   DUE -> LOOKING -> WAITING (for its time) -> LOOKING ...
 //             | a notification comes
 //             v
 //          LOOKING_AGAIN -> DUE
 //
-// A page that cannot be read ends the look, and the next one goes on behind what was taken over.
+// A page that fails ends the read. The next one continues after the last change that was applied.
 #include "follow.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 
 enum {
     POLL_MS = 1000,
-    SHARED_LOOK_MS = 100, // between two looks that questions wait for
+    SHARED_LOOK_MS = 100, // between two reads that callers wait for
     PAGE_VOUCHERS = 500,
 };
 
@@ -45,10 +45,10 @@ enum {
 };
 
 enum follow_state {
-    FOLLOW_DUE,     // the next look begins at once
-    FOLLOW_WAITING, // for the time of the next look
+    FOLLOW_DUE,     // the next read begins at once
+    FOLLOW_WAITING, // for the time of the next read
     FOLLOW_LOOKING,
-    FOLLOW_LOOKING_AGAIN, // the same, and something has changed meanwhile: another look follows
+    FOLLOW_LOOKING_AGAIN, // the same, and something has changed meanwhile: another read follows
     FOLLOW_STATES
 };
 
@@ -57,14 +57,14 @@ struct sk_follow {
     const struct sk_sale *sale;
     struct sk_timer *timer; // owned
     bool complete;
-    uint64_t looked_at_ms; // when the last look began
+    uint64_t looked_at_ms; // when the last read began
     int64_t change;        // up to this number all changes are known
-    int64_t first_newest;  // while the whole is read: the newest change of its first page
+    int64_t first_newest;  // the newest change at the first page of the initial read
     int64_t newest_id;
-    sk_follow_changed *changed; // NULL: no one is told
+    sk_follow_changed *changed; // NULL: no hook
     void *arg;
-    struct sk_follow_waiter *waiting;  // for the next look
-    struct sk_follow_waiter *answered; // by this look, when it ends
+    struct sk_follow_waiter *waiting;  // for the next read
+    struct sk_follow_waiter *answered; // when this read ends
 };
 
 static void follow_on_time(void *arg);
@@ -141,7 +141,7 @@ void sk_follow_close(struct sk_follow *follow)
     free(follow);
 }
 
-// ---- when to look ----
+// ---- when to read ----
 
 void sk_follow_hurry(struct sk_follow *follow)
 {
@@ -160,7 +160,7 @@ void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter)
         follow_plan(follow);
 }
 
-// Sets the time of the next look.
+// Sets the time of the next read.
 static void follow_plan(struct sk_follow *follow)
 {
     uint64_t now = uv_now(follow->sale->loop);
@@ -177,7 +177,7 @@ static void follow_on_time(void *arg)
         follow_look(follow);
 }
 
-// ---- a look ----
+// ---- a read ----
 
 static void follow_look(struct sk_follow *follow)
 {
@@ -209,7 +209,7 @@ static void follow_on_page(void *arg, const struct sk_result *result)
         follow_end_look(follow, true);
 }
 
-// Takes over a row, and tells of it once: with the first row of a change.
+// Applies a row, and reports a changed voucher once: with the first row of a change.
 static enum sk_status follow_put(struct sk_follow *follow, const struct sk_catalogue_row *row)
 {
     struct sk_catalogue *catalogue = follow->sale->catalogue;
@@ -221,7 +221,7 @@ static enum sk_status follow_put(struct sk_follow *follow, const struct sk_catal
     return status;
 }
 
-// Takes over the rows of a page. False: memory is short, and the rest comes with the next look.
+// Applies the rows of a page. False: memory is short, and the rest comes with the next read.
 static bool follow_take_page(struct sk_follow *follow, const struct sk_rows *rows, size_t *vouchers)
 {
     if (follow->change == 0 && sk_rows_count(rows) > 0)
@@ -266,7 +266,7 @@ static void follow_end_look(struct sk_follow *follow, bool ok)
         sk_log(SK_LOG_INFO, "catalogue read", "vouchers=%zu change=%" PRId64,
                sk_catalogue_count(follow->sale->catalogue), follow->change);
     follow->complete = follow->complete || ok;
-    // Where it failed the next poll, or PostgreSQL's return, tries again.
+    // After a failure the next poll, or PostgreSQL's return, retries.
     follow_move(follow, ok && follow->state == FOLLOW_LOOKING_AGAIN ? FOLLOW_DUE : FOLLOW_WAITING);
     follow_plan(follow);
     follow_tell(&answered, ok);

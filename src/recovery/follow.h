@@ -1,6 +1,6 @@
-// Keeps the catalogue up to date: read in pages at start, then only what changed. PostgreSQL numbers the changes in the
-// order of their commits, so none is missed. A notification hurries the next look; where none gets through, the look of
-// each second brings the change.
+// Keeps the catalogue up to date: reads it in pages at start, then only what changed. PostgreSQL numbers the changes in
+// commit order, so none is missed. A notification starts the next read at once; if none gets through, the poll of each
+// second finds the change.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_FOLLOW_H
@@ -10,37 +10,37 @@
 
 struct sk_follow;
 
-// A question that waits for the catalogue to be up to date. It belongs to the one who waits.
+// A caller that waits for an up-to-date catalogue. The caller owns it.
 struct sk_follow_waiter {
     struct sk_follow_waiter *next;
     // Runs once, later. `ok`: the catalogue has all that was committed before the wait began. False: PostgreSQL is
-    // away.
+    // down.
     void (*done)(struct sk_follow_waiter *waiter, bool ok);
 };
 
-// Upkeep is to know of a voucher that has changed.
+// Reports a voucher that has changed.
 typedef void sk_follow_changed(void *arg, struct sk_voucher *voucher);
 
 // Starts to read. NULL: out of memory.
 struct sk_follow *sk_follow_open(const struct sk_sale *sale);
-// All that still wait are told false. After the links were closed; NULL is fine.
+// Answers all waiters with false. After the links were closed; NULL is fine.
 void sk_follow_close(struct sk_follow *follow);
 
-// `changed` runs for each voucher that was known before and is another now.
+// `changed` runs for each known voucher that has changed.
 void sk_follow_tell(struct sk_follow *follow, sk_follow_changed *changed, void *arg);
 
 // Whether the whole catalogue has been read once.
 bool sk_follow_complete(const struct sk_follow *follow);
 
-// The newest voucher that there was at the last look; 0: none is known. An id up to it that is not in the catalogue is
-// retired, or never was.
+// The newest voucher id as of the last read; 0: none is known. An id up to it that is not in the catalogue is retired,
+// or never existed.
 int64_t sk_follow_newest_id(const struct sk_follow *follow);
 
-// Looks now: something has changed, or PostgreSQL is back.
+// Reads now: something has changed, or PostgreSQL is back.
 void sk_follow_hurry(struct sk_follow *follow);
 
-// Waits for the end of a look that begins after this call: one at most each 100 ms, whatever number of questions wait
-// for it. `waiter->done` is set by the caller.
+// Waits for the end of a read that begins after this call: at most one each 100 ms, however many callers wait for it.
+// The caller sets `waiter->done`.
 void sk_follow_wait(struct sk_follow *follow, struct sk_follow_waiter *waiter);
 
 #endif

@@ -1,11 +1,11 @@
-// It is not judged here whether they are the same now: the next call of place_orders.lua shows it.
+// Does not check whether both have the same offer now: the next call of place_orders.lua shows it.
 #include "offers.h"
 
 #include "batcher.h"
 #include "care.h"
 #include "changes.h"
 
-// Between two looks at the catalogue for a voucher that do not wait for the shared one.
+// Between two catalogue reads for one voucher that do not wait for the shared one.
 enum { FOLLOW_MS = 100 };
 
 static void offers_follow(const struct sk_sale *sale, struct sk_follow *follow, struct sk_agreeing *agreeing);

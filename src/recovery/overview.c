@@ -1,4 +1,4 @@
-// Of a voucher at rest the last look may be five seconds old: nothing has moved there since.
+// The last check of an idle voucher may be five seconds old: nothing has moved there since.
 #include "overview.h"
 
 #include "clock.h"

@@ -1,7 +1,8 @@
-// What a round of the watch has seen, as gauges: how much is in the journals and since when, which books differ, how
-// many dead letters wait, what is left of the vouchers on sale. So /metrics asks no store.
+// The result of a round of the watch, as gauges: entries in the journals and their age, vouchers whose stores differ,
+// waiting dead letters, units left of the vouchers on sale. So /metrics asks no store.
 //
-// A session tells of its own share of the vouchers alone: the figures of all instances can be added up.
+// A session reports the vouchers assigned to it alone, except in `on_sale`, so the figures of all instances can be
+// added up.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_OVERVIEW_H
@@ -18,12 +19,12 @@ struct sk_overview {
 
 void sk_overview_begin(struct sk_overview *overview);
 
-// A voucher of the catalogue.
+// Counts a voucher of the catalogue.
 void sk_overview_voucher(struct sk_overview *overview, const struct sk_voucher *voucher);
-// One of this session's vouchers, as the last look saw it. `differs`: its books do, and that is believed.
+// Adds one of this session's vouchers, as of its last check. `differs`: the stores differ, and that is confirmed.
 void sk_overview_look(struct sk_overview *overview, const struct sk_voucher *voucher, bool differs);
 
-// The round has seen all that was due. A round that has not leaves the gauges as they were, and their ages grow.
+// For a round that has checked all that was due. After another one the gauges stay as they were, and their ages grow.
 void sk_overview_publish(const struct sk_overview *overview, struct sk_metrics *metrics);
 
 #endif

@@ -1,20 +1,20 @@
 // The steps, each one call to a store:
 //   0 Redis       a lock, so that instances do not do the same work; it carries no promise
-//   1 both        is it needed? One more look, or, to retire a sale, PostgreSQL's word (rebuild_check.c). If it is not,
-//                 that is the end, and Redis has not been closed
-//   2 PostgreSQL  a new epoch, newer than any that was seen: every writer still in flight is fenced off; and for how
-//                 long instances may have cached refusals, and may cache them from now on (lua/shared/voucher.lua)
-//   3 Redis       rebuild_begin: closed under that epoch, unless a newer one is there; old buyers go
+//   1 both        is it needed? One more check; to retire a sale, PostgreSQL decides (rebuild_check.c). If it is not
+//                 needed, that is the end, and Redis was never closed
+//   2 PostgreSQL  a new epoch, newer than any seen: it fences every writer still in flight. And how long instances may
+//                 have cached refusals, and may cache them from now on (lua/shared/voucher.lua)
+//   3 Redis       rebuild_begin: closes the voucher under that epoch, unless a newer one is there; old buyers go
 //   4 both        the journal, a page at a time: read, settle under the new epoch, remove (rebuild_journal.c)
 //   5 PostgreSQL  stock, terms, number of buyers, as long as the epoch is still ours
 //   6 both        the buyers, a chunk at a time
 //   7 Redis       rebuild_open: stock, terms, open; if the journal is empty and no buyer is missing
-// To retire a sale, 5 to 7 are:
+// To retire a sale, steps 5 to 7 are:
 //   5 PostgreSQL  retired, under one more epoch, if nothing is open by now; else it is opened again
-//   6 Redis       retire: a mark stays, all else goes
-// A later rebuild takes a newer epoch, and every step of the older one then does nothing. One that dies leaves the
-// voucher closed under an epoch of its own; the next one starts again. Only the owner of the newest epoch writes orders
-// until it is open, so what steps 5 and 6 read does not move.
+//   6 Redis       retire: a marker stays, all else goes
+// A later rebuild takes a newer epoch, and then every step of the older one does nothing. A rebuild that dies leaves
+// the voucher closed under an epoch of its own, and the next one starts from the beginning. Until the voucher is open,
+// only the owner of the newest epoch writes orders. So the data that steps 5 and 6 read does not change.
 //
 // Orders of older epochs that are still in an instance are granted again afterwards (regrant.c).
 #include "rebuild.h"
@@ -43,7 +43,7 @@ enum rebuild_step {
     REBUILD_EPOCH,
     REBUILD_BEGIN,
     REBUILD_JOURNAL,
-    REBUILD_DEAD_LETTER, // the journal needs one that cannot be written
+    REBUILD_DEAD_LETTER, // the journal needs a dead letter that cannot be written
     REBUILD_STOCK,
     REBUILD_BUYERS,
     REBUILD_LAST_BUYERS, // no chunk comes after this one
@@ -66,7 +66,7 @@ struct rebuild {
     uint64_t since_ms;
     size_t buyers;
     struct sk_rebuild_check check;
-    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the voucher's name
+    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the voucher's, as text
     char epoch[24], cached_ms[24], cache_ms[24];               // of rebuild_epoch.sql
     char stock[24], buyer_count[24], begin_ms[24], end_ms[24], state[16], change[24], offer[24];
     char after[SK_UUID_SIZE]; // the last order id read
@@ -231,8 +231,8 @@ static void rebuild_on_begun(void *arg, const struct sk_reply *reply)
         rebuild_fail(rebuild);
         return;
     }
-    // Now both stores have this epoch. What was seen before is forgotten, above all an epoch that was forged: nothing
-    // would ever be newer.
+    // Both stores have this epoch now. Forgets what was seen before, above all a forged epoch: no epoch would ever be
+    // newer.
     sk_grant_forget(voucher, strtoll(rebuild->epoch, NULL, 10));
     voucher->care->lost.stale_epoch = voucher->seen.epoch - 1;
     voucher->care->watched.look = (struct sk_look){0};
@@ -306,7 +306,7 @@ static void rebuild_read_chunk(struct rebuild *rebuild)
         rebuild_fail(rebuild);
 }
 
-// Adds field and column of a chunk's rows that have it and are of this kind; NULL: of any.
+// Adds field and column of a chunk's rows that have the column and are of this kind; NULL: of any kind.
 static int rebuild_add_rows(const struct sk_rows *rows, const char *kind, int column, const char **argv, int n)
 {
     for (size_t i = 0; i < sk_rows_count(rows); i++) {

@@ -8,9 +8,9 @@
 #include "sale.h"
 
 enum sk_rebuild_end {
-    SK_REBUILD_OPENED, // or retired, or found well
+    SK_REBUILD_OPENED, // or retired, or found intact
     SK_REBUILD_FAILED,
-    SK_REBUILD_MISSED, // nothing was done: the lock is another's
+    SK_REBUILD_MISSED, // nothing was done: another holds the lock
     SK_REBUILD_KEPT,   // nothing was done: it cannot be retired yet
 };
 

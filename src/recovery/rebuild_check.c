@@ -1,8 +1,8 @@
-// In doubt: what PostgreSQL has, then what Redis has, as the watch looks. No other rebuild is under way by now, so what
-// was missing a moment ago may be there.
+// In doubt: reads PostgreSQL's side, then Redis's, as the watch does. No other rebuild is in progress by now, so a
+// voucher that was missing a moment ago may be there.
 //
-// To retire a sale: PostgreSQL's word. Its clock may differ from this process's, an order may be unpaid, a dead letter
-// may wait for days: Redis is not closed to find that out.
+// To retire a sale: PostgreSQL decides. Its clock may differ from this process's, an order may be unpaid, a dead letter
+// may wait for days. So Redis is not closed to find that out.
 #include "rebuild_check.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ static void check_on_look(void *arg, const struct sk_reply *reply)
         return;
     }
     enum sk_finding finding = sk_audit(&check->account, &none, &seen);
-    bool well = finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD; // which the watch brings up to date
+    bool well = finding == SK_BOOKS_AGREE || finding == SK_BOOKS_OLD; // OLD: the watch brings it up to date
     well = well && (check->why == SK_REBUILD_DOUBT || seen.epoch > check->voucher->seen.epoch);
     check->done(check->arg, well ? SK_REBUILD_WELL : SK_REBUILD_NEEDED);
 }

@@ -1,4 +1,4 @@
-// Whether a rebuild is needed, asked under its lock and before Redis is closed for it.
+// Checks whether a rebuild is needed, under its lock and before Redis is closed for it.
 #ifndef SK_RECOVERY_REBUILD_CHECK_H
 #define SK_RECOVERY_REBUILD_CHECK_H
 
@@ -8,7 +8,7 @@
 enum sk_rebuild_need {
     SK_REBUILD_NEEDED,
     SK_REBUILD_WELL,    // in doubt: Redis has not lost the voucher
-    SK_REBUILD_NOT_YET, // to be retired: PostgreSQL says that something of the sale is open
+    SK_REBUILD_NOT_YET, // to be retired: in PostgreSQL something of the sale is open
     SK_REBUILD_UNKNOWN, // a store failed
 };
 
@@ -17,7 +17,7 @@ typedef void sk_rebuild_check_cb(void *arg, enum sk_rebuild_need need);
 struct sk_rebuild_check {
     sk_rebuild_check_cb *done;
     void *arg;
-    // Its own:
+    // Private:
     const struct sk_sale *sale;
     struct sk_voucher *voucher;
     enum sk_rebuild_why why;

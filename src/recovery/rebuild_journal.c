@@ -1,16 +1,16 @@
-// A page at a time: read, settle, remove. A page that PostgreSQL refuses is bisected: one entry at a time, and of that
-// in parts that become smaller, down to the order that is refused; that one becomes a dead letter.
+// Settles a page at a time: read, settle, remove. A page that PostgreSQL refuses is bisected: first one entry at a
+// time, then ever smaller parts of the entry. A single order that is still refused becomes a dead letter.
 //
-// A page has orders of one offer. An entry of orders that end is a page of its own: what was granted before it is
-// settled before it.
+// A page has orders of one offer. An entry of orders that end is a page of its own, so that what was granted before it
+// is settled before it.
 //
 //   IDLE -> READING -> SETTLING or RETURNING -> REMOVING -> READING ... -> IDLE
 //                         | refused
 //                         v
 //                      READING_ONE -> SETTLING_PART -> SETTLING_PART ... -> REMOVING
 //
-// SETTING_ASIDE, a dead letter, comes in between where an entry cannot be read or an order is refused. A failure ends
-// in IDLE from each of them.
+// SETTING_ASIDE writes a dead letter in between, if an entry cannot be read or an order is refused. A failure in any
+// state ends in IDLE.
 #include "rebuild_journal.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ struct sk_rebuild_journal {
     void *arg;
     const char *epoch;
     size_t settled;
-    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the voucher's name
+    char slot[SK_PARAM_NUMBER_SIZE], id[SK_PARAM_NUMBER_SIZE]; // the voucher's, as text
 
     // The page that is being settled.
     char ids[PAGE][SK_JOURNAL_ID_SIZE];
@@ -286,7 +286,7 @@ static void journal_settle(struct sk_rebuild_journal *journal, enum journal_stat
         journal_fail(journal);
 }
 
-// One row for all, or one for each; stale is for all.
+// One row for all orders, or one for each; stale is for all.
 static bool journal_is_settled(const struct sk_rebuild_journal *journal, const struct sk_rows *rows)
 {
     size_t n = 0, count = sk_rows_count(rows);
@@ -306,7 +306,7 @@ static void journal_on_settled(void *arg, const struct sk_result *result)
         journal_fail(journal);
         return;
     }
-    // Whatever became of each order, PostgreSQL knows it now, and the rest is read from there.
+    // Whatever the outcome of each order, PostgreSQL knows it now, and later steps read it from there.
     journal->settled += journal->orders;
     journal->from += journal->orders;
     journal->part = journal->orders * 2; // the bad order may be behind us
@@ -361,7 +361,7 @@ static void journal_take_return(struct sk_rebuild_journal *journal, const struct
     (void)sk_journal_parse_returns(entry->orders, entry->orders_len, journal_add_order, journal);
 }
 
-// Redis gets what PostgreSQL says of stock and buyers, with these orders ended: nothing of it has to be corrected.
+// Redis needs no correction: it gets PostgreSQL's stock and buyers, which no longer count these orders.
 static void journal_return(struct sk_rebuild_journal *journal)
 {
     const char *params[] = {journal->slot,
@@ -371,14 +371,14 @@ static void journal_return(struct sk_rebuild_journal *journal)
                             journal->move,
                             journal->by,
                             journal->why[0] == '\0' ? NULL : journal->why,
-                            NULL}; // no entry has to be told from it: Redis will have nothing out for these orders
+                            NULL}; // no journal id: Redis will have no units out for these orders
     journal_move(journal, JOURNAL_RETURNING);
     if (params[3] == NULL ||
         sk_pg_call(journal->sale->ask_pg, SK_STATEMENT_RETURN_ORDERS, 8, params, journal_on_returned, journal) != SK_OK)
         journal_fail(journal);
 }
 
-// One row for each, or a single one: stale.
+// One row for each order, or a single row: stale.
 static void journal_on_returned(void *arg, const struct sk_result *result)
 {
     struct sk_rebuild_journal *journal = arg;

@@ -1,5 +1,5 @@
-// Settles all that is in a voucher's journal under the epoch of a rebuild, so that PostgreSQL knows every order that
-// Redis has granted. Entries that cannot be read, and orders that PostgreSQL refuses, become dead letters.
+// Settles a voucher's whole journal under the epoch of a rebuild, so that PostgreSQL knows every order that Redis has
+// granted. Entries that cannot be read, and orders that PostgreSQL refuses, become dead letters.
 #ifndef SK_RECOVERY_REBUILD_JOURNAL_H
 #define SK_RECOVERY_REBUILD_JOURNAL_H
 

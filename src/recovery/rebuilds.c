@@ -1,5 +1,5 @@
-// Rebuilding all vouchers of a Redis that came back empty side by side would let each step of each wait for the same
-// step of all others, until every answer is too late. So a few run at a time, and the others wait in two lines.
+// If Redis comes back empty, all vouchers need a rebuild. Run side by side, each step of each would wait for the same
+// step of all others, until every answer is too late. So a few run at a time, and the others wait in two queues.
 #include "rebuilds.h"
 
 #include <inttypes.h>
@@ -12,11 +12,11 @@
 
 enum {
     ACTIVE_MAX = 4,
-    TICK_MS = 50, // the stores may have come back
+    TICK_MS = 50, // retries when a store has come back
     FAILED_PAUSE_MS = 500,
     FAILED_PAUSE_MOST_MS = 2000,
     RETIRE_PAUSE_MS =
-        60000, // what could not be retired has something open, whether Redis was closed to find out or not
+        60000, // between attempts: what could not be retired has something open, whether Redis was closed or not
 };
 
 struct rebuilds_line {
@@ -46,7 +46,7 @@ static void rebuilds_move(struct sk_rebuilding *rebuilding, enum sk_rebuilding_s
         [SK_REBUILDING_NOT] = {TO(QUEUED), TO(URGENT)},
         [SK_REBUILDING_QUEUED] = {TO(URGENT), TO(ACTIVE), TO(NOT)},
         [SK_REBUILDING_URGENT] = {TO(ACTIVE), TO(NOT)},
-        [SK_REBUILDING_ACTIVE] = {TO(NOT), TO(QUEUED), TO(URGENT)}, // back to its line: it could not begin
+        [SK_REBUILDING_ACTIVE] = {TO(NOT), TO(QUEUED), TO(URGENT)}, // back to its queue: it could not begin
     };
     SK_ASSERT(allowed[rebuilding->state][state]);
     rebuilding->state = state;
@@ -148,7 +148,7 @@ static void rebuilds_start(void *arg)
         rebuilds->active++;
         if (sk_rebuild_run(sale, voucher, rebuilding->why, rebuilds_on_done, voucher) == SK_OK)
             continue;
-        rebuilds->active--; // a store is away, or memory is short: the tick tries again
+        rebuilds->active--; // a store is down, or memory is short: the tick retries
         rebuilds_line_up(rebuilds, voucher);
         break;
     }
@@ -163,7 +163,7 @@ static void rebuilds_on_done(void *arg, enum sk_rebuild_end end)
     rebuilds_start(rebuilds);
 }
 
-// How long until the next one. Each failure doubles it, but to miss the lock is none: its owner may have died.
+// The pause before the next one. Each failure doubles it. A missed lock is no failure: its owner may have died.
 static uint64_t rebuilds_pause(const struct sk_rebuilding *ended, enum sk_rebuild_end end)
 {
     if (end == SK_REBUILD_OPENED || end == SK_REBUILD_KEPT)
@@ -195,9 +195,9 @@ static void rebuilds_end(struct sk_voucher *voucher, enum sk_rebuild_end end)
     sk_voucher_unpin(voucher);
 }
 
-// ---- lines ----
+// ---- queues ----
 
-// With a callback it is urgent.
+// A rebuild with a callback is urgent.
 static void rebuilds_line_up(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher)
 {
     struct sk_rebuilding *rebuilding = &voucher->care->rebuilding;

@@ -1,4 +1,4 @@
-// Which vouchers are to be rebuilt, and in which order: a few at a time, those that buyers ask for first.
+// Queues the vouchers to rebuild, and runs a few at a time: first those that buyers ask for.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_REBUILDS_H
@@ -9,8 +9,8 @@
 struct sk_rebuilds;
 
 enum sk_rebuild_why {
-    SK_REBUILD_DOUBT,   // Redis may have lost it: looked at once more under the lock, and left alone if it is well
-    SK_REBUILD_BEHIND,  // the same, but well only under a newer epoch than this reactor knows
+    SK_REBUILD_DOUBT,   // Redis may have lost it: checked once more under the lock, and left alone if it is intact
+    SK_REBUILD_BEHIND,  // the same, but intact only under a newer epoch than this reactor knows
     SK_REBUILD_ORDERED, // in any case
     SK_REBUILD_RETIRE,  // its sale is over: it is settled and leaves Redis, if nothing of it is open
 };
@@ -23,12 +23,12 @@ typedef void sk_rebuild_cb(void *arg, bool ok);
 struct sk_rebuilds *sk_rebuilds_open(const struct sk_sale *sale);
 void sk_rebuilds_close(struct sk_rebuilds *rebuilds); // after the links were closed; NULL is fine
 
-// SK_FULL while this reactor rebuilds it, or a moment after that failed: retry later. With `done`, which runs only
-// after SK_OK, it goes before those without.
+// SK_FULL while this reactor rebuilds it, or a moment after that failed: retry later. A call with `done`, which runs
+// only after SK_OK, goes before those without.
 enum sk_status sk_rebuild(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_rebuild_why why,
                           sk_rebuild_cb *done, void *arg) SK_MUST_CHECK;
 
-// The same in doubt, for buyers that wait. May be called again and again.
+// The same in doubt, for buyers that wait. May be called repeatedly.
 void sk_rebuild_soon(struct sk_rebuilds *rebuilds, struct sk_voucher *voucher, enum sk_doubt doubt);
 
 #endif

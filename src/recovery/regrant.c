@@ -1,18 +1,18 @@
-// Why not simply write such an order under the new epoch? Because Redis was rebuilt without it: its unit may
-// have been sold again, and its user may have bought again. Redis is asked first, as for a new order:
-//   p                 it has a unit again, and a new journal entry: to the writer
-//   a, its own id     Redis still knows it (or another instance has just done this): to the writer
+// Such an order is not simply written under the new epoch, because Redis was rebuilt without it: its unit may have been
+// sold again, and its user may have bought again. Redis is asked first, as for a new order:
+//   p                 it has a unit and a journal entry again: to the writer
+//   a, its own id     Redis still knows it, or another instance has just done this: to the writer
 //   a, another id     the user has bought again: refused, ALREADY_ORDERED
-//   s                 no unit is left: refused, GRANT_LOST
-// Refused means: written to PostgreSQL as refused, so that the order's URL can say so (P5). Anything else,
-// no answer included, changes nothing: the order waits and is asked about again (P7).
+//   s, m              no unit, or too few, are left: refused, GRANT_LOST
+// "Refused" means: written to PostgreSQL as refused, so that the order's URL can show it (P5). Any other result, or no
+// answer, changes nothing: the order waits and is retried (P7).
 //
-// A sale that was retired meanwhile has left Redis, under one more epoch: nothing of it can be granted any more, so its
-// orders are written as refused, too, without asking.
+// A sale that was retired meanwhile has left Redis, under one more epoch. Its orders cannot be granted any more, so
+// they are also written as refused, without asking Redis.
 //
-// An instance that ends takes what waits here along, and no journal has it. So at the end it is written as refused
-// without asking, which is safe whatever Redis did with the last question: a journal entry that it left is
-// settled by recovery as `ended`, and its unit returns, once.
+// When an instance ends, the orders that wait here are in no journal. So they are written as refused then, without
+// asking. That is safe whatever Redis did with the last request: recovery settles a journal entry that it left as
+// `ended`, and its unit returns, once.
 #include "regrant.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ struct sk_regrant {
     struct sk_writer *writer;
     struct sk_rebuilds *rebuilds;
     struct sk_voucher *first; // vouchers with lost orders, pinned
-    size_t open;              // lost orders, those being asked about included
+    size_t open;              // lost orders, with those in a call
     size_t loose;             // those of them that a dead letter keeps
     bool gives_up;            // the process ends
     struct sk_timer *timer;
@@ -167,7 +167,7 @@ static void regrant_on_tick(void *arg)
     }
 }
 
-// ---- Redis is asked ----
+// ---- asking Redis ----
 
 static void regrant_ask(struct sk_regrant *regrant, struct sk_voucher *voucher)
 {
@@ -198,7 +198,7 @@ static void regrant_on_reply(void *arg, const struct sk_reply *reply)
     if (reply != NULL)
         grant = sk_grant_read(reply, call->orders.count);
     else
-        call->regrant->sale->orphaned(call->regrant->sale->upkeep, voucher); // it may still be carried out
+        call->regrant->sale->orphaned(call->regrant->sale->upkeep, voucher); // the script may still run
     if (grant.status == SK_GRANT_OK)
         sk_grant_remember(&grant, voucher);
     if (grant.status == SK_GRANT_OK && grant.epoch > voucher->care->lost.stale_epoch) {
@@ -212,14 +212,14 @@ static void regrant_on_reply(void *arg, const struct sk_reply *reply)
         sk_buf_free(&reasons);
         return;
     }
-    // An epoch that PostgreSQL has left behind: the instance that was to rebuild Redis under the new one has died.
+    // PostgreSQL has left this epoch behind: the instance that was to rebuild Redis under the new one has died.
     if (grant.status != SK_GRANT_MALFORMED)
         sk_rebuild_soon(call->regrant->rebuilds, voucher, regrant_doubt(grant.status));
     regrant_end_call(call);
 }
 
-// A grant under an epoch that PostgreSQL does not take is one of a rebuild that died, or of an entry whose epoch was
-// forged: only a newer one ends it.
+// The epoch of the grant is no newer than `stale_epoch`: a rebuild died under it, or an entry with a forged epoch
+// raised `stale_epoch`. Only a newer epoch ends that.
 static enum sk_doubt regrant_doubt(enum sk_grant_status status)
 {
     if (status == SK_GRANT_DAMAGED)
@@ -227,7 +227,7 @@ static enum sk_doubt regrant_doubt(enum sk_grant_status status)
     return status == SK_GRANT_OK || status == SK_GRANT_UNSURE ? SK_DOUBT_BEHIND : SK_DOUBT_CLOSED;
 }
 
-// To the writer, to those that are refused, or back to wait. `reasons`: of those that are refused.
+// Moves each order to the writer, to those to be refused, or back to wait. `reasons`: of those to be refused.
 static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, struct sk_buf *reasons)
 {
     struct sk_regrant *regrant = call->regrant;
@@ -253,7 +253,7 @@ static void regrant_sort(struct regrant_call *call, struct sk_grant *grant, stru
         } else if (already || result == SK_GRANT_SOLD_OUT || result == SK_GRANT_TOO_FEW) {
             if (already) {
                 sk_sale_tell(regrant->sale, order, SK_VERDICT_ALREADY_ORDERED, existing, 0);
-                order->handle = 0; // has been told
+                order->handle = 0; // its client has the outcome
             }
             sk_params_add(reasons, already ? "ALREADY_ORDERED" : "GRANT_LOST");
             sk_order_move(regrant->sale->orders, order, SK_ORDER_REFUSING, &call->refused);
@@ -274,7 +274,7 @@ static void regrant_hand_out(struct sk_regrant *regrant, const struct sk_order *
 
 // ---- orders that are refused ----
 
-// `reasons`: the array of them, not ended yet.
+// `reasons`: their array, not ended yet.
 static void regrant_refuse(struct regrant_call *call, struct sk_buf *reasons)
 {
     struct sk_buf ids = {0}, users = {0}, quantities = {0}, offers = {0};

@@ -1,6 +1,5 @@
-// Orders that were granted by Redis and then fenced off by PostgreSQL, because the voucher has been rebuilt
-// since: Redis may have lost the grant with its data. They are granted again, under the new epoch, or end as
-// refused where the units have gone meanwhile.
+// Orders that Redis granted and PostgreSQL then rejected, because the voucher has been rebuilt since: Redis may have
+// lost the grant with its data. They are granted again, under the new epoch, or end as refused if the units are gone.
 #ifndef SK_RECOVERY_REGRANT_H
 #define SK_RECOVERY_REGRANT_H
 
@@ -22,11 +21,12 @@ void sk_regrant_add(void *arg, struct sk_order *order);
 // The same for an order of a dead letter, as part of `entry`.
 void sk_regrant_requeue(struct sk_regrant *regrant, struct sk_entry *entry, struct sk_order *order);
 
-// For the end of the process, may be repeated: from now on Redis is not asked again. What waits, and comes back from a
-// question under way, is written as refused, GRANT_LOST; orders of dead letters just leave, their letter keeps them.
+// For the end of the process; may be repeated. From now on Redis is not asked again. Orders that wait, or come back
+// from a call in progress, are written as refused, GRANT_LOST. Orders of dead letters just leave: their letter keeps
+// them.
 void sk_regrant_give_up(struct sk_regrant *regrant);
 
-// Adds what waits here: what is in no letter is kept nowhere else.
+// Adds the orders that wait here: those in no letter are kept nowhere else.
 void sk_regrant_count(const struct sk_regrant *regrant, struct sk_left *left);
 
 // Whether nothing waits to be granted again.

@@ -1,5 +1,5 @@
-// One hash: session -> what it tells. Who tells also removes what is there of sessions that do not live any more; a
-// script does both, so that it goes by the list of that very moment.
+// One hash: session -> its text. Whoever writes a text also removes those of sessions that no longer live. One script
+// does both, so it uses the list of that very moment.
 #include "roster.h"
 
 #include <inttypes.h>
@@ -22,8 +22,8 @@ struct sk_roster {
     const struct sk_sale *sale;
     struct sk_timer *timer; // owned
     bool telling;
-    uint64_t told;     // the taking of the session that was told; 0: none
-    uint64_t again_ms; // when to tell it again
+    uint64_t told;     // the taking of the session that was published last; 0: none
+    uint64_t again_ms; // when to publish again
     char text[TEXT_SIZE];
 };
 
@@ -32,7 +32,7 @@ static void roster_on_time(void *arg);
 static void roster_on_told(void *arg, const struct sk_reply *reply);
 static const char *roster_take_word(const char *text, char word[SK_ROSTER_WORD_MAX + 1]);
 
-// ---- telling ----
+// ---- publishing ----
 
 struct sk_roster *sk_roster_open(const struct sk_sale *sale)
 {
@@ -51,12 +51,12 @@ struct sk_roster *sk_roster_open(const struct sk_sale *sale)
     return roster;
 }
 
-// Where the machine's name has a character that none should have there is a `-`.
+// Replaces each character that is not in word_chars by `-`.
 static void roster_put_name(const char *listen, char name[SK_ROSTER_WORD_MAX + 1])
 {
     char host[SK_ROSTER_WORD_MAX - sizeof ":65535" + 2] = "";
     const char *port = listen == NULL ? NULL : strrchr(listen, ':');
-    (void)gethostname(host, sizeof host - 1); // cannot fail, but may cut it
+    (void)gethostname(host, sizeof host - 1); // cannot fail, but may truncate
     (void)snprintf(name, SK_ROSTER_WORD_MAX + 1, "%s%.6s", host[0] == '\0' ? "-" : host, port == NULL ? "" : port);
     for (char *c = name; *c != '\0'; c++) {
         if (strchr(word_chars, *c) == NULL)
@@ -109,7 +109,7 @@ bool sk_roster_read(const char *text, struct sk_rostered *rostered)
            sk_text_number(ttl, UINT32_MAX, &rostered->ttl_ms);
 }
 
-// Returns what follows the word and a blank. NULL: there is none, or it has other characters.
+// Returns what follows the word and a blank. NULL: there is no word, it is too long, or it has other characters.
 static const char *roster_take_word(const char *text, char word[SK_ROSTER_WORD_MAX + 1])
 {
     size_t len = strspn(text, word_chars);

@@ -1,5 +1,5 @@
-// Who the living sessions are, for people: each tells in a hash of Redis which instance it is of, once it has taken its
-// session and then once a minute, lest what is lost there stays lost. Nothing depends on it.
+// Which instances the living sessions belong to, for people. Each session writes it into a hash of Redis after it was
+// taken, and then once a minute, so that lost entries come back. Nothing depends on it.
 //
 // The reactor's thread, as all functions.
 #ifndef SK_RECOVERY_ROSTER_H
@@ -13,8 +13,8 @@ struct sk_roster;
 struct sk_roster *sk_roster_open(const struct sk_sale *sale);
 void sk_roster_close(struct sk_roster *roster); // after the links were closed; NULL is fine
 
-// What a session tells: "version start ttl name", with blanks between. Times in ms, the start as Unix time; the name is
-// the machine's with the port that it listens on.
+// The text of a session: "version start ttl name", with blanks between. Times in ms, the start as Unix time; the name
+// is the machine's with the port that it listens on.
 enum { SK_ROSTER_WORD_MAX = 79 }; // of version and name, characters
 
 struct sk_rostered {
@@ -22,7 +22,7 @@ struct sk_rostered {
     uint64_t started_ms, ttl_ms;
 };
 
-// Any thread. False: it is none.
+// Any thread. False: the text is not valid.
 bool sk_roster_read(const char *text, struct sk_rostered *rostered);
 
 #endif

@@ -12,7 +12,7 @@ uint64_t sk_share_version(const struct sk_session *session)
     return count == 0 ? 1 : sk_hash(living[0], count * SK_UUID_SIZE) | 1;
 }
 
-// Of all living sessions the owner has the highest hash together with the name.
+// The owner is the living session with the highest hash of session and name.
 bool sk_share_has(const struct sk_session *session, const char *name)
 {
     size_t count = 0;

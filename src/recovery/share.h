@@ -1,4 +1,4 @@
-// Which of the living sessions has which work of upkeep. It follows from their list alone, so no one has to agree
+// Assigns background work to the living sessions. The assignment follows from their list alone, so no one has to agree
 // (rendezvous hashing: D. Thaler and C. Ravishankar, "A name-based mapping scheme for rendezvous", 1996).
 //
 // The reactor's thread, as all functions.
@@ -7,19 +7,20 @@
 
 #include "sale.h"
 
-// Whether a voucher is this session's, as worked out once for each list of living sessions. Touched by share.c alone.
+// Whether a voucher is assigned to this session, computed once for each list of living sessions. Touched by share.c
+// alone.
 struct sk_share {
-    uint64_t version; // of that list; 0: not worked out
+    uint64_t version; // of that list; 0: not computed
     bool mine;
 };
 
-// Another list of living sessions has another version; none has 0.
+// The version of the list of living sessions: another list has another version; none has 0.
 uint64_t sk_share_version(const struct sk_session *session);
 
-// Whether this session has the work of that name.
+// Whether the work of that name is assigned to this session.
 bool sk_share_has(const struct sk_session *session, const char *name);
 
-// The same for a voucher, under the list of that version: the current one.
+// The same for a voucher. `version` is that of the current list.
 bool sk_share_has_voucher(const struct sk_session *session, uint64_t version, struct sk_voucher *voucher);
 
 #endif

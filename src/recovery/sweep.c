@@ -1,10 +1,10 @@
-// A sweep reads the journal page by page behind the voucher's cursor. First without a lock: most of the time all
-// entries are held by living sessions, and the cursor just moves on. At the first entry that is to be settled it takes
-// the lock and reads that page once more, because another session may have settled it meanwhile. What is settled goes
-// to the writer as if it had just been granted, a page at a time.
+// A sweep reads the journal page by page from the voucher's cursor on. It begins without a lock: mostly living sessions
+// hold all entries, and the cursor just moves on. At the first entry to settle it takes the lock and reads that page
+// again, because another session may have settled the entry meanwhile. Entries to settle go to the writer as if they
+// had just been granted, a page at a time.
 //
-// Sessions that are not in the list of living ones are judged by Redis (sk_sessions_judge), once in a sweep. Where that
-// is not possible yet the cursor stays before their first entry.
+// Redis judges the sessions that are not in the list of living ones (sk_sessions_judge), once in a sweep. If it cannot
+// yet, the cursor stays before their first entry.
 #include "sweep.h"
 
 #include <inttypes.h>
@@ -16,10 +16,10 @@
 #include "timer.h"
 
 enum {
-    ORPHANS_MS = 1000,               // between two looks for them
-    ORPHANS_FOR_MS = 20 * 60 * 1000, // longer than a kernel tries to deliver what a closed connection has sent
+    ORPHANS_MS = 1000,               // between two checks for them
+    ORPHANS_FOR_MS = 20 * 60 * 1000, // longer than a kernel tries to deliver the data of a closed connection
     SWEEPS_MAX = 16,                 // at a time
-    PAGE_FIRST = 8,                  // entries of the first page of a journal; the next ones follow their size
+    PAGE_FIRST = 8,                  // entries of the first page of a journal; the next ones fit their size
     PAGE_MOST = 128,
     PAGE_BYTES = 128 * 1024, // of orders or unreadable bytes in a page: little enough for one turn of the loop
 };
@@ -30,7 +30,7 @@ struct sk_sweeper {
     struct sk_writer *writer;
     struct sk_returns *returns;
     struct sk_timer *timer;
-    struct sk_voucher *first, *last; // those that may have orphans, in turn
+    struct sk_voucher *first, *last; // vouchers that may have orphans, in turn
     size_t listed;
     struct sweep *sweeps;
     unsigned sweep_count;
@@ -46,25 +46,25 @@ struct sweep {
     enum sweep_state state;
     struct sk_named_lock *lock; // NULL: not needed so far
     bool locked;
-    bool stays;       // the voucher's cursor: what it would pass may have to be read again
+    bool stays;       // the voucher's cursor stays: entries after it may have to be read again
     bool more;        // the page was full
     int page;         // entries to read at once
     size_t unsettled; // entries in the writer
-    size_t orphans;   // of them, those of our own session
+    size_t orphans;   // those of our own session among them
     char after[SK_JOURNAL_ID_SIZE];
-    // Sessions that are not in the list of living ones, and what Redis said of them.
+    // Sessions that are not in the list of living ones, and Redis's judgement.
     char sessions[SK_SESSIONS_JUDGED_MAX][SK_UUID_SIZE];
     enum sk_life lives[SK_SESSIONS_JUDGED_MAX];
     size_t session_count, judged_count;
 };
 
-// What becomes of an entry.
+// What to do with an entry.
 enum sweep_class {
     SWEEP_HELD,   // by a living session
-    SWEEP_NEW,    // by one that lives, but was not in the list yet: its end could be missed
+    SWEEP_NEW,    // by one that lives, but was not in the list yet: its death could be missed
     SWEEP_SETTLE, // by none
     SWEEP_UNREADABLE,
-    SWEEP_UNJUDGED, // its session is to be judged
+    SWEEP_UNJUDGED, // its session must be judged first
     SWEEP_UNKNOWN,  // it cannot be judged now
 };
 
@@ -158,7 +158,7 @@ static void sweep_on_timer(void *arg)
     for (size_t left = sweeper->listed; left > 0 && (voucher = sweeper->first) != NULL; left--) {
         struct sk_swept *swept = &voucher->care->swept;
         if (swept->sweep == NULL && sweeper->sweep_count >= SWEEPS_MAX)
-            break; // it is the first of the next round
+            break; // the next round begins with it
         sweeper->first = swept->next;
         if (sweeper->first == NULL)
             sweeper->last = NULL;
@@ -258,7 +258,7 @@ static void sweep_on_read(void *arg, const struct sk_reply *reply)
     sweep_go_on(sweep, class);
 }
 
-// The claim on a user outlives its holder: it is the session that tells whether another may settle an entry.
+// The claim on a user outlives its holder. So the session shows whether another may settle the entry.
 static enum sweep_class sweep_classify(struct sweep *sweep, const struct sk_journal_entry *found,
                                        const struct sk_entry **own)
 {
@@ -295,7 +295,7 @@ static enum sweep_class sweep_note_session(struct sweep *sweep, const char *sess
     return classes[sweep->lives[i]];
 }
 
-// Entries differ in size by a factor of thousands, and Redis counts entries.
+// Redis counts entries, but their sizes differ by a factor of thousands.
 static void sweep_fit_page(struct sweep *sweep, size_t bytes)
 {
     if (bytes > PAGE_BYTES && sweep->page > 1)
@@ -357,7 +357,7 @@ static void sweep_on_locked(void *arg, bool held)
     if (held)
         sweep_read(sweep);
     else
-        sweep_end(sweep); // another is at it
+        sweep_end(sweep); // another session is sweeping it
 }
 
 void sk_sweep_settled(void *arg, struct sk_voucher *voucher)
@@ -409,7 +409,8 @@ static bool sweep_leave_for_later(const struct sweep *sweep, const struct sk_jou
     return false;
 }
 
-// An entry of an instance with larger batches than we ever have room for. A rebuild settles it, as any other.
+// An entry of an instance with larger batches than there can ever be room for here. A rebuild settles it like any
+// other.
 static bool sweep_settle_by_rebuild(const struct sweep *sweep, const struct sk_journal_entry *found)
 {
     enum sk_status status = sk_rebuild(sweep->sweeper->rebuilds, sweep->voucher, SK_REBUILD_ORDERED, NULL, NULL);
@@ -438,7 +439,7 @@ static bool sweep_refill(struct sweep *sweep, const struct sk_journal_entry *fou
     return entry != NULL || sweep_leave_for_later(sweep, found);
 }
 
-// Of orders that end. It goes on like one that is refilled.
+// For orders that end; it continues as after sweep_refill().
 static bool sweep_return(struct sweep *sweep, const struct sk_journal_entry *found)
 {
     return sk_returns_recover(sweep->sweeper->returns, sweep->voucher, found) || sweep_leave_for_later(sweep, found);
@@ -453,7 +454,7 @@ struct bad_entry {
 static void sweep_on_dropped(void *arg, const struct sk_reply *reply)
 {
     (void)arg;
-    (void)reply; // if it is still there, it is found again, and kept only once
+    (void)reply; // if it is still there, a later sweep finds it, and its letter is kept only once
 }
 
 static void sweep_on_kept(void *arg, bool kept)

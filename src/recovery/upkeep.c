@@ -4,7 +4,7 @@
 #include "care.h"
 #include "offers.h"
 
-// An operator has changed it: what is remembered of it may be wrong now, and Redis may not know it yet.
+// An operator has changed the voucher: cached refusals may be wrong now, and Redis may not have the change yet.
 static void upkeep_on_changed(void *arg, struct sk_voucher *voucher)
 {
     const struct sk_upkeep *upkeep = arg;

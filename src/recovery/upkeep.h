@@ -1,4 +1,4 @@
-// Upkeep of a reactor: what keeps both stores and the catalogue right beside the road.
+// The background jobs of a reactor: they keep both stores and the catalogue right, off the order path.
 #ifndef SK_RECOVERY_UPKEEP_H
 #define SK_RECOVERY_UPKEEP_H
 
@@ -14,11 +14,11 @@ struct sk_upkeep {
     const struct sk_sale *sale;   // borrowed
     struct sk_follow *follow;     // the catalogue
     struct sk_rebuilds *rebuilds; // vouchers that Redis may have lost
-    struct sk_regrant *regrant;   // orders that were fenced off
-    struct sk_sweeper *sweeper;   // what dead sessions left in the journals
-    struct sk_watch *watch;       // the round a second
+    struct sk_regrant *regrant;   // orders rejected for an old epoch
+    struct sk_sweeper *sweeper;   // entries that dead sessions left in the journals
+    struct sk_watch *watch;       // the checks once a second
     struct sk_expiry *expiry;     // orders that are not paid in time
-    struct sk_roster *roster;     // who the sessions are
+    struct sk_roster *roster;     // which instances the sessions belong to
 };
 
 // The reactor's thread, as all functions. SK_NO_MEM: what was opened is closed by sk_upkeep_close.
@@ -27,7 +27,7 @@ void sk_upkeep_set_writer(struct sk_upkeep *upkeep, struct sk_writer *writer,
                           struct sk_returns *returns); // once they exist
 void sk_upkeep_close(struct sk_upkeep *upkeep);        // after the links were closed, before the writer is
 
-// The size of what upkeep remembers of a voucher: for the catalogue.
+// The size of a voucher's maintenance state: for the catalogue.
 size_t sk_upkeep_care_size(void);
 
 // sale->suspect: `upkeep` is the struct sk_upkeep.
@@ -39,7 +39,7 @@ void sk_upkeep_orphaned(void *upkeep, struct sk_voucher *voucher);
 // sale->offers_differ: the same.
 void sk_upkeep_offers_differ(void *upkeep, struct sk_voucher *voucher, int32_t offer);
 
-// A store has come (back).
+// A store is up (again).
 void sk_upkeep_hurry(struct sk_upkeep *upkeep);
 
 #endif

@@ -1,10 +1,10 @@
-// A round: the vouchers that are due go through it in pages. Of a page PostgreSQL tells what it knows (one statement),
-// then Redis (one write), and audit.c judges: so what PostgreSQL says is always older than what Redis says.
+// A round checks the vouchers that are due, in pages. For each page it reads PostgreSQL's side (one statement), then
+// Redis's (one write), and audit.c judges. So PostgreSQL's side is always older than Redis's.
 //
 //   round -> page -> accounts -> looks -> judge each -> next page -> ... -> publish -> pause
 //
-// Each call has the deadline of its link, and nothing here waits for what it starts: rebuilds and sweeps go on by
-// themselves. So one sick voucher holds up no other.
+// Each call has the deadline of its link, and the watch waits for nothing that it starts: rebuilds and sweeps run by
+// themselves. So one broken voucher delays no other.
 #include "watch.h"
 
 #include <inttypes.h>
@@ -22,12 +22,12 @@
 
 enum {
     ROUND_MS = 1000,
-    SOON_MS = 100,             // so long who changed a voucher has to bring it to Redis
-    IDLE_ROUNDS = 4,           // between two looks at a voucher at rest: about five seconds
+    SOON_MS = 100,             // time for whoever changed a voucher to bring the change to Redis
+    IDLE_ROUNDS = 4,           // between two checks of an idle voucher: about five seconds
     PAGE = 100,                // vouchers
     LETTERS_ROUNDS = 5,        // settled dead letters are ended in every fifth round
-    DIFFERING_MAX = 2,         // looks in a row before a difference is believed
-    DIFFERING_HOLD_MS = 60000, // what a rebuild did not mend is not mended by the next one
+    DIFFERING_MAX = 2,         // checks in a row before a difference is believed
+    DIFFERING_HOLD_MS = 60000, // if one rebuild did not remove a difference, the next would not either
 };
 
 struct watch_look {
@@ -35,7 +35,7 @@ struct watch_look {
     struct sk_voucher *voucher; // pinned
     struct sk_account account;
     int64_t letters;
-    bool known; // PostgreSQL has told
+    bool known; // PostgreSQL has returned its side
 };
 
 enum watch_state {
@@ -55,14 +55,14 @@ struct sk_watch {
     struct sk_backoff jitter;
     uint64_t round;
     bool soon;          // the next round begins in a moment
-    bool hurry;         // the next round begins at once, and looks at all vouchers
-    bool all;           // this round looks at all vouchers
+    bool hurry;         // the next round begins at once, and checks all vouchers
+    bool all;           // this round checks all vouchers
     uint64_t all_round; // the last one that did
     size_t at;          // in the catalogue: what comes next
     uint64_t share_version;
     struct watch_look page[PAGE];
     size_t count, answered;
-    uint64_t asked_at_ms; // PostgreSQL, of this page
+    uint64_t asked_at_ms; // when PostgreSQL was asked about this page
     struct sk_busy *busy; // owned
     struct sk_overview overview;
     bool missed; // this round has not seen all that was due
@@ -165,11 +165,11 @@ static void watch_on_time(void *arg)
 static void watch_on_letters_ended(void *arg, const struct sk_result *result)
 {
     (void)arg;
-    (void)result; // what was not done is done by a later round
+    (void)result; // a later round does what was not done
 }
 
-// Letters end when all their orders are known. Their requeueing ends here, not where it began, because that instance
-// may be gone.
+// Letters end when all their orders are known. Requeued ones end here, not where they were requeued, because that
+// instance may be gone.
 static void watch_end_letters(struct sk_watch *watch)
 {
     if (watch->round % LETTERS_ROUNDS == 0 && sk_share_has(watch->sale->session, "letters") &&
@@ -193,7 +193,8 @@ static void watch_end_round(struct sk_watch *watch)
 
 // ---- which vouchers ----
 
-// At rest: two looks in a row saw the same, and nothing is under way.
+// At rest: the last check found the voucher loaded, its journal empty and no difference, and nothing is in progress
+// here.
 static bool watch_is_at_rest(const struct sk_voucher *voucher)
 {
     const struct sk_watched *watched = &voucher->care->watched;
@@ -202,17 +203,17 @@ static bool watch_is_at_rest(const struct sk_voucher *voucher)
            !sk_look_is_behind(&watched->look, voucher->seen.epoch, voucher->seen.last);
 }
 
-// Whether an operator's change has not been seen in Redis yet. All sessions look then, whoever's the voucher is: that
-// session may have died over the change.
+// Whether an operator's change has not been seen in Redis yet. Then all sessions check the voucher, whichever it is
+// assigned to: that session may have died over the change.
 static bool watch_is_old(struct sk_voucher *voucher)
 {
     struct sk_watched *watched = &voucher->care->watched;
     if (watched->change == 0)
-        watched->change = voucher->change; // as it was when it came
+        watched->change = voucher->change; // as first seen
     return voucher->change > watched->change;
 }
 
-// Vouchers at rest take turns, so each round sees some of them.
+// Vouchers at rest take turns, so each round checks some of them.
 static bool watch_is_due(struct sk_watch *watch, struct sk_voucher *voucher)
 {
     if (watch_is_old(voucher))
@@ -297,7 +298,7 @@ static void watch_on_accounts(void *arg, const struct sk_result *result)
     watch_look(watch);
 }
 
-// On the link that orders go by, all in one write.
+// Uses the link of the order path, all in one write.
 static void watch_look(struct sk_watch *watch)
 {
     watch_move(watch, WATCH_LOOKS);
@@ -332,7 +333,7 @@ static void watch_answered(struct sk_watch *watch)
 
 static void watch_end_page(struct sk_watch *watch)
 {
-    bool looked = watch->state == WATCH_LOOKS; // else there was nothing to look at, or a store is away
+    bool looked = watch->state == WATCH_LOOKS; // else there was nothing to check, or a store is down
     for (size_t i = 0; i < watch->count; i++)
         sk_voucher_unpin(watch->page[i].voucher);
     if (looked && watch->at < sk_catalogue_count(watch->sale->catalogue))
@@ -343,7 +344,7 @@ static void watch_end_page(struct sk_watch *watch)
 
 // ---- what is found ----
 
-// Whether a difference is to be believed: it was there in several looks, and has not just been acted upon.
+// Whether to act on a difference: several checks found it, and it was not acted on a moment ago.
 static bool watch_believes(struct sk_watched *watched, uint64_t now)
 {
     if (++watched->differing < DIFFERING_MAX || now < watched->differ_until_ms)
@@ -361,7 +362,7 @@ static void watch_rebuild(struct sk_watch *watch, struct sk_voucher *voucher, en
 static void watch_on_carried_out(void *arg, bool ok)
 {
     (void)arg;
-    (void)ok; // the next look shows it
+    (void)ok; // the next check shows it
 }
 
 static void watch_carry_out(struct sk_watch *watch, struct sk_voucher *voucher)
@@ -380,7 +381,7 @@ static void watch_log_finding(const struct watch_look *look, const struct sk_loo
            seen->buyers, account->buyers, seen->last, account->newest, seen->terms.change, account->terms.change);
 }
 
-// Its sale is long over, its orders have been paid or have expired, and nothing of it is under way.
+// Its sale is long over, its unpaid orders have expired, and nothing of it is in progress.
 static bool watch_may_retire(const struct sk_watch *watch, const struct sk_voucher *voucher)
 {
     const struct sk_sale *sale = watch->sale;
@@ -430,7 +431,7 @@ static void watch_judge(struct watch_look *look, const struct sk_look *seen, int
     } else if (finding != SK_BOOKS_AGREE) {
         if (finding != SK_BOOKS_LOADING) {
             watch_log_finding(look, seen, finding);
-            watch->hurry |= watch->round >= watch->all_round + IDLE_ROUNDS; // it may have lost more
+            watch->hurry |= watch->round >= watch->all_round + IDLE_ROUNDS; // Redis may have lost more
         }
         watch_rebuild(watch, voucher, SK_REBUILD_DOUBT);
     } else if (seen->journal > 0) {

@@ -1,13 +1,14 @@
-// Two gates. The mark gate answers SOLD_OUT, ENDED, PAUSED and NOT_STARTED for a short time after Redis has answered
-// so. A mark expires by itself, by the setting of this instance and by what Redis allows all of them: a sale that
-// reopens waits for so long before it sells (lua/shared/voucher.lua). So it counts from before Redis was asked, and to
-// the moment at which it is used. It needs to know who has bought, because winners must be told
-// so (also before the start: Redis's clock may go back): a filter of the buyers and of those who may repeat an order
-// that has ended, read from Redis once for each state of the buyers, which the voucher's `last` names. While there is
-// no such filter, all ask Redis.
+// Two checks. The refusal cache (`gate.mark`) answers SOLD_OUT, ENDED, PAUSED and NOT_STARTED from memory for a short
+// time after Redis has answered so. A cached refusal expires by this instance's setting, and by the `cache_ms` that
+// Redis allows all instances: a sale that reopens sells nothing for that long (lua/shared/voucher.lua). So both times
+// count from before Redis was asked, and are checked at the moment of use.
 //
-// The load gate stands behind it, since what memory refuses is no load: it answers OVERLOADED to those who would ask
-// the stores when too many do already, or in this second.
+// Winners must still get their order id, even before the start, since Redis's clock may go back. So the cache needs a
+// filter of the buyers, and of those who may repeat an order that has ended. It is read from Redis once for each state
+// of the buyers, which the voucher's `last` names. Without such a filter all requests ask Redis.
+//
+// The load check comes second, because a request refused from memory is no load. It answers OVERLOADED if too many
+// purchases are in progress, or too many have come in this second.
 #include "admit.h"
 
 #include <string.h>
@@ -17,8 +18,8 @@
 #include "trust.h"
 
 enum { MAYBE_MORE = 1000, NS_PER_MS = 1000000 };
-enum { PAUSES = 9 };                         // for each ms that a reading took
-enum { PAGES_MIN = 1000, PAGE_LEAST = 100 }; // far fewer than HSCAN gives
+enum { PAUSES = 9 };                         // ms of pause for each ms that a reading took
+enum { PAGES_MIN = 1000, PAGE_LEAST = 100 }; // HSCAN returns far more names a page
 
 struct sk_admit {
     const struct sk_sale *sale;
@@ -30,10 +31,10 @@ struct admit_reading {
     struct sk_filter *filter;
     uint64_t since_ms;
     bool repeats;      // the buyers have been read: now those who bought before and may repeat it
-    size_t names;      // of both
-    size_t pages_left; // a cursor that never ends is none of Redis's
+    size_t names;      // of both hashes
+    size_t pages_left; // bounds the scan: a cursor of Redis ends
     char version[SK_VERSION_SIZE];
-    int64_t cache_ms; // of that version
+    int64_t cache_ms; // of `version`
 };
 
 static bool admit_is_loaded(const struct sk_sale *sale, uint64_t now_ms, struct sk_purchase_result *result);
@@ -64,7 +65,7 @@ void sk_admit_close(struct sk_admit *admit)
     free(admit);
 }
 
-// ---- the gates ----
+// ---- the two checks ----
 
 bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user,
                       struct sk_purchase_result *result)
@@ -84,7 +85,7 @@ static bool admit_is_marked(const struct sk_voucher *voucher, const char *user, 
         strcmp(voucher->gate.filter_version, mark->version) != 0 ||
         sk_filter_maybe(voucher->gate.filter, user, strlen(user)))
         return false;
-    uint64_t precisely_ms = sk_monotonic_ms(); // the loop's own time may be of before a pause
+    uint64_t precisely_ms = sk_monotonic_ms(); // uv_now() may be older than a pause of this process
     if (mark->until_ms <= precisely_ms || mark->asked_at_ms + voucher->gate.cache_ms <= precisely_ms)
         return false;
     result->verdict = mark->verdict;
@@ -110,7 +111,7 @@ void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const
     uint64_t now = uv_now(admit->sale->loop);
     uint64_t until = mark->asked_at_ms + (uint64_t)admit->sale->options->sold_out_mark_ms;
     if (mark->verdict == SK_VERDICT_NOT_STARTED && mark->begin_at_ms <= until)
-        until = mark->begin_at_ms - 1; // not past the start; both clocks cut off a part of their millisecond
+        until = mark->begin_at_ms - 1; // ends before the start: both clocks truncate to whole ms
     if (until <= now)
         return;
     voucher->gate.mark = *mark;
@@ -188,8 +189,8 @@ static void admit_scan(struct admit_reading *reading, const char *cursor)
         admit_end_reading(reading, false);
 }
 
-// A complete scan returns every buyer that was there from its start to its end, and while state and version stay
-// the same none goes but by corrections: the filter may hold too many, never too few.
+// A complete scan returns every buyer that was there from its start to its end. While state and version stay the same,
+// only corrections remove buyers. So the filter may hold too many, never too few.
 static void admit_on_scanned(void *arg, const struct sk_reply *reply)
 {
     struct admit_reading *reading = arg;
@@ -202,13 +203,13 @@ static void admit_on_scanned(void *arg, const struct sk_reply *reply)
     for (size_t i = 0; i + 1 < sk_reply_count(pairs); i += 2) {
         const char *user = sk_reply_text(sk_reply_at(pairs, i), NULL);
         if (user != NULL)
-            sk_filter_add(reading->filter, user, strcspn(user, " ")); // of "user key" the user
+            sk_filter_add(reading->filter, user, strcspn(user, " ")); // drops the key of "user key"
     }
     if (strcmp(cursor, "0") == 0 && reading->repeats) {
         admit_confirm(reading);
         return;
     }
-    // After the buyers: an order that ends while they are read moves from them to the repeats.
+    // Repeats are read after buyers: an order that ends meanwhile moves from the buyers to the repeats.
     reading->repeats = reading->repeats || strcmp(cursor, "0") == 0;
     admit_scan(reading, cursor);
 }
@@ -220,14 +221,14 @@ static void admit_confirm(struct admit_reading *reading)
         admit_end_reading(reading, false);
 }
 
-// The buyers may have been deleted while they were read: by a rebuild of the voucher, or with all of Redis's data. Then
-// its state or its version is another one now. As long as the version is the same, so is `cache_ms`.
+// A rebuild of the voucher, or a loss of all of Redis's data, may have deleted the buyers during the scan. Then the
+// state or the version differs now. While the version is the same, so is `cache_ms`.
 static void admit_on_confirmed(void *arg, const struct sk_reply *reply)
 {
     struct admit_reading *reading = arg;
     const char *state = sk_reply_text(sk_reply_at(reply, 0), NULL);
     const char *version = sk_reply_text(sk_reply_at(reply, 1), NULL);
-    (void)sk_trust_number(sk_reply_at(reply, 2), SK_TRUST_MAX, &reading->cache_ms); // 0: none may be cached
+    (void)sk_trust_number(sk_reply_at(reply, 2), SK_TRUST_MAX, &reading->cache_ms); // 0: nothing may be cached
     admit_end_reading(reading, state != NULL && sk_voucher_state_of(state) != SK_VOUCHER_RETIRED && version != NULL &&
                                    strcmp(version, reading->version) == 0);
 }
@@ -235,7 +236,7 @@ static void admit_on_confirmed(void *arg, const struct sk_reply *reply)
 static void admit_end_reading(struct admit_reading *reading, bool complete)
 {
     struct sk_voucher *voucher = reading->voucher;
-    // So reading takes at most a tenth of the time, however often the buyers change.
+    // Limits reading to a tenth of the time, however often the buyers change.
     uint64_t now = uv_now(reading->admit->sale->loop);
     voucher->gate.read_after_ms = now + PAUSES * (now - reading->since_ms);
     voucher->gate.filtering = false;

@@ -1,4 +1,4 @@
-// The first gate: refuses from memory what cannot win, without asking Redis.
+// The first check of a purchase: refuses from memory what cannot win, without asking Redis.
 #ifndef SK_SALE_ADMIT_H
 #define SK_SALE_ADMIT_H
 
@@ -12,15 +12,15 @@ struct sk_admit;
 struct sk_admit *sk_admit_open(const struct sk_sale *sale);
 void sk_admit_close(struct sk_admit *admit);
 
-// Whether the request must be refused at once; if so *result says why.
+// Returns whether to refuse the request at once; *result then has the reason.
 bool sk_admit_refuses(struct sk_admit *admit, struct sk_voucher *voucher, const char *user,
                       struct sk_purchase_result *result);
 
-// Caches for a moment, from `asked_at_ms` on, what Redis answered for the whole voucher: SOLD_OUT, ENDED, PAUSED or
+// Caches what Redis answered for the whole voucher, for a short time from `asked_at_ms` on: SOLD_OUT, ENDED, PAUSED or
 // NOT_STARTED (with `begin_at_ms`), each with the `version` of its buyers.
 void sk_admit_remember(struct sk_admit *admit, struct sk_voucher *voucher, const struct sk_mark *mark);
 
-// The voucher sells again as far as we know.
+// Drops the cached refusal: as far as we know the voucher sells again.
 void sk_admit_forget(struct sk_voucher *voucher);
 
 #endif

@@ -1,5 +1,6 @@
-// One voucher's batch is a call of place_orders(); parts of several are one of place_batches(), whose arrays name each
-// part once and list the orders of all. The answers have the same form, but for the part that a row is about.
+// A batch of one voucher is one call of place_orders(). Parts of several vouchers are one call of place_batches(),
+// whose arrays name each part once and list the orders of all parts. Both answer in the same form, except for the
+// column with a row's part.
 #include "batch.h"
 
 #include <stdlib.h>
@@ -9,9 +10,10 @@
 #include "params.h"
 #include "probe.h"
 
-enum { COLUMN_N = 0, COLUMN_PART = 6 }; // of place_orders() and place_batches(); the rest is settlement.h's
+enum { COLUMN_N = 0, COLUMN_PART = 6 }; // of both functions; settlement.h has the other columns
 
-// The arrays of place_batches(), in its order; place_orders() has one part's, and of the first ones a value.
+// The arrays of place_batches(), in its order. place_orders() takes single values for those that have one element a
+// part.
 enum { SLOTS, VOUCHERS, EPOCHS, COUNTS, IDS, USERS, JOURNALS, QUANTITIES, KEYS, OFFERS, ARRAYS };
 
 static const char *batch_newest_journal(const struct sk_batch_part *part);
@@ -84,7 +86,7 @@ enum sk_status sk_batch_send(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb 
     return status;
 }
 
-// NULL: all orders are of one unit and without a key.
+// NULL: all orders have one unit and no key.
 static const char *batch_details(struct sk_batch *batch, int array)
 {
     return batch->plain ? NULL : sk_params_end(&batch->arrays[array]);
@@ -132,7 +134,7 @@ static enum sk_status batch_send_many(struct sk_batch *batch, struct sk_pg *pg, 
     return sk_pg_call(pg, SK_STATEMENT_PLACE_BATCHES, ARRAYS, params, done, arg);
 }
 
-// NULL: none of its orders is of a journal entry.
+// NULL: none of its orders belongs to a journal entry.
 static const char *batch_newest_journal(const struct sk_batch_part *part)
 {
     const char *newest = NULL;

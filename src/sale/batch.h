@@ -1,7 +1,8 @@
-// What PostgreSQL has at a time: granted orders of one voucher, one epoch and one offer, or, where many vouchers have a
-// few orders each, parts of several. It is one transaction: a commit costs the same for one order as for all.
+// The batch that PostgreSQL is writing: granted orders of one voucher, one epoch and one offer. Where many vouchers
+// have a few orders each, it has parts of several. It is one transaction, since a commit costs the same for one order
+// as for all.
 //
-// One voucher's failure would be the failure of all, so after one a voucher goes alone, until that has succeeded.
+// A failure of one voucher would fail all. So after a failure a voucher goes alone until a batch of it succeeds.
 #ifndef SK_SALE_BATCH_H
 #define SK_SALE_BATCH_H
 
@@ -12,7 +13,7 @@
 #include "pg_link.h"
 #include "voucher.h"
 
-// Each part is a subtransaction in PostgreSQL, which keeps up to 64 of them at hand.
+// Each part is a subtransaction in PostgreSQL, which caches up to 64 of them.
 enum { SK_BATCH_PARTS_MAX = 32 };
 
 struct sk_batch_part {
@@ -34,21 +35,21 @@ struct sk_batch {
 
 // The reactor's thread, as all functions. At most `most` orders. SK_NO_MEM.
 enum sk_status sk_batch_open(struct sk_batch *batch, size_t most) SK_MUST_CHECK;
-void sk_batch_close(struct sk_batch *batch); // its orders were given back
+void sk_batch_close(struct sk_batch *batch); // give back its orders first
 
 // Whether granted orders of the voucher may be written together with those of others.
 bool sk_batch_may_share(const struct sk_voucher *voucher);
 
-// Moves granted orders of the voucher into the batch, which has room, as a part of its own; those of its first epoch
+// Moves granted orders of the voucher into the batch, which must have room, as a new part: those of its first epoch
 // that may go together. Returns how many of them a request waits for.
 size_t sk_batch_add(struct sk_batch *batch, struct sk_order_pool *pool, struct sk_voucher *voucher);
 
 bool sk_batch_has_room(const struct sk_batch *batch);
 
-// Asks PostgreSQL. Anything but SK_OK: `done` does not run.
+// Sends the batch to PostgreSQL. Anything but SK_OK: `done` does not run.
 enum sk_status sk_batch_send(struct sk_batch *batch, struct sk_pg *pg, sk_pg_cb *done, void *arg) SK_MUST_CHECK;
 
-// Whether the rows answer for each order.
+// Whether the rows answer all orders.
 bool sk_batch_is_answered(const struct sk_batch *batch, const struct sk_rows *rows);
 
 // Which part a row is about.

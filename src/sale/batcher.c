@@ -1,9 +1,9 @@
-// While Redis has not answered the last write, the next batch gathers: under load batches grow by themselves, and at
-// rest a request does not wait.
+// While a write to Redis is unanswered, the next batch gathers. So batches grow under load by themselves, and an idle
+// service adds no wait.
 //
-// A call names one offer, the catalogue's, and all its orders have agreed to it. Where Redis has another one, the
-// orders go back and the voucher is held: until upkeep has brought the side that is behind up to date, and for HOLD_MS
-// at most. Then each is checked again by what the catalogue has, and asked for again, OFFER_ROUNDS times in all.
+// A call names one offer, the catalogue's, to which all its orders have agreed. If Redis has another offer, the orders
+// go back and the voucher is held until a background job has updated the side that is behind, for HOLD_MS at most. Then
+// each order is checked against the catalogue's offer and sent again, OFFER_ROUNDS times in all.
 #include "batcher.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ struct sk_batcher {
     const struct sk_sale *sale;
     struct sk_admit *admit;
     struct sk_writer *writer;
-    struct sk_voucher *first; // vouchers with requests to ask about
+    struct sk_voucher *first; // vouchers with requests to send
     uint64_t asked_at_ms;     // the last script call
     uint64_t turn_ns;         // when the first purchase of this turn came; 0: none has
 };
@@ -134,7 +134,8 @@ void sk_batcher_release(struct sk_voucher *voucher)
     voucher->asking.held_until_ms = 0;
 }
 
-// Not while the session is being taken. Where none can be had all that gathered is refused, and nothing is left to ask.
+// Waits while the session is being taken. If none can be taken, refuses all gathered orders, so that nothing is left to
+// send.
 static bool batcher_may_ask(struct sk_batcher *batcher)
 {
     if (sk_session_held(batcher->sale->session))
@@ -177,7 +178,7 @@ static void batcher_ask(struct sk_batcher *batcher, struct sk_voucher *voucher)
     call->asked_ns = sk_durable_asked(batcher->sale, &call->orders);
 }
 
-// The catalogue may have another offer than when an order was checked: then it is checked again.
+// The catalogue's offer may have changed since an order was checked: such an order is checked again.
 static void batcher_gather(struct batcher_call *call)
 {
     struct sk_batcher *batcher = call->batcher;
@@ -357,7 +358,7 @@ static void batcher_hold(struct batcher_call *call, int32_t offer)
     sale->offers_differ(sale->upkeep, voucher, offer); // it may release the voucher at once
 }
 
-// The first answer is made of what PostgreSQL says of the order now: it may be pending still, or have ended.
+// The answer shows the order's present state in PostgreSQL: it may still be pending, or have ended.
 static void batcher_repeat(struct sk_batcher *batcher, struct sk_order *order, char granted, const char *first_id)
 {
     struct sk_purchase_result result = {.verdict = SK_VERDICT_ALREADY_ORDERED, .order_id = first_id, .repeats = true};

@@ -20,7 +20,7 @@ void sk_batcher_add(struct sk_batcher *batcher, struct sk_voucher *voucher, stru
 // sent, or refused.
 bool sk_batcher_flush(struct sk_batcher *batcher);
 
-// sale->offers_differ has done what it can for the voucher: its orders need not wait any longer.
+// Ends the hold: sale->offers_differ has done what it can for the voucher, so its orders need not wait any longer.
 void sk_batcher_release(struct sk_voucher *voucher);
 
 // Whether requests are being placed: some wait, or Redis was asked a moment ago.

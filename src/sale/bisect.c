@@ -1,4 +1,4 @@
-// The state of the search is `part` of each entry and `refusals` of each order.
+// The search keeps its state in `part` of each entry and `refusals` of each order.
 #include "bisect.h"
 
 bool sk_bisect_may_follow(const struct sk_order_list *batch, const struct sk_order *order)
@@ -24,7 +24,7 @@ void sk_bisect_refused(const struct sk_order_list *batch)
     for (const struct sk_order *order = batch->head; order != NULL; order = order->next) {
         one_entry = one_entry && order->entry == first;
         if (order->entry->part == 0)
-            order->entry->part = SIZE_MAX; // from now on it goes alone
+            order->entry->part = SIZE_MAX; // from now on it shares no batch
     }
     if (one_entry && first->part > batch->count / 2)
         first->part = batch->count > 1 ? batch->count / 2 : 1;

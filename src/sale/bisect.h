@@ -1,22 +1,22 @@
-// Which granted orders may go to PostgreSQL in one batch, after it has refused some: one bad order must not take others
-// along. What is refused is bisected: first entry by entry, then in halves of an entry, down to single orders.
-// A part that is placed lets the next one be twice as large.
+// Chooses which granted orders may share a batch after PostgreSQL has refused some, so that one bad order does not fail
+// others. It bisects what was refused: first entry by entry, then in halves of an entry, down to single orders. Each
+// part that is placed doubles the size of the next one.
 #ifndef SK_SALE_BISECT_H
 #define SK_SALE_BISECT_H
 
 #include "entry.h"
 
-// The reactor's thread. Whether `order` may follow those in `batch`, of the same epoch: those of a suspect entry keep
-// to themselves, and a suspect order too.
+// The reactor's thread. Whether `order` may join `batch`, which has the same epoch. Orders of a suspect entry share a
+// batch with no other entry, and a suspect order with no other order.
 bool sk_bisect_may_follow(const struct sk_order_list *batch, const struct sk_order *order);
 
-// Whether it is of an entry that PostgreSQL has refused.
+// Whether PostgreSQL has refused a batch with orders of its entry.
 bool sk_bisect_is_suspect(const struct sk_order *order);
 
-// PostgreSQL has refused a batch of several orders: the next ones are smaller.
+// PostgreSQL has refused this batch of several orders: makes the next ones smaller.
 void sk_bisect_refused(const struct sk_order_list *batch);
 
-// It has settled one that began with this order.
+// PostgreSQL has settled a batch that began with this order.
 void sk_bisect_settled(const struct sk_order *first);
 
 #endif

@@ -1,5 +1,5 @@
-// Two hash tables over the same vouchers: by id, which grows, and by slot, which has a place for each slot. Beside them
-// an array for upkeep, which walks over all of them.
+// Two hash tables over the same vouchers: by id, which grows, and by slot, with a fixed place for each slot. Background
+// jobs walk an array of all vouchers.
 #include "catalogue.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// The catalogue: all vouchers that are not retired, found by id or by slot. Every reactor has the whole of it, so what
-// is not in it does not exist, is retired, or is newer than the last look (recovery/follow.h).
+// The catalogue: all vouchers that are not retired, found by id or by slot. Every reactor has all of it. So an id that
+// is not in it does not exist, is retired, or is newer than the last update (recovery/follow.h).
 //
 // The reactor's thread, as all functions.
 #ifndef SK_SALE_CATALOGUE_H
@@ -9,7 +9,7 @@
 
 struct sk_catalogue;
 
-// What PostgreSQL says of a voucher.
+// A voucher as PostgreSQL has it.
 struct sk_catalogue_row {
     int64_t change, voucher_id, begin_ms, end_ms;
     enum sk_voucher_state state;
@@ -22,12 +22,12 @@ struct sk_catalogue_row {
     struct sk_price price;
 };
 
-// NULL: out of memory. `care_size`: of recovery's part of a voucher.
+// NULL: out of memory. `care_size`: bytes of recovery's maintenance state in each voucher.
 struct sk_catalogue *sk_catalogue_new(size_t care_size);
 void sk_catalogue_free(struct sk_catalogue *catalogue); // with all its vouchers; NULL is fine
 
-// Adds a voucher, or takes over its new terms; a retired voucher leaves. What is older than what is known changes
-// nothing. SK_NO_MEM: nothing was changed. SK_FAIL: such a row cannot be.
+// Adds a voucher, or updates its terms; removes a retired one. A row that is older than the known one changes nothing.
+// SK_NO_MEM: nothing was changed. SK_FAIL: the row is invalid.
 enum sk_status sk_catalogue_put(struct sk_catalogue *catalogue, const struct sk_catalogue_row *row) SK_MUST_CHECK;
 
 // The pointers stay valid until the next put, or while they are pinned. NULL: not in the catalogue.
@@ -38,7 +38,7 @@ struct sk_voucher *sk_catalogue_at_slot(const struct sk_catalogue *catalogue, un
 // The vouchers that have journal entries of this reactor, linked by entries.next.
 struct sk_voucher *sk_catalogue_open(const struct sk_catalogue *catalogue);
 
-// The vouchers, in no order: 0 to count - 1. A voucher that leaves gives its place to the last one.
+// The vouchers, in no order: 0 to count - 1. When a voucher leaves, the last one takes its place.
 size_t sk_catalogue_count(const struct sk_catalogue *catalogue);
 struct sk_voucher *sk_catalogue_at(const struct sk_catalogue *catalogue, size_t i);
 

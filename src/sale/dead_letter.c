@@ -1,4 +1,4 @@
-// PostgreSQL keeps the letters, because a letter must outlive Redis's data as an order does.
+// Letters are in PostgreSQL because a letter, like an order, must outlive Redis's data.
 #include "dead_letter.h"
 
 #include <inttypes.h>
@@ -89,7 +89,7 @@ static enum sk_status dead_letter_put(const struct sk_sale *sale, const struct d
     return status;
 }
 
-// As PostgreSQL reads a bytea. NULL: out of memory.
+// PostgreSQL's hex format of a bytea. NULL: out of memory.
 static char *dead_letter_hex(const char *bytes, size_t n)
 {
     static const char digits[] = "0123456789abcdef";

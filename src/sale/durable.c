@@ -1,6 +1,5 @@
-// The clock is read once for each turn of the loop that has purchases, and twice for each call and each batch, never
-// for each order. Orders that have begun, or were granted, in the same moment stand beside each other, and are added up
-// as one.
+// The clock is read once for each loop turn that has purchases, and twice for each call and each batch, never for each
+// order. Orders that began, or were granted, at the same moment are adjacent in a list, and are counted together.
 #include "durable.h"
 
 #include "histogram.h"

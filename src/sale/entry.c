@@ -1,4 +1,4 @@
-// Ending an entry is one call: XDEL if all its orders were placed, else settle_entry.lua.
+// Ending an entry takes one call: XDEL if all its orders were placed, else settle_entry.lua.
 #include "entry.h"
 
 #include <string.h>
@@ -97,7 +97,7 @@ void sk_entry_note_refused(struct sk_entry *entry, const char *id, const char *u
     entry_note(entry, id, user, units, live == NULL ? "" : live);
 }
 
-// Redis learns the number from the bound on: there are few such users.
+// Redis gets the number only from the bound on, which few users reach.
 void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *user, unsigned units, unsigned nth)
 {
     char ended[SK_PARAM_NUMBER_SIZE + 1] = "-";
@@ -111,8 +111,8 @@ void sk_entry_note_ended(struct sk_entry *entry, const char *id, const char *use
 void sk_entry_end(struct sk_entry *entry)
 {
     const struct sk_sale *sale = entry->sale;
-    // Another Redis process than the one that made the entry is rebuilt from PostgreSQL before it sells: the
-    // entry is not there, and one of the same id may be another's.
+    // A different Redis process than the one that made the entry is rebuilt from PostgreSQL before it sells. So the
+    // entry is not there, and an entry with its id may be another's.
     bool same_run = entry_is_of_this_run(entry);
     const char *argv[] = {"XDEL", entry->voucher->keys.journal, entry->journal_id};
     enum sk_status status;

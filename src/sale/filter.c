@@ -1,6 +1,5 @@
-// Eight probes per name, derived from one 64-bit hash by double hashing (Kirsch and Mitzenmacher, "Less
-// hashing, same performance", 2006). A user who chooses names that collide gains a question to Redis, no
-// more, so the hash needs no key.
+// Eight probes per name, derived from one 64-bit hash by double hashing (Kirsch and Mitzenmacher, "Less hashing, same
+// performance", 2006). A user who chooses colliding names only causes a query to Redis, so the hash needs no key.
 #include "filter.h"
 
 #include <stdlib.h>
@@ -17,7 +16,7 @@ struct sk_filter {
 struct sk_filter *sk_filter_new(size_t expected)
 {
     if (expected > NAMES_MAX)
-        return NULL; // and the loop below would never end
+        return NULL; // a larger number might never end the loop below
     size_t names = expected < NAMES_MIN ? NAMES_MIN : expected, bits = WORD_BITS;
     while (bits < names * BITS_PER_NAME)
         bits *= 2;

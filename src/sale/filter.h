@@ -1,6 +1,6 @@
-// A Bloom filter of buyers (B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors",
-// 1970): "surely not a buyer" or "perhaps one". It lets a sold-out sale refuse the crowd from memory and
-// still tell each winner that it has won (P6): only "perhaps" asks Redis.
+// A Bloom filter of buyers (B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors", 1970): "surely
+// not a buyer" or "perhaps one". So a sold-out sale refuses the crowd from memory and still answers each winner with
+// the order id (P6): only "perhaps" asks Redis.
 #ifndef SK_SALE_FILTER_H
 #define SK_SALE_FILTER_H
 
@@ -10,8 +10,8 @@
 
 struct sk_filter;
 
-// The reactor's thread. Gives a filter sized for `expected` names: 12 bits each, about 0.3 % false
-// positives. NULL: out of memory, or far more than there can be. The owner frees it; NULL is fine.
+// The reactor's thread. Gives a filter sized for `expected` names: 12 bits each, about 0.3 % false positives. NULL: out
+// of memory, or an impossible number. The owner frees it; NULL is fine.
 struct sk_filter *sk_filter_new(size_t expected);
 void sk_filter_free(struct sk_filter *filter);
 

@@ -7,8 +7,8 @@
 #include "trust.h"
 
 enum {
-    JOURNAL_ENTRIES_MAX = 100000, // of one voucher; past it nothing new is placed
-    FIRST_MORE = 7,               // elements before what belongs to single results
+    JOURNAL_ENTRIES_MAX = 100000, // of one voucher; above it nothing new is placed
+    FIRST_MORE = 7,               // the elements from here on belong to single results
     FIXED_ARGS = 14,
     ARGS_MAX = FIXED_ARGS + 2 * SK_JOURNAL_ORDERS_MAX,
 };
@@ -62,7 +62,7 @@ enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher 
     return status;
 }
 
-// Nothing where each order is of one unit and without a key, as nearly always.
+// Adds nothing if all orders have one unit and no key, as nearly always.
 static void grant_put_details(const struct sk_order_list *orders, struct sk_buf *details)
 {
     const struct sk_order *order = orders->head;

@@ -12,20 +12,20 @@ enum sk_grant_result {
     SK_GRANT_NOT_STARTED = 'n',
     SK_GRANT_ENDED = 'e',
     SK_GRANT_PAUSED = 'u',
-    SK_GRANT_FULL = 'f',     // the journal is
+    SK_GRANT_FULL = 'f',     // the journal is full
     SK_GRANT_HELD = 'h',     // the sale reopened a moment ago
     SK_GRANT_TOO_FEW = 'm',  // fewer units are left than asked for
     SK_GRANT_TOO_MANY = 't', // the user has had as many orders as one may have
-    // Met an order that came with the same Idempotency-Key:
+    // An order with the same Idempotency-Key exists:
     SK_GRANT_REPEATED = 'k',
-    SK_GRANT_REPEATED_ENDED = 'd', // the same, and that order has ended since
-    SK_GRANT_KEY_REUSED = 'q',     // the same, of another quantity
-    SK_GRANT_OTHER_OFFER = 'o',    // the voucher has another offer than that of the call
+    SK_GRANT_REPEATED_ENDED = 'd', // the same, and that order has ended
+    SK_GRANT_KEY_REUSED = 'q',     // the same, but its quantity differs
+    SK_GRANT_OTHER_OFFER = 'o',    // the voucher's offer is not that of the call
 };
 
 enum sk_grant_status {
     SK_GRANT_OK,
-    SK_GRANT_OTHER, // the voucher has another offer: nobody was granted anything
+    SK_GRANT_OTHER, // the voucher has another offer: no order was granted
     SK_GRANT_MISSING,
     SK_GRANT_LOADING,
     SK_GRANT_UNSURE,
@@ -33,7 +33,7 @@ enum sk_grant_status {
     SK_GRANT_MALFORMED
 };
 
-// A reply that has been read; the texts live as long as it.
+// A parsed reply; its texts are valid as long as the reply.
 struct sk_grant {
     enum sk_grant_status status;
     // SK_GRANT_OK and SK_GRANT_OTHER only:
@@ -45,28 +45,28 @@ struct sk_grant {
     size_t next_more;
 };
 
-// Asks Redis to grant the orders, at most SK_JOURNAL_ORDERS_MAX and all of one offer, which stay the caller's. `again`:
-// they were granted before. The reactor's thread.
+// Asks Redis to grant the orders: at most SK_JOURNAL_ORDERS_MAX, all of one offer. The caller keeps them. `again`: they
+// were granted before. The reactor's thread.
 enum sk_status sk_grant_ask(const struct sk_sale *sale, const struct sk_voucher *voucher,
                             const struct sk_order_list *orders, bool again, sk_redis_cb *done, void *arg) SK_MUST_CHECK;
 
-// Reads the shape of a reply about `n` orders once, so that what follows can rely on it. Any thread.
+// Checks the form of a reply about `n` orders once, so that later code can rely on it. Any thread.
 struct sk_grant sk_grant_read(const struct sk_reply *reply, size_t n);
 
-// Remembers how far the voucher was: a later reply that is behind it would prove that Redis has lost data.
+// Remembers the voucher's newest epoch and version: a later reply that is behind them proves that Redis has lost data.
 void sk_grant_remember(const struct sk_grant *grant, struct sk_voucher *voucher);
 
-// The voucher was closed under this epoch a moment ago: what was seen before is out of date.
+// The voucher was closed under this epoch a moment ago: forgets what was seen before.
 void sk_grant_forget(struct sk_voucher *voucher, int64_t epoch);
 
 // Whether a result comes with an existing order's id.
 bool sk_grant_has_existing(char result);
 
-// The existing order id that belongs to the next such result, in their order. NULL: what Redis holds there is no order
-// id, and must not get into an answer.
+// The existing order id of the next such result, in their order. NULL: Redis holds no valid order id there; the value
+// must not get into an answer.
 const char *sk_grant_next_existing(struct sk_grant *grant);
 
-// How many units are left, for the next TOO_FEW, in the same order.
+// The units left, for the next TOO_FEW, in the same order.
 int64_t sk_grant_next_left(struct sk_grant *grant);
 
 #endif

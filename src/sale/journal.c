@@ -35,7 +35,7 @@ static bool journal_read_more(const char *text, size_t len, struct sk_journal_or
     if (at == 1 || text[1] == '0' || quantity > SK_QUANTITY_MAX)
         return false;
     if (at == len)
-        return quantity > 1; // one is not written, so that there is one form only
+        return quantity > 1; // a quantity of 1 is never written, so there is one form only
     return text[at] == ' ' && journal_read_key(text + at + 1, len - at - 1, &order->key);
 }
 
@@ -196,7 +196,7 @@ bool sk_journal_read(const struct sk_reply *element, struct sk_journal_entry *en
     return true;
 }
 
-// Returns n; adds as much of it as fits.
+// Adds as many of the n bytes as fit; returns n.
 static size_t journal_add_within(struct sk_buf *raw, size_t most, const char *bytes, size_t n)
 {
     size_t room = raw->len < most ? most - raw->len : 0;

@@ -1,4 +1,4 @@
-// Paused vouchers stay in the line: there are few, and passing over one is a comparison.
+// Paused vouchers stay in the queue: there are few, and skipping one costs a comparison.
 #include "line.h"
 
 #include <inttypes.h>
@@ -42,7 +42,7 @@ struct sk_voucher *sk_line_take(struct sk_line *line, uint64_t now_ms, bool (*ma
 void sk_line_pause(struct sk_voucher *voucher, enum sk_pause why, uint64_t now_ms)
 {
     struct sk_backoff *backoff = why == SK_PAUSE_LOCKED ? &voucher->granted.locked : &voucher->granted.failed;
-    backoff->first_ms = why == SK_PAUSE_LOCKED ? LOCKED_MS : FAILED_MS; // at least half of it is waited
+    backoff->first_ms = why == SK_PAUSE_LOCKED ? LOCKED_MS : FAILED_MS; // the pause is at least half of it
     backoff->most_ms = MOST_MS;
     bool grows = backoff->span_ms < MOST_MS;
     uint32_t pause_ms = sk_backoff_next(backoff);

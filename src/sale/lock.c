@@ -1,5 +1,5 @@
-// One call of session_keep.lua is under way at most. It is asked again every third of the TTL, at least once a second,
-// and at once when the link gets ready or the session was found lost.
+// At most one call of session_keep.lua is in progress. It is repeated every third of the TTL, at least once a second,
+// and at once when the link becomes ready or the session was found lost.
 #include "lock.h"
 
 #include <inttypes.h>
@@ -24,12 +24,12 @@ struct sk_session {
     struct sk_timer *tick;
     enum session_state state;
     uint32_t ttl_ms;
-    bool asking;            // a call of session_keep.lua is under way
-    uint64_t asked_at_ms;   // it, or the last one
+    bool asking;            // a call of session_keep.lua is in progress
+    uint64_t asked_at_ms;   // when that call, or the last one, was sent
     uint64_t run_number;    // the Redis process that has acknowledged it
     uint64_t held_until_ms; // by the monotonic clock, as all times here
     uint64_t renew_at_ms;
-    uint64_t taken_at_ms, ready_at_ms; // no judging within a TTL of either
+    uint64_t taken_at_ms, ready_at_ms; // no session is judged within a TTL of either
     uint64_t takings;
     struct sk_backoff retry;
     char (*living)[SK_UUID_SIZE]; // sorted; owned
@@ -98,7 +98,7 @@ const char *sk_session_id(const struct sk_session *session)
 void sk_session_link(struct sk_session *session, bool ready)
 {
     if (!ready)
-        return; // calls under way are answered with NULL
+        return; // calls in progress are answered with NULL
     session->ready_at_ms = sk_monotonic_ms();
     session->renew_at_ms = 0;
     session_keep(session);
@@ -133,7 +133,7 @@ static void session_ask(struct sk_session *session, const char *how)
     const char *argv[] = {session->key,   SK_KEY_SESSIONS, SK_KEY_PROTOCOL, SK_KEY_CLOCK,
                           session->token, session->ttl,    session->id,     how,
                           SK_PROTOCOL};
-    uint64_t now = sk_monotonic_ms(); // before it is sent: Redis counts from later on
+    uint64_t now = sk_monotonic_ms(); // read before sending: Redis's TTL starts later
     if (sk_redis_script(session->redis, SK_SCRIPT_SESSION_KEEP, 4, 9, argv, NULL, session_on_kept, session) != SK_OK)
         return; // the next tick tries again
     session->asking = true;
@@ -157,7 +157,7 @@ static void session_on_kept(void *arg, const struct sk_reply *reply)
         session->held_until_ms = session->asked_at_ms + session->ttl_ms;
         session_read_living(session, reply);
     }
-    session_keep(session); // lost, or answered too late: at once
+    session_keep(session); // if lost, or answered too late, asks again at once
 }
 
 static void session_log_refusal(const struct sk_reply *reply)
@@ -257,7 +257,7 @@ static bool session_is_among(const char *id, const char (*ids)[SK_UUID_SIZE], si
     return count > 0 && bsearch(id, ids, count, SK_UUID_SIZE, session_compare_ids) != NULL;
 }
 
-// What is no session id is skipped; this session is in the list whatever Redis says.
+// Skips what is no session id. This session is in the list whatever Redis returns.
 static void session_read_living(struct sk_session *session, const struct sk_reply *reply)
 {
     size_t most = sk_reply_count(reply), count = 0;
@@ -329,7 +329,7 @@ enum sk_status sk_sessions_judge(struct sk_session *session, size_t n, const cha
     return status;
 }
 
-// Redis is asked for this session, too: where that one is gone, all may be.
+// Asks for this session, too: if it is gone, all sessions may be.
 static void session_on_judged(void *arg, const struct sk_reply *reply)
 {
     struct judgement *judgement = arg;

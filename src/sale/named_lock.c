@@ -11,8 +11,8 @@
 
 enum { TOKEN_SIZE = 72 };
 
-// TAKING -> HELD or MISSED -> RELEASED. HELD also stands for a lock that has been lost meanwhile: its owner is not
-// told.
+// TAKING -> HELD or MISSED -> RELEASED. HELD also covers a lock that has been lost meanwhile: its owner is not
+// notified.
 enum lock_state { LOCK_TAKING, LOCK_HELD, LOCK_MISSED, LOCK_RELEASED };
 
 struct sk_named_locks {
@@ -30,7 +30,7 @@ struct sk_named_lock {
     sk_named_lock_cb *taken;
     void *arg;
     enum lock_state state;
-    unsigned answers; // under way
+    unsigned answers; // replies outstanding
     char key[SK_KEY_SIZE];
     char token[TOKEN_SIZE];
 };
@@ -79,7 +79,7 @@ struct sk_named_lock *sk_named_lock_take(struct sk_named_locks *locks, const cha
     size_t len = strlen(key);
     SK_ASSERT(len < sizeof lock->key);
     memcpy(lock->key, key, len + 1);
-    // No two takings share a token, so that one that came too late cannot release the next.
+    // Each attempt has its own token, so a release that comes too late cannot release the next holder's lock.
     (void)snprintf(lock->token, sizeof lock->token, "%s-%" PRIu64 "/%s", sk_session_id(locks->owner), ++locks->counter,
                    locks->ttl);
     lock->locks = locks;
@@ -129,7 +129,7 @@ static void lock_on_tick(void *arg)
 static void lock_on_renewed(void *arg, const struct sk_reply *reply)
 {
     struct sk_named_lock *lock = arg;
-    (void)reply; // a lock that is lost is lost: it saves work
+    (void)reply; // nothing to do if it is lost: a lock only saves work
     lock->answers--;
     lock_free_if_done(lock);
 }
@@ -144,19 +144,19 @@ void sk_named_lock_release(struct sk_named_lock *lock)
     lock_free_if_done(lock);
 }
 
-// Another has it. If that one is dead its TTL frees it, unless the clock was set back since.
+// Another holds the lock. If the holder is dead, the TTL frees the lock, unless the clock was set back since.
 static void lock_send_cut(const struct sk_named_lock *lock)
 {
     const char *argv[] = {lock->key, lock->locks->ttl};
     if (sk_redis_script(lock->locks->redis, SK_SCRIPT_LOCK_CUT, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
-        return; // the next taking sends it
+        return; // the next attempt sends it
 }
 
 static void lock_send_release(const struct sk_named_lock *lock)
 {
     const char *argv[] = {lock->key, lock->token};
     if (sk_redis_script(lock->locks->redis, SK_SCRIPT_LOCK_RELEASE, 1, 2, argv, NULL, lock_on_sent, NULL) != SK_OK)
-        return; // Redis is away: the TTL frees it
+        return; // Redis is down: the TTL frees it
 }
 
 static void lock_on_sent(void *arg, const struct sk_reply *reply)

@@ -1,4 +1,4 @@
-// The ticket is looked at before all else.
+// The ticket is checked first.
 #include "offered.h"
 
 #include <string.h>
@@ -19,8 +19,7 @@ bool sk_offered_refuses(const struct sk_sale *sale, struct sk_voucher *voucher, 
     return true;
 }
 
-// A good ticket for an offer that is newer than what is known here came by way of another instance: this one is a
-// moment behind.
+// A good ticket for a newer offer than the one known here came through another instance: this one is a moment behind.
 static bool offered_lacks_ticket(const struct sk_sale *sale, struct sk_voucher *voucher,
                                  const struct sk_sent_ticket *ticket, struct sk_purchase_result *result)
 {

@@ -1,5 +1,5 @@
-// The orders of a reactor that are on their way: from the request, through Redis, to PostgreSQL. Each is in one state
-// and stands in one list of that state; sk_order_move changes both, and nothing else does.
+// The orders of a reactor that are in progress: from the request, through Redis, to PostgreSQL. Each is in one state
+// and in one list of that state; sk_order_move changes both, and nothing else does.
 #ifndef SK_SALE_ORDER_H
 #define SK_SALE_ORDER_H
 
@@ -12,7 +12,7 @@
 #include "text.h"
 #include "uuid.h"
 
-// The most units of one order: what a voucher's limit may be.
+// The most units of one order, and the highest limit of a voucher.
 enum { SK_QUANTITY_MAX = 1000 };
 
 struct sk_entry;
@@ -24,18 +24,19 @@ enum sk_order_state {
     SK_ORDER_ASKING,        // waits for the next call of place_orders.lua (batcher)
     SK_ORDER_ASKED,         // in such a call (batcher)
     SK_ORDER_GRANTED,       // has a unit in Redis and waits for a batch (writer)
-    SK_ORDER_DELAYED,       // PostgreSQL has refused it alone: waits to be tried again (writer)
-    SK_ORDER_WRITING,       // in a batch that PostgreSQL has (writer)
+    SK_ORDER_DELAYED,       // PostgreSQL has refused it alone: waits for a retry (writer)
+    SK_ORDER_WRITING,       // in the batch that PostgreSQL is writing (writer)
     SK_ORDER_SETTING_ASIDE, // becomes a dead letter (writer)
-    SK_ORDER_LOST,          // fenced off by PostgreSQL: waits to be granted again (regrant)
-    SK_ORDER_REGRANTING,    // Redis has been asked to grant it again (regrant)
-    SK_ORDER_REFUSING,      // is being written as refused (regrant)
+    SK_ORDER_LOST,       // rejected by PostgreSQL, because granted before the last rebuild: waits to be granted again
+                         // (regrant)
+    SK_ORDER_REGRANTING, // Redis has been asked to grant it again (regrant)
+    SK_ORDER_REFUSING,   // is being written as refused (regrant)
     SK_ORDER_STATES,
 };
 
 struct sk_order {
     struct sk_order *prev, *next;
-    struct sk_order_list *list; // the one it stands in; NULL: none
+    struct sk_order_list *list; // the list it is in; NULL: none
     struct sk_entry *entry;     // NULL until Redis has granted it
     int64_t epoch;              // under which Redis granted it
     uint64_t handle;            // of the request that waits for it; 0: none does
@@ -43,13 +44,13 @@ struct sk_order {
     uint64_t began_ns;          // when it was handed to the batcher, by uv_hrtime(); 0: it was read back
     uint64_t granted_ns;        // when Redis had granted it; 0: it was read back, or has been in a batch since
     uint64_t key;               // fingerprint of its Idempotency-Key; 0: none
-    struct sk_price price;      // of its offer, that its buyer has seen; not known of one that was read back
+    struct sk_price price;      // of its offer, as its buyer saw it; unknown if it was read back
     struct sk_sent_ticket sent; // with its request
-    int32_t offer; // of the voucher, under which it is placed; 0: it was read back, and is older than offers
+    int32_t offer;              // the voucher's offer, under which it is placed; 0: read back, and older than offers
     enum sk_order_state state;
     uint16_t quantity; // units
     bool patient;      // no request waits for its commit
-    uint8_t refusals;  // how often PostgreSQL has refused it when it went alone
+    uint8_t refusals;  // how often PostgreSQL has refused it alone
     uint8_t rounds;    // how often Redis had another offer than that of its call
     char id[SK_UUID_SIZE];
     char user[SK_USER_SIZE];
@@ -61,23 +62,23 @@ struct sk_order_list {
     size_t count;
 };
 
-// Where orders come from and go back to: blocks that are kept, so that a busy sale does not allocate.
+// The source of orders. It keeps its memory blocks, so a busy sale does not allocate.
 struct sk_order_pool;
 
 // The reactor's thread, as all functions. At most `most` orders are out at a time. NULL: out of memory.
 struct sk_order_pool *sk_order_pool_new(size_t most);
 void sk_order_pool_free(struct sk_order_pool *pool);
 
-// Gives a NEW order of one unit, of no entry, with no request waiting. `id`, `epoch` and `user` still hold an older
+// Gives a NEW order of one unit, without an entry or a waiting request. `id`, `epoch` and `user` still hold an older
 // order's values: the caller sets them. NULL: the bound is reached, or memory is short.
 struct sk_order *sk_order_take(struct sk_order_pool *pool);
-// Gives it a new id, for a voucher of this slot, as far as its epoch is known.
+// Gives it a new id, for a voucher of this slot and, as far as it is known, this epoch.
 void sk_order_name(struct sk_order_pool *pool, struct sk_order *order, unsigned slot, int64_t epoch);
 
 // Takes it out of its list and gives it back, from any state.
 void sk_order_give(struct sk_order_pool *pool, struct sk_order *order);
 
-// Moves an order from its list to the end of `to`. Aborts if an order in its state cannot come to the new one.
+// Moves an order from its list to the end of `to`. Aborts if its state does not allow the new one.
 void sk_order_move(struct sk_order_pool *pool, struct sk_order *order, enum sk_order_state state,
                    struct sk_order_list *to);
 
@@ -87,7 +88,7 @@ void sk_order_move_first(struct sk_order_pool *pool, struct sk_order *order, enu
 
 size_t sk_order_pool_out(const struct sk_order_pool *pool); // all but the free ones
 
-// Sets the gauge of each state from ASKING on: in the others an order is for a moment only.
+// Sets the gauge of each state from ASKING on: orders are in the others for a moment only.
 void sk_order_pool_measure(const struct sk_order_pool *pool, struct sk_metrics *metrics);
 
 #endif

@@ -1,16 +1,16 @@
-// A call is the orders of one entry:
+// A call has the orders of one entry:
 //
 //   GATHERING -> NOTING -> READY -> WRITING -> (ended)
 //                            ^         | no answer, or a failure
 //                            |         v
 //                            +------ WAITING
 //
-// One statement is under way at a time. What becomes ready meanwhile goes with the next one, calls of different
-// vouchers together: thousands of them may have an order that expires at the same moment, and a commit costs the same
-// for all.
+// One statement is in progress at a time. Calls that become ready meanwhile share the next one, also those of different
+// vouchers: thousands of vouchers may have an order that expires at the same moment, and a commit costs the same for
+// all.
 //
-// Until the entry is noted nothing has happened; from then on it is written until PostgreSQL has answered (P7), whoever
-// still waits for it.
+// Until the entry is noted nothing has happened. From then on the call is retried until PostgreSQL has answered (P7),
+// even if no request waits for it any more.
 #include "returns.h"
 
 #include <inttypes.h>
@@ -27,8 +27,7 @@
 enum {
     TICK_MS = 20,
     RETRY_MS = 200,
-    TOGETHER_MAX =
-        64, // calls in a statement, with SK_RETURNS_MAX orders at most: so long it holds the rows of vouchers
+    TOGETHER_MAX = 64, // calls in a statement, with SK_RETURNS_MAX orders at most: bounds how long rows are locked
 };
 
 enum {
@@ -38,7 +37,7 @@ enum {
     COLUMN_UNITS,
     COLUMN_NTH,
     COLUMN_BATCH
-}; // of return_batches.sql; return_orders.sql has no batch
+}; // of return_batches.sql; return_orders.sql has no COLUMN_BATCH
 
 enum returns_state {
     RETURNS_GATHERING,
@@ -51,7 +50,7 @@ enum returns_state {
 
 struct returns_item {
     char id[SK_UUID_SIZE];
-    sk_return_cb *done; // NULL: no one waits, or has been told
+    sk_return_cb *done; // NULL: no one waits, or it has been called
     void *arg;
 };
 
@@ -63,9 +62,9 @@ struct returns_call {
     struct sk_entry *entry; // owned from READY on; ending it frees it
     int64_t epoch;
     uint64_t not_before_ms; // WAITING
-    bool recovered;         // of a session that is gone
-    bool alone;             // a statement with others failed, and it may be the reason
-    sk_returns_cb *done;    // of all; NULL: none, or told
+    bool recovered;         // its session is gone
+    bool alone;             // a statement with others failed, perhaps because of it
+    sk_returns_cb *done;    // for all orders; NULL: none, or it has been called
     void *arg;
     size_t count;
     char move[SK_JOURNAL_BY_MAX + 1], by[SK_JOURNAL_BY_MAX + 1], why[SK_JOURNAL_WHY_MAX + 1];
@@ -77,7 +76,7 @@ struct sk_returns {
     void (*recovered)(void *arg, struct sk_voucher *voucher);
     void *arg;
     struct returns_call *first, *last;
-    struct returns_call *writing[TOGETHER_MAX]; // in the statement that is under way
+    struct returns_call *writing[TOGETHER_MAX]; // in the statement in progress
     size_t writing_count;
     struct sk_timer *timer; // owned
 };
@@ -166,7 +165,7 @@ static const char *returns_move_name(enum sk_return_move move)
     return names[move];
 }
 
-// One that gathers for the same move, by the same caller; a new one if there is none. NULL: out of memory.
+// A call that gathers for the same move, by the same caller; a new one if there is none. NULL: out of memory.
 static struct returns_call *returns_gathering(struct sk_returns *returns, struct sk_voucher *voucher, const char *move,
                                               const char *by, const char *why)
 {
@@ -262,7 +261,7 @@ static void returns_on_tick(void *arg)
 
 // ---- noting ----
 
-// On the link of purchases: entries of this reactor are held in the order of their ids.
+// Uses the link of purchases, so that entries of this reactor are held in the order of their ids.
 static void returns_note(struct returns_call *call)
 {
     const struct sk_sale *sale = call->returns->sale;
@@ -315,7 +314,7 @@ static void returns_on_noted(void *arg, const struct sk_reply *reply)
         returns_make_ready(call);
         return;
     }
-    // It may be carried out, or was, and is not held.
+    // The script may run later, or has run, and the entry is not held here.
     sale->orphaned(sale->upkeep, call->voucher);
     returns_end(call, SK_RETURN_UNAVAILABLE);
 }
@@ -328,7 +327,7 @@ static void returns_make_ready(struct returns_call *call)
     returns_write(call->returns);
 }
 
-// Fills `writing` with the first that is ready, and with what may go with it. Returns how many orders they have.
+// Fills `writing` with the first call that is ready, and those that may go with it. Returns the number of their orders.
 static size_t returns_gather_ready(struct sk_returns *returns)
 {
     const struct returns_call *first = NULL;
@@ -410,7 +409,7 @@ static enum sk_status returns_ask_many(struct sk_returns *returns)
     return status;
 }
 
-// What is ready, if no statement is under way.
+// Writes what is ready, unless a statement is in progress.
 static void returns_write(struct sk_returns *returns)
 {
     while (returns->writing_count == 0 && returns_gather_ready(returns) > 0) {
@@ -438,7 +437,7 @@ static void returns_tell_all(struct returns_call *call, enum sk_return_end end, 
         done(call->arg, end, ended);
 }
 
-// Where the rows of each call begin. False: these are not rows of the calls.
+// Finds where the rows of each call begin. False: the rows do not match the calls.
 static bool returns_find_rows(struct returns_call *const *calls, size_t count, const struct sk_rows *rows,
                               size_t firsts[TOGETHER_MAX])
 {
@@ -465,7 +464,7 @@ static void returns_on_written(void *arg, const struct sk_result *result)
     SK_FAILPOINT("return.committed");
     for (size_t i = 0; i < count; i++)
         calls[i] = returns->writing[i];
-    returns->writing_count = 0; // who is told may begin the next statement
+    returns->writing_count = 0; // a callback may start the next statement
     bool found = result->rows != NULL && returns_find_rows(calls, count, result->rows, firsts);
     for (size_t i = 0; i < count; i++) {
         if (found)
@@ -483,13 +482,14 @@ static void returns_take(struct returns_call *call, const struct sk_rows *rows, 
         returns_settle(call, rows, first);
         return;
     }
-    // Stale: a rebuild settles the entry, or has. One that no rebuild has met was forged; the next one ends it.
+    // Stale: a rebuild settles the entry, or already has. An entry that no rebuild has met was forged; the next one
+    // ends it.
     if (call->recovered)
         sale->suspect(sale->upkeep, call->voucher, SK_DOUBT_BEHIND);
     returns_end(call, SK_RETURN_LOADING);
 }
 
-// What failed with others is tried alone, and nobody is told yet: it need not be the reason.
+// A call that failed with others is retried alone. It is not answered yet, since it need not be the cause.
 static void returns_put_off(struct returns_call *call, enum sk_result_kind kind, bool with_others)
 {
     bool has_reason = with_others && (kind == SK_RESULT_REFUSED || kind == SK_RESULT_LOCKED);
@@ -518,7 +518,7 @@ static void returns_settle(struct returns_call *call, const struct sk_rows *rows
         SK_ASSERT(i < call->count);
         enum sk_return_end end = returns_end_of(sk_rows_text(rows, row, COLUMN_OUTCOME));
         if (end == SK_RETURN_DONE && sk_rows_text(rows, row, COLUMN_UNITS) == NULL) {
-            ended++; // another entry sees to Redis
+            ended++; // another entry corrects Redis
         } else if (end == SK_RETURN_DONE) {
             sk_entry_note_ended(call->entry, call->items[i].id, sk_rows_text(rows, row, COLUMN_USER),
                                 (unsigned)sk_rows_number(rows, row, COLUMN_UNITS),
@@ -537,7 +537,7 @@ static void returns_settle(struct returns_call *call, const struct sk_rows *rows
 
 // ---- the end ----
 
-// Of a call whose entry has ended, or is left to others.
+// Ends a call whose entry has ended, or is left to others.
 static void returns_end(struct returns_call *call, enum sk_return_end end)
 {
     struct sk_returns *returns = call->returns;

@@ -1,12 +1,12 @@
 // Orders that end after they were placed, and whose units return: cancelled, expired, refunded.
 //
-// A return takes the road of a purchase backwards. It is noted in the journal (note_return.lua), decided by PostgreSQL
-// (return_orders(), under the epoch), and carried out in Redis by the end of the entry (settle_entry.lua), which gives
-// the units back only while the buyer's field holds that very order. So each step may be repeated by anyone: a crash
-// leaves an entry that a sweep or a rebuild settles.
+// A return takes the path of a purchase backwards. note_return.lua notes it in the journal. PostgreSQL decides it
+// (return_orders(), under the epoch). The end of the entry applies it to Redis (settle_entry.lua), which gives the
+// units back only while the buyer's field holds that very order. So anyone may repeat each step: after a crash a sweep
+// or a rebuild settles the entry.
 //
-// Returns of one voucher follow each other; those that come meanwhile gather. They use the links of the control plane,
-// but for the journal.
+// Returns of one voucher run one after another; later ones gather meanwhile. They use the links of the control plane,
+// except for the journal.
 #ifndef SK_SALE_RETURNS_H
 #define SK_SALE_RETURNS_H
 
@@ -25,8 +25,8 @@ enum sk_return_end {
     SK_RETURN_DONE,          // it has ended, by this or an earlier move
     SK_RETURN_NOT_ALLOWED,   // its status does not allow the move
     SK_RETURN_UNKNOWN_ORDER, // PostgreSQL does not know it
-    SK_RETURN_LOADING,       // the voucher is being loaded, or was meanwhile: ask again
-    SK_RETURN_UNAVAILABLE,   // a store is away; it may still be carried out
+    SK_RETURN_LOADING,       // the voucher is being loaded, or was meanwhile: retry
+    SK_RETURN_UNAVAILABLE,   // a store is down; the move may still take effect
 };
 
 // Most orders in one entry.
@@ -35,18 +35,18 @@ enum { SK_RETURNS_MAX = SK_JOURNAL_RETURNS_MAX };
 // Runs once, later.
 typedef void sk_return_cb(void *arg, enum sk_return_end end);
 
-// For a call of several orders: how many have ended. Anything but DONE is for all of them.
+// For a call of several orders: how many have ended. A result other than DONE applies to all of them.
 typedef void sk_returns_cb(void *arg, enum sk_return_end end, size_t ended);
 
 // The reactor's thread, as all functions. `recovered` runs when a recovered entry is settled. NULL: out of memory.
 struct sk_returns *sk_returns_open(const struct sk_sale *sale, void (*recovered)(void *arg, struct sk_voucher *voucher),
                                    void *arg);
-// Forgets what is under way: the journal has it. Those who wait are told UNAVAILABLE. After the links were closed; NULL
-// is fine.
+// Drops the calls in progress, which are in the journal, and answers all who wait with UNAVAILABLE. After the links
+// were closed; NULL is fine.
 void sk_returns_close(struct sk_returns *returns);
 
-// Ends one order. `by` is shown in the order's events; `why`, too, and may be NULL; both are cut at
-// SK_JOURNAL_BY_MAX and _WHY_MAX bytes. `done` runs only after SK_OK.
+// Ends one order. The order's events show `by` and `why`, cut at SK_JOURNAL_BY_MAX and _WHY_MAX bytes; `why` may be
+// NULL. `done` runs only after SK_OK.
 enum sk_status sk_return_order(struct sk_returns *returns, struct sk_voucher *voucher, const char *order_id,
                                enum sk_return_move move, const char *by, const char *why, sk_return_cb *done,
                                void *arg) SK_MUST_CHECK;
@@ -58,7 +58,7 @@ enum sk_status sk_return_orders(struct sk_returns *returns, struct sk_voucher *v
 // Settles an entry of the journal that no session holds. False: not now.
 bool sk_returns_recover(struct sk_returns *returns, struct sk_voucher *voucher, const struct sk_journal_entry *found);
 
-// Whether nothing is under way, and how many orders are: all in the journal, or on their way there.
+// Whether nothing is in progress, and how many orders are: all in the journal, or about to be.
 bool sk_returns_idle(const struct sk_returns *returns);
 size_t sk_returns_count(const struct sk_returns *returns);
 

@@ -1,4 +1,4 @@
-// What the modules of a reactor's sale share: the loop, the stores, the orders, and who wants to know.
+// What the modules of a reactor's sale share: the loop, the stores, the orders, and the hooks.
 #ifndef SK_SALE_SALE_H
 #define SK_SALE_SALE_H
 
@@ -19,51 +19,51 @@
 // How a purchase ended, or that it was accepted. Pointers are borrowed for the call.
 struct sk_purchase_result {
     enum sk_verdict verdict;
-    const char *order_id;    // NULL: none
-    uint64_t retry_after_ms; // 0: the verdict's own
-    int64_t left;            // NOT_ENOUGH: units; INVALID: the voucher's limit
-    bool repeats;            // ALREADY_ORDERED: under the same Idempotency-Key, so its first answer is given again
+    const char *order_id;           // NULL: none
+    uint64_t retry_after_ms;        // 0: the verdict's own
+    int64_t left;                   // NOT_ENOUGH: units; INVALID: the voucher's limit
+    bool repeats;                   // ALREADY_ORDERED: under the same Idempotency-Key, so the first answer is repeated
     int64_t created_ms, expires_ms; // PLACED: Unix ms; 0: not known, or never
     const struct sk_price *price;   // PLACED: of a unit; NULL: not known
 };
 
 enum sk_doubt {
     SK_DOUBT_CLOSED,  // it is not there, or not open
-    SK_DOUBT_BEHIND,  // it has gone back behind what this reactor saw, or is of another Redis process
-    SK_DOUBT_DAMAGED, // Redis cannot work with it
+    SK_DOUBT_BEHIND,  // it is behind what this reactor saw, or was opened under another Redis process
+    SK_DOUBT_DAMAGED, // commands on its keys fail
 };
 
 struct sk_sale {
     uv_loop_t *loop; // borrowed, as all below
     const struct sk_sale_options *options;
     const char *instance;      // the address by which operators know it
-    struct sk_rate *purchases; // how many a second may ask the stores; NULL: any
-    // The road's links: orders, and nothing that could hold them up. Replies come in order.
+    struct sk_rate *purchases; // limits the purchases a second that ask the stores; NULL: no limit
+    // The links of the order path: orders, and nothing that could delay them. Replies come in order.
     struct sk_redis *redis;
     struct sk_pg *pg;
-    // The links of all else: questions, the catalogue, audits, rebuilds.
+    // The links for everything else: queries, the catalogue, audits, rebuilds.
     struct sk_redis *ask_redis;
     struct sk_pg *ask_pg;
     struct sk_session *session;   // of this reactor: holds its journal entries
-    struct sk_named_locks *locks; // of upkeep
+    struct sk_named_locks *locks; // maintenance locks
     struct sk_catalogue *catalogue;
     struct sk_order_pool *orders;
     struct sk_metrics *metrics;
     // ACCEPTED may be followed by one more result; every other verdict is the last one of a handle.
     void (*on_result)(void *arg, uint64_t handle, const struct sk_purchase_result *result);
     void *arg;
-    // What Redis holds of the voucher is in doubt: upkeep is to look after it. May be called again and again.
+    // What Redis holds of the voucher is in doubt: recovery checks it. May be called repeatedly.
     void (*suspect)(void *upkeep, struct sk_voucher *voucher, enum sk_doubt doubt);
     // The journal may have an entry of this session that the reactor does not hold: a call was not answered, or memory
-    // was short. Upkeep is to look for it. May be called again and again.
+    // was short. Recovery looks for it. May be called repeatedly.
     void (*orphaned)(void *upkeep, struct sk_voucher *voucher);
-    // The voucher has this offer elsewhere (in Redis, or on a ticket), and the catalogue another: upkeep is
-    // to bring the side that is behind up to date, and then to call sk_batcher_release. May be called again and again.
+    // Redis or a ticket has this offer of the voucher, and the catalogue has another. Recovery updates the side that is
+    // behind, then calls sk_batcher_release. May be called repeatedly.
     void (*offers_differ)(void *upkeep, struct sk_voucher *voucher, int32_t offer);
     void *upkeep;
 };
 
-// Tells the client that waits for the order, if one does.
+// Reports the result to the client that waits for the order, if there is one.
 static inline void sk_sale_tell_with(const struct sk_sale *sale, const struct sk_order *order,
                                      const struct sk_purchase_result *result)
 {
@@ -75,7 +75,7 @@ static inline void sk_sale_tell_with(const struct sk_sale *sale, const struct sk
     sale->on_result(sale->arg, order->handle, result);
 }
 
-// The same, with no more to say than this.
+// The same with these members only.
 static inline void sk_sale_tell(const struct sk_sale *sale, const struct sk_order *order, enum sk_verdict verdict,
                                 const char *order_id, uint64_t retry_after_ms)
 {

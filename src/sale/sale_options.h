@@ -6,7 +6,7 @@
 
 struct sk_sale_options {
     int64_t batch_max;        // orders in one batch
-    int64_t orders_max;       // orders of a reactor on their way to PostgreSQL
+    int64_t orders_max;       // orders of a reactor in progress
     int64_t purchases_max;    // orders of a reactor above which a purchase is refused; 0: orders_max alone
     int64_t orders_per_user;  // of one voucher
     int64_t lock_ttl_ms;      // of locks and sessions

@@ -1,4 +1,4 @@
-// The same limits stand in place_orders.lua.
+// place_orders.lua has the same limits.
 #include "trust.h"
 
 #include <inttypes.h>

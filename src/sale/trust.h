@@ -1,5 +1,5 @@
-// What may be believed of what Redis says: every client with write access can write anything. A value that cannot be is
-// a finding, which a rebuild mends; it refuses no order and starts no loop. Any thread, no allocation.
+// Checks values from Redis: every client with write access can write anything. An impossible value is a finding, which
+// a rebuild repairs; it refuses no order and starts no loop. Any thread, no allocation.
 #ifndef SK_SALE_TRUST_H
 #define SK_SALE_TRUST_H
 
@@ -15,21 +15,21 @@
 // Most buyers of a voucher: as many as it may have units.
 enum { SK_TRUST_BUYERS_MAX = 100000000 };
 
-// A number from 0 to `most`. False: it is none, and *value is 0.
+// A number from 0 to `most`. False: it is anything else, and *value is 0.
 bool sk_trust_number(const struct sk_reply *reply, int64_t most, int64_t *value);
 
 // Two numbers "<ms>-<sequence>", whatever their size: safe to show, to log and to send back.
 bool sk_trust_is_journal_id(const char *text);
 
-// The version of the buyers, `last`: such an id, or "epoch-<n>", with numbers that can be.
+// The version of the buyers, `last`: such an id, or "epoch-<n>", with numbers in range.
 bool sk_trust_is_version(const char *text);
 
-// The order id of a buyer, of what place_orders.lua keeps of the order. False: there is none, and `id` is empty; what
-// is something else is logged with the voucher. *quantity: its units.
+// The order id in a buyer's field, as place_orders.lua writes it. False: there is none, and `id` is empty; any other
+// text is logged with the voucher. *quantity: its units.
 bool sk_trust_order(const struct sk_reply *reply, int64_t voucher_id, char id[SK_UUID_SIZE], unsigned *quantity);
 
-// Whether an error says that a key is damaged: of another type than it should be, or a journal whose ids have come to
-// their end. A rebuild mends that, while it would last by itself.
+// Whether an error means that a key is damaged: it has the wrong type, or a journal has used up its ids. A rebuild
+// repairs that; it would not pass by itself.
 bool sk_trust_is_damage(const char *error);
 
 #endif

@@ -1,5 +1,5 @@
-// A voucher as a reactor knows it: its terms, where its stock is (all its keys in one slot), and what each step of an
-// order's path keeps of it.
+// A voucher in a reactor: its terms, where its stock is (all its keys in one slot), and the state that each step of the
+// order path keeps of it.
 #ifndef SK_SALE_VOUCHER_H
 #define SK_SALE_VOUCHER_H
 
@@ -17,7 +17,7 @@
 
 enum sk_voucher_state { SK_VOUCHER_OPEN, SK_VOUCHER_PAUSED, SK_VOUCHER_CLOSED, SK_VOUCHER_RETIRED };
 
-// By its name. What is no state counts as retired: it is not sold.
+// By its name. An unknown name counts as retired: it is not sold.
 enum sk_voucher_state sk_voucher_state_of(const char *name);
 const char *sk_voucher_state_name(enum sk_voucher_state state);
 // Whether it is the name of one of these states.
@@ -25,35 +25,35 @@ bool sk_voucher_state_known(const char *name);
 
 enum { SK_VERSION_SIZE = SK_JOURNAL_ID_SIZE };
 
-// A refusal of all users that are no buyers yet, for a short time.
+// A cached refusal of all users who are no buyers yet, valid for a short time.
 struct sk_mark {
     enum sk_verdict verdict;
-    uint64_t asked_at_ms;          // monotonic, as all three: before Redis gave the refusal
+    uint64_t asked_at_ms;          // monotonic, as all three: before Redis was asked
     uint64_t until_ms;             // by this instance's setting; 0: no mark
     uint64_t begin_at_ms;          // NOT_STARTED: when the sale starts, or a moment before
     char version[SK_VERSION_SIZE]; // the voucher's `last`: which buyers there were
 };
 
-// Requests on their way to Redis. Touched by batcher.c alone.
+// Requests that wait for Redis. Touched by batcher.c alone.
 struct sk_asking {
     struct sk_order_list orders; // wait for the next script call
     struct sk_voucher *next;
     bool listed;
-    uint64_t held_until_ms; // no call before that, while the catalogue and Redis come to the same offer
+    uint64_t held_until_ms; // no call before then, while the catalogue and Redis are brought to one offer
 };
 
-// How far Redis was when it was asked last. Touched by grant.c alone.
+// The newest state that Redis has reported. Touched by grant.c alone.
 struct sk_seen {
     int64_t epoch; // 0: never asked
     char last[SK_VERSION_SIZE];
 };
 
-// What is refused from memory. Touched by admit.c alone.
+// The refusal cache. Touched by admit.c alone.
 struct sk_gate {
     struct sk_mark mark;
-    struct sk_filter *filter; // owned: who had bought by filter_version; NULL: not known
+    struct sk_filter *filter; // owned: the buyers as of filter_version; NULL: not known
     char filter_version[SK_VERSION_SIZE];
-    uint64_t cache_ms;      // for how long a refusal of that version may be cached by any instance
+    uint64_t cache_ms;      // how long any instance may cache a refusal of that version
     bool filtering;         // the filter is being read
     uint64_t read_after_ms; // the next reading begins no sooner
 };
@@ -63,11 +63,11 @@ struct sk_granted {
     struct sk_order_list orders;
     struct sk_voucher *next;
     bool listed;
-    bool alone;               // the last batch with its orders failed: the next one is of it alone
-    uint64_t not_before_ms;   // PostgreSQL is not asked before that; other vouchers go on
-    struct sk_backoff locked; // of that pause, while another transaction holds the voucher's row
+    bool alone;               // the last batch with its orders failed: it shares the next one with no other
+    uint64_t not_before_ms;   // no batch of it before then; other vouchers go on
+    struct sk_backoff locked; // of that pause, while another transaction locks the voucher's row
     struct sk_backoff failed; // of that pause, after any other failure
-    unsigned refusals;        // of batches in a row
+    unsigned refusals;        // refused batches in a row
 };
 
 // The journal entries of this reactor's own calls, by journal id, and the list of all vouchers that have some. Touched
@@ -86,22 +86,22 @@ struct sk_shown {
 };
 
 struct sk_histogram;
-struct sk_care; // recovery's part, in recovery/care.h
+struct sk_care; // recovery's maintenance state, in recovery/care.h
 
 struct sk_voucher {
     struct sk_voucher *next_in_bucket, *next_in_slot; // of the catalogue
     size_t at;                                        // its place in the catalogue
     int64_t id;
-    int64_t change; // the number of the change that made it what it is
+    int64_t change; // the number of its newest change
     int64_t begin_ms, end_ms;
-    unsigned user_limit;  // units in a user's one order
-    int64_t pay_within_s; // an unpaid order expires then; 0: never
+    unsigned user_limit;  // most units in a user's order
+    int64_t pay_within_s; // then an unpaid order expires; 0: never
     bool ticket;          // a purchase needs a ticket
-    unsigned work_bits;   // a ticket takes so much work; 0: none
-    int32_t offer;        // counts price, limit and what tickets take: what a ticket is for, and an order agrees to
+    unsigned work_bits;   // work that a ticket takes; 0: none
+    int32_t offer;        // version of price, limit, ticket and work: a ticket is for one, an order agrees to one
     struct sk_price price;
     enum sk_voucher_state state;
-    bool left;     // the catalogue: the last pin frees it
+    bool left;     // it has left the catalogue: the last pin frees it
     unsigned pins; // kept pointers to it
     uint16_t slot;
     char tag[SK_TAG_SIZE];

@@ -1,15 +1,14 @@
-// One batch (batch.h) is in PostgreSQL at a time, and what is granted meanwhile gathers for the next. Vouchers take
-// turns.
+// PostgreSQL has one batch (batch.h) at a time; orders granted meanwhile gather for the next one. Vouchers take turns.
 //
-// Orders that no request waits for (Prefer: respond-async, and recovered ones) are patient: during a rush they are
-// written only now and then, so that the rush has the machine to itself, and the more of them there are the more
-// often. This is what "peak shaving" means; they are safe in the journal meanwhile.
+// Orders that no request waits for (Prefer: respond-async, and recovered ones) are low priority (`patient`). During a
+// rush they are written only now and then, so that the rush has the machine to itself; the more there are, the more
+// often. This is what "peak shaving" means; meanwhile they are safe in the journal.
 //
-// No failure is final: if the answer is lost the batch goes back and is retried under the same ids, which settles
-// it whatever became of the first try (P7). A failure of the link pauses the writer; one of a statement - the voucher's
-// row is locked, its orders are refused - pauses that voucher alone: where several shared the batch, each goes alone
-// first. What is refused permanently is bisected (bisect.h); only a single order that was refused waits before it is
-// tried again, and after TRIES_MAX times it becomes a dead letter.
+// No failure is final. If the answer is lost, the batch goes back and is retried under the same ids, which settles it
+// whatever the first try did (P7). A failure of the link pauses the writer. A failure of a statement (the voucher's row
+// is locked, its orders are refused) pauses only that voucher; if several shared the batch, each goes alone first. A
+// batch that is refused permanently is bisected (bisect.h). Only a single refused order waits before its retry, and
+// after TRIES_MAX tries it becomes a dead letter.
 #include "writer.h"
 
 #include "backoff.h"
@@ -39,9 +38,9 @@ struct sk_writer {
     struct sk_order_list delayed; // wait for their not_before_ms
     struct sk_order_list letters; // become dead letters
     size_t impatient;             // GRANTED and DELAYED orders that a request waits for
-    uint64_t patient_at_ms;       // when a batch of patient ones was last made
+    uint64_t patient_at_ms;       // when a batch of `patient` orders was last made
     bool rush;
-    struct sk_batch batch;     // that PostgreSQL has
+    struct sk_batch batch;     // the one that PostgreSQL has
     uint64_t sent_ns;          // when it was sent
     uint64_t written_ns;       // when its answer came
     struct sk_backoff failure; // of the link
@@ -160,8 +159,8 @@ static void writer_pump(struct sk_writer *writer)
         SK_FAILPOINT("writer.sent");
 }
 
-// Whether the orders that wait may wait some more: no request waits for them, there is a rush, and the last
-// of them were written a moment ago. The moment shrinks as the room for orders fills up.
+// Whether the waiting orders may wait longer: no request waits for them, there is a rush, and low-priority orders were
+// written a moment ago. The moment shrinks as the pool of orders fills up.
 static bool writer_may_rest(const struct sk_writer *writer)
 {
     const struct sk_sale *sale = writer->sale;
@@ -229,7 +228,7 @@ static void writer_settle_row(struct sk_writer *writer, const struct sk_rows *ro
             writer_settle(writer, part->orders.head, settlement, &more);
         return;
     }
-    SK_ASSERT(n < part->count && writer->batch.rows[part->first + n] != NULL); // each order is answered for once
+    SK_ASSERT(n < part->count && writer->batch.rows[part->first + n] != NULL); // each order is answered once
     struct sk_order *order = writer->batch.rows[part->first + n];
     writer->batch.rows[part->first + n] = NULL;
     writer_settle(writer, order, settlement, &more);
@@ -263,7 +262,7 @@ static void writer_tell_repeated(const struct sk_writer *writer, const struct sk
     sk_sale_tell_with(writer->sale, order, &result);
 }
 
-// What Redis had out for the order when it was refunded is the refund's own business.
+// Only units granted after the refund return: the refund has dealt with the earlier ones.
 static void writer_note_gone(const struct sk_order *order, const char *gone_by)
 {
     struct sk_entry *entry = order->entry;
@@ -309,7 +308,7 @@ static void writer_settle(struct sk_writer *writer, struct sk_order *order, enum
         writer->events.stale(writer->events.stale_arg, order);
         return;
     case SK_SETTLEMENT_CLASH:
-        // Only a forged entry, or a broken clock and random source, comes here.
+        // Only a forged entry, or a broken clock and random source, leads here.
         sk_log(SK_LOG_ERROR, "order id belongs to another order", "order=%s", order->id);
         sk_entry_note_refused(order->entry, order->id, order->user, order->quantity, NULL);
         sk_sale_tell(sale, order, SK_VERDICT_INTERNAL, NULL, 0);
@@ -340,7 +339,7 @@ static void writer_leave_entry(struct sk_writer *writer, struct sk_entry *entry)
 
 // ---- failures ----
 
-// The batch goes back where it came from, before what has gathered since.
+// Puts the batch back, in front of the orders that have gathered since.
 static void writer_return_batch(struct sk_writer *writer)
 {
     for (size_t i = 0; i < writer->batch.part_count; i++) {
@@ -370,7 +369,7 @@ static void writer_put_back(struct sk_writer *writer, enum sk_result_kind kind)
     writer_end_batch(writer);
 }
 
-// Each step makes the parts smaller, so there is no pause between them, unless the voucher has nothing but bad orders.
+// No pause between the steps, since each makes the parts smaller, unless the voucher has only bad orders.
 static void writer_on_refused(struct sk_writer *writer)
 {
     struct sk_batch_part *part = &writer->batch.parts[0];
@@ -388,7 +387,7 @@ static void writer_on_refused(struct sk_writer *writer)
 static void writer_on_single_refused(struct sk_writer *writer, struct sk_order *order)
 {
     if (++order->refusals >= TRIES_MAX) {
-        order->refusals = TRIES_MAX; // the letter may have to be put again
+        order->refusals = TRIES_MAX; // the letter may have to be written again
         writer_set_aside(writer, order);
         return;
     }
@@ -428,7 +427,7 @@ static void writer_on_set_aside(void *arg, bool kept)
     struct sk_voucher *voucher = order->entry->voucher;
     free(letter);
     if (kept) {
-        sk_writer_leave(writer, order); // still pending for its user, and its unit held
+        sk_writer_leave(writer, order); // still pending for its user, and its units held
         return;
     }
     writer_enqueue(writer, order);
@@ -450,7 +449,7 @@ void sk_writer_count(const struct sk_writer *writer, struct sk_left *left)
 static void writer_count_list(const struct sk_writer *writer, const struct sk_order_list *list, struct sk_left *left)
 {
     for (const struct sk_order *order = list->head; order != NULL; order = order->next) {
-        // Another Redis process than the one that made the entry may not have it, or has lost it.
+        // A different Redis process than the one that made the entry may not have it, or has lost it.
         bool same_run = order->entry->run_number == sk_redis_run_number(writer->sale->redis);
         if (order->entry->kind == SK_ENTRY_LOOSE)
             left->in_letters++;

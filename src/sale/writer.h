@@ -1,8 +1,8 @@
-// The order writer: takes orders that Redis has granted to PostgreSQL, in batches.
+// The order writer: writes the orders that Redis has granted to PostgreSQL, in batches.
 //
-// While one batch is in flight the next one gathers: group commit without a timer. An order leaves the writer when
-// PostgreSQL has said what it is; its journal entry goes when all its orders have left. No lock is taken on the way:
-// the grant has taken it, and the entry's end releases it (lock.h).
+// While one batch is in progress the next one gathers: group commit without a timer. An order leaves the writer when
+// PostgreSQL has decided it. Its journal entry ends when all its orders have left. The writer takes no lock: the grant
+// has taken it, and the entry's end releases it (lock.h).
 #ifndef SK_SALE_WRITER_H
 #define SK_SALE_WRITER_H
 
@@ -14,29 +14,29 @@ struct sk_writer;
 
 struct sk_writer_events {
     void (*recovered)(void *arg, struct sk_voucher *voucher); // a recovered entry is settled
-    void (*stale)(void *arg, struct sk_order *order);         // fenced off; takes the order over, and moves it
+    void (*stale)(void *arg, struct sk_order *order); // rejected for its old epoch; takes the order over, and moves it
     void *recovered_arg, *stale_arg;
 };
 
 // The reactor's thread. NULL: out of memory.
 struct sk_writer *sk_writer_open(const struct sk_sale *sale, const struct sk_writer_events *events);
-// Forgets what is under way: the journal has it. After the links were closed.
+// Drops the orders in progress, which are in the journal. After the links were closed.
 void sk_writer_close(struct sk_writer *writer);
 
-// Gives the order, whose epoch is set, to the writer as part of `entry`; moves it there from its former one.
+// Gives the writer the order, whose epoch is set, as part of `entry`; removes it from its former entry.
 void sk_writer_add(struct sk_writer *writer, struct sk_entry *entry, struct sk_order *order);
 
-// Gives an order back that was stale and has a new epoch.
+// Gives back an order that was stale and has a new epoch.
 void sk_writer_resume(struct sk_writer *writer, struct sk_order *order);
 
-// An order of an entry has come to its end without being written; frees it.
+// Ends an order of an entry without writing it; frees it.
 void sk_writer_leave(struct sk_writer *writer, struct sk_order *order);
 
-// The same without asking the stores for anything: for the end of the process.
+// The same without a call to the stores: for the end of the process.
 void sk_writer_forget(struct sk_writer *writer, struct sk_order *order);
 
-// Starts what can be started: at the end of a loop turn. `rush`: requests are being placed right now, so
-// orders that no request waits for give way to them.
+// Starts what can be started: at the end of a loop turn. `rush`: requests are being placed right now, so low-priority
+// orders wait.
 void sk_writer_pump(struct sk_writer *writer, bool rush);
 
 // Orders that an ending process leaves behind.
