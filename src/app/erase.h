@@ -9,8 +9,8 @@
 #include "status.h"
 
 // Blocks until done: PostgreSQL in one transaction, then file by file. Logs what it did, without the id. SK_FAIL: the
-// word is not a user id, the folder does not exist, the user has orders of vouchers that are not retired, PostgreSQL
-// could not be asked, or a file is not as it was archived. Finished work stays, and another run does the rest.
+// word is not a user id, the folder does not exist, or PostgreSQL could not be asked. Also if the user has orders of
+// vouchers that are not retired, or a file is not as it was archived. Finished work stays; another run does the rest.
 enum sk_status sk_erase_run(const struct sk_config *config) SK_MUST_CHECK;
 
 // ---- erase archive ----

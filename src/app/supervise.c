@@ -1,7 +1,7 @@
 // The manager gets READY=1 once every reactor is ready, as /readyz reports it. It gets WATCHDOG=1 only if the pulse of
-// every reactor has grown since the last one: a hanging loop keeps its share of the buyers waiting, even if the process
-// still answers. Before it is ready, and while it drains, the manager's time-out is extended as long as the loops turn.
-// Missing stores are no reason to restart an instance; a hanging loop is one.
+// every reactor has grown since the last one. The process could answer while one of its loops hangs, which keeps that
+// loop's buyers waiting. Before it is ready, and while it drains, the manager's time-out is extended as long as the
+// loops turn. Missing stores are no reason to restart an instance; a hanging loop is one.
 #include "supervise.h"
 
 #include <errno.h>

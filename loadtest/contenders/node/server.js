@@ -4,8 +4,8 @@
 // a lock of the user, one transaction writes the order. 201 follows its COMMIT. ioredis itself combines the commands of
 // one event loop turn into one write (enableAutoPipelining).
 //
-// It omits these promises of the service, in its own favour: nobody reads the journal after a crash, Redis is never
-// rebuilt, the lock is not renewed, and no timer watches a command to Redis.
+// It omits these promises of the service, in its own favour. Nobody reads the journal after a crash, Redis is never
+// rebuilt, and the lock is not renewed. No timer watches a command to Redis.
 'use strict';
 
 const cluster = require('node:cluster');
